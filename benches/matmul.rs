@@ -6,7 +6,7 @@
 use hostir::data::HostTensor;
 use hostir::ir::DType;
 use hostir::lower;
-use hostir::lower::Sizes;
+use hostir::lower::SizeSettings;
 use std::time::Instant;
 
 const PROGRAM: &str = "%HostIrContainer { (T0_g_float[iS0{i0}, iS1{i1}], T1_g_float[iS2{i1}, iS3{i2}]) -> (T2_g_float[iS4{i0}, iS5{i2}, rS6{i1}]) :
@@ -29,8 +29,8 @@ fn main() {
     let size: usize = std::env::args().find_map(|text| text.parse().ok()).unwrap_or(2048);
     let (mut programs, _) = hostir::load(PROGRAM);
     let set = ["i0", "i1", "i2"].map(|name| (name.to_owned(), size as i64)).into();
-    let sizes = Sizes { set, ..Sizes::default() };
-    let prepared = lower::prepare(&programs.remove(0), &sizes).expect("the program is sound");
+    let sizes = SizeSettings { set, ..SizeSettings::default() };
+    let prepared = lower::prepare_program(&programs.remove(0), &sizes).expect("the program is sound");
     let (a, b) = (matrix(size, 0), matrix(size, 3));
     let mut least = f64::INFINITY;
     for _ in 0..10 {

@@ -16,8 +16,7 @@ fn program(bytes: usize) -> String {
         let (a, b, c) = (2 * number, 2 * number + 1, 2 * number + 2);
         let (whole, part) = (number, number + 1);
         number += 2;
-        let whole =
-            format!("T{whole}_g_float[iStreamIdx{a}{{i0}}, iS{b}{{8}}, iS{c}{{i3}}] {MESH}");
+        let whole = format!("T{whole}_g_float[iStreamIdx{a}{{i0}}, iS{b}{{8}}, iS{c}{{i3}}] {MESH}");
         let part = format!("T{part}_l_float[iS{b}{{8}}, iS{c}{{i3}}] {MESH}");
         text.push_str(&format!(
             "  {whole} = ALLOCATE(buffer={whole}, mem_type=global, size=( ( i0 * 8 ) * i3 ), zero_init=false, resets_to_zero=false)

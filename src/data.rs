@@ -15,7 +15,7 @@ pub struct HostTensor {
 impl HostTensor {
     /// A tensor of zero bytes.
     pub fn zeros(dtype: DType, shape: &[usize]) -> Self {
-        let bytes = shape.iter().product::<usize>() * dtype.size();
+        let bytes = shape.iter().product::<usize>() * dtype.byte_size();
         Self { dtype, shape: shape.to_vec(), words: vec![0; bytes.div_ceil(8)] }
     }
     /// A tensor of these bytes (native byte order); `None` if their number does not fit the shape.
@@ -29,7 +29,7 @@ impl HostTensor {
     }
     /// A tensor of these words; `None` if there are fewer than the shape needs.
     pub(crate) fn from_words(dtype: DType, shape: &[usize], words: Vec<u64>) -> Option<Self> {
-        let bytes = shape.iter().product::<usize>() * dtype.size();
+        let bytes = shape.iter().product::<usize>() * dtype.byte_size();
         (words.len() >= bytes.div_ceil(8)).then(|| Self { dtype, shape: shape.to_vec(), words })
     }
     /// Its memory.
@@ -54,11 +54,11 @@ impl HostTensor {
     }
     /// The elements as bytes.
     pub fn bytes(&self) -> &[u8] {
-        &bytemuck::cast_slice(&self.words)[..self.len() * self.dtype.size()]
+        &bytemuck::cast_slice(&self.words)[..self.len() * self.dtype.byte_size()]
     }
     /// The elements as bytes.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        let len = self.len() * self.dtype.size();
+        let len = self.len() * self.dtype.byte_size();
         &mut bytemuck::cast_slice_mut(&mut self.words)[..len]
     }
     /// The elements as `T`, whose size must be the element's.
@@ -72,12 +72,8 @@ impl HostTensor {
     /// Element `index` (row-major) as a double; complex types give the real part, FP4 gives NaN.
     pub fn get_f64(&self, index: usize) -> f64 {
         match self.dtype {
-            DType::Double | DType::ComplexDouble => {
-                self.as_slice::<f64>()[index * self.dtype.size() / 8]
-            }
-            DType::Float | DType::ComplexFloat => {
-                f64::from(self.as_slice::<f32>()[index * self.dtype.size() / 4])
-            }
+            DType::Double | DType::ComplexDouble => self.as_slice::<f64>()[index * self.dtype.byte_size() / 8],
+            DType::Float | DType::ComplexFloat => f64::from(self.as_slice::<f32>()[index * self.dtype.byte_size() / 4]),
             DType::Half => self.as_slice::<half::f16>()[index].to_f64(),
             DType::BFloat16 => self.as_slice::<half::bf16>()[index].to_f64(),
             DType::Int | DType::Index => self.as_slice::<i64>()[index] as f64,
@@ -88,8 +84,9 @@ impl HostTensor {
             DType::UInt16 => f64::from(self.as_slice::<u16>()[index]),
             DType::Int8 => f64::from(self.as_slice::<i8>()[index]),
             DType::UInt8 | DType::Bool => f64::from(self.bytes()[index]),
-            DType::Float8E4M3 | DType::Float8E5M2 | DType::Float8E8M0 => fp8::decoder(self.dtype)
-                .map_or(f64::NAN, |decode| decode(self.bytes()[index]).into()),
+            DType::Float8E4M3 | DType::Float8E5M2 | DType::Float8E8M0 => {
+                fp8::decoder_for(self.dtype).map_or(f64::NAN, |decode| decode(self.bytes()[index]).into())
+            }
             DType::Float4E2M1 | DType::Float4E2M1x2 => f64::NAN,
         }
     }
@@ -101,9 +98,7 @@ impl HostTensor {
             DType::Float => self.as_mut_slice::<f32>()[index] = value as f32,
             DType::ComplexFloat => self.as_mut_slice::<f32>()[2 * index] = value as f32,
             DType::Half => self.as_mut_slice::<half::f16>()[index] = half::f16::from_f64(value),
-            DType::BFloat16 => {
-                self.as_mut_slice::<half::bf16>()[index] = half::bf16::from_f64(value)
-            }
+            DType::BFloat16 => self.as_mut_slice::<half::bf16>()[index] = half::bf16::from_f64(value),
             DType::Int | DType::Index => self.as_mut_slice::<i64>()[index] = value as i64,
             DType::UInt64 => self.as_mut_slice::<u64>()[index] = value as u64,
             DType::Int32 => self.as_mut_slice::<i32>()[index] = value as i32,
@@ -114,7 +109,7 @@ impl HostTensor {
             DType::UInt8 => self.bytes_mut()[index] = value as u8,
             DType::Bool => self.bytes_mut()[index] = u8::from(value != 0.0),
             DType::Float8E4M3 | DType::Float8E5M2 | DType::Float8E8M0 => {
-                if let Some(encode) = fp8::encoder(self.dtype) {
+                if let Some(encode) = fp8::encoder_for(self.dtype) {
                     self.bytes_mut()[index] = encode(value as f32);
                 }
             }

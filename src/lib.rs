@@ -18,7 +18,7 @@ pub mod resolve;
 pub mod style;
 pub mod verify;
 
-use diag::{Diag, Diags, Label};
+use diag::{Diag, DiagLabel, Diags};
 use hostir_grammar::SyntaxError;
 
 /// Reads a text: one program a container, and everything that is wrong with it, by place.
@@ -28,16 +28,15 @@ pub fn load(text: &str) -> (Vec<ir::Program>, Diags) {
     let parsed = hostir_grammar::parse(text);
     let mut diags = Diags { items: parsed.errors.into_iter().map(syntax_error).collect() };
     let containers = 0..parsed.ast.containers.len();
-    let programs =
-        containers.map(|at| resolve::resolve(&parsed.ast, at, text, &mut diags)).collect();
-    diags.sort();
+    let programs = containers.map(|at| resolve::resolve(&parsed.ast, at, text, &mut diags)).collect();
+    diags.sort_by_place();
     (programs, diags)
 }
 
 /// A grammar's error as a diagnostic.
 pub fn syntax_error(error: SyntaxError) -> Diag {
-    let labels = error.others.into_iter().map(|other| Label { span: other.span, text: other.text });
-    let mut diag = Diag::error(error.code, error.span, error.message).here(error.label);
+    let labels = error.others.into_iter().map(|other| DiagLabel { span: other.span, text: other.text });
+    let mut diag = Diag::error(error.code, error.span, error.message).with_primary_text(error.label);
     diag.labels.extend(labels);
     diag.notes = error.notes;
     diag

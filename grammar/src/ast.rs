@@ -56,37 +56,37 @@ impl ArgRange {
 
 /// Everything one text holds.
 #[derive(Default, Debug)]
-pub struct Ast {
+pub struct SyntaxTree {
     /// Interned strings: names, operators, literals.
-    pub strings: Strings,
+    pub strings: StringInterner,
     /// `hir N` of the first line, if there is one.
     pub version: Option<u32>,
     /// Expressions with their spans.
-    pub exprs: Vec<(Expr, Span)>,
+    pub exprs: Vec<(ExprSyntax, Span)>,
     /// Each distinct full tensor text once (`T3_g_float[iS0{i0}] (DeviceMesh{0 1})`), and each
     /// distinct short reference once (`T3`); `span` is its first occurrence.
     pub tensors: Vec<TensorRef>,
     /// Iteration domains of tensors and of `axis =` / `FOR .. in` positions.
-    pub domains: Vec<Domain>,
+    pub domains: Vec<DomainSyntax>,
     /// Arguments of all statements and lists.
-    pub args: Vec<Arg>,
+    pub args: Vec<ArgSyntax>,
     /// Statements.
-    pub stmts: Vec<Stmt>,
+    pub stmts: Vec<StmtSyntax>,
     /// Blocks: bodies of containers, loops, branches and kernels.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<BlockSyntax>,
     /// The containers of the file, in order.
-    pub containers: Vec<Container>,
+    pub containers: Vec<ContainerSyntax>,
     /// All `//` comments in order of appearance.
-    pub comments: Vec<Comment>,
+    pub comments: Vec<CommentSyntax>,
 }
 
-impl Ast {
+impl SyntaxTree {
     /// The arguments of a range.
-    pub fn args(&self, range: ArgRange) -> &[Arg] {
+    pub fn args_in(&self, range: ArgRange) -> &[ArgSyntax] {
         &self.args[range.start as usize..range.end as usize]
     }
     /// The text of a symbol.
-    pub fn str(&self, symbol: Symbol) -> &str {
+    pub fn symbol_text(&self, symbol: Symbol) -> &str {
         self.strings.get(symbol)
     }
 }
@@ -94,7 +94,7 @@ impl Ast {
 /// `%HostIrContainer { (inputs) -> (outputs) : body  host units } // %HostIrContainer` and what
 /// may follow it.
 #[derive(Debug)]
-pub struct Container {
+pub struct ContainerSyntax {
     /// The whole container.
     pub span: Span,
     /// The header line.
@@ -108,9 +108,9 @@ pub struct Container {
     /// Top-level statements.
     pub body: BlockId,
     /// `HostUnitN:` sections in printed order.
-    pub units: Vec<Unit>,
+    pub units: Vec<HostUnitSyntax>,
     /// `Aliases:{ new -> orig }`; `None` when the section is absent, pairs of arguments otherwise.
-    pub aliases: Option<Vec<(Arg, Arg)>>,
+    pub aliases: Option<Vec<(ArgSyntax, ArgSyntax)>>,
     /// `Index definitions:` section (its statements), if present.
     pub index_definitions: Option<BlockId>,
     /// True if a blank line precedes `%HostIrContainer` (nvFuser prints one).
@@ -123,7 +123,7 @@ pub struct Container {
     pub closing_label: bool,
 }
 
-impl Container {
+impl ContainerSyntax {
     /// A container with nothing but a header and a body.
     pub(crate) fn new(header: Span, body: BlockId) -> Self {
         Self {
@@ -146,7 +146,7 @@ impl Container {
 
 /// One `HostUnitN: Inputs={..} -> Outputs={..}Inputs: ... %kernel { ... } // %kernel` section.
 #[derive(Debug)]
-pub struct Unit {
+pub struct HostUnitSyntax {
     /// The whole section.
     pub span: Span,
     /// The `N` of `HostUnitN`.
@@ -169,7 +169,7 @@ pub struct Unit {
 
 /// Statements in order.
 #[derive(Default, Debug)]
-pub struct Block {
+pub struct BlockSyntax {
     /// The statements.
     pub stmts: Vec<StmtId>,
     /// Span of the block (empty for an empty body).
@@ -178,7 +178,7 @@ pub struct Block {
 
 /// The form of a statement; each shape fills other fields of [`Stmt`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Shape {
+pub enum StmtShape {
     /// `results = name( args )`, `name( args )`, `Name N (args)`, `T = ALLOCATE(...)` `.alias=T`
     /// (the alias is an extra keyed argument `alias`), with or without `;`.
     Call,
@@ -205,11 +205,11 @@ pub enum Shape {
 
 /// One statement.
 #[derive(Clone, Copy, Debug)]
-pub struct Stmt {
+pub struct StmtSyntax {
     /// From its first to its last token (without the bodies).
     pub span: Span,
     /// The form that it is written in.
-    pub shape: Shape,
+    pub shape: StmtShape,
     /// Head word with its suffix (`Set.Permute`, `matmul`, `Communication`, `(float)`); for `Assign`
     /// the empty string.
     pub name: Symbol,
@@ -232,7 +232,7 @@ pub struct Stmt {
 
 /// An argument `value` or `key = value`.
 #[derive(Clone, Copy, Debug)]
-pub struct Arg {
+pub struct ArgSyntax {
     /// The whole argument.
     pub span: Span,
     /// `key` of `key = value`, `key=value`, `key: value`; several words are joined by one blank
@@ -241,12 +241,12 @@ pub struct Arg {
     /// True if blanks surround the `=` of a keyed argument.
     pub spaced: bool,
     /// The value.
-    pub value: Value,
+    pub value: ValueSyntax,
 }
 
 /// The value of an argument.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Value {
+pub enum ValueSyntax {
     /// A scalar, literal, name or tensor.
     Expr(ExprId),
     /// An iteration domain (`axis = iS0{i0}`).
@@ -268,7 +268,7 @@ pub enum Value {
 
 /// A scalar expression, or a tensor at an operand position.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Expr {
+pub enum ExprSyntax {
     /// `7`, `-1`.
     Int(i64),
     /// `0x174e5c80`.
@@ -328,14 +328,14 @@ pub struct TensorText {
     /// The text ` ca_pos( 3 ) produce_pos( 2 )` between `]` and the mesh, trimmed; empty if none.
     pub positions: Symbol,
     /// The mesh.
-    pub mesh: Option<Mesh>,
+    pub mesh: Option<MeshSyntax>,
     /// Optional attributes written in braces or brackets behind the mesh (`perm=`, `logical=`).
     pub attrs: ArgRange,
 }
 
 /// `DeviceMesh{{0 1}{2 3}}`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Mesh {
+pub struct MeshSyntax {
     /// The place of the first occurrence.
     pub span: Span,
     /// Extents, outermost first; empty when the groups are ragged (an error was recorded).
@@ -346,7 +346,7 @@ pub struct Mesh {
 
 /// `iS0{i0}`, `ideviceIdx.x1{i2}rf`, `bS3{1 ex i5}`.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Domain {
+pub struct DomainSyntax {
     /// First occurrence.
     pub span: Span,
     /// `i`, `r`, `b`, `s`, `n`, `v`, `?`.
@@ -373,7 +373,7 @@ pub struct Domain {
 
 /// The part of the text that a comment belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum CommentPlace {
+pub enum CommentPlaceSyntax {
     /// Before the first container, or between containers: of the file itself.
     File,
     /// On its own line above a statement (or a container, a unit: the statement is `None`).
@@ -394,11 +394,11 @@ pub enum CommentPlace {
 
 /// A `//` comment.
 #[derive(Clone, Copy, Debug)]
-pub struct Comment {
+pub struct CommentSyntax {
     /// From the `//` to the end of the line, without the line break.
     pub span: Span,
     /// The part of the text that it belongs to.
-    pub place: CommentPlace,
+    pub place: CommentPlaceSyntax,
 }
 
 /// The number of bits that choose a place among the recent strings.
@@ -406,7 +406,7 @@ const RECENT_BITS: u32 = 9;
 
 /// An interner: equal strings get equal symbols; symbol 0 is the empty string.
 #[derive(Debug)]
-pub struct Strings {
+pub struct StringInterner {
     text: String,
     ends: Vec<u32>,
     /// The newest symbol of each hash.
@@ -418,7 +418,7 @@ pub struct Strings {
 }
 
 /// A string of at most seven bytes as a word of its own.
-fn pack(text: &str) -> Option<u64> {
+fn pack_short_text(text: &str) -> Option<u64> {
     if text.len() > 7 {
         return None;
     }
@@ -426,7 +426,7 @@ fn pack(text: &str) -> Option<u64> {
     Some(word | (text.len() as u64 + 1) << 56)
 }
 
-impl Default for Strings {
+impl Default for StringInterner {
     fn default() -> Self {
         let mut strings = Self {
             text: String::new(),
@@ -440,10 +440,10 @@ impl Default for Strings {
     }
 }
 
-impl Strings {
+impl StringInterner {
     /// The symbol of `text`, new if it was not seen before.
     pub fn intern(&mut self, text: &str) -> Symbol {
-        let Some(word) = pack(text) else { return self.intern_slow(text) };
+        let Some(word) = pack_short_text(text) else { return self.intern_slow(text) };
         let place = (word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - RECENT_BITS)) as usize;
         let (key, symbol) = self.recent[place];
         if key == word {
@@ -467,7 +467,7 @@ impl Strings {
     }
 
     /// The symbol of `text` if it was interned.
-    pub fn find(&self, text: &str) -> Option<Symbol> {
+    pub fn find_symbol(&self, text: &str) -> Option<Symbol> {
         self.find_hashed(text, hash_of(text))
     }
 

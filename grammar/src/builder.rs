@@ -4,8 +4,8 @@
 //! allocation of its own and its elements end up next to each other in [`Ast::args`].
 
 use crate::ast::{
-    Arg, ArgRange, Ast, Domain, DomainId, Expr, ExprId, Mesh, Shape, Stmt, StmtId, Symbol,
-    TensorRefId, Value,
+    ArgRange, ArgSyntax, DomainId, DomainSyntax, ExprId, ExprSyntax, MeshSyntax, StmtId, StmtShape, StmtSyntax, Symbol,
+    SyntaxTree, TensorRefId, ValueSyntax,
 };
 use crate::error::{Code, SyntaxError};
 use crate::limits::{MAX_ERRORS, MAX_NUMBER};
@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 
 /// The result of one run of the grammar.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Node {
+pub(crate) enum GrammarOutput {
     /// They are in [`Builder::batch`].
     Stmts,
     Lists(ArgRange, ArgRange),
@@ -25,13 +25,13 @@ pub(crate) enum Node {
 
 /// The first word of a statement and the number behind it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Head {
+pub(crate) struct StmtHead {
     name: Symbol,
     span: Span,
     number: Option<u32>,
 }
 
-impl Head {
+impl StmtHead {
     pub(crate) fn new(name: Symbol, start: u32, end: u32) -> Self {
         Self { name, span: Span { start, end }, number: None }
     }
@@ -52,11 +52,11 @@ pub(crate) struct ReferenceReader {
 /// The tree under construction, with the tables that find what was seen before.
 pub(crate) struct Builder<'t> {
     pub(crate) text: &'t str,
-    pub(crate) ast: Ast,
+    pub(crate) ast: SyntaxTree,
     pub(crate) errors: Vec<SyntaxError>,
     pub(crate) references: ReferenceReader,
     /// Elements of the lists that are open.
-    scratch: Vec<Arg>,
+    scratch: Vec<ArgSyntax>,
     /// Elements of open lists that stand behind their predecessor without a comma: index in
     /// `scratch`.
     glued: Vec<u32>,
@@ -70,9 +70,9 @@ pub(crate) struct Builder<'t> {
     /// Domains outside of tensors by their text.
     pub(crate) domains: FxHashMap<&'t str, DomainId>,
     /// Domains of the references being read.
-    pub(crate) open_domains: Vec<Domain>,
+    pub(crate) open_domains: Vec<DomainSyntax>,
     /// The mesh read last: its text is the most likely one of the next.
-    pub(crate) last_mesh: Option<Mesh>,
+    pub(crate) last_mesh: Option<MeshSyntax>,
     /// True while [`Self::squeezed`] is kept up to date.
     pub(crate) squeezing: bool,
     /// The number of tensor references that are being read inside each other.
@@ -86,7 +86,7 @@ pub(crate) struct Builder<'t> {
 impl<'t> Builder<'t> {
     /// A builder for a part of `text` of `length` bytes.
     pub(crate) fn new(text: &'t str, length: usize, references: ReferenceReader) -> Self {
-        let mut ast = Ast::default();
+        let mut ast = SyntaxTree::default();
         // Printed text has about this much of everything; memory that is not touched costs nothing.
         ast.exprs.reserve(length / 24);
         ast.args.reserve(length / 32);
@@ -116,18 +116,18 @@ impl<'t> Builder<'t> {
     }
 
     /// Forgets the open lists of a statement that failed, down to `mark` elements.
-    pub(crate) fn unwind(&mut self, mark: usize) {
+    pub(crate) fn unwind_lists(&mut self, mark: usize) {
         self.scratch.truncate(mark);
         self.glued.retain(|&at| (at as usize) < mark);
     }
 
     /// The number of elements in open lists.
-    pub(crate) fn mark(&self) -> usize {
+    pub(crate) fn open_element_count(&self) -> usize {
         self.scratch.len()
     }
 
     /// Records an error; too many end the reading.
-    pub(crate) fn error(&mut self, error: SyntaxError) {
+    pub(crate) fn report_error(&mut self, error: SyntaxError) {
         if self.stopped {
             return;
         }
@@ -135,15 +135,15 @@ impl<'t> Builder<'t> {
         self.errors.push(error);
         if self.errors.len() == MAX_ERRORS {
             let message = format!("this text has {} errors or more", MAX_ERRORS);
-            self.stop(
+            self.report_last_error(
                 SyntaxError::new(Code::TooManyErrors, span, message)
-                    .note("what stands behind this place was not looked at"),
+                    .with_note("what stands behind this place was not looked at"),
             );
         }
     }
 
     /// Records the last error: the text is not read any further.
-    pub(crate) fn stop(&mut self, error: SyntaxError) {
+    pub(crate) fn report_last_error(&mut self, error: SyntaxError) {
         if !self.stopped {
             self.errors.push(error);
             self.stopped = true;
@@ -152,19 +152,19 @@ impl<'t> Builder<'t> {
 
     // ---- lists ----
 
-    fn push(&mut self, arg: Arg) -> u32 {
+    fn push(&mut self, arg: ArgSyntax) -> u32 {
         self.scratch.push(arg);
         1
     }
 
     /// Notes that the element just pushed stands behind its predecessor without a comma.
-    pub(crate) fn glue(&mut self, count: u32) -> u32 {
+    pub(crate) fn mark_glued(&mut self, count: u32) -> u32 {
         self.glued.push(self.scratch.len() as u32 - 1);
         count
     }
 
     /// Closes a list: its `count` elements move to the arena.
-    pub(crate) fn close(&mut self, count: u32) -> ArgRange {
+    pub(crate) fn close_list(&mut self, count: u32) -> ArgRange {
         let first = self.scratch.len() - count as usize;
         self.check_glued(first);
         let start = self.ast.args.len() as u32;
@@ -184,22 +184,22 @@ impl<'t> Builder<'t> {
             self.glued.pop();
             let before = self.scratch[at - 1];
             let Some(&last) = self.scratch.last() else { return };
-            let after_braces = matches!(before.value, Value::List(_));
+            let after_braces = matches!(before.value, ValueSyntax::List(_));
             if !after_braces && !self.same_tensor(before, last) {
                 let span = Span { start: before.span.end, end: before.span.end };
-                self.error(
+                self.report_error(
                     SyntaxError::new(Code::NoComma, span, "missing `,` between two list elements")
-                        .other(self.scratch[at].span, "the next element")
-                        .note("write `, ` between them"),
+                        .with_second_label(self.scratch[at].span, "the next element")
+                        .with_note("write `, ` between them"),
                 );
             }
         }
     }
 
-    fn same_tensor(&self, a: Arg, b: Arg) -> bool {
+    fn same_tensor(&self, a: ArgSyntax, b: ArgSyntax) -> bool {
         match (a.value, b.value) {
-            (Value::Expr(a), Value::Expr(b)) => {
-                let (Expr::Tensor(a), Expr::Tensor(b)) =
+            (ValueSyntax::Expr(a), ValueSyntax::Expr(b)) => {
+                let (ExprSyntax::Tensor(a), ExprSyntax::Tensor(b)) =
                     (self.ast.exprs[a.index()].0, self.ast.exprs[b.index()].0)
                 else {
                     return false;
@@ -211,65 +211,65 @@ impl<'t> Builder<'t> {
     }
 
     /// Pushes an element without a key.
-    pub(crate) fn item(&mut self, value: Value, start: u32, end: u32) -> u32 {
-        self.push(Arg { span: Span { start, end }, key: None, spaced: false, value })
+    pub(crate) fn push_item(&mut self, value: ValueSyntax, start: u32, end: u32) -> u32 {
+        self.push(ArgSyntax { span: Span { start, end }, key: None, spaced: false, value })
     }
 
     /// Pushes a member of a team.
-    pub(crate) fn member(&mut self, n: i64, l: u32, r: u32) -> u32 {
-        let member = self.int(n, l, r);
-        self.item(Value::Expr(member), l, r)
+    pub(crate) fn push_member(&mut self, n: i64, l: u32, r: u32) -> u32 {
+        let member = self.int_expr(n, l, r);
+        self.push_item(ValueSyntax::Expr(member), l, r)
     }
 
     /// Gives the element just pushed its key.
-    pub(crate) fn keyed(&mut self, key: Symbol, spaced: bool, count: u32, start: u32) -> u32 {
+    pub(crate) fn set_key(&mut self, key: Symbol, spaced: bool, count: u32, start: u32) -> u32 {
         if let Some(arg) = self.scratch.last_mut() {
-            *arg = Arg { span: Span { start, ..arg.span }, key: Some(key), spaced, ..*arg };
+            *arg = ArgSyntax { span: Span { start, ..arg.span }, key: Some(key), spaced, ..*arg };
         }
         count
     }
 
     /// `T0(Avg)`: keyed with `Avg`.
-    pub(crate) fn marked(&mut self, t: TensorRefId, word: Symbol, l: u32, e: u32, r: u32) -> u32 {
-        let value = Value::Expr(self.tensor(t, l, e));
-        self.push(Arg { span: Span { start: l, end: r }, key: Some(word), spaced: false, value })
+    pub(crate) fn push_marked_tensor(&mut self, t: TensorRefId, word: Symbol, l: u32, e: u32, r: u32) -> u32 {
+        let value = ValueSyntax::Expr(self.tensor_expr(t, l, e));
+        self.push(ArgSyntax { span: Span { start: l, end: r }, key: Some(word), spaced: false, value })
     }
 
-    pub(crate) fn symbol(&mut self, text: &str) -> Symbol {
+    pub(crate) fn intern_symbol(&mut self, text: &str) -> Symbol {
         self.ast.strings.intern(text)
     }
 
     /// The key of several words.
-    pub(crate) fn join(&mut self, key: Symbol, word: Symbol) -> Symbol {
-        let joined = format!("{} {}", self.ast.str(key), self.ast.str(word));
-        self.symbol(&joined)
+    pub(crate) fn join_key(&mut self, key: Symbol, word: Symbol) -> Symbol {
+        let joined = format!("{} {}", self.ast.symbol_text(key), self.ast.symbol_text(word));
+        self.intern_symbol(&joined)
     }
 
     /// An expression as an argument: braces become a list.
-    pub(crate) fn value(&mut self, expr: ExprId) -> Value {
+    pub(crate) fn expr_value(&mut self, expr: ExprId) -> ValueSyntax {
         let last = expr.index() + 1 == self.ast.exprs.len();
         match self.ast.exprs[expr.index()].0 {
-            Expr::Braces(list) if last => {
+            ExprSyntax::Braces(list) if last => {
                 self.ast.exprs.pop();
-                Value::List(list)
+                ValueSyntax::List(list)
             }
-            Expr::Braces(list) => Value::List(list),
-            _ => Value::Expr(expr),
+            ExprSyntax::Braces(list) => ValueSyntax::List(list),
+            _ => ValueSyntax::Expr(expr),
         }
     }
 
-    pub(crate) fn handle(&mut self, word: Symbol, n: i64, l: u32, r: u32) -> Value {
-        Value::Handle(word, self.small(n, Span { start: l, end: r }))
+    pub(crate) fn handle_value(&mut self, word: Symbol, n: i64, l: u32, r: u32) -> ValueSyntax {
+        ValueSyntax::Handle(word, self.checked_number(n, Span { start: l, end: r }))
     }
 
     /// A statement's number as 32 bits.
-    fn small(&mut self, number: i64, span: Span) -> u32 {
+    fn checked_number(&mut self, number: i64, span: Span) -> u32 {
         let known = u32::try_from(number).ok().filter(|&number| number <= MAX_NUMBER);
         known.unwrap_or_else(|| {
             let text = format!("the number {number} is too large here");
-            self.error(
+            self.report_error(
                 SyntaxError::new(Code::Number, span, text)
-                    .note(format!("numbers of statements end at {}", MAX_NUMBER)),
+                    .with_note(format!("numbers of statements end at {}", MAX_NUMBER)),
             );
             u32::MAX
         })
@@ -280,109 +280,108 @@ impl<'t> Builder<'t> {
         let known = digits.parse().ok().filter(|&number| number <= MAX_NUMBER);
         known.unwrap_or_else(|| {
             let text = format!("the number `{digits}` is too large");
-            let note =
-                format!("numbers of tensors, domains, devices and HostUnits end at {MAX_NUMBER}");
-            self.error(SyntaxError::new(Code::Number, span, text).note(note));
+            let note = format!("numbers of tensors, domains, devices and HostUnits end at {MAX_NUMBER}");
+            self.report_error(SyntaxError::new(Code::Number, span, text).with_note(note));
             u32::MAX
         })
     }
 
     // ---- expressions ----
 
-    fn expr(&mut self, expr: Expr, start: u32, end: u32) -> ExprId {
+    fn push_expr(&mut self, expr: ExprSyntax, start: u32, end: u32) -> ExprId {
         let id = ExprId(self.ast.exprs.len() as u32);
         self.ast.exprs.push((expr, Span { start, end }));
         id
     }
 
-    pub(crate) fn int(&mut self, n: i64, l: u32, r: u32) -> ExprId {
-        self.expr(Expr::Int(n), l, r)
+    pub(crate) fn int_expr(&mut self, n: i64, l: u32, r: u32) -> ExprId {
+        self.push_expr(ExprSyntax::Int(n), l, r)
     }
 
-    pub(crate) fn hex(&mut self, n: u64, l: u32, r: u32) -> ExprId {
-        self.expr(Expr::Hex(n), l, r)
+    pub(crate) fn hex_expr(&mut self, n: u64, l: u32, r: u32) -> ExprId {
+        self.push_expr(ExprSyntax::Hex(n), l, r)
     }
 
-    pub(crate) fn float(&mut self, text: Symbol, l: u32, r: u32) -> ExprId {
-        self.expr(Expr::Float(text), l, r)
+    pub(crate) fn float_expr(&mut self, text: Symbol, l: u32, r: u32) -> ExprId {
+        self.push_expr(ExprSyntax::Float(text), l, r)
     }
 
-    pub(crate) fn boolean(&mut self, (value, capital): (bool, bool), l: u32, r: u32) -> ExprId {
-        self.expr(Expr::Bool(value, capital), l, r)
+    pub(crate) fn bool_expr(&mut self, (value, capital): (bool, bool), l: u32, r: u32) -> ExprId {
+        self.push_expr(ExprSyntax::Bool(value, capital), l, r)
     }
 
-    pub(crate) fn typed(&mut self, (dtype, text): (Symbol, Symbol), l: u32, r: u32) -> ExprId {
-        self.expr(Expr::Typed(dtype, text), l, r)
+    pub(crate) fn typed_expr(&mut self, (dtype, text): (Symbol, Symbol), l: u32, r: u32) -> ExprId {
+        self.push_expr(ExprSyntax::Typed(dtype, text), l, r)
     }
 
-    pub(crate) fn tensor(&mut self, tensor: TensorRefId, l: u32, r: u32) -> ExprId {
-        self.expr(Expr::Tensor(tensor), l, r)
+    pub(crate) fn tensor_expr(&mut self, tensor: TensorRefId, l: u32, r: u32) -> ExprId {
+        self.push_expr(ExprSyntax::Tensor(tensor), l, r)
     }
 
     /// A name; `s5.field` is a field of the scalar `s5`, while `blockIdx.x` is one name.
-    pub(crate) fn name(&mut self, name: Symbol, l: u32, r: u32) -> ExprId {
-        let text = self.ast.str(name);
+    pub(crate) fn name_expr(&mut self, name: Symbol, l: u32, r: u32) -> ExprId {
+        let text = self.ast.symbol_text(name);
         if let Some(dot) = text.bytes().position(|byte| byte == b'.') {
             let (base, field) = (&text[..dot], &text[dot + 1..]);
             if is_scalar_name(base) {
                 let (base, field) = (base.to_owned(), field.to_owned());
-                let (base, field) = (self.symbol(&base), self.symbol(&field));
-                let base = self.expr(Expr::Name(base), l, l + dot as u32);
-                return self.expr(Expr::Field(base, field), l, r);
+                let (base, field) = (self.intern_symbol(&base), self.intern_symbol(&field));
+                let base = self.push_expr(ExprSyntax::Name(base), l, l + dot as u32);
+                return self.push_expr(ExprSyntax::Field(base, field), l, r);
             }
         }
-        self.expr(Expr::Name(name), l, r)
+        self.push_expr(ExprSyntax::Name(name), l, r)
     }
 
     /// A name without a dot.
     pub(crate) fn plain_name(&mut self, name: Symbol, l: u32, r: u32) -> ExprId {
-        self.expr(Expr::Name(name), l, r)
+        self.push_expr(ExprSyntax::Name(name), l, r)
     }
 
-    pub(crate) fn call(&mut self, name: Symbol, args: ArgRange, l: u32, r: u32) -> ExprId {
-        self.expr(Expr::Call(name, args), l, r)
+    pub(crate) fn call_expr(&mut self, name: Symbol, args: ArgRange, l: u32, r: u32) -> ExprId {
+        self.push_expr(ExprSyntax::Call(name, args), l, r)
     }
 
-    pub(crate) fn group(&mut self, inner: ExprId, l: u32, r: u32) -> ExprId {
-        self.expr(Expr::Group(inner), l, r)
+    pub(crate) fn group_expr(&mut self, inner: ExprId, l: u32, r: u32) -> ExprId {
+        self.push_expr(ExprSyntax::Group(inner), l, r)
     }
 
-    pub(crate) fn braces(&mut self, list: ArgRange, l: u32, r: u32) -> ExprId {
-        self.expr(Expr::Braces(list), l, r)
+    pub(crate) fn braces_expr(&mut self, list: ArgRange, l: u32, r: u32) -> ExprId {
+        self.push_expr(ExprSyntax::Braces(list), l, r)
     }
 
     pub(crate) fn index(&mut self, array: ExprId, index: ExprId, l: u32, r: u32) -> ExprId {
-        self.expr(Expr::Index(array, index), l, r)
+        self.push_expr(ExprSyntax::Index(array, index), l, r)
     }
 
-    pub(crate) fn field(&mut self, base: ExprId, field: Symbol, l: u32, r: u32) -> ExprId {
-        self.expr(Expr::Field(base, field), l, r)
+    pub(crate) fn field_expr(&mut self, base: ExprId, field: Symbol, l: u32, r: u32) -> ExprId {
+        self.push_expr(ExprSyntax::Field(base, field), l, r)
     }
 
     /// A prefix operator; a minus right before digits is part of the literal.
-    pub(crate) fn prefix(&mut self, op: Op, operand: ExprId, l: u32, r: u32) -> ExprId {
+    pub(crate) fn prefix_expr(&mut self, op: Op, operand: ExprId, l: u32, r: u32) -> ExprId {
         let (expr, span) = &mut self.ast.exprs[operand.index()];
-        if let (Op::Sub, Expr::Int(n)) = (op, *expr)
+        if let (Op::Sub, ExprSyntax::Int(n)) = (op, *expr)
             && span.start == l + 1
             && self.text.as_bytes()[span.start as usize].is_ascii_digit()
         {
             // The smallest number is its own negative.
-            *expr = Expr::Int(n.wrapping_neg());
+            *expr = ExprSyntax::Int(n.wrapping_neg());
             span.start = l;
             return operand;
         }
         let symbol = self.operators[op as usize];
-        self.expr(Expr::Unary(symbol, operand), l, r)
+        self.push_expr(ExprSyntax::Unary(symbol, operand), l, r)
     }
 
     /// `left op right`, where `left` is all that was read so far: an operator that binds tighter
     /// than those on the right edge of `left` takes their right operand. The edge has at most one
     /// node per level of precedence.
-    pub(crate) fn infix(&mut self, left: ExprId, op: Op, right: ExprId) -> ExprId {
+    pub(crate) fn infix_expr(&mut self, left: ExprId, op: Op, right: ExprId) -> ExprId {
         let end = self.ast.exprs[right.index()].1.end;
         let mut edge = None;
         let mut at = left;
-        while let (Expr::Binary(other, _, inner), span) = &mut self.ast.exprs[at.index()] {
+        while let (ExprSyntax::Binary(other, _, inner), span) = &mut self.ast.exprs[at.index()] {
             if Op::level_of(self.ast.strings.get(*other)) >= op.level() {
                 break;
             }
@@ -392,9 +391,9 @@ impl<'t> Builder<'t> {
         }
         let start = self.ast.exprs[at.index()].1.start;
         let symbol = self.operators[op as usize];
-        let node = self.expr(Expr::Binary(symbol, at, right), start, end);
+        let node = self.push_expr(ExprSyntax::Binary(symbol, at, right), start, end);
         let Some(edge) = edge else { return node };
-        if let (Expr::Binary(_, _, inner), _) = &mut self.ast.exprs[edge.index()] {
+        if let (ExprSyntax::Binary(_, _, inner), _) = &mut self.ast.exprs[edge.index()] {
             *inner = node;
         }
         left
@@ -402,65 +401,65 @@ impl<'t> Builder<'t> {
 
     // ---- statements ----
 
-    pub(crate) fn numbered(&mut self, head: Head, number: i64) -> Head {
-        let number = self.small(number, head.span);
-        Head { number: Some(number), ..head }
+    pub(crate) fn number_head(&mut self, head: StmtHead, number: i64) -> StmtHead {
+        let number = self.checked_number(number, head.span);
+        StmtHead { number: Some(number), ..head }
     }
 
     /// A statement of the batch is complete.
-    pub(crate) fn done(&mut self, stmt: StmtId) {
+    pub(crate) fn finish_statement(&mut self, stmt: StmtId) {
         self.batch.push(stmt);
     }
 
-    fn stmt(&mut self, stmt: Stmt) -> StmtId {
+    fn push_stmt(&mut self, stmt: StmtSyntax) -> StmtId {
         let id = StmtId(self.ast.stmts.len() as u32);
         self.ast.stmts.push(stmt);
         id
     }
 
     /// A statement that could not be read.
-    pub(crate) fn bad(&mut self, span: Span) -> StmtId {
-        self.stmt(Stmt {
+    pub(crate) fn push_bad_stmt(&mut self, span: Span) -> StmtId {
+        self.push_stmt(StmtSyntax {
             span,
-            ..blank(Shape::Error, Head::new(Symbol(0), span.start, span.start))
+            ..blank_stmt(StmtShape::Error, StmtHead::new(Symbol(0), span.start, span.start))
         })
     }
 
-    pub(crate) fn statement(
+    pub(crate) fn add_statement(
         &mut self,
-        shape: Shape,
-        head: Head,
+        shape: StmtShape,
+        head: StmtHead,
         args: ArgRange,
         terminated: bool,
         l: u32,
         r: u32,
     ) -> StmtId {
         let span = Span { start: l, end: r };
-        self.stmt(Stmt { span, args, terminated, ..blank(shape, head) })
+        self.push_stmt(StmtSyntax { span, args, terminated, ..blank_stmt(shape, head) })
     }
 
     /// Words with `count` operands on the scratch stack.
-    pub(crate) fn words(
+    pub(crate) fn add_word_statement(
         &mut self,
-        head: Head,
+        head: StmtHead,
         count: u32,
         terminated: bool,
         l: u32,
         r: u32,
     ) -> StmtId {
-        let args = self.close(count);
-        self.statement(Shape::Words, head, args, terminated, l, r)
+        let args = self.close_list(count);
+        self.add_statement(StmtShape::Words, head, args, terminated, l, r)
     }
 
     /// A statement in an argument list.
-    pub(crate) fn nested(&mut self, head: Head, n: i64, args: ArgRange, l: u32, r: u32) -> Value {
-        let head = self.numbered(head, n);
-        Value::Stmt(self.statement(Shape::Call, head, args, false, l, r))
+    pub(crate) fn nest_statement(&mut self, head: StmtHead, n: i64, args: ArgRange, l: u32, r: u32) -> ValueSyntax {
+        let head = self.number_head(head, n);
+        ValueSyntax::Stmt(self.add_statement(StmtShape::Call, head, args, false, l, r))
     }
 
     /// `results = value`, a call if the value is one. On the scratch stack are the results and, if
     /// `aliases` is 1, the tensor behind `.alias=`.
-    pub(crate) fn assignment(
+    pub(crate) fn add_assignment(
         &mut self,
         results: u32,
         value: ExprId,
@@ -470,31 +469,31 @@ impl<'t> Builder<'t> {
         r: u32,
     ) -> StmtId {
         let alias = if aliases > 0 { self.scratch.pop() } else { None };
-        let results = self.close(results);
+        let results = self.close_list(results);
         let (expr, span) = self.ast.exprs[value.index()];
-        let (shape, head, mut args) = if let Expr::Call(name, list) = expr {
+        let (shape, head, mut args) = if let ExprSyntax::Call(name, list) = expr {
             if value.index() + 1 == self.ast.exprs.len() {
                 self.ast.exprs.pop();
             }
-            (Shape::Call, self.call_head(name, span), list)
+            (StmtShape::Call, self.call_head(name, span), list)
         } else {
-            let count = self.item(Value::Expr(value), span.start, span.end);
-            (Shape::Assign, Head::new(Symbol(0), span.start, span.start), self.close(count))
+            let count = self.push_item(ValueSyntax::Expr(value), span.start, span.end);
+            (StmtShape::Assign, StmtHead::new(Symbol(0), span.start, span.start), self.close_list(count))
         };
         if let Some(alias) = alias {
-            let key = self.symbol("alias");
-            args = self.extended(args, Arg { key: Some(key), ..alias });
+            let key = self.intern_symbol("alias");
+            args = self.extend_args(args, ArgSyntax { key: Some(key), ..alias });
         }
         let span = Span { start: l, end: r };
-        self.stmt(Stmt { span, results, args, terminated, ..blank(shape, head) })
+        self.push_stmt(StmtSyntax { span, results, args, terminated, ..blank_stmt(shape, head) })
     }
 
-    fn call_head(&self, name: Symbol, span: Span) -> Head {
-        Head::new(name, span.start, span.start + self.ast.str(name).len() as u32)
+    fn call_head(&self, name: Symbol, span: Span) -> StmtHead {
+        StmtHead::new(name, span.start, span.start + self.ast.symbol_text(name).len() as u32)
     }
 
     /// A copy of `args` with one more element.
-    fn extended(&mut self, args: ArgRange, arg: Arg) -> ArgRange {
+    fn extend_args(&mut self, args: ArgRange, arg: ArgSyntax) -> ArgRange {
         let start = self.ast.args.len() as u32;
         self.ast.args.extend_from_within(args.start as usize..args.end as usize);
         self.ast.args.push(arg);
@@ -502,38 +501,38 @@ impl<'t> Builder<'t> {
     }
 
     /// Names the bounds of a loop, the last `count` elements on the scratch stack.
-    pub(crate) fn bounds(&mut self, count: u32) -> u32 {
+    pub(crate) fn key_loop_bounds(&mut self, count: u32) -> u32 {
         let first = self.scratch.len() - count as usize;
         for (at, key) in ["start", "stop"].into_iter().enumerate() {
-            let key = self.symbol(key);
+            let key = self.intern_symbol(key);
             self.scratch[first + at].key = Some(key);
         }
         count
     }
 
     /// Names the step of a loop.
-    pub(crate) fn step(&mut self, count: u32) -> u32 {
-        let key = self.symbol("step");
+    pub(crate) fn key_loop_step(&mut self, count: u32) -> u32 {
+        let key = self.intern_symbol("step");
         if let Some(arg) = self.scratch.last_mut() {
             arg.key = Some(key);
         }
         count
     }
 
-    pub(crate) fn for_loop(&mut self, shape: Shape, count: u32, l: u32, r: u32) -> StmtId {
-        let args = self.close(count);
-        let name = self.symbol("FOR");
-        self.statement(shape, Head::new(name, l, l + 3), args, false, l, r)
+    pub(crate) fn for_loop(&mut self, shape: StmtShape, count: u32, l: u32, r: u32) -> StmtId {
+        let args = self.close_list(count);
+        let name = self.intern_symbol("FOR");
+        self.add_statement(shape, StmtHead::new(name, l, l + 3), args, false, l, r)
     }
 
-    pub(crate) fn branch(&mut self, head: Head, count: u32, l: u32, r: u32) -> StmtId {
-        let args = self.close(count);
-        self.statement(Shape::If, head, args, false, l, r)
+    pub(crate) fn add_branch(&mut self, head: StmtHead, count: u32, l: u32, r: u32) -> StmtId {
+        let args = self.close_list(count);
+        self.add_statement(StmtShape::If, head, args, false, l, r)
     }
 }
 
-fn blank(shape: Shape, head: Head) -> Stmt {
-    Stmt {
+fn blank_stmt(shape: StmtShape, head: StmtHead) -> StmtSyntax {
+    StmtSyntax {
         span: head.span,
         shape,
         name: head.name,

@@ -4,65 +4,59 @@
 //! those behind other text on their line go to what was read last, the others wait until it is
 //! known which blocks end here and which statement follows.
 
-use crate::ast::{Ast, BlockId, Comment, CommentPlace};
+use crate::ast::{BlockId, CommentPlaceSyntax, CommentSyntax, SyntaxTree};
 use crate::lex::RawComment;
 use crate::span::Span;
 
 /// Comments on lines of their own that wait for their place.
 #[derive(Default)]
-pub(crate) struct Comments {
+pub(crate) struct PendingComments {
     /// The number of the lexer's comments that were taken.
     taken: usize,
     waiting: Vec<(Span, u32)>,
 }
 
-impl Comments {
+impl PendingComments {
     /// Takes the comments before `end`; those behind other text go to `last`.
-    pub(crate) fn take(&mut self, all: &[RawComment], end: u32, last: CommentPlace, ast: &mut Ast) {
+    pub(crate) fn take_before(&mut self, all: &[RawComment], end: u32, last: CommentPlaceSyntax, ast: &mut SyntaxTree) {
         while let Some(comment) = all.get(self.taken).filter(|comment| comment.span.start < end) {
             self.taken += 1;
             match comment.column {
                 Some(column) => self.waiting.push((comment.span, column)),
-                None => ast.comments.push(Comment { span: comment.span, place: last }),
+                None => ast.comments.push(CommentSyntax { span: comment.span, place: last }),
             }
         }
     }
 
     /// Takes the comments before `end`, all for `place`.
-    pub(crate) fn take_all(
-        &mut self,
-        all: &[RawComment],
-        end: u32,
-        place: CommentPlace,
-        ast: &mut Ast,
-    ) {
-        self.take(all, end, place, ast);
-        self.place(place, ast);
+    pub(crate) fn take_all(&mut self, all: &[RawComment], end: u32, place: CommentPlaceSyntax, ast: &mut SyntaxTree) {
+        self.take_before(all, end, place, ast);
+        self.attach_pending(place, ast);
     }
 
     /// The block ends: the leading comments that are indented at least to `column` are its own.
-    pub(crate) fn end_block(&mut self, block: BlockId, column: u32, ast: &mut Ast) {
+    pub(crate) fn end_block(&mut self, block: BlockId, column: u32, ast: &mut SyntaxTree) {
         let count = self.waiting.iter().take_while(|&&(_, at)| at >= column).count();
         for (span, _) in self.waiting.drain(..count) {
-            ast.comments.push(Comment { span, place: CommentPlace::EndOf(block) });
+            ast.comments.push(CommentSyntax { span, place: CommentPlaceSyntax::EndOf(block) });
         }
     }
 
     /// True if comments wait for their place.
-    pub(crate) fn wait(&self) -> bool {
+    pub(crate) fn has_pending(&self) -> bool {
         !self.waiting.is_empty()
     }
 
     /// Everything that waits belongs to `place`.
-    pub(crate) fn place(&mut self, place: CommentPlace, ast: &mut Ast) {
+    pub(crate) fn attach_pending(&mut self, place: CommentPlaceSyntax, ast: &mut SyntaxTree) {
         for (span, _) in self.waiting.drain(..) {
-            ast.comments.push(Comment { span, place });
+            ast.comments.push(CommentSyntax { span, place });
         }
     }
 
     /// Places the comments in front of a container that starts at `start`: the lines directly above it are the
     /// container's, the others the file's.
-    pub(crate) fn before_container(&mut self, text: &str, start: u32, number: u32, ast: &mut Ast) {
+    pub(crate) fn attach_before_container(&mut self, text: &str, start: u32, number: u32, ast: &mut SyntaxTree) {
         let mut next = start;
         let mut own = self.waiting.len();
         while own > 0 {
@@ -75,8 +69,8 @@ impl Comments {
             own -= 1;
         }
         for (at, (span, _)) in self.waiting.drain(..).enumerate() {
-            let place = if at < own { CommentPlace::File } else { CommentPlace::Container(number) };
-            ast.comments.push(Comment { span, place });
+            let place = if at < own { CommentPlaceSyntax::File } else { CommentPlaceSyntax::Container(number) };
+            ast.comments.push(CommentSyntax { span, place });
         }
     }
 }

@@ -2,16 +2,16 @@
 //!
 //! Most extents are a number or a name and are read here; any other goes through the grammar.
 
-use crate::ast::{Domain, ExprId};
-use crate::builder::{Builder, Node};
+use crate::ast::{DomainSyntax, ExprId};
+use crate::builder::{Builder, GrammarOutput};
 use crate::error::{Code, SyntaxError};
 use crate::hir::TopParser;
-use crate::lex::Source;
+use crate::lex::TokenWindow;
 use crate::message;
 use crate::nesting;
 use crate::scan;
 use crate::span::Span;
-use crate::spelling::{nearest_note, shorten};
+use crate::spelling::{nearest_note, shorten_text};
 use crate::token::{Start, Tok};
 
 /// Iteration types, one letter each.
@@ -41,7 +41,7 @@ pub const PARALLELS: [&str; 19] = [
 ];
 
 /// A place in a reference.
-pub(crate) struct Cursor<'t> {
+pub(crate) struct ReferenceCursor<'t> {
     pub(crate) text: &'t str,
     pub(crate) bytes: &'t [u8],
     pub(crate) at: usize,
@@ -50,15 +50,9 @@ pub(crate) struct Cursor<'t> {
     pub(crate) tidy: bool,
 }
 
-impl<'t> Cursor<'t> {
+impl<'t> ReferenceCursor<'t> {
     pub(crate) fn new(text: &'t str, span: Span) -> Self {
-        Self {
-            text,
-            bytes: text.as_bytes(),
-            at: span.start as usize,
-            end: span.end as usize,
-            tidy: true,
-        }
+        Self { text, bytes: text.as_bytes(), at: span.start as usize, end: span.end as usize, tidy: true }
     }
 
     pub(crate) fn peek(&self) -> Option<u8> {
@@ -66,7 +60,7 @@ impl<'t> Cursor<'t> {
     }
 
     /// Skips white space, of which the printed form has none here.
-    pub(crate) fn white(&mut self) {
+    pub(crate) fn skip_whitespace(&mut self) {
         while self.peek().is_some_and(|byte| byte.is_ascii_whitespace()) {
             self.tidy = false;
             self.at += 1;
@@ -74,7 +68,7 @@ impl<'t> Cursor<'t> {
     }
 
     /// Skips the one blank that the printed form has here.
-    pub(crate) fn blank(&mut self) {
+    pub(crate) fn skip_blank(&mut self) {
         if self.peek() == Some(b' ') {
             self.at += 1;
         } else {
@@ -82,7 +76,7 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    pub(crate) fn digits(&mut self) -> Span {
+    pub(crate) fn take_digits(&mut self) -> Span {
         let start = self.at;
         while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
             self.at += 1;
@@ -90,7 +84,7 @@ impl<'t> Cursor<'t> {
         Span::new(start, self.at)
     }
 
-    fn eat(&mut self, text: &str) -> bool {
+    fn eat_text(&mut self, text: &str) -> bool {
         let found = self.bytes[self.at..self.end].starts_with(text.as_bytes());
         if found {
             self.at += text.len();
@@ -100,28 +94,28 @@ impl<'t> Cursor<'t> {
 }
 
 /// Reads the domain at the cursor and moves behind it; `None` after an error.
-pub(crate) fn read(b: &mut Builder<'_>, cursor: &mut Cursor<'_>) -> Option<Domain> {
+pub(crate) fn read_domain(b: &mut Builder<'_>, cursor: &mut ReferenceCursor<'_>) -> Option<DomainSyntax> {
     let start = cursor.at;
     let iter = iter_type(b, cursor)?;
     let parallel = parallel_type(b, cursor);
-    let digits = cursor.digits();
-    let id = &b.text[digits.range()];
+    let digits = cursor.take_digits();
+    let id = &b.text[digits.as_usize_range()];
     let number = if id.is_empty() { None } else { Some(b.reference_number(id, digits)) };
-    let ragged = cursor.eat("Ragged");
-    cursor.white();
+    let ragged = cursor.eat_text("Ragged");
+    cursor.skip_whitespace();
     if cursor.peek() != Some(b'{') {
-        return malformed(b, start, cursor.at);
+        return report_malformed(b, start, cursor.at);
     }
-    let scan::Reach::Closed(close) = scan::braces(&cursor.bytes[..cursor.end], cursor.at) else {
-        return malformed(b, start, cursor.at);
+    let scan::ReferenceEnd::Closed(close) = scan::scan_braces(&cursor.bytes[..cursor.end], cursor.at) else {
+        return report_malformed(b, start, cursor.at);
     };
     let inner = Span::new(cursor.at + 1, close - 1);
     cursor.at = close;
-    let parts = if ragged { ragged_extent(b, inner)? } else { extents(b, inner)? };
+    let parts = if ragged { ragged_extent(b, inner)? } else { read_extents(b, inner)? };
     cursor.tidy &= parts.simple;
     let [start_bound, stop_bound, extent] = parts.bounds;
-    let (rfactor, padded, clustered) = (cursor.eat("rf"), cursor.eat("_p"), cursor.eat("_c"));
-    Some(Domain {
+    let (rfactor, padded, clustered) = (cursor.eat_text("rf"), cursor.eat_text("_p"), cursor.eat_text("_c"));
+    Some(DomainSyntax {
         span: Span::new(start, cursor.at),
         iter,
         parallel,
@@ -136,39 +130,39 @@ pub(crate) fn read(b: &mut Builder<'_>, cursor: &mut Cursor<'_>) -> Option<Domai
     })
 }
 
-fn malformed(b: &mut Builder<'_>, start: usize, at: usize) -> Option<Domain> {
+fn report_malformed(b: &mut Builder<'_>, start: usize, at: usize) -> Option<DomainSyntax> {
     let end = b.text[at..].chars().next().map_or(at, |c| at + c.len_utf8());
     let text = &b.text[start..end];
-    b.error(
+    b.report_error(
         SyntaxError::new(
             Code::Tensor,
             Span::new(start, end),
-            format!("`{}` is not an iteration domain", shorten(text.trim())),
+            format!("`{}` is not an iteration domain", shorten_text(text.trim())),
         )
-        .note("a domain is written `iS0{i0}`: iteration type, parallel type, number, extent"),
+        .with_note("a domain is written `iS0{i0}`: iteration type, parallel type, number, extent"),
     );
     None
 }
 
-fn iter_type(b: &mut Builder<'_>, cursor: &mut Cursor<'_>) -> Option<u8> {
+fn iter_type(b: &mut Builder<'_>, cursor: &mut ReferenceCursor<'_>) -> Option<u8> {
     let at = cursor.at;
     let first = cursor.peek()?;
     if !first.is_ascii_alphabetic() && first != b'?' {
-        return malformed(b, at, at).map(|domain| domain.iter);
+        return report_malformed(b, at, at).map(|domain| domain.iter);
     }
     cursor.at += 1;
     if !ITERS.contains(&first) {
         let text = (first as char).to_string();
         let span = Span::new(at, at + 1);
-        b.error(
+        b.report_error(
             SyntaxError::new(Code::IterType, span, format!("unknown iteration type `{text}`"))
-                .note("iteration types are i (iteration), r (reduction), b (broadcast), s (stride), n (gather, scatter), v (vector component) and ? (symbolic)"),
+                .with_note("iteration types are i (iteration), r (reduction), b (broadcast), s (stride), n (gather, scatter), v (vector component) and ? (symbolic)"),
         );
     }
     Some(first)
 }
 
-fn parallel_type(b: &mut Builder<'_>, cursor: &mut Cursor<'_>) -> crate::ast::Symbol {
+fn parallel_type(b: &mut Builder<'_>, cursor: &mut ReferenceCursor<'_>) -> crate::ast::Symbol {
     let start = cursor.at;
     while let Some(byte) = cursor.peek() {
         let ragged = byte == b'R' && cursor.bytes[cursor.at..cursor.end].starts_with(b"Ragged");
@@ -178,18 +172,18 @@ fn parallel_type(b: &mut Builder<'_>, cursor: &mut Cursor<'_>) -> crate::ast::Sy
         cursor.at += 1;
     }
     let span = Span::new(start, cursor.at);
-    let text = &b.text[span.range()];
+    let text = &b.text[span.as_usize_range()];
     if text != "S" && !PARALLELS.contains(&text) {
-        b.error(
+        b.report_error(
             SyntaxError::new(Code::ParallelType, span, format!("unknown parallel type `{text}`"))
-                .note(nearest_note(text, &PARALLELS)),
+                .with_note(nearest_note(text, &PARALLELS)),
         );
     }
     b.ast.strings.intern(text)
 }
 
 /// The expressions between a domain's braces.
-struct Extents {
+struct DomainExtents {
     /// Start, stop, extent.
     bounds: [Option<ExprId>; 3],
     expanded: Option<ExprId>,
@@ -198,42 +192,44 @@ struct Extents {
 }
 
 /// `extents=T1_g_int64_t[...]` of a ragged domain, as a call of `Ragged`.
-fn ragged_extent(b: &mut Builder<'_>, inner: Span) -> Option<Extents> {
-    let Some(Node::List(list)) = parse_part(b, inner, Start::List) else { return None };
+fn ragged_extent(b: &mut Builder<'_>, inner: Span) -> Option<DomainExtents> {
+    let Some(GrammarOutput::List(list)) = run_grammar_on_part(b, inner, Start::List) else {
+        return None;
+    };
     let name = b.ast.strings.intern("Ragged");
-    let call = b.call(name, list, inner.start, inner.end);
-    Some(Extents { bounds: [None, None, Some(call)], expanded: None, simple: false })
+    let call = b.call_expr(name, list, inner.start, inner.end);
+    Some(DomainExtents { bounds: [None, None, Some(call)], expanded: None, simple: false })
 }
 
-fn extents(b: &mut Builder<'_>, inner: Span) -> Option<Extents> {
-    if let Some(extent) = simple(b, inner) {
-        return Some(Extents { bounds: [None, None, Some(extent)], expanded: None, simple: true });
+fn read_extents(b: &mut Builder<'_>, inner: Span) -> Option<DomainExtents> {
+    if let Some(extent) = read_simple_extent(b, inner) {
+        return Some(DomainExtents { bounds: [None, None, Some(extent)], expanded: None, simple: true });
     }
-    let cuts = cuts(b.text.as_bytes(), inner);
+    let cuts = find_separators(b.text.as_bytes(), inner);
     let mut bounds = [None; 3];
     let mut start = inner.start;
     let stop = cuts.ex.unwrap_or(inner.end);
     for (at, &colon) in cuts.colons.iter().take(2).enumerate() {
-        bounds[at] = Some(expression(b, Span { start, end: colon })?);
+        bounds[at] = Some(parse_expression(b, Span { start, end: colon })?);
         start = colon + 1;
     }
-    bounds[2] = Some(expression(b, Span { start, end: stop })?);
+    bounds[2] = Some(parse_expression(b, Span { start, end: stop })?);
     let expanded = match cuts.ex {
-        Some(ex) => Some(expression(b, Span { start: ex + 2, end: inner.end })?),
+        Some(ex) => Some(parse_expression(b, Span { start: ex + 2, end: inner.end })?),
         None => None,
     };
-    Some(Extents { bounds, expanded, simple: false })
+    Some(DomainExtents { bounds, expanded, simple: false })
 }
 
 /// A number or a name.
-fn simple(b: &mut Builder<'_>, span: Span) -> Option<ExprId> {
-    let text = &b.text[span.range()];
+fn read_simple_extent(b: &mut Builder<'_>, span: Span) -> Option<ExprId> {
+    let text = &b.text[span.as_usize_range()];
     let first = *text.as_bytes().first()?;
     if first.is_ascii_digit() {
         if text.len() > 18 || !text.bytes().all(|byte| byte.is_ascii_digit()) {
             return None;
         }
-        return text.parse().ok().map(|n| b.int(n, span.start, span.end));
+        return text.parse().ok().map(|n| b.int_expr(n, span.start, span.end));
     }
     let tail = text.bytes().skip(1).all(|byte| byte.is_ascii_digit());
     if !first.is_ascii_lowercase() || !tail {
@@ -244,13 +240,13 @@ fn simple(b: &mut Builder<'_>, span: Span) -> Option<ExprId> {
 }
 
 /// Top-level `:` and the word `ex`.
-struct Cuts {
+struct ExtentSeparators {
     colons: Vec<u32>,
     ex: Option<u32>,
 }
 
-fn cuts(bytes: &[u8], inner: Span) -> Cuts {
-    let mut found = Cuts { colons: Vec::new(), ex: None };
+fn find_separators(bytes: &[u8], inner: Span) -> ExtentSeparators {
+    let mut found = ExtentSeparators { colons: Vec::new(), ex: None };
     let mut depth = 0usize;
     let (start, end) = (inner.start as usize, inner.end as usize);
     for at in start..end {
@@ -264,10 +260,8 @@ fn cuts(bytes: &[u8], inner: Span) -> Cuts {
                 }
             }
             b'e' if depth == 0 && found.ex.is_none() => {
-                let alone = at > start
-                    && !scan::is_word(bytes[at - 1])
-                    && at + 2 < end
-                    && !scan::is_word(bytes[at + 2]);
+                let alone =
+                    at > start && !scan::is_word(bytes[at - 1]) && at + 2 < end && !scan::is_word(bytes[at + 2]);
                 if alone && bytes[at + 1] == b'x' {
                     found.ex = Some(at as u32);
                 }
@@ -278,43 +272,42 @@ fn cuts(bytes: &[u8], inner: Span) -> Cuts {
     found
 }
 
-fn expression(b: &mut Builder<'_>, span: Span) -> Option<ExprId> {
-    let text = &b.text[span.range()];
+fn parse_expression(b: &mut Builder<'_>, span: Span) -> Option<ExprId> {
+    let text = &b.text[span.as_usize_range()];
     let start = span.start + (text.len() - text.trim_start().len()) as u32;
     let span = Span { start, end: start + text.trim().len() as u32 };
-    if let Some(id) = simple(b, span) {
+    if let Some(id) = read_simple_extent(b, span) {
         return Some(id);
     }
-    match parse_part(b, span, Start::Expr) {
-        Some(Node::Expr(id)) => Some(id),
+    match run_grammar_on_part(b, span, Start::Expr) {
+        Some(GrammarOutput::Expr(id)) => Some(id),
         _ => None,
     }
 }
 
 /// Runs the grammar over a part of the text, with its errors recorded.
-pub(crate) fn parse_part(b: &mut Builder<'_>, span: Span, start: Start) -> Option<Node> {
+pub(crate) fn run_grammar_on_part(b: &mut Builder<'_>, span: Span, start: Start) -> Option<GrammarOutput> {
     let before = b.errors.len();
-    let tokens = Source::new(b.text, span).all(b);
+    let tokens = TokenWindow::new(b.text, span).into_all_tokens(b);
     if tokens.iter().any(|token| token.tok == Tok::Error) {
         debug_assert!(b.errors.len() > before);
         return None;
     }
-    if nesting::too_deep(&tokens) {
-        b.error(
-            SyntaxError::new(Code::TooDeep, span, "this extent is nested too deeply")
-                .note(nesting::note()),
+    if nesting::is_too_deep(&tokens) {
+        b.report_error(
+            SyntaxError::new(Code::TooDeep, span, "this extent is nested too deeply").with_note(nesting::depth_note()),
         );
         return None;
     }
-    let mark = b.mark();
+    let mark = b.open_element_count();
     let first = (span.start, Tok::Start(start), span.start);
     let rest = tokens.iter().map(|token| (token.span.start, token.tok, token.span.end));
     match TopParser::new().parse(b, std::iter::once(first).chain(rest).map(Ok)) {
         Ok(node) => Some(node),
         Err(error) => {
-            b.unwind(mark);
-            let error = message::describe(b, error, &tokens, span);
-            b.error(SyntaxError { code: Code::Tensor.text(), ..error });
+            b.unwind_lists(mark);
+            let error = message::describe_error(b, error, &tokens, span);
+            b.report_error(SyntaxError { code: Code::Tensor.text(), ..error });
             None
         }
     }

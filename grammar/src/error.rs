@@ -42,19 +42,19 @@ impl SyntaxError {
     }
 
     /// With a text under the place.
-    pub(crate) fn label(mut self, text: impl Into<String>) -> Self {
+    pub(crate) fn with_label(mut self, text: impl Into<String>) -> Self {
         self.label = text.into();
         self
     }
 
     /// With a second place.
-    pub(crate) fn other(mut self, span: Span, text: impl Into<String>) -> Self {
+    pub(crate) fn with_second_label(mut self, span: Span, text: impl Into<String>) -> Self {
         self.others.push(SyntaxLabel { span, text: text.into() });
         self
     }
 
     /// With a hint how to repair it.
-    pub(crate) fn note(mut self, text: impl Into<String>) -> Self {
+    pub(crate) fn with_note(mut self, text: impl Into<String>) -> Self {
         self.notes.push(text.into());
         self
     }

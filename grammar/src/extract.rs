@@ -17,14 +17,9 @@ pub fn containers_in_log(text: &str) -> Cow<'_, str> {
     if (is_program(text) && !folded) || memmem::find(text.as_bytes(), OPEN.as_bytes()).is_none() {
         return Cow::Borrowed(text);
     }
-    let mut log = Log {
-        out: String::with_capacity(text.len()),
-        prefix: "",
-        state: State::Outside,
-        inside: 0,
-    };
+    let mut log = LogReader { out: String::with_capacity(text.len()), prefix: "", state: LogState::Outside, inside: 0 };
     for line in text.split_inclusive('\n') {
-        log.line(line);
+        log.read_line(line);
     }
     Cow::Owned(log.out)
 }
@@ -54,10 +49,7 @@ fn is_program(text: &str) -> bool {
         if next.is_empty() {
             return true;
         }
-        if !["%HostIrContainer", "Aliases:", "Index definitions:"]
-            .iter()
-            .any(|word| next.starts_with(word))
-        {
+        if !["%HostIrContainer", "Aliases:", "Index definitions:"].iter().any(|word| next.starts_with(word)) {
             return false;
         }
         if !next.starts_with('%') {
@@ -107,7 +99,7 @@ fn skip_trivia(text: &str) -> Option<&str> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum LogState {
     Outside,
     Inside,
     /// Behind a container, where its sections may follow.
@@ -116,81 +108,81 @@ enum State {
     Index,
 }
 
-struct Log<'t> {
+struct LogReader<'t> {
     out: String,
     prefix: &'t str,
-    state: State,
+    state: LogState,
     /// Number of programs that have started inside of the current one.
     inside: usize,
 }
 
-impl<'t> Log<'t> {
-    fn line(&mut self, line: &'t str) {
+impl<'t> LogReader<'t> {
+    fn read_line(&mut self, line: &'t str) {
         let text = line.trim_end_matches(['\n', '\r']);
         let ending = &line[text.len()..];
         if unfold::is_folded(text)
-            && self.state != State::Inside
+            && self.state != LogState::Inside
             && !crate::parse(text).errors.is_empty()
-            && let Some(lines) = unfold::unfold(text)
+            && let Some(lines) = unfold::unfold_container(text)
         {
-            self.state = State::Outside;
+            self.state = LogState::Outside;
             self.out.push_str(&lines);
             self.out.push_str(ending);
             return;
         }
-        let kept = self.keep(text);
+        let kept = self.keep_container_text(text);
         self.out.push_str(kept);
         self.out.push_str(ending);
     }
 
     /// The part of the line that belongs to a container.
-    fn keep(&mut self, text: &'t str) -> &'t str {
+    fn keep_container_text(&mut self, text: &'t str) -> &'t str {
         if let Some(at) = text.find(OPEN) {
-            let inside = self.state == State::Inside && text[..at] != *self.prefix;
-            if self.state != State::Inside {
+            let inside = self.state == LogState::Inside && text[..at] != *self.prefix;
+            if self.state != LogState::Inside {
                 self.inside = 0;
-            } else if self.own(text).is_some() {
+            } else if self.own_line_text(text).is_some() {
                 self.inside += 1;
             }
             if !inside {
                 self.prefix = &text[..at];
-                self.state = State::Inside;
+                self.state = LogState::Inside;
                 return &text[at..];
             }
         }
         // What closes programs inside one another stays, for the reader to see what they are.
-        if matches!(self.state, State::Outside | State::Behind)
+        if matches!(self.state, LogState::Outside | LogState::Behind)
             && self.inside > 0
-            && let Some(own) = self.own(text).filter(|own| own.starts_with(CLOSE))
+            && let Some(own) = self.own_line_text(text).filter(|own| own.starts_with(CLOSE))
         {
             self.inside -= 1;
             return own;
         }
-        if self.state == State::Outside {
-            return dropped(text);
+        if self.state == LogState::Outside {
+            return placeholder_for_line(text);
         }
-        let Some(own) = self.own(text) else { return dropped(text) };
+        let Some(own) = self.own_line_text(text) else { return placeholder_for_line(text) };
         match self.state {
-            State::Inside if own.starts_with(CLOSE) => self.state = State::Behind,
-            State::Behind if own.starts_with("Aliases:") => self.state = State::Aliases,
-            State::Behind if own.starts_with("Index definitions:") => self.state = State::Index,
-            State::Behind if own.trim().is_empty() => {}
-            State::Behind => {
-                self.state = State::Outside;
-                return dropped(text);
+            LogState::Inside if own.starts_with(CLOSE) => self.state = LogState::Behind,
+            LogState::Behind if own.starts_with("Aliases:") => self.state = LogState::Aliases,
+            LogState::Behind if own.starts_with("Index definitions:") => self.state = LogState::Index,
+            LogState::Behind if own.trim().is_empty() => {}
+            LogState::Behind => {
+                self.state = LogState::Outside;
+                return placeholder_for_line(text);
             }
-            State::Aliases if own.starts_with('}') => self.state = State::Behind,
-            State::Index if !own.starts_with([' ', '\t']) => {
-                self.state = State::Behind;
-                return dropped(text);
+            LogState::Aliases if own.starts_with('}') => self.state = LogState::Behind,
+            LogState::Index if !own.starts_with([' ', '\t']) => {
+                self.state = LogState::Behind;
+                return placeholder_for_line(text);
             }
-            State::Outside | State::Inside | State::Aliases | State::Index => {}
+            LogState::Outside | LogState::Inside | LogState::Aliases | LogState::Index => {}
         }
         own
     }
 
     /// The line without the container's prefix; `None` for a line of somebody else.
-    fn own(&self, text: &'t str) -> Option<&'t str> {
+    fn own_line_text(&self, text: &'t str) -> Option<&'t str> {
         if let Some(own) = text.strip_prefix(self.prefix) {
             return Some(own);
         }
@@ -199,6 +191,6 @@ impl<'t> Log<'t> {
 }
 
 /// The replacement of a line that belongs to no container.
-fn dropped(line: &str) -> &'static str {
+fn placeholder_for_line(line: &str) -> &'static str {
     if line.trim().is_empty() { "" } else { DROPPED }
 }

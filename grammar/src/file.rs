@@ -1,11 +1,11 @@
 //! The frame around statements: version line, containers, HostUnits, aliases, index definitions.
 
-use crate::ast::{Arg, ArgRange, BlockId, CommentPlace, Container, Unit};
-use crate::builder::Node;
+use crate::ast::{ArgRange, ArgSyntax, BlockId, CommentPlaceSyntax, ContainerSyntax, HostUnitSyntax};
+use crate::builder::GrammarOutput;
 use crate::error::{Code, SyntaxError};
-use crate::layout::Until;
+use crate::layout::ExtentLimit;
 use crate::nesting;
-use crate::parse::{Cut, Kind, Parser};
+use crate::parse::{BlockKind, PartEnd, TextParser};
 use crate::span::Span;
 use crate::token::{Start, Tok, Token};
 use crate::unfold::OPEN;
@@ -14,75 +14,75 @@ use memchr::memmem;
 /// The version of the text that is read and written.
 pub const VERSION: u32 = 1;
 
-impl Parser<'_> {
+impl TextParser<'_> {
     /// The whole text.
-    pub(crate) fn file(&mut self) {
-        self.version();
+    pub(crate) fn parse_file(&mut self) {
+        self.parse_version();
         if has_container(self.b.text) {
-            self.containers();
+            self.parse_containers();
         }
         let mixed = |error: &SyntaxError| error.code == Code::Interleaved.text();
         if self.b.ast.containers.is_empty() && !self.b.errors.iter().any(mixed) {
-            self.no_program();
+            self.report_no_program();
         }
     }
 
     /// A text without a program: what its lines are instead does not matter, but for a version line.
-    fn no_program(&mut self) {
+    fn report_no_program(&mut self) {
         self.b.errors.retain(|error| error.code == Code::Version.text());
         self.b.stopped = false;
         if !self.b.errors.is_empty() {
             return;
         }
         let end = self.b.text.len();
-        self.b.error(
+        self.b.report_error(
             SyntaxError::new(Code::NoContainer, Span::new(end, end), "this text holds no program")
-                .note("a program starts with `%HostIrContainer { (inputs) -> (outputs) :`"),
+                .with_note("a program starts with `%HostIrContainer { (inputs) -> (outputs) :`"),
         );
     }
 
     /// The rest of a text that is cut in the body of a container, at `column`.
-    pub(crate) fn rest(&mut self, column: u32) {
-        self.resume(column);
-        self.body(0, 0);
-        self.containers();
+    pub(crate) fn parse_rest(&mut self, column: u32) {
+        self.resume_body(column);
+        self.parse_body(0, 0);
+        self.parse_containers();
     }
 
-    fn containers(&mut self) {
+    fn parse_containers(&mut self) {
         loop {
             let token = self.peek(0);
             self.take_comments(token.span.start);
             match token.tok {
                 Tok::End => break,
-                Tok::Container => self.container(token),
-                _ => self.outside(token),
+                Tok::Container => self.parse_container(token),
+                _ => self.skip_outside_text(token),
             }
         }
-        self.comments.place(CommentPlace::EndOfFile, &mut self.b.ast);
+        self.comments.attach_pending(CommentPlaceSyntax::EndOfFile, &mut self.b.ast);
     }
 
     /// `hir 1`.
-    fn version(&mut self) {
+    fn parse_version(&mut self) {
         let (word, number) = (self.peek(0), self.peek(1));
         let (Tok::Word(hir), Tok::Int(version)) = (word.tok, number.tok) else { return };
-        if self.b.ast.str(hir) != "hir" || number.starts_line() {
+        if self.b.ast.symbol_text(hir) != "hir" || number.starts_line() {
             return;
         }
         self.take_comments(word.span.start);
-        self.comments.place(CommentPlace::File, &mut self.b.ast);
+        self.comments.attach_pending(CommentPlaceSyntax::File, &mut self.b.ast);
         self.src.advance(2);
         if version != i64::from(VERSION) {
             let span = word.span.join(number.span);
-            self.b.error(
+            self.b.report_error(
                 SyntaxError::new(Code::Version, span, format!("version {version} of the text is not supported"))
-                    .note(format!("this program reads version {VERSION} (`hir {VERSION}`) and nvFuser's printed form, which has no such line")),
+                    .with_note(format!("this program reads version {VERSION} (`hir {VERSION}`) and nvFuser's printed form, which has no such line")),
             );
         }
         self.b.ast.version = u32::try_from(version).ok();
     }
 
     /// Text that belongs to no container, up to the next one.
-    fn outside(&mut self, token: Token) {
+    fn skip_outside_text(&mut self, token: Token) {
         let mut span = token.span;
         loop {
             let next = self.peek(0);
@@ -101,74 +101,74 @@ impl Parser<'_> {
         }
         let line = self.b.text[span.start as usize..].lines().next().map_or(0, str::len) as u32;
         span.end = span.end.min(span.start + line);
-        self.b.error(
+        self.b.report_error(
             SyntaxError::new(Code::Outside, span, "this text stands outside of a container")
-                .note("remove it, make it a `//` comment, or move it into the braces of `%HostIrContainer {`"),
+                .with_note("remove it, make it a `//` comment, or move it into the braces of `%HostIrContainer {`"),
         );
     }
 
-    fn container(&mut self, token: Token) {
+    fn parse_container(&mut self, token: Token) {
         let number = self.b.ast.containers.len() as u32;
-        self.comments.before_container(self.b.text, token.span.start, number, &mut self.b.ast);
+        self.comments.attach_before_container(self.b.text, token.span.start, number, &mut self.b.ast);
         self.src.advance(1);
         self.line_column = 0;
-        let brace = self.eat(Tok::LBrace);
+        let brace = self.eat_token(Tok::LBrace);
         if brace.is_none() {
             let at = Span { start: token.span.end, end: token.span.end };
-            self.b.error(
+            self.b.report_error(
                 SyntaxError::new(Code::Unexpected, at, "expected `{` behind `%HostIrContainer`")
-                    .note("write `%HostIrContainer { (inputs) -> (outputs) :`"),
+                    .with_note("write `%HostIrContainer { (inputs) -> (outputs) :`"),
             );
         }
         if self.skip_interleaved(token) {
             return;
         }
-        let (lists, header_end) = self.container_header();
+        let (lists, header_end) = self.parse_container_header();
         let (inputs, outputs) = lists.unwrap_or_default();
         let header = Span { start: token.span.start, end: header_end };
-        self.last = CommentPlace::Header(number);
+        self.last = CommentPlaceSyntax::Header(number);
         let brace = brace.map_or(token.span, |brace| brace.span);
-        let body = self.push_frame(Kind::Container, 0, Some(brace));
-        self.b.ast.containers.push(Container {
+        let body = self.push_frame(BlockKind::Container, 0, Some(brace));
+        self.b.ast.containers.push(ContainerSyntax {
             inputs,
             outputs,
             header_failed: lists.is_none(),
-            blank_before: blank_before(self.b.text, token.span.start as usize),
-            ..Container::new(header, body)
+            blank_before: is_blank_before(self.b.text, token.span.start as usize),
+            ..ContainerSyntax::new(header, body)
         });
         let before = self.b.errors.len();
-        self.body(number as usize, token.span.start);
+        self.parse_body(number as usize, token.span.start);
         let line = self.b.text[token.span.start as usize..].lines().next().unwrap_or("");
         if self.b.errors.len() > before && crate::unfold::is_folded(line) {
             self.b.errors.truncate(before);
-            self.b.error(
+            self.b.report_error(
                 SyntaxError::new(Code::Unexpected, header, "the line breaks of this program are missing")
-                    .note("write each statement on a line of its own, and indent the bodies of `FOR` and `IF`; where nothing but loops over streams has a body, `hir-opt` and `hir-run` do so themselves"),
+                    .with_note("write each statement on a line of its own, and indent the bodies of `FOR` and `IF`; where nothing but loops over streams has a body, `hir-opt` and `hir-run` do so themselves"),
             );
         }
     }
 
     /// The body of container `number`, which starts at `start`, and what follows it.
-    fn body(&mut self, number: usize, start: u32) {
-        self.block(0);
-        if self.cut != Cut::Reached {
-            self.container_end(number, start);
-            self.last = CommentPlace::File;
+    fn parse_body(&mut self, number: usize, start: u32) {
+        self.parse_block(0);
+        if self.cut != PartEnd::Reached {
+            self.parse_container_end(number, start);
+            self.last = CommentPlaceSyntax::File;
         }
     }
 
     /// Passes over the program that starts at `token` if it has another one inside, as where two processes
     /// write to one log, and over both.
     fn skip_interleaved(&mut self, token: Token) -> bool {
-        let Some((inner, end)) = interleaved(self.b.text, token.span.start as usize) else {
+        let Some((inner, end)) = find_interleaved(self.b.text, token.span.start as usize) else {
             return false;
         };
-        self.b.error(
+        self.b.report_error(
             SyntaxError::new(Code::Interleaved, token.span, "another program starts inside of this one")
-                .label("this one is not closed before")
-                .other(Span::new(inner, inner + OPEN.len()), "the other one starts here")
-                .note("the processes of a run seem to have written to one file, in turns of some lines: let each write to its own, with `mpirun --output-filename DIR`, `srun --output=log.%t` or `torchrun --log-dir DIR --redirects 3`")
-                .note("`mpirun --tag-output` names the process in front of each line, which is enough to read the log"),
+                .with_label("this one is not closed before")
+                .with_second_label(Span::new(inner, inner + OPEN.len()), "the other one starts here")
+                .with_note("the processes of a run seem to have written to one file, in turns of some lines: let each write to its own, with `mpirun --output-filename DIR`, `srun --output=log.%t` or `torchrun --log-dir DIR --redirects 3`")
+                .with_note("`mpirun --tag-output` names the process in front of each line, which is enough to read the log"),
         );
         while !matches!(self.peek(0).tok, Tok::End) && (self.peek(0).span.start as usize) < end {
             self.src.advance(1);
@@ -177,25 +177,25 @@ impl Parser<'_> {
     }
 
     /// `(inputs) -> (outputs) :`, if there are such lists, with where it ends.
-    fn container_header(&mut self) -> (Option<(ArgRange, ArgRange)>, u32) {
-        let extent = self.extent(Until::Colon);
-        let span = self.span(extent.len);
+    fn parse_container_header(&mut self) -> (Option<(ArgRange, ArgRange)>, u32) {
+        let extent = self.statement_extent(ExtentLimit::Colon);
+        let span = self.span_of_next(extent.len);
         if extent.len == 0 && !extent.bad {
-            return (None, self.missing_header(span));
+            return (None, self.report_missing_header(span));
         }
-        let lists = self.grammar(Start::Header, extent);
+        let lists = self.run_grammar(Start::Header, extent);
         self.src.advance(extent.len);
-        let colon = self.eat(Tok::Colon);
+        let colon = self.eat_token(Tok::Colon);
         let end = colon.map_or(span.end, |colon| colon.span.end);
-        let Some(Node::Lists(inputs, outputs)) = lists else { return (None, end) };
+        let Some(GrammarOutput::Lists(inputs, outputs)) = lists else { return (None, end) };
         if colon.is_none() {
-            self.b.error(
+            self.b.report_error(
                 SyntaxError::new(
                     Code::Unexpected,
                     Span { start: end, end },
                     "expected `:` at the end of the container's header",
                 )
-                .note("write `%HostIrContainer { (inputs) -> (outputs) :`"),
+                .with_note("write `%HostIrContainer { (inputs) -> (outputs) :`"),
             );
         }
         (Some((inputs, outputs)), end)
@@ -203,25 +203,25 @@ impl Parser<'_> {
 
     /// A container without a header; of one that is not closed either, that is what is said. Returns where the
     /// header ends.
-    fn missing_header(&mut self, span: Span) -> u32 {
-        let end = self.eat(Tok::Colon).map_or_else(|| self.consumed(), |colon| colon.span.end);
+    fn report_missing_header(&mut self, span: Span) -> u32 {
+        let end = self.eat_token(Tok::Colon).map_or_else(|| self.consumed_end(), |colon| colon.span.end);
         if !matches!(self.peek(0).tok, Tok::End | Tok::Container) {
             let at = Span { start: end.min(span.start), end: end.min(span.start) };
-            self.b.error(
+            self.b.report_error(
                 SyntaxError::new(Code::Unexpected, at, "this container has no inputs and outputs")
-                    .note("write `%HostIrContainer { (inputs) -> (outputs) :`; `()` is a list of none"),
+                    .with_note("write `%HostIrContainer { (inputs) -> (outputs) :`; `()` is a list of none"),
             );
         }
         end
     }
 
     /// Reads the label and the lists behind the closing brace.
-    fn container_end(&mut self, number: usize, start: u32) {
-        let end = self.consumed();
-        let labelled = self.label(end) == Some(Kind::Container);
+    fn parse_container_end(&mut self, number: usize, start: u32) {
+        let end = self.consumed_end();
+        let labelled = self.section_label(end) == Some(BlockKind::Container);
         let line = self.b.text[end as usize..].lines().next().unwrap_or("").trim_end().len() as u32;
         let close = if labelled { end + line } else { end };
-        let after = blank_lines(self.b.text, close as usize);
+        let after = count_blank_lines(self.b.text, close as usize);
         let container = &mut self.b.ast.containers[number];
         container.span = Span { start, end: close };
         container.closing_label = labelled;
@@ -230,13 +230,10 @@ impl Parser<'_> {
         loop {
             let (word, next, third) = (self.peek(0), self.peek(1), self.peek(2));
             if self.is_word(word, "Aliases") && next.tok == Tok::Colon {
-                let aliases = self.aliases();
+                let aliases = self.parse_aliases();
                 self.b.ast.containers[number].aliases = Some(aliases);
-            } else if self.is_word(word, "Index")
-                && self.is_word(next, "definitions")
-                && third.tok == Tok::Colon
-            {
-                let block = self.index_definitions();
+            } else if self.is_word(word, "Index") && self.is_word(next, "definitions") && third.tok == Tok::Colon {
+                let block = self.parse_index_definitions();
                 self.b.ast.containers[number].index_definitions = Some(block);
             } else {
                 break;
@@ -245,34 +242,33 @@ impl Parser<'_> {
         }
         if sections {
             // Comments at the end of a section are a part of it; those behind wait for their place.
-            let end = self.consumed();
+            let end = self.consumed_end();
             let end = self.b.ast.comments.last().map_or(end, |last| last.span.end.max(end));
-            self.b.ast.containers[number].blank_after_sections =
-                blank_lines(self.b.text, end as usize);
+            self.b.ast.containers[number].blank_after_sections = count_blank_lines(self.b.text, end as usize);
         }
     }
 
     fn is_word(&self, token: Token, text: &str) -> bool {
-        matches!(token.tok, Tok::Word(word) if self.b.ast.str(word) == text)
+        matches!(token.tok, Tok::Word(word) if self.b.ast.symbol_text(word) == text)
     }
 
     /// The end of the token before the next one.
-    fn consumed(&mut self) -> u32 {
+    fn consumed_end(&mut self) -> u32 {
         self.peek(0);
-        self.src.consumed()
+        self.src.consumed_end()
     }
 
     /// `Aliases:{` lines `new -> orig` `}`.
-    fn aliases(&mut self) -> Vec<(Arg, Arg)> {
+    fn parse_aliases(&mut self) -> Vec<(ArgSyntax, ArgSyntax)> {
         let title = self.peek(0);
         self.take_comments(title.span.start);
         self.src.advance(2);
         let mut pairs = Vec::new();
-        let Some(open) = self.eat(Tok::LBrace) else {
+        let Some(open) = self.eat_token(Tok::LBrace) else {
             let at = Span { start: title.span.end, end: title.span.end };
-            self.b.error(
+            self.b.report_error(
                 SyntaxError::new(Code::Unexpected, at, "expected `{` behind `Aliases:`")
-                    .note("write `Aliases:{`, a line `T1 -> T0` for each alias, and `}`"),
+                    .with_note("write `Aliases:{`, a line `T1 -> T0` for each alias, and `}`"),
             );
             return pairs;
         };
@@ -280,18 +276,18 @@ impl Parser<'_> {
             match self.peek(0).tok {
                 Tok::RBrace => break self.src.advance(1),
                 Tok::End | Tok::Container => {
-                    self.b.error(
+                    self.b.report_error(
                         SyntaxError::new(Code::Unclosed, open.span, "this `{` is never closed")
-                            .label("opened here")
-                            .note("write `}` behind the last alias"),
+                            .with_label("opened here")
+                            .with_note("write `}` behind the last alias"),
                     );
                     break;
                 }
                 Tok::Comma | Tok::Semi => self.src.advance(1),
                 _ => {
-                    let extent = self.extent(Until::Statement);
-                    if let Some(Node::List(pair)) = self.grammar(Start::Pair, extent)
-                        && let [new, original] = self.b.ast.args(pair)
+                    let extent = self.statement_extent(ExtentLimit::Statement);
+                    if let Some(GrammarOutput::List(pair)) = self.run_grammar(Start::Pair, extent)
+                        && let [new, original] = self.b.ast.args_in(pair)
                     {
                         pairs.push((*new, *original));
                     }
@@ -303,23 +299,25 @@ impl Parser<'_> {
     }
 
     /// `Index definitions:` and the indented statements under it.
-    fn index_definitions(&mut self) -> BlockId {
+    fn parse_index_definitions(&mut self) -> BlockId {
         let title = self.peek(0);
         self.take_comments(title.span.start);
         self.src.advance(3);
         self.line_column = 0;
         let base = self.frames.len();
-        let block = self.push_frame(Kind::Index, 0, None);
-        self.block(base);
+        let block = self.push_frame(BlockKind::Index, 0, None);
+        self.parse_block(base);
         block
     }
 
     // ---- HostUnits ----
 
     /// Reads a `HostUnitN:` section if one starts here.
-    pub(crate) fn section_starts(&mut self, token: Token) -> bool {
+    pub(crate) fn parse_unit_section(&mut self, token: Token) -> bool {
         let Tok::Word(word) = token.tok else { return false };
-        let Some(digits) = self.b.ast.str(word).strip_prefix("HostUnit") else { return false };
+        let Some(digits) = self.b.ast.symbol_text(word).strip_prefix("HostUnit") else {
+            return false;
+        };
         if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
             return false;
         }
@@ -327,65 +325,54 @@ impl Parser<'_> {
         if self.peek(1).tok != Tok::Colon {
             return false;
         }
-        while self.frames.last().is_some_and(|frame| frame.kind == Kind::Nested) {
+        while self.frames.last().is_some_and(|frame| frame.kind == BlockKind::Nested) {
             let brace = self.frames.last().and_then(|frame| frame.brace);
             if let Some(brace) = brace {
-                self.b.error(
+                self.b.report_error(
                     SyntaxError::new(Code::Unclosed, brace, "this `{` is never closed")
-                        .label("opened here")
-                        .other(token.span, "a HostUnit starts here")
-                        .note("write a `}` at the end of the block"),
+                        .with_label("opened here")
+                        .with_second_label(token.span, "a HostUnit starts here")
+                        .with_note("write a `}` at the end of the block"),
                 );
             }
             self.pop_frame(false);
         }
-        if self.frames.last().is_none_or(|frame| frame.kind != Kind::Container) {
+        if self.frames.last().is_none_or(|frame| frame.kind != BlockKind::Container) {
             return false;
         }
         let body = self.frames[0].block;
-        self.comments.place(CommentPlace::EndOf(body), &mut self.b.ast);
-        self.last = CommentPlace::EndOf(body);
+        self.comments.attach_pending(CommentPlaceSyntax::EndOf(body), &mut self.b.ast);
+        self.last = CommentPlaceSyntax::EndOf(body);
         let number = self.b.reference_number(&digits, token.span);
-        self.unit(token, number);
+        self.parse_unit(token, number);
         true
     }
 
-    fn unit(&mut self, token: Token, number: u32) {
+    fn parse_unit(&mut self, token: Token, number: u32) {
         self.src.advance(2);
-        let (inputs, outputs) = self.unit_header();
-        let attrs = self.unit_attributes();
-        let listed = self.title(0);
-        let fusion_inputs = self.unit_lines("Inputs");
-        let fusion_outputs = self.unit_lines("Outputs");
+        let (inputs, outputs) = self.parse_unit_header();
+        let attrs = self.parse_unit_attributes();
+        let listed = self.is_title_at(0);
+        let fusion_inputs = self.parse_unit_lines("Inputs");
+        let fusion_outputs = self.parse_unit_lines("Outputs");
         let kernel = self.peek(0);
-        let brace = (kernel.tok == Tok::Kernel && self.peek(1).tok == Tok::LBrace)
-            .then(|| self.peek(1).span);
+        let brace = (kernel.tok == Tok::Kernel && self.peek(1).tok == Tok::LBrace).then(|| self.peek(1).span);
         let Some(brace) = brace else {
-            self.b.error(
+            self.b.report_error(
                 SyntaxError::new(Code::Unexpected, kernel.span, format!("expected `%kernel {{` in the section of HostUnit{number}"))
-                    .note("a HostUnit is `HostUnit0: Inputs={..} -> Outputs={..}`, `Inputs:`, `Outputs:` and `%kernel {` ... `} // %kernel`"),
+                    .with_note("a HostUnit is `HostUnit0: Inputs={..} -> Outputs={..}`, `Inputs:`, `Outputs:` and `%kernel {` ... `} // %kernel`"),
             );
             return self.skip_unit();
         };
         self.take_comments(brace.end);
         self.src.advance(2);
         let base = self.frames.len();
-        let body = self.push_frame(Kind::Kernel, 0, Some(brace));
-        self.comments.place(CommentPlace::EndOf(body), &mut self.b.ast);
-        self.last = CommentPlace::EndOf(body);
-        self.block(base);
-        let span = Span { start: token.span.start, end: self.consumed() };
-        let unit = Unit {
-            span,
-            number,
-            inputs,
-            outputs,
-            fusion_inputs,
-            fusion_outputs,
-            listed,
-            body,
-            attrs,
-        };
+        let body = self.push_frame(BlockKind::Kernel, 0, Some(brace));
+        self.comments.attach_pending(CommentPlaceSyntax::EndOf(body), &mut self.b.ast);
+        self.last = CommentPlaceSyntax::EndOf(body);
+        self.parse_block(base);
+        let span = Span { start: token.span.start, end: self.consumed_end() };
+        let unit = HostUnitSyntax { span, number, inputs, outputs, fusion_inputs, fusion_outputs, listed, body, attrs };
         if let Some(container) = self.b.ast.containers.last_mut() {
             container.units.push(unit);
         }
@@ -399,28 +386,28 @@ impl Parser<'_> {
     }
 
     /// `Inputs={..} -> Outputs={..}`.
-    fn unit_header(&mut self) -> (ArgRange, ArgRange) {
-        let len = self.until(|previous, braces, _| previous == Tok::RBrace && braces == 2);
-        let Some(Node::List(pair)) = self.section(Start::Pair, len) else {
+    fn parse_unit_header(&mut self) -> (ArgRange, ArgRange) {
+        let len = self.count_tokens_until(|previous, braces, _| previous == Tok::RBrace && braces == 2);
+        let Some(GrammarOutput::List(pair)) = self.parse_section(Start::Pair, len) else {
             return (ArgRange::default(), ArgRange::default());
         };
-        match self.b.ast.args(pair) {
+        match self.b.ast.args_in(pair) {
             [inputs, outputs] => (list_of(inputs), list_of(outputs)),
             _ => (ArgRange::default(), ArgRange::default()),
         }
     }
 
     /// Reads the attributes between the header and `Inputs:`.
-    fn unit_attributes(&mut self) -> ArgRange {
-        let len = self.until(|_, _, title| title);
-        match self.section(Start::List, len) {
-            Some(Node::List(list)) => list,
+    fn parse_unit_attributes(&mut self) -> ArgRange {
+        let len = self.count_tokens_until(|_, _, title| title);
+        match self.parse_section(Start::List, len) {
+            Some(GrammarOutput::List(list)) => list,
             _ => ArgRange::default(),
         }
     }
 
     /// `Inputs:` or `Outputs:` and one value on each line under it.
-    fn unit_lines(&mut self, title: &str) -> ArgRange {
+    fn parse_unit_lines(&mut self, title: &str) -> ArgRange {
         let (word, colon) = (self.peek(0), self.peek(1));
         if !self.is_word(word, title) || colon.tok != Tok::Colon {
             return ArgRange::default();
@@ -429,14 +416,13 @@ impl Parser<'_> {
         let mut values = Vec::new();
         loop {
             let token = self.peek(0);
-            let titled = self.title(0);
-            if titled || matches!(token.tok, Tok::Kernel | Tok::End | Tok::Container | Tok::RBrace)
-            {
+            let titled = self.is_title_at(0);
+            if titled || matches!(token.tok, Tok::Kernel | Tok::End | Tok::Container | Tok::RBrace) {
                 break;
             }
-            let extent = self.extent(Until::Statement);
-            if let Some(Node::List(list)) = self.grammar(Start::List, extent) {
-                values.extend_from_slice(self.b.ast.args(list));
+            let extent = self.statement_extent(ExtentLimit::Statement);
+            if let Some(GrammarOutput::List(list)) = self.run_grammar(Start::List, extent) {
+                values.extend_from_slice(self.b.ast.args_in(list));
             }
             self.src.advance(extent.len.max(1));
         }
@@ -446,7 +432,7 @@ impl Parser<'_> {
     }
 
     /// True if `Inputs:` or `Outputs:` starts at the token `ahead`.
-    fn title(&mut self, ahead: usize) -> bool {
+    fn is_title_at(&mut self, ahead: usize) -> bool {
         let (word, colon) = (self.peek(ahead), self.peek(ahead + 1));
         colon.tok == Tok::Colon && (self.is_word(word, "Inputs") || self.is_word(word, "Outputs"))
     }
@@ -454,11 +440,11 @@ impl Parser<'_> {
     /// Counts the tokens before the one that `stop` holds for. `stop` is given the token before, the number of
     /// braced lists that have ended, and true where a title starts. `%kernel`, a blank-free end of text and
     /// containers stop always.
-    fn until(&mut self, stop: impl Fn(Tok, usize, bool) -> bool) -> usize {
+    fn count_tokens_until(&mut self, stop: impl Fn(Tok, usize, bool) -> bool) -> usize {
         let (mut len, mut depth, mut lists, mut previous) = (0, 0usize, 0, Tok::End);
         loop {
             let token = self.peek(len);
-            let title = self.title(len);
+            let title = self.is_title_at(len);
             let ends = matches!(token.tok, Tok::End | Tok::Container | Tok::Kernel);
             if ends || depth == 0 && (title || stop(previous, lists, title)) {
                 return len;
@@ -466,7 +452,7 @@ impl Parser<'_> {
             if depth == 0 && token.tok.is_closer() {
                 return len;
             }
-            depth += usize::from(token.tok.closer().is_some());
+            depth += usize::from(token.tok.matching_closer().is_some());
             if token.tok.is_closer() {
                 depth -= 1;
                 lists += usize::from(depth == 0);
@@ -476,26 +462,26 @@ impl Parser<'_> {
         }
     }
 
-    fn section(&mut self, start: Start, len: usize) -> Option<Node> {
-        let bad = self.src.slice(len).iter().any(|token| token.tok == Tok::Error);
-        let deep = nesting::too_deep(self.src.slice(len));
+    fn parse_section(&mut self, start: Start, len: usize) -> Option<GrammarOutput> {
+        let bad = self.src.peeked_tokens(len).iter().any(|token| token.tok == Tok::Error);
+        let deep = nesting::is_too_deep(self.src.peeked_tokens(len));
         if deep {
-            let span = self.span(len);
-            self.b.error(
+            let span = self.span_of_next(len);
+            self.b.report_error(
                 SyntaxError::new(Code::TooDeep, span, "this list is nested too deeply")
-                    .note(nesting::note()),
+                    .with_note(nesting::depth_note()),
             );
         }
         let bad = bad || deep;
-        let node = self.grammar(start, crate::layout::Extent { len, bad, open_end: false });
+        let node = self.run_grammar(start, crate::layout::StmtExtent { len, bad, open_end: false });
         self.src.advance(len);
         node
     }
 }
 
-fn list_of(arg: &Arg) -> ArgRange {
+fn list_of(arg: &ArgSyntax) -> ArgRange {
     match arg.value {
-        crate::ast::Value::List(list) => list,
+        crate::ast::ValueSyntax::List(list) => list,
         _ => ArgRange::default(),
     }
 }
@@ -506,14 +492,13 @@ fn has_container(text: &str) -> bool {
     const WORD: &str = "%HostIrContainer";
     memmem::find_iter(text.as_bytes(), WORD).any(|at| {
         let line = memchr::memrchr(b'\n', &text.as_bytes()[..at]).map_or(0, |end| end + 1);
-        text[at + WORD.len()..].trim_start_matches([' ', '\t']).starts_with('{')
-            || text[line..at].trim().is_empty()
+        text[at + WORD.len()..].trim_start_matches([' ', '\t']).starts_with('{') || text[line..at].trim().is_empty()
     })
 }
 
 /// True if the line before the one at `start` is blank. A line of a log that belongs to no container is not
 /// blank, though nothing is left of it ([`extract::DROPPED`]).
-fn blank_before(text: &str, start: usize) -> bool {
+fn is_blank_before(text: &str, start: usize) -> bool {
     let head = text[..start].trim_end_matches([' ', '\t']);
     head.strip_suffix('\n').is_some_and(|head| {
         let head = head.trim_end_matches(BLANKS);
@@ -522,7 +507,7 @@ fn blank_before(text: &str, start: usize) -> bool {
 }
 
 /// The blank lines behind the line that ends at `end`.
-fn blank_lines(text: &str, end: usize) -> u32 {
+fn count_blank_lines(text: &str, end: usize) -> u32 {
     let rest = text[end..].trim_start_matches(BLANKS);
     let Some(mut rest) = rest.strip_prefix('\n') else { return 0 };
     let mut count = 0;
@@ -538,7 +523,7 @@ const BLANKS: [char; 3] = [' ', '\t', '\r'];
 
 /// The start of another program inside of the one that starts at `start`, and the end of the last of them;
 /// `None` if the lines that open and close programs do not tell.
-fn interleaved(text: &str, start: usize) -> Option<(usize, usize)> {
+fn find_interleaved(text: &str, start: usize) -> Option<(usize, usize)> {
     /// More of them inside one another are no log of a run.
     const MOST: usize = 4096;
     let (mut open, mut inner) = (1usize, None);

@@ -6,21 +6,21 @@ use crate::span::Span;
 use crate::token::{Tok, Token};
 
 /// The tokens of a statement, and the text that they come from.
-struct Tokens<'t> {
+struct StmtTokens<'t> {
     text: &'t str,
     tokens: &'t [Token],
 }
 
-impl<'t> Tokens<'t> {
-    fn at(&self, index: usize) -> Option<&'t str> {
-        self.tokens.get(index).map(|token| &self.text[token.span.range()])
+impl<'t> StmtTokens<'t> {
+    fn token_text(&self, index: usize) -> Option<&'t str> {
+        self.tokens.get(index).map(|token| &self.text[token.span.as_usize_range()])
     }
     /// The text of the tokens from `start` on, in front of `end` and of what ends a statement.
     fn from(&self, start: usize, end: usize) -> Option<&'t str> {
         let tokens = self.tokens.get(start..end.min(self.tokens.len()))?;
         let last = tokens.iter().rposition(|token| !matches!(token.tok, Tok::Semi | Tok::Colon))?;
         let span = tokens[0].span.join(tokens[last].span);
-        Some(&self.text[span.range()])
+        Some(&self.text[span.as_usize_range()])
     }
     /// The text of the tokens from `start` on, in front of what ends a statement.
     fn rest(&self, start: usize) -> Option<&'t str> {
@@ -29,10 +29,10 @@ impl<'t> Tokens<'t> {
     /// The text of a token and of the one behind it.
     fn pair(&self, index: usize) -> Option<&'t str> {
         let span = self.tokens.get(index)?.span.join(self.tokens.get(index + 1)?.span);
-        Some(&self.text[span.range()])
+        Some(&self.text[span.as_usize_range()])
     }
     /// True if two neighbours have nothing between them.
-    fn touch(&self, index: usize) -> bool {
+    fn are_adjacent(&self, index: usize) -> bool {
         let (Some(a), Some(b)) = (self.tokens.get(index), self.tokens.get(index + 1)) else {
             return false;
         };
@@ -41,57 +41,49 @@ impl<'t> Tokens<'t> {
 }
 
 /// The error for a statement that another language has, met at token `index`.
-pub(crate) fn error(b: &Builder<'_>, tokens: &[Token], index: usize) -> Option<SyntaxError> {
-    let text = Tokens { text: b.text, tokens };
-    let (word, note) = assignment(&text, index).or_else(|| looped(&text))?;
-    let at = if text.at(0) == Some(word) { 0 } else { index };
+pub(crate) fn foreign_syntax_error(b: &Builder<'_>, tokens: &[Token], index: usize) -> Option<SyntaxError> {
+    let text = StmtTokens { text: b.text, tokens };
+    let (word, note) = explain_assignment(&text, index).or_else(|| explain_loop(&text))?;
+    let at = if text.token_text(0) == Some(word) { 0 } else { index };
     let start = tokens.get(at)?.span.start;
     let span = Span { start, end: start + word.len() as u32 };
     let message = match word.bytes().all(|byte| byte.is_ascii_alphabetic()) {
         true => format!("`{word}` starts no statement"),
         false => format!("no statement is written with `{word}`"),
     };
-    Some(SyntaxError::new(Code::Foreign, span, message).note(note))
+    Some(SyntaxError::new(Code::Foreign, span, message).with_note(note))
 }
 
 /// `T1 += T2`, `T1++`, `T1 := T2`, `T1 == T2`, `T1 <- T2` and `T2 -> T1`: what it says, and how to write it.
-fn assignment<'t>(text: &Tokens<'t>, index: usize) -> Option<(&'t str, String)> {
+fn explain_assignment<'t>(text: &StmtTokens<'t>, index: usize) -> Option<(&'t str, String)> {
     let left = text.from(0, index).filter(|_| index > 0)?;
     let tok = text.tokens.get(index)?.tok;
-    let next = text.tokens.get(index + 1).filter(|_| text.touch(index)).map(|token| token.tok);
+    let next = text.tokens.get(index + 1).filter(|_| text.are_adjacent(index)).map(|token| token.tok);
     let first = matches!(text.tokens[0].tok, Tok::Tensor(_) | Tok::Word(_));
     let alone = index == 1 && first;
     match (tok, next) {
         (Tok::Infix(_) | Tok::Both(_), Some(Tok::Equal)) if alone => {
-            let (sign, right) = (text.at(index)?, text.rest(index + 2)?);
+            let (sign, right) = (text.token_text(index)?, text.rest(index + 2)?);
             Some((text.pair(index)?, format!("write `{left} = {left} {sign} {right};`")))
         }
         (Tok::Both(_) | Tok::Infix(_), Some(Tok::Both(_) | Tok::Infix(_) | Tok::Prefix(_)))
-            if alone
-                && text
-                    .tokens
-                    .get(index + 2)
-                    .is_none_or(|next| next.starts_line() || next.tok == Tok::Semi) =>
+            if alone && text.tokens.get(index + 2).is_none_or(|next| next.starts_line() || next.tok == Tok::Semi) =>
         {
-            let sign = text.at(index).filter(|sign| text.at(index + 1) == Some(sign))?;
+            let sign = text.token_text(index).filter(|sign| text.token_text(index + 1) == Some(sign))?;
             Some((text.pair(index)?, format!("write `{left} = {left} {sign} 1;`")))
         }
-        (Tok::Colon, Some(Tok::Equal)) if alone => {
-            Some((text.pair(index)?, set(text, left, index + 2)?))
-        }
+        (Tok::Colon, Some(Tok::Equal)) if alone => Some((text.pair(index)?, suggest_set(text, left, index + 2)?)),
         (Tok::Infix(_), Some(Tok::Both(_))) if alone && text.pair(index)? == "<-" => {
-            Some(("<-", set(text, left, index + 2)?))
+            Some(("<-", suggest_set(text, left, index + 2)?))
         }
-        (Tok::Infix(_), _) if alone && text.at(index)? == "==" => {
-            Some(("==", set(text, left, index + 1)?))
+        (Tok::Infix(_), _) if alone && text.token_text(index)? == "==" => {
+            Some(("==", suggest_set(text, left, index + 1)?))
         }
         (Tok::Arrow, _) if alone => {
             let to = text.rest(index + 1)?;
             Some((
                 "->",
-                format!(
-                    "write `{to} = Set( {left}, cache_op=Streaming )`; `->` stands between inputs and outputs"
-                ),
+                format!("write `{to} = Set( {left}, cache_op=Streaming )`; `->` stands between inputs and outputs"),
             ))
         }
         _ => None,
@@ -99,7 +91,7 @@ fn assignment<'t>(text: &Tokens<'t>, index: usize) -> Option<(&'t str, String)> 
 }
 
 /// The right spelling of the assignment of what starts at token `start`: a tensor alone is copied.
-fn set(text: &Tokens<'_>, left: &str, start: usize) -> Option<String> {
+fn suggest_set(text: &StmtTokens<'_>, left: &str, start: usize) -> Option<String> {
     let right = text.rest(start)?;
     let copied = matches!(text.tokens.get(start)?.tok, Tok::Tensor(_))
         && text.tokens.get(start + 1).is_none_or(|token| token.tok == Tok::Semi);
@@ -111,37 +103,34 @@ fn set(text: &Tokens<'_>, left: &str, start: usize) -> Option<String> {
 }
 
 /// `for i in range(4):`, `for (int i = 0; ..`, `while`.
-fn looped<'t>(text: &Tokens<'t>) -> Option<(&'t str, String)> {
-    let word = text.at(0)?;
+fn explain_loop<'t>(text: &StmtTokens<'t>) -> Option<(&'t str, String)> {
+    let word = text.token_text(0)?;
     match word {
         "for" | "For" | "foreach" => {
-            let counted = range(text).or_else(|| over(text));
-            let note = counted
-                .unwrap_or_else(|| "write `FOR i from 0 to 4:` or `FOR i in iS0{i0}:`".to_owned());
+            let counted = suggest_range_loop(text).or_else(|| suggest_extent_loop(text));
+            let note = counted.unwrap_or_else(|| "write `FOR i from 0 to 4:` or `FOR i in iS0{i0}:`".to_owned());
             Some((word, note))
         }
-        "while" | "WHILE" | "While" => {
-            Some((word, "a loop counts: write `FOR i from 0 to 4:`".to_owned()))
-        }
+        "while" | "WHILE" | "While" => Some((word, "a loop counts: write `FOR i from 0 to 4:`".to_owned())),
         _ => None,
     }
 }
 
 /// `.. i in range(4)` and its kin.
-fn range(text: &Tokens<'_>) -> Option<String> {
-    let name = text.at(1)?;
-    text.at(3).filter(|word| *word == "range")?;
+fn suggest_range_loop(text: &StmtTokens<'_>) -> Option<String> {
+    let name = text.token_text(1)?;
+    text.token_text(3).filter(|word| *word == "range")?;
     let number = |at: usize| {
-        text.at(at).filter(|_| text.at(at + 1).is_some_and(|next| next == ")" || next == ","))
+        text.token_text(at).filter(|_| text.token_text(at + 1).is_some_and(|next| next == ")" || next == ","))
     };
     Some(match (number(5), number(7), number(9)) {
-        (Some(stop), ..) if text.at(6) == Some(")") => {
+        (Some(stop), ..) if text.token_text(6) == Some(")") => {
             format!("write `FOR {name} from 0 to {stop}:`")
         }
-        (Some(start), Some(stop), _) if text.at(8) == Some(")") => {
+        (Some(start), Some(stop), _) if text.token_text(8) == Some(")") => {
             format!("write `FOR {name} from {start} to {stop}:`")
         }
-        (Some(start), Some(stop), Some(step)) if text.at(10) == Some(")") => {
+        (Some(start), Some(stop), Some(step)) if text.token_text(10) == Some(")") => {
             format!("write `FOR {name} from {start} to {stop} step {step}:`")
         }
         _ => format!("write `FOR {name} from 0 to 4:`, or `FOR {name} in iS0{{i0}}:`"),
@@ -149,9 +138,9 @@ fn range(text: &Tokens<'_>) -> Option<String> {
 }
 
 /// `.. i in 4`, `.. i in i0`.
-fn over(text: &Tokens<'_>) -> Option<String> {
-    let name = text.at(1)?;
-    text.at(2).filter(|word| *word == "in")?;
+fn suggest_extent_loop(text: &StmtTokens<'_>) -> Option<String> {
+    let name = text.token_text(1)?;
+    text.token_text(2).filter(|word| *word == "in")?;
     let end = text.tokens.iter().position(|token| matches!(token.tok, Tok::Colon | Tok::LBrace));
     let stop = text.from(3, end.unwrap_or(usize::MAX))?;
     match text.tokens.get(3)?.tok {
@@ -162,26 +151,23 @@ fn over(text: &Tokens<'_>) -> Option<String> {
 }
 
 /// The right spelling of what stands at token `index` and is right in another language.
-pub(crate) fn note(b: &Builder<'_>, tokens: &[Token], index: usize) -> Option<String> {
-    let text = Tokens { text: b.text, tokens };
+pub(crate) fn foreign_syntax_note(b: &Builder<'_>, tokens: &[Token], index: usize) -> Option<String> {
+    let text = StmtTokens { text: b.text, tokens };
     let token = tokens.get(index)?;
-    if text.at(0) == Some("FOR") && index == 3 {
-        return range(&text).or_else(|| over(&text));
+    if text.token_text(0) == Some("FOR") && index == 3 {
+        return suggest_range_loop(&text).or_else(|| suggest_extent_loop(&text));
     }
     match token.tok {
-        Tok::LBracket => Some(list(&text, index)),
-        Tok::Arrow => Some(
-            "`->` stands between the inputs and the outputs of a container or a HostUnit"
-                .to_owned(),
-        ),
-        _ => word(&text, index),
+        Tok::LBracket => Some(suggest_team_list(&text, index)),
+        Tok::Arrow => Some("`->` stands between the inputs and the outputs of a container or a HostUnit".to_owned()),
+        _ => explain_word(&text, index),
     }
 }
 
 /// `and`, `or`, `not`, and the `if` of `a if b else c`.
-fn word(text: &Tokens<'_>, index: usize) -> Option<String> {
-    let before = index.checked_sub(1).and_then(|before| text.at(before));
-    match (text.at(index)?, before) {
+fn explain_word(text: &StmtTokens<'_>, index: usize) -> Option<String> {
+    let before = index.checked_sub(1).and_then(|before| text.token_text(before));
+    match (text.token_text(index)?, before) {
         ("and", _) => Some("write `&&` for `and`".to_owned()),
         ("or", _) => Some("write `||` for `or`".to_owned()),
         ("if", _) => Some("a choice is written `where(condition, a, b)`".to_owned()),
@@ -191,14 +177,14 @@ fn word(text: &Tokens<'_>, index: usize) -> Option<String> {
 }
 
 /// `team=[0, 1]`.
-fn list(text: &Tokens<'_>, index: usize) -> String {
+fn suggest_team_list(text: &StmtTokens<'_>, index: usize) -> String {
     let rest = text.tokens.get(index + 1..).unwrap_or_default().iter();
     let numbers: Vec<&str> = rest
         .take_while(|token| token.tok != Tok::RBracket)
         .filter(|token| matches!(token.tok, Tok::Int(_)))
-        .map(|token| &text.text[token.span.range()])
+        .map(|token| &text.text[token.span.as_usize_range()])
         .collect();
-    if index.checked_sub(2).and_then(|key| text.at(key)) == Some("team") {
+    if index.checked_sub(2).and_then(|key| text.token_text(key)) == Some("team") {
         let numbers = if numbers.is_empty() { "0 1".to_owned() } else { numbers.join(" ") };
         return format!("write `team=({numbers})`");
     }
@@ -206,12 +192,12 @@ fn list(text: &Tokens<'_>, index: usize) -> String {
 }
 
 /// The right spelling for a character that starts no token, at byte `at` of a text.
-pub(crate) fn instead_of(text: &str, at: usize, character: char) -> String {
+pub(crate) fn character_replacement(text: &str, at: usize, character: char) -> String {
     let note = match character {
         '#' => "a comment starts with `//`",
         '@' => "a matrix product is `T2 = matmul(T0, T1)`",
         '"' | '\'' => "words and names stand without quotes, as in `backend=NCCL`",
-        '?' => return choice(text, at),
+        '?' => return suggest_conditional(text, at),
         '.' if text[at..].starts_with("..") => "the bounds of a loop are written `from 0 to 4`",
         _ => "names are made of letters, digits and `_`; remove the character",
     };
@@ -219,7 +205,7 @@ pub(crate) fn instead_of(text: &str, at: usize, character: char) -> String {
 }
 
 /// `a ? b : c` around the `?` at byte `at`.
-fn choice(text: &str, at: usize) -> String {
+fn suggest_conditional(text: &str, at: usize) -> String {
     let before = text[..at].rsplit('\n').next().unwrap_or("");
     let condition = before.rsplit_once(" = ").map_or(before, |(_, right)| right).trim();
     let rest = text[at + 1..].lines().next().unwrap_or("");

@@ -7,8 +7,8 @@
 
 use crate::builder::Builder;
 use crate::error::{Code, SyntaxError};
-use crate::lex::Source;
-use crate::nesting::{self, MAX_BRACKETS, Nesting};
+use crate::lex::TokenWindow;
+use crate::nesting::{self, MAX_BRACKETS, NestingTracker};
 use crate::span::Span;
 use crate::token::{Tok, Token};
 
@@ -19,7 +19,7 @@ const MAX_LOOK: usize = 4000;
 
 /// Which tokens end the extent besides those that end a statement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Until {
+pub(crate) enum ExtentLimit {
     /// Those of a statement only.
     Statement,
     /// The `:` or `{` that opens a block.
@@ -30,7 +30,7 @@ pub(crate) enum Until {
 
 /// The tokens of one statement.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Extent {
+pub(crate) struct StmtExtent {
     /// The number of its tokens (with its `;`).
     pub(crate) len: usize,
     /// True if an error was recorded, so that the grammar need not see it.
@@ -41,17 +41,17 @@ pub(crate) struct Extent {
 
 /// The scanner and the memory it reuses.
 #[derive(Default)]
-pub(crate) struct Layout {
+pub(crate) struct LayoutScanner {
     /// Open brackets.
     open: Vec<Token>,
     /// The nesting depth of the statement.
-    nesting: Nesting,
+    nesting: NestingTracker,
     /// True once a closing bracket without an opening one or a token with an error was met.
     bad: bool,
 }
 
 /// Why a scan stopped.
-enum Stop {
+enum ScanStop {
     /// The statement ends in front of this token.
     At(usize),
     /// It ends there, with an open parenthesis that nvFuser never closes.
@@ -64,72 +64,72 @@ enum Stop {
     TooLong(usize),
 }
 
-impl Layout {
+impl LayoutScanner {
     /// The extent of the statement that starts at the next token.
-    pub(crate) fn extent<'t>(
+    pub(crate) fn statement_extent<'t>(
         &mut self,
-        src: &mut Source<'t>,
+        src: &mut TokenWindow<'t>,
         b: &mut Builder<'t>,
-        until: Until,
-    ) -> Extent {
+        until: ExtentLimit,
+    ) -> StmtExtent {
         let mut cut = None;
         self.open.clear();
         self.nesting.clear();
         self.bad = false;
-        let stop = self.walk(src, b, until, &mut cut);
+        let stop = self.scan_tokens(src, b, until, &mut cut);
         let (len, open_end, failed) = match stop {
-            Stop::At(len) => (len, false, false),
-            Stop::OpenEnd(len) => (len, true, false),
-            Stop::Unclosed(at) => {
+            ScanStop::At(len) => (len, false, false),
+            ScanStop::OpenEnd(len) => (len, true, false),
+            ScanStop::Unclosed(at) => {
                 self.report_unclosed(b);
                 (cut.unwrap_or_else(|| line_end(src, b, at)), false, true)
             }
-            Stop::TooDeep(at) => {
+            ScanStop::TooDeep(at) => {
                 let span = src.peek(b, at).span;
-                b.error(
+                b.report_error(
                     SyntaxError::new(Code::TooDeep, span, "this statement is nested too deeply")
-                        .note(nesting::note()),
+                        .with_note(nesting::depth_note()),
                 );
-                (self.resync(src, b, at), false, true)
+                (self.resync_after_nesting(src, b, at), false, true)
             }
-            Stop::TooLong(at) => {
-                too_long(src, b);
+            ScanStop::TooLong(at) => {
+                report_long_statement(src, b);
                 (at, false, true)
             }
         };
-        Extent { len, bad: failed || self.bad, open_end }
+        StmtExtent { len, bad: failed || self.bad, open_end }
     }
 
-    fn walk<'t>(
+    fn scan_tokens<'t>(
         &mut self,
-        src: &mut Source<'t>,
+        src: &mut TokenWindow<'t>,
         b: &mut Builder<'t>,
-        until: Until,
+        until: ExtentLimit,
         cut: &mut Option<usize>,
-    ) -> Stop {
+    ) -> ScanStop {
         let first = src.peek(b, 0);
         let mut before = Tok::End;
         let mut at = 0;
         loop {
             let token = src.peek(b, at);
             if at > 0 && token.starts_line() {
-                if let Some(stop) = self.new_line(src, b, at, before, cut, first) {
+                if let Some(stop) = self.ends_before_line(src, b, at, before, cut, first) {
                     return stop;
                 }
             } else if token.tok == Tok::End {
-                return if self.open.is_empty() { Stop::At(at) } else { Stop::Unclosed(at) };
+                return if self.open.is_empty() { ScanStop::At(at) } else { ScanStop::Unclosed(at) };
             }
-            if let Some(stop) = self.bracket(b, token, at, until) {
+            if let Some(stop) = self.follow_bracket(b, token, at, until) {
                 return stop;
             }
-            if !self.nesting.follow(token.tok, before) {
-                return Stop::TooDeep(at);
+            if !self.nesting.follow_token(token.tok, before) {
+                return ScanStop::TooDeep(at);
             }
             if at == MAX_TOKENS {
-                return Stop::TooLong(at);
+                return ScanStop::TooLong(at);
             }
             if cut.is_some_and(|cut| at > cut + MAX_LOOK) {
-                return Stop::Unclosed(at);
+                return ScanStop::Unclosed(at);
             }
             before = token.tok;
             at += 1;
@@ -137,85 +137,72 @@ impl Layout {
     }
 
     /// Ends the statement in front of the line that starts with token `at`, if it ends there.
-    fn new_line<'t>(
+    fn ends_before_line<'t>(
         &mut self,
-        src: &mut Source<'t>,
+        src: &mut TokenWindow<'t>,
         b: &mut Builder<'t>,
         at: usize,
         before: Tok,
         cut: &mut Option<usize>,
         first: Token,
-    ) -> Option<Stop> {
+    ) -> Option<ScanStop> {
         let token = src.peek(b, at);
-        let joined = before.wants_more() || token.tok.continues();
+        let joined = before.wants_more() || token.tok.continues_line();
         if self.open.is_empty() {
-            return (!joined || token.tok == Tok::End).then_some(Stop::At(at));
+            return (!joined || token.tok == Tok::End).then_some(ScanStop::At(at));
         }
-        if self.open_end(src, b, at, before) {
-            return Some(Stop::OpenEnd(at));
+        if self.has_open_end(src, b, at, before) {
+            return Some(ScanStop::OpenEnd(at));
         }
-        let block = matches!(
-            token.tok,
-            Tok::For | Tok::If | Tok::Else | Tok::Container | Tok::Kernel | Tok::End
-        );
+        let block = matches!(token.tok, Tok::For | Tok::If | Tok::Else | Tok::Container | Tok::Kernel | Tok::End);
         let block = block || token.tok == Tok::RBrace && is_labelled(b.text, token.span.end);
-        let opened = before.closer().is_some();
+        let opened = before.matching_closer().is_some();
         let outside = !first.starts_line() || token.column <= first.column;
         if cut.is_none() && (block || outside && !joined && !opened && !token.tok.is_closer()) {
             *cut = Some(at);
         }
-        block.then_some(Stop::Unclosed(at))
+        block.then_some(ScanStop::Unclosed(at))
     }
 
     /// `ShareMemHandles(P2PCommunication 37 (...), ` ends without a `)`. A post in the next line is one more
     /// of the list if a comma or the `)` follows it, else a statement.
-    fn open_end<'t>(
-        &self,
-        src: &mut Source<'t>,
-        b: &mut Builder<'t>,
-        at: usize,
-        before: Tok,
-    ) -> bool {
+    fn has_open_end<'t>(&self, src: &mut TokenWindow<'t>, b: &mut Builder<'t>, at: usize, before: Tok) -> bool {
         let Tok::Word(head) = src.peek(b, 0).tok else { return false };
         let next = src.peek(b, at).tok;
         self.open.len() == 1
             && before == Tok::Comma
-            && b.ast.str(head) == "ShareMemHandles"
+            && b.ast.symbol_text(head) == "ShareMemHandles"
             && next != Tok::RParen
-            && !(matches!(next, Tok::Word(word) if b.ast.str(word) == "P2PCommunication")
-                && matches!(behind(src, b, at), Tok::Comma | Tok::RParen))
+            && !(matches!(next, Tok::Word(word) if b.ast.symbol_text(word) == "P2PCommunication")
+                && matches!(token_after_brackets(src, b, at), Tok::Comma | Tok::RParen))
     }
 
     /// Follows brackets; ends the statement at `;`, at a `}` that is not its own and at `until`.
-    fn bracket(
-        &mut self,
-        b: &mut Builder<'_>,
-        token: Token,
-        at: usize,
-        until: Until,
-    ) -> Option<Stop> {
+    fn follow_bracket(&mut self, b: &mut Builder<'_>, token: Token, at: usize, until: ExtentLimit) -> Option<ScanStop> {
         let outside = self.open.is_empty();
         match token.tok {
-            Tok::Colon if outside && until != Until::Statement => return Some(Stop::At(at)),
-            Tok::LBrace if outside && until == Until::Block => return Some(Stop::At(at)),
-            Tok::Semi if outside => return Some(Stop::At(at + 1)),
-            Tok::Semi => return Some(Stop::Unclosed(at)),
-            tok if tok.closer().is_some() => {
+            Tok::Colon if outside && until != ExtentLimit::Statement => {
+                return Some(ScanStop::At(at));
+            }
+            Tok::LBrace if outside && until == ExtentLimit::Block => return Some(ScanStop::At(at)),
+            Tok::Semi if outside => return Some(ScanStop::At(at + 1)),
+            Tok::Semi => return Some(ScanStop::Unclosed(at)),
+            tok if tok.matching_closer().is_some() => {
                 if self.open.len() == MAX_BRACKETS {
-                    return Some(Stop::TooDeep(at));
+                    return Some(ScanStop::TooDeep(at));
                 }
                 self.open.push(token);
             }
-            Tok::RBrace if outside => return Some(Stop::At(at)),
+            Tok::RBrace if outside => return Some(ScanStop::At(at)),
             tok if tok.is_closer() => match self.open.pop() {
-                Some(open) if open.tok.closer() == Some(tok) => {}
+                Some(open) if open.tok.matching_closer() == Some(tok) => {}
                 Some(open) => {
                     self.open.push(open);
-                    return Some(Stop::Unclosed(at));
+                    return Some(ScanStop::Unclosed(at));
                 }
                 None => {
                     self.bad = true;
-                    unmatched(b, token.span);
+                    report_unmatched(b, token.span);
                 }
             },
             Tok::Error => self.bad = true,
@@ -226,21 +213,19 @@ impl Layout {
 
     fn report_unclosed(&self, b: &mut Builder<'_>) {
         let Some(open) = self.open.last() else { return };
-        let text = &b.text[open.span.range()];
-        let error =
-            SyntaxError::new(Code::Unclosed, open.span, format!("this `{text}` is never closed"))
-                .label("opened here")
-                .note("close it before the next statement starts");
-        b.error(error);
+        let text = &b.text[open.span.as_usize_range()];
+        let error = SyntaxError::new(Code::Unclosed, open.span, format!("this `{text}` is never closed"))
+            .with_label("opened here")
+            .with_note("close it before the next statement starts");
+        b.report_error(error);
     }
 
     /// The place to go on at after a statement that is nested too deeply: the line after its brackets.
-    fn resync<'t>(&mut self, src: &mut Source<'t>, b: &mut Builder<'t>, mut at: usize) -> usize {
+    fn resync_after_nesting<'t>(&mut self, src: &mut TokenWindow<'t>, b: &mut Builder<'t>, mut at: usize) -> usize {
         let mut depth = self.open.len();
         loop {
             let token = src.peek(b, at);
-            let block =
-                matches!(token.tok, Tok::For | Tok::If | Tok::Else | Tok::Container | Tok::Kernel);
+            let block = matches!(token.tok, Tok::For | Tok::If | Tok::Else | Tok::Container | Tok::Kernel);
             if token.tok == Tok::End || at > 0 && token.starts_line() && (depth == 0 || block) {
                 return at;
             }
@@ -248,10 +233,10 @@ impl Layout {
                 return at;
             }
             if at > MAX_TOKENS {
-                too_long(src, b);
+                report_long_statement(src, b);
                 return at;
             }
-            depth += usize::from(token.tok.closer().is_some());
+            depth += usize::from(token.tok.matching_closer().is_some());
             depth = depth.saturating_sub(usize::from(token.tok.is_closer()));
             at += 1;
         }
@@ -259,21 +244,20 @@ impl Layout {
 }
 
 /// Ends the reading at a statement of very many tokens.
-fn too_long<'t>(src: &mut Source<'t>, b: &mut Builder<'t>) {
+fn report_long_statement<'t>(src: &mut TokenWindow<'t>, b: &mut Builder<'t>) {
     let span = src.peek(b, 0).span;
     let message = format!("the statement that starts here has more than {MAX_TOKENS} tokens");
-    b.stop(
-        SyntaxError::new(Code::TooLarge, span, message)
-            .note("close its brackets, or make it several statements"),
+    b.report_last_error(
+        SyntaxError::new(Code::TooLarge, span, message).with_note("close its brackets, or make it several statements"),
     );
 }
 
 /// The token behind the brackets that follow token `at`.
-fn behind<'t>(src: &mut Source<'t>, b: &mut Builder<'t>, at: usize) -> Tok {
+fn token_after_brackets<'t>(src: &mut TokenWindow<'t>, b: &mut Builder<'t>, at: usize) -> Tok {
     let mut depth = 0usize;
     for at in at..at + MAX_LOOK {
         let tok = src.peek(b, at).tok;
-        depth += usize::from(tok.closer().is_some());
+        depth += usize::from(tok.matching_closer().is_some());
         if tok.is_closer() {
             depth = depth.saturating_sub(1);
             if depth == 0 {
@@ -292,15 +276,15 @@ fn is_labelled(text: &str, end: u32) -> bool {
     matches!(line, "// %HostIrContainer" | "// %kernel")
 }
 
-fn unmatched(b: &mut Builder<'_>, span: Span) {
-    let text = &b.text[span.range()];
+fn report_unmatched(b: &mut Builder<'_>, span: Span) {
+    let text = &b.text[span.as_usize_range()];
     let error = SyntaxError::new(Code::Unmatched, span, format!("this `{text}` closes nothing"))
-        .note("remove it, or open the bracket before it");
-    b.error(error);
+        .with_note("remove it, or open the bracket before it");
+    b.report_error(error);
 }
 
 /// The first token of the line after token `at`, or `at` if it starts a line itself.
-fn line_end<'t>(src: &mut Source<'t>, b: &mut Builder<'t>, at: usize) -> usize {
+fn line_end<'t>(src: &mut TokenWindow<'t>, b: &mut Builder<'t>, at: usize) -> usize {
     let mut end = at.max(1);
     loop {
         let token = src.peek(b, end);

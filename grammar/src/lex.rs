@@ -8,10 +8,10 @@ use crate::ast::Symbol;
 use crate::builder::Builder;
 use crate::error::{Code, SyntaxError};
 use crate::limits::MAX_TOKENS;
-use crate::scan::{self, Reach};
+use crate::scan::{self, ReferenceEnd};
 use crate::span::Span;
-use crate::spelling::shorten;
-use crate::token::{Op, Raw, Tok, Token};
+use crate::spelling::shorten_text;
+use crate::token::{Op, RawToken, Tok, Token};
 use logos::{Lexer, Logos};
 
 /// The longest name or number, in bytes.
@@ -27,9 +27,9 @@ pub(crate) struct RawComment {
 }
 
 /// A window of tokens over a text.
-pub(crate) struct Source<'t> {
+pub(crate) struct TokenWindow<'t> {
     text: &'t str,
-    lexer: Lexer<'t, Raw>,
+    lexer: Lexer<'t, RawToken>,
     /// The start of the lexer's text in `text`.
     base: usize,
     window: Vec<Token>,
@@ -40,18 +40,18 @@ pub(crate) struct Source<'t> {
     pub(crate) comments: Vec<RawComment>,
 }
 
-impl<'t> Source<'t> {
+impl<'t> TokenWindow<'t> {
     /// The tokens of `text[span]`.
     pub(crate) fn new(text: &'t str, span: Span) -> Self {
-        let part = &text[span.range()];
+        let part = &text[span.as_usize_range()];
         let blanks = part.len() - part.trim_start_matches([' ', '\t']).len();
         Self {
             text,
-            lexer: Raw::lexer(part),
+            lexer: RawToken::lexer(part),
             base: span.start as usize,
             window: Vec::new(),
             at: 0,
-            column: columns(&part.as_bytes()[..blanks]),
+            column: indent_width(&part.as_bytes()[..blanks]),
             comments: Vec::new(),
         }
     }
@@ -59,23 +59,23 @@ impl<'t> Source<'t> {
     /// The token `ahead` places on. Past the end there are only [`Tok::End`]s.
     pub(crate) fn peek(&mut self, b: &mut Builder<'t>, ahead: usize) -> Token {
         while self.window.len() <= self.at + ahead {
-            self.read(b);
+            self.read_token(b);
         }
         self.window[self.at + ahead]
     }
 
     /// The next `count` tokens; they must have been peeked at.
-    pub(crate) fn slice(&self, count: usize) -> &[Token] {
+    pub(crate) fn peeked_tokens(&self, count: usize) -> &[Token] {
         &self.window[self.at..self.at + count]
     }
 
     /// Moves on by `count` tokens, for a look at what follows.
-    pub(crate) fn look(&mut self, count: usize) {
+    pub(crate) fn step_ahead(&mut self, count: usize) {
         self.at += count;
     }
 
     /// Moves back by `count` tokens after a look.
-    pub(crate) fn back(&mut self, count: usize) {
+    pub(crate) fn step_back(&mut self, count: usize) {
         self.at -= count;
     }
 
@@ -89,15 +89,15 @@ impl<'t> Source<'t> {
     }
 
     /// The end of the token before the next one.
-    pub(crate) fn consumed(&self) -> u32 {
+    pub(crate) fn consumed_end(&self) -> u32 {
         let before = self.at.checked_sub(1).and_then(|at| self.window.get(at));
         before.map_or(self.base as u32, |token| token.span.end)
     }
 
     /// Everything up to the end.
-    pub(crate) fn all(mut self, b: &mut Builder<'t>) -> Vec<Token> {
+    pub(crate) fn into_all_tokens(mut self, b: &mut Builder<'t>) -> Vec<Token> {
         while self.window.last().is_none_or(|token| token.tok != Tok::End) {
-            self.read(b);
+            self.read_token(b);
         }
         self.window.pop();
         self.window
@@ -109,7 +109,7 @@ impl<'t> Source<'t> {
     }
 
     /// Puts at least one more token into the window.
-    fn read(&mut self, b: &mut Builder<'t>) {
+    fn read_token(&mut self, b: &mut Builder<'t>) {
         loop {
             let raw = if b.stopped { None } else { self.lexer.next() };
             let range = self.lexer.span();
@@ -120,24 +120,24 @@ impl<'t> Source<'t> {
                     self.column = 0;
                     return self.push(Tok::End, end, end);
                 }
-                Some(Ok(Raw::Newline)) => self.column = columns(&self.bytes()[start + 1..end]),
-                Some(_) if !count(b, end) => {}
-                Some(Ok(Raw::Comment)) => self.comment(start, end),
+                Some(Ok(RawToken::Newline)) => self.column = indent_width(&self.text_bytes()[start + 1..end]),
+                Some(_) if !count_token(b, end) => {}
+                Some(Ok(RawToken::Comment)) => self.lex_comment(start, end),
                 Some(Ok(raw)) => {
-                    let (tok, end) = self.convert(b, raw, start, end);
+                    let (tok, end) = self.convert_match(b, raw, start, end);
                     return self.push(tok, start, end);
                 }
-                Some(Err(())) => return self.unknown(b, start, end),
+                Some(Err(())) => return self.report_unknown(b, start, end),
             }
         }
     }
 
-    fn bytes(&self) -> &'t [u8] {
+    fn text_bytes(&self) -> &'t [u8] {
         self.text.as_bytes()
     }
 
     /// The labels that nvFuser prints behind closing braces are no comments.
-    fn comment(&mut self, start: usize, end: usize) {
+    fn lex_comment(&mut self, start: usize, end: usize) {
         let text = self.text[start..end].trim_end();
         let own_line = self.column != u32::MAX;
         let closing = self.window.last().is_some_and(|token| token.tok == Tok::RBrace);
@@ -149,7 +149,7 @@ impl<'t> Source<'t> {
     }
 
     /// A character that starts no token; a run of them is one error.
-    fn unknown(&mut self, b: &mut Builder<'t>, start: usize, end: usize) {
+    fn report_unknown(&mut self, b: &mut Builder<'t>, start: usize, end: usize) {
         if let Some(last) = self.window.last_mut()
             && last.tok == Tok::Error
             && last.span.end as usize == start
@@ -164,35 +164,35 @@ impl<'t> Source<'t> {
         }
         let found = self.text[start..end].chars().next().unwrap_or('?');
         let text = format!("unexpected character {found:?}");
-        let note = crate::foreign::instead_of(self.text, start, found);
-        b.error(SyntaxError::new(Code::Character, Span::new(start, end), text).note(note));
+        let note = crate::foreign::character_replacement(self.text, start, found);
+        b.report_error(SyntaxError::new(Code::Character, Span::new(start, end), text).with_note(note));
         self.push(Tok::Error, start, end);
     }
 
     /// The token for a match, and where it ends.
-    fn convert(&mut self, b: &mut Builder<'t>, raw: Raw, start: usize, end: usize) -> (Tok, usize) {
+    fn convert_match(&mut self, b: &mut Builder<'t>, raw: RawToken, start: usize, end: usize) -> (Tok, usize) {
         let text = &self.text[start..end];
         let span = Span::new(start, end);
         if text.len() > MAX_WORD {
-            return (too_long(b, text, span), end);
+            return (report_long_token(b, text, span), end);
         }
         let tok = match raw {
-            Raw::TensorHead => return self.tensor(b, start, end),
-            Raw::DomainHead => return self.domain(b, start, end),
-            Raw::ShortTensor => Tok::Tensor((b.references.short)(b, text, span)),
-            Raw::Word => Tok::Word(b.ast.strings.intern(text)),
-            Raw::Int if text == SMALLEST && self.is_negated(start) => Tok::Int(i64::MIN),
-            Raw::Int => integer(b, text, span),
-            Raw::Hex => match u64::from_str_radix(&text[2..], 16) {
+            RawToken::TensorHead => return self.lex_tensor(b, start, end),
+            RawToken::DomainHead => return self.lex_domain(b, start, end),
+            RawToken::ShortTensor => Tok::Tensor((b.references.short)(b, text, span)),
+            RawToken::Word => Tok::Word(b.ast.strings.intern(text)),
+            RawToken::Int if text == SMALLEST && self.is_negated(start) => Tok::Int(i64::MIN),
+            RawToken::Int => lex_integer(b, text, span),
+            RawToken::Hex => match u64::from_str_radix(&text[2..], 16) {
                 Ok(value) => Tok::Hex(value),
-                Err(_) => too_large(b, text, span, "64 bits"),
+                Err(_) => report_large_number(b, text, span, "64 bits"),
             },
-            Raw::Float => Tok::Float(b.ast.strings.intern(text)),
-            Raw::Typed => typed(b, text, span),
-            Raw::Cast => Tok::Cast(b.ast.strings.intern(text)),
-            Raw::Field => Tok::Field(b.ast.strings.intern(&text[1..])),
-            Raw::Plain(tok) => tok,
-            Raw::Newline | Raw::Comment => Tok::Error,
+            RawToken::Float => Tok::Float(b.ast.strings.intern(text)),
+            RawToken::Typed => lex_typed_literal(b, text, span),
+            RawToken::Cast => Tok::Cast(b.ast.strings.intern(text)),
+            RawToken::Field => Tok::Field(b.ast.strings.intern(&text[1..])),
+            RawToken::Plain(tok) => tok,
+            RawToken::Newline | RawToken::Comment => Tok::Error,
         };
         (tok, end)
     }
@@ -205,63 +205,54 @@ impl<'t> Source<'t> {
     }
 
     /// `T3_g_float[...] (DeviceMesh{..})`, or a name that only looks like its head.
-    fn tensor(&mut self, b: &mut Builder<'t>, start: usize, head: usize) -> (Tok, usize) {
-        let bytes = &self.bytes()[..self.base + self.lexer.source().len()];
-        match scan::tensor(bytes, start, head) {
+    fn lex_tensor(&mut self, b: &mut Builder<'t>, start: usize, head: usize) -> (Tok, usize) {
+        let bytes = &self.text_bytes()[..self.base + self.lexer.source().len()];
+        match scan::scan_tensor(bytes, start, head) {
             None => {
                 let text = &self.text[start..head];
                 (Tok::Word(b.ast.strings.intern(text)), head)
             }
-            Some(Reach::Closed(end)) if end - start > MAX_REFERENCE => {
+            Some(ReferenceEnd::Closed(end)) if end - start > MAX_REFERENCE => {
                 self.lexer.bump(end - head);
                 let span = Span::new(start, start + 1);
                 let message = format!("this tensor reference has {} bytes", end - start);
-                b.error(
-                    SyntaxError::new(Code::TooLarge, span, message)
-                        .note(format!("it may have {MAX_REFERENCE}")),
+                b.report_error(
+                    SyntaxError::new(Code::TooLarge, span, message).with_note(format!("it may have {MAX_REFERENCE}")),
                 );
                 (Tok::Error, end)
             }
-            Some(Reach::Closed(end)) => {
+            Some(ReferenceEnd::Closed(end)) => {
                 self.lexer.bump(end - head);
                 (Tok::Tensor((b.references.full)(b, Span::new(start, end))), end)
             }
-            Some(Reach::Broken { open, end }) => self.broken(b, open, head, end),
+            Some(ReferenceEnd::Broken { open, end }) => self.lex_broken_reference(b, open, head, end),
         }
     }
 
     /// `iS0{i0}`; `head` is behind the `{`.
-    fn domain(&mut self, b: &mut Builder<'t>, start: usize, head: usize) -> (Tok, usize) {
-        let bytes = &self.bytes()[..self.base + self.lexer.source().len()];
-        match scan::domain(bytes, head - 1) {
-            Reach::Closed(end) => {
+    fn lex_domain(&mut self, b: &mut Builder<'t>, start: usize, head: usize) -> (Tok, usize) {
+        let bytes = &self.text_bytes()[..self.base + self.lexer.source().len()];
+        match scan::scan_domain(bytes, head - 1) {
+            ReferenceEnd::Closed(end) => {
                 self.lexer.bump(end - head);
                 match (b.references.domain)(b, Span::new(start, end)) {
                     Some(id) => (Tok::Domain(id), end),
                     None => (Tok::Error, end),
                 }
             }
-            Reach::Broken { open, end } => self.broken(b, open, head, end),
+            ReferenceEnd::Broken { open, end } => self.lex_broken_reference(b, open, head, end),
         }
     }
 
-    fn broken(
-        &mut self,
-        b: &mut Builder<'t>,
-        open: usize,
-        head: usize,
-        end: usize,
-    ) -> (Tok, usize) {
+    fn lex_broken_reference(&mut self, b: &mut Builder<'t>, open: usize, head: usize, end: usize) -> (Tok, usize) {
         let end = end.max(head);
-        let end = (end..self.text.len())
-            .find(|&at| self.text.is_char_boundary(at))
-            .unwrap_or(self.text.len());
-        let bracket = self.bytes()[open] as char;
+        let end = (end..self.text.len()).find(|&at| self.text.is_char_boundary(at)).unwrap_or(self.text.len());
+        let bracket = self.text_bytes()[open] as char;
         let text = format!("the `{bracket}` of this tensor reference or domain is never closed");
-        b.error(
+        b.report_error(
             SyntaxError::new(Code::Unclosed, Span::new(open, open + 1), text)
-                .label("opened here")
-                .note("close it on the same line, or before the next statement starts"),
+                .with_label("opened here")
+                .with_note("close it on the same line, or before the next statement starts"),
         );
         self.lexer.bump(end - head);
         (Tok::Error, end)
@@ -269,20 +260,20 @@ impl<'t> Source<'t> {
 }
 
 /// Counts a token or comment that ends at `end`; whether the text is read any further.
-fn count(b: &mut Builder<'_>, end: usize) -> bool {
+fn count_token(b: &mut Builder<'_>, end: usize) -> bool {
     b.tokens += 1;
     if b.tokens > MAX_TOKENS {
         let message = format!("this text has more than {MAX_TOKENS} tokens and comments");
-        b.stop(
+        b.report_last_error(
             SyntaxError::new(Code::TooLarge, Span::new(end, end), message)
-                .note("split it: each container is a program of its own"),
+                .with_note("split it: each container is a program of its own"),
         );
     }
     !b.stopped
 }
 
 /// The width of an indentation; a tab reaches to the next multiple of eight.
-fn columns(blanks: &[u8]) -> u32 {
+fn indent_width(blanks: &[u8]) -> u32 {
     if !blanks.contains(&b'\t') {
         return blanks.len() as u32;
     }
@@ -293,41 +284,36 @@ fn columns(blanks: &[u8]) -> u32 {
 /// number with its sign, and [`Builder::prefix`] joins the two.
 const SMALLEST: &str = "9223372036854775808";
 
-fn integer(b: &mut Builder<'_>, text: &str, span: Span) -> Tok {
+fn lex_integer(b: &mut Builder<'_>, text: &str, span: Span) -> Tok {
     match text.parse() {
         Ok(value) => Tok::Int(value),
-        Err(_) => too_large(b, text, span, "64 bits with their sign"),
+        Err(_) => report_large_number(b, text, span, "64 bits with their sign"),
     }
 }
 
-fn too_large(b: &mut Builder<'_>, text: &str, span: Span, bits: &str) -> Tok {
-    let message = format!("the number `{}` is too large", shorten(text));
-    b.error(
-        SyntaxError::new(Code::Number, span, message)
-            .note(format!("numbers have to fit into {bits}")),
-    );
+fn report_large_number(b: &mut Builder<'_>, text: &str, span: Span, bits: &str) -> Tok {
+    let message = format!("the number `{}` is too large", shorten_text(text));
+    b.report_error(SyntaxError::new(Code::Number, span, message).with_note(format!("numbers have to fit into {bits}")));
     Tok::Error
 }
 
 /// A name or number that nobody wrote: every message about it would hold it.
-fn too_long(b: &mut Builder<'_>, text: &str, span: Span) -> Tok {
-    let message = format!("`{}` has {} characters", shorten(text), text.len());
-    b.error(
-        SyntaxError::new(Code::TooLarge, span, message)
-            .note(format!("names and numbers may have {MAX_WORD}")),
+fn report_long_token(b: &mut Builder<'_>, text: &str, span: Span) -> Tok {
+    let message = format!("`{}` has {} characters", shorten_text(text), text.len());
+    b.report_error(
+        SyntaxError::new(Code::TooLarge, span, message).with_note(format!("names and numbers may have {MAX_WORD}")),
     );
     Tok::Error
 }
 
 /// `float(0)`: the type and the text between the parentheses, which is a value of the type.
-fn typed(b: &mut Builder<'_>, text: &str, span: Span) -> Tok {
+fn lex_typed_literal(b: &mut Builder<'_>, text: &str, span: Span) -> Tok {
     let open = text.find('(').unwrap_or(0);
     let inner = text[open..].strip_prefix('(').and_then(|t| t.strip_suffix(')')).unwrap_or("");
     let (name, inner) = (&text[..open], inner.trim());
-    if let Some((needed, repair)) = misfit(name, inner) {
-        let message =
-            format!("`{}` is no value of type `{name}`: it needs {needed}", shorten(text));
-        b.error(SyntaxError::new(Code::Number, span, message).note(repair));
+    if let Some((needed, repair)) = literal_misfit(name, inner) {
+        let message = format!("`{}` is no value of type `{name}`: it needs {needed}", shorten_text(text));
+        b.report_error(SyntaxError::new(Code::Number, span, message).with_note(repair));
         return Tok::Error;
     }
     let dtype: Symbol = b.ast.strings.intern(name);
@@ -335,16 +321,15 @@ fn typed(b: &mut Builder<'_>, text: &str, span: Span) -> Tok {
 }
 
 /// The need of a literal's type that a text does not meet, and how to repair it.
-fn misfit(dtype: &str, text: &str) -> Option<(String, String)> {
+fn literal_misfit(dtype: &str, text: &str) -> Option<(String, String)> {
     let truth = matches!(text, "true" | "false");
     if dtype == "bool" {
         let fits = truth || matches!(text, "0" | "1");
         let needed = "`true` or `false`".to_owned();
         return (!fits).then(|| (needed, "write `bool(true)` or `bool(false)`".to_owned()));
     }
-    let Some((low, high)) = integers(dtype) else {
-        return truth
-            .then(|| ("a number".to_owned(), format!("write `{dtype}(0)` or `{dtype}(1)`")));
+    let Some((low, high)) = integer_range(dtype) else {
+        return truth.then(|| ("a number".to_owned(), format!("write `{dtype}(0)` or `{dtype}(1)`")));
     };
     let fits = text.parse::<i128>().is_ok_and(|value| (low..=high).contains(&value));
     let needed = format!("an integer from {low} to {high}");
@@ -352,7 +337,7 @@ fn misfit(dtype: &str, text: &str) -> Option<(String, String)> {
 }
 
 /// The smallest and the largest number of an integer type.
-fn integers(dtype: &str) -> Option<(i128, i128)> {
+fn integer_range(dtype: &str) -> Option<(i128, i128)> {
     let signed = |bits: u32| (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1);
     Some(match dtype {
         "int8_t" => signed(8),

@@ -34,23 +34,23 @@ mod tensor;
 mod token;
 mod unfold;
 
-pub use ast::Ast;
+pub use ast::SyntaxTree;
 pub use domain::PARALLELS;
 pub use error::SyntaxError;
 pub use extract::containers_in_log;
 pub use file::VERSION;
 pub use limits::{MAX_ERRORS, MAX_TEXT};
 pub use span::Span;
-pub use spelling::nearest;
+pub use spelling::nearest_candidate;
 pub use tensor::{DTYPES, MEMORIES};
 
 use error::Code;
 
 /// The result of [`parse`].
 #[derive(Debug, Default)]
-pub struct Parsed {
+pub struct ParseOutput {
     /// The tree; statements with errors are [`ast::Shape::Error`].
-    pub ast: Ast,
+    pub ast: SyntaxTree,
     /// Errors in order of appearance.
     pub errors: Vec<SyntaxError>,
 }
@@ -58,32 +58,32 @@ pub struct Parsed {
 /// Reads a text. Spans count bytes of `text`; a byte order mark at its start is skipped.
 ///
 /// A text of more than a megabyte is read by several threads, which end before this returns.
-pub fn parse(text: &str) -> Parsed {
+pub fn parse(text: &str) -> ParseOutput {
     if text.len() > MAX_TEXT {
         let error = SyntaxError::new(
             Code::TooLarge,
             Span::default(),
             format!("this text has more than {} MiB", MAX_TEXT >> 20),
         )
-        .note("split it: each container is a program of its own");
-        return Parsed { ast: Ast::default(), errors: vec![error] };
+        .with_note("split it: each container is a program of its own");
+        return ParseOutput { ast: SyntaxTree::default(), errors: vec![error] };
     }
-    if let Some(parsed) = parse_in_parts(text, parts::advised(text.len())) {
+    if let Some(parsed) = parse_in_parts(text, parts::advised_part_count(text.len())) {
         return parsed;
     }
-    let mut parser = parse::Parser::new(text, Span::new(text_start(text), text.len()));
-    parser.file();
+    let mut parser = parse::TextParser::new(text, Span::new(text_start(text), text.len()));
+    parser.parse_file();
     let (mut ast, mut errors) = (parser.b.ast, parser.b.errors);
     errors.sort_by_key(|error| error.span);
     ast.comments.sort_by_key(|comment| comment.span);
-    Parsed { ast, errors }
+    ParseOutput { ast, errors }
 }
 
 /// Reads a text in up to `count` parts, each in a thread of its own: what [`parse`] does with long
 /// texts. `None` if the text has an error or offers no place to cut it at.
-pub fn parse_in_parts(text: &str, count: usize) -> Option<Parsed> {
-    let ast = parts::parse(text, text_start(text), count)?;
-    Some(Parsed { ast, errors: Vec::new() })
+pub fn parse_in_parts(text: &str, count: usize) -> Option<ParseOutput> {
+    let ast = parts::parse_parts(text, text_start(text), count)?;
+    Some(ParseOutput { ast, errors: Vec::new() })
 }
 
 /// The start of a text behind its byte order mark.
@@ -93,7 +93,7 @@ fn text_start(text: &str) -> usize {
 
 /// Reads bytes; those that are not UTF-8 are an error and stand as `U+FFFD` in the text returned,
 /// which all spans refer to.
-pub fn parse_bytes(bytes: &[u8]) -> (String, Parsed) {
+pub fn parse_bytes(bytes: &[u8]) -> (String, ParseOutput) {
     let error = match std::str::from_utf8(bytes) {
         Ok(text) => {
             let parsed = parse(text);
@@ -105,10 +105,9 @@ pub fn parse_bytes(bytes: &[u8]) -> (String, Parsed) {
     let line = memchr::memchr_iter(b'\n', &bytes[..at]).count() + 1;
     let text = String::from_utf8_lossy(bytes).into_owned();
     let mut parsed = parse(&text);
-    let message =
-        format!("line {line} holds bytes that are not UTF-8, the first at byte {at} of the file");
+    let message = format!("line {line} holds bytes that are not UTF-8, the first at byte {at} of the file");
     let error = SyntaxError::new(Code::NotUtf8, Span::new(at, at + '\u{fffd}'.len_utf8()), message)
-        .note("save the file as UTF-8");
+        .with_note("save the file as UTF-8");
     let place = parsed.errors.partition_point(|other| other.span < error.span);
     parsed.errors.insert(place, error);
     (text, parsed)

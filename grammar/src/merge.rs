@@ -1,15 +1,16 @@
 //! Joins the trees of two parts of one text: the ids of the second move behind those of the first.
 
 use crate::ast::{
-    Arg, ArgRange, Ast, Block, BlockId, Comment, CommentPlace, Container, Domain, DomainId, Expr,
-    ExprId, Stmt, StmtId, Symbol, TensorRef, TensorRefId, TensorText, Unit, Value,
+    ArgRange, ArgSyntax, BlockId, BlockSyntax, CommentPlaceSyntax, CommentSyntax, ContainerSyntax, DomainId,
+    DomainSyntax, ExprId, ExprSyntax, HostUnitSyntax, StmtId, StmtSyntax, Symbol, SyntaxTree, TensorRef, TensorRefId,
+    TensorText, ValueSyntax,
 };
 use crate::builder::Builder;
 use crate::span::Span;
 use crate::tensor;
 
 /// The new ids of everything in the second tree.
-struct Moved {
+struct IdRemap {
     symbols: Vec<Symbol>,
     tensors: Vec<TensorRefId>,
     /// Domains outside of tensors meet those that were written before.
@@ -25,56 +26,52 @@ struct Moved {
 
 /// Appends the second of two parts. The text between them is cut in the body of a container: the
 /// first container of `second` is the rest of the last one of `first`.
-pub(crate) fn append<'t>(first: &mut Builder<'t>, second: Builder<'t>) {
-    let moved = Moved {
-        symbols: symbols(&mut first.ast, &second.ast),
+pub(crate) fn append_tree<'t>(first: &mut Builder<'t>, second: Builder<'t>) {
+    let moved = IdRemap {
+        symbols: map_symbols(&mut first.ast, &second.ast),
         tensors: Vec::with_capacity(second.ast.tensors.len()),
-        domains: domains(first, &second),
+        domains: map_domains(first, &second),
         exprs: first.ast.exprs.len() as u32,
         args: first.ast.args.len() as u32,
         stmts: first.ast.stmts.len() as u32,
         blocks: first.ast.blocks.len() as u32,
-        body: bodies(&first.ast, &second.ast),
+        body: bodies_to_join(&first.ast, &second.ast),
     };
-    let moved = tensors(first, &second, moved);
+    let moved = add_tensors(first, &second, moved);
     let (ast, from) = (&mut first.ast, second.ast);
-    ast.exprs.extend(from.exprs.iter().map(|&(expr, span)| (moved.node(expr), span)));
-    ast.domains.extend(from.domains.iter().map(|domain| moved.iter_domain(domain)));
-    ast.args.extend(from.args.iter().map(|arg| moved.arg(arg)));
-    ast.stmts.extend(from.stmts.iter().map(|stmt| moved.statement(stmt)));
+    ast.exprs.extend(from.exprs.iter().map(|&(expr, span)| (moved.map_expr(expr), span)));
+    ast.domains.extend(from.domains.iter().map(|domain| moved.map_iter_domain(domain)));
+    ast.args.extend(from.args.iter().map(|arg| moved.map_arg(arg)));
+    ast.stmts.extend(from.stmts.iter().map(|stmt| moved.map_stmt(stmt)));
     let containers = (ast.containers.len() as u32).saturating_sub(1);
     ast.comments.extend(
         from.comments
             .iter()
-            .map(|comment| Comment { place: moved.place(comment.place, containers), ..*comment }),
+            .map(|comment| CommentSyntax { place: moved.map_comment_place(comment.place, containers), ..*comment }),
     );
-    ast.blocks.extend(from.blocks.into_iter().map(|block| moved.moved_block(block)));
+    ast.blocks.extend(from.blocks.into_iter().map(|block| moved.map_block(block)));
     moved.join_bodies(&mut ast.blocks);
-    let mut rest = from.containers.into_iter().map(|container| moved.container(container));
+    let mut rest = from.containers.into_iter().map(|container| moved.map_container(container));
     if let (Some(rest), Some(open)) = (rest.next(), ast.containers.last_mut()) {
-        let Container { header, inputs, outputs, body, blank_before, .. } = *open;
+        let ContainerSyntax { header, inputs, outputs, body, blank_before, .. } = *open;
         let span = Span { start: open.span.start, end: rest.span.end };
-        *open = Container { span, header, inputs, outputs, body, blank_before, ..rest };
+        *open = ContainerSyntax { span, header, inputs, outputs, body, blank_before, ..rest };
     }
     ast.containers.extend(rest);
 }
 
-fn bodies(first: &Ast, second: &Ast) -> Option<(BlockId, BlockId)> {
+fn bodies_to_join(first: &SyntaxTree, second: &SyntaxTree) -> Option<(BlockId, BlockId)> {
     Some((first.containers.last()?.body, second.containers.first()?.body))
 }
 
-fn symbols(first: &mut Ast, second: &Ast) -> Vec<Symbol> {
-    (0..second.strings.len() as u32)
-        .map(|at| first.strings.intern(second.strings.get(Symbol(at))))
-        .collect()
+fn map_symbols(first: &mut SyntaxTree, second: &SyntaxTree) -> Vec<Symbol> {
+    (0..second.strings.len() as u32).map(|at| first.strings.intern(second.strings.get(Symbol(at)))).collect()
 }
 
-fn domains<'t>(first: &mut Builder<'t>, second: &Builder<'t>) -> Vec<DomainId> {
+fn map_domains<'t>(first: &mut Builder<'t>, second: &Builder<'t>) -> Vec<DomainId> {
     let start = first.ast.domains.len() as u32;
-    let mut moved: Vec<_> =
-        (0..second.ast.domains.len() as u32).map(|at| DomainId(start + at)).collect();
-    let mut alone: Vec<(DomainId, &'t str)> =
-        second.domains.iter().map(|(&text, &id)| (id, text)).collect();
+    let mut moved: Vec<_> = (0..second.ast.domains.len() as u32).map(|at| DomainId(start + at)).collect();
+    let mut alone: Vec<(DomainId, &'t str)> = second.domains.iter().map(|(&text, &id)| (id, text)).collect();
     alone.sort_unstable();
     for (id, text) in alone {
         moved[id.index()] = *first.domains.entry(text).or_insert(moved[id.index()]);
@@ -83,148 +80,150 @@ fn domains<'t>(first: &mut Builder<'t>, second: &Builder<'t>) -> Vec<DomainId> {
 }
 
 /// Adds the tensors of the second tree that the first does not have.
-fn tensors(first: &mut Builder<'_>, second: &Builder<'_>, mut moved: Moved) -> Moved {
+fn add_tensors(first: &mut Builder<'_>, second: &Builder<'_>, mut moved: IdRemap) -> IdRemap {
     let start = first.ast.domains.len() as u32;
     if second.squeezing {
         tensor::start_squeezing(first);
     }
     for node in &second.ast.tensors {
-        let node = moved.tensor(node, start);
-        moved.tensors.push(tensor::adopt(first, node));
+        let node = moved.map_tensor(node, start);
+        moved.tensors.push(tensor::adopt_ref(first, node));
     }
     moved
 }
 
-impl Moved {
-    fn symbol(&self, symbol: Symbol) -> Symbol {
+impl IdRemap {
+    fn map_symbol(&self, symbol: Symbol) -> Symbol {
         self.symbols[symbol.index()]
     }
 
-    fn expr(&self, expr: ExprId) -> ExprId {
+    fn map_expr_id(&self, expr: ExprId) -> ExprId {
         ExprId(expr.0 + self.exprs)
     }
 
-    fn range(&self, range: ArgRange) -> ArgRange {
+    fn map_range(&self, range: ArgRange) -> ArgRange {
         ArgRange { start: range.start + self.args, end: range.end + self.args }
     }
 
-    fn stmt(&self, stmt: StmtId) -> StmtId {
+    fn map_stmt_id(&self, stmt: StmtId) -> StmtId {
         StmtId(stmt.0 + self.stmts)
     }
 
-    fn block(&self, block: BlockId) -> BlockId {
+    fn map_block_id(&self, block: BlockId) -> BlockId {
         match self.body {
             Some((open, rest)) if rest == block => open,
             _ => BlockId(block.0 + self.blocks),
         }
     }
 
-    fn node(&self, expr: Expr) -> Expr {
+    fn map_expr(&self, expr: ExprSyntax) -> ExprSyntax {
         match expr {
-            Expr::Int(_) | Expr::Hex(_) | Expr::Bool(..) | Expr::Error => expr,
-            Expr::Typed(dtype, text) => Expr::Typed(self.symbol(dtype), self.symbol(text)),
-            Expr::Float(text) => Expr::Float(self.symbol(text)),
-            Expr::Name(name) => Expr::Name(self.symbol(name)),
-            Expr::Tensor(tensor) => Expr::Tensor(self.tensors[tensor.index()]),
-            Expr::Unary(op, a) => Expr::Unary(self.symbol(op), self.expr(a)),
-            Expr::Binary(op, a, b) => Expr::Binary(self.symbol(op), self.expr(a), self.expr(b)),
-            Expr::Call(name, list) => Expr::Call(self.symbol(name), self.range(list)),
-            Expr::Group(a) => Expr::Group(self.expr(a)),
-            Expr::Index(a, b) => Expr::Index(self.expr(a), self.expr(b)),
-            Expr::Field(a, field) => Expr::Field(self.expr(a), self.symbol(field)),
-            Expr::Braces(list) => Expr::Braces(self.range(list)),
+            ExprSyntax::Int(_) | ExprSyntax::Hex(_) | ExprSyntax::Bool(..) | ExprSyntax::Error => expr,
+            ExprSyntax::Typed(dtype, text) => ExprSyntax::Typed(self.map_symbol(dtype), self.map_symbol(text)),
+            ExprSyntax::Float(text) => ExprSyntax::Float(self.map_symbol(text)),
+            ExprSyntax::Name(name) => ExprSyntax::Name(self.map_symbol(name)),
+            ExprSyntax::Tensor(tensor) => ExprSyntax::Tensor(self.tensors[tensor.index()]),
+            ExprSyntax::Unary(op, a) => ExprSyntax::Unary(self.map_symbol(op), self.map_expr_id(a)),
+            ExprSyntax::Binary(op, a, b) => {
+                ExprSyntax::Binary(self.map_symbol(op), self.map_expr_id(a), self.map_expr_id(b))
+            }
+            ExprSyntax::Call(name, list) => ExprSyntax::Call(self.map_symbol(name), self.map_range(list)),
+            ExprSyntax::Group(a) => ExprSyntax::Group(self.map_expr_id(a)),
+            ExprSyntax::Index(a, b) => ExprSyntax::Index(self.map_expr_id(a), self.map_expr_id(b)),
+            ExprSyntax::Field(a, field) => ExprSyntax::Field(self.map_expr_id(a), self.map_symbol(field)),
+            ExprSyntax::Braces(list) => ExprSyntax::Braces(self.map_range(list)),
         }
     }
 
-    fn iter_domain(&self, domain: &Domain) -> Domain {
-        Domain {
-            parallel: self.symbol(domain.parallel),
-            start: domain.start.map(|at| self.expr(at)),
-            stop: domain.stop.map(|at| self.expr(at)),
-            extent: self.expr(domain.extent),
-            expanded: domain.expanded.map(|at| self.expr(at)),
+    fn map_iter_domain(&self, domain: &DomainSyntax) -> DomainSyntax {
+        DomainSyntax {
+            parallel: self.map_symbol(domain.parallel),
+            start: domain.start.map(|at| self.map_expr_id(at)),
+            stop: domain.stop.map(|at| self.map_expr_id(at)),
+            extent: self.map_expr_id(domain.extent),
+            expanded: domain.expanded.map(|at| self.map_expr_id(at)),
             ..*domain
         }
     }
 
-    fn tensor(&self, node: &TensorRef, domains: u32) -> TensorRef {
+    fn map_tensor(&self, node: &TensorRef, domains: u32) -> TensorRef {
         let full = node.full.as_ref().map(|text| TensorText {
-            memory: self.symbol(text.memory),
-            dtype: self.symbol(text.dtype),
+            memory: self.map_symbol(text.memory),
+            dtype: self.map_symbol(text.dtype),
             dtype_span: text.dtype_span,
             domains_start: text.domains_start + domains,
             domains_end: text.domains_end + domains,
-            positions: self.symbol(text.positions),
+            positions: self.map_symbol(text.positions),
             mesh: text.mesh.clone(),
-            attrs: self.range(text.attrs),
+            attrs: self.map_range(text.attrs),
         });
         TensorRef { span: node.span, number: node.number, full }
     }
 
-    fn arg(&self, arg: &Arg) -> Arg {
-        Arg { key: arg.key.map(|key| self.symbol(key)), value: self.value(arg.value), ..*arg }
+    fn map_arg(&self, arg: &ArgSyntax) -> ArgSyntax {
+        ArgSyntax { key: arg.key.map(|key| self.map_symbol(key)), value: self.map_value(arg.value), ..*arg }
     }
 
-    fn value(&self, value: Value) -> Value {
+    fn map_value(&self, value: ValueSyntax) -> ValueSyntax {
         match value {
-            Value::Expr(expr) => Value::Expr(self.expr(expr)),
-            Value::Domain(domain) => Value::Domain(self.domains[domain.index()]),
-            Value::Stream(expr) => Value::Stream(self.expr(expr)),
-            Value::Handle(word, number) => Value::Handle(self.symbol(word), number),
-            Value::List(list) => Value::List(self.range(list)),
-            Value::Team(list, truncated) => Value::Team(self.range(list), truncated),
-            Value::Stmt(stmt) => Value::Stmt(self.stmt(stmt)),
-            Value::Error => Value::Error,
+            ValueSyntax::Expr(expr) => ValueSyntax::Expr(self.map_expr_id(expr)),
+            ValueSyntax::Domain(domain) => ValueSyntax::Domain(self.domains[domain.index()]),
+            ValueSyntax::Stream(expr) => ValueSyntax::Stream(self.map_expr_id(expr)),
+            ValueSyntax::Handle(word, number) => ValueSyntax::Handle(self.map_symbol(word), number),
+            ValueSyntax::List(list) => ValueSyntax::List(self.map_range(list)),
+            ValueSyntax::Team(list, truncated) => ValueSyntax::Team(self.map_range(list), truncated),
+            ValueSyntax::Stmt(stmt) => ValueSyntax::Stmt(self.map_stmt_id(stmt)),
+            ValueSyntax::Error => ValueSyntax::Error,
         }
     }
 
-    fn statement(&self, stmt: &Stmt) -> Stmt {
-        Stmt {
-            name: self.symbol(stmt.name),
-            results: self.range(stmt.results),
-            args: self.range(stmt.args),
-            body: stmt.body.map(|block| self.block(block)),
-            else_body: stmt.else_body.map(|block| self.block(block)),
+    fn map_stmt(&self, stmt: &StmtSyntax) -> StmtSyntax {
+        StmtSyntax {
+            name: self.map_symbol(stmt.name),
+            results: self.map_range(stmt.results),
+            args: self.map_range(stmt.args),
+            body: stmt.body.map(|block| self.map_block_id(block)),
+            else_body: stmt.else_body.map(|block| self.map_block_id(block)),
             ..*stmt
         }
     }
 
-    fn moved_block(&self, mut block: Block) -> Block {
+    fn map_block(&self, mut block: BlockSyntax) -> BlockSyntax {
         for stmt in &mut block.stmts {
-            *stmt = self.stmt(*stmt);
+            *stmt = self.map_stmt_id(*stmt);
         }
         block
     }
 
-    fn container(&self, container: Container) -> Container {
-        let units = container.units.into_iter().map(|unit| self.unit(unit)).collect();
-        Container {
-            inputs: self.range(container.inputs),
-            outputs: self.range(container.outputs),
-            body: self.block(container.body),
+    fn map_container(&self, container: ContainerSyntax) -> ContainerSyntax {
+        let units = container.units.into_iter().map(|unit| self.map_unit(unit)).collect();
+        ContainerSyntax {
+            inputs: self.map_range(container.inputs),
+            outputs: self.map_range(container.outputs),
+            body: self.map_block_id(container.body),
             units,
-            aliases: container.aliases.map(|pairs| {
-                pairs.iter().map(|(new, old)| (self.arg(new), self.arg(old))).collect()
-            }),
-            index_definitions: container.index_definitions.map(|block| self.block(block)),
+            aliases: container
+                .aliases
+                .map(|pairs| pairs.iter().map(|(new, old)| (self.map_arg(new), self.map_arg(old))).collect()),
+            index_definitions: container.index_definitions.map(|block| self.map_block_id(block)),
             ..container
         }
     }
 
-    fn unit(&self, unit: Unit) -> Unit {
-        Unit {
-            inputs: self.range(unit.inputs),
-            outputs: self.range(unit.outputs),
-            fusion_inputs: self.range(unit.fusion_inputs),
-            fusion_outputs: self.range(unit.fusion_outputs),
-            body: self.block(unit.body),
-            attrs: self.range(unit.attrs),
+    fn map_unit(&self, unit: HostUnitSyntax) -> HostUnitSyntax {
+        HostUnitSyntax {
+            inputs: self.map_range(unit.inputs),
+            outputs: self.map_range(unit.outputs),
+            fusion_inputs: self.map_range(unit.fusion_inputs),
+            fusion_outputs: self.map_range(unit.fusion_outputs),
+            body: self.map_block_id(unit.body),
+            attrs: self.map_range(unit.attrs),
             ..unit
         }
     }
 
     /// The statements of the second part follow those of the first.
-    fn join_bodies(&self, blocks: &mut [Block]) {
+    fn join_bodies(&self, blocks: &mut [BlockSyntax]) {
         let Some((open, rest)) = self.body else { return };
         let rest = std::mem::take(&mut blocks[rest.index() + self.blocks as usize]);
         let open = &mut blocks[open.index()];
@@ -235,15 +234,15 @@ impl Moved {
     }
 
     /// `containers` is the number of the container that the second part starts in.
-    fn place(&self, place: CommentPlace, containers: u32) -> CommentPlace {
+    fn map_comment_place(&self, place: CommentPlaceSyntax, containers: u32) -> CommentPlaceSyntax {
         match place {
-            CommentPlace::Above(stmt) => CommentPlace::Above(self.stmt(stmt)),
-            CommentPlace::Trailing(stmt) => CommentPlace::Trailing(self.stmt(stmt)),
-            CommentPlace::StartOf(block) => CommentPlace::StartOf(self.block(block)),
-            CommentPlace::EndOf(block) => CommentPlace::EndOf(self.block(block)),
-            CommentPlace::Container(number) => CommentPlace::Container(number + containers),
-            CommentPlace::Header(number) => CommentPlace::Header(number + containers),
-            CommentPlace::File | CommentPlace::EndOfFile => place,
+            CommentPlaceSyntax::Above(stmt) => CommentPlaceSyntax::Above(self.map_stmt_id(stmt)),
+            CommentPlaceSyntax::Trailing(stmt) => CommentPlaceSyntax::Trailing(self.map_stmt_id(stmt)),
+            CommentPlaceSyntax::StartOf(block) => CommentPlaceSyntax::StartOf(self.map_block_id(block)),
+            CommentPlaceSyntax::EndOf(block) => CommentPlaceSyntax::EndOf(self.map_block_id(block)),
+            CommentPlaceSyntax::Container(number) => CommentPlaceSyntax::Container(number + containers),
+            CommentPlaceSyntax::Header(number) => CommentPlaceSyntax::Header(number + containers),
+            CommentPlaceSyntax::File | CommentPlaceSyntax::EndOfFile => place,
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::builder::Builder;
 use crate::error::{Code, SyntaxError};
 use crate::foreign;
 use crate::span::Span;
-use crate::spelling::{nearest, shorten};
+use crate::spelling::{nearest_candidate, shorten_text};
 use crate::token::{Tok, Token};
 use lalrpop_util::ParseError;
 
@@ -12,7 +12,7 @@ use lalrpop_util::ParseError;
 const MAX_EXPECTED: usize = 4;
 
 /// The message for `error`, met in the statement of `tokens`. `whole` is used when there are none.
-pub(crate) fn describe(
+pub(crate) fn describe_error(
     b: &Builder<'_>,
     error: ParseError<u32, Tok, ()>,
     tokens: &[Token],
@@ -26,45 +26,39 @@ pub(crate) fn describe(
         ParseError::User { .. } => (None, Vec::new()),
     };
     let index = at.map_or(tokens.len(), |at| tokens.partition_point(|token| token.span.start < at));
-    let error = foreign::error(b, tokens, index).or_else(|| no_statement(b, tokens, index));
+    let error = foreign::foreign_syntax_error(b, tokens, index).or_else(|| no_statement_error(b, tokens, index));
     if let Some(error) = error {
         return error;
     }
     let expects = |tok: &str| matches!(&expected[..], [only] if only.trim_matches('"') == tok);
     let header = expects("->") || index == 0 && expects("(");
-    let wanted = wanted(&expected, index == 0 && !header);
-    let Some(found) = tokens.get(index) else { return ends_early(tokens, whole, &wanted) };
+    let wanted = expected_text(&expected, index == 0 && !header);
+    let Some(found) = tokens.get(index) else { return early_end_error(tokens, whole, &wanted) };
     let before = index.checked_sub(1).map(|at| tokens[at]);
     if let Some(before) = before.filter(|_| found.starts_line()) {
         let span = Span { start: before.span.end, end: before.span.end };
         let message = format!("expected {wanted} at the end of this line");
         return SyntaxError::new(Code::Unexpected, span, message)
-            .other(found.span, "the statement goes on here")
-            .note(format!(
-                "write {wanted}, or start the next statement at the column of this one"
-            ));
+            .with_second_label(found.span, "the statement goes on here")
+            .with_note(format!("write {wanted}, or start the next statement at the column of this one"));
     }
-    let text = shorten(&b.text[found.span.range()]);
+    let text = shorten_text(&b.text[found.span.as_usize_range()]);
     let note = header
         .then(|| "the header is written `%HostIrContainer { (inputs) -> (outputs) :`".to_owned())
-        .or_else(|| foreign::note(b, tokens, index))
-        .unwrap_or_else(|| hint(found.tok, before.map(|token| token.tok), index));
-    let error = SyntaxError::new(
-        Code::Unexpected,
-        found.span,
-        format!("expected {wanted}, found `{text}`"),
-    );
-    error.note(note)
+        .or_else(|| foreign::foreign_syntax_note(b, tokens, index))
+        .unwrap_or_else(|| repair_hint(found.tok, before.map(|token| token.tok), index));
+    let error = SyntaxError::new(Code::Unexpected, found.span, format!("expected {wanted}, found `{text}`"));
+    error.with_note(note)
 }
 
 /// Two words that are followed by no number: nothing that a statement starts with. Words that are
 /// nearly FOR, IF or ELSE are answered with those.
-fn no_statement(b: &Builder<'_>, tokens: &[Token], index: usize) -> Option<SyntaxError> {
+fn no_statement_error(b: &Builder<'_>, tokens: &[Token], index: usize) -> Option<SyntaxError> {
     let first = tokens.first().filter(|token| matches!(token.tok, Tok::Word(_)))?;
-    let word = &b.text[first.span.range()];
+    let word = &b.text[first.span.as_usize_range()];
     let near = nearest_keyword(word);
     let second = tokens.get(1).map(|token| token.tok);
-    let handle = tokens.get(1).is_some_and(|token| &b.text[token.span.range()] == "Communication");
+    let handle = tokens.get(1).is_some_and(|token| &b.text[token.span.as_usize_range()] == "Communication");
     let words = index == 2 && matches!(second, Some(Tok::Word(_))) && !handle;
     let block = tokens.last().is_some_and(|token| token.tok == Tok::Colon);
     // `if (a == b):` reads like a call up to its colon.
@@ -75,51 +69,40 @@ fn no_statement(b: &Builder<'_>, tokens: &[Token], index: usize) -> Option<Synta
     let message = format!("`{word}` starts no statement");
     let error = SyntaxError::new(Code::Unexpected, first.span, message);
     Some(match near {
-        _ if branch => error.note("write `IF Manual ( i == rank ):`"),
-        Some(near) => error.note(format!("did you mean `{near}`?")),
-        None => error.note(STATEMENTS),
+        _ if branch => error.with_note("write `IF Manual ( i == rank ):`"),
+        Some(near) => error.with_note(format!("did you mean `{near}`?")),
+        None => error.with_note(STATEMENTS),
     })
 }
 
 /// `FOR` for `for` and `FORR`.
 fn nearest_keyword(word: &str) -> Option<&'static str> {
-    let near = nearest(word, &["FOR", "IF", "ELSE"])?;
+    let near = nearest_candidate(word, &["FOR", "IF", "ELSE"])?;
     let same = near.eq_ignore_ascii_case(word);
     (same || near.len() > 2 && word.len() > near.len()).then_some(near)
 }
 
-const STATEMENTS: &str =
-    "a statement is `name( ... )`, `T1 = name( ... )`, `T1 = a + b;`, FOR or IF";
+const STATEMENTS: &str = "a statement is `name( ... )`, `T1 = name( ... )`, `T1 = a + b;`, FOR or IF";
 
-fn ends_early(tokens: &[Token], whole: Span, wanted: &str) -> SyntaxError {
+fn early_end_error(tokens: &[Token], whole: Span, wanted: &str) -> SyntaxError {
     let end = tokens.last().map_or(whole.end, |token| token.span.end);
     let span = Span { start: end, end };
-    SyntaxError::new(
-        Code::Unexpected,
-        span,
-        format!("expected {wanted} at the end of this statement"),
-    )
-    .note(format!(
-        "write {wanted}; a line goes on if a bracket is open or it ends in `=`, an operator or `,`"
-    ))
+    SyntaxError::new(Code::Unexpected, span, format!("expected {wanted} at the end of this statement"))
+        .with_note(format!("write {wanted}; a line goes on if a bracket is open or it ends in `=`, an operator or `,`"))
 }
 
 /// The repair of an unexpected token.
-fn hint(found: Tok, before: Option<Tok>, index: usize) -> String {
+fn repair_hint(found: Tok, before: Option<Tok>, index: usize) -> String {
     match (found, before) {
         (Tok::Equal, Some(Tok::Equal)) => "remove one of them".to_owned(),
-        (Tok::Equal, _) => {
-            "an operand before `=` has to be a name, a tensor or a stream".to_owned()
-        }
+        (Tok::Equal, _) => "an operand before `=` has to be a name, a tensor or a stream".to_owned(),
         (_, _) if index == 0 => STATEMENTS.to_owned(),
         (Tok::Comma, Some(Tok::Int(_))) => {
-            "the devices of a team stand behind each other without commas: `team=(0 1 2 3)`"
-                .to_owned()
+            "the devices of a team stand behind each other without commas: `team=(0 1 2 3)`".to_owned()
         }
-        (
-            Tok::Word(_) | Tok::Tensor(_),
-            Some(Tok::Word(_) | Tok::Tensor(_) | Tok::RParen | Tok::Int(_)),
-        ) => "a `,` may be missing before it, or a line break between two statements".to_owned(),
+        (Tok::Word(_) | Tok::Tensor(_), Some(Tok::Word(_) | Tok::Tensor(_) | Tok::RParen | Tok::Int(_))) => {
+            "a `,` may be missing before it, or a line break between two statements".to_owned()
+        }
         (_, Some(Tok::If)) if index == 1 => {
             "the kind of the predicate stands in front of it: `IF Manual ( i == rank ):`".to_owned()
         }
@@ -128,13 +111,13 @@ fn hint(found: Tok, before: Option<Tok>, index: usize) -> String {
 }
 
 /// `a value, `,` or `)``.
-fn wanted(expected: &[String], at_start: bool) -> String {
+fn expected_text(expected: &[String], at_start: bool) -> String {
     if at_start {
         return "a statement".to_owned();
     }
     let mut names: Vec<&str> = Vec::new();
     for text in expected {
-        let name = friendly(text.trim_matches('"'));
+        let name = describe_terminal(text.trim_matches('"'));
         if !name.is_empty() && !names.contains(&name) {
             names.push(name);
         }
@@ -157,7 +140,7 @@ fn wanted(expected: &[String], at_start: bool) -> String {
             )
         });
     }
-    names.sort_by_key(|name| rank(name));
+    names.sort_by_key(|name| terminal_order(name));
     names.truncate(MAX_EXPECTED);
     match names.split_last() {
         None => "nothing more".to_owned(),
@@ -167,7 +150,7 @@ fn wanted(expected: &[String], at_start: bool) -> String {
 }
 
 /// A terminal of the grammar in plain words; empty for those that are not worth a mention.
-fn friendly(terminal: &str) -> &'static str {
+fn describe_terminal(terminal: &str) -> &'static str {
     match terminal {
         "tensor" | "hex" | "float" | "typed" | "cast" | "bool" => "a value",
         "domain" => "a domain",
@@ -196,7 +179,7 @@ fn friendly(terminal: &str) -> &'static str {
 }
 
 /// Closing brackets and separators first, then values, then the rest.
-fn rank(name: &str) -> u8 {
+fn terminal_order(name: &str) -> u8 {
     match name {
         "`)`" | "`}`" | "`]`" => 0,
         "`,`" | "`=`" | "`:`" | "`->`" => 1,

@@ -15,7 +15,7 @@ const MAX_DEPTH: u32 = 480;
 const POSTFIX: u32 = 2;
 
 /// The note of errors about depth.
-pub(crate) fn note() -> String {
+pub(crate) fn depth_note() -> String {
     format!(
         "at most {MAX_BRACKETS} brackets may stand inside each other and {MAX_DEPTH} operators \
          behind each other; a call, an index and a field count as two"
@@ -24,7 +24,7 @@ pub(crate) fn note() -> String {
 
 /// Follows the tokens of a statement.
 #[derive(Default)]
-pub(crate) struct Nesting {
+pub(crate) struct NestingTracker {
     /// Depth of the expression so far, in the innermost open bracket.
     now: u32,
     /// Depth of the deepest expression before the last comma there.
@@ -33,7 +33,7 @@ pub(crate) struct Nesting {
     open: Vec<(u32, u32, u32)>,
 }
 
-impl Nesting {
+impl NestingTracker {
     /// Starts again.
     pub(crate) fn clear(&mut self) {
         self.now = 0;
@@ -42,7 +42,7 @@ impl Nesting {
     }
 
     /// Follows a token behind `before`; whether the statement is still within the limit.
-    pub(crate) fn follow(&mut self, tok: Tok, before: Tok) -> bool {
+    pub(crate) fn follow_token(&mut self, tok: Tok, before: Tok) -> bool {
         match tok {
             Tok::Infix(_) | Tok::Both(_) | Tok::Prefix(_) => self.now += 1,
             Tok::Field(_) => self.now += POSTFIX,
@@ -74,8 +74,8 @@ fn ends_operand(tok: Tok) -> bool {
 }
 
 /// Checks the nesting of tokens that no [`Nesting`] has followed.
-pub(crate) fn too_deep(tokens: &[Token]) -> bool {
-    let mut nesting = Nesting::default();
+pub(crate) fn is_too_deep(tokens: &[Token]) -> bool {
+    let mut nesting = NestingTracker::default();
     let mut before = Tok::End;
-    tokens.iter().any(|token| !nesting.follow(token.tok, std::mem::replace(&mut before, token.tok)))
+    tokens.iter().any(|token| !nesting.follow_token(token.tok, std::mem::replace(&mut before, token.tok)))
 }

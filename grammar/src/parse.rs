@@ -3,13 +3,13 @@
 //! Blocks are an explicit stack of frames, so that neither reading nor dropping a deeply nested
 //! text recurses.
 
-use crate::ast::{Block, BlockId, CommentPlace, Container, Shape, StmtId};
-use crate::builder::{Builder, Node};
-use crate::comments::Comments;
+use crate::ast::{BlockId, BlockSyntax, CommentPlaceSyntax, ContainerSyntax, StmtId, StmtShape};
+use crate::builder::{Builder, GrammarOutput};
+use crate::comments::PendingComments;
 use crate::error::{Code, SyntaxError};
 use crate::hir::TopParser;
-use crate::layout::{Extent, Layout, Until};
-use crate::lex::Source;
+use crate::layout::{ExtentLimit, LayoutScanner, StmtExtent};
+use crate::lex::TokenWindow;
 use crate::message;
 use crate::span::Span;
 use crate::tensor;
@@ -22,7 +22,7 @@ const MAX_RUN: usize = 32;
 
 /// The section or statement that a frame is the body of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum BlockKind {
     Container,
     Kernel,
     Index,
@@ -30,8 +30,8 @@ pub(crate) enum Kind {
 }
 
 /// An open block.
-pub(crate) struct Frame {
-    pub(crate) kind: Kind,
+pub(crate) struct BlockFrame {
+    pub(crate) kind: BlockKind,
     pub(crate) block: BlockId,
     pub(crate) stmts: Vec<StmtId>,
     /// Column of the line that opened it.
@@ -44,26 +44,26 @@ pub(crate) struct Frame {
 }
 
 /// The state of a parse.
-pub(crate) struct Parser<'t> {
+pub(crate) struct TextParser<'t> {
     pub(crate) b: Builder<'t>,
-    pub(crate) src: Source<'t>,
-    pub(crate) comments: Comments,
-    pub(crate) frames: Vec<Frame>,
+    pub(crate) src: TokenWindow<'t>,
+    pub(crate) comments: PendingComments,
+    pub(crate) frames: Vec<BlockFrame>,
     /// The owner of a comment at the end of the current line.
-    pub(crate) last: CommentPlace,
+    pub(crate) last: CommentPlaceSyntax,
     /// Indentation of the current line.
     pub(crate) line_column: u32,
-    layout: Layout,
+    layout: LayoutScanner,
     grammar: TopParser,
     /// Memory for [`Self::run`].
-    extents: Vec<Extent>,
+    extents: Vec<StmtExtent>,
     /// The way in which this part of a text has to end.
-    pub(crate) cut: Cut,
+    pub(crate) cut: PartEnd,
 }
 
 /// The way in which the parser's part of a text has to end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Cut {
+pub(crate) enum PartEnd {
     /// It does.
     None,
     /// A statement at this column follows, which is said to be one of a container's body.
@@ -74,9 +74,9 @@ pub(crate) enum Cut {
 
 /// The tokens of several statements, with a mark between two and the parenthesis that nvFuser
 /// forgets.
-struct Run<'r> {
+struct StmtBatch<'r> {
     tokens: &'r [Token],
-    extents: &'r [Extent],
+    extents: &'r [StmtExtent],
     at: usize,
     /// Tokens left of the first extent.
     left: usize,
@@ -84,7 +84,7 @@ struct Run<'r> {
     closed: bool,
 }
 
-impl Iterator for Run<'_> {
+impl Iterator for StmtBatch<'_> {
     type Item = (u32, Tok, u32);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -107,19 +107,19 @@ impl Iterator for Run<'_> {
     }
 }
 
-impl<'t> Parser<'t> {
+impl<'t> TextParser<'t> {
     pub(crate) fn new(text: &'t str, span: Span) -> Self {
         Self {
-            b: Builder::new(text, span.range().len(), tensor::READER),
-            src: Source::new(text, span),
-            comments: Comments::default(),
+            b: Builder::new(text, span.as_usize_range().len(), tensor::READER),
+            src: TokenWindow::new(text, span),
+            comments: PendingComments::default(),
             frames: Vec::new(),
-            last: CommentPlace::File,
+            last: CommentPlaceSyntax::File,
             line_column: 0,
-            layout: Layout::default(),
+            layout: LayoutScanner::default(),
             grammar: TopParser::new(),
             extents: Vec::new(),
-            cut: Cut::None,
+            cut: PartEnd::None,
         }
     }
 
@@ -130,7 +130,7 @@ impl<'t> Parser<'t> {
     }
 
     /// Consumes the next token if it is `tok`.
-    pub(crate) fn eat(&mut self, tok: Tok) -> Option<Token> {
+    pub(crate) fn eat_token(&mut self, tok: Tok) -> Option<Token> {
         let next = self.peek(0);
         (next.tok == tok).then(|| {
             self.src.advance(1);
@@ -138,28 +138,28 @@ impl<'t> Parser<'t> {
         })
     }
 
-    pub(crate) fn extent(&mut self, until: Until) -> Extent {
-        self.layout.extent(&mut self.src, &mut self.b, until)
+    pub(crate) fn statement_extent(&mut self, until: ExtentLimit) -> StmtExtent {
+        self.layout.statement_extent(&mut self.src, &mut self.b, until)
     }
 
     /// The span of the next `count` tokens; empty in front of the next token if there are none.
-    pub(crate) fn span(&mut self, count: usize) -> Span {
+    pub(crate) fn span_of_next(&mut self, count: usize) -> Span {
         let first = self.peek(0).span;
-        match self.src.slice(count).last() {
+        match self.src.peeked_tokens(count).last() {
             Some(last) => first.join(last.span),
             None => Span { start: first.start, end: first.start },
         }
     }
 
     /// Runs the grammar over the next tokens, without consuming them.
-    pub(crate) fn grammar(&mut self, start: Start, extent: Extent) -> Option<Node> {
+    pub(crate) fn run_grammar(&mut self, start: Start, extent: StmtExtent) -> Option<GrammarOutput> {
         if extent.bad {
             return None;
         }
-        let tokens = self.src.slice(extent.len);
+        let tokens = self.src.peeked_tokens(extent.len);
         let first = tokens.first().map_or(0, |token| token.span.start);
         let end = tokens.last().map_or(0, |token| token.span.end);
-        let mark = self.b.mark();
+        let mark = self.b.open_element_count();
         let result = self.grammar.parse(
             &mut self.b,
             std::iter::once((first, Tok::Start(start), first))
@@ -169,10 +169,10 @@ impl<'t> Parser<'t> {
         match result {
             Ok(node) => Some(node),
             Err(error) => {
-                self.b.unwind(mark);
+                self.b.unwind_lists(mark);
                 let whole = Span { start: first, end };
-                let error = message::describe(&self.b, error, tokens, whole);
-                self.b.error(error);
+                let error = message::describe_error(&self.b, error, tokens, whole);
+                self.b.report_error(error);
                 None
             }
         }
@@ -180,58 +180,47 @@ impl<'t> Parser<'t> {
 
     /// Runs the grammar over the statements of `run`, the next tokens, without consuming them. The
     /// batch then holds the statements up to the first with an error, which is recorded.
-    fn statements(&mut self, run: &[Extent]) {
+    fn parse_batch(&mut self, run: &[StmtExtent]) {
         self.b.batch.clear();
         let count = run.iter().map(|extent| extent.len).sum();
-        let tokens = self.src.slice(count);
+        let tokens = self.src.peeked_tokens(count);
         let first = tokens.first().map_or(0, |token| token.span.start);
-        let mark = self.b.mark();
-        let input = Run {
-            tokens,
-            extents: run,
-            at: 0,
-            left: run.first().map_or(0, |one| one.len),
-            closed: false,
-        };
+        let mark = self.b.open_element_count();
+        let input =
+            StmtBatch { tokens, extents: run, at: 0, left: run.first().map_or(0, |one| one.len), closed: false };
         let start = std::iter::once((first, Tok::Start(Start::Stmts), first));
         let Err(error) = self.grammar.parse(&mut self.b, start.chain(input).map(Ok)) else {
             return;
         };
-        self.b.unwind(mark);
+        self.b.unwind_lists(mark);
         let failed = self.b.batch.len().min(run.len() - 1);
         let before: usize = run[..failed].iter().map(|extent| extent.len).sum();
         let tokens = &tokens[before..before + run[failed].len];
         let whole = tokens.first().map_or(Span::default(), |token| token.span);
-        let error = message::describe(&self.b, error, tokens, whole);
-        self.b.error(error);
+        let error = message::describe_error(&self.b, error, tokens, whole);
+        self.b.report_error(error);
     }
 
     // ---- frames ----
 
-    pub(crate) fn push_frame(
-        &mut self,
-        kind: Kind,
-        header_column: u32,
-        brace: Option<Span>,
-    ) -> BlockId {
+    pub(crate) fn push_frame(&mut self, kind: BlockKind, header_column: u32, brace: Option<Span>) -> BlockId {
         let block = BlockId(self.b.ast.blocks.len() as u32);
-        self.b.ast.blocks.push(Block::default());
+        self.b.ast.blocks.push(BlockSyntax::default());
         let stmts = Vec::new();
-        let frame = Frame { kind, block, stmts, header_column, column: None, brace, span: None };
+        let frame = BlockFrame { kind, block, stmts, header_column, column: None, brace, span: None };
         self.frames.push(frame);
         block
     }
 
     /// Closes the innermost block; comments indented like its statements are its own, all that wait
     /// if it ends in a brace.
-    pub(crate) fn pop_frame(&mut self, by_brace: bool) -> Option<Kind> {
+    pub(crate) fn pop_frame(&mut self, by_brace: bool) -> Option<BlockKind> {
         let frame = self.frames.pop()?;
         let column = if by_brace { 0 } else { frame.column.unwrap_or(frame.header_column + 1) };
         self.comments.end_block(frame.block, column, &mut self.b.ast);
         let block = &mut self.b.ast.blocks[frame.block.index()];
         block.stmts = frame.stmts;
-        let empty =
-            frame.brace.map_or(Span::default(), |brace| Span { start: brace.end, end: brace.end });
+        let empty = frame.brace.map_or(Span::default(), |brace| Span { start: brace.end, end: brace.end });
         block.span = frame.span.unwrap_or(empty);
         if let Some(outer) = self.frames.last_mut()
             && let (Some(outer), Some(inner)) = (&mut outer.span, frame.span)
@@ -242,33 +231,33 @@ impl<'t> Parser<'t> {
     }
 
     pub(crate) fn take_comments(&mut self, before: u32) {
-        self.comments.take(&self.src.comments, before, self.last, &mut self.b.ast);
+        self.comments.take_before(&self.src.comments, before, self.last, &mut self.b.ast);
     }
 
     /// Closes the indented blocks that do not reach to the column of `token`, the first of its line.
-    fn dedent(&mut self, token: Token) {
+    fn close_dedented_blocks(&mut self, token: Token) {
         self.line_column = token.column;
         loop {
             let Some(frame) = self.frames.last_mut() else { return };
-            let braced = frame.brace.is_some() && frame.kind == Kind::Nested;
+            let braced = frame.brace.is_some() && frame.kind == BlockKind::Nested;
             if braced {
                 return;
             }
-            let fixed = frame.kind != Kind::Nested && frame.kind != Kind::Index;
+            let fixed = frame.kind != BlockKind::Nested && frame.kind != BlockKind::Index;
             let inside = fixed || token.column > frame.header_column;
             match frame.column {
                 _ if !inside => {}
                 None => return frame.column = Some(token.column),
                 Some(column) if column == token.column => return,
-                Some(column) => return self.misaligned(token, column),
+                Some(column) => return self.report_misaligned(token, column),
             }
             self.pop_frame(false);
         }
     }
 
-    fn misaligned(&mut self, token: Token, column: u32) {
+    fn report_misaligned(&mut self, token: Token, column: u32) {
         if token.column < column || !self.block_of_error(token) {
-            self.bad_indentation(token, column);
+            self.report_bad_indentation(token, column);
         }
     }
 
@@ -277,7 +266,7 @@ impl<'t> Parser<'t> {
         let last = self.frames.last().and_then(|frame| frame.stmts.last().copied());
         let Some(stmt) = last.filter(|stmt| {
             let stmt = &self.b.ast.stmts[stmt.index()];
-            stmt.shape == Shape::Error && stmt.body.is_none()
+            stmt.shape == StmtShape::Error && stmt.body.is_none()
         }) else {
             return false;
         };
@@ -285,7 +274,7 @@ impl<'t> Parser<'t> {
             return false;
         }
         let column = self.frames.last().and_then(|frame| frame.column).unwrap_or(0);
-        let block = self.push_frame(Kind::Nested, column, None);
+        let block = self.push_frame(BlockKind::Nested, column, None);
         if let Some(frame) = self.frames.last_mut() {
             frame.column = Some(token.column);
         }
@@ -293,7 +282,7 @@ impl<'t> Parser<'t> {
         true
     }
 
-    fn bad_indentation(&mut self, token: Token, column: u32) {
+    fn report_bad_indentation(&mut self, token: Token, column: u32) {
         let before = &self.b.text[..token.span.start as usize];
         let blanks = &before[before.rfind('\n').map_or(0, |at| at + 1)..];
         let own = match blanks.matches('\t').count() {
@@ -301,38 +290,37 @@ impl<'t> Parser<'t> {
             1 => format!("a tab, up to column {}", token.column),
             tabs => format!("{tabs} tabs, up to column {}", token.column),
         };
-        let message =
-            format!("this line is indented by {own}, the statements of its block by {column}");
+        let message = format!("this line is indented by {own}, the statements of its block by {column}");
         let mut error = SyntaxError::new(Code::Indentation, token.span, message)
-            .note("align the statements of a block, or put the block into `{` and `}`");
+            .with_note("align the statements of a block, or put the block into `{` and `}`");
         if self.b.text.contains("\n\t") || blanks.contains('\t') {
-            error = error.note("a tab goes to the next multiple of 8 columns: rather use blanks");
+            error = error.with_note("a tab goes to the next multiple of 8 columns: rather use blanks");
         }
-        self.b.error(error);
+        self.b.report_error(error);
     }
 
     // ---- statements ----
 
     /// Reads statements until the frame at depth `base` is closed.
-    pub(crate) fn block(&mut self, base: usize) {
+    pub(crate) fn parse_block(&mut self, base: usize) {
         while self.frames.len() > base {
             let token = self.peek(0);
             self.take_comments(token.span.start);
             match token.tok {
                 Tok::End if self.reaches_cut(token) => return,
-                Tok::End | Tok::Container => return self.cut_short(base, token),
-                Tok::RBrace => self.closing_brace(base, token),
+                Tok::End | Tok::Container => return self.report_cut_short(base, token),
+                Tok::RBrace => self.parse_closing_brace(base, token),
                 _ => {
                     if token.starts_line() {
-                        if self.section_starts(token) {
+                        if self.parse_unit_section(token) {
                             continue;
                         }
-                        self.dedent(token);
+                        self.close_dedented_blocks(token);
                         if self.frames.len() <= base {
                             return;
                         }
                     }
-                    self.statement(token);
+                    self.parse_statement(token);
                 }
             }
         }
@@ -340,96 +328,92 @@ impl<'t> Parser<'t> {
 
     /// Checks that the part ends here in the body of a container, as the next part takes for granted.
     fn reaches_cut(&mut self, end: Token) -> bool {
-        let Cut::Follows(column) = self.cut else { return false };
-        self.dedent(Token { column, ..end });
+        let PartEnd::Follows(column) = self.cut else { return false };
+        self.close_dedented_blocks(Token { column, ..end });
         let [frame] = &mut self.frames[..] else { return false };
-        let fits = frame.kind == Kind::Container && frame.column == Some(column);
-        if !fits || self.comments.wait() {
+        let fits = frame.kind == BlockKind::Container && frame.column == Some(column);
+        if !fits || self.comments.has_pending() {
             return false;
         }
         self.pop_frame(false);
-        self.cut = Cut::Reached;
+        self.cut = PartEnd::Reached;
         true
     }
 
     /// Opens the body of a container whose start is in an earlier part of the text.
-    pub(crate) fn resume(&mut self, column: u32) {
-        let body = self.push_frame(Kind::Container, 0, Some(Span::default()));
+    pub(crate) fn resume_body(&mut self, column: u32) {
+        let body = self.push_frame(BlockKind::Container, 0, Some(Span::default()));
         if let Some(frame) = self.frames.last_mut() {
             frame.column = Some(column);
         }
-        self.b.ast.containers.push(Container::new(Span::default(), body));
-        self.last = CommentPlace::EndOf(body);
+        self.b.ast.containers.push(ContainerSyntax::new(Span::default(), body));
+        self.last = CommentPlaceSyntax::EndOf(body);
     }
 
-    fn statement(&mut self, token: Token) {
+    fn parse_statement(&mut self, token: Token) {
         match token.tok {
             Tok::Semi => self.src.advance(1),
-            Tok::For | Tok::If => self.block_header(),
-            Tok::Else => self.else_branch(token),
-            _ => self.run(),
+            Tok::For | Tok::If => self.parse_block_header(),
+            Tok::Else => self.parse_else_branch(token),
+            _ => self.parse_statement_run(),
         }
     }
 
     /// Reads the statements up to the next block, brace or change of indentation in one go: starting
     /// the grammar costs as much as a short statement.
-    fn run(&mut self) {
+    fn parse_statement_run(&mut self) {
         let mut run = std::mem::take(&mut self.extents);
         run.clear();
         let mut total = 0;
         loop {
-            let mut extent = self.extent(Until::Statement);
+            let mut extent = self.statement_extent(ExtentLimit::Statement);
             if extent.len == 0 && self.peek(0).tok != Tok::End {
-                extent =
-                    Extent { len: 1, bad: extent.bad || self.peek(0).tok == Tok::Error, ..extent };
+                extent = StmtExtent { len: 1, bad: extent.bad || self.peek(0).tok == Tok::Error, ..extent };
             }
             run.push(extent);
             total += extent.len;
-            self.src.look(extent.len);
-            if extent.bad || run.len() >= MAX_RUN || !self.run_goes_on() {
+            self.src.step_ahead(extent.len);
+            if extent.bad || run.len() >= MAX_RUN || !self.continues_run() {
                 break;
             }
         }
-        self.src.back(total);
+        self.src.step_back(total);
         let mut left = &run[..];
         while !left.is_empty() {
-            left = &left[self.finish(left)..];
+            left = &left[self.consume_parsed(left)..];
         }
         self.extents = run;
     }
 
     /// True if the next token starts a simple statement of the same block.
-    fn run_goes_on(&mut self) -> bool {
+    fn continues_run(&mut self) -> bool {
         let token = self.peek(0);
-        let simple = !matches!(
-            token.tok,
-            Tok::For | Tok::If | Tok::Else | Tok::RBrace | Tok::Semi | Tok::End | Tok::Container
-        );
+        let simple =
+            !matches!(token.tok, Tok::For | Tok::If | Tok::Else | Tok::RBrace | Tok::Semi | Tok::End | Tok::Container);
         if !token.starts_line() {
             return simple;
         }
         let aligned = self.frames.last().is_some_and(|frame| {
-            frame.column == Some(token.column)
-                || frame.brace.is_some() && frame.kind == Kind::Nested
+            frame.column == Some(token.column) || frame.brace.is_some() && frame.kind == BlockKind::Nested
         });
         let section = matches!(token.tok, Tok::Word(_)) && self.peek(1).tok == Tok::Colon;
         simple && aligned && !section
     }
 
     /// Parses statements up to the first one with an error and consumes them; how many that were.
-    fn finish(&mut self, run: &[Extent]) -> usize {
+    fn consume_parsed(&mut self, run: &[StmtExtent]) -> usize {
         let good = run.iter().take_while(|extent| !extent.bad).count();
         self.b.batch.clear();
         if good > 0 {
-            self.statements(&run[..good]);
+            self.parse_batch(&run[..good]);
         }
         let batch = std::mem::take(&mut self.b.batch);
         let mut count = 0;
         for (at, extent) in run.iter().enumerate().take(batch.len() + 1) {
-            let span = self.span(extent.len);
+            let span = self.span_of_next(extent.len);
             let stmt = match batch.get(at) {
                 Some(&stmt) => stmt,
-                None => self.b.bad(span),
+                None => self.b.push_bad_stmt(span),
             };
             self.take_comments(span.start);
             let first = self.peek(0);
@@ -437,7 +421,7 @@ impl<'t> Parser<'t> {
                 self.line_column = first.column;
             }
             self.src.advance(extent.len);
-            self.add(stmt, span);
+            self.add_statement(stmt, span);
             count += 1;
         }
         self.b.batch = batch;
@@ -445,17 +429,17 @@ impl<'t> Parser<'t> {
     }
 
     /// Parses the next tokens as one statement of the innermost block and consumes them.
-    fn simple(&mut self, extent: Extent) -> StmtId {
-        self.finish(&[extent]);
+    fn parse_simple_statement(&mut self, extent: StmtExtent) -> StmtId {
+        self.consume_parsed(&[extent]);
         match self.frames.last().and_then(|frame| frame.stmts.last()) {
             Some(&stmt) => stmt,
-            None => self.b.bad(Span::default()),
+            None => self.b.push_bad_stmt(Span::default()),
         }
     }
 
-    fn add(&mut self, stmt: StmtId, span: Span) {
-        self.comments.place(CommentPlace::Above(stmt), &mut self.b.ast);
-        self.last = CommentPlace::Trailing(stmt);
+    fn add_statement(&mut self, stmt: StmtId, span: Span) {
+        self.comments.attach_pending(CommentPlaceSyntax::Above(stmt), &mut self.b.ast);
+        self.last = CommentPlaceSyntax::Trailing(stmt);
         self.comments.take_all(&self.src.comments, span.end, self.last, &mut self.b.ast);
         if let Some(frame) = self.frames.last_mut() {
             frame.stmts.push(stmt);
@@ -464,9 +448,9 @@ impl<'t> Parser<'t> {
     }
 
     /// `FOR ...:` or `IF ...:`.
-    fn block_header(&mut self) {
-        let extent = self.extent(Until::Block);
-        let stmt = self.simple(extent);
+    fn parse_block_header(&mut self) {
+        let extent = self.statement_extent(ExtentLimit::Block);
+        let stmt = self.parse_simple_statement(extent);
         self.open_block(stmt, None);
     }
 
@@ -474,25 +458,25 @@ impl<'t> Parser<'t> {
     fn open_block(&mut self, stmt: StmtId, else_end: Option<u32>) {
         let header = self.b.ast.stmts[stmt.index()];
         let is_else = else_end.is_some();
-        let colon = self.eat(Tok::Colon);
+        let colon = self.eat_token(Tok::Colon);
         let next = self.peek(0);
-        let brace = if next.starts_line() { None } else { self.eat(Tok::LBrace) };
-        if colon.is_none() && brace.is_none() && (is_else || header.shape != Shape::Error) {
+        let brace = if next.starts_line() { None } else { self.eat_token(Tok::LBrace) };
+        if colon.is_none() && brace.is_none() && (is_else || header.shape != StmtShape::Error) {
             let at = else_end.unwrap_or(header.span.end);
             let name = if is_else { "ELSE" } else { "this header" };
-            self.b.error(
+            self.b.report_error(
                 SyntaxError::new(
                     Code::NoBlock,
                     Span { start: at, end: at },
                     format!("expected `:` or `{{` behind {name}"),
                 )
-                .note("a block is `HEADER:` with deeper lines under it, or `HEADER {` ... `}`"),
+                .with_note("a block is `HEADER:` with deeper lines under it, or `HEADER {` ... `}`"),
             );
         }
         if self.frames.len() > MAX_BLOCKS {
-            return self.too_deep(header.span);
+            return self.report_too_deep(header.span);
         }
-        let block = self.push_frame(Kind::Nested, self.line_column, brace.map(|token| token.span));
+        let block = self.push_frame(BlockKind::Nested, self.line_column, brace.map(|token| token.span));
         let stmt = &mut self.b.ast.stmts[stmt.index()];
         if is_else {
             stmt.else_body = Some(block);
@@ -501,37 +485,35 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn else_branch(&mut self, token: Token) {
+    fn parse_else_branch(&mut self, token: Token) {
         let ast = &self.b.ast;
-        let owner =
-            self.frames.last().and_then(|frame| frame.stmts.last().copied()).filter(|stmt| {
-                let stmt = &ast.stmts[stmt.index()];
-                let failed_if =
-                    stmt.shape == Shape::Error && self.b.text[stmt.span.range()].starts_with("IF");
-                (stmt.shape == Shape::If || failed_if) && stmt.else_body.is_none()
-            });
+        let owner = self.frames.last().and_then(|frame| frame.stmts.last().copied()).filter(|stmt| {
+            let stmt = &ast.stmts[stmt.index()];
+            let failed_if = stmt.shape == StmtShape::Error && self.b.text[stmt.span.as_usize_range()].starts_with("IF");
+            (stmt.shape == StmtShape::If || failed_if) && stmt.else_body.is_none()
+        });
         self.src.advance(1);
         if let Some(stmt) = owner {
             self.open_block(stmt, Some(token.span.end));
             if let Some(block) = self.b.ast.stmts[stmt.index()].else_body {
-                self.last = CommentPlace::StartOf(block);
+                self.last = CommentPlaceSyntax::StartOf(block);
             }
             return;
         }
-        self.b.error(
+        self.b.report_error(
             SyntaxError::new(Code::LoneElse, token.span, "this `ELSE` follows no `IF`")
-                .note("an `ELSE:` stands at the column of its `IF`, right behind the `IF`'s block"),
+                .with_note("an `ELSE:` stands at the column of its `IF`, right behind the `IF`'s block"),
         );
-        let stmt = self.b.bad(token.span);
-        self.add(stmt, token.span);
+        let stmt = self.b.push_bad_stmt(token.span);
+        self.add_statement(stmt, token.span);
         self.open_block(stmt, None);
     }
 
     /// Gives up on a container whose blocks are nested too deeply.
-    fn too_deep(&mut self, span: Span) {
-        self.b.error(
+    fn report_too_deep(&mut self, span: Span) {
+        self.b.report_error(
             SyntaxError::new(Code::TooDeep, span, "blocks are nested too deeply")
-                .note(format!("at most {MAX_BLOCKS} blocks may stand inside each other")),
+                .with_note(format!("at most {MAX_BLOCKS} blocks may stand inside each other")),
         );
         while !matches!(self.peek(0).tok, Tok::End | Tok::Container) {
             self.src.advance(1);
@@ -542,27 +524,24 @@ impl<'t> Parser<'t> {
     // ---- ends ----
 
     /// The text or the next container starts before the blocks are closed.
-    fn cut_short(&mut self, base: usize, token: Token) {
+    fn report_cut_short(&mut self, base: usize, token: Token) {
         while self.frames.len() > base {
             let Some(frame) = self.frames.last() else { return };
             if let Some(brace) = frame.brace {
                 let (what, label) = match frame.kind {
-                    Kind::Container => {
-                        ("this container has no closing `}`", "} // %HostIrContainer")
-                    }
-                    Kind::Kernel => ("this kernel has no closing `}`", "} // %kernel"),
-                    Kind::Nested | Kind::Index => ("the `{` of this block is never closed", "}"),
+                    BlockKind::Container => ("this container has no closing `}`", "} // %HostIrContainer"),
+                    BlockKind::Kernel => ("this kernel has no closing `}`", "} // %kernel"),
+                    BlockKind::Nested | BlockKind::Index => ("the `{` of this block is never closed", "}"),
                 };
-                let code =
-                    if frame.kind == Kind::Nested { Code::Unclosed } else { Code::OpenSection };
-                self.b.error(
+                let code = if frame.kind == BlockKind::Nested { Code::Unclosed } else { Code::OpenSection };
+                self.b.report_error(
                     SyntaxError::new(code, brace, what)
-                        .label("opened here")
-                        .other(
+                        .with_label("opened here")
+                        .with_second_label(
                             Span { start: token.span.start, end: token.span.start },
                             "it has to end before this",
                         )
-                        .note(format!("write `{label}`")),
+                        .with_note(format!("write `{label}`")),
                 );
             }
             let braced = self.frames.last().is_some_and(|frame| frame.brace.is_some());
@@ -571,19 +550,19 @@ impl<'t> Parser<'t> {
     }
 
     /// A `}`: it closes the innermost braces, or with its label the section of that name.
-    fn closing_brace(&mut self, base: usize, token: Token) {
+    fn parse_closing_brace(&mut self, base: usize, token: Token) {
         self.src.advance(1);
         if token.starts_line() {
             self.line_column = token.column;
         }
-        let label = self.label(token.span.end);
+        let label = self.section_label(token.span.end);
         while self.frames.len() > base {
             let Some(frame) = self.frames.last() else { return };
             let (kind, brace) = (frame.kind, frame.brace);
             let skipped = match kind {
-                Kind::Nested => label.is_some(),
-                Kind::Kernel => label == Some(Kind::Container),
-                Kind::Container | Kind::Index => false,
+                BlockKind::Nested => label.is_some(),
+                BlockKind::Kernel => label == Some(BlockKind::Container),
+                BlockKind::Container | BlockKind::Index => false,
             };
             if brace.is_some() {
                 if !skipped {
@@ -599,20 +578,20 @@ impl<'t> Parser<'t> {
 
     fn report_open_block(&mut self, brace: Option<Span>, token: Token) {
         let Some(brace) = brace else { return };
-        self.b.error(
+        self.b.report_error(
             SyntaxError::new(Code::Unclosed, brace, "this `{` is never closed")
-                .label("opened here")
-                .other(token.span, "the section around it ends here")
-                .note("write a `}` at the end of the block"),
+                .with_label("opened here")
+                .with_second_label(token.span, "the section around it ends here")
+                .with_note("write a `}` at the end of the block"),
         );
     }
 
     /// The section that the label behind a closing brace names.
-    pub(crate) fn label(&self, at: u32) -> Option<Kind> {
+    pub(crate) fn section_label(&self, at: u32) -> Option<BlockKind> {
         let rest = self.b.text[at as usize..].lines().next().unwrap_or("").trim();
         match rest {
-            "// %HostIrContainer" => Some(Kind::Container),
-            "// %kernel" => Some(Kind::Kernel),
+            "// %HostIrContainer" => Some(BlockKind::Container),
+            "// %kernel" => Some(BlockKind::Kernel),
             _ => None,
         }
     }
@@ -620,8 +599,8 @@ impl<'t> Parser<'t> {
     /// Sets the owner of a comment behind the closing brace of a section.
     fn after_brace(&mut self) {
         self.last = match self.frames.last() {
-            Some(frame) if frame.kind == Kind::Nested => self.last,
-            Some(frame) => CommentPlace::EndOf(frame.block),
+            Some(frame) if frame.kind == BlockKind::Nested => self.last,
+            Some(frame) => CommentPlaceSyntax::EndOf(frame.block),
             None => self.last,
         };
     }

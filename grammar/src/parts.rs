@@ -7,11 +7,11 @@
 //! returned and the text is read from its start by one thread. So the result never depends on where
 //! the cuts are.
 
-use crate::ast::Ast;
+use crate::ast::SyntaxTree;
 use crate::builder::Builder;
 use crate::limits::MAX_TOKENS;
 use crate::merge;
-use crate::parse::{Cut, Parser};
+use crate::parse::{PartEnd, TextParser};
 use crate::span::Span;
 
 /// Parts are at least this long, in bytes: a thread costs less than a hundredth of that.
@@ -22,7 +22,7 @@ const MAX_PARTS: usize = 8;
 const MAX_SEARCH: usize = 1 << 18;
 
 /// In how many parts a text of `size` bytes is best read on this machine.
-pub(crate) fn advised(size: usize) -> usize {
+pub(crate) fn advised_part_count(size: usize) -> usize {
     let most = (size / MIN_PART).min(MAX_PARTS);
     if most < 2 {
         return 1;
@@ -31,12 +31,12 @@ pub(crate) fn advised(size: usize) -> usize {
 }
 
 /// The tree of a text from `start` on, read in at most `count` parts.
-pub(crate) fn parse(text: &str, start: usize, count: usize) -> Option<Ast> {
+pub(crate) fn parse_parts(text: &str, start: usize, count: usize) -> Option<SyntaxTree> {
     if count < 2 {
         return None;
     }
     let column = body_column(text)?;
-    let cuts = cuts(text, start, column, count);
+    let cuts = find_cuts(text, start, column, count);
     let &first = cuts.first()?;
     let ends = cuts[1..].iter().copied().map(Some).chain([None]);
     let jobs: Vec<_> = cuts.iter().copied().zip(ends).collect();
@@ -45,15 +45,15 @@ pub(crate) fn parse(text: &str, start: usize, count: usize) -> Option<Ast> {
             .iter()
             .map(|&(from, end)| {
                 std::thread::Builder::new()
-                    .spawn_scoped(scope, move || part(text, from, end, Some(column), column))
+                    .spawn_scoped(scope, move || parse_part(text, from, end, Some(column), column))
             })
             .collect();
-        let mut whole = part(text, start, Some(first), None, column);
+        let mut whole = parse_part(text, start, Some(first), None, column);
         for other in others {
             let other = other.ok()?.join().ok()?;
             if let (Some(whole), Some(other)) = (&mut whole, other) {
                 whole.tokens += other.tokens;
-                merge::append(whole, other);
+                merge::append_tree(whole, other);
             } else {
                 whole = None;
             }
@@ -66,22 +66,16 @@ pub(crate) fn parse(text: &str, start: usize, count: usize) -> Option<Ast> {
 }
 
 /// Reads `text[from..end]` in one thread, up to the text's end if there is no `end`.
-fn part(
-    text: &str,
-    from: usize,
-    end: Option<usize>,
-    resume: Option<u32>,
-    column: u32,
-) -> Option<Builder<'_>> {
-    let mut parser = Parser::new(text, Span::new(from, end.unwrap_or(text.len())));
+fn parse_part(text: &str, from: usize, end: Option<usize>, resume: Option<u32>, column: u32) -> Option<Builder<'_>> {
+    let mut parser = TextParser::new(text, Span::new(from, end.unwrap_or(text.len())));
     if end.is_some() {
-        parser.cut = Cut::Follows(column);
+        parser.cut = PartEnd::Follows(column);
     }
     match resume {
-        Some(column) => parser.rest(column),
-        None => parser.file(),
+        Some(column) => parser.parse_rest(column),
+        None => parser.parse_file(),
     }
-    let fits = end.is_none() || parser.cut == Cut::Reached;
+    let fits = end.is_none() || parser.cut == PartEnd::Reached;
     (fits && parser.b.errors.is_empty()).then_some(parser.b)
 }
 
@@ -94,18 +88,17 @@ fn body_column(text: &str) -> Option<u32> {
 }
 
 /// The starts of the second part and of those behind it; fewer than asked for if there is no good place.
-fn cuts(text: &str, start: usize, column: u32, count: usize) -> Vec<usize> {
+fn find_cuts(text: &str, start: usize, column: u32, count: usize) -> Vec<usize> {
     let size = (text.len() - start) / count;
-    let mut cuts: Vec<usize> = (1..count)
-        .filter_map(|number| cut(text.as_bytes(), start + number * size, column as usize))
-        .collect();
+    let mut cuts: Vec<usize> =
+        (1..count).filter_map(|number| find_cut(text.as_bytes(), start + number * size, column as usize)).collect();
     cuts.dedup();
     cuts
 }
 
 /// The first line behind `from` that starts with `column` blanks and a tensor, and is not commented
 /// by the line above it.
-fn cut(text: &[u8], from: usize, column: usize) -> Option<usize> {
+fn find_cut(text: &[u8], from: usize, column: usize) -> Option<usize> {
     let end = text.len().min(from + MAX_SEARCH);
     let first = from + memchr::memchr(b'\n', &text[from..end])? + 1;
     let mut above = first;

@@ -13,7 +13,7 @@ const MAX_LINES: usize = 64;
 
 /// The end of a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum ReferenceEnd {
     /// One past its last byte.
     Closed(usize),
     /// The bracket at `open` has no partner; the text up to `end` belongs to the attempt.
@@ -22,23 +22,23 @@ pub(crate) enum Reach {
 
 /// A full tensor reference whose `T3_g_float` is `bytes[start..head]`; `None` if no `[` follows and
 /// it is a mere name.
-pub(crate) fn tensor(bytes: &[u8], start: usize, head: usize) -> Option<Reach> {
-    let open = opening(bytes, start, head)?;
-    let end = match list(bytes, open) {
-        Reach::Closed(end) => end,
-        broken @ Reach::Broken { .. } => return Some(broken),
+pub(crate) fn scan_tensor(bytes: &[u8], start: usize, head: usize) -> Option<ReferenceEnd> {
+    let open = find_opening_bracket(bytes, start, head)?;
+    let end = match scan_domain_list(bytes, open) {
+        ReferenceEnd::Closed(end) => end,
+        broken @ ReferenceEnd::Broken { .. } => return Some(broken),
     };
-    Some(suffix(bytes, end))
+    Some(scan_suffix(bytes, end))
 }
 
 /// The `[` behind a head whose type may go on in `<..>`, `{..}` or `*`.
-fn opening(bytes: &[u8], start: usize, head: usize) -> Option<usize> {
+fn find_opening_bracket(bytes: &[u8], start: usize, head: usize) -> Option<usize> {
     let mut at = head;
     if bytes.get(at) == Some(&b'<') {
         at += memchr2(b'>', b'\n', &bytes[at..])?;
         at += usize::from(bytes[at] == b'>');
     } else if bytes[start..head].ends_with(b"_struct") {
-        let brace = blanks(bytes, at);
+        let brace = skip_blanks(bytes, at);
         if bytes.get(brace) == Some(&b'{') {
             at = brace + memchr2(b'}', b'\n', &bytes[brace..])? + 1;
         }
@@ -46,12 +46,12 @@ fn opening(bytes: &[u8], start: usize, head: usize) -> Option<usize> {
     while bytes.get(at) == Some(&b'*') {
         at += 1;
     }
-    at = blanks(bytes, at);
+    at = skip_blanks(bytes, at);
     (bytes.get(at) == Some(&b'[')).then_some(at)
 }
 
 /// Past the blanks of this line.
-fn blanks(bytes: &[u8], mut at: usize) -> usize {
+fn skip_blanks(bytes: &[u8], mut at: usize) -> usize {
     while matches!(bytes.get(at), Some(b' ' | b'\t')) {
         at += 1;
     }
@@ -59,7 +59,7 @@ fn blanks(bytes: &[u8], mut at: usize) -> usize {
 }
 
 /// Past all white space.
-pub(crate) fn white(bytes: &[u8], mut at: usize) -> usize {
+pub(crate) fn skip_whitespace(bytes: &[u8], mut at: usize) -> usize {
     while bytes.get(at).is_some_and(u8::is_ascii_whitespace) {
         at += 1;
     }
@@ -67,44 +67,40 @@ pub(crate) fn white(bytes: &[u8], mut at: usize) -> usize {
 }
 
 /// The `[...]` of a tensor.
-fn list(bytes: &[u8], open: usize) -> Reach {
+fn scan_domain_list(bytes: &[u8], open: usize) -> ReferenceEnd {
     match memchr3(b']', b'[', b'\n', &bytes[open + 1..]) {
-        Some(at)
-            if bytes[open + 1 + at] == b']'
-                && memchr2(b';', b'=', &bytes[open..open + at]).is_none() =>
-        {
-            Reach::Closed(open + at + 2)
+        Some(at) if bytes[open + 1 + at] == b']' && memchr2(b';', b'=', &bytes[open..open + at]).is_none() => {
+            ReferenceEnd::Closed(open + at + 2)
         }
-        _ => brackets(bytes, open),
+        _ => scan_brackets(bytes, open),
     }
 }
 
 /// The end of the positions, the mesh and the attributes that may follow the `]`.
-fn suffix(bytes: &[u8], mut end: usize) -> Reach {
+fn scan_suffix(bytes: &[u8], mut end: usize) -> ReferenceEnd {
     loop {
-        let at = white(bytes, end);
+        let at = skip_whitespace(bytes, end);
         let rest = &bytes[at..];
-        let (open, last) = match position(rest) {
+        let (open, last) = match find_position_paren(rest) {
             Some(open) => (at + open, false),
             None if is_mesh(rest) => (at, true),
             None => break,
         };
-        match parentheses(bytes, open) {
-            Reach::Closed(close) => end = close,
-            broken @ Reach::Broken { .. } => return broken,
+        match scan_parentheses(bytes, open) {
+            ReferenceEnd::Closed(close) => end = close,
+            broken @ ReferenceEnd::Broken { .. } => return broken,
         }
         if last {
             break;
         }
     }
-    let at = blanks(bytes, end);
-    if attributes(bytes, at) { brackets(bytes, at) } else { Reach::Closed(end) }
+    let at = skip_blanks(bytes, end);
+    if starts_attributes(bytes, at) { scan_brackets(bytes, at) } else { ReferenceEnd::Closed(end) }
 }
 
 /// `ca_pos( 3 )` and its like: where its `(` stands.
-fn position(rest: &[u8]) -> Option<usize> {
-    const WORDS: [&[u8]; 4] =
-        [b"ca_pos(", b"compute_with(", b"produce_pos(", b"maybe_produce_pos("];
+fn find_position_paren(rest: &[u8]) -> Option<usize> {
+    const WORDS: [&[u8]; 4] = [b"ca_pos(", b"compute_with(", b"produce_pos(", b"maybe_produce_pos("];
     if !matches!(rest.first(), Some(b'c' | b'p' | b'm')) {
         return None;
     }
@@ -113,56 +109,56 @@ fn position(rest: &[u8]) -> Option<usize> {
 
 /// Whether `(DeviceMesh` stands here.
 fn is_mesh(rest: &[u8]) -> bool {
-    rest.first() == Some(&b'(') && rest[white(rest, 1)..].starts_with(b"DeviceMesh")
+    rest.first() == Some(&b'(') && rest[skip_whitespace(rest, 1)..].starts_with(b"DeviceMesh")
 }
 
 /// From a `(` to behind its `)`.
-fn parentheses(bytes: &[u8], open: usize) -> Reach {
+fn scan_parentheses(bytes: &[u8], open: usize) -> ReferenceEnd {
     match memchr3(b')', b'(', b'\n', &bytes[open + 1..]) {
-        Some(at) if bytes[open + 1 + at] == b')' => Reach::Closed(open + at + 2),
-        _ => brackets(bytes, open),
+        Some(at) if bytes[open + 1 + at] == b')' => ReferenceEnd::Closed(open + at + 2),
+        _ => scan_brackets(bytes, open),
     }
 }
 
 /// True if `{ word =` stands at `at`.
-fn attributes(bytes: &[u8], at: usize) -> bool {
+fn starts_attributes(bytes: &[u8], at: usize) -> bool {
     if bytes.get(at) != Some(&b'{') {
         return false;
     }
-    let word = white(bytes, at + 1);
+    let word = skip_whitespace(bytes, at + 1);
     let mut end = word;
     while bytes.get(end).is_some_and(|&b| b.is_ascii_alphanumeric() || b == b'_') {
         end += 1;
     }
-    let equal = white(bytes, end);
+    let equal = skip_whitespace(bytes, end);
     end > word && bytes.get(equal) == Some(&b'=') && bytes.get(equal + 1) != Some(&b'=')
 }
 
 /// A domain with its suffixes; its `{` is at `open`.
-pub(crate) fn domain(bytes: &[u8], open: usize) -> Reach {
-    match braces(bytes, open) {
-        Reach::Closed(mut end) => {
+pub(crate) fn scan_domain(bytes: &[u8], open: usize) -> ReferenceEnd {
+    match scan_braces(bytes, open) {
+        ReferenceEnd::Closed(mut end) => {
             for suffix in [&b"rf"[..], b"_p", b"_c"] {
                 if bytes[end..].starts_with(suffix) {
                     end += suffix.len();
                 }
             }
-            Reach::Closed(end)
+            ReferenceEnd::Closed(end)
         }
-        broken @ Reach::Broken { .. } => broken,
+        broken @ ReferenceEnd::Broken { .. } => broken,
     }
 }
 
 /// From a domain's `{` to behind its `}`.
-pub(crate) fn braces(bytes: &[u8], open: usize) -> Reach {
+pub(crate) fn scan_braces(bytes: &[u8], open: usize) -> ReferenceEnd {
     match memchr3(b'}', b'{', b'\n', &bytes[open + 1..]) {
-        Some(at) if bytes[open + 1 + at] == b'}' => Reach::Closed(open + at + 2),
-        _ => brackets(bytes, open),
+        Some(at) if bytes[open + 1 + at] == b'}' => ReferenceEnd::Closed(open + at + 2),
+        _ => scan_brackets(bytes, open),
     }
 }
 
 /// From an opening bracket to behind its partner.
-fn brackets(bytes: &[u8], open: usize) -> Reach {
+fn scan_brackets(bytes: &[u8], open: usize) -> ReferenceEnd {
     let mut stack = [(0u8, 0usize); MAX_BRACKETS];
     let mut depth = 0;
     let mut lines = 0;
@@ -184,7 +180,7 @@ fn brackets(bytes: &[u8], open: usize) -> Reach {
                 }
                 depth -= 1;
                 if depth == 0 {
-                    return Reach::Closed(at + 1);
+                    return ReferenceEnd::Closed(at + 1);
                 }
             }
             b';' => break,
@@ -192,7 +188,7 @@ fn brackets(bytes: &[u8], open: usize) -> Reach {
             b'\n' => {
                 first_line.get_or_insert(at);
                 lines += 1;
-                let next = bytes.get(white(bytes, at));
+                let next = bytes.get(skip_whitespace(bytes, at));
                 if lines > MAX_LINES || next.is_none_or(|b| b.is_ascii_uppercase() || *b == b'%') {
                     break;
                 }
@@ -202,7 +198,7 @@ fn brackets(bytes: &[u8], open: usize) -> Reach {
         at += 1;
     }
     let end = first_line.unwrap_or_else(|| at + line_rest(&bytes[at.min(bytes.len())..]));
-    Reach::Broken { open: stack[depth - 1].1, end: end.min(bytes.len()) }
+    ReferenceEnd::Broken { open: stack[depth - 1].1, end: end.min(bytes.len()) }
 }
 
 /// Bytes up to the end of the line, or to the `;` or comment before it.

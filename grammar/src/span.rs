@@ -21,7 +21,7 @@ impl Span {
     }
 
     /// The range as `usize`s, for slicing.
-    pub fn range(self) -> std::ops::Range<usize> {
+    pub fn as_usize_range(self) -> std::ops::Range<usize> {
         self.start as usize..self.end as usize
     }
 }

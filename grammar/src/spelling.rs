@@ -5,7 +5,7 @@ const MAX_WORD: usize = 64;
 
 /// The candidate with the smallest edit distance (transpositions included, case ignored), if it is close enough to
 /// be meant.
-pub fn nearest<'c>(word: &str, candidates: &[&'c str]) -> Option<&'c str> {
+pub fn nearest_candidate<'c>(word: &str, candidates: &[&'c str]) -> Option<&'c str> {
     if word.len() > MAX_WORD {
         return None;
     }
@@ -21,14 +21,14 @@ pub fn nearest<'c>(word: &str, candidates: &[&'c str]) -> Option<&'c str> {
 
 /// `did you mean ...?`, or the list of what is valid.
 pub(crate) fn nearest_note(word: &str, candidates: &[&str]) -> String {
-    match nearest(word, candidates) {
+    match nearest_candidate(word, candidates) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("valid are {}", candidates.join(", ")),
     }
 }
 
 /// The start of a text that may be long, for a message.
-pub(crate) fn shorten(text: &str) -> String {
+pub(crate) fn shorten_text(text: &str) -> String {
     let line = text.lines().next().unwrap_or("");
     if line.chars().count() <= 40 && line.len() == text.len() {
         return line.to_owned();

@@ -2,13 +2,13 @@
 //!
 //! This runs once for each distinct text. References that differ in white space only become one.
 
-use crate::ast::{ArgRange, DomainId, Mesh, Symbol, TensorRef, TensorRefId, TensorText};
-use crate::builder::{Builder, Node, ReferenceReader};
-use crate::domain::{self, Cursor};
+use crate::ast::{ArgRange, DomainId, MeshSyntax, Symbol, TensorRef, TensorRefId, TensorText};
+use crate::builder::{Builder, GrammarOutput, ReferenceReader};
+use crate::domain::{self, ReferenceCursor};
 use crate::error::{Code, SyntaxError};
 use crate::scan;
 use crate::span::Span;
-use crate::spelling::nearest;
+use crate::spelling::nearest_candidate;
 use crate::token::Start;
 
 /// Memory letters as printed in a reference.
@@ -65,15 +65,16 @@ const OTHER_DTYPES: [(&str, &str); 17] = [
 const MAX_INNER: u32 = 8;
 
 /// The functions of this module that the lexer calls.
-pub(crate) const READER: ReferenceReader = ReferenceReader { short, full, domain };
+pub(crate) const READER: ReferenceReader =
+    ReferenceReader { short: intern_short_ref, full: intern_full_ref, domain: intern_domain };
 
 /// The short reference `T3`.
-fn short<'t>(b: &mut Builder<'t>, text: &'t str, span: Span) -> TensorRefId {
+fn intern_short_ref<'t>(b: &mut Builder<'t>, text: &'t str, span: Span) -> TensorRefId {
     if let Some(&id) = b.tensors.get(text) {
         return id;
     }
     let number = b.reference_number(&text[1..], Span { start: span.start + 1, end: span.end });
-    add(b, text, TensorRef { span, number, full: None })
+    intern_ref(b, text, TensorRef { span, number, full: None })
 }
 
 /// A full reference.
@@ -81,12 +82,12 @@ fn short<'t>(b: &mut Builder<'t>, text: &'t str, span: Span) -> TensorRefId {
 /// Two spellings of one reference have to meet. Most texts are spaced as printed and cannot be a
 /// second spelling of each other; the table of texts without white space is only made when the
 /// first one comes that might be.
-fn full(b: &mut Builder<'_>, span: Span) -> TensorRefId {
-    let text = &b.text[span.range()];
+fn intern_full_ref(b: &mut Builder<'_>, span: Span) -> TensorRefId {
+    let text = &b.text[span.as_usize_range()];
     if let Some(&id) = b.tensors.get(text) {
         return id;
     }
-    let (tensor, tidy) = read(b, span);
+    let (tensor, tidy) = read_reference(b, span);
     if !tidy {
         start_squeezing(b);
     }
@@ -94,29 +95,29 @@ fn full(b: &mut Builder<'_>, span: Span) -> TensorRefId {
 }
 
 /// A reference that was read by another builder over the same text.
-pub(crate) fn adopt(b: &mut Builder<'_>, tensor: TensorRef) -> TensorRefId {
-    let text = &b.text[tensor.span.range()];
+pub(crate) fn adopt_ref(b: &mut Builder<'_>, tensor: TensorRef) -> TensorRefId {
+    let text = &b.text[tensor.span.as_usize_range()];
     match b.tensors.get(text) {
         Some(&id) => id,
         None if tensor.full.is_some() => add_once(b, text, tensor),
-        None => add(b, text, tensor),
+        None => intern_ref(b, text, tensor),
     }
 }
 
 /// Adds a full reference unless it is there in another spelling.
 fn add_once<'t>(b: &mut Builder<'t>, text: &'t str, tensor: TensorRef) -> TensorRefId {
     if !b.squeezing {
-        return add(b, text, tensor);
+        return intern_ref(b, text, tensor);
     }
     let hash = squeezed_hash(text);
     if let Some(&id) = b.squeezed.get(&hash) {
-        let other = &b.text[b.ast.tensors[id.index()].span.range()];
-        if squeeze(other.as_bytes()).eq(squeeze(text.as_bytes())) {
+        let other = &b.text[b.ast.tensors[id.index()].span.as_usize_range()];
+        if squeezed_bytes(other.as_bytes()).eq(squeezed_bytes(text.as_bytes())) {
             b.tensors.insert(text, id);
             return id;
         }
     }
-    let id = add(b, text, tensor);
+    let id = intern_ref(b, text, tensor);
     b.squeezed.entry(hash).or_insert(id);
     id
 }
@@ -127,12 +128,12 @@ pub(crate) fn start_squeezing(b: &mut Builder<'_>) {
         return;
     }
     for (at, tensor) in b.ast.tensors.iter().enumerate() {
-        let hash = squeezed_hash(&b.text[tensor.span.range()]);
+        let hash = squeezed_hash(&b.text[tensor.span.as_usize_range()]);
         b.squeezed.entry(hash).or_insert(TensorRefId(at as u32));
     }
 }
 
-fn add<'t>(b: &mut Builder<'t>, text: &'t str, tensor: TensorRef) -> TensorRefId {
+fn intern_ref<'t>(b: &mut Builder<'t>, text: &'t str, tensor: TensorRef) -> TensorRefId {
     let id = TensorRefId(b.ast.tensors.len() as u32);
     b.ast.tensors.push(tensor);
     b.tensors.insert(text, id);
@@ -140,13 +141,13 @@ fn add<'t>(b: &mut Builder<'t>, text: &'t str, tensor: TensorRef) -> TensorRefId
 }
 
 /// A domain that stands alone.
-fn domain(b: &mut Builder<'_>, span: Span) -> Option<DomainId> {
-    let text = &b.text[span.range()];
+fn intern_domain(b: &mut Builder<'_>, span: Span) -> Option<DomainId> {
+    let text = &b.text[span.as_usize_range()];
     if let Some(&id) = b.domains.get(text) {
         return Some(id);
     }
-    let mut cursor = Cursor::new(b.text, span);
-    let domain = domain::read(b, &mut cursor)?;
+    let mut cursor = ReferenceCursor::new(b.text, span);
+    let domain = domain::read_domain(b, &mut cursor)?;
     let id = DomainId(b.ast.domains.len() as u32);
     b.ast.domains.push(domain);
     b.domains.insert(text, id);
@@ -154,29 +155,29 @@ fn domain(b: &mut Builder<'_>, span: Span) -> Option<DomainId> {
 }
 
 /// Reads the reference at `span`; whether it is spaced as printed, without inner expressions.
-fn read(b: &mut Builder<'_>, span: Span) -> (TensorRef, bool) {
-    let mut cursor = Cursor::new(b.text, span);
+fn read_reference(b: &mut Builder<'_>, span: Span) -> (TensorRef, bool) {
+    let mut cursor = ReferenceCursor::new(b.text, span);
     cursor.at += 1;
-    let digits = cursor.digits();
-    let number = b.reference_number(&b.text[digits.range()], digits);
+    let digits = cursor.take_digits();
+    let number = b.reference_number(&b.text[digits.as_usize_range()], digits);
     cursor.at += 1;
     b.depth += 1;
     let full = if b.depth > MAX_INNER {
-        b.error(SyntaxError::new(Code::TooDeep, span, "tensor references nested too deeply"));
+        b.report_error(SyntaxError::new(Code::TooDeep, span, "tensor references nested too deeply"));
         None
     } else {
-        body(b, &mut cursor)
+        read_tensor_text(b, &mut cursor)
     };
     b.depth -= 1;
     (TensorRef { span, number, full }, cursor.tidy)
 }
 
 /// Everything behind `T3_`.
-fn body(b: &mut Builder<'_>, cursor: &mut Cursor<'_>) -> Option<TensorText> {
-    let memory = memory(b, cursor);
-    let (dtype, dtype_span) = dtype(b, cursor)?;
+fn read_tensor_text(b: &mut Builder<'_>, cursor: &mut ReferenceCursor<'_>) -> Option<TensorText> {
+    let memory = read_memory(b, cursor);
+    let (dtype, dtype_span) = read_dtype(b, cursor)?;
     let mark = b.open_domains.len();
-    let good = domains(b, cursor);
+    let good = read_domains(b, cursor);
     let domains_start = b.ast.domains.len() as u32;
     b.ast.domains.extend(b.open_domains.drain(mark..));
     let domains_end = b.ast.domains.len() as u32;
@@ -192,36 +193,32 @@ fn body(b: &mut Builder<'_>, cursor: &mut Cursor<'_>) -> Option<TensorText> {
         attrs: ArgRange::default(),
     };
     if cursor.at < cursor.end {
-        let parts = parts(cursor);
+        let parts = split_suffixes(cursor);
         text.positions = b.ast.strings.intern(parts.positions);
-        text.mesh = parts.mesh.and_then(|at| mesh(b, cursor, at));
-        text.attrs = parts.attrs.map_or(ArgRange::default(), |at| attributes(b, at));
+        text.mesh = parts.mesh.and_then(|at| parse_mesh(b, cursor, at));
+        text.attrs = parts.attrs.map_or(ArgRange::default(), |at| parse_attributes(b, at));
     }
     Some(text)
 }
 
-fn memory(b: &mut Builder<'_>, cursor: &mut Cursor<'_>) -> Symbol {
+fn read_memory(b: &mut Builder<'_>, cursor: &mut ReferenceCursor<'_>) -> Symbol {
     let start = cursor.at;
     while cursor.peek().is_some_and(|byte| byte.is_ascii_alphabetic()) {
         cursor.at += 1;
     }
     let span = Span::new(start, cursor.at);
-    let text = &b.text[span.range()];
+    let text = &b.text[span.as_usize_range()];
     if !MEMORIES.contains(&text) {
-        b.error(
-            SyntaxError::new(
-                Code::Memory,
-                span,
-                format!("unknown memory `{text}` in a tensor reference"),
-            )
-            .note("memories are g (global), l (local), s (shared), t (tensor) and sym (symmetric)")
-            .note("a reference is written `T3_g_float[...]`: memory, element type, domains"),
+        b.report_error(
+            SyntaxError::new(Code::Memory, span, format!("unknown memory `{text}` in a tensor reference"))
+                .with_note("memories are g (global), l (local), s (shared), t (tensor) and sym (symmetric)")
+                .with_note("a reference is written `T3_g_float[...]`: memory, element type, domains"),
         );
     }
     b.ast.strings.intern(text)
 }
 
-fn dtype(b: &mut Builder<'_>, cursor: &mut Cursor<'_>) -> Option<(Symbol, Span)> {
+fn read_dtype(b: &mut Builder<'_>, cursor: &mut ReferenceCursor<'_>) -> Option<(Symbol, Span)> {
     if cursor.peek() == Some(b'_') {
         cursor.at += 1;
     }
@@ -235,34 +232,30 @@ fn dtype(b: &mut Builder<'_>, cursor: &mut Cursor<'_>) -> Option<(Symbol, Span)>
     let compound = plain.starts_with("struct") || plain.contains(['<', '{']);
     if !compound && !DTYPES.contains(&plain) {
         let other = OTHER_DTYPES.iter().find(|(other, _)| *other == plain).map(|(_, ours)| *ours);
-        let note = match other.or_else(|| nearest(plain, &DTYPES)) {
+        let note = match other.or_else(|| nearest_candidate(plain, &DTYPES)) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("element types are {}", DTYPES[..21].join(", ")),
         };
-        b.error(
-            SyntaxError::new(
-                Code::Dtype,
-                span,
-                format!("unknown element type `{plain}` in a tensor reference"),
-            )
-            .note(note),
+        b.report_error(
+            SyntaxError::new(Code::Dtype, span, format!("unknown element type `{plain}` in a tensor reference"))
+                .with_note(note),
         );
     }
     Some((b.ast.strings.intern(text), span))
 }
 
 /// `[iS0{i0}, ...]`, to the builder's open domains; the cursor ends behind the `]`.
-fn domains(b: &mut Builder<'_>, cursor: &mut Cursor<'_>) -> Option<()> {
+fn read_domains(b: &mut Builder<'_>, cursor: &mut ReferenceCursor<'_>) -> Option<()> {
     cursor.at += 1;
-    cursor.white();
+    cursor.skip_whitespace();
     if cursor.peek() == Some(b']') {
         cursor.at += 1;
         return Some(());
     }
     loop {
-        let domain = domain::read(b, cursor)?;
+        let domain = domain::read_domain(b, cursor)?;
         b.open_domains.push(domain);
-        cursor.white();
+        cursor.skip_whitespace();
         match cursor.peek() {
             Some(b',') => cursor.at += 1,
             Some(b']') => {
@@ -272,24 +265,20 @@ fn domains(b: &mut Builder<'_>, cursor: &mut Cursor<'_>) -> Option<()> {
             _ => {
                 let found = b.text[cursor.at..cursor.end].chars().next().map_or(0, char::len_utf8);
                 let span = Span::new(cursor.at, cursor.at + found);
-                b.error(
-                    SyntaxError::new(
-                        Code::Tensor,
-                        span,
-                        "expected `,` or `]` behind an iteration domain",
-                    )
-                    .note("domains are written `iS0{i0}`, with `, ` between them"),
+                b.report_error(
+                    SyntaxError::new(Code::Tensor, span, "expected `,` or `]` behind an iteration domain")
+                        .with_note("domains are written `iS0{i0}`, with `, ` between them"),
                 );
                 return None;
             }
         }
-        cursor.blank();
-        cursor.white();
+        cursor.skip_blank();
+        cursor.skip_whitespace();
     }
 }
 
 /// The parts of a reference behind the `]`.
-struct Parts<'t> {
+struct ReferenceParts<'t> {
     positions: &'t str,
     /// The braces of the mesh.
     mesh: Option<Span>,
@@ -297,14 +286,14 @@ struct Parts<'t> {
     attrs: Option<Span>,
 }
 
-fn parts<'t>(cursor: &mut Cursor<'t>) -> Parts<'t> {
+fn split_suffixes<'t>(cursor: &mut ReferenceCursor<'t>) -> ReferenceParts<'t> {
     const WORD: &str = "DeviceMesh";
     let rest = &cursor.text[cursor.at..cursor.end];
     let place = |start: usize, end: usize| Span::new(cursor.at + start, cursor.at + end);
     // The printed form without positions or attributes, which is nearly every reference.
     if rest.starts_with(" (DeviceMesh{") && rest.ends_with("})") {
         let mesh = place(" (DeviceMesh".len(), rest.len() - 1);
-        return Parts { positions: "", mesh: Some(mesh), attrs: None };
+        return ReferenceParts { positions: "", mesh: Some(mesh), attrs: None };
     }
     let found = rest.find(WORD);
     let mesh = found.map(|at| {
@@ -315,7 +304,7 @@ fn parts<'t>(cursor: &mut Cursor<'t>) -> Parts<'t> {
     let brace = rest[behind..].find('{').map(|at| behind + at);
     let stop = found.or(brace).unwrap_or(rest.len());
     let positions = rest[..stop].trim_end_matches(|c: char| c.is_whitespace() || c == '(').trim();
-    let parts = Parts {
+    let parts = ReferenceParts {
         positions,
         mesh: mesh.map(|(start, end)| place(start, end)),
         attrs: brace.map(|at| place(at, rest.len())),
@@ -325,24 +314,24 @@ fn parts<'t>(cursor: &mut Cursor<'t>) -> Parts<'t> {
 }
 
 /// `{key=value, ...}`.
-fn attributes(b: &mut Builder<'_>, span: Span) -> ArgRange {
+fn parse_attributes(b: &mut Builder<'_>, span: Span) -> ArgRange {
     let inner = Span { start: span.start + 1, end: span.end - 1 };
-    match domain::parse_part(b, inner, Start::List) {
-        Some(Node::List(list)) => list,
+    match domain::run_grammar_on_part(b, inner, Start::List) {
+        Some(GrammarOutput::List(list)) => list,
         _ => ArgRange::default(),
     }
 }
 
 /// `{{0 1}{2 3}}`.
-fn mesh(b: &mut Builder<'_>, cursor: &mut Cursor<'_>, place: Span) -> Option<Mesh> {
+fn parse_mesh(b: &mut Builder<'_>, cursor: &mut ReferenceCursor<'_>, place: Span) -> Option<MeshSyntax> {
     let bytes = b.text.as_bytes();
-    let text = &b.text[place.range()];
+    let text = &b.text[place.as_usize_range()];
     let word = "DeviceMesh".len();
     let span = Span { start: place.start - word as u32, end: place.end };
     if let Some(last) = &b.last_mesh
-        && b.text[last.span.range()].get(word..) == Some(text)
+        && b.text[last.span.as_usize_range()].get(word..) == Some(text)
     {
-        return Some(Mesh { span, ..last.clone() });
+        return Some(MeshSyntax { span, ..last.clone() });
     }
     cursor.tidy &= !text.bytes().any(|byte| byte.is_ascii_whitespace() && byte != b' ')
         && !["  ", "{ ", " {", " }", "} "].iter().any(|odd| text.contains(odd));
@@ -355,13 +344,12 @@ fn mesh(b: &mut Builder<'_>, cursor: &mut Cursor<'_>, place: Span) -> Option<Mes
             b'{' => counts.push(0),
             b'}' => {
                 let depth = counts.len();
-                let Some(count) = counts.pop() else { return bad_mesh(b, span) };
+                let Some(count) = counts.pop() else { return report_bad_mesh(b, span) };
                 good &= close_group(&mut shape, depth, count);
                 if let Some(outer) = counts.last_mut() {
                     *outer += 1;
                 }
-                good &=
-                    !counts.is_empty() || bytes[at + 1..place.end as usize].trim_ascii().is_empty();
+                good &= !counts.is_empty() || bytes[at + 1..place.end as usize].trim_ascii().is_empty();
             }
             b'0'..=b'9' => {
                 let start = at;
@@ -369,22 +357,22 @@ fn mesh(b: &mut Builder<'_>, cursor: &mut Cursor<'_>, place: Span) -> Option<Mes
                     at += 1;
                 }
                 let digits = Span::new(start, at);
-                devices.push(b.reference_number(&b.text[digits.range()], digits));
-                let Some(count) = counts.last_mut() else { return bad_mesh(b, span) };
+                devices.push(b.reference_number(&b.text[digits.as_usize_range()], digits));
+                let Some(count) = counts.last_mut() else { return report_bad_mesh(b, span) };
                 *count += 1;
                 continue;
             }
             byte if byte.is_ascii_whitespace() => {}
-            _ => return bad_mesh(b, span),
+            _ => return report_bad_mesh(b, span),
         }
         at += 1;
     }
     let size = shape.iter().fold(1u64, |size, &n| size.saturating_mul(u64::from(n)));
     if !good || shape.is_empty() || !counts.is_empty() || size != devices.len() as u64 {
-        bad_mesh(b, span);
+        report_bad_mesh(b, span);
         shape.clear();
     }
-    let mesh = Mesh { span, shape, devices };
+    let mesh = MeshSyntax { span, shape, devices };
     b.last_mesh = (tidy && !mesh.shape.is_empty()).then(|| mesh.clone());
     Some(mesh)
 }
@@ -401,20 +389,20 @@ fn close_group(shape: &mut Vec<u32>, depth: usize, count: u32) -> bool {
     *extent == count && count > 0
 }
 
-fn bad_mesh(b: &mut Builder<'_>, span: Span) -> Option<Mesh> {
-    b.error(
+fn report_bad_mesh(b: &mut Builder<'_>, span: Span) -> Option<MeshSyntax> {
+    b.report_error(
         SyntaxError::new(Code::Mesh, span, "this device mesh is not a full grid of device numbers")
-            .note("write `DeviceMesh{0 1 2 3}`, or with two axes `DeviceMesh{{0 1}{2 3}}`"),
+            .with_note("write `DeviceMesh{0 1 2 3}`, or with two axes `DeviceMesh{{0 1}{2 3}}`"),
     );
     None
 }
 
 /// A text without white space, but with one blank between words.
-fn squeeze(bytes: &[u8]) -> impl Iterator<Item = u8> {
+fn squeezed_bytes(bytes: &[u8]) -> impl Iterator<Item = u8> {
     let mut before = 0u8;
     let mut at = 0;
     std::iter::from_fn(move || {
-        let next = scan::white(bytes, at);
+        let next = scan::skip_whitespace(bytes, at);
         let byte = *bytes.get(next)?;
         if next > at && scan::is_word(before) && scan::is_word(byte) {
             at = next;
@@ -429,6 +417,5 @@ fn squeeze(bytes: &[u8]) -> impl Iterator<Item = u8> {
 
 fn squeezed_hash(text: &str) -> u64 {
     const FACTOR: u64 = 0x517c_c1b7_2722_0a95;
-    squeeze(text.as_bytes())
-        .fold(0, |hash: u64, b| (hash.rotate_left(5) ^ u64::from(b)).wrapping_mul(FACTOR))
+    squeezed_bytes(text.as_bytes()).fold(0, |hash: u64, b| (hash.rotate_left(5) ^ u64::from(b)).wrapping_mul(FACTOR))
 }

@@ -10,7 +10,7 @@ use logos::Logos;
 /// A match of the regular lexer; [`crate::lex`] turns it into a [`Tok`].
 #[derive(Logos, Clone, Copy, PartialEq, Debug)]
 #[logos(skip r"[ \t\r\x0b\x0c]+")]
-pub(crate) enum Raw {
+pub(crate) enum RawToken {
     /// A line break and the indentation of the line it starts.
     #[regex(r"\n[ \t]*")]
     Newline,
@@ -219,7 +219,7 @@ impl Token {
 
 impl Tok {
     /// The closing bracket that this opening one needs.
-    pub(crate) fn closer(self) -> Option<Tok> {
+    pub(crate) fn matching_closer(self) -> Option<Tok> {
         match self {
             Tok::LParen => Some(Tok::RParen),
             Tok::LBrace => Some(Tok::RBrace),
@@ -235,10 +235,7 @@ impl Tok {
 
     /// True if this can be the last token of an operand, so that a minus behind it is infix.
     pub(crate) fn ends_operand(self) -> bool {
-        let atom = matches!(
-            self,
-            Tok::Word(_) | Tok::Int(_) | Tok::Hex(_) | Tok::Float(_) | Tok::Bool(..)
-        );
+        let atom = matches!(self, Tok::Word(_) | Tok::Int(_) | Tok::Hex(_) | Tok::Float(_) | Tok::Bool(..));
         atom || matches!(self, Tok::Typed(..) | Tok::Tensor(_) | Tok::Field(_)) || self.is_closer()
     }
 
@@ -253,8 +250,7 @@ impl Tok {
     }
 
     /// True if a line that starts with this token continues the one before.
-    pub(crate) fn continues(self) -> bool {
-        self.is_operator()
-            || matches!(self, Tok::Equal | Tok::Comma | Tok::Arrow | Tok::RParen | Tok::Alias)
+    pub(crate) fn continues_line(self) -> bool {
+        self.is_operator() || matches!(self, Tok::Equal | Tok::Comma | Tok::Arrow | Tok::RParen | Tok::Alias)
     }
 }

@@ -32,8 +32,7 @@ const HEADS: &[&str] = &[
 /// Words that start one if a number and an argument list follow.
 const NUMBERED: &[&str] = &["Communication", "P2PCommunication", "CollectivePermute"];
 /// Starts of what may stand behind the name of a tensor.
-const ATTACHED: &[&str] =
-    &["[", "(DeviceMesh", "{logical", "{axes", "ca_pos", "produce_pos", "maybe_produce_pos"];
+const ATTACHED: &[&str] = &["[", "(DeviceMesh", "{logical", "{axes", "ca_pos", "produce_pos", "maybe_produce_pos"];
 
 /// Whether a line holds a whole container with something in it.
 pub(crate) fn is_folded(line: &str) -> bool {
@@ -42,34 +41,34 @@ pub(crate) fn is_folded(line: &str) -> bool {
 }
 
 /// The lines of the container that a line holds, if they can be told.
-pub(crate) fn unfold(line: &str) -> Option<String> {
+pub(crate) fn unfold_container(line: &str) -> Option<String> {
     let open = line.find(OPEN)?;
     let close = open + line[open..].find(CLOSE)?;
     let text = &line[open..close];
-    let header = end_of_header(text)?;
-    let mut sections = sections(&text[header..]).into_iter();
+    let header = find_header_end(text)?;
+    let mut sections = split_sections(&text[header..]).into_iter();
     let mut out = format!("{}\n", text[..header].trim_end());
-    body(sections.next()?, &mut out)?;
+    unfold_body(sections.next()?, &mut out)?;
     for section in sections {
-        unit(section, &mut out)?;
+        unfold_unit(section, &mut out)?;
     }
     out.push_str(CLOSE);
     crate::parse(&out).errors.is_empty().then_some(out)
 }
 
 /// The end of the `:` behind the two lists of the header.
-fn end_of_header(text: &str) -> Option<usize> {
-    let mut brackets = Brackets::default();
+fn find_header_end(text: &str) -> Option<usize> {
+    let mut brackets = BracketDepth::default();
     // The container's own brace stays open.
     let colon = |(_, c): &(usize, char)| {
-        let depth = brackets.step(*c);
+        let depth = brackets.depth_after(*c);
         depth == 1 && *c == ':'
     };
     text.char_indices().find(colon).map(|(at, _)| at + 1)
 }
 
 /// The body and the HostUnits.
-fn sections(text: &str) -> Vec<&str> {
+fn split_sections(text: &str) -> Vec<&str> {
     let mut cuts = vec![0];
     for (at, _) in text.match_indices("HostUnit") {
         let digits = text[at + 8..].trim_start_matches(|c: char| c.is_ascii_digit());
@@ -83,13 +82,13 @@ fn sections(text: &str) -> Vec<&str> {
 
 /// The depth of nested brackets.
 #[derive(Default)]
-struct Brackets {
+struct BracketDepth {
     depth: usize,
 }
 
-impl Brackets {
+impl BracketDepth {
     /// The depth behind a character.
-    fn step(&mut self, c: char) -> usize {
+    fn depth_after(&mut self, c: char) -> usize {
         match c {
             '(' | '[' | '{' => self.depth += 1,
             ')' | ']' | '}' => self.depth = self.depth.saturating_sub(1),
@@ -100,15 +99,15 @@ impl Brackets {
 }
 
 /// A text in parts: `starts` says where one begins, given what precedes it and what follows.
-fn parts(text: &str, starts: impl Fn(Option<char>, &str) -> bool) -> Vec<&str> {
-    let (mut brackets, mut cuts) = (Brackets::default(), Vec::new());
+fn split_parts(text: &str, starts: impl Fn(Option<char>, &str) -> bool) -> Vec<&str> {
+    let (mut brackets, mut cuts) = (BracketDepth::default(), Vec::new());
     let (mut before, mut solid) = (' ', None);
     for (at, c) in text.char_indices() {
         let word = before == ' ' && c != ' ';
         if word && brackets.depth == 0 && starts(solid, &text[at..]) {
             cuts.push(at);
         }
-        brackets.step(c);
+        brackets.depth_after(c);
         before = c;
         if c != ' ' {
             solid = Some(c);
@@ -136,13 +135,13 @@ fn starts_statement(before: Option<char>, text: &str) -> bool {
     if word == "Stream" {
         let name = rest.trim_start();
         let behind = name.trim_start_matches(|c: char| c.is_ascii_alphanumeric());
-        return assigns(behind);
+        return is_assignment(behind);
     }
-    word.starts_with(|c: char| c.is_ascii_alphabetic()) && assigns(behind_name(text))
+    word.starts_with(|c: char| c.is_ascii_alphabetic()) && is_assignment(text_after_name(text))
 }
 
 /// The rest of a text behind a scalar's name or a tensor with its axes, mesh and attributes.
-fn behind_name(text: &str) -> &str {
+fn text_after_name(text: &str) -> &str {
     let end = text.find([' ', '[', '(', '{']).unwrap_or(text.len());
     let mut rest = &text[end..];
     loop {
@@ -150,53 +149,53 @@ fn behind_name(text: &str) -> &str {
         if !ATTACHED.iter().any(|start| next.starts_with(start)) {
             return next;
         }
-        let mut brackets = Brackets::default();
-        let closes = |(_, c): &(usize, char)| brackets.step(*c) == 0 && ")]}".contains(*c);
+        let mut brackets = BracketDepth::default();
+        let closes = |(_, c): &(usize, char)| brackets.depth_after(*c) == 0 && ")]}".contains(*c);
         let Some((at, _)) = next.char_indices().find(closes) else { return "" };
         rest = &next[at + 1..];
     }
 }
 
-fn assigns(text: &str) -> bool {
+fn is_assignment(text: &str) -> bool {
     let text = text.trim_start();
     text.starts_with('=') && !text.starts_with("==")
 }
 
 /// A loop whose body has not ended.
-struct Open<'t> {
+struct OpenLoop<'t> {
     index: &'t str,
     /// The statements of its body so far.
     body: Vec<&'t str>,
 }
 
 /// The statements of the program, those of loops deeper.
-fn body(text: &str, out: &mut String) -> Option<()> {
-    let mut open: Vec<Open<'_>> = Vec::new();
-    for statement in statements(text) {
+fn unfold_body(text: &str, out: &mut String) -> Option<()> {
+    let mut open: Vec<OpenLoop<'_>> = Vec::new();
+    for statement in split_statements(text) {
         if statement.starts_with("IF ") || statement.starts_with("ELSE") {
             return None;
         }
         let index = loop_index(statement);
         if index.is_some() && !open.is_empty() {
             let done = open.pop().filter(|done| Some(done.index) == index)?;
-            way_there(&done).then_some(())?;
+            is_stream_prologue(&done).then_some(())?;
         }
         let _ = writeln!(out, "{}{statement}", " ".repeat(2 + 2 * open.len()));
         if let Some(last) = open.last_mut() {
             last.body.push(statement);
-            if way_back(last) {
+            if has_stream_epilogue(last) {
                 open.pop();
             }
         }
-        open.extend(index.map(|index| Open { index, body: Vec::new() }));
+        open.extend(index.map(|index| OpenLoop { index, body: Vec::new() }));
     }
     // What is last is part of the loop if it needs the index.
-    let ends = |done: &Open<'_>| done.body.last().is_some_and(|last| mentions(last, done.index));
+    let ends = |done: &OpenLoop<'_>| done.body.last().is_some_and(|last| mentions_word(last, done.index));
     open.iter().all(ends).then_some(())
 }
 
 /// A HostUnit's lists and kernel.
-fn unit(text: &str, out: &mut String) -> Option<()> {
+fn unfold_unit(text: &str, out: &mut String) -> Option<()> {
     let kernel = text.find("%kernel {")?;
     let end = text.find("} // %kernel")?;
     let head = &text[..kernel];
@@ -206,29 +205,28 @@ fn unit(text: &str, out: &mut String) -> Option<()> {
         let outputs = lists + head[lists..].find("Outputs:")?;
         for (title, lines) in [("Inputs:", lists..outputs), ("Outputs:", outputs..head.len())] {
             let _ = writeln!(out, "{title}");
-            for value in values(head[lines].strip_prefix(title)?) {
+            for value in split_values(head[lines].strip_prefix(title)?) {
                 let _ = writeln!(out, "  {value}");
             }
         }
     }
     out.push_str("\n%kernel {\n");
-    for statement in statements(text.get(kernel + "%kernel {".len()..end)?) {
+    for statement in split_statements(text.get(kernel + "%kernel {".len()..end)?) {
         let _ = writeln!(out, "{statement}");
     }
     out.push_str("} // %kernel\n");
     Some(())
 }
 
-fn statements(text: &str) -> Vec<&str> {
-    parts(text, starts_statement)
+fn split_statements(text: &str) -> Vec<&str> {
+    split_parts(text, starts_statement)
 }
 
 /// Tensors and scalars of a list without commas.
-fn values(text: &str) -> Vec<&str> {
+fn split_values(text: &str) -> Vec<&str> {
     const NONE: &[&str] = &["ca_pos", "produce_pos", "maybe_produce_pos", "compute_with"];
-    parts(text, |_, rest| {
-        rest.starts_with(|c: char| c.is_ascii_alphabetic())
-            && !NONE.iter().any(|word| rest.starts_with(word))
+    split_parts(text, |_, rest| {
+        rest.starts_with(|c: char| c.is_ascii_alphabetic()) && !NONE.iter().any(|word| rest.starts_with(word))
     })
 }
 
@@ -238,19 +236,19 @@ fn loop_index(statement: &str) -> Option<&str> {
 }
 
 /// True if a body sets a loop's stream and makes it wait for the caller's.
-fn way_there(done: &Open<'_>) -> bool {
-    matches!(done.body[..], [set, wait] if set.starts_with("SetCurrentStream") && mentions(set, done.index)
-        && wait.starts_with("Synchronize") && !mentions(wait, done.index))
+fn is_stream_prologue(done: &OpenLoop<'_>) -> bool {
+    matches!(done.body[..], [set, wait] if set.starts_with("SetCurrentStream") && mentions_word(set, done.index)
+        && wait.starts_with("Synchronize") && !mentions_word(wait, done.index))
 }
 
 /// True if a body ends with the way back to the caller's stream, which waits for the loop's.
-fn way_back(open: &Open<'_>) -> bool {
-    matches!(open.body[..], [.., set, wait] if set.starts_with("SetCurrentStream") && !mentions(set, open.index)
-        && wait.starts_with("Synchronize") && mentions(wait, open.index))
+fn has_stream_epilogue(open: &OpenLoop<'_>) -> bool {
+    matches!(open.body[..], [.., set, wait] if set.starts_with("SetCurrentStream") && !mentions_word(set, open.index)
+        && wait.starts_with("Synchronize") && mentions_word(wait, open.index))
 }
 
 /// True if a name occurs in a text as a word of its own.
-fn mentions(text: &str, name: &str) -> bool {
+fn mentions_word(text: &str, name: &str) -> bool {
     let mut words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     words.any(|word| word == name)
 }

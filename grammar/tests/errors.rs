@@ -13,7 +13,7 @@ fn only(statements: &str) -> (&'static str, String) {
     assert_eq!(errors.len(), 1, "{errors:#?}\nin\n{text}");
     assert!(CODES.iter().any(|(code, _)| *code == errors[0].code));
     assert!(!errors[0].notes.is_empty(), "{errors:#?}");
-    (errors[0].code, text[errors[0].span.range()].to_owned())
+    (errors[0].code, text[errors[0].span.as_usize_range()].to_owned())
 }
 
 fn check(statements: &str, code: &str, place: &str) {
@@ -56,21 +56,14 @@ fn ends() {
     assert_eq!(codes("%HostIrContainer { () -> () :\n%HostIrContainer { () -> () :\n}"), ["H0004"]);
     assert_eq!(codes(""), ["H0008"]);
     assert_eq!(codes("// nothing\n"), ["H0008"]);
-    assert_eq!(
-        codes("some text\nmore text\n%HostIrContainer { () -> () :\n}\nand more"),
-        ["H0018", "H0018"]
-    );
+    assert_eq!(codes("some text\nmore text\n%HostIrContainer { () -> () :\n}\nand more"), ["H0018", "H0018"]);
     assert_eq!(codes("hir 7\n%HostIrContainer { () -> () :\n}"), ["H0017"]);
 }
 
 #[test]
 fn blocks() {
     check("  StartCoalescing\n    StartCoalescing", "H0005", "StartCoalescing");
-    check(
-        "  FOR i from 0 to 8:\n     StartCoalescing\n   StartCoalescing",
-        "H0005",
-        "StartCoalescing",
-    );
+    check("  FOR i from 0 to 8:\n     StartCoalescing\n   StartCoalescing", "H0005", "StartCoalescing");
     check("  ELSE:\n    StartCoalescing", "H0006", "ELSE");
     check("  FOR i from 0 to 8\n    StartCoalescing", "H0007", "");
     let deep: String = (0..300).map(|n| format!("{}FOR i from 0 to 8:\n", " ".repeat(n))).collect();
@@ -92,9 +85,7 @@ fn numbers_and_characters() {
     check("  Set( T1_g_float[iS0{8}] (DeviceMesh{2147483648}) )", "H0009", "2147483648");
     let unit = |number: &str| {
         let section = format!("HostUnit{number}: Inputs={{}} -> Outputs={{}}Inputs:\nOutputs:\n");
-        codes(&format!(
-            "%HostIrContainer {{ () -> () :\n\n{section}\n%kernel {{\n}} // %kernel\n}}"
-        ))
+        codes(&format!("%HostIrContainer {{ () -> () :\n\n{section}\n%kernel {{\n}} // %kernel\n}}"))
     };
     assert_eq!(unit("2147483648"), ["H0009"]);
     assert_eq!(unit("99999999999999999999"), ["H0009"]);
@@ -141,7 +132,7 @@ fn bytes_that_are_no_text() {
     assert_eq!(parsed.errors.len(), 1);
     assert_eq!(parsed.errors[0].code, "H0019");
     assert!(parsed.errors[0].message.starts_with("line 2 "));
-    assert_eq!(&text[parsed.errors[0].span.range()], "\u{fffd}");
+    assert_eq!(&text[parsed.errors[0].span.as_usize_range()], "\u{fffd}");
 }
 
 /// Spans are 32 bits. The zeros are never written to, so they take no memory.

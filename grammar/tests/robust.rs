@@ -68,21 +68,21 @@ fn check(text: &str) {
     for error in &parsed.errors {
         let spans = std::iter::once(error.span).chain(error.others.iter().map(|other| other.span));
         for span in spans {
-            assert!(text.get(span.range()).is_some(), "{error:?} in {text:?}");
+            assert!(text.get(span.as_usize_range()).is_some(), "{error:?} in {text:?}");
         }
         assert!(error.message.starts_with(|c: char| !c.is_uppercase()), "{error:?}");
         assert!(!error.message.contains('\n') && !error.message.contains("prefix"), "{error:?}");
     }
     assert!(parsed.errors.is_sorted_by_key(|error| error.span), "{text:?}");
     for stmt in &parsed.ast.stmts {
-        assert!(text.get(stmt.span.range()).is_some(), "{stmt:?} in {text:?}");
-        assert!(text.get(stmt.name_span.range()).is_some(), "{stmt:?} in {text:?}");
+        assert!(text.get(stmt.span.as_usize_range()).is_some(), "{stmt:?} in {text:?}");
+        assert!(text.get(stmt.name_span.as_usize_range()).is_some(), "{stmt:?} in {text:?}");
     }
     for (expr, span) in &parsed.ast.exprs {
-        assert!(text.get(span.range()).is_some(), "{expr:?} {span:?} in {text:?}");
+        assert!(text.get(span.as_usize_range()).is_some(), "{expr:?} {span:?} in {text:?}");
     }
     for comment in &parsed.ast.comments {
-        assert!(text.get(comment.span.range()).is_some_and(|text| text.starts_with("//")));
+        assert!(text.get(comment.span.as_usize_range()).is_some_and(|text| text.starts_with("//")));
     }
 }
 

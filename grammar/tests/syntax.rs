@@ -3,7 +3,7 @@
 mod common;
 
 use common::tree;
-use hostir_grammar::ast::CommentPlace;
+use hostir_grammar::ast::CommentPlaceSyntax;
 use hostir_grammar::{containers_in_log, parse, split_input};
 
 /// The rendering of statements in a container.
@@ -17,41 +17,28 @@ fn body(statements: &str) -> String {
 #[test]
 fn streams_and_words() {
     assert_eq!(body("Synchronize Stream 0"), "Words [] Synchronize (Stream<0>)");
-    assert_eq!(
-        body("SetCurrentStream to Stream ( i0 % 4 )"),
-        "Words [] SetCurrentStream (Stream<(<i0 % 4>)>)"
-    );
+    assert_eq!(body("SetCurrentStream to Stream ( i0 % 4 )"), "Words [] SetCurrentStream (Stream<(<i0 % 4>)>)");
     assert_eq!(body("GetCurrentStream into Stream i5"), "Words [] GetCurrentStream (Stream<i5>)");
     assert_eq!(body("Stream 0x1f = GetCurrentStream()"), "Call [Stream<0x1f>] GetCurrentStream ()");
     assert_eq!(body("Wait Communication 39"), "Words [] Wait (Communication#39)");
     assert_eq!(body("Wait(Communication 39)"), "Call [] Wait (Communication#39)");
-    assert_eq!(
-        body("StartCoalescing\nEndCoalescing 32"),
-        "Words [] StartCoalescing ()\nWords [] EndCoalescing #32 ()"
-    );
+    assert_eq!(body("StartCoalescing\nEndCoalescing 32"), "Words [] StartCoalescing ()\nWords [] EndCoalescing #32 ()");
 }
 
 #[test]
 fn communications() {
     assert_eq!(
-        body(
-            "Communication 3 (type=Broadcast, team=(0 1 2 ... ), root=( i0 + 1 ), input=T0, output=T1, backend=NCCL)"
-        ),
+        body("Communication 3 (type=Broadcast, team=(0 1 2 ... ), root=( i0 + 1 ), input=T0, output=T1, backend=NCCL)"),
         "Call [] Communication #3 (type: Broadcast, team: team<0, 1, 2>+, root: (<i0 + 1>), input: T0, output: T1, backend: NCCL)"
     );
     assert_eq!(body("Communication 3 (team=(5))"), "Call [] Communication #3 (team: (5))");
-    assert_eq!(
-        body("Dispatch 4 (num_experts=8, in=T0)"),
-        "Call [] Dispatch #4 (num_experts: 8, in: T0)"
-    );
+    assert_eq!(body("Dispatch 4 (num_experts=8, in=T0)"), "Call [] Dispatch #4 (num_experts: 8, in: T0)");
     let shared = "ShareMemHandles(P2PCommunication 7 (peer=i1), P2PCommunication 8 (peer=i2), ";
-    let expected = "Call [] ShareMemHandles (<Call [] P2PCommunication #7 (peer: i1)>, <Call [] P2PCommunication #8 (peer: i2)>)";
+    let expected =
+        "Call [] ShareMemHandles (<Call [] P2PCommunication #7 (peer: i1)>, <Call [] P2PCommunication #8 (peer: i2)>)";
     assert_eq!(body(shared), expected);
     assert_eq!(body(&format!("{shared})")), expected);
-    assert_eq!(
-        body(&format!("{shared}\nStartCoalescing")),
-        format!("{expected}\nWords [] StartCoalescing ()")
-    );
+    assert_eq!(body(&format!("{shared}\nStartCoalescing")), format!("{expected}\nWords [] StartCoalescing ()"));
     assert_eq!(body(&shared.replace("), P", "),\n   P")), expected);
     assert_eq!(
         body(&format!("{shared}\nP2PCommunication 7 (peer=i1)")),
@@ -62,27 +49,18 @@ fn communications() {
 #[test]
 fn loops_and_branches() {
     assert_eq!(body("FOR i5 in iS0{8}:"), "ForIn [] FOR (i5, iS0{8})");
-    assert_eq!(
-        body("FOR i5 in iS0{8} from 1 to i7 step 2:"),
-        "ForIn [] FOR (i5, iS0{8}, start: 1, stop: i7, step: 2)"
-    );
+    assert_eq!(body("FOR i5 in iS0{8} from 1 to i7 step 2:"), "ForIn [] FOR (i5, iS0{8}, start: 1, stop: i7, step: 2)");
     assert_eq!(body("FOR i5 from 0 to ( i7 - 1 ):"), "ForRange [] FOR (i5, 0, (<i7 - 1>))");
     assert_eq!(
         body("IF Manual b0:\nELSE:\n  StartCoalescing"),
         "If [] Manual (b0)\nelse\n  Words [] StartCoalescing ()"
     );
-    assert_eq!(
-        body("IF Inline:\n  StartCoalescing"),
-        "If [] Inline ()\n  Words [] StartCoalescing ()"
-    );
+    assert_eq!(body("IF Inline:\n  StartCoalescing"), "If [] Inline ()\n  Words [] StartCoalescing ()");
 }
 
 #[test]
 fn calls() {
-    assert_eq!(
-        body("T1 = Set.Permute( T0, cache_op=Streaming )"),
-        "Call [T1] Set.Permute (T0, cache_op: Streaming)"
-    );
+    assert_eq!(body("T1 = Set.Permute( T0, cache_op=Streaming )"), "Call [T1] Set.Permute (T0, cache_op: Streaming)");
     assert_eq!(
         body("T1\n = reduction( T0, op = add, initial value = float(0), allreduce = false )"),
         "Call [T1] reduction (T0, op: add, initial value: float`0`, allreduce: false)"
@@ -100,20 +78,11 @@ fn calls() {
         "Call [] PostOnStream (HostUnit0, Inputs: {T0}, Outputs: {T1})"
     );
     assert_eq!(body("Deallocate {\n  T0\n}"), "Braces [] Deallocate (T0)");
-    assert_eq!(
-        body("T1 = select( T0, axis = iS0{i0}, index = 0 )"),
-        "Call [T1] select (T0, axis: iS0{i0}, index: 0)"
-    );
+    assert_eq!(body("T1 = select( T0, axis = iS0{i0}, index = 0 )"), "Call [T1] select (T0, axis: iS0{i0}, index: 0)");
     assert_eq!(body("T1 = full({}float(0));"), "Call [T1] full ({}, float`0`)");
     assert_eq!(body("T1 = linear(T0,\n   T2    ,\n   T3    )"), "Call [T1] linear (T0, T2, T3)");
-    assert_eq!(
-        body("T1 = slice( T0, { {i2, i3, 1} {0, i4, 1} } )"),
-        "Call [T1] slice (T0, {{i2, i3, 1}, {0, i4, 1}})"
-    );
-    assert_eq!(
-        body("T1\n  =scatter(self = T0, dim = -1 )"),
-        "Call [T1] scatter (self: T0, dim: -1)"
-    );
+    assert_eq!(body("T1 = slice( T0, { {i2, i3, 1} {0, i4, 1} } )"), "Call [T1] slice (T0, {{i2, i3, 1}, {0, i4, 1}})");
+    assert_eq!(body("T1\n  =scatter(self = T0, dim = -1 )"), "Call [T1] scatter (self: T0, dim: -1)");
 }
 
 #[test]
@@ -123,9 +92,7 @@ fn several_results() {
     assert_eq!(body("(T1,\n T2)\n = block_quantize(T0)"), "Call [T1, T2] block_quantize (T0)");
     assert_eq!(body("T1,\n  = embedding(T0)"), "Call [T1] embedding (T0)");
     assert_eq!(
-        body(
-            "T1(Avg),\nT2(Var),\nT3(Count)\n = Welford ( T4(Avg)\n  T5(Var)\n  T6(Count)\n  allreduce = false )"
-        ),
+        body("T1(Avg),\nT2(Var),\nT3(Count)\n = Welford ( T4(Avg)\n  T5(Var)\n  T6(Count)\n  allreduce = false )"),
         "Call [Avg: T1, Var: T2, Count: T3] Welford (Avg: T4, Var: T5, Count: T6, allreduce: false)"
     );
     assert_eq!(
@@ -138,10 +105,7 @@ fn several_results() {
 fn assignments() {
     assert_eq!(body("T1\n  = T0\n  + T2;"), "Assign [T1]  (<T0 + T2>)");
     assert_eq!(body("T1 = -T0;"), "Assign [T1]  (<-T0>)");
-    assert_eq!(
-        body("T1\n  = where(T4\n , T0\n , float(0));"),
-        "Call [T1] where (T4, T0, float`0`)"
-    );
+    assert_eq!(body("T1\n  = where(T4\n , T0\n , float(0));"), "Call [T1] where (T4, T0, float`0`)");
     assert_eq!(body("T1 = (float)std::real(T0);"), "Call [T1] (float)std::real (T0)");
     assert_eq!(body("i8 = i2 % 8;"), "Assign [i8]  (<i2 % 8>)");
     assert_eq!(body("a5 = {i0, i1}"), "Assign [a5]  (b{i0, i1})");
@@ -182,20 +146,14 @@ fn tensors() {
             "T3_l_std::complex<double>[?S13{( ( -( fmax(0, i1) ) ) + i2 )}rf]",
             "T3:l:std::complex<double>[?S13{(<(<-(fmax(0, i1))>) + i2>)}rf]",
         ),
-        (
-            "T3_s_int64_t*[iS{8}, iV7{2 : ( i1 - 1 ) : i1}_p_c]",
-            "T3:s:int64_t*[iS{8}, iV7{2 : (<i1 - 1>) : i1}_p_c]",
-        ),
+        ("T3_s_int64_t*[iS{8}, iV7{2 : ( i1 - 1 ) : i1}_p_c]", "T3:s:int64_t*[iS{8}, iV7{2 : (<i1 - 1>) : i1}_p_c]"),
         ("T3_t_Array<float, 2, 1>[iUR1{i0}]", "T3:t:Array<float, 2, 1>[iUR1{i0}]"),
         ("T3_g_struct { float x; }[iUS1{i0}]", "T3:g:struct { float x; }[iUS1{i0}]"),
         (
             "T3_l_float[iS1{4}] ca_pos( 3 ) compute_with( T5, 2 ) produce_pos( 2 ) (DeviceMesh{{0 1}{2 3}})",
             "T3:l:float[iS1{4}]@ca_pos( 3 ) compute_with( T5, 2 ) produce_pos( 2 )@[2, 2][0, 1, 2, 3]",
         ),
-        (
-            "T3_g_float[iS1{4}] {perm={1, 0}, logical={iS0{2}}}",
-            "T3:g:float[iS1{4}]@{perm: {1, 0}, logical: {iS0{2}}}",
-        ),
+        ("T3_g_float[iS1{4}] {perm={1, 0}, logical={iS0{2}}}", "T3:g:float[iS1{4}]@{perm: {1, 0}, logical: {iS0{2}}}"),
         (
             "T3_g_float[iS1Ragged{extents=T2_g_int[iS0{4}] (DeviceMesh{0})}]",
             "T3:g:float[iS1{Ragged(extents: T2:g:int[iS0{4}]@[1][0])}]",
@@ -206,11 +164,7 @@ fn tensors() {
         ),
     ];
     for (text, expected) in cases {
-        assert_eq!(
-            body(&format!("Use({text}, 1)")),
-            format!("Call [] Use ({expected}, 1)"),
-            "{text}"
-        );
+        assert_eq!(body(&format!("Use({text}, 1)")), format!("Call [] Use ({expected}, 1)"), "{text}");
     }
     assert_eq!(body("Use(T3_logits)"), "Call [] Use (T3_logits)");
 }
@@ -297,19 +251,19 @@ fn comment_places() {
     let inner = ast.stmts[top[1].index()].body.unwrap();
     let call = ast.blocks[inner.index()].stmts[0];
     let expected = [
-        ("// file", CommentPlace::File),
-        ("// of the container", CommentPlace::Container(0)),
-        ("// header", CommentPlace::Header(0)),
-        ("// above", CommentPlace::Above(top[0])),
-        ("// above too", CommentPlace::Above(top[0])),
-        ("// trailing", CommentPlace::Trailing(top[0])),
-        ("// of the loop", CommentPlace::Trailing(top[1])),
-        ("// inside", CommentPlace::Trailing(call)),
-        ("// end of the loop", CommentPlace::EndOf(inner)),
-        ("// end of the body", CommentPlace::EndOf(ast.containers[0].body)),
-        ("// end of file", CommentPlace::EndOfFile),
+        ("// file", CommentPlaceSyntax::File),
+        ("// of the container", CommentPlaceSyntax::Container(0)),
+        ("// header", CommentPlaceSyntax::Header(0)),
+        ("// above", CommentPlaceSyntax::Above(top[0])),
+        ("// above too", CommentPlaceSyntax::Above(top[0])),
+        ("// trailing", CommentPlaceSyntax::Trailing(top[0])),
+        ("// of the loop", CommentPlaceSyntax::Trailing(top[1])),
+        ("// inside", CommentPlaceSyntax::Trailing(call)),
+        ("// end of the loop", CommentPlaceSyntax::EndOf(inner)),
+        ("// end of the body", CommentPlaceSyntax::EndOf(ast.containers[0].body)),
+        ("// end of file", CommentPlaceSyntax::EndOfFile),
     ];
-    let found: Vec<_> = ast.comments.iter().map(|c| (&text[c.span.range()], c.place)).collect();
+    let found: Vec<_> = ast.comments.iter().map(|c| (&text[c.span.as_usize_range()], c.place)).collect();
     assert_eq!(found, expected);
 }
 

@@ -1,13 +1,13 @@
 //! allocate-and-deallocate: memory for matrix products, and an end to all memory the program makes.
 
-use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
-use crate::support::builder::Build;
-use crate::support::keep::Iterations;
-use crate::support::lifetime::{self, Depth};
+use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
+use crate::support::builder::OpBuilder;
+use crate::support::keep::IterationAllocations;
+use crate::support::lifetime::{self, ReleaseDepth};
 use hostir::diag::Diags;
 use hostir::ir::edit::Edit;
 use hostir::ir::{BlockId, OpId, Program, TensorId};
-use hostir::ir::{Effect, OpKind};
+use hostir::ir::{OpEffect, OpKind};
 use rustc_hash::FxHashSet;
 
 /// The pass.
@@ -28,13 +28,13 @@ iteration reads as the one before left it, and a result of a HostUnit in a loop 
 Deviations from nvFuser: views are not freed, for they have no memory of their own; a tensor lives as long as
 its views, and until the communications that touch it have been waited for; memory that a later iteration reads
 is not freed.",
-    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[
         StatisticSpec { name: "allocations", help: "allocations inserted" },
         StatisticSpec { name: "deallocations", help: "deallocations inserted" },
     ],
-    action: Action::Rewrite(run),
+    action: PassAction::Rewrite(run_allocate_and_deallocate),
 };
 
 const EXAMPLE_BEFORE: &str = "\
@@ -60,28 +60,28 @@ const EXAMPLE_AFTER: &str = "\
 } // %HostIrContainer
 ";
 
-fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+fn run_allocate_and_deallocate(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let body = edit.program().body();
-    let iterations = Iterations::of(edit.program());
-    let mut allocator = Allocator {
-        defined: edit.program().inputs().iter().filter_map(|value| value.tensor()).collect(),
+    let iterations = IterationAllocations::from_program(edit.program());
+    let mut allocator = AllocationInserter {
+        defined: edit.program().inputs().iter().filter_map(|value| value.as_tensor()).collect(),
         log: Vec::new(),
         made: Vec::new(),
-        build: Build::new(edit),
+        build: OpBuilder::new(edit),
     };
-    allocator.block(body);
+    allocator.visit_block(body);
     let made = allocator.made;
-    cx.count("allocations", made.len() as u64);
-    let releases = lifetime::releases(edit.program(), Depth::Innermost);
+    cx.add_count("allocations", made.len() as u64);
+    let releases = lifetime::release_points(edit.program(), ReleaseDepth::Innermost);
     if !releases.is_empty() {
-        cx.count("deallocations", lifetime::insert(edit, &releases));
+        cx.add_count("deallocations", lifetime::insert(edit, &releases));
     }
-    iterations.settle(edit, &made);
+    iterations.finalize_allocations(edit, &made);
     Ok(())
 }
 
-struct Allocator<'e, 'p> {
-    build: Build<'e, 'p>,
+struct AllocationInserter<'e, 'p> {
+    build: OpBuilder<'e, 'p>,
     /// Tensors that the program has made or bound so far, in some branch at least.
     defined: FxHashSet<TensorId>,
     /// The same in order, without the inputs.
@@ -90,17 +90,17 @@ struct Allocator<'e, 'p> {
     made: Vec<OpId>,
 }
 
-impl Allocator<'_, '_> {
+impl AllocationInserter<'_, '_> {
     /// Allocates in a block and in those inside of it.
-    fn block(&mut self, block: BlockId) {
+    fn visit_block(&mut self, block: BlockId) {
         let ops = self.build.program().block(block).ops.clone();
         let mut out = Vec::with_capacity(ops.len() + 1);
         for &op in &ops {
-            self.inside(op);
-            for tensor in results(self.build.program(), op) {
-                if self.define(tensor) && needs_memory(self.build.program(), op) {
+            self.visit_inner_blocks(op);
+            for tensor in made_tensors(self.build.program(), op) {
+                if self.define_tensor(tensor) && needs_memory(self.build.program(), op) {
                     self.build.origin = op;
-                    let allocation = self.build.allocate_new(tensor);
+                    let allocation = self.build.build_new_allocation(tensor);
                     self.made.push(allocation);
                     out.push(allocation);
                 }
@@ -113,12 +113,12 @@ impl Allocator<'_, '_> {
     }
 
     /// Allocates in the blocks of an op. What one branch makes, the other has not.
-    fn inside(&mut self, op: OpId) {
+    fn visit_inner_blocks(&mut self, op: OpId) {
         let blocks = self.build.program().op(op).blocks.clone();
         let mark = self.log.len();
         let mut all = Vec::new();
         for block in blocks {
-            self.block(block);
+            self.visit_block(block);
             let added = self.log.split_off(mark);
             added.iter().for_each(|tensor| {
                 self.defined.remove(tensor);
@@ -126,12 +126,12 @@ impl Allocator<'_, '_> {
             all.extend(added);
         }
         all.into_iter().for_each(|tensor| {
-            self.define(tensor);
+            self.define_tensor(tensor);
         });
     }
 
     /// Notes a tensor. Returns true if it is new.
-    fn define(&mut self, tensor: TensorId) -> bool {
+    fn define_tensor(&mut self, tensor: TensorId) -> bool {
         let new = self.defined.insert(tensor);
         if new {
             self.log.push(tensor);
@@ -141,13 +141,11 @@ impl Allocator<'_, '_> {
 }
 
 /// Tensors that an op makes, binds or allocates.
-fn results(program: &Program, id: OpId) -> Vec<TensorId> {
+fn made_tensors(program: &Program, id: OpId) -> Vec<TensorId> {
     let op = program.op(id);
     match op.kind.effect() {
-        Effect::Pure | Effect::Alias | Effect::Allocate | Effect::Opaque => {
-            op.output_tensors().collect()
-        }
-        Effect::Free | Effect::Stream | Effect::Communicate | Effect::Control => Vec::new(),
+        OpEffect::Pure | OpEffect::Alias | OpEffect::Allocate | OpEffect::Opaque => op.output_tensors().collect(),
+        OpEffect::Free | OpEffect::Stream | OpEffect::Communicate | OpEffect::Control => Vec::new(),
     }
 }
 

@@ -3,16 +3,14 @@
 //! Four steps: fold scalar expressions, take constant branches and drop loops that never run
 //! ([`Regions`] says what may go), drop stream changes and waits without effect, drop what is empty.
 
-use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
-use crate::support::fold::Folder;
+use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
+use crate::support::fold::ExprFolder;
 use crate::support::rewrite;
-use crate::support::storage::{Access, accesses, described, interface, walk_all};
+use crate::support::storage::{TensorAccess, described_tensors, interface_tensors, visit_accesses, visit_host_ops};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::OpKind;
 use hostir::ir::edit::Edit;
-use hostir::ir::{
-    AttrKey, BlockId, CommentPlace, Expr, ExprId, Op, OpId, Program, TensorId, Value,
-};
+use hostir::ir::{AttrKey, BlockId, CommentPlace, Expr, ExprId, Op, OpId, Program, TensorId, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// canonicalize: what it simplified.
@@ -35,7 +33,7 @@ pub(crate) const PASS: PassInfo = PassInfo {
 
 What a removed branch alone defines or posts and something else needs keeps the branch. Extents of tensors
 are left as they are.",
-    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[
         StatisticSpec { name: "ops-folded", help: "ops with a scalar that became simpler" },
@@ -43,7 +41,7 @@ are left as they are.",
         StatisticSpec { name: "loops-removed", help: "loops over no iteration" },
         StatisticSpec { name: "stream-ops-removed", help: "stream changes and waits without effect" },
     ],
-    action: Action::Rewrite(run),
+    action: PassAction::Rewrite(run_canonicalize),
 };
 
 const EXAMPLE_BEFORE: &str = "\
@@ -65,21 +63,21 @@ const EXAMPLE_AFTER: &str = "\
 } // %HostIrContainer
 ";
 
-fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+fn run_canonicalize(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     fold_scalars(edit, cx);
     let body = edit.program().body();
-    let mut control = Control {
-        regions: Regions::of(edit.program()),
+    let mut control = ControlFolder {
+        regions: RegionReferences::from_program(edit.program()),
         above: FxHashMap::default(),
         end_of: FxHashMap::default(),
     };
-    control.block(edit, cx, body);
+    control.fold_block(edit, cx, body);
     control.move_comments(edit);
     let mut dropped = FxHashSet::default();
     let once = bound_once(edit.program(), body);
-    Streams { program: edit.program(), once, dropped: &mut dropped }.block(body, None);
-    cx.count("stream-ops-removed", dropped.len() as u64);
-    rewrite::retain(edit, body, &|op| !dropped.contains(&op));
+    StreamOpFolder { program: edit.program(), once, dropped: &mut dropped }.fold_block(body, None);
+    cx.add_count("stream-ops-removed", dropped.len() as u64);
+    rewrite::retain_ops(edit, body, &|op| !dropped.contains(&op));
     rewrite::drop_lost_comments(edit);
     Ok(())
 }
@@ -90,11 +88,11 @@ fn fold_scalars(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) {
     let mut ops = Vec::new();
     edit.program().walk(edit.program().body(), &mut |op| ops.push(op));
     let bound = bound_streams(edit.program(), &ops);
-    let mut folder = Folder::default();
+    let mut folder = ExprFolder::default();
     for id in ops {
         if folded_op(edit, &mut folder, &bound, id) {
-            cx.count("ops-folded", 1);
-            cx.remark(|| {
+            cx.add_count("ops-folded", 1);
+            cx.add_remark(|| {
                 let program = edit.program();
                 let text = format!("folded a scalar of `{}`", program.op(id).kind.name());
                 Diag::error(SIMPLIFIED, program.op_span(id), text)
@@ -109,27 +107,18 @@ fn bound_streams(program: &Program, ops: &[OpId]) -> FxHashSet<ExprId> {
     results
         .filter_map(|value| match value {
             Value::Stream(name) => Some(*name),
-            Value::Tensor(_)
-            | Value::Scalar(_)
-            | Value::Handle(_)
-            | Value::Unit(_)
-            | Value::Op(_) => None,
+            Value::Tensor(_) | Value::Scalar(_) | Value::Handle(_) | Value::Unit(_) | Value::Op(_) => None,
         })
         .collect()
 }
 
-fn folded_op(
-    edit: &mut Edit<'_>,
-    folder: &mut Folder,
-    bound: &FxHashSet<ExprId>,
-    id: OpId,
-) -> bool {
+fn folded_op(edit: &mut Edit<'_>, folder: &mut ExprFolder, bound: &FxHashSet<ExprId>, id: OpId) -> bool {
     let mut op = edit.program().op(id).clone();
     for value in &mut op.operands {
         match value {
-            Value::Scalar(expr) => *expr = folder.fold(edit, *expr),
+            Value::Scalar(expr) => *expr = folder.fold_expr(edit, *expr),
             Value::Stream(index) => {
-                let folded = folder.fold(edit, *index);
+                let folded = folder.fold_expr(edit, *index);
                 if !bound.contains(&folded) {
                     *index = folded;
                 }
@@ -138,7 +127,7 @@ fn folded_op(
         }
     }
     for (_, value) in &mut op.attrs {
-        value.exprs_mut().iter_mut().for_each(|expr| *expr = folder.fold(edit, *expr));
+        value.exprs_mut().iter_mut().for_each(|expr| *expr = folder.fold_expr(edit, *expr));
     }
     let old = edit.program().op(id).clone();
     if op == old {
@@ -159,7 +148,7 @@ fn folded_op(
 // ---- branches and loops ----
 
 /// The future of a control op.
-enum Fate {
+enum ControlFate {
     /// It stays.
     Keep,
     /// Only these ops of it run, once: the block, if there is one.
@@ -169,68 +158,64 @@ enum Fate {
 }
 
 /// Asks for the kinds of control ops: only IF has a condition, only loops have bounds.
-fn fate(program: &Program, op: &Op) -> Fate {
+fn control_fate(program: &Program, op: &Op) -> ControlFate {
     let [start, stop] = [AttrKey::Start, AttrKey::Stop].map(|key| stated_int(program, op, key));
     match op.kind {
-        OpKind::If => {
-            match op.operands.first().and_then(|value| value.scalar()).map(|c| program.expr(c)) {
-                Some(Expr::Bool(true)) => Fate::Take(op.blocks.first().copied()),
-                Some(Expr::Bool(false)) => Fate::Take(op.blocks.get(1).copied()),
-                _ => Fate::Keep,
-            }
-        }
+        OpKind::If => match op.operands.first().and_then(|value| value.as_scalar()).map(|c| program.expr(c)) {
+            Some(Expr::Bool(true)) => ControlFate::Take(op.blocks.first().copied()),
+            Some(Expr::Bool(false)) => ControlFate::Take(op.blocks.get(1).copied()),
+            _ => ControlFate::Keep,
+        },
         OpKind::ForRange => fate_of_loop(program, op, start.flatten(), stop.flatten()),
         OpKind::For => {
-            let Some(domain) = op.domain(AttrKey::Domain).map(|id| program.domain(id)) else {
-                return Fate::Keep;
+            let Some(domain) = op.domain_attr(AttrKey::Domain).map(|id| program.domain(id)) else {
+                return ControlFate::Keep;
             };
             if domain.start.is_some() || domain.stop.is_some() {
-                return Fate::Keep;
+                return ControlFate::Keep;
             }
             let stop = stop.unwrap_or_else(|| program.exprs().as_int(domain.extent));
             fate_of_loop(program, op, start.unwrap_or(Some(0)), stop)
         }
-        _ => Fate::Keep,
+        _ => ControlFate::Keep,
     }
 }
 
 /// The value of a bound that an op states; `None` in it where that is not constant.
 fn stated_int(program: &Program, op: &Op, key: AttrKey) -> Option<Option<i64>> {
-    op.expr(key).map(|expr| program.exprs().as_int(expr))
+    op.expr_attr(key).map(|expr| program.exprs().as_int(expr))
 }
 
 /// The future of a loop with these bounds.
-fn fate_of_loop(program: &Program, op: &Op, start: Option<i64>, stop: Option<i64>) -> Fate {
+fn fate_of_loop(program: &Program, op: &Op, start: Option<i64>, stop: Option<i64>) -> ControlFate {
     let step = stated_int(program, op, AttrKey::Step);
     let forward = step.is_none_or(|step| step.is_some_and(|step| step > 0));
     let empty = matches!((start, stop), (Some(start), Some(stop)) if start >= stop);
-    if forward && empty { Fate::Never } else { Fate::Keep }
+    if forward && empty { ControlFate::Never } else { ControlFate::Keep }
 }
 
-struct Control {
-    regions: Regions,
+struct ControlFolder {
+    regions: RegionReferences,
     /// The new places of comments above and behind an op that goes.
     above: FxHashMap<OpId, CommentPlace>,
     /// The new places of comments at the end of a block that goes.
     end_of: FxHashMap<BlockId, CommentPlace>,
 }
 
-impl Control {
-    fn block(&mut self, edit: &mut Edit<'_>, cx: &mut PassCx<'_>, block: BlockId) {
+impl ControlFolder {
+    fn fold_block(&mut self, edit: &mut Edit<'_>, cx: &mut PassCx<'_>, block: BlockId) {
         let ops = edit.program().block(block).ops.clone();
         let mut kept = Vec::with_capacity(ops.len());
         for (index, &op) in ops.iter().enumerate() {
-            let behind = ops
-                .get(index + 1)
-                .map_or(CommentPlace::EndOf(block), |&next| CommentPlace::Above(next));
-            self.op(edit, cx, op, behind, &mut kept);
+            let behind = ops.get(index + 1).map_or(CommentPlace::EndOf(block), |&next| CommentPlace::Above(next));
+            self.fold_op(edit, cx, op, behind, &mut kept);
         }
         if kept != ops {
             edit.set_block(block, kept);
         }
     }
 
-    fn op(
+    fn fold_op(
         &mut self,
         edit: &mut Edit<'_>,
         cx: &mut PassCx<'_>,
@@ -239,27 +224,27 @@ impl Control {
         kept: &mut Vec<OpId>,
     ) {
         let blocks = edit.program().op(id).blocks.clone();
-        let fate = fate(edit.program(), edit.program().op(id));
+        let fate = control_fate(edit.program(), edit.program().op(id));
         let taken = match fate {
-            Fate::Keep => None,
-            Fate::Take(block) => Some(block),
-            Fate::Never => Some(None),
+            ControlFate::Keep => None,
+            ControlFate::Take(block) => Some(block),
+            ControlFate::Never => Some(None),
         };
         let mut lost: Vec<BlockId> = blocks.to_vec();
         lost.retain(|&block| taken.is_some_and(|taken| taken != Some(block)));
         if taken.is_none() || !self.regions.remove(edit.program(), &lost) {
             if taken.is_some() {
-                cx.remark(|| obstacle(edit.program(), id));
+                cx.add_remark(|| obstacle_remark(edit.program(), id));
             }
-            blocks.iter().for_each(|&block| self.block(edit, cx, block));
+            blocks.iter().for_each(|&block| self.fold_block(edit, cx, block));
             kept.push(id);
             return;
         }
-        let taken_branch = matches!(fate, Fate::Take(_));
-        cx.count(if taken_branch { "branches-taken" } else { "loops-removed" }, 1);
-        cx.remark(|| removal(edit.program(), id));
+        let taken_branch = matches!(fate, ControlFate::Take(_));
+        cx.add_count(if taken_branch { "branches-taken" } else { "loops-removed" }, 1);
+        cx.add_remark(|| removal_remark(edit.program(), id));
         let Some(block) = taken.flatten() else { return };
-        self.block(edit, cx, block);
+        self.fold_block(edit, cx, block);
         let inlined = &edit.program().block(block).ops;
         self.above.insert(id, inlined.first().map_or(behind, |&first| CommentPlace::Above(first)));
         self.end_of.insert(block, behind);
@@ -285,71 +270,61 @@ impl Control {
     fn moved(&self, place: CommentPlace) -> Option<CommentPlace> {
         match place {
             CommentPlace::Above(op) | CommentPlace::Trailing(op) => self.above.get(&op).copied(),
-            CommentPlace::StartOf(block) | CommentPlace::EndOf(block) => {
-                self.end_of.get(&block).copied()
-            }
-            CommentPlace::File
-            | CommentPlace::Container
-            | CommentPlace::Header
-            | CommentPlace::End => None,
+            CommentPlace::StartOf(block) | CommentPlace::EndOf(block) => self.end_of.get(&block).copied(),
+            CommentPlace::File | CommentPlace::Container | CommentPlace::Header | CommentPlace::End => None,
         }
     }
 }
 
-fn removal(program: &Program, op: OpId) -> Diag {
-    let text = format!(
-        "`{}` was simplified: its bounds or condition are constant",
-        program.op(op).kind.name()
-    );
+fn removal_remark(program: &Program, op: OpId) -> Diag {
+    let text = format!("`{}` was simplified: its bounds or condition are constant", program.op(op).kind.name());
     Diag::error(SIMPLIFIED, program.op_span(op), text)
 }
 
-fn obstacle(program: &Program, op: OpId) -> Diag {
+fn obstacle_remark(program: &Program, op: OpId) -> Diag {
     let name = program.op(op).kind.name();
-    let text = format!(
-        "`{name}` stays although part of it never runs: that part defines what is used elsewhere"
-    );
+    let text = format!("`{name}` stays although part of it never runs: that part defines what is used elsewhere");
     Diag::error(NOT_SIMPLIFIED, program.op_span(op), text)
 }
 
 /// Something that ops define and others name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Key {
+enum ReferenceKey {
     Tensor(TensorId),
     Handle(u32),
 }
 
 /// Ops that name something, in text order, and whether each defines it.
-type Uses = Vec<(OpId, bool)>;
+type ReferenceList = Vec<(OpId, bool)>;
 
 /// Stands for the caller, who defines the inputs first and reads the outputs last.
 const CALLER: OpId = OpId(u32::MAX);
 
 /// The definitions and uses of everything that has a name, to tell if a region may go.
-struct Regions {
-    all: FxHashMap<Key, Uses>,
+struct RegionReferences {
+    all: FxHashMap<ReferenceKey, ReferenceList>,
 }
 
-impl Regions {
-    fn of(program: &Program) -> Self {
-        let mut all: FxHashMap<Key, Uses> = FxHashMap::default();
-        for tensor in program.inputs().iter().filter_map(|value| value.tensor()) {
-            all.entry(Key::Tensor(tensor)).or_default().push((CALLER, true));
+impl RegionReferences {
+    fn from_program(program: &Program) -> Self {
+        let mut all: FxHashMap<ReferenceKey, ReferenceList> = FxHashMap::default();
+        for tensor in program.inputs().iter().filter_map(|value| value.as_tensor()) {
+            all.entry(ReferenceKey::Tensor(tensor)).or_default().push((CALLER, true));
         }
-        walk_all(program, &mut |op| {
-            uses(program, op, &mut |key, defines| {
+        visit_host_ops(program, &mut |op| {
+            visit_references(program, op, &mut |key, defines| {
                 all.entry(key).or_default().push((op, defines));
             });
         });
-        for tensor in interface(program).chain(described(program)) {
-            all.entry(Key::Tensor(tensor)).or_default().push((CALLER, false));
+        for tensor in interface_tensors(program).chain(described_tensors(program)) {
+            all.entry(ReferenceKey::Tensor(tensor)).or_default().push((CALLER, false));
         }
         Self { all }
     }
 
     /// True if ops may go as far as one of their names is concerned: what is left of its uses has to start with a
     /// definition, as all of them do now.
-    fn is_free(&self, key: Key, ops: &FxHashSet<OpId>) -> bool {
+    fn is_free(&self, key: ReferenceKey, ops: &FxHashSet<OpId>) -> bool {
         let all = self.all.get(&key).map_or(&[][..], Vec::as_slice);
         all.iter().find(|(op, _)| !ops.contains(op)).is_none_or(|(_, defines)| *defines)
             || !all.iter().any(|(op, defines)| *defines && ops.contains(op))
@@ -363,7 +338,7 @@ impl Regions {
         for &block in blocks {
             program.walk(block, &mut |op| {
                 ops.insert(op);
-                uses(program, op, &mut |key, _| keys.push(key));
+                visit_references(program, op, &mut |key, _| keys.push(key));
                 scalars |= defines_scalar(program.op(op));
             });
         }
@@ -380,23 +355,23 @@ impl Regions {
 }
 
 /// Calls `visit` for everything that an op names, with true where it defines that.
-fn uses(program: &Program, id: OpId, visit: &mut dyn FnMut(Key, bool)) {
+fn visit_references(program: &Program, id: OpId, visit: &mut dyn FnMut(ReferenceKey, bool)) {
     let op = program.op(id);
-    accesses(program, id, &mut |tensor, access| {
+    visit_accesses(program, id, &mut |tensor, access| {
         let defines = match access {
-            Access::Write | Access::Bind => true,
-            Access::Both => op.output_tensors().any(|result| result == tensor),
-            Access::Read | Access::Free | Access::Name => false,
+            TensorAccess::Write | TensorAccess::Bind => true,
+            TensorAccess::Both => op.output_tensors().any(|result| result == tensor),
+            TensorAccess::Read | TensorAccess::Free | TensorAccess::Name => false,
         };
-        visit(Key::Tensor(tensor), defines);
+        visit(ReferenceKey::Tensor(tensor), defines);
     });
     for value in &op.operands {
         if let Value::Handle(number) = value {
-            visit(Key::Handle(*number), false);
+            visit(ReferenceKey::Handle(*number), false);
         }
     }
     if let Some(number) = op.number() {
-        visit(Key::Handle(number), true);
+        visit(ReferenceKey::Handle(number), true);
     }
 }
 
@@ -427,25 +402,23 @@ fn bound_once(program: &Program, block: BlockId) -> FxHashSet<ExprId> {
 fn stream_of(op: &Op) -> Option<ExprId> {
     op.operands.iter().chain(&op.results).find_map(|value| match value {
         Value::Stream(stream) => Some(*stream),
-        Value::Tensor(_) | Value::Scalar(_) | Value::Handle(_) | Value::Unit(_) | Value::Op(_) => {
-            None
-        }
+        Value::Tensor(_) | Value::Scalar(_) | Value::Handle(_) | Value::Unit(_) | Value::Op(_) => None,
     })
 }
 
 /// Collects stream ops without effect. Asks for kinds: the effect of all three ops is the same, what
 /// they do to the current stream is not.
-struct Streams<'a> {
+struct StreamOpFolder<'a> {
     program: &'a Program,
     /// See [`bound_once`].
     once: FxHashSet<ExprId>,
     dropped: &'a mut FxHashSet<OpId>,
 }
 
-impl Streams<'_> {
+impl StreamOpFolder<'_> {
     /// `current` is the stream known to be current when the block starts. Returns the one known to be
     /// current when it ends.
-    fn block(&mut self, block: BlockId, mut current: Option<ExprId>) -> Option<ExprId> {
+    fn fold_block(&mut self, block: BlockId, mut current: Option<ExprId>) -> Option<ExprId> {
         // A SetCurrentStream directly before the op at hand, with the stream current before it.
         let mut pending: Option<(OpId, Option<ExprId>)> = None;
         let program = self.program;
@@ -473,7 +446,7 @@ impl Streams<'_> {
                 OpKind::GetCurrentStream => {
                     current = current.or(stream.filter(|stream| self.once.contains(stream)));
                 }
-                _ if !op.blocks.is_empty() => current = self.inside(op, current),
+                _ if !op.blocks.is_empty() => current = self.fold_inner_blocks(op, current),
                 // A scalar defined anew may change what `Stream x` means.
                 _ if defines_scalar(op) => current = None,
                 _ => {}
@@ -483,13 +456,13 @@ impl Streams<'_> {
         current
     }
 
-    fn inside(&mut self, op: &Op, current: Option<ExprId>) -> Option<ExprId> {
+    fn fold_inner_blocks(&mut self, op: &Op, current: Option<ExprId>) -> Option<ExprId> {
         // The body of a loop runs after itself, and its index may hide a name.
         let entry = if op.kind == OpKind::If { current } else { None };
         let program = self.program;
         let mut changes = false;
         for &block in &op.blocks {
-            self.block(block, entry);
+            self.fold_block(block, entry);
             program.walk(block, &mut |id| {
                 let op = program.op(id);
                 let binds = matches!(op.kind, OpKind::SetCurrentStream | OpKind::GetCurrentStream);
@@ -501,5 +474,5 @@ impl Streams<'_> {
 }
 
 fn defines_scalar(op: &Op) -> bool {
-    op.results.iter().any(|value| value.scalar().is_some())
+    op.results.iter().any(|value| value.as_scalar().is_some())
 }

@@ -4,15 +4,15 @@
 //! enough. One forward walk keeps, for each block, the ops whose results still hold, and when each
 //! tensor was last written and bound; [`Facts`] answers what needs the whole program.
 
-use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::rewrite;
-use crate::support::storage::{Access, Storage, accesses, described, interface, walk_all};
-use hostir::diag::{Diag, Diags};
-use hostir::ir::Effect;
-use hostir::ir::edit::Edit;
-use hostir::ir::{
-    AttrKey, AttrValue, BlockId, DomainId, IdVec, IterDomain, Op, OpId, Program, TensorId, Value,
+use crate::support::storage::{
+    StorageClasses, TensorAccess, described_tensors, interface_tensors, visit_accesses, visit_host_ops,
 };
+use hostir::diag::{Diag, Diags};
+use hostir::ir::OpEffect;
+use hostir::ir::edit::Edit;
+use hostir::ir::{AttrKey, AttrValue, BlockId, DomainId, IdVec, IterDomain, Op, OpId, Program, TensorId, Value};
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
@@ -33,13 +33,13 @@ of one type) is removed and its result replaced by the earlier one; so is a view
 Both results must be written once and only there, must not be freed, and nothing in between may write an
 operand, change the stream, communicate or launch a kernel. What the caller sees is never replaced. The
 allocation of a replaced result stays; `dce` removes it.",
-    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[
         StatisticSpec { name: "ops-replaced", help: "compute ops replaced by an earlier one" },
         StatisticSpec { name: "views-replaced", help: "views replaced by an earlier one" },
     ],
-    action: Action::Rewrite(run),
+    action: PassAction::Rewrite(run_cse),
 };
 
 const EXAMPLE_BEFORE: &str = "\
@@ -63,18 +63,18 @@ const EXAMPLE_AFTER: &str = "\
 } // %HostIrContainer
 ";
 
-fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
-    let mut walk = Walk::new(edit.program());
+fn run_cse(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+    let mut walk = CseWalk::new(edit.program());
     if let Some(block) = edit.program().index_definitions() {
         // Their tensors count as mentioned; the ops themselves stay.
         let program = edit.program();
         program.walk(block, &mut |_| walk.at += 1);
     }
     let body = edit.program().body();
-    walk.block(edit, cx, body);
+    walk.walk_block(edit, cx, body);
     let removed = walk.removed;
     if !removed.is_empty() {
-        rewrite::retain(edit, body, &|op| !removed.contains(&op));
+        rewrite::retain_ops(edit, body, &|op| !removed.contains(&op));
         rewrite::drop_lost_comments(edit);
     }
     Ok(())
@@ -112,33 +112,32 @@ impl TensorFacts {
 }
 
 /// The facts that need the whole program. Times are positions in text order.
-struct Facts {
+struct ProgramFacts {
     tensors: IdVec<TensorId, TensorFacts>,
     /// Number of ops that write into a storage class.
     writes: Vec<u32>,
 }
 
-impl Facts {
-    fn of(program: &Program, storage: &mut Storage) -> Self {
+impl ProgramFacts {
+    fn from_program(program: &Program, storage: &mut StorageClasses) -> Self {
         let len = program.tensors().len();
-        let mut facts =
-            Self { tensors: IdVec::filled(TensorFacts::default(), len), writes: vec![0; len] };
-        for tensor in interface(program).chain(described(program)) {
+        let mut facts = Self { tensors: IdVec::filled(TensorFacts::default(), len), writes: vec![0; len] };
+        for tensor in interface_tensors(program).chain(described_tensors(program)) {
             facts.tensors[tensor].pinned = true;
         }
         let mut blocks = vec![program.body()];
-        walk_all(program, &mut |op| blocks.extend_from_slice(&program.op(op).blocks));
+        visit_host_ops(program, &mut |op| blocks.extend_from_slice(&program.op(op).blocks));
         let mut homes: FxHashMap<OpId, BlockId> = FxHashMap::default();
         for block in blocks {
             homes.extend(program.block(block).ops.iter().map(|&op| (op, block)));
         }
         let mut at = 0;
-        walk_all(program, &mut |op| {
+        visit_host_ops(program, &mut |op| {
             let mention = Mention { op, home: homes.get(&op).copied(), at };
-            accesses(program, op, &mut |tensor, access| {
-                facts.note(program, mention, tensor, access);
-                if matches!(access, Access::Write | Access::Both | Access::Free) {
-                    facts.writes[storage.class(tensor)] += 1;
+            visit_accesses(program, op, &mut |tensor, access| {
+                facts.note_access(program, mention, tensor, access);
+                if matches!(access, TensorAccess::Write | TensorAccess::Both | TensorAccess::Free) {
+                    facts.writes[storage.class_of(tensor)] += 1;
                 }
             });
             at += 1;
@@ -146,17 +145,17 @@ impl Facts {
         facts
     }
 
-    fn note(&mut self, program: &Program, mention: Mention, tensor: TensorId, access: Access) {
+    fn note_access(&mut self, program: &Program, mention: Mention, tensor: TensorId, access: TensorAccess) {
         let Mention { op, home, at } = mention;
         let facts = &mut self.tensors[tensor];
-        let allocates = program.op(op).kind.effect() == Effect::Allocate;
-        facts.pinned |= access == Access::Free;
-        if access == Access::Bind && allocates {
+        let allocates = program.op(op).kind.effect() == OpEffect::Allocate;
+        facts.pinned |= access == TensorAccess::Free;
+        if access == TensorAccess::Bind && allocates {
             facts.allocations += 1;
             facts.allocation = home.map(|home| (op, home, at));
             return;
         }
-        facts.views += u32::from(access == Access::Bind);
+        facts.views += u32::from(access == TensorAccess::Bind);
         // ALLOCATE may name its own result as `buffer=`.
         if !(allocates && program.op(op).output_tensors().any(|result| result == tensor)) {
             facts.first_mention.get_or_insert(at);
@@ -166,17 +165,17 @@ impl Facts {
 
 /// An op whose result can be used again, and when it ran.
 #[derive(Clone, Copy)]
-struct Available {
+struct AvailableOp {
     op: OpId,
     at: u32,
 }
 
-type Table = FxHashMap<u64, SmallVec<[Available; 1]>>;
+type AvailableTable = FxHashMap<u64, SmallVec<[AvailableOp; 1]>>;
 
 /// One walk over the program in text order.
-struct Walk {
-    storage: Storage,
-    facts: Facts,
+struct CseWalk {
+    storage: StorageClasses,
+    facts: ProgramFacts,
     /// The tensor to use instead.
     renamed: IdVec<TensorId, Option<TensorId>>,
     /// When an op last wrote into a storage class.
@@ -192,11 +191,11 @@ struct Walk {
     removed: FxHashSet<OpId>,
 }
 
-impl Walk {
+impl CseWalk {
     fn new(program: &Program) -> Self {
         let len = program.tensors().len();
-        let mut storage = Storage::of(program);
-        let facts = Facts::of(program, &mut storage);
+        let mut storage = StorageClasses::from_program(program);
+        let facts = ProgramFacts::from_program(program, &mut storage);
         Self {
             storage,
             facts,
@@ -210,47 +209,44 @@ impl Walk {
         }
     }
 
-    fn block(&mut self, edit: &mut Edit<'_>, cx: &mut PassCx<'_>, block: BlockId) {
-        let mut table = Table::default();
+    fn walk_block(&mut self, edit: &mut Edit<'_>, cx: &mut PassCx<'_>, block: BlockId) {
+        let mut table = AvailableTable::default();
         for op in edit.program().block(block).ops.clone() {
             self.at += 1;
-            self.rename(edit, op);
-            if self.replace(edit, cx, op, &table) {
+            self.rename_operands(edit, op);
+            if self.replace_op(edit, cx, op, &table) {
                 self.removed.insert(op);
                 continue;
             }
-            self.note(edit.program(), op);
+            self.record_effects(edit.program(), op);
             for inner in edit.program().op(op).blocks.clone() {
-                self.block(edit, cx, inner);
+                self.walk_block(edit, cx, inner);
             }
             if is_candidate(edit.program().op(op)) {
-                let entry = Available { op, at: self.at };
+                let entry = AvailableOp { op, at: self.at };
                 table.entry(hash(edit.program().op(op))).or_default().push(entry);
             }
         }
     }
 
     /// Records what `op` does to what is known.
-    fn note(&mut self, program: &Program, op: OpId) {
+    fn record_effects(&mut self, program: &Program, op: OpId) {
         let at = self.at;
-        if matches!(
-            program.op(op).kind.effect(),
-            Effect::Stream | Effect::Communicate | Effect::Opaque
-        ) {
+        if matches!(program.op(op).kind.effect(), OpEffect::Stream | OpEffect::Communicate | OpEffect::Opaque) {
             self.last_fence = at;
         }
-        if program.op(op).results.iter().any(|value| value.tensor().is_none()) {
+        if program.op(op).results.iter().any(|value| value.as_tensor().is_none()) {
             self.last_definition = at;
         }
-        accesses(program, op, &mut |tensor, access| match access {
-            Access::Write | Access::Both => self.last_write[self.storage.class(tensor)] = at,
-            Access::Bind | Access::Free => self.last_bind[tensor] = at,
-            Access::Read | Access::Name => {}
+        visit_accesses(program, op, &mut |tensor, access| match access {
+            TensorAccess::Write | TensorAccess::Both => self.last_write[self.storage.class_of(tensor)] = at,
+            TensorAccess::Bind | TensorAccess::Free => self.last_bind[tensor] = at,
+            TensorAccess::Read | TensorAccess::Name => {}
         });
     }
 
     /// Replaces the result of `op` by that of an equal earlier op, if that keeps the meaning.
-    fn replace(&mut self, edit: &Edit<'_>, cx: &mut PassCx<'_>, id: OpId, table: &Table) -> bool {
+    fn replace_op(&mut self, edit: &Edit<'_>, cx: &mut PassCx<'_>, id: OpId, table: &AvailableTable) -> bool {
         let program = edit.program();
         let op = program.op(id);
         if !is_candidate(op) {
@@ -258,66 +254,62 @@ impl Walk {
         }
         let Some(found) = table.get(&hash(op)) else { return false };
         for earlier in found.iter().rev() {
-            if !equal(op, program.op(earlier.op)) || !self.holds(program, *earlier) {
+            if !are_equal_ops(op, program.op(earlier.op)) || !self.still_holds(program, *earlier) {
                 continue;
             }
-            let pair = (result(program, earlier.op), result(program, id));
+            let pair = (single_result(program, earlier.op), single_result(program, id));
             let (Some(kept), Some(dropped)) = pair else { continue };
             if kept == dropped {
-                self.count(program, cx, id, earlier.op);
+                self.count_replacement(program, cx, id, earlier.op);
                 return true;
             }
-            match self.obstacle(program, *earlier, kept, dropped) {
+            match self.replacement_obstacle(program, *earlier, kept, dropped) {
                 None => {
                     self.renamed[dropped] = Some(kept);
-                    self.count(program, cx, id, earlier.op);
+                    self.count_replacement(program, cx, id, earlier.op);
                     return true;
                 }
-                Some(why) => cx.remark(|| {
-                    let text =
-                        format!("`{}` equals an earlier op but stays: {why}", op.kind.name());
+                Some(why) => cx.add_remark(|| {
+                    let text = format!("`{}` equals an earlier op but stays: {why}", op.kind.name());
                     Diag::error(NOT_REPLACED, program.op_span(id), text)
-                        .label(program.op_span(earlier.op), "the earlier op")
+                        .with_label(program.op_span(earlier.op), "the earlier op")
                 }),
             }
         }
         false
     }
 
-    fn count(&self, program: &Program, cx: &mut PassCx<'_>, id: OpId, earlier: OpId) {
+    fn count_replacement(&self, program: &Program, cx: &mut PassCx<'_>, id: OpId, earlier: OpId) {
         let kind = program.op(id).kind;
-        let is_view = kind.effect() == Effect::Alias;
-        cx.count(if is_view { "views-replaced" } else { "ops-replaced" }, 1);
-        cx.remark(|| {
+        let is_view = kind.effect() == OpEffect::Alias;
+        cx.add_count(if is_view { "views-replaced" } else { "ops-replaced" }, 1);
+        cx.add_remark(|| {
             let text = format!("`{}` was replaced by an equal earlier op", kind.name());
-            Diag::error(REPLACED, program.op_span(id), text)
-                .label(program.op_span(earlier), "the earlier op")
+            Diag::error(REPLACED, program.op_span(id), text).with_label(program.op_span(earlier), "the earlier op")
         });
     }
 
     /// True if running `earlier` again now would give the same result as then.
-    fn holds(&mut self, program: &Program, earlier: Available) -> bool {
+    fn still_holds(&mut self, program: &Program, earlier: AvailableOp) -> bool {
         let op = program.op(earlier.op);
-        if self.last_definition > earlier.at
-            || op.all_tensors().any(|t| self.last_bind[t] > earlier.at)
-        {
+        if self.last_definition > earlier.at || op.all_tensors().any(|t| self.last_bind[t] > earlier.at) {
             return false;
         }
-        if op.kind.effect() == Effect::Alias {
+        if op.kind.effect() == OpEffect::Alias {
             return true;
         }
         let (inputs, outputs): (SmallVec<[TensorId; 4]>, SmallVec<[TensorId; 2]>) =
             (op.input_tensors().collect(), op.output_tensors().collect());
         self.last_fence < earlier.at
-            && inputs.into_iter().all(|t| self.last_write[self.storage.class(t)] < earlier.at)
-            && outputs.into_iter().all(|t| self.last_write[self.storage.class(t)] <= earlier.at)
+            && inputs.into_iter().all(|t| self.last_write[self.storage.class_of(t)] < earlier.at)
+            && outputs.into_iter().all(|t| self.last_write[self.storage.class_of(t)] <= earlier.at)
     }
 
     /// Why uses of `dropped` cannot use `kept` instead.
-    fn obstacle(
+    fn replacement_obstacle(
         &mut self,
         program: &Program,
-        earlier: Available,
+        earlier: AvailableOp,
         kept: TensorId,
         dropped: TensorId,
     ) -> Option<&'static str> {
@@ -325,14 +317,14 @@ impl Walk {
         if b.pinned {
             return Some("its result is an input, an output, freed, or described by a scalar");
         }
-        if !same_type(program, kept, dropped) {
+        if !is_same_type(program, kept, dropped) {
             return Some("the types of the results differ");
         }
         // Positions of `Facts` start at 0, those of the walk at 1.
         if b.first_mention.is_some_and(|first| first + 1 < self.at) {
             return Some("its result is used before");
         }
-        let is_view = program.op(earlier.op).kind.effect() == Effect::Alias;
+        let is_view = program.op(earlier.op).kind.effect() == OpEffect::Alias;
         if is_view {
             let fine = a.is_bound_once() && b.is_bound_once() && !a.pinned;
             return (!fine).then_some("one of the results is bound again elsewhere");
@@ -340,22 +332,22 @@ impl Walk {
         if a.views + b.views > 0 {
             return Some("one of the results is a view");
         }
-        let classes = [self.storage.class(kept), self.storage.class(dropped)];
+        let classes = [self.storage.class_of(kept), self.storage.class_of(dropped)];
         if classes.iter().any(|&class| self.facts.writes[class] != 1) {
             return Some("one of the results is written, communicated or freed elsewhere");
         }
         if program.inputs().contains(&Value::Tensor(kept)) {
             return Some("the earlier result is an input");
         }
-        (!same_allocation(program, &a, &b, earlier.at))
+        (!is_same_allocation(program, &a, &b, earlier.at))
             .then_some("the results are not allocated in one block before their first use")
     }
 
     /// Makes `op` use the tensors that replace others.
-    fn rename(&self, edit: &mut Edit<'_>, id: OpId) {
+    fn rename_operands(&self, edit: &mut Edit<'_>, id: OpId) {
         let program = edit.program();
         let mut touched = false;
-        accesses(program, id, &mut |tensor, _| touched |= self.renamed[tensor].is_some());
+        visit_accesses(program, id, &mut |tensor, _| touched |= self.renamed[tensor].is_some());
         if !touched {
             return;
         }
@@ -372,25 +364,18 @@ impl Walk {
         for (_, value) in &mut op.attrs {
             match value {
                 AttrValue::Tensor(tensor) => *tensor = self.renamed[*tensor].unwrap_or(*tensor),
-                AttrValue::Domain(domain) => {
-                    *domain = self.renamed_domain(program, &before, *domain)
-                }
+                AttrValue::Domain(domain) => *domain = self.renamed_domain(program, &before, *domain),
                 _ => {}
             }
         }
         edit.set_op(id, op);
         for op in inner {
-            self.rename(edit, op);
+            self.rename_operands(edit, op);
         }
     }
 
     /// The domain at the same place of the tensor that replaces the one `domain` belongs to.
-    fn renamed_domain(
-        &self,
-        program: &Program,
-        tensors: &[TensorId],
-        domain: DomainId,
-    ) -> DomainId {
+    fn renamed_domain(&self, program: &Program, tensors: &[TensorId], domain: DomainId) -> DomainId {
         for &tensor in tensors {
             let Some(kept) = self.renamed[tensor] else { continue };
             let (old, new) = (program.tensor(tensor), program.tensor(kept));
@@ -404,13 +389,13 @@ impl Walk {
 
 /// Whether an op may be replaced by an equal one.
 fn is_candidate(op: &Op) -> bool {
-    matches!(op.kind.effect(), Effect::Pure | Effect::Alias)
+    matches!(op.kind.effect(), OpEffect::Pure | OpEffect::Alias)
         && op.blocks.is_empty()
         && op.results.len() == 1
-        && op.results[0].tensor().is_some()
+        && op.results[0].as_tensor().is_some()
 }
 
-fn result(program: &Program, op: OpId) -> Option<TensorId> {
+fn single_result(program: &Program, op: OpId) -> Option<TensorId> {
     program.op(op).output_tensors().next()
 }
 
@@ -427,12 +412,12 @@ fn hash(op: &Op) -> u64 {
     hasher.finish()
 }
 
-fn equal(a: &Op, b: &Op) -> bool {
+fn are_equal_ops(a: &Op, b: &Op) -> bool {
     a.kind == b.kind && a.number == b.number && a.operands == b.operands && a.attrs == b.attrs
 }
 
 /// True if two tensors differ in nothing but their numbers and those of their domains.
-fn same_type(program: &Program, a: TensorId, b: TensorId) -> bool {
+fn is_same_type(program: &Program, a: TensorId, b: TensorId) -> bool {
     let (x, y) = (program.tensor(a), program.tensor(b));
     let declared = x.memory == y.memory
         && x.dtype == y.dtype
@@ -442,18 +427,15 @@ fn same_type(program: &Program, a: TensorId, b: TensorId) -> bool {
         && x.logical == y.logical
         && x.unit == y.unit;
     let (xs, ys) = (program.domains(a), program.domains(b));
-    declared
-        && xs.len() == ys.len()
-        && xs.iter().zip(ys).all(|(x, y)| *x == IterDomain { number: x.number, ..*y })
+    declared && xs.len() == ys.len() && xs.iter().zip(ys).all(|(x, y)| *x == IterDomain { number: x.number, ..*y })
 }
 
 /// True if both tensors are allocated alike in one block before `at`, or neither is allocated.
-fn same_allocation(program: &Program, a: &TensorFacts, b: &TensorFacts, at: u32) -> bool {
+fn is_same_allocation(program: &Program, a: &TensorFacts, b: &TensorFacts, at: u32) -> bool {
     match (a.allocations, b.allocations) {
         (0, 0) => true,
         (1, 1) => {
-            let (Some((a, a_block, a_at)), Some((b, b_block, _))) = (a.allocation, b.allocation)
-            else {
+            let (Some((a, a_block, a_at)), Some((b, b_block, _))) = (a.allocation, b.allocation) else {
                 return false;
             };
             let [a, b] = [a, b].map(|op| program.op(op).attr(AttrKey::MemType));

@@ -3,12 +3,14 @@
 //! Liveness is by storage class and ignores order: a write stays if anything, anywhere, reads memory
 //! that it may have written. That keeps writes through views and across loop iterations.
 
-use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::rewrite;
-use crate::support::storage::{Access, Storage, accesses, described, interface, walk_all};
-use hostir::analysis::renewed::{Renewed, Touches};
+use crate::support::storage::{
+    StorageClasses, TensorAccess, described_tensors, interface_tensors, visit_accesses, visit_host_ops,
+};
+use hostir::analysis::renewed::{LoopPrivateTensors, TouchCounts};
 use hostir::diag::{Diag, Diags};
-use hostir::ir::Effect;
+use hostir::ir::OpEffect;
 use hostir::ir::edit::Edit;
 use hostir::ir::scalar_names::loop_index;
 use hostir::ir::{AttrKey, Id, IdVec, OpId, Program, TensorId};
@@ -28,10 +30,10 @@ no longer allocated, and loops and branches that are empty then.
 A write into a view is a write into the tensor behind it, and inputs and outputs are always read by the
 caller. Communications, waits, streams and kernels are never removed, nor what they read. Order is
 ignored: a value that is read somewhere is live everywhere.",
-    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[StatisticSpec { name: "ops-removed", help: "ops removed" }],
-    action: Action::Rewrite(run),
+    action: PassAction::Rewrite(run_dce),
 };
 
 const EXAMPLE_BEFORE: &str = "\
@@ -50,31 +52,31 @@ const EXAMPLE_AFTER: &str = "\
 } // %HostIrContainer
 ";
 
-fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
-    let live = Liveness::of(edit.program());
+fn run_dce(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+    let live = OpLiveness::live_ops(edit.program());
     let mut removed = 0;
-    walk_all(edit.program(), &mut |op| {
+    visit_host_ops(edit.program(), &mut |op| {
         if !live[op] {
             removed += 1;
-            cx.remark(|| removal_remark(edit.program(), op));
+            cx.add_remark(|| removal_remark(edit.program(), op));
         }
     });
-    cx.count("ops-removed", removed);
+    cx.add_count("ops-removed", removed);
     let body = edit.program().body();
-    rewrite::retain(edit, body, &|op| live[op]);
-    let named = named(edit.program());
+    rewrite::retain_ops(edit, body, &|op| live[op]);
+    let named = named_tensors(edit.program());
     edit.retain_aliases(|tensor| named.contains(&tensor));
     rewrite::drop_lost_comments(edit);
     Ok(())
 }
 
 /// The tensors that the program names outside of its aliases.
-fn named(program: &Program) -> FxHashSet<TensorId> {
-    let mut named: FxHashSet<TensorId> = described(program).collect();
+fn named_tensors(program: &Program) -> FxHashSet<TensorId> {
+    let mut named: FxHashSet<TensorId> = described_tensors(program).collect();
     let ports = program.inputs().iter().chain(program.outputs());
-    named.extend(ports.filter_map(|value| value.tensor()));
-    walk_all(program, &mut |id| {
-        accesses(program, id, &mut |tensor, _| {
+    named.extend(ports.filter_map(|value| value.as_tensor()));
+    visit_host_ops(program, &mut |id| {
+        visit_accesses(program, id, &mut |tensor, _| {
             named.insert(tensor);
         });
     });
@@ -83,21 +85,21 @@ fn named(program: &Program) -> FxHashSet<TensorId> {
 
 /// Ops in loops that need what an earlier iteration left in a tensor that the loop also binds to memory of others.
 /// Without such an op the tensor has new memory in each iteration, and what is written to it is not seen there.
-fn carriers(program: &Program) -> Vec<OpId> {
+fn carrying_ops(program: &Program) -> Vec<OpId> {
     let mut found = Vec::new();
-    let touches = Touches::of(program);
-    walk_all(program, &mut |looped| {
+    let touches = TouchCounts::from_program(program);
+    visit_host_ops(program, &mut |looped| {
         let op = program.op(looped);
         if loop_index(program, op).is_none() {
             return;
         }
-        let shared = shared_and_written(program, looped);
+        let shared = aliased_written_tensors(program, looped);
         if shared.is_empty() {
             return;
         }
-        let renewed = Renewed::of(program, looped, &touches).tensors;
+        let renewed = LoopPrivateTensors::of_loop(program, looped, &touches).tensors;
         let carried = |tensor| {
-            let memory = program.memory_of(tensor);
+            let memory = program.memory_tensor(tensor);
             shared.contains(&memory) && !renewed.contains(&memory)
         };
         program.walk_inside(looped, &mut |id| {
@@ -110,15 +112,15 @@ fn carriers(program: &Program) -> Vec<OpId> {
 }
 
 /// Tensors that the body of a loop both binds to memory of others and writes as a whole.
-fn shared_and_written(program: &Program, looped: OpId) -> FxHashSet<TensorId> {
+fn aliased_written_tensors(program: &Program, looped: OpId) -> FxHashSet<TensorId> {
     let (mut bound, mut written) = (FxHashSet::default(), FxHashSet::default());
     program.walk_inside(looped, &mut |id| {
         let op = program.op(id);
-        let results = op.output_tensors().map(|tensor| program.memory_of(tensor));
+        let results = op.output_tensors().map(|tensor| program.memory_tensor(tensor));
         match op.kind.effect() {
-            Effect::Alias => bound.extend(results),
-            Effect::Allocate if op.attr(AttrKey::Alias).is_some() => bound.extend(results),
-            Effect::Pure | Effect::Opaque => written.extend(results),
+            OpEffect::Alias => bound.extend(results),
+            OpEffect::Allocate if op.attr(AttrKey::Alias).is_some() => bound.extend(results),
+            OpEffect::Pure | OpEffect::Opaque => written.extend(results),
             _ => {}
         }
     });
@@ -128,20 +130,16 @@ fn shared_and_written(program: &Program, looped: OpId) -> FxHashSet<TensorId> {
 
 fn removal_remark(program: &Program, id: OpId) -> Diag {
     let op = program.op(id);
-    let tensors: Vec<String> = op
-        .output_tensors()
-        .chain(op.input_tensors())
-        .take(1)
-        .map(|tensor| program.tensor_name(tensor))
-        .collect();
+    let tensors: Vec<String> =
+        op.output_tensors().chain(op.input_tensors()).take(1).map(|tensor| program.tensor_name(tensor)).collect();
     let message = format!("removed `{}`: nobody reads {}", op.kind.name(), tensors.join(""));
     Diag::error(REMOVED, program.op_span(id), message)
 }
 
 /// Which ops have to stay.
-struct Liveness<'a> {
+struct OpLiveness<'a> {
     program: &'a Program,
-    storage: Storage,
+    storage: StorageClasses,
     /// Ops that stay.
     live: IdVec<OpId, bool>,
     /// Tensors that an op that stays names.
@@ -156,12 +154,12 @@ struct Liveness<'a> {
     work: Vec<OpId>,
 }
 
-impl<'a> Liveness<'a> {
-    fn of(program: &'a Program) -> IdVec<OpId, bool> {
+impl<'a> OpLiveness<'a> {
+    fn live_ops(program: &'a Program) -> IdVec<OpId, bool> {
         let tensors = program.tensors().len();
         let mut liveness = Self {
             program,
-            storage: Storage::of(program),
+            storage: StorageClasses::from_program(program),
             live: IdVec::filled(false, program.ops().len()),
             needed: IdVec::filled(false, tensors),
             read: vec![false; tensors],
@@ -170,16 +168,15 @@ impl<'a> Liveness<'a> {
             work: Vec::new(),
         };
         let frees = liveness.index();
-        for tensor in interface(program).chain(described(program)) {
-            liveness.read(tensor);
+        for tensor in interface_tensors(program).chain(described_tensors(program)) {
+            liveness.mark_read(tensor);
         }
-        carriers(program).into_iter().for_each(|op| liveness.keep(op));
+        carrying_ops(program).into_iter().for_each(|op| liveness.keep_op(op));
         while let Some(op) = liveness.work.pop() {
-            liveness.visit(op);
+            liveness.visit_op(op);
         }
         for op in frees {
-            liveness.live[op] =
-                program.op(op).input_tensors().any(|tensor| liveness.needed[tensor]);
+            liveness.live[op] = program.op(op).input_tensors().any(|tensor| liveness.needed[tensor]);
         }
         liveness.live
     }
@@ -188,26 +185,24 @@ impl<'a> Liveness<'a> {
     fn index(&mut self) -> Vec<OpId> {
         let program = self.program;
         let mut frees = Vec::new();
-        walk_all(program, &mut |id| match program.op(id).kind.effect() {
-            Effect::Free => frees.push(id),
-            Effect::Stream | Effect::Communicate | Effect::Control | Effect::Opaque => {
-                self.keep(id)
-            }
-            Effect::Pure | Effect::Alias | Effect::Allocate => self.index_removable(id),
+        visit_host_ops(program, &mut |id| match program.op(id).kind.effect() {
+            OpEffect::Free => frees.push(id),
+            OpEffect::Stream | OpEffect::Communicate | OpEffect::Control | OpEffect::Opaque => self.keep_op(id),
+            OpEffect::Pure | OpEffect::Alias | OpEffect::Allocate => self.index_writers(id),
         });
         frees
     }
 
-    fn index_removable(&mut self, id: OpId) {
+    fn index_writers(&mut self, id: OpId) {
         let op = self.program.op(id);
         // Uses of scalars are not tracked.
-        if op.results.is_empty() || op.results.iter().any(|value| value.tensor().is_none()) {
-            self.keep(id);
+        if op.results.is_empty() || op.results.iter().any(|value| value.as_tensor().is_none()) {
+            self.keep_op(id);
             return;
         }
         for tensor in op.output_tensors() {
-            if op.kind.effect() == Effect::Pure {
-                let class = self.storage.class(tensor);
+            if op.kind.effect() == OpEffect::Pure {
+                let class = self.storage.class_of(tensor);
                 self.writers[class].push(id);
             } else {
                 self.binders[tensor.index()].push(id);
@@ -215,42 +210,44 @@ impl<'a> Liveness<'a> {
         }
     }
 
-    fn keep(&mut self, op: OpId) {
+    fn keep_op(&mut self, op: OpId) {
         if !self.live[op] {
             self.live[op] = true;
             self.work.push(op);
         }
     }
 
-    fn visit(&mut self, op: OpId) {
+    fn visit_op(&mut self, op: OpId) {
         let mut touched = Vec::new();
-        accesses(self.program, op, &mut |tensor, access| touched.push((tensor, access)));
+        visit_accesses(self.program, op, &mut |tensor, access| touched.push((tensor, access)));
         for (tensor, access) in touched {
             match access {
-                Access::Read | Access::Both => self.read(tensor),
-                Access::Write | Access::Bind | Access::Free | Access::Name => self.need(tensor),
+                TensorAccess::Read | TensorAccess::Both => self.mark_read(tensor),
+                TensorAccess::Write | TensorAccess::Bind | TensorAccess::Free | TensorAccess::Name => {
+                    self.mark_named(tensor)
+                }
             }
         }
     }
 
     /// The tensor's elements are read: what wrote them stays.
-    fn read(&mut self, tensor: TensorId) {
-        self.need(tensor);
-        let class = self.storage.class(tensor);
+    fn mark_read(&mut self, tensor: TensorId) {
+        self.mark_named(tensor);
+        let class = self.storage.class_of(tensor);
         if !self.read[class] {
             self.read[class] = true;
             for op in std::mem::take(&mut self.writers[class]) {
-                self.keep(op);
+                self.keep_op(op);
             }
         }
     }
 
     /// The tensor is named: what binds it to memory stays.
-    fn need(&mut self, tensor: TensorId) {
+    fn mark_named(&mut self, tensor: TensorId) {
         if !self.needed[tensor] {
             self.needed[tensor] = true;
             for op in std::mem::take(&mut self.binders[tensor.index()]) {
-                self.keep(op);
+                self.keep_op(op);
             }
         }
     }

@@ -1,8 +1,8 @@
 //! finalize-multidevice-domains: device axes to the front of what no communication touches.
 
-use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
-use crate::support::builder::Build;
-use crate::support::reshard::{Moved, is_tensor_op, mixed_meshes};
+use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
+use crate::support::builder::OpBuilder;
+use crate::support::reshard::{MovedDomains, is_tensor_op, mixed_meshes_error};
 use hostir::analysis::is_resharding;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
@@ -22,10 +22,10 @@ Either all tensors have a mesh or none has; else this is an error.
 
 Results of permuting ops keep their order, because it is the order of their axes. Contiguity, which nvFuser
 checks here, is not part of the text.",
-    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[StatisticSpec { name: "tensors-reordered", help: "tensors with moved axes" }],
-    action: Action::Rewrite(run),
+    action: PassAction::Rewrite(run_finalize_domains),
 };
 
 const EXAMPLE_BEFORE: &str = "\
@@ -41,7 +41,7 @@ const EXAMPLE_AFTER: &str = "\
 } // %HostIrContainer
 ";
 
-fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+fn run_finalize_domains(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let program = edit.program();
     let ops: Vec<OpId> = program.block(program.body()).ops.clone();
     check_meshes(program, &ops)?;
@@ -51,7 +51,7 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     for &op in ops.iter().filter(|&&op| is_tensor_op(program, op) && !is_resharding(program, op)) {
         for tensor in program.op(op).all_tensors() {
             let new = !std::mem::replace(&mut seen[tensor.index()], true);
-            if new && !permuted[tensor.index()] && is_inner(program, tensor) {
+            if new && !permuted[tensor.index()] && has_inner_device_axis(program, tensor) {
                 found.push(tensor);
             }
         }
@@ -59,13 +59,13 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     if found.is_empty() {
         return Ok(());
     }
-    cx.count("tensors-reordered", found.len() as u64);
-    let mut moved = Moved::default();
-    let mut build = Build::new(edit);
+    cx.add_count("tensors-reordered", found.len() as u64);
+    let mut moved = MovedDomains::default();
+    let mut build = OpBuilder::new(edit);
     for tensor in found {
-        to_front(&mut build, tensor, &mut moved);
+        move_device_axes_first(&mut build, tensor, &mut moved);
     }
-    moved.apply(edit);
+    moved.apply_to_ops(edit);
     Ok(())
 }
 
@@ -79,25 +79,25 @@ fn check_meshes(program: &Program, ops: &[OpId]) -> Result<(), Diags> {
         *slot = slot.or(Some(tensor));
     }
     if let (Some(with), Some(without)) = (with, without) {
-        let diag: Diag = mixed_meshes(program, with, without, program.tensor_span(without));
-        diags.push(diag.label(program.tensor_span(with), "this one has a mesh"));
+        let diag: Diag = mixed_meshes_error(program, with, without, program.tensor_span(without));
+        diags.push(diag.with_label(program.tensor_span(with), "this one has a mesh"));
         return Err(diags);
     }
     Ok(())
 }
 
 /// Whether a device axis stands behind another one.
-fn is_inner(program: &Program, tensor: TensorId) -> bool {
+fn has_inner_device_axis(program: &Program, tensor: TensorId) -> bool {
     let domains = program.domains(tensor);
     let devices = domains.iter().take_while(|domain| domain.parallel.is_device()).count();
     domains[devices..].iter().any(|domain| domain.parallel.is_device())
 }
 
 /// Moves the device axes to the front, in their order.
-fn to_front(build: &mut Build<'_, '_>, tensor: TensorId, moved: &mut Moved) {
+fn move_device_axes_first(build: &mut OpBuilder<'_, '_>, tensor: TensorId, moved: &mut MovedDomains) {
     let domains = build.program().domains(tensor).to_vec();
     let (mut order, others): (Vec<u32>, Vec<u32>) =
         (0..domains.len() as u32).partition(|&at| domains[at as usize].parallel.is_device());
     order.extend(others);
-    moved.redeclare(build, tensor, &order, &|_, domain| domain);
+    moved.redeclare_tensor(build, tensor, &order, &|_, domain| domain);
 }

@@ -1,7 +1,7 @@
 //! host-ir-lower: nvFuser's lowering as one pipeline.
 
 use crate::framework::options::{OptionSpec, OptionType, Options};
-use crate::framework::pass::{Action, Example, PassInfo};
+use crate::framework::pass::{PassAction, PassExample, PassInfo};
 use hostir::ops::comm::{BACKENDS, PROTOCOLS};
 
 /// The pass.
@@ -18,7 +18,7 @@ step of its own, so dumps (`--print-ir-after-all`), timings and `--disable-pass`
 Options are passed on to the steps that have them. For `matmul_reduce_scatter` write a product where its operands
 lie, `[device, stream, ..]`, and behind it the `Set` or the reduction that scatters it: a product that is written
 where its result should lie gets its *operands* moved, which computes the same with more traffic.",
-    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[
         OptionSpec {
             name: "communicator_backend",
@@ -88,7 +88,7 @@ where its result should lie gets its *operands* moved, which computes the same w
         },
     ],
     statistics: &[],
-    action: Action::Pipeline(steps),
+    action: PassAction::Pipeline(pipeline_steps),
 };
 
 const EXAMPLE_BEFORE: &str = "\
@@ -125,7 +125,7 @@ const EXAMPLE_AFTER: &str = "\
 } // %HostIrContainer
 ";
 
-fn steps(options: &Options) -> String {
+fn pipeline_steps(options: &Options) -> String {
     const STREAMS: &[&str] = &[
         "split_initial_sync",
         "merge",
@@ -145,14 +145,14 @@ fn steps(options: &Options) -> String {
         "make-resharding-contiguous".to_owned(),
         "finalize-multidevice-domains".to_owned(),
         "segment-host-units".to_owned(),
-        with_options("stream-parallel-type", options, STREAMS),
-        with_options("convert-op-to-communication", options, &["communicator_backend", "rank"]),
+        pass_with_options("stream-parallel-type", options, STREAMS),
+        pass_with_options("convert-op-to-communication", options, &["communicator_backend", "rank"]),
     ]
     .join(",")
 }
 
 /// A pass with those of our options that were given.
-fn with_options(pass: &str, options: &Options, names: &[&str]) -> String {
+fn pass_with_options(pass: &str, options: &Options, names: &[&str]) -> String {
     let given = names.iter().filter(|name| options.is_given(name));
     let given = given.filter_map(|name| Some(format!("{name}={}", options.get(name)?)));
     let given: Vec<String> = given.collect();

@@ -1,9 +1,9 @@
 //! insert-deallocations: frees what the program allocates after its last use.
 
-use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
-use crate::support::lifetime::{self, Depth};
+use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
+use crate::support::lifetime::{self, ReleaseDepth};
 use hostir::diag::{Diag, Diags};
-use hostir::ir::Effect;
+use hostir::ir::OpEffect;
 use hostir::ir::Program;
 use hostir::ir::edit::Edit;
 
@@ -25,10 +25,10 @@ Deviations from nvFuser, which frees each tensor behind the last top-level op th
 and what shares memory with them are never freed (nvFuser unbinds inputs, and returns an output that is read
 later undefined); uses in loops and branches count; a tensor lives as long as its views, and until the
 communications that touch it have been waited for; what nobody reads is freed too.",
-    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[StatisticSpec { name: "deallocations", help: "deallocations inserted" }],
-    action: Action::Rewrite(run),
+    action: PassAction::Rewrite(run_insert_deallocations),
 };
 
 const EXAMPLE_BEFORE: &str = "\
@@ -51,11 +51,11 @@ const EXAMPLE_AFTER: &str = "\
 } // %HostIrContainer
 ";
 
-fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+fn run_insert_deallocations(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     refuse_deallocations(edit.program())?;
-    let releases = lifetime::releases(edit.program(), Depth::Top);
+    let releases = lifetime::release_points(edit.program(), ReleaseDepth::Top);
     if !releases.is_empty() {
-        cx.count("deallocations", lifetime::insert(edit, &releases));
+        cx.add_count("deallocations", lifetime::insert(edit, &releases));
     }
     Ok(())
 }
@@ -63,10 +63,10 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
 fn refuse_deallocations(program: &Program) -> Result<(), Diags> {
     let mut diags = Diags::default();
     program.walk(program.body(), &mut |id| {
-        if program.op(id).kind.effect() == Effect::Free {
+        if program.op(id).kind.effect() == OpEffect::Free {
             let message = "the program frees memory itself already";
             let note = "remove its deallocations, or leave this pass out";
-            diags.push(Diag::error(FREES_ALREADY, program.op_span(id), message).note(note));
+            diags.push(Diag::error(FREES_ALREADY, program.op_span(id), message).with_note(note));
         }
     });
     diags.or_value(())

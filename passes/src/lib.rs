@@ -29,7 +29,7 @@ mod strip_comments;
 mod support;
 
 pub use framework::options::{OptionSpec, OptionType, OptionValue, Options};
-pub use framework::pass::{Action, Example, OptionFault, PassCx, PassInfo, StatisticSpec};
+pub use framework::pass::{OptionFault, PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 pub use framework::{doc, manager, options, pipeline};
 
 /// All passes, in the order of the documentation.

@@ -1,12 +1,12 @@
 //! make-resharding-contiguous: what moves between devices lies in one piece.
 
-use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
-use crate::support::builder::Build;
-use crate::support::reshard::{stored_copy, strided_over};
+use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
+use crate::support::builder::OpBuilder;
+use crate::support::reshard::{declare_stored_copy, strided_over};
 use hostir::analysis::is_resharding;
 use hostir::axes::logical_axes;
 use hostir::diag::{Diag, Diags};
-use hostir::ir::Effect;
+use hostir::ir::OpEffect;
 use hostir::ir::edit::Edit;
 use hostir::ir::{AttrKey, Id, OpId, ParallelType, Program, TensorId};
 
@@ -22,10 +22,10 @@ Communications read and write one piece of memory. All tensors are contiguous bu
 not the outermost one that is stored. Where an op that moves data between devices reads such a slice, it reads
 a copy instead; where it would write into one, that is an error. nvFuser marks the tensors contiguous here,
 which needs no text.",
-    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[StatisticSpec { name: "sets-inserted", help: "copies inserted" }],
-    action: Action::Rewrite(run),
+    action: PassAction::Rewrite(run_make_contiguous),
 };
 
 const EXAMPLE_BEFORE: &str = "\
@@ -47,22 +47,22 @@ const EXAMPLE_AFTER: &str = "\
 } // %HostIrContainer
 ";
 
-fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+fn run_make_contiguous(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let program = edit.program();
     let body = program.body();
     let ops = program.block(body).ops.clone();
-    let strided = find(program, &ops)?;
+    let strided = find_strided_operands(program, &ops)?;
     if strided.is_empty() {
         return Ok(());
     }
-    cx.count("sets-inserted", strided.len() as u64);
-    let mut build = Build::new(edit);
+    cx.add_count("sets-inserted", strided.len() as u64);
+    let mut build = OpBuilder::new(edit);
     let mut out = Vec::with_capacity(ops.len() + strided.len());
     let mut strided = strided.into_iter().peekable();
     for op in ops {
         while let Some((_, operand)) = strided.next_if(|(id, _)| *id == op) {
             build.origin = op;
-            copy(&mut build, op, operand, &mut out);
+            copy_operand(&mut build, op, operand, &mut out);
         }
         out.push(op);
     }
@@ -71,13 +71,13 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
 }
 
 /// The strided operands of ops that move data, in order. Reports strided results.
-fn find(program: &Program, ops: &[OpId]) -> Result<Vec<(OpId, TensorId)>, Diags> {
+fn find_strided_operands(program: &Program, ops: &[OpId]) -> Result<Vec<(OpId, TensorId)>, Diags> {
     let mut diags = Diags::default();
     let mut strided = vec![false; program.tensors().len()];
     let mut found = Vec::new();
     for &id in ops {
         let op = program.op(id);
-        if op.kind.effect() == Effect::Alias {
+        if op.kind.effect() == OpEffect::Alias {
             for result in op.output_tensors() {
                 strided[result.index()] = is_strided(program, id, &strided);
             }
@@ -88,13 +88,10 @@ fn find(program: &Program, ops: &[OpId]) -> Result<Vec<(OpId, TensorId)>, Diags>
         }
         if let Some(tensor) = op.output_tensors().find(|tensor| strided[tensor.index()]) {
             let name = program.tensor_name(tensor);
-            let message = format!(
-                "{name} is a slice that does not lie in one piece, so nothing can arrive in it"
-            );
-            let note =
-                "receive into a tensor of its own and copy from there, or slice the outermost axis";
+            let message = format!("{name} is a slice that does not lie in one piece, so nothing can arrive in it");
+            let note = "receive into a tensor of its own and copy from there, or slice the outermost axis";
             let span = program.op_span(id);
-            diags.push(Diag::error(STRIDED_RESULT, span, message).note(note));
+            diags.push(Diag::error(STRIDED_RESULT, span, message).with_note(note));
         }
         let mut operands: Vec<TensorId> = op.input_tensors().collect();
         operands.dedup();
@@ -112,7 +109,7 @@ fn is_strided(program: &Program, id: OpId, strided: &[bool]) -> bool {
         return true;
     }
     let axes = logical_axes(program, operand);
-    let sliced = match op.domain(AttrKey::Axis) {
+    let sliced = match op.domain_attr(AttrKey::Axis) {
         Some(domain) => {
             let start = program.tensor(operand).domains_start;
             domain.0.checked_sub(start).and_then(|printed| axes.of_printed(printed))
@@ -126,13 +123,12 @@ fn is_strided(program: &Program, id: OpId, strided: &[bool]) -> bool {
     sliced.is_some_and(|sliced| strided_over(program, &axes.axes, sliced).is_some())
 }
 
-fn copy(build: &mut Build<'_, '_>, id: OpId, operand: TensorId, out: &mut Vec<OpId>) {
+fn copy_operand(build: &mut OpBuilder<'_, '_>, id: OpId, operand: TensorId, out: &mut Vec<OpId>) {
     let program = build.program();
     let mesh = program.tensor(operand).mesh;
-    let types: Vec<ParallelType> =
-        logical_axes(program, operand).axes.iter().map(|axis| axis.parallel).collect();
-    let new = stored_copy(build, operand, mesh, &types);
-    out.push(build.set(new, operand));
+    let types: Vec<ParallelType> = logical_axes(program, operand).axes.iter().map(|axis| axis.parallel).collect();
+    let new = declare_stored_copy(build, operand, mesh, &types);
+    out.push(build.build_set(new, operand));
     let mut op = build.program().op(id).clone();
     op.replace_operand(operand, new);
     build.edit.set_op(id, op);

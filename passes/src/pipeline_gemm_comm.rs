@@ -2,11 +2,11 @@
 //! before it streamed every op.
 
 use crate::framework::options::{OptionSpec, OptionType};
-use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
-use crate::support::builder::{Build, Collective, domain_id};
-use crate::support::reshard::{Links, local_tensor, stored_axes, stored_copy};
+use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
+use crate::support::builder::{CollectiveSpec, OpBuilder, printed_domain};
+use crate::support::reshard::{OpLinks, declare_local_tensor, declare_stored_copy, stored_axes};
 use crate::support::rewrite::rebuild_body;
-use hostir::analysis::{is_resharding, sharding};
+use hostir::analysis::{is_resharding, tensor_sharding};
 use hostir::axes::logical_axes;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::OpKind;
@@ -28,7 +28,7 @@ stream `i % numberOfStreams`. This is the lowering of January to April 2025;
 
 The second operand and the bias have to lie whole on every device, the result too, and all on one mesh of one
 axis. A product that needs data of other devices and is not of this form is an error.",
-    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[
         OptionSpec {
             name: "initial_sync",
@@ -44,7 +44,7 @@ axis. A product that needs data of other devices and is not of this form is an e
         },
     ],
     statistics: &[StatisticSpec { name: "products", help: "products pipelined" }],
-    action: Action::Rewrite(run),
+    action: PassAction::Rewrite(run_pipeline_gemm_comm),
 };
 
 const EXAMPLE_BEFORE: &str = "\
@@ -80,48 +80,45 @@ const EXAMPLE_AFTER: &str = "\
 } // %HostIrContainer
 ";
 
-fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+fn run_pipeline_gemm_comm(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let program = edit.program();
     let ops = program.block(program.body()).ops.clone();
     // The pass is about these two ops by its name.
     let products: Vec<OpId> = ops
         .iter()
         .copied()
-        .filter(|&op| {
-            matches!(program.op(op).kind, OpKind::Matmul | OpKind::Linear)
-                && is_resharding(program, op)
-        })
+        .filter(|&op| matches!(program.op(op).kind, OpKind::Matmul | OpKind::Linear) && is_resharding(program, op))
         .collect();
     let mut diags = Diags::default();
     for &op in &products {
-        check(program, op).unwrap_or_else(|diag| diags.push(*diag));
+        check_gemm(program, op).unwrap_or_else(|diag| diags.push(*diag));
     }
     diags.or_value(())?;
     if products.is_empty() {
         return Ok(());
     }
-    cx.count("products", products.len() as u64);
-    let sync = cx.options().bool("initial_sync");
-    let backend = cx.options().word("communicator_backend").to_owned();
-    let index = fresh_index(program);
-    let mut build = Build::new(edit);
-    let index = build.name(&index);
+    cx.add_count("products", products.len() as u64);
+    let sync = cx.options().bool_value("initial_sync");
+    let backend = cx.options().word_value("communicator_backend").to_owned();
+    let index = unused_index_name(program);
+    let mut build = OpBuilder::new(edit);
+    let index = build.name_expr(&index);
     let work = products.into_iter().map(|op| (op, ())).collect();
     rebuild_body(&mut build, work, |build, op, (), out| {
-        pipeline(build, op, index, sync, &backend, out);
+        pipeline_gemm(build, op, index, sync, &backend, out);
     });
     Ok(())
 }
 
 /// A name for a loop's index that the program does not use.
-fn fresh_index(program: &Program) -> String {
+fn unused_index_name(program: &Program) -> String {
     let names = (0..program.names().len()).map(|k| program.name(hostir::ir::Symbol(k as u32)));
     let used = names.filter_map(|name| name.strip_prefix('i')?.parse::<u32>().ok());
     format!("i{}", used.max().map_or(0, |largest| largest.saturating_add(1)))
 }
 
 /// Operands, result and what they have to look like.
-fn check(program: &Program, id: OpId) -> Result<(), Box<Diag>> {
+fn check_gemm(program: &Program, id: OpId) -> Result<(), Box<Diag>> {
     let op = program.op(id);
     let operands: Vec<TensorId> = op.input_tensors().collect();
     let (Some(&a), Some(result)) = (operands.first(), op.output_tensors().next()) else {
@@ -131,57 +128,41 @@ fn check(program: &Program, id: OpId) -> Result<(), Box<Diag>> {
     let mesh = program.tensor(a).mesh;
     let one_axis = program.tensor_mesh(a).is_some_and(|mesh| mesh.shape.len() == 1);
     if !one_axis || operands.iter().chain([&result]).any(|&t| program.tensor(t).mesh != mesh) {
-        let message = format!(
-            "the tensors of `{}` are not all on one mesh of one axis",
-            program.tensor_name(result)
-        );
+        let message = format!("the tensors of `{}` are not all on one mesh of one axis", program.tensor_name(result));
         return Err(refusal(program, id, message, other));
     }
-    if sharding(program, a).axes != [Some(1), None, None] || logical_axes(program, a).split {
+    if tensor_sharding(program, a).axes != [Some(1), None, None] || logical_axes(program, a).split {
         let message = format!("{} has to lie across devices along axis 1", program.tensor_name(a));
-        return Err(refusal(
-            program,
-            id,
-            message,
-            "write it as `[iS0{i0}, ideviceIdx.x1{i1}, ..]`",
-        ));
+        return Err(refusal(program, id, message, "write it as `[iS0{i0}, ideviceIdx.x1{i1}, ..]`"));
     }
     for &tensor in operands[1..].iter().chain([&result]) {
-        if sharding(program, tensor).is_sharded() {
-            let message = format!(
-                "{} lies across devices; here it has to be whole",
-                program.tensor_name(tensor)
-            );
+        if tensor_sharding(program, tensor).is_sharded() {
+            let message = format!("{} lies across devices; here it has to be whole", program.tensor_name(tensor));
             return Err(refusal(program, id, message, other));
         }
     }
-    let links = Links::of(program, id);
+    let links = OpLinks::from_op(program, id);
     let first = logical_axes(program, result).axes.first().map(|axis| axis.parallel);
-    let linked = (0..2).all(|k| links.across(a, k, result) == Some(k));
+    let linked = (0..2).all(|k| links.linked_axis(a, k, result) == Some(k));
     if first != Some(ParallelType::Stream) || !linked {
         let message = format!(
             "{} has to be stream-parallel along axis 0, which is axis 0 of {}",
             program.tensor_name(result),
             program.tensor_name(a)
         );
-        return Err(refusal(
-            program,
-            id,
-            message,
-            "write the result as `[iStreamIdx0{i0}, iS1{i1}, ..]`",
-        ));
+        return Err(refusal(program, id, message, "write the result as `[iStreamIdx0{i0}, iS1{i1}, ..]`"));
     }
     Ok(())
 }
 
 /// The error for a product that cannot be pipelined.
 fn refusal(program: &Program, id: OpId, message: String, note: &str) -> Box<Diag> {
-    Box::new(Diag::error(PIPELINE_PRODUCT, program.op_span(id), message).note(note))
+    Box::new(Diag::error(PIPELINE_PRODUCT, program.op_span(id), message).with_note(note))
 }
 
 /// The loops of one product.
-fn pipeline(
-    build: &mut Build<'_, '_>,
+fn pipeline_gemm(
+    build: &mut OpBuilder<'_, '_>,
     id: OpId,
     index: ExprId,
     sync: bool,
@@ -195,24 +176,24 @@ fn pipeline(
     let mesh = build.program().tensor(a).mesh;
     let team = build.program().tensor_mesh(a).map(|mesh| mesh.devices.clone()).unwrap_or_default();
     let serial = vec![ParallelType::Serial; logical_axes(build.program(), a).axes.len()];
-    let gathered = stored_copy(build, a, mesh, &serial);
-    let user = build.user_stream();
-    out.extend([build.get_current_stream(user), build.allocate(gathered), build.allocate(result)]);
+    let gathered = declare_stored_copy(build, a, mesh, &serial);
+    let user = build.new_stream_name();
+    out.extend([build.build_get_current_stream(user), build.build_allocate(gathered), build.build_allocate(result)]);
     let worker = {
-        let streams = build.name("numberOfStreams");
-        build.binary(hostir::ir::BinaryOp::Mod, index, streams)
+        let streams = build.name_expr("numberOfStreams");
+        build.binary_expr(hostir::ir::BinaryOp::Mod, index, streams)
     };
-    let domain = first_domain(build, a);
+    let domain = outermost_domain(build, a);
     let domain = *build.program().domain(domain);
-    let domain = build.edit.domain(domain);
+    let domain = build.edit.add_domain(domain);
     if sync {
-        let body = vec![build.set_current_stream(worker), build.synchronize(user)];
-        out.push(build.for_index(index, domain, body));
+        let body = vec![build.build_set_current_stream(worker), build.build_synchronize(user)];
+        out.push(build.build_index_loop(index, domain, body));
     }
-    let mut body = vec![build.set_current_stream(worker)];
-    let part = slice(build, a, index, &mut body);
-    let whole = slice(build, gathered, index, &mut body);
-    let (gather, number) = build.communication(&Collective {
+    let mut body = vec![build.build_set_current_stream(worker)];
+    let part = slice_for_iteration(build, a, index, &mut body);
+    let whole = slice_for_iteration(build, gathered, index, &mut body);
+    let (gather, number) = build.build_communication(&CollectiveSpec {
         kind: "Allgather",
         team: &team,
         root: None,
@@ -221,36 +202,35 @@ fn pipeline(
         backend,
         red_op: None,
     });
-    body.extend([gather, build.wait(number)]);
-    let product = slice(build, result, index, &mut body);
+    body.extend([gather, build.build_wait(number)]);
+    let product = slice_for_iteration(build, result, index, &mut body);
     if let Some(value) = op.operands.iter_mut().find(|value| **value == Value::Tensor(a)) {
         *value = Value::Tensor(whole);
     }
     op.set_result(product);
     build.edit.set_op(id, op);
-    body.extend([id, build.set_current_stream(user), build.synchronize(worker)]);
-    out.push(build.for_index(index, domain, body));
+    body.extend([id, build.build_set_current_stream(user), build.build_synchronize(worker)]);
+    out.push(build.build_index_loop(index, domain, body));
 }
 
 /// The domain of a tensor's axis 0.
-fn first_domain(build: &Build<'_, '_>, tensor: TensorId) -> DomainId {
+fn outermost_domain(build: &OpBuilder<'_, '_>, tensor: TensorId) -> DomainId {
     let printed = logical_axes(build.program(), tensor).axes.first().map_or(0, |a| a.printed);
-    domain_id(build.program(), tensor, printed)
+    printed_domain(build.program(), tensor, printed)
 }
 
 /// The slice of a tensor along axis 0 in this iteration, without reduced axes.
-fn slice(
-    build: &mut Build<'_, '_>,
+fn slice_for_iteration(
+    build: &mut OpBuilder<'_, '_>,
     tensor: TensorId,
     index: ExprId,
     body: &mut Vec<OpId>,
 ) -> TensorId {
     let mesh = build.program().tensor(tensor).mesh;
     let stored = stored_axes(build.program(), tensor).into_iter();
-    let stored: Vec<IterDomain> =
-        stored.filter(|(k, _)| *k > 0).map(|(_, domain)| domain).collect();
-    let slice = local_tensor(build, tensor, mesh, &stored);
-    let domain = first_domain(build, tensor);
-    body.push(build.select(slice, tensor, domain, index));
+    let stored: Vec<IterDomain> = stored.filter(|(k, _)| *k > 0).map(|(_, domain)| domain).collect();
+    let slice = declare_local_tensor(build, tensor, mesh, &stored);
+    let domain = outermost_domain(build, tensor);
+    body.push(build.build_select(slice, tensor, domain, index));
     slice
 }

@@ -3,9 +3,9 @@
 //! Once forward, from operands to results, then once backward. A tensor with a mesh is annotated, and
 //! is left alone.
 
-use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
-use crate::support::builder::domain_id;
-use crate::support::reshard::{Links, is_tensor_op, refuse_splits};
+use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
+use crate::support::builder::printed_domain;
+use crate::support::reshard::{OpLinks, is_tensor_op, refuse_splits};
 use hostir::axes::logical_axes;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::OpKind;
@@ -33,10 +33,10 @@ Tensors with a mesh are annotated and stay as they are. Streams are not handed o
 Deviations from nvFuser: an operand on another mesh than the first one hands nothing on. Device axes are
 axes of their own here, never parts of one, so a view that splits or merges a sharded axis is an error where
 nvFuser replays outer splits.",
-    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[StatisticSpec { name: "tensors-sharded", help: "tensors that got a mesh" }],
-    action: Action::Rewrite(run),
+    action: PassAction::Rewrite(run_propagate_shardings),
 };
 
 const EXAMPLE_BEFORE: &str = "\
@@ -54,34 +54,34 @@ const EXAMPLE_AFTER: &str = "\
 } // %HostIrContainer
 ";
 
-fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+fn run_propagate_shardings(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let program = edit.program();
     let mut is_input = vec![false; program.tensors().len()];
-    for tensor in program.inputs().iter().filter_map(|value| value.tensor()) {
+    for tensor in program.inputs().iter().filter_map(|value| value.as_tensor()) {
         is_input[tensor.index()] = true;
     }
     let body = program.body();
     let ops: Vec<OpId> = program.block(body).ops.clone();
     let mut diags = Diags::default();
     for &op in &ops {
-        let count = diags.keep_error(forward(edit, op));
-        cx.count("tensors-sharded", count.unwrap_or(0));
+        let count = diags.keep_error(propagate_forward(edit, op));
+        cx.add_count("tensors-sharded", count.unwrap_or(0));
     }
     for &op in ops.iter().rev() {
-        let count = diags.keep_error(backward(edit, op, &is_input));
-        cx.count("tensors-sharded", count.unwrap_or(0));
+        let count = diags.keep_error(propagate_backward(edit, op, &is_input));
+        cx.add_count("tensors-sharded", count.unwrap_or(0));
     }
     diags.or_value(())
 }
 
 /// Shards the results of an op without a mesh as its operands are.
-fn forward(edit: &mut Edit<'_>, id: OpId) -> Result<u64, Diag> {
+fn propagate_forward(edit: &mut Edit<'_>, id: OpId) -> Result<u64, Diag> {
     let program = edit.program();
     if !is_tensor_op(program, id) {
         return Ok(0);
     }
-    let results: Vec<TensorId> = without_mesh(program, program.op(id).output_tensors());
-    let references = references(program, program.op(id));
+    let results: Vec<TensorId> = tensors_without_mesh(program, program.op(id).output_tensors());
+    let references = reference_operands(program, program.op(id));
     let Some(mesh) = references.first().and_then(|&first| program.tensor(first).mesh) else {
         return Ok(0);
     };
@@ -104,15 +104,15 @@ fn forward(edit: &mut Edit<'_>, id: OpId) -> Result<u64, Diag> {
 }
 
 /// Shards the operands of an op without a mesh as its most parallel result is.
-fn backward(edit: &mut Edit<'_>, id: OpId, is_input: &[bool]) -> Result<u64, Diag> {
+fn propagate_backward(edit: &mut Edit<'_>, id: OpId, is_input: &[bool]) -> Result<u64, Diag> {
     let program = edit.program();
     if !is_tensor_op(program, id) {
         return Ok(0);
     }
-    let mut operands = without_mesh(program, program.op(id).input_tensors());
+    let mut operands = tensors_without_mesh(program, program.op(id).input_tensors());
     operands.dedup();
     let results = program.op(id).output_tensors().filter(|&t| program.tensor(t).mesh.is_some());
-    let Some(reference) = results.max_by_key(|&tensor| device_axes(program, tensor)) else {
+    let Some(reference) = results.max_by_key(|&tensor| device_axis_count(program, tensor)) else {
         return Ok(0);
     };
     let Some(mesh) = program.tensor(reference).mesh.filter(|_| !operands.is_empty()) else {
@@ -129,16 +129,16 @@ fn backward(edit: &mut Edit<'_>, id: OpId, is_input: &[bool]) -> Result<u64, Dia
     Ok(operands.len() as u64)
 }
 
-fn without_mesh(program: &Program, tensors: impl Iterator<Item = TensorId>) -> Vec<TensorId> {
+fn tensors_without_mesh(program: &Program, tensors: impl Iterator<Item = TensorId>) -> Vec<TensorId> {
     tensors.filter(|&tensor| program.tensor(tensor).mesh.is_none()).collect()
 }
 
-fn device_axes(program: &Program, tensor: TensorId) -> usize {
+fn device_axis_count(program: &Program, tensor: TensorId) -> usize {
     program.domains(tensor).iter().filter(|domain| domain.parallel.is_device()).count()
 }
 
 /// The operands with a mesh, the one that decides first.
-fn references(program: &Program, op: &Op) -> Vec<TensorId> {
+fn reference_operands(program: &Program, op: &Op) -> Vec<TensorId> {
     let operands: Vec<TensorId> = op.input_tensors().collect();
     // nvFuser's order: of a product the weights decide, which are sharded on purpose.
     let mut found: Vec<TensorId> = match (op.kind, operands.as_slice()) {
@@ -153,7 +153,7 @@ fn references(program: &Program, op: &Op) -> Vec<TensorId> {
             let mut order = operands;
             order.sort_by_key(|&tensor| {
                 let rank = program.domains(tensor).len();
-                std::cmp::Reverse((device_axes(program, tensor), rank))
+                std::cmp::Reverse((device_axis_count(program, tensor), rank))
             });
             order
         }
@@ -166,14 +166,14 @@ fn references(program: &Program, op: &Op) -> Vec<TensorId> {
 /// already, or an axis that is spread over something, stays.
 fn shard_like(edit: &mut Edit<'_>, id: OpId, like: TensorId, to: TensorId) {
     let program = edit.program();
-    let links = Links::of(program, id);
+    let links = OpLinks::from_op(program, id);
     let mut changes: Vec<(u32, ParallelType)> = Vec::new();
     for (k, axis) in (0..).zip(&logical_axes(program, like).axes) {
         let known = program.domains(to).iter().any(|domain| domain.parallel == axis.parallel);
         if !axis.parallel.is_device() || known {
             continue;
         }
-        if let Some(at) = links.across(like, k, to)
+        if let Some(at) = links.linked_axis(like, k, to)
             && let Some(found) = logical_axes(program, to).axes.get(at as usize)
             && found.parallel == ParallelType::Serial
         {
@@ -181,7 +181,7 @@ fn shard_like(edit: &mut Edit<'_>, id: OpId, like: TensorId, to: TensorId) {
         }
     }
     for (printed, parallel) in changes {
-        let domain = domain_id(edit.program(), to, printed);
+        let domain = printed_domain(edit.program(), to, printed);
         let new = IterDomain { parallel, ..*edit.program().domain(domain) };
         edit.set_domain(domain, new);
     }
@@ -193,20 +193,15 @@ fn set_mesh(edit: &mut Edit<'_>, tensor: TensorId, mesh: MeshId) {
 }
 
 /// A view that loses a device axis splits or merges it.
-fn refuse_view(
-    program: &Program,
-    id: OpId,
-    reference: TensorId,
-    results: &[TensorId],
-) -> Result<(), Diag> {
+fn refuse_view(program: &Program, id: OpId, reference: TensorId, results: &[TensorId]) -> Result<(), Diag> {
     // Other ops that lose an axis (a select, a matmul) are done with it; a view hands its elements on.
     if program.op(id).kind != OpKind::View {
         return Ok(());
     }
-    let links = Links::of(program, id);
+    let links = OpLinks::from_op(program, id);
     for (k, axis) in (0..).zip(&logical_axes(program, reference).axes) {
-        let kept = results.iter().any(|&result| links.across(reference, k, result).is_some());
-        if axis.device().is_some() && !kept {
+        let kept = results.iter().any(|&result| links.linked_axis(reference, k, result).is_some());
+        if axis.device_type().is_some() && !kept {
             let domain = program.domains(reference).get(axis.printed as usize);
             let text = domain.map(|domain| domain_text(program, domain)).unwrap_or_default();
             let message = format!(
@@ -214,7 +209,7 @@ fn refuse_view(
                 program.tensor_name(reference)
             );
             let note = "leave the device axis alone in the view, or write mesh and parallel types of its result";
-            return Err(Diag::error(SHARDED_VIEW, program.op_span(id), message).note(note));
+            return Err(Diag::error(SHARDED_VIEW, program.op_span(id), message).with_note(note));
         }
     }
     Ok(())

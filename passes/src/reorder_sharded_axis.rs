@@ -1,14 +1,14 @@
 //! reorder-sharded-axis: brings the axis that is gathered or scattered to the front and back.
 
 use crate::framework::options::{OptionSpec, OptionType};
-use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
-use crate::support::builder::Build;
+use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
+use crate::support::builder::OpBuilder;
 use crate::support::reshard::{
-    Links, Moved, axes_with_domains, local_tensor, refuse_splits, stored_axes, takes_room,
+    MovedDomains, OpLinks, axes_with_domains, declare_local_tensor, refuse_splits, stored_axes, takes_room,
 };
 use crate::support::rewrite::rebuild_body;
 use hostir::analysis::is_resharding;
-use hostir::axes::{Axis, logical_axes};
+use hostir::axes::{LogicalAxis, logical_axes};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::OpKind;
 use hostir::ir::edit::Edit;
@@ -32,7 +32,7 @@ the axis do not count: a device stores one slice of them.
 One op moves one axis: an axis that is gathered while another one is scattered, or a scattered reduction of
 several axes, is an error. Streams count as stored axes; programs that are cut into streams first do not need
 the pass, and nvFuser's lowering of June 2025 does without it.",
-    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[OptionSpec {
         name: "only_where_needed",
         ty: OptionType::Bool,
@@ -40,7 +40,7 @@ the pass, and nvFuser's lowering of June 2025 does without it.",
         help: "Leave ops whose result is spread over streams, and those that no permutation helps, to later passes",
     }],
     statistics: &[StatisticSpec { name: "axes-moved", help: "ops whose axis was moved" }],
-    action: Action::Rewrite(run),
+    action: PassAction::Rewrite(run_reorder_sharded_axis),
 };
 
 const EXAMPLE_BEFORE: &str = "\
@@ -60,12 +60,12 @@ const EXAMPLE_AFTER: &str = "\
 } // %HostIrContainer
 ";
 
-fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+fn run_reorder_sharded_axis(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let program = edit.program();
     let ops = program.block(program.body()).ops.clone();
     let mut diags = Diags::default();
     let mut work = Vec::new();
-    let needed_only = cx.options().bool("only_where_needed");
+    let needed_only = cx.options().bool_value("only_where_needed");
     for &op in ops.iter().filter(|&&op| is_resharding(program, op)) {
         if needed_only && is_streamed(program, op) {
             continue;
@@ -80,17 +80,17 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     if work.is_empty() {
         return Ok(());
     }
-    cx.count("axes-moved", work.len() as u64);
-    let mut build = Build::new(edit);
-    let mut moved = Moved::default();
+    cx.add_count("axes-moved", work.len() as u64);
+    let mut build = OpBuilder::new(edit);
+    let mut moved = MovedDomains::default();
     rebuild_body(&mut build, work, |build, op, (), out| {
         // Asked again: an operand that was declared anew has other positions.
         match inner_axis(build.program(), op).ok().flatten() {
             None => out.push(op),
-            Some(axis) => reorder(build, &mut moved, op, axis, out),
+            Some(axis) => reorder_axis(build, &mut moved, op, axis, out),
         }
     });
-    moved.apply(edit);
+    moved.apply_to_ops(edit);
     Ok(())
 }
 
@@ -110,23 +110,22 @@ fn inner_axis(program: &Program, id: OpId) -> Result<Option<u32>, Diag> {
         return Ok(None);
     }
     refuse_splits(program, id)?;
-    let (Some(operand), Some(result)) = (op.input_tensors().next(), op.output_tensors().next())
-    else {
+    let (Some(operand), Some(result)) = (op.input_tensors().next(), op.output_tensors().next()) else {
         return Ok(None);
     };
-    let links = Links::of(program, id);
+    let links = OpLinks::from_op(program, id);
     let (from, to) = (logical_axes(program, operand).axes, logical_axes(program, result).axes);
     let (mut gathered, mut scattered, mut reduced) = (Vec::new(), Vec::new(), 0);
     for (k, axis) in (0..).zip(&from) {
-        let Some(at) = links.across(operand, k, result) else { continue };
+        let Some(at) = links.linked_axis(operand, k, result) else { continue };
         let Some(image) = to.get(at as usize) else { continue };
         reduced += u32::from(image.is_reduction());
-        if !image.is_reduction() && axis.device() != image.device() {
-            gathered.extend(axis.device().map(|_| (k, is_inner(&from, k))));
-            scattered.extend(image.device().map(|_| (k, is_inner(&to, at))));
+        if !image.is_reduction() && axis.device_type() != image.device_type() {
+            gathered.extend(axis.device_type().map(|_| (k, is_inner(&from, k))));
+            scattered.extend(image.device_type().map(|_| (k, is_inner(&to, at))));
         }
     }
-    let name = hostir::ir::name_of(program, id);
+    let name = hostir::ir::display_name(program, id);
     let (message, note) = match (gathered.as_slice(), scattered.as_slice()) {
         ([], []) => return Ok(None),
         ([], &[(_, true)]) if reduced > 1 => (
@@ -143,23 +142,22 @@ fn inner_axis(program: &Program, id: OpId) -> Result<Option<u32>, Diag> {
             "move one axis at a time: copy to a tensor that lies whole on every device first",
         ),
     };
-    Err(Diag::error(SEVERAL_AXES, program.op_span(id), message).note(note))
+    Err(Diag::error(SEVERAL_AXES, program.op_span(id), message).with_note(note))
 }
 
 /// Whether a stored axis stands before this one.
-fn is_inner(axes: &[Axis], at: u32) -> bool {
+fn is_inner(axes: &[LogicalAxis], at: u32) -> bool {
     axes.iter().take(at as usize).any(takes_room)
 }
 
 /// Permutes, does the op, permutes back.
-fn reorder(build: &mut Build<'_, '_>, moved: &mut Moved, id: OpId, axis: u32, out: &mut Vec<OpId>) {
+fn reorder_axis(build: &mut OpBuilder<'_, '_>, moved: &mut MovedDomains, id: OpId, axis: u32, out: &mut Vec<OpId>) {
     let op: Op = build.program().op(id).clone();
-    let (Some(operand), Some(result)) = (op.input_tensors().next(), op.output_tensors().next())
-    else {
+    let (Some(operand), Some(result)) = (op.input_tensors().next(), op.output_tensors().next()) else {
         return;
     };
     let program = build.program();
-    let links = Links::of(program, id);
+    let links = OpLinks::from_op(program, id);
     let stored = stored_axes(program, operand);
     let Some(place) = stored.iter().position(|(k, _)| *k == axis) else { return };
     let mut order: Vec<usize> = (0..stored.len()).filter(|&k| k != place).collect();
@@ -168,16 +166,16 @@ fn reorder(build: &mut Build<'_, '_>, moved: &mut Moved, id: OpId, axis: u32, ou
     let arriving: Vec<(u32, IterDomain)> = order
         .iter()
         .filter_map(|&k| {
-            let at = links.across(operand, stored[k].0, result)?;
+            let at = links.linked_axis(operand, stored[k].0, result)?;
             images.get(at as usize).map(|(_, domain)| (at, *domain))
         })
         .collect();
     let (mesh, to_mesh) = (program.tensor(operand).mesh, program.tensor(result).mesh);
     let domains: Vec<IterDomain> = stored.iter().map(|(_, domain)| *domain).collect();
-    let front = permuted(build, operand, mesh, &domains, &order);
+    let front = permuted_tensor(build, operand, mesh, &domains, &order);
     let arriving_domains: Vec<IterDomain> = arriving.iter().map(|(_, domain)| *domain).collect();
-    let arrived = local_tensor(build, result, to_mesh, &arriving_domains);
-    out.push(build.permute(front, operand, &order));
+    let arrived = declare_local_tensor(build, result, to_mesh, &arriving_domains);
+    out.push(build.build_permute(front, operand, &order));
     let mut inner = op;
     inner.replace_operand(operand, front);
     inner.set_result(arrived);
@@ -185,42 +183,37 @@ fn reorder(build: &mut Build<'_, '_>, moved: &mut Moved, id: OpId, axis: u32, ou
     out.push(id);
     let kept = arriving.iter().filter(|(_, domain)| !domain.is_reduction()).map(|(at, _)| *at);
     let order = permute_declaration(build, moved, result, &kept.collect::<Vec<u32>>());
-    out.push(build.permute(result, arrived, &order));
+    out.push(build.build_permute(result, arrived, &order));
 }
 
 /// The result of a permutation: `order[k]` is the place of its k-th axis in `domains`, the operand's.
-fn permuted(
-    build: &mut Build<'_, '_>,
+fn permuted_tensor(
+    build: &mut OpBuilder<'_, '_>,
     like: TensorId,
     mesh: Option<hostir::ir::MeshId>,
     domains: &[IterDomain],
     order: &[usize],
 ) -> TensorId {
     let printed: Vec<IterDomain> = order.iter().map(|&k| domains[k]).collect();
-    let new = local_tensor(build, like, mesh, &printed);
-    build.number_permuted(new, order);
+    let new = declare_local_tensor(build, like, mesh, &printed);
+    build.number_permuted_axes(new, order);
     new
 }
 
 /// Declares a tensor as the result of a permutation: `sources` are its logical axes in the order of the
 /// operand's. Reduced axes are left out. Gives the permutation.
 fn permute_declaration(
-    build: &mut Build<'_, '_>,
-    moved: &mut Moved,
+    build: &mut OpBuilder<'_, '_>,
+    moved: &mut MovedDomains,
     tensor: TensorId,
     sources: &[u32],
 ) -> Vec<usize> {
     let axes = logical_axes(build.program(), tensor).axes;
-    let kept: Vec<u32> =
-        (0..axes.len() as u32).filter(|&k| !axes[k as usize].is_reduction()).collect();
-    let numbers: Vec<u32> = kept.iter().map(|_| build.domain_number()).collect();
+    let kept: Vec<u32> = (0..axes.len() as u32).filter(|&k| !axes[k as usize].is_reduction()).collect();
+    let numbers: Vec<u32> = kept.iter().map(|_| build.next_domain_number()).collect();
     let places: Vec<u32> = kept.iter().map(|&k| axes[k as usize].printed).collect();
-    moved.redeclare(build, tensor, &places, &|k, domain| IterDomain {
-        number: numbers[k],
-        ..domain
-    });
-    let order: Vec<usize> =
-        kept.iter().filter_map(|k| sources.iter().position(|source| source == k)).collect();
-    build.number_permuted(tensor, &order);
+    moved.redeclare_tensor(build, tensor, &places, &|k, domain| IterDomain { number: numbers[k], ..domain });
+    let order: Vec<usize> = kept.iter().filter_map(|k| sources.iter().position(|source| source == k)).collect();
+    build.number_permuted_axes(tensor, &order);
     order
 }

@@ -2,7 +2,7 @@
 //!
 //! Tests need it: comments survive passes, so a program would print its own CHECK lines.
 
-use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use hostir::diag::Diags;
 use hostir::ir::edit::Edit;
 
@@ -13,10 +13,10 @@ pub(crate) const PASS: PassInfo = PassInfo {
     description: "\
 Comments otherwise stay with their ops. A test whose CHECK lines stand in the program ends its pipeline with
 this pass, so that they are not matched against themselves.",
-    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[StatisticSpec { name: "comments-removed", help: "comments removed" }],
-    action: Action::Rewrite(run),
+    action: PassAction::Rewrite(run_convert_to_communication),
 };
 
 const EXAMPLE_BEFORE: &str = "\
@@ -33,11 +33,11 @@ const EXAMPLE_AFTER: &str = "\
 } // %HostIrContainer
 ";
 
-fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+fn run_convert_to_communication(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let count = edit.program().source().comments.len();
     if count > 0 {
         edit.set_comments(Vec::new());
-        cx.count("comments-removed", count as u64);
+        cx.add_count("comments-removed", count as u64);
     }
     Ok(())
 }

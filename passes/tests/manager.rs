@@ -3,8 +3,8 @@
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{OpId, Program, Value};
-use hostir_passes::manager::{Config, Failure, Observer, Quiet, Report, run};
-use hostir_passes::{Action, OptionSpec, OptionType, PassCx, PassInfo, StatisticSpec, pipeline};
+use hostir_passes::manager::{Config, PassObserver, PipelineFailure, PipelineReport, SilentObserver, run_pipeline};
+use hostir_passes::{OptionSpec, OptionType, PassAction, PassCx, PassInfo, StatisticSpec, pipeline};
 
 const TEXT: &str = "\
 %HostIrContainer { (T0_g_float[iS0{i0}]) -> (T2_g_float[iS2{i0}]) :
@@ -15,20 +15,12 @@ const TEXT: &str = "\
 } // %HostIrContainer
 ";
 
-const fn info(name: &'static str, action: Action) -> PassInfo {
-    PassInfo {
-        name,
-        summary: "test",
-        description: "",
-        example: None,
-        options: &[],
-        statistics: &[],
-        action,
-    }
+const fn info(name: &'static str, action: PassAction) -> PassInfo {
+    PassInfo { name, summary: "test", description: "", example: None, options: &[], statistics: &[], action }
 }
 
-static NOTHING: PassInfo = info("nothing", Action::Rewrite(|_, _| Ok(())));
-static REJECT: PassInfo = info("reject", Action::Rewrite(reject));
+static NOTHING: PassInfo = info("nothing", PassAction::Rewrite(|_, _| Ok(())));
+static REJECT: PassInfo = info("reject", PassAction::Rewrite(reject));
 static DROP_LAST: PassInfo = PassInfo {
     statistics: &[StatisticSpec { name: "dropped", help: "ops dropped" }],
     options: &[OptionSpec {
@@ -37,7 +29,7 @@ static DROP_LAST: PassInfo = PassInfo {
         default: Some("1"),
         help: "how many",
     }],
-    ..info("drop-last", Action::Rewrite(drop_last))
+    ..info("drop-last", PassAction::Rewrite(drop_last))
 };
 static BOTH: PassInfo = PassInfo {
     options: &[OptionSpec {
@@ -48,28 +40,21 @@ static BOTH: PassInfo = PassInfo {
     }],
     ..info(
         "both",
-        Action::Pipeline(|options| {
-            format!("drop-last{{count={}}},reject,nothing", options.int("count"))
-        }),
+        PassAction::Pipeline(|options| format!("drop-last{{count={}}},reject,nothing", options.int_value("count"))),
     )
 };
-static ENDLESS: PassInfo = info("endless", Action::Pipeline(|_| "endless".to_owned()));
+static ENDLESS: PassInfo = info("endless", PassAction::Pipeline(|_| "endless".to_owned()));
 static NEEDS: PassInfo = PassInfo {
-    options: &[OptionSpec {
-        name: "size",
-        ty: OptionType::Int { min: 0, max: 9 },
-        default: None,
-        help: "how much",
-    }],
-    ..info("needs", Action::Rewrite(|_, _| Ok(())))
+    options: &[OptionSpec { name: "size", ty: OptionType::Int { min: 0, max: 9 }, default: None, help: "how much" }],
+    ..info("needs", PassAction::Rewrite(|_, _| Ok(())))
 };
 static TABLE: &[&PassInfo] = &[&NOTHING, &REJECT, &DROP_LAST, &BOTH, &ENDLESS, &NEEDS];
 
 fn drop_last(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let body = edit.program().body();
     let mut ops: Vec<OpId> = edit.program().block(body).ops.clone();
-    for _ in 0..cx.options().int("count") {
-        cx.count("dropped", u64::from(ops.pop().is_some()));
+    for _ in 0..cx.options().int_value("count") {
+        cx.add_count("dropped", u64::from(ops.pop().is_some()));
     }
     edit.set_block(body, ops);
     Ok(())
@@ -81,7 +66,7 @@ fn reject(edit: &mut Edit<'_>, _: &mut PassCx<'_>) -> Result<(), Diags> {
     edit.set_block(body, Vec::new());
     edit.set_outputs(Vec::<Value>::new());
     let mut diags = Diags::default();
-    diags.push(Diag::global("H0399", "refused"));
+    diags.push(Diag::global_error("H0399", "refused"));
     Err(diags)
 }
 
@@ -90,11 +75,11 @@ fn program() -> Program {
     hostir::resolve::resolve(&parsed.ast, 0, TEXT, &mut Diags::default())
 }
 
-fn with(text: &str, config: Config) -> (String, Result<Report, Box<Failure>>) {
+fn with(text: &str, config: Config) -> (String, Result<PipelineReport, Box<PipelineFailure>>) {
     let mut program = program();
-    let pipeline = pipeline::parse(text, TABLE).expect("the pipeline is well formed");
+    let pipeline = pipeline::parse_pipeline(text, TABLE).expect("the pipeline is well formed");
     let config = Config { table: TABLE, ..config };
-    let result = run(&mut program, &pipeline, &config, &mut Quiet);
+    let result = run_pipeline(&mut program, &pipeline, &config, &mut SilentObserver);
     (hostir::print::print(&program), result)
 }
 
@@ -151,7 +136,7 @@ fn an_invalid_result_is_a_bug() {
 #[test]
 fn wrong_options() {
     let error = |text: &str| {
-        let diags = pipeline::parse(text, TABLE).expect_err(text);
+        let diags = pipeline::parse_pipeline(text, TABLE).expect_err(text);
         let diag = &diags.items[0];
         format!("{}: {}; {}", diag.code, diag.message, diag.notes.join("; "))
     };
@@ -181,23 +166,20 @@ fn endless_pipelines_end() {
 fn the_books_are_kept() {
     #[derive(Default)]
     struct Log(Vec<String>);
-    impl Observer for Log {
-        fn before(&mut self, pass: &'static PassInfo, _: &Program) {
+    impl PassObserver for Log {
+        fn before_pass(&mut self, pass: &'static PassInfo, _: &Program) {
             self.0.push(format!("before {}", pass.class_name()));
         }
-        fn after(&mut self, pass: &'static PassInfo, _: &Program, changed: bool) {
+        fn after_pass(&mut self, pass: &'static PassInfo, _: &Program, changed: bool) {
             self.0.push(format!("after {} {changed}", pass.class_name()));
         }
     }
     let mut program = program();
-    let pipeline = pipeline::parse("nothing,drop-last", TABLE).unwrap();
+    let pipeline = pipeline::parse_pipeline("nothing,drop-last", TABLE).unwrap();
     let mut log = Log::default();
     let config = Config { table: TABLE, ..unverified() };
-    let report = run(&mut program, &pipeline, &config, &mut log).unwrap();
-    assert_eq!(
-        log.0,
-        ["before Nothing", "after Nothing false", "before DropLast", "after DropLast true"]
-    );
+    let report = run_pipeline(&mut program, &pipeline, &config, &mut log).unwrap();
+    assert_eq!(log.0, ["before Nothing", "after Nothing false", "before DropLast", "after DropLast true"]);
     assert_eq!((report.runs[1].ops_before, report.runs[1].ops_after), (2, 1));
     assert_eq!(report.runs[1].statistics, [("dropped", 1)]);
 }

@@ -2,7 +2,7 @@
 
 use hostir::diag::{Diags, render};
 use hostir::ir::Program;
-use hostir_passes::manager::{Config, Quiet};
+use hostir_passes::manager::{Config, SilentObserver};
 use hostir_passes::{OptionType, PASSES, manager, passes_markdown, pipeline};
 use std::path::Path;
 
@@ -18,8 +18,8 @@ fn program(text: &str) -> Program {
 
 fn run(text: &str, passes: &str) -> String {
     let mut program = program(text);
-    let pipeline = pipeline::parse(passes, PASSES).expect("the pipeline is well formed");
-    let result = manager::run(&mut program, &pipeline, &Config::default(), &mut Quiet);
+    let pipeline = pipeline::parse_pipeline(passes, PASSES).expect("the pipeline is well formed");
+    let result = manager::run_pipeline(&mut program, &pipeline, &Config::default(), &mut SilentObserver);
     let errors = result.err().map(|failure| failure.errors.items).unwrap_or_default();
     assert!(errors.is_empty(), "{}", render::to_string(passes, text, &errors));
     hostir::print::print(&program)
@@ -28,8 +28,8 @@ fn run(text: &str, passes: &str) -> String {
 /// As [`run`], but the pass may refuse: the program is then as it was.
 fn again(text: &str, passes: &str) -> String {
     let mut program = program(text);
-    let pipeline = pipeline::parse(passes, PASSES).expect("the pipeline is well formed");
-    let _refusal = manager::run(&mut program, &pipeline, &Config::default(), &mut Quiet).err();
+    let pipeline = pipeline::parse_pipeline(passes, PASSES).expect("the pipeline is well formed");
+    let _refusal = manager::run_pipeline(&mut program, &pipeline, &Config::default(), &mut SilentObserver).err();
     hostir::print::print(&program)
 }
 
@@ -49,22 +49,17 @@ fn examples_hold() {
 /// Names are unique kebab-case, summaries are sentences without a full stop, defaults are of their type.
 #[test]
 fn table_is_well_formed() {
-    let kebab = |name: &str| {
-        name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
-    };
+    let kebab =
+        |name: &str| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
     for (index, pass) in PASSES.iter().enumerate() {
         assert!(kebab(pass.name), "{}", pass.name);
         assert!(!PASSES[..index].iter().any(|other| other.name == pass.name), "{}", pass.name);
         assert!(!pass.summary.is_empty() && !pass.summary.ends_with('.'), "{}", pass.name);
         assert!(pass.description.len() > 40, "{}", pass.name);
         for option in pass.options {
-            let fits = option.default.is_none_or(|text| option.ty.parse(text).is_some());
+            let fits = option.default.is_none_or(|text| option.ty.parse_value(text).is_some());
             assert!(fits, "{}: {}", pass.name, option.name);
-            assert!(
-                !option.help.is_empty() && option.ty != OptionType::Choice(&[]),
-                "{}",
-                option.name
-            );
+            assert!(!option.help.is_empty() && option.ty != OptionType::Choice(&[]), "{}", option.name);
         }
     }
 }
@@ -78,8 +73,5 @@ fn documentation_is_current() {
         std::fs::write(&path, &wanted).unwrap();
     }
     let found = std::fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(
-        found, wanted,
-        "docs/passes.md is not current: HIR_BLESS=1 cargo test -p hostir-passes rewrites it"
-    );
+    assert_eq!(found, wanted, "docs/passes.md is not current: HIR_BLESS=1 cargo test -p hostir-passes rewrites it");
 }

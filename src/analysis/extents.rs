@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 
 /// Two values that one extent would need.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Conflict {
+pub struct ExtentConflict {
     /// The op that makes the two equal; `None` for an axis and its mesh.
     pub op: Option<OpId>,
     /// The tensor whose axis it is.
@@ -26,24 +26,24 @@ pub struct Conflict {
 
 /// Classes of equal extents.
 #[derive(Default, Debug)]
-pub struct Extents {
+pub struct ExtentClasses {
     ids: FxHashMap<(u32, ExprId), u32>,
     classes: Partition,
     /// By class.
     values: Vec<Option<i64>>,
-    conflicts: Vec<Conflict>,
+    conflicts: Vec<ExtentConflict>,
 }
 
-fn scope(unit: Option<UnitId>) -> u32 {
+fn scope_key(unit: Option<UnitId>) -> u32 {
     unit.map_or(0, |unit| unit.0 + 1)
 }
 
-impl Extents {
+impl ExtentClasses {
     /// The classes that follow from all ops of the program.
     pub fn new(program: &Program) -> Self {
         let mut extents = Self::default();
         for tensor in program.tensors().ids() {
-            extents.mesh(program, tensor);
+            extents.link_mesh_axes(program, tensor);
         }
         let mut links = Vec::new();
         let mut visit = |op: OpId| {
@@ -58,40 +58,34 @@ impl Extents {
         extents
     }
     /// Whether two extents of the host program (or of one unit) are equal.
-    pub fn equal(&self, unit: Option<UnitId>, a: ExprId, b: ExprId) -> bool {
-        let class = |expr| self.ids.get(&(scope(unit), expr)).map(|&id| self.classes.class_of(id));
+    pub fn are_equal(&self, unit: Option<UnitId>, a: ExprId, b: ExprId) -> bool {
+        let class = |expr| self.ids.get(&(scope_key(unit), expr)).map(|&id| self.classes.class_of(id));
         a == b || (class(a).is_some() && class(a) == class(b))
     }
     /// The value of an extent, where it follows.
-    pub fn value(&self, unit: Option<UnitId>, extent: ExprId) -> Option<i64> {
-        let id = *self.ids.get(&(scope(unit), extent))?;
+    pub fn extent_value(&self, unit: Option<UnitId>, extent: ExprId) -> Option<i64> {
+        let id = *self.ids.get(&(scope_key(unit), extent))?;
         self.values[self.classes.class_of(id) as usize]
     }
     /// Extents that would need two values, in program order.
-    pub fn conflicts(&self) -> &[Conflict] {
+    pub fn conflicts(&self) -> &[ExtentConflict] {
         &self.conflicts
     }
 
     /// A device axis is as long as its mesh.
-    fn mesh(&mut self, program: &Program, tensor: TensorId) {
+    fn link_mesh_axes(&mut self, program: &Program, tensor: TensorId) {
         let Some(mesh) = program.tensor_mesh(tensor) else { return };
         for domain in program.domains(tensor) {
-            let Some(extent) = mesh.extent(domain.parallel) else { continue };
+            let Some(extent) = mesh.axis_extent(domain.parallel) else { continue };
             if program.exprs().as_int(domain.extent).is_some() {
                 continue;
             }
-            let id = self.id(program, program.tensor(tensor).unit, domain.extent);
+            let id = self.extent_id(program, program.tensor(tensor).unit, domain.extent);
             let root = self.classes.class_of(id) as usize;
             let needs = i64::from(extent);
             match self.values[root] {
                 Some(is) if is != needs => {
-                    self.conflicts.push(Conflict {
-                        op: None,
-                        tensor,
-                        extent: domain.extent,
-                        needs,
-                        is,
-                    });
+                    self.conflicts.push(ExtentConflict { op: None, tensor, extent: domain.extent, needs, is });
                 }
                 _ => self.values[root] = Some(needs),
             }
@@ -101,35 +95,27 @@ impl Extents {
     fn link_all(&mut self, program: &Program, op: OpId, links: &[AxisLink]) {
         let (mut from, mut to) = (LastAxes::default(), LastAxes::default());
         for link in links.iter().filter(|link| !link.broadcast) {
-            let pair = (from.extent(program, link.from), to.extent(program, link.to));
+            let pair = (from.axis_extent(program, link.from), to.axis_extent(program, link.to));
             if let (Some(a), Some(b)) = pair {
-                self.unite(program, op, (link.from.0, a), (link.to.0, b));
+                self.unite_extents(program, op, (link.from.0, a), (link.to.0, b));
             }
         }
     }
 
-    fn unite(
-        &mut self,
-        program: &Program,
-        op: OpId,
-        (s, a): (TensorId, ExprId),
-        (t, b): (TensorId, ExprId),
-    ) {
+    fn unite_extents(&mut self, program: &Program, op: OpId, (s, a): (TensorId, ExprId), (t, b): (TensorId, ExprId)) {
         let (ids, int) = (program.exprs(), |e| program.exprs().as_int(e).is_some());
         if (a == b && program.tensor(s).unit == program.tensor(t).unit) || (int(a) && int(b)) {
             return;
         }
-        let (x, y) = (
-            self.id(program, program.tensor(s).unit, a),
-            self.id(program, program.tensor(t).unit, b),
-        );
+        let (x, y) =
+            (self.extent_id(program, program.tensor(s).unit, a), self.extent_id(program, program.tensor(t).unit, b));
         let (x, y) = (self.classes.find_class(x), self.classes.find_class(y));
         if let (Some(needs), Some(is)) = (self.values[x as usize], self.values[y as usize])
             && needs != is
         {
             let (tensor, extent, needs, is) =
                 if ids.as_int(b).is_some() { (s, a, is, needs) } else { (t, b, needs, is) };
-            self.conflicts.push(Conflict { op: Some(op), tensor, extent, needs, is });
+            self.conflicts.push(ExtentConflict { op: Some(op), tensor, extent, needs, is });
             return;
         }
         let value = self.values[x as usize].or(self.values[y as usize]);
@@ -138,10 +124,10 @@ impl Extents {
         }
     }
 
-    fn id(&mut self, program: &Program, unit: Option<UnitId>, extent: ExprId) -> u32 {
+    fn extent_id(&mut self, program: &Program, unit: Option<UnitId>, extent: ExprId) -> u32 {
         let (classes, values) = (&mut self.classes, &mut self.values);
         let value = program.exprs().as_int(extent);
-        *self.ids.entry((scope(unit), extent)).or_insert_with(|| {
+        *self.ids.entry((scope_key(unit), extent)).or_insert_with(|| {
             values.push(value);
             classes.add_element()
         })

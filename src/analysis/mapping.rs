@@ -31,22 +31,22 @@ pub struct MappedAxis {
 impl AxisMap {
     /// The classes that the given ops make.
     pub fn new(program: &Program, ops: impl IntoIterator<Item = OpId>) -> Self {
-        Self::by_links(program, ops, true)
+        Self::from_links(program, ops, true)
     }
     /// The classes without broadcasts: all axes of a class have one extent.
-    pub fn exact(program: &Program, ops: impl IntoIterator<Item = OpId>) -> Self {
-        Self::by_links(program, ops, false)
+    pub fn exact_classes(program: &Program, ops: impl IntoIterator<Item = OpId>) -> Self {
+        Self::from_links(program, ops, false)
     }
 
-    fn by_links(program: &Program, ops: impl IntoIterator<Item = OpId>, broadcasts: bool) -> Self {
-        let mut map = Self::nodes(program);
+    fn from_links(program: &Program, ops: impl IntoIterator<Item = OpId>, broadcasts: bool) -> Self {
+        let mut map = Self::singleton_classes(program);
         let mut classes = Partition::of_singletons(map.printed.len());
         let mut links = Vec::new();
         for op in ops {
             links.clear();
             program.op(op).kind.spec().axes(program, op, &mut links);
             for link in links.iter().filter(|link| broadcasts || !link.broadcast) {
-                if let (Some(a), Some(b)) = (map.node(link.from), map.node(link.to)) {
+                if let (Some(a), Some(b)) = (map.axis_node(link.from), map.axis_node(link.to)) {
                     classes.join_classes(a, b);
                 }
             }
@@ -56,7 +56,7 @@ impl AxisMap {
     }
 
     /// The nodes of all axes, without their classes.
-    fn nodes(program: &Program) -> Self {
+    fn singleton_classes(program: &Program) -> Self {
         let count = program.tensors().len();
         let (mut starts, mut split) = (Vec::with_capacity(count + 1), Vec::with_capacity(count));
         let mut printed = Vec::new();
@@ -71,32 +71,32 @@ impl AxisMap {
     }
 
     /// The class of an axis; `None` for a tensor made later than the map, or an axis it does not have.
-    pub fn class(&self, tensor: TensorId, axis: u32) -> Option<u32> {
-        Some(self.classes[self.node((tensor, axis))? as usize])
+    pub fn class_of(&self, tensor: TensorId, axis: u32) -> Option<u32> {
+        Some(self.classes[self.axis_node((tensor, axis))? as usize])
     }
     /// The axes of a tensor that are in a class.
-    pub fn of_class(&self, tensor: TensorId, class: u32) -> impl Iterator<Item = MappedAxis> {
-        self.nodes_of(tensor)
+    pub fn axes_of_class(&self, tensor: TensorId, class: u32) -> impl Iterator<Item = MappedAxis> {
+        self.tensor_nodes(tensor)
             .filter(move |&(_, node)| self.classes[node as usize] == class)
             .map(|(axis, node)| MappedAxis { axis, printed: self.printed[node as usize] })
     }
     /// Printed positions of a tensor's axes, in the order of the axes.
-    pub fn printed(&self, tensor: TensorId) -> impl Iterator<Item = u32> {
-        self.nodes_of(tensor).map(|(_, node)| self.printed[node as usize])
+    pub fn printed_positions(&self, tensor: TensorId) -> impl Iterator<Item = u32> {
+        self.tensor_nodes(tensor).map(|(_, node)| self.printed[node as usize])
     }
     /// Whether the axes of a tensor are made by splits, and so claim nothing.
     pub fn is_split(&self, tensor: TensorId) -> bool {
         self.split.get(tensor.0 as usize).copied().unwrap_or(false)
     }
 
-    fn nodes_of(&self, tensor: TensorId) -> impl Iterator<Item = (u32, u32)> + use<> {
+    fn tensor_nodes(&self, tensor: TensorId) -> impl Iterator<Item = (u32, u32)> + use<> {
         let at = tensor.0 as usize;
         let bound = |at: usize| self.starts.get(at).copied();
         let (start, end) = bound(at).zip(bound(at + 1)).unwrap_or((0, 0));
         (start..end).map(move |node| (node - start, node))
     }
 
-    fn node(&self, (tensor, axis): (TensorId, u32)) -> Option<u32> {
+    fn axis_node(&self, (tensor, axis): (TensorId, u32)) -> Option<u32> {
         let start = self.starts.get(tensor.0 as usize)?;
         let node = start + axis;
         (node < *self.starts.get(tensor.0 as usize + 1)?).then_some(node)

@@ -6,9 +6,10 @@ pub mod renewed;
 pub mod sharding;
 pub mod standalone;
 
-pub use extents::Extents;
+pub use extents::ExtentClasses;
 pub use mapping::{AxisMap, MappedAxis};
 pub use sharding::{
-    Sharding, devices_of, is_resharding, sharding, shardings_differ, slice_moves, spreads_made_axis,
+    Sharding, has_different_shardings, is_resharding, needs_slice_resharding, op_devices, shards_made_axis,
+    tensor_sharding,
 };
 pub use standalone::is_standalone;

@@ -3,15 +3,15 @@
 //! Iterations on different streams run at the same time. A result that the next iteration wrote in the same
 //! memory would be a race with whoever still reads this one's, although the program says nothing of memory.
 
-use crate::ir::Definitions;
+use crate::ir::IndexDefinitions;
 use crate::ir::scalar_names::loop_index;
 use crate::ir::{AttrKey, AttrValue, BlockId, Op, OpId, Program, Symbol, TensorId, Value};
-use crate::ir::{Effect, OpKind};
+use crate::ir::{OpEffect, OpKind};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// What loses its memory when an iteration begins, unless it had it before the loop.
 #[derive(Default)]
-pub struct Renewed {
+pub struct LoopPrivateTensors {
     /// The tensors.
     pub tensors: Vec<TensorId>,
     /// How many of them, from the first, are whole in each iteration before it uses them. The others depend on
@@ -19,39 +19,38 @@ pub struct Renewed {
     pub whole: usize,
 }
 
-impl Renewed {
+impl LoopPrivateTensors {
     /// The tensors that lose their memory when an iteration of the loop begins, unless they had it before the
     /// loop: results that are whole in each iteration before it uses them, and that no ALLOCATE of the body
     /// gives memory, which stays. In `FOR i in d`, results that depend on the index lose it in any case.
-    pub fn of(program: &Program, looped: OpId, touches: &Touches) -> Self {
-        let mut body = Body::new(program);
-        program.op(looped).blocks.iter().for_each(|&block| body.block(block));
+    pub fn of_loop(program: &Program, looped: OpId, touches: &TouchCounts) -> Self {
+        let mut body = LoopBodyWalk::new(program);
+        program.op(looped).blocks.iter().for_each(|&block| body.walk_block(block));
         let mut tensors = body.finish(&touches.0);
         let whole = tensors.len();
         let op = program.op(looped);
-        let index = loop_index(program, op).or_else(|| {
-            op.results.iter().find_map(|value| program.exprs().as_name(value.scalar()?))
-        });
+        let index = loop_index(program, op)
+            .or_else(|| op.results.iter().find_map(|value| program.exprs().as_name(value.as_scalar()?)));
         if let Some(index) = index.filter(|_| op.kind == OpKind::For) {
-            dependents(program, looped, index, &mut tensors);
+            add_index_dependents(program, looped, index, &mut tensors);
         }
         Self { tensors, whole }
     }
 }
 
 /// How often a program touches each tensor; outputs count as touched once more.
-pub struct Touches(FxHashMap<TensorId, u32>);
+pub struct TouchCounts(FxHashMap<TensorId, u32>);
 
-impl Touches {
+impl TouchCounts {
     /// Counts them.
-    pub fn of(program: &Program) -> Self {
-        Self(touches(program))
+    pub fn from_program(program: &Program) -> Self {
+        Self(touch_counts(program))
     }
 }
 
 /// How an op touches a tensor.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Touch {
+enum TouchKind {
     /// It needs the memory that the tensor is bound to.
     Needs,
     /// It binds it, or writes all of it.
@@ -61,47 +60,47 @@ enum Touch {
 }
 
 /// Visits the tensors of an op, what it needs first.
-fn visit(program: &Program, op: &Op, touch: &mut dyn FnMut(TensorId, Touch)) {
+fn visit_tensors(program: &Program, op: &Op, touch: &mut dyn FnMut(TensorId, TouchKind)) {
     let effect = op.kind.effect();
     // An alias is its original; an allocation that shares memory binds its result, as a slice does.
-    let touch = &mut |tensor, how| touch(program.memory_of(tensor), how);
+    let touch = &mut |tensor, how| touch(program.memory_tensor(tensor), how);
     let shares = op.shared_memory().is_some();
-    let manages = matches!(effect, Effect::Allocate | Effect::Free) && !shares;
+    let manages = matches!(effect, OpEffect::Allocate | OpEffect::Free) && !shares;
     // Communications and kernels write into memory that is there.
     let writes = match effect {
-        Effect::Communicate => Touch::Needs,
-        Effect::Opaque if op.posted_number().is_none() => Touch::Needs,
-        _ => Touch::Defines,
+        OpEffect::Communicate => TouchKind::Needs,
+        OpEffect::Opaque if op.posted_number().is_none() => TouchKind::Needs,
+        _ => TouchKind::Defines,
     };
-    let of = |role: Touch| if manages { Touch::Manages } else { role };
+    let of = |role: TouchKind| if manages { TouchKind::Manages } else { role };
     for value in &op.operands {
         match *value {
-            Value::Tensor(tensor) => touch(tensor, of(Touch::Needs)),
-            Value::Op(inner) => visit(program, program.op(inner), touch),
+            Value::Tensor(tensor) => touch(tensor, of(TouchKind::Needs)),
+            Value::Op(inner) => visit_tensors(program, program.op(inner), touch),
             Value::Scalar(_) | Value::Stream(_) | Value::Handle(_) | Value::Unit(_) => {}
         }
     }
     for (key, value) in &op.attrs {
         if let AttrValue::Tensor(tensor) = *value {
-            touch(tensor, if *key == AttrKey::Buffer { Touch::Manages } else { Touch::Needs });
+            touch(tensor, if *key == AttrKey::Buffer { TouchKind::Manages } else { TouchKind::Needs });
         }
     }
     op.output_tensors().for_each(|tensor| touch(tensor, of(writes)));
 }
 
-fn touches(program: &Program) -> FxHashMap<TensorId, u32> {
+fn touch_counts(program: &Program) -> FxHashMap<TensorId, u32> {
     let mut counts = FxHashMap::default();
     program.walk(program.body(), &mut |id| {
-        visit(program, program.op(id), &mut |tensor, _| *counts.entry(tensor).or_default() += 1);
+        visit_tensors(program, program.op(id), &mut |tensor, _| *counts.entry(tensor).or_default() += 1);
     });
-    for tensor in program.outputs().iter().filter_map(|value| value.tensor()) {
-        *counts.entry(program.memory_of(tensor)).or_default() += 1;
+    for tensor in program.outputs().iter().filter_map(|value| value.as_tensor()) {
+        *counts.entry(program.memory_tensor(tensor)).or_default() += 1;
     }
     counts
 }
 
 /// A walk over the body of a loop.
-struct Body<'p> {
+struct LoopBodyWalk<'p> {
     program: &'p Program,
     /// What this iteration has defined on every path that leads here, and in which order.
     defined: FxHashSet<TensorId>,
@@ -116,7 +115,7 @@ struct Body<'p> {
     touches: FxHashMap<TensorId, u32>,
 }
 
-impl<'p> Body<'p> {
+impl<'p> LoopBodyWalk<'p> {
     fn new(program: &'p Program) -> Self {
         Self {
             program,
@@ -130,39 +129,39 @@ impl<'p> Body<'p> {
         }
     }
 
-    fn block(&mut self, block: BlockId) {
+    fn walk_block(&mut self, block: BlockId) {
         for &id in &self.program.block(block).ops {
-            self.op(self.program.op(id));
+            self.walk_op(self.program.op(id));
         }
     }
 
-    fn op(&mut self, op: &Op) {
+    fn walk_op(&mut self, op: &Op) {
         let program = self.program;
         let shares = op.shared_memory().is_some();
-        let allocates = op.kind.effect() == Effect::Allocate && !shares;
-        visit(program, op, &mut |tensor, touch| {
+        let allocates = op.kind.effect() == OpEffect::Allocate && !shares;
+        visit_tensors(program, op, &mut |tensor, touch| {
             *self.touches.entry(tensor).or_default() += 1;
             match touch {
-                Touch::Defines => self.define(tensor),
-                Touch::Needs if self.defined.contains(&tensor) => {}
-                Touch::Needs => self.kept.push(tensor),
-                Touch::Manages if allocates => {
+                TouchKind::Defines => self.define_tensor(tensor),
+                TouchKind::Needs if self.defined.contains(&tensor) => {}
+                TouchKind::Needs => self.kept.push(tensor),
+                TouchKind::Manages if allocates => {
                     // What has memory in this iteration is given none.
                     if op.keeps_memory() && !self.defined.contains(&tensor) {
                         self.kept.push(tensor);
                     }
-                    self.define(tensor);
+                    self.define_tensor(tensor);
                 }
-                Touch::Manages => {}
+                TouchKind::Manages => {}
             }
         });
-        self.tie(op);
+        self.tie_memory(op);
         if !op.blocks.is_empty() {
-            self.control(op);
+            self.walk_control(op);
         }
     }
 
-    fn define(&mut self, tensor: TensorId) {
+    fn define_tensor(&mut self, tensor: TensorId) {
         if self.defined.insert(tensor) {
             self.log.push(tensor);
         }
@@ -171,15 +170,15 @@ impl<'p> Body<'p> {
         }
     }
 
-    fn tie(&mut self, op: &Op) {
+    fn tie_memory(&mut self, op: &Op) {
         let program = self.program;
         let shared = op.shared_memory();
-        let alias = op.kind.effect() == Effect::Alias || shared.is_some();
+        let alias = op.kind.effect() == OpEffect::Alias || shared.is_some();
         let others = op.input_tensors().filter(|_| alias).chain(shared);
-        let first = op.output_tensors().next().map(|tensor| program.memory_of(tensor));
+        let first = op.output_tensors().next().map(|tensor| program.memory_tensor(tensor));
         let several = op.output_tensors().nth(1).is_some();
         let others = others.chain(op.output_tensors().skip(1).filter(|_| several));
-        let others = others.map(|tensor| program.memory_of(tensor));
+        let others = others.map(|tensor| program.memory_tensor(tensor));
         let Some(first) = first else { return };
         for other in others {
             self.ties.entry(first).or_default().push(other);
@@ -190,23 +189,23 @@ impl<'p> Body<'p> {
     }
 
     /// What both branches define is defined; a loop that runs at all defines what its body does.
-    fn control(&mut self, op: &Op) {
-        let ends: Vec<Vec<TensorId>> = op.blocks.iter().map(|&block| self.branch(block)).collect();
+    fn walk_control(&mut self, op: &Op) {
+        let ends: Vec<Vec<TensorId>> = op.blocks.iter().map(|&block| self.walk_branch(block)).collect();
         let looped = loop_index(self.program, op).is_some();
         match ends.as_slice() {
-            [body] if looped && runs(self.program, op) => body.iter().for_each(|&t| self.define(t)),
+            [body] if looped && has_iteration(self.program, op) => body.iter().for_each(|&t| self.define_tensor(t)),
             [then, otherwise] => {
                 let other: FxHashSet<TensorId> = otherwise.iter().copied().collect();
-                then.iter().filter(|t| other.contains(t)).for_each(|&t| self.define(t));
+                then.iter().filter(|t| other.contains(t)).for_each(|&t| self.define_tensor(t));
             }
             _ => {}
         }
     }
 
     /// Walks a block and takes it back; gives what it defines.
-    fn branch(&mut self, block: BlockId) -> Vec<TensorId> {
+    fn walk_branch(&mut self, block: BlockId) -> Vec<TensorId> {
         let mark = self.log.len();
-        self.block(block);
+        self.walk_block(block);
         let added = self.log.split_off(mark);
         added.iter().for_each(|tensor| {
             self.defined.remove(tensor);
@@ -234,8 +233,8 @@ impl<'p> Body<'p> {
 
 /// Whether a loop has an iteration for sure. One over an extent that may be 0 counts: either all of its runs
 /// have one, or none.
-fn runs(program: &Program, op: &Op) -> bool {
-    let literal = |key: AttrKey| op.expr(key).map(|expr| program.exprs().as_int(expr));
+fn has_iteration(program: &Program, op: &Op) -> bool {
+    let literal = |key: AttrKey| op.expr_attr(key).map(|expr| program.exprs().as_int(expr));
     match (literal(AttrKey::Start), literal(AttrKey::Stop)) {
         (None | Some(Some(0)), None) => true,
         (start, Some(Some(stop))) => start.unwrap_or(Some(0)).is_some_and(|start| start < stop),
@@ -245,26 +244,24 @@ fn runs(program: &Program, op: &Op) -> bool {
 
 /// Adds the results in a loop's body that depend on its index, but for outputs of the program and what comes
 /// together with one that stays.
-fn dependents(program: &Program, looped: OpId, index: Symbol, found: &mut Vec<TensorId>) {
+fn add_index_dependents(program: &Program, looped: OpId, index: Symbol, found: &mut Vec<TensorId>) {
     let mut known: FxHashSet<TensorId> = found.iter().copied().collect();
-    let outputs = program.outputs().iter().filter_map(|value| value.tensor());
-    let outputs = outputs.map(|tensor| program.memory_of(tensor));
+    let outputs = program.outputs().iter().filter_map(|value| value.as_tensor());
+    let outputs = outputs.map(|tensor| program.memory_tensor(tensor));
     let stay: FxHashSet<TensorId> = outputs.filter(|tensor| !known.contains(tensor)).collect();
-    let definitions = Definitions::new(program);
-    let memory = |tensor| program.memory_of(tensor);
+    let definitions = IndexDefinitions::new(program);
+    let memory = |tensor| program.memory_tensor(tensor);
     let mut depend: FxHashSet<TensorId> = FxHashSet::default();
     for &block in &program.op(looped).blocks {
         program.walk(block, &mut |id| {
             let op = program.op(id);
-            let scalars = op.operands.iter().filter_map(|value| value.scalar());
+            let scalars = op.operands.iter().filter_map(|value| value.as_scalar());
             let attrs = op.attrs.iter().filter_map(|(_, value)| match value {
                 AttrValue::Expr(expr) => Some(*expr),
                 _ => None,
             });
-            let by_scalar =
-                scalars.chain(attrs).any(|expr| definitions.depends(program, expr, index));
-            let by_alias =
-                op.shared_memory().is_some_and(|tensor| depend.contains(&memory(tensor)));
+            let by_scalar = scalars.chain(attrs).any(|expr| definitions.depends_on(program, expr, index));
+            let by_alias = op.shared_memory().is_some_and(|tensor| depend.contains(&memory(tensor)));
             let by_tensor = || op.input_tensors().any(|tensor| depend.contains(&memory(tensor)));
             if by_scalar || by_alias || by_tensor() {
                 depend.extend(op.output_tensors().map(memory));

@@ -1,11 +1,10 @@
 //! Which axes lie across devices, and which ops move data between devices.
 
-use crate::axes::{Axes, LastAxes, logical_axes};
-use crate::ir::{AxisLink, Effect, OpKind};
-use crate::ir::{Mesh, OpId, ParallelType, Program, TensorId};
+use crate::axes::{LastAxes, LogicalAxes, logical_axes};
+use crate::ir::{AxisLink, OpEffect, OpKind};
+use crate::ir::{DeviceMesh, OpId, ParallelType, Program, TensorId};
 
-const DEVICE_TYPES: [ParallelType; 3] =
-    [ParallelType::DIDx, ParallelType::DIDy, ParallelType::DIDz];
+const DEVICE_TYPES: [ParallelType; 3] = [ParallelType::DIDx, ParallelType::DIDy, ParallelType::DIDz];
 
 /// The logical axis of a tensor on each device type (x, y, z). Reduced axes count as not sharded.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -21,25 +20,25 @@ impl Sharding {
         self.axes.iter().any(Option::is_some)
     }
     /// The device type of an axis.
-    pub fn device(&self, axis: u32) -> Option<ParallelType> {
+    pub fn device_type(&self, axis: u32) -> Option<ParallelType> {
         let at = self.axes.iter().position(|found| *found == Some(axis))?;
         Some(DEVICE_TYPES[at])
     }
 }
 
 /// How a tensor lies across devices.
-pub fn sharding(program: &Program, tensor: TensorId) -> Sharding {
-    of_axes(&logical_axes(program, tensor))
+pub fn tensor_sharding(program: &Program, tensor: TensorId) -> Sharding {
+    sharding_of_axes(&logical_axes(program, tensor))
 }
 
-fn of_axes(axes: &Axes) -> Sharding {
-    let on = |kind: ParallelType| axes.axes.iter().position(|axis| axis.device() == Some(kind));
+fn sharding_of_axes(axes: &LogicalAxes) -> Sharding {
+    let on = |kind: ParallelType| axes.axes.iter().position(|axis| axis.device_type() == Some(kind));
     Sharding { axes: DEVICE_TYPES.map(|kind| on(kind).map(|k| k as u32)) }
 }
 
 /// The devices of all meshes of an op's tensors, in ascending order; `None` where a tensor has no
 /// mesh and so every rank takes part.
-pub fn devices_of(program: &Program, op: OpId) -> Option<Vec<u32>> {
+pub fn op_devices(program: &Program, op: OpId) -> Option<Vec<u32>> {
     let op = program.op(op);
     let mut devices = Vec::new();
     for tensor in op.input_tensors().chain(op.output_tensors()) {
@@ -57,10 +56,10 @@ pub fn devices_of(program: &Program, op: OpId) -> Option<Vec<u32>> {
 pub fn is_resharding(program: &Program, id: OpId) -> bool {
     let op = program.op(id);
     let kind = op.kind;
-    if kind.effect() == Effect::Alias && op.kind != OpKind::Select {
-        return slice_moves(program, id);
+    if kind.effect() == OpEffect::Alias && op.kind != OpKind::Select {
+        return needs_slice_resharding(program, id);
     }
-    if kind.effect() != Effect::Pure && op.kind != OpKind::Select {
+    if kind.effect() != OpEffect::Pure && op.kind != OpKind::Select {
         return false;
     }
     let mut tensors = op.input_tensors().chain(op.output_tensors());
@@ -75,7 +74,7 @@ pub fn is_resharding(program: &Program, id: OpId) -> bool {
     let mut links = Vec::new();
     kind.spec().axes(program, id, &mut links);
     links.retain(|link| !link.broadcast);
-    let differ = |p, c| shardings_differ(program, op.kind, (p, c), &links);
+    let differ = |p, c| has_different_shardings(program, op.kind, (p, c), &links);
     op.input_tensors().any(|p| op.output_tensors().any(|c| differ(p, c)))
 }
 
@@ -83,13 +82,13 @@ pub fn is_resharding(program: &Program, id: OpId) -> bool {
 /// has nothing of the tensor, or an axis that the tensor and its slice share lies across devices in one of
 /// them only or in another way. The selected axis does not count: of an
 /// axis that lies across devices a slice takes the rank's own part.
-pub fn slice_moves(program: &Program, id: OpId) -> bool {
+pub fn needs_slice_resharding(program: &Program, id: OpId) -> bool {
     let op = program.op(id);
     // A symmetric tensor is one memory for all devices, which its view just shows.
     if op.kind == OpKind::SymmetricContiguousView {
         return false;
     }
-    let lacks = |slice| op.input_tensors().any(|whole| lies_elsewhere(program, whole, slice));
+    let lacks = |slice| op.input_tensors().any(|whole| resides_elsewhere(program, whole, slice));
     if op.output_tensors().any(lacks) {
         return true;
     }
@@ -97,82 +96,70 @@ pub fn slice_moves(program: &Program, id: OpId) -> bool {
     op.kind.spec().axes(program, id, &mut links);
     let mut last = (LastAxes::default(), LastAxes::default());
     links.iter().filter(|link| !link.broadcast).any(|link| {
-        let (from, to) = (last.0.axis(program, link.from), last.1.axis(program, link.to));
-        let kinds = [from, to].map(|axis| axis.and_then(|axis| axis.device()));
+        let (from, to) = (last.0.find_axis(program, link.from), last.1.find_axis(program, link.to));
+        let kinds = [from, to].map(|axis| axis.and_then(|axis| axis.device_type()));
         let tensors = [link.from.0, link.to.0];
-        let spread = |k: usize| kinds[k].is_some_and(|kind| is_spread(program, tensors[k], kind));
-        let shifted = || kinds[0].is_some_and(|kind| shifts(program, tensors, kind));
+        let spread = |k: usize| kinds[k].is_some_and(|kind| spans_devices(program, tensors[k], kind));
+        let shifted = || kinds[0].is_some_and(|kind| has_shifted_shard(program, tensors, kind));
         if kinds[0] == kinds[1] { shifted() } else { spread(0) || spread(1) }
     })
 }
 
 /// Whether a device of the slice's mesh has nothing of the tensor.
-fn lies_elsewhere(program: &Program, whole: TensorId, slice: TensorId) -> bool {
-    let (Some(whole), Some(slice)) = (program.tensor_mesh(whole), program.tensor_mesh(slice))
-    else {
+fn resides_elsewhere(program: &Program, whole: TensorId, slice: TensorId) -> bool {
+    let (Some(whole), Some(slice)) = (program.tensor_mesh(whole), program.tensor_mesh(slice)) else {
         return false;
     };
     slice.devices.iter().any(|&device| !whole.contains(device))
 }
 
 /// Whether a device has one part of the tensor along an axis and another of its slice.
-fn shifts(program: &Program, [whole, slice]: [TensorId; 2], kind: ParallelType) -> bool {
-    let (Some(whole), Some(slice)) = (program.tensor_mesh(whole), program.tensor_mesh(slice))
-    else {
+fn has_shifted_shard(program: &Program, [whole, slice]: [TensorId; 2], kind: ParallelType) -> bool {
+    let (Some(whole), Some(slice)) = (program.tensor_mesh(whole), program.tensor_mesh(slice)) else {
         return false;
     };
-    let part = |mesh: &Mesh, device| mesh.coordinate(device, kind);
+    let part = |mesh: &DeviceMesh, device| mesh.device_coordinate(device, kind);
     whole != slice && slice.devices.iter().any(|&device| part(whole, device) != part(slice, device))
 }
 
 /// Whether a device type is more than one device on a tensor's mesh.
-fn is_spread(program: &Program, tensor: TensorId, kind: ParallelType) -> bool {
-    let extent = program.tensor_mesh(tensor).and_then(|mesh| mesh.extent(kind));
+fn spans_devices(program: &Program, tensor: TensorId, kind: ParallelType) -> bool {
+    let extent = program.tensor_mesh(tensor).and_then(|mesh| mesh.axis_extent(kind));
     extent.is_none_or(|extent| extent != 1)
 }
 
 /// Whether an op makes an axis of its result that lies across devices, so that no device holds what the op
 /// reads for it: a view that splits a replicated axis over devices. On a mesh of one device nothing moves.
-pub fn spreads_made_axis(
-    program: &Program,
-    kind: OpKind,
-    result: TensorId,
-    links: &[AxisLink],
-) -> bool {
+pub fn shards_made_axis(program: &Program, kind: OpKind, result: TensorId, links: &[AxisLink]) -> bool {
     let linked = |at: u32| links.iter().any(|link| link.to == (result, at));
     kind.reshapes()
         && (0..).zip(&logical_axes(program, result).axes).any(|(at, axis)| {
-            let device = axis.device().filter(|&device| is_spread(program, result, device));
+            let device = axis.device_type().filter(|&device| spans_devices(program, result, device));
             device.is_some() && !linked(at)
         })
 }
 
 /// Whether an operand and a result of an op of this kind lie differently across the devices of their mesh,
 /// going by the op's links (those that are no broadcasts).
-pub fn shardings_differ(
+pub fn has_different_shardings(
     program: &Program,
     kind: OpKind,
     (producer, consumer): (TensorId, TensorId),
     links: &[AxisLink],
 ) -> bool {
     let (p, c) = (logical_axes(program, producer), logical_axes(program, consumer));
-    let (sharded, wanted) = (of_axes(&p), of_axes(&c));
+    let (sharded, wanted) = (sharding_of_axes(&p), sharding_of_axes(&c));
     if p.split || c.split {
         let types = |sharding: &Sharding| sharding.axes.map(|axis| axis.is_some());
         return types(&sharded) != types(&wanted);
     }
-    let to = |k: u32| {
-        links.iter().find(|l| l.from == (producer, k) && l.to.0 == consumer).map(|l| l.to.1)
-    };
-    let from = |k: u32| {
-        links.iter().find(|l| l.to == (consumer, k) && l.from.0 == producer).map(|l| l.from.1)
-    };
+    let to = |k: u32| links.iter().find(|l| l.from == (producer, k) && l.to.0 == consumer).map(|l| l.to.1);
+    let from = |k: u32| links.iter().find(|l| l.to == (consumer, k) && l.from.0 == producer).map(|l| l.from.1);
     let moves = (0..DEVICE_TYPES.len()).any(|kind| {
-        let moved =
-            sharded.axes[kind].is_some_and(|k| to(k).is_none() || to(k) != wanted.axes[kind]);
+        let moved = sharded.axes[kind].is_some_and(|k| to(k).is_none() || to(k) != wanted.axes[kind]);
         // An axis that the operand does not have (a matmul's N for A) needs nothing from it.
         let cut = wanted.axes[kind].and_then(from).is_some_and(|k| sharded.axes[kind] != Some(k));
         moved || cut
     });
-    moves || spreads_made_axis(program, kind, consumer, links)
+    moves || shards_made_axis(program, kind, consumer, links)
 }

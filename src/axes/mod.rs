@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 /// One logical axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Axis {
+pub struct LogicalAxis {
     /// What it does.
     pub iter: IterType,
     /// What it is spread over.
@@ -28,8 +28,8 @@ pub struct Axis {
     pub printed: u32,
 }
 
-impl Axis {
-    fn of(domain: &IterDomain, printed: u32) -> Self {
+impl LogicalAxis {
+    fn from_domain(domain: &IterDomain, printed: u32) -> Self {
         Self {
             iter: domain.iter,
             parallel: domain.parallel,
@@ -49,31 +49,31 @@ impl Axis {
     }
     /// Whether the axis is stored and spread over devices.
     pub fn is_sharded(&self) -> bool {
-        self.device().is_some()
+        self.device_type().is_some()
     }
     /// The device type that the axis is stored over, if any.
-    pub fn device(&self) -> Option<ParallelType> {
+    pub fn device_type(&self) -> Option<ParallelType> {
         (self.parallel.is_device() && !self.is_reduction()).then_some(self.parallel)
     }
 }
 
 /// The logical axes of one tensor, reductions included.
 #[derive(Clone, Debug)]
-pub struct Axes {
+pub struct LogicalAxes {
     /// The axes, outermost first.
-    pub axes: SmallVec<[Axis; 8]>,
+    pub axes: SmallVec<[LogicalAxis; 8]>,
     /// Whether the printed domains come from splits and no `logical=` says what the axes are: `axes`
     /// are then the printed domains as they stand and claim nothing.
     pub split: bool,
 }
 
-impl Axes {
+impl LogicalAxes {
     /// Positions of the axes that have storage (or are broadcasts), outermost first.
-    pub fn stored(&self) -> SmallVec<[u32; 8]> {
+    pub fn stored_positions(&self) -> SmallVec<[u32; 8]> {
         (0..self.axes.len() as u32).filter(|&k| !self.axes[k as usize].is_reduction()).collect()
     }
     /// Positions of all axes.
-    pub fn all(&self) -> SmallVec<[u32; 8]> {
+    pub fn all_positions(&self) -> SmallVec<[u32; 8]> {
         (0..self.axes.len() as u32).collect()
     }
     /// The position of the axis at a place among the printed domains.
@@ -83,22 +83,22 @@ impl Axes {
 }
 
 /// The logical axes of a tensor.
-pub fn logical_axes(program: &Program, tensor: TensorId) -> Axes {
+pub fn logical_axes(program: &Program, tensor: TensorId) -> LogicalAxes {
     if let Some(logical) = &program.tensor(tensor).logical {
-        return Axes { axes: logical.iter().map(|&extent| given(extent)).collect(), split: false };
+        return LogicalAxes { axes: logical.iter().map(|&extent| plain_axis(extent)).collect(), split: false };
     }
     let domains = program.domains(tensor);
     if let Some(axes) = before_stream_split(program, tensor) {
-        return Axes { axes, split: false };
+        return LogicalAxes { axes, split: false };
     }
     let split = program.tensor(tensor).split || is_split(program, domains);
-    let at = |k: u32| Axis::of(&domains[k as usize], k);
+    let at = |k: u32| LogicalAxis::from_domain(&domains[k as usize], k);
     let axes = if split {
         (0..domains.len() as u32).map(at).collect()
     } else {
         program.logical_axes(tensor).into_iter().map(at).collect()
     };
-    Axes { axes, split }
+    LogicalAxes { axes, split }
 }
 
 /// The axis that lies on the streams, and into how many parts it is cut.
@@ -114,22 +114,21 @@ pub struct StreamAxis {
 /// domain says.
 pub fn stream_axis(program: &Program, tensor: TensorId) -> Option<StreamAxis> {
     let domains = program.domains(tensor);
-    let on_stream = |domain: &&IterDomain| {
-        domain.parallel == ParallelType::Stream && domain.iter != IterType::Reduction
-    };
+    let on_stream =
+        |domain: &&IterDomain| domain.parallel == ParallelType::Stream && domain.iter != IterType::Reduction;
     let parts = domains.iter().find(on_stream)?.extent;
     let axes = logical_axes(program, tensor).axes;
-    let of = |wanted: &dyn Fn(&Axis) -> bool| axes.iter().position(wanted).map(|k| k as u32);
+    let of = |wanted: &dyn Fn(&LogicalAxis) -> bool| axes.iter().position(wanted).map(|k| k as u32);
     if let Some(axis) = of(&|axis| axis.parallel == ParallelType::Stream) {
         return Some(StreamAxis { axis, parts });
     }
-    let inner = domains.iter().position(|domain| half(program, domain.extent, parts).is_some())?;
-    let whole = half(program, domains[inner].extent, parts)?;
+    let inner = domains.iter().position(|domain| ceil_div_dividend(program, domain.extent, parts).is_some())?;
+    let whole = ceil_div_dividend(program, domains[inner].extent, parts)?;
     let order = program.logical_axes(tensor);
     // Of several axes of one extent the one in the place of the domain.
     let before = order.iter().map(|&at| at as usize).take_while(|&at| at != inner);
     let place = before.filter(|&at| !on_stream(&&domains[at])).count();
-    let same = |axis: &Axis| axis.extent == whole;
+    let same = |axis: &LogicalAxis| axis.extent == whole;
     let axis = match axes.get(place).is_some_and(same) {
         true => Some(place as u32),
         false => of(&same),
@@ -138,14 +137,12 @@ pub fn stream_axis(program: &Program, tensor: TensorId) -> Option<StreamAxis> {
 }
 
 /// The axes of which one was split over streams, outer part first, and no other was split.
-fn before_stream_split(program: &Program, tensor: TensorId) -> Option<SmallVec<[Axis; 8]>> {
+fn before_stream_split(program: &Program, tensor: TensorId) -> Option<SmallVec<[LogicalAxis; 8]>> {
     let domains = program.domains(tensor);
     let at = domains.iter().position(|domain| domain.parallel == ParallelType::Stream)?;
     let outer = &domains[at];
-    let inner =
-        domains.iter().position(|domain| half(program, domain.extent, outer.extent).is_some())?;
-    let splits =
-        domains.iter().filter(|domain| is_ceil_div(program, domain.extent) || domain.rfactor);
+    let inner = domains.iter().position(|domain| ceil_div_dividend(program, domain.extent, outer.extent).is_some())?;
+    let splits = domains.iter().filter(|domain| is_ceil_div(program, domain.extent) || domain.rfactor);
     let serial = domains[inner].parallel == ParallelType::Serial;
     let devices = domains.iter().any(|domain| domain.parallel.is_device());
     if outer.is_reduction() || splits.count() != 1 || !serial || devices {
@@ -157,9 +154,9 @@ fn before_stream_split(program: &Program, tensor: TensorId) -> Option<SmallVec<[
         if place == at {
             continue;
         }
-        let mut axis = Axis::of(&domains[place], printed);
+        let mut axis = LogicalAxis::from_domain(&domains[place], printed);
         if place == inner {
-            axis.extent = half(program, axis.extent, outer.extent)?;
+            axis.extent = ceil_div_dividend(program, axis.extent, outer.extent)?;
         }
         axes.push(axis);
     }
@@ -167,9 +164,9 @@ fn before_stream_split(program: &Program, tensor: TensorId) -> Option<SmallVec<[
 }
 
 /// `i0` of `ceilDiv(i0, parts)`.
-fn half(program: &Program, extent: ExprId, parts: ExprId) -> Option<ExprId> {
+fn ceil_div_dividend(program: &Program, extent: ExprId, parts: ExprId) -> Option<ExprId> {
     match program.expr(extent) {
-        Expr::Set(inner) => half(program, *inner, parts),
+        Expr::Set(inner) => ceil_div_dividend(program, *inner, parts),
         Expr::Call(name, args) if program.name(*name) == "ceilDiv" => match args.as_slice() {
             [whole, by] if *by == parts => Some(*whole),
             _ => None,
@@ -178,8 +175,8 @@ fn half(program: &Program, extent: ExprId, parts: ExprId) -> Option<ExprId> {
     }
 }
 
-fn given(extent: ExprId) -> Axis {
-    Axis {
+fn plain_axis(extent: ExprId) -> LogicalAxis {
+    LogicalAxis {
         iter: IterType::Iteration,
         parallel: ParallelType::Serial,
         extent,
@@ -191,9 +188,7 @@ fn given(extent: ExprId) -> Axis {
 
 /// Whether some printed domain is a part of an axis.
 fn is_split(program: &Program, domains: &[IterDomain]) -> bool {
-    let parallel = |domain: &IterDomain| {
-        domain.parallel.is_device() || domain.parallel == ParallelType::Stream
-    };
+    let parallel = |domain: &IterDomain| domain.parallel.is_device() || domain.parallel == ParallelType::Stream;
     domains.iter().any(|domain| is_ceil_div(program, domain.extent))
         || (domains.iter().any(parallel) && domains.iter().any(|domain| domain.rfactor))
 }
@@ -212,15 +207,15 @@ fn is_ceil_div_call(program: &Program, extent: ExprId) -> bool {
 
 /// The axes of the tensor that was asked for last: links come sorted by tensor.
 #[derive(Default)]
-pub(crate) struct LastAxes(Option<(TensorId, Axes)>);
+pub(crate) struct LastAxes(Option<(TensorId, LogicalAxes)>);
 
 impl LastAxes {
     /// The extent of an axis, if the tensor has it.
-    pub(crate) fn extent(&mut self, program: &Program, at: (TensorId, u32)) -> Option<ExprId> {
-        self.axis(program, at).map(|axis| axis.extent)
+    pub(crate) fn axis_extent(&mut self, program: &Program, at: (TensorId, u32)) -> Option<ExprId> {
+        self.find_axis(program, at).map(|axis| axis.extent)
     }
     /// An axis, if the tensor has it.
-    pub(crate) fn axis(&mut self, program: &Program, at: (TensorId, u32)) -> Option<Axis> {
+    pub(crate) fn find_axis(&mut self, program: &Program, at: (TensorId, u32)) -> Option<LogicalAxis> {
         if self.0.as_ref().is_none_or(|(last, _)| *last != at.0) {
             self.0 = Some((at.0, logical_axes(program, at.0)));
         }

@@ -7,9 +7,9 @@
 //! nvFuser's broadcasts are explicit: operands of pointwise ops have equal ranks and pair position by
 //! position; a broadcast axis beside another one is linked as such ([`AxisLink::broadcast`]).
 
-use super::{Axes, logical_axes};
+use super::{LogicalAxes, logical_axes};
 use crate::diag::codes;
-use crate::ir::{AxisLink, OpId, Program, TensorId, name_of};
+use crate::ir::{AxisLink, OpId, Program, TensorId, display_name};
 use smallvec::SmallVec;
 
 /// Why an op's operands and results cannot match.
@@ -36,18 +36,18 @@ pub(crate) type AxisPositions = SmallVec<[u32; 8]>;
 /// A tensor of an op with its axes.
 pub(crate) struct LinkSide {
     pub(crate) tensor: TensorId,
-    pub(crate) axes: Axes,
+    pub(crate) axes: LogicalAxes,
 }
 
 impl LinkSide {
     pub(crate) fn new(program: &Program, tensor: TensorId) -> Self {
         Self { tensor, axes: logical_axes(program, tensor) }
     }
-    pub(crate) fn stored(&self) -> AxisPositions {
-        self.axes.stored()
+    pub(crate) fn stored_positions(&self) -> AxisPositions {
+        self.axes.stored_positions()
     }
-    pub(crate) fn all(&self) -> AxisPositions {
-        self.axes.all()
+    pub(crate) fn all_positions(&self) -> AxisPositions {
+        self.axes.all_positions()
     }
 }
 
@@ -60,14 +60,8 @@ pub(crate) fn axis_count_text(count: usize) -> String {
     if count == 1 { "1 axis".to_owned() } else { format!("{count} axes") }
 }
 
-pub(crate) fn too_few_tensors(
-    program: &Program,
-    op: OpId,
-    what: &str,
-    needs: usize,
-    has: usize,
-) -> AxisMismatch {
-    let name = name_of(program, op);
+pub(crate) fn too_few_tensors(program: &Program, op: OpId, what: &str, needs: usize, has: usize) -> AxisMismatch {
+    let name = display_name(program, op);
     AxisMismatch {
         code: codes::OPERANDS,
         message: format!("`{name}` needs {} but has {has}", count_text(needs, what)),
@@ -76,11 +70,7 @@ pub(crate) fn too_few_tensors(
     }
 }
 
-pub(crate) fn operand_side(
-    program: &Program,
-    op: OpId,
-    index: usize,
-) -> Result<LinkSide, AxisMismatch> {
+pub(crate) fn operand_side(program: &Program, op: OpId, index: usize) -> Result<LinkSide, AxisMismatch> {
     let mut tensors = program.op(op).input_tensors();
     let has = program.op(op).input_tensors().count();
     let tensor = tensors.nth(index);
@@ -91,26 +81,15 @@ pub(crate) fn operand_side(
 
 pub(crate) fn result_side(program: &Program, op: OpId) -> Result<LinkSide, AxisMismatch> {
     let tensor = program.op(op).output_tensors().next();
-    tensor
-        .map(|t| LinkSide::new(program, t))
-        .ok_or_else(|| too_few_tensors(program, op, "tensor result", 1, 0))
+    tensor.map(|t| LinkSide::new(program, t)).ok_or_else(|| too_few_tensors(program, op, "tensor result", 1, 0))
 }
 
-pub(crate) fn both_sides(
-    program: &Program,
-    op: OpId,
-) -> Result<(LinkSide, LinkSide), AxisMismatch> {
+pub(crate) fn both_sides(program: &Program, op: OpId) -> Result<(LinkSide, LinkSide), AxisMismatch> {
     Ok((operand_side(program, op, 0)?, result_side(program, op)?))
 }
 
 /// Links two lists of axes position by position.
-pub(crate) fn link_pairs(
-    from: &LinkSide,
-    to: &LinkSide,
-    a: &[u32],
-    b: &[u32],
-    links: &mut Vec<AxisLink>,
-) {
+pub(crate) fn link_pairs(from: &LinkSide, to: &LinkSide, a: &[u32], b: &[u32], links: &mut Vec<AxisLink>) {
     for (&x, &y) in a.iter().zip(b) {
         let (p, c) = (from.axes.axes[x as usize], to.axes.axes[y as usize]);
         let broadcast = p.is_broadcast() != c.is_broadcast();
@@ -130,7 +109,7 @@ pub(crate) fn rank_mismatch(
     found: usize,
     to: &LinkSide,
 ) -> AxisMismatch {
-    let name = name_of(program, op);
+    let name = display_name(program, op);
     AxisMismatch {
         code: codes::RANK,
         message: format!(
@@ -168,7 +147,7 @@ pub fn link_copy(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> Link
         return Ok(());
     }
     let (from, to) = both_sides(program, op)?;
-    link_equal_lists(program, op, (&from, &from.stored()), (&to, &to.stored()), links)
+    link_equal_lists(program, op, (&from, &from.stored_positions()), (&to, &to.stored_positions()), links)
 }
 
 /// Pairs the positions that `kept` says stay whole.

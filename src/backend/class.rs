@@ -4,7 +4,7 @@ use crate::ir::DType;
 
 /// A kind of values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Class {
+pub enum ComputeClass {
     /// Doubles.
     F64,
     /// Floats.
@@ -14,12 +14,12 @@ pub enum Class {
 }
 
 /// The class of a type; `None` for types that backends do not compute with.
-pub fn class(dtype: DType) -> Option<Class> {
+pub fn compute_class(dtype: DType) -> Option<ComputeClass> {
     match dtype {
-        DType::Double => Some(Class::F64),
-        DType::Float | DType::Half | DType::BFloat16 => Some(Class::F32),
-        DType::Float8E4M3 | DType::Float8E5M2 | DType::Float8E8M0 => Some(Class::F32),
-        DType::Int | DType::Index | DType::Int32 | DType::Bool => Some(Class::I64),
+        DType::Double => Some(ComputeClass::F64),
+        DType::Float | DType::Half | DType::BFloat16 => Some(ComputeClass::F32),
+        DType::Float8E4M3 | DType::Float8E5M2 | DType::Float8E8M0 => Some(ComputeClass::F32),
+        DType::Int | DType::Index | DType::Int32 | DType::Bool => Some(ComputeClass::I64),
         DType::Float4E2M1
         | DType::Float4E2M1x2
         | DType::Int8

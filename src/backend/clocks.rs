@@ -9,7 +9,7 @@
 //! shortest way back are kept each for itself, which is never worse. A way is short if the one whose call
 //! is measured comes last: the ranks take turns in coming late.
 //!
-//! Processes of one host have the same clock ([`now`]). What was found of them is only checked for allowing
+//! Processes of one host have the same clock ([`monotonic_ns`]). What was found of them is only checked for allowing
 //! that, so that processes which say they are on one host but have clocks of their own (time namespaces) are
 //! compared like others.
 //!
@@ -30,7 +30,7 @@ const LATE: (Duration, Duration) = (Duration::from_micros(100), Duration::from_m
 
 /// A step on one process's clock, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Step {
+pub struct ClockStep {
     /// Right before the call.
     pub before: u64,
     /// Right after its return.
@@ -39,7 +39,7 @@ pub struct Step {
 
 /// How far a process's clock is from rank 0's.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Offset {
+pub struct ClockOffset {
     /// By how many nanoseconds it is ahead of rank 0's.
     pub ahead_ns: i64,
     /// How far off that may be: this much in either direction.
@@ -47,7 +47,7 @@ pub struct Offset {
 }
 
 /// Nanoseconds of a clock that never goes back and that all processes of a host have in common.
-pub fn now() -> u64 {
+pub fn monotonic_ns() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     let (seconds, nanos) = (u64::try_from(time.tv_sec), u64::try_from(time.tv_nsec));
     seconds.unwrap_or(0).saturating_mul(1_000_000_000).saturating_add(nanos.unwrap_or(0))
@@ -59,76 +59,74 @@ fn time_between(from: u64, to: u64) -> i128 {
 }
 
 /// By how much at least, and at most, a process's clock is ahead of rank 0's, from the same steps on both.
-fn bounds(first: &[Step], other: &[Step]) -> Option<(i128, i128)> {
+fn offset_bounds(first: &[ClockStep], other: &[ClockStep]) -> Option<(i128, i128)> {
     let steps = first.iter().zip(other);
-    let least =
-        steps.clone().map(|(first, other)| time_between(first.after, other.before)).max()?;
+    let least = steps.clone().map(|(first, other)| time_between(first.after, other.before)).max()?;
     let most = steps.map(|(first, other)| time_between(first.before, other.after)).min()?;
     Some((least, most))
 }
 
 /// What the same steps on rank 0 and on another process tell of the latter's clock.
-pub fn offset(first: &[Step], other: &[Step]) -> Offset {
-    let Some((least, most)) = bounds(first, other) else { return Offset::default() };
+pub fn estimate_offset(first: &[ClockStep], other: &[ClockStep]) -> ClockOffset {
+    let Some((least, most)) = offset_bounds(first, other) else { return ClockOffset::default() };
     // Bounds that cross come from clocks that do not go evenly.
     let error = u64::try_from((most - least).unsigned_abs().div_ceil(2)).unwrap_or(u64::MAX);
     let ahead = i64::try_from((least + most).div_euclid(2)).unwrap_or(0);
-    Offset { ahead_ns: ahead, error_ns: error }
+    ClockOffset { ahead_ns: ahead, error_ns: error }
 }
 
 /// Whether the same steps on rank 0 and on another process allow an offset.
-fn is_possible(offset: Offset, first: &[Step], other: &[Step]) -> bool {
-    bounds(first, other)
-        .is_none_or(|(least, most)| (least..=most).contains(&i128::from(offset.ahead_ns)))
+fn is_possible(offset: ClockOffset, first: &[ClockStep], other: &[ClockStep]) -> bool {
+    offset_bounds(first, other).is_none_or(|(least, most)| (least..=most).contains(&i128::from(offset.ahead_ns)))
 }
 
 /// What the same steps tell of all processes' clocks, by rank. Those of a host have one clock, as far as
 /// the steps allow that.
-fn offsets(all: &[(String, Vec<Step>)]) -> Vec<Offset> {
-    let mut found: Vec<Offset> = Vec::new();
+fn estimate_offsets(all: &[(String, Vec<ClockStep>)]) -> Vec<ClockOffset> {
+    let mut found: Vec<ClockOffset> = Vec::new();
     for (rank, (host, steps)) in all.iter().enumerate() {
         let first = &all[0].1;
         let same = all[..rank].iter().position(|(other, _)| other == host);
         let same = same.and_then(|rank| found.get(rank).copied());
         found.push(match same.filter(|offset| is_possible(*offset, first, steps)) {
             Some(same) => same,
-            None if rank == 0 => Offset::default(),
-            None => offset(first, steps),
+            None if rank == 0 => ClockOffset::default(),
+            None => estimate_offset(first, steps),
         });
     }
     found
 }
 
 /// Compares all processes' clocks; what each rank's is ahead of rank 0's. All processes call this, and get
-/// the same. `now` is this process's clock in nanoseconds: [`now`], or one that a test made.
+/// the same. `now` is this process's clock in nanoseconds: [`monotonic_ns`], or one that a test made.
 ///
 /// # Errors
 /// Those of [`ControlPlane::gather`].
-pub fn compare(
+pub fn compare_clocks(
     control_plane: &dyn ControlPlane,
     now: &dyn Fn() -> u64,
-) -> Result<Vec<Offset>, ControlPlaneError> {
-    let own = steps(control_plane, now)?;
+) -> Result<Vec<ClockOffset>, ControlPlaneError> {
+    let own = take_clock_steps(control_plane, now)?;
     let times = own.iter().flat_map(|step| [step.before, step.after]);
     let mut message: Vec<u8> = times.flat_map(u64::to_le_bytes).collect();
-    message.extend(control_plane.host().as_bytes());
-    let all = control_plane.gather("clocks", &message)?;
-    let all: Option<Vec<_>> = all.iter().map(|bytes| read(bytes, own.len())).collect();
+    message.extend(control_plane.host_name().as_bytes());
+    let all = control_plane.all_gather("clocks", &message)?;
+    let all: Option<Vec<_>> = all.iter().map(|bytes| decode_steps(bytes, own.len())).collect();
     let Some(all) = all else {
         let why = "`clocks` came in pieces".to_owned();
         return Err(ControlPlaneError::Broken { why });
     };
-    Ok(offsets(&all))
+    Ok(estimate_offsets(&all))
 }
 
 /// Takes the steps of a comparison.
-fn steps(
+fn take_clock_steps(
     control_plane: &dyn ControlPlane,
     now: &dyn Fn() -> u64,
-) -> Result<Vec<Step>, ControlPlaneError> {
-    let (rank, world) = (control_plane.rank(), control_plane.world().max(1));
+) -> Result<Vec<ClockStep>, ControlPlaneError> {
+    let (rank, world) = (control_plane.rank(), control_plane.world_size().max(1));
     let turns = (MOST / world).clamp(1, TURNS);
-    let mut steps: Vec<Step> = Vec::new();
+    let mut steps: Vec<ClockStep> = Vec::new();
     for number in 0..FIRST + turns * world {
         let late = number.checked_sub(FIRST).is_some_and(|number| number % world == rank);
         if late {
@@ -137,38 +135,38 @@ fn steps(
             std::thread::sleep(twice.clamp(LATE.0, LATE.1));
         }
         let before = now();
-        control_plane.gather("clock", &[])?;
-        steps.push(Step { before, after: now() });
+        control_plane.all_gather("clock", &[])?;
+        steps.push(ClockStep { before, after: now() });
     }
     Ok(steps)
 }
 
 /// A process's host and its steps, of which there are so many.
-fn read(bytes: &[u8], count: usize) -> Option<(String, Vec<Step>)> {
+fn decode_steps(bytes: &[u8], count: usize) -> Option<(String, Vec<ClockStep>)> {
     let (steps, host) = bytes.split_at_checked(count * 16)?;
     let steps = steps.chunks_exact(16).map(read_step).collect::<Option<_>>()?;
     Some((String::from_utf8_lossy(host).into_owned(), steps))
 }
 
 /// A step from its 16 bytes.
-fn read_step(bytes: &[u8]) -> Option<Step> {
+fn read_step(bytes: &[u8]) -> Option<ClockStep> {
     let (before, after) = bytes.split_first_chunk()?;
     let after = u64::from_le_bytes(after.try_into().ok()?);
-    Some(Step { before: u64::from_le_bytes(*before), after })
+    Some(ClockStep { before: u64::from_le_bytes(*before), after })
 }
 
 /// A process's clock between two comparisons.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Drift {
+pub struct ClockDrift {
     /// When the clocks were compared first, by the process's clock, and what that said.
-    pub start: (u64, Offset),
+    pub start: (u64, ClockOffset),
     /// The same of the second time.
-    pub end: (u64, Offset),
+    pub end: (u64, ClockOffset),
 }
 
-impl Drift {
+impl ClockDrift {
     /// A time of the process's clock on rank 0's; 0 if that had not begun.
-    pub fn on_first(&self, ns: u64) -> u64 {
+    pub fn to_rank_zero(&self, ns: u64) -> u64 {
         let (from, to) = (self.start.0, self.end.0.max(self.start.0 + 1));
         let (first, second) = (i128::from(self.start.1.ahead_ns), i128::from(self.end.1.ahead_ns));
         let part = ns.clamp(from, to).saturating_sub(from) as f64 / (to - from) as f64;
@@ -189,8 +187,8 @@ mod tests {
     use crate::backend::control_plane::ThreadControlPlane;
     use std::time::Instant;
 
-    fn step(before: u64, after: u64) -> Step {
-        Step { before, after }
+    fn step(before: u64, after: u64) -> ClockStep {
+        ClockStep { before, after }
     }
 
     #[test]
@@ -200,9 +198,9 @@ mod tests {
         let first = [step(10, 130), step(200, 290)];
         let other = [step(5100, 5150), step(5150, 5220)];
         // ((130 - 5100) + (200 - 5220)) / 2 = -4995; (5220 - 5100) - (200 - 130) = 50.
-        assert_eq!(offset(&first, &other), Offset { ahead_ns: 4995, error_ns: 25 });
+        assert_eq!(estimate_offset(&first, &other), ClockOffset { ahead_ns: 4995, error_ns: 25 });
         // And the same the other way round.
-        assert_eq!(offset(&other, &first), Offset { ahead_ns: -4995, error_ns: 25 });
+        assert_eq!(estimate_offset(&other, &first), ClockOffset { ahead_ns: -4995, error_ns: 25 });
     }
 
     #[test]
@@ -210,9 +208,9 @@ mod tests {
         let first = [step(0, 1000), step(2000, 2010), step(3000, 3990)];
         let other = [step(990, 1005), step(2001, 2900), step(3001, 3013)];
         // There within 2010 - 2001 = 9 (second step), back within 3013 - 3000 = 13 (third).
-        assert_eq!(offset(&first, &other), Offset { ahead_ns: 2, error_ns: 11 });
-        assert_eq!(offset(&[], &[]), Offset::default());
-        assert_eq!(offset(&first, &first).ahead_ns, 0);
+        assert_eq!(estimate_offset(&first, &other), ClockOffset { ahead_ns: 2, error_ns: 11 });
+        assert_eq!(estimate_offset(&[], &[]), ClockOffset::default());
+        assert_eq!(estimate_offset(&first, &first).ahead_ns, 0);
     }
 
     /// Clocks that are hours apart, and one that has just begun.
@@ -225,7 +223,7 @@ mod tests {
             let one = |control_plane: ThreadControlPlane| {
                 let skew = skews[control_plane.rank() as usize];
                 let now = move || start.elapsed().as_nanos() as u64 + skew;
-                scope.spawn(move || compare(&control_plane, &now).unwrap())
+                scope.spawn(move || compare_clocks(&control_plane, &now).unwrap())
             };
             let ranks = ThreadControlPlane::new(4, Duration::from_secs(30));
             let threads: Vec<_> = ranks.into_iter().map(one).collect();
@@ -240,7 +238,7 @@ mod tests {
             }
         }
         // One host, and nothing speaks against one clock.
-        assert_eq!((found[0][0], found[0][3]), (Offset::default(), Offset::default()));
+        assert_eq!((found[0][0], found[0][3]), (ClockOffset::default(), ClockOffset::default()));
     }
 
     #[test]
@@ -254,40 +252,40 @@ mod tests {
             host("b", steps(1051, 8)),
             host("b", steps(9050, 8)),
         ];
-        let found = offsets(&all);
-        let of = |ahead_ns, error_ns| Offset { ahead_ns, error_ns };
+        let found = estimate_offsets(&all);
+        let of = |ahead_ns, error_ns| ClockOffset { ahead_ns, error_ns };
         assert_eq!(found, [of(0, 0), of(1000, 14), of(0, 0), of(1000, 14), of(9000, 18)]);
     }
 
     #[test]
     fn the_clock_goes_on() {
-        let (first, second) = (now(), now());
+        let (first, second) = (monotonic_ns(), monotonic_ns());
         assert!(first > 0 && second >= first);
     }
 
     #[test]
     fn clocks_of_different_speed() {
         // Ahead by 1000 at first, by 1500 a million later: 500 parts in a million faster.
-        let at = |ahead_ns, error_ns| Offset { ahead_ns, error_ns };
-        let drift = Drift { start: (1_001_000, at(1000, 7)), end: (2_001_500, at(1500, 9)) };
-        assert_eq!(drift.on_first(1_001_000), 1_000_000);
-        assert_eq!(drift.on_first(2_001_500), 2_000_000);
-        assert_eq!(drift.on_first(1_501_250), 1_500_000);
+        let at = |ahead_ns, error_ns| ClockOffset { ahead_ns, error_ns };
+        let drift = ClockDrift { start: (1_001_000, at(1000, 7)), end: (2_001_500, at(1500, 9)) };
+        assert_eq!(drift.to_rank_zero(1_001_000), 1_000_000);
+        assert_eq!(drift.to_rank_zero(2_001_500), 2_000_000);
+        assert_eq!(drift.to_rank_zero(1_501_250), 1_500_000);
         assert_eq!(drift.error_ns(), 9);
         // Nothing is known from before and after: the nearest comparison counts.
-        assert_eq!(drift.on_first(2_501_500), 2_500_000);
-        assert_eq!(drift.on_first(10), 0);
+        assert_eq!(drift.to_rank_zero(2_501_500), 2_500_000);
+        assert_eq!(drift.to_rank_zero(10), 0);
     }
 
     #[test]
     fn a_rank_that_fails_ends_the_comparison() {
         let mut ranks = ThreadControlPlane::new(2, Duration::from_secs(30));
-        ranks.remove(1).fail("H0522\n\nno clock");
-        let error = compare(&ranks[0], &|| 0).unwrap_err();
+        ranks.remove(1).report_failure("H0522\n\nno clock");
+        let error = compare_clocks(&ranks[0], &|| 0).unwrap_err();
         assert!(matches!(error, ControlPlaneError::Failed { rank: 1, .. }));
         let message = [vec![0; 32], b"host".to_vec()].concat();
-        let (host, steps) = read(&message, 2).unwrap();
+        let (host, steps) = decode_steps(&message, 2).unwrap();
         assert_eq!((host.as_str(), steps), ("host", vec![step(0, 0); 2]));
-        assert_eq!(read(&message, 3), None);
+        assert_eq!(decode_steps(&message, 3), None);
     }
 }

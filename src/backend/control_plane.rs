@@ -8,8 +8,8 @@
 //! [`ControlPlane::fail`] before it gives up, and whoever waits in [`ControlPlane::gather`], or looks at
 //! [`ControlPlane::failed`] while its device works, ends with that.
 
-use crate::diag::{Diag, Label, Span, codes};
-use crate::lower::Prepared;
+use crate::diag::{Diag, DiagLabel, Span, codes};
+use crate::lower::PreparedProgram;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -18,20 +18,20 @@ pub trait ControlPlane: Send + Sync {
     /// The rank of this process.
     fn rank(&self) -> u32;
     /// Number of processes.
-    fn world(&self) -> u32;
+    fn world_size(&self) -> u32;
     /// A name that processes share exactly if they run on the same host.
-    fn host(&self) -> String;
+    fn host_name(&self) -> String;
     /// All-gather: every process hands over a message under the same name and gets all of them in rank
     /// order. No process returns before every one has called. Messages are small (kilobytes).
     ///
     /// # Errors
     /// Within the time limit, if a process does not come, fails or is lost.
-    fn gather(&self, what: &str, message: &[u8]) -> Result<Vec<Vec<u8>>, ControlPlaneError>;
+    fn all_gather(&self, what: &str, message: &[u8]) -> Result<Vec<Vec<u8>>, ControlPlaneError>;
     /// Tells the others that this process gives up, and why ([`failure_report`] makes the text).
-    fn fail(&self, why: &str);
+    fn report_failure(&self, why: &str);
     /// What was first heard of a process that failed or was lost. Asked in a spinning loop, so it has
     /// to be cheap while the answer is `None`.
-    fn failed(&self) -> Option<ControlPlaneError>;
+    fn peer_failure(&self) -> Option<ControlPlaneError>;
 }
 
 /// Why the processes cannot go on together.
@@ -78,23 +78,23 @@ impl ControlPlaneError {
     /// As a diagnostic; with the place of another process's error if that told one.
     pub fn diag(&self) -> Diag {
         match self {
-            ControlPlaneError::Late { ranks, what, timeout } => Diag::global(
+            ControlPlaneError::Late { ranks, what, timeout } => Diag::global_error(
                 codes::PROCESS_LATE,
                 format!("{} did not come to `{what}` within {} ms", rank_list(ranks), timeout.as_millis()),
             )
-            .note("look at what these ranks printed last; `--timeout-ms` sets how long they are waited for"),
+            .with_note("look at what these ranks printed last; `--timeout-ms` sets how long they are waited for"),
             ControlPlaneError::Lost { rank, how } => {
-                Diag::global(codes::PROCESS, format!("rank {rank} is lost: {how}"))
-                    .note("look at what this rank printed last, and whether its host or the launcher ended it")
+                Diag::global_error(codes::PROCESS, format!("rank {rank} is lost: {how}"))
+                    .with_note("look at what this rank printed last, and whether its host or the launcher ended it")
             }
             ControlPlaneError::Altered { rank, how } => {
                 let message = format!("messages of rank {rank} were changed on the way: {how}");
-                Diag::global(codes::ALTERED, message)
-                    .note("somebody between the hosts alters what the processes send; nothing of it was used, and the run ends without results")
+                Diag::global_error(codes::ALTERED, message)
+                    .with_note("somebody between the hosts alters what the processes send; nothing of it was used, and the run ends without results")
             }
             ControlPlaneError::Failed { rank, why } => reported_failure(*rank, why),
-            ControlPlaneError::Broken { why } => Diag::global(codes::EXCHANGE, why.clone())
-                .note("start the same version of the program on all ranks"),
+            ControlPlaneError::Broken { why } => Diag::global_error(codes::EXCHANGE, why.clone())
+                .with_note("start the same version of the program on all ranks"),
         }
     }
 }
@@ -117,10 +117,8 @@ pub fn rank_list(ranks: &[u32]) -> String {
 /// The first of these errors as a text for [`ControlPlane::fail`]: lines of code, place, message and notes.
 pub fn failure_report(diags: &[Diag]) -> String {
     let Some(diag) = diags.first() else { return String::new() };
-    let place = diag
-        .primary
-        .as_ref()
-        .map_or_else(String::new, |label| format!("{}-{}", label.span.start, label.span.end));
+    let place =
+        diag.primary.as_ref().map_or_else(String::new, |label| format!("{}-{}", label.span.start, label.span.end));
     let mut lines = vec![diag.code.to_owned(), place, one_line(&diag.message)];
     lines.extend(diag.notes.iter().map(|note| one_line(note)));
     lines.join("\n")
@@ -135,14 +133,13 @@ fn reported_failure(rank: u32, why: &str) -> Diag {
     let mut lines = why.lines();
     let (code, place) = (lines.next().unwrap_or("?"), lines.next().unwrap_or(""));
     let message = lines.next().unwrap_or("it gave up");
-    let mut diag =
-        Diag::global(codes::PROCESS, format!("rank {rank} failed with {code}: {message}"));
+    let mut diag = Diag::global_error(codes::PROCESS, format!("rank {rank} failed with {code}: {message}"));
     let ends = place.split_once('-').map(|(start, end)| (start.parse(), end.parse()));
     if let Some((Ok(start), Ok(end))) = ends {
         let text = format!("rank {rank} failed here");
-        diag.primary = Some(Label { span: Span { start, end }, text });
+        diag.primary = Some(DiagLabel { span: Span { start, end }, text });
     }
-    lines.fold(diag, |diag, note| diag.note(note))
+    lines.fold(diag, |diag, note| diag.with_note(note))
 }
 
 /// Ends a step on all processes: what failed here is told to the others, what failed there comes back.
@@ -158,13 +155,13 @@ pub fn agree_on_step<T>(
     let Some(control_plane) = control_plane else { return result };
     match result {
         Ok(value) => {
-            control_plane.gather(what, &[]).map_err(|error| vec![error.diag()])?;
+            control_plane.all_gather(what, &[]).map_err(|error| vec![error.diag()])?;
             Ok(value)
         }
         Err(diags) => {
             // What came from a peer is known to all already.
             if !diags.first().is_some_and(is_known_to_all) {
-                control_plane.fail(&failure_report(&diags));
+                control_plane.report_failure(&failure_report(&diags));
             }
             Err(diags)
         }
@@ -176,11 +173,11 @@ pub fn agree_on_step<T>(
 /// # Errors
 /// If there is a control plane, and not one process a rank.
 pub fn check_process_count(
-    prepared: &Prepared,
+    prepared: &PreparedProgram,
     control_plane: Option<&dyn ControlPlane>,
 ) -> Result<(), Vec<Diag>> {
     let Some(control_plane) = control_plane else { return Ok(()) };
-    let (world, ranks) = (control_plane.world(), prepared.plans.len());
+    let (world, ranks) = (control_plane.world_size(), prepared.plans.len());
     if world as usize == ranks {
         return Ok(());
     }
@@ -188,13 +185,14 @@ pub fn check_process_count(
         let message = format!(
             "{world} processes were started, but the program is not lowered: one process computes it on whole tensors"
         );
-        return Err(vec![Diag::global(codes::WORLD, message).note(
-            "lower it for its devices (`hir-opt --pass=host-ir-lower`), or run it in one process",
-        )]);
+        return Err(vec![
+            Diag::global_error(codes::WORLD, message)
+                .with_note("lower it for its devices (`hir-opt --pass=host-ir-lower`), or run it in one process"),
+        ]);
     }
     let plural = if ranks == 1 { "" } else { "s" };
     let message = format!("{world} processes were started, the program has {ranks} rank{plural}");
-    Err(vec![Diag::global(codes::WORLD, message).note(format!(
+    Err(vec![Diag::global_error(codes::WORLD, message).with_note(format!(
         "start {ranks} process{}, or change the program's meshes (`hir-opt --pass=resize-mesh{{devices={world}}}`)",
         if ranks == 1 { "" } else { "es" }
     ))])
@@ -205,18 +203,18 @@ pub struct ThreadControlPlane {
     rank: u32,
     world: u32,
     timeout: Duration,
-    shared: Arc<Shared>,
+    shared: Arc<SharedRound>,
 }
 
 #[derive(Default)]
-struct Shared {
-    state: Mutex<Meeting>,
+struct SharedRound {
+    state: Mutex<GatherRound>,
     changed: Condvar,
 }
 
 /// One gather at a time: the step that is open, and the last that ended.
 #[derive(Default)]
-struct Meeting {
+struct GatherRound {
     what: String,
     messages: Vec<Option<Vec<u8>>>,
     rounds: u64,
@@ -227,22 +225,22 @@ struct Meeting {
 impl ThreadControlPlane {
     /// One for each of `world` ranks, which wait up to `timeout` for each other.
     pub fn new(world: u32, timeout: Duration) -> Vec<Self> {
-        let shared = Arc::new(Shared::default());
-        shared.lock().messages = vec![None; world as usize];
+        let shared = Arc::new(SharedRound::default());
+        shared.lock_round().messages = vec![None; world as usize];
         (0..world).map(|rank| Self { rank, world, timeout, shared: shared.clone() }).collect()
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Meeting> {
+impl SharedRound {
+    fn lock_round(&self) -> MutexGuard<'_, GatherRound> {
         // A thread that panicked left nothing half done: every change is one assignment.
         self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
-impl Meeting {
+impl GatherRound {
     /// Adds a message; the last of a step ends it.
-    fn add(&mut self, rank: u32, what: &str, message: &[u8]) -> Result<(), ControlPlaneError> {
+    fn add_message(&mut self, rank: u32, what: &str, message: &[u8]) -> Result<(), ControlPlaneError> {
         if self.messages.iter().all(Option::is_none) {
             what.clone_into(&mut self.what);
         }
@@ -260,7 +258,7 @@ impl Meeting {
         Ok(())
     }
 
-    fn absent(&self) -> Vec<u32> {
+    fn absent_ranks(&self) -> Vec<u32> {
         let absent = self.messages.iter().enumerate().filter(|(_, message)| message.is_none());
         absent.map(|(rank, _)| rank as u32).collect()
     }
@@ -270,17 +268,17 @@ impl ControlPlane for ThreadControlPlane {
     fn rank(&self) -> u32 {
         self.rank
     }
-    fn world(&self) -> u32 {
+    fn world_size(&self) -> u32 {
         self.world
     }
-    fn host(&self) -> String {
+    fn host_name(&self) -> String {
         "this process".to_owned()
     }
-    fn gather(&self, what: &str, message: &[u8]) -> Result<Vec<Vec<u8>>, ControlPlaneError> {
+    fn all_gather(&self, what: &str, message: &[u8]) -> Result<Vec<Vec<u8>>, ControlPlaneError> {
         let deadline = Instant::now() + self.timeout;
-        let mut state = self.shared.lock();
+        let mut state = self.shared.lock_round();
         let round = state.rounds;
-        state.add(self.rank, what, message)?;
+        state.add_message(self.rank, what, message)?;
         self.shared.changed.notify_all();
         while state.rounds == round {
             if let Some(error) = &state.failed {
@@ -288,7 +286,7 @@ impl ControlPlane for ThreadControlPlane {
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                let (ranks, timeout) = (state.absent(), self.timeout);
+                let (ranks, timeout) = (state.absent_ranks(), self.timeout);
                 return Err(ControlPlaneError::Late { ranks, what: what.to_owned(), timeout });
             }
             let waited = self.shared.changed.wait_timeout(state, left);
@@ -296,13 +294,13 @@ impl ControlPlane for ThreadControlPlane {
         }
         Ok(state.ended.clone())
     }
-    fn fail(&self, why: &str) {
+    fn report_failure(&self, why: &str) {
         let error = ControlPlaneError::Failed { rank: self.rank, why: why.to_owned() };
-        self.shared.lock().failed.get_or_insert(error);
+        self.shared.lock_round().failed.get_or_insert(error);
         self.shared.changed.notify_all();
     }
-    fn failed(&self) -> Option<ControlPlaneError> {
-        self.shared.lock().failed.clone()
+    fn peer_failure(&self) -> Option<ControlPlaneError> {
+        self.shared.lock_round().failed.clone()
     }
 }
 
@@ -313,11 +311,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(30);
 
     /// Does something on every rank; what each returns, by rank.
-    fn on_all<T: Send>(
-        world: u32,
-        timeout: Duration,
-        work: impl Fn(&ThreadControlPlane) -> T + Sync,
-    ) -> Vec<T> {
+    fn on_all<T: Send>(world: u32, timeout: Duration, work: impl Fn(&ThreadControlPlane) -> T + Sync) -> Vec<T> {
         let ranks = ThreadControlPlane::new(world, timeout);
         std::thread::scope(|scope| {
             let threads: Vec<_> = ranks.iter().map(|rank| scope.spawn(|| work(rank))).collect();
@@ -330,12 +324,11 @@ mod tests {
         let found = on_all(3, LONG, |rank| {
             let mut seen = Vec::new();
             for round in 0..50u8 {
-                seen.push(rank.gather("step", &[round, rank.rank() as u8]).unwrap());
+                seen.push(rank.all_gather("step", &[round, rank.rank() as u8]).unwrap());
             }
             seen
         });
-        let expected: Vec<Vec<Vec<u8>>> =
-            (0..50).map(|round| (0..3).map(|rank| vec![round, rank]).collect()).collect();
+        let expected: Vec<Vec<Vec<u8>>> = (0..50).map(|round| (0..3).map(|rank| vec![round, rank]).collect()).collect();
         assert!(found.iter().all(|seen| *seen == expected));
     }
 
@@ -343,7 +336,7 @@ mod tests {
     fn an_error_of_one_rank_is_the_error_of_all() {
         let found = on_all(3, LONG, |rank| {
             let span = Span { start: 7, end: 9 };
-            let full = || Diag::error("H0521", span, "no device memory").note("rank 1, in `Set`");
+            let full = || Diag::error("H0521", span, "no device memory").with_note("rank 1, in `Set`");
             let result = if rank.rank() == 1 { Err(vec![full()]) } else { Ok(()) };
             agree_on_step(Some(rank), "load", result).unwrap_err().remove(0)
         });
@@ -359,7 +352,7 @@ mod tests {
     #[test]
     fn a_rank_that_does_not_come_is_named() {
         let found = on_all(3, Duration::from_millis(50), |rank| match rank.rank() {
-            0 => Some(rank.gather("connect", &[]).unwrap_err().diag()),
+            0 => Some(rank.all_gather("connect", &[]).unwrap_err().diag()),
             _ => None,
         });
         let diag = found[0].clone().unwrap();
@@ -371,8 +364,8 @@ mod tests {
     fn ranks_at_different_steps_are_told() {
         let found = on_all(2, LONG, |rank| {
             let what = if rank.rank() == 0 { "load" } else { "tune" };
-            rank.gather(what, &[])
-                .inspect_err(|error| rank.fail(&failure_report(&[error.diag()])))
+            rank.all_gather(what, &[])
+                .inspect_err(|error| rank.report_failure(&failure_report(&[error.diag()])))
                 .unwrap_err()
         });
         let broken = found.iter().find(|error| matches!(error, ControlPlaneError::Broken { .. }));

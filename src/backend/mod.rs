@@ -14,7 +14,7 @@ use crate::data::HostTensor;
 
 /// What a run did, summed over ranks.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub struct Stats {
+pub struct RunStats {
     /// Instructions executed.
     pub instructions: u64,
     /// Sends, receives and collectives, each counted once a rank.
@@ -31,5 +31,5 @@ pub struct RunResult {
     /// `[rank][output]`; `None` where nothing was bound. Local parts, row-major.
     pub outputs: Vec<Vec<Option<HostTensor>>>,
     /// What was done.
-    pub stats: Stats,
+    pub stats: RunStats,
 }

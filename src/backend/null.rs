@@ -7,58 +7,55 @@
 use super::control_plane::{self, ControlPlane};
 use super::simulation::simulate_run;
 use super::trace::Trace;
-use super::{RunResult, Stats};
+use super::{RunResult, RunStats};
 use crate::diag::Diag;
-use crate::lower::Prepared;
+use crate::lower::PreparedProgram;
 use crate::plan::cost::CostModel;
 use crate::plan_checks::check_plans;
 use std::sync::Arc;
 
 /// The null backend.
 #[derive(Clone, Default)]
-pub struct Null {
+pub struct NullBackend {
     /// The other processes of the run, one a rank; without it this process has all ranks.
     pub control_plane: Option<Arc<dyn ControlPlane>>,
 }
 
-impl std::fmt::Debug for Null {
+impl std::fmt::Debug for NullBackend {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Null").finish_non_exhaustive()
     }
 }
 
-impl Null {
+impl NullBackend {
     /// Checks the plans of all ranks; with a control plane, in the steps of a run on GPUs.
     ///
     /// # Errors
     /// If the plans do not pass [`check_plans`], there is not one process a rank, or another process fails.
-    pub fn run(&self, prepared: &Prepared) -> Result<RunResult, Vec<Diag>> {
-        self.step(
-            "load",
-            control_plane::check_process_count(prepared, self.control_plane.as_deref()),
-        )?;
-        self.step("run", check_plans(prepared))?;
+    pub fn run(&self, prepared: &PreparedProgram) -> Result<RunResult, Vec<Diag>> {
+        self.end_step("load", control_plane::check_process_count(prepared, self.control_plane.as_deref()))?;
+        self.end_step("run", check_plans(prepared))?;
         let absent = vec![None; prepared.outputs.len()];
         let outputs = vec![absent; prepared.plans.len()];
         let instructions = prepared.plans.iter().map(|plan| plan.inst_count() as u64).sum();
-        Ok(RunResult { outputs, stats: Stats { instructions, ..Stats::default() } })
+        Ok(RunResult { outputs, stats: RunStats { instructions, ..RunStats::default() } })
     }
 
     /// [`Null::run`] with the timeline of the cost model; with a control plane, this process's part of it.
     ///
     /// # Errors
     /// Those of [`Null::run`].
-    pub fn run_traced(&self, prepared: &Prepared) -> Result<(RunResult, Trace), Vec<Diag>> {
+    pub fn run_traced(&self, prepared: &PreparedProgram) -> Result<(RunResult, Trace), Vec<Diag>> {
         let result = self.run(prepared)?;
         let mut trace = simulate_run(prepared, &CostModel::default())?;
         if let Some(control_plane) = &self.control_plane {
-            let own = trace.part(control_plane.rank());
+            let own = trace.partial_trace(control_plane.rank());
             (trace.slices, trace.arrows) = (own.slices, own.arrows);
         }
         Ok((result, trace))
     }
 
-    fn step<T>(&self, what: &str, result: Result<T, Vec<Diag>>) -> Result<T, Vec<Diag>> {
+    fn end_step<T>(&self, what: &str, result: Result<T, Vec<Diag>>) -> Result<T, Vec<Diag>> {
         control_plane::agree_on_step(self.control_plane.as_deref(), what, result)
     }
 }
@@ -67,7 +64,7 @@ impl Null {
 mod tests {
     use super::*;
     use crate::backend::control_plane::ThreadControlPlane;
-    use crate::lower::{Sizes, prepare};
+    use crate::lower::{SizeSettings, prepare_program};
     use std::time::Duration;
 
     const GATHER: &str = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{2}, iS1{3}] (DeviceMesh{0 1})) -> (T1_g_float[iS2{2}, iS3{3}] (DeviceMesh{0 1})) :
@@ -77,18 +74,18 @@ mod tests {
 } // %HostIrContainer
 ";
 
-    fn prepared(text: &str) -> Prepared {
+    fn prepared(text: &str) -> PreparedProgram {
         let (programs, diags) = crate::load(text);
         assert!(diags.is_empty());
-        prepare(&programs[0], &Sizes::default()).unwrap()
+        prepare_program(&programs[0], &SizeSettings::default()).unwrap()
     }
 
-    fn on(world: u32, prepared: &Prepared) -> Vec<Result<RunResult, Vec<Diag>>> {
+    fn on(world: u32, prepared: &PreparedProgram) -> Vec<Result<RunResult, Vec<Diag>>> {
         let ranks = ThreadControlPlane::new(world, Duration::from_secs(30));
         std::thread::scope(|scope| {
             let start = |control_plane: ThreadControlPlane| {
                 let control_plane: Option<Arc<dyn ControlPlane>> = Some(Arc::new(control_plane));
-                scope.spawn(move || Null { control_plane }.run(prepared))
+                scope.spawn(move || NullBackend { control_plane }.run(prepared))
             };
             let threads: Vec<_> = ranks.into_iter().map(start).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
@@ -98,40 +95,36 @@ mod tests {
     #[test]
     fn outputs_are_absent() {
         let prepared = prepared(GATHER);
-        let alone = Null::default().run(&prepared).unwrap();
+        let alone = NullBackend::default().run(&prepared).unwrap();
         assert_eq!(alone.outputs, vec![vec![None]; 2]);
         let together = on(2, &prepared);
-        assert!(
-            together.iter().all(|run| run.as_ref().is_ok_and(|run| run.outputs == alone.outputs))
-        );
+        assert!(together.iter().all(|run| run.as_ref().is_ok_and(|run| run.outputs == alone.outputs)));
     }
 
     #[test]
     fn processes_have_parts_of_one_timeline() {
         let prepared = prepared(GATHER);
-        let whole = Null::default().run_traced(&prepared).unwrap().1;
+        let whole = NullBackend::default().run_traced(&prepared).unwrap().1;
         let ranks = ThreadControlPlane::new(2, Duration::from_secs(30));
         let parts = std::thread::scope(|scope| {
             let start = |control_plane: ThreadControlPlane| {
                 let (rank, prepared) = (control_plane.rank(), &prepared);
-                let null = Null { control_plane: Some(Arc::new(control_plane)) };
-                scope.spawn(move || null.run_traced(prepared).unwrap().1.part(rank))
+                let null = NullBackend { control_plane: Some(Arc::new(control_plane)) };
+                scope.spawn(move || null.run_traced(prepared).unwrap().1.partial_trace(rank))
             };
             let threads: Vec<_> = ranks.into_iter().map(start).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
         });
         assert!(parts.iter().all(|part| part.slices.len() * 2 == whole.slices.len()));
         assert!(parts.iter().all(|part| !part.arrows.is_empty()));
-        assert_eq!(Trace::join(whole.clock, parts), whole);
+        assert_eq!(Trace::join_parts(whole.clock, parts), whole);
     }
 
     #[test]
     fn deadlocks_are_found() {
-        let text = GATHER
-            .replace("  Comm", "  IF Manual ( rank == 0 ):\n    Comm")
-            .replace("  Wait", "    Wait");
+        let text = GATHER.replace("  Comm", "  IF Manual ( rank == 0 ):\n    Comm").replace("  Wait", "    Wait");
         let prepared = prepared(&text);
-        assert_eq!(Null::default().run(&prepared).unwrap_err()[0].code, "H0510");
+        assert_eq!(NullBackend::default().run(&prepared).unwrap_err()[0].code, "H0510");
         assert!(on(2, &prepared).iter().all(Result::is_err));
     }
 

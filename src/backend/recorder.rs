@@ -5,9 +5,9 @@
 //! the posting streams have come this far) until it is done. On the model's clock the ends are worked
 //! out, and nothing else differs.
 
-use super::trace::{self, Arrow, Part, Slice, SliceKind};
+use super::trace::{self, PartialTrace, SpanDependency, SpanKind, TraceSpan};
 use crate::plan::cost::{CostModel, inst_flop};
-use crate::plan::{CommSlot, Inst, InstId, InstKind, Origin, Plan, WorkSlot};
+use crate::plan::{CommSlot, Inst, InstId, InstKind, InstOrigin, Plan, WorkSlot};
 use crate::plan_checks::queues::{CommunicationUnit, StreamPosition};
 use crate::plan_checks::walk::{RankClock, StreamStep};
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ pub(super) struct RankRecorder {
     time: TimeSource,
     rank: u32,
     streams: u32,
-    part: Part,
+    part: PartialTrace,
     /// When each stream came to each of its positions; the first is 0.
     arrivals: Vec<Vec<u64>>,
     /// When each communicator's queue is free.
@@ -64,7 +64,7 @@ impl RankRecorder {
             time,
             rank: plan.rank,
             streams: plan.streams,
-            part: Part { tracks: trace::tracks(plan), ..Part::default() },
+            part: PartialTrace { tracks: trace::plan_tracks(plan), ..PartialTrace::default() },
             arrivals: vec![vec![0]; plan.streams as usize],
             free: vec![0; queues],
             ends: vec![0; queues],
@@ -76,16 +76,14 @@ impl RankRecorder {
     }
 
     /// The recorded slices, each track in order of time.
-    pub(super) fn into_part(self) -> Part {
+    pub(super) fn into_part(self) -> PartialTrace {
         self.part
     }
 
     /// The host's time, or `modelled`.
     fn now_or(&self, modelled: u64) -> u64 {
         match self.time {
-            TimeSource::Host(start) => {
-                u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)
-            }
+            TimeSource::Host(start) => u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX),
             TimeSource::Model(_) => modelled,
         }
     }
@@ -120,9 +118,9 @@ impl RankRecorder {
         let source = self.awaited_slice(&step.inst.kind);
         let end = self.now_or(self.ready_time(step.stream, &step.inst.kind)).max(start);
         let span = TimeSpan { start, end };
-        let to = self.add_slice(step.stream, step.inst, SliceKind::Wait, span);
+        let to = self.add_slice(step.stream, step.inst, SpanKind::Wait, span);
         if let Some(ReachedSlice { slice: from, .. }) = source {
-            self.part.arrows.push(Arrow { from, to });
+            self.part.arrows.push(SpanDependency { from, to });
         }
         end
     }
@@ -131,7 +129,7 @@ impl RankRecorder {
     fn record_mark(&mut self, step: &StreamStep<'_>) -> ReachedSlice {
         let ns = self.now_or(self.last_arrival(step.stream));
         let span = TimeSpan { start: ns, end: ns };
-        let slice = self.add_slice(step.stream, step.inst, SliceKind::Mark, span);
+        let slice = self.add_slice(step.stream, step.inst, SpanKind::Mark, span);
         ReachedSlice { slice, ns }
     }
 
@@ -140,14 +138,14 @@ impl RankRecorder {
         let spent = self.cost_model().map_or(0, |model| model.local_ns(kind));
         let end = self.now_or(start + spent).max(start);
         self.device_free = end;
-        if let Some(kind) = SliceKind::of(kind) {
+        if let Some(kind) = SpanKind::from_inst(kind) {
             self.add_slice(step.stream, step.inst, kind, TimeSpan { start, end });
         }
         end
     }
 
-    fn add_slice(&mut self, track: usize, inst: &Inst, kind: SliceKind, span: TimeSpan) -> usize {
-        self.part.slices.push(Slice {
+    fn add_slice(&mut self, track: usize, inst: &Inst, kind: SpanKind, span: TimeSpan) -> usize {
+        self.part.slices.push(TraceSpan {
             rank: self.rank,
             track: track as u32,
             start_ns: span.start,
@@ -155,7 +153,7 @@ impl RankRecorder {
             origin: inst.origin,
             more: Box::default(),
             kind,
-            bytes: inst.kind.bytes(),
+            bytes: inst.kind.traffic_bytes(),
             flop: inst_flop(&inst.kind),
         });
         self.part.slices.len() - 1
@@ -170,9 +168,7 @@ impl RankClock for RankRecorder {
 
     fn end_step(&mut self, step: &StreamStep<'_>, start: u64) {
         let end = match &step.inst.kind {
-            InstKind::Alloc { .. } | InstKind::Free { .. } | InstKind::GroupBegin => {
-                self.last_arrival(step.stream)
-            }
+            InstKind::Alloc { .. } | InstKind::Free { .. } | InstKind::GroupBegin => self.last_arrival(step.stream),
             InstKind::WaitWork { .. } | InstKind::WaitEvent { .. } => self.record_wait(step),
             InstKind::Record { event } => {
                 let mark = self.record_mark(step);
@@ -218,11 +214,11 @@ impl RankClock for RankRecorder {
         let label = plan.inst(unit.label);
         let track = self.streams as usize + comm.0 as usize;
         let span = TimeSpan { start, end };
-        let slice = self.add_slice(track, label, SliceKind::Communication, span);
-        let mut more: Vec<Origin> = Vec::new();
+        let slice = self.add_slice(track, label, SpanKind::Communication, span);
+        let mut more: Vec<InstOrigin> = Vec::new();
         let mut bytes = 0;
         for inst in unit.insts.iter().map(|&id| plan.inst(id)) {
-            bytes += inst.kind.bytes();
+            bytes += inst.kind.traffic_bytes();
             more.extend(Some(inst.origin).filter(|origin| *origin != label.origin));
         }
         let entry = &mut self.part.slices[slice];
@@ -248,13 +244,13 @@ impl RankClock for RankRecorder {
         let start = self.last_arrival(step.stream);
         let end = end.max(start);
         let span = TimeSpan { start, end };
-        let slice = self.add_slice(step.stream, step.inst, SliceKind::Communication, span);
+        let slice = self.add_slice(step.stream, step.inst, SpanKind::Communication, span);
         self.works[work.0 as usize] = Some(ReachedSlice { slice, ns: end });
         self.arrivals[step.stream].push(end);
     }
 }
 
 /// The recorded parts of all ranks.
-pub(super) fn recorded_parts(recorders: impl Iterator<Item = RankRecorder>) -> Vec<Part> {
+pub(super) fn recorded_parts(recorders: impl Iterator<Item = RankRecorder>) -> Vec<PartialTrace> {
     recorders.map(RankRecorder::into_part).collect()
 }

@@ -7,11 +7,11 @@
 //! A track is a stream of a rank or the queue of one of its communicators. Slices of one track do not
 //! overlap and are in order of time. An arrow leads from what a wait waits for to the wait.
 
-use crate::plan::{InstKind, Origin, Plan};
+use crate::plan::{InstKind, InstOrigin, Plan};
 
 /// What the times of a trace are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Clock {
+pub enum TraceClock {
     /// Measured by the host around each instruction.
     Host,
     /// Measured by the devices, put on one clock.
@@ -22,7 +22,7 @@ pub enum Clock {
 
 /// What a slice of time went into.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum SliceKind {
+pub enum SpanKind {
     /// Products, pointwise kernels, reductions, fills.
     Compute,
     /// Copies within a rank.
@@ -35,41 +35,35 @@ pub enum SliceKind {
     Mark,
 }
 
-impl SliceKind {
+impl SpanKind {
     /// All kinds.
-    pub const ALL: [SliceKind; 5] = [
-        SliceKind::Compute,
-        SliceKind::Copy,
-        SliceKind::Communication,
-        SliceKind::Wait,
-        SliceKind::Mark,
-    ];
+    pub const ALL: [SpanKind; 5] =
+        [SpanKind::Compute, SpanKind::Copy, SpanKind::Communication, SpanKind::Wait, SpanKind::Mark];
     /// `compute`, `copy`, ...
     pub fn name(self) -> &'static str {
         match self {
-            SliceKind::Compute => "compute",
-            SliceKind::Copy => "copy",
-            SliceKind::Communication => "communication",
-            SliceKind::Wait => "wait",
-            SliceKind::Mark => "mark",
+            SpanKind::Compute => "compute",
+            SpanKind::Copy => "copy",
+            SpanKind::Communication => "communication",
+            SpanKind::Wait => "wait",
+            SpanKind::Mark => "mark",
         }
     }
     /// The kind of an instruction; `None` for those that take no time.
-    pub fn of(kind: &InstKind) -> Option<SliceKind> {
+    pub fn from_inst(kind: &InstKind) -> Option<SpanKind> {
         match kind {
-            InstKind::Copy { .. } => Some(SliceKind::Copy),
+            InstKind::Copy { .. } => Some(SpanKind::Copy),
             InstKind::Fill { .. }
             | InstKind::Gemm(_)
             | InstKind::Kernel(_)
             | InstKind::Reduce { .. }
             | InstKind::Take(_)
-            | InstKind::Accumulate(_) => Some(SliceKind::Compute),
-            InstKind::Collective(_)
-            | InstKind::Send { .. }
-            | InstKind::Recv { .. }
-            | InstKind::GroupEnd { .. } => Some(SliceKind::Communication),
-            InstKind::WaitWork { .. } | InstKind::WaitEvent { .. } => Some(SliceKind::Wait),
-            InstKind::Record { .. } => Some(SliceKind::Mark),
+            | InstKind::Accumulate(_) => Some(SpanKind::Compute),
+            InstKind::Collective(_) | InstKind::Send { .. } | InstKind::Recv { .. } | InstKind::GroupEnd { .. } => {
+                Some(SpanKind::Communication)
+            }
+            InstKind::WaitWork { .. } | InstKind::WaitEvent { .. } => Some(SpanKind::Wait),
+            InstKind::Record { .. } => Some(SpanKind::Mark),
             InstKind::Alloc { .. } | InstKind::Free { .. } | InstKind::GroupBegin => None,
         }
     }
@@ -77,7 +71,7 @@ impl SliceKind {
 
 /// A stream or a communicator's queue.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Track {
+pub struct TraceTrack {
     /// `stream 0`, `NCCL 0 1 2 3`, `NCCL 0-15`, `NCCL 0-14:2`.
     pub name: String,
     /// Whether it is a stream of the plan.
@@ -85,21 +79,21 @@ pub struct Track {
 }
 
 /// The tracks of a plan: its streams, then its communicators.
-pub fn tracks(plan: &Plan) -> Vec<Track> {
+pub fn plan_tracks(plan: &Plan) -> Vec<TraceTrack> {
     let queues = plan.communicators.iter().map(|(_, communicator)| {
-        let name = format!("{} {}", communicator.backend, team(&communicator.team));
-        Track { name, stream: false }
+        let name = format!("{} {}", communicator.backend, team_text(&communicator.team));
+        TraceTrack { name, stream: false }
     });
     (0..plan.streams).map(stream_track).chain(queues).collect()
 }
 
-fn stream_track(number: u32) -> Track {
-    Track { name: format!("stream {number}"), stream: true }
+fn stream_track(number: u32) -> TraceTrack {
+    TraceTrack { name: format!("stream {number}"), stream: true }
 }
 
 /// Ranks in order: a short list as the text has it (`0 1 2 3`), of a longer one three and more at one
 /// distance as a range: `0-15`, `0-14:2`, `0-2 8-10 13`.
-fn team(ranks: &[u32]) -> String {
+fn team_text(ranks: &[u32]) -> String {
     /// What is short, in letters.
     const SHORT: usize = 8;
     let all: Vec<String> = ranks.iter().map(u32::to_string).collect();
@@ -127,7 +121,7 @@ fn team(ranks: &[u32]) -> String {
 
 /// Some time of a track.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Slice {
+pub struct TraceSpan {
     /// The rank, as a position in [`Trace::ranks`].
     pub rank: u32,
     /// Its track.
@@ -137,27 +131,27 @@ pub struct Slice {
     /// The same; never before the start.
     pub end_ns: u64,
     /// The instruction it is of.
-    pub origin: Origin,
+    pub origin: InstOrigin,
     /// Other instructions that were done in it: those fused into one kernel, those of one group.
-    pub more: Box<[Origin]>,
+    pub more: Box<[InstOrigin]>,
     /// What it went into.
-    pub kind: SliceKind,
+    pub kind: SpanKind,
     /// Bytes that this rank read and wrote; of communications, sent and received.
     pub bytes: u64,
     /// Floating-point operations ([`crate::plan::cost::inst_flop`]).
     pub flop: u64,
 }
 
-impl Slice {
+impl TraceSpan {
     /// How long it is, in nanoseconds.
-    pub fn ns(&self) -> u64 {
+    pub fn duration_ns(&self) -> u64 {
         self.end_ns - self.start_ns
     }
 }
 
 /// From one slice to another one, by their positions in [`Trace::slices`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Arrow {
+pub struct SpanDependency {
     /// What is waited for: a mark or a communication.
     pub from: usize,
     /// The wait.
@@ -168,36 +162,35 @@ pub struct Arrow {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Trace {
     /// What the times are.
-    pub clock: Clock,
+    pub clock: TraceClock,
     /// The tracks of each rank.
-    pub ranks: Vec<Vec<Track>>,
+    pub ranks: Vec<Vec<TraceTrack>>,
     /// Rank by rank; those of one track in order of time.
-    pub slices: Vec<Slice>,
+    pub slices: Vec<TraceSpan>,
     /// What waits waited for.
-    pub arrows: Vec<Arrow>,
+    pub arrows: Vec<SpanDependency>,
     /// How far the clocks of two ranks may be apart, in nanoseconds.
     pub apart_ns: u64,
 }
 
 /// What one rank did: [`Trace`] with positions among its own slices.
 #[derive(Clone, Default, PartialEq, Debug)]
-pub struct Part {
+pub struct PartialTrace {
     /// Its tracks.
-    pub tracks: Vec<Track>,
+    pub tracks: Vec<TraceTrack>,
     /// Its slices.
-    pub slices: Vec<Slice>,
+    pub slices: Vec<TraceSpan>,
     /// Arrows between them.
-    pub arrows: Vec<Arrow>,
+    pub arrows: Vec<SpanDependency>,
 }
 
 impl Trace {
     /// Puts the ranks' parts together, in order of rank, and moves the first start to 0.
-    pub fn join(clock: Clock, parts: Vec<Part>) -> Self {
-        let mut trace =
-            Self { clock, ranks: Vec::new(), slices: Vec::new(), arrows: Vec::new(), apart_ns: 0 };
+    pub fn join_parts(clock: TraceClock, parts: Vec<PartialTrace>) -> Self {
+        let mut trace = Self { clock, ranks: Vec::new(), slices: Vec::new(), arrows: Vec::new(), apart_ns: 0 };
         for part in parts {
             let base = trace.slices.len();
-            let arrow = |arrow: &Arrow| Arrow { from: arrow.from + base, to: arrow.to + base };
+            let arrow = |arrow: &SpanDependency| SpanDependency { from: arrow.from + base, to: arrow.to + base };
             trace.arrows.extend(part.arrows.iter().map(arrow));
             trace.slices.extend(part.slices);
             trace.ranks.push(part.tracks);
@@ -211,10 +204,10 @@ impl Trace {
     }
 
     /// What one rank did, at the same times.
-    pub fn part(&self, rank: u32) -> Part {
-        let mut part = Part {
+    pub fn partial_trace(&self, rank: u32) -> PartialTrace {
+        let mut part = PartialTrace {
             tracks: self.ranks.get(rank as usize).cloned().unwrap_or_default(),
-            ..Part::default()
+            ..PartialTrace::default()
         };
         // By slice: its place among those of the rank.
         let mut places = vec![None; self.slices.len()];
@@ -222,8 +215,7 @@ impl Trace {
             places[at] = Some(part.slices.len());
             part.slices.push(slice.clone());
         }
-        let arrow =
-            |arrow: &Arrow| Some(Arrow { from: places[arrow.from]?, to: places[arrow.to]? });
+        let arrow = |arrow: &SpanDependency| Some(SpanDependency { from: places[arrow.from]?, to: places[arrow.to]? });
         part.arrows = self.arrows.iter().filter_map(arrow).collect();
         part
     }
@@ -236,7 +228,7 @@ impl Trace {
 
 #[cfg(test)]
 mod tests {
-    use super::team;
+    use super::team_text;
 
     #[test]
     fn teams_are_short_and_tell_apart() {
@@ -254,7 +246,7 @@ mod tests {
             (vec![4_294_967_293, 4_294_967_294, 4_294_967_295], "4294967293-4294967295"),
         ];
         for (ranks, expected) in cases {
-            assert_eq!(team(&ranks), expected);
+            assert_eq!(team_text(&ranks), expected);
         }
     }
 }

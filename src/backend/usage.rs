@@ -1,6 +1,6 @@
 //! Where the time of a trace went: idle time of streams, communication that nothing hides.
 
-use super::trace::{SliceKind, Trace};
+use super::trace::{SpanKind, Trace};
 use crate::ir::OpId;
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct TrackUsage {
     /// Slices of each kind, in the order of [`SliceKind::ALL`].
-    pub kinds: [u64; SliceKind::ALL.len()],
+    pub kinds: [u64; SpanKind::ALL.len()],
     /// From the start of the trace to its end, without computing, copying and communicating.
     pub idle: u64,
 }
@@ -28,17 +28,17 @@ pub struct RankUsage {
 
 impl RankUsage {
     /// The part of the communication that computing hides, from 0 to 1; `None` without communication.
-    pub fn hidden(&self) -> Option<f64> {
+    pub fn hidden_fraction(&self) -> Option<f64> {
         let hidden = self.communication - self.exposed;
         (self.communication > 0).then(|| hidden as f64 / self.communication as f64)
     }
 }
 
 /// The use of every rank's time.
-pub fn usage(trace: &Trace) -> Vec<RankUsage> {
+pub fn rank_usages(trace: &Trace) -> Vec<RankUsage> {
     let end = trace.end_ns();
     let mut ranks: Vec<RankUsage> = Vec::new();
-    let mut spans: Vec<[Vec<Span>; 2]> = Vec::new();
+    let mut spans: Vec<[Vec<TimeRange>; 2]> = Vec::new();
     for tracks in &trace.ranks {
         let tracks = vec![TrackUsage::default(); tracks.len()];
         ranks.push(RankUsage { tracks, ..RankUsage::default() });
@@ -48,35 +48,35 @@ pub fn usage(trace: &Trace) -> Vec<RankUsage> {
         let rank = slice.rank as usize;
         let Some(usage) = ranks.get_mut(rank) else { continue };
         if let Some(track) = usage.tracks.get_mut(slice.track as usize) {
-            track.kinds[slice.kind as usize] += slice.ns();
+            track.kinds[slice.kind as usize] += slice.duration_ns();
         }
         match slice.kind {
-            SliceKind::Compute => spans[rank][0].push((slice.start_ns, slice.end_ns)),
-            SliceKind::Communication => spans[rank][1].push((slice.start_ns, slice.end_ns)),
-            SliceKind::Copy | SliceKind::Wait | SliceKind::Mark => {}
+            SpanKind::Compute => spans[rank][0].push((slice.start_ns, slice.end_ns)),
+            SpanKind::Communication => spans[rank][1].push((slice.start_ns, slice.end_ns)),
+            SpanKind::Copy | SpanKind::Wait | SpanKind::Mark => {}
         }
     }
     for (usage, [compute, communication]) in ranks.iter_mut().zip(spans) {
         for track in &mut usage.tracks {
-            let busy = [SliceKind::Compute, SliceKind::Copy, SliceKind::Communication];
+            let busy = [SpanKind::Compute, SpanKind::Copy, SpanKind::Communication];
             let busy: u64 = busy.iter().map(|kind| track.kinds[*kind as usize]).sum();
             track.idle = end.saturating_sub(busy);
         }
-        let (compute, communication) = (union(compute), union(communication));
-        usage.compute = length(&compute);
-        usage.communication = length(&communication);
-        usage.exposed = usage.communication - common(&compute, &communication);
+        let (compute, communication) = (merge_ranges(compute), merge_ranges(communication));
+        usage.compute = total_length(&compute);
+        usage.communication = total_length(&communication);
+        usage.exposed = usage.communication - common_length(&compute, &communication);
     }
     ranks
 }
 
 /// From a start to an end.
-type Span = (u64, u64);
+type TimeRange = (u64, u64);
 
 /// The same times without overlaps, in order.
-fn union(mut spans: Vec<Span>) -> Vec<Span> {
+fn merge_ranges(mut spans: Vec<TimeRange>) -> Vec<TimeRange> {
     spans.sort_unstable();
-    let mut joined: Vec<Span> = Vec::new();
+    let mut joined: Vec<TimeRange> = Vec::new();
     for (start, end) in spans {
         match joined.last_mut() {
             Some(last) if start <= last.1 => last.1 = last.1.max(end),
@@ -86,12 +86,12 @@ fn union(mut spans: Vec<Span>) -> Vec<Span> {
     joined
 }
 
-fn length(spans: &[Span]) -> u64 {
+fn total_length(spans: &[TimeRange]) -> u64 {
     spans.iter().map(|(start, end)| end - start).sum()
 }
 
 /// How long both go on.
-fn common(a: &[Span], b: &[Span]) -> u64 {
+fn common_length(a: &[TimeRange], b: &[TimeRange]) -> u64 {
     let (mut i, mut j, mut total) = (0, 0, 0);
     while let (Some(x), Some(y)) = (a.get(i), b.get(j)) {
         total += x.1.min(y.1).saturating_sub(x.0.max(y.0));
@@ -106,7 +106,7 @@ pub struct OpUsage {
     /// The op.
     pub op: OpId,
     /// Its kind; an op whose slices are of several kinds counts once a kind.
-    pub kind: SliceKind,
+    pub kind: SpanKind,
     /// Number of slices.
     pub count: u64,
     /// Nanoseconds of all of them.
@@ -117,17 +117,17 @@ pub struct OpUsage {
 
 /// The ops that took most time, waits left out; the longest total first.
 pub fn longest_ops(trace: &Trace) -> Vec<OpUsage> {
-    let mut ops: BTreeMap<(OpId, SliceKind), OpUsage> = BTreeMap::new();
+    let mut ops: BTreeMap<(OpId, SpanKind), OpUsage> = BTreeMap::new();
     for slice in &trace.slices {
-        if matches!(slice.kind, SliceKind::Wait | SliceKind::Mark) {
+        if matches!(slice.kind, SpanKind::Wait | SpanKind::Mark) {
             continue;
         }
         let (op, kind) = (slice.origin.op, slice.kind);
         let none = OpUsage { op, kind, count: 0, total: 0, longest: 0 };
         let usage = ops.entry((op, kind)).or_insert(none);
         usage.count += 1;
-        usage.total += slice.ns();
-        usage.longest = usage.longest.max(slice.ns());
+        usage.total += slice.duration_ns();
+        usage.longest = usage.longest.max(slice.duration_ns());
     }
     let mut ops: Vec<OpUsage> = ops.into_values().collect();
     ops.sort_by_key(|usage| std::cmp::Reverse(usage.total));
@@ -137,44 +137,43 @@ pub fn longest_ops(trace: &Trace) -> Vec<OpUsage> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::trace::{Clock, Part, Slice, Track};
-    use crate::plan::{IterationId, Origin};
+    use crate::backend::trace::{PartialTrace, TraceClock, TraceSpan, TraceTrack};
+    use crate::plan::{InstOrigin, IterationId};
 
-    fn slice(track: u32, kind: SliceKind, start_ns: u64, end_ns: u64) -> Slice {
-        let origin = Origin { op: OpId(track), iteration: IterationId(0) };
+    fn slice(track: u32, kind: SpanKind, start_ns: u64, end_ns: u64) -> TraceSpan {
+        let origin = InstOrigin { op: OpId(track), iteration: IterationId(0) };
         let more = Box::default();
-        Slice { rank: 0, track, start_ns, end_ns, origin, more, kind, bytes: 0, flop: 0 }
+        TraceSpan { rank: 0, track, start_ns, end_ns, origin, more, kind, bytes: 0, flop: 0 }
     }
 
     /// Computing from 0 to 10 and 20 to 30 (the latter on two streams), communication from 5 to 25 and
     /// 28 to 40: 25 to 30 of it, 10 to 20 and 30 to 40 exposed.
     #[test]
     fn exposed_communication() {
-        let track = |name: &str| Track { name: name.to_owned(), stream: true };
+        let track = |name: &str| TraceTrack { name: name.to_owned(), stream: true };
         let slices = vec![
-            slice(0, SliceKind::Compute, 0, 10),
-            slice(0, SliceKind::Wait, 10, 20),
-            slice(0, SliceKind::Compute, 20, 28),
-            slice(1, SliceKind::Compute, 22, 30),
-            slice(2, SliceKind::Communication, 5, 25),
-            slice(2, SliceKind::Communication, 28, 40),
+            slice(0, SpanKind::Compute, 0, 10),
+            slice(0, SpanKind::Wait, 10, 20),
+            slice(0, SpanKind::Compute, 20, 28),
+            slice(1, SpanKind::Compute, 22, 30),
+            slice(2, SpanKind::Communication, 5, 25),
+            slice(2, SpanKind::Communication, 28, 40),
         ];
         let tracks = vec![track("stream 0"), track("stream 1"), track("NCCL 0 1")];
-        let trace = Trace::join(Clock::Model, vec![Part { tracks, slices, arrows: Vec::new() }]);
-        let found = usage(&trace);
+        let trace = Trace::join_parts(TraceClock::Model, vec![PartialTrace { tracks, slices, arrows: Vec::new() }]);
+        let found = rank_usages(&trace);
         assert_eq!((found[0].compute, found[0].communication, found[0].exposed), (20, 32, 20));
-        assert_eq!(found[0].hidden(), Some(12.0 / 32.0));
+        assert_eq!(found[0].hidden_fraction(), Some(12.0 / 32.0));
         let idle: Vec<u64> = found[0].tracks.iter().map(|track| track.idle).collect();
         assert_eq!(idle, [22, 32, 8]);
-        let ops: Vec<(u32, u64, u64)> =
-            longest_ops(&trace).iter().map(|op| (op.op.0, op.count, op.total)).collect();
+        let ops: Vec<(u32, u64, u64)> = longest_ops(&trace).iter().map(|op| (op.op.0, op.count, op.total)).collect();
         assert_eq!(ops, [(2, 2, 32), (0, 2, 18), (1, 1, 8)]);
     }
 
     #[test]
     fn a_trace_of_nothing() {
-        let trace = Trace::join(Clock::Host, vec![Part::default()]);
-        assert_eq!(usage(&trace)[0].hidden(), None);
+        let trace = Trace::join_parts(TraceClock::Host, vec![PartialTrace::default()]);
+        assert_eq!(rank_usages(&trace)[0].hidden_fraction(), None);
         assert!(longest_ops(&trace).is_empty());
     }
 }

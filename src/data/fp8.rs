@@ -17,7 +17,7 @@
 use crate::ir::DType;
 
 /// The float that a code of a type is; `None` for types that are not 8-bit floats.
-pub fn decoder(dtype: DType) -> Option<fn(u8) -> f32> {
+pub fn decoder_for(dtype: DType) -> Option<fn(u8) -> f32> {
     match dtype {
         DType::Float8E4M3 => Some(from_e4m3),
         DType::Float8E5M2 => Some(from_e5m2),
@@ -27,10 +27,10 @@ pub fn decoder(dtype: DType) -> Option<fn(u8) -> f32> {
 }
 
 /// The code of a type that a float becomes; `None` for types that are not 8-bit floats.
-pub fn encoder(dtype: DType) -> Option<fn(f32) -> u8> {
+pub fn encoder_for(dtype: DType) -> Option<fn(f32) -> u8> {
     match dtype {
-        DType::Float8E4M3 => Some(|value| narrow(value, 3, 7, 0x7f)),
-        DType::Float8E5M2 => Some(|value| narrow(value, 2, 15, 0x7c)),
+        DType::Float8E4M3 => Some(|value| round_to_fp8(value, 3, 7, 0x7f)),
+        DType::Float8E5M2 => Some(|value| round_to_fp8(value, 2, 15, 0x7c)),
         DType::Float8E8M0 => Some(to_e8m0),
         _ => None,
     }
@@ -64,7 +64,7 @@ fn from_e8m0(code: u8) -> f32 {
 }
 
 /// Rounds to `mantissa` bits and an exponent with a bias; `beyond` is the code behind the largest number.
-fn narrow(value: f32, mantissa: u32, bias: u32, beyond: u8) -> u8 {
+fn round_to_fp8(value: f32, mantissa: u32, bias: u32, beyond: u8) -> u8 {
     let sign = (value.to_bits() >> 24) as u8 & 0x80;
     let bits = value.to_bits() & 0x7fff_ffff;
     let dropped = MANTISSA - mantissa;
@@ -137,11 +137,10 @@ mod tests {
 
     #[test]
     fn codes_mean_what_the_formats_say() {
-        for (dtype, table, top) in [
-            (DType::Float8E4M3, table(4, 3, 7, 0x7f), 0x7f),
-            (DType::Float8E5M2, table(5, 2, 15, 0x7c), 0x7c),
-        ] {
-            let decode = decoder(dtype).unwrap();
+        for (dtype, table, top) in
+            [(DType::Float8E4M3, table(4, 3, 7, 0x7f), 0x7f), (DType::Float8E5M2, table(5, 2, 15, 0x7c), 0x7c)]
+        {
+            let decode = decoder_for(dtype).unwrap();
             for (code, &value) in table.iter().enumerate() {
                 assert_eq!(f64::from(decode(code as u8)), value, "{dtype:?} {code:#x}");
                 let negative = decode(code as u8 | 0x80);
@@ -150,12 +149,12 @@ mod tests {
             }
             assert_eq!(table.len(), top);
         }
-        let decode = decoder(DType::Float8E5M2).unwrap();
+        let decode = decoder_for(DType::Float8E5M2).unwrap();
         assert_eq!((decode(0x7c), decode(0xfc)), (f32::INFINITY, f32::NEG_INFINITY));
         assert!((0x7d..=0x7f).all(|code| decode(code).is_nan() && decode(code | 0x80).is_nan()));
-        let decode = decoder(DType::Float8E4M3).unwrap();
+        let decode = decoder_for(DType::Float8E4M3).unwrap();
         assert!(decode(0x7f).is_nan() && decode(0xff).is_nan());
-        let decode = decoder(DType::Float8E8M0).unwrap();
+        let decode = decoder_for(DType::Float8E8M0).unwrap();
         for code in 0..=254 {
             assert_eq!(f64::from(decode(code)), 2f64.powi(i32::from(code) - 127));
         }
@@ -164,11 +163,10 @@ mod tests {
 
     #[test]
     fn floats_round_to_the_nearest_even_code() {
-        for (dtype, table, behind) in [
-            (DType::Float8E4M3, table(4, 3, 7, 0x7f), 480.0),
-            (DType::Float8E5M2, table(5, 2, 15, 0x7c), 65536.0),
-        ] {
-            let encode = encoder(dtype).unwrap();
+        for (dtype, table, behind) in
+            [(DType::Float8E4M3, table(4, 3, 7, 0x7f), 480.0), (DType::Float8E5M2, table(5, 2, 15, 0x7c), 65536.0)]
+        {
+            let encode = encoder_for(dtype).unwrap();
             for value in samples(&table) {
                 let code = nearest(&table, behind, f64::from(value.abs()).min(behind)) as u8;
                 let sign = if value.is_sign_negative() { 0x80 } else { 0 };
@@ -182,18 +180,16 @@ mod tests {
 
     #[test]
     fn the_largest_numbers_and_what_is_beyond() {
-        let e4m3 = encoder(DType::Float8E4M3).unwrap();
-        for (value, code) in
-            [(448.0, 0x7e), (449.0, 0x7e), (464.0, 0x7e), (464.1, 0x7f), (480.0, 0x7f)]
-        {
+        let e4m3 = encoder_for(DType::Float8E4M3).unwrap();
+        for (value, code) in [(448.0, 0x7e), (449.0, 0x7e), (464.0, 0x7e), (464.1, 0x7f), (480.0, 0x7f)] {
             assert_eq!(e4m3(value), code, "{value}");
         }
         assert_eq!((e4m3(-0.0), e4m3(0.0), e4m3(-1e9)), (0x80, 0, 0xff));
         // The smallest number is 2^-9; half of it is a tie with zero.
         assert_eq!((e4m3(0.001_953_125), e4m3(0.000_976_562_5), e4m3(0.001)), (1, 0, 1));
-        let e5m2 = encoder(DType::Float8E5M2).unwrap();
+        let e5m2 = encoder_for(DType::Float8E5M2).unwrap();
         assert_eq!((e5m2(57344.0), e5m2(61439.0), e5m2(61440.0)), (0x7b, 0x7b, 0x7c));
-        let e8m0 = encoder(DType::Float8E8M0).unwrap();
+        let e8m0 = encoder_for(DType::Float8E8M0).unwrap();
         for (value, code) in [
             (1.0, 127),
             (1.4, 127),

@@ -25,7 +25,7 @@ pub enum Severity {
 
 /// A labelled place.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Label {
+pub struct DiagLabel {
     /// Where.
     pub span: Span,
     /// What is there; may be empty.
@@ -42,9 +42,9 @@ pub struct Diag {
     /// One sentence.
     pub message: String,
     /// The place it is about; `None` when there is none in the text.
-    pub primary: Option<Label>,
+    pub primary: Option<DiagLabel>,
     /// Other places.
-    pub labels: Vec<Label>,
+    pub labels: Vec<DiagLabel>,
     /// How to repair.
     pub notes: Vec<String>,
 }
@@ -56,13 +56,13 @@ impl Diag {
             severity: Severity::Error,
             code,
             message: message.into(),
-            primary: Some(Label { span, text: String::new() }),
+            primary: Some(DiagLabel { span, text: String::new() }),
             labels: Vec::new(),
             notes: Vec::new(),
         }
     }
     /// An error about no place of the text.
-    pub fn global(code: &'static str, message: impl Into<String>) -> Self {
+    pub fn global_error(code: &'static str, message: impl Into<String>) -> Self {
         Self {
             severity: Severity::Error,
             code,
@@ -73,29 +73,29 @@ impl Diag {
         }
     }
     /// The same as a warning.
-    pub fn warning(mut self) -> Self {
+    pub fn into_warning(mut self) -> Self {
         self.severity = Severity::Warning;
         self
     }
     /// The same as a remark.
-    pub fn remark(mut self) -> Self {
+    pub fn into_remark(mut self) -> Self {
         self.severity = Severity::Remark;
         self
     }
     /// Sets the text under the primary place.
-    pub fn here(mut self, text: impl Into<String>) -> Self {
+    pub fn with_primary_text(mut self, text: impl Into<String>) -> Self {
         if let Some(primary) = &mut self.primary {
             primary.text = text.into();
         }
         self
     }
     /// Adds a place.
-    pub fn label(mut self, span: Span, text: impl Into<String>) -> Self {
-        self.labels.push(Label { span, text: text.into() });
+    pub fn with_label(mut self, span: Span, text: impl Into<String>) -> Self {
+        self.labels.push(DiagLabel { span, text: text.into() });
         self
     }
     /// Adds a note.
-    pub fn note(mut self, text: impl Into<String>) -> Self {
+    pub fn with_note(mut self, text: impl Into<String>) -> Self {
         self.notes.push(text.into());
         self
     }
@@ -129,7 +129,7 @@ impl Diags {
         self.items.iter().any(|diag| diag.severity == Severity::Error)
     }
     /// The places that the diagnostics are about.
-    pub fn places(&self) -> impl Iterator<Item = Span> + '_ {
+    pub fn primary_spans(&self) -> impl Iterator<Item = Span> + '_ {
         self.items.iter().filter_map(|diag| Some(diag.primary.as_ref()?.span))
     }
     /// Whether there are none.
@@ -137,7 +137,7 @@ impl Diags {
         self.items.is_empty()
     }
     /// Orders them by place (those without one last), keeping the order found among equals.
-    pub fn sort(&mut self) {
+    pub fn sort_by_place(&mut self) {
         self.items.sort_by_key(|diag| diag.primary.as_ref().map_or(u32::MAX, |l| l.span.start));
     }
 }
@@ -148,7 +148,7 @@ const MOST_NEAR: usize = 256;
 /// The nearest of `candidates` to `text`, if one is near enough to be a slip of the pen: at most a
 /// third of the letters differ (Damerau-Levenshtein distance), whatever their case. Longer texts than names are
 /// have none.
-pub fn nearest<'a>(text: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest_candidate<'a>(text: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let length = text.chars().take(MOST_NEAR + 1).count();
     if length > MOST_NEAR {
         return None;
@@ -183,14 +183,14 @@ mod tests {
 
     #[test]
     fn slips_of_the_pen() {
-        assert_eq!(nearest("streems", ["streams", "seed"]), Some("streams"));
-        assert_eq!(nearest("höhe", ["hohe", "breite"]), Some("hohe"));
-        assert_eq!(nearest("gross", ["größe"]), None);
-        assert_eq!(nearest("grösse", ["größe"]), Some("größe"));
-        assert_eq!(nearest("T1", ["T0", "i1"]), None);
+        assert_eq!(nearest_candidate("streems", ["streams", "seed"]), Some("streams"));
+        assert_eq!(nearest_candidate("höhe", ["hohe", "breite"]), Some("hohe"));
+        assert_eq!(nearest_candidate("gross", ["größe"]), None);
+        assert_eq!(nearest_candidate("grösse", ["größe"]), Some("größe"));
+        assert_eq!(nearest_candidate("T1", ["T0", "i1"]), None);
         // Others write long names: none is compared, whatever its letters are.
         let long = "ü".repeat(2_000_000);
-        assert_eq!(nearest("streams", [long.as_str(), "stream"]), Some("stream"));
-        assert_eq!(nearest(&long, [long.as_str()]), None);
+        assert_eq!(nearest_candidate("streams", [long.as_str(), "stream"]), Some("stream"));
+        assert_eq!(nearest_candidate(&long, [long.as_str()]), None);
     }
 }

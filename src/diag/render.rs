@@ -1,7 +1,7 @@
 //! The one road to codespan-reporting.
 
 use super::visible::{self, ShownFile};
-use super::{Diag, Label, Severity, Span};
+use super::{Diag, DiagLabel, Severity, Span};
 use codespan_reporting::diagnostic as cs;
 use codespan_reporting::term;
 
@@ -9,37 +9,33 @@ use codespan_reporting::term;
 /// ([`visible`]).
 pub fn to_string(name: &str, text: &str, diags: &[Diag]) -> String {
     let file = ShownFile::new(name, text);
-    let place = |label: &mut Label| {
-        label.span = Span::new(file.place(label.span.start), file.place(label.span.end));
+    let place = |label: &mut DiagLabel| {
+        label.span = Span::new(file.shown_column(label.span.start), file.shown_column(label.span.end));
     };
     let config = term::Config::default();
     let mut out = String::new();
     for diag in diags {
-        let mut diag = visible::diag(diag);
+        let mut diag = visible::escape_diag(diag);
         diag.primary.iter_mut().chain(&mut diag.labels).for_each(place);
-        let rendered = term::emit_into_string(&config, &file, &convert(&diag, file.len()));
-        out.push_str(
-            &rendered.unwrap_or_else(|_| format!("error[{}]: {}\n", diag.code, diag.message)),
-        );
+        let rendered = term::emit_into_string(&config, &file, &to_codespan(&diag, file.len()));
+        out.push_str(&rendered.unwrap_or_else(|_| format!("error[{}]: {}\n", diag.code, diag.message)));
     }
     out
 }
 
 /// The codespan form of a diagnostic; spans are clamped to a text of `len` bytes.
-pub fn convert(diag: &Diag, len: usize) -> cs::Diagnostic<()> {
+pub fn to_codespan(diag: &Diag, len: usize) -> cs::Diagnostic<()> {
     let severity = match diag.severity {
         Severity::Error => cs::Severity::Error,
         Severity::Warning => cs::Severity::Warning,
         Severity::Remark => cs::Severity::Note,
     };
-    let place = |label: &Label| label.span.start as usize..(label.span.end as usize).min(len);
+    let place = |label: &DiagLabel| label.span.start as usize..(label.span.end as usize).min(len);
     let mut labels: Vec<cs::Label<()>> = Vec::new();
     if let Some(primary) = &diag.primary {
         labels.push(cs::Label::primary((), place(primary)).with_message(&primary.text));
     }
-    labels.extend(
-        diag.labels.iter().map(|l| cs::Label::secondary((), place(l)).with_message(&l.text)),
-    );
+    labels.extend(diag.labels.iter().map(|l| cs::Label::secondary((), place(l)).with_message(&l.text)));
     cs::Diagnostic::new(severity)
         .with_code(diag.code)
         .with_message(&diag.message)

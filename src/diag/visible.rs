@@ -6,7 +6,7 @@
 //! same. All text for people goes through [`line()`] or [`block()`]; programs that are printed and JSON do not: they
 //! are data.
 
-use super::{Diag, Label};
+use super::{Diag, DiagLabel};
 use codespan_reporting::files::{Error, Files, SimpleFile};
 use std::borrow::Cow;
 use std::ops::Range;
@@ -27,13 +27,13 @@ pub fn is_hidden(c: char) -> bool {
 }
 
 /// A text without layout of its own, such as a name or a sentence: line breaks are shown too.
-pub fn line(text: &str) -> Cow<'_, str> {
-    escaped(text, |_, _| false)
+pub fn escape_line(text: &str) -> Cow<'_, str> {
+    escape_unless(text, |_, _| false)
 }
 
 /// A text of several lines.
-pub fn block(text: &str) -> Cow<'_, str> {
-    escaped(text, is_break)
+pub fn escape_block(text: &str) -> Cow<'_, str> {
+    escape_unless(text, is_break)
 }
 
 /// Whether a character is a line break, or the first of the two of Windows.
@@ -42,7 +42,7 @@ fn is_break(c: char, rest: &str) -> bool {
 }
 
 /// A line that another program wrote: sequences that colour or underline pass, and end with the line.
-pub fn colored(text: &str) -> Cow<'_, str> {
+pub fn escape_colored(text: &str) -> Cow<'_, str> {
     if !text.contains(is_hidden) {
         return Cow::Borrowed(text);
     }
@@ -51,16 +51,16 @@ pub fn colored(text: &str) -> Cow<'_, str> {
     let mut styled = false;
     while let Some(at) = rest.find('\u{1b}') {
         let (before, sequence) = rest.split_at(at);
-        out.push_str(&line(before));
+        out.push_str(&escape_line(before));
         let length = style_length(sequence);
         styled |= length > 0;
         match length {
-            0 => out.push_str(&line(&sequence[..1])),
+            0 => out.push_str(&escape_line(&sequence[..1])),
             _ => out.push_str(&sequence[..length]),
         }
         rest = &sequence[length.max(1)..];
     }
-    out.push_str(&line(rest));
+    out.push_str(&escape_line(rest));
     if styled {
         out.push_str("\u{1b}[0m");
     }
@@ -103,7 +103,7 @@ fn is_style(numbers: &str) -> bool {
 }
 
 /// `keep` is asked about what would be shown by its number, with what follows it.
-fn escaped(text: &str, keep: impl Fn(char, &str) -> bool) -> Cow<'_, str> {
+fn escape_unless(text: &str, keep: impl Fn(char, &str) -> bool) -> Cow<'_, str> {
     if !text.contains(is_hidden) {
         return Cow::Borrowed(text);
     }
@@ -119,7 +119,7 @@ fn escaped(text: &str, keep: impl Fn(char, &str) -> bool) -> Cow<'_, str> {
 }
 
 /// A JSON text in which such characters stand as `\u001b`, which means the same: they occur in strings only.
-pub fn json(text: &str) -> Cow<'_, str> {
+pub fn escape_json(text: &str) -> Cow<'_, str> {
     if !text.contains(|c| is_hidden(c) && c != '\n') {
         return Cow::Borrowed(text);
     }
@@ -137,15 +137,15 @@ pub fn json(text: &str) -> Cow<'_, str> {
 }
 
 /// The diagnostic with all its words as they are shown.
-pub fn diag(diag: &Diag) -> Diag {
-    let label = |label: &Label| Label { span: label.span, text: line(&label.text).into_owned() };
+pub fn escape_diag(diag: &Diag) -> Diag {
+    let label = |label: &DiagLabel| DiagLabel { span: label.span, text: escape_line(&label.text).into_owned() };
     Diag {
         severity: diag.severity,
         code: diag.code,
-        message: line(&diag.message).into_owned(),
+        message: escape_line(&diag.message).into_owned(),
         primary: diag.primary.as_ref().map(label),
         labels: diag.labels.iter().map(label).collect(),
-        notes: diag.notes.iter().map(|note| block(note).into_owned()).collect(),
+        notes: diag.notes.iter().map(|note| escape_block(note).into_owned()).collect(),
     }
 }
 
@@ -157,18 +157,18 @@ pub(super) struct ShownFile<'a> {
 
 impl<'a> ShownFile<'a> {
     pub(super) fn new(name: &str, text: &'a str) -> Self {
-        Self { text, shown: SimpleFile::new(line(name).into_owned(), block(text)) }
+        Self { text, shown: SimpleFile::new(escape_line(name).into_owned(), escape_block(text)) }
     }
     /// Bytes of what is shown.
     pub(super) fn len(&self) -> usize {
         self.shown.source().len()
     }
     /// The column at which a place of the text is shown.
-    pub(super) fn place(&self, offset: u32) -> usize {
+    pub(super) fn shown_column(&self, offset: u32) -> usize {
         let before = (0..=self.text.len().min(offset as usize)).rev();
         let before = before.filter_map(|end| self.text.get(..end)).next().unwrap_or_default();
         let behind = &self.text[before.len()..];
-        escaped(before, |c, rest| is_break(c, if rest.is_empty() { behind } else { rest })).len()
+        escape_unless(before, |c, rest| is_break(c, if rest.is_empty() { behind } else { rest })).len()
     }
 }
 
@@ -215,30 +215,28 @@ mod tests {
             ("a\u{2028}b\u{2029}c\u{85}d", "a\\u{2028}b\\u{2029}c\\u{85}d"),
             ("\u{e0041}\u{3164}", "\\u{e0041}\\u{3164}"),
         ] {
-            assert_eq!((line(text), block(text)), (shown.into(), shown.into()));
+            assert_eq!((escape_line(text), escape_block(text)), (shown.into(), shown.into()));
             assert!(!shown.contains(is_hidden));
         }
         for text in ["", "plain ~\ttext", "größe 張量 e\u{301} ❤\u{fe0f} \u{fffd} \\u{1b}"] {
-            assert!(matches!(line(text), Cow::Borrowed(same) if same == text), "{text}");
+            assert!(matches!(escape_line(text), Cow::Borrowed(same) if same == text), "{text}");
         }
     }
 
     #[test]
     fn layout_is_that_of_texts_of_several_lines() {
-        assert_eq!(line("a\nb\r\nc\rd"), "a\\u{a}b\\u{d}\\u{a}c\\u{d}d");
-        assert_eq!(block("a\nb\r\nc\rd"), "a\nb\r\nc\\u{d}d");
+        assert_eq!(escape_line("a\nb\r\nc\rd"), "a\\u{a}b\\u{d}\\u{a}c\\u{d}d");
+        assert_eq!(escape_block("a\nb\r\nc\rd"), "a\nb\r\nc\\u{d}d");
     }
 
     #[test]
     fn colours_end_with_their_line() {
-        assert_eq!(colored("\u{1b}[1;31mred\u{1b}[0m"), "\u{1b}[1;31mred\u{1b}[0m\u{1b}[0m");
-        assert_eq!(colored("a\u{1b}[mb"), "a\u{1b}[mb\u{1b}[0m");
-        assert_eq!(colored("plain"), "plain");
-        for style in
-            ["", "0", "01;31", "4;24;22", "39;49", "38;5;8;1", "48;2;1;2;8;97", "107", ";1"]
-        {
+        assert_eq!(escape_colored("\u{1b}[1;31mred\u{1b}[0m"), "\u{1b}[1;31mred\u{1b}[0m\u{1b}[0m");
+        assert_eq!(escape_colored("a\u{1b}[mb"), "a\u{1b}[mb\u{1b}[0m");
+        assert_eq!(escape_colored("plain"), "plain");
+        for style in ["", "0", "01;31", "4;24;22", "39;49", "38;5;8;1", "48;2;1;2;8;97", "107", ";1"] {
             let text = format!("\u{1b}[{style}ma");
-            assert_eq!(colored(&text), format!("{text}\u{1b}[0m"));
+            assert_eq!(escape_colored(&text), format!("{text}\u{1b}[0m"));
         }
         for text in [
             "\u{1b}[2J",
@@ -259,14 +257,14 @@ mod tests {
             "a\rb",
             "\u{1b}[?1m",
         ] {
-            assert!(!colored(text).contains(is_hidden), "{text:?}");
+            assert!(!escape_colored(text).contains(is_hidden), "{text:?}");
         }
     }
 
     #[test]
     fn json_means_the_same() {
         assert_eq!(
-            json("{\"a\": \"\u{9b}\u{202e}\u{e0041}\"}\n"),
+            escape_json("{\"a\": \"\u{9b}\u{202e}\u{e0041}\"}\n"),
             "{\"a\": \"\\u009b\\u202e\\udb40\\udc41\"}\n"
         );
     }

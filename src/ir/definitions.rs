@@ -8,18 +8,18 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The definitions of a program.
 #[derive(Default, Debug)]
-pub struct Definitions {
+pub struct IndexDefinitions {
     ops: FxHashMap<Symbol, OpId>,
 }
 
-impl Definitions {
+impl IndexDefinitions {
     /// Finds them.
     pub fn new(program: &Program) -> Self {
         let mut ops = FxHashMap::default();
         let block = program.index_definitions().map(|block| &program.block(block).ops);
         for &id in block.into_iter().flatten() {
             for result in &program.op(id).results {
-                let name = result.scalar().and_then(|expr| program.exprs().as_name(expr));
+                let name = result.as_scalar().and_then(|expr| program.exprs().as_name(expr));
                 if let Some(name) = name {
                     ops.insert(name, id);
                 }
@@ -28,7 +28,7 @@ impl Definitions {
         Self { ops }
     }
     /// Names and the statements that define them, in the order of the text.
-    pub(crate) fn in_order(&self) -> Vec<(Symbol, OpId)> {
+    pub(crate) fn in_text_order(&self) -> Vec<(Symbol, OpId)> {
         let mut ops: Vec<(Symbol, OpId)> = self.ops.iter().map(|(&name, &id)| (name, id)).collect();
         ops.sort_by_key(|(_, id)| id.0);
         ops
@@ -38,29 +38,29 @@ impl Definitions {
         self.ops.get(&name).copied()
     }
     /// The names whose definitions use a name themselves, not by way of another definition.
-    pub(crate) fn users(&self, program: &Program) -> FxHashMap<Symbol, Vec<Symbol>> {
+    pub(crate) fn name_users(&self, program: &Program) -> FxHashMap<Symbol, Vec<Symbol>> {
         let mut users: FxHashMap<Symbol, Vec<Symbol>> = FxHashMap::default();
         let mut stack = Vec::new();
-        for (name, id) in self.in_order() {
-            stack.extend(program.op(id).operands.iter().filter_map(|value| value.scalar()));
+        for (name, id) in self.in_text_order() {
+            stack.extend(program.op(id).operands.iter().filter_map(|value| value.as_scalar()));
             while let Some(expr) = stack.pop() {
                 match program.expr(expr) {
                     Expr::Name(used) => users.entry(*used).or_default().push(name),
-                    other => stack.extend(super::scalar_names::parts(other)),
+                    other => stack.extend(super::scalar_names::sub_expressions(other)),
                 }
             }
         }
         users
     }
     /// The definitions that a definition uses itself, not by way of another one; the last in the text first.
-    pub(crate) fn needs(&self, program: &Program, definition: OpId) -> Vec<(Symbol, OpId)> {
+    pub(crate) fn needed_definitions(&self, program: &Program, definition: OpId) -> Vec<(Symbol, OpId)> {
         let mut needs = Vec::new();
         let operands = program.op(definition).operands.iter();
-        let mut stack: Vec<ExprId> = operands.filter_map(|value| value.scalar()).collect();
+        let mut stack: Vec<ExprId> = operands.filter_map(|value| value.as_scalar()).collect();
         while let Some(expr) = stack.pop() {
             match program.expr(expr) {
                 Expr::Name(name) => needs.extend(self.get(*name).map(|op| (*name, op))),
-                other => stack.extend(super::scalar_names::parts(other)),
+                other => stack.extend(super::scalar_names::sub_expressions(other)),
             }
         }
         needs.sort_unstable_by_key(|&(_, op): &(Symbol, OpId)| std::cmp::Reverse(op.0));
@@ -68,13 +68,13 @@ impl Definitions {
         needs
     }
     /// What an expression stands for: the definition of a name that has one, else the expression itself.
-    pub fn expand(&self, program: &Program, expr: ExprId) -> ExprId {
+    pub fn expand_expr(&self, program: &Program, expr: ExprId) -> ExprId {
         let mut found = expr;
         for _ in 0..self.ops.len() {
             let Expr::Name(name) = program.expr(found) else { break };
             let Some(op) = self.get(*name).map(|id| program.op(id)) else { break };
             let plain = op.attr(AttrKey::Function).is_none();
-            match op.operands.first().and_then(|value| value.scalar()).filter(|_| plain) {
+            match op.operands.first().and_then(|value| value.as_scalar()).filter(|_| plain) {
                 Some(inner) => found = inner,
                 None => break,
             }
@@ -82,25 +82,25 @@ impl Definitions {
         found
     }
     /// Whether an expression depends on a name, by way of definitions too.
-    pub fn depends(&self, program: &Program, expr: ExprId, name: Symbol) -> bool {
+    pub fn depends_on(&self, program: &Program, expr: ExprId, name: Symbol) -> bool {
         let mut found = false;
-        self.names(program, expr, &mut |other| found |= other == name);
+        self.visit_names(program, expr, &mut |other| found |= other == name);
         found
     }
     /// Visits the names of an expression, and those of the definitions that it uses.
-    pub fn names(&self, program: &Program, expr: ExprId, visit: &mut dyn FnMut(Symbol)) {
+    pub fn visit_names(&self, program: &Program, expr: ExprId, visit: &mut dyn FnMut(Symbol)) {
         let mut seen = FxHashSet::default();
         let mut stack = vec![expr];
         while let Some(expr) = stack.pop() {
             let expr = program.expr(expr);
             let Expr::Name(name) = expr else {
-                stack.extend(super::scalar_names::parts(expr));
+                stack.extend(super::scalar_names::sub_expressions(expr));
                 continue;
             };
             visit(*name);
             if let Some(id) = self.get(*name).filter(|id| seen.insert(*id)) {
                 let operands = program.op(id).operands.iter();
-                stack.extend(operands.filter_map(|value| value.scalar()));
+                stack.extend(operands.filter_map(|value| value.as_scalar()));
             }
         }
     }

@@ -7,12 +7,12 @@
 use super::expr::{Expr, ExprId};
 use super::names::Symbol;
 use super::op::{Op, OpId, Value};
-use super::program::{Block, BlockId, Comment, HostUnit, Program, UnitId};
+use super::program::{Block, BlockId, HostUnit, Program, SourceComment, UnitId};
 use super::style::Style;
-use super::tensor::{DomainId, IterDomain, Mesh, MeshId, Tensor, TensorId};
+use super::tensor::{DeviceMesh, DomainId, IterDomain, MeshId, Tensor, TensorId};
 use crate::diag::Span;
 
-enum Undo {
+enum UndoEntry {
     Block(BlockId, Block),
     Op(OpId, Op),
     Tensor(TensorId, Tensor),
@@ -22,10 +22,10 @@ enum Undo {
     Aliases(Option<Vec<(TensorId, TensorId)>>),
     Unit(UnitId, HostUnit),
     Style(Style),
-    Comments(Vec<Comment>),
+    Comments(Vec<SourceComment>),
 }
 
-struct Lengths {
+struct ArenaLengths {
     meshes: usize,
     domains: usize,
     tensors: usize,
@@ -37,15 +37,15 @@ struct Lengths {
 /// A set of changes that is kept or dropped as a whole.
 pub struct Edit<'a> {
     program: &'a mut Program,
-    journal: Vec<Undo>,
-    lengths: Lengths,
+    journal: Vec<UndoEntry>,
+    lengths: ArenaLengths,
     committed: bool,
 }
 
 impl<'a> Edit<'a> {
     /// Starts an edit.
     pub fn new(program: &'a mut Program) -> Self {
-        let lengths = Lengths {
+        let lengths = ArenaLengths {
             meshes: program.meshes.len(),
             domains: program.domains.len(),
             tensors: program.tensors.len(),
@@ -65,15 +65,15 @@ impl<'a> Edit<'a> {
         !self.journal.is_empty()
     }
     /// Interns a name.
-    pub fn name(&mut self, text: &str) -> Symbol {
+    pub fn intern_name(&mut self, text: &str) -> Symbol {
         self.program.names.intern(text)
     }
     /// Interns an expression.
-    pub fn expr(&mut self, expr: Expr) -> ExprId {
+    pub fn intern_expr(&mut self, expr: Expr) -> ExprId {
         self.program.exprs.intern(expr)
     }
     /// Interns a mesh.
-    pub fn mesh(&mut self, mesh: Mesh) -> MeshId {
+    pub fn intern_mesh(&mut self, mesh: DeviceMesh) -> MeshId {
         if let Some(&id) = self.program.mesh_ids.get(&mesh) {
             return id;
         }
@@ -83,7 +83,7 @@ impl<'a> Edit<'a> {
     }
     /// A new tensor with these domains; `tensor.domains_*` are set here. `span` is where messages
     /// about it point.
-    pub fn tensor(&mut self, mut tensor: Tensor, domains: &[IterDomain], span: Span) -> TensorId {
+    pub fn add_tensor(&mut self, mut tensor: Tensor, domains: &[IterDomain], span: Span) -> TensorId {
         tensor.domains_start = self.program.domains.len() as u32;
         for domain in domains {
             self.program.domains.push(*domain);
@@ -94,57 +94,57 @@ impl<'a> Edit<'a> {
         id
     }
     /// A new domain outside of any tensor (a loop's).
-    pub fn domain(&mut self, domain: IterDomain) -> DomainId {
+    pub fn add_domain(&mut self, domain: IterDomain) -> DomainId {
         self.program.domains.push(domain)
     }
     /// A new op that inherits the span of `origin`. It is not linked anywhere yet.
-    pub fn op(&mut self, op: Op, origin: OpId) -> OpId {
+    pub fn add_op(&mut self, op: Op, origin: OpId) -> OpId {
         let span = self.program.op_span(origin);
-        self.op_at(op, span)
+        self.add_op_at(op, span)
     }
     /// A new op with a span of its own.
-    pub fn op_at(&mut self, op: Op, span: Span) -> OpId {
+    pub fn add_op_at(&mut self, op: Op, span: Span) -> OpId {
         let id = self.program.ops.push(op);
         self.program.source.ops.grow(self.program.ops.len(), span);
         id
     }
     /// A new block.
-    pub fn block(&mut self, ops: Vec<OpId>) -> BlockId {
+    pub fn add_block(&mut self, ops: Vec<OpId>) -> BlockId {
         self.program.blocks.push(Block { ops })
     }
     /// A new HostUnit.
-    pub fn unit(&mut self, unit: HostUnit) -> UnitId {
+    pub fn add_unit(&mut self, unit: HostUnit) -> UnitId {
         self.program.units.push(unit)
     }
     /// Replaces the ops of a block.
     pub fn set_block(&mut self, id: BlockId, ops: Vec<OpId>) {
         let old = std::mem::replace(&mut self.program.blocks[id], Block { ops });
-        self.journal.push(Undo::Block(id, old));
+        self.journal.push(UndoEntry::Block(id, old));
     }
     /// Replaces an op, keeping its id and span.
     pub fn set_op(&mut self, id: OpId, op: Op) {
         let old = std::mem::replace(&mut self.program.ops[id], op);
-        self.journal.push(Undo::Op(id, old));
+        self.journal.push(UndoEntry::Op(id, old));
     }
     /// Replaces a tensor's declaration (not its domains).
     pub fn set_tensor(&mut self, id: TensorId, tensor: Tensor) {
         let old = std::mem::replace(&mut self.program.tensors[id], tensor);
-        self.journal.push(Undo::Tensor(id, old));
+        self.journal.push(UndoEntry::Tensor(id, old));
     }
     /// Replaces a domain in place.
     pub fn set_domain(&mut self, id: DomainId, domain: IterDomain) {
         let old = std::mem::replace(&mut self.program.domains[id], domain);
-        self.journal.push(Undo::Domain(id, old));
+        self.journal.push(UndoEntry::Domain(id, old));
     }
     /// Replaces the inputs.
     pub fn set_inputs(&mut self, inputs: Vec<Value>) {
         let old = std::mem::replace(&mut self.program.inputs, inputs);
-        self.journal.push(Undo::Inputs(old));
+        self.journal.push(UndoEntry::Inputs(old));
     }
     /// Replaces the outputs.
     pub fn set_outputs(&mut self, outputs: Vec<Value>) {
         let old = std::mem::replace(&mut self.program.outputs, outputs);
-        self.journal.push(Undo::Outputs(old));
+        self.journal.push(UndoEntry::Outputs(old));
     }
     /// Keeps the entries of the `Aliases:` section whose names `keep` wants. An entry that leads over a name that
     /// goes leads to the memory behind it, and a section without entries goes.
@@ -155,7 +155,7 @@ impl<'a> Edit<'a> {
             .filter(|(new, _)| keep(*new))
             .map(|&(new, original)| {
                 let leads_on = keep(original);
-                (new, if leads_on { original } else { self.program.memory_of(new) })
+                (new, if leads_on { original } else { self.program.memory_tensor(new) })
             })
             .collect();
         if kept == entries {
@@ -164,39 +164,39 @@ impl<'a> Edit<'a> {
         let kept = (!kept.is_empty()).then_some(kept);
         let old = std::mem::replace(&mut self.program.aliases, kept);
         self.program.resolve_aliases();
-        self.journal.push(Undo::Aliases(old));
+        self.journal.push(UndoEntry::Aliases(old));
     }
     /// Replaces a HostUnit's declaration (not the ops of its body).
     pub fn set_unit(&mut self, id: UnitId, unit: HostUnit) {
         let old = std::mem::replace(&mut self.program.units[id], unit);
-        self.journal.push(Undo::Unit(id, old));
+        self.journal.push(UndoEntry::Unit(id, old));
     }
     /// Replaces the spelling features.
     pub fn set_style(&mut self, style: Style) {
         let old = std::mem::replace(&mut self.program.style, style);
-        self.journal.push(Undo::Style(old));
+        self.journal.push(UndoEntry::Style(old));
     }
     /// Replaces the comments (a pass that moves ops hands theirs on).
-    pub fn set_comments(&mut self, comments: Vec<Comment>) {
+    pub fn set_comments(&mut self, comments: Vec<SourceComment>) {
         let old = std::mem::replace(&mut self.program.source.comments, comments);
-        self.journal.push(Undo::Comments(old));
+        self.journal.push(UndoEntry::Comments(old));
     }
 
-    fn undo(&mut self, entry: Undo) {
+    fn undo_entry(&mut self, entry: UndoEntry) {
         match entry {
-            Undo::Block(id, block) => self.program.blocks[id] = block,
-            Undo::Op(id, op) => self.program.ops[id] = op,
-            Undo::Tensor(id, tensor) => self.program.tensors[id] = tensor,
-            Undo::Domain(id, domain) => self.program.domains[id] = domain,
-            Undo::Inputs(inputs) => self.program.inputs = inputs,
-            Undo::Outputs(outputs) => self.program.outputs = outputs,
-            Undo::Aliases(aliases) => {
+            UndoEntry::Block(id, block) => self.program.blocks[id] = block,
+            UndoEntry::Op(id, op) => self.program.ops[id] = op,
+            UndoEntry::Tensor(id, tensor) => self.program.tensors[id] = tensor,
+            UndoEntry::Domain(id, domain) => self.program.domains[id] = domain,
+            UndoEntry::Inputs(inputs) => self.program.inputs = inputs,
+            UndoEntry::Outputs(outputs) => self.program.outputs = outputs,
+            UndoEntry::Aliases(aliases) => {
                 self.program.aliases = aliases;
                 self.program.resolve_aliases();
             }
-            Undo::Unit(id, unit) => self.program.units[id] = unit,
-            Undo::Style(style) => self.program.style = style,
-            Undo::Comments(comments) => self.program.source.comments = comments,
+            UndoEntry::Unit(id, unit) => self.program.units[id] = unit,
+            UndoEntry::Style(style) => self.program.style = style,
+            UndoEntry::Comments(comments) => self.program.source.comments = comments,
         }
     }
 }
@@ -207,7 +207,7 @@ impl Drop for Edit<'_> {
             return;
         }
         while let Some(entry) = self.journal.pop() {
-            self.undo(entry);
+            self.undo_entry(entry);
         }
         let lengths = &self.lengths;
         for mesh in &self.program.meshes.as_slice()[lengths.meshes..] {

@@ -130,12 +130,12 @@ pub enum Expr {
 
 /// All expressions of a program.
 #[derive(Default, Debug)]
-pub struct Exprs {
+pub struct ExprArena {
     items: Vec<Expr>,
     map: FxHashMap<Expr, ExprId>,
 }
 
-impl Exprs {
+impl ExprArena {
     /// The id of `expr`, new if no equal one exists.
     pub fn intern(&mut self, expr: Expr) -> ExprId {
         if let Some(&id) = self.map.get(&expr) {
@@ -173,15 +173,15 @@ impl Exprs {
         }
     }
     /// `a op b`, interned.
-    pub fn binary(&mut self, op: BinaryOp, a: ExprId, b: ExprId) -> ExprId {
+    pub fn intern_binary(&mut self, op: BinaryOp, a: ExprId, b: ExprId) -> ExprId {
         self.intern(Expr::Binary(op, a, b))
     }
     /// An integer literal, interned.
-    pub fn int(&mut self, value: i64) -> ExprId {
+    pub fn intern_int(&mut self, value: i64) -> ExprId {
         self.intern(Expr::Int(value))
     }
     /// A name, interned.
-    pub fn name(&mut self, name: Symbol) -> ExprId {
+    pub fn intern_name(&mut self, name: Symbol) -> ExprId {
         self.intern(Expr::Name(name))
     }
 }

@@ -3,11 +3,11 @@
 //! [`FUNCTIONS`] and [`CASTS`] are the functions that nvFuser prints. Programs hold the newest
 //! spelling (`max`, `__to_float`), whatever the file said; [`spelled`] turns it back.
 
-use super::{Cast, Style};
+use super::{CastSpelling, Style};
 
 /// A function of scalars.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Function {
+pub struct PointwiseFunction {
     /// `exp`; for operators their symbol.
     pub name: &'static str,
     /// Number of operands.
@@ -18,103 +18,103 @@ pub struct Function {
     pub operator: bool,
 }
 
-const fn named(name: &'static str, arity: usize) -> Function {
-    Function { name, arity, suffix: false, operator: false }
+const fn named_function(name: &'static str, arity: usize) -> PointwiseFunction {
+    PointwiseFunction { name, arity, suffix: false, operator: false }
 }
-const fn suffixed(name: &'static str, arity: usize) -> Function {
-    Function { name, arity, suffix: true, operator: false }
+const fn suffixed_function(name: &'static str, arity: usize) -> PointwiseFunction {
+    PointwiseFunction { name, arity, suffix: true, operator: false }
 }
-const fn operator(name: &'static str, arity: usize) -> Function {
-    Function { name, arity, suffix: false, operator: true }
+const fn operator_function(name: &'static str, arity: usize) -> PointwiseFunction {
+    PointwiseFunction { name, arity, suffix: false, operator: true }
 }
 
 /// All functions but casts. `-` stands once for each number of operands.
-pub static FUNCTIONS: &[Function] = &[
-    operator("-", 1),
-    operator("!", 1),
-    operator("~", 1),
-    operator("+", 2),
-    operator("-", 2),
-    operator("*", 2),
-    operator("/", 2),
-    operator("%", 2),
-    operator("<<", 2),
-    operator(">>", 2),
-    operator("==", 2),
-    operator("!=", 2),
-    operator(">=", 2),
-    operator(">", 2),
-    operator("<=", 2),
-    operator("<", 2),
-    operator("&&", 2),
-    operator("||", 2),
-    operator("&", 2),
-    operator("|", 2),
-    operator("^", 2),
-    named("bit_cast", 1),
-    named("abs", 1),
-    suffixed("acos", 1),
-    suffixed("acosh", 1),
-    suffixed("asin", 1),
-    suffixed("asinh", 1),
-    suffixed("atan", 1),
-    suffixed("atanh", 1),
-    suffixed("ceil", 1),
-    suffixed("cos", 1),
-    suffixed("cosh", 1),
-    suffixed("exp", 1),
-    suffixed("exp2", 1),
-    suffixed("expm1", 1),
-    suffixed("erf", 1),
-    suffixed("erfc", 1),
-    suffixed("erfinv", 1),
-    suffixed("erfcinv", 1),
-    suffixed("floor", 1),
-    named("frac", 1),
-    named("std::imag", 1),
-    named("silu", 1),
-    suffixed("lgamma", 1),
-    suffixed("log", 1),
-    suffixed("log10", 1),
-    suffixed("log1p", 1),
-    suffixed("log2", 1),
-    named("std::real", 1),
-    named("reciprocal", 1),
-    named("relu", 1),
-    suffixed("rsqrt", 1),
-    suffixed("nearbyint", 1),
-    named("sigmoid", 1),
-    suffixed("signbit", 1),
-    suffixed("sin", 1),
-    suffixed("sinh", 1),
-    suffixed("sqrt", 1),
-    suffixed("tan", 1),
-    suffixed("tanh", 1),
-    suffixed("trunc", 1),
-    suffixed("bit_ceil", 1),
-    named("print", 1),
-    named("isfinite", 1),
-    named("isinf", 1),
-    named("isnan", 1),
-    named("isneginf", 1),
-    named("isposinf", 1),
-    named("isreal", 1),
-    suffixed("atan2", 2),
-    suffixed("fmod", 2),
-    named("max", 2),
-    named("min", 2),
-    named("fmax", 2),
-    named("fmin", 2),
-    named("nextafter", 2),
-    named("pow", 2),
-    named("remainder", 2),
-    named("ceilDiv", 2),
-    named("gcd", 2),
-    named("std::complex", 2),
-    named("clamp", 3),
-    named("lerp", 3),
-    named("threshold", 3),
-    named("where", 3),
+pub static FUNCTIONS: &[PointwiseFunction] = &[
+    operator_function("-", 1),
+    operator_function("!", 1),
+    operator_function("~", 1),
+    operator_function("+", 2),
+    operator_function("-", 2),
+    operator_function("*", 2),
+    operator_function("/", 2),
+    operator_function("%", 2),
+    operator_function("<<", 2),
+    operator_function(">>", 2),
+    operator_function("==", 2),
+    operator_function("!=", 2),
+    operator_function(">=", 2),
+    operator_function(">", 2),
+    operator_function("<=", 2),
+    operator_function("<", 2),
+    operator_function("&&", 2),
+    operator_function("||", 2),
+    operator_function("&", 2),
+    operator_function("|", 2),
+    operator_function("^", 2),
+    named_function("bit_cast", 1),
+    named_function("abs", 1),
+    suffixed_function("acos", 1),
+    suffixed_function("acosh", 1),
+    suffixed_function("asin", 1),
+    suffixed_function("asinh", 1),
+    suffixed_function("atan", 1),
+    suffixed_function("atanh", 1),
+    suffixed_function("ceil", 1),
+    suffixed_function("cos", 1),
+    suffixed_function("cosh", 1),
+    suffixed_function("exp", 1),
+    suffixed_function("exp2", 1),
+    suffixed_function("expm1", 1),
+    suffixed_function("erf", 1),
+    suffixed_function("erfc", 1),
+    suffixed_function("erfinv", 1),
+    suffixed_function("erfcinv", 1),
+    suffixed_function("floor", 1),
+    named_function("frac", 1),
+    named_function("std::imag", 1),
+    named_function("silu", 1),
+    suffixed_function("lgamma", 1),
+    suffixed_function("log", 1),
+    suffixed_function("log10", 1),
+    suffixed_function("log1p", 1),
+    suffixed_function("log2", 1),
+    named_function("std::real", 1),
+    named_function("reciprocal", 1),
+    named_function("relu", 1),
+    suffixed_function("rsqrt", 1),
+    suffixed_function("nearbyint", 1),
+    named_function("sigmoid", 1),
+    suffixed_function("signbit", 1),
+    suffixed_function("sin", 1),
+    suffixed_function("sinh", 1),
+    suffixed_function("sqrt", 1),
+    suffixed_function("tan", 1),
+    suffixed_function("tanh", 1),
+    suffixed_function("trunc", 1),
+    suffixed_function("bit_ceil", 1),
+    named_function("print", 1),
+    named_function("isfinite", 1),
+    named_function("isinf", 1),
+    named_function("isnan", 1),
+    named_function("isneginf", 1),
+    named_function("isposinf", 1),
+    named_function("isreal", 1),
+    suffixed_function("atan2", 2),
+    suffixed_function("fmod", 2),
+    named_function("max", 2),
+    named_function("min", 2),
+    named_function("fmax", 2),
+    named_function("fmin", 2),
+    named_function("nextafter", 2),
+    named_function("pow", 2),
+    named_function("remainder", 2),
+    named_function("ceilDiv", 2),
+    named_function("gcd", 2),
+    named_function("std::complex", 2),
+    named_function("clamp", 3),
+    named_function("lerp", 3),
+    named_function("threshold", 3),
+    named_function("where", 3),
 ];
 
 /// Casts that changed their spelling: the newer one, then the older.
@@ -151,16 +151,15 @@ pub static CASTS: &[(&str, &str)] = &[
     ("__bfloat2complex_double", "(std::complex<double>)__bfloat2double"),
 ];
 
-static CAST: Function = named("cast", 1);
+static CAST: PointwiseFunction = named_function("cast", 1);
 
 /// Halves of cast names `__A2B` that all eras spell alike.
 const NARROW: &[&str] = &["half", "bfloat", "e5m2", "e4m3", "e8m0", "e2m1"];
-const WIDE: &[&str] =
-    &["float", "double", "int32", "int", "uint32", "uint", "index", "bool", "half", "bfloat"];
+const WIDE: &[&str] = &["float", "double", "int32", "int", "uint32", "uint", "index", "bool", "half", "bfloat"];
 
 /// The function of a name in the newest spelling, with or without its `f`; operators by their number
 /// of operands.
-pub fn find(name: &str, arity: usize) -> Option<&'static Function> {
+pub fn find_function(name: &str, arity: usize) -> Option<&'static PointwiseFunction> {
     let found = FUNCTIONS
         .iter()
         .find(|f| f.name == name && f.arity == arity)
@@ -189,23 +188,21 @@ fn is_narrow_cast(name: &str) -> bool {
 }
 
 /// A name as a file of this style spells it, in the newest spelling.
-pub fn canonical<'n>(name: &'n str, style: &Style) -> &'n str {
+pub fn canonical_name<'n>(name: &'n str, style: &Style) -> &'n str {
     match name {
         "fmax" if !style.short_max => "max",
         "fmin" if !style.short_max => "min",
-        _ if name.starts_with('(') => {
-            CASTS.iter().find(|(_, old)| *old == name).map_or(name, |(new, _)| new)
-        }
+        _ if name.starts_with('(') => CASTS.iter().find(|(_, old)| *old == name).map_or(name, |(new, _)| new),
         _ => name,
     }
 }
 
 /// A name in the newest spelling as a file of this style spells it.
-pub fn spelled<'n>(name: &'n str, style: &Style) -> &'n str {
+pub fn spelled_name<'n>(name: &'n str, style: &Style) -> &'n str {
     match name {
         "max" if !style.short_max => "fmax",
         "min" if !style.short_max => "fmin",
-        _ if style.cast == Cast::C && name.starts_with("__") => {
+        _ if style.cast == CastSpelling::C && name.starts_with("__") => {
             CASTS.iter().find(|(new, _)| *new == name).map_or(name, |(_, old)| old)
         }
         _ => name,

@@ -36,25 +36,23 @@ mod tensor;
 mod text;
 mod types;
 
-pub use definitions::Definitions;
-pub use expr::{BinaryOp, Expr, ExprId, Exprs, UnaryOp};
+pub use definitions::IndexDefinitions;
+pub use expr::{BinaryOp, Expr, ExprArena, ExprId, UnaryOp};
 pub(crate) use id::dense_id;
 pub use id::{Id, IdVec};
-pub use names::{Names, Symbol};
-pub use op::{Attr, AttrKey, AttrValue, Op, OpId, TEAM_CUT, Value};
+pub use names::{NameInterner, Symbol};
+pub use op::{AttrKey, AttrValue, Op, OpAttr, OpId, TEAM_CUT, Value};
 pub use op_kind::{
-    AxisLink, Effect, Layout, Link, OpIdentity, OpKind, Padding, RunsOn, Standalone, name_of,
+    AxisLink, CallPadding, OpEffect, OpIdentity, OpKind, OpLayout, RunsOn, StandaloneRule, WordLink, display_name,
 };
 pub use order::first_free_number;
 pub use partition::Partition;
-pub use program::{
-    Block, BlockId, Comment, CommentPlace, Frame, HostUnit, Program, SourceMap, UnitId,
-};
+pub use program::{Block, BlockId, CommentPlace, HostUnit, Program, SourceComment, SourceMap, TextFrame, UnitId};
 pub(crate) use roots::set_root_as;
 pub use roots::{RootAs, is_identity};
 pub use scalar_names::{FreeName, free_names};
-pub use style::{Cast, Era, StreamSpelling, Style};
-pub use tensor::{DomainId, IterDomain, Mesh, MeshId, Tensor, TensorId};
+pub use style::{CastSpelling, Era, StreamSpelling, Style};
+pub use tensor::{DeviceMesh, DomainId, IterDomain, MeshId, Tensor, TensorId};
 pub(crate) use text::{TextCache, TextWriter, push_integer, push_number};
 pub use text::{domain_text, expr_text, mesh_text, tensor_text};
 pub use types::{DType, IterType, MemoryType, ParallelType};

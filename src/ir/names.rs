@@ -1,7 +1,7 @@
 //! Interned names.
 
 use super::id::id;
-use hostir_grammar::ast::Strings;
+use hostir_grammar::ast::StringInterner;
 
 id! {
     /// An interned name of [`Names`]; symbol 0 is the empty string.
@@ -10,18 +10,18 @@ id! {
 
 /// The interner of one program.
 #[derive(Default, Debug)]
-pub struct Names {
-    strings: Strings,
+pub struct NameInterner {
+    strings: StringInterner,
 }
 
-impl Names {
+impl NameInterner {
     /// The symbol of `text`.
     pub fn intern(&mut self, text: &str) -> Symbol {
         Symbol(self.strings.intern(text).0)
     }
     /// The symbol of `text` if it is known.
-    pub fn find(&self, text: &str) -> Option<Symbol> {
-        self.strings.find(text).map(|symbol| Symbol(symbol.0))
+    pub fn find_symbol(&self, text: &str) -> Option<Symbol> {
+        self.strings.find_symbol(text).map(|symbol| Symbol(symbol.0))
     }
     /// The text of a symbol.
     pub fn get(&self, symbol: Symbol) -> &str {

@@ -33,25 +33,17 @@ pub enum Value {
 
 impl Value {
     /// The tensor, if it is one.
-    pub fn tensor(self) -> Option<TensorId> {
+    pub fn as_tensor(self) -> Option<TensorId> {
         match self {
             Value::Tensor(tensor) => Some(tensor),
-            Value::Scalar(_)
-            | Value::Stream(_)
-            | Value::Handle(_)
-            | Value::Unit(_)
-            | Value::Op(_) => None,
+            Value::Scalar(_) | Value::Stream(_) | Value::Handle(_) | Value::Unit(_) | Value::Op(_) => None,
         }
     }
     /// The scalar, if it is one.
-    pub fn scalar(self) -> Option<ExprId> {
+    pub fn as_scalar(self) -> Option<ExprId> {
         match self {
             Value::Scalar(expr) => Some(expr),
-            Value::Tensor(_)
-            | Value::Stream(_)
-            | Value::Handle(_)
-            | Value::Unit(_)
-            | Value::Op(_) => None,
+            Value::Tensor(_) | Value::Stream(_) | Value::Handle(_) | Value::Unit(_) | Value::Op(_) => None,
         }
     }
 }
@@ -211,7 +203,7 @@ impl AttrValue {
 }
 
 /// A keyed attribute.
-pub type Attr = (AttrKey, AttrValue);
+pub type OpAttr = (AttrKey, AttrValue);
 
 /// One op.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -225,7 +217,7 @@ pub struct Op {
     /// What it reads, in the op table's order.
     pub operands: SmallVec<[Value; 2]>,
     /// Attributes that are present, in the op table's order.
-    pub attrs: Vec<Attr>,
+    pub attrs: Vec<OpAttr>,
     /// Loop body; then-branch and else-branch.
     pub blocks: SmallVec<[BlockId; 2]>,
 }
@@ -247,28 +239,28 @@ impl Op {
         self.attrs.iter().find(|(k, _)| *k == key).map(|(_, value)| value)
     }
     /// The attribute as an expression.
-    pub fn expr(&self, key: AttrKey) -> Option<ExprId> {
+    pub fn expr_attr(&self, key: AttrKey) -> Option<ExprId> {
         match self.attr(key)? {
             AttrValue::Expr(expr) => Some(*expr),
             _ => None,
         }
     }
     /// The attribute as a word.
-    pub fn word(&self, key: AttrKey) -> Option<Symbol> {
+    pub fn word_attr(&self, key: AttrKey) -> Option<Symbol> {
         match self.attr(key)? {
             AttrValue::Word(word) => Some(*word),
             _ => None,
         }
     }
     /// The attribute as a list of integers.
-    pub fn ints(&self, key: AttrKey) -> Option<&[i64]> {
+    pub fn ints_attr(&self, key: AttrKey) -> Option<&[i64]> {
         match self.attr(key)? {
             AttrValue::Ints(ints) => Some(ints),
             _ => None,
         }
     }
     /// The attribute as a domain.
-    pub fn domain(&self, key: AttrKey) -> Option<DomainId> {
+    pub fn domain_attr(&self, key: AttrKey) -> Option<DomainId> {
         match self.attr(key)? {
             AttrValue::Domain(domain) => Some(*domain),
             _ => None,
@@ -291,11 +283,11 @@ impl Op {
     }
     /// Tensors it reads, in operand order.
     pub fn input_tensors(&self) -> impl Iterator<Item = TensorId> + '_ {
-        self.operands.iter().filter_map(|value| value.tensor())
+        self.operands.iter().filter_map(|value| value.as_tensor())
     }
     /// Tensors it writes.
     pub fn output_tensors(&self) -> impl Iterator<Item = TensorId> + '_ {
-        self.results.iter().filter_map(|value| value.tensor())
+        self.results.iter().filter_map(|value| value.as_tensor())
     }
     /// Tensors that it reads, then those that it writes.
     pub fn all_tensors(&self) -> impl Iterator<Item = TensorId> + '_ {

@@ -22,13 +22,13 @@ pub struct OpIdentity {
     /// Head word in the default style.
     pub name: &'static str,
     /// Its layout in the text.
-    pub layout: Layout,
+    pub layout: OpLayout,
     /// Number of results before `=` (communications and statements: 0).
     pub results: usize,
     /// Its effect.
-    pub effect: Effect,
+    pub effect: OpEffect,
     /// Ops that nvFuser's lowering makes ops of the host program; others go into HostUnits.
-    pub standalone: Standalone,
+    pub standalone: StandaloneRule,
     /// The ranks that run it.
     pub runs_on: RunsOn,
     /// True if it makes axes of its result from the elements of several axes, or of parts of one: such an axis has no
@@ -41,17 +41,17 @@ impl OpIdentity {
     pub const TENSOR_OP: OpIdentity = OpIdentity {
         index: u8::MAX,
         name: "",
-        layout: Layout::TwoLines(Padding::Padded),
+        layout: OpLayout::TwoLines(CallPadding::Padded),
         results: 1,
-        effect: Effect::Pure,
-        standalone: Standalone::No,
+        effect: OpEffect::Pure,
+        standalone: StandaloneRule::No,
         runs_on: RunsOn::Mesh,
         reshapes: false,
     };
 
     /// Whether ops of the kind have a number (`Communication 39`).
     pub const fn is_numbered(&self) -> bool {
-        matches!(self.layout, Layout::Keyed | Layout::Words(Link::Number))
+        matches!(self.layout, OpLayout::Keyed | OpLayout::Words(WordLink::Number))
     }
 
     /// The same with a row number.
@@ -74,7 +74,7 @@ impl OpKind {
         self.0.name
     }
     /// Its layout in the text.
-    pub fn layout(self) -> Layout {
+    pub fn layout(self) -> OpLayout {
         self.0.layout
     }
     /// Number of results before `=`.
@@ -82,11 +82,11 @@ impl OpKind {
         self.0.results
     }
     /// Its effect.
-    pub fn effect(self) -> Effect {
+    pub fn effect(self) -> OpEffect {
         self.0.effect
     }
     /// The ops of the kind that nvFuser's lowering makes ops of the host program.
-    pub fn standalone(self) -> Standalone {
+    pub fn standalone(self) -> StandaloneRule {
         self.0.standalone
     }
     /// The ranks that run it.
@@ -136,11 +136,11 @@ pub enum RunsOn {
 
 /// The layout of an op in the text. The set is closed; `print` has one function for each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Layout {
+pub enum OpLayout {
     /// One line: `out = name( a, key = value )`, blanks inside the parentheses if `Padded`.
-    OneLine(Padding),
+    OneLine(CallPadding),
     /// Two lines: `out` and, indented by three more blanks, `= name( a, key = value )`.
-    TwoLines(Padding),
+    TwoLines(CallPadding),
     /// `matmul`: each operand on a line of its own, operands aligned.
     Aligned,
     /// `linear`: as `Aligned`, with nvFuser's odd blanks before `,` and `)`.
@@ -152,7 +152,7 @@ pub enum Layout {
     /// `Name N (key=value, ...)`: communications.
     Keyed,
     /// Words: `Synchronize Stream 0` or, by [`Style::call_form`](super::Style::call_form), `Synchronize(Stream 0)`.
-    Words(Link),
+    Words(WordLink),
     /// A scalar definition: `i84 = i82 % 8;`.
     Define,
     /// The op prints and reads itself with a form of its own that `print` and `resolve` know by
@@ -163,7 +163,7 @@ pub enum Layout {
 
 /// The words between the head of a [`Layout::Words`] statement and its operand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Link {
+pub enum WordLink {
     /// Nothing.
     None,
     /// `to`
@@ -174,7 +174,7 @@ pub enum Link {
 
 /// Blanks inside the parentheses of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Padding {
+pub enum CallPadding {
     /// `f( a )`
     Padded,
     /// `f(a)`
@@ -183,7 +183,7 @@ pub enum Padding {
 
 /// The effect of running an op; passes and checks ask this, never the kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Effect {
+pub enum OpEffect {
     /// Computes its results from its operands and nothing else.
     Pure,
     /// Binds its result to a part of its operand's memory.
@@ -204,7 +204,7 @@ pub enum Effect {
 
 /// Ops of a kind that stand in a host program by themselves (nvFuser's `isLowerableAsStandaloneHostOp`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Standalone {
+pub enum StandaloneRule {
     /// None.
     No,
     /// All.
@@ -225,7 +225,7 @@ pub struct AxisLink {
 }
 
 /// The name of an op in messages: of a pointwise one the function that it computes.
-pub fn name_of(program: &Program, op: OpId) -> &str {
+pub fn display_name(program: &Program, op: OpId) -> &str {
     let op = program.op(op);
-    op.word(AttrKey::Function).map_or(op.kind.name(), |word| program.name(word))
+    op.word_attr(AttrKey::Function).map_or(op.kind.name(), |word| program.name(word))
 }

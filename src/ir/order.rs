@@ -13,19 +13,19 @@ use super::types::ParallelType;
 use smallvec::SmallVec;
 
 /// Positions among the printed domains of a tensor.
-pub type Places = SmallVec<[u32; 6]>;
+pub type DomainPositions = SmallVec<[u32; 6]>;
 
 /// The axes of a tensor of which the text says no more than its domains: each device domain stands
 /// before the first other domain with a larger number. Results of permuting ops (`permuted`) and tensors
 /// with numbers left out keep their printed order.
-pub fn axes_as_read(domains: &[IterDomain], permuted: bool) -> Places {
+pub fn implied_axes(domains: &[IterDomain], permuted: bool) -> DomainPositions {
     let printed = 0..domains.len() as u32;
     let numbered = domains.iter().all(|domain| domain.number != u32::MAX);
     if permuted || !numbered {
         return printed.collect();
     }
     let device = |at: &u32| domains[*at as usize].parallel.is_device();
-    let mut axes: Places = printed.clone().filter(|at| !device(at)).collect();
+    let mut axes: DomainPositions = printed.clone().filter(|at| !device(at)).collect();
     for at in printed.filter(device) {
         let number = domains[at as usize].number;
         let behind = |other: &u32| !device(other) && domains[*other as usize].number > number;
@@ -38,7 +38,7 @@ pub fn axes_as_read(domains: &[IterDomain], permuted: bool) -> Places {
 /// The permutation of an op that has no `perm=`: stored axis k of its result is the stored axis of its
 /// operand that the numbers in ascending order give. `None` where a number is left out. `axes` are those
 /// of the result.
-pub fn permutation_as_read(domains: &[IterDomain], axes: &[u32]) -> Option<Vec<i64>> {
+pub fn implied_permutation(domains: &[IterDomain], axes: &[u32]) -> Option<Vec<i64>> {
     let stored = axes.iter().map(|&at| &domains[at as usize]).filter(|d| !d.is_reduction());
     let numbers: SmallVec<[u32; 6]> = stored.map(|domain| domain.number).collect();
     if numbers.contains(&u32::MAX) {
@@ -52,7 +52,7 @@ pub fn permutation_as_read(domains: &[IterDomain], axes: &[u32]) -> Option<Vec<i
 
 /// Whether the numbers look as if a parallel domain were a part of an axis: a split gives its two halves
 /// the next two numbers and leaves a gap where the axis was, which is older than they are.
-pub fn looks_split(domains: &[IterDomain]) -> bool {
+pub fn has_split_numbers(domains: &[IterDomain]) -> bool {
     let parallel = |d: &IterDomain| d.parallel.is_device() || d.parallel == ParallelType::Stream;
     let numbers = || domains.iter().map(|domain| domain.number);
     let (Some(low), Some(high)) = (numbers().min(), numbers().max()) else { return false };
@@ -85,7 +85,7 @@ pub fn permuted_results(program: &Program) -> Vec<bool> {
     let mut permuted = vec![false; program.tensors().len()];
     let mut visit = |id: OpId| {
         let op = program.op(id);
-        if op.kind.permutes() {
+        if op.kind.has_permutation() {
             op.output_tensors().for_each(|tensor| permuted[super::Id::index(tensor)] = true);
         }
     };

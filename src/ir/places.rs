@@ -4,17 +4,17 @@ use crate::diag::{Diag, Span};
 use crate::ir::{OpId, Program, TensorId};
 
 /// `1 axis`, `2 axes`.
-pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
+pub(crate) fn count_text(number: usize, one: &str, many: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {many}") }
 }
 
 /// Points at where a tensor was first written in full, unless that is in the op's own statement.
-pub(crate) fn declared(diag: Diag, program: &Program, tensor: TensorId, op: OpId) -> Diag {
+pub(crate) fn with_declaration(diag: Diag, program: &Program, tensor: TensorId, op: OpId) -> Diag {
     let (place, statement) = (tensor_span(program, tensor), program.op_span(op));
     if place.start >= statement.start && place.end <= statement.end {
         return diag;
     }
-    diag.label(place, format!("`{}` is declared here", program.tensor_name(tensor)))
+    diag.with_label(place, format!("`{}` is declared here", program.tensor_name(tensor)))
 }
 
 /// Where a tensor was first written in full.
@@ -23,7 +23,7 @@ pub(crate) fn tensor_span(program: &Program, tensor: TensorId) -> Span {
 }
 
 /// The smallest number that is twice in a list.
-pub(crate) fn duplicate<T: Copy + Ord>(items: &[T]) -> Option<T> {
+pub(crate) fn smallest_duplicate<T: Copy + Ord>(items: &[T]) -> Option<T> {
     if items.is_sorted() && items.windows(2).all(|pair| pair[0] < pair[1]) {
         return None;
     }

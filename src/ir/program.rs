@@ -1,12 +1,12 @@
 //! A host program: the arenas and what ties them together.
 
-use super::expr::{ExprId, Exprs};
+use super::expr::{ExprArena, ExprId};
 use super::id::{IdVec, id};
-use super::names::{Names, Symbol};
+use super::names::{NameInterner, Symbol};
 use super::op::{Op, OpId, Value};
-use super::order::Places;
+use super::order::DomainPositions;
 use super::style::Style;
-use super::tensor::{DomainId, IterDomain, Mesh, MeshId, Tensor, TensorId};
+use super::tensor::{DeviceMesh, DomainId, IterDomain, MeshId, Tensor, TensorId};
 use crate::diag::Span;
 use rustc_hash::FxHashMap;
 
@@ -41,7 +41,7 @@ pub struct HostUnit {
 
 /// Blank lines and labels around the container, kept so that text round-trips.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Frame {
+pub struct TextFrame {
     /// A blank line before `%HostIrContainer`.
     pub blank_before: bool,
     /// Blank lines after the closing line.
@@ -75,7 +75,7 @@ pub enum CommentPlace {
 
 /// A `//` comment.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Comment {
+pub struct SourceComment {
     /// What it belongs to.
     pub place: CommentPlace,
     /// The text with its `//`.
@@ -92,16 +92,16 @@ pub struct SourceMap {
     /// Span of the header line.
     pub header: Span,
     /// Comments in text order.
-    pub comments: Vec<Comment>,
+    pub comments: Vec<SourceComment>,
 }
 
 /// A host program. Read freely; change through [`super::edit::Edit`].
 #[derive(Debug)]
 pub struct Program {
-    pub(crate) names: Names,
-    pub(crate) exprs: Exprs,
-    pub(crate) meshes: IdVec<MeshId, Mesh>,
-    pub(crate) mesh_ids: FxHashMap<Mesh, MeshId>,
+    pub(crate) names: NameInterner,
+    pub(crate) exprs: ExprArena,
+    pub(crate) meshes: IdVec<MeshId, DeviceMesh>,
+    pub(crate) mesh_ids: FxHashMap<DeviceMesh, MeshId>,
     pub(crate) domains: IdVec<DomainId, IterDomain>,
     pub(crate) tensors: IdVec<TensorId, Tensor>,
     pub(crate) ops: IdVec<OpId, Op>,
@@ -114,7 +114,7 @@ pub struct Program {
     /// For each tensor that is an alias, the tensor whose memory it has.
     pub(crate) memory: FxHashMap<TensorId, TensorId>,
     pub(crate) index_definitions: Option<BlockId>,
-    pub(crate) frame: Frame,
+    pub(crate) frame: TextFrame,
     pub(crate) style: Style,
     pub(crate) source: SourceMap,
 }
@@ -124,8 +124,8 @@ impl Default for Program {
         let mut blocks = IdVec::default();
         let body = blocks.push(Block::default());
         Self {
-            names: Names::default(),
-            exprs: Exprs::default(),
+            names: NameInterner::default(),
+            exprs: ExprArena::default(),
             meshes: IdVec::default(),
             mesh_ids: FxHashMap::default(),
             domains: IdVec::default(),
@@ -139,7 +139,7 @@ impl Default for Program {
             aliases: None,
             memory: FxHashMap::default(),
             index_definitions: None,
-            frame: Frame { blank_before: false, blank_after: 0, blank_end: 0, version: None },
+            frame: TextFrame { blank_before: false, blank_after: 0, blank_end: 0, version: None },
             style: Style::default(),
             source: SourceMap::default(),
         }
@@ -148,7 +148,7 @@ impl Default for Program {
 
 impl Program {
     /// Interned names.
-    pub fn names(&self) -> &Names {
+    pub fn names(&self) -> &NameInterner {
         &self.names
     }
     /// The text of a name.
@@ -156,15 +156,15 @@ impl Program {
         self.names.get(symbol)
     }
     /// Scalar expressions.
-    pub fn exprs(&self) -> &Exprs {
+    pub fn exprs(&self) -> &ExprArena {
         &self.exprs
     }
     /// A mesh.
-    pub fn mesh(&self, id: MeshId) -> &Mesh {
+    pub fn mesh(&self, id: MeshId) -> &DeviceMesh {
         &self.meshes[id]
     }
     /// All meshes.
-    pub fn meshes(&self) -> &IdVec<MeshId, Mesh> {
+    pub fn meshes(&self) -> &IdVec<MeshId, DeviceMesh> {
         &self.meshes
     }
     /// A tensor.
@@ -189,15 +189,15 @@ impl Program {
         &self.domains.as_slice()[tensor.domains_start as usize..tensor.domains_end as usize]
     }
     /// The axes of a tensor, outermost first: positions among its printed domains (reductions included).
-    pub fn logical_axes(&self, id: TensorId) -> Places {
+    pub fn logical_axes(&self, id: TensorId) -> DomainPositions {
         let tensor = &self.tensors[id];
         match &tensor.axes {
-            Some(axes) => Places::from_slice(axes),
+            Some(axes) => DomainPositions::from_slice(axes),
             None => (0..tensor.domains_end - tensor.domains_start).collect(),
         }
     }
     /// The mesh of a tensor.
-    pub fn tensor_mesh(&self, id: TensorId) -> Option<&Mesh> {
+    pub fn tensor_mesh(&self, id: TensorId) -> Option<&DeviceMesh> {
         self.tensors[id].mesh.map(|mesh| &self.meshes[mesh])
     }
     /// An op.
@@ -242,11 +242,7 @@ impl Program {
         self.unit_by_number(op.posted_number()?)
     }
     /// What a PostOnStream hands over, each with the input of the unit in its place.
-    pub fn posted_inputs<'p>(
-        &'p self,
-        post: &'p Op,
-        unit: UnitId,
-    ) -> impl Iterator<Item = (Value, Value)> + 'p {
+    pub fn posted_inputs<'p>(&'p self, post: &'p Op, unit: UnitId) -> impl Iterator<Item = (Value, Value)> + 'p {
         let given = post.operands.iter().copied();
         let given = given.filter(|value| matches!(value, Value::Tensor(_) | Value::Scalar(_)));
         given.zip(self.units[unit].inputs.iter().copied())
@@ -256,7 +252,7 @@ impl Program {
         self.aliases.as_deref()
     }
     /// The tensor whose memory a tensor has: itself, or what the `Aliases:` section says it stands for.
-    pub fn memory_of(&self, tensor: TensorId) -> TensorId {
+    pub fn memory_tensor(&self, tensor: TensorId) -> TensorId {
         if self.memory.is_empty() {
             return tensor;
         }
@@ -283,7 +279,7 @@ impl Program {
         self.index_definitions
     }
     /// Blank lines around it.
-    pub fn frame(&self) -> Frame {
+    pub fn frame(&self) -> TextFrame {
         self.frame
     }
     /// Spelling features.

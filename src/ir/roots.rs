@@ -33,7 +33,7 @@ impl RootAs {
 impl Program {
     /// How the root of a communication is counted.
     pub fn root_as(&self, op: &Op) -> RootAs {
-        match op.word(AttrKey::RootAs) {
+        match op.word_attr(AttrKey::RootAs) {
             Some(word) if self.name(word) == RootAs::Position.word() => RootAs::Position,
             _ => RootAs::Rank,
         }
@@ -41,7 +41,7 @@ impl Program {
 
     /// Whether a root means the same however it is counted.
     pub fn root_is_plain(&self, op: &Op) -> bool {
-        let (Some(root), Some(team)) = (op.expr(AttrKey::Root), op.ints(AttrKey::Team)) else {
+        let (Some(root), Some(team)) = (op.expr_attr(AttrKey::Root), op.ints_attr(AttrKey::Team)) else {
             return true;
         };
         if is_identity(team) {

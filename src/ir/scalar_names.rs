@@ -6,7 +6,7 @@
 //! (`index = i84`): such a program reads, verifies and prints, but cannot run; [`free_names`] lists
 //! them.
 
-use super::Definitions;
+use super::IndexDefinitions;
 use crate::ir::{AttrKey, AttrValue, BlockId, Expr, ExprId, Op, OpId, Program, Symbol, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -25,7 +25,7 @@ pub struct FreeName {
 
 /// What [`scan`] finds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Finding {
+pub enum NameFinding {
     /// The op uses the index of a loop that it is not in.
     OutsideLoop(OpId, Symbol),
     /// The op uses a definition that needs the index of a loop that it is not in.
@@ -40,8 +40,8 @@ pub enum Finding {
 /// expression written inline in their place.
 pub fn free_names(program: &Program) -> Vec<FreeName> {
     let mut free = Vec::new();
-    scan(program, &mut |finding| {
-        if let Finding::Unbound(op, name) = finding
+    scan_names(program, &mut |finding| {
+        if let NameFinding::Unbound(op, name) = finding
             && is_generated(program.name(name))
         {
             free.push(FreeName { op, name });
@@ -54,8 +54,7 @@ pub fn free_names(program: &Program) -> Vec<FreeName> {
 pub fn is_generated(name: &str) -> bool {
     let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
     let prefix = &name[..name.len() - digits];
-    digits > 0
-        && matches!(prefix, "i" | "b" | "d" | "f" | "c" | "a" | "s" | "ptr" | "var" | "f4x2_")
+    digits > 0 && matches!(prefix, "i" | "b" | "d" | "f" | "c" | "a" | "s" | "ptr" | "var" | "f4x2_")
 }
 
 /// The index of a loop op.
@@ -69,27 +68,27 @@ pub fn loop_index(program: &Program, op: &Op) -> Option<Symbol> {
 
 /// Names that are bound everywhere, in order of their symbols.
 pub fn bound_names(program: &Program) -> Vec<Symbol> {
-    let bound = Bindings::new(program).bound;
+    let bound = NameBindings::new(program).bound;
     (0..bound.len()).filter(|&k| bound[k]).map(|k| Symbol(k as u32)).collect()
 }
 
 /// Visits every use of a scalar name that its place does not bind.
-pub fn scan(program: &Program, found: &mut dyn FnMut(Finding)) {
-    let bindings = Bindings::new(program);
-    let mut scan = Scan { program, bindings, loops: Vec::new(), defining: false, found };
-    scan.block(program.body());
+pub fn scan_names(program: &Program, found: &mut dyn FnMut(NameFinding)) {
+    let bindings = NameBindings::new(program);
+    let mut scan = NameScan { program, bindings, loops: Vec::new(), defining: false, found };
+    scan.scan_block(program.body());
     if let Some(block) = program.index_definitions() {
         scan.defining = true;
-        scan.block(block);
+        scan.scan_block(block);
         scan.defining = false;
     }
     for (_, unit) in program.units().iter() {
-        scan.block(unit.body);
+        scan.scan_block(unit.body);
     }
 }
 
 /// Dense tables over names and expressions.
-struct Bindings {
+struct NameBindings {
     /// By symbol: bound everywhere.
     bound: Vec<bool>,
     /// By symbol: the index of some loop.
@@ -100,7 +99,7 @@ struct Bindings {
     needs: FxHashMap<Symbol, SmallVec<[Symbol; 2]>>,
 }
 
-impl Bindings {
+impl NameBindings {
     fn new(program: &Program) -> Self {
         let names = program.names().len();
         let mut table = Self {
@@ -109,32 +108,32 @@ impl Bindings {
             open: Vec::new(),
             needs: FxHashMap::default(),
         };
-        table.extents(program);
+        table.bind_extents(program);
         for name in RUNTIME {
-            if let Some(symbol) = program.names().find(name) {
+            if let Some(symbol) = program.names().find_symbol(name) {
                 table.bound[symbol.0 as usize] = true;
             }
         }
-        table.values(program, program.inputs());
+        table.bind_values(program, program.inputs());
         for (_, unit) in program.units().iter() {
-            table.values(program, &unit.inputs);
+            table.bind_values(program, &unit.inputs);
         }
         for (_, op) in program.ops().iter() {
-            table.values(program, &op.results);
+            table.bind_values(program, &op.results);
             if !op.blocks.is_empty()
                 && let Some(index) = loop_index(program, op)
             {
                 table.index[index.0 as usize] = true;
             }
         }
-        table.definitions(program);
-        table.open(program);
+        table.bind_definitions(program);
+        table.mark_open_exprs(program);
         table
     }
 
     /// Definitions that are computed from the index of a loop are bound in the loop only.
-    fn definitions(&mut self, program: &Program) {
-        let users = Definitions::new(program).users(program);
+    fn bind_definitions(&mut self, program: &Program) {
+        let users = IndexDefinitions::new(program).name_users(program);
         if users.is_empty() {
             return;
         }
@@ -160,7 +159,7 @@ impl Bindings {
     }
 
     /// Names in extents: expressions are made after their parts, so one pass backwards reaches all.
-    fn extents(&mut self, program: &Program) {
+    fn bind_extents(&mut self, program: &Program) {
         let mut reached = vec![false; program.exprs().len()];
         for tensor in program.tensors().ids() {
             for domain in program.domains(tensor) {
@@ -172,7 +171,7 @@ impl Bindings {
             }
         }
         for (_, op) in program.ops().iter().filter(|(_, op)| !op.blocks.is_empty()) {
-            if let Some(domain) = op.domain(AttrKey::Domain) {
+            if let Some(domain) = op.domain_attr(AttrKey::Domain) {
                 reached[program.domain(domain).extent.0 as usize] = true;
             }
         }
@@ -184,24 +183,22 @@ impl Bindings {
             if let Expr::Name(name) = expr {
                 self.bound[name.0 as usize] = true;
             }
-            parts(expr).iter().for_each(|part| reached[part.0 as usize] = true);
+            sub_expressions(expr).iter().for_each(|part| reached[part.0 as usize] = true);
         }
     }
 
-    fn values(&mut self, program: &Program, values: &[Value]) {
-        for name in
-            values.iter().filter_map(|v| v.scalar()).filter_map(|e| program.exprs().as_name(e))
-        {
+    fn bind_values(&mut self, program: &Program, values: &[Value]) {
+        for name in values.iter().filter_map(|v| v.as_scalar()).filter_map(|e| program.exprs().as_name(e)) {
             self.bound[name.0 as usize] = true;
         }
     }
 
-    fn open(&mut self, program: &Program) {
+    fn mark_open_exprs(&mut self, program: &Program) {
         for k in 0..program.exprs().len() {
             let expr = program.expr(ExprId(k as u32));
             let open = match expr {
                 Expr::Name(name) => !self.bound[name.0 as usize],
-                _ => parts(expr).iter().any(|part| self.open.get(part.0 as usize) != Some(&false)),
+                _ => sub_expressions(expr).iter().any(|part| self.open.get(part.0 as usize) != Some(&false)),
             };
             self.open.push(open);
         }
@@ -209,7 +206,7 @@ impl Bindings {
 }
 
 /// The parts of an expression, in order.
-pub fn parts(expr: &Expr) -> SmallVec<[ExprId; 3]> {
+pub fn sub_expressions(expr: &Expr) -> SmallVec<[ExprId; 3]> {
     match expr {
         Expr::Unary(_, a) | Expr::Set(a) | Expr::Field(a, _) => SmallVec::from_slice(&[*a]),
         Expr::Binary(_, a, b) | Expr::Index(a, b) => SmallVec::from_slice(&[*a, *b]),
@@ -224,30 +221,30 @@ pub fn parts(expr: &Expr) -> SmallVec<[ExprId; 3]> {
     }
 }
 
-struct Scan<'a> {
+struct NameScan<'a> {
     program: &'a Program,
-    bindings: Bindings,
+    bindings: NameBindings,
     loops: Vec<(Symbol, OpId)>,
     /// Whether the statements are definitions, which are read where their names are used.
     defining: bool,
-    found: &'a mut dyn FnMut(Finding),
+    found: &'a mut dyn FnMut(NameFinding),
 }
 
-impl Scan<'_> {
-    fn block(&mut self, block: BlockId) {
+impl NameScan<'_> {
+    fn scan_block(&mut self, block: BlockId) {
         let program = self.program;
         for &id in &program.block(block).ops {
             let op = program.op(id);
             let index = if op.blocks.is_empty() { None } else { loop_index(program, op) };
-            self.op(id, op, index.is_some());
+            self.scan_op(id, op, index.is_some());
             if let Some(index) = index {
                 if let Some(&(_, outer)) = self.loops.iter().find(|(name, _)| *name == index) {
-                    (self.found)(Finding::Shadows(id, index, outer));
+                    (self.found)(NameFinding::Shadows(id, index, outer));
                 }
                 self.loops.push((index, id));
             }
             for &inner in &op.blocks {
-                self.block(inner);
+                self.scan_block(inner);
             }
             if index.is_some() {
                 self.loops.pop();
@@ -256,43 +253,41 @@ impl Scan<'_> {
     }
 
     /// The scalars that an op reads.
-    fn op(&mut self, id: OpId, op: &Op, is_loop: bool) {
+    fn scan_op(&mut self, id: OpId, op: &Op, is_loop: bool) {
         for value in &op.operands {
             match value {
-                Value::Scalar(expr) | Value::Stream(expr) => self.expr(id, *expr),
-                Value::Op(inner) => self.op(*inner, self.program.op(*inner), false),
+                Value::Scalar(expr) | Value::Stream(expr) => self.scan_expr(id, *expr),
+                Value::Op(inner) => self.scan_op(*inner, self.program.op(*inner), false),
                 Value::Tensor(_) | Value::Handle(_) | Value::Unit(_) => {}
             }
         }
         for (key, value) in &op.attrs {
             match value {
                 AttrValue::Expr(_) if is_loop && *key == AttrKey::Index => {}
-                AttrValue::Expr(expr) => self.expr(id, *expr),
-                AttrValue::Exprs(exprs) => exprs.iter().for_each(|expr| self.expr(id, *expr)),
-                AttrValue::Ranges(ranges) => {
-                    ranges.iter().flatten().for_each(|expr| self.expr(id, *expr))
-                }
+                AttrValue::Expr(expr) => self.scan_expr(id, *expr),
+                AttrValue::Exprs(exprs) => exprs.iter().for_each(|expr| self.scan_expr(id, *expr)),
+                AttrValue::Ranges(ranges) => ranges.iter().flatten().for_each(|expr| self.scan_expr(id, *expr)),
                 _ => {}
             }
         }
     }
 
-    fn expr(&mut self, op: OpId, expr: ExprId) {
+    fn scan_expr(&mut self, op: OpId, expr: ExprId) {
         if !self.bindings.open[expr.0 as usize] {
             return;
         }
         let mut stack: SmallVec<[ExprId; 8]> = SmallVec::from_slice(&[expr]);
         while let Some(expr) = stack.pop() {
             if let Expr::Name(name) = self.program.expr(expr) {
-                self.name(op, *name);
+                self.scan_name(op, *name);
             }
-            let mut inner = parts(self.program.expr(expr));
+            let mut inner = sub_expressions(self.program.expr(expr));
             inner.reverse();
             stack.extend(inner.into_iter().filter(|part| self.bindings.open[part.0 as usize]));
         }
     }
 
-    fn name(&mut self, op: OpId, name: Symbol) {
+    fn scan_name(&mut self, op: OpId, name: Symbol) {
         let looped = |name: Symbol| self.loops.iter().any(|(index, _)| *index == name);
         if self.bindings.bound[name.0 as usize] || looped(name) {
             return;
@@ -304,14 +299,14 @@ impl Scan<'_> {
         if let Some(needs) = needs {
             let missing = needs.iter().find(|index| !looped(**index)).copied();
             if let Some(index) = missing {
-                (self.found)(Finding::DefinitionOutside(op, name, index));
+                (self.found)(NameFinding::DefinitionOutside(op, name, index));
             }
             return;
         }
         if self.bindings.index[name.0 as usize] {
-            (self.found)(Finding::OutsideLoop(op, name));
+            (self.found)(NameFinding::OutsideLoop(op, name));
         } else {
-            (self.found)(Finding::Unbound(op, name));
+            (self.found)(NameFinding::Unbound(op, name));
         }
     }
 }

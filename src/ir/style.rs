@@ -16,7 +16,7 @@ pub enum StreamSpelling {
 
 /// How casts are spelled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Cast {
+pub enum CastSpelling {
     /// `(float)(x)`
     C,
     /// `__to_float(x)`
@@ -34,7 +34,7 @@ pub struct Style {
     /// `stream_index=i` instead of `stream_index = i`.
     pub tight_stream_index: bool,
     /// Spelling of casts.
-    pub cast: Cast,
+    pub cast: CastSpelling,
     /// `reshape(` instead of `view(`.
     pub reshape: bool,
     /// `max(`/`min(` for Max/Min instead of `fmax(`/`fmin(`.
@@ -84,16 +84,13 @@ impl Era {
     pub fn style(self) -> Style {
         let june = Style::default();
         match self {
-            Era::E2024_12 | Era::E2025_01 => Style {
-                stream: StreamSpelling::Stream,
-                alias_select: false,
-                backend: false,
-                ..june
-            },
+            Era::E2024_12 | Era::E2025_01 => {
+                Style { stream: StreamSpelling::Stream, alias_select: false, backend: false, ..june }
+            }
             Era::E2025_06 => june,
             Era::E2025_10 => Style {
                 stream: StreamSpelling::LowerStreamIdx,
-                cast: Cast::To,
+                cast: CastSpelling::To,
                 short_max: true,
                 scatter_in: true,
                 ..june
@@ -102,7 +99,7 @@ impl Era {
                 stream: StreamSpelling::LowerStreamIdx,
                 call_form: true,
                 tight_stream_index: true,
-                cast: Cast::To,
+                cast: CastSpelling::To,
                 reshape: true,
                 short_max: true,
                 scatter_in: true,
@@ -119,7 +116,7 @@ impl Default for Style {
             stream: StreamSpelling::StreamIdx,
             call_form: false,
             tight_stream_index: false,
-            cast: Cast::C,
+            cast: CastSpelling::C,
             reshape: false,
             short_max: false,
             scatter_in: false,

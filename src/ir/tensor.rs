@@ -60,22 +60,22 @@ impl IterDomain {
 
 /// Devices in row-major order.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Mesh {
+pub struct DeviceMesh {
     /// Extents, outermost first; the innermost is `deviceIdx.x`.
     pub shape: Vec<u32>,
     /// Device ids.
     pub devices: Vec<u32>,
 }
 
-impl Mesh {
+impl DeviceMesh {
     /// The extent that a device parallel type spans (1 where the mesh has fewer axes).
-    pub fn extent(&self, parallel: ParallelType) -> Option<u32> {
+    pub fn axis_extent(&self, parallel: ParallelType) -> Option<u32> {
         let inside = parallel.mesh_axis_from_inside()?;
         let rank = self.shape.len();
         Some(if inside < rank { self.shape[rank - 1 - inside] } else { 1 })
     }
     /// The device's position along the mesh axis of a device parallel type.
-    pub fn coordinate(&self, device: u32, parallel: ParallelType) -> Option<u32> {
+    pub fn device_coordinate(&self, device: u32, parallel: ParallelType) -> Option<u32> {
         let mut index = self.devices.iter().position(|&d| d == device)? as u32;
         let inside = parallel.mesh_axis_from_inside()?;
         for (from_inside, extent) in self.shape.iter().rev().enumerate() {

@@ -3,8 +3,7 @@
 use crate::ir::functions;
 use crate::ir::order;
 use crate::ir::{
-    Expr, ExprId, Id, IterDomain, Mesh, MeshId, ParallelType, Program, StreamSpelling, Style,
-    Symbol, TensorId,
+    DeviceMesh, Expr, ExprId, Id, IterDomain, MeshId, ParallelType, Program, StreamSpelling, Style, Symbol, TensorId,
 };
 
 /// The range of a text that has not been made yet.
@@ -30,13 +29,12 @@ impl TextCache {
     }
 
     /// The full text of a tensor.
-    pub(crate) fn tensor(&mut self, program: &Program, id: TensorId) -> &str {
+    pub(crate) fn cached_tensor_text(&mut self, program: &Program, id: TensorId) -> &str {
         let (mut start, mut end) = self.tensors[id.index()];
         if (start, end) == UNSEEN {
             start = self.buffer.len() as u32;
             let permuted = self.permuted[id.index()];
-            TextWriter { program, style: program.style(), out: &mut self.buffer }
-                .tensor(id, permuted);
+            TextWriter { program, style: program.style(), out: &mut self.buffer }.write_tensor(id, permuted);
             end = self.buffer.len() as u32;
             self.tensors[id.index()] = (start, end);
         }
@@ -44,12 +42,12 @@ impl TextCache {
     }
 
     /// The inline text of a scalar.
-    pub(crate) fn expr(&mut self, program: &Program, id: ExprId) -> &str {
+    pub(crate) fn cached_expr_text(&mut self, program: &Program, id: ExprId) -> &str {
         let slot = id.0 as usize;
         let (mut start, mut end) = self.exprs[slot];
         if (start, end) == UNSEEN {
             start = self.buffer.len() as u32;
-            TextWriter { program, style: program.style(), out: &mut self.buffer }.expr(id);
+            TextWriter { program, style: program.style(), out: &mut self.buffer }.write_expr(id);
             end = self.buffer.len() as u32;
             self.exprs[slot] = (start, end);
         }
@@ -61,21 +59,21 @@ impl TextCache {
 pub fn tensor_text(program: &Program, tensor: TensorId) -> String {
     let mut out = String::new();
     let permuted = order::permuted_results(program)[tensor.index()];
-    TextWriter { program, style: program.style(), out: &mut out }.tensor(tensor, permuted);
+    TextWriter { program, style: program.style(), out: &mut out }.write_tensor(tensor, permuted);
     out
 }
 
 /// An axis as the text writes it: `iS0{i0}`.
 pub fn domain_text(program: &Program, domain: &IterDomain) -> String {
     let mut out = String::new();
-    TextWriter { program, style: program.style(), out: &mut out }.domain(domain);
+    TextWriter { program, style: program.style(), out: &mut out }.write_domain(domain);
     out
 }
 
 /// A scalar as the text writes it: `( i0 * 2 )`.
 pub fn expr_text(program: &Program, expr: ExprId) -> String {
     let mut out = String::new();
-    TextWriter { program, style: program.style(), out: &mut out }.expr(expr);
+    TextWriter { program, style: program.style(), out: &mut out }.write_expr(expr);
     out
 }
 
@@ -96,7 +94,7 @@ pub(crate) struct TextWriter<'w> {
 
 impl TextWriter<'_> {
     /// `T3_g_float[iS0{i0}] ca_pos( 1 ) (DeviceMesh{0 1})`
-    fn tensor(&mut self, id: TensorId, permuted: bool) {
+    fn write_tensor(&mut self, id: TensorId, permuted: bool) {
         let program = self.program;
         let tensor = program.tensor(id);
         self.out.push('T');
@@ -110,7 +108,7 @@ impl TextWriter<'_> {
             if index > 0 {
                 self.out.push_str(", ");
             }
-            self.domain(domain);
+            self.write_domain(domain);
         }
         self.out.push(']');
         let positions = program.name(tensor.positions);
@@ -125,17 +123,17 @@ impl TextWriter<'_> {
         }
         if let Some(logical) = &tensor.logical {
             self.out.push_str(" {logical={");
-            self.list(logical);
+            self.write_list(logical);
             self.out.push_str("}}");
         } else {
-            self.axes(id, permuted);
+            self.write_axes(id, permuted);
         }
     }
 
     /// `{axes={1, 0, 2}}` where the numbers would tell a reader something else.
-    fn axes(&mut self, id: TensorId, permuted: bool) {
+    fn write_axes(&mut self, id: TensorId, permuted: bool) {
         let axes = self.program.logical_axes(id);
-        if axes == order::axes_as_read(self.program.domains(id), permuted) {
+        if axes == order::implied_axes(self.program.domains(id), permuted) {
             return;
         }
         self.out.push_str(" {axes={");
@@ -149,7 +147,7 @@ impl TextWriter<'_> {
     }
 
     /// `iS0{i0}`
-    pub(crate) fn domain(&mut self, domain: &IterDomain) {
+    pub(crate) fn write_domain(&mut self, domain: &IterDomain) {
         self.out.push_str(domain.iter.name());
         self.out.push_str(match (domain.parallel, self.style.stream) {
             (ParallelType::Stream, StreamSpelling::Stream) => "Stream",
@@ -161,18 +159,16 @@ impl TextWriter<'_> {
         }
         self.out.push('{');
         for bound in [domain.start, domain.stop].into_iter().flatten() {
-            self.expr(bound);
+            self.write_expr(bound);
             self.out.push_str(" : ");
         }
-        self.expr(domain.extent);
+        self.write_expr(domain.extent);
         if let Some(expanded) = domain.expanded {
             self.out.push_str(" ex ");
-            self.expr(expanded);
+            self.write_expr(expanded);
         }
         self.out.push('}');
-        for (flag, text) in
-            [(domain.rfactor, "rf"), (domain.padded, "_p"), (domain.clustered, "_c")]
-        {
+        for (flag, text) in [(domain.rfactor, "rf"), (domain.padded, "_p"), (domain.clustered, "_c")] {
             if flag {
                 self.out.push_str(text);
             }
@@ -180,7 +176,7 @@ impl TextWriter<'_> {
     }
 
     /// An expression with parentheses of its own.
-    pub(crate) fn expr(&mut self, id: ExprId) {
+    pub(crate) fn write_expr(&mut self, id: ExprId) {
         let program = self.program;
         match program.expr(id) {
             Expr::Int(value) => push_integer(self.out, *value),
@@ -193,7 +189,7 @@ impl TextWriter<'_> {
                 self.out.push(')');
             }
             Expr::Float(text) => self.out.push_str(program.name(*text)),
-            Expr::Name(name) => self.name(*name),
+            Expr::Name(name) => self.write_name(*name),
             Expr::Unary(..)
             | Expr::Binary(..)
             | Expr::Call(..)
@@ -203,14 +199,14 @@ impl TextWriter<'_> {
             | Expr::Braces(_)
             | Expr::MetaData(_) => {
                 self.out.push_str("( ");
-                self.body(id);
+                self.write_expr_body(id);
                 self.out.push_str(" )");
             }
         }
     }
 
     /// An expression without parentheses of its own.
-    pub(crate) fn body(&mut self, id: ExprId) {
+    pub(crate) fn write_expr_body(&mut self, id: ExprId) {
         let program = self.program;
         match program.expr(id) {
             Expr::Unary(op, a) => {
@@ -219,36 +215,36 @@ impl TextWriter<'_> {
                 if matches!(program.expr(*a), Expr::Int(_) | Expr::Hex(_) | Expr::Float(_)) {
                     self.out.push(' ');
                 }
-                self.expr(*a);
+                self.write_expr(*a);
             }
             Expr::Binary(op, a, b) => {
-                self.expr(*a);
+                self.write_expr(*a);
                 self.out.push(' ');
                 self.out.push_str(op.symbol());
                 self.out.push(' ');
-                self.expr(*b);
+                self.write_expr(*b);
             }
             Expr::Call(name, args) => {
-                self.out.push_str(functions::spelled(program.name(*name), &self.style));
+                self.out.push_str(functions::spelled_name(program.name(*name), &self.style));
                 self.out.push('(');
-                self.list(args);
+                self.write_list(args);
                 self.out.push(')');
             }
-            Expr::Set(a) => self.expr(*a),
+            Expr::Set(a) => self.write_expr(*a),
             Expr::Index(base, index) => {
-                self.base(*base);
+                self.write_base(*base);
                 self.out.push('[');
-                self.expr(*index);
+                self.write_expr(*index);
                 self.out.push(']');
             }
             Expr::Field(base, field) => {
-                self.base(*base);
+                self.write_base(*base);
                 self.out.push('.');
                 self.out.push_str(program.name(*field));
             }
             Expr::Braces(args) => {
                 self.out.push_str("{ ");
-                self.list(args);
+                self.write_list(args);
                 self.out.push_str(" }");
             }
             Expr::MetaData(tensor) => {
@@ -256,45 +252,38 @@ impl TextWriter<'_> {
                 push_number(self.out, u64::from(program.tensor(*tensor).number));
                 self.out.push(')');
             }
-            Expr::Int(_)
-            | Expr::Hex(_)
-            | Expr::Bool(_)
-            | Expr::Typed(..)
-            | Expr::Float(_)
-            | Expr::Name(_) => {
-                self.expr(id);
+            Expr::Int(_) | Expr::Hex(_) | Expr::Bool(_) | Expr::Typed(..) | Expr::Float(_) | Expr::Name(_) => {
+                self.write_expr(id);
             }
         }
     }
 
-    fn base(&mut self, base: ExprId) {
+    fn write_base(&mut self, base: ExprId) {
         self.out.push('(');
-        self.expr(base);
+        self.write_expr(base);
         self.out.push(')');
     }
 
     /// `a, b`
-    pub(crate) fn list(&mut self, items: &[ExprId]) {
+    pub(crate) fn write_list(&mut self, items: &[ExprId]) {
         for (index, item) in items.iter().enumerate() {
             if index > 0 {
                 self.out.push_str(", ");
             }
-            self.expr(*item);
+            self.write_expr(*item);
         }
     }
 
-    fn name(&mut self, name: Symbol) {
+    fn write_name(&mut self, name: Symbol) {
         match self.program.name(name) {
-            "StreamIdx" if self.style.stream == StreamSpelling::LowerStreamIdx => {
-                self.out.push_str("streamIdx")
-            }
+            "StreamIdx" if self.style.stream == StreamSpelling::LowerStreamIdx => self.out.push_str("streamIdx"),
             text => self.out.push_str(text),
         }
     }
 }
 
 /// `{{0 1}{2 3}}`
-fn push_mesh(out: &mut String, mesh: &Mesh) {
+fn push_mesh(out: &mut String, mesh: &DeviceMesh) {
     let rank = mesh.shape.len().max(1);
     let inner = mesh.shape.last().map_or(mesh.devices.len(), |extent| *extent as usize).max(1);
     out.extend(std::iter::repeat_n('{', rank));
@@ -320,13 +309,7 @@ fn closed_groups(shape: &[u32], index: usize) -> usize {
         size = size.saturating_mul((*extent as usize).max(1));
         index.is_multiple_of(size)
     };
-    shape
-        .iter()
-        .rev()
-        .take(shape.len().saturating_sub(1))
-        .map(full)
-        .take_while(|full| *full)
-        .count()
+    shape.iter().rev().take(shape.len().saturating_sub(1)).map(full).take_while(|full| *full).count()
 }
 
 /// A decimal number.

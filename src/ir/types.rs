@@ -71,7 +71,7 @@ spelled! {
 
 impl DType {
     /// Bytes of one element (packed FP4: of one pair).
-    pub fn size(self) -> usize {
+    pub fn byte_size(self) -> usize {
         match self {
             DType::ComplexDouble => 16,
             DType::Double | DType::Int | DType::UInt64 | DType::Index | DType::ComplexFloat => 8,
@@ -107,8 +107,7 @@ impl DType {
     }
     /// Whether it is an integer type (`bool` is not).
     pub fn is_integer(self) -> bool {
-        !self.is_float()
-            && !matches!(self, DType::Bool | DType::ComplexFloat | DType::ComplexDouble)
+        !self.is_float() && !matches!(self, DType::Bool | DType::ComplexFloat | DType::ComplexDouble)
     }
 }
 

@@ -1,14 +1,12 @@
 //! The driver: runs the blocks of a program, and so loops, branches and HostUnits, at plan time.
 
-use super::fresh::Fresh;
+use super::fresh::PrivatizationCache;
 use crate::diag::{Diag, codes};
 use crate::ir::scalar_names::loop_index;
-use crate::ir::{
-    AttrKey, BlockId, Effect, ExprId, Op, OpId, OpKind, Program, Symbol, TensorId, UnitId, Value,
-};
+use crate::ir::{AttrKey, BlockId, ExprId, Op, OpEffect, OpId, OpKind, Program, Symbol, TensorId, UnitId, Value};
 use crate::ops::launch::{LaunchCall, launch_call};
 use crate::ops::spec::Lower;
-use crate::plan::{AxesTable, Budget, Env, Inst, Iteration, Locals, Plan, PlanBuilder};
+use crate::plan::{AxesTable, ExtentEnv, Inst, LocalScalars, LoopIteration, Plan, PlanBudget, PlanBuilder};
 use rustc_hash::FxHashMap;
 
 /// Runs a program for one rank and builds its plan.
@@ -16,7 +14,7 @@ pub(super) struct Driver<'a> {
     builder: PlanBuilder<'a>,
     /// By the block of a loop: the index by which it cuts tensors.
     cuts: FxHashMap<BlockId, ExprId>,
-    fresh: Fresh,
+    fresh: PrivatizationCache,
 }
 
 /// The rank whose plan is built, and what the plan may take.
@@ -26,26 +24,26 @@ pub(super) struct RankLimits {
     /// Most bytes of its buffers at one time.
     pub(super) memory: u64,
     /// What the plan itself may take.
-    pub(super) budget: Budget,
+    pub(super) budget: PlanBudget,
 }
 
 impl<'a> Driver<'a> {
     /// The driver at the start of the program, with inputs bound.
     pub(super) fn new(
         program: &'a Program,
-        env: &'a Env,
+        env: &'a ExtentEnv,
         axes: &'a AxesTable,
         limits: RankLimits,
     ) -> Result<Self, Diag> {
         let RankLimits { rank, memory, budget } = limits;
         let builder = PlanBuilder::new(program, env, axes, rank, (memory, budget))?;
-        Ok(Self { builder, cuts: cuts(program), fresh: Fresh::default() })
+        Ok(Self { builder, cuts: stream_cut_blocks(program), fresh: PrivatizationCache::default() })
     }
 
     /// Runs the whole program; the memory that `kept` tensors have at its end follows the outputs'.
     pub(super) fn run(mut self, kept: &[TensorId]) -> Result<Plan, Diag> {
         self.run_block(self.builder.program.body())?;
-        self.builder.finish(kept)
+        self.builder.build_plan(kept)
     }
 
     /// Runs the ops of a block in order.
@@ -59,7 +57,7 @@ impl<'a> Driver<'a> {
 
     /// Runs one op, if this rank does.
     fn run_op(&mut self, id: OpId) -> Result<(), Diag> {
-        if !self.builder.runs_here(id) {
+        if !self.builder.is_run_by_rank(id) {
             return Ok(());
         }
         let outer = self.builder.enter_op(id);
@@ -69,7 +67,7 @@ impl<'a> Driver<'a> {
             Lower::Driver => self.run_control(id),
             Lower::Unsupported => {
                 let message = format!("`{}` cannot run yet", kind.name());
-                Err(self.builder.error(codes::CANNOT_RUN, message))
+                Err(self.builder.error_here(codes::CANNOT_RUN, message))
             }
         };
         self.builder.leave_op(outer);
@@ -85,12 +83,7 @@ impl<'a> Driver<'a> {
     }
 
     /// Runs a body once, with a loop index bound if there is one.
-    fn run_iteration(
-        &mut self,
-        index: Option<Symbol>,
-        value: i64,
-        body: BlockId,
-    ) -> Result<(), Diag> {
+    fn run_iteration(&mut self, index: Option<Symbol>, value: i64, body: BlockId) -> Result<(), Diag> {
         let cut = self.cuts.get(&body).copied();
         let index = index.map(|index| (index, value));
         let outer = self.builder.enter_iteration(index, cut)?;
@@ -106,40 +99,38 @@ impl<'a> Driver<'a> {
         if !self.builder.is_in_loop() {
             self.builder.check_least(self.least_of_loop(op))?;
         }
-        let private = self.fresh.of(self.builder.program, id);
+        let private = self.fresh.private_tensors(self.builder.program, id);
         let (start, stop, step) = bounds(&self.builder, op)?;
 
         if step < 1 {
-            return Err(self.builder.error(
-                codes::OUT_OF_RANGE,
-                format!("the loop's step is {step}; it must be positive"),
-            ));
+            return Err(self
+                .builder
+                .error_here(codes::OUT_OF_RANGE, format!("the loop's step is {step}; it must be positive")));
         }
         let (index, Some(&body)) = (loop_index(self.builder.program, op), op.blocks.first()) else {
             return Ok(());
         };
         let had = |(at, &tensor): (usize, &TensorId)| {
-            self.builder.binding(tensor).is_some()
-                && !(at < private.whole && self.is_left_over(tensor))
+            self.builder.tensor_binding(tensor).is_some() && !(at < private.whole && self.is_left_over(tensor))
         };
         let outside: Vec<bool> = private.tensors.iter().enumerate().map(had).collect();
         let renewed = || private.tensors.iter().zip(&outside).filter(|(_, had)| !**had);
         let mut value = start;
-        let mut before = (!self.builder.is_in_loop()).then(|| self.builder.lengths());
+        let mut before = (!self.builder.is_in_loop()).then(|| self.builder.plan_lengths());
         while value < stop {
             self.builder.check_time()?;
             for (&tensor, _) in renewed() {
-                self.builder.rebind(tensor, None)?;
+                self.builder.rebind_tensor(tensor, None)?;
             }
             self.run_iteration(index, value, body)?;
             let Some(next) = value.checked_add(step) else { break };
             value = next;
             if let Some(before) = before.take().filter(|_| value < stop) {
-                self.builder.reserve(&before, value.abs_diff(stop).div_ceil(step.unsigned_abs()));
+                self.builder.reserve_iterations(&before, value.abs_diff(stop).div_ceil(step.unsigned_abs()));
             }
         }
         for (&tensor, _) in renewed() {
-            if let Some(buffer) = self.builder.binding(tensor).map(|view| view.buffer) {
+            if let Some(buffer) = self.builder.tensor_binding(tensor).map(|view| view.buffer) {
                 self.fresh.left.insert(tensor, buffer);
             }
         }
@@ -149,12 +140,11 @@ impl<'a> Driver<'a> {
     /// Whether a tensor still has what the last iteration of an earlier loop gave it, and nothing else is bound to
     /// a part of that: not memory that it had before, then, and another loop's iterations do not write into it.
     fn is_left_over(&self, tensor: TensorId) -> bool {
-        let Some(buffer) = self.builder.binding(tensor).map(|view| view.buffer) else {
+        let Some(buffer) = self.builder.tensor_binding(tensor).map(|view| view.buffer) else {
             return false;
         };
         let owner = self.builder.plan.buffers[buffer].tensor == tensor;
-        self.fresh.left.get(&tensor) == Some(&buffer)
-            && !(owner && self.builder.references[buffer] > 1)
+        self.fresh.left.get(&tensor) == Some(&buffer) && !(owner && self.builder.references[buffer] > 1)
     }
 
     /// `IF predicate:` with an optional `ELSE:`
@@ -163,12 +153,12 @@ impl<'a> Driver<'a> {
         let predicate = op
             .operands
             .iter()
-            .find_map(|value| value.scalar())
-            .or_else(|| op.attrs.iter().find_map(|(key, _)| op.expr(*key)));
+            .find_map(|value| value.as_scalar())
+            .or_else(|| op.attrs.iter().find_map(|(key, _)| op.expr_attr(*key)));
         let Some(predicate) = predicate else {
-            return Err(self.builder.error(codes::NEEDED, "the branch has no predicate"));
+            return Err(self.builder.error_here(codes::NEEDED, "the branch has no predicate"));
         };
-        let chosen = usize::from(!self.builder.scalar(predicate)?.as_bool());
+        let chosen = usize::from(!self.builder.eval_scalar(predicate)?.as_bool());
         match op.blocks.get(chosen) {
             Some(&block) => self.run_iteration(None, 0, block),
             None => Ok(()),
@@ -179,17 +169,14 @@ impl<'a> Driver<'a> {
     fn run_post(&mut self, id: OpId) -> Result<(), Diag> {
         let cx = &mut self.builder;
         let Some(call) = launch_call(cx.program, id) else {
-            return Err(
-                cx.error(codes::CANNOT_RUN, "the HostUnit that is posted is not in the program")
-            );
+            return Err(cx.error_here(codes::CANNOT_RUN, "the HostUnit that is posted is not in the program"));
         };
         if cx.unit.is_some() {
-            return Err(cx.error(codes::CANNOT_RUN, "a HostUnit cannot post another one"));
+            return Err(cx.error_here(codes::CANNOT_RUN, "a HostUnit cannot post another one"));
         }
         let unit = &cx.program.units()[call.unit];
-        let inputs: Vec<TensorId> = unit.inputs.iter().filter_map(|value| value.tensor()).collect();
-        let outputs: Vec<TensorId> =
-            unit.outputs.iter().filter_map(|value| value.tensor()).collect();
+        let inputs: Vec<TensorId> = unit.inputs.iter().filter_map(|value| value.as_tensor()).collect();
+        let outputs: Vec<TensorId> = unit.outputs.iter().filter_map(|value| value.as_tensor()).collect();
         if (inputs.len(), outputs.len()) != (call.inputs.len(), call.outputs.len()) {
             let message = format!(
                 "HostUnit{} has {} inputs and {} outputs, but {} and {} are given",
@@ -199,7 +186,7 @@ impl<'a> Driver<'a> {
                 call.inputs.len(),
                 call.outputs.len()
             );
-            return Err(cx.error(codes::SHAPES, message));
+            return Err(cx.error_here(codes::SHAPES, message));
         }
         // What is in the unit's name space: from here on names mean the unit's scalars.
         let scalars = unit_scalars(cx, id, call.unit)?;
@@ -218,16 +205,16 @@ impl<'a> Driver<'a> {
         outputs: &[TensorId],
     ) -> Result<(), Diag> {
         for (&outer, &inner) in call.inputs.iter().zip(inputs) {
-            let view = self.builder.input(outer)?;
+            let view = self.builder.input_view(outer)?;
             let shape = self.builder.local_shape(inner)?;
             if shape != view.shape() {
                 return Err(self.builder.shape_error(outer, &view.shape(), inner, &shape));
             }
-            self.builder.rebind(inner, Some(view))?;
+            self.builder.rebind_tensor(inner, Some(view))?;
         }
         for (&outer, &inner) in call.outputs.iter().zip(outputs) {
-            if let Some(view) = self.builder.binding(outer).cloned() {
-                self.builder.rebind(inner, Some(view))?;
+            if let Some(view) = self.builder.tensor_binding(outer).cloned() {
+                self.builder.rebind_tensor(inner, Some(view))?;
             }
         }
         check_bound(&self.builder, &call.outputs)?;
@@ -236,24 +223,22 @@ impl<'a> Driver<'a> {
         self.builder.unit = None;
         result?;
         for (&outer, &inner) in call.outputs.iter().zip(outputs) {
-            let view = self.builder.input(inner)?;
-            self.builder.rebind(outer, Some(view))?;
+            let view = self.builder.input_view(inner)?;
+            self.builder.rebind_tensor(outer, Some(view))?;
         }
         self.builder.end_unit(call.unit)
     }
 
     /// The fewest bytes that a loop's iterations take.
     fn least_of_loop(&self, op: &Op) -> u128 {
-        let (Ok((start, stop, step)), Some(&body)) = (bounds(&self.builder, op), op.blocks.first())
-        else {
+        let (Ok((start, stop, step)), Some(&body)) = (bounds(&self.builder, op), op.blocks.first()) else {
             return 0;
         };
         if step < 1 || stop <= start {
             return 0;
         }
-        let count =
-            (i128::from(stop) - i128::from(start) + i128::from(step) - 1) / i128::from(step);
-        let one = (size_of::<Iteration>() as u128).saturating_add(self.least(body));
+        let count = (i128::from(stop) - i128::from(start) + i128::from(step) - 1) / i128::from(step);
+        let one = (size_of::<LoopIteration>() as u128).saturating_add(self.least(body));
         one.saturating_mul(count.unsigned_abs())
     }
 
@@ -263,12 +248,10 @@ impl<'a> Driver<'a> {
         let of = |&id: &OpId| {
             let op = self.builder.program.op(id);
             match op.kind {
-                _ if !self.builder.runs_here(id) => 0,
+                _ if !self.builder.is_run_by_rank(id) => 0,
                 OpKind::For | OpKind::ForRange => self.least_of_loop(op),
                 kind => match kind.effect() {
-                    Effect::Pure if op.output_tensors().next().is_some() => {
-                        size_of::<Inst>() as u128
-                    }
+                    OpEffect::Pure if op.output_tensors().next().is_some() => size_of::<Inst>() as u128,
                     _ => 0,
                 },
             }
@@ -279,24 +262,26 @@ impl<'a> Driver<'a> {
 
 /// First value, end and step of a loop's index.
 pub(super) fn bounds(cx: &PlanBuilder<'_>, op: &Op) -> Result<(i64, i64, i64), Diag> {
-    let stop = match (op.expr(AttrKey::Stop), op.domain(AttrKey::Domain)) {
+    let stop = match (op.expr_attr(AttrKey::Stop), op.domain_attr(AttrKey::Domain)) {
         (Some(stop), _) => stop,
         (None, Some(domain)) => cx.program.domain(domain).extent,
-        (None, None) => return Err(cx.error(codes::NEEDED, "the loop has no domain and no `stop`")),
+        (None, None) => {
+            return Err(cx.error_here(codes::NEEDED, "the loop has no domain and no `stop`"));
+        }
     };
-    let start = op.expr(AttrKey::Start).map_or(Ok(0), |expr| cx.int(expr))?;
-    let step = op.expr(AttrKey::Step).map_or(Ok(1), |expr| cx.int(expr))?;
-    Ok((start, cx.int(stop)?, step))
+    let start = op.expr_attr(AttrKey::Start).map_or(Ok(0), |expr| cx.eval_int(expr))?;
+    let step = op.expr_attr(AttrKey::Step).map_or(Ok(1), |expr| cx.eval_int(expr))?;
+    Ok((start, cx.eval_int(stop)?, step))
 }
 
 /// The values of a unit's scalar inputs where it is posted.
-fn unit_scalars(cx: &PlanBuilder<'_>, id: OpId, unit: UnitId) -> Result<Locals, Diag> {
-    let mut locals = Locals::default();
+fn unit_scalars(cx: &PlanBuilder<'_>, id: OpId, unit: UnitId) -> Result<LocalScalars, Diag> {
+    let mut locals = LocalScalars::default();
     for (outer, inner) in cx.program.posted_inputs(cx.program.op(id), unit) {
         if let (Value::Scalar(given), Value::Scalar(name)) = (outer, inner)
             && let Some(name) = cx.program.exprs().as_name(name)
         {
-            locals.push(name, cx.scalar(given)?);
+            locals.push(name, cx.eval_scalar(given)?);
         }
     }
     Ok(locals)
@@ -304,21 +289,21 @@ fn unit_scalars(cx: &PlanBuilder<'_>, id: OpId, unit: UnitId) -> Result<Locals, 
 
 /// Either all outputs of a unit have memory when it is posted, or none.
 fn check_bound(cx: &PlanBuilder<'_>, outputs: &[TensorId]) -> Result<(), Diag> {
-    let bound = |tensor: &&TensorId| cx.binding(**tensor).is_some();
+    let bound = |tensor: &&TensorId| cx.tensor_binding(**tensor).is_some();
     match (outputs.iter().find(bound), outputs.iter().find(|tensor| !bound(tensor))) {
         (Some(&with), Some(&without)) => {
-            let (with, without) = (cx.name(with), cx.name(without));
+            let (with, without) = (cx.tensor_name(with), cx.tensor_name(without));
             let message = format!("{with} has memory and {without} has none");
             Err(cx
-                .error(codes::NO_MEMORY_HERE, message)
-                .note("allocate all outputs of a HostUnit before it is posted, or none"))
+                .error_here(codes::NO_MEMORY_HERE, message)
+                .with_note("allocate all outputs of a HostUnit before it is posted, or none"))
         }
         _ => Ok(()),
     }
 }
 
 /// The blocks of a program that cut tensors by stream, each with the index by which it does.
-fn cuts(program: &Program) -> FxHashMap<BlockId, ExprId> {
+fn stream_cut_blocks(program: &Program) -> FxHashMap<BlockId, ExprId> {
     let mut found = FxHashMap::default();
     if !program.ops().iter().any(|(_, op)| op.kind == OpKind::ShardByStream) {
         return found;
@@ -327,7 +312,7 @@ fn cuts(program: &Program) -> FxHashMap<BlockId, ExprId> {
         for &block in &program.op(id).blocks {
             let ops = program.block(block).ops.iter().map(|&id| program.op(id));
             let mut cut = ops.filter(|op| op.kind == OpKind::ShardByStream);
-            if let Some(index) = cut.find_map(|op| op.expr(AttrKey::StreamIndex)) {
+            if let Some(index) = cut.find_map(|op| op.expr_attr(AttrKey::StreamIndex)) {
                 found.insert(block, index);
             }
         }

@@ -1,20 +1,20 @@
 //! From a program and sizes to one plan for each rank.
 
 use super::driver::{Driver, RankLimits};
-use super::{Sizes, infer};
-use crate::analysis::{shardings_differ, slice_moves};
+use super::{SizeSettings, infer_sizes};
+use crate::analysis::{has_different_shardings, needs_slice_resharding};
 use crate::diag::codes;
 use crate::diag::{Diag, Diags};
-use crate::ir::{DType, Mesh, OpId, ParallelType, Program, TensorId, Value};
-use crate::ir::{Effect, OpKind, name_of};
-use crate::plan::{AxesTable, Budget, Deadline, Env, Labels, Plan, PlanText, evaluate};
+use crate::ir::{DType, DeviceMesh, OpId, ParallelType, Program, TensorId, Value};
+use crate::ir::{OpEffect, OpKind, display_name};
+use crate::plan::{AxesTable, Deadline, DebugInfo, ExtentEnv, Plan, PlanBudget, PlanText, evaluate_extent};
 use rayon::prelude::*;
 use smallvec::SmallVec;
 use std::time::Duration;
 
 /// One stored axis of an input or output.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct PortAxis {
+pub struct IoTensorAxis {
     /// Extent over all devices.
     pub extent: usize,
     /// What it is spread over, if over devices.
@@ -23,7 +23,7 @@ pub struct PortAxis {
 
 /// A tensor input or output as the user sees it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Port {
+pub struct IoTensor {
     /// The tensor.
     pub tensor: TensorId,
     /// Its name.
@@ -31,33 +31,33 @@ pub struct Port {
     /// Element type.
     pub dtype: DType,
     /// Stored axes in logical order.
-    pub axes: Vec<PortAxis>,
+    pub axes: Vec<IoTensorAxis>,
     /// Who holds it; `None`: every rank.
-    pub mesh: Option<Mesh>,
+    pub mesh: Option<DeviceMesh>,
 }
 
-impl Port {
+impl IoTensor {
     /// Shape of the whole tensor.
-    pub fn shape(&self) -> Vec<usize> {
+    pub fn whole_shape(&self) -> Vec<usize> {
         self.axes.iter().map(|axis| axis.extent).collect()
     }
     /// Shape of one rank's part: 1 along axes spread over devices.
     pub fn local_shape(&self) -> Vec<usize> {
-        let local = |axis: &PortAxis| if axis.device.is_some() { 1 } else { axis.extent };
+        let local = |axis: &IoTensorAxis| if axis.device.is_some() { 1 } else { axis.extent };
         self.axes.iter().map(local).collect()
     }
     /// Whether the rank holds a part.
-    pub fn on(&self, rank: u32) -> bool {
+    pub fn is_on_rank(&self, rank: u32) -> bool {
         self.mesh.as_ref().is_none_or(|mesh| mesh.contains(rank))
     }
     /// First index of the rank's part along each axis; `None` off the mesh.
-    pub fn origin(&self, rank: u32) -> Option<Vec<usize>> {
-        let along = |axis: &PortAxis| match (axis.device, &self.mesh) {
-            (Some(device), Some(mesh)) => mesh.coordinate(rank, device).map(|c| c as usize),
+    pub fn shard_origin(&self, rank: u32) -> Option<Vec<usize>> {
+        let along = |axis: &IoTensorAxis| match (axis.device, &self.mesh) {
+            (Some(device), Some(mesh)) => mesh.device_coordinate(rank, device).map(|c| c as usize),
             (Some(_), None) => Some(rank as usize),
             (None, _) => Some(0),
         };
-        if !self.on(rank) {
+        if !self.is_on_rank(rank) {
             return None;
         }
         self.axes.iter().map(along).collect()
@@ -66,49 +66,49 @@ impl Port {
 
 /// A program that is ready to run.
 #[derive(Clone, Debug)]
-pub struct Prepared {
+pub struct PreparedProgram {
     /// Sizes.
-    pub env: Env,
+    pub env: ExtentEnv,
     /// Number of ranks; 1 if the program is unlowered.
     pub ranks: u32,
     /// Whether the program has resharding ops and runs as plain math on whole tensors.
     pub unlowered: bool,
     /// Tensor inputs in order.
-    pub inputs: Vec<Port>,
+    pub inputs: Vec<IoTensor>,
     /// Tensor outputs in order, then the tensors that were asked for besides.
-    pub outputs: Vec<Port>,
+    pub outputs: Vec<IoTensor>,
     /// How many of `outputs` are the program's own.
     pub results: usize,
     /// One plan for each rank.
     pub plans: Vec<Plan>,
     /// Names for messages.
-    pub labels: Labels,
+    pub labels: DebugInfo,
     /// How long a run on the CPU may take.
     pub time: Option<Duration>,
 }
 
-impl Prepared {
+impl PreparedProgram {
     /// A rank's plan as text.
     pub fn plan_text(&self, rank: usize) -> Option<PlanText<'_>> {
         self.plans.get(rank).map(|plan| PlanText { plan, labels: &self.labels })
     }
     /// About how many bytes a run needs at one time: the buffers of all ranks, the operands and results
     /// that their largest instructions work on, and inputs and outputs once more as whole tensors.
-    pub fn bytes(&self) -> u64 {
+    pub fn estimated_bytes(&self) -> u64 {
         let of_plan = |plan: &Plan| {
-            let largest = plan.iter().map(|inst| inst.kind.bytes()).max().unwrap_or(0);
+            let largest = plan.iter().map(|inst| inst.kind.traffic_bytes()).max().unwrap_or(0);
             plan.peak_bytes.saturating_add(largest.saturating_mul(2))
         };
-        let whole = |port: &Port| {
-            let size = port.dtype.size() as u64;
-            port.shape().iter().fold(size, |bytes, &extent| bytes.saturating_mul(extent as u64))
+        let whole = |port: &IoTensor| {
+            let size = port.dtype.byte_size() as u64;
+            port.whole_shape().iter().fold(size, |bytes, &extent| bytes.saturating_mul(extent as u64))
         };
         let plans = self.plans.iter().map(of_plan);
         let ports = self.inputs.iter().chain(&self.outputs).map(whole);
         plans.chain(ports).fold(0, u64::saturating_add)
     }
     /// The input or output of a name or position.
-    pub fn find(ports: &[Port], name: &str) -> Option<usize> {
+    pub fn find_io_tensor(ports: &[IoTensor], name: &str) -> Option<usize> {
         ports
             .iter()
             .position(|port| port.name == name)
@@ -117,8 +117,8 @@ impl Prepared {
 }
 
 /// Binds the sizes and lowers the program for every rank.
-pub fn prepare(program: &Program, sizes: &Sizes) -> Result<Prepared, Diags> {
-    prepare_keeping(program, sizes, &[])
+pub fn prepare_program(program: &Program, sizes: &SizeSettings) -> Result<PreparedProgram, Diags> {
+    prepare_with_kept(program, sizes, &[])
 }
 
 /// The plan of one rank alone, of a program that is that rank's only (`host-ir-lower{rank=R}`): what it
@@ -126,11 +126,11 @@ pub fn prepare(program: &Program, sizes: &Sizes) -> Result<Prepared, Diags> {
 ///
 /// # Errors
 /// If sizes are open or contradict each other, or the rank cannot run the program.
-pub fn prepare_rank(program: &Program, sizes: &Sizes, rank: u32) -> Result<Plan, Diags> {
+pub fn prepare_rank(program: &Program, sizes: &SizeSettings, rank: u32) -> Result<Plan, Diags> {
     let mut diags = Diags::default();
-    let Some(env) = infer(program, sizes, &mut diags) else { return Err(diags) };
+    let Some(env) = infer_sizes(program, sizes, &mut diags) else { return Err(diags) };
     let axes = AxesTable::new(program, OpKind::View);
-    let budget = Budget::share(&sizes.limits, env.ranks, Deadline::after(sizes.limits.time));
+    let budget = PlanBudget::rank_share(&sizes.limits, env.ranks, Deadline::after(sizes.limits.time));
     let limit = sizes.memory_limit / u64::from(env.ranks.max(1));
     let limits = RankLimits { rank: Some(rank), memory: limit, budget };
     let plan = Driver::new(program, &env, &axes, limits).and_then(|driver| driver.run(&[]));
@@ -138,15 +138,11 @@ pub fn prepare_rank(program: &Program, sizes: &Sizes, rank: u32) -> Result<Plan,
 }
 
 /// [`prepare`], and what these tensors are bound to at the end comes out as if they were outputs.
-pub fn prepare_keeping(
-    program: &Program,
-    sizes: &Sizes,
-    kept: &[TensorId],
-) -> Result<Prepared, Diags> {
+pub fn prepare_with_kept(program: &Program, sizes: &SizeSettings, kept: &[TensorId]) -> Result<PreparedProgram, Diags> {
     let mut diags = Diags::default();
-    let Some(env) = infer(program, sizes, &mut diags) else { return Err(diags) };
+    let Some(env) = infer_sizes(program, sizes, &mut diags) else { return Err(diags) };
     let axes = AxesTable::new(program, OpKind::View);
-    let unlowered = match unlowered(program) {
+    let unlowered = match is_unlowered(program) {
         Ok(unlowered) => unlowered,
         Err(diag) => {
             diags.push(diag);
@@ -155,14 +151,14 @@ pub fn prepare_keeping(
     };
     let ranks = if unlowered { 1 } else { env.ranks };
     let limit = sizes.memory_limit / u64::from(ranks.max(1));
-    let budget = Budget::share(&sizes.limits, ranks, Deadline::after(sizes.limits.time));
+    let budget = PlanBudget::rank_share(&sizes.limits, ranks, Deadline::after(sizes.limits.time));
     let lower = |rank: u32| {
         let rank = (!unlowered).then_some(rank);
         let limits = RankLimits { rank, memory: limit, budget };
         Driver::new(program, &env, &axes, limits)?.run(kept)
     };
     let results: Vec<Result<Plan, Diag>> = (0..ranks).into_par_iter().map(lower).collect();
-    let mut labels = Labels::new(program);
+    let mut labels = DebugInfo::new(program);
     let mut plans = Vec::new();
     for result in results {
         match result {
@@ -173,16 +169,16 @@ pub fn prepare_keeping(
             Err(diag) => push_once(&mut diags, diag),
         }
     }
-    let inputs = ports(program, &env, &axes, unlowered, program.inputs(), &mut diags);
-    let mut outputs = ports(program, &env, &axes, unlowered, program.outputs(), &mut diags);
+    let inputs = collect_io_tensors(program, &env, &axes, unlowered, program.inputs(), &mut diags);
+    let mut outputs = collect_io_tensors(program, &env, &axes, unlowered, program.outputs(), &mut diags);
     let results = outputs.len();
     let kept: Vec<Value> = kept.iter().map(|&tensor| Value::Tensor(tensor)).collect();
-    outputs.extend(ports(program, &env, &axes, unlowered, &kept, &mut diags));
+    outputs.extend(collect_io_tensors(program, &env, &axes, unlowered, &kept, &mut diags));
     if diags.has_errors() {
         return Err(diags);
     }
     let time = sizes.limits.time;
-    Ok(Prepared { env, ranks, unlowered, inputs, outputs, results, plans, labels, time })
+    Ok(PreparedProgram { env, ranks, unlowered, inputs, outputs, results, plans, labels, time })
 }
 
 /// Keeps the first of the errors that differ only in rank and iteration.
@@ -193,33 +189,33 @@ fn push_once(diags: &mut Diags, diag: Diag) {
     }
 }
 
-fn ports(
+fn collect_io_tensors(
     program: &Program,
-    env: &Env,
+    env: &ExtentEnv,
     axes: &AxesTable,
     unlowered: bool,
     values: &[Value],
     diags: &mut Diags,
-) -> Vec<Port> {
+) -> Vec<IoTensor> {
     let mut found = Vec::new();
-    for tensor in values.iter().filter_map(|value| value.tensor()) {
-        let mut port = Port {
+    for tensor in values.iter().filter_map(|value| value.as_tensor()) {
+        let mut port = IoTensor {
             tensor,
             name: program.tensor_name(tensor),
             dtype: program.tensor(tensor).dtype,
             axes: Vec::new(),
             mesh: if unlowered { None } else { program.tensor_mesh(tensor).cloned() },
         };
-        for axis in axes.stored(tensor) {
+        for axis in axes.stored_axes(tensor) {
             let expr = axis.expanded.unwrap_or(axis.extent);
-            let extent = evaluate(program, env, None, expr);
+            let extent = evaluate_extent(program, env, None, expr);
             let Some(extent) = extent.ok().and_then(|extent| usize::try_from(extent).ok()) else {
                 let message = format!("the shape of {} is not known", port.name);
-                diags.push(Diag::global(codes::SIZE, message));
+                diags.push(Diag::global_error(codes::SIZE, message));
                 continue;
             };
             let device = (!unlowered && axis.is_sharded()).then_some(axis.parallel);
-            port.axes.push(PortAxis { extent, device });
+            port.axes.push(IoTensorAxis { extent, device });
         }
         found.push(port);
     }
@@ -228,7 +224,7 @@ fn ports(
 
 /// Whether the program has a resharding op that is not a Communication; an error if it also has
 /// communications or loops.
-fn unlowered(program: &Program) -> Result<bool, Diag> {
+fn is_unlowered(program: &Program) -> Result<bool, Diag> {
     let mut resharding: Option<OpId> = None;
     let mut lowered: Option<OpId> = None;
     // At host level `select` is also the name that HirAliasSelect had: of a device axis it takes the rank's
@@ -237,14 +233,14 @@ fn unlowered(program: &Program) -> Result<bool, Diag> {
     program.walk(program.body(), &mut |id| {
         let kind = program.op(id).kind;
         match kind.effect() {
-            _ if kind == OpKind::Select && select.is_none() && reshards(program, id) => {
+            _ if kind == OpKind::Select && select.is_none() && needs_resharding(program, id) => {
                 select = Some(id);
             }
-            Effect::Alias if resharding.is_none() && slice_moves(program, id) => {
+            OpEffect::Alias if resharding.is_none() && needs_slice_resharding(program, id) => {
                 resharding = Some(id);
             }
-            Effect::Communicate | Effect::Control => lowered = lowered.or(Some(id)),
-            Effect::Pure | Effect::Opaque if resharding.is_none() && reshards(program, id) => {
+            OpEffect::Communicate | OpEffect::Control => lowered = lowered.or(Some(id)),
+            OpEffect::Pure | OpEffect::Opaque if resharding.is_none() && needs_resharding(program, id) => {
                 resharding = Some(id);
             }
             _ => {}
@@ -252,21 +248,21 @@ fn unlowered(program: &Program) -> Result<bool, Diag> {
     });
     for (_, unit) in program.units().iter() {
         program.walk(unit.body, &mut |id| {
-            if resharding.is_none() && reshards(program, id) {
+            if resharding.is_none() && needs_resharding(program, id) {
                 resharding = Some(id);
             }
         });
     }
     match (resharding, lowered) {
         (Some(op), Some(other)) => {
-            let name = name_of(program, op);
+            let name = display_name(program, op);
             let what = program.op(other).kind.name();
             let message = format!(
                 "this `{name}` moves data between devices but is not a Communication, in a program that has communications or loops"
             );
             Err(Diag::error(codes::HALF_LOWERED, program.op_span(op), message)
-                .label(program.op_span(other), format!("`{what}` belongs to a lowered program"))
-                .note("lower the whole program, or none of it"))
+                .with_label(program.op_span(other), format!("`{what}` belongs to a lowered program"))
+                .with_note("lower the whole program, or none of it"))
         }
         (None, None) => Ok(select.is_some()),
         (resharding, _) => Ok(resharding.is_some()),
@@ -276,14 +272,13 @@ fn unlowered(program: &Program) -> Result<bool, Diag> {
 /// Whether an op needs data of other devices, as [`is_resharding`](crate::analysis::is_resharding) says,
 /// but for what runs without communication: a tensor without a mesh lies on every rank, and a mesh of one
 /// device has nobody to talk to.
-fn reshards(program: &Program, id: OpId) -> bool {
+fn needs_resharding(program: &Program, id: OpId) -> bool {
     let op = program.op(id);
     if op.kind == OpKind::PostOnStream {
         return false;
     }
     let tensors = op.input_tensors().chain(op.output_tensors());
-    let meshes: SmallVec<[&Mesh; 3]> =
-        tensors.filter_map(|tensor| program.tensor_mesh(tensor)).collect();
+    let meshes: SmallVec<[&DeviceMesh; 3]> = tensors.filter_map(|tensor| program.tensor_mesh(tensor)).collect();
     if meshes.iter().any(|mesh| mesh.devices != meshes[0].devices) {
         return true;
     }
@@ -293,6 +288,6 @@ fn reshards(program: &Program, id: OpId) -> bool {
     let mut links = Vec::new();
     op.kind.spec().axes(program, id, &mut links);
     links.retain(|link| !link.broadcast);
-    let differ = |p, c| shardings_differ(program, op.kind, (p, c), &links);
+    let differ = |p, c| has_different_shardings(program, op.kind, (p, c), &links);
     op.input_tensors().any(|p| op.output_tensors().any(|c| differ(p, c)))
 }

@@ -3,7 +3,7 @@
 //! Tensors are dense and row-major in their logical order of axes. A rank's part has extent 1 along the
 //! axes spread over devices and the whole extent along the others; without a mesh every rank has all.
 
-use super::{Port, Prepared};
+use super::{IoTensor, PreparedProgram};
 use crate::data::HostTensor;
 use crate::diag::Diag;
 use crate::diag::codes;
@@ -12,17 +12,17 @@ use crate::plan::{CollectiveKind, InstKind};
 
 /// The rank's part of a whole input; an empty tensor of shape `[0]` off its mesh. `input` counts the
 /// tensor inputs. The tensor must have the port's shape and type (see [`check_whole`]).
-pub fn shard(prepared: &Prepared, input: usize, rank: u32, whole: &HostTensor) -> HostTensor {
+pub fn shard_input(prepared: &PreparedProgram, input: usize, rank: u32, whole: &HostTensor) -> HostTensor {
     let Some(port) = prepared.inputs.get(input) else {
         return HostTensor::zeros(whole.dtype(), &[0]);
     };
-    let Some(origin) = port.origin(rank) else { return HostTensor::zeros(port.dtype, &[0]) };
+    let Some(origin) = port.shard_origin(rank) else { return HostTensor::zeros(port.dtype, &[0]) };
     let local = port.local_shape();
     if local == whole.shape() || check_whole(port, whole).is_err() {
         return whole.clone();
     }
     let mut part = HostTensor::zeros(port.dtype, &local);
-    let size = port.dtype.size();
+    let size = port.dtype.byte_size();
     let row = local.last().copied().unwrap_or(1);
     for (index, to) in part.bytes_mut().chunks_exact_mut((row * size).max(1)).enumerate() {
         let from = row_offset(&origin, &local, whole.shape(), index) * size;
@@ -50,24 +50,15 @@ fn row_offset(origin: &[usize], local: &[usize], whole: &[usize], mut index: usi
 }
 
 /// Checks that a tensor handed over is the whole input: shape and type.
-pub fn check_whole(port: &Port, whole: &HostTensor) -> Result<(), Diag> {
+pub fn check_whole(port: &IoTensor, whole: &HostTensor) -> Result<(), Diag> {
     if whole.dtype() != port.dtype {
-        let message = format!(
-            "{} is `{}`, but `{}` was given",
-            port.name,
-            port.dtype.name(),
-            whole.dtype().name()
-        );
-        return Err(Diag::global(codes::SIZE, message));
+        let message = format!("{} is `{}`, but `{}` was given", port.name, port.dtype.name(), whole.dtype().name());
+        return Err(Diag::global_error(codes::SIZE, message));
     }
-    if whole.shape() != port.shape() {
-        let message = format!(
-            "{} has the shape {:?}, but {:?} was given",
-            port.name,
-            port.shape(),
-            whole.shape()
-        );
-        return Err(Diag::global(codes::SIZE, message));
+    if whole.shape() != port.whole_shape() {
+        let message =
+            format!("{} has the shape {:?}, but {:?} was given", port.name, port.whole_shape(), whole.shape());
+        return Err(Diag::global_error(codes::SIZE, message));
     }
     Ok(())
 }
@@ -76,50 +67,47 @@ pub fn check_whole(port: &Port, whole: &HostTensor) -> Result<(), Diag> {
 /// Reduces to several roots over NCCL, within rounding, since each root adds up in an order of its own. The first
 /// rank's part counts. `output` counts the tensor outputs. Errors: a part is missing, has another shape, or replicas
 /// differ (ranks, and the first index that differs).
-pub fn assemble(
-    prepared: &Prepared,
+pub fn assemble_output(
+    prepared: &PreparedProgram,
     output: usize,
     parts: Vec<(u32, HostTensor)>,
 ) -> Result<HostTensor, Diag> {
     let Some(port) = prepared.outputs.get(output) else {
-        return Err(Diag::global(codes::PORTS, format!("there is no output {output}")));
+        return Err(Diag::global_error(codes::PORTS, format!("there is no output {output}")));
     };
-    let (shape, local) = (port.shape(), port.local_shape());
+    let (shape, local) = (port.whole_shape(), port.local_shape());
     let mut whole = HostTensor::zeros(port.dtype, &shape);
     let mut owners: Vec<(Vec<usize>, u32, HostTensor)> = Vec::new();
     for (rank, part) in parts {
-        let Some(origin) = port.origin(rank) else { continue };
+        let Some(origin) = port.shard_origin(rank) else { continue };
         if part.shape() != local || part.dtype() != port.dtype {
-            let message =
-                format!("rank {rank}'s part of {} has the shape {:?}", port.name, part.shape());
-            return Err(Diag::global(codes::PORTS, message));
+            let message = format!("rank {rank}'s part of {} has the shape {:?}", port.name, part.shape());
+            return Err(Diag::global_error(codes::PORTS, message));
         }
         match owners.iter().find(|(other, ..)| *other == origin) {
-            Some((_, first, replica)) => compare(prepared, port, (*first, replica), (rank, &part))?,
+            Some((_, first, replica)) => compare_replicas(prepared, port, (*first, replica), (rank, &part))?,
             None => {
-                place(&mut whole, &origin, &part);
+                place_shard(&mut whole, &origin, &part);
                 owners.push((origin, rank, part));
             }
         }
     }
-    let needed: usize =
-        port.axes.iter().filter(|axis| axis.device.is_some()).map(|a| a.extent).product();
+    let needed: usize = port.axes.iter().filter(|axis| axis.device.is_some()).map(|a| a.extent).product();
     if owners.len() != needed {
-        return Err(unwritten(prepared, output, &owners));
+        return Err(unwritten_error(prepared, output, &owners));
     }
     Ok(whole)
 }
 
 /// The error for an output of which parts are missing.
-fn unwritten(prepared: &Prepared, output: usize, owners: &[(Vec<usize>, u32, HostTensor)]) -> Diag {
+fn unwritten_error(prepared: &PreparedProgram, output: usize, owners: &[(Vec<usize>, u32, HostTensor)]) -> Diag {
     let port = &prepared.outputs[output];
     let span = prepared.labels.tensor_span(port.tensor);
     let missing = |rank: &u32| {
-        let origin = port.origin(*rank);
+        let origin = port.shard_origin(*rank);
         origin.is_some_and(|origin| owners.iter().all(|(other, ..)| *other != origin))
     };
-    let missing: Vec<String> =
-        (0..prepared.ranks).filter(missing).map(|rank| rank.to_string()).collect();
+    let missing: Vec<String> = (0..prepared.ranks).filter(missing).map(|rank| rank.to_string()).collect();
     let name = &port.name;
     let message = match (owners.is_empty(), output < prepared.results) {
         (true, true) => format!("nothing has written the output {name}"),
@@ -130,11 +118,11 @@ fn unwritten(prepared: &Prepared, output: usize, owners: &[(Vec<usize>, u32, Hos
     if output < prepared.results {
         return diag;
     }
-    diag.note("what is deallocated or bound to something else by then cannot be handed out")
+    diag.with_note("what is deallocated or bound to something else by then cannot be handed out")
 }
 
-fn place(whole: &mut HostTensor, origin: &[usize], part: &HostTensor) {
-    let (shape, size) = (whole.shape().to_vec(), part.dtype().size());
+fn place_shard(whole: &mut HostTensor, origin: &[usize], part: &HostTensor) {
+    let (shape, size) = (whole.shape().to_vec(), part.dtype().byte_size());
     let local = part.shape().to_vec();
     let row = local.last().copied().unwrap_or(1);
     for (index, from) in part.bytes().chunks_exact((row * size).max(1)).enumerate() {
@@ -143,19 +131,19 @@ fn place(whole: &mut HostTensor, origin: &[usize], part: &HostTensor) {
     }
 }
 
-fn compare(
-    prepared: &Prepared,
-    port: &Port,
+fn compare_replicas(
+    prepared: &PreparedProgram,
+    port: &IoTensor,
     a: (u32, &HostTensor),
     b: (u32, &HostTensor),
 ) -> Result<(), Diag> {
     if a.1.bytes() == b.1.bytes() {
         return Ok(());
     }
-    let unit = rounding(prepared, port.dtype);
+    let unit = rounding_tolerance(prepared, port.dtype);
     let differs = match unit {
-        Some(unit) => beyond(unit, a.1, b.1),
-        None => different(a.1, b.1),
+        Some(unit) => first_beyond_tolerance(unit, a.1, b.1),
+        None => first_difference(a.1, b.1),
     };
     let Some(flat) = differs else { return Ok(()) };
     let mut index = vec![0; a.1.shape().len()];
@@ -174,28 +162,27 @@ fn compare(
         b.1.get_f64(flat)
     );
     Err(Diag::error(codes::REPLICAS, prepared.labels.tensor_span(port.tensor), message)
-        .note("a tensor without a device axis holds the same on every rank of its mesh"))
+        .with_note("a tensor without a device axis holds the same on every rank of its mesh"))
 }
 
 /// The first element with other bits.
-fn different(a: &HostTensor, b: &HostTensor) -> Option<usize> {
-    let size = a.dtype().size();
+fn first_difference(a: &HostTensor, b: &HostTensor) -> Option<usize> {
+    let size = a.dtype().byte_size();
     a.bytes().chunks(size).zip(b.bytes().chunks(size)).position(|(x, y)| x != y)
 }
 
 /// By how much of their size replicas may differ, if at all: where NCCL reduces to several roots, each of which adds
 /// up in an order of its own, one unit in the last place an addition (Higham, Accuracy and Stability of Numerical
 /// Algorithms, 4.2), of the coarsest type that is reduced.
-fn rounding(prepared: &Prepared, dtype: DType) -> Option<f64> {
-    let mut unit = epsilon(dtype)?;
+fn rounding_tolerance(prepared: &PreparedProgram, dtype: DType) -> Option<f64> {
+    let mut unit = type_epsilon(dtype)?;
     let mut roots = Vec::new();
     for plan in &prepared.plans {
         for inst in plan.iter() {
             let InstKind::Collective(one) = &inst.kind else { continue };
-            if one.kind == CollectiveKind::Reduce && plan.communicators[one.comm].backend != "CUDA"
-            {
+            if one.kind == CollectiveKind::Reduce && plan.communicators[one.comm].backend != "CUDA" {
                 roots.push(one.root);
-                let inputs = one.input.as_ref().and_then(|view| epsilon(view.dtype));
+                let inputs = one.input.as_ref().and_then(|view| type_epsilon(view.dtype));
                 unit = unit.max(inputs.unwrap_or(unit));
             }
         }
@@ -204,7 +191,7 @@ fn rounding(prepared: &Prepared, dtype: DType) -> Option<f64> {
 }
 
 /// The unit in the last place of 1, of types that are compared within rounding.
-fn epsilon(dtype: DType) -> Option<f64> {
+fn type_epsilon(dtype: DType) -> Option<f64> {
     match dtype {
         DType::Double => Some(f64::EPSILON),
         DType::Float => Some(f64::from(f32::EPSILON)),
@@ -216,8 +203,8 @@ fn epsilon(dtype: DType) -> Option<f64> {
 
 /// The first element that differs by more than `unit` of its size, or of the tensor's typical size for what adds up
 /// to little. What is not finite has to be the same.
-fn beyond(unit: f64, a: &HostTensor, b: &HostTensor) -> Option<usize> {
-    let typical = typical(a);
+fn first_beyond_tolerance(unit: f64, a: &HostTensor, b: &HostTensor) -> Option<usize> {
+    let typical = typical_magnitude(a);
     (0..a.len()).find(|&index| {
         let (x, y) = (a.get_f64(index), b.get_f64(index));
         let same = x == y || (x.is_nan() && y.is_nan());
@@ -227,7 +214,7 @@ fn beyond(unit: f64, a: &HostTensor, b: &HostTensor) -> Option<usize> {
 }
 
 /// The median magnitude of what is neither zero nor infinite, among some thousand elements.
-fn typical(tensor: &HostTensor) -> f64 {
+fn typical_magnitude(tensor: &HostTensor) -> f64 {
     let step = tensor.len().div_ceil(4096).max(1);
     let sizes = (0..tensor.len()).step_by(step).map(|index| tensor.get_f64(index).abs());
     let mut sizes: Vec<f64> = sizes.filter(|size| size.is_normal()).collect();

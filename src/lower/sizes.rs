@@ -9,13 +9,13 @@ mod loops;
 mod open;
 mod units;
 
-use crate::axes::Axis;
+use crate::axes::LogicalAxis;
 use crate::diag::codes;
 use crate::diag::{Diag, Diags, Span};
 use crate::ir::OpKind;
-use crate::ir::scalar_names::parts;
+use crate::ir::scalar_names::sub_expressions;
 use crate::ir::{AttrKey, Expr, ExprId, OpId, Partition, Program, Symbol, TensorId, UnitId, Value};
-use crate::plan::{AxesTable, Env, Limits, evaluate};
+use crate::plan::{AxesTable, ExtentEnv, PlanLimits, evaluate_extent};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ const MAX_RANKS: u32 = 4096;
 
 /// What the user fixed.
 #[derive(Clone, Debug)]
-pub struct Sizes {
+pub struct SizeSettings {
     /// Extents by name: `--set i0=8`.
     pub set: BTreeMap<String, i64>,
     /// Scalar inputs that are no integers: `--set d2=0.5`.
@@ -44,10 +44,10 @@ pub struct Sizes {
     /// Bytes that the buffers of all ranks may have together.
     pub memory_limit: u64,
     /// What plans may take.
-    pub limits: Limits,
+    pub limits: PlanLimits,
 }
 
-impl Default for Sizes {
+impl Default for SizeSettings {
     fn default() -> Self {
         Self {
             set: BTreeMap::new(),
@@ -59,25 +59,25 @@ impl Default for Sizes {
             processes: false,
             streams: 4,
             memory_limit: 1 << 36,
-            limits: Limits::default(),
+            limits: PlanLimits::default(),
         }
     }
 }
 
 /// What fixed a class, for messages.
 #[derive(Clone, Debug)]
-struct Known {
+struct KnownSize {
     value: i64,
     span: Option<Span>,
     why: String,
 }
 
 /// A class is named by the index of one of its nodes.
-struct Solver<'a> {
+struct SizeSolver<'a> {
     program: &'a Program,
     axes: &'a AxesTable,
     classes: Partition,
-    known: Vec<Option<Known>>,
+    known: Vec<Option<KnownSize>>,
     first_axis: FxHashMap<TensorId, u32>,
     names: Vec<(Option<UnitId>, Symbol, u32)>,
     /// Scalar inputs that are no extents.
@@ -85,11 +85,11 @@ struct Solver<'a> {
     reals: FxHashMap<Symbol, u64>,
     name_nodes: FxHashMap<(Option<UnitId>, Symbol), u32>,
     /// Extents of units, what a post gives for each, and the post.
-    unit_scalars: Vec<units::Given>,
+    unit_scalars: Vec<units::GivenExtent>,
     /// What loops go along, once it was asked for.
-    ties: Option<Vec<loops::Tie>>,
+    ties: Option<Vec<loops::LoopTie>>,
     /// Why nodes are of one class.
-    joins: Vec<joins::Join>,
+    joins: Vec<joins::JoinReason>,
     /// The op that joins nodes now.
     joining: Option<OpId>,
     /// By class: the node whose size is known.
@@ -98,11 +98,11 @@ struct Solver<'a> {
 }
 
 /// Binds all extents and the number of ranks; `None` after an error.
-pub fn infer(program: &Program, sizes: &Sizes, diags: &mut Diags) -> Option<Env> {
+pub fn infer_sizes(program: &Program, sizes: &SizeSettings, diags: &mut Diags) -> Option<ExtentEnv> {
     let before = diags.items.len();
     let axes = AxesTable::new(program, OpKind::View);
     let ranks = count_ranks(program, sizes, diags);
-    let mut solver = Solver {
+    let mut solver = SizeSolver {
         program,
         axes: &axes,
         classes: Partition::default(),
@@ -119,7 +119,7 @@ pub fn infer(program: &Program, sizes: &Sizes, diags: &mut Diags) -> Option<Env>
         origins: FxHashMap::default(),
         diags,
     };
-    solver.collect();
+    solver.collect_axes();
     solver.link_ops();
     let meant = solver.diags.items.len();
     solver.apply_flags(sizes);
@@ -127,75 +127,71 @@ pub fn infer(program: &Program, sizes: &Sizes, diags: &mut Diags) -> Option<Env>
     if solver.diags.items.len() > meant {
         return None;
     }
-    let env = solver.solve(ranks, sizes);
+    let env = solver.solve_sizes(ranks, sizes);
     solver.check_all(&env);
-    let failed =
-        diags.items[before..].iter().any(|diag| diag.severity == crate::diag::Severity::Error);
+    let failed = diags.items[before..].iter().any(|diag| diag.severity == crate::diag::Severity::Error);
     (!failed).then_some(env)
 }
 
 /// The number of ranks that a program needs: one more than the largest device id of any mesh or team.
 pub fn needed_ranks(program: &Program) -> u32 {
     let meshes = program.meshes().iter().flat_map(|(_, mesh)| mesh.devices.iter().copied());
-    let teams = program.ops().iter().flat_map(|(_, op)| op.ints(AttrKey::Team).unwrap_or_default());
+    let teams = program.ops().iter().flat_map(|(_, op)| op.ints_attr(AttrKey::Team).unwrap_or_default());
     let teams = teams.filter_map(|&device| u32::try_from(device).ok());
     meshes.chain(teams).max().map_or(1, |device| device.saturating_add(1))
 }
 
 /// The number of ranks that a program needs, or that the user asked for.
-fn count_ranks(program: &Program, sizes: &Sizes, diags: &mut Diags) -> u32 {
+fn count_ranks(program: &Program, sizes: &SizeSettings, diags: &mut Diags) -> u32 {
     let needed = needed_ranks(program);
     let ranks = sizes.devices.unwrap_or(needed);
     if ranks < needed {
-        diags.push(too_few(ranks, needed, sizes.processes));
+        diags.push(too_few_ranks(ranks, needed, sizes.processes));
     }
     if ranks.max(needed) > MAX_RANKS {
-        let message =
-            format!("{} ranks are too many: at most {MAX_RANKS} can run", ranks.max(needed));
-        diags.push(Diag::global(codes::TOO_LARGE, message));
+        let message = format!("{} ranks are too many: at most {MAX_RANKS} can run", ranks.max(needed));
+        diags.push(Diag::global_error(codes::TOO_LARGE, message));
     }
     if sizes.streams == 0 {
-        diags.push(Diag::global(codes::SIZE, "the number of streams must be at least 1"));
+        diags.push(Diag::global_error(codes::SIZE, "the number of streams must be at least 1"));
     }
     ranks.max(needed)
 }
 
 /// Fewer ranks than the program needs, and what to do about it: that depends on who set their number.
-fn too_few(ranks: u32, needed: u32, processes: bool) -> Diag {
+fn too_few_ranks(ranks: u32, needed: u32, processes: bool) -> Diag {
     let named = format!("its meshes and teams name device {}", needed - 1);
     if processes {
         let plural = if ranks == 1 { " was" } else { "es were" };
-        let message =
-            format!("{ranks} process{plural} started, the program needs {needed}: {named}");
-        return Diag::global(codes::WORLD, message).note(format!(
+        let message = format!("{ranks} process{plural} started, the program needs {needed}: {named}");
+        return Diag::global_error(codes::WORLD, message).with_note(format!(
             "start {needed} processes, or change the program's meshes (`hir-opt --pass=resize-mesh{{devices={ranks}}}`)"
         ));
     }
-    let message =
-        format!("the program needs {needed} devices: {named}, but `--devices` is {ranks}");
-    Diag::global(codes::TOO_FEW_DEVICES, message).note(format!("give `--devices {needed}`"))
+    let message = format!("the program needs {needed} devices: {named}, but `--devices` is {ranks}");
+    Diag::global_error(codes::TOO_FEW_DEVICES, message).with_note(format!("give `--devices {needed}`"))
 }
 
-impl Solver<'_> {
-    fn node(&mut self) -> u32 {
+impl SizeSolver<'_> {
+    fn new_node(&mut self) -> u32 {
         self.known.push(None);
         self.classes.add_element()
     }
 
-    fn root(&mut self, node: u32) -> u32 {
+    fn find_root(&mut self, node: u32) -> u32 {
         self.classes.find_class(node)
     }
 
-    fn union(&mut self, a: u32, b: u32) {
+    fn union_nodes(&mut self, a: u32, b: u32) {
         let Some((low, high)) = self.classes.join_classes(a, b) else { return };
         if let Some(known) = self.known[high as usize].take() {
             // The same class, but a conflict names the node.
-            self.fix(self.origins.get(&high).copied().unwrap_or(low), known);
+            self.fix_node(self.origins.get(&high).copied().unwrap_or(low), known);
         }
     }
 
-    fn fix(&mut self, node: u32, known: Known) {
-        let root = self.root(node);
+    fn fix_node(&mut self, node: u32, known: KnownSize) {
+        let root = self.find_root(node);
         let Some(old) = self.known[root as usize].clone() else {
             self.known[root as usize] = Some(known);
             self.origins.insert(root, node);
@@ -204,19 +200,17 @@ impl Solver<'_> {
         if old.value == known.value {
             return;
         }
-        let message = format!(
-            "one extent has two sizes: {} ({}) and {} ({})",
-            old.value, old.why, known.value, known.why
-        );
+        let message =
+            format!("one extent has two sizes: {} ({}) and {} ({})", old.value, old.why, known.value, known.why);
         let mut diag = match known.span {
-            Some(span) => Diag::error(codes::SIZE_CONFLICT, span, message).here(known.why),
-            None => Diag::global(codes::SIZE_CONFLICT, message),
+            Some(span) => Diag::error(codes::SIZE_CONFLICT, span, message).with_primary_text(known.why),
+            None => Diag::global_error(codes::SIZE_CONFLICT, message),
         };
         if let Some(span) = old.span {
-            diag = diag.label(span, old.why);
+            diag = diag.with_label(span, old.why);
         }
         if let Some(&origin) = self.origins.get(&root) {
-            diag = self.show_joins(diag, origin, node);
+            diag = self.explain_joins(diag, origin, node);
         }
         self.diags.push(diag);
     }
@@ -225,70 +219,66 @@ impl Solver<'_> {
         if let Some(&node) = self.name_nodes.get(&(unit, name)) {
             return node;
         }
-        let node = self.node();
+        let node = self.new_node();
         self.name_nodes.insert((unit, name), node);
         self.names.push((unit, name, node));
         node
     }
 
     fn axis_node(&self, tensor: TensorId, axis: u32) -> Option<u32> {
-        let count = self.axes.of(tensor).len() as u32;
+        let count = self.axes.axes_of(tensor).len() as u32;
         (axis < count).then(|| self.first_axis.get(&tensor).map(|first| first + axis)).flatten()
     }
 
-    fn span(&self, tensor: TensorId) -> Span {
+    fn tensor_span(&self, tensor: TensorId) -> Span {
         self.program.source().tensors.get(tensor).copied().unwrap_or_default()
     }
 
     /// Makes the nodes of all axes, and fixes those that the text or a mesh fixes.
-    fn collect(&mut self) {
+    fn collect_axes(&mut self) {
         for tensor in self.program.tensors().ids() {
             let first = self.classes.element_count() as u32;
             self.first_axis.insert(tensor, first);
-            for _ in self.axes.of(tensor) {
-                self.node();
+            for _ in self.axes.axes_of(tensor) {
+                self.new_node();
             }
-            for (index, axis) in self.axes.of(tensor).iter().enumerate() {
+            for (index, axis) in self.axes.axes_of(tensor).iter().enumerate() {
                 self.collect_axis(tensor, first + index as u32, index, axis);
             }
         }
     }
 
-    fn collect_axis(&mut self, tensor: TensorId, node: u32, index: usize, axis: &Axis) {
+    fn collect_axis(&mut self, tensor: TensorId, node: u32, index: usize, axis: &LogicalAxis) {
         let unit = self.program.tensor(tensor).unit;
         self.collect_names(unit, axis.extent);
         if let Some(expanded) = axis.expanded {
             self.collect_names(unit, expanded);
         }
         let place = format!("axis {index} of {}", self.program.tensor_name(tensor));
-        let span = Some(self.span(tensor));
+        let span = Some(self.tensor_span(tensor));
         match self.program.expr(axis.extent) {
             Expr::Name(name) => {
                 let name = self.name_node(unit, *name);
-                self.joins.push(joins::Join { nodes: (node, name), op: None });
-                self.union(node, name);
+                self.joins.push(joins::JoinReason { nodes: (node, name), op: None });
+                self.union_nodes(node, name);
             }
             Expr::Int(value) => {
                 let why = format!("{place} says so");
-                self.fix(node, Known { value: *value, span, why });
+                self.fix_node(node, KnownSize { value: *value, span, why });
             }
             _ => {}
         }
         let mesh = self.program.tensor_mesh(tensor);
-        if let Some(extent) = mesh.and_then(|mesh| mesh.extent(axis.parallel)) {
+        if let Some(extent) = mesh.and_then(|mesh| mesh.axis_extent(axis.parallel)) {
             let why = format!("{place} is spread over {extent} devices");
-            self.fix(node, Known { value: i64::from(extent), span, why });
+            self.fix_node(node, KnownSize { value: i64::from(extent), span, why });
         }
     }
 
     /// Makes nodes for the names of an expression.
     fn collect_names(&mut self, unit: Option<UnitId>, expr: ExprId) {
         match self.program.expr(expr).clone() {
-            Expr::Name(name)
-                if matches!(
-                    self.program.name(name),
-                    "rank" | "numberOfStreams" | "deviceIdx.x"
-                ) => {}
+            Expr::Name(name) if matches!(self.program.name(name), "rank" | "numberOfStreams" | "deviceIdx.x") => {}
             Expr::Name(name) => {
                 self.name_node(unit, name);
             }
@@ -310,21 +300,21 @@ impl Solver<'_> {
             self.program.walk(unit.body, &mut |op| ops.push(op));
         }
         for &(new, original) in self.program.aliases().unwrap_or_default() {
-            for axis in 0..self.axes.of(new).len() as u32 {
-                self.link((new, axis), (original, axis));
+            for axis in 0..self.axes.axes_of(new).len() as u32 {
+                self.link_axes((new, axis), (original, axis));
             }
         }
         let mut links = Vec::new();
         for op in ops {
             self.joining = Some(op);
             // A loop may go on over the domain of a tensor that nothing else names any more.
-            if let Some(domain) = self.program.op(op).domain(AttrKey::Domain) {
+            if let Some(domain) = self.program.op(op).domain_attr(AttrKey::Domain) {
                 self.collect_names(None, self.program.domain(domain).extent);
             }
             links.clear();
             self.program.op(op).kind.spec().axes(self.program, op, &mut links);
             for link in links.iter().filter(|link| !link.broadcast) {
-                self.link(link.from, link.to);
+                self.link_axes(link.from, link.to);
             }
             if self.program.op(op).kind == OpKind::PostOnStream {
                 self.link_unit(op);
@@ -332,52 +322,50 @@ impl Solver<'_> {
         }
     }
 
-    fn link(&mut self, from: (TensorId, u32), to: (TensorId, u32)) {
+    fn link_axes(&mut self, from: (TensorId, u32), to: (TensorId, u32)) {
         let broadcast = |(tensor, axis): (TensorId, u32)| {
-            self.axes.of(tensor).get(axis as usize).is_none_or(|axis| axis.is_broadcast())
+            self.axes.axes_of(tensor).get(axis as usize).is_none_or(|axis| axis.is_broadcast())
         };
         if broadcast(from) || broadcast(to) {
             return;
         }
-        if let (Some(one), Some(other)) =
-            (self.axis_node(from.0, from.1), self.axis_node(to.0, to.1))
-        {
+        if let (Some(one), Some(other)) = (self.axis_node(from.0, from.1), self.axis_node(to.0, to.1)) {
             let op = self.joining.map(|op| (op, from, to));
-            self.joins.push(joins::Join { nodes: (one, other), op });
-            self.union(one, other);
+            self.joins.push(joins::JoinReason { nodes: (one, other), op });
+            self.union_nodes(one, other);
         }
     }
 
-    fn apply_flags(&mut self, sizes: &Sizes) {
+    fn apply_flags(&mut self, sizes: &SizeSettings) {
         for (name, &value) in &sizes.set {
-            let known = self.program.names().find(name);
+            let known = self.program.names().find_symbol(name);
             let node = known.and_then(|name| self.name_nodes.get(&(None, name)).copied());
             let scalar_input = known.is_some_and(|name| is_scalar_input(self.program, name));
             match (node, known) {
                 (Some(node), _) => {
                     let why = format!("`--set {name}={value}`");
-                    self.fix(node, Known { value, span: None, why });
+                    self.fix_node(node, KnownSize { value, span: None, why });
                 }
                 (None, Some(symbol)) if scalar_input => {
                     let node = self.name_node(None, symbol);
                     self.scalars.push(node);
                     let why = format!("`--set {name}={value}`");
-                    self.fix(node, Known { value, span: None, why });
+                    self.fix_node(node, KnownSize { value, span: None, why });
                 }
                 _ => {
                     let message = format!("`--set {name}={value}` names no extent of the program");
-                    self.diags.push(Diag::global(codes::SIZE, message));
+                    self.diags.push(Diag::global_error(codes::SIZE, message));
                 }
             }
         }
         for (name, value) in &sizes.reals {
-            match self.program.names().find(name) {
+            match self.program.names().find_symbol(name) {
                 Some(symbol) if is_scalar_input(self.program, symbol) => {
                     self.reals.insert(symbol, value.to_bits());
                 }
                 _ => {
                     let message = format!("`--set {name}={value}`: an extent is a whole number");
-                    self.diags.push(Diag::global(codes::SIZE, message));
+                    self.diags.push(Diag::global_error(codes::SIZE, message));
                 }
             }
         }
@@ -396,27 +384,21 @@ impl Solver<'_> {
         };
         let Some(tensor) = find_tensor(self.program, name) else {
             let message = format!("{} names no tensor of the program", flag());
-            self.diags.push(Diag::global(codes::SIZE, message));
+            self.diags.push(Diag::global_error(codes::SIZE, message));
             return;
         };
-        let axes = self.axes.of(tensor);
-        let stored: Vec<u32> =
-            (0..axes.len() as u32).filter(|&axis| !axes[axis as usize].is_reduction()).collect();
+        let axes = self.axes.axes_of(tensor);
+        let stored: Vec<u32> = (0..axes.len() as u32).filter(|&axis| !axes[axis as usize].is_reduction()).collect();
         if stored.len() != shape.len() {
-            let message = format!(
-                "{} has {} sizes, but {name} has {} axes",
-                flag(),
-                shape.len(),
-                stored.len()
-            );
-            let span = self.span(tensor);
+            let message = format!("{} has {} sizes, but {name} has {} axes", flag(), shape.len(), stored.len());
+            let span = self.tensor_span(tensor);
             self.diags.push(Diag::error(codes::SIZE, span, message));
             return;
         }
         for (&axis, &extent) in stored.iter().zip(shape) {
             if let Some(node) = self.shape_node(tensor, axis) {
                 let value = i64::try_from(extent).unwrap_or(i64::MAX);
-                self.fix(node, Known { value, span: None, why: flag() });
+                self.fix_node(node, KnownSize { value, span: None, why: flag() });
             }
         }
     }
@@ -424,7 +406,7 @@ impl Solver<'_> {
     /// The node of what a caller sees of an axis: of an expanded broadcast the size that it is expanded to,
     /// where that is a name. (Another one is compared with the data.)
     fn shape_node(&mut self, tensor: TensorId, axis: u32) -> Option<u32> {
-        let Some(expanded) = self.axes.of(tensor)[axis as usize].expanded else {
+        let Some(expanded) = self.axes.axes_of(tensor)[axis as usize].expanded else {
             return self.axis_node(tensor, axis);
         };
         match self.program.expr(expanded) {
@@ -434,9 +416,9 @@ impl Solver<'_> {
     }
 
     /// Evaluates compound extents until nothing changes.
-    fn solve(&mut self, ranks: u32, sizes: &Sizes) -> Env {
+    fn solve_sizes(&mut self, ranks: u32, sizes: &SizeSettings) -> ExtentEnv {
         let reals = std::mem::take(&mut self.reals);
-        let mut env = Env::with_reals(ranks, sizes.streams, reals);
+        let mut env = ExtentEnv::with_reals(ranks, sizes.streams, reals);
         loop {
             self.bind_known(&mut env);
             let followed = self.solve_unit_scalars(&env)
@@ -449,55 +431,56 @@ impl Solver<'_> {
         }
     }
 
-    fn bind_known(&mut self, env: &mut Env) {
+    fn bind_known(&mut self, env: &mut ExtentEnv) {
         for index in 0..self.names.len() {
             let (unit, name, node) = self.names[index];
-            let root = self.root(node);
+            let root = self.find_root(node);
             if let Some(known) = &self.known[root as usize] {
-                env.bind(unit, name, known.value);
+                env.bind_name(unit, name, known.value);
             }
         }
     }
 
     /// Fixes axes whose compound extent has a value by now; whether any is new.
-    fn solve_compound(&mut self, env: &Env) -> bool {
+    fn solve_compound(&mut self, env: &ExtentEnv) -> bool {
         let mut progress = false;
         for tensor in self.program.tensors().ids() {
-            for index in 0..self.axes.of(tensor).len() {
-                let axis = self.axes.of(tensor)[index];
+            for index in 0..self.axes.axes_of(tensor).len() {
+                let axis = self.axes.axes_of(tensor)[index];
                 if matches!(self.program.expr(axis.extent), Expr::Name(_) | Expr::Int(_)) {
                     continue;
                 }
                 let unit = self.program.tensor(tensor).unit;
-                let Ok(value) = evaluate(self.program, env, unit, axis.extent) else { continue };
+                let Ok(value) = evaluate_extent(self.program, env, unit, axis.extent) else {
+                    continue;
+                };
                 let Some(node) = self.axis_node(tensor, index as u32) else { continue };
-                let root = self.root(node);
+                let root = self.find_root(node);
                 if self.known[root as usize].as_ref().is_some_and(|known| known.value == value) {
                     continue;
                 }
                 progress |= self.known[root as usize].is_none();
                 let why = format!("axis {index} of {}", self.program.tensor_name(tensor));
-                let span = Some(self.span(tensor));
-                self.fix(node, Known { value, span, why });
+                let span = Some(self.tensor_span(tensor));
+                self.fix_node(node, KnownSize { value, span, why });
             }
         }
         progress
     }
 
     /// Reports open extents, all in one error, and sizes that no axis can have.
-    fn check_all(&mut self, env: &Env) {
+    fn check_all(&mut self, env: &ExtentEnv) {
         let mut open: Vec<(String, u32)> = Vec::new();
         let mut seen = FxHashSet::default();
         let scalars: FxHashSet<u32> = self.scalars.iter().copied().collect();
         for index in 0..self.names.len() {
             let (_, name, node) = self.names[index];
-            let root = self.root(node);
+            let root = self.find_root(node);
             match &self.known[root as usize] {
                 Some(known) if known.value < 0 && !scalars.contains(&node) => {
                     let name = self.program.name(name);
-                    let message =
-                        format!("`{name}` is {} ({}); no size is negative", known.value, known.why);
-                    self.diags.push(Diag::global(codes::SIZE, message));
+                    let message = format!("`{name}` is {} ({}); no size is negative", known.value, known.why);
+                    self.diags.push(Diag::global_error(codes::SIZE, message));
                 }
                 None if seen.insert(root) => {
                     open.push((self.program.name(name).to_owned(), root));
@@ -506,49 +489,46 @@ impl Solver<'_> {
             }
         }
         if !open.is_empty() {
-            let places = self.places();
+            let places = self.class_axes();
             open.retain(|(name, root)| self.is_needed(name, places.get(root)));
         }
         if !open.is_empty() {
             self.report_open(&open);
         }
-        let scalars = self.program.inputs().iter().filter_map(|input| input.scalar());
+        let scalars = self.program.inputs().iter().filter_map(|input| input.as_scalar());
         for expr in scalars {
             if let Expr::Name(name) = self.program.expr(expr)
-                && env.value(None, *name).is_none()
-                && env.real(*name).is_none()
+                && env.name_value(None, *name).is_none()
+                && env.real_value(*name).is_none()
                 && !self.name_nodes.contains_key(&(None, *name))
             {
                 let name = self.program.name(*name);
                 let message = format!("the input `{name}` has no value");
-                self.diags.push(
-                    Diag::global(codes::SIZE_UNKNOWN, message)
-                        .note(format!("give `--set {name}=8`")),
-                );
+                self.diags
+                    .push(Diag::global_error(codes::SIZE_UNKNOWN, message).with_note(format!("give `--set {name}=8`")));
             }
         }
     }
 
     /// Whether a run needs the size: nobody asks how long a reduced axis was that a tensor does not store.
     fn is_needed(&self, name: &str, places: Option<&Vec<(TensorId, u32)>>) -> bool {
-        let stored =
-            |&(tensor, axis): &(TensorId, u32)| !self.axes.of(tensor)[axis as usize].is_reduction();
+        let stored = |&(tensor, axis): &(TensorId, u32)| !self.axes.axes_of(tensor)[axis as usize].is_reduction();
         let Some(places) = places else { return true };
-        places.iter().any(stored) || !self.holders(name).iter().all(|at| places.contains(at))
+        places.iter().any(stored) || !self.name_holders(name).iter().all(|at| places.contains(at))
     }
 
     fn is_input(&self, tensor: TensorId) -> bool {
-        self.program.inputs().iter().any(|input| input.tensor() == Some(tensor))
+        self.program.inputs().iter().any(|input| input.as_tensor() == Some(tensor))
     }
 
     /// `--shape T0=4x8`: the sizes that are known, and 8 for the others.
     fn shape_flag(&mut self, tensor: TensorId) -> String {
         let mut sizes = Vec::new();
-        for axis in 0..self.axes.of(tensor).len() as u32 {
-            if self.axes.of(tensor)[axis as usize].is_reduction() {
+        for axis in 0..self.axes.axes_of(tensor).len() as u32 {
+            if self.axes.axes_of(tensor)[axis as usize].is_reduction() {
                 continue;
             }
-            let root = self.axis_node(tensor, axis).map(|node| self.root(node));
+            let root = self.axis_node(tensor, axis).map(|node| self.find_root(node));
             let known = root.and_then(|root| self.known[root as usize].as_ref());
             sizes.push(known.map_or(8, |known| known.value).to_string());
         }
@@ -557,9 +537,10 @@ impl Solver<'_> {
 
     /// The first few of some axes in words.
     fn axes_text(&self, places: &[(TensorId, u32)]) -> String {
-        let few = places.iter().take(3).map(|&(tensor, index)| {
-            format!("axis {index} of {}", self.program.tensor_name(tensor))
-        });
+        let few = places
+            .iter()
+            .take(3)
+            .map(|&(tensor, index)| format!("axis {index} of {}", self.program.tensor_name(tensor)));
         let text = few.collect::<Vec<_>>().join(", ");
         match places.len().checked_sub(3) {
             Some(more @ 1..) => format!("{text} and {more} more"),
@@ -568,14 +549,13 @@ impl Solver<'_> {
     }
 
     /// The axes whose extents are computed from a name.
-    fn holders(&self, name: &str) -> Vec<(TensorId, u32)> {
+    fn name_holders(&self, name: &str) -> Vec<(TensorId, u32)> {
         let mut found = Vec::new();
-        let Some(name) = self.program.names().find(name) else { return found };
+        let Some(name) = self.program.names().find_symbol(name) else { return found };
         for tensor in self.program.tensors().ids() {
-            for (axis, index) in self.axes.of(tensor).iter().zip(0..) {
+            for (axis, index) in self.axes.axes_of(tensor).iter().zip(0..) {
                 let extents = [Some(axis.extent), axis.expanded];
-                if extents.into_iter().flatten().any(|extent| mentions(self.program, extent, name))
-                {
+                if extents.into_iter().flatten().any(|extent| mentions_name(self.program, extent, name)) {
                     found.push((tensor, index));
                 }
             }
@@ -584,12 +564,12 @@ impl Solver<'_> {
     }
 
     /// The axes of each class, in the order of the tensors.
-    fn places(&mut self) -> FxHashMap<u32, Vec<(TensorId, u32)>> {
+    fn class_axes(&mut self) -> FxHashMap<u32, Vec<(TensorId, u32)>> {
         let mut places: FxHashMap<u32, Vec<(TensorId, u32)>> = FxHashMap::default();
         for tensor in self.program.tensors().ids() {
-            for index in 0..self.axes.of(tensor).len() as u32 {
+            for index in 0..self.axes.axes_of(tensor).len() as u32 {
                 if let Some(node) = self.axis_node(tensor, index) {
-                    places.entry(self.root(node)).or_default().push((tensor, index));
+                    places.entry(self.find_root(node)).or_default().push((tensor, index));
                 }
             }
         }
@@ -597,15 +577,15 @@ impl Solver<'_> {
     }
 }
 
-fn mentions(program: &Program, expr: ExprId, name: Symbol) -> bool {
+fn mentions_name(program: &Program, expr: ExprId, name: Symbol) -> bool {
     match program.expr(expr) {
         Expr::Name(found) => *found == name,
-        other => parts(other).iter().any(|&part| mentions(program, part, name)),
+        other => sub_expressions(other).iter().any(|&part| mentions_name(program, part, name)),
     }
 }
 
 fn is_scalar_input(program: &Program, name: Symbol) -> bool {
-    let scalars = program.inputs().iter().filter_map(|input| input.scalar());
+    let scalars = program.inputs().iter().filter_map(|input| input.as_scalar());
     scalars.into_iter().any(|expr| program.exprs().as_name(expr) == Some(name))
 }
 
@@ -614,7 +594,7 @@ pub fn find_tensor(program: &Program, name: &str) -> Option<TensorId> {
     let tensors = || program.tensors().iter().filter(|(_, tensor)| tensor.unit.is_none());
     let by_name = tensors().map(|(id, _)| id).find(|&id| program.tensor_name(id) == name);
     let number = name.strip_prefix('T').and_then(|number| number.parse::<u32>().ok());
-    by_name.or_else(|| tensors().find(|(_, t)| Some(t.number) == number).map(|(id, _)| id)).or_else(
-        || program.inputs().get(name.parse::<usize>().ok()?).and_then(|v: &Value| v.tensor()),
-    )
+    by_name
+        .or_else(|| tensors().find(|(_, t)| Some(t.number) == number).map(|(id, _)| id))
+        .or_else(|| program.inputs().get(name.parse::<usize>().ok()?).and_then(|v: &Value| v.as_tensor()))
 }

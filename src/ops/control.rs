@@ -2,7 +2,7 @@
 
 use super::spec::{ArgKind, ArgSpec, Lower, OpSpec};
 use crate::diag::{Diag, Diags, codes};
-use crate::ir::{AttrKey, Effect, Layout, OpId, OpIdentity, Program};
+use crate::ir::{AttrKey, OpEffect, OpId, OpIdentity, OpLayout, Program};
 
 /// Predicate kinds of an IF in a host program.
 pub const PREDICATES: &[&str] = &["Manual"];
@@ -11,9 +11,9 @@ pub const PREDICATES: &[&str] = &["Manual"];
 pub const FOR: OpSpec = OpSpec {
     identity: OpIdentity {
         name: "FOR",
-        layout: Layout::Own,
+        layout: OpLayout::Own,
         results: 0,
-        effect: Effect::Control,
+        effect: OpEffect::Control,
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
@@ -34,9 +34,9 @@ pub const FOR: OpSpec = OpSpec {
 pub const FOR_RANGE: OpSpec = OpSpec {
     identity: OpIdentity {
         name: "FOR",
-        layout: Layout::Own,
+        layout: OpLayout::Own,
         results: 0,
-        effect: Effect::Control,
+        effect: OpEffect::Control,
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
@@ -56,17 +56,14 @@ pub const FOR_RANGE: OpSpec = OpSpec {
 pub const IF: OpSpec = OpSpec {
     identity: OpIdentity {
         name: "IF",
-        layout: Layout::Own,
+        layout: OpLayout::Own,
         results: 0,
-        effect: Effect::Control,
+        effect: OpEffect::Control,
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
     summary: "Runs its first block if the condition holds, else its second: `IF Manual ( i == rank ):`.",
-    args: &[
-        ArgSpec::positional(AttrKey::Predicate, ArgKind::Word(PREDICATES)),
-        ArgSpec::operand(ArgKind::Expr),
-    ],
+    args: &[ArgSpec::positional(AttrKey::Predicate, ArgKind::Word(PREDICATES)), ArgSpec::operand(ArgKind::Expr)],
     relate: None,
     checks: &[check_empty_block],
     lower: Lower::Driver,
@@ -75,7 +72,7 @@ pub const IF: OpSpec = OpSpec {
 /// V28: the bounds of a loop.
 fn check_loop_bounds(program: &Program, id: OpId, diags: &mut Diags) {
     let op = program.op(id);
-    let int = |key| op.expr(key).and_then(|expr| program.exprs().as_int(expr));
+    let int = |key| op.expr_attr(key).and_then(|expr| program.exprs().as_int(expr));
     let (start, stop, step) = (int(AttrKey::Start), int(AttrKey::Stop), int(AttrKey::Step));
     let span = program.op_span(id);
     if step.is_some_and(|step| step <= 0) {
@@ -89,11 +86,10 @@ fn check_loop_bounds(program: &Program, id: OpId, diags: &mut Diags) {
     {
         let message = format!("a loop from {start} to {stop} runs backwards");
         diags.push(
-            Diag::error(codes::LOOP_BOUNDS, span, message)
-                .note("loops count upwards from start to stop - 1"),
+            Diag::error(codes::LOOP_BOUNDS, span, message).with_note("loops count upwards from start to stop - 1"),
         );
     }
-    let extent = op.domain(AttrKey::Domain).map(|domain| program.domain(domain).extent);
+    let extent = op.domain_attr(AttrKey::Domain).map(|domain| program.domain(domain).extent);
     if extent.and_then(|extent| program.exprs().as_int(extent)).is_some_and(|extent| extent < 0) {
         diags.push(Diag::error(codes::LOOP_BOUNDS, span, "the extent of a loop is negative"));
     }
@@ -110,5 +106,5 @@ fn check_empty_block(program: &Program, id: OpId, diags: &mut Diags) {
     };
     let message = format!("{what} has no statements in it");
     let note = "indent the statements that belong to it, or put them into braces; the next line is not part of it";
-    diags.push(Diag::error(codes::EMPTY_BLOCK, program.op_span(id), message).note(note).warning());
+    diags.push(Diag::error(codes::EMPTY_BLOCK, program.op_span(id), message).with_note(note).into_warning());
 }

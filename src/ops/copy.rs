@@ -3,19 +3,18 @@
 use super::spec::{ArgKind, ArgSpec, Lower, OpSpec};
 use super::tensor_checks;
 use crate::axes::pairing::{
-    self, AxisMismatch, AxisPositions, LinkResult, LinkSide, both_sides, has_split_axis,
-    link_pairs, rank_mismatch,
+    self, AxisMismatch, AxisPositions, LinkResult, LinkSide, both_sides, has_split_axis, link_pairs, rank_mismatch,
 };
 use crate::diag::{Diag, codes};
-use crate::ir::{AttrKey, AxisLink, Op, OpId, OpIdentity, Program, Standalone, TensorId};
-use crate::plan::{PlanBuilder, View, copy_into};
+use crate::ir::{AttrKey, AxisLink, Op, OpId, OpIdentity, Program, StandaloneRule, TensorId};
+use crate::plan::{BufferView, PlanBuilder, emit_copy_to_result};
 
 /// Cache hints.
 pub const CACHE_OPS: &[&str] = &["AllLevels", "Streaming", "Global"];
 
 /// `Set`.
 pub const SET: OpSpec = OpSpec {
-    identity: OpIdentity { name: "Set", standalone: Standalone::Yes, ..OpIdentity::TENSOR_OP },
+    identity: OpIdentity { name: "Set", standalone: StandaloneRule::Yes, ..OpIdentity::TENSOR_OP },
     spellings: &[],
     summary: "Copies a tensor or a scalar.",
     args: &[
@@ -77,13 +76,13 @@ pub fn link_permute(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> L
     if has_split_axis(&[&from, &to]) {
         return Ok(());
     }
-    let a = from.stored();
-    let b: AxisPositions = to.stored();
+    let a = from.stored_positions();
+    let b: AxisPositions = to.stored_positions();
     if a.len() != b.len() {
         return Err(rank_mismatch(program, op, &from, a.len(), b.len(), &to));
     }
     // Without numbers nothing says which axis is which.
-    let Some(perm) = program.op(op).ints(AttrKey::Perm) else { return Ok(()) };
+    let Some(perm) = program.op(op).ints_attr(AttrKey::Perm) else { return Ok(()) };
     let order: Option<AxisPositions> = perm.iter().map(|&k| u32::try_from(k).ok()).collect();
     let order = order.filter(|order| order.len() == b.len() && is_permutation(order));
     let Some(order) = order else { return Err(permutation_mismatch(program, &to, b.len())) };
@@ -119,38 +118,38 @@ pub fn lower_set(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     if op.output_tensors().next().is_none() {
         return super::pointwise::bind_scalar(cx, op, "");
     }
-    let (input, result) = (cx.operand(op, 0)?, cx.result(op)?);
-    let src = cx.input(input)?;
-    copy_into(cx, input, src, result)
+    let (input, result) = (cx.operand_tensor(op, 0)?, cx.result_tensor(op)?);
+    let src = cx.input_view(input)?;
+    emit_copy_to_result(cx, input, src, result)
 }
 
 /// `Set.Permute`: the result's axes in printed order are the input's stored axes in the order of the
 /// result's domain numbers, unless `perm=` says otherwise.
 pub fn lower_set_permute(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
-    let (input, result) = (cx.operand(op, 0)?, cx.result(op)?);
-    let source = cx.input(input)?;
-    let perm = permutation(cx, op, result)?;
+    let (input, result) = (cx.operand_tensor(op, 0)?, cx.result_tensor(op)?);
+    let source = cx.input_view(input)?;
+    let perm = op_permutation(cx, op, result)?;
     let mut sorted = perm.clone();
     sorted.sort_unstable();
     if sorted.len() != source.dims.len() || sorted.iter().enumerate().any(|(i, &p)| i != p) {
         let message = format!(
             "`perm` {perm:?} is not a permutation of the {} axes of {}",
             source.dims.len(),
-            cx.name(input)
+            cx.tensor_name(input)
         );
-        return Err(cx.error(codes::SHAPES, message));
+        return Err(cx.error_here(codes::SHAPES, message));
     }
     let dims = perm.iter().map(|&from| source.dims[from]).collect();
-    copy_into(cx, input, View { dims, ..source }, result)
+    emit_copy_to_result(cx, input, BufferView { dims, ..source }, result)
 }
 
-fn permutation(cx: &PlanBuilder<'_>, op: &Op, result: TensorId) -> Result<Vec<usize>, Diag> {
-    let Some(perm) = op.ints(AttrKey::Perm) else {
-        let message = format!("the permutation of {} is not known", cx.name(result));
+fn op_permutation(cx: &PlanBuilder<'_>, op: &Op, result: TensorId) -> Result<Vec<usize>, Diag> {
+    let Some(perm) = op.ints_attr(AttrKey::Perm) else {
+        let message = format!("the permutation of {} is not known", cx.tensor_name(result));
         return Err(cx
-            .error(codes::NEEDED, message)
-            .note("the domains of the result have no numbers: give `perm={...}`"));
+            .error_here(codes::NEEDED, message)
+            .with_note("the domains of the result have no numbers: give `perm={...}`"));
     };
     Ok(perm.iter().map(|&p| usize::try_from(p).unwrap_or(usize::MAX)).collect())
 }

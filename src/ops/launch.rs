@@ -3,20 +3,17 @@
 use super::spec::{ArgKind, ArgSpec, Lower, OpSpec};
 use crate::axes::pairing::{AxisMismatch, LinkResult, LinkSide, has_split_axis, link_pairs};
 use crate::diag::{Diag, Diags, codes};
-use crate::ir::places::{count, declared};
-use crate::ir::{
-    AttrKey, AxisLink, Effect, Layout, OpId, OpIdentity, Program, TensorId, UnitId, Value,
-    expr_text,
-};
+use crate::ir::places::{count_text, with_declaration};
+use crate::ir::{AttrKey, AxisLink, OpEffect, OpId, OpIdentity, OpLayout, Program, TensorId, UnitId, Value, expr_text};
 use crate::plan::PlanBuilder;
 
 /// `PostOnStream`.
 pub const POST_ON_STREAM: OpSpec = OpSpec {
     identity: OpIdentity {
         name: "PostOnStream",
-        layout: Layout::Own,
+        layout: OpLayout::Own,
         results: 0,
-        effect: Effect::Opaque,
+        effect: OpEffect::Opaque,
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
@@ -31,9 +28,9 @@ pub const POST_ON_STREAM: OpSpec = OpSpec {
 pub const LAUNCH_KERNEL: OpSpec = OpSpec {
     identity: OpIdentity {
         name: "LaunchKernel",
-        layout: Layout::Own,
+        layout: OpLayout::Own,
         results: 0,
-        effect: Effect::Opaque,
+        effect: OpEffect::Opaque,
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
@@ -48,34 +45,30 @@ pub const LAUNCH_KERNEL: OpSpec = OpSpec {
 pub fn link_post_on_stream(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
     let Some(unit) = program.posted_unit(program.op(op)) else { return Ok(()) };
     let unit = &program.units()[unit];
-    let inputs = unit.inputs.iter().filter_map(|value| value.tensor());
-    let outputs = unit.outputs.iter().filter_map(|value| value.tensor());
-    let pairs = program
-        .op(op)
-        .input_tensors()
-        .zip(inputs)
-        .chain(program.op(op).output_tensors().zip(outputs));
+    let inputs = unit.inputs.iter().filter_map(|value| value.as_tensor());
+    let outputs = unit.outputs.iter().filter_map(|value| value.as_tensor());
+    let pairs = program.op(op).input_tensors().zip(inputs).chain(program.op(op).output_tensors().zip(outputs));
     for (host, inner) in pairs {
         let (from, to) = (LinkSide::new(program, host), LinkSide::new(program, inner));
         if has_split_axis(&[&from, &to]) {
             continue;
         }
-        if from.stored().len() != to.stored().len() {
+        if from.stored_positions().len() != to.stored_positions().len() {
             return Err(AxisMismatch {
                 code: codes::UNIT_TENSOR,
                 message: format!(
                     "`{}` has {} axes, but HostUnit{} calls it `{}` with {}",
                     program.tensor_name(host),
-                    from.stored().len(),
+                    from.stored_positions().len(),
                     unit.number,
                     program.tensor_name(inner),
-                    to.stored().len()
+                    to.stored_positions().len()
                 ),
                 note: String::new(),
                 tensor: Some(inner),
             });
         }
-        link_pairs(&from, &to, &from.stored(), &to.stored(), links);
+        link_pairs(&from, &to, &from.stored_positions(), &to.stored_positions(), links);
     }
     Ok(())
 }
@@ -85,30 +78,22 @@ fn check_post(program: &Program, id: OpId, diags: &mut Diags) {
     let op = program.op(id);
     let Some(number) = op.posted_number() else { return };
     let Some(unit_id) = program.unit_by_number(number) else {
-        let known: Vec<String> =
-            program.units().iter().map(|(_, u)| format!("HostUnit{}", u.number)).collect();
+        let known: Vec<String> = program.units().iter().map(|(_, u)| format!("HostUnit{}", u.number)).collect();
         let note = if known.is_empty() {
-            format!(
-                "write a section `HostUnit{number}: Inputs={{..}} -> Outputs={{..}}` behind the body"
-            )
+            format!("write a section `HostUnit{number}: Inputs={{..}} -> Outputs={{..}}` behind the body")
         } else {
             format!("the program has {}", known.join(", "))
         };
         let message = format!("PostOnStream of HostUnit{number}, which the program does not have");
-        diags.push(Diag::error(codes::UNKNOWN_UNIT, program.op_span(id), message).note(note));
+        diags.push(Diag::error(codes::UNKNOWN_UNIT, program.op_span(id), message).with_note(note));
         return;
     };
     let unit = &program.units()[unit_id];
-    let inputs = op
-        .operands
-        .iter()
-        .filter(|value| matches!(value, Value::Tensor(_) | Value::Scalar(_)))
-        .count();
-    let sides =
-        [("input", inputs, unit.inputs.len()), ("output", op.results.len(), unit.outputs.len())];
+    let inputs = op.operands.iter().filter(|value| matches!(value, Value::Tensor(_) | Value::Scalar(_))).count();
+    let sides = [("input", inputs, unit.inputs.len()), ("output", op.results.len(), unit.outputs.len())];
     for (what, found, need) in sides {
         if found != need {
-            let found = count(found, what, &format!("{what}s"));
+            let found = count_text(found, what, &format!("{what}s"));
             let message = format!("PostOnStream has {found}, but HostUnit{number} has {need}");
             diags.push(Diag::error(codes::UNIT_COUNT, program.op_span(id), message));
         }
@@ -131,11 +116,10 @@ fn check_post_value(program: &Program, op: OpId, host: Value, inner: Value, diag
     match (host, inner) {
         (Value::Tensor(host), Value::Tensor(inner)) => check_dtype(program, op, host, inner, diags),
         (Value::Tensor(_), Value::Scalar(_)) | (Value::Scalar(_), Value::Tensor(_)) => {
-            let message =
-                format!("PostOnStream has {} where the unit has {}", text(host), text(inner));
+            let message = format!("PostOnStream has {} where the unit has {}", text(host), text(inner));
             diags.push(
                 Diag::error(codes::UNIT_PORT, program.op_span(op), message)
-                    .note("inputs and outputs belong together by their position in the lists"),
+                    .with_note("inputs and outputs belong together by their position in the lists"),
             );
         }
         _ => {}
@@ -148,7 +132,7 @@ fn check_dtype(program: &Program, op: OpId, host: TensorId, inner: TensorId, dia
         let (name, other) = (program.tensor_name(host), program.tensor_name(inner));
         let message = format!("`{name}` is {}, but the unit's `{other}` is {}", a.name(), b.name());
         let diag = Diag::error(codes::UNIT_TENSOR, program.op_span(op), message);
-        diags.push(declared(diag, program, inner, op));
+        diags.push(with_declaration(diag, program, inner, op));
     }
 }
 
@@ -166,16 +150,12 @@ pub struct LaunchCall {
 pub fn launch_call(program: &Program, id: OpId) -> Option<LaunchCall> {
     let op = program.op(id);
     let unit = program.posted_unit(op)?;
-    Some(LaunchCall {
-        unit,
-        inputs: op.input_tensors().collect(),
-        outputs: op.output_tensors().collect(),
-    })
+    Some(LaunchCall { unit, inputs: op.input_tensors().collect(), outputs: op.output_tensors().collect() })
 }
 
 /// `lower` of LaunchKernel: its kernel is not in the text.
 pub fn lower_launch_kernel(cx: &mut PlanBuilder<'_>, _: OpId) -> Result<(), Diag> {
     let message = "`LaunchKernel` cannot run: the text does not hold the kernel that it launches";
     let note = "write the kernel's ops as a HostUnit and post it with `PostOnStream`, or in the place of the launch";
-    Err(cx.error(codes::CANNOT_RUN, message).note(note))
+    Err(cx.error_here(codes::CANNOT_RUN, message).with_note(note))
 }

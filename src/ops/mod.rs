@@ -19,7 +19,7 @@ pub mod spec;
 pub mod stream;
 mod tensor_checks;
 
-pub use spec::{ArgKind, ArgSpec, Equals, OpSpec, Presence};
+pub use spec::{ArgKind, ArgPresence, ArgSpec, EqualsSpacing, OpSpec};
 
 use crate::ir::{OpIdentity, OpKind};
 
@@ -103,18 +103,17 @@ impl OpKind {
     }
     /// Whether the op permutes the axes of its operand, and so has a permutation
     /// ([`AttrKey::Perm`]).
-    pub fn permutes(self) -> bool {
+    pub fn has_permutation(self) -> bool {
         matches!(self, Self::SetPermute | Self::SegmenterSetPermute)
     }
 }
 
 /// The kind of a head word, in any style's spelling. Pointwise functions are not ops of their own:
 /// see [`crate::ir::functions`].
-pub fn find(name: &str) -> Option<OpKind> {
+pub fn find_op(name: &str) -> Option<OpKind> {
     OpKind::ALL.iter().copied().find(|kind| {
         let spec = kind.spec();
-        has_head_word(*kind)
-            && (kind.name() == name || spec.spellings.iter().any(|(other, _)| *other == name))
+        has_head_word(*kind) && (kind.name() == name || spec.spellings.iter().any(|(other, _)| *other == name))
     })
 }
 
@@ -128,8 +127,5 @@ pub fn head_words() -> impl Iterator<Item = &'static str> {
 
 /// FOR and IF are keywords of the grammar; pointwise ops and definitions have no word of their own.
 fn has_head_word(kind: OpKind) -> bool {
-    !matches!(
-        kind,
-        OpKind::For | OpKind::ForRange | OpKind::If | OpKind::Pointwise | OpKind::Define
-    )
+    !matches!(kind, OpKind::For | OpKind::ForRange | OpKind::If | OpKind::Pointwise | OpKind::Define)
 }

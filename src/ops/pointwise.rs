@@ -4,13 +4,14 @@ use super::spec::{Lower, OpSpec};
 use super::tensor_checks;
 use crate::axes::pairing::{AxisMismatch, LinkResult, LinkSide, link_equal_lists, result_side};
 use crate::diag::{Diag, Diags, codes};
-use crate::ir::places::declared;
+use crate::ir::places::with_declaration;
 use crate::ir::{
-    AttrKey, AxisLink, DType, IterDomain, Layout, Op, OpId, OpIdentity, Program, Standalone,
-    TensorId, Value, domain_text, first_free_number, mesh_text,
+    AttrKey, AxisLink, DType, IterDomain, Op, OpId, OpIdentity, OpLayout, Program, StandaloneRule, TensorId, Value,
+    domain_text, first_free_number, mesh_text,
 };
 use crate::plan::{
-    Arg, Function, InstKind, Kernel, PlanBuilder, Scalar, Step, View, apply, expanded,
+    BufferView, Function, InstKind, KernelStep, PlanBuilder, PointwiseKernel, ScalarValue, StepOperand, apply_function,
+    expanded_view,
 };
 use smallvec::SmallVec;
 
@@ -18,8 +19,8 @@ use smallvec::SmallVec;
 pub const POINTWISE: OpSpec = OpSpec {
     identity: OpIdentity {
         name: "pointwise",
-        layout: Layout::Pointwise,
-        standalone: Standalone::Binary,
+        layout: OpLayout::Pointwise,
+        standalone: StandaloneRule::Binary,
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
@@ -40,14 +41,13 @@ pub fn link_pointwise(program: &Program, op: OpId, links: &mut Vec<AxisLink>) ->
         return Ok(());
     }
     let to = result_side(program, op)?;
-    let axes = to.stored();
+    let axes = to.stored_positions();
     for tensor in operands {
         let from = LinkSide::new(program, tensor);
-        let paired = link_equal_lists(program, op, (&from, &from.stored()), (&to, &axes), links);
+        let paired = link_equal_lists(program, op, (&from, &from.stored_positions()), (&to, &axes), links);
         paired.map_err(|mismatch| {
-            let fewer = from.stored().len() < axes.len();
-            let note =
-                if fewer { broadcast_note(program, &from, axes.len()) } else { mismatch.note };
+            let fewer = from.stored_positions().len() < axes.len();
+            let note = if fewer { broadcast_note(program, &from, axes.len()) } else { mismatch.note };
             AxisMismatch { note, ..mismatch }
         })?;
     }
@@ -58,7 +58,7 @@ pub fn link_pointwise(program: &Program, op: OpId, links: &mut Vec<AxisLink>) ->
 fn broadcast_note(program: &Program, from: &LinkSide, rank: usize) -> String {
     let number = first_free_number(program.tensors().iter().map(|(_, tensor)| tensor.number));
     let free = first_free_number(program.all_domains().map(|domain| domain.number));
-    let missing = rank - from.stored().len();
+    let missing = rank - from.stored_positions().len();
     let stored = program.domains(from.tensor).iter().filter(|domain| !domain.is_reduction());
     let all = (0..missing).map(|_| None).chain(stored.map(Some));
     let axis = |(number, domain): (u32, Option<&IterDomain>)| match domain {
@@ -129,7 +129,7 @@ const INTEGERS: &[&str] = &["~", "<<", ">>", "&", "|", "^", "gcd", "ceilDiv"];
 /// V51: functions of integers have no real operand or result.
 fn check_integer_functions(program: &Program, id: OpId, diags: &mut Diags) {
     let op = program.op(id);
-    let name = op.word(AttrKey::Function).map_or("", |name| program.name(name));
+    let name = op.word_attr(AttrKey::Function).map_or("", |name| program.name(name));
     if !INTEGERS.contains(&name) {
         return;
     }
@@ -139,7 +139,7 @@ fn check_integer_functions(program: &Program, id: OpId, diags: &mut Diags) {
         let message = format!("`{name}` needs integers, but `{text}` is {dtype}");
         let diag = Diag::error(codes::INTEGER_FUNCTION, program.op_span(id), message);
         let note = "give it integers or truth values; a cast such as `__to_int64(..)`, `(int64_t)(..)` in older spellings, makes integers of reals";
-        diags.push(declared(diag, program, real, id).note(note));
+        diags.push(with_declaration(diag, program, real, id).with_note(note));
     }
 }
 
@@ -147,14 +147,12 @@ fn check_integer_functions(program: &Program, id: OpId, diags: &mut Diags) {
 /// `where` chooses by a `bool`.
 fn check_pointwise(program: &Program, id: OpId, diags: &mut Diags) {
     let op = program.op(id);
-    let Some(name) = op.word(AttrKey::Function).map(|name| program.name(name)) else { return };
+    let Some(name) = op.word_attr(AttrKey::Function).map(|name| program.name(name)) else { return };
     let Some(result) = op.output_tensors().next() else { return };
     let tensors: SmallVec<[TensorId; 4]> = op.input_tensors().collect();
     let Some(&first) = tensors.first() else { return };
     let is = |tensor: TensorId| program.tensor(tensor).dtype;
-    let plain = |list: &[&str]| {
-        list.contains(&name) || name.strip_suffix('f').is_some_and(|n| list.contains(&n))
-    };
+    let plain = |list: &[&str]| list.contains(&name) || name.strip_suffix('f').is_some_and(|n| list.contains(&n));
     if plain(SAME) {
         tensor_checks::check_one_dtype(program, id, diags);
     } else if COMPARE.contains(&name) {
@@ -163,7 +161,7 @@ fn check_pointwise(program: &Program, id: OpId, diags: &mut Diags) {
         }
         require_bool(program, id, result, "a comparison gives", diags);
     } else if name == "where" {
-        let condition = op.operands.first().and_then(|value| value.tensor());
+        let condition = op.operands.first().and_then(|value| value.as_tensor());
         if let Some(condition) = condition {
             require_bool(program, id, condition, "`where` chooses by", diags);
         }
@@ -177,38 +175,28 @@ fn check_pointwise(program: &Program, id: OpId, diags: &mut Diags) {
 fn require_bool(program: &Program, id: OpId, tensor: TensorId, why: &str, diags: &mut Diags) {
     let found = program.tensor(tensor).dtype;
     if found != DType::Bool {
-        let message =
-            format!("{why} bool, but `{}` is {}", program.tensor_name(tensor), found.name());
-        diags.push(declared(
-            Diag::error(codes::DTYPE, program.op_span(id), message),
-            program,
-            tensor,
-            id,
-        ));
+        let message = format!("{why} bool, but `{}` is {}", program.tensor_name(tensor), found.name());
+        diags.push(with_declaration(Diag::error(codes::DTYPE, program.op_span(id), message), program, tensor, id));
     }
 }
 
 /// The function of a pointwise op.
 fn function_name<'a>(cx: &PlanBuilder<'a>, op: &Op) -> &'a str {
-    op.word(AttrKey::Function).map_or("", |word| cx.program.name(word))
+    op.word_attr(AttrKey::Function).map_or("", |word| cx.program.name(word))
 }
 
 pub(crate) fn bind_scalar(cx: &mut PlanBuilder<'_>, op: &Op, function: &str) -> Result<(), Diag> {
     let mut values = Vec::new();
     for operand in &op.operands {
         match operand {
-            Value::Scalar(expr) => values.push(cx.scalar(*expr)?),
-            Value::Tensor(_)
-            | Value::Stream(_)
-            | Value::Handle(_)
-            | Value::Unit(_)
-            | Value::Op(_) => {
-                return Err(cx.error(codes::CANNOT_RUN, "a scalar that depends on tensor elements"));
+            Value::Scalar(expr) => values.push(cx.eval_scalar(*expr)?),
+            Value::Tensor(_) | Value::Stream(_) | Value::Handle(_) | Value::Unit(_) | Value::Op(_) => {
+                return Err(cx.error_here(codes::CANNOT_RUN, "a scalar that depends on tensor elements"));
             }
         }
     }
-    let value = apply(function, &values).map_err(|error| cx.eval_error(error))?;
-    let name = op.results.iter().find_map(|v| cx.program.exprs().as_name(v.scalar()?));
+    let value = apply_function(function, &values).map_err(|error| cx.eval_error(error))?;
+    let name = op.results.iter().find_map(|v| cx.program.exprs().as_name(v.as_scalar()?));
     if let Some(name) = name {
         cx.locals.push(name, value);
     }
@@ -222,63 +210,58 @@ pub fn lower_pointwise(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     if op.output_tensors().next().is_none() {
         return bind_scalar(cx, op, text);
     }
-    let result = cx.result(op)?;
+    let result = cx.result_tensor(op)?;
     let Some(function) = Function::parse(text, op.operands.len()) else {
-        return Err(cx.error(codes::CANNOT_RUN, format!("`{text}` cannot run yet")));
+        return Err(cx.error_here(codes::CANNOT_RUN, format!("`{text}` cannot run yet")));
     };
     let mut sources = Vec::new();
     for operand in &op.operands {
         sources.push(match operand {
-            Value::Tensor(tensor) => Ok((*tensor, cx.input(*tensor)?)),
-            Value::Scalar(expr) => Err(cx.scalar(*expr)?),
+            Value::Tensor(tensor) => Ok((*tensor, cx.input_view(*tensor)?)),
+            Value::Scalar(expr) => Err(cx.eval_scalar(*expr)?),
             Value::Stream(_) | Value::Handle(_) | Value::Unit(_) | Value::Op(_) => {
-                return Err(
-                    cx.error(codes::CANNOT_RUN, format!("an operand of `{text}` is not a value"))
-                );
+                return Err(cx.error_here(codes::CANNOT_RUN, format!("an operand of `{text}` is not a value")));
             }
         });
     }
-    let output = cx.output(result)?;
+    let output = cx.output_view(result)?;
     let shape = output.shape();
-    let mut inputs: SmallVec<[View; 2]> = SmallVec::new();
-    let mut args: SmallVec<[Arg; 3]> = SmallVec::new();
+    let mut inputs: SmallVec<[BufferView; 2]> = SmallVec::new();
+    let mut args: SmallVec<[StepOperand; 3]> = SmallVec::new();
     for source in sources {
         match source {
             Ok((tensor, view)) => {
-                let Some(fit) = expanded(&view, &shape) else {
+                let Some(fit) = expanded_view(&view, &shape) else {
                     return Err(cx.shape_error(tensor, &view.shape(), result, &shape));
                 };
-                args.push(Arg::Input(inputs.len() as u32));
+                args.push(StepOperand::Input(inputs.len() as u32));
                 inputs.push(fit);
             }
-            Err(value) => args.push(Arg::Const(value)),
+            Err(value) => args.push(StepOperand::Const(value)),
         }
     }
-    let compute = compute_type(function, &inputs, &args, output.dtype);
+    let compute = step_compute_type(function, &inputs, &args, output.dtype);
     if function.needs_integers() && compute.is_float() {
-        return Err(cx.error(
-            codes::CANNOT_RUN,
-            format!("`{text}` needs integers, not `{}`", compute.name()),
-        ));
+        return Err(cx.error_here(codes::CANNOT_RUN, format!("`{text}` needs integers, not `{}`", compute.name())));
     }
-    let step = Step { function, args, compute, result: output.dtype };
-    cx.emit(InstKind::Kernel(Box::new(Kernel { inputs, output, steps: vec![step] })))
+    let step = KernelStep { function, args, compute, result: output.dtype };
+    cx.emit_inst(InstKind::Kernel(Box::new(PointwiseKernel { inputs, output, steps: vec![step] })))
 }
 
 /// The type a function computes in: of predicates and casts the operands', else the result's.
-fn compute_type(function: Function, inputs: &[View], args: &[Arg], result: DType) -> DType {
+fn step_compute_type(function: Function, inputs: &[BufferView], args: &[StepOperand], result: DType) -> DType {
     if !function.is_predicate() && function != Function::Cast {
         return result;
     }
     let tensors = inputs.iter().map(|view| view.dtype);
-    tensors.reduce(promote).unwrap_or_else(|| {
-        let float = |arg: &Arg| matches!(arg, Arg::Const(Scalar::Float(_)));
+    tensors.reduce(promoted_type).unwrap_or_else(|| {
+        let float = |arg: &StepOperand| matches!(arg, StepOperand::Const(ScalarValue::Float(_)));
         if args.iter().any(float) { DType::Double } else { DType::Int }
     })
 }
 
 /// The type that holds values of both.
-fn promote(a: DType, b: DType) -> DType {
+fn promoted_type(a: DType, b: DType) -> DType {
     let order = [
         DType::Bool,
         DType::Int32,
@@ -291,13 +274,10 @@ fn promote(a: DType, b: DType) -> DType {
         DType::Float,
         DType::Double,
     ];
-    let place =
-        |dtype: DType| order.iter().position(|&other| other == dtype).unwrap_or(order.len());
+    let place = |dtype: DType| order.iter().position(|&other| other == dtype).unwrap_or(order.len());
     match (a, b) {
         (DType::Half, DType::BFloat16) | (DType::BFloat16, DType::Half) => DType::Float,
-        _ if a != b && a.size() == 1 && b.size() == 1 && a.is_float() && b.is_float() => {
-            DType::Float
-        }
+        _ if a != b && a.byte_size() == 1 && b.byte_size() == 1 && a.is_float() && b.is_float() => DType::Float,
         _ if place(a) >= place(b) => a,
         _ => b,
     }

@@ -2,12 +2,10 @@
 
 use super::spec::{ArgKind, ArgSpec, Lower, OpSpec};
 use super::tensor_checks;
-use crate::axes::pairing::{
-    AxisMismatch, LinkResult, both_sides, has_split_axis, link_equal_lists,
-};
+use crate::axes::pairing::{AxisMismatch, LinkResult, both_sides, has_split_axis, link_equal_lists};
 use crate::diag::{Diag, codes};
-use crate::ir::{AttrKey, AttrValue, AxisLink, OpId, OpIdentity, Program, Standalone};
-use crate::plan::{InstKind, PlanBuilder, RedOp, emit_copy, fold};
+use crate::ir::{AttrKey, AttrValue, AxisLink, OpId, OpIdentity, Program, StandaloneRule};
+use crate::plan::{InstKind, PlanBuilder, RedOp, emit_copy, reduction_fold};
 use smallvec::SmallVec;
 
 /// Reduction operations. `max` and `min` are spelled `fmax` and `fmin` unless
@@ -28,11 +26,7 @@ pub const REDUCE_WORDS: &[&str] = &[
 
 /// `reduction`.
 pub const REDUCTION: OpSpec = OpSpec {
-    identity: OpIdentity {
-        name: "reduction",
-        standalone: Standalone::Yes,
-        ..OpIdentity::TENSOR_OP
-    },
+    identity: OpIdentity { name: "reduction", standalone: StandaloneRule::Yes, ..OpIdentity::TENSOR_OP },
     spellings: &[],
     summary: "Reduces the axes that are reductions in its result.",
     args: &[
@@ -49,7 +43,7 @@ pub const REDUCTION: OpSpec = OpSpec {
 /// reduction: the operand's stored axes with all axes of the result, reduced ones included.
 pub fn link_reduction(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
     let (from, to) = both_sides(program, op)?;
-    link_equal_lists(program, op, (&from, &from.stored()), (&to, &to.all()), links)?;
+    link_equal_lists(program, op, (&from, &from.stored_positions()), (&to, &to.all_positions()), links)?;
     if has_split_axis(&[&from, &to]) || to.axes.axes.iter().any(|axis| axis.is_reduction()) {
         return Ok(());
     }
@@ -65,40 +59,32 @@ pub fn link_reduction(program: &Program, op: OpId, links: &mut Vec<AxisLink>) ->
 /// `reduction`: the axes that are reductions in the result are combined.
 pub fn lower_reduction(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
-    let (input, result) = (cx.operand(op, 0)?, cx.result(op)?);
-    let word = op.word(AttrKey::ReduceOp).map_or("add", |word| cx.program.name(word));
+    let (input, result) = (cx.operand_tensor(op, 0)?, cx.result_tensor(op)?);
+    let word = op.word_attr(AttrKey::ReduceOp).map_or("add", |word| cx.program.name(word));
     let Some(red_op) = RedOp::parse(word) else {
-        return Err(cx.error(codes::CANNOT_RUN, format!("the reduction `{word}` cannot run yet")));
+        return Err(cx.error_here(codes::CANNOT_RUN, format!("the reduction `{word}` cannot run yet")));
     };
     if op.attr(AttrKey::Allreduce) == Some(&AttrValue::Bool(true)) {
-        return Err(
-            cx.error(codes::CANNOT_RUN, "reductions with `allreduce = true` cannot run yet")
-        );
+        return Err(cx.error_here(codes::CANNOT_RUN, "reductions with `allreduce = true` cannot run yet"));
     }
-    let source = cx.input(input)?;
-    let axes = cx.axes.of(result);
-    let reduced: SmallVec<[usize; 2]> =
-        (0..axes.len()).filter(|&axis| axes[axis].is_reduction()).collect();
+    let source = cx.input_view(input)?;
+    let axes = cx.axes.axes_of(result);
+    let reduced: SmallVec<[usize; 2]> = (0..axes.len()).filter(|&axis| axes[axis].is_reduction()).collect();
     let counts = (axes.len(), source.dims.len());
-    let output = cx.output(result)?;
-    let kept: Vec<usize> = source
-        .shape()
-        .iter()
-        .enumerate()
-        .filter(|(i, _)| !reduced.contains(i))
-        .map(|(_, &e)| e)
-        .collect();
+    let output = cx.output_view(result)?;
+    let kept: Vec<usize> =
+        source.shape().iter().enumerate().filter(|(i, _)| !reduced.contains(i)).map(|(_, &e)| e).collect();
     if counts.0 != counts.1 || kept != output.shape() {
         return Err(cx.shape_error(input, &source.shape(), result, &output.shape()));
     }
-    let fold = fold(cx, op, red_op, source.dtype)?;
+    let fold = reduction_fold(cx, op, red_op, source.dtype)?;
     if reduced.is_empty() && fold.initial.is_none() {
         return emit_copy(cx, source, output);
     }
     // Of no elements the initial value is left.
     if source.is_empty() && !output.is_empty() {
-        let value = fold.initial.unwrap_or_else(|| red_op.identity(source.dtype));
-        return cx.emit(InstKind::Fill { dst: output, value });
+        let value = fold.initial.unwrap_or_else(|| red_op.identity_value(source.dtype));
+        return cx.emit_inst(InstKind::Fill { dst: output, value });
     }
-    cx.emit(InstKind::Reduce { op: fold, axes: reduced, input: source, output })
+    cx.emit_inst(InstKind::Reduce { op: fold, axes: reduced, input: source, output })
 }

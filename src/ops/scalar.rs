@@ -1,15 +1,11 @@
 //! Scalar definitions.
 
 use super::spec::{ArgKind, ArgSpec, Lower, OpSpec};
-use crate::ir::{Layout, OpIdentity};
+use crate::ir::{OpIdentity, OpLayout};
 
 /// `scalar definition`.
 pub const DEFINE: OpSpec = OpSpec {
-    identity: OpIdentity {
-        name: "scalar definition",
-        layout: Layout::Define,
-        ..OpIdentity::TENSOR_OP
-    },
+    identity: OpIdentity { name: "scalar definition", layout: OpLayout::Define, ..OpIdentity::TENSOR_OP },
     spellings: &[],
     summary: "Gives a name to the value of an expression: `i84 = i82 % 8;`.",
     args: &[ArgSpec::operand(ArgKind::Expr)],

@@ -12,7 +12,7 @@ use crate::plan::PlanBuilder;
 
 /// How the `=` of a keyed argument is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Equals {
+pub enum EqualsSpacing {
     /// `key = value`
     Spaced,
     /// `key=value`
@@ -81,7 +81,7 @@ impl ArgKind {
 
 /// When an argument stands in the text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Presence {
+pub enum ArgPresence {
     /// Always.
     Required,
     /// Only where the program has it.
@@ -94,7 +94,7 @@ pub struct ArgSpec {
     /// The word before `=`; `None` for a positional argument.
     pub word: Option<&'static str>,
     /// How its `=` is written.
-    pub equals: Equals,
+    pub equals: EqualsSpacing,
     /// The attribute it fills; `None` for an operand (or, with `result`, a result).
     pub key: Option<AttrKey>,
     /// Whether it is a result (`output=` of a Communication).
@@ -102,7 +102,7 @@ pub struct ArgSpec {
     /// What it holds.
     pub kind: ArgKind,
     /// When it is there.
-    pub presence: Presence,
+    pub presence: ArgPresence,
     /// Whether it stands for any number (at least one) of positional operands.
     pub repeated: bool,
 }
@@ -110,11 +110,11 @@ pub struct ArgSpec {
 impl ArgSpec {
     const BLANK: ArgSpec = ArgSpec {
         word: None,
-        equals: Equals::Tight,
+        equals: EqualsSpacing::Tight,
         key: None,
         result: false,
         kind: ArgKind::Tensor,
-        presence: Presence::Required,
+        presence: ArgPresence::Required,
         repeated: false,
     };
 
@@ -132,7 +132,7 @@ impl ArgSpec {
     }
     /// `word = value`
     pub const fn spaced(word: &'static str, key: AttrKey, kind: ArgKind) -> Self {
-        Self { word: Some(word), equals: Equals::Spaced, key: Some(key), kind, ..Self::BLANK }
+        Self { word: Some(word), equals: EqualsSpacing::Spaced, key: Some(key), kind, ..Self::BLANK }
     }
     /// `word=<tensor>` that is an operand.
     pub const fn keyed_operand(word: &'static str) -> Self {
@@ -144,7 +144,7 @@ impl ArgSpec {
     }
     /// The same, but it may be left out.
     pub const fn optional(mut self) -> Self {
-        self.presence = Presence::Optional;
+        self.presence = ArgPresence::Optional;
         self
     }
     /// The same, but it stands for one or more operands.
@@ -153,12 +153,12 @@ impl ArgSpec {
         self
     }
     /// The same with another `=`.
-    pub const fn with_equals(mut self, equals: Equals) -> Self {
+    pub const fn with_equals(mut self, equals: EqualsSpacing) -> Self {
         self.equals = equals;
         self
     }
     /// How messages call it: its word, or what it is.
-    pub fn title(&self) -> &'static str {
+    pub fn display_name(&self) -> &'static str {
         match (self.word, self.key) {
             (Some(word), _) => word,
             (None, Some(key)) => key.word(),
@@ -182,14 +182,14 @@ pub enum Lower {
 pub type OpCheck = fn(&Program, OpId, &mut Diags);
 
 /// A head word, and a function that says whether a style asks for it.
-pub type Spelling = (&'static str, fn(&Style) -> bool);
+pub type HeadSpelling = (&'static str, fn(&Style) -> bool);
 
 /// One row of the op table.
 pub struct OpSpec {
     /// Name, layout, effect and the other facts that need no function.
     pub identity: OpIdentity,
     /// Other head words and when the style asks for them.
-    pub spellings: &'static [Spelling],
+    pub spellings: &'static [HeadSpelling],
     /// One sentence.
     pub summary: &'static str,
     /// Arguments in written order.
@@ -220,10 +220,7 @@ impl OpSpec {
         }
     }
     /// The head word in a style.
-    pub fn head(&self, style: &Style) -> &'static str {
-        self.spellings
-            .iter()
-            .find(|(_, applies)| applies(style))
-            .map_or(self.identity.name, |(name, _)| name)
+    pub fn head_word(&self, style: &Style) -> &'static str {
+        self.spellings.iter().find(|(_, applies)| applies(style)).map_or(self.identity.name, |(name, _)| name)
     }
 }

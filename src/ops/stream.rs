@@ -2,16 +2,16 @@
 
 use super::spec::{ArgKind, ArgSpec, Lower, OpSpec};
 use crate::diag::{Diag, codes};
-use crate::ir::{Effect, ExprId, Layout, Link, Op, OpId, OpIdentity, Value};
+use crate::ir::{ExprId, Op, OpEffect, OpId, OpIdentity, OpLayout, Value, WordLink};
 use crate::plan::{InstKind, PlanBuilder};
 
 /// `GetCurrentStream`.
 pub const GET_CURRENT_STREAM: OpSpec = OpSpec {
     identity: OpIdentity {
         name: "GetCurrentStream",
-        layout: Layout::Own,
+        layout: OpLayout::Own,
         results: 0,
-        effect: Effect::Stream,
+        effect: OpEffect::Stream,
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
@@ -26,9 +26,9 @@ pub const GET_CURRENT_STREAM: OpSpec = OpSpec {
 pub const SET_CURRENT_STREAM: OpSpec = OpSpec {
     identity: OpIdentity {
         name: "SetCurrentStream",
-        layout: Layout::Words(Link::To),
+        layout: OpLayout::Words(WordLink::To),
         results: 0,
-        effect: Effect::Stream,
+        effect: OpEffect::Stream,
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
@@ -43,9 +43,9 @@ pub const SET_CURRENT_STREAM: OpSpec = OpSpec {
 pub const SYNCHRONIZE: OpSpec = OpSpec {
     identity: OpIdentity {
         name: "Synchronize",
-        layout: Layout::Words(Link::None),
+        layout: OpLayout::Words(WordLink::None),
         results: 0,
-        effect: Effect::Stream,
+        effect: OpEffect::Stream,
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
@@ -60,11 +60,9 @@ fn stream_operand(cx: &PlanBuilder<'_>, op: &Op) -> Result<ExprId, Diag> {
     let values = op.operands.iter().chain(&op.results);
     let stream = values.into_iter().find_map(|value| match value {
         Value::Stream(expr) => Some(*expr),
-        Value::Tensor(_) | Value::Scalar(_) | Value::Handle(_) | Value::Unit(_) | Value::Op(_) => {
-            None
-        }
+        Value::Tensor(_) | Value::Scalar(_) | Value::Handle(_) | Value::Unit(_) | Value::Op(_) => None,
     });
-    stream.ok_or_else(|| cx.error(codes::NEEDED, "no stream is named"))
+    stream.ok_or_else(|| cx.error_here(codes::NEEDED, "no stream is named"))
 }
 
 /// Binds a stream's name to the current stream, unless it is bound.
@@ -78,21 +76,21 @@ pub fn lower_get_current_stream(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<()
 /// Makes a stream the current one.
 pub fn lower_set_current_stream(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let expr = stream_operand(cx, cx.program.op(id))?;
-    cx.stream = cx.stream_of(expr)?;
+    cx.stream = cx.stream_slot(expr)?;
     Ok(())
 }
 
 /// The current stream waits for what was issued on another one.
 pub fn lower_synchronize(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let expr = stream_operand(cx, cx.program.op(id))?;
-    let other = cx.stream_of(expr)?;
+    let other = cx.stream_slot(expr)?;
     if other == cx.stream {
         return Ok(());
     }
-    let event = cx.event();
+    let event = cx.new_event();
     let current = std::mem::replace(&mut cx.stream, other);
-    let recorded = cx.emit(InstKind::Record { event });
+    let recorded = cx.emit_inst(InstKind::Record { event });
     cx.stream = current;
     recorded?;
-    cx.emit(InstKind::WaitEvent { event })
+    cx.emit_inst(InstKind::WaitEvent { event })
 }

@@ -3,8 +3,8 @@
 use crate::axes::pairing::LinkFn;
 use crate::axes::{LastAxes, logical_axes};
 use crate::diag::{Diag, Diags, codes};
-use crate::ir::places::declared;
-use crate::ir::{AxisLink, OpId, Program, TensorId, domain_text, name_of};
+use crate::ir::places::with_declaration;
+use crate::ir::{AxisLink, OpId, Program, TensorId, display_name, domain_text};
 
 /// V30, V31: the op's axes pair up, and constant extents of pairs are equal.
 pub(crate) fn check_links(program: &Program, id: OpId, diags: &mut Diags, relate: LinkFn) {
@@ -12,10 +12,10 @@ pub(crate) fn check_links(program: &Program, id: OpId, diags: &mut Diags, relate
     if let Err(mismatch) = relate(program, id, &mut links) {
         let mut diag = Diag::error(mismatch.code, program.op_span(id), mismatch.message);
         if let Some(tensor) = mismatch.tensor {
-            diag = declared(diag, program, tensor, id);
+            diag = with_declaration(diag, program, tensor, id);
         }
         if !mismatch.note.is_empty() {
-            diag = diag.note(mismatch.note);
+            diag = diag.with_note(mismatch.note);
         }
         diags.push(diag);
     }
@@ -25,8 +25,7 @@ pub(crate) fn check_links(program: &Program, id: OpId, diags: &mut Diags, relate
 fn check_link_extents(program: &Program, id: OpId, links: &[AxisLink], diags: &mut Diags) {
     let (mut from, mut to) = (LastAxes::default(), LastAxes::default());
     for link in links.iter().filter(|link| !link.broadcast) {
-        let (Some(a), Some(b)) = (from.extent(program, link.from), to.extent(program, link.to))
-        else {
+        let (Some(a), Some(b)) = (from.axis_extent(program, link.from), to.axis_extent(program, link.to)) else {
             continue;
         };
         if a == b {
@@ -38,32 +37,19 @@ fn check_link_extents(program: &Program, id: OpId, links: &[AxisLink], diags: &m
     }
 }
 
-fn report_extents(
-    program: &Program,
-    id: OpId,
-    link: &AxisLink,
-    (x, y): (i64, i64),
-    diags: &mut Diags,
-) {
+fn report_extents(program: &Program, id: OpId, link: &AxisLink, (x, y): (i64, i64), diags: &mut Diags) {
     let axis = |(tensor, k): (TensorId, u32)| {
         let printed = logical_axes(program, tensor).axes.get(k as usize).map(|axis| axis.printed);
         let domain = printed.and_then(|printed| program.domains(tensor).get(printed as usize));
         let axis = domain.map_or_else(|| format!("axis {k}"), |d| domain_text(program, d));
         format!("`{axis}` of `{}`", program.tensor_name(tensor))
     };
-    let name = name_of(program, id);
-    let message = format!(
-        "`{name}` needs equal extents, but {} has {x} and {} has {y}",
-        axis(link.from),
-        axis(link.to)
-    );
+    let name = display_name(program, id);
+    let message =
+        format!("`{name}` needs equal extents, but {} has {x} and {} has {y}", axis(link.from), axis(link.to));
     let diag = Diag::error(codes::EXTENT, program.op_span(id), message);
-    let diag = declared(diag, program, link.from.0, id);
-    diags.push(if link.to.0 == link.from.0 {
-        diag
-    } else {
-        declared(diag, program, link.to.0, id)
-    });
+    let diag = with_declaration(diag, program, link.from.0, id);
+    diags.push(if link.to.0 == link.from.0 { diag } else { with_declaration(diag, program, link.to.0, id) });
 }
 
 /// V32: all tensors of the op have one element type.
@@ -80,29 +66,17 @@ pub(crate) fn check_one_dtype(program: &Program, id: OpId, diags: &mut Diags) {
 }
 
 /// V32 for two of an op's tensors.
-pub(crate) fn check_equal_dtypes(
-    program: &Program,
-    id: OpId,
-    (a, b): (TensorId, TensorId),
-    diags: &mut Diags,
-) {
+pub(crate) fn check_equal_dtypes(program: &Program, id: OpId, (a, b): (TensorId, TensorId), diags: &mut Diags) {
     if program.tensor(a).dtype != program.tensor(b).dtype {
         report_dtypes(program, id, (a, b), diags);
     }
 }
 
-pub(crate) fn report_dtypes(
-    program: &Program,
-    id: OpId,
-    (a, b): (TensorId, TensorId),
-    diags: &mut Diags,
-) {
-    let of = |tensor| {
-        format!("`{}` is {}", program.tensor_name(tensor), program.tensor(tensor).dtype.name())
-    };
-    let name = name_of(program, id);
+pub(crate) fn report_dtypes(program: &Program, id: OpId, (a, b): (TensorId, TensorId), diags: &mut Diags) {
+    let of = |tensor| format!("`{}` is {}", program.tensor_name(tensor), program.tensor(tensor).dtype.name());
+    let name = display_name(program, id);
     let message = format!("`{name}` needs equal element types, but {} and {}", of(a), of(b));
     let diag = Diag::error(codes::DTYPE, program.op_span(id), message);
-    let diag = declared(declared(diag, program, a, id), program, b, id);
-    diags.push(diag.note("convert with a cast, for example `__to_float(..)`"));
+    let diag = with_declaration(with_declaration(diag, program, a, id), program, b, id);
+    diags.push(diag.with_note("convert with a cast, for example `__to_float(..)`"));
 }

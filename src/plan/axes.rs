@@ -1,16 +1,16 @@
 //! The axes of all tensors of a program, worked out once: a plan asks for them at every op.
 
-use crate::axes::{Axis, logical_axes, stream_axis};
+use crate::axes::{LogicalAxis, logical_axes, stream_axis};
 use crate::ir::{Expr, ExprId, IdVec, OpKind, Program, TensorId};
 use smallvec::SmallVec;
 
 /// The logical axes of every tensor of a program.
 pub struct AxesTable {
-    tensors: IdVec<TensorId, Entry>,
+    tensors: IdVec<TensorId, AxesEntry>,
 }
 
-struct Entry {
-    axes: SmallVec<[Axis; 8]>,
+struct AxesEntry {
+    axes: SmallVec<[LogicalAxis; 8]>,
     split: bool,
     stream: Option<StreamPart>,
 }
@@ -33,7 +33,7 @@ impl AxesTable {
                 views[result] = true;
             }
         }
-        let entry = |tensor| Entry {
+        let entry = |tensor| AxesEntry {
             axes: logical_axes(program, tensor).axes,
             split: logical_axes(program, tensor).split && is_split(program, tensor, views[tensor]),
             stream: stream_part(program, tensor),
@@ -41,15 +41,15 @@ impl AxesTable {
         Self { tensors: program.tensors().ids().map(entry).collect() }
     }
     /// The axes of a tensor, reductions included.
-    pub fn of(&self, tensor: TensorId) -> &[Axis] {
+    pub fn axes_of(&self, tensor: TensorId) -> &[LogicalAxis] {
         &self.tensors[tensor].axes
     }
     /// The stored axes of a tensor.
-    pub fn stored(&self, tensor: TensorId) -> impl Iterator<Item = &Axis> {
-        self.of(tensor).iter().filter(|axis| !axis.is_reduction())
+    pub fn stored_axes(&self, tensor: TensorId) -> impl Iterator<Item = &LogicalAxis> {
+        self.axes_of(tensor).iter().filter(|axis| !axis.is_reduction())
     }
     /// The stored axis of a tensor that lies on the streams.
-    pub fn stream(&self, tensor: TensorId) -> Option<StreamPart> {
+    pub fn stream_axis(&self, tensor: TensorId) -> Option<StreamPart> {
         self.tensors[tensor].stream
     }
     /// Whether the tensor cannot run without `logical=`: its domains were made by splits. (`rf` also
@@ -67,9 +67,8 @@ fn stream_part(program: &Program, tensor: TensorId) -> Option<StreamPart> {
 }
 
 fn is_split(program: &Program, tensor: TensorId, by_view: bool) -> bool {
-    let split = |domain: &crate::ir::IterDomain| {
-        has_ceil_div(program, domain.extent, 0) || (domain.rfactor && !by_view)
-    };
+    let split =
+        |domain: &crate::ir::IterDomain| has_ceil_div(program, domain.extent, 0) || (domain.rfactor && !by_view);
     program.tensor(tensor).logical.is_none() && program.domains(tensor).iter().any(split)
 }
 
@@ -79,9 +78,7 @@ fn has_ceil_div(program: &Program, expr: ExprId, depth: u32) -> bool {
         return false;
     }
     match program.expr(expr) {
-        Expr::Call(name, args) => {
-            program.name(*name) == "ceilDiv" || args.iter().any(|&arg| within(arg))
-        }
+        Expr::Call(name, args) => program.name(*name) == "ceilDiv" || args.iter().any(|&arg| within(arg)),
         Expr::Unary(_, a) | Expr::Set(a) => within(*a),
         Expr::Binary(_, a, b) => within(*a) || within(*b),
         _ => false,

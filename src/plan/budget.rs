@@ -1,26 +1,26 @@
 //! What plans may take: memory, which is known before it is used where loops say how often they go
 //! round, and time.
 
-use super::{Buffer, Inst, Iteration, PlanBuilder};
+use super::{Inst, LoopIteration, PlanBuffer, PlanBuilder};
 use crate::diag::Diag;
 use crate::diag::codes;
 use std::time::{Duration, Instant};
 
 /// What the plans of a program may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limits {
+pub struct PlanLimits {
     /// Bytes of the plans of all ranks together.
     pub bytes: u64,
     /// Time for the planning, and on the CPU for each run.
     pub time: Option<Duration>,
 }
 
-impl Limits {
+impl PlanLimits {
     /// Bytes that plans may take if nobody says otherwise: 4 GiB.
     pub const BYTES: u64 = 4 << 30;
 }
 
-impl Default for Limits {
+impl Default for PlanLimits {
     fn default() -> Self {
         Self { bytes: Self::BYTES, time: None }
     }
@@ -40,7 +40,7 @@ impl Deadline {
         Some(Self { end: Instant::now().checked_add(allowed), allowed })
     }
     /// The note of an error, if the time is up.
-    pub(crate) fn passed(&self) -> Option<String> {
+    pub(crate) fn expiry_note(&self) -> Option<String> {
         let over = self.end.is_some_and(|end| Instant::now() >= end);
         over.then(|| format!("{} ms were allowed", self.allowed.as_millis()))
     }
@@ -48,7 +48,7 @@ impl Deadline {
 
 /// What one rank's plan may take, and has taken.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Budget {
+pub(crate) struct PlanBudget {
     /// Of all ranks.
     all: u64,
     /// Of this one.
@@ -57,29 +57,29 @@ pub(crate) struct Budget {
     deadline: Option<Deadline>,
 }
 
-impl Budget {
+impl PlanBudget {
     /// The share of one of `ranks`, which are planned side by side.
-    pub(crate) fn share(limits: &Limits, ranks: u32, deadline: Option<Deadline>) -> Self {
+    pub(crate) fn rank_share(limits: &PlanLimits, ranks: u32, deadline: Option<Deadline>) -> Self {
         let most = limits.bytes / u64::from(ranks.max(1));
         Self { all: limits.bytes, most, used: 0, deadline }
     }
 }
 
 /// Numbers of instructions, iterations and buffers of a plan.
-pub(crate) type Lengths = [usize; 3];
+pub(crate) type PlanLengths = [usize; 3];
 
 impl PlanBuilder<'_> {
     /// Counts what the next element of the plan takes.
-    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Diag> {
+    pub(crate) fn charge_bytes(&mut self, bytes: usize) -> Result<(), Diag> {
         self.budget.used += bytes as u64;
         if self.budget.used > self.budget.most {
-            return Err(self.too_long("more than", self.budget.most.into()));
+            return Err(self.plan_too_large("more than", self.budget.most.into()));
         }
         self.check_time()
     }
 
     /// Lengths of the plan's lists.
-    pub(crate) fn lengths(&self) -> Lengths {
+    pub(crate) fn plan_lengths(&self) -> PlanLengths {
         let plan = &self.plan;
         [plan.insts.len(), plan.iterations.len(), plan.buffers.len()]
     }
@@ -87,29 +87,28 @@ impl PlanBuilder<'_> {
     /// Makes room in the lists of the plan for the iterations of an outermost loop that follow the first, each
     /// as long as that one: a list that grows step by step stands in memory twice. What the plan may not take
     /// anyway is left out, and memory that there is not is missed later, if at all.
-    pub(crate) fn reserve(&mut self, before: &Lengths, left: u64) {
+    pub(crate) fn reserve_iterations(&mut self, before: &PlanLengths, left: u64) {
         let left = usize::try_from(left).unwrap_or(usize::MAX);
-        let [insts, iterations, buffers] = self.lengths();
+        let [insts, iterations, buffers] = self.plan_lengths();
         let free = usize::try_from(self.budget.most.saturating_sub(self.budget.used));
         let free = free.unwrap_or(usize::MAX);
-        let room = |now: usize, before: usize, size: usize| {
-            now.saturating_sub(before).saturating_mul(left).min(free / size)
-        };
+        let room =
+            |now: usize, before: usize, size: usize| now.saturating_sub(before).saturating_mul(left).min(free / size);
         let _ = self.plan.insts.try_reserve_exact(room(insts, before[0], size_of::<Inst>()));
-        let rounds = room(iterations, before[1], size_of::<Iteration>());
+        let rounds = room(iterations, before[1], size_of::<LoopIteration>());
         let _ = self.plan.iterations.try_reserve_exact(rounds);
-        let made = room(buffers, before[2], size_of::<Buffer>());
+        let made = room(buffers, before[2], size_of::<PlanBuffer>());
         self.plan.buffers.try_reserve_exact(made);
         self.references.try_reserve_exact(made);
     }
 
     /// Refuses to go on once the time is up.
     pub(crate) fn check_time(&self) -> Result<(), Diag> {
-        let Some(note) = self.budget.deadline.and_then(|deadline| deadline.passed()) else {
+        let Some(note) = self.budget.deadline.and_then(|deadline| deadline.expiry_note()) else {
             return Ok(());
         };
         let message = "the program was not planned in time";
-        Err(self.error(codes::TIMEOUT, message).note(note).note("`--timeout-ms=N` allows more"))
+        Err(self.error_here(codes::TIMEOUT, message).with_note(note).with_note("`--timeout-ms=N` allows more"))
     }
 
     /// Refuses a loop whose plan is sure to take `least` bytes.
@@ -121,10 +120,10 @@ impl PlanBuilder<'_> {
         if bytes <= self.budget.most.into() {
             return Ok(());
         }
-        Err(self.too_long("at least", bytes))
+        Err(self.plan_too_large("at least", bytes))
     }
 
-    fn too_long(&self, than: &str, bytes: u128) -> Diag {
+    fn plan_too_large(&self, than: &str, bytes: u128) -> Diag {
         let ranks = self.env.ranks;
         let rank = if ranks > 1 { "the plan of one rank" } else { "the plan" };
         let share = match ranks {
@@ -135,12 +134,10 @@ impl PlanBuilder<'_> {
                 size_text(self.budget.all.into())
             ),
         };
-        let message = format!(
-            "{rank} takes {than} {}: each iteration of a loop takes instructions of its own",
-            size_text(bytes)
-        );
-        self.error(codes::TOO_LARGE, message)
-            .note(format!("it may take {share}; `--plan-memory=SIZE` allows more"))
+        let message =
+            format!("{rank} takes {than} {}: each iteration of a loop takes instructions of its own", size_text(bytes));
+        self.error_here(codes::TOO_LARGE, message)
+            .with_note(format!("it may take {share}; `--plan-memory=SIZE` allows more"))
     }
 }
 

@@ -3,19 +3,19 @@
 //! The builder knows no op; the driver (`crate::lower`) runs blocks and calls the functions of the op table.
 
 use super::axes::AxesTable;
-use super::budget::Budget;
+use super::budget::PlanBudget;
 use super::copies::stream_part;
-use super::scalar::{EvalError, Locals, Scalar, Scope};
+use super::scalar::{EvalError, EvalScope, LocalScalars, ScalarValue};
 use super::{
-    Buffer, BufferId, BufferKind, CommSlot, Communicator, Env, EventId, Inst, InstKind, Iteration,
-    IterationId, Origin, Plan, StreamSlot, USER_STREAM, View, WorkSlot, row_major,
+    BufferId, BufferKind, BufferView, CommSlot, EventId, ExtentEnv, Inst, InstKind, InstOrigin, IterationId,
+    LoopIteration, Plan, PlanBuffer, PlanCommunicator, StreamSlot, USER_STREAM, WorkSlot, row_major,
 };
-use crate::axes::Axis;
+use crate::axes::LogicalAxis;
 use crate::diag::Diag;
 use crate::diag::codes;
 use crate::ir::{
-    AttrKey, DType, Definitions, Expr, ExprId, Id, IdVec, Op, OpId, Program, RunsOn, Symbol,
-    TensorId, UnitId, Value, expr_text, tensor_text,
+    AttrKey, DType, Expr, ExprId, Id, IdVec, IndexDefinitions, Op, OpId, Program, RunsOn, Symbol, TensorId, UnitId,
+    Value, expr_text, tensor_text,
 };
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
@@ -25,7 +25,7 @@ pub struct PlanBuilder<'a> {
     /// The program.
     pub program: &'a Program,
     /// Sizes.
-    pub env: &'a Env,
+    pub env: &'a ExtentEnv,
     /// Logical axes of all tensors.
     pub axes: &'a AxesTable,
     /// The rank; `None` when the program runs on whole tensors (no device holds a part).
@@ -36,22 +36,22 @@ pub struct PlanBuilder<'a> {
     pub stream: StreamSlot,
     /// The plan so far.
     pub plan: Plan,
-    pub(crate) locals: Locals,
+    pub(crate) locals: LocalScalars,
     pub(crate) pending: FxHashMap<u32, WorkSlot>,
     pub(crate) group: Option<OpId>,
     pub(crate) named_streams: FxHashMap<ExprId, StreamSlot>,
     indexed_streams: FxHashMap<i64, StreamSlot>,
-    bindings: IdVec<TensorId, Option<View>>,
+    bindings: IdVec<TensorId, Option<BufferView>>,
     pub(crate) references: IdVec<BufferId, u32>,
     communicators: FxHashMap<(Vec<u32>, String), CommSlot>,
     handles: FxHashMap<u32, OpId>,
-    definitions: Definitions,
-    indices: Iteration,
+    definitions: IndexDefinitions,
+    indices: LoopIteration,
     iteration: IterationId,
     op: OpId,
     live_bytes: u64,
     memory_limit: u64,
-    pub(crate) budget: Budget,
+    pub(crate) budget: PlanBudget,
     unit_tensors: FxHashMap<UnitId, Vec<TensorId>>,
     /// The index of the loops around that cut tensors by stream, outermost first.
     stream_indices: Vec<ExprId>,
@@ -73,10 +73,10 @@ impl<'a> PlanBuilder<'a> {
     /// buffers need more than `memory_limit` bytes at one time is an error.
     pub(crate) fn new(
         program: &'a Program,
-        env: &'a Env,
+        env: &'a ExtentEnv,
         axes: &'a AxesTable,
         rank: Option<u32>,
-        (memory_limit, budget): (u64, Budget),
+        (memory_limit, budget): (u64, PlanBudget),
     ) -> Result<Self, Diag> {
         let mut cx = Self {
             program,
@@ -86,7 +86,7 @@ impl<'a> PlanBuilder<'a> {
             unit: None,
             stream: USER_STREAM,
             plan: Plan { rank: rank.unwrap_or(0), streams: 1, ..Plan::default() },
-            locals: Locals::default(),
+            locals: LocalScalars::default(),
             pending: FxHashMap::default(),
             group: None,
             named_streams: FxHashMap::default(),
@@ -95,8 +95,8 @@ impl<'a> PlanBuilder<'a> {
             references: IdVec::default(),
             communicators: FxHashMap::default(),
             handles: FxHashMap::default(),
-            definitions: Definitions::new(program),
-            indices: Iteration::new(),
+            definitions: IndexDefinitions::new(program),
+            indices: LoopIteration::new(),
             iteration: IterationId(0),
             op: OpId(u32::MAX),
             live_bytes: 0,
@@ -105,7 +105,7 @@ impl<'a> PlanBuilder<'a> {
             unit_tensors: FxHashMap::default(),
             stream_indices: Vec::new(),
         };
-        cx.plan.iterations.push(Iteration::new());
+        cx.plan.iterations.push(LoopIteration::new());
         for (tensor, declaration) in program.tensors().iter() {
             if let Some(unit) = declaration.unit {
                 cx.unit_tensors.entry(unit).or_default().push(tensor);
@@ -121,14 +121,14 @@ impl<'a> PlanBuilder<'a> {
     ///
     /// # Errors
     /// If a coalescing group is still open.
-    pub(crate) fn finish(mut self, kept: &[TensorId]) -> Result<Plan, Diag> {
+    pub(crate) fn build_plan(mut self, kept: &[TensorId]) -> Result<Plan, Diag> {
         if let Some(start) = self.group {
             self.op = start;
-            return Err(self.error(codes::POSTS, "`StartCoalescing` has no `EndCoalescing`"));
+            return Err(self.error_here(codes::POSTS, "`StartCoalescing` has no `EndCoalescing`"));
         }
-        let outputs = self.program.outputs().iter().filter_map(|output| output.tensor());
+        let outputs = self.program.outputs().iter().filter_map(|output| output.as_tensor());
         let outputs = outputs.chain(kept.iter().copied());
-        self.plan.outputs = outputs.map(|tensor| self.binding(tensor).cloned()).collect();
+        self.plan.outputs = outputs.map(|tensor| self.tensor_binding(tensor).cloned()).collect();
         Ok(self.plan)
     }
 
@@ -143,16 +143,16 @@ impl<'a> PlanBuilder<'a> {
     }
 
     fn bind_inputs(&mut self) -> Result<(), Diag> {
-        let inputs = self.program.inputs().iter().filter_map(|input| input.tensor());
+        let inputs = self.program.inputs().iter().filter_map(|input| input.as_tensor());
         for (index, tensor) in inputs.enumerate() {
-            if !self.in_mesh(tensor) {
+            if !self.is_in_mesh(tensor) {
                 self.plan.inputs.push(None);
                 continue;
             }
             let shape = self.local_shape(tensor)?;
-            let view = self.buffer(tensor, &shape, BufferKind::Input(index as u32))?;
+            let view = self.new_buffer(tensor, &shape, BufferKind::Input(index as u32))?;
             self.plan.inputs.push(Some(view.clone()));
-            self.bind(tensor, view);
+            self.bind_tensor(tensor, view);
         }
         Ok(())
     }
@@ -160,14 +160,14 @@ impl<'a> PlanBuilder<'a> {
     /// An alias is its original under another name, so both have one shape.
     fn check_aliases(&self) -> Result<(), Diag> {
         for &(new, original) in self.program.aliases().unwrap_or_default() {
-            if !self.in_mesh(new) || !self.in_mesh(original) {
+            if !self.is_in_mesh(new) || !self.is_in_mesh(original) {
                 continue;
             }
             let (left, right) = (self.local_shape(new)?, self.local_shape(original)?);
             if left != right {
                 return Err(self
                     .shape_error(new, &left, original, &right)
-                    .note("an alias is another name of a tensor, and so has its shape"));
+                    .with_note("an alias is another name of a tensor, and so has its shape"));
             }
         }
         Ok(())
@@ -176,30 +176,27 @@ impl<'a> PlanBuilder<'a> {
     // ---- messages ----
 
     /// An error at the op that is being lowered, with the iteration and the rank in a note.
-    pub fn error(&self, code: &'static str, message: impl Into<String>) -> Diag {
+    pub fn error_here(&self, code: &'static str, message: impl Into<String>) -> Diag {
         let span = if self.op.index() < self.program.ops().len() {
             self.program.op_span(self.op)
         } else {
             self.program.source().header
         };
         let mut diag = Diag::error(code, span, message);
-        let mut place: Vec<String> = self
-            .indices
-            .iter()
-            .map(|(name, value)| format!("{}={value}", self.program.name(*name)))
-            .collect();
+        let mut place: Vec<String> =
+            self.indices.iter().map(|(name, value)| format!("{}={value}", self.program.name(*name))).collect();
         if self.env.ranks > 1
             && let Some(rank) = self.rank
         {
             place.push(format!("rank {rank}"));
         }
         if !place.is_empty() {
-            diag = diag.note(format!("at {}", place.join(", ")));
+            diag = diag.with_note(format!("at {}", place.join(", ")));
         }
         diag
     }
     /// The tensor's name.
-    pub fn name(&self, tensor: TensorId) -> String {
+    pub fn tensor_name(&self, tensor: TensorId) -> String {
         self.program.tensor_name(tensor)
     }
 
@@ -229,12 +226,12 @@ impl<'a> PlanBuilder<'a> {
             stream_indices: self.stream_indices.len(),
         };
         if let Some((index, value)) = index {
-            self.locals.push(index, Scalar::Int(value));
+            self.locals.push(index, ScalarValue::Int(value));
             self.indices.push((index, value));
             self.iteration = IterationId(self.plan.iterations.len() as u32);
-            self.grow(size_of::<Iteration>())?;
+            self.charge_bytes(size_of::<LoopIteration>())?;
             let grown = self.plan.iterations.try_reserve(1);
-            grown.map_err(|_| self.error(codes::NO_MEMORY, "no memory for the plan"))?;
+            grown.map_err(|_| self.error_here(codes::NO_MEMORY, "no memory for the plan"))?;
             self.plan.iterations.push(self.indices.clone());
         }
         self.stream_indices.extend(cut);
@@ -249,43 +246,37 @@ impl<'a> PlanBuilder<'a> {
     }
     /// Whether this rank runs an op: it is in the team of a communication, or in a mesh of one of the
     /// op's tensors, or one of them has no mesh.
-    pub fn runs_here(&self, id: OpId) -> bool {
+    pub fn is_run_by_rank(&self, id: OpId) -> bool {
         let Some(rank) = self.rank else { return true };
         let op = self.program.op(id);
         match op.kind.runs_on() {
             RunsOn::Handle => op.operands.iter().all(|operand| match operand {
-                Value::Handle(number) => {
-                    self.handles.get(number).is_none_or(|&post| self.runs_here(post))
-                }
-                Value::Tensor(_)
-                | Value::Scalar(_)
-                | Value::Stream(_)
-                | Value::Unit(_)
-                | Value::Op(_) => true,
+                Value::Handle(number) => self.handles.get(number).is_none_or(|&post| self.is_run_by_rank(post)),
+                Value::Tensor(_) | Value::Scalar(_) | Value::Stream(_) | Value::Unit(_) | Value::Op(_) => true,
             }),
             RunsOn::Team => {
-                let team = op.ints(AttrKey::Team).unwrap_or_default();
+                let team = op.ints_attr(AttrKey::Team).unwrap_or_default();
                 team.contains(&i64::from(rank))
             }
             RunsOn::Mesh => {
                 let mut tensors = op.input_tensors().chain(op.output_tensors()).peekable();
-                tensors.peek().is_none() || tensors.any(|tensor| self.in_mesh(tensor))
+                tensors.peek().is_none() || tensors.any(|tensor| self.is_in_mesh(tensor))
             }
         }
     }
     /// Whether the rank is in the tensor's mesh.
-    pub fn in_mesh(&self, tensor: TensorId) -> bool {
+    pub fn is_in_mesh(&self, tensor: TensorId) -> bool {
         match (self.rank, self.program.tensor_mesh(tensor)) {
             (Some(rank), Some(mesh)) => mesh.contains(rank),
             _ => true,
         }
     }
     /// Appends an instruction.
-    pub fn emit(&mut self, kind: InstKind) -> Result<(), Diag> {
-        self.grow(size_of::<Inst>() + kind.heap_bytes() + kind.queue_bytes())?;
+    pub fn emit_inst(&mut self, kind: InstKind) -> Result<(), Diag> {
+        self.charge_bytes(size_of::<Inst>() + kind.heap_bytes() + kind.queue_bytes())?;
         let grown = self.plan.insts.try_reserve(1);
-        grown.map_err(|_| self.error(codes::NO_MEMORY, "no memory for the plan"))?;
-        let origin = Origin { op: self.op, iteration: self.iteration };
+        grown.map_err(|_| self.error_here(codes::NO_MEMORY, "no memory for the plan"))?;
+        let origin = InstOrigin { op: self.op, iteration: self.iteration };
         self.plan.insts.push(Inst { kind, stream: self.stream, origin });
         Ok(())
     }
@@ -294,35 +285,35 @@ impl<'a> PlanBuilder<'a> {
         !self.indices.is_empty()
     }
     /// A new work.
-    pub fn work(&mut self) -> WorkSlot {
+    pub fn new_work(&mut self) -> WorkSlot {
         self.plan.works += 1;
         WorkSlot(self.plan.works - 1)
     }
     /// A new event.
-    pub fn event(&mut self) -> EventId {
+    pub fn new_event(&mut self) -> EventId {
         self.plan.events += 1;
         EventId(self.plan.events - 1)
     }
     /// The communicator of a team and a backend.
-    pub fn communicator(&mut self, team: Vec<u32>, backend: &str) -> CommSlot {
+    pub fn communicator_slot(&mut self, team: Vec<u32>, backend: &str) -> CommSlot {
         let key = (team, backend.to_owned());
         if let Some(&slot) = self.communicators.get(&key) {
             return slot;
         }
-        let communicator = Communicator { team: key.0.clone(), backend: key.1.clone() };
+        let communicator = PlanCommunicator { team: key.0.clone(), backend: key.1.clone() };
         let slot = self.plan.communicators.push(communicator);
         self.communicators.insert(key, slot);
         slot
     }
     /// The op that a handle names.
-    pub fn handle(&self, number: u32) -> Option<OpId> {
+    pub fn op_of_handle(&self, number: u32) -> Option<OpId> {
         self.handles.get(&number).copied()
     }
 
     // ---- scalars ----
 
-    fn scope(&self) -> Scope<'_> {
-        Scope {
+    fn eval_scope(&self) -> EvalScope<'_> {
+        EvalScope {
             program: self.program,
             env: self.env,
             unit: self.unit,
@@ -333,54 +324,52 @@ impl<'a> PlanBuilder<'a> {
         }
     }
     /// The value of an expression.
-    pub fn scalar(&self, expr: ExprId) -> Result<Scalar, Diag> {
-        self.scope().eval(expr).map_err(|error| self.eval_error(error))
+    pub fn eval_scalar(&self, expr: ExprId) -> Result<ScalarValue, Diag> {
+        self.eval_scope().eval_expr(expr).map_err(|error| self.eval_error(error))
     }
     /// The value of an expression as an integer.
-    pub fn int(&self, expr: ExprId) -> Result<i64, Diag> {
-        self.scope().eval_int(expr).map_err(|error| self.eval_error(error))
+    pub fn eval_int(&self, expr: ExprId) -> Result<i64, Diag> {
+        self.eval_scope().eval_int(expr).map_err(|error| self.eval_error(error))
     }
     /// The value of an expression as a size.
-    pub fn size(&self, expr: ExprId) -> Result<usize, Diag> {
-        let value = self.int(expr)?;
-        usize::try_from(value).map_err(|_| self.error(codes::SIZE, format!("a size is {value}")))
+    pub fn eval_size(&self, expr: ExprId) -> Result<usize, Diag> {
+        let value = self.eval_int(expr)?;
+        usize::try_from(value).map_err(|_| self.error_here(codes::SIZE, format!("a size is {value}")))
     }
     /// The error for an expression without a value.
     pub fn eval_error(&self, error: EvalError) -> Diag {
         match error {
             EvalError::Unknown(name) => {
                 let name = self.program.name(name);
-                self.error(codes::NO_VALUE, format!("`{name}` has no value here")).note(format!(
+                self.error_here(codes::NO_VALUE, format!("`{name}` has no value here")).with_note(format!(
                     "nvFuser prints a scalar's name without its definition; write the expression in the place of `{name}`, or give `--set {name}=...` where it is an extent"
                 ))
             }
             EvalError::NoInteger(expr, value) => {
                 let text = expr_text(self.program, expr);
-                let is =
-                    if text == value.to_string() { String::new() } else { format!(", {value},") };
-                let kind =
-                    if matches!(value, Scalar::Bool(_)) { "truth value" } else { "real number" };
-                self.error(codes::NO_INTEGER, format!("`{text}`{is} is a {kind} where an integer is needed"))
-                    .note("an index, a bound, a stream, a peer, a root and an extent are integers; `(int64_t)( x )` makes one of a real")
+                let is = if text == value.to_string() { String::new() } else { format!(", {value},") };
+                let kind = if matches!(value, ScalarValue::Bool(_)) { "truth value" } else { "real number" };
+                self.error_here(codes::NO_INTEGER, format!("`{text}`{is} is a {kind} where an integer is needed"))
+                    .with_note("an index, a bound, a stream, a peer, a root and an extent are integers; `(int64_t)( x )` makes one of a real")
             }
-            EvalError::Invalid(text) => self.error(codes::NO_VALUE, text),
+            EvalError::Invalid(text) => self.error_here(codes::NO_VALUE, text),
         }
     }
 
     // ---- streams ----
 
     /// The stream that an operand `Stream e` means: bound by a GetCurrentStream, else by index.
-    pub fn stream_of(&mut self, expr: ExprId) -> Result<StreamSlot, Diag> {
+    pub fn stream_slot(&mut self, expr: ExprId) -> Result<StreamSlot, Diag> {
         if let Some(&slot) = self.named_streams.get(&expr) {
             return Ok(slot);
         }
         if let Expr::Hex(value) = self.program.expr(expr) {
             let message = format!("no GetCurrentStream has bound Stream {value:#x}");
-            return Err(self.error(codes::NO_VALUE, message));
+            return Err(self.error_here(codes::NO_VALUE, message));
         }
-        let index = self.int(expr)?;
+        let index = self.eval_int(expr)?;
         if index < 0 {
-            return Err(self.error(codes::OUT_OF_RANGE, format!("the stream's index is {index}")));
+            return Err(self.error_here(codes::OUT_OF_RANGE, format!("the stream's index is {index}")));
         }
         let next = StreamSlot(self.plan.streams);
         let slot = *self.indexed_streams.entry(index).or_insert(next);
@@ -396,7 +385,7 @@ impl<'a> PlanBuilder<'a> {
     pub(crate) fn end_unit(&mut self, unit: UnitId) -> Result<(), Diag> {
         let tensors = self.unit_tensors.remove(&unit).unwrap_or_default();
         for &tensor in &tensors {
-            self.rebind(tensor, None)?;
+            self.rebind_tensor(tensor, None)?;
         }
         self.unit_tensors.insert(unit, tensors);
         Ok(())
@@ -407,9 +396,9 @@ impl<'a> PlanBuilder<'a> {
     pub fn local_shape(&self, tensor: TensorId) -> Result<Vec<usize>, Diag> {
         self.check_splits(tensor)?;
         let unit = self.program.tensor(tensor).unit;
-        let scope = Scope { unit, ..self.scope() };
+        let scope = EvalScope { unit, ..self.eval_scope() };
         let mut shape = Vec::new();
-        for axis in self.axes.stored(tensor) {
+        for axis in self.axes.stored_axes(tensor) {
             if self.rank.is_some() && axis.is_sharded() {
                 shape.push(1);
                 continue;
@@ -419,14 +408,14 @@ impl<'a> PlanBuilder<'a> {
             if axis.is_broadcast() && axis.expanded.is_none() && extent != 1 {
                 let message = format!(
                     "a broadcast axis of {} has the extent {extent}; a broadcast has extent 1",
-                    self.name(tensor)
+                    self.tensor_name(tensor)
                 );
                 let note = "write `{1 ex ..}` for a broadcast that is used at another length, or an axis `i` with its own elements";
-                return Err(self.error(codes::BROADCAST_SIZE, message).note(note));
+                return Err(self.error_here(codes::BROADCAST_SIZE, message).with_note(note));
             }
             let size = usize::try_from(extent).map_err(|_| {
-                let message = format!("an axis of {} has the size {extent}", self.name(tensor));
-                self.error(codes::SIZE, message)
+                let message = format!("an axis of {} has the size {extent}", self.tensor_name(tensor));
+                self.error_here(codes::SIZE, message)
             })?;
             shape.push(size);
         }
@@ -438,13 +427,12 @@ impl<'a> PlanBuilder<'a> {
         if !self.axes.is_split(tensor) {
             return Ok(());
         }
-        let name = self.name(tensor);
+        let name = self.tensor_name(tensor);
         let message = format!("the axes of {name} were made by splits, so its shape is not known");
         let text = tensor_text(self.program, tensor);
-        let axes = self.axes.stored(tensor).count();
-        let example: Vec<String> =
-            (0..axes.saturating_sub(1).max(1)).map(|k| format!("i{k}")).collect();
-        let mut diag = self.error(codes::SPLIT_AXES, message).note(format!(
+        let axes = self.axes.stored_axes(tensor).count();
+        let example: Vec<String> = (0..axes.saturating_sub(1).max(1)).map(|k| format!("i{k}")).collect();
+        let mut diag = self.error_here(codes::SPLIT_AXES, message).with_note(format!(
             "write the extents before the splits behind the tensor, for example `{text} {{logical={{{}}}}}`",
             example.join(", ")
         ));
@@ -459,29 +447,24 @@ impl<'a> PlanBuilder<'a> {
     }
 
     /// A new buffer of this shape.
-    pub fn buffer(
-        &mut self,
-        tensor: TensorId,
-        shape: &[usize],
-        kind: BufferKind,
-    ) -> Result<View, Diag> {
+    pub fn new_buffer(&mut self, tensor: TensorId, shape: &[usize], kind: BufferKind) -> Result<BufferView, Diag> {
         let dtype = self.program.tensor(tensor).dtype;
         let elements = shape.iter().try_fold(1usize, |all, &extent| all.checked_mul(extent));
-        let bytes = elements.and_then(|elements| elements.checked_mul(dtype.size()));
+        let bytes = elements.and_then(|elements| elements.checked_mul(dtype.byte_size()));
         let (Some(elements), Some(bytes)) = (elements, bytes) else {
-            let message = format!("{} of shape {shape:?} is too large", self.name(tensor));
-            return Err(self.error(codes::TOO_LARGE, message));
+            let message = format!("{} of shape {shape:?} is too large", self.tensor_name(tensor));
+            return Err(self.error_here(codes::TOO_LARGE, message));
         };
         self.live_bytes = self.live_bytes.saturating_add(bytes as u64);
         self.plan.peak_bytes = self.plan.peak_bytes.max(self.live_bytes);
         if self.live_bytes > self.memory_limit {
             let message = format!(
                 "{} of shape {shape:?} brings the buffers of one rank to {} bytes; the limit is {}",
-                self.name(tensor),
+                self.tensor_name(tensor),
                 self.live_bytes,
                 self.memory_limit
             );
-            let mut diag = self.error(codes::TOO_LARGE, message);
+            let mut diag = self.error_here(codes::TOO_LARGE, message);
             // Inputs have their memory before the first op.
             let declared = self.program.source().tensors.get(tensor).copied();
             let input = matches!(kind, BufferKind::Input(_));
@@ -490,118 +473,117 @@ impl<'a> PlanBuilder<'a> {
             }
             return Err(diag);
         }
-        self.grow(size_of::<Buffer>() + BUFFER_TABLES)?;
-        let buffer = self.plan.buffers.push(Buffer { elements, dtype, tensor, kind });
+        self.charge_bytes(size_of::<PlanBuffer>() + BUFFER_TABLES)?;
+        let buffer = self.plan.buffers.push(PlanBuffer { elements, dtype, tensor, kind });
         self.references.push(0);
         if !matches!(kind, BufferKind::Input(_)) {
-            self.emit(InstKind::Alloc { buffer })?;
+            self.emit_inst(InstKind::Alloc { buffer })?;
         }
-        Ok(View { buffer, offset: 0, dims: row_major(shape), dtype })
+        Ok(BufferView { buffer, offset: 0, dims: row_major(shape), dtype })
     }
 
     /// Allocates a tensor's local shape and binds it.
-    pub fn allocate(&mut self, tensor: TensorId) -> Result<View, Diag> {
+    pub fn allocate_tensor(&mut self, tensor: TensorId) -> Result<BufferView, Diag> {
         let mut shape = self.local_shape(tensor)?;
-        if let (Some(&index), Some(stream)) = (self.stream_indices.last(), self.axes.stream(tensor))
-        {
+        if let (Some(&index), Some(stream)) = (self.stream_indices.last(), self.axes.stream_axis(tensor)) {
             let extent = shape[stream.position];
             shape[stream.position] = stream_part(self, (extent, stream.parts), index)?.1;
         }
-        let view = self.buffer(tensor, &shape, BufferKind::Allocated)?;
-        self.rebind(tensor, Some(view.clone()))?;
+        let view = self.new_buffer(tensor, &shape, BufferKind::Allocated)?;
+        self.rebind_tensor(tensor, Some(view.clone()))?;
         Ok(view)
     }
 
     /// Whether an allocation here is of one part of the tensor's axis on streams: in a loop that cuts tensors
     /// by its index, a tensor with such an axis is made part by part.
     pub(crate) fn is_stream_part(&self, tensor: TensorId) -> bool {
-        !self.stream_indices.is_empty() && self.axes.stream(tensor).is_some()
+        !self.stream_indices.is_empty() && self.axes.stream_axis(tensor).is_some()
     }
 
-    fn bind(&mut self, tensor: TensorId, view: View) {
-        let tensor = self.program.memory_of(tensor);
+    fn bind_tensor(&mut self, tensor: TensorId, view: BufferView) {
+        let tensor = self.program.memory_tensor(tensor);
         self.references[view.buffer] += 1;
         self.bindings[tensor] = Some(view);
     }
 
     /// Binds a tensor to a view, or to nothing; memory that nothing names any more ends.
-    pub fn rebind(&mut self, tensor: TensorId, view: Option<View>) -> Result<(), Diag> {
-        let tensor = self.program.memory_of(tensor);
+    pub fn rebind_tensor(&mut self, tensor: TensorId, view: Option<BufferView>) -> Result<(), Diag> {
+        let tensor = self.program.memory_tensor(tensor);
         let old = self.bindings[tensor].take();
         if let Some(view) = view {
-            self.bind(tensor, view);
+            self.bind_tensor(tensor, view);
         }
         let Some(old) = old else { return Ok(()) };
         self.references[old.buffer] -= 1;
         let buffer = &self.plan.buffers[old.buffer];
         if self.references[old.buffer] == 0 && !matches!(buffer.kind, BufferKind::Input(_)) {
-            let bytes = (buffer.elements * buffer.dtype.size()) as u64;
+            let bytes = (buffer.elements * buffer.dtype.byte_size()) as u64;
             self.live_bytes = self.live_bytes.saturating_sub(bytes);
-            self.emit(InstKind::Free { buffer: old.buffer })?;
+            self.emit_inst(InstKind::Free { buffer: old.buffer })?;
         }
         Ok(())
     }
 
     /// What a tensor is bound to.
-    pub fn binding(&self, tensor: TensorId) -> Option<&View> {
-        self.bindings[self.program.memory_of(tensor)].as_ref()
+    pub fn tensor_binding(&self, tensor: TensorId) -> Option<&BufferView> {
+        self.bindings[self.program.memory_tensor(tensor)].as_ref()
     }
 
     /// The view of a tensor that an op reads.
-    pub fn input(&self, tensor: TensorId) -> Result<View, Diag> {
-        if let Some(view) = self.binding(tensor) {
+    pub fn input_view(&self, tensor: TensorId) -> Result<BufferView, Diag> {
+        if let Some(view) = self.tensor_binding(tensor) {
             return Ok(view.clone());
         }
-        let name = self.name(tensor);
-        if !self.in_mesh(tensor) {
+        let name = self.tensor_name(tensor);
+        if !self.is_in_mesh(tensor) {
             let message = format!("{name} is not on this rank: its mesh does not contain it");
-            return Err(self.error(codes::NO_MEMORY_HERE, message));
+            return Err(self.error_here(codes::NO_MEMORY_HERE, message));
         }
-        let input = self.program.inputs().iter().any(|input| input.tensor() == Some(tensor));
+        let input = self.program.inputs().iter().any(|input| input.as_tensor() == Some(tensor));
         let what = if input { "its memory was freed" } else { "nothing has written it yet" };
-        Err(self.error(codes::NO_MEMORY_HERE, format!("{name} has no value here: {what}")))
+        Err(self.error_here(codes::NO_MEMORY_HERE, format!("{name} has no value here: {what}")))
     }
 
     /// The view of a tensor that an op writes: what it is bound to, else new memory.
-    pub fn output(&mut self, tensor: TensorId) -> Result<View, Diag> {
-        match self.binding(tensor) {
+    pub fn output_view(&mut self, tensor: TensorId) -> Result<BufferView, Diag> {
+        match self.tensor_binding(tensor) {
             Some(view) => Ok(view.clone()),
-            None => self.allocate(tensor),
+            None => self.allocate_tensor(tensor),
         }
     }
 
     /// The first operand tensor.
-    pub fn operand(&self, op: &Op, index: usize) -> Result<TensorId, Diag> {
+    pub fn operand_tensor(&self, op: &Op, index: usize) -> Result<TensorId, Diag> {
         op.input_tensors().nth(index).ok_or_else(|| {
             let name = op.kind.name();
-            self.error(codes::CANNOT_RUN, format!("`{name}` needs {} tensors", index + 1))
+            self.error_here(codes::CANNOT_RUN, format!("`{name}` needs {} tensors", index + 1))
         })
     }
     /// The result tensor.
-    pub fn result(&self, op: &Op) -> Result<TensorId, Diag> {
-        op.output_tensors().next().ok_or_else(|| {
-            self.error(codes::CANNOT_RUN, format!("`{}` needs a result tensor", op.kind.name()))
-        })
+    pub fn result_tensor(&self, op: &Op) -> Result<TensorId, Diag> {
+        op.output_tensors()
+            .next()
+            .ok_or_else(|| self.error_here(codes::CANNOT_RUN, format!("`{}` needs a result tensor", op.kind.name())))
     }
 
     /// The position of an axis among a tensor's stored axes, by its printed domain; `Err(axis)` for a
     /// reduction.
-    pub fn stored_position(&self, tensor: TensorId, axis: &Axis) -> Option<usize> {
-        self.axes.stored(tensor).position(|other| other == axis)
+    pub fn stored_position(&self, tensor: TensorId, axis: &LogicalAxis) -> Option<usize> {
+        self.axes.stored_axes(tensor).position(|other| other == axis)
     }
 
     /// The error for two shapes that do not fit.
     pub fn shape_error(&self, a: TensorId, left: &[usize], b: TensorId, right: &[usize]) -> Diag {
         let message = format!(
             "{} of local shape {left:?} does not fit {} of local shape {right:?}",
-            self.name(a),
-            self.name(b)
+            self.tensor_name(a),
+            self.tensor_name(b)
         );
-        self.error(codes::SHAPES, message)
+        self.error_here(codes::SHAPES, message)
     }
 
     /// Element type of a tensor.
-    pub fn dtype(&self, tensor: TensorId) -> DType {
+    pub fn tensor_dtype(&self, tensor: TensorId) -> DType {
         self.program.tensor(tensor).dtype
     }
 }

@@ -3,7 +3,7 @@
 //! This is the only definition. PlanBuilder asks it for a member's role and for counts that fit, the CPU
 //! backend moves bytes by it, the CUDA backend turns it into messages and calls of NCCL.
 
-use super::inst::{Collective, CollectiveKind};
+use super::inst::{CollectiveInst, CollectiveKind};
 use std::ops::Range;
 
 /// Whether a team member sends and whether it receives.
@@ -17,7 +17,7 @@ pub struct MemberRole {
 
 impl MemberRole {
     /// The role of a member, by its side of a collective.
-    pub fn of_side(side: &Collective) -> Self {
+    pub fn of_side(side: &CollectiveInst) -> Self {
         Self { sends: side.input.is_some(), receives: side.output.is_some() }
     }
 }
@@ -49,9 +49,7 @@ impl CollectiveKind {
     pub fn member_role(self, seat: MemberSeat) -> MemberRole {
         let (sends, receives) = match self {
             CollectiveKind::Gather | CollectiveKind::Reduce => (seat.in_input_mesh, seat.is_root),
-            CollectiveKind::Scatter | CollectiveKind::Broadcast => {
-                (seat.is_root, seat.in_output_mesh)
-            }
+            CollectiveKind::Scatter | CollectiveKind::Broadcast => (seat.is_root, seat.in_output_mesh),
             CollectiveKind::SendRecv => (seat.is_root, seat.is_alone || !seat.is_root),
             CollectiveKind::Allgather
             | CollectiveKind::Allreduce
@@ -94,9 +92,7 @@ impl CollectiveKind {
     pub fn totals_fit(self, sent: &[usize], receivers: usize, received: usize) -> bool {
         let total: usize = sent.iter().sum();
         match self {
-            CollectiveKind::Gather | CollectiveKind::Broadcast | CollectiveKind::SendRecv => {
-                total == received
-            }
+            CollectiveKind::Gather | CollectiveKind::Broadcast | CollectiveKind::SendRecv => total == received,
             CollectiveKind::Scatter => total == received * receivers,
             CollectiveKind::Reduce => sent.iter().all(|&one| one == received),
             CollectiveKind::Allgather
@@ -187,14 +183,11 @@ impl TeamTransfers {
             CollectiveKind::Gather | CollectiveKind::Allgather => {
                 (whole, EqualShare { index: sender.sender, count: self.senders })
             }
-            CollectiveKind::Scatter => {
-                (EqualShare { index: receiver.receiver, count: self.receivers }, whole)
-            }
+            CollectiveKind::Scatter => (EqualShare { index: receiver.receiver, count: self.receivers }, whole),
             CollectiveKind::ReduceScatter => (EqualShare { index: to, count: members }, whole),
-            CollectiveKind::AllToAll => (
-                EqualShare { index: to, count: members },
-                EqualShare { index: from, count: members },
-            ),
+            CollectiveKind::AllToAll => {
+                (EqualShare { index: to, count: members }, EqualShare { index: from, count: members })
+            }
             CollectiveKind::Broadcast
             | CollectiveKind::SendRecv
             | CollectiveKind::Reduce

@@ -1,6 +1,6 @@
 //! PlanBuilder of ops that compute: copies, pointwise functions, reductions, matrix products, factories.
 
-use super::{Arg, Dim, Function, InstKind, Kernel, PlanBuilder, Step, View};
+use super::{BufferView, Function, InstKind, KernelStep, PlanBuilder, PointwiseKernel, StepOperand, ViewDim};
 use crate::diag::Diag;
 use crate::diag::codes;
 use crate::ir::{ExprId, TensorId};
@@ -8,29 +8,29 @@ use smallvec::smallvec;
 
 /// The view with axes of extent 1 repeated (stride 0) up to `shape`; missing outer axes are added.
 /// `None` if it does not fit.
-pub(crate) fn expanded(view: &View, shape: &[usize]) -> Option<View> {
+pub(crate) fn expanded_view(view: &BufferView, shape: &[usize]) -> Option<BufferView> {
     let missing = shape.len().checked_sub(view.dims.len())?;
-    let mut dims: super::Dims = smallvec![Dim { extent: 1, stride: 0 }; missing];
+    let mut dims: super::ViewDims = smallvec![ViewDim { extent: 1, stride: 0 }; missing];
     dims.extend(view.dims.iter().copied());
     for (dim, &extent) in dims.iter_mut().zip(shape) {
         if dim.extent == 1 && extent != 1 {
-            *dim = Dim { extent, stride: 0 };
+            *dim = ViewDim { extent, stride: 0 };
         } else if dim.extent != extent {
             return None;
         }
     }
-    Some(View { dims, ..view.clone() })
+    Some(BufferView { dims, ..view.clone() })
 }
 
 /// Copies a view of `input`, arranged as the result is, into the result.
-pub(crate) fn copy_into(
+pub(crate) fn emit_copy_to_result(
     cx: &mut PlanBuilder<'_>,
     input: TensorId,
-    src: View,
+    src: BufferView,
     result: TensorId,
 ) -> Result<(), Diag> {
-    let dst = cx.output(result)?;
-    let Some(src) = expanded(&src, &dst.shape()) else {
+    let dst = cx.output_view(result)?;
+    let Some(src) = expanded_view(&src, &dst.shape()) else {
         return Err(cx.shape_error(input, &src.shape(), result, &dst.shape()));
     };
     if src == dst {
@@ -40,21 +40,17 @@ pub(crate) fn copy_into(
 }
 
 /// A copy, or a cast where the types differ.
-pub(crate) fn emit_copy(cx: &mut PlanBuilder<'_>, src: View, dst: View) -> Result<(), Diag> {
+pub(crate) fn emit_copy(cx: &mut PlanBuilder<'_>, src: BufferView, dst: BufferView) -> Result<(), Diag> {
     if src.dtype == dst.dtype {
-        return cx.emit(InstKind::Copy { src, dst });
+        return cx.emit_inst(InstKind::Copy { src, dst });
     }
-    let step = Step {
+    let step = KernelStep {
         function: Function::Cast,
-        args: smallvec![Arg::Input(0)],
+        args: smallvec![StepOperand::Input(0)],
         compute: src.dtype,
         result: dst.dtype,
     };
-    cx.emit(InstKind::Kernel(Box::new(Kernel {
-        inputs: smallvec![src],
-        output: dst,
-        steps: vec![step],
-    })))
+    cx.emit_inst(InstKind::Kernel(Box::new(PointwiseKernel { inputs: smallvec![src], output: dst, steps: vec![step] })))
 }
 
 /// Where the part of an index begins, and how long it is.
@@ -63,11 +59,10 @@ pub(crate) fn stream_part(
     (extent, parts): (usize, ExprId),
     index: ExprId,
 ) -> Result<(usize, usize), Diag> {
-    let (parts, index) = (cx.size(parts)?, cx.int(index)?);
+    let (parts, index) = (cx.eval_size(parts)?, cx.eval_int(index)?);
     let Some(index) = usize::try_from(index).ok().filter(|&index| index < parts) else {
-        let message =
-            format!("part {index} is out of range: the axis on streams has {parts} parts");
-        return Err(cx.error(codes::OUT_OF_RANGE, message));
+        let message = format!("part {index} is out of range: the axis on streams has {parts} parts");
+        return Err(cx.error_here(codes::OUT_OF_RANGE, message));
     };
     let length = extent.div_ceil(parts);
     let start = extent.min(index.saturating_mul(length));

@@ -4,7 +4,7 @@
 //! one local instruction at a time, first come, first served, and every communicator's queue has a link of
 //! its own. A message starts when both of its sides are there, a collective when all members are.
 
-use super::inst::{InstKind, View};
+use super::inst::{BufferView, InstKind};
 
 /// Floating-point operations of an instruction: two for each multiplication and addition of a product,
 /// one for each step and element of a kernel, one for each element that a reduction or a sum by index reads.
@@ -41,34 +41,27 @@ pub struct CostModel {
 impl Default for CostModel {
     /// Round figures of an H200 with NVLink.
     fn default() -> Self {
-        Self {
-            narrow_flop: 600e3,
-            wide_flop: 50e3,
-            memory: 4e3,
-            link: 360.0,
-            launch_ns: 3_000,
-            message_ns: 10_000,
-        }
+        Self { narrow_flop: 600e3, wide_flop: 50e3, memory: 4e3, link: 360.0, launch_ns: 3_000, message_ns: 10_000 }
     }
 }
 
 impl CostModel {
     /// Nanoseconds of a local instruction: the longer of arithmetic and memory.
     pub fn local_ns(&self, kind: &InstKind) -> u64 {
-        let narrow = kind.writes().is_none_or(|view| view.dtype.size() <= 2);
+        let narrow = kind.written_view().is_none_or(|view| view.dtype.byte_size() <= 2);
         let rate = if narrow { self.narrow_flop } else { self.wide_flop };
         let arithmetic = inst_flop(kind) as f64 / rate;
-        self.launch_ns + arithmetic.max(kind.bytes() as f64 / self.memory).ceil() as u64
+        self.launch_ns + arithmetic.max(kind.traffic_bytes() as f64 / self.memory).ceil() as u64
     }
 
     /// Nanoseconds of a communication: what the rank sends, or receives, whichever is more.
     pub fn communication_ns(&self, kind: &InstKind) -> u64 {
-        let sent: usize = kind.reads().into_iter().map(view_bytes).sum();
-        let most = sent.max(kind.writes().map_or(0, view_bytes));
+        let sent: usize = kind.read_views().into_iter().map(view_bytes).sum();
+        let most = sent.max(kind.written_view().map_or(0, view_bytes));
         self.message_ns + (most as f64 / self.link).ceil() as u64
     }
 }
 
-fn view_bytes(view: &View) -> usize {
-    view.len() * view.dtype.size()
+fn view_bytes(view: &BufferView) -> usize {
+    view.len() * view.dtype.byte_size()
 }

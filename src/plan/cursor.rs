@@ -93,10 +93,10 @@ impl Plan {
 mod tests {
     use super::*;
     use crate::ir::OpId;
-    use crate::plan::{EventId, InstKind, IterationId, Origin, USER_STREAM};
+    use crate::plan::{EventId, InstKind, InstOrigin, IterationId, USER_STREAM};
 
     fn record(event: u32) -> Inst {
-        let origin = Origin { op: OpId(0), iteration: IterationId(0) };
+        let origin = InstOrigin { op: OpId(0), iteration: IterationId(0) };
         Inst { kind: InstKind::Record { event: EventId(event) }, stream: USER_STREAM, origin }
     }
 
@@ -107,15 +107,12 @@ mod tests {
         for (at, (id, inst)) in plan.cursor().enumerate() {
             assert_eq!((id.index(), inst), (at, &list[at]));
             assert_eq!(plan.inst(id), inst);
-            let ids = |cursor: InstCursor<'_>| -> Vec<usize> {
-                cursor.map(|(id, _)| id.index()).collect()
-            };
+            let ids = |cursor: InstCursor<'_>| -> Vec<usize> { cursor.map(|(id, _)| id.index()).collect() };
             assert_eq!(ids(plan.cursor_before(id)), (0..at).collect::<Vec<_>>());
             assert_eq!(ids(plan.cursor_after(id)), (at + 1..5).collect::<Vec<_>>());
             assert_eq!(ids(plan.cursor_between(InstId(0), id)), (1..at).collect::<Vec<_>>());
         }
-        let back: Vec<usize> =
-            plan.cursor_after(InstId(1)).rev().map(|(id, _)| id.index()).collect();
+        let back: Vec<usize> = plan.cursor_after(InstId(1)).rev().map(|(id, _)| id.index()).collect();
         assert_eq!(back, [4, 3, 2]);
         assert_eq!((plan.inst_count(), plan.find_inst(InstId(5))), (5, None));
     }

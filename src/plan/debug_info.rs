@@ -1,19 +1,19 @@
 //! How messages about a plan name tensors, ops and iterations, without the program at hand.
 
-use super::{Iteration, Origin, Plan};
+use super::{InstOrigin, LoopIteration, Plan};
 use crate::diag::Span;
 use crate::ir::{IdVec, OpId, Program, Symbol, TensorId};
 use std::collections::BTreeMap;
 
 /// Names of a program's tensors, ops and loop indices.
 #[derive(Clone, Default, Debug)]
-pub struct Labels {
+pub struct DebugInfo {
     tensors: IdVec<TensorId, (String, Span)>,
     ops: IdVec<OpId, (String, Span)>,
     indices: BTreeMap<Symbol, String>,
 }
 
-impl Labels {
+impl DebugInfo {
     /// The labels of a program.
     pub fn new(program: &Program) -> Self {
         let tensor = |id: TensorId| {
@@ -23,8 +23,7 @@ impl Labels {
         let label = |id: OpId| {
             let op = program.op(id);
             let name = op.kind.name();
-            let results: Vec<String> =
-                op.output_tensors().map(|tensor| program.tensor_name(tensor)).collect();
+            let results: Vec<String> = op.output_tensors().map(|tensor| program.tensor_name(tensor)).collect();
             let text = match (op.number(), results.is_empty()) {
                 (Some(number), _) => format!("{name} {number}"),
                 (None, true) => name.to_owned(),
@@ -45,7 +44,7 @@ impl Labels {
         }
     }
     /// The tensor's name.
-    pub fn tensor(&self, id: TensorId) -> &str {
+    pub fn tensor_name(&self, id: TensorId) -> &str {
         self.tensors.get(id).map_or("?", |(name, _)| name)
     }
     /// The place in the text where the tensor is written in full.
@@ -53,15 +52,15 @@ impl Labels {
         self.tensors.get(id).map(|(_, span)| *span).unwrap_or_default()
     }
     /// `Communication 39`, `T3 = matmul`.
-    pub fn op(&self, id: OpId) -> &str {
+    pub fn op_label(&self, id: OpId) -> &str {
         self.ops.get(id).map_or("?", |(text, _)| text)
     }
     /// The op's place in the text.
-    pub fn span(&self, id: OpId) -> Span {
+    pub fn op_span(&self, id: OpId) -> Span {
         self.ops.get(id).map(|(_, span)| *span).unwrap_or_default()
     }
     /// `StreamIdx=3, i7=0`; empty outside of loops.
-    pub fn iteration(&self, iteration: &Iteration) -> String {
+    pub fn iteration_text(&self, iteration: &LoopIteration) -> String {
         let parts: Vec<String> = iteration
             .iter()
             .map(|(name, value)| {
@@ -72,9 +71,9 @@ impl Labels {
         parts.join(", ")
     }
     /// `Communication 39 at StreamIdx=3`: an instruction's origin in words.
-    pub fn origin(&self, plan: &Plan, origin: Origin) -> String {
-        let iteration = self.iteration(plan.iteration(origin));
-        let op = self.op(origin.op);
+    pub fn origin_text(&self, plan: &Plan, origin: InstOrigin) -> String {
+        let iteration = self.iteration_text(plan.iteration_of(origin));
+        let op = self.op_label(origin.op);
         if iteration.is_empty() { format!("`{op}`") } else { format!("`{op}` at {iteration}") }
     }
 }

@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 
 /// Every name's value.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub struct Env {
+pub struct ExtentEnv {
     values: FxHashMap<(Option<UnitId>, Symbol), i64>,
     /// Bits of the scalar inputs that are no integers.
     reals: FxHashMap<Symbol, u64>,
@@ -15,22 +15,22 @@ pub struct Env {
     pub streams: u32,
 }
 
-impl Env {
+impl ExtentEnv {
     /// The value of a name of the host program (`None`) or of a unit.
-    pub fn value(&self, unit: Option<UnitId>, name: Symbol) -> Option<i64> {
+    pub fn name_value(&self, unit: Option<UnitId>, name: Symbol) -> Option<i64> {
         self.values.get(&(unit, name)).copied()
     }
     /// The value of a scalar input that is no integer.
-    pub fn real(&self, name: Symbol) -> Option<f64> {
+    pub fn real_value(&self, name: Symbol) -> Option<f64> {
         self.reals.get(&name).map(|bits| f64::from_bits(*bits))
     }
     /// Binds a name.
-    pub fn bind(&mut self, unit: Option<UnitId>, name: Symbol, value: i64) {
+    pub fn bind_name(&mut self, unit: Option<UnitId>, name: Symbol, value: i64) {
         self.values.insert((unit, name), value);
     }
 }
 
-impl Env {
+impl ExtentEnv {
     /// An environment of real scalar inputs, by their bits, without extents.
     pub(crate) fn with_reals(ranks: u32, streams: u32, reals: FxHashMap<Symbol, u64>) -> Self {
         Self { ranks, streams, reals, ..Self::default() }

@@ -215,7 +215,7 @@ impl Function {
         )
     }
     /// Whether it leaves an integer as it is, or chooses one of its integers.
-    pub(crate) fn rounds(self) -> bool {
+    pub(crate) fn is_rounding(self) -> bool {
         matches!(
             self,
             Function::Ceil
@@ -248,8 +248,7 @@ fn is_cast(text: &str) -> bool {
     let real = !text.contains("complex");
     let c_style = text.starts_with('(') && text.ends_with(')');
     // Of a real, `std::real` is the number itself.
-    let named = text.starts_with("__to_")
-        || text.starts_with("__real_then_")
-        || (text.starts_with("__") && text.contains('2'));
+    let named =
+        text.starts_with("__to_") || text.starts_with("__real_then_") || (text.starts_with("__") && text.contains('2'));
     real && (c_style || named)
 }

@@ -1,21 +1,21 @@
 //! Initial values of reductions: what a fold starts from, once over the whole reduction.
 
-use super::scalar::constant;
-use super::{PlanBuilder, RedOp, Scalar};
+use super::scalar::constant_value;
+use super::{PlanBuilder, RedOp, ScalarValue};
 use crate::diag::Diag;
 use crate::diag::codes;
 use crate::ir::{AttrKey, DType, Op, OpId, Program};
 
 /// How a reduction combines elements, and what it starts from.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Fold {
+pub struct ReductionFold {
     /// How two values become one.
     pub op: RedOp,
     /// The value in front of the first element; `None` where it would change nothing.
-    pub initial: Option<Scalar>,
+    pub initial: Option<ScalarValue>,
 }
 
-impl From<RedOp> for Fold {
+impl From<RedOp> for ReductionFold {
     fn from(op: RedOp) -> Self {
         Self { op, initial: None }
     }
@@ -23,21 +23,21 @@ impl From<RedOp> for Fold {
 
 impl RedOp {
     /// The value that leaves every element of a type as it is.
-    pub fn identity(self, dtype: DType) -> Scalar {
-        let [low, high] = range(dtype);
+    pub fn identity_value(self, dtype: DType) -> ScalarValue {
+        let [low, high] = type_range(dtype);
         match self {
-            RedOp::Product => Scalar::Int(1),
+            RedOp::Product => ScalarValue::Int(1),
             RedOp::Min => high,
             RedOp::Max => low,
-            RedOp::And if dtype == DType::Bool => Scalar::Bool(true),
-            RedOp::And => Scalar::Int(-1),
-            RedOp::Sum | RedOp::Avg | RedOp::Or | RedOp::Xor => Scalar::Int(0),
+            RedOp::And if dtype == DType::Bool => ScalarValue::Bool(true),
+            RedOp::And => ScalarValue::Int(-1),
+            RedOp::Sum | RedOp::Avg | RedOp::Or | RedOp::Xor => ScalarValue::Int(0),
         }
     }
 
     /// Whether a value leaves every element of a type as it is.
-    fn is_identity(self, dtype: DType, value: Scalar) -> bool {
-        let of = self.identity(dtype);
+    fn is_identity(self, dtype: DType, value: ScalarValue) -> bool {
+        let of = self.identity_value(dtype);
         match self {
             RedOp::Min if dtype.is_float() => value.as_f64() == of.as_f64(),
             RedOp::Max if dtype.is_float() => value.as_f64() == of.as_f64(),
@@ -52,11 +52,11 @@ impl RedOp {
 }
 
 /// The smallest and the largest value of a type.
-fn range(dtype: DType) -> [Scalar; 2] {
-    let integers = |low, high| [Scalar::Int(low), Scalar::Int(high)];
+fn type_range(dtype: DType) -> [ScalarValue; 2] {
+    let integers = |low, high| [ScalarValue::Int(low), ScalarValue::Int(high)];
     match dtype {
-        _ if dtype.is_float() => [Scalar::Float(f64::NEG_INFINITY), Scalar::Float(f64::INFINITY)],
-        DType::Bool => [Scalar::Bool(false), Scalar::Bool(true)],
+        _ if dtype.is_float() => [ScalarValue::Float(f64::NEG_INFINITY), ScalarValue::Float(f64::INFINITY)],
+        DType::Bool => [ScalarValue::Bool(false), ScalarValue::Bool(true)],
         DType::Int32 => integers(i64::from(i32::MIN), i64::from(i32::MAX)),
         _ => integers(i64::MIN, i64::MAX),
     }
@@ -64,27 +64,25 @@ fn range(dtype: DType) -> [Scalar; 2] {
 
 /// The fold of a reduction over elements of a type. An initial value that the type does not hold is an
 /// error.
-pub(crate) fn fold(cx: &PlanBuilder<'_>, op: &Op, how: RedOp, dtype: DType) -> Result<Fold, Diag> {
-    let Some(expr) = op.expr(AttrKey::Init) else { return Ok(how.into()) };
-    let value = cx.scalar(expr)?;
-    check(cx, how, dtype, value)?;
+pub(crate) fn reduction_fold(cx: &PlanBuilder<'_>, op: &Op, how: RedOp, dtype: DType) -> Result<ReductionFold, Diag> {
+    let Some(expr) = op.expr_attr(AttrKey::Init) else { return Ok(how.into()) };
+    let value = cx.eval_scalar(expr)?;
+    check_initial(cx, how, dtype, value)?;
     let initial = (!how.is_identity(dtype, value)).then_some(value);
-    Ok(Fold { op: how, initial })
+    Ok(ReductionFold { op: how, initial })
 }
 
 /// Integers start from integers; a minimum or maximum also from an infinity, which stands for the type's end.
-fn check(cx: &PlanBuilder<'_>, how: RedOp, dtype: DType, value: Scalar) -> Result<(), Diag> {
+fn check_initial(cx: &PlanBuilder<'_>, how: RedOp, dtype: DType, value: ScalarValue) -> Result<(), Diag> {
     // What is beyond the type's end and changes nothing stands for that end.
-    let [low, high] = range(dtype).map(Scalar::as_i64);
+    let [low, high] = type_range(dtype).map(ScalarValue::as_i64);
     let held = match value {
         _ if dtype.is_float() => true,
-        Scalar::Bool(_) => true,
-        Scalar::Int(value) => {
-            dtype == DType::Bool
-                || (low..=high).contains(&value)
-                || how.is_identity(dtype, Scalar::Int(value))
+        ScalarValue::Bool(_) => true,
+        ScalarValue::Int(value) => {
+            dtype == DType::Bool || (low..=high).contains(&value) || how.is_identity(dtype, ScalarValue::Int(value))
         }
-        Scalar::Float(real) => {
+        ScalarValue::Float(real) => {
             let end = real.is_infinite() && matches!(how, RedOp::Min | RedOp::Max);
             let whole = real.fract() == 0.0 && real.abs() < 9.3e18;
             end || (whole && (low..=high).contains(&(real as i64)))
@@ -95,17 +93,17 @@ fn check(cx: &PlanBuilder<'_>, how: RedOp, dtype: DType, value: Scalar) -> Resul
     }
     let message = format!("the initial value {value} is no value of type `{}`", dtype.name());
     let note = "a reduction starts from a value of its operand's type; write an integer";
-    Err(cx.error(codes::INITIAL_VALUE, message).note(note))
+    Err(cx.error_here(codes::INITIAL_VALUE, message).with_note(note))
 }
 
 /// How a reduction op combines elements, and whether it starts from a value that changes nothing, as far as
 /// the text alone says; `None` for a word that is no operation.
 pub fn starts_from_identity(program: &Program, id: OpId) -> Option<(RedOp, bool)> {
     let op = program.op(id);
-    let word = op.word(AttrKey::ReduceOp).map_or("add", |word| program.name(word));
+    let word = op.word_attr(AttrKey::ReduceOp).map_or("add", |word| program.name(word));
     let how = RedOp::parse(word)?;
     let dtype = op.input_tensors().next().map_or(DType::Float, |input| program.tensor(input).dtype);
-    let Some(expr) = op.expr(AttrKey::Init) else { return Some((how, true)) };
-    let value = constant(program, expr);
+    let Some(expr) = op.expr_attr(AttrKey::Init) else { return Some((how, true)) };
+    let value = constant_value(program, expr);
     Some((how, value.is_some_and(|value| how.is_identity(dtype, value))))
 }

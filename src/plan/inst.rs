@@ -1,9 +1,9 @@
 //! What a plan is made of: slots, strided views and instructions.
 
 use super::function::Function;
-use super::initial::Fold;
-use super::scalar::Scalar;
-use super::take_inst::{Accumulate, Take};
+use super::initial::ReductionFold;
+use super::scalar::ScalarValue;
+use super::take_inst::{AccumulateInst, TakeInst};
 use crate::ir::{DType, Id, OpId, TensorId};
 use smallvec::SmallVec;
 
@@ -45,7 +45,7 @@ pub enum BufferKind {
 
 /// One allocation of one rank.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Buffer {
+pub struct PlanBuffer {
     /// Number of elements.
     pub elements: usize,
     /// Element type.
@@ -58,7 +58,7 @@ pub struct Buffer {
 
 /// Extent and stride of one axis, in elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Dim {
+pub struct ViewDim {
     /// Number of indices.
     pub extent: usize,
     /// Elements between neighbours; 0 for an expanded axis.
@@ -66,22 +66,22 @@ pub struct Dim {
 }
 
 /// The axes of a view, outermost first.
-pub type Dims = SmallVec<[Dim; 6]>;
+pub type ViewDims = SmallVec<[ViewDim; 6]>;
 
 /// A strided range of a buffer.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct View {
+pub struct BufferView {
     /// The buffer.
     pub buffer: BufferId,
     /// First element.
     pub offset: usize,
     /// Axes, outermost first; an axis spread over devices has extent 1, reductions are left out.
-    pub dims: Dims,
+    pub dims: ViewDims,
     /// Element type.
     pub dtype: DType,
 }
 
-impl View {
+impl BufferView {
     /// Number of indices (elements counted with repetition for expanded axes).
     pub fn len(&self) -> usize {
         self.dims.iter().map(|dim| dim.extent).product()
@@ -95,7 +95,7 @@ impl View {
         self.dims.iter().map(|dim| dim.extent).collect()
     }
     /// How many elements behind its first element its last one lies, where it has any.
-    pub fn reach(&self) -> usize {
+    pub fn last_offset(&self) -> usize {
         self.dims.iter().map(|dim| dim.extent.saturating_sub(1) * dim.stride).sum()
     }
     /// Whether its elements lie one behind the other in row-major order.
@@ -111,15 +111,15 @@ impl View {
     }
     /// The same elements with other row-major dims; `None` unless it is contiguous and the number of
     /// elements agrees.
-    pub fn reshaped(&self, shape: &[usize]) -> Option<View> {
+    pub fn reshaped_to(&self, shape: &[usize]) -> Option<BufferView> {
         let fits = self.is_contiguous() && shape.iter().product::<usize>() == self.len();
-        fits.then(|| View { dims: row_major(shape), ..self.clone() })
+        fits.then(|| BufferView { dims: row_major(shape), ..self.clone() })
     }
 }
 
 /// Row-major dims of a shape.
-pub fn row_major(shape: &[usize]) -> Dims {
-    let mut dims: Dims = shape.iter().map(|&extent| Dim { extent, stride: 0 }).collect();
+pub fn row_major(shape: &[usize]) -> ViewDims {
+    let mut dims: ViewDims = shape.iter().map(|&extent| ViewDim { extent, stride: 0 }).collect();
     let mut stride = 1usize;
     for dim in dims.iter_mut().rev() {
         dim.stride = stride;
@@ -130,7 +130,7 @@ pub fn row_major(shape: &[usize]) -> Dims {
 
 /// Where an instruction comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Origin {
+pub struct InstOrigin {
     /// The op.
     pub op: OpId,
     /// The values of the loop indices around it.
@@ -255,34 +255,31 @@ impl CollectiveKind {
         )
     }
     /// Whether it combines elements.
-    pub fn reduces(self) -> bool {
-        matches!(
-            self,
-            CollectiveKind::Reduce | CollectiveKind::Allreduce | CollectiveKind::ReduceScatter
-        )
+    pub fn is_reducing(self) -> bool {
+        matches!(self, CollectiveKind::Reduce | CollectiveKind::Allreduce | CollectiveKind::ReduceScatter)
     }
 }
 
 /// An operand of a [`Step`].
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Arg {
+pub enum StepOperand {
     /// The element of input `n` of the kernel.
     Input(u32),
     /// The result of an earlier step.
     Step(u32),
     /// A constant.
-    Const(Scalar),
+    Const(ScalarValue),
     /// The index along an axis of the output.
     Index(u32),
 }
 
 /// One function applied to every element.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Step {
+pub struct KernelStep {
     /// The function.
     pub function: Function,
     /// Its operands.
-    pub args: SmallVec<[Arg; 3]>,
+    pub args: SmallVec<[StepOperand; 3]>,
     /// Type it computes in (of comparisons: the operands').
     pub compute: DType,
     /// Type of its result.
@@ -291,18 +288,18 @@ pub struct Step {
 
 /// Pointwise steps over one index space; the last one's result is stored.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Kernel {
+pub struct PointwiseKernel {
     /// Inputs, with the output's extents (broadcast axes have stride 0).
-    pub inputs: SmallVec<[View; 2]>,
+    pub inputs: SmallVec<[BufferView; 2]>,
     /// Output.
-    pub output: View,
+    pub output: BufferView,
     /// Steps in order; never empty.
-    pub steps: Vec<Step>,
+    pub steps: Vec<KernelStep>,
 }
 
 /// A collective as one rank takes part in it.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Collective {
+pub struct CollectiveInst {
     /// Its communicator.
     pub comm: CommSlot,
     /// What it does.
@@ -312,24 +309,24 @@ pub struct Collective {
     /// How elements are combined.
     pub red_op: RedOp,
     /// What this rank contributes (contiguous).
-    pub input: Option<View>,
+    pub input: Option<BufferView>,
     /// What this rank receives (contiguous).
-    pub output: Option<View>,
+    pub output: Option<BufferView>,
     /// What a Wait waits for.
     pub work: WorkSlot,
 }
 
 /// A matrix product: `out[.., m, n] = sum_k a[.., m, k] * b[.., k, n] + bias[.., m, n]`.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Gemm {
+pub struct GemmInst {
     /// Left factor, with the output's batch extents.
-    pub a: View,
+    pub a: BufferView,
     /// Right factor, with the output's batch extents.
-    pub b: View,
+    pub b: BufferView,
     /// Added to the product, with the output's extents.
-    pub bias: Option<View>,
+    pub bias: Option<BufferView>,
     /// Result.
-    pub out: View,
+    pub out: BufferView,
 }
 
 /// What an instruction does. Everything but the communications runs on [`Inst::stream`], in order;
@@ -350,38 +347,38 @@ pub enum InstKind {
     /// Copies elements; equal extents and types.
     Copy {
         /// From.
-        src: View,
+        src: BufferView,
         /// To.
-        dst: View,
+        dst: BufferView,
     },
     /// Writes one value everywhere.
     Fill {
         /// Where.
-        dst: View,
+        dst: BufferView,
         /// What, converted to the view's type.
-        value: Scalar,
+        value: ScalarValue,
     },
     /// Matrix product.
-    Gemm(Box<Gemm>),
+    Gemm(Box<GemmInst>),
     /// Pointwise.
-    Kernel(Box<Kernel>),
+    Kernel(Box<PointwiseKernel>),
     /// Combines elements along axes.
     Reduce {
         /// How, and from which value on.
-        op: Fold,
+        op: ReductionFold,
         /// Positions among the input's dims.
         axes: SmallVec<[usize; 2]>,
         /// From.
-        input: View,
+        input: BufferView,
         /// To: the input's other dims in order.
-        output: View,
+        output: BufferView,
     },
     /// Reads where an index tensor says.
-    Take(Box<Take>),
+    Take(Box<TakeInst>),
     /// Adds rows where an index tensor says.
-    Accumulate(Box<Accumulate>),
+    Accumulate(Box<AccumulateInst>),
     /// A collective communication.
-    Collective(Box<Collective>),
+    Collective(Box<CollectiveInst>),
     /// Sends to a rank.
     Send {
         /// The communicator; `None`: on the stream.
@@ -391,7 +388,7 @@ pub enum InstKind {
         /// Absolute rank.
         peer: u32,
         /// What (contiguous).
-        view: View,
+        view: BufferView,
         /// What a Wait waits for.
         work: WorkSlot,
     },
@@ -404,7 +401,7 @@ pub enum InstKind {
         /// Absolute rank.
         peer: u32,
         /// Where to (contiguous).
-        view: View,
+        view: BufferView,
         /// What a Wait waits for.
         work: WorkSlot,
     },
@@ -442,11 +439,11 @@ pub struct Inst {
     /// The stream that was current.
     pub stream: StreamSlot,
     /// Where it comes from.
-    pub origin: Origin,
+    pub origin: InstOrigin,
 }
 
 /// Bytes that an allocator takes for so many bytes: its sizes are an eighth apart.
-fn allocated(bytes: usize) -> usize {
+fn allocator_bytes(bytes: usize) -> usize {
     bytes + bytes / 8 + 16
 }
 
@@ -454,14 +451,14 @@ impl InstKind {
     /// Bytes that it takes beside its place in the plan.
     pub(super) fn heap_bytes(&self) -> usize {
         match self {
-            InstKind::Gemm(_) => allocated(size_of::<Gemm>()),
+            InstKind::Gemm(_) => allocator_bytes(size_of::<GemmInst>()),
             InstKind::Kernel(kernel) => {
-                let steps = kernel.steps.capacity() * size_of::<Step>();
-                allocated(size_of::<Kernel>()) + allocated(steps)
+                let steps = kernel.steps.capacity() * size_of::<KernelStep>();
+                allocator_bytes(size_of::<PointwiseKernel>()) + allocator_bytes(steps)
             }
-            InstKind::Take(_) => allocated(size_of::<Take>()),
-            InstKind::Accumulate(_) => allocated(size_of::<Accumulate>()),
-            InstKind::Collective(_) => allocated(size_of::<Collective>()),
+            InstKind::Take(_) => allocator_bytes(size_of::<TakeInst>()),
+            InstKind::Accumulate(_) => allocator_bytes(size_of::<AccumulateInst>()),
+            InstKind::Collective(_) => allocator_bytes(size_of::<CollectiveInst>()),
             _ => 0,
         }
     }
@@ -495,14 +492,10 @@ impl InstKind {
     /// Whether it is the side of a message on streams that initiates the transfer (the sender's with
     /// `put`, the receiver's with `get`), and so waits until the other side has come to it.
     pub fn initiates_transfer(&self) -> bool {
-        matches!(
-            self,
-            InstKind::Send { comm: None, put: true, .. }
-                | InstKind::Recv { comm: None, put: false, .. }
-        )
+        matches!(self, InstKind::Send { comm: None, put: true, .. } | InstKind::Recv { comm: None, put: false, .. })
     }
     /// Views it reads.
-    pub fn reads(&self) -> SmallVec<[&View; 3]> {
+    pub fn read_views(&self) -> SmallVec<[&BufferView; 3]> {
         match self {
             InstKind::Copy { src, .. } => SmallVec::from_slice(&[src]),
             InstKind::Gemm(gemm) => [&gemm.a, &gemm.b].into_iter().chain(&gemm.bias).collect(),
@@ -524,7 +517,7 @@ impl InstKind {
         }
     }
     /// The view it writes.
-    pub fn writes(&self) -> Option<&View> {
+    pub fn written_view(&self) -> Option<&BufferView> {
         match self {
             InstKind::Copy { dst, .. } | InstKind::Fill { dst, .. } => Some(dst),
             InstKind::Gemm(gemm) => Some(&gemm.out),
@@ -567,22 +560,22 @@ impl InstKind {
         }
     }
     /// Bytes it has to read and write.
-    pub fn bytes(&self) -> u64 {
+    pub fn traffic_bytes(&self) -> u64 {
         if let InstKind::Take(take) = self {
-            return take.bytes();
+            return take.traffic_bytes();
         }
-        let views = self.reads().into_iter().chain(self.writes());
-        views.map(|view| (view.len() * view.dtype.size()) as u64).sum()
+        let views = self.read_views().into_iter().chain(self.written_view());
+        views.map(|view| (view.len() * view.dtype.byte_size()) as u64).sum()
     }
 }
 
 /// Views of one iteration table row: `(loop index name, value)`, outermost loop first.
-pub type Iteration = SmallVec<[(crate::ir::Symbol, i64); 2]>;
+pub type LoopIteration = SmallVec<[(crate::ir::Symbol, i64); 2]>;
 
 /// The first stream, the caller's.
 pub const USER_STREAM: StreamSlot = StreamSlot(0);
 
 /// Position of an id, for tables.
-pub(crate) fn at<I: Id>(id: I) -> usize {
+pub(crate) fn index_of<I: Id>(id: I) -> usize {
     id.index()
 }

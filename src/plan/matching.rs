@@ -6,8 +6,8 @@
 //! communicator. Streams may reach messages in another order, which changes nothing.
 
 use super::cursor::InstId;
-use super::inst::{Collective, CommSlot, Inst, InstKind};
-use super::{Communicator, Plan};
+use super::inst::{CollectiveInst, CommSlot, Inst, InstKind};
+use super::{Plan, PlanCommunicator};
 use std::collections::BTreeMap;
 
 /// An instruction of a rank.
@@ -36,7 +36,7 @@ pub struct MatchedMessage {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MatchedCommunicator<'p> {
     /// Team and backend.
-    pub communicator: &'p Communicator,
+    pub communicator: &'p PlanCommunicator,
     /// By position in the team: the slot of the member's plan, if it has the communicator.
     pub slots: Vec<Option<CommSlot>>,
     /// In issue order, and by position in the team: the collectives of the members. A member that issues
@@ -54,16 +54,12 @@ pub struct CollectiveMember<'p> {
     /// Its instruction.
     pub inst: InstId,
     /// The same, as its plan has it.
-    pub collective: &'p Collective,
+    pub collective: &'p CollectiveInst,
 }
 
 impl MatchedCommunicator<'_> {
     /// The sides of the members that issue the communicator's collective of a number, in team order.
-    pub fn collective_members<'p>(
-        &self,
-        number: usize,
-        plans: &'p [Plan],
-    ) -> Vec<CollectiveMember<'p>> {
+    pub fn collective_members<'p>(&self, number: usize, plans: &'p [Plan]) -> Vec<CollectiveMember<'p>> {
         let insts = self.collectives.get(number).map_or(&[][..], Vec::as_slice);
         let team = self.communicator.team.iter().zip(insts).enumerate();
         team.filter_map(|(position, (&rank, &inst))| {
@@ -91,7 +87,7 @@ pub struct PlanMatching<'p> {
 /// rank to another.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct MessageChannel<'p> {
-    communicator: Option<&'p Communicator>,
+    communicator: Option<&'p PlanCommunicator>,
     from: u32,
     to: u32,
 }
@@ -129,7 +125,7 @@ impl<'p> PlanMatching<'p> {
     }
 
     fn match_collectives(&mut self, plans: &'p [Plan]) {
-        let places: BTreeMap<&Communicator, usize> =
+        let places: BTreeMap<&PlanCommunicator, usize> =
             self.communicators.iter().map(|of_all| of_all.communicator).zip(0..).collect();
         for plan in plans {
             let mut numbers: BTreeMap<CommSlot, usize> = BTreeMap::new();
@@ -175,7 +171,7 @@ impl<'p> PlanMatching<'p> {
 
 /// All communicators, in the order of team and backend, with their members' slots.
 fn communicators(plans: &[Plan]) -> Vec<MatchedCommunicator<'_>> {
-    let mut table: BTreeMap<&Communicator, Vec<Option<CommSlot>>> = BTreeMap::new();
+    let mut table: BTreeMap<&PlanCommunicator, Vec<Option<CommSlot>>> = BTreeMap::new();
     for plan in plans {
         for (slot, communicator) in plan.communicators.iter() {
             let team = &communicator.team;
@@ -186,20 +182,11 @@ fn communicators(plans: &[Plan]) -> Vec<MatchedCommunicator<'_>> {
         }
     }
     let joined = table.into_iter();
-    joined
-        .map(|(communicator, slots)| MatchedCommunicator {
-            communicator,
-            slots,
-            collectives: Vec::new(),
-        })
-        .collect()
+    joined.map(|(communicator, slots)| MatchedCommunicator { communicator, slots, collectives: Vec::new() }).collect()
 }
 
 /// Adds a rank's sends and receives to their channels.
-fn add_message_sides<'p>(
-    plan: &'p Plan,
-    channels: &mut BTreeMap<MessageChannel<'p>, ChannelSides>,
-) {
+fn add_message_sides<'p>(plan: &'p Plan, channels: &mut BTreeMap<MessageChannel<'p>, ChannelSides>) {
     let mut grouped = false;
     for (inst, Inst { kind, .. }) in plan.cursor() {
         let (comm, peer, put, sends) = match kind {

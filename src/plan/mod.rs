@@ -21,35 +21,33 @@ mod scalar;
 mod take_inst;
 
 pub use axes::AxesTable;
-pub use budget::Limits;
-pub(crate) use budget::{Budget, Deadline};
+pub use budget::PlanLimits;
+pub(crate) use budget::{Deadline, PlanBudget};
 pub use builder::PlanBuilder;
-pub use collective::{
-    CollectiveTransfer, EqualShare, MemberRole, MemberSeat, TeamTransfers, WholeTensor,
-};
-pub(crate) use copies::{copy_into, emit_copy, expanded, stream_part};
+pub use collective::{CollectiveTransfer, EqualShare, MemberRole, MemberSeat, TeamTransfers, WholeTensor};
+pub(crate) use copies::{emit_copy, emit_copy_to_result, expanded_view, stream_part};
 pub use cursor::{InstCursor, InstId};
-pub use debug_info::Labels;
-pub use env::Env;
+pub use debug_info::DebugInfo;
+pub use env::ExtentEnv;
 pub use function::Function;
-pub(crate) use initial::fold;
-pub use initial::{Fold, starts_from_identity};
+pub(crate) use initial::reduction_fold;
+pub use initial::{ReductionFold, starts_from_identity};
 pub use inst::{
-    Arg, Buffer, BufferId, BufferKind, Collective, CollectiveKind, CommSlot, Dim, Dims, EventId,
-    Gemm, Inst, InstKind, Iteration, IterationId, Kernel, Origin, RedOp, Step, StreamSlot,
-    USER_STREAM, View, WorkSlot, row_major,
+    BufferId, BufferKind, BufferView, CollectiveInst, CollectiveKind, CommSlot, EventId, GemmInst, Inst, InstKind,
+    InstOrigin, IterationId, KernelStep, LoopIteration, PlanBuffer, PointwiseKernel, RedOp, StepOperand, StreamSlot,
+    USER_STREAM, ViewDim, ViewDims, WorkSlot, row_major,
 };
 pub use matching::{CollectiveMember, MatchedCommunicator, MatchedMessage, PlanMatching, RankInst};
 pub use print::PlanText;
-pub use scalar::{EvalError, Scalar, apply};
-pub(crate) use scalar::{Locals, evaluate};
-pub use take_inst::{Accumulate, Take};
+pub use scalar::{EvalError, ScalarValue, apply_function};
+pub(crate) use scalar::{LocalScalars, evaluate_extent};
+pub use take_inst::{AccumulateInst, TakeInst};
 
 use crate::ir::IdVec;
 
 /// One communicator: an ordered team and the library that carries its traffic.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Communicator {
+pub struct PlanCommunicator {
     /// Absolute ranks in the order that gathers and scatters follow.
     pub team: Vec<u32>,
     /// `NCCL`, `UCC` or `CUDA`.
@@ -62,13 +60,13 @@ pub struct Plan {
     /// The rank.
     pub rank: u32,
     /// Its buffers.
-    pub buffers: IdVec<BufferId, Buffer>,
+    pub buffers: IdVec<BufferId, PlanBuffer>,
     /// Its instructions in the order the host issues them.
     insts: Vec<Inst>,
     /// Loop indices by iteration; row 0 is empty.
-    pub iterations: Vec<Iteration>,
+    pub iterations: Vec<LoopIteration>,
     /// Communicators it is a member of.
-    pub communicators: IdVec<CommSlot, Communicator>,
+    pub communicators: IdVec<CommSlot, PlanCommunicator>,
     /// Number of streams; stream 0 is the caller's.
     pub streams: u32,
     /// Number of events.
@@ -76,16 +74,16 @@ pub struct Plan {
     /// Number of works.
     pub works: u32,
     /// Memory of each tensor input; `None` outside of its mesh.
-    pub inputs: Vec<Option<View>>,
+    pub inputs: Vec<Option<BufferView>>,
     /// Memory of each tensor output at the end; `None` where nothing was bound.
-    pub outputs: Vec<Option<View>>,
+    pub outputs: Vec<Option<BufferView>>,
     /// Most bytes of allocated and input buffers alive at one time, in issue order.
     pub peak_bytes: u64,
 }
 
 impl Plan {
     /// The loop indices around an instruction.
-    pub fn iteration(&self, origin: Origin) -> &Iteration {
-        &self.iterations[inst::at(origin.iteration)]
+    pub fn iteration_of(&self, origin: InstOrigin) -> &LoopIteration {
+        &self.iterations[inst::index_of(origin.iteration)]
     }
 }

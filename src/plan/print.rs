@@ -1,6 +1,6 @@
 //! Plans as text (`--print-plan`): one line an instruction, aligned.
 
-use super::{Accumulate, Inst, InstKind, Labels, Plan, Take, View, WorkSlot};
+use super::{AccumulateInst, BufferView, DebugInfo, Inst, InstKind, Plan, TakeInst, WorkSlot};
 use std::fmt::{self, Display, Formatter, Write as _};
 
 /// A plan with what it needs to be printed.
@@ -8,7 +8,7 @@ pub struct PlanText<'a> {
     /// The plan.
     pub plan: &'a Plan,
     /// Names.
-    pub labels: &'a Labels,
+    pub labels: &'a DebugInfo,
 }
 
 impl Display for PlanText<'_> {
@@ -29,8 +29,8 @@ impl Display for PlanText<'_> {
         let rows: Vec<(String, String, String)> = plan
             .iter()
             .map(|inst| {
-                let iteration = self.labels.iteration(plan.iteration(inst.origin));
-                (self.text(inst), self.labels.op(inst.origin.op).to_owned(), iteration)
+                let iteration = self.labels.iteration_text(plan.iteration_of(inst.origin));
+                (self.inst_text(inst), self.labels.op_label(inst.origin.op).to_owned(), iteration)
             })
             .collect();
         let width = rows.iter().map(|(text, ..)| text.len()).max().unwrap_or(0).min(90);
@@ -44,9 +44,9 @@ impl Display for PlanText<'_> {
 
 impl PlanText<'_> {
     /// `T3+40[8x4:32,1]`: tensor of the buffer, offset, extents and, unless contiguous, strides.
-    fn view(&self, view: &View) -> String {
+    fn view_text(&self, view: &BufferView) -> String {
         let tensor = self.plan.buffers[view.buffer].tensor;
-        let mut text = format!("{}#{}", self.labels.tensor(tensor), view.buffer.0);
+        let mut text = format!("{}#{}", self.labels.tensor_name(tensor), view.buffer.0);
         if view.offset != 0 {
             let _ = write!(text, "+{}", view.offset);
         }
@@ -60,21 +60,17 @@ impl PlanText<'_> {
         text
     }
 
-    fn take(&self, take: &Take) -> String {
-        let (input, index) = (self.view(&take.input), self.view(&take.index));
-        format!("take    {} <- {input} at {index} along {}", self.view(&take.output), take.axis)
+    fn take_text(&self, take: &TakeInst) -> String {
+        let (input, index) = (self.view_text(&take.input), self.view_text(&take.index));
+        format!("take    {} <- {input} at {index} along {}", self.view_text(&take.output), take.axis)
     }
 
-    fn accumulate(&self, put: &Accumulate) -> String {
-        let (base, index) = (self.view(&put.base), self.view(&put.index));
-        format!(
-            "add     {} <- {base} + {} at {index}",
-            self.view(&put.output),
-            self.view(&put.value)
-        )
+    fn accumulate_text(&self, put: &AccumulateInst) -> String {
+        let (base, index) = (self.view_text(&put.base), self.view_text(&put.index));
+        format!("add     {} <- {base} + {} at {index}", self.view_text(&put.output), self.view_text(&put.value))
     }
 
-    fn text(&self, inst: &Inst) -> String {
+    fn inst_text(&self, inst: &Inst) -> String {
         let comm = |comm: &Option<super::CommSlot>| {
             comm.map_or_else(|| "on stream".to_owned(), |comm| format!("comm {}", comm.0))
         };
@@ -82,50 +78,41 @@ impl PlanText<'_> {
         match &inst.kind {
             InstKind::Alloc { buffer } => {
                 let entry = &self.plan.buffers[*buffer];
-                let name = self.labels.tensor(entry.tensor);
+                let name = self.labels.tensor_name(entry.tensor);
                 format!("alloc   {name}#{} {} {}", buffer.0, entry.elements, entry.dtype.name())
             }
             InstKind::Free { buffer } => {
-                let name = self.labels.tensor(self.plan.buffers[*buffer].tensor);
+                let name = self.labels.tensor_name(self.plan.buffers[*buffer].tensor);
                 format!("free    {name}#{}", buffer.0)
             }
             InstKind::Copy { src, dst } => {
-                format!("copy    {} <- {}", self.view(dst), self.view(src))
+                format!("copy    {} <- {}", self.view_text(dst), self.view_text(src))
             }
-            InstKind::Fill { dst, value } => format!("fill    {} <- {value}", self.view(dst)),
+            InstKind::Fill { dst, value } => format!("fill    {} <- {value}", self.view_text(dst)),
             InstKind::Gemm(gemm) => {
-                let bias =
-                    gemm.bias.as_ref().map_or(String::new(), |b| format!(" + {}", self.view(b)));
-                let (a, b) = (self.view(&gemm.a), self.view(&gemm.b));
-                format!("gemm    {} <- {a} * {b}{bias}", self.view(&gemm.out))
+                let bias = gemm.bias.as_ref().map_or(String::new(), |b| format!(" + {}", self.view_text(b)));
+                let (a, b) = (self.view_text(&gemm.a), self.view_text(&gemm.b));
+                format!("gemm    {} <- {a} * {b}{bias}", self.view_text(&gemm.out))
             }
             InstKind::Kernel(kernel) => {
-                let inputs: Vec<String> =
-                    kernel.inputs.iter().map(|view| self.view(view)).collect();
-                let steps: Vec<&str> =
-                    kernel.steps.iter().map(|step| step.function.name()).collect();
-                format!(
-                    "kernel  {} <- {}({})",
-                    self.view(&kernel.output),
-                    steps.join(";"),
-                    inputs.join(", ")
-                )
+                let inputs: Vec<String> = kernel.inputs.iter().map(|view| self.view_text(view)).collect();
+                let steps: Vec<&str> = kernel.steps.iter().map(|step| step.function.name()).collect();
+                format!("kernel  {} <- {}({})", self.view_text(&kernel.output), steps.join(";"), inputs.join(", "))
             }
             InstKind::Reduce { op, axes, input, output } => {
-                let (to, from) = (self.view(output), self.view(input));
+                let (to, from) = (self.view_text(output), self.view_text(input));
                 let start = op.initial.map_or(String::new(), |value| format!(" from {value}"));
                 let axes = axes.as_slice();
                 format!("reduce  {to} <- {} {from} over {axes:?}{start}", op.op.word())
             }
-            InstKind::Take(take) => self.take(take),
-            InstKind::Accumulate(put) => self.accumulate(put),
+            InstKind::Take(take) => self.take_text(take),
+            InstKind::Accumulate(put) => self.accumulate_text(put),
             InstKind::Collective(c) => {
-                let side = |view: &Option<View>| {
-                    view.as_ref().map_or_else(|| "-".to_owned(), |view| self.view(view))
+                let side = |view: &Option<BufferView>| {
+                    view.as_ref().map_or_else(|| "-".to_owned(), |view| self.view_text(view))
                 };
                 let root = c.root.map_or(String::new(), |root| format!(" root {root}"));
-                let op =
-                    if c.kind.reduces() { format!(" {}", c.red_op.word()) } else { String::new() };
+                let op = if c.kind.is_reducing() { format!(" {}", c.red_op.word()) } else { String::new() };
                 format!(
                     "{} {} <- {}{op}{root}, comm {}, {}",
                     c.kind.name().to_lowercase(),
@@ -137,11 +124,11 @@ impl PlanText<'_> {
             }
             InstKind::Send { comm: c, put, peer, view, work: w } => {
                 let how = if *put { ", put" } else { "" };
-                format!("send    {} to {peer}, {}{how}, {}", self.view(view), comm(c), work(w))
+                format!("send    {} to {peer}, {}{how}, {}", self.view_text(view), comm(c), work(w))
             }
             InstKind::Recv { comm: c, put, peer, view, work: w } => {
                 let how = if *put { ", put" } else { "" };
-                format!("recv    {} from {peer}, {}{how}, {}", self.view(view), comm(c), work(w))
+                format!("recv    {} from {peer}, {}{how}, {}", self.view_text(view), comm(c), work(w))
             }
             InstKind::GroupBegin => "group   {".to_owned(),
             InstKind::GroupEnd { comm, work: w } => {

@@ -12,9 +12,7 @@ macro_rules! real_functions {
                 Function::Abs => $real::abs,
                 Function::Acos => $real::acos,
                 // The standard library's overflow half way (`asinh(f32::MAX)`), libm's do not.
-                Function::Acosh => {
-                    |x| if x < 1.0 { $real::NAN } else { libm::acosh(f64::from(x)) as $real }
-                }
+                Function::Acosh => |x| if x < 1.0 { $real::NAN } else { libm::acosh(f64::from(x)) as $real },
                 Function::Asin => $real::asin,
                 Function::Asinh => |x| libm::asinh(f64::from(x)) as $real,
                 Function::Atan => $real::atan,

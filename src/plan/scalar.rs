@@ -1,16 +1,16 @@
 //! Scalar values and the evaluation of scalar expressions, with checked arithmetic.
 
 use super::Function;
-use crate::ir::Definitions;
-use crate::ir::scalar_names::parts;
+use crate::ir::IndexDefinitions;
+use crate::ir::scalar_names::sub_expressions;
 use crate::ir::{BinaryOp, DType, Expr, ExprId, OpId, Program, Symbol, UnaryOp, UnitId, Value};
-use crate::plan::Env;
+use crate::plan::ExtentEnv;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 
 /// A scalar that is known.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Scalar {
+pub enum ScalarValue {
     /// An integer.
     Int(i64),
     /// A real number.
@@ -19,39 +19,39 @@ pub enum Scalar {
     Bool(bool),
 }
 
-impl Scalar {
+impl ScalarValue {
     /// As a double.
     pub fn as_f64(self) -> f64 {
         match self {
-            Scalar::Int(value) => value as f64,
-            Scalar::Float(value) => value,
-            Scalar::Bool(value) => f64::from(u8::from(value)),
+            ScalarValue::Int(value) => value as f64,
+            ScalarValue::Float(value) => value,
+            ScalarValue::Bool(value) => f64::from(u8::from(value)),
         }
     }
     /// As an integer; reals truncate.
     pub fn as_i64(self) -> i64 {
         match self {
-            Scalar::Int(value) => value,
-            Scalar::Float(value) => value as i64,
-            Scalar::Bool(value) => i64::from(value),
+            ScalarValue::Int(value) => value,
+            ScalarValue::Float(value) => value as i64,
+            ScalarValue::Bool(value) => i64::from(value),
         }
     }
     /// As a truth value: not zero.
     pub fn as_bool(self) -> bool {
         match self {
-            Scalar::Int(value) => value != 0,
-            Scalar::Float(value) => value != 0.0,
-            Scalar::Bool(value) => value,
+            ScalarValue::Int(value) => value != 0,
+            ScalarValue::Float(value) => value != 0.0,
+            ScalarValue::Bool(value) => value,
         }
     }
 }
 
-impl std::fmt::Display for Scalar {
+impl std::fmt::Display for ScalarValue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Scalar::Int(value) => write!(f, "{value}"),
-            Scalar::Float(value) => write!(f, "{value:?}"),
-            Scalar::Bool(value) => write!(f, "{value}"),
+            ScalarValue::Int(value) => write!(f, "{value}"),
+            ScalarValue::Float(value) => write!(f, "{value:?}"),
+            ScalarValue::Bool(value) => write!(f, "{value}"),
         }
     }
 }
@@ -62,7 +62,7 @@ pub enum EvalError {
     /// Nothing defines this name.
     Unknown(Symbol),
     /// A real or a truth value where an integer is needed.
-    NoInteger(ExprId, Scalar),
+    NoInteger(ExprId, ScalarValue),
     /// Everything else, as a clause: "`8 / 0` divides by zero".
     Invalid(String),
 }
@@ -70,15 +70,15 @@ pub enum EvalError {
 /// Loop indices and scalar results by name. The latest value of a name hides older ones until it is
 /// dropped.
 #[derive(Default)]
-pub(crate) struct Locals {
+pub(crate) struct LocalScalars {
     /// Name, value, and the place of the value that it hides.
-    values: Vec<(Symbol, Scalar, Option<usize>)>,
+    values: Vec<(Symbol, ScalarValue, Option<usize>)>,
     latest: FxHashMap<Symbol, usize>,
 }
 
-impl Locals {
+impl LocalScalars {
     /// Gives a name a value.
-    pub(crate) fn push(&mut self, name: Symbol, value: Scalar) {
+    pub(crate) fn push(&mut self, name: Symbol, value: ScalarValue) {
         let hidden = self.latest.insert(name, self.values.len());
         self.values.push((name, value, hidden));
     }
@@ -97,70 +97,70 @@ impl Locals {
             };
         }
     }
-    fn get(&self, name: Symbol) -> Option<Scalar> {
+    fn get(&self, name: Symbol) -> Option<ScalarValue> {
         self.latest.get(&name).map(|&place| self.values[place].1)
     }
 }
 
 /// Names that an expression can use.
-pub(crate) struct Scope<'a> {
+pub(crate) struct EvalScope<'a> {
     /// The program.
     pub program: &'a Program,
     /// Extents.
-    pub env: &'a Env,
+    pub env: &'a ExtentEnv,
     /// The unit whose names are looked up.
     pub unit: Option<UnitId>,
     /// `rank`; `None` where no single rank is meant.
     pub rank: Option<u32>,
     /// Loop indices and scalar results.
-    pub locals: &'a Locals,
+    pub locals: &'a LocalScalars,
     /// Scalars defined by ops outside of the program's order (`Index definitions:`).
-    pub definitions: &'a Definitions,
+    pub definitions: &'a IndexDefinitions,
     /// Definitions evaluated in this scope: they may use each other many times over.
-    pub known: RefCell<FxHashMap<Symbol, Result<Scalar, EvalError>>>,
+    pub known: RefCell<FxHashMap<Symbol, Result<ScalarValue, EvalError>>>,
 }
 
-impl Scope<'_> {
+impl EvalScope<'_> {
     /// The value of an expression.
-    pub(crate) fn eval(&self, id: ExprId) -> Result<Scalar, EvalError> {
+    pub(crate) fn eval_expr(&self, id: ExprId) -> Result<ScalarValue, EvalError> {
         self.eval_depth(id, 0)
     }
     /// The value of an expression that stands for an integer: an index, a bound, a stream, an extent.
     pub(crate) fn eval_int(&self, id: ExprId) -> Result<i64, EvalError> {
-        match self.eval(id)? {
-            Scalar::Int(value) => Ok(value),
-            value @ (Scalar::Float(_) | Scalar::Bool(_)) => Err(EvalError::NoInteger(id, value)),
+        match self.eval_expr(id)? {
+            ScalarValue::Int(value) => Ok(value),
+            value @ (ScalarValue::Float(_) | ScalarValue::Bool(_)) => Err(EvalError::NoInteger(id, value)),
         }
     }
 
-    fn eval_depth(&self, id: ExprId, depth: u32) -> Result<Scalar, EvalError> {
+    fn eval_depth(&self, id: ExprId, depth: u32) -> Result<ScalarValue, EvalError> {
         if depth > 500 {
             return Err(EvalError::Invalid("the expression is nested too deeply".into()));
         }
         match self.program.expr(id) {
-            Expr::Int(value) => Ok(Scalar::Int(*value)),
-            Expr::Bool(value) => Ok(Scalar::Bool(*value)),
-            Expr::Hex(value) => Ok(Scalar::Int(*value as i64)),
-            Expr::Float(text) => self.literal(None, *text),
-            Expr::Typed(dtype, text) => self.literal(Some(*dtype), *text),
-            Expr::Name(name) => self.name(*name),
+            Expr::Int(value) => Ok(ScalarValue::Int(*value)),
+            Expr::Bool(value) => Ok(ScalarValue::Bool(*value)),
+            Expr::Hex(value) => Ok(ScalarValue::Int(*value as i64)),
+            Expr::Float(text) => self.eval_literal(None, *text),
+            Expr::Typed(dtype, text) => self.eval_literal(Some(*dtype), *text),
+            Expr::Name(name) => self.eval_name(*name),
             Expr::Set(inner) => self.eval_depth(*inner, depth + 1),
-            Expr::Unary(op, a) => unary(*op, self.eval_depth(*a, depth + 1)?),
+            Expr::Unary(op, a) => apply_unary(*op, self.eval_depth(*a, depth + 1)?),
             Expr::Binary(op, a, b) => {
                 let a = self.eval_depth(*a, depth + 1)?;
                 match (op, a.as_bool()) {
-                    (BinaryOp::And, false) => return Ok(Scalar::Bool(false)),
-                    (BinaryOp::Or, true) => return Ok(Scalar::Bool(true)),
+                    (BinaryOp::And, false) => return Ok(ScalarValue::Bool(false)),
+                    (BinaryOp::Or, true) => return Ok(ScalarValue::Bool(true)),
                     _ => {}
                 }
-                binary(*op, a, self.eval_depth(*b, depth + 1)?)
+                apply_binary(*op, a, self.eval_depth(*b, depth + 1)?)
             }
             Expr::Call(name, args) => {
-                let mut values = smallvec::SmallVec::<[Scalar; 3]>::new();
+                let mut values = smallvec::SmallVec::<[ScalarValue; 3]>::new();
                 for &arg in args {
                     values.push(self.eval_depth(arg, depth + 1)?);
                 }
-                call(self.program.name(*name), &values)
+                apply_call(self.program.name(*name), &values)
             }
             Expr::Index(..) | Expr::Field(..) | Expr::Braces(..) | Expr::MetaData(..) => {
                 Err(EvalError::Invalid("structures and arrays cannot be evaluated here".into()))
@@ -168,60 +168,59 @@ impl Scope<'_> {
         }
     }
 
-    fn literal(&self, dtype: Option<DType>, text: Symbol) -> Result<Scalar, EvalError> {
+    fn eval_literal(&self, dtype: Option<DType>, text: Symbol) -> Result<ScalarValue, EvalError> {
         let text = self.program.name(text);
         if let Ok(truth) = text.parse::<bool>() {
-            return Ok(Scalar::Bool(truth));
+            return Ok(ScalarValue::Bool(truth));
         }
-        let value: f64 = text.parse().map_err(|_| {
-            EvalError::Invalid(format!("`{text}` is not a number that can be evaluated"))
-        })?;
+        let value: f64 =
+            text.parse().map_err(|_| EvalError::Invalid(format!("`{text}` is not a number that can be evaluated")))?;
         Ok(match dtype {
-            Some(DType::Bool) => Scalar::Bool(value != 0.0),
+            Some(DType::Bool) => ScalarValue::Bool(value != 0.0),
             // The upper half of the unsigned numbers keeps its bits.
             Some(dtype) if dtype.is_integer() => {
                 let whole = text.parse::<i64>().or_else(|_| text.parse().map(u64::cast_signed));
-                Scalar::Int(whole.unwrap_or(value as i64))
+                ScalarValue::Int(whole.unwrap_or(value as i64))
             }
-            _ => Scalar::Float(value),
+            _ => ScalarValue::Float(value),
         })
     }
 
     /// The value of a name that no definition explains.
-    fn bound(&self, name: Symbol) -> Option<Scalar> {
+    fn bound_value(&self, name: Symbol) -> Option<ScalarValue> {
         if let Some(value) = self.locals.get(name) {
             return Some(value);
         }
-        if let Some(value) = self.env.value(self.unit, name) {
-            return Some(Scalar::Int(value));
+        if let Some(value) = self.env.name_value(self.unit, name) {
+            return Some(ScalarValue::Int(value));
         }
-        self.env.real(name).filter(|_| self.unit.is_none()).map(Scalar::Float)
+        self.env.real_value(name).filter(|_| self.unit.is_none()).map(ScalarValue::Float)
     }
 
-    fn name(&self, name: Symbol) -> Result<Scalar, EvalError> {
-        if let Some(value) = self.bound(name) {
+    fn eval_name(&self, name: Symbol) -> Result<ScalarValue, EvalError> {
+        if let Some(value) = self.bound_value(name) {
             return Ok(value);
         }
         // Definitions belong to the host program, and a unit is a name space of its own.
         if self.unit.is_none() && self.definitions.get(name).is_some() {
-            return self.defined(name);
+            return self.eval_defined(name);
         }
         match self.program.name(name) {
-            "numberOfStreams" => Ok(Scalar::Int(i64::from(self.env.streams))),
-            "rank" => self.rank(name),
+            "numberOfStreams" => Ok(ScalarValue::Int(i64::from(self.env.streams))),
+            "rank" => self.rank_value(name),
             "deviceIdx.x" => {
                 if self.program.meshes().iter().any(|(_, mesh)| mesh.shape.len() > 1) {
                     let text = "`deviceIdx.x` is not one number where a mesh has several axes; write `rank`";
                     return Err(EvalError::Invalid(text.into()));
                 }
-                self.rank(name)
+                self.rank_value(name)
             }
             _ => Err(EvalError::Unknown(name)),
         }
     }
 
-    fn rank(&self, name: Symbol) -> Result<Scalar, EvalError> {
-        self.rank.map(|rank| Scalar::Int(i64::from(rank))).ok_or_else(|| {
+    fn rank_value(&self, name: Symbol) -> Result<ScalarValue, EvalError> {
+        self.rank.map(|rank| ScalarValue::Int(i64::from(rank))).ok_or_else(|| {
             let name = self.program.name(name);
             EvalError::Invalid(format!("`{name}` has no value: the program runs on whole tensors"))
         })
@@ -229,12 +228,12 @@ impl Scope<'_> {
 
     /// The value of a name that has a definition. What that needs is evaluated before it, one after the other:
     /// a chain of definitions may be of any length.
-    fn defined(&self, name: Symbol) -> Result<Scalar, EvalError> {
+    fn eval_defined(&self, name: Symbol) -> Result<ScalarValue, EvalError> {
         let mut stack = vec![(name, false)];
         while let Some((name, ready)) = stack.pop() {
             let Some(op) = self.definitions.get(name) else { continue };
             if ready {
-                let value = self.definition(op);
+                let value = self.eval_definition(op);
                 self.known.borrow_mut().insert(name, value);
                 continue;
             }
@@ -245,69 +244,61 @@ impl Scope<'_> {
             // What the verifier refuses: the name has no value while its own definition is evaluated.
             known.insert(name, Err(EvalError::Invalid("a definition needs itself".into())));
             stack.push((name, true));
-            let needs = self.definitions.needs(self.program, op).into_iter();
-            stack.extend(
-                needs
-                    .filter(|&(used, _)| self.bound(used).is_none())
-                    .map(|(used, _)| (used, false)),
-            );
+            let needs = self.definitions.needed_definitions(self.program, op).into_iter();
+            stack.extend(needs.filter(|&(used, _)| self.bound_value(used).is_none()).map(|(used, _)| (used, false)));
         }
         self.known.borrow().get(&name).cloned().unwrap_or(Err(EvalError::Unknown(name)))
     }
 
     /// The value of a scalar that an op defines.
-    fn definition(&self, op: OpId) -> Result<Scalar, EvalError> {
+    fn eval_definition(&self, op: OpId) -> Result<ScalarValue, EvalError> {
         let op = self.program.op(op);
-        let mut values = smallvec::SmallVec::<[Scalar; 3]>::new();
+        let mut values = smallvec::SmallVec::<[ScalarValue; 3]>::new();
         for operand in &op.operands {
             match operand {
-                Value::Scalar(expr) => values.push(self.eval(*expr)?),
-                Value::Tensor(_)
-                | Value::Stream(_)
-                | Value::Handle(_)
-                | Value::Unit(_)
-                | Value::Op(_) => {
+                Value::Scalar(expr) => values.push(self.eval_expr(*expr)?),
+                Value::Tensor(_) | Value::Stream(_) | Value::Handle(_) | Value::Unit(_) | Value::Op(_) => {
                     return Err(EvalError::Invalid("a scalar cannot come from a tensor".into()));
                 }
             }
         }
-        let function = op.word(crate::ir::AttrKey::Function);
+        let function = op.word_attr(crate::ir::AttrKey::Function);
         let function = function.map_or("", |word| self.program.name(word));
-        apply(function, &values)
+        apply_function(function, &values)
     }
 }
 
 /// Applies a function, written as an operator or a name, to known scalars.
-pub fn apply(function: &str, values: &[Scalar]) -> Result<Scalar, EvalError> {
+pub fn apply_function(function: &str, values: &[ScalarValue]) -> Result<ScalarValue, EvalError> {
     match values {
         [a] if function.is_empty() => Ok(*a),
         [a] => match UnaryOp::parse(function) {
-            Some(op) => unary(op, *a),
-            None => call(function, values),
+            Some(op) => apply_unary(op, *a),
+            None => apply_call(function, values),
         },
         [a, b] => match BinaryOp::parse(function) {
-            Some(op) => binary(op, *a, *b),
-            None => call(function, values),
+            Some(op) => apply_binary(op, *a, *b),
+            None => apply_call(function, values),
         },
-        _ => call(function, values),
+        _ => apply_call(function, values),
     }
 }
 
-fn overflow() -> EvalError {
+fn overflow_error() -> EvalError {
     EvalError::Invalid("the result does not fit 64 bits".into())
 }
 
-fn unary(op: UnaryOp, a: Scalar) -> Result<Scalar, EvalError> {
+fn apply_unary(op: UnaryOp, a: ScalarValue) -> Result<ScalarValue, EvalError> {
     match (op, a) {
-        (UnaryOp::Neg, Scalar::Float(value)) => Ok(Scalar::Float(-value)),
-        (UnaryOp::Neg, _) => a.as_i64().checked_neg().map(Scalar::Int).ok_or_else(overflow),
-        (UnaryOp::Not, _) => Ok(Scalar::Bool(!a.as_bool())),
-        (UnaryOp::BitNot, _) => Ok(Scalar::Int(!a.as_i64())),
+        (UnaryOp::Neg, ScalarValue::Float(value)) => Ok(ScalarValue::Float(-value)),
+        (UnaryOp::Neg, _) => a.as_i64().checked_neg().map(ScalarValue::Int).ok_or_else(overflow_error),
+        (UnaryOp::Not, _) => Ok(ScalarValue::Bool(!a.as_bool())),
+        (UnaryOp::BitNot, _) => Ok(ScalarValue::Int(!a.as_i64())),
     }
 }
 
-fn binary(op: BinaryOp, a: Scalar, b: Scalar) -> Result<Scalar, EvalError> {
-    if matches!(a, Scalar::Float(_)) || matches!(b, Scalar::Float(_)) {
+fn apply_binary(op: BinaryOp, a: ScalarValue, b: ScalarValue) -> Result<ScalarValue, EvalError> {
+    if matches!(a, ScalarValue::Float(_)) || matches!(b, ScalarValue::Float(_)) {
         return float_binary(op, a.as_f64(), b.as_f64());
     }
     let (x, y) = (a.as_i64(), b.as_i64());
@@ -326,33 +317,33 @@ fn binary(op: BinaryOp, a: Scalar, b: Scalar) -> Result<Scalar, EvalError> {
         BinaryOp::BitAnd => Some(x & y),
         BinaryOp::BitOr => Some(x | y),
         BinaryOp::BitXor => Some(x ^ y),
-        BinaryOp::Eq => return Ok(Scalar::Bool(x == y)),
-        BinaryOp::Ne => return Ok(Scalar::Bool(x != y)),
-        BinaryOp::Ge => return Ok(Scalar::Bool(x >= y)),
-        BinaryOp::Gt => return Ok(Scalar::Bool(x > y)),
-        BinaryOp::Le => return Ok(Scalar::Bool(x <= y)),
-        BinaryOp::Lt => return Ok(Scalar::Bool(x < y)),
-        BinaryOp::And => return Ok(Scalar::Bool(x != 0 && y != 0)),
-        BinaryOp::Or => return Ok(Scalar::Bool(x != 0 || y != 0)),
+        BinaryOp::Eq => return Ok(ScalarValue::Bool(x == y)),
+        BinaryOp::Ne => return Ok(ScalarValue::Bool(x != y)),
+        BinaryOp::Ge => return Ok(ScalarValue::Bool(x >= y)),
+        BinaryOp::Gt => return Ok(ScalarValue::Bool(x > y)),
+        BinaryOp::Le => return Ok(ScalarValue::Bool(x <= y)),
+        BinaryOp::Lt => return Ok(ScalarValue::Bool(x < y)),
+        BinaryOp::And => return Ok(ScalarValue::Bool(x != 0 && y != 0)),
+        BinaryOp::Or => return Ok(ScalarValue::Bool(x != 0 || y != 0)),
     };
-    number.map(Scalar::Int).ok_or_else(overflow)
+    number.map(ScalarValue::Int).ok_or_else(overflow_error)
 }
 
-fn float_binary(op: BinaryOp, x: f64, y: f64) -> Result<Scalar, EvalError> {
+fn float_binary(op: BinaryOp, x: f64, y: f64) -> Result<ScalarValue, EvalError> {
     Ok(match op {
-        BinaryOp::Add => Scalar::Float(x + y),
-        BinaryOp::Sub => Scalar::Float(x - y),
-        BinaryOp::Mul => Scalar::Float(x * y),
-        BinaryOp::Div => Scalar::Float(x / y),
-        BinaryOp::Mod => Scalar::Float(x % y),
-        BinaryOp::Eq => Scalar::Bool(x == y),
-        BinaryOp::Ne => Scalar::Bool(x != y),
-        BinaryOp::Ge => Scalar::Bool(x >= y),
-        BinaryOp::Gt => Scalar::Bool(x > y),
-        BinaryOp::Le => Scalar::Bool(x <= y),
-        BinaryOp::Lt => Scalar::Bool(x < y),
-        BinaryOp::And => Scalar::Bool(x != 0.0 && y != 0.0),
-        BinaryOp::Or => Scalar::Bool(x != 0.0 || y != 0.0),
+        BinaryOp::Add => ScalarValue::Float(x + y),
+        BinaryOp::Sub => ScalarValue::Float(x - y),
+        BinaryOp::Mul => ScalarValue::Float(x * y),
+        BinaryOp::Div => ScalarValue::Float(x / y),
+        BinaryOp::Mod => ScalarValue::Float(x % y),
+        BinaryOp::Eq => ScalarValue::Bool(x == y),
+        BinaryOp::Ne => ScalarValue::Bool(x != y),
+        BinaryOp::Ge => ScalarValue::Bool(x >= y),
+        BinaryOp::Gt => ScalarValue::Bool(x > y),
+        BinaryOp::Le => ScalarValue::Bool(x <= y),
+        BinaryOp::Lt => ScalarValue::Bool(x < y),
+        BinaryOp::And => ScalarValue::Bool(x != 0.0 && y != 0.0),
+        BinaryOp::Or => ScalarValue::Bool(x != 0.0 || y != 0.0),
         BinaryOp::Shl | BinaryOp::Shr | BinaryOp::BitAnd | BinaryOp::BitOr | BinaryOp::BitXor => {
             let text = format!("`{}` needs integers", op.symbol());
             return Err(EvalError::Invalid(text));
@@ -365,45 +356,43 @@ fn gcd(a: i64, b: i64) -> i64 {
     if b == 0 { a.wrapping_abs() } else { gcd(b, a.wrapping_rem(b)) }
 }
 
-fn call(name: &str, args: &[Scalar]) -> Result<Scalar, EvalError> {
-    let real = |value: f64| Ok(Scalar::Float(value));
+fn apply_call(name: &str, args: &[ScalarValue]) -> Result<ScalarValue, EvalError> {
+    let real = |value: f64| Ok(ScalarValue::Float(value));
     match (name, args) {
         ("ceilDiv", [a, b]) => ceil_div(a.as_i64(), b.as_i64()),
         ("max", [a, b]) => Ok(if is_less(*a, *b) || is_nan(*b) { *b } else { *a }),
         ("min", [a, b]) => Ok(if is_less(*b, *a) || is_nan(*b) { *b } else { *a }),
         ("fmax", [a, b]) => Ok(if is_less(*a, *b) || is_nan(*a) { *b } else { *a }),
         ("fmin", [a, b]) => Ok(if is_less(*b, *a) || is_nan(*a) { *b } else { *a }),
-        ("gcd", [a, b]) => Ok(Scalar::Int(gcd(a.as_i64(), b.as_i64()))),
+        ("gcd", [a, b]) => Ok(ScalarValue::Int(gcd(a.as_i64(), b.as_i64()))),
         ("where", [condition, a, b]) => Ok(if condition.as_bool() { *a } else { *b }),
-        ("abs", [Scalar::Float(a)]) => real(a.abs()),
-        ("abs", [a]) => a.as_i64().checked_abs().map(Scalar::Int).ok_or_else(overflow),
-        ("pow", [Scalar::Float(_), _] | [_, Scalar::Float(_)]) => {
+        ("abs", [ScalarValue::Float(a)]) => real(a.abs()),
+        ("abs", [a]) => a.as_i64().checked_abs().map(ScalarValue::Int).ok_or_else(overflow_error),
+        ("pow", [ScalarValue::Float(_), _] | [_, ScalarValue::Float(_)]) => {
             real(args[0].as_f64().powf(args[1].as_f64()))
         }
         ("pow", [a, b]) => integer_power(a.as_i64(), b.as_i64()),
-        ("remainder" | "fmod" | "fmodf", [_, b])
-            if !args.iter().any(is_real) && b.as_i64() == 0 =>
-        {
+        ("remainder" | "fmod" | "fmodf", [_, b]) if !args.iter().any(is_real) && b.as_i64() == 0 => {
             Err(EvalError::Invalid(format!("`{name}({}, 0)` divides by zero", args[0])))
         }
-        ("fmod" | "fmodf", [a, b]) => binary(BinaryOp::Mod, *a, *b),
-        ("remainder", [a, b]) => remainder(*a, *b),
-        _ => mathematical(name, args)
+        ("fmod" | "fmodf", [a, b]) => apply_binary(BinaryOp::Mod, *a, *b),
+        ("remainder", [a, b]) => apply_remainder(*a, *b),
+        _ => apply_math(name, args)
             .ok_or_else(|| EvalError::Invalid(format!("`{name}` cannot be evaluated on the host"))),
     }
 }
 
 /// The functions that kernels have too, and casts. Roundings, `relu`, `clamp` and `threshold` of integers are
 /// integers; the others are reals, or truth values.
-fn mathematical(name: &str, args: &[Scalar]) -> Option<Scalar> {
+fn apply_math(name: &str, args: &[ScalarValue]) -> Option<ScalarValue> {
     use super::real::{f64_1, f64_2, f64_3, test_f64};
     let function = Function::parse(name, args.len()).filter(|&known| known != Function::Cast);
     let integers = !args.iter().any(is_real);
     match (function, args) {
-        (None, [a]) => cast(name, *a),
-        (Some(function), args) if integers && function.rounds() => {
+        (None, [a]) => apply_cast(name, *a),
+        (Some(function), args) if integers && function.is_rounding() => {
             let int = |k: usize| args.get(k).map(|arg| arg.as_i64());
-            Some(Scalar::Int(match (function, int(0)?) {
+            Some(ScalarValue::Int(match (function, int(0)?) {
                 (Function::Relu, a) => a.max(0),
                 (Function::Clamp, a) => a.max(int(1)?).min(int(2)?),
                 (Function::Threshold, a) if a <= int(1)? => int(2)?,
@@ -411,34 +400,32 @@ fn mathematical(name: &str, args: &[Scalar]) -> Option<Scalar> {
             }))
         }
         (Some(function), [a]) => match test_f64(function) {
-            Some(test) => Some(Scalar::Bool(test(a.as_f64()))),
-            None => f64_1(function).map(|f| Scalar::Float(f(a.as_f64()))),
+            Some(test) => Some(ScalarValue::Bool(test(a.as_f64()))),
+            None => f64_1(function).map(|f| ScalarValue::Float(f(a.as_f64()))),
         },
-        (Some(function), [a, b]) => {
-            f64_2(function).map(|f| Scalar::Float(f(a.as_f64(), b.as_f64())))
-        }
+        (Some(function), [a, b]) => f64_2(function).map(|f| ScalarValue::Float(f(a.as_f64(), b.as_f64()))),
         (Some(function), [a, b, c]) => {
-            f64_3(function).map(|f| Scalar::Float(f(a.as_f64(), b.as_f64(), c.as_f64())))
+            f64_3(function).map(|f| ScalarValue::Float(f(a.as_f64(), b.as_f64(), c.as_f64())))
         }
         _ => None,
     }
 }
 
-fn is_real(value: &Scalar) -> bool {
-    matches!(value, Scalar::Float(_))
+fn is_real(value: &ScalarValue) -> bool {
+    matches!(value, ScalarValue::Float(_))
 }
 
-fn is_nan(value: Scalar) -> bool {
-    matches!(value, Scalar::Float(value) if value.is_nan())
+fn is_nan(value: ScalarValue) -> bool {
+    matches!(value, ScalarValue::Float(value) if value.is_nan())
 }
 
 /// Whether one number is less than another; integers compare exactly.
-fn is_less(a: Scalar, b: Scalar) -> bool {
+fn is_less(a: ScalarValue, b: ScalarValue) -> bool {
     if is_real(&a) || is_real(&b) { a.as_f64() < b.as_f64() } else { a.as_i64() < b.as_i64() }
 }
 
 /// A power of integers; of a negative exponent 0, but for the bases 1 and -1.
-fn integer_power(base: i64, exponent: i64) -> Result<Scalar, EvalError> {
+fn integer_power(base: i64, exponent: i64) -> Result<ScalarValue, EvalError> {
     let value = match (base, u32::try_from(exponent)) {
         (0 | 1, _) if exponent >= 0 => Some(if exponent == 0 { 1 } else { base }),
         (1, _) => Some(1),
@@ -447,45 +434,45 @@ fn integer_power(base: i64, exponent: i64) -> Result<Scalar, EvalError> {
         (_, Ok(exponent)) => base.checked_pow(exponent),
         (_, Err(_)) => None,
     };
-    value.map(Scalar::Int).ok_or_else(overflow)
+    value.map(ScalarValue::Int).ok_or_else(overflow_error)
 }
 
 /// What `a % b` leaves, with the sign of `b`; integers are not divided by zero.
-fn remainder(a: Scalar, b: Scalar) -> Result<Scalar, EvalError> {
+fn apply_remainder(a: ScalarValue, b: ScalarValue) -> Result<ScalarValue, EvalError> {
     if is_real(&a) || is_real(&b) {
         let (rest, b) = (a.as_f64() % b.as_f64(), b.as_f64());
         let other = rest != 0.0 && (b < 0.0) != (rest < 0.0);
-        return Ok(Scalar::Float(if other { rest + b } else { rest }));
+        return Ok(ScalarValue::Float(if other { rest + b } else { rest }));
     }
     let (rest, b) = (a.as_i64().wrapping_rem(b.as_i64()), b.as_i64());
-    Ok(Scalar::Int(if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest }))
+    Ok(ScalarValue::Int(if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest }))
 }
 
-fn ceil_div(a: i64, b: i64) -> Result<Scalar, EvalError> {
+fn ceil_div(a: i64, b: i64) -> Result<ScalarValue, EvalError> {
     if b <= 0 {
         return Err(EvalError::Invalid(format!("`ceilDiv({a}, {b})` needs a positive divisor")));
     }
     let (quotient, rest) = (a.div_euclid(b), a.rem_euclid(b));
-    Ok(Scalar::Int(quotient + i64::from(rest > 0)))
+    Ok(ScalarValue::Int(quotient + i64::from(rest > 0)))
 }
 
 /// A cast to a type of 32 or 64 bits or an integer; `std::real` is a cast of a real to itself.
-fn cast(name: &str, a: Scalar) -> Option<Scalar> {
+fn apply_cast(name: &str, a: ScalarValue) -> Option<ScalarValue> {
     let bare = name.strip_prefix("__real_then_to_").unwrap_or(name);
     let bare = bare.trim_start_matches("__to_").trim_matches(|c| c == '(' || c == ')');
     let int = a.as_i64();
     Some(match bare.strip_suffix("_t").unwrap_or(bare) {
-        "float" => Scalar::Float(f64::from(a.as_f64() as f32)),
-        "double" => Scalar::Float(a.as_f64()),
-        "bool" => Scalar::Bool(a.as_bool()),
+        "float" => ScalarValue::Float(f64::from(a.as_f64() as f32)),
+        "double" => ScalarValue::Float(a.as_f64()),
+        "bool" => ScalarValue::Bool(a.as_bool()),
         // The upper half of the unsigned numbers keeps its bits.
-        "int64" | "uint64" | "nvfuser_index" | "index" => Scalar::Int(int),
-        "int32" | "int" => Scalar::Int(i64::from(int as i32)),
-        "int16" => Scalar::Int(i64::from(int as i16)),
-        "int8" => Scalar::Int(i64::from(int as i8)),
-        "uint32" => Scalar::Int(i64::from(int as u32)),
-        "uint16" => Scalar::Int(i64::from(int as u16)),
-        "uint8" => Scalar::Int(i64::from(int as u8)),
+        "int64" | "uint64" | "nvfuser_index" | "index" => ScalarValue::Int(int),
+        "int32" | "int" => ScalarValue::Int(i64::from(int as i32)),
+        "int16" => ScalarValue::Int(i64::from(int as i16)),
+        "int8" => ScalarValue::Int(i64::from(int as i8)),
+        "uint32" => ScalarValue::Int(i64::from(int as u32)),
+        "uint16" => ScalarValue::Int(i64::from(int as u16)),
+        "uint8" => ScalarValue::Int(i64::from(int as u8)),
         "std::real" => a,
         _ => return None,
     })
@@ -496,35 +483,35 @@ fn cast(name: &str, a: Scalar) -> Option<Scalar> {
 /// # Errors
 ///
 /// An expression without a value, or whose value is no integer.
-pub(crate) fn evaluate(
+pub(crate) fn evaluate_extent(
     program: &Program,
-    env: &Env,
+    env: &ExtentEnv,
     unit: Option<UnitId>,
     expr: ExprId,
 ) -> Result<i64, EvalError> {
-    outside(program, env, unit, |scope| scope.eval_int(expr))
+    eval_outside_loops(program, env, unit, |scope| scope.eval_int(expr))
 }
 
 /// The value of an expression without names, if it has one.
-pub(crate) fn constant(program: &Program, expr: ExprId) -> Option<Scalar> {
+pub(crate) fn constant_value(program: &Program, expr: ExprId) -> Option<ScalarValue> {
     fn is_constant(program: &Program, expr: ExprId) -> bool {
         let expr = program.expr(expr);
         let named = matches!(expr, Expr::Name(_));
-        !named && parts(expr).iter().all(|&part| is_constant(program, part))
+        !named && sub_expressions(expr).iter().all(|&part| is_constant(program, part))
     }
-    let env = Env::default();
-    let value = || outside(program, &env, None, |scope| scope.eval(expr)).ok();
+    let env = ExtentEnv::default();
+    let value = || eval_outside_loops(program, &env, None, |scope| scope.eval_expr(expr)).ok();
     is_constant(program, expr).then(value).flatten()
 }
 
-fn outside<T>(
+fn eval_outside_loops<T>(
     program: &Program,
-    env: &Env,
+    env: &ExtentEnv,
     unit: Option<UnitId>,
-    eval: impl Fn(&Scope<'_>) -> T,
+    eval: impl Fn(&EvalScope<'_>) -> T,
 ) -> T {
-    let (definitions, locals) = (Definitions::default(), Locals::default());
-    eval(&Scope {
+    let (definitions, locals) = (IndexDefinitions::default(), LocalScalars::default());
+    eval(&EvalScope {
         program,
         env,
         unit,

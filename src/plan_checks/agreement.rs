@@ -3,8 +3,8 @@
 use super::queues::RankQueues;
 use super::walk::{CollectiveEnd, MessageEnd, WalkRanks};
 use crate::diag::{Diag, codes};
-use crate::lower::Prepared;
-use crate::plan::{Collective, InstId, View};
+use crate::lower::PreparedProgram;
+use crate::plan::{BufferView, CollectiveInst, InstId};
 
 /// One side of a communication, for messages.
 #[derive(Clone, Copy, Debug)]
@@ -14,34 +14,26 @@ struct NamedSide {
 }
 
 /// The error of two sides that do not agree.
-fn disagreement<E, C>(
-    walk: &WalkRanks<'_, '_, E, C>,
-    first: NamedSide,
-    second: NamedSide,
-    message: String,
-) -> Diag {
+fn disagreement<E, C>(walk: &WalkRanks<'_, '_, E, C>, first: NamedSide, second: NamedSide, message: String) -> Diag {
     let of_first = &walk.ranks[first.rank].queues;
     let of_second = &walk.ranks[second.rank].queues;
-    let span = walk.prepared.labels.span(of_first.inst(first.inst).origin.op);
-    let other = walk.prepared.labels.span(of_second.inst(second.inst).origin.op);
+    let span = walk.prepared.labels.op_span(of_first.inst(first.inst).origin.op);
+    let other = walk.prepared.labels.op_span(of_second.inst(second.inst).origin.op);
     Diag::error(codes::DISAGREEMENT, span, message)
-        .here(side_text(walk.prepared, of_first, first.inst))
-        .label(other, side_text(walk.prepared, of_second, second.inst))
+        .with_primary_text(side_text(walk.prepared, of_first, first.inst))
+        .with_label(other, side_text(walk.prepared, of_second, second.inst))
 }
 
-fn side_text(prepared: &Prepared, queues: &RankQueues<'_>, inst: InstId) -> String {
+fn side_text(prepared: &PreparedProgram, queues: &RankQueues<'_>, inst: InstId) -> String {
     let origin = queues.inst(inst).origin;
-    format!("rank {}: {}", queues.plan.rank, prepared.labels.origin(queues.plan, origin))
+    format!("rank {}: {}", queues.plan.rank, prepared.labels.origin_text(queues.plan, origin))
 }
 
 /// Checks that the members of a collective start the same one.
 ///
 /// # Errors
 /// If type, root or reduce operation of two members differ.
-pub(super) fn check_collective<E, C>(
-    walk: &WalkRanks<'_, '_, E, C>,
-    ends: &[CollectiveEnd<'_>],
-) -> Result<(), Diag> {
+pub(super) fn check_collective<E, C>(walk: &WalkRanks<'_, '_, E, C>, ends: &[CollectiveEnd<'_>]) -> Result<(), Diag> {
     let Some((first, others)) = ends.split_first() else { return Ok(()) };
     for other in others {
         if !is_same_collective(other.collective, first.collective) {
@@ -52,19 +44,14 @@ pub(super) fn check_collective<E, C>(
                 other.rank,
                 describe_collective(other.collective)
             );
-            return Err(disagreement(
-                walk,
-                collective_side(first),
-                collective_side(other),
-                message,
-            ));
+            return Err(disagreement(walk, collective_side(first), collective_side(other), message));
         }
     }
     Ok(())
 }
 
 /// Whether two members start the same collective.
-fn is_same_collective(a: &Collective, b: &Collective) -> bool {
+fn is_same_collective(a: &CollectiveInst, b: &CollectiveInst) -> bool {
     (a.kind, a.root, a.red_op) == (b.kind, b.root, b.red_op)
 }
 
@@ -72,9 +59,9 @@ fn collective_side(end: &CollectiveEnd<'_>) -> NamedSide {
     NamedSide { rank: end.rank, inst: end.inst }
 }
 
-fn describe_collective(collective: &Collective) -> String {
+fn describe_collective(collective: &CollectiveInst) -> String {
     let root = collective.root.map_or(String::new(), |root| format!(" with root number {root}"));
-    let op = if collective.kind.reduces() { collective.red_op.word() } else { "" };
+    let op = if collective.kind.is_reducing() { collective.red_op.word() } else { "" };
     format!("{} {op}{root}", collective.kind.name()).replace("  ", " ").trim().to_owned()
 }
 
@@ -114,11 +101,11 @@ struct SideBytes {
 
 fn side_bytes<'e>(
     ends: &'e [CollectiveEnd<'_>],
-    view: fn(&Collective) -> Option<&View>,
+    view: fn(&CollectiveInst) -> Option<&BufferView>,
 ) -> impl Iterator<Item = SideBytes> + 'e {
     ends.iter().filter_map(move |end| {
         let view = view(end.collective)?;
-        Some(SideBytes { side: collective_side(end), bytes: view.len() * view.dtype.size() })
+        Some(SideBytes { side: collective_side(end), bytes: view.len() * view.dtype.byte_size() })
     })
 }
 

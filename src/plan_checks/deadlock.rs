@@ -3,15 +3,15 @@
 use super::queues::{MessageDirection, RankQueues};
 use crate::diag::Diag;
 use crate::diag::codes::DEADLOCK;
-use crate::lower::Prepared;
-use crate::plan::{InstId, InstKind, MatchedCommunicator, Origin};
+use crate::lower::PreparedProgram;
+use crate::plan::{InstId, InstKind, InstOrigin, MatchedCommunicator};
 use std::collections::BTreeSet;
 
 /// Notes that are written out; the rest is counted.
 const MOST_NOTES: usize = 16;
 
 /// One thing a rank waits for.
-struct Blocked {
+struct BlockedWait {
     rank: usize,
     /// Instruction to name.
     inst: InstId,
@@ -23,64 +23,61 @@ struct Blocked {
 
 /// The report for a state in which nothing can go on.
 pub(super) fn report_deadlock(
-    prepared: &Prepared,
+    prepared: &PreparedProgram,
     communicators: &[MatchedCommunicator<'_>],
     ranks: &[&RankQueues<'_>],
 ) -> Diag {
     let communicators = communicators.iter();
-    let mut blocked: Vec<Blocked> =
-        communicators.flat_map(|of_all| on_communicator(of_all, ranks)).collect();
-    blocked.extend(on_streams(ranks));
+    let mut blocked: Vec<BlockedWait> = communicators.flat_map(|of_all| on_communicator(of_all, ranks)).collect();
+    blocked.extend(blocked_streams(ranks));
     blocked.sort_by_key(|entry| (entry.rank, entry.inst));
     let Some(first) = blocked.first() else {
-        return Diag::global(DEADLOCK, "deadlock: streams wait for each other and nothing can run");
+        return Diag::global_error(DEADLOCK, "deadlock: streams wait for each other and nothing can run");
     };
     let stuck: BTreeSet<usize> = blocked.iter().map(|entry| entry.rank).collect();
-    let message =
-        format!("deadlock: {} of {} ranks wait and nothing can run", stuck.len(), ranks.len());
-    let mut diag =
-        Diag::error(DEADLOCK, prepared.labels.span(blocked_origin(first, ranks).op), message)
-            .here(format!("rank {} waits here", ranks[first.rank].plan.rank));
+    let message = format!("deadlock: {} of {} ranks wait and nothing can run", stuck.len(), ranks.len());
+    let mut diag = Diag::error(DEADLOCK, prepared.labels.op_span(blocked_origin(first, ranks).op), message)
+        .with_primary_text(format!("rank {} waits here", ranks[first.rank].plan.rank));
     let mut shown = vec![blocked_origin(first, ranks).op];
     for entry in &blocked {
         let op = blocked_origin(entry, ranks).op;
         if !shown.contains(&op) && shown.len() < 4 {
             shown.push(op);
             let text = format!("rank {} waits here", ranks[entry.rank].plan.rank);
-            diag = diag.label(prepared.labels.span(op), text);
+            diag = diag.with_label(prepared.labels.op_span(op), text);
         }
     }
     for entry in blocked.iter().take(MOST_NOTES) {
-        let place = prepared.labels.origin(ranks[entry.rank].plan, blocked_origin(entry, ranks));
-        diag = diag.note(format!("rank {} waits in {place} for {}", entry.rank, entry.text));
+        let place = prepared.labels.origin_text(ranks[entry.rank].plan, blocked_origin(entry, ranks));
+        diag = diag.with_note(format!("rank {} waits in {place} for {}", entry.rank, entry.text));
     }
     if blocked.len() > MOST_NOTES {
-        diag = diag.note(format!("and {} more", blocked.len() - MOST_NOTES));
+        diag = diag.with_note(format!("and {} more", blocked.len() - MOST_NOTES));
     }
     match waiting_cycle(&blocked) {
         Some(circle) => {
-            let diag = diag.note(format!("they wait in a circle: {}", circle.join(" -> ")));
-            match blocked.iter().find_map(|entry| stream_order(ranks, entry)) {
-                Some(note) => diag.note(note).note(
-                    "or write `backend=NCCL`; `--map-backend=NCCL=CUDA` runs that by copies too",
-                ),
+            let diag = diag.with_note(format!("they wait in a circle: {}", circle.join(" -> ")));
+            match blocked.iter().find_map(|entry| stream_order_note(ranks, entry)) {
+                Some(note) => diag
+                    .with_note(note)
+                    .with_note("or write `backend=NCCL`; `--map-backend=NCCL=CUDA` runs that by copies too"),
                 None => diag,
             }
         }
         None => match finished_ranks(&blocked, ranks) {
-            Some(text) => diag.note(text),
+            Some(text) => diag.with_note(text),
             None => diag,
         },
     }
 }
 
 /// The origin of the instruction in which a rank waits.
-fn blocked_origin(entry: &Blocked, ranks: &[&RankQueues<'_>]) -> Origin {
+fn blocked_origin(entry: &BlockedWait, ranks: &[&RankQueues<'_>]) -> InstOrigin {
     ranks[entry.rank].inst(entry.inst).origin
 }
 
 /// Waits for the communications of a communicator.
-fn on_communicator(of_all: &MatchedCommunicator<'_>, ranks: &[&RankQueues<'_>]) -> Vec<Blocked> {
+fn on_communicator(of_all: &MatchedCommunicator<'_>, ranks: &[&RankQueues<'_>]) -> Vec<BlockedWait> {
     let mut blocked = Vec::new();
     for (&rank, slot) in of_all.communicator.team.iter().zip(&of_all.slots) {
         let (Some(slot), rank) = (*slot, rank as usize) else { continue };
@@ -89,7 +86,7 @@ fn on_communicator(of_all: &MatchedCommunicator<'_>, ranks: &[&RankQueues<'_>]) 
             let InstKind::Collective(collective) = &ranks[rank].inst(inst).kind else { continue };
             let others = absent_members(of_all, ranks);
             let text = format!("{} to start this {}", rank_names(&others), collective.kind.name());
-            blocked.push(Blocked { rank, inst, text, others });
+            blocked.push(BlockedWait { rank, inst, text, others });
             continue;
         }
         let mut parts = Vec::new();
@@ -102,7 +99,7 @@ fn on_communicator(of_all: &MatchedCommunicator<'_>, ranks: &[&RankQueues<'_>]) 
             parts.push(format!("rank {} to send to it", message.peer));
             others.push(message.peer);
         }
-        blocked.push(Blocked { rank, inst: unit.label, text: parts.join(" and "), others });
+        blocked.push(BlockedWait { rank, inst: unit.label, text: parts.join(" and "), others });
     }
     blocked
 }
@@ -110,15 +107,13 @@ fn on_communicator(of_all: &MatchedCommunicator<'_>, ranks: &[&RankQueues<'_>]) 
 /// Members of a communicator that have not started a collective.
 fn absent_members(of_all: &MatchedCommunicator<'_>, ranks: &[&RankQueues<'_>]) -> Vec<usize> {
     let team = of_all.communicator.team.iter().map(|&rank| rank as usize).zip(&of_all.slots);
-    team.filter(|(rank, slot)| {
-        slot.is_none_or(|slot| ranks[*rank].started_collective(slot).is_none())
-    })
-    .map(|(rank, _)| rank)
-    .collect()
+    team.filter(|(rank, slot)| slot.is_none_or(|slot| ranks[*rank].started_collective(slot).is_none()))
+        .map(|(rank, _)| rank)
+        .collect()
 }
 
 /// Waits for messages on streams.
-fn on_streams(ranks: &[&RankQueues<'_>]) -> Vec<Blocked> {
+fn blocked_streams(ranks: &[&RankQueues<'_>]) -> Vec<BlockedWait> {
     let mut blocked = Vec::new();
     for (index, rank) in ranks.iter().enumerate() {
         let initiated = rank.initiated_messages().into_iter().map(|(_, inst)| inst);
@@ -129,7 +124,7 @@ fn on_streams(ranks: &[&RankQueues<'_>]) -> Vec<Blocked> {
                 _ => continue,
             };
             let text = format!("rank {peer} to {what} it");
-            blocked.push(Blocked { rank: index, inst, text, others: vec![peer as usize] });
+            blocked.push(BlockedWait { rank: index, inst, text, others: vec![peer as usize] });
         }
     }
     blocked
@@ -137,7 +132,7 @@ fn on_streams(ranks: &[&RankQueues<'_>]) -> Vec<Blocked> {
 
 /// How messages on streams have to be ordered, where what a side that copies waits for stands behind something
 /// that waits itself.
-fn stream_order(ranks: &[&RankQueues<'_>], entry: &Blocked) -> Option<String> {
+fn stream_order_note(ranks: &[&RankQueues<'_>], entry: &BlockedWait) -> Option<String> {
     let (sends, put) = match &ranks[entry.rank].inst(entry.inst).kind {
         InstKind::Send { comm: None, put, .. } => (true, *put),
         InstKind::Recv { comm: None, put, .. } => (false, *put),
@@ -148,11 +143,8 @@ fn stream_order(ranks: &[&RankQueues<'_>], entry: &Blocked) -> Option<String> {
     if !peers.any(|peer| has_stream_message(peer, !sends, rank)) {
         return None;
     }
-    let (protocol, first, second) =
-        if put { ("put", "receive", "send") } else { ("get", "send", "receive") };
-    Some(format!(
-        "`backend=CUDA`, `protocol={protocol}`: post the {first} before the {second}, in a group too"
-    ))
+    let (protocol, first, second) = if put { ("put", "receive", "send") } else { ("get", "send", "receive") };
+    Some(format!("`backend=CUDA`, `protocol={protocol}`: post the {first} before the {second}, in a group too"))
 }
 
 /// Whether a plan sends to (or receives from) a rank on a stream.
@@ -174,7 +166,7 @@ fn rank_names(ranks: &[usize]) -> String {
 }
 
 /// A circle of ranks that wait for each other, if there is one: the first found from the lowest rank.
-fn waiting_cycle(blocked: &[Blocked]) -> Option<Vec<String>> {
+fn waiting_cycle(blocked: &[BlockedWait]) -> Option<Vec<String>> {
     let first: BTreeSet<usize> = blocked.iter().map(|entry| entry.rank).collect();
     for &start in &first {
         let mut path = vec![start];
@@ -197,7 +189,7 @@ fn waiting_cycle(blocked: &[Blocked]) -> Option<Vec<String>> {
 }
 
 /// The ranks that a rank waits for, in order.
-fn awaited_ranks(blocked: &[Blocked], rank: usize) -> Vec<usize> {
+fn awaited_ranks(blocked: &[BlockedWait], rank: usize) -> Vec<usize> {
     let own = blocked.iter().filter(|entry| entry.rank == rank);
     let mut ranks: Vec<usize> = own.flat_map(|entry| entry.others.iter().copied()).collect();
     ranks.sort_unstable();
@@ -205,13 +197,10 @@ fn awaited_ranks(blocked: &[Blocked], rank: usize) -> Vec<usize> {
 }
 
 /// Ranks that others wait for and that have nothing left to do.
-fn finished_ranks(blocked: &[Blocked], ranks: &[&RankQueues<'_>]) -> Option<String> {
-    let others: BTreeSet<usize> =
-        blocked.iter().flat_map(|entry| entry.others.iter().copied()).collect();
-    let done: Vec<usize> = others
-        .into_iter()
-        .filter(|&rank| ranks.get(rank).is_some_and(|rank| rank.is_done()))
-        .collect();
+fn finished_ranks(blocked: &[BlockedWait], ranks: &[&RankQueues<'_>]) -> Option<String> {
+    let others: BTreeSet<usize> = blocked.iter().flat_map(|entry| entry.others.iter().copied()).collect();
+    let done: Vec<usize> =
+        others.into_iter().filter(|&rank| ranks.get(rank).is_some_and(|rank| rank.is_done())).collect();
     (!done.is_empty()).then(|| {
         let verb = if done.len() == 1 { "has" } else { "have" };
         format!("{} {verb} nothing left to do", rank_names(&done))

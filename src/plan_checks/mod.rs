@@ -13,7 +13,7 @@ pub(crate) mod queues;
 pub(crate) mod walk;
 
 use crate::diag::Diag;
-use crate::lower::Prepared;
+use crate::lower::PreparedProgram;
 use walk::{NoClock, OrderOnly, PlanWalk};
 
 /// Checks the plans of all ranks.
@@ -21,7 +21,7 @@ use walk::{NoClock, OrderOnly, PlanWalk};
 /// # Errors
 /// If the ranks deadlock, if the sides of a communication do not agree, or if the time that the plans
 /// may take is over.
-pub fn check_plans(prepared: &Prepared) -> Result<(), Vec<Diag>> {
+pub fn check_plans(prepared: &PreparedProgram) -> Result<(), Vec<Diag>> {
     let ranks = prepared.plans.iter().map(|_| (OrderOnly, NoClock)).collect();
     PlanWalk::new(prepared, ranks).run_to_end()
 }

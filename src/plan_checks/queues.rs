@@ -3,7 +3,7 @@
 //! A plan's instructions stand in the order the host issues them. They are cut into queues: one a stream,
 //! and one a communicator, whose units start once the posting stream's earlier work is done.
 
-use crate::plan::{CommSlot, EventId, Inst, InstId, InstKind, Plan, StreamSlot, View, WorkSlot};
+use crate::plan::{BufferView, CommSlot, EventId, Inst, InstId, InstKind, Plan, StreamSlot, WorkSlot};
 
 /// A point of a stream: so many of its instructions are done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,7 +70,7 @@ impl<T> ReadQueue<T> {
 pub(crate) struct OpenMessage<'p> {
     pub(crate) inst: InstId,
     pub(crate) peer: usize,
-    pub(crate) view: &'p View,
+    pub(crate) view: &'p BufferView,
 }
 
 /// The direction of a message, as one rank sees it.
@@ -130,19 +130,20 @@ impl<'p> RankQueues<'p> {
                 let unit = CommunicationUnit::of_inst(id, after, collective.work);
                 self.communicators[collective.comm.0 as usize].items.push(unit);
             }
-            InstKind::Send { comm: Some(comm), work, .. }
-            | InstKind::Recv { comm: Some(comm), work, .. } => match group {
-                Some(unit) => {
-                    unit.insts.push(id);
-                    unit.done.push(false);
-                    unit.after.push(after);
-                    unit.works.push(*work);
+            InstKind::Send { comm: Some(comm), work, .. } | InstKind::Recv { comm: Some(comm), work, .. } => {
+                match group {
+                    Some(unit) => {
+                        unit.insts.push(id);
+                        unit.done.push(false);
+                        unit.after.push(after);
+                        unit.works.push(*work);
+                    }
+                    None => {
+                        let unit = CommunicationUnit::of_inst(id, after, *work);
+                        self.communicators[comm.0 as usize].items.push(unit);
+                    }
                 }
-                None => {
-                    let unit = CommunicationUnit::of_inst(id, after, *work);
-                    self.communicators[comm.0 as usize].items.push(unit);
-                }
-            },
+            }
             InstKind::Alloc { .. }
             | InstKind::Free { .. }
             | InstKind::Copy { .. }
@@ -238,11 +239,7 @@ impl<'p> RankQueues<'p> {
     }
 
     /// The sends (or receives) of a communicator's started unit that are not done.
-    pub(crate) fn open_messages(
-        &self,
-        comm: CommSlot,
-        direction: MessageDirection,
-    ) -> Vec<OpenMessage<'p>> {
+    pub(crate) fn open_messages(&self, comm: CommSlot, direction: MessageDirection) -> Vec<OpenMessage<'p>> {
         let Some(unit) = self.started_unit(comm) else { return Vec::new() };
         let open = unit.open_insts().filter_map(|inst| match &self.inst(inst).kind {
             InstKind::Send { peer, view, .. } if direction == MessageDirection::Send => {

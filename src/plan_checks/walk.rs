@@ -11,10 +11,10 @@ use super::agreement;
 use super::deadlock;
 use super::queues::{CommunicationUnit, MessageDirection, RankQueues};
 use crate::diag::{Diag, codes};
-use crate::lower::Prepared;
+use crate::lower::PreparedProgram;
 use crate::plan::{
-    Collective, CommSlot, Deadline, Inst, InstId, InstKind, MatchedCommunicator, Origin, Plan,
-    PlanMatching, View, WorkSlot,
+    BufferView, CollectiveInst, CommSlot, Deadline, Inst, InstId, InstKind, InstOrigin, MatchedCommunicator, Plan,
+    PlanMatching, WorkSlot,
 };
 use rayon::prelude::*;
 
@@ -37,7 +37,7 @@ pub(crate) struct MessageEnd<'p> {
     /// Its send or receive.
     pub(crate) inst: InstId,
     /// What is read or written.
-    pub(crate) view: &'p View,
+    pub(crate) view: &'p BufferView,
 }
 
 /// A member's side of a collective.
@@ -50,13 +50,13 @@ pub(crate) struct CollectiveEnd<'p> {
     /// Its instruction.
     pub(crate) inst: InstId,
     /// The same, as the plan has it.
-    pub(crate) collective: &'p Collective,
+    pub(crate) collective: &'p CollectiveInst,
 }
 
 /// Does the work of one rank's instructions.
 pub(crate) trait RankExecutor: Send + Sized {
     /// Carries out an instruction of a stream.
-    fn execute_step(&mut self, prepared: &Prepared, step: &StreamStep<'_>) -> Result<(), Diag>;
+    fn execute_step(&mut self, prepared: &PreparedProgram, step: &StreamStep<'_>) -> Result<(), Diag>;
     /// A communication no longer needs its views.
     fn release_views(&mut self, inst: &Inst);
     /// Moves a message, whose sides agree.
@@ -76,7 +76,7 @@ pub(crate) trait RankExecutor: Send + Sized {
 pub(crate) struct OrderOnly;
 
 impl RankExecutor for OrderOnly {
-    fn execute_step(&mut self, _: &Prepared, _: &StreamStep<'_>) -> Result<(), Diag> {
+    fn execute_step(&mut self, _: &PreparedProgram, _: &StreamStep<'_>) -> Result<(), Diag> {
         Ok(())
     }
     fn release_views(&mut self, _: &Inst) {}
@@ -87,10 +87,7 @@ impl RankExecutor for OrderOnly {
     ) -> Result<(), Diag> {
         Ok(())
     }
-    fn move_collective<C: RankClock>(
-        _: &mut WalkRanks<'_, '_, Self, C>,
-        _: &[CollectiveEnd<'_>],
-    ) -> Result<(), Diag> {
+    fn move_collective<C: RankClock>(_: &mut WalkRanks<'_, '_, Self, C>, _: &[CollectiveEnd<'_>]) -> Result<(), Diag> {
         Ok(())
     }
 }
@@ -123,8 +120,7 @@ pub(crate) trait RankClock: Send {
     /// An instruction of a communicator's unit is done.
     fn end_communication(&mut self, _comm: CommSlot, _end: u64) {}
     /// A communicator's unit, whose posts were reached at `posted`, is done.
-    fn end_unit(&mut self, _comm: CommSlot, _posted: u64, _plan: &Plan, _unit: &CommunicationUnit) {
-    }
+    fn end_unit(&mut self, _comm: CommSlot, _posted: u64, _plan: &Plan, _unit: &CommunicationUnit) {}
     /// When a stream came to a send or receive that the peer initiates.
     fn announced_time(&self, _inst: InstId) -> u64 {
         0
@@ -154,14 +150,14 @@ pub(crate) struct RankWalk<'p, E, C> {
 /// The ranks of a walk, for the data of a communication.
 pub(crate) struct WalkRanks<'w, 'p, E, C> {
     /// Plans, and names for messages.
-    pub(crate) prepared: &'p Prepared,
+    pub(crate) prepared: &'p PreparedProgram,
     /// All ranks.
     pub(crate) ranks: &'w mut [RankWalk<'p, E, C>],
 }
 
 impl<'p, E: RankExecutor, C: RankClock> RankWalk<'p, E, C> {
     /// Runs the streams, in turn, until each is at its end or waits.
-    fn run_streams(&mut self, prepared: &Prepared) -> Result<(), Diag> {
+    fn run_streams(&mut self, prepared: &PreparedProgram) -> Result<(), Diag> {
         loop {
             let mut progress = self.end_units();
             for stream in 0..self.queues.stream_count() {
@@ -176,13 +172,13 @@ impl<'p, E: RankExecutor, C: RankClock> RankWalk<'p, E, C> {
     }
 
     /// Executes a stream's next instruction, unless it has to wait.
-    fn run_step(&mut self, stream: usize, prepared: &Prepared) -> Result<bool, Diag> {
+    fn run_step(&mut self, stream: usize, prepared: &PreparedProgram) -> Result<bool, Diag> {
         let Some(id) = self.queues.stream_head(stream) else { return Ok(false) };
         let step = StreamStep { stream, id, inst: self.queues.inst(id) };
         if !self.queues.can_proceed(&step.inst.kind) {
             return Ok(false);
         }
-        if let Some(note) = self.deadline.and_then(|deadline| deadline.passed()) {
+        if let Some(note) = self.deadline.and_then(|deadline| deadline.expiry_note()) {
             return Err(late_error(prepared, self.queues.plan, step.inst.origin, note));
         }
         let began = self.clock.begin_step(stream);
@@ -268,19 +264,19 @@ impl<'p, E: RankExecutor, C: RankClock> RankWalk<'p, E, C> {
 }
 
 /// The error of a run that takes longer than it may.
-fn late_error(prepared: &Prepared, plan: &Plan, origin: Origin, note: String) -> Diag {
+fn late_error(prepared: &PreparedProgram, plan: &Plan, origin: InstOrigin, note: String) -> Diag {
     let labels = &prepared.labels;
     let message = format!("the run did not end in time: rank {} has come to this", plan.rank);
-    let iteration = labels.iteration(plan.iteration(origin));
+    let iteration = labels.iteration_text(plan.iteration_of(origin));
     let at = (!iteration.is_empty()).then(|| format!("at {iteration}"));
-    let mut diag = Diag::error(codes::TIMEOUT, labels.span(origin.op), message);
+    let mut diag = Diag::error(codes::TIMEOUT, labels.op_span(origin.op), message);
     diag.notes.extend(at.into_iter().chain([note, "`--timeout-ms=N` allows more".to_owned()]));
     diag
 }
 
 /// The plans of all ranks, and how far each is.
 pub(crate) struct PlanWalk<'p, E, C> {
-    prepared: &'p Prepared,
+    prepared: &'p PreparedProgram,
     /// The communications of all ranks.
     pub(super) matching: PlanMatching<'p>,
     /// By communicator: the number of its collectives that are done.
@@ -291,7 +287,7 @@ pub(crate) struct PlanWalk<'p, E, C> {
 
 impl<'p, E: RankExecutor, C: RankClock> PlanWalk<'p, E, C> {
     /// The start of a walk with an executor and a clock for each rank.
-    pub(crate) fn new(prepared: &'p Prepared, ranks: Vec<(E, C)>) -> Self {
+    pub(crate) fn new(prepared: &'p PreparedProgram, ranks: Vec<(E, C)>) -> Self {
         let matching = PlanMatching::new(&prepared.plans);
         let ranks = prepared.plans.iter().zip(ranks).map(|(plan, (executor, clock))| RankWalk {
             queues: RankQueues::new(plan),
@@ -310,8 +306,7 @@ impl<'p, E: RankExecutor, C: RankClock> PlanWalk<'p, E, C> {
         self.ranks.iter_mut().for_each(|rank| rank.deadline = deadline);
         loop {
             let ranks = self.ranks.par_iter_mut();
-            let faults: Vec<Diag> =
-                ranks.filter_map(|rank| rank.run_streams(prepared).err()).collect();
+            let faults: Vec<Diag> = ranks.filter_map(|rank| rank.run_streams(prepared).err()).collect();
             if !faults.is_empty() {
                 return Err(distinct_errors(faults));
             }
@@ -364,9 +359,7 @@ impl<'p, E: RankExecutor, C: RankClock> PlanWalk<'p, E, C> {
         let mut progress = false;
         let mut ranks = WalkRanks { prepared: self.prepared, ranks: &mut self.ranks };
         for (of_all, done) in self.matching.communicators.iter().zip(&mut self.collectives_done) {
-            while ranks.run_collective(of_all, done)?
-                || ranks.run_messages(of_all, &self.matching)?
-            {
+            while ranks.run_collective(of_all, done)? || ranks.run_messages(of_all, &self.matching)? {
                 progress = true;
             }
         }
@@ -387,11 +380,7 @@ fn distinct_errors(faults: Vec<Diag>) -> Vec<Diag> {
 
 impl<'p, E: RankExecutor, C: RankClock> WalkRanks<'_, 'p, E, C> {
     /// The sides of the next collective of a communicator, if all members have started it.
-    fn collective_ends(
-        &self,
-        of_all: &MatchedCommunicator<'_>,
-        number: usize,
-    ) -> Option<Vec<CollectiveEnd<'p>>> {
+    fn collective_ends(&self, of_all: &MatchedCommunicator<'_>, number: usize) -> Option<Vec<CollectiveEnd<'p>>> {
         let insts = of_all.collectives.get(number)?;
         let team = of_all.communicator.team.iter().zip(&of_all.slots).zip(insts);
         team.map(|((&rank, &slot), &inst)| {
@@ -408,18 +397,13 @@ impl<'p, E: RankExecutor, C: RankClock> WalkRanks<'_, 'p, E, C> {
 
     /// Carries out the next collective of a communicator, if all members have started it. `done` counts
     /// those that are done.
-    fn run_collective(
-        &mut self,
-        of_all: &MatchedCommunicator<'_>,
-        done: &mut usize,
-    ) -> Result<bool, Diag> {
+    fn run_collective(&mut self, of_all: &MatchedCommunicator<'_>, done: &mut usize) -> Result<bool, Diag> {
         let Some(ends) = self.collective_ends(of_all, *done) else { return Ok(false) };
         agreement::check_collective(self, &ends)?;
         E::move_collective(self, &ends)?;
         let start = ends.iter().map(|end| self.ranks[end.rank].join_time(end.slot)).max();
         let start = start.unwrap_or(0);
-        let all_end =
-            ends.iter().map(|end| self.ranks[end.rank].communication_end(start, end.inst));
+        let all_end = ends.iter().map(|end| self.ranks[end.rank].communication_end(start, end.inst));
         let all_end = all_end.max().unwrap_or(0);
         for end in &ends {
             self.ranks[end.rank].finish_inst(end.slot, end.inst, all_end);
@@ -429,11 +413,7 @@ impl<'p, E: RankExecutor, C: RankClock> WalkRanks<'_, 'p, E, C> {
     }
 
     /// Carries out the messages of a communicator whose sides are both there; whether that was any.
-    fn run_messages(
-        &mut self,
-        of_all: &MatchedCommunicator<'_>,
-        matching: &PlanMatching<'_>,
-    ) -> Result<bool, Diag> {
+    fn run_messages(&mut self, of_all: &MatchedCommunicator<'_>, matching: &PlanMatching<'_>) -> Result<bool, Diag> {
         let team = &of_all.communicator.team;
         let mut progress = false;
         for (&from, slot) in team.iter().zip(&of_all.slots) {
@@ -499,8 +479,7 @@ impl<'p, E: RankExecutor, C: RankClock> WalkRanks<'_, 'p, E, C> {
         inst: InstId,
     ) -> Result<bool, Diag> {
         let partner = matching.message_partner(initiator as u32, inst);
-        let Some(partner) = partner.filter(|partner| self.is_announced(partner.rank, partner.inst))
-        else {
+        let Some(partner) = partner.filter(|partner| self.is_announced(partner.rank, partner.inst)) else {
             return Ok(false);
         };
         let target = partner.rank as usize;

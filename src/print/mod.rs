@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 
 /// Which form of the language to print.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Form {
+pub enum PrintForm {
     /// nvFuser's: every tensor in full.
     #[default]
     Full,
@@ -27,7 +27,7 @@ pub enum Form {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PrintOptions {
     /// The form.
-    pub form: Form,
+    pub form: PrintForm,
 }
 
 /// The text of a program.
@@ -39,18 +39,18 @@ pub fn print(program: &Program) -> String {
 
 /// Appends the text of a program to `out`.
 pub fn print_into(program: &Program, options: PrintOptions, out: &mut String) {
-    let mut printer = Printer::new(program, out);
-    if options.form == Form::Short {
+    let mut printer = ProgramPrinter::new(program, out);
+    if options.form == PrintForm::Short {
         printer.known = Some(FxHashMap::default());
     }
-    printer.program();
+    printer.print_program();
 }
 
 /// Appends the text of one op and its blocks, without indentation or a final line break.
 pub fn print_op(program: &Program, op: OpId, out: &mut String) {
-    let mut printer = Printer::new(program, out);
-    printer.op(op);
-    printer.blocks(op);
+    let mut printer = ProgramPrinter::new(program, out);
+    printer.print_statement(op);
+    printer.print_blocks(op);
     if printer.out.ends_with('\n') {
         printer.out.pop();
     }
@@ -59,13 +59,13 @@ pub fn print_op(program: &Program, op: OpId, out: &mut String) {
 /// The text of each op on one line, without its blocks, every tensor by its number alone.
 pub fn op_lines(program: &Program, ops: impl IntoIterator<Item = OpId>) -> Vec<String> {
     let mut out = String::new();
-    let mut printer = Printer::new(program, &mut out);
+    let mut printer = ProgramPrinter::new(program, &mut out);
     printer.known = Some(FxHashMap::default());
     let line = |op| {
         // The first time tells the printer what the tensors are.
         for _ in 0..2 {
             printer.out.clear();
-            printer.op(op);
+            printer.print_statement(op);
         }
         printer.out.split_whitespace().collect::<Vec<&str>>().join(" ")
     };
@@ -73,7 +73,7 @@ pub fn op_lines(program: &Program, ops: impl IntoIterator<Item = OpId>) -> Vec<S
 }
 
 /// The state of one run.
-struct Printer<'p> {
+struct ProgramPrinter<'p> {
     program: &'p Program,
     out: &'p mut String,
     texts: TextCache,
@@ -87,7 +87,7 @@ struct Printer<'p> {
     spelled_root: Option<RootAs>,
 }
 
-impl<'p> Printer<'p> {
+impl<'p> ProgramPrinter<'p> {
     fn new(program: &'p Program, out: &'p mut String) -> Self {
         let mut comments: FxHashMap<CommentPlace, SmallVec<[u32; 1]>> = FxHashMap::default();
         for (index, comment) in program.source.comments.iter().enumerate() {
@@ -102,7 +102,7 @@ impl<'p> Printer<'p> {
     }
 
     /// `count` blanks.
-    fn blanks(&mut self, mut count: usize) {
+    fn print_blanks(&mut self, mut count: usize) {
         const BLANKS: &str = "                                ";
         while count > BLANKS.len() {
             self.out.push_str(BLANKS);
@@ -112,58 +112,58 @@ impl<'p> Printer<'p> {
     }
 
     /// A line break and `extra` blanks more than the statement has.
-    fn line(&mut self, extra: usize) {
+    fn break_line(&mut self, extra: usize) {
         self.out.push('\n');
-        self.blanks(self.indent + extra);
+        self.print_blanks(self.indent + extra);
     }
 
     /// The statements of a block, each on lines of its own.
-    fn block(&mut self, block: BlockId) {
+    fn print_block(&mut self, block: BlockId) {
         let program = self.program;
         for &op in &program.block(block).ops {
-            self.comment_lines(CommentPlace::Above(op));
-            self.blanks(self.indent);
-            self.op(op);
-            self.trailing_comments(CommentPlace::Trailing(op));
+            self.print_comment_lines(CommentPlace::Above(op));
+            self.print_blanks(self.indent);
+            self.print_statement(op);
+            self.print_trailing_comments(CommentPlace::Trailing(op));
             self.out.push('\n');
-            self.blocks(op);
+            self.print_blocks(op);
         }
-        self.comment_lines(CommentPlace::EndOf(block));
+        self.print_comment_lines(CommentPlace::EndOf(block));
     }
 
     /// The blocks of an op, deeper.
-    fn blocks(&mut self, op: OpId) {
+    fn print_blocks(&mut self, op: OpId) {
         let program = self.program;
         for (index, &block) in program.op(op).blocks.iter().enumerate() {
             if index == 1 {
                 if program.block(block).ops.is_empty() {
                     continue;
                 }
-                self.blanks(self.indent);
+                self.print_blanks(self.indent);
                 self.push("ELSE:");
-                self.trailing_comments(CommentPlace::StartOf(block));
+                self.print_trailing_comments(CommentPlace::StartOf(block));
                 self.push("\n");
             }
             self.indent += 2;
-            self.block(block);
+            self.print_block(block);
             self.indent -= 2;
         }
     }
 
     /// Comments on lines of their own.
-    fn comment_lines(&mut self, place: CommentPlace) {
+    fn print_comment_lines(&mut self, place: CommentPlace) {
         for index in self.comments_at(place) {
-            self.blanks(self.indent);
-            self.comment(index);
+            self.print_blanks(self.indent);
+            self.print_comment(index);
             self.out.push('\n');
         }
     }
 
     /// Comments at the end of a line.
-    fn trailing_comments(&mut self, place: CommentPlace) {
+    fn print_trailing_comments(&mut self, place: CommentPlace) {
         for index in self.comments_at(place) {
             self.out.push(' ');
-            self.comment(index);
+            self.print_comment(index);
         }
     }
 
@@ -174,7 +174,7 @@ impl<'p> Printer<'p> {
         self.comments.get(&place).cloned().unwrap_or_default()
     }
 
-    fn comment(&mut self, index: u32) {
+    fn print_comment(&mut self, index: u32) {
         let program = self.program;
         if let Some(comment) = program.source.comments.get(index as usize) {
             self.out.push_str(&comment.text);

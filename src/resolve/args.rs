@@ -3,55 +3,55 @@
 use super::Resolver;
 use crate::ir::OpKind;
 use crate::ir::{Op, Value};
-use crate::ops::{ArgSpec, OpSpec, Presence};
-use hostir_grammar::ast::{Arg, Ast, Stmt};
+use crate::ops::{ArgPresence, ArgSpec, OpSpec};
+use hostir_grammar::ast::{ArgSyntax, StmtSyntax, SyntaxTree};
 use smallvec::SmallVec;
 
 /// The argument for each declared one.
-type Slots<'a> = SmallVec<[Option<&'a Arg>; 8]>;
+type ArgSlots<'a> = SmallVec<[Option<&'a ArgSyntax>; 8]>;
 
 /// The matched arguments: one a declaration, and the rest of the repeated one.
-struct Matched<'a> {
-    slots: Slots<'a>,
+struct MatchedArgs<'a> {
+    slots: ArgSlots<'a>,
     /// All arguments of the repeated declaration.
-    repeated: SmallVec<[&'a Arg; 4]>,
+    repeated: SmallVec<[&'a ArgSyntax; 4]>,
 }
 
 impl Resolver<'_> {
     /// An op whose arguments are those of the table; `None` after an error.
-    pub(super) fn table_op(&mut self, kind: OpKind, stmt: &Stmt) -> Option<Op> {
+    pub(super) fn resolve_table_op(&mut self, kind: OpKind, stmt: &StmtSyntax) -> Option<Op> {
         let ast = self.ast;
         let spec = kind.spec();
         let mut op = Op::new(kind);
-        let numbered = self.number(spec, stmt, &mut op);
+        let numbered = self.resolve_number(spec, stmt, &mut op);
         if !numbered && stmt.args.is_empty() {
             return None;
         }
-        let results = self.results(spec, stmt, &mut op);
+        let results = self.resolve_results(spec, stmt, &mut op);
         let matched = self.match_args(ast, spec, stmt)?;
         op.attrs.reserve_exact(matched.slots.len());
         let mut good = numbered && results;
         for (slot, declared) in matched.slots.iter().zip(spec.args) {
             if declared.repeated {
                 for arg in &matched.repeated {
-                    good &= self.fill(declared, arg, &mut op);
+                    good &= self.fill_argument(declared, arg, &mut op);
                 }
             } else if let Some(arg) = slot {
-                good &= self.fill(declared, arg, &mut op);
+                good &= self.fill_argument(declared, arg, &mut op);
             }
         }
         good.then_some(op)
     }
 
     /// Puts one argument where it belongs; whether it could.
-    fn fill(&mut self, declared: &ArgSpec, arg: &Arg, op: &mut Op) -> bool {
+    fn fill_argument(&mut self, declared: &ArgSpec, arg: &ArgSyntax, op: &mut Op) -> bool {
         if let Some(key) = declared.key {
-            let of = op.operands.first().and_then(|operand| operand.tensor());
-            let Some(value) = self.attr(declared, key, arg, of) else { return false };
+            let of = op.operands.first().and_then(|operand| operand.as_tensor());
+            let Some(value) = self.resolve_attr(declared, key, arg, of) else { return false };
             op.attrs.push((key, value));
             return true;
         }
-        let Some(value) = self.operand(declared, arg) else { return false };
+        let Some(value) = self.resolve_operand(declared, arg) else { return false };
         if declared.result {
             op.results.push(value);
         } else {
@@ -61,12 +61,12 @@ impl Resolver<'_> {
     }
 
     /// The number behind the head word.
-    pub(super) fn number(&mut self, spec: &OpSpec, stmt: &Stmt, op: &mut Op) -> bool {
+    pub(super) fn resolve_number(&mut self, spec: &OpSpec, stmt: &StmtSyntax, op: &mut Op) -> bool {
         match (spec.identity.is_numbered(), stmt.number) {
             (true, Some(number)) => op.number = number,
             (false, None) => {}
             (needed, _) => {
-                self.wrong_number(spec.identity.name, needed, stmt);
+                self.report_wrong_number(spec.identity.name, needed, stmt);
                 return false;
             }
         }
@@ -74,18 +74,18 @@ impl Resolver<'_> {
     }
 
     /// What stands before `=`.
-    pub(super) fn results(&mut self, spec: &OpSpec, stmt: &Stmt, op: &mut Op) -> bool {
+    pub(super) fn resolve_results(&mut self, spec: &OpSpec, stmt: &StmtSyntax, op: &mut Op) -> bool {
         let ast = self.ast;
-        let results = ast.args(stmt.results);
+        let results = ast.args_in(stmt.results);
         if results.len() != spec.identity.results {
-            self.wrong_results(spec.identity.name, spec.identity.results, stmt);
+            self.report_wrong_results(spec.identity.name, spec.identity.results, stmt);
             return false;
         }
         for arg in results {
-            match self.value(arg) {
+            match self.resolve_value(arg) {
                 Some(value @ (Value::Tensor(_) | Value::Scalar(_))) => op.results.push(value),
                 Some(_) => {
-                    self.wrong_kind("result", "a tensor", arg);
+                    self.report_wrong_kind("result", "a tensor", arg);
                     return false;
                 }
                 None => return false,
@@ -94,16 +94,13 @@ impl Resolver<'_> {
         true
     }
 
-    fn match_args<'t>(&mut self, ast: &'t Ast, spec: &OpSpec, stmt: &Stmt) -> Option<Matched<'t>> {
-        let args = ast.args(stmt.args);
-        let mut matched = Matched {
-            slots: SmallVec::from_elem(None, spec.args.len()),
-            repeated: SmallVec::new(),
-        };
-        let mut repeats = repeats(spec, args);
+    fn match_args<'t>(&mut self, ast: &'t SyntaxTree, spec: &OpSpec, stmt: &StmtSyntax) -> Option<MatchedArgs<'t>> {
+        let args = ast.args_in(stmt.args);
+        let mut matched = MatchedArgs { slots: SmallVec::from_elem(None, spec.args.len()), repeated: SmallVec::new() };
+        let mut repeats = repeated_count(spec, args);
         let (mut next, mut good) = (0, true);
         for arg in args {
-            let Some(at) = self.place(ast, spec, arg, next) else {
+            let Some(at) = self.find_declaration(ast, spec, arg, next) else {
                 good = false;
                 continue;
             };
@@ -117,24 +114,24 @@ impl Resolver<'_> {
             }
             match matched.slots[at] {
                 Some(first) if !spec.args[at].repeated => {
-                    self.duplicate(spec, at, first, arg);
+                    self.report_duplicate(spec, at, first, arg);
                     good = false;
                 }
                 _ => matched.slots[at] = Some(arg),
             }
         }
         if good {
-            good = self.none_missing(spec, &matched.slots, stmt);
+            good = self.check_none_missing(spec, &matched.slots, stmt);
         }
         good.then_some(matched)
     }
 
     /// The declaration that an argument fills; `next` is the one after the last.
-    fn place(&mut self, ast: &Ast, spec: &OpSpec, arg: &Arg, next: usize) -> Option<usize> {
+    fn find_declaration(&mut self, ast: &SyntaxTree, spec: &OpSpec, arg: &ArgSyntax, next: usize) -> Option<usize> {
         let found = match arg.key {
             None => (next..spec.args.len()).find(|&at| spec.args[at].word.is_none()),
             Some(key) => {
-                let key = Some(ast.str(key));
+                let key = Some(ast.symbol_text(key));
                 match spec.args.get(next) {
                     Some(declared) if declared.word == key => Some(next),
                     _ => spec.args.iter().position(|declared| declared.word == key),
@@ -143,18 +140,18 @@ impl Resolver<'_> {
         };
         if found.is_none() {
             match arg.key {
-                None => self.extra_operand(spec, arg),
-                Some(key) => self.unknown_argument(spec, ast.str(key), arg),
+                None => self.report_extra_operand(spec, arg),
+                Some(key) => self.report_unknown_argument(spec, ast.symbol_text(key), arg),
             }
         }
         found
     }
 
-    fn none_missing(&mut self, spec: &OpSpec, slots: &Slots<'_>, stmt: &Stmt) -> bool {
+    fn check_none_missing(&mut self, spec: &OpSpec, slots: &ArgSlots<'_>, stmt: &StmtSyntax) -> bool {
         let mut good = true;
         for (declared, slot) in spec.args.iter().zip(slots) {
-            if slot.is_none() && declared.presence == Presence::Required {
-                self.missing(spec, declared, stmt);
+            if slot.is_none() && declared.presence == ArgPresence::Required {
+                self.report_missing(spec, declared, stmt);
                 good = false;
             }
         }
@@ -163,7 +160,7 @@ impl Resolver<'_> {
 }
 
 /// How many positional arguments the repeated declaration takes.
-fn repeats(spec: &OpSpec, args: &[Arg]) -> usize {
+fn repeated_count(spec: &OpSpec, args: &[ArgSyntax]) -> usize {
     if !spec.args.iter().any(|declared| declared.repeated) {
         return 0;
     }

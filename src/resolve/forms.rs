@@ -4,25 +4,25 @@ use super::Resolver;
 use crate::ir::OpKind;
 use crate::ir::{AttrKey, AttrValue, Op, Value};
 use crate::ops::control::PREDICATES;
-use hostir_grammar::ast::{self, Arg, ArgRange, Expr, Stmt};
+use hostir_grammar::ast::{self, ArgRange, ArgSyntax, ExprSyntax, StmtSyntax};
 
 impl Resolver<'_> {
     /// `FOR index in domain:` with or without bounds.
-    pub(super) fn for_in(&mut self, stmt: &Stmt) -> Option<Op> {
-        let op = self.table_op(OpKind::For, stmt);
-        self.body(op, stmt)
+    pub(super) fn resolve_for_in(&mut self, stmt: &StmtSyntax) -> Option<Op> {
+        let op = self.resolve_table_op(OpKind::For, stmt);
+        self.resolve_body(op, stmt)
     }
 
     /// `FOR index from start to stop:`.
-    pub(super) fn for_range(&mut self, stmt: &Stmt) -> Option<Op> {
-        let op = self.table_op(OpKind::ForRange, stmt);
-        self.body(op, stmt)
+    pub(super) fn resolve_for_range(&mut self, stmt: &StmtSyntax) -> Option<Op> {
+        let op = self.resolve_table_op(OpKind::ForRange, stmt);
+        self.resolve_body(op, stmt)
     }
 
     /// Resolves the blocks even if the header had an error.
-    fn body(&mut self, op: Option<Op>, stmt: &Stmt) -> Option<Op> {
-        let body = stmt.body.map(|body| self.block(body));
-        let other = stmt.else_body.map(|body| self.block(body));
+    fn resolve_body(&mut self, op: Option<Op>, stmt: &StmtSyntax) -> Option<Op> {
+        let body = stmt.body.map(|body| self.resolve_block(body));
+        let other = stmt.else_body.map(|body| self.resolve_block(body));
         let mut op = op?;
         let block = body.unwrap_or_else(|| self.program.blocks.push(crate::ir::Block::default()));
         op.blocks.push(block);
@@ -31,31 +31,31 @@ impl Resolver<'_> {
     }
 
     /// `IF Manual condition:`.
-    pub(super) fn branch(&mut self, stmt: &Stmt) -> Option<Op> {
-        let op = self.condition(stmt);
-        self.body(op, stmt)
+    pub(super) fn resolve_branch(&mut self, stmt: &StmtSyntax) -> Option<Op> {
+        let op = self.resolve_condition(stmt);
+        self.resolve_body(op, stmt)
     }
 
-    fn condition(&mut self, stmt: &Stmt) -> Option<Op> {
+    fn resolve_condition(&mut self, stmt: &StmtSyntax) -> Option<Op> {
         let ast = self.ast;
-        let word = ast.str(stmt.name);
+        let word = ast.symbol_text(stmt.name);
         let mut op = Op::new(OpKind::If);
-        let [arg] = ast.args(stmt.args) else {
-            self.no_condition(stmt);
+        let [arg] = ast.args_in(stmt.args) else {
+            self.report_no_condition(stmt);
             return None;
         };
         if !PREDICATES.contains(&word) {
-            self.unknown_predicate(word, PREDICATES, stmt);
+            self.report_unknown_predicate(word, PREDICATES, stmt);
             return None;
         }
-        op.attrs.push((AttrKey::Predicate, AttrValue::Word(self.name(stmt.name))));
-        op.operands.push(Value::Scalar(self.scalar_arg(arg)?));
+        op.attrs.push((AttrKey::Predicate, AttrValue::Word(self.resolve_symbol(stmt.name))));
+        op.operands.push(Value::Scalar(self.resolve_scalar_arg(arg)?));
         Some(op)
     }
 
     /// Both forms of ALLOCATE; the buffer must be the result.
-    pub(super) fn allocate(&mut self, stmt: &Stmt) -> Option<Op> {
-        let mut op = self.table_op(OpKind::Allocate, stmt)?;
+    pub(super) fn resolve_allocate(&mut self, stmt: &StmtSyntax) -> Option<Op> {
+        let mut op = self.resolve_table_op(OpKind::Allocate, stmt)?;
         let result = op.output_tensors().next();
         if op.attr(AttrKey::Keep).is_none() {
             op.attrs.push((AttrKey::Keep, AttrValue::Bool(op.keeps_memory())));
@@ -66,21 +66,20 @@ impl Resolver<'_> {
         let AttrValue::Tensor(tensor) = *buffer else { return Some(op) };
         *buffer = AttrValue::Bool(true);
         if Some(tensor) != result {
-            self.other_buffer(stmt, tensor, result);
+            self.report_other_buffer(stmt, tensor, result);
             return None;
         }
-        if op.expr(AttrKey::Size).is_none() {
-            self.missing_word(OpKind::Allocate.spec(), "size", stmt);
+        if op.expr_attr(AttrKey::Size).is_none() {
+            self.report_missing_word(OpKind::Allocate.spec(), "size", stmt);
             return None;
         }
         Some(op)
     }
 
     /// The buffer of a receive is a result.
-    pub(super) fn point_to_point(&mut self, stmt: &Stmt) -> Option<Op> {
-        let mut op = self.table_op(OpKind::P2PCommunication, stmt)?;
-        let receives =
-            op.word(AttrKey::Type).is_some_and(|word| self.program.names.get(word) == "recv");
+    pub(super) fn resolve_point_to_point(&mut self, stmt: &StmtSyntax) -> Option<Op> {
+        let mut op = self.resolve_table_op(OpKind::P2PCommunication, stmt)?;
+        let receives = op.word_attr(AttrKey::Type).is_some_and(|word| self.program.names.get(word) == "recv");
         if receives {
             op.results.extend(op.operands.drain(..));
         }
@@ -88,86 +87,86 @@ impl Resolver<'_> {
     }
 
     /// `PostOnStream (HostUnit0, Inputs:{a, }, Outputs:{b, })`.
-    pub(super) fn post_on_stream(&mut self, stmt: &Stmt) -> Option<Op> {
+    pub(super) fn resolve_post_on_stream(&mut self, stmt: &StmtSyntax) -> Option<Op> {
         let ast = self.ast;
         let spec = OpKind::PostOnStream.spec();
         let mut op = Op::new(OpKind::PostOnStream);
-        let mut good = self.number(spec, stmt, &mut op) & self.results(spec, stmt, &mut op);
-        let args = ast.args(stmt.args);
+        let mut good = self.resolve_number(spec, stmt, &mut op) & self.resolve_results(spec, stmt, &mut op);
+        let args = ast.args_in(stmt.args);
         let (unit, lists) = match args {
             [unit, lists @ ..] if unit.key.is_none() => (Some(unit), lists),
             _ => (None, args),
         };
         match unit {
-            Some(unit) => match self.unit_number(unit) {
+            Some(unit) => match self.resolve_unit_number(unit) {
                 Some(number) => op.operands.push(Value::Unit(number)),
                 None => good = false,
             },
             None => {
-                self.missing_word(spec, "HostUnit", stmt);
+                self.report_missing_word(spec, "HostUnit", stmt);
                 good = false;
             }
         }
-        good &= self.in_out_lists(stmt, lists, &mut op);
+        good &= self.resolve_in_out_lists(stmt, lists, &mut op);
         good.then_some(op)
     }
 
-    fn unit_number(&mut self, arg: &Arg) -> Option<u32> {
-        if let ast::Value::Expr(expr) = arg.value
-            && let Expr::Name(name) = self.ast.exprs[expr.index()].0
-            && let Some(number) = self.ast.str(name).strip_prefix("HostUnit")
+    fn resolve_unit_number(&mut self, arg: &ArgSyntax) -> Option<u32> {
+        if let ast::ValueSyntax::Expr(expr) = arg.value
+            && let ExprSyntax::Name(name) = self.ast.exprs[expr.index()].0
+            && let Some(number) = self.ast.symbol_text(name).strip_prefix("HostUnit")
             && let Ok(number) = number.parse()
         {
             return Some(number);
         }
-        self.wrong_kind("operand", "a unit such as `HostUnit0`", arg);
+        self.report_wrong_kind("operand", "a unit such as `HostUnit0`", arg);
         None
     }
 
     /// `Inputs: {..}` and `Outputs: {..}`: operands and results.
-    fn in_out_lists(&mut self, stmt: &Stmt, args: &[Arg], op: &mut Op) -> bool {
+    fn resolve_in_out_lists(&mut self, stmt: &StmtSyntax, args: &[ArgSyntax], op: &mut Op) -> bool {
         let ast = self.ast;
         let spec = op.kind.spec();
-        let (mut inputs, mut outputs): (Option<&Arg>, Option<&Arg>) = (None, None);
+        let (mut inputs, mut outputs): (Option<&ArgSyntax>, Option<&ArgSyntax>) = (None, None);
         let mut good = true;
         for arg in args {
-            let slot = match arg.key.map(|key| ast.str(key)) {
+            let slot = match arg.key.map(|key| ast.symbol_text(key)) {
                 Some("Inputs") => &mut inputs,
                 Some("Outputs") => &mut outputs,
                 Some(key) => {
                     good = false;
-                    self.unknown_list(spec, key, arg);
+                    self.report_unknown_list(spec, key, arg);
                     continue;
                 }
                 None => {
                     good = false;
-                    self.extra_operand(spec, arg);
+                    self.report_extra_operand(spec, arg);
                     continue;
                 }
             };
             if let Some(first) = slot.replace(arg) {
                 good = false;
-                self.duplicate_list(spec, first, arg);
+                self.report_duplicate_list(spec, first, arg);
             }
         }
         for (word, list) in [("Inputs", inputs), ("Outputs", outputs)] {
             let Some(arg) = list else {
                 if good {
-                    self.missing_word(spec, word, stmt);
+                    self.report_missing_word(spec, word, stmt);
                 }
                 return false;
             };
-            let ast::Value::List(list) = arg.value else {
-                self.wrong_kind(word, "a list such as `{T0}`", arg);
+            let ast::ValueSyntax::List(list) = arg.value else {
+                self.report_wrong_kind(word, "a list such as `{T0}`", arg);
                 return false;
             };
-            good &= self.list_into(list, word == "Outputs", op);
+            good &= self.resolve_list_into(list, word == "Outputs", op);
         }
         good
     }
 
-    fn list_into(&mut self, list: ArgRange, results: bool, op: &mut Op) -> bool {
-        let values = self.values(list);
+    fn resolve_list_into(&mut self, list: ArgRange, results: bool, op: &mut Op) -> bool {
+        let values = self.resolve_values(list);
         let good = values.len() == list.len();
         if results {
             op.results.extend(values);
@@ -178,52 +177,48 @@ impl Resolver<'_> {
     }
 
     /// `LaunchKernel(Group ID: 0, Inputs: {a}, Outputs: {b}, )`.
-    pub(super) fn launch_kernel(&mut self, stmt: &Stmt) -> Option<Op> {
+    pub(super) fn resolve_launch_kernel(&mut self, stmt: &StmtSyntax) -> Option<Op> {
         let ast = self.ast;
         let spec = OpKind::LaunchKernel.spec();
         let mut op = Op::new(OpKind::LaunchKernel);
-        let mut good = self.number(spec, stmt, &mut op) & self.results(spec, stmt, &mut op);
-        let args = ast.args(stmt.args);
-        let is_group = |arg: &Arg| arg.key.is_some_and(|key| ast.str(key) == "Group ID");
-        let lists: Vec<Arg> = args.iter().filter(|arg| !is_group(arg)).copied().collect();
+        let mut good = self.resolve_number(spec, stmt, &mut op) & self.resolve_results(spec, stmt, &mut op);
+        let args = ast.args_in(stmt.args);
+        let is_group = |arg: &ArgSyntax| arg.key.is_some_and(|key| ast.symbol_text(key) == "Group ID");
+        let lists: Vec<ArgSyntax> = args.iter().filter(|arg| !is_group(arg)).copied().collect();
         let declared = &spec.args[0];
         match args.iter().find(|arg| is_group(arg)) {
-            Some(arg) => match self.attr(declared, AttrKey::GroupId, arg, None) {
+            Some(arg) => match self.resolve_attr(declared, AttrKey::GroupId, arg, None) {
                 Some(value) => op.attrs.push((AttrKey::GroupId, value)),
                 None => good = false,
             },
             None => {
-                self.missing_word(spec, "Group ID", stmt);
+                self.report_missing_word(spec, "Group ID", stmt);
                 good = false;
             }
         }
         if lists.len() + 1 < args.len() {
-            self.duplicate_list(spec, &args[0], &args[args.len() - 1]);
+            self.report_duplicate_list(spec, &args[0], &args[args.len() - 1]);
             good = false;
         }
-        good &= self.in_out_lists(stmt, &lists, &mut op);
+        good &= self.resolve_in_out_lists(stmt, &lists, &mut op);
         good.then_some(op)
     }
 
     /// `ShareMemHandles(P2PCommunication 37 (...), `.
-    pub(super) fn share_mem_handles(&mut self, stmt: &Stmt) -> Option<Op> {
+    pub(super) fn resolve_share_mem_handles(&mut self, stmt: &StmtSyntax) -> Option<Op> {
         let ast = self.ast;
         let spec = OpKind::ShareMemHandles.spec();
         let mut op = Op::new(OpKind::ShareMemHandles);
-        let mut good = self.number(spec, stmt, &mut op) & self.results(spec, stmt, &mut op);
-        for arg in ast.args(stmt.args) {
+        let mut good = self.resolve_number(spec, stmt, &mut op) & self.resolve_results(spec, stmt, &mut op);
+        for arg in ast.args_in(stmt.args) {
             match arg.value {
-                ast::Value::Stmt(inner) => match self.shared_op(inner, arg) {
+                ast::ValueSyntax::Stmt(inner) => match self.resolve_shared_op(inner, arg) {
                     Some(value) => op.operands.push(value),
                     None => good = false,
                 },
-                ast::Value::Error => good = false,
+                ast::ValueSyntax::Error => good = false,
                 _ => {
-                    self.wrong_kind(
-                        "operand",
-                        "a communication such as `P2PCommunication 37 (...)`",
-                        arg,
-                    );
+                    self.report_wrong_kind("operand", "a communication such as `P2PCommunication 37 (...)`", arg);
                     good = false;
                 }
             }
@@ -231,39 +226,39 @@ impl Resolver<'_> {
         good.then_some(op)
     }
 
-    fn shared_op(&mut self, inner: ast::StmtId, arg: &Arg) -> Option<Value> {
-        let id = self.stmt(inner)?;
+    fn resolve_shared_op(&mut self, inner: ast::StmtId, arg: &ArgSyntax) -> Option<Value> {
+        let id = self.resolve_stmt(inner)?;
         if self.program.ops[id].kind == OpKind::P2PCommunication {
             return Some(Value::Op(id));
         }
-        self.wrong_kind("operand", "a communication such as `P2PCommunication 37 (...)`", arg);
+        self.report_wrong_kind("operand", "a communication such as `P2PCommunication 37 (...)`", arg);
         None
     }
 
     /// `GetCurrentStream into Stream 0` or `Stream 0x1 = GetCurrentStream()`.
-    pub(super) fn get_current_stream(&mut self, stmt: &Stmt) -> Option<Op> {
+    pub(super) fn resolve_get_current_stream(&mut self, stmt: &StmtSyntax) -> Option<Op> {
         let ast = self.ast;
         let spec = OpKind::GetCurrentStream.spec();
         let mut op = Op::new(OpKind::GetCurrentStream);
-        if !self.number(spec, stmt, &mut op) {
+        if !self.resolve_number(spec, stmt, &mut op) {
             return None;
         }
-        let (results, args) = (ast.args(stmt.results), ast.args(stmt.args));
+        let (results, args) = (ast.args_in(stmt.results), ast.args_in(stmt.args));
         let arg = match (results, args) {
             ([arg], []) | ([], [arg]) => arg,
             (_, [_, extra, ..]) | ([_, ..], [extra, ..]) => {
-                self.extra_operand(spec, extra);
+                self.report_extra_operand(spec, extra);
                 return None;
             }
             _ => {
-                self.missing_word(spec, "Stream", stmt);
+                self.report_missing_word(spec, "Stream", stmt);
                 return None;
             }
         };
-        match self.value(arg)? {
+        match self.resolve_value(arg)? {
             value @ Value::Stream(_) => op.results.push(value),
             _ => {
-                self.wrong_kind("result", "a stream such as `Stream 0`", arg);
+                self.report_wrong_kind("result", "a stream such as `Stream 0`", arg);
                 return None;
             }
         }

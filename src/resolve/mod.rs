@@ -17,29 +17,27 @@ mod value;
 
 use crate::diag::Diags;
 use crate::ir::OpKind;
-use crate::ir::{
-    self, BinaryOp, BlockId, DomainId, ExprId, Frame, HostUnit, Program, Style, TensorId, UnitId,
-};
-use hostir_grammar::ast::{self, ArgRange, Ast};
+use crate::ir::{self, BinaryOp, BlockId, DomainId, ExprId, HostUnit, Program, Style, TensorId, TextFrame, UnitId};
+use hostir_grammar::ast::{self, ArgRange, SyntaxTree};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Resolves container number `container` of `ast`; `source` is the text that `ast` was read from.
 /// A number past the last container gives an empty program.
-pub fn resolve(ast: &Ast, container: usize, source: &str, diags: &mut Diags) -> Program {
-    let shown = style::Shown::of(ast, container);
-    let mut resolver = Resolver::new(ast, source, style::detect(ast, shown), diags);
+pub fn resolve(ast: &SyntaxTree, container: usize, source: &str, diags: &mut Diags) -> Program {
+    let shown = style::StyleEvidence::from_container(ast, container);
+    let mut resolver = Resolver::new(ast, source, style::detect_style(ast, shown), diags);
     if let Some(node) = ast.containers.get(container) {
-        resolver.container(node);
-        resolver.count_roots(shown);
-        resolver.comments(container);
-        resolver.frame(container);
+        resolver.resolve_container(node);
+        resolver.resolve_roots(shown);
+        resolver.resolve_comments(container);
+        resolver.resolve_frame(container);
     }
     resolver.program
 }
 
 /// What a head word means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Head {
+enum HeadMeaning {
     /// Not looked up yet.
     Unseen,
     /// An op of the table.
@@ -52,24 +50,24 @@ enum Head {
 
 /// What is known about a symbol of the tree.
 #[derive(Clone, Copy)]
-struct Word {
+struct SymbolInfo {
     name: Option<ir::Symbol>,
     expr: Option<ExprId>,
     binary: Option<BinaryOp>,
-    head: Head,
+    head: HeadMeaning,
 }
 
-const UNSEEN: Word = Word { name: None, expr: None, binary: None, head: Head::Unseen };
+const UNSEEN: SymbolInfo = SymbolInfo { name: None, expr: None, binary: None, head: HeadMeaning::Unseen };
 
 /// The state of one walk.
 struct Resolver<'a> {
-    ast: &'a Ast,
+    ast: &'a SyntaxTree,
     source: &'a str,
     diags: &'a mut Diags,
     program: Program,
     style: Style,
     /// By symbol of the tree.
-    words: Vec<Word>,
+    words: Vec<SymbolInfo>,
     /// By tensor text: the scope it was last seen in, and its tensor there.
     tensors: Vec<(u32, TensorId)>,
     /// The domain of the pool for a domain outside of tensors.
@@ -98,7 +96,7 @@ struct Resolver<'a> {
 }
 
 impl<'a> Resolver<'a> {
-    fn new(ast: &'a Ast, source: &'a str, style: Style, diags: &'a mut Diags) -> Self {
+    fn new(ast: &'a SyntaxTree, source: &'a str, style: Style, diags: &'a mut Diags) -> Self {
         let mut program = Program { style, ..Program::default() };
         if ast.containers.len() == 1 {
             program.ops.reserve(ast.stmts.len());
@@ -132,43 +130,42 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    fn container(&mut self, node: &ast::Container) {
+    fn resolve_container(&mut self, node: &ast::ContainerSyntax) {
         self.header_failed = node.header_failed;
         self.program.source.header = node.header;
-        let blocks: Vec<ast::BlockId> =
-            std::iter::once(node.body).chain(node.index_definitions).collect();
+        let blocks: Vec<ast::BlockId> = std::iter::once(node.body).chain(node.index_definitions).collect();
         self.note_permuted(&blocks);
-        self.program.inputs = self.values(node.inputs);
-        self.program.outputs = self.values(node.outputs);
+        self.program.inputs = self.resolve_values(node.inputs);
+        self.program.outputs = self.resolve_values(node.outputs);
         let body = self.program.body;
-        self.block_into(node.body, body);
+        self.resolve_block_into(node.body, body);
         if let Some(pairs) = &node.aliases {
-            self.program.aliases = Some(self.aliases(pairs));
+            self.program.aliases = Some(self.resolve_aliases(pairs));
             self.program.resolve_aliases();
         }
         if let Some(block) = node.index_definitions {
-            self.program.index_definitions = Some(self.block(block));
+            self.program.index_definitions = Some(self.resolve_block(block));
         }
         for unit in &node.units {
-            self.host_unit(unit);
+            self.resolve_host_unit(unit);
         }
-        self.settle_splits();
+        self.decide_splits();
     }
 
     /// The values of a list; those with errors are left out.
-    fn values(&mut self, list: ArgRange) -> Vec<ir::Value> {
+    fn resolve_values(&mut self, list: ArgRange) -> Vec<ir::Value> {
         let ast = self.ast;
-        ast.args(list).iter().filter_map(|arg| self.value(arg)).collect()
+        ast.args_in(list).iter().filter_map(|arg| self.resolve_value(arg)).collect()
     }
 
-    fn aliases(&mut self, pairs: &[(ast::Arg, ast::Arg)]) -> Vec<(TensorId, TensorId)> {
+    fn resolve_aliases(&mut self, pairs: &[(ast::ArgSyntax, ast::ArgSyntax)]) -> Vec<(TensorId, TensorId)> {
         pairs
             .iter()
-            .filter_map(|(new, original)| Some((self.tensor_arg(new)?, self.tensor_arg(original)?)))
+            .filter_map(|(new, original)| Some((self.resolve_tensor_arg(new)?, self.resolve_tensor_arg(original)?)))
             .collect()
     }
 
-    fn host_unit(&mut self, node: &ast::Unit) {
+    fn resolve_host_unit(&mut self, node: &ast::HostUnitSyntax) {
         self.header_failed = false;
         self.scope += 1;
         self.latest.clear();
@@ -178,44 +175,44 @@ impl<'a> Resolver<'a> {
         let unit = HostUnit { number: node.number, inputs: Vec::new(), outputs: Vec::new(), body };
         let id = self.program.units.push(unit);
         self.unit = Some(id);
-        let inputs = self.values(node.inputs);
-        let outputs = self.values(node.outputs);
-        self.unit_lists(node, &inputs, &outputs);
+        let inputs = self.resolve_values(node.inputs);
+        let outputs = self.resolve_values(node.outputs);
+        self.check_unit_lists(node, &inputs, &outputs);
         let unit = &mut self.program.units[id];
         unit.inputs = inputs;
         unit.outputs = outputs;
-        self.block_into(node.body, body);
+        self.resolve_block_into(node.body, body);
         self.unit = None;
     }
 
     /// The lists of the section's first line are repeated in its `Inputs:` and `Outputs:` lines.
-    fn unit_lists(&mut self, node: &ast::Unit, inputs: &[ir::Value], outputs: &[ir::Value]) {
+    fn check_unit_lists(&mut self, node: &ast::HostUnitSyntax, inputs: &[ir::Value], outputs: &[ir::Value]) {
         let lists = [
             ("Inputs", inputs, node.inputs, node.fusion_inputs),
             ("Outputs", outputs, node.outputs, node.fusion_outputs),
         ];
         for (title, values, first, again) in lists.into_iter().filter(|_| node.listed) {
-            let repeated = self.values(again);
-            if repeated != values && self.ast.args(first).len() == values.len() {
-                self.unit_lists_differ(node, title);
+            let repeated = self.resolve_values(again);
+            if repeated != values && self.ast.args_in(first).len() == values.len() {
+                self.report_unit_lists_differ(node, title);
             }
         }
-        for arg in self.ast.args(node.attrs) {
-            self.no_unit_attribute(arg);
+        for arg in self.ast.args_in(node.attrs) {
+            self.report_bad_unit_attribute(arg);
         }
     }
 
     /// Blank lines and the version line. Those between two containers belong to the first of them.
-    fn frame(&mut self, container: usize) {
+    fn resolve_frame(&mut self, container: usize) {
         let node = &self.ast.containers[container];
         let next = self.ast.containers.get(container + 1);
         // Comments stand between the blank lines behind one container and those before the next.
-        let commented = |next: &ast::Container| {
+        let commented = |next: &ast::ContainerSyntax| {
             let comments = &self.ast.comments;
             let first = comments.partition_point(|comment| comment.span.start < node.span.end);
             let between = comments[first..].iter().take_while(|c| c.span.start < next.span.start);
             between.into_iter().any(|comment| {
-                matches!(comment.place, ast::CommentPlace::File | ast::CommentPlace::Container(_))
+                matches!(comment.place, ast::CommentPlaceSyntax::File | ast::CommentPlaceSyntax::Container(_))
             })
         };
         let shared = u32::from(next.is_some_and(|next| next.blank_before && !commented(next)));
@@ -223,7 +220,7 @@ impl<'a> Resolver<'a> {
         let (mut after, mut end) = (node.blank_after, node.blank_after_sections);
         let last = if sections { &mut end } else { &mut after };
         *last = last.saturating_sub(shared);
-        self.program.frame = Frame {
+        self.program.frame = TextFrame {
             blank_before: node.blank_before,
             blank_after: after,
             blank_end: end,
@@ -231,18 +228,18 @@ impl<'a> Resolver<'a> {
         };
     }
 
-    fn block(&mut self, block: ast::BlockId) -> BlockId {
+    fn resolve_block(&mut self, block: ast::BlockId) -> BlockId {
         let id = self.program.blocks.push(ir::Block::default());
-        self.block_into(block, id);
+        self.resolve_block_into(block, id);
         id
     }
 
-    fn block_into(&mut self, block: ast::BlockId, id: BlockId) {
+    fn resolve_block_into(&mut self, block: ast::BlockId, id: BlockId) {
         let ast = self.ast;
         let stmts = &ast.blocks[block.index()].stmts;
         let mut ops = Vec::with_capacity(stmts.len());
         for &stmt in stmts {
-            if let Some(op) = self.stmt(stmt) {
+            if let Some(op) = self.resolve_stmt(stmt) {
                 ops.push(op);
             }
         }
@@ -253,11 +250,11 @@ impl<'a> Resolver<'a> {
     }
 
     /// The IR's symbol of a tree's symbol.
-    fn name(&mut self, symbol: ast::Symbol) -> ir::Symbol {
+    fn resolve_symbol(&mut self, symbol: ast::Symbol) -> ir::Symbol {
         if let Some(name) = self.words[symbol.index()].name {
             return name;
         }
-        let name = self.program.names.intern(self.ast.str(symbol));
+        let name = self.program.names.intern(self.ast.symbol_text(symbol));
         self.words[symbol.index()].name = Some(name);
         name
     }

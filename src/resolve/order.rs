@@ -1,6 +1,6 @@
 //! The two orders that numbers decide, found as a text is read; see [`crate::ir::order`].
 
-use super::{Head, Resolver};
+use super::{HeadMeaning, Resolver};
 use crate::diag::Diags;
 use crate::ir::{AttrKey, AttrValue, Op, OpId, Tensor, TensorId, order};
 use hostir_grammar::ast;
@@ -11,7 +11,7 @@ impl Resolver<'_> {
     pub(super) fn note_permuted(&mut self, blocks: &[ast::BlockId]) {
         self.permuted.clear();
         let ast = self.ast;
-        if !ast.stmts.iter().any(|stmt| self.permutes(stmt)) {
+        if !ast.stmts.iter().any(|stmt| self.has_permutation(stmt)) {
             return;
         }
         let mut stack = blocks.to_vec();
@@ -19,12 +19,12 @@ impl Resolver<'_> {
             for stmt in &ast.blocks[block.index()].stmts {
                 let stmt = &ast.stmts[stmt.index()];
                 stack.extend([stmt.body, stmt.else_body].into_iter().flatten());
-                if !self.permutes(stmt) {
+                if !self.has_permutation(stmt) {
                     continue;
                 }
-                for result in ast.args(stmt.results) {
-                    if let ast::Value::Expr(expr) = result.value
-                        && let ast::Expr::Tensor(tensor) = ast.exprs[expr.index()].0
+                for result in ast.args_in(stmt.results) {
+                    if let ast::ValueSyntax::Expr(expr) = result.value
+                        && let ast::ExprSyntax::Tensor(tensor) = ast.exprs[expr.index()].0
                     {
                         self.permuted.insert(ast.tensors[tensor.index()].number);
                     }
@@ -33,14 +33,14 @@ impl Resolver<'_> {
         }
     }
 
-    fn permutes(&mut self, stmt: &ast::Stmt) -> bool {
-        stmt.shape == ast::Shape::Call
-            && matches!(self.head(stmt.name), Head::Op(kind) if kind.permutes())
+    fn has_permutation(&mut self, stmt: &ast::StmtSyntax) -> bool {
+        stmt.shape == ast::StmtShape::Call
+            && matches!(self.resolve_head(stmt.name), HeadMeaning::Op(kind) if kind.has_permutation())
     }
 
     /// A permuting op without `perm=` has the permutation that the numbers of its result give.
     pub(super) fn with_permutation(&self, mut op: Op) -> Op {
-        if !op.kind.permutes() || op.attr(AttrKey::Perm).is_some() {
+        if !op.kind.has_permutation() || op.attr(AttrKey::Perm).is_some() {
             return op;
         }
         let Some(result) = op.output_tensors().next() else { return op };
@@ -48,7 +48,7 @@ impl Resolver<'_> {
         // Numbers of domains that are no axes say nothing.
         if program.tensors[result].logical.is_none() {
             let axes = program.logical_axes(result);
-            let perm = order::permutation_as_read(program.domains(result), &axes);
+            let perm = order::implied_permutation(program.domains(result), &axes);
             op.attrs.extend(perm.map(|perm| (AttrKey::Perm, AttrValue::Ints(perm.into()))));
         }
         op
@@ -56,7 +56,7 @@ impl Resolver<'_> {
 
     /// A gap in the numbers of people's domains need not be a split. Where the ops fit the printed domains
     /// as they stand, those are the axes; where they would not, the domains are parts of axes.
-    pub(super) fn settle_splits(&mut self) {
+    pub(super) fn decide_splits(&mut self) {
         if self.in_doubt.is_empty() {
             return;
         }
@@ -68,9 +68,9 @@ impl Resolver<'_> {
                 touching.push(id);
             }
         }
-        let as_parts = self.faults(&touching);
+        let as_parts = self.count_faults(&touching);
         self.set_split(false);
-        if self.faults(&touching) > as_parts {
+        if self.count_faults(&touching) > as_parts {
             self.set_split(true);
         }
     }
@@ -83,10 +83,9 @@ impl Resolver<'_> {
     }
 
     /// How much is wrong with ops.
-    fn faults(&self, ops: &[OpId]) -> usize {
+    fn count_faults(&self, ops: &[OpId]) -> usize {
         let mut diags = Diags::default();
-        ops.iter()
-            .for_each(|&op| self.program.ops[op].kind.spec().verify(&self.program, op, &mut diags));
+        ops.iter().for_each(|&op| self.program.ops[op].kind.spec().verify(&self.program, op, &mut diags));
         diags.items.len()
     }
 }

@@ -1,28 +1,28 @@
 //! Statements: which op each is.
 
-use super::{Head, Resolver};
+use super::{HeadMeaning, Resolver};
 use crate::ir::{AttrKey, AttrValue, Op, OpId, UnaryOp, Value};
 use crate::ir::{OpKind, functions};
 use crate::ops;
-use hostir_grammar::ast::{self, Arg, Shape, Stmt, StmtId};
+use hostir_grammar::ast::{self, ArgSyntax, StmtId, StmtShape, StmtSyntax};
 use smallvec::SmallVec;
 
 impl Resolver<'_> {
     /// The op of a statement; `None` after an error.
-    pub(super) fn stmt(&mut self, id: StmtId) -> Option<OpId> {
+    pub(super) fn resolve_stmt(&mut self, id: StmtId) -> Option<OpId> {
         let ast = self.ast;
         let stmt = &ast.stmts[id.index()];
         self.nested_reported = false;
         let op = match stmt.shape {
-            Shape::Error => self.broken(stmt),
-            Shape::Assign => self.assign(stmt),
-            Shape::ForIn => self.for_in(stmt),
-            Shape::ForRange => self.for_range(stmt),
-            Shape::If => self.branch(stmt),
-            Shape::Call | Shape::Words | Shape::Braces => match self.head(stmt.name) {
-                Head::Op(kind) => self.op(kind, stmt),
-                Head::Function => self.function(stmt),
-                Head::Unknown | Head::Unseen => self.unknown_statement(stmt),
+            StmtShape::Error => self.resolve_broken(stmt),
+            StmtShape::Assign => self.resolve_assignment(stmt),
+            StmtShape::ForIn => self.resolve_for_in(stmt),
+            StmtShape::ForRange => self.resolve_for_range(stmt),
+            StmtShape::If => self.resolve_branch(stmt),
+            StmtShape::Call | StmtShape::Words | StmtShape::Braces => match self.resolve_head(stmt.name) {
+                HeadMeaning::Op(kind) => self.resolve_op(kind, stmt),
+                HeadMeaning::Function => self.resolve_function(stmt),
+                HeadMeaning::Unknown | HeadMeaning::Unseen => self.report_unknown_statement(stmt),
             },
         }?;
         let op = self.with_permutation(op);
@@ -34,148 +34,142 @@ impl Resolver<'_> {
     }
 
     /// The blocks of a statement that could not be read are resolved for their errors.
-    fn broken(&mut self, stmt: &Stmt) -> Option<Op> {
+    fn resolve_broken(&mut self, stmt: &StmtSyntax) -> Option<Op> {
         for block in [stmt.body, stmt.else_body].into_iter().flatten() {
-            self.block(block);
+            self.resolve_block(block);
         }
         None
     }
 
     /// What a head word means.
-    pub(super) fn head(&mut self, symbol: ast::Symbol) -> Head {
+    pub(super) fn resolve_head(&mut self, symbol: ast::Symbol) -> HeadMeaning {
         let known = self.words[symbol.index()].head;
-        if known != Head::Unseen {
+        if known != HeadMeaning::Unseen {
             return known;
         }
-        let text = self.ast.str(symbol);
-        let canonical = functions::canonical(text, &self.style);
-        let head = match ops::find(text) {
-            Some(kind) => Head::Op(kind),
-            None if matches!(text, "getMetaData" | "ReverseArray") => Head::Function,
-            None if functions::find(canonical, 1).is_some_and(|f| !f.operator) => Head::Function,
-            None => Head::Unknown,
+        let text = self.ast.symbol_text(symbol);
+        let canonical = functions::canonical_name(text, &self.style);
+        let head = match ops::find_op(text) {
+            Some(kind) => HeadMeaning::Op(kind),
+            None if matches!(text, "getMetaData" | "ReverseArray") => HeadMeaning::Function,
+            None if functions::find_function(canonical, 1).is_some_and(|f| !f.operator) => HeadMeaning::Function,
+            None => HeadMeaning::Unknown,
         };
         self.words[symbol.index()].head = head;
         head
     }
 
-    fn op(&mut self, kind: OpKind, stmt: &Stmt) -> Option<Op> {
+    fn resolve_op(&mut self, kind: OpKind, stmt: &StmtSyntax) -> Option<Op> {
         match kind {
-            OpKind::Allocate => self.allocate(stmt),
-            OpKind::PostOnStream => self.post_on_stream(stmt),
-            OpKind::LaunchKernel => self.launch_kernel(stmt),
-            OpKind::ShareMemHandles => self.share_mem_handles(stmt),
-            OpKind::GetCurrentStream => self.get_current_stream(stmt),
-            OpKind::P2PCommunication => self.point_to_point(stmt),
-            _ => self.table_op(kind, stmt),
+            OpKind::Allocate => self.resolve_allocate(stmt),
+            OpKind::PostOnStream => self.resolve_post_on_stream(stmt),
+            OpKind::LaunchKernel => self.resolve_launch_kernel(stmt),
+            OpKind::ShareMemHandles => self.resolve_share_mem_handles(stmt),
+            OpKind::GetCurrentStream => self.resolve_get_current_stream(stmt),
+            OpKind::P2PCommunication => self.resolve_point_to_point(stmt),
+            _ => self.resolve_table_op(kind, stmt),
         }
     }
 
     /// `result = a + b;`, `result = -a;` or `i0 = ...;`.
-    fn assign(&mut self, stmt: &Stmt) -> Option<Op> {
+    fn resolve_assignment(&mut self, stmt: &StmtSyntax) -> Option<Op> {
         let ast = self.ast;
-        let (result, is_tensor) = self.one_result(stmt, "=")?;
-        let [arg, extra @ ..] = ast.args(stmt.args) else { return None };
+        let (result, is_tensor) = self.resolve_one_result(stmt, "=")?;
+        let [arg, extra @ ..] = ast.args_in(stmt.args) else { return None };
         if let [extra, ..] = extra {
-            self.unknown_argument(OpKind::Pointwise.spec(), "alias", extra);
+            self.report_unknown_argument(OpKind::Pointwise.spec(), "alias", extra);
             return None;
         }
-        let ast::Value::Expr(expr) = arg.value else { return None };
+        let ast::ValueSyntax::Expr(expr) = arg.value else { return None };
         if !is_tensor {
-            let value = self.expr(expr)?;
-            return Some(define(result, Value::Scalar(value)));
+            let value = self.resolve_expr(expr)?;
+            return Some(define_op(result, Value::Scalar(value)));
         }
         let inner = match ast.exprs[expr.index()].0 {
-            ast::Expr::Group(inner) => inner,
+            ast::ExprSyntax::Group(inner) => inner,
             _ => expr,
         };
         match ast.exprs[inner.index()].0 {
-            ast::Expr::Unary(symbol, a) if UnaryOp::parse(ast.str(symbol)).is_none() => {
-                self.prefix_operator(ast.str(symbol), a, ast.exprs[inner.index()].1);
+            ast::ExprSyntax::Unary(symbol, a) if UnaryOp::parse(ast.symbol_text(symbol)).is_none() => {
+                self.report_prefix_operator(ast.symbol_text(symbol), a, ast.exprs[inner.index()].1);
                 None
             }
-            ast::Expr::Unary(symbol, a) => self.infix(result, symbol, &[a]),
-            ast::Expr::Binary(symbol, a, b) => self.infix(result, symbol, &[a, b]),
+            ast::ExprSyntax::Unary(symbol, a) => self.resolve_infix(result, symbol, &[a]),
+            ast::ExprSyntax::Binary(symbol, a, b) => self.resolve_infix(result, symbol, &[a, b]),
             _ => {
-                self.no_operation(arg);
+                self.report_no_operation(arg);
                 None
             }
         }
     }
 
-    fn infix(
-        &mut self,
-        result: Value,
-        symbol: ast::Symbol,
-        operands: &[ast::ExprId],
-    ) -> Option<Op> {
+    fn resolve_infix(&mut self, result: Value, symbol: ast::Symbol, operands: &[ast::ExprId]) -> Option<Op> {
         if let [a, b] = *operands
             && self.is_power(symbol, a, b)
         {
             return None;
         }
         let values: SmallVec<[Option<Value>; 2]> =
-            operands.iter().map(|operand| self.tensor_or_scalar(*operand)).collect();
+            operands.iter().map(|operand| self.resolve_tensor_or_scalar(*operand)).collect();
         let operands = values.into_iter().collect::<Option<SmallVec<[Value; 2]>>>()?;
-        Some(pointwise_op(result, self.name(symbol), operands))
+        Some(pointwise_op(result, self.resolve_symbol(symbol), operands))
     }
 
     /// `result = exp(a);`: pointwise for tensors, a definition for scalars.
-    fn function(&mut self, stmt: &Stmt) -> Option<Op> {
+    fn resolve_function(&mut self, stmt: &StmtSyntax) -> Option<Op> {
         let ast = self.ast;
         if stmt.number.is_some() {
-            self.wrong_number(ast.str(stmt.name), false, stmt);
+            self.report_wrong_number(ast.symbol_text(stmt.name), false, stmt);
             return None;
         }
-        let (result, is_tensor) = self.one_result(stmt, ast.str(stmt.name))?;
+        let (result, is_tensor) = self.resolve_one_result(stmt, ast.symbol_text(stmt.name))?;
         if !is_tensor {
-            let value = self.call(stmt.name, stmt.args, stmt.name_span)?;
-            return Some(define(result, Value::Scalar(value)));
+            let value = self.resolve_call(stmt.name, stmt.args, stmt.name_span)?;
+            return Some(define_op(result, Value::Scalar(value)));
         }
-        let name = functions::canonical(ast.str(stmt.name), &self.style);
-        let args = ast.args(stmt.args);
-        let arity = functions::find(name, args.len()).map_or(0, |function| function.arity);
+        let name = functions::canonical_name(ast.symbol_text(stmt.name), &self.style);
+        let args = ast.args_in(stmt.args);
+        let arity = functions::find_function(name, args.len()).map_or(0, |function| function.arity);
         if arity != args.len() {
-            self.wrong_arity(name, arity, args.len(), stmt.name_span);
+            self.report_wrong_arity(name, arity, args.len(), stmt.name_span);
             return None;
         }
-        let values: SmallVec<[Option<Value>; 2]> =
-            args.iter().map(|arg| self.function_operand(arg)).collect();
+        let values: SmallVec<[Option<Value>; 2]> = args.iter().map(|arg| self.resolve_function_operand(arg)).collect();
         let operands = values.into_iter().collect::<Option<SmallVec<[Value; 2]>>>()?;
         let name = self.program.names.intern(name);
         Some(pointwise_op(result, name, operands))
     }
 
-    fn function_operand(&mut self, arg: &Arg) -> Option<Value> {
+    fn resolve_function_operand(&mut self, arg: &ArgSyntax) -> Option<Value> {
         match arg.value {
-            ast::Value::Expr(expr) if arg.key.is_none() => self.tensor_or_scalar(expr),
-            ast::Value::Error => None,
+            ast::ValueSyntax::Expr(expr) if arg.key.is_none() => self.resolve_tensor_or_scalar(expr),
+            ast::ValueSyntax::Error => None,
             _ => {
-                self.wrong_kind("operand", "a tensor or a scalar", arg);
+                self.report_wrong_kind("operand", "a tensor or a scalar", arg);
                 None
             }
         }
     }
 
     /// The only result of a statement, and whether it is a tensor.
-    fn one_result(&mut self, stmt: &Stmt, name: &str) -> Option<(Value, bool)> {
+    fn resolve_one_result(&mut self, stmt: &StmtSyntax, name: &str) -> Option<(Value, bool)> {
         let ast = self.ast;
-        let [arg] = ast.args(stmt.results) else {
-            self.wrong_results(name, 1, stmt);
+        let [arg] = ast.args_in(stmt.results) else {
+            self.report_wrong_results(name, 1, stmt);
             return None;
         };
-        match self.value(arg)? {
+        match self.resolve_value(arg)? {
             value @ Value::Tensor(_) => Some((value, true)),
             value @ Value::Scalar(_) => Some((value, false)),
             _ => {
-                self.wrong_kind("result", "a tensor or a scalar", arg);
+                self.report_wrong_kind("result", "a tensor or a scalar", arg);
                 None
             }
         }
     }
 }
 
-fn define(result: Value, value: Value) -> Op {
+fn define_op(result: Value, value: Value) -> Op {
     let mut op = Op::new(OpKind::Define);
     op.results.push(result);
     op.operands.push(value);

@@ -7,41 +7,41 @@ use super::Resolver;
 use crate::diag::{Diag, Span, codes};
 use crate::ir::OpKind;
 use crate::ir::functions::CASTS;
-use crate::ir::{AttrKey, Cast, Era, OpId, RootAs, StreamSpelling, Style};
-use hostir_grammar::ast::{Ast, BlockId, Shape, Stmt, Symbol, Unit};
+use crate::ir::{AttrKey, CastSpelling, Era, OpId, RootAs, StreamSpelling, Style};
+use hostir_grammar::ast::{BlockId, HostUnitSyntax, StmtShape, StmtSyntax, Symbol, SyntaxTree};
 
 /// Where a container shows how old its spelling is.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Shown {
+pub(super) struct StyleEvidence {
     /// Its first statement such as `Wait(Communication 1)`.
     call: Option<Span>,
     /// Its first statement such as `Wait Communication 1`.
     words: Option<Span>,
 }
 
-impl Shown {
+impl StyleEvidence {
     /// What a container shows.
-    pub(super) fn of(ast: &Ast, container: usize) -> Self {
+    pub(super) fn from_container(ast: &SyntaxTree, container: usize) -> Self {
         let words = ["Synchronize", "SetCurrentStream", "GetCurrentStream", "Wait"];
-        let symbols = words.map(|word| ast.strings.find(word));
-        let mut shown = Shown::default();
+        let symbols = words.map(|word| ast.strings.find_symbol(word));
+        let mut shown = StyleEvidence::default();
         if let Some(node) = ast.containers.get(container)
             && symbols.iter().any(Option::is_some)
         {
-            shown.block(ast, node.body, &symbols);
+            shown.scan_block(ast, node.body, &symbols);
         }
         shown
     }
 
-    fn block(&mut self, ast: &Ast, block: BlockId, symbols: &[Option<Symbol>]) {
+    fn scan_block(&mut self, ast: &SyntaxTree, block: BlockId, symbols: &[Option<Symbol>]) {
         for stmt in &ast.blocks[block.index()].stmts {
-            let stmt: &Stmt = &ast.stmts[stmt.index()];
+            let stmt: &StmtSyntax = &ast.stmts[stmt.index()];
             if symbols.contains(&Some(stmt.name)) {
-                let slot = if stmt.shape == Shape::Call { &mut self.call } else { &mut self.words };
+                let slot = if stmt.shape == StmtShape::Call { &mut self.call } else { &mut self.words };
                 slot.get_or_insert(stmt.span);
             }
             for inner in [stmt.body, stmt.else_body].into_iter().flatten() {
-                self.block(ast, inner, symbols);
+                self.scan_block(ast, inner, symbols);
             }
         }
     }
@@ -57,9 +57,9 @@ impl Shown {
 }
 
 /// The features of a file, with what one of its containers shows.
-pub(super) fn detect(ast: &Ast, shown: Shown) -> Style {
-    let has = |text: &str| ast.strings.find(text).is_some();
-    let stream = stream_spelling(ast);
+pub(super) fn detect_style(ast: &SyntaxTree, shown: StyleEvidence) -> Style {
+    let has = |text: &str| ast.strings.find_symbol(text).is_some();
+    let stream = detect_stream_spelling(ast);
     let call_form = shown.call_form();
     let reshape = has("reshape");
     let era = if call_form == Some(true) || reshape {
@@ -78,55 +78,55 @@ pub(super) fn detect(ast: &Ast, shown: Shown) -> Style {
     Style {
         stream: stream.unwrap_or(base.stream),
         call_form: call_form.unwrap_or(base.call_form),
-        tight_stream_index: tight_stream_index(ast).unwrap_or(base.tight_stream_index),
-        cast: cast(ast).unwrap_or(base.cast),
+        tight_stream_index: detect_tight_index(ast).unwrap_or(base.tight_stream_index),
+        cast: detect_cast(ast).unwrap_or(base.cast),
         reshape: (base.reshape || reshape) && !has("view"),
         short_max: base.short_max || has("max") || has("min"),
         alias_select: base.alias_select && !old_select,
-        unit_lines: units(ast).all(|unit| unit.listed),
+        unit_lines: host_units(ast).all(|unit| unit.listed),
         ..base
     }
 }
 
-fn units(ast: &Ast) -> impl Iterator<Item = &Unit> {
+fn host_units(ast: &SyntaxTree) -> impl Iterator<Item = &HostUnitSyntax> {
     ast.containers.iter().flat_map(|container| &container.units)
 }
 
 /// From the domains, or from the name of the loop index.
-fn stream_spelling(ast: &Ast) -> Option<StreamSpelling> {
+fn detect_stream_spelling(ast: &SyntaxTree) -> Option<StreamSpelling> {
     let spelling = |text: &str| match text {
         "Stream" => Some(StreamSpelling::Stream),
         "StreamIdx" => Some(StreamSpelling::StreamIdx),
         "streamIdx" => Some(StreamSpelling::LowerStreamIdx),
         _ => None,
     };
-    let domains = ast.domains.iter().find_map(|domain| spelling(ast.str(domain.parallel)));
+    let domains = ast.domains.iter().find_map(|domain| spelling(ast.symbol_text(domain.parallel)));
     domains.or_else(|| {
-        let named = |text: &str| ast.strings.find(text).and_then(|_| spelling(text));
+        let named = |text: &str| ast.strings.find_symbol(text).and_then(|_| spelling(text));
         named("StreamIdx").or_else(|| named("streamIdx"))
     })
 }
 
-fn tight_stream_index(ast: &Ast) -> Option<bool> {
-    let key = ast.strings.find("stream_index");
+fn detect_tight_index(ast: &SyntaxTree) -> Option<bool> {
+    let key = ast.strings.find_symbol("stream_index");
     key?;
     ast.args.iter().find(|arg| arg.key == key).map(|arg| !arg.spaced)
 }
 
-fn cast(ast: &Ast) -> Option<Cast> {
-    let has = |text: &str| ast.strings.find(text).is_some();
+fn detect_cast(ast: &SyntaxTree) -> Option<CastSpelling> {
+    let has = |text: &str| ast.strings.find_symbol(text).is_some();
     if CASTS.iter().any(|(new, _)| has(new)) {
-        return Some(Cast::To);
+        return Some(CastSpelling::To);
     }
-    CASTS.iter().any(|(_, old)| has(old)).then_some(Cast::C)
+    CASTS.iter().any(|(_, old)| has(old)).then_some(CastSpelling::C)
 }
 
 impl Resolver<'_> {
     /// Writes into the communications how their roots are counted: as `root_as=` says, or as the container's
     /// spelling does.
-    pub(super) fn count_roots(&mut self, shown: Shown) {
+    pub(super) fn resolve_roots(&mut self, shown: StyleEvidence) {
         let spelled = self.program.spelled_root();
-        let unlike = self.other_spelling(shown);
+        let unlike = self.find_other_spelling(shown);
         for id in self.program.ops.ids().collect::<Vec<OpId>>() {
             let op = &self.program.ops[id];
             if op.kind != OpKind::Communication || op.attr(AttrKey::Root).is_none() {
@@ -138,7 +138,7 @@ impl Resolver<'_> {
                 && let Some(unlike) = unlike
                 && !self.program.root_is_plain(op)
             {
-                self.unclear_root(id, spelled, unlike);
+                self.report_unclear_root(id, spelled, unlike);
             }
             let position = counted == RootAs::Position;
             let word = position.then(|| self.program.names.intern(RootAs::Position.word()));
@@ -147,7 +147,7 @@ impl Resolver<'_> {
     }
 
     /// A statement whose spelling contradicts what decides how roots are counted.
-    fn other_spelling(&self, shown: Shown) -> Option<Span> {
+    fn find_other_spelling(&self, shown: StyleEvidence) -> Option<Span> {
         let short = || {
             let allocates = |id: &OpId| {
                 let op = &self.program.ops[*id];
@@ -161,7 +161,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn unclear_root(&mut self, id: OpId, counted: RootAs, unlike: Span) {
+    fn report_unclear_root(&mut self, id: OpId, counted: RootAs, unlike: Span) {
         let (what, other) = match counted {
             RootAs::Rank => ("rank", "a position in the team"),
             RootAs::Position => ("position in the team", "a rank"),
@@ -169,7 +169,7 @@ impl Resolver<'_> {
         let message = format!("the root is read as a {what}, but the text mixes spellings");
         let note = "write `root_as=rank` or `root_as=position` behind `root=`";
         let diag = Diag::error(codes::ROOT_SPELLING, self.program.op_span(id), message)
-            .label(unlike, format!("in texts with this spelling a root is {other}"));
-        self.diags.push(diag.note(note).warning());
+            .with_label(unlike, format!("in texts with this spelling a root is {other}"));
+        self.diags.push(diag.with_note(note).into_warning());
     }
 }

@@ -4,25 +4,24 @@
 //! that came before it.
 
 use super::Resolver;
-use crate::ir::order::{self, Places};
+use crate::ir::order::{self, DomainPositions};
 use crate::ir::{
-    self, DType, DomainId, ExprId, IterDomain, IterType, MemoryType, MeshId, ParallelType, Tensor,
-    TensorId,
+    self, DType, DomainId, ExprId, IterDomain, IterType, MemoryType, MeshId, ParallelType, Tensor, TensorId,
 };
 use hostir_grammar::Span;
-use hostir_grammar::ast::{self, Arg, ArgRange, TensorRefId, TensorText};
+use hostir_grammar::ast::{self, ArgRange, ArgSyntax, TensorRefId, TensorText};
 use smallvec::SmallVec;
 
 /// What stands in braces behind a tensor.
 #[derive(Default)]
 struct TensorAttrs {
     logical: Option<Box<[ExprId]>>,
-    axes: Option<Places>,
+    axes: Option<DomainPositions>,
 }
 
 impl Resolver<'_> {
     /// The tensor of a text, or of a short reference that stands at `span`.
-    pub(super) fn tensor(&mut self, id: TensorRefId, span: Span) -> Option<TensorId> {
+    pub(super) fn resolve_tensor(&mut self, id: TensorRefId, span: Span) -> Option<TensorId> {
         let (scope, tensor) = self.tensors[id.index()];
         if scope == self.scope {
             if self.short_form {
@@ -34,12 +33,12 @@ impl Resolver<'_> {
         let node = &ast.tensors[id.index()];
         let Some(text) = &node.full else {
             // A full text with an error has none either, and its error was reported.
-            let cut_short = self.source[node.span.range()].contains('_');
-            return if cut_short { None } else { self.short(node.number, span) };
+            let cut_short = self.source[node.span.as_usize_range()].contains('_');
+            return if cut_short { None } else { self.resolve_short_ref(node.number, span) };
         };
-        let tensor = self.full(node.number, text);
+        let tensor = self.resolve_full_ref(node.number, text);
         let tensor = match self.declared.insert(node.number, tensor) {
-            Some(before) if self.is_spelled_anew(before, tensor) => {
+            Some(before) if self.is_respelled(before, tensor) => {
                 self.declared.insert(node.number, before);
                 before
             }
@@ -59,7 +58,7 @@ impl Resolver<'_> {
 
     /// Whether the newest tensor is an older one in other words (`iS0{i0*2}` for `iS0{( i0 * 2 )}`);
     /// it is dropped then.
-    fn is_spelled_anew(&mut self, before: TensorId, newest: TensorId) -> bool {
+    fn is_respelled(&mut self, before: TensorId, newest: TensorId) -> bool {
         let program = &mut self.program;
         let (a, b) = (&program.tensors[before], &program.tensors[newest]);
         let same = a.memory == b.memory
@@ -80,28 +79,26 @@ impl Resolver<'_> {
         same
     }
 
-    fn short(&mut self, number: u32, span: Span) -> Option<TensorId> {
+    fn resolve_short_ref(&mut self, number: u32, span: Span) -> Option<TensorId> {
         let found = self.latest.get(&number).copied();
         if found.is_none() {
-            self.undefined_tensor(number, span);
+            self.report_undefined_tensor(number, span);
         }
         found
     }
 
-    fn full(&mut self, number: u32, text: &TensorText) -> TensorId {
+    fn resolve_full_ref(&mut self, number: u32, text: &TensorText) -> TensorId {
         let ast = self.ast;
         let nodes = &ast.domains[text.domains_start as usize..text.domains_end as usize];
-        let domains: SmallVec<[IterDomain; 8]> =
-            nodes.iter().map(|node| self.iter_domain(node)).collect();
-        let memory = MemoryType::parse(ast.str(text.memory)).unwrap_or(MemoryType::Global);
-        let dtype = self.dtype(text);
-        let positions = self.name(text.positions);
-        let mesh = text.mesh.as_ref().map(|mesh| self.mesh(mesh));
-        let TensorAttrs { logical, axes } = self.tensor_attrs(text.attrs, domains.len());
+        let domains: SmallVec<[IterDomain; 8]> = nodes.iter().map(|node| self.resolve_iter_domain(node)).collect();
+        let memory = MemoryType::parse(ast.symbol_text(text.memory)).unwrap_or(MemoryType::Global);
+        let dtype = self.resolve_dtype(text);
+        let positions = self.resolve_symbol(text.positions);
+        let mesh = text.mesh.as_ref().map(|mesh| self.resolve_mesh(mesh));
+        let TensorAttrs { logical, axes } = self.resolve_tensor_attrs(text.attrs, domains.len());
         let given = axes.is_some();
-        let axes =
-            axes.unwrap_or_else(|| order::axes_as_read(&domains, self.permuted.contains(&number)));
-        let looks_split = order::looks_split(&domains);
+        let axes = axes.unwrap_or_else(|| order::implied_axes(&domains, self.permuted.contains(&number)));
+        let looks_split = order::has_split_numbers(&domains);
         let domains_start = self.program.domains.len() as u32;
         for domain in domains {
             self.program.domains.push(domain);
@@ -128,53 +125,52 @@ impl Resolver<'_> {
     }
 
     /// `{logical={i0, i2}}` or `{axes={1, 0, 2}}` of a tensor with `rank` domains.
-    fn tensor_attrs(&mut self, attrs: ArgRange, rank: usize) -> TensorAttrs {
+    fn resolve_tensor_attrs(&mut self, attrs: ArgRange, rank: usize) -> TensorAttrs {
         let ast = self.ast;
         let mut found = TensorAttrs::default();
-        for arg in ast.args(attrs) {
-            match arg.key.map(|key| ast.str(key)) {
-                Some("logical") => found.logical = self.exprs(arg),
-                Some("axes") => found.axes = self.axes_attr(arg, rank),
-                _ => self.no_tensor_attribute(arg),
+        for arg in ast.args_in(attrs) {
+            match arg.key.map(|key| ast.symbol_text(key)) {
+                Some("logical") => found.logical = self.resolve_expr_list(arg),
+                Some("axes") => found.axes = self.resolve_axes_attr(arg, rank),
+                _ => self.report_bad_tensor_attribute(arg),
             }
         }
-        if let (Some(_), Some(_), [.., last]) = (&found.logical, &found.axes, ast.args(attrs)) {
-            self.axes_beside_logical(last);
+        if let (Some(_), Some(_), [.., last]) = (&found.logical, &found.axes, ast.args_in(attrs)) {
+            self.report_axes_and_logical(last);
             found.axes = None;
         }
         found
     }
 
     /// The positions of the domains in the order of the axes; each stands there once.
-    fn axes_attr(&mut self, arg: &Arg, rank: usize) -> Option<Places> {
-        let listed = self.exprs(arg)?;
+    fn resolve_axes_attr(&mut self, arg: &ArgSyntax, rank: usize) -> Option<DomainPositions> {
+        let listed = self.resolve_expr_list(arg)?;
         let exprs = &self.program.exprs;
         let place = |&at: &ExprId| exprs.as_int(at).and_then(|at| u32::try_from(at).ok());
-        let axes: Option<Places> = listed.iter().map(place).collect();
-        let is_order = |axes: &Places| {
-            axes.len() == rank && (0..rank as u32).all(|place| axes.contains(&place))
-        };
+        let axes: Option<DomainPositions> = listed.iter().map(place).collect();
+        let is_order =
+            |axes: &DomainPositions| axes.len() == rank && (0..rank as u32).all(|place| axes.contains(&place));
         let axes = axes.filter(is_order);
         if axes.is_none() {
-            self.wrong_axes(rank, arg);
+            self.report_wrong_axes(rank, arg);
         }
         axes
     }
 
     /// The grammar knows the element types and has reported any other word; pointers, arrays and
     /// structs cannot be elements here.
-    fn dtype(&mut self, text: &TensorText) -> DType {
-        let word = self.ast.str(text.dtype);
+    fn resolve_dtype(&mut self, text: &TensorText) -> DType {
+        let word = self.ast.symbol_text(text.dtype);
         DType::parse(word).unwrap_or_else(|| {
             if word.contains(['*', '<', '{', ' ']) || word == "null_type" {
-                self.unsupported_type(word, text.dtype_span);
+                self.report_unsupported_type(word, text.dtype_span);
             }
             DType::Float
         })
     }
 
-    fn mesh(&mut self, node: &ast::Mesh) -> MeshId {
-        let mesh = ir::Mesh { shape: node.shape.clone(), devices: node.devices.clone() };
+    fn resolve_mesh(&mut self, node: &ast::MeshSyntax) -> MeshId {
+        let mesh = ir::DeviceMesh { shape: node.shape.clone(), devices: node.devices.clone() };
         if let Some(&id) = self.program.mesh_ids.get(&mesh) {
             return id;
         }
@@ -184,22 +180,22 @@ impl Resolver<'_> {
     }
 
     /// The grammar has reported unknown letters and parallel types.
-    fn iter_domain(&mut self, node: &ast::Domain) -> IterDomain {
+    fn resolve_iter_domain(&mut self, node: &ast::DomainSyntax) -> IterDomain {
         let letter = [node.iter];
         let iter = std::str::from_utf8(&letter).ok().and_then(IterType::parse);
-        let parallel = match self.ast.str(node.parallel) {
+        let parallel = match self.ast.symbol_text(node.parallel) {
             "Stream" | "streamIdx" => Some(ParallelType::Stream),
             text => ParallelType::parse(text),
         };
-        let extent = self.extent(node.extent);
+        let extent = self.resolve_extent(node.extent);
         IterDomain {
             iter: iter.unwrap_or(IterType::Iteration),
             parallel: parallel.unwrap_or(ParallelType::Serial),
             number: node.number.unwrap_or(u32::MAX),
             extent,
-            start: node.start.map(|start| self.extent(start)),
-            stop: node.stop.map(|stop| self.extent(stop)),
-            expanded: node.expanded.map(|expanded| self.extent(expanded)),
+            start: node.start.map(|start| self.resolve_extent(start)),
+            stop: node.stop.map(|stop| self.resolve_extent(stop)),
+            expanded: node.expanded.map(|expanded| self.resolve_extent(expanded)),
             rfactor: node.rfactor,
             padded: node.padded,
             clustered: node.clustered,
@@ -207,38 +203,36 @@ impl Resolver<'_> {
     }
 
     /// An extent; 1 after an error.
-    fn extent(&mut self, id: ast::ExprId) -> ExprId {
-        match self.expr(id) {
+    fn resolve_extent(&mut self, id: ast::ExprId) -> ExprId {
+        match self.resolve_expr(id) {
             Some(extent) => extent,
-            None => self.program.exprs.int(1),
+            None => self.program.exprs.intern_int(1),
         }
     }
 
     /// A domain outside of tensors, from the pool.
-    pub(super) fn pool_domain(&mut self, id: ast::DomainId) -> DomainId {
+    pub(super) fn intern_pool_domain(&mut self, id: ast::DomainId) -> DomainId {
         if let Some(domain) = self.domains[id.index()] {
             return domain;
         }
         let ast = self.ast;
-        let domain = self.iter_domain(&ast.domains[id.index()]);
+        let domain = self.resolve_iter_domain(&ast.domains[id.index()]);
         let domain = self.program.domains.push(domain);
         self.domains[id.index()] = Some(domain);
         domain
     }
 
     /// The domain of `of` that is written like this one, else one from the pool.
-    pub(super) fn domain_of(&mut self, id: ast::DomainId, of: Option<TensorId>) -> DomainId {
-        let Some(tensor) = of else { return self.pool_domain(id) };
+    pub(super) fn resolve_domain(&mut self, id: ast::DomainId, of: Option<TensorId>) -> DomainId {
+        let Some(tensor) = of else { return self.intern_pool_domain(id) };
         let tensor = &self.program.tensors[tensor];
         let (start, end) = (tensor.domains_start, tensor.domains_end);
         let number = self.ast.domains[id.index()].number.unwrap_or(u32::MAX);
-        let pool = self.pool_domain(id);
+        let pool = self.intern_pool_domain(id);
         let wanted = self.program.domains[pool];
         (start..end)
             .map(DomainId)
-            .find(|at| {
-                self.program.domains[*at].number == number && self.program.domains[*at] == wanted
-            })
+            .find(|at| self.program.domains[*at].number == number && self.program.domains[*at] == wanted)
             .unwrap_or(pool)
     }
 }

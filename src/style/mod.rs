@@ -4,5 +4,5 @@ mod renumber;
 mod restyle;
 mod roots;
 
-pub use renumber::renumber;
-pub use restyle::{restyle, stored_size};
+pub use renumber::renumber_program;
+pub use restyle::{restyle_program, stored_size};

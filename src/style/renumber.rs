@@ -4,7 +4,7 @@
 //! `perm=` where nvFuser's numbers would need none (see [`super::order`]). A renumbered program computes
 //! the same.
 
-use crate::ir::Layout;
+use crate::ir::OpLayout;
 use crate::ir::Symbol;
 use crate::ir::edit::Edit;
 use crate::ir::{AttrKey, AttrValue, Op, OpId, Value};
@@ -15,23 +15,23 @@ use rustc_hash::FxHashMap;
 
 /// Numbers tensors, scalars (`i0`, keeping their letters), communications, and the domains of each
 /// tensor in the order of its axes. Names that are not a letter and a number stay.
-pub fn renumber(program: &mut Program) {
+pub fn renumber_program(program: &mut Program) {
     let units: Vec<UnitId> = program.units().ids().collect();
     let (body, index) = (program.body(), program.index_definitions());
     let aliases: Vec<(TensorId, TensorId)> = program.aliases().unwrap_or_default().to_vec();
     let (inputs, outputs) = (program.inputs().to_vec(), program.outputs().to_vec());
-    let mut run = Renumber::new(program);
-    let (inputs, outputs) = (run.values(&inputs), run.values(&outputs));
-    run.block(body);
+    let mut run = ProgramRenumberer::new(program);
+    let (inputs, outputs) = (run.renumber_values(&inputs), run.renumber_values(&outputs));
+    run.renumber_block(body);
     for (new, original) in aliases {
-        run.tensor(new);
-        run.tensor(original);
+        run.renumber_tensor(new);
+        run.renumber_tensor(original);
     }
     if let Some(block) = index {
-        run.block(block);
+        run.renumber_block(block);
     }
     for unit in units {
-        run.unit(unit);
+        run.renumber_unit(unit);
     }
     run.edit.set_inputs(inputs);
     run.edit.set_outputs(outputs);
@@ -40,7 +40,7 @@ pub fn renumber(program: &mut Program) {
 
 /// The new numbers of one name space.
 #[derive(Default)]
-struct Scope {
+struct NumberScope {
     tensors: FxHashMap<u32, u32>,
     /// By what the domain was, extents renamed, and by its number alone.
     domains: FxHashMap<IterDomain, u32>,
@@ -48,9 +48,9 @@ struct Scope {
     next_domain: u32,
 }
 
-struct Renumber<'p> {
+struct ProgramRenumberer<'p> {
     edit: Edit<'p>,
-    scope: Scope,
+    scope: NumberScope,
     done: Vec<bool>,
     /// Domains that need no visit: those of tensors, and those outside that were visited.
     settled: Vec<bool>,
@@ -61,21 +61,20 @@ struct Renumber<'p> {
     permutations: FxHashMap<TensorId, Box<[i64]>>,
 }
 
-impl<'p> Renumber<'p> {
+impl<'p> ProgramRenumberer<'p> {
     fn new(program: &'p mut Program) -> Self {
         let done = vec![false; program.tensors().len()];
         let mut settled = vec![false; program.domains.len()];
         for (_, tensor) in program.tensors().iter() {
             settled[tensor.domains_start as usize..tensor.domains_end as usize].fill(true);
         }
-        let permuting = program.ops().iter().filter(|(_, op)| op.kind.permutes());
-        let permutation =
-            |op: &Op| Some((op.output_tensors().next()?, op.ints(AttrKey::Perm)?.into()));
+        let permuting = program.ops().iter().filter(|(_, op)| op.kind.has_permutation());
+        let permutation = |op: &Op| Some((op.output_tensors().next()?, op.ints_attr(AttrKey::Perm)?.into()));
         let permutations = permuting.filter_map(|(_, op)| permutation(op)).collect();
         Self {
             permutations,
             edit: Edit::new(program),
-            scope: Scope::default(),
+            scope: NumberScope::default(),
             done,
             settled,
             exprs: FxHashMap::default(),
@@ -84,96 +83,91 @@ impl<'p> Renumber<'p> {
         }
     }
 
-    fn unit(&mut self, id: UnitId) {
-        self.scope = Scope::default();
+    fn renumber_unit(&mut self, id: UnitId) {
+        self.scope = NumberScope::default();
         let mut unit = self.edit.program().units()[id].clone();
-        unit.inputs = self.values(&unit.inputs);
-        unit.outputs = self.values(&unit.outputs);
-        self.block(unit.body);
+        unit.inputs = self.renumber_values(&unit.inputs);
+        unit.outputs = self.renumber_values(&unit.outputs);
+        self.renumber_block(unit.body);
         self.edit.set_unit(id, unit);
     }
 
-    fn block(&mut self, block: BlockId) {
+    fn renumber_block(&mut self, block: BlockId) {
         let ops = self.edit.program().block(block).ops.clone();
         for op in ops {
-            self.op(op);
+            self.renumber_op(op);
         }
     }
 
-    fn op(&mut self, id: OpId) {
+    fn renumber_op(&mut self, id: OpId) {
         let mut op = self.edit.program().op(id).clone();
         if let Some(number) = op.number() {
-            op.number = self.handle(number);
+            op.number = self.renumber_handle(number);
         }
-        if op.kind.layout() == Layout::Keyed {
-            self.attrs(&mut op);
-            self.operands(&mut op);
+        if op.kind.layout() == OpLayout::Keyed {
+            self.renumber_attrs(&mut op);
+            self.renumber_operands(&mut op);
         } else {
-            let results: Vec<Value> = op.results.iter().map(|value| self.value(*value)).collect();
+            let results: Vec<Value> = op.results.iter().map(|value| self.renumber_value(*value)).collect();
             op.results.copy_from_slice(&results);
-            self.operands(&mut op);
-            self.attrs(&mut op);
+            self.renumber_operands(&mut op);
+            self.renumber_attrs(&mut op);
         }
         let blocks = op.blocks.clone();
         self.edit.set_op(id, op);
         for block in blocks {
-            self.block(block);
+            self.renumber_block(block);
         }
     }
 
-    fn operands(&mut self, op: &mut Op) {
+    fn renumber_operands(&mut self, op: &mut Op) {
         for value in &mut op.operands {
-            *value = self.value(*value);
+            *value = self.renumber_value(*value);
         }
-        if op.kind.layout() == Layout::Keyed {
+        if op.kind.layout() == OpLayout::Keyed {
             for value in &mut op.results {
-                *value = self.value(*value);
+                *value = self.renumber_value(*value);
             }
         }
     }
 
-    fn attrs(&mut self, op: &mut Op) {
+    fn renumber_attrs(&mut self, op: &mut Op) {
         for (_, value) in &mut op.attrs {
             match value {
-                AttrValue::Expr(expr) => *expr = self.expr(*expr),
-                AttrValue::Exprs(exprs) => {
-                    exprs.iter_mut().for_each(|expr| *expr = self.expr(*expr))
-                }
+                AttrValue::Expr(expr) => *expr = self.renumber_expr(*expr),
+                AttrValue::Exprs(exprs) => exprs.iter_mut().for_each(|expr| *expr = self.renumber_expr(*expr)),
                 AttrValue::Ranges(ranges) => {
-                    ranges.iter_mut().flatten().for_each(|expr| *expr = self.expr(*expr));
+                    ranges.iter_mut().flatten().for_each(|expr| *expr = self.renumber_expr(*expr));
                 }
-                AttrValue::Tensor(tensor) => self.tensor(*tensor),
+                AttrValue::Tensor(tensor) => self.renumber_tensor(*tensor),
                 AttrValue::Domain(domain) => self.pool_domain(*domain),
-                AttrValue::Bool(_)
-                | AttrValue::Word(_)
-                | AttrValue::Ints(_)
-                | AttrValue::Bools(_) => {}
+                AttrValue::Bool(_) | AttrValue::Word(_) | AttrValue::Ints(_) | AttrValue::Bools(_) => {}
             }
         }
     }
 
-    fn values(&mut self, values: &[Value]) -> Vec<Value> {
-        values.iter().map(|value| self.value(*value)).collect()
+    fn renumber_values(&mut self, values: &[Value]) -> Vec<Value> {
+        values.iter().map(|value| self.renumber_value(*value)).collect()
     }
 
-    fn value(&mut self, value: Value) -> Value {
+    fn renumber_value(&mut self, value: Value) -> Value {
         match value {
-            Value::Tensor(tensor) => self.tensor(tensor),
-            Value::Scalar(expr) => return Value::Scalar(self.expr(expr)),
-            Value::Stream(expr) => return Value::Stream(self.expr(expr)),
-            Value::Handle(number) => return Value::Handle(self.handle(number)),
-            Value::Op(op) => self.op(op),
+            Value::Tensor(tensor) => self.renumber_tensor(tensor),
+            Value::Scalar(expr) => return Value::Scalar(self.renumber_expr(expr)),
+            Value::Stream(expr) => return Value::Stream(self.renumber_expr(expr)),
+            Value::Handle(number) => return Value::Handle(self.renumber_handle(number)),
+            Value::Op(op) => self.renumber_op(op),
             Value::Unit(_) => {}
         }
         value
     }
 
-    fn handle(&mut self, number: u32) -> u32 {
+    fn renumber_handle(&mut self, number: u32) -> u32 {
         let next = self.handles.len() as u32;
         *self.handles.entry(number).or_insert(next)
     }
 
-    fn tensor(&mut self, id: TensorId) {
+    fn renumber_tensor(&mut self, id: TensorId) {
         let index = crate::ir::Id::index(id);
         if std::mem::replace(&mut self.done[index], true) {
             return;
@@ -182,16 +176,16 @@ impl<'p> Renumber<'p> {
         let next = self.scope.tensors.len() as u32;
         tensor.number = *self.scope.tensors.entry(tensor.number).or_insert(next);
         if let Some(logical) = &mut tensor.logical {
-            logical.iter_mut().for_each(|extent| *extent = self.expr(*extent));
+            logical.iter_mut().for_each(|extent| *extent = self.renumber_expr(*extent));
         }
         let order = self.number_order(id);
         let start = tensor.domains_start;
         self.edit.set_tensor(id, tensor);
         let old = self.edit.program().domains(id).to_vec();
-        let mut new: Vec<IterDomain> = old.iter().map(|domain| self.extents(*domain)).collect();
+        let mut new: Vec<IterDomain> = old.iter().map(|domain| self.renumber_extents(*domain)).collect();
         self.new_numbers(&mut new, &order);
         for (at, (domain, old)) in new.iter().zip(old).enumerate() {
-            let key = self.extents(old);
+            let key = self.renumber_extents(old);
             self.scope.domains.insert(key, domain.number);
             self.scope.numbers.entry(old.number).or_insert(domain.number);
             self.edit.set_domain(DomainId(start + at as u32), *domain);
@@ -218,8 +212,7 @@ impl<'p> Renumber<'p> {
 
     /// A domain that another tensor has too keeps its number, unless the order forbids it.
     fn new_numbers(&mut self, domains: &mut [IterDomain], order: &[u32]) {
-        let shared: Vec<Option<u32>> =
-            domains.iter().map(|d| self.scope.numbers.get(&d.number).copied()).collect();
+        let shared: Vec<Option<u32>> = domains.iter().map(|d| self.scope.numbers.get(&d.number).copied()).collect();
         let mut next = self.scope.next_domain;
         let mut last = None;
         let mut planned = vec![u32::MAX; domains.len()];
@@ -253,10 +246,9 @@ impl<'p> Renumber<'p> {
         if std::mem::replace(&mut self.settled[id.0 as usize], true) {
             return;
         }
-        let mut domain = self.extents(*self.edit.program().domain(id));
+        let mut domain = self.renumber_extents(*self.edit.program().domain(id));
         if domain.number != u32::MAX {
-            let known =
-                self.scope.domains.get(&domain).or_else(|| self.scope.numbers.get(&domain.number));
+            let known = self.scope.domains.get(&domain).or_else(|| self.scope.numbers.get(&domain.number));
             domain.number = known.copied().unwrap_or_else(|| {
                 self.scope.next_domain += 1;
                 self.scope.next_domain - 1
@@ -266,56 +258,46 @@ impl<'p> Renumber<'p> {
     }
 
     /// A domain with its scalars renamed.
-    fn extents(&mut self, mut domain: IterDomain) -> IterDomain {
-        for bound in
-            [&mut domain.start, &mut domain.stop, &mut domain.expanded].into_iter().flatten()
-        {
-            *bound = self.expr(*bound);
+    fn renumber_extents(&mut self, mut domain: IterDomain) -> IterDomain {
+        for bound in [&mut domain.start, &mut domain.stop, &mut domain.expanded].into_iter().flatten() {
+            *bound = self.renumber_expr(*bound);
         }
-        domain.extent = self.expr(domain.extent);
+        domain.extent = self.renumber_expr(domain.extent);
         domain
     }
 
-    fn expr(&mut self, id: ExprId) -> ExprId {
+    fn renumber_expr(&mut self, id: ExprId) -> ExprId {
         if let Some(&known) = self.exprs.get(&id) {
             return known;
         }
         let new = match self.edit.program().expr(id).clone() {
-            Expr::Name(name) => Expr::Name(self.name(name)),
-            Expr::Unary(op, a) => Expr::Unary(op, self.expr(a)),
-            Expr::Binary(op, a, b) => Expr::Binary(op, self.expr(a), self.expr(b)),
-            Expr::Call(name, args) => {
-                Expr::Call(name, args.into_iter().map(|arg| self.expr(arg)).collect())
-            }
-            Expr::Set(a) => Expr::Set(self.expr(a)),
-            Expr::Index(base, index) => Expr::Index(self.expr(base), self.expr(index)),
-            Expr::Field(base, field) => Expr::Field(self.expr(base), field),
-            Expr::Braces(items) => {
-                Expr::Braces(items.into_iter().map(|item| self.expr(item)).collect())
-            }
+            Expr::Name(name) => Expr::Name(self.renumber_name(name)),
+            Expr::Unary(op, a) => Expr::Unary(op, self.renumber_expr(a)),
+            Expr::Binary(op, a, b) => Expr::Binary(op, self.renumber_expr(a), self.renumber_expr(b)),
+            Expr::Call(name, args) => Expr::Call(name, args.into_iter().map(|arg| self.renumber_expr(arg)).collect()),
+            Expr::Set(a) => Expr::Set(self.renumber_expr(a)),
+            Expr::Index(base, index) => Expr::Index(self.renumber_expr(base), self.renumber_expr(index)),
+            Expr::Field(base, field) => Expr::Field(self.renumber_expr(base), field),
+            Expr::Braces(items) => Expr::Braces(items.into_iter().map(|item| self.renumber_expr(item)).collect()),
             Expr::MetaData(tensor) => {
-                self.tensor(tensor);
+                self.renumber_tensor(tensor);
                 Expr::MetaData(tensor)
             }
-            same @ (Expr::Int(_)
-            | Expr::Hex(_)
-            | Expr::Bool(_)
-            | Expr::Typed(..)
-            | Expr::Float(_)) => same,
+            same @ (Expr::Int(_) | Expr::Hex(_) | Expr::Bool(_) | Expr::Typed(..) | Expr::Float(_)) => same,
         };
-        let new = self.edit.expr(new);
+        let new = self.edit.intern_expr(new);
         self.exprs.insert(id, new);
         new
     }
 
-    fn name(&mut self, name: Symbol) -> Symbol {
+    fn renumber_name(&mut self, name: Symbol) -> Symbol {
         let text = self.edit.program().name(name);
         let Some(prefix) = numbered_prefix(text) else { return name };
         if let Some(&known) = self.names.get(&name) {
             return known;
         }
         let text = format!("{prefix}{}", self.names.len());
-        let new = self.edit.name(&text);
+        let new = self.edit.intern_name(&text);
         self.names.insert(name, new);
         new
     }

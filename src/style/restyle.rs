@@ -10,36 +10,36 @@ use crate::ir::edit::Edit;
 use crate::ir::{AttrKey, AttrValue, Op, OpId, Value};
 use crate::ir::{BinaryOp, Expr, ExprId};
 use crate::ir::{BlockId, Program};
-use crate::ir::{Effect, OpKind};
+use crate::ir::{OpEffect, OpKind};
 use crate::ir::{RootAs, is_identity, set_root_as};
 use rustc_hash::FxHashSet;
 
 /// Gives a program another spelling. It computes the same afterwards.
-pub fn restyle(edit: &mut Edit<'_>, style: Style) {
+pub fn restyle_program(edit: &mut Edit<'_>, style: Style) {
     let selects = edit.program().style().alias_select != style.alias_select;
     let selects = selects && is_host_program(edit.program());
-    for (id, same) in statements(edit.program()) {
+    for (id, same) in collect_statements(edit.program()) {
         let op = edit.program().op(id);
         let mut new = op.clone();
         match op.kind {
-            OpKind::Allocate => allocate(edit, &mut new, style.short_allocate, same),
+            OpKind::Allocate => restyle_allocate(edit, &mut new, style.short_allocate, same),
             OpKind::HirAliasSelect if selects && !style.alias_select => new.kind = OpKind::Select,
             OpKind::Select if selects && style.alias_select => new.kind = OpKind::HirAliasSelect,
-            _ => backend(edit, &mut new, style.backend),
+            _ => restyle_backend(edit, &mut new, style.backend),
         }
-        replace(edit, id, new);
+        replace_op(edit, id, new);
     }
     edit.set_style(style);
     // How roots are read depends on what else the text shows.
     let counted = edit.program().spelled_root();
-    for (id, _) in statements(edit.program()) {
+    for (id, _) in collect_statements(edit.program()) {
         let mut new = edit.program().op(id).clone();
-        root(edit, &mut new, counted);
-        replace(edit, id, new);
+        restyle_root(edit, &mut new, counted);
+        replace_op(edit, id, new);
     }
 }
 
-fn replace(edit: &mut Edit<'_>, id: OpId, new: Op) {
+fn replace_op(edit: &mut Edit<'_>, id: OpId, new: Op) {
     if edit.program().op(id) != &new {
         edit.set_op(id, new);
     }
@@ -49,29 +49,29 @@ fn replace(edit: &mut Edit<'_>, id: OpId, new: Op) {
 fn is_host_program(program: &Program) -> bool {
     let mut found = false;
     program.walk(program.body(), &mut |id| {
-        found |= !matches!(program.op(id).kind.effect(), Effect::Pure | Effect::Alias);
+        found |= !matches!(program.op(id).kind.effect(), OpEffect::Pure | OpEffect::Alias);
     });
     found
 }
 
 /// The ops of the host program and those inside of them, each with whether its first result has surely no
 /// memory yet when the op runs: it is in no loop, and nothing before it makes or binds that tensor.
-fn statements(program: &Program) -> Vec<(OpId, bool)> {
-    let inputs = program.inputs().iter().filter_map(|value| value.tensor());
-    let mut walk = Statements { program, made: inputs.collect(), loops: 0, found: Vec::new() };
-    walk.block(program.body());
+fn collect_statements(program: &Program) -> Vec<(OpId, bool)> {
+    let inputs = program.inputs().iter().filter_map(|value| value.as_tensor());
+    let mut walk = StatementWalk { program, made: inputs.collect(), loops: 0, found: Vec::new() };
+    walk.walk_block(program.body());
     walk.found
 }
 
-struct Statements<'p> {
+struct StatementWalk<'p> {
     program: &'p Program,
     made: FxHashSet<TensorId>,
     loops: u32,
     found: Vec<(OpId, bool)>,
 }
 
-impl Statements<'_> {
-    fn block(&mut self, block: BlockId) {
+impl StatementWalk<'_> {
+    fn walk_block(&mut self, block: BlockId) {
         for &id in &self.program.block(block).ops {
             let op = self.program.op(id);
             let made = op.output_tensors().next().is_some_and(|t| self.made.contains(&t));
@@ -84,14 +84,14 @@ impl Statements<'_> {
             self.made.extend(op.output_tensors());
             let looped = u32::from(matches!(op.kind, OpKind::For | OpKind::ForRange));
             self.loops += looped;
-            op.blocks.iter().for_each(|&block| self.block(block));
+            op.blocks.iter().for_each(|&block| self.walk_block(block));
             self.loops -= looped;
         }
     }
 }
 
 /// The long or the short form. `same` says that both make new memory here.
-fn allocate(edit: &mut Edit<'_>, op: &mut Op, short: bool, same: bool) {
+fn restyle_allocate(edit: &mut Edit<'_>, op: &mut Op, short: bool, same: bool) {
     let Some(tensor) = op.output_tensors().next() else { return };
     let keeps = if same { !short } else { op.keeps_memory() };
     let size = stored_size(edit, tensor);
@@ -136,26 +136,26 @@ pub fn stored_size(edit: &mut Edit<'_>, tensor: TensorId) -> ExprId {
             (Some(folded), _) => literal = folded,
             (None, None) => product = Some(extent),
             (None, Some(before)) => {
-                product = Some(edit.expr(Expr::Binary(BinaryOp::Mul, before, extent)));
+                product = Some(edit.intern_expr(Expr::Binary(BinaryOp::Mul, before, extent)));
             }
         }
     }
     match product {
         Some(product) if literal == 1 => product,
         Some(product) => {
-            let literal = edit.expr(Expr::Int(literal));
-            edit.expr(Expr::Binary(BinaryOp::Mul, product, literal))
+            let literal = edit.intern_expr(Expr::Int(literal));
+            edit.intern_expr(Expr::Binary(BinaryOp::Mul, product, literal))
         }
-        None => edit.expr(Expr::Int(literal)),
+        None => edit.intern_expr(Expr::Int(literal)),
     }
 }
 
 /// Older texts leave the usual backend out.
-fn backend(edit: &mut Edit<'_>, op: &mut Op, printed: bool) {
+fn restyle_backend(edit: &mut Edit<'_>, op: &mut Op, printed: bool) {
     if !matches!(op.kind, OpKind::Communication | OpKind::P2PCommunication) {
         return;
     }
-    let usual = edit.name("NCCL");
+    let usual = edit.intern_name("NCCL");
     if printed && op.attr(AttrKey::Backend).is_none() {
         op.attrs.push((AttrKey::Backend, AttrValue::Word(usual)));
     } else if !printed {
@@ -165,15 +165,17 @@ fn backend(edit: &mut Edit<'_>, op: &mut Op, printed: bool) {
 
 /// Counts a root as the text is read without `root_as=`, where that can be said: a number is converted, and a
 /// scalar is the same for a team in which every member is at its own position.
-fn root(edit: &mut Edit<'_>, op: &mut Op, counted: RootAs) {
-    let (Some(root), Some(team)) = (op.expr(AttrKey::Root), op.ints(AttrKey::Team)) else { return };
+fn restyle_root(edit: &mut Edit<'_>, op: &mut Op, counted: RootAs) {
+    let (Some(root), Some(team)) = (op.expr_attr(AttrKey::Root), op.ints_attr(AttrKey::Team)) else {
+        return;
+    };
     if edit.program().root_as(op) == counted {
         return;
     }
     match edit.program().exprs().as_int(root) {
         Some(root) => {
-            let Some(converted) = converted(root, team, counted) else { return };
-            let number = edit.expr(Expr::Int(converted));
+            let Some(converted) = converted_root(root, team, counted) else { return };
+            let number = edit.intern_expr(Expr::Int(converted));
             for (_, value) in op.attrs.iter_mut().filter(|(key, _)| *key == AttrKey::Root) {
                 *value = AttrValue::Expr(number);
             }
@@ -182,17 +184,13 @@ fn root(edit: &mut Edit<'_>, op: &mut Op, counted: RootAs) {
         None => return,
     }
     let position = counted == RootAs::Position;
-    set_root_as(op, position.then(|| edit.name(RootAs::Position.word())));
+    set_root_as(op, position.then(|| edit.intern_name(RootAs::Position.word())));
 }
 
 /// A root that is counted the other way; `None` if the team does not say which it is.
-fn converted(root: i64, team: &[i64], counted: RootAs) -> Option<i64> {
+fn converted_root(root: i64, team: &[i64], counted: RootAs) -> Option<i64> {
     match counted {
-        RootAs::Position => {
-            team.iter().zip(0..).find(|(device, _)| **device == root).map(|(_, at)| at)
-        }
-        RootAs::Rank => {
-            team.get(usize::try_from(root).ok()?).copied().filter(|device| *device >= 0)
-        }
+        RootAs::Position => team.iter().zip(0..).find(|(device, _)| **device == root).map(|(_, at)| at),
+        RootAs::Rank => team.get(usize::try_from(root).ok()?).copied().filter(|device| *device >= 0),
     }
 }

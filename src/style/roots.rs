@@ -7,7 +7,7 @@ impl Program {
     /// 2026's spelling, `Wait(..)`, roots are positions, in the older one, `Wait ..`, they are ranks. A program
     /// without such statements has positions if it has a short ALLOCATE.
     pub fn spelled_root(&self) -> RootAs {
-        let call_form = match self.shows_spelling(self.body()) {
+        let call_form = match self.spelling_op(self.body()) {
             Some(OpKind::Allocate) => true,
             Some(_) => self.style().call_form,
             None => false,
@@ -16,20 +16,19 @@ impl Program {
     }
 
     /// The op of a block that tells the spelling: the first Wait or stream op, else a short ALLOCATE.
-    fn shows_spelling(&self, block: BlockId) -> Option<OpKind> {
+    fn spelling_op(&self, block: BlockId) -> Option<OpKind> {
         let mut short = None;
         for &id in &self.block(block).ops {
             let op = self.op(id);
             match op.kind {
-                OpKind::Wait
-                | OpKind::Synchronize
-                | OpKind::SetCurrentStream
-                | OpKind::GetCurrentStream => return Some(op.kind),
+                OpKind::Wait | OpKind::Synchronize | OpKind::SetCurrentStream | OpKind::GetCurrentStream => {
+                    return Some(op.kind);
+                }
                 OpKind::Allocate if op.attr(AttrKey::Buffer).is_none() => short = Some(op.kind),
                 _ => {}
             }
             for &inner in &op.blocks {
-                match self.shows_spelling(inner) {
+                match self.spelling_op(inner) {
                     Some(OpKind::Allocate) => short = Some(OpKind::Allocate),
                     Some(found) => return Some(found),
                     None => {}

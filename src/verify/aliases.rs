@@ -6,65 +6,60 @@ use crate::diag::{Diag, Diags};
 use crate::ir::expr_text;
 use crate::ir::places::tensor_span;
 use crate::ir::{Program, TensorId};
-use crate::ops::memory::sharing::{meshes, own_memory};
+use crate::ops::memory::sharing::{check_own_memory, mesh_difference};
 
 /// An entry of the `Aliases:` section.
-pub(super) fn check(program: &Program, new: TensorId, original: TensorId, diags: &mut Diags) {
+pub(super) fn check_alias(program: &Program, new: TensorId, original: TensorId, diags: &mut Diags) {
     let names = (program.tensor_name(new), program.tensor_name(original));
     let span = tensor_span(program, new);
-    if program.memory_of(new) == new {
+    if program.memory_tensor(new) == new {
         let message = format!("the aliases lead from `{}` back to `{}`", names.0, names.0);
-        diags
-            .push(Diag::error(codes::ALIAS_MEMORY, span, message).note(
-                "an alias stands for a tensor that has memory: leave one of the entries out",
-            ));
+        diags.push(
+            Diag::error(codes::ALIAS_MEMORY, span, message)
+                .with_note("an alias stands for a tensor that has memory: leave one of the entries out"),
+        );
         return;
     }
     let other = program.aliases().unwrap_or_default().iter().find(|(n, _)| *n == new);
     if let Some((_, first)) = other.filter(|(_, first)| *first != original) {
         let first = program.tensor_name(*first);
         let message = format!("`{}` is an alias of `{first}` and of `{}`", names.0, names.1);
-        diags.push(
-            Diag::error(codes::ALIAS_MEMORY, span, message).note("leave one of the entries out"),
-        );
+        diags.push(Diag::error(codes::ALIAS_MEMORY, span, message).with_note("leave one of the entries out"));
     }
-    own_memory(program, new, span, diags);
-    if let Some(what) = difference(program, new, original) {
+    check_own_memory(program, new, span, diags);
+    if let Some(what) = memory_difference(program, new, original) {
         let message = format!("`{}` cannot be an alias of `{}`: {what}", names.0, names.1);
         let diag = Diag::error(codes::ALIAS_TYPE, span, message)
-            .label(tensor_span(program, original), format!("`{}` is declared here", names.1))
-            .note(
-                "an alias is another name of a tensor, with the same element type, axes and mesh",
-            );
+            .with_label(tensor_span(program, original), format!("`{}` is declared here", names.1))
+            .with_note("an alias is another name of a tensor, with the same element type, axes and mesh");
         diags.push(diag);
     }
 }
 
 /// What two tensors that are one memory differ in.
-fn difference(program: &Program, a: TensorId, b: TensorId) -> Option<String> {
+fn memory_difference(program: &Program, a: TensorId, b: TensorId) -> Option<String> {
     let (x, y) = (program.tensor(a), program.tensor(b));
     if x.dtype != y.dtype {
         return Some(format!("one is `{}`, the other `{}`", x.dtype.name(), y.dtype.name()));
     }
     if x.mesh != y.mesh {
-        return Some(meshes(program, a, b));
+        return Some(mesh_difference(program, a, b));
     }
     let (left, right) = (logical_axes(program, a), logical_axes(program, b));
     if left.split || right.split {
         return None;
     }
-    let (i, k) = (left.stored(), right.stored());
+    let (i, k) = (left.stored_positions(), right.stored_positions());
     if i.len() != k.len() {
         return Some(format!("one stores {} axes, the other {}", i.len(), k.len()));
     }
     let int = |expr| program.exprs().as_int(expr);
-    let mut pairs =
-        i.iter().zip(&k).map(|(&i, &k)| (left.axes[i as usize], right.axes[k as usize]));
+    let mut pairs = i.iter().zip(&k).map(|(&i, &k)| (left.axes[i as usize], right.axes[k as usize]));
     let differ = pairs.position(|(x, y)| {
         let extents = int(x.extent).zip(int(y.extent));
-        x.device() != y.device() || extents.is_some_and(|(x, y)| x != y)
+        x.device_type() != y.device_type() || extents.is_some_and(|(x, y)| x != y)
     })?;
-    let axis = |axes: &crate::axes::Axes, at: u32| {
+    let axis = |axes: &crate::axes::LogicalAxes, at: u32| {
         let axis = axes.axes[at as usize];
         format!("`{}` over `{}`", expr_text(program, axis.extent), axis.parallel.name())
     };

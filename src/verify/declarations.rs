@@ -2,11 +2,11 @@
 
 use crate::diag::codes;
 use crate::diag::{Diag, Diags};
-use crate::ir::places::duplicate;
-use crate::ir::places::{count, tensor_span};
+use crate::ir::places::smallest_duplicate;
+use crate::ir::places::{count_text, tensor_span};
 use crate::ir::{
-    AttrValue, BlockId, ExprId, IdVec, IterDomain, Mesh, MeshId, OpId, ParallelType, Program,
-    Tensor, TensorId, Value,
+    AttrValue, BlockId, DeviceMesh, ExprId, IdVec, IterDomain, MeshId, OpId, ParallelType, Program, Tensor, TensorId,
+    Value,
 };
 use crate::ir::{domain_text, expr_text, mesh_text};
 use rustc_hash::FxHashMap;
@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 const MAX_AXES: usize = 64;
 
 /// The tensors that a program refers to.
-pub(super) struct Referenced {
+pub(super) struct ReferencedTensors {
     /// In order of their first appearance.
     pub(super) tensors: Vec<TensorId>,
     /// For each tensor, the first with its number in its scope: tensors whose declarations differ are
@@ -25,7 +25,7 @@ pub(super) struct Referenced {
     pub(super) memory: IdVec<TensorId, TensorId>,
 }
 
-impl Referenced {
+impl ReferencedTensors {
     /// Finds them.
     pub(super) fn new(program: &Program) -> Self {
         let mut seen = IdVec::filled(false, program.tensors().len());
@@ -35,29 +35,29 @@ impl Referenced {
                 tensors.push(tensor);
             }
         };
-        values(program.inputs(), &mut add);
-        values(program.outputs(), &mut add);
-        block(program, program.body(), &mut add);
+        collect_values(program.inputs(), &mut add);
+        collect_values(program.outputs(), &mut add);
+        collect_block(program, program.body(), &mut add);
         for (_, unit) in program.units().iter() {
-            values(&unit.inputs, &mut add);
-            values(&unit.outputs, &mut add);
-            block(program, unit.body, &mut add);
+            collect_values(&unit.inputs, &mut add);
+            collect_values(&unit.outputs, &mut add);
+            collect_block(program, unit.body, &mut add);
         }
-        let first = first_of_number(program, &tensors);
-        let memory = program.tensors().ids().map(|t| first[program.memory_of(first[t])]).collect();
+        let first = first_by_number(program, &tensors);
+        let memory = program.tensors().ids().map(|t| first[program.memory_tensor(first[t])]).collect();
         Self { tensors, first, memory }
     }
 }
 
-fn values(values: &[Value], add: &mut dyn FnMut(TensorId)) {
-    values.iter().filter_map(|value| value.tensor()).for_each(add);
+fn collect_values(values: &[Value], add: &mut dyn FnMut(TensorId)) {
+    values.iter().filter_map(|value| value.as_tensor()).for_each(add);
 }
 
-fn block(program: &Program, block: BlockId, add: &mut dyn FnMut(TensorId)) {
+fn collect_block(program: &Program, block: BlockId, add: &mut dyn FnMut(TensorId)) {
     program.walk(block, &mut |id: OpId| {
         let op = program.op(id);
-        values(&op.results, add);
-        values(&op.operands, add);
+        collect_values(&op.results, add);
+        collect_values(&op.operands, add);
         for (_, value) in &op.attrs {
             if let AttrValue::Tensor(tensor) = value {
                 add(*tensor);
@@ -66,7 +66,7 @@ fn block(program: &Program, block: BlockId, add: &mut dyn FnMut(TensorId)) {
     });
 }
 
-fn first_of_number(program: &Program, tensors: &[TensorId]) -> IdVec<TensorId, TensorId> {
+fn first_by_number(program: &Program, tensors: &[TensorId]) -> IdVec<TensorId, TensorId> {
     let mut first: IdVec<TensorId, TensorId> = program.tensors().ids().collect();
     let mut numbers = FxHashMap::default();
     for &id in tensors {
@@ -79,28 +79,28 @@ fn first_of_number(program: &Program, tensors: &[TensorId]) -> IdVec<TensorId, T
 }
 
 /// Checks all declarations.
-pub(super) fn check(program: &Program, referenced: &Referenced, diags: &mut Diags) {
+pub(super) fn check_declarations(program: &Program, referenced: &ReferencedTensors, diags: &mut Diags) {
     let mut meshes = IdVec::filled(false, program.meshes().len());
     for &id in &referenced.tensors {
         let first = referenced.first[id];
         if first != id {
-            differ(program, first, id, diags);
+            report_difference(program, first, id, diags);
         }
         if let Some(mesh) = program.tensor(id).mesh
             && !std::mem::replace(&mut meshes[mesh], true)
         {
             check_mesh(program, id, mesh, diags);
         }
-        axes(program, id, diags);
+        check_axes(program, id, diags);
     }
-    inputs(program, referenced, diags);
-    aliases(program, referenced, diags);
+    check_input_names(program, referenced, diags);
+    check_aliases(program, referenced, diags);
 }
 
 /// V1: the tensors of one number in one scope have one type.
-fn differ(program: &Program, first: TensorId, second: TensorId, diags: &mut Diags) {
+fn report_difference(program: &Program, first: TensorId, second: TensorId, diags: &mut Diags) {
     let name = program.tensor_name(second);
-    let what = difference(program, first, second);
+    let what = describe_difference(program, first, second);
     if what.is_empty() {
         return;
     }
@@ -109,15 +109,14 @@ fn differ(program: &Program, first: TensorId, second: TensorId, diags: &mut Diag
         tensor_span(program, second),
         format!("`{name}` is declared twice with different types: {what}"),
     );
-    diag =
-        diag.here("declared again here").label(tensor_span(program, first), "first declared here");
-    diags.push(diag.note(format!(
+    diag = diag.with_primary_text("declared again here").with_label(tensor_span(program, first), "first declared here");
+    diags.push(diag.with_note(format!(
         "one number is one tensor: write the same text in both places, or `{name}` alone, or give one another number"
     )));
 }
 
 /// What two declarations differ in, in words.
-fn difference(program: &Program, first: TensorId, second: TensorId) -> String {
+fn describe_difference(program: &Program, first: TensorId, second: TensorId) -> String {
     let (a, b): (&Tensor, &Tensor) = (program.tensor(first), program.tensor(second));
     let mut parts: Vec<String> = Vec::new();
     if a.dtype != b.dtype {
@@ -128,7 +127,7 @@ fn difference(program: &Program, first: TensorId, second: TensorId) -> String {
     }
     let (x, y) = (program.domains(first), program.domains(second));
     if x.len() != y.len() {
-        let axes = |n: usize| count(n, "axis", "axes");
+        let axes = |n: usize| count_text(n, "axis", "axes");
         parts.push(format!("{} and {}", axes(x.len()), axes(y.len())));
     } else if let Some(k) = (0..x.len()).find(|&k| x[k] != y[k]) {
         let axis = |domains: &[IterDomain]| domain_text(program, &domains[k]);
@@ -138,11 +137,7 @@ fn difference(program: &Program, first: TensorId, second: TensorId) -> String {
         parts.push("the order of their axes".to_owned());
     }
     if a.mesh != b.mesh {
-        parts.push(format!(
-            "mesh `{}` and `{}`",
-            mesh_text(program, a.mesh),
-            mesh_text(program, b.mesh)
-        ));
+        parts.push(format!("mesh `{}` and `{}`", mesh_text(program, a.mesh), mesh_text(program, b.mesh)));
     }
     if a.logical != b.logical {
         let text = |logical: &Option<Box<[ExprId]>>| match logical {
@@ -164,28 +159,25 @@ fn check_mesh(program: &Program, tensor: TensorId, id: MeshId, diags: &mut Diags
     if mesh.devices.is_empty() {
         diags.push(
             Diag::error(codes::BAD_MESH, span, "a mesh has no devices")
-                .note("a tensor without a mesh lies on every rank"),
+                .with_note("a tensor without a mesh lies on every rank"),
         );
         return;
     }
-    if let Some(twice) = duplicate(&mesh.devices) {
+    if let Some(twice) = smallest_duplicate(&mesh.devices) {
         let text = mesh_text(program, Some(id));
         diags.push(
             Diag::error(codes::BAD_MESH, span, format!("device {twice} is twice in `{text}`"))
-                .note("a mesh names each of its devices once"),
+                .with_note("a mesh names each of its devices once"),
         );
     }
 }
 
 /// V4 to V8: the axes of a tensor and its mesh.
-fn axes(program: &Program, id: TensorId, diags: &mut Diags) {
+fn check_axes(program: &Program, id: TensorId, diags: &mut Diags) {
     let domains = program.domains(id);
     if domains.len() > MAX_AXES {
-        let message = format!(
-            "`{}` has {} axes, at most {MAX_AXES} are possible",
-            program.tensor_name(id),
-            domains.len()
-        );
+        let message =
+            format!("`{}` has {} axes, at most {MAX_AXES} are possible", program.tensor_name(id), domains.len());
         diags.push(Diag::error(codes::TOO_MANY_AXES, tensor_span(program, id), message));
     }
     let mut used = 0u32;
@@ -196,38 +188,34 @@ fn axes(program: &Program, id: TensorId, diags: &mut Diags) {
         }
         let bit = 1 << (domain.parallel as u32);
         if used & bit != 0 {
-            shared(program, id, domain.parallel, diags);
+            report_shared_device_axis(program, id, domain.parallel, diags);
         }
         used |= bit;
         if domain.parallel.is_device() {
-            device_axis(program, id, domain, diags);
+            check_device_axis(program, id, domain, diags);
         }
     }
 }
 
-fn shared(program: &Program, id: TensorId, parallel: ParallelType, diags: &mut Diags) {
+fn report_shared_device_axis(program: &Program, id: TensorId, parallel: ParallelType, diags: &mut Diags) {
     let name = program.tensor_name(id);
-    let message = format!(
-        "two axes of `{name}` are spread over `{}`, at most one is possible",
-        parallel.name()
-    );
+    let message = format!("two axes of `{name}` are spread over `{}`, at most one is possible", parallel.name());
     diags.push(
         Diag::error(codes::AXES_SHARE_DEVICES, tensor_span(program, id), message)
-            .note("make one of them `S`, or spread it over another axis of the mesh"),
+            .with_note("make one of them `S`, or spread it over another axis of the mesh"),
     );
 }
 
-fn device_axis(program: &Program, id: TensorId, domain: &IterDomain, diags: &mut Diags) {
+fn check_device_axis(program: &Program, id: TensorId, domain: &IterDomain, diags: &mut Diags) {
     let inside = domain.parallel.mesh_axis_from_inside().unwrap_or(0);
     let constant = program.exprs().as_int(domain.extent).map(u32::try_from);
     if let Some(mesh) = program.tensor_mesh(id)
         && inside < mesh.shape.len()
-        && constant.is_none_or(|extent| extent.ok() == mesh.extent(domain.parallel))
+        && constant.is_none_or(|extent| extent.ok() == mesh.axis_extent(domain.parallel))
     {
         return;
     }
-    let (name, axis, span) =
-        (program.tensor_name(id), domain_text(program, domain), tensor_span(program, id));
+    let (name, axis, span) = (program.tensor_name(id), domain_text(program, domain), tensor_span(program, id));
     let Some(mesh) = program.tensor_mesh(id) else {
         diags.push(
             Diag::error(
@@ -235,50 +223,44 @@ fn device_axis(program: &Program, id: TensorId, domain: &IterDomain, diags: &mut
                 span,
                 format!("`{axis}` of `{name}` lies across devices, but the tensor has no mesh"),
             )
-            .note("write the mesh behind the axes, for example `(DeviceMesh{0 1})`"),
+            .with_note("write the mesh behind the axes, for example `(DeviceMesh{0 1})`"),
         );
         return;
     };
     if inside >= mesh.shape.len() {
-        let rank = count(mesh.shape.len(), "axis", "axes");
+        let rank = count_text(mesh.shape.len(), "axis", "axes");
         let parallel = domain.parallel.name();
-        let message = format!(
-            "`{axis}` of `{name}` needs a mesh axis for `{parallel}`, but its mesh has {rank}"
-        );
+        let message = format!("`{axis}` of `{name}` needs a mesh axis for `{parallel}`, but its mesh has {rank}");
         diags.push(
             Diag::error(codes::MESH_RANK, span, message)
-                .note("`deviceIdx.x` is the last axis of the mesh, `deviceIdx.y` the one before"),
+                .with_note("`deviceIdx.x` is the last axis of the mesh, `deviceIdx.y` the one before"),
         );
         return;
     }
-    extent(program, domain, mesh, (name, axis, span), diags);
+    check_extent(program, domain, mesh, (name, axis, span), diags);
 }
 
-fn extent(
+fn check_extent(
     program: &Program,
     domain: &IterDomain,
-    mesh: &Mesh,
+    mesh: &DeviceMesh,
     (name, axis, span): (String, String, crate::diag::Span),
     diags: &mut Diags,
 ) {
-    let (Some(found), Some(need)) =
-        (program.exprs().as_int(domain.extent), mesh.extent(domain.parallel))
-    else {
+    let (Some(found), Some(need)) = (program.exprs().as_int(domain.extent), mesh.axis_extent(domain.parallel)) else {
         return;
     };
     if found != i64::from(need) {
-        let message = format!(
-            "`{axis}` of `{name}` has extent {found}, but its mesh has {need} devices there"
-        );
+        let message = format!("`{axis}` of `{name}` has extent {found}, but its mesh has {need} devices there");
         diags.push(
             Diag::error(codes::DEVICE_EXTENT, span, message)
-                .note(format!("an extent counts all devices: write {need}, or change the mesh")),
+                .with_note(format!("an extent counts all devices: write {need}, or change the mesh")),
         );
     }
 }
 
 /// V2: inputs have different names.
-fn inputs(program: &Program, referenced: &Referenced, diags: &mut Diags) {
+fn check_input_names(program: &Program, referenced: &ReferencedTensors, diags: &mut Diags) {
     let mut tensors = IdVec::filled(None, program.tensors().len());
     let mut scalars = FxHashMap::default();
     for (k, &value) in program.inputs().iter().enumerate() {
@@ -287,23 +269,18 @@ fn inputs(program: &Program, referenced: &Referenced, diags: &mut Diags) {
                 let before = tensors[referenced.first[tensor]].replace(k);
                 (before, program.tensor_name(tensor), tensor_span(program, tensor))
             }
-            Value::Scalar(expr) => {
-                (scalars.insert(expr, k), expr_text(program, expr), program.source().header)
-            }
+            Value::Scalar(expr) => (scalars.insert(expr, k), expr_text(program, expr), program.source().header),
             Value::Stream(_) | Value::Handle(_) | Value::Unit(_) | Value::Op(_) => continue,
         };
         if let Some(before) = before {
             let message = format!("inputs {before} and {k} are both called `{name}`");
-            diags.push(
-                Diag::error(codes::DUPLICATE_INPUT, span, message)
-                    .note("give one of them another number"),
-            );
+            diags.push(Diag::error(codes::DUPLICATE_INPUT, span, message).with_note("give one of them another number"));
         }
     }
 }
 
 /// V9: aliases are between tensors of the program.
-fn aliases(program: &Program, referenced: &Referenced, diags: &mut Diags) {
+fn check_aliases(program: &Program, referenced: &ReferencedTensors, diags: &mut Diags) {
     let Some(aliases) = program.aliases() else { return };
     let mut known = IdVec::filled(false, program.tensors().len());
     for &tensor in &referenced.tensors {
@@ -317,15 +294,13 @@ fn aliases(program: &Program, referenced: &Referenced, diags: &mut Diags) {
         .map(|tensor| tensor.number)
         .collect();
     for &(new, original) in aliases {
-        super::aliases::check(program, new, original, diags);
+        super::aliases::check_alias(program, new, original, diags);
         for tensor in [new, original] {
             if known[tensor] || numbers.contains(&program.tensor(tensor).number) {
                 continue;
             }
-            let message = format!(
-                "the aliases name `{}`, which the program does not have",
-                program.tensor_name(tensor)
-            );
+            let message =
+                format!("the aliases name `{}`, which the program does not have", program.tensor_name(tensor));
             diags.push(Diag::error(codes::UNKNOWN_ALIAS, tensor_span(program, tensor), message));
         }
     }

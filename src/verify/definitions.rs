@@ -2,7 +2,7 @@
 
 use crate::diag::codes;
 use crate::diag::{Diag, Diags};
-use crate::ir::Definitions;
+use crate::ir::IndexDefinitions;
 use crate::ir::{OpId, Program, Symbol};
 use rustc_hash::FxHashMap;
 
@@ -10,11 +10,11 @@ use rustc_hash::FxHashMap;
 const SHOWN: usize = 8;
 
 /// A definition on the way: its name, its statement, and what it uses that is left to follow.
-type Step = (Symbol, OpId, Vec<(Symbol, OpId)>);
+type DefinitionStep = (Symbol, OpId, Vec<(Symbol, OpId)>);
 
 /// The state of the search at a definition.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Mark {
+enum VisitState {
     /// It waits for those that it uses.
     Open,
     /// Everything that it needs was looked at.
@@ -22,34 +22,34 @@ enum Mark {
 }
 
 /// Follows the uses of each definition; one that leads back to a definition on the way closes a circle.
-pub(super) fn check(program: &Program, diags: &mut Diags) {
-    let definitions = Definitions::new(program);
-    let mut marks: FxHashMap<OpId, Mark> = FxHashMap::default();
-    for (name, op) in definitions.in_order() {
-        let mut way: Vec<Step> = Vec::new();
+pub(super) fn check_definitions(program: &Program, diags: &mut Diags) {
+    let definitions = IndexDefinitions::new(program);
+    let mut marks: FxHashMap<OpId, VisitState> = FxHashMap::default();
+    for (name, op) in definitions.in_text_order() {
+        let mut way: Vec<DefinitionStep> = Vec::new();
         let mut next = Some((name, op));
         while let Some((name, op)) = next.take().or_else(|| way.last_mut()?.2.pop()) {
             match marks.get(&op) {
                 None => {
-                    marks.insert(op, Mark::Open);
-                    way.push((name, op, definitions.needs(program, op)));
+                    marks.insert(op, VisitState::Open);
+                    way.push((name, op, definitions.needed_definitions(program, op)));
                 }
-                Some(Mark::Open) => {
+                Some(VisitState::Open) => {
                     let start = way.iter().position(|(_, on, _)| *on == op).unwrap_or(0);
                     let circle = way[start..].iter().map(|(name, op, _)| (*name, *op)).collect();
-                    diags.push(error(program, circle));
+                    diags.push(cycle_error(program, circle));
                 }
-                Some(Mark::Done) => {}
+                Some(VisitState::Done) => {}
             }
             while let Some((_, done, _)) = way.pop_if(|(_, _, left)| left.is_empty()) {
-                marks.insert(done, Mark::Done);
+                marks.insert(done, VisitState::Done);
             }
         }
     }
 }
 
 /// The error for definitions each of which uses the next one, and the last one the first.
-fn error(program: &Program, mut circle: Vec<(Symbol, OpId)>) -> Diag {
+fn cycle_error(program: &Program, mut circle: Vec<(Symbol, OpId)>) -> Diag {
     let first = (0..circle.len()).min_by_key(|&k| circle[k].1).unwrap_or(0);
     circle.rotate_left(first);
     let name = |k: usize| program.name(circle[k % circle.len()].0);
@@ -63,18 +63,18 @@ fn error(program: &Program, mut circle: Vec<(Symbol, OpId)>) -> Diag {
     };
     let mut diag = Diag::error(codes::DEFINITION_CIRCLE, span, message);
     for (k, &(_, op)) in circle.iter().enumerate().take(SHOWN).skip(1) {
-        diag = diag.label(program.op_span(op), format!("`{}` uses `{}`", name(k), name(k + 1)));
+        diag = diag.with_label(program.op_span(op), format!("`{}` uses `{}`", name(k), name(k + 1)));
     }
     if let Some(primary) = diag.primary.as_mut().filter(|_| circle.len() > 1) {
         primary.text = format!("`{}` uses `{}`", name(0), name(1));
     }
     if circle.len() > SHOWN {
-        diag = diag.note(format!(
+        diag = diag.with_note(format!(
             "{} more definitions lie between `{}` and `{}`",
             circle.len() - SHOWN,
             name(SHOWN - 1),
             name(0)
         ));
     }
-    diag.note("a definition is read in the place of its name, so it cannot lead back to that name; compute one of them from an extent, an index of a loop or `rank`")
+    diag.with_note("a definition is read in the place of its name, so it cannot lead back to that name; compute one of them from an extent, an index of a loop or `rank`")
 }

@@ -5,25 +5,25 @@
 //! defined further down, so it counts if the loop defines it anywhere. A Deallocate holds to the end
 //! of its block.
 
-use super::declarations::Referenced;
+use super::declarations::ReferencedTensors;
 use crate::diag::codes;
 use crate::diag::{Diag, Diags};
-use crate::ir::Effect;
-use crate::ir::places::{declared, tensor_span};
+use crate::ir::OpEffect;
+use crate::ir::places::{tensor_span, with_declaration};
 use crate::ir::{AttrKey, AttrValue, BlockId, IdVec, Op, OpId, Program, TensorId, Value};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum DefinitionState {
     Undefined,
     Defined,
     Freed(OpId),
 }
 
-struct Flow<'a> {
+struct FlowChecker<'a> {
     program: &'a Program,
-    referenced: &'a Referenced,
+    referenced: &'a ReferencedTensors,
     diags: &'a mut Diags,
-    states: IdVec<TensorId, State>,
+    states: IdVec<TensorId, DefinitionState>,
     /// Tensors whose undefined use was reported.
     reported: IdVec<TensorId, bool>,
     /// Loops around, and of those the ones with a branch further in.
@@ -34,62 +34,54 @@ struct Flow<'a> {
 }
 
 /// Checks the host program and its units.
-pub(super) fn check(program: &Program, referenced: &Referenced, diags: &mut Diags) {
-    let states = IdVec::filled(State::Undefined, program.tensors().len());
+pub(super) fn check_flow(program: &Program, referenced: &ReferencedTensors, diags: &mut Diags) {
+    let states = IdVec::filled(DefinitionState::Undefined, program.tensors().len());
     let reported = IdVec::filled(false, program.tensors().len());
-    let mut flow = Flow {
-        program,
-        referenced,
-        diags,
-        states,
-        reported,
-        loops: 0,
-        branches: 0,
-        pending: Vec::new(),
-    };
-    flow.scope(program.inputs(), program.body(), program.outputs(), None);
+    let mut flow =
+        FlowChecker { program, referenced, diags, states, reported, loops: 0, branches: 0, pending: Vec::new() };
+    flow.check_scope(program.inputs(), program.body(), program.outputs(), None);
     for (_, unit) in program.units().iter() {
-        flow.scope(&unit.inputs, unit.body, &unit.outputs, Some(unit.number));
+        flow.check_scope(&unit.inputs, unit.body, &unit.outputs, Some(unit.number));
     }
 }
 
-impl Flow<'_> {
-    fn scope(&mut self, inputs: &[Value], body: BlockId, outputs: &[Value], unit: Option<u32>) {
-        for tensor in inputs.iter().filter_map(|value| value.tensor()) {
-            self.define(tensor);
+impl FlowChecker<'_> {
+    fn check_scope(&mut self, inputs: &[Value], body: BlockId, outputs: &[Value], unit: Option<u32>) {
+        for tensor in inputs.iter().filter_map(|value| value.as_tensor()) {
+            self.define_tensor(tensor);
         }
-        self.block(body);
-        for tensor in outputs.iter().filter_map(|value| value.tensor()) {
-            if self.states[self.referenced.memory[tensor]] == State::Undefined {
-                self.undefined_output(tensor, unit);
+        self.check_block(body);
+        for tensor in outputs.iter().filter_map(|value| value.as_tensor()) {
+            if self.states[self.referenced.memory[tensor]] == DefinitionState::Undefined {
+                self.report_undefined_output(tensor, unit);
             }
         }
     }
 
-    fn block(&mut self, block: BlockId) {
+    fn check_block(&mut self, block: BlockId) {
         let mut freed: Vec<TensorId> = Vec::new();
         let program = self.program;
         for &id in &program.block(block).ops {
             let op = program.op(id);
-            if op.kind.effect() == Effect::Free {
-                self.free(id, op, &mut freed);
+            if op.kind.effect() == OpEffect::Free {
+                self.free_tensors(id, op, &mut freed);
                 continue;
             }
-            self.uses(id, op);
+            self.check_uses(id, op);
             for tensor in op.output_tensors() {
-                self.define(tensor);
+                self.define_tensor(tensor);
             }
-            self.inner(op);
+            self.check_inner_blocks(op);
         }
         // Whether the block ran is not known behind it.
         for tensor in freed {
-            if matches!(self.states[tensor], State::Freed(_)) && self.loops + self.branches > 0 {
-                self.states[tensor] = State::Defined;
+            if matches!(self.states[tensor], DefinitionState::Freed(_)) && self.loops + self.branches > 0 {
+                self.states[tensor] = DefinitionState::Defined;
             }
         }
     }
 
-    fn inner(&mut self, op: &Op) {
+    fn check_inner_blocks(&mut self, op: &Op) {
         if op.blocks.is_empty() {
             return;
         }
@@ -101,7 +93,7 @@ impl Flow<'_> {
             self.branches += 1;
         }
         for &block in &op.blocks {
-            self.block(block);
+            self.check_block(block);
         }
         self.branches = branches;
         if is_loop {
@@ -109,64 +101,60 @@ impl Flow<'_> {
         }
         if self.loops == 0 {
             for (tensor, id) in std::mem::take(&mut self.pending) {
-                self.require(tensor, id);
+                self.require_defined(tensor, id);
             }
         }
     }
 
-    fn uses(&mut self, id: OpId, op: &Op) {
+    fn check_uses(&mut self, id: OpId, op: &Op) {
         for tensor in op.input_tensors() {
-            self.use_of(tensor, id);
+            self.check_use(tensor, id);
         }
         for (key, value) in &op.attrs {
             if let (AttrKey::Alias, AttrValue::Tensor(tensor)) = (key, value)
-                && self.states[self.referenced.memory[*tensor]] == State::Undefined
+                && self.states[self.referenced.memory[*tensor]] == DefinitionState::Undefined
             {
-                self.unknown_alias(*tensor, id);
+                self.report_unknown_alias(*tensor, id);
             }
         }
         for value in &op.operands {
             if let Value::Op(inner) = value {
-                self.uses(*inner, self.program.op(*inner));
+                self.check_uses(*inner, self.program.op(*inner));
             }
         }
     }
 
-    fn use_of(&mut self, tensor: TensorId, id: OpId) {
+    fn check_use(&mut self, tensor: TensorId, id: OpId) {
         match self.states[self.referenced.memory[tensor]] {
-            State::Defined => {}
-            State::Undefined if self.loops > 0 && self.branches > 0 => {
-                self.pending.push((tensor, id))
-            }
-            State::Undefined => self.require(tensor, id),
-            State::Freed(by) => self.freed(tensor, id, by),
+            DefinitionState::Defined => {}
+            DefinitionState::Undefined if self.loops > 0 && self.branches > 0 => self.pending.push((tensor, id)),
+            DefinitionState::Undefined => self.require_defined(tensor, id),
+            DefinitionState::Freed(by) => self.report_freed(tensor, id, by),
         }
     }
 
-    fn define(&mut self, tensor: TensorId) {
-        self.states[self.referenced.memory[tensor]] = State::Defined;
+    fn define_tensor(&mut self, tensor: TensorId) {
+        self.states[self.referenced.memory[tensor]] = DefinitionState::Defined;
     }
 
-    fn free(&mut self, id: OpId, op: &Op, freed: &mut Vec<TensorId>) {
+    fn free_tensors(&mut self, id: OpId, op: &Op, freed: &mut Vec<TensorId>) {
         for tensor in op.input_tensors() {
             let first = self.referenced.memory[tensor];
             match self.states[first] {
-                State::Defined => {
-                    self.states[first] = State::Freed(id);
+                DefinitionState::Defined => {
+                    self.states[first] = DefinitionState::Freed(id);
                     freed.push(first);
                 }
-                State::Freed(by) => self.freed(tensor, id, by),
-                State::Undefined => self.free_undefined(tensor, id),
+                DefinitionState::Freed(by) => self.report_freed(tensor, id, by),
+                DefinitionState::Undefined => self.report_undefined_free(tensor, id),
             }
         }
     }
 
     /// V10.
-    fn require(&mut self, tensor: TensorId, id: OpId) {
+    fn require_defined(&mut self, tensor: TensorId, id: OpId) {
         let first = self.referenced.memory[tensor];
-        if self.states[first] != State::Undefined
-            || std::mem::replace(&mut self.reported[first], true)
-        {
+        if self.states[first] != DefinitionState::Undefined || std::mem::replace(&mut self.reported[first], true) {
             return;
         }
         let name = self.program.tensor_name(tensor);
@@ -176,15 +164,13 @@ impl Flow<'_> {
                 self.program.op_span(id),
                 format!("`{name}` is used before anything defines it"),
             )
-            .here(format!("uses `{name}`"))
-            .note(format!(
-                "make `{name}` an input, allocate it, or move the op that defines it up"
-            )),
+            .with_primary_text(format!("uses `{name}`"))
+            .with_note(format!("make `{name}` an input, allocate it, or move the op that defines it up")),
         );
     }
 
     /// V11.
-    fn undefined_output(&mut self, tensor: TensorId, unit: Option<u32>) {
+    fn report_undefined_output(&mut self, tensor: TensorId, unit: Option<u32>) {
         let name = self.program.tensor_name(tensor);
         if std::mem::replace(&mut self.reported[self.referenced.memory[tensor]], true) {
             return;
@@ -194,16 +180,14 @@ impl Flow<'_> {
             Some(number) => format!("output `{name}` of HostUnit{number} is never defined"),
         };
         let note = format!("define `{name}` with an op, or remove it from the outputs");
-        self.diags.push(
-            Diag::error(codes::UNDEFINED_OUTPUT, tensor_span(self.program, tensor), message)
-                .note(note),
-        );
+        self.diags
+            .push(Diag::error(codes::UNDEFINED_OUTPUT, tensor_span(self.program, tensor), message).with_note(note));
     }
 
     /// V12.
-    fn freed(&mut self, tensor: TensorId, id: OpId, by: OpId) {
+    fn report_freed(&mut self, tensor: TensorId, id: OpId, by: OpId) {
         let name = self.program.tensor_name(tensor);
-        let again = self.program.op(id).kind.effect() == Effect::Free;
+        let again = self.program.op(id).kind.effect() == OpEffect::Free;
         let message = if again {
             format!("`{name}` is deallocated twice")
         } else {
@@ -211,28 +195,26 @@ impl Flow<'_> {
         };
         self.diags.push(
             Diag::error(codes::FREED, self.program.op_span(id), message)
-                .label(self.program.op_span(by), "deallocated here")
-                .note("move the Deallocate behind the last use"),
+                .with_label(self.program.op_span(by), "deallocated here")
+                .with_note("move the Deallocate behind the last use"),
         );
     }
 
     /// V13.
-    fn free_undefined(&mut self, tensor: TensorId, id: OpId) {
+    fn report_undefined_free(&mut self, tensor: TensorId, id: OpId) {
         let name = self.program.tensor_name(tensor);
         let message = format!("`{name}` is deallocated, but nothing defines it");
         self.diags.push(Diag::error(codes::FREE_UNDEFINED, self.program.op_span(id), message));
     }
 
     /// V14.
-    fn unknown_alias(&mut self, tensor: TensorId, id: OpId) {
+    fn report_unknown_alias(&mut self, tensor: TensorId, id: OpId) {
         let name = self.program.tensor_name(tensor);
         let diag = Diag::error(
             codes::UNKNOWN_ALIAS,
             self.program.op_span(id),
-            format!(
-                "the allocation shares the memory of `{name}`, which nothing defines before it"
-            ),
+            format!("the allocation shares the memory of `{name}`, which nothing defines before it"),
         );
-        self.diags.push(declared(diag, self.program, tensor, id));
+        self.diags.push(with_declaration(diag, self.program, tensor, id));
     }
 }

@@ -6,8 +6,8 @@ use crate::diag::{Diag, Diags, Span};
 use crate::ir::OpKind;
 use crate::ir::places::tensor_span;
 use crate::ir::{
-    AttrKey, AttrValue, BinaryOp, DType, Expr, ExprId, IterDomain, IterType, Op, OpId,
-    ParallelType, Program, TensorId, UnaryOp, Value,
+    AttrKey, AttrValue, BinaryOp, DType, Expr, ExprId, IterDomain, IterType, Op, OpId, ParallelType, Program, TensorId,
+    UnaryOp, Value,
 };
 use crate::ir::{domain_text, expr_text};
 
@@ -58,25 +58,25 @@ const REALS: &[&str] = &[
 
 /// What kind of number an expression is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum NumberKind {
     Integer,
     Real,
     Truth,
 }
 
 /// Checks the declared extents of all tensors, and what each op needs integers for.
-pub(super) fn check(program: &Program, diags: &mut Diags) {
+pub(super) fn check_integers(program: &Program, diags: &mut Diags) {
     for tensor in program.tensors().ids() {
-        declaration(program, tensor, diags);
+        check_declaration(program, tensor, diags);
     }
-    let mut ops = |id: OpId| op(program, id, diags);
+    let mut ops = |id: OpId| check_op(program, id, diags);
     program.walk(program.body(), &mut ops);
     for (_, unit) in program.units().iter() {
         program.walk(unit.body, &mut ops);
     }
 }
 
-fn declaration(program: &Program, tensor: TensorId, diags: &mut Diags) {
+fn check_declaration(program: &Program, tensor: TensorId, diags: &mut Diags) {
     let span = tensor_span(program, tensor);
     for domain in program.domains(tensor) {
         let what = || format!("the extent of an axis of `{}`", program.tensor_name(tensor));
@@ -84,7 +84,7 @@ fn declaration(program: &Program, tensor: TensorId, diags: &mut Diags) {
         for expr in parts.into_iter().flatten() {
             needs_integer(program, expr, span, &what, diags);
         }
-        broadcast(program, domain, span, diags);
+        check_broadcast(program, domain, span, diags);
     }
     for &extent in program.tensor(tensor).logical.iter().flatten() {
         let what = || format!("an extent of `logical` of `{}`", program.tensor_name(tensor));
@@ -93,7 +93,7 @@ fn declaration(program: &Program, tensor: TensorId, diags: &mut Diags) {
 }
 
 /// A broadcast has extent 1, and says behind `ex` how long it is where it is used.
-fn broadcast(program: &Program, domain: &IterDomain, span: Span, diags: &mut Diags) {
+fn check_broadcast(program: &Program, domain: &IterDomain, span: Span, diags: &mut Diags) {
     let plain = matches!(domain.parallel, ParallelType::Serial | ParallelType::Stream);
     let extent = program.exprs().as_int(domain.extent);
     let Some(extent) = extent.filter(|&extent| extent != 1) else { return };
@@ -110,10 +110,10 @@ fn broadcast(program: &Program, domain: &IterDomain, span: Span, diags: &mut Dia
         Some(_) => "write `{1 ex ..}`: 1 is what is stored".to_owned(),
     };
     let message = format!("`{text}` is a broadcast of extent {extent}; a broadcast has extent 1");
-    diags.push(Diag::error(codes::BROADCAST_EXTENT, span, message).note(note));
+    diags.push(Diag::error(codes::BROADCAST_EXTENT, span, message).with_note(note));
 }
 
-fn op(program: &Program, id: OpId, diags: &mut Diags) {
+fn check_op(program: &Program, id: OpId, diags: &mut Diags) {
     let op: &Op = program.op(id);
     let span = program.op_span(id);
     for (key, value) in &op.attrs {
@@ -128,7 +128,7 @@ fn op(program: &Program, id: OpId, diags: &mut Diags) {
             _ => {}
         }
     }
-    if let Some(domain) = op.domain(AttrKey::Domain) {
+    if let Some(domain) = op.domain_attr(AttrKey::Domain) {
         let what = || "the extent of the loop".to_owned();
         needs_integer(program, program.domain(domain).extent, span, &what, diags);
     }
@@ -139,73 +139,65 @@ fn op(program: &Program, id: OpId, diags: &mut Diags) {
     }
 }
 
-fn needs_integer(
-    program: &Program,
-    expr: ExprId,
-    span: Span,
-    what: &dyn Fn() -> String,
-    diags: &mut Diags,
-) {
-    let found = match kind(program, expr) {
-        Some(Kind::Real) => "a real number",
-        Some(Kind::Truth) => "a truth value",
-        Some(Kind::Integer) | None => return,
+fn needs_integer(program: &Program, expr: ExprId, span: Span, what: &dyn Fn() -> String, diags: &mut Diags) {
+    let found = match expr_kind(program, expr) {
+        Some(NumberKind::Real) => "a real number",
+        Some(NumberKind::Truth) => "a truth value",
+        Some(NumberKind::Integer) | None => return,
     };
     let text = expr_text(program, expr);
     let message = format!("{} is {found}, `{text}`, where an integer is needed", what());
     let note = "write an integer; `(int64_t)( x )` makes one of a real, `where( c, 1, 0 )` of a truth value";
-    diags.push(Diag::error(codes::INTEGER_NEEDED, span, message).note(note));
+    diags.push(Diag::error(codes::INTEGER_NEEDED, span, message).with_note(note));
 }
 
 /// What an expression is, if the text alone says so: names may be anything.
-fn kind(program: &Program, expr: ExprId) -> Option<Kind> {
+fn expr_kind(program: &Program, expr: ExprId) -> Option<NumberKind> {
     match program.expr(expr) {
-        Expr::Int(_) | Expr::Hex(_) => Some(Kind::Integer),
-        Expr::Bool(_) | Expr::Typed(DType::Bool, _) => Some(Kind::Truth),
-        Expr::Float(_) => Some(Kind::Real),
-        Expr::Typed(dtype, _) => Some(if dtype.is_float() { Kind::Real } else { Kind::Integer }),
-        Expr::Set(a) => kind(program, *a),
-        Expr::Unary(UnaryOp::Neg, a) => number(kind(program, *a)),
-        Expr::Unary(UnaryOp::Not, _) => Some(Kind::Truth),
-        Expr::Unary(UnaryOp::BitNot, _) => Some(Kind::Integer),
+        Expr::Int(_) | Expr::Hex(_) => Some(NumberKind::Integer),
+        Expr::Bool(_) | Expr::Typed(DType::Bool, _) => Some(NumberKind::Truth),
+        Expr::Float(_) => Some(NumberKind::Real),
+        Expr::Typed(dtype, _) => Some(if dtype.is_float() { NumberKind::Real } else { NumberKind::Integer }),
+        Expr::Set(a) => expr_kind(program, *a),
+        Expr::Unary(UnaryOp::Neg, a) => promoted_kind(expr_kind(program, *a)),
+        Expr::Unary(UnaryOp::Not, _) => Some(NumberKind::Truth),
+        Expr::Unary(UnaryOp::BitNot, _) => Some(NumberKind::Integer),
         Expr::Binary(op, a, b) => match op {
-            BinaryOp::Eq | BinaryOp::Ne | BinaryOp::Ge | BinaryOp::Gt => Some(Kind::Truth),
-            BinaryOp::Le | BinaryOp::Lt | BinaryOp::And | BinaryOp::Or => Some(Kind::Truth),
-            _ => arithmetic(kind(program, *a), kind(program, *b)),
+            BinaryOp::Eq | BinaryOp::Ne | BinaryOp::Ge | BinaryOp::Gt => Some(NumberKind::Truth),
+            BinaryOp::Le | BinaryOp::Lt | BinaryOp::And | BinaryOp::Or => Some(NumberKind::Truth),
+            _ => arithmetic_kind(expr_kind(program, *a), expr_kind(program, *b)),
         },
         Expr::Call(name, args) => {
-            let args: Vec<Option<Kind>> = args.iter().map(|&arg| kind(program, arg)).collect();
-            call(program.name(*name), &args)
+            let args: Vec<Option<NumberKind>> = args.iter().map(|&arg| expr_kind(program, arg)).collect();
+            call_kind(program.name(*name), &args)
         }
-        Expr::Name(_) | Expr::Index(..) | Expr::Field(..) | Expr::Braces(_) | Expr::MetaData(_) => {
-            None
-        }
+        Expr::Name(_) | Expr::Index(..) | Expr::Field(..) | Expr::Braces(_) | Expr::MetaData(_) => None,
     }
 }
 
 /// A truth value in arithmetic is 0 or 1.
-fn number(kind: Option<Kind>) -> Option<Kind> {
-    kind.map(|kind| if kind == Kind::Real { Kind::Real } else { Kind::Integer })
+fn promoted_kind(kind: Option<NumberKind>) -> Option<NumberKind> {
+    kind.map(|kind| if kind == NumberKind::Real { NumberKind::Real } else { NumberKind::Integer })
 }
 
-fn arithmetic(a: Option<Kind>, b: Option<Kind>) -> Option<Kind> {
-    match (number(a), number(b)) {
-        (Some(Kind::Real), _) | (_, Some(Kind::Real)) => Some(Kind::Real),
-        (Some(_), Some(_)) => Some(Kind::Integer),
+fn arithmetic_kind(a: Option<NumberKind>, b: Option<NumberKind>) -> Option<NumberKind> {
+    match (promoted_kind(a), promoted_kind(b)) {
+        (Some(NumberKind::Real), _) | (_, Some(NumberKind::Real)) => Some(NumberKind::Real),
+        (Some(_), Some(_)) => Some(NumberKind::Integer),
         _ => None,
     }
 }
 
-fn call(name: &str, args: &[Option<Kind>]) -> Option<Kind> {
+fn call_kind(name: &str, args: &[Option<NumberKind>]) -> Option<NumberKind> {
     match (name, args) {
-        (_, [_]) if REALS.contains(&name.strip_suffix('f').unwrap_or(name)) => Some(Kind::Real),
-        ("isfinite" | "isnan" | "isinf" | "isneginf" | "isposinf", [_]) => Some(Kind::Truth),
-        ("atan2" | "atan2f", [_, _]) | ("lerp", [_, _, _]) => Some(Kind::Real),
-        ("__to_float" | "__to_double", [_]) => Some(Kind::Real),
-        ("__to_bool", [_]) => Some(Kind::Truth),
-        ("ceilDiv" | "gcd", [_, _]) => Some(Kind::Integer),
-        ("abs", [a]) => number(*a),
-        ("pow" | "remainder" | "fmod" | "fmodf", [a, b]) => arithmetic(*a, *b),
+        (_, [_]) if REALS.contains(&name.strip_suffix('f').unwrap_or(name)) => Some(NumberKind::Real),
+        ("isfinite" | "isnan" | "isinf" | "isneginf" | "isposinf", [_]) => Some(NumberKind::Truth),
+        ("atan2" | "atan2f", [_, _]) | ("lerp", [_, _, _]) => Some(NumberKind::Real),
+        ("__to_float" | "__to_double", [_]) => Some(NumberKind::Real),
+        ("__to_bool", [_]) => Some(NumberKind::Truth),
+        ("ceilDiv" | "gcd", [_, _]) => Some(NumberKind::Integer),
+        ("abs", [a]) => promoted_kind(*a),
+        ("pow" | "remainder" | "fmod" | "fmodf", [a, b]) => arithmetic_kind(*a, *b),
         ("where", [_, a, b]) | ("max" | "min" | "fmax" | "fmin", [a, b]) if a == b => *a,
         _ => None,
     }

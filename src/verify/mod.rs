@@ -83,7 +83,7 @@ mod scalars;
 mod streams;
 mod units;
 
-use crate::diag::{Diags, Label, Severity, Span, codes};
+use crate::diag::{DiagLabel, Diags, Severity, Span, codes};
 use crate::ir::OpKind;
 use crate::ir::{OpId, Program, TensorId};
 
@@ -93,44 +93,38 @@ const PARALLEL: usize = 4096;
 /// Checks a program; errors come in the order of their places in the text.
 pub fn verify(program: &Program, diags: &mut Diags) {
     let (mut found, [rules, rest, extents]) = if program.ops().len() < PARALLEL {
-        (whole(program), [rules(program, &[]), rest(program), extents(program)])
+        (check_structure(program), [check_ops(program, &[]), check_posts_and_names(program), check_extents(program)])
     } else {
         let (left, right) = rayon::join(
-            || [whole(program), rest(program)],
-            || [rules(program, &[]), extents(program)],
+            || [check_structure(program), check_posts_and_names(program)],
+            || [check_ops(program, &[]), check_extents(program)],
         );
         let ([whole, rest], [rules, extents]) = (left, right);
         (whole, [rules, rest, extents])
     };
-    found.items.extend(without_twice(program, &found, rules).items);
+    found.items.extend(without_duplicates(program, &found, rules).items);
     found.items.extend(rest.items);
     // An extent that needs two values usually follows from what was reported already.
     if !found.has_errors() {
         found.items.extend(extents.items);
     }
-    found.sort();
+    found.sort_by_place();
     diags.items.append(&mut found.items);
 }
 
 /// Checks what each declaration and each op says by itself: for a program some statements of which could not
 /// be read, so that nobody knows what they define, post or wait for. Warnings are left out,
 /// and so is what is about a place that holds one of the errors found `earlier`.
-pub fn verify_apart(program: &Program, earlier: &[Span], diags: &mut Diags) {
+pub fn verify_partial(program: &Program, earlier: &[Span], diags: &mut Diags) {
     /// What is wrong with these may be that the other statement is missing.
-    const NEED_OTHERS: &[&str] = &[
-        codes::UNKNOWN_ALIAS,
-        codes::UNKNOWN_UNIT,
-        codes::UNIT_COUNT,
-        codes::UNIT_TENSOR,
-        codes::PEER,
-    ];
+    const NEED_OTHERS: &[&str] =
+        &[codes::UNKNOWN_ALIAS, codes::UNKNOWN_UNIT, codes::UNIT_COUNT, codes::UNIT_TENSOR, codes::PEER];
     let mut found = Diags::default();
-    declarations::check(program, &declarations::Referenced::new(program), &mut found);
-    let rules = without_twice(program, &found, rules(program, &[]));
+    declarations::check_declarations(program, &declarations::ReferencedTensors::new(program), &mut found);
+    let rules = without_duplicates(program, &found, check_ops(program, &[]));
     found.items.extend(rules.items);
-    let spoilt = |label: &Label| {
-        let holds =
-            |at: &Span| label.span.start < at.end.max(at.start + 1) && at.start < label.span.end;
+    let spoilt = |label: &DiagLabel| {
+        let holds = |at: &Span| label.span.start < at.end.max(at.start + 1) && at.start < label.span.end;
         earlier.iter().any(holds)
     };
     found.items.retain(|diag| {
@@ -138,35 +132,35 @@ pub fn verify_apart(program: &Program, earlier: &[Span], diags: &mut Diags) {
             && !NEED_OTHERS.contains(&diag.code)
             && !diag.primary.iter().chain(&diag.labels).any(spoilt)
     });
-    found.sort();
+    found.sort_by_place();
     diags.items.append(&mut found.items);
 }
 
 /// What single ops require, without ops of tensors that are declared twice: most of what they say of one of the
 /// two types follows from that.
-fn without_twice(program: &Program, declarations: &Diags, all: Diags) -> Diags {
+fn without_duplicates(program: &Program, declarations: &Diags, all: Diags) -> Diags {
     if declarations.items.iter().all(|diag| diag.code != codes::DECLARATIONS_DIFFER) {
         return all;
     }
-    let first = declarations::Referenced::new(program).first;
+    let first = declarations::ReferencedTensors::new(program).first;
     let mut twice = Vec::new();
     for tensor in program.tensors().ids().filter(|&tensor| first[tensor] != tensor) {
         twice.extend([tensor, first[tensor]]);
     }
-    rules(program, &twice)
+    check_ops(program, &twice)
 }
 
 /// Declarations, and what is defined, used and freed where.
-fn whole(program: &Program) -> Diags {
+fn check_structure(program: &Program) -> Diags {
     let mut found = Diags::default();
-    let referenced = declarations::Referenced::new(program);
-    declarations::check(program, &referenced, &mut found);
-    flow::check(program, &referenced, &mut found);
+    let referenced = declarations::ReferencedTensors::new(program);
+    declarations::check_declarations(program, &referenced, &mut found);
+    flow::check_flow(program, &referenced, &mut found);
     found
 }
 
 /// What single ops require, but for those of some tensors.
-fn rules(program: &Program, but: &[TensorId]) -> Diags {
+fn check_ops(program: &Program, but: &[TensorId]) -> Diags {
     let mut found = Diags::default();
     let mut check = |id: OpId| {
         let op = program.op(id);
@@ -183,21 +177,21 @@ fn rules(program: &Program, but: &[TensorId]) -> Diags {
 }
 
 /// Posts, units and names of scalars.
-fn rest(program: &Program) -> Diags {
+fn check_posts_and_names(program: &Program) -> Diags {
     let mut found = Diags::default();
-    posts::check(program, &mut found);
-    units::check(program, &mut found);
-    scalars::check(program, &mut found);
-    definitions::check(program, &mut found);
-    streams::check(program, &mut found);
-    integers::check(program, &mut found);
+    posts::check_posts(program, &mut found);
+    units::check_units(program, &mut found);
+    scalars::check_scalars(program, &mut found);
+    definitions::check_definitions(program, &mut found);
+    streams::check_streams(program, &mut found);
+    integers::check_integers(program, &mut found);
     found
 }
 
 /// Extents that follow from all ops together.
-fn extents(program: &Program) -> Diags {
+fn check_extents(program: &Program) -> Diags {
     let mut found = Diags::default();
-    scalars::extents(program, &mut found);
+    scalars::check_extent_conflicts(program, &mut found);
     found
 }
 

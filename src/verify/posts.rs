@@ -9,7 +9,7 @@ use crate::ir::{BlockId, OpId, Program, Value};
 const NEAREST: usize = 3;
 
 /// Checks the host program.
-pub(super) fn check(program: &Program, diags: &mut Diags) {
+pub(super) fn check_posts(program: &Program, diags: &mut Diags) {
     let mut posts: Vec<(u32, OpId)> = Vec::new();
     let mut waits: Vec<(u32, OpId)> = Vec::new();
     program.walk(program.body(), &mut |id| {
@@ -19,48 +19,42 @@ pub(super) fn check(program: &Program, diags: &mut Diags) {
                 Value::Handle(number) => Some((*number, id)),
                 _ => None,
             })),
-            kind if posts_number(kind) => posts.extend(op.number().map(|number| (number, id))),
+            kind if is_awaitable(kind) => posts.extend(op.number().map(|number| (number, id))),
             _ => {}
         }
     });
     posts.sort_by_key(|(number, _)| *number);
     for pair in posts.windows(2).filter(|pair| pair[0].0 == pair[1].0) {
-        twice(program, pair[0], pair[1].1, diags);
+        report_posted_twice(program, pair[0], pair[1].1, diags);
     }
     for (number, id) in waits {
         if posts.binary_search_by_key(&number, |(number, _)| *number).is_err() {
-            unknown(program, number, id, &posts, diags);
+            report_unknown_post(program, number, id, &posts, diags);
         }
     }
-    Groups { program, diags }.block(program.body());
+    GroupChecker { program, diags }.check_block(program.body());
 }
 
 /// Whether an op's number is one that a Wait may name.
-fn posts_number(kind: OpKind) -> bool {
-    matches!(
-        kind,
-        OpKind::Communication
-            | OpKind::P2PCommunication
-            | OpKind::CollectivePermute
-            | OpKind::EndCoalescing
-    )
+fn is_awaitable(kind: OpKind) -> bool {
+    matches!(kind, OpKind::Communication | OpKind::P2PCommunication | OpKind::CollectivePermute | OpKind::EndCoalescing)
 }
 
 /// V18.
-fn twice(program: &Program, (number, first): (u32, OpId), second: OpId, diags: &mut Diags) {
+fn report_posted_twice(program: &Program, (number, first): (u32, OpId), second: OpId, diags: &mut Diags) {
     diags.push(
         Diag::error(
             codes::DUPLICATE_NUMBER,
             program.op_span(second),
             format!("two communications have the number {number}"),
         )
-        .label(program.op_span(first), "the first is here")
-        .note("give each a number of its own, so that a Wait can name it"),
+        .with_label(program.op_span(first), "the first is here")
+        .with_note("give each a number of its own, so that a Wait can name it"),
     );
 }
 
 /// V17.
-fn unknown(program: &Program, number: u32, id: OpId, posts: &[(u32, OpId)], diags: &mut Diags) {
+fn report_unknown_post(program: &Program, number: u32, id: OpId, posts: &[(u32, OpId)], diags: &mut Diags) {
     let message = format!("Wait for communication {number}, but nothing has that number");
     let mut numbers: Vec<u32> = posts.iter().map(|(number, _)| *number).collect();
     numbers.dedup();
@@ -74,69 +68,65 @@ fn unknown(program: &Program, number: u32, id: OpId, posts: &[(u32, OpId)], diag
             format!("the nearest numbers are {}", list.join(", "))
         }
     };
-    diags.push(Diag::error(codes::UNKNOWN_WAIT, program.op_span(id), message).note(note));
+    diags.push(Diag::error(codes::UNKNOWN_WAIT, program.op_span(id), message).with_note(note));
 }
 
-struct Groups<'a> {
+struct GroupChecker<'a> {
     program: &'a Program,
     diags: &'a mut Diags,
 }
 
-impl Groups<'_> {
+impl GroupChecker<'_> {
     /// A group opens and closes in one block (V19) and holds communications only (V20).
-    fn block(&mut self, block: BlockId) {
+    fn check_block(&mut self, block: BlockId) {
         let program = self.program;
         let mut open: Option<OpId> = None;
         for &id in &program.block(block).ops {
             let op = program.op(id);
             match (op.kind, open) {
-                (OpKind::StartCoalescing, Some(outer)) => self.nested(id, outer),
+                (OpKind::StartCoalescing, Some(outer)) => self.report_nested(id, outer),
                 (OpKind::StartCoalescing, None) => open = Some(id),
                 (OpKind::EndCoalescing, Some(_)) => open = None,
-                (OpKind::EndCoalescing, None) => self.no_start(id),
+                (OpKind::EndCoalescing, None) => self.report_missing_start(id),
                 (OpKind::P2PCommunication | OpKind::Communication, _) | (_, None) => {}
-                (_, Some(start)) => self.foreign(id, start),
+                (_, Some(start)) => self.report_foreign_op(id, start),
             }
             for &inner in &op.blocks {
-                self.block(inner);
+                self.check_block(inner);
             }
         }
         if let Some(start) = open {
             let message = "StartCoalescing without an EndCoalescing in the same block";
             self.diags.push(
                 Diag::error(codes::START_WITHOUT_END, program.op_span(start), message)
-                    .note("end the group with `EndCoalescing N` and wait for N"),
+                    .with_note("end the group with `EndCoalescing N` and wait for N"),
             );
         }
     }
 
-    fn nested(&mut self, id: OpId, outer: OpId) {
+    fn report_nested(&mut self, id: OpId, outer: OpId) {
         self.diags.push(
-            Diag::error(
-                codes::NESTED_START,
-                self.program.op_span(id),
-                "StartCoalescing inside an open group",
-            )
-            .label(self.program.op_span(outer), "the group starts here")
-            .note("end the first group before the next starts"),
+            Diag::error(codes::NESTED_START, self.program.op_span(id), "StartCoalescing inside an open group")
+                .with_label(self.program.op_span(outer), "the group starts here")
+                .with_note("end the first group before the next starts"),
         );
     }
 
-    fn no_start(&mut self, id: OpId) {
+    fn report_missing_start(&mut self, id: OpId) {
         let message = "EndCoalescing without a StartCoalescing before it in the same block";
         self.diags.push(
             Diag::error(codes::END_WITHOUT_START, self.program.op_span(id), message)
-                .note("write `StartCoalescing` in front of the group, or remove this line"),
+                .with_note("write `StartCoalescing` in front of the group, or remove this line"),
         );
     }
 
-    fn foreign(&mut self, id: OpId, start: OpId) {
+    fn report_foreign_op(&mut self, id: OpId, start: OpId) {
         let name = self.program.op(id).kind.name();
         let message = format!("`{name}` inside a group, which only holds communications");
         self.diags.push(
             Diag::error(codes::OP_IN_GROUP, self.program.op_span(id), message)
-                .label(self.program.op_span(start), "the group starts here")
-                .note("move it before StartCoalescing or behind EndCoalescing"),
+                .with_label(self.program.op_span(start), "the group starts here")
+                .with_note("move it before StartCoalescing or behind EndCoalescing"),
         );
     }
 }

@@ -1,53 +1,52 @@
 //! V25 to V29: scalar names and loops.
 
-use crate::analysis::Extents;
+use crate::analysis::ExtentClasses;
 use crate::diag::codes;
-use crate::diag::{Diag, Diags, nearest};
+use crate::diag::{Diag, Diags, nearest_candidate};
 use crate::ir::expr_text;
 use crate::ir::places::tensor_span;
-use crate::ir::scalar_names::{Finding, RUNTIME, bound_names, is_generated, scan};
+use crate::ir::scalar_names::{NameFinding, RUNTIME, bound_names, is_generated, scan_names};
 use crate::ir::{ExprId, Id, OpId, Program, Symbol};
 
 /// Checks every use of a scalar name.
-pub(super) fn check(program: &Program, diags: &mut Diags) {
+pub(super) fn check_scalars(program: &Program, diags: &mut Diags) {
     let mut findings = Vec::new();
-    scan(program, &mut |finding| findings.push(finding));
+    scan_names(program, &mut |finding| findings.push(finding));
     for finding in findings {
         match finding {
-            Finding::OutsideLoop(op, name) => outside(program, op, name, diags),
-            Finding::DefinitionOutside(op, name, index) => {
-                definition_outside(program, op, name, index, diags);
+            NameFinding::OutsideLoop(op, name) => report_outside(program, op, name, diags),
+            NameFinding::DefinitionOutside(op, name, index) => {
+                report_definition_outside(program, op, name, index, diags);
             }
-            Finding::Shadows(op, name, outer) => shadows(program, op, name, outer, diags),
-            Finding::Unbound(op, name) if !is_generated(program.name(name)) => {
-                unbound(program, op, name, diags)
+            NameFinding::Shadows(op, name, outer) => report_shadowing(program, op, name, outer, diags),
+            NameFinding::Unbound(op, name) if !is_generated(program.name(name)) => {
+                report_unbound(program, op, name, diags)
             }
             // nvFuser leaves definitions out; `analysis::free_names` lists them for a run.
-            Finding::Unbound(..) => {}
+            NameFinding::Unbound(..) => {}
         }
     }
 }
 
 /// V25.
-fn outside(program: &Program, op: OpId, name: Symbol, diags: &mut Diags) {
-    let name = spelled(program, name);
+fn report_outside(program: &Program, op: OpId, name: Symbol, diags: &mut Diags) {
+    let name = name_as_spelled(program, name);
     let message = format!("loop index `{name}` is used outside of its loop");
     let note = format!("`{name}` has a value only inside a `FOR {name} ..` body");
-    diags.push(Diag::error(codes::INDEX_OUTSIDE_LOOP, program.op_span(op), message).note(note));
+    diags.push(Diag::error(codes::INDEX_OUTSIDE_LOOP, program.op_span(op), message).with_note(note));
 }
 
-fn definition_outside(program: &Program, op: OpId, name: Symbol, index: Symbol, diags: &mut Diags) {
-    let (name, index) = (spelled(program, name), spelled(program, index));
-    let message =
-        format!("`{name}` is computed from loop index `{index}` and is used outside of that loop");
+fn report_definition_outside(program: &Program, op: OpId, name: Symbol, index: Symbol, diags: &mut Diags) {
+    let (name, index) = (name_as_spelled(program, name), name_as_spelled(program, index));
+    let message = format!("`{name}` is computed from loop index `{index}` and is used outside of that loop");
     let note = format!(
         "a definition under `Index definitions:` is read where `{name}` stands, and `{index}` has a value only inside a `FOR {index} ..` body"
     );
-    diags.push(Diag::error(codes::INDEX_OUTSIDE_LOOP, program.op_span(op), message).note(note));
+    diags.push(Diag::error(codes::INDEX_OUTSIDE_LOOP, program.op_span(op), message).with_note(note));
 }
 
 /// A name as the text spells it.
-fn spelled(program: &Program, name: Symbol) -> String {
+fn name_as_spelled(program: &Program, name: Symbol) -> String {
     let exprs = program.exprs();
     let mut ids = (0..exprs.len()).map(ExprId::new);
     let found = ids.find(|&id| exprs.as_name(id) == Some(name));
@@ -55,45 +54,39 @@ fn spelled(program: &Program, name: Symbol) -> String {
 }
 
 /// V26.
-fn shadows(program: &Program, op: OpId, name: Symbol, outer: OpId, diags: &mut Diags) {
-    let name = spelled(program, name);
+fn report_shadowing(program: &Program, op: OpId, name: Symbol, outer: OpId, diags: &mut Diags) {
+    let name = name_as_spelled(program, name);
     let message = format!("loop index `{name}` hides the one of an outer loop");
     diags.push(
         Diag::error(codes::SHADOWED_INDEX, program.op_span(op), message)
-            .label(program.op_span(outer), "the outer loop is here")
-            .note("give one of the loops another index"),
+            .with_label(program.op_span(outer), "the outer loop is here")
+            .with_note("give one of the loops another index"),
     );
 }
 
 /// V27.
-fn unbound(program: &Program, op: OpId, name: Symbol, diags: &mut Diags) {
+fn report_unbound(program: &Program, op: OpId, name: Symbol, diags: &mut Diags) {
     let name = program.name(name);
     let bound = bound_names(program);
     let known = bound.iter().map(|symbol| program.name(*symbol)).chain(RUNTIME.iter().copied());
-    let diag = Diag::error(
-        codes::UNKNOWN_SCALAR,
-        program.op_span(op),
-        format!("nothing defines the scalar `{name}`"),
-    );
-    diags.push(match nearest(name, known) {
-        Some(near) => diag.note(format!("did you mean `{near}`?")),
-        None => diag.note("a scalar is an extent of a tensor, a loop index, an input, `rank`, or `numberOfStreams`"),
+    let diag = Diag::error(codes::UNKNOWN_SCALAR, program.op_span(op), format!("nothing defines the scalar `{name}`"));
+    diags.push(match nearest_candidate(name, known) {
+        Some(near) => diag.with_note(format!("did you mean `{near}`?")),
+        None => {
+            diag.with_note("a scalar is an extent of a tensor, a loop index, an input, `rank`, or `numberOfStreams`")
+        }
     });
 }
 
 /// V29: no extent needs two values.
-pub(super) fn extents(program: &Program, diags: &mut Diags) {
-    for conflict in Extents::new(program).conflicts() {
+pub(super) fn check_extent_conflicts(program: &Program, diags: &mut Diags) {
+    for conflict in ExtentClasses::new(program).conflicts() {
         let extent = expr_text(program, conflict.extent);
         let name = program.tensor_name(conflict.tensor);
-        let span = conflict
-            .op
-            .map_or_else(|| tensor_span(program, conflict.tensor), |op| program.op_span(op));
+        let span = conflict.op.map_or_else(|| tensor_span(program, conflict.tensor), |op| program.op_span(op));
         let by = conflict.op.map_or("its mesh has", |_| "this op needs");
-        let message = format!(
-            "extent `{extent}` of `{name}` is {} by other ops, but {by} {}",
-            conflict.is, conflict.needs
-        );
+        let message =
+            format!("extent `{extent}` of `{name}` is {} by other ops, but {by} {}", conflict.is, conflict.needs);
         diags.push(Diag::error(codes::EXTENT, span, message));
     }
 }

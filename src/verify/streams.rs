@@ -6,49 +6,49 @@
 //! wait for each other, or for one that waits for them, is left alone, and so is a buffer that is used between
 //! two communications only.
 
-use crate::analysis::renewed::{Renewed, Touches};
+use crate::analysis::renewed::{LoopPrivateTensors, TouchCounts};
 use crate::diag::codes;
 use crate::diag::{Diag, Diags};
-use crate::ir::Definitions;
+use crate::ir::IndexDefinitions;
 use crate::ir::scalar_names::loop_index;
 use crate::ir::{AttrKey, BlockId, ExprId, Op, OpId, Program, Symbol, TensorId, Value};
-use crate::ir::{Effect, OpKind};
+use crate::ir::{OpEffect, OpKind};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Checks all loops of the host program.
-pub(super) fn check(program: &Program, diags: &mut Diags) {
+pub(super) fn check_streams(program: &Program, diags: &mut Diags) {
     let mut loops = Vec::new();
     let mut position = 0;
     program.walk(program.body(), &mut |id| {
         position += 1;
         let op = program.op(id);
-        if super::is_loop(op.kind) && repeats(program, op) && keeps_on_streams(program, op) {
+        if super::is_loop(op.kind) && may_repeat(program, op) && has_kept_stream_memory(program, op) {
             loops.push((id, position));
         }
     });
     if loops.is_empty() {
         return;
     }
-    let about = About {
-        touches: Touches::of(program),
-        definitions: Definitions::new(program),
-        made: first_made(program),
+    let about = LoopFacts {
+        touches: TouchCounts::from_program(program),
+        definitions: IndexDefinitions::new(program),
+        made: first_definitions(program),
     };
     for (looped, position) in loops {
-        one_loop(program, (looped, position), &about, diags);
+        check_loop(program, (looped, position), &about, diags);
     }
 }
 
 /// Facts of the program that the check of every loop needs.
-struct About {
-    touches: Touches,
-    definitions: Definitions,
+struct LoopFacts {
+    touches: TouchCounts,
+    definitions: IndexDefinitions,
     /// The op that makes each memory first, counted in ops from 1; inputs at 0.
     made: FxHashMap<TensorId, u32>,
 }
 
 /// Whether a loop sets streams and allocates what stays.
-fn keeps_on_streams(program: &Program, op: &Op) -> bool {
+fn has_kept_stream_memory(program: &Program, op: &Op) -> bool {
     let (mut sets, mut keeps) = (false, false);
     for &block in &op.blocks {
         program.walk(block, &mut |id| {
@@ -61,58 +61,57 @@ fn keeps_on_streams(program: &Program, op: &Op) -> bool {
 }
 
 /// Whether a loop may have more than one iteration.
-fn repeats(program: &Program, op: &Op) -> bool {
+fn may_repeat(program: &Program, op: &Op) -> bool {
     let literal = |expr: ExprId| program.exprs().as_int(expr);
-    let extent = op.domain(AttrKey::Domain).map(|domain| program.domain(domain).extent);
-    let (start, stop) = (op.expr(AttrKey::Start), op.expr(AttrKey::Stop).or(extent));
+    let extent = op.domain_attr(AttrKey::Domain).map(|domain| program.domain(domain).extent);
+    let (start, stop) = (op.expr_attr(AttrKey::Start), op.expr_attr(AttrKey::Stop).or(extent));
     let (start, stop) = (start.map_or(Some(0), literal), stop.and_then(literal));
-    let step = op.expr(AttrKey::Step).map_or(Some(1), literal);
+    let step = op.expr_attr(AttrKey::Step).map_or(Some(1), literal);
     match (start, stop, step) {
         (Some(start), Some(stop), Some(step)) => start.saturating_add(step.max(1)) < stop,
         _ => true,
     }
 }
 
-fn one_loop(program: &Program, looped: (OpId, u32), about: &About, diags: &mut Diags) {
+fn check_loop(program: &Program, looped: (OpId, u32), about: &LoopFacts, diags: &mut Diags) {
     let (looped, position) = looped;
     let op = program.op(looped);
     let (Some(index), Some(&body)) = (loop_index(program, op), op.blocks.first()) else { return };
     let definitions = &about.definitions;
-    let mut iteration = Iteration::new(program, definitions, index, None);
-    iteration.block(body);
+    let mut iteration = IterationWalk::new(program, definitions, index, None);
+    iteration.walk_block(body);
     if iteration.stream.is_some() {
         // The next iteration begins on the stream on which this one ends.
-        iteration = Iteration::new(program, definitions, index, iteration.stream);
-        iteration.block(body);
+        iteration = IterationWalk::new(program, definitions, index, iteration.stream);
+        iteration.walk_block(body);
     }
     if iteration.is_ordered() || iteration.kept.is_empty() {
         return;
     }
-    let renewed = Renewed::of(program, looped, &about.touches).tensors;
+    let renewed = LoopPrivateTensors::of_loop(program, looped, &about.touches).tensors;
     let renewed: FxHashSet<TensorId> = renewed.into_iter().collect();
     for &(tensor, allocate) in &iteration.kept {
-        let memory = program.memory_of(tensor);
+        let memory = program.memory_tensor(tensor);
         let before = about.made.get(&memory).is_some_and(|&made| made < position);
         if !before
             && !renewed.contains(&memory)
             && let Some(used) = iteration.uses.get(&memory)
-            && let Some(race) = iteration.race(used)
+            && let Some(race) = iteration.find_race(used)
         {
-            diags.push(shared(program, tensor, allocate, race));
+            diags.push(race_error(program, tensor, allocate, race));
         }
     }
 }
 
 /// The op that makes each memory first, in one walk for all loops.
-fn first_made(program: &Program) -> FxHashMap<TensorId, u32> {
-    let inputs = program.inputs().iter().filter_map(|value| value.tensor());
-    let mut made: FxHashMap<TensorId, u32> =
-        inputs.map(|tensor| (program.memory_of(tensor), 0)).collect();
+fn first_definitions(program: &Program) -> FxHashMap<TensorId, u32> {
+    let inputs = program.inputs().iter().filter_map(|value| value.as_tensor());
+    let mut made: FxHashMap<TensorId, u32> = inputs.map(|tensor| (program.memory_tensor(tensor), 0)).collect();
     let mut position = 0;
     program.walk(program.body(), &mut |id| {
         position += 1;
         for tensor in program.op(id).output_tensors() {
-            made.entry(program.memory_of(tensor)).or_insert(position);
+            made.entry(program.memory_tensor(tensor)).or_insert(position);
         }
     });
     made
@@ -120,7 +119,7 @@ fn first_made(program: &Program) -> FxHashMap<TensorId, u32> {
 
 /// How an iteration uses a tensor on its stream.
 #[derive(Clone, Copy)]
-struct Used {
+struct StreamUse {
     /// The first op that writes it, and the op that made the stream the current one.
     write: Option<(OpId, OpId)>,
     /// Whether the stream itself touches it, not communications only.
@@ -130,9 +129,9 @@ struct Used {
 }
 
 /// A walk over one iteration. Tensors that are aliases count as their original, but for those in `kept`.
-struct Iteration<'p> {
+struct IterationWalk<'p> {
     program: &'p Program,
-    definitions: &'p Definitions,
+    definitions: &'p IndexDefinitions,
     /// The loop's index and what is computed from it.
     names: FxHashSet<Symbol>,
     /// The iteration's own stream where that is current, and the op that made it so.
@@ -153,13 +152,13 @@ struct Iteration<'p> {
     kept: Vec<(TensorId, OpId)>,
     /// What parts of tensors are parts of; `None` for parts that belong to this iteration.
     parts: FxHashMap<TensorId, Option<TensorId>>,
-    uses: FxHashMap<TensorId, Used>,
+    uses: FxHashMap<TensorId, StreamUse>,
 }
 
-impl<'p> Iteration<'p> {
+impl<'p> IterationWalk<'p> {
     fn new(
         program: &'p Program,
-        definitions: &'p Definitions,
+        definitions: &'p IndexDefinitions,
         index: Symbol,
         stream: Option<(ExprId, OpId)>,
     ) -> Self {
@@ -187,112 +186,111 @@ impl<'p> Iteration<'p> {
     }
 
     /// The op that writes a tensor and the one that sets the stream, unless communications order its uses.
-    fn race(&self, used: &Used) -> Option<(OpId, OpId)> {
+    fn find_race(&self, used: &StreamUse) -> Option<(OpId, OpId)> {
         let (first, last) = used.steps;
         let between = self.waited.is_some_and(|waited| waited < first) && last <= self.posted;
         used.write.filter(|_| used.on_stream && !between)
     }
 
-    fn block(&mut self, block: BlockId) {
+    fn walk_block(&mut self, block: BlockId) {
         for &id in &self.program.block(block).ops {
             self.step += 1;
-            self.op(id);
+            self.walk_op(id);
         }
     }
 
-    fn op(&mut self, id: OpId) {
+    fn walk_op(&mut self, id: OpId) {
         let op = self.program.op(id);
         match op.kind {
-            OpKind::Define => self.define(op),
+            OpKind::Define => self.define_scalars(op),
             OpKind::SetCurrentStream => {
-                let stream = stream_of(op).filter(|&stream| self.varies(stream));
+                let stream = operand_stream(op).filter(|&stream| self.varies_by_iteration(stream));
                 self.stream = stream.map(|stream| (stream, id));
             }
-            OpKind::Synchronize => self.synchronize(op),
+            OpKind::Synchronize => self.walk_synchronize(op),
             OpKind::Wait if self.stream.is_some() => {
                 self.waited.get_or_insert(self.step);
             }
             OpKind::Wait => self.joined = true,
-            _ => self.effect(id, op),
+            _ => self.walk_effect(id, op),
         }
         if !op.blocks.is_empty() {
-            self.control(op);
+            self.walk_control(op);
         }
-        self.bound.extend(op.output_tensors().map(|tensor| self.program.memory_of(tensor)));
+        self.bound.extend(op.output_tensors().map(|tensor| self.program.memory_tensor(tensor)));
     }
 
-    fn effect(&mut self, id: OpId, op: &Op) {
+    fn walk_effect(&mut self, id: OpId, op: &Op) {
         let program = self.program;
         match op.kind.effect() {
-            Effect::Alias => self.alias(op, op.input_tensors().next()),
-            Effect::Allocate if op.attr(AttrKey::Alias).is_some() => {
-                self.alias(op, op.shared_memory());
+            OpEffect::Alias => self.alias_results(op, op.input_tensors().next()),
+            OpEffect::Allocate if op.attr(AttrKey::Alias).is_some() => {
+                self.alias_results(op, op.shared_memory());
             }
-            Effect::Allocate if op.keeps_memory() => {
-                let bound = |tensor: &TensorId| self.bound.contains(&program.memory_of(*tensor));
+            OpEffect::Allocate if op.keeps_memory() => {
+                let bound = |tensor: &TensorId| self.bound.contains(&program.memory_tensor(*tensor));
                 let tensors = op.output_tensors().filter(|tensor| !bound(tensor));
                 self.kept.extend(tensors.map(|tensor| (tensor, id)));
             }
-            Effect::Communicate => {
-                let on_stream =
-                    op.word(AttrKey::Backend).is_some_and(|word| program.name(word) == "CUDA")
-                        && op.kind == OpKind::P2PCommunication;
+            OpEffect::Communicate => {
+                let on_stream = op.word_attr(AttrKey::Backend).is_some_and(|word| program.name(word) == "CUDA")
+                    && op.kind == OpKind::P2PCommunication;
                 if !on_stream {
                     self.posted = self.step;
                 }
-                self.touches(id, op, on_stream);
+                self.note_touches(id, op, on_stream);
             }
-            Effect::Pure | Effect::Stream | Effect::Opaque => self.touches(id, op, true),
-            Effect::Free => {
+            OpEffect::Pure | OpEffect::Stream | OpEffect::Opaque => self.note_touches(id, op, true),
+            OpEffect::Free => {
                 let freed: FxHashSet<TensorId> =
-                    op.input_tensors().map(|tensor| program.memory_of(tensor)).collect();
-                self.kept.retain(|(tensor, _)| !freed.contains(&program.memory_of(*tensor)));
+                    op.input_tensors().map(|tensor| program.memory_tensor(tensor)).collect();
+                self.kept.retain(|(tensor, _)| !freed.contains(&program.memory_tensor(*tensor)));
             }
-            Effect::Allocate | Effect::Control => {}
+            OpEffect::Allocate | OpEffect::Control => {}
         }
     }
 
     /// Scalars that are computed from the index differ between iterations.
-    fn define(&mut self, op: &Op) {
-        if op.operands.iter().filter_map(|value| value.scalar()).any(|expr| self.varies(expr)) {
-            let results = op.results.iter().filter_map(|value| value.scalar());
+    fn define_scalars(&mut self, op: &Op) {
+        if op.operands.iter().filter_map(|value| value.as_scalar()).any(|expr| self.varies_by_iteration(expr)) {
+            let results = op.results.iter().filter_map(|value| value.as_scalar());
             self.names.extend(results.filter_map(|expr| self.program.exprs().as_name(expr)));
         }
     }
 
-    fn synchronize(&mut self, op: &Op) {
-        let Some(other) = stream_of(op) else { return };
+    fn walk_synchronize(&mut self, op: &Op) {
+        let Some(other) = operand_stream(op) else { return };
         match self.stream {
-            Some((current, _)) if self.varies(other) => {
-                let stream = |expr| self.definitions.expand(self.program, expr);
+            Some((current, _)) if self.varies_by_iteration(other) => {
+                let stream = |expr| self.definitions.expand_expr(self.program, expr);
                 self.chained |= stream(other) != stream(current);
             }
             Some(_) => self.follows = true,
-            None => self.joined |= self.varies(other),
+            None => self.joined |= self.varies_by_iteration(other),
         }
     }
 
     /// The results of an op are parts of `from`.
-    fn alias(&mut self, op: &Op, from: Option<TensorId>) {
-        let Some(from) = from.map(|tensor| self.program.memory_of(tensor)) else { return };
-        let index = op.expr(AttrKey::Index).or_else(|| op.expr(AttrKey::StreamIndex));
-        let own = index.is_some_and(|index| self.varies(index));
+    fn alias_results(&mut self, op: &Op, from: Option<TensorId>) {
+        let Some(from) = from.map(|tensor| self.program.memory_tensor(tensor)) else { return };
+        let index = op.expr_attr(AttrKey::Index).or_else(|| op.expr_attr(AttrKey::StreamIndex));
+        let own = index.is_some_and(|index| self.varies_by_iteration(index));
         let whole = self.parts.get(&from).copied().unwrap_or(Some(from)).filter(|_| !own);
-        let parts = op.output_tensors().map(|part| self.program.memory_of(part));
+        let parts = op.output_tensors().map(|part| self.program.memory_tensor(part));
         self.parts.extend(parts.filter(|&part| part != from).map(|part| (part, whole)));
     }
 
     /// Notes what an op reads and writes while the iteration's stream is current.
-    fn touches(&mut self, id: OpId, op: &Op, on_stream: bool) {
+    fn note_touches(&mut self, id: OpId, op: &Op, on_stream: bool) {
         let Some((_, set)) = self.stream else { return };
         let reads = op.input_tensors().map(|tensor| (tensor, false));
         for (tensor, writes) in reads.chain(op.output_tensors().map(|tensor| (tensor, true))) {
-            let tensor = self.program.memory_of(tensor);
+            let tensor = self.program.memory_tensor(tensor);
             let Some(whole) = self.parts.get(&tensor).copied().unwrap_or(Some(tensor)) else {
                 continue;
             };
             let steps = (self.step, self.step);
-            let new = Used { write: None, on_stream: false, steps };
+            let new = StreamUse { write: None, on_stream: false, steps };
             let used = self.uses.entry(whole).or_insert(new);
             used.steps.1 = self.step;
             used.on_stream |= on_stream;
@@ -303,41 +301,41 @@ impl<'p> Iteration<'p> {
     }
 
     /// Branches start on one stream; of their ends one that is the iteration's counts.
-    fn control(&mut self, op: &Op) {
+    fn walk_control(&mut self, op: &Op) {
         let start = self.stream;
         let mut end = None;
         for &block in &op.blocks {
             self.stream = start;
-            self.block(block);
+            self.walk_block(block);
             end = end.or(self.stream);
         }
         self.stream = end;
     }
 
     /// Whether a scalar differs between iterations, by way of `Index definitions:` too.
-    fn varies(&self, expr: ExprId) -> bool {
+    fn varies_by_iteration(&self, expr: ExprId) -> bool {
         let mut found = false;
         let mut visit = |name| found |= self.names.contains(&name);
-        self.definitions.names(self.program, expr, &mut visit);
+        self.definitions.visit_names(self.program, expr, &mut visit);
         found
     }
 }
 
-fn stream_of(op: &Op) -> Option<ExprId> {
+fn operand_stream(op: &Op) -> Option<ExprId> {
     op.operands.iter().find_map(|value| match value {
         Value::Stream(stream) => Some(*stream),
         _ => None,
     })
 }
 
-fn shared(program: &Program, tensor: TensorId, allocate: OpId, race: (OpId, OpId)) -> Diag {
+fn race_error(program: &Program, tensor: TensorId, allocate: OpId, race: (OpId, OpId)) -> Diag {
     let (write, set) = race;
     let name = program.tensor_name(tensor);
     let message = format!("all iterations write one buffer of `{name}`, each on its own stream");
     Diag::error(codes::KEPT_BUFFER, program.op_span(allocate), message)
-        .here("the first iteration allocates it, the others keep it")
-        .label(program.op_span(set), "each iteration goes to a stream of its own")
-        .label(program.op_span(write), format!("writes `{name}`"))
-        .note("write `keep=false` in the ALLOCATE: then each iteration has new memory")
-        .warning()
+        .with_primary_text("the first iteration allocates it, the others keep it")
+        .with_label(program.op_span(set), "each iteration goes to a stream of its own")
+        .with_label(program.op_span(write), format!("writes `{name}`"))
+        .with_note("write `keep=false` in the ALLOCATE: then each iteration has new memory")
+        .into_warning()
 }

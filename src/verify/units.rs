@@ -2,34 +2,28 @@
 
 use crate::diag::codes;
 use crate::diag::{Diag, Diags};
-use crate::ir::Effect;
+use crate::ir::OpEffect;
 use crate::ir::Program;
 use crate::ir::places::tensor_span;
 use rustc_hash::FxHashMap;
 
 /// Checks the units themselves: one a number (V21), tensor ops only (V22).
-pub(super) fn check(program: &Program, diags: &mut Diags) {
+pub(super) fn check_units(program: &Program, diags: &mut Diags) {
     let mut numbers = FxHashMap::default();
     for (id, unit) in program.units().iter() {
         if numbers.insert(unit.number, id).is_some() {
             let message = format!("two units are called HostUnit{}", unit.number);
-            let tensor = unit.outputs.iter().chain(&unit.inputs).find_map(|value| value.tensor());
+            let tensor = unit.outputs.iter().chain(&unit.inputs).find_map(|value| value.as_tensor());
             let diag = match tensor {
-                Some(tensor) => {
-                    Diag::error(codes::DUPLICATE_UNIT, tensor_span(program, tensor), message)
-                }
-                None => Diag::global(codes::DUPLICATE_UNIT, message),
+                Some(tensor) => Diag::error(codes::DUPLICATE_UNIT, tensor_span(program, tensor), message),
+                None => Diag::global_error(codes::DUPLICATE_UNIT, message),
             };
-            diags.push(diag.note("give one of them another number"));
+            diags.push(diag.with_note("give one of them another number"));
         }
         program.walk(unit.body, &mut |id| {
             let kind = program.op(id).kind;
-            if kind.effect() != Effect::Pure && kind.effect() != Effect::Alias {
-                let message = format!(
-                    "`{}` in HostUnit{}, which only holds tensor ops",
-                    kind.name(),
-                    unit.number
-                );
+            if kind.effect() != OpEffect::Pure && kind.effect() != OpEffect::Alias {
+                let message = format!("`{}` in HostUnit{}, which only holds tensor ops", kind.name(), unit.number);
                 diags.push(Diag::error(codes::OP_IN_UNIT, program.op_span(id), message));
             }
         });

@@ -24,24 +24,15 @@ use std::time::{Duration, Instant};
 const LINE: u64 = 120;
 const COPIES: &str = "--backend=cuda --map-backend=NCCL=CUDA --map-backend=UCC=CUDA";
 /// What a line that is left out has in it.
-const LEFT_OUT: [&str; 9] = [
-    "not ",
-    "! ",
-    "--print-plan",
-    "--print-calls",
-    "--check-only",
-    "%dumps",
-    "--help",
-    "--backend",
-    "--version",
-];
+const LEFT_OUT: [&str; 9] =
+    ["not ", "! ", "--print-plan", "--print-calls", "--check-only", "%dumps", "--help", "--backend", "--version"];
 
 #[allow(clippy::print_stderr, reason = "a test program's own report")]
 fn main() -> ExitCode {
     hostir_tools::run::request_hardware_queues();
     let mut args = Arguments::from_args();
     args.test_threads = Some(1);
-    let count = hostir_cuda::devices().unwrap_or(0);
+    let count = hostir_cuda::device_count().unwrap_or(0);
     let flags = std::env::var("HIR_GPU_FLAGS").unwrap_or_else(|_| COPIES.to_owned());
     let flags: Vec<String> = flags.split_whitespace().map(str::to_owned).collect();
     let tally = Arc::new(Tally::default());
@@ -54,8 +45,7 @@ fn main() -> ExitCode {
     let files = files.filter(|(number, _)| number % shard.1 == shard.0).map(|(_, path)| path);
     let trials = files.filter_map(|path| {
         let directives = directives::parse(&tree::read(&path)).ok()?;
-        let runs =
-            directives.runs.iter().any(|run| wanted(&run.command, &flags) && runs(&run.command));
+        let runs = directives.runs.iter().any(|run| wanted(&run.command, &flags) && runs(&run.command));
         let (flags, tally, gpus) = (flags.clone(), tally.clone(), gpus.clone());
         let name = format!("gpu::{}", tree::relative(&path));
         runs.then(|| {
@@ -81,8 +71,7 @@ fn main() -> ExitCode {
 /// another from going on; processes do not.
 fn shard() -> (usize, usize) {
     let given = std::env::var("HIR_SHARD").unwrap_or_default();
-    let parts =
-        given.split_once('/').and_then(|(at, of)| Some((at.parse().ok()?, of.parse().ok()?)));
+    let parts = given.split_once('/').and_then(|(at, of)| Some((at.parse().ok()?, of.parse().ok()?)));
     parts.filter(|(at, of)| at < of).unwrap_or((0, 1))
 }
 
@@ -98,8 +87,7 @@ struct Tally {
 impl Tally {
     /// The line that runs, if any.
     fn note(&self, line: Option<String>) {
-        *self.now.lock().unwrap_or_else(PoisonError::into_inner) =
-            line.map(|line| (line, Instant::now()));
+        *self.now.lock().unwrap_or_else(PoisonError::into_inner) = line.map(|line| (line, Instant::now()));
     }
 
     /// A call of the driver that does not return cannot be ended, but told.

@@ -83,9 +83,7 @@ impl Script {
         let (line, whole) = match self.open.take() {
             Some((first, kind, before)) if kind == word => (first, format!("{before} {text}")),
             Some((first, kind, _)) => {
-                return Err(format!(
-                    "line {first}: a {kind} line ends in `\\`, then comes a {word} line"
-                ));
+                return Err(format!("line {first}: a {kind} line ends in `\\`, then comes a {word} line"));
             }
             None => (line, text.to_owned()),
         };
@@ -104,8 +102,7 @@ impl Script {
 
     fn define(&mut self, word: &str, text: &str) -> Result<(), String> {
         let parts = text.split_once('=').map(|(name, value)| (name.trim(), value.trim()));
-        let Some((name, value)) = parts.filter(|(n, _)| n.starts_with("%{") && n.ends_with('}'))
-        else {
+        let Some((name, value)) = parts.filter(|(n, _)| n.starts_with("%{") && n.ends_with('}')) else {
             return Err(format!("`{word} {text}` is not of the form `{word} %{{name}} = text`"));
         };
         let known = self.definitions.iter_mut().find(|(other, _)| other == name);
@@ -175,8 +172,7 @@ fn named(text: &str) -> Result<(String, usize), String> {
 }
 
 fn folder_of_dumps() -> Result<String, String> {
-    std::env::var("HIR_DUMPS")
-        .map_err(|_| "HIR_DUMPS is not set: put `REQUIRES: dumps` into the test".to_owned())
+    std::env::var("HIR_DUMPS").map_err(|_| "HIR_DUMPS is not set: put `REQUIRES: dumps` into the test".to_owned())
 }
 
 #[cfg(test)]
@@ -187,10 +183,7 @@ mod tests {
     fn run_lines_are_joined() {
         let text = "// RUN: hir-opt %s \\\n// RUN:   | FileCheck %s\n// REQUIRES: dumps, cuda\nx // XRUN: no\n";
         let found = parse(text).expect("directives");
-        assert_eq!(
-            found.runs,
-            [RunLine { line: 1, command: "hir-opt %s | FileCheck %s".to_owned() }]
-        );
+        assert_eq!(found.runs, [RunLine { line: 1, command: "hir-opt %s | FileCheck %s".to_owned() }]);
         assert_eq!(found.requires, ["dumps", "cuda"]);
         assert!(!found.invalid);
         assert!(parse("// RUN: a \\").is_err());

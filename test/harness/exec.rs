@@ -51,8 +51,7 @@ fn run_pipeline(pipeline: &Pipeline, context: &Context, log: &mut String) -> i32
     let mut code = 0;
     for command in pipeline {
         let result = run_command(command, std::mem::take(&mut input), context);
-        let (finished, passed_on) =
-            result.unwrap_or_else(|error| (Finished::failure(2, &error), Vec::new()));
+        let (finished, passed_on) = result.unwrap_or_else(|error| (Finished::failure(2, &error), Vec::new()));
         describe(command, &finished, log);
         if finished.code != 0 {
             code = finished.code;
@@ -64,18 +63,13 @@ fn run_pipeline(pipeline: &Pipeline, context: &Context, log: &mut String) -> i32
 }
 
 /// Runs one command; returns how it ended and what it hands to the next one.
-fn run_command(
-    command: &Command,
-    piped: Vec<u8>,
-    context: &Context,
-) -> Result<(Finished, Vec<u8>), String> {
+fn run_command(command: &Command, piped: Vec<u8>, context: &Context) -> Result<(Finished, Vec<u8>), String> {
     let mut invocation = Invocation { stdin: piped, merge: false, env: Vec::new(), context };
     for redirect in &command.redirects {
         match redirect {
             Redirect::Input(file) => {
                 let path = context.scratch.join(file);
-                invocation.stdin =
-                    std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+                invocation.stdin = std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
             }
             Redirect::Merge => invocation.merge = true,
             Redirect::Output(..) | Redirect::Errors(..) => {}
@@ -101,8 +95,7 @@ fn write(path: &Path, bytes: &[u8], append: bool) -> Result<(), String> {
     let mut options = std::fs::OpenOptions::new();
     options.create(true).write(true).append(append).truncate(!append);
     let file = options.open(path);
-    file.and_then(|mut file| file.write_all(bytes))
-        .map_err(|error| format!("{}: {error}", path.display()))
+    file.and_then(|mut file| file.write_all(bytes)).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 fn describe(command: &Command, finished: &Finished, log: &mut String) {
@@ -145,19 +138,10 @@ mod tests {
 
     #[test]
     fn exit_statuses() {
-        for line in
-            ["true", "not false", "! false", "false || true", "false ; true", "not env A=b false"]
-        {
+        for line in ["true", "not false", "! false", "false || true", "false ; true", "not env A=b false"] {
             assert_eq!(run(line), Ok(()), "{line}");
         }
-        for line in [
-            "false",
-            "not true",
-            "true && false",
-            "false | true",
-            "no-such-program",
-            "not no-such-program",
-        ] {
+        for line in ["false", "not true", "true && false", "false | true", "no-such-program", "not no-such-program"] {
             assert!(run(line).is_err(), "{line}");
         }
     }

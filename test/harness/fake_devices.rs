@@ -26,17 +26,8 @@ use std::time::{Duration, Instant};
 /// Seconds after which a line is taken to hang.
 const LINE: u64 = 60;
 /// What a line that is left out has in it.
-const LEFT_OUT: [&str; 9] = [
-    "not ",
-    "! ",
-    "--print-plan",
-    "--print-calls",
-    "--check-only",
-    "%dumps",
-    "--help",
-    "--backend",
-    "--version",
-];
+const LEFT_OUT: [&str; 9] =
+    ["not ", "! ", "--print-plan", "--print-calls", "--check-only", "%dumps", "--help", "--backend", "--version"];
 /// Flags of lines that write outputs themselves, or none.
 const NO_OUTPUTS: [&str; 3] = ["--out-dir", "--bench", "--check-only"];
 
@@ -96,8 +87,7 @@ fn start_all() -> ExitCode {
         eprintln!("the stand-ins cannot be installed: {error}");
         return ExitCode::FAILURE;
     }
-    let started: Vec<std::io::Result<Child>> =
-        WAYS.iter().map(|way| start(way, folder.path())).collect();
+    let started: Vec<std::io::Result<Child>> = WAYS.iter().map(|way| start(way, folder.path())).collect();
     let mut fine = true;
     for child in started {
         let output = child.and_then(Child::wait_with_output);
@@ -126,9 +116,7 @@ fn run_way(way: &'static Way) -> ExitCode {
     args.test_threads = Some(1);
     let watch = Watch::start();
     if way.name == SESSIONS {
-        let trial = |one: Scenario| {
-            Trial::test(format!("{SESSIONS}::{}", one.name), move || Ok((one.run)()?))
-        };
+        let trial = |one: Scenario| Trial::test(format!("{SESSIONS}::{}", one.name), move || Ok((one.run)()?));
         return libtest_mimic::run(&args, sessions::ALL.map(trial).into()).exit_code();
     }
     let gpus = SharedState::default();
@@ -213,15 +201,9 @@ impl File<'_> {
     }
 
     /// Runs a line in a folder of its own; returns the files that it writes.
-    fn outputs(
-        &self,
-        run: &RunLine,
-        name: &str,
-        flags: &[&str],
-    ) -> Result<BTreeMap<String, Vec<u8>>, String> {
+    fn outputs(&self, run: &RunLine, name: &str, flags: &[&str]) -> Result<BTreeMap<String, Vec<u8>>, String> {
         let failed = |error: std::io::Error| error.to_string();
-        let (scratch, outputs) =
-            (self.folder.join(name), self.folder.join(format!("{name}.outputs")));
+        let (scratch, outputs) = (self.folder.join(name), self.folder.join(format!("{name}.outputs")));
         std::fs::create_dir_all(&scratch).map_err(failed)?;
         let mut flags: Vec<String> = flags.iter().map(|&flag| flag.to_owned()).collect();
         if !NO_OUTPUTS.iter().any(|flag| run.command.contains(flag)) {
@@ -250,8 +232,7 @@ impl File<'_> {
 fn difference(name: &str, expected: &[u8], found: Option<&Vec<u8>>) -> String {
     let Some(found) = found else { return format!("{name} is written on the CPU only") };
     let at = expected.iter().zip(found).position(|(a, b)| a != b).unwrap_or(expected.len());
-    let some =
-        |bytes: &[u8]| bytes[at.min(bytes.len())..].iter().take(16).copied().collect::<Vec<u8>>();
+    let some = |bytes: &[u8]| bytes[at.min(bytes.len())..].iter().take(16).copied().collect::<Vec<u8>>();
     format!(
         "{name} ({} bytes) differs from byte {at} on: {:02x?} on the CPU, {:02x?} on devices",
         expected.len(),
@@ -275,9 +256,7 @@ impl Watch {
             loop {
                 std::thread::sleep(Duration::from_millis(250));
                 let now = own.now.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                if let Some((line, _)) =
-                    now.filter(|(_, since)| since.elapsed() > Duration::from_secs(LINE))
-                {
+                if let Some((line, _)) = now.filter(|(_, since)| since.elapsed() > Duration::from_secs(LINE)) {
                     eprintln!("\nno end after {LINE} s: {line}");
                     std::process::exit(101);
                 }
@@ -288,7 +267,6 @@ impl Watch {
 
     /// The line that runs, if any.
     fn note(&self, line: Option<String>) {
-        *self.now.lock().unwrap_or_else(PoisonError::into_inner) =
-            line.map(|line| (line, Instant::now()));
+        *self.now.lock().unwrap_or_else(PoisonError::into_inner) = line.map(|line| (line, Instant::now()));
     }
 }

@@ -6,7 +6,7 @@
 
 use hostir::diag::{Diags, render};
 use hostir::ir::Program;
-use hostir_passes::manager::{Config, Quiet};
+use hostir_passes::manager::{Config, SilentObserver};
 use hostir_passes::{PASSES, manager, pipeline};
 use hostir_tools::data::{npy, safetensors};
 
@@ -36,7 +36,7 @@ pub fn fuzz_text(input: &[u8]) {
     let (mut programs, diags) = hostir::load(&text);
     render::to_string("input", &text, &diags.items);
     let printed = print_all(&programs);
-    programs.iter_mut().for_each(hostir::style::renumber);
+    programs.iter_mut().for_each(hostir::style::renumber_program);
     if !diags.is_empty() {
         return;
     }
@@ -72,9 +72,7 @@ pub fn fuzz_checks(input: &[u8]) {
     let split = input.iter().position(|byte| *byte == 0).unwrap_or(input.len());
     let (checks, text) = input.split_at(split);
     let options = filecheck_rs::Options::default();
-    if let Ok(file) =
-        filecheck_rs::parse_checks(&String::from_utf8_lossy(checks), "input", &options)
-    {
+    if let Ok(file) = filecheck_rs::parse_checks(&String::from_utf8_lossy(checks), "input", &options) {
         let _either = file.check_input(&String::from_utf8_lossy(text), &options);
     }
 }
@@ -85,20 +83,20 @@ pub fn fuzz_checks(input: &[u8]) {
 /// If it is not.
 pub fn fuzz_npy(input: &[u8]) {
     let mut bytes = input;
-    let Ok(tensor) = npy::read(&mut bytes, Some(input.len() as u64)) else { return };
-    let Ok(written) = npy::write(&tensor) else { return };
-    let again = npy::read(&mut written.as_slice(), Some(written.len() as u64));
+    let Ok(tensor) = npy::read_npy(&mut bytes, Some(input.len() as u64)) else { return };
+    let Ok(written) = npy::write_npy(&tensor) else { return };
+    let again = npy::read_npy(&mut written.as_slice(), Some(written.len() as u64));
     assert_eq!(again.expect("what was written is read").shape(), tensor.shape());
 }
 
 /// A `.safetensors` file is read or rejected.
 pub fn fuzz_safetensors(input: &[u8]) {
-    let _either = safetensors::read(&mut { input }, Some(input.len() as u64), None);
+    let _either = safetensors::read_safetensors(&mut { input }, Some(input.len() as u64), None);
 }
 
 fn run_pipeline(program: &mut Program, passes: &str) -> Diags {
-    let pipeline = pipeline::parse(passes, PASSES).expect("a pipeline of this file");
-    let result = manager::run(program, &pipeline, &Config::default(), &mut Quiet);
+    let pipeline = pipeline::parse_pipeline(passes, PASSES).expect("a pipeline of this file");
+    let result = manager::run_pipeline(program, &pipeline, &Config::default(), &mut SilentObserver);
     result.err().map_or_else(Diags::default, |failure| failure.errors)
 }
 

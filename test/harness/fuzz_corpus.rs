@@ -26,15 +26,9 @@ fn corpus_inputs_pass() {
     for target in FUZZ_TARGETS {
         let folder = corpus_folder().join(target.name);
         let entries = std::fs::read_dir(&folder).expect("each target has a corpus folder");
-        let mut inputs: Vec<PathBuf> =
-            entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+        let mut inputs: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
         inputs.sort();
-        assert!(
-            inputs.len() >= 3,
-            "the corpus of {} has only {} inputs",
-            target.name,
-            inputs.len()
-        );
+        assert!(inputs.len() >= 3, "the corpus of {} has only {} inputs", target.name, inputs.len());
         for path in inputs {
             let input = std::fs::read(&path).expect("a readable input");
             run_named(&tree::relative(&path), target.run, &input);
@@ -103,8 +97,7 @@ fn damaged_corpus_passes() {
 fn targets_have_fuzzers() {
     let workflow = tree::read(&tree::root().join(".github/workflows/whole-network.yml"));
     let line = workflow.lines().find(|line| line.contains("target: [")).unwrap_or_default();
-    let listed: BTreeSet<&str> =
-        line.split(['[', ']']).nth(1).unwrap_or_default().split(", ").collect();
+    let listed: BTreeSet<&str> = line.split(['[', ']']).nth(1).unwrap_or_default().split(", ").collect();
     let expected: BTreeSet<&str> = FUZZ_TARGETS.iter().map(|target| target.name).collect();
     assert_eq!(listed, expected, "the matrix of the workflow");
     for name in expected {

@@ -12,10 +12,10 @@ mod nvrtc;
 
 use hostir::backend::cpu;
 use hostir::data::HostTensor;
-use hostir::lower::{Prepared, Sizes};
-use hostir::plan::{InstKind, Plan, View};
-use hostir_gpu::codegen::{self, Job};
-use hostir_gpu::fuse::{Fused, fuse};
+use hostir::lower::{PreparedProgram, SizeSettings};
+use hostir::plan::{BufferView, InstKind, Plan};
+use hostir_gpu::codegen::{self, KernelJob};
+use hostir_gpu::fuse::{FusedInst, fuse_kernels};
 use hostir_gpu::unsupported::Unsupported;
 use hostir_test::directives;
 use hostir_test::exec::Context;
@@ -60,7 +60,7 @@ fn nvrtc_compiles_the_kernels_of_all_tests() {
 }
 
 fn nvrtc_compiles_exchanges() {
-    let texts = [(1, 1, 1), (0, 1, 0), (7, 8, 7)].map(|(r, m, w)| codegen::exchange(r, m, w));
+    let texts = [(1, 1, 1), (0, 1, 0), (7, 8, 7)].map(|(r, m, w)| codegen::exchange_shards(r, m, w));
     nvrtc::compile_all(texts.iter().map(String::as_str), 90);
 }
 
@@ -132,7 +132,7 @@ fn plan(words: &[String], piped: &[u8], place: &str, found: &mut Found) {
     if diags.has_errors() {
         return;
     }
-    let Ok(prepared) = hostir::lower::prepare(program, &sizes(words)) else { return };
+    let Ok(prepared) = hostir::lower::prepare_program(program, &sizes(words)) else { return };
     found.programs += 1;
     add(&prepared, place, found);
 }
@@ -150,9 +150,9 @@ fn options<'w>(words: &'w [String], name: &str) -> Vec<&'w str> {
     values
 }
 
-fn sizes(words: &[String]) -> Sizes {
+fn sizes(words: &[String]) -> SizeSettings {
     let number = |name: &str| options(words, name).first().and_then(|value| value.parse().ok());
-    let mut sizes = Sizes { devices: number("--devices"), ..Sizes::default() };
+    let mut sizes = SizeSettings { devices: number("--devices"), ..SizeSettings::default() };
     sizes.streams = number("--streams").unwrap_or(sizes.streams);
     for (name, value) in options(words, "--set").iter().filter_map(|set| set.split_once('=')) {
         match (value.parse(), value.parse()) {
@@ -169,10 +169,10 @@ fn sizes(words: &[String]) -> Sizes {
     sizes
 }
 
-fn add(prepared: &Prepared, place: &str, found: &mut Found) {
+fn add(prepared: &PreparedProgram, place: &str, found: &mut Found) {
     for plan in &prepared.plans {
         let one_by_one = plan.iter().map(|inst| job(&inst.kind));
-        let joined = fuse(plan).into_iter().map(|fused| joined_job(plan, fused));
+        let joined = fuse_kernels(plan).into_iter().map(|fused| joined_job(plan, fused));
         for job in one_by_one.chain(joined) {
             match job {
                 Ok(job) => found.texts.extend(job.launches.into_iter().map(|launch| launch.text)),
@@ -191,8 +191,8 @@ fn add(prepared: &Prepared, place: &str, found: &mut Found) {
 }
 
 /// All ranks' outputs, for inputs that count up.
-fn run(prepared: &Prepared) -> Result<Vec<Vec<Option<HostTensor>>>, ()> {
-    let input = |view: &Option<View>| match view {
+fn run(prepared: &PreparedProgram) -> Result<Vec<Vec<Option<HostTensor>>>, ()> {
+    let input = |view: &Option<BufferView>| match view {
         None => HostTensor::zeros(hostir::ir::DType::Float, &[0]),
         Some(view) => {
             let mut tensor = HostTensor::zeros(view.dtype, &view.shape());
@@ -206,28 +206,26 @@ fn run(prepared: &Prepared) -> Result<Vec<Vec<Option<HostTensor>>>, ()> {
     cpu::run(prepared, inputs.collect()).map(|result| result.outputs).map_err(|_| ())
 }
 
-fn joined_job(plan: &Plan, fused: Fused) -> Result<Job, Unsupported> {
+fn joined_job(plan: &Plan, fused: FusedInst) -> Result<KernelJob, Unsupported> {
     match fused {
-        Fused::Inst(position) => job(&plan.inst(position).kind),
-        Fused::Gemm { gemm, .. } => codegen::gemm(&gemm),
-        Fused::Kernel { kernel, .. } => codegen::pointwise(&kernel),
-        Fused::Reduce { kernel, op, axes, output, .. } => {
-            codegen::reduce_of(&kernel, op, &axes, &output, SMS)
+        FusedInst::Inst(position) => job(&plan.inst(position).kind),
+        FusedInst::Gemm { gemm, .. } => codegen::generate_gemm(&gemm),
+        FusedInst::Kernel { kernel, .. } => codegen::generate_pointwise(&kernel),
+        FusedInst::Reduce { kernel, op, axes, output, .. } => {
+            codegen::generate_fused_reduction(&kernel, op, &axes, &output, SMS)
         }
     }
 }
 
-fn job(kind: &InstKind) -> Result<Job, Unsupported> {
+fn job(kind: &InstKind) -> Result<KernelJob, Unsupported> {
     match kind {
-        InstKind::Kernel(kernel) => codegen::pointwise(kernel),
-        InstKind::Copy { src, dst } => codegen::copy(src, dst),
-        InstKind::Fill { dst, value } => codegen::fill(dst, *value),
-        InstKind::Reduce { op, axes, input, output } => {
-            codegen::reduce(*op, axes, input, output, SMS)
-        }
-        InstKind::Gemm(gemm) => codegen::gemm(gemm),
-        InstKind::Take(take) => codegen::take(take),
-        InstKind::Accumulate(put) => codegen::accumulate(put),
-        _ => Ok(Job::default()),
+        InstKind::Kernel(kernel) => codegen::generate_pointwise(kernel),
+        InstKind::Copy { src, dst } => codegen::generate_copy(src, dst),
+        InstKind::Fill { dst, value } => codegen::generate_fill(dst, *value),
+        InstKind::Reduce { op, axes, input, output } => codegen::generate_reduction(*op, axes, input, output, SMS),
+        InstKind::Gemm(gemm) => codegen::generate_gemm(gemm),
+        InstKind::Take(take) => codegen::generate_take(take),
+        InstKind::Accumulate(put) => codegen::generate_accumulate(put),
+        _ => Ok(KernelJob::default()),
     }
 }

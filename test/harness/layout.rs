@@ -5,7 +5,7 @@
 
 use crate::effort;
 use hostir::diag::Diags;
-use hostir::print::{Form, PrintOptions};
+use hostir::print::{PrintForm, PrintOptions};
 use hostir_test::{directives, tree};
 
 /// Layouts of each program of an ordinary test run.
@@ -14,7 +14,7 @@ const QUICK: u64 = 3;
 const LONGEST: usize = 6000;
 
 /// What is printed of a text; `None` if it has errors.
-fn print(text: &str, form: Form) -> Option<String> {
+fn print(text: &str, form: PrintForm) -> Option<String> {
     let text = hostir_grammar::containers_in_log(text);
     let parsed = hostir_grammar::parse(&text);
     if !parsed.errors.is_empty() {
@@ -73,15 +73,12 @@ fn print_is_a_fixed_point() {
             // Twice the same containers: what stands between them counts.
             let text = if rng.usize(..4) == 0 { format!("{text}\n{text}") } else { text.clone() };
             let text = other_layout(&mut rng, &text);
-            let form = [Form::Full, Form::Short][rng.usize(..2)];
+            let form = [PrintForm::Full, PrintForm::Short][rng.usize(..2)];
             let Some(once) = print(&text, form) else { continue };
             tried += 1;
             let twice = print(&once, form).unwrap_or_default();
             let name = tree::relative(&path);
-            assert!(
-                once == twice,
-                "{name}, seed {seed}:\n{text}\n--- once\n{once}\n--- twice\n{twice}"
-            );
+            assert!(once == twice, "{name}, seed {seed}:\n{text}\n--- once\n{once}\n--- twice\n{twice}");
         }
     }
     assert!(tried > 300, "only {tried} layouts were valid");
@@ -92,12 +89,12 @@ fn print_is_a_fixed_point() {
 fn lines_of_a_log_are_no_blank_lines() {
     let program = "%HostIrContainer { () -> () :\n  Wait Communication 1\n} // %HostIrContainer\n";
     let log = format!("start\nmore\n{program}end\nof\nthe\n\nlog\n{program}end\n");
-    assert_eq!(print(&log, Form::Full).as_deref(), Some(&*format!("{program}{program}")));
+    assert_eq!(print(&log, PrintForm::Full).as_deref(), Some(&*format!("{program}{program}")));
     // Blank lines of the log's own around a container are its own.
     let log = format!("start\n\n{program}\nend\n{program}end\n");
-    assert_eq!(print(&log, Form::Full).as_deref(), Some(&*format!("\n{program}\n{program}")));
+    assert_eq!(print(&log, PrintForm::Full).as_deref(), Some(&*format!("\n{program}\n{program}")));
     let prefixed: String = log.lines().map(|line| format!("[1,0]<stdout>:{line}\n")).collect();
-    let printed = print(&prefixed, Form::Full).unwrap_or_default();
+    let printed = print(&prefixed, PrintForm::Full).unwrap_or_default();
     assert_eq!(printed.matches("%HostIrContainer {").count(), 2);
     assert!(!printed.contains("\n\n\n"), "{printed}");
 }

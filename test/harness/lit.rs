@@ -49,12 +49,7 @@ fn context(scratch: &Path) -> Context {
     }
 }
 
-fn run_case(
-    name: &str,
-    path: PathBuf,
-    directives: Directives,
-    features: &BTreeSet<String>,
-) -> Trial {
+fn run_case(name: &str, path: PathBuf, directives: Directives, features: &BTreeSet<String>) -> Trial {
     let skipped = skips(&directives, features);
     let expected_to_fail = any(&directives.xfail, features).unwrap_or(false);
     Trial::ignorable_test(format!("run::{name}"), move || {
@@ -98,9 +93,8 @@ fn run(path: &Path, directives: &Directives) -> Result<(), String> {
     let context = context(scratch.path());
     for run in &directives.runs {
         let command = directives::substitute(&run.command, path, scratch.path())?;
-        exec::run_line(&command, &context).map_err(|report| {
-            format!("{}:{}: RUN: {}\n{report}", tree::relative(path), run.line, run.command)
-        })?;
+        exec::run_line(&command, &context)
+            .map_err(|report| format!("{}:{}: RUN: {}\n{report}", tree::relative(path), run.line, run.command))?;
     }
     Ok(())
 }
@@ -123,13 +117,7 @@ fn round_trip(path: &Path, split: bool) -> Result<(), Failed> {
     let (once, twice) = (String::from_utf8_lossy(&once), String::from_utf8_lossy(&twice));
     let at = once.lines().zip(twice.lines()).take_while(|(a, b)| a == b).count();
     let line = |text: &str| text.lines().nth(at).unwrap_or("<end>").to_owned();
-    Err(format!(
-        "line {} changes when printed again:\n- {}\n+ {}",
-        at + 1,
-        line(&once),
-        line(&twice)
-    )
-    .into())
+    Err(format!("line {} changes when printed again:\n- {}\n+ {}", at + 1, line(&once), line(&twice)).into())
 }
 
 fn print(stdin: Vec<u8>, split: bool, context: &Context) -> Result<Vec<u8>, String> {
@@ -137,9 +125,5 @@ fn print(stdin: Vec<u8>, split: bool, context: &Context) -> Result<Vec<u8>, Stri
     words.extend(split.then(|| "--split-input-file".to_owned()));
     let invocation = Invocation { stdin, merge: false, env: Vec::new(), context };
     let Finished { code, out, err } = programs::run(&words, invocation);
-    if code == 0 {
-        Ok(out)
-    } else {
-        Err(format!("hir-opt ends with {code}:\n{}", String::from_utf8_lossy(&err)))
-    }
+    if code == 0 { Ok(out) } else { Err(format!("hir-opt ends with {code}:\n{}", String::from_utf8_lossy(&err))) }
 }

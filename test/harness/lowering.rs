@@ -81,8 +81,7 @@ fn options(rng: &mut fastrand::Rng) -> String {
 #[test]
 #[allow(clippy::print_stdout, reason = "says how many programs were lowered")]
 fn lowered_programs_compute_the_same() {
-    let (count, seed) =
-        (effort::cases("HIR_PROGRAMS", 300, 20_000), effort::number("HIR_SEED").unwrap_or(1));
+    let (count, seed) = (effort::cases("HIR_PROGRAMS", 300, 20_000), effort::number("HIR_SEED").unwrap_or(1));
     let (mut lowered, mut refused) = (0, BTreeMap::<&str, u64>::new());
     for index in 0..count {
         let mut rng = fastrand::Rng::with_seed(seed.wrapping_mul(1 << 32).wrapping_add(index));
@@ -133,8 +132,7 @@ fn lowered_programs_compute_the_same() {
 /// `rank=R`: the programs of all ranks compute together what the program for all ranks does.
 #[test]
 fn programs_of_single_ranks_compute_the_same_together() {
-    let (count, seed) =
-        (effort::cases("HIR_PROGRAMS", 300, 20_000), effort::number("HIR_SEED").unwrap_or(1));
+    let (count, seed) = (effort::cases("HIR_PROGRAMS", 300, 20_000), effort::number("HIR_SEED").unwrap_or(1));
     let mut lowered = 0;
     for index in 0..count {
         let mut rng = fastrand::Rng::with_seed(seed.wrapping_mul(1 << 33).wrapping_add(index));

@@ -10,8 +10,8 @@ use crate::{effort, lowering};
 use hostir::diag::render;
 use hostir::ir::edit::Edit;
 use hostir::ir::{Era, Program};
-use hostir::print::{Form, PrintOptions, print, print_into};
-use hostir::style::restyle;
+use hostir::print::{PrintForm, PrintOptions, print, print_into};
+use hostir::style::restyle_program;
 use hostir_passes::{PASSES, manager, pipeline};
 use hostir_test::tree;
 
@@ -39,7 +39,7 @@ fn load(text: &str) -> Vec<Program> {
 }
 
 /// What is wrong with a printed text: it does not read, or not to the same.
-fn fault(printed: &str, form: Form) -> Option<String> {
+fn fault(printed: &str, form: PrintForm) -> Option<String> {
     let (programs, mut diags) = hostir::load(printed);
     let [program] = programs.as_slice() else {
         return Some(format!("{} programs\n{}", programs.len(), rendered(printed, &diags.items)));
@@ -56,7 +56,7 @@ fn rendered(text: &str, items: &[hostir::diag::Diag]) -> String {
     format!("{}\n{text}", render::to_string("printed.hir", text, items))
 }
 
-fn written(program: &Program, form: Form) -> String {
+fn written(program: &Program, form: PrintForm) -> String {
     let mut text = String::new();
     print_into(program, PrintOptions { form }, &mut text);
     text
@@ -65,9 +65,9 @@ fn written(program: &Program, form: Form) -> String {
 /// The program behind passes; `None` if they refuse it.
 fn passed(program: &str, passes: &str) -> Option<Program> {
     let mut program = load(program).pop()?;
-    let pipeline = pipeline::parse(passes, PASSES).ok()?;
+    let pipeline = pipeline::parse_pipeline(passes, PASSES).ok()?;
     let config = manager::Config::default();
-    manager::run(&mut program, &pipeline, &config, &mut manager::Quiet).ok()?;
+    manager::run_pipeline(&mut program, &pipeline, &config, &mut manager::SilentObserver).ok()?;
     Some(program)
 }
 
@@ -88,7 +88,7 @@ impl Checks {
     }
 
     fn check(&mut self, program: &Program, what: &str) {
-        for form in [Form::Full, Form::Short] {
+        for form in [PrintForm::Full, PrintForm::Short] {
             let text = written(program, form);
             self.count += 1;
             if let Some(fault) = fault(&text, form) {
@@ -102,7 +102,7 @@ impl Checks {
         for &(era, word) in Era::ALL {
             if let Some(mut program) = load(text).pop().filter(|_| self.takes()) {
                 let mut edit = Edit::new(&mut program);
-                restyle(&mut edit, era.style());
+                restyle_program(&mut edit, era.style());
                 edit.commit();
                 self.check(&program, &format!("{name} in style {word}"));
             }
@@ -194,7 +194,7 @@ fn literals_print_as_they_were_written() {
         let (programs, diags) = hostir::load(&text);
         assert!(!diags.has_errors(), "{}", rendered(&text, &diags.items));
         let printed = print(&programs[0]);
-        assert_eq!(fault(&printed, Form::Full), None);
+        assert_eq!(fault(&printed, PrintForm::Full), None);
         if !literal.starts_with("( --") {
             assert!(printed.contains(&format!("}}, {literal});")), "{literal}: {printed}");
         }

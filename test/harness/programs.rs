@@ -83,11 +83,7 @@ pub fn run(words: &[String], mut invocation: Invocation<'_>) -> Finished {
         "FileCheck" if !invocation.context.flags.is_empty() => Finished::success(Vec::new()),
         "FileCheck" if invocation.context.spawn => process::run("filecheck", args, invocation),
         "FileCheck" => inside::file_check(args, &invocation).merged(merge),
-        _ => Finished::failure(
-            NOT_FOUND,
-            &format!("`{program}` is not a program that tests may call"),
-        )
-        .merged(merge),
+        _ => Finished::failure(NOT_FOUND, &format!("`{program}` is not a program that tests may call")).merged(merge),
     }
 }
 

@@ -168,8 +168,7 @@ mod tests {
 
     #[test]
     fn pipes_and_redirections() {
-        let lists =
-            parse("a 'b c' \"d\\\"e\" <in 2>&1 | f -x=1>out && ! g; h").expect("a command line");
+        let lists = parse("a 'b c' \"d\\\"e\" <in 2>&1 | f -x=1>out && ! g; h").expect("a command line");
         assert_eq!(lists.len(), 3);
         assert_eq!(words(&lists[0].1[0]), ["a", "b c", "d\"e"]);
         assert_eq!(lists[0].1[0].redirects, [Redirect::Input("in".into()), Redirect::Merge]);

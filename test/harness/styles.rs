@@ -101,7 +101,7 @@ fn load(text: &str) -> Result<Program, String> {
 fn convert(text: &str, era: Era) -> Result<String, String> {
     let mut program = load(text)?;
     let mut edit = Edit::new(&mut program);
-    hostir::style::restyle(&mut edit, era.style());
+    hostir::style::restyle_program(&mut edit, era.style());
     edit.commit();
     let printed = hostir::print::print(&program);
     let again = hostir::print::print(&load(&printed)?);

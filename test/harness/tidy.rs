@@ -19,10 +19,7 @@ fn none(problems: Vec<String>, rule: &str) {
 
 #[test]
 fn every_source_file_starts_with_its_doc() {
-    none(
-        files::without_doc(),
-        "a source file starts with `//!`: what it is, then why or which invariant it keeps",
-    );
+    none(files::without_doc(), "a source file starts with `//!`: what it is, then why or which invariant it keeps");
 }
 
 #[test]
@@ -32,10 +29,7 @@ fn no_file_is_longer_than_700_lines() {
 
 #[test]
 fn nine_functions_of_ten_have_30_lines_at_most() {
-    none(
-        files::long_functions(30),
-        "the 90th percentile of function length is at most 30 lines in every crate",
-    );
+    none(files::long_functions(30), "the 90th percentile of function length is at most 30 lines in every crate");
 }
 
 #[test]
@@ -63,26 +57,17 @@ fn modules_depend_one_way() {
 
 #[test]
 fn every_pass_has_its_tests() {
-    none(
-        coverage::passes_without_tests(),
-        "a pass has test/passes/<name>.hir and test/passes/<name>_errors.hir",
-    );
+    none(coverage::passes_without_tests(), "a pass has test/passes/<name>.hir and test/passes/<name>_errors.hir");
 }
 
 #[test]
 fn every_op_has_a_test() {
-    none(
-        coverage::ops_without_tests(),
-        "an op occurs in a .hir file below test/ops, test/run or docs/examples",
-    );
+    none(coverage::ops_without_tests(), "an op occurs in a .hir file below test/ops, test/run or docs/examples");
 }
 
 #[test]
 fn every_code_is_tested() {
-    none(
-        coverage::codes_without_tests(),
-        "an H-code of the sources occurs in an expected output or a test",
-    );
+    none(coverage::codes_without_tests(), "an H-code of the sources occurs in an expected output or a test");
 }
 
 #[test]
@@ -100,16 +85,10 @@ fn generated_docs_are_current() {
 
 #[test]
 fn links_in_docs_lead_somewhere() {
-    none(
-        links::broken_links(),
-        "a relative link in a Markdown file names a file, and a heading of it, that exists",
-    );
+    none(links::broken_links(), "a relative link in a Markdown file names a file, and a heading of it, that exists");
 }
 
 #[test]
 fn conformance_names_tests() {
-    none(
-        conformance::rows_without_tests(),
-        "docs/conformance.md and the tests below test/lowering name each other",
-    );
+    none(conformance::rows_without_tests(), "docs/conformance.md and the tests below test/lowering name each other");
 }

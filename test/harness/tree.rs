@@ -41,7 +41,5 @@ pub fn relative(path: &Path) -> String {
 
 /// The file's text; undecodable bytes are replaced.
 pub fn read(path: &Path) -> String {
-    std::fs::read(path)
-        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-        .unwrap_or_default()
+    std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
 }

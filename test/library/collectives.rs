@@ -89,11 +89,9 @@ fn gathers() {
     for &(dtype, _) in DTYPES {
         for &(team, mesh) in TEAMS {
             let n = team.len();
-            let (part, whole) =
-                (format!("ideviceIdx.x0{{{n}}}, iS1{{3}}"), format!("iS2{{{n}}}, iS3{{3}}"));
-            let joined = |rows: &[Vec<f64>]| {
-                team.iter().map(|&rank| rows[position(mesh, rank)].clone()).collect::<Vec<_>>()
-            };
+            let (part, whole) = (format!("ideviceIdx.x0{{{n}}}, iS1{{3}}"), format!("iS2{{{n}}}, iS3{{3}}"));
+            let joined =
+                |rows: &[Vec<f64>]| team.iter().map(|&rank| rows[position(mesh, rank)].clone()).collect::<Vec<_>>();
             let attrs = format!("type=Allgather, team=({})", ranks(team));
             check(&attrs, &case(dtype, (&part, mesh), (&whole, mesh), &attrs), joined);
             for &root in team {
@@ -109,8 +107,7 @@ fn scatters_and_broadcasts() {
     for &(dtype, _) in DTYPES {
         for &(team, mesh) in TEAMS {
             let n = team.len();
-            let (whole, part) =
-                (format!("iS0{{{n}}}, iS1{{3}}"), format!("ideviceIdx.x2{{{n}}}, iS3{{3}}"));
+            let (whole, part) = (format!("iS0{{{n}}}, iS1{{3}}"), format!("ideviceIdx.x2{{{n}}}, iS3{{3}}"));
             let same = format!("iS2{{{n}}}, iS3{{3}}");
             for &root in team {
                 let attrs = format!("type=Scatter, team=({}), root={root}", ranks(team));
@@ -140,8 +137,7 @@ fn sends_in_both_directions() {
 /// What a word of `red_op=` does to the members' elements; `None` where it has no meaning.
 fn fold(word: &str, dtype: DType, values: &[f64]) -> Option<f64> {
     let bits = |f: fn(i64, i64) -> i64| {
-        (!dtype.is_float())
-            .then(|| values[1..].iter().fold(values[0] as i64, |a, &b| f(a, b as i64)) as f64)
+        (!dtype.is_float()).then(|| values[1..].iter().fold(values[0] as i64, |a, &b| f(a, b as i64)) as f64)
     };
     let sum: f64 = values.iter().sum();
     match word {
@@ -163,9 +159,8 @@ const WORDS: &[&str] = &["sum", "avg", "product", "min", "max", "band", "bor", "
 /// The members' blocks of `rows` rows combined element by element; the order of members is irrelevant.
 fn combined(word: &str, dtype: DType, blocks: &[&[Vec<f64>]]) -> Option<Vec<Vec<f64>>> {
     let row = |row: usize| {
-        let element = |column: usize| {
-            fold(word, dtype, &blocks.iter().map(|block| block[row][column]).collect::<Vec<_>>())
-        };
+        let element =
+            |column: usize| fold(word, dtype, &blocks.iter().map(|block| block[row][column]).collect::<Vec<_>>());
         (0..WIDTH).map(element).collect::<Option<Vec<f64>>>()
     };
     (0..blocks[0].len()).map(row).collect()
@@ -194,14 +189,12 @@ fn reductions() {
                 let n = team.len();
                 let part = format!("ideviceIdx.x0{{{n}}}, iS1{{3}}");
                 let whole = format!("rS2{{{n}}}, iS3{{3}}");
-                let all =
-                    |rows: &[Vec<f64>]| combined(word, dtype, &rows.chunks(1).collect::<Vec<_>>());
+                let all = |rows: &[Vec<f64>]| combined(word, dtype, &rows.chunks(1).collect::<Vec<_>>());
                 let attrs = format!("type=Allreduce, team=({}), red_op={word}", ranks(team));
                 let one = case(name, (&part, mesh), (&whole, mesh), &attrs);
                 check_reduction(word, dtype, &attrs, &one, all);
                 for &root in team {
-                    let attrs =
-                        format!("type=Reduce, team=({}), root={root}, red_op={word}", ranks(team));
+                    let attrs = format!("type=Reduce, team=({}), root={root}, red_op={word}", ranks(team));
                     let one = case(name, (&part, mesh), (&whole, &[root]), &attrs);
                     check_reduction(word, dtype, &attrs, &one, all);
                 }
@@ -231,10 +224,7 @@ fn rings() {
 ";
         let stream = group
             .replace("  StartCoalescing\n", "")
-            .replace(
-                "  EndCoalescing 3\n  Wait Communication 3\n",
-                "  Wait Communication 1\n  Wait Communication 2\n",
-            )
+            .replace("  EndCoalescing 3\n  Wait Communication 3\n", "  Wait Communication 1\n  Wait Communication 2\n")
             .replace("NCCL", "CUDA");
         for body in [group, &stream] {
             let text = format!(
@@ -245,9 +235,7 @@ fn rings() {
 ",
                 body.lines().map(|line| format!("  {line}\n")).collect::<String>()
             );
-            check(&text, &Case::new(&text, &[]), |rows| {
-                vec![rows[2].clone(), rows[0].clone(), rows[1].clone()]
-            });
+            check(&text, &Case::new(&text, &[]), |rows| vec![rows[2].clone(), rows[0].clone(), rows[1].clone()]);
         }
     }
 }

@@ -21,36 +21,23 @@ fn single(input: &str, from: &str, output: &str, to: &str, dtype: &str, attrs: &
 
 #[test]
 fn gather_to_a_root_outside_of_the_mesh() {
-    let case = single(
-        "ideviceIdx.x0{2}, iS1{4}",
-        "2 0",
-        "iS2{2}, iS3{4}",
-        "1",
-        "__half",
-        "type=Gather, team=(2 0 1), root=1",
-    );
+    let case =
+        single("ideviceIdx.x0{2}, iS1{4}", "2 0", "iS2{2}, iS3{4}", "1", "__half", "type=Gather, team=(2 0 1), root=1");
     let (inputs, outputs) = case.run();
     assert_eq!(inputs, outputs);
 }
 
 #[test]
 fn scatter_from_a_root_outside_of_the_mesh() {
-    let case = single(
-        "iS0{2}, iS1{4}",
-        "1",
-        "ideviceIdx.x2{2}, iS3{4}",
-        "2 0",
-        "int",
-        "type=Scatter, team=(2 0 1), root=1",
-    );
+    let case =
+        single("iS0{2}, iS1{4}", "1", "ideviceIdx.x2{2}, iS3{4}", "2 0", "int", "type=Scatter, team=(2 0 1), root=1");
     let (inputs, outputs) = case.run();
     assert_eq!(inputs, outputs);
 }
 
 #[test]
 fn broadcast_and_send() {
-    let case =
-        single("iS0{5}", "2", "iS1{5}", "0 1", "__bfloat", "type=Broadcast, team=(0 1 2), root=2");
+    let case = single("iS0{5}", "2", "iS1{5}", "0 1", "__bfloat", "type=Broadcast, team=(0 1 2), root=2");
     let (inputs, outputs) = case.run();
     assert_eq!(inputs, outputs);
     let case = single("iS0{5}", "2", "iS1{5}", "0", "bool", "type=SendRecv, team=(2 0), root=2");
@@ -60,8 +47,7 @@ fn broadcast_and_send() {
 
 #[test]
 fn roots_and_teams_are_checked() {
-    let case =
-        single("iS0{5}", "0", "iS1{5}", "0 1", "float", "type=Broadcast, team=(0 1), root=7");
+    let case = single("iS0{5}", "0", "iS1{5}", "0 1", "float", "type=Broadcast, team=(0 1), root=7");
     assert!(case.fails().contains("the root 7 is not in the team"));
 }
 
@@ -87,8 +73,7 @@ fn groups_of_unverified_programs_are_checked() {
 /// All outputs of a unit have memory when it is posted, or none.
 #[test]
 fn units_with_half_of_their_memory() {
-    let text =
-        "%HostIrContainer { (T0_g_float[iS0{2}]) -> (T1_g_float[iS1{2}], T2_g_float[iS2{2}]) :
+    let text = "%HostIrContainer { (T0_g_float[iS0{2}]) -> (T1_g_float[iS1{2}], T2_g_float[iS2{2}]) :
   T1 = ALLOCATE(buffer=T1, mem_type=global, size=2, zero_init=false, resets_to_zero=false)
   PostOnStream (HostUnit0, Inputs:{T0, }, Outputs:{T1, T2, })
 
@@ -110,12 +95,8 @@ T2
 } // %HostIrContainer
 ";
     let message = Case::new(text, &[]).fails();
-    assert!(
-        message.contains("H0409") && message.contains("T1 has memory and T2 has none"),
-        "{message}"
-    );
-    let whole =
-        text.lines().filter(|line| !line.contains("ALLOCATE")).collect::<Vec<_>>().join("\n");
+    assert!(message.contains("H0409") && message.contains("T1 has memory and T2 has none"), "{message}");
+    let whole = text.lines().filter(|line| !line.contains("ALLOCATE")).collect::<Vec<_>>().join("\n");
     let (inputs, outputs) = Case::new(&whole, &[]).run();
     let x = &inputs[0];
     assert_eq!(outputs[0], x.iter().map(|x| x + x).collect::<Vec<_>>());

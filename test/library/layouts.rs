@@ -142,10 +142,7 @@ fn braced(lines: &[String], random: &mut Random) -> Vec<String> {
         let header = ["FOR ", "IF ", "ELSE:"].iter().any(|word| body.starts_with(word));
         if header && line.ends_with(':') && random.below(2) == 0 {
             open.push(depth(line));
-            out.push(format!(
-                "{} {{",
-                if random.below(2) == 0 { line.trim_end_matches(':') } else { line }
-            ));
+            out.push(format!("{} {{", if random.below(2) == 0 { line.trim_end_matches(':') } else { line }));
         } else {
             out.push(line.clone());
         }
@@ -179,11 +176,7 @@ fn layouts_print_the_canonical_text() {
             let rendered = render::to_string(&name, &other, &diags.items);
             assert!(diags.is_empty(), "{name} round {round}\n{other}\n{rendered}");
             let printed: String = programs.iter().map(hostir::print::print).collect();
-            assert_eq!(
-                without_blank_lines(&printed),
-                without_blank_lines(&expected),
-                "{name} round {round}\n{other}"
-            );
+            assert_eq!(without_blank_lines(&printed), without_blank_lines(&expected), "{name} round {round}\n{other}");
             tried += 1;
         }
     }
@@ -198,7 +191,7 @@ fn short_form_reads_back() {
         let (programs, _) = hostir::load(&text);
         let mut short = String::new();
         for program in &programs {
-            let options = hostir::print::PrintOptions { form: hostir::print::Form::Short };
+            let options = hostir::print::PrintOptions { form: hostir::print::PrintForm::Short };
             hostir::print::print_into(program, options, &mut short);
         }
         assert!(short.len() <= expected.len(), "{name}");

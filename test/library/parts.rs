@@ -1,12 +1,12 @@
 //! A text that is read in parts, by several threads, gives the same program as read by one.
 
 use hostir::diag::Diags;
-use hostir_grammar::{Parsed, parse, parse_in_parts};
+use hostir_grammar::{ParseOutput, parse, parse_in_parts};
 use std::fmt::Write as _;
 use std::path::Path;
 
 /// All of a tree's programs, with spans and comments.
-fn programs(parsed: &Parsed, text: &str) -> String {
+fn programs(parsed: &ParseOutput, text: &str) -> String {
     let mut all = String::new();
     for number in 0..parsed.ast.containers.len() {
         let mut diags = Diags::default();
@@ -34,8 +34,7 @@ fn same(name: &str, text: &str) -> usize {
 }
 
 fn files(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
-    let mut entries: Vec<_> =
-        std::fs::read_dir(folder).into_iter().flatten().flatten().map(|e| e.path()).collect();
+    let mut entries: Vec<_> = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|e| e.path()).collect();
     entries.sort();
     for path in entries {
         if path.is_dir() {
@@ -90,11 +89,8 @@ fn loops_comments_and_odd_spacing() {
 
 #[test]
 fn two_containers() {
-    let text = format!(
-        "// a file\n{}\n// two\n{}// end\n",
-        container(&statements(1, 30)),
-        container(&statements(1, 31))
-    );
+    let text =
+        format!("// a file\n{}\n// two\n{}// end\n", container(&statements(1, 30)), container(&statements(1, 31)));
     assert_eq!(same("two containers", &text), 4);
 }
 
@@ -112,11 +108,8 @@ fn what_cannot_be_cut() {
 
 /// A call whose arguments stand at the body's column.
 fn list(count: usize) -> String {
-    let lines: String =
-        (0..count).map(|_| format!("  T0_g_float[iS0{{i0}}] {TENSOR},\n")).collect();
-    format!(
-        "  T1_g_float[iS1{{i0}}] {TENSOR} = cat( {lines}  T0_g_float[iS0{{i0}}] {TENSOR}, dim=0 )\n"
-    )
+    let lines: String = (0..count).map(|_| format!("  T0_g_float[iS0{{i0}}] {TENSOR},\n")).collect();
+    format!("  T1_g_float[iS1{{i0}}] {TENSOR} = cat( {lines}  T0_g_float[iS0{{i0}}] {TENSOR}, dim=0 )\n")
 }
 
 /// Every eleventh byte in turn is left out or something else.

@@ -7,7 +7,7 @@ use hostir::backend::cpu;
 use hostir::data::HostTensor;
 use hostir::diag::render;
 use hostir::lower;
-use hostir::lower::Sizes;
+use hostir::lower::SizeSettings;
 use hostir::plan::Function;
 use std::collections::BTreeSet;
 
@@ -18,13 +18,12 @@ fn results(group: &Group) -> Vec<HostTensor> {
     if let Some(program) = programs.first() {
         hostir::verify::verify(program, &mut diags);
     }
-    let fail = |items: &[hostir::diag::Diag]| -> ! {
-        panic!("{}\n{text}", render::to_string("program.hir", &text, items))
-    };
+    let fail =
+        |items: &[hostir::diag::Diag]| -> ! { panic!("{}\n{text}", render::to_string("program.hir", &text, items)) };
     if diags.has_errors() {
         fail(&diags.items);
     }
-    let prepared = lower::prepare(&programs[0], &Sizes::default());
+    let prepared = lower::prepare_program(&programs[0], &SizeSettings::default());
     let prepared = prepared.unwrap_or_else(|diags| fail(&diags.items));
     let ran = cpu::run(&prepared, vec![group.operands.clone()]);
     let ran = ran.unwrap_or_else(|diags| fail(&diags));

@@ -4,38 +4,37 @@
 
 use hostir::backend::cpu;
 use hostir::backend::simulation::simulate_run;
-use hostir::backend::trace::{Clock, Slice, SliceKind, Trace};
-use hostir::backend::usage::usage;
+use hostir::backend::trace::{SpanKind, Trace, TraceClock, TraceSpan};
+use hostir::backend::usage::rank_usages;
 use hostir::data::HostTensor;
-use hostir::lower::{Prepared, Sizes, prepare, shard};
+use hostir::lower::{PreparedProgram, SizeSettings, prepare_program, shard_input};
 use hostir::plan::cost::CostModel;
 use hostir::plan::{InstKind, Plan};
 use std::collections::{BTreeMap, BTreeSet};
 
-fn prepared(text: &str, set: &[(&str, i64)]) -> Prepared {
+fn prepared(text: &str, set: &[(&str, i64)]) -> PreparedProgram {
     let (programs, diags) = hostir::load(text);
     assert!(!diags.has_errors(), "{diags:?}");
     let set = set.iter().map(|&(name, value)| (name.to_owned(), value)).collect();
-    prepare(&programs[0], &Sizes { set, ..Sizes::default() }).unwrap()
+    prepare_program(&programs[0], &SizeSettings { set, ..SizeSettings::default() }).unwrap()
 }
 
 /// Both timelines of a program.
-fn timelines(prepared: &Prepared) -> [Trace; 2] {
+fn timelines(prepared: &PreparedProgram) -> [Trace; 2] {
     let whole: Vec<HostTensor> =
-        prepared.inputs.iter().map(|port| HostTensor::zeros(port.dtype, &port.shape())).collect();
-    let parts = |rank| (0..whole.len()).map(|at| shard(prepared, at, rank, &whole[at])).collect();
+        prepared.inputs.iter().map(|port| HostTensor::zeros(port.dtype, &port.whole_shape())).collect();
+    let parts = |rank| (0..whole.len()).map(|at| shard_input(prepared, at, rank, &whole[at])).collect();
     let inputs = (0..prepared.ranks).map(parts).collect();
     let (_, measured) = cpu::run_traced(prepared, inputs).unwrap();
     let model = simulate_run(prepared, &CostModel::default()).unwrap();
-    assert_eq!((measured.clock, model.clock), (Clock::Host, Clock::Model));
+    assert_eq!((measured.clock, model.clock), (TraceClock::Host, TraceClock::Model));
     [measured, model]
 }
 
 /// Instructions that a timeline shows.
 fn shown(plan: &Plan) -> BTreeMap<(u32, u32), usize> {
-    let hidden = |kind: &InstKind| {
-        matches!(kind, InstKind::Alloc { .. } | InstKind::Free { .. } | InstKind::GroupBegin)
-    };
+    let hidden =
+        |kind: &InstKind| matches!(kind, InstKind::Alloc { .. } | InstKind::Free { .. } | InstKind::GroupBegin);
     let mut counts = BTreeMap::new();
     for inst in plan.iter().filter(|inst| !hidden(&inst.kind)) {
         *counts.entry((inst.origin.op.0, inst.origin.iteration.0)).or_default() += 1;
@@ -44,7 +43,7 @@ fn shown(plan: &Plan) -> BTreeMap<(u32, u32), usize> {
 }
 
 /// What must hold of every timeline.
-fn check(prepared: &Prepared, trace: &Trace) {
+fn check(prepared: &PreparedProgram, trace: &Trace) {
     assert_eq!(trace.ranks.len(), prepared.plans.len());
     for (rank, plan) in prepared.plans.iter().enumerate() {
         let mut ends = vec![0; trace.ranks[rank].len()];
@@ -63,15 +62,15 @@ fn check(prepared: &Prepared, trace: &Trace) {
     let mut targets = BTreeSet::new();
     for arrow in &trace.arrows {
         let (from, to) = (&trace.slices[arrow.from], &trace.slices[arrow.to]);
-        assert_eq!((from.rank, to.kind), (to.rank, SliceKind::Wait));
-        assert!(matches!(from.kind, SliceKind::Mark | SliceKind::Communication), "{from:?}");
+        assert_eq!((from.rank, to.kind), (to.rank, SpanKind::Wait));
+        assert!(matches!(from.kind, SpanKind::Mark | SpanKind::Communication), "{from:?}");
         // A mark on a stream that the other side copies from says only when it was offered.
         assert!(from.start_ns <= to.end_ns, "{from:?} {to:?}");
         assert!(targets.insert(arrow.to), "one arrow for each wait");
     }
-    let waits = trace.slices.iter().filter(|slice| slice.kind == SliceKind::Wait).count();
+    let waits = trace.slices.iter().filter(|slice| slice.kind == SpanKind::Wait).count();
     assert_eq!(targets.len(), waits, "one arrow for each wait");
-    for usage in usage(trace) {
+    for usage in rank_usages(trace) {
         assert!(usage.exposed <= usage.communication);
         assert!(usage.communication <= trace.end_ns());
     }
@@ -93,14 +92,8 @@ fn every_timeline() {
         (include_str!("../../docs/examples/ag_matmul_p2p.hir"), sizes),
         (include_str!("../../docs/examples/allgather.hir"), &[("i0", 4), ("i1", 4), ("i2", 6)]),
         (include_str!("../../docs/examples/allreduce.hir"), &[("i0", 4), ("i1", 4), ("i2", 6)]),
-        (
-            include_str!("../../docs/examples/reduce_scatter.hir"),
-            &[("i0", 4), ("i1", 4), ("i2", 6)],
-        ),
-        (
-            include_str!("../../docs/examples/mlp_block.hir"),
-            &[("i0", 4), ("i1", 4), ("i2", 4), ("i3", 6), ("i4", 2)],
-        ),
+        (include_str!("../../docs/examples/reduce_scatter.hir"), &[("i0", 4), ("i1", 4), ("i2", 6)]),
+        (include_str!("../../docs/examples/mlp_block.hir"), &[("i0", 4), ("i1", 4), ("i2", 4), ("i3", 6), ("i4", 2)]),
         (COPIES, &[]),
     ];
     for (text, set) in cases {
@@ -116,7 +109,7 @@ fn every_timeline() {
 }
 
 /// Slices of a rank by name of the track and kind.
-fn of<'t>(trace: &'t Trace, rank: u32, track: &str, kind: SliceKind) -> Vec<&'t Slice> {
+fn of<'t>(trace: &'t Trace, rank: u32, track: &str, kind: SpanKind) -> Vec<&'t TraceSpan> {
     let own = trace.slices.iter().filter(|slice| slice.rank == rank && slice.kind == kind);
     own.filter(|slice| trace.ranks[rank as usize][slice.track as usize].name == track).collect()
 }
@@ -153,17 +146,17 @@ fn the_model_by_hand() {
             let slices = of(&trace, rank, track, kind);
             slices.iter().map(|slice| (slice.start_ns, slice.end_ns)).collect()
         };
-        assert_eq!(times("NCCL 0 1", SliceKind::Communication), [(0, 210_000)]);
-        assert_eq!(times("stream 1", SliceKind::Compute), [(0, 43_000)]);
-        assert_eq!(times("stream 2", SliceKind::Copy), [(43_000, 48_000)]);
+        assert_eq!(times("NCCL 0 1", SpanKind::Communication), [(0, 210_000)]);
+        assert_eq!(times("stream 1", SpanKind::Compute), [(0, 43_000)]);
+        assert_eq!(times("stream 2", SpanKind::Copy), [(43_000, 48_000)]);
         let waits = [(0, 210_000), (210_000, 210_000), (210_000, 210_000)];
-        assert_eq!(times("stream 0", SliceKind::Wait), waits);
-        let product = of(&trace, rank, "stream 1", SliceKind::Compute)[0];
+        assert_eq!(times("stream 0", SpanKind::Wait), waits);
+        let product = of(&trace, rank, "stream 1", SpanKind::Compute)[0];
         assert_eq!((product.flop, product.bytes), (2_000_000_000, 12_000_000));
-        let gathered = of(&trace, rank, "NCCL 0 1", SliceKind::Communication)[0];
+        let gathered = of(&trace, rank, "NCCL 0 1", SpanKind::Communication)[0];
         assert_eq!(gathered.bytes, 108_000_000);
     }
-    let usage = &usage(&trace)[0];
+    let usage = &rank_usages(&trace)[0];
     assert_eq!((usage.communication, usage.exposed, usage.compute), (210_000, 167_000, 43_000));
 }
 
@@ -183,7 +176,7 @@ fn partners_that_come_late() {
     let prepared = prepared(text, &[]);
     let trace = simulate_run(&prepared, &CostModel::default()).unwrap();
     let gather = |rank| {
-        let slice = of(&trace, rank, "NCCL 0 1", SliceKind::Communication)[0];
+        let slice = of(&trace, rank, "NCCL 0 1", SpanKind::Communication)[0];
         (slice.start_ns, slice.end_ns)
     };
     assert_eq!((gather(0), gather(1)), ((0, 15_001), (5_000, 15_001)));

@@ -1,7 +1,7 @@
 //! What the verifier finds out about programs, and programs that no text gives. Its diagnostics are below
 //! `test/errors/verifier`.
 
-use hostir::analysis::{Extents, is_resharding, sharding};
+use hostir::analysis::{ExtentClasses, is_resharding, tensor_sharding};
 use hostir::diag::{Diags, render};
 use hostir::ir::OpKind;
 use hostir::ir::edit::Edit;
@@ -35,7 +35,7 @@ T1_g_float[iS3{i3}, iS4{i4}] (DeviceMesh{0 1})) -> (T3_g_float[iS8{i0}, iS9{i1},
 ";
 
 fn extent(program: &Program, name: &str) -> ExprId {
-    let symbol = program.names().find(name).expect("a known name");
+    let symbol = program.names().find_symbol(name).expect("a known name");
     (0..program.exprs().len() as u32)
         .map(ExprId)
         .find(|e| *program.expr(*e) == Expr::Name(symbol))
@@ -51,27 +51,22 @@ fn ops(program: &Program) -> Vec<OpId> {
 #[test]
 fn extents_follow_from_ops_and_meshes() {
     let program = load(MATMUL);
-    let extents = Extents::new(&program);
+    let extents = ExtentClasses::new(&program);
     let of = |name| extent(&program, name);
-    assert!(extents.equal(None, of("i2"), of("i3")), "a matmul contracts them");
-    assert!(!extents.equal(None, of("i0"), of("i1")));
-    assert_eq!(extents.value(None, of("i1")), Some(2), "the mesh's");
-    assert_eq!(extents.value(None, of("i0")), None);
+    assert!(extents.are_equal(None, of("i2"), of("i3")), "a matmul contracts them");
+    assert!(!extents.are_equal(None, of("i0"), of("i1")));
+    assert_eq!(extents.extent_value(None, of("i1")), Some(2), "the mesh's");
+    assert_eq!(extents.extent_value(None, of("i0")), None);
     assert!(extents.conflicts().is_empty());
 }
 
 #[test]
 fn a_gathering_set_reshards_and_a_matmul_of_whole_tensors_does_not() {
     let program = load(MATMUL);
-    let resharding: Vec<bool> =
-        ops(&program).iter().map(|op| is_resharding(&program, *op)).collect();
+    let resharding: Vec<bool> = ops(&program).iter().map(|op| is_resharding(&program, *op)).collect();
     assert_eq!(resharding, [true, false]);
-    let input = program.inputs()[0].tensor().unwrap();
-    assert_eq!(
-        sharding(&program, input).axes,
-        [Some(1), None, None],
-        "the device axis stands behind iS0"
-    );
+    let input = program.inputs()[0].as_tensor().unwrap();
+    assert_eq!(tensor_sharding(&program, input).axes, [Some(1), None, None], "the device axis stands behind iS0");
 }
 
 #[test]
@@ -83,8 +78,7 @@ fn names_of_nvfuser_may_be_free() {
 ";
     assert_eq!(rendered(text), "");
     let program = load(text);
-    let names: Vec<&str> =
-        free_names(&program).iter().map(|free| program.name(free.name)).collect();
+    let names: Vec<&str> = free_names(&program).iter().map(|free| program.name(free.name)).collect();
     assert_eq!(names, ["i84"]);
 }
 
@@ -99,8 +93,7 @@ fn operands_are_counted() {
     assert!(edit.commit());
     let mut diags = Diags::default();
     verify(&program, &mut diags);
-    let found: Vec<(&str, &str)> =
-        diags.items.iter().map(|diag| (diag.code, diag.message.as_str())).collect();
+    let found: Vec<(&str, &str)> = diags.items.iter().map(|diag| (diag.code, diag.message.as_str())).collect();
     assert_eq!(found, [("H0220", "`matmul` needs 2 tensor operands but has 1")]);
 }
 
@@ -124,8 +117,7 @@ fn damage_each_op(text: &str) {
     let mut program = load(text);
     for id in ops(&program) {
         let whole = program.op(id).clone();
-        let mut variants: Vec<Op> =
-            OpKind::ALL.iter().map(|&kind| Op { kind, ..whole.clone() }).collect();
+        let mut variants: Vec<Op> = OpKind::ALL.iter().map(|&kind| Op { kind, ..whole.clone() }).collect();
         variants.push(Op { operands: Default::default(), ..whole.clone() });
         variants.push(Op { results: Default::default(), ..whole.clone() });
         variants.push(Op { attrs: Vec::new(), ..whole.clone() });

@@ -1,9 +1,9 @@
 //! Command lines: what both tools do with clap.
 
-use crate::io::Io;
-use crate::render::Format;
-use crate::status::Status;
-use crate::terminal::{Coloring, help_width};
+use crate::io::ToolIo;
+use crate::render::DiagFormat;
+use crate::status::ToolStatus;
+use crate::terminal::{ColorMode, help_width};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, Command, Parser};
@@ -16,22 +16,22 @@ pub struct ColorArgument {
     /// The time to colour.
     #[arg(id = "color", long = "color", value_name = "WHEN", default_value = "auto", value_parser = coloring_parser(),
         help = "When to colour; auto: as NO_COLOR, CLICOLOR_FORCE, TERM and the terminal say")]
-    pub when: Coloring,
+    pub when: ColorMode,
 }
 
-fn coloring_parser() -> impl TypedValueParser<Value = Coloring> {
+fn coloring_parser() -> impl TypedValueParser<Value = ColorMode> {
     PossibleValuesParser::new(["auto", "always", "never"]).map(|text| match text.as_str() {
-        "always" => Coloring::Always,
-        "never" => Coloring::Never,
-        _ => Coloring::Auto,
+        "always" => ColorMode::Always,
+        "never" => ColorMode::Never,
+        _ => ColorMode::Auto,
     })
 }
 
 /// Reads the value of `--error-format`.
-pub fn format_parser() -> impl TypedValueParser<Value = Format> {
+pub fn format_parser() -> impl TypedValueParser<Value = DiagFormat> {
     PossibleValuesParser::new(["human", "json"]).map(|text| match text.as_str() {
-        "json" => Format::Json,
-        _ => Format::Human,
+        "json" => DiagFormat::Json,
+        _ => DiagFormat::Human,
     })
 }
 
@@ -41,25 +41,23 @@ pub fn format_parser() -> impl TypedValueParser<Value = Format> {
 /// The exit status of an error, which was reported; so are `--help` and `--version`.
 pub fn match_arguments<A: Parser>(
     args: &[OsString],
-    io: &mut Io<'_>,
+    io: &mut ToolIo<'_>,
     answer: fn(&clap::Error) -> Option<String>,
-) -> Result<(A, ArgMatches), Status> {
+) -> Result<(A, ArgMatches), ToolStatus> {
     let command = A::command().term_width(help_width(io.env, io.columns));
     let matched = command.clone().try_get_matches_from(args);
     match matched.and_then(|matches| Ok((A::from_arg_matches(&matches)?, matches))) {
         Ok(found) => Ok(found),
-        Err(error)
-            if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) =>
-        {
-            Err(io.print(&visible::block(&error.render().to_string())))
+        Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
+            Err(io.print_output(&visible::escape_block(&error.render().to_string())))
         }
         Err(error) => {
             let error = shown_error(error, args, command);
-            io.say(&match answer(&error) {
+            io.print_message(&match answer(&error) {
                 Some(answer) => format!("error: {answer}"),
                 None => error.render().to_string(),
             });
-            Err(Status::Usage)
+            Err(ToolStatus::Usage)
         }
     }
 }
@@ -69,7 +67,7 @@ pub fn match_arguments<A: Parser>(
 fn shown_error(error: clap::Error, args: &[OsString], command: Command) -> clap::Error {
     command
         .try_get_matches_from(args.iter().map(|arg: &OsString| match arg.to_str() {
-            Some(text) => OsString::from(&*visible::line(text)),
+            Some(text) => OsString::from(&*visible::escape_line(text)),
             None => arg.clone(),
         }))
         .err()

@@ -1,6 +1,6 @@
 //! Errors of the environment, of files and of the command line (`H06`), and exit statuses.
 
-use crate::status::Status;
+use crate::status::ToolStatus;
 use hostir::diag::{Diag, codes};
 use std::fmt::Display;
 use std::io::ErrorKind;
@@ -12,9 +12,9 @@ macro_rules! codes {
         $($($(#[doc = $doc])+ pub const $name: &str = $code;)*)*
 
         /// The exit status of a code of this table.
-        fn own_status(code: &str) -> Option<Status> {
+        fn own_status(code: &str) -> Option<ToolStatus> {
             match code {
-                $($($code)|* => Some(Status::$status),)*
+                $($($code)|* => Some(ToolStatus::$status),)*
                 _ => None,
             }
         }
@@ -95,13 +95,11 @@ codes! {
 }
 
 /// The exit status of an error, by its code. Sizes come from the command line.
-pub fn status(code: &str) -> Status {
+pub fn status_of_code(code: &str) -> ToolStatus {
     match code {
-        codes::SIZE_UNKNOWN
-        | codes::SIZE_CONFLICT
-        | codes::SIZE
-        | codes::TOO_FEW_DEVICES
-        | codes::WORLD => Status::Usage,
+        codes::SIZE_UNKNOWN | codes::SIZE_CONFLICT | codes::SIZE | codes::TOO_FEW_DEVICES | codes::WORLD => {
+            ToolStatus::Usage
+        }
         codes::NO_MEMORY
         | codes::DEVICE
         | codes::DEVICE_MEMORY
@@ -109,15 +107,15 @@ pub fn status(code: &str) -> Status {
         | codes::PROCESS
         | codes::EXCHANGE
         | codes::ALTERED
-        | codes::SHARED_DEVICE => Status::Environment,
-        codes::DEADLOCK | codes::TIMEOUT | codes::PROCESS_LATE => Status::Deadlock,
-        _ => own_status(code).unwrap_or(Status::Program),
+        | codes::SHARED_DEVICE => ToolStatus::Environment,
+        codes::DEADLOCK | codes::TIMEOUT | codes::PROCESS_LATE => ToolStatus::Deadlock,
+        _ => own_status(code).unwrap_or(ToolStatus::Program),
     }
 }
 
 /// `path` cannot be read.
 pub fn cannot_read(path: &str, error: &std::io::Error) -> Diag {
-    Diag::global(READ, format!("cannot read `{path}`: {}", plain(error)))
+    Diag::global_error(READ, format!("cannot read `{path}`: {}", system_message(error)))
 }
 
 /// `path` cannot be written.
@@ -132,12 +130,12 @@ pub fn cannot_write(path: impl Display, error: &std::io::Error) -> Diag {
         ),
         _ => "nothing was written".to_owned(),
     };
-    Diag::global(WRITE, format!("cannot write `{path}`: {}", plain(error))).note(note)
+    Diag::global_error(WRITE, format!("cannot write `{path}`: {}", system_message(error))).with_note(note)
 }
 
 /// The system's words without `(os error 2)`, in lower case like our own. Where an error is a kind alone,
 /// the words that the system has for it.
-fn plain(error: &std::io::Error) -> String {
+fn system_message(error: &std::io::Error) -> String {
     match (error.raw_os_error(), error.kind()) {
         (None, ErrorKind::NotFound) => return "no such file or directory".to_owned(),
         (None, ErrorKind::IsADirectory) => return "is a directory".to_owned(),

@@ -1,12 +1,12 @@
 //! Input, output and environment of a tool.
 
 use crate::errors;
-use crate::os_text::{self, Lossy};
-use crate::render::{self, Format, Look};
-use crate::source::Source;
-use crate::standard_output::{Closed, is_stdout_closed};
-use crate::status::Status;
-use crate::terminal::{Coloring, knows_colors};
+use crate::os_text::{self, LossyWriter};
+use crate::render::{self, DiagFormat, OutputStyle};
+use crate::source::NamedText;
+use crate::standard_output::{ClosedStream, is_stdout_closed};
+use crate::status::ToolStatus;
+use crate::terminal::{ColorMode, knows_colors};
 use hostir::diag::{Diag, visible};
 use std::any::Any;
 use std::io::{IsTerminal, Read, Write};
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 /// The surroundings of a tool: streams, folder, environment.
-pub struct Io<'a> {
+pub struct ToolIo<'a> {
     /// Standard input (`-` as a file name).
     pub stdin: &'a mut dyn Read,
     /// Results.
@@ -39,15 +39,15 @@ pub struct Io<'a> {
     pub gpus: SharedState,
 }
 
-impl Io<'_> {
+impl ToolIo<'_> {
     /// A path of the command line as a path of the file system.
-    pub fn path(&self, path: &str) -> PathBuf {
-        self.cwd.join(os_text::unescape(path))
+    pub fn resolve_path(&self, path: &str) -> PathBuf {
+        self.cwd.join(os_text::unescape_text(path))
     }
 
     /// The look of what is written for people to standard error.
-    pub fn look(&self) -> Look {
-        Look { color: self.color, columns: self.error_columns }
+    pub fn stderr_style(&self) -> OutputStyle {
+        OutputStyle { color: self.color, columns: self.error_columns }
     }
 
     /// Reads a program's text from `path` (`-` is standard input).
@@ -55,45 +55,45 @@ impl Io<'_> {
     /// # Errors
     /// [`errors::READ`] if that fails, [`errors::LARGE`] if it is longer than any text that is read, `H0019` if
     /// it is long and no text.
-    pub fn read_source(&mut self, path: &str) -> Result<Source, Diag> {
+    pub fn read_source(&mut self, path: &str) -> Result<NamedText, Diag> {
         if path == "-" {
-            return Source::read("standard input", "<stdin>", &mut *self.stdin);
+            return NamedText::read_path("standard input", "<stdin>", &mut *self.stdin);
         }
-        let file = std::fs::File::open(self.path(path));
+        let file = std::fs::File::open(self.resolve_path(path));
         let file = file.map_err(|error| errors::cannot_read(path, &error))?;
-        Source::read(path, path, file)
+        NamedText::read_path(path, path, file)
     }
 
     /// Writes diagnostics about `source` to standard error. A writer that fails has no one to be told to.
-    pub fn report(&mut self, format: Format, source: &Source, diags: &[Diag]) {
-        let look = self.look();
-        render::write(self.stderr, look, format, source, diags);
+    pub fn report(&mut self, format: DiagFormat, source: &NamedText, diags: &[Diag]) {
+        let look = self.stderr_style();
+        render::write_diags(self.stderr, look, format, source, diags);
     }
 
     /// Takes over what `--color` says about standard error from now on.
-    pub fn apply_coloring(&mut self, coloring: Coloring) {
-        if coloring != Coloring::Auto {
-            self.color = coloring == Coloring::Always;
+    pub fn apply_coloring(&mut self, coloring: ColorMode) {
+        if coloring != ColorMode::Auto {
+            self.color = coloring == ColorMode::Always;
         }
     }
 
     /// Writes lines for people to standard error, which may name what others have named. A writer that fails has no
     /// one to be told to.
-    pub fn say(&mut self, text: &str) {
-        let _ = writeln!(self.stderr, "{}", visible::block(text.trim_end_matches('\n')));
+    pub fn print_message(&mut self, text: &str) {
+        let _ = writeln!(self.stderr, "{}", visible::escape_block(text.trim_end_matches('\n')));
     }
 
     /// Writes to standard output; the status to end with. A reader that went away (`| head`) is no error.
-    pub fn print(&mut self, text: &str) -> Status {
+    pub fn print_output(&mut self, text: &str) -> ToolStatus {
         let written = self.stdout.write_all(text.as_bytes()).and_then(|()| self.stdout.flush());
         match written {
             Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
                 let diag = errors::cannot_write("standard output", &error);
-                let source = Source::default();
-                self.report(Format::Human, &source, &[diag]);
-                Status::Environment
+                let source = NamedText::default();
+                self.report(DiagFormat::Human, &source, &[diag]);
+                ToolStatus::Environment
             }
-            _ => Status::Ok,
+            _ => ToolStatus::Ok,
         }
     }
 }
@@ -111,29 +111,29 @@ impl SharedState {
 }
 
 /// A tool's library function: the arguments (the program's name first) to an exit status.
-pub type Tool = fn(&[std::ffi::OsString], &mut Io<'_>) -> i32;
+pub type ToolFn = fn(&[std::ffi::OsString], &mut ToolIo<'_>) -> i32;
 
 /// Runs a tool on this process's streams, folder and environment, and exits.
-pub fn process_main(tool: Tool) -> std::process::ExitCode {
+pub fn process_main(tool: ToolFn) -> std::process::ExitCode {
     report_panics();
-    let args: Vec<_> = std::env::args_os().map(|arg| os_text::escape(&arg)).collect();
+    let args: Vec<_> = std::env::args_os().map(|arg| os_text::escape_text(&arg)).collect();
     let env: fn(&str) -> Option<std::ffi::OsString> = |name| std::env::var_os(name);
     let terminal = std::io::stderr().is_terminal();
     let stdout: Box<dyn Write> = match is_stdout_closed() {
-        true => Box::new(Closed),
+        true => Box::new(ClosedStream),
         false => Box::new(std::io::BufWriter::new(std::io::stdout().lock())),
     };
-    let mut stdout = Lossy::new(stdout, &args);
-    let mut stderr = Lossy::new(std::io::LineWriter::new(std::io::stderr()), &args);
-    let mut io = Io {
+    let mut stdout = LossyWriter::new(stdout, &args);
+    let mut stderr = LossyWriter::new(std::io::LineWriter::new(std::io::stderr()), &args);
+    let mut io = ToolIo {
         stdin: &mut std::io::stdin().lock(),
         stdout: &mut stdout,
         stderr: &mut stderr,
         cwd: std::env::current_dir().unwrap_or_default(),
-        color: Coloring::Auto.colors(terminal, env),
+        color: ColorMode::Auto.is_colored(terminal, env),
         terminal: terminal && knows_colors(env),
-        columns: columns(std::io::stdout()),
-        error_columns: columns(std::io::stderr()),
+        columns: terminal_columns(std::io::stdout()),
+        error_columns: terminal_columns(std::io::stderr()),
         env,
         exe: std::env::current_exe().ok(),
         gpus: SharedState::default(),
@@ -148,7 +148,7 @@ pub fn process_main(tool: Tool) -> std::process::ExitCode {
 }
 
 /// Columns of a terminal.
-fn columns(stream: impl std::os::fd::AsFd) -> Option<usize> {
+fn terminal_columns(stream: impl std::os::fd::AsFd) -> Option<usize> {
     let (width, _) = terminal_size::terminal_size_of(stream)?;
     Some(usize::from(width.0)).filter(|width| *width > 0)
 }
@@ -157,7 +157,7 @@ fn columns(stream: impl std::os::fd::AsFd) -> Option<usize> {
 fn report_panics() {
     std::panic::set_hook(Box::new(|info| {
         let mut stderr = std::io::stderr().lock();
-        let _ = writeln!(stderr, "{}", visible::block(&format!("internal error: {info}")));
+        let _ = writeln!(stderr, "{}", visible::escape_block(&format!("internal error: {info}")));
         let _ = writeln!(
             stderr,
             "This is a bug in the Host IR toolchain, not in your program. Please report it with the \

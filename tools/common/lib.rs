@@ -14,8 +14,8 @@ pub mod standard_output;
 pub mod status;
 pub mod terminal;
 
-pub use io::{Io, SharedState};
-pub use status::Status;
+pub use io::{SharedState, ToolIo};
+pub use status::ToolStatus;
 
 /// The version; of a release build from a checkout also its commit.
 pub const VERSION: &str = env!("HIR_VERSION");

@@ -17,7 +17,7 @@ fn is_byte(c: char) -> bool {
 }
 
 /// An argument as text.
-pub fn escape(text: &OsStr) -> OsString {
+pub fn escape_text(text: &OsStr) -> OsString {
     if text.to_str().is_some_and(|text| !text.contains(is_byte)) {
         return text.to_owned();
     }
@@ -36,7 +36,7 @@ pub fn escape(text: &OsStr) -> OsString {
 }
 
 /// The argument that a text was made from.
-pub fn unescape(text: &str) -> OsString {
+pub fn unescape_text(text: &str) -> OsString {
     if !text.contains(is_byte) {
         return text.into();
     }
@@ -52,13 +52,13 @@ pub fn unescape(text: &str) -> OsString {
 }
 
 /// A writer that shows U+FFFD for bytes that are no text.
-pub struct Lossy<W> {
+pub struct LossyWriter<W> {
     inner: W,
     /// True if there are any to show.
     escaped: bool,
 }
 
-impl<W: Write> Lossy<W> {
+impl<W: Write> LossyWriter<W> {
     /// Before `inner`, for a command line of these arguments.
     pub fn new(inner: W, args: &[OsString]) -> Self {
         let escaped = args.iter().any(|arg| arg.to_str().is_none_or(|arg| arg.contains(is_byte)));
@@ -66,7 +66,7 @@ impl<W: Write> Lossy<W> {
     }
 }
 
-impl<W: Write> Write for Lossy<W> {
+impl<W: Write> Write for LossyWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match std::str::from_utf8(bytes) {
             Ok(text) if self.escaped && text.contains(is_byte) => {
@@ -92,20 +92,19 @@ mod tests {
 
     #[test]
     fn there_and_back() {
-        let texts: [&[u8]; 5] =
-            [b"", b"p.hir", b"T0=\xff\xfe.npy", "a\u{fffd}\u{10ff41}b".as_bytes(), b"\xc3"];
+        let texts: [&[u8]; 5] = [b"", b"p.hir", b"T0=\xff\xfe.npy", "a\u{fffd}\u{10ff41}b".as_bytes(), b"\xc3"];
         for bytes in texts {
-            let text = escape(OsStr::from_bytes(bytes));
-            assert_eq!(unescape(text.to_str().unwrap()).as_bytes(), bytes);
+            let text = escape_text(OsStr::from_bytes(bytes));
+            assert_eq!(unescape_text(text.to_str().unwrap()).as_bytes(), bytes);
         }
-        assert_eq!(escape(OsStr::new("p.hir")), "p.hir");
+        assert_eq!(escape_text(OsStr::new("p.hir")), "p.hir");
     }
 
     #[test]
     fn shown_as_replacement_characters() {
-        let args = [escape(OsStr::from_bytes(b"x\xff"))];
+        let args = [escape_text(OsStr::from_bytes(b"x\xff"))];
         let mut out = Vec::new();
-        write!(Lossy::new(&mut out, &args), "`{}`", args[0].to_str().unwrap()).unwrap();
+        write!(LossyWriter::new(&mut out, &args), "`{}`", args[0].to_str().unwrap()).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), "`x\u{fffd}`");
     }
 }

@@ -8,19 +8,19 @@ mod fit;
 mod json;
 mod view;
 
-use crate::source::Source;
+use crate::source::NamedText;
 use codespan_reporting::term;
 use hostir::diag::{Diag, Severity};
 use std::io::{self, Write};
 pub use view::line_starts;
-use view::{Lines, View};
+use view::{LineIndex, SourceExcerpt};
 
 /// Diagnostics a person is shown of one text; the rest is counted.
 pub const LIMIT: usize = 100;
 
 /// The form of diagnostics.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum Format {
+pub enum DiagFormat {
     /// Excerpts with labels.
     #[default]
     Human,
@@ -30,7 +30,7 @@ pub enum Format {
 
 /// The look of what a stream shows people.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Look {
+pub struct OutputStyle {
     /// Colours are used.
     pub color: bool,
     /// Columns of the terminal; `None` if it is none.
@@ -38,11 +38,11 @@ pub struct Look {
 }
 
 /// Writes diagnostics about `source`. A writer that fails has no one to be told to.
-pub fn write(out: &mut dyn Write, look: Look, format: Format, source: &Source, diags: &[Diag]) {
+pub fn write_diags(out: &mut dyn Write, look: OutputStyle, format: DiagFormat, source: &NamedText, diags: &[Diag]) {
     let text = source.text();
     let _ = match format {
-        Format::Human => human(out, look, &source.name, &text, diags),
-        Format::Json => json::write(out, &source.name, &text, diags),
+        DiagFormat::Human => write_human(out, look, &source.name, &text, diags),
+        DiagFormat::Json => json::write_json(out, &source.name, &text, diags),
     };
 }
 
@@ -50,55 +50,45 @@ pub fn write(out: &mut dyn Write, look: Look, format: Format, source: &Source, d
 ///
 /// # Errors
 /// Those of the writer.
-pub fn human(
-    out: &mut dyn Write,
-    look: Look,
-    name: &str,
-    text: &str,
-    diags: &[Diag],
-) -> io::Result<()> {
+pub fn write_human(out: &mut dyn Write, look: OutputStyle, name: &str, text: &str, diags: &[Diag]) -> io::Result<()> {
     if diags.is_empty() {
         return Ok(());
     }
-    let lines = Lines::new(text);
+    let lines = LineIndex::new(text);
     for diag in diags.iter().take(LIMIT) {
-        one(out, look, name, &lines, diag)?;
+        write_diag(out, look, name, &lines, diag)?;
     }
     if diags.len() > LIMIT {
         let errors = diags.iter().filter(|diag| diag.severity == Severity::Error).count();
-        writeln!(
-            out,
-            "{} diagnostics ({errors} errors), the first {LIMIT} are shown",
-            diags.len()
-        )?;
+        writeln!(out, "{} diagnostics ({errors} errors), the first {LIMIT} are shown", diags.len())?;
     }
     Ok(())
 }
 
 /// A diagnostic at an empty line, which there is nothing to see of, with its place in words.
-fn without_line(name: &str, lines: &Lines<'_>, diag: &Diag) -> Option<Diag> {
+fn without_line(name: &str, lines: &LineIndex<'_>, diag: &Diag) -> Option<Diag> {
     let span = diag.primary.as_ref().filter(|label| label.text.is_empty())?.span;
     if !diag.labels.is_empty() || span.start != span.end || !lines.is_blank(span.start as usize) {
         return None;
     }
-    let (line, column) = lines.position(span.start as usize);
+    let (line, column) = lines.line_and_column(span.start as usize);
     let mut plain = Diag { primary: None, ..diag.clone() };
     plain.notes.insert(0, format!("at {name}:{}:{}", line + 1, column + 1));
     Some(plain)
 }
 
-fn one(
+fn write_diag(
     out: &mut dyn Write,
-    look: Look,
+    look: OutputStyle,
     name: &str,
-    lines: &Lines<'_>,
+    lines: &LineIndex<'_>,
     diag: &Diag,
 ) -> io::Result<()> {
     let plain = without_line(name, lines, diag);
     let diag = plain.as_ref().unwrap_or(diag);
     let config = term::Config::default();
-    let (view, mapped) = View::new(name, lines, diag, look.columns);
-    let shown = hostir::diag::render::convert(&mapped, view.len());
+    let (view, mapped) = SourceExcerpt::new(name, lines, diag, look.columns);
+    let shown = hostir::diag::render::to_codespan(&mapped, view.len());
     let result = if look.color {
         let mut ansi = term::termcolor::Ansi::new(&mut *out);
         let styles = term::Styles::default();

@@ -7,20 +7,20 @@ use std::io::Read;
 
 /// One text with the name that messages call it by.
 #[derive(Clone, Default, Debug)]
-pub struct Source {
+pub struct NamedText {
     /// The path as given, or `<stdin>`.
     pub name: String,
     /// The bytes; the parser reports what is not UTF-8.
     pub bytes: Vec<u8>,
 }
 
-impl Source {
+impl NamedText {
     /// Reads a text that errors of reading call `place` and messages about it `name`.
     ///
     /// # Errors
     /// [`errors::READ`] if that fails, [`errors::LARGE`] if it is longer than any text that is read, `H0019` if
     /// it is long and no text.
-    pub fn read(place: &str, name: &str, reader: impl Read) -> Result<Self, Diag> {
+    pub fn read_path(place: &str, name: &str, reader: impl Read) -> Result<Self, Diag> {
         Ok(Self { name: name.to_owned(), bytes: read_bounded(place, reader)? })
     }
 
@@ -40,7 +40,7 @@ const DECODED: usize = 1 << 20;
 
 fn not_utf8(name: &str, at: usize) -> Diag {
     let message = format!("{name} is not UTF-8, from byte {at} on");
-    Diag::global("H0019", message).note("save the file as UTF-8")
+    Diag::global_error("H0019", message).with_note("save the file as UTF-8")
 }
 
 /// All that a reader gives, if it is not too much; of more, no more is read.
@@ -55,6 +55,6 @@ fn read_bounded(name: &str, reader: impl Read) -> Result<Vec<u8>, Diag> {
         };
     }
     let message = format!("{name} has more than {} MiB", MAX_TEXT >> 20);
-    Err(Diag::global(errors::LARGE, message)
-        .note("cut the file: of a log, the lines of the containers are enough"))
+    Err(Diag::global_error(errors::LARGE, message)
+        .with_note("cut the file: of a log, the lines of the containers are enough"))
 }

@@ -17,10 +17,10 @@ mod place;
 
 use crate::errors;
 use hostir::diag::Diag;
-use pending::Temporary;
+use pending::TemporaryEntry;
 pub use pending::{end_process, end_soon};
 pub use place::PlaceKey;
-use place::{Found, Refusal, Spot, Stream};
+use place::{FolderEntry, SpecialFile, WalkOutcome, WriteRefusal};
 use rustix::fs::{Mode, OFlags};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -38,74 +38,74 @@ const NAME: usize = 100;
 /// # Errors
 /// [`errors::WRITE`] or [`errors::FOREIGN`].
 pub fn write_whole(name: &str, path: PathBuf, bytes: &[u8]) -> Result<(), Diag> {
-    let mut staged = Staged::default();
-    staged.add(name, &path, bytes)?;
+    let mut staged = StagedFiles::default();
+    staged.add_file(name, &path, bytes)?;
     staged.commit()
 }
 
 /// Temporary files and new folders, removed unless the files were moved into place.
 #[derive(Default, Debug)]
-pub struct Staged {
-    files: Vec<Moved>,
-    folders: Vec<Temporary>,
+pub struct StagedFiles {
+    files: Vec<StagedMove>,
+    folders: Vec<TemporaryEntry>,
 }
 
 /// A file that is to be moved.
 #[derive(Debug)]
-struct Moved {
-    beside: Temporary,
+struct StagedMove {
+    beside: TemporaryEntry,
     name: OsString,
     /// Its name in messages.
     shown: String,
 }
 
-impl Staged {
+impl StagedFiles {
     /// Writes a file's content beside its place; `name` is what messages call it.
     ///
     /// # Errors
     /// [`errors::WRITE`] or [`errors::FOREIGN`].
-    pub fn add(&mut self, name: &str, path: &Path, bytes: &[u8]) -> Result<(), Diag> {
-        self.write(name, path, |file| file.write_all(bytes))
+    pub fn add_file(&mut self, name: &str, path: &Path, bytes: &[u8]) -> Result<(), Diag> {
+        self.write_file(name, path, |file| file.write_all(bytes))
     }
 
     /// Has a file's content written beside its place, piece by piece; what is no plain file gets it at once.
     ///
     /// # Errors
     /// [`errors::WRITE`] or [`errors::FOREIGN`].
-    pub fn write(
+    pub fn write_file(
         &mut self,
         name: &str,
         path: &Path,
         content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> Result<(), Diag> {
-        let written = self.open(name, path).and_then(|file| {
+        let written = self.open_target(name, path).and_then(|file| {
             let mut file = io::BufWriter::new(file);
             content(&mut file)?;
             Ok(file.flush()?)
         });
-        written.map_err(|refusal| refused(name, refusal))
+        written.map_err(|refusal| refusal_diag(name, refusal))
     }
 
     /// Opens what a file's content is written to.
-    fn open(&mut self, shown: &str, path: &Path) -> Result<File, Refusal> {
-        if let Some(own) = own_stream(path) {
+    fn open_target(&mut self, shown: &str, path: &Path) -> Result<File, WriteRefusal> {
+        if let Some(own) = inherited_stream(path) {
             return Ok(own?);
         }
         Ok(match find_file(path)? {
-            Target::File(spot) => self.beside(shown, spot)?,
-            Target::Stream(stream) => stream.open()?,
+            WriteTarget::File(spot) => self.open_temporary(shown, spot)?,
+            WriteTarget::Stream(stream) => stream.open()?,
         })
     }
 
     /// Makes the file that is beside its place until all are moved.
-    fn beside(&mut self, shown: &str, spot: Spot) -> io::Result<File> {
-        let Spot { folder, name, old } = spot;
+    fn open_temporary(&mut self, shown: &str, spot: FolderEntry) -> io::Result<File> {
+        let FolderEntry { folder, name, old } = spot;
         // Nobody else looks into it before it is as closed as the file that it replaces.
         let mode = if old.as_ref().is_some_and(|old| old.trusted) { 0o600 } else { 0o666 };
-        let (beside, file) = temporary(&folder, &name, Mode::from_raw_mode(mode))?;
-        self.files.push(Moved { beside, name, shown: shown.to_owned() });
+        let (beside, file) = create_temporary(&folder, &name, Mode::from_raw_mode(mode))?;
+        self.files.push(StagedMove { beside, name, shown: shown.to_owned() });
         if let Some(old) = &old {
-            access::copy(old, &file)?;
+            access::copy_access(old, &file)?;
         }
         Ok(file)
     }
@@ -114,16 +114,16 @@ impl Staged {
     ///
     /// # Errors
     /// [`errors::WRITE`] or [`errors::FOREIGN`].
-    pub fn folder(&mut self, name: &str, path: &Path) -> Result<(), Diag> {
+    pub fn create_folder(&mut self, name: &str, path: &Path) -> Result<(), Diag> {
         let made = std::cell::RefCell::new(&mut self.folders);
         let make = |folder: &Arc<OwnedFd>, name: &OsStr| {
-            made.borrow_mut().push(Temporary::folder(folder, name)?);
+            made.borrow_mut().push(TemporaryEntry::create_folder(folder, name)?);
             Ok(true)
         };
-        match place::find(path, &make) {
-            Ok(Found::Folder(_)) => Ok(()),
-            Ok(_) => Err(refused(name, io::Error::from(io::ErrorKind::NotADirectory).into())),
-            Err(refusal) => Err(refused(name, refusal)),
+        match place::find_target(path, &make) {
+            Ok(WalkOutcome::Folder(_)) => Ok(()),
+            Ok(_) => Err(refusal_diag(name, io::Error::from(io::ErrorKind::NotADirectory).into())),
+            Err(refusal) => Err(refusal_diag(name, refusal)),
         }
     }
 
@@ -149,11 +149,11 @@ impl Staged {
     }
 
     fn keep_folders(&mut self) {
-        self.folders.drain(..).for_each(Temporary::keep);
+        self.folders.drain(..).for_each(TemporaryEntry::keep);
     }
 }
 
-impl Drop for Staged {
+impl Drop for StagedFiles {
     fn drop(&mut self) {
         self.files.clear();
         // The innermost first; what somebody else has put into one keeps it.
@@ -162,18 +162,18 @@ impl Drop for Staged {
 }
 
 /// The place that a file's content is written to.
-enum Target {
-    File(Spot),
-    Stream(Stream),
+enum WriteTarget {
+    File(FolderEntry),
+    Stream(SpecialFile),
 }
 
 /// Finds what a path leads to, which has to be neither a folder nor in none.
-fn find_file(path: &Path) -> Result<Target, Refusal> {
-    match place::find(path, &|_, _| Ok(false))? {
-        Found::File(spot) => Ok(Target::File(spot)),
-        Found::Stream(stream) => Ok(Target::Stream(stream)),
-        Found::Folder(_) => Err(io::Error::from(io::ErrorKind::IsADirectory).into()),
-        Found::Missing(..) => Err(io::Error::from(io::ErrorKind::NotFound).into()),
+fn find_file(path: &Path) -> Result<WriteTarget, WriteRefusal> {
+    match place::find_target(path, &|_, _| Ok(false))? {
+        WalkOutcome::File(spot) => Ok(WriteTarget::File(spot)),
+        WalkOutcome::Stream(stream) => Ok(WriteTarget::Stream(stream)),
+        WalkOutcome::Folder(_) => Err(io::Error::from(io::ErrorKind::IsADirectory).into()),
+        WalkOutcome::Missing(..) => Err(io::Error::from(io::ErrorKind::NotFound).into()),
     }
 }
 
@@ -182,8 +182,8 @@ fn find_file(path: &Path) -> Result<Target, Refusal> {
 /// # Errors
 /// [`errors::WRITE`] or [`errors::FOREIGN`].
 pub fn check_file(name: &str, path: &Path) -> Result<(), Diag> {
-    if own_stream(path).is_none() {
-        find_file(path).map_err(|refusal| refused(name, refusal))?;
+    if inherited_stream(path).is_none() {
+        find_file(path).map_err(|refusal| refusal_diag(name, refusal))?;
     }
     Ok(())
 }
@@ -193,19 +193,19 @@ pub fn check_file(name: &str, path: &Path) -> Result<(), Diag> {
 /// # Errors
 /// [`errors::WRITE`] or [`errors::FOREIGN`].
 pub fn is_folder_or_free(name: &str, path: &Path) -> Result<bool, Diag> {
-    match place::find(path, &|_, _| Ok(false)) {
-        Ok(Found::Folder(_) | Found::Missing(..)) => Ok(true),
-        Ok(Found::File(spot)) => Ok(spot.old.is_none()),
-        Ok(Found::Stream(_)) => Ok(false),
+    match place::find_target(path, &|_, _| Ok(false)) {
+        Ok(WalkOutcome::Folder(_) | WalkOutcome::Missing(..)) => Ok(true),
+        Ok(WalkOutcome::File(spot)) => Ok(spot.old.is_none()),
+        Ok(WalkOutcome::Stream(_)) => Ok(false),
         // `new/` is as good as `new`.
-        Err(Refusal::Io(error)) if error.kind() == io::ErrorKind::IsADirectory => Ok(true),
-        Err(Refusal::Io(error)) if error.kind() == io::ErrorKind::NotADirectory => Ok(false),
-        Err(refusal) => Err(refused(name, refusal)),
+        Err(WriteRefusal::Io(error)) if error.kind() == io::ErrorKind::IsADirectory => Ok(true),
+        Err(WriteRefusal::Io(error)) if error.kind() == io::ErrorKind::NotADirectory => Ok(false),
+        Err(refusal) => Err(refusal_diag(name, refusal)),
     }
 }
 
 /// A new file of a name that nobody can guess, in the folder of the file that it becomes.
-fn temporary(folder: &Arc<OwnedFd>, name: &OsStr, mode: Mode) -> io::Result<(Temporary, File)> {
+fn create_temporary(folder: &Arc<OwnedFd>, name: &OsStr, mode: Mode) -> io::Result<(TemporaryEntry, File)> {
     let prefix = [b".", &name.as_bytes()[..name.len().min(NAME)], b"."].concat();
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let made = tempfile::Builder::new()
@@ -217,7 +217,7 @@ fn temporary(folder: &Arc<OwnedFd>, name: &OsStr, mode: Mode) -> io::Result<(Tem
         .make_in("", |path| {
             // A folder comes before the name: another one than this.
             let name = path.file_name().unwrap_or(path.as_os_str());
-            Temporary::file(folder, name, flags, mode)
+            TemporaryEntry::create_file(folder, name, flags, mode)
         })?;
     let (temporary, file) = made.into_parts().0;
     Ok((temporary, file))
@@ -225,33 +225,27 @@ fn temporary(folder: &Arc<OwnedFd>, name: &OsStr, mode: Mode) -> io::Result<(Tem
 
 /// A copy of this process's standard output or error, if a path says so: what is written to it goes behind what was
 /// written before, also where that is a plain file.
-fn own_stream(path: &Path) -> Option<io::Result<File>> {
+fn inherited_stream(path: &Path) -> Option<io::Result<File>> {
     let copy = match path.to_str()? {
-        "/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1" => {
-            crate::standard_output::duplicate_stdout()
-        }
-        "/dev/stderr" | "/dev/fd/2" | "/proc/self/fd/2" => {
-            io::stderr().as_fd().try_clone_to_owned().map(File::from)
-        }
+        "/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1" => crate::standard_output::duplicate_stdout(),
+        "/dev/stderr" | "/dev/fd/2" | "/proc/self/fd/2" => io::stderr().as_fd().try_clone_to_owned().map(File::from),
         _ => return None,
     };
     Some(copy)
 }
 
 /// Why nothing is written to what is called `name`.
-fn refused(name: &str, refusal: Refusal) -> Diag {
+fn refusal_diag(name: &str, refusal: WriteRefusal) -> Diag {
     match refusal {
-        Refusal::Io(error) => errors::cannot_write(name, &error),
-        Refusal::Foreign { what, path, owner, target } => {
+        WriteRefusal::Io(error) => errors::cannot_write(name, &error),
+        WriteRefusal::Foreign { what, path, owner, target } => {
             let path = path.display();
             let who = if owner == rustix::process::geteuid().as_raw() {
                 "is a second name (a hard link) of one of yours in a folder that everybody may write to, and somebody else may have put it there".to_owned()
             } else {
                 format!("belongs to user {owner}, who may have put it there")
             };
-            let message = format!(
-                "cannot write `{name}`: the {what} `{path}` {who} to have other files overwritten"
-            );
+            let message = format!("cannot write `{name}`: the {what} `{path}` {who} to have other files overwritten");
             let note = match target {
                 Some(target) => format!(
                     "nothing was written; if `{}` is meant, name it in place of the link, else remove the link or write to another folder",
@@ -261,7 +255,7 @@ fn refused(name: &str, refusal: Refusal) -> Diag {
                     format!("nothing was written; remove the {what} or write to another folder")
                 }
             };
-            Diag::global(errors::FOREIGN, message).note(note)
+            Diag::global_error(errors::FOREIGN, message).with_note(note)
         }
     }
 }

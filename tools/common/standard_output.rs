@@ -17,10 +17,10 @@ static STDOUT: AtomicBool = AtomicBool::new(false);
 // leave alone. The function makes one system call and stores a flag: it needs nothing of the runtime.
 #[unsafe(link_section = ".init_array")]
 #[used]
-static LOOK: extern "C" fn() = look;
+static LOOK: extern "C" fn() = check_stdout;
 
 #[cfg(target_os = "linux")]
-extern "C" fn look() {
+extern "C" fn check_stdout() {
     let found = rustix::fs::access("/proc/self/fd/1", rustix::fs::Access::EXISTS);
     // Links whose ends are gone or have no name exist too; without `/proc` nothing is known.
     let has_proc = rustix::fs::access("/proc/self/fd", rustix::fs::Access::EXISTS).is_ok();
@@ -38,9 +38,9 @@ pub fn closed_error() -> io::Error {
 }
 
 /// A stream that is closed.
-pub struct Closed;
+pub struct ClosedStream;
 
-impl Write for Closed {
+impl Write for ClosedStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if bytes.is_empty() { Ok(0) } else { Err(closed_error()) }
     }

@@ -2,7 +2,7 @@
 
 /// Exit statuses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Status {
+pub enum ToolStatus {
     /// Everything went well.
     Ok = 0,
     /// The program is wrong.
@@ -17,9 +17,9 @@ pub enum Status {
     Deadlock = 5,
 }
 
-impl Status {
+impl ToolStatus {
     /// The number that the process exits with.
-    pub fn code(self) -> i32 {
+    pub fn exit_code(self) -> i32 {
         self as i32
     }
 }

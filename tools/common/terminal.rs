@@ -10,11 +10,11 @@ const MOST_COLUMNS: usize = 100;
 const FEWEST_COLUMNS: usize = 40;
 
 /// A look at the environment.
-pub type Env = fn(&str) -> Option<OsString>;
+pub type EnvReader = fn(&str) -> Option<OsString>;
 
 /// When output is coloured: `--color`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum Coloring {
+pub enum ColorMode {
     /// As the environment and the terminal say.
     #[default]
     Auto,
@@ -24,28 +24,28 @@ pub enum Coloring {
     Never,
 }
 
-impl Coloring {
+impl ColorMode {
     /// True if a stream is coloured. The flag goes before `NO_COLOR`, that before `CLICOLOR_FORCE`, and what
     /// the stream is comes last: a terminal that knows colours.
-    pub fn colors(self, is_terminal: bool, env: Env) -> bool {
+    pub fn is_colored(self, is_terminal: bool, env: EnvReader) -> bool {
         let set = |name: &str| env(name).filter(|value| !value.is_empty());
         match self {
-            Coloring::Always => true,
-            Coloring::Never => false,
-            Coloring::Auto if set("NO_COLOR").is_some() => false,
-            Coloring::Auto if set("CLICOLOR_FORCE").is_some_and(|value| value != "0") => true,
-            Coloring::Auto => is_terminal && knows_colors(env),
+            ColorMode::Always => true,
+            ColorMode::Never => false,
+            ColorMode::Auto if set("NO_COLOR").is_some() => false,
+            ColorMode::Auto if set("CLICOLOR_FORCE").is_some_and(|value| value != "0") => true,
+            ColorMode::Auto => is_terminal && knows_colors(env),
         }
     }
 }
 
 /// True if the terminal can do more than write one line below the other.
-pub fn knows_colors(env: Env) -> bool {
+pub fn knows_colors(env: EnvReader) -> bool {
     env("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
 }
 
 /// Columns for help and lists: what `COLUMNS` says, else the terminal's, else 80; never more than are easy to read.
-pub fn help_width(env: Env, columns: Option<usize>) -> usize {
+pub fn help_width(env: EnvReader, columns: Option<usize>) -> usize {
     let given = env("COLUMNS").and_then(|text| text.to_str()?.trim().parse().ok());
     let given = given.filter(|columns: &usize| *columns > 0).or(columns);
     given.unwrap_or(PLAIN_WIDTH).clamp(FEWEST_COLUMNS, MOST_COLUMNS)
@@ -53,7 +53,7 @@ pub fn help_width(env: Env, columns: Option<usize>) -> usize {
 
 /// Breaks a text between words, so that no line but one of a single long word is wider than `width`. The
 /// first line starts at column `at`, the others are indented by `indent` blanks.
-pub fn wrap(text: &str, at: usize, indent: usize, width: usize) -> String {
+pub fn wrap_text(text: &str, at: usize, indent: usize, width: usize) -> String {
     let mut out = String::new();
     let mut column = at;
     for (index, word) in text.split_whitespace().enumerate() {
@@ -82,19 +82,19 @@ mod tests {
     /// The last of these that is set decides nothing that one before it decides.
     #[test]
     fn colors_in_the_order_of_their_weight() {
-        let nothing: Env = |_| None;
-        let named: Env = |name| (name == "TERM").then(|| "xterm".into());
-        let dumb: Env = |name| (name == "TERM").then(|| "dumb".into());
-        let forced: Env = |name| (name == "CLICOLOR_FORCE").then(|| "1".into());
-        let zero: Env = |name| (name == "CLICOLOR_FORCE").then(|| "0".into());
-        let none: Env = |name| (name == "NO_COLOR" || name == "TERM").then(|| "1".into());
-        let empty: Env = |name| match name {
+        let nothing: EnvReader = |_| None;
+        let named: EnvReader = |name| (name == "TERM").then(|| "xterm".into());
+        let dumb: EnvReader = |name| (name == "TERM").then(|| "dumb".into());
+        let forced: EnvReader = |name| (name == "CLICOLOR_FORCE").then(|| "1".into());
+        let zero: EnvReader = |name| (name == "CLICOLOR_FORCE").then(|| "0".into());
+        let none: EnvReader = |name| (name == "NO_COLOR" || name == "TERM").then(|| "1".into());
+        let empty: EnvReader = |name| match name {
             "NO_COLOR" => Some("".into()),
             "TERM" => Some("xterm".into()),
             _ => None,
         };
-        let both: Env = |name| (name == "CLICOLOR_FORCE" || name == "NO_COLOR").then(|| "1".into());
-        let cases: [(Env, bool, bool); 12] = [
+        let both: EnvReader = |name| (name == "CLICOLOR_FORCE" || name == "NO_COLOR").then(|| "1".into());
+        let cases: [(EnvReader, bool, bool); 12] = [
             (named, true, true),
             (named, false, false),
             (nothing, true, false),
@@ -109,18 +109,18 @@ mod tests {
             (both, false, false),
         ];
         for (index, (env, is_terminal, expected)) in cases.into_iter().enumerate() {
-            assert_eq!(Coloring::Auto.colors(is_terminal, env), expected, "case {index}");
-            assert!(Coloring::Always.colors(is_terminal, env), "case {index}");
-            assert!(!Coloring::Never.colors(is_terminal, env), "case {index}");
+            assert_eq!(ColorMode::Auto.is_colored(is_terminal, env), expected, "case {index}");
+            assert!(ColorMode::Always.is_colored(is_terminal, env), "case {index}");
+            assert!(!ColorMode::Never.is_colored(is_terminal, env), "case {index}");
         }
     }
 
     #[test]
     fn lines_are_broken_between_words() {
-        assert_eq!(wrap("one two three", 0, 2, 7), "one two\n  three");
-        assert_eq!(wrap("one two three", 4, 2, 7), "one\n  two\n  three");
-        assert_eq!(wrap("incomprehensible", 0, 2, 7), "incomprehensible");
-        assert_eq!(wrap("a  b\n c", 0, 0, 80), "a b c");
-        assert_eq!(wrap("", 0, 0, 80), "");
+        assert_eq!(wrap_text("one two three", 0, 2, 7), "one two\n  three");
+        assert_eq!(wrap_text("one two three", 4, 2, 7), "one\n  two\n  three");
+        assert_eq!(wrap_text("incomprehensible", 0, 2, 7), "incomprehensible");
+        assert_eq!(wrap_text("a  b\n c", 0, 0, 80), "a b c");
+        assert_eq!(wrap_text("", 0, 0, 80), "");
     }
 }

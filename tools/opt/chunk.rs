@@ -5,7 +5,7 @@ use hostir_tool_support::render::line_starts;
 use std::borrow::Cow;
 
 /// One text of the input.
-pub(super) struct Chunk<'a> {
+pub(super) struct InputChunk<'a> {
     /// The text; containers of a log stand on their own lines.
     pub(super) text: Cow<'a, str>,
     /// The part of the input it was made from.
@@ -15,15 +15,15 @@ pub(super) struct Chunk<'a> {
 }
 
 /// The parts of an input: one, or those between lines `// -----`.
-pub(super) fn split(text: &str, at_marks: bool) -> Vec<Chunk<'_>> {
+pub(super) fn split_input(text: &str, at_marks: bool) -> Vec<InputChunk<'_>> {
     let parts = if at_marks { hostir_grammar::split_input(text) } else { vec![(0, text)] };
     parts
         .into_iter()
-        .map(|(start, part)| Chunk { text: hostir_grammar::containers_in_log(part), part, start })
+        .map(|(start, part)| InputChunk { text: hostir_grammar::containers_in_log(part), part, start })
         .collect()
 }
 
-impl Chunk<'_> {
+impl InputChunk<'_> {
     /// The error for bytes that were not UTF-8, if some were anywhere (they stand as U+FFFD in the text).
     pub(super) fn not_utf8(&self, somewhere: bool) -> Option<Diag> {
         if !somewhere {
@@ -31,22 +31,20 @@ impl Chunk<'_> {
         }
         let at = self.text.find('\u{fffd}')?;
         let span = Span::new(at, at + '\u{fffd}'.len_utf8());
-        Some(Diag::error("H0019", span, "bytes that are not UTF-8").note("save the file as UTF-8"))
+        Some(Diag::error("H0019", span, "bytes that are not UTF-8").with_note("save the file as UTF-8"))
     }
 
     /// Diagnostics about the chunk as diagnostics about the input.
-    pub(super) fn place(&self, mut diags: Diags) -> Diags {
+    pub(super) fn offset_diags(&self, mut diags: Diags) -> Diags {
         let mut lines = None;
         for diag in &mut diags.items {
             for label in diag.primary.iter_mut().chain(&mut diag.labels) {
                 label.span = match self.text {
-                    Cow::Borrowed(_) => shift(label.span, self.start),
+                    Cow::Borrowed(_) => shift_span(label.span, self.start),
                     // Every line of a log keeps its number but may have lost a prefix.
                     Cow::Owned(_) => {
-                        let lines = lines.get_or_insert_with(|| {
-                            (line_starts(&self.text), line_starts(self.part))
-                        });
-                        shift(self.in_log(label.span, &lines.0, &lines.1), self.start)
+                        let lines = lines.get_or_insert_with(|| (line_starts(&self.text), line_starts(self.part)));
+                        shift_span(self.offset_log(label.span, &lines.0, &lines.1), self.start)
                     }
                 };
             }
@@ -62,7 +60,7 @@ impl Chunk<'_> {
         to + prefix + (offset - from)
     }
 
-    fn in_log(&self, span: Span, here: &[u32], there: &[u32]) -> Span {
+    fn offset_log(&self, span: Span, here: &[u32], there: &[u32]) -> Span {
         let start = self.place_in_log(span.start as usize, here, there);
         Span::new(start, self.place_in_log(span.end as usize, here, there).max(start))
     }
@@ -73,6 +71,6 @@ fn line_length(text: &str, start: usize) -> usize {
     text[start..].lines().next().unwrap_or("").len()
 }
 
-fn shift(span: Span, by: usize) -> Span {
+fn shift_span(span: Span, by: usize) -> Span {
     Span::new(span.start as usize + by, span.end as usize + by)
 }

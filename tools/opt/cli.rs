@@ -1,25 +1,25 @@
 //! The command line of hir-opt, and answers to what other tools call its flags.
 
-use super::dump::Dumps;
+use super::dump::DumpOptions;
 use clap::builder::BoolishValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, ArgMatches, CommandFactory as _, Parser};
 use hostir::diag::{Diag, Diags, Span};
 use hostir::ir::edit::Edit;
 use hostir::ir::{Era, Program};
-use hostir::print::Form;
+use hostir::print::PrintForm;
 use hostir_passes::pipeline::{self, Pipeline};
 use hostir_passes::{PASSES, PassInfo};
 use hostir_tool_support::command_line::{ColorArgument, format_parser, match_arguments};
-use hostir_tool_support::io::Io;
-use hostir_tool_support::render::Format;
-use hostir_tool_support::source::Source;
-use hostir_tool_support::status::Status;
+use hostir_tool_support::io::ToolIo;
+use hostir_tool_support::render::DiagFormat;
+use hostir_tool_support::source::NamedText;
+use hostir_tool_support::status::ToolStatus;
 use std::ffi::OsString;
 
 /// The text of the command line that a step of the pipeline was read from.
 #[derive(Clone, Debug)]
-pub(super) struct Origin {
+pub(super) struct OptionOrigin {
     /// `pass` or `pass-pipeline`.
     pub(super) flag: &'static str,
     /// Its value.
@@ -28,30 +28,30 @@ pub(super) struct Origin {
 
 /// The request of a command line.
 #[derive(Debug)]
-pub(super) struct Cli {
+pub(super) struct OptArgs {
     pub(super) file: String,
     pub(super) output: String,
     pub(super) pipeline: Pipeline,
     /// The text of each step of the pipeline.
-    pub(super) origins: Vec<Origin>,
+    pub(super) origins: Vec<OptionOrigin>,
     pub(super) list_passes: bool,
     /// All ops, or the one of this name.
     pub(super) list_ops: Option<String>,
     pub(super) style: Option<Era>,
-    pub(super) form: Form,
+    pub(super) form: PrintForm,
     pub(super) renumber: bool,
     /// Counts from 1.
     pub(super) container: Option<usize>,
     pub(super) split_input_file: bool,
     pub(super) verify_diagnostics: bool,
     pub(super) verify_each: bool,
-    pub(super) dumps: Dumps,
+    pub(super) dumps: DumpOptions,
     pub(super) disabled: Vec<&'static PassInfo>,
     pub(super) remarks: bool,
     pub(super) timing: bool,
     pub(super) statistics: bool,
     pub(super) reproducer: Option<String>,
-    pub(super) format: Format,
+    pub(super) format: DiagFormat,
 }
 
 const ABOUT: &str = "Reads host programs, verifies them, runs passes over them and prints them";
@@ -79,10 +79,10 @@ to standard error; nothing is printed when something is wrong.";
 ///
 /// # Errors
 /// The exit status of an error, which was reported; so are `--help` and `--version`.
-pub(super) fn parse(args: &[OsString], io: &mut Io<'_>) -> Result<Cli, Status> {
+pub(super) fn parse_args(args: &[OsString], io: &mut ToolIo<'_>) -> Result<OptArgs, ToolStatus> {
     if let Some(text) = args.iter().skip(1).find_map(|arg| single_dash(&arg.to_string_lossy())) {
-        io.say(&format!("error: {text}"));
-        return Err(Status::Usage);
+        io.print_message(&format!("error: {text}"));
+        return Err(ToolStatus::Usage);
     }
     let (arguments, matches) = match_arguments::<Arguments>(args, io, other_spelling)?;
     read_values(arguments, &matches, io)
@@ -92,17 +92,9 @@ pub(super) fn parse(args: &[OsString], io: &mut Io<'_>) -> Result<Cli, Status> {
 #[derive(Parser)]
 #[command(name = "hir-opt", version = hostir_tool_support::VERSION, about = ABOUT, after_help = AFTER)]
 struct Arguments {
-    #[arg(
-        value_name = "FILE",
-        default_value = "-",
-        help = "The program or log; - is standard input"
-    )]
+    #[arg(value_name = "FILE", default_value = "-", help = "The program or log; - is standard input")]
     file: String,
-    #[arg(
-        long,
-        value_name = "NAME[{key=val,...}]",
-        help = "Runs a pass; passes run in the order given"
-    )]
+    #[arg(long, value_name = "NAME[{key=val,...}]", help = "Runs a pass; passes run in the order given")]
     pass: Vec<String>,
     #[arg(long, value_name = "a,b{k=v}", help = "Runs several passes")]
     pass_pipeline: Vec<String>,
@@ -113,17 +105,9 @@ struct Arguments {
     #[arg(long, value_name = "OP", num_args = 0..=1, require_equals = true, default_missing_value = "",
         help = "Lists how ops are written, or all about one of them")]
     list_ops: Option<String>,
-    #[arg(
-        long,
-        value_name = "full|short",
-        help = "How tensors are written after their definition: in full, or `T3`"
-    )]
+    #[arg(long, value_name = "full|short", help = "How tensors are written after their definition: in full, or `T3`")]
     form: Option<String>,
-    #[arg(
-        long,
-        value_name = "ERA",
-        help = "Spells everything as nvFuser of that time did: 2024-12 to 2026-04"
-    )]
+    #[arg(long, value_name = "ERA", help = "Spells everything as nvFuser of that time did: 2024-12 to 2026-04")]
     style: Option<String>,
     #[arg(long, help = "Numbers tensors, scalars and communications in order of appearance")]
     renumber: bool,
@@ -160,24 +144,24 @@ struct Arguments {
     reproducer: Option<String>,
     #[arg(long, value_name = "human|json", default_value = "human",
         value_parser = format_parser(), help = "How diagnostics are written")]
-    error_format: Format,
+    error_format: DiagFormat,
     #[command(flatten)]
     color: ColorArgument,
 }
 
 /// Reads the values that clap does not know about.
-fn read_values(arguments: Arguments, matches: &ArgMatches, io: &mut Io<'_>) -> Result<Cli, Status> {
+fn read_values(arguments: Arguments, matches: &ArgMatches, io: &mut ToolIo<'_>) -> Result<OptArgs, ToolStatus> {
     io.apply_coloring(arguments.color.when);
-    let mut usage = Usage { io, format: arguments.error_format, failed: false };
+    let mut usage = UsageReporter { io, format: arguments.error_format, failed: false };
     let (before_all, before) = usage.find_passes("print-ir-before", &arguments.print_ir_before);
     let (after_all, after) = usage.find_passes("print-ir-after", &arguments.print_ir_after);
     let (pipeline, origins) = usage.read_pipeline(&arguments, matches);
-    let cli = Cli {
+    let cli = OptArgs {
         pipeline,
         origins,
         form: usage.read_form(arguments.form.as_deref()),
         style: usage.read_style(arguments.style.as_deref()),
-        dumps: Dumps {
+        dumps: DumpOptions {
             before_all,
             before,
             after_all: after_all || arguments.print_ir_after_all,
@@ -200,38 +184,33 @@ fn read_values(arguments: Arguments, matches: &ArgMatches, io: &mut Io<'_>) -> R
         reproducer: arguments.reproducer,
         format: arguments.error_format,
     };
-    if usage.failed { Err(Status::Usage) } else { Ok(cli) }
+    if usage.failed { Err(ToolStatus::Usage) } else { Ok(cli) }
 }
 
 /// Reads values that clap does not know about and reports what is wrong with them.
-struct Usage<'a, 'b> {
-    io: &'a mut Io<'b>,
-    format: Format,
+struct UsageReporter<'a, 'b> {
+    io: &'a mut ToolIo<'b>,
+    format: DiagFormat,
     failed: bool,
 }
 
-impl Usage<'_, '_> {
-    fn report(&mut self, flag: &str, text: &str, diags: &[Diag]) {
+impl UsageReporter<'_, '_> {
+    fn report_diags(&mut self, flag: &str, text: &str, diags: &[Diag]) {
         self.failed = true;
-        let source = Source { name: flag.to_owned(), bytes: text.as_bytes().to_vec() };
+        let source = NamedText { name: flag.to_owned(), bytes: text.as_bytes().to_vec() };
         self.io.report(self.format, &source, diags);
     }
-    fn error(&mut self, message: impl std::fmt::Display) {
+    fn report_error(&mut self, message: impl std::fmt::Display) {
         self.failed = true;
-        self.io.say(&format!("error: {message}"));
+        self.io.print_message(&format!("error: {message}"));
     }
 
     /// All `--pass` and `--pass-pipeline` in the order given, and for each step where it stands.
-    fn read_pipeline(
-        &mut self,
-        arguments: &Arguments,
-        matches: &ArgMatches,
-    ) -> (Pipeline, Vec<Origin>) {
+    fn read_pipeline(&mut self, arguments: &Arguments, matches: &ArgMatches) -> (Pipeline, Vec<OptionOrigin>) {
         let mut texts: Vec<(usize, &'static str, &String)> = Vec::new();
-        for (flag, id, values) in [
-            ("pass", "pass", &arguments.pass),
-            ("pass-pipeline", "pass_pipeline", &arguments.pass_pipeline),
-        ] {
+        for (flag, id, values) in
+            [("pass", "pass", &arguments.pass), ("pass-pipeline", "pass_pipeline", &arguments.pass_pipeline)]
+        {
             let indices = matches.indices_of(id).into_iter().flatten();
             texts.extend(indices.zip(values).map(|(index, text)| (index, flag, text)));
         }
@@ -239,13 +218,13 @@ impl Usage<'_, '_> {
         let mut pipeline = Pipeline::default();
         let mut origins = Vec::new();
         for (_, flag, text) in texts {
-            match pipeline::parse(text, PASSES) {
+            match pipeline::parse_pipeline(text, PASSES) {
                 Ok(more) => {
-                    let origin = Origin { flag, text: text.clone() };
+                    let origin = OptionOrigin { flag, text: text.clone() };
                     origins.resize(origins.len() + more.steps.len(), origin);
                     pipeline.steps.extend(more.steps);
                 }
-                Err(diags) => self.report(&format!("--{flag}"), text, &diags.items),
+                Err(diags) => self.report_diags(&format!("--{flag}"), text, &diags.items),
             }
         }
         (pipeline, origins)
@@ -263,14 +242,14 @@ impl Usage<'_, '_> {
             let mut at = 0;
             let mut diags = Diags::default();
             for name in text.split(',') {
-                match pipeline::find(name.trim(), Span::new(at, at + name.len()), PASSES) {
+                match pipeline::find_pass(name.trim(), Span::new(at, at + name.len()), PASSES) {
                     Ok(pass) => passes.push(pass),
                     Err(diag) => diags.push(diag),
                 }
                 at += name.len() + 1;
             }
             if diags.has_errors() {
-                self.report(&format!("--{flag}"), text, &diags.items);
+                self.report_diags(&format!("--{flag}"), text, &diags.items);
             }
         }
         (all, passes)
@@ -281,32 +260,30 @@ impl Usage<'_, '_> {
         let era = Era::parse(text);
         if era.is_none() {
             let names: Vec<&str> = Era::ALL.iter().map(|(_, name)| *name).collect();
-            self.error(format!("there is no style `{text}`: the styles are {}", names.join(", ")));
+            self.report_error(format!("there is no style `{text}`: the styles are {}", names.join(", ")));
         }
         era
     }
 
-    fn read_form(&mut self, text: Option<&str>) -> Form {
+    fn read_form(&mut self, text: Option<&str>) -> PrintForm {
         match text {
             None | Some("full") => {}
-            Some("short") => return Form::Short,
-            Some(other) => {
-                self.error(format!("there is no form `{other}`: the forms are full and short"))
-            }
+            Some("short") => return PrintForm::Short,
+            Some(other) => self.report_error(format!("there is no form `{other}`: the forms are full and short")),
         }
-        Form::Full
+        PrintForm::Full
     }
 }
 
 /// Applies `--style` and `--renumber`.
-pub(super) fn restyle(program: &mut Program, cli: &Cli) {
+pub(super) fn apply_style(program: &mut Program, cli: &OptArgs) {
     if let Some(era) = cli.style {
         let mut edit = Edit::new(program);
-        hostir::style::restyle(&mut edit, era.style());
+        hostir::style::restyle_program(&mut edit, era.style());
         edit.commit();
     }
     if cli.renumber {
-        hostir::style::renumber(program);
+        hostir::style::renumber_program(program);
     }
 }
 

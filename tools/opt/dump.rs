@@ -2,13 +2,13 @@
 
 use hostir::diag::visible;
 use hostir::ir::Program;
-use hostir_passes::manager::Observer;
-use hostir_passes::{Action, PassInfo};
+use hostir_passes::manager::PassObserver;
+use hostir_passes::{PassAction, PassInfo};
 use std::io::Write;
 
 /// When programs are dumped.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Dumps {
+pub(super) struct DumpOptions {
     /// Before every pass.
     pub(super) before_all: bool,
     /// Before these passes.
@@ -21,35 +21,34 @@ pub(super) struct Dumps {
     pub(super) only_changes: bool,
 }
 
-impl Dumps {
+impl DumpOptions {
     /// The flags that name passes, with the names.
-    pub(super) fn named(&self) -> impl Iterator<Item = (&'static str, &'static str)> + '_ {
+    pub(super) fn named_passes(&self) -> impl Iterator<Item = (&'static str, &'static str)> + '_ {
         let before = self.before.iter().map(|pass| ("--print-ir-before", pass.name));
         before.chain(self.after.iter().map(|pass| ("--print-ir-after", pass.name)))
     }
-    fn wants(all: bool, named: &[&'static PassInfo], pass: &PassInfo) -> bool {
+    fn wants_pass(all: bool, named: &[&'static PassInfo], pass: &PassInfo) -> bool {
         // What a pipeline pass leaves was just shown: by its last step.
-        (all && matches!(pass.action, Action::Rewrite(_)))
-            || named.iter().any(|one| one.name == pass.name)
+        (all && matches!(pass.action, PassAction::Rewrite(_))) || named.iter().any(|one| one.name == pass.name)
     }
 }
 
 /// Writes dumps, and remembers which passes ran.
-pub(super) struct Dump<'a> {
-    dumps: &'a Dumps,
+pub(super) struct DumpWriter<'a> {
+    dumps: &'a DumpOptions,
     out: &'a mut dyn Write,
     /// Names of the passes that ran.
     pub(super) ran: Vec<&'static str>,
 }
 
-impl<'a> Dump<'a> {
-    pub(super) fn new(dumps: &'a Dumps, out: &'a mut dyn Write) -> Self {
+impl<'a> DumpWriter<'a> {
+    pub(super) fn new(dumps: &'a DumpOptions, out: &'a mut dyn Write) -> Self {
         Self { dumps, out, ran: Vec::new() }
     }
-    fn write(&mut self, when: &str, pass: &PassInfo, program: &Program) {
+    fn write_dump(&mut self, when: &str, pass: &PassInfo, program: &Program) {
         // Unlike the result it goes to where people read.
         let text = hostir::print::print(program);
-        let text = visible::block(&text);
+        let text = visible::escape_block(&text);
         let line = if text.ends_with('\n') { "" } else { "\n" };
         let rule = "=".repeat(40);
         // A reader of standard error that went away has no one to be told to.
@@ -57,20 +56,20 @@ impl<'a> Dump<'a> {
     }
 }
 
-impl Observer for Dump<'_> {
-    fn before(&mut self, pass: &'static PassInfo, program: &Program) {
+impl PassObserver for DumpWriter<'_> {
+    fn before_pass(&mut self, pass: &'static PassInfo, program: &Program) {
         if !self.ran.contains(&pass.name) {
             self.ran.push(pass.name);
         }
-        if Dumps::wants(self.dumps.before_all, &self.dumps.before, pass) {
-            self.write("before", pass, program);
+        if DumpOptions::wants_pass(self.dumps.before_all, &self.dumps.before, pass) {
+            self.write_dump("before", pass, program);
         }
     }
-    fn after(&mut self, pass: &'static PassInfo, program: &Program, changed: bool) {
+    fn after_pass(&mut self, pass: &'static PassInfo, program: &Program, changed: bool) {
         let only_changes = self.dumps.only_changes;
         let all = self.dumps.after_all || (only_changes && self.dumps.after.is_empty());
-        if Dumps::wants(all, &self.dumps.after, pass) && (changed || !only_changes) {
-            self.write("after", pass, program);
+        if DumpOptions::wants_pass(all, &self.dumps.after, pass) && (changed || !only_changes) {
+            self.write_dump("after", pass, program);
         }
     }
 }

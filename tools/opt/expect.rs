@@ -18,60 +18,60 @@ const NOT_EXPECTED: &str = "H0317";
 /// --verify-diagnostics: an expectation that is not well formed.
 const BAD_EXPECTATION: &str = "H0318";
 
-const KINDS: &[(&str, Kind)] = &[
-    ("error", Kind::Error),
-    ("warning", Kind::Warning),
-    ("remark", Kind::Remark),
-    ("note", Kind::Note),
+const KINDS: &[(&str, DiagKind)] = &[
+    ("error", DiagKind::Error),
+    ("warning", DiagKind::Warning),
+    ("remark", DiagKind::Remark),
+    ("note", DiagKind::Note),
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Kind {
+enum DiagKind {
     Error,
     Warning,
     Remark,
     Note,
 }
 
-impl Kind {
+impl DiagKind {
     fn name(self) -> &'static str {
         match self {
-            Kind::Error => "error",
-            Kind::Warning => "warning",
-            Kind::Remark => "remark",
-            Kind::Note => "note",
+            DiagKind::Error => "error",
+            DiagKind::Warning => "warning",
+            DiagKind::Remark => "remark",
+            DiagKind::Note => "note",
         }
     }
 }
 
-enum Pattern {
+enum TextPattern {
     Text(String),
     Regex(Regex),
 }
 
-impl Pattern {
-    fn fits(&self, text: &str) -> bool {
+impl TextPattern {
+    fn matches_text(&self, text: &str) -> bool {
         match self {
-            Pattern::Text(part) => text.contains(part),
-            Pattern::Regex(regex) => regex.is_match(text),
+            TextPattern::Text(part) => text.contains(part),
+            TextPattern::Regex(regex) => regex.is_match(text),
         }
     }
 }
 
 /// One `expected-...` comment.
-struct Expectation {
-    kind: Kind,
+struct DiagExpectation {
+    kind: DiagKind,
     /// Line from 0; `None` for `@unknown`.
     line: Option<usize>,
-    pattern: Pattern,
+    pattern: TextPattern,
     /// Its place in the text.
     span: Span,
     met: bool,
 }
 
 /// Something that was said.
-struct Said<'a> {
-    kind: Kind,
+struct ProducedDiag<'a> {
+    kind: DiagKind,
     text: String,
     /// The diagnostic, if it has to be expected.
     diag: Option<&'a Diag>,
@@ -79,22 +79,20 @@ struct Said<'a> {
 
 /// Errors for expectations that were not met and diagnostics that were not expected; none if all is as
 /// expected.
-pub(super) fn compare(text: &str, diags: &Diags) -> Diags {
+pub(super) fn compare_diags(text: &str, diags: &Diags) -> Diags {
     let starts = line_starts(text);
     let mut out = Diags::default();
-    let mut expectations = expectations(text, &mut out);
+    let mut expectations = parse_expectations(text, &mut out);
     let mut by_line: BTreeMap<Option<usize>, Vec<usize>> = BTreeMap::new();
     for (index, expectation) in expectations.iter().enumerate() {
         by_line.entry(expectation.line).or_default().push(index);
     }
     for diag in &diags.items {
-        for (line, said) in said(diag, &starts) {
+        for (line, said) in produced_diags(diag, &starts) {
             let candidates = by_line.get(&line).map_or(&[][..], Vec::as_slice);
             let met = candidates.iter().copied().find(|&index| {
                 let expectation = &expectations[index];
-                !expectation.met
-                    && expectation.kind == said.kind
-                    && expectation.pattern.fits(&said.text)
+                !expectation.met && expectation.kind == said.kind && expectation.pattern.matches_text(&said.text)
             });
             match (met, said.diag) {
                 (Some(index), _) => expectations[index].met = true,
@@ -110,11 +108,11 @@ pub(super) fn compare(text: &str, diags: &Diags) -> Diags {
     out
 }
 
-fn not_expected(kind: Kind, diag: &Diag) -> Diag {
+fn not_expected(kind: DiagKind, diag: &Diag) -> Diag {
     let message = format!("unexpected {}: [{}] {}", kind.name(), diag.code, diag.message);
     match &diag.primary {
-        Some(label) => Diag::error(NOT_EXPECTED, label.span, message).here(label.text.clone()),
-        None => Diag::global(NOT_EXPECTED, message),
+        Some(label) => Diag::error(NOT_EXPECTED, label.span, message).with_primary_text(label.text.clone()),
+        None => Diag::global_error(NOT_EXPECTED, message),
     }
 }
 
@@ -123,29 +121,27 @@ fn line_of(span: Span, starts: &[u32]) -> usize {
     starts.partition_point(|start| *start <= span.start).saturating_sub(1)
 }
 
-fn said_note<'a>(text: &str) -> Said<'a> {
-    Said { kind: Kind::Note, text: text.to_owned(), diag: None }
+fn said_note<'a>(text: &str) -> ProducedDiag<'a> {
+    ProducedDiag { kind: DiagKind::Note, text: text.to_owned(), diag: None }
 }
 
 /// A diagnostic and its notes, with their lines.
-fn said<'a>(diag: &'a Diag, starts: &[u32]) -> Vec<(Option<usize>, Said<'a>)> {
+fn produced_diags<'a>(diag: &'a Diag, starts: &[u32]) -> Vec<(Option<usize>, ProducedDiag<'a>)> {
     let line = diag.primary.as_ref().map(|label| line_of(label.span, starts));
     let kind = match diag.severity {
-        Severity::Error => Kind::Error,
-        Severity::Warning => Kind::Warning,
-        Severity::Remark => Kind::Remark,
+        Severity::Error => DiagKind::Error,
+        Severity::Warning => DiagKind::Warning,
+        Severity::Remark => DiagKind::Remark,
     };
     let here = diag.primary.as_ref().map_or("", |label| &label.text);
     let text = format!("[{}] {}\n{here}", diag.code, diag.message);
-    let mut all = vec![(line, Said { kind, text, diag: Some(diag) })];
-    all.extend(
-        diag.labels.iter().map(|label| (Some(line_of(label.span, starts)), said_note(&label.text))),
-    );
+    let mut all = vec![(line, ProducedDiag { kind, text, diag: Some(diag) })];
+    all.extend(diag.labels.iter().map(|label| (Some(line_of(label.span, starts)), said_note(&label.text))));
     all.extend(diag.notes.iter().map(|text| (line, said_note(text))));
     all
 }
 
-fn expectations(text: &str, errors: &mut Diags) -> Vec<Expectation> {
+fn parse_expectations(text: &str, errors: &mut Diags) -> Vec<DiagExpectation> {
     let lines: Vec<&str> = text.split('\n').collect();
     let mut found = Vec::new();
     let mut start = 0;
@@ -153,11 +149,11 @@ fn expectations(text: &str, errors: &mut Diags) -> Vec<Expectation> {
     let mut above = None;
     let mut waiting: Vec<usize> = Vec::new();
     for (number, line) in lines.iter().enumerate() {
-        match expectation(line, number, start, above) {
+        match parse_expectation(line, number, start, above) {
             None => {
                 above = Some(number);
                 waiting.drain(..).for_each(|index: usize| {
-                    let expectation: &mut Expectation = &mut found[index];
+                    let expectation: &mut DiagExpectation = &mut found[index];
                     expectation.line = Some(number);
                 });
             }
@@ -174,10 +170,10 @@ fn expectations(text: &str, errors: &mut Diags) -> Vec<Expectation> {
     found
 }
 
-type Parsed = Result<(Expectation, bool), Diag>;
+type ParsedExpectation = Result<(DiagExpectation, bool), Diag>;
 
 /// The expectation of a line, and whether it is about the next line without one.
-fn expectation(line: &str, number: usize, start: usize, above: Option<usize>) -> Option<Parsed> {
+fn parse_expectation(line: &str, number: usize, start: usize, above: Option<usize>) -> Option<ParsedExpectation> {
     let at = line.find("expected-")?;
     let rest = &line[at + "expected-".len()..];
     let (name, kind) = KINDS.iter().find(|(name, _)| rest.starts_with(name))?;
@@ -188,22 +184,22 @@ fn expectation(line: &str, number: usize, start: usize, above: Option<usize>) ->
     let span = Span::new(start + at, start + line.trim_end().len());
     let Some(close) = close else { return wrong_expectation(span, "an expectation without `}}`") };
     let place = rest[..open].trim();
-    let Some((line, below)) = target(place, number, above) else {
+    let Some((line, below)) = target_line(place, number, above) else {
         let what = format!("`{place}` is no place: write @+1, @-1, @below, @above or @unknown");
         return wrong_expectation(span, what);
     };
     let text = &rest[open + 2..close];
     let pattern = if is_regex {
         match Regex::new(&regex_text(text)) {
-            Ok(regex) => Pattern::Regex(regex),
+            Ok(regex) => TextPattern::Regex(regex),
             Err(_) => {
                 return wrong_expectation(span, "a regular expression that is not well formed");
             }
         }
     } else {
-        Pattern::Text(text.to_owned())
+        TextPattern::Text(text.to_owned())
     };
-    Some(Ok((Expectation { kind: *kind, line, pattern, span, met: false }, below)))
+    Some(Ok((DiagExpectation { kind: *kind, line, pattern, span, met: false }, below)))
 }
 
 fn wrong_expectation<T>(span: Span, what: impl Into<String>) -> Option<Result<T, Diag>> {
@@ -211,7 +207,7 @@ fn wrong_expectation<T>(span: Span, what: impl Into<String>) -> Option<Result<T,
 }
 
 /// The line that a place means: `None` inside for no place. The flag is whether the next line is meant.
-fn target(place: &str, number: usize, above: Option<usize>) -> Option<(Option<usize>, bool)> {
+fn target_line(place: &str, number: usize, above: Option<usize>) -> Option<(Option<usize>, bool)> {
     match place {
         "" => Some((Some(number), false)),
         "@unknown" => Some((None, false)),
@@ -246,7 +242,7 @@ mod tests {
     use super::*;
 
     fn codes_of(text: &str, diags: Vec<Diag>) -> Vec<&'static str> {
-        compare(text, &Diags { items: diags }).items.iter().map(|diag| diag.code).collect()
+        compare_diags(text, &Diags { items: diags }).items.iter().map(|diag| diag.code).collect()
     }
 
     fn at(text: &str, part: &str, message: &str) -> Diag {
@@ -268,7 +264,7 @@ mod tests {
         ] {
             let mut diags = vec![at(text, "bad", "wrong T1")];
             if text.contains("later") {
-                diags.push(at(text, "bad", "later").remark());
+                diags.push(at(text, "bad", "later").into_remark());
             }
             assert!(codes_of(text, diags).is_empty(), "{text}");
         }
@@ -282,10 +278,7 @@ mod tests {
         assert_eq!(codes_of("bad\n", vec![at("bad\n", "bad", "wrong")]), [NOT_EXPECTED]);
         let twice = vec![at(text, "bad", "wrong"), at(text, "bad", "wrong")];
         assert_eq!(codes_of(text, twice), [NOT_EXPECTED]);
-        assert_eq!(
-            codes_of(text, vec![at(text, "bad", "wrong").remark()]),
-            [NOT_EXPECTED, NOT_PRODUCED]
-        );
+        assert_eq!(codes_of(text, vec![at(text, "bad", "wrong").into_remark()]), [NOT_EXPECTED, NOT_PRODUCED]);
         let other = "// expected-error@+2 {{wrong}}\nbad\n";
         assert_eq!(codes_of(other, vec![at(other, "bad", "wrong")]), [NOT_EXPECTED, NOT_PRODUCED]);
     }
@@ -295,21 +288,17 @@ mod tests {
     fn notes_and_no_place() {
         let text = "bad // expected-error {{wrong}}\nfirst // expected-note {{declared}}\n";
         let label = Span::new(text.find("first").unwrap(), 0);
-        let diag = || at(text, "bad", "wrong").note("do better");
-        assert!(codes_of(text, vec![diag().label(label, "declared here")]).is_empty());
+        let diag = || at(text, "bad", "wrong").with_note("do better");
+        assert!(codes_of(text, vec![diag().with_label(label, "declared here")]).is_empty());
         assert_eq!(codes_of(text, vec![diag()]), [NOT_PRODUCED]);
         let unknown = "// expected-error@unknown {{lost}}\n";
-        assert!(codes_of(unknown, vec![Diag::global("H0101", "lost")]).is_empty());
+        assert!(codes_of(unknown, vec![Diag::global_error("H0101", "lost")]).is_empty());
     }
 
     /// What is not well formed is an error.
     #[test]
     fn broken_expectations() {
-        for text in [
-            "// expected-error@* {{x}}",
-            "// expected-error {{x",
-            "// expected-error-re {{ {{(}} }}",
-        ] {
+        for text in ["// expected-error@* {{x}}", "// expected-error {{x", "// expected-error-re {{ {{(}} }}"] {
             assert_eq!(codes_of(text, vec![]), [BAD_EXPECTATION], "{text}");
         }
     }

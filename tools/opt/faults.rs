@@ -1,29 +1,29 @@
 //! Errors of passes that are the fault of an option's value: shown where the option stands on the command
 //! line, and answered with the status of a wrong command line.
 
-use super::cli::{Cli, Origin};
-use hostir::diag::{Diag, Label};
+use super::cli::{OptArgs, OptionOrigin};
+use hostir::diag::{Diag, DiagLabel};
 use hostir_passes::OptionFault;
-use hostir_passes::manager::Failure;
-use hostir_tool_support::io::Io;
-use hostir_tool_support::source::Source;
+use hostir_passes::manager::PipelineFailure;
+use hostir_tool_support::io::ToolIo;
+use hostir_tool_support::source::NamedText;
 
 /// Errors of the command line that were found while passes ran.
 #[derive(Default)]
-pub(super) struct Faults {
-    found: Vec<(Origin, Diag)>,
+pub(super) struct PipelineFaults {
+    found: Vec<(OptionOrigin, Diag)>,
 }
 
-impl Faults {
+impl PipelineFaults {
     pub(super) fn is_empty(&self) -> bool {
         self.found.is_empty()
     }
 
     /// Takes those of a failure; several programs of one input find the same ones.
-    pub(super) fn take(&mut self, cli: &Cli, failure: &Failure) {
+    pub(super) fn record_failure(&mut self, cli: &OptArgs, failure: &PipelineFailure) {
         for fault in &failure.faults {
             let Some(origin) = cli.origins.get(failure.step) else { continue };
-            let diag = place(cli, failure.step, fault);
+            let diag = locate_fault(cli, failure.step, fault);
             if !self.found.iter().any(|(_, known)| *known == diag) {
                 self.found.push((origin.clone(), diag));
             }
@@ -31,21 +31,21 @@ impl Faults {
     }
 
     /// Writes them, each with the flag that it is about.
-    pub(super) fn report(&self, cli: &Cli, io: &mut Io<'_>) {
+    pub(super) fn report_faults(&self, cli: &OptArgs, io: &mut ToolIo<'_>) {
         for (origin, diag) in &self.found {
             let name = format!("--{}", origin.flag);
-            let source = Source { name, bytes: origin.text.as_bytes().to_vec() };
+            let source = NamedText { name, bytes: origin.text.as_bytes().to_vec() };
             io.report(cli.format, &source, std::slice::from_ref(diag));
         }
     }
 }
 
 /// The error with the places of the options' values.
-fn place(cli: &Cli, step: usize, fault: &OptionFault) -> Diag {
+fn locate_fault(cli: &OptArgs, step: usize, fault: &OptionFault) -> Diag {
     let mut diag = fault.diag.clone();
     let Some(options) = cli.pipeline.steps.get(step).map(|step| &step.options) else { return diag };
-    for span in fault.options.iter().filter_map(|option| options.span(option)) {
-        let label = Label { span, text: String::new() };
+    for span in fault.options.iter().filter_map(|option| options.option_span(option)) {
+        let label = DiagLabel { span, text: String::new() };
         match diag.primary {
             None => diag.primary = Some(label),
             Some(_) => diag.labels.push(label),

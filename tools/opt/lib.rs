@@ -15,20 +15,20 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-use chunk::Chunk;
-use cli::Cli;
-use dump::Dump;
-use faults::Faults;
+use chunk::InputChunk;
+use cli::OptArgs;
+use dump::DumpWriter;
+use faults::PipelineFaults;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::Program;
 use hostir::print::PrintOptions;
-use hostir_grammar::ast::Ast;
-use hostir_passes::manager::{self, Failure, Report};
+use hostir_grammar::ast::SyntaxTree;
+use hostir_passes::manager::{self, PipelineFailure, PipelineReport};
 use hostir_passes::pipeline::Pipeline;
 use hostir_tool_support::errors;
-use hostir_tool_support::io::Io;
-use hostir_tool_support::source::Source;
-use hostir_tool_support::status::Status;
+use hostir_tool_support::io::ToolIo;
+use hostir_tool_support::source::NamedText;
+use hostir_tool_support::status::ToolStatus;
 use hostir_tool_support::terminal::help_width;
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -36,51 +36,51 @@ use std::time::Instant;
 
 /// Runs hir-opt: `args` with the program's name first. Returns the exit status: 0 success, 1 the program
 /// is wrong, 2 the command line is wrong, 3 a file cannot be read or written.
-pub fn main_with(args: &[OsString], io: &mut Io<'_>) -> i32 {
-    let cli = match cli::parse(args, io) {
+pub fn main_with(args: &[OsString], io: &mut ToolIo<'_>) -> i32 {
+    let cli = match cli::parse_args(args, io) {
         Ok(cli) => cli,
-        Err(status) => return status.code(),
+        Err(status) => return status.exit_code(),
     };
     if cli.list_passes || cli.list_ops.is_some() {
-        return list(&cli, io).code();
+        return print_lists(&cli, io).exit_code();
     }
     let source = match io.read_source(&cli.file) {
         Ok(source) => source,
-        Err(diag) => return fail(io, &cli, diag),
+        Err(diag) => return report_failure(io, &cli, diag),
     };
-    Session::new(&cli, &source).run(io).code()
+    OptSession::new(&cli, &source).run(io).exit_code()
 }
 
 /// Writes the lists that are asked for.
-fn list(cli: &Cli, io: &mut Io<'_>) -> Status {
+fn print_lists(cli: &OptArgs, io: &mut ToolIo<'_>) -> ToolStatus {
     let width = help_width(io.env, io.columns);
-    let mut text = if cli.list_passes { lists::passes(width) } else { String::new() };
+    let mut text = if cli.list_passes { lists::list_passes(width) } else { String::new() };
     match cli.list_ops.as_deref() {
         None => {}
-        Some("") => text += &lists::ops(width),
-        Some(name) => match lists::op(name, width) {
+        Some("") => text += &lists::list_ops(width),
+        Some(name) => match lists::describe_by_name(name, width) {
             Ok(about) => text += &about,
             Err(message) => {
-                io.say(&format!("error: {message}"));
-                return Status::Usage;
+                io.print_message(&format!("error: {message}"));
+                return ToolStatus::Usage;
             }
         },
     }
-    io.print(&text)
+    io.print_output(&text)
 }
 
 /// Reports why the input is not read and gives back the status.
-fn fail(io: &mut Io<'_>, cli: &Cli, diag: Diag) -> i32 {
-    let source = Source { name: cli.file.clone(), bytes: Vec::new() };
-    let status = errors::status(diag.code);
+fn report_failure(io: &mut ToolIo<'_>, cli: &OptArgs, diag: Diag) -> i32 {
+    let source = NamedText { name: cli.file.clone(), bytes: Vec::new() };
+    let status = errors::status_of_code(diag.code);
     io.report(cli.format, &source, &[diag]);
-    status.code()
+    status.exit_code()
 }
 
 /// One run over one input.
-struct Session<'a> {
-    cli: &'a Cli,
-    source: &'a Source,
+struct OptSession<'a> {
+    cli: &'a OptArgs,
+    source: &'a NamedText,
     /// The input holds bytes that are not UTF-8.
     lossy: bool,
     /// The text to print if all goes well.
@@ -88,9 +88,9 @@ struct Session<'a> {
     /// Diagnostics about the whole input, in the order of its chunks.
     diags: Diags,
     /// Errors of the command line.
-    faults: Faults,
+    faults: PipelineFaults,
     /// Reports of all pipelines that ran.
-    reports: Vec<Report>,
+    reports: Vec<PipelineReport>,
     /// Names of passes that ran.
     ran: Vec<&'static str>,
     /// Seconds spent outside of passes: parse, resolve, verify, print.
@@ -101,15 +101,15 @@ struct Session<'a> {
     containers: usize,
 }
 
-impl<'a> Session<'a> {
-    fn new(cli: &'a Cli, source: &'a Source) -> Self {
+impl<'a> OptSession<'a> {
+    fn new(cli: &'a OptArgs, source: &'a NamedText) -> Self {
         Self {
             cli,
             source,
             lossy: false,
             out: String::new(),
             diags: Diags::default(),
-            faults: Faults::default(),
+            faults: PipelineFaults::default(),
             reports: Vec::new(),
             ran: Vec::new(),
             phases: [0.0; 4],
@@ -118,36 +118,36 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn run(mut self, io: &mut Io<'_>) -> Status {
+    fn run(mut self, io: &mut ToolIo<'_>) -> ToolStatus {
         let source = self.source;
         let text = source.text();
         self.lossy = matches!(text, Cow::Owned(_));
-        let chunks = chunk::split(&text, self.cli.split_input_file);
+        let chunks = chunk::split_input(&text, self.cli.split_input_file);
         let mut failed = false;
         for (index, chunk) in chunks.iter().enumerate() {
             // With `--container` one program is printed, and nothing stands before or behind it.
             if index > 0 && self.cli.container.is_none() {
                 self.out.push_str("// -----\n");
             }
-            let mut diags = self.chunk(chunk, io);
+            let mut diags = self.process_chunk(chunk, io);
             failed |= diags.has_errors() || !self.faults.is_empty();
             if self.cli.verify_diagnostics {
-                diags = expect::compare(&chunk.text, &diags);
+                diags = expect::compare_diags(&chunk.text, &diags);
             }
-            self.diags.items.extend(chunk.place(diags).items);
+            self.diags.items.extend(chunk.offset_diags(diags).items);
         }
         self.check_container();
         self.warn_never_ran();
         let expected = self.cli.verify_diagnostics && !self.diags.has_errors();
         let ok = expected || (!failed && !self.diags.has_errors());
         io.report(self.cli.format, self.source, &self.diags.items);
-        self.faults.report(self.cli, io);
-        self.tables(io);
+        self.faults.report_faults(self.cli, io);
+        self.print_tables(io);
         self.finish(io, ok)
     }
 
     /// Runs one text and appends what comes out. Spans are those of the chunk.
-    fn chunk(&mut self, chunk: &Chunk<'_>, io: &mut Io<'_>) -> Diags {
+    fn process_chunk(&mut self, chunk: &InputChunk<'_>, io: &mut ToolIo<'_>) -> Diags {
         let start = Instant::now();
         let parsed = hostir_grammar::parse(&chunk.text);
         self.phases[0] += start.elapsed().as_secs_f64();
@@ -155,15 +155,15 @@ impl<'a> Session<'a> {
         diags.items.extend(chunk.not_utf8(self.lossy));
         diags.items.extend(parsed.errors.into_iter().map(hostir::syntax_error));
         let sound = !diags.has_errors();
-        let programs = self.resolve(&parsed.ast, &chunk.text);
+        let programs = self.resolve_programs(&parsed.ast, &chunk.text);
         // It is as large as the text several times over; what follows can use the memory.
         drop(parsed.ast);
         for (program, mut found) in programs {
             if sound && !found.has_errors() {
-                self.program(program, &mut found, io);
+                self.process_program(program, &mut found, io);
             } else {
-                let earlier = diags.places().chain(found.places()).collect::<Vec<_>>();
-                hostir::verify::verify_apart(&program, &earlier, &mut found);
+                let earlier = diags.primary_spans().chain(found.primary_spans()).collect::<Vec<_>>();
+                hostir::verify::verify_partial(&program, &earlier, &mut found);
             }
             diags.items.extend(found.items);
         }
@@ -175,7 +175,7 @@ impl<'a> Session<'a> {
     }
 
     /// The programs that are asked for, each with what was found wrong with it.
-    fn resolve(&mut self, ast: &Ast, text: &str) -> Vec<(Program, Diags)> {
+    fn resolve_programs(&mut self, ast: &SyntaxTree, text: &str) -> Vec<(Program, Diags)> {
         let start = Instant::now();
         let mut programs = Vec::new();
         for index in 0..ast.containers.len() {
@@ -190,17 +190,17 @@ impl<'a> Session<'a> {
         programs
     }
 
-    fn program(&mut self, mut program: Program, diags: &mut Diags, io: &mut Io<'_>) {
+    fn process_program(&mut self, mut program: Program, diags: &mut Diags, io: &mut ToolIo<'_>) {
         let start = Instant::now();
         hostir::verify::verify(&program, diags);
         self.phases[2] += start.elapsed().as_secs_f64();
         if diags.has_errors() {
             return;
         }
-        if !self.pipeline(&mut program, diags, io) {
+        if !self.run_pipeline(&mut program, diags, io) {
             return;
         }
-        cli::restyle(&mut program, self.cli);
+        cli::apply_style(&mut program, self.cli);
         let start = Instant::now();
         let options = PrintOptions { form: self.cli.form };
         // The text is about as long as it was; the memory of the syntax tree is free by now.
@@ -209,7 +209,7 @@ impl<'a> Session<'a> {
         self.phases[3] += start.elapsed().as_secs_f64();
     }
 
-    fn pipeline(&mut self, program: &mut Program, diags: &mut Diags, io: &mut Io<'_>) -> bool {
+    fn run_pipeline(&mut self, program: &mut Program, diags: &mut Diags, io: &mut ToolIo<'_>) -> bool {
         let config = manager::Config {
             verify_input: false,
             verify_each: self.cli.verify_each,
@@ -217,8 +217,8 @@ impl<'a> Session<'a> {
             remarks: self.cli.remarks,
             ..manager::Config::default()
         };
-        let mut dump = Dump::new(&self.cli.dumps, &mut *io.stderr);
-        let result = manager::run(program, &self.cli.pipeline, &config, &mut dump);
+        let mut dump = DumpWriter::new(&self.cli.dumps, &mut *io.stderr);
+        let result = manager::run_pipeline(program, &self.cli.pipeline, &config, &mut dump);
         self.ran.extend(dump.ran);
         match result {
             Ok(report) => {
@@ -227,18 +227,18 @@ impl<'a> Session<'a> {
                 true
             }
             Err(failure) => {
-                self.failure(program, *failure, diags);
+                self.record_failure(program, *failure, diags);
                 false
             }
         }
     }
 
-    fn failure(&mut self, program: &Program, failure: Failure, diags: &mut Diags) {
+    fn record_failure(&mut self, program: &Program, failure: PipelineFailure, diags: &mut Diags) {
         diags.items.extend(failure.report.notices.items.iter().cloned());
         // Shown with the command line; what a test expects, it expects of the program.
         let shown = if self.cli.verify_diagnostics { 0 } else { failure.faults.len() };
         if shown > 0 {
-            self.faults.take(self.cli, &failure);
+            self.faults.record_failure(self.cli, &failure);
         }
         diags.items.extend(failure.errors.items.into_iter().skip(shown));
         if self.cli.reproducer.is_some() && self.reproducer.is_none() {
@@ -252,47 +252,47 @@ impl<'a> Session<'a> {
             return;
         };
         let text = format!("there is no container {wanted}: the input has {}", self.containers);
-        self.diags.push(Diag::global(hostir_tool_support::errors::CONTAINER, text));
+        self.diags.push(Diag::global_error(hostir_tool_support::errors::CONTAINER, text));
     }
 
     fn warn_never_ran(&mut self) {
         if self.reports.is_empty() || self.diags.has_errors() {
             return;
         }
-        for (flag, name) in self.cli.dumps.named() {
+        for (flag, name) in self.cli.dumps.named_passes() {
             if !self.ran.contains(&name) {
-                self.diags.push(manager::never_runs(flag, name));
+                self.diags.push(manager::never_run_warning(flag, name));
             }
         }
     }
 
-    fn tables(&self, io: &mut Io<'_>) {
+    fn print_tables(&self, io: &mut ToolIo<'_>) {
         if self.cli.timing {
-            let _ = io.stderr.write_all(tables::timing(&self.phases, &self.reports).as_bytes());
+            let _ = io.stderr.write_all(tables::timing_table(&self.phases, &self.reports).as_bytes());
         }
         if self.cli.statistics {
-            let _ = io.stderr.write_all(tables::statistics(&self.reports).as_bytes());
+            let _ = io.stderr.write_all(tables::statistics_table(&self.reports).as_bytes());
         }
     }
 
-    fn finish(self, io: &mut Io<'_>, ok: bool) -> Status {
+    fn finish(self, io: &mut ToolIo<'_>, ok: bool) -> ToolStatus {
         if let (Some(path), Some(text)) = (&self.cli.reproducer, &self.reproducer) {
-            match output::write(io, path, text) {
+            match output::write_view(io, path, text) {
                 Ok(()) => {
-                    io.say(&format!("a test case was written to {path}"));
+                    io.print_message(&format!("a test case was written to {path}"));
                 }
                 Err(diag) => io.report(self.cli.format, self.source, &[diag]),
             }
         }
         if !ok {
             let absent = self.cli.container.is_some_and(|wanted| wanted > self.containers);
-            return if absent || !self.faults.is_empty() { Status::Usage } else { Status::Program };
+            return if absent || !self.faults.is_empty() { ToolStatus::Usage } else { ToolStatus::Program };
         }
-        match output::write(io, &self.cli.output, &self.out) {
-            Ok(()) => Status::Ok,
+        match output::write_view(io, &self.cli.output, &self.out) {
+            Ok(()) => ToolStatus::Ok,
             Err(diag) => {
                 io.report(self.cli.format, self.source, &[diag]);
-                Status::Environment
+                ToolStatus::Environment
             }
         }
     }

@@ -1,43 +1,42 @@
 //! Lists of passes and ops: `--list-passes`, `--list-ops`.
 
-use hostir::diag::nearest;
+use hostir::diag::nearest_candidate;
 use hostir::ir::functions::{CASTS, FUNCTIONS};
-use hostir::ir::{Layout, Link, OpKind, Padding};
+use hostir::ir::{CallPadding, OpKind, OpLayout, WordLink};
 use hostir::ops;
-use hostir::ops::{ArgKind, ArgSpec, Equals, OpSpec, Presence};
-use hostir_passes::{Action, OptionSpec, PASSES, PassInfo};
-use hostir_tool_support::terminal::wrap;
+use hostir::ops::{ArgKind, ArgPresence, ArgSpec, EqualsSpacing, OpSpec};
+use hostir_passes::{OptionSpec, PASSES, PassAction, PassInfo};
+use hostir_tool_support::terminal::wrap_text;
 use std::fmt::Write;
 
 /// Every pass with its options.
-pub(super) fn passes(width: usize) -> String {
+pub(super) fn list_passes(width: usize) -> String {
     let column = PASSES.iter().map(|pass| pass.name.len()).max().unwrap_or(0) + 2;
-    PASSES.iter().map(|pass| one_pass(pass, column, width)).collect()
+    PASSES.iter().map(|pass| describe_pass(pass, column, width)).collect()
 }
 
-fn one_pass(pass: &PassInfo, column: usize, width: usize) -> String {
-    let summary = wrap(pass.summary, column, column, width);
+fn describe_pass(pass: &PassInfo, column: usize, width: usize) -> String {
+    let summary = wrap_text(pass.summary, column, column, width);
     let mut out = format!("{:column$}{summary}\n", pass.name);
-    if let Action::Pipeline(steps) = pass.action {
-        let steps = steps(&hostir_passes::Options::defaults(pass.options)).to_string();
+    if let PassAction::Pipeline(steps) = pass.action {
+        let steps = steps(&hostir_passes::Options::from_defaults(pass.options)).to_string();
         // A pipeline may have blanks behind its commas.
-        let _ = writeln!(out, "  = {}", wrap(&steps.replace(',', ", "), 4, 4, width));
+        let _ = writeln!(out, "  = {}", wrap_text(&steps.replace(',', ", "), 4, 4, width));
     }
     for option in pass.options {
-        out.push_str(&one_option(option, width));
+        out.push_str(&describe_option(option, width));
     }
     out
 }
 
-fn one_option(option: &OptionSpec, width: usize) -> String {
-    let default =
-        option.default.map_or("must be given".to_owned(), |text| format!("default {text}"));
-    let head = format!("{}: {} ({default})", option.name, option.ty.describe());
-    format!("  {}\n      {}\n", wrap(&head, 2, 6, width), wrap(option.help, 6, 6, width))
+fn describe_option(option: &OptionSpec, width: usize) -> String {
+    let default = option.default.map_or("must be given".to_owned(), |text| format!("default {text}"));
+    let head = format!("{}: {} ({default})", option.name, option.ty.type_description());
+    format!("  {}\n      {}\n", wrap_text(&head, 2, 6, width), wrap_text(option.help, 6, 6, width))
 }
 
 /// The forms of all ops, each from the start of a line.
-pub(super) fn ops(width: usize) -> String {
+pub(super) fn list_ops(width: usize) -> String {
     let forms = OpKind::ALL.iter().map(|kind| form_within(*kind, width) + "\n");
     forms.collect::<String>()
         + "\nA and B are operands, T is the result, N a number; `key=` is an argument, with\n\
@@ -49,31 +48,30 @@ pub(super) fn ops(width: usize) -> String {
 ///
 /// # Errors
 /// A name that no op has.
-pub(super) fn op(name: &str, width: usize) -> Result<String, String> {
-    let kinds: Vec<OpKind> =
-        OpKind::ALL.iter().copied().filter(|kind| is_named(*kind, name)).collect();
+pub(super) fn describe_by_name(name: &str, width: usize) -> Result<String, String> {
+    let kinds: Vec<OpKind> = OpKind::ALL.iter().copied().filter(|kind| is_named(*kind, name)).collect();
     if !kinds.is_empty() {
-        return Ok(kinds.iter().map(|kind| about(*kind, width)).collect::<Vec<_>>().join("\n"));
+        return Ok(kinds.iter().map(|kind| describe_op(*kind, width)).collect::<Vec<_>>().join("\n"));
     }
-    if let Some(text) = function(name) {
+    if let Some(text) = describe_function(name) {
         return Ok(text);
     }
     let names = OpKind::ALL.iter().map(|kind| kind.name());
     let named = FUNCTIONS.iter().filter(|function| !function.operator);
     let functions = named.map(|function| function.name);
-    Err(match nearest(name, names.chain(ops::head_words()).chain(functions)) {
+    Err(match nearest_candidate(name, names.chain(ops::head_words()).chain(functions)) {
         Some(near) => format!("there is no op `{name}`; did you mean `{near}`?"),
         None => format!("there is no op `{name}`: `--list-ops` lists all"),
     })
 }
 
 fn is_named(kind: OpKind, name: &str) -> bool {
-    kind.name() == name || ops::find(name) == Some(kind)
+    kind.name() == name || ops::find_op(name) == Some(kind)
 }
 
-fn about(kind: OpKind, width: usize) -> String {
+fn describe_op(kind: OpKind, width: usize) -> String {
     let spec = kind.spec();
-    let mut out = format!("{}\n  {}\n", form_within(kind, width), wrap(spec.summary, 2, 2, width));
+    let mut out = format!("{}\n  {}\n", form_within(kind, width), wrap_text(spec.summary, 2, 2, width));
     let others: Vec<&str> = spec.spellings.iter().map(|(name, _)| *name).collect();
     if !others.is_empty() {
         let _ = writeln!(out, "  In other months: {}", others.join(", "));
@@ -81,19 +79,19 @@ fn about(kind: OpKind, width: usize) -> String {
     if kind == OpKind::Pointwise {
         let named: Vec<&str> = FUNCTIONS.iter().map(|function| function.name).collect();
         let casts: Vec<&str> = CASTS.iter().map(|(name, _)| *name).collect();
-        let _ = writeln!(out, "  f: {}", wrap(&named.join(" "), 5, 5, width));
-        let _ = writeln!(out, "  casts: {}", wrap(&casts.join(" "), 9, 9, width));
+        let _ = writeln!(out, "  f: {}", wrap_text(&named.join(" "), 5, 5, width));
+        let _ = writeln!(out, "  casts: {}", wrap_text(&casts.join(" "), 9, 9, width));
     }
-    let column = spec.args.iter().map(|arg| title(arg).len()).max().unwrap_or(0) + 4;
+    let column = spec.args.iter().map(|arg| argument_title(arg).len()).max().unwrap_or(0) + 4;
     for arg in spec.args {
-        let text = wrap(&contents(arg), column, column, width);
-        let _ = writeln!(out, "  {:1$}{text}", title(arg), column - 2);
+        let text = wrap_text(&argument_contents(arg), column, column, width);
+        let _ = writeln!(out, "  {:1$}{text}", argument_title(arg), column - 2);
     }
     out
 }
 
 /// A function that pointwise ops compute.
-fn function(name: &str) -> Option<String> {
+fn describe_function(name: &str) -> Option<String> {
     let found: Vec<String> = FUNCTIONS
         .iter()
         .filter(|function| function.name == name)
@@ -107,18 +105,17 @@ fn function(name: &str) -> Option<String> {
         .collect();
     let cast = CASTS.iter().any(|(cast, _)| *cast == name).then(|| format!("T = {name}(A);"));
     let forms: Vec<String> = found.into_iter().chain(cast).collect();
-    (!forms.is_empty())
-        .then(|| format!("{}\n  {}\n", forms.join("\n"), OpKind::Pointwise.spec().summary))
+    (!forms.is_empty()).then(|| format!("{}\n  {}\n", forms.join("\n"), OpKind::Pointwise.spec().summary))
 }
 
 /// The form of an op, on several lines where one would be wider than `width`.
 fn form_within(kind: OpKind, width: usize) -> String {
-    let form = form(kind);
-    if form.chars().count() <= width { form } else { wrap(&form, 0, 4, width) }
+    let form = op_form(kind);
+    if form.chars().count() <= width { form } else { wrap_text(&form, 0, 4, width) }
 }
 
 /// The form of an op, on one line.
-fn form(kind: OpKind) -> String {
+fn op_form(kind: OpKind) -> String {
     let spec = kind.spec();
     match (kind, kind.layout()) {
         (OpKind::Deallocate, _) => "Deallocate { A }".to_owned(),
@@ -126,67 +123,63 @@ fn form(kind: OpKind) -> String {
         (OpKind::ForRange, _) => "FOR index from start to stop [step step]:".to_owned(),
         (OpKind::If, _) => "IF Manual condition:  ...  ELSE:".to_owned(),
         (OpKind::GetCurrentStream, _) => "GetCurrentStream into Stream N".to_owned(),
-        (OpKind::PostOnStream, _) => {
-            "PostOnStream (HostUnitN, Inputs:{A, B, }, Outputs:{T, })".to_owned()
-        }
-        (OpKind::LaunchKernel, _) => {
-            "LaunchKernel(Group ID: N, Inputs: {A, B, }, Outputs: {T, })".to_owned()
-        }
+        (OpKind::PostOnStream, _) => "PostOnStream (HostUnitN, Inputs:{A, B, }, Outputs:{T, })".to_owned(),
+        (OpKind::LaunchKernel, _) => "LaunchKernel(Group ID: N, Inputs: {A, B, }, Outputs: {T, })".to_owned(),
         (OpKind::ShareMemHandles, _) => {
             "ShareMemHandles(P2PCommunication N (...), P2PCommunication N (...), )".to_owned()
         }
         (OpKind::Wait, _) => "Wait Communication N".to_owned(),
-        (_, Layout::Pointwise) => "T = f(A, B);   T = A + B;   T = -A;".to_owned(),
-        (_, Layout::Define) => "name = expression;".to_owned(),
-        (_, Layout::Words(Link::None)) if spec.args.is_empty() => kind.name().to_owned(),
-        (_, Layout::Words(Link::None)) => format!("{} Stream N", kind.name()),
-        (_, Layout::Words(Link::To)) => format!("{} to Stream N", kind.name()),
-        (_, Layout::Words(Link::Number)) => format!("{} N", kind.name()),
-        (_, Layout::Keyed) => format!("{} N ({})", kind.name(), arguments(spec)),
+        (_, OpLayout::Pointwise) => "T = f(A, B);   T = A + B;   T = -A;".to_owned(),
+        (_, OpLayout::Define) => "name = expression;".to_owned(),
+        (_, OpLayout::Words(WordLink::None)) if spec.args.is_empty() => kind.name().to_owned(),
+        (_, OpLayout::Words(WordLink::None)) => format!("{} Stream N", kind.name()),
+        (_, OpLayout::Words(WordLink::To)) => format!("{} to Stream N", kind.name()),
+        (_, OpLayout::Words(WordLink::Number)) => format!("{} N", kind.name()),
+        (_, OpLayout::Keyed) => format!("{} N ({})", kind.name(), argument_list(spec)),
         (_, layout) => {
             let blank = if is_padded(layout) && !spec.args.is_empty() { " " } else { "" };
-            format!("T = {}({blank}{}{blank})", kind.name(), arguments(spec))
+            format!("T = {}({blank}{}{blank})", kind.name(), argument_list(spec))
         }
     }
 }
 
-fn is_padded(layout: Layout) -> bool {
-    matches!(layout, Layout::OneLine(Padding::Padded) | Layout::TwoLines(Padding::Padded))
+fn is_padded(layout: OpLayout) -> bool {
+    matches!(layout, OpLayout::OneLine(CallPadding::Padded) | OpLayout::TwoLines(CallPadding::Padded))
 }
 
 /// `A, B, dim =, index =?`
-fn arguments(spec: &OpSpec) -> String {
+fn argument_list(spec: &OpSpec) -> String {
     let mut letters = ["A", "B", "C", "D"].into_iter();
     let texts = spec.args.iter().map(|arg| {
         let text = match (arg.word, arg.key) {
-            (Some(word), _) if arg.equals == Equals::Spaced => format!("{word} ="),
+            (Some(word), _) if arg.equals == EqualsSpacing::Spaced => format!("{word} ="),
             (Some(word), _) => format!("{word}="),
             (None, Some(key)) => key.word().to_owned(),
             (None, None) => letters.next().unwrap_or("...").to_owned(),
         };
         let more = if arg.repeated { ", ..." } else { "" };
-        let optional = if arg.presence == Presence::Optional { "?" } else { "" };
+        let optional = if arg.presence == ArgPresence::Optional { "?" } else { "" };
         format!("{text}{more}{optional}")
     });
     texts.collect::<Vec<_>>().join(", ")
 }
 
 /// `dim=`, `operand`.
-fn title(arg: &ArgSpec) -> String {
+fn argument_title(arg: &ArgSpec) -> String {
     match arg.word {
         Some(word) => format!("{word}="),
-        None => arg.title().to_owned(),
+        None => arg.display_name().to_owned(),
     }
 }
 
 /// The values that an argument may have.
-fn contents(arg: &ArgSpec) -> String {
+fn argument_contents(arg: &ArgSpec) -> String {
     let what = match arg.kind {
         ArgKind::Word(words) => format!("one of {}", words.join(", ")),
         kind => kind.describe().to_owned(),
     };
     let result = if arg.result { ", the result" } else { "" };
-    let optional = if arg.presence == Presence::Optional { "; may be left out" } else { "" };
+    let optional = if arg.presence == ArgPresence::Optional { "; may be left out" } else { "" };
     let repeated = if arg.repeated { "; any number of them" } else { "" };
     format!("{what}{result}{repeated}{optional}")
 }
@@ -204,10 +197,10 @@ mod tests {
     /// A new op or pass must fit too.
     #[test]
     fn lists_fit_80_columns() {
-        fits(&passes(80));
-        fits(&ops(80));
+        fits(&list_passes(80));
+        fits(&list_ops(80));
         for kind in OpKind::ALL {
-            fits(&about(*kind, 80));
+            fits(&describe_op(*kind, 80));
         }
     }
 
@@ -215,7 +208,7 @@ mod tests {
     #[test]
     fn lists_are_complete() {
         let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let (list, forms) = (words(&passes(60)), ops(200));
+        let (list, forms) = (words(&list_passes(60)), list_ops(200));
         for pass in PASSES {
             assert!(list.contains(&words(pass.summary)), "{}", pass.name);
             for option in pass.options {
@@ -228,21 +221,21 @@ mod tests {
             let name = kind.name();
             let named = matches!(*kind, OpKind::Pointwise | OpKind::Define) || line.contains(name);
             assert!(named, "{name}: {line}");
-            let text = op(name, 200).unwrap();
+            let text = describe_by_name(name, 200).unwrap();
             assert!(text.contains(line), "{text}");
         }
     }
 
     #[test]
     fn functions_and_spellings_are_found() {
-        assert!(op("relu", 80).unwrap().starts_with("T = relu(A);\n"));
-        assert!(op("-", 80).unwrap().starts_with("T = -A;\nT = A - B;\n"));
-        assert!(op("reshape", 80).unwrap().starts_with("T = view( A )\n"));
-        assert_eq!(op("FOR", 80).unwrap().matches("FOR index").count(), 2);
+        assert!(describe_by_name("relu", 80).unwrap().starts_with("T = relu(A);\n"));
+        assert!(describe_by_name("-", 80).unwrap().starts_with("T = -A;\nT = A - B;\n"));
+        assert!(describe_by_name("reshape", 80).unwrap().starts_with("T = view( A )\n"));
+        assert_eq!(describe_by_name("FOR", 80).unwrap().matches("FOR index").count(), 2);
         assert_eq!(
-            op("comunication", 80).unwrap_err(),
+            describe_by_name("comunication", 80).unwrap_err(),
             "there is no op `comunication`; did you mean `Communication`?"
         );
-        assert_eq!(op("", 80).unwrap_err(), "there is no op ``: `--list-ops` lists all");
+        assert_eq!(describe_by_name("", 80).unwrap_err(), "there is no op ``: `--list-ops` lists all");
     }
 }

@@ -2,7 +2,7 @@
 
 use hostir::diag::Diag;
 use hostir_tool_support::errors;
-use hostir_tool_support::io::Io;
+use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::staged::write_whole;
 use std::io;
 
@@ -10,7 +10,7 @@ use std::io;
 ///
 /// # Errors
 /// [`errors::WRITE`] or [`errors::FOREIGN`] if that fails.
-pub(super) fn write(io: &mut Io<'_>, path: &str, text: &str) -> Result<(), Diag> {
+pub(super) fn write_view(io: &mut ToolIo<'_>, path: &str, text: &str) -> Result<(), Diag> {
     if path == "-" {
         let written = io.stdout.write_all(text.as_bytes()).and_then(|()| io.stdout.flush());
         return match written {
@@ -21,5 +21,5 @@ pub(super) fn write(io: &mut Io<'_>, path: &str, text: &str) -> Result<(), Diag>
             _ => Ok(()),
         };
     }
-    write_whole(path, io.path(path), text.as_bytes())
+    write_whole(path, io.resolve_path(path), text.as_bytes())
 }

@@ -1,14 +1,14 @@
 //! Text tables: `--timing`, `--statistics`.
 
-use hostir_passes::manager::{PassRun, Report};
+use hostir_passes::manager::{PassRun, PipelineReport};
 use std::fmt::Write;
 
 /// The table of the times of parsing, each pass, its verification and printing.
-pub(super) fn timing(phases: &[f64; 4], reports: &[Report]) -> String {
+pub(super) fn timing_table(phases: &[f64; 4], reports: &[PipelineReport]) -> String {
     let runs = reports.iter().flat_map(|report| &report.runs).filter(|run| !run.skipped);
     let top = runs.clone().filter(|run| run.depth == 0);
-    let total: f64 = phases.iter().sum::<f64>()
-        + top.map(|run| run.time.as_secs_f64() + run.verify_time.as_secs_f64()).sum::<f64>();
+    let total: f64 =
+        phases.iter().sum::<f64>() + top.map(|run| run.time.as_secs_f64() + run.verify_time.as_secs_f64()).sum::<f64>();
     let mut out = "      ms      %  what\n".to_owned();
     let mut row = |seconds: f64, what: &str| {
         let share = if total > 0.0 { 100.0 * seconds / total } else { 0.0 };
@@ -19,7 +19,7 @@ pub(super) fn timing(phases: &[f64; 4], reports: &[Report]) -> String {
     row(phases[2], "verify");
     for run in runs {
         let indent = "  ".repeat(run.depth);
-        row(run.time.as_secs_f64(), &format!("{indent}{} ({})", run.pass.name, ops(run)));
+        row(run.time.as_secs_f64(), &format!("{indent}{} ({})", run.pass.name, op_counts(run)));
         if !run.verify_time.is_zero() {
             row(run.verify_time.as_secs_f64(), &format!("{indent}  verify"));
         }
@@ -30,7 +30,7 @@ pub(super) fn timing(phases: &[f64; 4], reports: &[Report]) -> String {
 }
 
 /// The table of the counters of each pass.
-pub(super) fn statistics(reports: &[Report]) -> String {
+pub(super) fn statistics_table(reports: &[PipelineReport]) -> String {
     let mut out = String::new();
     for run in reports.iter().flat_map(|report| &report.runs) {
         let indent = "  ".repeat(run.depth);
@@ -38,7 +38,7 @@ pub(super) fn statistics(reports: &[Report]) -> String {
             let _ = writeln!(out, "{indent}{}: skipped", run.pass.name);
             continue;
         }
-        let _ = writeln!(out, "{indent}{}: {}", run.pass.name, ops(run));
+        let _ = writeln!(out, "{indent}{}: {}", run.pass.name, op_counts(run));
         for (name, count) in &run.statistics {
             let _ = writeln!(out, "{indent}{count:8} {name}");
         }
@@ -47,7 +47,7 @@ pub(super) fn statistics(reports: &[Report]) -> String {
 }
 
 /// `12 -> 10 ops (-2)`
-fn ops(run: &PassRun) -> String {
+fn op_counts(run: &PassRun) -> String {
     let change = run.ops_after as i64 - run.ops_before as i64;
     format!("{} -> {} ops ({change:+})", run.ops_before, run.ops_after)
 }

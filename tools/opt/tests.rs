@@ -1,6 +1,6 @@
 //! Exit statuses of hir-opt.
 
-use hostir_tool_support::io::Io;
+use hostir_tool_support::io::ToolIo;
 use std::ffi::OsString;
 
 const COPY: &str = "%HostIrContainer { (T0_g_float[iS0{4}]) -> (T1_g_float[iS1{4}]) :
@@ -13,7 +13,7 @@ const COPY: &str = "%HostIrContainer { (T0_g_float[iS0{4}]) -> (T1_g_float[iS1{4
 fn run(text: &str, args: &[&str]) -> (i32, String, String) {
     let words: Vec<OsString> = ["hir-opt", "-"].iter().chain(args).map(Into::into).collect();
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let mut io = Io {
+    let mut io = ToolIo {
         stdin: &mut text.as_bytes(),
         stdout: &mut out,
         stderr: &mut err,

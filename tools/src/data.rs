@@ -22,7 +22,7 @@ impl DataError {
     fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), note: None }
     }
-    fn note(mut self, note: impl Into<String>) -> Self {
+    fn with_note(mut self, note: impl Into<String>) -> Self {
         self.note = Some(note.into());
         self
     }
@@ -54,18 +54,13 @@ impl From<DataError> for ReadError {
 /// Bytes of a tensor of this shape; `None` if they, or those of a part of it, are too many to count.
 fn tensor_bytes(dtype: DType, shape: &[usize]) -> Option<usize> {
     // An empty tensor's other extents are multiplied elsewhere.
-    let bytes =
-        shape.iter().try_fold(16usize, |product, extent| product.checked_mul(*extent.max(&1)));
+    let bytes = shape.iter().try_fold(16usize, |product, extent| product.checked_mul(*extent.max(&1)));
     bytes.filter(|bytes| isize::try_from(*bytes).is_ok())?;
-    Some(shape.iter().product::<usize>() * dtype.size())
+    Some(shape.iter().product::<usize>() * dtype.byte_size())
 }
 
 /// Reads the elements of a tensor whose shape [`tensor_bytes`] has let pass.
-fn read_tensor(
-    input: &mut dyn Read,
-    dtype: DType,
-    shape: &[usize],
-) -> Result<HostTensor, ReadError> {
+fn read_tensor(input: &mut dyn Read, dtype: DType, shape: &[usize]) -> Result<HostTensor, ReadError> {
     let len = tensor_bytes(dtype, shape).unwrap_or(usize::MAX);
     let machine = rustix::system::sysinfo();
     let memory = (machine.totalram as u64).saturating_mul(u64::from(machine.mem_unit));
@@ -85,13 +80,13 @@ fn read_tensor(
 }
 
 /// `[4, 8]` of an index or shape.
-pub fn brackets(items: &[usize]) -> String {
+pub fn bracketed_list(items: &[usize]) -> String {
     let items: Vec<String> = items.iter().map(usize::to_string).collect();
     format!("[{}]", items.join(", "))
 }
 
 /// The coordinates of a row-major element.
-pub fn coordinates(shape: &[usize], mut index: usize) -> Vec<usize> {
+pub fn element_coordinates(shape: &[usize], mut index: usize) -> Vec<usize> {
     let mut coordinates = vec![0; shape.len()];
     for (coordinate, extent) in coordinates.iter_mut().zip(shape).rev() {
         *coordinate = index % extent;

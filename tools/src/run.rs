@@ -38,17 +38,17 @@ mod work_summary;
 
 use cli::Options;
 pub use cuda::request_hardware_queues;
-use failure::Failure;
+use failure::RankFailure;
 use hostir_tool_support::errors;
-use hostir_tool_support::io::Io;
-use hostir_tool_support::status::Status;
+use hostir_tool_support::io::ToolIo;
+use hostir_tool_support::status::ToolStatus;
 use std::ffi::OsString;
 
 /// Runs the tool with these arguments (the program's name first) and returns its exit status.
-pub fn main_with(args: &[OsString], io: &mut Io<'_>) -> i32 {
-    let options = match cli::parse(args, io) {
+pub fn main_with(args: &[OsString], io: &mut ToolIo<'_>) -> i32 {
+    let options = match cli::parse_args(args, io) {
         Ok(options) => options,
-        Err(status) => return status.code(),
+        Err(status) => return status.exit_code(),
     };
     match processes::run_processes(args, &options, io) {
         Ok(text) => print_results(&text, &options, io),
@@ -57,16 +57,16 @@ pub fn main_with(args: &[OsString], io: &mut Io<'_>) -> i32 {
 }
 
 /// Writes the results. A reader that went away is no error.
-fn print_results(text: &str, options: &Options, io: &mut Io<'_>) -> i32 {
+fn print_results(text: &str, options: &Options, io: &mut ToolIo<'_>) -> i32 {
     let written = io.stdout.write_all(text.as_bytes()).and_then(|()| io.stdout.flush());
     match written {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             let diag = errors::cannot_write("standard output", &error);
-            let failure = Failure::from(diag);
+            let failure = RankFailure::from(diag);
             io.report(options.format, &failure.source, &failure.diags);
-            failure.status.code()
+            failure.status.exit_code()
         }
-        _ => Status::Ok.code(),
+        _ => ToolStatus::Ok.exit_code(),
     }
 }
 

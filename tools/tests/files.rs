@@ -63,11 +63,7 @@ fn every_writer_keeps_modes_and_links() {
         (RUN, "out.safetensors", &["p.hir", "--backend=cpu", "--output", "T1=out.safetensors"]),
         (RUN, "out.json", &["p.hir", "--backend=cpu", "--trace", "out.json"]),
         (RUN, "out.svg", &["p.hir", "--backend=cpu", "--timeline=out.svg"]),
-        (
-            RUN,
-            "bench.json",
-            &["p.hir", "--backend=cpu", "--bench", "--iters=1", "--json=bench.json"],
-        ),
+        (RUN, "bench.json", &["p.hir", "--backend=cpu", "--bench", "--iters=1", "--json=bench.json"]),
         (RUN, "T2.npy", &["p.hir", "--backend=cpu", "--out-dir", "."]),
     ];
     for (program, name, args) in cases {
@@ -169,11 +165,7 @@ fn a_closed_output_is_an_error() {
     for (program, args, status) in cases {
         let shell = |stream: &str| {
             let script = format!("exec {program} {args} {stream}");
-            let output = Command::new("sh")
-                .args(["-c", &script])
-                .env_clear()
-                .current_dir(folder.path())
-                .output();
+            let output = Command::new("sh").args(["-c", &script]).env_clear().current_dir(folder.path()).output();
             ended(&output.unwrap())
         };
         let (found, said) = shell(">&-");
@@ -190,17 +182,9 @@ fn standard_output_by_name() {
     let folder = folder();
     let opt = hir_opt();
     let script = format!("(echo first; exec {opt} p.hir -o /dev/stdout; ) > all; echo last >> all");
-    Command::new("sh")
-        .args(["-c", &script])
-        .env_clear()
-        .current_dir(folder.path())
-        .status()
-        .unwrap();
+    Command::new("sh").args(["-c", &script]).env_clear().current_dir(folder.path()).status().unwrap();
     let all = std::fs::read_to_string(folder.path().join("all")).unwrap();
-    assert!(
-        all.starts_with("first\n// ") && all.ends_with("// %HostIrContainer\nlast\n"),
-        "{all:?}"
-    );
+    assert!(all.starts_with("first\n// ") && all.ends_with("// %HostIrContainer\nlast\n"), "{all:?}");
 }
 
 /// A signal that ends a run takes its temporary files along. One that stays open for a while: its pipe has no reader.
@@ -247,8 +231,7 @@ fn words_of_others_reach_a_terminal_as_text() {
     let name = |end: &str| OsStr::from_bytes(&[EVIL, end.as_bytes()].concat()).to_owned();
     let joined = |start: &str, name: &OsStr| [OsStr::new(start), name].join(OsStr::new(""));
     std::fs::copy(folder.path().join("p.hir"), folder.path().join(name(".hir"))).unwrap();
-    std::fs::write(folder.path().join("bad.hir"), COPIES.replace("T1, cache", "T9, cache"))
-        .unwrap();
+    std::fs::write(folder.path().join("bad.hir"), COPIES.replace("T1, cache", "T9, cache")).unwrap();
     let entries = name(".safetensors");
     std::fs::write(folder.path().join(&entries), evil_entries()).unwrap();
     let flag = |text: &str| OsStr::new(text).to_owned();
@@ -259,26 +242,12 @@ fn words_of_others_reach_a_terminal_as_text() {
         (hir_opt(), 3, vec![flag("p.hir"), flag("-o"), joined("no/", &name(""))]),
         (hir_opt(), 1, vec![flag("bad.hir")]),
         (hir_opt(), 1, vec![flag("bad.hir"), flag("--error-format=json")]),
-        (
-            hir_opt(),
-            0,
-            vec![
-                flag("p.hir"),
-                flag("--pass=cse"),
-                flag("--print-ir-after-all"),
-                flag("-o"),
-                flag("out"),
-            ],
-        ),
+        (hir_opt(), 0, vec![flag("p.hir"), flag("--pass=cse"), flag("--print-ir-after-all"), flag("-o"), flag("out")]),
         (hir_opt(), 2, vec![joined("--pass=", &name(""))]),
         (hir_opt(), 2, vec![joined("--list-ops=", &name(""))]),
         (hir_opt(), 2, vec![joined("--", &name(""))]),
         (hir_opt(), 2, vec![joined("-", &name(""))]),
-        (
-            RUN,
-            0,
-            vec![name(".hir"), cpu(), joined("--output=T1=", &name(".npy")), flag("--summary")],
-        ),
+        (RUN, 0, vec![name(".hir"), cpu(), joined("--output=T1=", &name(".npy")), flag("--summary")]),
         (
             RUN,
             0,
@@ -325,9 +294,7 @@ fn words_of_others_reach_a_terminal_as_text() {
     }
     // Programs are data: comments come out as they went in.
     let printed = run(folder.path(), hir_opt(), &["p.hir"]);
-    assert!(
-        String::from_utf8(printed.stdout).unwrap().contains("// \u{1b}[2J\u{9b}\u{202e}\u{200b}")
-    );
+    assert!(String::from_utf8(printed.stdout).unwrap().contains("// \u{1b}[2J\u{9b}\u{202e}\u{200b}"));
     // XML has no control characters.
     let picture = std::fs::read_to_string(folder.path().join(name(".svg"))).unwrap();
     assert!(picture.contains("\\u{1b}]0;x\\u{7}"), "{picture}");

@@ -80,8 +80,7 @@ fn by_launchers() {
             ("SLURM_NNODES", "1".to_owned()),
         ]
     };
-    let launchers: [(&str, Variables<'_>); 3] =
-        [("torchrun", &torchrun), ("mpirun", &mpirun), ("srun", &srun)];
+    let launchers: [(&str, Variables<'_>); 3] = [("torchrun", &torchrun), ("mpirun", &mpirun), ("srun", &srun)];
     for (name, pairs) in launchers {
         let all = launch(pairs);
         assert!(all.iter().all(|end| end.0 == Some(0)), "{name}: {all:?}");
@@ -144,11 +143,7 @@ fn an_error_of_one_rank() {
     assert!(start.elapsed() < Duration::from_secs(15), "nobody waits for the time limit");
     assert_eq!(all.iter().map(|end| end.0).collect::<Vec<_>>(), vec![Some(3); 4]);
     assert!(all[3].2.starts_with("error[H0601]: cannot read `gather.hir`"), "{}", all[3].2);
-    assert!(
-        all[0].2.contains("error[H0530]: rank 3 failed with H0601: cannot read"),
-        "{}",
-        all[0].2
-    );
+    assert!(all[0].2.contains("error[H0530]: rank 3 failed with H0601: cannot read"), "{}", all[0].2);
     let line = "hir-run: ends: rank 3 failed with H0601: cannot read `gather.hir`";
     assert!(all[1].2.starts_with(line) && all[1].2.lines().count() == 1, "{}", all[1].2);
 }
@@ -168,8 +163,7 @@ fn only_rank_0_says(children: Vec<Child>, expected: &str, repair: &str) {
 fn another_number_of_processes() {
     let site = Site::new();
     let three = (0..3).map(|rank| site.rank_of(rank, 3, &[]).spawn().unwrap()).collect();
-    let expected =
-        "error[H0533]: 3 processes were started, the program needs 4: its meshes and teams name";
+    let expected = "error[H0533]: 3 processes were started, the program needs 4: its meshes and teams name";
     only_rank_0_says(three, expected, "start 4 processes, or change the program's meshes");
     // More than the program needs are idle.
     let site = Site::new();

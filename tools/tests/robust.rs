@@ -67,9 +67,7 @@ fn names_of_files_need_not_be_text() {
     let flag = OsStr::new;
     let opt = run(&folder, hir_opt(), &[name, flag("-o"), out]);
     assert_eq!(opt.status.code(), Some(0), "{}", text(&opt.stderr));
-    assert_eq!(std::fs::read(folder.path().join(out)).unwrap(), {
-        run(&folder, hir_opt(), &[name]).stdout
-    });
+    assert_eq!(std::fs::read(folder.path().join(out)).unwrap(), { run(&folder, hir_opt(), &[name]).stdout });
     let data = OsStr::from_bytes(b"T1=out\x80.npy");
     let args = [out, flag("--backend=cpu"), flag("--output"), data, flag("--reference"), name];
     let ran = run(&folder, RUN, &args);
@@ -90,8 +88,7 @@ fn with_little_memory(folder: &tempfile::TempDir, file: &str) -> (Option<i32>, S
     // What is there without doing anything is reserved, not used: threads' stacks, arenas.
     let opt = hir_opt();
     let script = format!("ulimit -v 3000000; exec {opt} {file}");
-    let output =
-        Command::new("sh").args(["-c", &script]).env_clear().current_dir(folder.path()).output();
+    let output = Command::new("sh").args(["-c", &script]).env_clear().current_dir(folder.path()).output();
     let output = output.unwrap();
     let said = text(&output.stderr);
     let code = said.split("error[").nth(1).and_then(|rest| rest.get(..5)).unwrap_or(&said);
@@ -104,9 +101,7 @@ fn little_memory_is_enough_to_refuse() {
     let at = |name: &str| folder.path().join(name);
     let head = COPY.lines().next().unwrap();
     let filled = |byte: u8| [head.as_bytes(), b"\n  i1 = ", &vec![byte; 20 << 20]].concat();
-    for (name, byte, code) in
-        [("lines", b'\n', "H0004"), ("word", b'a', "H0004"), ("bytes", b'\xff', "H0019")]
-    {
+    for (name, byte, code) in [("lines", b'\n', "H0004"), ("word", b'a', "H0004"), ("bytes", b'\xff', "H0019")] {
         std::fs::write(at(name), filled(byte)).unwrap();
         assert_eq!(with_little_memory(&folder, name), (Some(1), code.to_owned()), "{name}");
     }

@@ -80,11 +80,7 @@ fn a_launch_that_does_not_return() {
 
 /// `--processes` until its standard error has a text so many times: the parent, its ranks, the rest of what it says,
 /// and what it said.
-fn started(
-    mut command: Command,
-    text: &str,
-    times: usize,
-) -> (Child, Vec<i32>, impl BufRead, String) {
+fn started(mut command: Command, text: &str, times: usize) -> (Child, Vec<i32>, impl BufRead, String) {
     let mut parent = command.spawn().unwrap();
     let pids = children(parent.id());
     let mut err = BufReader::new(parent.stderr.take().unwrap());

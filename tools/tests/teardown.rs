@@ -1,10 +1,7 @@
 //! Sessions that fail, in a process with a driver whose devices wait for what never comes (`driver.c`): every call
 //! comes back, and a session that is dropped is gone in time, whether its devices let go or not.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
-#![allow(
-    unsafe_code,
-    reason = "a caller's memory is bound, and a store of kernels is the caller's promise"
-)]
+#![allow(unsafe_code, reason = "a caller's memory is bound, and a store of kernels is the caller's promise")]
 #![allow(clippy::print_stdout, reason = "the process that has the driver reports to the test")]
 
 #[path = "../../test/library/common/needs.rs"]
@@ -16,8 +13,8 @@ mod stand_in;
 
 use hostir::data::HostTensor;
 use hostir::ir::DType;
-use hostir::lower::{Sizes, prepare};
-use hostir_cuda::Cuda;
+use hostir::lower::{SizeSettings, prepare_program};
+use hostir_cuda::CudaRuntime;
 use hostir_cuda::session::{DeviceTensor, ImageStore, Options, Session};
 use site::{Site, run};
 use std::process::Command;
@@ -100,8 +97,7 @@ fn session_fails(code: &str, options: &Options, panics: bool, round: usize) {
     if panics {
         // A tensor with strides, which a kernel copies: that is compiled in the thread of rank 1.
         let dtype = DType::Float;
-        let strided =
-            DeviceTensor { pointer: 4096, shape: vec![1, 8], strides: vec![16, 2], dtype };
+        let strided = DeviceTensor { pointer: 4096, shape: vec![1, 8], strides: vec![16, 2], dtype };
         // SAFETY: kernels of this driver do nothing.
         unsafe { session.input("T0").on(1).bind(&strided) }.unwrap();
         PANICS.store(true, Ordering::Release);
@@ -124,12 +120,12 @@ fn session_fails(code: &str, options: &Options, panics: bool, round: usize) {
 /// A program that runs on inputs from the host fails: it does not run again.
 fn loaded_fails(code: &str, options: &Options) {
     let (programs, _) = hostir::load(EXCHANGE);
-    let prepared = prepare(&programs[0], &Sizes::default()).unwrap();
-    let mut loaded = Cuda { options: options.clone() }.load(&prepared).unwrap();
+    let prepared = prepare_program(&programs[0], &SizeSettings::default()).unwrap();
+    let mut loaded = CudaRuntime { options: options.clone() }.load(&prepared).unwrap();
     let inputs = vec![vec![HostTensor::zeros(DType::Float, &[1, 8])]; 2];
     assert_eq!(loaded.run(&inputs).unwrap_err()[0].code, code);
     assert_eq!(loaded.run(&inputs).unwrap_err()[0].code, "H0529");
-    assert_eq!(loaded.results().unwrap_err()[0].code, "H0529");
+    assert_eq!(loaded.download_results().unwrap_err()[0].code, "H0529");
     let start = Instant::now();
     drop(loaded);
     assert!(start.elapsed() < MOST);

@@ -15,8 +15,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 /// Products that take minutes: whoever starts it ends it.
-const LONG: &str =
-    "%HostIrContainer { (T0_g_float[iS0{512}, iS1{512}]) -> (T1_g_float[iS2{512}, iS3{512}]) :
+const LONG: &str = "%HostIrContainer { (T0_g_float[iS0{512}, iS1{512}]) -> (T1_g_float[iS2{512}, iS3{512}]) :
   FOR i from 0 to 20000:
     T1 = matmul(T0, T0)
 } // %HostIrContainer
@@ -47,12 +46,7 @@ fn terminal() -> (OwnedFd, Receiver<Vec<u8>>) {
 }
 
 /// Runs `hir-run - ARGS` with standard error on a terminal until `enough` of what it wrote, or its end.
-fn on_terminal(
-    text: &str,
-    args: &[&str],
-    env: &[(&str, &str)],
-    enough: impl Fn(&str) -> bool,
-) -> String {
+fn on_terminal(text: &str, args: &[&str], env: &[(&str, &str)], enough: impl Fn(&str) -> bool) -> String {
     let (other, receive) = terminal();
     let mut command = Command::new(env!("CARGO_BIN_EXE_hir-run"));
     command.arg("-").args(args).arg("--backend=cpu").stdin(Stdio::piped()).stdout(Stdio::null());
@@ -85,9 +79,7 @@ fn a_long_run_says_how_far_it_is() {
 /// Rounds are long here; the first is under way.
 #[test]
 fn a_long_benchmark_says_which_round_it_is() {
-    let seen = on_terminal(LONG, &["--bench", "--iters=9", "--warmup=2"], &[], |text| {
-        text.contains("round 1 of 11")
-    });
+    let seen = on_terminal(LONG, &["--bench", "--iters=9", "--warmup=2"], &[], |text| text.contains("round 1 of 11"));
     assert!(seen.contains("\r\x1b[Khir-run: "), "{seen:?}");
 }
 
@@ -121,10 +113,7 @@ fn others_see_no_progress() {
         assert!(!seen.contains(&b'\x1b'), "{:?}", String::from_utf8_lossy(&seen));
     }
     let seen = std::fs::read_to_string(file).unwrap();
-    assert!(
-        seen.starts_with("hir-run: 1 rank on the CPU") || seen.contains("plain math"),
-        "{seen:?}"
-    );
+    assert!(seen.starts_with("hir-run: 1 rank on the CPU") || seen.contains("plain math"), "{seen:?}");
     assert!(!seen.contains('\x1b'), "{seen:?}");
 }
 

@@ -1,9 +1,9 @@
 //! A rendering of the tree without spans, so that differently laid out texts can be compared.
 
 use hostir_grammar::ast::{
-    Arg, ArgRange, BlockId, DomainId, Expr, ExprId, Stmt, StmtId, TensorRefId, Value,
+    ArgRange, ArgSyntax, BlockId, DomainId, ExprId, ExprSyntax, StmtId, StmtSyntax, TensorRefId, ValueSyntax,
 };
-use hostir_grammar::{Ast, parse};
+use hostir_grammar::{SyntaxTree, parse};
 use std::fmt::Write;
 
 #[allow(dead_code, reason = "not every test file needs it")]
@@ -22,7 +22,7 @@ pub(crate) fn codes(text: &str) -> Vec<&'static str> {
 
 /// All containers.
 #[allow(dead_code, reason = "not every test file needs it")]
-pub(crate) fn render(ast: &Ast) -> String {
+pub(crate) fn render(ast: &SyntaxTree) -> String {
     let mut out = String::new();
     for container in &ast.containers {
         let (inputs, outputs) = (list(ast, container.inputs), list(ast, container.outputs));
@@ -52,7 +52,7 @@ pub(crate) fn render(ast: &Ast) -> String {
     out
 }
 
-fn block(ast: &Ast, out: &mut String, id: BlockId, depth: usize) {
+fn block(ast: &SyntaxTree, out: &mut String, id: BlockId, depth: usize) {
     for &stmt in &ast.blocks[id.index()].stmts {
         let node = &ast.stmts[stmt.index()];
         let _ = writeln!(out, "{}{}", "  ".repeat(depth), statement(ast, node));
@@ -66,67 +66,67 @@ fn block(ast: &Ast, out: &mut String, id: BlockId, depth: usize) {
     }
 }
 
-fn statement(ast: &Ast, stmt: &Stmt) -> String {
+fn statement(ast: &SyntaxTree, stmt: &StmtSyntax) -> String {
     let number = stmt.number.map_or(String::new(), |n| format!(" #{n}"));
     let results = list(ast, stmt.results);
-    let name = ast.str(stmt.name);
+    let name = ast.symbol_text(stmt.name);
     format!("{:?} [{results}] {name}{number} ({})", stmt.shape, list(ast, stmt.args))
 }
 
-fn list(ast: &Ast, range: ArgRange) -> String {
-    ast.args(range).iter().map(|a| arg(ast, a)).collect::<Vec<_>>().join(", ")
+fn list(ast: &SyntaxTree, range: ArgRange) -> String {
+    ast.args_in(range).iter().map(|a| arg(ast, a)).collect::<Vec<_>>().join(", ")
 }
 
-fn arg(ast: &Ast, arg: &Arg) -> String {
-    let key = arg.key.map_or(String::new(), |key| format!("{}: ", ast.str(key)));
+fn arg(ast: &SyntaxTree, arg: &ArgSyntax) -> String {
+    let key = arg.key.map_or(String::new(), |key| format!("{}: ", ast.symbol_text(key)));
     key + &value(ast, arg.value)
 }
 
-fn value(ast: &Ast, value: Value) -> String {
+fn value(ast: &SyntaxTree, value: ValueSyntax) -> String {
     match value {
-        Value::Expr(id) => expr(ast, id),
-        Value::Domain(id) => domain(ast, id),
-        Value::Stream(id) => format!("Stream<{}>", expr(ast, id)),
-        Value::Handle(word, number) => format!("{}#{number}", ast.str(word)),
-        Value::List(range) => format!("{{{}}}", list(ast, range)),
-        Value::Team(range, cut) => {
+        ValueSyntax::Expr(id) => expr(ast, id),
+        ValueSyntax::Domain(id) => domain(ast, id),
+        ValueSyntax::Stream(id) => format!("Stream<{}>", expr(ast, id)),
+        ValueSyntax::Handle(word, number) => format!("{}#{number}", ast.symbol_text(word)),
+        ValueSyntax::List(range) => format!("{{{}}}", list(ast, range)),
+        ValueSyntax::Team(range, cut) => {
             format!("team<{}>{}", list(ast, range), if cut { "+" } else { "" })
         }
-        Value::Stmt(StmtId(id)) => format!("<{}>", statement(ast, &ast.stmts[id as usize])),
-        Value::Error => "error".to_owned(),
+        ValueSyntax::Stmt(StmtId(id)) => format!("<{}>", statement(ast, &ast.stmts[id as usize])),
+        ValueSyntax::Error => "error".to_owned(),
     }
 }
 
-fn expr(ast: &Ast, id: ExprId) -> String {
-    let s = |symbol| ast.str(symbol);
+fn expr(ast: &SyntaxTree, id: ExprId) -> String {
+    let s = |symbol| ast.symbol_text(symbol);
     match ast.exprs[id.index()].0 {
-        Expr::Int(n) => n.to_string(),
-        Expr::Hex(n) => format!("{n:#x}"),
-        Expr::Bool(value, capital) => format!("{value}{}", if capital { "!" } else { "" }),
-        Expr::Typed(dtype, text) => format!("{}`{}`", s(dtype), s(text)),
-        Expr::Float(text) => format!("f`{}`", s(text)),
-        Expr::Name(name) => s(name).to_owned(),
-        Expr::Tensor(id) => tensor(ast, id),
-        Expr::Unary(op, a) => format!("<{}{}>", s(op), expr(ast, a)),
-        Expr::Binary(op, a, b) => format!("<{} {} {}>", expr(ast, a), s(op), expr(ast, b)),
-        Expr::Call(name, args) => format!("{}({})", s(name), list(ast, args)),
-        Expr::Group(a) => format!("({})", expr(ast, a)),
-        Expr::Index(a, b) => format!("{}[{}]", expr(ast, a), expr(ast, b)),
-        Expr::Field(a, field) => format!("{}.{}", expr(ast, a), s(field)),
-        Expr::Braces(args) => format!("b{{{}}}", list(ast, args)),
-        Expr::Error => "error".to_owned(),
+        ExprSyntax::Int(n) => n.to_string(),
+        ExprSyntax::Hex(n) => format!("{n:#x}"),
+        ExprSyntax::Bool(value, capital) => format!("{value}{}", if capital { "!" } else { "" }),
+        ExprSyntax::Typed(dtype, text) => format!("{}`{}`", s(dtype), s(text)),
+        ExprSyntax::Float(text) => format!("f`{}`", s(text)),
+        ExprSyntax::Name(name) => s(name).to_owned(),
+        ExprSyntax::Tensor(id) => tensor(ast, id),
+        ExprSyntax::Unary(op, a) => format!("<{}{}>", s(op), expr(ast, a)),
+        ExprSyntax::Binary(op, a, b) => format!("<{} {} {}>", expr(ast, a), s(op), expr(ast, b)),
+        ExprSyntax::Call(name, args) => format!("{}({})", s(name), list(ast, args)),
+        ExprSyntax::Group(a) => format!("({})", expr(ast, a)),
+        ExprSyntax::Index(a, b) => format!("{}[{}]", expr(ast, a), expr(ast, b)),
+        ExprSyntax::Field(a, field) => format!("{}.{}", expr(ast, a), s(field)),
+        ExprSyntax::Braces(args) => format!("b{{{}}}", list(ast, args)),
+        ExprSyntax::Error => "error".to_owned(),
     }
 }
 
-fn tensor(ast: &Ast, id: TensorRefId) -> String {
+fn tensor(ast: &SyntaxTree, id: TensorRefId) -> String {
     let tensor = &ast.tensors[id.index()];
     let Some(full) = &tensor.full else { return format!("T{}", tensor.number) };
     let domains = (full.domains_start..full.domains_end).map(|id| domain(ast, DomainId(id)));
     let domains = domains.collect::<Vec<_>>().join(", ");
-    let (memory, dtype) = (ast.str(full.memory), ast.str(full.dtype));
+    let (memory, dtype) = (ast.symbol_text(full.memory), ast.symbol_text(full.dtype));
     let mut out = format!("T{}:{memory}:{dtype}[{domains}]", tensor.number);
     if full.positions.0 != 0 {
-        let words: Vec<_> = ast.str(full.positions).split_whitespace().collect();
+        let words: Vec<_> = ast.symbol_text(full.positions).split_whitespace().collect();
         let _ = write!(out, "@{}", words.join(" "));
     }
     if let Some(mesh) = &full.mesh {
@@ -138,10 +138,10 @@ fn tensor(ast: &Ast, id: TensorRefId) -> String {
     out
 }
 
-fn domain(ast: &Ast, id: DomainId) -> String {
+fn domain(ast: &SyntaxTree, id: DomainId) -> String {
     let d = &ast.domains[id.index()];
     let number = d.number.map_or(String::new(), |n| n.to_string());
-    let mut out = format!("{}{}{number}{{", d.iter as char, ast.str(d.parallel));
+    let mut out = format!("{}{}{number}{{", d.iter as char, ast.symbol_text(d.parallel));
     for bound in [d.start, d.stop].into_iter().flatten() {
         let _ = write!(out, "{} : ", expr(ast, bound));
     }

@@ -1,10 +1,10 @@
 //! Whether the iterations of a loop may run at the same time.
 
-use crate::support::lifetime::{Depth, releases};
-use crate::support::storage::{Access, Storage, accesses, interface, walk_all};
+use crate::support::lifetime::{ReleaseDepth, release_points};
+use crate::support::storage::{StorageClasses, TensorAccess, interface_tensors, visit_accesses, visit_host_ops};
 use hostir::diag::{Diag, Diags};
-use hostir::ir::Definitions;
-use hostir::ir::Effect;
+use hostir::ir::IndexDefinitions;
+use hostir::ir::OpEffect;
 use hostir::ir::{AttrKey, DomainId, ExprId, IdVec, Op, OpId, Program, TensorId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -13,7 +13,7 @@ const ITERATIONS_DEPEND: &str = "H0381";
 
 /// The kind of memory that a tensor is to the iterations of a loop.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Role {
+enum TensorRole {
     /// All iterations have the same memory.
     Shared,
     /// Each iteration has its own slice.
@@ -25,25 +25,25 @@ enum Role {
 }
 
 /// Reports the statements that keep the iterations of loops from running at the same time.
-pub(super) fn check(program: &Program, loops: &[(OpId, ExprId)]) -> Result<(), Diags> {
-    let mut storage = Storage::of(program);
-    let mut roles = IdVec::filled(Role::Shared, program.tensors().len());
-    let outside = made_outside(program);
-    let definitions = Definitions::new(program);
+pub(super) fn check_independence(program: &Program, loops: &[(OpId, ExprId)]) -> Result<(), Diags> {
+    let mut storage = StorageClasses::from_program(program);
+    let mut roles = IdVec::filled(TensorRole::Shared, program.tensors().len());
+    let outside = defined_outside_loops(program);
+    let definitions = IndexDefinitions::new(program);
     let mut diags = Diags::default();
     for &(op, index) in loops {
         let mut ops = Vec::new();
         program.walk_inside(op, &mut |op| ops.push(op));
-        let named = assign(
+        let named = assign_roles(
             program,
             &ops,
-            &|op| sliced(op).is_some_and(|expr| definitions.expand(program, expr) == index),
+            &|op| selected_index(op).is_some_and(|expr| definitions.expand_expr(program, expr) == index),
             &outside,
             &mut roles,
         );
-        one_loop(program, &ops, &mut storage, &roles, &mut diags);
+        check_loop_independence(program, &ops, &mut storage, &roles, &mut diags);
         for tensor in named {
-            roles[tensor] = Role::Shared;
+            roles[tensor] = TensorRole::Shared;
         }
     }
     diags.or_value(())
@@ -51,49 +51,47 @@ pub(super) fn check(program: &Program, loops: &[(OpId, ExprId)]) -> Result<(), D
 
 /// Sets the roles of the tensors that a loop makes or binds; returns them. `slices` says whether an op selects
 /// by the loop's index. An alias has the role of its original, as everywhere here.
-fn assign(
+fn assign_roles(
     program: &Program,
     ops: &[OpId],
     slices: &dyn Fn(&Op) -> bool,
     outside: &FxHashSet<TensorId>,
-    roles: &mut IdVec<TensorId, Role>,
+    roles: &mut IdVec<TensorId, TensorRole>,
 ) -> Vec<TensorId> {
     let (mut named, mut sharing) = (Vec::new(), Vec::new());
     for &id in ops {
         let op = program.op(id);
         let effect = op.kind.effect();
-        let shared = op.shared_memory().map(|tensor| program.memory_of(tensor));
+        let shared = op.shared_memory().map(|tensor| program.memory_tensor(tensor));
         let role = match effect {
-            Effect::Alias if slices(op) => Role::Slice,
-            Effect::Alias
-                if op.input_tensors().any(|t| roles[program.memory_of(t)] != Role::Shared) =>
-            {
-                Role::Slice
+            OpEffect::Alias if slices(op) => TensorRole::Slice,
+            OpEffect::Alias if op.input_tensors().any(|t| roles[program.memory_tensor(t)] != TensorRole::Shared) => {
+                TensorRole::Slice
             }
-            Effect::Allocate if !op.keeps_memory() => Role::Own,
-            Effect::Pure | Effect::Allocate | Effect::Opaque => Role::Kept,
-            _ => Role::Shared,
+            OpEffect::Allocate if !op.keeps_memory() => TensorRole::Own,
+            OpEffect::Pure | OpEffect::Allocate | OpEffect::Opaque => TensorRole::Kept,
+            _ => TensorRole::Shared,
         };
         let role = shared.map_or(role, |original| roles[original]);
-        let results = op.output_tensors().map(|tensor| program.memory_of(tensor));
+        let results = op.output_tensors().map(|tensor| program.memory_tensor(tensor));
         for tensor in results.filter(|tensor| !outside.contains(tensor)) {
-            if shared.is_some() || (roles[tensor] == Role::Shared && role != Role::Shared) {
+            if shared.is_some() || (roles[tensor] == TensorRole::Shared && role != TensorRole::Shared) {
                 roles[tensor] = role;
                 named.push(tensor);
             }
             sharing.extend(shared.map(|original| (tensor, original)));
         }
-        if effect == Effect::Free {
-            for tensor in op.input_tensors().map(|tensor| program.memory_of(tensor)) {
-                if roles[tensor] == Role::Kept {
-                    roles[tensor] = Role::Own;
+        if effect == OpEffect::Free {
+            for tensor in op.input_tensors().map(|tensor| program.memory_tensor(tensor)) {
+                if roles[tensor] == TensorRole::Kept {
+                    roles[tensor] = TensorRole::Own;
                 }
             }
         }
     }
     // What shares memory that the iteration frees later is freed with it.
     for (tensor, original) in sharing {
-        if roles[tensor] == Role::Kept {
+        if roles[tensor] == TensorRole::Kept {
             roles[tensor] = roles[original];
         }
     }
@@ -101,16 +99,16 @@ fn assign(
 }
 
 /// The index that a view selects.
-fn sliced(op: &Op) -> Option<ExprId> {
-    op.expr(AttrKey::Index).or_else(|| op.expr(AttrKey::StreamIndex))
+fn selected_index(op: &Op) -> Option<ExprId> {
+    op.expr_attr(AttrKey::Index).or_else(|| op.expr_attr(AttrKey::StreamIndex))
 }
 
 /// Tensors that have memory, or a name, outside of loops: inputs, and what ops of the body make.
-fn made_outside(program: &Program) -> FxHashSet<TensorId> {
+fn defined_outside_loops(program: &Program) -> FxHashSet<TensorId> {
     let ops = program.block(program.body()).ops.iter();
     let made = ops.flat_map(|&op| program.op(op).output_tensors());
-    let inputs = program.inputs().iter().filter_map(|value| value.tensor());
-    inputs.chain(made).map(|tensor| program.memory_of(tensor)).collect()
+    let inputs = program.inputs().iter().filter_map(|value| value.as_tensor());
+    inputs.chain(made).map(|tensor| program.memory_tensor(tensor)).collect()
 }
 
 /// The repair where iterations read and write the same memory.
@@ -118,7 +116,7 @@ const ACCUMULATED: &str = "let each iteration write a slice by the loop's index,
 
 /// The use of one storage class by the iterations of one loop.
 #[derive(Default)]
-struct Use {
+struct ClassUse {
     /// A write of memory that other iterations have too.
     shared_write: Option<(OpId, TensorId)>,
     /// A read of the same.
@@ -128,7 +126,7 @@ struct Use {
     axes: Vec<(OpId, TensorId, Option<DomainId>)>,
 }
 
-impl Use {
+impl ClassUse {
     /// Notes an access to memory that other iterations have too.
     fn note_shared(&mut self, op: OpId, tensor: TensorId, reads: bool, writes: bool) {
         if writes {
@@ -140,74 +138,74 @@ impl Use {
     }
 }
 
-fn one_loop(
+fn check_loop_independence(
     program: &Program,
     ops: &[OpId],
-    storage: &mut Storage,
-    roles: &IdVec<TensorId, Role>,
+    storage: &mut StorageClasses,
+    roles: &IdVec<TensorId, TensorRole>,
     diags: &mut Diags,
 ) {
-    let mut uses: FxHashMap<usize, Use> = FxHashMap::default();
+    let mut uses: FxHashMap<usize, ClassUse> = FxHashMap::default();
     for &id in ops {
         let op = program.op(id);
-        if op.kind.effect() == Effect::Alias {
+        if op.kind.effect() == OpEffect::Alias {
             for tensor in op.input_tensors() {
-                let found = uses.entry(storage.class(tensor)).or_default();
-                let axis = (tensor, op.domain(AttrKey::Axis));
+                let found = uses.entry(storage.class_of(tensor)).or_default();
+                let axis = (tensor, op.domain_attr(AttrKey::Axis));
                 let known = found.axes.iter().any(|&(_, tensor, domain)| (tensor, domain) == axis);
-                if roles[program.memory_of(tensor)] == Role::Shared && !known {
+                if roles[program.memory_tensor(tensor)] == TensorRole::Shared && !known {
                     found.axes.push((id, axis.0, axis.1));
                 }
             }
         }
         let posted = op.posted_number().is_some();
-        accesses(program, id, &mut |tensor, access| {
+        visit_accesses(program, id, &mut |tensor, access| {
             let operand = posted && op.input_tensors().any(|input| input == tensor);
             let (reads, writes) = match access {
-                Access::Read => (true, false),
-                Access::Write => (false, true),
-                Access::Both => (true, !operand),
-                Access::Bind | Access::Free | Access::Name => (false, false),
+                TensorAccess::Read => (true, false),
+                TensorAccess::Write => (false, true),
+                TensorAccess::Both => (true, !operand),
+                TensorAccess::Bind | TensorAccess::Free | TensorAccess::Name => (false, false),
             };
-            let found = uses.entry(storage.class(tensor)).or_default();
-            match roles[program.memory_of(tensor)] {
-                Role::Own => {}
-                Role::Slice => found.slice_write |= writes,
-                Role::Shared | Role::Kept => found.note_shared(id, tensor, reads, writes),
+            let found = uses.entry(storage.class_of(tensor)).or_default();
+            match roles[program.memory_tensor(tensor)] {
+                TensorRole::Own => {}
+                TensorRole::Slice => found.slice_write |= writes,
+                TensorRole::Shared | TensorRole::Kept => found.note_shared(id, tensor, reads, writes),
             }
         });
     }
-    let mut classes: Vec<(usize, Use)> = uses.into_iter().collect();
+    let mut classes: Vec<(usize, ClassUse)> = uses.into_iter().collect();
     classes.sort_unstable_by_key(|(class, _)| *class);
-    let around = Around { program, ops, storage };
+    let around = LoopContext { program, ops, storage };
     for (class, found) in classes {
-        report(around.program, roles, &found, &|| around.kept(class), diags);
+        report_dependence(around.program, roles, &found, &|| around.repair_note(class), diags);
     }
 }
 
 /// A loop, for what a note says about memory that its iterations keep.
-struct Around<'a> {
+struct LoopContext<'a> {
     program: &'a Program,
     ops: &'a [OpId],
-    storage: &'a Storage,
+    storage: &'a StorageClasses,
 }
 
-impl Around<'_> {
+impl LoopContext<'_> {
     /// The repair that makes iterations independent that keep memory of this class.
-    fn kept(&self, class: usize) -> &'static str {
+    fn repair_note(&self, class: usize) -> &'static str {
         let mut storage = self.storage.clone();
         let inside: FxHashSet<OpId> = self.ops.iter().copied().collect();
-        let mut of_class = |tensor: TensorId| storage.class(tensor) == class;
-        let frees = releases(self.program, Depth::Innermost)
+        let mut of_class = |tensor: TensorId| storage.class_of(tensor) == class;
+        let frees = release_points(self.program, ReleaseDepth::Innermost)
             .iter()
             .any(|release| inside.contains(&release.place.1) && of_class(release.tensor));
         if frees {
             return "free it in the loop: --pass=allocate-and-deallocate before this pass";
         }
-        let mut outside = interface(self.program).any(&mut of_class);
-        walk_all(self.program, &mut |op| {
+        let mut outside = interface_tensors(self.program).any(&mut of_class);
+        visit_host_ops(self.program, &mut |op| {
             if !inside.contains(&op) {
-                accesses(self.program, op, &mut |tensor, _| outside |= of_class(tensor));
+                visit_accesses(self.program, op, &mut |tensor, _| outside |= of_class(tensor));
             }
         });
         if outside {
@@ -218,15 +216,15 @@ impl Around<'_> {
     }
 }
 
-fn report(
+fn report_dependence(
     program: &Program,
-    roles: &IdVec<TensorId, Role>,
-    found: &Use,
+    roles: &IdVec<TensorId, TensorRole>,
+    found: &ClassUse,
     kept: &dyn Fn() -> &'static str,
     diags: &mut Diags,
 ) {
     let ((op, tensor), what, note) = if let Some(at) = found.shared_write {
-        if roles[program.memory_of(at.1)] == Role::Kept {
+        if roles[program.memory_tensor(at.1)] == TensorRole::Kept {
             (
                 at,
                 "keeps its memory from one iteration to the next, so that these cannot run on different streams",
@@ -237,11 +235,7 @@ fn report(
                 Some(_) => ACCUMULATED,
                 None => "write a slice of it by the loop's index",
             };
-            (
-                at,
-                "is written by every iteration, so that these cannot run on different streams",
-                note,
-            )
+            (at, "is written by every iteration, so that these cannot run on different streams", note)
         }
     } else if let Some(at) = found.shared_read.filter(|_| found.slice_write) {
         (
@@ -259,5 +253,5 @@ fn report(
         return;
     };
     let message = format!("{} {what}", program.tensor_name(tensor));
-    diags.push(Diag::error(ITERATIONS_DEPEND, program.op_span(op), message).note(note));
+    diags.push(Diag::error(ITERATIONS_DEPEND, program.op_span(op), message).with_note(note));
 }

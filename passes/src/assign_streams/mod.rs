@@ -4,11 +4,11 @@
 
 mod independent;
 
-use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
-use crate::support::builder::Build;
+use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
+use crate::support::builder::OpBuilder;
 use crate::support::rewrite::rebuild_body;
 use hostir::diag::Diags;
-use hostir::ir::Effect;
+use hostir::ir::OpEffect;
 use hostir::ir::edit::Edit;
 use hostir::ir::{AttrKey, AttrValue, ExprId, OpId, Program};
 
@@ -27,10 +27,10 @@ Loops that set or order streams themselves, and loops in loops, are left alone.
 Deviation from nvFuser, which does not look at the loop: iterations must be independent. What an iteration
 writes has to be a slice by the loop's index, or memory that the iteration makes and frees
 (`allocate-and-deallocate` inserts the deallocations).",
-    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[StatisticSpec { name: "loops", help: "loops spread over streams" }],
-    action: Action::Rewrite(run),
+    action: PassAction::Rewrite(run),
 };
 
 const EXAMPLE_BEFORE: &str = "\
@@ -75,46 +75,46 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     if loops.is_empty() {
         return Ok(());
     }
-    independent::check(edit.program(), &loops)?;
-    let mut build = Build::new(edit);
-    cx.count("loops", loops.len() as u64);
-    rebuild_body(&mut build, loops, spread);
+    independent::check_independence(edit.program(), &loops)?;
+    let mut build = OpBuilder::new(edit);
+    cx.add_count("loops", loops.len() as u64);
+    rebuild_body(&mut build, loops, assign_loop_streams);
     Ok(())
 }
 
 /// The index of a loop; `None` for other ops.
 fn index_expr(program: &Program, op: OpId) -> Option<ExprId> {
     let op = program.op(op);
-    let control = op.kind.effect() == Effect::Control;
-    op.expr(AttrKey::Index).filter(|_| control && !op.blocks.is_empty())
+    let control = op.kind.effect() == OpEffect::Control;
+    op.expr_attr(AttrKey::Index).filter(|_| control && !op.blocks.is_empty())
 }
 
 /// Whether a loop orders streams itself.
 fn has_streams(program: &Program, op: OpId) -> bool {
     let mut found = false;
     program.walk_inside(op, &mut |op| {
-        found |= program.op(op).kind.effect() == Effect::Stream;
+        found |= program.op(op).kind.effect() == OpEffect::Stream;
     });
     found
 }
 
 /// One loop with its streams.
-fn spread(build: &mut Build<'_, '_>, id: OpId, index: ExprId, out: &mut Vec<OpId>) {
-    let user = build.user_stream();
-    out.push(build.get_current_stream(user));
+fn assign_loop_streams(build: &mut OpBuilder<'_, '_>, id: OpId, index: ExprId, out: &mut Vec<OpId>) {
+    let user = build.new_stream_name();
+    out.push(build.build_get_current_stream(user));
     let block = build.program().op(id).blocks[0];
-    let mut ops = vec![build.set_current_stream(index), build.synchronize(user)];
+    let mut ops = vec![build.build_set_current_stream(index), build.build_synchronize(user)];
     ops.extend_from_slice(&build.program().block(block).ops);
     build.edit.set_block(block, ops);
     out.push(id);
-    out.push(build.set_current_stream(user));
-    let join = build.synchronize(index);
+    out.push(build.build_set_current_stream(user));
+    let join = build.build_synchronize(index);
     let mut again = build.program().op(id).clone();
-    again.blocks[0] = build.edit.block(vec![join]);
+    again.blocks[0] = build.edit.add_block(vec![join]);
     for (_, value) in &mut again.attrs {
         if let AttrValue::Domain(domain) = value {
             let copy = *build.program().domain(*domain);
-            *domain = build.edit.domain(copy);
+            *domain = build.edit.add_domain(copy);
         }
     }
     out.push(build.push(again));

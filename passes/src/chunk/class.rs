@@ -1,10 +1,10 @@
 //! The axes that are one, and whether every tensor and op can be cut along them.
 
 use hostir::analysis::AxisMap;
-use hostir::axes::{Axis, logical_axes};
+use hostir::axes::{LogicalAxis, logical_axes};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::domain_text;
-use hostir::ir::{AxisLink, Effect, OpKind};
+use hostir::ir::{AxisLink, OpEffect, OpKind};
 use hostir::ir::{Id, IdVec, Op, OpId, ParallelType, Program, TensorId, Value};
 
 /// chunk: an op that cannot work on chunks.
@@ -25,7 +25,7 @@ pub(super) struct ChunkOptions {
 
 /// The axis of a tensor that is cut.
 #[derive(Clone, Copy)]
-pub(super) struct Cut {
+pub(super) struct ChunkedAxis {
     /// Logical position, reductions included.
     pub(super) axis: u32,
     /// True if the axis is reduced, so that the value has no such axis.
@@ -33,17 +33,17 @@ pub(super) struct Cut {
 }
 
 /// By tensor: the axis that is cut.
-pub(super) struct Class {
-    cuts: IdVec<TensorId, Option<Cut>>,
+pub(super) struct ChunkedAxes {
+    cuts: IdVec<TensorId, Option<ChunkedAxis>>,
     /// The extent of all of them.
     pub(super) extent: hostir::ir::ExprId,
 }
 
 /// Tensors of the host program: inputs, outputs, and what ops have.
-pub(super) fn tensors(program: &Program) -> impl Iterator<Item = TensorId> + use<> {
+pub(super) fn host_tensors(program: &Program) -> impl Iterator<Item = TensorId> + use<> {
     let mut seen = vec![false; program.tensors().len()];
     let interface = program.inputs().iter().chain(program.outputs());
-    interface.filter_map(|value| value.tensor()).for_each(|tensor| seen[tensor.index()] = true);
+    interface.filter_map(|value| value.as_tensor()).for_each(|tensor| seen[tensor.index()] = true);
     program.walk(program.body(), &mut |id| {
         let op = program.op(id);
         op.all_tensors().for_each(|t| seen[t.index()] = true);
@@ -51,25 +51,20 @@ pub(super) fn tensors(program: &Program) -> impl Iterator<Item = TensorId> + use
     (0..seen.len()).filter(move |&index| seen[index]).map(TensorId::new)
 }
 
-impl Class {
+impl ChunkedAxes {
     /// All axes that are the named one.
-    pub(super) fn new(
-        program: &Program,
-        named: TensorId,
-        axis: u32,
-        config: ChunkOptions,
-    ) -> Result<Self, Diags> {
+    pub(super) fn new(program: &Program, named: TensorId, axis: u32, config: ChunkOptions) -> Result<Self, Diags> {
         let mut ops = Vec::new();
         program.walk(program.body(), &mut |op| ops.push(op));
-        let map = AxisMap::exact(program, ops.iter().copied());
+        let map = AxisMap::exact_classes(program, ops.iter().copied());
         let cuts = IdVec::filled(None, program.tensors().len());
         let extent = logical_axes(program, named).axes[axis as usize].extent;
         let mut class = Self { cuts, extent };
         let mut diags = Diags::default();
-        if let Some(root) = map.class(named, axis) {
-            for tensor in tensors(program) {
+        if let Some(root) = map.class_of(named, axis) {
+            for tensor in host_tensors(program) {
                 // The others with the axis would say the same.
-                if let Err(diag) = class.tensor(program, &map, tensor, root, config) {
+                if let Err(diag) = class.add_tensor(program, &map, tensor, root, config) {
                     diags.push(*diag);
                     return Err(diags);
                 }
@@ -78,26 +73,26 @@ impl Class {
         let mut top = vec![false; program.ops().len()];
         program.block(program.body()).ops.iter().for_each(|op| top[op.index()] = true);
         for &op in &ops {
-            diags.keep_error(class.op(program, op, top[op.index()]));
+            diags.keep_error(class.check_op(program, op, top[op.index()]));
         }
         diags.or_value(class)
     }
     /// The axis of a tensor that is cut.
-    pub(super) fn cut(&self, tensor: TensorId) -> Option<Cut> {
+    pub(super) fn chunked_axis(&self, tensor: TensorId) -> Option<ChunkedAxis> {
         self.cuts[tensor]
     }
     /// The axis of a tensor that is cut and stored.
-    pub(super) fn stored(&self, tensor: TensorId) -> Option<u32> {
+    pub(super) fn stored_chunked_axis(&self, tensor: TensorId) -> Option<u32> {
         self.cuts[tensor].filter(|cut| !cut.reduced).map(|cut| cut.axis)
     }
     /// True if an op has to work on chunks: it reads the axis, or its result says that it reduces it.
-    pub(super) fn touches(&self, op: &Op) -> bool {
-        op.input_tensors().any(|tensor| self.stored(tensor).is_some())
+    pub(super) fn needs_chunking(&self, op: &Op) -> bool {
+        op.input_tensors().any(|tensor| self.stored_chunked_axis(tensor).is_some())
             || op.output_tensors().any(|tensor| self.cuts[tensor].is_some())
     }
 
     /// Notes the axis of a tensor that is cut: the one of the class `root`, if there is one.
-    fn tensor(
+    fn add_tensor(
         &mut self,
         program: &Program,
         map: &AxisMap,
@@ -105,7 +100,7 @@ impl Class {
         root: u32,
         config: ChunkOptions,
     ) -> Result<(), Box<Diag>> {
-        let mut hits = map.of_class(tensor, root);
+        let mut hits = map.axes_of_class(tensor, root);
         let Some(first) = hits.next() else { return Ok(()) };
         let axes = logical_axes(program, tensor);
         let axis = axes.axes[first.axis as usize];
@@ -114,7 +109,7 @@ impl Class {
         let Some(domain) = domain.filter(|_| !axes.split) else {
             let message = format!("the axes of {name} are made by splits");
             let note = "only a whole axis can be cut: write the tensor without the split";
-            return Err(refusal(program, tensor, CHUNK_TENSOR, message, note));
+            return Err(refusal_diag(program, tensor, CHUNK_TENSOR, message, note));
         };
         let text = domain_text(program, domain);
         if let Some(second) = hits.next() {
@@ -122,18 +117,17 @@ impl Class {
             let other = other.map_or_else(String::new, |domain| domain_text(program, domain));
             let message = format!("both `{text}` and `{other}` of {name} are the axis to be cut");
             let note = "copies of chunks would need each other's: cut another axis";
-            return Err(refusal(program, tensor, CHUNK_TENSOR, message, note));
+            return Err(refusal_diag(program, tensor, CHUNK_TENSOR, message, note));
         }
         check_axis(program, tensor, &axis, &text, config)?;
         let literal = program.exprs().as_int(axis.extent);
         if literal.is_some_and(|extent| extent % config.factor != 0) {
-            let message =
-                format!("`{text}` of {name} does not split into {} chunks", config.factor);
+            let message = format!("`{text}` of {name} does not split into {} chunks", config.factor);
             let note = "choose a factor that divides the extent";
-            return Err(refusal(program, tensor, CHUNK_FACTOR, message, note));
+            return Err(refusal_diag(program, tensor, CHUNK_FACTOR, message, note));
         }
-        self.cuts[tensor] = Some(Cut { axis: first.axis, reduced: axis.is_reduction() });
-        if literal.is_some() || program.inputs().iter().any(|i| i.tensor() == Some(tensor)) {
+        self.cuts[tensor] = Some(ChunkedAxis { axis: first.axis, reduced: axis.is_reduction() });
+        if literal.is_some() || program.inputs().iter().any(|i| i.as_tensor() == Some(tensor)) {
             // What callers give says most.
             let known = program.exprs().as_int(self.extent).is_some();
             self.extent = if known { self.extent } else { axis.extent };
@@ -142,25 +136,20 @@ impl Class {
     }
 
     /// Checks that an op can work on chunks.
-    fn op(&self, program: &Program, id: OpId, top: bool) -> Result<(), Box<Diag>> {
+    fn check_op(&self, program: &Program, id: OpId, top: bool) -> Result<(), Box<Diag>> {
         let Some((why, note)) = self.obstacle(program, id, top) else { return Ok(()) };
-        let name = hostir::ir::name_of(program, id);
+        let name = hostir::ir::display_name(program, id);
         let message = format!("`{name}` cannot work on chunks: {why}");
-        Err(Box::new(Diag::error(CHUNK_OP, program.op_span(id), message).note(note)))
+        Err(Box::new(Diag::error(CHUNK_OP, program.op_span(id), message).with_note(note)))
     }
 
     /// The reason why an op cannot work on chunks, and the repair.
-    fn obstacle(
-        &self,
-        program: &Program,
-        id: OpId,
-        top: bool,
-    ) -> Option<(&'static str, &'static str)> {
+    fn obstacle(&self, program: &Program, id: OpId, top: bool) -> Option<(&'static str, &'static str)> {
         let op = program.op(id);
-        if !self.touches(op) {
+        if !self.needs_chunking(op) {
             return None;
         }
-        if op.kind.effect() != Effect::Pure || !top {
+        if op.kind.effect() != OpEffect::Pure || !top {
             return Some(("it is part of a lowered program", "cut the axis before lowering"));
         }
         if op.output_tensors().any(|result| program.inputs().contains(&Value::Tensor(result))) {
@@ -168,7 +157,7 @@ impl Class {
         }
         let mut links = Vec::new();
         op.kind.spec().axes(program, id, &mut links);
-        if self.gaps(program, id, &links) {
+        if self.has_unlinked_axis(program, id, &links) {
             return Some((
                 "it does not keep the axis whole",
                 "cut an axis that it leaves alone, or write the op for another axis",
@@ -176,20 +165,15 @@ impl Class {
         }
         match op.kind {
             // Its weight has to be a matrix.
-            OpKind::Linear if self.cuts_weight(program, id) => Some((
-                "its weight has to stay a matrix",
-                "cut a leading axis of its first operand, or write a matmul",
-            )),
+            OpKind::Linear if self.is_weight_chunked(program, id) => {
+                Some(("its weight has to stay a matrix", "cut a leading axis of its first operand, or write a matmul"))
+            }
             // A vector with a chunk axis would be a matrix.
-            OpKind::Matmul if op.input_tensors().any(|t| self.is_vector(program, t)) => Some((
-                "a vector in chunks would be a matrix",
-                "give the operand a second axis of extent 1",
-            )),
+            OpKind::Matmul if op.input_tensors().any(|t| self.is_vector(program, t)) => {
+                Some(("a vector in chunks would be a matrix", "give the operand a second axis of extent 1"))
+            }
             // A chunk axis in front would be the one that the index names rows of.
-            OpKind::IndexSelect
-            | OpKind::TakeAlongAxis
-            | OpKind::TorchGather
-            | OpKind::IndexPutAccumulate => Some((
+            OpKind::IndexSelect | OpKind::TakeAlongAxis | OpKind::TorchGather | OpKind::IndexPutAccumulate => Some((
                 "its index counts along an axis that a chunk axis would move",
                 "cut an axis that it does not see",
             )),
@@ -198,7 +182,7 @@ impl Class {
     }
 
     /// True if the axis of some operand is no axis of the result, nor contracted, or the other way round.
-    fn gaps(&self, program: &Program, id: OpId, links: &[AxisLink]) -> bool {
+    fn has_unlinked_axis(&self, program: &Program, id: OpId, links: &[AxisLink]) -> bool {
         let op = program.op(id);
         let makes = op.input_tensors().next().is_none();
         if makes {
@@ -206,36 +190,36 @@ impl Class {
             return op.kind != OpKind::Full;
         }
         op.all_tensors().any(|tensor| {
-            let Some(axis) = self.stored(tensor) else { return false };
+            let Some(axis) = self.stored_chunked_axis(tensor) else { return false };
             let at = (tensor, axis);
             links.iter().all(|l| l.broadcast || (l.from != at && l.to != at))
         })
     }
 
-    fn cuts_weight(&self, program: &Program, id: OpId) -> bool {
+    fn is_weight_chunked(&self, program: &Program, id: OpId) -> bool {
         let op = program.op(id);
-        let weights = op.input_tensors().skip(1).any(|tensor| self.stored(tensor).is_some());
-        weights || contracts(program, id, self)
+        let weights = op.input_tensors().skip(1).any(|tensor| self.stored_chunked_axis(tensor).is_some());
+        weights || is_contracted(program, id, self)
     }
 
     fn is_vector(&self, program: &Program, tensor: TensorId) -> bool {
-        self.stored(tensor).is_some() && logical_axes(program, tensor).stored().len() < 2
+        self.stored_chunked_axis(tensor).is_some() && logical_axes(program, tensor).stored_positions().len() < 2
     }
 }
 
 /// True if the axis is contracted: one of an operand, and of no stored axis of the result.
-pub(super) fn contracts(program: &Program, id: OpId, class: &Class) -> bool {
+pub(super) fn is_contracted(program: &Program, id: OpId, class: &ChunkedAxes) -> bool {
     let op = program.op(id);
     let gemm = matches!(op.kind, OpKind::Matmul | OpKind::Linear);
-    let inside = op.input_tensors().any(|tensor| class.stored(tensor).is_some());
-    gemm && inside && !op.output_tensors().any(|tensor| class.stored(tensor).is_some())
+    let inside = op.input_tensors().any(|tensor| class.stored_chunked_axis(tensor).is_some());
+    gemm && inside && !op.output_tensors().any(|tensor| class.stored_chunked_axis(tensor).is_some())
 }
 
 /// Checks that an axis of a tensor, written as `text`, has chunks.
 fn check_axis(
     program: &Program,
     tensor: TensorId,
-    axis: &Axis,
+    axis: &LogicalAxis,
     text: &str,
     config: ChunkOptions,
 ) -> Result<(), Box<Diag>> {
@@ -253,15 +237,9 @@ fn check_axis(
     } else {
         return Ok(());
     };
-    Err(refusal(program, tensor, CHUNK_TENSOR, message, note))
+    Err(refusal_diag(program, tensor, CHUNK_TENSOR, message, note))
 }
 
-fn refusal(
-    program: &Program,
-    tensor: TensorId,
-    code: &'static str,
-    message: String,
-    note: &str,
-) -> Box<Diag> {
-    Box::new(Diag::error(code, program.tensor_span(tensor), message).note(note))
+fn refusal_diag(program: &Program, tensor: TensorId, code: &'static str, message: String, note: &str) -> Box<Diag> {
+    Box::new(Diag::error(code, program.tensor_span(tensor), message).with_note(note))
 }

@@ -7,14 +7,14 @@ mod class;
 mod rewrite;
 
 use crate::framework::options::{OptionSpec, OptionType};
-use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
-use crate::support::builder::Build;
+use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
+use crate::support::builder::OpBuilder;
 use crate::support::storage::is_tensor_name;
-use class::{ChunkOptions, Class};
+use class::{ChunkOptions, ChunkedAxes};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{OpId, Program, TensorId};
-use rewrite::Rewriter;
+use rewrite::ChunkRewriter;
 
 /// chunk: an option that names no axis of the program.
 const CHUNK_AXIS: &str = "H0386";
@@ -44,7 +44,11 @@ Refused are axes that lie across devices, broadcasts, extents that `factor` does
 the run says so), tensors with two axes that are the named one, and programs that are lowered already.
 
 The example is `chunk{axis=T0.0,factor=4,parallel=stream}`.",
-    example: Some(Example { options: "{axis=T0.0,factor=4,parallel=stream}", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(PassExample {
+        options: "{axis=T0.0,factor=4,parallel=stream}",
+        before: EXAMPLE_BEFORE,
+        after: EXAMPLE_AFTER,
+    }),
     options: &[
         OptionSpec {
             name: "axis",
@@ -69,7 +73,7 @@ The example is `chunk{axis=T0.0,factor=4,parallel=stream}`.",
         StatisticSpec { name: "tensors-chunked", help: "tensors with a chunk axis" },
         StatisticSpec { name: "ops-chunked", help: "ops that work on chunks" },
     ],
-    action: Action::Rewrite(run),
+    action: PassAction::Rewrite(run),
 };
 
 const EXAMPLE_BEFORE: &str = "\
@@ -89,48 +93,45 @@ const EXAMPLE_AFTER: &str = "\
 
 fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let options = cx.options();
-    let config = ChunkOptions {
-        factor: options.int("factor"),
-        stream: options.word("parallel") == "stream",
-    };
-    let (tensor, axis) = match named_axis(edit.program(), options.word("axis")) {
+    let config =
+        ChunkOptions { factor: options.int_value("factor"), stream: options.word_value("parallel") == "stream" };
+    let (tensor, axis) = match named_axis(edit.program(), options.word_value("axis")) {
         Ok(named) => named,
         Err(diag) => {
-            cx.wrong_option(&["axis"], *diag);
+            cx.reject_options(&["axis"], *diag);
             return Err(Diags::default());
         }
     };
-    let class = Class::new(edit.program(), tensor, axis, config)?;
+    let class = ChunkedAxes::new(edit.program(), tensor, axis, config)?;
     let body = edit.program().body();
     let ops: Vec<OpId> = edit.program().block(body).ops.clone();
-    let mut build = Build::new(edit);
-    let mut rewriter = Rewriter::new(&mut build, &class, config);
+    let mut build = OpBuilder::new(edit);
+    let mut rewriter = ChunkRewriter::new(&mut build, &class, config);
     for &op in &ops {
-        rewriter.op(op);
+        rewriter.rewrite_op(op);
     }
     let done = rewriter.finish();
     edit.set_block(body, done.ops);
-    done.moved.apply(edit);
-    cx.count("tensors-chunked", done.tensors);
-    cx.count("ops-chunked", done.changed);
+    done.moved.apply_to_ops(edit);
+    cx.add_count("tensors-chunked", done.tensors);
+    cx.add_count("ops-chunked", done.changed);
     Ok(())
 }
 
 /// The tensor and the logical position of `T0.1`.
 fn named_axis(program: &Program, text: &str) -> Result<(TensorId, u32), Box<Diag>> {
-    let fail =
-        |message: String, note: String| Err(Box::new(Diag::global(CHUNK_AXIS, message).note(note)));
+    let fail = |message: String, note: String| Err(Box::new(Diag::global_error(CHUNK_AXIS, message).with_note(note)));
     let parts = text.rsplit_once('.');
     let parts = parts.and_then(|(tensor, at)| Some((tensor, at.parse::<usize>().ok()?)));
     let Some((name, at)) = parts else {
         let note = "write a tensor and a position among its axes: `axis=T0.1`".to_owned();
         return fail(format!("`{text}` names no axis"), note);
     };
-    let Some(tensor) = class::tensors(program).find(|&t| is_tensor_name(program, t, name)) else {
+    let Some(tensor) = class::host_tensors(program).find(|&t| is_tensor_name(program, t, name)) else {
         let note = "name an input, an output, or a result of an op of the host program".to_owned();
         return fail(format!("the program has no tensor `{name}`"), note);
     };
-    let stored = hostir::axes::logical_axes(program, tensor).stored();
+    let stored = hostir::axes::logical_axes(program, tensor).stored_positions();
     match stored.get(at) {
         Some(&axis) => Ok((tensor, axis)),
         None => {

@@ -3,10 +3,10 @@
 //! A communication waits for its whole team. Where the rank decides whether an op is reached, or how often, it can
 //! become one only if the rank decides the same for all members.
 
-use super::table::Decision;
+use super::table::CommDecision;
 use crate::support::fold;
 use hostir::diag::Diag;
-use hostir::ir::Definitions;
+use hostir::ir::IndexDefinitions;
 use hostir::ir::{AttrKey, BlockId, Expr, ExprId, OpId, Program, Symbol, UnaryOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -15,66 +15,66 @@ const CONVERT_BRANCH: &str = "H0395";
 
 /// The branches and loops around ops that depend on the rank.
 #[derive(Default)]
-pub(super) struct Branches {
+pub(super) struct RankBranches {
     around: FxHashMap<OpId, Vec<OpId>>,
 }
 
-impl Branches {
+impl RankBranches {
     pub(super) fn new(program: &Program) -> Self {
-        let definitions = Definitions::new(program);
-        let mut walk = Walk { program, definitions, names: FxHashSet::default(), open: Vec::new() };
+        let definitions = IndexDefinitions::new(program);
+        let mut walk = RankBranchWalk { program, definitions, names: FxHashSet::default(), open: Vec::new() };
         for name in ["rank", "deviceIdx.x", "deviceIdx.y", "deviceIdx.z"] {
-            walk.names.extend(program.names().find(name));
+            walk.names.extend(program.names().find_symbol(name));
         }
         let mut found = Self::default();
-        walk.block(program.body(), &mut found.around);
+        walk.walk_block(program.body(), &mut found.around);
         found
     }
 
     /// The error for an op that only some members of a team would reach.
-    pub(super) fn refuse(&self, program: &Program, id: OpId, decision: &Decision) -> Option<Diag> {
+    pub(super) fn refuse_divergent(&self, program: &Program, id: OpId, decision: &CommDecision) -> Option<Diag> {
         let around = self.around.get(&id)?;
-        let control = *around.iter().find(|&&control| {
-            decision.posts.iter().any(|post| !same_for_all(program, control, &post.team))
-        })?;
-        let name = hostir::ir::name_of(program, id);
+        let control = *around
+            .iter()
+            .find(|&&control| decision.posts.iter().any(|post| !is_uniform_over_team(program, control, &post.team)))?;
+        let name = hostir::ir::display_name(program, id);
         let message = format!(
             "this `{name}` needs all devices of {}, but the rank decides which of them come here",
             program.tensor_name(decision.output)
         );
         let note = "take the op out of the branch or loop, or give its tensors a mesh of the ranks that come here";
         let diag = Diag::error(CONVERT_BRANCH, program.op_span(id), message);
-        Some(diag.label(program.op_span(control), "depends on the rank").note(note))
+        Some(diag.with_label(program.op_span(control), "depends on the rank").with_note(note))
     }
 }
 
-struct Walk<'a> {
+struct RankBranchWalk<'a> {
     program: &'a Program,
-    definitions: Definitions,
+    definitions: IndexDefinitions,
     /// Names whose value depends on the rank.
     names: FxHashSet<Symbol>,
     /// The branches and loops around the block that depend on it.
     open: Vec<OpId>,
 }
 
-impl Walk<'_> {
-    fn block(&mut self, block: BlockId, around: &mut FxHashMap<OpId, Vec<OpId>>) {
+impl RankBranchWalk<'_> {
+    fn walk_block(&mut self, block: BlockId, around: &mut FxHashMap<OpId, Vec<OpId>>) {
         for &id in &self.program.block(block).ops {
             if !self.open.is_empty() {
                 around.insert(id, self.open.clone());
             }
             let op = self.program.op(id);
-            let depends = scalars(self.program, id).any(|expr| self.depends(expr));
+            let depends = control_scalars(self.program, id).any(|expr| self.depends_on_rank(expr));
             if depends {
                 // A definition hands it on, and so does the index of a loop.
-                let results = op.results.iter().filter_map(|value| value.scalar());
+                let results = op.results.iter().filter_map(|value| value.as_scalar());
                 let named = results.filter_map(|expr| self.program.exprs().as_name(expr));
                 self.names.extend(named);
                 self.names.extend(hostir::ir::scalar_names::loop_index(self.program, op));
                 self.open.push(id);
             }
             for &inner in &op.blocks {
-                self.block(inner, around);
+                self.walk_block(inner, around);
             }
             if depends {
                 self.open.pop();
@@ -82,50 +82,48 @@ impl Walk<'_> {
         }
     }
 
-    fn depends(&self, expr: ExprId) -> bool {
+    fn depends_on_rank(&self, expr: ExprId) -> bool {
         let mut found = false;
-        self.definitions.names(self.program, expr, &mut |name| found |= self.names.contains(&name));
+        self.definitions.visit_names(self.program, expr, &mut |name| found |= self.names.contains(&name));
         found
     }
 }
 
 /// The scalars that decide how often the blocks of an op run; of an op without blocks, its scalars.
-fn scalars(program: &Program, id: OpId) -> impl Iterator<Item = ExprId> + '_ {
+fn control_scalars(program: &Program, id: OpId) -> impl Iterator<Item = ExprId> + '_ {
     let op = program.op(id);
-    let bounds = [AttrKey::Start, AttrKey::Stop, AttrKey::Step].map(|key| op.expr(key));
-    let extent = op.domain(AttrKey::Domain).filter(|_| op.attr(AttrKey::Stop).is_none());
+    let bounds = [AttrKey::Start, AttrKey::Stop, AttrKey::Step].map(|key| op.expr_attr(key));
+    let extent = op.domain_attr(AttrKey::Domain).filter(|_| op.attr(AttrKey::Stop).is_none());
     let extent = extent.map(|domain| program.domain(domain).extent);
-    let operands = op.operands.iter().filter_map(|value| value.scalar());
+    let operands = op.operands.iter().filter_map(|value| value.as_scalar());
     operands.chain(bounds.into_iter().flatten()).chain(extent)
 }
 
 /// True if a branch or loop surely does the same on all ranks of a team.
-fn same_for_all(program: &Program, control: OpId, team: &[u32]) -> bool {
+fn is_uniform_over_team(program: &Program, control: OpId, team: &[u32]) -> bool {
     let Some((&first, rest)) = team.split_first() else { return true };
-    scalars(program, control).all(|expr| {
+    control_scalars(program, control).all(|expr| {
         rest.is_empty()
-            || value(program, expr, first).is_some_and(|first| {
-                rest.iter().all(|&rank| value(program, expr, rank).as_ref() == Some(&first))
+            || value_on_rank(program, expr, first).is_some_and(|first| {
+                rest.iter().all(|&rank| value_on_rank(program, expr, rank).as_ref() == Some(&first))
             })
     })
 }
 
 /// The value of an expression on a rank, if it is made of the rank and constants.
-fn value(program: &Program, expr: ExprId, rank: u32) -> Option<Expr> {
+fn value_on_rank(program: &Program, expr: ExprId, rank: u32) -> Option<Expr> {
     match program.expr(expr) {
         Expr::Int(value) => Some(Expr::Int(*value)),
         Expr::Bool(value) => Some(Expr::Bool(*value)),
-        Expr::Name(name) if matches!(program.name(*name), "rank" | "deviceIdx.x") => {
-            Some(Expr::Int(i64::from(rank)))
-        }
-        Expr::Set(inner) => value(program, *inner, rank),
-        Expr::Unary(UnaryOp::Not, inner) => match value(program, *inner, rank)? {
+        Expr::Name(name) if matches!(program.name(*name), "rank" | "deviceIdx.x") => Some(Expr::Int(i64::from(rank))),
+        Expr::Set(inner) => value_on_rank(program, *inner, rank),
+        Expr::Unary(UnaryOp::Not, inner) => match value_on_rank(program, *inner, rank)? {
             Expr::Bool(value) => Some(Expr::Bool(!value)),
             _ => None,
         },
-        Expr::Binary(op, a, b) => match (value(program, *a, rank)?, value(program, *b, rank)?) {
-            (Expr::Int(a), Expr::Int(b)) => fold::integers(*op, a, b),
-            (Expr::Bool(a), Expr::Bool(b)) => fold::booleans(*op, a, b),
+        Expr::Binary(op, a, b) => match (value_on_rank(program, *a, rank)?, value_on_rank(program, *b, rank)?) {
+            (Expr::Int(a), Expr::Int(b)) => fold::fold_integers(*op, a, b),
+            (Expr::Bool(a), Expr::Bool(b)) => fold::fold_booleans(*op, a, b),
             _ => None,
         },
         _ => None,

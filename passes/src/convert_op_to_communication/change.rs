@@ -1,7 +1,7 @@
 //! What an op changes about the sharding of its operand.
 
 use crate::support::reshard::strided_over;
-use hostir::axes::{Axes, logical_axes};
+use hostir::axes::{LogicalAxes, logical_axes};
 use hostir::ir::AxisLink;
 use hostir::ir::{AttrKey, IterDomain, OpId, ParallelType, Program, TensorId};
 use rustc_hash::FxHashMap;
@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 /// An axis that gains or loses a device type.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Change {
+pub(super) struct ShardingChange {
     /// The device type.
     pub(super) device: ParallelType,
     /// The side that is sharded, and the axis among its logical axes.
@@ -21,12 +21,12 @@ pub(super) struct Change {
 }
 
 /// The axes that change. A device axis that the op reduces is none of them.
-pub(super) fn changes(
+pub(super) fn sharding_changes(
     program: &Program,
     op: OpId,
     input: TensorId,
     output: TensorId,
-) -> SmallVec<[Change; 2]> {
+) -> SmallVec<[ShardingChange; 2]> {
     let (from, to) = (logical_axes(program, input), logical_axes(program, output));
     if from.split || to.split {
         let mut found = own_types(input, &from, &to, false);
@@ -34,24 +34,24 @@ pub(super) fn changes(
         return found;
     }
     let mut found = SmallVec::new();
-    for link in links(program, op) {
+    for link in operand_result_links(program, op) {
         let (a, b) = (from.axes[link.from.1 as usize], to.axes[link.to.1 as usize]);
-        let (lost, gained) = (a.device(), b.device());
+        let (lost, gained) = (a.device_type(), b.device_type());
         if lost == gained {
             continue;
         }
         if let Some(device) = lost.filter(|_| !a.is_broadcast() && !b.is_reduction()) {
-            found.push(Change { device, sharded: link.from, whole: Some(link.to), gained: false });
+            found.push(ShardingChange { device, sharded: link.from, whole: Some(link.to), gained: false });
         }
         if let Some(device) = gained.filter(|_| !b.is_broadcast()) {
-            found.push(Change { device, sharded: link.to, whole: Some(link.from), gained: true });
+            found.push(ShardingChange { device, sharded: link.to, whole: Some(link.from), gained: true });
         }
     }
     found
 }
 
 /// The links between an op's one operand and its one result, broadcasts left out.
-pub(super) fn links(program: &Program, op: OpId) -> Vec<AxisLink> {
+pub(super) fn operand_result_links(program: &Program, op: OpId) -> Vec<AxisLink> {
     let mut links = Vec::new();
     program.op(op).kind.spec().axes(program, op, &mut links);
     links.retain(|link| !link.broadcast);
@@ -60,13 +60,13 @@ pub(super) fn links(program: &Program, op: OpId) -> Vec<AxisLink> {
 
 /// The changes by device types that only one side has: of tensors made by splits no more is known than the device
 /// types of their loops.
-fn own_types(tensor: TensorId, axes: &Axes, other: &Axes, gained: bool) -> SmallVec<[Change; 2]> {
+fn own_types(tensor: TensorId, axes: &LogicalAxes, other: &LogicalAxes, gained: bool) -> SmallVec<[ShardingChange; 2]> {
     let mut found = SmallVec::new();
     for (axis, k) in axes.axes.iter().zip(0..) {
-        let device = axis.device();
-        let device = device.filter(|_| other.axes.iter().all(|axis| axis.device() != device));
+        let device = axis.device_type();
+        let device = device.filter(|_| other.axes.iter().all(|axis| axis.device_type() != device));
         let sharded = (tensor, k);
-        found.extend(device.map(|device| Change { device, sharded, whole: None, gained }));
+        found.extend(device.map(|device| ShardingChange { device, sharded, whole: None, gained }));
     }
     found
 }
@@ -81,16 +81,12 @@ pub(super) fn outer_axis(program: &Program, tensor: TensorId, axis: u32) -> Opti
     let in_memory = axes.axes.iter().take(axis as usize);
     let in_memory = in_memory.filter_map(|axis| domains.get(axis.printed as usize));
     let mut outer = before.iter().chain(in_memory);
-    outer
-        .find(|domain| {
-            !(domain.parallel.is_device() || domain.is_reduction() || domain.is_broadcast())
-        })
-        .copied()
+    outer.find(|domain| !(domain.parallel.is_device() || domain.is_reduction() || domain.is_broadcast())).copied()
 }
 
 /// The select, with the axis outside of the selected one, that makes a slice more than one range of
 /// memory. `selects` gives the op that each slice comes from.
-pub(super) fn strided(
+pub(super) fn find_strided_select(
     program: &Program,
     selects: &FxHashMap<TensorId, OpId>,
     mut slice: TensorId,
@@ -100,8 +96,7 @@ pub(super) fn strided(
         let id = *selects.get(&slice)?;
         let op = program.op(id);
         let source = op.input_tensors().next()?;
-        let printed =
-            op.domain(AttrKey::Axis)?.0.checked_sub(program.tensor(source).domains_start)?;
+        let printed = op.domain_attr(AttrKey::Axis)?.0.checked_sub(program.tensor(source).domains_start)?;
         let axis = logical_axes(program, source).of_printed(printed)?;
         if let Some(outer) = strided_over(program, &logical_axes(program, source).axes, axis) {
             return Some((id, *program.domains(source).get(outer.printed as usize)?));

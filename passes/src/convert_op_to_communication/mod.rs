@@ -9,20 +9,20 @@ mod own_rank;
 mod table;
 
 use crate::framework::options::{OptionSpec, OptionType, Options};
-use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
-use crate::support::builder::{Build, Collective};
-use crate::support::keep::Iterations;
-use crate::support::rewrite::{self, Moves};
-use branches::Branches;
+use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
+use crate::support::builder::{CollectiveSpec, OpBuilder};
+use crate::support::keep::IterationAllocations;
+use crate::support::rewrite::{self, CommentMoves};
+use branches::RankBranches;
 use hostir::analysis::is_resharding;
 use hostir::diag::{Diag, Diags};
-use hostir::ir::Effect;
+use hostir::ir::OpEffect;
 use hostir::ir::domain_text;
 use hostir::ir::edit::Edit;
 use hostir::ir::{BlockId, OpId, Program, TensorId};
 use hostir::ops::comm::BACKENDS;
 use rustc_hash::FxHashMap;
-use table::{Decision, Post};
+use table::{CommDecision, PlannedComm};
 
 /// convert-op-to-communication: a slice that is not one range of memory.
 const CONVERT_STRIDED: &str = "H0351";
@@ -69,7 +69,7 @@ Deviations from nvFuser: the team lies along the device type that changes, which
 order is refused, for its parts are not ranges of memory; ops in branches and nested loops are converted
 too, since a program with both communications and resharding ops cannot run. An `ALLOCATE` in a loop has
 `keep=false` where iterations would otherwise share the memory.",
-    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[
         OptionSpec {
             name: "communicator_backend",
@@ -89,7 +89,7 @@ too, since a program with both communications and resharding ops cannot run. An 
         StatisticSpec { name: "communications", help: "communications made" },
         StatisticSpec { name: "ops-of-others", help: "ops of other ranks left out" },
     ],
-    action: Action::Rewrite(run),
+    action: PassAction::Rewrite(run),
 };
 
 const EXAMPLE_BEFORE: &str = "\
@@ -116,8 +116,8 @@ struct Config {
 impl Config {
     fn new(options: &Options) -> Self {
         Self {
-            backend: options.word("communicator_backend").to_owned(),
-            rank: u32::try_from(options.int("rank")).ok(),
+            backend: options.word_value("communicator_backend").to_owned(),
+            rank: u32::try_from(options.int_value("rank")).ok(),
         }
     }
 }
@@ -125,37 +125,36 @@ impl Config {
 /// The error of an op that moves data between devices and can become no communication, even with its axes in
 /// another order.
 pub(crate) fn refuse_in_any_order(program: &Program, op: OpId) -> Option<Diag> {
-    let diag = table::decide(program, op).err()?;
+    let diag = table::decide_communication(program, op).err()?;
     (diag.code != table::CONVERT_INNER).then_some(*diag)
 }
 
 fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let config = Config::new(cx.options());
-    let decisions = decide(edit.program())?;
+    let decisions = decide_conversions(edit.program())?;
     if decisions.is_empty() && config.rank.is_none() {
         return Ok(());
     }
-    let iterations = Iterations::of(edit.program());
+    let iterations = IterationAllocations::from_program(edit.program());
     let mut made = Vec::new();
     let mut blocks: Vec<(BlockId, Vec<OpId>)> = Vec::new();
-    let mut moves = Moves::default();
-    let mut build = Build::new(edit);
+    let mut moves = CommentMoves::default();
+    let mut build = OpBuilder::new(edit);
     // Decisions are in the order of the ops, and those of one block stand together or nearly so.
-    for (block, ops) in by_block(build.program(), &decisions) {
+    for (block, ops) in group_by_block(build.program(), &decisions) {
         let mut out = Vec::with_capacity(ops.len() * 2);
         for op in ops {
             match decisions.binary_search_by_key(&op, |(id, _)| *id) {
                 Ok(found) => {
                     let first = out.len();
-                    let posts =
-                        emit(&mut build, &config, op, &decisions[found].1, &mut out, &mut moves);
-                    cx.count("ops-converted", 1);
-                    cx.count("communications", posts);
+                    let posts = emit_conversion(&mut build, &config, op, &decisions[found].1, &mut out, &mut moves);
+                    cx.add_count("ops-converted", 1);
+                    cx.add_count("communications", posts);
                     made.extend(
                         out[first..]
                             .iter()
                             .copied()
-                            .filter(|&id| build.program().op(id).kind.effect() == Effect::Allocate),
+                            .filter(|&id| build.program().op(id).kind.effect() == OpEffect::Allocate),
                     );
                 }
                 Err(_) => out.push(op),
@@ -167,9 +166,9 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
         build.edit.set_block(block, ops);
     }
     if let Some(rank) = config.rank {
-        cx.count("ops-of-others", own_rank::keep(&mut build, rank));
+        cx.add_count("ops-of-others", own_rank::keep_own_ops(&mut build, rank));
     }
-    iterations.settle(edit, &made);
+    iterations.finalize_allocations(edit, &made);
     rewrite::move_comments(edit, &moves);
     rewrite::drop_lost_comments(edit);
     Ok(())
@@ -177,23 +176,23 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
 
 /// The resharding ops of the host program with what they become, by id. Reports all that cannot be
 /// converted.
-fn decide(program: &Program) -> Result<Vec<(OpId, Decision)>, Diags> {
+fn decide_conversions(program: &Program) -> Result<Vec<(OpId, CommDecision)>, Diags> {
     let mut decisions = Vec::new();
     let mut diags = Diags::default();
     let mut selects = FxHashMap::default();
-    let branches = Branches::new(program);
+    let branches = RankBranches::new(program);
     program.walk(program.body(), &mut |op| {
         let what = program.op(op);
-        if what.kind.effect() == Effect::Alias {
+        if what.kind.effect() == OpEffect::Alias {
             selects.extend(what.output_tensors().map(|slice| (slice, op)));
         }
         if !is_resharding(program, op) {
             return;
         }
-        match table::decide(program, op) {
+        match table::decide_communication(program, op) {
             Ok(decision) => {
                 let refused = refuse_strided(program, &selects, op, &decision)
-                    .or_else(|| branches.refuse(program, op, &decision));
+                    .or_else(|| branches.refuse_divergent(program, op, &decision));
                 match refused {
                     None => decisions.push((op, decision)),
                     Some(diag) => diags.push(diag),
@@ -211,11 +210,11 @@ fn refuse_strided(
     program: &Program,
     selects: &FxHashMap<TensorId, OpId>,
     id: OpId,
-    decision: &Decision,
+    decision: &CommDecision,
 ) -> Option<Diag> {
     let (tensor, (select, outer)) = [decision.input, decision.output]
         .into_iter()
-        .find_map(|tensor| Some((tensor, change::strided(program, selects, tensor)?)))?;
+        .find_map(|tensor| Some((tensor, change::find_strided_select(program, selects, tensor)?)))?;
     let message = format!(
         "the slice {} is not one range of memory: `{}` lies outside of the selected axis",
         program.tensor_name(tensor),
@@ -223,12 +222,12 @@ fn refuse_strided(
     );
     let note = "select outer axes only: permute the tensor so that the selected (stream-parallel) axis comes first";
     let diag = Diag::error(CONVERT_STRIDED, program.op_span(id), message);
-    let diag = diag.label(program.op_span(select), "selected here");
-    Some(diag.note(note))
+    let diag = diag.with_label(program.op_span(select), "selected here");
+    Some(diag.with_note(note))
 }
 
 /// The blocks that hold ops to convert, in text order, with their ops.
-fn by_block(program: &Program, decisions: &[(OpId, Decision)]) -> Vec<(BlockId, Vec<OpId>)> {
+fn group_by_block(program: &Program, decisions: &[(OpId, CommDecision)]) -> Vec<(BlockId, Vec<OpId>)> {
     let mut blocks = vec![program.body()];
     program.walk(program.body(), &mut |op| blocks.extend(program.op(op).blocks.iter().copied()));
     blocks.retain(|&block| {
@@ -239,13 +238,13 @@ fn by_block(program: &Program, decisions: &[(OpId, Decision)]) -> Vec<(BlockId, 
 }
 
 /// Appends what an op becomes. Returns the number of communications.
-fn emit(
-    build: &mut Build<'_, '_>,
+fn emit_conversion(
+    build: &mut OpBuilder<'_, '_>,
     config: &Config,
     id: OpId,
-    decision: &Decision,
+    decision: &CommDecision,
     out: &mut Vec<OpId>,
-    moves: &mut Moves,
+    moves: &mut CommentMoves,
 ) -> u64 {
     build.origin = id;
     let (input, output) = (decision.input, decision.output);
@@ -256,14 +255,14 @@ fn emit(
     let first = out.len();
     let mut posted = None;
     let mut made = 0;
-    for post in decision.posts.iter().filter(|post| takes_part(config, post)) {
+    for post in decision.posts.iter().filter(|post| is_team_member(config, post)) {
         // Of several communications each gets its allocation, as in nvFuser; those that stand for one
         // communication of nvFuser's share it.
         if allocates && (made == 0 || !decision.rows) {
-            out.push(build.allocate(output));
+            out.push(build.build_allocate(output));
         }
-        let root = post.root.map(|root| build.root(&post.team, root));
-        let (post, number) = build.communication(&Collective {
+        let root = post.root.map(|root| build.root_expr(&post.team, root));
+        let (post, number) = build.build_communication(&CollectiveSpec {
             kind: decision.kind,
             team: &post.team,
             root,
@@ -272,22 +271,22 @@ fn emit(
             backend: &config.backend,
             red_op: decision.red_op,
         });
-        let wait = build.wait(number);
+        let wait = build.build_wait(number);
         out.extend([post, wait]);
         posted.get_or_insert(post);
         made += 1;
     }
     if made == 0 {
         // Nothing happens on this rank, but the text still has to say what the result is.
-        out.push(build.allocate(output));
+        out.push(build.build_allocate(output));
     }
     if let (Some(&above), Some(trailing)) = (out.get(first), posted) {
-        moves.add(id, above, trailing);
+        moves.add_move(id, above, trailing);
     }
     made
 }
 
 /// True if the program's rank is in the team.
-fn takes_part(config: &Config, post: &Post) -> bool {
+fn is_team_member(config: &Config, post: &PlannedComm) -> bool {
     config.rank.is_none_or(|rank| post.team.contains(&rank))
 }

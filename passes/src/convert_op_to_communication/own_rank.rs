@@ -5,29 +5,29 @@
 //! has to say what those are: their slices and allocations stay too, and an op that would have computed
 //! one becomes an allocation, which does nothing on a rank outside of the tensor's mesh.
 
-use crate::support::builder::Build;
+use crate::support::builder::OpBuilder;
 use hostir::ir::{AttrKey, BlockId, OpId, Program, TensorId, Value};
-use hostir::ir::{Effect, OpKind};
+use hostir::ir::{OpEffect, OpKind};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The ops of a program that stay for one rank.
-struct Filter {
+struct OwnRankFilter {
     kept: FxHashSet<OpId>,
     /// Tensors that the text has to say something about.
     named: FxHashSet<TensorId>,
 }
 
 /// Leaves the ops of `rank`. Returns how many others there were.
-pub(super) fn keep(build: &mut Build<'_, '_>, rank: u32) -> u64 {
-    let filter = Filter::new(build.program(), rank);
+pub(super) fn keep_own_ops(build: &mut OpBuilder<'_, '_>, rank: u32) -> u64 {
+    let filter = OwnRankFilter::new(build.program(), rank);
     let body = build.program().body();
     let mut declared = FxHashSet::default();
     let mut dropped = 0;
-    block(build, &filter, body, &mut declared, &mut dropped);
+    filter_block(build, &filter, body, &mut declared, &mut dropped);
     dropped
 }
 
-impl Filter {
+impl OwnRankFilter {
     fn new(program: &Program, rank: u32) -> Self {
         let mut posts = FxHashMap::default();
         let mut ops = Vec::new();
@@ -36,24 +36,24 @@ impl Filter {
             ops.push(id);
         });
         let mut found = Self { kept: FxHashSet::default(), named: FxHashSet::default() };
-        found.named.extend(program.outputs().iter().filter_map(|output| output.tensor()));
+        found.named.extend(program.outputs().iter().filter_map(|output| output.as_tensor()));
         for &id in &ops {
             if is_involved(program, &posts, id, rank) {
-                found.keep(program, id);
+                found.keep_op(program, id);
             }
         }
         // Backwards: a slice of a slice names its tensor in front of it.
         for &id in ops.iter().rev() {
             let op = program.op(id);
-            let says = op.kind == OpKind::Allocate || op.kind.effect() == Effect::Alias;
+            let says = op.kind == OpKind::Allocate || op.kind.effect() == OpEffect::Alias;
             if says && op.output_tensors().any(|tensor| found.named.contains(&tensor)) {
-                found.keep(program, id);
+                found.keep_op(program, id);
             }
         }
         found
     }
 
-    fn keep(&mut self, program: &Program, id: OpId) {
+    fn keep_op(&mut self, program: &Program, id: OpId) {
         let op = program.op(id);
         self.kept.insert(id);
         self.named.extend(op.all_tensors());
@@ -65,27 +65,24 @@ fn is_involved(program: &Program, posts: &FxHashMap<u32, OpId>, id: OpId, rank: 
     let op = program.op(id);
     match op.kind {
         OpKind::Wait => op.operands.iter().all(|operand| match operand {
-            Value::Handle(number) => {
-                posts.get(number).is_none_or(|&post| is_involved(program, posts, post, rank))
-            }
+            Value::Handle(number) => posts.get(number).is_none_or(|&post| is_involved(program, posts, post, rank)),
             _ => true,
         }),
         OpKind::Communication | OpKind::CollectivePermute => {
-            op.ints(AttrKey::Team).unwrap_or_default().contains(&i64::from(rank))
+            op.ints_attr(AttrKey::Team).unwrap_or_default().contains(&i64::from(rank))
         }
         _ => {
             let mut tensors = op.all_tensors().peekable();
             tensors.peek().is_none()
-                || tensors
-                    .any(|tensor| program.tensor_mesh(tensor).is_none_or(|m| m.contains(rank)))
+                || tensors.any(|tensor| program.tensor_mesh(tensor).is_none_or(|m| m.contains(rank)))
         }
     }
 }
 
 /// Rewrites a block and those in it. `declared` are the tensors that an op before has said something about.
-fn block(
-    build: &mut Build<'_, '_>,
-    filter: &Filter,
+fn filter_block(
+    build: &mut OpBuilder<'_, '_>,
+    filter: &OwnRankFilter,
     id: BlockId,
     declared: &mut FxHashSet<TensorId>,
     dropped: &mut u64,
@@ -97,7 +94,7 @@ fn block(
         if filter.kept.contains(&op) {
             let blocks = build.program().op(op).blocks.clone();
             for &inner in &blocks {
-                block(build, filter, inner, declared, dropped);
+                filter_block(build, filter, inner, declared, dropped);
             }
             declared.extend(results);
             let empty = |&inner: &BlockId| build.program().block(inner).ops.is_empty();
@@ -110,7 +107,7 @@ fn block(
         for tensor in results {
             if filter.named.contains(&tensor) && declared.insert(tensor) {
                 build.origin = op;
-                out.push(build.allocate(tensor));
+                out.push(build.build_allocate(tensor));
             }
         }
     }

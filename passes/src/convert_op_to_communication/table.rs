@@ -1,11 +1,11 @@
 //! Which communications an op becomes: nvFuser's decision table.
 
-use super::change::{Change, changes, links, outer_axis};
-use hostir::analysis::sharding;
+use super::change::{ShardingChange, operand_result_links, outer_axis, sharding_changes};
+use hostir::analysis::tensor_sharding;
 use hostir::axes::logical_axes;
 use hostir::diag::Diag;
-use hostir::ir::{AttrKey, Mesh, OpId, ParallelType, Program, TensorId};
-use hostir::ir::{OpKind, name_of};
+use hostir::ir::{AttrKey, DeviceMesh, OpId, ParallelType, Program, TensorId};
+use hostir::ir::{OpKind, display_name};
 use hostir::ir::{domain_text, expr_text, mesh_text};
 use hostir::plan::starts_from_identity;
 
@@ -34,7 +34,7 @@ const CONVERT_NO_MESH: &str = "H0350";
 
 /// The communications that an op becomes.
 #[derive(Debug)]
-pub(super) struct Decision {
+pub(super) struct CommDecision {
     /// `Allgather`.
     pub(super) kind: &'static str,
     /// The reduce operation, where it is not the default.
@@ -42,46 +42,46 @@ pub(super) struct Decision {
     pub(super) input: TensorId,
     pub(super) output: TensorId,
     /// In the order they are posted.
-    pub(super) posts: Vec<Post>,
+    pub(super) posts: Vec<PlannedComm>,
     /// True if each rank takes part in exactly one of the posts: one a row of the mesh.
     pub(super) rows: bool,
 }
 
 /// One communication.
 #[derive(Debug)]
-pub(super) struct Post {
+pub(super) struct PlannedComm {
     /// Devices in team order.
     pub(super) team: Vec<u32>,
     /// The root's device.
     pub(super) root: Option<u32>,
 }
 
-type Found<T> = Result<T, Box<Diag>>;
+type DecisionResult<T> = Result<T, Box<Diag>>;
 
 /// One op with what the table asks about it.
-struct Question<'a> {
+struct ReshardingQuery<'a> {
     program: &'a Program,
     id: OpId,
     input: TensorId,
     output: TensorId,
-    sender: &'a Mesh,
-    receiver: &'a Mesh,
+    sender: &'a DeviceMesh,
+    receiver: &'a DeviceMesh,
 }
 
 /// The communications of a resharding op.
-pub(super) fn decide(program: &Program, id: OpId) -> Found<Decision> {
+pub(super) fn decide_communication(program: &Program, id: OpId) -> DecisionResult<CommDecision> {
     let (input, output) = single_tensors(program, id)?;
-    let (sender, receiver) = (mesh(program, id, input)?, mesh(program, id, output)?);
-    let question = Question { program, id, input, output, sender, receiver };
+    let (sender, receiver) = (require_mesh(program, id, input)?, require_mesh(program, id, output)?);
+    let question = ReshardingQuery { program, id, input, output, sender, receiver };
     // Communications copy or reduce: no effect or axis link says that an op does nothing else.
     match program.op(id).kind {
-        OpKind::Set => question.set(),
-        OpKind::Reduction => question.reduction(),
-        _ => Err(question.error(
+        OpKind::Set => question.decide_set_op(),
+        OpKind::Reduction => question.decide_reduction_op(),
+        _ => Err(question.error_at_op(
             CONVERT_OP,
             format!(
                 "`{}` needs data of other devices; only `Set` and `reduction` can become communications",
-                name_of(program, id)
+                display_name(program, id)
             ),
             "move the data with a `Set` before or after it: --pass=insert-reshardings",
         )),
@@ -89,95 +89,89 @@ pub(super) fn decide(program: &Program, id: OpId) -> Found<Decision> {
 }
 
 /// One tensor in, one tensor out.
-fn single_tensors(program: &Program, id: OpId) -> Found<(TensorId, TensorId)> {
+fn single_tensors(program: &Program, id: OpId) -> DecisionResult<(TensorId, TensorId)> {
     let op = program.op(id);
-    let name = name_of(program, id);
+    let name = display_name(program, id);
     if let (&[a], &[b]) = (op.operands.as_slice(), op.results.as_slice())
-        && let (Some(input), Some(output)) = (a.tensor(), b.tensor())
+        && let (Some(input), Some(output)) = (a.as_tensor(), b.as_tensor())
     {
         return Ok((input, output));
     }
-    let message = format!(
-        "`{name}` needs data of other devices and has {} operands; a communication has one",
-        op.operands.len()
-    );
+    let message =
+        format!("`{name}` needs data of other devices and has {} operands; a communication has one", op.operands.len());
     let note = "move the data of each operand with a `Set` before it: --pass=insert-reshardings";
-    Err(Box::new(Diag::error(CONVERT_OPERANDS, program.op_span(id), message).note(note)))
+    Err(Box::new(Diag::error(CONVERT_OPERANDS, program.op_span(id), message).with_note(note)))
 }
 
-fn mesh(program: &Program, id: OpId, tensor: TensorId) -> Found<&Mesh> {
+fn require_mesh(program: &Program, id: OpId, tensor: TensorId) -> DecisionResult<&DeviceMesh> {
     program.tensor_mesh(tensor).ok_or_else(|| {
         let message = format!(
             "{} has no device mesh, so that nothing says which devices send or receive",
             program.tensor_name(tensor)
         );
         let note = "give both tensors a mesh: `(DeviceMesh{0 1})` behind the domains";
-        Box::new(Diag::error(CONVERT_NO_MESH, program.op_span(id), message).note(note))
+        Box::new(Diag::error(CONVERT_NO_MESH, program.op_span(id), message).with_note(note))
     })
 }
 
 /// The device type that a tensor is sharded by for the table: none on a mesh of one device.
-fn is_sharded(program: &Program, tensor: TensorId, mesh: &Mesh) -> bool {
-    mesh.devices.len() > 1 && sharding(program, tensor).is_sharded()
+fn is_sharded(program: &Program, tensor: TensorId, mesh: &DeviceMesh) -> bool {
+    mesh.devices.len() > 1 && tensor_sharding(program, tensor).is_sharded()
 }
 
-impl Question<'_> {
-    fn error(&self, code: &'static str, message: String, note: impl Into<String>) -> Box<Diag> {
-        Box::new(Diag::error(code, self.program.op_span(self.id), message).note(note))
+impl ReshardingQuery<'_> {
+    fn error_at_op(&self, code: &'static str, message: String, note: impl Into<String>) -> Box<Diag> {
+        Box::new(Diag::error(code, self.program.op_span(self.id), message).with_note(note))
     }
     fn mesh_text(&self, tensor: TensorId) -> String {
         mesh_text(self.program, self.program.tensor(tensor).mesh)
     }
-    fn same_mesh(&self) -> bool {
+    fn has_same_mesh(&self) -> bool {
         self.sender == self.receiver
     }
 
-    fn set(&self) -> Found<Decision> {
-        let change = self.change()?;
-        let (mut from, mut to) = (
-            is_sharded(self.program, self.input, self.sender),
-            is_sharded(self.program, self.output, self.receiver),
-        );
-        if let Some(change) = change.filter(|_| self.same_mesh()) {
+    fn decide_set_op(&self) -> DecisionResult<CommDecision> {
+        let change = self.single_change()?;
+        let (mut from, mut to) =
+            (is_sharded(self.program, self.input, self.sender), is_sharded(self.program, self.output, self.receiver));
+        if let Some(change) = change.filter(|_| self.has_same_mesh()) {
             // Other device types may stay as they are.
             from &= !change.gained;
             to &= change.gained;
         }
         match (from, to, change) {
-            (false, true, _) => self.scatter(),
-            (true, false, Some(change)) if self.same_mesh() => {
-                Ok(self.rows("Allgather", None, change.device))
+            (false, true, _) => self.decide_scatter(),
+            (true, false, Some(change)) if self.has_same_mesh() => {
+                Ok(self.row_decision("Allgather", None, change.device))
             }
-            (true, false, _) => self.gather(),
-            (true, true, _) => self.send_receive(),
-            (false, false, _) => self.broadcast(),
+            (true, false, _) => self.decide_gather(),
+            (true, true, _) => self.decide_send_receive(),
+            (false, false, _) => self.decide_broadcast(),
         }
     }
 
-    fn reduction(&self) -> Found<Decision> {
+    fn decide_reduction_op(&self) -> DecisionResult<CommDecision> {
         self.check_initial()?;
         let device = self.reduced_device()?;
-        let change = self.change()?;
-        let red_op = self.red_op()?;
+        let change = self.single_change()?;
+        let red_op = self.reduction_word()?;
         if let Some(lost) = change.filter(|change| !change.gained) {
-            return Err(self.also_gathers(lost));
+            return Err(self.combined_gather_error(lost));
         }
-        if is_sharded(self.program, self.output, self.receiver)
-            && (change.is_some() || !self.same_mesh())
-        {
-            return self.reduce_scatter(device, change, red_op);
+        if is_sharded(self.program, self.output, self.receiver) && (change.is_some() || !self.has_same_mesh()) {
+            return self.decide_reduce_scatter(device, change, red_op);
         }
-        if self.same_mesh() {
-            return Ok(self.rows("Allreduce", red_op, device));
+        if self.has_same_mesh() {
+            return Ok(self.row_decision("Allreduce", red_op, device));
         }
-        self.reduce(red_op)
+        self.decide_reduce(red_op)
     }
 
     /// A communication has no initial value: each member would add it, or none.
-    fn check_initial(&self) -> Found<()> {
+    fn check_initial(&self) -> DecisionResult<()> {
         let op = self.program.op(self.id);
         let (Some((_, false)), Some(initial)) =
-            (starts_from_identity(self.program, self.id), op.expr(AttrKey::Init))
+            (starts_from_identity(self.program, self.id), op.expr_attr(AttrKey::Init))
         else {
             return Ok(());
         };
@@ -186,10 +180,10 @@ impl Question<'_> {
             expr_text(self.program, initial)
         );
         let note = "join the value with the result in an op of its own: --pass=insert-reshardings";
-        Err(self.error(CONVERT_INITIAL, message, note))
+        Err(self.error_at_op(CONVERT_INITIAL, message, note))
     }
 
-    fn also_gathers(&self, lost: Change) -> Box<Diag> {
+    fn combined_gather_error(&self, lost: ShardingChange) -> Box<Diag> {
         let axes = logical_axes(self.program, lost.sharded.0).axes;
         let printed = axes[lost.sharded.1 as usize].printed as usize;
         let message = format!(
@@ -197,14 +191,13 @@ impl Question<'_> {
             domain_text(self.program, &self.program.domains(lost.sharded.0)[printed]),
             self.program.tensor_name(lost.sharded.0)
         );
-        let note =
-            "keep the axis sharded in the result, and gather it with a `Set` after the reduction";
-        self.error(CONVERT_AXES, message, note)
+        let note = "keep the axis sharded in the result, and gather it with a `Set` after the reduction";
+        self.error_at_op(CONVERT_AXES, message, note)
     }
 
     /// The one axis that changes its device type, if there is one. It must be the outermost one.
-    fn change(&self) -> Found<Option<Change>> {
-        let found = changes(self.program, self.id, self.input, self.output);
+    fn single_change(&self) -> DecisionResult<Option<ShardingChange>> {
+        let found = sharding_changes(self.program, self.id, self.input, self.output);
         if let [_, _, ..] = found.as_slice() {
             let message = format!(
                 "{} axes change their sharding from {} to {}; a communication changes one",
@@ -213,18 +206,18 @@ impl Question<'_> {
                 self.program.tensor_name(self.output)
             );
             let note = "replicate the tensor with one `Set` and shard the result with another";
-            return Err(self.error(CONVERT_AXES, message, note));
+            return Err(self.error_at_op(CONVERT_AXES, message, note));
         }
         let Some(change) = found.first().copied() else { return Ok(None) };
         for (tensor, axis) in std::iter::once(change.sharded).chain(change.whole) {
             if let Some(outer) = outer_axis(self.program, tensor, axis) {
-                return Err(self.inner(tensor, axis, domain_text(self.program, &outer)));
+                return Err(self.inner_axis_error(tensor, axis, domain_text(self.program, &outer)));
             }
         }
         Ok(Some(change))
     }
 
-    fn inner(&self, tensor: TensorId, axis: u32, outer: String) -> Box<Diag> {
+    fn inner_axis_error(&self, tensor: TensorId, axis: u32, outer: String) -> Box<Diag> {
         let printed = logical_axes(self.program, tensor).axes[axis as usize].printed;
         let message = format!(
             "`{}` of {} is gathered or scattered but lies inside of `{outer}`",
@@ -234,33 +227,28 @@ impl Question<'_> {
         let note = "permute the axis to the front, move the data, and permute back: \
                     --pass=reorder-sharded-axis; or spread the outer axis over streams: \
                     --pass=stream-parallel-type";
-        self.error(CONVERT_INNER, message, note)
+        self.error_at_op(CONVERT_INNER, message, note)
     }
 
     /// The device type of the one axis that a reduction reduces.
-    fn reduced_device(&self) -> Found<ParallelType> {
-        let (from, to) =
-            (logical_axes(self.program, self.input), logical_axes(self.program, self.output));
+    fn reduced_device(&self) -> DecisionResult<ParallelType> {
+        let (from, to) = (logical_axes(self.program, self.input), logical_axes(self.program, self.output));
         let name = self.program.tensor_name(self.input);
         let reduced = to.axes.iter().filter(|axis| axis.is_reduction()).count();
         if reduced != 1 {
-            let message =
-                format!("the reduction needs data of other devices and reduces {reduced} axes");
-            let note =
-                "reduce what a device holds by itself first, and the sharded axis in a second op";
-            return Err(self.error(CONVERT_REDUCED, message, note));
+            let message = format!("the reduction needs data of other devices and reduces {reduced} axes");
+            let note = "reduce what a device holds by itself first, and the sharded axis in a second op";
+            return Err(self.error_at_op(CONVERT_REDUCED, message, note));
         }
-        let links = links(self.program, self.id);
+        let links = operand_result_links(self.program, self.id);
         let link = links.iter().find(|link| to.axes[link.to.1 as usize].is_reduction());
         let device = match link {
-            Some(link) => from.axes[link.from.1 as usize].device(),
+            Some(link) => from.axes[link.from.1 as usize].device_type(),
             // Loops of splits: the device loop that the result has no more.
-            None if from.split || to.split => {
-                changes(self.program, self.id, self.input, self.output)
-                    .iter()
-                    .find(|change| !change.gained)
-                    .map(|change| change.device)
-            }
+            None if from.split || to.split => sharding_changes(self.program, self.id, self.input, self.output)
+                .iter()
+                .find(|change| !change.gained)
+                .map(|change| change.device),
             // A broadcast is reduced.
             None => None,
         };
@@ -268,13 +256,13 @@ impl Question<'_> {
             let message = format!("the reduced axis of {name} is not sharded");
             let note = "insert a `Set` before the reduction that shards the axis, or one after it \
                         that moves the result: --pass=insert-reshardings";
-            self.error(CONVERT_REDUCED, message, note)
+            self.error_at_op(CONVERT_REDUCED, message, note)
         })
     }
 
-    fn red_op(&self) -> Found<Option<&'static str>> {
+    fn reduction_word(&self) -> DecisionResult<Option<&'static str>> {
         let op = self.program.op(self.id);
-        let word = op.word(AttrKey::ReduceOp).map_or("add", |word| self.program.name(word));
+        let word = op.word_attr(AttrKey::ReduceOp).map_or("add", |word| self.program.name(word));
         Ok(match word {
             "add" => None,
             "mul" => Some("product"),
@@ -287,44 +275,39 @@ impl Question<'_> {
                 let message = format!("communications cannot reduce with `{word}`");
                 let note = "they have add, mul, min, max, bitwise_and, bitwise_or and bitwise_xor; \
                             gather the operand with a `Set` and reduce it on each device";
-                return Err(self.error(CONVERT_RED_OP, message, note));
+                return Err(self.error_at_op(CONVERT_RED_OP, message, note));
             }
         })
     }
 
     // ---- rows of the table ----
 
-    fn decision(&self, kind: &'static str, posts: Vec<Post>) -> Decision {
+    fn make_decision(&self, kind: &'static str, posts: Vec<PlannedComm>) -> CommDecision {
         let (input, output) = (self.input, self.output);
-        Decision { kind, red_op: None, input, output, posts, rows: false }
+        CommDecision { kind, red_op: None, input, output, posts, rows: false }
     }
 
     /// One communication along each row of the mesh.
-    fn rows(
-        &self,
-        kind: &'static str,
-        red_op: Option<&'static str>,
-        device: ParallelType,
-    ) -> Decision {
-        let posts = rows(self.sender, device);
-        let posts = posts.into_iter().map(|team| Post { team, root: None }).collect();
-        Decision { red_op, rows: true, ..self.decision(kind, posts) }
+    fn row_decision(&self, kind: &'static str, red_op: Option<&'static str>, device: ParallelType) -> CommDecision {
+        let posts = mesh_rows(self.sender, device);
+        let posts = posts.into_iter().map(|team| PlannedComm { team, root: None }).collect();
+        CommDecision { red_op, rows: true, ..self.make_decision(kind, posts) }
     }
 
-    fn reduce_scatter(
+    fn decide_reduce_scatter(
         &self,
         device: ParallelType,
-        change: Option<Change>,
+        change: Option<ShardingChange>,
         red_op: Option<&'static str>,
-    ) -> Found<Decision> {
-        if !self.same_mesh() {
+    ) -> DecisionResult<CommDecision> {
+        if !self.has_same_mesh() {
             let message = format!(
                 "the sharded sum lies on {} and its summands on {}; a ReduceScatter has one mesh",
                 self.mesh_text(self.output),
                 self.mesh_text(self.input)
             );
             let note = "insert a `Set` before or after the reduction that moves to the other mesh";
-            return Err(self.error(CONVERT_MESHES, message, note));
+            return Err(self.error_at_op(CONVERT_MESHES, message, note));
         }
         if let Some(change) = change.filter(|change| change.device != device) {
             let message = format!(
@@ -333,39 +316,39 @@ impl Question<'_> {
                 change.device.name()
             );
             let note = "reduce with one op and shard the result with a `Set`";
-            return Err(self.error(CONVERT_AXES, message, note));
+            return Err(self.error_at_op(CONVERT_AXES, message, note));
         }
-        Ok(self.rows("ReduceScatter", red_op, device))
+        Ok(self.row_decision("ReduceScatter", red_op, device))
     }
 
-    fn reduce(&self, red_op: Option<&'static str>) -> Found<Decision> {
-        self.one_dimensional("Reduce", &[self.input, self.output])?;
-        let decision = self.decision("Reduce", self.one_a_receiver());
-        Ok(Decision { red_op, ..decision })
+    fn decide_reduce(&self, red_op: Option<&'static str>) -> DecisionResult<CommDecision> {
+        self.require_one_dimensional("Reduce", &[self.input, self.output])?;
+        let decision = self.make_decision("Reduce", self.comm_per_receiver());
+        Ok(CommDecision { red_op, ..decision })
     }
 
-    fn gather(&self) -> Found<Decision> {
-        self.one_dimensional("Gather", &[self.input])?;
-        Ok(self.decision("Gather", self.one_a_receiver()))
+    fn decide_gather(&self) -> DecisionResult<CommDecision> {
+        self.require_one_dimensional("Gather", &[self.input])?;
+        Ok(self.make_decision("Gather", self.comm_per_receiver()))
     }
 
     /// For each receiving device one communication of the senders with it as the root.
-    fn one_a_receiver(&self) -> Vec<Post> {
+    fn comm_per_receiver(&self) -> Vec<PlannedComm> {
         let receivers = self.receiver.devices.iter();
-        receivers.map(|&root| rooted(&self.sender.devices, root)).collect()
+        receivers.map(|&root| rooted_comm(&self.sender.devices, root)).collect()
     }
 
-    fn scatter(&self) -> Found<Decision> {
-        self.one_dimensional("Scatter", &[self.output])?;
+    fn decide_scatter(&self) -> DecisionResult<CommDecision> {
+        self.require_one_dimensional("Scatter", &[self.output])?;
         let senders = &self.sender.devices;
         // A root that does not receive is one more member of the team.
         let receives = senders.iter().find(|&&device| self.receiver.contains(device));
-        let posts = receives.or(senders.first()).map(|&root| rooted(&self.receiver.devices, root));
-        Ok(self.decision("Scatter", posts.into_iter().collect()))
+        let posts = receives.or(senders.first()).map(|&root| rooted_comm(&self.receiver.devices, root));
+        Ok(self.make_decision("Scatter", posts.into_iter().collect()))
     }
 
-    fn send_receive(&self) -> Found<Decision> {
-        self.one_dimensional("SendRecv", &[self.input, self.output])?;
+    fn decide_send_receive(&self) -> DecisionResult<CommDecision> {
+        self.require_one_dimensional("SendRecv", &[self.input, self.output])?;
         let (senders, receivers) = (&self.sender.devices, &self.receiver.devices);
         if senders.len() != receivers.len() {
             let message = format!(
@@ -376,22 +359,22 @@ impl Question<'_> {
                 receivers.len()
             );
             let note = "use meshes of one size, or replicate the tensor in between with a `Set`";
-            return Err(self.error(CONVERT_SIZES, message, note));
+            return Err(self.error_at_op(CONVERT_SIZES, message, note));
         }
         let pair = |(&from, &to): (&u32, &u32)| {
             let team = if from == to { vec![from] } else { vec![from, to] };
-            Post { team, root: Some(from) }
+            PlannedComm { team, root: Some(from) }
         };
-        Ok(self.decision("SendRecv", senders.iter().zip(receivers).map(pair).collect()))
+        Ok(self.make_decision("SendRecv", senders.iter().zip(receivers).map(pair).collect()))
     }
 
-    fn broadcast(&self) -> Found<Decision> {
-        self.one_dimensional("Broadcast", &[self.input, self.output])?;
-        let posts = self.sender.devices.first().map(|&root| rooted(&self.receiver.devices, root));
-        Ok(self.decision("Broadcast", posts.into_iter().collect()))
+    fn decide_broadcast(&self) -> DecisionResult<CommDecision> {
+        self.require_one_dimensional("Broadcast", &[self.input, self.output])?;
+        let posts = self.sender.devices.first().map(|&root| rooted_comm(&self.receiver.devices, root));
+        Ok(self.make_decision("Broadcast", posts.into_iter().collect()))
     }
 
-    fn one_dimensional(&self, kind: &str, tensors: &[TensorId]) -> Found<()> {
+    fn require_one_dimensional(&self, kind: &str, tensors: &[TensorId]) -> DecisionResult<()> {
         for &tensor in tensors {
             let mesh = self.program.tensor_mesh(tensor);
             let dimensions = mesh.map_or(1, |mesh| mesh.shape.len());
@@ -401,9 +384,8 @@ impl Question<'_> {
                     self.program.tensor_name(tensor),
                     self.mesh_text(tensor)
                 );
-                let note =
-                    "gather and reduce within the mesh first, or write the mesh with one dimension";
-                return Err(self.error(CONVERT_DIMENSIONS, message, note));
+                let note = "gather and reduce within the mesh first, or write the mesh with one dimension";
+                return Err(self.error_at_op(CONVERT_DIMENSIONS, message, note));
             }
         }
         Ok(())
@@ -411,16 +393,16 @@ impl Question<'_> {
 }
 
 /// The devices, and the root behind them where it is not one of them.
-fn rooted(devices: &[u32], root: u32) -> Post {
+fn rooted_comm(devices: &[u32], root: u32) -> PlannedComm {
     let mut team = devices.to_vec();
     if !team.contains(&root) {
         team.push(root);
     }
-    Post { team, root: Some(root) }
+    PlannedComm { team, root: Some(root) }
 }
 
 /// The rows of a mesh along a device type, each in mesh order, by their first devices.
-fn rows(mesh: &Mesh, device: ParallelType) -> Vec<Vec<u32>> {
+fn mesh_rows(mesh: &DeviceMesh, device: ParallelType) -> Vec<Vec<u32>> {
     let inside = device.mesh_axis_from_inside().unwrap_or(0);
     let extents = mesh.shape.iter().rev().map(|&extent| extent as usize);
     let step: usize = extents.clone().take(inside).product();

@@ -7,10 +7,10 @@ mod products;
 
 use crate::convert_op_to_communication::refuse_in_any_order;
 use crate::framework::options::{OptionSpec, OptionType};
-use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
-use crate::insert_reshardings::{Form, insert};
-use crate::support::builder::Build;
-use crate::support::reshard::Moved;
+use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
+use crate::insert_reshardings::{InsertionForm, insert};
+use crate::support::builder::OpBuilder;
+use crate::support::reshard::MovedDomains;
 use hostir::analysis::is_resharding;
 use hostir::diag::Diags;
 use hostir::ir::OpId;
@@ -39,7 +39,7 @@ Reductions of several axes are split as there.
 Deviations from nvFuser: a device axis is an axis of its own here, so the contracted axis is as long as the mesh and
 a device's part of the product is `A * B` of two broadcasts. Sums of a half type and its bias need no casts: they are
 rounded once.",
-    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[OptionSpec {
         name: "insert_resharding_after",
         ty: OptionType::Bool,
@@ -51,7 +51,7 @@ rounded once.",
         StatisticSpec { name: "sets-inserted", help: "copies inserted" },
         StatisticSpec { name: "reductions-split", help: "reductions done in several steps" },
     ],
-    action: Action::Rewrite(run),
+    action: PassAction::Rewrite(run_decompose_reshardings),
 };
 
 const EXAMPLE_BEFORE: &str = "\
@@ -79,38 +79,34 @@ const EXAMPLE_AFTER: &str = "\
 } // %HostIrContainer
 ";
 
-fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+fn run_decompose_reshardings(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let body = edit.program().body();
     let ops: Vec<OpId> = edit.program().block(body).ops.clone();
-    let mut moved = Moved::default();
-    let mut build = Build::new(edit);
+    let mut moved = MovedDomains::default();
+    let mut build = OpBuilder::new(edit);
     let mut out = Vec::with_capacity(ops.len());
     let mut count = 0;
     for &op in &ops {
-        match products::contracted(build.program(), op) {
+        match products::match_sharded_gemm(build.program(), op) {
             None => out.push(op),
             Some(product) => {
                 build.origin = op;
                 count += 1;
-                products::decompose(&mut build, &mut moved, op, &product, &mut out);
+                products::decompose_gemm(&mut build, &mut moved, op, &product, &mut out);
             }
         }
     }
     if count > 0 {
-        cx.count("products-decomposed", count);
+        cx.add_count("products-decomposed", count);
         edit.set_block(body, out);
-        moved.apply(edit);
+        moved.apply_to_ops(edit);
     }
-    insert(
-        edit,
-        cx,
-        Form { after: cx.options().bool("insert_resharding_after"), streams_back: true },
-    )?;
-    validate(edit)
+    insert(edit, cx, InsertionForm { after: cx.options().bool_value("insert_resharding_after"), streams_back: true })?;
+    check_convertible(edit)
 }
 
 /// Everything that moves data can become a communication, once its axes are in place.
-fn validate(edit: &Edit<'_>) -> Result<(), Diags> {
+fn check_convertible(edit: &Edit<'_>) -> Result<(), Diags> {
     let program = edit.program();
     let mut diags = Diags::default();
     let body = program.block(program.body());

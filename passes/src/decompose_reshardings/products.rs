@@ -1,8 +1,8 @@
 //! Products that are contracted across devices.
 
-use crate::support::builder::{Build, domain_id};
+use crate::support::builder::{OpBuilder, printed_domain};
 use crate::support::reshard::{
-    Links, Moved, declare_domains, local_tensor, refuse_mixed_meshes, refuse_splits, stored_axes,
+    MovedDomains, OpLinks, declare_domains, declare_local_tensor, refuse_mixed_meshes, refuse_splits, stored_axes,
     stored_domains,
 };
 use hostir::analysis::is_resharding;
@@ -11,7 +11,7 @@ use hostir::ir::OpKind;
 use hostir::ir::{DomainId, IterDomain, IterType, Op, OpId, ParallelType, Program, TensorId};
 
 /// A product whose contracted axis lies across devices.
-pub(super) struct Product {
+pub(super) struct ShardedGemm {
     a: TensorId,
     b: TensorId,
     bias: Option<TensorId>,
@@ -23,7 +23,7 @@ pub(super) struct Product {
 }
 
 /// A product whose operands both have their contracted axis across the same devices.
-pub(super) fn contracted(program: &Program, id: OpId) -> Option<Product> {
+pub(super) fn match_sharded_gemm(program: &Program, id: OpId) -> Option<ShardedGemm> {
     let op: &Op = program.op(id);
     // Both are products; that the weight of a linear is transposed no link says.
     let transposed = match op.kind {
@@ -31,50 +31,45 @@ pub(super) fn contracted(program: &Program, id: OpId) -> Option<Product> {
         OpKind::Linear => true,
         _ => return None,
     };
-    if !is_resharding(program, id)
-        || refuse_splits(program, id).is_err()
-        || refuse_mixed_meshes(program, id).is_err()
-    {
+    if !is_resharding(program, id) || refuse_splits(program, id).is_err() || refuse_mixed_meshes(program, id).is_err() {
         return None;
     }
     let mut operands = op.input_tensors();
     let (a, b, bias) = (operands.next()?, operands.next()?, operands.next());
     let result = op.output_tensors().next()?;
-    let [of_a, of_b] = [a, b].map(|tensor| logical_axes(program, tensor).stored().len());
+    let [of_a, of_b] = [a, b].map(|tensor| logical_axes(program, tensor).stored_positions().len());
     if a == b || of_a < 2 || of_b < 2 || (transposed && of_b > 2) {
         return None;
     }
     if program.tensor(a).mesh != program.tensor(b).mesh {
         return None;
     }
-    let links = Links::of(program, id);
+    let links = OpLinks::from_op(program, id);
     let stored = stored_axes(program, a);
     let &(k, axis) = stored.last()?;
-    let other = links.across(a, k, b)?;
-    let (mine, theirs) =
-        (logical_axes(program, a).axes[k as usize], logical_axes(program, b).axes[other as usize]);
-    let across = mine.device().is_some() && mine.device() == theirs.device();
-    across.then_some(Product { a, b, bias, result, axis, transposed })
+    let other = links.linked_axis(a, k, b)?;
+    let (mine, theirs) = (logical_axes(program, a).axes[k as usize], logical_axes(program, b).axes[other as usize]);
+    let across = mine.device_type().is_some() && mine.device_type() == theirs.device_type();
+    across.then_some(ShardedGemm { a, b, bias, result, axis, transposed })
 }
 
 /// The product of each device's part, its sum over devices, and the bias.
-pub(super) fn decompose(
-    build: &mut Build<'_, '_>,
-    moved: &mut Moved,
+pub(super) fn decompose_gemm(
+    build: &mut OpBuilder<'_, '_>,
+    moved: &mut MovedDomains,
     id: OpId,
-    product: &Product,
+    product: &ShardedGemm,
     out: &mut Vec<OpId>,
 ) {
     let program = build.program();
     let rank = stored_axes(program, product.result).len();
-    let (of_a, of_b) =
-        (stored_axes(program, product.a).len(), stored_axes(program, product.b).len());
+    let (of_a, of_b) = (stored_axes(program, product.a).len(), stored_axes(program, product.b).len());
     // Where the contracted axis stands among those of the product.
     let place = if product.transposed { rank } else { rank - 1 };
     let missing = rank + 1;
     let (a, b) = if product.transposed {
         // [.., M, 1, K] and [.., 1, N, K]
-        (widen(build, product.a, &[of_a - 1]), widen_front(build, product.b, missing - of_b))
+        (widen_tensor(build, product.a, &[of_a - 1]), widen_in_front(build, product.b, missing - of_b))
     } else {
         // [.., M, K, 1] and [.., 1, K, N]
         let left = widen_at(build, product.a, missing - of_a - 1, Some(of_a));
@@ -82,40 +77,39 @@ pub(super) fn decompose(
     };
     out.extend(a.1);
     out.extend(b.1);
-    let parts = parts(build, id, product, place);
-    out.push(build.pointwise("*", parts, [a.0, b.0]));
-    let reduced =
-        IterDomain { iter: IterType::Reduction, parallel: ParallelType::Serial, ..product.axis };
+    let parts = declare_partial_results(build, id, product, place);
+    out.push(build.build_pointwise("*", parts, [a.0, b.0]));
+    let reduced = IterDomain { iter: IterType::Reduction, parallel: ParallelType::Serial, ..product.axis };
     let mut sums = stored_domains(build.program(), product.result);
     sums.insert(place, reduced);
     match product.bias {
         None => {
-            redeclare(build, moved, product.result, &sums);
-            out.push(build.sum(product.result, parts));
+            redeclare_reduced(build, moved, product.result, &sums);
+            out.push(build.build_sum(product.result, parts));
         }
         Some(bias) => {
             let mesh = build.program().tensor(product.result).mesh;
-            let sum = local_tensor(build, product.result, mesh, &sums);
-            out.push(build.sum(sum, parts));
-            let wide = widen_front(build, bias, rank - 1);
+            let sum = declare_local_tensor(build, product.result, mesh, &sums);
+            out.push(build.build_sum(sum, parts));
+            let wide = widen_in_front(build, bias, rank - 1);
             out.extend(wide.1);
             let kept = stored_domains(build.program(), product.result);
-            redeclare(build, moved, product.result, &kept);
-            out.push(build.pointwise("+", product.result, [sum, wide.0]));
+            redeclare_reduced(build, moved, product.result, &kept);
+            out.push(build.build_pointwise("+", product.result, [sum, wide.0]));
         }
     }
 }
 
 /// The tensor of products: each axis lies as it does in the operand that it comes from, or on the result's
 /// streams.
-fn parts(build: &mut Build<'_, '_>, id: OpId, product: &Product, place: usize) -> TensorId {
+fn declare_partial_results(build: &mut OpBuilder<'_, '_>, id: OpId, product: &ShardedGemm, place: usize) -> TensorId {
     let program = build.program();
-    let links = Links::of(program, id);
+    let links = OpLinks::from_op(program, id);
     let mut list = Vec::new();
     for (k, domain) in stored_axes(program, product.result) {
         let device = [product.a, product.b].into_iter().find_map(|tensor| {
-            let at = links.across(product.result, k, tensor)?;
-            logical_axes(program, tensor).axes.get(at as usize)?.device()
+            let at = links.linked_axis(product.result, k, tensor)?;
+            logical_axes(program, tensor).axes.get(at as usize)?.device_type()
         });
         let stream = (domain.parallel == ParallelType::Stream).then_some(ParallelType::Stream);
         let parallel = device.or(stream).unwrap_or(ParallelType::Serial);
@@ -123,29 +117,25 @@ fn parts(build: &mut Build<'_, '_>, id: OpId, product: &Product, place: usize) -
     }
     list.insert(place, product.axis);
     let mesh = program.tensor(product.a).mesh;
-    local_tensor(build, product.result, mesh, &list)
+    declare_local_tensor(build, product.result, mesh, &list)
 }
 
 /// A tensor with broadcast axes before these places, and the op that makes it.
-fn widen(
-    build: &mut Build<'_, '_>,
-    tensor: TensorId,
-    places: &[usize],
-) -> (TensorId, Option<OpId>) {
+fn widen_tensor(build: &mut OpBuilder<'_, '_>, tensor: TensorId, places: &[usize]) -> (TensorId, Option<OpId>) {
     if places.is_empty() {
         return (tensor, None);
     }
     let mut list = stored_domains(build.program(), tensor);
     let mut flags = vec![false; list.len()];
-    let one = build.int(1);
+    let one = build.int_expr(1);
     for &at in places.iter().rev() {
         let like = list[at.min(list.len() - 1)];
         list.insert(at, broadcast_domain(like, one));
         flags.insert(at, true);
     }
     let mesh = build.program().tensor(tensor).mesh;
-    let wide = local_tensor(build, tensor, mesh, &list);
-    let op = build.broadcast(wide, tensor, flags.into());
+    let wide = declare_local_tensor(build, tensor, mesh, &list);
+    let op = build.build_broadcast(wide, tensor, flags.into());
     (wide, Some(op))
 }
 
@@ -162,35 +152,31 @@ fn broadcast_domain(like: IterDomain, one: hostir::ir::ExprId) -> IterDomain {
     }
 }
 
-fn widen_front(
-    build: &mut Build<'_, '_>,
-    tensor: TensorId,
-    count: usize,
-) -> (TensorId, Option<OpId>) {
+fn widen_in_front(build: &mut OpBuilder<'_, '_>, tensor: TensorId, count: usize) -> (TensorId, Option<OpId>) {
     widen_at(build, tensor, count, None)
 }
 
 /// Broadcast axes in front, and one more before place `at`.
 fn widen_at(
-    build: &mut Build<'_, '_>,
+    build: &mut OpBuilder<'_, '_>,
     tensor: TensorId,
     front: usize,
     at: Option<usize>,
 ) -> (TensorId, Option<OpId>) {
     let places: Vec<usize> = std::iter::repeat_n(0, front).chain(at).collect();
-    widen(build, tensor, &places)
+    widen_tensor(build, tensor, &places)
 }
 
 /// Declares a tensor with other reduced axes: the stored ones are those it has, in their order.
-fn redeclare(build: &mut Build<'_, '_>, moved: &mut Moved, tensor: TensorId, list: &[IterDomain]) {
+fn redeclare_reduced(build: &mut OpBuilder<'_, '_>, moved: &mut MovedDomains, tensor: TensorId, list: &[IterDomain]) {
     let program = build.program();
     let old: Vec<DomainId> = logical_axes(program, tensor)
         .axes
         .iter()
         .filter(|axis| !axis.is_reduction())
-        .map(|axis| domain_id(program, tensor, axis.printed))
+        .map(|axis| printed_domain(program, tensor, axis.printed))
         .collect();
     let new = declare_domains(build, tensor, list).into_iter().zip(list);
     let stored = new.filter(|(_, domain)| !domain.is_reduction()).map(|(id, _)| id);
-    old.into_iter().zip(stored).for_each(|(old, new)| moved.replace(old, new));
+    old.into_iter().zip(stored).for_each(|(old, new)| moved.replace_domain(old, new));
 }

@@ -1,7 +1,7 @@
 //! `docs/passes.md`, generated from the pass table.
 
-use crate::framework::pass::{Action, PassInfo};
-use hostir::print::{Form, PrintOptions, print_into};
+use crate::framework::pass::{PassAction, PassInfo};
+use hostir::print::{PrintForm, PrintOptions, print_into};
 use std::fmt::Write;
 
 const HEAD: &str = "\
@@ -23,31 +23,24 @@ pub fn table_markdown(table: &[&PassInfo]) -> String {
         let _ = writeln!(out, "| [`{0}`](#{0}) | {1} |", pass.name, pass.summary);
     }
     for pass in table {
-        one(pass, &mut out);
+        pass_markdown(pass, &mut out);
     }
     out
 }
 
-fn one(pass: &PassInfo, out: &mut String) {
+fn pass_markdown(pass: &PassInfo, out: &mut String) {
     // Writing to a string cannot fail.
     let _ = write!(out, "\n## {}\n\n{}.\n\n{}\n", pass.name, pass.summary, pass.description.trim());
-    if let Action::Pipeline(steps) = pass.action {
-        let defaults = crate::framework::options::Options::defaults(pass.options);
+    if let PassAction::Pipeline(steps) = pass.action {
+        let defaults = crate::framework::options::Options::from_defaults(pass.options);
         let _ = write!(out, "\nStands for `{}`.\n", steps(&defaults));
     }
     if !pass.options.is_empty() {
         out.push_str("\n| option | value | default | |\n|---|---|---|---|\n");
     }
     for option in pass.options {
-        let default =
-            option.default.map_or("(must be given)".to_owned(), |text| format!("`{text}`"));
-        let _ = writeln!(
-            out,
-            "| `{}` | {} | {default} | {} |",
-            option.name,
-            option.ty.describe(),
-            option.help
-        );
+        let default = option.default.map_or("(must be given)".to_owned(), |text| format!("`{text}`"));
+        let _ = writeln!(out, "| `{}` | {} | {default} | {} |", option.name, option.ty.type_description(), option.help);
     }
     if !pass.statistics.is_empty() {
         out.push_str("\nStatistics:\n\n");
@@ -56,17 +49,17 @@ fn one(pass: &PassInfo, out: &mut String) {
         let _ = writeln!(out, "- `{}`: {}", statistic.name, statistic.help);
     }
     if let Some(example) = pass.example {
-        let _ = write!(out, "\nBefore:\n\n```hir\n{}\n```\n", short(example.before).trim_end());
-        let _ = write!(out, "\nAfter:\n\n```hir\n{}\n```\n", short(example.after).trim_end());
+        let _ = write!(out, "\nBefore:\n\n```hir\n{}\n```\n", short_form_text(example.before).trim_end());
+        let _ = write!(out, "\nAfter:\n\n```hir\n{}\n```\n", short_form_text(example.after).trim_end());
     }
 }
 
 /// A program in the form for people.
-fn short(text: &str) -> String {
+fn short_form_text(text: &str) -> String {
     let (programs, _) = hostir::load(text);
     let mut out = String::new();
     for program in &programs {
-        print_into(program, PrintOptions { form: Form::Short }, &mut out);
+        print_into(program, PrintOptions { form: PrintForm::Short }, &mut out);
     }
     out
 }

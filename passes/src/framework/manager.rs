@@ -1,8 +1,8 @@
 //! Runs a pipeline: verifies around every pass, rolls back what a pass must not leave behind, and
 //! keeps the books (time, statistics, op counts, remarks).
 
-use crate::framework::pass::{Action, OptionFault, PassCx, PassInfo};
-use crate::framework::pipeline::{self, Pipeline, Step};
+use crate::framework::pass::{OptionFault, PassAction, PassCx, PassInfo};
+use crate::framework::pipeline::{self, Pipeline, PipelineStep};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::Program;
 use hostir::ir::edit::Edit;
@@ -43,19 +43,19 @@ impl Config {
 }
 
 /// Looks at the program around every pass: dumps, progress.
-pub trait Observer {
+pub trait PassObserver {
     /// Before `pass` runs. Passes inside pipeline passes are seen, too.
-    fn before(&mut self, pass: &'static PassInfo, program: &Program);
+    fn before_pass(&mut self, pass: &'static PassInfo, program: &Program);
     /// After `pass` ran and its result was verified; `changed` is whether it changed anything.
-    fn after(&mut self, pass: &'static PassInfo, program: &Program, changed: bool);
+    fn after_pass(&mut self, pass: &'static PassInfo, program: &Program, changed: bool);
 }
 
 /// An observer that looks at nothing.
-pub struct Quiet;
+pub struct SilentObserver;
 
-impl Observer for Quiet {
-    fn before(&mut self, _: &'static PassInfo, _: &Program) {}
-    fn after(&mut self, _: &'static PassInfo, _: &Program, _: bool) {}
+impl PassObserver for SilentObserver {
+    fn before_pass(&mut self, _: &'static PassInfo, _: &Program) {}
+    fn after_pass(&mut self, _: &'static PassInfo, _: &Program, _: bool) {}
 }
 
 /// The record of one run of one pass.
@@ -83,7 +83,7 @@ pub struct PassRun {
 
 /// The record of a pipeline.
 #[derive(Clone, Default, Debug)]
-pub struct Report {
+pub struct PipelineReport {
     /// All runs in the order they started.
     pub runs: Vec<PassRun>,
     /// Warnings, and remarks if they were asked for.
@@ -92,7 +92,7 @@ pub struct Report {
 
 /// Why a pipeline stopped. The program is as it was before the pass that failed.
 #[derive(Debug)]
-pub struct Failure {
+pub struct PipelineFailure {
     /// The errors, those of `faults` first.
     pub errors: Diags,
     /// Errors that are the fault of option values.
@@ -104,7 +104,7 @@ pub struct Failure {
     /// The steps that were still to run, the failing pass first: with the program as it is now, a test case.
     pub remaining: Pipeline,
     /// The record up to the failure.
-    pub report: Report,
+    pub report: PipelineReport,
 }
 
 /// Runs `pipeline` on `program`.
@@ -112,19 +112,19 @@ pub struct Failure {
 /// # Errors
 /// Fails if the program is invalid, and at the first pass that rejects the program or its options, or leaves an
 /// invalid program. The program is then as it was before that pass.
-pub fn run(
+pub fn run_pipeline(
     program: &mut Program,
     pipeline: &Pipeline,
     config: &Config,
-    observer: &mut dyn Observer,
-) -> Result<Report, Box<Failure>> {
-    let mut manager = Manager { config, observer, report: Report::default() };
+    observer: &mut dyn PassObserver,
+) -> Result<PipelineReport, Box<PipelineFailure>> {
+    let mut manager = PassManager { config, observer, report: PipelineReport::default() };
     if config.verify_input {
         let mut errors = Diags::default();
         hostir::verify::verify(program, &mut errors);
         if errors.has_errors() {
             let remaining = pipeline.clone();
-            return Err(Box::new(Failure {
+            return Err(Box::new(PipelineFailure {
                 errors,
                 faults: Vec::new(),
                 step: 0,
@@ -134,36 +134,36 @@ pub fn run(
             }));
         }
     }
-    if let Err(stop) = manager.steps(program, &pipeline.steps, 0) {
-        let Stop { errors, faults, step, pass, remaining } = stop;
+    if let Err(stop) = manager.run_steps(program, &pipeline.steps, 0) {
+        let StepFailure { errors, faults, step, pass, remaining } = stop;
         let remaining = Pipeline { steps: remaining };
         let report = manager.report;
         let pass = Some(pass);
-        return Err(Box::new(Failure { errors, faults, step, pass, remaining, report }));
+        return Err(Box::new(PipelineFailure { errors, faults, step, pass, remaining, report }));
     }
     manager.warn_never_ran();
     Ok(manager.report)
 }
 
 /// Why a step stopped, and what was still to run.
-struct Stop {
+struct StepFailure {
     errors: Diags,
     faults: Vec<OptionFault>,
     /// Which step, at the depth that the stop has come up to.
     step: usize,
     pass: &'static PassInfo,
-    remaining: Vec<Step>,
+    remaining: Vec<PipelineStep>,
 }
 
-impl Stop {
-    fn new(step: &Step, errors: Diags) -> Self {
+impl StepFailure {
+    fn new(step: &PipelineStep, errors: Diags) -> Self {
         let remaining = vec![step.clone()];
         Self { errors, faults: Vec::new(), step: 0, pass: step.pass, remaining }
     }
     /// A stop at a pipeline pass whose pipeline is wrong.
-    fn at_bug(step: &Step, what: String) -> Self {
+    fn at_bug(step: &PipelineStep, what: String) -> Self {
         let mut diags = Diags::default();
-        diags.push(Diag::global(INVALID_RESULT, what));
+        diags.push(Diag::global_error(INVALID_RESULT, what));
         Self::new(step, diags)
     }
     /// With what is wrong with the options.
@@ -174,16 +174,16 @@ impl Stop {
     }
 }
 
-struct Manager<'a> {
+struct PassManager<'a> {
     config: &'a Config,
-    observer: &'a mut dyn Observer,
-    report: Report,
+    observer: &'a mut dyn PassObserver,
+    report: PipelineReport,
 }
 
-impl Manager<'_> {
-    fn steps(&mut self, program: &mut Program, steps: &[Step], depth: usize) -> Result<(), Stop> {
+impl PassManager<'_> {
+    fn run_steps(&mut self, program: &mut Program, steps: &[PipelineStep], depth: usize) -> Result<(), StepFailure> {
         for (index, step) in steps.iter().enumerate() {
-            self.step(program, step, depth).map_err(|mut stop| {
+            self.run_step(program, step, depth).map_err(|mut stop| {
                 stop.step = index;
                 stop.remaining.extend_from_slice(&steps[index + 1..]);
                 stop
@@ -192,36 +192,32 @@ impl Manager<'_> {
         Ok(())
     }
 
-    fn step(&mut self, program: &mut Program, step: &Step, depth: usize) -> Result<(), Stop> {
+    fn run_step(&mut self, program: &mut Program, step: &PipelineStep, depth: usize) -> Result<(), StepFailure> {
         let pass = step.pass;
-        let index = self.begin(pass, depth, program);
+        let index = self.begin_pass(pass, depth, program);
         if self.config.disabled.iter().any(|disabled| disabled.name == pass.name) {
             self.report.runs[index].skipped = true;
-            self.remark(|| {
-                Diag::global(SKIPPED, format!("`{}` was skipped: it is disabled", pass.name))
-            });
+            self.add_remark(|| Diag::global_error(SKIPPED, format!("`{}` was skipped: it is disabled", pass.name)));
             return Ok(());
         }
-        self.observer.before(pass, program);
+        self.observer.before_pass(pass, program);
         let start = Instant::now();
         let changed = match pass.action {
-            Action::Rewrite(action) => self.rewrite(program, step, index, action)?,
-            Action::Pipeline(steps) => self.nested(program, step, depth, steps)?,
+            PassAction::Rewrite(action) => self.run_rewrite(program, step, index, action)?,
+            PassAction::Pipeline(steps) => self.run_nested(program, step, depth, steps)?,
         };
         let run = &mut self.report.runs[index];
         run.time = start.elapsed().saturating_sub(run.verify_time);
         run.ops_after = count_ops(program);
         run.changed = changed;
         if !changed {
-            self.remark(|| {
-                Diag::global(NOTHING_TO_DO, format!("`{}` found nothing to do", pass.name))
-            });
+            self.add_remark(|| Diag::global_error(NOTHING_TO_DO, format!("`{}` found nothing to do", pass.name)));
         }
-        self.observer.after(pass, program, changed);
+        self.observer.after_pass(pass, program, changed);
         Ok(())
     }
 
-    fn begin(&mut self, pass: &'static PassInfo, depth: usize, program: &Program) -> usize {
+    fn begin_pass(&mut self, pass: &'static PassInfo, depth: usize, program: &Program) -> usize {
         let ops = count_ops(program);
         self.report.runs.push(PassRun {
             pass,
@@ -237,13 +233,13 @@ impl Manager<'_> {
         self.report.runs.len() - 1
     }
 
-    fn rewrite(
+    fn run_rewrite(
         &mut self,
         program: &mut Program,
-        step: &Step,
+        step: &PipelineStep,
         index: usize,
         action: fn(&mut Edit<'_>, &mut PassCx<'_>) -> Result<(), Diags>,
-    ) -> Result<bool, Stop> {
+    ) -> Result<bool, StepFailure> {
         let pass = step.pass;
         let mut cx = PassCx::new(pass, &step.options, self.config.remarks);
         let mut edit = Edit::new(program);
@@ -251,70 +247,69 @@ impl Manager<'_> {
         let (statistics, notices, faults) = cx.finish();
         self.report.notices.items.extend(notices.items);
         // An edit that is not committed rolls itself back when it is dropped.
-        result.map_err(|errors| Stop::new(step, errors).with_faults(faults))?;
+        result.map_err(|errors| StepFailure::new(step, errors).with_faults(faults))?;
         if self.config.verify_each {
             let start = Instant::now();
             let mut errors = Diags::default();
             hostir::verify::verify(edit.program(), &mut errors);
             self.report.runs[index].verify_time = start.elapsed();
             if errors.has_errors() {
-                return Err(Stop::new(step, invalid_result(pass, errors)));
+                return Err(StepFailure::new(step, invalid_result(pass, errors)));
             }
         }
         self.report.runs[index].statistics = statistics;
         Ok(edit.commit())
     }
 
-    fn nested(
+    fn run_nested(
         &mut self,
         program: &mut Program,
-        step: &Step,
+        step: &PipelineStep,
         depth: usize,
         steps: fn(&crate::framework::options::Options) -> String,
-    ) -> Result<bool, Stop> {
+    ) -> Result<bool, StepFailure> {
         if depth == MAX_DEPTH {
             let what = format!("`{}` stands for itself (this is a bug)", step.pass.name);
-            return Err(Stop::at_bug(step, what));
+            return Err(StepFailure::at_bug(step, what));
         }
         let text = steps(&step.options);
-        let inner = pipeline::parse(&text, self.config.table).map_err(|errors| {
+        let inner = pipeline::parse_pipeline(&text, self.config.table).map_err(|errors| {
             let first = errors.items.first().map_or("", |diag| &diag.message).to_owned();
             let what = format!("`{}` stands for `{text}`: {first} (this is a bug)", step.pass.name);
-            Stop::at_bug(step, what)
+            StepFailure::at_bug(step, what)
         })?;
         let first = self.report.runs.len();
-        self.steps(program, &inner.steps, depth + 1)?;
+        self.run_steps(program, &inner.steps, depth + 1)?;
         Ok(self.report.runs[first..].iter().any(|run| run.changed))
     }
 
-    fn remark(&mut self, remark: impl FnOnce() -> Diag) {
+    fn add_remark(&mut self, remark: impl FnOnce() -> Diag) {
         if self.config.remarks {
-            self.report.notices.push(remark().remark());
+            self.report.notices.push(remark().into_remark());
         }
     }
 
     fn warn_never_ran(&mut self) {
         for disabled in &self.config.disabled {
             if !self.report.runs.iter().any(|run| run.pass.name == disabled.name) {
-                self.report.notices.push(never_runs("--disable-pass", disabled.name));
+                self.report.notices.push(never_run_warning("--disable-pass", disabled.name));
             }
         }
     }
 }
 
 /// The warning that `flag` names a pass that is not in the pipeline.
-pub fn never_runs(flag: &str, pass: &str) -> Diag {
-    Diag::global(NEVER_RUNS, format!("`{flag}={pass}` has no effect: `{pass}` never runs"))
-        .warning()
+pub fn never_run_warning(flag: &str, pass: &str) -> Diag {
+    Diag::global_error(NEVER_RUNS, format!("`{flag}={pass}` has no effect: `{pass}` never runs")).into_warning()
 }
 
 fn invalid_result(pass: &PassInfo, errors: Diags) -> Diags {
     let message = format!("`{}` left an invalid program (this is a bug of the pass)", pass.name);
     let mut diags = Diags::default();
     diags.push(
-        Diag::global(INVALID_RESULT, message)
-            .note("the program is unchanged; --reproducer=FILE writes a test case for a report")
-            .note("the errors that follow are about the program that was dropped"),
+        Diag::global_error(INVALID_RESULT, message)
+            .with_note("the program is unchanged; --reproducer=FILE writes a test case for a report")
+            .with_note("the errors that follow are about the program that was dropped"),
     );
     diags.items.extend(errors.items);
     diags

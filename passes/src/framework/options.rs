@@ -1,6 +1,6 @@
 //! Pass options: declared with a type and a default, parsed once, read by name.
 
-use hostir::diag::{Diag, Diags, Span, nearest};
+use hostir::diag::{Diag, Diags, Span, nearest_candidate};
 
 /// A pass has no option of that name.
 const UNKNOWN_OPTION: &str = "H0303";
@@ -48,7 +48,7 @@ pub enum OptionType {
 
 impl OptionType {
     /// The type as messages and documentation name it.
-    pub fn describe(self) -> String {
+    pub fn type_description(self) -> String {
         match self {
             OptionType::Bool => "true or false".to_owned(),
             OptionType::Int { min: i64::MIN, max: i64::MAX } => "an integer".to_owned(),
@@ -61,7 +61,7 @@ impl OptionType {
         }
     }
     /// The value of a text; `None` if it is not of the type.
-    pub fn parse(self, text: &str) -> Option<OptionValue> {
+    pub fn parse_value(self, text: &str) -> Option<OptionValue> {
         match self {
             OptionType::Bool => match text {
                 "true" | "1" => Some(OptionValue::Bool(true)),
@@ -73,15 +73,13 @@ impl OptionType {
                 (min..=max).contains(&value).then_some(OptionValue::Int(value))
             }
             OptionType::Word => is_word(text).then(|| OptionValue::Word(text.to_owned())),
-            OptionType::Choice(words) => words
-                .iter()
-                .find(|word| same_name(word, text))
-                .map(|word| OptionValue::Word((*word).to_owned())),
-            OptionType::Ints => items(text)
-                .map(|item| item.parse::<i64>().ok())
-                .collect::<Option<Vec<_>>>()
-                .map(OptionValue::Ints),
-            OptionType::Words => items(text)
+            OptionType::Choice(words) => {
+                words.iter().find(|word| is_same_name(word, text)).map(|word| OptionValue::Word((*word).to_owned()))
+            }
+            OptionType::Ints => {
+                list_items(text).map(|item| item.parse::<i64>().ok()).collect::<Option<Vec<_>>>().map(OptionValue::Ints)
+            }
+            OptionType::Words => list_items(text)
                 .map(|item| is_word(item).then(|| item.to_owned()))
                 .collect::<Option<Vec<_>>>()
                 .map(OptionValue::Words),
@@ -90,11 +88,9 @@ impl OptionType {
 }
 
 /// Compares two names; `-` and `_` are the same.
-pub(crate) fn same_name(a: &str, b: &str) -> bool {
+pub(crate) fn is_same_name(a: &str, b: &str) -> bool {
     a.len() == b.len()
-        && a.bytes()
-            .zip(b.bytes())
-            .all(|pair| matches!(pair, (b'-' | b'_', b'-' | b'_')) || pair.0 == pair.1)
+        && a.bytes().zip(b.bytes()).all(|pair| matches!(pair, (b'-' | b'_', b'-' | b'_')) || pair.0 == pair.1)
 }
 
 fn is_word(text: &str) -> bool {
@@ -102,7 +98,7 @@ fn is_word(text: &str) -> bool {
 }
 
 /// The items of `{a,b}` or of the bare `a`.
-fn items(text: &str) -> impl Iterator<Item = &str> {
+fn list_items(text: &str) -> impl Iterator<Item = &str> {
     let inner = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or(text);
     inner.split(|c: char| c == ',' || c.is_whitespace()).filter(|item| !item.is_empty())
 }
@@ -139,7 +135,7 @@ impl std::fmt::Display for OptionValue {
 
 /// One `key=value` of a pipeline text.
 #[derive(Clone, Copy, Debug)]
-pub struct Given<'a> {
+pub struct GivenOption<'a> {
     /// The key.
     pub key: &'a str,
     /// The place of the key.
@@ -149,7 +145,7 @@ pub struct Given<'a> {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Slot {
+struct OptionSlot {
     name: &'static str,
     value: Option<OptionValue>,
     /// The place of the key, if the option was given.
@@ -161,15 +157,15 @@ struct Slot {
 /// The options of one run of a pass: what was given, and defaults for the rest.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Options {
-    slots: Vec<Slot>,
+    slots: Vec<OptionSlot>,
 }
 
 impl Options {
     /// The defaults of `specs`.
-    pub fn defaults(specs: &'static [OptionSpec]) -> Self {
-        let slots = specs.iter().map(|spec| Slot {
+    pub fn from_defaults(specs: &'static [OptionSpec]) -> Self {
+        let slots = specs.iter().map(|spec| OptionSlot {
             name: spec.name,
-            value: spec.default.and_then(|text| spec.ty.parse(text)),
+            value: spec.default.and_then(|text| spec.ty.parse_value(text)),
             given: None,
             at: None,
         });
@@ -178,18 +174,18 @@ impl Options {
 
     /// Checks what was given to `pass` (at `pass_span`) against its options. Every error is reported;
     /// spans are those of the pipeline text.
-    pub fn parse(
+    pub fn parse_given(
         pass: &str,
         pass_span: Span,
         specs: &'static [OptionSpec],
-        given: &[Given<'_>],
+        given: &[GivenOption<'_>],
         diags: &mut Diags,
     ) -> Self {
-        let mut options = Self::defaults(specs);
+        let mut options = Self::from_defaults(specs);
         for one in given {
-            match specs.iter().position(|spec| same_name(spec.name, one.key)) {
-                None => diags.push(unknown(pass, specs, one)),
-                Some(index) => options.fill(index, pass, &specs[index], one, diags),
+            match specs.iter().position(|spec| is_same_name(spec.name, one.key)) {
+                None => diags.push(unknown_option(pass, specs, one)),
+                Some(index) => options.fill_slot(index, pass, &specs[index], one, diags),
             }
         }
         for (spec, slot) in specs.iter().zip(&options.slots) {
@@ -197,33 +193,24 @@ impl Options {
                 let message = format!("`{pass}` needs the option `{}`", spec.name);
                 diags.push(
                     Diag::error(OPTION_MISSING, pass_span, message)
-                        .here(format!("write `{pass}{{{}=...}}`", spec.name))
-                        .note(describe(spec)),
+                        .with_primary_text(format!("write `{pass}{{{}=...}}`", spec.name))
+                        .with_note(describe_option(spec)),
                 );
             }
         }
         options
     }
 
-    fn fill(
-        &mut self,
-        index: usize,
-        pass: &str,
-        spec: &OptionSpec,
-        given: &Given<'_>,
-        diags: &mut Diags,
-    ) {
+    fn fill_slot(&mut self, index: usize, pass: &str, spec: &OptionSpec, given: &GivenOption<'_>, diags: &mut Diags) {
         if let Some(first) = self.slots[index].given {
             let message = format!("the option `{}` of `{pass}` is given twice", spec.name);
-            diags.push(
-                Diag::error(OPTION_TWICE, given.key_span, message).label(first, "first given here"),
-            );
+            diags.push(Diag::error(OPTION_TWICE, given.key_span, message).with_label(first, "first given here"));
             return;
         }
         self.slots[index].given = Some(given.key_span);
         self.slots[index].at = Some(given.value.map_or(given.key_span, |(_, span)| span));
         let parsed = match given.value {
-            Some((text, _)) => spec.ty.parse(text),
+            Some((text, _)) => spec.ty.parse_value(text),
             None => (spec.ty == OptionType::Bool).then_some(OptionValue::Bool(true)),
         };
         match parsed {
@@ -243,36 +230,36 @@ impl Options {
         self.slots.iter().any(|slot| slot.name == name && slot.given.is_some())
     }
     /// The place of the option's value in the pipeline text, if the user gave it.
-    pub fn span(&self, name: &str) -> Option<Span> {
+    pub fn option_span(&self, name: &str) -> Option<Span> {
         self.slots.iter().find(|slot| slot.name == name)?.at
     }
     /// A boolean option.
-    pub fn bool(&self, name: &str) -> bool {
+    pub fn bool_value(&self, name: &str) -> bool {
         matches!(self.get(name), Some(OptionValue::Bool(true)))
     }
     /// An integer option; 0 if it has no value.
-    pub fn int(&self, name: &str) -> i64 {
+    pub fn int_value(&self, name: &str) -> i64 {
         match self.get(name) {
             Some(OptionValue::Int(value)) => *value,
             _ => 0,
         }
     }
     /// A word option; empty if it has no value.
-    pub fn word(&self, name: &str) -> &str {
+    pub fn word_value(&self, name: &str) -> &str {
         match self.get(name) {
             Some(OptionValue::Word(value)) => value,
             _ => "",
         }
     }
     /// A list of integers; empty if it has no value.
-    pub fn ints(&self, name: &str) -> &[i64] {
+    pub fn int_list(&self, name: &str) -> &[i64] {
         match self.get(name) {
             Some(OptionValue::Ints(values)) => values,
             _ => &[],
         }
     }
     /// A list of words; empty if it has no value.
-    pub fn words(&self, name: &str) -> &[String] {
+    pub fn word_list(&self, name: &str) -> &[String] {
         match self.get(name) {
             Some(OptionValue::Words(values)) => values,
             _ => &[],
@@ -294,40 +281,38 @@ impl std::fmt::Display for Options {
     }
 }
 
-fn unknown(pass: &str, specs: &[OptionSpec], given: &Given<'_>) -> Diag {
+fn unknown_option(pass: &str, specs: &[OptionSpec], given: &GivenOption<'_>) -> Diag {
     let message = format!("`{pass}` has no option `{}`", given.key);
     let diag = Diag::error(UNKNOWN_OPTION, given.key_span, message);
     let names: Vec<&str> = specs.iter().map(|spec| spec.name).collect();
     let dashed = given.key.replace('-', "_");
-    let diag = match nearest(&dashed, names.iter().copied()) {
-        Some(near) => diag.here(format!("did you mean `{near}`?")),
+    let diag = match nearest_candidate(&dashed, names.iter().copied()) {
+        Some(near) => diag.with_primary_text(format!("did you mean `{near}`?")),
         None => diag,
     };
     if specs.is_empty() {
-        return diag.note(format!("`{pass}` takes no options"));
+        return diag.with_note(format!("`{pass}` takes no options"));
     }
-    diag.note(format!("its options are {}", names.join(", ")))
+    diag.with_note(format!("its options are {}", names.join(", ")))
 }
 
-fn wrong_value(pass: &str, spec: &OptionSpec, given: &Given<'_>) -> Diag {
-    let what = spec.ty.describe();
+fn wrong_value(pass: &str, spec: &OptionSpec, given: &GivenOption<'_>) -> Diag {
+    let what = spec.ty.type_description();
     let Some((text, span)) = given.value else {
         let message = format!("the option `{}` of `{pass}` needs a value", spec.name);
-        return Diag::error(OPTION_VALUE, given.key_span, message).note(describe(spec));
+        return Diag::error(OPTION_VALUE, given.key_span, message).with_note(describe_option(spec));
     };
     let message = format!("`{text}` is no value for `{}` of `{pass}`", spec.name);
-    let diag = Diag::error(OPTION_VALUE, span, message).note(describe(spec));
+    let diag = Diag::error(OPTION_VALUE, span, message).with_note(describe_option(spec));
     let near = match spec.ty {
-        OptionType::Choice(words) => nearest(text, words.iter().copied()),
-        OptionType::Bool => nearest(text, ["true", "false"]),
+        OptionType::Choice(words) => nearest_candidate(text, words.iter().copied()),
+        OptionType::Bool => nearest_candidate(text, ["true", "false"]),
         OptionType::Int { .. } | OptionType::Word | OptionType::Ints | OptionType::Words => None,
     };
-    diag.here(
-        near.map_or_else(|| format!("expected {what}"), |near| format!("did you mean `{near}`?")),
-    )
+    diag.with_primary_text(near.map_or_else(|| format!("expected {what}"), |near| format!("did you mean `{near}`?")))
 }
 
-fn describe(spec: &OptionSpec) -> String {
+fn describe_option(spec: &OptionSpec) -> String {
     let default = spec.default.map_or_else(String::new, |text| format!(", default {text}"));
-    format!("`{}` is {}{default}: {}", spec.name, spec.ty.describe(), spec.help)
+    format!("`{}` is {}{default}: {}", spec.name, spec.ty.type_description(), spec.help)
 }

@@ -4,7 +4,7 @@
 //! `--list-passes`, `docs/passes.md`, option parsing and messages follow from that data. The contract:
 //! valid in, valid out; a pass that returns an error has changed nothing (its edit is rolled back).
 
-use crate::framework::options::{OptionSpec, Options, same_name};
+use crate::framework::options::{OptionSpec, Options, is_same_name};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 
@@ -18,18 +18,18 @@ pub struct PassInfo {
     /// Its effect and, above all, what it leaves alone, in Markdown.
     pub description: &'static str,
     /// A program before and after; a test runs it.
-    pub example: Option<Example>,
+    pub example: Option<PassExample>,
     /// Options in the order of the documentation.
     pub options: &'static [OptionSpec],
     /// Counters it may raise.
     pub statistics: &'static [StatisticSpec],
     /// The code that runs.
-    pub action: Action,
+    pub action: PassAction,
 }
 
 /// The work of a pass.
 #[derive(Clone, Copy, Debug)]
-pub enum Action {
+pub enum PassAction {
     /// Changes the program through an edit. An error rolls the edit back.
     Rewrite(fn(&mut Edit<'_>, &mut PassCx<'_>) -> Result<(), Diags>),
     /// Stands for other passes: gives their pipeline text for its options. The manager runs each as a
@@ -39,7 +39,7 @@ pub enum Action {
 
 /// A program before and after a pass, in any form the parser reads.
 #[derive(Clone, Copy, Debug)]
-pub struct Example {
+pub struct PassExample {
     /// The options as a pipeline gives them, with their braces; empty for none.
     pub options: &'static str,
     /// The input.
@@ -70,7 +70,7 @@ impl PassInfo {
     }
     /// Whether `text` names this pass; `-` and `_` are the same.
     pub fn is_named(&self, text: &str) -> bool {
-        same_name(self.name, text)
+        is_same_name(self.name, text)
     }
 }
 
@@ -105,7 +105,7 @@ impl<'a> PassCx<'a> {
         self.options
     }
     /// Raises a counter of [`PassInfo::statistics`].
-    pub fn count(&mut self, statistic: &str, by: u64) {
+    pub fn add_count(&mut self, statistic: &str, by: u64) {
         let index = self.info.statistics.iter().position(|spec| spec.name == statistic);
         debug_assert!(index.is_some(), "{} declares no statistic {statistic}", self.info.name);
         if let Some(index) = index {
@@ -113,18 +113,18 @@ impl<'a> PassCx<'a> {
         }
     }
     /// Says why something was or was not done. `remark` runs only when remarks are wanted.
-    pub fn remark(&mut self, remark: impl FnOnce() -> Diag) {
+    pub fn add_remark(&mut self, remark: impl FnOnce() -> Diag) {
         if self.wants_remarks {
-            self.notices.push(remark().remark());
+            self.notices.push(remark().into_remark());
         }
     }
     /// Warns; always shown.
-    pub fn warn(&mut self, warning: Diag) {
-        self.notices.push(warning.warning());
+    pub fn add_warning(&mut self, warning: Diag) {
+        self.notices.push(warning.into_warning());
     }
     /// Says that the values of options are wrong; the pass then returns an error, which may be empty.
     /// `diag` is about no place: who reads the pipeline knows where the options stand.
-    pub fn wrong_option(&mut self, options: &'static [&'static str], diag: Diag) {
+    pub fn reject_options(&mut self, options: &'static [&'static str], diag: Diag) {
         self.faults.push(OptionFault { options, diag });
     }
     /// The counters with their names, the remarks and warnings in the order they were made, and what is

@@ -4,9 +4,9 @@
 //! `key=value` or a bare `key`; a value may be a list in braces. Every error of a text is reported, at
 //! its place in the text. Spans in this file are places in the pipeline text, not in a program.
 
-use crate::framework::options::{Given, Options};
+use crate::framework::options::{GivenOption, Options};
 use crate::framework::pass::PassInfo;
-use hostir::diag::{Diag, Diags, Span, nearest};
+use hostir::diag::{Diag, Diags, Span, nearest_candidate};
 
 /// A pipeline names a pass that does not exist.
 const UNKNOWN_PASS: &str = "H0301";
@@ -15,7 +15,7 @@ const PIPELINE_SYNTAX: &str = "H0302";
 
 /// One pass of a pipeline with its options.
 #[derive(Clone, Debug)]
-pub struct Step {
+pub struct PipelineStep {
     /// The pass.
     pub pass: &'static PassInfo,
     /// Its options.
@@ -26,7 +26,7 @@ pub struct Step {
 #[derive(Clone, Default, Debug)]
 pub struct Pipeline {
     /// The steps.
-    pub steps: Vec<Step>,
+    pub steps: Vec<PipelineStep>,
 }
 
 /// The text that [`parse`] reads back.
@@ -44,9 +44,9 @@ impl std::fmt::Display for Pipeline {
 ///
 /// # Errors
 /// Reports every error of the text: its syntax, unknown passes, and options that a pass does not have.
-pub fn parse(text: &str, table: &[&'static PassInfo]) -> Result<Pipeline, Diags> {
-    let mut parser = Parser { text, at: 0, table, diags: Diags::default() };
-    let pipeline = parser.pipeline();
+pub fn parse_pipeline(text: &str, table: &[&'static PassInfo]) -> Result<Pipeline, Diags> {
+    let mut parser = PipelineParser { text, at: 0, table, diags: Diags::default() };
+    let pipeline = parser.parse_steps();
     if parser.diags.has_errors() { Err(parser.diags) } else { Ok(pipeline) }
 }
 
@@ -54,25 +54,21 @@ pub fn parse(text: &str, table: &[&'static PassInfo]) -> Result<Pipeline, Diags>
 ///
 /// # Errors
 /// Fails if no pass of the table has the name; the error proposes the nearest one.
-pub fn find(
-    name: &str,
-    span: Span,
-    table: &[&'static PassInfo],
-) -> Result<&'static PassInfo, Diag> {
+pub fn find_pass(name: &str, span: Span, table: &[&'static PassInfo]) -> Result<&'static PassInfo, Diag> {
     if let Some(info) = table.iter().find(|info| info.is_named(name)) {
         return Ok(info);
     }
     let diag = Diag::error(UNKNOWN_PASS, span, format!("there is no pass `{name}`"));
     let dashed = name.replace('_', "-");
-    let near = nearest(&dashed, table.iter().map(|info| info.name))
+    let near = nearest_candidate(&dashed, table.iter().map(|info| info.name))
         .or_else(|| table.iter().map(|info| info.name).find(|known| is_class_name(known, name)));
     Err(match near {
         // `--pass=dce{a=1,b=2}` without quotes: the shell has made two words of it.
         Some(near) if name.starts_with(near) => diag
-            .here(format!("did you mean `{near}`?"))
-            .note(format!("quote options for the shell: --pass='{near}{{name=value}}'")),
-        Some(near) => diag.here(format!("did you mean `{near}`?")),
-        None => diag.note("`hir-opt --list-passes` lists all passes"),
+            .with_primary_text(format!("did you mean `{near}`?"))
+            .with_note(format!("quote options for the shell: --pass='{near}{{name=value}}'")),
+        Some(near) => diag.with_primary_text(format!("did you mean `{near}`?")),
+        None => diag.with_note("`hir-opt --list-passes` lists all passes"),
     })
 }
 
@@ -81,29 +77,29 @@ fn is_class_name(name: &str, text: &str) -> bool {
     name.bytes().filter(|byte| *byte != b'-').eq(text.bytes().map(|byte| byte.to_ascii_lowercase()))
 }
 
-struct Parser<'a> {
+struct PipelineParser<'a> {
     text: &'a str,
     at: usize,
     table: &'a [&'static PassInfo],
     diags: Diags,
 }
 
-impl<'a> Parser<'a> {
-    fn pipeline(&mut self) -> Pipeline {
+impl<'a> PipelineParser<'a> {
+    fn parse_steps(&mut self) -> Pipeline {
         let mut steps = Vec::new();
-        self.blanks();
+        self.skip_blanks();
         if self.at == self.text.len() {
             return Pipeline { steps };
         }
         loop {
-            self.blanks();
-            steps.extend(self.step());
-            self.blanks();
+            self.skip_blanks();
+            steps.extend(self.parse_step());
+            self.skip_blanks();
             match self.peek() {
                 None => return Pipeline { steps },
                 Some(',') => self.at += 1,
                 Some(found) => {
-                    self.error(format!("expected `,` before the next pass, found `{found}`"));
+                    self.add_error(format!("expected `,` before the next pass, found `{found}`"));
                     if !self.skip_to_comma() {
                         return Pipeline { steps };
                     }
@@ -112,28 +108,27 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn step(&mut self) -> Option<Step> {
+    fn parse_step(&mut self) -> Option<PipelineStep> {
         let start = self.at;
-        let name = self.word(&[',', '{', '}', '(', ')', '<', '>', '=', '\'', '"']);
+        let name = self.take_word(&[',', '{', '}', '(', ')', '<', '>', '=', '\'', '"']);
         let span = Span::new(start, self.at);
         match self.peek() {
-            Some('(') => return self.nested(name, start),
-            Some('<') => return self.angles(name, start),
+            Some('(') => return self.reject_nested(name, start),
+            Some('<') => return self.reject_angle_options(name, start),
             _ => {}
         }
         if name.is_empty() {
-            let found = self.found();
-            self.error(format!("expected the name of a pass, found {found}"));
+            let found = self.found_text();
+            self.add_error(format!("expected the name of a pass, found {found}"));
             self.skip_to_comma_inside();
             return None;
         }
-        let pass = find(name, span, self.table);
-        let given = if self.peek() == Some('{') { self.options(name) } else { Vec::new() };
+        let pass = find_pass(name, span, self.table);
+        let given = if self.peek() == Some('{') { self.parse_options(name) } else { Vec::new() };
         match pass {
             Ok(pass) => {
-                let options =
-                    Options::parse(pass.name, span, pass.options, &given, &mut self.diags);
-                Some(Step { pass, options })
+                let options = Options::parse_given(pass.name, span, pass.options, &given, &mut self.diags);
+                Some(PipelineStep { pass, options })
             }
             Err(diag) => {
                 self.diags.push(diag);
@@ -142,7 +137,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn options(&mut self, pass: &str) -> Vec<Given<'a>> {
+    fn parse_options(&mut self, pass: &str) -> Vec<GivenOption<'a>> {
         let open = self.at;
         self.at += 1;
         let mut given = Vec::new();
@@ -161,34 +156,34 @@ impl<'a> Parser<'a> {
                     self.diags.push(Diag::error(PIPELINE_SYNTAX, span, message));
                     return given;
                 }
-                Some(_) => given.extend(self.option()),
+                Some(_) => given.extend(self.parse_option()),
             }
         }
     }
 
-    fn option(&mut self) -> Option<Given<'a>> {
+    fn parse_option(&mut self) -> Option<GivenOption<'a>> {
         let start = self.at;
-        let key = self.word(&[',', '{', '}', '=']);
+        let key = self.take_word(&[',', '{', '}', '=']);
         let key_span = Span::new(start, self.at);
         if key.is_empty() {
-            let found = self.found();
-            self.error(format!("expected the name of an option, found {found}"));
-            self.balanced();
+            let found = self.found_text();
+            self.add_error(format!("expected the name of an option, found {found}"));
+            self.balanced_text();
             return None;
         }
-        self.blanks();
+        self.skip_blanks();
         if self.peek() != Some('=') {
-            return Some(Given { key, key_span, value: None });
+            return Some(GivenOption { key, key_span, value: None });
         }
         self.at += 1;
-        self.blanks();
+        self.skip_blanks();
         let start = self.at;
-        let value = if self.peek() == Some('{') { self.balanced() } else { self.word(&[',', '}']) };
-        Some(Given { key, key_span, value: Some((value, Span::new(start, self.at))) })
+        let value = if self.peek() == Some('{') { self.balanced_text() } else { self.take_word(&[',', '}']) };
+        Some(GivenOption { key, key_span, value: Some((value, Span::new(start, self.at))) })
     }
 
     /// The text of one bracketed group, or of one character.
-    fn balanced(&mut self) -> &'a str {
+    fn balanced_text(&mut self) -> &'a str {
         let start = self.at;
         let mut depth = 0usize;
         while let Some(c) = self.peek() {
@@ -206,7 +201,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `builtin.module(cse)`: MLIR's nesting by op. Answers with what to write.
-    fn nested(&mut self, name: &str, start: usize) -> Option<Step> {
+    fn reject_nested(&mut self, name: &str, start: usize) -> Option<PipelineStep> {
         let open = self.at;
         let mut depth = 0usize;
         while let Some(c) = self.peek() {
@@ -220,62 +215,62 @@ impl<'a> Parser<'a> {
                 break;
             }
         }
-        if find(name, Span::new(start, open), self.table).is_ok() {
+        if find_pass(name, Span::new(start, open), self.table).is_ok() {
             let inner = self.text[open..self.at].trim_matches(['(', ')']);
             let message = format!("the options of `{name}` stand in braces");
             let diag = Diag::error(PIPELINE_SYNTAX, Span::new(start, self.at), message);
-            self.diags.push(diag.here(format!("write `{name}{{{inner}}}`")));
+            self.diags.push(diag.with_primary_text(format!("write `{name}{{{inner}}}`")));
             return None;
         }
-        let inner = flatten(&self.text[open..self.at]);
+        let inner = flatten_pipeline(&self.text[open..self.at]);
         let message = if name.is_empty() {
             "a pipeline has no parentheses".to_owned()
         } else {
             format!("passes are not nested in ops here: `{name}(...)`")
         };
         let diag = Diag::error(PIPELINE_SYNTAX, Span::new(start, self.at), message);
-        self.diags.push(diag.here(format!("write `{inner}`")));
+        self.diags.push(diag.with_primary_text(format!("write `{inner}`")));
         None
     }
 
     /// `cse<a=1>`: LLVM's options.
-    fn angles(&mut self, name: &str, start: usize) -> Option<Step> {
+    fn reject_angle_options(&mut self, name: &str, start: usize) -> Option<PipelineStep> {
         let open = self.at + 1;
         let rest = &self.text[open..];
         let inner = &rest[..rest.find('>').unwrap_or(rest.len())];
         self.at = (open + inner.len() + 1).min(self.text.len());
         let message = format!("the options of `{name}` stand in braces");
         let diag = Diag::error(PIPELINE_SYNTAX, Span::new(start, self.at), message);
-        self.diags.push(diag.here(format!("write `{name}{{{}}}`", inner.replace(';', ","))));
+        self.diags.push(diag.with_primary_text(format!("write `{name}{{{}}}`", inner.replace(';', ","))));
         None
     }
 
     fn peek(&self) -> Option<char> {
         self.text[self.at..].chars().next()
     }
-    fn blanks(&mut self) {
+    fn skip_blanks(&mut self) {
         while let Some(c) = self.peek().filter(|c| c.is_whitespace()) {
             self.at += c.len_utf8();
         }
     }
-    fn word(&mut self, ends: &[char]) -> &'a str {
+    fn take_word(&mut self, ends: &[char]) -> &'a str {
         let start = self.at;
         while let Some(c) = self.peek().filter(|c| !c.is_whitespace() && !ends.contains(c)) {
             self.at += c.len_utf8();
         }
         &self.text[start..self.at]
     }
-    fn found(&self) -> String {
+    fn found_text(&self) -> String {
         self.peek().map_or_else(|| "the end".to_owned(), |c| format!("`{c}`"))
     }
-    fn error(&mut self, message: String) {
+    fn add_error(&mut self, message: String) {
         let end = self.at + self.peek().map_or(0, char::len_utf8);
         self.diags.push(Diag::error(PIPELINE_SYNTAX, Span::new(self.at, end), message));
     }
     /// Skips to the next comma outside of braces without passing it.
     fn skip_to_comma_inside(&mut self) {
         while self.peek().is_some_and(|c| c != ',') {
-            self.balanced();
+            self.balanced_text();
         }
     }
     /// Skips past the next comma outside of braces; `false` at the end.
@@ -288,7 +283,7 @@ impl<'a> Parser<'a> {
 }
 
 /// `(func.func(cse,dce),canonicalize)` -> `cse,dce,canonicalize`: drops anchors and parentheses.
-fn flatten(text: &str) -> String {
+fn flatten_pipeline(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
         match c {
@@ -307,7 +302,7 @@ fn flatten(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::framework::options::{OptionSpec, OptionType};
-    use crate::framework::pass::Action;
+    use crate::framework::pass::PassAction;
 
     static RING: PassInfo = PassInfo {
         name: "ring-stream-buffers",
@@ -328,15 +323,10 @@ mod tests {
                 help: "who moves data",
             },
             OptionSpec { name: "only", ty: OptionType::Ints, default: Some("{}"), help: "tensors" },
-            OptionSpec {
-                name: "force",
-                ty: OptionType::Bool,
-                default: Some("false"),
-                help: "even if slow",
-            },
+            OptionSpec { name: "force", ty: OptionType::Bool, default: Some("false"), help: "even if slow" },
         ],
         statistics: &[],
-        action: Action::Rewrite(|_, _| Ok(())),
+        action: PassAction::Rewrite(|_, _| Ok(())),
     };
     static RESIZE: PassInfo = PassInfo {
         name: "resize-mesh",
@@ -350,12 +340,12 @@ mod tests {
             help: "new count",
         }],
         statistics: &[],
-        action: Action::Rewrite(|_, _| Ok(())),
+        action: PassAction::Rewrite(|_, _| Ok(())),
     };
     const TABLE: &[&PassInfo] = &[&RING, &RESIZE];
 
     fn errors(text: &str) -> String {
-        match parse(text, TABLE) {
+        match parse_pipeline(text, TABLE) {
             Ok(pipeline) => format!("ok {pipeline}"),
             Err(diags) => hostir::diag::render::to_string("pipeline", text, &diags.items),
         }
@@ -365,23 +355,23 @@ mod tests {
     #[test]
     fn options_take_commas_or_blanks() {
         let text = " ring_stream_buffers{slots=8 force, communicator-backend=UCC only={1, 2}} , resize-mesh{devices=2}";
-        let pipeline = parse(text, TABLE).unwrap();
+        let pipeline = parse_pipeline(text, TABLE).unwrap();
         assert_eq!(
             pipeline.to_string(),
             "ring-stream-buffers{slots=8,communicator_backend=UCC,only={1,2},force=true},resize-mesh{devices=2}"
         );
-        assert_eq!(pipeline.steps[0].options.ints("only"), [1, 2]);
-        assert_eq!(pipeline.steps[0].options.word("communicator_backend"), "UCC");
-        assert!(pipeline.steps[0].options.bool("force"));
+        assert_eq!(pipeline.steps[0].options.int_list("only"), [1, 2]);
+        assert_eq!(pipeline.steps[0].options.word_value("communicator_backend"), "UCC");
+        assert!(pipeline.steps[0].options.bool_value("force"));
     }
 
     /// What was not given has its default and is not printed.
     #[test]
     fn defaults_fill_in() {
-        let pipeline = parse("ring-stream-buffers", TABLE).unwrap();
-        assert_eq!(pipeline.steps[0].options.int("slots"), 4);
+        let pipeline = parse_pipeline("ring-stream-buffers", TABLE).unwrap();
+        assert_eq!(pipeline.steps[0].options.int_value("slots"), 4);
         assert_eq!(pipeline.to_string(), "ring-stream-buffers");
-        assert!(parse("  ", TABLE).unwrap().steps.is_empty());
+        assert!(parse_pipeline("  ", TABLE).unwrap().steps.is_empty());
     }
 
     /// One run reports every error, each with a caret.
@@ -411,8 +401,7 @@ mod tests {
                 .contains("write `cse,canonicalize{a=1},dce`")
         );
         assert!(
-            errors("ring-stream-buffers<slots=2;force=1>")
-                .contains("write `ring-stream-buffers{slots=2,force=1}`")
+            errors("ring-stream-buffers<slots=2;force=1>").contains("write `ring-stream-buffers{slots=2,force=1}`")
         );
         assert!(errors("resize-mesh(devices=2)").contains("write `resize-mesh{devices=2}`"));
         assert!(errors("RingStreamBuffers").contains("did you mean `ring-stream-buffers`?"));

@@ -5,18 +5,18 @@
 
 mod reduce;
 
-use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
-use crate::support::builder::Build;
+use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
+use crate::support::builder::OpBuilder;
 use crate::support::reshard::{
-    Links, Moved, parallel_like, refuse_mixed_meshes, refuse_splits, stored_copy,
+    MovedDomains, OpLinks, declare_stored_copy, parallel_types_like, refuse_mixed_meshes, refuse_splits,
 };
 use crate::support::rewrite::rebuild_body;
-use hostir::analysis::{is_resharding, is_standalone, shardings_differ, spreads_made_axis};
+use hostir::analysis::{has_different_shardings, is_resharding, is_standalone, shards_made_axis};
 use hostir::axes::logical_axes;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
-use hostir::ir::{Effect, OpKind};
 use hostir::ir::{Op, OpId, ParallelType, Program, TensorId};
+use hostir::ir::{OpEffect, OpKind};
 
 /// insert-reshardings: a slice of memory that lies across devices in another way than its tensor.
 const SLICE_MOVES: &str = "H0394";
@@ -47,13 +47,13 @@ slice of it) gets its operand by a `Set` before it, where nvFuser leaves an op t
 permutation is not a copy. nvFuser's reductions of split axes are written as reductions of two axes here;
 tensors that lie across devices along a part of an axis are an error. With several operands the order of
 their copies is the operands'.",
-    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[
         StatisticSpec { name: "sets-inserted", help: "copies inserted" },
         StatisticSpec { name: "reductions-split", help: "reductions done in several steps" },
     ],
-    action: Action::Rewrite(run),
+    action: PassAction::Rewrite(run_insert_reshardings),
 };
 
 const EXAMPLE_BEFORE: &str = "\
@@ -73,13 +73,13 @@ const EXAMPLE_AFTER: &str = "\
 } // %HostIrContainer
 ";
 
-fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
-    insert(edit, cx, Form { after: false, streams_back: false })
+fn run_insert_reshardings(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+    insert(edit, cx, InsertionForm { after: false, streams_back: false })
 }
 
 /// The differences between `decompose-reshardings` and this pass.
 #[derive(Clone, Copy)]
-pub(crate) struct Form {
+pub(crate) struct InsertionForm {
     /// Copies behind ops of several operands too, where these lie in one way.
     pub(crate) after: bool,
     /// An op whose result is copied to streams works on streams itself.
@@ -87,25 +87,25 @@ pub(crate) struct Form {
 }
 
 /// Gives the ops of the body their data. Counts `sets-inserted` and `reductions-split`.
-pub(crate) fn insert(edit: &mut Edit<'_>, cx: &mut PassCx<'_>, form: Form) -> Result<(), Diags> {
+pub(crate) fn insert(edit: &mut Edit<'_>, cx: &mut PassCx<'_>, form: InsertionForm) -> Result<(), Diags> {
     let program = edit.program();
     let ops = program.block(program.body()).ops.clone();
-    let work = plan(program, &ops, form)?;
+    let work = plan_insertions(program, &ops, form)?;
     if work.is_empty() {
         return Ok(());
     }
-    let mut build = Build::new(edit);
-    let mut moved = Moved::default();
+    let mut build = OpBuilder::new(edit);
+    let mut moved = MovedDomains::default();
     rebuild_body(&mut build, work, |build, op, step, out| {
-        count(cx, &step);
-        apply(build, &mut moved, form, op, step, out);
+        count_step(cx, &step);
+        apply_step(build, &mut moved, form, op, step, out);
     });
-    moved.apply(edit);
+    moved.apply_to_ops(edit);
     Ok(())
 }
 
 /// The change that an op needs.
-enum Step {
+enum InsertionStep {
     /// A `Set` for each of these operands.
     Before(Vec<TensorId>),
     /// A `Set` of the result.
@@ -117,17 +117,17 @@ enum Step {
 }
 
 /// The ops that need something, in order. Reports all that cannot be helped.
-fn plan(program: &Program, ops: &[OpId], form: Form) -> Result<Vec<(OpId, Step)>, Diags> {
+fn plan_insertions(program: &Program, ops: &[OpId], form: InsertionForm) -> Result<Vec<(OpId, InsertionStep)>, Diags> {
     let mut diags = Diags::default();
     let mut work = Vec::new();
     for &op in ops.iter().filter(|&&op| is_resharding(program, op)) {
-        let step = diags.keep_error(decide(program, op, form)).flatten();
+        let step = diags.keep_error(decide_step(program, op, form)).flatten();
         work.extend(step.map(|step| (op, step)));
     }
     diags.or_value(work)
 }
 
-fn decide(program: &Program, id: OpId, form: Form) -> Result<Option<Step>, Diag> {
+fn decide_step(program: &Program, id: OpId, form: InsertionForm) -> Result<Option<InsertionStep>, Diag> {
     refuse_mixed_meshes(program, id)?;
     refuse_splits(program, id)?;
     refuse_slice(program, id)?;
@@ -136,56 +136,56 @@ fn decide(program: &Program, id: OpId, form: Form) -> Result<Option<Step>, Diag>
     // Communications are made of these two kinds, nvFuser's `canLower`.
     match op.kind {
         OpKind::Set => return Ok(None),
-        OpKind::Reduction => match reduce::steps(program, id) {
-            Some(steps) if steps.len() == 1 && !reduce::starts_elsewhere(program, id) => {
+        OpKind::Reduction => match reduce::reduction_steps(program, id) {
+            Some(steps) if steps.len() == 1 && !reduce::has_effective_initial(program, id) => {
                 return Ok(None);
             }
-            Some(_) => return Ok(Some(Step::Reduce)),
+            Some(_) => return Ok(Some(InsertionStep::Reduce)),
             None => {}
         },
         _ => {}
     }
-    let links = Links::of(program, id);
+    let links = OpLinks::from_op(program, id);
     let mut operands: Vec<TensorId> = op.input_tensors().collect();
     if let &[operand] = operands.as_slice()
-        && runs_where_operand_lies(program, &links, operand, result)
+        && can_run_on_operand_devices(program, &links, operand, result)
     {
-        return Ok(Some(Step::After));
+        return Ok(Some(InsertionStep::After));
     }
-    if form.after && lie_in_one_way(program, &links, &operands, result) {
-        return Ok(Some(Step::After));
+    if form.after && has_common_sharding(program, &links, &operands, result) {
+        return Ok(Some(InsertionStep::After));
     }
     let mesh = program.tensor(result).mesh;
-    let made = spreads_made_axis(program, op.kind, result, links.as_slice());
-    if made && lie_in_one_way(program, &links, &operands, result) {
-        return Ok(Some(Step::After));
+    let made = shards_made_axis(program, op.kind, result, links.as_slice());
+    if made && has_common_sharding(program, &links, &operands, result) {
+        return Ok(Some(InsertionStep::After));
     }
     let mut seen: Vec<TensorId> = Vec::new();
     operands.retain(|&operand| {
         let new = !seen.contains(&operand);
         seen.push(operand);
         let differs = match made {
-            true => !lies_as_copied(program, &links, operand, result),
-            false => shardings_differ(program, op.kind, (operand, result), links.as_slice()),
+            true => !is_sharded_as_copied(program, &links, operand, result),
+            false => has_different_shardings(program, op.kind, (operand, result), links.as_slice()),
         };
         new && (program.tensor(operand).mesh != mesh || differs)
     });
-    Ok(Some(if made { Step::Around(operands) } else { Step::Before(operands) }))
+    Ok(Some(if made { InsertionStep::Around(operands) } else { InsertionStep::Before(operands) }))
 }
 
 /// True if an operand is sharded as its copy before the op would be.
-fn lies_as_copied(program: &Program, links: &Links, operand: TensorId, result: TensorId) -> bool {
-    let types = parallel_like(program, links, result, operand);
+fn is_sharded_as_copied(program: &Program, links: &OpLinks, operand: TensorId, result: TensorId) -> bool {
+    let types = parallel_types_like(program, links, result, operand);
     let axes = logical_axes(program, operand).axes;
     axes.iter().zip(types).all(|(axis, copied)| {
-        axis.is_reduction() || axis.device() == Some(copied).filter(|copied| copied.is_device())
+        axis.is_reduction() || axis.device_type() == Some(copied).filter(|copied| copied.is_device())
     })
 }
 
 /// A slice is a part of its operand's memory: what would be written to a copy of it is lost.
 fn refuse_slice(program: &Program, id: OpId) -> Result<(), Diag> {
     let op = program.op(id);
-    if op.kind.effect() != Effect::Alias || op.kind == OpKind::Select {
+    if op.kind.effect() != OpEffect::Alias || op.kind == OpKind::Select {
         return Ok(());
     }
     let [whole, slice] = [op.input_tensors().next(), op.output_tensors().next()]
@@ -194,48 +194,37 @@ fn refuse_slice(program: &Program, id: OpId) -> Result<(), Diag> {
         "`{}` binds {slice} to memory of {whole}, but {slice} lies on other devices or across them in another way",
         op.kind.name()
     );
-    let note = format!(
-        "take the slice as {whole} lies, in a tensor of its own, and copy it: `{slice} = Set( that tensor )`"
-    );
-    Err(Diag::error(SLICE_MOVES, program.op_span(id), message).note(note))
+    let note =
+        format!("take the slice as {whole} lies, in a tensor of its own, and copy it: `{slice} = Set( that tensor )`");
+    Err(Diag::error(SLICE_MOVES, program.op_span(id), message).with_note(note))
 }
 
 /// True if the op could compute a result that is sharded like its operand: every device axis of the operand is
 /// an axis that the result keeps.
-fn runs_where_operand_lies(
-    program: &Program,
-    links: &Links,
-    operand: TensorId,
-    result: TensorId,
-) -> bool {
+fn can_run_on_operand_devices(program: &Program, links: &OpLinks, operand: TensorId, result: TensorId) -> bool {
     let axes = logical_axes(program, result).axes;
     (0..).zip(&logical_axes(program, operand).axes).all(|(k, axis)| {
-        let kept = links.across(operand, k, result);
+        let kept = links.linked_axis(operand, k, result);
         let kept = kept.and_then(|at| axes.get(at as usize));
-        axis.device().is_none() || kept.is_some_and(|axis| !axis.is_reduction())
+        axis.device_type().is_none() || kept.is_some_and(|axis| !axis.is_reduction())
     })
 }
 
 /// True if there is a sharding of the result with which the op moves nothing.
-fn lie_in_one_way(
-    program: &Program,
-    links: &Links,
-    operands: &[TensorId],
-    result: TensorId,
-) -> bool {
+fn has_common_sharding(program: &Program, links: &OpLinks, operands: &[TensorId], result: TensorId) -> bool {
     let Some((&first, rest)) = operands.split_first() else { return false };
     let mesh = program.tensor(first).mesh;
-    let types = lies_like(program, links, operands, result);
+    let types = sharding_of_operands(program, links, operands, result);
     let axes = logical_axes(program, result).axes;
     let fit = operands.iter().all(|&operand| {
         (0..).zip(&logical_axes(program, operand).axes).all(|(k, axis)| {
-            let at = links.across(operand, k, result).map(|at| at as usize);
+            let at = links.linked_axis(operand, k, result).map(|at| at as usize);
             match at.and_then(|at| Some((at, axes.get(at)?))) {
                 Some((at, image)) if !image.is_reduction() => {
                     let local = types[at].is_device().then_some(types[at]);
-                    axis.device() == local
+                    axis.device_type() == local
                 }
-                _ => axis.device().is_none(),
+                _ => axis.device_type().is_none(),
             }
         })
     });
@@ -244,27 +233,27 @@ fn lie_in_one_way(
 }
 
 /// The parallel types of a result that is sharded as the operands are.
-fn lies_like(
+fn sharding_of_operands(
     program: &Program,
-    links: &Links,
+    links: &OpLinks,
     operands: &[TensorId],
     result: TensorId,
 ) -> Vec<ParallelType> {
     let mut types = vec![ParallelType::Serial; logical_axes(program, result).axes.len()];
     for &operand in operands {
-        for (slot, found) in types.iter_mut().zip(parallel_like(program, links, operand, result)) {
+        for (slot, found) in types.iter_mut().zip(parallel_types_like(program, links, operand, result)) {
             if !slot.is_device() && found != ParallelType::Serial {
                 *slot = found;
             }
         }
     }
     let first = types.iter().position(|&found| found == ParallelType::Stream);
-    stream_only(&mut types, first);
+    keep_one_stream_axis(&mut types, first);
     types
 }
 
 /// Leaves one axis at most on the streams.
-fn stream_only(types: &mut [ParallelType], at: Option<usize>) {
+fn keep_one_stream_axis(types: &mut [ParallelType], at: Option<usize>) {
     for (k, slot) in types.iter_mut().enumerate() {
         if *slot == ParallelType::Stream && Some(k) != at {
             *slot = ParallelType::Serial;
@@ -272,47 +261,47 @@ fn stream_only(types: &mut [ParallelType], at: Option<usize>) {
     }
 }
 
-fn count(cx: &mut PassCx<'_>, step: &Step) {
+fn count_step(cx: &mut PassCx<'_>, step: &InsertionStep) {
     match step {
-        Step::Before(operands) => cx.count("sets-inserted", operands.len() as u64),
-        Step::After => cx.count("sets-inserted", 1),
-        Step::Around(operands) => cx.count("sets-inserted", operands.len() as u64 + 1),
-        Step::Reduce => cx.count("reductions-split", 1),
+        InsertionStep::Before(operands) => cx.add_count("sets-inserted", operands.len() as u64),
+        InsertionStep::After => cx.add_count("sets-inserted", 1),
+        InsertionStep::Around(operands) => cx.add_count("sets-inserted", operands.len() as u64 + 1),
+        InsertionStep::Reduce => cx.add_count("reductions-split", 1),
     }
 }
 
-fn apply(
-    build: &mut Build<'_, '_>,
-    moved: &mut Moved,
-    form: Form,
+fn apply_step(
+    build: &mut OpBuilder<'_, '_>,
+    moved: &mut MovedDomains,
+    form: InsertionForm,
     id: OpId,
-    step: Step,
+    step: InsertionStep,
     out: &mut Vec<OpId>,
 ) {
     match step {
-        Step::Before(operands) => {
-            before(build, id, &operands, out);
+        InsertionStep::Before(operands) => {
+            copy_operands_before(build, id, &operands, out);
             out.push(id);
         }
-        Step::Around(operands) => {
-            before(build, id, &operands, out);
-            after(build, moved, form, id, out);
+        InsertionStep::Around(operands) => {
+            copy_operands_before(build, id, &operands, out);
+            copy_result_after(build, moved, form, id, out);
         }
-        Step::After => after(build, moved, form, id, out),
-        Step::Reduce => reduce::split(build, moved, id, out),
+        InsertionStep::After => copy_result_after(build, moved, form, id, out),
+        InsertionStep::Reduce => reduce::split_reduction(build, moved, id, out),
     }
 }
 
 /// Copies operands to where the result lies. The op itself is still to be put behind the copies.
-fn before(build: &mut Build<'_, '_>, id: OpId, operands: &[TensorId], out: &mut Vec<OpId>) {
+fn copy_operands_before(build: &mut OpBuilder<'_, '_>, id: OpId, operands: &[TensorId], out: &mut Vec<OpId>) {
     let mut op: Op = build.program().op(id).clone();
     let Some(result) = op.output_tensors().next() else { return };
-    let links = Links::of(build.program(), id);
+    let links = OpLinks::from_op(build.program(), id);
     for &operand in operands {
         let mesh = build.program().tensor(result).mesh;
-        let types = parallel_like(build.program(), &links, result, operand);
-        let copy = stored_copy(build, operand, mesh, &types);
-        out.push(build.set(copy, operand));
+        let types = parallel_types_like(build.program(), &links, result, operand);
+        let copy = declare_stored_copy(build, operand, mesh, &types);
+        out.push(build.build_set(copy, operand));
         op.replace_operand(operand, copy);
         follow_axis(build, &mut op, operand, copy);
     }
@@ -320,47 +309,49 @@ fn before(build: &mut Build<'_, '_>, id: OpId, operands: &[TensorId], out: &mut 
 }
 
 /// The axis of a select is a domain of the tensor it selects from.
-fn follow_axis(build: &Build<'_, '_>, op: &mut Op, old: TensorId, new: TensorId) {
+fn follow_axis(build: &OpBuilder<'_, '_>, op: &mut Op, old: TensorId, new: TensorId) {
     let program = build.program();
-    let stored: Vec<u32> = program
-        .logical_axes(old)
-        .into_iter()
-        .filter(|&at| !program.domains(old)[at as usize].is_reduction())
-        .collect();
+    let stored: Vec<u32> =
+        program.logical_axes(old).into_iter().filter(|&at| !program.domains(old)[at as usize].is_reduction()).collect();
     for (_, value) in &mut op.attrs {
         if let hostir::ir::AttrValue::Domain(domain) = value {
             let at = domain.0.wrapping_sub(program.tensor(old).domains_start);
             if let Some(place) = stored.iter().position(|&printed| printed == at) {
-                *domain = crate::support::builder::domain_id(program, new, place as u32);
+                *domain = crate::support::builder::printed_domain(program, new, place as u32);
             }
         }
     }
 }
 
 /// Computes a result where the operand lies and copies it to its place.
-fn after(build: &mut Build<'_, '_>, moved: &mut Moved, form: Form, id: OpId, out: &mut Vec<OpId>) {
+fn copy_result_after(
+    build: &mut OpBuilder<'_, '_>,
+    moved: &mut MovedDomains,
+    form: InsertionForm,
+    id: OpId,
+    out: &mut Vec<OpId>,
+) {
     let mut op: Op = build.program().op(id).clone();
-    let (Some(operand), Some(result)) = (op.input_tensors().next(), op.output_tensors().next())
-    else {
+    let (Some(operand), Some(result)) = (op.input_tensors().next(), op.output_tensors().next()) else {
         return;
     };
-    let links = Links::of(build.program(), id);
+    let links = OpLinks::from_op(build.program(), id);
     let operands: Vec<TensorId> = op.input_tensors().collect();
-    let mut types = lies_like(build.program(), &links, &operands, result);
+    let mut types = sharding_of_operands(build.program(), &links, &operands, result);
     if form.streams_back && is_standalone(build.program(), id) {
         let axes = logical_axes(build.program(), result).axes;
         let at = axes.iter().position(|axis| axis.parallel == ParallelType::Stream);
         if let Some(at) = at.filter(|&at| !types[at].is_device()) {
             types[at] = ParallelType::Stream;
-            stream_only(&mut types, Some(at));
+            keep_one_stream_axis(&mut types, Some(at));
         }
     }
     let mesh = build.program().tensor(operand).mesh;
-    let perm = op.ints(hostir::ir::AttrKey::Perm);
-    let local = reduce::like_result(build, result, mesh, &types, perm);
+    let perm = op.ints_attr(hostir::ir::AttrKey::Perm);
+    let local = reduce::declare_like_result(build, result, mesh, &types, perm);
     op.set_result(local);
     build.edit.set_op(id, op);
     out.push(id);
-    out.push(build.set(result, local));
+    out.push(build.build_set(result, local));
     reduce::drop_reduced(build, moved, result, &|_| true);
 }

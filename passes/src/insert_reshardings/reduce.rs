@@ -1,29 +1,28 @@
 //! Reductions of several axes, one step after the other.
 
-use crate::support::builder::Build;
-use crate::support::reshard::{Links, Moved, axes_with_domains, local_tensor};
+use crate::support::builder::OpBuilder;
+use crate::support::reshard::{MovedDomains, OpLinks, axes_with_domains, declare_local_tensor};
 use hostir::axes::logical_axes;
 use hostir::ir::OpKind;
 use hostir::ir::{
-    AttrKey, AttrValue, ExprId, IterDomain, IterType, MeshId, Op, OpId, ParallelType, Program,
-    Symbol, TensorId, Value,
+    AttrKey, AttrValue, ExprId, IterDomain, IterType, MeshId, Op, OpId, ParallelType, Program, Symbol, TensorId, Value,
 };
 use hostir::plan::{RedOp, starts_from_identity};
 
 /// The steps of a reduction whose data lies across devices along a reduced axis: the operand's axes
 /// that each reduces. One step is a communication; `None`: no reduced axis lies across devices.
-pub(super) fn steps(program: &Program, id: OpId) -> Option<Vec<Vec<u32>>> {
+pub(super) fn reduction_steps(program: &Program, id: OpId) -> Option<Vec<Vec<u32>>> {
     let op = program.op(id);
     let (operand, result) = (op.input_tensors().next()?, op.output_tensors().next()?);
-    let links = Links::of(program, id);
+    let links = OpLinks::from_op(program, id);
     let axes = logical_axes(program, result).axes;
     let (mut local, mut across) = (Vec::new(), Vec::new());
     for (k, axis) in (0..).zip(&logical_axes(program, operand).axes) {
-        let to = links.across(operand, k, result).and_then(|at| axes.get(at as usize));
+        let to = links.linked_axis(operand, k, result).and_then(|at| axes.get(at as usize));
         if to.is_none_or(|to| !to.is_reduction()) {
             continue;
         }
-        if axis.device().is_some() {
+        if axis.device_type().is_some() {
             across.push(vec![k]);
         } else {
             local.push(k);
@@ -40,51 +39,50 @@ pub(super) fn steps(program: &Program, id: OpId) -> Option<Vec<Vec<u32>>> {
 
 /// True if a reduction starts from a value that changes its result: a step behind the others has to bring it
 /// in, once and not on every device.
-pub(super) fn starts_elsewhere(program: &Program, id: OpId) -> bool {
+pub(super) fn has_effective_initial(program: &Program, id: OpId) -> bool {
     matches!(starts_from_identity(program, id), Some((_, false)))
 }
 
 /// Replaces a reduction by its steps. All but the last compute tensors that are sharded like the
 /// operand. An initial value that changes the result is joined with what the steps leave.
-pub(super) fn split(build: &mut Build<'_, '_>, moved: &mut Moved, id: OpId, out: &mut Vec<OpId>) {
+pub(super) fn split_reduction(build: &mut OpBuilder<'_, '_>, moved: &mut MovedDomains, id: OpId, out: &mut Vec<OpId>) {
     // Of the operand as it is now: an op in front may have taken its reduced axes.
-    let Some(steps) = steps(build.program(), id) else {
+    let Some(steps) = reduction_steps(build.program(), id) else {
         out.push(id);
         return;
     };
     let mut op: Op = build.program().op(id).clone();
-    let (Some(operand), Some(result)) = (op.input_tensors().next(), op.output_tensors().next())
-    else {
+    let (Some(operand), Some(result)) = (op.input_tensors().next(), op.output_tensors().next()) else {
         return;
     };
     let initial = take_initial(build, id, &mut op);
     let Some((last, first)) = steps.split_last() else { return };
-    let links = Links::of(build.program(), id);
+    let links = OpLinks::from_op(build.program(), id);
     let mesh = build.program().tensor(operand).mesh;
     let mut from = operand;
     let mut gone: Vec<u32> = Vec::new();
     for step in first {
-        let partial = partial(build, operand, mesh, &gone, step);
+        let partial = partial_result(build, operand, mesh, &gone, step);
         let mut reduction = op.clone();
-        rewire(&mut reduction, from, operand, partial);
+        rewire_op(&mut reduction, from, operand, partial);
         out.push(build.push(reduction));
         gone.extend_from_slice(step);
         from = partial;
     }
-    let kept: Vec<u32> = last.iter().filter_map(|&k| links.across(operand, k, result)).collect();
+    let kept: Vec<u32> = last.iter().filter_map(|&k| links.linked_axis(operand, k, result)).collect();
     let mut reduction = op;
     match initial {
         None => {
-            rewire(&mut reduction, from, operand, result);
+            rewire_op(&mut reduction, from, operand, result);
             build.edit.set_op(id, reduction);
             out.push(id);
             drop_reduced(build, moved, result, &|axis| !kept.contains(&axis));
         }
         Some((how, value)) => {
-            let total = unjoined(build, result, &kept);
-            rewire(&mut reduction, from, operand, total);
+            let total = last_step_result(build, result, &kept);
+            rewire_op(&mut reduction, from, operand, total);
             out.push(build.push(reduction));
-            let joined = join(build.edit.name(how), total, value, result);
+            let joined = join_op(build.edit.intern_name(how), total, value, result);
             build.edit.set_op(id, joined);
             out.push(id);
             drop_reduced(build, moved, result, &|_| true);
@@ -94,7 +92,7 @@ pub(super) fn split(build: &mut Build<'_, '_>, moved: &mut Moved, id: OpId, out:
 
 /// A tensor for what the last step of a reduction leaves: the result's axes, with the reduced ones of that
 /// step only.
-fn unjoined(build: &mut Build<'_, '_>, result: TensorId, reduced: &[u32]) -> TensorId {
+fn last_step_result(build: &mut OpBuilder<'_, '_>, result: TensorId, reduced: &[u32]) -> TensorId {
     let axes = axes_with_domains(build.program(), result);
     let domains: Vec<IterDomain> = (0..)
         .zip(axes)
@@ -102,11 +100,11 @@ fn unjoined(build: &mut Build<'_, '_>, result: TensorId, reduced: &[u32]) -> Ten
         .map(|(_, (_, domain))| domain)
         .collect();
     let mesh = build.program().tensor(result).mesh;
-    local_tensor(build, result, mesh, &domains)
+    declare_local_tensor(build, result, mesh, &domains)
 }
 
 /// `result = total + value;`
-fn join(function: Symbol, total: TensorId, value: ExprId, result: TensorId) -> Op {
+fn join_op(function: Symbol, total: TensorId, value: ExprId, result: TensorId) -> Op {
     let mut op = Op::new(OpKind::Pointwise);
     op.results.push(Value::Tensor(result));
     op.operands.extend([Value::Tensor(total), Value::Scalar(value)]);
@@ -115,7 +113,7 @@ fn join(function: Symbol, total: TensorId, value: ExprId, result: TensorId) -> O
 }
 
 /// The pointwise function that joins two values as a reduction does.
-fn joining(how: RedOp) -> &'static str {
+fn join_function(how: RedOp) -> &'static str {
     match how {
         RedOp::Sum | RedOp::Avg => "+",
         RedOp::Product => "*",
@@ -129,28 +127,24 @@ fn joining(how: RedOp) -> &'static str {
 
 /// Lets a reduction start from what changes nothing, if it starts elsewhere: the function that joins its old
 /// initial value with the result, and that value.
-fn take_initial(
-    build: &mut Build<'_, '_>,
-    id: OpId,
-    op: &mut Op,
-) -> Option<(&'static str, ExprId)> {
+fn take_initial(build: &mut OpBuilder<'_, '_>, id: OpId, op: &mut Op) -> Option<(&'static str, ExprId)> {
     let (how, false) = starts_from_identity(build.program(), id)? else { return None };
     let dtype = build.program().tensor(op.input_tensors().next()?).dtype;
-    let identity = build.identity(how, dtype);
+    let identity = build.identity_expr(how, dtype);
     let (_, held) = op.attrs.iter_mut().find(|(key, _)| *key == AttrKey::Init)?;
     let old = std::mem::replace(held, AttrValue::Expr(identity));
     let AttrValue::Expr(value) = old else { return None };
-    Some((joining(how), value))
+    Some((join_function(how), value))
 }
 
-fn rewire(op: &mut Op, from: TensorId, operand: TensorId, result: TensorId) {
+fn rewire_op(op: &mut Op, from: TensorId, operand: TensorId, result: TensorId) {
     op.replace_operand(operand, from);
     op.set_result(result);
 }
 
 /// The operand's stored axes without those in `gone`, those in `reduced` reduced.
-fn partial(
-    build: &mut Build<'_, '_>,
+fn partial_result(
+    build: &mut OpBuilder<'_, '_>,
     operand: TensorId,
     mesh: Option<MeshId>,
     gone: &[u32],
@@ -160,8 +154,7 @@ fn partial(
         .zip(axes_with_domains(build.program(), operand))
         .filter(|(k, (axis, _))| !axis.is_reduction() && !gone.contains(k))
         .map(|(k, (_, domain))| {
-            let parallel =
-                if domain.parallel.is_device() { domain.parallel } else { ParallelType::Serial };
+            let parallel = if domain.parallel.is_device() { domain.parallel } else { ParallelType::Serial };
             let plain = IterDomain { rfactor: false, parallel, ..domain };
             if reduced.contains(&k) {
                 IterDomain { iter: IterType::Reduction, parallel: ParallelType::Serial, ..plain }
@@ -170,13 +163,13 @@ fn partial(
             }
         })
         .collect();
-    local_tensor(build, operand, mesh, &domains)
+    declare_local_tensor(build, operand, mesh, &domains)
 }
 
 /// A new tensor with all axes of `result`, reduced ones included, spread over `types`; numbered as the result
 /// of the permutation `perm` where that is one.
-pub(super) fn like_result(
-    build: &mut Build<'_, '_>,
+pub(super) fn declare_like_result(
+    build: &mut OpBuilder<'_, '_>,
     result: TensorId,
     mesh: Option<MeshId>,
     types: &[ParallelType],
@@ -187,18 +180,18 @@ pub(super) fn like_result(
         .zip(types)
         .map(|((_, domain), &parallel)| IterDomain { parallel, ..domain })
         .collect();
-    let new = local_tensor(build, result, mesh, &domains);
+    let new = declare_local_tensor(build, result, mesh, &domains);
     if let Some(perm) = perm {
         let order: Vec<usize> = perm.iter().filter_map(|&k| usize::try_from(k).ok()).collect();
-        build.number_permuted(new, &order);
+        build.number_permuted_axes(new, &order);
     }
     new
 }
 
 /// Takes reduced axes out of a tensor's declaration: what is copied to it has none.
 pub(super) fn drop_reduced(
-    build: &mut Build<'_, '_>,
-    moved: &mut Moved,
+    build: &mut OpBuilder<'_, '_>,
+    moved: &mut MovedDomains,
     tensor: TensorId,
     is_gone: &dyn Fn(u32) -> bool,
 ) {
@@ -209,6 +202,6 @@ pub(super) fn drop_reduced(
         axis.is_none_or(|k| !axes.axes[k as usize].is_reduction() || !is_gone(k))
     });
     if order.len() < axes.axes.len() {
-        moved.redeclare(build, tensor, &order, &|_, domain| domain);
+        moved.redeclare_tensor(build, tensor, &order, &|_, domain| domain);
     }
 }

@@ -4,16 +4,14 @@
 //! is in the axis's class. A class counts devices if one of its axes lies across them, if `rank` picks its
 //! slices, or if a loop's index is a peer, a root, or compared with what is one.
 
-use super::uses::{Devices, Kind, Use, Walked};
+use super::uses::{DeviceCounts, ReachableItems, ScalarRole, ScalarUse};
 use hostir::axes::logical_axes;
-use hostir::ir::scalar_names::parts;
-use hostir::ir::{
-    AttrKey, BinaryOp, Expr, ExprId, ParallelType, Partition, Program, Symbol, TensorId,
-};
+use hostir::ir::scalar_names::sub_expressions;
+use hostir::ir::{AttrKey, BinaryOp, Expr, ExprId, ParallelType, Partition, Program, Symbol, TensorId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Classes of axes and loops.
-pub(super) struct Classes {
+pub(super) struct AxisClasses {
     /// The first axis of each tensor; then the loops.
     starts: Vec<u32>,
     partition: Partition,
@@ -25,15 +23,15 @@ pub(super) struct Classes {
     names: FxHashSet<Symbol>,
 }
 
-impl Classes {
-    pub(super) fn new(program: &Program, walked: &Walked, devices: Devices) -> Self {
+impl AxisClasses {
+    pub(super) fn new(program: &Program, walked: &ReachableItems, devices: DeviceCounts) -> Self {
         let mut starts = vec![0];
         for tensor in program.tensors().ids() {
             let axes = logical_axes(program, tensor).axes.len() as u32;
             starts.push(starts[tensor.0 as usize] + axes);
         }
         let nodes = starts[starts.len() - 1] as usize + walked.loops.len();
-        let known = ["rank", "deviceIdx.x"].iter().filter_map(|name| program.names().find(name));
+        let known = ["rank", "deviceIdx.x"].iter().filter_map(|name| program.names().find_symbol(name));
         let mut classes = Self {
             starts,
             partition: Partition::of_singletons(nodes),
@@ -41,22 +39,20 @@ impl Classes {
             tied: vec![false; walked.loops.len()],
             names: known.collect(),
         };
-        classes.declared(program, walked);
-        classes.linked(program, walked);
-        classes.loop_domains(program, walked);
+        classes.mark_device_axes(program, walked);
+        classes.join_linked(program, walked);
+        classes.join_loop_domains(program, walked);
         classes.partition.flatten();
-        while walked.uses.iter().fold(false, |any, one| classes.learn(program, one, devices) | any)
-        {
-        }
+        while walked.uses.iter().fold(false, |any, one| classes.learn_use(program, one, devices) | any) {}
         classes
     }
 
     /// The node of an axis.
-    pub(super) fn axis(&self, tensor: TensorId, axis: u32) -> u32 {
+    pub(super) fn axis_node(&self, tensor: TensorId, axis: u32) -> u32 {
         self.starts[tensor.0 as usize] + axis
     }
     /// The node of a loop.
-    pub(super) fn looped(&self, number: u32) -> u32 {
+    pub(super) fn loop_node(&self, number: u32) -> u32 {
         self.starts[self.starts.len() - 1] + number
     }
     /// The number of nodes.
@@ -64,92 +60,89 @@ impl Classes {
         self.partition.element_count()
     }
     /// The class of a node.
-    pub(super) fn root(&self, node: u32) -> u32 {
+    pub(super) fn class_root(&self, node: u32) -> u32 {
         self.partition.class_of(node)
     }
     /// True if a node counts devices.
     pub(super) fn counts_devices(&self, node: u32) -> bool {
-        self.device[self.root(node) as usize]
+        self.device[self.class_root(node) as usize]
     }
     /// Whether something says what a loop runs over.
     pub(super) fn is_tied(&self, number: u32) -> bool {
-        self.tied[number as usize] || self.counts_devices(self.looped(number))
+        self.tied[number as usize] || self.counts_devices(self.loop_node(number))
     }
     /// True if a scalar is computed from device numbers.
-    pub(super) fn of_devices(&self, program: &Program, one: &Use, expr: ExprId) -> bool {
+    pub(super) fn is_device_scalar(&self, program: &Program, one: &ScalarUse, expr: ExprId) -> bool {
         match program.expr(expr) {
-            Expr::Name(name) => match one.loop_of(*name) {
-                Some(number) => self.counts_devices(self.looped(number)),
+            Expr::Name(name) => match one.innermost_loop(*name) {
+                Some(number) => self.counts_devices(self.loop_node(number)),
                 None => self.names.contains(name),
             },
-            other => parts(other).iter().any(|&part| self.of_devices(program, one, part)),
+            other => sub_expressions(other).iter().any(|&part| self.is_device_scalar(program, one, part)),
         }
     }
     /// The node of the axis that a slice is picked along. A broadcast has one slice for all indices, so
     /// they say nothing about it, and it says nothing about them.
-    pub(super) fn sliced(&self, program: &Program, kind: Kind) -> Option<u32> {
-        let Kind::Slice(tensor, Some(printed)) = kind else { return None };
+    pub(super) fn sliced_axis_node(&self, program: &Program, kind: ScalarRole) -> Option<u32> {
+        let ScalarRole::Slice(tensor, Some(printed)) = kind else { return None };
         let axes = logical_axes(program, tensor);
         let axis = axes.of_printed(printed)?;
         let broadcast = axes.axes.get(axis as usize).is_some_and(|axis| axis.is_broadcast());
-        (!broadcast).then(|| self.axis(tensor, axis))
+        (!broadcast).then(|| self.axis_node(tensor, axis))
     }
 
-    fn declared(&mut self, program: &Program, walked: &Walked) {
+    fn mark_device_axes(&mut self, program: &Program, walked: &ReachableItems) {
         for &tensor in &walked.tensors {
             for (axis, k) in logical_axes(program, tensor).axes.iter().zip(0..) {
-                let node = self.axis(tensor, k) as usize;
+                let node = self.axis_node(tensor, k) as usize;
                 self.device[node] = axis.parallel == ParallelType::DIDx;
             }
         }
     }
 
-    fn linked(&mut self, program: &Program, walked: &Walked) {
+    fn join_linked(&mut self, program: &Program, walked: &ReachableItems) {
         let mut links = Vec::new();
         for &op in &walked.ops {
             links.clear();
             program.op(op).kind.spec().axes(program, op, &mut links);
             for link in links.iter().filter(|link| !link.broadcast) {
-                let (a, b) = (self.axis(link.from.0, link.from.1), self.axis(link.to.0, link.to.1));
-                self.join(a, b);
+                let (a, b) = (self.axis_node(link.from.0, link.from.1), self.axis_node(link.to.0, link.to.1));
+                self.join_nodes(a, b);
             }
         }
     }
 
     /// A loop over a domain of the same number as one axis's runs over that axis.
-    fn loop_domains(&mut self, program: &Program, walked: &Walked) {
+    fn join_loop_domains(&mut self, program: &Program, walked: &ReachableItems) {
         let mut by_number: FxHashMap<u32, Option<u32>> = FxHashMap::default();
         for &tensor in walked.tensors.iter().filter(|&&t| program.tensor(t).unit.is_none()) {
             for (axis, k) in logical_axes(program, tensor).axes.iter().zip(0..) {
-                let node = self.axis(tensor, k);
-                by_number
-                    .entry(axis.number)
-                    .and_modify(|known| *known = None)
-                    .or_insert(Some(node));
+                let node = self.axis_node(tensor, k);
+                by_number.entry(axis.number).and_modify(|known| *known = None).or_insert(Some(node));
             }
         }
         for (&op, number) in walked.loops.iter().zip(0..) {
-            let domain = program.op(op).domain(AttrKey::Domain);
+            let domain = program.op(op).domain_attr(AttrKey::Domain);
             let domain = domain.map(|domain| program.domain(domain).number);
             let axis = domain.filter(|&n| n != u32::MAX).and_then(|n| by_number.get(&n));
             if let Some(&Some(node)) = axis {
-                self.join(self.looped(number), node);
+                self.join_nodes(self.loop_node(number), node);
                 self.tied[number as usize] = true;
             }
         }
     }
 
     /// Learns from one scalar; whether that was new.
-    fn learn(&mut self, program: &Program, one: &Use, devices: Devices) -> bool {
+    fn learn_use(&mut self, program: &Program, one: &ScalarUse, devices: DeviceCounts) -> bool {
         let mut new = self.learn_parts(program, one, one.expr, devices);
         match one.kind {
-            Kind::Slice(..) => {
-                if let Some(node) = self.sliced(program, one.kind) {
+            ScalarRole::Slice(..) => {
+                if let Some(node) = self.sliced_axis_node(program, one.kind) {
                     new |= self.learn_slice(program, one, node);
                 }
             }
-            Kind::Peer | Kind::Root => new |= self.mark_loops(program, one, one.expr),
-            Kind::Define(name) if self.of_devices(program, one, one.expr) => {
+            ScalarRole::Peer | ScalarRole::Root => new |= self.mark_loops(program, one, one.expr),
+            ScalarRole::Define(name) if self.is_device_scalar(program, one, one.expr) => {
                 new |= self.names.insert(name);
             }
             _ => {}
@@ -157,76 +150,70 @@ impl Classes {
         new
     }
 
-    fn learn_slice(&mut self, program: &Program, one: &Use, node: u32) -> bool {
+    fn learn_slice(&mut self, program: &Program, one: &ScalarUse, node: u32) -> bool {
         let mut new = false;
         let mut names = Vec::new();
-        names_of(program, one.expr, &mut names);
-        for number in names.iter().filter_map(|&name| one.loop_of(name)) {
+        collect_names(program, one.expr, &mut names);
+        for number in names.iter().filter_map(|&name| one.innermost_loop(name)) {
             new |= !std::mem::replace(&mut self.tied[number as usize], true);
         }
-        let exact = program.exprs().as_name(one.expr).and_then(|name| one.loop_of(name));
+        let exact = program.exprs().as_name(one.expr).and_then(|name| one.innermost_loop(name));
         if let Some(number) = exact {
-            new |= self.join(self.looped(number), node);
-        } else if self.of_devices(program, one, one.expr) && !self.rotates(program, one, &names) {
-            new |= self.mark(node);
+            new |= self.join_nodes(self.loop_node(number), node);
+        } else if self.is_device_scalar(program, one, one.expr) && !self.is_rotation(program, one, &names) {
+            new |= self.mark_class(node);
         }
         new
     }
 
     /// `( rank + i ) % 4`, where nothing says that i counts devices: it may only be the order in which the
     /// slices of some axis are worked on.
-    fn rotates(&self, program: &Program, one: &Use, names: &[Symbol]) -> bool {
+    fn is_rotation(&self, program: &Program, one: &ScalarUse, names: &[Symbol]) -> bool {
         let modulo = matches!(program.expr(one.expr), Expr::Binary(BinaryOp::Mod, ..));
-        let loops = names.iter().filter_map(|&name| one.loop_of(name));
-        modulo && loops.into_iter().any(|number| !self.counts_devices(self.looped(number)))
+        let loops = names.iter().filter_map(|&name| one.innermost_loop(name));
+        modulo && loops.into_iter().any(|number| !self.counts_devices(self.loop_node(number)))
     }
 
     /// `( rank + i ) % D` and `i == rank` say that i is a device number too.
-    fn learn_parts(
-        &mut self,
-        program: &Program,
-        one: &Use,
-        expr: ExprId,
-        devices: Devices,
-    ) -> bool {
+    fn learn_parts(&mut self, program: &Program, one: &ScalarUse, expr: ExprId, devices: DeviceCounts) -> bool {
         let mut new = false;
         if let Expr::Binary(op, a, b) = *program.expr(expr) {
             let modulo = op == BinaryOp::Mod && program.exprs().as_int(b) == Some(devices.old);
-            let modulo = modulo && !matches!(one.kind, Kind::Slice(..));
-            if modulo && self.of_devices(program, one, a) {
+            let modulo = modulo && !matches!(one.kind, ScalarRole::Slice(..));
+            if modulo && self.is_device_scalar(program, one, a) {
                 new |= self.mark_loops(program, one, a);
             }
             if matches!(op, BinaryOp::Eq | BinaryOp::Ne) {
                 for (this, other) in [(a, b), (b, a)] {
                     let named = matches!(program.expr(this), Expr::Name(_));
-                    if named && self.of_devices(program, one, other) {
+                    if named && self.is_device_scalar(program, one, other) {
                         new |= self.mark_loops(program, one, this);
                     }
                 }
             }
         }
-        for part in parts(program.expr(expr)) {
+        for part in sub_expressions(program.expr(expr)) {
             new |= self.learn_parts(program, one, part, devices);
         }
         new
     }
 
-    fn mark_loops(&mut self, program: &Program, one: &Use, expr: ExprId) -> bool {
+    fn mark_loops(&mut self, program: &Program, one: &ScalarUse, expr: ExprId) -> bool {
         let mut names = Vec::new();
-        names_of(program, expr, &mut names);
+        collect_names(program, expr, &mut names);
         let mut new = false;
-        for number in names.iter().filter_map(|&name| one.loop_of(name)) {
-            new |= self.mark(self.looped(number));
+        for number in names.iter().filter_map(|&name| one.innermost_loop(name)) {
+            new |= self.mark_class(self.loop_node(number));
         }
         new
     }
 
-    fn mark(&mut self, node: u32) -> bool {
-        let root = self.root(node) as usize;
+    fn mark_class(&mut self, node: u32) -> bool {
+        let root = self.class_root(node) as usize;
         !std::mem::replace(&mut self.device[root], true)
     }
 
-    fn join(&mut self, a: u32, b: u32) -> bool {
+    fn join_nodes(&mut self, a: u32, b: u32) -> bool {
         let joined = self.partition.join_classes(a, b);
         if let Some((kept, gone)) = joined {
             self.device[kept as usize] |= self.device[gone as usize];
@@ -235,9 +222,9 @@ impl Classes {
     }
 }
 
-fn names_of(program: &Program, expr: ExprId, names: &mut Vec<Symbol>) {
+fn collect_names(program: &Program, expr: ExprId, names: &mut Vec<Symbol>) {
     match program.expr(expr) {
         Expr::Name(name) => names.push(*name),
-        other => parts(other).iter().for_each(|&part| names_of(program, part, names)),
+        other => sub_expressions(other).iter().for_each(|&part| collect_names(program, part, names)),
     }
 }

@@ -3,24 +3,22 @@
 //! Classes that count devices get the new number. Extents of inputs stay. What a view makes of axes that
 //! change follows, so that it holds as many elements as its operand (`views`).
 
-use super::classes::Classes;
-use super::sizes::{RESIZE_EXTENT, Sizes, count};
-use super::uses::{Devices, Walked};
+use super::classes::AxisClasses;
+use super::sizes::{ClassExtents, RESIZE_EXTENT, count_literal};
+use super::uses::{DeviceCounts, ReachableItems};
 use super::views;
 use hostir::axes::logical_axes;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
-use hostir::ir::{
-    AttrKey, AttrValue, DomainId, Expr, ExprId, IterDomain, OpId, ParallelType, Program, TensorId,
-};
-use hostir::ir::{AxisLink, Effect, OpKind};
+use hostir::ir::{AttrKey, AttrValue, DomainId, Expr, ExprId, IterDomain, OpId, ParallelType, Program, TensorId};
+use hostir::ir::{AxisLink, OpEffect, OpKind};
 use hostir::ir::{domain_text, expr_text};
 
 /// resize-mesh: a constant that may or may not stand for the number of devices.
 pub(super) const RESIZE_CONSTANT: &str = "H0384";
 
 /// One extent that changes.
-pub(super) enum Change {
+pub(super) enum ExtentChange {
     /// Of a domain; `None` for a loop's.
     Domain { tensor: Option<TensorId>, domain: DomainId, extent: ExprId },
     /// Of an axis given by `logical=`.
@@ -35,18 +33,18 @@ pub(super) enum Change {
 /// Reports every view and every other op whose axes cannot follow the number of devices.
 pub(super) fn solve<'a>(
     program: &Program,
-    walked: &Walked,
-    classes: &'a Classes,
-    devices: Devices,
-) -> Result<Sizes<'a>, Diags> {
-    let mut sizes = Sizes::of_literals(program, walked, classes, devices);
+    walked: &ReachableItems,
+    classes: &'a AxisClasses,
+    devices: DeviceCounts,
+) -> Result<ClassExtents<'a>, Diags> {
+    let mut sizes = ClassExtents::of_literals(program, walked, classes, devices);
     let mut diags = Diags::default();
     for &op in &walked.ops {
         let mut links = Vec::new();
         program.op(op).kind.spec().axes(program, op, &mut links);
         // A view is the one op that keeps the number of elements of axes that it does not link.
         let checked = match program.op(op).kind {
-            OpKind::View => views::view(&mut sizes, program, op, &links),
+            OpKind::View => views::solve_view(&mut sizes, program, op, &links),
             _ => Ok(()),
         };
         diags.keep_error(checked);
@@ -57,7 +55,7 @@ pub(super) fn solve<'a>(
     let solved = !diags.has_errors();
     for &op in walked.ops.iter().filter(|_| solved) {
         if program.op(op).kind == OpKind::View
-            && let Err(diag) = views::check(&sizes, program, op)
+            && let Err(diag) = views::check_view(&sizes, program, op)
         {
             diags.push(diag);
         }
@@ -66,13 +64,13 @@ pub(super) fn solve<'a>(
 }
 
 /// An op that does not say how an axis of an operand and the result correspond works with its extent.
-fn check(sizes: &Sizes<'_>, program: &Program, id: OpId) -> Result<(), Box<Diag>> {
+fn check(sizes: &ClassExtents<'_>, program: &Program, id: OpId) -> Result<(), Box<Diag>> {
     let op = program.op(id);
     let kind = op.kind;
-    let messages = kind.effect() == Effect::Communicate;
+    let messages = kind.effect() == OpEffect::Communicate;
     // Views are checked already, and a select leaves the one axis out that it names.
     let skips = matches!(op.kind, OpKind::View | OpKind::Select);
-    if skips || !(messages || matches!(kind.effect(), Effect::Pure | Effect::Opaque)) {
+    if skips || !(messages || matches!(kind.effect(), OpEffect::Pure | OpEffect::Opaque)) {
         return Ok(());
     }
     let mut links: Vec<AxisLink> = Vec::new();
@@ -83,7 +81,7 @@ fn check(sizes: &Sizes<'_>, program: &Program, id: OpId) -> Result<(), Box<Diag>
         for (axis, k) in logical_axes(program, tensor).axes.iter().zip(0..) {
             let linked = links.iter().any(|l| l.from == (tensor, k) || l.to == (tensor, k));
             let exempt = linked || (messages && axis.parallel.is_device());
-            if !exempt && sizes.changes(program, tensor, k) {
+            if !exempt && sizes.has_changed_extent(program, tensor, k) {
                 return Err(Box::new(in_parts(program, id, tensor, axis.printed)));
             }
         }
@@ -93,119 +91,111 @@ fn check(sizes: &Sizes<'_>, program: &Program, id: OpId) -> Result<(), Box<Diag>
 
 fn axis_text(program: &Program, tensor: TensorId, printed: u32) -> String {
     let domain = program.domains(tensor).get(printed as usize);
-    domain.map_or_else(
-        || "an axis".to_owned(),
-        |domain| format!("`{}`", domain_text(program, domain)),
-    )
+    domain.map_or_else(|| "an axis".to_owned(), |domain| format!("`{}`", domain_text(program, domain)))
 }
 
 fn in_parts(program: &Program, id: OpId, tensor: TensorId, printed: u32) -> Diag {
     let (axis, name) = (axis_text(program, tensor, printed), program.tensor_name(tensor));
-    let op = hostir::ir::name_of(program, id);
-    let message = format!(
-        "{axis} of {name} follows the number of devices, but what `{op}` does with it cannot follow"
-    );
+    let op = hostir::ir::display_name(program, id);
+    let message = format!("{axis} of {name} follows the number of devices, but what `{op}` does with it cannot follow");
     let note = "keep the op off axes that are as long as the mesh, or resize the program by hand";
-    Diag::error(RESIZE_EXTENT, program.op_span(id), message).note(note)
+    Diag::error(RESIZE_EXTENT, program.op_span(id), message).with_note(note)
 }
 
 /// The list of changes, with scalars that refuse.
-pub(super) fn changes(
+pub(super) fn collect_changes(
     edit: &mut Edit<'_>,
-    walked: &Walked,
-    sizes: &Sizes<'_>,
-) -> Result<Vec<Change>, Diags> {
+    walked: &ReachableItems,
+    sizes: &ClassExtents<'_>,
+) -> Result<Vec<ExtentChange>, Diags> {
     let mut out = Vec::new();
     let mut diags = Diags::default();
     for &tensor in &walked.tensors {
-        diags.keep_error(of_tensor(edit, sizes, tensor, &mut out));
+        diags.keep_error(tensor_changes(edit, sizes, tensor, &mut out));
     }
     for (&op, number) in walked.loops.iter().zip(0..) {
-        diags.keep_error(of_loop(edit, sizes, op, number, &mut out));
+        diags.keep_error(loop_changes(edit, sizes, op, number, &mut out));
     }
     for &op in &walked.ops {
-        of_attrs(edit, sizes, op, &mut out);
+        attr_changes(edit, sizes, op, &mut out);
     }
     diags.or_value(out)
 }
 
-fn of_tensor(
+fn tensor_changes(
     edit: &mut Edit<'_>,
-    sizes: &Sizes<'_>,
+    sizes: &ClassExtents<'_>,
     tensor: TensorId,
-    out: &mut Vec<Change>,
+    out: &mut Vec<ExtentChange>,
 ) -> Result<(), Box<Diag>> {
-    let Devices { old, .. } = sizes.devices;
+    let DeviceCounts { old, .. } = sizes.devices;
     let axes = logical_axes(edit.program(), tensor);
     let start = edit.program().tensor(tensor).domains_start;
     let domains: Vec<IterDomain> = edit.program().domains(tensor).to_vec();
     let beside = domains.iter().any(|domain| domain.parallel == ParallelType::DIDx);
     for (axis, k) in axes.axes.iter().zip(0..).filter(|(axis, _)| axis.printed == u32::MAX) {
-        let root = sizes.root(tensor, k);
-        if let Some(extent) = extent(edit, sizes, root, axis.extent, false)
-            .map_err(|()| unclear(edit.program(), tensor, axis.extent, old))?
+        let root = sizes.axis_root(tensor, k);
+        if let Some(extent) = resized_extent(edit, sizes, root, axis.extent, false)
+            .map_err(|()| unclear_extent(edit.program(), tensor, axis.extent, old))?
         {
-            out.push(Change::Logical { tensor, axis: k, extent });
+            out.push(ExtentChange::Logical { tensor, axis: k, extent });
         }
     }
     for (domain, k) in domains.iter().zip(0u32..) {
         let extent = match axes.of_printed(k) {
             Some(axis) => {
-                let root = sizes.root(tensor, axis);
-                extent(edit, sizes, root, domain.extent, beside)
+                let root = sizes.axis_root(tensor, axis);
+                resized_extent(edit, sizes, root, domain.extent, beside)
             }
             // A part of an axis that `logical=` gives.
-            None => part(edit, sizes, domain, beside),
+            None => resized_shard_extent(edit, sizes, domain, beside),
         };
         let program = edit.program();
-        let extent = extent.map_err(|()| unclear(program, tensor, domain.extent, old))?;
-        if let Some(expanded) = domain.expanded.filter(|&e| program.exprs().as_int(e) == Some(old))
-        {
-            return Err(Box::new(unclear(program, tensor, expanded, old)));
+        let extent = extent.map_err(|()| unclear_extent(program, tensor, domain.extent, old))?;
+        if let Some(expanded) = domain.expanded.filter(|&e| program.exprs().as_int(e) == Some(old)) {
+            return Err(Box::new(unclear_extent(program, tensor, expanded, old)));
         }
         if let Some(extent) = extent {
             let domain = DomainId(start + k);
-            out.push(Change::Domain { tensor: Some(tensor), domain, extent });
+            out.push(ExtentChange::Domain { tensor: Some(tensor), domain, extent });
         }
     }
     Ok(())
 }
 
 /// The new extent, if it changes; an error where that cannot be told.
-fn extent(
+fn resized_extent(
     edit: &mut Edit<'_>,
-    sizes: &Sizes<'_>,
+    sizes: &ClassExtents<'_>,
     root: usize,
     extent: ExprId,
     beside: bool,
 ) -> Result<Option<ExprId>, ()> {
-    let Devices { old, new } = sizes.devices;
+    let DeviceCounts { old, new } = sizes.devices;
     if let Some(literal) = edit.program().exprs().as_int(extent) {
-        return Ok(sizes.renewed(root, literal).map(|value| edit.expr(Expr::Int(value))));
+        return Ok(sizes.new_extent(root, literal).map(|value| edit.intern_expr(Expr::Int(value))));
     }
-    match count(edit.program(), extent, old) {
+    match count_literal(edit.program(), extent, old) {
         0 => Ok(None),
         1 if sizes.follows[root] || (beside && is_per_device(edit.program(), extent, old)) => {
-            Ok(Some(substitute(edit, extent, old, new)))
+            Ok(Some(substitute_literal(edit, extent, old, new)))
         }
         _ => Err(()),
     }
 }
 
-fn part(
+fn resized_shard_extent(
     edit: &mut Edit<'_>,
-    sizes: &Sizes<'_>,
+    sizes: &ClassExtents<'_>,
     domain: &IterDomain,
     beside: bool,
 ) -> Result<Option<ExprId>, ()> {
-    let Devices { old, new } = sizes.devices;
+    let DeviceCounts { old, new } = sizes.devices;
     let program = edit.program();
-    match count(program, domain.extent, old) {
+    match count_literal(program, domain.extent, old) {
         0 => Ok(None),
-        1 if domain.parallel == ParallelType::DIDx
-            || (beside && is_per_device(program, domain.extent, old)) =>
-        {
-            Ok(Some(substitute(edit, domain.extent, old, new)))
+        1 if domain.parallel == ParallelType::DIDx || (beside && is_per_device(program, domain.extent, old)) => {
+            Ok(Some(substitute_literal(edit, domain.extent, old, new)))
         }
         _ => Err(()),
     }
@@ -224,79 +214,75 @@ fn is_per_device(program: &Program, extent: ExprId, old: i64) -> bool {
 }
 
 /// A scalar with another literal.
-fn substitute(edit: &mut Edit<'_>, expr: ExprId, old: i64, new: i64) -> ExprId {
+fn substitute_literal(edit: &mut Edit<'_>, expr: ExprId, old: i64, new: i64) -> ExprId {
     let replaced = match edit.program().expr(expr).clone() {
         Expr::Int(value) if value == old => Expr::Int(new),
-        Expr::Set(a) => Expr::Set(substitute(edit, a, old, new)),
-        Expr::Unary(op, a) => Expr::Unary(op, substitute(edit, a, old, new)),
+        Expr::Set(a) => Expr::Set(substitute_literal(edit, a, old, new)),
+        Expr::Unary(op, a) => Expr::Unary(op, substitute_literal(edit, a, old, new)),
         Expr::Binary(op, a, b) => {
-            Expr::Binary(op, substitute(edit, a, old, new), substitute(edit, b, old, new))
+            Expr::Binary(op, substitute_literal(edit, a, old, new), substitute_literal(edit, b, old, new))
         }
-        Expr::Call(name, args) => Expr::Call(
-            name,
-            args.into_iter().map(|part| substitute(edit, part, old, new)).collect(),
-        ),
+        Expr::Call(name, args) => {
+            Expr::Call(name, args.into_iter().map(|part| substitute_literal(edit, part, old, new)).collect())
+        }
         other => other,
     };
-    edit.expr(replaced)
+    edit.intern_expr(replaced)
 }
 
-fn unclear(program: &Program, tensor: TensorId, extent: ExprId, old: i64) -> Diag {
+fn unclear_extent(program: &Program, tensor: TensorId, extent: ExprId, old: i64) -> Diag {
     let (name, text) = (program.tensor_name(tensor), expr_text(program, extent));
-    let message = format!(
-        "the `{old}` in the extent `{text}` of {name} may or may not stand for the {old} devices"
-    );
+    let message = format!("the `{old}` in the extent `{text}` of {name} may or may not stand for the {old} devices");
     let note = "write the extent as a name (`i0`), which gets its value when the program runs";
-    Diag::error(RESIZE_CONSTANT, program.tensor_span(tensor), message).note(note)
+    Diag::error(RESIZE_CONSTANT, program.tensor_span(tensor), message).with_note(note)
 }
 
-fn of_loop(
+fn loop_changes(
     edit: &mut Edit<'_>,
-    sizes: &Sizes<'_>,
+    sizes: &ClassExtents<'_>,
     op: OpId,
     number: u32,
-    out: &mut Vec<Change>,
+    out: &mut Vec<ExtentChange>,
 ) -> Result<(), Box<Diag>> {
     let program = edit.program();
-    let Some(domain) = program.op(op).domain(AttrKey::Domain) else { return Ok(()) };
+    let Some(domain) = program.op(op).domain_attr(AttrKey::Domain) else { return Ok(()) };
     let extent = program.domain(domain).extent;
     let (classes, devices) = (sizes.classes, sizes.devices);
     let Some(literal) = program.exprs().as_int(extent) else {
         // A composite extent is that of the axis it runs over, or nobody knows.
-        let root = classes.root(classes.looped(number)) as usize;
-        let new = self::extent(edit, sizes, root, extent, false);
-        let new = new.map_err(|()| Box::new(loop_unclear(edit.program(), op, devices.old)))?;
-        out.extend(new.map(|extent| Change::Domain { tensor: None, domain, extent }));
+        let root = classes.class_root(classes.loop_node(number)) as usize;
+        let new = self::resized_extent(edit, sizes, root, extent, false);
+        let new = new.map_err(|()| Box::new(unclear_loop_error(edit.program(), op, devices.old)))?;
+        out.extend(new.map(|extent| ExtentChange::Domain { tensor: None, domain, extent }));
         return Ok(());
     };
-    let node = classes.looped(number);
+    let node = classes.loop_node(number);
     let new = if classes.counts_devices(node) && literal == devices.old {
         Some(devices.new)
     } else {
-        sizes.renewed(classes.root(node) as usize, literal)
+        sizes.new_extent(classes.class_root(node) as usize, literal)
     };
     if new.is_none() && literal == devices.old && !classes.is_tied(number) {
-        return Err(Box::new(loop_unclear(program, op, devices.old)));
+        return Err(Box::new(unclear_loop_error(program, op, devices.old)));
     }
     if let Some(value) = new {
-        let extent = edit.expr(Expr::Int(value));
-        out.push(Change::Domain { tensor: None, domain, extent });
+        let extent = edit.intern_expr(Expr::Int(value));
+        out.push(ExtentChange::Domain { tensor: None, domain, extent });
     }
     Ok(())
 }
 
 /// The error for a loop that nothing ties to an axis or to devices.
-pub(super) fn loop_unclear(program: &Program, op: OpId, old: i64) -> Diag {
+pub(super) fn unclear_loop_error(program: &Program, op: OpId, old: i64) -> Diag {
     let message = format!("the {old} of this loop may or may not stand for the {old} devices");
-    let note =
-        "loop over the axis that it goes through (`FOR i in iS0{4}` with its number), or to a name";
-    Diag::error(RESIZE_CONSTANT, program.op_span(op), message).note(note)
+    let note = "loop over the axis that it goes through (`FOR i in iS0{4}` with its number), or to a name";
+    Diag::error(RESIZE_CONSTANT, program.op_span(op), message).with_note(note)
 }
 
 /// The extents that an attribute repeats of a tensor.
 struct Renew<'r, 'p> {
     edit: &'r mut Edit<'p>,
-    sizes: &'r Sizes<'r>,
+    sizes: &'r ClassExtents<'r>,
     tensor: TensorId,
 }
 
@@ -304,23 +290,19 @@ impl Renew<'_, '_> {
     /// The new extent of the stored axis at a place, or the old one.
     fn extent(&mut self, at: usize, old: ExprId) -> ExprId {
         let program = self.edit.program();
-        let axis = logical_axes(program, self.tensor).stored().get(at).copied();
-        let root = axis.map(|axis| self.sizes.root(self.tensor, axis));
+        let axis = logical_axes(program, self.tensor).stored_positions().get(at).copied();
+        let root = axis.map(|axis| self.sizes.axis_root(self.tensor, axis));
         let new = root.zip(program.exprs().as_int(old));
-        let new = new.and_then(|(root, literal)| self.sizes.renewed(root, literal));
-        new.map_or(old, |value| self.edit.expr(Expr::Int(value)))
+        let new = new.and_then(|(root, literal)| self.sizes.new_extent(root, literal));
+        new.map_or(old, |value| self.edit.intern_expr(Expr::Int(value)))
     }
 }
 
 /// Lists of extents and ranges that repeat extents of the result or the operand.
-fn of_attrs(edit: &mut Edit<'_>, sizes: &Sizes<'_>, id: OpId, out: &mut Vec<Change>) {
+fn attr_changes(edit: &mut Edit<'_>, sizes: &ClassExtents<'_>, id: OpId, out: &mut Vec<ExtentChange>) {
     let op = edit.program().op(id).clone();
     for (key, value) in &op.attrs {
-        let from = if *key == AttrKey::Ranges {
-            op.input_tensors().next()
-        } else {
-            op.output_tensors().next()
-        };
+        let from = if *key == AttrKey::Ranges { op.input_tensors().next() } else { op.output_tensors().next() };
         let Some(tensor) = from else { continue };
         let mut renew = Renew { edit: &mut *edit, sizes, tensor };
         let new = match (key, value) {
@@ -330,8 +312,7 @@ fn of_attrs(edit: &mut Edit<'_>, sizes: &Sizes<'_>, id: OpId, out: &mut Vec<Chan
             }
             (AttrKey::Ranges, AttrValue::Ranges(list)) => {
                 let list = list.iter().enumerate();
-                let list =
-                    list.map(|(at, &[start, stop, step])| [start, renew.extent(at, stop), step]);
+                let list = list.map(|(at, &[start, stop, step])| [start, renew.extent(at, stop), step]);
                 AttrValue::Ranges(list.collect())
             }
             // Of an iota; that of an ALLOCATE is summed up anew.
@@ -341,7 +322,7 @@ fn of_attrs(edit: &mut Edit<'_>, sizes: &Sizes<'_>, id: OpId, out: &mut Vec<Chan
             _ => continue,
         };
         if new != *value {
-            out.push(Change::Attr { op: id, key: *key, value: new });
+            out.push(ExtentChange::Attr { op: id, key: *key, value: new });
         }
     }
 }

@@ -12,18 +12,18 @@ mod uses;
 mod views;
 
 use crate::framework::options::{OptionSpec, OptionType};
-use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
-use crate::support::builder::Build;
-use classes::Classes;
-use extents::Change;
+use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
+use crate::support::builder::OpBuilder;
+use classes::AxisClasses;
+use extents::ExtentChange;
 use hostir::analysis::is_resharding;
 use hostir::diag::{Diag, Diags, Span};
 use hostir::ir::TEAM_CUT;
 use hostir::ir::edit::Edit;
 use hostir::ir::mesh_text;
-use hostir::ir::{AttrKey, AttrValue, Mesh, OpId, Program, Tensor, TensorId};
-use hostir::ir::{Effect, OpKind};
-use uses::{Devices, Use, Walked};
+use hostir::ir::{AttrKey, AttrValue, DeviceMesh, OpId, Program, Tensor, TensorId};
+use hostir::ir::{OpEffect, OpKind};
+use uses::{DeviceCounts, ReachableItems, ScalarUse};
 
 /// resize-mesh: a program whose tensors do not all lie on one row of devices.
 const RESIZE_MESHES: &str = "H0382";
@@ -56,7 +56,7 @@ order, teams that are a part of the mesh, a constant that may or may not stand f
 `cat`, `slice`). Where D is 1 or 2 less can be told, because a 1 may be D or D - 1.
 
 The example is `resize-mesh{devices=2}`.",
-    example: Some(Example { options: "{devices=2}", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(PassExample { options: "{devices=2}", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[OptionSpec {
         name: "devices",
         ty: OptionType::Int { min: 1, max: 65_536 },
@@ -68,7 +68,7 @@ The example is `resize-mesh{devices=2}`.",
         StatisticSpec { name: "extents-changed", help: "extents that follow the number of devices" },
         StatisticSpec { name: "constants-changed", help: "scalars of ops that follow it" },
     ],
-    action: Action::Rewrite(run),
+    action: PassAction::Rewrite(run_resize_mesh),
 };
 
 const EXAMPLE_BEFORE: &str = "\
@@ -86,9 +86,9 @@ const EXAMPLE_AFTER: &str = "\
 } // %HostIrContainer
 ";
 
-fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
-    let walked = Walked::new(edit.program());
-    let new = cx.options().int("devices");
+fn run_resize_mesh(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+    let walked = ReachableItems::new(edit.program());
+    let new = cx.options().int_value("devices");
     let Some(old) = device_count(edit.program(), &walked)? else { return Ok(()) };
     if new == old {
         return Ok(());
@@ -96,28 +96,28 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     if old == 1 {
         refuse_lowered(edit.program(), &walked)?;
     }
-    let devices = Devices { old, new };
-    let classes = Classes::new(edit.program(), &walked, devices);
+    let devices = DeviceCounts { old, new };
+    let classes = AxisClasses::new(edit.program(), &walked, devices);
     let sizes = extents::solve(edit.program(), &walked, &classes, devices)?;
-    let change = extents::changes(edit, &walked, &sizes)?;
-    let scalars = scalars::rewrite(edit, &walked, &classes, devices)?;
-    cx.count("constants-changed", scalars.len() as u64);
+    let change = extents::collect_changes(edit, &walked, &sizes)?;
+    let scalars = scalars::rewrite_scalars(edit, &walked, &classes, devices)?;
+    cx.add_count("constants-changed", scalars.len() as u64);
     apply_scalars(edit, scalars);
-    cx.count("extents-changed", change.len() as u64);
+    cx.add_count("extents-changed", change.len() as u64);
     apply_extents(edit, &walked, &change);
-    cx.count("meshes-resized", apply_meshes(edit, &walked, devices));
+    cx.add_count("meshes-resized", apply_meshes(edit, &walked, devices));
     if old == 1 { refuse_moving(edit.program(), &walked) } else { Ok(()) }
 }
 
 /// The number of devices that the program is for; `None` if it names none.
-fn device_count(program: &Program, walked: &Walked) -> Result<Option<i64>, Diags> {
+fn device_count(program: &Program, walked: &ReachableItems) -> Result<Option<i64>, Diags> {
     let mut diags = Diags::default();
     let mut first: Option<(TensorId, i64)> = None;
     for &tensor in &walked.tensors {
         let Some(mesh) = program.tensor_mesh(tensor) else { continue };
         let span = program.tensor_span(tensor);
-        if !is_row(&mesh.devices) || mesh.shape.len() > 1 {
-            diags.push(no_row(program, tensor, span));
+        if !counts_from_zero(&mesh.devices) || mesh.shape.len() > 1 {
+            diags.push(non_row_mesh_error(program, tensor, span));
             return Err(diags);
         }
         let count = mesh.devices.len() as i64;
@@ -126,8 +126,8 @@ fn device_count(program: &Program, walked: &Walked) -> Result<Option<i64>, Diags
                 let (a, b) = (program.tensor_name(other), program.tensor_name(tensor));
                 let message = format!("{a} lies on {known} devices and {b} on {count}");
                 let note = "only programs whose tensors all lie on one mesh can be resized";
-                let diag = Diag::error(RESIZE_MESHES, span, message).note(note);
-                diags.push(diag.label(program.tensor_span(other), format!("{known} devices")));
+                let diag = Diag::error(RESIZE_MESHES, span, message).with_note(note);
+                diags.push(diag.with_label(program.tensor_span(other), format!("{known} devices")));
                 return Err(diags);
             }
             Some(_) => {}
@@ -136,101 +136,99 @@ fn device_count(program: &Program, walked: &Walked) -> Result<Option<i64>, Diags
     }
     let mut count = first.map(|(_, count)| count);
     for &id in &walked.ops {
-        let Some(team) = program.op(id).ints(AttrKey::Team) else { continue };
+        let Some(team) = program.op(id).ints_attr(AttrKey::Team) else { continue };
         let known = *count.get_or_insert(team.len() as i64);
         if team.len() as i64 != known || !team.iter().zip(0..).all(|(&device, k)| device == k) {
-            diags.push(part_of_mesh(program, id, team, known));
+            diags.push(partial_team_error(program, id, team, known));
         }
     }
     diags.or_value(count)
 }
 
 /// On one device every communication is a copy, and lowering takes any kind for any op.
-fn refuse_lowered(program: &Program, walked: &Walked) -> Result<(), Diags> {
+fn refuse_lowered(program: &Program, walked: &ReachableItems) -> Result<(), Diags> {
     let Some(&id) = walked.ops.iter().find(|id| {
         let op = program.op(**id);
-        op.kind.effect() == Effect::Communicate && !op.operands.is_empty()
+        op.kind.effect() == OpEffect::Communicate && !op.operands.is_empty()
     }) else {
         return Ok(());
     };
     let message = "what this communication of one device does on several cannot be told";
     let note = "resize the program before it is lowered";
     let mut diags = Diags::default();
-    diags.push(Diag::error(RESIZE_TEAM, program.op_span(id), message).note(note));
+    diags.push(Diag::error(RESIZE_TEAM, program.op_span(id), message).with_note(note));
     Err(diags)
 }
 
 /// With one device nothing moves between devices, so a lowered program may hold ops that would with several.
-fn refuse_moving(program: &Program, walked: &Walked) -> Result<(), Diags> {
+fn refuse_moving(program: &Program, walked: &ReachableItems) -> Result<(), Diags> {
     let mut ops = walked.ops.iter();
-    let Some(&mark) = ops
-        .find(|id| matches!(program.op(**id).kind.effect(), Effect::Communicate | Effect::Control))
+    let Some(&mark) =
+        ops.find(|id| matches!(program.op(**id).kind.effect(), OpEffect::Communicate | OpEffect::Control))
     else {
         return Ok(());
     };
     let mut ops = walked.ops.iter().copied();
-    let Some(id) = ops.find(|&id| program.op(id).blocks.is_empty() && is_resharding(program, id))
-    else {
+    let Some(id) = ops.find(|&id| program.op(id).blocks.is_empty() && is_resharding(program, id)) else {
         return Ok(());
     };
-    let (name, what) = (hostir::ir::name_of(program, id), hostir::ir::name_of(program, mark));
+    let (name, what) = (hostir::ir::display_name(program, id), hostir::ir::display_name(program, mark));
     let message = format!("on several devices this `{name}` moves data between them");
     let label = format!("`{what}` belongs to a lowered program");
     let mut diags = Diags::default();
     diags.push(
         Diag::error(RESIZE_TEAM, program.op_span(id), message)
-            .label(program.op_span(mark), label)
-            .note("resize the program before it is lowered"),
+            .with_label(program.op_span(mark), label)
+            .with_note("resize the program before it is lowered"),
     );
     Err(diags)
 }
 
-fn is_row(devices: &[u32]) -> bool {
+fn counts_from_zero(devices: &[u32]) -> bool {
     devices.iter().zip(0..).all(|(&device, k)| device == k)
 }
 
-fn no_row(program: &Program, tensor: TensorId, span: Span) -> Diag {
+fn non_row_mesh_error(program: &Program, tensor: TensorId, span: Span) -> Diag {
     let mesh = mesh_text(program, program.tensor(tensor).mesh);
     let name = program.tensor_name(tensor);
     let message = format!("{name} lies on {mesh}, which is not a row of devices 0, 1, 2, ...");
     let note = "only programs on one mesh of one axis, from device 0 on, can be resized";
-    Diag::error(RESIZE_MESHES, span, message).note(note)
+    Diag::error(RESIZE_MESHES, span, message).with_note(note)
 }
 
-fn part_of_mesh(program: &Program, id: OpId, team: &[i64], known: i64) -> Diag {
+fn partial_team_error(program: &Program, id: OpId, team: &[i64], known: i64) -> Diag {
     let members: Vec<String> = team.iter().map(ToString::to_string).collect();
     let span = program.op_span(id);
     let message = match team.last() {
         Some(&TEAM_CUT) => "the team is cut off, as nvFuser prints long ones".to_owned(),
         _ => format!("the team ({}) is not that of all {known} devices", members.join(" ")),
     };
-    let note =
-        "which devices a part of the mesh becomes cannot be told: write the whole team, in order";
-    Diag::error(RESIZE_TEAM, span, message).note(note)
+    let note = "which devices a part of the mesh becomes cannot be told: write the whole team, in order";
+    Diag::error(RESIZE_TEAM, span, message).with_note(note)
 }
 
 /// Puts new scalars into ops.
-fn apply_scalars(edit: &mut Edit<'_>, scalars: Vec<(Use, hostir::ir::ExprId)>) {
+fn apply_scalars(edit: &mut Edit<'_>, scalars: Vec<(ScalarUse, hostir::ir::ExprId)>) {
     for (place, expr) in scalars {
         let mut op = edit.program().op(place.op).clone();
-        place.put(&mut op, expr);
+        place.put_expr(&mut op, expr);
         edit.set_op(place.op, op);
     }
 }
 
 /// Puts new extents into domains, `logical=` lists and attributes, and sums up allocations anew.
-fn apply_extents(edit: &mut Edit<'_>, walked: &Walked, change: &[Change]) {
+fn apply_extents(edit: &mut Edit<'_>, walked: &ReachableItems, change: &[ExtentChange]) {
     let mut changed = vec![false; edit.program().tensors().len()];
     for one in change {
         match *one {
-            Change::Domain { tensor, domain, extent } => {
+            ExtentChange::Domain { tensor, domain, extent } => {
                 let new = hostir::ir::IterDomain { extent, ..*edit.program().domain(domain) };
                 edit.set_domain(domain, new);
                 if let Some(tensor) = tensor {
                     changed[tensor.0 as usize] = true;
                 }
             }
-            Change::Logical { tensor, axis, extent } => {
+            ExtentChange::Logical { tensor, axis, extent } => {
                 let mut new = edit.program().tensor(tensor).clone();
                 if let Some(slot) = new.logical.as_mut().and_then(|l| l.get_mut(axis as usize)) {
                     *slot = extent;
@@ -238,31 +236,31 @@ fn apply_extents(edit: &mut Edit<'_>, walked: &Walked, change: &[Change]) {
                 edit.set_tensor(tensor, new);
                 changed[tensor.0 as usize] = true;
             }
-            Change::Attr { op, key, ref value } => {
+            ExtentChange::Attr { op, key, ref value } => {
                 let mut new = edit.program().op(op).clone();
                 new.set_attr(key, value);
                 edit.set_op(op, new);
             }
         }
     }
-    let mut build = Build::new(edit);
+    let mut build = OpBuilder::new(edit);
     for &id in &walked.ops {
         let op = build.program().op(id);
         // The sum of an ALLOCATE; `size` of an iota is an operand.
         let tensor = op.output_tensors().next().filter(|_| op.kind == OpKind::Allocate);
         let Some(tensor) = tensor.filter(|tensor| changed[tensor.0 as usize]) else { continue };
         let mut new = op.clone();
-        let size = build.size(tensor);
+        let size = build.element_count_expr(tensor);
         new.set_attr(AttrKey::Size, &AttrValue::Expr(size));
         build.edit.set_op(id, new);
     }
 }
 
 /// Gives all tensors the new mesh, and all communications the new team.
-fn apply_meshes(edit: &mut Edit<'_>, walked: &Walked, devices: Devices) -> u64 {
+fn apply_meshes(edit: &mut Edit<'_>, walked: &ReachableItems, devices: DeviceCounts) -> u64 {
     let row: Vec<u32> = (0..devices.new as u32).collect();
     let team = AttrValue::Ints((0..devices.new).collect());
-    let mesh = edit.mesh(Mesh { shape: vec![devices.new as u32], devices: row });
+    let mesh = edit.intern_mesh(DeviceMesh { shape: vec![devices.new as u32], devices: row });
     let mut count = 0;
     // Tensors that earlier passes left behind too: they share names of extents with the others.
     for tensor in edit.program().tensors().ids() {
@@ -274,7 +272,7 @@ fn apply_meshes(edit: &mut Edit<'_>, walked: &Walked, devices: Devices) -> u64 {
         }
     }
     for &id in &walked.ops {
-        if edit.program().op(id).ints(AttrKey::Team).is_none() {
+        if edit.program().op(id).ints_attr(AttrKey::Team).is_none() {
             continue;
         }
         let mut op = edit.program().op(id).clone();

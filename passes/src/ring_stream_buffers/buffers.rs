@@ -1,17 +1,16 @@
 //! The tensors that one loop slices, and how the program uses each.
 
-use crate::support::storage::{Access, accesses, described, interface, walk_all};
-use hostir::ir::Definitions;
-use hostir::ir::Effect;
+use crate::support::storage::{TensorAccess, described_tensors, interface_tensors, visit_accesses, visit_host_ops};
+use hostir::ir::IndexDefinitions;
+use hostir::ir::OpEffect;
 use hostir::ir::scalar_names::loop_index;
 use hostir::ir::{
-    AttrKey, AttrValue, BinaryOp, DomainId, Expr, ExprId, Id, IdVec, IterType, OpId, Program,
-    Symbol, TensorId,
+    AttrKey, AttrValue, BinaryOp, DomainId, Expr, ExprId, Id, IdVec, IterType, OpId, Program, Symbol, TensorId,
 };
 use smallvec::SmallVec;
 
 /// A tensor that a loop slices.
-pub(super) struct Buffer {
+pub(super) struct LoopBuffer {
     pub(super) tensor: TensorId,
     /// Its allocation.
     pub(super) allocate: OpId,
@@ -24,11 +23,11 @@ pub(super) struct Buffer {
 }
 
 /// Why a buffer stays as it is: the op that it is about, and the reason.
-pub(super) type Reason = (OpId, String);
+pub(super) type KeepReason = (OpId, String);
 
 /// The uses of each tensor by the program.
-pub(super) struct Uses {
-    found: IdVec<TensorId, Found>,
+pub(super) struct TensorUses {
+    found: IdVec<TensorId, UseRecord>,
     /// Tensors that loops slice, in program order.
     pub(super) sliced: Vec<TensorId>,
     /// True if the caller sees the tensor.
@@ -36,7 +35,7 @@ pub(super) struct Uses {
 }
 
 #[derive(Clone, Default)]
-struct Found {
+struct UseRecord {
     allocates: SmallVec<[OpId; 1]>,
     /// Selects with the loop of the body that holds them.
     selects: Vec<(OpId, Option<OpId>)>,
@@ -46,39 +45,39 @@ struct Found {
     home: Option<Option<OpId>>,
 }
 
-impl Uses {
+impl TensorUses {
     pub(super) fn new(program: &Program) -> Self {
         let count = program.tensors().len();
         let mut uses = Self {
-            found: IdVec::filled(Found::default(), count),
+            found: IdVec::filled(UseRecord::default(), count),
             sliced: Vec::new(),
             seen: IdVec::filled(false, count),
         };
-        interface(program).chain(described(program)).for_each(|tensor| uses.seen[tensor] = true);
+        interface_tensors(program).chain(described_tensors(program)).for_each(|tensor| uses.seen[tensor] = true);
         let mut outside = vec![true; program.ops().len()];
         for &top in &program.block(program.body()).ops {
             let looped = loop_index(program, program.op(top)).map(|_| top);
             let looped = looped.filter(|_| !program.op(top).blocks.is_empty());
-            uses.op(program, top, None);
+            uses.note_op(program, top, None);
             outside[top.index()] = false;
             program.walk_inside(top, &mut |op| {
                 outside[op.index()] = false;
-                uses.op(program, op, looped);
+                uses.note_op(program, op, looped);
             });
         }
-        walk_all(program, &mut |op| {
+        visit_host_ops(program, &mut |op| {
             if outside[op.index()] {
-                uses.op(program, op, None);
+                uses.note_op(program, op, None);
             }
         });
         uses
     }
 
-    fn op(&mut self, program: &Program, id: OpId, looped: Option<OpId>) {
+    fn note_op(&mut self, program: &Program, id: OpId, looped: Option<OpId>) {
         let op = program.op(id);
-        let select = op.attr(AttrKey::Index).is_some() && op.kind.effect() == Effect::Alias;
+        let select = op.attr(AttrKey::Index).is_some() && op.kind.effect() == OpEffect::Alias;
         let base = op.input_tensors().next().filter(|_| select);
-        accesses(program, id, &mut |tensor, access| {
+        visit_accesses(program, id, &mut |tensor, access| {
             let found = &mut self.found[tensor];
             match found.home {
                 None => found.home = Some(looped),
@@ -86,14 +85,14 @@ impl Uses {
                 Some(_) => {}
             }
             let effect = op.kind.effect();
-            if base == Some(tensor) && access == Access::Name {
+            if base == Some(tensor) && access == TensorAccess::Name {
                 if looped.is_some() && found.selects.is_empty() {
                     self.sliced.push(tensor);
                 }
                 found.selects.push((id, looped));
-            } else if effect == Effect::Allocate && access == Access::Bind && looped.is_none() {
+            } else if effect == OpEffect::Allocate && access == TensorAccess::Bind && looped.is_none() {
                 found.allocates.push(id);
-            } else if access != Access::Free || looped.is_some() {
+            } else if access != TensorAccess::Free || looped.is_some() {
                 found.other.get_or_insert(id);
             }
         });
@@ -105,13 +104,11 @@ impl Uses {
     }
 
     /// A tensor as a buffer; `None` for what is no buffer of a loop at all, or has its slots already.
-    pub(super) fn buffer(
-        &self,
-        program: &Program,
-        tensor: TensorId,
-    ) -> Result<Option<Buffer>, Reason> {
+    pub(super) fn match_buffer(&self, program: &Program, tensor: TensorId) -> Result<Option<LoopBuffer>, KeepReason> {
         let found = &self.found[tensor];
-        let Some(&(first, looped)) = found.selects.first() else { return self.no_buffer(tensor) };
+        let Some(&(first, looped)) = found.selects.first() else {
+            return self.not_a_buffer_reason(tensor);
+        };
         let &[allocate] = found.allocates.as_slice() else {
             return match found.allocates.get(1) {
                 Some(&second) => Err((second, "it is allocated more than once".to_owned())),
@@ -152,21 +149,21 @@ impl Uses {
             return Err((allocate, "other ranks look into symmetric memory".to_owned()));
         }
         let Some(name) = loop_index(program, program.op(looped)) else { return Ok(None) };
-        let definitions = Definitions::new(program);
-        let index = definitions.expand(program, index);
-        let streams = program.names().find("numberOfStreams");
+        let definitions = IndexDefinitions::new(program);
+        let index = definitions.expand_expr(program, index);
+        let streams = program.names().find_symbol("numberOfStreams");
         if streams.is_some_and(|streams| is_slot(program, index, name, streams)) {
             return Ok(None);
         }
-        if !definitions.depends(program, index, name) {
+        if !definitions.depends_on(program, index, name) {
             return Err((first, "all iterations use the same slice".to_owned()));
         }
         let selects = found.selects.iter().map(|(op, _)| *op).collect();
-        Ok(Some(Buffer { tensor, allocate, selects, axis, looped }))
+        Ok(Some(LoopBuffer { tensor, allocate, selects, axis, looped }))
     }
 
     /// Only asked for tensors that the option names.
-    fn no_buffer(&self, tensor: TensorId) -> Result<Option<Buffer>, Reason> {
+    fn not_a_buffer_reason(&self, tensor: TensorId) -> Result<Option<LoopBuffer>, KeepReason> {
         let op = self.found[tensor].allocates.first().copied().or(self.found[tensor].other);
         Err((op.unwrap_or(OpId(0)), "no loop slices it".to_owned()))
     }
@@ -174,7 +171,7 @@ impl Uses {
 
 /// The axis and the index of a select.
 fn sliced_by(program: &Program, op: OpId) -> (Option<DomainId>, Option<ExprId>) {
-    (program.op(op).domain(AttrKey::Axis), program.op(op).expr(AttrKey::Index))
+    (program.op(op).domain_attr(AttrKey::Axis), program.op(op).expr_attr(AttrKey::Index))
 }
 
 /// Whether a scalar is `( i % numberOfStreams )`.

@@ -7,10 +7,10 @@ mod buffers;
 mod order;
 
 use crate::framework::options::{OptionSpec, OptionType};
-use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
-use crate::support::builder::Build;
+use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
+use crate::support::builder::OpBuilder;
 use crate::support::storage::is_tensor_name;
-use buffers::{Buffer, Reason, Uses};
+use buffers::{KeepReason, LoopBuffer, TensorUses};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{AttrKey, AttrValue, BinaryOp, Expr, ExprId, IterDomain, OpId, Program, TensorId};
@@ -40,7 +40,7 @@ A buffer is shortened if
 - no other rank can look into it (`backend=CUDA` messages, symmetric memory).
 
 Others stay as they are, and `--remarks` says why; those that `buffers=` names must be shortened, or it is an error.",
-    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[OptionSpec {
         name: "buffers",
         ty: OptionType::Words,
@@ -48,7 +48,7 @@ Others stay as they are, and `--remarks` says why; those that `buffers=` names m
         help: "Shorten these tensors only, and say so if one cannot be",
     }],
     statistics: &[StatisticSpec { name: "buffers-shortened", help: "buffers with a slot a stream" }],
-    action: Action::Rewrite(run),
+    action: PassAction::Rewrite(run_ring_stream_buffers),
 };
 
 const EXAMPLE_BEFORE: &str = "\
@@ -86,22 +86,22 @@ const EXAMPLE_AFTER: &str = "\
 } // %HostIrContainer
 ";
 
-fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
-    let named = named(edit.program(), cx)?;
-    let uses = Uses::new(edit.program());
+fn run_ring_stream_buffers(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+    let named = named_buffers(edit.program(), cx)?;
+    let uses = TensorUses::new(edit.program());
     let (mut buffers, mut refused) = (Vec::new(), Vec::new());
     let program = edit.program();
     let mut seen: Vec<TensorId> = uses.sliced.clone();
     seen.extend(named.iter().filter(|tensor| !uses.sliced.contains(tensor)));
     for &tensor in seen.iter().filter(|t| named.is_empty() || named.contains(t)) {
-        match uses.buffer(program, tensor) {
+        match uses.match_buffer(program, tensor) {
             Ok(Some(buffer)) => buffers.push(buffer),
             Ok(None) => {}
             Err(reason) => refused.push((tensor, reason)),
         }
     }
     let mut shortened = Vec::new();
-    for (buffer, reason) in order::check(program, &uses, buffers) {
+    for (buffer, reason) in order::check_buffers(program, &uses, buffers) {
         match reason {
             None => shortened.push(buffer),
             Some(reason) => refused.push((buffer.tensor, reason)),
@@ -110,64 +110,61 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let mut diags = Diags::default();
     for (tensor, reason) in refused {
         match named.is_empty() {
-            true => cx.remark(|| stays(program, tensor, &reason)),
-            false => diags.push(stays(program, tensor, &reason)),
+            true => cx.add_remark(|| unchanged_remark(program, tensor, &reason)),
+            false => diags.push(unchanged_remark(program, tensor, &reason)),
         }
     }
     diags.or_value(())?;
-    cx.count("buffers-shortened", shortened.len() as u64);
-    shortened.iter().for_each(|buffer| shorten(edit, buffer));
+    cx.add_count("buffers-shortened", shortened.len() as u64);
+    shortened.iter().for_each(|buffer| shorten_buffer(edit, buffer));
     Ok(())
 }
 
 /// The tensors that the option names.
-fn named(program: &Program, cx: &mut PassCx<'_>) -> Result<Vec<TensorId>, Diags> {
+fn named_buffers(program: &Program, cx: &mut PassCx<'_>) -> Result<Vec<TensorId>, Diags> {
     let mut found = Vec::new();
     let mut failed = false;
-    for text in cx.options().words("buffers") {
+    for text in cx.options().word_list("buffers") {
         let mut tensors = program.tensors().ids();
-        match tensors
-            .find(|&id| program.tensor(id).unit.is_none() && is_tensor_name(program, id, text))
-        {
+        match tensors.find(|&id| program.tensor(id).unit.is_none() && is_tensor_name(program, id, text)) {
             Some(tensor) => found.push(tensor),
             None => {
                 let message = format!("the program has no tensor `{text}`");
                 let note = "`buffers=` lists tensors that the program allocates";
                 failed = true;
-                cx.wrong_option(&["buffers"], Diag::global(RING_BUFFER, message).note(note));
+                cx.reject_options(&["buffers"], Diag::global_error(RING_BUFFER, message).with_note(note));
             }
         }
     }
     if failed { Err(Diags::default()) } else { Ok(found) }
 }
 
-fn stays(program: &Program, tensor: TensorId, (op, why): &Reason) -> Diag {
+fn unchanged_remark(program: &Program, tensor: TensorId, (op, why): &KeepReason) -> Diag {
     let name = program.tensor_name(tensor);
     let message = format!("{name} keeps a slice for every iteration: {why}");
-    Diag::error(RING_STAYS, program.op_span(*op), message).note(
-        "a slot a stream is enough for what each iteration writes and reads on its own stream only",
-    )
+    Diag::error(RING_STAYS, program.op_span(*op), message)
+        .with_note("a slot a stream is enough for what each iteration writes and reads on its own stream only")
 }
 
-fn shorten(edit: &mut Edit<'_>, buffer: &Buffer) {
-    let mut build = Build::new(edit);
-    let Some(index) = build.program().op(buffer.looped).expr(AttrKey::Index) else { return };
-    let streams = build.name("numberOfStreams");
-    let slot = build.binary(BinaryOp::Mod, index, streams);
+fn shorten_buffer(edit: &mut Edit<'_>, buffer: &LoopBuffer) {
+    let mut build = OpBuilder::new(edit);
+    let Some(index) = build.program().op(buffer.looped).expr_attr(AttrKey::Index) else { return };
+    let streams = build.name_expr("numberOfStreams");
+    let slot = build.binary_expr(BinaryOp::Mod, index, streams);
     let domain = *build.program().domain(buffer.axis);
-    let min = build.edit.name("min");
-    let extent = build.edit.expr(Expr::Call(min, [domain.extent, streams].into_iter().collect()));
+    let min = build.edit.intern_name("min");
+    let extent = build.edit.intern_expr(Expr::Call(min, [domain.extent, streams].into_iter().collect()));
     build.edit.set_domain(buffer.axis, IterDomain { extent, ..domain });
     for &select in &buffer.selects {
         set_expr(&mut build, select, AttrKey::Index, slot);
     }
     if build.program().op(buffer.allocate).attr(AttrKey::Size).is_some() {
-        let size = build.size(buffer.tensor);
+        let size = build.element_count_expr(buffer.tensor);
         set_expr(&mut build, buffer.allocate, AttrKey::Size, size);
     }
 }
 
-fn set_expr(build: &mut Build<'_, '_>, id: OpId, key: AttrKey, expr: ExprId) {
+fn set_expr(build: &mut OpBuilder<'_, '_>, id: OpId, key: AttrKey, expr: ExprId) {
     let mut op = build.program().op(id).clone();
     op.set_attr(key, &AttrValue::Expr(expr));
     build.edit.set_op(id, op);

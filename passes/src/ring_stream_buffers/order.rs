@@ -3,17 +3,17 @@
 //! One walk over the body of each loop follows the current stream, what is written, and messages that are
 //! under way, for all buffers that the loop slices.
 
-use super::buffers::{Buffer, Reason, Uses, is_slot};
-use crate::support::storage::{Access, accesses};
+use super::buffers::{KeepReason, LoopBuffer, TensorUses, is_slot};
+use crate::support::storage::{TensorAccess, visit_accesses};
 use hostir::ir::scalar_names::loop_index;
 use hostir::ir::{AttrKey, BlockId, ExprId, Op, OpId, Program, Symbol, TensorId, Value};
-use hostir::ir::{Effect, OpKind};
+use hostir::ir::{OpEffect, OpKind};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 /// The state of a slice in an iteration.
 #[derive(Clone, Copy, Default)]
-struct State {
+struct SliceState {
     /// It is bound to this iteration's slot.
     bound: bool,
     /// All of it is written.
@@ -22,7 +22,7 @@ struct State {
 
 /// A message that nothing has waited for yet.
 #[derive(Clone, Copy, PartialEq)]
-struct Message {
+struct PendingMessage {
     buffer: usize,
     op: OpId,
     /// The number that a Wait names; none in a group that is still open.
@@ -30,32 +30,32 @@ struct Message {
 }
 
 /// The state at the end of a branch, as far as it changed.
-struct End {
-    states: Vec<(usize, State)>,
-    pending: Vec<Message>,
+struct BranchEnd {
+    states: Vec<(usize, SliceState)>,
+    pending: Vec<PendingMessage>,
     stream: Option<ExprId>,
 }
 
 /// A slice of a buffer.
 #[derive(Clone, Copy)]
-struct Slice {
+struct LoopSlice {
     buffer: usize,
     /// True if it is the whole slice of an iteration.
     whole: bool,
 }
 
-struct Walk<'a> {
+struct SliceOrderWalk<'a> {
     program: &'a Program,
-    uses: &'a Uses,
+    uses: &'a TensorUses,
     looped: OpId,
     index: Symbol,
     streams: Symbol,
-    slices: FxHashMap<TensorId, Slice>,
-    states: Vec<State>,
+    slices: FxHashMap<TensorId, LoopSlice>,
+    states: Vec<SliceState>,
     /// States before each change, so that a branch can be taken back.
-    log: Vec<(usize, State)>,
-    pending: Vec<Message>,
-    reasons: Vec<Option<Reason>>,
+    log: Vec<(usize, SliceState)>,
+    pending: Vec<PendingMessage>,
+    reasons: Vec<Option<KeepReason>>,
     /// The current stream; `None` where it is not known.
     stream: Option<ExprId>,
     /// Between StartCoalescing and EndCoalescing.
@@ -63,47 +63,47 @@ struct Walk<'a> {
 }
 
 /// Each buffer with the reason why it has to stay, if there is one.
-pub(super) fn check(
+pub(super) fn check_buffers(
     program: &Program,
-    uses: &Uses,
-    buffers: Vec<Buffer>,
-) -> Vec<(Buffer, Option<Reason>)> {
+    uses: &TensorUses,
+    buffers: Vec<LoopBuffer>,
+) -> Vec<(LoopBuffer, Option<KeepReason>)> {
     let mut loops: Vec<OpId> = buffers.iter().map(|buffer| buffer.looped).collect();
     loops.sort_unstable();
     loops.dedup();
-    let mut by_loop: FxHashMap<OpId, Vec<Buffer>> = FxHashMap::default();
+    let mut by_loop: FxHashMap<OpId, Vec<LoopBuffer>> = FxHashMap::default();
     for buffer in buffers {
         by_loop.entry(buffer.looped).or_default().push(buffer);
     }
     let mut out = Vec::new();
     for looped in loops {
         let buffers = by_loop.remove(&looped).unwrap_or_default();
-        let reasons = one_loop(program, uses, looped, &buffers);
+        let reasons = check_loop_buffers(program, uses, looped, &buffers);
         out.extend(buffers.into_iter().zip(reasons));
     }
     out
 }
 
-fn one_loop(
+fn check_loop_buffers(
     program: &Program,
-    uses: &Uses,
+    uses: &TensorUses,
     looped: OpId,
-    buffers: &[Buffer],
-) -> Vec<Option<Reason>> {
+    buffers: &[LoopBuffer],
+) -> Vec<Option<KeepReason>> {
     let op = program.op(looped);
-    let streams = program.names().find("numberOfStreams");
+    let streams = program.names().find_symbol("numberOfStreams");
     let (Some(index), Some(streams)) = (loop_index(program, op), streams) else {
         let why = "no stream is current that comes round in turns";
         return vec![Some((looped, why.to_owned())); buffers.len()];
     };
-    let mut walk = Walk {
+    let mut walk = SliceOrderWalk {
         program,
         uses,
         looped,
         index,
         streams,
         slices: FxHashMap::default(),
-        states: vec![State::default(); buffers.len()],
+        states: vec![SliceState::default(); buffers.len()],
         log: Vec::new(),
         pending: Vec::new(),
         reasons: vec![None; buffers.len()],
@@ -111,68 +111,67 @@ fn one_loop(
         in_group: false,
     };
     for (k, buffer) in buffers.iter().enumerate() {
-        walk.slices.insert(buffer.tensor, Slice { buffer: k, whole: true });
+        walk.slices.insert(buffer.tensor, LoopSlice { buffer: k, whole: true });
     }
     for &block in &op.blocks {
-        walk.block(block);
+        walk.walk_block(block);
     }
     for message in std::mem::take(&mut walk.pending) {
         let why = "the iteration does not wait for this on its own stream";
-        walk.fail(message.buffer, message.op, why);
+        walk.reject_buffer(message.buffer, message.op, why);
     }
     walk.reasons
 }
 
-impl Walk<'_> {
-    fn block(&mut self, block: BlockId) {
+impl SliceOrderWalk<'_> {
+    fn walk_block(&mut self, block: BlockId) {
         for &id in &self.program.block(block).ops {
-            self.op(id);
+            self.walk_op(id);
         }
     }
 
-    fn fail(&mut self, buffer: usize, op: OpId, why: &str) {
+    fn reject_buffer(&mut self, buffer: usize, op: OpId, why: &str) {
         self.reasons[buffer].get_or_insert((op, why.to_owned()));
     }
 
-    fn op(&mut self, id: OpId) {
+    fn walk_op(&mut self, id: OpId) {
         let program = self.program;
         let op = program.op(id);
         match op.kind.effect() {
-            Effect::Control => self.control(op),
-            Effect::Stream => self.stream_op(id, op),
-            Effect::Alias => self.alias(id, op),
-            Effect::Communicate => self.communicate(id, op),
-            Effect::Allocate => self.allocate(id, op),
-            Effect::Pure | Effect::Opaque | Effect::Free => self.compute(id, op),
+            OpEffect::Control => self.walk_control(op),
+            OpEffect::Stream => self.walk_stream_op(id, op),
+            OpEffect::Alias => self.walk_alias(id, op),
+            OpEffect::Communicate => self.walk_communication(id, op),
+            OpEffect::Allocate => self.walk_allocate(id, op),
+            OpEffect::Pure | OpEffect::Opaque | OpEffect::Free => self.walk_compute(id, op),
         }
     }
 
-    fn set(&mut self, buffer: usize, state: State) {
+    fn set_state(&mut self, buffer: usize, state: SliceState) {
         self.log.push((buffer, self.states[buffer]));
         self.states[buffer] = state;
     }
 
     /// Branches start from one state; what both have done is done. A loop may run no iteration.
-    fn control(&mut self, op: &Op) {
+    fn walk_control(&mut self, op: &Op) {
         let looped = loop_index(self.program, op).is_some();
-        let mut ends: Vec<End> = op.blocks.iter().map(|&block| self.branch(block)).collect();
+        let mut ends: Vec<BranchEnd> = op.blocks.iter().map(|&block| self.walk_branch(block)).collect();
         if looped || op.blocks.len() < 2 {
             let (pending, stream) = (self.pending.clone(), self.stream.filter(|_| !looped));
-            ends.push(End { states: Vec::new(), pending, stream });
+            ends.push(BranchEnd { states: Vec::new(), pending, stream });
         }
-        let mut changed: Vec<usize> =
-            ends.iter().flat_map(|end| end.states.iter().map(|(k, _)| *k)).collect();
+        let mut changed: Vec<usize> = ends.iter().flat_map(|end| end.states.iter().map(|(k, _)| *k)).collect();
         changed.sort_unstable();
         changed.dedup();
         for k in changed {
-            let mut merged = State { bound: true, written: true };
+            let mut merged = SliceState { bound: true, written: true };
             for end in &ends {
                 let found = end.states.iter().find(|(buffer, _)| *buffer == k);
                 let state = found.map_or(self.states[k], |(_, state)| *state);
                 merged.bound &= state.bound;
                 merged.written &= state.written;
             }
-            self.set(k, merged);
+            self.set_state(k, merged);
         }
         self.stream = ends.first().and_then(|end| end.stream);
         self.stream = self.stream.filter(|stream| ends.iter().all(|e| e.stream == Some(*stream)));
@@ -185,10 +184,10 @@ impl Walk<'_> {
     }
 
     /// Walks a branch and takes it back.
-    fn branch(&mut self, block: BlockId) -> End {
+    fn walk_branch(&mut self, block: BlockId) -> BranchEnd {
         let (mark, pending, stream) = (self.log.len(), self.pending.clone(), self.stream);
-        self.block(block);
-        let mut states: Vec<(usize, State)> = Vec::new();
+        self.walk_block(block);
+        let mut states: Vec<(usize, SliceState)> = Vec::new();
         while self.log.len() > mark {
             let Some((k, before)) = self.log.pop() else { break };
             if !states.iter().any(|(known, _)| *known == k) {
@@ -198,10 +197,10 @@ impl Walk<'_> {
         }
         let pending = std::mem::replace(&mut self.pending, pending);
         let stream = std::mem::replace(&mut self.stream, stream);
-        End { states, pending, stream }
+        BranchEnd { states, pending, stream }
     }
 
-    fn stream_op(&mut self, id: OpId, op: &Op) {
+    fn walk_stream_op(&mut self, id: OpId, op: &Op) {
         let stream = op.operands.iter().find_map(|value| match value {
             Value::Stream(stream) => Some(*stream),
             _ => None,
@@ -209,33 +208,33 @@ impl Walk<'_> {
         match op.kind {
             OpKind::SetCurrentStream => self.stream = stream,
             // HostUnits and what else works on streams.
-            _ if op.posted_number().is_some() => self.compute(id, op),
+            _ if op.posted_number().is_some() => self.walk_compute(id, op),
             _ => {}
         }
     }
 
-    fn alias(&mut self, id: OpId, op: &Op) {
+    fn walk_alias(&mut self, id: OpId, op: &Op) {
         let from = op.input_tensors().next().and_then(|tensor| self.slices.get(&tensor).copied());
         for result in op.output_tensors() {
             let known = self.slices.get(&result).copied();
             let Some(from) = from else {
                 // A name that meant a slice may mean something else now.
                 if let Some(known) = known {
-                    self.fail(known.buffer, id, "its slice gets other memory here");
+                    self.reject_buffer(known.buffer, id, "its slice gets other memory here");
                 }
                 continue;
             };
             let base = op.input_tensors().next().is_some_and(|tensor| self.is_buffer(tensor));
             if known.is_some_and(|known| known.buffer != from.buffer || known.whole != base) {
-                self.fail(from.buffer, id, "this name stands for different slices");
+                self.reject_buffer(from.buffer, id, "this name stands for different slices");
             }
             if !self.uses.is_within(result, self.looped) {
-                self.fail(from.buffer, id, "its slice is used outside of the loop");
+                self.reject_buffer(from.buffer, id, "its slice is used outside of the loop");
             }
-            self.slices.insert(result, Slice { buffer: from.buffer, whole: base });
+            self.slices.insert(result, LoopSlice { buffer: from.buffer, whole: base });
             if base {
-                let state = State { bound: true, ..self.states[from.buffer] };
-                self.set(from.buffer, state);
+                let state = SliceState { bound: true, ..self.states[from.buffer] };
+                self.set_state(from.buffer, state);
             }
         }
     }
@@ -246,57 +245,57 @@ impl Walk<'_> {
     }
 
     /// An allocation of what has memory does nothing, unless it makes new memory each time.
-    fn allocate(&mut self, id: OpId, op: &Op) {
+    fn walk_allocate(&mut self, id: OpId, op: &Op) {
         if op.keeps_memory() {
             return;
         }
         for tensor in op.output_tensors() {
             if let Some(slice) = self.slices.get(&tensor).copied() {
-                self.fail(slice.buffer, id, "its slice gets other memory here");
+                self.reject_buffer(slice.buffer, id, "its slice gets other memory here");
             }
         }
     }
 
-    fn compute(&mut self, id: OpId, op: &Op) {
+    fn walk_compute(&mut self, id: OpId, op: &Op) {
         let program = self.program;
         // Nobody knows how much a kernel writes.
-        let kernel = op.kind.effect() == Effect::Opaque && op.posted_number().is_none();
+        let kernel = op.kind.effect() == OpEffect::Opaque && op.posted_number().is_none();
         let results: SmallVec<[TensorId; 2]> = op.output_tensors().filter(|_| !kernel).collect();
-        let mut touched: SmallVec<[(TensorId, Access); 4]> = SmallVec::new();
-        accesses(program, id, &mut |tensor, access| touched.push((tensor, access)));
+        let mut touched: SmallVec<[(TensorId, TensorAccess); 4]> = SmallVec::new();
+        visit_accesses(program, id, &mut |tensor, access| touched.push((tensor, access)));
         for (tensor, access) in touched {
             let Some(slice) = self.slices.get(&tensor).copied() else { continue };
-            if access == Access::Free {
-                self.fail(slice.buffer, id, "it is freed in the loop");
-            } else if access != Access::Name {
+            if access == TensorAccess::Free {
+                self.reject_buffer(slice.buffer, id, "it is freed in the loop");
+            } else if access != TensorAccess::Name {
                 let writes = results.contains(&tensor);
-                self.touch(id, slice, writes && access != Access::Read);
+                self.touch_slice(id, slice, writes && access != TensorAccess::Read);
             }
         }
     }
 
     /// A read or a write of a slice, or of a part of one.
-    fn touch(&mut self, id: OpId, slice: Slice, writes: bool) {
-        let worker = self.stream.is_some_and(|stream| self.is_worker(stream));
+    fn touch_slice(&mut self, id: OpId, slice: LoopSlice, writes: bool) {
+        let worker = self.stream.is_some_and(|stream| self.is_worker_stream(stream));
         if !worker {
             let why = "this does not run on stream `i % numberOfStreams` of its iteration";
-            self.fail(slice.buffer, id, why);
+            self.reject_buffer(slice.buffer, id, why);
         }
-        let State { bound, written } = self.states[slice.buffer];
+        let SliceState { bound, written } = self.states[slice.buffer];
         if !bound {
-            self.fail(slice.buffer, id, "this uses the slice of an iteration before");
+            self.reject_buffer(slice.buffer, id, "this uses the slice of an iteration before");
         } else if writes && slice.whole {
-            self.set(slice.buffer, State { bound, written: true });
+            self.set_state(slice.buffer, SliceState { bound, written: true });
         } else if !written {
-            self.fail(slice.buffer, id, "this uses a slice that its iteration has not written");
+            self.reject_buffer(slice.buffer, id, "this uses a slice that its iteration has not written");
         }
     }
 
-    fn is_worker(&self, stream: ExprId) -> bool {
+    fn is_worker_stream(&self, stream: ExprId) -> bool {
         is_slot(self.program, stream, self.index, self.streams)
     }
 
-    fn communicate(&mut self, id: OpId, op: &Op) {
+    fn walk_communication(&mut self, id: OpId, op: &Op) {
         match op.kind {
             OpKind::StartCoalescing => self.in_group = true,
             OpKind::EndCoalescing => {
@@ -305,33 +304,28 @@ impl Walk<'_> {
                     message.handle = op.number();
                 }
             }
-            OpKind::Wait => self.wait(op),
+            OpKind::Wait => self.walk_wait(op),
             _ => {
-                let shared = op.word(AttrKey::Backend).map(|word| self.program.name(word));
-                let shared =
-                    shared == Some("CUDA") || op.operands.iter().any(|v| matches!(v, Value::Op(_)));
-                let mut touched: SmallVec<[(TensorId, Access); 4]> = SmallVec::new();
-                accesses(self.program, id, &mut |tensor, access| touched.push((tensor, access)));
+                let shared = op.word_attr(AttrKey::Backend).map(|word| self.program.name(word));
+                let shared = shared == Some("CUDA") || op.operands.iter().any(|v| matches!(v, Value::Op(_)));
+                let mut touched: SmallVec<[(TensorId, TensorAccess); 4]> = SmallVec::new();
+                visit_accesses(self.program, id, &mut |tensor, access| touched.push((tensor, access)));
                 for (tensor, access) in touched {
                     let Some(slice) = self.slices.get(&tensor).copied() else { continue };
                     if shared {
-                        self.fail(
-                            slice.buffer,
-                            id,
-                            "another rank reads or writes its memory itself",
-                        );
+                        self.reject_buffer(slice.buffer, id, "another rank reads or writes its memory itself");
                     }
-                    self.touch(id, slice, access != Access::Read);
+                    self.touch_slice(id, slice, access != TensorAccess::Read);
                     let grouped = op.kind == OpKind::P2PCommunication && self.in_group;
                     let handle = if grouped { None } else { op.number() };
-                    self.pending.push(Message { buffer: slice.buffer, op: id, handle });
+                    self.pending.push(PendingMessage { buffer: slice.buffer, op: id, handle });
                 }
             }
         }
     }
 
-    fn wait(&mut self, op: &Op) {
-        if !self.stream.is_some_and(|stream| self.is_worker(stream)) {
+    fn walk_wait(&mut self, op: &Op) {
+        if !self.stream.is_some_and(|stream| self.is_worker_stream(stream)) {
             return;
         }
         for handle in &op.operands {

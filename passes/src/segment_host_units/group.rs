@@ -7,21 +7,21 @@
 //! to the first that is fused. All of it is linear.
 
 use crate::support::reshard::is_tensor_op;
-use crate::support::storage::Storage;
+use crate::support::storage::StorageClasses;
 use hostir::analysis::is_standalone;
-use hostir::ir::Effect;
+use hostir::ir::OpEffect;
 use hostir::ir::{OpId, Partition, Program};
 
 /// A part of the body.
-pub(super) enum Run {
+pub(super) enum BodyRun {
     /// An op that nothing moves across.
     Barrier(OpId),
     /// Groups in the order in which they run.
-    Groups(Vec<Group>),
+    Groups(Vec<SegmentGroup>),
 }
 
 /// The ops at one place.
-pub(super) enum Group {
+pub(super) enum SegmentGroup {
     /// An op that stays.
     Single(OpId),
     /// Ops of one HostUnit, in order.
@@ -31,27 +31,27 @@ pub(super) enum Group {
 const NONE: u32 = u32::MAX;
 
 /// Cuts the body at the ops that nothing may cross and groups what lies between.
-pub(super) fn runs(program: &Program, storage: &mut Storage, ops: &[OpId]) -> Vec<Run> {
-    let mut graph = Graph::new(program.tensors().len());
+pub(super) fn split_runs(program: &Program, storage: &mut StorageClasses, ops: &[OpId]) -> Vec<BodyRun> {
+    let mut graph = SegmentGraph::new(program.tensors().len());
     let mut runs = Vec::new();
     for &op in ops {
-        let pure = program.op(op).kind.effect() == Effect::Pure;
+        let pure = program.op(op).kind.effect() == OpEffect::Pure;
         if !pure || !is_tensor_op(program, op) {
-            runs.extend(graph.close());
-            runs.push(Run::Barrier(op));
+            runs.extend(graph.finish_run());
+            runs.push(BodyRun::Barrier(op));
             continue;
         }
-        if graph.overwrites(program, storage, op) || graph.reads_alias(program, storage, op) {
-            runs.extend(graph.close());
+        if graph.has_write_conflict(program, storage, op) || graph.reads_alias(program, storage, op) {
+            runs.extend(graph.finish_run());
         }
-        graph.add(program, storage, op);
+        graph.add_op(program, storage, op);
     }
-    runs.extend(graph.close());
+    runs.extend(graph.finish_run());
     runs
 }
 
 /// The ops between two barriers.
-struct Graph {
+struct SegmentGraph {
     ops: Vec<OpId>,
     fused: Vec<bool>,
     /// Edges from producer to consumer, by consumer.
@@ -61,39 +61,33 @@ struct Graph {
     run: u32,
 }
 
-impl Graph {
+impl SegmentGraph {
     fn new(tensors: usize) -> Self {
-        Self {
-            ops: Vec::new(),
-            fused: Vec::new(),
-            edges: Vec::new(),
-            touched: vec![(NONE, NONE); tensors],
-            run: 0,
-        }
+        Self { ops: Vec::new(), fused: Vec::new(), edges: Vec::new(), touched: vec![(NONE, NONE); tensors], run: 0 }
     }
 
     /// True if an op writes a tensor that an earlier one has touched.
-    fn overwrites(&self, program: &Program, storage: &mut Storage, op: OpId) -> bool {
+    fn has_write_conflict(&self, program: &Program, storage: &mut StorageClasses, op: OpId) -> bool {
         let mut results = program.op(op).output_tensors();
-        results.any(|tensor| self.touched[storage.class(tensor)].0 == self.run)
+        results.any(|tensor| self.touched[storage.class_of(tensor)].0 == self.run)
     }
 
     /// True if an op reads under another name what an earlier one has written. A unit has no aliases.
-    fn reads_alias(&self, program: &Program, storage: &mut Storage, op: OpId) -> bool {
+    fn reads_alias(&self, program: &Program, storage: &mut StorageClasses, op: OpId) -> bool {
         let mut operands = program.op(op).input_tensors();
         operands.any(|tensor| {
-            let (run, writer) = self.touched[storage.class(tensor)];
+            let (run, writer) = self.touched[storage.class_of(tensor)];
             run == self.run
                 && writer != NONE
                 && !program.op(self.ops[writer as usize]).output_tensors().any(|t| t == tensor)
         })
     }
 
-    fn add(&mut self, program: &Program, storage: &mut Storage, id: OpId) {
+    fn add_op(&mut self, program: &Program, storage: &mut StorageClasses, id: OpId) {
         let at = self.ops.len() as u32;
         let op = program.op(id);
         for tensor in op.input_tensors() {
-            let slot = &mut self.touched[storage.class(tensor)];
+            let slot = &mut self.touched[storage.class_of(tensor)];
             if slot.0 != self.run {
                 *slot = (self.run, NONE);
             } else if slot.1 != NONE {
@@ -101,14 +95,14 @@ impl Graph {
             }
         }
         for tensor in op.output_tensors() {
-            self.touched[storage.class(tensor)] = (self.run, at);
+            self.touched[storage.class_of(tensor)] = (self.run, at);
         }
         self.ops.push(id);
-        self.fused.push(goes_into_unit(program, id));
+        self.fused.push(belongs_in_unit(program, id));
     }
 
     /// Ends the run.
-    fn close(&mut self) -> Option<Run> {
+    fn finish_run(&mut self) -> Option<BodyRun> {
         self.run += 1;
         let ops = std::mem::take(&mut self.ops);
         let fused = std::mem::take(&mut self.fused);
@@ -116,20 +110,20 @@ impl Graph {
         if ops.is_empty() {
             return None;
         }
-        let mut classes = Classes::new(&fused, &edges);
+        let mut classes = LevelClasses::new(&fused, &edges);
         classes.join_levels(&edges);
-        classes.lift(&edges);
-        Some(Run::Groups(classes.order(&ops, &edges)))
+        classes.lift_to_consumers(&edges);
+        Some(BodyRun::Groups(classes.ordered_groups(&ops, &edges)))
     }
 }
 
 /// Lists of numbers by number, in one vector.
-struct Lists {
+struct NumberLists {
     starts: Vec<u32>,
     items: Vec<u32>,
 }
 
-impl Lists {
+impl NumberLists {
     fn new(len: usize, pairs: impl Iterator<Item = (u32, u32)> + Clone) -> Self {
         let mut starts = vec![0u32; len + 1];
         for (key, _) in pairs.clone() {
@@ -146,19 +140,19 @@ impl Lists {
         }
         Self { starts, items }
     }
-    fn of(&self, key: u32) -> &[u32] {
+    fn list_of(&self, key: u32) -> &[u32] {
         &self.items[self.starts[key as usize] as usize..self.starts[key as usize + 1] as usize]
     }
 }
 
 /// Levels, and classes of fused ops.
-struct Classes<'a> {
+struct LevelClasses<'a> {
     fused: &'a [bool],
     levels: Vec<u32>,
     classes: Partition,
 }
 
-impl<'a> Classes<'a> {
+impl<'a> LevelClasses<'a> {
     fn new(fused: &'a [bool], edges: &[(u32, u32)]) -> Self {
         let mut levels = vec![0u32; fused.len()];
         // Edges are sorted by consumer, and producers come before consumers.
@@ -179,23 +173,23 @@ impl<'a> Classes<'a> {
         }
     }
 
-    fn members(&mut self) -> Lists {
+    fn class_members(&mut self) -> NumberLists {
         let roots = self.classes.clone().into_classes();
-        Lists::new(roots.len(), roots.iter().copied().zip(0..))
+        NumberLists::new(roots.len(), roots.iter().copied().zip(0..))
     }
 
     /// Moves classes up to their first fused consumer, the highest first.
-    fn lift(&mut self, edges: &[(u32, u32)]) {
-        let consumers = Lists::new(self.fused.len(), edges.iter().copied());
-        let members = self.members();
+    fn lift_to_consumers(&mut self, edges: &[(u32, u32)]) {
+        let consumers = NumberLists::new(self.fused.len(), edges.iter().copied());
+        let members = self.class_members();
         let len = self.fused.len() as u32;
         let mut roots: Vec<u32> =
-            (0..len).filter(|&at| self.fused[at as usize] && !members.of(at).is_empty()).collect();
+            (0..len).filter(|&at| self.fused[at as usize] && !members.list_of(at).is_empty()).collect();
         roots.sort_by_key(|&root| std::cmp::Reverse(self.levels[root as usize]));
         for root in roots {
             let level = self.levels[root as usize];
             let (mut target, mut limit) = (u32::MAX, u32::MAX);
-            for &consumer in members.of(root).iter().flat_map(|&member| consumers.of(member)) {
+            for &consumer in members.list_of(root).iter().flat_map(|&member| consumers.list_of(member)) {
                 let found = self.levels[consumer as usize];
                 if !self.fused[consumer as usize] {
                     limit = limit.min(found);
@@ -206,11 +200,11 @@ impl<'a> Classes<'a> {
             if target == u32::MAX || target > limit {
                 continue;
             }
-            for &member in members.of(root) {
+            for &member in members.list_of(root) {
                 self.levels[member as usize] = target;
             }
-            for &member in members.of(root) {
-                for &consumer in consumers.of(member) {
+            for &member in members.list_of(root) {
+                for &consumer in consumers.list_of(member) {
                     let same = self.levels[consumer as usize] == target;
                     if same && self.fused[consumer as usize] {
                         self.classes.join_classes(member, consumer);
@@ -221,9 +215,9 @@ impl<'a> Classes<'a> {
     }
 
     /// The groups so that each comes after those that it needs, else in text order.
-    fn order(mut self, ops: &[OpId], edges: &[(u32, u32)]) -> Vec<Group> {
-        let members = self.members();
-        let producers = Lists::new(ops.len(), edges.iter().map(|&(from, to)| (to, from)));
+    fn ordered_groups(mut self, ops: &[OpId], edges: &[(u32, u32)]) -> Vec<SegmentGroup> {
+        let members = self.class_members();
+        let producers = NumberLists::new(ops.len(), edges.iter().map(|&(from, to)| (to, from)));
         let mut opened = vec![false; ops.len()];
         let mut done = vec![false; ops.len()];
         let mut groups = Vec::new();
@@ -235,9 +229,9 @@ impl<'a> Classes<'a> {
                 } else if std::mem::replace(&mut opened[root as usize], true) {
                     stack.pop();
                     done[root as usize] = true;
-                    groups.push(self.group(ops, members.of(root)));
+                    groups.push(self.make_group(ops, members.list_of(root)));
                 } else {
-                    for &producer in members.of(root).iter().flat_map(|&m| producers.of(m)) {
+                    for &producer in members.list_of(root).iter().flat_map(|&m| producers.list_of(m)) {
                         let first = self.classes.find_class(producer);
                         if !opened[first as usize] {
                             stack.push(first);
@@ -249,16 +243,16 @@ impl<'a> Classes<'a> {
         groups
     }
 
-    fn group(&self, ops: &[OpId], members: &[u32]) -> Group {
+    fn make_group(&self, ops: &[OpId], members: &[u32]) -> SegmentGroup {
         match members {
-            &[one] if !self.fused[one as usize] => Group::Single(ops[one as usize]),
-            _ => Group::Fused(members.iter().map(|&at| ops[at as usize]).collect()),
+            &[one] if !self.fused[one as usize] => SegmentGroup::Single(ops[one as usize]),
+            _ => SegmentGroup::Fused(members.iter().map(|&at| ops[at as usize]).collect()),
         }
     }
 }
 
 /// True for a tensor op that does not stand by itself.
-pub(super) fn goes_into_unit(program: &Program, op: OpId) -> bool {
-    let pure = program.op(op).kind.effect() == Effect::Pure;
+pub(super) fn belongs_in_unit(program: &Program, op: OpId) -> bool {
+    let pure = program.op(op).kind.effect() == OpEffect::Pure;
     pure && is_tensor_op(program, op) && !is_standalone(program, op)
 }

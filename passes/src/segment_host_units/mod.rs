@@ -7,16 +7,16 @@ mod group;
 mod memory;
 mod unit;
 
-use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
-use crate::support::builder::Build;
-use crate::support::storage::Storage;
-use group::{Group, Run, goes_into_unit};
+use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
+use crate::support::builder::OpBuilder;
+use crate::support::storage::StorageClasses;
+use group::{BodyRun, SegmentGroup, belongs_in_unit};
 use hostir::analysis::is_resharding;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{AttrKey, AttrValue, MemoryType, OpId, Program, TensorId};
-use memory::Memory;
-use unit::Uses;
+use memory::AllocatedTensors;
+use unit::HostUses;
 
 /// segment-host-units: an op that moves data between devices cannot go into a HostUnit.
 const RESHARDING_UNIT: &str = "H0363";
@@ -38,14 +38,14 @@ that moves data between devices and would go into a unit is an error.
 
 Deviation from nvFuser: its segmenter merges groups one pair at a time, and where several ways of merging
 exist it may choose another one.",
-    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[
         StatisticSpec { name: "units", help: "HostUnits made" },
         StatisticSpec { name: "ops-fused", help: "ops moved into HostUnits" },
         StatisticSpec { name: "allocations", help: "results allocated since another one of their unit is" },
     ],
-    action: Action::Rewrite(run),
+    action: PassAction::Rewrite(run_segment_host_units),
 };
 
 const EXAMPLE_BEFORE: &str = "\
@@ -80,81 +80,80 @@ T3
 } // %HostIrContainer
 ";
 
-fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+fn run_segment_host_units(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let program = edit.program();
     let body = program.body();
     let ops = program.block(body).ops.clone();
-    if ops.iter().all(|&op| !goes_into_unit(program, op)) {
+    if ops.iter().all(|&op| !belongs_in_unit(program, op)) {
         return Ok(());
     }
     refuse_resharding(program, &ops)?;
-    let mut storage = Storage::of(program);
-    let uses = Uses::of(program, &mut storage);
-    let runs = group::runs(program, &mut storage, &ops);
-    let mut build = Build::new(edit);
+    let mut storage = StorageClasses::from_program(program);
+    let uses = HostUses::from_program(program, &mut storage);
+    let runs = group::split_runs(program, &mut storage, &ops);
+    let mut build = OpBuilder::new(edit);
     let mut out = Vec::with_capacity(ops.len());
-    let mut memory = Memory::of(build.program());
+    let mut memory = AllocatedTensors::from_program(build.program());
     for run in runs {
         match run {
-            Run::Barrier(op) => {
-                memory.pass(build.program(), op);
+            BodyRun::Barrier(op) => {
+                memory.pass_statement(build.program(), op);
                 out.push(op);
             }
-            Run::Groups(groups) => {
+            BodyRun::Groups(groups) => {
                 for group in groups {
-                    place(&mut build, cx, &uses, &mut memory, group, &mut out);
+                    place_group(&mut build, cx, &uses, &mut memory, group, &mut out);
                 }
             }
         }
     }
     edit.set_block(body, out);
-    settle_allocations(edit);
+    finalize_allocations(edit);
     Ok(())
 }
 
 /// Inputs and outputs of units are in global memory, and so is what the program allocates for them.
-fn settle_allocations(edit: &mut Edit<'_>) {
+fn finalize_allocations(edit: &mut Edit<'_>) {
     let mut moved = Vec::new();
     let program = edit.program();
     program.walk(program.body(), &mut |id| {
         let op = program.op(id);
         let need = op.output_tensors().next().map(|tensor| program.tensor(tensor).memory);
-        let has =
-            op.word(AttrKey::MemType).and_then(|word| MemoryType::from_word(program.name(word)));
+        let has = op.word_attr(AttrKey::MemType).and_then(|word| MemoryType::from_word(program.name(word)));
         if has == Some(MemoryType::Local) && need == Some(MemoryType::Global) {
             moved.push(id);
         }
     });
     for id in moved {
-        let global = edit.name(MemoryType::Global.word());
+        let global = edit.intern_name(MemoryType::Global.word());
         let mut op = edit.program().op(id).clone();
         op.set_attr(AttrKey::MemType, &AttrValue::Word(global));
         edit.set_op(id, op);
     }
 }
 
-fn place(
-    build: &mut Build<'_, '_>,
+fn place_group(
+    build: &mut OpBuilder<'_, '_>,
     cx: &mut PassCx<'_>,
-    uses: &Uses,
-    memory: &mut Memory,
-    group: Group,
+    uses: &HostUses,
+    memory: &mut AllocatedTensors,
+    group: SegmentGroup,
     out: &mut Vec<OpId>,
 ) {
     match group {
-        Group::Single(op) => {
-            memory.pass(build.program(), op);
+        SegmentGroup::Single(op) => {
+            memory.pass_statement(build.program(), op);
             out.push(op);
         }
-        Group::Fused(ops) => {
-            cx.count("units", 1);
-            cx.count("ops-fused", ops.len() as u64);
-            let post = unit::make(build, uses, &ops);
-            for tensor in memory.missing(build.program(), post) {
-                cx.count("allocations", 1);
-                out.push(build.allocate(tensor));
+        SegmentGroup::Fused(ops) => {
+            cx.add_count("units", 1);
+            cx.add_count("ops-fused", ops.len() as u64);
+            let post = unit::make_unit(build, uses, &ops);
+            for tensor in memory.missing_allocations(build.program(), post) {
+                cx.add_count("allocations", 1);
+                out.push(build.build_allocate(tensor));
             }
-            memory.pass(build.program(), post);
+            memory.pass_statement(build.program(), post);
             out.push(post);
         }
     }
@@ -162,18 +161,15 @@ fn place(
 
 fn refuse_resharding(program: &Program, ops: &[OpId]) -> Result<(), Diags> {
     let mut diags = Diags::default();
-    for &op in ops.iter().filter(|&&op| goes_into_unit(program, op)) {
+    for &op in ops.iter().filter(|&&op| belongs_in_unit(program, op)) {
         if is_resharding(program, op) {
-            let name = hostir::ir::name_of(program, op);
-            let what: Vec<String> =
-                program.op(op).output_tensors().map(|t: TensorId| program.tensor_name(t)).collect();
-            let message = format!(
-                "`{name}` needs data of other devices for {}; a HostUnit runs on one device",
-                what.join(", ")
-            );
+            let name = hostir::ir::display_name(program, op);
+            let what: Vec<String> = program.op(op).output_tensors().map(|t: TensorId| program.tensor_name(t)).collect();
+            let message =
+                format!("`{name}` needs data of other devices for {}; a HostUnit runs on one device", what.join(", "));
             let note = "insert the copies that bring its data: --pass=insert-reshardings";
             let diag = Diag::error(RESHARDING_UNIT, program.op_span(op), message);
-            diags.push(diag.note(note));
+            diags.push(diag.with_note(note));
         }
     }
     diags.or_value(())

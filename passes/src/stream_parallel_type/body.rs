@@ -1,9 +1,9 @@
 //! The ops of a loop on slices of one iteration.
 
 use super::loop_body::LoopBody;
-use super::loops::{Loop, Role};
+use super::loops::{DataRole, StreamLoop};
 use super::{exchange, scatter};
-use crate::support::builder::domain_id;
+use crate::support::builder::printed_domain;
 use hostir::analysis::{AxisMap, MappedAxis};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::AxisLink;
@@ -27,7 +27,7 @@ pub(super) fn mapped_axis(
     tensor: TensorId,
     class: u32,
 ) -> Result<Option<MappedAxis>, String> {
-    let mut hits = map.of_class(tensor, class);
+    let mut hits = map.axes_of_class(tensor, class);
     let Some(first) = hits.next() else { return Ok(None) };
     if map.is_split(tensor) {
         return Err(format!(
@@ -40,50 +40,45 @@ pub(super) fn mapped_axis(
     }
     let domains = program.domains(tensor);
     let texts: Vec<String> = map
-        .of_class(tensor, class)
+        .axes_of_class(tensor, class)
         .filter_map(|axis| Some(domain_text(program, domains.get(axis.printed as usize)?)))
         .collect();
-    Err(format!(
-        "{} axes of {} are the loop's: {}",
-        texts.len(),
-        program.tensor_name(tensor),
-        texts.join(", ")
-    ))
+    Err(format!("{} axes of {} are the loop's: {}", texts.len(), program.tensor_name(tensor), texts.join(", ")))
 }
 
 /// Appends an op of a loop, with the slices it needs before it.
-pub(super) fn op(
+pub(super) fn emit_op(
     body: &mut LoopBody<'_, '_, '_>,
     map: &AxisMap,
-    found: &Loop,
+    found: &StreamLoop,
     id: OpId,
-    role: Role,
+    role: DataRole,
 ) -> Result<(), Diag> {
     let mapped = mapped_tensors(body.program(), map, found, id)?;
     let program = body.program();
     let op = program.op(id);
     match role {
-        Role::Scatter => return scatter::exchange(body, id),
-        Role::Reduce => return scatter::reduce(body, id),
-        Role::Gather => {
+        DataRole::Scatter => return scatter::emit_exchange(body, id),
+        DataRole::Reduce => return scatter::emit_reduce(body, id),
+        DataRole::Gather => {
             let sides = mapped.iter().copied();
             let mut inputs = sides.filter(|(tensor, _)| op.input_tensors().any(|t| t == *tensor));
             if let Some((input, axis)) = inputs.find(|&(t, axis)| is_device(program, t, axis)) {
-                return exchange::gather(body, id, input, axis);
+                return exchange::emit_gather(body, id, input, axis);
             }
         }
-        Role::Collective if found.is_offset(body.config) => {
-            return Err(collective_on_ring(program, id));
+        DataRole::Collective if found.is_offset(body.config) => {
+            return Err(collective_on_ring_error(program, id));
         }
-        Role::Collective | Role::Local => {}
+        DataRole::Collective | DataRole::Local => {}
     }
-    let mut expected = links(program, id);
+    let mut expected = axis_links(program, id);
     check_links(program, id, &mapped, &expected)?;
-    let by_place = pairs_places(op, &mapped, &expected);
-    let (mut new, mut cuts) = (op.clone(), Cuts::new());
+    let by_place = pairs_equal_positions(op, &mapped, &expected);
+    let (mut new, mut cuts) = (op.clone(), AxisSlices::new());
     for (tensor, axis) in mapped {
         let slice = body.slice(tensor, axis);
-        replace(body.program(), &mut new, tensor, axis, slice);
+        replace_operand(body.program(), &mut new, tensor, axis, slice);
         cuts.push((tensor, axis.axis, slice));
     }
     body.build.edit.set_op(id, new);
@@ -91,12 +86,12 @@ pub(super) fn op(
     if by_place {
         return Ok(());
     }
-    expected.retain_mut(|link| cut(&cuts, &mut link.from) && cut(&cuts, &mut link.to));
+    expected.retain_mut(|link| replace_by_slice(&cuts, &mut link.from) && replace_by_slice(&cuts, &mut link.to));
     let program = body.program();
-    if pairs(&expected) == pairs(&links(program, id)) && is_valid(program, id) {
+    if paired_axes(&expected) == paired_axes(&axis_links(program, id)) && is_valid(program, id) {
         return Ok(());
     }
-    Err(other_axes(program, id, &cuts))
+    Err(moved_axes_error(program, id, &cuts))
 }
 
 /// A tensor and one of its axes.
@@ -106,18 +101,12 @@ type LinkEnd = (TensorId, u32);
 type Mapped = SmallVec<[(TensorId, MappedAxis); 4]>;
 
 /// The tensors of an op that the loop slices, each once.
-fn mapped_tensors(
-    program: &Program,
-    map: &AxisMap,
-    found: &Loop,
-    id: OpId,
-) -> Result<Mapped, Diag> {
+fn mapped_tensors(program: &Program, map: &AxisMap, found: &StreamLoop, id: OpId) -> Result<Mapped, Diag> {
     let mut mapped = Mapped::new();
     for tensor in program.op(id).all_tensors() {
         let axis = mapped_axis(program, map, tensor, found.class).map_err(|message| {
-            let note =
-                "a loop slices one axis of a tensor; write the result without the stream type";
-            Diag::error(STREAM_TWICE, program.op_span(id), message).note(note)
+            let note = "a loop slices one axis of a tensor; write the result without the stream type";
+            Diag::error(STREAM_TWICE, program.op_span(id), message).with_note(note)
         })?;
         if let Some(axis) = axis
             && !mapped.iter().any(|(known, _)| *known == tensor)
@@ -129,9 +118,9 @@ fn mapped_tensors(
 }
 
 /// Tensors, the axis of each that the loop takes, and their slices.
-type Cuts = SmallVec<[(TensorId, u32, TensorId); 4]>;
+type AxisSlices = SmallVec<[(TensorId, u32, TensorId); 4]>;
 
-fn links(program: &Program, id: OpId) -> Vec<AxisLink> {
+fn axis_links(program: &Program, id: OpId) -> Vec<AxisLink> {
     let mut links = Vec::new();
     program.op(id).kind.spec().axes(program, id, &mut links);
     links
@@ -139,16 +128,14 @@ fn links(program: &Program, id: OpId) -> Vec<AxisLink> {
 
 /// True if an op pairs axes of one place only, and all its tensors lose the axis of one place: then slices pair
 /// as the tensors do.
-fn pairs_places(op: &Op, mapped: &[(TensorId, MappedAxis)], links: &[AxisLink]) -> bool {
+fn pairs_equal_positions(op: &Op, mapped: &[(TensorId, MappedAxis)], links: &[AxisLink]) -> bool {
     let Some((_, first)) = mapped.first() else { return true };
     links.iter().all(|link| link.from.1 == link.to.1)
-        && op
-            .all_tensors()
-            .all(|tensor| mapped.iter().any(|(t, axis)| *t == tensor && axis.axis == first.axis))
+        && op.all_tensors().all(|tensor| mapped.iter().any(|(t, axis)| *t == tensor && axis.axis == first.axis))
 }
 
 /// The axis of a tensor as one of its slice; `false` if that does not have it.
-fn cut(cuts: &Cuts, end: &mut LinkEnd) -> bool {
+fn replace_by_slice(cuts: &AxisSlices, end: &mut LinkEnd) -> bool {
     let (tensor, axis) = end;
     let Some(&(_, gone, slice)) = cuts.iter().find(|(whole, ..)| whole == tensor) else {
         return true;
@@ -168,7 +155,7 @@ fn is_valid(program: &Program, id: OpId) -> bool {
 }
 
 /// The pairs of axes that an op links.
-fn pairs(links: &[AxisLink]) -> Vec<((TensorId, u32), (TensorId, u32))> {
+fn paired_axes(links: &[AxisLink]) -> Vec<((TensorId, u32), (TensorId, u32))> {
     let mut pairs: Vec<_> = links.iter().map(|link| (link.from, link.to)).collect();
     pairs.sort_unstable();
     pairs
@@ -176,23 +163,20 @@ fn pairs(links: &[AxisLink]) -> Vec<((TensorId, u32), (TensorId, u32))> {
 
 /// The op takes axes by their places, and slices have them at other places: a matrix of three axes becomes
 /// one of two, which is a batch no more.
-fn other_axes(program: &Program, id: OpId, cuts: &Cuts) -> Diag {
-    let name = hostir::ir::name_of(program, id);
+fn moved_axes_error(program: &Program, id: OpId, cuts: &AxisSlices) -> Diag {
+    let name = hostir::ir::display_name(program, id);
     let whole: Vec<String> = cuts.iter().map(|&(tensor, ..)| program.tensor_name(tensor)).collect();
-    let message =
-        format!("`{name}` would pair other axes if it worked on slices of {}", whole.join(" and "));
+    let message = format!("`{name}` would pair other axes if it worked on slices of {}", whole.join(" and "));
     let note = "spread another axis over the streams, such as the outermost batch axis, or write the result without the stream type";
-    Diag::error(STREAM_PAIRS, program.op_span(id), message).note(note)
+    Diag::error(STREAM_PAIRS, program.op_span(id), message).with_note(note)
 }
 
 /// Ranks that work on different parts cannot meet in a collective. (nvFuser lets them, and mixes parts.)
-fn collective_on_ring(program: &Program, id: OpId) -> Diag {
-    let name = hostir::ir::name_of(program, id);
-    let message = format!(
-        "`{name}` moves data between devices in a loop whose ranks work on different parts"
-    );
+fn collective_on_ring_error(program: &Program, id: OpId) -> Diag {
+    let name = hostir::ir::display_name(program, id);
+    let message = format!("`{name}` moves data between devices in a loop whose ranks work on different parts");
     let note = "leave `allgather=ring` out, or write the result of the op without the stream type";
-    Diag::error(STREAM_RING, program.op_span(id), message).note(note)
+    Diag::error(STREAM_RING, program.op_span(id), message).with_note(note)
 }
 
 fn is_device(program: &Program, tensor: TensorId, axis: MappedAxis) -> bool {
@@ -202,12 +186,7 @@ fn is_device(program: &Program, tensor: TensorId, axis: MappedAxis) -> bool {
 
 /// An op can work on slices only if it relates the sliced axes of operands and result itself: else the
 /// iterations would need each other's slices.
-fn check_links(
-    program: &Program,
-    id: OpId,
-    mapped: &[(TensorId, MappedAxis)],
-    links: &[AxisLink],
-) -> Result<(), Diag> {
+fn check_links(program: &Program, id: OpId, mapped: &[(TensorId, MappedAxis)], links: &[AxisLink]) -> Result<(), Diag> {
     let op = program.op(id);
     let Some(result) = op.output_tensors().next() else { return Ok(()) };
     let Some((_, to)) = mapped.iter().find(|(tensor, _)| *tensor == result) else { return Ok(()) };
@@ -221,14 +200,14 @@ fn check_links(
                 program.tensor_name(*tensor)
             );
             let note = "put the op in another loop: write its result without the stream type";
-            return Err(Diag::error(STREAM_LINK, program.op_span(id), message).note(note));
+            return Err(Diag::error(STREAM_LINK, program.op_span(id), message).with_note(note));
         }
     }
     Ok(())
 }
 
 /// Puts a slice in the place of a tensor.
-fn replace(program: &Program, op: &mut Op, tensor: TensorId, axis: MappedAxis, slice: TensorId) {
+fn replace_operand(program: &Program, op: &mut Op, tensor: TensorId, axis: MappedAxis, slice: TensorId) {
     let is_operand = op.input_tensors().any(|operand| operand == tensor);
     for value in op.operands.iter_mut().chain(&mut op.results) {
         if *value == Value::Tensor(tensor) {
@@ -244,10 +223,9 @@ fn replace(program: &Program, op: &mut Op, tensor: TensorId, axis: MappedAxis, s
             AttrValue::Domain(domain) if *key == AttrKey::Axis => {
                 let printed = domain.0 - program.tensor(tensor).domains_start;
                 let order = program.logical_axes(tensor);
-                let place =
-                    order.iter().filter(|&&p| p != axis.printed).position(|&p| p == printed);
+                let place = order.iter().filter(|&&p| p != axis.printed).position(|&p| p == printed);
                 if let Some(place) = place {
-                    *domain = domain_id(program, slice, place as u32);
+                    *domain = printed_domain(program, slice, place as u32);
                 }
             }
             // A slice has one range for each axis.

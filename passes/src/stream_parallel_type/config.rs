@@ -12,7 +12,7 @@ const OPTION_UNUSED: &str = "H0396";
 
 /// The algorithm that gathers a sharded axis.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Allgather {
+pub(super) enum AllgatherMethod {
     Pairwise,
     Ring,
     Broadcast,
@@ -29,14 +29,14 @@ pub(super) enum ReduceScatter {
 
 /// Which ops may share a loop.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Merge {
+pub(super) enum LoopMerging {
     Adjacent,
     Graph,
 }
 
 /// The carrier of the messages between two ranks.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Messages {
+pub(super) enum MessageTransport {
     /// Groups of a send and a receive.
     Coalesced,
     /// Copies on the current stream that the receiver makes.
@@ -50,11 +50,11 @@ pub(super) enum Messages {
 /// The options.
 pub(super) struct Config {
     pub(super) split_initial_sync: bool,
-    pub(super) allgather: Allgather,
-    pub(super) merge: Merge,
+    pub(super) allgather: AllgatherMethod,
+    pub(super) merge: LoopMerging,
     pub(super) reduce_scatter: Option<ReduceScatter>,
     pub(super) inter_stream_synchronization: bool,
-    pub(super) messages: Messages,
+    pub(super) messages: MessageTransport,
     pub(super) backend: String,
     /// True if a rank works on its own part in the last iteration of a loop with an offset, not the first.
     pub(super) own_last: bool,
@@ -134,54 +134,52 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
 
 impl Config {
     pub(super) fn new(cx: &mut PassCx<'_>) -> Result<Self, Diags> {
-        let allgather = allgather(cx)?;
+        let allgather = allgather_method(cx)?;
         let options = cx.options();
-        let reduce_scatter = match options.word(SCATTER) {
+        let reduce_scatter = match options.word_value(SCATTER) {
             "p2p" => Some(ReduceScatter::P2p),
             "reduce" => Some(ReduceScatter::Reduce),
             _ => None,
         };
-        let merge = match options.word("merge") {
-            "graph" => Merge::Graph,
-            _ => Merge::Adjacent,
+        let merge = match options.word_value("merge") {
+            "graph" => LoopMerging::Graph,
+            _ => LoopMerging::Adjacent,
         };
-        let own_last = options.word(OWN) == "last";
-        let offset = allgather == Allgather::Ring || reduce_scatter == Some(ReduceScatter::P2p);
-        let backend = options.word("communicator_backend").to_owned();
-        let messages = match (backend.as_str(), options.word(PROTOCOL)) {
-            ("CUDA", "put") => Messages::CudaPut,
-            ("CUDA", _) => Messages::CudaGet,
-            ("UCC", _) => Messages::None,
-            _ => Messages::Coalesced,
+        let own_last = options.word_value(OWN) == "last";
+        let offset = allgather == AllgatherMethod::Ring || reduce_scatter == Some(ReduceScatter::P2p);
+        let backend = options.word_value("communicator_backend").to_owned();
+        let messages = match (backend.as_str(), options.word_value(PROTOCOL)) {
+            ("CUDA", "put") => MessageTransport::CudaPut,
+            ("CUDA", _) => MessageTransport::CudaGet,
+            ("UCC", _) => MessageTransport::None,
+            _ => MessageTransport::Coalesced,
         };
-        let exchanges =
-            allgather != Allgather::Broadcast || reduce_scatter == Some(ReduceScatter::P2p);
+        let exchanges = allgather != AllgatherMethod::Broadcast || reduce_scatter == Some(ReduceScatter::P2p);
         let unused = [PROTOCOL, COPIES].into_iter().filter(|option| options.is_given(option));
         for option in unused.filter(|_| backend != "CUDA" || !exchanges) {
-            cx.warn(without_messages(option, options.word(option), &backend));
+            cx.add_warning(no_messages_error(option, options.word_value(option), &backend));
         }
         if options.is_given(OWN) && !offset {
-            let message =
-                format!("`{OWN}={}` has no effect: no loop has an offset", options.word(OWN));
+            let message = format!("`{OWN}={}` has no effect: no loop has an offset", options.word_value(OWN));
             let note = "loops start at another part on each rank with `allgather=ring` or `matmul_reduce_scatter=p2p`";
-            cx.warn(Diag::global(OPTION_UNUSED, message).note(note));
+            cx.add_warning(Diag::global_error(OPTION_UNUSED, message).with_note(note));
         }
         Ok(Self {
-            split_initial_sync: options.bool("split_initial_sync"),
+            split_initial_sync: options.bool_value("split_initial_sync"),
             allgather,
             merge,
             reduce_scatter,
-            inter_stream_synchronization: options.bool("inter_stream_synchronization"),
+            inter_stream_synchronization: options.bool_value("inter_stream_synchronization"),
             messages,
             backend,
             own_last,
-            copy_stream: options.word(COPIES) == "own",
+            copy_stream: options.word_value(COPIES) == "own",
         })
     }
 }
 
 /// An option of messages by copies where there are none.
-fn without_messages(option: &str, word: &str, backend: &str) -> Diag {
+fn no_messages_error(option: &str, word: &str, backend: &str) -> Diag {
     let (why, note) = match backend {
         "CUDA" => (
             ": collectives move all parts".to_owned(),
@@ -193,15 +191,15 @@ fn without_messages(option: &str, word: &str, backend: &str) -> Diag {
         ),
     };
     let message = format!("`{option}={word}` has no effect{why}");
-    Diag::global(OPTION_UNUSED, message).note(note)
+    Diag::global_error(OPTION_UNUSED, message).with_note(note)
 }
 
 /// The algorithm for allgathers: `allgather`, or nvFuser's name for a ring. `matmul_reduce_scatter` alone sets
 /// the offset of a loop that scatters.
-fn allgather(cx: &mut PassCx<'_>) -> Result<Allgather, Diags> {
+fn allgather_method(cx: &mut PassCx<'_>) -> Result<AllgatherMethod, Diags> {
     let options = cx.options();
-    let offset = options.bool(OFFSET);
-    let (gather, scatter) = (options.word("allgather"), options.word(SCATTER));
+    let offset = options.bool_value(OFFSET);
+    let (gather, scatter) = (options.word_value("allgather"), options.word_value(SCATTER));
     let mut wrong: Vec<(&'static [&'static str], &str, &str)> = Vec::new();
     if options.is_given("allgather") && options.is_given(OFFSET) && offset != (gather == "ring") {
         let note = "both say the order in which parts are gathered: leave one out";
@@ -219,15 +217,15 @@ fn allgather(cx: &mut PassCx<'_>) -> Result<Allgather, Diags> {
     let failed = !wrong.is_empty();
     for (options, word, note) in wrong {
         let message = format!("`{}={word}` contradicts `{OFFSET}={offset}`", options[0]);
-        cx.wrong_option(options, Diag::global(STREAM_OPTIONS, message).note(note));
+        cx.reject_options(options, Diag::global_error(STREAM_OPTIONS, message).with_note(note));
     }
     if failed {
         return Err(Diags::default());
     }
     Ok(match gather {
-        "broadcast" => Allgather::Broadcast,
-        "ring" => Allgather::Ring,
-        _ if offset => Allgather::Ring,
-        _ => Allgather::Pairwise,
+        "broadcast" => AllgatherMethod::Broadcast,
+        "ring" => AllgatherMethod::Ring,
+        _ if offset => AllgatherMethod::Ring,
+        _ => AllgatherMethod::Pairwise,
     })
 }

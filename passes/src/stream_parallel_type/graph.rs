@@ -4,9 +4,9 @@
 //! opens and takes every op of its axis that waits for nothing else, those included that wait for members
 //! only. The next loop is the one that the longest chain of loops waits for.
 
-use super::loops::{Item, Loop, Node};
-use crate::support::storage::Storage;
-use hostir::ir::Effect;
+use super::loops::{BodyItem, GraphNode, StreamLoop};
+use crate::support::storage::StorageClasses;
+use hostir::ir::OpEffect;
 use hostir::ir::{ExprId, OpId, Program, TensorId, Value};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
@@ -14,25 +14,23 @@ use std::collections::BTreeSet;
 
 /// True if an op may change its place: it only reads its operands and writes its results. (A HostUnit computes
 /// as ops do; kernels that nobody sees into stay where they are.)
-pub(super) fn may_move(program: &Program, id: OpId) -> bool {
+pub(super) fn is_movable(program: &Program, id: OpId) -> bool {
     let op = program.op(id);
     let computes = match op.kind.effect() {
-        Effect::Pure => true,
-        Effect::Opaque => matches!(op.operands.first(), Some(Value::Unit(_))),
+        OpEffect::Pure => true,
+        OpEffect::Opaque => matches!(op.operands.first(), Some(Value::Unit(_))),
         _ => false,
     };
     // Scalars are bound by name, which the graph does not follow.
-    computes
-        && op.results.iter().all(|value| value.tensor().is_some())
-        && op.output_tensors().next().is_some()
+    computes && op.results.iter().all(|value| value.as_tensor().is_some()) && op.output_tensors().next().is_some()
 }
 
 /// The axis of a loop: class and extent.
-type Axis = (u32, ExprId);
+type LoopAxis = (u32, ExprId);
 
 /// A dependence on an earlier op.
 #[derive(Clone, Copy)]
-struct Edge {
+struct DependenceEdge {
     from: u32,
     to: u32,
     /// True if both may stand in one loop: one reads slice by slice what the other has written.
@@ -41,58 +39,54 @@ struct Edge {
 
 /// The last accesses to one piece of memory.
 #[derive(Clone, Default)]
-struct Touched {
+struct LastAccess {
     writer: Option<(u32, TensorId)>,
     readers: Vec<u32>,
 }
 
 /// The ops of a run in an order that needs few loops, as items.
-pub(super) fn schedule(program: &Program, storage: &mut Storage, nodes: &[Node]) -> Vec<Item> {
-    let edges = edges(program, storage, nodes);
-    let mut scheduler = Scheduler::new(program, nodes, &edges);
+pub(super) fn schedule_items(program: &Program, storage: &mut StorageClasses, nodes: &[GraphNode]) -> Vec<BodyItem> {
+    let edges = dependence_edges(program, storage, nodes);
+    let mut scheduler = LoopScheduler::new(program, nodes, &edges);
     let mut items = Vec::new();
     loop {
         while let Some(at) = scheduler.plain.pop_first() {
-            scheduler.release(at, false);
-            items.push(Item::Op(nodes[at as usize].op));
+            scheduler.release_op(at, false);
+            items.push(BodyItem::Op(nodes[at as usize].op));
         }
         let Some(&(_, first)) = scheduler.streamed.first() else { return items };
-        items.extend(scheduler.drain(first).map(Item::Loop));
+        items.extend(scheduler.drain_loop(first).map(BodyItem::Loop));
     }
 }
 
 /// Reads wait for writes, writes for reads and writes, by storage class. In the order of `to`.
-fn edges(program: &Program, storage: &mut Storage, nodes: &[Node]) -> Vec<Edge> {
-    let mut touched: FxHashMap<usize, Touched> = FxHashMap::default();
+fn dependence_edges(program: &Program, storage: &mut StorageClasses, nodes: &[GraphNode]) -> Vec<DependenceEdge> {
+    let mut touched: FxHashMap<usize, LastAccess> = FxHashMap::default();
     let mut edges = Vec::new();
     for (to, node) in (0..).zip(nodes) {
         let op = program.op(node.op);
         for tensor in op.input_tensors() {
-            let slot = touched.entry(storage.class(tensor)).or_default();
+            let slot = touched.entry(storage.class_of(tensor)).or_default();
             if let Some((from, written)) = slot.writer {
-                edges.push(Edge { from, to, sliced: written == tensor });
+                edges.push(DependenceEdge { from, to, sliced: written == tensor });
             }
             slot.readers.push(to);
         }
         for tensor in op.output_tensors() {
-            let slot = touched.entry(storage.class(tensor)).or_default();
+            let slot = touched.entry(storage.class_of(tensor)).or_default();
             let writer = slot.writer.replace((to, tensor)).map(|(from, _)| from);
             let before = slot.readers.drain(..).chain(writer);
-            edges.extend(before.filter(|&from| from != to).map(|from| Edge {
-                from,
-                to,
-                sliced: false,
-            }));
+            edges.extend(before.filter(|&from| from != to).map(|from| DependenceEdge { from, to, sliced: false }));
         }
     }
     edges
 }
 
-struct Scheduler<'a> {
+struct LoopScheduler<'a> {
     program: &'a Program,
-    nodes: &'a [Node],
+    nodes: &'a [GraphNode],
     /// By op: the ops that wait for it.
-    after: Vec<Vec<Edge>>,
+    after: Vec<Vec<DependenceEdge>>,
     /// The number of ops that each waits for.
     waits: Vec<u32>,
     /// The number of changes of loop in the longest chain behind each op.
@@ -102,13 +96,13 @@ struct Scheduler<'a> {
     /// Ops of loops that can run, the most urgent first.
     streamed: BTreeSet<(Reverse<u32>, u32)>,
     /// The same by axis.
-    of_axis: FxHashMap<Axis, BTreeSet<u32>>,
+    of_axis: FxHashMap<LoopAxis, BTreeSet<u32>>,
     /// By op: whether it must not stand in the loop that is open.
     apart: Vec<bool>,
 }
 
-impl<'a> Scheduler<'a> {
-    fn new(program: &'a Program, nodes: &'a [Node], edges: &[Edge]) -> Self {
+impl<'a> LoopScheduler<'a> {
+    fn new(program: &'a Program, nodes: &'a [GraphNode], edges: &[DependenceEdge]) -> Self {
         let len = nodes.len();
         let mut scheduler = Self {
             program,
@@ -127,26 +121,24 @@ impl<'a> Scheduler<'a> {
         }
         for at in (0..len as u32).rev() {
             let steps = scheduler.after[at as usize].iter().map(|edge| {
-                let changes = scheduler.axis(at) != scheduler.axis(edge.to);
+                let changes = scheduler.loop_axis_of(at) != scheduler.loop_axis_of(edge.to);
                 scheduler.behind[edge.to as usize] + u32::from(changes)
             });
             scheduler.behind[at as usize] = steps.max().unwrap_or(0);
         }
-        for at in
-            (0..len as u32).filter(|&at| scheduler.waits[at as usize] == 0).collect::<Vec<_>>()
-        {
-            scheduler.ready(at);
+        for at in (0..len as u32).filter(|&at| scheduler.waits[at as usize] == 0).collect::<Vec<_>>() {
+            scheduler.add_ready(at);
         }
         scheduler
     }
 
-    fn axis(&self, at: u32) -> Option<Axis> {
+    fn loop_axis_of(&self, at: u32) -> Option<LoopAxis> {
         let streamed = self.nodes[at as usize].streamed?;
         Some((streamed.class, self.program.domain(streamed.domain).extent))
     }
 
-    fn ready(&mut self, at: u32) {
-        match self.axis(at) {
+    fn add_ready(&mut self, at: u32) {
+        match self.loop_axis_of(at) {
             None => {
                 self.plain.insert(at);
             }
@@ -158,7 +150,7 @@ impl<'a> Scheduler<'a> {
     }
 
     /// Ends the waits for an op; inside a loop, those that must stand apart from it are marked.
-    fn release(&mut self, at: u32, in_loop: bool) -> Vec<u32> {
+    fn release_op(&mut self, at: u32, in_loop: bool) -> Vec<u32> {
         let mut marked = Vec::new();
         for edge in std::mem::take(&mut self.after[at as usize]) {
             if in_loop && !edge.sliced {
@@ -167,16 +159,16 @@ impl<'a> Scheduler<'a> {
             }
             self.waits[edge.to as usize] -= 1;
             if self.waits[edge.to as usize] == 0 {
-                self.ready(edge.to);
+                self.add_ready(edge.to);
             }
         }
         marked
     }
 
     /// The loop that opens with an op, with all that can join it.
-    fn drain(&mut self, first: u32) -> Option<Loop> {
-        let axis = self.axis(first)?;
-        let mut found: Option<Loop> = None;
+    fn drain_loop(&mut self, first: u32) -> Option<StreamLoop> {
+        let axis = self.loop_axis_of(first)?;
+        let mut found: Option<StreamLoop> = None;
         let (mut marked, mut left) = (Vec::new(), Vec::new());
         while let Some(at) = self.of_axis.get_mut(&axis).and_then(BTreeSet::pop_first) {
             let node = self.nodes[at as usize];
@@ -185,15 +177,15 @@ impl<'a> Scheduler<'a> {
             let opens = found.is_none() && at != first;
             match &mut found {
                 _ if opens || self.apart[at as usize] => left.push(at),
-                Some(open) if !open.joins(self.program, streamed) => left.push(at),
+                Some(open) if !open.can_join(self.program, streamed) => left.push(at),
                 Some(open) => open.push(node.op, streamed),
-                None => found = Some(Loop::open(node.op, streamed)),
+                None => found = Some(StreamLoop::from_op(node.op, streamed)),
             }
             if left.last() == Some(&at) {
                 continue;
             }
             self.streamed.remove(&(Reverse(self.behind[at as usize]), at));
-            marked.extend(self.release(at, true));
+            marked.extend(self.release_op(at, true));
             if at == first {
                 // Those before it in the text have their turn now.
                 let set = self.of_axis.entry(axis).or_default();

@@ -1,14 +1,14 @@
 //! Which ops share a loop.
 
-use super::config::{Config, Merge, ReduceScatter};
-use super::loops::{Item, Loop, Node, Role, Streamed};
+use super::config::{Config, LoopMerging, ReduceScatter};
+use super::loops::{BodyItem, DataRole, GraphNode, StreamLoop, StreamedOp};
 use super::{graph, scatter};
-use crate::support::builder::{domain_id, is_stream};
-use crate::support::storage::Storage;
+use crate::support::builder::{is_stored_stream_domain, printed_domain};
+use crate::support::storage::StorageClasses;
 use hostir::analysis::{AxisMap, is_resharding, is_standalone};
 use hostir::diag::{Diag, Diags};
+use hostir::ir::display_name;
 use hostir::ir::domain_text;
-use hostir::ir::name_of;
 use hostir::ir::{IterType, OpId, Program, TensorId};
 
 /// stream-parallel-type: an op with several results.
@@ -25,108 +25,101 @@ const STREAM_REDUCED: &str = "H0326";
 const STREAM_EXPANDED: &str = "H0393";
 
 /// Sorts ops into items. Reports all ops that cannot be streamed.
-pub(super) fn group(
+pub(super) fn group_ops(
     program: &Program,
     map: &AxisMap,
     config: &Config,
     ops: &[OpId],
-) -> Result<Vec<Item>, Diags> {
+) -> Result<Vec<BodyItem>, Diags> {
     let mut nodes = Vec::with_capacity(ops.len());
     let mut diags = Diags::default();
     for &op in ops {
-        match streamed(program, map, config, op) {
+        match streamed_op(program, map, config, op) {
             Err(diag) => diags.push(*diag),
-            Ok(streamed) => nodes.push(Node { op, streamed }),
+            Ok(streamed) => nodes.push(GraphNode { op, streamed }),
         }
     }
     diags.or_value(())?;
     let mut items = Vec::new();
     match config.merge {
-        Merge::Adjacent => adjacent(program, &nodes, &mut items),
-        Merge::Graph => over_graph(program, &nodes, &mut items),
+        LoopMerging::Adjacent => group_adjacent(program, &nodes, &mut items),
+        LoopMerging::Graph => group_over_graph(program, &nodes, &mut items),
     }
     Ok(items)
 }
 
 /// Ops that follow each other share a loop.
-fn adjacent(program: &Program, nodes: &[Node], items: &mut Vec<Item>) {
-    for &Node { op, streamed } in nodes {
+fn group_adjacent(program: &Program, nodes: &[GraphNode], items: &mut Vec<BodyItem>) {
+    for &GraphNode { op, streamed } in nodes {
         let Some(streamed) = streamed else {
-            items.push(Item::Op(op));
+            items.push(BodyItem::Op(op));
             continue;
         };
         match items.last_mut() {
-            Some(Item::Loop(last)) if last.joins(program, streamed) => last.push(op, streamed),
-            _ => items.push(Item::Loop(Loop::open(op, streamed))),
+            Some(BodyItem::Loop(last)) if last.can_join(program, streamed) => last.push(op, streamed),
+            _ => items.push(BodyItem::Loop(StreamLoop::from_op(op, streamed))),
         }
     }
 }
 
 /// Between two ops that keep their places, ops change theirs where that saves a loop.
-fn over_graph(program: &Program, nodes: &[Node], items: &mut Vec<Item>) {
-    let mut storage = Storage::of(program);
-    for run in
-        nodes.chunk_by(|a, b| graph::may_move(program, a.op) && graph::may_move(program, b.op))
-    {
+fn group_over_graph(program: &Program, nodes: &[GraphNode], items: &mut Vec<BodyItem>) {
+    let mut storage = StorageClasses::from_program(program);
+    for run in nodes.chunk_by(|a, b| graph::is_movable(program, a.op) && graph::is_movable(program, b.op)) {
         let mut kept = Vec::new();
-        adjacent(program, run, &mut kept);
-        if loops(&kept) > 1 {
-            let changed = graph::schedule(program, &mut storage, run);
-            if loops(&changed) < loops(&kept) {
+        group_adjacent(program, run, &mut kept);
+        if count_loops(&kept) > 1 {
+            let changed = graph::schedule_items(program, &mut storage, run);
+            if count_loops(&changed) < count_loops(&kept) {
                 items.extend(changed);
                 continue;
             }
         }
-        adjacent(program, run, items);
+        group_adjacent(program, run, items);
     }
 }
 
-fn loops(items: &[Item]) -> usize {
-    items.iter().filter(|item| matches!(item, Item::Loop(_))).count()
+fn count_loops(items: &[BodyItem]) -> usize {
+    items.iter().filter(|item| matches!(item, BodyItem::Loop(_))).count()
 }
 
 /// The source of the data of an op whose loop is over a class.
-fn role(program: &Program, map: &AxisMap, op: OpId, class: u32) -> Role {
+fn data_role(program: &Program, map: &AxisMap, op: OpId, class: u32) -> DataRole {
     for tensor in program.op(op).input_tensors() {
         let domains = program.domains(tensor);
-        let mut axes = map.of_class(tensor, class);
+        let mut axes = map.axes_of_class(tensor, class);
         if axes.any(|axis| domains.get(axis.printed as usize).is_some_and(|d| d.is_sharded())) {
-            return Role::Gather;
+            return DataRole::Gather;
         }
     }
-    if is_resharding(program, op) { Role::Collective } else { Role::Local }
+    if is_resharding(program, op) { DataRole::Collective } else { DataRole::Local }
 }
 
 /// The loop that an op moves into, if its result has a stream-parallel axis.
-fn streamed(
-    program: &Program,
-    map: &AxisMap,
-    config: &Config,
-    id: OpId,
-) -> Result<Option<Streamed>, Box<Diag>> {
+fn streamed_op(program: &Program, map: &AxisMap, config: &Config, id: OpId) -> Result<Option<StreamedOp>, Box<Diag>> {
     let op = program.op(id);
     let results: Vec<TensorId> = op.output_tensors().collect();
     let &[tensor] = results.as_slice() else {
         return if results.is_empty() { Ok(None) } else { Err(several(program, id, &results)) };
     };
-    if op.kind.effect() == hostir::ir::Effect::Allocate {
+    if op.kind.effect() == hostir::ir::OpEffect::Allocate {
         return Ok(None);
     }
     let Some(printed) = stream_axis(program, id, tensor)? else { return Ok(None) };
-    let axis = map.printed(tensor).position(|at| at == printed).filter(|_| !map.is_split(tensor));
-    let class = axis.and_then(|axis| map.class(tensor, axis as u32));
+    let axis = map.printed_positions(tensor).position(|at| at == printed).filter(|_| !map.is_split(tensor));
+    let class = axis.and_then(|axis| map.class_of(tensor, axis as u32));
     let (result, text) = (program.tensor_name(tensor), axis_text(program, tensor, printed));
     let Some(class) = class else {
         let message = format!("`{text}` of {result} is part of a split or merged axis");
         let note = "spread a whole axis over the streams";
         return Err(refusal(program, id, STREAM_SPLIT, message, note));
     };
-    if let Some((domain, class)) = scatter::loop_axis(program, map, config.reduce_scatter, id) {
+    if let Some((domain, class)) = scatter::reduce_scatter_axis(program, map, config.reduce_scatter, id) {
         let role = match config.reduce_scatter {
-            Some(ReduceScatter::Reduce) => Role::Reduce,
-            Some(ReduceScatter::P2p) | None => Role::Scatter,
+            Some(ReduceScatter::Reduce) => DataRole::Reduce,
+            Some(ReduceScatter::P2p) | None => DataRole::Scatter,
         };
-        return Ok(Some(Streamed { domain, class, role }));
+        return Ok(Some(StreamedOp { domain, class, role }));
     }
     let domain = &program.domains(tensor)[printed as usize];
     if domain.expanded.is_some() {
@@ -140,14 +133,14 @@ fn streamed(
         let note = "spread an axis over the streams that the result keeps; `matmul_reduce_scatter=reduce` takes a sum of `[device, stream, ..]` to `[reduced stream, device, ..]`";
         return Err(refusal(program, id, STREAM_REDUCED, message, note));
     }
-    let domain = domain_id(program, tensor, printed);
-    Ok(Some(Streamed { domain, class, role: role(program, map, id, class) }))
+    let domain = printed_domain(program, tensor, printed);
+    Ok(Some(StreamedOp { domain, class, role: data_role(program, map, id, class) }))
 }
 
 /// The printed position of the one stream-parallel axis of an op's result.
 fn stream_axis(program: &Program, id: OpId, tensor: TensorId) -> Result<Option<u32>, Box<Diag>> {
     let domains = program.domains(tensor).iter().zip(0..);
-    let mut streams = domains.filter(|(domain, _)| is_stream(domain)).map(|(_, at)| at);
+    let mut streams = domains.filter(|(domain, _)| is_stored_stream_domain(domain)).map(|(_, at)| at);
     let Some(printed) = streams.next() else { return Ok(None) };
     let (result, text) = (program.tensor_name(tensor), axis_text(program, tensor, printed));
     if let Some(second) = streams.next() {
@@ -157,9 +150,8 @@ fn stream_axis(program: &Program, id: OpId, tensor: TensorId) -> Result<Option<u
         return Err(refusal(program, id, STREAM_AXES, message, note));
     }
     if !is_standalone(program, id) {
-        let name = spoken(program, id);
-        let message =
-            format!("`{name}` cannot be spread over streams: it runs inside a HostUnit only");
+        let name = written_op_name(program, id);
+        let message = format!("`{name}` cannot be spread over streams: it runs inside a HostUnit only");
         let note = format!("write `{text}` of {result} without the stream type");
         return Err(refusal(program, id, STREAM_OP, message, note));
     }
@@ -170,14 +162,8 @@ fn axis_text(program: &Program, tensor: TensorId, printed: u32) -> String {
     domain_text(program, &program.domains(tensor)[printed as usize])
 }
 
-fn refusal(
-    program: &Program,
-    id: OpId,
-    code: &'static str,
-    message: String,
-    note: impl Into<String>,
-) -> Box<Diag> {
-    Box::new(Diag::error(code, program.op_span(id), message).note(note))
+fn refusal(program: &Program, id: OpId, code: &'static str, message: String, note: impl Into<String>) -> Box<Diag> {
+    Box::new(Diag::error(code, program.op_span(id), message).with_note(note))
 }
 
 /// The error for an op with several results.
@@ -185,7 +171,7 @@ fn several(program: &Program, id: OpId, results: &[TensorId]) -> Box<Diag> {
     let names: Vec<String> = results.iter().map(|&tensor| program.tensor_name(tensor)).collect();
     let message = format!(
         "`{}` has {} results, {}; one at most is supported",
-        spoken(program, id),
+        written_op_name(program, id),
         results.len(),
         names.join(", ")
     );
@@ -197,10 +183,10 @@ fn several(program: &Program, id: OpId, results: &[TensorId]) -> Box<Diag> {
 }
 
 /// The name of an op for people; of a HostUnit of one op, that of the op that they wrote.
-fn spoken(program: &Program, id: OpId) -> &str {
+fn written_op_name(program: &Program, id: OpId) -> &str {
     let unit = program.posted_unit(program.op(id)).map(|unit| program.units()[unit].body);
     match unit.map(|body| program.block(body).ops.as_slice()) {
-        Some(&[only]) => name_of(program, only),
-        _ => name_of(program, id),
+        Some(&[only]) => display_name(program, only),
+        _ => display_name(program, id),
     }
 }

@@ -1,14 +1,14 @@
 //! The body of a loop over streams while it is made: its ops, and the slices that they work on.
 
 use super::config::Config;
-use crate::support::builder::{Build, Collective, domain_id};
+use crate::support::builder::{CollectiveSpec, OpBuilder, printed_domain};
 use hostir::analysis::MappedAxis;
 use hostir::ir::{ExprId, IterDomain, MemoryType, OpId, Program, TensorId};
 use rustc_hash::FxHashMap;
 
 /// The body of one loop.
 pub(super) struct LoopBody<'b, 'e, 'p> {
-    pub(super) build: &'b mut Build<'e, 'p>,
+    pub(super) build: &'b mut OpBuilder<'e, 'p>,
     pub(super) config: &'b Config,
     /// The part of each tensor that an iteration works on.
     pub(super) index: ExprId,
@@ -21,12 +21,7 @@ pub(super) struct LoopBody<'b, 'e, 'p> {
 
 impl<'b, 'e, 'p> LoopBody<'b, 'e, 'p> {
     /// A body that starts with `ops`. Its iterations will work on parts `index`.
-    pub(super) fn new(
-        build: &'b mut Build<'e, 'p>,
-        config: &'b Config,
-        index: ExprId,
-        ops: Vec<OpId>,
-    ) -> Self {
+    pub(super) fn new(build: &'b mut OpBuilder<'e, 'p>, config: &'b Config, index: ExprId, ops: Vec<OpId>) -> Self {
         Self { build, config, index, slices: FxHashMap::default(), ops, epilogue: Vec::new() }
     }
 
@@ -53,8 +48,8 @@ impl<'b, 'e, 'p> LoopBody<'b, 'e, 'p> {
     /// Appends the select of a slice of a tensor.
     pub(super) fn select(&mut self, tensor: TensorId, axis: MappedAxis, at: ExprId) -> TensorId {
         let slice = self.new_slice(tensor, axis);
-        let domain = domain_id(self.program(), tensor, axis.printed);
-        self.ops.push(self.build.select(slice, tensor, domain, at));
+        let domain = printed_domain(self.program(), tensor, axis.printed);
+        self.ops.push(self.build.build_select(slice, tensor, domain, at));
         slice
     }
 
@@ -67,21 +62,15 @@ impl<'b, 'e, 'p> LoopBody<'b, 'e, 'p> {
             .filter(|&&printed| printed != axis.printed)
             .map(|&printed| program.domains(tensor)[printed as usize])
             .collect();
-        self.build.tensor(tensor, MemoryType::Local, &domains)
+        self.build.new_tensor(tensor, MemoryType::Local, &domains)
     }
 
     /// Appends a collective whose root is the iteration's number, on the devices of `input`'s whole tensor, and the
     /// Wait for it.
-    pub(super) fn collective(
-        &mut self,
-        kind: &'static str,
-        whole: TensorId,
-        input: TensorId,
-        output: TensorId,
-    ) {
+    pub(super) fn collective(&mut self, kind: &'static str, whole: TensorId, input: TensorId, output: TensorId) {
         let team = self.program().tensor_mesh(whole).map(|mesh| mesh.devices.clone());
-        let root = self.build.stream_index();
-        let (op, number) = self.build.communication(&Collective {
+        let root = self.build.stream_index_expr();
+        let (op, number) = self.build.build_communication(&CollectiveSpec {
             kind,
             team: &team.unwrap_or_default(),
             root: Some(root),
@@ -90,7 +79,7 @@ impl<'b, 'e, 'p> LoopBody<'b, 'e, 'p> {
             backend: &self.config.backend,
             red_op: None,
         });
-        let wait = self.build.wait(number);
+        let wait = self.build.build_wait(number);
         self.ops.extend([op, wait]);
     }
 }

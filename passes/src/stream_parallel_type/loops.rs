@@ -1,33 +1,33 @@
 //! Loops over streams, before they are made: their ops, and how each gets its data.
 
-use super::config::{Allgather, Config};
+use super::config::{AllgatherMethod, Config};
 use hostir::ir::{DomainId, OpId, Program};
 
 /// A part of the new body.
-pub(super) enum Item {
+pub(super) enum BodyItem {
     /// An op that stays where it is.
     Op(OpId),
     /// Ops that move into a loop.
-    Loop(Loop),
+    Loop(StreamLoop),
 }
 
 /// Ops with one stream-parallel axis.
-pub(super) struct Loop {
+pub(super) struct StreamLoop {
     /// The axis that the first op is spread by.
     pub(super) domain: DomainId,
     /// Its class.
     pub(super) class: u32,
     /// The ops in order, and how each gets its data.
-    pub(super) ops: Vec<(OpId, Role)>,
+    pub(super) ops: Vec<(OpId, DataRole)>,
     /// The communication of its ops, if any.
-    moves: Option<Move>,
+    moves: Option<DeviceMove>,
 }
 
-impl Loop {
+impl StreamLoop {
     /// A loop of one op.
-    pub(super) fn open(op: OpId, streamed: Streamed) -> Self {
-        let Streamed { domain, class, role } = streamed;
-        Self { domain, class, ops: vec![(op, role)], moves: role.moves() }
+    pub(super) fn from_op(op: OpId, streamed: StreamedOp) -> Self {
+        let StreamedOp { domain, class, role } = streamed;
+        Self { domain, class, ops: vec![(op, role)], moves: role.device_move() }
     }
     /// True if an op may join the loop.
     ///
@@ -35,30 +35,30 @@ impl Loop {
     /// for rank 0's second iteration, which would wait for a collective with rank 1's first. (nvFuser merges
     /// them, and hangs.) Reduce-scatters stay apart from both: their ranks work on other parts than those of an
     /// exchange, and their result is whole behind the loop only.
-    pub(super) fn joins(&self, program: &Program, streamed: Streamed) -> bool {
-        let moves = streamed.role.moves();
+    pub(super) fn can_join(&self, program: &Program, streamed: StreamedOp) -> bool {
+        let moves = streamed.role.device_move();
         self.class == streamed.class
             && program.domain(self.domain).extent == program.domain(streamed.domain).extent
             && (self.moves.is_none() || moves.is_none() || self.moves == moves)
     }
     /// Adds an op.
-    pub(super) fn push(&mut self, op: OpId, streamed: Streamed) {
+    pub(super) fn push(&mut self, op: OpId, streamed: StreamedOp) {
         self.ops.push((op, streamed.role));
-        self.moves = self.moves.or(streamed.role.moves());
+        self.moves = self.moves.or(streamed.role.device_move());
     }
     /// Whether each rank starts at its own part.
     pub(super) fn is_offset(&self, config: &Config) -> bool {
         match self.moves {
-            Some(Move::Scatter) => true,
-            Some(Move::Reduce) => false,
-            _ => config.allgather == Allgather::Ring,
+            Some(DeviceMove::Scatter) => true,
+            Some(DeviceMove::Reduce) => false,
+            _ => config.allgather == AllgatherMethod::Ring,
         }
     }
 }
 
 /// The source of an op's data in an iteration.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum DataRole {
     /// It has it.
     Local,
     /// From all ranks of a team together.
@@ -73,7 +73,7 @@ pub(super) enum Role {
 
 /// The communication between devices that the ops of one loop take part in.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Move {
+enum DeviceMove {
     /// All ranks together, in each iteration.
     Collective,
     /// Rank r's iteration i with rank i's iteration r.
@@ -84,40 +84,40 @@ enum Move {
     Reduce,
 }
 
-impl Role {
+impl DataRole {
     /// Whether the op becomes a collective here, and not by convert-op-to-communication.
     pub(super) fn is_collective_of_pass(self, config: &Config) -> bool {
         match self {
-            Role::Reduce => true,
-            Role::Gather => config.allgather == Allgather::Broadcast,
-            Role::Local | Role::Collective | Role::Scatter => false,
+            DataRole::Reduce => true,
+            DataRole::Gather => config.allgather == AllgatherMethod::Broadcast,
+            DataRole::Local | DataRole::Collective | DataRole::Scatter => false,
         }
     }
-    fn moves(self) -> Option<Move> {
+    fn device_move(self) -> Option<DeviceMove> {
         match self {
-            Role::Local => None,
-            Role::Collective => Some(Move::Collective),
-            Role::Gather => Some(Move::Exchange),
-            Role::Scatter => Some(Move::Scatter),
-            Role::Reduce => Some(Move::Reduce),
+            DataRole::Local => None,
+            DataRole::Collective => Some(DeviceMove::Collective),
+            DataRole::Gather => Some(DeviceMove::Exchange),
+            DataRole::Scatter => Some(DeviceMove::Scatter),
+            DataRole::Reduce => Some(DeviceMove::Reduce),
         }
     }
 }
 
 /// An op that moves into a loop.
 #[derive(Clone, Copy)]
-pub(super) struct Streamed {
+pub(super) struct StreamedOp {
     /// The axis that is looped over.
     pub(super) domain: DomainId,
     /// Its class.
     pub(super) class: u32,
     /// The source of its data.
-    pub(super) role: Role,
+    pub(super) role: DataRole,
 }
 
 /// An op, and the loop it asks for.
 #[derive(Clone, Copy)]
-pub(super) struct Node {
+pub(super) struct GraphNode {
     pub(super) op: OpId,
-    pub(super) streamed: Option<Streamed>,
+    pub(super) streamed: Option<StreamedOp>,
 }

@@ -14,15 +14,15 @@ mod loop_body;
 mod loops;
 mod scatter;
 
-use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
-use crate::support::builder::{Build, is_stream};
+use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
+use crate::support::builder::{OpBuilder, is_stored_stream_domain};
 use config::Config;
 use hostir::analysis::AxisMap;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{BinaryOp, DomainId, ExprId, IterDomain, OpId, Program, TensorId};
 use loop_body::LoopBody;
-use loops::{Item, Loop};
+use loops::{BodyItem, StreamLoop};
 
 /// stream-parallel-type: an input with a stream-parallel axis.
 const STREAM_INPUT: &str = "H0321";
@@ -32,16 +32,16 @@ pub(crate) const PASS: PassInfo = PassInfo {
     name: "stream-parallel-type",
     summary: "Turn stream-parallel axes into loops over streams",
     description: doc::DESCRIPTION,
-    example: Some(Example { options: "", before: doc::EXAMPLE_BEFORE, after: doc::EXAMPLE_AFTER }),
+    example: Some(PassExample { options: "", before: doc::EXAMPLE_BEFORE, after: doc::EXAMPLE_AFTER }),
     options: config::OPTIONS,
     statistics: &[
         StatisticSpec { name: "loops", help: "loops made" },
         StatisticSpec { name: "ops-streamed", help: "ops moved into loops" },
     ],
-    action: Action::Rewrite(run),
+    action: PassAction::Rewrite(run_stream_parallel_type),
 };
 
-fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+fn run_stream_parallel_type(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let config = Config::new(cx)?;
     if config.reduce_scatter.is_none() {
         refuse_inputs(edit.program())?;
@@ -49,20 +49,20 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let body = edit.program().body();
     let ops = edit.program().block(body).ops.clone();
     let map = AxisMap::new(edit.program(), ops.iter().copied());
-    let items = group::group(edit.program(), &map, &config, &ops)?;
-    if !items.iter().any(|item| matches!(item, Item::Loop(_))) {
+    let items = group::group_ops(edit.program(), &map, &config, &ops)?;
+    if !items.iter().any(|item| matches!(item, BodyItem::Loop(_))) {
         return Ok(());
     }
-    let mut build = Build::new(edit);
+    let mut build = OpBuilder::new(edit);
     let mut diags = Diags::default();
     let mut out = Vec::with_capacity(ops.len() * 2);
     for item in items {
         match item {
-            Item::Op(op) => out.push(op),
-            Item::Loop(found) => {
-                cx.count("loops", 1);
-                cx.count("ops-streamed", found.ops.len() as u64);
-                emit(&mut build, &map, &config, &found, &mut out, &mut diags);
+            BodyItem::Op(op) => out.push(op),
+            BodyItem::Loop(found) => {
+                cx.add_count("loops", 1);
+                cx.add_count("ops-streamed", found.ops.len() as u64);
+                emit_loop(&mut build, &map, &config, &found, &mut out, &mut diags);
             }
         }
     }
@@ -74,24 +74,24 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
 /// Inputs have no stream-parallel axis.
 fn refuse_inputs(program: &Program) -> Result<(), Diags> {
     let mut diags = Diags::default();
-    for tensor in program.inputs().iter().filter_map(|value| value.tensor()) {
-        if program.domains(tensor).iter().any(is_stream) {
+    for tensor in program.inputs().iter().filter_map(|value| value.as_tensor()) {
+        if program.domains(tensor).iter().any(is_stored_stream_domain) {
             let name = program.tensor_name(tensor);
             let span = program.tensor_span(tensor);
             let message = format!("the input {name} has a stream-parallel axis");
             let note = "write the axis as `iS` on the input: only results of ops can be spread over streams, unless `matmul_reduce_scatter` is given";
-            diags.push(Diag::error(STREAM_INPUT, span, message).note(note));
+            diags.push(Diag::error(STREAM_INPUT, span, message).with_note(note));
         }
     }
     diags.or_value(())
 }
 
 /// One loop with its allocations and streams.
-fn emit(
-    build: &mut Build<'_, '_>,
+fn emit_loop(
+    build: &mut OpBuilder<'_, '_>,
     map: &AxisMap,
     config: &Config,
-    found: &Loop,
+    found: &StreamLoop,
     out: &mut Vec<OpId>,
     diags: &mut Diags,
 ) {
@@ -106,53 +106,53 @@ fn emit(
                 if shared {
                     build.make_symmetric(tensor);
                 }
-                out.push(build.allocate(tensor));
+                out.push(build.build_allocate(tensor));
             }
         }
     }
     let Some(&(first, _)) = found.ops.first() else { return };
     build.origin = first;
-    let user = build.user_stream();
-    let (domain, worker) = (loop_domain(build, found.domain), build.worker_stream());
+    let user = build.new_stream_name();
+    let (domain, worker) = (loop_domain(build, found.domain), build.worker_stream_expr());
     let mut ops = Vec::new();
-    let get = build.get_current_stream(user);
+    let get = build.build_get_current_stream(user);
     if config.split_initial_sync {
-        let sync = vec![build.set_current_stream(worker), build.synchronize(user)];
-        out.extend([get, build.for_stream(domain, sync)]);
-        ops.push(build.set_current_stream(worker));
+        let sync = vec![build.build_set_current_stream(worker), build.build_synchronize(user)];
+        out.extend([get, build.build_stream_loop(domain, sync)]);
+        ops.push(build.build_set_current_stream(worker));
     } else {
-        ops.extend([get, build.set_current_stream(worker), build.synchronize(user)]);
+        ops.extend([get, build.build_set_current_stream(worker), build.build_synchronize(user)]);
     }
-    let index = part_index(build, config, found);
+    let index = shard_index(build, config, found);
     let mut body = LoopBody::new(build, config, index, ops);
     for &(op, role) in &found.ops {
         body.build.origin = op;
-        diags.keep_error(body::op(&mut body, map, found, op, role));
+        diags.keep_error(body::emit_op(&mut body, map, found, op, role));
     }
     let mut ops = body.finish();
     build.origin = first;
-    ops.extend([build.set_current_stream(user), build.synchronize(worker)]);
-    out.push(build.for_stream(domain, ops));
+    ops.extend([build.build_set_current_stream(user), build.build_synchronize(worker)]);
+    out.push(build.build_stream_loop(domain, ops));
 }
 
 /// The part that an iteration works on: `StreamIdx`, with an offset `( ( rank + StreamIdx ) % i0 )`, or
 /// `( ( ( rank + StreamIdx ) + 1 ) % i0 )` if the own part comes last.
-fn part_index(build: &mut Build<'_, '_>, config: &Config, found: &Loop) -> ExprId {
-    let index = build.stream_index();
+fn shard_index(build: &mut OpBuilder<'_, '_>, config: &Config, found: &StreamLoop) -> ExprId {
+    let index = build.stream_index_expr();
     if !found.is_offset(config) {
         return index;
     }
-    let (rank, stop) = (build.name("rank"), build.program().domain(found.domain).extent);
-    let mut sum = build.binary(BinaryOp::Add, rank, index);
+    let (rank, stop) = (build.name_expr("rank"), build.program().domain(found.domain).extent);
+    let mut sum = build.binary_expr(BinaryOp::Add, rank, index);
     if config.own_last {
-        let one = build.int(1);
-        sum = build.binary(BinaryOp::Add, sum, one);
+        let one = build.int_expr(1);
+        sum = build.binary_expr(BinaryOp::Add, sum, one);
     }
-    build.binary(BinaryOp::Mod, sum, stop)
+    build.binary_expr(BinaryOp::Mod, sum, stop)
 }
 
 /// The loop's own copy of a tensor's axis: `iStreamIdx2{i0}` under the same number.
-fn loop_domain(build: &mut Build<'_, '_>, domain: DomainId) -> DomainId {
+fn loop_domain(build: &mut OpBuilder<'_, '_>, domain: DomainId) -> DomainId {
     let domain: IterDomain = *build.program().domain(domain);
-    build.edit.domain(domain)
+    build.edit.add_domain(domain)
 }

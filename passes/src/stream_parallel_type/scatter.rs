@@ -6,9 +6,9 @@
 //! that of the product before, and which the result has on its devices.
 
 use super::config::ReduceScatter;
-use super::exchange::{Swap, check_devices, check_messages, messages, opposite, shards};
+use super::exchange::{Swap, check_devices, check_messages, device_shards, emit_messages, opposite_rank};
 use super::loop_body::LoopBody;
-use crate::support::builder::domain_id;
+use crate::support::builder::printed_domain;
 use hostir::analysis::{AxisMap, MappedAxis};
 use hostir::axes::logical_axes;
 use hostir::diag::Diag;
@@ -22,7 +22,7 @@ const SECOND: usize = 1;
 
 /// The stream axis of the operand and its class, if the op scatters partial results in the way the
 /// options ask for.
-pub(super) fn loop_axis(
+pub(super) fn reduce_scatter_axis(
     program: &Program,
     map: &AxisMap,
     how: Option<ReduceScatter>,
@@ -38,7 +38,7 @@ pub(super) fn loop_axis(
             op.kind == OpKind::Reduction && starts_from_identity(program, id) == plain
         }
     };
-    let (input, output) = sides(program, id).filter(|_| fits)?;
+    let (input, output) = operand_and_result(program, id).filter(|_| fits)?;
     if map.is_split(input) || map.is_split(output) {
         return None;
     }
@@ -46,61 +46,61 @@ pub(super) fn loop_axis(
     let (whose, part) = (from.get(FIRST)?, from.get(SECOND)?);
     let (left, kept) = (to.get(FIRST)?, to.get(SECOND)?);
     let turned = whose.is_sharded()
-        && is_stream(part.parallel)
+        && is_stream_type(part.parallel)
         && !part.is_reduction()
-        && is_stream(left.parallel)
+        && is_stream_type(left.parallel)
         && left.is_reduction() == (how == ReduceScatter::Reduce)
-        && kept.device() == whose.device();
-    let class = map.class(input, SECOND as u32);
-    let straight = map.class(input, FIRST as u32) == map.class(output, FIRST as u32)
-        && class == map.class(output, SECOND as u32)
-        && shards(program, input, SECOND + 1) == shards(program, output, SECOND + 1);
+        && kept.device_type() == whose.device_type();
+    let class = map.class_of(input, SECOND as u32);
+    let straight = map.class_of(input, FIRST as u32) == map.class_of(output, FIRST as u32)
+        && class == map.class_of(output, SECOND as u32)
+        && device_shards(program, input, SECOND + 1) == device_shards(program, output, SECOND + 1);
     if !turned || !straight {
         return None;
     }
-    Some((domain_id(program, input, part.printed), class?))
+    Some((printed_domain(program, input, part.printed), class?))
 }
 
-fn is_stream(parallel: ParallelType) -> bool {
+fn is_stream_type(parallel: ParallelType) -> bool {
     parallel == ParallelType::Stream
 }
 
-fn sides(program: &Program, id: OpId) -> Option<(TensorId, TensorId)> {
+fn operand_and_result(program: &Program, id: OpId) -> Option<(TensorId, TensorId)> {
     let op = program.op(id);
     Some((op.input_tensors().next()?, op.output_tensors().next()?))
 }
 
 /// An axis by its place among a tensor's logical axes.
-fn axis(program: &Program, tensor: TensorId, place: usize) -> MappedAxis {
+fn mapped_axis_at(program: &Program, tensor: TensorId, place: usize) -> MappedAxis {
     let printed = logical_axes(program, tensor).axes.get(place).map_or(0, |axis| axis.printed);
     MappedAxis { axis: place as u32, printed }
 }
 
 /// In iteration i rank r sends its results for rank `r + i` there, and receives those for itself from rank
 /// `r - i`.
-pub(super) fn exchange(body: &mut LoopBody<'_, '_, '_>, id: OpId) -> Result<(), Diag> {
+pub(super) fn emit_exchange(body: &mut LoopBody<'_, '_, '_>, id: OpId) -> Result<(), Diag> {
     let program = body.program();
-    let Some((input, output)) = sides(program, id) else { return Ok(()) };
+    let Some((input, output)) = operand_and_result(program, id) else { return Ok(()) };
     check_devices(program, id, input, output)?;
     check_messages(program, body.config, id)?;
-    let (part, whose) = (axis(program, input, SECOND), axis(program, output, FIRST));
-    let domain = domain_id(program, input, part.printed);
-    let from = opposite(body.build, body.config, domain);
+    let (part, whose) = (mapped_axis_at(program, input, SECOND), mapped_axis_at(program, output, FIRST));
+    let domain = printed_domain(program, input, part.printed);
+    let from = opposite_rank(body.build, body.config, domain);
     let sent = body.slice(input, part);
     let received = body.select(output, whose, from);
-    let (to, rank) = (body.index, body.build.name("rank"));
-    let copy = vec![body.build.set(received, sent)];
-    let own = body.build.binary(BinaryOp::Eq, to, rank);
-    messages(body, &Swap { received, sent, from, to, own }, copy);
+    let (to, rank) = (body.index, body.build.name_expr("rank"));
+    let copy = vec![body.build.build_set(received, sent)];
+    let own = body.build.binary_expr(BinaryOp::Eq, to, rank);
+    emit_messages(body, &Swap { received, sent, from, to, own }, copy);
     Ok(())
 }
 
 /// In iteration i all ranks add up their results for rank i, which keeps the sum.
-pub(super) fn reduce(body: &mut LoopBody<'_, '_, '_>, id: OpId) -> Result<(), Diag> {
+pub(super) fn emit_reduce(body: &mut LoopBody<'_, '_, '_>, id: OpId) -> Result<(), Diag> {
     let program = body.program();
-    let Some((input, output)) = sides(program, id) else { return Ok(()) };
+    let Some((input, output)) = operand_and_result(program, id) else { return Ok(()) };
     check_devices(program, id, input, output)?;
-    let (part, kept) = (axis(program, input, SECOND), axis(program, output, SECOND));
+    let (part, kept) = (mapped_axis_at(program, input, SECOND), mapped_axis_at(program, output, SECOND));
     let sent = body.slice(input, part);
     // A device holds one index of an axis that lies across devices, whatever index is selected.
     let received = body.slice(output, kept);

@@ -4,13 +4,13 @@ use hostir::ir::OpKind;
 use hostir::ir::edit::Edit;
 use hostir::ir::order::first_free_number;
 use hostir::ir::{
-    Attr, AttrKey, AttrValue, BinaryOp, BlockId, DType, DomainId, Expr, ExprId, IterDomain,
-    MemoryType, Op, OpId, ParallelType, Program, RootAs, Symbol, Tensor, TensorId, Value,
+    AttrKey, AttrValue, BinaryOp, BlockId, DType, DomainId, Expr, ExprId, IterDomain, MemoryType, Op, OpAttr, OpId,
+    ParallelType, Program, RootAs, Symbol, Tensor, TensorId, Value,
 };
 use hostir::plan::RedOp;
 
 /// Makes ops in an edit and gives what it makes numbers that the program does not have.
-pub(crate) struct Build<'e, 'p> {
+pub(crate) struct OpBuilder<'e, 'p> {
     pub(crate) edit: &'e mut Edit<'p>,
     /// The op that new ops come from: they inherit its place in the text.
     pub(crate) origin: OpId,
@@ -22,7 +22,7 @@ pub(crate) struct Build<'e, 'p> {
 }
 
 /// A communication that is about to be made.
-pub(crate) struct Collective<'a> {
+pub(crate) struct CollectiveSpec<'a> {
     /// `Allgather`.
     pub(crate) kind: &'static str,
     /// Devices in team order.
@@ -39,7 +39,7 @@ pub(crate) struct Collective<'a> {
     pub(crate) red_op: Option<&'static str>,
 }
 
-impl<'e, 'p> Build<'e, 'p> {
+impl<'e, 'p> OpBuilder<'e, 'p> {
     pub(crate) fn new(edit: &'e mut Edit<'p>) -> Self {
         let program = edit.program();
         let tensors = program.tensors().iter().map(|(_, tensor)| tensor.number);
@@ -47,7 +47,7 @@ impl<'e, 'p> Build<'e, 'p> {
         let next_domain = first_free_number(program.all_domains().map(|domain| domain.number));
         let next_number = first_free_number(program.ops().iter().map(|(_, op)| op.number));
         let next_unit = first_free_number(program.units().iter().map(|(_, unit)| unit.number));
-        let next_stream = next_stream(program);
+        let next_stream = next_constant_stream(program);
         let origin = OpId(0);
         Self { edit, origin, next_tensor, next_domain, next_number, next_unit, next_stream }
     }
@@ -57,48 +57,41 @@ impl<'e, 'p> Build<'e, 'p> {
 
     // ---- scalars ----
 
-    pub(crate) fn int(&mut self, value: i64) -> ExprId {
-        self.edit.expr(Expr::Int(value))
+    pub(crate) fn int_expr(&mut self, value: i64) -> ExprId {
+        self.edit.intern_expr(Expr::Int(value))
     }
-    pub(crate) fn name(&mut self, text: &str) -> ExprId {
-        let name = self.edit.name(text);
-        self.edit.expr(Expr::Name(name))
+    pub(crate) fn name_expr(&mut self, text: &str) -> ExprId {
+        let name = self.edit.intern_name(text);
+        self.edit.intern_expr(Expr::Name(name))
     }
-    pub(crate) fn binary(&mut self, op: BinaryOp, a: ExprId, b: ExprId) -> ExprId {
-        self.edit.expr(Expr::Binary(op, a, b))
+    pub(crate) fn binary_expr(&mut self, op: BinaryOp, a: ExprId, b: ExprId) -> ExprId {
+        self.edit.intern_expr(Expr::Binary(op, a, b))
     }
     /// `StreamIdx`
-    pub(crate) fn stream_index(&mut self) -> ExprId {
-        self.name("StreamIdx")
+    pub(crate) fn stream_index_expr(&mut self) -> ExprId {
+        self.name_expr("StreamIdx")
     }
     /// `( StreamIdx % numberOfStreams )`: the stream of an iteration.
-    pub(crate) fn worker_stream(&mut self) -> ExprId {
-        let (index, streams) = (self.stream_index(), self.name("numberOfStreams"));
-        self.binary(BinaryOp::Mod, index, streams)
+    pub(crate) fn worker_stream_expr(&mut self) -> ExprId {
+        let (index, streams) = (self.stream_index_expr(), self.name_expr("numberOfStreams"));
+        self.binary_expr(BinaryOp::Mod, index, streams)
     }
     /// The product of the extents of the stored domains, from the left; literals are folded together.
-    pub(crate) fn size(&mut self, tensor: TensorId) -> ExprId {
+    pub(crate) fn element_count_expr(&mut self, tensor: TensorId) -> ExprId {
         hostir::style::stored_size(self.edit, tensor)
     }
 
     // ---- tensors ----
 
     /// A new number for a domain.
-    pub(crate) fn domain_number(&mut self) -> u32 {
+    pub(crate) fn next_domain_number(&mut self) -> u32 {
         self.next_domain = self.next_domain.saturating_add(1);
         self.next_domain - 1
     }
     /// A new tensor of the type and mesh of `like`, with these domains under new numbers.
-    pub(crate) fn tensor(
-        &mut self,
-        like: TensorId,
-        memory: MemoryType,
-        domains: &[IterDomain],
-    ) -> TensorId {
-        let domains: Vec<IterDomain> = domains
-            .iter()
-            .map(|domain| IterDomain { number: self.domain_number(), ..*domain })
-            .collect();
+    pub(crate) fn new_tensor(&mut self, like: TensorId, memory: MemoryType, domains: &[IterDomain]) -> TensorId {
+        let domains: Vec<IterDomain> =
+            domains.iter().map(|domain| IterDomain { number: self.next_domain_number(), ..*domain }).collect();
         let old = self.program().tensor(like);
         let tensor = Tensor {
             number: self.next_tensor,
@@ -116,22 +109,19 @@ impl<'e, 'p> Build<'e, 'p> {
         };
         self.next_tensor = self.next_tensor.saturating_add(1);
         let span = self.program().op_span(self.origin);
-        self.edit.tensor(tensor, &domains, span)
+        self.edit.add_tensor(tensor, &domains, span)
     }
     /// Numbers the stored axes of a permuting op's result as nvFuser does, in the order of its operand's axes:
     /// axis k is axis `order[k]` of the operand.
-    pub(crate) fn number_permuted(&mut self, tensor: TensorId, order: &[usize]) {
+    pub(crate) fn number_permuted_axes(&mut self, tensor: TensorId, order: &[usize]) {
         let program = self.program();
         let domains = program.domains(tensor);
-        let stored: Vec<u32> = program
-            .logical_axes(tensor)
-            .into_iter()
-            .filter(|&at| !domains[at as usize].is_reduction())
-            .collect();
+        let stored: Vec<u32> =
+            program.logical_axes(tensor).into_iter().filter(|&at| !domains[at as usize].is_reduction()).collect();
         let mut numbers: Vec<u32> = stored.iter().map(|&at| domains[at as usize].number).collect();
         numbers.sort_unstable();
         for (&at, &place) in stored.iter().zip(order) {
-            let id = domain_id(self.program(), tensor, at);
+            let id = printed_domain(self.program(), tensor, at);
             let old = *self.program().domain(id);
             let number = numbers.get(place).copied().unwrap_or(old.number);
             self.edit.set_domain(id, IterDomain { number, ..old });
@@ -155,10 +145,10 @@ impl<'e, 'p> Build<'e, 'p> {
     // ---- ops ----
 
     pub(crate) fn push(&mut self, op: Op) -> OpId {
-        self.edit.op(op, self.origin)
+        self.edit.add_op(op, self.origin)
     }
     /// An op that makes one tensor of another one.
-    fn unary(&mut self, kind: OpKind, out: TensorId, input: TensorId, attrs: Vec<Attr>) -> OpId {
+    fn unary(&mut self, kind: OpKind, out: TensorId, input: TensorId, attrs: Vec<OpAttr>) -> OpId {
         let mut op = Op { attrs, ..Op::new(kind) };
         op.results.push(Value::Tensor(out));
         op.operands.push(Value::Tensor(input));
@@ -170,23 +160,23 @@ impl<'e, 'p> Build<'e, 'p> {
         op.operands.push(operand);
         self.push(op)
     }
-    fn word(&mut self, text: &str) -> AttrValue {
-        AttrValue::Word(self.edit.name(text))
+    fn word_attr(&mut self, text: &str) -> AttrValue {
+        AttrValue::Word(self.edit.intern_name(text))
     }
-    fn number(&mut self) -> u32 {
+    fn next_number(&mut self) -> u32 {
         self.next_number = self.next_number.saturating_add(1);
         self.next_number - 1
     }
     /// `T = ALLOCATE(...)` in global memory (in the tensor's, where that is symmetric).
-    pub(crate) fn allocate(&mut self, tensor: TensorId) -> OpId {
+    pub(crate) fn build_allocate(&mut self, tensor: TensorId) -> OpId {
         self.make_global(tensor);
         let memory = self.program().tensor(tensor).memory;
-        let size = self.size(tensor);
+        let size = self.element_count_expr(tensor);
         let mut op = Op::new(OpKind::Allocate);
         op.results.push(Value::Tensor(tensor));
         op.attrs = vec![
             (AttrKey::Buffer, AttrValue::Bool(true)),
-            (AttrKey::MemType, self.word(memory.word())),
+            (AttrKey::MemType, self.word_attr(memory.word())),
             (AttrKey::Size, AttrValue::Expr(size)),
             (AttrKey::ZeroInit, AttrValue::Bool(false)),
             (AttrKey::ResetsToZero, AttrValue::Bool(false)),
@@ -195,8 +185,8 @@ impl<'e, 'p> Build<'e, 'p> {
         self.push(op)
     }
     /// An ALLOCATE of a tensor that has no memory yet, in the program's own style.
-    pub(crate) fn allocate_new(&mut self, tensor: TensorId) -> OpId {
-        let id = self.allocate(tensor);
+    pub(crate) fn build_new_allocation(&mut self, tensor: TensorId) -> OpId {
+        let id = self.build_allocate(tensor);
         if self.program().style().short_allocate {
             let mut op = self.program().op(id).clone();
             op.attrs.retain(|(key, _)| matches!(key, AttrKey::MemType | AttrKey::ZeroInit));
@@ -206,61 +196,47 @@ impl<'e, 'p> Build<'e, 'p> {
         id
     }
     /// `Deallocate { T }`
-    pub(crate) fn deallocate(&mut self, tensor: TensorId) -> OpId {
+    pub(crate) fn build_deallocate(&mut self, tensor: TensorId) -> OpId {
         self.on(OpKind::Deallocate, Value::Tensor(tensor))
     }
     /// `out = HirAliasSelect( input, axis = domain, index = index )`
-    pub(crate) fn select(
-        &mut self,
-        out: TensorId,
-        input: TensorId,
-        axis: DomainId,
-        index: ExprId,
-    ) -> OpId {
-        let attrs = vec![
-            (AttrKey::Axis, AttrValue::Domain(axis)),
-            (AttrKey::Index, AttrValue::Expr(index)),
-        ];
+    pub(crate) fn build_select(&mut self, out: TensorId, input: TensorId, axis: DomainId, index: ExprId) -> OpId {
+        let attrs = vec![(AttrKey::Axis, AttrValue::Domain(axis)), (AttrKey::Index, AttrValue::Expr(index))];
         self.unary(OpKind::HirAliasSelect, out, input, attrs)
     }
     /// `out = Set( input, cache_op=Streaming )`
-    pub(crate) fn set(&mut self, out: TensorId, input: TensorId) -> OpId {
-        let attrs = vec![(AttrKey::CacheOp, self.word("Streaming"))];
+    pub(crate) fn build_set(&mut self, out: TensorId, input: TensorId) -> OpId {
+        let attrs = vec![(AttrKey::CacheOp, self.word_attr("Streaming"))];
         self.unary(OpKind::Set, out, input, attrs)
     }
     /// `out = Set.Permute( input, cache_op=Streaming )`: axis k of `out` is axis `order[k]` of `input`.
-    pub(crate) fn permute(&mut self, out: TensorId, input: TensorId, order: &[usize]) -> OpId {
+    pub(crate) fn build_permute(&mut self, out: TensorId, input: TensorId, order: &[usize]) -> OpId {
         let attrs = vec![
-            (AttrKey::CacheOp, self.word("Streaming")),
+            (AttrKey::CacheOp, self.word_attr("Streaming")),
             (AttrKey::Perm, AttrValue::Ints(order.iter().map(|&k| k as i64).collect())),
         ];
         self.unary(OpKind::SetPermute, out, input, attrs)
     }
     /// `out = view( input )`
-    pub(crate) fn view(&mut self, out: TensorId, input: TensorId) -> OpId {
+    pub(crate) fn build_view(&mut self, out: TensorId, input: TensorId) -> OpId {
         self.unary(OpKind::View, out, input, Vec::new())
     }
     /// `out = broadcast( input, flags = {true, false} )`
-    pub(crate) fn broadcast(&mut self, out: TensorId, input: TensorId, flags: Box<[bool]>) -> OpId {
+    pub(crate) fn build_broadcast(&mut self, out: TensorId, input: TensorId, flags: Box<[bool]>) -> OpId {
         let attrs = vec![(AttrKey::Flags, AttrValue::Bools(flags))];
         self.unary(OpKind::Broadcast, out, input, attrs)
     }
     /// `out = a * b;`: a function of two tensors, element by element.
-    pub(crate) fn pointwise(
-        &mut self,
-        function: &str,
-        out: TensorId,
-        operands: [TensorId; 2],
-    ) -> OpId {
+    pub(crate) fn build_pointwise(&mut self, function: &str, out: TensorId, operands: [TensorId; 2]) -> OpId {
         let mut op = Op::new(OpKind::Pointwise);
         op.results.push(Value::Tensor(out));
         op.operands.extend(operands.map(Value::Tensor));
-        op.attrs = vec![(AttrKey::Function, self.word(function))];
+        op.attrs = vec![(AttrKey::Function, self.word_attr(function))];
         self.push(op)
     }
     /// The value from which a reduction over elements of a type changes nothing, as nvFuser prints it.
-    pub(crate) fn identity(&mut self, how: RedOp, dtype: DType) -> ExprId {
-        let value = how.identity(dtype);
+    pub(crate) fn identity_expr(&mut self, how: RedOp, dtype: DType) -> ExprId {
+        let value = how.identity_value(dtype);
         let expr = if dtype.is_float() {
             let (dtype, text) = match value.as_f64() {
                 f64::INFINITY => (DType::Double, "inf"),
@@ -268,32 +244,32 @@ impl<'e, 'p> Build<'e, 'p> {
                 1.0 => (dtype, "1"),
                 _ => (dtype, "0"),
             };
-            Expr::Typed(dtype, self.edit.name(text))
+            Expr::Typed(dtype, self.edit.intern_name(text))
         } else if dtype == DType::Bool {
             Expr::Bool(value.as_bool())
         } else {
             Expr::Int(value.as_i64())
         };
-        self.edit.expr(expr)
+        self.edit.intern_expr(expr)
     }
     /// `out = reduction( input, op = add, initial value = float(0), allreduce = false )`
-    pub(crate) fn sum(&mut self, out: TensorId, input: TensorId) -> OpId {
+    pub(crate) fn build_sum(&mut self, out: TensorId, input: TensorId) -> OpId {
         let dtype = self.program().tensor(out).dtype;
-        let zero = self.identity(RedOp::Sum, dtype);
+        let zero = self.identity_expr(RedOp::Sum, dtype);
         let attrs = vec![
-            (AttrKey::ReduceOp, self.word("add")),
+            (AttrKey::ReduceOp, self.word_attr("add")),
             (AttrKey::Init, AttrValue::Expr(zero)),
             (AttrKey::Allreduce, AttrValue::Bool(false)),
         ];
         self.unary(OpKind::Reduction, out, input, attrs)
     }
     /// A new number for a HostUnit.
-    pub(crate) fn unit_number(&mut self) -> u32 {
+    pub(crate) fn next_unit_number(&mut self) -> u32 {
         self.next_unit = self.next_unit.saturating_add(1);
         self.next_unit - 1
     }
     /// `PostOnStream (HostUnit0, Inputs:{..}, Outputs:{..})`
-    pub(crate) fn post(
+    pub(crate) fn build_post_on_stream(
         &mut self,
         unit: u32,
         operands: impl Iterator<Item = Value>,
@@ -306,64 +282,55 @@ impl<'e, 'p> Build<'e, 'p> {
         self.push(op)
     }
     /// A name for the stream that a GetCurrentStream binds.
-    pub(crate) fn user_stream(&mut self) -> ExprId {
+    pub(crate) fn new_stream_name(&mut self) -> ExprId {
         self.next_stream = self.next_stream.saturating_add(1);
-        self.int(self.next_stream - 1)
+        self.int_expr(self.next_stream - 1)
     }
-    pub(crate) fn get_current_stream(&mut self, stream: ExprId) -> OpId {
+    pub(crate) fn build_get_current_stream(&mut self, stream: ExprId) -> OpId {
         let mut op = Op::new(OpKind::GetCurrentStream);
         op.results.push(Value::Stream(stream));
         self.push(op)
     }
-    pub(crate) fn set_current_stream(&mut self, stream: ExprId) -> OpId {
+    pub(crate) fn build_set_current_stream(&mut self, stream: ExprId) -> OpId {
         self.on(OpKind::SetCurrentStream, Value::Stream(stream))
     }
-    pub(crate) fn synchronize(&mut self, stream: ExprId) -> OpId {
+    pub(crate) fn build_synchronize(&mut self, stream: ExprId) -> OpId {
         self.on(OpKind::Synchronize, Value::Stream(stream))
     }
     /// `FOR StreamIdx in iStreamIdx2{i0}:`
-    pub(crate) fn for_stream(&mut self, domain: DomainId, body: Vec<OpId>) -> OpId {
-        let index = self.stream_index();
-        self.for_index(index, domain, body)
+    pub(crate) fn build_stream_loop(&mut self, domain: DomainId, body: Vec<OpId>) -> OpId {
+        let index = self.stream_index_expr();
+        self.build_index_loop(index, domain, body)
     }
     /// `FOR i1 in iS2{i0}:`
-    pub(crate) fn for_index(&mut self, index: ExprId, domain: DomainId, body: Vec<OpId>) -> OpId {
-        let block = self.edit.block(body);
+    pub(crate) fn build_index_loop(&mut self, index: ExprId, domain: DomainId, body: Vec<OpId>) -> OpId {
+        let block = self.edit.add_block(body);
         let mut op = Op::new(OpKind::For);
-        op.attrs = vec![
-            (AttrKey::Index, AttrValue::Expr(index)),
-            (AttrKey::Domain, AttrValue::Domain(domain)),
-        ];
+        op.attrs = vec![(AttrKey::Index, AttrValue::Expr(index)), (AttrKey::Domain, AttrValue::Domain(domain))];
         op.blocks.push(block);
         self.push(op)
     }
     /// `IF Manual <condition>:` with both branches.
-    pub(crate) fn branch(&mut self, condition: ExprId, then: Vec<OpId>, other: Vec<OpId>) -> OpId {
-        let blocks: [BlockId; 2] = [self.edit.block(then), self.edit.block(other)];
+    pub(crate) fn build_branch(&mut self, condition: ExprId, then: Vec<OpId>, other: Vec<OpId>) -> OpId {
+        let blocks: [BlockId; 2] = [self.edit.add_block(then), self.edit.add_block(other)];
         let mut op = Op::new(OpKind::If);
         op.operands.push(Value::Scalar(condition));
-        op.attrs = vec![(AttrKey::Predicate, self.word("Manual"))];
+        op.attrs = vec![(AttrKey::Predicate, self.word_attr("Manual"))];
         op.blocks.extend(blocks);
         self.push(op)
     }
-    pub(crate) fn start_coalescing(&mut self) -> OpId {
+    pub(crate) fn build_start_coalescing(&mut self) -> OpId {
         self.push(Op::new(OpKind::StartCoalescing))
     }
     /// `EndCoalescing 32` and its number.
-    pub(crate) fn end_coalescing(&mut self) -> (OpId, u32) {
-        let number = self.number();
+    pub(crate) fn build_end_coalescing(&mut self) -> (OpId, u32) {
+        let number = self.next_number();
         let op = Op { number, ..Op::new(OpKind::EndCoalescing) };
         (self.push(op), number)
     }
     /// `P2PCommunication 30 (type=recv, buffer=.., peer=.., backend=..)` and its number.
-    pub(crate) fn p2p(
-        &mut self,
-        receive: bool,
-        buffer: TensorId,
-        peer: ExprId,
-        backend: &str,
-    ) -> (OpId, u32) {
-        let number = self.number();
+    pub(crate) fn build_p2p(&mut self, receive: bool, buffer: TensorId, peer: ExprId, backend: &str) -> (OpId, u32) {
+        let number = self.next_number();
         let mut op = Op { number, ..Op::new(OpKind::P2PCommunication) };
         let tensor = Value::Tensor(buffer);
         if receive {
@@ -372,20 +339,20 @@ impl<'e, 'p> Build<'e, 'p> {
             op.operands.push(tensor);
         }
         op.attrs = vec![
-            (AttrKey::Type, self.word(if receive { "recv" } else { "send" })),
+            (AttrKey::Type, self.word_attr(if receive { "recv" } else { "send" })),
             (AttrKey::Peer, AttrValue::Expr(peer)),
-            (AttrKey::Backend, self.word(backend)),
+            (AttrKey::Backend, self.word_attr(backend)),
         ];
         (self.push(op), number)
     }
     /// Makes the sender of a message copy: `protocol=put`.
-    pub(crate) fn put(&mut self, post: OpId) {
+    pub(crate) fn set_put_protocol(&mut self, post: OpId) {
         let mut op = self.program().op(post).clone();
-        op.attrs.push((AttrKey::Protocol, self.word("put")));
+        op.attrs.push((AttrKey::Protocol, self.word_attr("put")));
         self.edit.set_op(post, op);
     }
     /// `ShareMemHandles(P2PCommunication 30 (...), P2PCommunication 31 (...), `: names these posts.
-    pub(crate) fn share_mem_handles(&mut self, posts: &[OpId]) -> OpId {
+    pub(crate) fn build_share_mem_handles(&mut self, posts: &[OpId]) -> OpId {
         let mut op = Op::new(OpKind::ShareMemHandles);
         for &post in posts {
             // The text has each twice: here and where it starts.
@@ -395,44 +362,43 @@ impl<'e, 'p> Build<'e, 'p> {
         self.push(op)
     }
     /// `Communication 39 (type=Allgather, ...)` and its number.
-    pub(crate) fn communication(&mut self, what: &Collective<'_>) -> (OpId, u32) {
-        let number = self.number();
+    pub(crate) fn build_communication(&mut self, what: &CollectiveSpec<'_>) -> (OpId, u32) {
+        let number = self.next_number();
         let mut op = Op { number, ..Op::new(OpKind::Communication) };
         op.operands.push(Value::Tensor(what.input));
         op.results.push(Value::Tensor(what.output));
         let team = what.team.iter().map(|&device| i64::from(device)).collect();
-        op.attrs =
-            vec![(AttrKey::Type, self.word(what.kind)), (AttrKey::Team, AttrValue::Ints(team))];
+        op.attrs = vec![(AttrKey::Type, self.word_attr(what.kind)), (AttrKey::Team, AttrValue::Ints(team))];
         if let Some(root) = what.root {
             op.attrs.push((AttrKey::Root, AttrValue::Expr(root)));
             if self.program().style().call_form {
-                op.attrs.push((AttrKey::RootAs, self.word(RootAs::Position.word())));
+                op.attrs.push((AttrKey::RootAs, self.word_attr(RootAs::Position.word())));
             }
         }
         if let Some(red_op) = what.red_op {
-            op.attrs.push((AttrKey::RedOp, self.word(red_op)));
+            op.attrs.push((AttrKey::RedOp, self.word_attr(red_op)));
         }
         if self.program().style().backend || what.backend != "NCCL" {
-            op.attrs.push((AttrKey::Backend, self.word(what.backend)));
+            op.attrs.push((AttrKey::Backend, self.word_attr(what.backend)));
         }
         (self.push(op), number)
     }
     /// The root of a team as the program's style writes it: the device, since 2026 its position.
-    pub(crate) fn root(&mut self, team: &[u32], device: u32) -> ExprId {
+    pub(crate) fn root_expr(&mut self, team: &[u32], device: u32) -> ExprId {
         let position = team.iter().position(|&member| member == device);
         match position.filter(|_| self.program().style().call_form) {
-            Some(position) => self.int(position as i64),
-            None => self.int(i64::from(device)),
+            Some(position) => self.int_expr(position as i64),
+            None => self.int_expr(i64::from(device)),
         }
     }
     /// `Wait Communication 39`
-    pub(crate) fn wait(&mut self, number: u32) -> OpId {
+    pub(crate) fn build_wait(&mut self, number: u32) -> OpId {
         self.on(OpKind::Wait, Value::Handle(number))
     }
 }
 
 /// One more than the largest constant stream.
-fn next_stream(program: &Program) -> i64 {
+fn next_constant_stream(program: &Program) -> i64 {
     let streams = program.ops().iter().flat_map(|(_, op)| op.operands.iter().chain(&op.results));
     let numbers = streams.filter_map(|value| match value {
         Value::Stream(expr) => program.exprs().as_int(*expr),
@@ -442,11 +408,11 @@ fn next_stream(program: &Program) -> i64 {
 }
 
 /// The domain of a tensor at a place among its printed domains.
-pub(crate) fn domain_id(program: &Program, tensor: TensorId, printed: u32) -> DomainId {
+pub(crate) fn printed_domain(program: &Program, tensor: TensorId, printed: u32) -> DomainId {
     DomainId(program.tensor(tensor).domains_start + printed)
 }
 
 /// Whether a domain is on the streams and stored.
-pub(crate) fn is_stream(domain: &IterDomain) -> bool {
+pub(crate) fn is_stored_stream_domain(domain: &IterDomain) -> bool {
     domain.parallel == ParallelType::Stream
 }

@@ -10,13 +10,13 @@ use smallvec::SmallVec;
 
 /// Folds expressions of one program; remembers what it folded.
 #[derive(Default)]
-pub(crate) struct Folder {
+pub(crate) struct ExprFolder {
     done: FxHashMap<ExprId, ExprId>,
 }
 
-impl Folder {
+impl ExprFolder {
     /// The simplest form of an expression.
-    pub(crate) fn fold(&mut self, edit: &mut Edit<'_>, id: ExprId) -> ExprId {
+    pub(crate) fn fold_expr(&mut self, edit: &mut Edit<'_>, id: ExprId) -> ExprId {
         if let Some(&folded) = self.done.get(&id) {
             return folded;
         }
@@ -35,77 +35,74 @@ impl Folder {
             | Expr::Name(_)
             | Expr::MetaData(_) => id,
             // `( a )`: a copy of a scalar.
-            Expr::Set(a) => self.fold(edit, a),
+            Expr::Set(a) => self.fold_expr(edit, a),
             Expr::Unary(op, a) => {
-                let a = self.fold(edit, a);
-                unary(edit, op, a)
+                let a = self.fold_expr(edit, a);
+                fold_unary(edit, op, a)
             }
             Expr::Binary(op, a, b) => {
-                let (a, b) = (self.fold(edit, a), self.fold(edit, b));
-                binary(edit, op, a, b)
+                let (a, b) = (self.fold_expr(edit, a), self.fold_expr(edit, b));
+                fold_binary(edit, op, a, b)
             }
             Expr::Call(name, args) => {
-                let args: SmallVec<[ExprId; 3]> =
-                    args.into_iter().map(|arg| self.fold(edit, arg)).collect();
-                match call(edit.program(), edit.program().name(name), &args) {
-                    Some(value) => edit.expr(Expr::Int(value)),
-                    None => edit.expr(Expr::Call(name, args)),
+                let args: SmallVec<[ExprId; 3]> = args.into_iter().map(|arg| self.fold_expr(edit, arg)).collect();
+                match fold_call(edit.program(), edit.program().name(name), &args) {
+                    Some(value) => edit.intern_expr(Expr::Int(value)),
+                    None => edit.intern_expr(Expr::Call(name, args)),
                 }
             }
             Expr::Index(a, b) => {
-                let (a, b) = (self.fold(edit, a), self.fold(edit, b));
-                edit.expr(Expr::Index(a, b))
+                let (a, b) = (self.fold_expr(edit, a), self.fold_expr(edit, b));
+                edit.intern_expr(Expr::Index(a, b))
             }
             Expr::Field(a, field) => {
-                let a = self.fold(edit, a);
-                edit.expr(Expr::Field(a, field))
+                let a = self.fold_expr(edit, a);
+                edit.intern_expr(Expr::Field(a, field))
             }
             Expr::Braces(items) => {
-                let items = items.into_iter().map(|item| self.fold(edit, item)).collect();
-                edit.expr(Expr::Braces(items))
+                let items = items.into_iter().map(|item| self.fold_expr(edit, item)).collect();
+                edit.intern_expr(Expr::Braces(items))
             }
         }
     }
 }
 
-fn unary(edit: &mut Edit<'_>, op: UnaryOp, a: ExprId) -> ExprId {
+fn fold_unary(edit: &mut Edit<'_>, op: UnaryOp, a: ExprId) -> ExprId {
     let folded = match (op, edit.program().expr(a)) {
         (UnaryOp::Neg, Expr::Int(value)) => value.checked_neg().map(Expr::Int),
         (UnaryOp::Not, Expr::Bool(value)) => Some(Expr::Bool(!value)),
         (UnaryOp::BitNot, Expr::Int(value)) => Some(Expr::Int(!value)),
         _ => None,
     };
-    edit.expr(folded.unwrap_or(Expr::Unary(op, a)))
+    edit.intern_expr(folded.unwrap_or(Expr::Unary(op, a)))
 }
 
-fn binary(edit: &mut Edit<'_>, op: BinaryOp, a: ExprId, b: ExprId) -> ExprId {
+fn fold_binary(edit: &mut Edit<'_>, op: BinaryOp, a: ExprId, b: ExprId) -> ExprId {
     let program = edit.program();
     let folded = match (program.expr(a), program.expr(b)) {
-        (Expr::Int(x), Expr::Int(y)) => integers(op, *x, *y),
-        (Expr::Bool(x), Expr::Bool(y)) => booleans(op, *x, *y),
+        (Expr::Int(x), Expr::Int(y)) => fold_integers(op, *x, *y),
+        (Expr::Bool(x), Expr::Bool(y)) => fold_booleans(op, *x, *y),
         _ => None,
     };
     if let Some(folded) = folded {
-        return edit.expr(folded);
+        return edit.intern_expr(folded);
     }
-    match identity(program, op, a, b) {
-        Some(Identity::Is(id)) => id,
-        Some(Identity::Bool(value)) => edit.expr(Expr::Bool(value)),
-        None => edit.expr(Expr::Binary(op, a, b)),
+    match match_identity(program, op, a, b) {
+        Some(AlgebraicIdentity::Is(id)) => id,
+        Some(AlgebraicIdentity::Bool(value)) => edit.intern_expr(Expr::Bool(value)),
+        None => edit.intern_expr(Expr::Binary(op, a, b)),
     }
 }
 
 /// C's arithmetic on 64-bit integers: division and remainder truncate.
-pub(crate) fn integers(op: BinaryOp, x: i64, y: i64) -> Option<Expr> {
+pub(crate) fn fold_integers(op: BinaryOp, x: i64, y: i64) -> Option<Expr> {
     let value = match op {
         BinaryOp::Add => x.checked_add(y)?,
         BinaryOp::Sub => x.checked_sub(y)?,
         BinaryOp::Mul => x.checked_mul(y)?,
         BinaryOp::Div => x.checked_div(y)?,
         BinaryOp::Mod => x.checked_rem(y)?,
-        BinaryOp::Shl if x >= 0 && (0..63).contains(&y) => {
-            x.checked_mul(1i64.checked_shl(y as u32)?)?
-        }
+        BinaryOp::Shl if x >= 0 && (0..63).contains(&y) => x.checked_mul(1i64.checked_shl(y as u32)?)?,
         BinaryOp::Shr if x >= 0 && (0..64).contains(&y) => x >> y,
         BinaryOp::Shl | BinaryOp::Shr => return None,
         BinaryOp::BitAnd => x & y,
@@ -122,7 +119,7 @@ pub(crate) fn integers(op: BinaryOp, x: i64, y: i64) -> Option<Expr> {
     Some(Expr::Int(value))
 }
 
-pub(crate) fn booleans(op: BinaryOp, x: bool, y: bool) -> Option<Expr> {
+pub(crate) fn fold_booleans(op: BinaryOp, x: bool, y: bool) -> Option<Expr> {
     match op {
         BinaryOp::And => Some(Expr::Bool(x && y)),
         BinaryOp::Or => Some(Expr::Bool(x || y)),
@@ -145,42 +142,38 @@ pub(crate) fn booleans(op: BinaryOp, x: bool, y: bool) -> Option<Expr> {
     }
 }
 
-enum Identity {
+enum AlgebraicIdentity {
     Is(ExprId),
     Bool(bool),
 }
 
-fn identity(program: &Program, op: BinaryOp, a: ExprId, b: ExprId) -> Option<Identity> {
-    let (x, y) = (constant(program, a), constant(program, b));
+fn match_identity(program: &Program, op: BinaryOp, a: ExprId, b: ExprId) -> Option<AlgebraicIdentity> {
+    let (x, y) = (integer_constant(program, a), integer_constant(program, b));
     match op {
-        BinaryOp::Add if x == Some(0) && is_integer(program, b) => Some(Identity::Is(b)),
-        BinaryOp::Add | BinaryOp::Sub if y == Some(0) && is_integer(program, a) => {
-            Some(Identity::Is(a))
-        }
-        BinaryOp::Mul if x == Some(1) && is_integer(program, b) => Some(Identity::Is(b)),
-        BinaryOp::Mul | BinaryOp::Div if y == Some(1) && is_integer(program, a) => {
-            Some(Identity::Is(a))
-        }
+        BinaryOp::Add if x == Some(0) && is_integer(program, b) => Some(AlgebraicIdentity::Is(b)),
+        BinaryOp::Add | BinaryOp::Sub if y == Some(0) && is_integer(program, a) => Some(AlgebraicIdentity::Is(a)),
+        BinaryOp::Mul if x == Some(1) && is_integer(program, b) => Some(AlgebraicIdentity::Is(b)),
+        BinaryOp::Mul | BinaryOp::Div if y == Some(1) && is_integer(program, a) => Some(AlgebraicIdentity::Is(a)),
         BinaryOp::Eq | BinaryOp::Le | BinaryOp::Ge if a == b && is_integer(program, a) => {
-            Some(Identity::Bool(true))
+            Some(AlgebraicIdentity::Bool(true))
         }
         BinaryOp::Ne | BinaryOp::Lt | BinaryOp::Gt if a == b && is_integer(program, a) => {
-            Some(Identity::Bool(false))
+            Some(AlgebraicIdentity::Bool(false))
         }
         _ => None,
     }
 }
 
-fn call(program: &Program, name: &str, args: &[ExprId]) -> Option<i64> {
+fn fold_call(program: &Program, name: &str, args: &[ExprId]) -> Option<i64> {
     let [a, b] = args else { return None };
-    let (a, b) = (constant(program, *a)?, constant(program, *b)?);
+    let (a, b) = (integer_constant(program, *a)?, integer_constant(program, *b)?);
     match name {
         "ceilDiv" if a >= 0 && b > 0 => Some(a / b + i64::from(a % b != 0)),
         _ => None,
     }
 }
 
-fn constant(program: &Program, id: ExprId) -> Option<i64> {
+fn integer_constant(program: &Program, id: ExprId) -> Option<i64> {
     program.exprs().as_int(id)
 }
 
@@ -196,8 +189,7 @@ fn is_integer(program: &Program, id: ExprId) -> bool {
         }
         Expr::Binary(BinaryOp::Div | BinaryOp::Mod, a, b) => {
             is_integer(program, *a)
-                && (constant(program, *b).is_some_and(|value| value > 0)
-                    || is_stream_count(program, *b))
+                && (integer_constant(program, *b).is_some_and(|value| value > 0) || is_stream_count(program, *b))
         }
         Expr::Binary(..)
         | Expr::Unary(..)
@@ -217,10 +209,7 @@ fn is_integer(program: &Program, id: ExprId) -> bool {
 fn is_integer_name(name: &str) -> bool {
     let number = name.strip_prefix('i').unwrap_or_default();
     (!number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
-        || matches!(
-            name,
-            "rank" | "deviceIdx.x" | "numberOfStreams" | "StreamIdx" | "streamIdx" | "Stream"
-        )
+        || matches!(name, "rank" | "deviceIdx.x" | "numberOfStreams" | "StreamIdx" | "streamIdx" | "Stream")
 }
 
 fn is_stream_count(program: &Program, id: ExprId) -> bool {

@@ -4,10 +4,10 @@
 //! communications that touch it have been waited for. In a loop it also lives as long as a later iteration
 //! may use it ([`carried`]).
 
-use crate::support::builder::Build;
-use crate::support::carried::{Pending, carried};
-use crate::support::storage::{Storage, accesses, described, interface};
-use hostir::ir::Effect;
+use crate::support::builder::OpBuilder;
+use crate::support::carried::{PendingClasses, carried_classes};
+use crate::support::storage::{StorageClasses, described_tensors, interface_tensors, visit_accesses};
+use hostir::ir::OpEffect;
 use hostir::ir::edit::Edit;
 use hostir::ir::scalar_names::loop_index;
 use hostir::ir::{BlockId, Id, Op, OpId, Program, TensorId, Value};
@@ -15,7 +15,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The depth at which a Deallocate may stand.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Depth {
+pub(crate) enum ReleaseDepth {
     /// In the body of the program only.
     Top,
     /// In the innermost block that holds all uses.
@@ -24,55 +24,54 @@ pub(crate) enum Depth {
 
 /// A place for a Deallocate.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Release {
+pub(crate) struct ReleasePoint {
     /// The block, and the op of it to stand behind.
     pub(crate) place: (BlockId, OpId),
     pub(crate) tensor: TensorId,
 }
 
 /// The statements that hold an op, from the outside in.
-type Path = Vec<(BlockId, OpId)>;
+type OpPath = Vec<(BlockId, OpId)>;
 
 /// The places at which tensors that the program makes are released, by tensor. Tensors that the caller sees,
 /// views, and tensors that the program frees itself are left out; so are those made in another block than the
 /// one of the release, which may have no memory there, and what one iteration of a loop leaves for the next.
-pub(crate) fn releases(program: &Program, depth: Depth) -> Vec<Release> {
-    let mut scan = Scan::new(program, depth);
+pub(crate) fn release_points(program: &Program, depth: ReleaseDepth) -> Vec<ReleasePoint> {
+    let mut scan = LifetimeScan::new(program, depth);
     scan.note_posts(program.body());
-    scan.block(program.body(), &mut Vec::new(), false);
-    let kept: Vec<usize> = interface(program)
-        .chain(described(program))
-        .map(|tensor| scan.storage.class(tensor))
+    scan.scan_block(program.body(), &mut Vec::new(), false);
+    let kept: Vec<usize> = interface_tensors(program)
+        .chain(described_tensors(program))
+        .map(|tensor| scan.storage.class_of(tensor))
         .collect();
     for class in kept {
         scan.last[class].clear();
     }
     let mut found = Vec::new();
     for tensor in program.tensors().ids() {
-        let class = scan.storage.class(tensor);
+        let class = scan.storage.class_of(tensor);
         let Some(&place) = scan.last[class].last() else { continue };
         let made = &scan.made[tensor.index()];
         if !made.elsewhere && made.blocks.contains(&place.0) {
-            found.push(Release { place, tensor });
+            found.push(ReleasePoint { place, tensor });
         }
     }
-    scan.keep_carried(&mut found);
-    keep_together(program, &scan, &mut found);
+    scan.drop_carried_releases(&mut found);
+    keep_unit_results_together(program, &scan, &mut found);
     found.sort_by_key(|release| program.tensor(release.tensor).number);
     found
 }
 
 /// The results of a HostUnit that is posted in a loop all have memory when it is posted again, or none has: if
 /// one is not released, or gets memory elsewhere than the others, none is released.
-fn keep_together(program: &Program, scan: &Scan<'_>, found: &mut Vec<Release>) {
+fn keep_unit_results_together(program: &Program, scan: &LifetimeScan<'_>, found: &mut Vec<ReleasePoint>) {
     let posts: Vec<&Op> = scan.posts.iter().map(|&post| program.op(post)).collect();
     loop {
         let places: FxHashMap<TensorId, BlockId> =
             found.iter().map(|release| (release.tensor, release.place.0)).collect();
         let mut kept = FxHashSet::default();
         for post in &posts {
-            let end =
-                |tensor: TensorId| Some((places.get(&tensor)?, &scan.made[tensor.index()].blocks));
+            let end = |tensor: TensorId| Some((places.get(&tensor)?, &scan.made[tensor.index()].blocks));
             let mut ends = post.output_tensors().map(end);
             let first = ends.next().flatten();
             if first.is_none() || ends.any(|end| end != first) {
@@ -88,7 +87,7 @@ fn keep_together(program: &Program, scan: &Scan<'_>, found: &mut Vec<Release>) {
 }
 
 /// Puts a Deallocate at each place, in the order given. Returns how many.
-pub(crate) fn insert(edit: &mut Edit<'_>, releases: &[Release]) -> u64 {
+pub(crate) fn insert(edit: &mut Edit<'_>, releases: &[ReleasePoint]) -> u64 {
     let mut behind: FxHashMap<OpId, Vec<TensorId>> = FxHashMap::default();
     let mut blocks: Vec<BlockId> = Vec::new();
     for release in releases {
@@ -97,7 +96,7 @@ pub(crate) fn insert(edit: &mut Edit<'_>, releases: &[Release]) -> u64 {
     }
     blocks.sort_unstable();
     blocks.dedup();
-    let mut build = Build::new(edit);
+    let mut build = OpBuilder::new(edit);
     for block in blocks {
         let ops = build.program().block(block).ops.clone();
         let mut out = Vec::with_capacity(ops.len() * 2);
@@ -105,7 +104,7 @@ pub(crate) fn insert(edit: &mut Edit<'_>, releases: &[Release]) -> u64 {
             out.push(op);
             build.origin = op;
             let freed = behind.get(&op).map(Vec::as_slice).unwrap_or_default();
-            out.extend(freed.iter().map(|&tensor| build.deallocate(tensor)));
+            out.extend(freed.iter().map(|&tensor| build.build_deallocate(tensor)));
         }
         build.edit.set_block(block, out);
     }
@@ -114,22 +113,22 @@ pub(crate) fn insert(edit: &mut Edit<'_>, releases: &[Release]) -> u64 {
 
 /// The places that give a tensor its memory.
 #[derive(Clone, Default)]
-struct Made {
+struct AllocationSite {
     /// Blocks of the ops that make it.
     blocks: Vec<BlockId>,
     /// True if it is a view, or freed by the program.
     elsewhere: bool,
 }
 
-struct Scan<'a> {
+struct LifetimeScan<'a> {
     program: &'a Program,
-    depth: Depth,
-    storage: Storage,
+    depth: ReleaseDepth,
+    storage: StorageClasses,
     /// By storage class: the innermost statement that holds all uses, or the last of them.
-    last: Vec<Path>,
-    made: Vec<Made>,
+    last: Vec<OpPath>,
+    made: Vec<AllocationSite>,
     /// Classes that a communication touches.
-    pending: Pending,
+    pending: PendingClasses,
     /// Classes of the sends and receives of the group that is open.
     group: Vec<usize>,
     /// Blocks inside of loops: they run several times.
@@ -138,16 +137,16 @@ struct Scan<'a> {
     posts: Vec<OpId>,
 }
 
-impl<'a> Scan<'a> {
-    fn new(program: &'a Program, depth: Depth) -> Self {
+impl<'a> LifetimeScan<'a> {
+    fn new(program: &'a Program, depth: ReleaseDepth) -> Self {
         let tensors = program.tensors().len();
         Self {
             program,
             depth,
-            storage: Storage::of(program),
+            storage: StorageClasses::from_program(program),
             last: vec![Vec::new(); tensors],
-            made: vec![Made::default(); tensors],
-            pending: Pending::default(),
+            made: vec![AllocationSite::default(); tensors],
+            pending: PendingClasses::default(),
             group: Vec::new(),
             looped: FxHashSet::default(),
             posts: Vec::new(),
@@ -159,14 +158,14 @@ impl<'a> Scan<'a> {
     fn note_posts(&mut self, block: BlockId) {
         let program = self.program;
         program.walk(block, &mut |id| {
-            if program.op(id).kind.effect() == Effect::Communicate {
-                self.post(id);
+            if program.op(id).kind.effect() == OpEffect::Communicate {
+                self.note_communication(id);
             }
         });
     }
 
     /// Takes what a later iteration needs out of the releases.
-    fn keep_carried(&mut self, found: &mut Vec<Release>) {
+    fn drop_carried_releases(&mut self, found: &mut Vec<ReleasePoint>) {
         let mut known: FxHashMap<BlockId, FxHashSet<usize>> = FxHashMap::default();
         found.retain(|release| {
             let block = release.place.0;
@@ -175,71 +174,64 @@ impl<'a> Scan<'a> {
             }
             let (storage, pending) = (&mut self.storage, &self.pending);
             let needed = known.entry(block).or_insert_with(|| {
-                carried(
-                    self.program,
-                    storage,
-                    pending,
-                    &|tensor| self.made[tensor.index()].elsewhere,
-                    block,
-                )
+                carried_classes(self.program, storage, pending, &|tensor| self.made[tensor.index()].elsewhere, block)
             });
-            !needed.contains(&storage.class(release.tensor))
+            !needed.contains(&storage.class_of(release.tensor))
         });
     }
 
-    fn block(&mut self, block: BlockId, path: &mut Path, looped: bool) {
+    fn scan_block(&mut self, block: BlockId, path: &mut OpPath, looped: bool) {
         let program = self.program;
         if looped {
             self.looped.insert(block);
         }
         for &op in &program.block(block).ops {
             path.push((block, op));
-            self.op(op, block, path);
+            self.scan_op(op, block, path);
             let looped = looped || loop_index(program, program.op(op)).is_some();
             for &inner in &program.op(op).blocks {
-                self.block(inner, path, looped);
+                self.scan_block(inner, path, looped);
             }
             path.pop();
         }
     }
 
-    fn op(&mut self, id: OpId, block: BlockId, path: &Path) {
+    fn scan_op(&mut self, id: OpId, block: BlockId, path: &OpPath) {
         let op = self.program.op(id);
         let effect = op.kind.effect();
         let mut touched = Vec::new();
-        accesses(self.program, id, &mut |tensor, _| touched.push(tensor));
-        let classes: Vec<usize> =
-            touched.iter().map(|&tensor| self.storage.class(tensor)).collect();
+        visit_accesses(self.program, id, &mut |tensor, _| touched.push(tensor));
+        let classes: Vec<usize> = touched.iter().map(|&tensor| self.storage.class_of(tensor)).collect();
         for &class in &classes {
-            self.used(class, path);
+            self.note_use(class, path);
         }
         if op.posted_number().is_some() && self.looped.contains(&block) {
             self.posts.push(id);
         }
         match effect {
-            Effect::Free => {
+            OpEffect::Free => {
                 for tensor in touched {
                     self.made[tensor.index()].elsewhere = true;
                 }
             }
-            Effect::Communicate => self.wait(id, path),
-            Effect::Pure | Effect::Alias | Effect::Allocate | Effect::Opaque => {
+            OpEffect::Communicate => self.note_wait(id, path),
+            OpEffect::Pure | OpEffect::Alias | OpEffect::Allocate | OpEffect::Opaque => {
                 for tensor in op.output_tensors() {
                     let made = &mut self.made[tensor.index()];
-                    made.elsewhere |= effect == Effect::Alias;
+                    made.elsewhere |= effect == OpEffect::Alias;
                     made.blocks.push(block);
                 }
             }
-            Effect::Stream | Effect::Control => {}
+            OpEffect::Stream | OpEffect::Control => {}
         }
     }
 
     /// Notes what a communication touches, or the group that it ends.
-    fn post(&mut self, id: OpId) {
+    fn note_communication(&mut self, id: OpId) {
         let op = self.program.op(id);
         let mut classes = Vec::new();
-        accesses(self.program, id, &mut |tensor, _| classes.push(tensor));
-        let classes: Vec<usize> = classes.iter().map(|&t| self.storage.class(t)).collect();
+        visit_accesses(self.program, id, &mut |tensor, _| classes.push(tensor));
+        let classes: Vec<usize> = classes.iter().map(|&t| self.storage.class_of(t)).collect();
         self.group.extend_from_slice(&classes);
         if let Some(number) = op.number() {
             let ends_group = classes.is_empty();
@@ -249,18 +241,18 @@ impl<'a> Scan<'a> {
     }
 
     /// Keeps the tensors that a communication touches in use until the Wait for it, or for its group.
-    fn wait(&mut self, id: OpId, path: &Path) {
+    fn note_wait(&mut self, id: OpId, path: &OpPath) {
         for value in &self.program.op(id).operands {
             if let Value::Handle(number) = value {
                 for class in self.pending.get(number).cloned().unwrap_or_default() {
-                    self.used(class, path);
+                    self.note_use(class, path);
                 }
             }
         }
     }
 
-    fn used(&mut self, class: usize, path: &Path) {
-        let path = if self.depth == Depth::Top { &path[..1] } else { path.as_slice() };
+    fn note_use(&mut self, class: usize, path: &OpPath) {
+        let path = if self.depth == ReleaseDepth::Top { &path[..1] } else { path.as_slice() };
         let last = &mut self.last[class];
         if last.is_empty() {
             *last = path.to_vec();

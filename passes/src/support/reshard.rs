@@ -1,14 +1,12 @@
 //! What the sharding passes share: links between two tensors of an op, the sharding of one tensor
 //! carried over to another, and tensors that get new domains.
 
-use crate::support::builder::{Build, domain_id};
-use hostir::axes::{Axis, logical_axes};
+use crate::support::builder::{OpBuilder, printed_domain};
+use hostir::axes::{LogicalAxis, logical_axes};
 use hostir::diag::Diag;
 use hostir::ir::edit::Edit;
-use hostir::ir::{
-    AttrValue, DomainId, IterDomain, MeshId, OpId, ParallelType, Program, Tensor, TensorId,
-};
-use hostir::ir::{AxisLink, Effect};
+use hostir::ir::{AttrValue, DomainId, IterDomain, MeshId, OpId, ParallelType, Program, Tensor, TensorId};
+use hostir::ir::{AxisLink, OpEffect};
 use rustc_hash::FxHashMap;
 
 /// A sharding pass meets a sharded tensor whose axes are made by splits.
@@ -17,10 +15,10 @@ const SHARDED_SPLIT: &str = "H0360";
 const MIXED_MESHES: &str = "H0362";
 
 /// The links of an op between axes that have one extent.
-pub(crate) struct Links(Vec<AxisLink>);
+pub(crate) struct OpLinks(Vec<AxisLink>);
 
-impl Links {
-    pub(crate) fn of(program: &Program, op: OpId) -> Self {
+impl OpLinks {
+    pub(crate) fn from_op(program: &Program, op: OpId) -> Self {
         let mut links = Vec::new();
         program.op(op).kind.spec().axes(program, op, &mut links);
         links.retain(|link| !link.broadcast);
@@ -30,7 +28,7 @@ impl Links {
         &self.0
     }
     /// The axis of `to` that is an axis of `from`; either may be the operand.
-    pub(crate) fn across(&self, from: TensorId, axis: u32, to: TensorId) -> Option<u32> {
+    pub(crate) fn linked_axis(&self, from: TensorId, axis: u32, to: TensorId) -> Option<u32> {
         self.0.iter().find_map(|link| match (link.from, link.to) {
             (a, (tensor, k)) if a == (from, axis) && tensor == to => Some(k),
             ((tensor, k), b) if b == (from, axis) && tensor == to => Some(k),
@@ -43,20 +41,16 @@ impl Links {
 /// communications have none, and nobody sees into kernels.)
 pub(crate) fn is_tensor_op(program: &Program, op: OpId) -> bool {
     let op = program.op(op);
-    matches!(op.kind.effect(), Effect::Pure | Effect::Alias) && op.output_tensors().next().is_some()
+    matches!(op.kind.effect(), OpEffect::Pure | OpEffect::Alias) && op.output_tensors().next().is_some()
 }
 
 /// True if an axis takes room in memory: of devices, reductions and broadcasts there is one slice.
-pub(crate) fn takes_room(axis: &Axis) -> bool {
+pub(crate) fn takes_room(axis: &LogicalAxis) -> bool {
     !(axis.parallel.is_device() || axis.is_reduction() || axis.is_broadcast())
 }
 
 /// The outermost axis in front of another one that makes a slice along that more than one range of memory.
-pub(crate) fn strided_over<'a>(
-    program: &Program,
-    axes: &'a [Axis],
-    sliced: u32,
-) -> Option<&'a Axis> {
+pub(crate) fn strided_over<'a>(program: &Program, axes: &'a [LogicalAxis], sliced: u32) -> Option<&'a LogicalAxis> {
     let mut outside = axes.iter().take(sliced as usize).filter(|axis| takes_room(axis));
     outside.find(|axis| program.exprs().as_int(axis.extent) != Some(1))
 }
@@ -73,7 +67,7 @@ pub(crate) fn stored_domains(program: &Program, tensor: TensorId) -> Vec<IterDom
 }
 
 /// The logical axes with the domain each is printed as.
-pub(crate) fn axes_with_domains(program: &Program, tensor: TensorId) -> Vec<(Axis, IterDomain)> {
+pub(crate) fn axes_with_domains(program: &Program, tensor: TensorId) -> Vec<(LogicalAxis, IterDomain)> {
     let domains = program.domains(tensor);
     let pairs = logical_axes(program, tensor).axes;
     pairs.iter().filter_map(|&a| Some((a, *domains.get(a.printed as usize)?))).collect()
@@ -93,12 +87,12 @@ pub(crate) fn refuse_splits(program: &Program, id: OpId) -> Result<(), Diag> {
     let name = program.tensor_name(tensor);
     let message = format!(
         "{name} lies across devices along a part of an axis, so that the sharding of `{}` is not known",
-        hostir::ir::name_of(program, id)
+        hostir::ir::display_name(program, id)
     );
     let note = format!(
         "give {name} an axis of its own for the devices: `[ideviceIdx.x0{{4}}, iS1{{i0}}]` instead of a split of `4 * i0`"
     );
-    Err(Diag::error(SHARDED_SPLIT, program.op_span(id), message).note(note))
+    Err(Diag::error(SHARDED_SPLIT, program.op_span(id), message).with_note(note))
 }
 
 /// The error where some tensors of an op have a mesh and others none.
@@ -114,15 +108,13 @@ pub(crate) fn refuse_mixed_meshes(program: &Program, id: OpId) -> Result<(), Dia
         }
     }
     match (with, without) {
-        (Some(with), Some(without)) => {
-            Err(mixed_meshes(program, with, without, program.op_span(id)))
-        }
+        (Some(with), Some(without)) => Err(mixed_meshes_error(program, with, without, program.op_span(id))),
         _ => Ok(()),
     }
 }
 
 /// The error for two tensors.
-pub(crate) fn mixed_meshes(
+pub(crate) fn mixed_meshes_error(
     program: &Program,
     with: TensorId,
     without: TensorId,
@@ -130,16 +122,15 @@ pub(crate) fn mixed_meshes(
 ) -> Diag {
     let (with, without) = (program.tensor_name(with), program.tensor_name(without));
     let message = format!("{with} has a device mesh and {without} has none");
-    Diag::error(MIXED_MESHES, span, message).note(
-        "write the mesh of every tensor, or of none; --pass=propagate-shardings hands meshes on",
-    )
+    Diag::error(MIXED_MESHES, span, message)
+        .with_note("write the mesh of every tensor, or of none; --pass=propagate-shardings hands meshes on")
 }
 
 /// The parallel types of the axes of `to` if it is sharded as `like` is, by logical axis: device types, and
 /// streams too.
-pub(crate) fn parallel_like(
+pub(crate) fn parallel_types_like(
     program: &Program,
-    links: &Links,
+    links: &OpLinks,
     like: TensorId,
     to: TensorId,
 ) -> Vec<ParallelType> {
@@ -148,7 +139,7 @@ pub(crate) fn parallel_like(
         let counts = axis.parallel.is_device() || axis.parallel == ParallelType::Stream;
         if counts
             && !axis.is_reduction()
-            && let Some(at) = links.across(like, k, to)
+            && let Some(at) = links.linked_axis(like, k, to)
             && let Some(slot) = types.get_mut(at as usize)
         {
             *slot = axis.parallel;
@@ -159,8 +150,8 @@ pub(crate) fn parallel_like(
 
 /// A new tensor with the stored axes of `tensor`, on the mesh of `like`, spread over `types` (by
 /// logical axis of `tensor`).
-pub(crate) fn stored_copy(
-    build: &mut Build<'_, '_>,
+pub(crate) fn declare_stored_copy(
+    build: &mut OpBuilder<'_, '_>,
     tensor: TensorId,
     mesh: Option<MeshId>,
     types: &[ParallelType],
@@ -171,17 +162,17 @@ pub(crate) fn stored_copy(
         .filter(|((axis, _), _)| !axis.is_reduction())
         .map(|((_, domain), &parallel)| IterDomain { parallel, rfactor: false, ..domain })
         .collect();
-    local_tensor(build, tensor, mesh, &domains)
+    declare_local_tensor(build, tensor, mesh, &domains)
 }
 
 /// A new local tensor of the element type of `like`.
-pub(crate) fn local_tensor(
-    build: &mut Build<'_, '_>,
+pub(crate) fn declare_local_tensor(
+    build: &mut OpBuilder<'_, '_>,
     like: TensorId,
     mesh: Option<MeshId>,
     domains: &[IterDomain],
 ) -> TensorId {
-    let new = build.tensor(like, hostir::ir::MemoryType::Local, domains);
+    let new = build.new_tensor(like, hostir::ir::MemoryType::Local, domains);
     let declaration = Tensor { mesh, ..build.program().tensor(new).clone() };
     build.edit.set_tensor(new, declaration);
     new
@@ -189,14 +180,14 @@ pub(crate) fn local_tensor(
 
 /// Domains that moved: attributes that name one follow.
 #[derive(Default)]
-pub(crate) struct Moved(FxHashMap<DomainId, DomainId>);
+pub(crate) struct MovedDomains(FxHashMap<DomainId, DomainId>);
 
-impl Moved {
+impl MovedDomains {
     /// Gives a tensor its domains in another order (`order[k]` is the old place of the new k-th), some
     /// left out, in a new range.
-    pub(crate) fn redeclare(
+    pub(crate) fn redeclare_tensor(
         &mut self,
-        build: &mut Build<'_, '_>,
+        build: &mut OpBuilder<'_, '_>,
         tensor: TensorId,
         order: &[u32],
         change: &dyn Fn(usize, IterDomain) -> IterDomain,
@@ -204,29 +195,27 @@ impl Moved {
         let old = build.program().domains(tensor).to_vec();
         let mut ids = Vec::with_capacity(order.len());
         for (k, &at) in order.iter().enumerate() {
-            let id = build.edit.domain(change(k, old[at as usize]));
-            self.0.insert(domain_id(build.program(), tensor, at), id);
+            let id = build.edit.add_domain(change(k, old[at as usize]));
+            self.0.insert(printed_domain(build.program(), tensor, at), id);
             ids.push(id);
         }
         let declaration = build.program().tensor(tensor).clone();
         let start = ids.first().map_or(0, |id| id.0);
         // The axes stay as they are, whatever the domains' new places.
         let axes = build.program().logical_axes(tensor);
-        let axes: Vec<u32> = axes
-            .iter()
-            .filter_map(|at| order.iter().position(|old| old == at).map(|place| place as u32))
-            .collect();
+        let axes: Vec<u32> =
+            axes.iter().filter_map(|at| order.iter().position(|old| old == at).map(|place| place as u32)).collect();
         let axes = (!axes.is_sorted()).then(|| axes.into());
         let domains_end = start + ids.len() as u32;
         let new = Tensor { domains_start: start, domains_end, axes, ..declaration };
         build.edit.set_tensor(tensor, new);
     }
     /// A domain stands where another one stood.
-    pub(crate) fn replace(&mut self, old: DomainId, new: DomainId) {
+    pub(crate) fn replace_domain(&mut self, old: DomainId, new: DomainId) {
         self.0.insert(old, new);
     }
     /// Puts the new domains into the attributes of all ops.
-    pub(crate) fn apply(&self, edit: &mut Edit<'_>) {
+    pub(crate) fn apply_to_ops(&self, edit: &mut Edit<'_>) {
         if self.0.is_empty() {
             return;
         }
@@ -258,14 +247,14 @@ impl Moved {
 
 /// Declares a tensor with other domains, under new numbers, and without axes of their own. Returns the new domains.
 pub(crate) fn declare_domains(
-    build: &mut Build<'_, '_>,
+    build: &mut OpBuilder<'_, '_>,
     tensor: TensorId,
     domains: &[IterDomain],
 ) -> Vec<DomainId> {
     let mut ids = Vec::with_capacity(domains.len());
     for &domain in domains {
-        let number = build.domain_number();
-        ids.push(build.edit.domain(IterDomain { number, ..domain }));
+        let number = build.next_domain_number();
+        ids.push(build.edit.add_domain(IterDomain { number, ..domain }));
     }
     let domains_start = ids.first().map_or(0, |id| id.0);
     let domains_end = domains_start + ids.len() as u32;

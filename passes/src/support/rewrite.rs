@@ -1,14 +1,14 @@
 //! What several passes do to a program: rebuild blocks without some ops, and keep comments in step.
 
-use super::builder::Build;
-use hostir::ir::Effect;
+use super::builder::OpBuilder;
+use hostir::ir::OpEffect;
 use hostir::ir::edit::Edit;
-use hostir::ir::{BlockId, Comment, CommentPlace, OpId};
+use hostir::ir::{BlockId, CommentPlace, OpId, SourceComment};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Unlinks the ops of `block`, and of the blocks inside, for which `keep` is false, and control ops
 /// whose blocks are empty then (they have no effect of their own). Returns whether ops are left.
-pub(crate) fn retain(edit: &mut Edit<'_>, block: BlockId, keep: &dyn Fn(OpId) -> bool) -> bool {
+pub(crate) fn retain_ops(edit: &mut Edit<'_>, block: BlockId, keep: &dyn Fn(OpId) -> bool) -> bool {
     let ops = edit.program().block(block).ops.clone();
     let mut kept = Vec::with_capacity(ops.len());
     for &op in &ops {
@@ -31,14 +31,14 @@ fn retain_inside(edit: &mut Edit<'_>, op: OpId, keep: &dyn Fn(OpId) -> bool) -> 
     let blocks = edit.program().op(op).blocks.clone();
     let mut left = false;
     for block in blocks {
-        left |= retain(edit, block, keep);
+        left |= retain_ops(edit, block, keep);
     }
     left
 }
 
 fn is_control(edit: &Edit<'_>, op: OpId) -> bool {
     let op = edit.program().op(op);
-    op.kind.effect() == Effect::Control && !op.blocks.is_empty()
+    op.kind.effect() == OpEffect::Control && !op.blocks.is_empty()
 }
 
 /// Drops the comments of ops and blocks that are no longer part of the program.
@@ -47,16 +47,13 @@ pub(crate) fn drop_lost_comments(edit: &mut Edit<'_>) {
     if program.source().comments.is_empty() {
         return;
     }
-    let (ops, blocks) = reachable(edit);
-    let kept: Vec<Comment> = program
+    let (ops, blocks) = reachable_ops(edit);
+    let kept: Vec<SourceComment> = program
         .source()
         .comments
         .iter()
         .filter(|comment| match comment.place {
-            CommentPlace::File
-            | CommentPlace::Container
-            | CommentPlace::Header
-            | CommentPlace::End => true,
+            CommentPlace::File | CommentPlace::Container | CommentPlace::Header | CommentPlace::End => true,
             CommentPlace::Above(op) | CommentPlace::Trailing(op) => ops.contains(&op),
             CommentPlace::StartOf(block) | CommentPlace::EndOf(block) => blocks.contains(&block),
         })
@@ -69,21 +66,21 @@ pub(crate) fn drop_lost_comments(edit: &mut Edit<'_>) {
 
 /// The new places of the comments of ops that others replace.
 #[derive(Default)]
-pub(crate) struct Moves {
+pub(crate) struct CommentMoves {
     /// By the op that goes: the op whose line gets the comments above it, and the one that gets its
     /// trailing comment. For look-ups only.
     to: FxHashMap<OpId, (OpId, OpId)>,
 }
 
-impl Moves {
+impl CommentMoves {
     /// Hands the comments of `from` on.
-    pub(crate) fn add(&mut self, from: OpId, above: OpId, trailing: OpId) {
+    pub(crate) fn add_move(&mut self, from: OpId, above: OpId, trailing: OpId) {
         self.to.insert(from, (above, trailing));
     }
 }
 
 /// Hands the comments of replaced ops to those in their place.
-pub(crate) fn move_comments(edit: &mut Edit<'_>, moves: &Moves) {
+pub(crate) fn move_comments(edit: &mut Edit<'_>, moves: &CommentMoves) {
     let mut comments = edit.program().source().comments.clone();
     let mut moved = false;
     for comment in &mut comments {
@@ -103,7 +100,7 @@ pub(crate) fn move_comments(edit: &mut Edit<'_>, moves: &Moves) {
 }
 
 /// Everything that is printed: for membership tests only.
-fn reachable(edit: &Edit<'_>) -> (FxHashSet<OpId>, FxHashSet<BlockId>) {
+fn reachable_ops(edit: &Edit<'_>) -> (FxHashSet<OpId>, FxHashSet<BlockId>) {
     let program = edit.program();
     let mut roots: Vec<BlockId> = program.units().iter().map(|(_, unit)| unit.body).collect();
     roots.push(program.body());
@@ -122,9 +119,9 @@ fn reachable(edit: &Edit<'_>) -> (FxHashSet<OpId>, FxHashSet<BlockId>) {
 /// Rebuilds the body of a program. `replace` appends what an op of `work` becomes; all others stay. `work` is in the
 /// order of the body.
 pub(crate) fn rebuild_body<W>(
-    build: &mut Build<'_, '_>,
+    build: &mut OpBuilder<'_, '_>,
     work: Vec<(OpId, W)>,
-    mut replace: impl FnMut(&mut Build<'_, '_>, OpId, W, &mut Vec<OpId>),
+    mut replace: impl FnMut(&mut OpBuilder<'_, '_>, OpId, W, &mut Vec<OpId>),
 ) {
     let body = build.program().body();
     let ops = build.program().block(body).ops.clone();

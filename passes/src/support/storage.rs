@@ -4,12 +4,12 @@
 //! passes reason about *storage classes*: tensors that any view, alias or allocation ties together.
 //! The classes ignore order and control flow, which errs on the side of sharing.
 
-use hostir::ir::Effect;
+use hostir::ir::OpEffect;
 use hostir::ir::{Id, Op, OpId, Partition, Program, TensorId, Value};
 
 /// The way in which an op touches a tensor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Access {
+pub(crate) enum TensorAccess {
     /// Reads its elements.
     Read,
     /// Writes its elements.
@@ -26,18 +26,18 @@ pub(crate) enum Access {
 
 /// Calls `visit` for every tensor that `op` touches, ops inside of it (`ShareMemHandles`) included,
 /// its blocks not.
-pub(crate) fn accesses(program: &Program, op: OpId, visit: &mut dyn FnMut(TensorId, Access)) {
+pub(crate) fn visit_accesses(program: &Program, op: OpId, visit: &mut dyn FnMut(TensorId, TensorAccess)) {
     let op = program.op(op);
     let (operand, result) = match op.kind.effect() {
-        Effect::Pure => (Access::Read, Access::Write),
-        Effect::Alias | Effect::Allocate => (Access::Name, Access::Bind),
-        Effect::Free => (Access::Free, Access::Free),
-        Effect::Control => (Access::Name, Access::Name),
-        Effect::Communicate => (Access::Read, Access::Both),
-        Effect::Stream | Effect::Opaque => (Access::Both, Access::Both),
+        OpEffect::Pure => (TensorAccess::Read, TensorAccess::Write),
+        OpEffect::Alias | OpEffect::Allocate => (TensorAccess::Name, TensorAccess::Bind),
+        OpEffect::Free => (TensorAccess::Free, TensorAccess::Free),
+        OpEffect::Control => (TensorAccess::Name, TensorAccess::Name),
+        OpEffect::Communicate => (TensorAccess::Read, TensorAccess::Both),
+        OpEffect::Stream | OpEffect::Opaque => (TensorAccess::Both, TensorAccess::Both),
     };
-    for tensor in tensors_of_attrs(op) {
-        visit(tensor, Access::Name);
+    for tensor in attr_tensors(op) {
+        visit(tensor, TensorAccess::Name);
     }
     for value in &op.operands {
         visit_value(program, *value, operand, visit);
@@ -47,62 +47,57 @@ pub(crate) fn accesses(program: &Program, op: OpId, visit: &mut dyn FnMut(Tensor
     }
 }
 
-fn visit_value(
-    program: &Program,
-    value: Value,
-    access: Access,
-    visit: &mut dyn FnMut(TensorId, Access),
-) {
+fn visit_value(program: &Program, value: Value, access: TensorAccess, visit: &mut dyn FnMut(TensorId, TensorAccess)) {
     match value {
         Value::Tensor(tensor) => visit(tensor, access),
-        Value::Op(inner) => accesses(program, inner, visit),
+        Value::Op(inner) => visit_accesses(program, inner, visit),
         Value::Scalar(_) | Value::Stream(_) | Value::Handle(_) | Value::Unit(_) => {}
     }
 }
 
-fn tensors_of_attrs(op: &Op) -> impl Iterator<Item = TensorId> + '_ {
+fn attr_tensors(op: &Op) -> impl Iterator<Item = TensorId> + '_ {
     op.attrs.iter().filter_map(|(_, value)| value.tensor())
 }
 
 /// Storage classes.
 #[derive(Clone)]
-pub(crate) struct Storage {
+pub(crate) struct StorageClasses {
     classes: Partition,
 }
 
-impl Storage {
+impl StorageClasses {
     /// The classes of a program.
-    pub(crate) fn of(program: &Program) -> Self {
+    pub(crate) fn from_program(program: &Program) -> Self {
         let mut storage = Self { classes: Partition::of_singletons(program.tensors().len()) };
         for (new, original) in program.aliases().unwrap_or_default() {
-            storage.join(*new, *original);
+            storage.join_tensors(*new, *original);
         }
-        walk_all(program, &mut |id| {
+        visit_host_ops(program, &mut |id| {
             let op = program.op(id);
-            if !matches!(op.kind.effect(), Effect::Alias | Effect::Allocate) {
+            if !matches!(op.kind.effect(), OpEffect::Alias | OpEffect::Allocate) {
                 return;
             }
-            let others = op.operands.iter().filter_map(|value| value.tensor());
-            for other in others.chain(tensors_of_attrs(op)) {
+            let others = op.operands.iter().filter_map(|value| value.as_tensor());
+            for other in others.chain(attr_tensors(op)) {
                 for result in op.output_tensors() {
-                    storage.join(result, other);
+                    storage.join_tensors(result, other);
                 }
             }
         });
         storage
     }
     /// The class of a tensor, as the index of one of its tensors.
-    pub(crate) fn class(&mut self, tensor: TensorId) -> usize {
+    pub(crate) fn class_of(&mut self, tensor: TensorId) -> usize {
         self.classes.find_class(tensor.0) as usize
     }
-    fn join(&mut self, a: TensorId, b: TensorId) {
+    fn join_tensors(&mut self, a: TensorId, b: TensorId) {
         self.classes.join_classes(a.0, b.0);
     }
 }
 
 /// Visits every op of the host program in text order: index definitions, then the body. HostUnits are
 /// name spaces of their own and not visited.
-pub(crate) fn walk_all(program: &Program, visit: &mut dyn FnMut(OpId)) {
+pub(crate) fn visit_host_ops(program: &Program, visit: &mut dyn FnMut(OpId)) {
     if let Some(block) = program.index_definitions() {
         program.walk(block, visit);
     }
@@ -110,14 +105,14 @@ pub(crate) fn walk_all(program: &Program, visit: &mut dyn FnMut(OpId)) {
 }
 
 /// Tensors that the caller sees: those among the inputs and outputs, and in the table of aliases.
-pub(crate) fn interface(program: &Program) -> impl Iterator<Item = TensorId> + '_ {
+pub(crate) fn interface_tensors(program: &Program) -> impl Iterator<Item = TensorId> + '_ {
     let aliases = program.aliases().unwrap_or_default().iter().flat_map(|(a, b)| [*a, *b]);
     let values = program.inputs().iter().chain(program.outputs());
-    values.filter_map(|value| value.tensor()).chain(aliases)
+    values.filter_map(|value| value.as_tensor()).chain(aliases)
 }
 
 /// Tensors that a `getMetaData(T)` names anywhere.
-pub(crate) fn described(program: &Program) -> impl Iterator<Item = TensorId> + '_ {
+pub(crate) fn described_tensors(program: &Program) -> impl Iterator<Item = TensorId> + '_ {
     let exprs = program.exprs();
     (0..exprs.len()).filter_map(|index| match exprs.get(hostir::ir::ExprId::new(index)) {
         hostir::ir::Expr::MetaData(tensor) => Some(*tensor),

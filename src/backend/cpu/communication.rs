@@ -1,13 +1,13 @@
 //! Moves the data of communications between the memories of ranks.
 
 use super::executor::CpuRank;
-use super::fault::Fault;
-use super::lanes::{Lanes, class};
-use super::reduce::combine;
+use super::fault::ExecutionFault;
+use super::lanes::{ElementVector, require_compute_class};
+use super::reduce::combine_members;
 use crate::diag::Diag;
 use crate::ir::DType;
-use crate::lower::Prepared;
-use crate::plan::{CollectiveTransfer, EqualShare, InstId, MemberRole, TeamTransfers, View};
+use crate::lower::PreparedProgram;
+use crate::plan::{BufferView, CollectiveTransfer, EqualShare, InstId, MemberRole, TeamTransfers};
 use crate::plan_checks::agreement::check_collective_sizes;
 use crate::plan_checks::walk::{CollectiveEnd, MessageEnd, RankClock, WalkRanks};
 
@@ -42,7 +42,7 @@ pub(super) fn move_collective<C: RankClock>(
     check_collective_sizes(walk, ends)?;
     let rank = &walk.ranks[first.rank].executor;
     let received = received_bytes(ends, &sent)
-        .map_err(|fault| fault.at(prepared, rank.plan, rank.plan.inst(first.inst).origin))?;
+        .map_err(|fault| fault.into_diag(prepared, rank.plan, rank.plan.inst(first.inst).origin))?;
     for (end, bytes) in ends.iter().zip(received) {
         let rank = &mut walk.ranks[end.rank].executor;
         rank.stats.communications += 1;
@@ -54,26 +54,21 @@ pub(super) fn move_collective<C: RankClock>(
     Ok(())
 }
 
-fn read_sent(
-    prepared: &Prepared,
-    rank: &CpuRank<'_>,
-    inst: InstId,
-    view: &View,
-) -> Result<Vec<u8>, Diag> {
+fn read_sent(prepared: &PreparedProgram, rank: &CpuRank<'_>, inst: InstId, view: &BufferView) -> Result<Vec<u8>, Diag> {
     let bytes = rank.memory.read_bytes(rank.plan, view);
-    bytes.map_err(|fault| fault.at(prepared, rank.plan, rank.plan.inst(inst).origin))
+    bytes.map_err(|fault| fault.into_diag(prepared, rank.plan, rank.plan.inst(inst).origin))
 }
 
 fn write_received(
-    prepared: &Prepared,
+    prepared: &PreparedProgram,
     rank: &mut CpuRank<'_>,
     inst: InstId,
-    view: &View,
+    view: &BufferView,
     bytes: &[u8],
 ) -> Result<(), Diag> {
     let plan = rank.plan;
     let written = rank.memory.write_bytes(plan, view, bytes);
-    written.map_err(|fault| fault.at(prepared, plan, plan.inst(inst).origin))
+    written.map_err(|fault| fault.into_diag(prepared, plan, plan.inst(inst).origin))
 }
 
 /// A result of a reduction, and the share of the inputs that it is of.
@@ -86,7 +81,7 @@ struct ReducedShare {
 fn received_bytes(
     ends: &[CollectiveEnd<'_>],
     sent: &[Option<Vec<u8>>],
-) -> Result<Vec<Option<Vec<u8>>>, Fault> {
+) -> Result<Vec<Option<Vec<u8>>>, ExecutionFault> {
     let Some(first) = ends.first() else { return Ok(Vec::new()) };
     let kind = first.collective.kind;
     let team = TeamTransfers::new(kind, ends.iter().map(|end| MemberRole::of_side(end.collective)));
@@ -101,7 +96,7 @@ fn received_bytes(
         let incoming: Vec<CollectiveTransfer> = team.incoming_transfers(member).collect();
         let parts = incoming.iter().filter_map(|transfer| source_bytes(transfer, sent));
         received.push(Some(match incoming.first() {
-            Some(transfer) if kind.reduces() => match &known {
+            Some(transfer) if kind.is_reducing() => match &known {
                 Some(reduced) if reduced.share == transfer.source => reduced.bytes.clone(),
                 _ => {
                     let bytes = reduced_bytes(ends, parts)?;
@@ -116,10 +111,7 @@ fn received_bytes(
 }
 
 /// The bytes that a transfer reads of its sender's input.
-fn source_bytes<'s>(
-    transfer: &CollectiveTransfer,
-    sent: &'s [Option<Vec<u8>>],
-) -> Option<&'s [u8]> {
+fn source_bytes<'s>(transfer: &CollectiveTransfer, sent: &'s [Option<Vec<u8>>]) -> Option<&'s [u8]> {
     let input = sent.get(transfer.from)?.as_deref()?;
     input.get(transfer.source.share_range(input.len()))
 }
@@ -128,14 +120,14 @@ fn source_bytes<'s>(
 fn reduced_bytes<'s>(
     ends: &[CollectiveEnd<'_>],
     parts: impl Iterator<Item = &'s [u8]>,
-) -> Result<Vec<u8>, Fault> {
+) -> Result<Vec<u8>, ExecutionFault> {
     let side = ends.iter().find_map(|end| Some((end.collective, end.collective.input.as_ref()?)));
     let Some((collective, input)) = side else { return Ok(Vec::new()) };
     let dtype = input.dtype;
-    class(dtype)?;
-    let members: Result<Vec<Lanes>, Fault> =
-        parts.map(|bytes| Lanes::from_bytes(dtype, bytes)).collect();
-    match combine(collective.red_op, dtype == DType::Bool, members?)? {
+    require_compute_class(dtype)?;
+    let members: Result<Vec<ElementVector>, ExecutionFault> =
+        parts.map(|bytes| ElementVector::from_bytes(dtype, bytes)).collect();
+    match combine_members(collective.red_op, dtype == DType::Bool, members?)? {
         Some(lanes) => lanes.into_bytes(dtype),
         None => Ok(Vec::new()),
     }

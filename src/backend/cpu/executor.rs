@@ -1,17 +1,15 @@
 //! One rank of a run: its memory, and the execution of its instructions.
 
-use super::fault::Fault;
-use super::lanes::{Lanes, class};
-use super::storage::Memory;
+use super::fault::ExecutionFault;
+use super::lanes::{ElementVector, require_compute_class};
+use super::storage::RankMemory;
 use super::{communication, gemm, pointwise, reduce, take};
-use crate::backend::Stats;
+use crate::backend::RunStats;
 use crate::data::HostTensor;
 use crate::diag::Diag;
-use crate::lower::Prepared;
-use crate::plan::{Inst, InstKind, Plan, Scalar, View};
-use crate::plan_checks::walk::{
-    CollectiveEnd, MessageEnd, RankClock, RankExecutor, StreamStep, WalkRanks,
-};
+use crate::lower::PreparedProgram;
+use crate::plan::{BufferView, Inst, InstKind, Plan, ScalarValue};
+use crate::plan_checks::walk::{CollectiveEnd, MessageEnd, RankClock, RankExecutor, StreamStep, WalkRanks};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The memory and the figures of one rank.
@@ -19,9 +17,9 @@ pub(super) struct CpuRank<'p> {
     /// Its plan.
     pub(super) plan: &'p Plan,
     /// Its memory.
-    pub(super) memory: Memory,
+    pub(super) memory: RankMemory,
     /// Sums over what it has done.
-    pub(super) stats: Stats,
+    pub(super) stats: RunStats,
     /// Counts the instructions of streams, for onlookers.
     done: Option<&'p AtomicU64>,
 }
@@ -32,22 +30,22 @@ impl<'p> CpuRank<'p> {
         plan: &'p Plan,
         inputs: Vec<HostTensor>,
         done: Option<&'p AtomicU64>,
-    ) -> Result<Self, Fault> {
-        Ok(Self { plan, memory: Memory::new(plan, inputs)?, stats: Stats::default(), done })
+    ) -> Result<Self, ExecutionFault> {
+        Ok(Self { plan, memory: RankMemory::new(plan, inputs)?, stats: RunStats::default(), done })
     }
 
-    fn execute_local(&mut self, kind: &InstKind) -> Result<(), Fault> {
+    fn execute_local(&mut self, kind: &InstKind) -> Result<(), ExecutionFault> {
         let (memory, plan) = (&mut self.memory, self.plan);
         match kind {
             InstKind::Copy { src, dst } => copy_view(memory, plan, src, dst),
             InstKind::Fill { dst, value } => fill_view(memory, plan, dst, *value),
-            InstKind::Gemm(gemm) => gemm::run(memory, plan, gemm),
-            InstKind::Kernel(kernel) => pointwise::run(memory, plan, kernel),
+            InstKind::Gemm(gemm) => gemm::run_gemm(memory, plan, gemm),
+            InstKind::Kernel(kernel) => pointwise::run_kernel(memory, plan, kernel),
             InstKind::Reduce { op, axes, input, output } => {
-                reduce::run(memory, plan, *op, axes, input, output)
+                reduce::run_reduction(memory, plan, *op, axes, input, output)
             }
-            InstKind::Take(op) => take::run(memory, plan, op),
-            InstKind::Accumulate(op) => take::accumulate(memory, plan, op),
+            InstKind::Take(op) => take::run_take(memory, plan, op),
+            InstKind::Accumulate(op) => take::run_accumulate(memory, plan, op),
             InstKind::Alloc { .. }
             | InstKind::Free { .. }
             | InstKind::WaitWork { .. }
@@ -63,11 +61,11 @@ impl<'p> CpuRank<'p> {
 }
 
 impl RankExecutor for CpuRank<'_> {
-    fn execute_step(&mut self, prepared: &Prepared, step: &StreamStep<'_>) -> Result<(), Diag> {
+    fn execute_step(&mut self, prepared: &PreparedProgram, step: &StreamStep<'_>) -> Result<(), Diag> {
         if step.inst.kind.is_local() {
             let executed = self.execute_local(&step.inst.kind);
-            executed.map_err(|fault| fault.at(prepared, self.plan, step.inst.origin))?;
-            self.stats.local_bytes += step.inst.kind.bytes();
+            executed.map_err(|fault| fault.into_diag(prepared, self.plan, step.inst.origin))?;
+            self.stats.local_bytes += step.inst.kind.traffic_bytes();
             self.release_views(step.inst);
         }
         if let Some(done) = self.done {
@@ -77,7 +75,7 @@ impl RankExecutor for CpuRank<'_> {
     }
 
     fn release_views(&mut self, inst: &Inst) {
-        self.memory.release(inst.kind.reads().into_iter().chain(inst.kind.writes()));
+        self.memory.release_views(inst.kind.read_views().into_iter().chain(inst.kind.written_view()));
     }
 
     fn move_message<C: RankClock>(
@@ -96,16 +94,16 @@ impl RankExecutor for CpuRank<'_> {
     }
 }
 
-fn copy_view(memory: &mut Memory, plan: &Plan, src: &View, dst: &View) -> Result<(), Fault> {
-    match src.dtype.size() {
-        1 => memory.read::<u8>(plan, src).and_then(|v| memory.write(plan, dst, &v)),
-        2 => memory.read::<u16>(plan, src).and_then(|v| memory.write(plan, dst, &v)),
-        4 => memory.read::<u32>(plan, src).and_then(|v| memory.write(plan, dst, &v)),
-        8 => memory.read::<u64>(plan, src).and_then(|v| memory.write(plan, dst, &v)),
-        _ => Err(Fault::Type(src.dtype)),
+fn copy_view(memory: &mut RankMemory, plan: &Plan, src: &BufferView, dst: &BufferView) -> Result<(), ExecutionFault> {
+    match src.dtype.byte_size() {
+        1 => memory.read_view::<u8>(plan, src).and_then(|v| memory.write_view(plan, dst, &v)),
+        2 => memory.read_view::<u16>(plan, src).and_then(|v| memory.write_view(plan, dst, &v)),
+        4 => memory.read_view::<u32>(plan, src).and_then(|v| memory.write_view(plan, dst, &v)),
+        8 => memory.read_view::<u64>(plan, src).and_then(|v| memory.write_view(plan, dst, &v)),
+        _ => Err(ExecutionFault::Type(src.dtype)),
     }
 }
 
-fn fill_view(memory: &mut Memory, plan: &Plan, dst: &View, value: Scalar) -> Result<(), Fault> {
-    Lanes::splat(value, class(dst.dtype)?, dst.len()).store(memory, plan, dst)
+fn fill_view(memory: &mut RankMemory, plan: &Plan, dst: &BufferView, value: ScalarValue) -> Result<(), ExecutionFault> {
+    ElementVector::splat(value, require_compute_class(dst.dtype)?, dst.len()).store_view(memory, plan, dst)
 }

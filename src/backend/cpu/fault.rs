@@ -3,12 +3,12 @@
 use crate::diag::Diag;
 use crate::diag::codes;
 use crate::ir::{DType, TensorId};
-use crate::lower::Prepared;
-use crate::plan::{Origin, Plan};
+use crate::lower::PreparedProgram;
+use crate::plan::{InstOrigin, Plan};
 
 /// The reason why an instruction failed.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Fault {
+pub(super) enum ExecutionFault {
     /// An element that nothing wrote.
     Uninitialised { tensor: TensorId, element: usize },
     /// No memory for this many bytes.
@@ -23,38 +23,34 @@ pub(super) enum Fault {
     Invalid(String),
 }
 
-impl Fault {
+impl ExecutionFault {
     /// As a diagnostic at the instruction's op.
-    pub(super) fn at(self, prepared: &Prepared, plan: &Plan, origin: Origin) -> Diag {
+    pub(super) fn into_diag(self, prepared: &PreparedProgram, plan: &Plan, origin: InstOrigin) -> Diag {
         let labels = &prepared.labels;
         let (code, message) = match self {
-            Fault::Uninitialised { tensor, element } => (
+            ExecutionFault::Uninitialised { tensor, element } => (
                 codes::UNINITIALISED,
-                format!(
-                    "{} is read before it is written (element {element})",
-                    labels.tensor(tensor)
-                ),
+                format!("{} is read before it is written (element {element})", labels.tensor_name(tensor)),
             ),
-            Fault::NoMemory(bytes) => (codes::NO_MEMORY, format!("no memory for {bytes} bytes")),
-            Fault::Type(dtype) => (
-                codes::BACKEND_TYPE,
-                format!("the CPU backend cannot compute with `{}`", dtype.name()),
-            ),
-            Fault::Index { tensor, element, value, extent } => (
+            ExecutionFault::NoMemory(bytes) => (codes::NO_MEMORY, format!("no memory for {bytes} bytes")),
+            ExecutionFault::Type(dtype) => {
+                (codes::BACKEND_TYPE, format!("the CPU backend cannot compute with `{}`", dtype.name()))
+            }
+            ExecutionFault::Index { tensor, element, value, extent } => (
                 codes::INDEX,
                 format!(
                     "element {element} of {} is {value}, but the axis that it chooses from has {extent} \
                      elements: an index is 0 to {}",
-                    labels.tensor(tensor),
+                    labels.tensor_name(tensor),
                     extent.saturating_sub(1)
                 ),
             ),
-            Fault::Input(text) => (codes::PORTS, text),
-            Fault::Invalid(text) => (codes::ARITHMETIC, text),
+            ExecutionFault::Input(text) => (codes::PORTS, text),
+            ExecutionFault::Invalid(text) => (codes::ARITHMETIC, text),
         };
-        let iteration = labels.iteration(plan.iteration(origin));
+        let iteration = labels.iteration_text(plan.iteration_of(origin));
         let at = if iteration.is_empty() { String::new() } else { format!(" at {iteration}") };
-        let place = format!("in `{}` on rank {}{at}", labels.op(origin.op), plan.rank);
-        Diag::error(code, labels.span(origin.op), message).note(place)
+        let place = format!("in `{}` on rank {}{at}", labels.op_label(origin.op), plan.rank);
+        Diag::error(code, labels.op_span(origin.op), message).with_note(place)
     }
 }

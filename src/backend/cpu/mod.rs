@@ -19,5 +19,5 @@ mod steps;
 mod storage;
 mod take;
 
-pub use run::{check_memory, run, run_counted, run_traced};
-pub use steps::Steps;
+pub use run::{check_memory, run, run_traced, run_with_progress};
+pub use steps::StepCounter;

@@ -1,16 +1,16 @@
 //! Runs all ranks of a prepared program in one process.
 
 use super::executor::CpuRank;
-use super::fault::Fault;
+use super::fault::ExecutionFault;
 use super::lanes;
-use super::steps::Steps;
+use super::steps::StepCounter;
 use crate::backend::recorder::{RankRecorder, TimeSource, recorded_parts};
-use crate::backend::trace::{Clock, Trace};
-use crate::backend::{RunResult, Stats};
+use crate::backend::trace::{Trace, TraceClock};
+use crate::backend::{RunResult, RunStats};
 use crate::data::HostTensor;
 use crate::diag::Diag;
 use crate::diag::codes;
-use crate::lower::Prepared;
+use crate::lower::PreparedProgram;
 use crate::plan::Plan;
 use crate::plan_checks::walk::{NoClock, PlanWalk};
 use std::time::Instant;
@@ -20,18 +20,15 @@ use std::time::Instant;
 ///
 /// # Errors
 /// If there is not.
-pub fn check_memory(prepared: &Prepared) -> Result<(), Diag> {
-    let bytes = prepared.bytes();
+pub fn check_memory(prepared: &PreparedProgram) -> Result<(), Diag> {
+    let bytes = prepared.estimated_bytes();
     let mut room = Vec::<u8>::new();
     let asked = room.try_reserve_exact(usize::try_from(bytes).unwrap_or(usize::MAX));
     // An allocation that nobody looks at is optimised away.
     std::hint::black_box(&mut room);
     asked.map_err(|_| {
-        Diag::global(
-            codes::NO_MEMORY,
-            format!("no memory for the {bytes} bytes that the run needs"),
-        )
-        .note("set smaller sizes, or look at the plan with `--check-only` or `--print-plan`")
+        Diag::global_error(codes::NO_MEMORY, format!("no memory for the {bytes} bytes that the run needs"))
+            .with_note("set smaller sizes, or look at the plan with `--check-only` or `--print-plan`")
     })
 }
 
@@ -41,18 +38,18 @@ pub fn check_memory(prepared: &Prepared) -> Result<(), Diag> {
 /// # Errors
 /// If the inputs do not fit, an instruction fails, or the plans do not pass
 /// [`crate::plan_checks::check_plans`]; with places in the text, rank and iteration.
-pub fn run(prepared: &Prepared, inputs: Vec<Vec<HostTensor>>) -> Result<RunResult, Vec<Diag>> {
-    run_counted(prepared, inputs, &Steps::default())
+pub fn run(prepared: &PreparedProgram, inputs: Vec<Vec<HostTensor>>) -> Result<RunResult, Vec<Diag>> {
+    run_with_progress(prepared, inputs, &StepCounter::default())
 }
 
 /// [`run`], and `steps` says meanwhile how far it is.
 ///
 /// # Errors
 /// Those of [`run`].
-pub fn run_counted(
-    prepared: &Prepared,
+pub fn run_with_progress(
+    prepared: &PreparedProgram,
     inputs: Vec<Vec<HostTensor>>,
-    steps: &Steps,
+    steps: &StepCounter,
 ) -> Result<RunResult, Vec<Diag>> {
     let ranks = start_ranks(prepared, inputs, Some(steps))?;
     let ranks = ranks.into_iter().map(|rank| (rank, NoClock)).collect();
@@ -67,10 +64,7 @@ pub fn run_counted(
 ///
 /// # Errors
 /// Those of [`run`].
-pub fn run_traced(
-    prepared: &Prepared,
-    inputs: Vec<Vec<HostTensor>>,
-) -> Result<(RunResult, Trace), Vec<Diag>> {
+pub fn run_traced(prepared: &PreparedProgram, inputs: Vec<Vec<HostTensor>>) -> Result<(RunResult, Trace), Vec<Diag>> {
     let ranks = start_ranks(prepared, inputs, None)?;
     let time = TimeSource::Host(Instant::now());
     let mut recorded = Vec::new();
@@ -86,52 +80,46 @@ pub fn run_traced(
         executors.push(rank.executor);
         recorders.push(rank.clock);
     }
-    let trace = Trace::join(Clock::Host, recorded_parts(recorders.into_iter()));
+    let trace = Trace::join_parts(TraceClock::Host, recorded_parts(recorders.into_iter()));
     Ok((finish_run(prepared, executors)?, trace))
 }
 
 fn start_ranks<'p>(
-    prepared: &'p Prepared,
+    prepared: &'p PreparedProgram,
     inputs: Vec<Vec<HostTensor>>,
-    steps: Option<&'p Steps>,
+    steps: Option<&'p StepCounter>,
 ) -> Result<Vec<CpuRank<'p>>, Vec<Diag>> {
     if inputs.len() != prepared.plans.len() {
-        let message = format!(
-            "inputs for {} ranks were given, {} are needed",
-            inputs.len(),
-            prepared.plans.len()
-        );
-        return Err(vec![Diag::global(codes::PORTS, message)]);
+        let message = format!("inputs for {} ranks were given, {} are needed", inputs.len(), prepared.plans.len());
+        return Err(vec![Diag::global_error(codes::PORTS, message)]);
     }
     let mut ranks = Vec::new();
     for (plan, inputs) in prepared.plans.iter().zip(inputs) {
         if inputs.len() < plan.inputs.len() {
-            let message =
-                format!("rank {} has {} of {} inputs", plan.rank, inputs.len(), plan.inputs.len());
-            return Err(vec![Diag::global(codes::PORTS, message)]);
+            let message = format!("rank {} has {} of {} inputs", plan.rank, inputs.len(), plan.inputs.len());
+            return Err(vec![Diag::global_error(codes::PORTS, message)]);
         }
         check_buffer_types(prepared, plan)?;
-        match CpuRank::new(plan, inputs, steps.map(Steps::done_counter)) {
+        match CpuRank::new(plan, inputs, steps.map(StepCounter::done_counter)) {
             Ok(rank) => ranks.push(rank),
-            Err(Fault::Input(text)) => {
-                return Err(vec![Diag::global(
-                    codes::PORTS,
-                    format!("rank {}: {text}", plan.rank),
-                )]);
+            Err(ExecutionFault::Input(text)) => {
+                return Err(vec![Diag::global_error(codes::PORTS, format!("rank {}: {text}", plan.rank))]);
             }
-            Err(_) => return Err(vec![Diag::global(codes::NO_MEMORY, "no memory for the inputs")]),
+            Err(_) => {
+                return Err(vec![Diag::global_error(codes::NO_MEMORY, "no memory for the inputs")]);
+            }
         }
     }
     Ok(ranks)
 }
 
 /// Refuses buffers of types without kernels, by name.
-fn check_buffer_types(prepared: &Prepared, plan: &Plan) -> Result<(), Vec<Diag>> {
+fn check_buffer_types(prepared: &PreparedProgram, plan: &Plan) -> Result<(), Vec<Diag>> {
     for (_, buffer) in plan.buffers.iter() {
-        if lanes::class(buffer.dtype).is_err() {
+        if lanes::require_compute_class(buffer.dtype).is_err() {
             let message = format!(
                 "{} is `{}`, which the CPU backend cannot compute with",
-                prepared.labels.tensor(buffer.tensor),
+                prepared.labels.tensor_name(buffer.tensor),
                 buffer.dtype.name()
             );
             let span = prepared.labels.tensor_span(buffer.tensor);
@@ -141,8 +129,8 @@ fn check_buffer_types(prepared: &Prepared, plan: &Plan) -> Result<(), Vec<Diag>>
     Ok(())
 }
 
-fn finish_run(prepared: &Prepared, ranks: Vec<CpuRank<'_>>) -> Result<RunResult, Vec<Diag>> {
-    let mut stats = Stats::default();
+fn finish_run(prepared: &PreparedProgram, ranks: Vec<CpuRank<'_>>) -> Result<RunResult, Vec<Diag>> {
+    let mut stats = RunStats::default();
     let mut outputs = Vec::new();
     for mut rank in ranks {
         stats.instructions += rank.plan.inst_count() as u64;
@@ -155,24 +143,18 @@ fn finish_run(prepared: &Prepared, ranks: Vec<CpuRank<'_>>) -> Result<RunResult,
 }
 
 /// A rank's outputs; `None` where nothing was bound.
-fn take_outputs(
-    prepared: &Prepared,
-    rank: &mut CpuRank<'_>,
-) -> Result<Vec<Option<HostTensor>>, Vec<Diag>> {
+fn take_outputs(prepared: &PreparedProgram, rank: &mut CpuRank<'_>) -> Result<Vec<Option<HostTensor>>, Vec<Diag>> {
     let mut local = Vec::new();
     for (index, view) in rank.plan.outputs.iter().enumerate() {
         let Some(view) = view else {
             local.push(None);
             continue;
         };
-        match rank.memory.take(rank.plan, view) {
+        match rank.memory.take_output(rank.plan, view) {
             Ok(tensor) => local.push(tensor),
             Err(_) => {
                 let Some(port) = prepared.outputs.get(index) else { continue };
-                let message = format!(
-                    "{} has elements that nothing wrote on rank {}",
-                    port.name, rank.plan.rank
-                );
+                let message = format!("{} has elements that nothing wrote on rank {}", port.name, rank.plan.rank);
                 let span = prepared.labels.tensor_span(port.tensor);
                 return Err(vec![Diag::error(codes::UNWRITTEN_OUTPUT, span, message)]);
             }

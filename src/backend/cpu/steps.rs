@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Counts the instructions of all ranks' streams as they are carried out. (Communications have a queue of their
 /// own; what waits for them stands on a stream.)
 #[derive(Default, Debug)]
-pub struct Steps {
+pub struct StepCounter {
     done: AtomicU64,
     all: AtomicU64,
 }
 
-impl Steps {
+impl StepCounter {
     /// Percent of the instructions that are done; `None` before the run has begun.
-    pub fn percent(&self) -> Option<u64> {
+    pub fn percent_done(&self) -> Option<u64> {
         let all = self.all.load(Ordering::Relaxed);
         (self.done.load(Ordering::Relaxed) * 100).checked_div(all)
     }

@@ -1,37 +1,37 @@
 //! A rank's memory: buffers as bytes with a bit for every initialised element.
 
-use super::fault::Fault;
+use super::fault::ExecutionFault;
 use crate::data::HostTensor;
 use crate::ir::{DType, TensorId};
-use crate::plan::{BufferId, Dim, Dims, Plan, View};
+use crate::plan::{BufferId, BufferView, Plan, ViewDim, ViewDims};
 use bytemuck::Pod;
 
 /// One allocation.
 #[derive(Clone, Debug)]
-pub(super) struct Storage {
+pub(super) struct BufferStorage {
     words: Vec<u64>,
     elements: usize,
     size: usize,
     tensor: TensorId,
     /// What is initialised; `None` once all elements are.
-    written: Option<Written>,
+    written: Option<InitializedSet>,
 }
 
 /// Which elements of an allocation are initialised.
 #[derive(Clone, Debug)]
-struct Written {
+struct InitializedSet {
     /// One bit an element.
     bits: Vec<u64>,
     /// How many are not.
     missing: usize,
 }
 
-impl Storage {
-    fn new(elements: usize, dtype: DType, tensor: TensorId) -> Result<Self, Fault> {
-        let size = dtype.size();
-        let count = elements.checked_mul(size).ok_or(Fault::NoMemory(usize::MAX))?.div_ceil(8);
-        let written = Written { bits: zeros(elements.div_ceil(64))?, missing: elements };
-        Ok(Self { words: zeros(count)?, elements, size, tensor, written: Some(written) })
+impl BufferStorage {
+    fn new(elements: usize, dtype: DType, tensor: TensorId) -> Result<Self, ExecutionFault> {
+        let size = dtype.byte_size();
+        let count = elements.checked_mul(size).ok_or(ExecutionFault::NoMemory(usize::MAX))?.div_ceil(8);
+        let written = InitializedSet { bits: zeroed_words(elements.div_ceil(64))?, missing: elements };
+        Ok(Self { words: zeroed_words(count)?, elements, size, tensor, written: Some(written) })
     }
 
     /// All elements as `T`, which has the element's size.
@@ -39,16 +39,16 @@ impl Storage {
         &bytemuck::cast_slice(&self.words)[..self.elements]
     }
 
-    fn slice_mut<T: Pod>(&mut self) -> &mut [T] {
+    fn elements_mut<T: Pod>(&mut self) -> &mut [T] {
         &mut bytemuck::cast_slice_mut(&mut self.words)[..self.elements]
     }
 
     /// Errors unless all elements of the view are initialised.
-    fn check(&self, view: &View) -> Result<(), Fault> {
-        let Some(Written { bits, .. }) = &self.written else { return Ok(()) };
-        let rows = Rows::new(view);
+    fn check_initialized(&self, view: &BufferView) -> Result<(), ExecutionFault> {
+        let Some(InitializedSet { bits, .. }) = &self.written else { return Ok(()) };
+        let rows = ViewRows::new(view);
         let mut missing = None;
-        rows.each(|offset| {
+        rows.for_each_row(|offset| {
             for index in 0..rows.inner.extent {
                 let at = offset + index * rows.inner.stride;
                 if bits[at / 64] & (1 << (at % 64)) == 0 && missing.is_none() {
@@ -58,19 +58,19 @@ impl Storage {
         });
         match missing {
             None => Ok(()),
-            Some(element) => Err(Fault::Uninitialised { tensor: self.tensor, element }),
+            Some(element) => Err(ExecutionFault::Uninitialised { tensor: self.tensor, element }),
         }
     }
 
     /// Marks the view's elements as initialised.
-    fn mark(&mut self, view: &View) {
-        let Some(Written { bits, missing }) = &mut self.written else { return };
+    fn mark_initialized(&mut self, view: &BufferView) {
+        let Some(InitializedSet { bits, missing }) = &mut self.written else { return };
         if view.is_contiguous() && view.len() == self.elements {
             self.written = None;
             return;
         }
-        let rows = Rows::new(view);
-        rows.each(|offset| {
+        let rows = ViewRows::new(view);
+        rows.for_each_row(|offset| {
             for index in 0..rows.inner.extent {
                 let at = offset + index * rows.inner.stride;
                 let bit = 1 << (at % 64);
@@ -85,46 +85,46 @@ impl Storage {
 }
 
 /// Zeroed memory.
-fn zeros(words: usize) -> Result<Vec<u64>, Fault> {
-    let mut zeros = room(words)?;
+fn zeroed_words(words: usize) -> Result<Vec<u64>, ExecutionFault> {
+    let mut zeros = reserve_values(words)?;
     zeros.resize(words, 0);
     Ok(zeros)
 }
 
 /// Room for this many values.
-fn room<T>(count: usize) -> Result<Vec<T>, Fault> {
+fn reserve_values<T>(count: usize) -> Result<Vec<T>, ExecutionFault> {
     let mut room = Vec::new();
     let bytes = count.saturating_mul(size_of::<T>());
-    room.try_reserve_exact(count).map_err(|_| Fault::NoMemory(bytes))?;
+    room.try_reserve_exact(count).map_err(|_| ExecutionFault::NoMemory(bytes))?;
     Ok(room)
 }
 
 /// A view as rows: the innermost run of elements with one stride, and the axes around it.
-struct Rows {
-    outer: Dims,
-    inner: Dim,
+struct ViewRows {
+    outer: ViewDims,
+    inner: ViewDim,
     offset: usize,
     empty: bool,
 }
 
-impl Rows {
-    fn new(view: &View) -> Self {
-        let mut outer = Dims::new();
+impl ViewRows {
+    fn new(view: &BufferView) -> Self {
+        let mut outer = ViewDims::new();
         // Neighbouring axes that lie behind each other in memory are one axis.
         for &dim in view.dims.iter().filter(|dim| dim.extent != 1) {
             match outer.last_mut() {
                 Some(last) if last.stride == dim.stride * dim.extent => {
-                    *last = Dim { extent: last.extent * dim.extent, stride: dim.stride };
+                    *last = ViewDim { extent: last.extent * dim.extent, stride: dim.stride };
                 }
                 _ => outer.push(dim),
             }
         }
-        let inner = outer.pop().unwrap_or(Dim { extent: 1, stride: 1 });
+        let inner = outer.pop().unwrap_or(ViewDim { extent: 1, stride: 1 });
         Self { outer, inner, offset: view.offset, empty: view.is_empty() }
     }
 
     /// Calls `row` with the offset of each row, in row-major order.
-    fn each(&self, mut row: impl FnMut(usize)) {
+    fn for_each_row(&self, mut row: impl FnMut(usize)) {
         if self.empty {
             return;
         }
@@ -151,18 +151,17 @@ impl Rows {
 
 /// The buffers of one rank. A buffer exists from its first use to its last.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Memory {
-    buffers: Vec<Option<Storage>>,
+pub(super) struct RankMemory {
+    buffers: Vec<Option<BufferStorage>>,
     uses: Vec<u32>,
 }
 
-impl Memory {
+impl RankMemory {
     /// Memory for a plan, with its inputs. Counts how often each buffer is used.
-    pub(super) fn new(plan: &Plan, inputs: Vec<HostTensor>) -> Result<Self, Fault> {
-        let mut memory =
-            Self { buffers: vec![None; plan.buffers.len()], uses: vec![0; plan.buffers.len()] };
+    pub(super) fn new(plan: &Plan, inputs: Vec<HostTensor>) -> Result<Self, ExecutionFault> {
+        let mut memory = Self { buffers: vec![None; plan.buffers.len()], uses: vec![0; plan.buffers.len()] };
         for inst in plan.iter() {
-            for view in inst.kind.reads().into_iter().chain(inst.kind.writes()) {
+            for view in inst.kind.read_views().into_iter().chain(inst.kind.written_view()) {
                 memory.uses[view.buffer.0 as usize] += 1;
             }
         }
@@ -177,7 +176,7 @@ impl Memory {
         Ok(memory)
     }
 
-    fn bind_input(&mut self, plan: &Plan, view: &View, tensor: HostTensor) -> Result<(), Fault> {
+    fn bind_input(&mut self, plan: &Plan, view: &BufferView, tensor: HostTensor) -> Result<(), ExecutionFault> {
         let buffer = &plan.buffers[view.buffer];
         if tensor.len() != buffer.elements || tensor.dtype() != buffer.dtype {
             let message = format!(
@@ -187,12 +186,12 @@ impl Memory {
                 view.shape(),
                 buffer.dtype.name()
             );
-            return Err(Fault::Input(message));
+            return Err(ExecutionFault::Input(message));
         }
-        let storage = Storage {
+        let storage = BufferStorage {
             words: tensor.into_words(),
             elements: buffer.elements,
-            size: buffer.dtype.size(),
+            size: buffer.dtype.byte_size(),
             tensor: buffer.tensor,
             written: None,
         };
@@ -201,7 +200,7 @@ impl Memory {
     }
 
     /// One use of each of the views' buffers is over; memory without further uses ends.
-    pub(super) fn release<'v>(&mut self, views: impl IntoIterator<Item = &'v View>) {
+    pub(super) fn release_views<'v>(&mut self, views: impl IntoIterator<Item = &'v BufferView>) {
         for view in views {
             let at = view.buffer.0 as usize;
             self.uses[at] = self.uses[at].saturating_sub(1);
@@ -211,27 +210,27 @@ impl Memory {
         }
     }
 
-    fn storage(&self, buffer: BufferId) -> Option<&Storage> {
+    fn buffer_storage(&self, buffer: BufferId) -> Option<&BufferStorage> {
         self.buffers[buffer.0 as usize].as_ref()
     }
 
     /// Elements of a view in row-major order. `T` has the element's size.
-    pub(super) fn read<T: Pod>(&self, plan: &Plan, view: &View) -> Result<Vec<T>, Fault> {
+    pub(super) fn read_view<T: Pod>(&self, plan: &Plan, view: &BufferView) -> Result<Vec<T>, ExecutionFault> {
         if view.is_empty() {
             return Ok(Vec::new());
         }
-        let Some(storage) = self.storage(view.buffer) else {
+        let Some(storage) = self.buffer_storage(view.buffer) else {
             let tensor = plan.buffers[view.buffer].tensor;
-            return Err(Fault::Uninitialised { tensor, element: view.offset });
+            return Err(ExecutionFault::Uninitialised { tensor, element: view.offset });
         };
-        storage.check(view)?;
+        storage.check_initialized(view)?;
         debug_assert_eq!(storage.size, size_of::<T>());
         let data = storage.slice::<T>();
-        let rows = Rows::new(view);
-        let mut values = room(view.len())?;
-        rows.each(|offset| match rows.inner {
-            Dim { extent, stride: 1 } => values.extend_from_slice(&data[offset..offset + extent]),
-            Dim { extent, stride } => {
+        let rows = ViewRows::new(view);
+        let mut values = reserve_values(view.len())?;
+        rows.for_each_row(|offset| match rows.inner {
+            ViewDim { extent, stride: 1 } => values.extend_from_slice(&data[offset..offset + extent]),
+            ViewDim { extent, stride } => {
                 values.extend((0..extent).map(|index| data[offset + index * stride]));
             }
         });
@@ -239,25 +238,25 @@ impl Memory {
     }
 
     /// Writes elements in row-major order; there are as many as the view has.
-    pub(super) fn write<T: Pod>(
+    pub(super) fn write_view<T: Pod>(
         &mut self,
         plan: &Plan,
-        view: &View,
+        view: &BufferView,
         values: &[T],
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ExecutionFault> {
         if view.is_empty() {
             return Ok(());
         }
         let slot = &mut self.buffers[view.buffer.0 as usize];
         if slot.is_none() {
             let buffer = &plan.buffers[view.buffer];
-            *slot = Some(Storage::new(buffer.elements, buffer.dtype, buffer.tensor)?);
+            *slot = Some(BufferStorage::new(buffer.elements, buffer.dtype, buffer.tensor)?);
         }
         let Some(storage) = slot else { return Ok(()) };
-        let rows = Rows::new(view);
-        let data = storage.slice_mut::<T>();
+        let rows = ViewRows::new(view);
+        let data = storage.elements_mut::<T>();
         let mut rest = values;
-        rows.each(|offset| {
+        rows.for_each_row(|offset| {
             let (row, behind) = rest.split_at(rows.inner.extent.min(rest.len()));
             rest = behind;
             if rows.inner.stride == 1 {
@@ -268,19 +267,19 @@ impl Memory {
                 }
             }
         });
-        storage.mark(view);
+        storage.mark_initialized(view);
         Ok(())
     }
 
     /// A whole buffer's elements, of which the view's are initialised; `None` if it has none yet.
-    pub(super) fn borrow<T: Pod>(&self, view: &View) -> Result<Option<&[T]>, Fault> {
-        let Some(storage) = self.storage(view.buffer) else { return Ok(None) };
-        storage.check(view)?;
+    pub(super) fn borrow_buffer<T: Pod>(&self, view: &BufferView) -> Result<Option<&[T]>, ExecutionFault> {
+        let Some(storage) = self.buffer_storage(view.buffer) else { return Ok(None) };
+        storage.check_initialized(view)?;
         Ok(Some(storage.slice()))
     }
 
     /// Ends an output: its elements as a tensor.
-    pub(super) fn take(&mut self, plan: &Plan, view: &View) -> Result<Option<HostTensor>, Fault> {
+    pub(super) fn take_output(&mut self, plan: &Plan, view: &BufferView) -> Result<Option<HostTensor>, ExecutionFault> {
         let at = view.buffer.0 as usize;
         let whole = view.is_contiguous() && view.len() == plan.buffers[view.buffer].elements;
         if whole
@@ -294,29 +293,24 @@ impl Memory {
     }
 
     /// The elements of a view as bytes.
-    pub(super) fn read_bytes(&self, plan: &Plan, view: &View) -> Result<Vec<u8>, Fault> {
-        Ok(match view.dtype.size() {
-            1 => self.read::<u8>(plan, view)?,
-            2 => bytemuck::cast_slice(&self.read::<u16>(plan, view)?).to_vec(),
-            4 => bytemuck::cast_slice(&self.read::<u32>(plan, view)?).to_vec(),
-            8 => bytemuck::cast_slice(&self.read::<u64>(plan, view)?).to_vec(),
-            _ => return Err(Fault::Type(view.dtype)),
+    pub(super) fn read_bytes(&self, plan: &Plan, view: &BufferView) -> Result<Vec<u8>, ExecutionFault> {
+        Ok(match view.dtype.byte_size() {
+            1 => self.read_view::<u8>(plan, view)?,
+            2 => bytemuck::cast_slice(&self.read_view::<u16>(plan, view)?).to_vec(),
+            4 => bytemuck::cast_slice(&self.read_view::<u32>(plan, view)?).to_vec(),
+            8 => bytemuck::cast_slice(&self.read_view::<u64>(plan, view)?).to_vec(),
+            _ => return Err(ExecutionFault::Type(view.dtype)),
         })
     }
 
     /// Writes bytes to a view.
-    pub(super) fn write_bytes(
-        &mut self,
-        plan: &Plan,
-        view: &View,
-        bytes: &[u8],
-    ) -> Result<(), Fault> {
-        match view.dtype.size() {
-            1 => self.write::<u8>(plan, view, bytes),
-            2 => self.write::<u16>(plan, view, &values_of(bytes)),
-            4 => self.write::<u32>(plan, view, &values_of(bytes)),
-            8 => self.write::<u64>(plan, view, &values_of(bytes)),
-            _ => Err(Fault::Type(view.dtype)),
+    pub(super) fn write_bytes(&mut self, plan: &Plan, view: &BufferView, bytes: &[u8]) -> Result<(), ExecutionFault> {
+        match view.dtype.byte_size() {
+            1 => self.write_view::<u8>(plan, view, bytes),
+            2 => self.write_view::<u16>(plan, view, &values_of(bytes)),
+            4 => self.write_view::<u32>(plan, view, &values_of(bytes)),
+            8 => self.write_view::<u64>(plan, view, &values_of(bytes)),
+            _ => Err(ExecutionFault::Type(view.dtype)),
         }
     }
 }

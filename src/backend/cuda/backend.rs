@@ -1,32 +1,32 @@
 //! The entry point: options, and loading a program with them.
 
-use crate::runtime::io_binding::bound_program::{self, Bound};
-use crate::runtime::loaded_program::{self, Loaded};
+use crate::runtime::io_binding::bound_program::{self, BoundProgram};
+use crate::runtime::loaded_program::{self, LoadedProgram};
 use crate::runtime::options::Options;
 use hostir::diag::Diag;
-use hostir::lower::Prepared;
+use hostir::lower::PreparedProgram;
 
 /// The CUDA backend.
 #[derive(Clone, Default)]
-pub struct Cuda {
+pub struct CudaRuntime {
     /// How programs run.
     pub options: Options,
 }
 
-impl std::fmt::Debug for Cuda {
+impl std::fmt::Debug for CudaRuntime {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Cuda").finish_non_exhaustive()
     }
 }
 
-impl Cuda {
+impl CudaRuntime {
     /// Gets a program ready to run: everything that happens once.
-    pub fn load<'p>(&self, prepared: &'p Prepared) -> Result<Loaded<'p>, Vec<Diag>> {
-        loaded_program::load(prepared, &self.options, false)
+    pub fn load<'p>(&self, prepared: &'p PreparedProgram) -> Result<LoadedProgram<'p>, Vec<Diag>> {
+        loaded_program::load_program(prepared, &self.options, false)
     }
 
     /// Gets a program ready to run on tensors that a caller binds ([`Bound`]).
-    pub fn load_unbound<'p>(&self, prepared: &'p Prepared) -> Result<Bound<'p>, Vec<Diag>> {
-        bound_program::load(prepared, &self.options)
+    pub fn load_unbound<'p>(&self, prepared: &'p PreparedProgram) -> Result<BoundProgram<'p>, Vec<Diag>> {
+        bound_program::load_bound_program(prepared, &self.options)
     }
 }

@@ -23,17 +23,17 @@ mod runtime;
 pub mod session;
 mod sys;
 
-pub use crate::backend::Cuda;
-pub use crate::runtime::io_binding::bound_program::Bound;
-pub use crate::runtime::io_binding::{DeviceTensor, Side};
-pub use crate::runtime::loaded_program::Loaded;
+pub use crate::backend::CudaRuntime;
+pub use crate::runtime::io_binding::bound_program::BoundProgram;
+pub use crate::runtime::io_binding::{DeviceTensor, IoSide};
+pub use crate::runtime::loaded_program::LoadedProgram;
 pub use crate::runtime::options::{ImageStore, NcclFile, Options};
-pub use crate::runtime::resource_cache::Pool;
-pub use crate::runtime::watchdog::{Place, Watch};
+pub use crate::runtime::resource_cache::ResourceCache;
+pub use crate::runtime::watchdog::{RankLocation, RunWatchdog};
 pub use crate::session::Session;
 pub use crate::sys::context::CallerStream;
 pub use crate::sys::{Error, nvrtc, nvtx};
-pub use hostir_gpu::transport::{Route, Routes};
+pub use hostir_gpu::transport::{BackendTransports, CommTransport};
 
 /// Whether NVIDIA's driver can be opened.
 pub fn has_driver() -> bool {
@@ -44,6 +44,6 @@ pub fn has_driver() -> bool {
 ///
 /// # Errors
 /// [`Error::Missing`] without NVIDIA's driver, [`Error::Call`] if the driver finds that it cannot work.
-pub fn devices() -> Result<usize, Error> {
-    sys::driver::devices()
+pub fn device_count() -> Result<usize, Error> {
+    sys::driver::device_count()
 }

@@ -42,37 +42,37 @@ pub use crate::runtime::options::{ImageStore, NcclFile, Options};
 pub use crate::sys::context::CallerStream;
 pub use build::Builder;
 pub use error::Error;
-pub use names::Key;
-pub use ports::{Input, Output};
+pub use names::IoKey;
+pub use ports::{InputHandle, OutputHandle};
 
-use crate::runtime::io_binding::Side;
-use crate::runtime::io_binding::bound_program::Bound;
-use error::Source;
+use crate::runtime::io_binding::IoSide;
+use crate::runtime::io_binding::bound_program::BoundProgram;
+use error::DiagSource;
 use hostir::data::HostTensor;
 use hostir::diag::Diag;
 use hostir::diag::codes;
-use hostir::lower::{Port, Prepared};
+use hostir::lower::{IoTensor, PreparedProgram};
 use std::sync::Arc;
 
 self_cell::self_cell!(
     /// A prepared program and what runs it, which refers to its plans.
     struct Program {
-        owner: Prepared,
+        owner: PreparedProgram,
         #[covariant]
-        dependent: Bound,
+        dependent: BoundProgram,
     }
 );
 
 /// A program that is ready to run on a caller's tensors. One thread uses it at a time.
 pub struct Session {
     program: Program,
-    source: Arc<Source>,
+    source: Arc<DiagSource>,
     warnings: Vec<Diag>,
 }
 
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Session").field("about", &self.about()).finish_non_exhaustive()
+        f.debug_struct("Session").field("about", &self.describe_platform()).finish_non_exhaustive()
     }
 }
 
@@ -83,8 +83,8 @@ impl Session {
     }
 
     /// Devices and versions of libraries, for people.
-    pub fn about(&self) -> &str {
-        self.program.borrow_dependent().about()
+    pub fn describe_platform(&self) -> &str {
+        self.program.borrow_dependent().platform_summary()
     }
 
     /// What the verifier warned about.
@@ -93,12 +93,12 @@ impl Session {
     }
 
     /// The program's inputs, in order.
-    pub fn inputs(&self) -> &[Port] {
+    pub fn inputs(&self) -> &[IoTensor] {
         &self.prepared().inputs
     }
 
     /// The program's outputs, in order.
-    pub fn outputs(&self) -> &[Port] {
+    pub fn outputs(&self) -> &[IoTensor] {
         &self.prepared().outputs
     }
 
@@ -109,18 +109,18 @@ impl Session {
 
     /// The ordinal of the device that a rank of this process runs on.
     pub fn device(&self, rank: u32) -> Option<usize> {
-        self.program.borrow_dependent().device(rank)
+        self.program.borrow_dependent().device_ordinal(rank)
     }
 
     /// An input, by name (`T0`, or one of the user's) or position; on this process's only rank, or on the
     /// one that [`Input::on`] names.
-    pub fn input<'k>(&mut self, key: impl Into<Key<'k>>) -> Input<'_, 'k> {
-        Input::new(self, key.into())
+    pub fn input<'k>(&mut self, key: impl Into<IoKey<'k>>) -> InputHandle<'_, 'k> {
+        InputHandle::new(self, key.into())
     }
 
     /// An output, as [`Session::input`].
-    pub fn output<'k>(&mut self, key: impl Into<Key<'k>>) -> Output<'_, 'k> {
-        Output::new(self, key.into())
+    pub fn output<'k>(&mut self, key: impl Into<IoKey<'k>>) -> OutputHandle<'_, 'k> {
+        OutputHandle::new(self, key.into())
     }
 
     /// Enqueues a run of all ranks of this process on streams of the session's own. Does not wait for the
@@ -137,28 +137,24 @@ impl Session {
 
     /// [`Session::run_on`] for several ranks: one stream for each, in the order of [`Session::ranks`].
     pub fn run_on_all(&mut self, streams: &[CallerStream]) -> Result<(), Error> {
-        self.with(|bound| bound.run(streams))
+        self.with_bound(|bound| bound.run(streams))
     }
 
     /// Waits until all runs are done; at most for the timeout of the options, after which communicators are
     /// aborted.
     pub fn wait(&mut self) -> Result<(), Error> {
-        self.with(|bound| bound.wait())
+        self.with_bound(|bound| bound.wait())
     }
 
     /// Hands every rank its part of a whole input. All ranks are of this process.
-    pub fn upload_whole<'k>(
-        &mut self,
-        key: impl Into<Key<'k>>,
-        tensor: &HostTensor,
-    ) -> Result<(), Error> {
-        let position = self.position(Side::Input, key.into())?;
+    pub fn upload_whole<'k>(&mut self, key: impl Into<IoKey<'k>>, tensor: &HostTensor) -> Result<(), Error> {
+        let position = self.find_position(IoSide::Input, key.into())?;
         let port = &self.prepared().inputs[position];
-        hostir::lower::shard::check_whole(port, tensor).map_err(|diag| self.error(vec![diag]))?;
+        hostir::lower::shard::check_whole(port, tensor).map_err(|diag| self.make_error(vec![diag]))?;
         for rank in self.all_ranks()? {
-            let part = hostir::lower::shard(self.prepared(), position, rank, tensor);
-            if self.prepared().inputs[position].on(rank) {
-                self.with(|bound| bound.upload(rank, position, &part))?;
+            let part = hostir::lower::shard_input(self.prepared(), position, rank, tensor);
+            if self.prepared().inputs[position].is_on_rank(rank) {
+                self.with_bound(|bound| bound.upload_input(rank, position, &part))?;
             }
         }
         Ok(())
@@ -166,43 +162,39 @@ impl Session {
 
     /// A whole output of the last run, from the parts of all ranks, which are of this process. Waits for
     /// the run. Replicas that differ are an error.
-    pub fn download_whole<'k>(&mut self, key: impl Into<Key<'k>>) -> Result<HostTensor, Error> {
-        let position = self.position(Side::Output, key.into())?;
+    pub fn download_whole<'k>(&mut self, key: impl Into<IoKey<'k>>) -> Result<HostTensor, Error> {
+        let position = self.find_position(IoSide::Output, key.into())?;
         let mut parts = Vec::new();
         for rank in self.all_ranks()? {
-            let part = self.with(|bound| bound.download(rank, position))?;
+            let part = self.with_bound(|bound| bound.download_output(rank, position))?;
             parts.extend(part.map(|part| (rank, part)));
         }
-        hostir::lower::assemble(self.prepared(), position, parts)
-            .map_err(|diag| self.error(vec![diag]))
+        hostir::lower::assemble_output(self.prepared(), position, parts).map_err(|diag| self.make_error(vec![diag]))
     }
 
-    fn prepared(&self) -> &Prepared {
+    fn prepared(&self) -> &PreparedProgram {
         self.program.borrow_owner()
     }
 
-    fn error(&self, diags: Vec<Diag>) -> Error {
+    fn make_error(&self, diags: Vec<Diag>) -> Error {
         Error::new(&self.source, diags)
     }
 
-    fn with<T>(
-        &mut self,
-        work: impl FnOnce(&mut Bound<'_>) -> Result<T, Vec<Diag>>,
-    ) -> Result<T, Error> {
+    fn with_bound<T>(&mut self, work: impl FnOnce(&mut BoundProgram<'_>) -> Result<T, Vec<Diag>>) -> Result<T, Error> {
         let done = self.program.with_dependent_mut(|_, bound| work(bound));
-        done.map_err(|diags| self.error(diags))
+        done.map_err(|diags| self.make_error(diags))
     }
 
-    fn position(&self, side: Side, key: Key<'_>) -> Result<usize, Error> {
-        let ports = if side == Side::Input { self.inputs() } else { self.outputs() };
+    fn find_position(&self, side: IoSide, key: IoKey<'_>) -> Result<usize, Error> {
+        let ports = if side == IoSide::Input { self.inputs() } else { self.outputs() };
         let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
-        names::find(side, &names, key).map_err(|diag| self.error(vec![diag]))
+        names::find_position(side, &names, key).map_err(|diag| self.make_error(vec![diag]))
     }
 
     /// The rank that is meant where none is named.
     fn only_rank(&self) -> Result<u32, Error> {
         let ranks = self.ranks();
-        names::only(&ranks).map_err(|diag| self.error(vec![diag]))
+        names::sole_rank(&ranks).map_err(|diag| self.make_error(vec![diag]))
     }
 
     /// All ranks of the program, if this process has them all.
@@ -212,8 +204,8 @@ impl Session {
             return Ok(ranks);
         }
         let message = format!("this process has {} of the {all} ranks", ranks.len());
-        let diag = Diag::global(codes::SESSION, message)
-            .note("whole tensors need all ranks: hand over and take the part of a rank instead");
-        Err(self.error(vec![diag]))
+        let diag = Diag::global_error(codes::SESSION, message)
+            .with_note("whole tensors need all ranks: hand over and take the part of a rank instead");
+        Err(self.make_error(vec![diag]))
     }
 }

@@ -1,6 +1,6 @@
 //! Which ops make two extents one: what an error about two sizes has to name.
 
-use super::Solver;
+use super::SizeSolver;
 use crate::diag::Diag;
 use crate::ir::{OpId, TensorId};
 use rustc_hash::FxHashMap;
@@ -15,28 +15,25 @@ type AxisOf = (TensorId, u32);
 
 /// Why two nodes are of one class.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Join {
+pub(super) struct JoinReason {
     /// The nodes.
     pub(super) nodes: (u32, u32),
     /// An op and the axes that it makes equal; `None`: an axis and the name of its extent.
     pub(super) op: Option<(OpId, AxisOf, AxisOf)>,
 }
 
-impl Solver<'_> {
+impl SizeSolver<'_> {
     /// Adds the ops that join two nodes to the error that these have two sizes.
-    pub(super) fn show_joins(&self, mut diag: Diag, from: u32, to: u32) -> Diag {
+    pub(super) fn explain_joins(&self, mut diag: Diag, from: u32, to: u32) -> Diag {
         for (op, one, other) in self.joins_between(from, to).into_iter().take(MOST_OPS) {
-            let text = |(tensor, axis): AxisOf| {
-                format!("axis {axis} of {}", self.program.tensor_name(tensor))
-            };
-            let (span, text) =
-                (self.program.op_span(op), format!("{} is as long as {}", text(one), text(other)));
+            let text = |(tensor, axis): AxisOf| format!("axis {axis} of {}", self.program.tensor_name(tensor));
+            let (span, text) = (self.program.op_span(op), format!("{} is as long as {}", text(one), text(other)));
             diag = match diag.primary {
-                Some(_) => diag.label(span, text),
+                Some(_) => diag.with_label(span, text),
                 None => {
                     let notes = diag.notes;
-                    let placed = Diag::error(diag.code, span, diag.message).here(text);
-                    notes.into_iter().fold(placed, Diag::note)
+                    let placed = Diag::error(diag.code, span, diag.message).with_primary_text(text);
+                    notes.into_iter().fold(placed, Diag::with_note)
                 }
             };
         }

@@ -6,18 +6,16 @@
 //! communications, and so it goes along the devices. Both are conventions, not laws: they give a size to what
 //! has none otherwise, and never contradict.
 
-use super::{Known, Solver, evaluate};
-use crate::ir::Definitions;
-use crate::ir::Effect;
+use super::{KnownSize, SizeSolver, evaluate_extent};
+use crate::ir::IndexDefinitions;
+use crate::ir::OpEffect;
 use crate::ir::scalar_names::loop_index;
-use crate::ir::{
-    AttrKey, AttrValue, BinaryOp, BlockId, Expr, ExprId, OpId, Program, Symbol, TensorId,
-};
-use crate::plan::Env;
+use crate::ir::{AttrKey, AttrValue, BinaryOp, BlockId, Expr, ExprId, OpId, Program, Symbol, TensorId};
+use crate::plan::ExtentEnv;
 
 /// What a loop goes along.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Along {
+enum LoopTarget {
     /// An axis of a tensor, by its place among the printed domains.
     Axis(u32),
     /// So many devices.
@@ -26,37 +24,37 @@ enum Along {
 
 /// A loop over a whole domain, and what it goes along.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Tie {
+pub(super) struct LoopTie {
     /// The extent of the loop's domain.
     extent: ExprId,
     /// The tensor that is sliced or communicated.
     tensor: TensorId,
-    along: Along,
+    along: LoopTarget,
 }
 
 /// The ties of all loops, in program order.
-fn ties(program: &Program) -> Vec<Tie> {
-    let definitions = Definitions::new(program);
-    let mut loops = Loops { program, definitions, open: Vec::new(), found: Vec::new() };
-    loops.visit(program.body());
+fn loop_ties(program: &Program) -> Vec<LoopTie> {
+    let definitions = IndexDefinitions::new(program);
+    let mut loops = LoopWalk { program, definitions, open: Vec::new(), found: Vec::new() };
+    loops.visit_block(program.body());
     loops.found
 }
 
 /// A walk over the loops of a program.
-struct Loops<'p> {
+struct LoopWalk<'p> {
     program: &'p Program,
-    definitions: Definitions,
+    definitions: IndexDefinitions,
     /// The loops around a statement: index, and extent if the loop covers a domain.
     open: Vec<(Symbol, Option<ExprId>)>,
-    found: Vec<Tie>,
+    found: Vec<LoopTie>,
 }
 
-impl Loops<'_> {
-    fn visit(&mut self, block: BlockId) {
+impl LoopWalk<'_> {
+    fn visit_block(&mut self, block: BlockId) {
         let program = self.program;
         for &id in &program.block(block).ops {
             if !self.open.is_empty() {
-                let tie = self.slice(id).or_else(|| self.peers(id));
+                let tie = self.slice_tie(id).or_else(|| self.peer_tie(id));
                 self.found.extend(tie);
             }
             let op = program.op(id);
@@ -64,11 +62,11 @@ impl Loops<'_> {
             if let Some(index) = index {
                 let bounded = [AttrKey::Start, AttrKey::Stop, AttrKey::Step];
                 let whole = bounded.iter().all(|&key| op.attr(key).is_none());
-                let domain = op.domain(AttrKey::Domain).filter(|_| whole);
+                let domain = op.domain_attr(AttrKey::Domain).filter(|_| whole);
                 self.open.push((index, domain.map(|domain| program.domain(domain).extent)));
             }
             for &inner in &op.blocks {
-                self.visit(inner);
+                self.visit_block(inner);
             }
             if index.is_some() {
                 self.open.pop();
@@ -78,17 +76,17 @@ impl Loops<'_> {
 
     /// A select with the bare index of a loop around it, or with the index in another order: `( rank + i ) % n`,
     /// n the loop's extent.
-    fn slice(&self, id: OpId) -> Option<Tie> {
+    fn slice_tie(&self, id: OpId) -> Option<LoopTie> {
         let program = self.program;
         let op = program.op(id);
-        if op.kind.effect() != Effect::Alias {
+        if op.kind.effect() != OpEffect::Alias {
             return None;
         }
-        let index = self.definitions.expand(program, op.expr(AttrKey::Index)?);
+        let index = self.definitions.expand_expr(program, op.expr_attr(AttrKey::Index)?);
         let goes = |(name, extent): &&(Symbol, Option<ExprId>)| match *program.expr(index) {
             Expr::Name(found) => found == *name,
             Expr::Binary(BinaryOp::Mod, inner, count) => {
-                Some(count) == *extent && self.definitions.depends(program, inner, *name)
+                Some(count) == *extent && self.definitions.depends_on(program, inner, *name)
             }
             _ => false,
         };
@@ -96,68 +94,64 @@ impl Loops<'_> {
         let Some(AttrValue::Domain(domain)) = op.attr(AttrKey::Axis) else { return None };
         let tensor = op.input_tensors().next()?;
         let printed = domain.0.checked_sub(program.tensor(tensor).domains_start)?;
-        Some(Tie { extent: (*extent)?, tensor, along: Along::Axis(printed) })
+        Some(LoopTie { extent: (*extent)?, tensor, along: LoopTarget::Axis(printed) })
     }
 
     /// A communication whose peer or root is computed from the index of a loop around it.
-    fn peers(&self, id: OpId) -> Option<Tie> {
+    fn peer_tie(&self, id: OpId) -> Option<LoopTie> {
         let program = self.program;
         let op = program.op(id);
-        let rank = op.expr(AttrKey::Peer).or_else(|| op.expr(AttrKey::Root))?;
-        let looped =
-            |(name, _): &&(Symbol, Option<ExprId>)| self.definitions.depends(program, rank, *name);
+        let rank = op.expr_attr(AttrKey::Peer).or_else(|| op.expr_attr(AttrKey::Root))?;
+        let looped = |(name, _): &&(Symbol, Option<ExprId>)| self.definitions.depends_on(program, rank, *name);
         let (_, extent) = self.open.iter().rev().find(looped)?;
         let tensor = op.input_tensors().chain(op.output_tensors()).next()?;
-        let team = op.ints(AttrKey::Team).map(<[i64]>::len);
+        let team = op.ints_attr(AttrKey::Team).map(<[i64]>::len);
         let count = team.or_else(|| program.tensor_mesh(tensor).map(|mesh| mesh.devices.len()))?;
-        let along = Along::Devices(i64::try_from(count).ok()?);
-        Some(Tie { extent: (*extent)?, tensor, along })
+        let along = LoopTarget::Devices(i64::try_from(count).ok()?);
+        Some(LoopTie { extent: (*extent)?, tensor, along })
     }
 }
 
-impl Solver<'_> {
+impl SizeSolver<'_> {
     /// Gives one thing that has no value the one that a loop says it has; whether there is one.
-    pub(super) fn follow_loops(&mut self, env: &Env) -> bool {
-        let ties = self.ties.take().unwrap_or_else(|| ties(self.program));
+    pub(super) fn follow_loops(&mut self, env: &ExtentEnv) -> bool {
+        let ties = self.ties.take().unwrap_or_else(|| loop_ties(self.program));
         // What follows from it comes first: a loop is the weakest of all reasons.
-        let progress = ties.iter().any(|tie| self.follow(tie, env));
+        let progress = ties.iter().any(|tie| self.follow_tie(tie, env));
         self.ties = Some(ties);
         progress
     }
 
-    fn follow(&mut self, tie: &Tie, env: &Env) -> bool {
-        let looped = evaluate(self.program, env, None, tie.extent).ok();
+    fn follow_tie(&mut self, tie: &LoopTie, env: &ExtentEnv) -> bool {
+        let looped = evaluate_extent(self.program, env, None, tie.extent).ok();
         let name = self.program.tensor_name(tie.tensor);
         let (node, value, why) = match tie.along {
-            Along::Devices(count) => match (looped, self.program.expr(tie.extent)) {
+            LoopTarget::Devices(count) => match (looped, self.program.expr(tie.extent)) {
                 (None, Expr::Name(extent)) => {
                     let why = format!("a loop goes along {count} devices");
                     (self.name_node(None, *extent), count, why)
                 }
                 _ => return false,
             },
-            Along::Axis(printed) => {
-                let axes = self.axes.of(tie.tensor);
+            LoopTarget::Axis(printed) => {
+                let axes = self.axes.axes_of(tie.tensor);
                 let axis = axes.iter().position(|axis| axis.printed == printed);
                 let axis = axis.filter(|&axis| !axes[axis].is_broadcast());
-                let Some(node) = axis.and_then(|axis| self.axis_node(tie.tensor, axis as u32))
-                else {
+                let Some(node) = axis.and_then(|axis| self.axis_node(tie.tensor, axis as u32)) else {
                     return false;
                 };
-                let root = self.root(node) as usize;
+                let root = self.find_root(node) as usize;
                 let value = self.known[root].as_ref().map(|known| known.value);
                 let why = format!("a loop takes {name} slice by slice");
                 match (value, looped, self.program.expr(tie.extent)) {
                     (None, Some(looped), _) => (node, looped, why),
-                    (Some(value), None, Expr::Name(extent)) => {
-                        (self.name_node(None, *extent), value, why)
-                    }
+                    (Some(value), None, Expr::Name(extent)) => (self.name_node(None, *extent), value, why),
                     _ => return false,
                 }
             }
         };
-        let span = Some(self.span(tie.tensor));
-        self.fix(node, Known { value, span, why });
+        let span = Some(self.tensor_span(tie.tensor));
+        self.fix_node(node, KnownSize { value, span, why });
         true
     }
 }

@@ -1,36 +1,35 @@
 //! Extents that nothing gives a value: the one value that a caller has for all of them, or an error.
 
-use super::{Known, Solver};
+use super::{KnownSize, SizeSolver};
 use crate::diag::{Diag, codes};
-use crate::ir::scalar_names::parts;
+use crate::ir::scalar_names::sub_expressions;
 use crate::ir::{Expr, ExprId, Program, Symbol};
 use rustc_hash::FxHashSet;
 
-impl Solver<'_> {
+impl SizeSolver<'_> {
     /// Gives one open extent this value; whether there was one. Others may follow from it. So names that
     /// extents are computed from (`( 2 * i2 )`) come before those that may be such an extent, and the host
     /// program's before those of its units.
     pub(super) fn fix_one_open(&mut self, value: i64) -> bool {
-        let inside = self.names_inside();
+        let inside = self.extent_names();
         let is_open = |solver: &mut Self, node| {
-            let root = solver.root(node) as usize;
+            let root = solver.find_root(node) as usize;
             solver.known[root].is_none()
         };
         let mut open: Vec<_> = self.names.clone();
         open.retain(|(.., node)| is_open(self, *node));
-        let rank =
-            |(unit, name, _): &(Option<_>, Symbol, u32)| (unit.is_some(), !inside.contains(name));
+        let rank = |(unit, name, _): &(Option<_>, Symbol, u32)| (unit.is_some(), !inside.contains(name));
         let Some(&(_, _, node)) = open.iter().min_by_key(|name| rank(name)) else { return false };
         let why = format!("`--set '*={value}'`");
-        self.fix(node, Known { value, span: None, why });
+        self.fix_node(node, KnownSize { value, span: None, why });
         true
     }
 
     /// Names that the extents of axes are computed from.
-    fn names_inside(&self) -> FxHashSet<Symbol> {
+    fn extent_names(&self) -> FxHashSet<Symbol> {
         let mut found = FxHashSet::default();
         for tensor in self.program.tensors().ids() {
-            for axis in self.axes.of(tensor) {
+            for axis in self.axes.axes_of(tensor) {
                 if !matches!(self.program.expr(axis.extent), Expr::Name(_)) {
                     add_names(self.program, axis.extent, &mut found);
                 }
@@ -44,29 +43,24 @@ impl Solver<'_> {
         let names: Vec<String> = open.iter().map(|(name, _)| format!("`{name}`")).collect();
         let header = self.program.source().header;
         let many = if names.len() == 1 { "this size is" } else { "these sizes are" };
-        let mut diag = Diag::error(
-            codes::SIZE_UNKNOWN,
-            header,
-            format!("{many} not known: {}", names.join(", ")),
-        );
-        let places = self.places();
+        let mut diag = Diag::error(codes::SIZE_UNKNOWN, header, format!("{many} not known: {}", names.join(", ")));
+        let places = self.class_axes();
         for (name, root) in open {
             let places = places.get(root).map_or(&[][..], Vec::as_slice);
             let text = match places.is_empty() {
                 // The name is no extent of its own, as in `iS0{( 2 * i2 )}`.
-                true => match self.holders(name) {
+                true => match self.name_holders(name) {
                     holders if holders.is_empty() => "the length of a loop".to_owned(),
                     holders => format!("part of the size of {}", self.axes_text(&holders)),
                 },
                 false => self.axes_text(places),
             };
             let input = places.iter().map(|(tensor, _)| *tensor).find(|&at| self.is_input(at));
-            let shape =
-                input.map_or(String::new(), |tensor| format!(" or `{}`", self.shape_flag(tensor)));
-            diag = diag.note(format!("`{name}` is {text}: set it with `--set {name}=8`{shape}"));
+            let shape = input.map_or(String::new(), |tensor| format!(" or `{}`", self.shape_flag(tensor)));
+            diag = diag.with_note(format!("`{name}` is {text}: set it with `--set {name}=8`{shape}"));
         }
         if open.len() > 1 {
-            diag = diag.note("`--set '*=8'` is a size for each of them");
+            diag = diag.with_note("`--set '*=8'` is a size for each of them");
         }
         self.diags.push(diag);
     }
@@ -77,6 +71,6 @@ fn add_names(program: &Program, expr: ExprId, found: &mut FxHashSet<Symbol>) {
         Expr::Name(name) => {
             found.insert(*name);
         }
-        other => parts(other).iter().for_each(|&part| add_names(program, part, found)),
+        other => sub_expressions(other).iter().for_each(|&part| add_names(program, part, found)),
     }
 }

@@ -1,32 +1,31 @@
 //! Sizes of HostUnits: what posts say about them.
 
-use super::{Known, Solver, evaluate};
+use super::{KnownSize, SizeSolver, evaluate_extent};
 use crate::ir::{Expr, ExprId, OpId, TensorId, UnitId, Value};
 use crate::ops::launch::launch_call;
-use crate::plan::Env;
+use crate::plan::ExtentEnv;
 
 /// The extent of a unit that a post gives a value, and the expression of the post.
 #[derive(Clone, Copy)]
-pub(super) struct Given {
+pub(super) struct GivenExtent {
     node: u32,
     value: ExprId,
     post: OpId,
 }
 
-impl Solver<'_> {
+impl SizeSolver<'_> {
     /// Joins the axes of a unit's tensors with those of what a post hands over.
     pub(super) fn link_unit(&mut self, op: OpId) {
         let Some(call) = launch_call(self.program, op) else { return };
         self.link_unit_scalars(op, call.unit);
         let unit = &self.program.units()[call.unit];
-        let pairs =
-            call.inputs.iter().zip(&unit.inputs).chain(call.outputs.iter().zip(&unit.outputs));
+        let pairs = call.inputs.iter().zip(&unit.inputs).chain(call.outputs.iter().zip(&unit.outputs));
         let pairs: Vec<(TensorId, TensorId)> =
-            pairs.filter_map(|(&outer, inner)| Some((outer, inner.tensor()?))).collect();
+            pairs.filter_map(|(&outer, inner)| Some((outer, inner.as_tensor()?))).collect();
         for (outer, inner) in pairs {
-            if self.axes.of(outer).len() == self.axes.of(inner).len() {
-                for axis in 0..self.axes.of(outer).len() as u32 {
-                    self.link((outer, axis), (inner, axis));
+            if self.axes.axes_of(outer).len() == self.axes.axes_of(inner).len() {
+                for axis in 0..self.axes.axes_of(outer).len() as u32 {
+                    self.link_axes((outer, axis), (inner, axis));
                 }
             }
         }
@@ -44,24 +43,24 @@ impl Solver<'_> {
                 _ => None,
             };
             match host {
-                Some(host) => self.union(node, host),
-                None => self.unit_scalars.push(Given { node, value, post }),
+                Some(host) => self.union_nodes(node, host),
+                None => self.unit_scalars.push(GivenExtent { node, value, post }),
             }
         }
     }
 
     /// Gives extents of units the values of the expressions that posts hand over; whether any is new.
-    pub(super) fn solve_unit_scalars(&mut self, env: &Env) -> bool {
+    pub(super) fn solve_unit_scalars(&mut self, env: &ExtentEnv) -> bool {
         let mut progress = false;
         for given in std::mem::take(&mut self.unit_scalars) {
-            let Ok(value) = evaluate(self.program, env, None, given.value) else {
+            let Ok(value) = evaluate_extent(self.program, env, None, given.value) else {
                 self.unit_scalars.push(given);
                 continue;
             };
-            let root = self.root(given.node);
+            let root = self.find_root(given.node);
             progress |= self.known[root as usize].is_none();
             let span = Some(self.program.op_span(given.post));
-            self.fix(given.node, Known { value, span, why: "this post says so".to_owned() });
+            self.fix_node(given.node, KnownSize { value, span, why: "this post says so".to_owned() });
         }
         progress
     }
@@ -72,10 +71,10 @@ impl Solver<'_> {
         let mut progress = false;
         for index in 0..self.names.len() {
             let (unit, name, node) = self.names[index];
-            let root = self.root(node) as usize;
+            let root = self.find_root(node) as usize;
             let host = self.name_nodes.get(&(None, name)).copied();
             if let (Some(_), Some(host), None) = (unit, host, &self.known[root]) {
-                let host = self.root(host) as usize;
+                let host = self.find_root(host) as usize;
                 progress |= self.known[host].is_some();
                 self.known[root] = self.known[host].clone();
             }

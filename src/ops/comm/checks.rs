@@ -3,18 +3,17 @@
 use super::links::{has_root, is_reducing_kind};
 use crate::diag::{Diag, Diags, codes};
 use crate::ir::TEAM_CUT;
-use crate::ir::places::{declared, duplicate};
+use crate::ir::places::{smallest_duplicate, with_declaration};
 use crate::ir::{AttrKey, OpId, Program, RootAs, TensorId, mesh_text};
 
 /// Communication: team, root, reduce operation.
 pub(crate) fn check_communication(program: &Program, id: OpId, diags: &mut Diags) {
     let op = program.op(id);
-    let kind = op.word(AttrKey::Type).map_or("", |word| program.name(word));
+    let kind = op.word_attr(AttrKey::Type).map_or("", |word| program.name(word));
     let members = check_team(program, id, diags);
     if let Some(members) = &members {
         let (input, output) = (op.input_tensors().next(), op.output_tensors().next());
-        let one_dimensional =
-            |t: &TensorId| program.tensor_mesh(*t).is_some_and(|mesh| mesh.shape.len() == 1);
+        let one_dimensional = |t: &TensorId| program.tensor_mesh(*t).is_some_and(|mesh| mesh.shape.len() == 1);
         let (senders, receivers) = match kind {
             "Gather" | "Reduce" => (true, false),
             "Broadcast" | "Scatter" => (false, true),
@@ -28,8 +27,7 @@ pub(crate) fn check_communication(program: &Program, id: OpId, diags: &mut Diags
             check_in_team(program, id, tensor, "output", members, diags);
         }
         if kind == "SendRecv" && members.len() > 2 {
-            let message =
-                format!("a SendRecv needs a team of 1 or 2 devices but has {}", members.len());
+            let message = format!("a SendRecv needs a team of 1 or 2 devices but has {}", members.len());
             diags.push(Diag::error(codes::TEAM_SIZE, program.op_span(id), message));
         }
     }
@@ -37,30 +35,30 @@ pub(crate) fn check_communication(program: &Program, id: OpId, diags: &mut Diags
     if !kind.is_empty() && !is_reducing_kind(kind) && op.attr(AttrKey::RedOp).is_some() {
         let message = format!("`red_op` on a communication of type {kind}, which does not reduce");
         let note = "only Reduce, Allreduce and ReduceScatter have a reduce operation";
-        diags.push(Diag::error(codes::RED_OP, program.op_span(id), message).note(note));
+        diags.push(Diag::error(codes::RED_OP, program.op_span(id), message).with_note(note));
     }
 }
 
 /// V40: the team has devices, each once. `None` if it has none, or nvFuser cut its list off.
 fn check_team(program: &Program, id: OpId, diags: &mut Diags) -> Option<Vec<i64>> {
-    let members = program.op(id).ints(AttrKey::Team)?;
+    let members = program.op(id).ints_attr(AttrKey::Team)?;
     let span = program.op_span(id);
     if members.last() == Some(&TEAM_CUT) {
         return None;
     }
     if members.is_empty() {
         let note = "list the devices that take part, for example `team=(0 1)`";
-        diags.push(Diag::error(codes::BAD_TEAM, span, "the team has no devices").note(note));
+        diags.push(Diag::error(codes::BAD_TEAM, span, "the team has no devices").with_note(note));
         return None;
     }
     if let Some(negative) = members.iter().find(|device| **device < 0) {
         let message = format!("the team has a device {negative}");
-        diags.push(Diag::error(codes::BAD_TEAM, span, message).note("devices are counted from 0"));
+        diags.push(Diag::error(codes::BAD_TEAM, span, message).with_note("devices are counted from 0"));
     }
-    if let Some(twice) = duplicate(members) {
+    if let Some(twice) = smallest_duplicate(members) {
         diags.push(
             Diag::error(codes::BAD_TEAM, span, format!("device {twice} is twice in the team"))
-                .note("a team names each of its devices once"),
+                .with_note("a team names each of its devices once"),
         );
         return None;
     }
@@ -68,18 +66,10 @@ fn check_team(program: &Program, id: OpId, diags: &mut Diags) -> Option<Vec<i64>
 }
 
 /// V41: the devices of a mesh are in the team.
-fn check_in_team(
-    program: &Program,
-    id: OpId,
-    tensor: TensorId,
-    side: &str,
-    team: &[i64],
-    diags: &mut Diags,
-) {
+fn check_in_team(program: &Program, id: OpId, tensor: TensorId, side: &str, team: &[i64], diags: &mut Diags) {
     let Some(mesh) = program.tensor_mesh(tensor) else { return };
     let device = |k: usize| mesh.devices.get(k).map(|&device| i64::from(device));
-    let same =
-        team.len() == mesh.devices.len() && (0..team.len()).all(|k| device(k) == Some(team[k]));
+    let same = team.len() == mesh.devices.len() && (0..team.len()).all(|k| device(k) == Some(team[k]));
     if same {
         return;
     }
@@ -91,9 +81,9 @@ fn check_in_team(
         let mesh = mesh_text(program, program.tensor(tensor).mesh);
         let message = format!("device {device} of the {side}'s mesh is not in the team");
         let diag = Diag::error(codes::TEAM_MESH, program.op_span(id), message)
-            .here(format!("`{name}` lies on `{mesh}`"))
-            .note(format!("add {device} to `team=`, or take it out of the mesh of `{name}`"));
-        diags.push(declared(diag, program, tensor, id));
+            .with_primary_text(format!("`{name}` lies on `{mesh}`"))
+            .with_note(format!("add {device} to `team=`, or take it out of the mesh of `{name}`"));
+        diags.push(with_declaration(diag, program, tensor, id));
     }
 }
 
@@ -107,27 +97,23 @@ fn with_article(kind: &str) -> String {
 /// ([`RootAs`]).
 fn check_root(program: &Program, id: OpId, kind: &str, team: Option<&[i64]>, diags: &mut Diags) {
     let span = program.op_span(id);
-    let root = program.op(id).expr(AttrKey::Root);
+    let root = program.op(id).expr_attr(AttrKey::Root);
     match root {
         None if has_root(kind) => {
             let note = "add `root=` with the device that sends or receives the whole";
-            diags.push(
-                Diag::error(codes::ROOT, span, format!("{} needs a root", with_article(kind)))
-                    .note(note),
-            );
+            diags.push(Diag::error(codes::ROOT, span, format!("{} needs a root", with_article(kind))).with_note(note));
         }
         Some(_) if !kind.is_empty() && !has_root(kind) => {
             let message = format!("{} has no root", with_article(kind));
-            diags.push(Diag::error(codes::ROOT, span, message).note("remove `root=`"));
+            diags.push(Diag::error(codes::ROOT, span, message).with_note("remove `root=`"));
         }
         None if program.op(id).attr(AttrKey::RootAs).is_some() => {
             let message = "`root_as=` without a root";
-            diags.push(Diag::error(codes::ROOT, span, message).note("remove `root_as=`"));
+            diags.push(Diag::error(codes::ROOT, span, message).with_note("remove `root_as=`"));
         }
         _ => {}
     }
-    let (Some(root), Some(team)) = (root.and_then(|root| program.exprs().as_int(root)), team)
-    else {
+    let (Some(root), Some(team)) = (root.and_then(|root| program.exprs().as_int(root)), team) else {
         return;
     };
     let counted = program.root_as(program.op(id));
@@ -141,40 +127,35 @@ fn check_root(program: &Program, id: OpId, kind: &str, team: Option<&[i64]>, dia
         let (message, note) = match counted {
             RootAs::Position if team.contains(&root) => (
                 format!("root {root} is past the end of a team of {}", team.len()),
-                format!(
-                    "a root is a position in the team ({list}) here; `root_as=rank` names rank {root}"
-                ),
+                format!("a root is a position in the team ({list}) here; `root_as=rank` names rank {root}"),
             ),
-            RootAs::Position => (
-                format!("root {root} is past the end of a team of {}", team.len()),
-                format!("the team is ({list})"),
-            ),
-            RootAs::Rank => {
-                (format!("root {root} is not in the team"), format!("the team is ({list})"))
+            RootAs::Position => {
+                (format!("root {root} is past the end of a team of {}", team.len()), format!("the team is ({list})"))
             }
+            RootAs::Rank => (format!("root {root} is not in the team"), format!("the team is ({list})")),
         };
-        diags.push(Diag::error(codes::ROOT, span, message).note(note));
+        diags.push(Diag::error(codes::ROOT, span, message).with_note(note));
     }
 }
 
 /// Only copies on the current stream have a side that copies.
 fn check_protocol(program: &Program, id: OpId, diags: &mut Diags) {
     let op = program.op(id);
-    let word = |key| op.word(key).map(|word| program.name(word));
+    let word = |key| op.word_attr(key).map(|word| program.name(word));
     if let (Some(protocol), Some(backend)) = (word(AttrKey::Protocol), word(AttrKey::Backend))
         && backend != "CUDA"
     {
         let message = format!("`protocol={protocol}` has no effect with `backend={backend}`");
         let note = "with `backend=CUDA` it says which side copies; remove it";
-        let diag = Diag::error(codes::PROTOCOL, program.op_span(id), message).note(note);
-        diags.push(diag.warning());
+        let diag = Diag::error(codes::PROTOCOL, program.op_span(id), message).with_note(note);
+        diags.push(diag.into_warning());
     }
 }
 
 /// V43: a constant peer is a device of some mesh.
 pub(crate) fn check_p2p(program: &Program, id: OpId, diags: &mut Diags) {
     check_protocol(program, id, diags);
-    let Some(peer) = program.op(id).expr(AttrKey::Peer) else { return };
+    let Some(peer) = program.op(id).expr_attr(AttrKey::Peer) else { return };
     let Some(peer) = program.exprs().as_int(peer) else { return };
     let devices = program.meshes().iter().flat_map(|(_, mesh)| mesh.devices.iter().copied());
     let last = devices.max().map(i64::from);
@@ -182,8 +163,8 @@ pub(crate) fn check_p2p(program: &Program, id: OpId, diags: &mut Diags) {
         let message = format!("peer {peer} is not a device of any mesh");
         let diag = Diag::error(codes::PEER, program.op_span(id), message);
         diags.push(match last {
-            Some(last) => diag.note(format!("the meshes have devices up to {last}")),
-            None => diag.note("peers are counted from 0"),
+            Some(last) => diag.with_note(format!("the meshes have devices up to {last}")),
+            None => diag.with_note("peers are counted from 0"),
         });
     }
 }
@@ -192,15 +173,13 @@ pub(crate) fn check_p2p(program: &Program, id: OpId, diags: &mut Diags) {
 pub(crate) fn check_collective_permute(program: &Program, id: OpId, diags: &mut Diags) {
     let Some(members) = check_team(program, id, diags) else { return };
     for key in [AttrKey::SendPeer, AttrKey::RecvPeer] {
-        let Some(peer) = program.op(id).expr(key).and_then(|peer| program.exprs().as_int(peer))
-        else {
+        let Some(peer) = program.op(id).expr_attr(key).and_then(|peer| program.exprs().as_int(peer)) else {
             continue;
         };
         if !(0..members.len() as i64).contains(&peer) {
-            let message =
-                format!("`{}` {peer} is past the end of a team of {}", key.word(), members.len());
+            let message = format!("`{}` {peer} is past the end of a team of {}", key.word(), members.len());
             let note = "the peers of a CollectivePermute are positions in its team";
-            diags.push(Diag::error(codes::PEER, program.op_span(id), message).note(note));
+            diags.push(Diag::error(codes::PEER, program.op_span(id), message).with_note(note));
         }
     }
 }

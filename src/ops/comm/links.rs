@@ -1,8 +1,7 @@
 //! Axis links of communications: extents are global, so most types keep every axis.
 
 use crate::axes::pairing::{
-    AxisMismatch, AxisPositions, LinkResult, LinkSide, both_sides, has_split_axis, link_pairs,
-    rank_mismatch,
+    AxisMismatch, AxisPositions, LinkResult, LinkSide, both_sides, has_split_axis, link_pairs, rank_mismatch,
 };
 use crate::ir::{AttrKey, AxisLink, OpId, Program};
 
@@ -18,16 +17,12 @@ pub(crate) fn has_root(kind: &str) -> bool {
 
 /// Communication: position by position; the input's device axis of a reducing type becomes the
 /// output's reduction, or is gone.
-pub(crate) fn link_communication(
-    program: &Program,
-    op: OpId,
-    links: &mut Vec<AxisLink>,
-) -> LinkResult {
+pub(crate) fn link_communication(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
     let (from, to) = both_sides(program, op)?;
     if has_split_axis(&[&from, &to]) {
         return Ok(());
     }
-    let kind = program.op(op).word(AttrKey::Type).map_or("", |word| program.name(word));
+    let kind = program.op(op).word_attr(AttrKey::Type).map_or("", |word| program.name(word));
     match kind {
         _ if is_reducing_kind(kind) => link_reduced_axes(program, op, &from, &to, links),
         "Broadcast" => link_shard(program, op, &from, &to, links),
@@ -36,11 +31,7 @@ pub(crate) fn link_communication(
 }
 
 /// CollectivePermute: position by position, or one part to one part.
-pub(crate) fn link_collective_permute(
-    program: &Program,
-    op: OpId,
-    links: &mut Vec<AxisLink>,
-) -> LinkResult {
+pub(crate) fn link_collective_permute(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
     let (from, to) = both_sides(program, op)?;
     if has_split_axis(&[&from, &to]) {
         return Ok(());
@@ -49,14 +40,8 @@ pub(crate) fn link_collective_permute(
 }
 
 /// Where the output has no device axis and one axis less than the input, a rank's part is what travels.
-fn link_shard(
-    program: &Program,
-    op: OpId,
-    from: &LinkSide,
-    to: &LinkSide,
-    links: &mut Vec<AxisLink>,
-) -> LinkResult {
-    let (a, b) = (from.stored(), to.stored());
+fn link_shard(program: &Program, op: OpId, from: &LinkSide, to: &LinkSide, links: &mut Vec<AxisLink>) -> LinkResult {
+    let (a, b) = (from.stored_positions(), to.stored_positions());
     let rest = unsharded_axes(from, &a);
     if rest.len() == b.len() && rest.len() < a.len() {
         link_pairs(from, to, &rest, &b, links);
@@ -67,7 +52,7 @@ fn link_shard(
 
 /// The axes that do not lie across devices.
 fn unsharded_axes(side: &LinkSide, axes: &[u32]) -> AxisPositions {
-    let sharded = |k: &u32| side.axes.axes[*k as usize].device().is_some();
+    let sharded = |k: &u32| side.axes.axes[*k as usize].device_type().is_some();
     axes.iter().copied().filter(|k| !sharded(k)).collect()
 }
 
@@ -78,7 +63,7 @@ fn link_kept_axes(
     to: &LinkSide,
     links: &mut Vec<AxisLink>,
 ) -> LinkResult {
-    let (a, b) = (from.stored(), to.stored());
+    let (a, b) = (from.stored_positions(), to.stored_positions());
     if a.len() != b.len() {
         return Err(rank_mismatch(program, op, from, a.len(), b.len(), to));
     }
@@ -93,7 +78,7 @@ fn link_reduced_axes(
     to: &LinkSide,
     links: &mut Vec<AxisLink>,
 ) -> LinkResult {
-    let (a, all, stored) = (from.stored(), to.all(), to.stored());
+    let (a, all, stored) = (from.stored_positions(), to.all_positions(), to.stored_positions());
     if a.len() == all.len() {
         link_pairs(from, to, &a, &all, links);
         return Ok(());
@@ -110,15 +95,8 @@ fn link_reduced_axes(
     Err(reduced_rank_mismatch(program, op, from, to))
 }
 
-fn reduced_rank_mismatch(
-    program: &Program,
-    op: OpId,
-    from: &LinkSide,
-    to: &LinkSide,
-) -> AxisMismatch {
-    let mut mismatch = rank_mismatch(program, op, from, from.stored().len(), to.all().len(), to);
-    mismatch.note =
-        "the device axis of the input stays in the output as a reduction, or is left out"
-            .to_owned();
+fn reduced_rank_mismatch(program: &Program, op: OpId, from: &LinkSide, to: &LinkSide) -> AxisMismatch {
+    let mut mismatch = rank_mismatch(program, op, from, from.stored_positions().len(), to.all_positions().len(), to);
+    mismatch.note = "the device axis of the input stays in the output as a reduction, or is left out".to_owned();
     mismatch
 }

@@ -1,49 +1,48 @@
 //! PlanBuilder of communications, groups and waits.
 
-use crate::diag::{Diag, codes, nearest};
+use crate::diag::{Diag, codes, nearest_candidate};
 use crate::ir::{AttrKey, DType, ExprId, Op, OpId, RootAs, TensorId, Value};
 use crate::plan::{
-    Collective, CollectiveKind, CommSlot, InstKind, MemberSeat, PlanBuilder, RedOp, View,
-    WholeTensor, WorkSlot, emit_copy, row_major,
+    BufferView, CollectiveInst, CollectiveKind, CommSlot, InstKind, MemberSeat, PlanBuilder, RedOp, WholeTensor,
+    WorkSlot, emit_copy, row_major,
 };
 
 /// The word of `backend=`; NCCL when left out.
-fn backend<'a>(cx: &PlanBuilder<'a>, op: &Op) -> &'a str {
-    op.word(AttrKey::Backend).map_or("NCCL", |word| cx.program.name(word))
+fn backend_word<'a>(cx: &PlanBuilder<'a>, op: &Op) -> &'a str {
+    op.word_attr(AttrKey::Backend).map_or("NCCL", |word| cx.program.name(word))
 }
 
 /// This rank; communications need single ranks.
-fn rank(cx: &PlanBuilder<'_>) -> Result<u32, Diag> {
+fn require_rank(cx: &PlanBuilder<'_>) -> Result<u32, Diag> {
     cx.rank.ok_or_else(|| {
-        cx.error(codes::HALF_LOWERED, "a communication in a program that still has resharding ops")
-            .note("lower the whole program, or none of it")
+        cx.error_here(codes::HALF_LOWERED, "a communication in a program that still has resharding ops")
+            .with_note("lower the whole program, or none of it")
     })
 }
 
 /// The communicator of all ranks.
-fn world(cx: &mut PlanBuilder<'_>, backend: &str) -> CommSlot {
-    cx.communicator((0..cx.env.ranks).collect(), backend)
+fn world_communicator(cx: &mut PlanBuilder<'_>, backend: &str) -> CommSlot {
+    cx.communicator_slot((0..cx.env.ranks).collect(), backend)
 }
 
-fn team(cx: &PlanBuilder<'_>, op: &Op) -> Result<Vec<u32>, Diag> {
-    let Some(ints) = op.ints(AttrKey::Team) else {
-        return Err(cx.error(codes::TEAM, "the team of the communication is not known"));
+fn communication_team(cx: &PlanBuilder<'_>, op: &Op) -> Result<Vec<u32>, Diag> {
+    let Some(ints) = op.ints_attr(AttrKey::Team) else {
+        return Err(cx.error_here(codes::TEAM, "the team of the communication is not known"));
     };
     let mut team: Vec<u32> = Vec::new();
     for &device in ints {
         if device == -1 {
             return Err(cx
-                .error(codes::TEAM, "nvFuser cut this team off after 100 devices")
-                .note("write all of its devices"));
+                .error_here(codes::TEAM, "nvFuser cut this team off after 100 devices")
+                .with_note("write all of its devices"));
         }
         let known = u32::try_from(device).ok().filter(|&device| device < cx.env.ranks);
         let Some(device) = known else {
-            let message =
-                format!("device {device} of the team is not one of {} ranks", cx.env.ranks);
-            return Err(cx.error(codes::TEAM, message));
+            let message = format!("device {device} of the team is not one of {} ranks", cx.env.ranks);
+            return Err(cx.error_here(codes::TEAM, message));
         };
         if team.contains(&device) {
-            return Err(cx.error(codes::TEAM, format!("device {device} is in the team twice")));
+            return Err(cx.error_here(codes::TEAM, format!("device {device} is in the team twice")));
         }
         team.push(device);
     }
@@ -51,7 +50,7 @@ fn team(cx: &PlanBuilder<'_>, op: &Op) -> Result<Vec<u32>, Diag> {
 }
 
 /// A view that a communication can use: one range of memory.
-fn contiguous(cx: &PlanBuilder<'_>, tensor: TensorId, view: View) -> Result<View, Diag> {
+fn contiguous_view(cx: &PlanBuilder<'_>, tensor: TensorId, view: BufferView) -> Result<BufferView, Diag> {
     if view.is_contiguous() {
         return Ok(view);
     }
@@ -59,64 +58,61 @@ fn contiguous(cx: &PlanBuilder<'_>, tensor: TensorId, view: View) -> Result<View
     let mut reason = String::new();
     for (axis, dim) in view.dims.iter().enumerate().rev() {
         if dim.extent != 1 && dim.stride != expected {
-            reason =
-                format!("its axis {axis} has the stride {} where {expected} is needed", dim.stride);
+            reason = format!("its axis {axis} has the stride {} where {expected} is needed", dim.stride);
             break;
         }
         expected *= dim.extent;
     }
-    let name = cx.name(tensor);
+    let name = cx.tensor_name(tensor);
     Err(cx
-        .error(codes::LAYOUT, format!("{name} is not contiguous in memory: {reason}"))
-        .note("communications take whole ranges of memory: select outer axes only, or copy with `Set` into an allocated tensor first"))
+        .error_here(codes::LAYOUT, format!("{name} is not contiguous in memory: {reason}"))
+        .with_note("communications take whole ranges of memory: select outer axes only, or copy with `Set` into an allocated tensor first"))
 }
 
 /// A tensor that a communication reads on this rank.
-fn read(cx: &PlanBuilder<'_>, tensor: TensorId) -> Result<View, Diag> {
-    contiguous(cx, tensor, cx.input(tensor)?)
+fn readable_view(cx: &PlanBuilder<'_>, tensor: TensorId) -> Result<BufferView, Diag> {
+    contiguous_view(cx, tensor, cx.input_view(tensor)?)
 }
 
 /// A tensor that a communication writes on this rank: it must have memory.
-fn written(cx: &PlanBuilder<'_>, tensor: TensorId) -> Result<View, Diag> {
-    let Some(view) = cx.binding(tensor).cloned() else {
-        let message = format!("{} has no memory to receive into", cx.name(tensor));
+fn writable_view(cx: &PlanBuilder<'_>, tensor: TensorId) -> Result<BufferView, Diag> {
+    let Some(view) = cx.tensor_binding(tensor).cloned() else {
+        let message = format!("{} has no memory to receive into", cx.tensor_name(tensor));
         return Err(cx
-            .error(codes::NO_MEMORY_HERE, message)
-            .note("put an ALLOCATE of it before the communication"));
+            .error_here(codes::NO_MEMORY_HERE, message)
+            .with_note("put an ALLOCATE of it before the communication"));
     };
-    contiguous(cx, tensor, view)
+    contiguous_view(cx, tensor, view)
 }
 
 /// `Communication`: a collective of a team.
 pub(super) fn lower_communication(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
-    let me = rank(cx)?;
+    let me = require_rank(cx)?;
     let op = cx.program.op(id);
-    let (input, output) = (cx.operand(op, 0)?, cx.result(op)?);
+    let (input, output) = (cx.operand_tensor(op, 0)?, cx.result_tensor(op)?);
     let kind = collective_kind(cx, op)?;
-    let team = team(cx, op)?;
-    let root = root(cx, op, kind, &team)?;
-    let red_op = red_op(cx, op, kind, cx.dtype(input))?;
+    let team = communication_team(cx, op)?;
+    let root = root_position(cx, op, kind, &team)?;
+    let red_op = reduction_op(cx, op, kind, cx.tensor_dtype(input))?;
     if cx.group.is_some() {
-        return Err(
-            cx.error(codes::POSTS, "only sends and receives can stand in a coalesced group")
-        );
+        return Err(cx.error_here(codes::POSTS, "only sends and receives can stand in a coalesced group"));
     }
     let position = team.iter().position(|&device| device == me).unwrap_or(0);
     let at_root = root == Some(position);
     let role = kind.member_role(MemberSeat {
         is_root: at_root,
         is_alone: team.len() == 1,
-        in_input_mesh: cx.in_mesh(input),
-        in_output_mesh: cx.in_mesh(output),
+        in_input_mesh: cx.is_in_mesh(input),
+        in_output_mesh: cx.is_in_mesh(output),
     });
-    let input_view = if role.sends { Some(read(cx, input)?) } else { None };
-    let output_view = if role.receives { Some(written(cx, output)?) } else { None };
+    let input_view = if role.sends { Some(readable_view(cx, input)?) } else { None };
+    let output_view = if role.receives { Some(writable_view(cx, output)?) } else { None };
     check_layout(cx, kind, input, output, input_view.as_ref(), output_view.as_ref())?;
     check_counts(cx, kind, team.len(), (input, output), &input_view, &output_view)?;
-    let comm = cx.communicator(team, backend(cx, op));
-    let work = cx.work();
-    post(cx, op, work)?;
-    cx.emit(InstKind::Collective(Box::new(Collective {
+    let comm = cx.communicator_slot(team, backend_word(cx, op));
+    let work = cx.new_work();
+    register_work(cx, op, work)?;
+    cx.emit_inst(InstKind::Collective(Box::new(CollectiveInst {
         comm,
         kind,
         root,
@@ -128,36 +124,30 @@ pub(super) fn lower_communication(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<
 }
 
 fn collective_kind(cx: &PlanBuilder<'_>, op: &Op) -> Result<CollectiveKind, Diag> {
-    let word = op.word(AttrKey::Type).map_or("", |word| cx.program.name(word));
+    let word = op.word_attr(AttrKey::Type).map_or("", |word| cx.program.name(word));
     let found = CollectiveKind::ALL.iter().copied().find(|kind| kind.name() == word);
     found.ok_or_else(|| {
-        let diag =
-            cx.error(codes::CANNOT_RUN, format!("communications of type `{word}` cannot run"));
-        match nearest(word, CollectiveKind::ALL.iter().map(|kind| kind.name())) {
-            Some(name) => diag.note(format!("did you mean `{name}`?")),
+        let diag = cx.error_here(codes::CANNOT_RUN, format!("communications of type `{word}` cannot run"));
+        match nearest_candidate(word, CollectiveKind::ALL.iter().map(|kind| kind.name())) {
+            Some(name) => diag.with_note(format!("did you mean `{name}`?")),
             None => diag,
         }
     })
 }
 
 /// Position of the root in the team.
-fn root(
-    cx: &PlanBuilder<'_>,
-    op: &Op,
-    kind: CollectiveKind,
-    team: &[u32],
-) -> Result<Option<usize>, Diag> {
+fn root_position(cx: &PlanBuilder<'_>, op: &Op, kind: CollectiveKind, team: &[u32]) -> Result<Option<usize>, Diag> {
     if !kind.has_root() {
         return Ok(None);
     }
     if kind == CollectiveKind::SendRecv && team.len() > 2 {
         let message = format!("the team of a SendRecv has 1 or 2 members, not {}", team.len());
-        return Err(cx.error(codes::TEAM, message));
+        return Err(cx.error_here(codes::TEAM, message));
     }
-    let Some(expr) = op.expr(AttrKey::Root) else {
-        return Err(cx.error(codes::TEAM, format!("{} needs `root=`", kind.name())));
+    let Some(expr) = op.expr_attr(AttrKey::Root) else {
+        return Err(cx.error_here(codes::TEAM, format!("{} needs `root=`", kind.name())));
     };
-    let root = cx.int(expr)?;
+    let root = cx.eval_int(expr)?;
     let counted = cx.program.root_as(op);
     let place = match counted {
         RootAs::Position => usize::try_from(root).ok().filter(|&place| place < team.len()),
@@ -165,38 +155,28 @@ fn root(
     };
     match (place, counted) {
         (Some(place), _) => Ok(Some(place)),
-        (None, RootAs::Rank) => {
-            Err(cx.error(codes::TEAM, format!("the root {root} is not in the team {team:?}")))
-        }
+        (None, RootAs::Rank) => Err(cx.error_here(codes::TEAM, format!("the root {root} is not in the team {team:?}"))),
         (None, RootAs::Position) => {
             let message = format!("the root is position {root} of the team {team:?}");
-            Err(cx.error(codes::TEAM, message))
+            Err(cx.error_here(codes::TEAM, message))
         }
     }
 }
 
-fn red_op(
-    cx: &PlanBuilder<'_>,
-    op: &Op,
-    kind: CollectiveKind,
-    dtype: DType,
-) -> Result<RedOp, Diag> {
-    let Some(word) = op.word(AttrKey::RedOp) else { return Ok(RedOp::Sum) };
+fn reduction_op(cx: &PlanBuilder<'_>, op: &Op, kind: CollectiveKind, dtype: DType) -> Result<RedOp, Diag> {
+    let Some(word) = op.word_attr(AttrKey::RedOp) else { return Ok(RedOp::Sum) };
     let word = cx.program.name(word);
     let Some(found) = RedOp::parse(word) else {
-        return Err(
-            cx.error(codes::CANNOT_RUN, format!("the reduce operation `{word}` cannot run"))
-        );
+        return Err(cx.error_here(codes::CANNOT_RUN, format!("the reduce operation `{word}` cannot run")));
     };
     let unfit = match found {
         RedOp::And | RedOp::Or | RedOp::Xor => dtype.is_float(),
         RedOp::Avg => dtype == DType::Bool,
         RedOp::Sum | RedOp::Product | RedOp::Min | RedOp::Max => false,
     };
-    if kind.reduces() && unfit {
-        let message =
-            format!("the reduce operation `{word}` has no meaning for `{}`", dtype.name());
-        return Err(cx.error(codes::CANNOT_RUN, message));
+    if kind.is_reducing() && unfit {
+        let message = format!("the reduce operation `{word}` has no meaning for `{}`", dtype.name());
+        return Err(cx.error_here(codes::CANNOT_RUN, message));
     }
     Ok(found)
 }
@@ -207,8 +187,8 @@ fn check_layout(
     kind: CollectiveKind,
     input: TensorId,
     output: TensorId,
-    input_view: Option<&View>,
-    output_view: Option<&View>,
+    input_view: Option<&BufferView>,
+    output_view: Option<&BufferView>,
 ) -> Result<(), Diag> {
     let (sharded, whole, view) = match kind.whole_tensor() {
         Some(WholeTensor::Output) => (input, output, output_view),
@@ -218,14 +198,14 @@ fn check_layout(
     let Some(view) = view else { return Ok(()) };
     // A reduction in the result of a ReduceScatter stands for the input's partial axis.
     let parts: Vec<_> = match kind {
-        CollectiveKind::ReduceScatter => cx.axes.of(sharded).iter().collect(),
-        _ => cx.axes.stored(sharded).collect(),
+        CollectiveKind::ReduceScatter => cx.axes.axes_of(sharded).iter().collect(),
+        _ => cx.axes.stored_axes(sharded).collect(),
     };
-    let wholes: Vec<_> = cx.axes.stored(whole).collect();
+    let wholes: Vec<_> = cx.axes.stored_axes(whole).collect();
     if parts.len() != wholes.len() || wholes.len() != view.dims.len() {
         return Ok(());
     }
-    let moved = |(part, whole): (&&crate::axes::Axis, &&crate::axes::Axis)| {
+    let moved = |(part, whole): (&&crate::axes::LogicalAxis, &&crate::axes::LogicalAxis)| {
         part.is_sharded() && part.parallel != whole.parallel
     };
     let Some(axis) = parts.iter().zip(&wholes).position(moved) else { return Ok(()) };
@@ -235,12 +215,12 @@ fn check_layout(
             let message = format!(
                 "{} needs the sharded axis outermost, but axis {axis} of {} lies inside of axis {outer} of extent {}",
                 kind.name(),
-                cx.name(whole),
+                cx.tensor_name(whole),
                 view.dims[outer].extent
             );
             Err(cx
-                .error(codes::LAYOUT, message)
-                .note("permute the axis to the front, communicate, and permute back"))
+                .error_here(codes::LAYOUT, message)
+                .with_note("permute the axis to the front, communicate, and permute back"))
         }
     }
 }
@@ -251,8 +231,8 @@ fn check_counts(
     kind: CollectiveKind,
     members: usize,
     names: (TensorId, TensorId),
-    input: &Option<View>,
-    output: &Option<View>,
+    input: &Option<BufferView>,
+    output: &Option<BufferView>,
 ) -> Result<(), Diag> {
     if let (CollectiveKind::AllToAll, Some(view)) = (kind, input)
         && view.len() % members != 0
@@ -260,9 +240,9 @@ fn check_counts(
         let message = format!(
             "the {} elements of {} do not divide into {members} equal parts",
             view.len(),
-            cx.name(names.0)
+            cx.tensor_name(names.0)
         );
-        return Err(cx.error(codes::SHAPES, message));
+        return Err(cx.error_here(codes::SHAPES, message));
     }
     let (Some(input), Some(output)) = (input, output) else { return Ok(()) };
     let (sent, received) = (input.len(), output.len());
@@ -270,49 +250,49 @@ fn check_counts(
         let message = format!(
             "{} of {members} members cannot take {sent} elements of {} to {received} elements of {}",
             kind.name(),
-            cx.name(names.0),
-            cx.name(names.1)
+            cx.tensor_name(names.0),
+            cx.tensor_name(names.1)
         );
-        return Err(cx.error(codes::SHAPES, message));
+        return Err(cx.error_here(codes::SHAPES, message));
     }
     if input.dtype != output.dtype {
         let message = format!(
             "{} is `{}` but {} is `{}`",
-            cx.name(names.0),
+            cx.tensor_name(names.0),
             input.dtype.name(),
-            cx.name(names.1),
+            cx.tensor_name(names.1),
             output.dtype.name()
         );
-        return Err(cx.error(codes::SHAPES, message));
+        return Err(cx.error_here(codes::SHAPES, message));
     }
     Ok(())
 }
 
 /// Remembers the work for a Wait. A second post before the Wait is an error: one of the two would never
 /// be waited for. Members of a group are waited for with the group.
-fn post(cx: &mut PlanBuilder<'_>, op: &Op, work: WorkSlot) -> Result<(), Diag> {
+fn register_work(cx: &mut PlanBuilder<'_>, op: &Op, work: WorkSlot) -> Result<(), Diag> {
     let Some(number) = op.number() else { return Ok(()) };
     if cx.pending.insert(number, work).is_some() && cx.group.is_none() {
         let message = format!("communication {number} is posted again before a Wait for it");
         return Err(cx
-            .error(codes::POSTS, message)
-            .note(format!("put `Wait Communication {number}` before the second post")));
+            .error_here(codes::POSTS, message)
+            .with_note(format!("put `Wait Communication {number}` before the second post")));
     }
     Ok(())
 }
 
 /// An absolute peer.
-fn peer(cx: &PlanBuilder<'_>, me: u32, expr: ExprId) -> Result<u32, Diag> {
-    let value = cx.int(expr)?;
+fn peer_rank(cx: &PlanBuilder<'_>, me: u32, expr: ExprId) -> Result<u32, Diag> {
+    let value = cx.eval_int(expr)?;
     let known = u32::try_from(value).ok().filter(|&peer| peer < cx.env.ranks);
     let Some(peer) = known else {
         let message = format!("peer {value} is out of range: there are {} ranks", cx.env.ranks);
-        return Err(cx.error(codes::TEAM, message));
+        return Err(cx.error_here(codes::TEAM, message));
     };
     if peer == me {
         return Err(cx
-            .error(codes::TEAM, format!("rank {me} cannot send to or receive from itself"))
-            .note("guard the local case with `IF` and copy with `Set`"));
+            .error_here(codes::TEAM, format!("rank {me} cannot send to or receive from itself"))
+            .with_note("guard the local case with `IF` and copy with `Set`"));
     }
     Ok(peer)
 }
@@ -320,149 +300,129 @@ fn peer(cx: &PlanBuilder<'_>, me: u32, expr: ExprId) -> Result<u32, Diag> {
 /// `P2PCommunication`: one send or receive on the world's communicator, or, with `backend=CUDA`, on the
 /// current stream, where the side that copies (`protocol`) waits for the other one.
 pub(super) fn lower_p2p(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
-    let me = rank(cx)?;
+    let me = require_rank(cx)?;
     let op = cx.program.op(id);
-    let Some(expr) = op.expr(AttrKey::Peer) else {
-        return Err(cx.error(codes::TEAM, "the peer is not known"));
+    let Some(expr) = op.expr_attr(AttrKey::Peer) else {
+        return Err(cx.error_here(codes::TEAM, "the peer is not known"));
     };
-    let peer = peer(cx, me, expr)?;
+    let peer = peer_rank(cx, me, expr)?;
     let Some(tensor) = op.input_tensors().chain(op.output_tensors()).next() else {
-        return Err(cx.error(codes::NEEDED, "the buffer is not known"));
+        return Err(cx.error_here(codes::NEEDED, "the buffer is not known"));
     };
-    let direction = op.word(AttrKey::Type).map_or("", |word| cx.program.name(word));
-    let backend = backend(cx, op);
+    let direction = op.word_attr(AttrKey::Type).map_or("", |word| cx.program.name(word));
+    let backend = backend_word(cx, op);
     if backend == "UCC" && cx.group.is_some() {
         return Err(cx
-            .error(codes::POSTS, "UCC has no coalesced groups")
-            .note("write `backend=NCCL`, whose messages of a group start together")
-            .note(
-                "or leave out the group, and let one of two ranks send first, the other receive",
-            ));
+            .error_here(codes::POSTS, "UCC has no coalesced groups")
+            .with_note("write `backend=NCCL`, whose messages of a group start together")
+            .with_note("or leave out the group, and let one of two ranks send first, the other receive"));
     }
-    let comm = if backend == "CUDA" { None } else { Some(world(cx, backend)) };
-    let protocol = op.word(AttrKey::Protocol).map_or("get", |word| cx.program.name(word));
+    let comm = if backend == "CUDA" { None } else { Some(world_communicator(cx, backend)) };
+    let protocol = op.word_attr(AttrKey::Protocol).map_or("get", |word| cx.program.name(word));
     let put = comm.is_none() && protocol == "put";
-    let work = cx.work();
-    post(cx, op, work)?;
+    let work = cx.new_work();
+    register_work(cx, op, work)?;
     match direction {
         "send" => {
-            let view = read(cx, tensor)?;
-            cx.emit(InstKind::Send { comm, put, peer, view, work })
+            let view = readable_view(cx, tensor)?;
+            cx.emit_inst(InstKind::Send { comm, put, peer, view, work })
         }
         "recv" => {
-            let view = written(cx, tensor)?;
-            cx.emit(InstKind::Recv { comm, put, peer, view, work })
+            let view = writable_view(cx, tensor)?;
+            cx.emit_inst(InstKind::Recv { comm, put, peer, view, work })
         }
-        _ => Err(
-            cx.error(codes::CANNOT_RUN, format!("`type={direction}`: `send` or `recv` is needed"))
-        ),
+        _ => Err(cx.error_here(codes::CANNOT_RUN, format!("`type={direction}`: `send` or `recv` is needed"))),
     }
 }
 
 /// `CollectivePermute`: one send and one receive that start together; peers are positions in the team.
 pub(super) fn lower_collective_permute(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
-    let me = rank(cx)?;
+    let me = require_rank(cx)?;
     let op = cx.program.op(id);
-    let (input, output) = (cx.operand(op, 0)?, cx.result(op)?);
-    let team = team(cx, op)?;
+    let (input, output) = (cx.operand_tensor(op, 0)?, cx.result_tensor(op)?);
+    let team = communication_team(cx, op)?;
     let member = |cx: &PlanBuilder<'_>, key: AttrKey| -> Result<u32, Diag> {
-        let Some(expr) = op.expr(key) else {
-            return Err(cx.error(codes::TEAM, format!("`{}` is not known", key.word())));
+        let Some(expr) = op.expr_attr(key) else {
+            return Err(cx.error_here(codes::TEAM, format!("`{}` is not known", key.word())));
         };
-        let value = cx.int(expr)?;
+        let value = cx.eval_int(expr)?;
         let device = usize::try_from(value).ok().and_then(|place| team.get(place).copied());
         device.ok_or_else(|| {
-            let message =
-                format!("peer {value} is out of range: the team has {} members", team.len());
-            cx.error(codes::TEAM, message)
+            let message = format!("peer {value} is out of range: the team has {} members", team.len());
+            cx.error_here(codes::TEAM, message)
         })
     };
     let (to, from) = (member(cx, AttrKey::SendPeer)?, member(cx, AttrKey::RecvPeer)?);
-    let (source, target) = (read(cx, input)?, written(cx, output)?);
+    let (source, target) = (readable_view(cx, input)?, writable_view(cx, output)?);
     if source.len() != target.len() || source.dtype != target.dtype {
         return Err(cx.shape_error(input, &source.shape(), output, &target.shape()));
     }
-    let work = cx.work();
-    post(cx, op, work)?;
+    let work = cx.new_work();
+    register_work(cx, op, work)?;
     if (to == me) != (from == me) {
-        return Err(cx.error(codes::TEAM, "one peer of a CollectivePermute is the rank itself"));
+        return Err(cx.error_here(codes::TEAM, "one peer of a CollectivePermute is the rank itself"));
     }
-    let comm = cx.communicator(team.clone(), backend(cx, op));
-    cx.emit(InstKind::GroupBegin)?;
+    let comm = cx.communicator_slot(team.clone(), backend_word(cx, op));
+    cx.emit_inst(InstKind::GroupBegin)?;
     if to == me {
-        let target = View { dims: source.dims.clone(), ..target };
+        let target = BufferView { dims: source.dims.clone(), ..target };
         emit_copy(
             cx,
-            View { dims: row_major(&source.shape()), ..source },
-            View { dims: row_major(&target.shape()), ..target },
+            BufferView { dims: row_major(&source.shape()), ..source },
+            BufferView { dims: row_major(&target.shape()), ..target },
         )?;
     } else {
-        let (send, recv) = (cx.work(), cx.work());
-        cx.emit(InstKind::Recv {
-            comm: Some(comm),
-            put: false,
-            peer: from,
-            view: target,
-            work: recv,
-        })?;
-        cx.emit(InstKind::Send {
-            comm: Some(comm),
-            put: false,
-            peer: to,
-            view: source,
-            work: send,
-        })?;
+        let (send, recv) = (cx.new_work(), cx.new_work());
+        cx.emit_inst(InstKind::Recv { comm: Some(comm), put: false, peer: from, view: target, work: recv })?;
+        cx.emit_inst(InstKind::Send { comm: Some(comm), put: false, peer: to, view: source, work: send })?;
     }
-    cx.emit(InstKind::GroupEnd { comm, work })
+    cx.emit_inst(InstKind::GroupEnd { comm, work })
 }
 
 /// Opens a group.
 pub(super) fn lower_start_coalescing(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
-    rank(cx)?;
+    require_rank(cx)?;
     if let Some(open) = cx.group.replace(id) {
         let span = cx.program.op_span(open);
         return Err(cx
-            .error(codes::POSTS, "a group cannot start inside another one")
-            .label(span, "this one is open"));
+            .error_here(codes::POSTS, "a group cannot start inside another one")
+            .with_label(span, "this one is open"));
     }
-    cx.emit(InstKind::GroupBegin)
+    cx.emit_inst(InstKind::GroupBegin)
 }
 
 /// Starts the group.
 pub(super) fn lower_end_coalescing(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
-    rank(cx)?;
+    require_rank(cx)?;
     if cx.group.take().is_none() {
-        return Err(cx.error(codes::POSTS, "`EndCoalescing` without a `StartCoalescing` before it"));
+        return Err(cx.error_here(codes::POSTS, "`EndCoalescing` without a `StartCoalescing` before it"));
     }
-    let comm = world(cx, "NCCL");
-    let work = cx.work();
-    post(cx, cx.program.op(id), work)?;
-    cx.emit(InstKind::GroupEnd { comm, work })
+    let comm = world_communicator(cx, "NCCL");
+    let work = cx.new_work();
+    register_work(cx, cx.program.op(id), work)?;
+    cx.emit_inst(InstKind::GroupEnd { comm, work })
 }
 
 /// The current stream waits for a communication.
 pub(super) fn lower_wait(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
-    rank(cx)?;
+    require_rank(cx)?;
     let op = cx.program.op(id);
     for operand in &op.operands {
         let Value::Handle(number) = operand else { continue };
         let Some(work) = cx.pending.remove(number) else {
-            let post = cx.handle(*number).map(|post| cx.program.op_span(post));
-            let diag = cx.error(
-                codes::POSTS,
-                format!("nothing has been posted as {number} since its last Wait"),
-            );
+            let post = cx.op_of_handle(*number).map(|post| cx.program.op_span(post));
+            let diag = cx.error_here(codes::POSTS, format!("nothing has been posted as {number} since its last Wait"));
             return Err(match post {
-                Some(span) => diag.label(span, "this is what the Wait names"),
+                Some(span) => diag.with_label(span, "this is what the Wait names"),
                 None => diag,
             });
         };
-        cx.emit(InstKind::WaitWork { work })?;
+        cx.emit_inst(InstKind::WaitWork { work })?;
     }
     Ok(())
 }
 
 /// Handles are exchanged when a run starts; nothing is left to do.
 pub(super) fn lower_share_mem_handles(cx: &mut PlanBuilder<'_>, _: OpId) -> Result<(), Diag> {
-    rank(cx).map(|_| ())
+    require_rank(cx).map(|_| ())
 }

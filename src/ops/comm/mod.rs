@@ -6,20 +6,11 @@ mod lowering;
 
 use super::spec::{ArgKind, ArgSpec, Lower, OpSpec};
 use super::tensor_checks;
-use crate::ir::{AttrKey, Effect, Layout, Link, OpIdentity, RootAs, RunsOn, Standalone};
+use crate::ir::{AttrKey, OpEffect, OpIdentity, OpLayout, RootAs, RunsOn, StandaloneRule, WordLink};
 
 /// Types of a Communication.
-pub const COMMUNICATION_TYPES: &[&str] = &[
-    "Gather",
-    "Allgather",
-    "Scatter",
-    "Reduce",
-    "Allreduce",
-    "ReduceScatter",
-    "Broadcast",
-    "SendRecv",
-    "AllToAll",
-];
+pub const COMMUNICATION_TYPES: &[&str] =
+    &["Gather", "Allgather", "Scatter", "Reduce", "Allreduce", "ReduceScatter", "Broadcast", "SendRecv", "AllToAll"];
 /// Types of a P2PCommunication.
 pub const P2P_TYPES: &[&str] = &["send", "recv"];
 /// Which side of a message copies on the CUDA backend; `get`, the receiver, when left out.
@@ -33,10 +24,10 @@ pub const RED_OPS: &[&str] = &["sum", "avg", "product", "min", "max", "band", "b
 pub const COMMUNICATION: OpSpec = OpSpec {
     identity: OpIdentity {
         name: "Communication",
-        layout: Layout::Keyed,
+        layout: OpLayout::Keyed,
         results: 0,
-        effect: Effect::Communicate,
-        standalone: Standalone::Yes,
+        effect: OpEffect::Communicate,
+        standalone: StandaloneRule::Yes,
         runs_on: RunsOn::Team,
         ..OpIdentity::TENSOR_OP
     },
@@ -61,10 +52,10 @@ pub const COMMUNICATION: OpSpec = OpSpec {
 pub const P2P_COMMUNICATION: OpSpec = OpSpec {
     identity: OpIdentity {
         name: "P2PCommunication",
-        layout: Layout::Keyed,
+        layout: OpLayout::Keyed,
         results: 0,
-        effect: Effect::Communicate,
-        standalone: Standalone::Yes,
+        effect: OpEffect::Communicate,
+        standalone: StandaloneRule::Yes,
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
@@ -85,9 +76,9 @@ pub const P2P_COMMUNICATION: OpSpec = OpSpec {
 pub const COLLECTIVE_PERMUTE: OpSpec = OpSpec {
     identity: OpIdentity {
         name: "CollectivePermute",
-        layout: Layout::Keyed,
+        layout: OpLayout::Keyed,
         results: 0,
-        effect: Effect::Communicate,
+        effect: OpEffect::Communicate,
         runs_on: RunsOn::Team,
         ..OpIdentity::TENSOR_OP
     },
@@ -110,9 +101,9 @@ pub const COLLECTIVE_PERMUTE: OpSpec = OpSpec {
 pub const START_COALESCING: OpSpec = OpSpec {
     identity: OpIdentity {
         name: "StartCoalescing",
-        layout: Layout::Words(Link::None),
+        layout: OpLayout::Words(WordLink::None),
         results: 0,
-        effect: Effect::Communicate,
+        effect: OpEffect::Communicate,
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
@@ -127,9 +118,9 @@ pub const START_COALESCING: OpSpec = OpSpec {
 pub const END_COALESCING: OpSpec = OpSpec {
     identity: OpIdentity {
         name: "EndCoalescing",
-        layout: Layout::Words(Link::Number),
+        layout: OpLayout::Words(WordLink::Number),
         results: 0,
-        effect: Effect::Communicate,
+        effect: OpEffect::Communicate,
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
@@ -144,9 +135,9 @@ pub const END_COALESCING: OpSpec = OpSpec {
 pub const WAIT: OpSpec = OpSpec {
     identity: OpIdentity {
         name: "Wait",
-        layout: Layout::Words(Link::None),
+        layout: OpLayout::Words(WordLink::None),
         results: 0,
-        effect: Effect::Communicate,
+        effect: OpEffect::Communicate,
         runs_on: RunsOn::Handle,
         ..OpIdentity::TENSOR_OP
     },
@@ -162,9 +153,9 @@ pub const WAIT: OpSpec = OpSpec {
 pub const SHARE_MEM_HANDLES: OpSpec = OpSpec {
     identity: OpIdentity {
         name: "ShareMemHandles",
-        layout: Layout::Own,
+        layout: OpLayout::Own,
         results: 0,
-        effect: Effect::Communicate,
+        effect: OpEffect::Communicate,
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
@@ -179,9 +170,9 @@ pub const SHARE_MEM_HANDLES: OpSpec = OpSpec {
 pub const DISPATCH: OpSpec = OpSpec {
     identity: OpIdentity {
         name: "Dispatch",
-        layout: Layout::Keyed,
+        layout: OpLayout::Keyed,
         results: 0,
-        effect: Effect::Communicate,
+        effect: OpEffect::Communicate,
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
@@ -203,9 +194,9 @@ pub const DISPATCH: OpSpec = OpSpec {
 pub const COMBINE: OpSpec = OpSpec {
     identity: OpIdentity {
         name: "Combine",
-        layout: Layout::Keyed,
+        layout: OpLayout::Keyed,
         results: 0,
-        effect: Effect::Communicate,
+        effect: OpEffect::Communicate,
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],

@@ -2,29 +2,27 @@
 //!
 //! The result may end in the contracted axis as a reduction (`rS8{i3}`).
 
-use crate::axes::pairing::{
-    AxisMismatch, LinkResult, LinkSide, has_split_axis, link_pairs, operand_side, result_side,
-};
+use crate::axes::pairing::{AxisMismatch, LinkResult, LinkSide, has_split_axis, link_pairs, operand_side, result_side};
 use crate::diag::codes;
 use crate::ir::{AxisLink, OpId, Program};
 
 /// The axes of a product: operands, result, contracted axis.
-struct Product {
+struct GemmAxes {
     a: LinkSide,
     b: LinkSide,
     out: LinkSide,
 }
 
-impl Product {
+impl GemmAxes {
     fn new(program: &Program, op: OpId) -> Result<Self, AxisMismatch> {
         let (a, b) = (operand_side(program, op, 0)?, operand_side(program, op, 1)?);
         Ok(Self { a, b, out: result_side(program, op)? })
     }
-    fn split(&self) -> bool {
+    fn has_split_axis(&self) -> bool {
         has_split_axis(&[&self.a, &self.b, &self.out])
     }
     /// Links the contracted axes with each other and with the result's trailing reduction.
-    fn contract(&self, k_of_a: u32, k_of_b: u32, links: &mut Vec<AxisLink>) {
+    fn link_contracted(&self, k_of_a: u32, k_of_b: u32, links: &mut Vec<AxisLink>) {
         link_pairs(&self.a, &self.b, &[k_of_a], &[k_of_b], links);
         let last = self.out.axes.axes.len().wrapping_sub(1);
         if self.out.axes.axes.last().is_some_and(|axis| axis.is_reduction()) {
@@ -45,33 +43,24 @@ fn scalar_operand_mismatch(program: &Program, op: OpId, side: &LinkSide) -> Axis
     }
 }
 
-fn gemm_rank_mismatch(
-    program: &Program,
-    op: OpId,
-    out: &LinkSide,
-    need: usize,
-    found: usize,
-) -> AxisMismatch {
+fn gemm_rank_mismatch(program: &Program, op: OpId, out: &LinkSide, need: usize, found: usize) -> AxisMismatch {
     let name = program.op(op).kind.name();
     let tensor = program.tensor_name(out.tensor);
     AxisMismatch {
         code: codes::RANK,
-        message: format!(
-            "`{name}` needs a result with {need} stored axes, but `{tensor}` has {found}"
-        ),
-        note: "the contracted axis may follow them as a reduction, for example `rS8{i3}`"
-            .to_owned(),
+        message: format!("`{name}` needs a result with {need} stored axes, but `{tensor}` has {found}"),
+        note: "the contracted axis may follow them as a reduction, for example `rS8{i3}`".to_owned(),
         tensor: Some(out.tensor),
     }
 }
 
 /// matmul: [.., M, K] x [.., K, N] -> [.., M, N, r(K)]; one-dimensional operands lose M or N.
 pub(super) fn link_matmul(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
-    let product = Product::new(program, op)?;
-    if product.split() {
+    let product = GemmAxes::new(program, op)?;
+    if product.has_split_axis() {
         return Ok(());
     }
-    let (a, b, c) = (product.a.stored(), product.b.stored(), product.out.stored());
+    let (a, b, c) = (product.a.stored_positions(), product.b.stored_positions(), product.out.stored_positions());
     let (Some(&k_a), false) = (a.last(), b.is_empty()) else {
         let side = if a.is_empty() { &product.a } else { &product.b };
         return Err(scalar_operand_mismatch(program, op, side));
@@ -83,15 +72,9 @@ pub(super) fn link_matmul(program: &Program, op: OpId, links: &mut Vec<AxisLink>
     if c.len() != need {
         return Err(gemm_rank_mismatch(program, op, &product.out, need, c.len()));
     }
-    product.contract(k_a, k_b, links);
+    product.link_contracted(k_a, k_b, links);
     if m == 1 {
-        link_pairs(
-            &product.a,
-            &product.out,
-            &a[a.len() - 2..a.len() - 1],
-            &c[need - m - n..=need - m - n],
-            links,
-        );
+        link_pairs(&product.a, &product.out, &a[a.len() - 2..a.len() - 1], &c[need - m - n..=need - m - n], links);
     }
     if n == 1 {
         link_pairs(&product.b, &product.out, &b[b.len() - 1..], &c[need - 1..], links);
@@ -104,16 +87,16 @@ pub(super) fn link_matmul(program: &Program, op: OpId, links: &mut Vec<AxisLink>
 
 /// linear: `[.., K] x [N, K] (+ [N]) -> [.., N, r(K)]`; a weight `[K]` gives `[..]`.
 pub(super) fn link_linear(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
-    let product = Product::new(program, op)?;
-    if product.split() {
+    let product = GemmAxes::new(program, op)?;
+    if product.has_split_axis() {
         return Ok(());
     }
-    let (a, w, c) = (product.a.stored(), product.b.stored(), product.out.stored());
+    let (a, w, c) = (product.a.stored_positions(), product.b.stored_positions(), product.out.stored_positions());
     let (Some(&k_a), Some(&k_w)) = (a.last(), w.last()) else {
         let side = if a.is_empty() { &product.a } else { &product.b };
         return Err(scalar_operand_mismatch(program, op, side));
     };
-    product.contract(k_a, k_w, links);
+    product.link_contracted(k_a, k_w, links);
     // A weight with leading device axes: nvFuser squeezes them out.
     if w.len() > 2 {
         return Ok(());
@@ -131,15 +114,9 @@ pub(super) fn link_linear(program: &Program, op: OpId, links: &mut Vec<AxisLink>
 }
 
 /// The bias [N]: its only stored axis is the result's last.
-fn link_bias(
-    program: &Program,
-    op: OpId,
-    out: &LinkSide,
-    n: &[u32],
-    links: &mut Vec<AxisLink>,
-) -> LinkResult {
+fn link_bias(program: &Program, op: OpId, out: &LinkSide, n: &[u32], links: &mut Vec<AxisLink>) -> LinkResult {
     let Ok(bias) = operand_side(program, op, 2) else { return Ok(()) };
-    let axes = bias.stored();
+    let axes = bias.stored_positions();
     if bias.axes.split {
         return Ok(());
     }
@@ -147,11 +124,7 @@ fn link_bias(
         let name = program.tensor_name(bias.tensor);
         return Err(AxisMismatch {
             code: codes::RANK,
-            message: format!(
-                "the bias of `linear` needs {} stored axes, but `{name}` has {}",
-                n.len(),
-                axes.len()
-            ),
+            message: format!("the bias of `linear` needs {} stored axes, but `{name}` has {}", n.len(), axes.len()),
             note: String::new(),
             tensor: Some(bias.tensor),
         });

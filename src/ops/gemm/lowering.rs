@@ -2,21 +2,20 @@
 
 use crate::diag::{Diag, codes};
 use crate::ir::{OpId, TensorId};
-use crate::plan::{Dim, Gemm, InstKind, PlanBuilder, View, expanded};
+use crate::plan::{BufferView, GemmInst, InstKind, PlanBuilder, ViewDim, expanded_view};
 
 /// `matmul`, as `torch.matmul`: leading axes are batches and broadcast.
 pub(super) fn lower_matmul(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
-    let (left, right, result) = (cx.operand(op, 0)?, cx.operand(op, 1)?, cx.result(op)?);
-    let (mut a, mut b) = (cx.input(left)?, cx.input(right)?);
-    let mut out = cx.output(result)?;
-    let misfit = |cx: &PlanBuilder<'_>, a: &View, b: &View| {
-        cx.shape_error(left, &a.shape(), right, &b.shape())
-    };
+    let (left, right, result) = (cx.operand_tensor(op, 0)?, cx.operand_tensor(op, 1)?, cx.result_tensor(op)?);
+    let (mut a, mut b) = (cx.input_view(left)?, cx.input_view(right)?);
+    let mut out = cx.output_view(result)?;
+    let misfit =
+        |cx: &PlanBuilder<'_>, a: &BufferView, b: &BufferView| cx.shape_error(left, &a.shape(), right, &b.shape());
     if a.dims.is_empty() || b.dims.is_empty() {
         return Err(misfit(cx, &a, &b));
     }
-    let unit = Dim { extent: 1, stride: 0 };
+    let unit = ViewDim { extent: 1, stride: 0 };
     if a.dims.len() == 1 {
         a.dims.insert(0, unit);
         let place = out.dims.len() + 1 - b.dims.len().min(2);
@@ -32,35 +31,35 @@ pub(super) fn lower_matmul(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Dia
 /// `linear`: `input @ weight^T + bias`.
 pub(super) fn lower_linear(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
-    let (left, right, result) = (cx.operand(op, 0)?, cx.operand(op, 1)?, cx.result(op)?);
-    let (mut a, mut w) = (cx.input(left)?, cx.input(right)?);
-    let mut out = cx.output(result)?;
+    let (left, right, result) = (cx.operand_tensor(op, 0)?, cx.operand_tensor(op, 1)?, cx.result_tensor(op)?);
+    let (mut a, mut w) = (cx.input_view(left)?, cx.input_view(right)?);
+    let mut out = cx.output_view(result)?;
     if w.dims.len() > 2 {
         drop_device_axes(cx, right, &mut w);
         drop_device_axes(cx, left, &mut a);
         drop_device_axes(cx, result, &mut out);
     }
     if w.dims.len() == 1 {
-        w.dims.insert(0, Dim { extent: 1, stride: 0 });
-        out.dims.push(Dim { extent: 1, stride: 0 });
+        w.dims.insert(0, ViewDim { extent: 1, stride: 0 });
+        out.dims.push(ViewDim { extent: 1, stride: 0 });
     }
     if w.dims.len() != 2 || a.dims.is_empty() {
         return Err(cx.shape_error(left, &a.shape(), right, &w.shape()));
     }
     w.dims.swap(0, 1);
     if a.dims.len() == 1 {
-        a.dims.insert(0, Dim { extent: 1, stride: 0 });
+        a.dims.insert(0, ViewDim { extent: 1, stride: 0 });
         let place = out.dims.len().saturating_sub(1);
-        out.dims.insert(place, Dim { extent: 1, stride: 0 });
+        out.dims.insert(place, ViewDim { extent: 1, stride: 0 });
     }
     let bias = match op.input_tensors().nth(2) {
         None => None,
         Some(tensor) => {
-            let mut view = cx.input(tensor)?;
+            let mut view = cx.input_view(tensor)?;
             if view.dims.len() > 1 {
                 drop_device_axes(cx, tensor, &mut view);
             }
-            let Some(fit) = expanded(&view, &out.shape()) else {
+            let Some(fit) = expanded_view(&view, &out.shape()) else {
                 return Err(cx.shape_error(tensor, &view.shape(), result, &out.shape()));
             };
             Some(fit)
@@ -70,11 +69,11 @@ pub(super) fn lower_linear(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Dia
 }
 
 /// Drops the axes spread over devices (locally of extent 1).
-fn drop_device_axes(cx: &PlanBuilder<'_>, tensor: TensorId, view: &mut View) {
+fn drop_device_axes(cx: &PlanBuilder<'_>, tensor: TensorId, view: &mut BufferView) {
     if cx.rank.is_none() {
         return;
     }
-    let sharded: Vec<bool> = cx.axes.stored(tensor).map(|axis| axis.is_sharded()).collect();
+    let sharded: Vec<bool> = cx.axes.stored_axes(tensor).map(|axis| axis.is_sharded()).collect();
     if sharded.len() == view.dims.len() {
         let mut place = 0;
         view.dims.retain(|_| {
@@ -87,10 +86,10 @@ fn drop_device_axes(cx: &PlanBuilder<'_>, tensor: TensorId, view: &mut View) {
 fn emit_gemm(
     cx: &mut PlanBuilder<'_>,
     tensors: [TensorId; 3],
-    a: View,
-    b: View,
-    bias: Option<View>,
-    out: View,
+    a: BufferView,
+    b: BufferView,
+    bias: Option<BufferView>,
+    out: BufferView,
 ) -> Result<(), Diag> {
     let (a_shape, b_shape, out_shape) = (a.shape(), b.shape(), out.shape());
     let (m, k) = (a_shape[a_shape.len() - 2], a_shape[a_shape.len() - 1]);
@@ -103,21 +102,21 @@ fn emit_gemm(
         return Err(cx.shape_error(tensors[2], &out_shape, tensors[0], &a_shape));
     }
     let full = |last: [usize; 2]| [&out_shape[..batch], &last].concat();
-    let Some(a) = expanded(&a, &full([m, k])) else {
+    let Some(a) = expanded_view(&a, &full([m, k])) else {
         return Err(cx.shape_error(tensors[0], &a_shape, tensors[2], &out_shape));
     };
-    let Some(b) = expanded(&b, &full([k, n])) else {
+    let Some(b) = expanded_view(&b, &full([k, n])) else {
         return Err(cx.shape_error(tensors[1], &b_shape, tensors[2], &out_shape));
     };
     if a.dtype != b.dtype && !(a.dtype.is_fp8_factor() && b.dtype.is_fp8_factor()) {
         let message = format!(
             "{} is `{}` and {} is `{}`; a product needs one type",
-            cx.name(tensors[0]),
+            cx.tensor_name(tensors[0]),
             a.dtype.name(),
-            cx.name(tensors[1]),
+            cx.tensor_name(tensors[1]),
             b.dtype.name()
         );
-        return Err(cx.error(codes::SHAPES, message));
+        return Err(cx.error_here(codes::SHAPES, message));
     }
-    cx.emit(InstKind::Gemm(Box::new(Gemm { a, b, bias, out })))
+    cx.emit_inst(InstKind::Gemm(Box::new(GemmInst { a, b, bias, out })))
 }

@@ -6,14 +6,14 @@ mod lowering;
 use super::spec::{ArgKind, ArgSpec, Lower, OpSpec};
 use super::tensor_checks;
 use crate::diag::Diags;
-use crate::ir::{DType, Layout, OpId, OpIdentity, Program, Standalone, TensorId};
+use crate::ir::{DType, OpId, OpIdentity, OpLayout, Program, StandaloneRule, TensorId};
 
 /// `matmul`.
 pub const MATMUL: OpSpec = OpSpec {
     identity: OpIdentity {
         name: "matmul",
-        layout: Layout::Aligned,
-        standalone: Standalone::Yes,
+        layout: OpLayout::Aligned,
+        standalone: StandaloneRule::Yes,
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
@@ -28,8 +28,8 @@ pub const MATMUL: OpSpec = OpSpec {
 pub const LINEAR: OpSpec = OpSpec {
     identity: OpIdentity {
         name: "linear",
-        layout: Layout::AlignedLoose,
-        standalone: Standalone::Yes,
+        layout: OpLayout::AlignedLoose,
+        standalone: StandaloneRule::Yes,
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
@@ -50,9 +50,7 @@ fn check_gemm_dtypes(program: &Program, id: OpId, diags: &mut Diags) {
     let op = program.op(id);
     let is = |tensor: TensorId| program.tensor(tensor).dtype;
     let mut tensors = op.input_tensors();
-    let (Some(a), Some(b), Some(result)) =
-        (tensors.next(), tensors.next(), op.output_tensors().next())
-    else {
+    let (Some(a), Some(b), Some(result)) = (tensors.next(), tensors.next(), op.output_tensors().next()) else {
         return;
     };
     let wide = matches!(is(result), DType::Float | DType::Half | DType::BFloat16);

@@ -4,11 +4,11 @@
 use super::super::tensor_checks;
 use crate::axes::logical_axes;
 use crate::diag::{Diag, Diags, codes};
-use crate::ir::places::declared;
-use crate::ir::{AttrKey, ExprId, OpId, Program, TensorId, name_of};
+use crate::ir::places::with_declaration;
+use crate::ir::{AttrKey, ExprId, OpId, Program, TensorId, display_name};
 
 /// What a gather is about.
-struct Gather {
+struct GatherAxes {
     input: TensorId,
     index: TensorId,
     result: TensorId,
@@ -16,25 +16,25 @@ struct Gather {
     dim: Option<i64>,
 }
 
-fn match_gather(program: &Program, id: OpId) -> Option<Gather> {
+fn match_gather(program: &Program, id: OpId) -> Option<GatherAxes> {
     let op = program.op(id);
     let mut tensors = op.input_tensors();
     let (input, index) = (tensors.next()?, tensors.next()?);
-    let dim = op.expr(AttrKey::Dim).and_then(|dim| program.exprs().as_int(dim));
-    Some(Gather { input, index, result: op.output_tensors().next()?, dim })
+    let dim = op.expr_attr(AttrKey::Dim).and_then(|dim| program.exprs().as_int(dim));
+    Some(GatherAxes { input, index, result: op.output_tensors().next()?, dim })
 }
 
 /// The gathers: integers choose along one of the operand's axes, and elements keep their type.
 pub(crate) fn check_gather(program: &Program, id: OpId, diags: &mut Diags) {
-    let Some(Gather { input, index, result, dim }) = match_gather(program, id) else { return };
+    let Some(GatherAxes { input, index, result, dim }) = match_gather(program, id) else { return };
     check_integer_index(program, id, index, diags);
     tensor_checks::check_equal_dtypes(program, id, (input, result), diags);
-    let rank = logical_axes(program, input).stored().len();
+    let rank = logical_axes(program, input).stored_positions().len();
     if let Some(dim) = dim.filter(|dim| !(0..rank as i64).contains(dim)) {
         let name = program.tensor_name(input);
         let message = format!("dimension {dim} is not one of the {rank} of `{name}`");
         let diag = Diag::error(codes::DIM, program.op_span(id), message);
-        diags.push(declared(diag, program, input, id));
+        diags.push(with_declaration(diag, program, input, id));
     }
 }
 
@@ -42,12 +42,8 @@ pub(crate) fn check_gather(program: &Program, id: OpId, diags: &mut Diags) {
 /// the result is as long as the index.
 pub(crate) fn check_gather_fit(program: &Program, id: OpId, diags: &mut Diags) {
     check_gather(program, id, diags);
-    let Some(Gather { input, index, result, dim }) = match_gather(program, id) else { return };
-    let sides = [
-        stored_extents(program, input),
-        stored_extents(program, index),
-        stored_extents(program, result),
-    ];
+    let Some(GatherAxes { input, index, result, dim }) = match_gather(program, id) else { return };
+    let sides = [stored_extents(program, input), stored_extents(program, index), stored_extents(program, result)];
     for (k, ((a, x), b)) in (0..).zip(sides[0].iter().zip(&sides[1]).zip(&sides[2])) {
         let [a, x, b] = [a, x, b].map(|&extent| program.exprs().as_int(extent));
         if let (Some(x), Some(a)) = (x, a)
@@ -78,8 +74,7 @@ pub(crate) fn check_index_put(program: &Program, id: OpId, diags: &mut Diags) {
     tensor_checks::check_equal_dtypes(program, id, (base, result), diags);
     tensor_checks::check_equal_dtypes(program, id, (value, result), diags);
     let first = |tensor| stored_extents(program, tensor).first().copied();
-    let constant =
-        |extent: Option<ExprId>| extent.and_then(|extent| program.exprs().as_int(extent));
+    let constant = |extent: Option<ExprId>| extent.and_then(|extent| program.exprs().as_int(extent));
     if let (Some(from), Some(to)) = (constant(first(base)), constant(first(result)))
         && from != to
     {
@@ -90,7 +85,7 @@ pub(crate) fn check_index_put(program: &Program, id: OpId, diags: &mut Diags) {
         let name = program.tensor_name(index);
         let message = format!("the second axis of the index `{name}` has not the extent 1");
         let diag = Diag::error(codes::EXTENT, program.op_span(id), message);
-        diags.push(declared(diag, program, index, id).note("an index is `[n]` or `[n, 1]`"));
+        diags.push(with_declaration(diag, program, index, id).with_note("an index is `[n]` or `[n, 1]`"));
     }
 }
 
@@ -100,18 +95,17 @@ fn stored_extents(program: &Program, tensor: TensorId) -> Vec<ExprId> {
     if axes.split {
         return Vec::new();
     }
-    axes.stored().iter().map(|&k| axes.axes[k as usize].extent).collect()
+    axes.stored_positions().iter().map(|&k| axes.axes[k as usize].extent).collect()
 }
 
 fn check_integer_index(program: &Program, id: OpId, index: TensorId, diags: &mut Diags) {
     let found = program.tensor(index).dtype;
     if !found.is_index() {
-        let name = name_of(program, id);
+        let name = display_name(program, id);
         let tensor = program.tensor_name(index);
-        let message =
-            format!("the index of `{name}` is int or int64_t, but `{tensor}` is {}", found.name());
+        let message = format!("the index of `{name}` is int or int64_t, but `{tensor}` is {}", found.name());
         let diag = Diag::error(codes::DTYPE, program.op_span(id), message);
-        diags.push(declared(diag, program, index, id));
+        diags.push(with_declaration(diag, program, index, id));
     }
 }
 
@@ -126,11 +120,9 @@ fn report_extent(
     [(a, x), (b, y)]: [(TensorId, i64); 2],
     diags: &mut Diags,
 ) {
-    let name = name_of(program, id);
+    let name = display_name(program, id);
     let (first, second) = (program.tensor_name(a), program.tensor_name(b));
-    let message = format!(
-        "`{name}` needs {need}, but axis {axis} of `{first}` has {x} and of `{second}` {y}"
-    );
+    let message = format!("`{name}` needs {need}, but axis {axis} of `{first}` has {x} and of `{second}` {y}");
     let diag = Diag::error(codes::EXTENT, program.op_span(id), message);
-    diags.push(declared(declared(diag, program, a, id), program, b, id));
+    diags.push(with_declaration(with_declaration(diag, program, a, id), program, b, id));
 }

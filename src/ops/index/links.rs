@@ -4,27 +4,20 @@
 //! place along it, so it has to lie on one device. What lies across devices along the other axes stays there.
 
 use crate::axes::pairing::{
-    AxisMismatch, LinkResult, LinkSide, axis_count_text, has_split_axis, link_pairs, operand_side,
-    result_side,
+    AxisMismatch, LinkResult, LinkSide, axis_count_text, has_split_axis, link_pairs, operand_side, result_side,
 };
 use crate::diag::codes;
 use crate::ir::{AttrKey, AxisLink, OpId, Program};
 
 /// The mismatch for a tensor with another number of axes.
-fn index_rank_mismatch(
-    program: &Program,
-    op: OpId,
-    side: &LinkSide,
-    need: String,
-    note: &str,
-) -> AxisMismatch {
+fn index_rank_mismatch(program: &Program, op: OpId, side: &LinkSide, need: String, note: &str) -> AxisMismatch {
     let name = program.op(op).kind.name();
     let tensor = program.tensor_name(side.tensor);
     AxisMismatch {
         code: codes::RANK,
         message: format!(
             "`{name}` needs {need}, but `{tensor}` has {}",
-            axis_count_text(side.stored().len())
+            axis_count_text(side.stored_positions().len())
         ),
         note: note.to_owned(),
         tensor: Some(side.tensor),
@@ -33,53 +26,42 @@ fn index_rank_mismatch(
 
 /// The axis that a gather chooses from, if it is one of so many.
 fn chosen_axis(program: &Program, op: OpId, rank: usize) -> Option<usize> {
-    let dim = program.op(op).expr(AttrKey::Dim).and_then(|dim| program.exprs().as_int(dim))?;
+    let dim = program.op(op).expr_attr(AttrKey::Dim).and_then(|dim| program.exprs().as_int(dim))?;
     usize::try_from(dim).ok().filter(|&dim| dim < rank)
 }
 
 /// Operand, index and result of a gather.
-struct Gather {
+struct GatherSides {
     input: LinkSide,
     index: LinkSide,
     out: LinkSide,
 }
 
-impl Gather {
+impl GatherSides {
     fn new(program: &Program, op: OpId) -> Result<Self, AxisMismatch> {
         let (input, index) = (operand_side(program, op, 0)?, operand_side(program, op, 1)?);
         Ok(Self { input, index, out: result_side(program, op)? })
     }
-    fn split(&self) -> bool {
+    fn has_split_axis(&self) -> bool {
         has_split_axis(&[&self.input, &self.index, &self.out])
     }
     /// These have as many axes as the operand.
-    fn check(&self, program: &Program, op: OpId, sides: &[&LinkSide]) -> LinkResult {
-        let rank = self.input.stored().len();
-        let other = sides.iter().find(|side| side.stored().len() != rank);
-        let Some(side) = other.filter(|_| !self.split()) else { return Ok(()) };
+    fn check_ranks(&self, program: &Program, op: OpId, sides: &[&LinkSide]) -> LinkResult {
+        let rank = self.input.stored_positions().len();
+        let other = sides.iter().find(|side| side.stored_positions().len() != rank);
+        let Some(side) = other.filter(|_| !self.has_split_axis()) else { return Ok(()) };
         let what = if side.tensor == self.index.tensor { "an index" } else { "a result" };
-        let note =
-            format!("`{}` has {}", program.tensor_name(self.input.tensor), axis_count_text(rank));
-        Err(index_rank_mismatch(
-            program,
-            op,
-            side,
-            format!("{what} of {}", axis_count_text(rank)),
-            &note,
-        ))
+        let note = format!("`{}` has {}", program.tensor_name(self.input.tensor), axis_count_text(rank));
+        Err(index_rank_mismatch(program, op, side, format!("{what} of {}", axis_count_text(rank)), &note))
     }
 }
 
 /// indexSelect: the operand's axes, and the index's in the place of the chosen one.
-pub(super) fn link_index_select(
-    program: &Program,
-    op: OpId,
-    links: &mut Vec<AxisLink>,
-) -> LinkResult {
-    let gather = Gather::new(program, op)?;
-    gather.check(program, op, &[&gather.out])?;
-    let (a, x, b) = (gather.input.stored(), gather.index.stored(), gather.out.stored());
-    if gather.split() {
+pub(super) fn link_index_select(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
+    let gather = GatherSides::new(program, op)?;
+    gather.check_ranks(program, op, &[&gather.out])?;
+    let (a, x, b) = (gather.input.stored_positions(), gather.index.stored_positions(), gather.out.stored_positions());
+    if gather.has_split_axis() {
         return Ok(());
     }
     if x.len() != 1 {
@@ -97,11 +79,7 @@ pub(super) fn link_index_select(
 }
 
 /// takeAlongAxis: the index's axes, and the operand's but for the chosen one.
-pub(super) fn link_take_along(
-    program: &Program,
-    op: OpId,
-    links: &mut Vec<AxisLink>,
-) -> LinkResult {
+pub(super) fn link_take_along(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
     link_other_axes(program, op, links, |_, _| true)
 }
 
@@ -109,7 +87,7 @@ pub(super) fn link_take_along(
 /// others the first elements are read.
 pub(super) fn link_gather(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
     link_other_axes(program, op, links, |from, to| {
-        let device = |side: &(&LinkSide, u32)| side.0.axes.axes[side.1 as usize].device();
+        let device = |side: &(&LinkSide, u32)| side.0.axes.axes[side.1 as usize].device_type();
         let extent = |side: &(&LinkSide, u32)| side.0.axes.axes[side.1 as usize].extent;
         extent(&from) == extent(&to) || (device(&from).is_some() && device(&from) == device(&to))
     })
@@ -121,10 +99,10 @@ fn link_other_axes(
     links: &mut Vec<AxisLink>,
     equal: impl Fn((&LinkSide, u32), (&LinkSide, u32)) -> bool,
 ) -> LinkResult {
-    let gather = Gather::new(program, op)?;
-    gather.check(program, op, &[&gather.index, &gather.out])?;
-    let (a, x, b) = (gather.input.stored(), gather.index.stored(), gather.out.stored());
-    let Some(dim) = chosen_axis(program, op, a.len()).filter(|_| !gather.split()) else {
+    let gather = GatherSides::new(program, op)?;
+    gather.check_ranks(program, op, &[&gather.index, &gather.out])?;
+    let (a, x, b) = (gather.input.stored_positions(), gather.index.stored_positions(), gather.out.stored_positions());
+    let Some(dim) = chosen_axis(program, op, a.len()).filter(|_| !gather.has_split_axis()) else {
         return Ok(());
     };
     for k in 0..a.len() {
@@ -146,27 +124,21 @@ pub(super) fn link_index_put(program: &Program, op: OpId, links: &mut Vec<AxisLi
     if has_split_axis(&[&base, &index, &value, &out]) {
         return Ok(());
     }
-    let (a, x, v, b) = (base.stored(), index.stored(), value.stored(), out.stored());
+    let (a, x, v, b) =
+        (base.stored_positions(), index.stored_positions(), value.stored_positions(), out.stored_positions());
     if a.is_empty() {
         return Err(index_rank_mismatch(program, op, &base, "rows to add to".to_owned(), ""));
     }
     for (side, what) in [(&value, "a value"), (&out, "a result")] {
-        if side.stored().len() != a.len() {
-            let note =
-                format!("`{}` has {}", program.tensor_name(base.tensor), axis_count_text(a.len()));
+        if side.stored_positions().len() != a.len() {
+            let note = format!("`{}` has {}", program.tensor_name(base.tensor), axis_count_text(a.len()));
             let need = format!("{what} of {}", axis_count_text(a.len()));
             return Err(index_rank_mismatch(program, op, side, need, &note));
         }
     }
     if !(1..=2).contains(&x.len()) {
         let note = "a second axis has the extent 1";
-        return Err(index_rank_mismatch(
-            program,
-            op,
-            &index,
-            "an index of 1 or 2 axes".to_owned(),
-            note,
-        ));
+        return Err(index_rank_mismatch(program, op, &index, "an index of 1 or 2 axes".to_owned(), note));
     }
     link_pairs(&index, &value, &x[..1], &v[..1], links);
     link_pairs(&base, &out, &a[1..], &b[1..], links);

@@ -2,93 +2,92 @@
 
 use crate::diag::{Diag, codes};
 use crate::ir::{AttrKey, Op, OpId, TensorId};
-use crate::plan::{Accumulate, Dim, InstKind, PlanBuilder, Take, View, expanded};
+use crate::plan::{AccumulateInst, BufferView, InstKind, PlanBuilder, TakeInst, ViewDim, expanded_view};
 
 /// The view repeated along its axes of extent 1 to the shape, but as it is along `axis`.
-fn along(view: &View, axis: usize, shape: &[usize]) -> Option<View> {
+fn broadcast_except_axis(view: &BufferView, axis: usize, shape: &[usize]) -> Option<BufferView> {
     let mut wanted = shape.to_vec();
     *wanted.get_mut(axis)? = view.dims.get(axis)?.extent;
-    expanded(view, &wanted).filter(|_| view.dims.len() == shape.len())
+    expanded_view(view, &wanted).filter(|_| view.dims.len() == shape.len())
 }
 
 /// The operands and the result of a gather, and its axis.
-struct Gather {
-    input: (TensorId, View),
-    index: (TensorId, View),
+struct GatherOperands {
+    input: (TensorId, BufferView),
+    index: (TensorId, BufferView),
     axis: usize,
     result: TensorId,
 }
 
-impl Gather {
+impl GatherOperands {
     fn new(cx: &PlanBuilder<'_>, op: &Op) -> Result<Self, Diag> {
-        let (input, index) = (cx.operand(op, 0)?, cx.operand(op, 1)?);
-        let result = cx.result(op)?;
-        let Some(dim) = op.expr(AttrKey::Dim) else {
-            return Err(cx.error(codes::NEEDED, "the axis of the index is not known"));
+        let (input, index) = (cx.operand_tensor(op, 0)?, cx.operand_tensor(op, 1)?);
+        let result = cx.result_tensor(op)?;
+        let Some(dim) = op.expr_attr(AttrKey::Dim) else {
+            return Err(cx.error_here(codes::NEEDED, "the axis of the index is not known"));
         };
-        let axis = cx.size(dim)?;
-        check_types(cx, index, &[input, result])?;
-        let views = (cx.input(input)?, cx.input(index)?);
+        let axis = cx.eval_size(dim)?;
+        check_index_types(cx, index, &[input, result])?;
+        let views = (cx.input_view(input)?, cx.input_view(index)?);
         if axis >= views.0.dims.len() {
-            let message = format!("{} has no axis {axis}", cx.name(input));
-            return Err(cx.error(codes::SHAPES, message));
+            let message = format!("{} has no axis {axis}", cx.tensor_name(input));
+            return Err(cx.error_here(codes::SHAPES, message));
         }
         Ok(Self { input: (input, views.0), index: (index, views.1), axis, result })
     }
 
     /// Appends the instruction. The index is broadcast to the result's shape, the input along the other axes.
-    fn emit(self, cx: &mut PlanBuilder<'_>) -> Result<(), Diag> {
-        let output = cx.output(self.result)?;
+    fn emit_take(self, cx: &mut PlanBuilder<'_>) -> Result<(), Diag> {
+        let output = cx.output_view(self.result)?;
         let shape = output.shape();
-        let misfit = |(tensor, view): &(TensorId, View)| {
-            cx.shape_error(*tensor, &view.shape(), self.result, &shape)
-        };
-        let input = along(&self.input.1, self.axis, &shape).ok_or_else(|| misfit(&self.input))?;
-        let index = expanded(&self.index.1, &shape).ok_or_else(|| misfit(&self.index))?;
-        cx.emit(InstKind::Take(Box::new(Take { input, index, axis: self.axis, output })))
+        let misfit =
+            |(tensor, view): &(TensorId, BufferView)| cx.shape_error(*tensor, &view.shape(), self.result, &shape);
+        let input = broadcast_except_axis(&self.input.1, self.axis, &shape).ok_or_else(|| misfit(&self.input))?;
+        let index = expanded_view(&self.index.1, &shape).ok_or_else(|| misfit(&self.index))?;
+        cx.emit_inst(InstKind::Take(Box::new(TakeInst { input, index, axis: self.axis, output })))
     }
 }
 
 /// Indices are integers, and elements are only moved or added to others of their type.
-fn check_types(cx: &PlanBuilder<'_>, index: TensorId, others: &[TensorId]) -> Result<(), Diag> {
-    if !cx.dtype(index).is_index() {
-        let found = cx.dtype(index).name();
-        let message = format!("{} is `{found}`; an index is `int` or `int64_t`", cx.name(index));
-        return Err(cx.error(codes::SHAPES, message));
+fn check_index_types(cx: &PlanBuilder<'_>, index: TensorId, others: &[TensorId]) -> Result<(), Diag> {
+    if !cx.tensor_dtype(index).is_index() {
+        let found = cx.tensor_dtype(index).name();
+        let message = format!("{} is `{found}`; an index is `int` or `int64_t`", cx.tensor_name(index));
+        return Err(cx.error_here(codes::SHAPES, message));
     }
-    let differs = |pair: &&[TensorId]| cx.dtype(pair[0]) != cx.dtype(pair[1]);
+    let differs = |pair: &&[TensorId]| cx.tensor_dtype(pair[0]) != cx.tensor_dtype(pair[1]);
     let Some(pair) = others.windows(2).find(differs) else { return Ok(()) };
-    let of = |tensor| format!("{} is `{}`", cx.name(tensor), cx.dtype(tensor).name());
+    let of = |tensor| format!("{} is `{}`", cx.tensor_name(tensor), cx.tensor_dtype(tensor).name());
     let message = format!("{} and {}; they need one type", of(pair[0]), of(pair[1]));
-    Err(cx.error(codes::SHAPES, message))
+    Err(cx.error_here(codes::SHAPES, message))
 }
 
 /// `indexSelect`: the index has one axis, which takes the place of the chosen one.
 pub(super) fn lower_index_select(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
-    let mut gather = Gather::new(cx, op)?;
+    let mut gather = GatherOperands::new(cx, op)?;
     let (input, index) = (&gather.input, &mut gather.index.1);
     if index.dims.len() != 1 {
         return Err(cx.shape_error(gather.index.0, &index.shape(), input.0, &input.1.shape()));
     }
     let behind = input.1.dims.len() - 1 - gather.axis;
-    index.dims.extend(std::iter::repeat_n(Dim { extent: 1, stride: 0 }, behind));
-    gather.emit(cx)
+    index.dims.extend(std::iter::repeat_n(ViewDim { extent: 1, stride: 0 }, behind));
+    gather.emit_take(cx)
 }
 
 /// `takeAlongAxis`: input and index broadcast against each other along the other axes.
 pub(super) fn lower_take_along_axis(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
-    let gather = Gather::new(cx, op)?;
-    same_rank(cx, &gather)?;
-    gather.emit(cx)
+    let gather = GatherOperands::new(cx, op)?;
+    check_same_rank(cx, &gather)?;
+    gather.emit_take(cx)
 }
 
 /// `torchGather`: the result has the index's shape; of the input's other axes the first elements are read.
 pub(super) fn lower_torch_gather(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
-    let mut gather = Gather::new(cx, op)?;
-    same_rank(cx, &gather)?;
+    let mut gather = GatherOperands::new(cx, op)?;
+    check_same_rank(cx, &gather)?;
     let shape = gather.index.1.shape();
     let input = &mut gather.input.1;
     for (axis, (dim, &extent)) in input.dims.iter_mut().zip(&shape).enumerate() {
@@ -101,10 +100,10 @@ pub(super) fn lower_torch_gather(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(
             dim.extent = extent;
         }
     }
-    gather.emit(cx)
+    gather.emit_take(cx)
 }
 
-fn same_rank(cx: &PlanBuilder<'_>, gather: &Gather) -> Result<(), Diag> {
+fn check_same_rank(cx: &PlanBuilder<'_>, gather: &GatherOperands) -> Result<(), Diag> {
     let (input, index) = (&gather.input, &gather.index);
     if input.1.dims.len() == index.1.dims.len() {
         return Ok(());
@@ -115,12 +114,12 @@ fn same_rank(cx: &PlanBuilder<'_>, gather: &Gather) -> Result<(), Diag> {
 /// `indexPutAccumulate`: an index `[n]` or `[n, 1]`, and a value of `n` rows.
 pub(super) fn lower_index_put_accumulate(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
-    let tensors = [cx.operand(op, 0)?, cx.operand(op, 1)?, cx.operand(op, 2)?];
-    let result = cx.result(op)?;
+    let tensors = [cx.operand_tensor(op, 0)?, cx.operand_tensor(op, 1)?, cx.operand_tensor(op, 2)?];
+    let result = cx.result_tensor(op)?;
     let [base, index, value] = tensors;
-    check_types(cx, index, &[base, value, result])?;
-    let (added, mut places, from) = (cx.input(value)?, cx.input(index)?, cx.input(base)?);
-    let output = cx.output(result)?;
+    check_index_types(cx, index, &[base, value, result])?;
+    let (added, mut places, from) = (cx.input_view(value)?, cx.input_view(index)?, cx.input_view(base)?);
+    let output = cx.output_view(result)?;
     if from.shape() != output.shape() || output.dims.is_empty() {
         return Err(cx.shape_error(base, &from.shape(), result, &output.shape()));
     }
@@ -136,6 +135,6 @@ pub(super) fn lower_index_put_accumulate(cx: &mut PlanBuilder<'_>, id: OpId) -> 
     if places.shape() != shape[..1] {
         return Err(cx.shape_error(index, &places.shape(), value, &shape));
     }
-    let put = Accumulate { base: from, index: places, value: added, output };
-    cx.emit(InstKind::Accumulate(Box::new(put)))
+    let put = AccumulateInst { base: from, index: places, value: added, output };
+    cx.emit_inst(InstKind::Accumulate(Box::new(put)))
 }

@@ -58,11 +58,7 @@ pub const INDEX_SELECT: OpSpec = index_op(
 pub const INDEX_PUT_ACCUMULATE: OpSpec = index_op(
     "indexPutAccumulate",
     "Adds values to the rows that an index tensor names.",
-    &[
-        ArgSpec::operand(ArgKind::Tensor),
-        ArgSpec::operand(ArgKind::Tensor),
-        ArgSpec::operand(ArgKind::Tensor),
-    ],
+    &[ArgSpec::operand(ArgKind::Tensor), ArgSpec::operand(ArgKind::Tensor), ArgSpec::operand(ArgKind::Tensor)],
     IndexOpFunctions {
         relate: links::link_index_put,
         checks: &[checks::check_index_put],

@@ -1,27 +1,26 @@
 //! V37, V38: allocations.
 
-use super::sharing::{elements, meshes, own_memory};
+use super::sharing::{check_own_memory, element_count, mesh_difference};
 use crate::axes::logical_axes;
 use crate::diag::{Diag, Diags, codes};
-use crate::ir::places::declared;
+use crate::ir::places::with_declaration;
 use crate::ir::{
-    AttrKey, AttrValue, BinaryOp, Expr, ExprId, MemoryType, OpId, Program, TensorId, domain_text,
-    expr_text,
+    AttrKey, AttrValue, BinaryOp, Expr, ExprId, MemoryType, OpId, Program, TensorId, domain_text, expr_text,
 };
 use smallvec::SmallVec;
 
 /// A product: a constant and factors in ascending order.
-struct Product {
+struct FactoredProduct {
     constant: i64,
     factors: SmallVec<[ExprId; 8]>,
 }
 
-impl Product {
+impl FactoredProduct {
     fn one() -> Self {
         Self { constant: 1, factors: SmallVec::new() }
     }
     /// Multiplies by an expression, products taken apart; `None` past 64 bits.
-    fn times(&mut self, program: &Program, expr: ExprId) -> Option<()> {
+    fn multiply_by(&mut self, program: &Program, expr: ExprId) -> Option<()> {
         let mut stack: SmallVec<[ExprId; 8]> = SmallVec::from_slice(&[expr]);
         while let Some(expr) = stack.pop() {
             match program.expr(expr) {
@@ -34,7 +33,7 @@ impl Product {
         Some(())
     }
     /// Removes the factors that both have.
-    fn cancel(&mut self, other: &mut Product) {
+    fn cancel_common(&mut self, other: &mut FactoredProduct) {
         self.factors.retain(|factor| match other.factors.iter().position(|f| f == factor) {
             Some(at) => {
                 other.factors.swap_remove(at);
@@ -49,7 +48,7 @@ impl Product {
 pub(crate) fn check_allocate(program: &Program, id: OpId, diags: &mut Diags) {
     let op = program.op(id);
     let Some(tensor) = op.output_tensors().next() else { return };
-    if let Some(word) = op.word(AttrKey::MemType) {
+    if let Some(word) = op.word_attr(AttrKey::MemType) {
         let need = program.tensor(tensor).memory;
         if MemoryType::from_word(program.name(word)).is_some_and(|memory| memory != need) {
             let message = format!(
@@ -59,49 +58,40 @@ pub(crate) fn check_allocate(program: &Program, id: OpId, diags: &mut Diags) {
                 program.name(word)
             );
             let note = format!("write `mem_type={}`", need.word());
-            diags
-                .push(Diag::error(codes::ALLOCATE_MEMORY, program.op_span(id), message).note(note));
+            diags.push(Diag::error(codes::ALLOCATE_MEMORY, program.op_span(id), message).with_note(note));
         }
     }
     if let Some(AttrValue::Tensor(original)) = op.attr(AttrKey::Alias) {
         check_shared_memory(program, id, tensor, *original, diags);
     }
-    if let Some(size) = op.expr(AttrKey::Size)
-        && differs(program, tensor, size) == Some(true)
+    if let Some(size) = op.expr_attr(AttrKey::Size)
+        && size_differs(program, tensor, size) == Some(true)
     {
-        wrong_size(program, id, tensor, size, diags);
+        report_wrong_size(program, id, tensor, size, diags);
     }
 }
 
 /// Whether a size cannot be the product of the extents of the stored axes.
-fn differs(program: &Program, tensor: TensorId, size: ExprId) -> Option<bool> {
+fn size_differs(program: &Program, tensor: TensorId, size: ExprId) -> Option<bool> {
     let axes = logical_axes(program, tensor);
     if axes.split {
         return None;
     }
-    let (mut need, mut found) = (Product::one(), Product::one());
+    let (mut need, mut found) = (FactoredProduct::one(), FactoredProduct::one());
     for axis in axes.axes.iter().filter(|axis| !axis.is_reduction()) {
-        need.times(program, axis.extent)?;
+        need.multiply_by(program, axis.extent)?;
     }
-    found.times(program, size)?;
-    need.cancel(&mut found);
+    found.multiply_by(program, size)?;
+    need.cancel_common(&mut found);
     // Factors left on both sides may be equal by way of other ops.
     let same = need.factors.is_empty() && found.factors.is_empty();
-    Some(if same {
-        need.constant != found.constant
-    } else {
-        need.factors.is_empty() != found.factors.is_empty()
-    })
+    Some(if same { need.constant != found.constant } else { need.factors.is_empty() != found.factors.is_empty() })
 }
 
-fn wrong_size(program: &Program, id: OpId, tensor: TensorId, size: ExprId, diags: &mut Diags) {
+fn report_wrong_size(program: &Program, id: OpId, tensor: TensorId, size: ExprId, diags: &mut Diags) {
     let axes = logical_axes(program, tensor);
-    let extents: Vec<String> = axes
-        .axes
-        .iter()
-        .filter(|axis| !axis.is_reduction())
-        .map(|axis| expr_text(program, axis.extent))
-        .collect();
+    let extents: Vec<String> =
+        axes.axes.iter().filter(|axis| !axis.is_reduction()).map(|axis| expr_text(program, axis.extent)).collect();
     let message = format!(
         "the allocation of `{}` has size `{}`, but its stored axes hold {}",
         program.tensor_name(tensor),
@@ -109,14 +99,13 @@ fn wrong_size(program: &Program, id: OpId, tensor: TensorId, size: ExprId, diags
         if extents.is_empty() { "1".to_owned() } else { format!("`{}`", extents.join(" * ")) },
     );
     let note = "device axes count, reductions do not";
-    diags
-        .push(Diag::error(codes::ALLOCATE_SIZE, program.op_span(id), message).note(note).warning());
+    diags.push(Diag::error(codes::ALLOCATE_SIZE, program.op_span(id), message).with_note(note).into_warning());
 }
 
 /// V34: a constant index of a select is inside its axis.
 pub(crate) fn check_select_index(program: &Program, id: OpId, diags: &mut Diags) {
     let op = program.op(id);
-    let (Some(index), Some(axis)) = (op.expr(AttrKey::Index), op.domain(AttrKey::Axis)) else {
+    let (Some(index), Some(axis)) = (op.expr_attr(AttrKey::Index), op.domain_attr(AttrKey::Axis)) else {
         return;
     };
     let Some(index) = program.exprs().as_int(index) else { return };
@@ -130,38 +119,32 @@ pub(crate) fn check_select_index(program: &Program, id: OpId, diags: &mut Diags)
 }
 
 /// `.alias=` behind an ALLOCATE.
-fn check_shared_memory(
-    program: &Program,
-    id: OpId,
-    new: TensorId,
-    original: TensorId,
-    diags: &mut Diags,
-) {
+fn check_shared_memory(program: &Program, id: OpId, new: TensorId, original: TensorId, diags: &mut Diags) {
     let span = program.op_span(id);
     let names = (program.tensor_name(new), program.tensor_name(original));
-    if program.memory_of(new) == program.memory_of(original) {
+    if program.memory_tensor(new) == program.memory_tensor(original) {
         let message = format!("the allocation of `{}` shares its own memory", names.0);
         diags.push(
             Diag::error(codes::ALIAS_MEMORY, span, message)
-                .note("name the tensor whose memory it shall have, or leave `.alias=` out"),
+                .with_note("name the tensor whose memory it shall have, or leave `.alias=` out"),
         );
         return;
     }
-    own_memory(program, new, span, diags);
+    check_own_memory(program, new, span, diags);
     let (a, b) = (program.tensor(new), program.tensor(original));
     let what = if a.dtype != b.dtype {
         Some(format!("it is `{}` and the memory holds `{}`", a.dtype.name(), b.dtype.name()))
     } else if a.mesh != b.mesh {
-        Some(meshes(program, new, original))
+        Some(mesh_difference(program, new, original))
     } else {
-        let (need, have) = (elements(program, new), elements(program, original));
+        let (need, have) = (element_count(program, new), element_count(program, original));
         let larger = need.zip(have).filter(|(need, have)| need > have);
         larger.map(|(need, have)| format!("it has {need} elements and the memory {have}"))
     };
     if let Some(what) = what {
         let message = format!("`{}` cannot share the memory of `{}`: {what}", names.0, names.1);
         let diag = Diag::error(codes::ALIAS_TYPE, span, message)
-            .note("leave `.alias=` out, or name a tensor of the same type that is large enough");
-        diags.push(declared(diag, program, original, id));
+            .with_note("leave `.alias=` out, or name a tensor of the same type that is large enough");
+        diags.push(with_declaration(diag, program, original, id));
     }
 }

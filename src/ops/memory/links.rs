@@ -1,8 +1,8 @@
 //! Axis links of ops that bind a tensor to a part of another.
 
 use crate::axes::pairing::{
-    AxisMismatch, AxisPositions, LinkResult, LinkSide, both_sides, has_split_axis, link_copy,
-    link_equal_lists, link_pairs,
+    AxisMismatch, AxisPositions, LinkResult, LinkSide, both_sides, has_split_axis, link_copy, link_equal_lists,
+    link_pairs,
 };
 use crate::diag::codes;
 use crate::ir::{AttrKey, AxisLink, OpId, Program, domain_text};
@@ -19,23 +19,17 @@ pub(super) fn link_select(program: &Program, op: OpId, links: &mut Vec<AxisLink>
     let Some(axis) = printed.and_then(|printed| from.axes.of_printed(printed)) else {
         return Ok(());
     };
-    let rest = |axes: AxisPositions| -> AxisPositions {
-        axes.into_iter().filter(|&k| k != axis).collect()
-    };
-    let (all, stored) = (rest(from.all()), rest(from.stored()));
-    if all.len() == to.all().len() {
-        link_pairs(&from, &to, &all, &to.all(), links);
+    let rest = |axes: AxisPositions| -> AxisPositions { axes.into_iter().filter(|&k| k != axis).collect() };
+    let (all, stored) = (rest(from.all_positions()), rest(from.stored_positions()));
+    if all.len() == to.all_positions().len() {
+        link_pairs(&from, &to, &all, &to.all_positions(), links);
         return Ok(());
     }
-    link_equal_lists(program, op, (&from, &stored), (&to, &to.stored()), links)
+    link_equal_lists(program, op, (&from, &stored), (&to, &to.stored_positions()), links)
 }
 
 /// The printed position of the selected axis; `None` where it cannot be told.
-fn selected_axis(
-    program: &Program,
-    op: OpId,
-    from: &LinkSide,
-) -> Result<Option<u32>, AxisMismatch> {
+fn selected_axis(program: &Program, op: OpId, from: &LinkSide) -> Result<Option<u32>, AxisMismatch> {
     let tensor = program.tensor(from.tensor);
     let name = program.tensor_name(from.tensor);
     let fail = |message: String| AxisMismatch {
@@ -44,7 +38,7 @@ fn selected_axis(
         note: format!("the axis is one of the domains of `{name}`, or a position among its axes"),
         tensor: Some(from.tensor),
     };
-    let Some(domain) = program.op(op).domain(AttrKey::Axis) else {
+    let Some(domain) = program.op(op).domain_attr(AttrKey::Axis) else {
         return Err(fail(format!("the selected axis is not an axis of `{name}`")));
     };
     if (tensor.domains_start..tensor.domains_end).contains(&domain.0) {
@@ -58,10 +52,6 @@ fn selected_axis(
 }
 
 /// ShardByStream: position by position; the result keeps the extent of the stream axis.
-pub(super) fn link_shard_by_stream(
-    program: &Program,
-    op: OpId,
-    links: &mut Vec<AxisLink>,
-) -> LinkResult {
+pub(super) fn link_shard_by_stream(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
     link_copy(program, op, links)
 }

@@ -1,9 +1,9 @@
 //! PlanBuilder of ALLOCATE, Deallocate and of ops that bind a tensor to a part of another.
 
-use crate::axes::Axis;
+use crate::axes::LogicalAxis;
 use crate::diag::{Diag, codes};
 use crate::ir::{AttrKey, AttrValue, Op, OpId, TensorId};
-use crate::plan::{InstKind, PlanBuilder, Scalar, View, row_major, stream_part};
+use crate::plan::{BufferView, InstKind, PlanBuilder, ScalarValue, row_major, stream_part};
 
 /// Allocates a tensor unless it has memory already that it keeps.
 pub(super) fn lower_allocate(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
@@ -12,63 +12,57 @@ pub(super) fn lower_allocate(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), D
         Some(AttrValue::Tensor(tensor)) => *tensor,
         _ => match op.output_tensors().chain(op.input_tensors()).next() {
             Some(tensor) => tensor,
-            None => return Err(cx.error(codes::NEEDED, "ALLOCATE names no tensor")),
+            None => return Err(cx.error_here(codes::NEEDED, "ALLOCATE names no tensor")),
         },
     };
-    if !cx.in_mesh(tensor) {
+    if !cx.is_in_mesh(tensor) {
         return Ok(());
     }
     if let Some(original) = op.shared_memory() {
-        return share(cx, op, tensor, original);
+        return share_memory(cx, op, tensor, original);
     }
     // An iteration's part of an axis on streams is new with the iteration: the last one may be shorter.
-    if op.keeps_memory() && cx.binding(tensor).is_some() && !cx.is_stream_part(tensor) {
+    if op.keeps_memory() && cx.tensor_binding(tensor).is_some() && !cx.is_stream_part(tensor) {
         return Ok(());
     }
-    let view = cx.allocate(tensor)?;
+    let view = cx.allocate_tensor(tensor)?;
     if op.attr(AttrKey::ZeroInit) == Some(&AttrValue::Bool(true)) {
-        cx.emit(InstKind::Fill { dst: view, value: Scalar::Int(0) })?;
+        cx.emit_inst(InstKind::Fill { dst: view, value: ScalarValue::Int(0) })?;
     }
     Ok(())
 }
 
 /// Binds a tensor to the first elements of the memory that another one has.
-fn share(
-    cx: &mut PlanBuilder<'_>,
-    op: &Op,
-    tensor: TensorId,
-    original: TensorId,
-) -> Result<(), Diag> {
-    let (memory, shape) = (cx.input(original)?, cx.local_shape(tensor)?);
+fn share_memory(cx: &mut PlanBuilder<'_>, op: &Op, tensor: TensorId, original: TensorId) -> Result<(), Diag> {
+    let (memory, shape) = (cx.input_view(original)?, cx.local_shape(tensor)?);
     // More elements than can be counted are more than there are.
-    let elements = |shape: &[usize]| {
-        shape.iter().try_fold(1usize, |all, &extent| all.checked_mul(extent)).unwrap_or(usize::MAX)
-    };
+    let elements =
+        |shape: &[usize]| shape.iter().try_fold(1usize, |all, &extent| all.checked_mul(extent)).unwrap_or(usize::MAX);
     let have = memory.shape();
     if memory.dims != row_major(&have) {
         let message = format!(
             "{} cannot share the memory of {}, which is not contiguous",
-            cx.name(tensor),
-            cx.name(original)
-        );
-        return Err(cx.error(codes::ALIAS_SHAPE, message).note(
-            "share the memory of a tensor that is no slice, or of a slice of its first axis",
-        ));
-    }
-    if elements(&shape) > elements(&have) || memory.dtype != cx.dtype(tensor) {
-        let message = format!(
-            "{} of local shape {shape:?} does not fit into the memory of {} of local shape {have:?}",
-            cx.name(tensor),
-            cx.name(original)
+            cx.tensor_name(tensor),
+            cx.tensor_name(original)
         );
         return Err(cx
-            .error(codes::ALIAS_SHAPE, message)
-            .note("leave `.alias=` out, or name a tensor of the same type that is large enough"));
+            .error_here(codes::ALIAS_SHAPE, message)
+            .with_note("share the memory of a tensor that is no slice, or of a slice of its first axis"));
     }
-    let view = View { dims: row_major(&shape), ..memory };
-    cx.rebind(tensor, Some(view.clone()))?;
+    if elements(&shape) > elements(&have) || memory.dtype != cx.tensor_dtype(tensor) {
+        let message = format!(
+            "{} of local shape {shape:?} does not fit into the memory of {} of local shape {have:?}",
+            cx.tensor_name(tensor),
+            cx.tensor_name(original)
+        );
+        return Err(cx
+            .error_here(codes::ALIAS_SHAPE, message)
+            .with_note("leave `.alias=` out, or name a tensor of the same type that is large enough"));
+    }
+    let view = BufferView { dims: row_major(&shape), ..memory };
+    cx.rebind_tensor(tensor, Some(view.clone()))?;
     if op.attr(AttrKey::ZeroInit) == Some(&AttrValue::Bool(true)) {
-        cx.emit(InstKind::Fill { dst: view, value: Scalar::Int(0) })?;
+        cx.emit_inst(InstKind::Fill { dst: view, value: ScalarValue::Int(0) })?;
     }
     Ok(())
 }
@@ -77,41 +71,37 @@ fn share(
 pub(super) fn lower_deallocate(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
     for tensor in op.input_tensors().chain(op.output_tensors()) {
-        if cx.binding(tensor).is_some() {
-            cx.rebind(tensor, None)?;
-        } else if cx.in_mesh(tensor) {
-            let name = cx.name(tensor);
-            return Err(cx.error(
-                codes::NO_MEMORY_HERE,
-                format!("{name} has no memory that could be freed"),
-            ));
+        if cx.tensor_binding(tensor).is_some() {
+            cx.rebind_tensor(tensor, None)?;
+        } else if cx.is_in_mesh(tensor) {
+            let name = cx.tensor_name(tensor);
+            return Err(cx.error_here(codes::NO_MEMORY_HERE, format!("{name} has no memory that could be freed")));
         }
     }
     Ok(())
 }
 
 /// The axis that a select names, among the logical axes of its input.
-fn selected_axis(cx: &PlanBuilder<'_>, op: &Op, input: TensorId) -> Result<Axis, Diag> {
-    let axes = cx.axes.of(input);
+fn selected_axis(cx: &PlanBuilder<'_>, op: &Op, input: TensorId) -> Result<LogicalAxis, Diag> {
+    let axes = cx.axes.axes_of(input);
     let found = match op.attr(AttrKey::Axis) {
         Some(AttrValue::Domain(domain)) => {
             let first = cx.program.tensor(input).domains_start;
             let printed = domain.0.checked_sub(first);
             let number = cx.program.domain(*domain).number;
             let by_place = axes.iter().find(|axis| Some(axis.printed) == printed);
-            by_place
-                .or_else(|| axes.iter().find(|axis| axis.number == number && number != u32::MAX))
+            by_place.or_else(|| axes.iter().find(|axis| axis.number == number && number != u32::MAX))
         }
         Some(AttrValue::Expr(expr)) => {
-            let position = cx.int(*expr)?;
+            let position = cx.eval_int(*expr)?;
             usize::try_from(position).ok().and_then(|position| axes.get(position))
         }
         _ => None,
     };
     found.copied().ok_or_else(|| {
-        cx.error(
+        cx.error_here(
             codes::OUT_OF_RANGE,
-            format!("the axis of the select is not an axis of {}", cx.name(input)),
+            format!("the axis of the select is not an axis of {}", cx.tensor_name(input)),
         )
     })
 }
@@ -119,39 +109,39 @@ fn selected_axis(cx: &PlanBuilder<'_>, op: &Op, input: TensorId) -> Result<Axis,
 /// Binds the result to one index of an axis of the operand.
 pub(super) fn lower_select(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
-    let (input, result) = (cx.operand(op, 0)?, cx.result(op)?);
+    let (input, result) = (cx.operand_tensor(op, 0)?, cx.result_tensor(op)?);
     let axis = selected_axis(cx, op, input)?;
-    let source = cx.input(input)?;
+    let source = cx.input_view(input)?;
     let view = match cx.stored_position(input, &axis) {
         None => source,
         Some(position) => {
             let by_device = axis.is_sharded() && cx.rank.is_some();
-            let index = match op.expr(AttrKey::Index) {
+            let index = match op.expr_attr(AttrKey::Index) {
                 _ if axis.is_broadcast() || by_device => 0,
-                Some(expr) => cx.int(expr)?,
-                None => return Err(cx.error(codes::NEEDED, "the select has no index")),
+                Some(expr) => cx.eval_int(expr)?,
+                None => return Err(cx.error_here(codes::NEEDED, "the select has no index")),
             };
-            select(cx, input, &source, position, index)?
+            select_view(cx, input, &source, position, index)?
         }
     };
-    bind_part(cx, input, result, view)
+    bind_subview(cx, input, result, view)
 }
 
-fn select(
+fn select_view(
     cx: &PlanBuilder<'_>,
     input: TensorId,
-    source: &View,
+    source: &BufferView,
     position: usize,
     index: i64,
-) -> Result<View, Diag> {
+) -> Result<BufferView, Diag> {
     let dim = source.dims[position];
     let Some(index) = usize::try_from(index).ok().filter(|&index| index < dim.extent) else {
         let message = format!(
             "index {index} is out of range: axis {position} of {} has {} elements",
-            cx.name(input),
+            cx.tensor_name(input),
             dim.extent
         );
-        return Err(cx.error(codes::OUT_OF_RANGE, message));
+        return Err(cx.error_here(codes::OUT_OF_RANGE, message));
     };
     let mut view = source.clone();
     view.dims.remove(position);
@@ -160,17 +150,12 @@ fn select(
 }
 
 /// Binds a result to a view after checking its shape.
-fn bind_part(
-    cx: &mut PlanBuilder<'_>,
-    input: TensorId,
-    result: TensorId,
-    view: View,
-) -> Result<(), Diag> {
+fn bind_subview(cx: &mut PlanBuilder<'_>, input: TensorId, result: TensorId, view: BufferView) -> Result<(), Diag> {
     let shape = cx.local_shape(result)?;
     if shape != view.shape() {
         return Err(cx.shape_error(result, &shape, input, &view.shape()));
     }
-    cx.rebind(result, Some(view))
+    cx.rebind_tensor(result, Some(view))
 }
 
 /// Binds the result to one part of the operand's memory: of the axis that lies on the streams, in the result
@@ -178,20 +163,20 @@ fn bind_part(
 /// shorter where that does not come out even.
 pub(super) fn lower_shard_by_stream(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
-    let (input, result) = (cx.operand(op, 0)?, cx.result(op)?);
-    let Some(stream) = cx.axes.stream(result).or_else(|| cx.axes.stream(input)) else {
-        let (input, result) = (cx.name(input), cx.name(result));
+    let (input, result) = (cx.operand_tensor(op, 0)?, cx.result_tensor(op)?);
+    let Some(stream) = cx.axes.stream_axis(result).or_else(|| cx.axes.stream_axis(input)) else {
+        let (input, result) = (cx.tensor_name(input), cx.tensor_name(result));
         let message = format!("neither {result} nor {input} has an axis on streams to cut");
-        return Err(cx.error(codes::SPLIT_AXES, message).note(format!(
+        return Err(cx.error_here(codes::SPLIT_AXES, message).with_note(format!(
             "an axis of extent `i0` in 3 parts is printed `istreamIdx0{{3}}, iS1{{ceilDiv(i0, 3)}}` in {result}"
         )));
     };
     cx.local_shape(result)?;
-    let index = op.expr(AttrKey::StreamIndex).or_else(|| op.expr(AttrKey::Index));
+    let index = op.expr_attr(AttrKey::StreamIndex).or_else(|| op.expr_attr(AttrKey::Index));
     let Some(index) = index else {
-        return Err(cx.error(codes::NEEDED, "no stream index is given"));
+        return Err(cx.error_here(codes::NEEDED, "no stream index is given"));
     };
-    let source = cx.input(input)?;
+    let source = cx.input_view(input)?;
     let (mut view, position) = (source, stream.position);
     let Some(dim) = view.dims.get(position).copied() else {
         return Err(cx.shape_error(result, &cx.local_shape(result)?, input, &view.shape()));
@@ -199,8 +184,8 @@ pub(super) fn lower_shard_by_stream(cx: &mut PlanBuilder<'_>, id: OpId) -> Resul
     let (start, length) = stream_part(cx, (dim.extent, stream.parts), index)?;
     view.offset += start * dim.stride;
     view.dims[position].extent = length;
-    if cx.axes.stored(result).count() < view.dims.len() && length == 1 {
+    if cx.axes.stored_axes(result).count() < view.dims.len() && length == 1 {
         view.dims.remove(position);
     }
-    cx.rebind(result, Some(view))
+    cx.rebind_tensor(result, Some(view))
 }

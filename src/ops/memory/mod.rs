@@ -5,10 +5,10 @@ mod links;
 mod lowering;
 pub(crate) mod sharing;
 
-use super::spec::{ArgKind, ArgSpec, Equals, Lower, OpSpec};
+use super::spec::{ArgKind, ArgSpec, EqualsSpacing, Lower, OpSpec};
 use super::tensor_checks;
 use crate::axes::pairing::{self};
-use crate::ir::{AttrKey, Effect, Layout, OpIdentity, Padding, Standalone};
+use crate::ir::{AttrKey, CallPadding, OpEffect, OpIdentity, OpLayout, StandaloneRule};
 
 /// Words of `mem_type=`, see [`crate::ir::MemoryType::word`].
 pub const MEMORY_WORDS: &[&str] = &["register", "shared", "global", "tensor", "symmetric"];
@@ -17,8 +17,8 @@ pub const MEMORY_WORDS: &[&str] = &["register", "shared", "global", "tensor", "s
 pub const ALLOCATE: OpSpec = OpSpec {
     identity: OpIdentity {
         name: "ALLOCATE",
-        layout: Layout::Own,
-        effect: Effect::Allocate,
+        layout: OpLayout::Own,
+        effect: OpEffect::Allocate,
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
@@ -41,9 +41,9 @@ pub const ALLOCATE: OpSpec = OpSpec {
 pub const DEALLOCATE: OpSpec = OpSpec {
     identity: OpIdentity {
         name: "Deallocate",
-        layout: Layout::Own,
+        layout: OpLayout::Own,
         results: 0,
-        effect: Effect::Free,
+        effect: OpEffect::Free,
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
@@ -56,7 +56,7 @@ pub const DEALLOCATE: OpSpec = OpSpec {
 
 /// `HirAliasSelect`.
 pub const HIR_ALIAS_SELECT: OpSpec = OpSpec {
-    identity: OpIdentity { name: "HirAliasSelect", effect: Effect::Alias, ..OpIdentity::TENSOR_OP },
+    identity: OpIdentity { name: "HirAliasSelect", effect: OpEffect::Alias, ..OpIdentity::TENSOR_OP },
     spellings: &[],
     summary: "Binds its result to one slice of its operand's memory.",
     args: &[
@@ -73,8 +73,8 @@ pub const HIR_ALIAS_SELECT: OpSpec = OpSpec {
 pub const SELECT: OpSpec = OpSpec {
     identity: OpIdentity {
         name: "select",
-        effect: Effect::Alias,
-        standalone: Standalone::Yes,
+        effect: OpEffect::Alias,
+        standalone: StandaloneRule::Yes,
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
@@ -93,16 +93,15 @@ pub const SELECT: OpSpec = OpSpec {
 pub const SHARD_BY_STREAM: OpSpec = OpSpec {
     identity: OpIdentity {
         name: "ShardByStream",
-        layout: Layout::OneLine(Padding::Tight),
-        effect: Effect::Alias,
+        layout: OpLayout::OneLine(CallPadding::Tight),
+        effect: OpEffect::Alias,
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
     summary: "Binds its result to the part of its operand that a stream works on.",
     args: &[
         ArgSpec::operand(ArgKind::Tensor),
-        ArgSpec::tight("stream_index", AttrKey::StreamIndex, ArgKind::Expr)
-            .with_equals(Equals::StreamIndex),
+        ArgSpec::tight("stream_index", AttrKey::StreamIndex, ArgKind::Expr).with_equals(EqualsSpacing::StreamIndex),
     ],
     relate: Some(links::link_shard_by_stream),
     checks: &[tensor_checks::check_one_dtype],
@@ -113,8 +112,8 @@ pub const SHARD_BY_STREAM: OpSpec = OpSpec {
 pub const SYMMETRIC_CONTIGUOUS_VIEW: OpSpec = OpSpec {
     identity: OpIdentity {
         name: "SymmetricContiguousView",
-        layout: Layout::OneLine(Padding::Tight),
-        effect: Effect::Alias,
+        layout: OpLayout::OneLine(CallPadding::Tight),
+        effect: OpEffect::Alias,
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],

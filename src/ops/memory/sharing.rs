@@ -5,19 +5,19 @@ use crate::diag::{Diag, Diags, Span, codes};
 use crate::ir::{Program, TensorId, mesh_text};
 
 /// An input has the caller's memory.
-pub(crate) fn own_memory(program: &Program, new: TensorId, span: Span, diags: &mut Diags) {
-    if program.inputs().iter().any(|input| input.tensor() == Some(new)) {
+pub(crate) fn check_own_memory(program: &Program, new: TensorId, span: Span, diags: &mut Diags) {
+    if program.inputs().iter().any(|input| input.as_tensor() == Some(new)) {
         let name = program.tensor_name(new);
         let message = format!("`{name}` is an input, which has memory of its own");
         diags.push(
             Diag::error(codes::ALIAS_MEMORY, span, message)
-                .note("turn the alias round, or remove the tensor from the inputs"),
+                .with_note("turn the alias round, or remove the tensor from the inputs"),
         );
     }
 }
 
 /// The number of elements that a tensor stores, where the text says so.
-pub(crate) fn elements(program: &Program, tensor: TensorId) -> Option<i64> {
+pub(crate) fn element_count(program: &Program, tensor: TensorId) -> Option<i64> {
     let axes = logical_axes(program, tensor);
     if axes.split {
         return None;
@@ -30,7 +30,7 @@ pub(crate) fn elements(program: &Program, tensor: TensorId) -> Option<i64> {
     })
 }
 
-pub(crate) fn meshes(program: &Program, a: TensorId, b: TensorId) -> String {
+pub(crate) fn mesh_difference(program: &Program, a: TensorId, b: TensorId) -> String {
     let mesh = |tensor: TensorId| mesh_text(program, program.tensor(tensor).mesh);
     format!("their meshes are `{}` and `{}`", mesh(a), mesh(b))
 }

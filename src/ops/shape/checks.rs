@@ -2,7 +2,7 @@
 
 use crate::axes::logical_axes;
 use crate::diag::{Diag, Diags, codes};
-use crate::ir::places::declared;
+use crate::ir::places::with_declaration;
 use crate::ir::{AttrKey, AttrValue, OpId, Program, expr_text};
 
 /// V35: constant ranges of a slice run forwards and stay inside their axes.
@@ -11,7 +11,7 @@ pub(crate) fn check_slice_ranges(program: &Program, id: OpId, diags: &mut Diags)
     let Some(AttrValue::Ranges(ranges)) = op.attr(AttrKey::Ranges) else { return };
     let Some(input) = op.input_tensors().next() else { return };
     let axes = logical_axes(program, input);
-    for (range, k) in ranges.iter().zip(axes.stored()) {
+    for (range, k) in ranges.iter().zip(axes.stored_positions()) {
         let [start, stop, step] = range.map(|expr| program.exprs().as_int(expr));
         let extent = program.exprs().as_int(axes.axes[k as usize].extent);
         let backwards = matches!((start, stop), (Some(start), Some(stop)) if start > stop);
@@ -31,19 +31,11 @@ pub(crate) fn check_slice_ranges(program: &Program, id: OpId, diags: &mut Diags)
 /// V36: the dimension of a cat is one of the result's.
 pub(crate) fn check_cat_dim(program: &Program, id: OpId, diags: &mut Diags) {
     let op = program.op(id);
-    let dim = op.expr(AttrKey::Dim).and_then(|dim| program.exprs().as_int(dim));
+    let dim = op.expr_attr(AttrKey::Dim).and_then(|dim| program.exprs().as_int(dim));
     let (Some(dim), Some(result)) = (dim, op.output_tensors().next()) else { return };
-    let rank = logical_axes(program, result).stored().len();
+    let rank = logical_axes(program, result).stored_positions().len();
     if !(0..rank as i64).contains(&dim) {
-        let message = format!(
-            "dimension {dim} is not one of the {rank} of `{}`",
-            program.tensor_name(result)
-        );
-        diags.push(declared(
-            Diag::error(codes::DIM, program.op_span(id), message),
-            program,
-            result,
-            id,
-        ));
+        let message = format!("dimension {dim} is not one of the {rank} of `{}`", program.tensor_name(result));
+        diags.push(with_declaration(Diag::error(codes::DIM, program.op_span(id), message), program, result, id));
     }
 }

@@ -1,12 +1,11 @@
 //! Axis links of ops that change the shape of a tensor.
 
 use crate::axes::pairing::{
-    AxisMismatch, AxisPositions, LinkResult, LinkSide, axis_count_text, both_sides, count_text,
-    has_same_extent, has_split_axis, link_copy, link_equal_lists, link_kept_positions, link_pairs,
-    rank_mismatch, result_side,
+    AxisMismatch, AxisPositions, LinkResult, LinkSide, axis_count_text, both_sides, count_text, has_same_extent,
+    has_split_axis, link_copy, link_equal_lists, link_kept_positions, link_pairs, rank_mismatch, result_side,
 };
 use crate::diag::codes;
-use crate::ir::{AttrKey, AttrValue, AxisLink, Op, OpId, Program, TensorId, name_of};
+use crate::ir::{AttrKey, AttrValue, AxisLink, Op, OpId, Program, TensorId, display_name};
 use smallvec::SmallVec;
 
 fn axis_flags(op: &Op) -> &[bool] {
@@ -17,15 +16,10 @@ fn axis_flags(op: &Op) -> &[bool] {
 }
 
 /// Pairs the axes without a flag of `flagged` with those of `plain`, forwards or backwards.
-fn link_by_flags(
-    program: &Program,
-    op: OpId,
-    flagged: &LinkSide,
-    axes: &[u32],
-) -> Result<AxisPositions, AxisMismatch> {
+fn link_by_flags(program: &Program, op: OpId, flagged: &LinkSide, axes: &[u32]) -> Result<AxisPositions, AxisMismatch> {
     let flags = axis_flags(program.op(op));
     if flags.len() != axes.len() {
-        let name = name_of(program, op);
+        let name = display_name(program, op);
         let tensor = program.tensor_name(flagged.tensor);
         return Err(AxisMismatch {
             code: codes::FLAGS,
@@ -47,8 +41,8 @@ pub(super) fn link_broadcast(program: &Program, op: OpId, links: &mut Vec<AxisLi
     if has_split_axis(&[&from, &to]) {
         return Ok(());
     }
-    let kept = link_by_flags(program, op, &to, &to.stored())?;
-    link_equal_lists(program, op, (&from, &from.stored()), (&to, &kept), links)
+    let kept = link_by_flags(program, op, &to, &to.stored_positions())?;
+    link_equal_lists(program, op, (&from, &from.stored_positions()), (&to, &kept), links)
 }
 
 /// squeeze: the result's axes are the operand's without a flag.
@@ -57,8 +51,8 @@ pub(super) fn link_squeeze(program: &Program, op: OpId, links: &mut Vec<AxisLink
     if has_split_axis(&[&from, &to]) {
         return Ok(());
     }
-    let kept = link_by_flags(program, op, &from, &from.stored())?;
-    link_equal_lists(program, op, (&from, &kept), (&to, &to.stored()), links)
+    let kept = link_by_flags(program, op, &from, &from.stored_positions())?;
+    link_equal_lists(program, op, (&from, &kept), (&to, &to.stored_positions()), links)
 }
 
 /// expand: position by position; an expanded broadcast stays a broadcast.
@@ -69,7 +63,7 @@ pub(super) fn link_expand(program: &Program, op: OpId, links: &mut Vec<AxisLink>
 /// repeat: the axes whose extent stays.
 pub(super) fn link_repeat(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
     let (from, to) = both_sides(program, op)?;
-    let (a, b) = (from.stored(), to.stored());
+    let (a, b) = (from.stored_positions(), to.stored_positions());
     if has_split_axis(&[&from, &to]) {
         return Ok(());
     }
@@ -86,16 +80,12 @@ pub(super) fn link_view(program: &Program, op: OpId, links: &mut Vec<AxisLink>) 
     if has_split_axis(&[&from, &to]) {
         return Ok(());
     }
-    let (a, b) = (from.stored(), to.stored());
+    let (a, b) = (from.stored_positions(), to.stored_positions());
     let shorter = a.len().min(b.len());
     let lead = (0..shorter).take_while(|&k| has_same_extent(&from, &to, a[k], b[k])).count();
     link_pairs(&from, &to, &a[..lead], &b[..lead], links);
     let (a, b) = (&a[lead..], &b[lead..]);
-    let trail = a
-        .iter()
-        .rev()
-        .zip(b.iter().rev())
-        .take_while(|(x, y)| has_same_extent(&from, &to, **x, **y));
+    let trail = a.iter().rev().zip(b.iter().rev()).take_while(|(x, y)| has_same_extent(&from, &to, **x, **y));
     let trail = trail.count();
     link_pairs(&from, &to, &a[a.len() - trail..], &b[b.len() - trail..], links);
     Ok(())
@@ -107,7 +97,7 @@ pub(super) fn link_slice(program: &Program, op: OpId, links: &mut Vec<AxisLink>)
     if has_split_axis(&[&from, &to]) {
         return Ok(());
     }
-    let (a, b) = (from.stored(), to.stored());
+    let (a, b) = (from.stored_positions(), to.stored_positions());
     if a.len() != b.len() {
         return Err(rank_mismatch(program, op, &from, a.len(), b.len(), &to));
     }
@@ -118,11 +108,7 @@ pub(super) fn link_slice(program: &Program, op: OpId, links: &mut Vec<AxisLink>)
         let name = program.tensor_name(from.tensor);
         return Err(AxisMismatch {
             code: codes::RANGES,
-            message: format!(
-                "`slice` has {}, but `{name}` has {} axes",
-                count_text(ranges.len(), "range"),
-                a.len()
-            ),
+            message: format!("`slice` has {}, but `{name}` has {} axes", count_text(ranges.len(), "range"), a.len()),
             note: "there is one range `{start, stop, step}` an axis".to_owned(),
             tensor: Some(from.tensor),
         });
@@ -130,9 +116,7 @@ pub(super) fn link_slice(program: &Program, op: OpId, links: &mut Vec<AxisLink>)
     let exprs = program.exprs();
     link_kept_positions(&from, &to, &a, &b, links, |k| {
         let [start, stop, step] = ranges[k];
-        exprs.as_int(start) == Some(0)
-            && exprs.as_int(step) == Some(1)
-            && stop == from.axes.axes[a[k] as usize].extent
+        exprs.as_int(start) == Some(0) && exprs.as_int(step) == Some(1) && stop == from.axes.axes[a[k] as usize].extent
     });
     Ok(())
 }
@@ -143,7 +127,7 @@ pub(super) fn link_pad(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -
     if has_split_axis(&[&from, &to]) {
         return Ok(());
     }
-    let (a, b) = (from.stored(), to.stored());
+    let (a, b) = (from.stored_positions(), to.stored_positions());
     if a.len() != b.len() {
         return Err(rank_mismatch(program, op, &from, a.len(), b.len(), &to));
     }
@@ -158,12 +142,12 @@ pub(super) fn link_pad(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -
 /// cat: every axis but the one along which the operands are joined.
 pub(super) fn link_cat(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
     let to = result_side(program, op)?;
-    let b = to.stored();
-    let dim = program.op(op).expr(AttrKey::Dim).and_then(|dim| program.exprs().as_int(dim));
+    let b = to.stored_positions();
+    let dim = program.op(op).expr_attr(AttrKey::Dim).and_then(|dim| program.exprs().as_int(dim));
     let operands: SmallVec<[TensorId; 4]> = program.op(op).input_tensors().collect();
     for tensor in operands {
         let from = LinkSide::new(program, tensor);
-        let a = from.stored();
+        let a = from.stored_positions();
         if has_split_axis(&[&from, &to]) {
             continue;
         }

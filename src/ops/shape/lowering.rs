@@ -2,71 +2,70 @@
 
 use crate::diag::{Diag, codes};
 use crate::ir::{AttrKey, AttrValue, BinaryOp, Expr, ExprId, Op, OpId, TensorId};
-use crate::plan::{Dim, InstKind, PlanBuilder, Scalar, View, copy_into, emit_copy};
+use crate::plan::{BufferView, InstKind, PlanBuilder, ScalarValue, ViewDim, emit_copy, emit_copy_to_result};
 
-fn flags(cx: &PlanBuilder<'_>, op: &Op) -> Result<Vec<bool>, Diag> {
+fn op_flags(cx: &PlanBuilder<'_>, op: &Op) -> Result<Vec<bool>, Diag> {
     match op.attr(AttrKey::Flags) {
         Some(AttrValue::Bools(flags)) => Ok(flags.to_vec()),
-        _ => Err(cx.error(codes::NEEDED, "the flags are not known")),
+        _ => Err(cx.error_here(codes::NEEDED, "the flags are not known")),
     }
 }
 
 /// `broadcast`: new axes of extent 1 where a flag is set.
 pub(super) fn lower_broadcast(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
-    let (input, result) = (cx.operand(op, 0)?, cx.result(op)?);
-    let source = cx.input(input)?;
-    let flags = flags(cx, op)?;
+    let (input, result) = (cx.operand_tensor(op, 0)?, cx.result_tensor(op)?);
+    let source = cx.input_view(input)?;
+    let flags = op_flags(cx, op)?;
     if flags.iter().filter(|&&new| !new).count() != source.dims.len() {
         let message = format!(
             "the flags leave room for {} axes, but {} has {}",
             flags.iter().filter(|&&new| !new).count(),
-            cx.name(input),
+            cx.tensor_name(input),
             source.dims.len()
         );
-        return Err(cx.error(codes::SHAPES, message));
+        return Err(cx.error_here(codes::SHAPES, message));
     }
     let mut old = source.dims.iter();
-    let unit = Dim { extent: 1, stride: 0 };
+    let unit = ViewDim { extent: 1, stride: 0 };
     let dims = flags.iter().map(|&new| if new { unit } else { *old.next().unwrap_or(&unit) });
     let dims = dims.collect();
-    copy_into(cx, input, View { dims, ..source }, result)
+    emit_copy_to_result(cx, input, BufferView { dims, ..source }, result)
 }
 
 /// `squeeze`: drops the axes of extent 1 where a flag is set.
 pub(super) fn lower_squeeze(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
-    let (input, result) = (cx.operand(op, 0)?, cx.result(op)?);
-    let source = cx.input(input)?;
-    let flags = flags(cx, op)?;
+    let (input, result) = (cx.operand_tensor(op, 0)?, cx.result_tensor(op)?);
+    let source = cx.input_view(input)?;
+    let flags = op_flags(cx, op)?;
     let bad = flags.iter().zip(&source.dims).any(|(&drop, dim)| drop && dim.extent != 1);
     if flags.len() != source.dims.len() || bad {
-        let message =
-            format!("the flags do not fit {} of shape {:?}", cx.name(input), source.shape());
-        return Err(cx.error(codes::SHAPES, message));
+        let message = format!("the flags do not fit {} of shape {:?}", cx.tensor_name(input), source.shape());
+        return Err(cx.error_here(codes::SHAPES, message));
     }
     let kept = source.dims.iter().zip(&flags).filter(|(_, drop)| !**drop).map(|(dim, _)| *dim);
     let dims = kept.collect();
-    copy_into(cx, input, View { dims, ..source }, result)
+    emit_copy_to_result(cx, input, BufferView { dims, ..source }, result)
 }
 
 /// `expand`: axes of extent 1 repeated.
 pub(super) fn lower_expand(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
-    let (input, result) = (cx.operand(op, 0)?, cx.result(op)?);
-    let source = cx.input(input)?;
-    copy_into(cx, input, source, result)
+    let (input, result) = (cx.operand_tensor(op, 0)?, cx.result_tensor(op)?);
+    let source = cx.input_view(input)?;
+    emit_copy_to_result(cx, input, source, result)
 }
 
 /// `view`: the same elements in row-major order under the result's shape.
 pub(super) fn lower_view(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
-    let (input, result) = (cx.operand(op, 0)?, cx.result(op)?);
-    let source = cx.input(input)?;
+    let (input, result) = (cx.operand_tensor(op, 0)?, cx.result_tensor(op)?);
+    let source = cx.input_view(input)?;
     check_view_sharding(cx, input, result)?;
-    let dst = cx.output(result)?;
+    let dst = cx.output_view(result)?;
     let shape = source.shape();
-    let Some(reshaped) = dst.reshaped(&shape) else {
+    let Some(reshaped) = dst.reshaped_to(&shape) else {
         let error = cx.shape_error(input, &shape, result, &dst.shape());
         return Err(uneven_split(cx, &[result, input]).unwrap_or(error));
     };
@@ -77,49 +76,44 @@ pub(super) fn lower_view(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag>
 /// the number of parts.
 fn uneven_split(cx: &PlanBuilder<'_>, tensors: &[TensorId]) -> Option<Diag> {
     let found = tensors.iter().find_map(|&tensor| {
-        let mut axes = cx.axes.stored(tensor).zip(0..);
-        axes.find_map(|(axis, at)| Some((tensor, at, inexact(cx, axis.extent)?)))
+        let mut axes = cx.axes.stored_axes(tensor).zip(0..);
+        axes.find_map(|(axis, at)| Some((tensor, at, inexact_division(cx, axis.extent)?)))
     });
     let (tensor, at, (extent, value, parts)) = found?;
-    let (name, text) = (cx.name(tensor), crate::ir::expr_text(cx.program, extent));
-    let message =
-        format!("axis {at} of {name} is one of {parts} parts of `{text}`, but `{text}` is {value}");
+    let (name, text) = (cx.tensor_name(tensor), crate::ir::expr_text(cx.program, extent));
+    let message = format!("axis {at} of {name} is one of {parts} parts of `{text}`, but `{text}` is {value}");
     let note = format!(
         "choose a size that is a multiple of {parts}, or split the axis into another number of parts (`factor=` where `chunk` split it)"
     );
-    Some(cx.error(codes::SHAPES, message).note(note))
+    Some(cx.error_here(codes::SHAPES, message).with_note(note))
 }
 
 /// The division in an extent that leaves a rest: what is divided, its value, and by how much.
-fn inexact(cx: &PlanBuilder<'_>, extent: ExprId) -> Option<(ExprId, i64, i64)> {
+fn inexact_division(cx: &PlanBuilder<'_>, extent: ExprId) -> Option<(ExprId, i64, i64)> {
     match *cx.program.expr(extent) {
         Expr::Binary(BinaryOp::Div, a, b) => {
-            let (value, parts) = (cx.int(a).ok()?, cx.int(b).ok()?);
+            let (value, parts) = (cx.eval_int(a).ok()?, cx.eval_int(b).ok()?);
             if value.checked_rem(parts)? != 0 {
                 return Some((a, value, parts));
             }
-            inexact(cx, a)
+            inexact_division(cx, a)
         }
-        Expr::Binary(_, a, b) => inexact(cx, a).or_else(|| inexact(cx, b)),
+        Expr::Binary(_, a, b) => inexact_division(cx, a).or_else(|| inexact_division(cx, b)),
         _ => None,
     }
 }
 
 /// A rank's part of a view is the view of its part only where device axes stay where they are. What lies on
 /// one device has one part, wherever the axis is.
-fn check_view_sharding(
-    cx: &PlanBuilder<'_>,
-    input: TensorId,
-    result: TensorId,
-) -> Result<(), Diag> {
+fn check_view_sharding(cx: &PlanBuilder<'_>, input: TensorId, result: TensorId) -> Result<(), Diag> {
     if cx.rank.is_none() {
         return Ok(());
     }
     let places = |tensor: TensorId| -> Result<Vec<(crate::ir::ParallelType, usize)>, Diag> {
         let mut before = 1usize;
         let mut found = Vec::new();
-        for axis in cx.axes.stored(tensor) {
-            let extent = if axis.is_broadcast() { 1 } else { cx.size(axis.extent)? };
+        for axis in cx.axes.stored_axes(tensor) {
+            let extent = if axis.is_broadcast() { 1 } else { cx.eval_size(axis.extent)? };
             if axis.is_sharded() && extent != 1 {
                 found.push((axis.parallel, before));
             }
@@ -130,10 +124,10 @@ fn check_view_sharding(
     if places(input)? != places(result)? {
         let message = format!(
             "the view moves elements of {} between devices: {} is not sharded at the same place",
-            cx.name(input),
-            cx.name(result)
+            cx.tensor_name(input),
+            cx.tensor_name(result)
         );
-        return Err(cx.error(codes::SHAPES, message));
+        return Err(cx.error_here(codes::SHAPES, message));
     }
     Ok(())
 }
@@ -141,33 +135,28 @@ fn check_view_sharding(
 /// `slice`: a range of each axis, clamped to its extent.
 pub(super) fn lower_slice(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
-    let (input, result) = (cx.operand(op, 0)?, cx.result(op)?);
-    let mut view = cx.input(input)?;
+    let (input, result) = (cx.operand_tensor(op, 0)?, cx.result_tensor(op)?);
+    let mut view = cx.input_view(input)?;
     let Some(AttrValue::Ranges(ranges)) = op.attr(AttrKey::Ranges) else {
-        return Err(cx.error(codes::NEEDED, "the ranges of the slice are not known"));
+        return Err(cx.error_here(codes::NEEDED, "the ranges of the slice are not known"));
     };
     if ranges.len() != view.dims.len() {
-        let message = format!(
-            "{} ranges for the {} axes of {}",
-            ranges.len(),
-            view.dims.len(),
-            cx.name(input)
-        );
-        return Err(cx.error(codes::SHAPES, message));
+        let message = format!("{} ranges for the {} axes of {}", ranges.len(), view.dims.len(), cx.tensor_name(input));
+        return Err(cx.error_here(codes::SHAPES, message));
     }
-    let sharded: Vec<bool> = cx.axes.stored(input).map(|axis| axis.is_sharded()).collect();
+    let sharded: Vec<bool> = cx.axes.stored_axes(input).map(|axis| axis.is_sharded()).collect();
     for (axis, range) in ranges.iter().enumerate() {
         if sharded[axis] && cx.rank.is_some() {
             continue;
         }
-        let [start, stop, step] = [cx.int(range[0])?, cx.int(range[1])?, cx.int(range[2])?];
+        let [start, stop, step] = [cx.eval_int(range[0])?, cx.eval_int(range[1])?, cx.eval_int(range[2])?];
         let extent = view.dims[axis].extent as i64;
         let clamp = |value: i64| {
             let value = if value < 0 { value.saturating_add(extent) } else { value };
             value.clamp(0, extent)
         };
         if step < 1 {
-            return Err(cx.error(codes::OUT_OF_RANGE, format!("the step of a slice is {step}")));
+            return Err(cx.error_here(codes::OUT_OF_RANGE, format!("the step of a slice is {step}")));
         }
         let (start, stop) = (clamp(start), clamp(stop));
         let count = (stop - start).max(0) as usize;
@@ -177,46 +166,42 @@ pub(super) fn lower_slice(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag
         view.dims[axis].extent = count.div_ceil(step);
         view.dims[axis].stride *= step;
     }
-    copy_into(cx, input, view, result)
+    emit_copy_to_result(cx, input, view, result)
 }
 
 /// `pad`: widths are (before, after) pairs from the outermost axis; the value is 0 unless given.
 pub(super) fn lower_pad(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
-    let (input, result) = (cx.operand(op, 0)?, cx.result(op)?);
-    let source = cx.input(input)?;
+    let (input, result) = (cx.operand_tensor(op, 0)?, cx.result_tensor(op)?);
+    let source = cx.input_view(input)?;
     let Some(AttrValue::Exprs(widths)) = op.attr(AttrKey::Widths) else {
-        return Err(cx.error(codes::NEEDED, "the widths of the pad are not known"));
+        return Err(cx.error_here(codes::NEEDED, "the widths of the pad are not known"));
     };
     if widths.len() != 2 * source.dims.len() {
-        let message = format!(
-            "{} widths for the {} axes of {}",
-            widths.len(),
-            source.dims.len(),
-            cx.name(input)
-        );
-        return Err(cx.error(codes::SHAPES, message));
+        let message =
+            format!("{} widths for the {} axes of {}", widths.len(), source.dims.len(), cx.tensor_name(input));
+        return Err(cx.error_here(codes::SHAPES, message));
     }
-    let value = op.expr(AttrKey::Fill).map_or(Ok(Scalar::Int(0)), |expr| cx.scalar(expr))?;
+    let value = op.expr_attr(AttrKey::Fill).map_or(Ok(ScalarValue::Int(0)), |expr| cx.eval_scalar(expr))?;
     let mut pads = Vec::new();
     for (pair, dim) in widths.chunks_exact(2).zip(&source.dims) {
-        let [before, after] = [cx.int(pair[0])?, cx.int(pair[1])?];
+        let [before, after] = [cx.eval_int(pair[0])?, cx.eval_int(pair[1])?];
         let total = (dim.extent as i64).saturating_add(before).saturating_add(after).max(0);
         pads.push((before, total));
     }
-    let output = cx.output(result)?;
+    let output = cx.output_view(result)?;
     let expected: Vec<usize> = pads.iter().map(|&(_, total)| total as usize).collect();
     if expected != output.shape() {
         return Err(cx.shape_error(input, &expected, result, &output.shape()));
     }
-    let (src, dst) = padded(source, output.clone(), &pads);
-    cx.emit(InstKind::Fill { dst: output, value })?;
+    let (src, dst) = padded_views(source, output.clone(), &pads);
+    cx.emit_inst(InstKind::Fill { dst: output, value })?;
     emit_copy(cx, src, dst)
 }
 
 /// The elements that a pad keeps, in its input and in its result. `pads` are the width before each axis
 /// and the axis's extent in the result; negative widths cut off.
-fn padded(mut src: View, mut dst: View, pads: &[(i64, i64)]) -> (View, View) {
+fn padded_views(mut src: BufferView, mut dst: BufferView, pads: &[(i64, i64)]) -> (BufferView, BufferView) {
     for (axis, &(before, total)) in pads.iter().enumerate() {
         let extent = src.dims[axis].extent as i64;
         let (skip, shift) = (before.saturating_neg().clamp(0, extent), before.clamp(0, total));
@@ -232,17 +217,17 @@ fn padded(mut src: View, mut dst: View, pads: &[(i64, i64)]) -> (View, View) {
 /// `cat`: tensors behind each other along an axis.
 pub(super) fn lower_cat(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
-    let result = cx.result(op)?;
-    let Some(dim) = op.expr(AttrKey::Dim) else {
-        return Err(cx.error(codes::NEEDED, "the axis of the cat is not known"));
+    let result = cx.result_tensor(op)?;
+    let Some(dim) = op.expr_attr(AttrKey::Dim) else {
+        return Err(cx.error_here(codes::NEEDED, "the axis of the cat is not known"));
     };
-    let axis = cx.size(dim)?;
+    let axis = cx.eval_size(dim)?;
     let inputs: Vec<TensorId> = op.input_tensors().collect();
     let mut sources = Vec::new();
     for &input in &inputs {
-        sources.push(cx.input(input)?);
+        sources.push(cx.input_view(input)?);
     }
-    let output = cx.output(result)?;
+    let output = cx.output_view(result)?;
     let mut start = 0;
     for (&input, source) in inputs.iter().zip(sources) {
         let mut shape = output.shape();
@@ -262,9 +247,8 @@ pub(super) fn lower_cat(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> 
         emit_copy(cx, source, part)?;
     }
     if output.dims.get(axis).map(|dim| dim.extent) != Some(start) {
-        let message =
-            format!("the operands fill {start} indices of axis {axis} of {}", cx.name(result));
-        return Err(cx.error(codes::SHAPES, message));
+        let message = format!("the operands fill {start} indices of axis {axis} of {}", cx.tensor_name(result));
+        return Err(cx.error_here(codes::SHAPES, message));
     }
     Ok(())
 }

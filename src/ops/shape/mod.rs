@@ -6,17 +6,14 @@ mod lowering;
 
 use super::spec::{ArgKind, ArgSpec, Lower, OpSpec};
 use super::tensor_checks;
-use crate::ir::{AttrKey, Layout, OpIdentity, Padding, Standalone};
+use crate::ir::{AttrKey, CallPadding, OpIdentity, OpLayout, StandaloneRule};
 
 /// `broadcast`.
 pub const BROADCAST: OpSpec = OpSpec {
     identity: OpIdentity { name: "broadcast", ..OpIdentity::TENSOR_OP },
     spellings: &[],
     summary: "Adds axes of extent 1 where a flag is set.",
-    args: &[
-        ArgSpec::operand(ArgKind::Tensor),
-        ArgSpec::spaced("flags", AttrKey::Flags, ArgKind::Bools),
-    ],
+    args: &[ArgSpec::operand(ArgKind::Tensor), ArgSpec::spaced("flags", AttrKey::Flags, ArgKind::Bools)],
     relate: Some(links::link_broadcast),
     checks: &[tensor_checks::check_one_dtype],
     lower: Lower::Instructions(lowering::lower_broadcast),
@@ -27,10 +24,7 @@ pub const SQUEEZE: OpSpec = OpSpec {
     identity: OpIdentity { name: "squeeze", ..OpIdentity::TENSOR_OP },
     spellings: &[],
     summary: "Removes axes of extent 1 where a flag is set.",
-    args: &[
-        ArgSpec::operand(ArgKind::Tensor),
-        ArgSpec::spaced("flags", AttrKey::Flags, ArgKind::Bools),
-    ],
+    args: &[ArgSpec::operand(ArgKind::Tensor), ArgSpec::spaced("flags", AttrKey::Flags, ArgKind::Bools)],
     relate: Some(links::link_squeeze),
     checks: &[tensor_checks::check_one_dtype],
     lower: Lower::Instructions(lowering::lower_squeeze),
@@ -38,17 +32,10 @@ pub const SQUEEZE: OpSpec = OpSpec {
 
 /// `expand`.
 pub const EXPAND: OpSpec = OpSpec {
-    identity: OpIdentity {
-        name: "expand",
-        layout: Layout::OneLine(Padding::Padded),
-        ..OpIdentity::TENSOR_OP
-    },
+    identity: OpIdentity { name: "expand", layout: OpLayout::OneLine(CallPadding::Padded), ..OpIdentity::TENSOR_OP },
     spellings: &[],
     summary: "Repeats broadcast axes without storing them.",
-    args: &[
-        ArgSpec::operand(ArgKind::Tensor),
-        ArgSpec::positional(AttrKey::Extents, ArgKind::Exprs).optional(),
-    ],
+    args: &[ArgSpec::operand(ArgKind::Tensor), ArgSpec::positional(AttrKey::Extents, ArgKind::Exprs).optional()],
     relate: Some(links::link_expand),
     checks: &[tensor_checks::check_one_dtype],
     lower: Lower::Instructions(lowering::lower_expand),
@@ -58,7 +45,7 @@ pub const EXPAND: OpSpec = OpSpec {
 pub const REPEAT: OpSpec = OpSpec {
     identity: OpIdentity {
         name: "repeat",
-        layout: Layout::OneLine(Padding::Padded),
+        layout: OpLayout::OneLine(CallPadding::Padded),
         reshapes: true,
         ..OpIdentity::TENSOR_OP
     },
@@ -74,7 +61,7 @@ pub const REPEAT: OpSpec = OpSpec {
 pub const VIEW: OpSpec = OpSpec {
     identity: OpIdentity {
         name: "view",
-        layout: Layout::OneLine(Padding::Padded),
+        layout: OpLayout::OneLine(CallPadding::Padded),
         reshapes: true,
         ..OpIdentity::TENSOR_OP
     },
@@ -88,18 +75,10 @@ pub const VIEW: OpSpec = OpSpec {
 
 /// `slice`.
 pub const SLICE: OpSpec = OpSpec {
-    identity: OpIdentity {
-        name: "slice",
-        standalone: Standalone::Yes,
-        reshapes: true,
-        ..OpIdentity::TENSOR_OP
-    },
+    identity: OpIdentity { name: "slice", standalone: StandaloneRule::Yes, reshapes: true, ..OpIdentity::TENSOR_OP },
     spellings: &[],
     summary: "Takes a range of each axis.",
-    args: &[
-        ArgSpec::operand(ArgKind::Tensor),
-        ArgSpec::positional(AttrKey::Ranges, ArgKind::Ranges),
-    ],
+    args: &[ArgSpec::operand(ArgKind::Tensor), ArgSpec::positional(AttrKey::Ranges, ArgKind::Ranges)],
     relate: Some(links::link_slice),
     checks: &[tensor_checks::check_one_dtype, checks::check_slice_ranges],
     lower: Lower::Instructions(lowering::lower_slice),
@@ -125,10 +104,7 @@ pub const CAT: OpSpec = OpSpec {
     identity: OpIdentity { name: "cat", reshapes: true, ..OpIdentity::TENSOR_OP },
     spellings: &[],
     summary: "Puts tensors behind each other along an axis.",
-    args: &[
-        ArgSpec::operand(ArgKind::Tensor).repeated(),
-        ArgSpec::positional(AttrKey::Dim, ArgKind::Int),
-    ],
+    args: &[ArgSpec::operand(ArgKind::Tensor).repeated(), ArgSpec::positional(AttrKey::Dim, ArgKind::Int)],
     relate: Some(links::link_cat),
     checks: &[tensor_checks::check_one_dtype, checks::check_cat_dim],
     lower: Lower::Instructions(lowering::lower_cat),

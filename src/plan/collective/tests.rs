@@ -20,8 +20,7 @@ fn inputs(lengths: &[Option<usize>]) -> MemberData {
 /// Carries out a collective by its transfers; reductions are sums.
 fn moved(kind: CollectiveKind, inputs: &MemberData, outputs: &[Option<usize>]) -> MemberData {
     let roles = inputs.iter().zip(outputs);
-    let roles = roles
-        .map(|(input, output)| MemberRole { sends: input.is_some(), receives: output.is_some() });
+    let roles = roles.map(|(input, output)| MemberRole { sends: input.is_some(), receives: output.is_some() });
     let team = TeamTransfers::new(kind, roles);
     assert_eq!(team.member_count(), inputs.len());
     let mut received: MemberData = Vec::new();
@@ -36,7 +35,7 @@ fn moved(kind: CollectiveKind, inputs: &MemberData, outputs: &[Option<usize>]) -
             let output = output.as_mut().expect("a receiver has an output");
             let target = transfer.target.share_range(output.len());
             assert_eq!(source.len(), target.len());
-            if !kind.reduces() {
+            if !kind.is_reducing() {
                 assert_eq!(covered, target.start, "targets lie one behind the other");
                 covered = target.end;
             }
@@ -82,8 +81,7 @@ fn members_that_send_and_receive() {
         assert_eq!(members_that(kind, |role| role.receives), receivers, "{kind:?}");
     }
     // A SendRecv with itself is a copy; else only the other member receives.
-    let seat =
-        MemberSeat { is_root: true, is_alone: true, in_input_mesh: true, in_output_mesh: true };
+    let seat = MemberSeat { is_root: true, is_alone: true, in_input_mesh: true, in_output_mesh: true };
     let alone = CollectiveKind::SendRecv.member_role(seat);
     assert_eq!(alone, MemberRole { sends: true, receives: true });
     let root = CollectiveKind::SendRecv.member_role(MemberSeat { is_alone: false, ..seat });

@@ -3,12 +3,12 @@
 use super::*;
 use crate::ir::{DType, OpId};
 use crate::plan::{
-    BufferId, Collective, CollectiveKind, IterationId, Origin, RedOp, USER_STREAM, View, WorkSlot,
+    BufferId, BufferView, CollectiveInst, CollectiveKind, InstOrigin, IterationId, RedOp, USER_STREAM, WorkSlot,
     row_major,
 };
 
-fn view() -> View {
-    View { buffer: BufferId(0), offset: 0, dims: row_major(&[4]), dtype: DType::Float }
+fn view() -> BufferView {
+    BufferView { buffer: BufferId(0), offset: 0, dims: row_major(&[4]), dtype: DType::Float }
 }
 
 fn send(comm: Option<u32>, peer: u32, put: bool) -> InstKind {
@@ -20,7 +20,7 @@ fn receive(comm: Option<u32>, peer: u32, put: bool) -> InstKind {
 }
 
 fn collective(comm: u32) -> InstKind {
-    InstKind::Collective(Box::new(Collective {
+    InstKind::Collective(Box::new(CollectiveInst {
         comm: CommSlot(comm),
         kind: CollectiveKind::Allreduce,
         root: None,
@@ -36,9 +36,9 @@ fn plan(rank: u32, communicators: &[(&[u32], &str)], insts: Vec<InstKind>) -> Pl
     let mut plan = Plan { rank, streams: 1, ..Plan::default() };
     for (team, backend) in communicators {
         let (team, backend) = (team.to_vec(), (*backend).to_owned());
-        plan.communicators.push(Communicator { team, backend });
+        plan.communicators.push(PlanCommunicator { team, backend });
     }
-    let origin = Origin { op: OpId(0), iteration: IterationId(0) };
+    let origin = InstOrigin { op: OpId(0), iteration: IterationId(0) };
     for kind in insts {
         plan.push_inst(Inst { kind, stream: USER_STREAM, origin });
     }
@@ -67,12 +67,7 @@ fn messages_match_in_issue_order_for_each_pair_and_communicator() {
         plan(
             1,
             world,
-            vec![
-                send(None, 0, true),
-                receive(None, 0, false),
-                receive(None, 0, true),
-                receive(Some(0), 0, false),
-            ],
+            vec![send(None, 0, true), receive(None, 0, false), receive(None, 0, true), receive(Some(0), 0, false)],
         ),
     ];
     let matching = PlanMatching::new(&plans);
@@ -120,10 +115,7 @@ fn any_messages_match_as_a_loop_counts_them() {
         for (rank, plan) in plans.iter().enumerate() {
             for (inst, of_inst) in plan.cursor() {
                 let rank = rank as u32;
-                assert_eq!(
-                    matching.message_partner(rank, inst),
-                    counted(&plans, rank, &of_inst.kind, inst)
-                );
+                assert_eq!(matching.message_partner(rank, inst), counted(&plans, rank, &of_inst.kind, inst));
             }
         }
     }
@@ -140,8 +132,7 @@ fn counted(plans: &[Plan], rank: u32, own: &InstKind, inst: InstId) -> Option<Ra
     let own_plan = &plans[rank as usize];
     let before = own_plan.cursor_before(inst).filter(|(_, one)| key(&one.kind) == key(own)).count();
     let answers = (!sends, comm, rank);
-    let mut answering =
-        plans[peer as usize].cursor().filter(|(_, one)| key(&one.kind) == Some(answers));
+    let mut answering = plans[peer as usize].cursor().filter(|(_, one)| key(&one.kind) == Some(answers));
     answering.nth(before).map(|(inst, _)| RankInst { rank: peer, inst })
 }
 
@@ -166,11 +157,7 @@ fn collectives_match_by_team_and_order() {
     let plans = [
         plan(0, &[(&[2, 0], "NCCL"), (&[0], "NCCL")], vec![collective(0), collective(1)]),
         plan(1, &[], Vec::new()),
-        plan(
-            2,
-            &[(&[2], "UCC"), (&[2, 0], "NCCL")],
-            vec![collective(1), collective(0), collective(1)],
-        ),
+        plan(2, &[(&[2], "UCC"), (&[2, 0], "NCCL")], vec![collective(1), collective(0), collective(1)]),
     ];
     let matching = PlanMatching::new(&plans);
     let teams: Vec<(&[u32], &str)> = matching

@@ -7,7 +7,7 @@ use crate::note::KernelMeaning;
 use crate::task::{DeviceWork, StreamTask};
 use crate::world::world;
 use hostir::ir::DType;
-use hostir::plan::{BufferId, Dim, Gemm, InstKind, View};
+use hostir::plan::{BufferId, BufferView, GemmInst, InstKind, ViewDim};
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,19 +19,8 @@ const INVALID: c_int = 7;
 enum BlasObject {
     Handle,
     Preference,
-    Layout {
-        dtype: DType,
-        rows: usize,
-        columns: usize,
-        leading: usize,
-        batch: usize,
-        stride: usize,
-    },
-    Operation {
-        double: bool,
-        transposed: [bool; 2],
-        bias: Option<u64>,
-    },
+    Layout { dtype: DType, rows: usize, columns: usize, leading: usize, batch: usize, stride: usize },
+    Operation { double: bool, transposed: [bool; 2], bias: Option<u64> },
 }
 
 fn all_objects() -> MutexGuard<'static, BTreeMap<usize, BlasObject>> {
@@ -127,10 +116,7 @@ extern "C" fn cublasLtMatrixLayoutSetAttribute(
 
 #[unsafe(no_mangle)]
 extern "C" fn cublasLtMatmulDescCreate(operation: *mut Handle, _: c_int, scale: c_int) -> c_int {
-    make_object(
-        operation,
-        BlasObject::Operation { double: scale == 1, transposed: [false; 2], bias: None },
-    )
+    make_object(operation, BlasObject::Operation { double: scale == 1, transposed: [false; 2], bias: None })
 }
 
 #[unsafe(no_mangle)]
@@ -146,9 +132,7 @@ extern "C" fn cublasLtMatmulDescSetAttribute(
     _: usize,
 ) -> c_int {
     let mut objects = all_objects();
-    let Some(BlasObject::Operation { transposed, bias, .. }) =
-        objects.get_mut(&(operation as usize))
-    else {
+    let Some(BlasObject::Operation { transposed, bias, .. }) = objects.get_mut(&(operation as usize)) else {
         return INVALID;
     };
     match attribute {
@@ -174,12 +158,7 @@ extern "C" fn cublasLtMatmulPreferenceDestroy(preference: Handle) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cublasLtMatmulPreferenceSetAttribute(
-    _: Handle,
-    _: c_int,
-    _: *const c_void,
-    _: usize,
-) -> c_int {
+extern "C" fn cublasLtMatmulPreferenceSetAttribute(_: Handle, _: c_int, _: *const c_void, _: usize) -> c_int {
     0
 }
 
@@ -206,14 +185,14 @@ extern "C" fn cublasLtMatmulAlgoGetHeuristic(
 }
 
 /// A matrix of the library as a row-major view with these last axes; `turned` exchanges them.
-fn matrix_view(layout: &BlasObject, param: u32, turned: bool) -> Option<View> {
+fn matrix_view(layout: &BlasObject, param: u32, turned: bool) -> Option<BufferView> {
     let BlasObject::Layout { dtype, rows, columns, leading, batch, stride } = *layout else {
         return None;
     };
     let mut dims = vec![
-        Dim { extent: batch, stride },
-        Dim { extent: columns, stride: leading },
-        Dim { extent: rows, stride: 1 },
+        ViewDim { extent: batch, stride },
+        ViewDim { extent: columns, stride: leading },
+        ViewDim { extent: rows, stride: 1 },
     ];
     if turned {
         dims.swap(1, 2);
@@ -221,22 +200,17 @@ fn matrix_view(layout: &BlasObject, param: u32, turned: bool) -> Option<View> {
     if batch == 1 {
         dims.remove(0);
     }
-    Some(View { buffer: BufferId(param), offset: 0, dims: dims.into(), dtype })
+    Some(BufferView { buffer: BufferId(param), offset: 0, dims: dims.into(), dtype })
 }
 
 /// The product `d = op(a) * op(b) + c` of column-major matrices: of row-major ones, the product of the right and the
 /// left one.
-fn row_major_product(
-    matrices: [&BlasObject; 4],
-    transposed: [bool; 2],
-    vector: bool,
-    added: bool,
-) -> Option<Gemm> {
+fn row_major_product(matrices: [&BlasObject; 4], transposed: [bool; 2], vector: bool, added: bool) -> Option<GemmInst> {
     let [a, b, c, d] = matrices;
     let out = matrix_view(d, 3, false)?;
     let bias = match (vector, added) {
         (true, _) => {
-            let mut bias = View { buffer: BufferId(2), ..out.clone() };
+            let mut bias = BufferView { buffer: BufferId(2), ..out.clone() };
             let last = bias.dims.len() - 1;
             bias.dims[..last].iter_mut().for_each(|dim| dim.stride = 0);
             Some(bias)
@@ -244,12 +218,7 @@ fn row_major_product(
         (false, true) => Some(matrix_view(c, 2, false)?),
         (false, false) => None,
     };
-    Some(Gemm {
-        a: matrix_view(b, 1, transposed[1])?,
-        b: matrix_view(a, 0, transposed[0])?,
-        bias,
-        out,
-    })
+    Some(GemmInst { a: matrix_view(b, 1, transposed[1])?, b: matrix_view(a, 0, transposed[0])?, bias, out })
 }
 
 #[unsafe(no_mangle)]

@@ -24,24 +24,26 @@ impl DeviceCaller {
     /// Fails where the process finds no driver, or that one has no such device.
     pub fn new(device: i32) -> Result<Self, String> {
         // SAFETY: the process finds the driver's stand-in under this name, or a driver.
-        let library = unsafe { libloading::Library::new("libcuda.so.1") }
-            .map_err(|error| error.to_string())?;
+        let library = unsafe { libloading::Library::new("libcuda.so.1") }.map_err(|error| error.to_string())?;
         let null = std::ptr::null_mut();
         let mut caller = Self { library, stream: null, context: null };
         let (mut context, mut stream) = (null, null);
         // SAFETY: the function of `cuda.h`; the place is of this frame.
         done("cuDevicePrimaryCtxRetain", unsafe {
-            caller.function::<extern "C" fn(*mut *mut c_void, i32) -> i32>(
-                b"cuDevicePrimaryCtxRetain\0",
-            )?(&raw mut context, device)
+            caller.function::<extern "C" fn(*mut *mut c_void, i32) -> i32>(b"cuDevicePrimaryCtxRetain\0")?(
+                &raw mut context,
+                device,
+            )
         })?;
         caller.context = context;
         caller.make_current()?;
         // SAFETY: as above.
         done("cuStreamCreateWithPriority", unsafe {
-            caller.function::<extern "C" fn(*mut *mut c_void, u32, i32) -> i32>(
-                b"cuStreamCreateWithPriority\0",
-            )?(&raw mut stream, 1, 0)
+            caller.function::<extern "C" fn(*mut *mut c_void, u32, i32) -> i32>(b"cuStreamCreateWithPriority\0")?(
+                &raw mut stream,
+                1,
+                0,
+            )
         })?;
         caller.stream = stream;
         Ok(caller)
@@ -60,8 +62,7 @@ impl DeviceCaller {
     /// Makes the device current in this thread.
     fn make_current(&self) -> Result<(), String> {
         // SAFETY: the function of `cuda.h`.
-        let set =
-            unsafe { self.function::<extern "C" fn(*mut c_void) -> i32>(b"cuCtxSetCurrent\0") }?;
+        let set = unsafe { self.function::<extern "C" fn(*mut c_void) -> i32>(b"cuCtxSetCurrent\0") }?;
         done("cuCtxSetCurrent", set(self.context))
     }
 
@@ -73,13 +74,10 @@ impl DeviceCaller {
         self.make_current()?;
         let (mut address, bytes) = (0u64, size_of_val(data));
         // SAFETY: the function of `cuda.h`.
-        let allocate =
-            unsafe { self.function::<extern "C" fn(*mut u64, usize) -> i32>(b"cuMemAlloc_v2\0") }?;
+        let allocate = unsafe { self.function::<extern "C" fn(*mut u64, usize) -> i32>(b"cuMemAlloc_v2\0") }?;
         done("cuMemAlloc", allocate(&raw mut address, bytes))?;
         // SAFETY: as above.
-        let copy = unsafe {
-            self.function::<extern "C" fn(u64, *const f32, usize) -> i32>(b"cuMemcpyHtoD_v2\0")
-        }?;
+        let copy = unsafe { self.function::<extern "C" fn(u64, *const f32, usize) -> i32>(b"cuMemcpyHtoD_v2\0") }?;
         done("cuMemcpyHtoD", copy(address, data.as_ptr(), bytes))?;
         Ok(address)
     }
@@ -91,15 +89,11 @@ impl DeviceCaller {
     pub fn download(&self, address: u64, count: usize) -> Result<Vec<f32>, String> {
         self.make_current()?;
         // SAFETY: the function of `cuda.h`.
-        let wait = unsafe {
-            self.function::<extern "C" fn(*mut c_void) -> i32>(b"cuStreamSynchronize\0")
-        }?;
+        let wait = unsafe { self.function::<extern "C" fn(*mut c_void) -> i32>(b"cuStreamSynchronize\0") }?;
         done("cuStreamSynchronize", wait(self.stream))?;
         let mut data = vec![0.0f32; count];
         // SAFETY: as above.
-        let copy = unsafe {
-            self.function::<extern "C" fn(*mut f32, u64, usize) -> i32>(b"cuMemcpyDtoH_v2\0")
-        }?;
+        let copy = unsafe { self.function::<extern "C" fn(*mut f32, u64, usize) -> i32>(b"cuMemcpyDtoH_v2\0") }?;
         done("cuMemcpyDtoH", copy(data.as_mut_ptr(), address, size_of_val(&data[..])))?;
         Ok(data)
     }

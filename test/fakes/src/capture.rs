@@ -88,9 +88,7 @@ impl FakeWorld {
                         *ticket = event.recorded;
                     }
                 }
-                DeviceWork::Arrive { comm, turn, .. } => {
-                    *turn = self.communicators.turn(*comm, true)
-                }
+                DeviceWork::Arrive { comm, turn, .. } => *turn = self.communicators.turn(*comm, true),
                 DeviceWork::Meet { comm, turn } => *turn = self.communicators.turn(*comm, false),
                 _ => {}
             }
@@ -123,11 +121,7 @@ impl FakeWorld {
                 marked.recorded
             }
         };
-        self.enqueue_task(
-            stream,
-            device,
-            StreamTask::in_order([DeviceWork::Mark { event, ticket }]),
-        )
+        self.enqueue_task(stream, device, StreamTask::in_order([DeviceWork::Mark { event, ticket }]))
     }
 
     /// Lets a stream wait for an event, or record that it does.
@@ -141,11 +135,9 @@ impl FakeWorld {
             Err(status) => return status,
         };
         match (own.capture, captured) {
-            (None, None) => self.enqueue_task(
-                stream,
-                device,
-                StreamTask::in_order([DeviceWork::Await { event, ticket }]),
-            ),
+            (None, None) => {
+                self.enqueue_task(stream, device, StreamTask::in_order([DeviceWork::Await { event, ticket }]))
+            }
             (Some(id), Some((other, _))) if id != other => ILLEGAL,
             (_, Some((id, nodes))) => {
                 own.capture = Some(id);

@@ -4,21 +4,21 @@ use crate::note::{KernelMeaning, TEMPORARY};
 use hostir::backend::cpu;
 use hostir::data::HostTensor;
 use hostir::ir::{DType, OpId, TensorId};
-use hostir::lower::{Prepared, Sizes};
+use hostir::lower::{PreparedProgram, SizeSettings};
 use hostir::plan::{
-    Buffer, BufferId, BufferKind, Collective, CollectiveKind, CommSlot, Communicator, Inst,
-    InstKind, IterationId, Origin, Plan, RedOp, USER_STREAM, View, WorkSlot,
+    BufferId, BufferKind, BufferView, CollectiveInst, CollectiveKind, CommSlot, Inst, InstKind, InstOrigin,
+    IterationId, Plan, PlanBuffer, PlanCommunicator, RedOp, USER_STREAM, WorkSlot,
 };
 use std::sync::OnceLock;
 
 /// The bytes between a view's first and last element; without elements there are none.
-pub(crate) fn range_bytes(view: &View) -> usize {
-    if view.is_empty() { 0 } else { (view.reach() + 1) * view.dtype.size() }
+pub(crate) fn range_bytes(view: &BufferView) -> usize {
+    if view.is_empty() { 0 } else { (view.last_offset() + 1) * view.dtype.byte_size() }
 }
 
 /// The views that an instruction reads and the one that it writes.
-fn instruction_views(kind: &InstKind) -> (Vec<&View>, Option<&View>) {
-    (kind.reads().into_iter().collect(), kind.writes())
+fn instruction_views(kind: &InstKind) -> (Vec<&BufferView>, Option<&BufferView>) {
+    (kind.read_views().into_iter().collect(), kind.written_view())
 }
 
 /// A use of memory.
@@ -27,14 +27,14 @@ pub(crate) struct MemoryAccess {
     /// The number of the parameter that points to it.
     pub(crate) param: usize,
     /// What of it.
-    pub(crate) view: View,
+    pub(crate) view: BufferView,
     /// Whether it is written.
     pub(crate) writes: bool,
 }
 
 /// All uses of memory, reads first.
 pub(crate) fn memory_accesses(meaning: &KernelMeaning) -> Vec<MemoryAccess> {
-    let mut all: Vec<(View, bool)> = Vec::new();
+    let mut all: Vec<(BufferView, bool)> = Vec::new();
     match meaning {
         KernelMeaning::Members { inputs, output, .. } => {
             all.extend(inputs.iter().map(|view| (view.clone(), false)));
@@ -48,26 +48,19 @@ pub(crate) fn memory_accesses(meaning: &KernelMeaning) -> Vec<MemoryAccess> {
         }
     }
     let known = all.into_iter().filter(|(view, _)| view.buffer != TEMPORARY);
-    known
-        .map(|(view, writes)| MemoryAccess { param: view.buffer.0 as usize, view, writes })
-        .collect()
+    known.map(|(view, writes)| MemoryAccess { param: view.buffer.0 as usize, view, writes }).collect()
 }
 
 /// Carries out a meaning. `contents` are the bytes of the accesses' ranges, in their order; returns the new bytes of
 /// those that are written.
-pub(crate) fn carry_out(
-    meaning: &KernelMeaning,
-    contents: &[Vec<u8>],
-) -> Result<Vec<Vec<u8>>, String> {
+pub(crate) fn carry_out(meaning: &KernelMeaning, contents: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, String> {
     match meaning {
         KernelMeaning::Members { op, inputs, .. } => {
             let dtype = inputs.first().map_or(DType::Float, |view| view.dtype);
-            let dense =
-                inputs.iter().zip(contents).map(|(view, bytes)| gathered_bytes(view, bytes));
+            let dense = inputs.iter().zip(contents).map(|(view, bytes)| gathered_bytes(view, bytes));
             let dense: Vec<Vec<u8>> = dense.collect();
             let combined = combine_members(*op, dtype, &dense)?;
-            let Some((last, old)) = memory_accesses(meaning).into_iter().zip(contents).next_back()
-            else {
+            let Some((last, old)) = memory_accesses(meaning).into_iter().zip(contents).next_back() else {
                 return Ok(Vec::new());
             };
             Ok(vec![scattered_bytes(&last.view, old.clone(), &combined)])
@@ -77,24 +70,22 @@ pub(crate) fn carry_out(
 }
 
 /// Byte offsets of a view's elements, row-major.
-fn element_offsets(view: &View) -> Vec<usize> {
+fn element_offsets(view: &BufferView) -> Vec<usize> {
     let mut all = vec![0];
     for dim in &view.dims {
-        let step = |base: &usize| -> Vec<usize> {
-            (0..dim.extent).map(|index| base + index * dim.stride).collect()
-        };
+        let step = |base: &usize| -> Vec<usize> { (0..dim.extent).map(|index| base + index * dim.stride).collect() };
         all = all.iter().flat_map(step).collect();
     }
-    all.into_iter().map(|offset| offset * view.dtype.size()).collect()
+    all.into_iter().map(|offset| offset * view.dtype.byte_size()).collect()
 }
 
-fn gathered_bytes(view: &View, bytes: &[u8]) -> Vec<u8> {
-    let size = view.dtype.size();
+fn gathered_bytes(view: &BufferView, bytes: &[u8]) -> Vec<u8> {
+    let size = view.dtype.byte_size();
     element_offsets(view).into_iter().flat_map(|at| bytes[at..at + size].to_vec()).collect()
 }
 
-fn scattered_bytes(view: &View, mut bytes: Vec<u8>, dense: &[u8]) -> Vec<u8> {
-    let size = view.dtype.size();
+fn scattered_bytes(view: &BufferView, mut bytes: Vec<u8>, dense: &[u8]) -> Vec<u8> {
+    let size = view.dtype.byte_size();
     for (at, element) in element_offsets(view).into_iter().zip(dense.chunks_exact(size)) {
         bytes[at..at + size].copy_from_slice(element);
     }
@@ -119,13 +110,13 @@ fn carry_out_instructions(
         let mut failed = None;
         for (view, writes) in views_mut(&mut kind) {
             if view.buffer == TEMPORARY {
-                let whole = View { offset: 0, ..view.clone() };
+                let whole = BufferView { offset: 0, ..view.clone() };
                 view.buffer = *temporary.get_or_insert_with(|| new_buffer(&mut plan, &whole, None));
                 continue;
             }
             let Some(bytes) = contents.get(next) else { break };
             next += 1;
-            let elements = bytes.len() / view.dtype.size().max(1);
+            let elements = bytes.len() / view.dtype.byte_size().max(1);
             match HostTensor::from_bytes(view.dtype, &[elements], bytes) {
                 Some(tensor) => inputs.push(tensor),
                 None => failed = Some(format!("{} bytes are no tensor", bytes.len())),
@@ -149,7 +140,7 @@ fn carry_out_instructions(
 }
 
 /// An instruction's views, reads first, as [`memory_accesses`] lists them.
-fn views_mut(kind: &mut InstKind) -> Vec<(&mut View, bool)> {
+fn views_mut(kind: &mut InstKind) -> Vec<(&mut BufferView, bool)> {
     match kind {
         InstKind::Copy { src, dst } => vec![(src, false), (dst, true)],
         InstKind::Fill { dst, .. } => vec![(dst, true)],
@@ -166,21 +157,18 @@ fn views_mut(kind: &mut InstKind) -> Vec<(&mut View, bool)> {
         InstKind::Take(take) => {
             vec![(&mut take.input, false), (&mut take.index, false), (&mut take.output, true)]
         }
-        InstKind::Accumulate(put) => vec![
-            (&mut put.base, false),
-            (&mut put.index, false),
-            (&mut put.value, false),
-            (&mut put.output, true),
-        ],
+        InstKind::Accumulate(put) => {
+            vec![(&mut put.base, false), (&mut put.index, false), (&mut put.value, false), (&mut put.output, true)]
+        }
         _ => Vec::new(),
     }
 }
 
 /// A new buffer for a view: an input with its content, or memory without.
-fn new_buffer(plan: &mut Plan, view: &View, input: Option<usize>) -> BufferId {
-    let elements = if view.is_empty() { 0 } else { view.reach() + 1 };
+fn new_buffer(plan: &mut Plan, view: &BufferView, input: Option<usize>) -> BufferId {
+    let elements = if view.is_empty() { 0 } else { view.last_offset() + 1 };
     let kind = input.map_or(BufferKind::Temp, |number| BufferKind::Input(number as u32));
-    let id = plan.buffers.push(Buffer { elements, dtype: view.dtype, tensor: TensorId(0), kind });
+    let id = plan.buffers.push(PlanBuffer { elements, dtype: view.dtype, tensor: TensorId(0), kind });
     if input.is_some() {
         plan.inputs.push(Some(whole_view(plan, id)));
     }
@@ -188,41 +176,33 @@ fn new_buffer(plan: &mut Plan, view: &View, input: Option<usize>) -> BufferId {
 }
 
 /// All of a buffer.
-fn whole_view(plan: &Plan, id: BufferId) -> View {
-    let Buffer { elements, dtype, .. } = plan.buffers[id];
-    View { buffer: id, offset: 0, dims: hostir::plan::row_major(&[elements]), dtype }
+fn whole_view(plan: &Plan, id: BufferId) -> BufferView {
+    let PlanBuffer { elements, dtype, .. } = plan.buffers[id];
+    BufferView { buffer: id, offset: 0, dims: hostir::plan::row_major(&[elements]), dtype }
 }
 
 fn plan_instruction(kind: InstKind) -> Inst {
-    let origin = Origin { op: OpId(0), iteration: IterationId(0) };
+    let origin = InstOrigin { op: OpId(0), iteration: IterationId(0) };
     Inst { kind, stream: USER_STREAM, origin }
 }
 
 /// Runs plans, one a rank.
-fn run_plans(
-    plans: Vec<Plan>,
-    inputs: Vec<Vec<HostTensor>>,
-) -> Result<Vec<Vec<Option<HostTensor>>>, String> {
-    static EMPTY: OnceLock<Option<Prepared>> = OnceLock::new();
+fn run_plans(plans: Vec<Plan>, inputs: Vec<Vec<HostTensor>>) -> Result<Vec<Vec<Option<HostTensor>>>, String> {
+    static EMPTY: OnceLock<Option<PreparedProgram>> = OnceLock::new();
     let empty = EMPTY.get_or_init(|| {
         let (programs, _) = hostir::load("%HostIrContainer { () -> () :\n} // %HostIrContainer\n");
-        hostir::lower::prepare(programs.first()?, &Sizes::default()).ok()
+        hostir::lower::prepare_program(programs.first()?, &SizeSettings::default()).ok()
     });
     let mut prepared = empty.clone().ok_or("the empty program is refused")?;
     prepared.ranks = plans.len() as u32;
     prepared.plans = plans;
-    let text = |diags: Vec<hostir::diag::Diag>| {
-        diags.iter().map(|diag| diag.message.clone()).collect::<Vec<_>>().join("; ")
-    };
+    let text =
+        |diags: Vec<hostir::diag::Diag>| diags.iter().map(|diag| diag.message.clone()).collect::<Vec<_>>().join("; ");
     Ok(cpu::run(&prepared, inputs).map_err(text)?.outputs)
 }
 
 /// The members' elements combined in their order, as the CPU backend combines those of a team.
-pub(crate) fn combine_members(
-    op: RedOp,
-    dtype: DType,
-    members: &[Vec<u8>],
-) -> Result<Vec<u8>, String> {
+pub(crate) fn combine_members(op: RedOp, dtype: DType, members: &[Vec<u8>]) -> Result<Vec<u8>, String> {
     let team: Vec<u32> = (0..members.len() as u32).collect();
     let (mut plans, mut inputs) = (Vec::new(), Vec::new());
     for (rank, bytes) in members.iter().enumerate() {
@@ -231,21 +211,16 @@ pub(crate) fn combine_members(
         plan.streams = 1;
         plan.works = 1;
         plan.iterations = vec![Default::default()];
-        let elements = bytes.len() / dtype.size();
+        let elements = bytes.len() / dtype.byte_size();
         let tensor = HostTensor::from_bytes(dtype, &[elements], bytes);
         inputs.push(vec![tensor.ok_or("a member's bytes are no tensor")?]);
-        plan.communicators.push(Communicator { team: team.clone(), backend: "NCCL".to_owned() });
-        let view = View {
-            buffer: BufferId(0),
-            offset: 0,
-            dims: hostir::plan::row_major(&[elements]),
-            dtype,
-        };
+        plan.communicators.push(PlanCommunicator { team: team.clone(), backend: "NCCL".to_owned() });
+        let view = BufferView { buffer: BufferId(0), offset: 0, dims: hostir::plan::row_major(&[elements]), dtype };
         let own = whole_input(&mut plan, &view);
         let result = new_buffer(&mut plan, &view, None);
         let (input, output) = (Some(whole_view(&plan, own)), Some(whole_view(&plan, result)));
         plan.outputs.push(output.clone());
-        plan.push_inst(plan_instruction(InstKind::Collective(Box::new(Collective {
+        plan.push_inst(plan_instruction(InstKind::Collective(Box::new(CollectiveInst {
             comm: CommSlot(0),
             kind: CollectiveKind::Allreduce,
             root: None,
@@ -262,6 +237,6 @@ pub(crate) fn combine_members(
     Ok(first.ok_or("a reduction without a result")?.bytes().to_vec())
 }
 
-fn whole_input(plan: &mut Plan, view: &View) -> BufferId {
+fn whole_input(plan: &mut Plan, view: &BufferView) -> BufferId {
     new_buffer(plan, view, Some(0))
 }

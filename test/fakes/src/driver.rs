@@ -194,12 +194,7 @@ fn enqueue(stream: Handle, work: DeviceWork) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuMemcpyDtoHAsync_v2(
-    to: *mut c_void,
-    from: u64,
-    bytes: usize,
-    stream: Handle,
-) -> c_int {
+extern "C" fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: u64, bytes: usize, stream: Handle) -> c_int {
     enqueue(stream, DeviceWork::Copy { to: to as u64, from, bytes })
 }
 
@@ -316,12 +311,7 @@ extern "C" fn cuStreamWaitEvent(stream: Handle, event: Handle, _: c_uint) -> c_i
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuStreamBatchMemOp_v2(
-    stream: Handle,
-    count: c_uint,
-    ops: *mut [u64; 6],
-    _: c_uint,
-) -> c_int {
+extern "C" fn cuStreamBatchMemOp_v2(stream: Handle, count: c_uint, ops: *mut [u64; 6], _: c_uint) -> c_int {
     let mut works = Vec::new();
     for [kind, at, value, flags, ..] in get_values(ops.cast_const(), count as usize) {
         let value = value as u32;
@@ -350,9 +340,7 @@ extern "C" fn cuEventDestroy_v2(event: Handle) -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuEventQuery(event: Handle) -> c_int {
-    world::ask_devices(|world| {
-        world.event(event as u64).map(|event| event.reached >= event.recorded)
-    })
+    world::ask_devices(|world| world.event(event as u64).map(|event| event.reached >= event.recorded))
 }
 
 #[unsafe(no_mangle)]
@@ -456,22 +444,13 @@ extern "C" fn cuModuleUnload(module: Handle) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuModuleGetFunction(
-    function: *mut Handle,
-    module: Handle,
-    _: *const c_char,
-) -> c_int {
+extern "C" fn cuModuleGetFunction(function: *mut Handle, module: Handle, _: *const c_char) -> c_int {
     put_value(function, module);
     0
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuFuncGetParamInfo(
-    function: Handle,
-    index: usize,
-    offset: *mut usize,
-    bytes: *mut usize,
-) -> c_int {
+extern "C" fn cuFuncGetParamInfo(function: Handle, index: usize, offset: *mut usize, bytes: *mut usize) -> c_int {
     match world().kernels.get(&(function as u64)) {
         Some(kernel) if index < kernel.params => {
             put_value(offset, 8 * index);

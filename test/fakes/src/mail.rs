@@ -117,12 +117,7 @@ impl MemberMail {
         let (seat, folder) = (member.seat, self.team(member.seat.team));
         let mut seats = Vec::new();
         let mut left = Vec::new();
-        for asked in self
-            .members
-            .get_mut(&comm)
-            .map(|own| std::mem::take(&mut own.asked))
-            .unwrap_or_default()
-        {
+        for asked in self.members.get_mut(&comm).map(|own| std::mem::take(&mut own.asked)).unwrap_or_default() {
             let all = (0..seat.size).map(|rank| wish(&folder, asked.number, rank));
             let Some(all) = all.collect::<Option<Vec<_>>>() else {
                 left.push(asked);
@@ -189,12 +184,7 @@ impl MemberMail {
     }
 
     /// Whether a turn's calls are over; carries out what it can of them.
-    pub(crate) fn is_over(
-        &mut self,
-        memory: &mut DeviceMemory,
-        comm: u64,
-        turn: u64,
-    ) -> Result<bool, String> {
+    pub(crate) fn is_over(&mut self, memory: &mut DeviceMemory, comm: u64, turn: u64) -> Result<bool, String> {
         let Some(member) = self.members.get_mut(&comm) else { return Ok(true) };
         let (seat, posted) = (member.seat, std::mem::take(&mut member.posted));
         let folder = self.team(seat.team);
@@ -220,12 +210,7 @@ fn wish(folder: &Path, number: u64, rank: usize) -> Option<(i32, i32)> {
 }
 
 /// Ends a call if the others have come to it; whether it is over.
-fn end(
-    memory: &mut DeviceMemory,
-    folder: &Path,
-    seat: TeamSeat,
-    one: &PostedCall,
-) -> Result<bool, String> {
+fn end(memory: &mut DeviceMemory, folder: &Path, seat: TeamSeat, one: &PostedCall) -> Result<bool, String> {
     let PostedCall { call, number, .. } = one;
     match call.kind {
         CallKind::Send(to) => Ok(!folder.join(format!("{}.{to}.{number}", seat.rank)).exists()),
@@ -240,8 +225,7 @@ fn end(
             Ok(true)
         }
         _ => {
-            let read =
-                |rank: usize| std::fs::read(folder.join(format!("all.{number}.{rank}"))).ok();
+            let read = |rank: usize| std::fs::read(folder.join(format!("all.{number}.{rank}"))).ok();
             let Some(all) = (0..seat.size).map(read).collect::<Option<Vec<_>>>() else {
                 return Ok(false);
             };

@@ -93,11 +93,7 @@ impl DeviceMemory {
     pub(crate) fn open_shared(&mut self, handle: [u8; 64]) -> Result<u64, String> {
         let shared = SharedBytes::open(handle)?;
         let (device, bytes) = (shared.device, shared.bytes);
-        Ok(self.insert_allocation(DeviceAllocation {
-            device,
-            bytes,
-            store: ByteStore::Shared(shared),
-        }))
+        Ok(self.insert_allocation(DeviceAllocation { device, bytes, store: ByteStore::Shared(shared) }))
     }
 
     /// Frees an allocation by its first address.
@@ -127,9 +123,7 @@ impl DeviceMemory {
     /// A range of memory for people.
     fn described_range(&self, address: u64, bytes: usize) -> String {
         let range = format!("{bytes} bytes at {address:#x}");
-        let before = |map: Option<(u64, u64)>| {
-            map.filter(|(start, size)| address < start + size + ALIGNMENT)
-        };
+        let before = |map: Option<(u64, u64)>| map.filter(|(start, size)| address < start + size + ALIGNMENT);
         let live = self.allocations.range(..=address).next_back().map(|(at, of)| (*at, of.bytes));
         let dead = self.freed.range(..=address).next_back().map(|(at, size)| (*at, *size));
         match (before(live), before(dead)) {
@@ -137,21 +131,14 @@ impl DeviceMemory {
                 format!("{range}, which is {} behind the start of {size} bytes,", address - start)
             }
             (_, Some((start, size))) => {
-                format!(
-                    "{range}, which is {} behind the start of {size} freed bytes,",
-                    address - start
-                )
+                format!("{range}, which is {} behind the start of {size} freed bytes,", address - start)
             }
             _ => format!("{range}, which was never allocated,"),
         }
     }
 
     /// The allocation of a range and where in it the range starts.
-    fn range_of(
-        &mut self,
-        address: u64,
-        bytes: usize,
-    ) -> Result<(&mut DeviceAllocation, usize), String> {
+    fn range_of(&mut self, address: u64, bytes: usize) -> Result<(&mut DeviceAllocation, usize), String> {
         let fits = |found: &FoundMemory| address + bytes as u64 <= found.start + found.bytes;
         let Some(found) = self.find_memory(address).filter(fits) else {
             return Err(format!("{} is accessed", self.described_range(address, bytes)));
@@ -212,12 +199,7 @@ impl DeviceMemory {
     }
 
     /// Sets all bytes of a range.
-    pub(crate) fn fill_bytes(
-        &mut self,
-        address: u64,
-        byte: u8,
-        bytes: usize,
-    ) -> Result<(), String> {
+    pub(crate) fn fill_bytes(&mut self, address: u64, byte: u8, bytes: usize) -> Result<(), String> {
         if bytes == 0 {
             return Ok(());
         }

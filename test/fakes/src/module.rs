@@ -55,8 +55,7 @@ pub(crate) fn unwrapped(image: *const u8) -> String {
 impl LoadedKernel {
     /// The kernel of a source.
     pub(crate) fn new(source: &str) -> Result<Self, String> {
-        let entry =
-            source.rsplit_once("extern \"C\" __global__ void ").map_or("", |(_, entry)| entry);
+        let entry = source.rsplit_once("extern \"C\" __global__ void ").map_or("", |(_, entry)| entry);
         let list = entry.split_once(" hir(").and_then(|(_, list)| list.split_once(')'));
         let Some((list, _)) = list else { return Err("a source without a kernel".to_owned()) };
         let names: Vec<&str> = list.split(", ").filter(|param| !param.is_empty()).collect();
@@ -73,22 +72,14 @@ impl LoadedKernel {
 
 impl FakeWorld {
     /// Launches a kernel with its parameters. The last launch of a job does what all of them together do.
-    pub(crate) fn launch(
-        &mut self,
-        kernel: u64,
-        stream: u64,
-        device: usize,
-        params: &[u64],
-    ) -> i32 {
+    pub(crate) fn launch(&mut self, kernel: u64, stream: u64, device: usize, params: &[u64]) -> i32 {
         let Some(kernel) = self.kernels.get(&kernel).cloned() else { return INVALID_HANDLE };
         let own = match self.stream(stream, device) {
             Ok(own) => own,
             Err(status) => return status,
         };
         let task = match &kernel.kind {
-            LaunchKind::Exchange { raises, copies } => {
-                task::exchange_task(*raises, *copies, params)
-            }
+            LaunchKind::Exchange { raises, copies } => task::exchange_task(*raises, *copies, params),
             LaunchKind::Job { number, count, meaning } => {
                 if *number == 0 {
                     own.params.clear();

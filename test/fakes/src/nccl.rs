@@ -44,7 +44,7 @@ pub(crate) struct MemberCall {
 
 impl MemberCall {
     pub(crate) fn bytes(&self) -> usize {
-        self.count * self.dtype.size()
+        self.count * self.dtype.byte_size()
     }
 
     /// Whether two members mean the same collective.
@@ -156,12 +156,7 @@ impl CommunicatorTable {
     }
 
     /// Whether calls have been carried out, or never will be.
-    pub(crate) fn is_over(
-        &mut self,
-        memory: &mut DeviceMemory,
-        comm: u64,
-        turn: u64,
-    ) -> Result<bool, String> {
+    pub(crate) fn is_over(&mut self, memory: &mut DeviceMemory, comm: u64, turn: u64) -> Result<bool, String> {
         let Some(member) = self.members.get(&comm) else { return Ok(true) };
         match &mut self.mail {
             Some(mail) => mail.is_over(memory, comm, turn),
@@ -203,10 +198,7 @@ impl CommunicatorTable {
             sides.sort_by_key(|side| side.rank);
             carry_out(memory, &sides)?;
             for side in sides {
-                let open = self
-                    .members
-                    .get_mut(&side.member)
-                    .and_then(|member| member.open.get_mut(&side.turn));
+                let open = self.members.get_mut(&side.member).and_then(|member| member.open.get_mut(&side.turn));
                 if let Some(open) = open {
                     *open -= 1;
                 }
@@ -224,14 +216,7 @@ impl CommunicatorTable {
     }
 
     /// A member asks for a split; the last one makes it.
-    fn split(
-        &mut self,
-        comm: u64,
-        color: c_int,
-        key: c_int,
-        place: usize,
-        blocking: bool,
-    ) -> c_int {
+    fn split(&mut self, comm: u64, color: c_int, key: c_int, place: usize, blocking: bool) -> c_int {
         if let Some(mail) = &mut self.mail {
             mail.split(comm, color, key, place);
             return 0;
@@ -267,8 +252,9 @@ impl MemberTeam {
     /// A message whose other side is there, or nothing: then it waits for that.
     fn message(&mut self, new: PendingCall) -> Result<Option<Vec<PendingCall>>, String> {
         let fits = |old: &PendingCall| match (new.call.kind, old.call.kind) {
-            (CallKind::Send(to), CallKind::Recv(from))
-            | (CallKind::Recv(to), CallKind::Send(from)) => to == old.rank && from == new.rank,
+            (CallKind::Send(to), CallKind::Recv(from)) | (CallKind::Recv(to), CallKind::Send(from)) => {
+                to == old.rank && from == new.rank
+            }
             _ => false,
         };
         let Some(at) = self.messages.iter().position(fits) else {
@@ -329,9 +315,7 @@ pub(crate) fn deliver_part(
 fn carry_out(memory: &mut DeviceMemory, sides: &[PendingCall]) -> Result<(), String> {
     let Some(first) = sides.first().map(|side| side.call) else { return Ok(()) };
     if matches!(first.kind, CallKind::Send(_) | CallKind::Recv(_)) {
-        let side = |sends: bool| {
-            sides.iter().find(|side| matches!(side.call.kind, CallKind::Send(_)) == sends)
-        };
+        let side = |sends: bool| sides.iter().find(|side| matches!(side.call.kind, CallKind::Send(_)) == sends);
         let (Some(from), Some(to)) = (side(true), side(false)) else { return Ok(()) };
         let content = memory.read_bytes(from.call.send, from.call.bytes())?;
         return memory.write_bytes(to.call.recv, &content);
@@ -373,15 +357,8 @@ fn enqueue(calls: Vec<(u64, u64, MemberCall)>) -> c_int {
     let mut world = world();
     for (comm, stream, calls) in of {
         let turn = world.communicators.turn(comm, true);
-        let works = [
-            DeviceWork::Arrive { comm, calls: Arc::new(calls), turn },
-            DeviceWork::Meet { comm, turn },
-        ];
-        let status = world.enqueue_task(
-            stream,
-            crate::driver::current_device(),
-            StreamTask::in_order(works),
-        );
+        let works = [DeviceWork::Arrive { comm, calls: Arc::new(calls), turn }, DeviceWork::Meet { comm, turn }];
+        let status = world.enqueue_task(stream, crate::driver::current_device(), StreamTask::in_order(works));
         if status != 0 {
             return 1;
         }
@@ -481,15 +458,8 @@ fn creation_status(comm: u64, blocking: bool) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn ncclCommSplit(
-    comm: Handle,
-    color: c_int,
-    key: c_int,
-    place: *mut Handle,
-    config: *mut c_void,
-) -> c_int {
-    let (comm, blocking) =
-        (comm as u64, get_value(config.cast::<CommunicatorConfig>()).blocking != 0);
+extern "C" fn ncclCommSplit(comm: Handle, color: c_int, key: c_int, place: *mut Handle, config: *mut c_void) -> c_int {
+    let (comm, blocking) = (comm as u64, get_value(config.cast::<CommunicatorConfig>()).blocking != 0);
     put_value(place, std::ptr::null_mut());
     let mut world = world();
     let FakeWorld { communicators, .. } = &mut *world;
@@ -580,12 +550,7 @@ extern "C" fn ncclAllReduce(
     comm: Handle,
     stream: Handle,
 ) -> c_int {
-    issue_call(
-        reduction_of(op).map(CallKind::AllReduce),
-        CallEnds { send, recv, count, code },
-        comm,
-        stream,
-    )
+    issue_call(reduction_of(op).map(CallKind::AllReduce), CallEnds { send, recv, count, code }, comm, stream)
 }
 
 #[unsafe(no_mangle)]
@@ -613,12 +578,7 @@ extern "C" fn ncclReduceScatter(
     comm: Handle,
     stream: Handle,
 ) -> c_int {
-    issue_call(
-        reduction_of(op).map(CallKind::ReduceScatter),
-        CallEnds { send, recv, count, code },
-        comm,
-        stream,
-    )
+    issue_call(reduction_of(op).map(CallKind::ReduceScatter), CallEnds { send, recv, count, code }, comm, stream)
 }
 
 #[unsafe(no_mangle)]
@@ -631,12 +591,7 @@ extern "C" fn ncclBroadcast(
     comm: Handle,
     stream: Handle,
 ) -> c_int {
-    issue_call(
-        Some(CallKind::Broadcast(root as usize)),
-        CallEnds { send, recv, count, code },
-        comm,
-        stream,
-    )
+    issue_call(Some(CallKind::Broadcast(root as usize)), CallEnds { send, recv, count, code }, comm, stream)
 }
 
 #[unsafe(no_mangle)]

@@ -2,8 +2,8 @@
 
 use hostir::ir::DType;
 use hostir::plan::{
-    Accumulate, Arg, BufferId, Dim, Fold, Function, Gemm, InstKind, Kernel, RedOp, Scalar, Step,
-    Take, View,
+    AccumulateInst, BufferId, BufferView, Function, GemmInst, InstKind, KernelStep, PointwiseKernel, RedOp,
+    ReductionFold, ScalarValue, StepOperand, TakeInst, ViewDim,
 };
 use std::str::FromStr;
 
@@ -14,7 +14,7 @@ pub(crate) enum KernelMeaning {
     /// [`TEMPORARY`] on what only exists meanwhile.
     Instructions(Vec<InstKind>),
     /// The elementwise combination of several views.
-    Members { op: RedOp, inputs: Vec<View>, output: View },
+    Members { op: RedOp, inputs: Vec<BufferView>, output: BufferView },
 }
 
 /// The buffer of a view without a parameter.
@@ -62,10 +62,7 @@ impl<'t> NoteWords<'t> {
         word.parse().map_err(|_| format!("`{word}` is no number"))
     }
 
-    fn list<T>(
-        &mut self,
-        mut one: impl FnMut(&mut Self) -> Result<T, String>,
-    ) -> Result<Vec<T>, String> {
+    fn list<T>(&mut self, mut one: impl FnMut(&mut Self) -> Result<T, String>) -> Result<Vec<T>, String> {
         let count: usize = self.number()?;
         (0..count).map(|_| one(self)).collect()
     }
@@ -81,24 +78,19 @@ impl<'t> NoteWords<'t> {
             "kernel" => InstKind::Kernel(Box::new(self.kernel()?)),
             "fold" => {
                 let (op, axes) = self.fold()?;
-                InstKind::Reduce {
-                    op,
-                    axes: axes.into(),
-                    input: self.view()?,
-                    output: self.view()?,
-                }
+                InstKind::Reduce { op, axes: axes.into(), input: self.view()?, output: self.view()? }
             }
             "fold-kernel" => return self.fold_kernel(),
             "gemm" => InstKind::Gemm(Box::new(self.gemm()?)),
             "take" => {
                 let (input, index) = (self.view()?, self.view()?);
                 let (axis, output) = (self.number()?, self.view()?);
-                InstKind::Take(Box::new(Take { input, index, axis, output }))
+                InstKind::Take(Box::new(TakeInst { input, index, axis, output }))
             }
             "accumulate" => {
                 let (base, index) = (self.view()?, self.view()?);
                 let (value, output) = (self.view()?, self.view()?);
-                InstKind::Accumulate(Box::new(Accumulate { base, index, value, output }))
+                InstKind::Accumulate(Box::new(AccumulateInst { base, index, value, output }))
             }
             "members" => {
                 let op = self.operation()?;
@@ -110,14 +102,14 @@ impl<'t> NoteWords<'t> {
         Ok(KernelMeaning::Instructions(vec![one]))
     }
 
-    fn view(&mut self) -> Result<View, String> {
+    fn view(&mut self) -> Result<BufferView, String> {
         let buffer = match self.next() {
             "-" => TEMPORARY,
             word => BufferId(word.parse().map_err(|_| format!("`{word}` is no parameter"))?),
         };
         let dtype = self.dtype()?;
-        let dims = self.list(|own| Ok(Dim { extent: own.number()?, stride: own.number()? }))?;
-        Ok(View { buffer, offset: 0, dims: dims.into(), dtype })
+        let dims = self.list(|own| Ok(ViewDim { extent: own.number()?, stride: own.number()? }))?;
+        Ok(BufferView { buffer, offset: 0, dims: dims.into(), dtype })
     }
 
     fn dtype(&mut self) -> Result<DType, String> {
@@ -130,54 +122,54 @@ impl<'t> NoteWords<'t> {
         RedOp::parse(word).ok_or_else(|| format!("`{word}` is no reduction"))
     }
 
-    fn constant(&mut self) -> Result<Option<Scalar>, String> {
+    fn constant(&mut self) -> Result<Option<ScalarValue>, String> {
         Ok(match self.next() {
             "-" => None,
-            "i" => Some(Scalar::Int(self.number()?)),
+            "i" => Some(ScalarValue::Int(self.number()?)),
             "f" => {
                 let word = self.next();
                 let bits = u64::from_str_radix(word, 16).map_err(|error| error.to_string())?;
-                Some(Scalar::Float(f64::from_bits(bits)))
+                Some(ScalarValue::Float(f64::from_bits(bits)))
             }
-            "b" => Some(Scalar::Bool(self.number::<u8>()? != 0)),
+            "b" => Some(ScalarValue::Bool(self.number::<u8>()? != 0)),
             other => return Err(format!("`{other}` is no constant")),
         })
     }
 
-    fn fold(&mut self) -> Result<(Fold, Vec<usize>), String> {
+    fn fold(&mut self) -> Result<(ReductionFold, Vec<usize>), String> {
         let op = self.operation()?;
         let initial = self.constant()?;
-        Ok((Fold { op, initial }, self.list(Self::number)?))
+        Ok((ReductionFold { op, initial }, self.list(Self::number)?))
     }
 
-    fn kernel(&mut self) -> Result<Kernel, String> {
+    fn kernel(&mut self) -> Result<PointwiseKernel, String> {
         let inputs = self.list(Self::view)?.into();
         let output = self.view()?;
-        Ok(Kernel { inputs, output, steps: self.list(Self::step)? })
+        Ok(PointwiseKernel { inputs, output, steps: self.list(Self::step)? })
     }
 
-    fn step(&mut self) -> Result<Step, String> {
+    fn step(&mut self) -> Result<KernelStep, String> {
         let word = self.next();
         let known = Function::ALL.iter().find(|function| format!("{function:?}") == word);
         let function = *known.ok_or_else(|| format!("`{word}` is no function"))?;
         let (compute, result) = (self.dtype()?, self.dtype()?);
         let args = self.list(|own| {
             Ok(match own.next() {
-                "in" => Arg::Input(own.number()?),
-                "step" => Arg::Step(own.number()?),
-                "index" => Arg::Index(own.number()?),
-                "const" => Arg::Const(own.constant()?.ok_or("a step without a constant")?),
+                "in" => StepOperand::Input(own.number()?),
+                "step" => StepOperand::Step(own.number()?),
+                "index" => StepOperand::Index(own.number()?),
+                "const" => StepOperand::Const(own.constant()?.ok_or("a step without a constant")?),
                 other => return Err(format!("`{other}` is no operand")),
             })
         })?;
-        Ok(Step { function, args: args.into(), compute, result })
+        Ok(KernelStep { function, args: args.into(), compute, result })
     }
 
     /// A kernel into memory of its own, which is then reduced.
     fn fold_kernel(&mut self) -> Result<KernelMeaning, String> {
         let mut kernel = self.kernel()?;
         let dims = hostir::plan::row_major(&kernel.output.shape());
-        let between = View { buffer: TEMPORARY, offset: 0, dims, dtype: kernel.output.dtype };
+        let between = BufferView { buffer: TEMPORARY, offset: 0, dims, dtype: kernel.output.dtype };
         kernel.output = between.clone();
         let (op, axes) = self.fold()?;
         let output = self.view()?;
@@ -185,10 +177,10 @@ impl<'t> NoteWords<'t> {
         Ok(KernelMeaning::Instructions(vec![InstKind::Kernel(Box::new(kernel)), fold]))
     }
 
-    fn gemm(&mut self) -> Result<Gemm, String> {
+    fn gemm(&mut self) -> Result<GemmInst, String> {
         let (a, b) = (self.view()?, self.view()?);
         let bias = self.list(Self::view)?.pop();
-        Ok(Gemm { a, b, bias, out: self.view()? })
+        Ok(GemmInst { a, b, bias, out: self.view()? })
     }
 }
 
@@ -196,44 +188,43 @@ impl<'t> NoteWords<'t> {
 mod tests {
     use super::*;
     use hostir::plan::row_major;
-    use hostir_gpu::codegen::{self, Job};
+    use hostir_gpu::codegen::{self, KernelJob};
 
-    fn view(buffer: u32, shape: &[usize], dtype: DType) -> View {
-        View { buffer: BufferId(buffer), offset: 3, dims: row_major(shape), dtype }
+    fn view(buffer: u32, shape: &[usize], dtype: DType) -> BufferView {
+        BufferView { buffer: BufferId(buffer), offset: 3, dims: row_major(shape), dtype }
     }
 
     /// What a job's note means.
-    fn meaning_of(job: Result<Job, hostir_gpu::unsupported::Unsupported>) -> KernelMeaning {
+    fn meaning_of(job: Result<KernelJob, hostir_gpu::unsupported::Unsupported>) -> KernelMeaning {
         let note = job.unwrap().note;
         read(&format!("// hostir: 0 1 0 {note}\nextern")).unwrap().meaning
     }
 
     /// Views as a note has them: by parameters, which start at the first element.
-    fn placed(param: u32, view: &View) -> View {
-        View { buffer: BufferId(param), offset: 0, ..view.clone() }
+    fn placed(param: u32, view: &BufferView) -> BufferView {
+        BufferView { buffer: BufferId(param), offset: 0, ..view.clone() }
     }
 
     #[test]
     fn notes_of_kernels_are_read() {
         let (a, b) = (view(7, &[4, 6], DType::Half), view(9, &[4, 6], DType::Float));
-        let step = |function, args: &[Arg], result| Step {
+        let step = |function, args: &[StepOperand], result| KernelStep {
             function,
             args: args.to_vec().into(),
             compute: DType::Float,
             result,
         };
         let steps = vec![
-            step(Function::Add, &[Arg::Input(0), Arg::Const(Scalar::Float(-0.5))], DType::Half),
-            step(Function::Mul, &[Arg::Step(0), Arg::Index(1)], DType::Float),
+            step(Function::Add, &[StepOperand::Input(0), StepOperand::Const(ScalarValue::Float(-0.5))], DType::Half),
+            step(Function::Mul, &[StepOperand::Step(0), StepOperand::Index(1)], DType::Float),
         ];
-        let kernel = Kernel { inputs: vec![a.clone()].into(), output: b.clone(), steps };
-        let expected =
-            Kernel { inputs: vec![placed(0, &a)].into(), output: placed(1, &b), ..kernel.clone() };
+        let kernel = PointwiseKernel { inputs: vec![a.clone()].into(), output: b.clone(), steps };
+        let expected = PointwiseKernel { inputs: vec![placed(0, &a)].into(), output: placed(1, &b), ..kernel.clone() };
         let expected = InstKind::Kernel(Box::new(expected));
-        let found = meaning_of(codegen::pointwise(&kernel));
+        let found = meaning_of(codegen::generate_pointwise(&kernel));
         assert_eq!(found, KernelMeaning::Instructions(vec![expected]));
         let sums = view(11, &[6], DType::Float);
-        let found = meaning_of(codegen::reduce_of(&kernel, RedOp::Sum, &[0], &sums, 132));
+        let found = meaning_of(codegen::generate_fused_reduction(&kernel, RedOp::Sum, &[0], &sums, 132));
         let KernelMeaning::Instructions(kinds) = found else { unreachable!("instructions") };
         let [InstKind::Kernel(first), InstKind::Reduce { axes, input, .. }] = &kinds[..] else {
             unreachable!("a kernel and a reduction")
@@ -247,22 +238,21 @@ mod tests {
         let mut turned = a.clone();
         turned.dims.swap(0, 1);
         let (src, dst) = (turned, view(3, &[6, 4], DType::Float));
-        let found = meaning_of(codegen::copy(&src, &dst));
+        let found = meaning_of(codegen::generate_copy(&src, &dst));
         let expected = InstKind::Copy { src: placed(0, &src), dst: placed(1, &dst) };
         assert_eq!(found, KernelMeaning::Instructions(vec![expected]));
-        let found = meaning_of(codegen::fill(&a, Scalar::Bool(true)));
-        let expected = InstKind::Fill { dst: placed(0, &a), value: Scalar::Bool(true) };
+        let found = meaning_of(codegen::generate_fill(&a, ScalarValue::Bool(true)));
+        let expected = InstKind::Fill { dst: placed(0, &a), value: ScalarValue::Bool(true) };
         assert_eq!(found, KernelMeaning::Instructions(vec![expected]));
         let all = [a.clone(), b.clone()];
-        let found = meaning_of(codegen::members(RedOp::Avg, &all, &view(3, &[4, 6], DType::Float)));
+        let found = meaning_of(codegen::generate_member_fold(RedOp::Avg, &all, &view(3, &[4, 6], DType::Float)));
         let KernelMeaning::Members { op, inputs, .. } = found else { unreachable!("members") };
         assert_eq!((op, inputs), (RedOp::Avg, vec![placed(0, &a), placed(1, &b)]));
     }
 
     #[test]
     fn what_is_no_note_is_refused() {
-        for text in ["", "extern", "// hostir: 0 1 0 dance", "// hostir: 0 1 0 fill 0 float 0 - 1"]
-        {
+        for text in ["", "extern", "// hostir: 0 1 0 dance", "// hostir: 0 1 0 fill 0 float 0 - 1"] {
             assert!(read(text).is_err(), "{text}");
         }
     }

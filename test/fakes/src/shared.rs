@@ -28,12 +28,7 @@ impl SharedBytes {
 
     /// What another process opens.
     pub(crate) fn handle(&self) -> [u8; 64] {
-        let numbers = [
-            u64::from(std::process::id()),
-            self.file.as_raw_fd() as u64,
-            self.bytes,
-            self.device as u64,
-        ];
+        let numbers = [u64::from(std::process::id()), self.file.as_raw_fd() as u64, self.bytes, self.device as u64];
         let mut handle = [0; 64];
         for (place, number) in handle.chunks_exact_mut(8).zip(numbers) {
             place.copy_from_slice(&number.to_le_bytes());
@@ -43,9 +38,8 @@ impl SharedBytes {
 
     /// Opens what a process has.
     pub(crate) fn open(handle: [u8; 64]) -> Result<Self, String> {
-        let mut numbers = handle
-            .chunks_exact(8)
-            .map(|word| word.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes)));
+        let mut numbers =
+            handle.chunks_exact(8).map(|word| word.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes)));
         let mut next = || numbers.next().unwrap_or(0);
         let (process, descriptor, bytes, device) = (next(), next(), next(), next() as usize);
         let path = format!("/proc/{process}/fd/{descriptor}");

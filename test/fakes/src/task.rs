@@ -55,18 +55,13 @@ impl StreamTask {
 
     /// Operations one after the other.
     pub(crate) fn in_order(works: impl IntoIterator<Item = DeviceWork>) -> Self {
-        let node = |(at, work): (usize, DeviceWork)| WorkNode {
-            work,
-            after: at.checked_sub(1).into_iter().collect(),
-        };
+        let node = |(at, work): (usize, DeviceWork)| WorkNode { work, after: at.checked_sub(1).into_iter().collect() };
         Self::new(works.into_iter().enumerate().map(node).collect())
     }
 
     /// Nodes that are not done and whose predecessors are.
     pub(crate) fn open_nodes(&self) -> impl Iterator<Item = usize> {
-        let is_open = |at: &usize| {
-            !self.done[*at] && self.nodes[*at].after.iter().all(|before| self.done[*before])
-        };
+        let is_open = |at: &usize| !self.done[*at] && self.nodes[*at].after.iter().all(|before| self.done[*before]);
         (0..self.nodes.len()).filter(is_open)
     }
 
@@ -111,10 +106,7 @@ pub(crate) fn exchange_task(raises: usize, copies: usize, params: &[u64]) -> Str
     }
     let mut last = ends.into_iter().next().unwrap_or(begun);
     for &at in awaits {
-        for work in [
-            DeviceWork::WaitWord { at, value: 0, other: true },
-            DeviceWork::WriteWord { at, value: 0 },
-        ] {
+        for work in [DeviceWork::WaitWord { at, value: 0, other: true }, DeviceWork::WriteWord { at, value: 0 }] {
             nodes.push(WorkNode { work, after: std::mem::take(&mut last) });
             last = vec![nodes.len() - 1];
         }

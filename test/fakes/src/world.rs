@@ -98,9 +98,7 @@ impl FakeWorld {
             events: BTreeMap::new(),
             graphs: BTreeMap::new(),
             kernels: BTreeMap::new(),
-            communicators: CommunicatorTable::new(
-                std::env::var_os("HIR_FAKE_NCCL").map(PathBuf::from),
-            ),
+            communicators: CommunicatorTable::new(std::env::var_os("HIR_FAKE_NCCL").map(PathBuf::from)),
             peers: BTreeSet::new(),
             broken: None,
             handles: FIRST_HANDLE,
@@ -175,12 +173,10 @@ impl FakeWorld {
 
     /// The operations that can go on.
     fn runnable_nodes(&mut self) -> Vec<(u64, usize)> {
-        let heads =
-            self.streams.iter().filter_map(|(id, stream)| Some((*id, stream.tasks.front()?)));
+        let heads = self.streams.iter().filter_map(|(id, stream)| Some((*id, stream.tasks.front()?)));
         let open = heads.flat_map(|(id, task)| task.open_nodes().map(move |node| (id, node)));
-        let waits: Vec<(u64, usize, DeviceWork)> = open
-            .map(|(id, node)| (id, node, self.streams[&id].tasks[0].nodes[node].work.clone()))
-            .collect();
+        let waits: Vec<(u64, usize, DeviceWork)> =
+            open.map(|(id, node)| (id, node, self.streams[&id].tasks[0].nodes[node].work.clone())).collect();
         let mut ready = Vec::new();
         for (id, node, work) in waits {
             if self.is_ready(&work) {
@@ -192,9 +188,7 @@ impl FakeWorld {
 
     fn is_ready(&mut self, work: &DeviceWork) -> bool {
         match work {
-            DeviceWork::Await { event, ticket } => {
-                self.events.get(event).is_none_or(|event| event.reached >= *ticket)
-            }
+            DeviceWork::Await { event, ticket } => self.events.get(event).is_none_or(|event| event.reached >= *ticket),
             DeviceWork::WaitWord { at, value, other } => match self.memory.read_word(*at) {
                 Ok(word) => (word == *value) != *other,
                 // Carried out, it fails.
@@ -228,8 +222,7 @@ impl FakeWorld {
         let favour = self.favour;
         let lot = |id: u64| (id ^ favour).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 7;
         let best = ready.iter().map(|(id, _)| *id).max_by_key(|id| lot(*id)).unwrap_or(0);
-        let nodes: Vec<usize> =
-            ready.iter().filter(|(id, _)| *id == best).map(|(_, node)| *node).collect();
+        let nodes: Vec<usize> = ready.iter().filter(|(id, _)| *id == best).map(|(_, node)| *node).collect();
         let node = nodes[self.random.usize(..nodes.len())];
         self.carry_out(best, node);
         true
@@ -287,9 +280,7 @@ impl FakeWorld {
     fn check_reach(&self, device: usize, address: u64) -> Result<(), String> {
         match self.memory.find_memory(address) {
             Some(found)
-                if found.device != device
-                    && !found.is_opened
-                    && !self.peers.contains(&(device, found.device)) =>
+                if found.device != device && !found.is_opened && !self.peers.contains(&(device, found.device)) =>
             {
                 Err(format!("device {device} was not enabled to reach device {}", found.device))
             }
@@ -312,12 +303,7 @@ impl FakeWorld {
         }
     }
 
-    fn compute(
-        &mut self,
-        device: usize,
-        meaning: &KernelMeaning,
-        params: &[u64],
-    ) -> Result<(), String> {
+    fn compute(&mut self, device: usize, meaning: &KernelMeaning, params: &[u64]) -> Result<(), String> {
         let accesses = compute::memory_accesses(meaning);
         let mut contents = Vec::new();
         for access in &accesses {
@@ -456,10 +442,7 @@ mod tests {
         assert_ne!(world.enqueue_task(stream, 0, StreamTask::in_order([DeviceWork::Nothing])), 0);
         assert_eq!(world.destroy_stream(stream), 0);
         assert_eq!(world.broken, None);
-        assert_eq!(
-            world.enqueue_task(stream, 0, StreamTask::in_order([DeviceWork::Nothing])),
-            INVALID_HANDLE
-        );
+        assert_eq!(world.enqueue_task(stream, 0, StreamTask::in_order([DeviceWork::Nothing])), INVALID_HANDLE);
         assert_eq!(world.record(16, stream, 0, false), INVALID_HANDLE);
     }
 }

@@ -107,11 +107,7 @@ pub fn crate_name(sources: &Sources, file: usize) -> String {
 
 /// Arrows of a crate that point from a module to one that comes later in `order`. Modules that it does not name
 /// are left out.
-pub fn against<'a>(
-    sources: &Sources,
-    arrows: &'a [Arrow],
-    (krate, order): (&str, &[String]),
-) -> Vec<&'a Arrow> {
+pub fn against<'a>(sources: &Sources, arrows: &'a [Arrow], (krate, order): (&str, &[String])) -> Vec<&'a Arrow> {
     let rank = |file| {
         let module = top_module(sources, file);
         order.iter().position(|name| *name == module)

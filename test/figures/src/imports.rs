@@ -56,8 +56,7 @@ pub fn item_arrows(sources: &Sources) -> BTreeSet<ItemArrow> {
     let mut found = BTreeSet::new();
     for (number, module) in sources.modules.iter().enumerate() {
         for item in &module.items {
-            let mut paths =
-                Paths { scope: &resolver.scopes[number], found: Vec::new(), every: true };
+            let mut paths = Paths { scope: &resolver.scopes[number], found: Vec::new(), every: true };
             paths.visit_item(item);
             let from = (module.file, item_label(item));
             for (path, _) in paths.found {
@@ -143,8 +142,7 @@ impl Scope {
                 }
                 TokenTree::Ident(word) => {
                     let word = word.to_string();
-                    keyword = ["struct", "enum", "union", "trait", "static", "type"]
-                        .contains(&word.as_str());
+                    keyword = ["struct", "enum", "union", "trait", "static", "type"].contains(&word.as_str());
                 }
                 TokenTree::Group(group) => {
                     self.define_from_macro(group.stream());
@@ -186,11 +184,7 @@ impl<'ast> Visit<'ast> for Uses<'_> {
 }
 
 /// The paths of a `use` with the names that they bind; `None` is a glob.
-fn flatten(
-    tree: &UseTree,
-    prefix: &mut Vec<String>,
-    leaves: &mut Vec<(Vec<String>, Option<String>)>,
-) {
+fn flatten(tree: &UseTree, prefix: &mut Vec<String>, leaves: &mut Vec<(Vec<String>, Option<String>)>) {
     let joined = |name: &str| {
         let mut path = prefix.clone();
         path.push(name.to_owned());
@@ -358,12 +352,7 @@ impl<'s> Resolver<'s> {
         targets.into_iter().filter_map(item).collect()
     }
 
-    fn resolve(
-        &self,
-        module: usize,
-        path: &[String],
-        seen: &mut BTreeSet<(usize, String)>,
-    ) -> Vec<Target> {
+    fn resolve(&self, module: usize, path: &[String], seen: &mut BTreeSet<(usize, String)>) -> Vec<Target> {
         let Some(first) = path.first() else { return Vec::new() };
         let here = &self.sources.modules[module];
         let mut targets = match first.as_str() {
@@ -393,12 +382,7 @@ impl<'s> Resolver<'s> {
     }
 
     /// What a name behind a module's means. What is not found there is made by a macro of the module.
-    fn member(
-        &self,
-        module: usize,
-        name: &str,
-        seen: &mut BTreeSet<(usize, String)>,
-    ) -> Vec<Target> {
+    fn member(&self, module: usize, name: &str, seen: &mut BTreeSet<(usize, String)>) -> Vec<Target> {
         if seen.contains(&(module, name.to_owned())) {
             return Vec::new();
         }
@@ -410,12 +394,7 @@ impl<'s> Resolver<'s> {
     }
 
     /// What a name stands for in a module.
-    fn lookup(
-        &self,
-        module: usize,
-        name: &str,
-        seen: &mut BTreeSet<(usize, String)>,
-    ) -> Vec<Target> {
+    fn lookup(&self, module: usize, name: &str, seen: &mut BTreeSet<(usize, String)>) -> Vec<Target> {
         if !seen.insert((module, name.to_owned())) {
             return Vec::new();
         }

@@ -74,14 +74,8 @@ fn main() -> ExitCode {
 
 fn parse(words: &[String]) -> Result<Request, String> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new("."));
-    let mut request = Request {
-        root: here.to_path_buf(),
-        worst: None,
-        cycles: None,
-        order: None,
-        items: false,
-        names: false,
-    };
+    let mut request =
+        Request { root: here.to_path_buf(), worst: None, cycles: None, order: None, items: false, names: false };
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("`{word}` needs a value"));
@@ -92,9 +86,8 @@ fn parse(words: &[String]) -> Result<Request, String> {
             "--cycles" => request.cycles = Some(number(value()?)?),
             "--order" => {
                 let text = value()?;
-                let (krate, order) = text
-                    .split_once(':')
-                    .ok_or_else(|| format!("`{text}` is not of the form CRATE:A,B,C"))?;
+                let (krate, order) =
+                    text.split_once(':').ok_or_else(|| format!("`{text}` is not of the form CRATE:A,B,C"))?;
                 let order = order.split(',').map(str::to_owned).collect();
                 request.order = Some((krate.to_owned(), order));
             }

@@ -17,9 +17,8 @@ pub struct Name {
 
 /// Function names that the standard library's traits and collections give their meaning.
 const STANDARD_FUNCTIONS: &[&str] = &[
-    "clear", "clone", "cmp", "contains", "default", "deref", "drop", "eq", "extend", "fmt", "from",
-    "get", "hash", "index", "insert", "into", "iter", "len", "main", "new", "next", "pop", "push",
-    "remove",
+    "clear", "clone", "cmp", "contains", "default", "deref", "drop", "eq", "extend", "fmt", "from", "get", "hash",
+    "index", "insert", "into", "iter", "len", "main", "new", "next", "pop", "push", "remove",
 ];
 
 /// Type names that each crate may have for itself, in one word.

@@ -85,22 +85,13 @@ impl Figures {
 
     fn name_rows(&self) -> Vec<(&'static str, String)> {
         let names = &self.names;
-        let share = |part: usize, whole: usize| {
-            format!("{:.1} %  ({part} of {whole})", percent(part, whole))
-        };
-        let predicates = self.docs.iter().filter(|doc| doc.opens_with_question()).count()
-            - self.questions().len();
+        let share = |part: usize, whole: usize| format!("{:.1} %  ({part} of {whole})", percent(part, whole));
+        let predicates = self.docs.iter().filter(|doc| doc.opens_with_question()).count() - self.questions().len();
         let questions = share(self.questions().len(), self.docs.len());
         vec![
-            (
-                "functions with one-word names",
-                share(names.short_functions().len(), names.functions.len()),
-            ),
+            ("functions with one-word names", share(names.short_functions().len(), names.functions.len())),
             ("types with one-word names", share(names.short_types().len(), names.types.len())),
-            (
-                "types whose name is defined again",
-                share(names.repeated_types().len(), names.types.len()),
-            ),
+            ("types whose name is defined again", share(names.repeated_types().len(), names.types.len())),
             (
                 "docs that open with What, Whether, Who, Where, How",
                 format!("{questions}, and {predicates} of predicates"),
@@ -118,22 +109,12 @@ impl Figures {
         vec![
             (
                 "named closures per 1,000 lines",
-                format!(
-                    "{closures:.1}  ({} in {} lines)",
-                    shapes.closures.len(),
-                    lines.shipped_all
-                ),
+                format!("{closures:.1}  ({} in {} lines)", shapes.closures.len(), lines.shipped_all),
             ),
             ("tuple parameters", shapes.tuples.len().to_string()),
             (
                 "function length p50 / p90 / p99 / max",
-                format!(
-                    "{} / {} / {} / {longest}  ({} functions)",
-                    at(50),
-                    at(90),
-                    at(99),
-                    sizes.len()
-                ),
+                format!("{} / {} / {} / {longest}  ({} functions)", at(50), at(90), at(99), sizes.len()),
             ),
             ("longest file", format!("{}  ({})", self.longest.0, self.longest.1)),
             (
@@ -151,18 +132,13 @@ impl Figures {
     pub fn worst(&self, count: usize) -> String {
         let mut text = String::new();
         let name = |name: &&Name| (name.text.clone(), self.place(name.file, name.line));
-        grouped(
-            &mut text,
-            "one-word functions",
-            count,
-            self.names.short_functions().iter().map(name),
-        );
+        grouped(&mut text, "one-word functions", count, self.names.short_functions().iter().map(name));
         grouped(&mut text, "one-word types", count, self.names.short_types().iter().map(name));
         grouped(&mut text, "repeated types", count, self.names.repeated_types().iter().map(name));
         let questions = self.questions();
-        let by_file = questions.iter().map(|doc| {
-            (self.sources.files[doc.file].path.clone(), format!("{} `{}`", doc.line, doc.text))
-        });
+        let by_file = questions
+            .iter()
+            .map(|doc| (self.sources.files[doc.file].path.clone(), format!("{} `{}`", doc.line, doc.text)));
         grouped(&mut text, "docs that open with a question", count, by_file);
         self.spots(&mut text, ("closures, by file", count), &self.shapes.closures);
         self.spots(&mut text, ("tuple parameters, by file", count), &self.shapes.tuples);
@@ -170,21 +146,15 @@ impl Figures {
         long.sort_by_key(|spot| std::cmp::Reverse(spot.size));
         let _ = writeln!(text, "\nlongest functions");
         for spot in long.iter().take(count) {
-            let _ = writeln!(
-                text,
-                "  {:>4}  {} {}",
-                spot.size,
-                spot.name,
-                self.place(spot.file, spot.line)
-            );
+            let _ = writeln!(text, "  {:>4}  {} {}", spot.size, spot.name, self.place(spot.file, spot.line));
         }
         text
     }
 
     fn spots(&self, text: &mut String, (title, count): (&str, usize), spots: &[Spot]) {
-        let by_file = spots.iter().map(|spot| {
-            (self.sources.files[spot.file].path.clone(), format!("{} {}", spot.line, spot.name))
-        });
+        let by_file = spots
+            .iter()
+            .map(|spot| (self.sources.files[spot.file].path.clone(), format!("{} {}", spot.line, spot.name)));
         grouped(text, title, count, by_file);
     }
 
@@ -199,9 +169,7 @@ impl Figures {
             for &file in &cycle.files {
                 let _ = writeln!(text, "  {}", self.sources.files[file].path);
             }
-            let inside = |arrow: &&Arrow| {
-                cycle.files.contains(&arrow.from) && cycle.files.contains(&arrow.to)
-            };
+            let inside = |arrow: &&Arrow| cycle.files.contains(&arrow.from) && cycle.files.contains(&arrow.to);
             let arrows: Vec<&Arrow> = self.arrows.iter().filter(inside).collect();
             self.arrow_text(&mut text, &arrows, cycle.modules.len() > 1);
         }
@@ -220,9 +188,9 @@ impl Figures {
     /// All arrows between items of a crate, one a line: file, item, file, item, with tabs.
     pub fn item_text(&self) -> String {
         let path = |file: usize| &self.sources.files[file].path;
-        let lines = item_arrows(&self.sources).into_iter().map(|ItemArrow { from, to }| {
-            format!("{}\t{}\t{}\t{}\n", path(from.0), from.1, path(to.0), to.1)
-        });
+        let lines = item_arrows(&self.sources)
+            .into_iter()
+            .map(|ItemArrow { from, to }| format!("{}\t{}\t{}\t{}\n", path(from.0), from.1, path(to.0), to.1));
         lines.collect()
     }
 
@@ -263,12 +231,7 @@ impl Figures {
 }
 
 /// Prints the keys with the most values, each with its values on a line.
-fn grouped(
-    text: &mut String,
-    title: &str,
-    count: usize,
-    pairs: impl Iterator<Item = (String, String)>,
-) {
+fn grouped(text: &mut String, title: &str, count: usize, pairs: impl Iterator<Item = (String, String)>) {
     let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (key, value) in pairs {
         groups.entry(key).or_default().push(value);

@@ -133,8 +133,7 @@ pub struct Lines {
 /// # Errors
 /// Fails if a file cannot be read or parsed.
 pub fn lines(root: &Path, sources: &Sources) -> Result<Lines, String> {
-    let shipped: BTreeSet<&str> =
-        sources.shipped().map(|module| sources.files[module.file].path.as_str()).collect();
+    let shipped: BTreeSet<&str> = sources.shipped().map(|module| sources.files[module.file].path.as_str()).collect();
     let mut lines = Lines::default();
     for path in files_below(root, ".rs") {
         let name = relative(root, &path);

@@ -61,18 +61,16 @@ impl Sources {
                 let krate = sources.crates.len();
                 let number = sources.modules.len();
                 sources.crates.push(Crate { name, root: number, shipped });
-                sources.load(root, &file, Place { krate, path: Vec::new(), parent: None })?;
+                sources.load(root, &file, RankAssignment { krate, path: Vec::new(), parent: None })?;
             }
         }
         Ok(sources)
     }
 
     /// Parses a module's file and the files of the modules in it.
-    fn load(&mut self, root: &Path, path: &Path, place: Place) -> Result<usize, String> {
-        let text =
-            fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let parsed =
-            syn::parse_file(&text).map_err(|error| format!("{}: {error}", path.display()))?;
+    fn load(&mut self, root: &Path, path: &Path, place: RankAssignment) -> Result<usize, String> {
+        let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let parsed = syn::parse_file(&text).map_err(|error| format!("{}: {error}", path.display()))?;
         let file = self.files.len();
         self.files.push(File { path: relative(root, path), text });
         let folder = module_folder(path, place.parent.is_none());
@@ -84,30 +82,27 @@ impl Sources {
         root: &Path,
         file: usize,
         folder: &Path,
-        place: Place,
+        place: RankAssignment,
         items: Vec<Item>,
     ) -> Result<usize, String> {
         let number = self.modules.len();
-        let Place { krate, path, parent } = place;
-        let (children, items): (Vec<Item>, Vec<Item>) = items
-            .into_iter()
-            .filter(|item| !is_test(attributes(item)))
-            .partition(|item| matches!(item, Item::Mod(_)));
+        let RankAssignment { krate, path, parent } = place;
+        let (children, items): (Vec<Item>, Vec<Item>) =
+            items.into_iter().filter(|item| !is_test(attributes(item))).partition(|item| matches!(item, Item::Mod(_)));
         self.modules.push(Module { krate, path: path.clone(), parent, file, items });
         for child in children {
             let Item::Mod(child) = child else { continue };
             let name = child.ident.to_string();
             let mut path = path.clone();
             path.push(name.clone());
-            let place = Place { krate, path, parent: Some(number) };
+            let place = RankAssignment { krate, path, parent: Some(number) };
             match child.content {
                 Some((_, items)) => {
                     self.module(root, file, &folder.join(&name), place, items)?;
                 }
                 None => {
-                    let found = module_file(folder, &name).ok_or_else(|| {
-                        format!("no file of `mod {name}` in {}", folder.display())
-                    })?;
+                    let found = module_file(folder, &name)
+                        .ok_or_else(|| format!("no file of `mod {name}` in {}", folder.display()))?;
                     self.load(root, &found, place)?;
                 }
             }
@@ -127,7 +122,7 @@ impl Sources {
 }
 
 /// Where a module stands in its crate.
-struct Place {
+struct RankAssignment {
     krate: usize,
     path: Vec<String>,
     parent: Option<usize>,

@@ -94,12 +94,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn name_failure(
-        &self,
-        place: &DirectivePlace<'_>,
-        text: &str,
-        meaning: NameMeaning,
-    ) -> Failure {
+    fn name_failure(&self, place: &DirectivePlace<'_>, text: &str, meaning: NameMeaning) -> Failure {
         let prefix = place.prefix;
         let message = match meaning {
             NameMeaning::Misspelled => format!("misspelled directive '{}'", &text[place.start..]),
@@ -122,16 +117,13 @@ impl Parser<'_> {
         let (offset, end) = place.pattern;
         let name = format!("{}{}", place.prefix, kind.name_suffix());
         let pattern = Pattern::parse(&text[offset..end], kind, literal, self.options);
-        let pattern = pattern.map_err(|PatternError { at, message }| {
-            self.failure_at(offset + at, &format!("{name}: {message}"))
-        })?;
+        let pattern = pattern
+            .map_err(|PatternError { at, message }| self.failure_at(offset + at, &format!("{name}: {message}")))?;
         if kind == DirectiveKind::Label && pattern.has_variable() {
             let message = format!("found '{name}:' with variable definition or use");
             return Err(self.failure_at(place.start, &message));
         }
-        if matches!(kind, DirectiveKind::Next | DirectiveKind::Same | DirectiveKind::Empty)
-            && self.checks.is_empty()
-        {
+        if matches!(kind, DirectiveKind::Next | DirectiveKind::Same | DirectiveKind::Empty) && self.checks.is_empty() {
             let message = format!("found '{name}' without previous '{}' line", place.prefix);
             return Err(self.failure_at(place.start, &message));
         }

@@ -97,8 +97,7 @@ impl<'a> DirectiveFinder<'a> {
             if !inside_word && let Some((meaning, length)) = name_meaning(&text[after..], prefix) {
                 return Some(FoundName { prefix, start, end: after + length, meaning });
             }
-            at =
-                text[after..].find(|c| !is_word_character(c)).map_or(text.len(), |end| after + end);
+            at = text[after..].find(|c| !is_word_character(c)).map_or(text.len(), |end| after + end);
         }
     }
 
@@ -149,9 +148,7 @@ fn suffix_meaning(text: &str) -> Option<(NameMeaning, usize)> {
         return count_meaning(text, count);
     }
     for combined in ["DAG", "NEXT", "SAME", "EMPTY"] {
-        if name.starts_with(&format!("{combined}-NOT:"))
-            || name.starts_with(&format!("NOT-{combined}:"))
-        {
+        if name.starts_with(&format!("{combined}-NOT:")) || name.starts_with(&format!("NOT-{combined}:")) {
             return Some((NameMeaning::BadNot, 1));
         }
     }
@@ -186,8 +183,7 @@ fn read_modifiers(text: &str, at: usize, kind: DirectiveKind) -> Option<(NameMea
 pub(crate) fn pattern_range(text: &str, from: usize, options: &Options) -> (usize, usize) {
     let keep_blanks = options.strict_whitespace && options.match_full_lines;
     let rest = &text[from..];
-    let skipped =
-        if keep_blanks { 0 } else { rest.len() - rest.trim_start_matches(is_blank).len() };
+    let skipped = if keep_blanks { 0 } else { rest.len() - rest.trim_start_matches(is_blank).len() };
     let start = from + skipped;
     let end = text[start..].find(['\n', '\r']).map_or(text.len(), |end| start + end);
     (start, end)

@@ -11,10 +11,8 @@ use std::str::Chars;
 const REPEAT_LIMIT: u32 = 255;
 
 /// The names that `[:name:]` may have.
-const CLASS_NAMES: [&str; 12] = [
-    "alnum", "alpha", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space",
-    "upper", "xdigit",
-];
+const CLASS_NAMES: [&str; 12] =
+    ["alnum", "alpha", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space", "upper", "xdigit"];
 
 /// A compiled expression.
 #[derive(Debug, Clone)]

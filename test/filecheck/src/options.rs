@@ -69,8 +69,7 @@ impl Options {
                         return Err(format!("the argument '{arg}' is not supported"));
                     }
                     let value = value.or_else(|| rest.next().cloned());
-                    let value =
-                        value.ok_or_else(|| format!("the option '{name}' requires a value"))?;
+                    let value = value.ok_or_else(|| format!("the option '{name}' requires a value"))?;
                     match name {
                         "check-prefix" => prefixes.push(value),
                         "check-prefixes" => prefixes.extend(value.split(',').map(str::to_owned)),

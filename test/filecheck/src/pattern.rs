@@ -74,8 +74,7 @@ impl Pattern {
         if is_literal || (!is_full_line && !text.contains("{{") && !text.contains("[[")) {
             return Ok(Pattern::Fixed(text.to_owned()));
         }
-        let mut builder =
-            TemplateBuilder { text, at: 0, parts: Vec::new(), defined: BTreeSet::new() };
+        let mut builder = TemplateBuilder { text, at: 0, parts: Vec::new(), defined: BTreeSet::new() };
         builder.read_pattern(is_full_line, options.strict_whitespace)?;
         let parts = builder.parts;
         if parts.iter().any(|part| matches!(part, TemplatePart::Value(_))) {
@@ -99,11 +98,7 @@ impl Pattern {
     ///
     /// # Errors
     /// A pattern that cannot be used now, for example with an undefined variable.
-    pub(crate) fn find_match(
-        &self,
-        text: &str,
-        values: &mut VariableValues,
-    ) -> Result<Option<Range<usize>>, String> {
+    pub(crate) fn find_match(&self, text: &str, values: &mut VariableValues) -> Result<Option<Range<usize>>, String> {
         let substituted;
         let expression = match self {
             Pattern::EndOfInput => return Ok(Some(text.len()..text.len())),
@@ -140,8 +135,7 @@ fn compile_parts(parts: &[TemplatePart], values: &VariableValues) -> Result<Expr
         match part {
             TemplatePart::Expression(text) => translated.push_str(text),
             TemplatePart::Value(name) => {
-                let value =
-                    values.get(name).ok_or_else(|| format!("undefined variable: {name}"))?;
+                let value = values.get(name).ok_or_else(|| format!("undefined variable: {name}"))?;
                 translated.push_str(&regex::escape(value));
             }
         }
@@ -266,12 +260,7 @@ impl<'a> TemplateBuilder<'a> {
         Err(PatternError::new(start - 2, "invalid substitution block, no ]] found"))
     }
 
-    fn define_variable(
-        &mut self,
-        name: &'a str,
-        regex: &str,
-        start: usize,
-    ) -> Result<(), PatternError> {
+    fn define_variable(&mut self, name: &'a str, regex: &str, start: usize) -> Result<(), PatternError> {
         if !self.defined.insert(name) {
             let message = format!("`{name}` is defined twice in one directive");
             return Err(PatternError::new(start, message));
@@ -298,8 +287,7 @@ impl<'a> TemplateBuilder<'a> {
 }
 
 fn translate_at(text: &str, at: usize) -> Result<String, PatternError> {
-    translate_expression(text)
-        .map_err(|error| PatternError::new(at, format!("invalid regex: {error}")))
+    translate_expression(text).map_err(|error| PatternError::new(at, format!("invalid regex: {error}")))
 }
 
 fn is_variable_name(name: &str) -> bool {

@@ -23,12 +23,7 @@ impl CheckFile {
             return Err(Failure::usage(format!("error: '{}' is empty\n", options.input_name)));
         }
         let input = Source::new(&options.input_name, input, options.strict_whitespace);
-        let mut runner = Runner {
-            file: self,
-            input: &input,
-            values: VariableValues::new(),
-            message: String::new(),
-        };
+        let mut runner = Runner { file: self, input: &input, values: VariableValues::new(), message: String::new() };
         let passed = runner.check_blocks().is_some() && runner.message.is_empty();
         if passed { Ok(()) } else { Err(Failure::mismatch(runner.message)) }
     }
@@ -65,8 +60,7 @@ impl<'a> Runner<'a> {
         let mut rest = Span { start: 0, end: self.input.text().len() };
         let mut checks = self.file.checks.as_slice();
         loop {
-            let label =
-                checks.iter().position(|check| check.directive.kind == DirectiveKind::Label);
+            let label = checks.iter().position(|check| check.directive.kind == DirectiveKind::Label);
             let (block, region) = match label {
                 Some(label) => {
                     let found = self.find_all(&checks[label].directive, rest)?;
@@ -100,9 +94,7 @@ impl<'a> Runner<'a> {
         let found = self.find_all(directive, Span { start, ..region })?;
         let skipped = Span { start, end: found.start };
         match directive.kind {
-            DirectiveKind::Next | DirectiveKind::Empty => {
-                self.check_next_line(directive, skipped)?
-            }
+            DirectiveKind::Next | DirectiveKind::Empty => self.check_next_line(directive, skipped)?,
             DirectiveKind::Same => self.check_same_line(directive, skipped)?,
             DirectiveKind::Plain(_)
             | DirectiveKind::Dag
@@ -139,18 +131,11 @@ impl<'a> Runner<'a> {
     }
 
     /// One match of the directive's pattern, which must exist.
-    fn find_one(
-        &mut self,
-        directive: &Directive,
-        region: Span,
-        progress: Option<(u32, u32)>,
-    ) -> Option<Span> {
+    fn find_one(&mut self, directive: &Directive, region: Span, progress: Option<(u32, u32)>) -> Option<Span> {
         match directive.pattern.find_match(self.span_text(region), &mut self.values) {
             Ok(Some(found)) => return Some(Span::from_match(&found, region.start)),
             Ok(None) => {
-                let counted = progress
-                    .map(|(number, count)| format!(" ({number} out of {count})"))
-                    .unwrap_or_default();
+                let counted = progress.map(|(number, count)| format!(" ({number} out of {count})")).unwrap_or_default();
                 self.add_error(directive, &format!("expected string not found in input{counted}"));
             }
             Err(problem) => self.add_error(directive, &problem),
@@ -234,10 +219,7 @@ impl<'a> Runner<'a> {
             &[first, ..] => {
                 self.add_error(directive, "is not on the line after the previous match");
                 self.note_both_ends(skipped);
-                self.add_note(
-                    skipped.start + first,
-                    "non-matching line after previous match is here",
-                );
+                self.add_note(skipped.start + first, "non-matching line after previous match is here");
             }
         }
         self.describe_values(directive, skipped.start);
@@ -256,11 +238,7 @@ impl<'a> Runner<'a> {
 
     fn add_error(&mut self, directive: &Directive, message: &str) {
         let message = format!("{}: {message}", directive.name);
-        self.message.push_str(&self.file.source.render(
-            directive.offset,
-            Severity::Error,
-            &message,
-        ));
+        self.message.push_str(&self.file.source.render(directive.offset, Severity::Error, &message));
     }
 
     fn add_note(&mut self, offset: usize, message: &str) {
@@ -276,8 +254,7 @@ impl<'a> Runner<'a> {
         for line in directive.pattern.describe_values(&self.values) {
             self.add_note(offset, &line);
         }
-        let all: Vec<String> =
-            self.values.iter().map(|(name, value)| format!("{name} = {value:?}")).collect();
+        let all: Vec<String> = self.values.iter().map(|(name, value)| format!("{name} = {value:?}")).collect();
         if !all.is_empty() {
             let written = writeln!(self.message, "variables: {}", all.join(", "));
             debug_assert!(written.is_ok(), "writing to a string cannot fail");

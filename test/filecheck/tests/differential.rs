@@ -1,12 +1,7 @@
 //! The same cases, and generated ones, against LLVM's FileCheck: one version of it, since versions differ, and only
 //! where `HIR_FILECHECK` names it. What a machine happens to have is never looked at.
 //! `tools/setup --llvm` installs it and says the command.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "a test program's own report"
-)]
+#![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "a test program's own report")]
 
 mod common;
 #[path = "../../library/common/effort.rs"]
@@ -26,8 +21,7 @@ const ATTEMPTS: usize = 20;
 
 fn main() -> std::process::ExitCode {
     let missing = std::env::var_os("HIR_FILECHECK").is_none();
-    let missing = missing
-        .then_some("needs LLVM's FileCheck 19: `tools/setup --llvm`, then HIR_FILECHECK=<program>");
+    let missing = missing.then_some("needs LLVM's FileCheck 19: `tools/setup --llvm`, then HIR_FILECHECK=<program>");
     needs::run(needs::tests![missing; agrees_with_llvm])
 }
 
@@ -111,8 +105,7 @@ const IN_DOUBT: &str = "put longer alternatives first";
 /// A linear congruential generator (Knuth's MMIX constants).
 struct Random(u64);
 
-const WORDS: [&str; 12] =
-    ["a", "ab", "abc", "b", "%1", "%22", "foo", "foo.bar", "7", "12", "x=3", "(y)"];
+const WORDS: [&str; 12] = ["a", "ab", "abc", "b", "%1", "%22", "foo", "foo.bar", "7", "12", "x=3", "(y)"];
 const REGEXES: [&str; 16] = [
     "{{.*}}",
     "{{a|ab}}",
@@ -142,16 +135,13 @@ const SUBSTITUTIONS: [&str; 9] = [
     "[[Z]]",
     "[[X:a?]][[Y:(ab)?]]",
 ];
-const SUFFIXES: [&str; 14] = [
-    "", "", "", "-NEXT", "-NEXT", "-SAME", "-SAME", "-DAG", "-DAG", "-NOT", "-NOT", "-LABEL",
-    "-EMPTY", "-COUNT-2",
-];
+const SUFFIXES: [&str; 14] =
+    ["", "", "", "-NEXT", "-NEXT", "-SAME", "-SAME", "-DAG", "-DAG", "-NOT", "-NOT", "-LABEL", "-EMPTY", "-COUNT-2"];
 const FLAGS: [&str; 2] = ["--strict-whitespace", "--match-full-lines"];
 
 impl Random {
     fn below(&mut self, limit: usize) -> usize {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let high = usize::try_from(self.0 >> 33).unwrap_or_default();
         high % limit
     }

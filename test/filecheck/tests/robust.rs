@@ -68,8 +68,7 @@ fn soup_is_never_a_panic() {
     let mut parsed = 0;
     let count = effort::cases("HIR_MUTATIONS", 4_000, 400_000) as usize;
     for length in (0..count).map(|number| number % 13) {
-        let checks =
-            format!("CHECK: {}\nCHECK-DAG:{}\n", soup(&mut state, length), soup(&mut state, 3));
+        let checks = format!("CHECK: {}\nCHECK-DAG:{}\n", soup(&mut state, length), soup(&mut state, 3));
         let args = [format!("--check-prefix={}", soup(&mut state, 1)), soup(&mut state, 2)];
         let options = match Options::from_args(&args[..]) {
             Ok(CommandLine { options, .. }) if length % 2 == 0 => options,
@@ -87,9 +86,7 @@ fn soup_is_never_a_panic() {
 fn deep_nesting_is_an_error() {
     let options = Options::default();
     for (open, close) in [("[[#", "]]"), ("{{", "}}")] {
-        for middle in
-            ["(".repeat(100_000), format!("1{}", "+1".repeat(100_000)), "[[".repeat(9_999)]
-        {
+        for middle in ["(".repeat(100_000), format!("1{}", "+1".repeat(100_000)), "[[".repeat(9_999)] {
             let text = format!("CHECK: {open}{middle}{close}");
             if let Ok(checks) = parse_checks(&text, "deep", &options) {
                 let _ignored = checks.check_input("1111", &options);
@@ -97,6 +94,5 @@ fn deep_nesting_is_an_error() {
         }
     }
     let nested = format!("CHECK: {{{{{}a{}}}}}", "(".repeat(150), ")".repeat(150));
-    let _ignored =
-        parse_checks(&nested, "deep", &options).map(|checks| checks.check_input("a", &options));
+    let _ignored = parse_checks(&nested, "deep", &options).map(|checks| checks.check_input("a", &options));
 }

@@ -12,9 +12,8 @@ fn every_case_is_as_the_table_says() {
         .iter()
         .filter_map(|(case, passes)| {
             let result = common::check_in_process(case);
-            (result.is_ok() != *passes).then(|| {
-                format!("{:?}\n{}\n--\n{}\n--\n{result:?}", case.args, case.checks, case.input)
-            })
+            (result.is_ok() != *passes)
+                .then(|| format!("{:?}\n{}\n--\n{}\n--\n{result:?}", case.args, case.checks, case.input))
         })
         .collect();
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n=====\n"));
@@ -22,9 +21,7 @@ fn every_case_is_as_the_table_says() {
 
 fn message(checks: &str, input: &str) -> String {
     let options = Options::default();
-    match parse_checks(checks, "t.check", &options)
-        .and_then(|file| file.check_input(input, &options))
-    {
+    match parse_checks(checks, "t.check", &options).and_then(|file| file.check_input(input, &options)) {
         Ok(()) => String::new(),
         Err(failure) => failure.message,
     }

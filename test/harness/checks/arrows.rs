@@ -25,10 +25,7 @@ const SEE_SYNTAX: &[&str] = &["diag", "ir", "resolve"];
 
 /// What each crate must not mention of the crate `hostir` (its own dependencies are Cargo's affair).
 const CRATES: &[(&str, &[&str])] = &[
-    (
-        "grammar/src",
-        &["ir", "ops", "diag", "resolve", "print", "verify", "analysis", "plan", "backend", "data"],
-    ),
+    ("grammar/src", &["ir", "ops", "diag", "resolve", "print", "verify", "analysis", "plan", "backend", "data"]),
     ("passes/src", &["resolve", "backend", "data"]),
 ];
 

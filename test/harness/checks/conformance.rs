@@ -24,8 +24,7 @@ pub(crate) fn rows_without_tests() -> Vec<String> {
                 continue;
             }
             let test = tree::read(&path);
-            let missing =
-                names.split('`').skip(1).step_by(2).filter(|name| !names_test(&test, name));
+            let missing = names.split('`').skip(1).step_by(2).filter(|name| !names_test(&test, name));
             bad.extend(missing.map(|name| format!("{file} does not name `{name}`")));
         }
     }
@@ -44,7 +43,5 @@ fn names_test(test: &str, name: &str) -> bool {
     let name = name.rsplit('.').next().unwrap_or(name);
     let word = |c: char| !c.is_alphanumeric() && c != '_';
     let last = name.split(word).find(|part| !part.is_empty()).unwrap_or(name);
-    test.lines()
-        .filter(|line| line.starts_with("// "))
-        .any(|line| line.split(word).any(|part| part == last))
+    test.lines().filter(|line| line.starts_with("// ")).any(|line| line.split(word).any(|part| part == last))
 }

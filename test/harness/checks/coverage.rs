@@ -1,7 +1,7 @@
 //! What has to have a test.
 
 use super::files;
-use hostir::ir::{Layout, OpKind};
+use hostir::ir::{OpKind, OpLayout};
 use hostir_test::tree;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,8 +41,7 @@ pub(crate) fn codes_without_tests() -> Vec<String> {
     for path in files::sources() {
         let name = tree::relative(&path);
         let text = tree::read(&path);
-        let is_test =
-            name.contains("tests/") || name.ends_with("/tests.rs") || name.starts_with("test/");
+        let is_test = name.contains("tests/") || name.ends_with("/tests.rs") || name.starts_with("test/");
         let tests = if is_test { "" } else { files::code(&text) };
         tested.push_str(&text[tests.len()..]);
     }
@@ -54,23 +53,17 @@ pub(crate) fn ops_without_tests() -> Vec<String> {
     let root = tree::root();
     let mut text = String::new();
     for folder in ["test/ops", "test/run", "docs/examples"] {
-        text.extend(
-            tree::files(&root.join(folder), ".hir")
-                .iter()
-                .map(|path| program_text(&tree::read(path))),
-        );
+        text.extend(tree::files(&root.join(folder), ".hir").iter().map(|path| program_text(&tree::read(path))));
     }
-    let words: BTreeSet<&str> =
-        text.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '.')).collect();
+    let words: BTreeSet<&str> = text.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '.')).collect();
     let mut bad = Vec::new();
     for kind in OpKind::ALL {
         let spec = kind.spec();
         // Pointwise functions and scalar definitions have no head word of their own.
-        if kind.layout() == Layout::Pointwise || kind.name().contains(' ') {
+        if kind.layout() == OpLayout::Pointwise || kind.name().contains(' ') {
             continue;
         }
-        let names =
-            std::iter::once(kind.name()).chain(spec.spellings.iter().map(|(name, _)| *name));
+        let names = std::iter::once(kind.name()).chain(spec.spellings.iter().map(|(name, _)| *name));
         let mut names = names.filter(|name| !name.is_empty()).peekable();
         if names.peek().is_some() && !names.any(|name| words.contains(name.trim_end_matches('('))) {
             bad.push(format!("{kind:?} (`{}`)", kind.name()));

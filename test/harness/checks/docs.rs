@@ -2,7 +2,7 @@
 
 use super::coverage;
 use hostir::ir::OpKind;
-use hostir::ops::Presence;
+use hostir::ops::ArgPresence;
 use hostir_test::tree;
 use std::collections::BTreeMap;
 
@@ -15,10 +15,7 @@ pub(crate) fn pass_names() -> Vec<String> {
 pub(crate) fn unexplained_codes() -> Vec<String> {
     let explained = explanations();
     let bad = coverage::codes().into_iter().filter(|(code, _)| !explained.contains_key(code));
-    bad.map(|(code, path)| {
-        format!("{code} of {path} has no `/// meaning` line above a `NAME = \"{code}\";`")
-    })
-    .collect()
+    bad.map(|(code, path)| format!("{code} of {path} has no `/// meaning` line above a `NAME = \"{code}\";`")).collect()
 }
 
 /// What each code means: the doc comment above `NAME = "H0000";`.
@@ -70,9 +67,7 @@ fn errors() -> String {
             continue;
         }
         out.push_str(&format!("\n## {title}\n\n| code | meaning |\n|---|---|\n"));
-        out.extend(
-            rows.map(|(code, text)| format!("| `{code}` | {} |\n", text.replace('|', "\\|"))),
-        );
+        out.extend(rows.map(|(code, text)| format!("| `{code}` | {} |\n", text.replace('|', "\\|"))));
     }
     out
 }
@@ -88,22 +83,14 @@ fn ops() -> String {
         let spec = kind.spec();
         let mut args = Vec::new();
         for arg in spec.args {
-            let key = arg.word.map_or_else(
-                || arg.key.map_or("operand", |key| key.word()).to_owned(),
-                |w| format!("{w}="),
-            );
-            let optional = if arg.presence == Presence::Required { "" } else { "?" };
+            let key =
+                arg.word.map_or_else(|| arg.key.map_or("operand", |key| key.word()).to_owned(), |w| format!("{w}="));
+            let optional = if arg.presence == ArgPresence::Required { "" } else { "?" };
             args.push(format!("`{key}`{optional}"));
         }
-        let names =
-            std::iter::once(kind.name()).chain(spec.spellings.iter().map(|(name, _)| *name));
+        let names = std::iter::once(kind.name()).chain(spec.spellings.iter().map(|(name, _)| *name));
         let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
-        out.push_str(&format!(
-            "| {} | {} | {} |\n",
-            names.join(", "),
-            args.join(" "),
-            spec.summary
-        ));
+        out.push_str(&format!("| {} | {} | {} |\n", names.join(", "), args.join(" "), spec.summary));
     }
     out
 }
@@ -127,9 +114,5 @@ pub(crate) fn outdated() -> Vec<String> {
 }
 
 fn generated() -> Vec<(&'static str, String)> {
-    vec![
-        ("docs/errors.md", errors()),
-        ("docs/ops.md", ops()),
-        ("docs/passes.md", hostir_passes::passes_markdown()),
-    ]
+    vec![("docs/errors.md", errors()), ("docs/ops.md", ops()), ("docs/passes.md", hostir_passes::passes_markdown())]
 }

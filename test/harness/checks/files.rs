@@ -34,8 +34,7 @@ pub(crate) fn long_functions(limit: usize) -> Vec<String> {
     let mut bad = Vec::new();
     for name in ["grammar", "src", "passes", "tools", "test"] {
         let files = tree::files(&tree::root().join(name), ".rs");
-        let mut lengths: Vec<usize> =
-            files.iter().flat_map(|path| function_lengths(&tree::read(path))).collect();
+        let mut lengths: Vec<usize> = files.iter().flat_map(|path| function_lengths(&tree::read(path))).collect();
         lengths.sort_unstable();
         let Some(&at) = lengths.get(lengths.len() * 9 / 10) else { continue };
         if at > limit {
@@ -72,10 +71,7 @@ fn function_lengths(text: &str) -> Vec<usize> {
 
 fn is_function(line: &str) -> bool {
     let mut words = line.split([' ', '(']).skip_while(|word| {
-        matches!(
-            *word,
-            "pub" | "crate)" | "super)" | "const" | "async" | "unsafe" | "extern" | "\"C\""
-        )
+        matches!(*word, "pub" | "crate)" | "super)" | "const" | "async" | "unsafe" | "extern" | "\"C\"")
     });
     words.next() == Some("fn")
 }
@@ -85,11 +81,9 @@ pub(crate) fn loose_todos() -> Vec<String> {
     let mut bad = Vec::new();
     for path in text_files() {
         for (index, line) in tree::read(&path).lines().enumerate() {
-            let loose = words.iter().any(|word| {
-                line.split(word)
-                    .skip(1)
-                    .any(|after| !after.starts_with("(#") && !after.starts_with('`'))
-            });
+            let loose = words
+                .iter()
+                .any(|word| line.split(word).skip(1).any(|after| !after.starts_with("(#") && !after.starts_with('`')));
             if loose && !tree::relative(&path).ends_with("checks/files.rs") {
                 bad.push(format!("{}:{}: {}", tree::relative(&path), index + 1, line.trim()));
             }
@@ -100,12 +94,7 @@ pub(crate) fn loose_todos() -> Vec<String> {
 
 /// Lines that name a folder which exists on one machine only.
 pub(crate) fn private_paths() -> Vec<String> {
-    let prefixes = [
-        concat!("/wo", "rk/"),
-        concat!("/ho", "me/"),
-        concat!("/ro", "ot/"),
-        concat!("/Us", "ers/"),
-    ];
+    let prefixes = [concat!("/wo", "rk/"), concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/Us", "ers/")];
     let mut bad = Vec::new();
     for path in text_files() {
         for (index, line) in tree::read(&path).lines().enumerate() {
@@ -150,8 +139,7 @@ pub(crate) fn tests_that_never_run() -> Vec<String> {
 fn text_files() -> Vec<PathBuf> {
     let root = tree::root();
     let endings = [".rs", ".lalrpop", ".md", ".hir", ".out", ".err", ".toml", ".py", ".sh"];
-    let mut files: Vec<PathBuf> =
-        endings.iter().flat_map(|ending| tree::files(&root, ending)).collect();
+    let mut files: Vec<PathBuf> = endings.iter().flat_map(|ending| tree::files(&root, ending)).collect();
     files.extend([
         root.join(".ci/run"),
         root.join("tools/setup"),

@@ -28,8 +28,7 @@ fn link_resolves(page: &Path, text: &str, target: &str) -> bool {
     if heading.is_empty() || linked.extension().is_none_or(|extension| extension != "md") {
         return true;
     }
-    let anchors =
-        if linked == page { heading_anchors(text) } else { heading_anchors(&tree::read(&linked)) };
+    let anchors = if linked == page { heading_anchors(text) } else { heading_anchors(&tree::read(&linked)) };
     anchors.contains(heading)
 }
 
@@ -58,8 +57,7 @@ fn heading_anchors(text: &str) -> BTreeSet<String> {
         }
         let anchor = heading_anchor(title.trim());
         let repeated = (1..).map(|number| format!("{anchor}-{number}"));
-        let free =
-            std::iter::once(anchor.clone()).chain(repeated).find(|name| !anchors.contains(name));
+        let free = std::iter::once(anchor.clone()).chain(repeated).find(|name| !anchors.contains(name));
         anchors.extend(free);
     }
     anchors

@@ -28,8 +28,7 @@ const PRODUCT: &str = "%HostIrContainer { (T0_g_float[iS0{i0}, iS1{i1}], T1_g_fl
 ";
 
 /// `T1 = T0 * T0`.
-const SQUARE: &str =
-    "%HostIrContainer { (T0_g_float[iS0{i0}, iS1{i1}]) -> (T1_g_float[iS2{i0}, iS3{i1}]) :
+const SQUARE: &str = "%HostIrContainer { (T0_g_float[iS0{i0}, iS1{i1}]) -> (T1_g_float[iS2{i0}, iS3{i1}]) :
   T1_g_float[iS2{i0}, iS3{i1}]
      = T0_g_float[iS0{i0}, iS1{i1}]
      * T0_g_float[iS0{i0}, iS1{i1}];
@@ -151,8 +150,7 @@ fn memory_that_moves() -> Done<()> {
     let data: Vec<Vec<f32>> = (0..4).map(|seed| numbers(M * K, seed)).collect();
     let places: Vec<u64> = data.iter().map(|data| caller.upload(data)).collect::<Done<_>>()?;
     let of = |place: u64| tensor(place, [M, K], [K as i64, 1]);
-    let mut session =
-        with_input(Session::builder(SQUARE), 0, "T0", &of(places[0])).build().map_err(text)?;
+    let mut session = with_input(Session::builder(SQUARE), 0, "T0", &of(places[0])).build().map_err(text)?;
     for &place in &places {
         bind_input(&mut session, "T0", &of(place)).map_err(text)?;
         bind_output(&mut session, 0, "T1", &of(place))?;

@@ -77,8 +77,7 @@ pub(crate) fn program(rng: &mut Rng) -> Generated {
     extents.extend(&shape);
     let symbolic = rng.bool();
     let own_names = symbolic && rng.bool();
-    let (first, step) =
-        [(1, 1), (0, 2), (2, 1), (shape.iter().product::<usize>() - 1, 0)][rng.usize(..4)];
+    let (first, step) = [(1, 1), (0, 2), (2, 1), (shape.iter().product::<usize>() - 1, 0)][rng.usize(..4)];
     let meshes = [mesh(&shape, 0, 1), mesh(&shape, first, step)];
     let generator = Generator {
         rng,
@@ -146,9 +145,7 @@ impl Generator<'_> {
             let named = self.extents.iter().enumerate();
             set = named.map(|(k, &value)| (format!("i{k}"), value as i64)).collect();
             // Alone or in a product.
-            set.retain(|name, _| {
-                text.contains(&format!("{{{name}}}")) || text.contains(&format!(" {name} "))
-            });
+            set.retain(|name, _| text.contains(&format!("{{{name}}}")) || text.contains(&format!(" {name} ")));
         }
         set.extend(self.scaled.then(|| (SCALAR.0.to_owned(), SCALAR.1)));
         let last = self.extents.len() - 1;
@@ -195,8 +192,7 @@ impl Generator<'_> {
     /// The full text of a new tensor, randomly spread over devices and streams. `named`: its extents may have
     /// names of their own.
     fn declare(&mut self, axes: Vec<Axis>, streams: bool, named: bool) -> (Tensor, String) {
-        let types: Vec<(usize, &str)> =
-            (0..self.mesh_axes).map(|k| (self.extents.len() - 1 - k, DEVICES[k])).collect();
+        let types: Vec<(usize, &str)> = (0..self.mesh_axes).map(|k| (self.extents.len() - 1 - k, DEVICES[k])).collect();
         let mut places: Vec<(usize, &str)> = Vec::new();
         for (extent, device) in types {
             let free = |axis: &Axis| axis.extent == Some(extent) && !axis.reduced;
@@ -216,13 +212,7 @@ impl Generator<'_> {
     }
 
     /// The full text of a new tensor that is spread as told.
-    fn spell(
-        &mut self,
-        axes: Vec<Axis>,
-        parallel: &[&str],
-        mesh: usize,
-        named: bool,
-    ) -> (Tensor, String) {
+    fn spell(&mut self, axes: Vec<Axis>, parallel: &[&str], mesh: usize, named: bool) -> (Tensor, String) {
         let number = self.next_tensor;
         self.next_tensor += 1;
         let mut parts = Vec::new();
@@ -251,12 +241,7 @@ impl Generator<'_> {
     }
 
     /// One of the axes that fit, in `chance` of ten cases.
-    fn pick(
-        &mut self,
-        axes: &[Axis],
-        chance: usize,
-        fits: impl Fn(&Axis) -> bool,
-    ) -> Option<usize> {
+    fn pick(&mut self, axes: &[Axis], chance: usize, fits: impl Fn(&Axis) -> bool) -> Option<usize> {
         let places: Vec<usize> = (0..axes.len()).filter(|&k| fits(&axes[k])).collect();
         if places.is_empty() || self.rng.usize(..10) >= chance {
             return None;
@@ -326,8 +311,7 @@ impl Generator<'_> {
 
     fn add(&mut self, a: &Tensor) {
         let same = |tensor: &&Tensor| tensor.axes == a.axes;
-        let all: Vec<usize> =
-            self.tensors.iter().filter(same).map(|tensor| tensor.number).collect();
+        let all: Vec<usize> = self.tensors.iter().filter(same).map(|tensor| tensor.number).collect();
         let b = all[self.rng.usize(..all.len())];
         self.result(a.axes.clone(), &format!("T{}\n     + T{b};", a.number));
     }
@@ -339,10 +323,7 @@ impl Generator<'_> {
         let mut axes = a.axes.clone();
         let at = self.rng.usize(..axes.len());
         axes[at].reduced = true;
-        let op = format!(
-            "reduction( T{}, op = add, initial value = float(0), allreduce = false )",
-            a.number
-        );
+        let op = format!("reduction( T{}, op = add, initial value = float(0), allreduce = false )", a.number);
         self.result(axes, &op);
     }
 
@@ -350,8 +331,7 @@ impl Generator<'_> {
         let at = self.rng.usize(..=a.axes.len());
         let mut axes = a.axes.clone();
         axes.insert(at, Axis { extent: None, reduced: false });
-        let flags: Vec<&str> =
-            (0..axes.len()).map(|k| if k == at { "true" } else { "false" }).collect();
+        let flags: Vec<&str> = (0..axes.len()).map(|k| if k == at { "true" } else { "false" }).collect();
         let op = format!("broadcast( T{}, flags = {{{}}} )", a.number, flags.join(", "));
         self.result(axes, &op);
     }
@@ -376,8 +356,7 @@ impl Generator<'_> {
         let mut axes = a.axes.clone();
         let op = format!("view( T{} )", a.number);
         let first = self.extents.len();
-        let splits: Vec<usize> =
-            (0..axes.len()).filter(|&k| axes[k].extent.is_some_and(|e| e >= first)).collect();
+        let splits: Vec<usize> = (0..axes.len()).filter(|&k| axes[k].extent.is_some_and(|e| e >= first)).collect();
         if !splits.is_empty() && self.rng.usize(..4) > 0 {
             let at = splits[self.rng.usize(..splits.len())];
             let [a, b] = self.products[axes[at].extent.unwrap_or(first) - first];
@@ -447,10 +426,7 @@ impl Generator<'_> {
         }
         axes[0].reduced = true;
         let kept = if self.rng.usize(..6) == 0 { "S" } else { "deviceIdx.x" };
-        let op = format!(
-            "reduction( T{}, op = add, initial value = float(0), allreduce = false )",
-            partial.number
-        );
+        let op = format!("reduction( T{}, op = add, initial value = float(0), allreduce = false )", partial.number);
         self.result_as(axes, &spread(left, kept), &op);
     }
 

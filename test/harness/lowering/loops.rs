@@ -6,7 +6,7 @@ use crate::effort;
 use fastrand::Rng;
 use hostir::ir::{Id, TensorId};
 use hostir::lower;
-use hostir::lower::Sizes;
+use hostir::lower::SizeSettings;
 use std::collections::BTreeMap;
 
 /// Programs of an ordinary test run.
@@ -47,11 +47,7 @@ fn full(tensor: Tensor) -> String {
     match shape {
         Shape::Row => format!("T{number}_g_float[iS{domain}{{2}}]"),
         Shape::Square => format!("T{number}_g_float[iS{domain}{{2}}, iS{}{{2}}]", domain + 1),
-        Shape::Product => format!(
-            "T{number}_g_float[iS{domain}{{2}}, iS{}{{2}}, rS{}{{2}}]",
-            domain + 1,
-            domain + 2
-        ),
+        Shape::Product => format!("T{number}_g_float[iS{domain}{{2}}, iS{}{{2}}, rS{}{{2}}]", domain + 1, domain + 2),
     }
 }
 
@@ -63,15 +59,8 @@ const ROWS: &str = "T3_g_float[iS30{4}, iS31{2}]";
 
 fn program(rng: &mut Rng) -> String {
     let known = vec![vec![ROW, SQUARE]];
-    let mut generator = Generator {
-        rng,
-        next: 4,
-        units: String::new(),
-        next_unit: 0,
-        indices: Vec::new(),
-        known,
-        all: Vec::new(),
-    };
+    let mut generator =
+        Generator { rng, next: 4, units: String::new(), next_unit: 0, indices: Vec::new(), known, all: Vec::new() };
     let mut body = format!(
         "  {ROWS} = ALLOCATE(buffer=T3, mem_type=global, size=8, zero_init=true, resets_to_zero=false)\n  GetCurrentStream into Stream 9\n"
     );
@@ -107,8 +96,7 @@ impl Generator<'_> {
         {
             return tensor;
         }
-        let all: Vec<Tensor> =
-            self.known.iter().flatten().copied().filter(|tensor| tensor.shape == shape).collect();
+        let all: Vec<Tensor> = self.known.iter().flatten().copied().filter(|tensor| tensor.shape == shape).collect();
         match all.len() {
             0 => {
                 if shape == Shape::Square {
@@ -123,8 +111,7 @@ impl Generator<'_> {
     }
 
     fn any(&mut self, shape: Shape) -> Option<Tensor> {
-        let all: Vec<Tensor> =
-            self.all.iter().copied().filter(|tensor| tensor.shape == shape).collect();
+        let all: Vec<Tensor> = self.all.iter().copied().filter(|tensor| tensor.shape == shape).collect();
         (!all.is_empty()).then(|| all[self.rng.usize(..all.len())])
     }
 
@@ -177,12 +164,7 @@ impl Generator<'_> {
     fn add(&mut self, out: &mut String, pad: &str) {
         let (a, b) = (self.read(Shape::Row), self.read(Shape::Row));
         let result = self.result(Shape::Row);
-        out.push_str(&format!(
-            "{pad}{}\n{pad}   = {}\n{pad}   - {};\n",
-            full(result),
-            full(a),
-            full(b)
-        ));
+        out.push_str(&format!("{pad}{}\n{pad}   = {}\n{pad}   - {};\n", full(result), full(a), full(b)));
         self.made(result);
     }
 
@@ -190,11 +172,7 @@ impl Generator<'_> {
         let result = self.result(Shape::Product);
         let b = self.read(Shape::Square);
         let (result, b) = (full(result), (full(b), result));
-        out.push_str(&format!(
-            "{pad}{result}\n{pad}   = matmul({},\n{pad}            {})\n",
-            full(SQUARE),
-            b.0
-        ));
+        out.push_str(&format!("{pad}{result}\n{pad}   = matmul({},\n{pad}            {})\n", full(SQUARE), b.0));
         self.made(b.1);
     }
 
@@ -235,9 +213,7 @@ impl Generator<'_> {
         let keep = ["", ", keep=true", ", keep=false"][self.rng.usize(..3)];
         let form = match self.rng.bool() {
             true => format!("mem_type=global, zero_init={zero}"),
-            false => format!(
-                "buffer={text}, mem_type=global, size=2, zero_init={zero}, resets_to_zero=false"
-            ),
+            false => format!("buffer={text}, mem_type=global, size=2, zero_init={zero}, resets_to_zero=false"),
         };
         out.push_str(&format!("{pad}{text} = ALLOCATE({form}{keep})\n"));
         if zero {
@@ -328,7 +304,7 @@ impl Generator<'_> {
 /// How many buffers each tensor of a number has; more than one for results that are new in each iteration.
 fn buffers(text: &str) -> Result<BTreeMap<u32, usize>, String> {
     let program = load(text)?;
-    let prepared = lower::prepare(&program, &Sizes { streams: 2, ..Sizes::default() })
+    let prepared = lower::prepare_program(&program, &SizeSettings { streams: 2, ..SizeSettings::default() })
         .map_err(|_| "no plan".to_owned())?;
     let mut counts = BTreeMap::new();
     for (_, buffer) in prepared.plans[0].buffers.iter() {
@@ -367,8 +343,7 @@ fn check(text: &str, passes: &str) -> Result<bool, String> {
 #[test]
 #[allow(clippy::print_stdout, reason = "says how many programs were compared")]
 fn memory_of_loops_is_what_it_was() {
-    let (count, seed) =
-        (effort::cases("HIR_PROGRAMS", QUICK, 20_000), effort::number("HIR_SEED").unwrap_or(1));
+    let (count, seed) = (effort::cases("HIR_PROGRAMS", QUICK, 20_000), effort::number("HIR_SEED").unwrap_or(1));
     let mut compared = 0;
     for index in 0..count {
         let mut rng = Rng::with_seed(seed.wrapping_mul(1 << 32).wrapping_add(index));

@@ -7,7 +7,7 @@ use fastrand::Rng;
 use hostir::ir::edit::Edit;
 use hostir::ir::{DomainId, IterDomain, Program};
 use hostir::lower;
-use hostir::lower::Sizes;
+use hostir::lower::SizeSettings;
 use hostir_test::tree;
 use std::collections::BTreeMap;
 
@@ -23,9 +23,7 @@ type Made = Result<Vec<Vec<f64>>, &'static str>;
 
 /// Passes without an option that has to be given, and pipelines.
 fn pipelines() -> Vec<String> {
-    let single = hostir_passes::PASSES
-        .iter()
-        .filter(|pass| pass.options.iter().all(|option| option.default.is_some()));
+    let single = hostir_passes::PASSES.iter().filter(|pass| pass.options.iter().all(|option| option.default.is_some()));
     let mut all: Vec<String> = single.map(|pass| pass.name.to_owned()).collect();
     all.extend(
         [
@@ -93,10 +91,10 @@ fn sizes(program: &Program) -> Option<BTreeMap<String, i64>> {
 
 /// Whether a run takes longer than a test of many programs should.
 fn is_large(program: &Program, set: &BTreeMap<String, i64>) -> bool {
-    let sizes = Sizes { set: set.clone(), streams: 4, ..Sizes::default() };
-    let Ok(prepared) = lower::prepare(program, &sizes) else { return false };
+    let sizes = SizeSettings { set: set.clone(), streams: 4, ..SizeSettings::default() };
+    let Ok(prepared) = lower::prepare_program(program, &sizes) else { return false };
     let steps: usize = prepared.plans.iter().map(|plan| plan.iter().count()).sum();
-    prepared.bytes() > 1 << 18 || steps > 5000
+    prepared.estimated_bytes() > 1 << 18 || steps > 5000
 }
 
 /// Other numbers for all domains, the same ones for the same ones.
@@ -135,27 +133,18 @@ fn made(text: &str, set: &BTreeMap<String, i64>, passes: &str) -> Result<Made, S
 }
 
 fn close(a: &[Vec<f64>], b: &[Vec<f64>]) -> bool {
-    let near = |x: f64, y: f64| {
-        x == y || (x.is_nan() && y.is_nan()) || (x - y).abs() <= 1e-4 * x.abs().max(1.0)
-    };
-    let same = |x: &Vec<f64>, y: &Vec<f64>| {
-        x.len() == y.len() && x.iter().zip(y).all(|(x, y)| near(*x, *y))
-    };
+    let near = |x: f64, y: f64| x == y || (x.is_nan() && y.is_nan()) || (x - y).abs() <= 1e-4 * x.abs().max(1.0);
+    let same = |x: &Vec<f64>, y: &Vec<f64>| x.len() == y.len() && x.iter().zip(y).all(|(x, y)| near(*x, *y));
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
 }
 
-fn check(
-    case: &Case,
-    rng: &mut Rng,
-    pipelines: &[String],
-    each: bool,
-) -> Result<(u64, u64), String> {
+fn check(case: &Case, rng: &mut Rng, pipelines: &[String], each: bool) -> Result<(u64, u64), String> {
     let plain = outputs(&load(&case.text)?, &case.set, 4)?.values;
     let mut program = load(&case.text)?;
     shuffle(&mut program, rng);
     let shuffled = hostir::print::print(&program);
-    let read = outputs(&load(&shuffled)?, &case.set, 4)
-        .map_err(|message| format!("shuffled: {message}\n{shuffled}"))?;
+    let read =
+        outputs(&load(&shuffled)?, &case.set, 4).map_err(|message| format!("shuffled: {message}\n{shuffled}"))?;
     if !close(&plain, &read.values) {
         return Err(format!("other numbers, other values\n{shuffled}"));
     }
@@ -216,7 +205,7 @@ fn renumbered_programs_compute_the_same() {
         let mut program = load(&case.text).expect("a program that ran");
         let plain = outputs(&program, &case.set, 4).expect("a program that ran").values;
         shuffle(&mut program, &mut rng);
-        hostir::style::renumber(&mut program);
+        hostir::style::renumber_program(&mut program);
         let permuted = hostir::ir::order::permuted_results(&program);
         for tensor in program.tensors().ids().filter(|tensor| !permuted[tensor.0 as usize]) {
             let domains = program.domains(tensor);

@@ -4,10 +4,10 @@ use super::generate::Generated;
 use hostir::backend::cpu;
 use hostir::data::HostTensor;
 use hostir::diag::{Diags, render};
-use hostir::ir::Effect;
+use hostir::ir::OpEffect;
 use hostir::ir::Program;
 use hostir::lower;
-use hostir::lower::{Prepared, Sizes};
+use hostir::lower::{PreparedProgram, SizeSettings};
 use hostir_passes::{manager, pipeline};
 use hostir_test::values::values;
 use std::collections::BTreeMap;
@@ -39,12 +39,11 @@ fn run(generated: &Generated, text: &str, streams: u32, renumber: bool) -> Resul
     }
     // New numbers change the names of extents, by which they are set.
     if renumber && generated.set.is_empty() {
-        hostir::style::renumber(&mut lowered);
+        hostir::style::renumber_program(&mut lowered);
     }
     let printed = hostir::print::print(&lowered);
     let lowered = load(&printed)?;
-    let (expected, found) =
-        (outputs(&plain, &generated.set, 1), outputs(&lowered, &generated.set, streams));
+    let (expected, found) = (outputs(&plain, &generated.set, 1), outputs(&lowered, &generated.set, streams));
     let found = match found {
         Ok(found) => found,
         Err(text) => return Err(format!("{text}\n{printed}")),
@@ -62,15 +61,11 @@ fn run(generated: &Generated, text: &str, streams: u32, renumber: bool) -> Resul
 }
 
 /// Runs a pipeline; gives the code of the error if it does not take the program. `text` is the program's.
-pub(crate) fn apply(
-    program: &mut Program,
-    text: &str,
-    passes: &str,
-) -> Result<Option<&'static str>, String> {
-    let pipeline = pipeline::parse(passes, hostir_passes::PASSES)
+pub(crate) fn apply(program: &mut Program, text: &str, passes: &str) -> Result<Option<&'static str>, String> {
+    let pipeline = pipeline::parse_pipeline(passes, hostir_passes::PASSES)
         .map_err(|diags| render::to_string("pipeline", passes, &diags.items))?;
     let config = manager::Config::default();
-    let Err(failure) = manager::run(program, &pipeline, &config, &mut manager::Quiet) else {
+    let Err(failure) = manager::run_pipeline(program, &pipeline, &config, &mut manager::SilentObserver) else {
         return Ok(None);
     };
     if failure.errors.items.iter().any(|diag| diag.code == "H0307") {
@@ -84,10 +79,10 @@ pub(crate) fn apply(
 pub(crate) fn resized(generated: &Generated, devices: usize, late: bool) -> Option<Generated> {
     let (name, _) = generated.mesh.as_ref()?;
     let text = resize(devices);
-    let pipeline = pipeline::parse(&text, hostir_passes::PASSES).ok()?;
+    let pipeline = pipeline::parse_pipeline(&text, hostir_passes::PASSES).ok()?;
     let mut program = load(&generated.text).ok()?;
     let config = manager::Config::default();
-    manager::run(&mut program, &pipeline, &config, &mut manager::Quiet).ok()?;
+    manager::run_pipeline(&mut program, &pipeline, &config, &mut manager::SilentObserver).ok()?;
     let mut set = generated.set.clone();
     if let Some(value) = set.get_mut(name) {
         *value = devices as i64;
@@ -132,34 +127,27 @@ pub(crate) struct Ran {
 pub(crate) fn compare_ranks(generated: &Generated) -> Option<Result<(), String>> {
     let lower = |options: &str| {
         let text = format!("host-ir-lower{options}");
-        let pipeline = pipeline::parse(&text, hostir_passes::PASSES).ok()?;
+        let pipeline = pipeline::parse_pipeline(&text, hostir_passes::PASSES).ok()?;
         let mut program = load(&generated.text).ok()?;
         let config = manager::Config::default();
-        manager::run(&mut program, &pipeline, &config, &mut manager::Quiet).ok()?;
+        manager::run_pipeline(&mut program, &pipeline, &config, &mut manager::SilentObserver).ok()?;
         Some(hostir::print::print(&program))
     };
     let common = lower("")?;
-    let of_rank = |rank: u32| {
-        lower(&format!("{{rank={rank}}}"))
-            .ok_or_else(|| format!("rank {rank} is not lowered\n{common}"))
-    };
+    let of_rank =
+        |rank: u32| lower(&format!("{{rank={rank}}}")).ok_or_else(|| format!("rank {rank} is not lowered\n{common}"));
     Some(ranks(generated, &common, &of_rank))
 }
 
-fn ranks(
-    generated: &Generated,
-    common: &str,
-    of_rank: &dyn Fn(u32) -> Result<String, String>,
-) -> Result<(), String> {
+fn ranks(generated: &Generated, common: &str, of_rank: &dyn Fn(u32) -> Result<String, String>) -> Result<(), String> {
     let program = load(common)?;
-    let sizes = Sizes { set: generated.set.clone(), ..Sizes::default() };
-    let mut prepared =
-        lower::prepare(&program, &sizes).map_err(|diags| rendered(common, &diags))?;
+    let sizes = SizeSettings { set: generated.set.clone(), ..SizeSettings::default() };
+    let mut prepared = lower::prepare_program(&program, &sizes).map_err(|diags| rendered(common, &diags))?;
     if prepared.unlowered {
         return Ok(());
     }
     let expected = outputs(&program, &generated.set, sizes.streams)?;
-    let sizes = Sizes { devices: Some(prepared.ranks), ..sizes };
+    let sizes = SizeSettings { devices: Some(prepared.ranks), ..sizes };
     let mut texts = String::new();
     for rank in 0..prepared.ranks {
         let text = of_rank(rank)?;
@@ -181,10 +169,9 @@ fn others_compute_nothing(text: &str, rank: u32) -> Result<(), String> {
     let mut foreign = None;
     program.walk(program.body(), &mut |id| {
         let op = program.op(id);
-        let elsewhere =
-            |tensor| program.tensor_mesh(tensor).is_some_and(|mesh| !mesh.contains(rank));
+        let elsewhere = |tensor| program.tensor_mesh(tensor).is_some_and(|mesh| !mesh.contains(rank));
         let mut tensors = op.input_tensors().chain(op.output_tensors()).peekable();
-        let computes = matches!(op.kind.effect(), Effect::Pure);
+        let computes = matches!(op.kind.effect(), OpEffect::Pure);
         if computes && tensors.peek().is_some() && tensors.all(elsewhere) {
             foreign = foreign.or(Some(id));
         }
@@ -196,32 +183,27 @@ fn others_compute_nothing(text: &str, rank: u32) -> Result<(), String> {
 }
 
 /// Runs a program.
-pub(crate) fn outputs(
-    program: &Program,
-    set: &BTreeMap<String, i64>,
-    streams: u32,
-) -> Result<Ran, String> {
+pub(crate) fn outputs(program: &Program, set: &BTreeMap<String, i64>, streams: u32) -> Result<Ran, String> {
     let text = hostir::print::print(program);
-    let sizes = Sizes { set: set.clone(), streams, ..Sizes::default() };
-    let prepared = lower::prepare(program, &sizes).map_err(|diags| rendered(&text, &diags))?;
+    let sizes = SizeSettings { set: set.clone(), streams, ..SizeSettings::default() };
+    let prepared = lower::prepare_program(program, &sizes).map_err(|diags| rendered(&text, &diags))?;
     values_of(&prepared, &text)
 }
 
 /// Runs all ranks.
-fn values_of(prepared: &Prepared, text: &str) -> Result<Ran, String> {
+fn values_of(prepared: &PreparedProgram, text: &str) -> Result<Ran, String> {
     let wholes: Vec<HostTensor> = (0..prepared.inputs.len()).map(|k| values(prepared, k)).collect();
     let local = |rank: u32| {
         let parts = wholes.iter().enumerate();
-        parts.map(|(k, whole)| lower::shard(prepared, k, rank, whole)).collect::<Vec<_>>()
+        parts.map(|(k, whole)| lower::shard_input(prepared, k, rank, whole)).collect::<Vec<_>>()
     };
     let parts = (0..prepared.ranks).map(local).collect();
-    let result = cpu::run(prepared, parts)
-        .map_err(|diags| render::to_string("program.hir", text, &diags))?;
+    let result = cpu::run(prepared, parts).map_err(|diags| render::to_string("program.hir", text, &diags))?;
     let mut values = Vec::new();
     for output in 0..prepared.outputs.len() {
         let ranks = result.outputs.iter().zip(0u32..);
         let parts = ranks.filter_map(|(outputs, rank)| Some((rank, outputs[output].clone()?)));
-        let whole = lower::assemble(prepared, output, parts.collect())
+        let whole = lower::assemble_output(prepared, output, parts.collect())
             .map_err(|diag| render::to_string("program.hir", text, &[diag]))?;
         values.push((0..whole.len()).map(|index| whole.get_f64(index)).collect());
     }

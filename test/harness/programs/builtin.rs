@@ -6,10 +6,7 @@ use crate::tree;
 use std::path::{Path, PathBuf};
 
 /// Takes `NAME=value` and `-u NAME` off the front of `args`; returns the rest.
-pub(super) fn environment<'a>(
-    args: &'a [String],
-    env: &mut Vec<(String, Option<String>)>,
-) -> &'a [String] {
+pub(super) fn environment<'a>(args: &'a [String], env: &mut Vec<(String, Option<String>)>) -> &'a [String] {
     let mut rest = args;
     loop {
         match rest {
@@ -49,8 +46,7 @@ pub(super) fn sed(args: &[String], invocation: &Invocation<'_>) -> Finished {
         let mark = rest.chars().next().unwrap_or('/');
         rest.split(mark).skip(1)
     });
-    let (Some(pattern), Some(text), Some(flags)) = (parts.next(), parts.next(), parts.next())
-    else {
+    let (Some(pattern), Some(text), Some(flags)) = (parts.next(), parts.next(), parts.next()) else {
         return Finished::failure(2, "sed takes s/REGEX/TEXT/ or s/REGEX/TEXT/g");
     };
     let regex = match regex::Regex::new(pattern) {
@@ -69,8 +65,7 @@ pub(super) fn sed(args: &[String], invocation: &Invocation<'_>) -> Finished {
 /// `diff EXPECTED FOUND`; one of them may be `-`. With `HIR_BLESS=1` an expectation inside the
 /// repository is rewritten instead.
 pub(super) fn diff(args: &[String], invocation: &Invocation<'_>) -> Finished {
-    let files: Vec<&String> =
-        args.iter().filter(|arg| *arg == "-" || !arg.starts_with('-')).collect();
+    let files: Vec<&String> = args.iter().filter(|arg| *arg == "-" || !arg.starts_with('-')).collect();
     let [expected, found] = files[..] else {
         return Finished::failure(2, "diff needs two files");
     };
@@ -90,9 +85,7 @@ pub(super) fn diff(args: &[String], invocation: &Invocation<'_>) -> Finished {
         };
     }
     match left {
-        Ok(left) => {
-            Finished { code: 1, out: difference(&left, &right).into_bytes(), err: Vec::new() }
-        }
+        Ok(left) => Finished { code: 1, out: difference(&left, &right).into_bytes(), err: Vec::new() },
         Err(error) => Finished::failure(2, &format!("{error} (HIR_BLESS=1 writes it)")),
     }
 }
@@ -110,11 +103,7 @@ fn difference(left: &[u8], right: &[u8]) -> String {
         for line in lines {
             out.push(sign);
             out.push_str(line.trim_end_matches('\n'));
-            out.push_str(if line.ends_with('\n') {
-                "\n"
-            } else {
-                "\n\\ no line break at the end\n"
-            });
+            out.push_str(if line.ends_with('\n') { "\n" } else { "\n\\ no line break at the end\n" });
         }
     }
     out
@@ -133,16 +122,9 @@ pub(super) fn remove(args: &[String], context: &Context) -> Finished {
     let force = args.iter().any(|arg| arg.starts_with('-') && arg.contains('f'));
     for path in paths(args, context) {
         if !path.starts_with(&context.scratch) {
-            return Finished::failure(
-                1,
-                &format!("rm: {} is outside of the test's folder", path.display()),
-            );
+            return Finished::failure(1, &format!("rm: {} is outside of the test's folder", path.display()));
         }
-        let result = if path.is_dir() {
-            std::fs::remove_dir_all(&path)
-        } else {
-            std::fs::remove_file(&path)
-        };
+        let result = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
         if let Err(error) = result
             && !force
         {
@@ -168,8 +150,7 @@ pub(super) fn copy(args: &[String], context: &Context) -> Finished {
     let [from, to] = &files[..] else {
         return Finished::failure(1, "cp needs two files");
     };
-    let target =
-        if to.is_dir() { to.join(from.file_name().unwrap_or_default()) } else { to.clone() };
+    let target = if to.is_dir() { to.join(from.file_name().unwrap_or_default()) } else { to.clone() };
     match std::fs::copy(from, &target) {
         Ok(_) => Finished::success(Vec::new()),
         Err(error) => Finished::failure(1, &format!("cp: {}: {error}", from.display())),

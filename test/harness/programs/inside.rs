@@ -2,8 +2,8 @@
 
 use super::{CRASHED, Finished, Invocation};
 use crate::exec::Context;
-use hostir_tool_support::Io;
-use hostir_tool_support::io::Tool;
+use hostir_tool_support::ToolIo;
+use hostir_tool_support::io::ToolFn;
 use std::cell::RefCell;
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -18,16 +18,13 @@ pub(super) fn tool(name: &str, args: &[String], invocation: Invocation<'_>) -> F
     let more = if name == "hir-run" { &context.flags[..] } else { &[] };
     let words = std::iter::once(name).chain(args.iter().chain(more).map(String::as_str));
     let words: Vec<OsString> = words.map(OsString::from).collect();
-    let tool: Tool =
-        if name == "hir-opt" { hostir_opt::main_with } else { hostir_tools::run::main_with };
+    let tool: ToolFn = if name == "hir-opt" { hostir_opt::main_with } else { hostir_tools::run::main_with };
     std::thread::scope(|scope| {
         let body = move || call(tool, &words, &stdin, context, merge);
         let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, body);
         match thread.map(|thread| thread.join()) {
             Ok(Ok(finished)) => finished,
-            Ok(Err(panic)) => {
-                Finished::failure(CRASHED, &format!("{name} panicked: {}", text_of(&*panic)))
-            }
+            Ok(Err(panic)) => Finished::failure(CRASHED, &format!("{name} panicked: {}", text_of(&*panic))),
             Err(error) => Finished::failure(CRASHED, &error.to_string()),
         }
     })
@@ -38,19 +35,13 @@ fn text_of(panic: &(dyn std::any::Any + Send)) -> &str {
     owned.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }
 
-fn call(
-    tool: Tool,
-    words: &[OsString],
-    mut stdin: &[u8],
-    context: &Context,
-    merge: bool,
-) -> Finished {
+fn call(tool: ToolFn, words: &[OsString], mut stdin: &[u8], context: &Context, merge: bool) -> Finished {
     // On GPUs compiled kernels are kept; everywhere else tests see no environment.
     let env: fn(&str) -> Option<OsString> =
         if context.flags.is_empty() { |_| None } else { |name| std::env::var_os(name) };
     let out = Buffer::default();
     let err = if merge { out.clone() } else { Buffer::default() };
-    let mut io = Io {
+    let mut io = ToolIo {
         stdin: &mut stdin,
         stdout: &mut out.clone(),
         stderr: &mut err.clone(),
@@ -102,16 +93,14 @@ fn compare(args: &[String], invocation: &Invocation<'_>) -> Result<(), (i32, Str
     let file = line.check_file.ok_or_else(|| usage("no check file".to_owned()))?;
     let load = |name: &str| {
         let path = invocation.context.scratch.join(name);
-        let bytes =
-            std::fs::read(&path).map_err(|error| usage(format!("{}: {error}", path.display())))?;
+        let bytes = std::fs::read(&path).map_err(|error| usage(format!("{}: {error}", path.display())))?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     };
     let text = match line.input_file.as_deref() {
         None | Some("-") => String::from_utf8_lossy(&invocation.stdin).into_owned(),
         Some(name) => load(name)?,
     };
-    let failed =
-        |failure: filecheck_rs::Failure| (i32::from(failure.exit_code()), failure.to_string());
+    let failed = |failure: filecheck_rs::Failure| (i32::from(failure.exit_code()), failure.to_string());
     let checks = filecheck_rs::parse_checks(&load(&file)?, &file, &line.options).map_err(failed)?;
     checks.check_input(&text, &line.options).map_err(failed)
 }

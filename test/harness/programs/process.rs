@@ -8,8 +8,7 @@ use std::process::{Child, Command, Stdio};
 /// Runs the binary `name` that stands beside this test in the build folder.
 pub(super) fn run(name: &str, args: &[String], invocation: Invocation<'_>) -> Finished {
     let Some(path) = binary(name) else {
-        let message =
-            format!("`{name}` is not built: run `cargo build --workspace` with this profile first");
+        let message = format!("`{name}` is not built: run `cargo build --workspace` with this profile first");
         return Finished::failure(NOT_FOUND, &message);
     };
     let mut command = Command::new(path);
@@ -22,8 +21,7 @@ pub(super) fn run(name: &str, args: &[String], invocation: Invocation<'_>) -> Fi
             None => command.env_remove(name),
         };
     }
-    start(command, invocation)
-        .unwrap_or_else(|error| Finished::failure(NOT_FOUND, &format!("{name}: {error}")))
+    start(command, invocation).unwrap_or_else(|error| Finished::failure(NOT_FOUND, &format!("{name}: {error}")))
 }
 
 /// `target/<profile>/name`; this test is `target/<profile>/deps/lit-<hash>`.
@@ -35,11 +33,7 @@ fn binary(name: &str) -> Option<PathBuf> {
 
 fn start(mut command: Command, invocation: Invocation<'_>) -> std::io::Result<Finished> {
     let (mut reader, writer) = std::io::pipe()?;
-    command.stderr(if invocation.merge {
-        Stdio::from(writer.try_clone()?)
-    } else {
-        Stdio::piped()
-    });
+    command.stderr(if invocation.merge { Stdio::from(writer.try_clone()?) } else { Stdio::piped() });
     command.stdout(writer);
     let mut child = command.spawn()?;
     drop(command);

@@ -5,7 +5,7 @@ use hostir::data::HostTensor;
 use hostir::diag::{Diag, render};
 use hostir::ir::Program;
 use hostir::lower;
-use hostir::lower::{Prepared, Sizes};
+use hostir::lower::{PreparedProgram, SizeSettings};
 use hostir_test::values::values;
 use regex::Regex;
 use std::collections::BTreeMap;
@@ -34,12 +34,10 @@ pub(crate) struct Ran(Vec<Vec<u64>>);
 
 /// The sizes of the lines that run the file, and none at all.
 pub(crate) fn settings(commands: &[&str]) -> Vec<Setting> {
-    static FLAG: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r"--(set|shape|devices|streams)[ =]([\w.]+)(?:=([\w.-]+))?").expect("a pattern")
-    });
+    static FLAG: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"--(set|shape|devices|streams)[ =]([\w.]+)(?:=([\w.-]+))?").expect("a pattern"));
     let mut all: Vec<Setting> = Vec::new();
-    let runs =
-        commands.iter().flat_map(|command| command.split('|')).filter(|c| c.contains("hir-run"));
+    let runs = commands.iter().flat_map(|command| command.split('|')).filter(|c| c.contains("hir-run"));
     for command in runs {
         let mut setting = Setting::default();
         for flag in FLAG.captures_iter(command) {
@@ -75,9 +73,9 @@ impl Setting {
         }
     }
 
-    fn sizes(&self) -> Sizes {
-        let usual = Sizes::default();
-        Sizes {
+    fn sizes(&self) -> SizeSettings {
+        let usual = SizeSettings::default();
+        SizeSettings {
             set: self.set.clone(),
             reals: self.reals.clone(),
             shapes: self.shapes.clone(),
@@ -104,16 +102,15 @@ pub(crate) fn first(program: &Program, settings: &[Setting]) -> Option<(Setting,
 
 /// A setting with this length for all that it leaves open; `None` if the program cannot have it.
 fn complete(program: &Program, setting: &Setting, length: i64) -> Option<Setting> {
-    static NAME: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new("`([a-z_]+[0-9]*)`").expect("a pattern"));
+    static NAME: LazyLock<Regex> = LazyLock::new(|| Regex::new("`([a-z_]+[0-9]*)`").expect("a pattern"));
     let mut setting = setting.clone();
     for _ in 0..4 {
-        let Err(diags) = lower::prepare(program, &setting.sizes()) else { return Some(setting) };
+        let Err(diags) = lower::prepare_program(program, &setting.sizes()) else {
+            return Some(setting);
+        };
         let open = diags.items.iter().filter(|diag| diag.code == "H0401");
-        let names: Vec<String> = open
-            .flat_map(|diag| NAME.captures_iter(&diag.message))
-            .map(|found| found[1].to_owned())
-            .collect();
+        let names: Vec<String> =
+            open.flat_map(|diag| NAME.captures_iter(&diag.message)).map(|found| found[1].to_owned()).collect();
         if names.is_empty() {
             return None;
         }
@@ -124,15 +121,13 @@ fn complete(program: &Program, setting: &Setting, length: i64) -> Option<Setting
 
 /// Runs a program with complete sizes on data that depends on the inputs' places only.
 pub(crate) fn with(program: &Program, setting: &Setting) -> Result<Ran, String> {
-    let rendered =
-        |diags: &[Diag]| render::to_string("text", &hostir::print::print(program), diags);
-    let prepared = lower::prepare(program, &setting.sizes()).map_err(|d| rendered(&d.items))?;
+    let rendered = |diags: &[Diag]| render::to_string("text", &hostir::print::print(program), diags);
+    let prepared = lower::prepare_program(program, &setting.sizes()).map_err(|d| rendered(&d.items))?;
     small(&prepared)?;
-    let wholes: Vec<HostTensor> =
-        (0..prepared.inputs.len()).map(|input| values(&prepared, input)).collect();
+    let wholes: Vec<HostTensor> = (0..prepared.inputs.len()).map(|input| values(&prepared, input)).collect();
     let local = |rank: u32| {
         let parts = wholes.iter().enumerate();
-        parts.map(|(input, whole)| lower::shard(&prepared, input, rank, whole)).collect::<Vec<_>>()
+        parts.map(|(input, whole)| lower::shard_input(&prepared, input, rank, whole)).collect::<Vec<_>>()
     };
     let parts = (0..prepared.ranks).map(local).collect();
     let result = cpu::run(&prepared, parts).map_err(|diags| rendered(&diags))?;
@@ -140,18 +135,17 @@ pub(crate) fn with(program: &Program, setting: &Setting) -> Result<Ran, String> 
     // Every rank's part, so that outputs that differ between ranks count as well.
     for rank in &result.outputs {
         for output in rank {
-            let output = output.as_ref().map(|tensor| {
-                (0..tensor.len()).map(|index| tensor.get_f64(index).to_bits()).collect()
-            });
+            let output =
+                output.as_ref().map(|tensor| (0..tensor.len()).map(|index| tensor.get_f64(index).to_bits()).collect());
             outputs.push(output.unwrap_or_default());
         }
     }
     Ok(Ran(outputs))
 }
 
-fn small(prepared: &Prepared) -> Result<(), String> {
+fn small(prepared: &PreparedProgram) -> Result<(), String> {
     let ports = prepared.inputs.iter().chain(&prepared.outputs);
-    let elements: usize = ports.map(|port| port.shape().iter().product::<usize>()).sum();
+    let elements: usize = ports.map(|port| port.whole_shape().iter().product::<usize>()).sum();
     let instructions: usize = prepared.plans.iter().map(|plan| plan.inst_count()).sum();
     if elements > ELEMENTS || instructions > INSTRUCTIONS {
         return Err(format!("{elements} elements and {instructions} instructions are too many"));

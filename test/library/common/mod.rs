@@ -4,12 +4,12 @@
 use hostir::data::HostTensor;
 use hostir::ir::Program;
 use hostir::lower;
-use hostir::lower::{Prepared, Sizes};
+use hostir::lower::{PreparedProgram, SizeSettings};
 
 /// A program and its sizes.
 pub(crate) struct Case {
     program: Program,
-    sizes: Sizes,
+    sizes: SizeSettings,
     text: String,
 }
 
@@ -19,7 +19,7 @@ impl Case {
         let (mut programs, diags) = hostir::load(text);
         assert!(!diags.has_errors(), "{}", render(text, &diags.items));
         let set = set.iter().map(|&(name, value)| (name.to_owned(), value)).collect();
-        let sizes = Sizes { set, ..Sizes::default() };
+        let sizes = SizeSettings { set, ..SizeSettings::default() };
         Self { program: programs.remove(0), sizes, text: text.to_owned() }
     }
     /// With a number of devices.
@@ -33,8 +33,8 @@ impl Case {
         self
     }
     /// The plans, or the rendered errors.
-    pub(crate) fn prepare(&self) -> Result<Prepared, String> {
-        lower::prepare(&self.program, &self.sizes).map_err(|diags| render(&self.text, &diags.items))
+    pub(crate) fn prepare(&self) -> Result<PreparedProgram, String> {
+        lower::prepare_program(&self.program, &self.sizes).map_err(|diags| render(&self.text, &diags.items))
     }
     /// Random whole inputs.
     pub(crate) fn random_inputs(&self) -> Vec<HostTensor> {
@@ -46,7 +46,7 @@ impl Case {
         };
         let mut inputs = Vec::new();
         for port in &prepared.inputs {
-            let mut tensor = HostTensor::zeros(port.dtype, &port.shape());
+            let mut tensor = HostTensor::zeros(port.dtype, &port.whole_shape());
             for index in 0..tensor.len() {
                 tensor.set_f64(index, next());
             }
@@ -58,18 +58,15 @@ impl Case {
     pub(crate) fn run_whole(&self, inputs: &[HostTensor]) -> Result<Vec<HostTensor>, String> {
         let prepared = self.prepare()?;
         let local = |rank: u32| {
-            (0..inputs.len())
-                .map(|i| lower::shard(&prepared, i, rank, &inputs[i]))
-                .collect::<Vec<_>>()
+            (0..inputs.len()).map(|i| lower::shard_input(&prepared, i, rank, &inputs[i])).collect::<Vec<_>>()
         };
         let parts = (0..prepared.ranks).map(local).collect();
-        let result =
-            hostir::backend::cpu::run(&prepared, parts).map_err(|d| render(&self.text, &d))?;
+        let result = hostir::backend::cpu::run(&prepared, parts).map_err(|d| render(&self.text, &d))?;
         let mut outputs = Vec::new();
         for output in 0..prepared.outputs.len() {
             let ranks = result.outputs.iter().zip(0u32..);
             let parts = ranks.filter_map(|(outputs, rank)| Some((rank, outputs[output].clone()?)));
-            let whole = lower::assemble(&prepared, output, parts.collect());
+            let whole = lower::assemble_output(&prepared, output, parts.collect());
             outputs.push(whole.map_err(|diag| render(&self.text, &[diag]))?);
         }
         Ok(outputs)
@@ -78,9 +75,8 @@ impl Case {
     pub(crate) fn run(&self) -> (Vec<Vec<f64>>, Vec<Vec<f64>>) {
         let inputs = self.random_inputs();
         let outputs = self.run_whole(&inputs).unwrap_or_else(|text| panic!("{text}"));
-        let values = |tensors: &[HostTensor]| {
-            tensors.iter().map(|t| (0..t.len()).map(|i| t.get_f64(i)).collect()).collect()
-        };
+        let values =
+            |tensors: &[HostTensor]| tensors.iter().map(|t| (0..t.len()).map(|i| t.get_f64(i)).collect()).collect();
         (values(&inputs), values(&outputs))
     }
     /// The rendered errors of a run that fails.

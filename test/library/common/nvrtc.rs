@@ -34,8 +34,7 @@ pub(crate) fn again() -> Option<ExitCode> {
 /// Why kernels cannot be compiled here; `None` if they can.
 pub(crate) fn missing() -> Option<&'static str> {
     let present = std::env::var_os(AGAIN).is_some() && nvrtc::is_present();
-    (!present)
-        .then_some("needs NVRTC: `tools/setup --test-deps`, or HIR_NVRTC=<folder of libnvrtc.so>")
+    (!present).then_some("needs NVRTC: `tools/setup --test-deps`, or HIR_NVRTC=<folder of libnvrtc.so>")
 }
 
 /// Where the library is looked for.
@@ -52,13 +51,10 @@ fn folder() -> PathBuf {
 
 /// Compiles texts for an architecture, one after the other: NVRTC holds one lock.
 /// Fails with the first text that does not compile.
-pub(crate) fn compile_all<'t>(
-    texts: impl IntoIterator<Item = &'t str>,
-    architecture: u32,
-) -> usize {
+pub(crate) fn compile_all<'t>(texts: impl IntoIterator<Item = &'t str>, architecture: u32) -> usize {
     let mut count = 0;
     for text in texts {
-        match nvrtc::compile(text, architecture) {
+        match nvrtc::compile_cubin(text, architecture) {
             Ok(image) => assert!(image.starts_with(b"\x7fELF"), "no machine code for\n{text}"),
             Err(error) => panic!("sm_{architecture}: {error}\n{text}"),
         }

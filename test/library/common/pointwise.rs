@@ -1,11 +1,6 @@
 //! The table of expected results of pointwise functions, `test/library/pointwise/table.txt`; `make.py` beside it makes it
 //! and says what its lines mean.
-#![allow(
-    dead_code,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "each test uses a part; failures panic"
-)]
+#![allow(dead_code, clippy::panic, clippy::unwrap_used, reason = "each test uses a part; failures panic")]
 
 use hostir::data::HostTensor;
 use hostir::ir::DType;
@@ -56,11 +51,7 @@ pub(crate) fn groups() -> Vec<Group> {
             let operand = tensor(dtype, bits);
             match groups.iter_mut().find(|group| group.name == *name) {
                 Some(group) => group.operands.push(operand),
-                None => groups.push(Group {
-                    name: (*name).to_owned(),
-                    operands: vec![operand],
-                    rows: Vec::new(),
-                }),
+                None => groups.push(Group { name: (*name).to_owned(), operands: vec![operand], rows: Vec::new() }),
             }
             continue;
         }
@@ -95,7 +86,7 @@ fn tensor(dtype: DType, words: &[&str]) -> HostTensor {
     let mut bytes = Vec::new();
     for word in words {
         let bits = if *word == "nan" { nan } else { u64::from_str_radix(word, 16).unwrap() };
-        bytes.extend_from_slice(&bits.to_le_bytes()[..dtype.size()]);
+        bytes.extend_from_slice(&bits.to_le_bytes()[..dtype.byte_size()]);
     }
     HostTensor::from_bytes(dtype, &[words.len()], &bytes).unwrap()
 }
@@ -104,18 +95,11 @@ impl Group {
     /// A program whose outputs are the rows.
     pub(crate) fn program(&self) -> String {
         let count = self.operands[0].len();
-        let tensor = |number: usize, dtype: DType| {
-            format!("T{number}_g_{}[iS{number}{{{count}}}]", dtype.name())
-        };
+        let tensor = |number: usize, dtype: DType| format!("T{number}_g_{}[iS{number}{{{count}}}]", dtype.name());
         let first = self.operands.len();
-        let inputs: Vec<String> = self
-            .operands
-            .iter()
-            .enumerate()
-            .map(|(k, operand)| tensor(k, operand.dtype()))
-            .collect();
-        let outputs: Vec<String> =
-            self.rows.iter().zip(first..).map(|(row, k)| tensor(k, row.dtype)).collect();
+        let inputs: Vec<String> =
+            self.operands.iter().enumerate().map(|(k, operand)| tensor(k, operand.dtype())).collect();
+        let outputs: Vec<String> = self.rows.iter().zip(first..).map(|(row, k)| tensor(k, row.dtype)).collect();
         let (inputs, outputs) = (inputs.join(", "), outputs.join(", "));
         let mut text = format!("%HostIrContainer {{ ({inputs}) -> ({outputs}) :\n");
         for (row, number) in self.rows.iter().zip(first..) {
@@ -132,7 +116,7 @@ impl Group {
 impl Row {
     /// The elements that differ from what is expected, in words.
     pub(crate) fn differences(&self, group: &Group, got: &HostTensor) -> Vec<String> {
-        let size = self.dtype.size();
+        let size = self.dtype.byte_size();
         let elements = got.bytes().chunks_exact(size).zip(&self.expected).enumerate();
         let wrong = elements.filter_map(|(index, (bytes, expected))| {
             let mut wide = [0; 8];
@@ -141,8 +125,7 @@ impl Row {
             if self.fits(*expected, bits, got.get_f64(index)) {
                 return None;
             }
-            let operands: Vec<f64> =
-                group.operands.iter().map(|operand| operand.get_f64(index)).collect();
+            let operands: Vec<f64> = group.operands.iter().map(|operand| operand.get_f64(index)).collect();
             let (name, text, value) = (&group.name, &self.text, got.get_f64(index));
             Some(format!("{name} {text} of {operands:?}: {value:e} ({bits:x}), not {expected:x?}"))
         });
@@ -163,7 +146,7 @@ impl Row {
 
     /// The place of a float among all of its type, from the smallest to the largest; zeros have one.
     fn place(&self, bits: u64) -> i128 {
-        let sign = 1u64 << (8 * self.dtype.size() - 1);
+        let sign = 1u64 << (8 * self.dtype.byte_size() - 1);
         let magnitude = i128::from(bits & (sign - 1));
         if bits & sign == 0 { magnitude } else { -magnitude }
     }

@@ -9,8 +9,7 @@ pub(crate) struct Random(pub(crate) u64);
 impl Random {
     /// A number from 0 to `limit` exclusive; 0 if there is none.
     pub(crate) fn below(&mut self, limit: usize) -> usize {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % limit.max(1)
     }
 }
@@ -27,8 +26,7 @@ pub(crate) fn programs() -> Vec<(String, String)> {
         collect(Path::new(&folder), &mut paths);
     }
     paths.sort();
-    let text =
-        |path: &PathBuf| Some((path.display().to_string(), std::fs::read_to_string(path).ok()?));
+    let text = |path: &PathBuf| Some((path.display().to_string(), std::fs::read_to_string(path).ok()?));
     paths.iter().filter_map(text).collect()
 }
 

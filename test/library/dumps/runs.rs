@@ -18,10 +18,7 @@ fn check(file: &str, set: &[(&str, i64)], expect: Expect) {
     assert_eq!(outputs[0].len(), expected.len(), "{file}");
     for (index, &value) in expected.iter().enumerate() {
         let got = outputs[0].get_f64(index);
-        assert!(
-            (got - value).abs() <= 1e-3 * value.abs().max(1.0),
-            "{file} [{index}]: {got} {value}"
-        );
+        assert!((got - value).abs() <= 1e-3 * value.abs().max(1.0), "{file} [{index}]: {got} {value}");
     }
 }
 
@@ -69,8 +66,7 @@ fn partial_products(inputs: &[HostTensor]) -> Vec<f64> {
                 for column in 0..n {
                     for l in 0..k {
                         let x = a.get_f64(((s * devices + d) * rows + row) * k + l);
-                        out[(s * rows + row) * n + column] +=
-                            x * b.get_f64((d * k + l) * n + column);
+                        out[(s * rows + row) * n + column] += x * b.get_f64((d * k + l) * n + column);
                     }
                 }
             }
@@ -81,17 +77,11 @@ fn partial_products(inputs: &[HostTensor]) -> Vec<f64> {
 
 pub(crate) fn partial_matmuls() {
     check("matmul_ar.hir", &[("i0", 3), ("i3", 2), ("i4", 4), ("i7", 5)], partial_products);
-    check(
-        "matmul_rs_through_bcast.hir",
-        &[("i0", 3), ("i4", 2), ("i5", 4), ("i8", 5)],
-        partial_products,
-    );
+    check("matmul_rs_through_bcast.hir", &[("i0", 3), ("i4", 2), ("i5", 4), ("i8", 5)], partial_products);
 }
 
 pub(crate) fn pipelines() {
-    check("reduce_scatter_pipeline.hir", &[], |inputs| {
-        sum_axis(&inputs[0], 3).iter().map(|x| x + x).collect()
-    });
+    check("reduce_scatter_pipeline.hir", &[], |inputs| sum_axis(&inputs[0], 3).iter().map(|x| x + x).collect());
     check("view_permute.hir", &[], |inputs| transpose(&all(&inputs[0]), 2, 12));
 }
 

@@ -13,14 +13,14 @@ const TAB: usize = 4;
 const BEFORE: usize = 8;
 
 /// The part of one line that a label marks.
-pub(super) struct Part {
+pub(super) struct LabelPart {
     pub(super) range: Range<usize>,
     /// Columns of the text that stands behind the mark.
     pub(super) words: usize,
 }
 
 /// Columns of a character, at least one: a heap of marks on one letter is no reason to show it without end.
-fn columns(c: char) -> usize {
+fn char_columns(c: char) -> usize {
     match c {
         '\t' => TAB,
         _ if is_hidden(c) => c.escape_unicode().count(),
@@ -29,13 +29,13 @@ fn columns(c: char) -> usize {
 }
 
 /// Columns of a text.
-pub(super) fn width(text: &str) -> usize {
-    text.chars().map(columns).sum()
+pub(super) fn text_columns(text: &str) -> usize {
+    text.chars().map(char_columns).sum()
 }
 
 /// Columns for the text of a line: those of the terminal without the line's number, which has at most as many digits as
 /// `number`, its rule, and a rule for each label of several lines.
-pub(super) fn room(terminal: usize, number: usize, diag: &Diag) -> usize {
+pub(super) fn columns_for_text(terminal: usize, number: usize, diag: &Diag) -> usize {
     let digits = number.max(1).ilog10() as usize + 1;
     // Which labels have several lines is not known here; more than two are rare.
     let rules = 2 * diag.primary.iter().chain(&diag.labels).count().min(2);
@@ -44,61 +44,55 @@ pub(super) fn room(terminal: usize, number: usize, diag: &Diag) -> usize {
 }
 
 /// The parts of a line to show in so many columns: all of it, or what is around its labels.
-pub(super) fn windows(
-    text: &str,
-    line: &Range<usize>,
-    labels: &[Part],
-    room: usize,
-) -> Vec<Range<usize>> {
-    let words =
-        labels.iter().map(|label| width(&text[line.start..label.range.end]) + 1 + label.words);
-    if width(&text[line.clone()]).max(words.max().unwrap_or(0)) <= room {
+pub(super) fn line_windows(text: &str, line: &Range<usize>, labels: &[LabelPart], room: usize) -> Vec<Range<usize>> {
+    let words = labels.iter().map(|label| text_columns(&text[line.start..label.range.end]) + 1 + label.words);
+    if text_columns(&text[line.clone()]).max(words.max().unwrap_or(0)) <= room {
         return vec![line.clone()];
     }
     // Each with a sign on either side for what is cut.
     let share = (room / labels.len().max(1)).saturating_sub(2).max(1);
-    join(labels.iter().map(|label| around(text, line, label, share)).collect())
+    merge_ranges(labels.iter().map(|label| label_window(text, line, label, share)).collect())
 }
 
 /// The part of a line around a label that fits so many columns: half of what the label leaves on either side, less
 /// before it where its words need the room, and more behind it then.
-fn around(text: &str, line: &Range<usize>, label: &Part, room: usize) -> Range<usize> {
-    let marked = head(&text[label.range.clone()], room);
-    let left = room - width(marked);
+fn label_window(text: &str, line: &Range<usize>, label: &LabelPart, room: usize) -> Range<usize> {
+    let marked = text_head(&text[label.range.clone()], room);
+    let left = room - text_columns(marked);
     let for_words = left.saturating_sub(label.words + 1).max(BEFORE.min(left));
-    let before = tail(&text[line.start..label.range.start], (left / 2).min(for_words));
+    let before = text_tail(&text[line.start..label.range.start], (left / 2).min(for_words));
     let start = label.range.start - before.len();
     let end = label.range.start + marked.len();
-    let behind = head(&text[end..line.end], left - width(before));
+    let behind = text_head(&text[end..line.end], left - text_columns(before));
     // What is not needed behind the label shows more of what is before it.
-    let unused = left - width(before) - width(behind);
-    let room_for_words = unused.min(for_words.saturating_sub(width(before)));
-    let more = tail(&text[line.start..start], room_for_words);
+    let unused = left - text_columns(before) - text_columns(behind);
+    let room_for_words = unused.min(for_words.saturating_sub(text_columns(before)));
+    let more = text_tail(&text[line.start..start], room_for_words);
     start - more.len()..end + behind.len()
 }
 
 /// The start of a text, of at most so many columns.
-fn head(text: &str, room: usize) -> &str {
+fn text_head(text: &str, room: usize) -> &str {
     let mut used = 0;
     let end = text.char_indices().find(|(_, c)| {
-        used += columns(*c);
+        used += char_columns(*c);
         used > room
     });
     &text[..end.map_or(text.len(), |(at, _)| at)]
 }
 
 /// The end of a text, of at most so many columns.
-fn tail(text: &str, room: usize) -> &str {
+fn text_tail(text: &str, room: usize) -> &str {
     let mut used = 0;
     let start = text.char_indices().rev().find(|(_, c)| {
-        used += columns(*c);
+        used += char_columns(*c);
         used > room
     });
     &text[start.map_or(0, |(at, c)| at + c.len_utf8())..]
 }
 
 /// Ranges in order, those that touch as one.
-pub(super) fn join(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
+pub(super) fn merge_ranges(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     ranges.sort_by_key(|range| range.start);
     let mut joined: Vec<Range<usize>> = Vec::new();
     for range in ranges {

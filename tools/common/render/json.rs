@@ -1,6 +1,6 @@
 //! One JSON object a diagnostic, one a line.
 
-use super::view::Lines;
+use super::view::LineIndex;
 use hostir::diag::visible;
 use hostir::diag::{Diag, Severity, Span};
 use serde_json::{Map, Value, json};
@@ -11,15 +11,15 @@ use std::io::{self, Write};
 ///
 /// # Errors
 /// Those of the writer.
-pub(super) fn write(out: &mut dyn Write, name: &str, text: &str, diags: &[Diag]) -> io::Result<()> {
-    let lines = Lines::new(text);
+pub(super) fn write_json(out: &mut dyn Write, name: &str, text: &str, diags: &[Diag]) -> io::Result<()> {
+    let lines = LineIndex::new(text);
     for diag in diags {
-        writeln!(out, "{}", visible::json(&object(name, &lines, diag).to_string()))?;
+        writeln!(out, "{}", visible::escape_json(&diag_object(name, &lines, diag).to_string()))?;
     }
     Ok(())
 }
 
-fn object(name: &str, lines: &Lines<'_>, diag: &Diag) -> Value {
+fn diag_object(name: &str, lines: &LineIndex<'_>, diag: &Diag) -> Value {
     let severity = match diag.severity {
         Severity::Error => "error",
         Severity::Warning => "warning",
@@ -30,13 +30,13 @@ fn object(name: &str, lines: &Lines<'_>, diag: &Diag) -> Value {
     object.insert("severity".to_owned(), severity.into());
     object.insert("message".to_owned(), diag.message.as_str().into());
     object.insert("file".to_owned(), name.into());
-    let place = diag.primary.as_ref().map(|label| place(lines, label.span)).unwrap_or_default();
+    let place = diag.primary.as_ref().map(|label| location_fields(lines, label.span)).unwrap_or_default();
     for key in ["line", "column", "start", "end"] {
         object.insert(key.to_owned(), place.get(key).cloned().unwrap_or(Value::Null));
     }
     let texts = diag.primary.iter().filter(|label| !label.text.is_empty()).chain(&diag.labels);
     let labels = texts.map(|label| {
-        let mut entry = self::place(lines, label.span);
+        let mut entry = self::location_fields(lines, label.span);
         entry.insert("text".to_owned(), label.text.as_str().into());
         Value::Object(entry)
     });
@@ -45,8 +45,8 @@ fn object(name: &str, lines: &Lines<'_>, diag: &Diag) -> Value {
     Value::Object(object)
 }
 
-fn place(lines: &Lines<'_>, span: Span) -> Map<String, Value> {
-    let (line, column) = lines.position(span.start as usize);
+fn location_fields(lines: &LineIndex<'_>, span: Span) -> Map<String, Value> {
+    let (line, column) = lines.line_and_column(span.start as usize);
     let mut entry = Map::new();
     entry.insert("line".to_owned(), (line + 1).into());
     entry.insert("column".to_owned(), (column + 1).into());

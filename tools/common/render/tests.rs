@@ -1,19 +1,19 @@
 //! Rendering of wide lines, distant labels and many diagnostics.
 
-use super::{Look, human, json};
+use super::{OutputStyle, json, write_human};
 use hostir::diag::visible::is_hidden;
 use hostir::diag::{Diag, Span};
 use unicode_width::UnicodeWidthStr as _;
 
 fn rendered(text: &str, diags: &[Diag]) -> String {
     let mut out = Vec::new();
-    human(&mut out, Look::default(), "p.hir", text, diags).unwrap();
+    write_human(&mut out, OutputStyle::default(), "p.hir", text, diags).unwrap();
     String::from_utf8(out).unwrap()
 }
 
 #[test]
 fn short_lines_are_shown_whole() {
-    let diag = Diag::error("H0101", Span::new(6, 8), "tensor `T1` is not defined").here("here");
+    let diag = Diag::error("H0101", Span::new(6, 8), "tensor `T1` is not defined").with_primary_text("here");
     let expected = "\
 error[H0101]: tensor `T1` is not defined
   ┌─ p.hir:2:3
@@ -37,8 +37,7 @@ fn a_wide_line_is_cut_around_its_label() {
 #[test]
 fn a_wide_label_and_a_far_one_keep_the_line_short() {
     let text = format!("{}é{}\n", "x".repeat(500), "y".repeat(2000));
-    let diag =
-        Diag::error("H0101", Span::new(10, 400), "bad").label(Span::new(2400, 2402), "there");
+    let diag = Diag::error("H0101", Span::new(10, 400), "bad").with_label(Span::new(2400, 2402), "there");
     let out = rendered(&text, &[diag]);
     assert!(out.lines().all(|line| line.chars().count() < 400), "{out}");
     assert!(out.contains("there"), "{out}");
@@ -48,13 +47,10 @@ fn a_wide_label_and_a_far_one_keep_the_line_short() {
 fn lines_between_labels_are_left_out_with_a_mark() {
     let text = (1..=50).map(|n| format!("line {n}\n")).collect::<String>();
     let at = |n: usize| text.find(&format!("line {n}\n")).unwrap();
-    let diag = Diag::error("H0101", Span::new(at(40), at(40) + 4), "bad")
-        .label(Span::new(at(2), at(2) + 4), "first");
+    let diag =
+        Diag::error("H0101", Span::new(at(40), at(40) + 4), "bad").with_label(Span::new(at(2), at(2) + 4), "first");
     let out = rendered(&text, &[diag]);
-    assert!(
-        out.contains(" 2 │ line 2\n") && out.contains("   ·\n") && out.contains("40 │ line 40\n"),
-        "{out}"
-    );
+    assert!(out.contains(" 2 │ line 2\n") && out.contains("   ·\n") && out.contains("40 │ line 40\n"), "{out}");
     assert!(!out.contains("line 3\n"), "{out}");
 }
 
@@ -75,7 +71,7 @@ fn places_outside_of_the_text_do_no_harm() {
 
 #[test]
 fn many_are_counted() {
-    let diags = vec![Diag::global("H0101", "bad"); 133];
+    let diags = vec![Diag::global_error("H0101", "bad"); 133];
     let out = rendered("", &diags);
     assert_eq!(out.matches("error[H0101]: bad").count(), super::LIMIT);
     assert!(out.ends_with("133 diagnostics (133 errors), the first 100 are shown\n"), "{out}");
@@ -83,15 +79,12 @@ fn many_are_counted() {
 
 #[test]
 fn json_has_one_object_a_line() {
-    let diag = Diag::error("H0101", Span::new(5, 7), "bad \"name\"").here("this").note("rename it");
+    let diag = Diag::error("H0101", Span::new(5, 7), "bad \"name\"").with_primary_text("this").with_note("rename it");
     let mut out = Vec::new();
-    json::write(&mut out, "p.hir", "abc\nxT1\n", &[diag, Diag::global("H0601", "gone").warning()])
+    json::write_json(&mut out, "p.hir", "abc\nxT1\n", &[diag, Diag::global_error("H0601", "gone").into_warning()])
         .unwrap();
-    let lines: Vec<serde_json::Value> = String::from_utf8(out)
-        .unwrap()
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let lines: Vec<serde_json::Value> =
+        String::from_utf8(out).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines.len(), 2);
     assert_eq!(lines[0]["code"], "H0101");
     assert_eq!((lines[0]["line"].as_u64(), lines[0]["column"].as_u64()), (Some(2), Some(2)));
@@ -104,7 +97,7 @@ fn json_has_one_object_a_line() {
 /// Lines of an excerpt: number, what stands behind the rule.
 fn excerpt(text: &str, diag: Diag, columns: Option<usize>) -> Vec<String> {
     let mut out = Vec::new();
-    human(&mut out, Look { color: false, columns }, "p.hir", text, &[diag]).unwrap();
+    write_human(&mut out, OutputStyle { color: false, columns }, "p.hir", text, &[diag]).unwrap();
     let out = String::from_utf8(out).unwrap();
     assert!(!out.contains(|c| is_hidden(c) && c != '\n'), "{out:?}");
     out.lines().map(str::to_owned).collect()
@@ -116,14 +109,10 @@ fn what_acts_on_a_terminal_is_shown_by_its_number() {
     // `WRONG` stands behind 5 characters of the text, and behind 3 that are shown by numbers.
     let text = "a\u{1b}b\u{202e}\u{9b}WRONG // \u{1b}]0;title\u{7}\n";
     let at = text.find("WRONG").unwrap();
-    let lines =
-        excerpt(text, Diag::error("H0101", Span::new(at, at + 5), "bad").here("here"), None);
+    let lines = excerpt(text, Diag::error("H0101", Span::new(at, at + 5), "bad").with_primary_text("here"), None);
     assert_eq!(lines[1], "  ┌─ p.hir:1:6");
     assert_eq!(lines[3], "1 │ a\\u{1b}b\\u{202e}\\u{9b}WRONG // \\u{1b}]0;title\\u{7}");
-    assert_eq!(
-        lines[4],
-        format!("  │ {}^^^^^ here", " ".repeat(lines[3].find("WRONG").unwrap() - "1 │ ".len()))
-    );
+    assert_eq!(lines[4], format!("  │ {}^^^^^ here", " ".repeat(lines[3].find("WRONG").unwrap() - "1 │ ".len())));
     // A label on such a character marks all that stands for it.
     let lines = excerpt(text, Diag::error("H0101", Span::new(1, 2), "bad"), None);
     assert_eq!((&lines[1][..], &lines[4][..]), ("  ┌─ p.hir:1:2", "  │  ^^^^^^"));
@@ -137,25 +126,19 @@ fn what_acts_on_a_terminal_is_shown_by_its_number() {
 fn words_of_others_do_not_act_on_a_terminal() {
     let evil = "\u{1b}[2J\u{9b}\u{202e}\n\u{7f}";
     let diag = Diag::error("H0101", Span::new(0, 1), evil)
-        .here(evil)
-        .note(evil)
-        .label(Span::new(2, 3), evil);
+        .with_primary_text(evil)
+        .with_note(evil)
+        .with_label(Span::new(2, 3), evil);
     let mut out = Vec::new();
-    human(
-        &mut out,
-        Look::default(),
-        &format!("{evil}.hir"),
-        "T0 T1\n",
-        std::slice::from_ref(&diag),
-    )
-    .unwrap();
+    write_human(&mut out, OutputStyle::default(), &format!("{evil}.hir"), "T0 T1\n", std::slice::from_ref(&diag))
+        .unwrap();
     let out = String::from_utf8(out).unwrap();
     assert!(!out.contains(|c| is_hidden(c) && c != '\n'), "{out:?}");
     assert_eq!(out.matches("\\u{1b}[2J\\u{9b}\\u{202e}").count(), 5, "{out}");
     // No line is anything but what we began it with.
     assert!(out.lines().all(|line| !line.starts_with("\\u{7f}")), "{out}");
     let mut out = Vec::new();
-    json::write(&mut out, evil, "T0 T1\n", &[diag]).unwrap();
+    json::write_json(&mut out, evil, "T0 T1\n", &[diag]).unwrap();
     let out = String::from_utf8(out).unwrap();
     assert!(!out.contains(|c| is_hidden(c) && c != '\n'), "{out:?}");
     let object: serde_json::Value = serde_json::from_str(&out).unwrap();
@@ -179,7 +162,7 @@ fn excerpts_fit_the_terminal() {
     let at = |n: usize| text.find(&format!("T{n:03}")).unwrap();
     for columns in [30, 40, 60, 80, 132, 200] {
         for n in [0, 1, 5, 20, 30, 58, 59] {
-            let diag = Diag::error("H0101", Span::new(at(n), at(n) + 4), "bad").here("it is");
+            let diag = Diag::error("H0101", Span::new(at(n), at(n) + 4), "bad").with_primary_text("it is");
             let lines = excerpt(&text, diag.clone(), Some(columns));
             let wide = |lines: &[String]| lines.iter().map(|line| line.width()).max().unwrap();
             assert!(wide(&lines) <= columns, "{columns}: {}", lines.join("\n"));
@@ -188,29 +171,15 @@ fn excerpts_fit_the_terminal() {
             assert_eq!(lines[4].split('^').next().unwrap().width(), before, "{}", lines.join("\n"));
             assert!(columns < 60 || wide(&lines) > columns - 16, "{columns}: {}", lines.join("\n"));
             if columns >= 60 {
-                let diag = diag.label(Span::new(at(40), at(40) + 4), "there");
+                let diag = diag.with_label(Span::new(at(40), at(40) + 4), "there");
                 let lines = excerpt(&text, diag, Some(columns));
-                let excerpt =
-                    lines.iter().filter(|line| line.contains("│") && !line.contains("there"));
-                assert!(
-                    excerpt.map(|line| line.width()).max().unwrap() <= columns,
-                    "{}",
-                    lines.join("\n")
-                );
-                assert!(
-                    lines[3].contains(&format!("T{n:03}")) && lines[3].contains("T040"),
-                    "{}",
-                    lines.join("\n")
-                );
+                let excerpt = lines.iter().filter(|line| line.contains("│") && !line.contains("there"));
+                assert!(excerpt.map(|line| line.width()).max().unwrap() <= columns, "{}", lines.join("\n"));
+                assert!(lines[3].contains(&format!("T{n:03}")) && lines[3].contains("T040"), "{}", lines.join("\n"));
             }
         }
         // A label that is wider than the terminal shows how it begins.
-        let lines =
-            excerpt(&text, Diag::error("H0101", Span::new(at(3), at(50)), "bad"), Some(columns));
-        assert!(
-            lines[3].contains("T003") && lines.iter().all(|line| line.width() <= columns),
-            "{}",
-            lines.join("\n")
-        );
+        let lines = excerpt(&text, Diag::error("H0101", Span::new(at(3), at(50)), "bad"), Some(columns));
+        assert!(lines[3].contains("T003") && lines.iter().all(|line| line.width() <= columns), "{}", lines.join("\n"));
     }
 }

@@ -4,10 +4,10 @@
 //! the positions each piece has in the whole text. Its line and column numbers are the whole text's. Characters that
 //! would act on the terminal are pieces of their own, which stand there by their numbers.
 
-use super::fit::{self, Part};
+use super::fit::{self, LabelPart};
 use codespan_reporting::files::{Error, Files};
 use hostir::diag::visible::{self, is_hidden};
-use hostir::diag::{Diag, Label, Span};
+use hostir::diag::{Diag, DiagLabel, Span};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -35,12 +35,12 @@ pub fn line_starts(text: &str) -> Vec<u32> {
 }
 
 /// A text by its lines.
-pub(super) struct Lines<'a> {
+pub(super) struct LineIndex<'a> {
     text: &'a str,
     starts: Vec<u32>,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> LineIndex<'a> {
     pub(super) fn new(text: &'a str) -> Self {
         Self { text, starts: line_starts(text) }
     }
@@ -48,43 +48,43 @@ impl<'a> Lines<'a> {
         self.starts.partition_point(|start| *start as usize <= offset).saturating_sub(1)
     }
     /// The line without its line break.
-    fn range(&self, line: usize) -> Range<usize> {
+    fn line_range(&self, line: usize) -> Range<usize> {
         let start = self.starts[line] as usize;
         let end = self.starts.get(line + 1).map_or(self.text.len(), |&start| start as usize);
         start..start + self.text[start..end].trim_end_matches(['\n', '\r']).len()
     }
     /// Whether the line of a place shows nothing.
     pub(super) fn is_blank(&self, offset: usize) -> bool {
-        self.text[self.range(self.index(floor(self.text, offset)))].trim().is_empty()
+        self.text[self.line_range(self.index(floor_char_boundary(self.text, offset)))].trim().is_empty()
     }
     /// Line and column in characters, both from 0.
-    pub(super) fn position(&self, offset: usize) -> (usize, usize) {
-        let offset = floor(self.text, offset);
+    pub(super) fn line_and_column(&self, offset: usize) -> (usize, usize) {
+        let offset = floor_char_boundary(self.text, offset);
         let line = self.index(offset);
         (line, self.text[self.starts[line] as usize..offset].chars().count())
     }
 }
 
 /// The last character boundary at or before `at`.
-pub(super) fn floor(text: &str, at: usize) -> usize {
+pub(super) fn floor_char_boundary(text: &str, at: usize) -> usize {
     let at = at.min(text.len());
     (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
 /// A run of the whole text inside the view: as it is, or one character by its number.
-struct Piece {
+struct TextPiece {
     whole: Range<usize>,
     here: Range<usize>,
 }
 
-impl Piece {
+impl TextPiece {
     /// The column at which a place of the whole text is shown: that behind a number stands behind all of it.
-    fn map(&self, offset: usize) -> usize {
+    fn shown_offset(&self, offset: usize) -> usize {
         let into = offset.clamp(self.whole.start, self.whole.end) - self.whole.start;
         if into == self.whole.len() { self.here.end } else { self.here.start + into }
     }
     /// The place of the whole text that is shown at `here`.
-    fn unmap(&self, here: usize) -> usize {
+    fn source_offset(&self, here: usize) -> usize {
         if here >= self.here.end {
             return self.whole.end;
         }
@@ -93,37 +93,32 @@ impl Piece {
 }
 
 /// One line of the view.
-struct Line {
+struct ExcerptLine {
     number: usize,
     start: usize,
 }
 
 /// The visible text.
-pub(super) struct View<'a> {
+pub(super) struct SourceExcerpt<'a> {
     name: Cow<'a, str>,
-    whole: &'a Lines<'a>,
+    whole: &'a LineIndex<'a>,
     /// Columns for lines; `None` where no terminal breaks them.
     columns: Option<usize>,
     text: String,
-    lines: Vec<Line>,
-    pieces: Vec<Piece>,
+    lines: Vec<ExcerptLine>,
+    pieces: Vec<TextPiece>,
 }
 
-impl<'a> View<'a> {
+impl<'a> SourceExcerpt<'a> {
     /// The view of a diagnostic, and the diagnostic as it is shown, with its places in the view. On a terminal of
     /// `columns` the lines fit.
-    pub(super) fn new(
-        name: &'a str,
-        whole: &'a Lines<'a>,
-        diag: &Diag,
-        columns: Option<usize>,
-    ) -> (Self, Diag) {
-        let (name, (text, lines, pieces)) = (visible::line(name), Default::default());
+    pub(super) fn new(name: &'a str, whole: &'a LineIndex<'a>, diag: &Diag, columns: Option<usize>) -> (Self, Diag) {
+        let (name, (text, lines, pieces)) = (visible::escape_line(name), Default::default());
         let mut view = Self { name, whole, columns: None, text, lines, pieces };
         let mut last = None;
-        let wanted = view.wanted(diag);
+        let wanted = view.wanted_lines(diag);
         let number = wanted.last_key_value().map_or(0, |(line, _)| line + 1);
-        view.columns = columns.map(|columns| fit::room(columns, number, diag));
+        view.columns = columns.map(|columns| fit::columns_for_text(columns, number, diag));
         for (line, labels) in wanted {
             if last.is_some_and(|last| line > last + 1) {
                 // Two empty lines make codespan print its mark for lines left out.
@@ -133,9 +128,9 @@ impl<'a> View<'a> {
             view.push_line(line, &labels);
             last = Some(line);
         }
-        let mut mapped = visible::diag(diag);
+        let mut mapped = visible::escape_diag(diag);
         for label in mapped.primary.iter_mut().chain(&mut mapped.labels) {
-            label.span = view.map(label.span);
+            label.span = view.map_span(label.span);
         }
         (view, mapped)
     }
@@ -145,20 +140,20 @@ impl<'a> View<'a> {
     }
 
     /// The lines to show, with the parts of labels that lie in each.
-    fn wanted(&self, diag: &Diag) -> BTreeMap<usize, Vec<Part>> {
-        let mut wanted: BTreeMap<usize, Vec<Part>> = BTreeMap::new();
-        for Label { span, text } in diag.primary.iter().chain(&diag.labels) {
-            let start = floor(self.whole.text, span.start as usize);
-            let end = floor(self.whole.text, span.end as usize).max(start);
+    fn wanted_lines(&self, diag: &Diag) -> BTreeMap<usize, Vec<LabelPart>> {
+        let mut wanted: BTreeMap<usize, Vec<LabelPart>> = BTreeMap::new();
+        for DiagLabel { span, text } in diag.primary.iter().chain(&diag.labels) {
+            let start = floor_char_boundary(self.whole.text, span.start as usize);
+            let end = floor_char_boundary(self.whole.text, span.end as usize).max(start);
             let (first, last) = (self.whole.index(start), self.whole.index(end));
             for line in first..=last {
                 if line >= first + HEAD && line + TAIL < last {
                     continue;
                 }
-                let range = self.whole.range(line);
+                let range = self.whole.line_range(line);
                 let range = start.clamp(range.start, range.end)..end.clamp(range.start, range.end);
-                let words = if first == last { fit::width(text) } else { 0 };
-                wanted.entry(line).or_default().push(Part { range, words });
+                let words = if first == last { fit::text_columns(text) } else { 0 };
+                wanted.entry(line).or_default().push(LabelPart { range, words });
             }
         }
         wanted
@@ -167,15 +162,15 @@ impl<'a> View<'a> {
         if !self.lines.is_empty() {
             self.text.push('\n');
         }
-        self.lines.push(Line { number, start: self.text.len() });
+        self.lines.push(ExcerptLine { number, start: self.text.len() });
     }
-    fn push_line(&mut self, number: usize, labels: &[Part]) {
+    fn push_line(&mut self, number: usize, labels: &[LabelPart]) {
         self.open_line(number);
-        let range = self.whole.range(number);
+        let range = self.whole.line_range(number);
         let mut at = range.start;
         let windows = match self.columns {
-            Some(columns) => fit::windows(self.whole.text, &range, labels, columns),
-            None => self.windows(&range, labels),
+            Some(columns) => fit::line_windows(self.whole.text, &range, labels, columns),
+            None => self.shown_windows(&range, labels),
         };
         for window in windows {
             if window.start > at {
@@ -193,7 +188,7 @@ impl<'a> View<'a> {
         let mut push = |whole: Range<usize>, shown: &str| {
             let start = self.text.len();
             self.text.push_str(shown);
-            self.pieces.push(Piece { whole, here: start..self.text.len() });
+            self.pieces.push(TextPiece { whole, here: start..self.text.len() });
         };
         let text = &self.whole.text[window.clone()];
         let mut at = window.start;
@@ -201,44 +196,44 @@ impl<'a> View<'a> {
             let start = hidden.as_ptr() as usize - text.as_ptr() as usize + window.start;
             push(at..start, &self.whole.text[at..start]);
             at = start + hidden.len();
-            push(start..at, &visible::line(hidden));
+            push(start..at, &visible::escape_line(hidden));
         }
         push(at..window.end, &self.whole.text[at..window.end]);
     }
     /// The parts of a line to show: all of it, or what is around its labels.
-    fn windows(&self, line: &Range<usize>, labels: &[Part]) -> Vec<Range<usize>> {
-        if line.len() <= WIDE && visible::line(&self.whole.text[line.clone()]).len() <= WIDE {
+    fn shown_windows(&self, line: &Range<usize>, labels: &[LabelPart]) -> Vec<Range<usize>> {
+        if line.len() <= WIDE && visible::escape_line(&self.whole.text[line.clone()]).len() <= WIDE {
             return vec![line.clone()];
         }
         let text = self.whole.text;
         let around: Vec<Range<usize>> = labels
             .iter()
-            .map(|Part { range: label, .. }| {
-                let start = floor(text, label.start.saturating_sub(MARGIN).max(line.start));
+            .map(|LabelPart { range: label, .. }| {
+                let start = floor_char_boundary(text, label.start.saturating_sub(MARGIN).max(line.start));
                 let end = label.end.min(label.start + LABEL) + MARGIN;
-                start..floor(text, end.min(line.end))
+                start..floor_char_boundary(text, end.min(line.end))
             })
             .collect();
-        fit::join(around)
+        fit::merge_ranges(around)
     }
     /// A place of the whole text as one of the view; what was cut away moves to the nearest edge.
-    fn map(&self, span: Span) -> Span {
+    fn map_span(&self, span: Span) -> Span {
         let start = self.map_offset(span.start as usize);
         Span::new(start, self.map_offset(span.end as usize).max(start))
     }
     fn map_offset(&self, offset: usize) -> usize {
-        let offset = floor(self.whole.text, offset);
+        let offset = floor_char_boundary(self.whole.text, offset);
         let next = self.pieces.partition_point(|piece| piece.whole.start <= offset);
-        self.pieces.get(next.saturating_sub(1)).map_or(0, |piece| piece.map(offset))
+        self.pieces.get(next.saturating_sub(1)).map_or(0, |piece| piece.shown_offset(offset))
     }
     /// The place of the whole text that is shown at `here`.
-    fn unmap(&self, here: usize) -> usize {
+    fn unmap_offset(&self, here: usize) -> usize {
         let next = self.pieces.partition_point(|piece| piece.here.start <= here);
-        self.pieces.get(next.saturating_sub(1)).map_or(0, |piece| piece.unmap(here))
+        self.pieces.get(next.saturating_sub(1)).map_or(0, |piece| piece.source_offset(here))
     }
 }
 
-impl<'a> Files<'a> for View<'_> {
+impl<'a> Files<'a> for SourceExcerpt<'_> {
     type FileId = ();
     type Name = &'a str;
     type Source = &'a str;
@@ -256,7 +251,7 @@ impl<'a> Files<'a> for View<'_> {
         Ok(self.lines.get(index).map_or(0, |line| line.number) + 1)
     }
     fn column_number(&'a self, (): (), _: usize, byte: usize) -> Result<usize, Error> {
-        Ok(self.whole.position(self.unmap(byte)).1 + 1)
+        Ok(self.whole.line_and_column(self.unmap_offset(byte)).1 + 1)
     }
     fn line_range(&'a self, (): (), index: usize) -> Result<Range<usize>, Error> {
         let missing = Error::LineTooLarge { given: index, max: self.lines.len().saturating_sub(1) };

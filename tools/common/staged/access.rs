@@ -1,6 +1,6 @@
 //! Access to a file that takes another one's place: mode, owner, group and ACL.
 
-use super::place::Old;
+use super::place::ReplacedFile;
 use rustix::fs::{Gid, Mode, Uid, XattrFlags};
 use std::fs::File;
 use std::io;
@@ -18,7 +18,7 @@ const MAX_ACL: usize = 64 << 10;
 ///
 /// # Errors
 /// If the mode cannot be set.
-pub(super) fn copy(old: &Old, new: &File) -> io::Result<()> {
+pub(super) fn copy_access(old: &ReplacedFile, new: &File) -> io::Result<()> {
     let permissions = old.stat.st_mode & 0o777;
     if !old.trusted {
         let made = rustix::fs::fstat(new)?.st_mode;
@@ -26,8 +26,7 @@ pub(super) fn copy(old: &Old, new: &File) -> io::Result<()> {
     }
     let made = rustix::fs::fstat(new)?;
     let (owner, group) = (Uid::from_raw(old.stat.st_uid), Gid::from_raw(old.stat.st_gid));
-    let group_kept =
-        made.st_gid == old.stat.st_gid || rustix::fs::fchown(new, None, Some(group)).is_ok();
+    let group_kept = made.st_gid == old.stat.st_gid || rustix::fs::fchown(new, None, Some(group)).is_ok();
     let acl_kept = copy_acl(&old.node, new);
     set_mode(new, if group_kept && acl_kept { permissions } else { without_group(permissions) })?;
     // Last: who gives a file away may not change it any more. Only root may do that.
@@ -69,8 +68,7 @@ mod tests {
 
     #[test]
     fn a_foreign_group_gets_what_others_have() {
-        let cases =
-            [(0o660, 0o600), (0o644, 0o644), (0o664, 0o644), (0o640, 0o600), (0o606, 0o606)];
+        let cases = [(0o660, 0o600), (0o644, 0o644), (0o664, 0o644), (0o640, 0o600), (0o606, 0o606)];
         for (mode, kept) in cases {
             assert_eq!(without_group(mode), kept, "{mode:o}");
         }

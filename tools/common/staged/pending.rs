@@ -13,20 +13,20 @@ use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
 
 /// Temporary files and new folders, in the order in which they were made.
-static PENDING: Mutex<Vec<Arc<Name>>> = Mutex::new(Vec::new());
+static PENDING: Mutex<Vec<Arc<PendingName>>> = Mutex::new(Vec::new());
 static WATCH: Once = Once::new();
 /// The time that the exit of a process may take.
 const EXIT: Duration = Duration::from_secs(2);
 
 /// A name in an open folder: whatever becomes of the folder's path, nothing else is removed.
 #[derive(Debug)]
-struct Name {
+struct PendingName {
     folder: Arc<OwnedFd>,
     name: OsString,
     is_folder: bool,
 }
 
-impl Name {
+impl PendingName {
     fn remove(&self) {
         let flags = if self.is_folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         let _ = rustix::fs::unlinkat(&*self.folder, &self.name, flags);
@@ -35,45 +35,43 @@ impl Name {
 
 /// A new file or folder that is removed when this is dropped, or a signal ends the process.
 #[derive(Debug)]
-pub(super) struct Temporary(Arc<Name>);
+pub(super) struct TemporaryEntry(Arc<PendingName>);
 
-impl Temporary {
+impl TemporaryEntry {
     /// Makes a file.
     ///
     /// # Errors
     /// Those of the system.
-    pub(super) fn file(
+    pub(super) fn create_file(
         folder: &Arc<OwnedFd>,
         name: &OsStr,
         flags: OFlags,
         mode: Mode,
     ) -> io::Result<(Self, File)> {
-        Self::make(folder, name, false, || {
-            Ok(rustix::fs::openat(&**folder, name, flags, mode)?.into())
-        })
+        Self::create_entry(folder, name, false, || Ok(rustix::fs::openat(&**folder, name, flags, mode)?.into()))
     }
 
     /// Makes a folder.
     ///
     /// # Errors
     /// Those of the system.
-    pub(super) fn folder(folder: &Arc<OwnedFd>, name: &OsStr) -> io::Result<Self> {
-        let (made, ()) = Self::make(folder, name, true, || {
+    pub(super) fn create_folder(folder: &Arc<OwnedFd>, name: &OsStr) -> io::Result<Self> {
+        let (made, ()) = Self::create_entry(folder, name, true, || {
             Ok(rustix::fs::mkdirat(&**folder, name, Mode::from_raw_mode(0o777))?)
         })?;
         Ok(made)
     }
 
     /// No signal comes between making and noting.
-    fn make<T>(
+    fn create_entry<T>(
         folder: &Arc<OwnedFd>,
         name: &OsStr,
         is_folder: bool,
         make: impl FnOnce() -> io::Result<T>,
     ) -> io::Result<(Self, T)> {
-        WATCH.call_once(watch);
-        let name = Arc::new(Name { folder: folder.clone(), name: name.to_owned(), is_folder });
-        let mut pending = pending();
+        WATCH.call_once(watch_signals);
+        let name = Arc::new(PendingName { folder: folder.clone(), name: name.to_owned(), is_folder });
+        let mut pending = lock_pending();
         let made = make()?;
         pending.push(name.clone());
         Ok((Self(name), made))
@@ -95,13 +93,13 @@ impl Temporary {
     }
 
     fn forget(&self) {
-        pending().retain(|known| !Arc::ptr_eq(known, &self.0));
+        lock_pending().retain(|known| !Arc::ptr_eq(known, &self.0));
     }
 }
 
-impl Drop for Temporary {
+impl Drop for TemporaryEntry {
     fn drop(&mut self) {
-        let mut pending = pending();
+        let mut pending = lock_pending();
         if let Some(at) = pending.iter().position(|known| Arc::ptr_eq(known, &self.0)) {
             self.0.remove();
             pending.remove(at);
@@ -112,7 +110,7 @@ impl Drop for Temporary {
 /// Ends the process, whatever its other threads do.
 pub fn end_process(status: i32) -> ! {
     // Nothing more is noted or moved while this ends the process.
-    let pending = pending();
+    let pending = lock_pending();
     remove(&pending);
     end_soon(status);
     std::process::exit(status)
@@ -128,17 +126,17 @@ pub fn end_soon(status: i32) {
     });
 }
 
-fn remove(pending: &[Arc<Name>]) {
+fn remove(pending: &[Arc<PendingName>]) {
     pending.iter().rev().for_each(|name| name.remove());
 }
 
-fn pending() -> MutexGuard<'static, Vec<Arc<Name>>> {
+fn lock_pending() -> MutexGuard<'static, Vec<Arc<PendingName>>> {
     PENDING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Signals that would end the process remove what is pending first. Those that were ignored when the process
 /// began stay so. Without a thread for it there is no watch: then signals do what they always do.
-fn watch() {
+fn watch_signals() {
     let ignored = ignored_signals();
     let numbers = [SIGINT, SIGTERM, SIGHUP];
     let numbers = numbers.into_iter().filter(|number| ignored >> (number - 1) & 1 == 0);
@@ -146,7 +144,7 @@ fn watch() {
     let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         for signal in signals.forever() {
             // Nothing more is noted or moved while this ends the process.
-            let pending = pending();
+            let pending = lock_pending();
             remove(&pending);
             let _ = emulate_default_handler(signal);
         }

@@ -25,7 +25,7 @@ const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEX
 
 /// Why nothing is written to a path.
 #[derive(Debug)]
-pub(super) enum Refusal {
+pub(super) enum WriteRefusal {
     /// The system's error.
     Io(io::Error),
     /// A link, pipe or device that somebody else may have put there.
@@ -39,15 +39,15 @@ pub(super) enum Refusal {
     },
 }
 
-impl From<io::Error> for Refusal {
+impl From<io::Error> for WriteRefusal {
     fn from(error: io::Error) -> Self {
-        Refusal::Io(error)
+        WriteRefusal::Io(error)
     }
 }
 
-impl From<Errno> for Refusal {
+impl From<Errno> for WriteRefusal {
     fn from(error: Errno) -> Self {
-        Refusal::Io(error.into())
+        WriteRefusal::Io(error.into())
     }
 }
 
@@ -63,11 +63,11 @@ pub(super) fn is_trusted(owner: u32, folder_owner: u32, mode: u32, user: u32) ->
 
 /// The end of a walk.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(super) enum WalkOutcome {
     /// A plain file that is there, or a name that nothing has.
-    File(Spot),
+    File(FolderEntry),
     /// Something else that can be written to.
-    Stream(Stream),
+    Stream(SpecialFile),
     Folder(Arc<OwnedFd>),
     /// A folder that there is not, and the way on from the last one that there is.
     Missing(Arc<OwnedFd>, PathBuf),
@@ -75,23 +75,23 @@ pub(super) enum Found {
 
 /// A name in an open folder.
 #[derive(Debug)]
-pub(super) struct Spot {
+pub(super) struct FolderEntry {
     pub(super) folder: Arc<OwnedFd>,
     pub(super) name: OsString,
     /// The file that has it.
-    pub(super) old: Option<Old>,
+    pub(super) old: Option<ReplacedFile>,
 }
 
 /// A pipe or device, or what a link of `/proc/self/fd` leads to.
 #[derive(Debug)]
-pub(super) struct Stream {
+pub(super) struct SpecialFile {
     folder: Arc<OwnedFd>,
     name: OsString,
     /// The metadata seen there; `None` for a link of the system's.
     seen: Option<Stat>,
 }
 
-impl Stream {
+impl SpecialFile {
     /// Opens it. That of a pipe waits for its reader.
     ///
     /// # Errors
@@ -111,7 +111,7 @@ impl Stream {
 
 /// A plain file that is to be replaced.
 #[derive(Debug)]
-pub(super) struct Old {
+pub(super) struct ReplacedFile {
     pub(super) stat: Stat,
     /// True if it is of somebody whose word on its readers counts.
     pub(super) trusted: bool,
@@ -123,13 +123,15 @@ pub(super) struct Old {
 ///
 /// # Errors
 /// A path that leads through a link that is not trusted, and those of the system.
-pub(super) fn find(path: &Path, make: Make<'_>) -> Result<Found, Refusal> {
-    let mut walk = Walk::new(path)?;
+pub(super) fn find_target(path: &Path, make: FolderMaker<'_>) -> Result<WalkOutcome, WriteRefusal> {
+    let mut walk = PathWalk::new(path)?;
     loop {
-        let Some(name) = walk.ahead.pop_front() else { return Ok(Found::Folder(walk.folder)) };
-        if let Some(found) = walk.step(&name, make)? {
+        let Some(name) = walk.ahead.pop_front() else {
+            return Ok(WalkOutcome::Folder(walk.folder));
+        };
+        if let Some(found) = walk.take_step(&name, make)? {
             return match found {
-                Found::File(_) if path.as_os_str().as_bytes().ends_with(b"/") => {
+                WalkOutcome::File(_) if path.as_os_str().as_bytes().ends_with(b"/") => {
                     Err(io::Error::from(io::ErrorKind::IsADirectory).into())
                 }
                 found => Ok(found),
@@ -139,10 +141,10 @@ pub(super) fn find(path: &Path, make: Make<'_>) -> Result<Found, Refusal> {
 }
 
 /// Makes a folder of this name in an open one; whether there is one to go on with.
-pub(super) type Make<'a> = &'a dyn Fn(&Arc<OwnedFd>, &OsStr) -> io::Result<bool>;
+pub(super) type FolderMaker<'a> = &'a dyn Fn(&Arc<OwnedFd>, &OsStr) -> io::Result<bool>;
 
 /// The state of a walk.
-struct Walk {
+struct PathWalk {
     folder: Arc<OwnedFd>,
     /// The way there, for messages.
     shown: PathBuf,
@@ -151,19 +153,19 @@ struct Walk {
     links: usize,
 }
 
-impl Walk {
-    fn new(path: &Path) -> Result<Self, Refusal> {
+impl PathWalk {
+    fn new(path: &Path) -> Result<Self, WriteRefusal> {
         if path.as_os_str().is_empty() {
             return Err(Errno::NOENT.into());
         }
         let folder = Arc::new(rustix::fs::open(".", FOLDER, Mode::empty())?);
         let mut walk = Self { folder, shown: PathBuf::new(), ahead: VecDeque::new(), links: 0 };
-        walk.turn(path)?;
+        walk.follow_path(path)?;
         Ok(walk)
     }
 
     /// Goes on along a path, before what came behind.
-    fn turn(&mut self, path: &Path) -> Result<(), Refusal> {
+    fn follow_path(&mut self, path: &Path) -> Result<(), WriteRefusal> {
         if path.is_absolute() {
             self.folder = Arc::new(rustix::fs::open("/", FOLDER, Mode::empty())?);
             self.shown = PathBuf::from("/");
@@ -177,17 +179,17 @@ impl Walk {
     }
 
     /// Goes one step; what was found if it was the last one.
-    fn step(&mut self, name: &OsStr, make: Make<'_>) -> Result<Option<Found>, Refusal> {
+    fn take_step(&mut self, name: &OsStr, make: FolderMaker<'_>) -> Result<Option<WalkOutcome>, WriteRefusal> {
         let last = self.ahead.is_empty();
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let node = match rustix::fs::openat(&*self.folder, name, flags, Mode::empty()) {
             Ok(node) => node,
-            Err(Errno::NOENT) => return self.missing(name, make),
+            Err(Errno::NOENT) => return self.handle_missing(name, make),
             Err(error) => return Err(error.into()),
         };
         let stat = rustix::fs::fstat(&node)?;
         match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Symlink => self.link(name, &node, &stat),
+            FileType::Symlink => self.follow_link(name, &node, &stat),
             FileType::Directory => {
                 self.shown.push(name);
                 self.folder = Arc::new(node);
@@ -196,15 +198,15 @@ impl Walk {
             _ if !last => Err(Errno::NOTDIR.into()),
             FileType::RegularFile => {
                 let trusted = self.is_trusted(&stat)?;
-                let old = Some(Old { stat, trusted, node });
-                Ok(Some(Found::File(Spot { folder: self.folder.clone(), name: name.into(), old })))
+                let old = Some(ReplacedFile { stat, trusted, node });
+                Ok(Some(WalkOutcome::File(FolderEntry { folder: self.folder.clone(), name: name.into(), old })))
             }
-            kind => self.stream(name, kind, stat).map(Some),
+            kind => self.to_special_file(name, kind, stat).map(Some),
         }
     }
 
     /// Nothing has this name.
-    fn missing(&mut self, name: &OsStr, make: Make<'_>) -> Result<Option<Found>, Refusal> {
+    fn handle_missing(&mut self, name: &OsStr, make: FolderMaker<'_>) -> Result<Option<WalkOutcome>, WriteRefusal> {
         if make(&self.folder, name)? {
             // Whatever is there now: a link in its place is looked at like any other.
             self.ahead.push_front(name.to_owned());
@@ -212,13 +214,13 @@ impl Walk {
         }
         let folder = self.folder.clone();
         if self.ahead.is_empty() {
-            return Ok(Some(Found::File(Spot { folder, name: name.into(), old: None })));
+            return Ok(Some(WalkOutcome::File(FolderEntry { folder, name: name.into(), old: None })));
         }
         let rest = std::iter::once(name).chain(self.ahead.iter().map(OsString::as_os_str));
-        Ok(Some(Found::Missing(folder, rest.collect())))
+        Ok(Some(WalkOutcome::Missing(folder, rest.collect())))
     }
 
-    fn is_trusted(&self, stat: &Stat) -> Result<bool, Refusal> {
+    fn is_trusted(&self, stat: &Stat) -> Result<bool, WriteRefusal> {
         let folder = rustix::fs::fstat(&*self.folder)?;
         let user = rustix::process::geteuid().as_raw();
         // Where everybody may write, somebody else may have given a link of the user's a second name there.
@@ -226,12 +228,7 @@ impl Walk {
         Ok(placed && is_trusted(stat.st_uid, folder.st_uid, folder.st_mode, user))
     }
 
-    fn link(
-        &mut self,
-        name: &OsStr,
-        node: &OwnedFd,
-        stat: &Stat,
-    ) -> Result<Option<Found>, Refusal> {
+    fn follow_link(&mut self, name: &OsStr, node: &OwnedFd, stat: &Stat) -> Result<Option<WalkOutcome>, WriteRefusal> {
         self.links += 1;
         if self.links > MAX_LINKS {
             return Err(Errno::LOOP.into());
@@ -241,32 +238,27 @@ impl Walk {
         if !self.is_trusted(stat)? {
             let path = self.shown.join(name);
             let target = Some(self.shown.join(target));
-            return Err(Refusal::Foreign {
-                what: "symbolic link",
-                path,
-                owner: stat.st_uid,
-                target,
-            });
+            return Err(WriteRefusal::Foreign { what: "symbolic link", path, owner: stat.st_uid, target });
         }
         // The links of `/proc/self/fd` lead to what is open, which need not have a name.
         let in_proc = rustix::fs::fstatfs(&*self.folder)?.f_type == rustix::fs::PROC_SUPER_MAGIC;
         if in_proc && self.ahead.is_empty() {
             let (folder, name) = (self.folder.clone(), name.to_owned());
-            return Ok(Some(Found::Stream(Stream { folder, name, seen: None })));
+            return Ok(Some(WalkOutcome::Stream(SpecialFile { folder, name, seen: None })));
         }
-        self.turn(&target)?;
+        self.follow_path(&target)?;
         Ok(None)
     }
 
     /// A pipe, device or socket.
-    fn stream(&self, name: &OsStr, kind: FileType, stat: Stat) -> Result<Found, Refusal> {
+    fn to_special_file(&self, name: &OsStr, kind: FileType, stat: Stat) -> Result<WalkOutcome, WriteRefusal> {
         if !self.is_trusted(&stat)? {
             let what = if kind == FileType::Fifo { "pipe" } else { "device" };
             let (path, owner) = (self.shown.join(name), stat.st_uid);
-            return Err(Refusal::Foreign { what, path, owner, target: None });
+            return Err(WriteRefusal::Foreign { what, path, owner, target: None });
         }
         let (folder, name) = (self.folder.clone(), name.to_owned());
-        Ok(Found::Stream(Stream { folder, name, seen: Some(stat) }))
+        Ok(WalkOutcome::Stream(SpecialFile { folder, name, seen: Some(stat) }))
     }
 }
 
@@ -280,12 +272,12 @@ pub struct PlaceKey {
 
 impl PlaceKey {
     /// The key of a path; `None` for what is no plain file, which may take more than one.
-    pub fn of(path: &Path) -> Option<Self> {
-        match find(path, &|_, _| Ok(false)) {
-            Ok(Found::File(Spot { folder, name, .. })) => Self::in_folder(&folder, name.into()),
-            Ok(Found::Missing(folder, rest)) => Self::in_folder(&folder, rest),
-            Ok(Found::Folder(folder)) => Self::in_folder(&folder, PathBuf::new()),
-            Ok(Found::Stream(_)) => None,
+    pub fn for_path(path: &Path) -> Option<Self> {
+        match find_target(path, &|_, _| Ok(false)) {
+            Ok(WalkOutcome::File(FolderEntry { folder, name, .. })) => Self::in_folder(&folder, name.into()),
+            Ok(WalkOutcome::Missing(folder, rest)) => Self::in_folder(&folder, rest),
+            Ok(WalkOutcome::Folder(folder)) => Self::in_folder(&folder, PathBuf::new()),
+            Ok(WalkOutcome::Stream(_)) => None,
             // Writing there says what is wrong.
             Err(_) => Some(Self { device: 0, inode: 0, rest: path.to_path_buf() }),
         }

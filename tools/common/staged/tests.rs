@@ -24,8 +24,7 @@ fn set_mode(path: &Path, mode: u32) {
 fn give_away(path: &Path) -> bool {
     let (user, group) = (Some(Uid::from_raw(65534)), Some(Gid::from_raw(65534)));
     let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
-    rustix::process::geteuid().is_root()
-        && rustix::fs::chownat(rustix::fs::CWD, path, user, group, flags).is_ok()
+    rustix::process::geteuid().is_root() && rustix::fs::chownat(rustix::fs::CWD, path, user, group, flags).is_ok()
 }
 
 /// Says that a test does not run, and why, past the test runner, which keeps what tests print to itself.
@@ -44,10 +43,10 @@ fn all_files_or_none() {
     let at = |name: &str| scratch.path().join(name);
     std::fs::write(at("a"), "old").unwrap();
     let stage = || {
-        let mut staged = Staged::default();
-        staged.folder("new/inner", &at("new/inner")).unwrap();
-        staged.add("a", &at("a"), b"new").unwrap();
-        staged.add("b", &at("new/inner/b"), b"new").unwrap();
+        let mut staged = StagedFiles::default();
+        staged.create_folder("new/inner", &at("new/inner")).unwrap();
+        staged.add_file("a", &at("a"), b"new").unwrap();
+        staged.add_file("b", &at("new/inner/b"), b"new").unwrap();
         staged
     };
     let staged = stage();
@@ -67,9 +66,9 @@ fn all_files_or_none() {
 fn what_could_not_be_moved_is_told_apart() {
     let scratch = tempfile::tempdir().unwrap();
     let at = |name: &str| scratch.path().join(name);
-    let mut staged = Staged::default();
-    staged.add("a", &at("a"), b"new").unwrap();
-    staged.add("b", &at("b"), b"new").unwrap();
+    let mut staged = StagedFiles::default();
+    staged.add_file("a", &at("a"), b"new").unwrap();
+    staged.add_file("b", &at("b"), b"new").unwrap();
     std::fs::create_dir(at("a")).unwrap();
     let diag = staged.commit().unwrap_err();
     assert_eq!((diag.code, &diag.notes[0][..]), ("H0602", "of 2 files 1 were written before"));
@@ -133,8 +132,8 @@ fn modes_are_kept() {
     for kept in [0o600, 0o400, 0o640, 0o644, 0o666, 0o755] {
         std::fs::write(at("old"), "old").unwrap();
         set_mode(&at("old"), kept);
-        let mut staged = Staged::default();
-        staged.add("old", &at("old"), b"new").unwrap();
+        let mut staged = StagedFiles::default();
+        staged.add_file("old", &at("old"), b"new").unwrap();
         // Before it is moved it is no more open than after, and in the same folder.
         assert_eq!(names(scratch.path()).len(), 3);
         for name in names(scratch.path()) {
@@ -201,8 +200,7 @@ fn planted_links_are_refused() {
         symlink("../private/new", at("shared/dangling")).unwrap();
         symlink("../private", at("shared/folder")).unwrap();
         symlink("shared/file", at("link")).unwrap();
-        rustix::fs::mkfifoat(rustix::fs::CWD, at("shared/pipe"), Mode::from_raw_mode(0o666))
-            .unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, at("shared/pipe"), Mode::from_raw_mode(0o666)).unwrap();
         let planted = ["file", "dangling", "folder", "pipe"];
         if !planted.iter().all(|name| give_away(&at("shared").join(name))) {
             return skipped("planted_links_are_refused");
@@ -210,16 +208,13 @@ fn planted_links_are_refused() {
         for name in ["shared/file", "shared/dangling", "shared/folder/precious", "link"] {
             let diag = write(&at(name)).unwrap_err();
             assert_eq!(diag.code, "H0660", "{name}");
-            assert!(
-                diag.message.contains("/shared/") && diag.message.contains("user 65534"),
-                "{diag:?}"
-            );
+            assert!(diag.message.contains("/shared/") && diag.message.contains("user 65534"), "{diag:?}");
             assert!(diag.notes[0].contains("/private"), "{diag:?}");
         }
         // No look at the pipe, which would wait for its reader.
         assert!(write(&at("shared/pipe")).unwrap_err().message.contains("the pipe `"));
-        let mut staged = Staged::default();
-        assert_eq!(staged.folder("x", &at("shared/folder/x")).unwrap_err().code, "H0660");
+        let mut staged = StagedFiles::default();
+        assert_eq!(staged.create_folder("x", &at("shared/folder/x")).unwrap_err().code, "H0660");
         drop(staged);
         assert_eq!(names(&at("private")), ["precious"]);
         assert_eq!(std::fs::read(at("private/precious")).unwrap(), b"old");
@@ -262,8 +257,8 @@ fn links_that_come_late_are_replaced() {
     let at = |name: &str| scratch.path().join(name);
     std::fs::write(at("precious"), "old").unwrap();
     std::fs::create_dir(at("folder")).unwrap();
-    let mut staged = Staged::default();
-    staged.add("file", &at("folder/file"), b"new").unwrap();
+    let mut staged = StagedFiles::default();
+    staged.add_file("file", &at("folder/file"), b"new").unwrap();
     symlink("../precious", at("folder/file")).unwrap();
     // The folder is the one that was found, whatever has its name now.
     std::fs::rename(at("folder"), at("moved")).unwrap();
@@ -306,7 +301,7 @@ fn streams_are_written_to() {
 #[test]
 fn places_by_their_keys() {
     let scratch = tempfile::tempdir().unwrap();
-    let at = |name: &str| PlaceKey::of(&scratch.path().join(name));
+    let at = |name: &str| PlaceKey::for_path(&scratch.path().join(name));
     std::fs::create_dir(scratch.path().join("folder")).unwrap();
     symlink("folder/a", scratch.path().join("link")).unwrap();
     symlink("/dev/null", scratch.path().join("null")).unwrap();

@@ -17,13 +17,13 @@
 //! A NaN equals only a NaN, an infinity only itself. A reference may be a float of another width (a
 //! double reference of a bfloat16 output); the tolerances are then the coarser one's.
 
-use super::{DataError, brackets, coordinates};
+use super::{DataError, bracketed_list, element_coordinates};
 use hostir::data::HostTensor;
 use hostir::ir::DType;
 
 /// Tolerances a user gave.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
-pub struct Given {
+pub struct GivenTolerances {
     /// Relative to the reference's element.
     pub rtol: Option<f64>,
     /// Absolute.
@@ -32,7 +32,7 @@ pub struct Given {
 
 /// The tolerances of one comparison.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Tolerance {
+pub struct ComparisonTolerance {
     /// Relative to the reference's element.
     pub rtol: f64,
     /// Absolute.
@@ -41,7 +41,7 @@ pub struct Tolerance {
 
 /// One pair of elements.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Element {
+pub struct ElementPair {
     /// Its coordinates.
     pub index: Vec<usize>,
     /// The computed element.
@@ -54,20 +54,20 @@ pub struct Element {
 
 /// The result of a comparison.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Comparison {
+pub struct TensorComparison {
     /// Elements compared.
     pub elements: usize,
     /// Elements that differ by more than the tolerance.
     pub mismatches: usize,
     /// The element that is worst relative to its tolerance; `None` if all are equal bit for bit.
-    pub worst: Option<Element>,
+    pub worst: Option<ElementPair>,
     /// The tolerance that was applied.
-    pub tolerance: Tolerance,
+    pub tolerance: ComparisonTolerance,
     /// The elements do not fit a `float`.
     pub wide: bool,
 }
 
-impl Comparison {
+impl TensorComparison {
     /// Whether no element differs by more than the tolerance.
     pub fn is_equal(&self) -> bool {
         self.mismatches == 0
@@ -78,44 +78,42 @@ impl Comparison {
 ///
 /// # Errors
 /// If the shapes differ, or the element types and not both are floating point.
-pub fn compare(
+pub fn compare_tensors(
     found: &HostTensor,
     expected: &HostTensor,
-    given: Given,
-) -> Result<Comparison, DataError> {
+    given: GivenTolerances,
+) -> Result<TensorComparison, DataError> {
     if found.shape() != expected.shape() {
-        let (found, expected) = (brackets(found.shape()), brackets(expected.shape()));
+        let (found, expected) = (bracketed_list(found.shape()), bracketed_list(expected.shape()));
         return Err(DataError::new(format!("its shape is {found}, the reference's is {expected}")));
     }
-    let floats = real(found.dtype()) && real(expected.dtype());
-    if !floats && kind(found.dtype()) != kind(expected.dtype()) {
+    let floats = is_real_dtype(found.dtype()) && is_real_dtype(expected.dtype());
+    if !floats && comparison_dtype(found.dtype()) != comparison_dtype(expected.dtype()) {
         let (found, expected) = (found.dtype().name(), expected.dtype().name());
-        return Err(DataError::new(format!(
-            "its element type is {found}, the reference's is {expected}"
-        )));
+        return Err(DataError::new(format!("its element type is {found}, the reference's is {expected}")));
     }
-    let tolerance = tolerance(found.dtype(), expected, given);
-    Ok(scan(found, expected, tolerance))
+    let tolerance = choose_tolerance(found.dtype(), expected, given);
+    Ok(compare_elements(found, expected, tolerance))
 }
 
 /// `nvfuser_index_t` is `int64_t` here.
-fn kind(dtype: DType) -> DType {
+fn comparison_dtype(dtype: DType) -> DType {
     if dtype == DType::Index { DType::Int } else { dtype }
 }
 
 /// Elements are compared as real numbers with a tolerance.
-fn real(dtype: DType) -> bool {
-    dtype == DType::Double || narrow(dtype)
+fn is_real_dtype(dtype: DType) -> bool {
+    dtype == DType::Double || fits_in_float(dtype)
 }
 
 /// True for a real number that a float holds.
-fn narrow(dtype: DType) -> bool {
+fn fits_in_float(dtype: DType) -> bool {
     let eight = matches!(dtype, DType::Float8E4M3 | DType::Float8E5M2 | DType::Float8E8M0);
     eight || matches!(dtype, DType::Float | DType::Half | DType::BFloat16)
 }
 
 /// Relative error of a type's results (see the table above).
-fn relative(dtype: DType) -> f64 {
+fn relative_tolerance(dtype: DType) -> f64 {
     match dtype {
         DType::Double | DType::ComplexDouble => 1e-11,
         DType::Float | DType::ComplexFloat => 1e-4,
@@ -127,31 +125,28 @@ fn relative(dtype: DType) -> f64 {
     }
 }
 
-fn tolerance(dtype: DType, expected: &HostTensor, given: Given) -> Tolerance {
-    let default = relative(dtype).max(relative(expected.dtype()));
-    let atol = given
-        .atol
-        .unwrap_or_else(|| if default == 0.0 { 0.0 } else { default * root_mean_square(expected) });
-    Tolerance { rtol: given.rtol.unwrap_or(default), atol }
+fn choose_tolerance(dtype: DType, expected: &HostTensor, given: GivenTolerances) -> ComparisonTolerance {
+    let default = relative_tolerance(dtype).max(relative_tolerance(expected.dtype()));
+    let atol = given.atol.unwrap_or_else(|| if default == 0.0 { 0.0 } else { default * root_mean_square(expected) });
+    ComparisonTolerance { rtol: given.rtol.unwrap_or(default), atol }
 }
 
 fn root_mean_square(tensor: &HostTensor) -> f64 {
     let finite =
-        (0..parts(tensor)).map(|index| part(tensor, index)).filter(|value| value.is_finite());
-    let (count, sum) =
-        finite.fold((0usize, 0.0), |(count, sum), value| (count + 1, sum + value * value));
+        (0..component_count(tensor)).map(|index| component_at(tensor, index)).filter(|value| value.is_finite());
+    let (count, sum) = finite.fold((0usize, 0.0), |(count, sum), value| (count + 1, sum + value * value));
     if count == 0 { 0.0 } else { (sum / count as f64).sqrt() }
 }
 
 /// Numbers in a tensor: two for each complex element.
-fn parts(tensor: &HostTensor) -> usize {
+fn component_count(tensor: &HostTensor) -> usize {
     match tensor.dtype() {
         DType::ComplexFloat | DType::ComplexDouble => 2 * tensor.len(),
         _ => tensor.len(),
     }
 }
 
-fn part(tensor: &HostTensor, index: usize) -> f64 {
+fn component_at(tensor: &HostTensor, index: usize) -> f64 {
     match tensor.dtype() {
         DType::ComplexFloat => f64::from(tensor.as_slice::<f32>()[index]),
         DType::ComplexDouble => tensor.as_slice::<f64>()[index],
@@ -161,53 +156,45 @@ fn part(tensor: &HostTensor, index: usize) -> f64 {
 }
 
 /// `|a - b|`, exact for 64-bit integers, 0 for equal infinities and for two NaNs.
-fn difference(found: &HostTensor, expected: &HostTensor, index: usize) -> f64 {
+fn absolute_difference(found: &HostTensor, expected: &HostTensor, index: usize) -> f64 {
     match found.dtype() {
-        DType::Int | DType::Index => {
-            found.as_slice::<i64>()[index].abs_diff(expected.as_slice::<i64>()[index]) as f64
-        }
-        DType::UInt64 => {
-            found.as_slice::<u64>()[index].abs_diff(expected.as_slice::<u64>()[index]) as f64
-        }
+        DType::Int | DType::Index => found.as_slice::<i64>()[index].abs_diff(expected.as_slice::<i64>()[index]) as f64,
+        DType::UInt64 => found.as_slice::<u64>()[index].abs_diff(expected.as_slice::<u64>()[index]) as f64,
         _ => {
-            let (a, b) = (part(found, index), part(expected, index));
+            let (a, b) = (component_at(found, index), component_at(expected, index));
             if a == b || (a.is_nan() && b.is_nan()) { 0.0 } else { (a - b).abs() }
         }
     }
 }
 
-fn scan(found: &HostTensor, expected: &HostTensor, tolerance: Tolerance) -> Comparison {
+fn compare_elements(found: &HostTensor, expected: &HostTensor, tolerance: ComparisonTolerance) -> TensorComparison {
     let (mut mismatches, mut worst, mut worst_score) = (0, None, (0.0, 0.0));
-    for index in 0..parts(found) {
-        let difference = difference(found, expected, index);
+    for index in 0..component_count(found) {
+        let difference = absolute_difference(found, expected, index);
         if difference == 0.0 {
             continue;
         }
-        let reference = part(expected, index);
-        let allowed = tolerance.atol
-            + if reference.is_finite() { tolerance.rtol * reference.abs() } else { 0.0 };
+        let reference = component_at(expected, index);
+        let allowed = tolerance.atol + if reference.is_finite() { tolerance.rtol * reference.abs() } else { 0.0 };
         // A NaN is no number within the tolerance.
         let differs = difference.is_nan() || difference > allowed;
         mismatches += usize::from(differs);
-        let score = if difference.is_finite() {
-            (difference / allowed, difference)
-        } else {
-            (f64::INFINITY, f64::INFINITY)
-        };
+        let score =
+            if difference.is_finite() { (difference / allowed, difference) } else { (f64::INFINITY, f64::INFINITY) };
         if score > worst_score {
             worst_score = score;
             worst = Some((index, difference));
         }
     }
-    let per_element = parts(found) / found.len().max(1);
-    let worst = worst.map(|(index, difference)| Element {
-        index: coordinates(found.shape(), index / per_element.max(1)),
-        found: part(found, index),
-        expected: part(expected, index),
+    let per_element = component_count(found) / found.len().max(1);
+    let worst = worst.map(|(index, difference)| ElementPair {
+        index: element_coordinates(found.shape(), index / per_element.max(1)),
+        found: component_at(found, index),
+        expected: component_at(expected, index),
         difference,
     });
-    let wide = !narrow(found.dtype()) || !narrow(expected.dtype());
-    Comparison { elements: found.len(), mismatches, worst, tolerance, wide }
+    let wide = !fits_in_float(found.dtype()) || !fits_in_float(expected.dtype());
+    TensorComparison { elements: found.len(), mismatches, worst, tolerance, wide }
 }
 
 #[cfg(test)]
@@ -224,8 +211,8 @@ mod tests {
         }
         tensor
     }
-    fn default(found: &HostTensor, expected: &HostTensor) -> Comparison {
-        compare(found, expected, Given::default()).unwrap()
+    fn default(found: &HostTensor, expected: &HostTensor) -> TensorComparison {
+        compare_tensors(found, expected, GivenTolerances::default()).unwrap()
     }
 
     #[test]
@@ -247,10 +234,7 @@ mod tests {
     #[test]
     fn infinities_equal_only_themselves() {
         let inf = f64::INFINITY;
-        assert_eq!(
-            default(&floats(&[inf, -inf, 1.0, inf]), &floats(&[inf, inf, inf, 1.0])).mismatches,
-            3
-        );
+        assert_eq!(default(&floats(&[inf, -inf, 1.0, inf]), &floats(&[inf, inf, inf, 1.0])).mismatches, 3);
     }
 
     #[test]
@@ -262,8 +246,8 @@ mod tests {
 
     #[test]
     fn the_worst_element_is_relative_to_its_tolerance() {
-        let given = Given { rtol: Some(0.1), atol: Some(0.0) };
-        let result = compare(&floats(&[1001.0, 1.5]), &floats(&[1000.0, 1.0]), given).unwrap();
+        let given = GivenTolerances { rtol: Some(0.1), atol: Some(0.0) };
+        let result = compare_tensors(&floats(&[1001.0, 1.5]), &floats(&[1000.0, 1.0]), given).unwrap();
         let worst = result.worst.unwrap();
         assert_eq!((worst.index, worst.difference), (vec![1], 0.5));
         assert_eq!(result.mismatches, 1);
@@ -271,8 +255,7 @@ mod tests {
 
     #[test]
     fn integers_are_exact_beyond_doubles() {
-        let at =
-            |value: i64| HostTensor::from_bytes(DType::Int, &[1], &value.to_ne_bytes()).unwrap();
+        let at = |value: i64| HostTensor::from_bytes(DType::Int, &[1], &value.to_ne_bytes()).unwrap();
         let result = default(&at(i64::MAX), &at(i64::MAX - 1));
         assert_eq!((result.mismatches, result.worst.unwrap().difference), (1, 1.0));
         assert_eq!(default(&at(i64::MIN), &at(i64::MAX)).mismatches, 1);
@@ -297,14 +280,13 @@ mod tests {
         let result = default(&of(DType::BFloat16, &[1.0]), &of(DType::Double, &[1.003]));
         assert!(result.is_equal());
         assert_eq!(result.tolerance.rtol, 4e-2);
-        let error =
-            compare(&floats(&[1.0]), &of(DType::Int, &[1.0]), Given::default()).unwrap_err();
+        let error = compare_tensors(&floats(&[1.0]), &of(DType::Int, &[1.0]), GivenTolerances::default()).unwrap_err();
         assert_eq!(error.message, "its element type is float, the reference's is int64_t");
     }
 
     #[test]
     fn shapes_must_match() {
-        let error = compare(&floats(&[1.0]), &floats(&[1.0, 1.0]), Given::default()).unwrap_err();
+        let error = compare_tensors(&floats(&[1.0]), &floats(&[1.0, 1.0]), GivenTolerances::default()).unwrap_err();
         assert_eq!(error.message, "its shape is [1], the reference's is [2]");
     }
 
@@ -315,9 +297,8 @@ mod tests {
 
     #[test]
     fn both_parts_of_complex_numbers_count() {
-        let make = |values: [f64; 4]| {
-            HostTensor::from_bytes(DType::ComplexDouble, &[2], bytemuck::bytes_of(&values)).unwrap()
-        };
+        let make =
+            |values: [f64; 4]| HostTensor::from_bytes(DType::ComplexDouble, &[2], bytemuck::bytes_of(&values)).unwrap();
         let result = default(&make([1.0, 2.0, 3.0, 4.0]), &make([1.0, 2.0, 3.0, 5.0]));
         assert_eq!((result.mismatches, result.worst.unwrap().index), (1, vec![1]));
     }

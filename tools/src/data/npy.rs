@@ -6,7 +6,7 @@
 mod header;
 
 use super::{DataError, ReadError, read_tensor, tensor_bytes};
-use header::Header;
+use header::NpyHeader;
 use hostir::data::HostTensor;
 use hostir::ir::DType;
 use std::fmt::Write as _;
@@ -18,11 +18,10 @@ const HINT: &str = "use a .safetensors file for it";
 ///
 /// # Errors
 /// If the file cannot be read, is damaged or holds something else than numbers.
-pub fn read(input: &mut dyn Read, size: Option<u64>) -> Result<HostTensor, ReadError> {
-    let header = Header::read(input)?;
-    let (dtype, big_endian) = element(&header.descr)?;
-    let len = tensor_bytes(dtype, &header.shape)
-        .ok_or_else(|| DataError::new("its shape is too large"))?;
+pub fn read_npy(input: &mut dyn Read, size: Option<u64>) -> Result<HostTensor, ReadError> {
+    let header = NpyHeader::read_header(input)?;
+    let (dtype, big_endian) = parse_descr(&header.descr)?;
+    let len = tensor_bytes(dtype, &header.shape).ok_or_else(|| DataError::new("its shape is too large"))?;
     let found = size.map(|size| size.saturating_sub(header.bytes as u64));
     if let Some(found) = found.filter(|found| *found != len as u64) {
         let message = format!("its shape needs {len} bytes of data, it has {found}");
@@ -34,10 +33,10 @@ pub fn read(input: &mut dyn Read, size: Option<u64>) -> Result<HostTensor, ReadE
         return Err(DataError::new(message).into());
     }
     if big_endian != cfg!(target_endian = "big") {
-        swap(tensor.bytes_mut(), component_size(dtype));
+        swap_bytes(tensor.bytes_mut(), component_size(dtype));
     }
     if header.fortran {
-        let data = to_row_major(tensor.bytes(), dtype.size(), &header.shape);
+        let data = to_row_major(tensor.bytes(), dtype.byte_size(), &header.shape);
         tensor.bytes_mut().copy_from_slice(&data);
     }
     Ok(tensor)
@@ -49,7 +48,7 @@ fn up_to_one(input: &mut dyn Read) -> std::io::Result<bool> {
 }
 
 /// The element type of a file, and whether its first byte is the most significant one.
-fn element(descr: &str) -> Result<(DType, bool), DataError> {
+fn parse_descr(descr: &str) -> Result<(DType, bool), DataError> {
     let (order, kind) = match descr.split_at_checked(1) {
         Some((order @ ("<" | ">" | "|" | "="), kind)) => (order, kind),
         _ => ("=", descr),
@@ -72,12 +71,12 @@ fn element(descr: &str) -> Result<(DType, bool), DataError> {
         // How NumPy writes ml_dtypes' bfloat16 and 8-bit floats: bytes without a type.
         _ if kind.starts_with('V') => {
             let message = format!("its elements have no type ({descr}): .npy has no bfloat16");
-            return Err(DataError::new(message).note(HINT));
+            return Err(DataError::new(message).with_note(HINT));
         }
         _ => {
             let message = format!("its elements are {descr}, which is no type of a host program");
             let note = "save an array of numbers: of a structured array, one field a file";
-            return Err(DataError::new(message).note(note));
+            return Err(DataError::new(message).with_note(note));
         }
     };
     let big_endian = match order {
@@ -90,12 +89,12 @@ fn element(descr: &str) -> Result<(DType, bool), DataError> {
 
 fn component_size(dtype: DType) -> usize {
     match dtype {
-        DType::ComplexDouble | DType::ComplexFloat => dtype.size() / 2,
-        _ => dtype.size(),
+        DType::ComplexDouble | DType::ComplexFloat => dtype.byte_size() / 2,
+        _ => dtype.byte_size(),
     }
 }
 
-fn swap(data: &mut [u8], size: usize) {
+fn swap_bytes(data: &mut [u8], size: usize) {
     for element in data.chunks_exact_mut(size) {
         element.reverse();
     }
@@ -128,12 +127,12 @@ fn to_row_major(data: &[u8], size: usize, shape: &[usize]) -> Vec<u8> {
 ///
 /// # Errors
 /// If its element type is none of the format's.
-pub fn write(tensor: &HostTensor) -> Result<Vec<u8>, DataError> {
-    let Some(kind) = kind(tensor.dtype()) else {
+pub fn write_npy(tensor: &HostTensor) -> Result<Vec<u8>, DataError> {
+    let Some(kind) = type_letter(tensor.dtype()) else {
         let name = tensor.dtype().name();
-        return Err(DataError::new(format!("a .npy file cannot hold {name}")).note(HINT));
+        return Err(DataError::new(format!("a .npy file cannot hold {name}")).with_note(HINT));
     };
-    let mut out = header(kind, tensor.dtype().size(), tensor.shape());
+    let mut out = format_header(kind, tensor.dtype().byte_size(), tensor.shape());
     if tensor.dtype() == DType::Bool {
         out.extend(tensor.bytes().iter().map(|byte| u8::from(*byte != 0)));
     } else {
@@ -143,7 +142,7 @@ pub fn write(tensor: &HostTensor) -> Result<Vec<u8>, DataError> {
 }
 
 /// NumPy's letter for a type; `None` for those it lacks.
-fn kind(dtype: DType) -> Option<char> {
+fn type_letter(dtype: DType) -> Option<char> {
     match dtype {
         DType::Double | DType::Float | DType::Half => Some('f'),
         DType::Int | DType::Index | DType::Int32 | DType::Int16 | DType::Int8 => Some('i'),
@@ -162,7 +161,7 @@ fn kind(dtype: DType) -> Option<char> {
 
 /// The header of version 1.0, byte for byte as NumPy writes it: room for the first extent to grow to 21
 /// digits, then blanks up to a multiple of 64 bytes.
-fn header(kind: char, size: usize, shape: &[usize]) -> Vec<u8> {
+fn format_header(kind: char, size: usize, shape: &[usize]) -> Vec<u8> {
     let order = match (size, cfg!(target_endian = "big")) {
         (1, _) => '|',
         (_, false) => '<',
@@ -176,9 +175,7 @@ fn header(kind: char, size: usize, shape: &[usize]) -> Vec<u8> {
         [_] => extents.trim_end(),
         _ => extents.trim_end_matches(", "),
     };
-    let mut text = format!(
-        "{{'descr': '{order}{kind}{size}', 'fortran_order': False, 'shape': ({extents}), }}"
-    );
+    let mut text = format!("{{'descr': '{order}{kind}{size}', 'fortran_order': False, 'shape': ({extents}), }}");
     if let Some(first) = shape.first() {
         let room = 21usize.saturating_sub(first.to_string().len());
         text.extend(std::iter::repeat_n(' ', room));
@@ -197,13 +194,13 @@ const MAGIC: &[u8] = b"\x93NUMPY\x01\x00";
 
 /// True if [`write()`] takes tensors of this type.
 pub fn can_hold(dtype: DType) -> bool {
-    kind(dtype).is_some()
+    type_letter(dtype).is_some()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::generate::{Generator, fill};
+    use crate::data::generate::{TensorGenerator, generate_tensor};
 
     /// The tensor of a file of these bytes, which a stream of them gives as well.
     fn read(bytes: &[u8]) -> Result<HostTensor, DataError> {
@@ -211,8 +208,8 @@ mod tests {
             ReadError::Damaged(error) => error,
             other => panic!("{other:?}"),
         };
-        let stream = super::read(&mut &*bytes, None).map_err(error);
-        let file = super::read(&mut &*bytes, Some(bytes.len() as u64)).map_err(error);
+        let stream = super::read_npy(&mut &*bytes, None).map_err(error);
+        let file = super::read_npy(&mut &*bytes, Some(bytes.len() as u64)).map_err(error);
         assert_eq!(stream.is_ok(), file.is_ok(), "{stream:?} {file:?}");
         file
     }
@@ -220,8 +217,7 @@ mod tests {
     /// A file as NumPy writes it, by hand.
     fn file(descr: &str, fortran: bool, shape: &str, data: &[u8]) -> Vec<u8> {
         let order = if fortran { "True" } else { "False" };
-        let mut header =
-            format!("{{'descr': '{descr}', 'fortran_order': {order}, 'shape': {shape}, }}");
+        let mut header = format!("{{'descr': '{descr}', 'fortran_order': {order}, 'shape': {shape}, }}");
         while (10 + header.len() + 1) % 64 != 0 {
             header.push(' ');
         }
@@ -236,9 +232,9 @@ mod tests {
     #[test]
     fn every_type_of_the_format_round_trips() {
         for &dtype in DType::ALL {
-            let tensor = fill(Generator::Randn, dtype, &[3, 5, 2], 7, 0);
+            let tensor = generate_tensor(TensorGenerator::Randn, dtype, &[3, 5, 2], 7, 0);
             if can_hold(dtype) {
-                let back = read(&write(&tensor).unwrap()).unwrap();
+                let back = read(&write_npy(&tensor).unwrap()).unwrap();
                 assert_eq!(back.bytes(), tensor.bytes(), "{dtype:?}");
                 assert_eq!(back.shape(), tensor.shape());
             }
@@ -249,14 +245,14 @@ mod tests {
     fn scalars_and_empty_tensors_round_trip() {
         for shape in [&[][..], &[0][..], &[3, 0, 2][..]] {
             let tensor = HostTensor::zeros(DType::Float, shape);
-            assert_eq!(read(&write(&tensor).unwrap()).unwrap(), tensor);
+            assert_eq!(read(&write_npy(&tensor).unwrap()).unwrap(), tensor);
         }
     }
 
     #[test]
     fn written_bytes_are_numpys() {
         let tensor = HostTensor::from_bytes(DType::Int32, &[2], &[1, 0, 0, 0, 2, 0, 0, 0]).unwrap();
-        let written = write(&tensor).unwrap();
+        let written = write_npy(&tensor).unwrap();
         assert_eq!(&written[..8], b"\x93NUMPY\x01\x00");
         assert!(written.windows(5).any(|window| window == b"'<i4'"));
         assert_eq!(&written[written.len() - 8..], tensor.bytes());
@@ -320,7 +316,7 @@ mod tests {
         let read = read(&file("<V2", false, "(1,)", &[0, 0])).unwrap_err();
         assert!(read.message.contains("no bfloat16"), "{read:?}");
         assert_eq!(read.note.as_deref(), Some(HINT));
-        let written = write(&HostTensor::zeros(DType::BFloat16, &[1])).unwrap_err();
+        let written = write_npy(&HostTensor::zeros(DType::BFloat16, &[1])).unwrap_err();
         assert_eq!(written.message, "a .npy file cannot hold __bfloat");
     }
 
@@ -333,16 +329,10 @@ mod tests {
         assert!(read(&huge).is_err());
         for (descr, data) in [("<U3", 12), ("<f16", 16), ("O", 8), ("<M8[ns]", 8), ("f3", 3)] {
             let message = read(&file(descr, false, "(1,)", &vec![0; data])).unwrap_err().message;
-            assert_eq!(
-                message,
-                format!("its elements are {descr}, which is no type of a host program")
-            );
+            assert_eq!(message, format!("its elements are {descr}, which is no type of a host program"));
         }
         let version = [b"\x93NUMPY\x04\x00", &[0; 20][..]].concat();
-        assert_eq!(
-            read(&version).unwrap_err().message,
-            "version 4 of the .npy format is not known"
-        );
+        assert_eq!(read(&version).unwrap_err().message, "version 4 of the .npy format is not known");
     }
 
     #[test]
@@ -401,16 +391,12 @@ mod tests {
     fn streams_are_bounded() {
         let huge = file("<f8", false, "(72057594037927936,)", &[]);
         let mut endless = (&huge[..]).chain(std::io::repeat(0));
-        let ReadError::Damaged(error) = super::read(&mut endless, None).unwrap_err() else {
-            panic!()
-        };
+        let ReadError::Damaged(error) = super::read_npy(&mut endless, None).unwrap_err() else { panic!() };
         assert!(error.message.ends_with("more than this machine's memory"), "{error:?}");
         let two = file("<f8", false, "(2,)", &[]);
         let mut endless = (&two[..]).chain(std::io::repeat(0));
-        let ReadError::Damaged(error) = super::read(&mut endless, None).unwrap_err() else {
-            panic!()
-        };
+        let ReadError::Damaged(error) = super::read_npy(&mut endless, None).unwrap_err() else { panic!() };
         assert_eq!(error.message, "its shape needs 16 bytes of data, it has more");
-        assert!(super::read(&mut std::io::repeat(0), None).is_err());
+        assert!(super::read_npy(&mut std::io::repeat(0), None).is_err());
     }
 }

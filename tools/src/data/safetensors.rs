@@ -2,7 +2,7 @@
 
 use super::{DataError, ReadError, read_tensor};
 use hostir::data::HostTensor;
-use hostir::diag::nearest;
+use hostir::diag::nearest_candidate;
 use hostir::ir::DType;
 use safetensors::tensor::{Dtype, TensorInfo, TensorView};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
@@ -41,32 +41,28 @@ const MAX_AXES: usize = 64;
 ///
 /// # Errors
 /// See [`ReadError`].
-pub fn read(
-    input: &mut dyn Read,
-    size: Option<u64>,
-    name: Option<&str>,
-) -> Result<HostTensor, ReadError> {
-    let (header, start) = header(input, size)?;
+pub fn read_safetensors(input: &mut dyn Read, size: Option<u64>, name: Option<&str>) -> Result<HostTensor, ReadError> {
+    let (header, start) = read_header(input, size)?;
     let end = check_offsets(&header)?;
     if let Some(found) = size.map(|size| size.saturating_sub(start)).filter(|found| *found != end) {
         let message = format!("its tensors need {end} bytes of data, it has {found}");
         return Err(DataError::new(message).into());
     }
-    let (entry, info) = entry(&header, name)?;
+    let (entry, info) = find_entry(&header, name)?;
     let found = TYPES.iter().find(|(_, theirs)| *theirs == info.dtype);
     let &(dtype, _) = found.ok_or_else(|| {
         let found = info.dtype;
         DataError::new(format!("`{entry}` is {found:?}, which is no type of a host program"))
     })?;
     let (from, to) = info.data_offsets;
-    skip(input, from as u64)?;
+    skip_bytes(input, from as u64)?;
     let tensor = read_tensor(input, dtype, &info.shape)?;
-    skip(input, end - to as u64)?;
+    skip_bytes(input, end - to as u64)?;
     Ok(tensor)
 }
 
 /// Passes over so many bytes.
-fn skip(input: &mut dyn Read, bytes: u64) -> Result<(), ReadError> {
+fn skip_bytes(input: &mut dyn Read, bytes: u64) -> Result<(), ReadError> {
     let passed = std::io::copy(&mut input.take(bytes), &mut std::io::sink())?;
     if passed < bytes {
         return Err(DataError::new("it ends within its data").into());
@@ -75,25 +71,25 @@ fn skip(input: &mut dyn Read, bytes: u64) -> Result<(), ReadError> {
 }
 
 /// The tensors that a header tells of, by name.
-struct Header(Vec<(String, TensorInfo)>);
+struct SafetensorsHeader(Vec<(String, TensorInfo)>);
 
-impl<'de> Deserialize<'de> for Header {
+impl<'de> Deserialize<'de> for SafetensorsHeader {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Entries)
+        deserializer.deserialize_map(HeaderVisitor)
     }
 }
 
 /// Keeps names that come twice, which a map would not.
-struct Entries;
+struct HeaderVisitor;
 
-impl<'de> Visitor<'de> for Entries {
-    type Value = Header;
+impl<'de> Visitor<'de> for HeaderVisitor {
+    type Value = SafetensorsHeader;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("tensors by name")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Header, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<SafetensorsHeader, A::Error> {
         let mut entries = Vec::new();
         while let Some(name) = map.next_key::<String>()? {
             if name == "__metadata__" {
@@ -102,12 +98,12 @@ impl<'de> Visitor<'de> for Entries {
                 entries.push((name, map.next_value()?));
             }
         }
-        Ok(Header(entries))
+        Ok(SafetensorsHeader(entries))
     }
 }
 
 /// Reads the header; the entries in the order of their names, and where the data start.
-fn header(input: &mut dyn Read, size: Option<u64>) -> Result<(Header, u64), ReadError> {
+fn read_header(input: &mut dyn Read, size: Option<u64>) -> Result<(SafetensorsHeader, u64), ReadError> {
     let mut length = Vec::new();
     input.take(8).read_to_end(&mut length)?;
     let damaged = |message: String| Err(DataError::new(message).into());
@@ -115,9 +111,8 @@ fn header(input: &mut dyn Read, size: Option<u64>) -> Result<(Header, u64), Read
         return damaged("not a .safetensors file: it has fewer than 8 bytes".to_owned());
     };
     if length > MAX_HEADER {
-        let message = format!(
-            "not a .safetensors file: its header would be {length} bytes long, more than {MAX_HEADER}"
-        );
+        let message =
+            format!("not a .safetensors file: its header would be {length} bytes long, more than {MAX_HEADER}");
         return damaged(message);
     }
     let mut text = Vec::new();
@@ -127,10 +122,10 @@ fn header(input: &mut dyn Read, size: Option<u64>) -> Result<(Header, u64), Read
     if (text.len() as u64) < length {
         return damaged(format!("its header is {length} bytes long, more than follow"));
     }
-    let mut header: Header = serde_json::from_slice(&text).map_err(|error| not_parsed(&error))?;
+    let mut header: SafetensorsHeader = serde_json::from_slice(&text).map_err(|error| not_parsed(&error))?;
     header.0.sort_by(|(a, _), (b, _)| a.cmp(b));
     match header.0.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-        Some(twice) => damaged(format!("it holds `{}` twice", short(&twice[0].0))),
+        Some(twice) => damaged(format!("it holds `{}` twice", shorten_name(&twice[0].0))),
         None => Ok((header, 8 + length)),
     }
 }
@@ -139,19 +134,19 @@ fn not_parsed(error: &serde_json::Error) -> DataError {
     let place = format!("line {}, column {}", error.line(), error.column().max(1));
     if error.is_data() {
         DataError::new(format!("its header does not describe a tensor at {place}"))
-            .note("each needs a `dtype` of the format, a `shape` and `data_offsets`")
+            .with_note("each needs a `dtype` of the format, a `shape` and `data_offsets`")
     } else {
         DataError::new(format!("its header is not JSON at {place}"))
     }
 }
 
 /// Checks that the tensors lie behind each other without gaps and are as long as their shapes say; where the last ends.
-fn check_offsets(header: &Header) -> Result<u64, DataError> {
+fn check_offsets(header: &SafetensorsHeader) -> Result<u64, DataError> {
     let mut order: Vec<&(String, TensorInfo)> = header.0.iter().collect();
     order.sort_by_key(|(_, info)| info.data_offsets);
     let mut at = 0;
     for (name, info) in order {
-        let name = short(name);
+        let name = shorten_name(name);
         let (from, to) = info.data_offsets;
         if info.shape.len() > MAX_AXES {
             let message = format!("the shape of `{name}` has more than {MAX_AXES} axes");
@@ -161,18 +156,13 @@ fn check_offsets(header: &Header) -> Result<u64, DataError> {
             let message = format!("the data of `{name}` begin at byte {from} instead of {at}");
             return Err(DataError::new(message));
         }
-        let bits = info
-            .shape
-            .iter()
-            .try_fold(info.dtype.bitsize(), |bits, extent| bits.checked_mul((*extent).max(1)));
+        let bits = info.shape.iter().try_fold(info.dtype.bitsize(), |bits, extent| bits.checked_mul((*extent).max(1)));
         let empty = info.shape.contains(&0);
-        let needed =
-            bits.ok_or_else(|| DataError::new(format!("the shape of `{name}` is too large")))?;
+        let needed = bits.ok_or_else(|| DataError::new(format!("the shape of `{name}` is too large")))?;
         let needed = if empty { 0 } else { needed };
         if needed != (to - from).saturating_mul(8) {
             let (needed, found) = (needed.div_ceil(8), to - from);
-            let message =
-                format!("the shape of `{name}` needs {needed} bytes of data, it has {found}");
+            let message = format!("the shape of `{name}` needs {needed} bytes of data, it has {found}");
             return Err(DataError::new(message));
         }
         at = to;
@@ -181,12 +171,9 @@ fn check_offsets(header: &Header) -> Result<u64, DataError> {
 }
 
 /// The entry to read.
-fn entry<'h>(
-    header: &'h Header,
-    name: Option<&str>,
-) -> Result<(&'h str, &'h TensorInfo), ReadError> {
+fn find_entry<'h>(header: &'h SafetensorsHeader, name: Option<&str>) -> Result<(&'h str, &'h TensorInfo), ReadError> {
     let names: Vec<&str> = header.0.iter().map(|(name, _)| name.as_str()).collect();
-    let listed = format!("it holds {}", list(&names));
+    let listed = format!("it holds {}", list_names(&names));
     let found = |at: usize| (header.0[at].0.as_str(), &header.0[at].1);
     let Some(name) = name else {
         return match names[..] {
@@ -194,22 +181,22 @@ fn entry<'h>(
             [] => Err(ReadError::Entry(DataError::new("it holds no tensor"))),
             [first, ..] => {
                 let message = format!("it holds {} tensors and none is named", names.len());
-                let note = format!("append `:{}`; {listed}", short(first));
-                Err(ReadError::Entry(DataError::new(message).note(note)))
+                let note = format!("append `:{}`; {listed}", shorten_name(first));
+                Err(ReadError::Entry(DataError::new(message).with_note(note)))
             }
         };
     };
     if let Ok(at) = names.binary_search(&name) {
         return Ok(found(at));
     }
-    let near = nearest(name, names.iter().copied());
+    let near = nearest_candidate(name, names.iter().copied());
     let note = near.map_or(listed, |near| format!("did you mean `{near}`?"));
     let message = format!("it holds no tensor `{name}`");
-    Err(ReadError::Entry(DataError::new(message).note(note)))
+    Err(ReadError::Entry(DataError::new(message).with_note(note)))
 }
 
 /// As much of a name as a message has room for.
-fn short(name: &str) -> Cow<'_, str> {
+fn shorten_name(name: &str) -> Cow<'_, str> {
     const SHOWN: usize = 60;
     match name.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}…", &name[..end]).into(),
@@ -217,10 +204,9 @@ fn short(name: &str) -> Cow<'_, str> {
     }
 }
 
-fn list(names: &[&str]) -> String {
+fn list_names(names: &[&str]) -> String {
     const SHOWN: usize = 8;
-    let mut text: Vec<String> =
-        names.iter().take(SHOWN).map(|name| format!("`{}`", short(name))).collect();
+    let mut text: Vec<String> = names.iter().take(SHOWN).map(|name| format!("`{}`", shorten_name(name))).collect();
     if names.len() > SHOWN {
         text.push(format!("{} more", names.len() - SHOWN));
     }
@@ -231,13 +217,12 @@ fn list(names: &[&str]) -> String {
 ///
 /// # Errors
 /// If an element type is none of the format's.
-pub fn write(tensors: &[(String, &HostTensor)]) -> Result<Vec<u8>, DataError> {
+pub fn write_safetensors(tensors: &[(String, &HostTensor)]) -> Result<Vec<u8>, DataError> {
     let mut views = Vec::new();
     for (name, tensor) in tensors {
         let found = TYPES.iter().find(|(ours, _)| *ours == tensor.dtype());
-        let &(_, dtype) = found.ok_or_else(|| {
-            DataError::new(format!("a .safetensors file cannot hold {}", tensor.dtype().name()))
-        })?;
+        let &(_, dtype) = found
+            .ok_or_else(|| DataError::new(format!("a .safetensors file cannot hold {}", tensor.dtype().name())))?;
         let view = TensorView::new(dtype, tensor.shape().to_vec(), tensor.bytes());
         views.push((name.as_str(), view.map_err(|error| DataError::new(error.to_string()))?));
     }
@@ -252,12 +237,12 @@ pub fn can_hold(dtype: DType) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::generate::{Generator, fill};
+    use crate::data::generate::{TensorGenerator, generate_tensor};
 
     /// The tensor of a file of these bytes, which a stream of them gives as well.
     fn read(bytes: &[u8], name: Option<&str>) -> Result<HostTensor, ReadError> {
-        let stream = super::read(&mut &*bytes, None, name);
-        let file = super::read(&mut &*bytes, Some(bytes.len() as u64), name);
+        let stream = super::read_safetensors(&mut &*bytes, None, name);
+        let file = super::read_safetensors(&mut &*bytes, Some(bytes.len() as u64), name);
         assert_eq!(stream.is_ok(), file.is_ok(), "{stream:?} {file:?}");
         file
     }
@@ -278,31 +263,11 @@ mod tests {
     fn what_is_wrong_is_said() {
         let one = |rest: &str| format!("{{\"a\":{{\"dtype\":\"F32\",{rest}}}}}");
         let cases = [
-            (
-                one("\"shape\":[2],\"data_offsets\":[0,8]"),
-                4,
-                "its tensors need 8 bytes of data, it has 4",
-            ),
-            (
-                one("\"shape\":[3],\"data_offsets\":[0,8]"),
-                8,
-                "the shape of `a` needs 12 bytes of data, it has 8",
-            ),
-            (
-                one("\"shape\":[2],\"data_offsets\":[4,12]"),
-                12,
-                "the data of `a` begin at byte 4 instead of 0",
-            ),
-            (
-                one("\"shape\":[2],\"data_offsets\":[8,0]"),
-                8,
-                "the data of `a` begin at byte 8 instead of 0",
-            ),
-            (
-                one("\"shape\":[0,4294967296,4294967296],\"data_offsets\":[0,0]"),
-                0,
-                "the shape of `a` is too large",
-            ),
+            (one("\"shape\":[2],\"data_offsets\":[0,8]"), 4, "its tensors need 8 bytes of data, it has 4"),
+            (one("\"shape\":[3],\"data_offsets\":[0,8]"), 8, "the shape of `a` needs 12 bytes of data, it has 8"),
+            (one("\"shape\":[2],\"data_offsets\":[4,12]"), 12, "the data of `a` begin at byte 4 instead of 0"),
+            (one("\"shape\":[2],\"data_offsets\":[8,0]"), 8, "the data of `a` begin at byte 8 instead of 0"),
+            (one("\"shape\":[0,4294967296,4294967296],\"data_offsets\":[0,0]"), 0, "the shape of `a` is too large"),
             (one("\"shape\":[2]"), 8, "its header does not describe a tensor at line 1, column 32"),
             (
                 one("\"shape\":[-2],\"data_offsets\":[0,8]"),
@@ -319,7 +284,7 @@ mod tests {
         ];
         for (header, data, message) in cases {
             let bytes = file(&header, data);
-            let found = match super::read(&mut &bytes[..], Some(bytes.len() as u64), None) {
+            let found = match super::read_safetensors(&mut &bytes[..], Some(bytes.len() as u64), None) {
                 Err(ReadError::Damaged(error)) => error.message,
                 other => panic!("{other:?}"),
             };
@@ -327,9 +292,7 @@ mod tests {
         }
         assert_eq!(damage(b"junk"), "not a .safetensors file: it has fewer than 8 bytes");
         let huge = damage(&u64::MAX.to_le_bytes());
-        assert!(
-            huge.starts_with("not a .safetensors file: its header would be 18446744073709551615")
-        );
+        assert!(huge.starts_with("not a .safetensors file: its header would be 18446744073709551615"));
         assert_eq!(damage(&99u64.to_le_bytes()), "its header is 99 bytes long, more than follow");
     }
 
@@ -348,14 +311,14 @@ mod tests {
     /// never a panic.
     #[test]
     fn damaged_headers() {
-        let tensor = fill(Generator::Iota, DType::Float, &[3], 0, 0);
-        let mut whole = write(&[("weight".to_owned(), &tensor)]).unwrap();
+        let tensor = generate_tensor(TensorGenerator::Iota, DType::Float, &[3], 0, 0);
+        let mut whole = write_safetensors(&[("weight".to_owned(), &tensor)]).unwrap();
         (0..whole.len()).for_each(|end| assert!(read(&whole[..end], None).is_err(), "{end}"));
         for at in 0..whole.len() - 12 {
             let right = whole[at];
             for byte in 0..=255 {
                 whole[at] = byte;
-                match super::read(&mut &whole[..], Some(whole.len() as u64), None) {
+                match super::read_safetensors(&mut &whole[..], Some(whole.len() as u64), None) {
                     Ok(found) => assert_eq!(found.bytes().len(), 12, "{at} {byte}"),
                     Err(_) => assert_ne!(byte, right),
                 }
@@ -369,13 +332,10 @@ mod tests {
         let tensors: Vec<(String, HostTensor)> = TYPES
             .iter()
             .filter(|(dtype, _)| *dtype != DType::Index)
-            .map(|(dtype, _)| {
-                (dtype.name().to_owned(), fill(Generator::Randn, *dtype, &[2, 3], 1, 0))
-            })
+            .map(|(dtype, _)| (dtype.name().to_owned(), generate_tensor(TensorGenerator::Randn, *dtype, &[2, 3], 1, 0)))
             .collect();
-        let entries: Vec<(String, &HostTensor)> =
-            tensors.iter().map(|(name, tensor)| (name.clone(), tensor)).collect();
-        let bytes = write(&entries).unwrap();
+        let entries: Vec<(String, &HostTensor)> = tensors.iter().map(|(name, tensor)| (name.clone(), tensor)).collect();
+        let bytes = write_safetensors(&entries).unwrap();
         for (name, tensor) in &tensors {
             assert_eq!(read(&bytes, Some(name)).unwrap(), *tensor, "{name}");
         }
@@ -387,18 +347,18 @@ mod tests {
         for (index, value) in [1.0, -0.1, f64::NAN].into_iter().enumerate() {
             tensor.set_f64(index, value);
         }
-        let bytes = write(&[("w".to_owned(), &tensor)]).unwrap();
+        let bytes = write_safetensors(&[("w".to_owned(), &tensor)]).unwrap();
         assert_eq!(read(&bytes, None).unwrap().bytes(), tensor.bytes());
     }
 
     #[test]
     fn the_only_tensor_needs_no_name_and_others_are_suggested() {
         let tensor = HostTensor::zeros(DType::Int, &[1]);
-        let one = write(&[("weight".to_owned(), &tensor)]).unwrap();
+        let one = write_safetensors(&[("weight".to_owned(), &tensor)]).unwrap();
         assert!(read(&one, None).is_ok());
         let ReadError::Entry(error) = read(&one, Some("wieght")).unwrap_err() else { panic!() };
         assert_eq!(error.note.as_deref(), Some("did you mean `weight`?"));
-        let two = write(&[("a".to_owned(), &tensor), ("b".to_owned(), &tensor)]).unwrap();
+        let two = write_safetensors(&[("a".to_owned(), &tensor), ("b".to_owned(), &tensor)]).unwrap();
         let ReadError::Entry(error) = read(&two, None).unwrap_err() else { panic!() };
         assert_eq!(error.message, "it holds 2 tensors and none is named");
         assert_eq!(error.note.as_deref(), Some("append `:a`; it holds `a`, `b`"));
@@ -407,8 +367,6 @@ mod tests {
     #[test]
     fn damaged_files_and_unfit_types_are_errors() {
         assert!(matches!(read(b"junk", None), Err(ReadError::Damaged(_))));
-        assert!(
-            write(&[("x".to_owned(), &HostTensor::zeros(DType::ComplexDouble, &[1]))]).is_err()
-        );
+        assert!(write_safetensors(&[("x".to_owned(), &HostTensor::zeros(DType::ComplexDouble, &[1]))]).is_err());
     }
 }

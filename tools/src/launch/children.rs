@@ -12,13 +12,12 @@
 use super::{local, token};
 use hostir::diag::{Diag, visible};
 use hostir_tool_support::errors;
-use hostir_tool_support::io::Io;
+use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::os_text;
 use hostir_tool_support::signals::ignored_signals;
-use hostir_tool_support::status::Status;
+use hostir_tool_support::status::ToolStatus;
 use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, getppid, kill_process, set_parent_process_death_signal,
-    waitid,
+    Pid, Signal, WaitId, WaitIdOptions, getppid, kill_process, set_parent_process_death_signal, waitid,
 };
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use std::ffi::OsString;
@@ -40,7 +39,7 @@ const LINE: u64 = 64 << 10;
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
 /// In a child: ends it with its parent.
-pub(super) fn end_with_parent(env: super::launcher::Env<'_>) {
+pub(super) fn end_with_parent(env: super::launcher::EnvLookup<'_>) {
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
     let parent = getppid().map(|pid| pid.as_raw_nonzero().get().to_string());
     if parent != env("HIR_PARENT") {
@@ -53,19 +52,14 @@ pub(super) fn end_with_parent(env: super::launcher::Env<'_>) {
 ///
 /// # Errors
 /// [`errors::START`] if one cannot be started, [`errors::ENDED`] if one was killed.
-pub(crate) fn run(args: &[OsString], world: u32, io: &mut Io<'_>) -> Result<i32, Diag> {
-    let program = io.exe.clone().ok_or_else(|| {
-        cannot_start(0, &std::io::Error::other("hir-run's own file is not known"))
-    })?;
+pub(crate) fn run_children(args: &[OsString], world: u32, io: &mut ToolIo<'_>) -> Result<i32, Diag> {
+    let program =
+        io.exe.clone().ok_or_else(|| cannot_start(0, &std::io::Error::other("hir-run's own file is not known")))?;
     // Before the first child, so that no signal finds a parent that does not hand it on.
     let signal = Arc::new(AtomicUsize::new(0));
     let ignored = ignored_signals();
     for number in SIGNALS.into_iter().filter(|number| ignored >> (number - 1) & 1 == 0) {
-        let registered = signal_hook::flag::register_usize(
-            number,
-            signal.clone(),
-            number.unsigned_abs() as usize,
-        );
+        let registered = signal_hook::flag::register_usize(number, signal.clone(), number.unsigned_abs() as usize);
         registered.map_err(|error| cannot_start(0, &error))?;
     }
     // Who ignores the ends of its children is never told of them; a handler that does nothing is no ignoring.
@@ -73,14 +67,14 @@ pub(crate) fn run(args: &[OsString], world: u32, io: &mut Io<'_>) -> Result<i32,
         let registered = signal_hook::flag::register(SIGCHLD, Arc::default());
         registered.map_err(|error| cannot_start(0, &error))?;
     }
-    let mut family = Family { children: Vec::new() };
+    let mut family = ChildProcesses { children: Vec::new() };
     let mut readers = Vec::new();
-    start(
+    start_children(
         world,
         io.color,
         |rank: u32| {
             let mut command = Command::new(&program);
-            let args = args.iter().skip(1).map(|arg| os_text::unescape(&arg.to_string_lossy()));
+            let args = args.iter().skip(1).map(|arg| os_text::unescape_text(&arg.to_string_lossy()));
             command.args(args).current_dir(&io.cwd);
             command.env("HIR_PARENT", std::process::id().to_string());
             command.env("HIR_RANK", rank.to_string()).env("HIR_WORLD", world.to_string());
@@ -90,19 +84,19 @@ pub(crate) fn run(args: &[OsString], world: u32, io: &mut Io<'_>) -> Result<i32,
         &mut family,
         &mut readers,
     )?;
-    let end = family.wait(&signal);
+    let end = family.wait_for_all(&signal);
     for reader in readers {
         let _ = reader.join();
     }
     if end.signal > 0 {
         let name = signal_name(i32::try_from(end.signal).unwrap_or(0));
-        io.say(&format!("hir-run: all ranks were ended by {name}"));
+        io.print_message(&format!("hir-run: all ranks were ended by {name}"));
     }
-    conclude(&end)
+    exit_status(&end)
 }
 
 /// The end of the children.
-struct End {
+struct ChildrenEnd {
     /// The first failure: which rank, and how.
     first: Option<(u32, ExitStatus)>,
     /// The first that did not end by itself after that.
@@ -111,7 +105,7 @@ struct End {
     signal: usize,
 }
 
-fn conclude(end: &End) -> Result<i32, Diag> {
+fn exit_status(end: &ChildrenEnd) -> Result<i32, Diag> {
     if end.signal > 0 {
         return Ok(128 + i32::try_from(end.signal).unwrap_or(0));
     }
@@ -119,16 +113,16 @@ fn conclude(end: &End) -> Result<i32, Diag> {
     let followed = status.code() == Some(hostir_tool_support::status::FOLLOWED);
     if let Some(rank) = end.killed.filter(|_| followed) {
         let message = format!("rank {rank} did not end after the run had failed, and was killed");
-        return Err(Diag::global(errors::ENDED, message)
-            .note("it was stopped, or stuck in a call that waits for another rank"));
+        return Err(Diag::global_error(errors::ENDED, message)
+            .with_note("it was stopped, or stuck in a call that waits for another rank"));
     }
     if let Some(signal) = status.signal() {
         let message = format!("rank {rank} was ended by {}", signal_name(signal));
-        return Err(Diag::global(errors::ENDED, message)
-            .note("the other ranks were ended too; signal 9 may come from the system when memory runs out"));
+        return Err(Diag::global_error(errors::ENDED, message)
+            .with_note("the other ranks were ended too; signal 9 may come from the system when memory runs out"));
     }
     Ok(match status.code() {
-        Some(hostir_tool_support::status::FOLLOWED) | None => Status::Environment.code(),
+        Some(hostir_tool_support::status::FOLLOWED) | None => ToolStatus::Environment.exit_code(),
         Some(code) => code,
     })
 }
@@ -141,84 +135,81 @@ fn signal_name(signal: i32) -> String {
 }
 
 fn cannot_start(rank: u32, error: &std::io::Error) -> Diag {
-    Diag::global(errors::START, format!("rank {rank} cannot be started: {error}"))
-        .note("`--devices N` without `--processes` runs all ranks in this process")
+    Diag::global_error(errors::START, format!("rank {rank} cannot be started: {error}"))
+        .with_note("`--devices N` without `--processes` runs all ranks in this process")
 }
 
 /// Starts all children; what the others print is passed on by a thread each.
-fn start(
+fn start_children(
     world: u32,
     color: bool,
     command: impl Fn(u32) -> Command,
-    family: &mut Family,
+    family: &mut ChildProcesses,
     readers: &mut Vec<std::thread::JoinHandle<()>>,
 ) -> Result<(), Diag> {
-    let secret = token::random().map_err(|error| cannot_start(0, &error))?;
-    let meeting = local::name(&token::random().map_err(|error| cannot_start(0, &error))?);
-    let listener = local::listen(&meeting).map_err(|error| cannot_start(0, &error))?;
+    let secret = token::random_text().map_err(|error| cannot_start(0, &error))?;
+    let meeting = local::socket_name(&token::random_text().map_err(|error| cannot_start(0, &error))?);
+    let listener = local::listen_at(&meeting).map_err(|error| cannot_start(0, &error))?;
     let mut ear = Some(Stdio::from(OwnedFd::from(listener)));
     for rank in 0..world {
         let mut command = command(rank);
         command.env("HIR_TOKEN", &secret).env("HIR_MEETING", &meeting);
         command.env_remove("HIR_TOKEN_FILE");
         command.stdin(ear.take().unwrap_or_else(Stdio::null));
-        let from = if rank == 0 {
-            None
-        } else {
-            Some(pipe(&mut command).map_err(|error| cannot_start(0, &error))?)
-        };
+        let from =
+            if rank == 0 { None } else { Some(output_pipe(&mut command).map_err(|error| cannot_start(0, &error))?) };
         let child = command.spawn().map_err(|error| cannot_start(rank, &error))?;
         // The command holds the writing end of the pipe.
         drop(command);
         family.children.push((child, None));
-        readers.extend(from.map(|from| std::thread::spawn(move || pass_on(rank, color, from))));
+        readers.extend(from.map(|from| std::thread::spawn(move || relay_lines(rank, color, from))));
     }
     Ok(())
 }
 
-fn pipe(command: &mut Command) -> std::io::Result<PipeReader> {
+fn output_pipe(command: &mut Command) -> std::io::Result<PipeReader> {
     let (reader, writer) = std::io::pipe()?;
     command.stdout(writer.try_clone()?).stderr(writer);
     Ok(reader)
 }
 
 /// Copies lines to standard error, each behind the rank that it is from.
-fn pass_on(rank: u32, color: bool, from: PipeReader) {
+fn relay_lines(rank: u32, color: bool, from: PipeReader) {
     let mut from = BufReader::new(from);
     let mut line = Vec::new();
     while matches!(from.by_ref().take(LINE).read_until(b'\n', &mut line), Ok(count) if count > 0) {
-        let whole = format!("[rank {rank}] {}\n", passed_on(&line, color));
+        let whole = format!("[rank {rank}] {}\n", relayed_line(&line, color));
         line.clear();
         let _ = std::io::stderr().write_all(whole.as_bytes());
     }
 }
 
 /// A line, without its end, as it is shown.
-fn passed_on(line: &[u8], color: bool) -> String {
+fn relayed_line(line: &[u8], color: bool) -> String {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(line));
-    if color { visible::colored(&line) } else { visible::line(&line) }.into_owned()
+    if color { visible::escape_colored(&line) } else { visible::escape_line(&line) }.into_owned()
 }
 
 /// The children with how they ended. Dropping it kills those that have not.
-struct Family {
+struct ChildProcesses {
     children: Vec<(Child, Option<ExitStatus>)>,
 }
 
-impl Family {
+impl ChildProcesses {
     /// Waits for all children. After the first failure or a signal they have a moment.
-    fn wait(&mut self, signal: &AtomicUsize) -> End {
-        let mut end = End { first: None, killed: None, signal: 0 };
+    fn wait_for_all(&mut self, signal: &AtomicUsize) -> ChildrenEnd {
+        let mut end = ChildrenEnd { first: None, killed: None, signal: 0 };
         let mut deadline: Option<Instant> = None;
         loop {
-            let ended = self.look();
+            let ended = self.poll_failure();
             if end.killed.is_none() {
-                end.first = worse(end.first, ended);
+                end.first = root_failure(end.first, ended);
             }
             let number = signal.swap(0, Ordering::AcqRel);
             if number > 0 {
                 end.signal = number;
-                self.hand_on(number);
+                self.forward_signal(number);
             }
             if self.children.iter().all(|(_, status)| status.is_some()) {
                 return end;
@@ -228,7 +219,7 @@ impl Family {
                 if Instant::now() > until || self.all_are_stopped() {
                     let left = self.children.iter().position(|(_, ended)| ended.is_none());
                     end.killed = end.killed.or(left.map(|rank| rank as u32));
-                    self.kill();
+                    self.kill_all();
                 }
             }
             std::thread::sleep(PAUSE);
@@ -236,7 +227,7 @@ impl Family {
     }
 
     /// The worst new failure.
-    fn look(&mut self) -> Option<(u32, ExitStatus)> {
+    fn poll_failure(&mut self) -> Option<(u32, ExitStatus)> {
         let mut found = None;
         for (rank, (child, ended)) in self.children.iter_mut().enumerate() {
             if ended.is_none()
@@ -244,13 +235,13 @@ impl Family {
             {
                 *ended = Some(status);
                 let failure = (!status.success()).then_some((rank as u32, status));
-                found = worse(found, failure);
+                found = root_failure(found, failure);
             }
         }
         found
     }
 
-    fn hand_on(&self, number: usize) {
+    fn forward_signal(&self, number: usize) {
         let signal = i32::try_from(number).ok().and_then(Signal::from_named_raw);
         for (child, ended) in &self.children {
             let pid = Pid::from_raw(child.id().cast_signed());
@@ -265,12 +256,11 @@ impl Family {
         self.children.iter().all(|(child, ended): &(Child, Option<ExitStatus>)| {
             let Some(pid) = Pid::from_raw(child.id().cast_signed()) else { return false };
             let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-            ended.is_some()
-                || matches!(waitid(WaitId::Pid(pid), options), Ok(Some(status)) if status.stopped())
+            ended.is_some() || matches!(waitid(WaitId::Pid(pid), options), Ok(Some(status)) if status.stopped())
         })
     }
 
-    fn kill(&mut self) {
+    fn kill_all(&mut self) {
         for (child, ended) in &mut self.children {
             if ended.is_none() {
                 let _ = child.kill();
@@ -280,14 +270,9 @@ impl Family {
 }
 
 /// Which of two failures is the cause: the earlier one, unless it only followed another.
-fn worse(
-    first: Option<(u32, ExitStatus)>,
-    second: Option<(u32, ExitStatus)>,
-) -> Option<(u32, ExitStatus)> {
+fn root_failure(first: Option<(u32, ExitStatus)>, second: Option<(u32, ExitStatus)>) -> Option<(u32, ExitStatus)> {
     match (first, second) {
-        (Some(first), Some(second)) if is_followed(first.1) && !is_followed(second.1) => {
-            Some(second)
-        }
+        (Some(first), Some(second)) if is_followed(first.1) && !is_followed(second.1) => Some(second),
         (first, second) => first.or(second),
     }
 }
@@ -296,9 +281,9 @@ fn is_followed(status: ExitStatus) -> bool {
     status.code() == Some(hostir_tool_support::status::FOLLOWED)
 }
 
-impl Drop for Family {
+impl Drop for ChildProcesses {
     fn drop(&mut self) {
-        self.kill();
+        self.kill_all();
         for (child, _) in &mut self.children {
             let _ = child.wait();
         }
@@ -311,7 +296,7 @@ mod tests {
 
     fn end(first: Option<(u32, i32)>, killed: Option<u32>) -> Result<i32, (&'static str, String)> {
         let first = first.map(|(rank, raw)| (rank, ExitStatus::from_raw(raw)));
-        conclude(&End { first, killed, signal: 0 }).map_err(|diag| (diag.code, diag.message))
+        exit_status(&ChildrenEnd { first, killed, signal: 0 }).map_err(|diag| (diag.code, diag.message))
     }
 
     /// Raw statuses are those of wait(2): the exit status in the second byte, a signal in the first.
@@ -322,20 +307,19 @@ mod tests {
         assert_eq!(end(Some((1, hostir_tool_support::status::FOLLOWED << 8)), None), Ok(3));
         let (code, message) = end(Some((2, 9)), None).unwrap_err();
         assert_eq!((code, message.as_str()), ("H0645", "rank 2 was ended by signal 9 (SIGKILL)"));
-        let (_, message) =
-            end(Some((2, hostir_tool_support::status::FOLLOWED << 8)), Some(3)).unwrap_err();
+        let (_, message) = end(Some((2, hostir_tool_support::status::FOLLOWED << 8)), Some(3)).unwrap_err();
         assert_eq!(message, "rank 3 did not end after the run had failed, and was killed");
-        assert_eq!(conclude(&End { first: None, killed: None, signal: 2 }).unwrap(), 130);
+        assert_eq!(exit_status(&ChildrenEnd { first: None, killed: None, signal: 2 }).unwrap(), 130);
     }
 
     #[test]
     fn the_cause_comes_before_what_followed() {
         let own = Some((2, ExitStatus::from_raw(3 << 8)));
         let followed = Some((1, ExitStatus::from_raw(hostir_tool_support::status::FOLLOWED << 8)));
-        assert_eq!(worse(followed, own), own);
-        assert_eq!(worse(own, followed), own);
-        assert_eq!(worse(None, followed), followed);
-        assert_eq!(worse(own, None), own);
+        assert_eq!(root_failure(followed, own), own);
+        assert_eq!(root_failure(own, followed), own);
+        assert_eq!(root_failure(None, followed), followed);
+        assert_eq!(root_failure(own, None), own);
     }
 
     /// What libraries of a rank print is text, but for colours where there are any.
@@ -343,10 +327,9 @@ mod tests {
     fn lines_are_passed_on_as_text() {
         let line = b"NCCL \x1b[31mWARN\x1b[0m \x1b]0;x\x07\xc2\x9b2J\xff\tend\r\n";
         let plain = "NCCL \\u{1b}[31mWARN\\u{1b}[0m \\u{1b}]0;x\\u{7}\\u{9b}2J\u{fffd}\tend";
-        assert_eq!(passed_on(line, false), plain);
-        let colored =
-            "NCCL \u{1b}[31mWARN\u{1b}[0m \\u{1b}]0;x\\u{7}\\u{9b}2J\u{fffd}\tend\u{1b}[0m";
-        assert_eq!(passed_on(line, true), colored);
+        assert_eq!(relayed_line(line, false), plain);
+        let colored = "NCCL \u{1b}[31mWARN\u{1b}[0m \\u{1b}]0;x\\u{7}\\u{9b}2J\u{fffd}\tend\u{1b}[0m";
+        assert_eq!(relayed_line(line, true), colored);
     }
 
     #[test]

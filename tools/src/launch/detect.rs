@@ -5,15 +5,15 @@
 //! other launcher, mpirun hides srun. Variables that somebody set by hand in torchrun's manner hide
 //! nothing, so they have to agree with a launcher's.
 
-use super::launcher::{Env, Launcher};
-use super::token::{self, Token};
+use super::launcher::{EnvLookup, Launcher};
+use super::token::{self, LaunchToken};
 use super::{hosts, local};
 use hostir::diag::Diag;
 use hostir_tool_support::errors;
 
 /// Options of the command line.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub(crate) struct Flags {
+pub(crate) struct LaunchFlags {
     /// `--rank`.
     pub(crate) rank: Option<u32>,
     /// `--world`.
@@ -38,33 +38,35 @@ pub(crate) struct RankAssignment {
     /// RankAssignment among the processes of this host, if it is known.
     pub(crate) local_rank: Option<u32>,
     /// The address at which rank 0 listens.
-    pub(crate) meeting: Meeting,
+    pub(crate) meeting: RendezvousPoint,
     /// The secret of the run.
-    pub(crate) token: Option<Token>,
+    pub(crate) token: Option<LaunchToken>,
 }
 
 /// The address at which rank 0 listens.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Meeting {
+pub(crate) enum RendezvousPoint {
     /// The Unix socket of this name, which only processes of this host and user use.
     Local(String),
     /// A host and a port.
     Network(String, u16),
 }
 
-impl std::fmt::Display for Meeting {
+impl std::fmt::Display for RendezvousPoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Meeting::Local(name) => write!(f, "the Unix socket @{name}"),
-            Meeting::Network(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
-            Meeting::Network(host, port) => write!(f, "{host}:{port}"),
+            RendezvousPoint::Local(name) => write!(f, "the Unix socket @{name}"),
+            RendezvousPoint::Network(host, port) if host.contains(':') => {
+                write!(f, "[{host}]:{port}")
+            }
+            RendezvousPoint::Network(host, port) => write!(f, "{host}:{port}"),
         }
     }
 }
 
 /// The report of one launcher.
 #[derive(Clone, Debug)]
-struct Found {
+struct LauncherSettings {
     launcher: Launcher,
     rank: u32,
     world: Option<u32>,
@@ -87,31 +89,31 @@ const MOST: u32 = 4096;
 /// # Errors
 /// [`errors::LAUNCH`] for what is missing or not well formed, [`errors::LAUNCHERS`] for sources that
 /// disagree, [`errors::TOKEN`] and [`errors::TOKEN_FILE`] for a token that is missing or unfit.
-pub(crate) fn detect(
-    flags: &Flags,
+pub(crate) fn detect_rank(
+    flags: &LaunchFlags,
     devices: Option<u32>,
-    env: Env<'_>,
+    env: EnvLookup<'_>,
 ) -> Result<Option<RankAssignment>, Diag> {
     let found = if env("HIR_PARENT").is_some() {
-        Some(by_hand(Launcher::Processes, &Flags::default(), env)?)
+        Some(manual_settings(Launcher::Processes, &LaunchFlags::default(), env)?)
     } else if flags.rank.is_some() || (devices.is_none() && env("HIR_RANK").is_some()) {
         if devices.is_some() {
-            return Err(Diag::global(
+            return Err(Diag::global_error(
                 errors::CONFLICT,
                 "`--devices` starts all ranks and `--rank` is one of them",
             )
-            .note("leave out one of the two"));
+            .with_note("leave out one of the two"));
         }
-        Some(by_hand(Launcher::Explicit, flags, env)?)
+        Some(manual_settings(Launcher::Explicit, flags, env)?)
     } else if devices.is_some() {
         None
     } else {
-        launcher(env)?
+        detect_launcher(env)?
     };
     match found {
-        Some(found) => place(found, flags, env),
+        Some(found) => assign_rank(found, flags, env),
         None if flags.world.is_some() || flags.coordinator.is_some() => {
-            Err(missing("--rank", "`--world` and `--coordinator` need it"))
+            Err(missing_setting("--rank", "`--world` and `--coordinator` need it"))
         }
         None if devices.is_none() => no_launch(env).map(|()| None),
         None => Ok(None),
@@ -120,71 +122,70 @@ pub(crate) fn detect(
 
 /// Looks for what says that this process is one of several without saying which: it would do everything
 /// beside the others, which do everything too.
-fn no_launch(env: Env<'_>) -> Result<(), Diag> {
+fn no_launch(env: EnvLookup<'_>) -> Result<(), Diag> {
     let said = ["HIR_WORLD", "HIR_COORDINATOR"].into_iter().find(|name| env(name).is_some());
     if let Some(name) = said {
-        return Err(missing("HIR_RANK", &format!("`{name}` is set, so this is one of several")));
+        return Err(missing_setting("HIR_RANK", &format!("`{name}` is set, so this is one of several")));
     }
-    match number(env, "PMI_SIZE")? {
+    match env_number(env, "PMI_SIZE")? {
         Some(size) if size > 1 => {
-            let message = format!(
-                "`PMI_SIZE` is {size}: the launcher that started {size} processes is none that hir-run reads"
-            );
-            Err(Diag::global(errors::LAUNCH, message)
-                .note("say each process its place: `mpiexec -n 4 sh -c 'hir-run prog.hir --rank $PMI_RANK --world $PMI_SIZE --coordinator node7:29600'`, with the same `HIR_TOKEN` for all")
-                .note("`--devices N` runs N ranks in this process"))
+            let message =
+                format!("`PMI_SIZE` is {size}: the launcher that started {size} processes is none that hir-run reads");
+            Err(Diag::global_error(errors::LAUNCH, message)
+                .with_note("say each process its place: `mpiexec -n 4 sh -c 'hir-run prog.hir --rank $PMI_RANK --world $PMI_SIZE --coordinator node7:29600'`, with the same `HIR_TOKEN` for all")
+                .with_note("`--devices N` runs N ranks in this process"))
         }
         _ => Ok(()),
     }
 }
 
-fn missing(what: &str, why: &str) -> Diag {
-    Diag::global(errors::LAUNCH, format!("`{what}` is missing: {why}"))
-        .note("`--rank`, `--world` and `--coordinator` say all of it by hand; `--devices N` runs N ranks in this process")
+fn missing_setting(what: &str, why: &str) -> Diag {
+    Diag::global_error(errors::LAUNCH, format!("`{what}` is missing: {why}")).with_note(
+        "`--rank`, `--world` and `--coordinator` say all of it by hand; `--devices N` runs N ranks in this process",
+    )
 }
 
 /// A number of the environment, of processes or of one of them.
-fn number(env: Env<'_>, name: &str) -> Result<Option<u32>, Diag> {
-    read(env, name, &format!("a whole number from 0 to {MOST}"))
+fn env_number(env: EnvLookup<'_>, name: &str) -> Result<Option<u32>, Diag> {
+    parse_env(env, name, &format!("a whole number from 0 to {MOST}"))
 }
 
 /// `MASTER_PORT`; 0 stands for any port and is none.
-fn master_port(env: Env<'_>) -> Result<Option<u16>, Diag> {
-    let port: Option<std::num::NonZeroU16> = read(env, "MASTER_PORT", "a port from 1 to 65535")?;
-    Ok(port.map(|port| beside(port.get())))
+fn master_port(env: EnvLookup<'_>) -> Result<Option<u16>, Diag> {
+    let port: Option<std::num::NonZeroU16> = parse_env(env, "MASTER_PORT", "a port from 1 to 65535")?;
+    Ok(port.map(|port| nearby_port(port.get())))
 }
 
 /// A value of the environment; `range` says what is well formed.
-fn read<T: std::str::FromStr>(env: Env<'_>, name: &str, range: &str) -> Result<Option<T>, Diag> {
+fn parse_env<T: std::str::FromStr>(env: EnvLookup<'_>, name: &str, range: &str) -> Result<Option<T>, Diag> {
     let Some(text) = env(name) else { return Ok(None) };
     text.trim().parse().map(Some).map_err(|_| {
         let message = format!("`{name}` is `{text}`, and has to be {range}");
-        Diag::global(errors::LAUNCH, message)
-            .note(format!("unset `{name}`, or let the launcher set it"))
+        Diag::global_error(errors::LAUNCH, message).with_note(format!("unset `{name}`, or let the launcher set it"))
     })
 }
 
 /// A number that its launcher always sets.
-fn needed(env: Env<'_>, name: &str, because: &str) -> Result<u32, Diag> {
+fn required_number(env: EnvLookup<'_>, name: &str, because: &str) -> Result<u32, Diag> {
     let why = format!("{because} is set, so a launcher was at work");
-    number(env, name)?.ok_or_else(|| missing(name, &why))
+    env_number(env, name)?.ok_or_else(|| missing_setting(name, &why))
 }
 
-fn by_hand(launcher: Launcher, flags: &Flags, env: Env<'_>) -> Result<Found, Diag> {
+fn manual_settings(launcher: Launcher, flags: &LaunchFlags, env: EnvLookup<'_>) -> Result<LauncherSettings, Diag> {
     let rank = match flags.rank {
         Some(rank) => rank,
-        None => needed(env, "HIR_RANK", "`HIR_PARENT`")?,
+        None => required_number(env, "HIR_RANK", "`HIR_PARENT`")?,
     };
     let world = match flags.world {
         Some(world) => Some(world),
-        None => number(env, "HIR_WORLD")?,
+        None => env_number(env, "HIR_WORLD")?,
     };
-    let world = world.ok_or_else(|| missing("--world", "`--rank` is one of how many?"))?;
-    Ok(Found {
+    let world = world.ok_or_else(|| missing_setting("--world", "`--rank` is one of how many?"))?;
+    Ok(LauncherSettings {
         launcher,
         rank,
         world: Some(world),
-        local_rank: number(env, "HIR_LOCAL_RANK")?,
+        local_rank: env_number(env, "HIR_LOCAL_RANK")?,
         one_host: None,
         address: None,
         port: None,
@@ -193,16 +194,16 @@ fn by_hand(launcher: Launcher, flags: &Flags, env: Env<'_>) -> Result<Found, Dia
 }
 
 /// Joins the reports of the launchers of the environment.
-fn launcher(env: Env<'_>) -> Result<Option<Found>, Diag> {
-    let torch = torchrun(env)?;
+fn detect_launcher(env: EnvLookup<'_>) -> Result<Option<LauncherSettings>, Diag> {
+    let torch = detect_torchrun(env)?;
     if env("TORCHELASTIC_RUN_ID").is_some() && torch.is_some() {
         return Ok(torch);
     }
-    let other = match mpirun(env)? {
+    let other = match detect_mpirun(env)? {
         Some(found) => Some(found),
-        None => match srun(env)? {
+        None => match detect_srun(env)? {
             Some(found) => Some(found),
-            None => pmix(env)?,
+            None => detect_pmix(env)?,
         },
     };
     let (torch, other) = match (torch, other) {
@@ -210,9 +211,9 @@ fn launcher(env: Env<'_>) -> Result<Option<Found>, Diag> {
         (torch, other) => return Ok(torch.or(other)),
     };
     if torch.rank != other.rank || other.world.is_some_and(|world| Some(world) != torch.world) {
-        return Err(disagree(&torch, &other));
+        return Err(conflicting_launchers(&torch, &other));
     }
-    Ok(Some(Found {
+    Ok(Some(LauncherSettings {
         local_rank: torch.local_rank.or(other.local_rank),
         one_host: torch.one_host.or(other.one_host),
         job: torch.job.or(other.job),
@@ -220,7 +221,7 @@ fn launcher(env: Env<'_>) -> Result<Option<Found>, Diag> {
     }))
 }
 
-impl Found {
+impl LauncherSettings {
     /// `rank 1 of 4`.
     fn rank_of_world(&self) -> String {
         let world = self.world.map_or_else(|| "?".to_owned(), |world| world.to_string());
@@ -228,32 +229,28 @@ impl Found {
     }
 }
 
-fn disagree(one: &Found, other: &Found) -> Diag {
+fn conflicting_launchers(one: &LauncherSettings, other: &LauncherSettings) -> Diag {
     let (a, b) = (one.launcher.name(), other.launcher.name());
-    let message = format!(
-        "{a}'s variables say {}, those of {b} {}",
-        one.rank_of_world(),
-        other.rank_of_world()
-    );
-    Diag::global(errors::LAUNCHERS, message)
-        .note("unset the variables of one of them, or say it with `--rank`, `--world` and `--coordinator`; `--devices N` runs N ranks in this process")
+    let message = format!("{a}'s variables say {}, those of {b} {}", one.rank_of_world(), other.rank_of_world());
+    Diag::global_error(errors::LAUNCHERS, message)
+        .with_note("unset the variables of one of them, or say it with `--rank`, `--world` and `--coordinator`; `--devices N` runs N ranks in this process")
 }
 
-fn torchrun(env: Env<'_>) -> Result<Option<Found>, Diag> {
+fn detect_torchrun(env: EnvLookup<'_>) -> Result<Option<LauncherSettings>, Diag> {
     let (rank, world) = (env("RANK"), env("WORLD_SIZE"));
     if rank.is_none() && world.is_none() {
         return Ok(None);
     }
     let because = if rank.is_some() { "`RANK`" } else { "`WORLD_SIZE`" };
-    let world = needed(env, "WORLD_SIZE", because)?;
-    let local_world = number(env, "LOCAL_WORLD_SIZE")?;
+    let world = required_number(env, "WORLD_SIZE", because)?;
+    let local_world = env_number(env, "LOCAL_WORLD_SIZE")?;
     // Without `--rdzv-id` the id is this word, the same for everybody.
     let job = env("TORCHELASTIC_RUN_ID").filter(|id| id != "none");
-    Ok(Some(Found {
+    Ok(Some(LauncherSettings {
         launcher: Launcher::Torchrun,
-        rank: needed(env, "RANK", because)?,
+        rank: required_number(env, "RANK", because)?,
         world: Some(world),
-        local_rank: number(env, "LOCAL_RANK")?,
+        local_rank: env_number(env, "LOCAL_RANK")?,
         one_host: local_world.map(|local| local == world),
         address: env("MASTER_ADDR"),
         port: master_port(env)?,
@@ -262,23 +259,23 @@ fn torchrun(env: Env<'_>) -> Result<Option<Found>, Diag> {
 }
 
 /// A port near one that is taken.
-fn beside(port: u16) -> u16 {
+fn nearby_port(port: u16) -> u16 {
     port.checked_add(PORT_OFFSET).unwrap_or_else(|| port - PORT_OFFSET)
 }
 
 /// Open MPI; from release 5 on PRRTE starts the processes and sets the same variables.
-fn mpirun(env: Env<'_>) -> Result<Option<Found>, Diag> {
+fn detect_mpirun(env: EnvLookup<'_>) -> Result<Option<LauncherSettings>, Diag> {
     if env("OMPI_COMM_WORLD_RANK").is_none() && env("OMPI_COMM_WORLD_SIZE").is_none() {
         return Ok(None);
     }
     let because = "a variable of mpirun";
-    let world = needed(env, "OMPI_COMM_WORLD_SIZE", because)?;
-    let local_world = number(env, "OMPI_COMM_WORLD_LOCAL_SIZE")?;
-    Ok(Some(Found {
+    let world = required_number(env, "OMPI_COMM_WORLD_SIZE", because)?;
+    let local_world = env_number(env, "OMPI_COMM_WORLD_LOCAL_SIZE")?;
+    Ok(Some(LauncherSettings {
         launcher: Launcher::Mpirun,
-        rank: needed(env, "OMPI_COMM_WORLD_RANK", because)?,
+        rank: required_number(env, "OMPI_COMM_WORLD_RANK", because)?,
         world: Some(world),
-        local_rank: number(env, "OMPI_COMM_WORLD_LOCAL_RANK")?,
+        local_rank: env_number(env, "OMPI_COMM_WORLD_LOCAL_RANK")?,
         one_host: local_world.map(|local| local == world),
         address: env("MASTER_ADDR"),
         port: master_port(env)?,
@@ -288,7 +285,7 @@ fn mpirun(env: Env<'_>) -> Result<Option<Found>, Diag> {
 
 /// srun: only inside a step that it started. A batch script, the external step and an interactive shell of
 /// `salloc` have variables of Slurm too, and are no ranks.
-fn srun(env: Env<'_>) -> Result<Option<Found>, Diag> {
+fn detect_srun(env: EnvLookup<'_>) -> Result<Option<LauncherSettings>, Diag> {
     let Some(step) = env("SLURM_STEP_ID") else { return Ok(None) };
     // Slurm's numbers of the pending, external, batch and interactive steps.
     let special = step.parse().is_ok_and(|step: u32| step >= 0xffff_fffa);
@@ -296,33 +293,33 @@ fn srun(env: Env<'_>) -> Result<Option<Found>, Diag> {
         return Ok(None);
     }
     let because = "`SLURM_STEP_ID`";
-    let world = match number(env, "SLURM_STEP_NUM_TASKS")? {
+    let world = match env_number(env, "SLURM_STEP_NUM_TASKS")? {
         Some(world) => world,
-        None => needed(env, "SLURM_NTASKS", because)?,
+        None => required_number(env, "SLURM_NTASKS", because)?,
     };
-    let nodes = match number(env, "SLURM_STEP_NUM_NODES")? {
+    let nodes = match env_number(env, "SLURM_STEP_NUM_NODES")? {
         Some(nodes) => Some(nodes),
-        None => number(env, "SLURM_NNODES")?,
+        None => env_number(env, "SLURM_NNODES")?,
     };
     let list = env("SLURM_STEP_NODELIST").or_else(|| env("SLURM_NODELIST"));
     let job = env("SLURM_JOB_ID").map(|job| format!("{job}.{step}"));
-    Ok(Some(Found {
+    Ok(Some(LauncherSettings {
         launcher: Launcher::Srun,
-        rank: needed(env, "SLURM_PROCID", because)?,
+        rank: required_number(env, "SLURM_PROCID", because)?,
         world: Some(world),
-        local_rank: number(env, "SLURM_LOCALID")?,
+        local_rank: env_number(env, "SLURM_LOCALID")?,
         one_host: nodes.map(|nodes| nodes == 1),
-        address: env("MASTER_ADDR").or_else(|| hosts::first(&list?)),
+        address: env("MASTER_ADDR").or_else(|| hosts::first_host(&list?)),
         port: master_port(env)?,
         job,
     }))
 }
 
 /// PMIx tells ranks, not how many there are.
-fn pmix(env: Env<'_>) -> Result<Option<Found>, Diag> {
+fn detect_pmix(env: EnvLookup<'_>) -> Result<Option<LauncherSettings>, Diag> {
     // In a Slurm allocation without a step nobody is a rank.
-    let Some(rank) = number(env, "PMIX_RANK")? else { return Ok(None) };
-    Ok(Some(Found {
+    let Some(rank) = env_number(env, "PMIX_RANK")? else { return Ok(None) };
+    Ok(Some(LauncherSettings {
         launcher: Launcher::Pmix,
         rank,
         world: None,
@@ -335,37 +332,41 @@ fn pmix(env: Env<'_>) -> Result<Option<Found>, Diag> {
 }
 
 /// Puts together what was found and what flags add; `None` for a world of one process.
-fn place(found: Found, flags: &Flags, env: Env<'_>) -> Result<Option<RankAssignment>, Diag> {
+fn assign_rank(
+    found: LauncherSettings,
+    flags: &LaunchFlags,
+    env: EnvLookup<'_>,
+) -> Result<Option<RankAssignment>, Diag> {
     let (given, by) = match flags.world {
         Some(world) => (Some(world), "--world"),
         // By hand, the flag is before the variable.
-        None => (number(env, "HIR_WORLD")?, "HIR_WORLD"),
+        None => (env_number(env, "HIR_WORLD")?, "HIR_WORLD"),
     };
     let name = found.launcher.name();
     let world = match (found.world, given) {
         (Some(own), Some(given)) if own != given => {
             let message = format!("{name} started {own} processes, `{by}` says {given}");
-            return Err(Diag::global(errors::LAUNCHERS, message)
-                .note(format!("leave out `{by}`, or give `--rank` and `--coordinator` too")));
+            return Err(Diag::global_error(errors::LAUNCHERS, message)
+                .with_note(format!("leave out `{by}`, or give `--rank` and `--coordinator` too")));
         }
         (Some(world), _) | (None, Some(world)) => world,
         (None, None) => {
-            return Err(missing("--world", &format!("{name} tells ranks, not how many there are")));
+            return Err(missing_setting("--world", &format!("{name} tells ranks, not how many there are")));
         }
     };
     let sayer = if given.is_some() { format!("`{by}`") } else { name.to_owned() };
     check_world(&sayer, world)?;
     if found.rank >= world {
         let message = format!("{name} says rank {} of {world}", found.rank);
-        return Err(Diag::global(errors::LAUNCH, message)
-            .note(format!("ranks count from 0: the last one is {}", world - 1)));
+        return Err(Diag::global_error(errors::LAUNCH, message)
+            .with_note(format!("ranks count from 0: the last one is {}", world - 1)));
     }
     if world == 1 {
         return Ok(None);
     }
-    let token = token::given(env)?;
-    let meeting = meeting(&found, flags, token.is_some(), env)?;
-    let Found { launcher, rank, local_rank, .. } = found;
+    let token = token::token_from_env(env)?;
+    let meeting = choose_rendezvous(&found, flags, token.is_some(), env)?;
+    let LauncherSettings { launcher, rank, local_rank, .. } = found;
     Ok(Some(RankAssignment { launcher, rank, world, local_rank, meeting, token }))
 }
 
@@ -375,66 +376,71 @@ fn check_world(sayer: &str, world: u32) -> Result<(), Diag> {
         return Ok(());
     }
     let message = format!("{sayer} says that there are {world} processes");
-    Err(Diag::global(errors::LAUNCH, message).note(format!("a run has 1 to {MOST} processes")))
+    Err(Diag::global_error(errors::LAUNCH, message).with_note(format!("a run has 1 to {MOST} processes")))
 }
 
 /// The meeting place of the ranks: with a token over the network, without one on this host alone.
-fn meeting(found: &Found, flags: &Flags, token: bool, env: Env<'_>) -> Result<Meeting, Diag> {
+fn choose_rendezvous(
+    found: &LauncherSettings,
+    flags: &LaunchFlags,
+    token: bool,
+    env: EnvLookup<'_>,
+) -> Result<RendezvousPoint, Diag> {
     if let Some(name) = env("HIR_MEETING").filter(|_| found.launcher == Launcher::Processes) {
-        return Ok(Meeting::Local(name));
+        return Ok(RendezvousPoint::Local(name));
     }
     let said = match (&flags.coordinator, env("HIR_COORDINATOR")) {
-        (Some(text), _) => Some(hosts::parse(text, "--coordinator")?),
-        (None, Some(text)) => Some(hosts::parse(&text, "HIR_COORDINATOR")?),
+        (Some(text), _) => Some(hosts::parse_address(text, "--coordinator")?),
+        (None, Some(text)) => Some(hosts::parse_address(&text, "HIR_COORDINATOR")?),
         (None, None) => None,
     };
     let name = found.launcher.name();
     if let (None, Some(true), Some(job), false) = (&said, found.one_host, &found.job, token) {
         let told = format!("{name} {job} {}", found.port.unwrap_or(0));
-        return Ok(Meeting::Local(local::name(&told)));
+        return Ok(RendezvousPoint::Local(local::socket_name(&told)));
     }
     let is_said = said.is_some();
     let (host, port) = match said {
         Some(said) => said,
-        None => address(found)?,
+        None => rendezvous_address(found)?,
     };
     if token {
-        return Ok(Meeting::Network(host, port));
+        return Ok(RendezvousPoint::Network(host, port));
     }
     // Launchers count agents: two of them on one machine are two hosts to torchrun. Who says it knows better.
     if hosts::is_loopback(&host) && (is_said || found.one_host != Some(false)) {
-        return Ok(Meeting::Local(local::name(&format!("port {port}"))));
+        return Ok(RendezvousPoint::Local(local::socket_name(&format!("port {port}"))));
     }
     let why = match found.one_host {
         Some(false) => format!("{name}'s ranks are on several hosts"),
         _ => format!("other hosts can reach {host}"),
     };
-    Err(token::missing(found.launcher, &why))
+    Err(token::missing_token(found.launcher, &why))
 }
 
 /// Rank 0's port, if nobody said it.
-fn port(found: &Found) -> Result<u16, Diag> {
+fn rendezvous_port(found: &LauncherSettings) -> Result<u16, Diag> {
     let name = found.launcher.name();
     match (found.port, &found.job) {
         (Some(port), _) => Ok(port),
         (None, Some(job)) => Ok(hosts::port_of(job)),
         (None, None) if found.launcher == Launcher::Torchrun => {
-            Err(nowhere("MASTER_PORT", "`RANK` and `WORLD_SIZE` come with it"))
+            Err(missing_rendezvous("MASTER_PORT", "`RANK` and `WORLD_SIZE` come with it"))
         }
         (None, None) => {
             let why = format!("{name} gave no id of the job that a port could be made from");
-            Err(nowhere("MASTER_PORT", &why))
+            Err(missing_rendezvous("MASTER_PORT", &why))
         }
     }
 }
 
 /// Rank 0's host and port, if nobody said them.
-fn address(found: &Found) -> Result<(String, u16), Diag> {
+fn rendezvous_address(found: &LauncherSettings) -> Result<(String, u16), Diag> {
     let name = found.launcher.name();
     if found.launcher == Launcher::Explicit {
-        return Err(missing("--coordinator", "the ranks do not know where rank 0 listens"));
+        return Err(missing_setting("--coordinator", "the ranks do not know where rank 0 listens"));
     }
-    let port = port(found)?;
+    let port = rendezvous_port(found)?;
     let why = match (found.one_host, &found.address) {
         (Some(true), _) => return Ok(("127.0.0.1".to_owned(), port)),
         (_, Some(address)) => return Ok((address.clone(), port)),
@@ -445,13 +451,13 @@ fn address(found: &Found) -> Result<(String, u16), Diag> {
             format!("nothing says whether {name}'s ranks are on one host, or where rank 0 is")
         }
     };
-    Err(nowhere("MASTER_ADDR", &why))
+    Err(missing_rendezvous("MASTER_ADDR", &why))
 }
 
 /// A launcher that does not say where rank 0 listens.
-fn nowhere(what: &str, why: &str) -> Diag {
+fn missing_rendezvous(what: &str, why: &str) -> Diag {
     let message = format!("`{what}` is missing: {why}");
-    Diag::global(errors::LAUNCH, message).note("`HIR_COORDINATOR=HOST:PORT` on all ranks says where rank 0 listens; `--devices N` runs N ranks in this process")
+    Diag::global_error(errors::LAUNCH, message).with_note("`HIR_COORDINATOR=HOST:PORT` on all ranks says where rank 0 listens; `--devices N` runs N ranks in this process")
 }
 
 #[cfg(test)]

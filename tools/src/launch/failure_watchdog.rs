@@ -4,7 +4,7 @@
 //! host (inputs, a comparison) does not look either. Whoever is still alive some time after the run failed
 //! is ended here.
 
-use super::peers::Peers;
+use super::peers::AddressMap;
 use hostir::backend::control_plane::{ControlPlane as _, ControlPlaneError};
 use hostir_tool_support::errors;
 use std::io::Write as _;
@@ -17,7 +17,7 @@ const GRACE: Duration = Duration::from_secs(4);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Watches until the connections are gone. `status` is what the process exits with.
-pub(super) fn watch_failures(peers: &Arc<Peers>, status: i32) {
+pub(super) fn watch_failures(peers: &Arc<AddressMap>, status: i32) {
     let peers = Arc::downgrade(peers);
     std::thread::spawn(move || {
         while let Some(error) = next_failure(&peers) {
@@ -27,14 +27,9 @@ pub(super) fn watch_failures(peers: &Arc<Peers>, status: i32) {
             }
             if let Some(peers) = peers.upgrade() {
                 let rank = peers.rank();
-                let message = hostir::diag::visible::line(&error.diag().message).into_owned();
-                let _ = writeln!(
-                    std::io::stderr(),
-                    "hir-run: rank {rank} does not stop and is ended: {message}"
-                );
-                hostir_tool_support::staged::end_process(
-                    own_status(&error, rank).unwrap_or(status),
-                );
+                let message = hostir::diag::visible::escape_line(&error.diag().message).into_owned();
+                let _ = writeln!(std::io::stderr(), "hir-run: rank {rank} does not stop and is ended: {message}");
+                hostir_tool_support::staged::end_process(own_status(&error, rank).unwrap_or(status));
             }
         }
     });
@@ -44,13 +39,13 @@ pub(super) fn watch_failures(peers: &Arc<Peers>, status: i32) {
 fn own_status(error: &ControlPlaneError, own: u32) -> Option<i32> {
     let ControlPlaneError::Failed { rank, why } = error else { return None };
     let code = why.lines().next().filter(|_| *rank == own)?;
-    Some(errors::status(code) as i32)
+    Some(errors::status_of_code(code) as i32)
 }
 
 /// Waits for a failure; `None` when the run is over.
-fn next_failure(peers: &Weak<Peers>) -> Option<ControlPlaneError> {
+fn next_failure(peers: &Weak<AddressMap>) -> Option<ControlPlaneError> {
     loop {
-        if let Some(error) = peers.upgrade()?.failed() {
+        if let Some(error) = peers.upgrade()?.peer_failure() {
             return Some(error);
         }
         std::thread::sleep(PAUSE);
@@ -64,10 +59,7 @@ mod tests {
     /// A deadline that passed here is what the process exits with; what happened elsewhere is not.
     #[test]
     fn statuses() {
-        let error = |rank| ControlPlaneError::Failed {
-            rank,
-            why: "H0511\n\nthe run did not end".to_owned(),
-        };
+        let error = |rank| ControlPlaneError::Failed { rank, why: "H0511\n\nthe run did not end".to_owned() };
         assert_eq!(own_status(&error(2), 2), Some(5));
         assert_eq!(own_status(&error(1), 2), None);
         assert_eq!(own_status(&ControlPlaneError::Lost { rank: 2, how: String::new() }, 2), None);

@@ -21,8 +21,8 @@
 //!
 //! This module has bytes alone; `join.rs` and `lobby.rs` have the connections.
 
-use super::token::Key;
-use super::wire::Session;
+use super::token::ConnectionKey;
+use super::wire::SessionKeys;
 use snow::{Builder, HandshakeState};
 use std::io::{Error, Result};
 
@@ -45,22 +45,22 @@ const LABEL: &[u8] = b"hir-run rendezvous";
 
 /// The coordinator's verdict on a process that knows the token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Verdict {
+pub(super) enum JoinVerdict {
     Welcome = 0,
     World = 1,
     Rank = 2,
 }
 
-impl Verdict {
-    pub(super) fn of(byte: u8) -> Option<Self> {
-        let all = [Verdict::Welcome, Verdict::World, Verdict::Rank];
+impl JoinVerdict {
+    pub(super) fn from_byte(byte: u8) -> Option<Self> {
+        let all = [JoinVerdict::Welcome, JoinVerdict::World, JoinVerdict::Rank];
         all.into_iter().find(|verdict| *verdict as u8 == byte)
     }
 }
 
 /// An answer to a joining process that nobody has proved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Unproven {
+pub(super) enum UnprovenAnswer {
     /// No hir-run.
     Stranger,
     /// One of this version of the protocol.
@@ -71,12 +71,12 @@ pub(super) enum Unproven {
 
 /// The claims of a process that wants to join. Whoever does not know the token may say anything.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Claim {
+pub(super) struct JoinClaim {
     pub(super) rank: u32,
     pub(super) world: u32,
 }
 
-fn head() -> [u8; HEAD] {
+fn greeting_head() -> [u8; HEAD] {
     let mut head = [0; HEAD];
     head[..4].copy_from_slice(MAGIC);
     head[4..].copy_from_slice(&VERSION.to_le_bytes());
@@ -84,13 +84,13 @@ fn head() -> [u8; HEAD] {
 }
 
 /// The version of a greeting; `None` if it is none of ours.
-pub(super) fn version(head: &[u8; HEAD]) -> Option<u16> {
+pub(super) fn greeting_version(head: &[u8; HEAD]) -> Option<u16> {
     let version = head.strip_prefix(MAGIC)?.first_chunk::<2>()?;
     Some(u16::from_le_bytes(*version))
 }
 
-fn begin(
-    key: &Key,
+fn begin_handshake(
+    key: &ConnectionKey,
     clear: &[u8],
     joining: bool,
 ) -> std::result::Result<HandshakeState, snow::Error> {
@@ -100,25 +100,25 @@ fn begin(
 }
 
 /// A joining process between its greeting and the answer.
-pub(super) struct Joining {
+pub(super) struct JoinHandshake {
     noise: HandshakeState,
     hello: [u8; HELLO],
 }
 
-impl Joining {
+impl JoinHandshake {
     /// # Errors
     /// If the system has no random numbers.
-    pub(super) fn new(key: &Key, claim: Claim) -> Result<Self> {
+    pub(super) fn new(key: &ConnectionKey, claim: JoinClaim) -> Result<Self> {
         let mut hello = [0; HELLO];
-        hello[..HEAD].copy_from_slice(&head());
+        hello[..HEAD].copy_from_slice(&greeting_head());
         hello[HEAD..HEAD + 4].copy_from_slice(&claim.rank.to_le_bytes());
         hello[HEAD + 4..CLEAR].copy_from_slice(&claim.world.to_le_bytes());
-        let mut noise = begin(key, &hello[..CLEAR], true).map_err(Error::other)?;
+        let mut noise = begin_handshake(key, &hello[..CLEAR], true).map_err(Error::other)?;
         noise.write_message(&[], &mut hello[CLEAR..]).map_err(Error::other)?;
         Ok(Self { noise, hello })
     }
 
-    pub(super) fn hello(&self) -> &[u8; HELLO] {
+    pub(super) fn hello_bytes(&self) -> &[u8; HELLO] {
         &self.hello
     }
 
@@ -126,19 +126,16 @@ impl Joining {
     ///
     /// # Errors
     /// If it does not.
-    pub(super) fn answered(
-        mut self,
-        answer: &[u8; ANSWER],
-    ) -> std::result::Result<Session, Unproven> {
-        self.noise.read_message(&answer[HEAD..], &mut []).map_err(|_| Unproven::Token)?;
-        self.noise.into_stateless_transport_mode().map(Session::new).map_err(|_| Unproven::Token)
+    pub(super) fn verify_answer(mut self, answer: &[u8; ANSWER]) -> std::result::Result<SessionKeys, UnprovenAnswer> {
+        self.noise.read_message(&answer[HEAD..], &mut []).map_err(|_| UnprovenAnswer::Token)?;
+        self.noise.into_stateless_transport_mode().map(SessionKeys::new).map_err(|_| UnprovenAnswer::Token)
     }
 }
 
 /// The coordinator's answer to a greeting.
-pub(super) enum Answer {
+pub(super) enum GreetingAnswer {
     /// Its proof, what the other end claims, and the keys, which only somebody who knows the token has too.
-    Proof(Box<([u8; ANSWER], Claim, Session)>),
+    Proof(Box<([u8; ANSWER], JoinClaim, SessionKeys)>),
     /// To a process of another version, so that it can say so.
     Version(u16, [u8; OLDEST]),
     /// Nothing.
@@ -146,31 +143,31 @@ pub(super) enum Answer {
 }
 
 /// Answers the beginning of a greeting; `None` if more of it has to come.
-pub(super) fn answer(key: &Key, heard: &[u8]) -> Option<Answer> {
+pub(super) fn answer_greeting(key: &ConnectionKey, heard: &[u8]) -> Option<GreetingAnswer> {
     let known = heard.len().min(MAGIC.len());
     if heard[..known] != MAGIC[..known] {
-        return Some(Answer::Silence);
+        return Some(GreetingAnswer::Silence);
     }
-    let version = version(heard.first_chunk()?)?;
+    let version = greeting_version(heard.first_chunk()?)?;
     if version != VERSION {
         let mut greeting = [0; OLDEST];
-        greeting[..HEAD].copy_from_slice(&head());
-        return Some(Answer::Version(version, greeting));
+        greeting[..HEAD].copy_from_slice(&greeting_head());
+        return Some(GreetingAnswer::Version(version, greeting));
     }
     let hello: &[u8; HELLO] = heard.first_chunk()?;
-    Some(prove(key, hello).unwrap_or(Answer::Silence))
+    Some(prove_token(key, hello).unwrap_or(GreetingAnswer::Silence))
 }
 
-fn prove(key: &Key, hello: &[u8; HELLO]) -> std::result::Result<Answer, snow::Error> {
+fn prove_token(key: &ConnectionKey, hello: &[u8; HELLO]) -> std::result::Result<GreetingAnswer, snow::Error> {
     let (clear, message) = hello.split_at(CLEAR);
-    let mut noise = begin(key, clear, false)?;
+    let mut noise = begin_handshake(key, clear, false)?;
     noise.read_message(message, &mut [])?;
     let mut answer = [0; ANSWER];
-    answer[..HEAD].copy_from_slice(&head());
+    answer[..HEAD].copy_from_slice(&greeting_head());
     noise.write_message(&[], &mut answer[HEAD..])?;
-    let claim = Claim { rank: word_at(clear, HEAD), world: word_at(clear, HEAD + 4) };
-    let session = Session::new(noise.into_stateless_transport_mode()?);
-    Ok(Answer::Proof(Box::new((answer, claim, session))))
+    let claim = JoinClaim { rank: word_at(clear, HEAD), world: word_at(clear, HEAD + 4) };
+    let session = SessionKeys::new(noise.into_stateless_transport_mode()?);
+    Ok(GreetingAnswer::Proof(Box::new((answer, claim, session))))
 }
 
 /// A number of a message; 0 behind its end.
@@ -181,42 +178,42 @@ fn word_at(message: &[u8], at: usize) -> u32 {
 
 /// Both ends of a connection.
 #[cfg(test)]
-pub(super) fn both_ends(rank: u32) -> (Session, Session) {
-    let key = Key::new(None);
-    let joining = Joining::new(&key, Claim { rank, world: rank + 1 }).unwrap();
-    let Some(Answer::Proof(parts)) = answer(&key, joining.hello()) else { panic!("no proof") };
+pub(super) fn both_ends(rank: u32) -> (SessionKeys, SessionKeys) {
+    let key = ConnectionKey::new(None);
+    let joining = JoinHandshake::new(&key, JoinClaim { rank, world: rank + 1 }).unwrap();
+    let Some(GreetingAnswer::Proof(parts)) = answer_greeting(&key, joining.hello_bytes()) else { panic!("no proof") };
     let (bytes, _, coordinator) = *parts;
-    (joining.answered(&bytes).unwrap(), coordinator)
+    (joining.verify_answer(&bytes).unwrap(), coordinator)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const CLAIM: Claim = Claim { rank: 3, world: 4 };
+    const CLAIM: JoinClaim = JoinClaim { rank: 3, world: 4 };
 
-    fn keys() -> (Key, Key) {
-        (Key([1; 32]), Key([2; 32]))
+    fn keys() -> (ConnectionKey, ConnectionKey) {
+        (ConnectionKey([1; 32]), ConnectionKey([2; 32]))
     }
 
-    fn proof(key: &Key, hello: &[u8]) -> ([u8; ANSWER], Claim) {
-        let Some(Answer::Proof(parts)) = answer(key, hello) else { panic!("no proof") };
+    fn proof(key: &ConnectionKey, hello: &[u8]) -> ([u8; ANSWER], JoinClaim) {
+        let Some(GreetingAnswer::Proof(parts)) = answer_greeting(key, hello) else { panic!("no proof") };
         (parts.0, parts.1)
     }
 
     #[test]
     fn both_ends_know_the_token() {
         let (key, other) = keys();
-        let ask = || Joining::new(&key, CLAIM).unwrap();
+        let ask = || JoinHandshake::new(&key, CLAIM).unwrap();
         let joining = ask();
-        let (bytes, claim) = proof(&key, joining.hello());
+        let (bytes, claim) = proof(&key, joining.hello_bytes());
         assert_eq!(claim, CLAIM);
         // A proof is of one conversation: neither another greeting nor another token takes it.
-        assert_eq!(ask().answered(&bytes).err(), Some(Unproven::Token));
-        assert!(joining.answered(&bytes).is_ok());
+        assert_eq!(ask().verify_answer(&bytes).err(), Some(UnprovenAnswer::Token));
+        assert!(joining.verify_answer(&bytes).is_ok());
         let joining = ask();
-        let (bytes, _) = proof(&other, joining.hello());
-        assert_eq!(joining.answered(&bytes).err(), Some(Unproven::Token));
+        let (bytes, _) = proof(&other, joining.hello_bytes());
+        assert_eq!(joining.verify_answer(&bytes).err(), Some(UnprovenAnswer::Token));
     }
 
     /// Whoever changes a greeting, rank and world for instance, is found out, and so is a changed proof.
@@ -224,9 +221,9 @@ mod tests {
     fn proofs_are_of_all_that_was_said() {
         let (key, _) = keys();
         for at in HEAD..HELLO {
-            let mut changed = *Joining::new(&key, CLAIM).unwrap().hello();
+            let mut changed = *JoinHandshake::new(&key, CLAIM).unwrap().hello_bytes();
             changed[at] ^= 1;
-            assert!(matches!(answer(&key, &changed), Some(Answer::Silence)), "{at}");
+            assert!(matches!(answer_greeting(&key, &changed), Some(GreetingAnswer::Silence)), "{at}");
         }
         // The tag of a greeting keeps out accidents alone; the proof of another rank's is no proof for this one.
         let ephemeral = [7; 32];
@@ -238,19 +235,19 @@ mod tests {
             let mut hello: [u8; HELLO] = [0; HELLO];
             hello[..CLEAR].copy_from_slice(clear);
             noise.write_message(&[], &mut hello[CLEAR..]).unwrap();
-            Joining { noise, hello }
+            JoinHandshake { noise, hello }
         };
-        let own = *Joining::new(&key, CLAIM).unwrap().hello().first_chunk::<CLEAR>().unwrap();
-        let other = Claim { rank: 2, ..CLAIM };
-        let other = *Joining::new(&key, other).unwrap().hello().first_chunk::<CLEAR>().unwrap();
-        let (bytes, _) = proof(&key, ask(&other).hello());
-        assert_eq!(ask(&own).answered(&bytes).err(), Some(Unproven::Token));
-        assert!(ask(&other).answered(&bytes).is_ok());
+        let own = *JoinHandshake::new(&key, CLAIM).unwrap().hello_bytes().first_chunk::<CLEAR>().unwrap();
+        let other = JoinClaim { rank: 2, ..CLAIM };
+        let other = *JoinHandshake::new(&key, other).unwrap().hello_bytes().first_chunk::<CLEAR>().unwrap();
+        let (bytes, _) = proof(&key, ask(&other).hello_bytes());
+        assert_eq!(ask(&own).verify_answer(&bytes).err(), Some(UnprovenAnswer::Token));
+        assert!(ask(&other).verify_answer(&bytes).is_ok());
         for at in HEAD..ANSWER {
-            let joining = Joining::new(&key, CLAIM).unwrap();
-            let (mut bytes, _) = proof(&key, joining.hello());
+            let joining = JoinHandshake::new(&key, CLAIM).unwrap();
+            let (mut bytes, _) = proof(&key, joining.hello_bytes());
             bytes[at] ^= 1;
-            assert_eq!(joining.answered(&bytes).err(), Some(Unproven::Token), "{at}");
+            assert_eq!(joining.verify_answer(&bytes).err(), Some(UnprovenAnswer::Token), "{at}");
         }
     }
 
@@ -259,7 +256,7 @@ mod tests {
     #[test]
     fn greetings_do_not_depend_on_the_token() {
         let (key, other) = keys();
-        let hello = |key: &Key| {
+        let hello = |key: &ConnectionKey| {
             let builder = Builder::new(PATTERN.parse().unwrap()).psk(2, &key.0).unwrap();
             let builder = builder.fixed_ephemeral_key_for_testing_only(&[7; 32]);
             let mut noise = builder.prologue(b"x").unwrap().build_initiator().unwrap();
@@ -268,7 +265,7 @@ mod tests {
             bytes
         };
         assert_eq!(hello(&key), hello(&other));
-        let fresh = || *Joining::new(&key, CLAIM).unwrap().hello();
+        let fresh = || *JoinHandshake::new(&key, CLAIM).unwrap().hello_bytes();
         assert_ne!(fresh(), fresh());
     }
 
@@ -276,18 +273,18 @@ mod tests {
     fn strangers_and_other_versions() {
         let (key, _) = keys();
         for start in [&b""[..], b"HI", b"HIRX", b"HIRX\x03\x00", b"HIRX\x03\x00abc"] {
-            assert!(answer(&key, start).is_none(), "{start:?}");
+            assert!(answer_greeting(&key, start).is_none(), "{start:?}");
         }
         for noise in [&b"G"[..], b"HIR ", b"HTTP/1.1 200", &[0xff; 64]] {
-            assert!(matches!(answer(&key, noise), Some(Answer::Silence)), "{noise:?}");
+            assert!(matches!(answer_greeting(&key, noise), Some(GreetingAnswer::Silence)), "{noise:?}");
         }
         // The first version's greeting; it waits for 22 bytes, of which the first six say the version.
         let old = [&b"HIRX\x01\x00"[..], &[9; 24]].concat();
-        let Some(Answer::Version(1, bytes)) = answer(&key, &old) else { panic!("no version") };
-        assert_eq!((bytes.len(), version(bytes.first_chunk().unwrap())), (22, Some(3)));
-        assert_eq!(version(b"HTTP/1"), None);
-        let all = [Verdict::Welcome, Verdict::World, Verdict::Rank];
-        assert!(all.iter().all(|verdict| Verdict::of(*verdict as u8) == Some(*verdict)));
-        assert_eq!(Verdict::of(9), None);
+        let Some(GreetingAnswer::Version(1, bytes)) = answer_greeting(&key, &old) else { panic!("no version") };
+        assert_eq!((bytes.len(), greeting_version(bytes.first_chunk().unwrap())), (22, Some(3)));
+        assert_eq!(greeting_version(b"HTTP/1"), None);
+        let all = [JoinVerdict::Welcome, JoinVerdict::World, JoinVerdict::Rank];
+        assert!(all.iter().all(|verdict| JoinVerdict::from_byte(*verdict as u8) == Some(*verdict)));
+        assert_eq!(JoinVerdict::from_byte(9), None);
     }
 }

@@ -5,7 +5,7 @@ use hostir_tool_support::errors;
 use std::net::{IpAddr, ToSocketAddrs};
 
 /// The first host of Slurm's list: `gpu[07-09,12],x1` is gpu07 first.
-pub(super) fn first(list: &str) -> Option<String> {
+pub(super) fn first_host(list: &str) -> Option<String> {
     let end = list.find([',', '[']).unwrap_or(list.len());
     let (prefix, rest) = list.split_at(end);
     let Some(inside) = rest.strip_prefix('[') else {
@@ -22,7 +22,7 @@ pub(super) fn first(list: &str) -> Option<String> {
 ///
 /// # Errors
 /// A text without a host or a port.
-pub(super) fn parse(text: &str, from: &str) -> Result<(String, u16), Diag> {
+pub(super) fn parse_address(text: &str, from: &str) -> Result<(String, u16), Diag> {
     let parts = text.rsplit_once(':').and_then(|(host, port)| {
         let host = host.strip_prefix('[').map_or(Some(host), |host| host.strip_suffix(']'))?;
         (!host.is_empty()).then_some(())?;
@@ -31,8 +31,8 @@ pub(super) fn parse(text: &str, from: &str) -> Result<(String, u16), Diag> {
     });
     parts.ok_or_else(|| {
         let message = format!("`{from}` is `{text}`, which is no host with a port from 1 to 65535");
-        Diag::global(errors::LAUNCH, message)
-            .note("say the host that rank 0 runs on and a free port there: `node7:29600`")
+        Diag::global_error(errors::LAUNCH, message)
+            .with_note("say the host that rank 0 runs on and a free port there: `node7:29600`")
     })
 }
 
@@ -56,7 +56,7 @@ pub(super) fn is_loopback(host: &str) -> bool {
 ///
 /// # Errors
 /// A name that cannot be resolved.
-pub(super) fn addresses(host: &str, port: u16) -> std::io::Result<Vec<std::net::SocketAddr>> {
+pub(super) fn resolve_host(host: &str, port: u16) -> std::io::Result<Vec<std::net::SocketAddr>> {
     let host = if host == "localhost" { "127.0.0.1" } else { host };
     let mut found: Vec<_> = (host, port).to_socket_addrs()?.collect();
     found.sort_by_key(|address| !address.is_ipv4());
@@ -65,11 +65,10 @@ pub(super) fn addresses(host: &str, port: u16) -> std::io::Result<Vec<std::net::
 
 /// A name that processes share exactly if they run on one host: its boot, since names of containers
 /// differ. `HIR_HOST_ID` overrides it.
-pub(super) fn own(given: Option<String>) -> String {
-    given.or_else(|| std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()).map_or_else(
-        || rustix::system::uname().nodename().to_string_lossy().into_owned(),
-        |id| id.trim().to_owned(),
-    )
+pub(super) fn own_host_id(given: Option<String>) -> String {
+    given
+        .or_else(|| std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok())
+        .map_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned(), |id| id.trim().to_owned())
 }
 
 #[cfg(test)]
@@ -78,25 +77,21 @@ mod tests {
 
     #[test]
     fn first_hosts_of_lists() {
-        for (list, expected) in [
-            ("gpu1", "gpu1"),
-            ("gpu[07-09,12],x1", "gpu07"),
-            ("a3,a4", "a3"),
-            ("r[1-2]n,x", "r1n"),
-            ("gpu[3]", "gpu3"),
-        ] {
-            assert_eq!(first(list).as_deref(), Some(expected), "{list}");
+        for (list, expected) in
+            [("gpu1", "gpu1"), ("gpu[07-09,12],x1", "gpu07"), ("a3,a4", "a3"), ("r[1-2]n,x", "r1n"), ("gpu[3]", "gpu3")]
+        {
+            assert_eq!(first_host(list).as_deref(), Some(expected), "{list}");
         }
-        assert_eq!(first(""), None);
-        assert_eq!(first("gpu[1-2"), None);
+        assert_eq!(first_host(""), None);
+        assert_eq!(first_host("gpu[1-2"), None);
     }
 
     #[test]
     fn addresses_of_coordinators() {
-        assert_eq!(parse("node7:29600", "x").unwrap(), ("node7".to_owned(), 29600));
-        assert_eq!(parse("[::1]:80", "x").unwrap(), ("::1".to_owned(), 80));
+        assert_eq!(parse_address("node7:29600", "x").unwrap(), ("node7".to_owned(), 29600));
+        assert_eq!(parse_address("[::1]:80", "x").unwrap(), ("::1".to_owned(), 80));
         for wrong in ["", "node7", "node7:", ":80", "node7:99999", "[::1:80", "x:-1", "x:0"] {
-            let diag = parse(wrong, "HIR_COORDINATOR").unwrap_err();
+            let diag = parse_address(wrong, "HIR_COORDINATOR").unwrap_err();
             assert_eq!(diag.code, "H0640", "{wrong}");
             let start = format!("`HIR_COORDINATOR` is `{wrong}`, which");
             assert!(diag.message.starts_with(&start), "{}", diag.message);
@@ -106,16 +101,14 @@ mod tests {
     /// Whatever `/etc/hosts` says.
     #[test]
     fn localhost_is_one_address() {
-        let found = addresses("localhost", 7000).unwrap();
+        let found = resolve_host("localhost", 7000).unwrap();
         assert_eq!(found, [([127, 0, 0, 1], 7000).into()]);
     }
 
     #[test]
     fn loopback_and_ports() {
         assert!(is_loopback("localhost") && is_loopback("127.0.0.2") && is_loopback("::1"));
-        assert!(
-            is_loopback("LocalHost") && is_loopback("a.localhost") && is_loopback("ip6-localhost")
-        );
+        assert!(is_loopback("LocalHost") && is_loopback("a.localhost") && is_loopback("ip6-localhost"));
         assert!(!is_loopback("10.0.0.1") && !is_loopback("node7") && !is_loopback("mylocalhost"));
         assert!((61_440..=65_535).contains(&port_of("4711.0")));
         assert_ne!(port_of("4711.0"), port_of("4712.0"));

@@ -1,13 +1,15 @@
 //! The rendezvous of the processes of a run: rank 0 listens, the others connect.
 
-use super::detect::{Meeting, RankAssignment};
-use super::handshake::{ANSWER, Claim, HEAD, Joining, Unproven, VERSION, Verdict, version};
+use super::detect::{RankAssignment, RendezvousPoint};
+use super::handshake::{
+    ANSWER, HEAD, JoinClaim, JoinHandshake, JoinVerdict, UnprovenAnswer, VERSION, greeting_version,
+};
 use super::launcher::Launcher;
-use super::lobby::{Lobby, PATIENCE, Refused, STEP};
-use super::peers::{Core, Pace, Peers};
-use super::stream::{Listener, Stream};
-use super::token::Key;
-use super::wire::{Fault, Kind, Opener, Sealer};
+use super::lobby::{JoinServer, PATIENCE, RefusedJoins, STEP};
+use super::peers::{AddressMap, ControlPlaneCore, LivenessTimeouts};
+use super::stream::{PeerListener, PeerStream};
+use super::token::ConnectionKey;
+use super::wire::{FrameError, FrameOpener, FrameSealer, FrameType};
 use super::{hosts, local};
 use hostir::backend::control_plane::ControlPlane as _;
 use hostir::diag::Diag;
@@ -27,8 +29,8 @@ const LONG_PAUSE: Duration = Duration::from_millis(200);
 const APART: &str = "ranks without `HIR_TOKEN` meet there, but those in containers, or network namespaces, of their own do not share it: give all ranks `HIR_COORDINATOR=HOST:PORT`, with an address of rank 0, and the same `HIR_TOKEN`";
 
 /// Rank 0's ear.
-pub(super) struct Ear {
-    listener: Listener,
+pub(super) struct JoinListener {
+    listener: PeerListener,
     /// Its address, for people.
     pub(super) at: String,
 }
@@ -37,32 +39,32 @@ pub(super) struct Ear {
 ///
 /// # Errors
 /// [`errors::UNREACHABLE`], [`errors::REFUSED`], [`errors::SQUATTED`], or who did not come.
-pub(super) fn join(
+pub(super) fn join_run(
     place: &RankAssignment,
-    ear: Option<Ear>,
+    ear: Option<JoinListener>,
     host: Option<String>,
     timeout: Duration,
-) -> Result<Arc<Peers>, Diag> {
-    let core = Core::start(place.rank, place.world, Pace::new(timeout));
-    let peers = Arc::new(Peers::new(core.clone(), hosts::own(host)));
-    let key = Key::new(place.token.as_ref());
+) -> Result<Arc<AddressMap>, Diag> {
+    let core = ControlPlaneCore::start_monitor(place.rank, place.world, LivenessTimeouts::new(timeout));
+    let peers = Arc::new(AddressMap::new(core.clone(), hosts::own_host_id(host)));
+    let key = ConnectionKey::new(place.token.as_ref());
     let deadline = Instant::now() + timeout;
-    let mut refused = Refused::default();
+    let mut refused = RefusedJoins::default();
     if let Some(ear) = ear {
-        refused = Lobby::new(&ear.listener, &core, place.world, &key).run(deadline, timeout);
+        refused = JoinServer::new(&ear.listener, &core, place.world, &key).admit_all(deadline, timeout);
     } else {
-        let (stream, sealer, opener) = connect(place, &key, deadline, timeout)?;
-        let added = core.add(0, stream, sealer, opener);
-        added.map_err(|error| unreachable(place, timeout, &error.to_string()))?;
+        let (stream, sealer, opener) = connect_until_deadline(place, &key, deadline, timeout)?;
+        let added = core.add_connection(0, stream, sealer, opener);
+        added.map_err(|error| unreachable_error(place, timeout, &error.to_string()))?;
     }
-    match (peers.gather(STEP, &[]), refused.cause.take()) {
+    match (peers.all_gather(STEP, &[]), refused.cause.take()) {
         (Ok(_), _) => Ok(peers),
         (Err(_), Some(cause)) => Err(cause),
         (Err(error), None) => {
-            let local = matches!(place.meeting, Meeting::Local(_)) && place.rank == 0;
-            let diag = refused.sentences().into_iter().fold(error.diag(), Diag::note);
+            let local = matches!(place.meeting, RendezvousPoint::Local(_)) && place.rank == 0;
+            let diag = refused.to_sentences().into_iter().fold(error.diag(), Diag::with_note);
             Err(if local && place.launcher != Launcher::Processes {
-                diag.note(format!("rank 0 listens at {}; {APART}", place.meeting))
+                diag.with_note(format!("rank 0 listens at {}; {APART}", place.meeting))
             } else {
                 diag
             })
@@ -74,48 +76,46 @@ pub(super) fn join(
 ///
 /// # Errors
 /// [`errors::LISTEN`] or [`errors::SQUATTED`].
-pub(super) fn listen(place: &RankAssignment) -> Result<Ear, Diag> {
-    open(place).map(|(listener, at)| Ear { listener, at }).map_err(|error| {
+pub(super) fn open_join_listener(place: &RankAssignment) -> Result<JoinListener, Diag> {
+    open_socket(place).map(|(listener, at)| JoinListener { listener, at }).map_err(|error| {
         if let Some(user) = local::other_user(&error) {
-            return squatted(place, user);
+            return squatted_error(place, user);
         }
         let at = &place.meeting;
         let message = match (error.kind(), at) {
-            (ErrorKind::AddrInUse, Meeting::Local(_)) => {
+            (ErrorKind::AddrInUse, RendezvousPoint::Local(_)) => {
                 format!("rank 0 cannot listen at {at}: another process of yours does")
             }
-            (ErrorKind::AddrInUse, Meeting::Network(..)) => {
+            (ErrorKind::AddrInUse, RendezvousPoint::Network(..)) => {
                 format!("rank 0 cannot listen at {at}: the port is in use")
             }
             _ => format!("rank 0 cannot listen at {at}: {error}"),
         };
-        Diag::global(errors::LISTEN, message).note(elsewhere(place.launcher))
+        Diag::global_error(errors::LISTEN, message).with_note(other_address_hint(place.launcher))
     })
 }
 
 /// The listener, and where it is.
-fn open(place: &RankAssignment) -> IoResult<(Listener, String)> {
+fn open_socket(place: &RankAssignment) -> IoResult<(PeerListener, String)> {
     let at = place.meeting.to_string();
     match &place.meeting {
-        Meeting::Local(_) if place.launcher == Launcher::Processes => {
+        RendezvousPoint::Local(_) if place.launcher == Launcher::Processes => {
             let socket = std::io::stdin().as_fd().try_clone_to_owned()?;
             // Its last copy is closed when everybody is here.
             rustix::stdio::dup2_stdin(std::fs::File::open("/dev/null")?)?;
-            Ok((Listener::unix(UnixListener::from(socket))?, at))
+            Ok((PeerListener::from_unix(UnixListener::from(socket))?, at))
         }
-        Meeting::Local(name) => Ok((Listener::unix(local::listen(name)?)?, at)),
-        Meeting::Network(host, port) => {
-            let (listener, all) = bind(host, &hosts::addresses(host, *port)?, *port)?;
+        RendezvousPoint::Local(name) => Ok((PeerListener::from_unix(local::listen_at(name)?)?, at)),
+        RendezvousPoint::Network(host, port) => {
+            let (listener, all) = bind_host(host, &hosts::resolve_host(host, *port)?, *port)?;
             let at = match (all, listener.local_addr()?.ip()) {
                 (Some(why), ip) => {
-                    format!(
-                        "port {port} of all addresses of this host ({ip}), since `{host}` {why}"
-                    )
+                    format!("port {port} of all addresses of this host ({ip}), since `{host}` {why}")
                 }
                 (None, ip) if ip.to_string() == *host => at,
                 (None, ip) => format!("{at} ({ip})"),
             };
-            Ok((Listener::tcp(listener)?, at))
+            Ok((PeerListener::from_tcp(listener)?, at))
         }
     }
 }
@@ -123,25 +123,19 @@ fn open(place: &RankAssignment) -> IoResult<(Listener, String)> {
 /// Listens on the address of this name alone, or on all of this machine and says why: where the name is not of this
 /// machine (an address that is translated on the way), or where the machine knows it as its own by an address that
 /// other hosts cannot reach (`127.0.1.1 node7` in `/etc/hosts`).
-fn bind(
-    host: &str,
-    addresses: &[SocketAddr],
-    port: u16,
-) -> IoResult<(TcpListener, Option<&'static str>)> {
+fn bind_host(host: &str, addresses: &[SocketAddr], port: u16) -> IoResult<(TcpListener, Option<&'static str>)> {
     let inward = addresses.iter().all(|address| address.ip().is_loopback());
     if inward && !addresses.is_empty() && !hosts::is_loopback(host) {
         return bind_all(port, "stands for loopback addresses here, which no other host can reach");
     }
     match TcpListener::bind(addresses) {
-        Err(error) if error.kind() == ErrorKind::AddrNotAvailable => {
-            bind_all(port, "is none of them")
-        }
+        Err(error) if error.kind() == ErrorKind::AddrNotAvailable => bind_all(port, "is none of them"),
         bound => Ok((bound?, None)),
     }
 }
 
 /// The advice on naming another address.
-fn elsewhere(launcher: Launcher) -> &'static str {
+fn other_address_hint(launcher: Launcher) -> &'static str {
     match launcher {
         Launcher::Processes => "start it again: the system chooses the socket",
         Launcher::Explicit => {
@@ -156,14 +150,13 @@ fn elsewhere(launcher: Launcher) -> &'static str {
     }
 }
 
-fn squatted(place: &RankAssignment, user: u32) -> Diag {
-    let message =
-        format!("{} belongs to user {user}, not to you ({})", place.meeting, local::user());
-    Diag::global(errors::SQUATTED, message)
-        .note("nothing was told to that user's process; `HIR_COORDINATOR=HOST:PORT` on all ranks, with another port, names another socket, and `HIR_TOKEN` with it goes over the network")
+fn squatted_error(place: &RankAssignment, user: u32) -> Diag {
+    let message = format!("{} belongs to user {user}, not to you ({})", place.meeting, local::effective_user());
+    Diag::global_error(errors::SQUATTED, message)
+        .with_note("nothing was told to that user's process; `HIR_COORDINATOR=HOST:PORT` on all ranks, with another port, names another socket, and `HIR_TOKEN` with it goes over the network")
 }
 
-fn unreachable(place: &RankAssignment, timeout: Duration, why: &str) -> Diag {
+fn unreachable_error(place: &RankAssignment, timeout: Duration, why: &str) -> Diag {
     let message = format!(
         "rank {} cannot reach rank 0 at {} within {} ms: {why}",
         place.rank,
@@ -171,71 +164,71 @@ fn unreachable(place: &RankAssignment, timeout: Duration, why: &str) -> Diag {
         timeout.as_millis()
     );
     let note = match place.meeting {
-        Meeting::Local(_) if place.launcher != Launcher::Processes => {
+        RendezvousPoint::Local(_) if place.launcher != Launcher::Processes => {
             format!("look at what rank 0 printed; {APART}")
         }
-        Meeting::Local(_) => "look at what rank 0 printed".to_owned(),
-        Meeting::Network(..) => {
+        RendezvousPoint::Local(_) => "look at what rank 0 printed".to_owned(),
+        RendezvousPoint::Network(..) => {
             "look at what rank 0 printed; its host and port have to be open to the other ranks, and without `HIR_TOKEN` it listens elsewhere"
                 .to_owned()
         }
     };
-    Diag::global(errors::UNREACHABLE, message).note(note)
+    Diag::global_error(errors::UNREACHABLE, message).with_note(note)
 }
 
 /// Why an attempt to join did not succeed.
 #[derive(Debug)]
-enum Trouble {
+enum JoinAttemptError {
     /// There is no connection.
     Io(Error),
     /// The error of an answer without a proof that it is rank 0: it may be anybody, and rank 0 may still come.
-    Unproven(Unproven),
+    Unproven(UnprovenAnswer),
     /// Rank 0 says so.
-    Refused(Verdict),
+    Refused(JoinVerdict),
 }
 
-impl From<Error> for Trouble {
+impl From<Error> for JoinAttemptError {
     fn from(error: Error) -> Self {
-        Trouble::Io(error)
+        JoinAttemptError::Io(error)
     }
 }
 
 /// A connection to rank 0.
-type Joined = (Stream, Sealer, Opener);
+type JoinedConnection = (PeerStream, FrameSealer, FrameOpener);
 
 /// Connects to rank 0, again and again until it is there. What anybody may say is no reason to give up.
-fn connect(
+fn connect_until_deadline(
     place: &RankAssignment,
-    key: &Key,
+    key: &ConnectionKey,
     deadline: Instant,
     timeout: Duration,
-) -> Result<Joined, Diag> {
+) -> Result<JoinedConnection, Diag> {
     let mut heard = None;
     loop {
-        let (pause, why) = match attempt(place, key, deadline) {
+        let (pause, why) = match attempt_join(place, key, deadline) {
             Ok(joined) => return Ok(joined),
-            Err(Trouble::Refused(verdict)) => return Err(refused(place, verdict)),
-            Err(Trouble::Unproven(unproven)) => {
-                heard = Some(hearsay(place, timeout, unproven));
+            Err(JoinAttemptError::Refused(verdict)) => return Err(refused_diag(place, verdict)),
+            Err(JoinAttemptError::Unproven(unproven)) => {
+                heard = Some(unproven_diag(place, timeout, unproven));
                 (LONG_PAUSE, None)
             }
-            Err(Trouble::Io(error)) => match local::other_user(&error) {
+            Err(JoinAttemptError::Io(error)) => match local::other_user(&error) {
                 Some(user) => {
-                    heard = Some(squatted(place, user));
+                    heard = Some(squatted_error(place, user));
                     (LONG_PAUSE, None)
                 }
                 None => (PAUSE, Some(error)),
             },
         };
         if Instant::now() + pause >= deadline {
-            let words = why.as_ref().map_or_else(String::new, words);
-            return Err(heard.unwrap_or_else(|| unreachable(place, timeout, &words)));
+            let words = why.as_ref().map_or_else(String::new, error_text);
+            return Err(heard.unwrap_or_else(|| unreachable_error(place, timeout, &words)));
         }
         std::thread::sleep(pause);
     }
 }
 
-fn words(error: &Error) -> String {
+fn error_text(error: &Error) -> String {
     match error.kind() {
         ErrorKind::ConnectionRefused => "nobody listens there".to_owned(),
         ErrorKind::TimedOut | ErrorKind::WouldBlock => "it does not answer".to_owned(),
@@ -247,29 +240,33 @@ fn words(error: &Error) -> String {
 }
 
 /// Tries the socket, or each address of the host.
-fn attempt(place: &RankAssignment, key: &Key, deadline: Instant) -> Result<Joined, Trouble> {
+fn attempt_join(
+    place: &RankAssignment,
+    key: &ConnectionKey,
+    deadline: Instant,
+) -> Result<JoinedConnection, JoinAttemptError> {
     let (host, port) = match &place.meeting {
-        Meeting::Local(name) => {
-            let stream = Stream::Unix(local::connect(name, local::user())?);
-            return greet(stream, place, key, deadline);
+        RendezvousPoint::Local(name) => {
+            let stream = PeerStream::Unix(local::connect_to(name, local::effective_user())?);
+            return perform_handshake(stream, place, key, deadline);
         }
-        Meeting::Network(host, port) => (host, *port),
+        RendezvousPoint::Network(host, port) => (host, *port),
     };
-    let mut result = Err(Trouble::Io(ErrorKind::AddrNotAvailable.into()));
-    for address in hosts::addresses(host, port)? {
-        let joined = reach(&address, deadline).map_err(Trouble::Io);
-        let joined = joined.and_then(|stream| greet(stream, place, key, deadline));
+    let mut result = Err(JoinAttemptError::Io(ErrorKind::AddrNotAvailable.into()));
+    for address in hosts::resolve_host(host, port)? {
+        let joined = connect_address(&address, deadline).map_err(JoinAttemptError::Io);
+        let joined = joined.and_then(|stream| perform_handshake(stream, place, key, deadline));
         match (joined, &result) {
-            (Err(Trouble::Io(_)), Err(Trouble::Unproven(_))) => {}
-            (Err(Trouble::Unproven(why)), _) => result = Err(Trouble::Unproven(why)),
-            (Err(Trouble::Io(error)), _) => result = Err(Trouble::Io(error)),
+            (Err(JoinAttemptError::Io(_)), Err(JoinAttemptError::Unproven(_))) => {}
+            (Err(JoinAttemptError::Unproven(why)), _) => result = Err(JoinAttemptError::Unproven(why)),
+            (Err(JoinAttemptError::Io(error)), _) => result = Err(JoinAttemptError::Io(error)),
             (end, _) => return end,
         }
     }
     result
 }
 
-fn reach(address: &SocketAddr, deadline: Instant) -> IoResult<Stream> {
+fn connect_address(address: &SocketAddr, deadline: Instant) -> IoResult<PeerStream> {
     let left = deadline.saturating_duration_since(Instant::now());
     let patience = left.clamp(PAUSE, Duration::from_secs(1));
     let stream = TcpStream::connect_timeout(address, patience)?;
@@ -277,110 +274,111 @@ fn reach(address: &SocketAddr, deadline: Instant) -> IoResult<Stream> {
         // Where nobody listens on a port that systems hand out, a connection may reach itself.
         return Err(ErrorKind::ConnectionRefused.into());
     }
-    Ok(Stream::Tcp(stream))
+    Ok(PeerStream::Tcp(stream))
 }
 
 /// A connection whose reads and writes end at one time.
-struct Within<'a> {
-    stream: &'a Stream,
+struct DeadlineStream<'a> {
+    stream: &'a PeerStream,
     deadline: Instant,
 }
 
-impl Within<'_> {
-    fn left(&self) -> IoResult<Duration> {
+impl DeadlineStream<'_> {
+    fn time_left(&self) -> IoResult<Duration> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
     }
-    fn put(&mut self, bytes: &[u8]) -> IoResult<()> {
-        self.stream.set_write_timeout(Some(self.left()?))?;
+    fn send_bytes(&mut self, bytes: &[u8]) -> IoResult<()> {
+        self.stream.set_write_timeout(Some(self.time_left()?))?;
         (&mut &*self.stream).write_all(bytes)
     }
 }
 
-impl Read for Within<'_> {
+impl Read for DeadlineStream<'_> {
     fn read(&mut self, bytes: &mut [u8]) -> IoResult<usize> {
-        self.stream.set_read_timeout(Some(self.left()?))?;
+        self.stream.set_read_timeout(Some(self.time_left()?))?;
         (&mut &*self.stream).read(bytes)
     }
 }
 
 /// Goes through the handshake: waits a while for somebody to prove that it is rank 0, and from there on as long as
 /// there is time, since rank 0 counts those that it has welcomed.
-fn greet(
-    stream: Stream,
+fn perform_handshake(
+    stream: PeerStream,
     place: &RankAssignment,
-    key: &Key,
+    key: &ConnectionKey,
     deadline: Instant,
-) -> Result<Joined, Trouble> {
+) -> Result<JoinedConnection, JoinAttemptError> {
     let short = deadline.min(Instant::now() + PATIENCE);
-    let mut line = Within { stream: &stream, deadline: short };
-    let joining = Joining::new(key, Claim { rank: place.rank, world: place.world })?;
-    line.put(joining.hello())?;
+    let mut line = DeadlineStream { stream: &stream, deadline: short };
+    let joining = JoinHandshake::new(key, JoinClaim { rank: place.rank, world: place.world })?;
+    line.send_bytes(joining.hello_bytes())?;
     let mut answer = [0; ANSWER];
     let (head, rest) = answer.split_at_mut(HEAD);
     line.read_exact(head)?;
-    match head.first_chunk().and_then(version) {
+    match head.first_chunk().and_then(greeting_version) {
         Some(VERSION) => {}
-        Some(other) => return Err(Trouble::Unproven(Unproven::Version(other))),
-        None => return Err(Trouble::Unproven(Unproven::Stranger)),
+        Some(other) => return Err(JoinAttemptError::Unproven(UnprovenAnswer::Version(other))),
+        None => return Err(JoinAttemptError::Unproven(UnprovenAnswer::Stranger)),
     }
     line.read_exact(rest)?;
-    let (mut sealer, mut opener) = joining.answered(&answer).map_err(Trouble::Unproven)?.split();
+    let (mut sealer, mut opener) =
+        joining.verify_answer(&answer).map_err(JoinAttemptError::Unproven)?.split_directions();
     line.deadline = deadline;
-    line.put(&sealer.seal(Kind::Hello, &[])?)?;
-    let verdict = match opener.read(&mut line) {
-        Ok(Some((Kind::Verdict, payload))) => payload.first().copied().and_then(Verdict::of),
+    line.send_bytes(&sealer.seal_frame(FrameType::Hello, &[])?)?;
+    let verdict = match opener.read_frame(&mut line) {
+        Ok(Some((FrameType::Verdict, payload))) => payload.first().copied().and_then(JoinVerdict::from_byte),
         Ok(Some(_)) => None,
-        Ok(None) => return Err(Trouble::Io(ErrorKind::UnexpectedEof.into())),
-        Err(Fault::Broken(error)) => return Err(Trouble::Io(error)),
-        Err(Fault::Altered(_)) => return Err(Trouble::Unproven(Unproven::Token)),
+        Ok(None) => return Err(JoinAttemptError::Io(ErrorKind::UnexpectedEof.into())),
+        Err(FrameError::Broken(error)) => return Err(JoinAttemptError::Io(error)),
+        Err(FrameError::Altered(_)) => {
+            return Err(JoinAttemptError::Unproven(UnprovenAnswer::Token));
+        }
     };
     match verdict {
-        Some(Verdict::Welcome) => Ok((stream, sealer, opener)),
-        Some(verdict) => Err(Trouble::Refused(verdict)),
-        None => Err(Trouble::Unproven(Unproven::Stranger)),
+        Some(JoinVerdict::Welcome) => Ok((stream, sealer, opener)),
+        Some(verdict) => Err(JoinAttemptError::Refused(verdict)),
+        None => Err(JoinAttemptError::Unproven(UnprovenAnswer::Stranger)),
     }
 }
 
 /// Everything that was heard until the time was up.
-fn hearsay(place: &RankAssignment, timeout: Duration, unproven: Unproven) -> Diag {
+fn unproven_diag(place: &RankAssignment, timeout: Duration, unproven: UnprovenAnswer) -> Diag {
     let (at, within) = (&place.meeting, format!("within {} ms", timeout.as_millis()));
     match unproven {
-        Unproven::Stranger => {
+        UnprovenAnswer::Stranger => {
             let message = format!("what answers at {at} is no hir-run, and none came {within}");
-            Diag::global(errors::UNREACHABLE, message).note(elsewhere(place.launcher))
+            Diag::global_error(errors::UNREACHABLE, message).with_note(other_address_hint(place.launcher))
         }
-        Unproven::Version(version) => {
+        UnprovenAnswer::Version(version) => {
             let message = format!(
                 "what answers at {at} speaks version {version} of the protocol, this hir-run version {VERSION}, and no other came {within}"
             );
-            Diag::global(errors::REFUSED, message).note("start the same hir-run on all hosts")
+            Diag::global_error(errors::REFUSED, message).with_note("start the same hir-run on all hosts")
         }
-        Unproven::Token => {
+        UnprovenAnswer::Token => {
             let message = format!(
                 "what answers at {at} does not know the token of rank {}, and nobody came {within} who does",
                 place.rank
             );
-            Diag::global(errors::REFUSED, message)
-                .note("give all ranks the same `HIR_TOKEN`; or another run listens there, and `HIR_COORDINATOR` names another port")
+            Diag::global_error(errors::REFUSED, message)
+                .with_note("give all ranks the same `HIR_TOKEN`; or another run listens there, and `HIR_COORDINATOR` names another port")
         }
     }
 }
 
-fn refused(place: &RankAssignment, verdict: Verdict) -> Diag {
+fn refused_diag(place: &RankAssignment, verdict: JoinVerdict) -> Diag {
     let (rank, world) = (place.rank, place.world);
     let (why, note) = match verdict {
-        Verdict::World => (
-            format!("its run has not {world} processes"),
-            "say the same number of processes on all ranks",
-        ),
-        Verdict::Rank | Verdict::Welcome => (
-            format!("another process is rank {rank}"),
-            "start one process for each rank, from 0 up",
-        ),
+        JoinVerdict::World => {
+            (format!("its run has not {world} processes"), "say the same number of processes on all ranks")
+        }
+        JoinVerdict::Rank | JoinVerdict::Welcome => {
+            (format!("another process is rank {rank}"), "start one process for each rank, from 0 up")
+        }
     };
     let message = format!("rank 0 at {} refused rank {rank}: {why}", place.meeting);
-    Diag::global(errors::REFUSED, message).note(note)
+    Diag::global_error(errors::REFUSED, message).with_note(note)
 }
 
 /// Listens at all addresses of this host, for a reason.
@@ -402,7 +400,7 @@ mod tests {
             ("127.0.0.1", [127, 0, 0, 1], "127.0.0.1", None),
             ("node9", [192, 0, 2, 1], "0.0.0.0", Some("is none of them")),
         ] {
-            let (listener, all) = bind(host, &[(address, 0).into()], 0).unwrap();
+            let (listener, all) = bind_host(host, &[(address, 0).into()], 0).unwrap();
             assert_eq!(listener.local_addr().unwrap().ip().to_string(), ip, "{host}");
             let same = match (all, why) {
                 (Some(all), Some(why)) => all.starts_with(why),

@@ -2,7 +2,7 @@
 
 /// A variable of the environment by its name, bytes that are no text in the manner of `os_text`; absent if it is
 /// empty, unless it holds a token.
-pub(crate) type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
+pub(crate) type EnvLookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// The origin of rank and world.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

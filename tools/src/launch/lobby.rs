@@ -6,12 +6,12 @@
 //! far as most are: silent ones do not drive out those that greeted, nor the other way round. Who has proved itself
 //! is none of them any more, so strangers cost a process that belongs here no more than another attempt.
 
-use super::handshake::{self, Answer, Claim, HELLO, Verdict};
+use super::handshake::{self, GreetingAnswer, HELLO, JoinClaim, JoinVerdict};
 use super::local;
-use super::peers::Core;
-use super::stream::{Listener, Stream};
-use super::token::Key;
-use super::wire::{self, Kind, Opener, Sealer};
+use super::peers::ControlPlaneCore;
+use super::stream::{PeerListener, PeerStream};
+use super::token::ConnectionKey;
+use super::wire::{self, FrameOpener, FrameSealer, FrameType};
 use hostir::backend::control_plane::{self, ControlPlaneError};
 use hostir::diag::Diag;
 use hostir_tool_support::errors;
@@ -39,7 +39,7 @@ pub(super) const STEP: &str = "join";
 
 /// Rank 0's knowledge of processes that it did not let in.
 #[derive(Default)]
-pub(super) struct Refused {
+pub(super) struct RefusedJoins {
     /// A sentence for each kind of them that proved something, for a run that does not come about.
     notes: Vec<String>,
     /// Why it cannot come about.
@@ -52,20 +52,22 @@ pub(super) struct Refused {
     versions: (usize, u16),
 }
 
-impl Refused {
-    fn note(&mut self, note: String) {
+impl RefusedJoins {
+    fn add_note(&mut self, note: String) {
         if self.notes.len() < MOST_REFUSED && !self.notes.contains(&note) {
             self.notes.push(note);
         }
     }
 
     /// All of it as sentences. What anybody may say is counted, and behind what was proved.
-    pub(super) fn sentences(&self) -> Vec<String> {
+    pub(super) fn to_sentences(&self) -> Vec<String> {
         let mut all = self.notes.clone();
         if let (count @ 1.., version) = self.versions {
             let (who, own) = (count_connections(count), handshake::VERSION);
             let first = if count == 1 { "" } else { "at first " };
-            all.push(format!("{who} spoke {first}version {version} of the protocol, not {own}: start the same hir-run on all hosts"));
+            all.push(format!(
+                "{who} spoke {first}version {version} of the protocol, not {own}: start the same hir-run on all hosts"
+            ));
         }
         if let (count @ 1.., ranks) = &self.unproved {
             let ranks: Vec<u32> = ranks.iter().copied().collect();
@@ -81,63 +83,65 @@ impl Refused {
 }
 
 /// A connection that has not proved itself.
-struct Guest {
-    stream: Stream,
+struct PendingConnection {
+    stream: PeerStream,
     since: Instant,
     heard: Vec<u8>,
-    stage: Stage,
+    stage: HandshakeStage,
 }
 
 /// The next message of a guest.
-enum Stage {
+enum HandshakeStage {
     Greeting,
-    Proof(Box<(Claim, Sealer, Opener)>),
+    Proof(Box<(JoinClaim, FrameSealer, FrameOpener)>),
     /// It was refused; its connection is closed once it has had time to read so.
     Leaving,
 }
 
 /// The fate of a guest.
-enum Next {
+enum ConnectionFate {
     Stays,
     Goes,
     /// It knows the token.
-    Proved(Box<(Claim, Sealer, Opener)>),
+    Proved(Box<(JoinClaim, FrameSealer, FrameOpener)>),
 }
 
-impl Guest {
+impl PendingConnection {
     fn is_overdue(&self) -> bool {
-        let patience = if matches!(self.stage, Stage::Proof(_)) { PATIENCE } else { GREETING };
+        let patience = if matches!(self.stage, HandshakeStage::Proof(_)) { PATIENCE } else { GREETING };
         self.since.elapsed() > patience
     }
 
     /// Bytes of what it has to send; of one that was refused nothing is read.
-    fn wanted(&self) -> usize {
+    fn bytes_wanted(&self) -> usize {
         match self.stage {
-            Stage::Greeting => HELLO,
-            Stage::Proof(_) => wire::frame_size(0),
-            Stage::Leaving => 0,
+            HandshakeStage::Greeting => HELLO,
+            HandshakeStage::Proof(_) => wire::frame_size(0),
+            HandshakeStage::Leaving => 0,
         }
     }
 
     /// Takes what has arrived, no more than it has to send.
-    fn advance(&mut self, key: &Key, refused: &mut Refused) -> Next {
+    fn read_available(&mut self, key: &ConnectionKey, refused: &mut RefusedJoins) -> ConnectionFate {
         loop {
             let mut bytes = [0; HELLO];
-            let room = self.wanted().saturating_sub(self.heard.len()).min(bytes.len());
+            let room = self.bytes_wanted().saturating_sub(self.heard.len()).min(bytes.len());
             if room == 0 {
-                return Next::Stays;
+                return ConnectionFate::Stays;
             }
             match (&self.stream).read(&mut bytes[..room]) {
                 Ok(count) if count > 0 => self.heard.extend(&bytes[..count]),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Next::Stays,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    return ConnectionFate::Stays;
+                }
                 Ok(_) | Err(_) => {
-                    self.unproved(refused);
-                    return Next::Goes;
+                    self.note_unproved(refused);
+                    return ConnectionFate::Goes;
                 }
             }
-            match self.take(key, refused) {
-                Next::Stays => {}
+            match self.handle_message(key, refused) {
+                ConnectionFate::Stays => {}
                 next => return next,
             }
         }
@@ -155,52 +159,50 @@ impl Guest {
     }
 
     /// It is refused: these bytes say so, and are the last.
-    fn refuse(&mut self, bytes: &[u8]) -> Next {
-        let said = self.say(bytes);
-        (self.since, self.stage) = (Instant::now(), Stage::Leaving);
+    fn refuse_with(&mut self, bytes: &[u8]) -> ConnectionFate {
+        let said = self.send_bytes(bytes);
+        (self.since, self.stage) = (Instant::now(), HandshakeStage::Leaving);
         let _ = self.stream.shutdown(Shutdown::Write);
         said
     }
 
     /// Does what the bytes say that have arrived.
-    fn take(&mut self, key: &Key, refused: &mut Refused) -> Next {
+    fn handle_message(&mut self, key: &ConnectionKey, refused: &mut RefusedJoins) -> ConnectionFate {
         match &mut self.stage {
-            Stage::Leaving => Next::Stays,
-            Stage::Greeting => match handshake::answer(key, &self.heard) {
-                None => Next::Stays,
-                Some(Answer::Silence) => Next::Goes,
-                Some(Answer::Version(version, greeting)) => {
+            HandshakeStage::Leaving => ConnectionFate::Stays,
+            HandshakeStage::Greeting => match handshake::answer_greeting(key, &self.heard) {
+                None => ConnectionFate::Stays,
+                Some(GreetingAnswer::Silence) => ConnectionFate::Goes,
+                Some(GreetingAnswer::Version(version, greeting)) => {
                     let (count, first) = refused.versions;
                     refused.versions = (count + 1, if count == 0 { version } else { first });
-                    self.refuse(&greeting)
+                    self.refuse_with(&greeting)
                 }
-                Some(Answer::Proof(parts)) => {
+                Some(GreetingAnswer::Proof(parts)) => {
                     let (answer, claim, session) = *parts;
-                    let (sealer, opener) = session.split();
-                    self.stage = Stage::Proof(Box::new((claim, sealer, opener)));
+                    let (sealer, opener) = session.split_directions();
+                    self.stage = HandshakeStage::Proof(Box::new((claim, sealer, opener)));
                     self.heard.clear();
-                    self.say(&answer)
+                    self.send_bytes(&answer)
                 }
             },
-            Stage::Proof(parts) => match parts.2.take(&self.heard, 0) {
-                Ok(None) => Next::Stays,
-                Ok(Some((Kind::Hello, _))) => {
-                    match std::mem::replace(&mut self.stage, Stage::Leaving) {
-                        Stage::Proof(parts) => Next::Proved(parts),
-                        Stage::Greeting | Stage::Leaving => Next::Goes,
-                    }
-                }
+            HandshakeStage::Proof(parts) => match parts.2.take_frame(&self.heard, 0) {
+                Ok(None) => ConnectionFate::Stays,
+                Ok(Some((FrameType::Hello, _))) => match std::mem::replace(&mut self.stage, HandshakeStage::Leaving) {
+                    HandshakeStage::Proof(parts) => ConnectionFate::Proved(parts),
+                    HandshakeStage::Greeting | HandshakeStage::Leaving => ConnectionFate::Goes,
+                },
                 Ok(Some(_)) | Err(_) => {
-                    self.unproved(refused);
-                    Next::Goes
+                    self.note_unproved(refused);
+                    ConnectionFate::Goes
                 }
             },
         }
     }
 
     /// It goes without a proof: one with another token hangs up when it sees rank 0's.
-    fn unproved(&self, refused: &mut Refused) {
-        if let Stage::Proof(parts) = &self.stage {
+    fn note_unproved(&self, refused: &mut RefusedJoins) {
+        if let HandshakeStage::Proof(parts) = &self.stage {
             let rank = parts.0.rank;
             let (count, ranks) = &mut refused.unproved;
             *count += 1;
@@ -211,10 +213,10 @@ impl Guest {
     }
 
     /// A few bytes, which a connection takes at once.
-    fn say(&self, bytes: &[u8]) -> Next {
+    fn send_bytes(&self, bytes: &[u8]) -> ConnectionFate {
         match (&self.stream).write_all(bytes) {
-            Ok(()) => Next::Stays,
-            Err(_) => Next::Goes,
+            Ok(()) => ConnectionFate::Stays,
+            Err(_) => ConnectionFate::Goes,
         }
     }
 }
@@ -227,82 +229,82 @@ fn count_connections(count: usize) -> String {
 }
 
 /// The guest that makes room for the last one: one that was refused, else the oldest of those that are as far as most are.
-fn crowded_out(guests: &[Guest]) -> usize {
-    let silent = guests.iter().filter(|guest| matches!(guest.stage, Stage::Greeting)).count();
-    let leaving = guests.iter().position(|guest| matches!(guest.stage, Stage::Leaving));
+fn connection_to_evict(guests: &[PendingConnection]) -> usize {
+    let silent = guests.iter().filter(|guest| matches!(guest.stage, HandshakeStage::Greeting)).count();
+    let leaving = guests.iter().position(|guest| matches!(guest.stage, HandshakeStage::Leaving));
     let oldest = if silent * 2 > guests.len() {
-        guests.iter().position(|guest| matches!(guest.stage, Stage::Greeting))
+        guests.iter().position(|guest| matches!(guest.stage, HandshakeStage::Greeting))
     } else {
-        guests.iter().position(|guest| matches!(guest.stage, Stage::Proof(_)))
+        guests.iter().position(|guest| matches!(guest.stage, HandshakeStage::Proof(_)))
     };
     leaving.or(oldest).unwrap_or(0)
 }
 
 /// Rank 0 while it lets processes in.
-pub(super) struct Lobby<'a> {
-    listener: &'a Listener,
-    core: &'a Arc<Core>,
+pub(super) struct JoinServer<'a> {
+    listener: &'a PeerListener,
+    core: &'a Arc<ControlPlaneCore>,
     world: u32,
-    key: &'a Key,
+    key: &'a ConnectionKey,
     /// In the order in which they came.
-    guests: Vec<Guest>,
-    refused: Refused,
+    guests: Vec<PendingConnection>,
+    refused: RefusedJoins,
 }
 
-impl<'a> Lobby<'a> {
+impl<'a> JoinServer<'a> {
     pub(super) fn new(
-        listener: &'a Listener,
-        core: &'a Arc<Core>,
+        listener: &'a PeerListener,
+        core: &'a Arc<ControlPlaneCore>,
         world: u32,
-        key: &'a Key,
+        key: &'a ConnectionKey,
     ) -> Self {
-        let (guests, refused) = (Vec::new(), Refused { world, ..Refused::default() });
+        let (guests, refused) = (Vec::new(), RefusedJoins { world, ..RefusedJoins::default() });
         Self { listener, core, world, key, guests, refused }
     }
 
     /// Lets processes in until all are here, the time is up, or one of them fails. Gives what it refused.
-    pub(super) fn run(mut self, deadline: Instant, timeout: Duration) -> Refused {
-        while self.core.failed().is_none() {
-            let absent = self.core.absent();
+    pub(super) fn admit_all(mut self, deadline: Instant, timeout: Duration) -> RefusedJoins {
+        while self.core.first_failure().is_none() {
+            let absent = self.core.absent_ranks();
             if absent.is_empty() {
                 break;
             }
             if Instant::now() > deadline {
                 let what = STEP.to_owned();
-                self.guests.iter().for_each(|guest| guest.unproved(&mut self.refused));
-                self.core.fail(ControlPlaneError::Late { ranks: absent, what, timeout });
+                self.guests.iter().for_each(|guest| guest.note_unproved(&mut self.refused));
+                self.core.fail_run(ControlPlaneError::Late { ranks: absent, what, timeout });
                 break;
             }
-            self.wait();
+            self.wait_for_input();
             for guest in std::mem::take(&mut self.guests) {
-                self.serve(guest);
+                self.serve_connection(guest);
             }
-            self.accept();
+            self.accept_connections();
         }
         self.refused
     }
 
     /// Until something arrives, or a moment has passed.
-    fn wait(&self) {
+    fn wait_for_input(&self) {
         let listener = std::os::fd::AsFd::as_fd(self.listener);
         let mut all = vec![PollFd::from_borrowed_fd(listener, PollFlags::IN)];
         // What is not read would not let it wait.
-        let heard = self.guests.iter().filter(|guest| guest.wanted() > 0);
+        let heard = self.guests.iter().filter(|guest| guest.bytes_wanted() > 0);
         all.extend(heard.map(|guest| PollFd::new(&guest.stream, PollFlags::IN)));
         let _ = poll(&mut all, Some(&PAUSE));
     }
 
     /// Receives those who wait outside, not more at a time than leave the others time to say something.
-    fn accept(&mut self) {
+    fn accept_connections(&mut self) {
         for _ in 0..MOST_AT_ONCE {
             let stream = match self.listener.accept() {
                 Ok(stream) => stream,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) => {
                     match local::other_user(&error) {
-                        Some(user) => self.refused.note(format!(
+                        Some(user) => self.refused.add_note(format!(
                             "a process of user {user} was refused: this run is of user {}",
-                            local::user()
+                            local::effective_user()
                         )),
                         // Perhaps without descriptors for more: those who are here go first.
                         None => return std::thread::sleep(Duration::from_millis(10)),
@@ -310,66 +312,67 @@ impl<'a> Lobby<'a> {
                     continue;
                 }
             };
-            let (since, heard, stage) = (Instant::now(), Vec::new(), Stage::Greeting);
-            self.serve(Guest { stream, since, heard, stage });
+            let (since, heard, stage) = (Instant::now(), Vec::new(), HandshakeStage::Greeting);
+            self.serve_connection(PendingConnection { stream, since, heard, stage });
             if self.guests.len() > MOST_GUESTS {
-                let guest = self.guests.remove(crowded_out(&self.guests));
-                guest.unproved(&mut self.refused);
+                let guest = self.guests.remove(connection_to_evict(&self.guests));
+                guest.note_unproved(&mut self.refused);
             }
         }
     }
 
-    fn serve(&mut self, mut guest: Guest) {
-        match guest.advance(self.key, &mut self.refused) {
-            Next::Stays if guest.is_overdue() => guest.unproved(&mut self.refused),
-            Next::Stays => self.guests.push(guest),
-            Next::Goes => {}
-            Next::Proved(parts) => {
+    fn serve_connection(&mut self, mut guest: PendingConnection) {
+        match guest.read_available(self.key, &mut self.refused) {
+            ConnectionFate::Stays if guest.is_overdue() => guest.note_unproved(&mut self.refused),
+            ConnectionFate::Stays => self.guests.push(guest),
+            ConnectionFate::Goes => {}
+            ConnectionFate::Proved(parts) => {
                 let (claim, mut sealer, opener) = *parts;
-                let verdict = self.verdict(claim);
-                let Ok(frame) = sealer.seal(Kind::Verdict, &[verdict as u8]) else { return };
-                if verdict != Verdict::Welcome {
-                    self.remember(verdict, claim);
-                    guest.refuse(&frame);
+                let verdict = self.judge_claim(claim);
+                let Ok(frame) = sealer.seal_frame(FrameType::Verdict, &[verdict as u8]) else {
+                    return;
+                };
+                if verdict != JoinVerdict::Welcome {
+                    self.record_verdict(verdict, claim);
+                    guest.refuse_with(&frame);
                     self.guests.push(guest);
-                } else if !guest.is_gone() && matches!(guest.say(&frame), Next::Stays) {
+                } else if !guest.is_gone() && matches!(guest.send_bytes(&frame), ConnectionFate::Stays) {
                     // One that went away in the middle may come again.
-                    let _ = self.core.add(claim.rank, guest.stream, sealer, opener);
+                    let _ = self.core.add_connection(claim.rank, guest.stream, sealer, opener);
                 }
             }
         }
     }
 
-    fn verdict(&self, claim: Claim) -> Verdict {
+    fn judge_claim(&self, claim: JoinClaim) -> JoinVerdict {
         match claim {
-            Claim { world, .. } if world != self.world => Verdict::World,
-            Claim { rank, .. } if !self.core.absent().contains(&rank) => Verdict::Rank,
-            Claim { .. } => Verdict::Welcome,
+            JoinClaim { world, .. } if world != self.world => JoinVerdict::World,
+            JoinClaim { rank, .. } if !self.core.absent_ranks().contains(&rank) => JoinVerdict::Rank,
+            JoinClaim { .. } => JoinVerdict::Welcome,
         }
     }
 
     /// Keeps what may explain why somebody does not come. A process that knows the token, has another
     /// idea of the run, and is missing here, ends it: waiting brings nobody else.
-    fn remember(&mut self, verdict: Verdict, claim: Claim) {
-        let (Claim { rank, world }, own) = (claim, self.world);
+    fn record_verdict(&mut self, verdict: JoinVerdict, claim: JoinClaim) {
+        let (JoinClaim { rank, world }, own) = (claim, self.world);
         match verdict {
-            Verdict::Welcome => return,
-            Verdict::World => self.refused.note(format!(
+            JoinVerdict::Welcome => return,
+            JoinVerdict::World => self.refused.add_note(format!(
                 "a process that said it is rank {rank} of {world} was refused: rank 0 was started as one of {own}"
             )),
-            Verdict::Rank => self.refused.note(format!("two processes said that they are rank {rank}")),
+            JoinVerdict::Rank => self.refused.add_note(format!("two processes said that they are rank {rank}")),
         }
-        let missing = self.core.absent().contains(&rank);
-        if verdict != Verdict::World || !missing || self.refused.cause.is_some() {
+        let missing = self.core.absent_ranks().contains(&rank);
+        if verdict != JoinVerdict::World || !missing || self.refused.cause.is_some() {
             return;
         }
-        let message =
-            format!("rank {rank} was started as one of {world} processes, rank 0 as one of {own}");
-        let cause = Diag::global(errors::REFUSED, message)
-            .note("say the same number of processes on all ranks");
+        let message = format!("rank {rank} was started as one of {world} processes, rank 0 as one of {own}");
+        let cause =
+            Diag::global_error(errors::REFUSED, message).with_note("say the same number of processes on all ranks");
         let why = control_plane::failure_report(std::slice::from_ref(&cause));
         self.refused.cause = Some(cause);
-        self.core.fail(ControlPlaneError::Failed { rank: 0, why });
+        self.core.fail_run(ControlPlaneError::Failed { rank: 0, why });
     }
 }
 

@@ -17,14 +17,14 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 
 /// The user that this process acts for.
-pub(super) fn user() -> u32 {
+pub(super) fn effective_user() -> u32 {
     geteuid().as_raw()
 }
 
 /// The name of the socket where this user's processes meet that were told the same.
-pub(super) fn name(told: &str) -> String {
-    let digest = super::token::digest(told.as_bytes());
-    format!("hir-run-{}-{}", user(), super::token::hexadecimal(&digest[..8]))
+pub(super) fn socket_name(told: &str) -> String {
+    let digest = super::token::sha256_digest(told.as_bytes());
+    format!("hir-run-{}-{}", effective_user(), super::token::to_hexadecimal(&digest[..8]))
 }
 
 /// A process of another user at the other end.
@@ -60,12 +60,12 @@ pub(super) fn check_owner(stream: &UnixStream, user: u32) -> Result<()> {
 ///
 /// # Errors
 /// [`OtherUser`] if somebody else does, [`ErrorKind::AddrInUse`] if another process of this user does.
-pub(super) fn listen(name: &str) -> Result<UnixListener> {
+pub(super) fn listen_at(name: &str) -> Result<UnixListener> {
     let address = SocketAddr::from_abstract_name(name)?;
     UnixListener::bind_addr(&address).map_err(|error| match error.kind() {
         // One that has just ended is a name in use, too.
         ErrorKind::AddrInUse => {
-            connect(name, user()).err().filter(|other| other_user(other).is_some()).unwrap_or(error)
+            connect_to(name, effective_user()).err().filter(|other| other_user(other).is_some()).unwrap_or(error)
         }
         _ => error,
     })
@@ -75,7 +75,7 @@ pub(super) fn listen(name: &str) -> Result<UnixListener> {
 ///
 /// # Errors
 /// [`OtherUser`] for a process of somebody else, or that none listens.
-pub(super) fn connect(name: &str, user: u32) -> Result<UnixStream> {
+pub(super) fn connect_to(name: &str, user: u32) -> Result<UnixStream> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     rustix::net::connect(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
@@ -92,33 +92,33 @@ mod tests {
     /// The user of both ends of these tests is this one, so somebody else is expected.
     #[test]
     fn other_users_are_refused_at_both_ends() {
-        let name = format!("hir-run-test-{}", super::super::token::random().unwrap());
-        assert_eq!(connect(&name, user()).unwrap_err().kind(), ErrorKind::ConnectionRefused);
-        let listener = listen(&name).unwrap();
-        let joined = connect(&name, user()).unwrap();
+        let name = format!("hir-run-test-{}", super::super::token::random_text().unwrap());
+        assert_eq!(connect_to(&name, effective_user()).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+        let listener = listen_at(&name).unwrap();
+        let joined = connect_to(&name, effective_user()).unwrap();
         let (accepted, _) = listener.accept().unwrap();
-        assert!(check_owner(&accepted, user()).is_ok());
+        assert!(check_owner(&accepted, effective_user()).is_ok());
         for error in [
-            check_owner(&accepted, user() + 1).unwrap_err(),
-            check_owner(&joined, user() + 1).unwrap_err(),
-            connect(&name, user() + 1).unwrap_err(),
+            check_owner(&accepted, effective_user() + 1).unwrap_err(),
+            check_owner(&joined, effective_user() + 1).unwrap_err(),
+            connect_to(&name, effective_user() + 1).unwrap_err(),
         ] {
-            assert_eq!(other_user(&error), Some(user()));
-            assert_eq!(error.to_string(), format!("it belongs to user {}", user()));
+            assert_eq!(other_user(&error), Some(effective_user()));
+            assert_eq!(error.to_string(), format!("it belongs to user {}", effective_user()));
         }
         // This user's other run.
-        let error = listen(&name).unwrap_err();
+        let error = listen_at(&name).unwrap_err();
         assert_eq!((error.kind(), other_user(&error)), (ErrorKind::AddrInUse, None));
     }
 
     /// A whole queue of connections that nobody accepts does not make a rank wait.
     #[test]
     fn a_full_queue_is_an_error() {
-        let name = format!("hir-run-test-{}", super::super::token::random().unwrap());
-        let _listener = listen(&name).unwrap();
+        let name = format!("hir-run-test-{}", super::super::token::random_text().unwrap());
+        let _listener = listen_at(&name).unwrap();
         let mut held = Vec::new();
         let error = loop {
-            match connect(&name, user()) {
+            match connect_to(&name, effective_user()) {
                 Ok(stream) => held.push(stream),
                 Err(error) => break error,
             }
@@ -129,9 +129,9 @@ mod tests {
 
     #[test]
     fn names_are_of_user_and_job() {
-        let own = name("job 4711.0");
-        assert!(own.starts_with(&format!("hir-run-{}-", user())), "{own}");
-        assert_eq!(own, name("job 4711.0"));
-        assert_ne!(own, name("job 4712.0"));
+        let own = socket_name("job 4711.0");
+        assert!(own.starts_with(&format!("hir-run-{}-", effective_user())), "{own}");
+        assert_eq!(own, socket_name("job 4711.0"));
+        assert_ne!(own, socket_name("job 4712.0"));
     }
 }

@@ -25,32 +25,32 @@ mod timeline;
 mod token;
 mod wire;
 
-pub(crate) use detect::{Flags, RankAssignment};
+pub(crate) use detect::{LaunchFlags, RankAssignment};
 pub(crate) use launcher::Launcher;
-pub(crate) use peers::Peers;
+pub(crate) use peers::AddressMap;
 
 use hostir::backend::RunResult;
 use hostir::backend::control_plane::{self, ControlPlane as _, ControlPlaneError};
 use hostir::backend::trace::Trace;
 use hostir::diag::Diag;
-use hostir::lower::Prepared;
+use hostir::lower::PreparedProgram;
 use hostir_tool_support::errors;
-use hostir_tool_support::io::Io;
+use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::os_text;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// This process among those of its run.
 #[derive(Debug)]
-pub(crate) struct Here {
+pub(crate) struct LaunchedProcess {
     /// The assignment by the launcher.
     pub(crate) place: RankAssignment,
     /// The connection.
-    pub(crate) peers: Arc<Peers>,
+    pub(crate) peers: Arc<AddressMap>,
 }
 
 /// Why this process did not get as far as joining.
-pub(crate) struct Apart {
+pub(crate) struct JoinFailure {
     /// Its error, or another process's.
     pub(crate) diag: Diag,
     /// Whether this process would have spoken for the run.
@@ -61,37 +61,36 @@ pub(crate) struct Apart {
 ///
 /// # Errors
 /// [`errors::TOKEN`].
-pub(crate) fn check(flags: &Flags) -> Result<(), Diag> {
-    if flags.token { Err(token::argument()) } else { Ok(()) }
+pub(crate) fn check_arguments(flags: &LaunchFlags) -> Result<(), Diag> {
+    if flags.token { Err(token::token_in_arguments()) } else { Ok(()) }
 }
 
 /// Finds out whether this process is one of several, and joins the others.
 ///
 /// # Errors
 /// Those of [`detect::detect`] and of joining.
-pub(crate) fn start(
-    flags: &Flags,
+pub(crate) fn start_ranks(
+    flags: &LaunchFlags,
     devices: Option<u32>,
     timeout: Duration,
     quiet: bool,
-    io: &mut Io<'_>,
-) -> Result<Option<Here>, Apart> {
+    io: &mut ToolIo<'_>,
+) -> Result<Option<LaunchedProcess>, JoinFailure> {
     let env = io.env;
     // Bytes that are no text keep their worth.
     let get = move |name: &str| {
-        let text = os_text::escape(&env(name)?).to_string_lossy().into_owned();
+        let text = os_text::escape_text(&env(name)?).to_string_lossy().into_owned();
         // An empty token is one that somebody meant to set.
         Some(text).filter(|text| !text.is_empty() || name.starts_with("HIR_TOKEN"))
     };
-    let place =
-        detect::detect(flags, devices, &get).map_err(|diag| Apart { diag, is_first: false })?;
+    let place = detect::detect_rank(flags, devices, &get).map_err(|diag| JoinFailure { diag, is_first: false })?;
     let Some(place) = place else { return Ok(None) };
     if place.launcher == Launcher::Processes {
         children::end_with_parent(&get);
     }
     let mut ear = None;
     if place.rank == 0 {
-        let opened = join::listen(&place).map_err(|diag| Apart { diag, is_first: true })?;
+        let opened = join::open_join_listener(&place).map_err(|diag| JoinFailure { diag, is_first: true })?;
         if !quiet {
             let at = if place.launcher == Launcher::Processes {
                 String::new()
@@ -99,23 +98,19 @@ pub(crate) fn start(
                 format!(", rank 0 listens at {}", opened.at)
             };
             let (world, name) = (place.world, place.launcher.name());
-            io.say(&format!("hir-run: {world} processes by {name}{at}"));
+            io.print_message(&format!("hir-run: {world} processes by {name}{at}"));
         }
         ear = Some(opened);
     }
     let host = get("HIR_HOST_ID");
-    let peers = join::join(&place, ear, host, timeout)
-        .map_err(|diag| Apart { diag, is_first: place.rank == 0 })?;
-    let status = if place.launcher == Launcher::Processes {
-        hostir_tool_support::status::FOLLOWED
-    } else {
-        3
-    };
+    let peers =
+        join::join_run(&place, ear, host, timeout).map_err(|diag| JoinFailure { diag, is_first: place.rank == 0 })?;
+    let status = if place.launcher == Launcher::Processes { hostir_tool_support::status::FOLLOWED } else { 3 };
     failure_watchdog::watch_failures(&peers, status);
-    Ok(Some(Here { place, peers }))
+    Ok(Some(LaunchedProcess { place, peers }))
 }
 
-impl Here {
+impl LaunchedProcess {
     /// Whether this process speaks for the run.
     pub(crate) fn is_first(&self) -> bool {
         self.place.rank == 0
@@ -123,8 +118,8 @@ impl Here {
 
     /// Why the run of all processes failed, once it did.
     #[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "the CUDA backend uses it"))]
-    pub(crate) fn failed(&self) -> Option<ControlPlaneError> {
-        self.peers.failed()
+    pub(crate) fn run_failure(&self) -> Option<ControlPlaneError> {
+        self.peers.peer_failure()
     }
 
     /// Refuses processes that were started with something else: by name, what has to be the same, in an
@@ -132,9 +127,9 @@ impl Here {
     ///
     /// # Errors
     /// [`errors::UNLIKE`], or that of another process.
-    pub(crate) fn same(&self, parts: &[(&str, &[u8])]) -> Result<(), Diag> {
-        let own: Vec<u8> = parts.iter().flat_map(|(_, bytes)| token::digest(bytes)).collect();
-        let all = self.peers.gather("compare programs", &own).map_err(|error| error.diag())?;
+    pub(crate) fn check_same_inputs(&self, parts: &[(&str, &[u8])]) -> Result<(), Diag> {
+        let own: Vec<u8> = parts.iter().flat_map(|(_, bytes)| token::sha256_digest(bytes)).collect();
+        let all = self.peers.all_gather("compare programs", &own).map_err(|error| error.diag())?;
         let first = all.first().map_or(own.as_slice(), Vec::as_slice);
         for (rank, other) in all.iter().enumerate() {
             let unlike = parts.iter().enumerate().find(|(index, _)| {
@@ -143,42 +138,39 @@ impl Here {
             });
             if let Some((_, (name, _))) = unlike {
                 let message = format!("rank {rank} was started with another {name} than rank 0");
-                return Err(Diag::global(errors::UNLIKE, message)
-                    .note("start all ranks with the same file and options"));
+                return Err(Diag::global_error(errors::UNLIKE, message)
+                    .with_note("start all ranks with the same file and options"));
             }
         }
         Ok(())
     }
 
     /// Says how large outputs get.
-    pub(crate) fn expect(&self, prepared: &Prepared) {
-        self.peers.allow(outputs::most_bytes(prepared));
+    pub(crate) fn announce_output_sizes(&self, prepared: &PreparedProgram) {
+        self.peers.allow_bytes(outputs::most_bytes(prepared));
     }
 
     /// On rank 0 the outputs of all ranks; the others have handed over theirs.
     ///
     /// # Errors
     /// Another process's failure.
-    pub(crate) fn collect(
+    pub(crate) fn collect_outputs(
         &self,
-        prepared: &Prepared,
+        prepared: &PreparedProgram,
         run: RunResult,
     ) -> Result<Option<RunResult>, Vec<Diag>> {
         let own = run.outputs.get(self.place.rank as usize).map_or(&[][..], Vec::as_slice);
         let all = self
             .peers
-            .collect("collect outputs", &outputs::pack(own))
+            .collect_messages("collect outputs", &outputs::pack_outputs(own))
             .map_err(|error| vec![error.diag()])?;
         let Some(all) = all else { return Ok(None) };
         let outputs: Result<Vec<_>, _> = all
             .iter()
             .enumerate()
-            .map(|(rank, message): (usize, &Vec<u8>)| outputs::unpack(prepared, rank, message))
+            .map(|(rank, message): (usize, &Vec<u8>)| outputs::unpack_outputs(prepared, rank, message))
             .collect();
-        Ok(Some(RunResult {
-            outputs: outputs.map_err(|error| vec![error.diag()])?,
-            stats: run.stats,
-        }))
+        Ok(Some(RunResult { outputs: outputs.map_err(|error| vec![error.diag()])?, stats: run.stats }))
     }
 
     /// On rank 0 the timeline of all ranks; the others have handed over their parts.
@@ -187,31 +179,31 @@ impl Here {
     /// Another process's failure.
     pub(crate) fn collect_timeline(
         &self,
-        prepared: &Prepared,
+        prepared: &PreparedProgram,
         trace: &Trace,
     ) -> Result<Option<Trace>, Vec<Diag>> {
-        timeline::collect(&self.peers, prepared, trace).map_err(|error| vec![error.diag()])
+        timeline::collect_trace(&self.peers, prepared, trace).map_err(|error| vec![error.diag()])
     }
 
     /// Ends the run on this process: tells the others how it went here.
     ///
     /// # Errors
     /// A failure elsewhere.
-    pub(crate) fn end(&self, failed: Option<&[Diag]>) -> Result<(), Diag> {
+    pub(crate) fn end_run(&self, failed: Option<&[Diag]>) -> Result<(), Diag> {
         let Some(diags) = failed else {
-            return self.peers.finish().map_err(|error| error.diag());
+            return self.peers.finish_run().map_err(|error| error.diag());
         };
         if self.peers.is_settled() {
-            return self.peers.finish().map_err(|error| error.diag());
+            return self.peers.finish_run().map_err(|error| error.diag());
         }
         if !diags.first().is_some_and(control_plane::is_known_to_all) {
-            self.peers.fail(&control_plane::failure_report(diags));
+            self.peers.report_failure(&control_plane::failure_report(diags));
         }
         Ok(())
     }
 
     /// Whether rank 0 says the same: then nobody else needs to.
     pub(crate) fn is_reported_by_first(&self, diags: &[Diag]) -> bool {
-        !self.is_first() && self.peers.is_told(0, &control_plane::failure_report(diags))
+        !self.is_first() && self.peers.is_failure_reported(0, &control_plane::failure_report(diags))
     }
 }

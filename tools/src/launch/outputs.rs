@@ -3,24 +3,24 @@
 use super::payload::{Decoder, Encoder, NUMBER_BYTES};
 use hostir::backend::control_plane::ControlPlaneError;
 use hostir::data::HostTensor;
-use hostir::lower::{Port, Prepared};
+use hostir::lower::{IoTensor, PreparedProgram};
 
 /// Most axes of a tensor in a message.
 const MOST_AXES: usize = 64;
 
 /// Most bytes of a rank's outputs as a message: those of whole tensors, and the numbers before them.
-pub(super) fn most_bytes(prepared: &Prepared) -> usize {
+pub(super) fn most_bytes(prepared: &PreparedProgram) -> usize {
     prepared.outputs.iter().map(most_port_bytes).fold(0, usize::saturating_add)
 }
 
-fn most_port_bytes(port: &Port) -> usize {
-    let shape = port.shape();
-    let bytes = shape.iter().fold(port.dtype.size(), |bytes, extent| bytes.saturating_mul(*extent));
+fn most_port_bytes(port: &IoTensor) -> usize {
+    let shape = port.whole_shape();
+    let bytes = shape.iter().fold(port.dtype.byte_size(), |bytes, extent| bytes.saturating_mul(*extent));
     bytes.saturating_add(NUMBER_BYTES * (shape.len() + 3))
 }
 
 /// For each output: nothing, or the number of its axes, its extents and its bytes.
-pub(super) fn pack(outputs: &[Option<HostTensor>]) -> Vec<u8> {
+pub(super) fn pack_outputs(outputs: &[Option<HostTensor>]) -> Vec<u8> {
     let mut encoder = Encoder::default();
     for output in outputs {
         encoder.push(&output.as_ref().map(|tensor| tensor.shape().len()));
@@ -35,8 +35,8 @@ pub(super) fn pack(outputs: &[Option<HostTensor>]) -> Vec<u8> {
 ///
 /// # Errors
 /// A message that is not of this program.
-pub(super) fn unpack(
-    prepared: &Prepared,
+pub(super) fn unpack_outputs(
+    prepared: &PreparedProgram,
     rank: usize,
     message: &[u8],
 ) -> Result<Vec<Option<HostTensor>>, ControlPlaneError> {
@@ -48,14 +48,14 @@ pub(super) fn unpack(
     })
 }
 
-fn take_output(decoder: &mut Decoder<'_>, port: &Port) -> Option<Option<HostTensor>> {
+fn take_output(decoder: &mut Decoder<'_>, port: &IoTensor) -> Option<Option<HostTensor>> {
     let Some(axes) = decoder.take::<Option<usize>>()? else { return Some(None) };
     if axes > MOST_AXES {
         return None;
     }
     let shape: Vec<usize> = (0..axes).map(|_| decoder.take()).collect::<Option<_>>()?;
     let bytes: &[u8] = decoder.take()?;
-    let size = shape.iter().try_fold(port.dtype.size(), |size, extent| size.checked_mul(*extent));
+    let size = shape.iter().try_fold(port.dtype.byte_size(), |size, extent| size.checked_mul(*extent));
     if size != Some(bytes.len()) {
         return None;
     }
@@ -66,32 +66,33 @@ fn take_output(decoder: &mut Decoder<'_>, port: &Port) -> Option<Option<HostTens
 mod tests {
     use super::*;
     use hostir::ir::DType;
-    use hostir::lower::{Sizes, prepare};
+    use hostir::lower::{SizeSettings, prepare_program};
 
     #[test]
     fn outputs_come_back() {
-        let text = "%HostIrContainer { (T0_g_float[iS0{2}, iS1{3}]) -> (T0_g_float[iS0{2}, iS1{3}], T1_g___half[iS2{4}]) :
+        let text =
+            "%HostIrContainer { (T0_g_float[iS0{2}, iS1{3}]) -> (T0_g_float[iS0{2}, iS1{3}], T1_g___half[iS2{4}]) :
   T1 = ALLOCATE(buffer=T1, mem_type=global, size=4, zero_init=true, resets_to_zero=false)
 } // %HostIrContainer
 ";
         let (programs, _) = hostir::load(text);
-        let prepared = prepare(&programs[0], &Sizes::default()).unwrap();
+        let prepared = prepare_program(&programs[0], &SizeSettings::default()).unwrap();
         let mut tensor = HostTensor::zeros(DType::Float, &[2, 3]);
         (0..6).for_each(|index| tensor.set_f64(index, index as f64 - 2.5));
         let outputs = vec![Some(tensor), None];
-        let message = pack(&outputs);
+        let message = pack_outputs(&outputs);
         assert!(message.len() <= most_bytes(&prepared));
         let both = [outputs[0].clone(), Some(HostTensor::zeros(DType::Half, &[4]))];
-        assert!(pack(&both).len() <= most_bytes(&prepared));
-        assert_eq!(unpack(&prepared, 1, &message), Ok(outputs));
+        assert!(pack_outputs(&both).len() <= most_bytes(&prepared));
+        assert_eq!(unpack_outputs(&prepared, 1, &message), Ok(outputs));
         for end in 0..message.len() {
-            assert!(unpack(&prepared, 1, &message[..end]).is_err(), "{end}");
+            assert!(unpack_outputs(&prepared, 1, &message[..end]).is_err(), "{end}");
         }
         // Neither the number of axes nor an extent nor the number of bytes may be another one.
         for at in 0..5 {
             let mut wrong = message.clone();
             wrong[at] = 0x7e;
-            assert!(unpack(&prepared, 1, &wrong).is_err(), "{at}");
+            assert!(unpack_outputs(&prepared, 1, &wrong).is_err(), "{at}");
         }
     }
 }

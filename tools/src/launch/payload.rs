@@ -130,18 +130,10 @@ pub(super) fn decode_failure(payload: &[u8]) -> Option<ControlPlaneError> {
             what: cut_text(what).to_owned(),
             timeout: Duration::from_millis(timeout_ms),
         },
-        FailureRecord::Lost { rank, how } => {
-            ControlPlaneError::Lost { rank, how: cut_text(how).to_owned() }
-        }
-        FailureRecord::Failed { rank, why } => {
-            ControlPlaneError::Failed { rank, why: cut_text(why).to_owned() }
-        }
-        FailureRecord::Broken { why } => {
-            ControlPlaneError::Broken { why: cut_text(why).to_owned() }
-        }
-        FailureRecord::Altered { rank, how } => {
-            ControlPlaneError::Altered { rank, how: cut_text(how).to_owned() }
-        }
+        FailureRecord::Lost { rank, how } => ControlPlaneError::Lost { rank, how: cut_text(how).to_owned() },
+        FailureRecord::Failed { rank, why } => ControlPlaneError::Failed { rank, why: cut_text(why).to_owned() },
+        FailureRecord::Broken { why } => ControlPlaneError::Broken { why: cut_text(why).to_owned() },
+        FailureRecord::Altered { rank, how } => ControlPlaneError::Altered { rank, how: cut_text(how).to_owned() },
     })
 }
 
@@ -176,9 +168,7 @@ mod tests {
         let long = encode_value(&FailureRecord::Broken { why: &why });
         let sent = encode_failure(&ControlPlaneError::Broken { why: why.clone() });
         for payload in [long, sent] {
-            let Some(ControlPlaneError::Broken { why: kept }) = decode_failure(&payload) else {
-                panic!()
-            };
+            let Some(ControlPlaneError::Broken { why: kept }) = decode_failure(&payload) else { panic!() };
             assert_eq!((kept.len(), kept.as_str()), (8191, cut_text(&why)));
         }
     }

@@ -11,11 +11,9 @@
 //! together; and a result of rank 0's, which comes only when it is waited for, by so many messages as there
 //! are ranks.
 
-use super::payload::{
-    self, Decoder, Encoder, MessageHead, decode_failure, encode_failure, encode_value,
-};
-use super::stream::Stream;
-use super::wire::{self, Fault, Kind, Opener, Sealer};
+use super::payload::{self, Decoder, Encoder, MessageHead, decode_failure, encode_failure, encode_value};
+use super::stream::PeerStream;
+use super::wire::{self, FrameError, FrameOpener, FrameSealer, FrameType};
 use hostir::backend::control_plane::{ControlPlane, ControlPlaneError};
 use std::collections::BTreeMap;
 use std::io::BufReader;
@@ -38,30 +36,30 @@ const LINGER: Duration = Duration::from_millis(500);
 
 /// The deadlines of a run.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
+pub(super) struct LivenessTimeouts {
     /// A step, from the first process that came to it.
     pub(super) timeout: Duration,
     /// Silence of a connection.
     silence: Duration,
 }
 
-impl Pace {
+impl LivenessTimeouts {
     pub(super) fn new(timeout: Duration) -> Self {
         let silence = (timeout / 2).clamp(Duration::from_secs(1), Duration::from_secs(10));
         Self { timeout, silence }
     }
     /// Between two signs of life.
-    fn beat(self) -> Duration {
+    fn heartbeat_interval(self) -> Duration {
         self.silence / 8
     }
 }
 
 /// A connection to another process.
-struct Line {
+struct PeerConnection {
     rank: u32,
-    stream: Stream,
+    stream: PeerStream,
     /// One frame at a time.
-    out: Mutex<(Stream, Sealer)>,
+    out: Mutex<(PeerStream, FrameSealer)>,
     /// One message, of several frames, at a time.
     message: Mutex<()>,
     heard: Mutex<Instant>,
@@ -69,36 +67,36 @@ struct Line {
     left: AtomicBool,
 }
 
-impl Line {
-    fn send(&self, kind: Kind, payload: &[u8]) -> std::io::Result<()> {
-        let mut out = lock(&self.out);
+impl PeerConnection {
+    fn send_frame(&self, kind: FrameType, payload: &[u8]) -> std::io::Result<()> {
+        let mut out = lock_mutex(&self.out);
         let (stream, sealer) = &mut *out;
-        sealer.write(&mut &*stream, kind, payload)
+        sealer.write_frame(&mut &*stream, kind, payload)
     }
     /// A message in parts, then the frame that ends it.
-    fn send_message(&self, bytes: &[u8], end: Kind, payload: &[u8]) -> std::io::Result<()> {
-        let _whole = lock(&self.message);
+    fn send_message(&self, bytes: &[u8], end: FrameType, payload: &[u8]) -> std::io::Result<()> {
+        let _whole = lock_mutex(&self.message);
         for part in bytes.chunks(wire::PART) {
-            self.send(Kind::Part, part)?;
+            self.send_frame(FrameType::Part, part)?;
         }
-        self.send(end, payload)
+        self.send_frame(end, payload)
     }
 }
 
 /// A thread that panicked in between left no half-made value: every change is one assignment.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A step that not every rank has come to.
-struct Step {
+struct GatherStep {
     what: String,
     since: Instant,
     messages: Vec<Option<Vec<u8>>>,
 }
 
 #[derive(Default)]
-struct State {
+struct ControlPlaneState {
     /// The first failure, from when the others are told of it; `failed` once they have been.
     cause: Option<ControlPlaneError>,
     failed: Option<ControlPlaneError>,
@@ -109,7 +107,7 @@ struct State {
     /// On other ranks than 0: the step whose messages this process waits for.
     awaited: Option<u64>,
     /// On rank 0: steps that are open.
-    steps: BTreeMap<u64, Step>,
+    steps: BTreeMap<u64, GatherStep>,
     /// Rank 0 said that the run is over.
     over: bool,
     /// On rank 0: steps that have ended and are being told to the others.
@@ -119,19 +117,19 @@ struct State {
     readers: usize,
 }
 
-impl State {
+impl ControlPlaneState {
     /// Bytes of a rank's messages whose steps have not ended.
-    fn kept(&self, rank: u32) -> usize {
+    fn pending_bytes(&self, rank: u32) -> usize {
         self.steps
             .values()
-            .filter_map(|step: &Step| step.messages.get(rank as usize)?.as_ref().map(Vec::len))
+            .filter_map(|step: &GatherStep| step.messages.get(rank as usize)?.as_ref().map(Vec::len))
             .sum()
     }
 }
 
 /// The part of a message that a connection has brought so far.
 #[derive(Default)]
-struct Open {
+struct PartialMessage {
     parts: Vec<u8>,
     /// On rank 0: number of the rank's next message.
     next: u64,
@@ -140,12 +138,12 @@ struct Open {
 }
 
 /// The state that all threads of a process share.
-pub(super) struct Core {
+pub(super) struct ControlPlaneCore {
     rank: u32,
     world: u32,
-    pace: Pace,
-    lines: RwLock<Vec<Arc<Line>>>,
-    state: Mutex<State>,
+    pace: LivenessTimeouts,
+    lines: RwLock<Vec<Arc<PeerConnection>>>,
+    state: Mutex<ControlPlaneState>,
     changed: Condvar,
     broken: AtomicBool,
     closed: AtomicBool,
@@ -153,8 +151,8 @@ pub(super) struct Core {
     allowed: AtomicUsize,
 }
 
-impl Core {
-    pub(super) fn start(rank: u32, world: u32, pace: Pace) -> Arc<Self> {
+impl ControlPlaneCore {
+    pub(super) fn start_monitor(rank: u32, world: u32, pace: LivenessTimeouts) -> Arc<Self> {
         let core = Arc::new(Self {
             rank,
             world,
@@ -167,7 +165,7 @@ impl Core {
             allowed: AtomicUsize::new(0),
         });
         let monitor = core.clone();
-        std::thread::spawn(move || monitor.watch());
+        std::thread::spawn(move || monitor.monitor_liveness());
         core
     }
 
@@ -175,19 +173,19 @@ impl Core {
     ///
     /// # Errors
     /// A connection whose options cannot be set.
-    pub(super) fn add(
+    pub(super) fn add_connection(
         self: &Arc<Self>,
         rank: u32,
-        stream: Stream,
-        sealer: Sealer,
-        opener: Opener,
+        stream: PeerStream,
+        sealer: FrameSealer,
+        opener: FrameOpener,
     ) -> std::io::Result<()> {
         stream.set_prompt()?;
         stream.set_nonblocking(false)?;
         stream.set_read_timeout(None)?;
         stream.set_write_timeout(Some(self.pace.silence))?;
         let (out, from) = (stream.try_clone()?, stream.try_clone()?);
-        let line = Arc::new(Line {
+        let line = Arc::new(PeerConnection {
             rank,
             stream,
             out: Mutex::new((out, sealer)),
@@ -196,121 +194,120 @@ impl Core {
             left: AtomicBool::new(false),
         });
         self.lines.write().unwrap_or_else(PoisonError::into_inner).push(line.clone());
-        lock(&self.state).readers += 1;
+        lock_mutex(&self.state).readers += 1;
         let core = self.clone();
         std::thread::spawn(move || {
-            core.read(&line, &from, opener);
-            lock(&core.state).readers -= 1;
+            core.read_frames(&line, &from, opener);
+            lock_mutex(&core.state).readers -= 1;
             core.changed.notify_all();
         });
         Ok(())
     }
 
-    fn lines(&self) -> Vec<Arc<Line>> {
+    fn all_connections(&self) -> Vec<Arc<PeerConnection>> {
         self.lines.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Ranks that rank 0 has no connection to.
-    pub(super) fn absent(&self) -> Vec<u32> {
-        let joined: Vec<u32> = self.lines().iter().map(|line| line.rank).collect();
+    pub(super) fn absent_ranks(&self) -> Vec<u32> {
+        let joined: Vec<u32> = self.all_connections().iter().map(|line| line.rank).collect();
         (0..self.world).filter(|rank| *rank != self.rank && !joined.contains(rank)).collect()
     }
 
     // ---- failing ----
 
-    pub(super) fn failed(&self) -> Option<ControlPlaneError> {
+    pub(super) fn first_failure(&self) -> Option<ControlPlaneError> {
         if !self.broken.load(Ordering::Acquire) {
             return None;
         }
-        lock(&self.state).failed.clone()
+        lock_mutex(&self.state).failed.clone()
     }
 
     /// The run cannot go on; rank 0 tells everybody, the others tell rank 0.
-    pub(super) fn fail(&self, error: ControlPlaneError) {
-        let first = lock(&self.state).cause.get_or_insert_with(|| error.clone()).clone();
+    pub(super) fn fail_run(&self, error: ControlPlaneError) {
+        let first = lock_mutex(&self.state).cause.get_or_insert_with(|| error.clone()).clone();
         if first != error && !matches!(error, ControlPlaneError::Failed { .. }) {
             // Processes that end since the run failed are no news.
             return;
         }
         // First the others: this process may end as soon as it knows.
         let payload = encode_failure(&error);
-        for line in self.lines() {
-            let _ = line.send(Kind::Error, &payload);
+        for line in self.all_connections() {
+            let _ = line.send_frame(FrameType::Error, &payload);
         }
-        self.note(first);
+        self.record_failure(first);
     }
 
     /// From here on this process knows.
-    fn note(&self, error: ControlPlaneError) {
-        lock(&self.state).failed.get_or_insert(error);
+    fn record_failure(&self, error: ControlPlaneError) {
+        lock_mutex(&self.state).failed.get_or_insert(error);
         self.broken.store(true, Ordering::Release);
         self.changed.notify_all();
     }
 
     /// A connection is gone that should not be.
-    fn lost(&self, line: &Line, how: String) {
-        let unneeded = line.left.load(Ordering::Acquire)
-            || self.closed.load(Ordering::Acquire)
-            || lock(&self.state).settled;
+    fn connection_lost(&self, line: &PeerConnection, how: String) {
+        let unneeded =
+            line.left.load(Ordering::Acquire) || self.closed.load(Ordering::Acquire) || lock_mutex(&self.state).settled;
         if !unneeded {
-            self.fail(ControlPlaneError::Lost { rank: line.rank, how });
+            self.fail_run(ControlPlaneError::Lost { rank: line.rank, how });
         }
         let _ = line.stream.shutdown(Shutdown::Both);
     }
 
     // ---- receiving ----
 
-    fn read(&self, line: &Line, from: &Stream, mut opener: Opener) {
+    fn read_frames(&self, line: &PeerConnection, from: &PeerStream, mut opener: FrameOpener) {
         let mut from = BufReader::new(from);
-        let mut open = Open::default();
+        let mut open = PartialMessage::default();
         let how = loop {
-            match opener.read(&mut from) {
+            match opener.read_frame(&mut from) {
                 Ok(Some((kind, payload))) => {
-                    *lock(&line.heard) = Instant::now();
-                    if let Err(what) = self.take(line, kind, payload, &mut open) {
+                    *lock_mutex(&line.heard) = Instant::now();
+                    if let Err(what) = self.handle_frame(line, kind, payload, &mut open) {
                         break format!("it sent {what}");
                     }
                 }
                 Ok(None) => break "its connection closed".to_owned(),
-                Err(Fault::Broken(error)) => break format!("its connection broke ({error})"),
-                Err(Fault::Altered(how)) => {
-                    self.fail(ControlPlaneError::Altered { rank: line.rank, how });
+                Err(FrameError::Broken(error)) => break format!("its connection broke ({error})"),
+                Err(FrameError::Altered(how)) => {
+                    self.fail_run(ControlPlaneError::Altered { rank: line.rank, how });
                     let _ = line.stream.shutdown(Shutdown::Both);
                     return;
                 }
             }
         };
-        self.lost(line, how);
+        self.connection_lost(line, how);
     }
 
     /// Does what a frame says; an error is what is wrong with it.
-    fn take(
+    fn handle_frame(
         &self,
-        line: &Line,
-        kind: Kind,
+        line: &PeerConnection,
+        kind: FrameType,
         payload: Vec<u8>,
-        open: &mut Open,
+        open: &mut PartialMessage,
     ) -> Result<(), &'static str> {
         match kind {
-            Kind::Alive => {}
-            Kind::Part => {
-                if open.parts.len() + payload.len() > self.largest() {
+            FrameType::Alive => {}
+            FrameType::Part => {
+                if open.parts.len() + payload.len() > self.max_message_bytes() {
                     return Err("a message that is too long");
                 }
                 open.parts.extend(payload);
             }
-            Kind::Message if self.rank == 0 => self.take_message(line, &payload, open)?,
-            Kind::Result if self.rank != 0 => self.take_result(&payload, open)?,
-            Kind::Error => {
+            FrameType::Message if self.rank == 0 => self.take_message(line, &payload, open)?,
+            FrameType::Result if self.rank != 0 => self.take_result(&payload, open)?,
+            FrameType::Error => {
                 let error = decode_failure(&payload).ok_or("a reason that is none")?;
                 self.fail_from(error, open);
             }
-            Kind::Bye => {
+            FrameType::Bye => {
                 line.left.store(true, Ordering::Release);
-                lock(&self.state).over |= self.rank != 0;
+                lock_mutex(&self.state).over |= self.rank != 0;
                 self.changed.notify_all();
             }
-            Kind::Message | Kind::Result | Kind::Hello | Kind::Verdict => {
+            FrameType::Message | FrameType::Result | FrameType::Hello | FrameType::Verdict => {
                 return Err("what only the other end sends");
             }
         }
@@ -318,7 +315,7 @@ impl Core {
     }
 
     /// Most bytes of what may arrive as one: on rank 0 a rank's message, elsewhere those of all.
-    fn largest(&self) -> usize {
+    fn max_message_bytes(&self) -> usize {
         match self.rank {
             0 => self.allowed.load(Ordering::Acquire).saturating_add(SMALL),
             _ => (SMALL + payload::NUMBER_BYTES).saturating_mul(self.world as usize),
@@ -327,9 +324,9 @@ impl Core {
 
     fn take_message(
         &self,
-        line: &Line,
+        line: &PeerConnection,
         payload: &[u8],
-        open: &mut Open,
+        open: &mut PartialMessage,
     ) -> Result<(), &'static str> {
         let head = Decoder::new(payload).take::<MessageHead<'_>>();
         let head = head.ok_or("a message without its step")?;
@@ -342,22 +339,22 @@ impl Core {
         if !is_first_only && message.len() > SMALL {
             return Err("a message that is too long");
         }
-        let kept = lock(&self.state).kept(line.rank);
-        if kept.saturating_add(message.len()) > self.largest() {
+        let kept = lock_mutex(&self.state).pending_bytes(line.rank);
+        if kept.saturating_add(message.len()) > self.max_message_bytes() {
             return Err("more messages than it may have on the way");
         }
-        self.deposit(line.rank, number, what, is_first_only, message);
+        self.deposit_message(line.rank, number, what, is_first_only, message);
         Ok(())
     }
 
-    fn take_result(&self, payload: &[u8], open: &mut Open) -> Result<(), &'static str> {
+    fn take_result(&self, payload: &[u8], open: &mut PartialMessage) -> Result<(), &'static str> {
         let number = Decoder::new(payload).take::<u64>().ok_or("a result without its step")?;
         let parts = std::mem::take(&mut open.parts);
         let mut decoder = Decoder::new(&parts);
         let all = (0..self.world).map(|_| decoder.take::<&[u8]>().map(<[u8]>::to_vec));
         let all: Option<Vec<Vec<u8>>> = all.collect();
         let all = all.filter(|_| decoder.is_finished()).ok_or("a result in pieces")?;
-        let mut state = lock(&self.state);
+        let mut state = lock_mutex(&self.state);
         if state.awaited != Some(number) {
             return Err("a result that nobody waits for");
         }
@@ -369,26 +366,26 @@ impl Core {
     }
 
     /// A failure that another process told of: rank 0 passes it on, others must not send it back.
-    fn fail_from(&self, error: ControlPlaneError, open: &mut Open) {
+    fn fail_from(&self, error: ControlPlaneError, open: &mut PartialMessage) {
         let most = if self.rank == 0 { MOST_TOLD } else { MOST_PASSED_ON };
-        let mut state = lock(&self.state);
+        let mut state = lock_mutex(&self.state);
         if open.told < most && !state.told.contains(&error) {
             open.told += 1;
             state.told.push(error.clone());
         }
         drop(state);
         if self.rank == 0 {
-            self.fail(error);
+            self.fail_run(error);
         } else {
-            self.note(error);
+            self.record_failure(error);
         }
     }
 
     /// On rank 0: a rank's message. The last of a step ends it for everybody.
-    fn deposit(&self, rank: u32, number: u64, what: &str, first_only: bool, message: Vec<u8>) {
-        let mut state = lock(&self.state);
+    fn deposit_message(&self, rank: u32, number: u64, what: &str, first_only: bool, message: Vec<u8>) {
+        let mut state = lock_mutex(&self.state);
         let open = state.steps.len();
-        let step = state.steps.entry(number).or_insert_with(|| Step {
+        let step = state.steps.entry(number).or_insert_with(|| GatherStep {
             what: what.to_owned(),
             since: Instant::now(),
             messages: vec![None; self.world as usize],
@@ -396,7 +393,7 @@ impl Core {
         if step.what != what || open > MOST_STEPS {
             let why = format!("rank {rank} is at `{what}`, others are at `{}`", step.what);
             drop(state);
-            return self.fail(ControlPlaneError::Broken { why });
+            return self.fail_run(ControlPlaneError::Broken { why });
         }
         if let Some(place) = step.messages.get_mut(rank as usize) {
             *place = Some(message);
@@ -412,7 +409,7 @@ impl Core {
         if !first_only {
             self.send_results(number, &all);
         }
-        let mut state = lock(&self.state);
+        let mut state = lock_mutex(&self.state);
         state.telling -= 1;
         state.results.insert(number, all);
         drop(state);
@@ -423,9 +420,9 @@ impl Core {
         let mut encoder = Encoder::default();
         all.iter().for_each(|message| encoder.push_bytes(message));
         let (bytes, head) = (encoder.into_bytes(), encode_value(&number));
-        for line in self.lines() {
-            if let Err(error) = line.send_message(&bytes, Kind::Result, &head) {
-                self.lost(&line, format!("it does not take messages ({error})"));
+        for line in self.all_connections() {
+            if let Err(error) = line.send_message(&bytes, FrameType::Result, &head) {
+                self.connection_lost(&line, format!("it does not take messages ({error})"));
             }
         }
     }
@@ -433,37 +430,37 @@ impl Core {
     // ---- watching ----
 
     /// Until the end: signs of life, silence, steps that take too long.
-    fn watch(&self) {
-        let beat = self.pace.beat();
+    fn monitor_liveness(&self) {
+        let beat = self.pace.heartbeat_interval();
         let mut last = Instant::now();
         while !self.closed.load(Ordering::Acquire) {
             std::thread::sleep(beat);
-            let lines = self.lines();
+            let lines = self.all_connections();
             let slept = last.elapsed();
             last = Instant::now();
             if slept > self.pace.silence / 2 {
                 // This process itself was stopped: what others sent is still to be read.
-                lines.iter().for_each(|line| *lock(&line.heard) = last);
+                lines.iter().for_each(|line| *lock_mutex(&line.heard) = last);
             }
             for line in &lines {
-                let _ = line.send(Kind::Alive, &[]);
-                let silent = lock(&line.heard).elapsed();
+                let _ = line.send_frame(FrameType::Alive, &[]);
+                let silent = lock_mutex(&line.heard).elapsed();
                 if silent > self.pace.silence && !line.left.load(Ordering::Acquire) {
                     let how = format!("nothing was heard of it for {} ms", silent.as_millis());
-                    self.lost(line, how);
+                    self.connection_lost(line, how);
                 }
             }
-            if let Some(error) = self.late() {
-                self.fail(error);
+            if let Some(error) = self.late_step_error() {
+                self.fail_run(error);
             }
         }
     }
 
     /// A step that somebody does not come to.
-    fn late(&self) -> Option<ControlPlaneError> {
+    fn late_step_error(&self) -> Option<ControlPlaneError> {
         // As long as somebody has not joined the lobby looks at the clock, and knows who.
-        let joining = !self.absent().is_empty();
-        let state = lock(&self.state);
+        let joining = !self.absent_ranks().is_empty();
+        let state = lock_mutex(&self.state);
         if state.cause.is_some() || state.settled || joining {
             return None;
         }
@@ -476,11 +473,11 @@ impl Core {
 
     /// Waits until `found` is something; without a deadline, since the monitor sees to an end. The time
     /// that rank 0 needs to say so comes on top.
-    fn wait<T>(
+    fn wait_until_found<T>(
         &self,
-        mut found: impl FnMut(&mut State) -> Option<T>,
+        mut found: impl FnMut(&mut ControlPlaneState) -> Option<T>,
     ) -> Result<T, ControlPlaneError> {
-        let mut state = lock(&self.state);
+        let mut state = lock_mutex(&self.state);
         loop {
             if let Some(value) = found(&mut state) {
                 return Ok(value);
@@ -499,15 +496,15 @@ impl Core {
     }
 
     /// Closes the connections; what was sent last still arrives, as far as the others take it.
-    fn close(&self) {
+    fn close_connections(&self) {
         if self.closed.swap(true, Ordering::AcqRel) {
             return;
         }
-        let lines = self.lines();
+        let lines = self.all_connections();
         lines.iter().for_each(|line| {
             let _ = line.stream.shutdown(Shutdown::Write);
         });
-        let state = lock(&self.state);
+        let state = lock_mutex(&self.state);
         let _ = self.changed.wait_timeout_while(state, LINGER, |state| state.readers > 0);
         lines.iter().for_each(|line| {
             let _ = line.stream.shutdown(Shutdown::Both);
@@ -516,57 +513,56 @@ impl Core {
 }
 
 /// This process among those of its run.
-pub(crate) struct Peers {
-    core: Arc<Core>,
+pub(crate) struct AddressMap {
+    core: Arc<ControlPlaneCore>,
     host: String,
     /// Number of the next step.
     next: Mutex<u64>,
 }
 
-impl std::fmt::Debug for Peers {
+impl std::fmt::Debug for AddressMap {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (rank, world) = (self.core.rank, self.core.world);
         f.debug_struct("Peers").field("rank", &rank).field("world", &world).finish_non_exhaustive()
     }
 }
 
-impl Peers {
-    pub(super) fn new(core: Arc<Core>, host: String) -> Self {
+impl AddressMap {
+    pub(super) fn new(core: Arc<ControlPlaneCore>, host: String) -> Self {
         Self { core, host, next: Mutex::new(0) }
     }
 
     /// So many bytes more are to be collected in this run, from each process.
-    pub(crate) fn allow(&self, bytes: usize) {
-        let _ = self.core.allowed.fetch_update(
-            Ordering::AcqRel,
-            Ordering::Acquire,
-            |allowed: usize| Some(allowed.saturating_add(bytes)),
-        );
+    pub(crate) fn allow_bytes(&self, bytes: usize) {
+        let _ = self
+            .core
+            .allowed
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |allowed: usize| Some(allowed.saturating_add(bytes)));
     }
 
     /// Sends a message of a step; its number.
-    fn send(&self, what: &str, message: &[u8], first_only: bool) -> Result<u64, ControlPlaneError> {
-        let mut next = lock(&self.next);
+    fn send_step_message(&self, what: &str, message: &[u8], first_only: bool) -> Result<u64, ControlPlaneError> {
+        let mut next = lock_mutex(&self.next);
         let number = *next;
         *next += 1;
-        if let Some(error) = self.core.failed() {
+        if let Some(error) = self.core.first_failure() {
             return Err(error);
         }
         if !first_only && message.len() > SMALL {
             let why = format!("`{what}` is {} bytes, and may be {SMALL}", message.len());
-            self.core.fail(ControlPlaneError::Broken { why: why.clone() });
+            self.core.fail_run(ControlPlaneError::Broken { why: why.clone() });
             return Err(ControlPlaneError::Broken { why });
         }
-        lock(&self.core.state).awaited = Some(number).filter(|_| !first_only);
+        lock_mutex(&self.core.state).awaited = Some(number).filter(|_| !first_only);
         if self.core.rank == 0 {
-            self.core.deposit(0, number, what, first_only, message.to_vec());
+            self.core.deposit_message(0, number, what, first_only, message.to_vec());
             return Ok(number);
         }
         let head = MessageHead { number, step: what, is_first_only: first_only };
         let head = encode_value(&head);
-        for line in self.core.lines() {
-            if let Err(error) = line.send_message(message, Kind::Message, &head) {
-                self.core.lost(&line, format!("it does not take messages ({error})"));
+        for line in self.core.all_connections() {
+            if let Err(error) = line.send_message(message, FrameType::Message, &head) {
+                self.core.connection_lost(&line, format!("it does not take messages ({error})"));
             }
         }
         Ok(number)
@@ -576,39 +572,36 @@ impl Peers {
     ///
     /// # Errors
     /// Those of [`ControlPlane::gather`].
-    pub(crate) fn collect(
+    pub(crate) fn collect_messages(
         &self,
         what: &str,
         message: &[u8],
     ) -> Result<Option<Vec<Vec<u8>>>, ControlPlaneError> {
-        let number = self.send(what, message, true)?;
+        let number = self.send_step_message(what, message, true)?;
         if self.core.rank != 0 {
             return Ok(None);
         }
-        self.core.wait(|state| state.results.remove(&number)).map(Some)
+        self.core.wait_until_found(|state| state.results.remove(&number)).map(Some)
     }
 
     /// On rank 0: everything that the others had to give is here; one that ends now is no failure.
-    pub(crate) fn settle(&self) {
-        lock(&self.core.state).settled = true;
+    pub(crate) fn mark_settled(&self) {
+        lock_mutex(&self.core.state).settled = true;
     }
 
     /// Whether rank 0 has everything.
     pub(crate) fn is_settled(&self) -> bool {
-        lock(&self.core.state).settled
+        lock_mutex(&self.core.state).settled
     }
 
     /// Whether a rank fails with these words; waits a moment for it to say so.
-    pub(crate) fn is_told(&self, rank: u32, why: &str) -> bool {
+    pub(crate) fn is_failure_reported(&self, rank: u32, why: &str) -> bool {
         let why = payload::cut_text(why);
-        let told = |state: &State| {
+        let told = |state: &ControlPlaneState| {
             state.told.iter().any(|error: &ControlPlaneError| matches!(error, ControlPlaneError::Failed { rank: other, why: words } if *other == rank && words == why))
         };
-        let state = lock(&self.core.state);
-        let waited = self
-            .core
-            .changed
-            .wait_timeout_while(state, LINGER, |state| !told(state) && state.readers > 0);
+        let state = lock_mutex(&self.core.state);
+        let waited = self.core.changed.wait_timeout_while(state, LINGER, |state| !told(state) && state.readers > 0);
         told(&waited.unwrap_or_else(PoisonError::into_inner).0)
     }
 
@@ -617,46 +610,46 @@ impl Peers {
     ///
     /// # Errors
     /// A failure of rank 0.
-    pub(crate) fn finish(&self) -> Result<(), ControlPlaneError> {
+    pub(crate) fn finish_run(&self) -> Result<(), ControlPlaneError> {
         let result = if self.core.rank == 0 {
-            self.settle();
+            self.mark_settled();
             Ok(())
         } else {
-            self.core.wait(|state| state.over.then_some(()))
+            self.core.wait_until_found(|state| state.over.then_some(()))
         };
-        for line in self.core.lines() {
-            let _ = line.send(Kind::Bye, &[]);
+        for line in self.core.all_connections() {
+            let _ = line.send_frame(FrameType::Bye, &[]);
         }
-        self.core.close();
+        self.core.close_connections();
         result
     }
 }
 
-impl ControlPlane for Peers {
+impl ControlPlane for AddressMap {
     fn rank(&self) -> u32 {
         self.core.rank
     }
-    fn world(&self) -> u32 {
+    fn world_size(&self) -> u32 {
         self.core.world
     }
-    fn host(&self) -> String {
+    fn host_name(&self) -> String {
         self.host.clone()
     }
-    fn gather(&self, what: &str, message: &[u8]) -> Result<Vec<Vec<u8>>, ControlPlaneError> {
-        let number = self.send(what, message, false)?;
-        self.core.wait(|state| state.results.remove(&number))
+    fn all_gather(&self, what: &str, message: &[u8]) -> Result<Vec<Vec<u8>>, ControlPlaneError> {
+        let number = self.send_step_message(what, message, false)?;
+        self.core.wait_until_found(|state| state.results.remove(&number))
     }
-    fn fail(&self, why: &str) {
-        self.core.fail(ControlPlaneError::Failed { rank: self.core.rank, why: why.to_owned() });
+    fn report_failure(&self, why: &str) {
+        self.core.fail_run(ControlPlaneError::Failed { rank: self.core.rank, why: why.to_owned() });
     }
-    fn failed(&self) -> Option<ControlPlaneError> {
-        self.core.failed()
+    fn peer_failure(&self) -> Option<ControlPlaneError> {
+        self.core.first_failure()
     }
 }
 
-impl Drop for Peers {
+impl Drop for AddressMap {
     fn drop(&mut self) {
-        self.core.close();
+        self.core.close_connections();
     }
 }
 

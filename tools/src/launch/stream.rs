@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// A connection.
 #[derive(Debug)]
-pub(super) enum Stream {
+pub(super) enum PeerStream {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
@@ -17,21 +17,21 @@ pub(super) enum Stream {
 macro_rules! either {
     ($stream:expr, $one:ident => $does:expr) => {
         match $stream {
-            Stream::Tcp($one) => $does,
-            Stream::Unix($one) => $does,
+            PeerStream::Tcp($one) => $does,
+            PeerStream::Unix($one) => $does,
         }
     };
 }
 
-impl Stream {
+impl PeerStream {
     /// Another handle of the connection.
     ///
     /// # Errors
     /// Those of the system.
     pub(super) fn try_clone(&self) -> Result<Self> {
         Ok(match self {
-            Stream::Tcp(stream) => Stream::Tcp(stream.try_clone()?),
-            Stream::Unix(stream) => Stream::Unix(stream.try_clone()?),
+            PeerStream::Tcp(stream) => PeerStream::Tcp(stream.try_clone()?),
+            PeerStream::Unix(stream) => PeerStream::Unix(stream.try_clone()?),
         })
     }
 
@@ -41,8 +41,8 @@ impl Stream {
     /// Those of the system.
     pub(super) fn set_prompt(&self) -> Result<()> {
         match self {
-            Stream::Tcp(stream) => stream.set_nodelay(true),
-            Stream::Unix(_) => Ok(()),
+            PeerStream::Tcp(stream) => stream.set_nodelay(true),
+            PeerStream::Unix(_) => Ok(()),
         }
     }
 
@@ -79,19 +79,19 @@ impl Stream {
     }
 }
 
-impl AsFd for Stream {
+impl AsFd for PeerStream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         either!(self, stream => stream.as_fd())
     }
 }
 
-impl Read for &Stream {
+impl Read for &PeerStream {
     fn read(&mut self, bytes: &mut [u8]) -> Result<usize> {
         either!(self, stream => (&mut &*stream).read(bytes))
     }
 }
 
-impl Write for &Stream {
+impl Write for &PeerStream {
     fn write(&mut self, bytes: &[u8]) -> Result<usize> {
         either!(self, stream => (&mut &*stream).write(bytes))
     }
@@ -102,41 +102,41 @@ impl Write for &Stream {
 
 /// The socket at which connections arrive; never waits for one.
 #[derive(Debug)]
-pub(super) enum Listener {
+pub(super) enum PeerListener {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
 
-impl Listener {
+impl PeerListener {
     /// A TCP listener whose `accept` does not wait.
     ///
     /// # Errors
     /// Those of the system.
-    pub(super) fn tcp(listener: TcpListener) -> Result<Self> {
+    pub(super) fn from_tcp(listener: TcpListener) -> Result<Self> {
         listener.set_nonblocking(true)?;
-        Ok(Listener::Tcp(listener))
+        Ok(PeerListener::Tcp(listener))
     }
 
     /// A listener at a Unix socket whose `accept` does not wait.
     ///
     /// # Errors
     /// Those of the system.
-    pub(super) fn unix(listener: UnixListener) -> Result<Self> {
+    pub(super) fn from_unix(listener: UnixListener) -> Result<Self> {
         listener.set_nonblocking(true)?;
-        Ok(Listener::Unix(listener))
+        Ok(PeerListener::Unix(listener))
     }
 
     /// The next connection. On Unix sockets those of other users are closed at once, and are errors.
     ///
     /// # Errors
     /// No connection that waits, and one of another user.
-    pub(super) fn accept(&self) -> Result<Stream> {
+    pub(super) fn accept(&self) -> Result<PeerStream> {
         let stream = match self {
-            Listener::Tcp(listener) => Stream::Tcp(listener.accept()?.0),
-            Listener::Unix(listener) => {
+            PeerListener::Tcp(listener) => PeerStream::Tcp(listener.accept()?.0),
+            PeerListener::Unix(listener) => {
                 let (stream, _) = listener.accept()?;
-                super::local::check_owner(&stream, super::local::user())?;
-                Stream::Unix(stream)
+                super::local::check_owner(&stream, super::local::effective_user())?;
+                PeerStream::Unix(stream)
             }
         };
         stream.set_nonblocking(true)?;
@@ -144,11 +144,11 @@ impl Listener {
     }
 }
 
-impl AsFd for Listener {
+impl AsFd for PeerListener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Listener::Tcp(listener) => listener.as_fd(),
-            Listener::Unix(listener) => listener.as_fd(),
+            PeerListener::Tcp(listener) => listener.as_fd(),
+            PeerListener::Unix(listener) => listener.as_fd(),
         }
     }
 }

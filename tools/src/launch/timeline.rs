@@ -5,12 +5,12 @@
 //! that a plan's instructions can make of it is refused before it is sent.
 
 use super::payload::{Decoder, Encoder, encode_value};
-use super::peers::Peers;
+use super::peers::AddressMap;
 use hostir::backend::control_plane::{ControlPlane as _, ControlPlaneError};
-use hostir::backend::trace::{self, Arrow, Part, Slice, SliceKind, Trace};
+use hostir::backend::trace::{self, PartialTrace, SpanDependency, SpanKind, Trace, TraceSpan};
 use hostir::ir::OpId;
-use hostir::lower::Prepared;
-use hostir::plan::{IterationId, Origin, Plan};
+use hostir::lower::PreparedProgram;
+use hostir::plan::{InstOrigin, IterationId, Plan};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -23,17 +23,18 @@ const PER_INSTRUCTION: usize = 64 << 10;
 ///
 /// # Errors
 /// Another process's failure, and a part that is none of the rank's plan.
-pub(super) fn collect(
-    peers: &Peers,
-    prepared: &Prepared,
+pub(super) fn collect_trace(
+    peers: &AddressMap,
+    prepared: &PreparedProgram,
     trace: &Trace,
 ) -> Result<Option<Trace>, ControlPlaneError> {
-    let own = pack(&trace.part(peers.rank()));
+    let own = pack_trace(&trace.partial_trace(peers.rank()));
     let pieces: Vec<&[u8]> = own.chunks(PIECE).collect();
-    let counts = peers.gather("timeline", &encode_value(&(pieces.len() as u64)))?;
-    let counts = counts.iter().zip(&prepared.plans).map(|(bytes, plan)| {
-        Decoder::new(bytes).take::<u64>().filter(|count| *count <= most_pieces(plan))
-    });
+    let counts = peers.all_gather("timeline", &encode_value(&(pieces.len() as u64)))?;
+    let counts = counts
+        .iter()
+        .zip(&prepared.plans)
+        .map(|(bytes, plan)| Decoder::new(bytes).take::<u64>().filter(|count| *count <= max_pieces(plan)));
     let Some(counts) = counts.collect::<Option<Vec<u64>>>() else {
         let why = "a rank's timeline is longer than its plan can make it".to_owned();
         return Err(ControlPlaneError::Broken { why });
@@ -41,27 +42,24 @@ pub(super) fn collect(
     let mut all = vec![Vec::new(); counts.len()];
     for number in 0..counts.into_iter().max().unwrap_or(0) as usize {
         let piece = pieces.get(number).copied().unwrap_or_default();
-        let found = peers.collect("collect timelines", piece)?.unwrap_or_default();
+        let found = peers.collect_messages("collect timelines", piece)?.unwrap_or_default();
         all.iter_mut().zip(found).for_each(|(whole, piece)| whole.extend(piece));
-        peers.gather("next of the timelines", &[])?;
+        peers.all_gather("next of the timelines", &[])?;
     }
     if peers.rank() != 0 {
         return Ok(None);
     }
-    let parts: Vec<Part> = prepared
+    let parts: Vec<PartialTrace> = prepared
         .plans
         .iter()
         .zip(&all)
         .map(|(plan, message): (&Plan, &Vec<u8>)| {
-            unpack(plan, message).ok_or_else(|| ControlPlaneError::Broken {
-                why: format!(
-                    "rank {} handed over a timeline that is none of its plan's",
-                    plan.rank
-                ),
+            unpack_trace(plan, message).ok_or_else(|| ControlPlaneError::Broken {
+                why: format!("rank {} handed over a timeline that is none of its plan's", plan.rank),
             })
         })
         .collect::<Result<_, _>>()?;
-    Ok(Some(Trace { apart_ns: trace.apart_ns, ..Trace::join(trace.clock, parts) }))
+    Ok(Some(Trace { apart_ns: trace.apart_ns, ..Trace::join_parts(trace.clock, parts) }))
 }
 
 /// Most bytes of a rank's timeline, as a message and in memory.
@@ -70,7 +68,7 @@ fn most_bytes(plan: &Plan) -> usize {
 }
 
 /// Most pieces of a rank's timeline.
-fn most_pieces(plan: &Plan) -> u64 {
+fn max_pieces(plan: &Plan) -> u64 {
     most_bytes(plan).div_ceil(PIECE) as u64
 }
 
@@ -95,13 +93,13 @@ struct OriginRecord {
 }
 
 impl OriginRecord {
-    fn new(origin: &Origin) -> Self {
+    fn new(origin: &InstOrigin) -> Self {
         Self { op: origin.op.0, iteration: origin.iteration.0 }
     }
 }
 
 /// Slices, then arrows; tracks are those of the plan.
-fn pack(part: &Part) -> Vec<u8> {
+fn pack_trace(part: &PartialTrace) -> Vec<u8> {
     let mut encoder = Encoder::default();
     encoder.push(&part.slices.len());
     for slice in &part.slices {
@@ -133,8 +131,8 @@ struct PartReader<'a> {
 }
 
 /// `None` for what is no timeline of the plan.
-fn unpack(plan: &Plan, message: &[u8]) -> Option<Part> {
-    let tracks = trace::tracks(plan);
+fn unpack_trace(plan: &Plan, message: &[u8]) -> Option<PartialTrace> {
+    let tracks = trace::plan_tracks(plan);
     let mut reader = PartReader {
         decoder: Decoder::new(message),
         plan,
@@ -147,7 +145,7 @@ fn unpack(plan: &Plan, message: &[u8]) -> Option<Part> {
     let arrows = reader.decoder.take::<usize>()?;
     let arrows = (0..arrows).map(|_| reader.take_arrow(slices.len()));
     let arrows = arrows.collect::<Option<Vec<_>>>()?;
-    reader.decoder.is_finished().then_some(Part { tracks, slices, arrows })
+    reader.decoder.is_finished().then_some(PartialTrace { tracks, slices, arrows })
 }
 
 impl PartReader<'_> {
@@ -157,33 +155,33 @@ impl PartReader<'_> {
         self.decoder.take()
     }
 
-    fn take_slice(&mut self) -> Option<Slice> {
-        let record: SliceRecord = self.take_within(size_of::<Slice>())?;
+    fn take_slice(&mut self) -> Option<TraceSpan> {
+        let record: SliceRecord = self.take_within(size_of::<TraceSpan>())?;
         let SliceRecord { track, start_ns, end_ns, bytes, flop, .. } = record;
-        let kind = *SliceKind::ALL.get(record.kind)?;
+        let kind = *SpanKind::ALL.get(record.kind)?;
         let origin = self.known_origin(record.origin)?;
         let more = (0..record.more).map(|_| self.take_origin()).collect::<Option<_>>()?;
         if start_ns > end_ns || track as usize >= self.tracks {
             return None;
         }
         let rank = self.plan.rank;
-        Some(Slice { rank, track, start_ns, end_ns, origin, more, kind, bytes, flop })
+        Some(TraceSpan { rank, track, start_ns, end_ns, origin, more, kind, bytes, flop })
     }
 
-    fn take_origin(&mut self) -> Option<Origin> {
-        let record = self.take_within(size_of::<Origin>())?;
+    fn take_origin(&mut self) -> Option<InstOrigin> {
+        let record = self.take_within(size_of::<InstOrigin>())?;
         self.known_origin(record)
     }
 
-    fn known_origin(&self, record: OriginRecord) -> Option<Origin> {
+    fn known_origin(&self, record: OriginRecord) -> Option<InstOrigin> {
         let OriginRecord { op, iteration } = record;
-        let origin = Origin { op: OpId(op), iteration: IterationId(iteration) };
+        let origin = InstOrigin { op: OpId(op), iteration: IterationId(iteration) };
         self.known.contains(&record).then_some(origin)
     }
 
-    fn take_arrow(&mut self, slices: usize) -> Option<Arrow> {
-        let [from, to] = self.take_within::<[usize; 2]>(size_of::<Arrow>())?;
-        (from < slices && to < slices).then_some(Arrow { from, to })
+    fn take_arrow(&mut self, slices: usize) -> Option<SpanDependency> {
+        let [from, to] = self.take_within::<[usize; 2]>(size_of::<SpanDependency>())?;
+        (from < slices && to < slices).then_some(SpanDependency { from, to })
     }
 }
 
@@ -191,7 +189,7 @@ impl PartReader<'_> {
 mod tests {
     use super::*;
 
-    use hostir::lower::{Sizes, prepare};
+    use hostir::lower::{SizeSettings, prepare_program};
 
     const GATHER: &str = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{2}, iS1{3}] (DeviceMesh{0 1})) -> (T1_g_float[iS2{2}, iS3{3}] (DeviceMesh{0 1})) :
   T1 = ALLOCATE(buffer=T1, mem_type=global, size=6, zero_init=false, resets_to_zero=false)
@@ -202,26 +200,23 @@ mod tests {
 
     #[test]
     fn parts_come_back_and_damaged_ones_do_not() {
-        let prepared = prepare(&hostir::load(GATHER).0[0], &Sizes::default()).unwrap();
-        let trace = hostir::backend::simulation::simulate_run(
-            &prepared,
-            &hostir::plan::cost::CostModel::default(),
-        )
-        .unwrap();
-        let mut part = trace.part(1);
+        let prepared = prepare_program(&hostir::load(GATHER).0[0], &SizeSettings::default()).unwrap();
+        let trace =
+            hostir::backend::simulation::simulate_run(&prepared, &hostir::plan::cost::CostModel::default()).unwrap();
+        let mut part = trace.partial_trace(1);
         part.slices[0].more = [part.slices[0].origin].into();
         assert!(!part.arrows.is_empty());
-        let message = pack(&part);
-        assert_eq!(unpack(&prepared.plans[1], &message), Some(part));
+        let message = pack_trace(&part);
+        assert_eq!(unpack_trace(&prepared.plans[1], &message), Some(part));
         for end in 0..message.len() {
-            assert_eq!(unpack(&prepared.plans[1], &message[..end]), None, "{end}");
+            assert_eq!(unpack_trace(&prepared.plans[1], &message[..end]), None, "{end}");
         }
         // No number of a message may lead anywhere else, or take memory that is not there.
         for at in (0..message.len()).step_by(8) {
             let mut wrong = message.clone();
             let end = message.len().min(at + 8);
             wrong[at..end].fill(0xff);
-            if let Some(part) = unpack(&prepared.plans[1], &wrong) {
+            if let Some(part) = unpack_trace(&prepared.plans[1], &wrong) {
                 assert!(part.slices.iter().all(|slice| slice.start_ns <= slice.end_ns));
             }
         }

@@ -5,7 +5,7 @@
 //! itself is never sent, but whoever talks to rank 0 once can try guesses for it at home, so it has to be
 //! random: `openssl rand -hex 16` makes one of 128 bits.
 
-use super::launcher::{Env, Launcher};
+use super::launcher::{EnvLookup, Launcher};
 use hostir::diag::Diag;
 use hostir_tool_support::errors;
 use hostir_tool_support::os_text;
@@ -28,9 +28,9 @@ const MAKE: &str = "`openssl rand -hex 16` makes one";
 
 /// A token. It is never printed.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Token(Vec<u8>);
+pub(crate) struct LaunchToken(Vec<u8>);
 
-impl std::fmt::Debug for Token {
+impl std::fmt::Debug for LaunchToken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Token(..)")
     }
@@ -38,10 +38,10 @@ impl std::fmt::Debug for Token {
 
 /// The key that both ends of a connection make of a token, or of none.
 #[derive(Clone)]
-pub(super) struct Key(pub(super) [u8; 32]);
+pub(super) struct ConnectionKey(pub(super) [u8; 32]);
 
-impl Key {
-    pub(super) fn new(token: Option<&Token>) -> Self {
+impl ConnectionKey {
+    pub(super) fn new(token: Option<&LaunchToken>) -> Self {
         let token = token.map_or(&[][..], |token| &token.0);
         Self(Sha256::new().chain_update(b"hir-run token\0").chain_update(token).finalize().into())
     }
@@ -51,52 +51,49 @@ impl Key {
 ///
 /// # Errors
 /// [`errors::TOKEN`] for one that is too short, [`errors::TOKEN_FILE`] for a file that cannot be used.
-pub(super) fn given(env: Env<'_>) -> Result<Option<Token>, Diag> {
+pub(super) fn token_from_env(env: EnvLookup<'_>) -> Result<Option<LaunchToken>, Diag> {
     match (env("HIR_TOKEN"), env("HIR_TOKEN_FILE")) {
         (None, None) => Ok(None),
         (Some(_), Some(_)) => {
             let message = "`HIR_TOKEN` and `HIR_TOKEN_FILE` are both set";
-            Err(Diag::global(errors::TOKEN, message).note("unset one of them"))
+            Err(Diag::global_error(errors::TOKEN, message).with_note("unset one of them"))
         }
-        (Some(text), None) => {
-            long_enough("`HIR_TOKEN`", os_text::unescape(&text).into_vec()).map(Some)
-        }
+        (Some(text), None) => long_enough("`HIR_TOKEN`", os_text::unescape_text(&text).into_vec()).map(Some),
         (None, Some(path)) => {
-            let path = PathBuf::from(os_text::unescape(&path));
-            let bytes = of_file(&path);
+            let path = PathBuf::from(os_text::unescape_text(&path));
+            let bytes = token_from_file(&path);
             let path = path.display();
             let bytes = bytes.map_err(|why| {
                 let message = format!("`HIR_TOKEN_FILE` cannot be used: `{path}` {why}");
-                Diag::global(errors::TOKEN_FILE, message).note("it has to be a regular file of your own that nobody else can read: `(umask 077; openssl rand -hex 16 > FILE)` makes one; of a secret that others keep for you (Kubernetes, Docker), `HIR_TOKEN=$(cat FILE)` takes the text")
+                Diag::global_error(errors::TOKEN_FILE, message).with_note("it has to be a regular file of your own that nobody else can read: `(umask 077; openssl rand -hex 16 > FILE)` makes one; of a secret that others keep for you (Kubernetes, Docker), `HIR_TOKEN=$(cat FILE)` takes the text")
             })?;
             long_enough(&format!("the token in `{path}`"), bytes).map(Some)
         }
     }
 }
 
-fn long_enough(what: &str, bytes: Vec<u8>) -> Result<Token, Diag> {
+fn long_enough(what: &str, bytes: Vec<u8>) -> Result<LaunchToken, Diag> {
     if bytes.len() >= LEAST {
-        return Ok(Token(bytes));
+        return Ok(LaunchToken(bytes));
     }
     let message = match bytes.len() {
         0 => format!("{what} is empty; it has to have {LEAST} bytes or more"),
         count => format!("{what} has {count} bytes; it has to have {LEAST} or more"),
     };
-    Err(Diag::global(errors::TOKEN, message)
-        .note(format!("whoever guesses it can join the run; {MAKE}")))
+    Err(Diag::global_error(errors::TOKEN, message).with_note(format!("whoever guesses it can join the run; {MAKE}")))
 }
 
 /// The token of a file, or what is wrong with the file.
-fn of_file(path: &Path) -> Result<Vec<u8>, String> {
+fn token_from_file(path: &Path) -> Result<Vec<u8>, String> {
     // A link might lead to a file of somebody else's choice, and a pipe would wait.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let opened =
-        OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path).map_err(
-            |error| match rustix::io::Errno::from_io_error(&error) {
+        OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path).map_err(|error| {
+            match rustix::io::Errno::from_io_error(&error) {
                 Some(rustix::io::Errno::LOOP) => "is a symbolic link".to_owned(),
                 _ => format!("cannot be opened: {error}"),
-            },
-        )?;
+            }
+        })?;
     let found = opened.metadata().map_err(|error| format!("cannot be looked at: {error}"))?;
     let own = rustix::process::geteuid().as_raw();
     match found.mode() & 0o7777 {
@@ -120,46 +117,44 @@ fn of_file(path: &Path) -> Result<Vec<u8>, String> {
 }
 
 /// That there has to be a token and none is.
-pub(super) fn missing(launcher: Launcher, why: &str) -> Diag {
+pub(super) fn missing_token(launcher: Launcher, why: &str) -> Diag {
     let how = match launcher {
-        Launcher::Torchrun => {
-            "on each host set it before torchrun, which hands it on: `HIR_TOKEN=... torchrun ...`"
-        }
+        Launcher::Torchrun => "on each host set it before torchrun, which hands it on: `HIR_TOKEN=... torchrun ...`",
         Launcher::Mpirun => "let mpirun hand it on: `HIR_TOKEN=... mpirun -x HIR_TOKEN ...`",
         Launcher::Srun => "set it before srun, which hands it on: `HIR_TOKEN=... srun ...`",
         Launcher::Processes | Launcher::Explicit | Launcher::Pmix => {
             "set it where each rank is started: `HIR_TOKEN=... hir-run ...`"
         }
     };
-    Diag::global(errors::TOKEN, format!("`HIR_TOKEN` is missing: {why}"))
-        .note(format!("{MAKE}, the same for all ranks; {how}"))
-        .note("`HIR_TOKEN_FILE` names a file of mode 0600 that holds it; where all ranks are on one host of one user, `HIR_COORDINATOR=localhost:PORT` needs none")
+    Diag::global_error(errors::TOKEN, format!("`HIR_TOKEN` is missing: {why}"))
+        .with_note(format!("{MAKE}, the same for all ranks; {how}"))
+        .with_note("`HIR_TOKEN_FILE` names a file of mode 0600 that holds it; where all ranks are on one host of one user, `HIR_COORDINATOR=localhost:PORT` needs none")
 }
 
 /// That the token is in the arguments.
-pub(super) fn argument() -> Diag {
+pub(super) fn token_in_arguments() -> Diag {
     let message = "`--token` shows the token to everybody on this machine: arguments are in the list of processes";
-    Diag::global(errors::TOKEN, message)
-        .note("use a new one, in the variable `HIR_TOKEN` or in a file of mode 0600 that `HIR_TOKEN_FILE` names")
+    Diag::global_error(errors::TOKEN, message)
+        .with_note("use a new one, in the variable `HIR_TOKEN` or in a file of mode 0600 that `HIR_TOKEN_FILE` names")
 }
 
 /// A random text: a token for a run that has none, or a name.
 ///
 /// # Errors
 /// A system without random numbers.
-pub(super) fn random() -> std::io::Result<String> {
+pub(super) fn random_text() -> std::io::Result<String> {
     let mut bytes = [0; NONCE];
     getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
-    Ok(hexadecimal(&bytes))
+    Ok(to_hexadecimal(&bytes))
 }
 
 /// Bytes as digits.
-pub(super) fn hexadecimal(bytes: &[u8]) -> String {
+pub(super) fn to_hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// SHA-256 of some bytes.
-pub(super) fn digest(bytes: &[u8]) -> [u8; 32] {
+pub(super) fn sha256_digest(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }
 
@@ -170,18 +165,18 @@ mod tests {
 
     const GOOD: &str = "0123456789abcdef";
 
-    fn ask(token: Option<&str>, file: Option<&std::path::Path>) -> Result<Option<Token>, String> {
+    fn ask(token: Option<&str>, file: Option<&std::path::Path>) -> Result<Option<LaunchToken>, String> {
         let env = |name: &str| match name {
             "HIR_TOKEN" => token.map(str::to_owned),
             _ => file.map(|path| path.to_string_lossy().into_owned()),
         };
-        given(&env).map_err(|diag| format!("{}: {}", diag.code, diag.message))
+        token_from_env(&env).map_err(|diag| format!("{}: {}", diag.code, diag.message))
     }
 
     #[test]
     fn tokens_of_variables() {
         assert_eq!(ask(None, None), Ok(None));
-        assert_eq!(ask(Some(GOOD), None), Ok(Some(Token(GOOD.into()))));
+        assert_eq!(ask(Some(GOOD), None), Ok(Some(LaunchToken(GOOD.into()))));
         let short = ask(Some("0123456789abcde"), None).unwrap_err();
         assert_eq!(short, "H0671: `HIR_TOKEN` has 15 bytes; it has to have 16 or more");
         let empty = ask(Some(""), None).unwrap_err();
@@ -191,12 +186,12 @@ mod tests {
         // Six bytes that are no text are six, and none is another one.
         let bytes = |bytes: &[u8]| {
             use std::os::unix::ffi::OsStrExt as _;
-            let text = os_text::escape(std::ffi::OsStr::from_bytes(bytes));
+            let text = os_text::escape_text(std::ffi::OsStr::from_bytes(bytes));
             ask(text.to_str(), None)
         };
         let short = bytes(&[0xff; 6]).unwrap_err();
         assert_eq!(short, "H0671: `HIR_TOKEN` has 6 bytes; it has to have 16 or more");
-        assert_eq!(bytes(&[0xff; 16]), Ok(Some(Token(vec![0xff; 16]))));
+        assert_eq!(bytes(&[0xff; 16]), Ok(Some(LaunchToken(vec![0xff; 16]))));
         assert_ne!(bytes(&[0xff; 16]), bytes(&[0xfe; 16]));
         assert_eq!(format!("{:?}", ask(Some(GOOD), None)), "Ok(Some(Token(..)))");
     }
@@ -245,12 +240,12 @@ mod tests {
 
     #[test]
     fn keys_are_of_one_token() {
-        let key = |text: &str| Key::new(Some(&Token(text.into()))).0;
+        let key = |text: &str| ConnectionKey::new(Some(&LaunchToken(text.into()))).0;
         assert_eq!(key("a"), key("a"));
         assert_ne!(key("a"), key("b"));
-        assert_ne!(random().unwrap(), random().unwrap());
-        assert_eq!(hexadecimal(&[0x0f, 0xa0]), "0fa0");
+        assert_ne!(random_text().unwrap(), random_text().unwrap());
+        assert_eq!(to_hexadecimal(&[0x0f, 0xa0]), "0fa0");
         // SHA-256 of "abc", FIPS 180-4's example.
-        assert_eq!(digest(b"abc")[..4], [0xba, 0x78, 0x16, 0xbf]);
+        assert_eq!(sha256_digest(b"abc")[..4], [0xba, 0x78, 0x16, 0xbf]);
     }
 }

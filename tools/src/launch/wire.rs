@@ -28,7 +28,7 @@ const CLEAR: usize = 12;
 
 /// The kind of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(super) enum FrameType {
     /// A sign of life.
     Alive = 1,
     /// The next part of a message.
@@ -47,50 +47,50 @@ pub(super) enum Kind {
     Verdict = 8,
 }
 
-impl Kind {
+impl FrameType {
     const ALL: [Self; 8] = [
-        Kind::Alive,
-        Kind::Part,
-        Kind::Message,
-        Kind::Result,
-        Kind::Error,
-        Kind::Bye,
-        Kind::Hello,
-        Kind::Verdict,
+        FrameType::Alive,
+        FrameType::Part,
+        FrameType::Message,
+        FrameType::Result,
+        FrameType::Error,
+        FrameType::Bye,
+        FrameType::Hello,
+        FrameType::Verdict,
     ];
 
-    fn of(byte: u8) -> Option<Self> {
+    fn from_byte(byte: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| *kind as u8 == byte)
     }
 }
 
 /// The keys of a connection.
-pub(super) struct Session(StatelessTransportState);
+pub(super) struct SessionKeys(StatelessTransportState);
 
-impl Session {
+impl SessionKeys {
     pub(super) fn new(state: StatelessTransportState) -> Self {
         Self(state)
     }
 
     /// The two directions, as this end has them.
-    pub(super) fn split(self) -> (Sealer, Opener) {
+    pub(super) fn split_directions(self) -> (FrameSealer, FrameOpener) {
         let keys = Arc::new(self.0);
-        (Sealer { keys: keys.clone(), next: 0 }, Opener { keys, next: 0 })
+        (FrameSealer { keys: keys.clone(), next: 0 }, FrameOpener { keys, next: 0 })
     }
 }
 
 /// The sending half of this end of a connection.
-pub(super) struct Sealer {
+pub(super) struct FrameSealer {
     keys: Arc<StatelessTransportState>,
     next: u64,
 }
 
-impl Sealer {
+impl FrameSealer {
     /// The next frame, as it is sent.
     ///
     /// # Errors
     /// A payload that is longer than [`PART`].
-    pub(super) fn seal(&mut self, kind: Kind, payload: &[u8]) -> Result<Vec<u8>> {
+    pub(super) fn seal_frame(&mut self, kind: FrameType, payload: &[u8]) -> Result<Vec<u8>> {
         let text = [&[kind as u8], payload].concat();
         let mut frame = vec![0; CLEAR + text.len() + TAG];
         let length = (text.len() + TAG) as u32;
@@ -106,65 +106,65 @@ impl Sealer {
     ///
     /// # Errors
     /// A connection that does not take it.
-    pub(super) fn write(&mut self, out: &mut impl Write, kind: Kind, payload: &[u8]) -> Result<()> {
-        out.write_all(&self.seal(kind, payload)?)
+    pub(super) fn write_frame(&mut self, out: &mut impl Write, kind: FrameType, payload: &[u8]) -> Result<()> {
+        out.write_all(&self.seal_frame(kind, payload)?)
     }
 }
 
 /// An error of a frame that arrives.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(super) enum FrameError {
     /// The connection broke.
     Broken(Error),
     /// Somebody in between was at work.
     Altered(String),
 }
 
-impl From<Error> for Fault {
+impl From<Error> for FrameError {
     fn from(error: Error) -> Self {
-        Fault::Broken(error)
+        FrameError::Broken(error)
     }
 }
 
 /// The receiving half of this end of a connection.
-pub(super) struct Opener {
+pub(super) struct FrameOpener {
     keys: Arc<StatelessTransportState>,
     next: u64,
 }
 
-impl Opener {
+impl FrameOpener {
     /// Reads a frame; `None` where the connection ends between two.
     ///
     /// # Errors
     /// A connection that broke, and a frame that is not the one that was sent.
-    pub(super) fn read(
+    pub(super) fn read_frame(
         &mut self,
         from: &mut impl Read,
-    ) -> std::result::Result<Option<(Kind, Vec<u8>)>, Fault> {
+    ) -> std::result::Result<Option<(FrameType, Vec<u8>)>, FrameError> {
         let mut head = [0; CLEAR];
         if from.read(&mut head[..1])? == 0 {
             return Ok(None);
         }
         from.read_exact(&mut head[1..])?;
-        let (length, number) = self.head(&head)?;
+        let (length, number) = self.parse_head(&head)?;
         let mut sealed = vec![0; length];
         from.read_exact(&mut sealed)?;
-        self.open(number, &sealed).map(Some)
+        self.open_payload(number, &sealed).map(Some)
     }
 
     /// The length of what is sealed, and the frame's number, of bytes that came before anything else.
-    fn head(&self, head: &[u8; CLEAR]) -> std::result::Result<(usize, u64), Fault> {
+    fn parse_head(&self, head: &[u8; CLEAR]) -> std::result::Result<(usize, u64), FrameError> {
         let [a, b, c, d, number @ ..] = head;
         let length = u32::from_le_bytes([*a, *b, *c, *d]) as usize;
         if !(TAG + 1..=MOST).contains(&length) {
             let how = format!("frame {} has a length that none has", self.next);
-            return Err(Fault::Altered(how));
+            return Err(FrameError::Altered(how));
         }
         Ok((length, u64::from_le_bytes(*number)))
     }
 
-    fn open(&mut self, number: u64, sealed: &[u8]) -> std::result::Result<(Kind, Vec<u8>), Fault> {
-        let altered = |how: String| Err(Fault::Altered(how));
+    fn open_payload(&mut self, number: u64, sealed: &[u8]) -> std::result::Result<(FrameType, Vec<u8>), FrameError> {
+        let altered = |how: String| Err(FrameError::Altered(how));
         let next = self.next;
         if number < next {
             return altered(format!("frame {number} came again where frame {next} is due"));
@@ -177,9 +177,9 @@ impl Opener {
             return altered(format!("frame {next} is not as it was sent"));
         }
         self.next += 1;
-        match text.split_first().and_then(|(kind, payload)| Some((Kind::of(*kind)?, payload))) {
+        match text.split_first().and_then(|(kind, payload)| Some((FrameType::from_byte(*kind)?, payload))) {
             Some((kind, payload)) => Ok((kind, payload.to_vec())),
-            None => Err(invalid("an unknown kind of frame").into()),
+            None => Err(invalid_data("an unknown kind of frame").into()),
         }
     }
 
@@ -187,18 +187,18 @@ impl Opener {
     ///
     /// # Errors
     /// A frame that is not the one that was sent, or of another length.
-    pub(super) fn take(
+    pub(super) fn take_frame(
         &mut self,
         bytes: &[u8],
         payload: usize,
-    ) -> std::result::Result<Option<(Kind, Vec<u8>)>, Fault> {
+    ) -> std::result::Result<Option<(FrameType, Vec<u8>)>, FrameError> {
         let Some((head, rest)) = bytes.split_first_chunk::<CLEAR>() else { return Ok(None) };
-        let (length, number) = self.head(head)?;
+        let (length, number) = self.parse_head(head)?;
         if CLEAR + length != frame_size(payload) {
-            return Err(invalid("a frame of another length").into());
+            return Err(invalid_data("a frame of another length").into());
         }
         let Some(sealed) = rest.get(..length) else { return Ok(None) };
-        self.open(number, sealed).map(Some)
+        self.open_payload(number, sealed).map(Some)
     }
 }
 
@@ -207,7 +207,7 @@ pub(super) const fn frame_size(payload: usize) -> usize {
     CLEAR + 1 + payload + TAG
 }
 
-pub(super) fn invalid(what: &'static str) -> Error {
+pub(super) fn invalid_data(what: &'static str) -> Error {
     Error::new(ErrorKind::InvalidData, what)
 }
 
@@ -216,14 +216,14 @@ mod tests {
     use super::*;
 
     /// What both ends of a connection send and open.
-    fn ends() -> ((Sealer, Opener), (Sealer, Opener)) {
+    fn ends() -> ((FrameSealer, FrameOpener), (FrameSealer, FrameOpener)) {
         let (joining, coordinator) = super::super::handshake::both_ends(1);
-        (joining.split(), coordinator.split())
+        (joining.split_directions(), coordinator.split_directions())
     }
 
-    fn altered(opener: &mut Opener, bytes: &[u8]) -> String {
-        match opener.read(&mut &*bytes) {
-            Err(Fault::Altered(how)) => how,
+    fn altered(opener: &mut FrameOpener, bytes: &[u8]) -> String {
+        match opener.read_frame(&mut &*bytes) {
+            Err(FrameError::Altered(how)) => how,
             other => panic!("{other:?}"),
         }
     }
@@ -232,21 +232,21 @@ mod tests {
     fn frames_come_back() {
         let ((mut send, mut hear), (mut answer, mut from)) = ends();
         let mut bytes = Vec::new();
-        send.write(&mut bytes, Kind::Part, b"abc").unwrap();
+        send.write_frame(&mut bytes, FrameType::Part, b"abc").unwrap();
         assert_eq!(bytes.len(), frame_size(3));
         assert!(!bytes.windows(3).any(|window| window == b"abc"), "{bytes:?}");
-        send.write(&mut bytes, Kind::Bye, b"").unwrap();
+        send.write_frame(&mut bytes, FrameType::Bye, b"").unwrap();
         let largest = vec![7; PART];
-        send.write(&mut bytes, Kind::Part, &largest).unwrap();
+        send.write_frame(&mut bytes, FrameType::Part, &largest).unwrap();
         let mut read = bytes.as_slice();
-        assert_eq!(from.read(&mut read).unwrap(), Some((Kind::Part, b"abc".to_vec())));
-        assert_eq!(from.read(&mut read).unwrap(), Some((Kind::Bye, Vec::new())));
-        assert_eq!(from.read(&mut read).unwrap(), Some((Kind::Part, largest)));
-        assert_eq!(from.read(&mut read).unwrap(), None);
-        assert!(send.seal(Kind::Part, &[0; PART + 1]).is_err());
-        let back = answer.seal(Kind::Alive, b"").unwrap();
-        assert_eq!(hear.take(&back[..back.len() - 1], 0).unwrap(), None);
-        assert_eq!(hear.take(&back, 0).unwrap(), Some((Kind::Alive, Vec::new())));
+        assert_eq!(from.read_frame(&mut read).unwrap(), Some((FrameType::Part, b"abc".to_vec())));
+        assert_eq!(from.read_frame(&mut read).unwrap(), Some((FrameType::Bye, Vec::new())));
+        assert_eq!(from.read_frame(&mut read).unwrap(), Some((FrameType::Part, largest)));
+        assert_eq!(from.read_frame(&mut read).unwrap(), None);
+        assert!(send.seal_frame(FrameType::Part, &[0; PART + 1]).is_err());
+        let back = answer.seal_frame(FrameType::Alive, b"").unwrap();
+        assert_eq!(hear.take_frame(&back[..back.len() - 1], 0).unwrap(), None);
+        assert_eq!(hear.take_frame(&back, 0).unwrap(), Some((FrameType::Alive, Vec::new())));
     }
 
     /// No byte of a frame can be changed, none left out.
@@ -254,17 +254,17 @@ mod tests {
     fn changed_frames_are_found() {
         for at in 0..frame_size(5) {
             let ((mut send, _), (_, mut from)) = ends();
-            let mut frame = send.seal(Kind::Part, b"12345").unwrap();
+            let mut frame = send.seal_frame(FrameType::Part, b"12345").unwrap();
             frame[at] ^= 0x40;
-            let result = from.read(&mut frame.as_slice());
+            let result = from.read_frame(&mut frame.as_slice());
             // A length that says more than there is ends with the connection.
-            let longer = at < 4 && matches!(result, Err(Fault::Broken(_)));
-            assert!(matches!(result, Err(Fault::Altered(_))) || longer, "{at}: {result:?}");
+            let longer = at < 4 && matches!(result, Err(FrameError::Broken(_)));
+            assert!(matches!(result, Err(FrameError::Altered(_))) || longer, "{at}: {result:?}");
         }
         let ((mut send, _), (_, mut from)) = ends();
-        let frame = send.seal(Kind::Part, b"12345").unwrap();
+        let frame = send.seal_frame(FrameType::Part, b"12345").unwrap();
         for end in 1..frame.len() {
-            assert!(matches!(from.read(&mut &frame[..end]), Err(Fault::Broken(_))), "{end}");
+            assert!(matches!(from.read_frame(&mut &frame[..end]), Err(FrameError::Broken(_))), "{end}");
         }
         let mut shorter = frame.clone();
         shorter[0] -= 1;
@@ -278,10 +278,9 @@ mod tests {
     #[test]
     fn repeated_moved_and_reflected_frames_are_found() {
         let ((mut send, mut own), (_, mut from)) = ends();
-        let frames: Vec<Vec<u8>> =
-            (0..3).map(|word| send.seal(Kind::Part, &[word]).unwrap()).collect();
+        let frames: Vec<Vec<u8>> = (0..3).map(|word| send.seal_frame(FrameType::Part, &[word]).unwrap()).collect();
         assert_eq!(altered(&mut from, &frames[1]), "frame 1 came where frame 0 is due");
-        assert!(from.read(&mut frames[0].as_slice()).unwrap().is_some());
+        assert!(from.read_frame(&mut frames[0].as_slice()).unwrap().is_some());
         assert_eq!(altered(&mut from, &frames[0]), "frame 0 came again where frame 1 is due");
         assert_eq!(altered(&mut from, &frames[2]), "frame 2 came where frame 1 is due");
         // With the number that is due it is another frame's nonce.

@@ -2,22 +2,22 @@
 
 pub(super) mod measurement;
 
-use super::backend_choice::Engine;
-use super::cli::{Bench, Options};
+use super::backend_choice::RunEngine;
+use super::cli::{BenchOptions, Options};
 use super::cuda::{GpuTiming, Profiler, WatchedRun};
-use super::failure::Failure;
-use super::inputs::{self, Input};
+use super::failure::RankFailure;
+use super::inputs::{self, InputData};
 use super::preparation::{announce_program, prepare_program, report_cache_warnings};
-use super::program::Loaded;
-use super::progress::{self, Rounds};
+use super::program::SourceProgram;
+use super::progress::{self, RoundCounter};
 use super::{gather, tensor_options};
-use crate::launch::Here;
+use crate::launch::LaunchedProcess;
 use hostir::backend::cpu;
-use hostir::backend::null::Null;
+use hostir::backend::null::NullBackend;
 use hostir::diag::visible;
-use hostir::lower::Prepared;
+use hostir::lower::PreparedProgram;
 use hostir::plan::InstKind;
-use hostir_tool_support::io::Io;
+use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::staged::write_whole;
 use measurement::{BenchEntry, Measurement, Times, check_agreement};
 use serde_json::{Value, json};
@@ -30,38 +30,37 @@ use std::time::Instant;
 /// Programs that do not run or differ, and figures that cannot be written.
 pub(super) fn run_benchmark(
     options: &Options,
-    bench: &Bench,
-    engine: &Engine,
+    bench: &BenchOptions,
+    engine: &RunEngine,
     profiler: Option<&Profiler>,
-    here: Option<&Here>,
-    io: &mut Io<'_>,
-) -> Result<String, Failure> {
+    here: Option<&LaunchedProcess>,
+    io: &mut ToolIo<'_>,
+) -> Result<String, RankFailure> {
     let files = std::iter::once(&options.file).chain(&options.others);
     let entries: Vec<BenchEntry> =
         files.map(|file| load_entry(file, options, engine, here, io)).collect::<Result<_, _>>()?;
-    let programs: Vec<&Loaded> = entries.iter().map(|entry| &entry.loaded).collect();
-    let prepared: Vec<&Prepared> = entries.iter().map(|entry| &entry.prepared).collect();
+    let programs: Vec<&SourceProgram> = entries.iter().map(|entry| &entry.loaded).collect();
+    let prepared: Vec<&PreparedProgram> = entries.iter().map(|entry| &entry.prepared).collect();
     for (place, entry) in entries.iter().enumerate() {
         // The first line is of the first program, warnings are of all.
         let options = Options { quiet: options.quiet || place > 0, ..options.clone() };
         announce_program(&options, &entry.prepared, &entry.loaded, engine, io);
     }
     gather::compare_processes(here, &programs, &prepared, options)?;
-    let (mut text, rounds) = (String::new(), Rounds::default());
-    let (wanted, all) = (progress::is_wanted(options, io), bench.rounds());
+    let (mut text, rounds) = (String::new(), RoundCounter::default());
+    let (wanted, all) = (progress::is_wanted(options, io), bench.round_count());
     let times = progress::show_progress(
         wanted,
-        || rounds.text(all),
+        || rounds.progress_text(all),
         |line| match engine {
-            Engine::Cpu => time_on_cpu(&entries, bench, options, &rounds),
-            Engine::Null { null, .. } => time_on_null(&entries, bench, null, &rounds),
-            Engine::Cuda(cuda) => {
+            RunEngine::Cpu => time_on_cpu(&entries, bench, options, &rounds),
+            RunEngine::Null { null, .. } => time_on_null(&entries, bench, null, &rounds),
+            RunEngine::Cuda(cuda) => {
                 let sources = entries.iter().map(|entry| &entry.loaded.source);
                 let programs = sources.zip(prepared.iter().copied()).collect();
                 let watched = WatchedRun { programs, format: options.format, here };
                 let rounds = &rounds;
-                let timing =
-                    GpuTiming { entries: &entries, bench, options, profiler, here, line, rounds };
+                let timing = GpuTiming { entries: &entries, bench, options, profiler, here, line, rounds };
                 cuda.run_watched(watched, io, |io| cuda.time_programs(&timing, &mut text, io))
             }
         },
@@ -71,14 +70,10 @@ pub(super) fn run_benchmark(
     if here.is_some_and(|here| !here.is_first()) {
         return Ok(text);
     }
-    let figures: Vec<Value> = entries
-        .iter()
-        .zip(&times)
-        .map(|(entry, measured)| program_figure(entry, measured))
-        .collect();
+    let figures: Vec<Value> =
+        entries.iter().zip(&times).map(|(entry, measured)| program_figure(entry, measured)).collect();
     text += &figure_lines(&entries, &figures);
-    let all =
-        json!({ "backend": engine.name(), "iterations": bench.iterations, "programs": figures });
+    let all = json!({ "backend": engine.backend_name(), "iterations": bench.iterations, "programs": figures });
     write_figures(bench.json.as_deref(), &format!("{all:#}\n"), text, options, io)
 }
 
@@ -99,20 +94,20 @@ fn write_figures(
     figures: &str,
     text: String,
     options: &Options,
-    io: &mut Io<'_>,
-) -> Result<String, Failure> {
+    io: &mut ToolIo<'_>,
+) -> Result<String, RankFailure> {
     // A name in it may be anybody's.
-    let text = visible::block(&text).into_owned();
+    let text = visible::escape_block(&text).into_owned();
     match path {
         None => return Ok(text),
         Some("-") => {
             if !options.quiet {
-                io.say(&text);
+                io.print_message(&text);
             }
-            return Ok(visible::json(figures).into_owned());
+            return Ok(visible::escape_json(figures).into_owned());
         }
         Some(path) => {
-            if let Err(diag) = write_whole(path, io.path(path), figures.as_bytes()) {
+            if let Err(diag) = write_whole(path, io.resolve_path(path), figures.as_bytes()) {
                 // What was measured is not lost with the file.
                 let _ = io.stdout.write_all(text.as_bytes());
                 return Err(diag.into());
@@ -125,38 +120,38 @@ fn write_figures(
 fn load_entry(
     file: &str,
     options: &Options,
-    engine: &Engine,
-    here: Option<&Here>,
-    io: &mut Io<'_>,
-) -> Result<BenchEntry, Failure> {
+    engine: &RunEngine,
+    here: Option<&LaunchedProcess>,
+    io: &mut ToolIo<'_>,
+) -> Result<BenchEntry, RankFailure> {
     let options = Options { file: file.to_owned(), ..options.clone() };
-    let loaded = Loaded::read(file, options.container, io)?;
-    let bound = tensor_options::bind(&loaded.program, &options)?;
+    let loaded = SourceProgram::read_program(file, options.container, io)?;
+    let bound = tensor_options::bind_options(&loaded.program, &options)?;
     let whole = inputs::read_whole(&bound, io)?;
     let prepared = prepare_program(&loaded, &options, engine, &bound, &whole)?;
-    if matches!(engine, Engine::Null { .. }) {
+    if matches!(engine, RunEngine::Null { .. }) {
         return Ok(BenchEntry { file: file.to_owned(), loaded, prepared, inputs: Vec::new() });
     }
-    let inputs: Vec<Input> = inputs::bind_inputs(&prepared, &bound, whole, options.seed, io)?;
+    let inputs: Vec<InputData> = inputs::bind_inputs(&prepared, &bound, whole, options.seed, io)?;
     let inputs = inputs::rank_inputs(&prepared, &inputs, here.map(|here| here.place.rank));
     Ok(BenchEntry { file: file.to_owned(), loaded, prepared, inputs })
 }
 
 fn time_on_cpu(
     entries: &[BenchEntry],
-    bench: &Bench,
+    bench: &BenchOptions,
     options: &Options,
-    rounds: &Rounds,
-) -> Result<Vec<Measurement>, Failure> {
+    rounds: &RoundCounter,
+) -> Result<Vec<Measurement>, RankFailure> {
     let mut times = vec![Vec::new(); entries.len()];
     let mut first = None;
-    for round in 0..bench.rounds() {
+    for round in 0..bench.round_count() {
         rounds.next(1);
         for (entry, times) in entries.iter().zip(&mut times) {
             let start = Instant::now();
             let run = cpu::run(&entry.prepared, entry.inputs.clone());
             let spent = start.elapsed().as_secs_f64() * 1e3;
-            let run = run.map_err(|diags| entry.loaded.fail(diags))?;
+            let run = run.map_err(|diags| entry.loaded.to_failure(diags))?;
             if round == 0 {
                 check_agreement(entry, run, &mut first, options)?;
             }
@@ -165,39 +160,33 @@ fn time_on_cpu(
             }
         }
     }
-    Ok(times
-        .into_iter()
-        .map(|times| Measurement { times: Times::from_unsorted(times), issue: None })
-        .collect())
+    Ok(times.into_iter().map(|times| Measurement { times: Times::from_unsorted(times), issue: None }).collect())
 }
 
 /// Times the steps that processes take together: there is no work.
 fn time_on_null(
     entries: &[BenchEntry],
-    bench: &Bench,
-    null: &Null,
-    rounds: &Rounds,
-) -> Result<Vec<Measurement>, Failure> {
+    bench: &BenchOptions,
+    null: &NullBackend,
+    rounds: &RoundCounter,
+) -> Result<Vec<Measurement>, RankFailure> {
     let mut times = vec![Vec::new(); entries.len()];
-    for round in 0..bench.rounds() {
+    for round in 0..bench.round_count() {
         rounds.next(1);
         for (entry, times) in entries.iter().zip(&mut times) {
             let start = Instant::now();
             let run = null.run(&entry.prepared);
-            run.map_err(|diags| entry.loaded.fail(diags))?;
+            run.map_err(|diags| entry.loaded.to_failure(diags))?;
             if round >= bench.warmup {
                 times.push(start.elapsed().as_secs_f64() * 1e3);
             }
         }
     }
-    Ok(times
-        .into_iter()
-        .map(|times| Measurement { times: Times::from_unsorted(times), issue: None })
-        .collect())
+    Ok(times.into_iter().map(|times| Measurement { times: Times::from_unsorted(times), issue: None }).collect())
 }
 
 /// Floating-point operations of all products, and the bytes that the busiest rank receives.
-fn count_work(prepared: &Prepared) -> (f64, f64) {
+fn count_work(prepared: &PreparedProgram) -> (f64, f64) {
     let (mut flop, mut most) = (0.0, 0.0f64);
     for plan in &prepared.plans {
         let mut received = 0.0;
@@ -209,9 +198,9 @@ fn count_work(prepared: &Prepared) -> (f64, f64) {
                 }
                 InstKind::Collective(collective) => {
                     let output = collective.output.as_ref();
-                    received += output.map_or(0.0, |view| (view.len() * view.dtype.size()) as f64);
+                    received += output.map_or(0.0, |view| (view.len() * view.dtype.byte_size()) as f64);
                 }
-                InstKind::Recv { view, .. } => received += (view.len() * view.dtype.size()) as f64,
+                InstKind::Recv { view, .. } => received += (view.len() * view.dtype.byte_size()) as f64,
                 _ => {}
             }
         }
@@ -222,8 +211,7 @@ fn count_work(prepared: &Prepared) -> (f64, f64) {
 
 fn program_figure(entry: &BenchEntry, Measurement { times, issue }: &Measurement) -> Value {
     // Without inputs nothing was computed: the null backend.
-    let (flop, received) =
-        if entry.inputs.is_empty() { (0.0, 0.0) } else { count_work(&entry.prepared) };
+    let (flop, received) = if entry.inputs.is_empty() { (0.0, 0.0) } else { count_work(&entry.prepared) };
     let median = times.percentile(50);
     let mut figure = json!({
         "file": entry.file,
@@ -251,7 +239,7 @@ fn program_figure(entry: &BenchEntry, Measurement { times, issue }: &Measurement
 fn figure_line(file: &str, figure: &Value, first: Option<&Value>) -> String {
     let mut text = format!(
         "{}: {} ms (p10 {}, p90 {})",
-        visible::line(file),
+        visible::escape_line(file),
         show_number(figure, "median_ms"),
         show_number(figure, "p10_ms"),
         show_number(figure, "p90_ms")

@@ -2,27 +2,27 @@
 
 use super::backend_names::other_backend;
 use super::data_files::DataFile;
-use super::failure::Failure;
-pub(super) use super::option_values::{Content, Number, TimelineForms};
-use super::option_values::{bytes, content, data_file, lacking, number, shape};
-use crate::data::compare::Given;
-use crate::launch::Flags;
+use super::failure::RankFailure;
+pub(super) use super::option_values::{InputContent, ScalarNumber, TimelineForms};
+use super::option_values::{data_file, missing_part, parse_bytes, parse_content, parse_number, parse_shape};
+use crate::data::compare::GivenTolerances;
+use crate::launch::LaunchFlags;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Parser, value_parser};
 use hostir::diag::Diag;
 use hostir_tool_support::command_line::{ColorArgument, format_parser, match_arguments};
 use hostir_tool_support::errors;
-use hostir_tool_support::io::Io;
-use hostir_tool_support::render::Format;
-use hostir_tool_support::status::Status;
-use hostir_tool_support::terminal::Coloring;
+use hostir_tool_support::io::ToolIo;
+use hostir_tool_support::render::DiagFormat;
+use hostir_tool_support::status::ToolStatus;
+use hostir_tool_support::terminal::ColorMode;
 use std::ffi::OsString;
 use std::time::Duration;
 
 /// The backend that a program runs on.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(super) enum Backend {
+pub(super) enum BackendChoice {
     #[default]
     Auto,
     Cpu,
@@ -51,7 +51,7 @@ pub(super) struct Transports {
 
 /// The options of runs on GPUs.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(super) struct Gpu {
+pub(super) struct GpuOptions {
     pub(super) transports: Transports,
     pub(super) tf32: bool,
     pub(super) graph: bool,
@@ -60,21 +60,21 @@ pub(super) struct Gpu {
 
 /// The numbers of timed runs, and the file of the figures.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub(super) struct Bench {
+pub(super) struct BenchOptions {
     pub(super) iterations: u32,
     pub(super) warmup: u32,
     pub(super) json: Option<String>,
 }
 
-impl Bench {
+impl BenchOptions {
     /// Runs of each program, those that warm up included.
-    pub(super) fn rounds(&self) -> u32 {
+    pub(super) fn round_count(&self) -> u32 {
         self.warmup.saturating_add(self.iterations)
     }
 }
 
 /// `T0=value`: an option about one thing.
-pub(super) type Keyed<T> = Vec<(String, T)>;
+pub(super) type KeyedValues<T> = Vec<(String, T)>;
 
 /// The options.
 #[derive(Clone, Default, Debug)]
@@ -84,42 +84,42 @@ pub(super) struct Options {
     pub(super) others: Vec<String>,
     pub(super) container: Option<usize>,
     pub(super) devices: Option<u32>,
-    pub(super) backend: Backend,
+    pub(super) backend: BackendChoice,
     pub(super) streams: u32,
     pub(super) plan_memory: Option<u64>,
-    pub(super) shapes: Keyed<Vec<usize>>,
-    pub(super) set: Keyed<Number>,
+    pub(super) shapes: KeyedValues<Vec<usize>>,
+    pub(super) set: KeyedValues<ScalarNumber>,
     /// `--set '*=8'`: of extents that nothing else gives a value.
     pub(super) every: Option<i64>,
-    pub(super) inputs: Keyed<Content>,
+    pub(super) inputs: KeyedValues<InputContent>,
     pub(super) seed: u64,
-    pub(super) outputs: Keyed<DataFile>,
+    pub(super) outputs: KeyedValues<DataFile>,
     pub(super) out_dir: Option<String>,
-    pub(super) expects: Keyed<DataFile>,
+    pub(super) expects: KeyedValues<DataFile>,
     pub(super) reference: Option<String>,
-    pub(super) given: Given,
+    pub(super) given: GivenTolerances,
     pub(super) check_only: bool,
     pub(super) print_plan: bool,
     /// Lists the calls of the CUDA backend: for ranks that share a device, or that have one each.
     pub(super) print_calls: Option<bool>,
-    pub(super) gpu: Gpu,
+    pub(super) gpu: GpuOptions,
     /// Several processes, as far as the command line says.
-    pub(super) launch: Flags,
+    pub(super) launch: LaunchFlags,
     /// Timed runs, if asked for.
-    pub(super) bench: Option<Bench>,
+    pub(super) bench: Option<BenchOptions>,
     /// Timelines that are asked for.
     pub(super) traced: TimelineForms,
     /// A profiler is told the calls of the host.
     pub(super) nvtx: bool,
     pub(super) summary: bool,
     pub(super) quiet: bool,
-    pub(super) format: Format,
-    pub(super) coloring: Coloring,
+    pub(super) format: DiagFormat,
+    pub(super) coloring: ColorMode,
 }
 
 impl Options {
     /// The time that connecting, or one run, may take.
-    pub(super) fn timeout(&self) -> Duration {
+    pub(super) fn run_timeout(&self) -> Duration {
         self.gpu.timeout_ms.map_or(Duration::from_secs(60), Duration::from_millis)
     }
     /// The first option that looks at what was computed, or writes it.
@@ -133,14 +133,14 @@ impl Options {
         asked.into_iter().find_map(|(flag, given)| given.then_some(flag))
     }
     /// True if outputs are compared with something.
-    pub(super) fn compares(&self) -> bool {
+    pub(super) fn compares_outputs(&self) -> bool {
         self.reference.is_some() || !self.expects.is_empty()
     }
     /// Options that have to be the same on all processes of a run, with their values.
-    pub(super) fn shared(&self) -> Vec<(&'static str, String)> {
+    pub(super) fn shared_options(&self) -> Vec<(&'static str, String)> {
         let Options { container, streams, shapes, set, every, inputs, seed, gpu, .. } = self;
         // How long one waits is its own affair.
-        let Gpu { transports, tf32, graph, timeout_ms: _ } = gpu;
+        let GpuOptions { transports, tf32, graph, timeout_ms: _ } = gpu;
         let bench = self.bench.as_ref().map(|bench| (bench.iterations, bench.warmup));
         vec![
             ("list of files", format!("{:?}", self.others)),
@@ -164,7 +164,7 @@ impl Options {
     }
 }
 
-fn key_names(keyed: &Keyed<DataFile>) -> Vec<&String> {
+fn key_names(keyed: &KeyedValues<DataFile>) -> Vec<&String> {
     keyed.iter().map(|(name, _)| name).collect()
 }
 
@@ -206,14 +206,14 @@ else to standard error; a run that fails writes no file.";
 ///
 /// # Errors
 /// The exit status of an error, which was reported; so are `--help` and `--version`.
-pub(super) fn parse(args: &[OsString], io: &mut Io<'_>) -> Result<Options, Status> {
+pub(super) fn parse_args(args: &[OsString], io: &mut ToolIo<'_>) -> Result<Options, ToolStatus> {
     let (arguments, matches) = match_arguments::<Arguments>(args, io, other_backend)?;
     io.apply_coloring(arguments.print.color.when);
     let format = arguments.print.error_format;
     read_options(arguments, &matches).map_err(|diags| {
-        let failure = Failure::from(diags);
+        let failure = RankFailure::from(diags);
         io.report(format, &failure.source, &failure.diags);
-        Status::Usage
+        ToolStatus::Usage
     })
 }
 
@@ -254,7 +254,7 @@ struct ProgramArguments {
     devices: Option<u32>,
     #[arg(long, value_name = "NAME", default_value = "auto", value_parser = backend_parser(),
         help = "Where it runs")]
-    backend: Backend,
+    backend: BackendChoice,
     #[arg(long, value_name = "N", default_value = "4", value_parser = value_parser!(u32).range(1..),
         help = "What numberOfStreams is")]
     streams: u32,
@@ -262,11 +262,7 @@ struct ProgramArguments {
         help = "How long connecting to other ranks, or one run, may take [default: 60000]; on the CPU \
                 planning, or one run [default: no limit]")]
     timeout_ms: Option<u64>,
-    #[arg(
-        long,
-        value_name = "SIZE",
-        help = "How much the plans of all ranks may take [default: 4G]"
-    )]
+    #[arg(long, value_name = "SIZE", help = "How much the plans of all ranks may take [default: 4G]")]
     plan_memory: Option<String>,
 }
 
@@ -308,11 +304,7 @@ struct DataArguments {
 #[derive(Args)]
 #[command(next_help_heading = "Checks")]
 struct CheckArguments {
-    #[arg(
-        long,
-        value_name = "T2=FILE",
-        help = "Compares an output or any such tensor with a file"
-    )]
+    #[arg(long, value_name = "T2=FILE", help = "Compares an output or any such tensor with a file")]
     expect: Vec<String>,
     #[arg(
         long,
@@ -370,10 +362,7 @@ struct LaunchArguments {
 #[derive(Args)]
 #[command(next_help_heading = "Benchmarks")]
 struct BenchArguments {
-    #[arg(
-        long,
-        help = "Times the program; several FILEs run in turn and are compared with the first"
-    )]
+    #[arg(long, help = "Times the program; several FILEs run in turn and are compared with the first")]
     bench: bool,
     #[arg(long, value_name = "N", default_value = "50", help = "Timed runs of each program")]
     iters: u32,
@@ -390,11 +379,7 @@ struct BenchArguments {
 #[derive(Args)]
 #[command(next_help_heading = "Timelines")]
 struct TimelineArguments {
-    #[arg(
-        long,
-        value_name = "FILE.json",
-        help = "Writes what each stream did when, for ui.perfetto.dev"
-    )]
+    #[arg(long, value_name = "FILE.json", help = "Writes what each stream did when, for ui.perfetto.dev")]
     trace: Option<String>,
     #[arg(long, help = "Tells a profiler such as Nsight Systems which calls are of which op")]
     nvtx: bool,
@@ -419,24 +404,23 @@ struct PrintArguments {
     quiet: bool,
     #[arg(long, value_name = "FORMAT", default_value = "human", value_parser = format_parser(),
         help = "How diagnostics are written")]
-    error_format: Format,
+    error_format: DiagFormat,
     #[command(flatten)]
     color: ColorArgument,
 }
 
-fn backend_parser() -> impl TypedValueParser<Value = Backend> {
+fn backend_parser() -> impl TypedValueParser<Value = BackendChoice> {
     PossibleValuesParser::new(["auto", "cpu", "cuda", "null"]).map(|text| match text.as_str() {
-        "cpu" => Backend::Cpu,
-        "cuda" => Backend::Cuda,
-        "null" => Backend::Null,
-        _ => Backend::Auto,
+        "cpu" => BackendChoice::Cpu,
+        "cuda" => BackendChoice::Cuda,
+        "null" => BackendChoice::Null,
+        _ => BackendChoice::Auto,
     })
 }
 
 /// Reads the values that clap does not check.
 fn read_options(arguments: Arguments, matches: &ArgMatches) -> Result<Options, Vec<Diag>> {
-    let Arguments { program, sizes, data, checks, gpus, launch, bench, timelines, print } =
-        arguments;
+    let Arguments { program, sizes, data, checks, gpus, launch, bench, timelines, print } = arguments;
     let mut values = ValueReader { matches, diags: Vec::new() };
     values.check_bench(&bench);
     let set = values.read_set(&sizes.set);
@@ -450,23 +434,23 @@ fn read_options(arguments: Arguments, matches: &ArgMatches) -> Result<Options, V
         backend: program.backend,
         streams: program.streams,
         plan_memory: values.read_size("plan-memory", program.plan_memory.as_deref()),
-        shapes: values.read_keyed("shape", &sizes.shape, shape),
+        shapes: values.read_keyed("shape", &sizes.shape, parse_shape),
         set: set.scalars,
         every: set.every,
-        inputs: values.read_keyed("input", &data.input, content),
+        inputs: values.read_keyed("input", &data.input, parse_content),
         seed: data.seed,
         outputs: values.read_keyed("output", &data.output, data_file),
         out_dir: data.out_dir,
         expects: values.read_keyed("expect", &checks.expect, data_file),
         reference: checks.reference,
-        given: Given {
+        given: GivenTolerances {
             rtol: values.check_tolerance("rtol", checks.rtol),
             atol: values.check_tolerance("atol", checks.atol),
         },
         check_only: checks.check_only,
         print_plan: print.print_plan,
         print_calls: print.print_calls.map(|devices| devices == "shared"),
-        gpu: Gpu {
+        gpu: GpuOptions {
             transports: map_transports(&gpus.map_backend),
             tf32: gpus.tf32,
             graph: gpus.graph,
@@ -485,8 +469,8 @@ fn read_options(arguments: Arguments, matches: &ArgMatches) -> Result<Options, V
 }
 
 impl LaunchArguments {
-    fn into_flags(self) -> Flags {
-        Flags {
+    fn into_flags(self) -> LaunchFlags {
+        LaunchFlags {
             rank: self.rank,
             world: self.world,
             coordinator: self.coordinator,
@@ -497,9 +481,9 @@ impl LaunchArguments {
 }
 
 impl BenchArguments {
-    fn into_bench(self) -> Option<Bench> {
+    fn into_bench(self) -> Option<BenchOptions> {
         let BenchArguments { bench, iters: iterations, warmup, json } = self;
-        bench.then_some(Bench { iterations, warmup, json })
+        bench.then_some(BenchOptions { iterations, warmup, json })
     }
 }
 
@@ -517,7 +501,7 @@ fn map_transports(given: &[String]) -> Transports {
 
 /// The values of `--set`.
 struct SetValues {
-    scalars: Keyed<Number>,
+    scalars: KeyedValues<ScalarNumber>,
     /// The value of `*`.
     every: Option<i64>,
 }
@@ -538,21 +522,17 @@ impl ValueReader<'_> {
         let message = format!("one program runs at a time, but `{first}` and `{second}` are given");
         let note = match [first, second].into_iter().find(|file| file.ends_with(".svg")) {
             Some(picture) => format!("a picture is named behind `=`: `--timeline={picture}`"),
-            None => {
-                "`--reference FILE` compares a program with another one, `--bench` times several"
-                    .to_owned()
-            }
+            None => "`--reference FILE` compares a program with another one, `--bench` times several".to_owned(),
         };
-        self.diags.push(Diag::global(errors::CONFLICT, message).note(note));
+        self.diags.push(Diag::global_error(errors::CONFLICT, message).with_note(note));
     }
 
     /// Reports options about timed runs where none are.
     fn check_bench(&mut self, bench: &BenchArguments) {
         if bench.iters == 0 {
             let message = "`--iters 0` times no run";
-            let note =
-                "give at least 1; without `--bench` the program runs once and nothing is timed";
-            self.diags.push(Diag::global(errors::VALUE, message).note(note));
+            let note = "give at least 1; without `--bench` the program runs once and nothing is timed";
+            self.diags.push(Diag::global_error(errors::VALUE, message).with_note(note));
         }
         for flag in ["iters", "warmup", "json"] {
             let source = self.matches.value_source(flag);
@@ -560,7 +540,7 @@ impl ValueReader<'_> {
                 continue;
             }
             let message = format!("`--{flag}` is about timed runs, but `--bench` is not given");
-            self.diags.push(Diag::global(errors::CONFLICT, message).note(match flag {
+            self.diags.push(Diag::global_error(errors::CONFLICT, message).with_note(match flag {
                 "json" => "add `--bench`; `--error-format=json` writes diagnostics as JSON",
                 _ => "add `--bench`",
             }));
@@ -570,18 +550,17 @@ impl ValueReader<'_> {
     fn read_set(&mut self, texts: &[String]) -> SetValues {
         // A comma may stand behind the last one.
         let texts = texts.iter().flat_map(|text| text.strip_suffix(',').unwrap_or(text).split(','));
-        let mut all = self.read_pairs("set", texts, number);
+        let mut all = self.read_pairs("set", texts, parse_number);
         let mut every = None;
         for (_, value) in all.extract_if(.., |(name, _)| name == "*") {
             match value {
-                Number::Int(value @ 0..) if every.is_none() => every = Some(value),
-                Number::Int(0..) => {
-                    self.diags.push(Diag::global(errors::TWICE, "`--set *` is given twice"));
+                ScalarNumber::Int(value @ 0..) if every.is_none() => every = Some(value),
+                ScalarNumber::Int(0..) => {
+                    self.diags.push(Diag::global_error(errors::TWICE, "`--set *` is given twice"));
                 }
                 other => {
-                    let message =
-                        format!("`--set *={other}`: an extent is a whole number from 0 up");
-                    self.diags.push(Diag::global(errors::VALUE, message));
+                    let message = format!("`--set *={other}`: an extent is a whole number from 0 up");
+                    self.diags.push(Diag::global_error(errors::VALUE, message));
                 }
             }
         }
@@ -593,7 +572,7 @@ impl ValueReader<'_> {
         flag: &str,
         texts: &[String],
         read: impl Fn(&str) -> Result<T, String>,
-    ) -> Keyed<T> {
+    ) -> KeyedValues<T> {
         self.read_pairs(flag, texts.iter().map(String::as_str), read)
     }
     fn read_pairs<'t, T>(
@@ -601,16 +580,14 @@ impl ValueReader<'_> {
         flag: &str,
         texts: impl Iterator<Item = &'t str>,
         read: impl Fn(&str) -> Result<T, String>,
-    ) -> Keyed<T> {
+    ) -> KeyedValues<T> {
         let mut found = Vec::new();
         for text in texts {
             let parts = text.split_once('=').filter(|(key, _)| !key.is_empty());
-            let value = parts.ok_or_else(|| lacking(flag, text));
+            let value = parts.ok_or_else(|| missing_part(flag, text));
             match value.and_then(|(key, value)| Ok((key.to_owned(), read(value)?))) {
                 Ok(pair) => found.push(pair),
-                Err(why) => self
-                    .diags
-                    .push(Diag::global(errors::VALUE, format!("`--{flag} {text}`: {why}"))),
+                Err(why) => self.diags.push(Diag::global_error(errors::VALUE, format!("`--{flag} {text}`: {why}"))),
             }
         }
         found
@@ -626,7 +603,7 @@ impl ValueReader<'_> {
                 Some(file) => {
                     let message = format!("`--timeline={file}`: a picture is a .svg file");
                     let note = "`--timeline` alone draws in the terminal";
-                    self.diags.push(Diag::global(errors::VALUE, message).note(note));
+                    self.diags.push(Diag::global_error(errors::VALUE, message).with_note(note));
                 }
             }
         }
@@ -635,11 +612,11 @@ impl ValueReader<'_> {
     /// A number of bytes, such as `512M`.
     fn read_size(&mut self, flag: &str, text: Option<&str>) -> Option<u64> {
         let text = text?;
-        let bytes = bytes(text);
+        let bytes = parse_bytes(text);
         if bytes.is_none() {
             let message = format!("`--{flag} {text}`: `{text}` is no size");
             let note = "a size is a number of bytes, or of K, M, G or T: `512M`, `8G`";
-            self.diags.push(Diag::global(errors::VALUE, message).note(note));
+            self.diags.push(Diag::global_error(errors::VALUE, message).with_note(note));
         }
         bytes
     }
@@ -647,7 +624,7 @@ impl ValueReader<'_> {
         let value = value?;
         if value.is_nan() || value < 0.0 {
             let message = format!("`--{flag} {value}`: a tolerance is a number from 0 up");
-            self.diags.push(Diag::global(errors::VALUE, message));
+            self.diags.push(Diag::global_error(errors::VALUE, message));
         }
         Some(value)
     }

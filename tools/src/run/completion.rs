@@ -12,10 +12,7 @@ pub(super) struct Completion(Mutex<bool>, Condvar);
 
 impl Completion {
     /// Looks again and again until something is found or the work is done.
-    pub(super) fn poll_until<T>(
-        &self,
-        mut look: impl FnMut(&mut Option<Instant>) -> Option<T>,
-    ) -> Option<T> {
+    pub(super) fn poll_until<T>(&self, mut look: impl FnMut(&mut Option<Instant>) -> Option<T>) -> Option<T> {
         let mut since = None;
         let mut over = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while !*over {

@@ -9,18 +9,18 @@ pub(super) use nvtx_ranges::{Profiler, open_profiler};
 pub(super) use timing::GpuTiming;
 pub(super) use watchdog::WatchedRun;
 
-use super::cli::{Gpu, Options};
+use super::cli::{GpuOptions, Options};
 use super::command_listing;
-use super::program::Loaded;
-use crate::launch::Here;
+use super::program::SourceProgram;
+use crate::launch::LaunchedProcess;
 use hostir::backend::RunResult;
 use hostir::backend::control_plane::ControlPlane;
 use hostir::backend::trace::Trace;
 use hostir::data::HostTensor;
 use hostir::diag::{Diag, codes};
-use hostir::lower::Prepared;
-use hostir_cuda::{Cuda, ImageStore, Loaded as LoadedProgram, NcclFile};
-use hostir_tool_support::io::Io;
+use hostir::lower::PreparedProgram;
+use hostir_cuda::{CudaRuntime, ImageStore, LoadedProgram, NcclFile};
+use hostir_tool_support::io::ToolIo;
 use kernel_cache::KernelCache;
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -28,16 +28,16 @@ use std::sync::Arc;
 /// GPUs, and the place where their kernels are kept.
 #[derive(Debug)]
 pub(super) struct CudaBackend {
-    cuda: Cuda,
+    cuda: CudaRuntime,
     cache: Option<Arc<KernelCache>>,
 }
 
 /// A program that runs on GPUs.
 pub(super) struct GpuRun<'a> {
     /// The program.
-    pub(super) loaded: &'a Loaded,
+    pub(super) loaded: &'a SourceProgram,
     /// Its plans.
-    pub(super) prepared: &'a Prepared,
+    pub(super) prepared: &'a PreparedProgram,
     /// Inputs by rank and position.
     pub(super) inputs: &'a [Vec<HostTensor>],
     /// The profiler that is told the ranges of instructions.
@@ -48,11 +48,11 @@ pub(super) struct GpuRun<'a> {
 
 impl CudaBackend {
     /// The backend with these options, of this process among several.
-    pub(super) fn new(options: &Options, here: Option<&Here>, io: &Io<'_>) -> Self {
+    pub(super) fn new(options: &Options, here: Option<&LaunchedProcess>, io: &ToolIo<'_>) -> Self {
         let cache = KernelCache::locate(io.env).map(Arc::new);
         let store = cache.clone().map(|cache| cache as Arc<dyn ImageStore>);
         let options = hostir_cuda::Options {
-            timeout: options.timeout(),
+            timeout: options.run_timeout(),
             nccl: (io.env)("HIR_NCCL_LIB").map(nccl_file),
             store,
             devices: Vec::new(),
@@ -62,7 +62,7 @@ impl CudaBackend {
             watch: Arc::default(),
             ..program_options(&options.gpu)
         };
-        Self { cuda: Cuda { options }, cache }
+        Self { cuda: CudaRuntime { options }, cache }
     }
 
     /// Returns the warnings about the kernel cache that came up since the last call.
@@ -101,14 +101,14 @@ pub(super) fn has_driver() -> bool {
 /// # Errors
 /// A driver that does not answer.
 pub(super) fn count_devices() -> Result<usize, Diag> {
-    match hostir_cuda::devices() {
+    match hostir_cuda::device_count() {
         Ok(count) => Ok(count),
         Err(error) => Err(device_failure(&error)),
     }
 }
 
 /// The options that decide on what a program does.
-fn program_options(gpu: &Gpu) -> hostir_cuda::Options {
+fn program_options(gpu: &GpuOptions) -> hostir_cuda::Options {
     let routes = command_listing::gpu_routes(&gpu.transports);
     hostir_cuda::Options { routes, tf32: gpu.tf32, graph: gpu.graph, ..Default::default() }
 }
@@ -135,13 +135,13 @@ fn nccl_file(path: OsString) -> NcclFile {
 }
 
 fn device_failure(error: &hostir_cuda::Error) -> Diag {
-    Diag::global(codes::DEVICE, error.to_string())
-        .note("`--backend=cpu` runs the same program on the CPU, on as many ranks as it needs")
+    Diag::global_error(codes::DEVICE, error.to_string())
+        .with_note("`--backend=cpu` runs the same program on the CPU, on as many ranks as it needs")
 }
 
 /// The devices of a program, and the time that it took until it could run.
 fn describe_program(program: &LoadedProgram<'_>) -> String {
-    format!("{}; {}", program.about(), preparation_text(program.phases()))
+    format!("{}; {}", program.platform_summary(), preparation_text(program.phase_times()))
 }
 
 /// `ready in 1.34 s: compile 0.41, tune 0.32, connect 0.55 s`, without what took less than 10 ms.
@@ -155,10 +155,7 @@ fn preparation_text(phases: &[(&'static str, f64)]) -> String {
 
 /// A result of a program. What a device still does after a failure is not known, and to free what it uses can
 /// wait for it without end: the process's own end frees it.
-fn keep_after_failure<T>(
-    program: LoadedProgram<'_>,
-    result: Result<T, Vec<Diag>>,
-) -> Result<T, Vec<Diag>> {
+fn keep_after_failure<T>(program: LoadedProgram<'_>, result: Result<T, Vec<Diag>>) -> Result<T, Vec<Diag>> {
     if result.is_err() {
         std::mem::forget(program);
     }

@@ -5,22 +5,22 @@ use hostir::data::HostTensor;
 use hostir::diag::{Diag, visible};
 use hostir::ir::DType;
 use hostir_tool_support::errors;
-use hostir_tool_support::io::Io;
+use hostir_tool_support::io::ToolIo;
 use std::path::Path;
 
 /// Kinds of data files, by extension.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(super) enum DataFormat {
     Npy,
     Safetensors,
 }
 
-impl Kind {
+impl DataFormat {
     /// True if the kind has this element type.
     pub(super) fn can_hold(self, dtype: DType) -> bool {
         match self {
-            Kind::Npy => npy::can_hold(dtype),
-            Kind::Safetensors => safetensors::can_hold(dtype),
+            DataFormat::Npy => npy::can_hold(dtype),
+            DataFormat::Safetensors => safetensors::can_hold(dtype),
         }
     }
 }
@@ -32,22 +32,21 @@ pub(super) struct DataFile {
     pub(super) path: String,
     /// Entry of a safetensors file.
     pub(super) entry: Option<String>,
-    pub(super) kind: Kind,
+    pub(super) kind: DataFormat,
 }
 
 impl DataFile {
     /// The file of an option's value; `None` if its extension is no data file's.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub(super) fn parse_name(text: &str) -> Option<Self> {
         if text.ends_with(".npy") {
-            return Some(Self { path: text.to_owned(), entry: None, kind: Kind::Npy });
+            return Some(Self { path: text.to_owned(), entry: None, kind: DataFormat::Npy });
         }
         let (path, entry) = match text.rsplit_once(".safetensors:") {
             Some((stem, entry)) => (format!("{stem}.safetensors"), Some(entry.to_owned())),
             None => (text.to_owned(), None),
         };
-        let named =
-            path.ends_with(".safetensors") && entry.as_ref().is_none_or(|entry| !entry.is_empty());
-        named.then_some(Self { path, entry, kind: Kind::Safetensors })
+        let named = path.ends_with(".safetensors") && entry.as_ref().is_none_or(|entry| !entry.is_empty());
+        named.then_some(Self { path, entry, kind: DataFormat::Safetensors })
     }
     /// True if each rank has a file of its own.
     pub(super) fn per_rank(&self) -> bool {
@@ -61,23 +60,23 @@ impl DataFile {
     ///
     /// # Errors
     /// A file that cannot be read, is damaged or lacks the entry.
-    pub(super) fn read(&self, io: &Io<'_>) -> Result<HostTensor, Diag> {
+    pub(super) fn read_tensor(&self, io: &ToolIo<'_>) -> Result<HostTensor, Diag> {
         let (mut file, size) =
-            open(&io.path(&self.path)).map_err(|error| errors::cannot_read(&self.path, &error))?;
+            open_file(&io.resolve_path(&self.path)).map_err(|error| errors::cannot_read(&self.path, &error))?;
         let tensor = match self.kind {
-            Kind::Npy => npy::read(&mut file, size),
-            Kind::Safetensors => safetensors::read(&mut file, size, self.entry.as_deref()),
+            DataFormat::Npy => npy::read_npy(&mut file, size),
+            DataFormat::Safetensors => safetensors::read_safetensors(&mut file, size, self.entry.as_deref()),
         };
         tensor.map_err(|error| match error {
             ReadError::Io(error) => errors::cannot_read(&self.path, &error),
-            ReadError::Damaged(error) => self.error(errors::DAMAGED, error),
-            ReadError::Entry(error) => self.error(errors::ENTRY, error),
+            ReadError::Damaged(error) => self.locate_error(errors::DAMAGED, error),
+            ReadError::Entry(error) => self.locate_error(errors::ENTRY, error),
         })
     }
-    fn error(&self, code: &'static str, error: DataError) -> Diag {
-        let diag = Diag::global(code, format!("`{}`: {}", self.path, error.message));
+    fn locate_error(&self, code: &'static str, error: DataError) -> Diag {
+        let diag = Diag::global_error(code, format!("`{}`: {}", self.path, error.message));
         match error.note {
-            Some(note) => diag.note(note),
+            Some(note) => diag.with_note(note),
             None => diag,
         }
     }
@@ -85,7 +84,7 @@ impl DataFile {
 
 /// Opens a file to read; its length if it is a plain file. Others, such as pipes and devices, say how much they have
 /// by ending.
-fn open(path: &Path) -> std::io::Result<(std::fs::File, Option<u64>)> {
+fn open_file(path: &Path) -> std::io::Result<(std::fs::File, Option<u64>)> {
     let file = std::fs::File::open(path)?;
     let found = file.metadata()?;
     if found.is_dir() {
@@ -96,9 +95,9 @@ fn open(path: &Path) -> std::io::Result<(std::fs::File, Option<u64>)> {
 
 impl std::fmt::Display for DataFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let path = visible::line(&self.path);
+        let path = visible::escape_line(&self.path);
         match &self.entry {
-            Some(entry) => write!(f, "{path}:{}", visible::line(entry)),
+            Some(entry) => write!(f, "{path}:{}", visible::escape_line(entry)),
             None => f.write_str(&path),
         }
     }

@@ -1,19 +1,19 @@
 //! The end of a run that does not succeed, of one process or of several.
 
 use super::cli::Options;
-use super::failure::Failure;
-use crate::launch::{Here, Launcher};
+use super::failure::RankFailure;
+use crate::launch::{LaunchedProcess, Launcher};
 use hostir::backend::control_plane::is_known_to_all;
 use hostir::diag::{Diag, visible};
-use hostir_tool_support::io::Io;
-use hostir_tool_support::render::{self, Format, Look};
-use hostir_tool_support::status::{FOLLOWED, Status};
+use hostir_tool_support::io::ToolIo;
+use hostir_tool_support::render::{self, DiagFormat, OutputStyle};
+use hostir_tool_support::status::{FOLLOWED, ToolStatus};
 use std::io::Write;
 
 /// The end of a run that does not succeed.
 pub(super) enum RunEnd {
     /// With a failure, and how much this process says of it.
-    Failed(Failure, Verbosity, i32),
+    Failed(RankFailure, Verbosity, i32),
     /// The processes that this one started have said it.
     Reported(i32),
 }
@@ -29,28 +29,28 @@ pub(super) enum Verbosity {
     Silent,
 }
 
-impl From<Failure> for RunEnd {
-    fn from(failure: Failure) -> Self {
-        let status = failure.status.code();
+impl From<RankFailure> for RunEnd {
+    fn from(failure: RankFailure) -> Self {
+        let status = failure.status.exit_code();
         RunEnd::Failed(failure, Verbosity::Full, status)
     }
 }
 
 impl RunEnd {
     /// Says it, and what to exit with.
-    pub(super) fn report(self, options: &Options, io: &mut Io<'_>) -> i32 {
-        let look = io.look();
+    pub(super) fn report(self, options: &Options, io: &mut ToolIo<'_>) -> i32 {
+        let look = io.stderr_style();
         self.write(options.format, look, io.stderr)
     }
 
     /// Says it there, and what to exit with. A writer that fails has no one to be told to.
-    pub(super) fn write(self, format: Format, look: Look, out: &mut dyn Write) -> i32 {
+    pub(super) fn write(self, format: DiagFormat, look: OutputStyle, out: &mut dyn Write) -> i32 {
         match self {
             RunEnd::Reported(status) => status,
             RunEnd::Failed(failure, verbosity, status) => {
                 match verbosity {
                     Verbosity::Full => {
-                        render::write(out, look, format, &failure.source, &failure.diags);
+                        render::write_diags(out, look, format, &failure.source, &failure.diags);
                     }
                     Verbosity::Line => write_line(&failure.diags, out),
                     Verbosity::Silent => {}
@@ -66,11 +66,11 @@ fn write_line(diags: &[Diag], out: &mut dyn Write) {
     let Some(diag) = diags.first() else { return };
     let own = diag.notes.iter().find(|note| note.contains(" gave up in "));
     let own = own.map_or_else(String::new, |note| format!("; {note}"));
-    let _ = writeln!(out, "{}", visible::line(&format!("hir-run: ends: {}{own}", diag.message)));
+    let _ = writeln!(out, "{}", visible::escape_line(&format!("hir-run: ends: {}{own}", diag.message)));
 }
 
 /// The part of its failure that a process of several reports, and its exit status.
-pub(super) fn process_ending(here: &Here, failure: &Failure) -> (Verbosity, i32) {
+pub(super) fn process_ending(here: &LaunchedProcess, failure: &RankFailure) -> (Verbosity, i32) {
     let followed = failure.diags.first().is_some_and(is_known_to_all);
     let child = here.place.launcher == Launcher::Processes;
     let verbosity = match () {
@@ -79,9 +79,9 @@ pub(super) fn process_ending(here: &Here, failure: &Failure) -> (Verbosity, i32)
         () if here.is_reported_by_first(&failure.diags) => Verbosity::Silent,
         () => Verbosity::Full,
     };
-    let status = match failure.status.code() {
+    let status = match failure.status.exit_code() {
         _ if followed && child => FOLLOWED,
-        0 => Status::Environment.code(),
+        0 => ToolStatus::Environment.exit_code(),
         status => status,
     };
     (verbosity, status)

@@ -1,33 +1,33 @@
 //! The road of a run: from options to the text for standard output.
 
-use super::backend_choice::Engine;
+use super::backend_choice::RunEngine;
 use super::cli::Options;
 use super::command_listing;
 use super::cuda::{GpuRun, Profiler, WatchedRun};
-use super::failure::Failure;
-use super::inputs::Input;
-use super::outputs::Results;
+use super::failure::RankFailure;
+use super::inputs::InputData;
+use super::outputs::OutputTensors;
 use super::preparation::{announce_program, prepare_program, report_cache_warnings};
-use super::program::Loaded;
-use super::tensor_options::Bound;
+use super::program::SourceProgram;
+use super::tensor_options::BoundOptions;
 use super::{
-    bench, comparison, gather, inputs, outputs, preconditions, progress, reference, summary,
-    tensor_options, timeline, work_summary,
+    bench, comparison, gather, inputs, outputs, preconditions, progress, reference, summary, tensor_options, timeline,
+    work_summary,
 };
-use crate::launch::Here;
+use crate::launch::LaunchedProcess;
 use hostir::backend::RunResult;
-use hostir::backend::cpu::{self, Steps};
-use hostir::backend::null::Null;
+use hostir::backend::cpu::{self, StepCounter};
+use hostir::backend::null::NullBackend;
 use hostir::backend::simulation::simulate_run;
 use hostir::backend::trace::Trace;
 use hostir::data::HostTensor;
 use hostir::diag::{Diag, codes, visible};
-use hostir::lower::Prepared;
+use hostir::lower::PreparedProgram;
 use hostir::plan::cost::CostModel;
 use hostir::plan_checks::check_plans;
-use hostir_tool_support::io::Io;
-use hostir_tool_support::staged::Staged;
-use hostir_tool_support::status::Status;
+use hostir_tool_support::io::ToolIo;
+use hostir_tool_support::staged::StagedFiles;
+use hostir_tool_support::status::ToolStatus;
 use std::fmt::Write as _;
 
 /// Runs a program up to the text for standard output. `here` is this process among several.
@@ -36,42 +36,41 @@ use std::fmt::Write as _;
 /// The first failure of any step.
 pub(super) fn execute_program(
     options: &Options,
-    here: Option<&Here>,
-    io: &mut Io<'_>,
-) -> Result<String, Failure> {
+    here: Option<&LaunchedProcess>,
+    io: &mut ToolIo<'_>,
+) -> Result<String, RankFailure> {
     timeline::check_options(options)?;
     preconditions::check_run(options, here, io)?;
-    let engine = Engine::choose(options, here, io)?;
+    let engine = RunEngine::choose_backend(options, here, io)?;
     let profiler = engine.open_profiler(options, io)?;
     if let Some(bench) = &options.bench {
         return bench::run_benchmark(options, bench, &engine, profiler.as_ref(), here, io);
     }
-    let loaded = Loaded::read(&options.file, options.container, io)?;
-    let bound = tensor_options::bind(&loaded.program, options)?;
+    let loaded = SourceProgram::read_program(&options.file, options.container, io)?;
+    let bound = tensor_options::bind_options(&loaded.program, options)?;
     let whole = inputs::read_whole(&bound, io)?;
     let prepared = prepare_program(&loaded, options, &engine, &bound, &whole)?;
     announce_program(options, &prepared, &loaded, &engine, io);
     gather::compare_processes(here, &[&loaded], &[&prepared], options)?;
     if options.print_plan {
-        return Ok(visible::block(&plan_text(&prepared)).into_owned());
+        return Ok(visible::escape_block(&plan_text(&prepared)).into_owned());
     }
     if let Some(shared) = options.print_calls {
         let listed = command_listing::list_calls(&prepared, &options.gpu, shared);
-        return listed.map_err(|diags| loaded.fail(diags));
+        return listed.map_err(|diags| loaded.to_failure(diags));
     }
     outputs::check_files(&prepared, options, &bound, io)?;
     if options.check_only {
         return check_program(&prepared, &loaded, options, here, io);
     }
-    if matches!(engine, Engine::Cpu) {
+    if matches!(engine, RunEngine::Cpu) {
         cpu::check_memory(&prepared)?;
     }
-    if let Engine::Null { null, .. } = &engine {
+    if let RunEngine::Null { null, .. } = &engine {
         return follow_program(null, &prepared, &loaded, options, here, io);
     }
     let inputs = inputs::bind_inputs(&prepared, &bound, whole, options.seed, io)?;
-    let work =
-        RunWork { loaded: &loaded, prepared: &prepared, options, profiler: profiler.as_ref() };
+    let work = RunWork { loaded: &loaded, prepared: &prepared, options, profiler: profiler.as_ref() };
     let (run, trace) = work.run_watched(&engine, &inputs, here, io)?;
     finish_run(Computed { work, bound, inputs, run, trace }, here, io)
 }
@@ -79,8 +78,8 @@ pub(super) fn execute_program(
 /// A run that went well on this process.
 struct Computed<'a> {
     work: RunWork<'a>,
-    bound: Bound<'a>,
-    inputs: Vec<Input>,
+    bound: BoundOptions<'a>,
+    inputs: Vec<InputData>,
     run: RunResult,
     trace: Option<Trace>,
 }
@@ -88,23 +87,21 @@ struct Computed<'a> {
 /// Gathers the outputs of all processes, compares and writes them.
 fn finish_run(
     computed: Computed<'_>,
-    here: Option<&Here>,
-    io: &mut Io<'_>,
-) -> Result<String, Failure> {
+    here: Option<&LaunchedProcess>,
+    io: &mut ToolIo<'_>,
+) -> Result<String, RankFailure> {
     let Computed { work, bound, inputs, run, trace } = computed;
     let RunWork { loaded, prepared, options, .. } = work;
     // Timelines first: with the outputs rank 0 has all that it needs of the others.
-    let trace =
-        gather::gather_timeline(here, prepared, trace).map_err(|diags| loaded.fail(diags))?;
-    let run = gather::gather_outputs(here, prepared, run).map_err(|diags| loaded.fail(diags))?;
+    let trace = gather::gather_timeline(here, prepared, trace).map_err(|diags| loaded.to_failure(diags))?;
+    let run = gather::gather_outputs(here, prepared, run).map_err(|diags| loaded.to_failure(diags))?;
     // The other processes have handed over their outputs: rank 0 does the rest.
     let Some(run) = run else { return Ok(String::new()) };
-    let mut staged = Staged::default();
-    let drawn = trace
-        .map(|trace| timeline::draw_timelines(&trace, loaded, prepared, options, &mut staged, io))
-        .transpose()?;
+    let mut staged = StagedFiles::default();
+    let drawn =
+        trace.map(|trace| timeline::draw_timelines(&trace, loaded, prepared, options, &mut staged, io)).transpose()?;
     let ran = work_summary::summarize_work(prepared, run.stats);
-    let results = Results::assemble(prepared, run, &bound.in_parts())
+    let results = OutputTensors::assemble_outputs(prepared, run, &bound.outputs_in_parts())
         .map_err(|diag| assembly_failure(loaded, diag, options))?;
     let mut lines = comparison::compare_expected(prepared, &results, options, &bound, io)?;
     if let Some(file) = &options.reference {
@@ -114,35 +111,34 @@ fn finish_run(
     staged.commit()?;
     let chart = drawn.unwrap_or_default();
     if !options.quiet {
-        io.say(&ran);
+        io.print_message(&ran);
     }
-    let done = summary::done(prepared, &inputs, &bound, &results, &lines, options);
-    Ok(visible::block(&done).into_owned() + &chart)
+    let done = summary::run_summary(prepared, &inputs, &bound, &results, &lines, options);
+    Ok(visible::escape_block(&done).into_owned() + &chart)
 }
 
 /// Outputs that cannot be put together. Replicas that differ are a comparison that differs, where one is asked for.
-fn assembly_failure(loaded: &Loaded, diag: Diag, options: &Options) -> Failure {
-    let differs = diag.code == codes::REPLICAS && options.compares();
-    let failure = loaded.fail(vec![diag]);
-    if differs { Failure { status: Status::Differs, ..failure } } else { failure }
+fn assembly_failure(loaded: &SourceProgram, diag: Diag, options: &Options) -> RankFailure {
+    let differs = diag.code == codes::REPLICAS && options.compares_outputs();
+    let failure = loaded.to_failure(vec![diag]);
+    if differs { RankFailure { status: ToolStatus::Differs, ..failure } } else { failure }
 }
 
 /// Looks for deadlocks without data; a timeline that is asked for is the model's.
 fn check_program(
-    prepared: &Prepared,
-    loaded: &Loaded,
+    prepared: &PreparedProgram,
+    loaded: &SourceProgram,
     options: &Options,
-    here: Option<&Here>,
-    io: &Io<'_>,
-) -> Result<String, Failure> {
-    let mut text = summary::checked(prepared, options);
+    here: Option<&LaunchedProcess>,
+    io: &ToolIo<'_>,
+) -> Result<String, RankFailure> {
+    let mut text = summary::check_summary(prepared, options);
     // The model is the same on all processes.
-    if options.traced.is_any() && here.is_none_or(Here::is_first) {
-        let trace =
-            simulate_run(prepared, &CostModel::default()).map_err(|diags| loaded.fail(diags))?;
+    if options.traced.is_any() && here.is_none_or(LaunchedProcess::is_first) {
+        let trace = simulate_run(prepared, &CostModel::default()).map_err(|diags| loaded.to_failure(diags))?;
         text += &draw_alone(&trace, loaded, prepared, options, io)?;
     } else {
-        check_plans(prepared).map_err(|diags| loaded.fail(diags))?;
+        check_plans(prepared).map_err(|diags| loaded.to_failure(diags))?;
     }
     Ok(text)
 }
@@ -150,21 +146,21 @@ fn check_program(
 /// Goes through a run without data; a timeline that is asked for is the model's, its parts from the
 /// processes that there are.
 fn follow_program(
-    null: &Null,
-    prepared: &Prepared,
-    loaded: &Loaded,
+    null: &NullBackend,
+    prepared: &PreparedProgram,
+    loaded: &SourceProgram,
     options: &Options,
-    here: Option<&Here>,
-    io: &Io<'_>,
-) -> Result<String, Failure> {
+    here: Option<&LaunchedProcess>,
+    io: &ToolIo<'_>,
+) -> Result<String, RankFailure> {
     if !options.traced.is_any() {
-        let run = null.run(prepared).map_err(|diags| loaded.fail(diags))?;
-        return Ok(summary::followed(prepared, run.stats, options));
+        let run = null.run(prepared).map_err(|diags| loaded.to_failure(diags))?;
+        return Ok(summary::null_run_summary(prepared, run.stats, options));
     }
-    let (run, trace) = null.run_traced(prepared).map_err(|diags| loaded.fail(diags))?;
-    let mut text = summary::followed(prepared, run.stats, options);
+    let (run, trace) = null.run_traced(prepared).map_err(|diags| loaded.to_failure(diags))?;
+    let mut text = summary::null_run_summary(prepared, run.stats, options);
     if let Some(trace) =
-        gather::gather_timeline(here, prepared, Some(trace)).map_err(|diags| loaded.fail(diags))?
+        gather::gather_timeline(here, prepared, Some(trace)).map_err(|diags| loaded.to_failure(diags))?
     {
         text += &draw_alone(&trace, loaded, prepared, options, io)?;
     }
@@ -174,12 +170,12 @@ fn follow_program(
 /// Draws a timeline where there are no other files.
 fn draw_alone(
     trace: &Trace,
-    loaded: &Loaded,
-    prepared: &Prepared,
+    loaded: &SourceProgram,
+    prepared: &PreparedProgram,
     options: &Options,
-    io: &Io<'_>,
-) -> Result<String, Failure> {
-    let mut staged = Staged::default();
+    io: &ToolIo<'_>,
+) -> Result<String, RankFailure> {
+    let mut staged = StagedFiles::default();
     let chart = timeline::draw_timelines(trace, loaded, prepared, options, &mut staged, io)?;
     staged.commit()?;
     Ok(chart)
@@ -188,8 +184,8 @@ fn draw_alone(
 /// A program that is ready to run.
 #[derive(Clone, Copy)]
 struct RunWork<'a> {
-    loaded: &'a Loaded,
-    prepared: &'a Prepared,
+    loaded: &'a SourceProgram,
+    prepared: &'a PreparedProgram,
     options: &'a Options,
     profiler: Option<&'a Profiler>,
 }
@@ -198,52 +194,48 @@ impl RunWork<'_> {
     /// Runs all ranks; on GPUs the process is ended if that does not end.
     fn run_watched(
         &self,
-        engine: &Engine,
-        inputs: &[Input],
-        here: Option<&Here>,
-        io: &mut Io<'_>,
-    ) -> Result<(RunResult, Option<Trace>), Failure> {
+        engine: &RunEngine,
+        inputs: &[InputData],
+        here: Option<&LaunchedProcess>,
+        io: &mut ToolIo<'_>,
+    ) -> Result<(RunResult, Option<Trace>), RankFailure> {
         let RunWork { loaded, prepared, options, .. } = *self;
         let parts = inputs::rank_inputs(prepared, inputs, here.map(|here| here.place.rank));
         let run = match engine {
-            Engine::Cuda(cuda) => {
+            RunEngine::Cuda(cuda) => {
                 let programs = vec![(&loaded.source, prepared)];
                 let watched = WatchedRun { programs, format: options.format, here };
                 cuda.run_watched(watched, io, |io| self.compute(engine, parts, io))
             }
-            Engine::Cpu | Engine::Null { .. } => self.compute(engine, parts, io),
+            RunEngine::Cpu | RunEngine::Null { .. } => self.compute(engine, parts, io),
         };
         report_cache_warnings(engine, options, &loaded.source, io);
-        run.map_err(|diags| loaded.fail(diags))
+        run.map_err(|diags| loaded.to_failure(diags))
     }
 
     /// Runs all ranks, with a timeline if one is wanted.
     fn compute(
         &self,
-        engine: &Engine,
+        engine: &RunEngine,
         parts: Vec<Vec<HostTensor>>,
-        io: &mut Io<'_>,
+        io: &mut ToolIo<'_>,
     ) -> Result<(RunResult, Option<Trace>), Vec<Diag>> {
         let RunWork { loaded, prepared, options, profiler } = *self;
-        let (traced, steps) = (options.traced.is_any(), Steps::default());
+        let (traced, steps) = (options.traced.is_any(), StepCounter::default());
         let wanted = progress::is_wanted(options, io);
         progress::show_progress(
             wanted,
-            || progress::percent(&steps),
+            || progress::percent_done(&steps),
             |line| match engine {
-                Engine::Cpu if traced => {
-                    trace_on_cpu(prepared, parts).map(|(result, trace)| (result, Some(trace)))
-                }
-                Engine::Cpu => {
-                    cpu::run_counted(prepared, parts, &steps).map(|result| (result, None))
-                }
-                Engine::Null { null, .. } => null.run(prepared).map(|result| (result, None)),
-                Engine::Cuda(cuda) => {
+                RunEngine::Cpu if traced => trace_on_cpu(prepared, parts).map(|(result, trace)| (result, Some(trace))),
+                RunEngine::Cpu => cpu::run_with_progress(prepared, parts, &steps).map(|result| (result, None)),
+                RunEngine::Null { null, .. } => null.run(prepared).map(|result| (result, None)),
+                RunEngine::Cuda(cuda) => {
                     let run = GpuRun { loaded, prepared, inputs: &parts, profiler, traced };
                     cuda.run_program(&run, &mut |about| {
                         if !options.quiet {
                             line.clear();
-                            io.say(&format!("hir-run: {about}"));
+                            io.print_message(&format!("hir-run: {about}"));
                         }
                     })
                 }
@@ -255,12 +247,9 @@ impl RunWork<'_> {
 /// Runs all ranks on the CPU with a timeline. A short run is repeated, and the second timeline is the one that counts:
 /// threads that start and memory that is touched for the first time would be most of the first. Both
 /// runs compute the same bits.
-fn trace_on_cpu(
-    prepared: &Prepared,
-    inputs: Vec<Vec<HostTensor>>,
-) -> Result<(RunResult, Trace), Vec<Diag>> {
+fn trace_on_cpu(prepared: &PreparedProgram, inputs: Vec<Vec<HostTensor>>) -> Result<(RunResult, Trace), Vec<Diag>> {
     // What may be repeated needs its inputs again.
-    let again = (prepared.bytes() <= SMALL_BYTES).then(|| inputs.clone());
+    let again = (prepared.estimated_bytes() <= SMALL_BYTES).then(|| inputs.clone());
     let first = cpu::run_traced(prepared, inputs)?;
     match again {
         Some(inputs) if first.1.end_ns() <= SHORT_NS => {
@@ -277,7 +266,7 @@ const SHORT_NS: u64 = 1_000_000_000;
 const SMALL_BYTES: u64 = 1 << 30;
 
 /// All ranks' plans.
-fn plan_text(prepared: &Prepared) -> String {
+fn plan_text(prepared: &PreparedProgram) -> String {
     let mut text = String::new();
     for rank in 0..prepared.plans.len() {
         if let Some(plan) = prepared.plan_text(rank) {

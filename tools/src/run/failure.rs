@@ -2,34 +2,34 @@
 
 use hostir::diag::{Diag, Severity};
 use hostir_tool_support::errors;
-use hostir_tool_support::source::Source;
-use hostir_tool_support::status::Status;
+use hostir_tool_support::source::NamedText;
+use hostir_tool_support::status::ToolStatus;
 
 /// Errors, the text that they are about, and the exit status.
 #[derive(Debug)]
-pub(super) struct Failure {
-    pub(super) source: Source,
+pub(super) struct RankFailure {
+    pub(super) source: NamedText,
     pub(super) diags: Vec<Diag>,
-    pub(super) status: Status,
+    pub(super) status: ToolStatus,
 }
 
-impl Failure {
+impl RankFailure {
     /// Diagnostics about a text; the status is that of the first error.
-    pub(super) fn of(source: Source, diags: Vec<Diag>) -> Self {
+    pub(super) fn from_diags(source: NamedText, diags: Vec<Diag>) -> Self {
         let first = diags.iter().find(|diag| diag.severity == Severity::Error);
-        let status = first.map_or(Status::Program, |diag| errors::status(diag.code));
+        let status = first.map_or(ToolStatus::Program, |diag| errors::status_of_code(diag.code));
         Self { source, diags, status }
     }
 }
 
-impl From<Diag> for Failure {
+impl From<Diag> for RankFailure {
     fn from(diag: Diag) -> Self {
         Self::from(vec![diag])
     }
 }
 
-impl From<Vec<Diag>> for Failure {
+impl From<Vec<Diag>> for RankFailure {
     fn from(diags: Vec<Diag>) -> Self {
-        Self::of(Source { name: "hir-run".to_owned(), bytes: Vec::new() }, diags)
+        Self::from_diags(NamedText { name: "hir-run".to_owned(), bytes: Vec::new() }, diags)
     }
 }

@@ -1,32 +1,31 @@
 //! Exchanges between the processes of a run beside the program: options, outputs, timelines.
 
 use super::cli::Options;
-use super::failure::Failure;
-use super::program::Loaded;
-use crate::launch::Here;
+use super::failure::RankFailure;
+use super::program::SourceProgram;
+use crate::launch::LaunchedProcess;
 use hostir::backend::RunResult;
 use hostir::backend::trace::Trace;
 use hostir::diag::Diag;
-use hostir::lower::Prepared;
+use hostir::lower::PreparedProgram;
 
 /// Compares what the processes of a run were started with, and says how much they will send.
 ///
 /// # Errors
 /// A process with another program or other options.
 pub(super) fn compare_processes(
-    here: Option<&Here>,
-    programs: &[&Loaded],
-    prepared: &[&Prepared],
+    here: Option<&LaunchedProcess>,
+    programs: &[&SourceProgram],
+    prepared: &[&PreparedProgram],
     options: &Options,
-) -> Result<(), Failure> {
+) -> Result<(), RankFailure> {
     let Some(here) = here else { return Ok(()) };
-    prepared.iter().for_each(|prepared| here.expect(prepared));
+    prepared.iter().for_each(|prepared| here.announce_output_sizes(prepared));
     let texts: Vec<u8> = programs.iter().flat_map(|program| program.source.bytes.clone()).collect();
-    let (shared, version) = (options.shared(), env!("CARGO_PKG_VERSION"));
-    let mut parts: Vec<(&str, &[u8])> =
-        vec![("version of hir-run", version.as_bytes()), ("program", &texts)];
+    let (shared, version) = (options.shared_options(), env!("CARGO_PKG_VERSION"));
+    let mut parts: Vec<(&str, &[u8])> = vec![("version of hir-run", version.as_bytes()), ("program", &texts)];
     parts.extend(shared.iter().map(|(name, value)| (*name, value.as_bytes())));
-    Ok(here.same(&parts)?)
+    Ok(here.check_same_inputs(&parts)?)
 }
 
 /// All ranks' outputs; `None` on processes that have handed over theirs.
@@ -34,14 +33,14 @@ pub(super) fn compare_processes(
 /// # Errors
 /// Another process's failure.
 pub(super) fn gather_outputs(
-    here: Option<&Here>,
-    prepared: &Prepared,
+    here: Option<&LaunchedProcess>,
+    prepared: &PreparedProgram,
     run: RunResult,
 ) -> Result<Option<RunResult>, Vec<Diag>> {
     let Some(here) = here else { return Ok(Some(run)) };
-    let run = here.collect(prepared, run)?;
+    let run = here.collect_outputs(prepared, run)?;
     if run.is_some() {
-        here.peers.settle();
+        here.peers.mark_settled();
     }
     Ok(run)
 }
@@ -51,8 +50,8 @@ pub(super) fn gather_outputs(
 /// # Errors
 /// Another process's failure.
 pub(super) fn gather_timeline(
-    here: Option<&Here>,
-    prepared: &Prepared,
+    here: Option<&LaunchedProcess>,
+    prepared: &PreparedProgram,
     trace: Option<Trace>,
 ) -> Result<Option<Trace>, Vec<Diag>> {
     match (here, trace) {

@@ -1,27 +1,27 @@
 //! Inputs: from files, whole or one a rank, or generated.
 
-use super::cli::Content;
+use super::cli::InputContent;
 use super::data_files::DataFile;
-use super::failure::Failure;
-use super::tensor_options::{self, Bound};
-use crate::data::brackets;
-use crate::data::generate::{Generator, fill};
+use super::failure::RankFailure;
+use super::tensor_options::{self, BoundOptions};
+use crate::data::bracketed_list;
+use crate::data::generate::{TensorGenerator, generate_tensor};
 use hostir::data::HostTensor;
 use hostir::diag::Diag;
 use hostir::ir::{DType, Program};
 use hostir::lower;
-use hostir::lower::Sizes;
-use hostir::lower::{Port, Prepared};
+use hostir::lower::SizeSettings;
+use hostir::lower::{IoTensor, PreparedProgram};
 use hostir_tool_support::errors;
-use hostir_tool_support::io::Io;
+use hostir_tool_support::io::ToolIo;
 use std::collections::btree_map::Entry;
 
 /// Whole tensors read from files, by input.
-pub(super) type Whole = Vec<Option<HostTensor>>;
+pub(super) type WholeTensors = Vec<Option<HostTensor>>;
 
 /// One input as it was handed over.
 #[derive(Debug)]
-pub(super) enum Input {
+pub(super) enum InputData {
     /// The whole tensor.
     Whole(HostTensor),
     /// The ranks' parts; off the tensor's mesh an empty one.
@@ -32,14 +32,14 @@ pub(super) enum Input {
 ///
 /// # Errors
 /// Files that cannot be read.
-pub(super) fn read_whole(bound: &Bound<'_>, io: &Io<'_>) -> Result<Whole, Failure> {
+pub(super) fn read_whole(bound: &BoundOptions<'_>, io: &ToolIo<'_>) -> Result<WholeTensors, RankFailure> {
     let mut diags = Vec::new();
     let whole = bound
         .inputs
         .iter()
-        .map(|content: &Option<&Content>| match content {
-            Some(Content::File(file)) if !file.per_rank() => {
-                file.read(io).map_err(|diag| diags.push(diag)).ok()
+        .map(|content: &Option<&InputContent>| match content {
+            Some(InputContent::File(file)) if !file.per_rank() => {
+                file.read_tensor(io).map_err(|diag| diags.push(diag)).ok()
             }
             _ => None,
         })
@@ -48,13 +48,11 @@ pub(super) fn read_whole(bound: &Bound<'_>, io: &Io<'_>) -> Result<Whole, Failur
 }
 
 /// Adds the shapes of files to those that flags give.
-pub(super) fn add_shapes(sizes: &mut Sizes, program: &Program, bound: &Bound<'_>, whole: &Whole) {
-    let inputs =
-        tensor_options::tensors(program.inputs()).into_iter().zip(&bound.inputs).zip(whole);
+pub(super) fn add_shapes(sizes: &mut SizeSettings, program: &Program, bound: &BoundOptions<'_>, whole: &WholeTensors) {
+    let inputs = tensor_options::tensor_ids(program.inputs()).into_iter().zip(&bound.inputs).zip(whole);
     for ((tensor, content), whole) in inputs {
-        if let (Some(Content::File(file)), Some(whole)) = (content, whole)
-            && let Entry::Vacant(entry) =
-                sizes.shapes.entry(tensor_options::number(program, tensor))
+        if let (Some(InputContent::File(file)), Some(whole)) = (content, whole)
+            && let Entry::Vacant(entry) = sizes.shapes.entry(tensor_options::tensor_number(program, tensor))
         {
             sizes.files.insert(entry.key().clone(), file.to_string());
             entry.insert(whole.shape().to_vec());
@@ -67,16 +65,16 @@ pub(super) fn add_shapes(sizes: &mut Sizes, program: &Program, bound: &Bound<'_>
 /// # Errors
 /// Files that cannot be read, and tensors of another type or shape.
 pub(super) fn bind_inputs(
-    prepared: &Prepared,
-    bound: &Bound<'_>,
-    whole: Whole,
+    prepared: &PreparedProgram,
+    bound: &BoundOptions<'_>,
+    whole: WholeTensors,
     seed: u64,
-    io: &Io<'_>,
-) -> Result<Vec<Input>, Failure> {
+    io: &ToolIo<'_>,
+) -> Result<Vec<InputData>, RankFailure> {
     let mut inputs = Vec::new();
     let mut diags = Vec::new();
     for (position, (port, whole)) in prepared.inputs.iter().zip(whole).enumerate() {
-        match one(prepared, port, position, bound.inputs[position], whole, seed, io) {
+        match bind_input(prepared, port, position, bound.inputs[position], whole, seed, io) {
             Ok(input) => inputs.push(input),
             Err(diag) => diags.push(diag),
         }
@@ -84,97 +82,83 @@ pub(super) fn bind_inputs(
     if diags.is_empty() { Ok(inputs) } else { Err(diags.into()) }
 }
 
-fn one(
-    prepared: &Prepared,
-    port: &Port,
+fn bind_input(
+    prepared: &PreparedProgram,
+    port: &IoTensor,
     position: usize,
-    content: Option<&Content>,
+    content: Option<&InputContent>,
     whole: Option<HostTensor>,
     seed: u64,
-    io: &Io<'_>,
-) -> Result<Input, Diag> {
+    io: &ToolIo<'_>,
+) -> Result<InputData, Diag> {
     match (content, whole) {
-        (Some(Content::File(file)), Some(tensor)) => {
-            check(port, &port.shape(), file, &tensor)?;
-            Ok(Input::Whole(tensor))
+        (Some(InputContent::File(file)), Some(tensor)) => {
+            check_tensor(port, &port.whole_shape(), file, &tensor)?;
+            Ok(InputData::Whole(tensor))
         }
-        (Some(Content::File(file)), None) => {
-            parts_of_files(prepared, port, file, io).map(Input::Parts)
-        }
-        (Some(Content::Generate(generator)), _) => generated(*generator, port, position, seed),
-        (None, _) => generated(Generator::default(), port, position, seed),
+        (Some(InputContent::File(file)), None) => parts_of_files(prepared, port, file, io).map(InputData::Parts),
+        (Some(InputContent::Generate(generator)), _) => generate_input(*generator, port, position, seed),
+        (None, _) => generate_input(TensorGenerator::default(), port, position, seed),
     }
 }
 
-fn generated(generator: Generator, port: &Port, position: usize, seed: u64) -> Result<Input, Diag> {
-    Ok(Input::Whole(fill(generator, port.dtype, &port.shape(), seed, position)))
+fn generate_input(generator: TensorGenerator, port: &IoTensor, position: usize, seed: u64) -> Result<InputData, Diag> {
+    Ok(InputData::Whole(generate_tensor(generator, port.dtype, &port.whole_shape(), seed, position)))
 }
 
 fn parts_of_files(
-    prepared: &Prepared,
-    port: &Port,
+    prepared: &PreparedProgram,
+    port: &IoTensor,
     file: &DataFile,
-    io: &Io<'_>,
+    io: &ToolIo<'_>,
 ) -> Result<Vec<HostTensor>, Diag> {
     if prepared.unlowered {
-        let message = format!(
-            "`{file}` has one file a rank, but this program is plain math on whole tensors"
-        );
-        return Err(
-            Diag::global(errors::CONFLICT, message).note("hand over the whole tensor in one file")
-        );
+        let message = format!("`{file}` has one file a rank, but this program is plain math on whole tensors");
+        return Err(Diag::global_error(errors::CONFLICT, message).with_note("hand over the whole tensor in one file"));
     }
     (0..prepared.ranks)
         .map(|rank| {
-            if !port.on(rank) {
+            if !port.is_on_rank(rank) {
                 return Ok(HostTensor::zeros(port.dtype, &[0]));
             }
             let file = file.of_rank(rank);
-            let tensor = file.read(io)?;
-            check(port, &port.local_shape(), &file, &tensor)?;
+            let tensor = file.read_tensor(io)?;
+            check_tensor(port, &port.local_shape(), &file, &tensor)?;
             Ok(tensor)
         })
         .collect()
 }
 
 /// Refuses a file's tensor that the program does not take.
-fn check(port: &Port, shape: &[usize], file: &DataFile, tensor: &HostTensor) -> Result<(), Diag> {
+fn check_tensor(port: &IoTensor, shape: &[usize], file: &DataFile, tensor: &HostTensor) -> Result<(), Diag> {
     let name = &port.name;
     if tensor.dtype().name() != port.dtype.name() && !both_int64(tensor, port) {
-        let message = format!(
-            "`{file}` holds {}, but {name} is {}",
-            tensor.dtype().name(),
-            port.dtype.name()
-        );
+        let message = format!("`{file}` holds {}, but {name} is {}", tensor.dtype().name(), port.dtype.name());
         let note = "convert the file: data is handed over as it is, never rounded";
-        return Err(Diag::global(errors::DTYPE, message).note(note));
+        return Err(Diag::global_error(errors::DTYPE, message).with_note(note));
     }
     if tensor.shape() == shape {
         return Ok(());
     }
-    let part = if shape == port.shape() { "" } else { "a rank's part of " };
-    let (found, needed) = (brackets(tensor.shape()), brackets(shape));
+    let part = if shape == port.whole_shape() { "" } else { "a rank's part of " };
+    let (found, needed) = (bracketed_list(tensor.shape()), bracketed_list(shape));
     let message = format!("`{file}` has the shape {found}, but {part}{name} is {needed}");
-    let diag = Diag::global(errors::SHAPE, message);
-    Err(if tensor.shape() == port.shape() {
-        diag.note(format!(
-            "the file holds the whole tensor: name it without `%r` (`--input {name}=FILE`)"
-        ))
+    let diag = Diag::global_error(errors::SHAPE, message);
+    Err(if tensor.shape() == port.whole_shape() {
+        diag.with_note(format!("the file holds the whole tensor: name it without `%r` (`--input {name}=FILE`)"))
     } else if tensor.shape() == port.local_shape() {
-        diag.note(
-            "the file holds one rank's part: name the files of all ranks with `%r` (`x.%r.npy`)",
-        )
+        diag.with_note("the file holds one rank's part: name the files of all ranks with `%r` (`x.%r.npy`)")
     } else {
-        diag.note(format!("the axes of {name} are {}", axes(port)))
+        diag.with_note(format!("the axes of {name} are {}", axes_text(port)))
     })
 }
 
-fn both_int64(tensor: &HostTensor, port: &Port) -> bool {
+fn both_int64(tensor: &HostTensor, port: &IoTensor) -> bool {
     is_int64(tensor.dtype()) && is_int64(port.dtype)
 }
 
 /// `8 (over deviceIdx.x), 4, 6`.
-fn axes(port: &Port) -> String {
+fn axes_text(port: &IoTensor) -> String {
     let axes = port.axes.iter().map(|axis| match axis.device {
         Some(device) => format!("{} (over {})", axis.extent, device.name()),
         None => axis.extent.to_string(),
@@ -183,29 +167,21 @@ fn axes(port: &Port) -> String {
 }
 
 /// The inputs of each rank; with `only`, of that rank alone.
-pub(super) fn rank_inputs(
-    prepared: &Prepared,
-    inputs: &[Input],
-    only: Option<u32>,
-) -> Vec<Vec<HostTensor>> {
+pub(super) fn rank_inputs(prepared: &PreparedProgram, inputs: &[InputData], only: Option<u32>) -> Vec<Vec<HostTensor>> {
     (0..prepared.ranks)
         .map(|rank: u32| {
             if only.is_some_and(|only| only != rank) {
                 return Vec::new();
             }
-            inputs
-                .iter()
-                .enumerate()
-                .map(|(index, input)| shard_input(prepared, rank, index, input))
-                .collect()
+            inputs.iter().enumerate().map(|(index, input)| shard_input(prepared, rank, index, input)).collect()
         })
         .collect()
 }
 
-fn shard_input(prepared: &Prepared, rank: u32, index: usize, input: &Input) -> HostTensor {
+fn shard_input(prepared: &PreparedProgram, rank: u32, index: usize, input: &InputData) -> HostTensor {
     match input {
-        Input::Whole(whole) => lower::shard(prepared, index, rank, whole),
-        Input::Parts(parts) => parts[rank as usize].clone(),
+        InputData::Whole(whole) => lower::shard_input(prepared, index, rank, whole),
+        InputData::Parts(parts) => parts[rank as usize].clone(),
     }
 }
 

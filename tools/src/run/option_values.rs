@@ -1,28 +1,28 @@
 //! Values of options: from what was typed to what is meant.
 
 use super::data_files::DataFile;
-use crate::data::generate::Generator;
-use hostir::diag::nearest;
+use crate::data::generate::TensorGenerator;
+use hostir::diag::nearest_candidate;
 
 /// The contents of an input.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Content {
-    Generate(Generator),
+pub(super) enum InputContent {
+    Generate(TensorGenerator),
     File(DataFile),
 }
 
 /// The value of a scalar.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) enum Number {
+pub(super) enum ScalarNumber {
     Int(i64),
     Real(f64),
 }
 
-impl std::fmt::Display for Number {
+impl std::fmt::Display for ScalarNumber {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Number::Int(value) => value.fmt(f),
-            Number::Real(value) => value.fmt(f),
+            ScalarNumber::Int(value) => value.fmt(f),
+            ScalarNumber::Real(value) => value.fmt(f),
         }
     }
 }
@@ -51,7 +51,7 @@ impl TimelineForms {
 }
 
 /// `4096`, `512M`, `8G`: powers of 1024.
-pub(super) fn bytes(text: &str) -> Option<u64> {
+pub(super) fn parse_bytes(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(['K', 'M', 'G', 'T']);
     let unit = match &text[digits.len()..] {
         "" => 0,
@@ -68,16 +68,12 @@ pub(super) fn bytes(text: &str) -> Option<u64> {
 ///
 /// # Errors
 /// A text that is no shape.
-pub(super) fn shape(text: &str) -> Result<Vec<usize>, String> {
+pub(super) fn parse_shape(text: &str) -> Result<Vec<usize>, String> {
     if text == "scalar" {
         return Ok(Vec::new());
     }
     text.split(['x', ','])
-        .map(|word: &str| {
-            word.trim()
-                .parse()
-                .map_err(|_| format!("`{word}` is no extent; a shape is written 4x8"))
-        })
+        .map(|word: &str| word.trim().parse().map_err(|_| format!("`{word}` is no extent; a shape is written 4x8")))
         .collect()
 }
 
@@ -85,24 +81,24 @@ pub(super) fn shape(text: &str) -> Result<Vec<usize>, String> {
 ///
 /// # Errors
 /// A text that is no number.
-pub(super) fn number(text: &str) -> Result<Number, String> {
-    let whole = text.parse().map(Number::Int);
-    whole.or_else(|_| text.parse().map(Number::Real)).map_err(|_| format!("`{text}` is no number"))
+pub(super) fn parse_number(text: &str) -> Result<ScalarNumber, String> {
+    let whole = text.parse().map(ScalarNumber::Int);
+    whole.or_else(|_| text.parse().map(ScalarNumber::Real)).map_err(|_| format!("`{text}` is no number"))
 }
 
 /// A generator or a data file.
 ///
 /// # Errors
 /// A text that is neither.
-pub(super) fn content(text: &str) -> Result<Content, String> {
-    if let Some(generator) = Generator::parse(text) {
-        return Ok(Content::Generate(generator));
+pub(super) fn parse_content(text: &str) -> Result<InputContent, String> {
+    if let Some(generator) = TensorGenerator::parse(text) {
+        return Ok(InputContent::Generate(generator));
     }
-    if let Some(file) = DataFile::parse(text) {
-        return Ok(Content::File(file));
+    if let Some(file) = DataFile::parse_name(text) {
+        return Ok(InputContent::File(file));
     }
-    let words: Vec<&str> = Generator::ALL.iter().map(|(_, word)| *word).collect();
-    Err(match nearest(text, words.iter().copied()) {
+    let words: Vec<&str> = TensorGenerator::ALL.iter().map(|(_, word)| *word).collect();
+    Err(match nearest_candidate(text, words.iter().copied()) {
         Some(near) => format!("there is no generator `{text}`; did you mean `{near}`?"),
         None => format!("expected {}, a .npy or a .safetensors file", words.join(", ")),
     })
@@ -113,12 +109,11 @@ pub(super) fn content(text: &str) -> Result<Content, String> {
 /// # Errors
 /// Another extension.
 pub(super) fn data_file(text: &str) -> Result<DataFile, String> {
-    DataFile::parse(text)
-        .ok_or_else(|| format!("`{text}` is neither a .npy nor a .safetensors file"))
+    DataFile::parse_name(text).ok_or_else(|| format!("`{text}` is neither a .npy nor a .safetensors file"))
 }
 
 /// The part that a `key=value` without a key or without a value lacks.
-pub(super) fn lacking(flag: &str, text: &str) -> String {
+pub(super) fn missing_part(flag: &str, text: &str) -> String {
     let example = match flag {
         "set" => "i0=8",
         "shape" => "T0=4x8",

@@ -1,45 +1,44 @@
 //! Outputs: put together, and written all or none.
 
 use super::cli::Options;
-use super::data_files::{DataFile, Kind};
-use super::failure::Failure;
-use super::tensor_options::Bound;
+use super::data_files::{DataFile, DataFormat};
+use super::failure::RankFailure;
+use super::tensor_options::BoundOptions;
 use crate::data::{npy, safetensors};
 use hostir::backend::RunResult;
 use hostir::data::HostTensor;
 use hostir::diag::{Diag, codes};
 use hostir::lower;
-use hostir::lower::Prepared;
+use hostir::lower::PreparedProgram;
 use hostir_tool_support::errors;
-use hostir_tool_support::io::Io;
-use hostir_tool_support::staged::{PlaceKey, Staged};
+use hostir_tool_support::io::ToolIo;
+use hostir_tool_support::staged::{PlaceKey, StagedFiles};
 use std::collections::BTreeMap;
 
 /// The outputs of a run.
 #[derive(Debug)]
-pub(super) struct Results {
+pub(super) struct OutputTensors {
     /// Whole tensors by output; `None` where only the ranks' parts are asked for.
     pub(super) whole: Vec<Option<HostTensor>>,
     /// By output: the parts of the ranks that hold one.
     pub(super) parts: Vec<Vec<(u32, HostTensor)>>,
 }
 
-impl Results {
+impl OutputTensors {
     /// Puts the ranks' parts together; replicas must agree. Tensors that are no outputs of the program
     /// stay apart where `in_parts` says so.
     ///
     /// # Errors
     /// Replicas that differ, and elements that no rank has.
-    pub(super) fn assemble(
-        prepared: &Prepared,
+    pub(super) fn assemble_outputs(
+        prepared: &PreparedProgram,
         run: RunResult,
         in_parts: &[bool],
     ) -> Result<Self, Diag> {
-        let mut parts: Vec<Vec<(u32, HostTensor)>> =
-            prepared.outputs.iter().map(|_| Vec::new()).collect();
+        let mut parts: Vec<Vec<(u32, HostTensor)>> = prepared.outputs.iter().map(|_| Vec::new()).collect();
         for (rank, outputs) in run.outputs.into_iter().enumerate() {
             for (index, part) in outputs.into_iter().enumerate() {
-                let on = prepared.outputs.get(index).is_some_and(|port| port.on(rank as u32));
+                let on = prepared.outputs.get(index).is_some_and(|port| port.is_on_rank(rank as u32));
                 if let (true, Some(part)) = (on, part) {
                     parts[index].push((rank as u32, part));
                 }
@@ -47,10 +46,10 @@ impl Results {
         }
         let whole = parts.iter().enumerate().map(|(index, parts)| {
             let apart = index >= prepared.results && in_parts.get(index) == Some(&true);
-            match lower::assemble(prepared, index, parts.clone()) {
+            match lower::assemble_output(prepared, index, parts.clone()) {
                 _ if apart => Ok(None),
                 Err(diag) if index >= prepared.results && diag.code == codes::REPLICAS => {
-                    Err(diag.note("`%r` in the file's name writes one file a rank"))
+                    Err(diag.with_note("`%r` in the file's name writes one file a rank"))
                 }
                 whole => whole.map(Some),
             }
@@ -60,12 +59,12 @@ impl Results {
 }
 
 /// The file of each output; `None` for outputs that are not written.
-fn targets(prepared: &Prepared, options: &Options, bound: &Bound<'_>) -> Vec<Option<DataFile>> {
+fn output_files(prepared: &PreparedProgram, options: &Options, bound: &BoundOptions<'_>) -> Vec<Option<DataFile>> {
     prepared
         .outputs
         .iter()
         .enumerate()
-        .map(|(index, port): (usize, &lower::Port)| {
+        .map(|(index, port): (usize, &lower::IoTensor)| {
             if let Some(file) = bound.outputs[index] {
                 return Some(file.clone());
             }
@@ -73,9 +72,9 @@ fn targets(prepared: &Prepared, options: &Options, bound: &Bound<'_>) -> Vec<Opt
                 return None;
             }
             let (kind, extension) = if npy::can_hold(port.dtype) {
-                (Kind::Npy, "npy")
+                (DataFormat::Npy, "npy")
             } else {
-                (Kind::Safetensors, "safetensors")
+                (DataFormat::Safetensors, "safetensors")
             };
             let path = format!("{}/{}.{extension}", options.out_dir.as_ref()?, port.name);
             Some(DataFile { path, entry: None, kind })
@@ -89,35 +88,32 @@ fn targets(prepared: &Prepared, options: &Options, bound: &Bound<'_>) -> Vec<Opt
 /// # Errors
 /// All such files.
 pub(super) fn check_files(
-    prepared: &Prepared,
+    prepared: &PreparedProgram,
     options: &Options,
-    bound: &Bound<'_>,
-    io: &Io<'_>,
-) -> Result<(), Failure> {
+    bound: &BoundOptions<'_>,
+    io: &ToolIo<'_>,
+) -> Result<(), RankFailure> {
     let mut diags = Vec::new();
     let mut taken: BTreeMap<(FileKey, Option<String>), &str> = BTreeMap::new();
-    for (port, target) in prepared.outputs.iter().zip(targets(prepared, options, bound)) {
+    for (port, target) in prepared.outputs.iter().zip(output_files(prepared, options, bound)) {
         let Some(file) = target else { continue };
         if !file.kind.can_hold(port.dtype) {
-            let message =
-                format!("`{file}` cannot hold {}, which is {}", port.name, port.dtype.name());
-            diags.push(Diag::global(errors::KIND, message).note("write it to a .safetensors file"));
+            let message = format!("`{file}` cannot hold {}, which is {}", port.name, port.dtype.name());
+            diags.push(Diag::global_error(errors::KIND, message).with_note("write it to a .safetensors file"));
         }
         let ranks = if file.per_rank() { 0..prepared.ranks } else { 0..1 };
-        for file in
-            ranks.filter(|rank| !file.per_rank() || port.on(*rank)).map(|rank| file.of_rank(rank))
-        {
+        for file in ranks.filter(|rank| !file.per_rank() || port.is_on_rank(*rank)).map(|rank| file.of_rank(rank)) {
             let key = file_key(&file.path, io);
             let entry = match file.kind {
                 // Whatever takes all that is written to it.
-                Kind::Npy if key.is_err() => continue,
-                Kind::Npy => None,
-                Kind::Safetensors => Some(file.entry.as_ref().unwrap_or(&port.name).clone()),
+                DataFormat::Npy if key.is_err() => continue,
+                DataFormat::Npy => None,
+                DataFormat::Safetensors => Some(file.entry.as_ref().unwrap_or(&port.name).clone()),
             };
             if let Some(other) = taken.insert((key, entry), &port.name) {
                 let message = format!("`{file}` is to hold both {other} and {}", port.name);
                 let note = "a .safetensors file holds several tensors";
-                diags.push(Diag::global(errors::CONFLICT, message).note(note));
+                diags.push(Diag::global_error(errors::CONFLICT, message).with_note(note));
                 break;
             }
         }
@@ -130,60 +126,60 @@ pub(super) fn check_files(
 /// # Errors
 /// A file that cannot be written.
 pub(super) fn stage_files(
-    prepared: &Prepared,
-    results: &Results,
+    prepared: &PreparedProgram,
+    results: &OutputTensors,
     options: &Options,
-    bound: &Bound<'_>,
-    staged: &mut Staged,
-    io: &Io<'_>,
-) -> Result<(), Failure> {
-    let targets = targets(prepared, options, bound);
-    let mut files = Files::default();
+    bound: &BoundOptions<'_>,
+    staged: &mut StagedFiles,
+    io: &ToolIo<'_>,
+) -> Result<(), RankFailure> {
+    let targets = output_files(prepared, options, bound);
+    let mut files = OutputFiles::default();
     for (index, (port, target)) in prepared.outputs.iter().zip(&targets).enumerate() {
         match target {
             Some(file) if file.per_rank() => {
                 for (rank, part) in &results.parts[index] {
-                    files.add(&file.of_rank(*rank), &port.name, part, io);
+                    files.add_tensor(&file.of_rank(*rank), &port.name, part, io);
                 }
             }
             Some(file) => {
                 if let Some(whole) = &results.whole[index] {
-                    files.add(file, &port.name, whole, io);
+                    files.add_tensor(file, &port.name, whole, io);
                 }
             }
             None => {}
         }
     }
     if let Some(folder) = &options.out_dir {
-        staged.folder(folder, &io.path(folder))?;
+        staged.create_folder(folder, &io.resolve_path(folder))?;
     }
-    Ok(files.stage(staged, io)?)
+    Ok(files.stage_files(staged, io)?)
 }
 
 /// Files to write, by their paths.
 #[derive(Default)]
-struct Files<'a> {
-    files: BTreeMap<FileKey, Content<'a>>,
+struct OutputFiles<'a> {
+    files: BTreeMap<FileKey, FileContent<'a>>,
 }
 
 /// The place of a file; its path where that is no plain file.
 type FileKey = Result<PlaceKey, String>;
 
-fn file_key(path: &str, io: &Io<'_>) -> FileKey {
-    PlaceKey::of(&io.path(path)).ok_or_else(|| path.to_owned())
+fn file_key(path: &str, io: &ToolIo<'_>) -> FileKey {
+    PlaceKey::for_path(&io.resolve_path(path)).ok_or_else(|| path.to_owned())
 }
 
 /// The content of one file.
 #[derive(Default)]
-struct Content<'a> {
+struct FileContent<'a> {
     /// As it was named first.
     path: String,
-    kind: Option<Kind>,
+    kind: Option<DataFormat>,
     entries: Vec<(String, &'a HostTensor)>,
 }
 
-impl<'a> Files<'a> {
-    fn add(&mut self, file: &DataFile, name: &str, tensor: &'a HostTensor, io: &Io<'_>) {
+impl<'a> OutputFiles<'a> {
+    fn add_tensor(&mut self, file: &DataFile, name: &str, tensor: &'a HostTensor, io: &ToolIo<'_>) {
         let content = self.files.entry(file_key(&file.path, io)).or_default();
         if content.path.is_empty() {
             content.path.clone_from(&file.path);
@@ -192,16 +188,15 @@ impl<'a> Files<'a> {
         content.entries.push((file.entry.clone().unwrap_or_else(|| name.to_owned()), tensor));
     }
     /// Writes beside each file.
-    fn stage(&self, staged: &mut Staged, io: &Io<'_>) -> Result<(), Diag> {
-        for Content { path, kind, entries } in self.files.values() {
+    fn stage_files(&self, staged: &mut StagedFiles, io: &ToolIo<'_>) -> Result<(), Diag> {
+        for FileContent { path, kind, entries } in self.files.values() {
             let bytes = match kind {
-                Some(Kind::Npy) => npy::write(entries[0].1),
-                Some(Kind::Safetensors) | None => safetensors::write(entries),
+                Some(DataFormat::Npy) => npy::write_npy(entries[0].1),
+                Some(DataFormat::Safetensors) | None => safetensors::write_safetensors(entries),
             };
-            let bytes = bytes.map_err(|error| {
-                Diag::global(errors::KIND, format!("`{path}`: {}", error.message))
-            })?;
-            staged.add(path, &io.path(path), &bytes)?;
+            let bytes =
+                bytes.map_err(|error| Diag::global_error(errors::KIND, format!("`{path}`: {}", error.message)))?;
+            staged.add_file(path, &io.resolve_path(path), &bytes)?;
         }
         Ok(())
     }

@@ -2,32 +2,28 @@
 //! afterwards.
 
 use super::cli::Options;
-use super::failure::Failure;
-use crate::launch::Here;
+use super::failure::RankFailure;
+use crate::launch::LaunchedProcess;
 use hostir::diag::Diag;
 use hostir_tool_support::errors;
-use hostir_tool_support::io::Io;
+use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::staged::{self, PlaceKey};
 
 /// Refuses options that ask for what will not be. Only the process that writes looks at the places.
 ///
 /// # Errors
 /// The first refusal.
-pub(super) fn check_run(
-    options: &Options,
-    here: Option<&Here>,
-    io: &Io<'_>,
-) -> Result<(), Failure> {
-    timed(options)?;
-    if here.is_none_or(Here::is_first) {
-        files(options, io)?;
+pub(super) fn check_run(options: &Options, here: Option<&LaunchedProcess>, io: &ToolIo<'_>) -> Result<(), RankFailure> {
+    check_bench_options(options)?;
+    if here.is_none_or(LaunchedProcess::is_first) {
+        check_files(options, io)?;
     }
     Ok(())
 }
 
 /// Options that `--bench` would leave out without a word. `--check-only` and `--print-plan` do look at what
 /// other options name.
-fn timed(options: &Options) -> Result<(), Diag> {
+fn check_bench_options(options: &Options) -> Result<(), Diag> {
     if options.bench.is_none() {
         return Ok(());
     }
@@ -37,63 +33,58 @@ fn timed(options: &Options) -> Result<(), Diag> {
     let message = format!(
         "`{other}` does not go with `--bench`, which times runs and compares several programs with each other only"
     );
-    Err(Diag::global(errors::CONFLICT, message)
-        .note("leave one of them out: check a program in a run of its own"))
+    Err(Diag::global_error(errors::CONFLICT, message)
+        .with_note("leave one of them out: check a program in a run of its own"))
 }
 
 /// A file that is to be written: what for, and its name on the command line.
-struct Target {
+struct OutputPlace {
     what: &'static str,
     name: String,
 }
 
 /// Places that cannot be written, and two results in one place.
-fn files(options: &Options, io: &Io<'_>) -> Result<(), Diag> {
-    let targets = targets(options);
+fn check_files(options: &Options, io: &ToolIo<'_>) -> Result<(), Diag> {
+    let targets = output_places(options);
     for target in &targets {
-        staged::check_file(&target.name, &io.path(&target.name))?;
+        staged::check_file(&target.name, &io.resolve_path(&target.name))?;
     }
     let programs = [&options.file].into_iter().chain(&options.others).chain(&options.reference);
     let programs = programs.filter(|file| *file != "-");
-    let read = programs.map(|file| Target { what: "the program", name: file.clone() });
-    let mut places: Vec<(Result<PlaceKey, String>, Target)> = Vec::new();
+    let read = programs.map(|file| OutputPlace { what: "the program", name: file.clone() });
+    let mut places: Vec<(Result<PlaceKey, String>, OutputPlace)> = Vec::new();
     for target in read.chain(targets) {
-        let place = PlaceKey::of(&io.path(&target.name)).ok_or_else(|| target.name.clone());
+        let place = PlaceKey::for_path(&io.resolve_path(&target.name)).ok_or_else(|| target.name.clone());
         // Several tensors may go to one file, and a program may be run against itself.
         let other = places.iter().find(|(other, old)| *other == place && old.what != target.what);
         if let Some((_, old)) = other {
-            let message =
-                format!("`{}` is to hold both {} and {}", target.name, old.what, target.what);
-            return Err(Diag::global(errors::CONFLICT, message).note("name two files"));
+            let message = format!("`{}` is to hold both {} and {}", target.name, old.what, target.what);
+            return Err(Diag::global_error(errors::CONFLICT, message).with_note("name two files"));
         }
         places.push((place, target));
     }
-    folder(options, io)
+    check_folder(options, io)
 }
 
-fn targets(options: &Options) -> Vec<Target> {
+fn output_places(options: &Options) -> Vec<OutputPlace> {
     let outputs = options.outputs.iter().map(|(_, file)| file.of_rank(0).path);
-    let mut targets: Vec<Target> = outputs.map(|name| Target { what: "an output", name }).collect();
+    let mut targets: Vec<OutputPlace> = outputs.map(|name| OutputPlace { what: "an output", name }).collect();
     let traced = &options.traced;
     let json = options.bench.as_ref().and_then(|bench| bench.json.as_ref());
-    let others = [
-        ("the trace", traced.file.as_ref()),
-        ("the picture", traced.picture.as_ref()),
-        ("the figures", json),
-    ];
+    let others = [("the trace", traced.file.as_ref()), ("the picture", traced.picture.as_ref()), ("the figures", json)];
     for (what, name) in others {
-        targets.extend(name.map(|name| Target { what, name: name.clone() }));
+        targets.extend(name.map(|name| OutputPlace { what, name: name.clone() }));
     }
     targets
 }
 
 /// A folder for outputs that is something else.
-fn folder(options: &Options, io: &Io<'_>) -> Result<(), Diag> {
+fn check_folder(options: &Options, io: &ToolIo<'_>) -> Result<(), Diag> {
     let Some(folder) = &options.out_dir else { return Ok(()) };
-    if !staged::is_folder_or_free(folder, &io.path(folder))? {
+    if !staged::is_folder_or_free(folder, &io.resolve_path(folder))? {
         let message = format!("cannot write into `{folder}`: it is no folder");
         let note = "name a folder, new or old; nothing was run or written";
-        return Err(Diag::global(errors::WRITE, message).note(note));
+        return Err(Diag::global_error(errors::WRITE, message).with_note(note));
     }
     Ok(())
 }

@@ -1,18 +1,18 @@
 //! From a verified program to the plans of its ranks.
 
-use super::backend_choice::Engine;
+use super::backend_choice::RunEngine;
 use super::cli::Options;
-use super::failure::Failure;
+use super::failure::RankFailure;
 use super::inputs;
-use super::program::Loaded;
+use super::program::SourceProgram;
 use super::summary;
-use super::tensor_options::Bound;
+use super::tensor_options::BoundOptions;
 use hostir::diag::{Diag, codes};
 use hostir::ir::{Program, TensorId};
 use hostir::lower;
-use hostir::lower::{Prepared, Sizes};
-use hostir_tool_support::io::Io;
-use hostir_tool_support::source::Source;
+use hostir::lower::{PreparedProgram, SizeSettings};
+use hostir_tool_support::io::ToolIo;
+use hostir_tool_support::source::NamedText;
 use std::time::Duration;
 
 /// Binds sizes and plans all ranks; `kept` tensors come out behind the outputs.
@@ -21,11 +21,11 @@ use std::time::Duration;
 /// Those of planning, in the order of their places.
 pub(super) fn plan_ranks(
     program: &Program,
-    sizes: &Sizes,
+    sizes: &SizeSettings,
     kept: &[TensorId],
-) -> Result<Prepared, Vec<Diag>> {
-    lower::prepare_keeping(program, sizes, kept).map_err(|mut diags| {
-        diags.sort();
+) -> Result<PreparedProgram, Vec<Diag>> {
+    lower::prepare_with_kept(program, sizes, kept).map_err(|mut diags| {
+        diags.sort_by_place();
         diags.items
     })
 }
@@ -35,18 +35,18 @@ pub(super) fn plan_ranks(
 /// # Errors
 /// Those of planning.
 pub(super) fn prepare_program(
-    loaded: &Loaded,
+    loaded: &SourceProgram,
     options: &Options,
-    engine: &Engine,
-    bound: &Bound<'_>,
-    whole: &inputs::Whole,
-) -> Result<Prepared, Failure> {
-    let mut sizes = bound.sizes(options);
-    if options.check_only || !matches!(engine, Engine::Cpu) {
+    engine: &RunEngine,
+    bound: &BoundOptions<'_>,
+    whole: &inputs::WholeTensors,
+) -> Result<PreparedProgram, RankFailure> {
+    let mut sizes = bound.fixed_sizes(options);
+    if options.check_only || !matches!(engine, RunEngine::Cpu) {
         // Nothing is allocated here, and a device says itself what it has.
         sizes.memory_limit = u64::MAX;
     }
-    if !matches!(engine, Engine::Cuda(..)) {
+    if !matches!(engine, RunEngine::Cuda(..)) {
         sizes.limits.time = options.gpu.timeout_ms.map(Duration::from_millis);
     }
     // What flags give every extent that is left open comes behind what files give.
@@ -55,31 +55,31 @@ pub(super) fn prepare_program(
         Ok(prepared) => return Ok(prepared),
         // Shapes of input files change nothing about that.
         Err(diags) if diags.iter().any(|diag| diag.code == codes::TIMEOUT) => {
-            return Err(loaded.fail(diags));
+            return Err(loaded.to_failure(diags));
         }
         Err(_) => {}
     }
     inputs::add_shapes(&mut sizes, &loaded.program, bound, whole);
     sizes.every = every;
-    plan_ranks(&loaded.program, &sizes, &bound.kept).map_err(|diags| loaded.fail(diags))
+    plan_ranks(&loaded.program, &sizes, &bound.kept).map_err(|diags| loaded.to_failure(diags))
 }
 
 /// The first line on standard error, then warnings.
 pub(super) fn announce_program(
     options: &Options,
-    prepared: &Prepared,
-    loaded: &Loaded,
-    engine: &Engine,
-    io: &mut Io<'_>,
+    prepared: &PreparedProgram,
+    loaded: &SourceProgram,
+    engine: &RunEngine,
+    io: &mut ToolIo<'_>,
 ) {
     if !options.quiet {
-        let header = summary::header(prepared, options.streams, engine.name());
-        io.say(&header);
-        if let Some(idle) = summary::idle(prepared, options) {
-            io.say(&idle);
+        let header = summary::header_line(prepared, options.streams, engine.backend_name());
+        io.print_message(&header);
+        if let Some(idle) = summary::idle_ranks_line(prepared, options) {
+            io.print_message(&idle);
         }
     }
-    if let Some(unused) = engine.unused(options) {
+    if let Some(unused) = engine.unused_options(options) {
         io.report(options.format, &loaded.source, &[unused]);
     }
     if !loaded.warnings.is_empty() {
@@ -88,12 +88,7 @@ pub(super) fn announce_program(
 }
 
 /// Writes the warnings about compiled kernels on disk.
-pub(super) fn report_cache_warnings(
-    engine: &Engine,
-    options: &Options,
-    source: &Source,
-    io: &mut Io<'_>,
-) {
+pub(super) fn report_cache_warnings(engine: &RunEngine, options: &Options, source: &NamedText, io: &mut ToolIo<'_>) {
     let warnings = engine.take_warnings();
     if !warnings.is_empty() {
         io.report(options.format, source, &warnings);

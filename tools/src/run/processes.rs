@@ -1,16 +1,16 @@
 //! A run of one process or of several, and the start of those.
 
-use super::cli::{Backend, Options};
+use super::cli::{BackendChoice, Options};
 use super::ending::{RunEnd, Verbosity, process_ending};
 use super::execute::execute_program;
-use super::failure::Failure;
-use super::program::Loaded;
-use crate::launch::{self, Here, children};
+use super::failure::RankFailure;
+use super::program::SourceProgram;
+use crate::launch::{self, LaunchedProcess, children};
 use hostir::backend::control_plane::is_known_to_all;
 use hostir::diag::Diag;
 use hostir::lower::needed_ranks;
 use hostir_tool_support::errors;
-use hostir_tool_support::io::Io;
+use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::status::FOLLOWED;
 use std::ffi::OsString;
 
@@ -18,52 +18,48 @@ use std::ffi::OsString;
 ///
 /// # Errors
 /// The end of a run that does not succeed.
-pub(super) fn run_processes(
-    args: &[OsString],
-    options: &Options,
-    io: &mut Io<'_>,
-) -> Result<String, RunEnd> {
-    launch::check(&options.launch).map_err(Failure::from)?;
+pub(super) fn run_processes(args: &[OsString], options: &Options, io: &mut ToolIo<'_>) -> Result<String, RunEnd> {
+    launch::check_arguments(&options.launch).map_err(RankFailure::from)?;
     let child = (io.env)("HIR_PARENT").is_some();
     if options.launch.processes && !child {
-        check_children(options).map_err(Failure::from)?;
+        check_children(options).map_err(RankFailure::from)?;
         let world = children_needed(options, io).map_err(RunEnd::from)?;
-        return match children::run(args, world, io) {
+        return match children::run_children(args, world, io) {
             Ok(0) => Ok(String::new()),
             Ok(status) => Err(RunEnd::Reported(status)),
-            Err(diag) => Err(Failure::from(diag).into()),
+            Err(diag) => Err(RankFailure::from(diag).into()),
         };
     }
-    let (launch, timeout) = (&options.launch, options.timeout());
-    let here = launch::start(launch, options.devices, timeout, options.quiet, io);
-    let here = here.map_err(|apart| not_joined(apart, child))?;
+    let (launch, timeout) = (&options.launch, options.run_timeout());
+    let here = launch::start_ranks(launch, options.devices, timeout, options.quiet, io);
+    let here = here.map_err(|apart| join_failure_end(apart, child))?;
     let Some(here) = here else { return Ok(execute_program(options, None, io)?) };
     let quiet = options.quiet || !here.is_first();
     let world = Some(here.place.world);
-    let launch = launch::Flags { world, ..launch.clone() };
+    let launch = launch::LaunchFlags { world, ..launch.clone() };
     let own = Options { devices: world, launch, quiet, ..options.clone() };
     let result = execute_program(&own, Some(&here), io);
     end_run(&here, result)
 }
 
 /// The end of a process that did not get as far as joining, perhaps since another one failed.
-fn not_joined(apart: launch::Apart, child: bool) -> RunEnd {
+fn join_failure_end(apart: launch::JoinFailure, child: bool) -> RunEnd {
     let followed = is_known_to_all(&apart.diag);
-    let failure = Failure::from(apart.diag);
-    let status = if followed && child { FOLLOWED } else { failure.status.code() };
+    let failure = RankFailure::from(apart.diag);
+    let status = if followed && child { FOLLOWED } else { failure.status.exit_code() };
     // Rank 0 says all of it, whomever it is about.
     let verbosity = if followed && !apart.is_first { Verbosity::Line } else { Verbosity::Full };
     RunEnd::Failed(failure, verbosity, status)
 }
 
 /// The number of ranks to start processes for: as many as were asked for, else as any of the programs needs.
-fn children_needed(options: &Options, io: &mut Io<'_>) -> Result<u32, Failure> {
+fn children_needed(options: &Options, io: &mut ToolIo<'_>) -> Result<u32, RankFailure> {
     if let Some(devices) = options.devices {
         return Ok(devices);
     }
     let mut most = 1;
     for file in std::iter::once(&options.file).chain(&options.others) {
-        let loaded = Loaded::read(file, options.container, io)?;
+        let loaded = SourceProgram::read_program(file, options.container, io)?;
         most = most.max(needed_ranks(&loaded.program));
     }
     Ok(most)
@@ -73,12 +69,9 @@ fn children_needed(options: &Options, io: &mut Io<'_>) -> Result<u32, Failure> {
 fn check_children(options: &Options) -> Result<(), Diag> {
     let files = std::iter::once(&options.file).chain(&options.others).chain(&options.reference);
     if files.into_iter().any(|file| file == "-") {
-        return conflict(
-            "`--processes` cannot hand standard input to several processes",
-            "name a file",
-        );
+        return conflict("`--processes` cannot hand standard input to several processes", "name a file");
     }
-    if options.backend == Backend::Cpu {
+    if options.backend == BackendChoice::Cpu {
         return conflict(
             "`--processes` starts one process a rank, but the CPU backend runs all ranks in one",
             "leave out `--processes`; `--backend=null` goes through a launch without GPUs",
@@ -88,16 +81,16 @@ fn check_children(options: &Options) -> Result<(), Diag> {
 }
 
 /// Ends the run of this process on all: its failure is everybody's, and the other way round.
-fn end_run(here: &Here, result: Result<String, Failure>) -> Result<String, RunEnd> {
+fn end_run(here: &LaunchedProcess, result: Result<String, RankFailure>) -> Result<String, RunEnd> {
     let failure = match result {
-        Ok(text) => match here.end(None) {
+        Ok(text) => match here.end_run(None) {
             Ok(()) if here.is_first() => return Ok(text),
             Ok(()) => return Ok(String::new()),
-            Err(diag) => Failure::from(diag),
+            Err(diag) => RankFailure::from(diag),
         },
         Err(failure) => {
             // How it ended here is what counts, also if the others could not be told.
-            let _ = here.end(Some(&failure.diags));
+            let _ = here.end_run(Some(&failure.diags));
             failure
         }
     };
@@ -106,5 +99,5 @@ fn end_run(here: &Here, result: Result<String, Failure>) -> Result<String, RunEn
 }
 
 fn conflict(message: &str, note: &str) -> Result<(), Diag> {
-    Err(Diag::global(errors::CONFLICT, message).note(note))
+    Err(Diag::global_error(errors::CONFLICT, message).with_note(note))
 }

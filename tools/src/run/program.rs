@@ -1,35 +1,31 @@
 //! From a file to one verified program.
 
-use super::failure::Failure;
+use super::failure::RankFailure;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::Program;
 use hostir_tool_support::errors;
-use hostir_tool_support::io::Io;
-use hostir_tool_support::source::Source;
+use hostir_tool_support::io::ToolIo;
+use hostir_tool_support::source::NamedText;
 
 /// A program with the text that messages about it quote.
 #[derive(Debug)]
-pub(super) struct Loaded {
-    pub(super) source: Source,
+pub(super) struct SourceProgram {
+    pub(super) source: NamedText,
     pub(super) program: Program,
     /// Warnings of the verifier.
     pub(super) warnings: Vec<Diag>,
 }
 
-impl Loaded {
+impl SourceProgram {
     /// Reads, resolves and verifies the program in `path`, or its `container`-th (from 1).
     ///
     /// # Errors
     /// A file that cannot be read or holds no such program, and a program with errors.
-    pub(super) fn read(
-        path: &str,
-        container: Option<usize>,
-        io: &mut Io<'_>,
-    ) -> Result<Self, Failure> {
-        if path.contains("%r") && !io.path(path).exists() {
+    pub(super) fn read_program(path: &str, container: Option<usize>, io: &mut ToolIo<'_>) -> Result<Self, RankFailure> {
+        if path.contains("%r") && !io.resolve_path(path).exists() {
             let message = format!("`{path}`: one program a rank cannot run yet");
             let note = "write one program for all ranks: `rank` and meshes tell them apart";
-            return Err(Diag::global(errors::NOT_YET, message).note(note).into());
+            return Err(Diag::global_error(errors::NOT_YET, message).with_note(note).into());
         }
         let raw = io.read_source(path)?;
         let (text, parsed) = match std::str::from_utf8(&raw.bytes) {
@@ -40,41 +36,40 @@ impl Loaded {
             }
             Err(_) => hostir_grammar::parse_bytes(&raw.bytes),
         };
-        let mut diags =
-            Diags { items: parsed.errors.into_iter().map(hostir::syntax_error).collect() };
+        let mut diags = Diags { items: parsed.errors.into_iter().map(hostir::syntax_error).collect() };
         let count = parsed.ast.containers.len();
-        let chosen = if diags.has_errors() { Ok(0) } else { choose(&raw.name, count, container) };
+        let chosen = if diags.has_errors() { Ok(0) } else { choose_container(&raw.name, count, container) };
         let program = hostir::resolve::resolve(&parsed.ast, chosen?, &text, &mut diags);
         match diags.has_errors() {
             true => {
-                let earlier = diags.places().collect::<Vec<_>>();
-                hostir::verify::verify_apart(&program, &earlier, &mut diags);
+                let earlier = diags.primary_spans().collect::<Vec<_>>();
+                hostir::verify::verify_partial(&program, &earlier, &mut diags);
             }
             false => hostir::verify::verify(&program, &mut diags),
         }
-        diags.sort();
-        let source = Source { name: raw.name, bytes: text.into_bytes() };
+        diags.sort_by_place();
+        let source = NamedText { name: raw.name, bytes: text.into_bytes() };
         if diags.has_errors() {
-            return Err(Failure::of(source, diags.items));
+            return Err(RankFailure::from_diags(source, diags.items));
         }
         Ok(Self { source, program, warnings: diags.items })
     }
     /// Diagnostics about the program.
-    pub(super) fn fail(&self, diags: Vec<Diag>) -> Failure {
-        Failure::of(self.source.clone(), diags)
+    pub(super) fn to_failure(&self, diags: Vec<Diag>) -> RankFailure {
+        RankFailure::from_diags(self.source.clone(), diags)
     }
 }
 
 /// Which container of a file is meant.
-fn choose(name: &str, count: usize, wanted: Option<usize>) -> Result<usize, Diag> {
+fn choose_container(name: &str, count: usize, wanted: Option<usize>) -> Result<usize, Diag> {
     match wanted {
         Some(wanted) if (1..=count).contains(&wanted) => Ok(wanted - 1),
-        Some(wanted) => Err(Diag::global(
+        Some(wanted) => Err(Diag::global_error(
             errors::CONTAINER,
             format!("`{name}` holds {count} programs, none is number {wanted}"),
         )),
         None if count == 1 => Ok(0),
-        None => Err(Diag::global(errors::CONTAINER, format!("`{name}` holds {count} programs"))
-            .note(format!("`--container=N` picks one, from 1 to {count}"))),
+        None => Err(Diag::global_error(errors::CONTAINER, format!("`{name}` holds {count} programs"))
+            .with_note(format!("`--container=N` picks one, from 1 to {count}"))),
     }
 }

@@ -6,9 +6,9 @@
 use super::cli::Options;
 use super::completion::{CompleteOnDrop, Completion};
 
-use hostir::backend::cpu::Steps;
-use hostir_tool_support::io::Io;
-use hostir_tool_support::render::Format;
+use hostir::backend::cpu::StepCounter;
+use hostir_tool_support::io::ToolIo;
+use hostir_tool_support::render::DiagFormat;
 use hostir_tool_support::terminal::WIPE_LINE;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,29 +19,29 @@ use std::time::{Duration, Instant};
 const START: Duration = Duration::from_secs(2);
 
 /// Whether somebody looks on.
-pub(super) fn is_wanted(options: &Options, io: &Io<'_>) -> bool {
+pub(super) fn is_wanted(options: &Options, io: &ToolIo<'_>) -> bool {
     // The streams of a tool that is called as a function are somebody else's.
-    io.terminal && io.exe.is_some() && !options.quiet && options.format == Format::Human
+    io.terminal && io.exe.is_some() && !options.quiet && options.format == DiagFormat::Human
 }
 
 /// Does long work, and says meanwhile how long it has taken and what `state` says.
 pub(super) fn show_progress<T>(
     wanted: bool,
     state: impl Fn() -> Option<String> + Sync,
-    work: impl FnOnce(&Line) -> T,
+    work: impl FnOnce(&ProgressLine) -> T,
 ) -> T {
-    let line = Line::on(Box::new(std::io::stderr()));
+    let line = ProgressLine::on_writer(Box::new(std::io::stderr()));
     if !wanted {
         return work(&line);
     }
-    during(&line, START, state, work)
+    draw_while_working(&line, START, state, work)
 }
 
-fn during<T>(
-    line: &Line,
+fn draw_while_working<T>(
+    line: &ProgressLine,
     start: Duration,
     state: impl Fn() -> Option<String> + Sync,
-    work: impl FnOnce(&Line) -> T,
+    work: impl FnOnce(&ProgressLine) -> T,
 ) -> T {
     let (began, over) = (Instant::now(), Completion::default());
     let result = std::thread::scope(|scope| {
@@ -50,7 +50,7 @@ fn during<T>(
                 let elapsed = began.elapsed();
                 if elapsed >= start {
                     let state = state().map_or_else(String::new, |state| format!(", {state}"));
-                    line.draw(&format!("hir-run: {} s{state}", elapsed.as_secs()));
+                    line.draw_text(&format!("hir-run: {} s{state}", elapsed.as_secs()));
                 }
                 None
             })
@@ -63,45 +63,45 @@ fn during<T>(
 }
 
 /// `34% of the instructions done`.
-pub(super) fn percent(steps: &Steps) -> Option<String> {
-    steps.percent().map(|percent| format!("{percent}% of the instructions done"))
+pub(super) fn percent_done(steps: &StepCounter) -> Option<String> {
+    steps.percent_done().map(|percent| format!("{percent}% of the instructions done"))
 }
 
 /// The number of rounds of a benchmark that have begun.
 #[derive(Default)]
-pub(super) struct Rounds(AtomicU64);
+pub(super) struct RoundCounter(AtomicU64);
 
-impl Rounds {
+impl RoundCounter {
     /// Another one begins.
     pub(super) fn next(&self, rounds: u32) {
         self.0.fetch_add(u64::from(rounds), Ordering::Relaxed);
     }
     /// `round 3 of 55`.
-    pub(super) fn text(&self, all: u32) -> Option<String> {
+    pub(super) fn progress_text(&self, all: u32) -> Option<String> {
         let round = self.0.load(Ordering::Relaxed);
         (round > 0).then(|| format!("round {round} of {all}"))
     }
 }
 
 /// The line.
-pub(super) struct Line(Mutex<Screen>);
+pub(super) struct ProgressLine(Mutex<LineScreen>);
 
-struct Screen {
+struct LineScreen {
     out: Box<dyn Write + Send>,
     /// The text that is drawn now.
     text: String,
 }
 
-impl Line {
-    fn on(out: Box<dyn Write + Send>) -> Self {
-        Self(Mutex::new(Screen { out, text: String::new() }))
+impl ProgressLine {
+    fn on_writer(out: Box<dyn Write + Send>) -> Self {
+        Self(Mutex::new(LineScreen { out, text: String::new() }))
     }
     /// Wipes it, so that something else can be written; it comes back by itself.
     pub(super) fn clear(&self) {
-        self.draw("");
+        self.draw_text("");
     }
     /// A terminal that cannot be written to has nobody to be told.
-    fn draw(&self, text: &str) {
+    fn draw_text(&self, text: &str) {
         let mut screen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if screen.text == text {
             return;
@@ -140,17 +140,17 @@ mod tests {
     #[test]
     fn the_line_comes_and_goes() {
         let out = Shared::default();
-        let line = Line::on(Box::new(out.clone()));
-        let rounds = Rounds::default();
+        let line = ProgressLine::on_writer(Box::new(out.clone()));
+        let rounds = RoundCounter::default();
         let until = |text: &str| {
             while !out.text().ends_with(text) {
                 std::thread::yield_now();
             }
         };
-        let result = during(
+        let result = draw_while_working(
             &line,
             Duration::ZERO,
-            || rounds.text(9),
+            || rounds.progress_text(9),
             |line| {
                 until("hir-run: 0 s");
                 line.clear();
@@ -168,8 +168,8 @@ mod tests {
     #[test]
     fn short_work_says_nothing() {
         let out = Shared::default();
-        let line = Line::on(Box::new(out.clone()));
-        during(&line, Duration::from_secs(3600), || None, |_| ());
+        let line = ProgressLine::on_writer(Box::new(out.clone()));
+        draw_while_working(&line, Duration::from_secs(3600), || None, |_| ());
         assert_eq!(out.text(), "");
     }
 }

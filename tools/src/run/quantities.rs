@@ -1,7 +1,7 @@
 //! Counts, sizes and figures as words.
 
 /// `1 rank`, `4 ranks`, `2 copies`.
-pub(super) fn count(n: usize, what: &str) -> String {
+pub(super) fn count_text(n: usize, what: &str) -> String {
     match (n, what.strip_suffix('y')) {
         (1, _) => format!("1 {what}"),
         (_, Some(stem)) => format!("{n} {stem}ies"),
@@ -10,7 +10,7 @@ pub(super) fn count(n: usize, what: &str) -> String {
 }
 
 /// `512 bytes`, `1.5 KiB`, `12 MiB`.
-pub(super) fn size(bytes: u64) -> String {
+pub(super) fn bytes_text(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     let mut value = bytes as f64;
     let mut unit = None;
@@ -22,13 +22,13 @@ pub(super) fn size(bytes: u64) -> String {
         unit = Some(name);
     }
     match unit {
-        None => count(bytes as usize, "byte"),
+        None => count_text(bytes as usize, "byte"),
         Some(unit) => format!("{} {unit}", (value * 10.0).round() / 10.0),
     }
 }
 
 /// Two digits: `1.2e-7`, `0.04`, `120`.
-pub(super) fn short(value: f64) -> String {
+pub(super) fn four_digits(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return value.to_string();
     }

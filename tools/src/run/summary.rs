@@ -1,20 +1,19 @@
 //! Texts about a run for people.
 
-use super::cli::{Content, Options};
-use super::inputs::Input;
-use super::outputs::Results;
-use super::quantities::{count, short, size};
-use super::tensor_options::Bound;
-use crate::data::brackets;
-use hostir::backend::Stats;
+use super::cli::{InputContent, Options};
+use super::inputs::InputData;
+use super::outputs::OutputTensors;
+use super::quantities::{bytes_text, count_text, four_digits};
+use super::tensor_options::BoundOptions;
+use crate::data::bracketed_list;
+use hostir::backend::RunStats;
 use hostir::data::HostTensor;
-use hostir::lower::Prepared;
+use hostir::lower::PreparedProgram;
 use std::fmt::Write as _;
 
 /// The first line on standard error; without a backend nothing runs.
-pub(super) fn header(prepared: &Prepared, streams: u32, backend: Option<&str>) -> String {
-    let (ranks, streams) =
-        (count(prepared.ranks as usize, "rank"), count(streams as usize, "stream"));
+pub(super) fn header_line(prepared: &PreparedProgram, streams: u32, backend: Option<&str>) -> String {
+    let (ranks, streams) = (count_text(prepared.ranks as usize, "rank"), count_text(streams as usize, "stream"));
     match (prepared.unlowered, backend) {
         (true, Some(backend)) => {
             format!("hir-run: plain math on whole tensors on the {backend} backend")
@@ -26,7 +25,7 @@ pub(super) fn header(prepared: &Prepared, streams: u32, backend: Option<&str>) -
 }
 
 /// The line about ranks that `--devices` adds and that the program has no work for.
-pub(super) fn idle(prepared: &Prepared, options: &Options) -> Option<String> {
+pub(super) fn idle_ranks_line(prepared: &PreparedProgram, options: &Options) -> Option<String> {
     let ranks = prepared.plans.len();
     let busy = prepared.plans.iter().rposition(|plan| plan.iter().any(|inst| inst.kind.is_work()));
     let busy = busy.map_or(0, |last| last + 1);
@@ -38,43 +37,46 @@ pub(super) fn idle(prepared: &Prepared, options: &Options) -> Option<String> {
             2 => format!("ranks {first} and {last}"),
             _ => format!("ranks {first} to {last}"),
         };
-        format!("hir-run: {idle} of {} have nothing to do: {who}; no mesh or team of the program names them", count(ranks, "rank"))
+        format!(
+            "hir-run: {idle} of {} have nothing to do: {who}; no mesh or team of the program names them",
+            count_text(ranks, "rank")
+        )
     })
 }
 
 /// The text that `--check-only` prints.
-pub(super) fn checked(prepared: &Prepared, options: &Options) -> String {
+pub(super) fn check_summary(prepared: &PreparedProgram, options: &Options) -> String {
     if options.quiet {
         return String::new();
     }
     let (ranks, instructions) = (
-        count(prepared.ranks as usize, "rank"),
+        count_text(prepared.ranks as usize, "rank"),
         prepared.plans.iter().map(|plan| plan.inst_count()).sum::<usize>(),
     );
     let peak = prepared.plans.iter().map(|plan| plan.peak_bytes).max().unwrap_or(0);
-    let instructions = count(instructions, "instruction");
+    let instructions = count_text(instructions, "instruction");
     format!(
         "checked: {ranks}, {instructions}, at most {} a rank, no deadlock; races between streams are not looked for\n",
-        size(peak)
+        bytes_text(peak)
     )
 }
 
 /// The text that a run on the null backend prints.
-pub(super) fn followed(prepared: &Prepared, stats: Stats, options: &Options) -> String {
+pub(super) fn null_run_summary(prepared: &PreparedProgram, stats: RunStats, options: &Options) -> String {
     if options.quiet {
         return String::new();
     }
-    let ranks = count(prepared.ranks as usize, "rank");
-    let instructions = count(stats.instructions as usize, "instruction");
+    let ranks = count_text(prepared.ranks as usize, "rank");
+    let instructions = count_text(stats.instructions as usize, "instruction");
     format!("followed: {ranks}, {instructions}; nothing was computed\n")
 }
 
 /// The text that a run prints: outputs, and a line for each comparison.
-pub(super) fn done(
-    prepared: &Prepared,
-    inputs: &[Input],
-    bound: &Bound<'_>,
-    results: &Results,
+pub(super) fn run_summary(
+    prepared: &PreparedProgram,
+    inputs: &[InputData],
+    bound: &BoundOptions<'_>,
+    results: &OutputTensors,
     lines: &[String],
     options: &Options,
 ) -> String {
@@ -84,19 +86,19 @@ pub(super) fn done(
     }
     if options.summary {
         for (index, (port, input)) in prepared.inputs.iter().zip(inputs).enumerate() {
-            let shape = brackets(&port.shape());
-            let origin = origin(bound.inputs[index], input, options.seed);
+            let shape = bracketed_list(&port.whole_shape());
+            let origin = input_origin(bound.inputs[index], input, options.seed);
             let _ = writeln!(text, "{}: {} {shape} from {origin}", port.name, port.dtype.name());
         }
     }
     for (port, whole) in prepared.outputs.iter().zip(&results.whole) {
         let Some(whole) = whole else {
-            let shape = brackets(&port.local_shape());
+            let shape = bracketed_list(&port.local_shape());
             let _ = writeln!(text, "{}: {} {shape} on each rank", port.name, port.dtype.name());
             continue;
         };
-        let shape = brackets(whole.shape());
-        let more = if options.summary { statistics(whole) } else { String::new() };
+        let shape = bracketed_list(whole.shape());
+        let more = if options.summary { tensor_statistics(whole) } else { String::new() };
         let _ = writeln!(text, "{}: {} {shape}{more}", port.name, whole.dtype().name());
     }
     for line in lines {
@@ -105,32 +107,32 @@ pub(super) fn done(
     text
 }
 
-fn origin(content: Option<&Content>, input: &Input, seed: u64) -> String {
+fn input_origin(content: Option<&InputContent>, input: &InputData, seed: u64) -> String {
     match (content, input) {
-        (Some(Content::File(file)), Input::Parts(parts)) => {
+        (Some(InputContent::File(file)), InputData::Parts(parts)) => {
             format!("{file} ({} files)", parts.len())
         }
-        (Some(Content::File(file)), Input::Whole(_)) => file.to_string(),
-        (Some(Content::Generate(generator)), _) => format!("{} (seed {seed})", generator.name()),
+        (Some(InputContent::File(file)), InputData::Whole(_)) => file.to_string(),
+        (Some(InputContent::Generate(generator)), _) => {
+            format!("{} (seed {seed})", generator.name())
+        }
         (None, _) => format!("randn (seed {seed})"),
     }
 }
 
 /// Least, greatest and mean of the finite elements, and how many are not.
-fn statistics(tensor: &HostTensor) -> String {
-    let values =
-        (0..tensor.len()).map(|index| tensor.get_f64(index)).filter(|value| value.is_finite());
+fn tensor_statistics(tensor: &HostTensor) -> String {
+    let values = (0..tensor.len()).map(|index| tensor.get_f64(index)).filter(|value| value.is_finite());
     let finite = values.clone().count();
     let mut text = String::new();
     if finite > 0 {
         let least = values.clone().fold(f64::INFINITY, f64::min);
         let greatest = values.clone().fold(f64::NEG_INFINITY, f64::max);
         let mean = values.sum::<f64>() / finite as f64;
-        let _ =
-            write!(text, ", from {} to {}, mean {}", short(least), short(greatest), short(mean));
+        let _ = write!(text, ", from {} to {}, mean {}", four_digits(least), four_digits(greatest), four_digits(mean));
     }
     if finite < tensor.len() {
-        let _ = write!(text, ", {} not finite", count(tensor.len() - finite, "element"));
+        let _ = write!(text, ", {} not finite", count_text(tensor.len() - finite, "element"));
     }
     text
 }

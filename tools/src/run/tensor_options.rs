@@ -1,21 +1,21 @@
 //! Options that name tensors and scalars, bound to the program.
 
-use super::cli::{Content, Keyed, Number, Options};
+use super::cli::{InputContent, KeyedValues, Options, ScalarNumber};
 use super::data_files::DataFile;
-use super::failure::Failure;
-use hostir::diag::{Diag, nearest};
-use hostir::ir::scalar_names::{RUNTIME, parts};
+use super::failure::RankFailure;
+use hostir::diag::{Diag, nearest_candidate};
+use hostir::ir::scalar_names::{RUNTIME, sub_expressions};
 use hostir::ir::{Expr, ExprId, Program, TensorId, Value};
-use hostir::lower::Sizes;
-use hostir::plan::Limits;
+use hostir::lower::SizeSettings;
+use hostir::plan::PlanLimits;
 use hostir_tool_support::errors;
 use std::collections::BTreeMap;
 
 /// The options of each tensor input and output.
 #[derive(Debug)]
-pub(super) struct Bound<'a> {
+pub(super) struct BoundOptions<'a> {
     /// By input.
-    pub(super) inputs: Vec<Option<&'a Content>>,
+    pub(super) inputs: Vec<Option<&'a InputContent>>,
     /// By output, then by kept tensor.
     pub(super) outputs: Vec<Option<&'a DataFile>>,
     /// By output, then by kept tensor.
@@ -26,23 +26,23 @@ pub(super) struct Bound<'a> {
     shapes: BTreeMap<String, Vec<usize>>,
 }
 
-impl Bound<'_> {
+impl BoundOptions<'_> {
     /// The sizes that flags fix.
-    pub(super) fn sizes(&self, options: &Options) -> Sizes {
-        Sizes {
+    pub(super) fn fixed_sizes(&self, options: &Options) -> SizeSettings {
+        SizeSettings {
             set: whole_numbers(&options.set),
-            reals: reals(&options.set),
+            reals: real_values(&options.set),
             every: options.every,
             shapes: self.shapes.clone(),
             devices: options.devices,
             processes: options.launch.world.is_some(),
             streams: options.streams,
-            limits: Limits { bytes: options.plan_memory.unwrap_or(Limits::BYTES), time: None },
-            ..Sizes::default()
+            limits: PlanLimits { bytes: options.plan_memory.unwrap_or(PlanLimits::BYTES), time: None },
+            ..SizeSettings::default()
         }
     }
     /// By output and kept tensor: whether all files of it hold one rank's part each.
-    pub(super) fn in_parts(&self) -> Vec<bool> {
+    pub(super) fn outputs_in_parts(&self) -> Vec<bool> {
         let files = self.outputs.iter().zip(&self.expects);
         files.map(|(out, expect)| out.iter().chain(expect).all(|file| file.per_rank())).collect()
     }
@@ -52,89 +52,82 @@ impl Bound<'_> {
 ///
 /// # Errors
 /// All options that name nothing of the program or one thing twice.
-pub(super) fn bind<'a>(program: &Program, options: &'a Options) -> Result<Bound<'a>, Failure> {
-    let inputs = Side { program, tensors: tensors(program.inputs()), word: "input" };
-    let mut outputs = Side { program, tensors: tensors(program.outputs()), word: "output" };
+pub(super) fn bind_options<'a>(program: &Program, options: &'a Options) -> Result<BoundOptions<'a>, RankFailure> {
+    let inputs = NamedTensors { program, tensors: tensor_ids(program.inputs()), word: "input" };
+    let mut outputs = NamedTensors { program, tensors: tensor_ids(program.outputs()), word: "output" };
     let mut diags = Vec::new();
-    let shapes = inputs.bind("shape", &options.shapes, &outputs, &mut diags);
-    let shapes = inputs
-        .tensors
-        .iter()
-        .zip(shapes)
-        .filter_map(|(tensor, shape)| Some((*tensor, shape?.clone())));
-    let generated = inputs.bind("input", &options.inputs, &outputs, &mut diags);
+    let shapes = inputs.bind_values("shape", &options.shapes, &outputs, &mut diags);
+    let shapes = inputs.tensors.iter().zip(shapes).filter_map(|(tensor, shape)| Some((*tensor, shape?.clone())));
+    let generated = inputs.bind_values("input", &options.inputs, &outputs, &mut diags);
     let results = outputs.tensors.len();
     let named = options.outputs.iter().chain(&options.expects);
     outputs.add_others(named.map(|(key, _)| key.as_str()));
-    let bound = Bound {
+    let bound = BoundOptions {
         inputs: generated,
         kept: outputs.tensors[results..].to_vec(),
-        outputs: outputs.bind("output", &options.outputs, &inputs, &mut diags),
-        expects: outputs.bind("expect", &options.expects, &inputs, &mut diags),
-        shapes: shapes.map(|(tensor, shape)| (number(program, tensor), shape)).collect(),
+        outputs: outputs.bind_values("output", &options.outputs, &inputs, &mut diags),
+        expects: outputs.bind_values("expect", &options.expects, &inputs, &mut diags),
+        shapes: shapes.map(|(tensor, shape)| (tensor_number(program, tensor), shape)).collect(),
     };
     check_scalars(program, &options.set, &mut diags);
     if diags.is_empty() { Ok(bound) } else { Err(diags.into()) }
 }
 
 /// The integers among the scalars that were set.
-pub(super) fn whole_numbers(set: &Keyed<Number>) -> BTreeMap<String, i64> {
+pub(super) fn whole_numbers(set: &KeyedValues<ScalarNumber>) -> BTreeMap<String, i64> {
     set.iter()
-        .filter_map(|(name, value): &(String, Number)| match value {
-            Number::Int(value) => Some((name.clone(), *value)),
-            Number::Real(_) => None,
+        .filter_map(|(name, value): &(String, ScalarNumber)| match value {
+            ScalarNumber::Int(value) => Some((name.clone(), *value)),
+            ScalarNumber::Real(_) => None,
         })
         .collect()
 }
 
 /// The others.
-pub(super) fn reals(set: &Keyed<Number>) -> BTreeMap<String, f64> {
+pub(super) fn real_values(set: &KeyedValues<ScalarNumber>) -> BTreeMap<String, f64> {
     set.iter()
-        .filter_map(|(name, value): &(String, Number)| match value {
-            Number::Real(value) => Some((name.clone(), *value)),
-            Number::Int(_) => None,
+        .filter_map(|(name, value): &(String, ScalarNumber)| match value {
+            ScalarNumber::Real(value) => Some((name.clone(), *value)),
+            ScalarNumber::Int(_) => None,
         })
         .collect()
 }
 
 /// The tensors among inputs or outputs.
-pub(super) fn tensors(values: &[Value]) -> Vec<TensorId> {
-    values.iter().filter_map(|value| value.tensor()).collect()
+pub(super) fn tensor_ids(values: &[Value]) -> Vec<TensorId> {
+    values.iter().filter_map(|value| value.as_tensor()).collect()
 }
 
 /// `T0`, whatever name the tensor has.
-pub(super) fn number(program: &Program, tensor: TensorId) -> String {
+pub(super) fn tensor_number(program: &Program, tensor: TensorId) -> String {
     format!("T{}", program.tensor(tensor).number)
 }
 
 /// The inputs, or the outputs.
-struct Side<'a> {
+struct NamedTensors<'a> {
     program: &'a Program,
     tensors: Vec<TensorId>,
     word: &'static str,
 }
 
-impl Side<'_> {
+impl NamedTensors<'_> {
     /// The option of each tensor.
-    fn bind<'o, T>(
+    fn bind_values<'o, T>(
         &self,
         flag: &str,
-        keyed: &'o Keyed<T>,
-        other: &Side<'_>,
+        keyed: &'o KeyedValues<T>,
+        other: &NamedTensors<'_>,
         diags: &mut Vec<Diag>,
     ) -> Vec<Option<&'o T>> {
         let mut bound: Vec<Option<&'o T>> = self.tensors.iter().map(|_| None).collect();
         for (key, value) in keyed {
-            match self.find(key) {
+            match self.find_tensor(key) {
                 Some(index) if bound[index].is_some() => {
                     let name = self.program.tensor_name(self.tensors[index]);
-                    diags.push(Diag::global(
-                        errors::TWICE,
-                        format!("`--{flag}` is given twice for {name}"),
-                    ));
+                    diags.push(Diag::global_error(errors::TWICE, format!("`--{flag}` is given twice for {name}")));
                 }
                 Some(index) => bound[index] = Some(value),
-                None => diags.push(self.unknown(flag, key, other)),
+                None => diags.push(self.unknown_name(flag, key, other)),
             }
         }
         bound
@@ -148,34 +141,33 @@ impl Side<'_> {
                 .iter()
                 .find(|(id, tensor): &(TensorId, &hostir::ir::Tensor)| {
                     let name = self.program.tensor_name(*id);
-                    tensor.unit.is_none() && (number(self.program, *id) == key || name == key)
+                    tensor.unit.is_none() && (tensor_number(self.program, *id) == key || name == key)
                 })
                 .map(|(id, _)| id);
             self.tensors.extend(found.filter(|id| !self.tensors.contains(id)));
         }
     }
     /// The tensor of a number, name or position.
-    fn find(&self, key: &str) -> Option<usize> {
+    fn find_tensor(&self, key: &str) -> Option<usize> {
         self.tensors
             .iter()
             .position(|tensor: &TensorId| {
-                number(self.program, *tensor) == key || self.program.tensor_name(*tensor) == key
+                tensor_number(self.program, *tensor) == key || self.program.tensor_name(*tensor) == key
             })
             .or_else(|| key.parse().ok().filter(|index: &usize| *index < self.tensors.len()))
     }
-    fn unknown(&self, flag: &str, key: &str, other: &Side<'_>) -> Diag {
-        let names: Vec<String> =
-            self.tensors.iter().map(|tensor| self.program.tensor_name(*tensor)).collect();
-        let what = match other.find(key).filter(|_| key.parse::<usize>().is_err()) {
+    fn unknown_name(&self, flag: &str, key: &str, other: &NamedTensors<'_>) -> Diag {
+        let names: Vec<String> = self.tensors.iter().map(|tensor| self.program.tensor_name(*tensor)).collect();
+        let what = match other.find_tensor(key).filter(|_| key.parse::<usize>().is_err()) {
             Some(_) => {
                 format!("`--{flag} {key}`: {key} is an {}, not an {}", other.word, self.word)
             }
             None => format!("`--{flag} {key}`: the program has no {} `{key}`", self.word),
         };
-        let diag = Diag::global(errors::TENSOR, what);
+        let diag = Diag::global_error(errors::TENSOR, what);
         // A slip in a number is no reason to guess another tensor.
-        let near = nearest(key, names.iter().map(String::as_str)).filter(|near| !is_number(near));
-        diag.note(match near {
+        let near = nearest_candidate(key, names.iter().map(String::as_str)).filter(|near| !is_number(near));
+        diag.with_note(match near {
             Some(near) => format!("did you mean `{near}`?"),
             None if names.is_empty() => format!("it has no tensor {}s", self.word),
             None => format!("its {}s are {}", self.word, names.join(", ")),
@@ -189,7 +181,7 @@ fn is_number(name: &str) -> bool {
 }
 
 /// Reports `--set` of names that the program does not have, or twice for one.
-fn check_scalars(program: &Program, set: &Keyed<Number>, diags: &mut Vec<Diag>) {
+fn check_scalars(program: &Program, set: &KeyedValues<ScalarNumber>, diags: &mut Vec<Diag>) {
     let names: Vec<&str> = (0..program.exprs().len())
         .filter_map(|index| match program.expr(ExprId(index as u32)) {
             Expr::Name(name) => Some(program.name(*name)),
@@ -198,27 +190,27 @@ fn check_scalars(program: &Program, set: &Keyed<Number>, diags: &mut Vec<Diag>) 
         .collect();
     for (index, (name, value)) in set.iter().enumerate() {
         if set[..index].iter().any(|(other, _)| other == name) {
-            diags.push(Diag::global(errors::TWICE, format!("`--set` is given twice for {name}")));
+            diags.push(Diag::global_error(errors::TWICE, format!("`--set` is given twice for {name}")));
         }
         if names.contains(&name.as_str()) {
             continue;
         }
         let message = format!("`--set {name}={value}`: the program has no scalar `{name}`");
-        let diag = Diag::global(errors::SCALAR, message);
-        diags.push(match nearest(name, names.iter().copied()) {
-            Some(near) => diag.note(format!("did you mean `{near}`?")),
-            None => diag.note(extents(program)),
+        let diag = Diag::global_error(errors::SCALAR, message);
+        diags.push(match nearest_candidate(name, names.iter().copied()) {
+            Some(near) => diag.with_note(format!("did you mean `{near}`?")),
+            None => diag.with_note(settable_extents(program)),
         });
     }
 }
 
 /// The names that may be set, in words.
-fn extents(program: &Program) -> String {
+fn settable_extents(program: &Program) -> String {
     let mut names = Vec::new();
     for (tensor, _) in program.tensors().iter().filter(|(_, tensor)| tensor.unit.is_none()) {
         program.domains(tensor).iter().for_each(|axis| add_names(program, axis.extent, &mut names));
     }
-    let scalars = program.inputs().iter().filter_map(|input| input.scalar());
+    let scalars = program.inputs().iter().filter_map(|input| input.as_scalar());
     scalars.for_each(|scalar| add_names(program, scalar, &mut names));
     match names.len() {
         0 => "it has no sizes that could be set".to_owned(),
@@ -244,6 +236,6 @@ fn add_names<'p>(program: &'p Program, expr: ExprId, names: &mut Vec<&'p str>) {
                 names.push(name);
             }
         }
-        other => parts(other).iter().for_each(|&part| add_names(program, part, names)),
+        other => sub_expressions(other).iter().for_each(|&part| add_names(program, part, names)),
     }
 }

@@ -1,6 +1,6 @@
 //! Exit statuses: which error ends with which, whatever else a run says.
 
-use hostir_tool_support::io::Io;
+use hostir_tool_support::io::ToolIo;
 use std::ffi::OsString;
 
 /// An allgather on two ranks; the size `i1` is open.
@@ -22,10 +22,9 @@ fn run_file(text: &str, file: &str, args: &[&str]) -> (i32, String, String, usiz
     // On the CPU, also where there are GPUs; it has one process.
     let named = args.iter().any(|arg| arg.starts_with("--backend") || *arg == "--processes");
     let more: &[&str] = if named { &[] } else { &["--backend=cpu"] };
-    let words: Vec<OsString> =
-        ["hir-run", file].iter().chain(args).chain(more).map(Into::into).collect();
+    let words: Vec<OsString> = ["hir-run", file].iter().chain(args).chain(more).map(Into::into).collect();
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let mut io = Io {
+    let mut io = ToolIo {
         stdin: &mut text.as_bytes(),
         stdout: &mut out,
         stderr: &mut err,
@@ -45,9 +44,7 @@ fn run_file(text: &str, file: &str, args: &[&str]) -> (i32, String, String, usiz
 
 #[test]
 fn statuses() {
-    let deadlock = GATHER
-        .replace("  Comm", "  IF Manual ( rank == 0 ):\n    Comm")
-        .replace("  Wait", "    Wait");
+    let deadlock = GATHER.replace("  Comm", "  IF Manual ( rank == 0 ):\n    Comm").replace("  Wait", "    Wait");
     let wrong = GATHER.replace("input=T0", "input=T5");
     let late = GATHER.replace("  Wait", "  Wait Communication 1\n  Wait");
     let cases: [(&str, &[&str], i32, &str); 11] = [
@@ -103,8 +100,7 @@ fn processes_need_no_gpus_on_the_null_backend() {
 
 #[test]
 fn failures_write_nothing() {
-    let differs =
-        ["--set", "i1=3", "--output", "T1=y.npy", "--out-dir", "d", "--expect", "T1=y.%r.npy"];
+    let differs = ["--set", "i1=3", "--output", "T1=y.npy", "--out-dir", "d", "--expect", "T1=y.%r.npy"];
     let (status, _, err, files) = run(GATHER, &differs);
     assert_eq!((status, files), (3, 0), "{err}");
     let missing = ["--set", "i1=3", "--output", "T1=y.npy", "--output", "T0=nowhere/x.npy"];
@@ -130,8 +126,7 @@ fn runs_repeat() {
 fn differences() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("twice.hir");
-    let twice =
-        "%HostIrContainer { (T0_g_float[iS0{2}, iS1{i1}]) -> (T1_g_float[iS2{2}, iS3{i1}]) :
+    let twice = "%HostIrContainer { (T0_g_float[iS0{2}, iS1{i1}]) -> (T1_g_float[iS2{2}, iS3{i1}]) :
   T1
      = T0
      + T0;
@@ -192,7 +187,7 @@ fn help_fits_the_terminal() {
         (sixty, Some(120), 60),
         (damaged, None, 80),
     ];
-    let tools: [(hostir_tool_support::io::Tool, &[&str]); 4] = [
+    let tools: [(hostir_tool_support::io::ToolFn, &[&str]); 4] = [
         (super::main_with, &["hir-run", "--help"]),
         (hostir_opt::main_with, &["hir-opt", "--help"]),
         (hostir_opt::main_with, &["hir-opt", "--list-passes"]),
@@ -210,14 +205,14 @@ fn help_fits_the_terminal() {
 
 /// What a tool writes to standard output.
 fn said(
-    tool: hostir_tool_support::io::Tool,
+    tool: hostir_tool_support::io::ToolFn,
     words: &[&str],
     env: fn(&str) -> Option<OsString>,
     columns: Option<usize>,
 ) -> String {
     let words: Vec<OsString> = words.iter().map(Into::into).collect();
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let mut io = Io {
+    let mut io = ToolIo {
         stdin: &mut std::io::empty(),
         stdout: &mut out,
         stderr: &mut err,

@@ -6,21 +6,21 @@ pub(super) mod span_names;
 mod svg;
 
 use super::cli::Options;
-use super::failure::Failure;
-use super::program::Loaded;
+use super::failure::RankFailure;
+use super::program::SourceProgram;
 use hostir::backend::trace::Trace;
 use hostir::diag::Diag;
-use hostir::lower::Prepared;
+use hostir::lower::PreparedProgram;
 use hostir_tool_support::errors;
-use hostir_tool_support::io::Io;
-use hostir_tool_support::staged::Staged;
-use span_names::Names;
+use hostir_tool_support::io::ToolIo;
+use hostir_tool_support::staged::StagedFiles;
+use span_names::SpanNames;
 
 /// Refuses, before anything runs, what a timeline does not go with.
 ///
 /// # Errors
 /// An option that a timeline does not go with.
-pub(super) fn check_options(options: &Options) -> Result<(), Failure> {
+pub(super) fn check_options(options: &Options) -> Result<(), RankFailure> {
     let wanted = &options.traced;
     if !wanted.is_any() {
         return Ok(());
@@ -28,15 +28,11 @@ pub(super) fn check_options(options: &Options) -> Result<(), Failure> {
     let others = [
         (options.bench.is_some(), "`--bench`", "the events of a traced run would be timed too"),
         (options.print_plan, "`--print-plan`", "nothing runs that could be traced"),
-        (
-            options.gpu.graph,
-            "`--graph`",
-            "a replayed graph has no room for events between its calls",
-        ),
+        (options.gpu.graph, "`--graph`", "a replayed graph has no room for events between its calls"),
     ];
     if let Some((_, other, why)) = others.iter().find(|(given, ..)| *given) {
         let message = format!("`{}` does not go with {other}: {why}", wanted.flag_name());
-        return Err(Diag::global(errors::CONFLICT, message).note("leave one of them out").into());
+        return Err(Diag::global_error(errors::CONFLICT, message).with_note("leave one of them out").into());
     }
     Ok(())
 }
@@ -47,28 +43,27 @@ pub(super) fn check_options(options: &Options) -> Result<(), Failure> {
 /// A file that cannot be written.
 pub(super) fn draw_timelines(
     trace: &Trace,
-    loaded: &Loaded,
-    prepared: &Prepared,
+    loaded: &SourceProgram,
+    prepared: &PreparedProgram,
     options: &Options,
-    staged: &mut Staged,
-    io: &Io<'_>,
-) -> Result<String, Failure> {
-    let origins =
-        trace.slices.iter().flat_map(|slice| std::iter::once(&slice.origin).chain(&slice.more));
-    let names = Names::new(origins.map(|origin| origin.op), loaded, prepared);
+    staged: &mut StagedFiles,
+    io: &ToolIo<'_>,
+) -> Result<String, RankFailure> {
+    let origins = trace.slices.iter().flat_map(|slice| std::iter::once(&slice.origin).chain(&slice.more));
+    let names = SpanNames::new(origins.map(|origin| origin.op), loaded, prepared);
     let wanted = &options.traced;
     if let Some(path) = &wanted.file {
-        staged.write(path, &io.path(path), |out| perfetto::write(trace, &names, out))?;
+        staged.write_file(path, &io.resolve_path(path), |out| perfetto::write_trace(trace, &names, out))?;
     }
     if let Some(path) = &wanted.picture {
-        let picture = svg::picture(trace, &names);
-        staged.add(path, &io.path(path), picture.as_bytes())?;
+        let picture = svg::draw_svg(trace, &names);
+        staged.add_file(path, &io.resolve_path(path), picture.as_bytes())?;
     }
     let mut drawn = String::new();
     if wanted.chart {
         let width = io.columns.unwrap_or(chart::WIDTH);
-        let colored = options.coloring.colors(io.columns.is_some(), io.env);
-        drawn = chart::chart(trace, &names, width, colored);
+        let colored = options.coloring.is_colored(io.columns.is_some(), io.env);
+        drawn = chart::draw_chart(trace, &names, width, colored);
     }
     Ok(drawn)
 }

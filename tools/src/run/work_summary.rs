@@ -1,75 +1,75 @@
 //! The work of a run in one line: kernels, communications, loop steps, streams, bytes.
 
-use super::quantities::{count, size};
-use hostir::backend::Stats;
-use hostir::lower::Prepared;
+use super::quantities::{bytes_text, count_text};
+use hostir::backend::RunStats;
+use hostir::lower::PreparedProgram;
 use hostir::plan::{InstKind, Plan};
 use std::collections::BTreeSet;
 
 /// `hir-run: each rank ran 4 matmuls, 3 sends and 3 receives in 4 loop steps on 4 streams; ...`
-pub(super) fn summarize_work(prepared: &Prepared, stats: Stats) -> String {
-    let of_ranks: Vec<Tally> = prepared.plans.iter().map(Tally::of).collect();
+pub(super) fn summarize_work(prepared: &PreparedProgram, stats: RunStats) -> String {
+    let of_ranks: Vec<InstTally> = prepared.plans.iter().map(InstTally::of_plan).collect();
     let alike = of_ranks.windows(2).all(|pair| pair[0] == pair[1]);
     let (who, tally) = match of_ranks.first() {
         Some(first) if of_ranks.len() == 1 => ("ran", first.clone()),
         Some(first) if alike => ("each rank ran", first.clone()),
-        _ => ("the ranks together ran", Tally::of_all(&of_ranks)),
+        _ => ("the ranks together ran", InstTally::of_all(&of_ranks)),
     };
-    let mut text = format!("hir-run: {who} {}", tally.words());
+    let mut text = format!("hir-run: {who} {}", tally.to_text());
     if stats.bytes > 0 {
-        text.push_str(&format!("; the ranks received {}", size(stats.bytes)));
+        text.push_str(&format!("; the ranks received {}", bytes_text(stats.bytes)));
     }
     text
 }
 
 /// The work of one rank.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-struct Tally {
+struct InstTally {
     /// The number of each kind, in the order of their first appearance.
     kinds: Vec<(&'static str, usize)>,
     steps: usize,
     streams: usize,
 }
 
-impl Tally {
-    fn of(plan: &Plan) -> Self {
+impl InstTally {
+    fn of_plan(plan: &Plan) -> Self {
         let mut tally = Self::default();
         let (mut steps, mut streams) = (BTreeSet::new(), BTreeSet::new());
         for inst in plan.iter() {
-            let Some(kind) = kind(&inst.kind) else { continue };
-            tally.add(kind, 1);
+            let Some(kind) = inst_noun(&inst.kind) else { continue };
+            tally.add_count(kind, 1);
             streams.insert(inst.stream.0);
-            if !plan.iteration(inst.origin).is_empty() {
+            if !plan.iteration_of(inst.origin).is_empty() {
                 steps.insert(inst.origin.iteration.0);
             }
         }
         (tally.steps, tally.streams) = (steps.len(), streams.len());
         tally
     }
-    fn of_all(ranks: &[Tally]) -> Self {
+    fn of_all(ranks: &[InstTally]) -> Self {
         let mut all = Self::default();
         for rank in ranks {
-            rank.kinds.iter().for_each(|&(kind, n)| all.add(kind, n));
+            rank.kinds.iter().for_each(|&(kind, n)| all.add_count(kind, n));
             all.steps = all.steps.max(rank.steps);
             all.streams = all.streams.max(rank.streams);
         }
         all
     }
-    fn add(&mut self, kind: &'static str, n: usize) {
+    fn add_count(&mut self, kind: &'static str, n: usize) {
         match self.kinds.iter_mut().find(|(other, _)| *other == kind) {
             Some((_, total)) => *total += n,
             None => self.kinds.push((kind, n)),
         }
     }
-    fn words(&self) -> String {
-        let parts: Vec<String> = self.kinds.iter().map(|&(kind, n)| count(n, kind)).collect();
+    fn to_text(&self) -> String {
+        let parts: Vec<String> = self.kinds.iter().map(|&(kind, n)| count_text(n, kind)).collect();
         let mut text = match parts.split_last() {
             None => "nothing".to_owned(),
             Some((last, [])) => last.clone(),
             Some((last, first)) => format!("{} and {last}", first.join(", ")),
         };
         if self.steps > 0 {
-            text.push_str(&format!(" in {}", count(self.steps, "loop step")));
+            text.push_str(&format!(" in {}", count_text(self.steps, "loop step")));
         }
         if self.streams > 1 {
             text.push_str(&format!(" on {} streams", self.streams));
@@ -79,7 +79,7 @@ impl Tally {
 }
 
 /// The word for an instruction that computes or communicates.
-fn kind(kind: &InstKind) -> Option<&'static str> {
+fn inst_noun(kind: &InstKind) -> Option<&'static str> {
     Some(match kind {
         InstKind::Copy { .. } => "copy",
         InstKind::Fill { .. } => "fill",

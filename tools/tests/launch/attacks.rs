@@ -458,11 +458,7 @@ fn listening(pid: u32) -> [usize; 2] {
         inodes.filter(own).count()
     };
     // A machine without IPv6 has no table of it.
-    let six = if std::path::Path::new("/proc/self/net/tcp6").exists() {
-        count("tcp6", "0A", 9)
-    } else {
-        0
-    };
+    let six = if std::path::Path::new("/proc/self/net/tcp6").exists() { count("tcp6", "0A", 9) } else { 0 };
     [count("tcp", "0A", 9) + six, count("unix", "00010000", 6)]
 }
 
@@ -487,8 +483,7 @@ fn one_host_needs_no_token_and_opens_no_port() {
     send(Signal::KILL, alone.id().cast_signed());
     end(alone);
     let hosts = ["localhost", "127.0.0.1", "[::1]", "127.0.0.2"];
-    let children: Vec<Child> =
-        (0..4).map(|rank| by_hand(&site, rank, hosts[rank as usize], PATIENT)).collect();
+    let children: Vec<Child> = (0..4).map(|rank| by_hand(&site, rank, hosts[rank as usize], PATIENT)).collect();
     let all: Vec<Ended> = children.into_iter().map(end).collect();
     assert!(all.iter().all(|end| end.0 == Some(0)), "{all:?}");
     assert!(all[0].2.contains("rank 0 listens at the Unix socket @hir-run-"), "{all:?}");
@@ -531,8 +526,7 @@ fn a_socket_in_use() {
 fn another_user_is_refused() {
     if !rustix::process::geteuid().is_root() {
         // Past the test runner, which keeps what tests print to itself.
-        let line =
-            b"skipped: another_user_is_refused needs root, who alone can act as another user\n";
+        let line = b"skipped: another_user_is_refused needs root, who alone can act as another user\n";
         return std::io::stderr().write_all(line).unwrap();
     }
     let site = Site::new();
@@ -572,8 +566,7 @@ fn another_user_is_refused() {
     let mut heard = Vec::new();
     let _ = UnixStream::from(guest).read_to_end(&mut heard);
     assert_eq!(heard, b"");
-    let others: Vec<Child> =
-        (1..4).map(|rank| by_hand(&site, rank, "localhost", PATIENT)).collect();
+    let others: Vec<Child> = (1..4).map(|rank| by_hand(&site, rank, "localhost", PATIENT)).collect();
     let (status, _, err) = end(first);
     assert_eq!(status, Some(0), "{err}");
     assert!(others.into_iter().map(end).all(|end| end.0 == Some(0)));

@@ -20,8 +20,7 @@ fn prints_what_one_process_prints() {
     let (status, out, err) = end(start(&site, &[]));
     assert_eq!(status, Some(0), "{err}");
     assert_eq!(out, "followed: 4 ranks, 12 instructions; nothing was computed\n");
-    let expected =
-        "hir-run: 4 processes by --processes\nhir-run: 4 ranks on the null backend, 4 streams\n";
+    let expected = "hir-run: 4 processes by --processes\nhir-run: 4 ranks on the null backend, 4 streams\n";
     assert_eq!(err, expected);
     // As many as the program needs where nobody says how many.
     let (status, out, err) = run(site.command().args(["--processes"]));

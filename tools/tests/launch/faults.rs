@@ -141,8 +141,7 @@ fn a_rank_with_another_token() {
     let (status, _, err) = end(first);
     assert_eq!(status, Some(5), "{err}");
     assert!(err.contains("error[H0531]: rank 1 did not come to `join`"), "{err}");
-    let note =
-        "which anybody may make, said to be rank 1 and did not prove to know this run's token";
+    let note = "which anybody may make, said to be rank 1 and did not prove to know this run's token";
     assert!(err.contains(note), "{err}");
 }
 

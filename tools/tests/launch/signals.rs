@@ -9,7 +9,7 @@ pub(crate) fn children_heed_signals() {
     static DONE: Once = Once::new();
     DONE.call_once(|| {
         use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-        let ignored = ignored();
+        let ignored = inherited_ignored_signals();
         for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGCHLD] {
             if ignored >> (signal - 1) & 1 == 1 {
                 signal_hook::flag::register(signal, Arc::default()).unwrap();
@@ -19,7 +19,7 @@ pub(crate) fn children_heed_signals() {
 }
 
 /// A bit for each signal, from 1 up, that this process ignores.
-fn ignored() -> u64 {
+fn inherited_ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)

@@ -6,13 +6,7 @@ use super::*;
 /// The flags of a trace into a file of this name, and of a chart and a picture.
 fn flags(name: &str) -> [String; 5] {
     let picture = format!("--timeline={name}.svg");
-    [
-        "--trace".to_owned(),
-        format!("{name}.json"),
-        "--timeline".to_owned(),
-        picture,
-        "-q".to_owned(),
-    ]
+    ["--trace".to_owned(), format!("{name}.json"), "--timeline".to_owned(), picture, "-q".to_owned()]
 }
 
 fn read(site: &Site, name: &str) -> String {
@@ -71,8 +65,7 @@ fn all_are_asked_for_their_timeline_or_none() {
 #[test]
 fn a_place_that_cannot_be_written() {
     let site = Site::new();
-    let all: Vec<Ended> =
-        site.ranks(0..4, &["--trace", "no/run.json"]).into_iter().map(end).collect();
+    let all: Vec<Ended> = site.ranks(0..4, &["--trace", "no/run.json"]).into_iter().map(end).collect();
     assert!(all.iter().all(|end| end.0 == Some(3)), "{all:?}");
     assert!(all[0].2.contains("H0602"), "{all:?}");
 }

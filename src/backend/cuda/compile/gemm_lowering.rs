@@ -6,53 +6,53 @@
 
 pub mod fp8;
 
-use crate::gemm_shape::{Bias, Element, Layout, Shape};
+use crate::gemm_shape::{GemmBias, GemmShape, MatrixElement, MatrixLayout};
 use crate::memory_layout::ALIGNMENT;
 use hostir::ir::DType;
-use hostir::plan::{Dim, Gemm, View};
+use hostir::plan::{BufferView, GemmInst, ViewDim};
 
 /// One call of the library: a shape, and where its operands start.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Product {
+pub struct GemmCall {
     /// Shape.
-    pub shape: Shape,
+    pub shape: GemmShape,
     /// First elements of the library's `a`, `b`, bias and `d`: ours `b`, `a`, bias and `out`.
-    pub operands: [Option<View>; 4],
+    pub operands: [Option<BufferView>; 4],
 }
 
 /// The element type of a product that the library computes.
-pub fn element(dtype: DType) -> Option<Element> {
+pub fn matrix_element(dtype: DType) -> Option<MatrixElement> {
     match dtype {
-        DType::Double => Some(Element::F64),
-        DType::Float => Some(Element::F32),
-        DType::Half => Some(Element::F16),
-        DType::BFloat16 => Some(Element::Bf16),
-        DType::Float8E4M3 => Some(Element::E4m3),
-        DType::Float8E5M2 => Some(Element::E5m2),
+        DType::Double => Some(MatrixElement::F64),
+        DType::Float => Some(MatrixElement::F32),
+        DType::Half => Some(MatrixElement::F16),
+        DType::BFloat16 => Some(MatrixElement::Bf16),
+        DType::Float8E4M3 => Some(MatrixElement::E4m3),
+        DType::Float8E5M2 => Some(MatrixElement::E5m2),
         _ => None,
     }
 }
 
 /// The element types of a product.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Types {
+struct GemmTypes {
     /// Of the result and the bias.
-    element: Element,
+    element: MatrixElement,
     /// Of the library's left and right factor: ours `b` and `a`.
-    factors: [Element; 2],
+    factors: [MatrixElement; 2],
     tf32: bool,
 }
 
-impl Types {
+impl GemmTypes {
     /// The types, if the library computes with them: all the same; `float` from either type of 16 bits;
     /// and from 8-bit floats, unless both are `__e5m2`, any type between.
-    fn of(gemm: &Gemm, tf32: bool) -> Option<Self> {
-        use Element as E;
+    fn for_gemm(gemm: &GemmInst, tf32: bool) -> Option<Self> {
+        use MatrixElement as E;
         let out = gemm.out.dtype;
         if gemm.bias.as_ref().is_some_and(|bias| bias.dtype != out) {
             return None;
         }
-        let (element, factors) = (element(out)?, [element(gemm.b.dtype)?, element(gemm.a.dtype)?]);
+        let (element, factors) = (matrix_element(out)?, [matrix_element(gemm.b.dtype)?, matrix_element(gemm.a.dtype)?]);
         let known = match (factors, element) {
             ([E::E5m2, E::E5m2], _) | (_, E::E4m3 | E::E5m2) => false,
             ([E::E4m3 | E::E5m2, E::E4m3 | E::E5m2], E::F32 | E::F16 | E::Bf16) => true,
@@ -65,34 +65,34 @@ impl Types {
 }
 
 /// The calls that compute a product; `None` if a kernel of ours has to.
-pub fn products(gemm: &Gemm, tf32: bool) -> Option<Vec<Product>> {
+pub fn gemm_calls(gemm: &GemmInst, tf32: bool) -> Option<Vec<GemmCall>> {
     let views = [Some(&gemm.b), Some(&gemm.a), gemm.bias.as_ref(), Some(&gemm.out)];
     let views = views.map(|view| view.cloned());
     if views.iter().flatten().any(|view| view.is_empty() || view.dims.len() < 2) {
         return None;
     }
-    let types = Types::of(gemm, tf32)?;
+    let types = GemmTypes::for_gemm(gemm, tf32)?;
     let views = fold_rows(views);
-    let (outer, inner) = batches(&views);
-    let make = |offsets: &[usize; 4]| product(&views, offsets, inner, types);
+    let (outer, inner) = batch_axes(&views);
+    let make = |offsets: &[usize; 4]| gemm_call(&views, offsets, inner, types);
     each_offset(&outer).iter().map(make).collect()
 }
 
 /// Rank-2 tails of the views: matrices.
-fn tail(view: &View) -> (Dim, Dim) {
+fn matrix_tail(view: &BufferView) -> (ViewDim, ViewDim) {
     let n = view.dims.len();
     (view.dims[n - 2], view.dims[n - 1])
 }
 
 /// If `b` is the same for the whole innermost batch and the rows of `a` and `out` (and the bias) go on
 /// from one matrix of it to the next, the batch becomes rows.
-fn fold_rows(mut views: [Option<View>; 4]) -> [Option<View>; 4] {
+fn fold_rows(mut views: [Option<BufferView>; 4]) -> [Option<BufferView>; 4] {
     while let [Some(b), Some(a), bias, Some(out)] = &views {
         let n = out.dims.len();
         if n < 3 || b.dims[n - 3].stride != 0 && b.dims[n - 3].extent != 1 {
             break;
         }
-        let goes_on = |view: &View| {
+        let goes_on = |view: &BufferView| {
             let (batch, rows) = (view.dims[n - 3], view.dims[n - 2]);
             batch.extent == 1 || batch.stride == rows.stride * rows.extent
         };
@@ -111,21 +111,18 @@ fn fold_rows(mut views: [Option<View>; 4]) -> [Option<View>; 4] {
 }
 
 /// The innermost batch axis (extent and the four strides) and the axes around it.
-type Batch = (usize, [usize; 4]);
+type BatchAxis = (usize, [usize; 4]);
 
-fn batches(views: &[Option<View>; 4]) -> (Vec<Batch>, Batch) {
+fn batch_axes(views: &[Option<BufferView>; 4]) -> (Vec<BatchAxis>, BatchAxis) {
     let rank = views[3].as_ref().map_or(2, |out| out.dims.len());
-    let axis = |at: usize| -> Batch {
-        let strides =
-            views.each_ref().map(|view| view.as_ref().map_or(0, |view| view.dims[at].stride));
+    let axis = |at: usize| -> BatchAxis {
+        let strides = views.each_ref().map(|view| view.as_ref().map_or(0, |view| view.dims[at].stride));
         (views[3].as_ref().map_or(1, |out| out.dims[at].extent), strides)
     };
-    let mut merged: Vec<Batch> = Vec::new();
+    let mut merged: Vec<BatchAxis> = Vec::new();
     for next in (0..rank - 2).map(axis).filter(|(extent, _)| *extent != 1) {
         match merged.last_mut() {
-            Some((extent, strides))
-                if strides.iter().zip(next.1).all(|(outer, inner)| *outer == inner * next.0) =>
-            {
+            Some((extent, strides)) if strides.iter().zip(next.1).all(|(outer, inner)| *outer == inner * next.0) => {
                 (*extent, *strides) = (*extent * next.0, next.1);
             }
             _ => merged.push(next),
@@ -136,7 +133,7 @@ fn batches(views: &[Option<View>; 4]) -> (Vec<Batch>, Batch) {
 }
 
 /// Offsets of the views at each index of the outer batch axes.
-fn each_offset(outer: &[Batch]) -> Vec<[usize; 4]> {
+fn each_offset(outer: &[BatchAxis]) -> Vec<[usize; 4]> {
     let mut all = vec![[0; 4]];
     for (extent, strides) in outer {
         let step = |base: &[usize; 4], index: usize| -> [usize; 4] {
@@ -153,53 +150,51 @@ fn each_offset(outer: &[Batch]) -> Vec<[usize; 4]> {
 
 /// A row-major matrix as the library stores its transpose: whether it has to be transposed back, rows,
 /// columns and leading dimension.
-fn matrix(view: &View) -> Option<(bool, u64, u64, i64)> {
-    let (outer, inner) = tail(view);
-    let plain = (inner.stride == 1 || inner.extent == 1)
-        && (outer.stride >= inner.extent || outer.extent == 1);
+fn matrix_layout(view: &BufferView) -> Option<(bool, u64, u64, i64)> {
+    let (outer, inner) = matrix_tail(view);
+    let plain = (inner.stride == 1 || inner.extent == 1) && (outer.stride >= inner.extent || outer.extent == 1);
     if plain {
         let leading = if outer.extent == 1 { inner.extent } else { outer.stride };
         return Some((false, inner.extent as u64, outer.extent as u64, leading as i64));
     }
-    let turned = (outer.stride == 1 || outer.extent == 1)
-        && (inner.stride >= outer.extent || inner.extent == 1);
+    let turned = (outer.stride == 1 || outer.extent == 1) && (inner.stride >= outer.extent || inner.extent == 1);
     let leading = if inner.extent == 1 { outer.extent } else { inner.stride };
     turned.then_some((true, outer.extent as u64, inner.extent as u64, leading as i64))
 }
 
-fn product(
-    views: &[Option<View>; 4],
+fn gemm_call(
+    views: &[Option<BufferView>; 4],
     offsets: &[usize; 4],
-    (batch, strides): Batch,
-    Types { element, factors, tf32 }: Types,
-) -> Option<Product> {
-    let layout = |at: usize| -> Option<(Layout, bool)> {
-        let (turned, rows, columns, leading) = matrix(views[at].as_ref()?)?;
+    (batch, strides): BatchAxis,
+    GemmTypes { element, factors, tf32 }: GemmTypes,
+) -> Option<GemmCall> {
+    let layout = |at: usize| -> Option<(MatrixLayout, bool)> {
+        let (turned, rows, columns, leading) = matrix_layout(views[at].as_ref()?)?;
         let batch_stride = strides[at] as i64;
-        Some((Layout { rows, columns, leading, batch_stride }, turned))
+        Some((MatrixLayout { rows, columns, leading, batch_stride }, turned))
     };
     let (d, turned) = layout(3)?;
     if turned {
         return None;
     }
     let bias = match &views[2] {
-        None => Bias::None,
+        None => GemmBias::None,
         Some(view) => {
-            let (rows, columns) = tail(view);
+            let (rows, columns) = matrix_tail(view);
             // The epilogue's vector is the same for the whole batch.
             let vector = (rows.stride == 0 || rows.extent == 1) && columns.stride == 1;
-            match vector && (batch == 1 || strides[2] == 0) && element != Element::F64 {
-                true => Bias::Rows,
-                false => Bias::Matrix(layout(2).filter(|(_, turned)| !turned)?.0),
+            match vector && (batch == 1 || strides[2] == 0) && element != MatrixElement::F64 {
+                true => GemmBias::Rows,
+                false => GemmBias::Matrix(layout(2).filter(|(_, turned)| !turned)?.0),
             }
         }
     };
-    let operands: [Option<View>; 4] = std::array::from_fn(|at| {
+    let operands: [Option<BufferView>; 4] = std::array::from_fn(|at| {
         let view = views[at].as_ref()?;
-        Some(View { offset: view.offset + offsets[at], ..view.clone() })
+        Some(BufferView { offset: view.offset + offsets[at], ..view.clone() })
     });
-    let alignments = [0, 1, 2, 3].map(|at| alignment(operands[at].as_ref()));
-    let shape = Shape {
+    let alignments = [0, 1, 2, 3].map(|at| view_alignment(operands[at].as_ref()));
+    let shape = GemmShape {
         element,
         factors,
         tf32,
@@ -210,20 +205,20 @@ fn product(
         batch: i32::try_from(batch).ok()?,
         alignments,
     };
-    takes(&shape).then_some(Product { shape, operands })
+    is_supported(&shape).then_some(GemmCall { shape, operands })
 }
 
 /// Whether the library takes a shape: any, but for 8-bit floats ([`fp8`]).
-fn takes(shape: &Shape) -> bool {
-    if !shape.factors.iter().all(|factor| matches!(factor, Element::E4m3 | Element::E5m2)) {
+fn is_supported(shape: &GemmShape) -> bool {
+    if !shape.factors.iter().all(|factor| matches!(factor, MatrixElement::E4m3 | MatrixElement::E5m2)) {
         return true;
     }
     let whole = |elements: i64| elements % fp8::ROW as i64 == 0;
-    let rows = |layout: &Layout| whole(layout.leading) && whole(layout.batch_stride);
+    let rows = |layout: &MatrixLayout| whole(layout.leading) && whole(layout.batch_stride);
     let ((a, turned), (b, straight)) = (&shape.a, &shape.b);
     let added = match &shape.bias {
-        Bias::None | Bias::Rows => true,
-        Bias::Matrix(matrix) => rows(matrix),
+        GemmBias::None | GemmBias::Rows => true,
+        GemmBias::Matrix(matrix) => rows(matrix),
     };
     *turned
         && !straight
@@ -237,8 +232,8 @@ fn takes(shape: &Shape) -> bool {
 }
 
 /// The largest power of two, up to that of buffers, that divides a view's address.
-fn alignment(view: Option<&View>) -> u32 {
-    let bytes = view.map_or(0, |view| view.offset * view.dtype.size());
+fn view_alignment(view: Option<&BufferView>) -> u32 {
+    let bytes = view.map_or(0, |view| view.offset * view.dtype.byte_size());
     let power = if bytes == 0 { ALIGNMENT } else { 1 << bytes.trailing_zeros() };
     power.min(ALIGNMENT) as u32
 }

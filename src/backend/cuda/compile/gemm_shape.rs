@@ -2,7 +2,7 @@
 
 /// Element types of matrices.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Element {
+pub enum MatrixElement {
     /// 64-bit floats.
     F64,
     /// 32-bit floats.
@@ -19,7 +19,7 @@ pub enum Element {
 
 /// One matrix as the library sees it: column-major, `rows` next to each other in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Layout {
+pub struct MatrixLayout {
     /// Rows.
     pub rows: u64,
     /// Columns.
@@ -32,41 +32,41 @@ pub struct Layout {
 
 /// What is added to a product.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Bias {
+pub enum GemmBias {
     /// Nothing.
     None,
     /// A vector along the rows of the (column-major) result.
     Rows,
     /// A matrix.
-    Matrix(Layout),
+    Matrix(MatrixLayout),
 }
 
 /// A product `d = op(a) * op(b) + bias` of column-major matrices.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Shape {
+pub struct GemmShape {
     /// Type of the result and of what is added.
-    pub element: Element,
+    pub element: MatrixElement,
     /// Types of the left and of the right matrix.
-    pub factors: [Element; 2],
+    pub factors: [MatrixElement; 2],
     /// Whether `float` may be rounded to TF32 before it is multiplied.
     pub tf32: bool,
     /// Left matrix as stored, and whether it is transposed.
-    pub a: (Layout, bool),
+    pub a: (MatrixLayout, bool),
     /// Right matrix as stored, and whether it is transposed.
-    pub b: (Layout, bool),
+    pub b: (MatrixLayout, bool),
     /// Result.
-    pub d: Layout,
+    pub d: MatrixLayout,
     /// What is added.
-    pub bias: Bias,
+    pub bias: GemmBias,
     /// Matrices in a batch.
     pub batch: i32,
     /// Largest power of two, up to 256, that divides all addresses of `a`, `b`, the bias and `d`.
     pub alignments: [u32; 4],
 }
 
-impl Shape {
+impl GemmShape {
     /// Floating-point operations: two for each multiplication and addition.
-    pub fn flop(&self) -> u64 {
+    pub fn flop_count(&self) -> u64 {
         let (a, transposed) = self.a;
         let depth = if transposed { a.rows } else { a.columns };
         let batch = u64::try_from(self.batch).unwrap_or(0);

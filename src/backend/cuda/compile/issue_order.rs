@@ -9,22 +9,22 @@
 //! the first call in this order that has not ended can always go on, however streams share queues. Ranks
 //! that are processes have queues of their own: there each rank's own part of the order is enough.
 
-use crate::schedule::{Call, Schedule, Signal, Step};
+use crate::schedule::{RankSchedule, ScheduleStep, SemaphoreOp, StreamCommand};
 use std::collections::BTreeSet;
 
 /// Parts steps in front of each wait for a flag, so that other ranks' steps can come before it.
-fn split(steps: Vec<Step>) -> Vec<Step> {
+fn split_at_waits(steps: Vec<ScheduleStep>) -> Vec<ScheduleStep> {
     let mut parts = Vec::with_capacity(steps.len());
-    for Step { call, stream, inst } in steps {
-        let Call::Signal { signals } = call else {
-            parts.push(Step { call, stream, inst });
+    for ScheduleStep { call, stream, inst } in steps {
+        let StreamCommand::Signal { signals } = call else {
+            parts.push(ScheduleStep { call, stream, inst });
             continue;
         };
         let mut rest = signals.as_slice();
         while !rest.is_empty() {
-            let awaits = |signal: &Signal| matches!(signal, Signal::Await { .. });
+            let awaits = |signal: &SemaphoreOp| matches!(signal, SemaphoreOp::Await { .. });
             let end = rest[1..].iter().position(awaits).map_or(rest.len(), |at| at + 1);
-            parts.push(Step { call: Call::Signal { signals: rest[..end].to_vec() }, stream, inst });
+            parts.push(ScheduleStep { call: StreamCommand::Signal { signals: rest[..end].to_vec() }, stream, inst });
             rest = &rest[end..];
         }
     }
@@ -35,13 +35,13 @@ fn split(steps: Vec<Step>) -> Vec<Step> {
 /// it waits for; comes back with whose each step of the order is. A rank's steps on one stream keep their
 /// order. None if there is no such order: on devices these ranks would wait for each other. Kernels that
 /// wait for other ranks are not followed.
-pub fn order(schedules: &mut [Schedule]) -> Option<Vec<usize>> {
+pub fn impose_global_order(schedules: &mut [RankSchedule]) -> Option<Vec<usize>> {
     for schedule in schedules.iter_mut() {
-        schedule.steps = split(std::mem::take(&mut schedule.steps));
+        schedule.steps = split_at_waits(std::mem::take(&mut schedule.steps));
     }
-    let order = follow(schedules)?;
-    let unordered = |schedule: &mut Schedule| schedule.steps.drain(..).map(Some).collect();
-    let mut steps: Vec<Vec<Option<Step>>> = schedules.iter_mut().map(unordered).collect();
+    let order = find_global_order(schedules)?;
+    let unordered = |schedule: &mut RankSchedule| schedule.steps.drain(..).map(Some).collect();
+    let mut steps: Vec<Vec<Option<ScheduleStep>>> = schedules.iter_mut().map(unordered).collect();
     for (rank, step) in &order {
         schedules[*rank].steps.extend(steps[*rank][*step].take());
     }
@@ -49,8 +49,8 @@ pub fn order(schedules: &mut [Schedule]) -> Option<Vec<usize>> {
 }
 
 /// All steps by rank and number, in such an order.
-fn follow(schedules: &[Schedule]) -> Option<Vec<(usize, usize)>> {
-    let mut ranks: Vec<Followed<'_>> = schedules.iter().map(Followed::new).collect();
+fn find_global_order(schedules: &[RankSchedule]) -> Option<Vec<(usize, usize)>> {
+    let mut ranks: Vec<RankCursor<'_>> = schedules.iter().map(RankCursor::new).collect();
     let mut raised: BTreeSet<(usize, usize)> = BTreeSet::new();
     let mut order = Vec::new();
     let all: usize = schedules.iter().map(|schedule| schedule.steps.len()).sum();
@@ -58,7 +58,7 @@ fn follow(schedules: &[Schedule]) -> Option<Vec<(usize, usize)>> {
         let before = order.len();
         for (number, rank) in ranks.iter_mut().enumerate() {
             while let Some(step) = rank.next(number, &raised) {
-                rank.take(number, step, &mut raised);
+                rank.take_step(number, step, &mut raised);
                 order.push((number, step));
             }
         }
@@ -70,16 +70,16 @@ fn follow(schedules: &[Schedule]) -> Option<Vec<(usize, usize)>> {
 }
 
 /// What a rank still has to do.
-struct Followed<'s> {
-    steps: &'s [Step],
+struct RankCursor<'s> {
+    steps: &'s [ScheduleStep],
     /// By stream: its steps, and how many of them are done.
     queues: Vec<(Vec<usize>, usize)>,
     /// By event.
     reached: Vec<bool>,
 }
 
-impl<'s> Followed<'s> {
-    fn new(schedule: &'s Schedule) -> Self {
+impl<'s> RankCursor<'s> {
+    fn new(schedule: &'s RankSchedule) -> Self {
         let mut queues = vec![(Vec::new(), 0); schedule.streams];
         for (at, step) in schedule.steps.iter().enumerate() {
             queues[step.stream].0.push(at);
@@ -91,9 +91,9 @@ impl<'s> Followed<'s> {
     fn next(&self, number: usize, raised: &BTreeSet<(usize, usize)>) -> Option<usize> {
         let heads = self.queues.iter().filter_map(|(steps, done)| steps.get(*done).copied());
         let free = heads.filter(|&step| match &self.steps[step].call {
-            Call::Wait { event } => self.reached[*event],
-            Call::Signal { signals } => match signals.first() {
-                Some(Signal::Await { flag }) => raised.contains(&(number, *flag)),
+            StreamCommand::Wait { event } => self.reached[*event],
+            StreamCommand::Signal { signals } => match signals.first() {
+                Some(SemaphoreOp::Await { flag }) => raised.contains(&(number, *flag)),
                 _ => true,
             },
             _ => true,
@@ -101,21 +101,21 @@ impl<'s> Followed<'s> {
         free.min()
     }
 
-    fn take(&mut self, number: usize, step: usize, raised: &mut BTreeSet<(usize, usize)>) {
-        let Step { call, stream, .. } = &self.steps[step];
+    fn take_step(&mut self, number: usize, step: usize, raised: &mut BTreeSet<(usize, usize)>) {
+        let ScheduleStep { call, stream, .. } = &self.steps[step];
         self.queues[*stream].1 += 1;
         match call {
-            Call::Record { event } => self.reached[*event] = true,
-            Call::Signal { signals } => {
+            StreamCommand::Record { event } => self.reached[*event] = true,
+            StreamCommand::Signal { signals } => {
                 for signal in signals {
                     match *signal {
-                        Signal::Raise { rank, flag } => {
+                        SemaphoreOp::Raise { rank, flag } => {
                             raised.insert((rank as usize, flag));
                         }
-                        Signal::Lower { flag } => {
+                        SemaphoreOp::Lower { flag } => {
                             raised.remove(&(number, flag));
                         }
-                        Signal::Await { .. } => {}
+                        SemaphoreOp::Await { .. } => {}
                     }
                 }
             }
@@ -129,55 +129,53 @@ mod tests {
     use super::*;
     use hostir::plan::InstId;
 
-    fn schedule(steps: Vec<(Call, usize)>) -> Schedule {
-        let step = |(call, stream)| Step { call, stream, inst: InstId(0) };
+    fn schedule(steps: Vec<(StreamCommand, usize)>) -> RankSchedule {
+        let step = |(call, stream)| ScheduleStep { call, stream, inst: InstId(0) };
         let steps = steps.into_iter().map(step).collect();
-        Schedule { steps, streams: 2, events: 1, ..Schedule::default() }
+        RankSchedule { steps, streams: 2, events: 1, ..RankSchedule::default() }
     }
 
-    fn signals<const N: usize>(signals: [Signal; N]) -> Call {
-        Call::Signal { signals: signals.to_vec() }
+    fn signals<const N: usize>(signals: [SemaphoreOp; N]) -> StreamCommand {
+        StreamCommand::Signal { signals: signals.to_vec() }
     }
 
     #[test]
     fn steps_are_parted_in_front_of_waits() {
-        let raise = Signal::Raise { rank: 1, flag: 0 };
-        let (wait, lower) = (Signal::Await { flag: 3 }, Signal::Lower { flag: 3 });
+        let raise = SemaphoreOp::Raise { rank: 1, flag: 0 };
+        let (wait, lower) = (SemaphoreOp::Await { flag: 3 }, SemaphoreOp::Lower { flag: 3 });
         let steps = vec![
-            Step { call: signals([raise, raise, wait, lower, wait]), stream: 1, inst: InstId(7) },
-            Step { call: Call::Record { event: 0 }, stream: 0, inst: InstId(8) },
+            ScheduleStep { call: signals([raise, raise, wait, lower, wait]), stream: 1, inst: InstId(7) },
+            ScheduleStep { call: StreamCommand::Record { event: 0 }, stream: 0, inst: InstId(8) },
         ];
-        let calls: Vec<Call> = split(steps).into_iter().map(|step| step.call).collect();
+        let calls: Vec<StreamCommand> = split_at_waits(steps).into_iter().map(|step| step.call).collect();
         let parts = [signals([raise, raise]), signals([wait, lower]), signals([wait])];
         assert_eq!(calls[..3], parts);
-        assert_eq!(calls[3..], [Call::Record { event: 0 }]);
+        assert_eq!(calls[3..], [StreamCommand::Record { event: 0 }]);
     }
 
     #[test]
     fn each_step_comes_behind_what_it_waits_for() {
         // Rank 0 waits on stream 1 for rank 1, which waits for what rank 0 does on stream 0 behind it.
-        let (wait, lower) = (Signal::Await { flag: 0 }, Signal::Lower { flag: 0 });
+        let (wait, lower) = (SemaphoreOp::Await { flag: 0 }, SemaphoreOp::Lower { flag: 0 });
         let first = schedule(vec![
             (signals([wait, lower]), 1),
-            (Call::Record { event: 0 }, 1),
-            (signals([Signal::Raise { rank: 1, flag: 0 }]), 0),
-            (Call::Wait { event: 0 }, 0),
+            (StreamCommand::Record { event: 0 }, 1),
+            (signals([SemaphoreOp::Raise { rank: 1, flag: 0 }]), 0),
+            (StreamCommand::Wait { event: 0 }, 0),
         ]);
-        let second = schedule(vec![
-            (signals([wait, lower]), 0),
-            (signals([Signal::Raise { rank: 0, flag: 0 }]), 0),
-        ]);
+        let second =
+            schedule(vec![(signals([wait, lower]), 0), (signals([SemaphoreOp::Raise { rank: 0, flag: 0 }]), 0)]);
         let mut both = [first.clone(), second.clone()];
         let expected = vec![(0, 2), (1, 0), (1, 1), (0, 0), (0, 1), (0, 3)];
-        assert_eq!(follow(&both), Some(expected));
-        assert_eq!(order(&mut both), Some(vec![0, 1, 1, 0, 0, 0]));
+        assert_eq!(find_global_order(&both), Some(expected));
+        assert_eq!(impose_global_order(&mut both), Some(vec![0, 1, 1, 0, 0, 0]));
         let steps = [2, 0, 1, 3].map(|at| first.steps[at].clone());
         assert_eq!((&both[0].steps[..], &both[1].steps), (&steps[..], &second.steps));
     }
 
     #[test]
     fn ranks_that_wait_for_each_other_have_no_order() {
-        let wait = || schedule(vec![(signals([Signal::Await { flag: 0 }]), 0)]);
-        assert_eq!(order(&mut [wait(), wait()]), None);
+        let wait = || schedule(vec![(signals([SemaphoreOp::Await { flag: 0 }]), 0)]);
+        assert_eq!(impose_global_order(&mut [wait(), wait()]), None);
     }
 }

@@ -7,19 +7,20 @@
 
 mod operand_text;
 
-use crate::listing::operand_text::{communicate, gemm_shape, pace, part, view};
-use crate::operand::Place;
+use crate::listing::operand_text::{copy_order_name, gemm_shape, nccl_call_text, range_text, view_text};
+use crate::operand::SymbolicAddress;
 use crate::p2p;
-use crate::p2p::{Message, Messages, Target};
+use crate::p2p::{MessagePlan, MessageTarget, P2pMessage};
 use crate::rank_memory;
 use crate::schedule::{
-    Call, Exchange, Move, Schedule, Settings, Signal, Step, most_waiting_blocks,
+    CommunicatorSet, P2pCopy, RankSchedule, ScheduleSettings, ScheduleStep, SemaphoreOp, StreamCommand,
+    most_waiting_blocks,
 };
 use crate::team;
-use crate::transport::Routes;
+use crate::transport::BackendTransports;
 use crate::{issue_order, schedule};
 use hostir::diag::Diag;
-use hostir::lower::Prepared;
+use hostir::lower::PreparedProgram;
 use hostir::plan::Plan;
 use hostir::plan_checks::check_plans;
 use std::fmt::Write as _;
@@ -33,7 +34,7 @@ pub struct ListingOptions {
     /// Whether `float` GEMMs may round their factors to TF32.
     pub tf32: bool,
     /// The transport of each communication backend.
-    pub routes: Routes,
+    pub routes: BackendTransports,
     /// Whether the commands are recorded as a CUDA graph.
     pub graph: bool,
     /// Whether several ranks share a device, so that their calls have one order of issue.
@@ -45,12 +46,12 @@ pub struct ListingOptions {
 ///
 /// # Errors
 /// Fails with the diagnostics of the program's deadlock, if it has one.
-pub fn list_calls(prepared: &Prepared, options: ListingOptions) -> Result<String, Vec<Diag>> {
+pub fn list_calls(prepared: &PreparedProgram, options: ListingOptions) -> Result<String, Vec<Diag>> {
     let shared = options.shared;
     check_plans(prepared)?;
-    let teams = team::teams(prepared);
-    let messages = p2p::messages(prepared, options.routes);
-    let settings = Settings {
+    let teams = team::collect_teams(prepared);
+    let messages = p2p::plan_messages(prepared, options.routes);
+    let settings = ScheduleSettings {
         tf32: options.tf32,
         fp8: true,
         multiprocessors: MULTIPROCESSORS,
@@ -69,25 +70,21 @@ pub fn list_calls(prepared: &Prepared, options: ListingOptions) -> Result<String
     }
     let mut schedules = Vec::new();
     for plan in &prepared.plans {
-        match schedule::schedule(plan, &teams, &messages, settings) {
+        match schedule::build_schedule(plan, &teams, &messages, settings) {
             Ok(mut schedule) => {
                 let shared = schedule::wait_marks::SHARED;
-                schedule.mark_waits(if options.graph { 1 } else { shared });
+                schedule.add_wait_events(if options.graph { 1 } else { shared });
                 schedules.push(schedule);
             }
             Err(refusal) => {
                 let (rank, inst, what) = (plan.rank, refusal.inst, refusal.what);
-                let _ = writeln!(
-                    text,
-                    "rank {rank}: instruction {} is refused: cannot run {what}",
-                    inst.0
-                );
+                let _ = writeln!(text, "rank {rank}: instruction {} is refused: cannot run {what}", inst.0);
                 return Ok(text);
             }
         }
     }
     if shared && !messages.list.is_empty() {
-        let _ = match issue_order::order(&mut schedules) {
+        let _ = match issue_order::impose_global_order(&mut schedules) {
             Some(order) => writeln!(text, "order of issue, by rank: {order:?}"),
             None => writeln!(text, "order of issue: none"),
         };
@@ -98,11 +95,11 @@ pub fn list_calls(prepared: &Prepared, options: ListingOptions) -> Result<String
     Ok(text)
 }
 
-fn rank_lines(text: &mut String, plan: &Plan, schedule: &mut Schedule, messages: &Messages) {
+fn rank_lines(text: &mut String, plan: &Plan, schedule: &mut RankSchedule, messages: &MessagePlan) {
     let flags = messages.flag_bytes(plan.rank);
-    let outside = crate::external_buffers::outside(plan, messages);
-    let bound = rank_memory::layout(plan, &mut schedule.clone(), flags, &outside);
-    let layout = rank_memory::layout(plan, schedule, flags, &[]);
+    let outside = crate::external_buffers::externally_bound(plan, messages);
+    let bound = rank_memory::layout_memory(plan, &mut schedule.clone(), flags, &outside);
+    let layout = rank_memory::layout_memory(plan, schedule, flags, &[]);
     let _ = writeln!(
         text,
         "rank {}: {} streams, {} events, {flags} bytes of flags, {} bytes of memory, {} with bound tensors",
@@ -116,16 +113,13 @@ fn rank_lines(text: &mut String, plan: &Plan, schedule: &mut Schedule, messages:
     }
     for (stream, bytes) in schedule.scratch.iter().enumerate() {
         let (own, bound) = (layout.scratch[stream], bound.scratch[stream]);
-        let _ = writeln!(
-            text,
-            "  scratch of stream {stream}: {bytes} bytes, offset {own}, with bound tensors {bound}"
-        );
+        let _ = writeln!(text, "  scratch of stream {stream}: {bytes} bytes, offset {own}, with bound tensors {bound}");
     }
     for (number, shape) in schedule.shapes.iter().enumerate() {
         let _ = writeln!(text, "  gemm {number}: {}", gemm_shape(shape));
     }
     for (number, step) in schedule.steps.iter().enumerate() {
-        let Step { call, stream, inst } = step;
+        let ScheduleStep { call, stream, inst } = step;
         let _ = writeln!(text, "{number:>6}  s{stream} i{} {}", inst.0, call_line(call));
     }
     for (number, source) in schedule.texts.iter().enumerate() {
@@ -133,79 +127,76 @@ fn rank_lines(text: &mut String, plan: &Plan, schedule: &mut Schedule, messages:
     }
 }
 
-fn call_line(call: &Call) -> String {
+fn call_line(call: &StreamCommand) -> String {
     match call {
-        Call::Launch { text, grid, block, places } => {
-            let operands: Vec<String> = places.iter().map(operand).collect();
+        StreamCommand::Launch { text, grid, block, places } => {
+            let operands: Vec<String> = places.iter().map(operand_text).collect();
             format!("launch kernel {text} grid {grid:?} block {block:?} ({})", operands.join(", "))
         }
-        Call::Copy { views, bytes } => {
-            format!("copy {bytes} bytes {} <- {}", view(&views[1]), view(&views[0]))
+        StreamCommand::Copy { views, bytes } => {
+            format!("copy {bytes} bytes {} <- {}", view_text(&views[1]), view_text(&views[0]))
         }
-        Call::Product { shape, operands } => {
+        StreamCommand::Product { shape, operands } => {
             let operands = operands.iter().map(|place| match place {
-                Some(place) => operand(place),
+                Some(place) => operand_text(place),
                 None => "-".to_owned(),
             });
             let operands: Vec<String> = operands.collect();
             format!("gemm {shape} ({})", operands.join(", "))
         }
-        Call::Record { event } => format!("record event {event}"),
-        Call::Wait { event } => format!("wait for event {event}"),
-        Call::Communicate { entry, calls } => {
-            let calls: Vec<String> = calls.iter().map(communicate).collect();
+        StreamCommand::Record { event } => format!("record event {event}"),
+        StreamCommand::Wait { event } => format!("wait for event {event}"),
+        StreamCommand::Communicate { entry, calls } => {
+            let calls: Vec<String> = calls.iter().map(nccl_call_text).collect();
             format!("nccl on communicator {entry}: {}", calls.join("; "))
         }
-        Call::Signal { signals } => {
-            let signals: Vec<String> = signals.iter().map(signal).collect();
+        StreamCommand::Signal { signals } => {
+            let signals: Vec<String> = signals.iter().map(semaphore_op_text).collect();
             format!("stream memory operations: {}", signals.join("; "))
         }
-        Call::Transfer { message } => format!("transfer message {message}"),
-        Call::Exchange(exchange) => exchange_line(exchange),
+        StreamCommand::Transfer { message } => format!("transfer message {message}"),
+        StreamCommand::Exchange(exchange) => exchange_line(exchange),
     }
 }
 
-fn operand(place: &Place) -> String {
+fn operand_text(place: &SymbolicAddress) -> String {
     match place {
-        Place::View(operand) => view(operand),
-        Place::Scratch(offset) => format!("scratch+{offset}"),
+        SymbolicAddress::View(operand) => view_text(operand),
+        SymbolicAddress::Scratch(offset) => format!("scratch+{offset}"),
     }
 }
 
-fn signal(signal: &Signal) -> String {
+fn semaphore_op_text(signal: &SemaphoreOp) -> String {
     match signal {
-        Signal::Raise { rank, flag } => format!("signal flag {flag} of rank {rank}"),
-        Signal::Await { flag } => format!("wait for flag {flag}"),
-        Signal::Lower { flag } => format!("reset flag {flag}"),
+        SemaphoreOp::Raise { rank, flag } => format!("signal flag {flag} of rank {rank}"),
+        SemaphoreOp::Await { flag } => format!("wait for flag {flag}"),
+        SemaphoreOp::Lower { flag } => format!("reset flag {flag}"),
     }
 }
 
-fn exchange_line(exchange: &Exchange) -> String {
+fn exchange_line(exchange: &CommunicatorSet) -> String {
     let moves = exchange.moves.iter().map(|one| match one {
-        Move::Message(number) => format!("message {number}"),
-        Move::Local(parts) => format!("{} <- {}", part(&parts[1]), part(&parts[0])),
+        P2pCopy::Message(number) => format!("message {number}"),
+        P2pCopy::Local(parts) => format!("{} <- {}", range_text(&parts[1]), range_text(&parts[0])),
     });
     let moves: Vec<String> = moves.collect();
     format!(
         "exchange kernel {} of {} blocks, {}: signals {:?}, copies [{}], waits {:?}",
         exchange.text,
         exchange.blocks,
-        pace(exchange.pace),
+        copy_order_name(exchange.pace),
         exchange.raises,
         moves.join("; "),
         exchange.awaits
     )
 }
 
-fn message_line(message: &Message) -> String {
+fn message_line(message: &P2pMessage) -> String {
     let target = match &message.target {
-        Target::Part(target) => part(target),
-        Target::Staging(offset) => format!("staging+{offset}"),
+        MessageTarget::Part(target) => range_text(target),
+        MessageTarget::Staging(offset) => format!("staging+{offset}"),
     };
-    let Message { from, to, put, offer, done, counter, .. } = message;
+    let P2pMessage { from, to, put, offer, done, counter, .. } = message;
     let by = if *put { "put" } else { "get" };
-    format!(
-        "rank {from} to {to} by {by}, {target} <- {}, flags {offer} {done} {counter}",
-        part(&message.source)
-    )
+    format!("rank {from} to {to} by {by}, {target} <- {}, flags {offer} {done} {counter}", range_text(&message.source))
 }

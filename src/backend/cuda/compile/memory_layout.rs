@@ -5,9 +5,9 @@
 //! other. All others (inputs, outputs, what a communication touches or several streams do) have a
 //! place of their own.
 
-use crate::fuse::Fused;
+use crate::fuse::FusedInst;
 use hostir::plan::InstId;
-use hostir::plan::{BufferId, BufferKind, Inst, InstKind, Plan, StreamSlot, View, WorkSlot};
+use hostir::plan::{BufferId, BufferKind, BufferView, Inst, InstKind, Plan, StreamSlot, WorkSlot};
 use smallvec::SmallVec;
 
 /// Buffers start at multiples of this.
@@ -15,7 +15,7 @@ pub const ALIGNMENT: usize = 256;
 
 /// Offsets of a rank's buffers.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Layout {
+pub struct MemoryLayout {
     /// Offset by buffer; `None` for a buffer that nothing uses.
     pub offsets: Vec<Option<usize>>,
     /// Bytes of the allocation, scratch memory included.
@@ -26,7 +26,7 @@ pub struct Layout {
 
 /// Who uses a buffer, and from where to where in the order of issue.
 #[derive(Clone, Copy, Debug)]
-struct Use {
+struct BufferUse {
     stream: StreamSlot,
     first: usize,
     last: usize,
@@ -35,41 +35,40 @@ struct Use {
 
 /// The layout of a plan that runs as `items`, whose streams need `scratch` bytes each, behind `flags`
 /// bytes of flags. Buffers that are `outside` (by number; may be empty) lie elsewhere.
-pub fn assign(
+pub fn assign_offsets(
     plan: &Plan,
-    items: &[Fused],
+    items: &[FusedInst],
     scratch: &[usize],
     flags: usize,
     outside: &[bool],
-) -> Layout {
-    let mut uses = uses(plan, items);
+) -> MemoryLayout {
+    let mut uses = buffer_uses(plan, items);
     uses.iter_mut().zip(outside).filter(|(_, is)| **is).for_each(|(one, _)| *one = None);
-    let mut layout =
-        Layout { offsets: vec![None; uses.len()], bytes: rounded(flags), scratch: Vec::new() };
+    let mut layout = MemoryLayout { offsets: vec![None; uses.len()], bytes: align_up(flags), scratch: Vec::new() };
     for (index, found) in uses.iter().enumerate() {
         if found.is_some_and(|one| one.shared) {
             layout.offsets[index] = Some(layout.bytes);
-            layout.bytes += size(plan, index);
+            layout.bytes += padded_size(plan, index);
         }
     }
     for stream in 0..plan.streams {
         let start = layout.bytes;
-        let mut region = Region::default();
-        for (index, one) in in_order(&uses, StreamSlot(stream)) {
-            let offset = region.place(size(plan, index), one.first, one.last);
+        let mut region = StreamRegion::default();
+        for (index, one) in uses_in_order(&uses, StreamSlot(stream)) {
+            let offset = region.place_buffer(padded_size(plan, index), one.first, one.last);
             layout.offsets[index] = Some(start + offset);
         }
         layout.bytes += region.height;
     }
     for &bytes in scratch {
         layout.scratch.push(layout.bytes);
-        layout.bytes += rounded(bytes);
+        layout.bytes += align_up(bytes);
     }
     layout
 }
 
-fn in_order(uses: &[Option<Use>], stream: StreamSlot) -> Vec<(usize, Use)> {
-    let mut own: Vec<(usize, Use)> = uses
+fn uses_in_order(uses: &[Option<BufferUse>], stream: StreamSlot) -> Vec<(usize, BufferUse)> {
+    let mut own: Vec<(usize, BufferUse)> = uses
         .iter()
         .enumerate()
         .filter_map(|(index, one)| Some((index, (*one)?)))
@@ -79,27 +78,27 @@ fn in_order(uses: &[Option<Use>], stream: StreamSlot) -> Vec<(usize, Use)> {
     own
 }
 
-fn rounded(bytes: usize) -> usize {
+fn align_up(bytes: usize) -> usize {
     bytes.next_multiple_of(ALIGNMENT)
 }
 
 /// Bytes of a buffer with what is behind it up to the next one.
-pub fn size(plan: &Plan, buffer: usize) -> usize {
+pub fn padded_size(plan: &Plan, buffer: usize) -> usize {
     let buffer = &plan.buffers[BufferId(buffer as u32)];
-    rounded((buffer.elements * buffer.dtype.size()).max(1))
+    align_up((buffer.elements * buffer.dtype.byte_size()).max(1))
 }
 
 /// Places for buffers that live one after the other on one stream.
 #[derive(Default)]
-struct Region {
+struct StreamRegion {
     /// Offset, size and last use of what is alive.
     alive: Vec<(usize, usize, usize)>,
     height: usize,
 }
 
-impl Region {
+impl StreamRegion {
     /// The lowest gap that is large enough.
-    fn place(&mut self, size: usize, first: usize, last: usize) -> usize {
+    fn place_buffer(&mut self, size: usize, first: usize, last: usize) -> usize {
         self.alive.retain(|&(_, _, end)| end >= first);
         self.alive.sort_unstable();
         let mut at = 0;
@@ -116,62 +115,58 @@ impl Region {
 }
 
 /// The instruction that an item stands at: its own, or the last one of a kernel.
-pub fn place(item: &Fused) -> InstId {
+pub fn inst_position(item: &FusedInst) -> InstId {
     match item {
-        Fused::Inst(at) | Fused::Gemm { at, .. } => *at,
-        Fused::Kernel { of, .. } | Fused::Reduce { of, .. } => {
-            of.last().copied().unwrap_or(InstId(0))
-        }
+        FusedInst::Inst(at) | FusedInst::Gemm { at, .. } => *at,
+        FusedInst::Kernel { of, .. } | FusedInst::Reduce { of, .. } => of.last().copied().unwrap_or(InstId(0)),
     }
 }
 
 /// What an item reads and writes.
-fn views<'a>(plan: &'a Plan, item: &'a Fused) -> SmallVec<[&'a View; 4]> {
+fn accessed_views<'a>(plan: &'a Plan, item: &'a FusedInst) -> SmallVec<[&'a BufferView; 4]> {
     match item {
-        Fused::Inst(at) => {
+        FusedInst::Inst(at) => {
             let kind = &plan.inst(*at).kind;
-            kind.reads().into_iter().chain(kind.writes()).collect()
+            kind.read_views().into_iter().chain(kind.written_view()).collect()
         }
-        Fused::Gemm { gemm, .. } => {
-            [&gemm.a, &gemm.b, &gemm.out].into_iter().chain(&gemm.bias).collect()
-        }
-        Fused::Kernel { kernel, .. } => kernel.inputs.iter().chain([&kernel.output]).collect(),
-        Fused::Reduce { kernel, output, .. } => kernel.inputs.iter().chain([output]).collect(),
+        FusedInst::Gemm { gemm, .. } => [&gemm.a, &gemm.b, &gemm.out].into_iter().chain(&gemm.bias).collect(),
+        FusedInst::Kernel { kernel, .. } => kernel.inputs.iter().chain([&kernel.output]).collect(),
+        FusedInst::Reduce { kernel, output, .. } => kernel.inputs.iter().chain([output]).collect(),
     }
 }
 
 /// Collects the uses of a plan's buffers, by the numbers of items.
-fn uses(plan: &Plan, items: &[Fused]) -> Vec<Option<Use>> {
+fn buffer_uses(plan: &Plan, items: &[FusedInst]) -> Vec<Option<BufferUse>> {
     let mut found = vec![None; plan.buffers.len()];
     for (index, (_, buffer)) in plan.buffers.iter().enumerate() {
         if matches!(buffer.kind, BufferKind::Input(_)) {
-            touch(&mut found, index, StreamSlot(0), 0, true);
+            record_use(&mut found, index, StreamSlot(0), 0, true);
         }
     }
-    let waits = waits(plan, items);
+    let waits = first_waits(plan, items);
     for (at, item) in items.iter().enumerate() {
-        let Inst { kind, stream, .. } = plan.inst(place(item));
-        let buffers = views(plan, item).into_iter().map(|view| view.buffer.0 as usize);
-        match posted(kind) {
+        let Inst { kind, stream, .. } = plan.inst(inst_position(item));
+        let buffers = accessed_views(plan, item).into_iter().map(|view| view.buffer.0 as usize);
+        match issued_work(kind) {
             // Its stream goes on when the communication is over: it is one more use of that stream.
             Some(work) => match waits[work.0 as usize].filter(|(_, waiting)| waiting == stream) {
                 Some((end, _)) => buffers.for_each(|buffer| {
-                    touch(&mut found, buffer, *stream, at, false);
-                    touch(&mut found, buffer, *stream, end, false);
+                    record_use(&mut found, buffer, *stream, at, false);
+                    record_use(&mut found, buffer, *stream, end, false);
                 }),
-                None => buffers.for_each(|buffer| touch(&mut found, buffer, *stream, at, true)),
+                None => buffers.for_each(|buffer| record_use(&mut found, buffer, *stream, at, true)),
             },
-            None => buffers.for_each(|buffer| touch(&mut found, buffer, *stream, at, false)),
+            None => buffers.for_each(|buffer| record_use(&mut found, buffer, *stream, at, false)),
         }
     }
     for output in plan.outputs.iter().flatten() {
-        touch(&mut found, output.buffer.0 as usize, StreamSlot(0), items.len(), true);
+        record_use(&mut found, output.buffer.0 as usize, StreamSlot(0), items.len(), true);
     }
     found
 }
 
 /// The work that a communication outside of groups posts.
-fn posted(kind: &InstKind) -> Option<WorkSlot> {
+fn issued_work(kind: &InstKind) -> Option<WorkSlot> {
     match kind {
         InstKind::Collective(collective) => Some(collective.work),
         InstKind::Send { work, .. } | InstKind::Recv { work, .. } => Some(*work),
@@ -181,12 +176,12 @@ fn posted(kind: &InstKind) -> Option<WorkSlot> {
 
 /// Where each work is first waited for, and by which stream. Works of a group are waited for by the
 /// work of its end.
-fn waits(plan: &Plan, items: &[Fused]) -> Vec<Option<(usize, StreamSlot)>> {
+fn first_waits(plan: &Plan, items: &[FusedInst]) -> Vec<Option<(usize, StreamSlot)>> {
     let mut waits = vec![None; plan.works as usize];
     let mut groups: Vec<(Vec<WorkSlot>, WorkSlot)> = Vec::new();
     let mut open: Option<Vec<WorkSlot>> = None;
     for (at, item) in items.iter().enumerate() {
-        let inst = plan.inst(place(item));
+        let inst = plan.inst(inst_position(item));
         match &inst.kind {
             InstKind::GroupBegin => open = Some(Vec::new()),
             InstKind::GroupEnd { work, .. } => groups.extend(open.take().map(|all| (all, *work))),
@@ -194,7 +189,7 @@ fn waits(plan: &Plan, items: &[Fused]) -> Vec<Option<(usize, StreamSlot)>> {
                 waits[work.0 as usize].get_or_insert((at, inst.stream));
             }
             kind => {
-                if let (Some(open), Some(work)) = (&mut open, posted(kind)) {
+                if let (Some(open), Some(work)) = (&mut open, issued_work(kind)) {
                     open.push(work);
                 }
             }
@@ -208,47 +203,43 @@ fn waits(plan: &Plan, items: &[Fused]) -> Vec<Option<(usize, StreamSlot)>> {
     waits
 }
 
-fn touch(found: &mut [Option<Use>], buffer: usize, stream: StreamSlot, at: usize, shared: bool) {
+fn record_use(found: &mut [Option<BufferUse>], buffer: usize, stream: StreamSlot, at: usize, shared: bool) {
     match &mut found[buffer] {
         Some(one) => {
             one.shared |= shared || one.stream != stream;
             one.first = one.first.min(at);
             one.last = one.last.max(at);
         }
-        none => *none = Some(Use { stream, first: at, last: at, shared }),
+        none => *none = Some(BufferUse { stream, first: at, last: at, shared }),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hostir::lower::{Sizes, prepare};
+    use hostir::lower::{SizeSettings, prepare_program};
 
     /// Three copies one after the other; `FOR` puts each iteration on a stream of its own.
-    fn layout(body: &str) -> (Plan, Layout) {
+    fn layout(body: &str) -> (Plan, MemoryLayout) {
         let text = format!(
             "%HostIrContainer {{ (T0_g_float[iS0{{100}}]) -> (T3_g_float[iS3{{100}}]) :\n{body}}} // %HostIrContainer\n"
         );
         let (programs, diags) = hostir::load(&text);
         assert!(diags.is_empty(), "{diags:?}");
-        let prepared = prepare(&programs[0], &Sizes::default()).unwrap();
+        let prepared = prepare_program(&programs[0], &SizeSettings::default()).unwrap();
         let plan = prepared.plans[0].clone();
-        let items: Vec<Fused> = plan.cursor().map(|(id, _)| Fused::Inst(id)).collect();
-        let layout = assign(&plan, &items, &[], 0, &[]);
+        let items: Vec<FusedInst> = plan.cursor().map(|(id, _)| FusedInst::Inst(id)).collect();
+        let layout = assign_offsets(&plan, &items, &[], 0, &[]);
         (plan, layout)
     }
 
     fn set(to: usize, from: usize) -> String {
-        format!(
-            "  T{to}_g_float[iS{to}{{100}}] = Set( T{from}_g_float[iS{from}{{100}}], cache_op=Streaming )\n"
-        )
+        format!("  T{to}_g_float[iS{to}{{100}}] = Set( T{from}_g_float[iS{from}{{100}}], cache_op=Streaming )\n")
     }
 
     #[test]
     fn one_stream_reuses_memory_and_two_do_not() {
-        let chain = |names: [usize; 5]| {
-            names.windows(2).map(|pair| set(pair[1], pair[0])).collect::<String>()
-        };
+        let chain = |names: [usize; 5]| names.windows(2).map(|pair| set(pair[1], pair[0])).collect::<String>();
         let (_, one) = layout(&chain([0, 1, 2, 4, 3]));
         // 400 bytes take 512. Input and output have places of their own; of the others two live at a time.
         assert_eq!(one.bytes, 4 * 512);
@@ -275,25 +266,25 @@ mod tests {
 ";
         let (programs, diags) = hostir::load(text);
         assert!(diags.is_empty(), "{diags:?}");
-        let prepared = prepare(&programs[0], &Sizes::default()).unwrap();
+        let prepared = prepare_program(&programs[0], &SizeSettings::default()).unwrap();
         let plan = &prepared.plans[0];
-        let items: Vec<Fused> = plan.cursor().map(|(id, _)| Fused::Inst(id)).collect();
+        let items: Vec<FusedInst> = plan.cursor().map(|(id, _)| FusedInst::Inst(id)).collect();
         let wait = plan.iter().position(|inst| matches!(inst.kind, InstKind::WaitWork { .. }));
         let copied = plan.iter().find_map(|inst| match &inst.kind {
             InstKind::Copy { dst, .. } => Some(dst.buffer.0 as usize),
             _ => None,
         });
-        let used = uses(plan, &items)[copied.unwrap()].unwrap();
+        let used = buffer_uses(plan, &items)[copied.unwrap()].unwrap();
         assert_eq!((used.last, used.shared), (wait.unwrap(), false));
     }
 
     #[test]
     fn a_region_reuses_what_ended() {
-        let mut region = Region::default();
-        assert_eq!(region.place(256, 0, 4), 0);
-        assert_eq!(region.place(512, 2, 9), 256);
-        assert_eq!(region.place(256, 5, 6), 0);
-        assert_eq!(region.place(512, 7, 8), 768);
+        let mut region = StreamRegion::default();
+        assert_eq!(region.place_buffer(256, 0, 4), 0);
+        assert_eq!(region.place_buffer(512, 2, 9), 256);
+        assert_eq!(region.place_buffer(256, 5, 6), 0);
+        assert_eq!(region.place_buffer(512, 7, 8), 768);
         assert_eq!(region.height, 1280);
     }
 }

@@ -6,39 +6,39 @@
 
 pub mod gathered_reduction;
 
-use crate::element_range::Part;
+use crate::element_range::ViewRange;
 use crate::nccl_types::{NcclReduction, NcclType};
 use crate::unsupported::Unsupported;
 use hostir::ir::DType;
 use hostir::plan::MemberRole;
 use hostir::plan::TeamTransfers;
-use hostir::plan::{Collective, CollectiveKind, RedOp, Scalar, View};
+use hostir::plan::{BufferView, CollectiveInst, CollectiveKind, RedOp, ScalarValue};
 
 /// One call; peers and roots are positions in the team.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Call {
+pub enum NcclCall {
     /// `ncclAllGather`.
     AllGather {
         /// Elements that this rank contributes.
-        send: Part,
+        send: ViewRange,
         /// Elements of all ranks.
-        recv: Part,
+        recv: ViewRange,
     },
     /// `ncclAllReduce`.
     AllReduce {
         /// Elements that this rank contributes.
-        send: Part,
+        send: ViewRange,
         /// The result.
-        recv: Part,
+        recv: ViewRange,
         /// The reduction.
         op: NcclReduction,
     },
     /// `ncclReduce`.
     Reduce {
         /// Elements that this rank contributes.
-        send: Part,
+        send: ViewRange,
         /// The result, on the root.
-        recv: Option<Part>,
+        recv: Option<ViewRange>,
         /// The reduction.
         op: NcclReduction,
         /// Position of the root.
@@ -47,32 +47,32 @@ pub enum Call {
     /// `ncclReduceScatter`.
     ReduceScatter {
         /// Elements that this rank contributes.
-        send: Part,
+        send: ViewRange,
         /// This rank's share of the result.
-        recv: Part,
+        recv: ViewRange,
         /// The reduction.
         op: NcclReduction,
     },
     /// `ncclBroadcast`.
     Broadcast {
         /// Elements that the root sends.
-        send: Option<Part>,
+        send: Option<ViewRange>,
         /// The received elements.
-        recv: Option<Part>,
+        recv: Option<ViewRange>,
         /// Position of the root.
         root: u32,
     },
     /// `ncclSend`.
     Send {
         /// The elements.
-        part: Part,
+        part: ViewRange,
         /// Position of the receiver.
         peer: u32,
     },
     /// `ncclRecv`.
     Recv {
         /// The elements.
-        part: Part,
+        part: ViewRange,
         /// Position of the sender.
         peer: u32,
     },
@@ -90,21 +90,18 @@ pub enum Call {
     /// A copy within the device, in a team of one rank.
     Copy {
         /// Elements to copy.
-        send: Part,
+        send: ViewRange,
         /// The copy.
-        recv: Part,
+        recv: ViewRange,
     },
 }
 
 /// What a member does in a collective: calls that start together.
-pub fn calls(
-    collective: &Collective,
-    place: usize,
-    roles: &[MemberRole],
-) -> Result<Vec<Call>, Unsupported> {
+pub fn calls(collective: &CollectiveInst, place: usize, roles: &[MemberRole]) -> Result<Vec<NcclCall>, Unsupported> {
     let (input, output) = (collective.input.as_ref(), collective.output.as_ref());
     if roles.len() == 1 {
-        let copy = |(send, recv)| Call::Copy { send: Part::whole(send), recv: Part::whole(recv) };
+        let copy =
+            |(send, recv)| NcclCall::Copy { send: ViewRange::whole_view(send), recv: ViewRange::whole_view(recv) };
         return Ok(input.zip(output).map(copy).into_iter().collect());
     }
     if let Some(dtype) = input.or(output).map(|view| view.dtype) {
@@ -112,12 +109,10 @@ pub fn calls(
     }
     match collective.kind {
         CollectiveKind::Allgather | CollectiveKind::Allreduce | CollectiveKind::ReduceScatter => {
-            together(collective)
+            symmetric_calls(collective)
         }
-        CollectiveKind::Reduce => reduce(collective, place, roles),
-        CollectiveKind::Broadcast | CollectiveKind::SendRecv => {
-            Ok(broadcast(collective, place, roles))
-        }
+        CollectiveKind::Reduce => reduce_calls(collective, place, roles),
+        CollectiveKind::Broadcast | CollectiveKind::SendRecv => Ok(broadcast_calls(collective, place, roles)),
         CollectiveKind::Gather | CollectiveKind::Scatter | CollectiveKind::AllToAll => {
             Ok(point_to_point(collective, place, roles))
         }
@@ -125,32 +120,26 @@ pub fn calls(
 }
 
 /// Collectives in which everybody sends and receives.
-fn together(collective: &Collective) -> Result<Vec<Call>, Unsupported> {
+fn symmetric_calls(collective: &CollectiveInst) -> Result<Vec<NcclCall>, Unsupported> {
     let (Some(input), Some(output)) = (&collective.input, &collective.output) else {
         return Err(Unsupported::Membership("a member that does not send or receive"));
     };
-    let (send, recv) = (Part::whole(input), Part::whole(output));
+    let (send, recv) = (ViewRange::whole_view(input), ViewRange::whole_view(output));
     Ok(vec![match collective.kind {
-        CollectiveKind::Allgather => Call::AllGather { send, recv },
-        CollectiveKind::Allreduce => Call::AllReduce { send, recv, op: reduction(collective)? },
-        _ => Call::ReduceScatter { send, recv, op: reduction(collective)? },
+        CollectiveKind::Allgather => NcclCall::AllGather { send, recv },
+        CollectiveKind::Allreduce => NcclCall::AllReduce { send, recv, op: reduction(collective)? },
+        _ => NcclCall::ReduceScatter { send, recv, op: reduction(collective)? },
     }])
 }
 
-fn root(collective: &Collective) -> usize {
+fn root_position(collective: &CollectiveInst) -> usize {
     collective.root.unwrap_or(0)
 }
 
-fn reduce(
-    collective: &Collective,
-    place: usize,
-    roles: &[MemberRole],
-) -> Result<Vec<Call>, Unsupported> {
-    let root = root(collective);
+fn reduce_calls(collective: &CollectiveInst, place: usize, roles: &[MemberRole]) -> Result<Vec<NcclCall>, Unsupported> {
+    let root = root_position(collective);
     if roles.iter().enumerate().any(|(member, role)| !role.sends && member != root) {
-        return Err(Unsupported::Membership(
-            "a Reduce with a member that neither sends nor is the root",
-        ));
+        return Err(Unsupported::Membership("a Reduce with a member that neither sends nor is the root"));
     }
     if !roles[root].sends && collective.red_op == RedOp::Avg {
         return Err(Unsupported::Membership("a Reduce with `red_op=avg` whose root does not send"));
@@ -160,9 +149,9 @@ fn reduce(
     let Some(send) = collective.input.as_ref().or(recv) else {
         return Err(Unsupported::Membership("a member that does not send or receive"));
     };
-    Ok(vec![Call::Reduce {
-        send: Part::whole(send),
-        recv: recv.map(Part::whole),
+    Ok(vec![NcclCall::Reduce {
+        send: ViewRange::whole_view(send),
+        recv: recv.map(ViewRange::whole_view),
         op: reduction(collective)?,
         root: root as u32,
     }])
@@ -170,54 +159,54 @@ fn reduce(
 
 /// NCCL takes something from every member of a Reduce. A root that does not send gives elements that
 /// change nothing: where to write them before the call, and what.
-pub fn neutral<'c>(
-    collective: &'c Collective,
+pub fn neutral_contribution<'c>(
+    collective: &'c CollectiveInst,
     place: usize,
     roles: &[MemberRole],
-) -> Option<(&'c View, Scalar)> {
-    let is_root = collective.kind == CollectiveKind::Reduce && place == root(collective);
+) -> Option<(&'c BufferView, ScalarValue)> {
+    let is_root = collective.kind == CollectiveKind::Reduce && place == root_position(collective);
     if !is_root || roles.len() == 1 || collective.input.is_some() {
         return None;
     }
     let view = collective.output.as_ref()?;
     let ends = match view.dtype {
-        DType::Int | DType::Index => (Scalar::Int(i64::MIN), Scalar::Int(i64::MAX)),
-        DType::Int32 => (Scalar::Int(i32::MIN.into()), Scalar::Int(i32::MAX.into())),
-        DType::Bool => (Scalar::Bool(false), Scalar::Bool(true)),
-        _ => (Scalar::Float(f64::NEG_INFINITY), Scalar::Float(f64::INFINITY)),
+        DType::Int | DType::Index => (ScalarValue::Int(i64::MIN), ScalarValue::Int(i64::MAX)),
+        DType::Int32 => (ScalarValue::Int(i32::MIN.into()), ScalarValue::Int(i32::MAX.into())),
+        DType::Bool => (ScalarValue::Bool(false), ScalarValue::Bool(true)),
+        _ => (ScalarValue::Float(f64::NEG_INFINITY), ScalarValue::Float(f64::INFINITY)),
     };
     let value = match reduction(collective).ok()? {
-        NcclReduction::Prod => Scalar::Int(1),
+        NcclReduction::Prod => ScalarValue::Int(1),
         NcclReduction::Max => ends.0,
         NcclReduction::Min => ends.1,
-        NcclReduction::Sum | NcclReduction::Avg => Scalar::Int(0),
+        NcclReduction::Sum | NcclReduction::Avg => ScalarValue::Int(0),
     };
     Some((view, value))
 }
 
-fn broadcast(collective: &Collective, place: usize, roles: &[MemberRole]) -> Vec<Call> {
-    let root = root(collective);
+fn broadcast_calls(collective: &CollectiveInst, place: usize, roles: &[MemberRole]) -> Vec<NcclCall> {
+    let root = root_position(collective);
     if roles.iter().enumerate().any(|(member, role)| member != root && !role.receives) {
         return point_to_point(collective, place, roles);
     }
-    let send = collective.input.as_ref().map(Part::whole);
-    let recv = collective.output.as_ref().map(Part::whole);
-    vec![Call::Broadcast { send, recv, root: root as u32 }]
+    let send = collective.input.as_ref().map(ViewRange::whole_view);
+    let recv = collective.output.as_ref().map(ViewRange::whole_view);
+    vec![NcclCall::Broadcast { send, recv, root: root as u32 }]
 }
 
 /// A member's sends and receives, one for each transfer.
-fn point_to_point(collective: &Collective, place: usize, roles: &[MemberRole]) -> Vec<Call> {
+fn point_to_point(collective: &CollectiveInst, place: usize, roles: &[MemberRole]) -> Vec<NcclCall> {
     let team = TeamTransfers::new(collective.kind, roles.iter().copied());
     let mut calls = Vec::new();
     if let Some(input) = &collective.input {
-        calls.extend(team.outgoing_transfers(place).map(|transfer| Call::Send {
-            part: Part::share(input, transfer.source),
+        calls.extend(team.outgoing_transfers(place).map(|transfer| NcclCall::Send {
+            part: ViewRange::share(input, transfer.source),
             peer: transfer.to as u32,
         }));
     }
     if let Some(output) = &collective.output {
-        calls.extend(team.incoming_transfers(place).map(|transfer| Call::Recv {
-            part: Part::share(output, transfer.target),
+        calls.extend(team.incoming_transfers(place).map(|transfer| NcclCall::Recv {
+            part: ViewRange::share(output, transfer.target),
             peer: transfer.from as u32,
         }));
     }
@@ -228,15 +217,15 @@ fn point_to_point(collective: &Collective, place: usize, roles: &[MemberRole]) -
 }
 
 /// The peer of a send or receive.
-fn call_peer(call: &Call) -> Option<u32> {
+fn call_peer(call: &NcclCall) -> Option<u32> {
     match call {
-        Call::Send { peer, .. } | Call::Recv { peer, .. } => Some(*peer),
+        NcclCall::Send { peer, .. } | NcclCall::Recv { peer, .. } => Some(*peer),
         _ => None,
     }
 }
 
 /// The operation of a reduction; truth values are bytes of 0 and 1.
-fn reduction(collective: &Collective) -> Result<NcclReduction, Unsupported> {
+fn reduction(collective: &CollectiveInst) -> Result<NcclReduction, Unsupported> {
     let view = collective.input.as_ref().or(collective.output.as_ref());
     let truths = view.is_some_and(|view| view.dtype == DType::Bool);
     Ok(match collective.red_op {
@@ -274,13 +263,13 @@ mod tests {
     const SENDS: MemberRole = MemberRole { sends: true, receives: false };
     const RECEIVES: MemberRole = MemberRole { sends: false, receives: true };
 
-    fn view(buffer: u32, dtype: DType) -> View {
-        View { buffer: BufferId(buffer), offset: 0, dims: row_major(&[8]), dtype }
+    fn view(buffer: u32, dtype: DType) -> BufferView {
+        BufferView { buffer: BufferId(buffer), offset: 0, dims: row_major(&[8]), dtype }
     }
 
     /// A Reduce of three members to the second, as one that sends or receives takes part in it.
-    fn reduce(red_op: RedOp, dtype: DType, sends: bool, receives: bool) -> Collective {
-        Collective {
+    fn reduce(red_op: RedOp, dtype: DType, sends: bool, receives: bool) -> CollectiveInst {
+        CollectiveInst {
             comm: CommSlot(0),
             kind: CollectiveKind::Reduce,
             root: Some(1),
@@ -295,29 +284,28 @@ mod tests {
     fn a_root_that_does_not_send_gives_what_changes_nothing() {
         let roles = [SENDS, RECEIVES, SENDS];
         let root = reduce(RedOp::Sum, DType::Float, false, true);
-        let [Call::Reduce { send, recv, root: at, .. }] = &calls(&root, 1, &roles).unwrap()[..]
-        else {
+        let [NcclCall::Reduce { send, recv, root: at, .. }] = &calls(&root, 1, &roles).unwrap()[..] else {
             panic!("one call of NCCL's")
         };
         assert_eq!((Some(send), *at), (recv.as_ref(), 1));
         let sender = reduce(RedOp::Sum, DType::Float, true, false);
-        let [Call::Reduce { send, recv, .. }] = &calls(&sender, 0, &roles).unwrap()[..] else {
+        let [NcclCall::Reduce { send, recv, .. }] = &calls(&sender, 0, &roles).unwrap()[..] else {
             panic!("one call of NCCL's")
         };
         assert_eq!((&send.view, recv), (&view(0, DType::Float), &None));
-        assert!(neutral(&sender, 0, &roles).is_none());
+        assert!(neutral_contribution(&sender, 0, &roles).is_none());
         for (op, dtype, value) in [
-            (RedOp::Sum, DType::Half, Scalar::Int(0)),
-            (RedOp::Product, DType::Int, Scalar::Int(1)),
-            (RedOp::Min, DType::Double, Scalar::Float(f64::INFINITY)),
-            (RedOp::Max, DType::Int32, Scalar::Int(-2_147_483_648)),
-            (RedOp::Or, DType::Bool, Scalar::Bool(false)),
-            (RedOp::And, DType::Bool, Scalar::Bool(true)),
+            (RedOp::Sum, DType::Half, ScalarValue::Int(0)),
+            (RedOp::Product, DType::Int, ScalarValue::Int(1)),
+            (RedOp::Min, DType::Double, ScalarValue::Float(f64::INFINITY)),
+            (RedOp::Max, DType::Int32, ScalarValue::Int(-2_147_483_648)),
+            (RedOp::Or, DType::Bool, ScalarValue::Bool(false)),
+            (RedOp::And, DType::Bool, ScalarValue::Bool(true)),
         ] {
             let root = reduce(op, dtype, false, true);
-            assert_eq!(neutral(&root, 1, &roles), Some((&view(1, dtype), value)), "{op:?}");
+            assert_eq!(neutral_contribution(&root, 1, &roles), Some((&view(1, dtype), value)), "{op:?}");
             // A root that sends too gives its own.
-            assert!(neutral(&reduce(op, dtype, true, true), 1, &roles).is_none());
+            assert!(neutral_contribution(&reduce(op, dtype, true, true), 1, &roles).is_none());
         }
     }
 
@@ -329,9 +317,6 @@ mod tests {
         assert_eq!(refused.to_string(), "a Reduce with `red_op=avg` whose root does not send");
         let idle = [SENDS, RECEIVES, MemberRole::default()];
         let refused = calls(&reduce(RedOp::Sum, DType::Float, false, true), 1, &idle).unwrap_err();
-        assert_eq!(
-            refused.to_string(),
-            "a Reduce with a member that neither sends nor is the root"
-        );
+        assert_eq!(refused.to_string(), "a Reduce with a member that neither sends nor is the root");
     }
 }

@@ -1,22 +1,22 @@
 //! Operands of commands before their addresses are known.
 
-use hostir::plan::View;
+use hostir::plan::BufferView;
 
 /// What an address is relative to.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Place {
+pub enum SymbolicAddress {
     /// The first element of a view.
-    View(View),
+    View(BufferView),
     /// Bytes into a stream's scratch memory.
     Scratch(usize),
 }
 
-impl Place {
+impl SymbolicAddress {
     /// The view, if it is one.
-    pub fn view(&self) -> Option<&View> {
+    pub fn as_view(&self) -> Option<&BufferView> {
         match self {
-            Place::View(view) => Some(view),
-            Place::Scratch(_) => None,
+            SymbolicAddress::View(view) => Some(view),
+            SymbolicAddress::Scratch(_) => None,
         }
     }
 }

@@ -21,12 +21,12 @@
 
 use crate::codegen;
 use crate::codegen::job;
-use crate::element_range::Part;
-use crate::element_range::range;
+use crate::element_range::ViewRange;
+use crate::element_range::range_view;
 use crate::memory_layout::ALIGNMENT;
-use crate::transport::{Route, Routes};
+use crate::transport::{BackendTransports, CommTransport};
 use crate::unsupported::Unsupported;
-use hostir::lower::Prepared;
+use hostir::lower::PreparedProgram;
 use hostir::plan::CollectiveMember;
 use hostir::plan::InstId;
 use hostir::plan::MatchedCommunicator;
@@ -35,7 +35,7 @@ use hostir::plan::MemberRole;
 use hostir::plan::PlanMatching;
 use hostir::plan::RankInst;
 use hostir::plan::TeamTransfers;
-use hostir::plan::{BufferId, CollectiveKind, InstKind, Plan, RedOp, View};
+use hostir::plan::{BufferId, BufferView, CollectiveKind, InstKind, Plan, RedOp};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An Allreduce of at least so many bytes goes in two rounds.
@@ -43,24 +43,24 @@ const TWO_ROUNDS: usize = 256 << 10;
 
 /// Where a message or the result of a local step goes.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Target {
+pub enum MessageTarget {
     /// Into a tensor.
-    Part(Part),
+    Part(ViewRange),
     /// Into staging memory, so many bytes from its start.
     Staging(usize),
 }
 
 /// One range from one rank to another.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Message {
+pub struct P2pMessage {
     /// The rank whose memory is read.
     pub from: u32,
     /// The rank whose memory is written.
     pub to: u32,
     /// What is read.
-    pub source: Part,
+    pub source: ViewRange,
     /// What is written; staging memory is written by its owner only.
-    pub target: Target,
+    pub target: MessageTarget,
     /// Whether the sender copies.
     pub put: bool,
     /// Number of the `offer` flag among the flags of the side that copies.
@@ -71,37 +71,37 @@ pub struct Message {
     pub counter: usize,
 }
 
-impl Message {
+impl P2pMessage {
     /// The rank that copies.
-    pub fn copier(&self) -> u32 {
+    pub fn initiator_rank(&self) -> u32 {
         if self.put { self.from } else { self.to }
     }
     /// The rank that offers.
-    pub fn offerer(&self) -> u32 {
+    pub fn target_rank(&self) -> u32 {
         if self.put { self.to } else { self.from }
     }
     /// Bytes that go.
-    pub fn bytes(&self) -> usize {
-        self.source.bytes()
+    pub fn byte_count(&self) -> usize {
+        self.source.byte_count()
     }
 }
 
 /// The combination of what a round brought with the rank's own part.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Combine {
+pub struct RoundReduction {
     /// The reduction.
     pub op: RedOp,
     /// In team order, one of each member.
-    pub inputs: Vec<Target>,
+    pub inputs: Vec<MessageTarget>,
     /// Destination of the result.
-    pub output: Part,
+    pub output: ViewRange,
     /// Whether the result lies in what others read: it has to wait for them.
     pub settles: bool,
 }
 
 /// How the messages that a rank copies in a round follow each other where engines copy.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub enum Pace {
+pub enum CopyOrder {
     /// They do not: others may offer one of them only when another one is done.
     #[default]
     Free,
@@ -113,37 +113,37 @@ pub enum Pace {
 
 /// What a rank does in one round of a communication: it offers, copies, and combines.
 #[derive(Clone, Default, PartialEq, Debug)]
-pub struct Round {
+pub struct P2pRound {
     /// Messages that others copy.
     pub offers: Vec<usize>,
     /// Messages that this rank copies, in order.
     pub copies: Vec<usize>,
     /// What stays on the rank.
-    pub local: Option<(Part, Part)>,
+    pub local: Option<(ViewRange, ViewRange)>,
     /// What follows when all copies are done.
-    pub combine: Option<Combine>,
+    pub combine: Option<RoundReduction>,
     /// Whether it is a round of a collective: all members offer before any of them waits.
     pub collective: bool,
 }
 
-impl Round {
+impl P2pRound {
     /// How its copies follow each other.
-    pub fn pace(&self) -> Pace {
+    pub fn copy_order(&self) -> CopyOrder {
         match self.collective {
-            false => Pace::Free,
-            true if self.copies.len() == self.offers.len() => Pace::InARow,
-            true => Pace::InTurn,
+            false => CopyOrder::Free,
+            true if self.copies.len() == self.offers.len() => CopyOrder::InARow,
+            true => CopyOrder::InTurn,
         }
     }
 }
 
 /// All messages of a program.
 #[derive(Clone, Default, Debug)]
-pub struct Messages {
+pub struct MessagePlan {
     /// The messages, by number.
-    pub list: Vec<Message>,
+    pub list: Vec<P2pMessage>,
     /// By rank and instruction.
-    rounds: BTreeMap<RankInst, Vec<Round>>,
+    rounds: BTreeMap<RankInst, Vec<P2pRound>>,
     /// How many flags each rank has.
     flags: BTreeMap<u32, usize>,
     /// Why an instruction of a rank cannot be carried out.
@@ -151,23 +151,23 @@ pub struct Messages {
 }
 
 /// The messages of all ranks' plans.
-pub fn messages(prepared: &Prepared, routes: Routes) -> Messages {
+pub fn plan_messages(prepared: &PreparedProgram, routes: BackendTransports) -> MessagePlan {
     let matching = PlanMatching::new(&prepared.plans);
-    let mut found = Messages::default();
+    let mut found = MessagePlan::default();
     for message in &matching.messages {
-        found.pair(message, &prepared.plans, routes);
+        found.add_pair(message, &prepared.plans, routes);
     }
     for of_all in &matching.communicators {
-        if routes.of(&of_all.communicator.backend) == Some(Route::Copies) {
-            found.collectives(of_all, &prepared.plans);
+        if routes.for_backend(&of_all.communicator.backend) == Some(CommTransport::Copies) {
+            found.add_collectives(of_all, &prepared.plans);
         }
     }
     found
 }
 
-impl Messages {
+impl MessagePlan {
     /// What a rank does for an instruction.
-    pub fn rounds(&self, rank: u32, inst: InstId) -> Result<&[Round], Unsupported> {
+    pub fn inst_rounds(&self, rank: u32, inst: InstId) -> Result<&[P2pRound], Unsupported> {
         let at = RankInst { rank, inst };
         match self.refused.get(&at) {
             Some(why) => Err(why.clone()),
@@ -182,22 +182,22 @@ impl Messages {
     }
 
     /// The number of that last word, if the rank has flags.
-    pub fn poison(&self, rank: u32) -> Option<usize> {
+    pub fn poison_word(&self, rank: u32) -> Option<usize> {
         self.flags.get(&rank).copied()
     }
 
     /// The ranks that data of a rank may come to, over any number of messages: all that are connected with it.
-    pub fn reachable(&self, rank: u32) -> Vec<u32> {
+    pub fn reachable_ranks(&self, rank: u32) -> Vec<u32> {
         let mut found = BTreeSet::from([rank]);
         let mut next = vec![rank];
         while let Some(rank) = next.pop() {
-            next.extend(self.peers(rank).into_iter().filter(|peer| found.insert(*peer)));
+            next.extend(self.peer_ranks(rank).into_iter().filter(|peer| found.insert(*peer)));
         }
         found.into_iter().filter(|other| *other != rank).collect()
     }
 
     /// The ranks that read or write each other's memory.
-    pub fn peers(&self, rank: u32) -> Vec<u32> {
+    pub fn peer_ranks(&self, rank: u32) -> Vec<u32> {
         let mut peers: Vec<u32> = self
             .list
             .iter()
@@ -211,10 +211,10 @@ impl Messages {
     }
 
     /// The buffers of a rank that messages and what is copied beside them read or write.
-    pub fn buffers(&self, rank: u32) -> Vec<BufferId> {
+    pub fn message_buffers(&self, rank: u32) -> Vec<BufferId> {
         let ends = self.list.iter().flat_map(|message| {
             let target = match &message.target {
-                Target::Part(part) if message.to == rank => Some(part.view.buffer),
+                MessageTarget::Part(part) if message.to == rank => Some(part.view.buffer),
                 _ => None,
             };
             [(message.from == rank).then_some(message.source.view.buffer), target]
@@ -227,27 +227,28 @@ impl Messages {
         ends.flatten().chain(local).collect()
     }
 
-    fn flag(&mut self, rank: u32) -> usize {
+    fn allocate_flag(&mut self, rank: u32) -> usize {
         let count = self.flags.entry(rank).or_default();
         *count += 1;
         *count - 1
     }
 
-    fn message(&mut self, from: u32, to: u32, source: Part, target: Target, put: bool) -> usize {
+    fn add_message(&mut self, from: u32, to: u32, source: ViewRange, target: MessageTarget, put: bool) -> usize {
         let (copier, offerer) = if put { (from, to) } else { (to, from) };
-        let (offer, done, counter) = (self.flag(copier), self.flag(offerer), self.flag(copier));
-        self.list.push(Message { from, to, source, target, put, offer, done, counter });
+        let (offer, done, counter) =
+            (self.allocate_flag(copier), self.allocate_flag(offerer), self.allocate_flag(copier));
+        self.list.push(P2pMessage { from, to, source, target, put, offer, done, counter });
         self.list.len() - 1
     }
 
-    fn refuse(&mut self, member: &CollectiveMember<'_>, why: &Unsupported) {
+    fn refuse_inst(&mut self, member: &CollectiveMember<'_>, why: &Unsupported) {
         self.refused.insert(member_inst(member), why.clone());
     }
 
     // ---- sends and receives ----
 
     /// One message for a send and the receive that it meets, if messages of their communicator are copied.
-    fn pair(&mut self, matched: &MatchedMessage, plans: &[Plan], routes: Routes) {
+    fn add_pair(&mut self, matched: &MatchedMessage, plans: &[Plan], routes: BackendTransports) {
         let (send, receive) = (matched.send, matched.receive);
         let plan = &plans[send.rank as usize];
         let (InstKind::Send { comm, view: source, .. }, InstKind::Recv { view: target, .. }) =
@@ -256,88 +257,87 @@ impl Messages {
             return;
         };
         let backend = comm.map(|slot| plan.communicators[slot].backend.as_str());
-        if backend.is_some_and(|backend| routes.of(backend) != Some(Route::Copies)) {
+        if backend.is_some_and(|backend| routes.for_backend(backend) != Some(CommTransport::Copies)) {
             return;
         }
-        let target = Target::Part(Part::whole(target));
-        let source = Part::whole(source);
-        let message = self.message(send.rank, receive.rank, source, target, matched.put);
+        let target = MessageTarget::Part(ViewRange::whole_view(target));
+        let source = ViewRange::whole_view(source);
+        let message = self.add_message(send.rank, receive.rank, source, target, matched.put);
         let (copier, offerer) = if matched.put { (send, receive) } else { (receive, send) };
-        let round = Round { copies: vec![message], ..Round::default() };
+        let round = P2pRound { copies: vec![message], ..P2pRound::default() };
         self.rounds.insert(copier, vec![round]);
-        let round = Round { offers: vec![message], ..Round::default() };
+        let round = P2pRound { offers: vec![message], ..P2pRound::default() };
         self.rounds.insert(offerer, vec![round]);
     }
 
     // ---- collectives ----
 
     /// The messages of all collectives of a communicator.
-    fn collectives(&mut self, of_all: &MatchedCommunicator<'_>, plans: &[Plan]) {
+    fn add_collectives(&mut self, of_all: &MatchedCommunicator<'_>, plans: &[Plan]) {
         for number in 0..of_all.collectives.len() {
             let members = of_all.collective_members(number, plans);
             let mut rounds = vec![Vec::new(); members.len()];
-            match self.collective(&members, &mut rounds) {
+            match self.plan_collective(&members, &mut rounds) {
                 Ok(()) => {
                     for (member, rounds) in members.iter().zip(rounds) {
                         self.rounds.insert(member_inst(member), rounds);
                     }
                 }
                 Err(why) => {
-                    members.iter().for_each(|member| self.refuse(member, &why));
+                    members.iter().for_each(|member| self.refuse_inst(member, &why));
                 }
             }
         }
     }
 
-    fn collective(
+    fn plan_collective(
         &mut self,
         members: &[CollectiveMember<'_>],
-        rounds: &mut [Vec<Round>],
+        rounds: &mut [Vec<P2pRound>],
     ) -> Result<(), Unsupported> {
         let Some(first) = members.first() else { return Ok(()) };
         let kind = first.collective.kind;
-        if !kind.reduces() {
+        if !kind.is_reducing() {
             apart(members, kind)?;
             let team = team_transfers(kind, members);
-            self.round(members, rounds, |from, to| moved(members, &team, from, to));
+            self.add_push_round(members, rounds, |from, to| moved(members, &team, from, to));
             return Ok(());
         }
-        let large = bytes(&first.collective.input) >= TWO_ROUNDS;
-        let even =
-            first.collective.input.as_ref().is_some_and(|view| view.len() % members.len() == 0);
+        let large = view_bytes(&first.collective.input) >= TWO_ROUNDS;
+        let even = first.collective.input.as_ref().is_some_and(|view| view.len() % members.len() == 0);
         match kind {
             CollectiveKind::Allreduce if large && even && members.len() > 1 => {
-                self.reduce(members, rounds, CollectiveKind::ReduceScatter)?;
+                self.add_reduce_round(members, rounds, CollectiveKind::ReduceScatter)?;
                 let team = team_transfers(CollectiveKind::Allgather, members);
-                self.round(members, rounds, |from, to| {
+                self.add_push_round(members, rounds, |from, to| {
                     let share = team.transfer_between(from, to)?.target;
                     let source = members[from].collective.output.as_ref().filter(|_| from != to)?;
                     let target = members[to].collective.output.as_ref()?;
-                    Some((Part::share(source, share), Part::share(target, share)))
+                    Some((ViewRange::share(source, share), ViewRange::share(target, share)))
                 });
                 Ok(())
             }
-            kind => self.reduce(members, rounds, kind),
+            kind => self.add_reduce_round(members, rounds, kind),
         }
     }
 
     /// One more round in which members push what `moved` says: what goes from one to another. Each member
     /// starts with the member behind it, so that no two push to one at the same time.
-    fn round(
+    fn add_push_round(
         &mut self,
         members: &[CollectiveMember<'_>],
-        rounds: &mut [Vec<Round>],
-        moved: impl Fn(usize, usize) -> Option<(Part, Part)>,
+        rounds: &mut [Vec<P2pRound>],
+        moved: impl Fn(usize, usize) -> Option<(ViewRange, ViewRange)>,
     ) {
         let count = members.len();
-        let mut new = vec![Round { collective: true, ..Round::default() }; count];
+        let mut new = vec![P2pRound { collective: true, ..P2pRound::default() }; count];
         for from in 0..count {
-            new[from].local = moved(from, from).filter(|(from, to)| !same_place(from, to));
+            new[from].local = moved(from, from).filter(|(from, to)| !is_same_place(from, to));
             for step in 1..count {
                 let to = (from + step) % count;
                 let Some((source, target)) = moved(from, to) else { continue };
                 let (sender, receiver) = (members[from].rank, members[to].rank);
-                let message = self.message(sender, receiver, source, Target::Part(target), true);
+                let message = self.add_message(sender, receiver, source, MessageTarget::Part(target), true);
                 new[from].copies.push(message);
                 new[to].offers.push(message);
             }
@@ -347,38 +347,37 @@ impl Messages {
 
     /// One round in which every member that receives pulls all others' (shares of) inputs, as a reduction of
     /// `kind` has it, and combines.
-    fn reduce(
+    fn add_reduce_round(
         &mut self,
         members: &[CollectiveMember<'_>],
-        rounds: &mut [Vec<Round>],
+        rounds: &mut [Vec<P2pRound>],
         kind: CollectiveKind,
     ) -> Result<(), Unsupported> {
         let count = members.len();
         let team = team_transfers(kind, members);
-        let mut new = vec![Round { collective: true, ..Round::default() }; count];
+        let mut new = vec![P2pRound { collective: true, ..P2pRound::default() }; count];
         for to in 0..count {
             let Some(output) = &members[to].collective.output else { continue };
-            let Some(share) = team.incoming_transfers(to).next().map(|transfer| transfer.source)
-            else {
+            let Some(share) = team.incoming_transfers(to).next().map(|transfer| transfer.source) else {
                 return Err(Unsupported::Membership("a reduction that nobody sends to"));
             };
             let output = match members[to].collective.kind {
-                CollectiveKind::ReduceScatter => Part::whole(output),
-                _ => Part::share(output, share),
+                CollectiveKind::ReduceScatter => ViewRange::whole_view(output),
+                _ => ViewRange::share(output, share),
             };
-            let size = output.bytes().next_multiple_of(ALIGNMENT);
-            let mut inputs: Vec<(usize, Target)> = Vec::new();
+            let size = output.byte_count().next_multiple_of(ALIGNMENT);
+            let mut inputs: Vec<(usize, MessageTarget)> = Vec::new();
             for step in 0..count {
                 let from = (to + step) % count;
                 let Some(input) = &members[from].collective.input else { continue };
                 if from == to {
-                    inputs.push((from, Target::Part(Part::share(input, share))));
+                    inputs.push((from, MessageTarget::Part(ViewRange::share(input, share))));
                     continue;
                 }
-                let target = Target::Staging(new[to].copies.len() * size);
+                let target = MessageTarget::Staging(new[to].copies.len() * size);
                 let (sender, receiver) = (members[from].rank, members[to].rank);
-                let source = Part::share(input, share);
-                let message = self.message(sender, receiver, source, target.clone(), false);
+                let source = ViewRange::share(input, share);
+                let message = self.add_message(sender, receiver, source, target.clone(), false);
                 new[to].copies.push(message);
                 new[from].offers.push(message);
                 inputs.push((from, target));
@@ -392,7 +391,7 @@ impl Messages {
                 _ => own.is_some_and(|own| own.buffer == output.view.buffer),
             };
             let op = members[to].collective.red_op;
-            new[to].combine = Some(Combine { op, inputs, output, settles });
+            new[to].combine = Some(RoundReduction { op, inputs, output, settles });
         }
         rounds.iter_mut().zip(new).for_each(|(rounds, round)| rounds.push(round));
         Ok(())
@@ -407,12 +406,12 @@ fn member_inst(member: &CollectiveMember<'_>) -> RankInst {
 /// Bytes of a flag.
 pub const FLAG: usize = 4;
 
-fn same_place(a: &Part, b: &Part) -> bool {
+fn is_same_place(a: &ViewRange, b: &ViewRange) -> bool {
     a.view.buffer == b.view.buffer && a.view.offset + a.start == b.view.offset + b.start
 }
 
-fn bytes(view: &Option<View>) -> usize {
-    view.as_ref().map_or(0, |view| view.len() * view.dtype.size())
+fn view_bytes(view: &Option<BufferView>) -> usize {
+    view.as_ref().map_or(0, |view| view.len() * view.dtype.byte_size())
 }
 
 /// The transfers of a collective of a kind between these members.
@@ -426,11 +425,11 @@ fn moved(
     team: &TeamTransfers,
     from: usize,
     to: usize,
-) -> Option<(Part, Part)> {
+) -> Option<(ViewRange, ViewRange)> {
     let transfer = team.transfer_between(from, to)?;
     let input = members[from].collective.input.as_ref()?;
     let output = members[to].collective.output.as_ref()?;
-    Some((Part::share(input, transfer.source), Part::share(output, transfer.target)))
+    Some((ViewRange::share(input, transfer.source), ViewRange::share(output, transfer.target)))
 }
 
 /// Members write their output while others read their input, so the two may share memory only where a
@@ -438,14 +437,12 @@ fn moved(
 fn apart(members: &[CollectiveMember<'_>], kind: CollectiveKind) -> Result<(), Unsupported> {
     let team = team_transfers(kind, members);
     for (place, member) in members.iter().enumerate() {
-        let (Some(input), Some(output)) = (&member.collective.input, &member.collective.output)
-        else {
+        let (Some(input), Some(output)) = (&member.collective.input, &member.collective.output) else {
             continue;
         };
         let own = moved(members, &team, place, place);
-        let stays =
-            own.is_some_and(|(from, to)| same_place(&from, &to) && from.count == input.len());
-        if input.buffer == output.buffer && !stays && !codegen::disjoint(input, output) {
+        let stays = own.is_some_and(|(from, to)| is_same_place(&from, &to) && from.count == input.len());
+        if input.buffer == output.buffer && !stays && !codegen::are_disjoint(input, output) {
             return Err(Unsupported::SharedMemory(kind));
         }
     }
@@ -453,36 +450,36 @@ fn apart(members: &[CollectiveMember<'_>], kind: CollectiveKind) -> Result<(), U
 }
 
 /// The job of a combination. Staging memory appears as scratch memory of the job.
-pub fn combine(combine: &Combine) -> Result<job::Job, Unsupported> {
-    let output = range(&combine.output);
+pub fn generate_combine(combine: &RoundReduction) -> Result<job::KernelJob, Unsupported> {
+    let output = range_view(&combine.output);
     // Buffers of the plan have small numbers: these stand for pieces of staging memory.
     let staged = |number: usize| BufferId(u32::MAX - number as u32);
-    let inputs: Vec<View> = combine
+    let inputs: Vec<BufferView> = combine
         .inputs
         .iter()
         .enumerate()
         .map(|(number, input)| match input {
-            Target::Part(part) => range(part),
-            Target::Staging(_) => View { buffer: staged(number), offset: 0, ..output.clone() },
+            MessageTarget::Part(part) => range_view(part),
+            MessageTarget::Staging(_) => BufferView { buffer: staged(number), offset: 0, ..output.clone() },
         })
         .collect();
-    let mut job = codegen::members(combine.op, &inputs, &output)?;
-    let offset = |view: &View| {
+    let mut job = codegen::generate_member_fold(combine.op, &inputs, &output)?;
+    let offset = |view: &BufferView| {
         combine.inputs.iter().enumerate().find_map(|(number, input)| match input {
-            Target::Staging(offset) if staged(number) == view.buffer => Some(*offset),
+            MessageTarget::Staging(offset) if staged(number) == view.buffer => Some(*offset),
             _ => None,
         })
     };
     for param in job.launches.iter_mut().flat_map(|launch| &mut launch.params) {
-        let job::Param::View(view) = param else { continue };
+        let job::KernelParam::View(view) = param else { continue };
         if let Some(offset) = offset(view) {
-            *param = job::Param::Scratch(offset);
+            *param = job::KernelParam::Scratch(offset);
         }
     }
-    let size = output.len() * output.dtype.size();
+    let size = output.len() * output.dtype.byte_size();
     let ends = combine.inputs.iter().map(|input| match input {
-        Target::Staging(offset) => offset + size,
-        Target::Part(_) => 0,
+        MessageTarget::Staging(offset) => offset + size,
+        MessageTarget::Part(_) => 0,
     });
     job.scratch = ends.max().unwrap_or(0);
     Ok(job)

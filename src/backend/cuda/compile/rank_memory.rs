@@ -1,7 +1,7 @@
 //! The memory of a rank: the layout of its buffers, with workspace for GEMMs.
 
-use crate::memory_layout::{self, Layout};
-use crate::schedule::{Call, Schedule};
+use crate::memory_layout::{self, MemoryLayout};
+use crate::schedule::{RankSchedule, StreamCommand};
 use hostir::plan::Plan;
 
 /// Workspace of the products of one stream; what cuBLAS recommends for Hopper.
@@ -9,13 +9,12 @@ pub const WORKSPACE: usize = 32 << 20;
 
 /// Where a rank's buffers lie, behind its flags; those `outside` do not. Streams with products get a
 /// workspace.
-pub fn layout(plan: &Plan, schedule: &mut Schedule, flags: usize, outside: &[bool]) -> Layout {
+pub fn layout_memory(plan: &Plan, schedule: &mut RankSchedule, flags: usize, outside: &[bool]) -> MemoryLayout {
     let kernels = schedule.scratch.clone();
     for step in &schedule.steps {
-        if matches!(step.call, Call::Product { .. }) {
-            schedule.scratch[step.stream] =
-                kernels[step.stream].next_multiple_of(memory_layout::ALIGNMENT) + WORKSPACE;
+        if matches!(step.call, StreamCommand::Product { .. }) {
+            schedule.scratch[step.stream] = kernels[step.stream].next_multiple_of(memory_layout::ALIGNMENT) + WORKSPACE;
         }
     }
-    memory_layout::assign(plan, &schedule.items, &schedule.scratch, flags, outside)
+    memory_layout::assign_offsets(plan, &schedule.items, &schedule.scratch, flags, outside)
 }

@@ -14,26 +14,26 @@ mod p2p_kernels;
 pub mod wait_marks;
 
 use crate::codegen;
-use crate::codegen::job::{Job, Param};
+use crate::codegen::job::{KernelJob, KernelParam};
 use crate::element_range;
 use crate::fuse;
-use crate::fuse::Fused;
-use crate::gemm_shape::Shape;
+use crate::fuse::FusedInst;
+use crate::gemm_shape::GemmShape;
 use crate::memory_layout;
 use crate::nccl_lowering;
-use crate::operand::Place;
-use crate::p2p::{Messages, Pace};
+use crate::operand::SymbolicAddress;
+use crate::p2p::{CopyOrder, MessagePlan};
 use crate::team;
-use crate::team::Team;
-use crate::transport::{Route, Routes};
+use crate::team::CommTeam;
+use crate::transport::{BackendTransports, CommTransport};
 use crate::unsupported::Unsupported;
 use hostir::plan::InstId;
-use hostir::plan::{CommSlot, Inst, InstKind, Plan, View, WorkSlot};
+use hostir::plan::{BufferView, CommSlot, Inst, InstKind, Plan, WorkSlot};
 use std::collections::BTreeMap;
 
 /// One call.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Call {
+pub enum StreamCommand {
     /// Launches a kernel.
     Launch {
         /// Number of the kernel among [`Schedule::texts`].
@@ -43,12 +43,12 @@ pub enum Call {
         /// Threads of a block along x, y and z.
         block: [u32; 3],
         /// Operands in the order of the kernel's parameters.
-        places: Vec<Place>,
+        places: Vec<SymbolicAddress>,
     },
     /// Copies contiguous bytes within the device.
     Copy {
         /// Source and destination.
-        views: Box<[View; 2]>,
+        views: Box<[BufferView; 2]>,
         /// Number of bytes.
         bytes: usize,
     },
@@ -57,7 +57,7 @@ pub enum Call {
         /// Number of the shape among [`Schedule::shapes`].
         shape: usize,
         /// The library's `a`, `b`, bias and `d`.
-        operands: Box<[Option<Place>; 4]>,
+        operands: Box<[Option<SymbolicAddress>; 4]>,
     },
     /// Records an event.
     Record {
@@ -74,12 +74,12 @@ pub enum Call {
         /// Number of the communicator in the table of teams.
         entry: usize,
         /// The calls.
-        calls: Vec<nccl_lowering::Call>,
+        calls: Vec<nccl_lowering::NcclCall>,
     },
     /// Sets semaphores and waits for semaphores, in order.
     Signal {
         /// The operations.
-        signals: Vec<Signal>,
+        signals: Vec<SemaphoreOp>,
     },
     /// Copies the range of a message to or from another rank.
     Transfer {
@@ -87,13 +87,13 @@ pub enum Call {
         message: usize,
     },
     /// Exchanges small messages in one kernel.
-    Exchange(Box<Exchange>),
+    Exchange(Box<CommunicatorSet>),
 }
 
 /// Raises flags, then copies, then waits for flags: what the kernel of [`codegen::exchange`] does in one
 /// launch, and a stream in several operations.
 #[derive(Clone, Default, PartialEq, Debug)]
-pub struct Exchange {
+pub struct CommunicatorSet {
     /// The kernel's number in [`Schedule::texts`].
     pub text: usize,
     /// Blocks of each copy.
@@ -101,25 +101,25 @@ pub struct Exchange {
     /// Flags of others to raise first: rank and number.
     pub raises: Vec<(u32, usize)>,
     /// What is copied, in any order.
-    pub moves: Vec<Move>,
+    pub moves: Vec<P2pCopy>,
     /// Own flags to wait for, and lower, at the end.
     pub awaits: Vec<usize>,
     /// How its messages follow each other where engines copy.
-    pub pace: Pace,
+    pub pace: CopyOrder,
 }
 
 /// A copy of an exchange.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Move {
+pub enum P2pCopy {
     /// What a message of [`Messages::list`] carries, between its flags.
     Message(usize),
     /// From one place of the rank's memory to another.
-    Local(Box<[element_range::Part; 2]>),
+    Local(Box<[element_range::ViewRange; 2]>),
 }
 
 /// One operation on a flag of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Signal {
+pub enum SemaphoreOp {
     /// Sets a semaphore.
     Raise {
         /// The rank that owns the semaphore.
@@ -141,9 +141,9 @@ pub enum Signal {
 
 /// A call with its stream and the instruction it comes from.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Step {
+pub struct ScheduleStep {
     /// The call.
-    pub call: Call,
+    pub call: StreamCommand,
     /// Number of its stream.
     pub stream: usize,
     /// The plan's instruction that it carries out.
@@ -152,15 +152,15 @@ pub struct Step {
 
 /// All calls of one rank.
 #[derive(Clone, Default, Debug)]
-pub struct Schedule {
+pub struct RankSchedule {
     /// What runs in the place of the plan's instructions.
-    pub items: Vec<Fused>,
+    pub items: Vec<FusedInst>,
     /// The calls, in the order of issue.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ScheduleStep>,
     /// Distinct kernels.
     pub texts: Vec<String>,
     /// Distinct products.
-    pub shapes: Vec<Shape>,
+    pub shapes: Vec<GemmShape>,
     /// Number of events.
     pub events: usize,
     /// Number of streams, those of communicators included.
@@ -174,7 +174,7 @@ pub struct Schedule {
 }
 
 /// What cannot run, and which instruction it is of.
-pub struct Refusal {
+pub struct UnsupportedInst {
     /// The instruction.
     pub inst: InstId,
     /// The reason.
@@ -185,7 +185,7 @@ pub struct Refusal {
 
 /// What a schedule depends on besides the plan.
 #[derive(Clone, Copy)]
-pub struct Settings {
+pub struct ScheduleSettings {
     /// Whether `float` products may use TF32.
     pub tf32: bool,
     /// Whether the devices multiply 8-bit floats.
@@ -196,7 +196,7 @@ pub struct Settings {
     /// multiprocessor.
     pub room: usize,
     /// What carries communications.
-    pub routes: Routes,
+    pub routes: BackendTransports,
     /// Whether no two ranks share a device: a kernel may wait for another rank's. Otherwise all ranks' calls
     /// can be put into one [`order`].
     pub apart: bool,
@@ -208,14 +208,14 @@ pub struct Settings {
     pub notes: bool,
 }
 
-impl Settings {
+impl ScheduleSettings {
     /// Ranks with an H200 each, which exchange messages over NCCL.
     pub const H200: Self = Self {
         tf32: false,
         fp8: true,
         multiprocessors: 132,
         room: 66,
-        routes: Routes { nccl: Route::Nccl, ucc: None },
+        routes: BackendTransports { nccl: CommTransport::Nccl, ucc: None },
         apart: true,
         push: false,
         notes: false,
@@ -228,23 +228,23 @@ pub fn most_waiting_blocks(multiprocessors: u32) -> usize {
 }
 
 /// The schedule of a rank.
-pub fn schedule(
+pub fn build_schedule(
     plan: &Plan,
-    teams: &[(String, Team)],
-    messages: &Messages,
-    settings: Settings,
-) -> Result<Schedule, Refusal> {
+    teams: &[(String, CommTeam)],
+    messages: &MessagePlan,
+    settings: ScheduleSettings,
+) -> Result<RankSchedule, UnsupportedInst> {
     let mut builder = Builder::new(plan, teams, messages, settings);
-    builder.record(0);
-    let items = fuse::fuse(plan);
+    builder.record_event(0);
+    let items = fuse::fuse_kernels(plan);
     for item in &items {
-        builder.at = memory_layout::place(item);
-        builder.item(item).map_err(|what| Refusal { inst: builder.at, what, instead: None })?;
+        builder.at = memory_layout::inst_position(item);
+        builder.schedule_item(item).map_err(|what| UnsupportedInst { inst: builder.at, what, instead: None })?;
     }
-    builder.join();
-    builder.settle();
-    builder.exchanges()?;
-    Ok(Schedule { items, ..builder.schedule })
+    builder.join_streams();
+    builder.wait_for_pending();
+    builder.lower_exchanges()?;
+    Ok(RankSchedule { items, ..builder.schedule })
 }
 
 /// The event of the run's start.
@@ -252,26 +252,26 @@ pub const START: usize = 0;
 
 /// An event: the stream it marks, and how many marks that stream had before.
 #[derive(Clone, Copy)]
-struct Mark {
+struct EventPosition {
     stream: usize,
     number: usize,
 }
 
 /// A send or receive of a group.
-struct Item {
-    call: nccl_lowering::Call,
+struct GroupedCall {
+    call: nccl_lowering::NcclCall,
     inst: InstId,
     work: WorkSlot,
 }
 
 struct Builder<'p> {
     plan: &'p Plan,
-    teams: &'p [(String, Team)],
-    messages: &'p Messages,
-    settings: Settings,
-    schedule: Schedule,
+    teams: &'p [(String, CommTeam)],
+    messages: &'p MessagePlan,
+    settings: ScheduleSettings,
+    schedule: RankSchedule,
     at: InstId,
-    marks: Vec<Mark>,
+    marks: Vec<EventPosition>,
     marks_of: Vec<usize>,
     /// By stream and other stream: how many of its marks are known to be reached.
     reached: Vec<Vec<usize>>,
@@ -289,7 +289,7 @@ struct Builder<'p> {
     /// By stream and number: the streams of a group's messages behind its first one.
     lanes: BTreeMap<(usize, usize), usize>,
     /// Sends and receives of the open group.
-    group: Option<Vec<Item>>,
+    group: Option<Vec<GroupedCall>>,
     /// How many collectives each communicator has had.
     collectives: BTreeMap<usize, usize>,
     text_ids: BTreeMap<String, usize>,
@@ -298,9 +298,9 @@ struct Builder<'p> {
 impl<'p> Builder<'p> {
     fn new(
         plan: &'p Plan,
-        teams: &'p [(String, Team)],
-        messages: &'p Messages,
-        settings: Settings,
+        teams: &'p [(String, CommTeam)],
+        messages: &'p MessagePlan,
+        settings: ScheduleSettings,
     ) -> Self {
         let member = |(slot, _): (CommSlot, _)| {
             let entry = team::entry(teams, plan, slot)?;
@@ -310,7 +310,7 @@ impl<'p> Builder<'p> {
         let members: Vec<(usize, usize)> = plan.communicators.iter().filter_map(member).collect();
         let streams = plan.streams as usize + members.len();
         let scratch = vec![0; streams];
-        let schedule = Schedule { streams, scratch, members, ..Schedule::default() };
+        let schedule = RankSchedule { streams, scratch, members, ..RankSchedule::default() };
         Self {
             plan,
             teams,
@@ -334,105 +334,98 @@ impl<'p> Builder<'p> {
         }
     }
 
-    fn push(&mut self, call: Call, stream: usize) {
-        self.fork(stream);
-        self.schedule.steps.push(Step { call, stream, inst: self.at });
+    fn push(&mut self, call: StreamCommand, stream: usize) {
+        self.fork_stream(stream);
+        self.schedule.steps.push(ScheduleStep { call, stream, inst: self.at });
     }
 
     // ---- order ----
 
     /// A stream starts with the run when it is used first: a communicator's by its wait for the stream
     /// that posts, another one by a wait for the start.
-    fn fork(&mut self, stream: usize) {
-        if !std::mem::replace(&mut self.forked[stream], true) && stream < self.plan.streams as usize
-        {
-            self.wait(START, stream);
+    fn fork_stream(&mut self, stream: usize) {
+        if !std::mem::replace(&mut self.forked[stream], true) && stream < self.plan.streams as usize {
+            self.wait_for_event(START, stream);
         }
     }
 
-    fn join(&mut self) {
+    fn join_streams(&mut self) {
         for stream in 1..self.schedule.streams {
             // What is aside was waited for already.
             if self.forked[stream] && self.aside != Some(stream) {
-                let end = self.record(stream);
-                self.wait(end, 0);
+                let end = self.record_event(stream);
+                self.wait_for_event(end, 0);
             }
         }
     }
 
     /// The mark behind all that a stream has to do.
-    fn end(&mut self, stream: usize) -> usize {
+    fn end_event(&mut self, stream: usize) -> usize {
         let last = self.schedule.steps.iter().rev().find(|step| step.stream == stream);
         match last.map(|step| &step.call) {
-            Some(&Call::Record { event }) => event,
-            _ => self.record(stream),
+            Some(&StreamCommand::Record { event }) => event,
+            _ => self.record_event(stream),
         }
     }
 
     /// Marks a stream.
-    fn record(&mut self, stream: usize) -> usize {
+    fn record_event(&mut self, stream: usize) -> usize {
         let event = self.marks.len();
         self.marks_of[stream] += 1;
-        self.marks.push(Mark { stream, number: self.marks_of[stream] });
+        self.marks.push(EventPosition { stream, number: self.marks_of[stream] });
         self.schedule.events = self.marks.len();
-        self.push(Call::Record { event }, stream);
+        self.push(StreamCommand::Record { event }, stream);
         event
     }
 
     /// Makes a stream wait for a mark, unless an earlier wait says as much.
-    fn wait(&mut self, event: usize, stream: usize) {
+    fn wait_for_event(&mut self, event: usize, stream: usize) {
         let mark = self.marks[event];
         if mark.stream == stream || self.reached[stream][mark.stream] >= mark.number {
             return;
         }
         self.reached[stream][mark.stream] = mark.number;
-        self.push(Call::Wait { event }, stream);
+        self.push(StreamCommand::Wait { event }, stream);
     }
 
     // ---- instructions ----
 
-    fn item(&mut self, item: &Fused) -> Result<(), Unsupported> {
+    fn schedule_item(&mut self, item: &FusedInst) -> Result<(), Unsupported> {
         let inst = self.plan.inst(self.at);
         let stream = inst.stream.0 as usize;
         match item {
-            Fused::Inst(_) => self.inst(inst),
-            Fused::Gemm { gemm, .. } => self.gemm(gemm, stream),
-            Fused::Kernel { kernel, .. } => self.job(codegen::pointwise(kernel)?, stream),
-            Fused::Reduce { kernel, op, axes, output, .. } => {
+            FusedInst::Inst(_) => self.schedule_inst(inst),
+            FusedInst::Gemm { gemm, .. } => self.schedule_gemm(gemm, stream),
+            FusedInst::Kernel { kernel, .. } => self.schedule_job(codegen::generate_pointwise(kernel)?, stream),
+            FusedInst::Reduce { kernel, op, axes, output, .. } => {
                 let sms = self.settings.multiprocessors;
-                self.job(codegen::reduce_of(kernel, *op, axes, output, sms)?, stream)
+                self.schedule_job(codegen::generate_fused_reduction(kernel, *op, axes, output, sms)?, stream)
             }
         }
     }
 
-    fn inst(&mut self, inst: &Inst) -> Result<(), Unsupported> {
+    fn schedule_inst(&mut self, inst: &Inst) -> Result<(), Unsupported> {
         let stream = inst.stream.0 as usize;
         match &inst.kind {
             InstKind::Alloc { .. } | InstKind::Free { .. } => Ok(()),
-            InstKind::Copy { src, dst } => self.copy(src, dst, stream),
-            InstKind::Fill { dst, value } => self.job(codegen::fill(dst, *value)?, stream),
-            InstKind::Kernel(kernel) => self.job(codegen::pointwise(kernel)?, stream),
+            InstKind::Copy { src, dst } => self.schedule_copy(src, dst, stream),
+            InstKind::Fill { dst, value } => self.schedule_job(codegen::generate_fill(dst, *value)?, stream),
+            InstKind::Kernel(kernel) => self.schedule_job(codegen::generate_pointwise(kernel)?, stream),
             InstKind::Reduce { op, axes, input, output } => {
                 let sms = self.settings.multiprocessors;
-                self.job(codegen::reduce(*op, axes, input, output, sms)?, stream)
+                self.schedule_job(codegen::generate_reduction(*op, axes, input, output, sms)?, stream)
             }
-            InstKind::Take(take) => self.job(codegen::take(take)?, stream),
-            InstKind::Accumulate(put) => self.job(codegen::accumulate(put)?, stream),
-            InstKind::Gemm(gemm) => self.gemm(gemm, stream),
-            InstKind::Collective(collective) => self.collective(collective, stream),
+            InstKind::Take(take) => self.schedule_job(codegen::generate_take(take)?, stream),
+            InstKind::Accumulate(put) => self.schedule_job(codegen::generate_accumulate(put)?, stream),
+            InstKind::Gemm(gemm) => self.schedule_gemm(gemm, stream),
+            InstKind::Collective(collective) => self.schedule_collective(collective, stream),
             InstKind::Send { comm, peer, view, work, .. } => {
-                let part = element_range::Part::whole(view);
-                self.message(*comm, *peer, stream, *work, |peer| nccl_lowering::Call::Send {
-                    part,
-                    peer,
-                })
+                let part = element_range::ViewRange::whole_view(view);
+                self.schedule_message(*comm, *peer, stream, *work, |peer| nccl_lowering::NcclCall::Send { part, peer })
             }
             InstKind::Recv { comm, peer, view, work, .. } => {
-                let part = element_range::Part::whole(view);
-                self.message(*comm, *peer, stream, *work, |peer| nccl_lowering::Call::Recv {
-                    part,
-                    peer,
-                })
+                let part = element_range::ViewRange::whole_view(view);
+                self.schedule_message(*comm, *peer, stream, *work, |peer| nccl_lowering::NcclCall::Recv { part, peer })
             }
             InstKind::GroupBegin => {
                 self.group = Some(Vec::new());
@@ -440,37 +433,37 @@ impl<'p> Builder<'p> {
             }
             InstKind::GroupEnd { comm, work } => self.end_group(*comm, *work, stream),
             InstKind::WaitWork { work } => {
-                self.wait_work(*work, stream);
+                self.wait_for_work(*work, stream);
                 Ok(())
             }
             InstKind::Record { event } => {
-                let mark = self.record(stream);
+                let mark = self.record_event(stream);
                 self.events.insert(event.0, mark);
                 Ok(())
             }
             InstKind::WaitEvent { event } => {
                 if let Some(&mark) = self.events.get(&event.0) {
-                    self.wait(mark, stream);
+                    self.wait_for_event(mark, stream);
                 }
                 Ok(())
             }
         }
     }
 
-    fn copy(&mut self, src: &View, dst: &View, stream: usize) -> Result<(), Unsupported> {
+    fn schedule_copy(&mut self, src: &BufferView, dst: &BufferView, stream: usize) -> Result<(), Unsupported> {
         if src.is_empty() {
             return Ok(());
         }
         if src.is_contiguous() && dst.is_contiguous() {
-            let bytes = src.len() * src.dtype.size();
-            self.push(Call::Copy { views: Box::new([src.clone(), dst.clone()]), bytes }, stream);
+            let bytes = src.len() * src.dtype.byte_size();
+            self.push(StreamCommand::Copy { views: Box::new([src.clone(), dst.clone()]), bytes }, stream);
             return Ok(());
         }
-        self.job(codegen::copy(src, dst)?, stream)
+        self.schedule_job(codegen::generate_copy(src, dst)?, stream)
     }
 
     /// The number of a kernel.
-    fn text(&mut self, text: String) -> usize {
+    fn intern_kernel(&mut self, text: String) -> usize {
         let next = self.schedule.texts.len();
         *self.text_ids.entry(text).or_insert_with_key(|text| {
             self.schedule.texts.push(text.clone());
@@ -478,22 +471,19 @@ impl<'p> Builder<'p> {
         })
     }
 
-    fn job(&mut self, mut job: Job, stream: usize) -> Result<(), Unsupported> {
+    fn schedule_job(&mut self, mut job: KernelJob, stream: usize) -> Result<(), Unsupported> {
         if self.settings.notes {
             job.annotate();
         }
         self.schedule.scratch[stream] = self.schedule.scratch[stream].max(job.scratch);
         for launch in job.launches {
-            let text = self.text(launch.text);
+            let text = self.intern_kernel(launch.text);
             let places = launch.params.into_iter().map(|param| match param {
-                Param::View(view) => Place::View(view),
-                Param::Scratch(offset) => Place::Scratch(offset),
+                KernelParam::View(view) => SymbolicAddress::View(view),
+                KernelParam::Scratch(offset) => SymbolicAddress::Scratch(offset),
             });
             let places = places.collect();
-            self.push(
-                Call::Launch { text, grid: launch.grid, block: launch.block, places },
-                stream,
-            );
+            self.push(StreamCommand::Launch { text, grid: launch.grid, block: launch.block, places }, stream);
         }
         Ok(())
     }
@@ -501,13 +491,13 @@ impl<'p> Builder<'p> {
     // ---- communications ----
 
     /// What carries a communicator's communications.
-    fn route(&self, slot: CommSlot) -> Result<Route, Unsupported> {
+    fn comm_transport(&self, slot: CommSlot) -> Result<CommTransport, Unsupported> {
         let backend = self.plan.communicators[slot].backend.as_str();
-        self.settings.routes.of(backend).ok_or_else(|| Unsupported::Backend(backend.to_owned()))
+        self.settings.routes.for_backend(backend).ok_or_else(|| Unsupported::Backend(backend.to_owned()))
     }
 
     /// The communicator's place in the table, this rank's place in its team, and its stream.
-    fn communicator(&self, slot: CommSlot) -> Result<(usize, usize, usize), Unsupported> {
+    fn communicator_entry(&self, slot: CommSlot) -> Result<(usize, usize, usize), Unsupported> {
         let own = self.plan.streams as usize;
         let entry = team::entry(self.teams, self.plan, slot).unwrap_or(0);
         let found = self.schedule.members.iter().position(|(other, _)| *other == entry);
@@ -517,39 +507,36 @@ impl<'p> Builder<'p> {
         Ok((entry, self.schedule.members[number].1, own + number))
     }
 
-    fn collective(
+    fn schedule_collective(
         &mut self,
-        collective: &hostir::plan::Collective,
+        collective: &hostir::plan::CollectiveInst,
         stream: usize,
     ) -> Result<(), Unsupported> {
-        let (entry, place, queue) = self.communicator(collective.comm)?;
+        let (entry, place, queue) = self.communicator_entry(collective.comm)?;
         let works = [collective.work];
-        if self.route(collective.comm)? == Route::Copies {
-            let rounds = self.messages.rounds(self.plan.rank, self.at)?;
-            return self.post(queue, stream, &works, |own, stream| own.rounds(rounds, stream));
+        if self.comm_transport(collective.comm)? == CommTransport::Copies {
+            let rounds = self.messages.inst_rounds(self.plan.rank, self.at)?;
+            return self.issue_on_queue(queue, stream, &works, |own, stream| own.schedule_rounds(rounds, stream));
         }
         let number = self.collectives.entry(entry).or_default();
         let roles = self.teams[entry].1.roles.get(*number).cloned().unwrap_or_default();
         *number += 1;
-        if let Some(gathered) =
-            nccl_lowering::gathered_reduction::gathered(collective, place, &roles)
-        {
-            return self.gathered(entry, gathered, [queue, stream], collective.work);
+        if let Some(gathered) = nccl_lowering::gathered_reduction::gathered_reduction(collective, place, &roles) {
+            return self.schedule_gathered(entry, gathered, [queue, stream], collective.work);
         }
         let calls = nccl_lowering::calls(collective, place, &roles)?;
-        if let Some((view, value)) = nccl_lowering::neutral(collective, place, &roles) {
-            self.job(codegen::fill(view, value)?, stream)?;
+        if let Some((view, value)) = nccl_lowering::neutral_contribution(collective, place, &roles) {
+            self.schedule_job(codegen::generate_fill(view, value)?, stream)?;
         }
-        self.post_calls(entry, calls, queue, stream, &works)
+        self.issue_calls(entry, calls, queue, stream, &works)
     }
 
     /// Whether a communication can run on the stream that posts it: the next instruction waits for it,
     /// and there is no other stream whose work it should overlap with (a communicator's own stream goes
     /// first on the device).
-    fn folds(&self, works: &[WorkSlot]) -> bool {
+    fn runs_on_issuing_stream(&self, works: &[WorkSlot]) -> bool {
         let mut next = self.plan.cursor_after(self.at).map(|(_, inst)| inst);
-        let next =
-            next.find(|inst| !matches!(inst.kind, InstKind::Alloc { .. } | InstKind::Free { .. }));
+        let next = next.find(|inst| !matches!(inst.kind, InstKind::Alloc { .. } | InstKind::Free { .. }));
         let waits = next.is_some_and(|inst| match inst.kind {
             InstKind::WaitWork { work } => works.contains(&work),
             _ => false,
@@ -558,85 +545,80 @@ impl<'p> Builder<'p> {
     }
 
     /// Puts a communication on its queue, behind what the stream has done so far.
-    fn post(
+    fn issue_on_queue(
         &mut self,
         queue: usize,
         stream: usize,
         works: &[WorkSlot],
         body: impl FnOnce(&mut Self, usize) -> Result<(), Unsupported>,
     ) -> Result<(), Unsupported> {
-        if self.folds(works) {
+        if self.runs_on_issuing_stream(works) {
             return body(self, stream);
         }
-        let before = self.record(stream);
-        self.wait(before, queue);
+        let before = self.record_event(stream);
+        self.wait_for_event(before, queue);
         body(self, queue)?;
-        let end = self.record(queue);
+        let end = self.record_event(queue);
         self.works.extend(works.iter().map(|work| (work.0, end)));
         Ok(())
     }
 
-    fn post_calls(
+    fn issue_calls(
         &mut self,
         entry: usize,
-        calls: Vec<nccl_lowering::Call>,
+        calls: Vec<nccl_lowering::NcclCall>,
         queue: usize,
         stream: usize,
         works: &[WorkSlot],
     ) -> Result<(), Unsupported> {
-        self.post(queue, stream, works, |own, stream| {
+        self.issue_on_queue(queue, stream, works, |own, stream| {
             if !calls.is_empty() {
-                own.push(Call::Communicate { entry, calls }, stream);
+                own.push(StreamCommand::Communicate { entry, calls }, stream);
             }
             Ok(())
         })
     }
 
-    fn message(
+    fn schedule_message(
         &mut self,
         comm: Option<CommSlot>,
         peer: u32,
         stream: usize,
         work: WorkSlot,
-        call: impl FnOnce(u32) -> nccl_lowering::Call,
+        call: impl FnOnce(u32) -> nccl_lowering::NcclCall,
     ) -> Result<(), Unsupported> {
-        let Some(slot) = comm else { return self.stream_message(work, stream) };
-        let (entry, _, queue) = self.communicator(slot)?;
-        let copied = self.route(slot)? == Route::Copies;
+        let Some(slot) = comm else { return self.schedule_stream_message(work, stream) };
+        let (entry, _, queue) = self.communicator_entry(slot)?;
+        let copied = self.comm_transport(slot)? == CommTransport::Copies;
         let ranks = &self.teams[entry].1.ranks;
         let place = ranks.iter().position(|&rank| rank == peer).unwrap_or(0) as u32;
         let call = call(place);
         if self.group.is_some() {
-            let before = self.record(stream);
-            self.wait(before, queue);
+            let before = self.record_event(stream);
+            self.wait_for_event(before, queue);
             let inst = self.at;
             if let Some(group) = &mut self.group {
-                group.push(Item { call, inst, work });
+                group.push(GroupedCall { call, inst, work });
             }
             return Ok(());
         }
         if copied {
-            let rounds = self.messages.rounds(self.plan.rank, self.at)?;
-            return self.post(queue, stream, &[work], |own, stream| own.rounds(rounds, stream));
+            let rounds = self.messages.inst_rounds(self.plan.rank, self.at)?;
+            return self.issue_on_queue(queue, stream, &[work], |own, stream| own.schedule_rounds(rounds, stream));
         }
-        self.post_calls(entry, vec![call], queue, stream, &[work])
+        self.issue_calls(entry, vec![call], queue, stream, &[work])
     }
 
-    fn end_group(
-        &mut self,
-        slot: CommSlot,
-        work: WorkSlot,
-        stream: usize,
-    ) -> Result<(), Unsupported> {
-        let (entry, _, queue) = self.communicator(slot)?;
+    fn end_group(&mut self, slot: CommSlot, work: WorkSlot, stream: usize) -> Result<(), Unsupported> {
+        let (entry, _, queue) = self.communicator_entry(slot)?;
         let group = self.group.take().unwrap_or_default();
         let works: Vec<WorkSlot> = group.iter().map(|item| item.work).chain([work]).collect();
-        if self.route(slot)? == Route::Copies {
+        if self.comm_transport(slot)? == CommTransport::Copies {
             let insts: Vec<InstId> = group.iter().map(|item| item.inst).collect();
-            let round = self.together(&insts)?;
-            return self.post(queue, stream, &works, |own, stream| own.rounds(&[round], stream));
+            let round = self.group_round(&insts)?;
+            return self.issue_on_queue(queue, stream, &works, |own, stream| own.schedule_rounds(&[round], stream));
         }
         let calls = group.into_iter().map(|item| item.call).collect();
-        self.post_calls(entry, calls, queue, stream, &works)
+        self.issue_calls(entry, calls, queue, stream, &works)
     }
 }

@@ -1,11 +1,11 @@
 //! The communicators of a program: the ranks of each, and their roles in each collective.
 
-use hostir::lower::Prepared;
+use hostir::lower::PreparedProgram;
 use hostir::plan::{CommSlot, MatchedCommunicator, MemberRole, Plan, PlanMatching};
 
 /// A team and the roles of its members in each collective, in the order of the communicator.
 #[derive(Clone, Default, Debug)]
-pub struct Team {
+pub struct CommTeam {
     /// Absolute ranks in order.
     pub ranks: Vec<u32>,
     /// By collective and position in the team.
@@ -13,7 +13,7 @@ pub struct Team {
 }
 
 /// All teams of a program with their backends, in a fixed order.
-pub fn teams(prepared: &Prepared) -> Vec<(String, Team)> {
+pub fn collect_teams(prepared: &PreparedProgram) -> Vec<(String, CommTeam)> {
     let matching = PlanMatching::new(&prepared.plans);
     let communicators = matching.communicators.iter();
     communicators
@@ -21,7 +21,7 @@ pub fn teams(prepared: &Prepared) -> Vec<(String, Team)> {
             let ranks = of_all.communicator.team.clone();
             let numbers = 0..of_all.collectives.len();
             let roles = numbers.map(|number| team_roles(of_all, number, &prepared.plans)).collect();
-            (of_all.communicator.backend.clone(), Team { ranks, roles })
+            (of_all.communicator.backend.clone(), CommTeam { ranks, roles })
         })
         .collect()
 }
@@ -36,9 +36,7 @@ fn team_roles(of_all: &MatchedCommunicator<'_>, number: usize, plans: &[Plan]) -
 }
 
 /// Where a plan's communicator stands in the table of [`teams`].
-pub fn entry(teams: &[(String, Team)], plan: &Plan, slot: CommSlot) -> Option<usize> {
+pub fn entry(teams: &[(String, CommTeam)], plan: &Plan, slot: CommSlot) -> Option<usize> {
     let communicator = &plan.communicators[slot];
-    teams.iter().position(|(backend, team)| {
-        *backend == communicator.backend && team.ranks == communicator.team
-    })
+    teams.iter().position(|(backend, team)| *backend == communicator.backend && team.ranks == communicator.team)
 }

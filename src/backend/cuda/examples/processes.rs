@@ -18,8 +18,8 @@ use hostir::backend::control_plane::{ControlPlane, ControlPlaneError};
 use hostir::data::HostTensor;
 use hostir::diag::Diag;
 use hostir::ir::DType;
-use hostir::lower::{Sizes, prepare};
-use hostir_cuda::{Bound, Cuda, Options, Route, Routes};
+use hostir::lower::{SizeSettings, prepare_program};
+use hostir_cuda::{BackendTransports, BoundProgram, CommTransport, CudaRuntime, Options};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::{Read, Write};
@@ -82,7 +82,7 @@ fn element(rank: usize, run: usize, at: usize) -> f32 {
 fn main() -> ExitCode {
     let done = match std::env::var(RANK) {
         Ok(place) => rank(&place),
-        Err(_) => match hostir_cuda::devices() {
+        Err(_) => match hostir_cuda::device_count() {
             Ok(1..) => first(),
             _ => {
                 eprintln!("processes: there is no GPU; this example needs one");
@@ -111,9 +111,7 @@ fn first() -> Done<()> {
     let mut children = Vec::new();
     for rank in 0..world {
         let mut command = Command::new(std::env::current_exe()?);
-        command
-            .env(RANK, format!("{rank}/{world}/{mode}"))
-            .env("CUDA_DEVICE_MAX_CONNECTIONS", "32");
+        command.env(RANK, format!("{rank}/{world}/{mode}")).env("CUDA_DEVICE_MAX_CONNECTIONS", "32");
         children.push(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?);
     }
     let passed = pass_on(&mut children);
@@ -210,16 +208,15 @@ impl ControlPlane for Pipes {
     fn rank(&self) -> u32 {
         self.rank
     }
-    fn world(&self) -> u32 {
+    fn world_size(&self) -> u32 {
         self.world
     }
-    fn host(&self) -> String {
+    fn host_name(&self) -> String {
         "here".to_owned()
     }
-    fn gather(&self, what: &str, message: &[u8]) -> Result<Vec<Vec<u8>>, ControlPlaneError> {
+    fn all_gather(&self, what: &str, message: &[u8]) -> Result<Vec<Vec<u8>>, ControlPlaneError> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let lost =
-            |how: String| ControlPlaneError::Lost { rank: 0, how: format!("{how}, in `{what}`") };
+        let lost = |how: String| ControlPlaneError::Lost { rank: 0, how: format!("{how}, in `{what}`") };
         send(&mut std::io::stdout(), message).map_err(|error| lost(error.to_string()))?;
         let next = |_| match receive(&mut std::io::stdin()) {
             Ok(Some(message)) => Ok(message),
@@ -228,7 +225,7 @@ impl ControlPlane for Pipes {
         };
         (0..self.world).map(next).collect()
     }
-    fn fail(&self, why: &str) {
+    fn report_failure(&self, why: &str) {
         if self.silent {
             return;
         }
@@ -236,7 +233,7 @@ impl ControlPlane for Pipes {
         eprintln!("processes: rank {} gives up: {why}", self.rank);
         std::process::exit(1);
     }
-    fn failed(&self) -> Option<ControlPlaneError> {
+    fn peer_failure(&self) -> Option<ControlPlaneError> {
         None
     }
 }
@@ -246,18 +243,12 @@ fn rank(place: &str) -> Done<()> {
     let mut next = || parts.next().ok_or("rank/world/mode");
     let (rank, world, mode) = (next()?.parse::<usize>()?, next()?.parse::<usize>()?, next()?);
     let (turn, silent) = (Mutex::new(()), !mode.is_empty());
-    let control_plane: Arc<dyn ControlPlane> =
-        Arc::new(Pipes { rank: rank as u32, world: world as u32, turn, silent });
+    let control_plane: Arc<dyn ControlPlane> = Arc::new(Pipes { rank: rank as u32, world: world as u32, turn, silent });
     // Ranks may be more than GPUs.
-    let device = Some(rank % hostir_cuda::devices()?);
-    let routes = Routes { nccl: Route::Copies, ..Routes::default() };
+    let device = Some(rank % hostir_cuda::device_count()?);
+    let routes = BackendTransports { nccl: CommTransport::Copies, ..BackendTransports::default() };
     // Clones of these options share what takes long to make.
-    let common = Options {
-        control_plane: Some(control_plane.clone()),
-        device,
-        routes,
-        ..Options::default()
-    };
+    let common = Options { control_plane: Some(control_plane.clone()), device, routes, ..Options::default() };
     match mode {
         "drops" => return failing::drops(rank, common, control_plane.as_ref()),
         "gives-up" => return failing::gives_up(rank, common, control_plane.as_ref()),
@@ -267,9 +258,8 @@ fn rank(place: &str) -> Done<()> {
         for protocol in ["get", "put"] {
             for count in COUNTS {
                 let options = Options { graph, ..common.clone() };
-                runs(rank, world, count, protocol, options).map_err(|error| {
-                    format!("{protocol}, {count} elements, graph: {graph}: {error}")
-                })?;
+                runs(rank, world, count, protocol, options)
+                    .map_err(|error| format!("{protocol}, {count} elements, graph: {graph}: {error}"))?;
             }
         }
     }
@@ -287,15 +277,14 @@ fn runs(rank: usize, world: usize, count: usize, protocol: &str, options: Option
     if !diags.is_empty() {
         return Err(told(&diags.items).into());
     }
-    let prepared = prepare(&programs[0], &Sizes::default()).map_err(|diags| told(&diags.items))?;
-    let mut bound: Bound<'_> =
-        Cuda { options }.load_unbound(&prepared).map_err(|diags| told(&diags))?;
+    let prepared = prepare_program(&programs[0], &SizeSettings::default()).map_err(|diags| told(&diags.items))?;
+    let mut bound: BoundProgram<'_> = CudaRuntime { options }.load_unbound(&prepared).map_err(|diags| told(&diags))?;
     let own = rank as u32;
     for run in 0..RUNS {
         let mut input = HostTensor::zeros(DType::Float, &[1, count]);
         let elements = input.as_mut_slice().iter_mut().enumerate();
         elements.for_each(|(at, value)| *value = element(rank, run, at));
-        bound.upload(own, 0, &input).map_err(|diags| told(&diags))?;
+        bound.upload_input(own, 0, &input).map_err(|diags| told(&diags))?;
         for _ in 0..1 + run % 2 {
             bound.run(&[]).map_err(|diags| told(&diags))?;
         }
@@ -304,15 +293,12 @@ fn runs(rank: usize, world: usize, count: usize, protocol: &str, options: Option
         let sum = |at: usize| (0..world).map(|other| element(other, run, at)).sum();
         let expected: [&dyn Fn(usize) -> f32; 3] = [&left, &all, &sum];
         for (output, expected) in expected.into_iter().enumerate() {
-            let got = bound.download(own, output).map_err(|diags| told(&diags))?;
+            let got = bound.download_output(own, output).map_err(|diags| told(&diags))?;
             let got = got.ok_or("an output is missing")?;
             let (name, got) = (output + 1, got.as_slice::<f32>());
             if let Some(at) = (0..got.len()).find(|&at| got[at] != expected(at)) {
                 let (is, should) = (got[at], expected(at));
-                return Err(format!(
-                    "run {run}, rank {rank}: element {at} of T{name} is {is}, not {should}"
-                )
-                .into());
+                return Err(format!("run {run}, rank {rank}: element {at} of T{name} is {is}, not {should}").into());
             }
         }
     }
@@ -321,10 +307,10 @@ fn runs(rank: usize, world: usize, count: usize, protocol: &str, options: Option
 
 /// How failures end. The processes hear nothing of each other's failures but what the library says on devices.
 mod failing {
-    use super::{Bound, ControlPlane, Cuda, Done, Options, told};
+    use super::{BoundProgram, ControlPlane, CudaRuntime, Done, Options, told};
     use hostir::data::HostTensor;
     use hostir::ir::DType;
-    use hostir::lower::{Sizes, prepare};
+    use hostir::lower::{SizeSettings, prepare_program};
     use std::time::{Duration, Instant};
 
     /// Rounds of [`drops`].
@@ -361,13 +347,12 @@ mod failing {
         control_plane: &dyn ControlPlane,
     ) -> Done<(Result<(), String>, [Duration; 2])> {
         let (programs, _) = hostir::load(text);
-        let prepared =
-            prepare(&programs[0], &Sizes::default()).map_err(|diags| told(&diags.items))?;
-        let mut bound: Bound<'_> =
-            Cuda { options }.load_unbound(&prepared).map_err(|diags| told(&diags))?;
+        let prepared = prepare_program(&programs[0], &SizeSettings::default()).map_err(|diags| told(&diags.items))?;
+        let mut bound: BoundProgram<'_> =
+            CudaRuntime { options }.load_unbound(&prepared).map_err(|diags| told(&diags))?;
         let input = HostTensor::zeros(DType::Float, shape);
-        bound.upload(rank as u32, 0, &input).map_err(|diags| told(&diags))?;
-        control_plane.gather("ready", &[]).map_err(|error| told(&[error.diag()]))?;
+        bound.upload_input(rank as u32, 0, &input).map_err(|diags| told(&diags))?;
+        control_plane.all_gather("ready", &[]).map_err(|error| told(&[error.diag()]))?;
         let (start, mut done) = (Instant::now(), Ok(()));
         if runs {
             done = bound.run(&[]).and_then(|()| bound.wait()).map_err(|diags| told(&diags));
@@ -383,34 +368,27 @@ mod failing {
         if runs {
             drop(bound);
             let spent = [waited, start.elapsed()];
-            control_plane.gather("dropped", &[]).map_err(|error| told(&[error.diag()]))?;
+            control_plane.all_gather("dropped", &[]).map_err(|error| told(&[error.diag()]))?;
             return Ok((done, spent));
         }
         // What others have open of its memory stays until they are done.
-        control_plane.gather("dropped", &[]).map_err(|error| told(&[error.diag()]))?;
+        control_plane.all_gather("dropped", &[]).map_err(|error| told(&[error.diag()]))?;
         Ok((done, [Duration::ZERO; 2]))
     }
 
     /// Rank 1 does not run, so rank 0's time is up: each time that is an error, and the program goes at once.
-    pub(super) fn drops(
-        rank: usize,
-        options: Options,
-        control_plane: &dyn ControlPlane,
-    ) -> Done<()> {
+    pub(super) fn drops(rank: usize, options: Options, control_plane: &dyn ControlPlane) -> Done<()> {
         let mut longest = [Duration::ZERO; 2];
         for round in 0..ROUNDS {
             let graph = round % 2 == 1;
             let timeout = Duration::from_millis(if rank == 0 { 50 } else { 60_000 });
             let options = Options { graph, timeout, ..options.clone() };
-            let (done, spent) =
-                tried((SEND, &[1, 1024]), options, (rank, rank == 0), control_plane)?;
+            let (done, spent) = tried((SEND, &[1, 1024]), options, (rank, rank == 0), control_plane)?;
             for (most, spent) in longest.iter_mut().zip(spent) {
                 *most = spent.max(*most);
             }
             if rank == 0 && (done.is_ok() || spent.iter().any(|spent| *spent > MOST)) {
-                return Err(
-                    format!("round {round}: {done:?}, waited and dropped in {spent:?}").into()
-                );
+                return Err(format!("round {round}: {done:?}, waited and dropped in {spent:?}").into());
             }
         }
         if rank == 0 {
@@ -421,11 +399,7 @@ mod failing {
 
     /// Rank 2 does not run. Rank 0 gives up first and sends on what never came; rank 1, which waits longer, must not
     /// take that for a result.
-    pub(super) fn gives_up(
-        rank: usize,
-        options: Options,
-        control_plane: &dyn ControlPlane,
-    ) -> Done<()> {
+    pub(super) fn gives_up(rank: usize, options: Options, control_plane: &dyn ControlPlane) -> Done<()> {
         for graph in [false, true] {
             let timeout = Duration::from_secs(if rank == 0 { 1 } else { 10 });
             let options = Options { graph, timeout, ..options.clone() };

@@ -9,14 +9,10 @@
 //! `cargo run --release --example session`. Exit status 0 if all is well, 1 if not, 3 without a GPU.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that reports")]
-#![allow(
-    unsafe_code,
-    reason = "the other user launches a kernel, and hands over its memory and streams"
-)]
+#![allow(unsafe_code, reason = "the other user launches a kernel, and hands over its memory and streams")]
 
 use cudarc::driver::{
-    CudaContext, CudaFunction, CudaSlice, CudaStream, DevicePtr, LaunchConfig, PushKernelArg,
-    result,
+    CudaContext, CudaFunction, CudaSlice, CudaStream, DevicePtr, LaunchConfig, PushKernelArg, result,
 };
 use cudarc::nvrtc::Ptx;
 use hostir::data::HostTensor;
@@ -49,8 +45,7 @@ const PRODUCT: &str = "%HostIrContainer { (T0_g_float[iS0{i0}, iS1{i1}], T1_g_fl
 ";
 
 /// `T1 = T0 * T0`.
-const SQUARE: &str =
-    "%HostIrContainer { (T0_g_float[iS0{i0}, iS1{i1}]) -> (T1_g_float[iS2{i0}, iS3{i1}]) :
+const SQUARE: &str = "%HostIrContainer { (T0_g_float[iS0{i0}, iS1{i1}]) -> (T1_g_float[iS2{i0}, iS3{i1}]) :
   T1_g_float[iS2{i0}, iS3{i1}]
      = T0_g_float[iS0{i0}, iS1{i1}]
      * T0_g_float[iS0{i0}, iS1{i1}];
@@ -72,7 +67,7 @@ const SCALE: &str = "extern \"C\" __global__ void scale(float *x, float by, int 
 }";
 
 fn main() -> ExitCode {
-    match hostir_cuda::devices() {
+    match hostir_cuda::device_count() {
         Err(error) => {
             eprintln!("session: {error}; this example needs a GPU");
             return ExitCode::from(3);
@@ -102,7 +97,7 @@ fn work() -> Done<()> {
     rebinding(&caller)?;
     own_memory()?;
     misuse(&caller)?;
-    if hostir_cuda::devices()? > 1 {
+    if hostir_cuda::device_count()? > 1 {
         two_ranks()
     } else {
         println!("session: two ranks: skipped, there is one GPU");
@@ -121,7 +116,7 @@ impl Caller {
     fn new(device: usize) -> Done<Self> {
         let context = CudaContext::new(device)?;
         let (major, minor) = context.compute_capability()?;
-        let image = nvrtc::compile(SCALE, (major * 10 + minor) as u32)?;
+        let image = nvrtc::compile_cubin(SCALE, (major * 10 + minor) as u32)?;
         let scale = context.load_module(Ptx::from_binary(image))?.load_function("scale")?;
         let stream = context.new_stream()?;
         Ok(Self { context, stream, scale })
@@ -193,9 +188,7 @@ fn compare(what: &str, got: &[f32], expected: &[f32]) -> Done<()> {
             println!("session: {what}: ok");
             Ok(())
         }
-        Some(at) => {
-            Err(format!("{what}: element {at} is {}, not {}", got[at], expected[at]).into())
-        }
+        Some(at) => Err(format!("{what}: element {at} is {}, not {}", got[at], expected[at]).into()),
     }
 }
 
@@ -249,13 +242,8 @@ fn two_sessions(caller: &Caller, graph: bool) -> Done<()> {
     };
     let wide_expected: Vec<f32> = (0..found.len()).map(row).collect();
     compare(&format!("a product into columns, {kind}"), &found, &wide_expected)?;
-    let square_expected: Vec<f32> =
-        (0..N * M).map(|at| expected[at % M * N + at / M].powi(2)).collect();
-    compare(
-        &format!("squares of its transpose, {kind}"),
-        &caller.download(&squares)?,
-        &square_expected,
-    )?;
+    let square_expected: Vec<f32> = (0..N * M).map(|at| expected[at % M * N + at / M].powi(2)).collect();
+    compare(&format!("squares of its transpose, {kind}"), &caller.download(&squares)?, &square_expected)?;
     let sums = undisturbed(caller, || Ok(product.output("T5").download()?))?;
     let twice: Vec<f32> = doubled.iter().map(|x| x + x).collect();
     compare(&format!("an output of the session's own, {kind}"), sums.as_slice(), &twice)?;
@@ -271,8 +259,7 @@ fn two_sessions(caller: &Caller, graph: bool) -> Done<()> {
 fn rebinding(caller: &Caller) -> Done<()> {
     const RUNS: usize = 200;
     let data: Vec<Vec<f32>> = (0..4).map(|seed| numbers(M * K, seed)).collect();
-    let slices: Vec<CudaSlice<f32>> =
-        data.iter().map(|data| caller.upload(data)).collect::<Done<_>>()?;
+    let slices: Vec<CudaSlice<f32>> = data.iter().map(|data| caller.upload(data)).collect::<Done<_>>()?;
     let of = |slice: &CudaSlice<f32>| tensor(caller.address(slice), [M, K], [K as i64, 1]);
     // SAFETY: the slices live until the session is dropped, which waits, and all work is on one stream.
     let mut session = unsafe { Session::builder(SQUARE).input(0, &of(&slices[0])) }.build()?;
@@ -312,7 +299,7 @@ fn own_memory() -> Done<()> {
     let mut host = HostTensor::zeros(DType::Float, &[M, K]);
     host.as_mut_slice::<f32>().copy_from_slice(&data);
     let mut session = Session::builder(SQUARE).shape("T0", &[M, K]).build()?;
-    println!("session: {}", session.about());
+    println!("session: {}", session.describe_platform());
     session.upload_whole("T0", &host)?;
     session.run()?;
     session.wait()?;
@@ -370,8 +357,7 @@ fn two_ranks() -> Done<()> {
         inputs.push(caller.upload(part)?);
         outputs.push(caller.upload(&vec![0.0; 2 * COUNT])?);
     }
-    let of =
-        |rank: usize| tensor(callers[rank].address(&inputs[rank]), [1, COUNT], [COUNT as i64, 1]);
+    let of = |rank: usize| tensor(callers[rank].address(&inputs[rank]), [1, COUNT], [COUNT as i64, 1]);
     for graph in [false, true] {
         // SAFETY: whoever sets the variable says that it is NCCL.
         let nccl = std::env::var_os("HIR_NCCL_LIB").map(|path| unsafe { NcclFile::new(path) });

@@ -2,18 +2,18 @@
 //! made here.
 
 use hostir::backend::trace;
-use hostir::backend::trace::{Arrow, Part, Slice, SliceKind};
+use hostir::backend::trace::{PartialTrace, SpanDependency, SpanKind, TraceSpan};
 use hostir::plan::InstId;
 use hostir::plan::cost::inst_flop;
-use hostir::plan::{InstKind, Kernel, Origin, Plan, View};
-use hostir_gpu::fuse::Fused;
+use hostir::plan::{BufferView, InstKind, InstOrigin, Plan, PointwiseKernel};
+use hostir_gpu::fuse::FusedInst;
 use hostir_gpu::memory_layout;
-use hostir_gpu::schedule::{Call, START, Schedule, Step};
+use hostir_gpu::schedule::{RankSchedule, START, ScheduleStep, StreamCommand};
 use std::collections::BTreeMap;
 
 /// How often a step is looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Probe {
+pub(crate) enum StepProbe {
     /// Not at all: it only orders streams.
     None,
     /// Once: it takes no time of its own.
@@ -23,60 +23,60 @@ pub(crate) enum Probe {
 }
 
 /// How each step is looked at.
-pub(crate) fn probes(plan: &Plan, schedule: &Schedule) -> Vec<Probe> {
+pub(crate) fn step_probes(plan: &Plan, schedule: &RankSchedule) -> Vec<StepProbe> {
     // By event: the instruction of its mark, and whether that is on a stream without a track.
     let mut marked = vec![None; schedule.events];
     let mut aside = vec![false; schedule.events];
-    let tracks = trace::tracks(plan).len();
-    let probe = |step: &Step| {
-        let Some(inst) = plan.find_inst(step.inst) else { return Probe::None };
+    let tracks = trace::plan_tracks(plan).len();
+    let probe = |step: &ScheduleStep| {
+        let Some(inst) = plan.find_inst(step.inst) else { return StepProbe::None };
         // Copies beside others of their communication have no track: it ends when its track's stream has waited
         // for them.
         if step.stream >= tracks {
-            if let Call::Record { event } = step.call {
+            if let StreamCommand::Record { event } = step.call {
                 aside[event] = true;
             }
-            return Probe::None;
+            return StepProbe::None;
         }
         let own = step.stream == inst.stream.0 as usize;
         match (&step.call, &inst.kind) {
-            (Call::Record { event }, kind) => {
+            (StreamCommand::Record { event }, kind) => {
                 marked[*event] = Some(step.inst);
                 let named = own && matches!(kind, InstKind::Record { .. });
-                if named { Probe::Point } else { Probe::None }
+                if named { StepProbe::Point } else { StepProbe::None }
             }
-            (Call::Wait { event }, InstKind::WaitWork { .. } | InstKind::WaitEvent { .. }) => {
+            (StreamCommand::Wait { event }, InstKind::WaitWork { .. } | InstKind::WaitEvent { .. }) => {
                 // What the run's start and end order is no instruction's.
                 let named = own && *event != START && marked[*event] != Some(step.inst);
-                if named { Probe::Pair } else { Probe::None }
+                if named { StepProbe::Pair } else { StepProbe::None }
             }
-            (Call::Wait { event }, _) if !aside[*event] => Probe::None,
-            _ => Probe::Pair,
+            (StreamCommand::Wait { event }, _) if !aside[*event] => StepProbe::None,
+            _ => StepProbe::Pair,
         }
     };
     schedule.steps.iter().map(probe).collect()
 }
 
 /// The slices of a rank, from the times of its steps in nanoseconds; `None` where [`probes`] says so.
-pub(crate) fn part(plan: &Plan, schedule: &Schedule, times: &[Option<(u64, u64)>]) -> Part {
+pub(crate) fn trace_part(plan: &Plan, schedule: &RankSchedule, times: &[Option<(u64, u64)>]) -> PartialTrace {
     let mut builder = Builder {
         plan,
-        items: schedule.items.iter().map(|item| (memory_layout::place(item), item)).collect(),
-        part: Part { tracks: trace::tracks(plan), ..Part::default() },
+        items: schedule.items.iter().map(|item| (memory_layout::inst_position(item), item)).collect(),
+        part: PartialTrace { tracks: trace::plan_tracks(plan), ..PartialTrace::default() },
         last: vec![None; schedule.streams],
         free: vec![0; schedule.streams],
         sources: vec![None; schedule.events],
     };
     for (step, time) in schedule.steps.iter().zip(times) {
-        builder.step(step, *time);
+        builder.add_step(step, *time);
     }
     builder.part
 }
 
 struct Builder<'p> {
     plan: &'p Plan,
-    items: BTreeMap<InstId, &'p Fused>,
-    part: Part,
+    items: BTreeMap<InstId, &'p FusedInst>,
+    part: PartialTrace,
     /// The last slice of each stream, and its instruction.
     last: Vec<Option<(usize, InstId)>>,
     /// When each stream's last slice ends.
@@ -86,13 +86,13 @@ struct Builder<'p> {
 }
 
 impl Builder<'_> {
-    fn step(&mut self, step: &Step, time: Option<(u64, u64)>) {
-        let slice = time.and_then(|time| self.add(step, time));
+    fn add_step(&mut self, step: &ScheduleStep, time: Option<(u64, u64)>) {
+        let slice = time.and_then(|time| self.add_span(step, time));
         match step.call {
-            Call::Record { event } => self.sources[event] = slice.or_else(|| self.posted(step)),
-            Call::Wait { event } => {
+            StreamCommand::Record { event } => self.sources[event] = slice.or_else(|| self.issued_communication(step)),
+            StreamCommand::Wait { event } => {
                 if let (Some(from), Some(to)) = (self.sources[event], slice) {
-                    self.part.arrows.push(Arrow { from, to });
+                    self.part.arrows.push(SpanDependency { from, to });
                 }
             }
             _ => {}
@@ -100,31 +100,31 @@ impl Builder<'_> {
     }
 
     /// The communication that ends at a mark of its communicator's stream.
-    fn posted(&self, step: &Step) -> Option<usize> {
+    fn issued_communication(&self, step: &ScheduleStep) -> Option<usize> {
         let (slice, inst) = self.last[step.stream]?;
         let kind = self.part.slices[slice].kind;
-        (inst == step.inst && kind == SliceKind::Communication).then_some(slice)
+        (inst == step.inst && kind == SpanKind::Communication).then_some(slice)
     }
 
-    fn add(&mut self, step: &Step, (start, end): (u64, u64)) -> Option<usize> {
+    fn add_span(&mut self, step: &ScheduleStep, (start, end): (u64, u64)) -> Option<usize> {
         let (origin, kind) = {
             let inst = self.plan.find_inst(step.inst)?;
-            (inst.origin, SliceKind::of(&inst.kind)?)
+            (inst.origin, SpanKind::from_inst(&inst.kind)?)
         };
         let first = self.last[step.stream].is_none_or(|(_, inst)| inst != step.inst);
-        let Work { more, bytes, flop, computes } = self.work(step.inst);
+        let SpanWork { more, bytes, flop, computes } = self.inst_work(step.inst);
         // Times of events are rounded: what a stream does is in order all the same.
         let start = start.max(self.free[step.stream]);
         let end = end.max(start);
         self.free[step.stream] = end;
-        self.part.slices.push(Slice {
+        self.part.slices.push(TraceSpan {
             rank: self.plan.rank,
             track: step.stream as u32,
             start_ns: start,
             end_ns: end,
             origin,
             more,
-            kind: if computes { SliceKind::Compute } else { kind },
+            kind: if computes { SpanKind::Compute } else { kind },
             // An instruction of several calls counts once.
             bytes: if first { bytes } else { 0 },
             flop: if first { flop } else { 0 },
@@ -135,42 +135,38 @@ impl Builder<'_> {
     }
 
     /// What the calls of an instruction do together.
-    fn work(&self, at: InstId) -> Work {
+    fn inst_work(&self, at: InstId) -> SpanWork {
         match self.items.get(&at) {
-            Some(Fused::Kernel { kernel, of }) => {
-                self.fused(kernel, &kernel.output, of, kernel.steps.len())
+            Some(FusedInst::Kernel { kernel, of }) => self.fused_work(kernel, &kernel.output, of, kernel.steps.len()),
+            Some(FusedInst::Reduce { kernel, output, of, .. }) => {
+                self.fused_work(kernel, output, of, kernel.steps.len() + 1)
             }
-            Some(Fused::Reduce { kernel, output, of, .. }) => {
-                self.fused(kernel, output, of, kernel.steps.len() + 1)
-            }
-            Some(Fused::Gemm { of, .. }) => {
+            Some(FusedInst::Gemm { of, .. }) => {
                 let copies = of.iter().filter_map(|&at| self.plan.find_inst(at));
-                Work { more: copies.map(|inst| inst.origin).collect(), ..self.single(at) }
+                SpanWork { more: copies.map(|inst| inst.origin).collect(), ..self.single_work(at) }
             }
-            Some(Fused::Inst(_)) | None => self.single(at),
+            Some(FusedInst::Inst(_)) | None => self.single_work(at),
         }
     }
 
-    fn fused(&self, kernel: &Kernel, output: &View, of: &[InstId], steps: usize) -> Work {
+    fn fused_work(&self, kernel: &PointwiseKernel, output: &BufferView, of: &[InstId], steps: usize) -> SpanWork {
         let views = kernel.inputs.iter().chain([output]);
-        let bytes = views.map(|view| (view.len() * view.dtype.size()) as u64).sum();
+        let bytes = views.map(|view| (view.len() * view.dtype.byte_size()) as u64).sum();
         let others = of.iter().rev().skip(1).rev().filter_map(|&at| self.plan.find_inst(at));
         let more = others.map(|inst| inst.origin).collect();
-        Work { more, bytes, flop: steps as u64 * kernel.output.len() as u64, computes: true }
+        SpanWork { more, bytes, flop: steps as u64 * kernel.output.len() as u64, computes: true }
     }
 
-    fn single(&self, at: InstId) -> Work {
-        let Some(inst) = self.plan.find_inst(at) else { return Work::default() };
+    fn single_work(&self, at: InstId) -> SpanWork {
+        let Some(inst) = self.plan.find_inst(at) else { return SpanWork::default() };
         let mut work =
-            Work { bytes: inst.kind.bytes(), flop: inst_flop(&inst.kind), ..Work::default() };
+            SpanWork { bytes: inst.kind.traffic_bytes(), flop: inst_flop(&inst.kind), ..SpanWork::default() };
         if let InstKind::GroupEnd { .. } = inst.kind {
             let group = self.plan.cursor_before(at).rev();
-            let group = group
-                .map(|(_, inst)| inst)
-                .take_while(|inst| !matches!(inst.kind, InstKind::GroupBegin));
-            let mut more: Vec<Origin> = Vec::new();
+            let group = group.map(|(_, inst)| inst).take_while(|inst| !matches!(inst.kind, InstKind::GroupBegin));
+            let mut more: Vec<InstOrigin> = Vec::new();
             for member in group {
-                work.bytes += member.kind.bytes();
+                work.bytes += member.kind.traffic_bytes();
                 if member.origin != inst.origin {
                     more.push(member.origin);
                 }
@@ -184,8 +180,8 @@ impl Builder<'_> {
 
 /// What goes into a slice besides its times.
 #[derive(Default)]
-struct Work {
-    more: Box<[Origin]>,
+struct SpanWork {
+    more: Box<[InstOrigin]>,
     bytes: u64,
     flop: u64,
     /// Whether it computes whatever its last instruction is.
@@ -194,14 +190,14 @@ struct Work {
 
 /// Host times, in nanoseconds, before and after an event was recorded on an idle device and waited for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Bracket {
+pub(crate) struct ClockBracket {
     pub(crate) before: u64,
     pub(crate) after: u64,
 }
 
 /// A moment of a device on the host's clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Anchor {
+pub(crate) struct ClockAnchor {
     /// Which of the recorded events.
     pub(crate) round: usize,
     /// The host's time of it, in nanoseconds.
@@ -211,17 +207,17 @@ pub(crate) struct Anchor {
 }
 
 /// The tightest bracket: the event lies in its middle, give or take a half.
-pub(crate) fn anchor(brackets: &[Bracket]) -> Anchor {
-    let width = |bracket: &Bracket| bracket.after.saturating_sub(bracket.before);
+pub(crate) fn tightest_anchor(brackets: &[ClockBracket]) -> ClockAnchor {
+    let width = |bracket: &ClockBracket| bracket.after.saturating_sub(bracket.before);
     let tightest = brackets.iter().enumerate().min_by_key(|(_, bracket)| width(bracket));
-    tightest.map_or(Anchor { round: 0, host: 0, error: 0 }, |(round, bracket)| {
+    tightest.map_or(ClockAnchor { round: 0, host: 0, error: 0 }, |(round, bracket)| {
         let error = width(bracket).div_ceil(2);
-        Anchor { round, host: bracket.before + width(bracket) / 2, error }
+        ClockAnchor { round, host: bracket.before + width(bracket) / 2, error }
     })
 }
 
 /// Nanoseconds of the host's clock, of a moment so many milliseconds after a device's anchor.
-pub(crate) fn on_host(anchor: Anchor, milliseconds: f64) -> u64 {
+pub(crate) fn to_host_time(anchor: ClockAnchor, milliseconds: f64) -> u64 {
     anchor.host + (milliseconds.max(0.0) * 1e6).round() as u64
 }
 

@@ -1,60 +1,57 @@
 //! A run of all ranks with its timeline.
 
-use crate::runtime::failure::Failure;
-use crate::runtime::loaded_program::Loaded;
+use crate::runtime::failure::RunFailure;
+use crate::runtime::loaded_program::LoadedProgram;
 use hostir::backend::RunResult;
-use hostir::backend::clocks::{Drift, Offset, now};
+use hostir::backend::clocks::{ClockDrift, ClockOffset, monotonic_ns};
 use hostir::backend::trace;
-use hostir::backend::trace::{Clock, Part, Trace};
+use hostir::backend::trace::{PartialTrace, Trace, TraceClock};
 use hostir::data::HostTensor;
 use hostir::diag::Diag;
 use std::sync::Mutex;
 
 /// What a rank found, and how far off its times may be in nanoseconds.
-type Found = (usize, Part, u64);
+type RankTrace = (usize, PartialTrace, u64);
 
-impl Loaded<'_> {
+impl LoadedProgram<'_> {
     /// [`Loaded::run`] with its timeline: once untraced, so that nothing happens for the first time, and
     /// once more with events around every call. All ranks start together. A graph is not replayed: its
     /// calls have no room for events. Where ranks are processes, each gets the slices of its own rank, on
     /// rank 0's clock; [`Trace::join`] puts the parts of all together.
-    pub fn run_traced(
-        &mut self,
-        inputs: &[Vec<HostTensor>],
-    ) -> Result<(RunResult, Trace), Vec<Diag>> {
+    pub fn run_traced(&mut self, inputs: &[Vec<HostTensor>]) -> Result<(RunResult, Trace), Vec<Diag>> {
         self.run(inputs)?;
-        self.upload(inputs)?;
-        let start = (self.joint.clocks()?, now());
-        let mut found = self.probed()?;
-        let end = (self.joint.clocks()?, now());
+        self.upload_inputs(inputs)?;
+        let start = (self.joint.clock_offsets()?, monotonic_ns());
+        let mut found = self.run_with_probes()?;
+        let end = (self.joint.clock_offsets()?, monotonic_ns());
         for (rank, part, error) in &mut found {
-            if let Some(drift) = drift(&start, &end, *rank) {
+            if let Some(drift) = clock_drift(&start, &end, *rank) {
                 for slice in &mut part.slices {
-                    slice.start_ns = drift.on_first(slice.start_ns);
-                    slice.end_ns = drift.on_first(slice.end_ns).max(slice.start_ns);
+                    slice.start_ns = drift.to_rank_zero(slice.start_ns);
+                    slice.end_ns = drift.to_rank_zero(slice.end_ns).max(slice.start_ns);
                 }
                 *error = error.saturating_add(drift.error_ns());
             }
         }
-        let trace = self.together(found)?;
-        Ok((self.results()?, trace))
+        let trace = self.merge_traces(found)?;
+        Ok((self.download_results()?, trace))
     }
 
     /// Runs once with events; what each rank of this process found, on the host's clock.
-    fn probed(&mut self) -> Result<Vec<Found>, Vec<Diag>> {
-        let (gate, timeout) = (self.gate(), self.timeout);
+    fn run_with_probes(&mut self) -> Result<Vec<RankTrace>, Vec<Diag>> {
+        let (gate, timeout) = (self.rank_barrier(), self.timeout);
         let joint = self.joint.clone();
-        let found: Mutex<Vec<Found>> = Mutex::default();
-        self.each(|rank| {
-            let mut traced = || -> Result<(Part, u64), Failure> {
-                let probes = rank.probes()?;
-                joint.meet().map_err(Failure::peer)?;
-                let anchor = rank.anchor(&probes, &gate)?;
+        let found: Mutex<Vec<RankTrace>> = Mutex::default();
+        self.for_each_rank(|rank| {
+            let mut traced = || -> Result<(PartialTrace, u64), RunFailure> {
+                let probes = rank.create_probes()?;
+                joint.wait_for_all().map_err(RunFailure::peer_failed)?;
+                let anchor = rank.anchor_clock(&probes, &gate)?;
                 gate.wait();
-                joint.meet().map_err(Failure::peer)?;
-                rank.start_together(timeout)?;
+                joint.wait_for_all().map_err(RunFailure::peer_failed)?;
+                rank.wait_at_start_barrier(timeout)?;
                 rank.run_probed(&probes, timeout)?;
-                Ok((rank.slices(&probes, anchor)?, anchor.error))
+                Ok((rank.collect_spans(&probes, anchor)?, anchor.error))
             };
             let (part, error) = traced()?;
             if let Ok(mut found) = found.lock() {
@@ -68,33 +65,33 @@ impl Loaded<'_> {
     }
 
     /// The timeline of this process's ranks, with how far any two ranks of the run may be apart.
-    fn together(&self, found: Vec<Found>) -> Result<Trace, Vec<Diag>> {
+    fn merge_traces(&self, found: Vec<RankTrace>) -> Result<Trace, Vec<Diag>> {
         let own: Vec<u8> = found.iter().flat_map(|(.., error)| error.to_le_bytes()).collect();
-        let all = self.joint.gather("clock errors", &own)?;
+        let all = self.joint.all_gather("clock errors", &own)?;
         let errors = all.iter().flat_map(|bytes| bytes.as_chunks().0);
-        let apart_ns = apart(errors.map(|bytes| u64::from_le_bytes(*bytes)).collect());
-        if !self.joint.is_several() {
+        let apart_ns = max_clock_skew(errors.map(|bytes| u64::from_le_bytes(*bytes)).collect());
+        if !self.joint.is_multi_process() {
             let parts = found.into_iter().map(|(_, part, _)| part).collect();
-            return Ok(Trace { apart_ns, ..Trace::join(Clock::Device, parts) });
+            return Ok(Trace { apart_ns, ..Trace::join_parts(TraceClock::Device, parts) });
         }
-        let ranks = self.prepared.plans.iter().map(trace::tracks).collect();
+        let ranks = self.prepared.plans.iter().map(trace::plan_tracks).collect();
         let (mut slices, mut arrows) = (Vec::new(), Vec::new());
         for (_, part, _) in found {
             slices.extend(part.slices);
             arrows.extend(part.arrows);
         }
-        Ok(Trace { clock: Clock::Device, ranks, slices, arrows, apart_ns })
+        Ok(Trace { clock: TraceClock::Device, ranks, slices, arrows, apart_ns })
     }
 }
 
 /// A rank's clock, if the processes compared theirs.
-fn drift(start: &(Vec<Offset>, u64), end: &(Vec<Offset>, u64), rank: usize) -> Option<Drift> {
+fn clock_drift(start: &(Vec<ClockOffset>, u64), end: &(Vec<ClockOffset>, u64), rank: usize) -> Option<ClockDrift> {
     let (first, second) = (start.0.get(rank)?, end.0.get(rank)?);
-    Some(Drift { start: (start.1, *first), end: (end.1, *second) })
+    Some(ClockDrift { start: (start.1, *first), end: (end.1, *second) })
 }
 
 /// Two ranks are as far apart as their two errors allow.
-fn apart(mut errors: Vec<u64>) -> u64 {
+fn max_clock_skew(mut errors: Vec<u64>) -> u64 {
     if errors.len() < 2 {
         return 0;
     }
@@ -108,14 +105,14 @@ mod tests {
 
     #[test]
     fn the_two_largest_errors_count() {
-        assert_eq!([apart(vec![]), apart(vec![9]), apart(vec![3, 9, 5])], [0, 0, 14]);
+        assert_eq!([max_clock_skew(vec![]), max_clock_skew(vec![9]), max_clock_skew(vec![3, 9, 5])], [0, 0, 14]);
     }
 
     #[test]
     fn a_process_alone_has_one_clock() {
-        assert_eq!(drift(&(vec![], 0), &(vec![], 9), 0), None);
-        let at = |ahead_ns| vec![Offset::default(), Offset { ahead_ns, error_ns: 1 }];
-        let drift = drift(&(at(10), 100), &(at(20), 200), 1).unwrap();
-        assert_eq!(drift.on_first(150), 135);
+        assert_eq!(clock_drift(&(vec![], 0), &(vec![], 9), 0), None);
+        let at = |ahead_ns| vec![ClockOffset::default(), ClockOffset { ahead_ns, error_ns: 1 }];
+        let drift = clock_drift(&(at(10), 100), &(at(20), 200), 1).unwrap();
+        assert_eq!(drift.to_rank_zero(150), 135);
     }
 }

@@ -4,14 +4,14 @@ use crate::runtime::{oom, watchdog};
 use crate::sys::Error;
 use hostir::backend::control_plane::ControlPlaneError;
 use hostir::diag::{Diag, codes};
-use hostir::lower::Prepared;
+use hostir::lower::PreparedProgram;
 use hostir::plan::{InstId, Plan};
 use std::time::Duration;
 
 /// Why a rank failed, and in which instruction if that is known.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Failure {
-    pub(crate) cause: Cause,
+pub(crate) struct RunFailure {
+    pub(crate) cause: FailureCause,
     pub(crate) inst: Option<InstId>,
     /// The last instruction that may be meant, if there are several.
     pub(crate) until: Option<InstId>,
@@ -21,7 +21,7 @@ pub(crate) struct Failure {
 
 /// How far a run came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Reached {
+pub(crate) enum RunProgress {
     /// The first instruction that is not known to be done.
     Inst(InstId),
     /// One of the instructions that wait for other ranks, from the first to the last of these.
@@ -35,7 +35,7 @@ pub(crate) enum Reached {
 }
 
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) enum Cause {
+pub(crate) enum FailureCause {
     Cuda(Error),
     Nccl(nccl_rs::Error),
     Timeout,
@@ -46,46 +46,46 @@ pub(crate) enum Cause {
     Poisoned(u32),
 }
 
-impl From<Error> for Failure {
+impl From<Error> for RunFailure {
     fn from(error: Error) -> Self {
-        Self::of(Cause::Cuda(error))
+        Self::from_cause(FailureCause::Cuda(error))
     }
 }
 
-impl From<nccl_rs::Error> for Failure {
+impl From<nccl_rs::Error> for RunFailure {
     fn from(error: nccl_rs::Error) -> Self {
-        Self::of(Cause::Nccl(error))
+        Self::from_cause(FailureCause::Nccl(error))
     }
 }
 
-impl Failure {
-    pub(crate) fn of(cause: Cause) -> Self {
+impl RunFailure {
+    pub(crate) fn from_cause(cause: FailureCause) -> Self {
         Self { cause, inst: None, until: None, hint: None }
     }
 
-    pub(crate) fn timeout() -> Self {
-        Self::of(Cause::Timeout)
+    pub(crate) fn timed_out() -> Self {
+        Self::from_cause(FailureCause::Timeout)
     }
 
-    pub(crate) fn sibling(rank: u32) -> Self {
-        Self::of(Cause::Sibling(rank))
+    pub(crate) fn sibling_failed(rank: u32) -> Self {
+        Self::from_cause(FailureCause::Sibling(rank))
     }
 
-    pub(crate) fn poisoned(rank: u32) -> Self {
-        Self::of(Cause::Poisoned(rank))
+    pub(crate) fn poisoned_by(rank: u32) -> Self {
+        Self::from_cause(FailureCause::Poisoned(rank))
     }
 
-    pub(crate) fn peer(error: ControlPlaneError) -> Self {
-        Self::of(Cause::Peer(error))
+    pub(crate) fn peer_failed(error: ControlPlaneError) -> Self {
+        Self::from_cause(FailureCause::Peer(error))
     }
 
-    pub(crate) fn at(self, inst: InstId) -> Self {
+    pub(crate) fn at_inst(self, inst: InstId) -> Self {
         Self { inst: self.inst.or(Some(inst)), ..self }
     }
 
     /// In the instruction that was reached, if that is known.
-    pub(crate) fn within(self, reached: Reached) -> Self {
-        if matches!(self.cause, Cause::Cuda(_)) {
+    pub(crate) fn with_progress(self, reached: RunProgress) -> Self {
+        if matches!(self.cause, FailureCause::Cuda(_)) {
             // A call that failed says nothing of what other calls wait for.
             return self;
         }
@@ -93,94 +93,92 @@ impl Failure {
         let queued = "several runs were enqueued, and which of them did not end is not known: with a wait after each the op is named";
         let before = "the rank was between two runs, and waited for the others before the next one";
         match reached {
-            Reached::Inst(inst) => self.at(inst),
-            Reached::Among(first, last) => Self { until: Some(last), ..self.at(first) },
-            Reached::Own => Self { hint: Some(own), ..self },
-            Reached::Before => Self { hint: Some(before), ..self },
-            Reached::Queued => Self { hint: Some(queued), ..self },
+            RunProgress::Inst(inst) => self.at_inst(inst),
+            RunProgress::Among(first, last) => Self { until: Some(last), ..self.at_inst(first) },
+            RunProgress::Own => Self { hint: Some(own), ..self },
+            RunProgress::Before => Self { hint: Some(before), ..self },
+            RunProgress::Queued => Self { hint: Some(queued), ..self },
         }
     }
 
     /// As a diagnostic about a rank.
-    pub(crate) fn diag(&self, prepared: &Prepared, plan: &Plan, timeout: Duration) -> Diag {
-        let mut diag = self.placed(prepared, plan, timeout);
+    pub(crate) fn to_diag(&self, prepared: &PreparedProgram, plan: &Plan, timeout: Duration) -> Diag {
+        let mut diag = self.located_diag(prepared, plan, timeout);
         diag.notes.extend(self.hint.map(str::to_owned));
         if let Some(last) = self.until.and_then(|inst| plan.find_inst(inst)) {
-            let place = prepared.labels.origin(plan, last.origin);
-            let note =
-                format!("or in a communication behind it, up to {place}: `graph` tells which");
+            let place = prepared.labels.origin_text(plan, last.origin);
+            let note = format!("or in a communication behind it, up to {place}: `graph` tells which");
             diag.notes.push(note);
         }
         diag
     }
 
-    pub(crate) fn placed(&self, prepared: &Prepared, plan: &Plan, timeout: Duration) -> Diag {
+    pub(crate) fn located_diag(&self, prepared: &PreparedProgram, plan: &Plan, timeout: Duration) -> Diag {
         let (code, message) = match &self.cause {
-            Cause::Cuda(error @ Error::Missing { .. }) => (codes::DEVICE, error.to_string()),
-            Cause::Cuda(error @ Error::NoMemory { .. }) => {
-                return oom::diag(error.to_string(), prepared, plan);
+            FailureCause::Cuda(error @ Error::Missing { .. }) => (codes::DEVICE, error.to_string()),
+            FailureCause::Cuda(error @ Error::NoMemory { .. }) => {
+                return oom::out_of_memory_diag(error.to_string(), prepared, plan);
             }
-            Cause::Cuda(error @ Error::Unsupported(_)) => (codes::BACKEND_TYPE, error.to_string()),
-            Cause::Cuda(error) => (codes::DEVICE_CALL, error.to_string()),
-            Cause::Nccl(error @ (nccl_rs::Error::Missing(_) | nccl_rs::Error::Symbol(_))) => {
+            FailureCause::Cuda(error @ Error::Unsupported(_)) => (codes::BACKEND_TYPE, error.to_string()),
+            FailureCause::Cuda(error) => (codes::DEVICE_CALL, error.to_string()),
+            FailureCause::Nccl(error @ (nccl_rs::Error::Missing(_) | nccl_rs::Error::Symbol(_))) => {
                 (codes::DEVICE, error.to_string())
             }
-            Cause::Nccl(nccl_rs::Error::Timeout { call }) => {
+            FailureCause::Nccl(nccl_rs::Error::Timeout { call }) => {
                 (codes::TIMEOUT, format!("{call} did not end within {} ms", timeout.as_millis()))
             }
-            Cause::Nccl(error) => (codes::DEVICE_CALL, error.to_string()),
-            Cause::Timeout => {
-                (codes::TIMEOUT, format!("the run did not end within {} ms", timeout.as_millis()))
+            FailureCause::Nccl(error) => (codes::DEVICE_CALL, error.to_string()),
+            FailureCause::Timeout => (codes::TIMEOUT, format!("the run did not end within {} ms", timeout.as_millis())),
+            FailureCause::Peer(error) => {
+                return self.locate_peer_diag(error.diag(), prepared, plan);
             }
-            Cause::Peer(error) => return self.of_peer(error.diag(), prepared, plan),
-            Cause::Sibling(rank) => {
-                let diag = Diag::global(codes::PROCESS, format!("rank {rank} failed"));
-                return self.of_peer(diag, prepared, plan);
+            FailureCause::Sibling(rank) => {
+                let diag = Diag::global_error(codes::PROCESS, format!("rank {rank} failed"));
+                return self.locate_peer_diag(diag, prepared, plan);
             }
-            Cause::Poisoned(other) => {
+            FailureCause::Poisoned(other) => {
                 let message = format!(
                     "rank {other} gave up before the run of rank {} had ended, whose results are not to be used",
                     plan.rank
                 );
-                let diag = Diag::global(codes::PROCESS, message)
-                    .note("look at what that rank printed last");
-                return self.of_peer(diag, prepared, plan);
+                let diag = Diag::global_error(codes::PROCESS, message).with_note("look at what that rank printed last");
+                return self.locate_peer_diag(diag, prepared, plan);
             }
         };
         let labels = &prepared.labels;
         match self.inst.and_then(|inst| plan.find_inst(inst)) {
-            None => Diag::global(code, format!("rank {}: {message}", plan.rank)),
+            None => Diag::global_error(code, format!("rank {}: {message}", plan.rank)),
             Some(inst) => {
-                let place = labels.origin(plan, inst.origin);
-                Diag::error(code, labels.span(inst.origin.op), message)
-                    .note(format!("rank {}, in {place}", plan.rank))
+                let place = labels.origin_text(plan, inst.origin);
+                Diag::error(code, labels.op_span(inst.origin.op), message)
+                    .with_note(format!("rank {}, in {place}", plan.rank))
             }
         }
     }
 
     /// Another process's failure, with where this rank was.
-    pub(crate) fn of_peer(&self, diag: Diag, prepared: &Prepared, plan: &Plan) -> Diag {
+    pub(crate) fn locate_peer_diag(&self, diag: Diag, prepared: &PreparedProgram, plan: &Plan) -> Diag {
         match self.inst {
-            Some(inst) => watchdog::gave_up(diag, inst, prepared, plan),
+            Some(inst) => watchdog::note_location(diag, inst, prepared, plan),
             None => diag,
         }
     }
 }
 
-pub(crate) fn global(error: &Error) -> Diag {
+pub(crate) fn global_diag(error: &Error) -> Diag {
     let code = match error {
         Error::Missing { .. } => codes::DEVICE,
         Error::NoMemory { .. } => codes::DEVICE_MEMORY,
         Error::Call { .. } | Error::Compile { .. } | Error::Internal { .. } => codes::DEVICE_CALL,
         Error::Unsupported(_) => codes::BACKEND_TYPE,
     };
-    Diag::global(code, error.to_string())
+    Diag::global_error(code, error.to_string())
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use hostir::lower::{Sizes, prepare};
+    use hostir::lower::{SizeSettings, prepare_program};
 
     const COPY: &str = "%HostIrContainer { (T0_g_float[iS0{4}]) -> (T1_g_float[iS1{4}]) :
   T1_g_float[iS1{4}] = Set( T0_g_float[iS0{4}], cache_op=Streaming )
@@ -188,38 +186,31 @@ pub(crate) mod tests {
 ";
 
     /// A program of one rank and one instruction, of four elements.
-    pub(crate) fn prepared() -> Prepared {
+    pub(crate) fn prepared() -> PreparedProgram {
         let (programs, diags) = hostir::load(COPY);
         assert!(diags.is_empty());
-        prepare(&programs[0], &Sizes::default()).unwrap()
+        prepare_program(&programs[0], &SizeSettings::default()).unwrap()
     }
 
     /// Code, message and notes of a failure in the first instruction.
-    fn told(failure: Failure) -> (&'static str, String, String) {
+    fn told(failure: RunFailure) -> (&'static str, String, String) {
         let prepared = prepared();
-        let diag =
-            failure.at(InstId(0)).diag(&prepared, &prepared.plans[0], Duration::from_millis(1500));
+        let diag = failure.at_inst(InstId(0)).to_diag(&prepared, &prepared.plans[0], Duration::from_millis(1500));
         (diag.code, diag.message, diag.notes.join("; "))
     }
 
     #[test]
     fn failures_name_rank_and_op() {
-        let (code, message, notes) = told(Failure::timeout());
+        let (code, message, notes) = told(RunFailure::timed_out());
         assert_eq!((code, message.as_str()), ("H0511", "the run did not end within 1500 ms"));
         assert_eq!(notes, "rank 0, in `T1 = Set`");
         let full = Error::NoMemory { bytes: 4096, free: 512 };
         let (code, message, notes) = told(full.into());
-        assert_eq!(
-            (code, message.as_str()),
-            ("H0521", "no device memory for 4096 bytes (512 are free)")
-        );
+        assert_eq!((code, message.as_str()), ("H0521", "no device memory for 4096 bytes (512 are free)"));
         assert!(notes.contains("the largest buffer is T0, 16 bytes, input number 0"), "{notes}");
         let call = Error::Call { call: "cuLaunchKernel", status: "CUDA_ERROR_X (why)".to_owned() };
         let (code, message, _) = told(call.into());
-        assert_eq!(
-            (code, message.as_str()),
-            ("H0522", "cuLaunchKernel failed: CUDA_ERROR_X (why)")
-        );
+        assert_eq!((code, message.as_str()), ("H0522", "cuLaunchKernel failed: CUDA_ERROR_X (why)"));
         let nccl = nccl_rs::Error::Timeout { call: "ncclCommInitRankConfig" };
         assert_eq!(told(nccl.into()).0, "H0511");
     }
@@ -228,22 +219,22 @@ pub(crate) mod tests {
     fn how_far_runs_came() {
         let prepared = prepared();
         let plan = &prepared.plans[0];
-        let failure = Failure::timeout().within(Reached::Own);
-        let diag = failure.diag(&prepared, plan, Duration::from_millis(1500));
+        let failure = RunFailure::timed_out().with_progress(RunProgress::Own);
+        let diag = failure.to_diag(&prepared, plan, Duration::from_millis(1500));
         assert_eq!(diag.message, "rank 0: the run did not end within 1500 ms");
         assert!(diag.primary.is_none() && diag.notes[0].contains("work of its own"));
-        let queued = Failure::timeout().within(Reached::Queued);
-        let diag = queued.diag(&prepared, plan, Duration::from_millis(1500));
+        let queued = RunFailure::timed_out().with_progress(RunProgress::Queued);
+        let diag = queued.to_diag(&prepared, plan, Duration::from_millis(1500));
         assert!(diag.notes[0].starts_with("several runs were enqueued"));
-        let failure = Failure::timeout().within(Reached::Inst(InstId(0)));
-        let diag = failure.diag(&prepared, plan, Duration::from_millis(1500));
+        let failure = RunFailure::timed_out().with_progress(RunProgress::Inst(InstId(0)));
+        let diag = failure.to_diag(&prepared, plan, Duration::from_millis(1500));
         assert_eq!(diag.notes, ["rank 0, in `T1 = Set`"]);
     }
 
     #[test]
     fn failures_of_peers_name_both_places() {
         let lost = ControlPlaneError::Lost { rank: 3, how: "its connection closed".to_owned() };
-        let (code, message, notes) = told(Failure::peer(lost));
+        let (code, message, notes) = told(RunFailure::peer_failed(lost));
         assert_eq!((code, message.as_str()), ("H0530", "rank 3 is lost: its connection closed"));
         assert!(notes.ends_with("; rank 0 gave up in `T1 = Set`"), "{notes}");
     }
@@ -262,19 +253,19 @@ pub(crate) mod tests {
     #[test]
     fn several_that_share_a_mark_are_told() {
         let prepared = prepared();
-        let failure = Failure::timeout().within(Reached::Among(InstId(0), InstId(0)));
-        let diag = failure.diag(&prepared, &prepared.plans[0], Duration::from_millis(1500));
+        let failure = RunFailure::timed_out().with_progress(RunProgress::Among(InstId(0), InstId(0)));
+        let diag = failure.to_diag(&prepared, &prepared.plans[0], Duration::from_millis(1500));
         assert_eq!(diag.notes[0], "rank 0, in `T1 = Set`");
         assert!(diag.notes[1].starts_with("or in a communication behind it, up to `T1 = Set`"));
     }
 
     #[test]
     fn ranks_that_gave_up_are_named() {
-        let (code, message, notes) = told(Failure::poisoned(2));
+        let (code, message, notes) = told(RunFailure::poisoned_by(2));
         assert_eq!(code, "H0530");
         assert!(message.starts_with("rank 2 gave up before the run of rank 0"), "{message}");
         assert!(notes.ends_with("; rank 0 gave up in `T1 = Set`"), "{notes}");
-        assert_eq!(told(Failure::sibling(1)).1, "rank 1 failed");
+        assert_eq!(told(RunFailure::sibling_failed(1)).1, "rank 1 failed");
     }
 
     /// Where there is no GPU, a program is refused before anything else happens.
@@ -284,7 +275,7 @@ pub(crate) mod tests {
             return;
         }
         let prepared = prepared();
-        let diags = crate::Cuda::default().load(&prepared).err().unwrap();
+        let diags = crate::CudaRuntime::default().load(&prepared).err().unwrap();
         assert_eq!(diags[0].code, "H0520");
         assert!(diags[0].message.contains("libcuda.so"), "{}", diags[0].message);
     }

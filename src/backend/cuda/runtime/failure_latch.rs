@@ -5,39 +5,39 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// The rank that failed first, if one did. Once it is raised it stays so: a program whose rank failed does not
 /// run again.
 #[derive(Default, Debug)]
-pub(crate) struct Alarm {
+pub(crate) struct FailureFlag {
     /// The rank's number plus one; 0 while all is well.
     first: AtomicU32,
 }
 
-impl Alarm {
+impl FailureFlag {
     /// Notes that a rank failed; only the first one counts. Every thread that later sees an effect of what the
     /// caller does next also sees the alarm.
-    pub(crate) fn raise(&self, rank: u32) {
+    pub(crate) fn set_failed(&self, rank: u32) {
         let _ = self.first.compare_exchange(0, rank + 1, Ordering::AcqRel, Ordering::Acquire);
     }
 
     /// The rank that failed first.
-    pub(crate) fn first(&self) -> Option<u32> {
+    pub(crate) fn first_failed(&self) -> Option<u32> {
         self.first.load(Ordering::Acquire).checked_sub(1)
     }
 
     /// Raises the alarm if the thread panics while the guard is there.
-    pub(crate) fn guard(&self, rank: u32) -> AlarmGuard<'_> {
-        AlarmGuard { alarm: self, rank }
+    pub(crate) fn panic_guard(&self, rank: u32) -> PanicGuard<'_> {
+        PanicGuard { alarm: self, rank }
     }
 }
 
 /// See [`Alarm::guard`].
-pub(crate) struct AlarmGuard<'a> {
-    alarm: &'a Alarm,
+pub(crate) struct PanicGuard<'a> {
+    alarm: &'a FailureFlag,
     rank: u32,
 }
 
-impl Drop for AlarmGuard<'_> {
+impl Drop for PanicGuard<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.alarm.raise(self.rank);
+            self.alarm.set_failed(self.rank);
         }
     }
 }
@@ -49,23 +49,23 @@ mod tests {
 
     #[test]
     fn the_first_failure_counts() {
-        let alarm = Alarm::default();
-        assert_eq!(alarm.first(), None);
-        alarm.raise(3);
-        alarm.raise(0);
-        assert_eq!(alarm.first(), Some(3));
+        let alarm = FailureFlag::default();
+        assert_eq!(alarm.first_failed(), None);
+        alarm.set_failed(3);
+        alarm.set_failed(0);
+        assert_eq!(alarm.first_failed(), Some(3));
     }
 
     #[test]
     fn a_panic_is_a_failure() {
-        let alarm = Alarm::default();
-        drop(alarm.guard(1));
-        assert_eq!(alarm.first(), None);
+        let alarm = FailureFlag::default();
+        drop(alarm.panic_guard(1));
+        assert_eq!(alarm.first_failed(), None);
         let broken = catch_unwind(AssertUnwindSafe(|| {
-            let _guard = alarm.guard(1);
+            let _guard = alarm.panic_guard(1);
             panic!("on purpose");
         }));
         assert!(broken.is_err());
-        assert_eq!(alarm.first(), Some(1));
+        assert_eq!(alarm.first_failed(), Some(1));
     }
 }

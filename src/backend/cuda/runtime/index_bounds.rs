@@ -5,17 +5,17 @@
 
 use hostir::data::HostTensor;
 use hostir::diag::{Diag, codes};
-use hostir::lower::Prepared;
-use hostir::plan::{Plan, View};
+use hostir::lower::PreparedProgram;
+use hostir::plan::{BufferView, Plan};
 
 /// Refuses plans with a view that is not within its buffer.
-pub(crate) fn check(prepared: &Prepared) -> Result<(), Vec<Diag>> {
+pub(crate) fn check_plan_bounds(prepared: &PreparedProgram) -> Result<(), Vec<Diag>> {
     match prepared.plans.iter().find(|plan| !is_within(plan)) {
         None => Ok(()),
         Some(plan) => {
             let message = format!("the plan of rank {} reaches beyond a buffer", plan.rank);
             let note = "plans that `prepare` makes do not: this one was changed afterwards";
-            Err(vec![Diag::global(codes::PLAN_BOUNDS, message).note(note)])
+            Err(vec![Diag::global_error(codes::PLAN_BOUNDS, message).with_note(note)])
         }
     }
 }
@@ -23,7 +23,7 @@ pub(crate) fn check(prepared: &Prepared) -> Result<(), Vec<Diag>> {
 /// Refuses inputs that are fewer, larger or smaller than the plan's, or of other types.
 pub(crate) fn check_inputs(plan: &Plan, inputs: &[HostTensor]) -> Result<(), Vec<Diag>> {
     let rank = plan.rank;
-    let failed = |message| Err(vec![Diag::global(codes::PORTS, message)]);
+    let failed = |message| Err(vec![Diag::global_error(codes::PORTS, message)]);
     if inputs.len() < plan.inputs.len() {
         let (given, needed) = (inputs.len(), plan.inputs.len());
         return failed(format!("rank {rank} has {given} of {needed} inputs"));
@@ -46,44 +46,45 @@ pub(crate) fn check_inputs(plan: &Plan, inputs: &[HostTensor]) -> Result<(), Vec
 fn is_within(plan: &Plan) -> bool {
     let ports = plan.inputs.iter().chain(&plan.outputs).flatten();
     let used = plan.iter().flat_map(|inst| {
-        let written = inst.kind.writes();
-        inst.kind.reads().into_iter().chain(written)
+        let written = inst.kind.written_view();
+        inst.kind.read_views().into_iter().chain(written)
     });
-    ports.chain(used).all(|view| fits(view, plan))
+    ports.chain(used).all(|view| view_fits_buffer(view, plan))
 }
 
-fn fits(view: &View, plan: &Plan) -> bool {
+fn view_fits_buffer(view: &BufferView, plan: &Plan) -> bool {
     if plan.buffers.len() <= view.buffer.0 as usize {
         return false;
     }
     let buffer = &plan.buffers[view.buffer];
-    let bytes = buffer.elements.checked_mul(buffer.dtype.size());
+    let bytes = buffer.elements.checked_mul(buffer.dtype.byte_size());
     let count = view.dims.iter().try_fold(1usize, |count, dim| count.checked_mul(dim.extent));
     match (count, bytes) {
         (Some(0), _) => true,
-        (Some(_), Some(bytes)) => end(view).is_some_and(|end| end <= bytes),
+        (Some(_), Some(bytes)) => end_byte(view).is_some_and(|end| end <= bytes),
         _ => false,
     }
 }
 
 /// The byte behind the last element of a view that has any.
-fn end(view: &View) -> Option<usize> {
-    let last = view.dims.iter().try_fold(view.offset, |last, dim| {
-        last.checked_add(dim.extent.checked_sub(1)?.checked_mul(dim.stride)?)
-    })?;
-    last.checked_add(1)?.checked_mul(view.dtype.size())
+fn end_byte(view: &BufferView) -> Option<usize> {
+    let last = view
+        .dims
+        .iter()
+        .try_fold(view.offset, |last, dim| last.checked_add(dim.extent.checked_sub(1)?.checked_mul(dim.stride)?))?;
+    last.checked_add(1)?.checked_mul(view.dtype.byte_size())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::Cuda;
+    use crate::backend::CudaRuntime;
     use crate::runtime::failure::tests::prepared;
 
     #[test]
     fn a_plan_that_was_changed_is_refused_before_there_is_a_device() {
-        assert_eq!(check(&prepared()), Ok(()));
-        let changes: [fn(&mut View); 5] = [
+        assert_eq!(check_plan_bounds(&prepared()), Ok(()));
+        let changes: [fn(&mut BufferView); 5] = [
             |view| view.offset = 1,
             |view| view.offset = usize::MAX,
             |view| view.dims[0].stride = 2,
@@ -93,7 +94,7 @@ mod tests {
         for change in changes {
             let mut prepared = prepared();
             prepared.plans[0].inputs[0].iter_mut().for_each(change);
-            let diags = Cuda::default().load(&prepared).err().unwrap();
+            let diags = CudaRuntime::default().load(&prepared).err().unwrap();
             assert_eq!(diags[0].code, "H0535");
             assert_eq!(diags[0].message, "the plan of rank 0 reaches beyond a buffer");
         }
@@ -102,7 +103,7 @@ mod tests {
             view.offset = 77;
             view.dims[0].extent = 0;
         });
-        assert_eq!(check(&prepared), Ok(()));
+        assert_eq!(check_plan_bounds(&prepared), Ok(()));
     }
 
     #[test]

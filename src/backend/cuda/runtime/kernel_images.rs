@@ -1,43 +1,43 @@
 //! Compiled kernels: from the resource cache, from the image store of the options, or from NVRTC.
 
 use crate::runtime::options::Options;
-use crate::sys::driver::Device;
+use crate::sys::driver::CudaDevice;
 use crate::sys::image::is_whole;
 use crate::sys::{Error, nvrtc};
 use hostir::plan::Plan;
-use hostir_gpu::schedule::Schedule;
+use hostir_gpu::schedule::RankSchedule;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
 /// Compiled kernels by their text.
-pub(crate) type Images = BTreeMap<String, Vec<u8>>;
+pub(crate) type KernelImages = BTreeMap<String, Vec<u8>>;
 
 /// Compiles every distinct kernel of these ranks, or finds it in the store.
-pub(crate) fn compile(
-    own: &[(&Plan, Schedule)],
-    device: &Device,
+pub(crate) fn compile_kernels(
+    own: &[(&Plan, RankSchedule)],
+    device: &CudaDevice,
     options: &Options,
-) -> Result<Images, Error> {
+) -> Result<KernelImages, Error> {
     let architecture = device.architecture()?;
-    let mut images = Images::new();
+    let mut images = KernelImages::new();
     for text in own.iter().flat_map(|(_, schedule)| &schedule.texts) {
         if !images.contains_key(text) {
-            images.insert(text.clone(), image(text, architecture, options)?);
+            images.insert(text.clone(), load_or_compile(text, architecture, options)?);
         }
     }
     Ok(images)
 }
 
 /// Finds a kernel among those of this process or in the store, or compiles it.
-pub(crate) fn image(text: &str, architecture: u32, options: &Options) -> Result<Vec<u8>, Error> {
-    options.pool.image(architecture, text, || {
-        let key = image_key(text, &nvrtc::options(architecture), nvrtc::version()?);
+pub(crate) fn load_or_compile(text: &str, architecture: u32, options: &Options) -> Result<Vec<u8>, Error> {
+    options.pool.kernel_image(architecture, text, || {
+        let key = cubin_key(text, &nvrtc::compile_options(architecture), nvrtc::version()?);
         let kept = options.store.as_ref().and_then(|store| store.get(&key));
         // An image that was cut short is compiled anew, and then kept in the place of that one.
         if let Some(image) = kept.filter(|image| is_whole(image)) {
             return Ok(image);
         }
-        let image = nvrtc::compile(text, architecture)?;
+        let image = nvrtc::compile_cubin(text, architecture)?;
         if let Some(store) = &options.store {
             store.put(&key, &image);
         }
@@ -48,7 +48,7 @@ pub(crate) fn image(text: &str, architecture: u32, options: &Options) -> Result<
 /// Returns the key of a compiled kernel: SHA-256, in hexadecimal digits, over everything that its machine code
 /// depends on, which is this library's version, NVRTC's version, the compile options (the architecture is one of
 /// them) and the source. Each part is preceded by its length, so no two lists of parts give the same bytes.
-fn image_key(source: &str, options: &[String], nvrtc: (i32, i32)) -> String {
+fn cubin_key(source: &str, options: &[String], nvrtc: (i32, i32)) -> String {
     let compiler = format!("nvrtc {}.{}", nvrtc.0, nvrtc.1);
     let fixed = ["hostir kernel", env!("CARGO_PKG_VERSION"), &compiler];
     let mut digest = Sha256::new();
@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn a_key_depends_on_source_options_and_compiler() {
         let options = |all: &[&str]| all.iter().map(|&one| one.to_owned()).collect::<Vec<_>>();
-        let key = |source: &str, all: &[&str], nvrtc| image_key(source, &options(all), nvrtc);
+        let key = |source: &str, all: &[&str], nvrtc| cubin_key(source, &options(all), nvrtc);
         let first = key("text", &["-a", "-b"], (13, 0));
         assert!(first.len() == 64 && first.bytes().all(|byte| byte.is_ascii_hexdigit()));
         assert_eq!(first, key("text", &["-a", "-b"], (13, 0)));

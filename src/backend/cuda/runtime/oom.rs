@@ -2,54 +2,50 @@
 
 use hostir::diag::codes;
 use hostir::diag::{Diag, Span};
-use hostir::lower::Prepared;
+use hostir::lower::PreparedProgram;
 use hostir::plan::{BufferId, BufferKind, InstKind, Plan};
 
 /// The error of a rank for which `message` says what was asked for and what is free: the op that makes the
 /// rank's largest buffer, how large that is, and how much the plan needs at one time.
-pub(crate) fn diag(message: String, prepared: &Prepared, plan: &Plan) -> Diag {
-    let (place, largest) = largest(prepared, plan).unzip();
+pub(crate) fn out_of_memory_diag(message: String, prepared: &PreparedProgram, plan: &Plan) -> Diag {
+    let (place, largest) = largest_buffer(prepared, plan).unzip();
     let mut diag = match place.flatten() {
-        Some(span) => Diag::error(codes::DEVICE_MEMORY, span, message).here("the largest buffer"),
-        None => Diag::global(codes::DEVICE_MEMORY, message),
+        Some(span) => Diag::error(codes::DEVICE_MEMORY, span, message).with_primary_text("the largest buffer"),
+        None => Diag::global_error(codes::DEVICE_MEMORY, message),
     };
     diag.notes.extend(largest);
-    let peak = format!(
-        "rank {}: {} alive at one time at most, by the plan",
-        plan.rank,
-        bytes(plan.peak_bytes)
-    );
-    diag.note(peak).note(
+    let peak = format!("rank {}: {} alive at one time at most, by the plan", plan.rank, bytes_text(plan.peak_bytes));
+    diag.with_note(peak).with_note(
         "set smaller sizes, or spread tensors over more devices; `--check-only` prints the plan's peak without a device",
     )
 }
 
 /// The place and the description of a plan's largest buffer.
-fn largest(prepared: &Prepared, plan: &Plan) -> Option<(Option<Span>, String)> {
+fn largest_buffer(prepared: &PreparedProgram, plan: &Plan) -> Option<(Option<Span>, String)> {
     let size = |id: BufferId| {
         let buffer = &plan.buffers[id];
-        (buffer.elements as u64).saturating_mul(buffer.dtype.size() as u64)
+        (buffer.elements as u64).saturating_mul(buffer.dtype.byte_size() as u64)
     };
     // The first of equals.
     let id = plan.buffers.ids().rev().max_by_key(|&id| size(id))?;
     let (labels, buffer) = (&prepared.labels, &plan.buffers[id]);
-    let tensor = labels.tensor(buffer.tensor);
-    let what = format!("rank {}: the largest buffer is {tensor}, {}", plan.rank, bytes(size(id)));
+    let tensor = labels.tensor_name(buffer.tensor);
+    let what = format!("rank {}: the largest buffer is {tensor}, {}", plan.rank, bytes_text(size(id)));
     if let BufferKind::Input(number) = buffer.kind {
         let span = labels.tensor_span(buffer.tensor);
         return Some((Some(span), format!("{what}, input number {number}")));
     }
     let makes = |kind: &InstKind| match kind {
         InstKind::Alloc { buffer } => *buffer == id,
-        kind => kind.writes().is_some_and(|view| view.buffer == id),
+        kind => kind.written_view().is_some_and(|view| view.buffer == id),
     };
     let Some(inst) = plan.iter().find(|inst| makes(&inst.kind)) else { return Some((None, what)) };
-    let place = labels.origin(plan, inst.origin);
-    Some((Some(labels.span(inst.origin.op)), format!("{what}, made by {place}")))
+    let place = labels.origin_text(plan, inst.origin);
+    Some((Some(labels.op_span(inst.origin.op)), format!("{what}, made by {place}")))
 }
 
 /// `12 bytes`, `4.0 MiB (4194304 bytes)`.
-fn bytes(count: u64) -> String {
+fn bytes_text(count: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     let steps = (count.max(1).ilog2() / 10).min(4) as usize;
     match steps {
@@ -64,15 +60,15 @@ fn bytes(count: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hostir::lower::{Sizes, prepare};
+    use hostir::lower::{SizeSettings, prepare_program};
 
     fn told(text: &str) -> (String, String) {
         let (programs, diags) = hostir::load(text);
         assert!(diags.is_empty(), "{diags:?}");
-        let prepared = prepare(&programs[0], &Sizes::default()).unwrap();
-        let diag = diag("no device memory".to_owned(), &prepared, &prepared.plans[0]);
+        let prepared = prepare_program(&programs[0], &SizeSettings::default()).unwrap();
+        let diag = out_of_memory_diag("no device memory".to_owned(), &prepared, &prepared.plans[0]);
         assert_eq!(diag.code, "H0521");
-        let place = diag.primary.map_or("", |label| &text[label.span.range()]);
+        let place = diag.primary.map_or("", |label| &text[label.span.as_usize_range()]);
         (place.to_owned(), diag.notes.join("; "))
     }
 
@@ -109,8 +105,8 @@ mod tests {
 
     #[test]
     fn sizes_for_people() {
-        assert_eq!(bytes(0), "0 bytes");
-        assert_eq!(bytes(1023), "1023 bytes");
-        assert_eq!(bytes(3 << 39), "1.5 TiB (1649267441664 bytes)");
+        assert_eq!(bytes_text(0), "0 bytes");
+        assert_eq!(bytes_text(1023), "1023 bytes");
+        assert_eq!(bytes_text(3 << 39), "1.5 TiB (1649267441664 bytes)");
     }
 }

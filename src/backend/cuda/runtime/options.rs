@@ -1,9 +1,9 @@
 //! Options of the CUDA backend.
 
-use crate::runtime::resource_cache::Pool;
-use crate::runtime::watchdog::Watch;
+use crate::runtime::resource_cache::ResourceCache;
+use crate::runtime::watchdog::RunWatchdog;
 use hostir::backend::control_plane::ControlPlane;
-use hostir_gpu::transport::Routes;
+use hostir_gpu::transport::BackendTransports;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +44,7 @@ pub struct Options {
     /// Whether `float` products may round their factors to TF32.
     pub tf32: bool,
     /// What carries the communications of each backend.
-    pub routes: Routes,
+    pub routes: BackendTransports,
     /// Whether a run is recorded as a CUDA graph and replayed.
     pub graph: bool,
     /// How long connecting, or one run, may take.
@@ -65,16 +65,16 @@ pub struct Options {
     /// algorithms, primary contexts. Clones of these options share it, so a program that is loaded with
     /// them after another one was dropped starts sooner; programs that live at the same time never share
     /// what only one can use. It is freed with the last clone, and the last program, that refers to it.
-    pub pool: Arc<Pool>,
+    pub pool: Arc<ResourceCache>,
     /// Where other threads see whether runs end.
-    pub watch: Arc<Watch>,
+    pub watch: Arc<RunWatchdog>,
 }
 
 impl Default for Options {
     fn default() -> Self {
         Self {
             tf32: false,
-            routes: Routes::default(),
+            routes: BackendTransports::default(),
             graph: false,
             timeout: Duration::from_secs(60),
             nccl: None,

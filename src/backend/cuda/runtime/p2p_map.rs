@@ -3,34 +3,34 @@
 
 use crate::runtime::failure;
 use crate::runtime::process_group;
-use crate::runtime::process_group::Joint;
-use crate::runtime::rank::Rank;
+use crate::runtime::process_group::ProcessGroup;
+use crate::runtime::rank::CpuRank;
 use crate::sys::Error;
 use crate::sys::peer;
-use crate::sys::peer::{Handle, Opened};
+use crate::sys::peer::{MemoryHandle, PeerMemory};
 use hostir::diag::{Diag, codes};
-use hostir::plan::View;
-use hostir_gpu::element_range::Part;
-use hostir_gpu::memory_layout::Layout;
-use hostir_gpu::p2p::{FLAG, Messages};
+use hostir::plan::BufferView;
+use hostir_gpu::element_range::ViewRange;
+use hostir_gpu::memory_layout::MemoryLayout;
+use hostir_gpu::p2p::{FLAG, MessagePlan};
 use std::sync::Arc;
 
 /// The memory of all ranks. A rank's part of it can be addressed once it is known where it starts.
 #[derive(Debug)]
-pub(crate) struct Peers {
+pub(crate) struct SocketControlPlane {
     /// By rank.
-    pub(crate) layouts: Vec<Layout>,
+    pub(crate) layouts: Vec<MemoryLayout>,
     /// First address by rank; `None` for a rank that this one shares no memory with.
     pub(crate) bases: Vec<Option<u64>>,
     /// All messages of the program.
-    pub(crate) messages: Messages,
+    pub(crate) messages: MessagePlan,
     /// What keeps other processes' memory open.
     #[allow(dead_code, reason = "held for its Drop only")]
-    pub(crate) opened: Vec<Opened>,
+    pub(crate) opened: Vec<PeerMemory>,
 }
 
-impl Peers {
-    fn base(&self, rank: u32) -> Result<u64, Error> {
+impl SocketControlPlane {
+    fn base_address(&self, rank: u32) -> Result<u64, Error> {
         self.bases.get(rank as usize).copied().flatten().ok_or_else(|| Error::Call {
             call: "an address",
             status: format!("the memory of rank {rank} cannot be reached"),
@@ -38,62 +38,62 @@ impl Peers {
     }
 
     /// Address of an element behind a view's first, in the memory of a rank.
-    pub(crate) fn element(&self, rank: u32, view: &View, index: usize) -> Result<u64, Error> {
+    pub(crate) fn element_address(&self, rank: u32, view: &BufferView, index: usize) -> Result<u64, Error> {
         let layout = self.layouts.get(rank as usize);
         let offsets = layout.map_or(&[][..], |layout| &layout.offsets);
         let offset = offsets.get(view.buffer.0 as usize).copied().flatten().unwrap_or(0);
-        let bytes = offset + (view.offset + index) * view.dtype.size();
-        Ok(self.base(rank)? + bytes as u64)
+        let bytes = offset + (view.offset + index) * view.dtype.byte_size();
+        Ok(self.base_address(rank)? + bytes as u64)
     }
 
     /// Address of a part's first element.
-    pub(crate) fn part(&self, rank: u32, part: &Part) -> Result<u64, Error> {
-        self.element(rank, &part.view, part.start)
+    pub(crate) fn range_address(&self, rank: u32, part: &ViewRange) -> Result<u64, Error> {
+        self.element_address(rank, &part.view, part.start)
     }
 
     /// Address of the word by which a rank is told that another one gave up; `None` if its memory is not open.
-    pub(crate) fn poison(&self, rank: u32) -> Option<u64> {
-        self.flag(rank, self.messages.poison(rank)?).ok()
+    pub(crate) fn poison_address(&self, rank: u32) -> Option<u64> {
+        self.flag_address(rank, self.messages.poison_word(rank)?).ok()
     }
 
     /// Address of a flag.
-    pub(crate) fn flag(&self, rank: u32, flag: usize) -> Result<u64, Error> {
-        Ok(self.base(rank)? + (flag * FLAG) as u64)
+    pub(crate) fn flag_address(&self, rank: u32, flag: usize) -> Result<u64, Error> {
+        Ok(self.base_address(rank)? + (flag * FLAG) as u64)
     }
 }
 
 /// Finds the memory of all ranks. Devices of one process reach each other directly; what another process
 /// allocated is opened by its handle.
-pub(crate) fn map(
-    ranks: &[Rank<'_>],
-    joint: &Joint,
-    layouts: Vec<Layout>,
-    messages: Messages,
-) -> Result<Arc<Peers>, Vec<Diag>> {
+pub(crate) fn map_memory(
+    ranks: &[CpuRank<'_>],
+    joint: &ProcessGroup,
+    layouts: Vec<MemoryLayout>,
+    messages: MessagePlan,
+) -> Result<Arc<SocketControlPlane>, Vec<Diag>> {
     let mut bases = vec![None; layouts.len()];
     let mut opened = Vec::new();
     for rank in ranks {
-        bases[rank.plan.rank as usize] = Some(rank.base());
+        bases[rank.plan.rank as usize] = Some(rank.base_address());
     }
-    let failed = |error: Error| vec![failure::global(&error)];
-    if joint.is_several() {
-        for (rank, memory) in open(ranks, joint, &messages)? {
+    let failed = |error: Error| vec![failure::global_diag(&error)];
+    if joint.is_multi_process() {
+        for (rank, memory) in open_peer_memory(ranks, joint, &messages)? {
             bases[rank as usize] = Some(memory.address());
             opened.push(memory);
         }
     } else {
-        reach(ranks, &messages).map_err(failed)?;
+        enable_peer_access(ranks, &messages).map_err(failed)?;
     }
-    Ok(Arc::new(Peers { layouts, bases, messages, opened }))
+    Ok(Arc::new(SocketControlPlane { layouts, bases, messages, opened }))
 }
 
 /// Lets every device of the process reach the others that its ranks exchange messages with.
-fn reach(ranks: &[Rank<'_>], messages: &Messages) -> Result<(), Error> {
+fn enable_peer_access(ranks: &[CpuRank<'_>], messages: &MessagePlan) -> Result<(), Error> {
     for rank in ranks {
         rank.device.make_current()?;
-        for other in messages.peers(rank.plan.rank) {
+        for other in messages.peer_ranks(rank.plan.rank) {
             if let Some(other) = ranks.iter().find(|rank| rank.plan.rank == other) {
-                peer::reach(&rank.device, &other.device)?;
+                peer::enable_peer_access(&rank.device, &other.device)?;
             }
         }
     }
@@ -102,34 +102,34 @@ fn reach(ranks: &[Rank<'_>], messages: &Messages) -> Result<(), Error> {
 
 /// Opens the memory of the ranks that this process's ranks exchange messages with, and of those that these
 /// exchange messages with and so on: a rank that gives up tells all of them ([`Peers::poison`]).
-fn open(
-    ranks: &[Rank<'_>],
-    joint: &Joint,
-    messages: &Messages,
-) -> Result<Vec<(u32, Opened)>, Vec<Diag>> {
+fn open_peer_memory(
+    ranks: &[CpuRank<'_>],
+    joint: &ProcessGroup,
+    messages: &MessagePlan,
+) -> Result<Vec<(u32, PeerMemory)>, Vec<Diag>> {
     if messages.list.is_empty() {
         return Ok(Vec::new());
     }
-    let failed = |error: Error| vec![failure::global(&error)];
+    let failed = |error: Error| vec![failure::global_diag(&error)];
     let mut own = Vec::new();
     for rank in ranks {
         rank.device.make_current().map_err(failed)?;
-        own.extend(Handle::of(rank.base()).map_err(failed)?.0);
+        own.extend(MemoryHandle::for_allocation(rank.base_address()).map_err(failed)?.0);
     }
-    own.extend(joint.host().as_bytes());
-    let all = joint.gather("memory", &own)?;
+    own.extend(joint.host_name().as_bytes());
+    let all = joint.all_gather("memory", &own)?;
     let mut opened = Vec::new();
     for rank in ranks {
-        let direct = messages.peers(rank.plan.rank);
-        for other in messages.reachable(rank.plan.rank) {
+        let direct = messages.peer_ranks(rank.plan.rank);
+        for other in messages.reachable_ranks(rank.plan.rank) {
             let (handle, host) = all
                 .get(other as usize)
-                .and_then(|message| message.split_first_chunk::<{ Handle::BYTES }>())
-                .ok_or_else(|| vec![process_group::senseless("memory")])?;
-            if host != joint.host().as_bytes() {
-                return Err(vec![apart(rank.plan.rank, other)]);
+                .and_then(|message| message.split_first_chunk::<{ MemoryHandle::BYTES }>())
+                .ok_or_else(|| vec![process_group::malformed_message("memory")])?;
+            if host != joint.host_name().as_bytes() {
+                return Err(vec![cross_host_error(rank.plan.rank, other)]);
             }
-            match Opened::new(&rank.device, Handle(*handle)) {
+            match PeerMemory::new(&rank.device, MemoryHandle(*handle)) {
                 Ok(memory) => opened.push((other, memory)),
                 Err(error) if direct.contains(&other) => return Err(failed(error)),
                 // It is told by the ranks in between.
@@ -140,9 +140,8 @@ fn open(
     Ok(opened)
 }
 
-fn apart(rank: u32, other: u32) -> Diag {
-    let message =
-        format!("ranks {rank} and {other} copy each other's memory, but are on two hosts");
-    Diag::global(codes::DEVICE, message)
-        .note("`backend=CUDA` works within a host; `backend=NCCL` reaches other hosts")
+fn cross_host_error(rank: u32, other: u32) -> Diag {
+    let message = format!("ranks {rank} and {other} copy each other's memory, but are on two hosts");
+    Diag::global_error(codes::DEVICE, message)
+        .with_note("`backend=CUDA` works within a host; `backend=NCCL` reaches other hosts")
 }

@@ -6,21 +6,21 @@
 
 use crate::runtime::failure;
 use crate::runtime::options::Options;
-use crate::runtime::sm_budget::Room;
-use crate::sys::driver::Device;
+use crate::runtime::sm_budget::BlockBudget;
+use crate::sys::driver::CudaDevice;
 use hostir::backend::clocks;
-use hostir::backend::clocks::Offset;
+use hostir::backend::clocks::ClockOffset;
 use hostir::backend::control_plane;
 use hostir::backend::control_plane::{ControlPlane, ControlPlaneError};
 use hostir::diag::{Diag, codes};
-use hostir::lower::Prepared;
-use hostir_gpu::gemm_shape::Shape;
+use hostir::lower::PreparedProgram;
+use hostir_gpu::gemm_shape::GemmShape;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// This process among those of the run.
 #[derive(Clone)]
-pub(crate) struct Joint {
+pub(crate) struct ProcessGroup {
     control_plane: Option<Arc<dyn ControlPlane>>,
     device: Option<usize>,
     /// Whether the others were told of a failure of this process.
@@ -28,8 +28,8 @@ pub(crate) struct Joint {
 }
 
 /// The device of this process, as all agreed.
-pub(crate) struct Placed {
-    pub(crate) device: Arc<Device>,
+pub(crate) struct AssignedDevice {
+    pub(crate) device: Arc<CudaDevice>,
     /// Its number among the process's devices.
     pub(crate) ordinal: usize,
     /// Of rank 0's device: ranks that compute the same have to divide it alike.
@@ -39,14 +39,14 @@ pub(crate) struct Placed {
     /// Whether all ranks' devices multiply 8-bit floats.
     pub(crate) fp8: bool,
     /// Room on this process's device for blocks that wait for other ranks.
-    pub(crate) waiting: Room,
+    pub(crate) waiting: BlockBudget,
     /// The least of all processes, in blocks.
     pub(crate) room: usize,
 }
 
-impl Joint {
+impl ProcessGroup {
     /// The processes of these options, whose number has to be the program's number of ranks.
-    pub(crate) fn new(prepared: &Prepared, options: &Options) -> Result<Self, Vec<Diag>> {
+    pub(crate) fn new(prepared: &PreparedProgram, options: &Options) -> Result<Self, Vec<Diag>> {
         let (control_plane, device) = (options.control_plane.clone(), options.device);
         let joint = Self { control_plane, device, told: Arc::default() };
         control_plane::check_process_count(prepared, joint.control_plane.as_deref())?;
@@ -54,12 +54,12 @@ impl Joint {
     }
 
     /// Whether the ranks are processes.
-    pub(crate) fn is_several(&self) -> bool {
+    pub(crate) fn is_multi_process(&self) -> bool {
         self.control_plane.is_some()
     }
 
     /// Whether a rank lives in this process.
-    pub(crate) fn owns(&self, rank: u32) -> bool {
+    pub(crate) fn owns_rank(&self, rank: u32) -> bool {
         self.control_plane.as_ref().is_none_or(|control_plane| control_plane.rank() == rank)
     }
 
@@ -69,79 +69,74 @@ impl Joint {
     }
 
     /// Ends a step on all processes.
-    pub(crate) fn end<T>(&self, what: &str, result: Result<T, Vec<Diag>>) -> Result<T, Vec<Diag>> {
+    pub(crate) fn finish_step<T>(&self, what: &str, result: Result<T, Vec<Diag>>) -> Result<T, Vec<Diag>> {
         match &result {
             Err(diags) => {
-                self.tell(diags);
+                self.report_failure(diags);
                 result
             }
-            Ok(_) => control_plane::agree_on_step(self.control_plane.as_deref(), what, result)
-                .map_err(waited),
+            Ok(_) => control_plane::agree_on_step(self.control_plane.as_deref(), what, result).map_err(note_waiting),
         }
     }
 
     /// Tells the other processes, once, that this one gives up and why. What came from one of them is known to
     /// all already.
-    pub(crate) fn tell(&self, diags: &[Diag]) {
+    pub(crate) fn report_failure(&self, diags: &[Diag]) {
         let ours = diags.first().is_some_and(|diag| !control_plane::is_known_to_all(diag));
         let Some(control_plane) = self.control_plane.as_ref().filter(|_| ours) else { return };
         if !self.told.swap(true, Ordering::AcqRel) {
-            control_plane.fail(&control_plane::failure_report(diags));
+            control_plane.report_failure(&control_plane::failure_report(diags));
         }
     }
 
     /// Everybody's message in rank order; without a control plane the own one.
-    pub(crate) fn gather(&self, what: &str, message: &[u8]) -> Result<Vec<Vec<u8>>, Vec<Diag>> {
+    pub(crate) fn all_gather(&self, what: &str, message: &[u8]) -> Result<Vec<Vec<u8>>, Vec<Diag>> {
         match &self.control_plane {
             None => Ok(vec![message.to_vec()]),
             Some(control_plane) => {
-                control_plane.gather(what, message).map_err(|error| waited(vec![error.diag()]))
+                control_plane.all_gather(what, message).map_err(|error| note_waiting(vec![error.diag()]))
             }
         }
     }
 
     /// Waits until all processes are here.
-    pub(crate) fn meet(&self) -> Result<(), ControlPlaneError> {
+    pub(crate) fn wait_for_all(&self) -> Result<(), ControlPlaneError> {
         let Some(control_plane) = &self.control_plane else { return Ok(()) };
-        control_plane.gather("meet", &[]).map(|_| ())
+        control_plane.all_gather("meet", &[]).map(|_| ())
     }
 
     /// How far the processes' clocks are ahead of rank 0's, by rank; nothing if there is only one.
-    pub(crate) fn clocks(&self) -> Result<Vec<Offset>, Vec<Diag>> {
+    pub(crate) fn clock_offsets(&self) -> Result<Vec<ClockOffset>, Vec<Diag>> {
         let Some(control_plane) = &self.control_plane else { return Ok(Vec::new()) };
-        clocks::compare(control_plane.as_ref(), &clocks::now).map_err(|error| vec![error.diag()])
+        clocks::compare_clocks(control_plane.as_ref(), &clocks::monotonic_ns).map_err(|error| vec![error.diag()])
     }
 
     /// Opens the device of this process: the one that was asked for, else the one whose number is this
     /// process's place among those of its host. Ranks that `talk` over NCCL need a device each.
-    pub(crate) fn place(
-        &self,
-        found: usize,
-        talk: bool,
-        beside: bool,
-    ) -> Result<Placed, Vec<Diag>> {
+    pub(crate) fn open_device(&self, found: usize, talk: bool, beside: bool) -> Result<AssignedDevice, Vec<Diag>> {
         // Everybody asks, whoever needs to know: the steps are the same on all processes.
-        let on_host = self.place_on_host()?;
+        let on_host = self.local_rank()?;
         let ordinal = self.device.unwrap_or(on_host);
         // A launcher may show each process its own device alone.
         let ordinal = if found == 1 { 0 } else { ordinal };
         if ordinal >= found {
             let message = format!("this process is to use GPU {ordinal}, but sees {found}");
-            return Err(vec![Diag::global(codes::DEVICE, message).note(
-                "start as many processes on a host as it has GPUs; `CUDA_VISIBLE_DEVICES` may hide some",
-            )]);
+            return Err(vec![
+                Diag::global_error(codes::DEVICE, message).with_note(
+                    "start as many processes on a host as it has GPUs; `CUDA_VISIBLE_DEVICES` may hide some",
+                ),
+            ]);
         }
-        let opened = Device::open(ordinal).and_then(|device| {
-            Ok((device.uuid()?, device.multiprocessors()?, device.multiplies_fp8()?, device))
-        });
-        let (uuid, own, fp8, device) = opened.map_err(|error| vec![failure::global(&error)])?;
+        let opened = CudaDevice::open(ordinal)
+            .and_then(|device| Ok((device.uuid()?, device.sm_count()?, device.multiplies_fp8()?, device)));
+        let (uuid, own, fp8, device) = opened.map_err(|error| vec![failure::global_diag(&error)])?;
         let mut message = uuid.to_vec();
         message.extend(own.to_le_bytes());
         message.push(u8::from(fp8));
-        let waiting = Room::new(ordinal, own, beside);
-        message.extend((waiting.blocks() as u32).to_le_bytes());
-        let all = self.gather("devices", &message)?;
-        let shared = shared(&all);
+        let waiting = BlockBudget::new(ordinal, own, beside);
+        message.extend((waiting.block_count() as u32).to_le_bytes());
+        let all = self.all_gather("devices", &message)?;
+        let shared = check_device_sharing(&all);
         let apart = shared.is_ok();
         if talk {
             shared.map_err(|diag| vec![diag])?;
@@ -151,48 +146,45 @@ impl Joint {
         let fp8 = all.iter().all(|one| one.get(20) == Some(&1));
         let of = |one: &Vec<u8>| Some(u32::from_le_bytes(one.get(21..25)?.try_into().ok()?));
         let room = all.iter().filter_map(of).min().unwrap_or(0) as usize;
-        Ok(Placed { device, ordinal, multiprocessors, fp8, apart, waiting, room })
+        Ok(AssignedDevice { device, ordinal, multiprocessors, fp8, apart, waiting, room })
     }
 
     /// The host of this process; empty if there is only one.
-    pub(crate) fn host(&self) -> String {
-        self.control_plane
-            .as_ref()
-            .map_or_else(String::new, |control_plane| control_plane.host().to_owned())
+    pub(crate) fn host_name(&self) -> String {
+        self.control_plane.as_ref().map_or_else(String::new, |control_plane| control_plane.host_name().to_owned())
     }
 
     /// How many processes of lower rank share the host.
-    fn place_on_host(&self) -> Result<usize, Vec<Diag>> {
+    fn local_rank(&self) -> Result<usize, Vec<Diag>> {
         let Some(control_plane) = &self.control_plane else { return Ok(0) };
-        let host = control_plane.host();
-        let hosts = self.gather("hosts", host.as_bytes())?;
+        let host = control_plane.host_name();
+        let hosts = self.all_gather("hosts", host.as_bytes())?;
         let before = hosts.iter().take(control_plane.rank() as usize);
         Ok(before.filter(|other| other.as_slice() == host.as_bytes()).count())
     }
 
     /// Rank 0's bytes.
-    pub(crate) fn of_first(
+    pub(crate) fn broadcast_from_rank_0(
         &self,
         what: &str,
         make: impl FnOnce() -> Result<Vec<u8>, Vec<Diag>>,
     ) -> Result<Vec<u8>, Vec<Diag>> {
-        let own = if self.owns(0) { make()? } else { Vec::new() };
-        self.gather(what, &own)?.into_iter().next().ok_or_else(|| vec![senseless(what)])
+        let own = if self.owns_rank(0) { make()? } else { Vec::new() };
+        self.all_gather(what, &own)?.into_iter().next().ok_or_else(|| vec![malformed_message(what)])
     }
 
     /// The algorithms that all ranks take: of each product that of the lowest rank which timed it.
-    pub(crate) fn choices(
+    pub(crate) fn agree_on_algorithms(
         &self,
-        own: Vec<(Shape, usize)>,
-    ) -> Result<Vec<(Shape, usize)>, Vec<Diag>> {
+        own: Vec<(GemmShape, usize)>,
+    ) -> Result<Vec<(GemmShape, usize)>, Vec<Diag>> {
         if self.control_plane.is_none() {
             return Ok(own);
         }
         let lines = own.iter().map(|(shape, choice)| format!("{choice} {shape:?}\n"));
-        let all = self.gather("choices", lines.collect::<String>().as_bytes())?;
-        let all: Vec<String> =
-            all.iter().map(|text| String::from_utf8_lossy(text).into_owned()).collect();
-        let of = |shape: &Shape| {
+        let all = self.all_gather("choices", lines.collect::<String>().as_bytes())?;
+        let all: Vec<String> = all.iter().map(|text| String::from_utf8_lossy(text).into_owned()).collect();
+        let of = |shape: &GemmShape| {
             let name = format!("{shape:?}");
             let mut lines = all.iter().flat_map(|text| text.lines());
             lines.find_map(|line| {
@@ -205,9 +197,9 @@ impl Joint {
     }
 
     /// The largest of all processes' figures, place by place.
-    pub(crate) fn most(&self, figures: Vec<f64>) -> Result<Vec<f64>, Vec<Diag>> {
+    pub(crate) fn all_reduce_max(&self, figures: Vec<f64>) -> Result<Vec<f64>, Vec<Diag>> {
         let own: Vec<u8> = figures.iter().flat_map(|figure| figure.to_le_bytes()).collect();
-        let all = self.gather("figures", &own)?;
+        let all = self.all_gather("figures", &own)?;
         let most = |place: usize, own: f64| {
             let of = |bytes: &Vec<u8>| {
                 let figure = bytes.get(place * 8..place * 8 + 8)?.try_into().ok()?;
@@ -220,7 +212,7 @@ impl Joint {
 }
 
 /// Errors of others, with where this process was.
-fn waited(mut diags: Vec<Diag>) -> Vec<Diag> {
+fn note_waiting(mut diags: Vec<Diag>) -> Vec<Diag> {
     if let Some(first) = diags.first_mut().filter(|first| control_plane::is_known_to_all(first)) {
         let note = "this process had done its part of the step, and waited for the others";
         first.notes.push(note.to_owned());
@@ -229,14 +221,14 @@ fn waited(mut diags: Vec<Diag>) -> Vec<Diag> {
 }
 
 /// Two ranks with the same device (messages start with its UUID).
-fn shared(all: &[Vec<u8>]) -> Result<(), Diag> {
+fn check_device_sharing(all: &[Vec<u8>]) -> Result<(), Diag> {
     for (rank, message) in all.iter().enumerate() {
         let uuid = message.get(..16);
         let Some(other) = all[..rank].iter().position(|other| other.get(..16) == uuid) else {
             continue;
         };
-        let message = format!("ranks {other} and {rank} are on the same GPU ({})", hex(uuid));
-        return Err(Diag::global(codes::SHARED_DEVICE, message).note(
+        let message = format!("ranks {other} and {rank} are on the same GPU ({})", uuid_text(uuid));
+        return Err(Diag::global_error(codes::SHARED_DEVICE, message).with_note(
             "NCCL needs a GPU for each rank: start as many processes as there are GPUs, and look at `CUDA_VISIBLE_DEVICES` and the local ranks",
         ));
     }
@@ -244,7 +236,7 @@ fn shared(all: &[Vec<u8>]) -> Result<(), Diag> {
 }
 
 /// A device's UUID as `nvidia-smi` writes it.
-fn hex(bytes: Option<&[u8]>) -> String {
+fn uuid_text(bytes: Option<&[u8]>) -> String {
     let dash = |place| if [4, 6, 8, 10].contains(&place) { "-" } else { "" };
     let bytes = bytes.unwrap_or_default().iter().enumerate();
     let digits = bytes.map(|(place, byte)| format!("{}{byte:02x}", dash(place)));
@@ -252,8 +244,8 @@ fn hex(bytes: Option<&[u8]>) -> String {
 }
 
 /// A message that cannot be.
-pub(crate) fn senseless(what: &str) -> Diag {
-    Diag::global(codes::EXCHANGE, format!("`{what}` came without a message of rank 0"))
+pub(crate) fn malformed_message(what: &str) -> Diag {
+    Diag::global_error(codes::EXCHANGE, format!("`{what}` came without a message of rank 0"))
 }
 
 #[cfg(test)]
@@ -263,11 +255,11 @@ mod tests {
     use std::time::Duration;
 
     /// What each of so many processes gets of a step.
-    fn on_all<T: Send>(world: u32, work: impl Fn(&Joint) -> T + Sync) -> Vec<T> {
+    fn on_all<T: Send>(world: u32, work: impl Fn(&ProcessGroup) -> T + Sync) -> Vec<T> {
         std::thread::scope(|scope| {
             let start = |control_plane: ThreadControlPlane| {
                 let control_plane: Option<Arc<dyn ControlPlane>> = Some(Arc::new(control_plane));
-                let joint = Joint { control_plane, device: None, told: Arc::default() };
+                let joint = ProcessGroup { control_plane, device: None, told: Arc::default() };
                 let work = &work;
                 scope.spawn(move || work(&joint))
             };
@@ -281,9 +273,9 @@ mod tests {
     fn what_ranks_agree_on() {
         let found = on_all(3, |joint| {
             let rank = joint.control_plane.as_ref().unwrap().rank();
-            let id = joint.of_first("id", || Ok(vec![rank as u8 + 5])).unwrap();
-            let most = joint.most(vec![f64::from(rank), -f64::from(rank)]).unwrap();
-            (joint.owns(rank), joint.owns(rank + 1), joint.place_on_host().unwrap(), id, most)
+            let id = joint.broadcast_from_rank_0("id", || Ok(vec![rank as u8 + 5])).unwrap();
+            let most = joint.all_reduce_max(vec![f64::from(rank), -f64::from(rank)]).unwrap();
+            (joint.owns_rank(rank), joint.owns_rank(rank + 1), joint.local_rank().unwrap(), id, most)
         });
         for (rank, found) in found.into_iter().enumerate() {
             assert_eq!(found, (true, false, rank, vec![5], vec![2.0, 0.0]));
@@ -293,25 +285,21 @@ mod tests {
     #[test]
     fn ranks_on_one_device_are_named() {
         let message = |uuid: u8| [vec![uuid; 16], vec![132, 0, 0, 0]].concat();
-        assert_eq!(shared(&[message(1), message(2)]), Ok(()));
-        let diag = shared(&[message(1), message(2), message(1)]).unwrap_err();
+        assert_eq!(check_device_sharing(&[message(1), message(2)]), Ok(()));
+        let diag = check_device_sharing(&[message(1), message(2), message(1)]).unwrap_err();
         assert_eq!(diag.code, "H0534");
-        let expected =
-            "ranks 0 and 2 are on the same GPU (GPU-01010101-0101-0101-0101-010101010101)";
+        let expected = "ranks 0 and 2 are on the same GPU (GPU-01010101-0101-0101-0101-010101010101)";
         assert_eq!(diag.message, expected);
     }
 
     #[test]
     fn as_many_processes_as_ranks() {
-        let (programs, _) = hostir::load(
-            "%HostIrContainer { (T0_g_float[iS0{4}]) -> (T0_g_float[iS0{4}]) :\n} // %HostIrContainer\n",
-        );
-        let prepared =
-            hostir::lower::prepare(&programs[0], &hostir::lower::Sizes::default()).unwrap();
+        let (programs, _) =
+            hostir::load("%HostIrContainer { (T0_g_float[iS0{4}]) -> (T0_g_float[iS0{4}]) :\n} // %HostIrContainer\n");
+        let prepared = hostir::lower::prepare_program(&programs[0], &hostir::lower::SizeSettings::default()).unwrap();
         let control_plane = ThreadControlPlane::new(2, Duration::from_secs(1)).remove(0);
-        let options =
-            Options { control_plane: Some(Arc::new(control_plane)), ..Options::default() };
-        let diags = Joint::new(&prepared, &options).err().unwrap();
+        let options = Options { control_plane: Some(Arc::new(control_plane)), ..Options::default() };
+        let diags = ProcessGroup::new(&prepared, &options).err().unwrap();
         assert_eq!(diags[0].code, "H0533");
         assert_eq!(diags[0].message, "2 processes were started, the program has 1 rank");
     }

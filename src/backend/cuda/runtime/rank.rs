@@ -19,32 +19,32 @@
 mod completion;
 mod resolve;
 
-use crate::runtime::failure::Failure;
-use crate::runtime::failure_latch::Alarm;
+use crate::runtime::failure::RunFailure;
+use crate::runtime::failure_latch::FailureFlag;
 use crate::runtime::io_binding::rank_bindings;
-use crate::runtime::kernel_images::Images;
-use crate::runtime::nccl::start_barrier::Together;
-use crate::runtime::p2p_map::Peers;
-use crate::runtime::resource_cache::{Arena, Handle, Pool};
-use crate::runtime::sequencer::Turns;
-use crate::runtime::teardown::{Ending, Recorded};
-use crate::runtime::watchdog::Watched;
+use crate::runtime::kernel_images::KernelImages;
+use crate::runtime::nccl::start_barrier::StartBarrier;
+use crate::runtime::p2p_map::SocketControlPlane;
+use crate::runtime::resource_cache::{CachedBlas, CachedMemory, ResourceCache};
+use crate::runtime::sequencer::IssueSequencer;
+use crate::runtime::teardown::{RecordedGraph, TeardownTask};
+use crate::runtime::watchdog::WatchedRank;
 use crate::sys::Error;
-use crate::sys::blas::{Operands, Product};
+use crate::sys::blas::{GemmOperands, TunableGemm};
 use crate::sys::driver;
-use crate::sys::driver::{Device, Event, Graph, Memory, Priority, Stream};
-use crate::sys::module::Function;
+use crate::sys::driver::{CudaDevice, CudaEvent, CudaGraph, CudaStream, DeviceMemory, StreamPriority};
+use crate::sys::module::KernelFunction;
 use crate::sys::nvtx::NamedRanges;
 use crate::sys::peer::WordOp;
 use hostir::backend::control_plane::ControlPlane;
 use hostir::data::HostTensor;
-use hostir::plan::{Plan, View};
-use hostir_gpu::memory_layout::Layout;
+use hostir::plan::{BufferView, Plan};
+use hostir_gpu::memory_layout::MemoryLayout;
 use hostir_gpu::rank_memory::WORKSPACE;
-use hostir_gpu::schedule::Schedule;
+use hostir_gpu::schedule::RankSchedule;
 use hostir_gpu::schedule::wait_marks;
-use hostir_gpu::schedule::wait_marks::WaitMark;
-use nccl_rs::{Communicator, DataType};
+use hostir_gpu::schedule::wait_marks::PeerWait;
+use nccl_rs::{DataType, NcclCommunicator};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -57,11 +57,11 @@ const SHARED: usize = 2 << 20;
 
 /// A message or collective with its addresses.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum Raw {
+pub(crate) enum ResolvedNcclCall {
     AllGather { send: u64, recv: u64, count: usize },
-    AllReduce { send: u64, recv: u64, count: usize, op: nccl_rs::RedOp },
-    Reduce { send: u64, recv: u64, count: usize, op: nccl_rs::RedOp, root: u32 },
-    ReduceScatter { send: u64, recv: u64, count: usize, op: nccl_rs::RedOp },
+    AllReduce { send: u64, recv: u64, count: usize, op: nccl_rs::NcclRedOp },
+    Reduce { send: u64, recv: u64, count: usize, op: nccl_rs::NcclRedOp, root: u32 },
+    ReduceScatter { send: u64, recv: u64, count: usize, op: nccl_rs::NcclRedOp },
     Broadcast { send: u64, recv: u64, count: usize, root: u32 },
     Send { from: u64, count: usize, peer: u32 },
     Recv { to: u64, count: usize, peer: u32 },
@@ -70,10 +70,10 @@ pub(crate) enum Raw {
 
 /// A call with everything looked up.
 #[derive(Clone, Debug)]
-pub(crate) enum Ready {
-    Launch { function: Function, grid: [u32; 3], block: [u32; 3], addresses: Range<usize> },
+pub(crate) enum ResolvedCommand {
+    Launch { function: KernelFunction, grid: [u32; 3], block: [u32; 3], addresses: Range<usize> },
     Copy { to: u64, from: u64, bytes: usize },
-    Product { product: usize, operands: Operands },
+    Product { product: usize, operands: GemmOperands },
     Record { event: usize },
     Wait { event: usize },
     Communicate { comm: usize, calls: Range<usize> },
@@ -82,90 +82,90 @@ pub(crate) enum Ready {
 }
 
 /// A rank that can run.
-pub(crate) struct Rank<'p> {
+pub(crate) struct CpuRank<'p> {
     pub(crate) plan: &'p Plan,
     // Dropped in this order: what is used before what it uses.
-    pub(crate) graph: Option<Graph>,
+    pub(crate) graph: Option<CudaGraph>,
     /// Recorded runs with old addresses; they may still be going on.
-    pub(crate) retired: Vec<Recorded>,
-    pub(crate) comms: Vec<(usize, Communicator)>,
+    pub(crate) retired: Vec<RecordedGraph>,
+    pub(crate) comms: Vec<(usize, NcclCommunicator)>,
     /// The communicator of all ranks, while others are split off it.
-    pub(crate) world: Option<Communicator>,
+    pub(crate) world: Option<NcclCommunicator>,
     /// Whether communicators of other programs were split off it too.
     pub(crate) lent: bool,
-    pub(crate) together: Option<Together>,
-    pub(crate) products: Vec<Product>,
-    pub(crate) events: Vec<Event>,
+    pub(crate) together: Option<StartBarrier>,
+    pub(crate) products: Vec<TunableGemm>,
+    pub(crate) events: Vec<CudaEvent>,
     /// Events that a recorded run sets in the place of these, for who asks from outside.
-    pub(crate) outside: BTreeMap<usize, Event>,
-    pub(crate) timers: Vec<Event>,
+    pub(crate) outside: BTreeMap<usize, CudaEvent>,
+    pub(crate) timers: Vec<CudaEvent>,
     /// The end of what was issued.
-    pub(crate) end: Event,
-    pub(crate) streams: Vec<Stream>,
+    pub(crate) end: CudaEvent,
+    pub(crate) streams: Vec<CudaStream>,
     /// For flags and their release while the other streams wait; none if there are no flags.
-    pub(crate) aside: Option<Stream>,
-    pub(crate) blas: Option<Handle>,
-    pub(crate) memory: Arena,
+    pub(crate) aside: Option<CudaStream>,
+    pub(crate) blas: Option<CachedBlas>,
+    pub(crate) memory: CachedMemory,
     /// Room that buffers of a caller's stand in until the caller binds them.
-    pub(crate) spare: Option<Memory>,
-    pub(crate) device: Arc<Device>,
-    pub(crate) pool: Arc<Pool>,
-    pub(crate) layout: Layout,
+    pub(crate) spare: Option<DeviceMemory>,
+    pub(crate) device: Arc<CudaDevice>,
+    pub(crate) pool: Arc<ResourceCache>,
+    pub(crate) layout: MemoryLayout,
     /// Address of each buffer.
     pub(crate) bases: Vec<u64>,
-    pub(crate) schedule: Schedule,
-    pub(crate) ready: Vec<(Ready, usize)>,
+    pub(crate) schedule: RankSchedule,
+    pub(crate) ready: Vec<(ResolvedCommand, usize)>,
     pub(crate) addresses: Vec<u64>,
-    pub(crate) raw: Vec<(Raw, DataType)>,
+    pub(crate) raw: Vec<(ResolvedNcclCall, DataType)>,
     /// Runs that were issued since the last wait.
     pub(crate) queued: usize,
     /// The other ranks, if they are processes.
     pub(crate) peers: Option<Arc<dyn ControlPlane>>,
     /// Which rank of this process failed first.
-    pub(crate) alarm: Arc<Alarm>,
+    pub(crate) alarm: Arc<FailureFlag>,
     /// The end of what was under way when it failed.
-    pub(crate) ending: Option<Ending>,
+    pub(crate) ending: Option<TeardownTask>,
     /// Instructions that wait for other ranks.
-    pub(crate) waits: Vec<WaitMark>,
+    pub(crate) waits: Vec<PeerWait>,
     /// Whether what is issued is recorded.
     pub(crate) recording: bool,
     /// Who looks whether its runs end.
-    pub(crate) watched: Option<Watched>,
+    pub(crate) watched: Option<WatchedRank>,
     /// Its place among ranks that share devices.
-    pub(crate) turns: Option<Turns>,
+    pub(crate) turns: Option<IssueSequencer>,
     /// Where all ranks' memory lies.
-    pub(crate) map: Option<Arc<Peers>>,
+    pub(crate) map: Option<Arc<SocketControlPlane>>,
     /// Bytes of its flags, at the start of its memory. The last one is set by a rank that gives up.
     pub(crate) flags: usize,
-    pub(crate) functions: Vec<Function>,
+    pub(crate) functions: Vec<KernelFunction>,
     pub(crate) words: Vec<WordOp>,
     pub(crate) ranges: Option<NamedRanges>,
 }
 
-impl<'p> Rank<'p> {
+impl<'p> CpuRank<'p> {
     /// Memory, streams, events, modules and products; not yet addresses and communicators. The inputs and
     /// outputs that are `outside` will lie in memory of a caller's ([`ports`]).
     pub(crate) fn new(
         plan: &'p Plan,
-        schedule: Schedule,
-        (layout, flags, outside): (Layout, usize, &[bool]),
+        schedule: RankSchedule,
+        (layout, flags, outside): (MemoryLayout, usize, &[bool]),
         ordinal: usize,
-        (images, pool): (&Images, &Arc<Pool>),
+        (images, pool): (&KernelImages, &Arc<ResourceCache>),
     ) -> Result<Self, Error> {
-        let device = pool.device(ordinal)?;
-        let memory = pool.arena(&device, bytes(&layout))?;
-        let spare = rank_bindings::spare(plan, outside, &device, pool)?;
+        let device = pool.open_device(ordinal)?;
+        let memory = pool.take_memory(&device, layout_bytes(&layout))?;
+        let spare = rank_bindings::allocate_bind_scratch(plan, outside, &device, pool)?;
         let own = plan.streams as usize;
-        let priority = |stream| if stream < own { Priority::Normal } else { Priority::High };
-        let streams = (0..schedule.streams).map(|stream| Stream::new(&device, priority(stream)));
-        let streams: Vec<Stream> = streams.collect::<Result<_, _>>()?;
-        let events = (0..schedule.events).map(|_| Event::new(&device, false));
-        let events: Vec<Event> = events.collect::<Result<_, _>>()?;
-        let timers = [Event::new(&device, true)?, Event::new(&device, true)?];
-        let end = Event::new(&device, false)?;
-        let aside = (flags > 0).then(|| Stream::new(&device, Priority::High)).transpose()?;
-        let waits = wait_marks::waits(&schedule.steps);
-        let blas = if schedule.shapes.is_empty() { None } else { Some(pool.handle(&device)?) };
+        let priority = |stream| if stream < own { StreamPriority::Normal } else { StreamPriority::High };
+        let streams = (0..schedule.streams).map(|stream| CudaStream::new(&device, priority(stream)));
+        let streams: Vec<CudaStream> = streams.collect::<Result<_, _>>()?;
+        let events = (0..schedule.events).map(|_| CudaEvent::new(&device, false));
+        let events: Vec<CudaEvent> = events.collect::<Result<_, _>>()?;
+        let timers = [CudaEvent::new(&device, true)?, CudaEvent::new(&device, true)?];
+        let end = CudaEvent::new(&device, false)?;
+        let aside = (flags > 0).then(|| CudaStream::new(&device, StreamPriority::High)).transpose()?;
+        let waits = wait_marks::peer_waits(&schedule.steps);
+        let blas = if schedule.shapes.is_empty() { None } else { Some(pool.take_blas(&device)?) };
         let mut rank = Self {
             plan,
             graph: None,
@@ -207,33 +207,32 @@ impl<'p> Rank<'p> {
             ranges: None,
         };
         // Memory of an earlier program must not look like results of this one.
-        let (start, bytes) = (rank.memory.address(), rank.bytes());
+        let (start, bytes) = (rank.memory.address(), rank.memory_bytes());
         // SAFETY: the rank's promise: this is all of its memory, which nobody uses yet.
-        unsafe { rank.streams[0].set_bytes(start, 0xff, bytes) }?;
+        unsafe { rank.streams[0].fill_bytes(start, 0xff, bytes) }?;
         rank.streams[0].synchronize()?;
         if let Some(aside) = &rank.aside {
             // A stream that was used once takes no more preparation when it is needed.
             // SAFETY: the rank's promise: flags are the first bytes of its memory.
-            unsafe { aside.set_bytes(start, 0, flags) }?;
+            unsafe { aside.fill_bytes(start, 0, flags) }?;
             aside.synchronize()?;
         }
-        rank.bases = rank.first_bases();
-        rank.load(images)?;
+        rank.bases = rank.initial_bases();
+        rank.load_kernels(images)?;
         Ok(rank)
     }
 
-    fn load(&mut self, images: &Images) -> Result<(), Error> {
+    fn load_kernels(&mut self, images: &KernelImages) -> Result<(), Error> {
         for text in &self.schedule.texts {
-            let image = images
-                .get(text)
-                .ok_or_else(|| Error::Internal { what: "a kernel was not compiled".to_owned() })?;
-            let module = self.pool.module(&self.device, text, image)?;
-            let parameters = hostir_gpu::codegen::job::parameters(text);
-            self.functions.push(module.function(hostir_gpu::codegen::job::ENTRY, parameters)?);
+            let image =
+                images.get(text).ok_or_else(|| Error::Internal { what: "a kernel was not compiled".to_owned() })?;
+            let module = self.pool.kernel_module(&self.device, text, image)?;
+            let parameters = hostir_gpu::codegen::job::parameter_count(text);
+            self.functions.push(module.get_function(hostir_gpu::codegen::job::ENTRY, parameters)?);
         }
         if let Some(blas) = &self.blas {
             for shape in &self.schedule.shapes {
-                self.products.push(Product::new(blas, shape, WORKSPACE, CANDIDATES)?);
+                self.products.push(TunableGemm::new(blas, shape, WORKSPACE, CANDIDATES)?);
             }
         }
         Ok(())
@@ -241,10 +240,10 @@ impl<'p> Rank<'p> {
 
     /// Turns the schedule into calls with addresses, its own and those of the ranks it exchanges
     /// messages with.
-    pub(crate) fn address(&mut self, map: &Arc<Peers>) -> Result<(), Error> {
+    pub(crate) fn resolve_addresses(&mut self, map: &Arc<SocketControlPlane>) -> Result<(), Error> {
         self.map = Some(map.clone());
         let steps = std::mem::take(&mut self.schedule.steps);
-        let ready = steps.iter().map(|step| Ok((self.resolve(step, map)?, step.stream)));
+        let ready = steps.iter().map(|step| Ok((self.resolve_step(step, map)?, step.stream)));
         let ready: Result<Vec<_>, Error> = ready.collect();
         self.schedule.steps = steps;
         self.ready = ready?;
@@ -252,50 +251,46 @@ impl<'p> Rank<'p> {
     }
 
     /// First address of its memory.
-    pub(crate) fn base(&self) -> u64 {
+    pub(crate) fn base_address(&self) -> u64 {
         self.memory.address()
     }
 
     // ---- data ----
 
     /// Copies inputs to the device.
-    pub(crate) fn upload(&self, inputs: &[HostTensor]) -> Result<(), Error> {
+    pub(crate) fn upload_inputs(&self, inputs: &[HostTensor]) -> Result<(), Error> {
         self.device.make_current()?;
         for (view, tensor) in self.plan.inputs.iter().zip(inputs) {
             if let Some(view) = view {
-                let fits = tensor.bytes().len() == view.len() * view.dtype.size();
+                let fits = tensor.bytes().len() == view.len() * view.dtype.byte_size();
                 if !(fits && view.is_contiguous()) {
                     let status = "an input of another size than its buffer".to_owned();
                     return Err(Error::Call { call: "cuMemcpyHtoD", status });
                 }
                 // SAFETY: the rank's promise, between runs; the view has as many bytes as the tensor.
-                unsafe { driver::upload(self.view(view), tensor.bytes()) }?;
+                unsafe { driver::upload_bytes(self.view_address(view), tensor.bytes()) }?;
             }
         }
         Ok(())
     }
 
     /// Copies outputs from the device, row-major.
-    pub(crate) fn download(&self) -> Result<Vec<Option<HostTensor>>, Error> {
+    pub(crate) fn download_outputs(&self) -> Result<Vec<Option<HostTensor>>, Error> {
         self.device.make_current()?;
-        self.plan
-            .outputs
-            .iter()
-            .map(|view| view.as_ref().map(|view| self.tensor(view)).transpose())
-            .collect()
+        self.plan.outputs.iter().map(|view| view.as_ref().map(|view| self.download_view(view)).transpose()).collect()
     }
 
-    pub(crate) fn tensor(&self, view: &View) -> Result<HostTensor, Error> {
+    pub(crate) fn download_view(&self, view: &BufferView) -> Result<HostTensor, Error> {
         let mut tensor = HostTensor::zeros(view.dtype, &view.shape());
         if view.is_contiguous() {
             // SAFETY: the rank's promise, between runs; the tensor has the view's shape and type.
-            unsafe { driver::download(tensor.bytes_mut(), self.view(view)) }?;
+            unsafe { driver::download_bytes(tensor.bytes_mut(), self.view_address(view)) }?;
             return Ok(tensor);
         }
-        let size = view.dtype.size();
-        let mut range = vec![0; (view.reach() + 1) * size];
+        let size = view.dtype.byte_size();
+        let mut range = vec![0; (view.last_offset() + 1) * size];
         // SAFETY: as above; the range ends with the view's last element.
-        unsafe { driver::download(&mut range, self.view(view)) }?;
+        unsafe { driver::download_bytes(&mut range, self.view_address(view)) }?;
         let strides: Vec<usize> = view.dims.iter().map(|dim| dim.stride).collect();
         let shape = view.shape();
         for (index, element) in tensor.bytes_mut().chunks_exact_mut(size).enumerate() {
@@ -312,138 +307,138 @@ impl<'p> Rank<'p> {
     // ---- the run ----
 
     /// Issues the whole program.
-    pub(crate) fn start(&mut self) -> Result<(), Failure> {
+    pub(crate) fn issue_run(&mut self) -> Result<(), RunFailure> {
         self.queued += 1;
-        self.is_at(None);
-        self.begin();
+        self.publish_position(None);
+        self.publish_run_begin();
         if let Some(graph) = &self.graph {
             // SAFETY: the rank's promise: it holds all that was recorded, and a buffer that moves takes the
             // graph away.
-            return Ok(unsafe { self.streams[0].replay(graph) }?);
+            return Ok(unsafe { self.streams[0].launch_graph(graph) }?);
         }
-        self.in_turn(|rank, at| rank.step(at))
+        self.issue_in_turn(|rank, at| rank.step_stream(at))
     }
 
     /// Does something for each of its steps, in their order; if ranks share devices, in that of all steps.
-    pub(crate) fn in_turn(
+    pub(crate) fn issue_in_turn(
         &mut self,
-        mut work: impl FnMut(&mut Self, usize) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+        mut work: impl FnMut(&mut Self, usize) -> Result<(), RunFailure>,
+    ) -> Result<(), RunFailure> {
         let Some(mut turns) = self.turns.take() else {
             return (0..self.ready.len()).try_for_each(|at| work(self, at));
         };
-        let done = turns.each(|at| work(self, at));
+        let done = turns.run_in_turn(|at| work(self, at));
         self.turns = Some(turns);
         done
     }
 
-    pub(crate) fn step(&mut self, at: usize) -> Result<(), Failure> {
+    pub(crate) fn step_stream(&mut self, at: usize) -> Result<(), RunFailure> {
         let stream = self.ready[at].1;
-        self.look_while_issuing(at)?;
-        self.is_at(Some(self.schedule.steps[at].inst));
+        self.check_while_issuing(at)?;
+        self.publish_position(Some(self.schedule.steps[at].inst));
         if let Some(ranges) = &self.ranges {
             ranges.push_range(at);
         }
-        let issued = self.issue(at, stream);
+        let issued = self.issue_command(at, stream);
         if let Some(ranges) = &self.ranges {
             ranges.pop_range();
         }
-        issued.map_err(|failure| failure.at(self.schedule.steps[at].inst))
+        issued.map_err(|failure| failure.at_inst(self.schedule.steps[at].inst))
     }
 
     /// Records the program as a graph, which [`Rank::start`] then replays.
-    pub(crate) fn capture(&mut self, timeout: Duration) -> Result<(), Failure> {
+    pub(crate) fn capture_graph(&mut self, timeout: Duration) -> Result<(), RunFailure> {
         self.device.make_current()?;
         self.graph = None;
-        self.make_outside_marks()?;
+        self.create_external_events()?;
         self.streams[0].begin_capture()?;
         // What is recorded is not under way.
         let queued = self.queued;
         self.recording = true;
-        let issued = self.start();
+        let issued = self.issue_run();
         self.recording = false;
         self.queued = queued;
         let graph = self.streams[0].end_capture();
-        self.over();
+        self.publish_run_end();
         issued?;
         let graph = graph?;
         // A first launch must not bring anything to the device: other ranks may wait there already.
-        self.streams[0].upload(&graph)?;
+        self.streams[0].upload_graph(&graph)?;
         self.graph = Some(graph);
         // Earlier runs may be under way.
-        self.wait(timeout)
+        self.wait_for_end(timeout)
     }
 
-    fn issue(&mut self, at: usize, stream: usize) -> Result<(), Failure> {
+    fn issue_command(&mut self, at: usize, stream: usize) -> Result<(), RunFailure> {
         let stream = &self.streams[stream];
         match &self.ready[at].0 {
-            Ready::Launch { function, grid, block, addresses } => {
+            ResolvedCommand::Launch { function, grid, block, addresses } => {
                 let words = &self.addresses[addresses.clone()];
                 // SAFETY: the rank's promise: these are the addresses that the kernel was generated for.
                 unsafe { stream.launch(function, *grid, *block, words) }?;
             }
-            Ready::Copy { to, from, bytes } => {
+            ResolvedCommand::Copy { to, from, bytes } => {
                 // SAFETY: the rank's promise.
                 unsafe { stream.copy(*to, *from, *bytes) }?;
             }
-            Ready::Product { product, operands } => {
+            ResolvedCommand::Product { product, operands } => {
                 if let Some(blas) = &self.blas {
                     // SAFETY: the rank's promise; the workspace has WORKSPACE bytes, as `Product::new` was told.
                     unsafe { self.products[*product].run(blas, operands, stream) }?;
                 }
             }
-            Ready::Record { event } => {
+            ResolvedCommand::Record { event } => {
                 stream.record(&self.events[*event])?;
                 if self.recording {
-                    self.mark_outside(*event, stream)?;
+                    self.record_external_event(*event, stream)?;
                 }
             }
-            Ready::Wait { event } => stream.wait(&self.events[*event])?,
-            Ready::Communicate { comm, calls } => {
+            ResolvedCommand::Wait { event } => stream.wait(&self.events[*event])?,
+            ResolvedCommand::Communicate { comm, calls } => {
                 let entry = self.schedule.members[*comm].0;
                 let found = self.comms.iter_mut().find(|(other, _)| *other == entry);
                 let (comm, calls) = (found.map(|(_, comm)| comm), &self.raw[calls.clone()]);
                 // SAFETY: the rank's promise.
-                unsafe { communicate(comm, calls, stream) }?;
+                unsafe { issue_nccl_calls(comm, calls, stream) }?;
             }
-            Ready::Transfer { to, from, bytes } => {
+            ResolvedCommand::Transfer { to, from, bytes } => {
                 // SAFETY: the rank's promise.
-                unsafe { stream.transfer(*to, *from, *bytes) }?;
+                unsafe { stream.copy_between_devices(*to, *from, *bytes) }?;
             }
-            Ready::Words { ops } => {
+            ResolvedCommand::Words { ops } => {
                 // SAFETY: the rank's promise: these are words of flags.
-                unsafe { stream.words(&self.words[ops.clone()]) }?;
+                unsafe { stream.run_word_ops(&self.words[ops.clone()]) }?;
             }
         }
         Ok(())
     }
 
     /// Milliseconds of the program on the device, from an empty stream to the end of all its streams.
-    pub(crate) fn timed(&mut self, timeout: Duration) -> Result<f64, Failure> {
-        self.start_together(timeout)?;
+    pub(crate) fn time_run(&mut self, timeout: Duration) -> Result<f64, RunFailure> {
+        self.wait_at_start_barrier(timeout)?;
         self.streams[0].record(&self.timers[0])?;
-        self.start()?;
+        self.issue_run()?;
         self.streams[0].record(&self.timers[1])?;
-        self.wait(timeout)?;
-        Ok(self.timers[1].since(&self.timers[0])?)
+        self.wait_for_end(timeout)?;
+        Ok(self.timers[1].elapsed_since(&self.timers[0])?)
     }
 
     /// Seconds that the host spends on issuing the program once; with turns also on waiting for them.
-    pub(crate) fn issue_time(&mut self, timeout: Duration) -> Result<f64, Failure> {
+    pub(crate) fn issue_time(&mut self, timeout: Duration) -> Result<f64, RunFailure> {
         let start = Instant::now();
-        self.start()?;
+        self.issue_run()?;
         let spent = start.elapsed().as_secs_f64();
-        self.wait(timeout)?;
+        self.wait_for_end(timeout)?;
         Ok(spent)
     }
 
     /// Bytes of device memory.
-    pub(crate) fn bytes(&self) -> usize {
-        bytes(&self.layout)
+    pub(crate) fn memory_bytes(&self) -> usize {
+        layout_bytes(&self.layout)
     }
 
     /// Lets the next programs have its memory and its handle when it is dropped. It is quiet.
-    pub(crate) fn keep(&mut self) {
+    pub(crate) fn return_resources(&mut self) {
         // Other processes may have opened the memory.
         self.memory.keep = self.peers.is_none();
         if let Some(blas) = &mut self.blas {
@@ -453,7 +448,7 @@ impl<'p> Rank<'p> {
 }
 
 /// Bytes of memory for a layout.
-fn bytes(layout: &Layout) -> usize {
+fn layout_bytes(layout: &MemoryLayout) -> usize {
     layout.bytes.next_multiple_of(SHARED)
 }
 
@@ -461,13 +456,13 @@ fn bytes(layout: &Layout) -> usize {
 ///
 /// # Safety
 /// The contracts of [`Stream`] and [`Communicator`] for these calls.
-pub(crate) unsafe fn communicate(
-    comm: Option<&mut Communicator>,
-    calls: &[(Raw, DataType)],
-    stream: &Stream,
-) -> Result<(), Failure> {
+pub(crate) unsafe fn issue_nccl_calls(
+    comm: Option<&mut NcclCommunicator>,
+    calls: &[(ResolvedNcclCall, DataType)],
+    stream: &CudaStream,
+) -> Result<(), RunFailure> {
     for (raw, _) in calls {
-        if let Raw::Copy { to, from, bytes } = raw {
+        if let ResolvedNcclCall::Copy { to, from, bytes } = raw {
             // SAFETY: as the caller promises.
             unsafe { stream.copy(*to, *from, *bytes) }?;
         }
@@ -479,7 +474,7 @@ pub(crate) unsafe fn communicate(
     }
     let result = calls.iter().try_for_each(|(raw, dtype)| {
         // SAFETY: as the caller promises.
-        unsafe { one(comm, *raw, *dtype, stream.nccl()) }
+        unsafe { issue_nccl_call(comm, *raw, *dtype, stream.as_nccl()) }
     });
     if calls.len() > 1 {
         library.group_end()?;
@@ -489,37 +484,37 @@ pub(crate) unsafe fn communicate(
 
 /// # Safety
 /// [`Communicator`]'s contract for this call.
-unsafe fn one(
-    comm: &mut Communicator,
-    raw: Raw,
+unsafe fn issue_nccl_call(
+    comm: &mut NcclCommunicator,
+    raw: ResolvedNcclCall,
     dtype: DataType,
-    stream: nccl_rs::Stream<'_>,
+    stream: nccl_rs::StreamRef<'_>,
 ) -> Result<(), nccl_rs::Error> {
     match raw {
         // SAFETY: as the caller promises.
-        Raw::AllGather { send, recv, count } => unsafe {
+        ResolvedNcclCall::AllGather { send, recv, count } => unsafe {
             comm.all_gather(send, recv, count, dtype, stream)
         },
         // SAFETY: as the caller promises.
-        Raw::AllReduce { send, recv, count, op } => unsafe {
+        ResolvedNcclCall::AllReduce { send, recv, count, op } => unsafe {
             comm.all_reduce(send, recv, count, dtype, op, stream)
         },
         // SAFETY: as the caller promises.
-        Raw::Reduce { send, recv, count, op, root } => unsafe {
+        ResolvedNcclCall::Reduce { send, recv, count, op, root } => unsafe {
             comm.reduce(send, recv, count, dtype, op, root, stream)
         },
         // SAFETY: as the caller promises.
-        Raw::ReduceScatter { send, recv, count, op } => unsafe {
+        ResolvedNcclCall::ReduceScatter { send, recv, count, op } => unsafe {
             comm.reduce_scatter(send, recv, count, dtype, op, stream)
         },
         // SAFETY: as the caller promises.
-        Raw::Broadcast { send, recv, count, root } => unsafe {
+        ResolvedNcclCall::Broadcast { send, recv, count, root } => unsafe {
             comm.broadcast(send, recv, count, dtype, root, stream)
         },
         // SAFETY: as the caller promises.
-        Raw::Send { from, count, peer } => unsafe { comm.send(from, count, dtype, peer, stream) },
+        ResolvedNcclCall::Send { from, count, peer } => unsafe { comm.send(from, count, dtype, peer, stream) },
         // SAFETY: as the caller promises.
-        Raw::Recv { to, count, peer } => unsafe { comm.recv(to, count, dtype, peer, stream) },
-        Raw::Copy { .. } => Ok(()),
+        ResolvedNcclCall::Recv { to, count, peer } => unsafe { comm.recv(to, count, dtype, peer, stream) },
+        ResolvedNcclCall::Copy { .. } => Ok(()),
     }
 }

@@ -4,15 +4,15 @@ use hostir::diag::{Diag, codes};
 use std::thread::ScopedJoinHandle;
 
 /// The result of a rank's thread; one that panicked is a failure like any other.
-pub(crate) fn joined<T, E: From<Diag>>(thread: ScopedJoinHandle<'_, Result<T, E>>) -> Result<T, E> {
+pub(crate) fn join_rank_thread<T, E: From<Diag>>(thread: ScopedJoinHandle<'_, Result<T, E>>) -> Result<T, E> {
     thread.join().unwrap_or_else(|_| {
         let message = "a rank's thread ended with an internal error";
-        Err(Diag::global(codes::DEVICE_CALL, message).into())
+        Err(Diag::global_error(codes::DEVICE_CALL, message).into())
     })
 }
 
 /// All results, or the distinct failures.
-pub(crate) fn sort<T>(results: Vec<Result<T, Diag>>) -> Result<Vec<T>, Vec<Diag>> {
+pub(crate) fn collect_results<T>(results: Vec<Result<T, Diag>>) -> Result<Vec<T>, Vec<Diag>> {
     let (mut good, mut bad): (Vec<T>, Vec<Diag>) = (Vec::new(), Vec::new());
     for result in results {
         match result {

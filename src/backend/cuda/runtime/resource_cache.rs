@@ -10,14 +10,14 @@
 mod eviction;
 
 use crate::runtime::options::NcclFile;
-use crate::runtime::resource_cache::eviction::{Known, Shelf};
+use crate::runtime::resource_cache::eviction::{IdleCache, SharedCache};
 use crate::sys::Error;
-use crate::sys::blas::Blas;
-use crate::sys::context::Current;
-use crate::sys::driver::{Device, Memory};
-use crate::sys::module::Module;
-use hostir_gpu::gemm_shape::Shape;
-use nccl_rs::Communicator;
+use crate::sys::blas::BlasHandle;
+use crate::sys::context::SavedContext;
+use crate::sys::driver::{CudaDevice, DeviceMemory};
+use crate::sys::module::KernelModule;
+use hostir_gpu::gemm_shape::GemmShape;
+use nccl_rs::NcclCommunicator;
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -40,86 +40,83 @@ const CHOICES: usize = 16 << 10;
 
 /// Where communicators lead: the library that carries them, and the device of each member in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Link {
+pub(crate) struct CommunicatorKey {
     pub(crate) nccl: Option<NcclFile>,
     pub(crate) devices: Vec<usize>,
 }
 
 /// What programs leave behind for the next ones: see [`Options::pool`](crate::runtime::options::Options::pool).
 #[derive(Default)]
-pub struct Pool {
-    state: Mutex<State>,
+pub struct ResourceCache {
+    state: Mutex<CacheState>,
 }
 
 /// Dropped in this order: what is used before what it uses.
-struct State {
+struct CacheState {
     /// One communicator a member. Those of a world are split into the others and carry nothing.
-    worlds: Shelf<Link, Vec<Communicator>>,
-    teams: Shelf<Link, Vec<Communicator>>,
-    handles: Shelf<usize, Arc<Created>>,
-    arenas: Shelf<usize, Arc<Memory>>,
+    worlds: IdleCache<CommunicatorKey, Vec<NcclCommunicator>>,
+    teams: IdleCache<CommunicatorKey, Vec<NcclCommunicator>>,
+    handles: IdleCache<usize, Arc<OwnedBlas>>,
+    arenas: IdleCache<usize, Arc<DeviceMemory>>,
     /// By device and text.
-    modules: Known<(usize, String), Arc<Module>>,
+    modules: SharedCache<(usize, String), Arc<KernelModule>>,
     /// By architecture and text.
-    images: Known<(u32, String), Arc<[u8]>>,
+    images: SharedCache<(u32, String), Arc<[u8]>>,
     /// By kind of device.
-    choices: Known<(String, Shape), usize>,
-    devices: BTreeMap<usize, Arc<Device>>,
+    choices: SharedCache<(String, GemmShape), usize>,
+    devices: BTreeMap<usize, Arc<CudaDevice>>,
     /// How often a world was discarded.
     discards: u64,
 }
 
-impl Default for State {
+impl Default for CacheState {
     fn default() -> Self {
         Self {
-            worlds: Shelf::new(WORLDS),
-            teams: Shelf::new(COMMUNICATORS),
-            handles: Shelf::new(HANDLES),
-            arenas: Shelf::new(IDLE_BYTES),
-            modules: Known::new(MODULES),
-            images: Known::new(MODULES),
-            choices: Known::new(CHOICES),
+            worlds: IdleCache::new(WORLDS),
+            teams: IdleCache::new(COMMUNICATORS),
+            handles: IdleCache::new(HANDLES),
+            arenas: IdleCache::new(IDLE_BYTES),
+            modules: SharedCache::new(MODULES),
+            images: SharedCache::new(MODULES),
+            choices: SharedCache::new(CHOICES),
             devices: BTreeMap::new(),
             discards: 0,
         }
     }
 }
 
-impl std::fmt::Debug for Pool {
+impl std::fmt::Debug for ResourceCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Pool").finish_non_exhaustive()
     }
 }
 
-impl Pool {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl ResourceCache {
+    fn lock_state(&self) -> MutexGuard<'_, CacheState> {
         // A thread that panicked left nothing half done: every change is one call of a shelf.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A device, which becomes current in this thread. Its primary context lives as long as the pool.
-    pub(crate) fn device(&self, ordinal: usize) -> Result<Arc<Device>, Error> {
-        let known = self.lock().devices.get(&ordinal).cloned();
+    pub(crate) fn open_device(&self, ordinal: usize) -> Result<Arc<CudaDevice>, Error> {
+        let known = self.lock_state().devices.get(&ordinal).cloned();
         if let Some(device) = known {
             device.make_current()?;
             return Ok(device);
         }
         // Nobody waits meanwhile: a context takes some hundred milliseconds. Where two threads make one it
         // is the same one, and whoever comes second lets go of it.
-        let device = Device::open(ordinal)?;
-        Ok(self.lock().devices.entry(ordinal).or_insert(device).clone())
+        let device = CudaDevice::open(ordinal)?;
+        Ok(self.lock_state().devices.entry(ordinal).or_insert(device).clone())
     }
 
     /// These devices, in their order. Their contexts are made at the same time; what is current in this
     /// thread stays so.
-    pub(crate) fn devices(&self, ordinals: &[usize]) -> Result<Vec<Arc<Device>>, Error> {
+    pub(crate) fn open_devices(&self, ordinals: &[usize]) -> Result<Vec<Arc<CudaDevice>>, Error> {
         std::thread::scope(|scope| {
-            let open = |&ordinal| scope.spawn(move || self.device(ordinal));
+            let open = |&ordinal| scope.spawn(move || self.open_device(ordinal));
             let threads: Vec<_> = ordinals.iter().map(open).collect();
-            let broken = |_| Error::Call {
-                call: "cuDevicePrimaryCtxRetain",
-                status: "a thread ended".into(),
-            };
+            let broken = |_| Error::Call { call: "cuDevicePrimaryCtxRetain", status: "a thread ended".into() };
             threads.into_iter().map(|thread| thread.join().map_err(broken)?).collect()
         })
     }
@@ -128,63 +125,59 @@ impl Pool {
 
     /// Memory of a device, which must be current: at least so much, and it holds whatever an earlier
     /// program left there.
-    pub(crate) fn arena(
-        self: &Arc<Self>,
-        device: &Arc<Device>,
-        bytes: usize,
-    ) -> Result<Arena, Error> {
+    pub(crate) fn take_memory(self: &Arc<Self>, device: &Arc<CudaDevice>, bytes: usize) -> Result<CachedMemory, Error> {
         let least = bytes as u64;
         let most = least.saturating_mul(TOO_LARGE).max(SMALL_ARENA);
-        let found = self.lock().arenas.fit(&device.ordinal(), least, most);
+        let found = self.lock_state().arenas.take_fitting(&device.ordinal(), least, most);
         let memory = match found {
             Some(memory) => memory,
-            None => Arc::new(self.memory(device, bytes)?),
+            None => Arc::new(self.allocate_memory(device, bytes)?),
         };
-        Ok(Arena { pool: self.clone(), memory, ordinal: device.ordinal(), keep: false })
+        Ok(CachedMemory { pool: self.clone(), memory, ordinal: device.ordinal(), keep: false })
     }
 
     /// New memory of a device, which must be current. Where there is none, what lies here idle is freed.
-    pub(crate) fn memory(&self, device: &Arc<Device>, bytes: usize) -> Result<Memory, Error> {
-        match Memory::new(device, bytes) {
+    pub(crate) fn allocate_memory(&self, device: &Arc<CudaDevice>, bytes: usize) -> Result<DeviceMemory, Error> {
+        match DeviceMemory::new(device, bytes) {
             Err(Error::NoMemory { .. }) => {
-                let idle = self.lock().arenas.empty(&device.ordinal());
+                let idle = self.lock_state().arenas.take_all(&device.ordinal());
                 drop(idle);
                 device.make_current()?;
-                Memory::new(device, bytes)
+                DeviceMemory::new(device, bytes)
             }
             result => result,
         }
     }
 
     /// A handle of cuBLASLt for a device, which must be current.
-    pub(crate) fn handle(self: &Arc<Self>, device: &Arc<Device>) -> Result<Handle, Error> {
-        let found = self.lock().handles.take(&device.ordinal());
+    pub(crate) fn take_blas(self: &Arc<Self>, device: &Arc<CudaDevice>) -> Result<CachedBlas, Error> {
+        let found = self.lock_state().handles.take(&device.ordinal());
         let created = match found {
             Some(created) => created,
-            None => Arc::new(Created { blas: Blas::new()?, device: device.clone() }),
+            None => Arc::new(OwnedBlas { blas: BlasHandle::new()?, device: device.clone() }),
         };
-        Ok(Handle { pool: self.clone(), created, keep: false })
+        Ok(CachedBlas { pool: self.clone(), created, keep: false })
     }
 
     /// Communicators of a world, by rank.
-    pub(crate) fn world(&self, link: &Link) -> Option<Vec<Communicator>> {
-        self.lock().worlds.take(link)
+    pub(crate) fn take_world(&self, link: &CommunicatorKey) -> Option<Vec<NcclCommunicator>> {
+        self.lock_state().worlds.take(link)
     }
 
     /// Communicators of a team, by place.
-    pub(crate) fn team(&self, link: &Link) -> Option<Vec<Communicator>> {
-        self.lock().teams.take(link)
+    pub(crate) fn take_team(&self, link: &CommunicatorKey) -> Option<Vec<NcclCommunicator>> {
+        self.lock_state().teams.take(link)
     }
 
     /// How often a world was discarded.
-    pub(crate) fn discards(&self) -> u64 {
-        self.lock().discards
+    pub(crate) fn discard_count(&self) -> u64 {
+        self.lock_state().discards
     }
 
     /// Takes a world's communicators back; those of all ranks, or none. If worlds were discarded `since` it
     /// was taken, it may be one of them.
-    pub(crate) fn put_world(&self, link: Link, world: Vec<Communicator>, since: u64) {
-        let mut state = self.lock();
+    pub(crate) fn put_world(&self, link: CommunicatorKey, world: Vec<NcclCommunicator>, since: u64) {
+        let mut state = self.lock_state();
         if state.discards != since {
             std::mem::forget(world);
             return;
@@ -197,35 +190,35 @@ impl Pool {
     /// Nobody gets a world's communicators any more: something that was split off it failed. They stay
     /// where they are, since what their devices still do is not known: to free what lies there can wait
     /// for it without end, and to abort them could reach other programs that came from the same world.
-    pub(crate) fn discard(&self, link: &Link) {
-        let mut state = self.lock();
+    pub(crate) fn discard_world(&self, link: &CommunicatorKey) {
+        let mut state = self.lock_state();
         state.discards += 1;
-        std::mem::forget(state.worlds.empty(link));
+        std::mem::forget(state.worlds.take_all(link));
     }
 
     /// Takes a team's communicators back; those of all members, or none.
-    pub(crate) fn put_team(&self, link: Link, team: Vec<Communicator>) {
-        let gone = self.lock().teams.put(link, team.len() as u64, team);
+    pub(crate) fn put_team(&self, link: CommunicatorKey, team: Vec<NcclCommunicator>) {
+        let gone = self.lock_state().teams.put(link, team.len() as u64, team);
         drop(gone);
     }
 
     // ---- what programs share ----
 
     /// The module of a kernel on a device, which must be current.
-    pub(crate) fn module(
+    pub(crate) fn kernel_module(
         &self,
-        device: &Arc<Device>,
+        device: &Arc<CudaDevice>,
         text: &str,
         image: &[u8],
-    ) -> Result<Arc<Module>, Error> {
+    ) -> Result<Arc<KernelModule>, Error> {
         let key = (device.ordinal(), text.to_owned());
-        if let Some(module) = self.lock().modules.get(&key) {
+        if let Some(module) = self.lock_state().modules.get(&key) {
             return Ok(module);
         }
         #[allow(unsafe_code, reason = "an image is code")]
         // SAFETY: NVRTC made the image, now or before it came to the store, whose contract is to keep it as it was.
-        let module = unsafe { Module::load(device, image) }?;
-        let gone = self.lock().modules.note(key, module.clone());
+        let module = unsafe { KernelModule::load(device, image) }?;
+        let gone = self.lock_state().modules.insert_or_flush(key, module.clone());
         drop(gone);
         // Modules that went may have been other devices'.
         device.make_current()?;
@@ -233,35 +226,35 @@ impl Pool {
     }
 
     /// The image of a kernel for an architecture, if it was compiled before; else it is made now.
-    pub(crate) fn image(
+    pub(crate) fn kernel_image(
         &self,
         architecture: u32,
         text: &str,
         make: impl FnOnce() -> Result<Vec<u8>, Error>,
     ) -> Result<Vec<u8>, Error> {
         let key = (architecture, text.to_owned());
-        if let Some(image) = self.lock().images.get(&key) {
+        if let Some(image) = self.lock_state().images.get(&key) {
             return Ok(image.to_vec());
         }
         let image = make()?;
-        let gone = self.lock().images.note(key, image.as_slice().into());
+        let gone = self.lock_state().images.insert_or_flush(key, image.as_slice().into());
         drop(gone);
         Ok(image)
     }
 
     /// The algorithm that was chosen for a product on a kind of device.
-    pub(crate) fn choice(&self, kind: &str, shape: &Shape) -> Option<usize> {
-        self.lock().choices.get(&(kind.to_owned(), shape.clone()))
+    pub(crate) fn cached_algorithm(&self, kind: &str, shape: &GemmShape) -> Option<usize> {
+        self.lock_state().choices.get(&(kind.to_owned(), shape.clone()))
     }
 
     /// Notes what all ranks agreed on.
-    pub(crate) fn chose(&self, kind: &str, shape: &Shape, choice: usize) {
-        let gone = self.lock().choices.note((kind.to_owned(), shape.clone()), choice);
+    pub(crate) fn record_algorithm(&self, kind: &str, shape: &GemmShape, choice: usize) {
+        let gone = self.lock_state().choices.insert_or_flush((kind.to_owned(), shape.clone()), choice);
         drop(gone);
     }
 }
 
-impl Drop for Pool {
+impl Drop for ResourceCache {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         if state.devices.is_empty() {
@@ -269,19 +262,19 @@ impl Drop for Pool {
             return;
         }
         // Whoever drops the last reference may have a context of its own.
-        let current = Current::save();
-        *state = State::default();
+        let current = SavedContext::save();
+        *state = CacheState::default();
         drop(current);
     }
 }
 
 /// A handle with its device, which has to be current when the handle is destroyed.
-struct Created {
-    blas: Blas,
-    device: Arc<Device>,
+struct OwnedBlas {
+    blas: BlasHandle,
+    device: Arc<CudaDevice>,
 }
 
-impl Drop for Created {
+impl Drop for OwnedBlas {
     fn drop(&mut self) {
         // The handle goes next. Where its context cannot be made current, nothing can be done about it.
         let _ = self.device.make_current();
@@ -289,54 +282,54 @@ impl Drop for Created {
 }
 
 /// A handle that one rank has.
-pub(crate) struct Handle {
-    pool: Arc<Pool>,
+pub(crate) struct CachedBlas {
+    pool: Arc<ResourceCache>,
     /// Nobody else refers to it.
-    created: Arc<Created>,
+    created: Arc<OwnedBlas>,
     /// Whether it goes back when it is dropped.
     pub(crate) keep: bool,
 }
 
-impl Deref for Handle {
-    type Target = Blas;
-    fn deref(&self) -> &Blas {
+impl Deref for CachedBlas {
+    type Target = BlasHandle;
+    fn deref(&self) -> &BlasHandle {
         &self.created.blas
     }
 }
 
-impl Drop for Handle {
+impl Drop for CachedBlas {
     fn drop(&mut self) {
         if self.keep {
             let ordinal = self.created.device.ordinal();
-            let gone = self.pool.lock().handles.put(ordinal, 1, self.created.clone());
+            let gone = self.pool.lock_state().handles.put(ordinal, 1, self.created.clone());
             drop(gone);
         }
     }
 }
 
 /// Memory that one rank has.
-pub(crate) struct Arena {
-    pool: Arc<Pool>,
+pub(crate) struct CachedMemory {
+    pool: Arc<ResourceCache>,
     /// Nobody else refers to it.
-    memory: Arc<Memory>,
+    memory: Arc<DeviceMemory>,
     ordinal: usize,
     /// Whether it goes back when it is dropped. What another process may have opened, or what a device may
     /// still use, must not.
     pub(crate) keep: bool,
 }
 
-impl Arena {
+impl CachedMemory {
     /// Where it starts.
     pub(crate) fn address(&self) -> u64 {
         self.memory.address()
     }
 }
 
-impl Drop for Arena {
+impl Drop for CachedMemory {
     fn drop(&mut self) {
         if self.keep {
-            let bytes = self.memory.bytes() as u64;
-            let gone = self.pool.lock().arenas.put(self.ordinal, bytes, self.memory.clone());
+            let bytes = self.memory.byte_count() as u64;
+            let gone = self.pool.lock_state().arenas.put(self.ordinal, bytes, self.memory.clone());
             drop(gone);
         }
     }
@@ -348,19 +341,19 @@ mod tests {
 
     #[test]
     fn kernels_are_compiled_once_an_architecture() {
-        let pool = Pool::default();
+        let pool = ResourceCache::default();
         let broken = || Err(Error::Compile { log: "no".to_owned() });
-        assert!(pool.image(90, "a", broken).is_err());
-        assert_eq!(pool.image(90, "a", || Ok(vec![1])), Ok(vec![1]));
-        assert_eq!(pool.image(90, "a", broken), Ok(vec![1]));
-        assert_eq!(pool.image(100, "a", || Ok(vec![2])), Ok(vec![2]));
-        assert!(pool.image(90, "b", broken).is_err());
+        assert!(pool.kernel_image(90, "a", broken).is_err());
+        assert_eq!(pool.kernel_image(90, "a", || Ok(vec![1])), Ok(vec![1]));
+        assert_eq!(pool.kernel_image(90, "a", broken), Ok(vec![1]));
+        assert_eq!(pool.kernel_image(100, "a", || Ok(vec![2])), Ok(vec![2]));
+        assert!(pool.kernel_image(90, "b", broken).is_err());
     }
 
     #[test]
     fn there_are_no_communicators_before_some_were_left() {
-        let pool = Pool::default();
-        let link = Link { nccl: None, devices: vec![0, 1] };
-        assert!(pool.team(&link).is_none() && pool.world(&link).is_none());
+        let pool = ResourceCache::default();
+        let link = CommunicatorKey { nccl: None, devices: vec![0, 1] };
+        assert!(pool.take_team(&link).is_none() && pool.take_world(&link).is_none());
     }
 }

@@ -1,19 +1,19 @@
 //! Where the ranks' threads wait for each other.
 
-use crate::runtime::failure_latch::Alarm;
+use crate::runtime::failure_latch::FailureFlag;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// A barrier that is open for good once a rank fails, so that nobody waits for it.
-pub(crate) struct Gate {
+pub(crate) struct RankBarrier {
     members: usize,
     arrived: AtomicUsize,
-    alarm: Arc<Alarm>,
+    alarm: Arc<FailureFlag>,
 }
 
-impl Gate {
+impl RankBarrier {
     /// A gate for the threads of so many ranks, which raise an alarm when they fail.
-    pub(crate) fn new(members: usize, alarm: Arc<Alarm>) -> Self {
+    pub(crate) fn new(members: usize, alarm: Arc<FailureFlag>) -> Self {
         Self { members, arrived: AtomicUsize::new(0), alarm }
     }
 
@@ -22,21 +22,21 @@ impl Gate {
     pub(crate) fn wait(&self) {
         let number = self.arrived.fetch_add(1, Ordering::AcqRel);
         let wanted = (number / self.members + 1) * self.members;
-        while self.arrived.load(Ordering::Acquire) < wanted && self.alarm.first().is_none() {
+        while self.arrived.load(Ordering::Acquire) < wanted && self.alarm.first_failed().is_none() {
             std::thread::yield_now();
         }
     }
 }
 
 /// Turns that the ranks take: number 0 first. Nobody waits for a turn any more once a rank fails.
-struct Line {
+struct TicketLock {
     next: AtomicU64,
-    alarm: Arc<Alarm>,
+    alarm: Arc<FailureFlag>,
 }
 
 /// A rank's turns in a common order of all ranks' steps, which is gone through once a run.
-pub(crate) struct Turns {
-    line: Arc<Line>,
+pub(crate) struct IssueSequencer {
+    line: Arc<TicketLock>,
     /// The places of its steps in the order, ascending.
     places: Vec<u64>,
     /// Steps of all ranks.
@@ -44,17 +44,17 @@ pub(crate) struct Turns {
     runs: u64,
 }
 
-impl Turns {
+impl IssueSequencer {
     /// The turns of so many ranks, which raise an alarm when they fail; `order` says of each step whose it is.
-    pub(crate) fn of(
+    pub(crate) fn for_ranks(
         ranks: usize,
         order: impl ExactSizeIterator<Item = usize>,
-        alarm: &Arc<Alarm>,
-    ) -> Vec<Turns> {
-        let line = Arc::new(Line { next: AtomicU64::new(0), alarm: alarm.clone() });
+        alarm: &Arc<FailureFlag>,
+    ) -> Vec<IssueSequencer> {
+        let line = Arc::new(TicketLock { next: AtomicU64::new(0), alarm: alarm.clone() });
         let all = order.len() as u64;
-        let none = || Turns { line: line.clone(), places: Vec::new(), all, runs: 0 };
-        let mut turns: Vec<Turns> = (0..ranks).map(|_| none()).collect();
+        let none = || IssueSequencer { line: line.clone(), places: Vec::new(), all, runs: 0 };
+        let mut turns: Vec<IssueSequencer> = (0..ranks).map(|_| none()).collect();
         for (place, rank) in (0..).zip(order) {
             turns[rank].places.push(place);
         }
@@ -63,16 +63,11 @@ impl Turns {
 
     /// Does this rank's steps of one run, by number, each when it is its turn. All ranks do so equally
     /// often.
-    pub(crate) fn each<E>(
-        &mut self,
-        mut work: impl FnMut(usize) -> Result<(), E>,
-    ) -> Result<(), E> {
+    pub(crate) fn run_in_turn<E>(&mut self, mut work: impl FnMut(usize) -> Result<(), E>) -> Result<(), E> {
         let first = self.runs * self.all;
         self.runs += 1;
         for (step, place) in self.places.iter().enumerate() {
-            while self.line.next.load(Ordering::Acquire) != first + place
-                && self.line.alarm.first().is_none()
-            {
+            while self.line.next.load(Ordering::Acquire) != first + place && self.line.alarm.first_failed().is_none() {
                 std::thread::yield_now();
             }
             work(step)?;
@@ -90,7 +85,7 @@ mod tests {
     fn ranks_take_turns_run_after_run() {
         let order = [(1, 0), (0, 0), (1, 1), (1, 2), (0, 1), (0, 2)];
         let done = std::sync::Mutex::new(Vec::new());
-        let turns = Turns::of(2, order.iter().map(|(rank, _)| *rank), &Arc::default());
+        let turns = IssueSequencer::for_ranks(2, order.iter().map(|(rank, _)| *rank), &Arc::default());
         std::thread::scope(|scope| {
             for (rank, mut turns) in turns.into_iter().enumerate() {
                 let done = &done;
@@ -100,7 +95,7 @@ mod tests {
                             done.lock().unwrap().push((rank, step));
                             Ok::<(), ()>(())
                         };
-                        turns.each(note).unwrap();
+                        turns.run_in_turn(note).unwrap();
                     }
                 });
             }
@@ -112,17 +107,17 @@ mod tests {
 
     #[test]
     fn who_fails_keeps_nobody() {
-        let alarm = Arc::new(Alarm::default());
-        let mut turns = Turns::of(2, [0, 1, 0].into_iter(), &alarm);
-        assert_eq!(turns[0].each(|_| Err("lost")), Err("lost"));
-        alarm.raise(0);
-        assert_eq!(turns[1].each(|_| Ok::<(), &str>(())), Ok(()));
+        let alarm = Arc::new(FailureFlag::default());
+        let mut turns = IssueSequencer::for_ranks(2, [0, 1, 0].into_iter(), &alarm);
+        assert_eq!(turns[0].run_in_turn(|_| Err("lost")), Err("lost"));
+        alarm.set_failed(0);
+        assert_eq!(turns[1].run_in_turn(|_| Ok::<(), &str>(())), Ok(()));
     }
 
     #[test]
     fn nobody_passes_early_and_nobody_waits_for_the_failed() {
-        let alarm = Arc::new(Alarm::default());
-        let (gate, passed) = (Gate::new(3, alarm.clone()), AtomicUsize::new(0));
+        let alarm = Arc::new(FailureFlag::default());
+        let (gate, passed) = (RankBarrier::new(3, alarm.clone()), AtomicUsize::new(0));
         std::thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {
@@ -136,7 +131,7 @@ mod tests {
                 });
             }
         });
-        alarm.raise(1);
+        alarm.set_failed(1);
         gate.wait();
     }
 }

@@ -12,16 +12,16 @@ static TAKEN: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
 
 /// Room for so many blocks on a device, as long as this is there.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct BlockBudget {
     ordinal: usize,
     blocks: usize,
 }
 
-impl Room {
+impl BlockBudget {
     /// Room for a program on a device: at most half of its multiprocessors. A program that runs `beside` others takes
     /// at most half of what they leave of seven eighths, and so leaves something for the next one.
     pub(crate) fn new(ordinal: usize, multiprocessors: u32, beside: bool) -> Self {
-        let (all, most) = (multiprocessors as usize, Self::most(multiprocessors));
+        let (all, most) = (multiprocessors as usize, Self::max_blocks(multiprocessors));
         let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
         let taken = taken.entry(ordinal).or_default();
         let left = (all * 7 / 8).saturating_sub(*taken) / 2;
@@ -31,17 +31,17 @@ impl Room {
     }
 
     /// The most that there is for one program.
-    pub(crate) fn most(multiprocessors: u32) -> usize {
+    pub(crate) fn max_blocks(multiprocessors: u32) -> usize {
         multiprocessors as usize / 2
     }
 
     /// Number of blocks.
-    pub(crate) fn blocks(&self) -> usize {
+    pub(crate) fn block_count(&self) -> usize {
         self.blocks
     }
 
     /// Gives back all but so many.
-    pub(crate) fn shrink(&mut self, blocks: usize) {
+    pub(crate) fn shrink_to(&mut self, blocks: usize) {
         let rest = self.blocks.saturating_sub(blocks);
         self.blocks -= rest;
         let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -51,9 +51,9 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for BlockBudget {
     fn drop(&mut self) {
-        self.shrink(0);
+        self.shrink_to(0);
     }
 }
 
@@ -65,18 +65,18 @@ mod tests {
     fn programs_beside_each_other_share_a_device() {
         // Devices that no other test has.
         let (device, other) = (1000, 1001);
-        let mut first = Room::new(device, 132, true);
-        assert_eq!(first.blocks(), 57);
-        let second = Room::new(device, 132, true);
-        assert_eq!(second.blocks(), 29);
+        let mut first = BlockBudget::new(device, 132, true);
+        assert_eq!(first.block_count(), 57);
+        let second = BlockBudget::new(device, 132, true);
+        assert_eq!(second.block_count(), 29);
         assert_eq!(
-            (Room::new(device, 132, true).blocks(), Room::new(other, 132, true).blocks()),
+            (BlockBudget::new(device, 132, true).block_count(), BlockBudget::new(other, 132, true).block_count()),
             (14, 57)
         );
-        first.shrink(5);
+        first.shrink_to(5);
         drop(second);
-        assert_eq!(Room::new(device, 132, true).blocks(), 55);
-        assert_eq!(Room::new(device, 132, false).blocks(), 66);
-        assert_eq!(Room::new(other, 8, true).blocks(), 3);
+        assert_eq!(BlockBudget::new(device, 132, true).block_count(), 55);
+        assert_eq!(BlockBudget::new(device, 132, false).block_count(), 66);
+        assert_eq!(BlockBudget::new(other, 8, true).block_count(), 3);
     }
 }

@@ -20,9 +20,9 @@
 #![allow(unsafe_code, reason = "flags are words of memory that the estate keeps")]
 
 use crate::sys::Error;
-use crate::sys::driver::{Device, Event, Graph, Memory, Stream};
+use crate::sys::driver::{CudaDevice, CudaEvent, CudaGraph, CudaStream, DeviceMemory};
 use crate::sys::peer::WordOp;
-use nccl_rs::Communicator;
+use nccl_rs::NcclCommunicator;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
@@ -38,45 +38,45 @@ const TOLD: Duration = Duration::from_millis(300);
 const PAUSE: Duration = Duration::from_micros(200);
 
 /// A graph with the marks that it sets, by the event that they stand for.
-pub(crate) type Recorded = (Graph, BTreeMap<usize, Event>);
+pub(crate) type RecordedGraph = (CudaGraph, BTreeMap<usize, CudaEvent>);
 
 /// Everything that a rank has under way.
-pub(crate) struct Estate {
-    pub(crate) device: Arc<Device>,
+pub(crate) struct TeardownState {
+    pub(crate) device: Arc<CudaDevice>,
     /// Words of other ranks that say that this one gave up.
     pub(crate) poison: Vec<WordOp>,
     /// Own flags.
     pub(crate) flags: Vec<WordOp>,
     /// The stream that writes both, on which nothing else waits.
-    pub(crate) aside: Option<Stream>,
+    pub(crate) aside: Option<CudaStream>,
     /// With the marks that they set.
-    pub(crate) graphs: Vec<Recorded>,
-    pub(crate) communicators: Vec<Communicator>,
+    pub(crate) graphs: Vec<RecordedGraph>,
+    pub(crate) communicators: Vec<NcclCommunicator>,
     /// Memory that they work on.
-    pub(crate) memory: Option<Memory>,
+    pub(crate) memory: Option<DeviceMemory>,
     /// Streams with work that may be under way.
-    pub(crate) streams: Vec<Stream>,
+    pub(crate) streams: Vec<CudaStream>,
 }
 
 /// Things to drop once nothing uses them any more.
-pub(crate) type Belongings = Box<dyn Send>;
+pub(crate) type RankResources = Box<dyn Send>;
 
 /// The end of work that may not return, in a thread of its own.
 #[derive(Clone)]
-pub(crate) struct Ending {
+pub(crate) struct TeardownTask {
     over: Arc<(Mutex<bool>, Condvar)>,
     begun: Instant,
 }
 
-impl Ending {
+impl TeardownTask {
     /// Begins such work, which says whether it came to its end. Where no thread can be started the work is left
     /// undone for good, and what it owns stays where it is.
-    fn begin(name: &str, work: impl FnOnce() -> bool + Send + 'static) -> Self {
+    fn spawn_task(name: &str, work: impl FnOnce() -> bool + Send + 'static) -> Self {
         let ending = Self { over: Arc::default(), begun: Instant::now() };
         let told = ending.clone();
         let done = start_thread(name, move || {
             if work() {
-                told.set();
+                told.mark_over();
             }
         });
         drop(done);
@@ -88,7 +88,7 @@ impl Ending {
         *self.over.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set(&self) {
+    fn mark_over(&self) {
         *self.over.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.over.1.notify_all();
     }
@@ -119,28 +119,28 @@ fn start_thread(name: &str, work: impl FnOnce() + Send + 'static) -> Option<Join
 }
 
 /// Begins to end what a failed rank has under way.
-pub(crate) fn begin_teardown(estate: Estate) -> Ending {
-    Ending::begin("hir-teardown", move || estate.end())
+pub(crate) fn begin_teardown(estate: TeardownState) -> TeardownTask {
+    TeardownTask::spawn_task("hir-teardown", move || estate.tear_down())
 }
 
 /// Drops what belongs to ranks whose work has ended, all at the same time, and waits for that for a limited time. It
 /// may wait for work of others: to free memory waits for the whole device, and NCCL may wait for other members of a
 /// communicator.
-pub(crate) fn drop_in_threads(all: Vec<Belongings>) {
+pub(crate) fn drop_in_threads(all: Vec<RankResources>) {
     let endings = all.into_iter().map(|belongings| {
-        Ending::begin("hir-release", move || {
+        TeardownTask::spawn_task("hir-release", move || {
             drop(belongings);
             true
         })
     });
-    let endings: Vec<Ending> = endings.collect();
-    endings.iter().for_each(Ending::wait);
+    let endings: Vec<TeardownTask> = endings.collect();
+    endings.iter().for_each(TeardownTask::wait);
 }
 
-impl Estate {
+impl TeardownState {
     /// Comes back when every stream is at its end; whether that is so. What a call says here is of no use: where
     /// the device is lost there is nothing to let go of.
-    fn end(self) -> bool {
+    fn tear_down(self) -> bool {
         let Self { device, poison, flags, aside, graphs, communicators, memory, streams } = self;
         let _ = device.make_current();
         if let Some(aside) = &aside {
@@ -155,11 +155,11 @@ impl Estate {
                 let tell = || {
                     let _ = told.send(());
                 };
-                let _ = Communicator::abort_together(communicators, tell);
+                let _ = NcclCommunicator::abort_all(communicators, tell);
             }
         });
         let _ = heard.recv_timeout(TOLD);
-        let idle = Release { device: &device, aside, flags }.until_idle(&streams);
+        let idle = FlagRelease { device: &device, aside, flags }.wait_until_idle(&streams);
         if !idle {
             // Memory that may still be used stays for good.
             std::mem::forget(memory);
@@ -173,32 +173,32 @@ impl Estate {
 }
 
 /// Writes flags: those of a rank that gave up, and the poison of others.
-fn write_words(aside: &Stream, words: &[WordOp]) -> Result<(), Error> {
+fn write_words(aside: &CudaStream, words: &[WordOp]) -> Result<(), Error> {
     // SAFETY: a rank makes an estate of its own flags and of words that others set aside for this, and neither its
     // memory nor what it has open of theirs is given back before the thread is over. Nothing is done any more
     // with data that the flags stand for.
-    unsafe { aside.words(words) }
+    unsafe { aside.run_word_ops(words) }
 }
 
 /// Raises flags again and again.
-struct Release<'a> {
-    device: &'a Arc<Device>,
-    aside: Option<Stream>,
+struct FlagRelease<'a> {
+    device: &'a Arc<CudaDevice>,
+    aside: Option<CudaStream>,
     flags: Vec<WordOp>,
 }
 
-impl Release<'_> {
+impl FlagRelease<'_> {
     /// Raises the flags, and marks that with `raised`.
-    fn raise(&self, raised: &Event) -> Result<(), Error> {
+    fn raise_flags(&self, raised: &CudaEvent) -> Result<(), Error> {
         let Some(aside) = &self.aside else { return Ok(()) };
         write_words(aside, &self.flags)?;
         aside.record(raised)
     }
 
     /// Marks behind all that these streams have to do. A mark that cannot be made is of a device that is lost.
-    fn ends(&self, streams: &[Stream]) -> Vec<Event> {
-        let end = |stream: &Stream| {
-            let end = Event::new(self.device, false).ok()?;
+    fn record_stream_ends(&self, streams: &[CudaStream]) -> Vec<CudaEvent> {
+        let end = |stream: &CudaStream| {
+            let end = CudaEvent::new(self.device, false).ok()?;
             stream.record(&end).ok().map(|()| end)
         };
         streams.iter().filter_map(end).collect()
@@ -206,12 +206,12 @@ impl Release<'_> {
 
     /// Whether all streams came to their ends. It asks events rather than streams, as
     /// [`Rank::wait`](crate::runtime::rank::Rank::wait) does.
-    fn until_idle(&self, streams: &[Stream]) -> bool {
+    fn wait_until_idle(&self, streams: &[CudaStream]) -> bool {
         let limit = Instant::now() + LIMIT;
-        let Ok(raised) = Event::new(self.device, false) else { return false };
+        let Ok(raised) = CudaEvent::new(self.device, false) else { return false };
         // A stream whose queue is full takes a mark only when flags are raised.
-        let _ = self.raise(&raised);
-        let mut ends = self.ends(streams);
+        let _ = self.raise_flags(&raised);
+        let mut ends = self.record_stream_ends(streams);
         loop {
             ends.retain(|end| !end.is_reached().unwrap_or(true));
             // What was written last is written: words of others too, before their memory is given back.
@@ -222,7 +222,7 @@ impl Release<'_> {
                 return false;
             }
             if raised.is_reached().unwrap_or(false) {
-                let _ = self.raise(&raised);
+                let _ = self.raise_flags(&raised);
             }
             std::thread::sleep(PAUSE);
         }
@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     fn ended(work: impl FnOnce() -> bool + Send + 'static) -> bool {
-        let ending = Ending::begin("test", work);
+        let ending = TeardownTask::spawn_task("test", work);
         ending.wait();
         ending.is_over()
     }
@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn work_that_does_not_return_is_left_alone() {
         let (go_on, wait) = std::sync::mpsc::channel::<()>();
-        let ending = Ending::begin("test", move || wait.recv().is_ok());
+        let ending = TeardownTask::spawn_task("test", move || wait.recv().is_ok());
         ending.wait();
         assert!(!ending.is_over() && ending.begun.elapsed() >= PATIENCE);
         go_on.send(()).unwrap();

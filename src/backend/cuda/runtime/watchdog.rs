@@ -4,9 +4,9 @@
 //! looking, and a thread that is in such a call cannot be ended. So ranks leave word of when their runs
 //! began, and of where they are, where another thread reads it.
 
-use hostir::diag::{Diag, Label};
+use hostir::diag::{Diag, DiagLabel};
 use hostir::ir::Id;
-use hostir::lower::Prepared;
+use hostir::lower::PreparedProgram;
 use hostir::plan::InstId;
 use hostir::plan::Plan;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -15,15 +15,15 @@ use std::time::{Duration, Instant};
 
 /// The runs of all ranks of the programs that were loaded with it.
 #[derive(Debug)]
-pub struct Watch {
+pub struct RunWatchdog {
     zero: Instant,
-    ranks: Mutex<Vec<Weak<State>>>,
+    ranks: Mutex<Vec<Weak<WatchedState>>>,
     programs: AtomicUsize,
 }
 
 /// What a rank leaves word of.
 #[derive(Debug)]
-struct State {
+struct WatchedState {
     program: usize,
     rank: u32,
     /// When its run began, in milliseconds since the watch did; 0 if none is under way.
@@ -34,75 +34,75 @@ struct State {
 
 const UNKNOWN: usize = usize::MAX;
 
-impl Default for Watch {
+impl Default for RunWatchdog {
     fn default() -> Self {
         Self { zero: Instant::now(), ranks: Mutex::default(), programs: AtomicUsize::default() }
     }
 }
 
-impl Watch {
+impl RunWatchdog {
     /// Whether a run began so long ago, and has not ended, nor failed and been cleared away.
-    pub fn is_stuck(&self, limit: Duration) -> bool {
-        let now = self.now();
-        self.open().iter().any(|rank| {
+    pub fn is_hung(&self, limit: Duration) -> bool {
+        let now = self.elapsed_ms();
+        self.open_runs().iter().any(|rank| {
             let began = rank.began.load(Ordering::Acquire);
             u128::from(now.saturating_sub(began)) > limit.as_millis()
         })
     }
 
     /// Whether a run is under way.
-    pub fn is_open(&self) -> bool {
-        !self.open().is_empty()
+    pub fn has_open_runs(&self) -> bool {
+        !self.open_runs().is_empty()
     }
 
     /// Where ranks are that have not ended their run, or have failed in it, as far as that is known.
-    pub fn places(&self) -> Vec<Place> {
-        let place = |rank: &Arc<State>| {
+    pub fn rank_locations(&self) -> Vec<RankLocation> {
+        let place = |rank: &Arc<WatchedState>| {
             let inst = rank.inst.load(Ordering::Acquire);
             let known = (inst != UNKNOWN).then(|| InstId::new(inst))?;
-            Some(Place { program: rank.program, rank: rank.rank, inst: known })
+            Some(RankLocation { program: rank.program, rank: rank.rank, inst: known })
         };
-        let mut places: Vec<Place> = self.all().iter().filter_map(place).collect();
+        let mut places: Vec<RankLocation> = self.live_ranks().iter().filter_map(place).collect();
         places.sort_by_key(|place| (place.program, place.rank));
         places
     }
 
     /// Ranks with a run under way.
-    fn open(&self) -> Vec<Arc<State>> {
-        let mut ranks = self.all();
+    fn open_runs(&self) -> Vec<Arc<WatchedState>> {
+        let mut ranks = self.live_ranks();
         ranks.retain(|rank| rank.began.load(Ordering::Acquire) != 0);
         ranks
     }
 
-    fn all(&self) -> Vec<Arc<State>> {
+    fn live_ranks(&self) -> Vec<Arc<WatchedState>> {
         let mut ranks = self.ranks.lock().unwrap_or_else(PoisonError::into_inner);
         ranks.retain(|rank| rank.strong_count() > 0);
         ranks.iter().filter_map(Weak::upgrade).collect()
     }
 
     /// Milliseconds, never 0.
-    fn now(&self) -> u64 {
+    fn elapsed_ms(&self) -> u64 {
         u64::try_from(self.zero.elapsed().as_millis()).unwrap_or(u64::MAX).saturating_add(1)
     }
 
     /// The number of one more program.
-    pub(crate) fn program(&self) -> usize {
+    pub(crate) fn register_program(&self) -> usize {
         self.programs.fetch_add(1, Ordering::Relaxed)
     }
 
     /// One more rank of a program, which does nothing yet.
-    pub(crate) fn rank(self: &Arc<Self>, program: usize, rank: u32) -> Watched {
+    pub(crate) fn register_rank(self: &Arc<Self>, program: usize, rank: u32) -> WatchedRank {
         let (began, inst) = (AtomicU64::default(), AtomicUsize::new(UNKNOWN));
-        let state = Arc::new(State { program, rank, began, inst });
+        let state = Arc::new(WatchedState { program, rank, began, inst });
         let mut ranks = self.ranks.lock().unwrap_or_else(PoisonError::into_inner);
         ranks.push(Arc::downgrade(&state));
-        Watched { watch: self.clone(), state }
+        WatchedRank { watch: self.clone(), state }
     }
 }
 
 /// Where a rank is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct RankLocation {
     /// Which of the programs that were loaded with the watch, from 0 on.
     pub program: usize,
     /// The rank.
@@ -110,55 +110,55 @@ pub struct Place {
     inst: InstId,
 }
 
-impl Place {
+impl RankLocation {
     /// A diagnostic of this program, with where the rank was: its op and iteration.
-    pub fn add_to(self, diag: Diag, prepared: &Prepared) -> Diag {
+    pub fn annotate_diag(self, diag: Diag, prepared: &PreparedProgram) -> Diag {
         match prepared.plans.iter().find(|plan| plan.rank == self.rank) {
-            Some(plan) => gave_up(diag, self.inst, prepared, plan),
+            Some(plan) => note_location(diag, self.inst, prepared, plan),
             None => diag,
         }
     }
 }
 
 /// A diagnostic with the instruction in which a rank gave up.
-pub(crate) fn gave_up(mut diag: Diag, inst: InstId, prepared: &Prepared, plan: &Plan) -> Diag {
+pub(crate) fn note_location(mut diag: Diag, inst: InstId, prepared: &PreparedProgram, plan: &Plan) -> Diag {
     let Some(inst) = plan.find_inst(inst) else { return diag };
     let text = format!("rank {} was here", plan.rank);
-    let span = prepared.labels.span(inst.origin.op);
+    let span = prepared.labels.op_span(inst.origin.op);
     match &mut diag.primary {
-        Some(_) => diag.labels.push(Label { span, text }),
-        primary => *primary = Some(Label { span, text }),
+        Some(_) => diag.labels.push(DiagLabel { span, text }),
+        primary => *primary = Some(DiagLabel { span, text }),
     }
-    let place = prepared.labels.origin(plan, inst.origin);
-    diag.note(format!("rank {} gave up in {place}", plan.rank))
+    let place = prepared.labels.origin_text(plan, inst.origin);
+    diag.with_note(format!("rank {} gave up in {place}", plan.rank))
 }
 
 /// A rank's part of a watch.
 #[derive(Debug)]
-pub(crate) struct Watched {
-    watch: Arc<Watch>,
-    state: Arc<State>,
+pub(crate) struct WatchedRank {
+    watch: Arc<RunWatchdog>,
+    state: Arc<WatchedState>,
 }
 
-impl Watched {
+impl WatchedRank {
     /// A run begins.
-    pub(crate) fn begin(&self) {
-        self.state.began.store(self.watch.now(), Ordering::Release);
+    pub(crate) fn begin_run(&self) {
+        self.state.began.store(self.watch.elapsed_ms(), Ordering::Release);
     }
 
     /// The rank issues an instruction or fails in it; nobody knows which without one.
-    pub(crate) fn at(&self, inst: Option<InstId>) {
+    pub(crate) fn set_inst(&self, inst: Option<InstId>) {
         self.state.inst.store(inst.map_or(UNKNOWN, Id::index), Ordering::Release);
     }
 
     /// All runs have ended.
-    pub(crate) fn end(&self) {
-        self.at(None);
-        self.give_up();
+    pub(crate) fn end_runs(&self) {
+        self.set_inst(None);
+        self.end_failed_run();
     }
 
     /// The run has failed and is cleared away; where stays known.
-    pub(crate) fn give_up(&self) {
+    pub(crate) fn end_failed_run(&self) {
         self.state.began.store(0, Ordering::Release);
     }
 }
@@ -169,24 +169,24 @@ mod tests {
 
     #[test]
     fn what_began_and_did_not_end_is_stuck() {
-        let watch = Arc::new(Watch::default());
-        let (first, second) = (watch.rank(0, 0), watch.rank(0, 1));
+        let watch = Arc::new(RunWatchdog::default());
+        let (first, second) = (watch.register_rank(0, 0), watch.register_rank(0, 1));
         let limit = Duration::from_millis(20);
-        first.begin();
-        second.begin();
-        assert!(!watch.is_stuck(Duration::from_secs(60)));
-        second.end();
+        first.begin_run();
+        second.begin_run();
+        assert!(!watch.is_hung(Duration::from_secs(60)));
+        second.end_runs();
         std::thread::sleep(Duration::from_millis(40));
-        assert!(watch.is_stuck(limit));
-        first.begin();
-        assert!(!watch.is_stuck(limit));
-        first.end();
+        assert!(watch.is_hung(limit));
+        first.begin_run();
+        assert!(!watch.is_hung(limit));
+        first.end_runs();
         std::thread::sleep(Duration::from_millis(40));
-        assert!(!watch.is_stuck(limit));
-        second.begin();
+        assert!(!watch.is_hung(limit));
+        second.begin_run();
         drop(second);
         std::thread::sleep(Duration::from_millis(40));
-        assert!(!watch.is_stuck(limit), "a rank that is gone is no run");
+        assert!(!watch.is_hung(limit), "a rank that is gone is no run");
     }
 
     const COPY: &str = "%HostIrContainer { (T0_g_float[iS0{4}]) -> (T1_g_float[iS1{4}]) :
@@ -196,33 +196,28 @@ mod tests {
 
     #[test]
     fn places_of_runs_under_way() {
-        let watch = Arc::new(Watch::default());
-        let program = (watch.program(), watch.program()).1;
-        let (first, second) = (watch.rank(program, 0), watch.rank(program, 1));
-        assert!(!watch.is_open() && watch.places().is_empty(), "no run is under way");
-        first.begin();
-        second.begin();
-        first.at(Some(InstId(0)));
-        let place = Place { program: 1, rank: 0, inst: InstId(0) };
-        assert_eq!(watch.places(), [place], "one rank does not know");
-        first.give_up();
-        second.end();
-        assert_eq!(
-            (watch.is_open(), watch.places()),
-            (false, vec![place]),
-            "a failure stays known"
-        );
+        let watch = Arc::new(RunWatchdog::default());
+        let program = (watch.register_program(), watch.register_program()).1;
+        let (first, second) = (watch.register_rank(program, 0), watch.register_rank(program, 1));
+        assert!(!watch.has_open_runs() && watch.rank_locations().is_empty(), "no run is under way");
+        first.begin_run();
+        second.begin_run();
+        first.set_inst(Some(InstId(0)));
+        let place = RankLocation { program: 1, rank: 0, inst: InstId(0) };
+        assert_eq!(watch.rank_locations(), [place], "one rank does not know");
+        first.end_failed_run();
+        second.end_runs();
+        assert_eq!((watch.has_open_runs(), watch.rank_locations()), (false, vec![place]), "a failure stays known");
         let (programs, _) = hostir::load(COPY);
-        let prepared =
-            hostir::lower::prepare(&programs[0], &hostir::lower::Sizes::default()).unwrap();
-        let diag = place.add_to(Diag::global("H0501", "lost"), &prepared);
+        let prepared = hostir::lower::prepare_program(&programs[0], &hostir::lower::SizeSettings::default()).unwrap();
+        let diag = place.annotate_diag(Diag::global_error("H0501", "lost"), &prepared);
         let label = diag.primary.unwrap();
         assert_eq!(
             (label.span.start, label.text.as_str()),
             (COPY.find("T1_g_float[iS1{4}] =").unwrap() as u32, "rank 0 was here")
         );
         assert_eq!(diag.notes, ["rank 0 gave up in `T1 = Set`"]);
-        first.end();
-        assert_eq!(watch.places(), []);
+        first.end_runs();
+        assert_eq!(watch.rank_locations(), []);
     }
 }

@@ -1,13 +1,13 @@
 //! From a text, sizes and options to a session.
 
-use crate::backend::Cuda;
-use crate::runtime::io_binding::Side;
-use crate::session::error::Source;
-use crate::session::{DeviceTensor, Error, Key, Options, Program, Session, names};
+use crate::backend::CudaRuntime;
+use crate::runtime::io_binding::IoSide;
+use crate::session::error::DiagSource;
+use crate::session::{DeviceTensor, Error, IoKey, Options, Program, Session, names};
 use hostir::diag::codes;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::TensorId;
-use hostir::lower::{Sizes, prepare};
+use hostir::lower::{SizeSettings, prepare_program};
 use hostir::plan::axes::AxesTable;
 use hostir::{ir, verify};
 use std::sync::Arc;
@@ -20,41 +20,41 @@ pub struct Builder {
     text: String,
     program: Option<ir::Program>,
     container: Option<usize>,
-    sizes: Sizes,
-    inputs: Vec<(Name, Option<u32>, DeviceTensor)>,
-    options: Given,
+    sizes: SizeSettings,
+    inputs: Vec<(OwnedKey, Option<u32>, DeviceTensor)>,
+    options: GivenOptions,
 }
 
 /// A key that is kept.
 #[derive(Clone, Debug)]
-enum Name {
+enum OwnedKey {
     Text(String),
     Position(usize),
 }
 
-impl From<Key<'_>> for Name {
-    fn from(key: Key<'_>) -> Self {
+impl From<IoKey<'_>> for OwnedKey {
+    fn from(key: IoKey<'_>) -> Self {
         match key {
-            Key::Name(name) => Name::Text(name.to_owned()),
-            Key::Position(position) => Name::Position(position),
+            IoKey::Name(name) => OwnedKey::Text(name.to_owned()),
+            IoKey::Position(position) => OwnedKey::Position(position),
         }
     }
 }
 
-impl Name {
-    fn key(&self) -> Key<'_> {
+impl OwnedKey {
+    fn as_key(&self) -> IoKey<'_> {
         match self {
-            Name::Text(name) => Key::Name(name),
-            Name::Position(position) => Key::Position(*position),
+            OwnedKey::Text(name) => IoKey::Name(name),
+            OwnedKey::Position(position) => IoKey::Position(*position),
         }
     }
 }
 
 /// The options, which have no text of their own.
 #[derive(Clone, Default)]
-struct Given(Options);
+struct GivenOptions(Options);
 
-impl std::fmt::Debug for Given {
+impl std::fmt::Debug for GivenOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("..")
     }
@@ -68,9 +68,9 @@ impl Builder {
             program: None,
             container: None,
             // What fits is for the devices to say.
-            sizes: Sizes { memory_limit: u64::MAX, ..Sizes::default() },
+            sizes: SizeSettings { memory_limit: u64::MAX, ..SizeSettings::default() },
             inputs: Vec::new(),
-            options: Given::default(),
+            options: GivenOptions::default(),
         }
     }
 
@@ -135,7 +135,7 @@ impl Builder {
     /// }
     /// ```
     #[allow(unsafe_code, reason = "binding is a promise about memory")]
-    pub unsafe fn input<'k>(mut self, key: impl Into<Key<'k>>, tensor: &DeviceTensor) -> Self {
+    pub unsafe fn input<'k>(mut self, key: impl Into<IoKey<'k>>, tensor: &DeviceTensor) -> Self {
         self.inputs.push((key.into().into(), None, tensor.clone()));
         self
     }
@@ -145,37 +145,31 @@ impl Builder {
     /// # Safety
     /// As of [`Builder::input`].
     #[allow(unsafe_code, reason = "binding is a promise about memory")]
-    pub unsafe fn input_on<'k>(
-        mut self,
-        rank: u32,
-        key: impl Into<Key<'k>>,
-        tensor: &DeviceTensor,
-    ) -> Self {
+    pub unsafe fn input_on<'k>(mut self, rank: u32, key: impl Into<IoKey<'k>>, tensor: &DeviceTensor) -> Self {
         self.inputs.push((key.into().into(), Some(rank), tensor.clone()));
         self
     }
 
     /// How the program runs, and on which devices.
     pub fn options(mut self, options: Options) -> Self {
-        self.options = Given(options);
+        self.options = GivenOptions(options);
         self
     }
 
     /// Verifies and plans the program, and prepares the devices: memory, kernels, communicators.
     pub fn build(mut self) -> Result<Session, Error> {
         let given = self.program.is_none() || !self.text.is_empty();
-        let source =
-            Arc::new(Source { name: self.name.clone(), text: given.then(|| self.text.clone()) });
+        let source = Arc::new(DiagSource { name: self.name.clone(), text: given.then(|| self.text.clone()) });
         let fail = |diags: Vec<Diag>| Error::new(&source, diags);
-        let (program, warnings) = self.read().map_err(fail)?;
-        let sizes = self.sizes(&program).map_err(|diag| fail(vec![diag]))?;
-        let prepared = prepare(&program, &sizes).map_err(|diags| fail(diags.items))?;
-        let cuda = Cuda { options: self.options.0.clone() };
+        let (program, warnings) = self.read_program().map_err(fail)?;
+        let sizes = self.resolve_sizes(&program).map_err(|diag| fail(vec![diag]))?;
+        let prepared = prepare_program(&program, &sizes).map_err(|diags| fail(diags.items))?;
+        let cuda = CudaRuntime { options: self.options.0.clone() };
         let program = Program::try_new(prepared, |prepared| cuda.load_unbound(prepared));
         let program = program.map_err(fail)?;
         let mut session = Session { program, source, warnings };
         for (name, rank, tensor) in &self.inputs {
-            let input = session.input(name.key());
+            let input = session.input(name.as_key());
             let input = match rank {
                 Some(rank) => input.on(*rank),
                 None => input,
@@ -188,7 +182,7 @@ impl Builder {
     }
 
     /// The verified program, and warnings about it.
-    fn read(&mut self) -> Result<(ir::Program, Vec<Diag>), Vec<Diag>> {
+    fn read_program(&mut self) -> Result<(ir::Program, Vec<Diag>), Vec<Diag>> {
         let mut diags = Diags::default();
         let program = match self.program.take() {
             Some(program) => program,
@@ -198,15 +192,15 @@ impl Builder {
                     return Err(found.items);
                 }
                 diags = found;
-                self.choose(programs).map_err(|diag| vec![diag])?
+                self.choose_program(programs).map_err(|diag| vec![diag])?
             }
         };
         verify::verify(&program, &mut diags);
-        diags.sort();
+        diags.sort_by_place();
         if diags.has_errors() { Err(diags.items) } else { Ok((program, diags.items)) }
     }
 
-    fn choose(&self, mut programs: Vec<ir::Program>) -> Result<ir::Program, Diag> {
+    fn choose_program(&self, mut programs: Vec<ir::Program>) -> Result<ir::Program, Diag> {
         let count = programs.len();
         let wanted = self.container.unwrap_or(1);
         let clear = count == 1 || self.container.is_some();
@@ -219,21 +213,19 @@ impl Builder {
             None => format!("`{name}` holds {count} programs"),
         };
         let note = format!("`container` picks one, from 1 to {count}");
-        Err(Diag::global(codes::SESSION, message).note(note))
+        Err(Diag::global_error(codes::SESSION, message).with_note(note))
     }
 
     /// The sizes, with those that follow from the inputs' shapes.
-    fn sizes(&self, program: &ir::Program) -> Result<Sizes, Diag> {
+    fn resolve_sizes(&self, program: &ir::Program) -> Result<SizeSettings, Diag> {
         let mut sizes = self.sizes.clone();
-        let tensors: Vec<TensorId> =
-            program.inputs().iter().filter_map(|value| value.tensor()).collect();
-        let known: Vec<String> =
-            tensors.iter().map(|&tensor| program.tensor_name(tensor)).collect();
+        let tensors: Vec<TensorId> = program.inputs().iter().filter_map(|value| value.as_tensor()).collect();
+        let known: Vec<String> = tensors.iter().map(|&tensor| program.tensor_name(tensor)).collect();
         let known: Vec<&str> = known.iter().map(String::as_str).collect();
         let axes = AxesTable::new(program, hostir::ir::OpKind::View);
         for (name, _, tensor) in &self.inputs {
-            let position = names::find(Side::Input, &known, name.key())?;
-            if let Some(whole) = whole(program, &axes, tensors[position], &tensor.shape) {
+            let position = names::find_position(IoSide::Input, &known, name.as_key())?;
+            if let Some(whole) = whole_shape(program, &axes, tensors[position], &tensor.shape) {
                 sizes.shapes.entry(known[position].to_owned()).or_insert(whole);
             }
         }
@@ -243,18 +235,13 @@ impl Builder {
 
 /// The shape of a whole tensor from that of a part: axes spread over devices have the mesh's extents.
 /// `None` if the ranks differ, which binding reports.
-fn whole(
-    program: &ir::Program,
-    axes: &AxesTable,
-    tensor: TensorId,
-    part: &[usize],
-) -> Option<Vec<usize>> {
+fn whole_shape(program: &ir::Program, axes: &AxesTable, tensor: TensorId, part: &[usize]) -> Option<Vec<usize>> {
     let mesh = program.tensor_mesh(tensor);
-    let extent = |(axis, &extent): (&hostir::axes::Axis, &usize)| {
-        let devices = mesh.filter(|_| axis.is_sharded())?.extent(axis.parallel)?;
+    let extent = |(axis, &extent): (&hostir::axes::LogicalAxis, &usize)| {
+        let devices = mesh.filter(|_| axis.is_sharded())?.axis_extent(axis.parallel)?;
         Some(devices as usize).or(Some(extent))
     };
-    let stored = axes.stored(tensor).count();
-    let pairs = axes.stored(tensor).zip(part);
+    let stored = axes.stored_axes(tensor).count();
+    let pairs = axes.stored_axes(tensor).zip(part);
     (stored == part.len()).then(|| pairs.map(|pair| extent(pair).unwrap_or(*pair.1)).collect())
 }

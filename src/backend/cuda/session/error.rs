@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 /// The text that diagnostics point into.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(super) struct DiagSource {
     pub(super) name: String,
     /// `None` if the caller gave a program without its text.
     pub(super) text: Option<String>,
@@ -16,11 +16,11 @@ pub(super) struct Source {
 #[derive(Clone)]
 pub struct Error {
     diags: Vec<Diag>,
-    source: Arc<Source>,
+    source: Arc<DiagSource>,
 }
 
 impl Error {
-    pub(super) fn new(source: &Arc<Source>, diags: Vec<Diag>) -> Self {
+    pub(super) fn new(source: &Arc<DiagSource>, diags: Vec<Diag>) -> Self {
         Self { diags, source: source.clone() }
     }
 

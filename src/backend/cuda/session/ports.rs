@@ -2,23 +2,23 @@
 
 #![allow(unsafe_code, reason = "binding is a promise about memory")]
 
-use crate::runtime::io_binding::Side;
-use crate::session::{DeviceTensor, Error, Key, Session};
+use crate::runtime::io_binding::IoSide;
+use crate::session::{DeviceTensor, Error, IoKey, Session};
 use hostir::data::HostTensor;
 use hostir::diag::Diag;
 use hostir::diag::codes;
 
 /// What both kinds of ports have: whose, which, and on which rank.
-struct Place<'s, 'k> {
+struct IoHandle<'s, 'k> {
     session: &'s mut Session,
-    side: Side,
-    key: Key<'k>,
+    side: IoSide,
+    key: IoKey<'k>,
     rank: Option<u32>,
 }
 
-impl Place<'_, '_> {
-    fn find(&self) -> Result<(u32, usize), Error> {
-        let position = self.session.position(self.side, self.key)?;
+impl IoHandle<'_, '_> {
+    fn resolve_position(&self) -> Result<(u32, usize), Error> {
+        let position = self.session.find_position(self.side, self.key)?;
         let rank = self.rank.map_or_else(|| self.session.only_rank(), Ok)?;
         Ok((rank, position))
     }
@@ -26,25 +26,25 @@ impl Place<'_, '_> {
     /// # Safety
     /// As of [`Input::bind`].
     unsafe fn bind(self, tensor: &DeviceTensor) -> Result<(), Error> {
-        let (rank, position) = self.find()?;
+        let (rank, position) = self.resolve_position()?;
         let port = (self.side, position);
         // SAFETY: as the caller promises.
-        self.session.with(|bound| unsafe { bound.bind(rank, port, tensor) })
+        self.session.with_bound(|bound| unsafe { bound.bind_tensor(rank, port, tensor) })
     }
 
     fn release(self) -> Result<(), Error> {
-        let (rank, position) = self.find()?;
+        let (rank, position) = self.resolve_position()?;
         let port = (self.side, position);
-        self.session.with(|bound| bound.release(rank, port))
+        self.session.with_bound(|bound| bound.release_binding(rank, port))
     }
 }
 
 /// An input of a session on one rank.
-pub struct Input<'s, 'k>(Place<'s, 'k>);
+pub struct InputHandle<'s, 'k>(IoHandle<'s, 'k>);
 
-impl<'s, 'k> Input<'s, 'k> {
-    pub(super) fn new(session: &'s mut Session, key: Key<'k>) -> Self {
-        Self(Place { session, side: Side::Input, key, rank: None })
+impl<'s, 'k> InputHandle<'s, 'k> {
+    pub(super) fn new(session: &'s mut Session, key: IoKey<'k>) -> Self {
+        Self(IoHandle { session, side: IoSide::Input, key, rank: None })
     }
 
     /// The input's part on a rank of this process.
@@ -91,8 +91,8 @@ impl<'s, 'k> Input<'s, 'k> {
     /// Copies the rank's part from the host, into memory of the session's own; it takes the place of what
     /// was bound. Waits for earlier runs.
     pub fn upload(self, tensor: &HostTensor) -> Result<(), Error> {
-        let (rank, position) = self.0.find()?;
-        self.0.session.with(|bound| bound.upload(rank, position, tensor))
+        let (rank, position) = self.0.resolve_position()?;
+        self.0.session.with_bound(|bound| bound.upload_input(rank, position, tensor))
     }
 
     /// Takes back what was bound.
@@ -102,11 +102,11 @@ impl<'s, 'k> Input<'s, 'k> {
 }
 
 /// An output of a session on one rank.
-pub struct Output<'s, 'k>(Place<'s, 'k>);
+pub struct OutputHandle<'s, 'k>(IoHandle<'s, 'k>);
 
-impl<'s, 'k> Output<'s, 'k> {
-    pub(super) fn new(session: &'s mut Session, key: Key<'k>) -> Self {
-        Self(Place { session, side: Side::Output, key, rank: None })
+impl<'s, 'k> OutputHandle<'s, 'k> {
+    pub(super) fn new(session: &'s mut Session, key: IoKey<'k>) -> Self {
+        Self(IoHandle { session, side: IoSide::Output, key, rank: None })
     }
 
     /// The output's part on a rank of this process.
@@ -143,25 +143,25 @@ impl<'s, 'k> Output<'s, 'k> {
     /// Where runs leave the rank's part: what was bound, or memory of the session's own, which lives as
     /// long as the session and is written again by the next run.
     pub fn tensor(self) -> Result<DeviceTensor, Error> {
-        let (rank, position) = self.0.find()?;
-        let found = self.0.session.with(|bound| bound.output(rank, position))?;
-        found.ok_or_else(|| absent(self.0.session, rank, position))
+        let (rank, position) = self.0.resolve_position()?;
+        let found = self.0.session.with_bound(|bound| bound.output_tensor(rank, position))?;
+        found.ok_or_else(|| absent_error(self.0.session, rank, position))
     }
 
     /// The rank's part of the last run, on the host. Waits for that run.
     pub fn download(self) -> Result<HostTensor, Error> {
-        let (rank, position) = self.0.find()?;
-        let found = self.0.session.with(|bound| bound.download(rank, position))?;
-        found.ok_or_else(|| absent(self.0.session, rank, position))
+        let (rank, position) = self.0.resolve_position()?;
+        let found = self.0.session.with_bound(|bound| bound.download_output(rank, position))?;
+        found.ok_or_else(|| absent_error(self.0.session, rank, position))
     }
 }
 
 /// The rank has no part of an output.
-fn absent(session: &Session, rank: u32, position: usize) -> Error {
+fn absent_error(session: &Session, rank: u32, position: usize) -> Error {
     let name = session.outputs().get(position).map_or("?", |port| port.name.as_str());
     let message = format!("rank {rank} has no part of output {name}");
-    session.error(vec![
-        Diag::global(codes::SESSION, message)
-            .note("ask a rank of the tensor's mesh that the program binds it on"),
+    session.make_error(vec![
+        Diag::global_error(codes::SESSION, message)
+            .with_note("ask a rank of the tensor's mesh that the program binds it on"),
     ])
 }

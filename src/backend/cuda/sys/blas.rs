@@ -1,10 +1,10 @@
 //! cuBLASLt: matrix products with a chosen algorithm.
 
 use crate::sys::Error;
-use crate::sys::library::Handle;
+use crate::sys::library::RawHandle;
 use crate::sys::tables;
-use crate::sys::tables::{Algorithm, BlasLt, Proposal};
-use hostir_gpu::gemm_shape::{Bias, Element, Layout, Shape};
+use crate::sys::tables::{BlasLt, HeuristicResult, MatmulAlgorithm};
+use hostir_gpu::gemm_shape::{GemmBias, GemmShape, MatrixElement, MatrixLayout};
 use std::ffi::{c_int, c_void};
 
 /// `cudaDataType`.
@@ -44,20 +44,20 @@ pub(crate) fn version() -> (usize, usize, usize) {
     (version / 10_000, version / 100 % 100, version % 100)
 }
 
-fn done(call: &'static str, status: c_int) -> Result<(), Error> {
+fn check_status(call: &'static str, status: c_int) -> Result<(), Error> {
     if status == 0 {
         return Ok(());
     }
     let opened = &tables::blas().opened;
     // SAFETY: a function of cuBLASLt's of this type.
-    let status = unsafe { tables::named(opened, c"cublasLtGetStatusName", status) };
+    let status = unsafe { tables::status_name(opened, c"cublasLtGetStatusName", status) };
     Err(Error::Call { call, status })
 }
 
 /// An object of the library's.
-fn made(call: &'static str, make: impl FnOnce(*mut Handle) -> c_int) -> Result<Handle, Error> {
+fn create_object(call: &'static str, make: impl FnOnce(*mut RawHandle) -> c_int) -> Result<RawHandle, Error> {
     let mut handle = std::ptr::null_mut();
-    done(call, make(&raw mut handle))?;
+    check_status(call, make(&raw mut handle))?;
     Ok(handle)
 }
 
@@ -66,29 +66,29 @@ fn lib() -> &'static BlasLt {
 }
 
 /// Returns the library's code of an element type.
-fn data_type_code(element: Element) -> c_int {
+fn data_type_code(element: MatrixElement) -> c_int {
     match element {
-        Element::F64 => R_64F,
-        Element::F32 => R_32F,
-        Element::F16 => R_16F,
-        Element::Bf16 => R_16BF,
-        Element::E4m3 => R_8F_E4M3,
-        Element::E5m2 => R_8F_E5M2,
+        MatrixElement::F64 => R_64F,
+        MatrixElement::F32 => R_32F,
+        MatrixElement::F16 => R_16F,
+        MatrixElement::Bf16 => R_16BF,
+        MatrixElement::E4m3 => R_8F_E4M3,
+        MatrixElement::E5m2 => R_8F_E5M2,
     }
 }
 
 /// A handle of the current device.
 #[derive(Debug)]
-pub(crate) struct Blas {
-    handle: Handle,
+pub(crate) struct BlasHandle {
+    handle: RawHandle,
 }
 
 // SAFETY: handles may be used from any thread.
-unsafe impl Send for Blas {}
+unsafe impl Send for BlasHandle {}
 // SAFETY: and from several at once: what a call needs is in its arguments.
-unsafe impl Sync for Blas {}
+unsafe impl Sync for BlasHandle {}
 
-impl Blas {
+impl BlasHandle {
     /// A handle of the current device.
     pub(crate) fn new() -> Result<Self, Error> {
         if !is_present() {
@@ -96,12 +96,12 @@ impl Blas {
             return Err(Error::Missing { library: "cuBLASLt library", searched });
         }
         // SAFETY: the place is one for a handle.
-        let handle = made("cublasLtCreate", |place| unsafe { lib().cublasLtCreate(place) })?;
+        let handle = create_object("cublasLtCreate", |place| unsafe { lib().cublasLtCreate(place) })?;
         Ok(Self { handle })
     }
 }
 
-impl Drop for Blas {
+impl Drop for BlasHandle {
     fn drop(&mut self) {
         // SAFETY: created in `new`, destroyed once.
         let _ = unsafe { lib().cublasLtDestroy(self.handle) };
@@ -110,29 +110,28 @@ impl Drop for Blas {
 
 /// A matrix layout of the library.
 #[derive(Debug)]
-struct RawLayout(Handle);
+struct RawLayout(RawHandle);
 
 impl RawLayout {
-    fn new(layout: Layout, element: Element, batch: i32) -> Result<Self, Error> {
-        let Layout { rows, columns, leading, batch_stride } = layout;
+    fn new(layout: MatrixLayout, element: MatrixElement, batch: i32) -> Result<Self, Error> {
+        let MatrixLayout { rows, columns, leading, batch_stride } = layout;
         // SAFETY: the place is one for a handle.
-        let raw = made("cublasLtMatrixLayoutCreate", |place| unsafe {
+        let raw = create_object("cublasLtMatrixLayoutCreate", |place| unsafe {
             lib().cublasLtMatrixLayoutCreate(place, data_type_code(element), rows, columns, leading)
         })?;
         let raw = Self(raw);
         if batch > 1 {
-            raw.set(LAYOUT_BATCH_COUNT, &batch)?;
-            raw.set(LAYOUT_STRIDED_BATCH_OFFSET, &batch_stride)?;
+            raw.set_attribute(LAYOUT_BATCH_COUNT, &batch)?;
+            raw.set_attribute(LAYOUT_STRIDED_BATCH_OFFSET, &batch_stride)?;
         }
         Ok(raw)
     }
 
-    fn set<T: Copy>(&self, attribute: c_int, value: &T) -> Result<(), Error> {
+    fn set_attribute<T: Copy>(&self, attribute: c_int, value: &T) -> Result<(), Error> {
         let (pointer, bytes) = (std::ptr::from_ref(value).cast(), size_of::<T>());
         // SAFETY: the layout is alive; the library copies as many bytes as it is told, or refuses.
-        let status =
-            unsafe { lib().cublasLtMatrixLayoutSetAttribute(self.0, attribute, pointer, bytes) };
-        done("cublasLtMatrixLayoutSetAttribute", status)
+        let status = unsafe { lib().cublasLtMatrixLayoutSetAttribute(self.0, attribute, pointer, bytes) };
+        check_status("cublasLtMatrixLayoutSetAttribute", status)
     }
 }
 
@@ -145,7 +144,7 @@ impl Drop for RawLayout {
 
 /// What the operands of a call are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Operands {
+pub(crate) struct GemmOperands {
     /// Address of the left matrix.
     pub(crate) a: u64,
     /// Address of the right matrix.
@@ -160,9 +159,9 @@ pub(crate) struct Operands {
 
 /// The descriptor of an operation.
 #[derive(Debug)]
-struct Operation(Handle);
+struct MatmulDescriptor(RawHandle);
 
-impl Drop for Operation {
+impl Drop for MatmulDescriptor {
     fn drop(&mut self) {
         // SAFETY: created in `Product::new`, destroyed once.
         let _ = unsafe { lib().cublasLtMatmulDescDestroy(self.0) };
@@ -171,49 +170,44 @@ impl Drop for Operation {
 
 /// A product with its descriptors and the algorithms that the library proposes for it, best first.
 #[derive(Debug)]
-pub(crate) struct Product {
-    operation: Operation,
+pub(crate) struct TunableGemm {
+    operation: MatmulDescriptor,
     a: RawLayout,
     b: RawLayout,
     c: RawLayout,
     d: RawLayout,
-    shape: Shape,
-    algorithms: Vec<Algorithm>,
+    shape: GemmShape,
+    algorithms: Vec<MatmulAlgorithm>,
     /// Which of them is used.
     pub(crate) chosen: usize,
 }
 
 // SAFETY: descriptors may be used from any thread, one at a time.
-unsafe impl Send for Product {}
+unsafe impl Send for TunableGemm {}
 
-impl Product {
+impl TunableGemm {
     /// Descriptors and up to `count` algorithms that need at most `workspace` bytes; an error if the
     /// library has none.
-    pub(crate) fn new(
-        blas: &Blas,
-        shape: &Shape,
-        workspace: usize,
-        count: usize,
-    ) -> Result<Self, Error> {
+    pub(crate) fn new(blas: &BlasHandle, shape: &GemmShape, workspace: usize, count: usize) -> Result<Self, Error> {
         let compute = match (shape.element, shape.tf32) {
-            (Element::F64, _) => COMPUTE_64F,
-            (Element::F32, true) => COMPUTE_32F_FAST_TF32,
+            (MatrixElement::F64, _) => COMPUTE_64F,
+            (MatrixElement::F32, true) => COMPUTE_32F_FAST_TF32,
             _ => COMPUTE_32F,
         };
         let scale = match shape.element {
-            Element::F64 => R_64F,
+            MatrixElement::F64 => R_64F,
             _ => R_32F,
         };
         // SAFETY: the place is one for a handle.
-        let operation = made("cublasLtMatmulDescCreate", |place| unsafe {
+        let operation = create_object("cublasLtMatmulDescCreate", |place| unsafe {
             lib().cublasLtMatmulDescCreate(place, compute, scale)
         })?;
-        let operation = Operation(operation);
+        let operation = MatmulDescriptor(operation);
         let layout = |layout| RawLayout::new(layout, shape.element, shape.batch);
         let factor = |at: usize, layout| RawLayout::new(layout, shape.factors[at], shape.batch);
         let c = match shape.bias {
-            Bias::Matrix(matrix) => layout(matrix)?,
-            Bias::None | Bias::Rows => layout(shape.d)?,
+            GemmBias::Matrix(matrix) => layout(matrix)?,
+            GemmBias::None | GemmBias::Rows => layout(shape.d)?,
         };
         let mut product = Self {
             operation,
@@ -225,46 +219,45 @@ impl Product {
             algorithms: Vec::new(),
             chosen: 0,
         };
-        product.describe()?;
-        product.algorithms = product.proposals(blas, workspace, count)?;
+        product.set_attributes()?;
+        product.algorithms = product.query_heuristic(blas, workspace, count)?;
         Ok(product)
     }
 
     /// Number of algorithms to choose from.
-    pub(crate) fn choices(&self) -> usize {
+    pub(crate) fn algorithm_count(&self) -> usize {
         self.algorithms.len()
     }
 
-    fn describe(&self) -> Result<(), Error> {
+    fn set_attributes(&self) -> Result<(), Error> {
         // `cublasOperation_t`: CUBLAS_OP_N is 0, CUBLAS_OP_T is 1.
         let transposed = |yes: bool| i32::from(yes);
-        self.set(DESC_TRANSA, &transposed(self.shape.a.1))?;
-        self.set(DESC_TRANSB, &transposed(self.shape.b.1))?;
-        if self.shape.bias == Bias::Rows {
+        self.set_attribute(DESC_TRANSA, &transposed(self.shape.a.1))?;
+        self.set_attribute(DESC_TRANSB, &transposed(self.shape.b.1))?;
+        if self.shape.bias == GemmBias::Rows {
             let epilogue = EPILOGUE_BIAS;
-            self.set(DESC_EPILOGUE, &epilogue)?;
-            self.set(DESC_BIAS_DATA_TYPE, &data_type_code(self.shape.element))?;
+            self.set_attribute(DESC_EPILOGUE, &epilogue)?;
+            self.set_attribute(DESC_BIAS_DATA_TYPE, &data_type_code(self.shape.element))?;
         }
         Ok(())
     }
 
-    fn set<T: Copy>(&self, attribute: c_int, value: &T) -> Result<(), Error> {
+    fn set_attribute<T: Copy>(&self, attribute: c_int, value: &T) -> Result<(), Error> {
         let (pointer, bytes) = (std::ptr::from_ref(value).cast(), size_of::<T>());
         let operation = self.operation.0;
         // SAFETY: the descriptor is alive; the library copies as many bytes as it is told, or refuses.
-        let status =
-            unsafe { lib().cublasLtMatmulDescSetAttribute(operation, attribute, pointer, bytes) };
-        done("cublasLtMatmulDescSetAttribute", status)
+        let status = unsafe { lib().cublasLtMatmulDescSetAttribute(operation, attribute, pointer, bytes) };
+        check_status("cublasLtMatmulDescSetAttribute", status)
     }
 
-    fn proposals(
+    fn query_heuristic(
         &self,
-        blas: &Blas,
+        blas: &BlasHandle,
         workspace: usize,
         count: usize,
-    ) -> Result<Vec<Algorithm>, Error> {
-        let preference = Preference::new(workspace, self.shape.alignments)?;
-        let mut found: Vec<Proposal> = Vec::with_capacity(count);
+    ) -> Result<Vec<MatmulAlgorithm>, Error> {
+        let preference = MatmulPreference::new(workspace, self.shape.alignments)?;
+        let mut found: Vec<HeuristicResult> = Vec::with_capacity(count);
         let mut returned = 0;
         // SAFETY: all descriptors are alive; there is room for `count` results.
         let status = unsafe {
@@ -281,16 +274,14 @@ impl Product {
                 &raw mut returned,
             )
         };
-        done("cublasLtMatmulAlgoGetHeuristic", status)?;
+        check_status("cublasLtMatmulAlgoGetHeuristic", status)?;
         // SAFETY: the library says how many it wrote, of numbers that may be anything.
         unsafe { found.set_len((returned.max(0) as usize).min(count)) };
         let good = found.into_iter().filter(|one| one.state == 0);
-        let algorithms: Vec<Algorithm> = good.map(|one| one.algorithm).collect();
+        let algorithms: Vec<MatmulAlgorithm> = good.map(|one| one.algorithm).collect();
         if algorithms.is_empty() {
-            let Shape { element, factors, a, b, batch, .. } = &self.shape;
-            let status = format!(
-                "it has no algorithm for {batch} x {a:?} * {b:?} of {factors:?} to {element:?}"
-            );
+            let GemmShape { element, factors, a, b, batch, .. } = &self.shape;
+            let status = format!("it has no algorithm for {batch} x {a:?} * {b:?} of {factors:?} to {element:?}");
             return Err(Error::Call { call: "cublasLtMatmulAlgoGetHeuristic", status });
         }
         Ok(algorithms)
@@ -304,19 +295,19 @@ impl Product {
     /// with. The product and the handle live until the stream has passed the call.
     pub(crate) unsafe fn run(
         &self,
-        blas: &Blas,
-        operands: &Operands,
-        stream: &crate::sys::driver::Stream,
+        blas: &BlasHandle,
+        operands: &GemmOperands,
+        stream: &crate::sys::driver::CudaStream,
     ) -> Result<(), Error> {
-        if self.shape.bias == Bias::Rows {
+        if self.shape.bias == GemmBias::Rows {
             let pointer = operands.bias as *const c_void;
-            self.set(DESC_BIAS_POINTER, &pointer)?;
+            self.set_attribute(DESC_BIAS_POINTER, &pointer)?;
         }
-        let added = matches!(self.shape.bias, Bias::Matrix(_));
+        let added = matches!(self.shape.bias, GemmBias::Matrix(_));
         let (one, beta) = (1.0f64, if added { 1.0f64 } else { 0.0 });
         let (one32, beta32) = (one as f32, beta as f32);
         let (alpha, beta): (*const c_void, *const c_void) = match self.shape.element {
-            Element::F64 => (std::ptr::from_ref(&one).cast(), std::ptr::from_ref(&beta).cast()),
+            MatrixElement::F64 => (std::ptr::from_ref(&one).cast(), std::ptr::from_ref(&beta).cast()),
             _ => (std::ptr::from_ref(&one32).cast(), std::ptr::from_ref(&beta32).cast()),
         };
         let c = if added { operands.bias } else { operands.d };
@@ -343,41 +334,39 @@ impl Product {
                 std::ptr::from_ref(algorithm),
                 operands.workspace.0 as *mut c_void,
                 operands.workspace.1,
-                stream.handle(),
+                stream.raw_handle(),
             )
         };
-        done("cublasLtMatmul", status)
+        check_status("cublasLtMatmul", status)
     }
 }
 
 /// What an algorithm may rely on.
-struct Preference(Handle);
+struct MatmulPreference(RawHandle);
 
-impl Preference {
+impl MatmulPreference {
     fn new(workspace: usize, alignments: [u32; 4]) -> Result<Self, Error> {
         // SAFETY: the place is one for a handle.
-        let preference = made("cublasLtMatmulPreferenceCreate", |place| unsafe {
+        let preference = create_object("cublasLtMatmulPreferenceCreate", |place| unsafe {
             lib().cublasLtMatmulPreferenceCreate(place)
         })?;
         let preference = Self(preference);
-        preference.set(PREF_MAX_WORKSPACE_BYTES, &workspace)?;
+        preference.set_attribute(PREF_MAX_WORKSPACE_BYTES, &workspace)?;
         for (key, alignment) in PREF_MIN_ALIGNMENT_BYTES.into_iter().zip(alignments) {
-            preference.set(key, &alignment)?;
+            preference.set_attribute(key, &alignment)?;
         }
         Ok(preference)
     }
 
-    fn set<T: Copy>(&self, attribute: c_int, value: &T) -> Result<(), Error> {
+    fn set_attribute<T: Copy>(&self, attribute: c_int, value: &T) -> Result<(), Error> {
         let (pointer, bytes) = (std::ptr::from_ref(value).cast(), size_of::<T>());
         // SAFETY: the preference is alive; the library copies as many bytes as it is told, or refuses.
-        let status = unsafe {
-            lib().cublasLtMatmulPreferenceSetAttribute(self.0, attribute, pointer, bytes)
-        };
-        done("cublasLtMatmulPreferenceSetAttribute", status)
+        let status = unsafe { lib().cublasLtMatmulPreferenceSetAttribute(self.0, attribute, pointer, bytes) };
+        check_status("cublasLtMatmulPreferenceSetAttribute", status)
     }
 }
 
-impl Drop for Preference {
+impl Drop for MatmulPreference {
     fn drop(&mut self) {
         // SAFETY: created in `new`, destroyed once.
         let _ = unsafe { lib().cublasLtMatmulPreferenceDestroy(self.0) };

@@ -2,20 +2,20 @@
 //! addresses it did not allocate, and works behind streams it did not make.
 
 use crate::sys::Error;
-use crate::sys::driver::{Device, Stream, done};
-use crate::sys::library::Handle;
+use crate::sys::driver::{CudaDevice, CudaStream, check_status};
+use crate::sys::library::RawHandle;
 use crate::sys::tables;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 /// Puts the context that is current in this thread back when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Current {
+pub(crate) struct SavedContext {
     /// The handle as a number: what holds one may move to another thread before it notes anything.
     context: usize,
 }
 
-impl Current {
+impl SavedContext {
     /// Notes the current context. The driver's library can be opened.
     pub(crate) fn save() -> Self {
         let mut context = std::ptr::null_mut();
@@ -26,11 +26,11 @@ impl Current {
     }
 }
 
-impl Drop for Current {
+impl Drop for SavedContext {
     fn drop(&mut self) {
         // SAFETY: it was current before, and who made it current keeps it alive; setting none unbinds ours.
         // An error leaves nothing to do.
-        let _ = unsafe { tables::driver().cuCtxSetCurrent(self.context as Handle) };
+        let _ = unsafe { tables::driver().cuCtxSetCurrent(self.context as RawHandle) };
     }
 }
 
@@ -38,7 +38,7 @@ impl Drop for Current {
 /// is enqueued after.
 #[derive(Clone, Copy, Debug)]
 pub struct CallerStream {
-    handle: Handle,
+    handle: RawHandle,
 }
 
 // SAFETY: streams may be used from any thread; this is a number that names one.
@@ -58,8 +58,8 @@ impl CallerStream {
 
     /// One of which nothing is asked.
     #[cfg(test)]
-    pub(crate) fn numbered(handle: usize) -> Self {
-        Self { handle: handle as Handle }
+    pub(crate) fn from_handle(handle: usize) -> Self {
+        Self { handle: handle as RawHandle }
     }
 
     /// Whether it names the default stream of whichever thread uses it (`CU_STREAM_PER_THREAD`).
@@ -69,14 +69,14 @@ impl CallerStream {
     }
 
     /// The stream for work on a device, which is current. Refuses streams of other contexts.
-    pub(crate) fn on(self, device: &Arc<Device>) -> Result<Option<Stream>, Error> {
+    pub(crate) fn on_device(self, device: &Arc<CudaDevice>) -> Result<Option<CudaStream>, Error> {
         let mut context = std::ptr::null_mut();
         // SAFETY: the stream is alive, as `from_raw` asks for.
         let status = unsafe { tables::driver().cuStreamGetCtx(self.handle, &raw mut context) };
-        done("cuStreamGetCtx", status)?;
+        check_status("cuStreamGetCtx", status)?;
         // SAFETY: the stream is of the device's context, as was just found, and is not destroyed before the call
         // that it is given to has returned, as `from_raw` asks for: nobody keeps it longer.
-        Ok(device.is_context(context).then(|| unsafe { Stream::borrowed(device, self.handle) }))
+        Ok(device.is_context(context).then(|| unsafe { CudaStream::from_handle(device, self.handle) }))
     }
 }
 
@@ -89,7 +89,7 @@ const DEVICE_MEMORY: u32 = 2;
 
 /// What the driver knows of an address.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) struct About {
+pub(crate) struct AddressInfo {
     /// The device whose memory it is.
     pub(crate) device: Option<usize>,
     /// Whether it lies in host memory that devices can see.
@@ -101,8 +101,8 @@ pub(crate) struct About {
 }
 
 /// Asks the driver about an address; `device` is current.
-pub(crate) fn about(device: &Device, address: u64) -> Result<About, Error> {
-    let (mut context, mut start): (Handle, u64) = (std::ptr::null_mut(), 0);
+pub(crate) fn query_address(device: &CudaDevice, address: u64) -> Result<AddressInfo, Error> {
+    let (mut context, mut start): (RawHandle, u64) = (std::ptr::null_mut(), 0);
     let (mut kind, mut managed, mut ordinal, mut size) = (0u32, 0u32, -1i32, 0usize);
     let mut attributes = ATTRIBUTES;
     let mut places: [*mut c_void; ATTRIBUTES.len()] = [
@@ -123,12 +123,12 @@ pub(crate) fn about(device: &Device, address: u64) -> Result<About, Error> {
             address,
         )
     };
-    done("cuPointerGetAttributes", status)?;
+    check_status("cuPointerGetAttributes", status)?;
     let managed = managed & 0xff != 0;
     let on_device = kind == DEVICE_MEMORY;
     // Managed memory is at home on whichever device reads it.
     let owner = if managed { Some(device.ordinal()) } else { usize::try_from(ordinal).ok() };
-    Ok(About {
+    Ok(AddressInfo {
         device: owner.filter(|_| on_device || managed),
         host: kind == HOST_MEMORY && !managed,
         elsewhere: !context.is_null() && !managed && !device.is_context(context),

@@ -5,8 +5,8 @@
 //! to be. The driver's handles live as long as the types here.
 
 use crate::sys::Error;
-use crate::sys::library::Handle;
-use crate::sys::module::Function;
+use crate::sys::library::RawHandle;
+use crate::sys::module::KernelFunction;
 use crate::sys::tables;
 use crate::sys::tables::{LaunchAttribute, LaunchConfig};
 use std::ffi::{c_int, c_void};
@@ -32,16 +32,16 @@ pub(crate) fn is_present() -> bool {
 }
 
 /// Initialises the driver and counts the devices.
-pub(crate) fn devices() -> Result<usize, Error> {
+pub(crate) fn device_count() -> Result<usize, Error> {
     if !is_present() {
         let searched = tables::driver().opened.searched.clone();
         return Err(Error::Missing { library: "CUDA driver", searched });
     }
     // SAFETY: takes no flags.
-    done("cuInit", unsafe { tables::driver().cuInit(0) })?;
+    check_status("cuInit", unsafe { tables::driver().cuInit(0) })?;
     let mut count = 0;
     // SAFETY: the pointer is to an integer of this frame.
-    done("cuDeviceGetCount", unsafe { tables::driver().cuDeviceGetCount(&raw mut count) })?;
+    check_status("cuDeviceGetCount", unsafe { tables::driver().cuDeviceGetCount(&raw mut count) })?;
     Ok(count.max(0) as usize)
 }
 
@@ -50,44 +50,44 @@ pub(crate) fn version() -> Result<(i32, i32), Error> {
     let mut version = 0;
     // SAFETY: the pointer is to an integer of this frame.
     let status = unsafe { tables::driver().cuDriverGetVersion(&raw mut version) };
-    done("cuDriverGetVersion", status)?;
+    check_status("cuDriverGetVersion", status)?;
     Ok((version / 1000, version % 1000 / 10))
 }
 
 /// An error unless a call of the driver succeeded.
-pub(super) fn done(call: &'static str, status: c_int) -> Result<(), Error> {
+pub(super) fn check_status(call: &'static str, status: c_int) -> Result<(), Error> {
     match status {
         0 => Ok(()),
-        status => Err(Error::Call { call, status: tables::described(status) }),
+        status => Err(Error::Call { call, status: tables::describe_status(status) }),
     }
 }
 
 /// A device with its primary context, which other CUDA users of the process share.
 #[derive(Debug)]
-pub(crate) struct Device {
+pub(crate) struct CudaDevice {
     ordinal: usize,
     device: c_int,
-    context: Handle,
+    context: RawHandle,
     /// Whether its kernels wait for the ones in front of them themselves.
     overlaps: bool,
 }
 
 // SAFETY: contexts may be used from any thread once they are made current there.
-unsafe impl Send for Device {}
+unsafe impl Send for CudaDevice {}
 // SAFETY: as above.
-unsafe impl Sync for Device {}
+unsafe impl Sync for CudaDevice {}
 
-impl Device {
+impl CudaDevice {
     /// Opens a device and makes it current in this thread.
     pub(crate) fn open(ordinal: usize) -> Result<Arc<Self>, Error> {
         let mut device = 0;
         // SAFETY: the pointer is to an integer of this frame.
         let status = unsafe { tables::driver().cuDeviceGet(&raw mut device, ordinal as c_int) };
-        done("cuDeviceGet", status)?;
+        check_status("cuDeviceGet", status)?;
         let mut context = std::ptr::null_mut();
         // SAFETY: the device exists; the context is released when this value is dropped.
         let status = unsafe { tables::driver().cuDevicePrimaryCtxRetain(&raw mut context, device) };
-        done("cuDevicePrimaryCtxRetain", status)?;
+        check_status("cuDevicePrimaryCtxRetain", status)?;
         let mut device = Self { ordinal, device, context, overlaps: false };
         device.make_current()?;
         device.overlaps = device.architecture()? >= 90;
@@ -97,11 +97,11 @@ impl Device {
     /// Makes the device current in this thread.
     pub(crate) fn make_current(&self) -> Result<(), Error> {
         // SAFETY: the context is retained.
-        done("cuCtxSetCurrent", unsafe { tables::driver().cuCtxSetCurrent(self.context) })
+        check_status("cuCtxSetCurrent", unsafe { tables::driver().cuCtxSetCurrent(self.context) })
     }
 
     /// Whether this is its context.
-    pub(super) fn is_context(&self, context: Handle) -> bool {
+    pub(super) fn is_context(&self, context: RawHandle) -> bool {
         self.context == context
     }
 
@@ -111,17 +111,17 @@ impl Device {
     }
 
     /// The driver's handle.
-    pub(super) fn raw(&self) -> c_int {
+    pub(super) fn raw_handle(&self) -> c_int {
         self.device
     }
 
     /// The primary context.
-    pub(super) fn context(&self) -> Handle {
+    pub(super) fn primary_context(&self) -> RawHandle {
         self.context
     }
 
     /// Whether launches overlap with the end of the kernel in front of them.
-    pub(super) fn overlaps(&self) -> bool {
+    pub(super) fn overlaps_launches(&self) -> bool {
         self.overlaps
     }
 
@@ -131,7 +131,7 @@ impl Device {
         let (place, bytes) = (name.as_mut_ptr().cast(), name.len() as c_int);
         // SAFETY: the place has as many bytes as the call is told.
         let status = unsafe { tables::driver().cuDeviceGetName(place, bytes, self.device) };
-        done("cuDeviceGetName", status)?;
+        check_status("cuDeviceGetName", status)?;
         let text = name.split(|byte| *byte == 0).next().unwrap_or_default();
         Ok(String::from_utf8_lossy(text).into_owned())
     }
@@ -141,12 +141,12 @@ impl Device {
         let mut uuid = [0u8; 16];
         // SAFETY: the pointer is to the 16 bytes of a `CUuuid`.
         let status = unsafe { tables::driver().cuDeviceGetUuid_v2(&raw mut uuid, self.device) };
-        done("cuDeviceGetUuid", status).map(|()| uuid)
+        check_status("cuDeviceGetUuid", status).map(|()| uuid)
     }
 
     /// `90` for `sm_90`.
     pub(crate) fn architecture(&self) -> Result<u32, Error> {
-        Ok(self.attribute(CAPABILITY_MAJOR)? * 10 + self.attribute(CAPABILITY_MINOR)?)
+        Ok(self.query_attribute(CAPABILITY_MAJOR)? * 10 + self.query_attribute(CAPABILITY_MINOR)?)
     }
 
     /// Whether it multiplies 8-bit floats: from compute capability 8.9 on.
@@ -155,21 +155,19 @@ impl Device {
     }
 
     /// Number of multiprocessors.
-    pub(crate) fn multiprocessors(&self) -> Result<u32, Error> {
-        self.attribute(MULTIPROCESSORS)
+    pub(crate) fn sm_count(&self) -> Result<u32, Error> {
+        self.query_attribute(MULTIPROCESSORS)
     }
 
-    fn attribute(&self, attribute: c_int) -> Result<u32, Error> {
+    fn query_attribute(&self, attribute: c_int) -> Result<u32, Error> {
         let mut value = 0;
         // SAFETY: the device exists; the pointer is to an integer of this frame.
-        let status = unsafe {
-            tables::driver().cuDeviceGetAttribute(&raw mut value, attribute, self.device)
-        };
-        done("cuDeviceGetAttribute", status).map(|()| value.max(0) as u32)
+        let status = unsafe { tables::driver().cuDeviceGetAttribute(&raw mut value, attribute, self.device) };
+        check_status("cuDeviceGetAttribute", status).map(|()| value.max(0) as u32)
     }
 }
 
-impl Drop for Device {
+impl Drop for CudaDevice {
     fn drop(&mut self) {
         // SAFETY: retained in `open`.
         let _ = unsafe { tables::driver().cuDevicePrimaryCtxRelease_v2(self.device) };
@@ -178,21 +176,21 @@ impl Drop for Device {
 
 /// One allocation of device memory.
 #[derive(Debug)]
-pub(crate) struct Memory {
-    device: Arc<Device>,
+pub(crate) struct DeviceMemory {
+    device: Arc<CudaDevice>,
     address: u64,
     bytes: usize,
 }
 
-impl Memory {
+impl DeviceMemory {
     /// Uninitialised memory of the device, which must be current. Its address is a multiple of 256.
-    pub(crate) fn new(device: &Arc<Device>, bytes: usize) -> Result<Self, Error> {
+    pub(crate) fn new(device: &Arc<CudaDevice>, bytes: usize) -> Result<Self, Error> {
         let mut address = 0;
         // SAFETY: the pointer is to an integer of this frame.
         match unsafe { tables::driver().cuMemAlloc_v2(&raw mut address, bytes.max(1)) } {
-            OUT_OF_MEMORY => Err(Error::NoMemory { bytes: bytes as u64, free: free() }),
+            OUT_OF_MEMORY => Err(Error::NoMemory { bytes: bytes as u64, free: free_bytes() }),
             status => {
-                done("cuMemAlloc", status)?;
+                check_status("cuMemAlloc", status)?;
                 Ok(Self { device: device.clone(), address, bytes })
             }
         }
@@ -204,20 +202,20 @@ impl Memory {
     }
 
     /// Its size.
-    pub(crate) fn bytes(&self) -> usize {
+    pub(crate) fn byte_count(&self) -> usize {
         self.bytes
     }
 }
 
 /// Bytes of the current device that are free; 0 where that is not known.
-fn free() -> u64 {
+fn free_bytes() -> u64 {
     let (mut free, mut total) = (0, 0);
     // SAFETY: both pointers are to integers of this frame.
     let _ = unsafe { tables::driver().cuMemGetInfo_v2(&raw mut free, &raw mut total) };
     free as u64
 }
 
-impl Drop for Memory {
+impl Drop for DeviceMemory {
     fn drop(&mut self) {
         if self.device.make_current().is_ok() {
             // SAFETY: allocated in `new`, freed once. The work on it has ended: that is what whoever enqueued it
@@ -233,13 +231,13 @@ impl Drop for Memory {
 /// # Safety
 /// As many bytes as there are lie at `to`, in memory that the current device can write, and no work under way
 /// uses them.
-pub(crate) unsafe fn upload(to: u64, bytes: &[u8]) -> Result<(), Error> {
+pub(crate) unsafe fn upload_bytes(to: u64, bytes: &[u8]) -> Result<(), Error> {
     let from = bytes.as_ptr().cast();
     // SAFETY: as the caller promises; the source is a slice of as many bytes.
-    done("cuMemcpyHtoD", unsafe { tables::driver().cuMemcpyHtoD_v2(to, from, bytes.len()) })?;
+    check_status("cuMemcpyHtoD", unsafe { tables::driver().cuMemcpyHtoD_v2(to, from, bytes.len()) })?;
     let default = std::ptr::null_mut();
     // SAFETY: the default stream always exists.
-    done("cuStreamSynchronize", unsafe { tables::driver().cuStreamSynchronize(default) })
+    check_status("cuStreamSynchronize", unsafe { tables::driver().cuStreamSynchronize(default) })
 }
 
 /// Copies from the device and waits for it.
@@ -247,10 +245,10 @@ pub(crate) unsafe fn upload(to: u64, bytes: &[u8]) -> Result<(), Error> {
 /// # Safety
 /// As many bytes as there is room for lie at `from`, in memory that the current device can read, and no work
 /// under way writes them.
-pub(crate) unsafe fn download(bytes: &mut [u8], from: u64) -> Result<(), Error> {
+pub(crate) unsafe fn download_bytes(bytes: &mut [u8], from: u64) -> Result<(), Error> {
     let to = bytes.as_mut_ptr().cast();
     // SAFETY: as the caller promises; the target is a slice of as many bytes.
-    done("cuMemcpyDtoH", unsafe { tables::driver().cuMemcpyDtoH_v2(to, from, bytes.len()) })
+    check_status("cuMemcpyDtoH", unsafe { tables::driver().cuMemcpyDtoH_v2(to, from, bytes.len()) })
 }
 
 /// A stream that does not wait for the default stream.
@@ -260,39 +258,36 @@ pub(crate) unsafe fn download(bytes: &mut [u8], from: u64) -> Result<(), Error> 
 /// and are used by nothing else meanwhile but what the stream is ordered with.** In a stream that captures this
 /// holds for each replay of the graph.
 #[derive(Debug)]
-pub(crate) struct Stream {
-    device: Arc<Device>,
-    handle: Handle,
+pub(crate) struct CudaStream {
+    device: Arc<CudaDevice>,
+    handle: RawHandle,
     owned: bool,
 }
 
 // SAFETY: streams may be used from any thread.
-unsafe impl Send for Stream {}
+unsafe impl Send for CudaStream {}
 
 /// How urgent a stream's work is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Priority {
+pub(crate) enum StreamPriority {
     /// Products and kernels.
     Normal,
     /// Communications, which others wait for.
     High,
 }
 
-impl Stream {
+impl CudaStream {
     /// A new stream of the current device.
-    pub(crate) fn new(device: &Arc<Device>, priority: Priority) -> Result<Self, Error> {
+    pub(crate) fn new(device: &Arc<CudaDevice>, priority: StreamPriority) -> Result<Self, Error> {
         let (mut least, mut most) = (0, 0);
         // SAFETY: both pointers are to integers of this frame.
-        let status =
-            unsafe { tables::driver().cuCtxGetStreamPriorityRange(&raw mut least, &raw mut most) };
-        done("cuCtxGetStreamPriorityRange", status)?;
-        let number = if priority == Priority::High { most } else { 0 };
+        let status = unsafe { tables::driver().cuCtxGetStreamPriorityRange(&raw mut least, &raw mut most) };
+        check_status("cuCtxGetStreamPriorityRange", status)?;
+        let number = if priority == StreamPriority::High { most } else { 0 };
         let mut handle = std::ptr::null_mut();
         // SAFETY: the pointer is to a handle of this frame.
-        let status = unsafe {
-            tables::driver().cuStreamCreateWithPriority(&raw mut handle, NON_BLOCKING, number)
-        };
-        done("cuStreamCreateWithPriority", status)?;
+        let status = unsafe { tables::driver().cuStreamCreateWithPriority(&raw mut handle, NON_BLOCKING, number) };
+        check_status("cuStreamCreateWithPriority", status)?;
         Ok(Self { device: device.clone(), handle, owned: true })
     }
 
@@ -300,7 +295,7 @@ impl Stream {
     ///
     /// # Safety
     /// It is of the device's primary context, and is not destroyed before this value is dropped.
-    pub(super) unsafe fn borrowed(device: &Arc<Device>, handle: Handle) -> Self {
+    pub(super) unsafe fn from_handle(device: &Arc<CudaDevice>, handle: RawHandle) -> Self {
         Self { device: device.clone(), handle, owned: false }
     }
 
@@ -308,57 +303,57 @@ impl Stream {
     ///
     /// # Safety
     /// The other one has to live as long.
-    pub(crate) unsafe fn lent(&self) -> Self {
+    pub(crate) unsafe fn unowned_clone(&self) -> Self {
         // SAFETY: as the caller promises.
-        unsafe { Self::borrowed(&self.device, self.handle) }
+        unsafe { Self::from_handle(&self.device, self.handle) }
     }
 
-    pub(super) fn handle(&self) -> Handle {
+    pub(super) fn raw_handle(&self) -> RawHandle {
         self.handle
     }
 
     /// The stream for NCCL, for as long as this one lives.
-    pub(crate) fn nccl(&self) -> nccl_rs::Stream<'_> {
+    pub(crate) fn as_nccl(&self) -> nccl_rs::StreamRef<'_> {
         // SAFETY: alive while `self` is borrowed.
-        unsafe { nccl_rs::Stream::from_raw(self.handle) }
+        unsafe { nccl_rs::StreamRef::from_raw(self.handle) }
     }
 
     /// Marks this point of the stream.
-    pub(crate) fn record(&self, event: &Event) -> Result<(), Error> {
+    pub(crate) fn record(&self, event: &CudaEvent) -> Result<(), Error> {
         // SAFETY: both are alive.
         let status = unsafe { tables::driver().cuEventRecord(event.handle, self.handle) };
-        done("cuEventRecord", status)
+        check_status("cuEventRecord", status)
     }
 
     /// In a run that is being recorded: marks this point for who asks the event from outside while the run is
     /// replayed. An event within the run ([`Stream::record`]) only orders its streams.
-    pub(crate) fn record_outside(&self, event: &Event) -> Result<(), Error> {
+    pub(crate) fn record_external(&self, event: &CudaEvent) -> Result<(), Error> {
         /// `CU_EVENT_RECORD_EXTERNAL`.
         const EXTERNAL: u32 = 1;
         let driver = tables::driver();
         // SAFETY: both are alive.
         let status = unsafe { driver.cuEventRecordWithFlags(event.handle, self.handle, EXTERNAL) };
-        done("cuEventRecordWithFlags", status)
+        check_status("cuEventRecordWithFlags", status)
     }
 
     /// Goes on when the mark is reached.
-    pub(crate) fn wait(&self, event: &Event) -> Result<(), Error> {
+    pub(crate) fn wait(&self, event: &CudaEvent) -> Result<(), Error> {
         // SAFETY: both are alive; there are no flags.
         let status = unsafe { tables::driver().cuStreamWaitEvent(self.handle, event.handle, 0) };
-        done("cuStreamWaitEvent", status)
+        check_status("cuStreamWaitEvent", status)
     }
 
     /// Whether everything issued so far is done.
     pub(crate) fn is_done(&self) -> Result<bool, Error> {
         // SAFETY: the stream is alive.
-        reached("cuStreamQuery", unsafe { tables::driver().cuStreamQuery(self.handle) })
+        is_query_ready("cuStreamQuery", unsafe { tables::driver().cuStreamQuery(self.handle) })
     }
 
     /// Waits for everything issued so far.
     pub(crate) fn synchronize(&self) -> Result<(), Error> {
         // SAFETY: the stream is alive.
         let status = unsafe { tables::driver().cuStreamSynchronize(self.handle) };
-        done("cuStreamSynchronize", status)
+        check_status("cuStreamSynchronize", status)
     }
 
     /// Copies within the device.
@@ -368,7 +363,7 @@ impl Stream {
     pub(crate) unsafe fn copy(&self, to: u64, from: u64, bytes: usize) -> Result<(), Error> {
         // SAFETY: as the caller promises.
         let status = unsafe { tables::driver().cuMemcpyDtoDAsync_v2(to, from, bytes, self.handle) };
-        done("cuMemcpyDtoDAsync", status)
+        check_status("cuMemcpyDtoDAsync", status)
     }
 
     /// Copies between devices, or within one. An address that the driver does not know it takes for one of this
@@ -376,10 +371,10 @@ impl Stream {
     ///
     /// # Safety
     /// As of [`Stream::copy`].
-    pub(crate) unsafe fn transfer(&self, to: u64, from: u64, bytes: usize) -> Result<(), Error> {
+    pub(crate) unsafe fn copy_between_devices(&self, to: u64, from: u64, bytes: usize) -> Result<(), Error> {
         // SAFETY: as the caller promises.
         let status = unsafe { tables::driver().cuMemcpyAsync(to, from, bytes, self.handle) };
-        done("cuMemcpyAsync", status)
+        check_status("cuMemcpyAsync", status)
     }
 
     /// Copies from the device behind what the stream has to do, and waits for it.
@@ -390,7 +385,7 @@ impl Stream {
         let (to, count) = (bytes.as_mut_ptr().cast(), bytes.len());
         // SAFETY: as the caller promises; the bytes are borrowed until the copy has ended.
         let status = unsafe { tables::driver().cuMemcpyDtoHAsync_v2(to, from, count, self.handle) };
-        done("cuMemcpyDtoHAsync", status)?;
+        check_status("cuMemcpyDtoHAsync", status)?;
         self.synchronize()
     }
 
@@ -398,10 +393,10 @@ impl Stream {
     ///
     /// # Safety
     /// [`Stream`]'s contract for `bytes` bytes at `to`.
-    pub(crate) unsafe fn set_bytes(&self, to: u64, byte: u8, bytes: usize) -> Result<(), Error> {
+    pub(crate) unsafe fn fill_bytes(&self, to: u64, byte: u8, bytes: usize) -> Result<(), Error> {
         // SAFETY: as the caller promises.
         let status = unsafe { tables::driver().cuMemsetD8Async(to, byte, bytes, self.handle) };
-        done("cuMemsetD8Async", status)
+        check_status("cuMemsetD8Async", status)
     }
 
     /// Launches a generated kernel, whose parameters are all 64-bit numbers. Where the device can, the launch
@@ -412,12 +407,12 @@ impl Stream {
     /// [`Stream`]'s contract for all that the kernel reads and writes with these words.
     pub(crate) unsafe fn launch(
         &self,
-        function: &Function,
+        function: &KernelFunction,
         grid: [u32; 3],
         block: [u32; 3],
         words: &[u64],
     ) -> Result<(), Error> {
-        function.takes(words.len())?;
+        function.check_word_count(words.len())?;
         let mut pointers: smallvec::SmallVec<[*mut c_void; 16]> =
             words.iter().map(|word| std::ptr::from_ref(word).cast_mut().cast()).collect();
         // The first four bytes of the value are a flag.
@@ -429,21 +424,15 @@ impl Stream {
             shared_bytes: 0,
             stream: self.handle,
             attributes: &raw mut overlap,
-            attribute_count: u32::from(self.device.overlaps()),
+            attribute_count: u32::from(self.device.overlaps_launches()),
         };
         let (parameters, extra) = (pointers.as_mut_ptr(), std::ptr::null_mut());
         // SAFETY: the function's module is loaded, and the function has as many parameters as there are pointers,
         // each of 64 bits; the driver copies them, and the configuration, before it returns. What the kernel does
         // with them is the caller's promise.
-        let status = unsafe {
-            tables::driver().cuLaunchKernelEx(
-                &raw const config,
-                function.handle(),
-                parameters,
-                extra,
-            )
-        };
-        done("cuLaunchKernelEx", status)
+        let status =
+            unsafe { tables::driver().cuLaunchKernelEx(&raw const config, function.raw_handle(), parameters, extra) };
+        check_status("cuLaunchKernelEx", status)
     }
 
     /// Everything issued from here on is recorded instead of done, on streams that wait for this one
@@ -451,30 +440,29 @@ impl Stream {
     pub(crate) fn begin_capture(&self) -> Result<(), Error> {
         // SAFETY: the stream is alive.
         let status = unsafe { tables::driver().cuStreamBeginCapture_v2(self.handle, THREAD_LOCAL) };
-        done("cuStreamBeginCapture", status)
+        check_status("cuStreamBeginCapture", status)
     }
 
     /// What was recorded, ready to be launched.
-    pub(crate) fn end_capture(&self) -> Result<Graph, Error> {
+    pub(crate) fn end_capture(&self) -> Result<CudaGraph, Error> {
         let mut graph = std::ptr::null_mut();
         // SAFETY: the stream is alive; the pointer is to a handle of this frame.
         let status = unsafe { tables::driver().cuStreamEndCapture(self.handle, &raw mut graph) };
-        done("cuStreamEndCapture", status)?;
+        check_status("cuStreamEndCapture", status)?;
         let mut handle = std::ptr::null_mut();
         // SAFETY: the graph was made above; the executable form is destroyed when it is dropped.
-        let status =
-            unsafe { tables::driver().cuGraphInstantiateWithFlags(&raw mut handle, graph, 0) };
+        let status = unsafe { tables::driver().cuGraphInstantiateWithFlags(&raw mut handle, graph, 0) };
         // SAFETY: made above, destroyed once; the executable form does not refer to it.
         let _ = unsafe { tables::driver().cuGraphDestroy(graph) };
-        done("cuGraphInstantiate", status)?;
-        Ok(Graph { device: self.device.clone(), handle })
+        check_status("cuGraphInstantiate", status)?;
+        Ok(CudaGraph { device: self.device.clone(), handle })
     }
 
     /// Brings a recorded graph to the device, which its first launch would do otherwise.
-    pub(crate) fn upload(&self, graph: &Graph) -> Result<(), Error> {
+    pub(crate) fn upload_graph(&self, graph: &CudaGraph) -> Result<(), Error> {
         // SAFETY: both are alive.
         let status = unsafe { tables::driver().cuGraphUpload(graph.handle, self.handle) };
-        done("cuGraphUpload", status)
+        check_status("cuGraphUpload", status)
     }
 
     /// Launches a recorded graph.
@@ -482,22 +470,22 @@ impl Stream {
     /// # Safety
     /// What the recorded calls use is as it was promised for them, memory as well as functions, communicators
     /// and streams, until this stream has passed the launch.
-    pub(crate) unsafe fn replay(&self, graph: &Graph) -> Result<(), Error> {
+    pub(crate) unsafe fn launch_graph(&self, graph: &CudaGraph) -> Result<(), Error> {
         // SAFETY: both are alive; the rest is the caller's promise.
         let status = unsafe { tables::driver().cuGraphLaunch(graph.handle, self.handle) };
-        done("cuGraphLaunch", status)
+        check_status("cuGraphLaunch", status)
     }
 }
 
 /// Whether what a query asks for is there.
-fn reached(call: &'static str, status: c_int) -> Result<bool, Error> {
+fn is_query_ready(call: &'static str, status: c_int) -> Result<bool, Error> {
     match status {
         NOT_READY => Ok(false),
-        status => done(call, status).map(|()| true),
+        status => check_status(call, status).map(|()| true),
     }
 }
 
-impl Drop for Stream {
+impl Drop for CudaStream {
     fn drop(&mut self) {
         if self.owned && self.device.make_current().is_ok() {
             // SAFETY: created in `new`, destroyed once. The driver lets it end what was issued.
@@ -508,15 +496,15 @@ impl Drop for Stream {
 
 /// A recorded run.
 #[derive(Debug)]
-pub(crate) struct Graph {
-    device: Arc<Device>,
-    handle: Handle,
+pub(crate) struct CudaGraph {
+    device: Arc<CudaDevice>,
+    handle: RawHandle,
 }
 
 // SAFETY: graphs may be used from any thread, one at a time.
-unsafe impl Send for Graph {}
+unsafe impl Send for CudaGraph {}
 
-impl Drop for Graph {
+impl Drop for CudaGraph {
     fn drop(&mut self) {
         if self.device.make_current().is_ok() {
             // SAFETY: instantiated in `end_capture`, destroyed once. The driver lets a launch of it end.
@@ -527,43 +515,41 @@ impl Drop for Graph {
 
 /// A mark in a stream.
 #[derive(Debug)]
-pub(crate) struct Event {
-    device: Arc<Device>,
-    handle: Handle,
+pub(crate) struct CudaEvent {
+    device: Arc<CudaDevice>,
+    handle: RawHandle,
 }
 
 // SAFETY: events may be used from any thread.
-unsafe impl Send for Event {}
+unsafe impl Send for CudaEvent {}
 
-impl Event {
+impl CudaEvent {
     /// An event of the current device; only those that are `timed` can be asked for times.
-    pub(crate) fn new(device: &Arc<Device>, timed: bool) -> Result<Self, Error> {
+    pub(crate) fn new(device: &Arc<CudaDevice>, timed: bool) -> Result<Self, Error> {
         let mut handle = std::ptr::null_mut();
         let flags = if timed { 0 } else { WITHOUT_TIME };
         // SAFETY: the pointer is to a handle of this frame.
         let status = unsafe { tables::driver().cuEventCreate(&raw mut handle, flags) };
-        done("cuEventCreate", status)?;
+        check_status("cuEventCreate", status)?;
         Ok(Self { device: device.clone(), handle })
     }
 
     /// Whether the stream has reached it.
     pub(crate) fn is_reached(&self) -> Result<bool, Error> {
         // SAFETY: the event is alive.
-        reached("cuEventQuery", unsafe { tables::driver().cuEventQuery(self.handle) })
+        is_query_ready("cuEventQuery", unsafe { tables::driver().cuEventQuery(self.handle) })
     }
 
     /// Milliseconds from `start` to this event, both reached.
-    pub(crate) fn since(&self, start: &Event) -> Result<f64, Error> {
+    pub(crate) fn elapsed_since(&self, start: &CudaEvent) -> Result<f64, Error> {
         let mut elapsed = 0.0f32;
         // SAFETY: both are alive; the pointer is to a number of this frame.
-        let status = unsafe {
-            tables::driver().cuEventElapsedTime(&raw mut elapsed, start.handle, self.handle)
-        };
-        done("cuEventElapsedTime", status).map(|()| f64::from(elapsed))
+        let status = unsafe { tables::driver().cuEventElapsedTime(&raw mut elapsed, start.handle, self.handle) };
+        check_status("cuEventElapsedTime", status).map(|()| f64::from(elapsed))
     }
 }
 
-impl Drop for Event {
+impl Drop for CudaEvent {
     fn drop(&mut self) {
         if self.device.make_current().is_ok() {
             // SAFETY: created in `new`, destroyed once. Streams that wait for it keep what they need.

@@ -14,11 +14,11 @@ const NO_BITS: u32 = 8;
 
 /// Whether this is a cubin with everything in it that its headers refer to.
 pub(crate) fn is_whole(image: &[u8]) -> bool {
-    checked(image).is_some()
+    check_image(image).is_some()
 }
 
 /// `None` unless all tables, segments and sections lie within the image.
-fn checked(image: &[u8]) -> Option<()> {
+fn check_image(image: &[u8]) -> Option<()> {
     let head = image.get(..FILE)?;
     // Little-endian, of 64 bits.
     let is_elf = head.starts_with(b"\x7fELF\x02\x01");
@@ -26,30 +26,27 @@ fn checked(image: &[u8]) -> Option<()> {
     let (programs, sections) = (u16_at(head, 56)?, u16_at(head, 60)?);
     // A table that is there has entries of the known size; without sections there is no kernel. Counts that do not
     // fit their fields, which are then 0 and 0xffff, are not of kernels of ours.
-    let sizes = (programs == 0 || u64::from(u16_at(head, 54)?) == PROGRAM)
-        && u64::from(u16_at(head, 58)?) == SECTION;
+    let sizes = (programs == 0 || u64::from(u16_at(head, 54)?) == PROGRAM) && u64::from(u16_at(head, 58)?) == SECTION;
     let counts = sections > 0 && programs != u16::MAX && u16_at(head, 62)? < sections;
     if !(fine && sizes && counts) {
         return None;
     }
-    for entry in table(image, u64_at(head, 32)?, programs, PROGRAM)?.chunks_exact(PROGRAM as usize)
-    {
-        range(image, u64_at(entry, 8)?, u64_at(entry, 32)?)?;
+    for entry in table_bytes(image, u64_at(head, 32)?, programs, PROGRAM)?.chunks_exact(PROGRAM as usize) {
+        byte_range(image, u64_at(entry, 8)?, u64_at(entry, 32)?)?;
     }
-    for entry in table(image, u64_at(head, 40)?, sections, SECTION)?.chunks_exact(SECTION as usize)
-    {
+    for entry in table_bytes(image, u64_at(head, 40)?, sections, SECTION)?.chunks_exact(SECTION as usize) {
         if u32_at(entry, 4)? != NO_BITS {
-            range(image, u64_at(entry, 24)?, u64_at(entry, 32)?)?;
+            byte_range(image, u64_at(entry, 24)?, u64_at(entry, 32)?)?;
         }
     }
     Some(())
 }
 
-fn table(image: &[u8], start: u64, count: u16, size: u64) -> Option<&[u8]> {
-    range(image, start, u64::from(count) * size)
+fn table_bytes(image: &[u8], start: u64, count: u16, size: u64) -> Option<&[u8]> {
+    byte_range(image, start, u64::from(count) * size)
 }
 
-fn range(image: &[u8], start: u64, bytes: u64) -> Option<&[u8]> {
+fn byte_range(image: &[u8], start: u64, bytes: u64) -> Option<&[u8]> {
     let end = start.checked_add(bytes)?;
     image.get(usize::try_from(start).ok()?..usize::try_from(end).ok()?)
 }
@@ -126,9 +123,7 @@ mod tests {
         assert!(!is_whole(b".version 8.0\n.target sm_90\n\0"));
         assert!(!is_whole(&[0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0]));
         // Another machine, class, byte order, size of headers, no sections.
-        for (at, value) in
-            [(18, 62), (4, 1), (5, 2), (52, 63), (54, 57), (58, 63), (60, 0), (62, 3)]
-        {
+        for (at, value) in [(18, 62), (4, 1), (5, 2), (52, 63), (54, 57), (58, 63), (60, 0), (62, 3)] {
             let mut image = whole();
             image[at] = value;
             assert!(!is_whole(&image), "byte {at}");

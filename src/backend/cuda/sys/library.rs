@@ -7,7 +7,7 @@
 use std::ffi::{CStr, c_char, c_int};
 
 /// A handle of a library: a context, stream, event, graph, module, function, descriptor, ...
-pub(super) type Handle = *mut std::ffi::c_void;
+pub(super) type RawHandle = *mut std::ffi::c_void;
 
 /// The status of a function that the library lacks; no library has it.
 pub(super) const LACKING: c_int = c_int::MIN;
@@ -15,18 +15,18 @@ pub(super) const LACKING: c_int = c_int::MIN;
 pub(super) const LACKING_TEXT: &str = "the library is too old: it has no such function";
 
 /// A library that was opened, or nothing.
-pub(super) struct Opened {
+pub(super) struct DynamicLibrary {
     library: Option<libloading::Library>,
     /// The names that were tried, with what was wrong with those that are there, for people.
     pub(super) searched: String,
 }
 
-impl Opened {
+impl DynamicLibrary {
     /// Opens the first of these files that is there, as the loader finds files, and with which nothing is `wrong`.
     ///
     /// # Safety
     /// What has these names is NVIDIA's library: what runs when it is opened relies on nothing of ours.
-    pub(super) unsafe fn first(names: &[String], wrong: impl Fn(&Self) -> Option<String>) -> Self {
+    pub(super) unsafe fn open_first(names: &[String], wrong: impl Fn(&Self) -> Option<String>) -> Self {
         let mut tried = Vec::new();
         for name in names {
             // SAFETY: as the caller promises.
@@ -66,7 +66,7 @@ macro_rules! table {
         #[allow(non_snake_case, reason = "the names of the library's header")]
         pub(super) struct $table {
             $($symbol: Option<unsafe extern "C" fn($($type),*) -> std::ffi::c_int>,)*
-            pub(super) opened: $crate::sys::library::Opened,
+            pub(super) opened: $crate::sys::library::DynamicLibrary,
         }
 
         #[allow(non_snake_case, reason = "the names of the library's header")]
@@ -75,7 +75,7 @@ macro_rules! table {
             ///
             /// # Safety
             /// The library is the one of these functions, or none.
-            unsafe fn of(opened: $crate::sys::library::Opened) -> Self {
+            unsafe fn of(opened: $crate::sys::library::DynamicLibrary) -> Self {
                 $(
                     // SAFETY: the type is that of the header, and the library is kept beside the pointer.
                     let $symbol = unsafe {
@@ -114,7 +114,7 @@ pub(super) use table;
 ///
 /// # Safety
 /// Null, or a string that ends in zero and lives as long as the library.
-pub(super) unsafe fn text(text: *const c_char) -> String {
+pub(super) unsafe fn c_text(text: *const c_char) -> String {
     if text.is_null() {
         return "?".to_owned();
     }
@@ -123,7 +123,7 @@ pub(super) unsafe fn text(text: *const c_char) -> String {
 }
 
 /// The names of a library by major versions, these first, and then without any.
-pub(super) fn names(stem: &str, majors: &[i32]) -> Vec<String> {
+pub(super) fn library_names(stem: &str, majors: &[i32]) -> Vec<String> {
     let versions = majors.iter().map(|major| format!("{stem}.{major}"));
     versions.chain([stem.to_owned()]).collect()
 }
@@ -145,7 +145,7 @@ mod tests {
     fn a_function_that_is_not_there_has_a_status_of_its_own() {
         let names = ["libc.so.6".to_owned()];
         // SAFETY: the C library is open in every process.
-        let opened = unsafe { Opened::first(&names, |_| None) };
+        let opened = unsafe { DynamicLibrary::open_first(&names, |_| None) };
         // SAFETY: `abs` takes and returns an integer.
         let known = unsafe { Known::of(opened) };
         // SAFETY: any integer but the least has an absolute value.
@@ -159,12 +159,12 @@ mod tests {
     fn a_library_that_is_not_there_or_does_not_fit() {
         let names = ["libc.so.6".to_owned()];
         // SAFETY: as above.
-        let old = unsafe { Opened::first(&names, |_| Some("is too old".to_owned())) };
+        let old = unsafe { DynamicLibrary::open_first(&names, |_| Some("is too old".to_owned())) };
         assert!(!old.is_open());
         assert_eq!(old.searched, "libc.so.6, which is too old,");
         let names = names_of_nothing();
         // SAFETY: there is none.
-        let opened = unsafe { Opened::first(&names, |_| None) };
+        let opened = unsafe { DynamicLibrary::open_first(&names, |_| None) };
         assert!(!opened.is_open());
         assert_eq!(opened.searched, "libhir-none.so.13, libhir-none.so");
         // SAFETY: it is not open.
@@ -175,6 +175,6 @@ mod tests {
     }
 
     fn names_of_nothing() -> Vec<String> {
-        names("libhir-none.so", &[13])
+        library_names("libhir-none.so", &[13])
     }
 }

@@ -1,45 +1,45 @@
 //! Compiled kernels on a device: modules, and their functions, which keep them loaded.
 
 use crate::sys::Error;
-use crate::sys::driver::{Device, done};
+use crate::sys::driver::{CudaDevice, check_status};
 use crate::sys::image;
-use crate::sys::library::{Handle, LACKING};
+use crate::sys::library::{LACKING, RawHandle};
 use crate::sys::tables;
 use std::ffi::CString;
 use std::sync::Arc;
 
 /// A loaded module.
 #[derive(Debug)]
-pub(crate) struct Module {
-    device: Arc<Device>,
-    handle: Handle,
+pub(crate) struct KernelModule {
+    device: Arc<CudaDevice>,
+    handle: RawHandle,
 }
 
 // SAFETY: modules may be used from any thread.
-unsafe impl Send for Module {}
+unsafe impl Send for KernelModule {}
 // SAFETY: and from several at once.
-unsafe impl Sync for Module {}
+unsafe impl Sync for KernelModule {}
 
 /// A kernel of a module, which stays loaded as long.
 #[derive(Clone, Debug)]
-pub(crate) struct Function {
+pub(crate) struct KernelFunction {
     #[allow(dead_code, reason = "held for its Drop only")]
-    module: Arc<Module>,
-    handle: Handle,
+    module: Arc<KernelModule>,
+    handle: RawHandle,
     /// Number of its parameters, each of 64 bits.
     parameters: usize,
 }
 
 // SAFETY: functions may be used from any thread.
-unsafe impl Send for Function {}
+unsafe impl Send for KernelFunction {}
 
-impl Module {
+impl KernelModule {
     /// Loads a cubin to the current device. Fails if the image is not a whole one: the driver is not told how
     /// long it is.
     ///
     /// # Safety
     /// The image is a cubin that NVRTC made, not code of unknown origin.
-    pub(crate) unsafe fn load(device: &Arc<Device>, image: &[u8]) -> Result<Arc<Self>, Error> {
+    pub(crate) unsafe fn load(device: &Arc<CudaDevice>, image: &[u8]) -> Result<Arc<Self>, Error> {
         if !image::is_whole(image) {
             let status = "the compiled kernel is damaged or cut short".to_owned();
             return Err(Error::Call { call: "cuModuleLoadData", status });
@@ -49,27 +49,20 @@ impl Module {
         bytemuck::cast_slice_mut::<u64, u8>(&mut aligned)[..image.len()].copy_from_slice(image);
         let mut handle = std::ptr::null_mut();
         // SAFETY: the image is a whole cubin, as its headers say how long it is; the driver copies it.
-        let status =
-            unsafe { tables::driver().cuModuleLoadData(&raw mut handle, aligned.as_ptr().cast()) };
-        done("cuModuleLoadData", status)?;
+        let status = unsafe { tables::driver().cuModuleLoadData(&raw mut handle, aligned.as_ptr().cast()) };
+        check_status("cuModuleLoadData", status)?;
         Ok(Arc::new(Self { device: device.clone(), handle }))
     }
 
     /// Its kernel `name` with so many parameters of 64 bits, loaded at once rather than at its first launch.
     /// Fails if the driver finds that it takes others; drivers before CUDA 12.4 cannot tell.
-    pub(crate) fn function(
-        self: &Arc<Self>,
-        name: &str,
-        parameters: usize,
-    ) -> Result<Function, Error> {
+    pub(crate) fn get_function(self: &Arc<Self>, name: &str, parameters: usize) -> Result<KernelFunction, Error> {
         let name = CString::new(name).unwrap_or_default();
         let mut handle = std::ptr::null_mut();
         // SAFETY: the module is loaded; the name ends in zero; the pointer is to a handle of this frame.
-        let status = unsafe {
-            tables::driver().cuModuleGetFunction(&raw mut handle, self.handle, name.as_ptr())
-        };
-        done("cuModuleGetFunction", status)?;
-        let function = Function { module: self.clone(), handle, parameters };
+        let status = unsafe { tables::driver().cuModuleGetFunction(&raw mut handle, self.handle, name.as_ptr()) };
+        check_status("cuModuleGetFunction", status)?;
+        let function = KernelFunction { module: self.clone(), handle, parameters };
         match function.is_as_expected() {
             true => Ok(function),
             false => {
@@ -80,7 +73,7 @@ impl Module {
     }
 }
 
-impl Drop for Module {
+impl Drop for KernelModule {
     fn drop(&mut self) {
         if self.device.make_current().is_ok() {
             // SAFETY: loaded in `load`, unloaded once, after all functions: they hold it. Launches of them have
@@ -90,15 +83,15 @@ impl Drop for Module {
     }
 }
 
-impl Function {
+impl KernelFunction {
     /// The driver's handle.
-    pub(super) fn handle(&self) -> Handle {
+    pub(super) fn raw_handle(&self) -> RawHandle {
         self.handle
     }
 
     /// Refuses another number of words than it has parameters.
-    pub(super) fn takes(&self, words: usize) -> Result<(), Error> {
-        arguments(self.parameters, words)
+    pub(super) fn check_word_count(&self, words: usize) -> Result<(), Error> {
+        check_argument_count(self.parameters, words)
     }
 
     /// Whether the driver knows it to have these parameters and no others, or cannot tell.
@@ -106,14 +99,8 @@ impl Function {
         let bytes = |index: usize| {
             let (mut offset, mut bytes) = (0usize, 0usize);
             // SAFETY: the function is of a loaded module; both pointers are to integers of this frame.
-            let status = unsafe {
-                tables::driver().cuFuncGetParamInfo(
-                    self.handle,
-                    index,
-                    &raw mut offset,
-                    &raw mut bytes,
-                )
-            };
+            let status =
+                unsafe { tables::driver().cuFuncGetParamInfo(self.handle, index, &raw mut offset, &raw mut bytes) };
             (status, (offset, bytes))
         };
         if bytes(0).0 == LACKING {
@@ -124,7 +111,7 @@ impl Function {
     }
 }
 
-fn arguments(parameters: usize, words: usize) -> Result<(), Error> {
+fn check_argument_count(parameters: usize, words: usize) -> Result<(), Error> {
     if parameters == words {
         return Ok(());
     }
@@ -136,13 +123,10 @@ fn arguments(parameters: usize, words: usize) -> Result<(), Error> {
 mod tests {
     #[test]
     fn a_launch_has_as_many_words_as_the_kernel_has_parameters() {
-        assert_eq!(crate::sys::module::arguments(3, 3), Ok(()));
+        assert_eq!(crate::sys::module::check_argument_count(3, 3), Ok(()));
         for words in [0, 2, 4] {
-            let error = crate::sys::module::arguments(3, words).unwrap_err().to_string();
-            assert_eq!(
-                error,
-                format!("cuLaunchKernelEx failed: {words} arguments for a kernel that takes 3")
-            );
+            let error = crate::sys::module::check_argument_count(3, words).unwrap_err().to_string();
+            assert_eq!(error, format!("cuLaunchKernelEx failed: {words} arguments for a kernel that takes 3"));
         }
     }
 }

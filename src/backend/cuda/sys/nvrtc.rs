@@ -2,7 +2,7 @@
 
 use crate::sys::Error;
 use crate::sys::image::is_whole;
-use crate::sys::library::Handle;
+use crate::sys::library::RawHandle;
 use crate::sys::tables;
 use crate::sys::tables::Nvrtc;
 use std::ffi::{CString, c_char, c_int};
@@ -23,15 +23,15 @@ pub(crate) fn takes_notes() -> bool {
 /// # Errors
 /// [`Error::Missing`] if there is no NVRTC.
 pub fn version() -> Result<(i32, i32), Error> {
-    present()?;
+    check_present()?;
     let (mut major, mut minor) = (0, 0);
     // SAFETY: both pointers are to integers of this frame.
-    done("nvrtcVersion", unsafe { lib().nvrtcVersion(&raw mut major, &raw mut minor) })?;
+    check_status("nvrtcVersion", unsafe { lib().nvrtcVersion(&raw mut major, &raw mut minor) })?;
     Ok((major, minor))
 }
 
 /// Returns the compile options for an architecture (`90` for `sm_90`).
-pub fn options(architecture: u32) -> Vec<String> {
+pub fn compile_options(architecture: u32) -> Vec<String> {
     vec![format!("--gpu-architecture=sm_{architecture}"), "--std=c++17".to_owned()]
 }
 
@@ -39,48 +39,38 @@ pub fn options(architecture: u32) -> Vec<String> {
 ///
 /// # Errors
 /// [`Error::Missing`] if there is no NVRTC, [`Error::Compile`] with its messages if the source does not compile.
-pub fn compile(source: &str, architecture: u32) -> Result<Vec<u8>, Error> {
-    present()?;
-    let text = CString::new(source)
-        .map_err(|_| Error::Compile { log: "the source holds a zero byte".to_owned() })?;
-    let program = Program::new(&text)?;
-    match program.compile(&options(architecture)) {
+pub fn compile_cubin(source: &str, architecture: u32) -> Result<Vec<u8>, Error> {
+    check_present()?;
+    let text = CString::new(source).map_err(|_| Error::Compile { log: "the source holds a zero byte".to_owned() })?;
+    let program = NvrtcProgram::new(&text)?;
+    match program.compile(&compile_options(architecture)) {
         Ok(()) => program.cubin(),
-        Err(_) => Err(Error::Compile { log: program.log() }),
+        Err(_) => Err(Error::Compile { log: program.compile_log() }),
     }
 }
 
 /// A program that is destroyed in the end.
-struct Program(Handle);
+struct NvrtcProgram(RawHandle);
 
-impl Program {
+impl NvrtcProgram {
     fn new(source: &CString) -> Result<Self, Error> {
         let (mut program, none) = (std::ptr::null_mut(), std::ptr::null());
         // SAFETY: the source ends in zero, and the library copies it; the program has no name and no headers.
-        let status = unsafe {
-            lib().nvrtcCreateProgram(
-                &raw mut program,
-                source.as_ptr(),
-                std::ptr::null(),
-                0,
-                none,
-                none,
-            )
-        };
-        done("nvrtcCreateProgram", status).map(|()| Self(program))
+        let status =
+            unsafe { lib().nvrtcCreateProgram(&raw mut program, source.as_ptr(), std::ptr::null(), 0, none, none) };
+        check_status("nvrtcCreateProgram", status).map(|()| Self(program))
     }
 
     fn compile(&self, options: &[String]) -> Result<(), Error> {
-        let options: Vec<CString> =
-            options.iter().map(|one| CString::new(one.as_str()).unwrap_or_default()).collect();
+        let options: Vec<CString> = options.iter().map(|one| CString::new(one.as_str()).unwrap_or_default()).collect();
         let pointers: Vec<*const c_char> = options.iter().map(|one| one.as_ptr()).collect();
         let count = pointers.len() as c_int;
         // SAFETY: the program is alive; there are as many options as the call is told, each ending in zero.
         let status = unsafe { lib().nvrtcCompileProgram(self.0, count, pointers.as_ptr()) };
-        done("nvrtcCompileProgram", status)
+        check_status("nvrtcCompileProgram", status)
     }
 
-    fn log(&self) -> String {
+    fn compile_log(&self) -> String {
         let mut bytes = 0;
         // SAFETY: the program is alive; the pointer is to an integer of this frame.
         let status = unsafe { lib().nvrtcGetProgramLogSize(self.0, &raw mut bytes) };
@@ -96,11 +86,11 @@ impl Program {
         let mut size = 0;
         // SAFETY: the program is alive; the size is an integer of this frame.
         let status = unsafe { lib().nvrtcGetCUBINSize(self.0, &raw mut size) };
-        done("nvrtcGetCUBINSize", status)?;
+        check_status("nvrtcGetCUBINSize", status)?;
         let mut image = vec![0u8; size];
         // SAFETY: the image has the size that the library asked for.
         let status = unsafe { lib().nvrtcGetCUBIN(self.0, image.as_mut_ptr().cast()) };
-        done("nvrtcGetCUBIN", status)?;
+        check_status("nvrtcGetCUBIN", status)?;
         match is_whole(&image) {
             true => Ok(image),
             false => {
@@ -111,7 +101,7 @@ impl Program {
     }
 }
 
-impl Drop for Program {
+impl Drop for NvrtcProgram {
     fn drop(&mut self) {
         // SAFETY: created in `new`, destroyed once.
         let _ = unsafe { lib().nvrtcDestroyProgram(&raw mut self.0) };
@@ -122,7 +112,7 @@ fn lib() -> &'static Nvrtc {
     tables::nvrtc()
 }
 
-fn present() -> Result<(), Error> {
+fn check_present() -> Result<(), Error> {
     if is_present() {
         return Ok(());
     }
@@ -130,11 +120,11 @@ fn present() -> Result<(), Error> {
     Err(Error::Missing { library: "NVRTC compiler", searched })
 }
 
-fn done(call: &'static str, status: c_int) -> Result<(), Error> {
+fn check_status(call: &'static str, status: c_int) -> Result<(), Error> {
     if status == 0 {
         return Ok(());
     }
     // SAFETY: a function of NVRTC's of this type.
-    let status = unsafe { tables::named(&lib().opened, c"nvrtcGetErrorString", status) };
+    let status = unsafe { tables::status_name(&lib().opened, c"nvrtcGetErrorString", status) };
     Err(Error::Call { call, status })
 }

@@ -14,12 +14,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// A place for a function of the profiler.
-type Slot = AtomicPtr<c_void>;
-type Push = unsafe extern "C" fn(*const c_char) -> c_int;
-type Pop = unsafe extern "C" fn() -> c_int;
-type FunctionTable = unsafe extern "C" fn(c_uint, *mut *const *const Slot, *mut c_uint) -> c_int;
+type CallbackSlot = AtomicPtr<c_void>;
+type RangePush = unsafe extern "C" fn(*const c_char) -> c_int;
+type RangePop = unsafe extern "C" fn() -> c_int;
+type FunctionTable = unsafe extern "C" fn(c_uint, *mut *const *const CallbackSlot, *mut c_uint) -> c_int;
 type ExportTable = unsafe extern "C" fn(u32) -> *const c_void;
-type Initialize = unsafe extern "C" fn(ExportTable) -> c_int;
+type InjectionInit = unsafe extern "C" fn(ExportTable) -> c_int;
 
 /// Modules of functions, numbered from 1; the first holds those without a domain.
 const MODULES: usize = 6;
@@ -32,16 +32,16 @@ const POP: usize = 11;
 const CALLBACKS: u32 = 1;
 const VERSION: u32 = 3;
 
-static SLOTS: [[Slot; WIDTH]; MODULES] =
+static SLOTS: [[CallbackSlot; WIDTH]; MODULES] =
     [const { [const { AtomicPtr::new(ptr::null_mut()) }; WIDTH] }; MODULES];
 
 /// The addresses of all slots; null for slot 0 and behind the last.
-struct Tables([[*const Slot; WIDTH + 1]; MODULES]);
+struct SlotTables([[*const CallbackSlot; WIDTH + 1]; MODULES]);
 
 // SAFETY: the addresses never change, and the slots are atomic.
-unsafe impl Sync for Tables {}
+unsafe impl Sync for SlotTables {}
 
-static TABLES: Tables = {
+static TABLES: SlotTables = {
     let mut tables = [[ptr::null(); WIDTH + 1]; MODULES];
     let mut module = 0;
     while module < MODULES {
@@ -52,12 +52,12 @@ static TABLES: Tables = {
         }
         module += 1;
     }
-    Tables(tables)
+    SlotTables(tables)
 };
 
 /// `NvtxExportTableCallbacks`.
 #[repr(C)]
-struct Callbacks {
+struct ExportCallbacks {
     size: usize,
     function_table: FunctionTable,
 }
@@ -71,7 +71,7 @@ struct VersionInfo {
     set_version: unsafe extern "C" fn(u32),
 }
 
-static CALLBACK_TABLE: Callbacks = Callbacks { size: size_of::<Callbacks>(), function_table };
+static CALLBACK_TABLE: ExportCallbacks = ExportCallbacks { size: size_of::<ExportCallbacks>(), function_table };
 static VERSION_TABLE: VersionInfo =
     VersionInfo { size: size_of::<VersionInfo>(), version: 3, reserved: 0, set_version };
 
@@ -87,7 +87,7 @@ unsafe extern "C" fn export_table(id: u32) -> *const c_void {
 
 unsafe extern "C" fn function_table(
     module: c_uint,
-    table: *mut *const *const Slot,
+    table: *mut *const *const CallbackSlot,
     size: *mut c_uint,
 ) -> c_int {
     let Some(found) = (module as usize).checked_sub(1).and_then(|at| TABLES.0.get(at)) else {
@@ -106,13 +106,13 @@ unsafe extern "C" fn function_table(
 
 /// A profiler that takes ranges.
 #[derive(Debug)]
-pub struct Nvtx {
-    push: Push,
-    pop: Pop,
+pub struct NvtxProfiler {
+    push: RangePush,
+    pop: RangePop,
     _library: Option<libloading::Library>,
 }
 
-impl Nvtx {
+impl NvtxProfiler {
     /// Opens the library that `injection` (of `NVTX_INJECTION64_PATH`) names, else `libnvToolsExt.so.1`.
     ///
     /// # Errors
@@ -124,8 +124,7 @@ impl Nvtx {
     pub unsafe fn open(injection: Option<&Path>) -> Result<Self, Error> {
         let missing = Error::Missing {
             library: "NVTX library",
-            searched: "NVTX_INJECTION64_PATH, which profilers set, then libnvToolsExt.so.1,"
-                .to_owned(),
+            searched: "NVTX_INJECTION64_PATH, which profilers set, then libnvToolsExt.so.1,".to_owned(),
         };
         match injection {
             Some(path) => {
@@ -133,38 +132,37 @@ impl Nvtx {
                 let library = unsafe { libloading::Library::new(path) };
                 let library = library.map_err(|_| missing)?;
                 // SAFETY: the protocol gives this name this type.
-                let initialize =
-                    unsafe { library.get::<Initialize>(b"InitializeInjectionNvtx2\0") };
-                let initialize = *initialize.map_err(|error| failed(error.to_string()))?;
-                Self::attach(initialize, Some(library))
+                let initialize = unsafe { library.get::<InjectionInit>(b"InitializeInjectionNvtx2\0") };
+                let initialize = *initialize.map_err(|error| init_error(error.to_string()))?;
+                Self::attach_tables(initialize, Some(library))
             }
             None => {
                 // SAFETY: NVIDIA's library, which can be opened in any process.
                 let library = unsafe { libloading::Library::new("libnvToolsExt.so.1") };
                 let library = library.map_err(|_| missing)?;
-                let lacks = |error: libloading::Error| failed(error.to_string());
+                let lacks = |error: libloading::Error| init_error(error.to_string());
                 // SAFETY: the function has this type.
-                let push = *unsafe { library.get::<Push>(b"nvtxRangePushA\0") }.map_err(lacks)?;
+                let push = *unsafe { library.get::<RangePush>(b"nvtxRangePushA\0") }.map_err(lacks)?;
                 // SAFETY: as above.
-                let pop = *unsafe { library.get::<Pop>(b"nvtxRangePop\0") }.map_err(lacks)?;
+                let pop = *unsafe { library.get::<RangePop>(b"nvtxRangePop\0") }.map_err(lacks)?;
                 Ok(Self { push, pop, _library: Some(library) })
             }
         }
     }
 
-    fn attach(initialize: Initialize, library: Option<libloading::Library>) -> Result<Self, Error> {
+    fn attach_tables(initialize: InjectionInit, library: Option<libloading::Library>) -> Result<Self, Error> {
         // SAFETY: whoever named the profiler promised that its function keeps to the protocol.
         if unsafe { initialize(export_table) } == 0 {
-            return Err(failed("the profiler refuses".to_owned()));
+            return Err(init_error("the profiler refuses".to_owned()));
         }
         let [push, pop] = [PUSH, POP].map(|slot| SLOTS[0][slot].load(Ordering::Acquire));
         if push.is_null() || pop.is_null() {
-            return Err(failed("the profiler takes no ranges".to_owned()));
+            return Err(init_error("the profiler takes no ranges".to_owned()));
         }
         // SAFETY: what a profiler puts into this slot is a function of this type.
-        let push = unsafe { std::mem::transmute::<*mut c_void, Push>(push) };
+        let push = unsafe { std::mem::transmute::<*mut c_void, RangePush>(push) };
         // SAFETY: as above.
-        let pop = unsafe { std::mem::transmute::<*mut c_void, Pop>(pop) };
+        let pop = unsafe { std::mem::transmute::<*mut c_void, RangePop>(pop) };
         Ok(Self { push, pop, _library: library })
     }
 
@@ -181,19 +179,19 @@ impl Nvtx {
     }
 }
 
-fn failed(status: String) -> Error {
+fn init_error(status: String) -> Error {
     Error::Call { call: "InitializeInjectionNvtx2", status }
 }
 
 /// A profiler, and the names of the ranges that it is told of.
 pub(crate) struct NamedRanges {
-    nvtx: Arc<Nvtx>,
+    nvtx: Arc<NvtxProfiler>,
     names: Vec<CString>,
 }
 
 impl NamedRanges {
     /// Ranges by number.
-    pub(crate) fn new(nvtx: Arc<Nvtx>, names: Vec<CString>) -> Self {
+    pub(crate) fn new(nvtx: Arc<NvtxProfiler>, names: Vec<CString>) -> Self {
         Self { nvtx, names }
     }
 
@@ -236,7 +234,7 @@ mod tests {
         // SAFETY: the two export tables have these types.
         unsafe {
             let version = &*export(VERSION).cast::<VersionInfo>();
-            let callbacks = &*export(CALLBACKS).cast::<Callbacks>();
+            let callbacks = &*export(CALLBACKS).cast::<ExportCallbacks>();
             assert_eq!((version.version, version.size, callbacks.size), (3, 24, 16));
             assert!(export(2).is_null());
             let (mut table, mut size) = (ptr::null(), 0);
@@ -260,11 +258,11 @@ mod tests {
 
     #[test]
     fn ranges_reach_the_profiler() {
-        let nvtx = Nvtx::attach(profiler, None).unwrap();
+        let nvtx = NvtxProfiler::attach_tables(profiler, None).unwrap();
         nvtx.push(c"T5 = matmul(T1, T2)");
         nvtx.pop();
         assert_eq!(*SEEN.lock().unwrap(), ["T5 = matmul(T1, T2)", "end"]);
-        let error = Nvtx::attach(deaf, None).err().unwrap();
+        let error = NvtxProfiler::attach_tables(deaf, None).err().unwrap();
         assert_eq!(error.to_string(), "InitializeInjectionNvtx2 failed: the profiler refuses");
     }
 
@@ -272,7 +270,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "opens a library")]
     fn no_profiler() {
         // SAFETY: there is no such file.
-        let opened = unsafe { Nvtx::open(Some(Path::new("/nowhere/profiler.so"))) };
+        let opened = unsafe { NvtxProfiler::open(Some(Path::new("/nowhere/profiler.so"))) };
         let error = opened.err().unwrap();
         assert!(matches!(error, Error::Missing { library: "NVTX library", .. }), "{error}");
     }

@@ -3,7 +3,7 @@
 //! Signatures and numbers are those of `cuda.h`, `nvrtc.h` and `cublasLt.h` of CUDA 12 and 13, which agree in
 //! them.
 
-use crate::sys::library::{Handle, LACKING, LACKING_TEXT, Opened, names, table, text};
+use crate::sys::library::{DynamicLibrary, LACKING, LACKING_TEXT, RawHandle, c_text, library_names, table};
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
@@ -29,7 +29,7 @@ pub(super) struct LaunchConfig {
     pub(super) grid: [c_uint; 3],
     pub(super) block: [c_uint; 3],
     pub(super) shared_bytes: c_uint,
-    pub(super) stream: Handle,
+    pub(super) stream: RawHandle,
     pub(super) attributes: *mut LaunchAttribute,
     pub(super) attribute_count: c_uint,
 }
@@ -41,13 +41,13 @@ pub(super) type StreamWord = [u64; 6];
 /// `cublasLtMatmulAlgo_t`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Algorithm([u64; 8]);
+pub(super) struct MatmulAlgorithm([u64; 8]);
 
 /// `cublasLtMatmulHeuristicResult_t`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(super) struct Proposal {
-    pub(super) algorithm: Algorithm,
+pub(super) struct HeuristicResult {
+    pub(super) algorithm: MatmulAlgorithm,
     pub(super) workspace: usize,
     pub(super) state: c_int,
     pub(super) waves: f32,
@@ -67,52 +67,52 @@ table! {
         cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: c_int);
         cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, device: c_int);
         cuDeviceCanAccessPeer(able: *mut c_int, device: c_int, peer: c_int);
-        cuDevicePrimaryCtxRetain(context: *mut Handle, device: c_int);
+        cuDevicePrimaryCtxRetain(context: *mut RawHandle, device: c_int);
         cuDevicePrimaryCtxRelease_v2(device: c_int);
-        cuCtxGetCurrent(context: *mut Handle);
-        cuCtxSetCurrent(context: Handle);
+        cuCtxGetCurrent(context: *mut RawHandle);
+        cuCtxSetCurrent(context: RawHandle);
         cuCtxGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int);
-        cuCtxEnablePeerAccess(peer: Handle, flags: c_uint);
+        cuCtxEnablePeerAccess(peer: RawHandle, flags: c_uint);
         cuMemGetInfo_v2(free: *mut usize, total: *mut usize);
         cuMemAlloc_v2(address: *mut u64, bytes: usize);
         cuMemFree_v2(address: u64);
         cuMemcpyHtoD_v2(to: u64, from: *const c_void, bytes: usize);
         cuMemcpyDtoH_v2(to: *mut c_void, from: u64, bytes: usize);
-        cuMemcpyDtoHAsync_v2(to: *mut c_void, from: u64, bytes: usize, stream: Handle);
-        cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: Handle);
-        cuMemcpyAsync(to: u64, from: u64, bytes: usize, stream: Handle);
-        cuMemsetD8Async(to: u64, byte: u8, bytes: usize, stream: Handle);
+        cuMemcpyDtoHAsync_v2(to: *mut c_void, from: u64, bytes: usize, stream: RawHandle);
+        cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: RawHandle);
+        cuMemcpyAsync(to: u64, from: u64, bytes: usize, stream: RawHandle);
+        cuMemsetD8Async(to: u64, byte: u8, bytes: usize, stream: RawHandle);
         cuIpcGetMemHandle(handle: *mut IpcHandle, address: u64);
         cuIpcOpenMemHandle_v2(address: *mut u64, handle: IpcHandle, flags: c_uint);
         cuIpcCloseMemHandle(address: u64);
         cuPointerGetAttributes(count: c_uint, attributes: *mut c_int, values: *mut *mut c_void, address: u64);
-        cuStreamCreateWithPriority(stream: *mut Handle, flags: c_uint, priority: c_int);
-        cuStreamDestroy_v2(stream: Handle);
-        cuStreamGetCtx(stream: Handle, context: *mut Handle);
-        cuStreamQuery(stream: Handle);
-        cuStreamSynchronize(stream: Handle);
-        cuStreamWaitEvent(stream: Handle, event: Handle, flags: c_uint);
-        cuStreamBatchMemOp_v2(stream: Handle, count: c_uint, ops: *mut StreamWord, flags: c_uint);
-        cuStreamBeginCapture_v2(stream: Handle, mode: c_int);
-        cuStreamEndCapture(stream: Handle, graph: *mut Handle);
-        cuGraphInstantiateWithFlags(executable: *mut Handle, graph: Handle, flags: u64);
-        cuGraphDestroy(graph: Handle);
-        cuGraphExecDestroy(executable: Handle);
-        cuGraphUpload(executable: Handle, stream: Handle);
-        cuGraphLaunch(executable: Handle, stream: Handle);
-        cuEventCreate(event: *mut Handle, flags: c_uint);
-        cuEventDestroy_v2(event: Handle);
-        cuEventQuery(event: Handle);
-        cuEventRecord(event: Handle, stream: Handle);
-        cuEventRecordWithFlags(event: Handle, stream: Handle, flags: u32);
-        cuEventElapsedTime(milliseconds: *mut f32, start: Handle, end: Handle);
-        cuModuleLoadData(module: *mut Handle, image: *const c_void);
-        cuModuleUnload(module: Handle);
-        cuModuleGetFunction(function: *mut Handle, module: Handle, name: *const c_char);
-        cuFuncGetParamInfo(function: Handle, index: usize, offset: *mut usize, bytes: *mut usize);
+        cuStreamCreateWithPriority(stream: *mut RawHandle, flags: c_uint, priority: c_int);
+        cuStreamDestroy_v2(stream: RawHandle);
+        cuStreamGetCtx(stream: RawHandle, context: *mut RawHandle);
+        cuStreamQuery(stream: RawHandle);
+        cuStreamSynchronize(stream: RawHandle);
+        cuStreamWaitEvent(stream: RawHandle, event: RawHandle, flags: c_uint);
+        cuStreamBatchMemOp_v2(stream: RawHandle, count: c_uint, ops: *mut StreamWord, flags: c_uint);
+        cuStreamBeginCapture_v2(stream: RawHandle, mode: c_int);
+        cuStreamEndCapture(stream: RawHandle, graph: *mut RawHandle);
+        cuGraphInstantiateWithFlags(executable: *mut RawHandle, graph: RawHandle, flags: u64);
+        cuGraphDestroy(graph: RawHandle);
+        cuGraphExecDestroy(executable: RawHandle);
+        cuGraphUpload(executable: RawHandle, stream: RawHandle);
+        cuGraphLaunch(executable: RawHandle, stream: RawHandle);
+        cuEventCreate(event: *mut RawHandle, flags: c_uint);
+        cuEventDestroy_v2(event: RawHandle);
+        cuEventQuery(event: RawHandle);
+        cuEventRecord(event: RawHandle, stream: RawHandle);
+        cuEventRecordWithFlags(event: RawHandle, stream: RawHandle, flags: u32);
+        cuEventElapsedTime(milliseconds: *mut f32, start: RawHandle, end: RawHandle);
+        cuModuleLoadData(module: *mut RawHandle, image: *const c_void);
+        cuModuleUnload(module: RawHandle);
+        cuModuleGetFunction(function: *mut RawHandle, module: RawHandle, name: *const c_char);
+        cuFuncGetParamInfo(function: RawHandle, index: usize, offset: *mut usize, bytes: *mut usize);
         cuLaunchKernelEx(
             config: *const LaunchConfig,
-            function: Handle,
+            function: RawHandle,
             parameters: *mut *mut c_void,
             extra: *mut *mut c_void,
         );
@@ -124,19 +124,19 @@ table! {
     Nvrtc {
         nvrtcVersion(major: *mut c_int, minor: *mut c_int);
         nvrtcCreateProgram(
-            program: *mut Handle,
+            program: *mut RawHandle,
             source: *const c_char,
             name: *const c_char,
             count: c_int,
             headers: *const *const c_char,
             include_names: *const *const c_char,
         );
-        nvrtcDestroyProgram(program: *mut Handle);
-        nvrtcCompileProgram(program: Handle, count: c_int, options: *const *const c_char);
-        nvrtcGetProgramLogSize(program: Handle, bytes: *mut usize);
-        nvrtcGetProgramLog(program: Handle, log: *mut c_char);
-        nvrtcGetCUBINSize(program: Handle, bytes: *mut usize);
-        nvrtcGetCUBIN(program: Handle, image: *mut c_char);
+        nvrtcDestroyProgram(program: *mut RawHandle);
+        nvrtcCompileProgram(program: RawHandle, count: c_int, options: *const *const c_char);
+        nvrtcGetProgramLogSize(program: RawHandle, bytes: *mut usize);
+        nvrtcGetProgramLog(program: RawHandle, log: *mut c_char);
+        nvrtcGetCUBINSize(program: RawHandle, bytes: *mut usize);
+        nvrtcGetCUBIN(program: RawHandle, image: *mut c_char);
         // Of stand-ins alone: whether kernels are to say what they compute.
         hostirTakesNotes();
     }
@@ -145,51 +145,51 @@ table! {
 table! {
     /// `cublasLt.h`.
     BlasLt {
-        cublasLtCreate(handle: *mut Handle);
-        cublasLtDestroy(handle: Handle);
-        cublasLtMatrixLayoutCreate(layout: *mut Handle, element: c_int, rows: u64, columns: u64, leading: i64);
-        cublasLtMatrixLayoutDestroy(layout: Handle);
-        cublasLtMatrixLayoutSetAttribute(layout: Handle, attribute: c_int, value: *const c_void, bytes: usize);
-        cublasLtMatmulDescCreate(operation: *mut Handle, compute: c_int, scale: c_int);
-        cublasLtMatmulDescDestroy(operation: Handle);
-        cublasLtMatmulDescSetAttribute(operation: Handle, attribute: c_int, value: *const c_void, bytes: usize);
-        cublasLtMatmulPreferenceCreate(preference: *mut Handle);
-        cublasLtMatmulPreferenceDestroy(preference: Handle);
+        cublasLtCreate(handle: *mut RawHandle);
+        cublasLtDestroy(handle: RawHandle);
+        cublasLtMatrixLayoutCreate(layout: *mut RawHandle, element: c_int, rows: u64, columns: u64, leading: i64);
+        cublasLtMatrixLayoutDestroy(layout: RawHandle);
+        cublasLtMatrixLayoutSetAttribute(layout: RawHandle, attribute: c_int, value: *const c_void, bytes: usize);
+        cublasLtMatmulDescCreate(operation: *mut RawHandle, compute: c_int, scale: c_int);
+        cublasLtMatmulDescDestroy(operation: RawHandle);
+        cublasLtMatmulDescSetAttribute(operation: RawHandle, attribute: c_int, value: *const c_void, bytes: usize);
+        cublasLtMatmulPreferenceCreate(preference: *mut RawHandle);
+        cublasLtMatmulPreferenceDestroy(preference: RawHandle);
         cublasLtMatmulPreferenceSetAttribute(
-            preference: Handle,
+            preference: RawHandle,
             attribute: c_int,
             value: *const c_void,
             bytes: usize,
         );
         cublasLtMatmulAlgoGetHeuristic(
-            handle: Handle,
-            operation: Handle,
-            a: Handle,
-            b: Handle,
-            c: Handle,
-            d: Handle,
-            preference: Handle,
+            handle: RawHandle,
+            operation: RawHandle,
+            a: RawHandle,
+            b: RawHandle,
+            c: RawHandle,
+            d: RawHandle,
+            preference: RawHandle,
             requested: c_int,
-            proposals: *mut Proposal,
+            proposals: *mut HeuristicResult,
             returned: *mut c_int,
         );
         cublasLtMatmul(
-            handle: Handle,
-            operation: Handle,
+            handle: RawHandle,
+            operation: RawHandle,
             alpha: *const c_void,
             a: *const c_void,
-            a_layout: Handle,
+            a_layout: RawHandle,
             b: *const c_void,
-            b_layout: Handle,
+            b_layout: RawHandle,
             beta: *const c_void,
             c: *const c_void,
-            c_layout: Handle,
+            c_layout: RawHandle,
             d: *mut c_void,
-            d_layout: Handle,
-            algorithm: *const Algorithm,
+            d_layout: RawHandle,
+            algorithm: *const MatmulAlgorithm,
             workspace: *mut c_void,
             workspace_bytes: usize,
-            stream: Handle,
+            stream: RawHandle,
         );
     }
 }
@@ -200,7 +200,7 @@ pub(super) fn driver() -> &'static Driver {
     static DRIVER: OnceLock<Driver> = OnceLock::new();
     DRIVER.get_or_init(|| {
         // SAFETY: NVIDIA's driver has these names, and can be opened in any process.
-        let opened = unsafe { Opened::first(&names("libcuda.so", &[1]), |_| None) };
+        let opened = unsafe { DynamicLibrary::open_first(&library_names("libcuda.so", &[1]), |_| None) };
         // SAFETY: the table is that of `cuda.h`.
         unsafe { Driver::of(opened) }
     })
@@ -213,8 +213,8 @@ pub(super) fn nvrtc() -> &'static Nvrtc {
         let most = driver_major();
         // SAFETY: NVIDIA's compiler has these names, and can be opened in any process.
         let opened = unsafe {
-            Opened::first(&names("libnvrtc.so", &majors(most)), |library| {
-                unfit(nvrtc_of(library).map(|of| of.0), most)
+            DynamicLibrary::open_first(&library_names("libnvrtc.so", &candidate_majors(most)), |library| {
+                version_mismatch(nvrtc_of(library).map(|of| of.0), most)
             })
         };
         // SAFETY: the table is that of `nvrtc.h`.
@@ -223,11 +223,9 @@ pub(super) fn nvrtc() -> &'static Nvrtc {
 }
 
 /// The version of an NVRTC.
-fn nvrtc_of(library: &Opened) -> Option<(i32, i32)> {
+fn nvrtc_of(library: &DynamicLibrary) -> Option<(i32, i32)> {
     // SAFETY: the type is that of `nvrtc.h`.
-    let version = unsafe {
-        library.symbol::<unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int>(c"nvrtcVersion")
-    };
+    let version = unsafe { library.symbol::<unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int>(c"nvrtcVersion") };
     let (mut major, mut minor) = (0, 0);
     // SAFETY: both pointers are to integers of this frame.
     (unsafe { version?(&raw mut major, &raw mut minor) } == 0).then_some((major, minor))
@@ -238,11 +236,11 @@ pub(super) fn blas() -> &'static BlasLt {
     static BLAS: OnceLock<BlasLt> = OnceLock::new();
     BLAS.get_or_init(|| {
         let most = driver_major();
-        let major = |library: &Opened| Some((blas_of(library)? / 10_000) as i32);
+        let major = |library: &DynamicLibrary| Some((blas_of(library)? / 10_000) as i32);
         // SAFETY: NVIDIA's library has these names, and can be opened in any process.
         let opened = unsafe {
-            Opened::first(&names("libcublasLt.so", &majors(most)), |library| {
-                unfit(major(library), most)
+            DynamicLibrary::open_first(&library_names("libcublasLt.so", &candidate_majors(most)), |library| {
+                version_mismatch(major(library), most)
             })
         };
         // SAFETY: the table is that of `cublasLt.h`.
@@ -251,10 +249,9 @@ pub(super) fn blas() -> &'static BlasLt {
 }
 
 /// The version of a cuBLASLt, `130002`.
-pub(super) fn blas_of(library: &Opened) -> Option<usize> {
+pub(super) fn blas_of(library: &DynamicLibrary) -> Option<usize> {
     // SAFETY: the type is that of `cublasLt.h`.
-    let version =
-        unsafe { library.symbol::<unsafe extern "C" fn() -> usize>(c"cublasLtGetVersion") }?;
+    let version = unsafe { library.symbol::<unsafe extern "C" fn() -> usize>(c"cublasLtGetVersion") }?;
     // SAFETY: takes nothing.
     Some(unsafe { version() })
 }
@@ -268,7 +265,7 @@ fn driver_major() -> Option<i32> {
 }
 
 /// Versions in the order in which they are tried: none that is newer than the driver.
-fn majors(driver: Option<i32>) -> Vec<i32> {
+fn candidate_majors(driver: Option<i32>) -> Vec<i32> {
     let most = driver.unwrap_or(i32::MAX);
     let known = MAJORS.into_iter().filter(|major| *major <= most);
     let own = driver.filter(|major| *major > MAJORS[0]);
@@ -277,23 +274,19 @@ fn majors(driver: Option<i32>) -> Vec<i32> {
 
 /// Why a library of a major version of CUDA cannot be used beside a driver, if it cannot: it is newer than that,
 /// or too old for the functions above.
-fn unfit(major: Option<i32>, driver: Option<i32>) -> Option<String> {
+fn version_mismatch(major: Option<i32>, driver: Option<i32>) -> Option<String> {
     let oldest = MAJORS[MAJORS.len() - 1];
     let most = driver.unwrap_or(i32::MAX);
     match major {
         None => Some("does not tell its version".to_owned()),
-        Some(major) if major < oldest => {
-            Some(format!("is of CUDA {major}, while {oldest} or newer is needed"))
-        }
-        Some(major) if major > most => {
-            Some(format!("is of CUDA {major}, while the driver is of CUDA {most}"))
-        }
+        Some(major) if major < oldest => Some(format!("is of CUDA {major}, while {oldest} or newer is needed")),
+        Some(major) if major > most => Some(format!("is of CUDA {major}, while the driver is of CUDA {most}")),
         Some(_) => None,
     }
 }
 
 /// A status of the driver for people: its name and what it means.
-pub(super) fn described(status: c_int) -> String {
+pub(super) fn describe_status(status: c_int) -> String {
     if status == LACKING {
         return LACKING_TEXT.to_owned();
     }
@@ -306,9 +299,9 @@ pub(super) fn described(status: c_int) -> String {
         return format!("status {status}, which this driver does not explain");
     }
     // SAFETY: a constant of the driver, which is never closed.
-    let name = unsafe { text(name) };
+    let name = unsafe { c_text(name) };
     // SAFETY: as above, or null.
-    let meaning = unsafe { text(meaning) };
+    let meaning = unsafe { c_text(meaning) };
     format!("{name} ({meaning})")
 }
 
@@ -316,7 +309,7 @@ pub(super) fn described(status: c_int) -> String {
 ///
 /// # Safety
 /// `symbol` names a function of the library that takes a status and returns a text of its own.
-pub(super) unsafe fn named(library: &Opened, symbol: &std::ffi::CStr, status: c_int) -> String {
+pub(super) unsafe fn status_name(library: &DynamicLibrary, symbol: &std::ffi::CStr, status: c_int) -> String {
     if status == LACKING {
         return LACKING_TEXT.to_owned();
     }
@@ -326,7 +319,7 @@ pub(super) unsafe fn named(library: &Opened, symbol: &std::ffi::CStr, status: c_
     // SAFETY: takes any number.
     let found = unsafe { name(status) };
     // SAFETY: a constant of the library, or null.
-    format!("{} ({status})", unsafe { text(found) })
+    format!("{} ({status})", unsafe { c_text(found) })
 }
 
 #[cfg(test)]
@@ -344,24 +337,24 @@ mod tests {
         assert_eq!(offset_of!(LaunchConfig, stream), 32);
         assert_eq!(offset_of!(LaunchConfig, attribute_count), 48);
         assert_eq!(size_of::<StreamWord>(), 48);
-        assert_eq!(size_of::<Algorithm>(), 64);
-        assert_eq!(size_of::<Proposal>(), 96);
-        assert_eq!(offset_of!(Proposal, state), 72);
+        assert_eq!(size_of::<MatmulAlgorithm>(), 64);
+        assert_eq!(size_of::<HeuristicResult>(), 96);
+        assert_eq!(offset_of!(HeuristicResult, state), 72);
     }
 
     #[test]
     fn libraries_are_not_newer_than_the_driver() {
-        assert_eq!(majors(None), [13, 12]);
-        assert_eq!(majors(Some(13)), [13, 12]);
-        assert_eq!(majors(Some(12)), [12]);
-        assert_eq!(majors(Some(14)), [14, 13, 12]);
+        assert_eq!(candidate_majors(None), [13, 12]);
+        assert_eq!(candidate_majors(Some(13)), [13, 12]);
+        assert_eq!(candidate_majors(Some(12)), [12]);
+        assert_eq!(candidate_majors(Some(14)), [14, 13, 12]);
         for (major, driver) in [(13, None), (12, Some(13)), (14, Some(14)), (14, None)] {
-            assert_eq!(unfit(Some(major), driver), None);
+            assert_eq!(version_mismatch(Some(major), driver), None);
         }
         let newer = "is of CUDA 13, while the driver is of CUDA 12";
-        assert_eq!(unfit(Some(13), Some(12)).as_deref(), Some(newer));
+        assert_eq!(version_mismatch(Some(13), Some(12)).as_deref(), Some(newer));
         let older = "is of CUDA 11, while 12 or newer is needed";
-        assert_eq!(unfit(Some(11), Some(13)).as_deref(), Some(older));
-        assert_eq!(unfit(None, None).as_deref(), Some("does not tell its version"));
+        assert_eq!(version_mismatch(Some(11), Some(13)).as_deref(), Some(older));
+        assert_eq!(version_mismatch(None, None).as_deref(), Some("does not tell its version"));
     }
 }

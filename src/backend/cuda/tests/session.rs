@@ -6,7 +6,7 @@
 mod sessions;
 
 use hostir::ir::DType;
-use hostir_cuda::session::{Builder, DeviceTensor, Error, Key, Session};
+use hostir_cuda::session::{Builder, DeviceTensor, Error, IoKey, Session};
 use sessions::{GATHER, RELU};
 
 fn tensor(shape: &[usize]) -> DeviceTensor {
@@ -45,7 +45,7 @@ fn one_program_of_a_text() {
 #[test]
 fn sizes_follow_from_tensors() {
     fails(Session::builder(RELU).build(), "H0401", &["i0", "i1"]);
-    let given = |builder: Builder, key: Key<'_>, shape: &[usize]| {
+    let given = |builder: Builder, key: IoKey<'_>, shape: &[usize]| {
         // SAFETY: none of these sessions can be built.
         unsafe { builder.input(key, &tensor(shape)) }.build()
     };

@@ -16,8 +16,7 @@ pub(crate) struct Case {
 pub(crate) fn check_in_process(case: &Case) -> Result<(), Failure> {
     let mut args = case.args.clone();
     args.push("case.check".to_owned());
-    let line = Options::from_args(&args)
-        .map_err(|message| Failure { message, kind: FailureKind::Usage })?;
+    let line = Options::from_args(&args).map_err(|message| Failure { message, kind: FailureKind::Usage })?;
     parse_checks(&case.checks, "case.check", &line.options)?.check_input(&case.input, &line.options)
 }
 

@@ -16,7 +16,7 @@ const MAGIC: &[u8] = b"\x93NUMPY";
 
 /// The contents of a header.
 #[derive(Debug)]
-pub(super) struct Header {
+pub(super) struct NpyHeader {
     /// The element type as written: `<f4`, or the whole text of one that is no string.
     pub(super) descr: String,
     pub(super) fortran: bool,
@@ -25,12 +25,12 @@ pub(super) struct Header {
     pub(super) bytes: usize,
 }
 
-impl Header {
+impl NpyHeader {
     /// Reads a header and nothing behind it.
     ///
     /// # Errors
     /// A stream that cannot be read, and a header that is damaged or too long.
-    pub(super) fn read(input: &mut dyn Read) -> Result<Self, ReadError> {
+    pub(super) fn read_header(input: &mut dyn Read) -> Result<Self, ReadError> {
         let start = up_to(input, MAGIC.len() + 2)?;
         let [major, _] = *start.strip_prefix(MAGIC).unwrap_or_default() else {
             let message = "not a .npy file: it does not begin with `\\x93NUMPY` and a version";
@@ -41,7 +41,7 @@ impl Header {
             2 | 3 => 4,
             _ => {
                 let message = format!("version {major} of the .npy format is not known");
-                return Err(DataError::new(message).note("save it as version 1, 2 or 3").into());
+                return Err(DataError::new(message).with_note("save it as version 1, 2 or 3").into());
             }
         };
         let length = up_to(input, width)?;
@@ -60,7 +60,7 @@ impl Header {
             return Err(DataError::new(message).into());
         }
         let bytes = start.len() + width + length;
-        Ok(Self { bytes, ..parse(&text)? })
+        Ok(Self { bytes, ..parse_header(&text)? })
     }
 }
 
@@ -72,35 +72,35 @@ fn up_to(input: &mut dyn Read, length: usize) -> std::io::Result<Vec<u8>> {
 }
 
 /// A header's text.
-fn parse(text: &[u8]) -> Result<Header, DataError> {
-    let mut scan = Scan { text, at: 0 };
+fn parse_header(text: &[u8]) -> Result<NpyHeader, DataError> {
+    let mut scan = HeaderScanner { text, at: 0 };
     let (mut descr, mut fortran, mut shape) = (None, None, None);
-    scan.expect(b'{')?;
+    scan.expect_byte(b'{')?;
     while scan.peek() != Some(b'}') {
-        let key = scan.string()?;
-        scan.expect(b':')?;
+        let key = scan.take_string()?;
+        scan.expect_byte(b':')?;
         let twice = match key.as_slice() {
-            b"descr" => descr.replace(scan.descr()?).is_some(),
-            b"fortran_order" => fortran.replace(scan.truth()?).is_some(),
-            b"shape" => shape.replace(scan.shape()?).is_some(),
+            b"descr" => descr.replace(scan.take_descr()?).is_some(),
+            b"fortran_order" => fortran.replace(scan.take_bool()?).is_some(),
+            b"shape" => shape.replace(scan.take_shape()?).is_some(),
             _ => {
-                let message = format!("its header has a key `{}` of no .npy file", quoted(&key));
+                let message = format!("its header has a key `{}` of no .npy file", quote_text(&key));
                 return Err(DataError::new(message));
             }
         };
         if twice {
-            let message = format!("its header has `{}` twice", quoted(&key));
+            let message = format!("its header has `{}` twice", quote_text(&key));
             return Err(DataError::new(message));
         }
         if scan.peek() != Some(b'}') {
-            scan.expect(b',')?;
+            scan.expect_byte(b',')?;
         }
     }
-    scan.expect(b'}')?;
+    scan.expect_byte(b'}')?;
     if scan.peek().is_some() {
-        return Err(scan.unexpected("the end of the header"));
+        return Err(scan.unexpected_error("the end of the header"));
     }
-    Ok(Header {
+    Ok(NpyHeader {
         descr: descr.ok_or_else(|| missing_key("descr"))?,
         fortran: fortran.ok_or_else(|| missing_key("fortran_order"))?,
         shape: shape.ok_or_else(|| missing_key("shape"))?,
@@ -113,7 +113,7 @@ fn missing_key(key: &str) -> DataError {
 }
 
 /// A text as a message quotes it.
-fn quoted(text: &[u8]) -> String {
+fn quote_text(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     let mut short: String = text.chars().take(QUOTED).collect();
     if short.len() < text.len() {
@@ -123,31 +123,28 @@ fn quoted(text: &[u8]) -> String {
 }
 
 /// A text and how far it is read.
-struct Scan<'a> {
+struct HeaderScanner<'a> {
     text: &'a [u8],
     at: usize,
 }
 
-impl<'a> Scan<'a> {
+impl<'a> HeaderScanner<'a> {
     /// The next byte that is no blank.
     fn peek(&mut self) -> Option<u8> {
         let rest = self.text.get(self.at..).unwrap_or_default();
-        self.at += rest
-            .iter()
-            .take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | b'\x0c'))
-            .count();
+        self.at += rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | b'\x0c')).count();
         self.text.get(self.at).copied()
     }
 
-    fn expect(&mut self, wanted: u8) -> Result<(), DataError> {
+    fn expect_byte(&mut self, wanted: u8) -> Result<(), DataError> {
         if self.peek() != Some(wanted) {
-            return Err(self.unexpected(&format!("`{}`", char::from(wanted))));
+            return Err(self.unexpected_error(&format!("`{}`", char::from(wanted))));
         }
         self.at += 1;
         Ok(())
     }
 
-    fn unexpected(&self, wanted: &str) -> DataError {
+    fn unexpected_error(&self, wanted: &str) -> DataError {
         let found = match self.text.get(self.at) {
             Some(byte) => format!("`{}`", byte.escape_ascii()),
             None => "its end".to_owned(),
@@ -157,7 +154,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Takes the bytes of a word or number.
-    fn word(&mut self) -> &'a [u8] {
+    fn take_word(&mut self) -> &'a [u8] {
         self.peek();
         let rest = self.text.get(self.at..).unwrap_or_default();
         let length = rest.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
@@ -166,9 +163,9 @@ impl<'a> Scan<'a> {
     }
 
     /// Takes `'text'` or `"text"`. Escapes stay as they are: nothing that is known needs one.
-    fn string(&mut self) -> Result<Vec<u8>, DataError> {
+    fn take_string(&mut self) -> Result<Vec<u8>, DataError> {
         let Some(quote @ (b'\'' | b'"')) = self.peek() else {
-            return Err(self.unexpected("a string"));
+            return Err(self.unexpected_error("a string"));
         };
         let start = self.at + 1;
         let mut end = start;
@@ -176,74 +173,74 @@ impl<'a> Scan<'a> {
             end += if *byte == b'\\' { 2 } else { 1 };
         }
         self.at = end.min(self.text.len());
-        self.expect(quote)?;
+        self.expect_byte(quote)?;
         Ok(self.text[start..end].to_vec())
     }
 
     /// Takes an element type: a string, or whatever stands up to the next comma outside of brackets.
-    fn descr(&mut self) -> Result<String, DataError> {
+    fn take_descr(&mut self) -> Result<String, DataError> {
         if matches!(self.peek(), Some(b'\'' | b'"')) {
-            return Ok(quoted(&self.string()?));
+            return Ok(quote_text(&self.take_string()?));
         }
         let start = self.at;
         let mut depth = 0usize;
         loop {
             match self.peek() {
-                None => return Err(self.unexpected("the end of the element type")),
+                None => return Err(self.unexpected_error("the end of the element type")),
                 Some(b'\'' | b'"') => {
-                    self.string()?;
+                    self.take_string()?;
                     continue;
                 }
                 Some(b',' | b'}') if depth == 0 => break,
                 Some(b'(' | b'[' | b'{') => depth += 1,
-                Some(b')' | b']' | b'}') if depth == 0 => return Err(self.unexpected("`,`")),
+                Some(b')' | b']' | b'}') if depth == 0 => return Err(self.unexpected_error("`,`")),
                 Some(b')' | b']' | b'}') => depth -= 1,
                 Some(_) => {}
             }
             self.at += 1;
         }
-        Ok(quoted(self.text[start..self.at].trim_ascii_end()))
+        Ok(quote_text(self.text[start..self.at].trim_ascii_end()))
     }
 
-    fn truth(&mut self) -> Result<bool, DataError> {
+    fn take_bool(&mut self) -> Result<bool, DataError> {
         let start = self.at;
-        match self.word() {
+        match self.take_word() {
             b"True" => Ok(true),
             b"False" => Ok(false),
             _ => {
                 self.at = start;
                 self.peek();
-                Err(self.unexpected("True or False"))
+                Err(self.unexpected_error("True or False"))
             }
         }
     }
 
     /// Takes `()`, `(3,)` or `(3, 4)`. One number in brackets without a comma is no tuple.
-    fn shape(&mut self) -> Result<Vec<usize>, DataError> {
-        self.expect(b'(')?;
+    fn take_shape(&mut self) -> Result<Vec<usize>, DataError> {
+        self.expect_byte(b'(')?;
         let mut shape = Vec::new();
         while self.peek() != Some(b')') {
-            shape.push(self.extent()?);
+            shape.push(self.take_extent()?);
             if shape.len() > MAX_AXES {
                 return Err(DataError::new(format!("its shape has more than {MAX_AXES} axes")));
             }
             if shape.len() == 1 || self.peek() != Some(b')') {
-                self.expect(b',')?;
+                self.expect_byte(b',')?;
             }
         }
-        self.expect(b')')?;
+        self.expect_byte(b')')?;
         Ok(shape)
     }
 
     /// Takes `3`, or `3L` as Python 2 writes it.
-    fn extent(&mut self) -> Result<usize, DataError> {
+    fn take_extent(&mut self) -> Result<usize, DataError> {
         self.peek();
         let start = self.at;
-        let word = self.word();
+        let word = self.take_word();
         let digits = word.strip_suffix(b"L").unwrap_or(word);
         if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
             self.at = start;
-            return Err(self.unexpected("an extent"));
+            return Err(self.unexpected_error("an extent"));
         }
         let number = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
         number.ok_or_else(|| DataError::new("its shape is too large"))
@@ -256,7 +253,7 @@ mod tests {
 
     fn shape(text: &str) -> Vec<usize> {
         let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {text}}}");
-        parse(header.as_bytes()).unwrap().shape
+        parse_header(header.as_bytes()).unwrap().shape
     }
 
     /// The first is NumPy 2's own, byte for byte; the others are what Python takes for the same.
@@ -269,11 +266,8 @@ mod tests {
             "\t{ 'fortran_order' : False ,\n 'shape' : ( 3 , 4 , ) , 'descr' : '<f4' , }\r\n",
         ];
         for text in spellings {
-            let header = parse(text.as_bytes()).unwrap();
-            assert_eq!(
-                (&header.descr[..], header.fortran, header.shape),
-                ("<f4", false, vec![3, 4])
-            );
+            let header = parse_header(text.as_bytes()).unwrap();
+            assert_eq!((&header.descr[..], header.fortran, header.shape), ("<f4", false, vec![3, 4]));
         }
         assert_eq!((shape("()"), shape("(3,)"), shape("(3, )")), (vec![], vec![3], vec![3]));
     }
@@ -293,29 +287,23 @@ mod tests {
             (whole("'shape': (), 'shape': ()"), "its header has `shape` twice"),
             (whole("'shapes': ()"), "its header has a key `shapes` of no .npy file"),
             (whole(""), "its header lacks `shape`"),
-            (
-                whole("'shape': ()") + "}",
-                "its header needs the end of the header at character 54, but has `}`",
-            ),
-            (
-                "{'fortran_order': 1}".to_owned(),
-                "its header needs True or False at character 19, but has `1`",
-            ),
+            (whole("'shape': ()") + "}", "its header needs the end of the header at character 54, but has `}`"),
+            ("{'fortran_order': 1}".to_owned(), "its header needs True or False at character 19, but has `1`"),
             ("{'descr".to_owned(), "its header needs `'` at character 8, but has its end"),
             ("{'descr\\".to_owned(), "its header needs `'` at character 9, but has its end"),
         ];
         for (text, message) in cases {
-            assert_eq!(parse(text.as_bytes()).unwrap_err().message, message, "{text}");
+            assert_eq!(parse_header(text.as_bytes()).unwrap_err().message, message, "{text}");
         }
         let axes = whole(&format!("'shape': ({})", "1,".repeat(65)));
-        assert_eq!(parse(axes.as_bytes()).unwrap_err().message, "its shape has more than 64 axes");
+        assert_eq!(parse_header(axes.as_bytes()).unwrap_err().message, "its shape has more than 64 axes");
     }
 
     #[test]
     fn element_types_that_are_no_strings_are_text() {
         let descr = |descr: &str| {
             let text = format!("{{'descr': {descr} , 'fortran_order': True, 'shape': ()}}");
-            parse(text.as_bytes()).map(|header| header.descr)
+            parse_header(text.as_bytes()).map(|header| header.descr)
         };
         assert_eq!(descr("[('a', '<f4'), ('b', '}')]").unwrap(), "[('a', '<f4'), ('b', '}')]");
         assert_eq!(descr("'<f4'").unwrap(), "<f4");

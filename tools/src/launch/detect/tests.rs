@@ -6,18 +6,18 @@ use std::collections::BTreeMap;
 type Pair = (&'static str, &'static str);
 type Pairs = [Pair];
 
-fn ask(pairs: &Pairs, flags: &Flags, devices: Option<u32>) -> Result<Option<RankAssignment>, Diag> {
+fn ask(pairs: &Pairs, flags: &LaunchFlags, devices: Option<u32>) -> Result<Option<RankAssignment>, Diag> {
     let map: BTreeMap<&str, &str> = pairs.iter().copied().collect();
-    detect(flags, devices, &|name| map.get(name).map(|value| (*value).to_owned()))
+    detect_rank(flags, devices, &|name| map.get(name).map(|value| (*value).to_owned()))
 }
 
 /// Launcher, rank, world, local rank of a place, and where the ranks meet.
 type Parts = (&'static str, u32, u32, Option<u32>, String);
 
 fn found(pairs: &Pairs) -> Option<Parts> {
-    let place = ask(pairs, &Flags::default(), None).unwrap()?;
+    let place = ask(pairs, &LaunchFlags::default(), None).unwrap()?;
     let RankAssignment { launcher, rank, world, local_rank, meeting, token } = place;
-    assert_eq!(token.is_some(), matches!(meeting, Meeting::Network(..)), "{meeting}");
+    assert_eq!(token.is_some(), matches!(meeting, RendezvousPoint::Network(..)), "{meeting}");
     Some((launcher.name(), rank, world, local_rank, meeting.to_string()))
 }
 
@@ -28,12 +28,12 @@ fn found_with_token(pairs: &Pairs) -> Option<Parts> {
 
 /// The name of the socket of one host's processes that are told this.
 fn socket(told: &str) -> String {
-    format!("the Unix socket @{}", local::name(told))
+    format!("the Unix socket @{}", local::socket_name(told))
 }
 
 const TOKEN: &Pairs = &[("HIR_TOKEN", "0123456789abcdef")];
 
-fn wrong(pairs: &Pairs, flags: &Flags) -> (&'static str, String) {
+fn wrong(pairs: &Pairs, flags: &LaunchFlags) -> (&'static str, String) {
     let diag = ask(pairs, flags, None).unwrap_err();
     assert!(!diag.notes.is_empty(), "{}", diag.message);
     (diag.code, diag.message)
@@ -95,21 +95,18 @@ fn launchers() {
     assert_eq!(found_with_token(SRUN), srun(format!("gpu07:{port}")));
     let one_host = with(SRUN, &[("SLURM_NNODES", "1")]);
     assert_eq!(found(&one_host), srun(socket("srun 4711.0 0")));
-    assert_eq!(
-        found_with_token(&one_host),
-        srun(format!("gpu07:{port}").replace("gpu07", "127.0.0.1"))
-    );
+    assert_eq!(found_with_token(&one_host), srun(format!("gpu07:{port}").replace("gpu07", "127.0.0.1")));
 }
 
 /// The ids that launchers give are known to everybody, and are no tokens.
 #[test]
 fn several_hosts_need_a_token() {
-    let none = Flags::default();
-    let far = Flags {
+    let none = LaunchFlags::default();
+    let far = LaunchFlags {
         rank: Some(0),
         world: Some(2),
         coordinator: Some("node7:80".to_owned()),
-        ..Flags::default()
+        ..LaunchFlags::default()
     };
     let mpirun = with(MPIRUN, &[("OMPI_COMM_WORLD_LOCAL_SIZE", "1"), ("MASTER_ADDR", "node1")]);
     // Two agents on one machine are two hosts to their launcher; whoever says that it is one knows better.
@@ -117,7 +114,7 @@ fn several_hosts_need_a_token() {
     assert_eq!(found(&near).unwrap().4, socket("port 80"));
     let unsaid = with(&mpirun, &[("MASTER_ADDR", "localhost")]);
     let pmix = [("PMIX_RANK", "0"), ("HIR_WORLD", "2"), ("MASTER_ADDR", "a"), ("MASTER_PORT", "9")];
-    let cases: [(&Pairs, &Flags, &str, &str); 6] = [
+    let cases: [(&Pairs, &LaunchFlags, &str, &str); 6] = [
         (TORCHRUN, &none, "torchrun's ranks are on several hosts", "before torchrun"),
         (&mpirun, &none, "mpirun's ranks are on several hosts", "mpirun -x HIR_TOKEN"),
         (&unsaid, &none, "mpirun's ranks are on several hosts", "mpirun -x HIR_TOKEN"),
@@ -149,7 +146,7 @@ fn loopback_is_one_host() {
             "HIR_COORDINATOR" => Some(address.clone()),
             _ => place.iter().find(|(other, _)| *other == name).map(|(_, text)| (*text).to_owned()),
         };
-        detect(&Flags::default(), None, &map).unwrap().unwrap().meeting.to_string()
+        detect_rank(&LaunchFlags::default(), None, &map).unwrap().unwrap().meeting.to_string()
     };
     for host in ["localhost", "127.0.0.1", "127.0.0.2", "[::1]"] {
         assert_eq!(at(host), socket("port 7000"), "{host}");
@@ -178,23 +175,23 @@ fn slurm_counts_inside_a_step_only() {
 
 #[test]
 fn explicit_flags_override_all() {
-    let flags = Flags {
+    let flags = LaunchFlags {
         rank: Some(1),
         world: Some(2),
         coordinator: Some("127.0.0.1:7000".to_owned()),
-        ..Flags::default()
+        ..LaunchFlags::default()
     };
     let place = ask(TORCHRUN, &flags, None).unwrap().unwrap();
     assert_eq!((place.launcher, place.rank, place.world), (Launcher::Explicit, 1, 2));
     assert_eq!(place.meeting.to_string(), socket("port 7000"));
     let place = ask(&with(TORCHRUN, TOKEN), &flags, None).unwrap().unwrap();
-    assert_eq!(place.meeting, Meeting::Network("127.0.0.1".to_owned(), 7000));
-    assert_eq!(ask(TORCHRUN, &Flags::default(), Some(4)).unwrap(), None);
+    assert_eq!(place.meeting, RendezvousPoint::Network("127.0.0.1".to_owned(), 7000));
+    assert_eq!(ask(TORCHRUN, &LaunchFlags::default(), Some(4)).unwrap(), None);
     assert_eq!(ask(TORCHRUN, &flags, Some(4)).unwrap_err().code, "H0614");
     let by_env = [("HIR_RANK", "0"), ("HIR_WORLD", "2"), ("HIR_COORDINATOR", "localhost:7000")];
-    let place = ask(&by_env, &Flags::default(), None).unwrap().unwrap();
+    let place = ask(&by_env, &LaunchFlags::default(), None).unwrap().unwrap();
     assert_eq!((place.launcher, place.rank), (Launcher::Explicit, 0));
-    assert_eq!(ask(&by_env, &Flags::default(), Some(2)).unwrap(), None);
+    assert_eq!(ask(&by_env, &LaunchFlags::default(), Some(2)).unwrap(), None);
 }
 
 /// One process alone has all ranks.
@@ -218,28 +215,25 @@ fn launchers_nest() {
 #[test]
 fn sources_that_disagree() {
     let by_hand = [("RANK", "0"), ("WORLD_SIZE", "2"), ("MASTER_PORT", "29500")];
-    let (code, message) = wrong(&with(MPIRUN, &by_hand), &Flags::default());
+    let (code, message) = wrong(&with(MPIRUN, &by_hand), &LaunchFlags::default());
     assert_eq!(code, "H0641");
     assert_eq!(message, "torchrun's variables say rank 0 of 2, those of mpirun rank 1 of 2");
-    assert_eq!(wrong(&with(SRUN, &by_hand), &Flags::default()).0, "H0641");
-    let world = Flags { world: Some(8), ..Flags::default() };
+    assert_eq!(wrong(&with(SRUN, &by_hand), &LaunchFlags::default()).0, "H0641");
+    let world = LaunchFlags { world: Some(8), ..LaunchFlags::default() };
     let (code, message) = wrong(MPIRUN, &world);
     assert_eq!((code, message.as_str()), ("H0641", "mpirun started 2 processes, `--world` says 8"));
 }
 
 #[test]
 fn missing_and_damaged_parts() {
-    let none = Flags::default();
+    let none = LaunchFlags::default();
     let cases: [(Vec<Pair>, &str); 8] = [
         (without(TORCHRUN, "RANK"), "`RANK` is missing"),
         (without(TORCHRUN, "WORLD_SIZE"), "`WORLD_SIZE` is missing"),
         (without(TORCHRUN, "MASTER_ADDR"), "`MASTER_ADDR` is missing"),
         (with(TORCHRUN, &[("RANK", "x")]), "`RANK` is `x`, and has to be a whole number from 0 to"),
         (with(TORCHRUN, &[("RANK", "4")]), "torchrun says rank 4 of 4"),
-        (
-            with(TORCHRUN, &[("MASTER_PORT", "99999")]),
-            "`MASTER_PORT` is `99999`, and has to be a port",
-        ),
+        (with(TORCHRUN, &[("MASTER_PORT", "99999")]), "`MASTER_PORT` is `99999`, and has to be a port"),
         (without(SRUN, "SLURM_PROCID"), "`SLURM_PROCID` is missing"),
         (vec![("PMIX_RANK", "0"), ("PMIX_NAMESPACE", "a")], "`--world` is missing"),
     ];
@@ -248,16 +242,16 @@ fn missing_and_damaged_parts() {
         assert_eq!(code, "H0640", "{message}");
         assert!(message.starts_with(expected), "{message}");
     }
-    let (code, message) = wrong(&[], &Flags { world: Some(2), ..Flags::default() });
+    let (code, message) = wrong(&[], &LaunchFlags { world: Some(2), ..LaunchFlags::default() });
     assert_eq!((code, message.starts_with("`--rank` is missing")), ("H0640", true));
-    let half = Flags { rank: Some(0), world: Some(2), ..Flags::default() };
+    let half = LaunchFlags { rank: Some(0), world: Some(2), ..LaunchFlags::default() };
     assert!(wrong(&[], &half).1.starts_with("`--coordinator` is missing"));
 }
 
 /// Half of a launch by hand, which would run everything in each of its processes.
 #[test]
 fn variables_without_a_rank() {
-    let none = Flags::default();
+    let none = LaunchFlags::default();
     let half = [("HIR_WORLD", "4"), ("HIR_COORDINATOR", "h:1")];
     for pairs in [&half[..], &half[..1], &half[1..]] {
         let (code, message) = wrong(pairs, &none);
@@ -269,7 +263,7 @@ fn variables_without_a_rank() {
     // With a launcher they say what flags would.
     let place = found_with_token(&with(MPIRUN, &half[1..]));
     assert_eq!(place.unwrap().4, "h:1");
-    let (code, message) = wrong(&with(MPIRUN, &half), &Flags::default());
+    let (code, message) = wrong(&with(MPIRUN, &half), &LaunchFlags::default());
     assert_eq!(code, "H0641");
     assert_eq!(message, "mpirun started 2 processes, `HIR_WORLD` says 4");
 }
@@ -278,13 +272,13 @@ fn variables_without_a_rank() {
 #[test]
 fn launchers_that_nobody_reads() {
     let pmi = [("PMI_RANK", "1"), ("PMI_SIZE", "2")];
-    let diag = ask(&pmi, &Flags::default(), None).unwrap_err();
+    let diag = ask(&pmi, &LaunchFlags::default(), None).unwrap_err();
     assert_eq!(diag.code, "H0640");
     assert!(diag.message.starts_with("`PMI_SIZE` is 2: "), "{}", diag.message);
     for flag in ["--rank $PMI_RANK", "--world $PMI_SIZE", "--coordinator"] {
         assert!(diag.notes[0].contains(flag), "{}", diag.notes[0]);
     }
-    assert_eq!(ask(&pmi, &Flags::default(), Some(2)).unwrap(), None);
+    assert_eq!(ask(&pmi, &LaunchFlags::default(), Some(2)).unwrap(), None);
     assert_eq!(found(&[("PMI_RANK", "0"), ("PMI_SIZE", "1")]), None);
     // srun may bring them, and is read.
     assert_eq!(found_with_token(&with(SRUN, &pmi)).unwrap().0, "srun");
@@ -292,16 +286,16 @@ fn launchers_that_nobody_reads() {
 
 #[test]
 fn reasons_are_those_that_are_known() {
-    let none = Flags::default();
-    let by_hand = |rank, world, coordinator: &str| Flags {
+    let none = LaunchFlags::default();
+    let by_hand = |rank, world, coordinator: &str| LaunchFlags {
         rank: Some(rank),
         world: Some(world),
         coordinator: Some(coordinator.to_owned()),
-        ..Flags::default()
+        ..LaunchFlags::default()
     };
     let no_id = without(TORCHRUN, "TORCHELASTIC_RUN_ID");
     let no_job = without(MPIRUN, "PMIX_NAMESPACE");
-    let cases: [(Vec<Pair>, Flags, &str); 9] = [
+    let cases: [(Vec<Pair>, LaunchFlags, &str); 9] = [
         (no_job, none.clone(), "`MASTER_PORT` is missing: mpirun gave no id of the job"),
         (without(&no_id, "MASTER_PORT"), none.clone(), "`MASTER_PORT` is missing: `RANK` and"),
         (
@@ -319,11 +313,7 @@ fn reasons_are_those_that_are_known() {
             none.clone(),
             "`HIR_COORDINATOR` is `foo`, which is no host with a port",
         ),
-        (
-            with(TORCHRUN, &[("MASTER_PORT", "0")]),
-            none,
-            "`MASTER_PORT` is `0`, and has to be a port from 1 to 65535",
-        ),
+        (with(TORCHRUN, &[("MASTER_PORT", "0")]), none, "`MASTER_PORT` is `0`, and has to be a port from 1 to 65535"),
         (vec![], by_hand(0, 2, "localhost:0"), "`--coordinator` is `localhost:0`, which is no"),
         (vec![], by_hand(0, 5000, "h:1"), "`--world` says that there are 5000 processes"),
         (vec![], by_hand(0, 0, "h:1"), "`--world` says that there are 0 processes"),

@@ -7,23 +7,24 @@ use std::net::{TcpListener, TcpStream};
 const LONG: Duration = Duration::from_secs(30);
 
 /// Ranks 0 to `world` - 1, connected, which wait up to `timeout` for each other.
-fn connected(world: u32, timeout: Duration) -> Vec<Peers> {
-    let pace = Pace::new(timeout);
-    let cores: Vec<Arc<Core>> = (0..world).map(|rank| Core::start(rank, world, pace)).collect();
+fn connected(world: u32, timeout: Duration) -> Vec<AddressMap> {
+    let pace = LivenessTimeouts::new(timeout);
+    let cores: Vec<Arc<ControlPlaneCore>> =
+        (0..world).map(|rank| ControlPlaneCore::start_monitor(rank, world, pace)).collect();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     for core in &cores[1..] {
         let joining = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (own, first) = both_ends(core.rank);
-        let ((sealer, opener), (first_sealer, first_opener)) = (own.split(), first.split());
-        core.add(0, Stream::Tcp(joining), sealer, opener).unwrap();
-        let accepted = Stream::Tcp(listener.accept().unwrap().0);
-        cores[0].add(core.rank, accepted, first_sealer, first_opener).unwrap();
+        let ((sealer, opener), (first_sealer, first_opener)) = (own.split_directions(), first.split_directions());
+        core.add_connection(0, PeerStream::Tcp(joining), sealer, opener).unwrap();
+        let accepted = PeerStream::Tcp(listener.accept().unwrap().0);
+        cores[0].add_connection(core.rank, accepted, first_sealer, first_opener).unwrap();
     }
-    cores.into_iter().map(|core| Peers::new(core, "here".to_owned())).collect()
+    cores.into_iter().map(|core| AddressMap::new(core, "here".to_owned())).collect()
 }
 
 /// Does something on every rank; what each returns, by rank. A rank leaves when its work is done.
-fn on_all<T: Send>(peers: Vec<Peers>, work: impl Fn(Peers) -> T + Sync) -> Vec<T> {
+fn on_all<T: Send>(peers: Vec<AddressMap>, work: impl Fn(AddressMap) -> T + Sync) -> Vec<T> {
     std::thread::scope(|scope| {
         let start = |peers| scope.spawn(|| work(peers));
         let threads: Vec<_> = peers.into_iter().map(start).collect();
@@ -35,11 +36,11 @@ fn on_all<T: Send>(peers: Vec<Peers>, work: impl Fn(Peers) -> T + Sync) -> Vec<T
 fn steps_follow_each_other() {
     on_all(connected(4, LONG), |peers| {
         for round in 0..200u8 {
-            let all = peers.gather("step", &[round, peers.rank() as u8]).unwrap();
+            let all = peers.all_gather("step", &[round, peers.rank() as u8]).unwrap();
             let expected: Vec<Vec<u8>> = (0..4).map(|rank| vec![round, rank]).collect();
             assert_eq!(all, expected);
         }
-        assert_eq!(peers.finish(), Ok(()));
+        assert_eq!(peers.finish_run(), Ok(()));
     });
 }
 
@@ -48,8 +49,8 @@ fn steps_follow_each_other() {
 fn short_runs_end_well() {
     for _ in 0..50 {
         for result in on_all(connected(3, LONG), |peers| {
-            peers.gather("step", &[])?;
-            peers.finish()
+            peers.all_gather("step", &[])?;
+            peers.finish_run()
         }) {
             assert_eq!(result, Ok(()));
         }
@@ -63,14 +64,14 @@ fn large_messages_go_to_rank_0() {
         (0..9_000_001).map(word).collect::<Vec<u8>>()
     };
     on_all(connected(3, LONG), |peers| {
-        peers.allow(20 << 20);
-        peers.gather("start", &[]).unwrap();
-        let all = peers.collect("outputs", &bytes(peers.rank())).unwrap();
+        peers.allow_bytes(20 << 20);
+        peers.all_gather("start", &[]).unwrap();
+        let all = peers.collect_messages("outputs", &bytes(peers.rank())).unwrap();
         match peers.rank() {
             0 => assert!(all.unwrap().iter().zip(0..).all(|(found, rank)| *found == bytes(rank))),
             _ => assert_eq!(all, None),
         }
-        peers.finish().unwrap();
+        peers.finish_run().unwrap();
     });
 }
 
@@ -79,7 +80,7 @@ fn large_messages_go_to_rank_0() {
 fn messages_have_a_largest_size() {
     let results = on_all(connected(2, LONG), |peers| {
         let size = if peers.rank() == 1 { SMALL + 1 } else { 1 };
-        peers.gather("start", &vec![0; size]).unwrap_err()
+        peers.all_gather("start", &vec![0; size]).unwrap_err()
     });
     let why = format!("`start` is {} bytes, and may be {SMALL}", SMALL + 1);
     assert_eq!(results[1], ControlPlaneError::Broken { why: why.clone() });
@@ -87,26 +88,26 @@ fn messages_have_a_largest_size() {
 }
 
 /// Rank 0, or another rank, as one sees it that sends frames of its own choice: how that one is refused.
-fn refusal(rank: u32, allowed: usize, send: impl FnOnce(&mut dyn FnMut(Kind, &[u8]))) -> String {
-    let core = Core::start(rank, 2, Pace::new(LONG));
+fn refusal(rank: u32, allowed: usize, send: impl FnOnce(&mut dyn FnMut(FrameType, &[u8]))) -> String {
+    let core = ControlPlaneCore::start_monitor(rank, 2, LivenessTimeouts::new(LONG));
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let rogue = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (joining, coordinator) = both_ends(1);
     let (own, other) = if rank == 0 { (coordinator, joining) } else { (joining, coordinator) };
-    let (sealer, opener) = own.split();
-    core.add(1 - rank, Stream::Tcp(listener.accept().unwrap().0), sealer, opener).unwrap();
-    let peers = Peers::new(core, "here".to_owned());
-    peers.allow(allowed);
-    let (mut sealer, _) = other.split();
+    let (sealer, opener) = own.split_directions();
+    core.add_connection(1 - rank, PeerStream::Tcp(listener.accept().unwrap().0), sealer, opener).unwrap();
+    let peers = AddressMap::new(core, "here".to_owned());
+    peers.allow_bytes(allowed);
+    let (mut sealer, _) = other.split_directions();
     rogue.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
     let mut refused = false;
     send(&mut |kind, payload| {
         // Once it was refused nobody takes what it sends.
-        refused |= refused || sealer.write(&mut &rogue, kind, payload).is_err();
+        refused |= refused || sealer.write_frame(&mut &rogue, kind, payload).is_err();
     });
     let until = Instant::now() + LONG;
     loop {
-        match peers.failed() {
+        match peers.peer_failure() {
             Some(ControlPlaneError::Lost { how, .. }) => return how,
             Some(other) => panic!("{other:?}"),
             None => assert!(Instant::now() < until, "not refused"),
@@ -124,27 +125,27 @@ fn frames_of_a_rogue_rank_are_refused() {
     let part = vec![0; wire::PART];
     let allowed = 3 << 20;
     let endless = refusal(0, allowed, |send| {
-        (0..10_000).for_each(|_| send(Kind::Part, &part));
+        (0..10_000).for_each(|_| send(FrameType::Part, &part));
     });
     assert_eq!(endless, "it sent a message that is too long");
     // Outputs may be that long, what everybody gets may not.
     let gathered = refusal(0, allowed, |send| {
-        (0..32).for_each(|_| send(Kind::Part, &part));
-        send(Kind::Message, &message(0, "join", false));
+        (0..32).for_each(|_| send(FrameType::Part, &part));
+        send(FrameType::Message, &message(0, "join", false));
     });
     assert_eq!(gathered, "it sent a message that is too long");
     // Each message is short enough, all of them are not.
     let many = refusal(0, allowed, |send| {
         for number in 0..40 {
-            (0..16).for_each(|_| send(Kind::Part, &part));
-            send(Kind::Message, &message(number, "outputs", true));
+            (0..16).for_each(|_| send(FrameType::Part, &part));
+            send(FrameType::Message, &message(number, "outputs", true));
         }
     });
     assert_eq!(many, "it sent more messages than it may have on the way");
-    let turns = refusal(0, allowed, |send| send(Kind::Message, &message(7, "join", false)));
+    let turns = refusal(0, allowed, |send| send(FrameType::Message, &message(7, "join", false)));
     assert_eq!(turns, "it sent a message of a step that is not its next");
     let name = "x".repeat(MOST_NAME + 1);
-    let named = refusal(0, allowed, |send| send(Kind::Message, &message(0, &name, false)));
+    let named = refusal(0, allowed, |send| send(FrameType::Message, &message(0, &name, false)));
     assert_eq!(named, "it sent a message of a step that is not its next");
 }
 
@@ -152,15 +153,15 @@ fn frames_of_a_rogue_rank_are_refused() {
 fn frames_of_a_rogue_rank_0_are_refused() {
     let part = vec![0; wire::PART];
     let endless = refusal(1, 1 << 30, |send| {
-        (0..10_000).for_each(|_| send(Kind::Part, &part));
+        (0..10_000).for_each(|_| send(FrameType::Part, &part));
     });
     assert_eq!(endless, "it sent a message that is too long");
     let unasked = refusal(1, 0, |send| {
-        send(Kind::Part, &[0; 2]);
-        send(Kind::Result, &encode_value(&0u64));
+        send(FrameType::Part, &[0; 2]);
+        send(FrameType::Result, &encode_value(&0u64));
     });
     assert_eq!(unasked, "it sent a result that nobody waits for");
-    let greeting = refusal(1, 0, |send| send(Kind::Hello, &[]));
+    let greeting = refusal(1, 0, |send| send(FrameType::Hello, &[]));
     assert_eq!(greeting, "it sent what only the other end sends");
 }
 
@@ -175,16 +176,14 @@ fn relays_that_alter_are_found_out() {
     ] {
         let results = on_all(relayed(tamper), |peers| {
             for round in 0..1000u32 {
-                if let Err(error) = peers.gather("step", &round.to_le_bytes()) {
+                if let Err(error) = peers.all_gather("step", &round.to_le_bytes()) {
                     return Some(error);
                 }
             }
             None
         });
         for error in results {
-            let Some(ControlPlaneError::Altered { rank: 1, how }) = &error else {
-                panic!("{error:?}")
-            };
+            let Some(ControlPlaneError::Altered { rank: 1, how }) = &error else { panic!("{error:?}") };
             assert!(how.contains(expected), "{how}");
             assert_eq!(error.as_ref().unwrap().diag().code, "H0670");
         }
@@ -199,9 +198,9 @@ enum Tamper {
 }
 
 /// Two ranks with somebody in between, who alters the 20th frame from rank 1.
-fn relayed(tamper: Tamper) -> Vec<Peers> {
-    let pace = Pace::new(LONG);
-    let cores = [0, 1].map(|rank| Core::start(rank, 2, pace));
+fn relayed(tamper: Tamper) -> Vec<AddressMap> {
+    let pace = LivenessTimeouts::new(LONG);
+    let cores = [0, 1].map(|rank| ControlPlaneCore::start_monitor(rank, 2, pace));
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let connect = || {
         let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -209,15 +208,14 @@ fn relayed(tamper: Tamper) -> Vec<Peers> {
     };
     let ((first, to_first), (second, to_second)) = (connect(), connect());
     let (joining, coordinator) = both_ends(1);
-    let (sealer, opener) = coordinator.split();
-    cores[0].add(1, Stream::Tcp(first), sealer, opener).unwrap();
-    let (sealer, opener) = joining.split();
-    cores[1].add(0, Stream::Tcp(second), sealer, opener).unwrap();
-    let (mut from_first, mut into_second) =
-        (to_first.try_clone().unwrap(), to_second.try_clone().unwrap());
+    let (sealer, opener) = coordinator.split_directions();
+    cores[0].add_connection(1, PeerStream::Tcp(first), sealer, opener).unwrap();
+    let (sealer, opener) = joining.split_directions();
+    cores[1].add_connection(0, PeerStream::Tcp(second), sealer, opener).unwrap();
+    let (mut from_first, mut into_second) = (to_first.try_clone().unwrap(), to_second.try_clone().unwrap());
     std::thread::spawn(move || std::io::copy(&mut from_first, &mut into_second));
     std::thread::spawn(move || relay(tamper, to_second, to_first));
-    cores.into_iter().map(|core| Peers::new(core, "here".to_owned())).collect()
+    cores.into_iter().map(|core| AddressMap::new(core, "here".to_owned())).collect()
 }
 
 fn relay(tamper: Tamper, mut from: TcpStream, mut to: TcpStream) -> std::io::Result<()> {
@@ -243,10 +241,10 @@ fn relay(tamper: Tamper, mut from: TcpStream, mut to: TcpStream) -> std::io::Res
 fn a_failure_is_heard_by_all() {
     let results = on_all(connected(4, LONG), |peers| match peers.rank() {
         2 => {
-            peers.fail("H0601\n\nno file");
+            peers.report_failure("H0601\n\nno file");
             None
         }
-        _ => Some(peers.gather("step", &[]).unwrap_err()),
+        _ => Some(peers.all_gather("step", &[]).unwrap_err()),
     });
     let why = "H0601\n\nno file".to_owned();
     let expected = Some(ControlPlaneError::Failed { rank: 2, why });
@@ -259,13 +257,10 @@ fn a_failure_is_heard_by_all() {
 fn a_rank_that_is_gone_is_named_by_all() {
     for gone in [0, 1, 3] {
         let results = on_all(connected(4, LONG), |peers| {
-            (peers.rank() != gone).then(|| peers.gather("step", &[]).unwrap_err())
+            (peers.rank() != gone).then(|| peers.all_gather("step", &[]).unwrap_err())
         });
         for error in results.into_iter().flatten() {
-            assert!(
-                matches!(error, ControlPlaneError::Lost { rank, .. } if rank == gone),
-                "{error:?}"
-            );
+            assert!(matches!(error, ControlPlaneError::Lost { rank, .. } if rank == gone), "{error:?}");
         }
     }
 }
@@ -275,12 +270,12 @@ fn a_rank_that_does_not_come_is_named_by_all() {
     let timeout = Duration::from_millis(1200);
     let results = on_all(connected(3, timeout), |peers| {
         if peers.rank() == 1 {
-            while peers.failed().is_none() {
+            while peers.peer_failure().is_none() {
                 std::thread::sleep(Duration::from_millis(5));
             }
-            return peers.failed().unwrap();
+            return peers.peer_failure().unwrap();
         }
-        peers.gather("tune", &[]).unwrap_err()
+        peers.all_gather("tune", &[]).unwrap_err()
     });
     let what = "tune".to_owned();
     let late = ControlPlaneError::Late { ranks: vec![1], what, timeout };
@@ -291,7 +286,7 @@ fn a_rank_that_does_not_come_is_named_by_all() {
 fn ranks_at_different_steps() {
     let results = on_all(connected(2, LONG), |peers| {
         let what = if peers.rank() == 0 { "load" } else { "tune" };
-        peers.gather(what, &[]).unwrap_err()
+        peers.all_gather(what, &[]).unwrap_err()
     });
     assert!(results.iter().all(|error| matches!(error, ControlPlaneError::Broken { .. })));
 }
@@ -300,12 +295,12 @@ fn ranks_at_different_steps() {
 #[test]
 fn settled_is_settled() {
     on_all(connected(2, LONG), |peers| {
-        peers.collect("outputs", b"x").unwrap();
+        peers.collect_messages("outputs", b"x").unwrap();
         if peers.rank() == 0 {
-            peers.settle();
+            peers.mark_settled();
             std::thread::sleep(Duration::from_millis(300));
-            assert_eq!(peers.failed(), None);
-            peers.finish().unwrap();
+            assert_eq!(peers.peer_failure(), None);
+            peers.finish_run().unwrap();
         } else {
             std::thread::sleep(Duration::from_millis(100));
         }
@@ -319,8 +314,8 @@ fn clocks_are_compared_over_connections() {
     let skew = |rank: u32| day * u64::from((rank * 3) % 5);
     let found = on_all(connected(4, LONG), |peers| {
         let now = || start.elapsed().as_nanos() as u64 + skew(peers.rank());
-        let offsets = hostir::backend::clocks::compare(&peers, &now).unwrap();
-        peers.finish().unwrap();
+        let offsets = hostir::backend::clocks::compare_clocks(&peers, &now).unwrap();
+        peers.finish_run().unwrap();
         offsets
     });
     println!("{:?}", found[0]);

@@ -1,22 +1,22 @@
 //! Programs of a benchmark and their measured times.
 
 use crate::run::cli::Options;
-use crate::run::comparison::Checks;
-use crate::run::failure::Failure;
-use crate::run::outputs::Results;
-use crate::run::program::Loaded;
+use crate::run::comparison::OutputChecks;
+use crate::run::failure::RankFailure;
+use crate::run::outputs::OutputTensors;
+use crate::run::program::SourceProgram;
 use hostir::backend::RunResult;
 use hostir::data::HostTensor;
-use hostir::lower::Prepared;
+use hostir::lower::PreparedProgram;
 
 /// A program with its inputs, as far as the command line goes.
 pub(in crate::run) struct BenchEntry {
     /// The file.
     pub(in crate::run) file: String,
     /// The program.
-    pub(in crate::run) loaded: Loaded,
+    pub(in crate::run) loaded: SourceProgram,
     /// Its plans.
-    pub(in crate::run) prepared: Prepared,
+    pub(in crate::run) prepared: PreparedProgram,
     /// Inputs by rank and position; none where nothing is computed.
     pub(in crate::run) inputs: Vec<Vec<HostTensor>>,
 }
@@ -52,20 +52,20 @@ impl Times {
 pub(in crate::run) fn check_agreement(
     entry: &BenchEntry,
     run: RunResult,
-    first: &mut Option<Results>,
+    first: &mut Option<OutputTensors>,
     options: &Options,
-) -> Result<(), Failure> {
-    let results = Results::assemble(&entry.prepared, run, &[])
-        .map_err(|diag| entry.loaded.fail(vec![diag]))?;
+) -> Result<(), RankFailure> {
+    let results = OutputTensors::assemble_outputs(&entry.prepared, run, &[])
+        .map_err(|diag| entry.loaded.to_failure(vec![diag]))?;
     let Some(first) = first else {
         *first = Some(results);
         return Ok(());
     };
-    let mut checks = Checks::new(options);
+    let mut checks = OutputChecks::new(options);
     let pairs = entry.prepared.outputs.iter().zip(&results.whole).zip(&first.whole);
     for ((port, found), expected) in pairs {
         if let (Some(found), Some(expected)) = (found, expected) {
-            checks.pair(&port.name, found, &format!("`{}`", options.file), expected);
+            checks.check_pair(&port.name, found, &format!("`{}`", options.file), expected);
         }
     }
     checks.finish().map(|_| ())

@@ -47,10 +47,10 @@ impl KernelCache {
     pub(super) fn locate(env: fn(&str) -> Option<OsString>) -> Option<Self> {
         let path = |name: &str| env(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let cache = path("XDG_CACHE_HOME").or_else(|| Some(path("HOME")?.join(".cache")))?;
-        Some(Self::below(&cache))
+        Some(Self::in_cache_folder(&cache))
     }
 
-    fn below(cache: &Path) -> Self {
+    fn in_cache_folder(cache: &Path) -> Self {
         Self { folder: cache.join("hostir").join("kernels"), warnings: Mutex::default() }
     }
 
@@ -59,9 +59,9 @@ impl KernelCache {
         std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn warn(&self, path: &Path, problem: &str, repair: &str) {
+    fn add_warning(&self, path: &Path, problem: &str, repair: &str) {
         let message = format!("the kernel cache `{}` is not used: {problem}", path.display());
-        let diag = Diag::global(errors::KERNEL_CACHE, message).note(repair).warning();
+        let diag = Diag::global_error(errors::KERNEL_CACHE, message).with_note(repair).into_warning();
         let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
         if warnings.iter().all(|known| known.message != diag.message) {
             warnings.push(diag);
@@ -110,7 +110,7 @@ impl KernelCache {
         let mut bytes = Vec::new();
         let read = file.take(MAX_ENTRY_BYTES).read_to_end(&mut bytes);
         read.map_err(|error| error.to_string())?;
-        decode(key, &bytes).map(|image| Some(image.to_vec())).ok_or("it is damaged".to_owned())
+        decode_entry(key, &bytes).map(|image| Some(image.to_vec())).ok_or("it is damaged".to_owned())
     }
 
     fn write_entry(&self, key: &str, image: &[u8]) -> std::io::Result<()> {
@@ -118,10 +118,9 @@ impl KernelCache {
         if !matches!(self.open_folder(), Ok(Some(_))) {
             return Err(std::io::ErrorKind::PermissionDenied.into());
         }
-        let mut file = tempfile::Builder::new()
-            .permissions(std::fs::Permissions::from_mode(0o600))
-            .tempfile_in(&self.folder)?;
-        file.write_all(&encode(key, image))?;
+        let mut file =
+            tempfile::Builder::new().permissions(std::fs::Permissions::from_mode(0o600)).tempfile_in(&self.folder)?;
+        file.write_all(&encode_entry(key, image))?;
         file.persist(self.folder.join(key))?;
         Ok(())
     }
@@ -136,13 +135,13 @@ unsafe impl ImageStore for KernelCache {
             Ok(folder) => folder?,
             Err(problem) => {
                 let repair = "kernels are compiled in each run; make the folder your own with mode 0700, or remove it";
-                self.warn(&self.folder, &problem, repair);
+                self.add_warning(&self.folder, &problem, repair);
                 return None;
             }
         };
         Self::read_entry(&folder, key).unwrap_or_else(|problem| {
             let repair = "the kernel is compiled again and the entry is replaced";
-            self.warn(&self.folder.join(key), &problem, repair);
+            self.add_warning(&self.folder.join(key), &problem, repair);
             None
         })
     }
@@ -153,15 +152,15 @@ unsafe impl ImageStore for KernelCache {
     }
 }
 
-fn encode(key: &str, image: &[u8]) -> Vec<u8> {
+fn encode_entry(key: &str, image: &[u8]) -> Vec<u8> {
     let length = (image.len() as u64).to_le_bytes();
     [MAGIC, key.as_bytes(), &length, &Sha256::digest(image), image].concat()
 }
 
 /// Returns the image of a complete entry for this key.
-fn decode<'b>(key: &str, bytes: &'b [u8]) -> Option<&'b [u8]> {
+fn decode_entry<'b>(key: &str, bytes: &'b [u8]) -> Option<&'b [u8]> {
     let (header, image) = bytes.split_at_checked(HEADER_BYTES)?;
-    (bytes == encode(key, image)).then_some(image).filter(|_| header.starts_with(MAGIC))
+    (bytes == encode_entry(key, image)).then_some(image).filter(|_| header.starts_with(MAGIC))
 }
 
 #[cfg(test)]
@@ -172,7 +171,7 @@ mod tests {
     const KEY: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
     fn cache(folder: &tempfile::TempDir) -> KernelCache {
-        KernelCache::below(folder.path())
+        KernelCache::in_cache_folder(folder.path())
     }
 
     fn mode(path: &Path) -> u32 {
@@ -220,7 +219,7 @@ mod tests {
             &whole[..HEADER_BYTES],
             &flipped,
             &[&whole[..], b"more"].concat(),
-            &encode(&other_key, b"an image of another kernel"),
+            &encode_entry(&other_key, b"an image of another kernel"),
         ];
         for bytes in damaged {
             std::fs::write(&path, bytes).unwrap();
@@ -238,10 +237,7 @@ mod tests {
         std::fs::rename(&path, &elsewhere).unwrap();
         symlink(&elsewhere, &path).unwrap();
         is_refused(&cache, "it is a link");
-        assert!(
-            std::fs::read(&elsewhere).unwrap().ends_with(b"an image"),
-            "the link is not followed"
-        );
+        assert!(std::fs::read(&elsewhere).unwrap().ends_with(b"an image"), "the link is not followed");
         std::fs::remove_file(&path).unwrap();
         rustix::fs::mkfifoat(rustix::fs::CWD, &path, Mode::RUSR | Mode::WUSR).unwrap();
         is_refused(&cache, "it is not a plain file");

@@ -1,12 +1,12 @@
 //! Programs timed in turn on GPUs.
 
 use super::{CudaBackend, Profiler, describe_program, nvtx_ranges};
-use crate::launch::Here;
+use crate::launch::LaunchedProcess;
 use crate::run::bench::measurement::{BenchEntry, Measurement, Times, check_agreement};
-use crate::run::cli::{Bench, Options};
-use crate::run::failure::Failure;
-use crate::run::progress::{Line, Rounds};
-use hostir_tool_support::io::Io;
+use crate::run::cli::{BenchOptions, Options};
+use crate::run::failure::RankFailure;
+use crate::run::progress::{ProgressLine, RoundCounter};
+use hostir_tool_support::io::ToolIo;
 use std::fmt::Write as _;
 
 /// Programs to time, and the line on the terminal that says how far that is.
@@ -14,17 +14,17 @@ pub(in crate::run) struct GpuTiming<'a> {
     /// The programs.
     pub(in crate::run) entries: &'a [BenchEntry],
     /// The number of runs.
-    pub(in crate::run) bench: &'a Bench,
+    pub(in crate::run) bench: &'a BenchOptions,
     /// All options.
     pub(in crate::run) options: &'a Options,
     /// The profiler that is told the ranges of instructions.
     pub(in crate::run) profiler: Option<&'a Profiler>,
     /// This process among several.
-    pub(in crate::run) here: Option<&'a Here>,
+    pub(in crate::run) here: Option<&'a LaunchedProcess>,
     /// The line on the terminal.
-    pub(in crate::run) line: &'a Line,
+    pub(in crate::run) line: &'a ProgressLine,
     /// Rounds that have begun.
-    pub(in crate::run) rounds: &'a Rounds,
+    pub(in crate::run) rounds: &'a RoundCounter,
 }
 
 impl CudaBackend {
@@ -36,8 +36,8 @@ impl CudaBackend {
         &self,
         timing: &GpuTiming<'_>,
         text: &mut String,
-        io: &mut Io<'_>,
-    ) -> Result<Vec<Measurement>, Failure> {
+        io: &mut ToolIo<'_>,
+    ) -> Result<Vec<Measurement>, RankFailure> {
         let mut programs = Vec::new();
         let result = self
             .load_and_run(timing, &mut programs)
@@ -53,19 +53,18 @@ impl CudaBackend {
     fn load_and_run<'e>(
         &self,
         timing: &GpuTiming<'e>,
-        programs: &mut Vec<hostir_cuda::Loaded<'e>>,
-    ) -> Result<(), Failure> {
+        programs: &mut Vec<hostir_cuda::LoadedProgram<'e>>,
+    ) -> Result<(), RankFailure> {
         let mut first = None;
         for entry in timing.entries {
-            let mut program =
-                self.cuda.load(&entry.prepared).map_err(|diags| entry.loaded.fail(diags))?;
+            let mut program = self.cuda.load(&entry.prepared).map_err(|diags| entry.loaded.to_failure(diags))?;
             nvtx_ranges::name_ranges(&mut program, timing.profiler, &entry.loaded, &entry.prepared);
             let run = program.run(&entry.inputs);
             programs.push(program);
-            let run = run.map_err(|diags| entry.loaded.fail(diags))?;
+            let run = run.map_err(|diags| entry.loaded.to_failure(diags))?;
             let run = match timing.here {
                 Some(here) => {
-                    here.collect(&entry.prepared, run).map_err(|diags| entry.loaded.fail(diags))?
+                    here.collect_outputs(&entry.prepared, run).map_err(|diags| entry.loaded.to_failure(diags))?
                 }
                 None => Some(run),
             };
@@ -80,28 +79,25 @@ impl CudaBackend {
 impl GpuTiming<'_> {
     fn announce_device(
         &self,
-        programs: &[hostir_cuda::Loaded<'_>],
+        programs: &[hostir_cuda::LoadedProgram<'_>],
         text: &mut String,
-        io: &mut Io<'_>,
-    ) -> Result<(), Failure> {
+        io: &mut ToolIo<'_>,
+    ) -> Result<(), RankFailure> {
         if let Some(program) = programs.first() {
             if !self.options.quiet {
                 self.line.clear();
-                io.say(&format!("hir-run: {}", describe_program(program)));
+                io.print_message(&format!("hir-run: {}", describe_program(program)));
             }
-            let _ = writeln!(text, "on {}", program.about());
+            let _ = writeln!(text, "on {}", program.platform_summary());
         }
         Ok(())
     }
 
-    fn time_in_turn(
-        &self,
-        programs: &mut [hostir_cuda::Loaded<'_>],
-    ) -> Result<Vec<Measurement>, Failure> {
+    fn time_in_turn(&self, programs: &mut [hostir_cuda::LoadedProgram<'_>]) -> Result<Vec<Measurement>, RankFailure> {
         let GpuTiming { entries, bench, rounds, .. } = *self;
         rounds.next(bench.warmup);
         for (program, entry) in programs.iter_mut().zip(entries) {
-            program.samples(bench.warmup as usize).map_err(|diags| entry.loaded.fail(diags))?;
+            program.sample_times(bench.warmup as usize).map_err(|diags| entry.loaded.to_failure(diags))?;
         }
         let mut times = vec![Vec::new(); entries.len()];
         let mut left = bench.iterations as usize;
@@ -109,13 +105,13 @@ impl GpuTiming<'_> {
             let count = left.min(IN_A_ROW);
             rounds.next(count as u32);
             for ((program, entry), times) in programs.iter_mut().zip(entries).zip(&mut times) {
-                times.extend(program.samples(count).map_err(|diags| entry.loaded.fail(diags))?);
+                times.extend(program.sample_times(count).map_err(|diags| entry.loaded.to_failure(diags))?);
             }
             left -= count;
         }
         let mut all = Vec::new();
         for ((program, entry), times) in programs.iter_mut().zip(entries).zip(times) {
-            let issues = program.issue_times(ISSUES).map_err(|diags| entry.loaded.fail(diags))?;
+            let issues = program.issue_times(ISSUES).map_err(|diags| entry.loaded.to_failure(diags))?;
             let issue = Some(Times::from_unsorted(issues).percentile(50) * 1e6);
             all.push(Measurement { times: Times::from_unsorted(times), issue });
         }

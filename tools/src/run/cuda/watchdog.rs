@@ -6,17 +6,17 @@
 //! known and ends the process.
 
 use super::CudaBackend;
-use crate::launch::Here;
+use crate::launch::LaunchedProcess;
 use crate::run::completion::{CompleteOnDrop, Completion};
 use crate::run::ending::{RunEnd, Verbosity, process_ending};
-use crate::run::failure::Failure;
+use crate::run::failure::RankFailure;
 use hostir::backend::control_plane::ControlPlaneError;
 use hostir::diag::{Diag, codes};
-use hostir::lower::Prepared;
-use hostir_cuda::Watch;
-use hostir_tool_support::io::Io;
-use hostir_tool_support::render::Format;
-use hostir_tool_support::source::Source;
+use hostir::lower::PreparedProgram;
+use hostir_cuda::RunWatchdog;
+use hostir_tool_support::io::ToolIo;
+use hostir_tool_support::render::DiagFormat;
+use hostir_tool_support::source::NamedText;
 use hostir_tool_support::staged::end_process;
 use hostir_tool_support::terminal::WIPE_LINE;
 use std::io::Write as _;
@@ -27,17 +27,16 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(3);
 /// The time that a run may take longer to end after its deadline.
 const GRACE: Duration = Duration::from_millis(1800);
-const CALL: &str =
-    "a call of the CUDA driver or of NCCL does not return, and the process is ended without it";
+const CALL: &str = "a call of the CUDA driver or of NCCL does not return, and the process is ended without it";
 
 /// Work that runs programs, in the order in which they are loaded.
 pub(in crate::run) struct WatchedRun<'a> {
     /// The programs and their plans.
-    pub(in crate::run) programs: Vec<(&'a Source, &'a Prepared)>,
+    pub(in crate::run) programs: Vec<(&'a NamedText, &'a PreparedProgram)>,
     /// The form of diagnostics.
-    pub(in crate::run) format: Format,
+    pub(in crate::run) format: DiagFormat,
     /// This process among several.
-    pub(in crate::run) here: Option<&'a Here>,
+    pub(in crate::run) here: Option<&'a LaunchedProcess>,
 }
 
 impl CudaBackend {
@@ -45,8 +44,8 @@ impl CudaBackend {
     pub(in crate::run) fn run_watched<T>(
         &self,
         watched: WatchedRun<'_>,
-        io: &mut Io<'_>,
-        work: impl FnOnce(&mut Io<'_>) -> T,
+        io: &mut ToolIo<'_>,
+        work: impl FnOnce(&mut ToolIo<'_>) -> T,
     ) -> T {
         // Somebody else's process is not ended.
         if io.exe.is_none() {
@@ -54,20 +53,14 @@ impl CudaBackend {
         }
         let WatchedRun { programs, format, here } = watched;
         let options = &self.cuda.options;
-        let run = Run {
-            programs,
-            watch: &options.watch,
-            timeout: options.timeout,
-            alone: here.is_none(),
-        };
-        let (look, terminal, over) = (io.look(), io.terminal, Completion::default());
+        let run = WatchState { programs, watch: &options.watch, timeout: options.timeout, alone: here.is_none() };
+        let (look, terminal, over) = (io.stderr_style(), io.terminal, Completion::default());
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let found = over.poll_until(|since| run.cause(remote_failure(here), since));
+                let found = over.poll_until(|since| run.termination_cause(remote_failure(here), since));
                 let Some(failure) = found else { return };
-                let status = failure.status.code();
-                let (verbosity, status) =
-                    here.map_or((Verbosity::Full, status), |here| process_ending(here, &failure));
+                let status = failure.status.exit_code();
+                let (verbosity, status) = here.map_or((Verbosity::Full, status), |here| process_ending(here, &failure));
                 // In one piece: other processes may write to the same place. Nobody is left to tell if this fails.
                 let mut text = Vec::new();
                 if terminal {
@@ -84,67 +77,59 @@ impl CudaBackend {
 }
 
 /// The failure of another process. What failed here the work itself comes back with.
-fn remote_failure(here: Option<&Here>) -> Option<ControlPlaneError> {
-    let error = here?.failed()?;
+fn remote_failure(here: Option<&LaunchedProcess>) -> Option<ControlPlaneError> {
+    let error = here?.run_failure()?;
     let own = matches!(error, ControlPlaneError::Failed { rank, .. } if here?.place.rank == rank);
     (!own).then_some(error)
 }
 
 /// The programs that are watched.
-struct Run<'a> {
-    programs: Vec<(&'a Source, &'a Prepared)>,
-    watch: &'a Watch,
+struct WatchState<'a> {
+    programs: Vec<(&'a NamedText, &'a PreparedProgram)>,
+    watch: &'a RunWatchdog,
     timeout: Duration,
     /// This process has all ranks.
     alone: bool,
 }
 
-impl Run<'_> {
+impl WatchState<'_> {
     /// The reason to end the process now. `since` is when the failure of another process was seen first.
-    fn cause(
-        &self,
-        lost: Option<ControlPlaneError>,
-        since: &mut Option<Instant>,
-    ) -> Option<Failure> {
+    fn termination_cause(&self, lost: Option<ControlPlaneError>, since: &mut Option<Instant>) -> Option<RankFailure> {
         if let Some(error) = lost
             && since.get_or_insert_with(Instant::now).elapsed() >= PATIENCE
         {
-            return Some(self.located(error.diag()));
+            return Some(self.locate_failure(error.diag()));
         }
-        self.watch.is_stuck(self.timeout + GRACE).then(|| self.located(timeout_diag(self.timeout)))
+        self.watch.is_hung(self.timeout + GRACE).then(|| self.locate_failure(timeout_diag(self.timeout)))
     }
 
     /// A failure of the program that runs, with where the ranks are.
-    fn located(&self, cause: Diag) -> Failure {
-        let ended = |diag: Diag| match (self.watch.is_open(), self.alone) {
-            (true, false) => diag.note(CALL),
-            (true, true) => {
-                diag.note(CALL).note("`--processes` gives each rank a driver of its own")
-            }
-            (false, _) => {
-                diag.note("this process did not come back from what it was at, and is ended")
-            }
+    fn locate_failure(&self, cause: Diag) -> RankFailure {
+        let ended = |diag: Diag| match (self.watch.has_open_runs(), self.alone) {
+            (true, false) => diag.with_note(CALL),
+            (true, true) => diag.with_note(CALL).with_note("`--processes` gives each rank a driver of its own"),
+            (false, _) => diag.with_note("this process did not come back from what it was at, and is ended"),
         };
-        let places = self.watch.places();
+        let places = self.watch.rank_locations();
         let number = places.first().map_or(0, |place| place.program);
         let known = !places.is_empty() || self.programs.len() == 1;
         let program = self.programs.get(number).filter(|_| known);
         let Some((source, prepared)) = program else { return ended(cause).into() };
         let places = places.into_iter().filter(|place| place.program == number);
-        let located = places.fold(cause, |located, place| place.add_to(located, prepared));
-        Failure::of((*source).clone(), vec![ended(located)])
+        let located = places.fold(cause, |located, place| place.annotate_diag(located, prepared));
+        RankFailure::from_diags((*source).clone(), vec![ended(located)])
     }
 }
 
 fn timeout_diag(timeout: Duration) -> Diag {
     let message = format!("the run did not end within {} ms", timeout.as_millis());
-    Diag::global(codes::TIMEOUT, message)
+    Diag::global_error(codes::TIMEOUT, message)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hostir::lower::{Sizes, prepare};
+    use hostir::lower::{SizeSettings, prepare_program};
 
     const COPY: &str = "%HostIrContainer { (T0_g_float[iS0{4}]) -> (T1_g_float[iS1{4}]) :
   T1_g_float[iS1{4}] = Set( T0_g_float[iS0{4}], cache_op=Streaming )
@@ -159,18 +144,18 @@ mod tests {
     #[test]
     fn another_process_failed() {
         let (programs, _) = hostir::load(COPY);
-        let prepared = prepare(&programs[0], &Sizes::default()).unwrap();
-        let source = Source { name: "copy.hir".to_owned(), bytes: COPY.into() };
-        let watch = Watch::default();
+        let prepared = prepare_program(&programs[0], &SizeSettings::default()).unwrap();
+        let source = NamedText { name: "copy.hir".to_owned(), bytes: COPY.into() };
+        let watch = RunWatchdog::default();
         let programs = vec![(&source, &prepared)];
-        let run = Run { programs, watch: &watch, timeout: Duration::ZERO, alone: false };
+        let run = WatchState { programs, watch: &watch, timeout: Duration::ZERO, alone: false };
         let mut since = None;
-        assert!(run.cause(lost(), &mut since).is_none(), "the rank may still come back");
+        assert!(run.termination_cause(lost(), &mut since).is_none(), "the rank may still come back");
         since = Instant::now().checked_sub(PATIENCE);
-        let failure = run.cause(lost(), &mut since).unwrap();
+        let failure = run.termination_cause(lost(), &mut since).unwrap();
         let diag = &failure.diags[0];
         assert_eq!((diag.code, failure.source.name.as_str()), (codes::PROCESS, "copy.hir"));
         assert!(diag.notes[1].starts_with("this process did not come back"), "{:?}", diag.notes);
-        assert!(run.cause(None, &mut None).is_none(), "no run is under way");
+        assert!(run.termination_cause(None, &mut None).is_none(), "no run is under way");
     }
 }

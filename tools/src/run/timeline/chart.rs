@@ -1,8 +1,8 @@
 //! `--timeline`: a run's timeline as a chart in the terminal, with what it adds up to below.
 
-use super::span_names::Names;
-use crate::run::quantities::count;
-use hostir::backend::trace::{Clock, Slice, SliceKind, Trace};
+use super::span_names::SpanNames;
+use crate::run::quantities::count_text;
+use hostir::backend::trace::{SpanKind, Trace, TraceClock, TraceSpan};
 use hostir::backend::usage::{self, OpUsage, RankUsage};
 use hostir::diag::visible;
 use std::fmt::Write as _;
@@ -15,38 +15,38 @@ const LEAST: usize = 20;
 const LONGEST: usize = 8;
 
 /// The chart and its sums.
-pub(super) fn chart(trace: &Trace, names: &Names<'_>, width: usize, color: bool) -> String {
-    let usage = usage::usage(trace);
-    let mut text = heading(trace);
-    lanes(&mut text, trace, width, color);
-    sums(&mut text, trace, &usage);
-    ops(&mut text, trace, names, width);
+pub(super) fn draw_chart(trace: &Trace, names: &SpanNames<'_>, width: usize, color: bool) -> String {
+    let usage = usage::rank_usages(trace);
+    let mut text = chart_heading(trace);
+    draw_rows(&mut text, trace, width, color);
+    draw_usage(&mut text, trace, &usage);
+    draw_ops(&mut text, trace, names, width);
     text
 }
 
 /// `timeline of 4 ranks, 123.4 us, by the model's clock`.
-pub(super) fn heading(trace: &Trace) -> String {
+pub(super) fn chart_heading(trace: &Trace) -> String {
     let clock = match trace.clock {
-        Clock::Host => "measured on the host".to_owned(),
-        Clock::Device if trace.ranks.len() > 1 => {
-            format!("measured on the devices, whose clocks agree within {}", time(trace.apart_ns))
+        TraceClock::Host => "measured on the host".to_owned(),
+        TraceClock::Device if trace.ranks.len() > 1 => {
+            format!("measured on the devices, whose clocks agree within {}", time_text(trace.apart_ns))
         }
-        Clock::Device => "measured on the device".to_owned(),
-        Clock::Model => "worked out by a model, not measured".to_owned(),
+        TraceClock::Device => "measured on the device".to_owned(),
+        TraceClock::Model => "worked out by a model, not measured".to_owned(),
     };
-    format!("timeline of {}, {}, {clock}\n", count(trace.ranks.len(), "rank"), time(trace.end_ns()))
+    format!("timeline of {}, {}, {clock}\n", count_text(trace.ranks.len(), "rank"), time_text(trace.end_ns()))
 }
 
 // ---- the chart ----
 
 /// The character and the colour of the terminal for a kind of slices.
-fn mark(kind: SliceKind) -> (char, u8) {
+fn kind_glyph(kind: SpanKind) -> (char, u8) {
     match kind {
-        SliceKind::Compute => ('#', 34),
-        SliceKind::Copy => ('+', 36),
-        SliceKind::Communication => ('=', 33),
-        SliceKind::Wait => ('.', 90),
-        SliceKind::Mark => ('|', 90),
+        SpanKind::Compute => ('#', 34),
+        SpanKind::Copy => ('+', 36),
+        SpanKind::Communication => ('=', 33),
+        SpanKind::Wait => ('.', 90),
+        SpanKind::Mark => ('|', 90),
     }
 }
 
@@ -56,23 +56,20 @@ fn lane_label(trace: &Trace, rank: usize, track: usize) -> String {
 }
 
 /// A lane for each track that has slices.
-fn lanes(text: &mut String, trace: &Trace, width: usize, color: bool) {
+fn draw_rows(text: &mut String, trace: &Trace, width: usize, color: bool) {
     let tracks = by_track(trace);
-    let widest = tracks
-        .iter()
-        .map(|(rank, track, _)| lane_label(trace, *rank, *track).chars().count())
-        .max();
+    let widest = tracks.iter().map(|(rank, track, _)| lane_label(trace, *rank, *track).chars().count()).max();
     let widest = widest.unwrap_or(0).min(width / 3);
     let columns = width.saturating_sub(widest + 3).max(LEAST);
     let end = trace.end_ns();
-    let right = time(end);
+    let right = time_text(end);
     let _ = writeln!(text, "{:widest$}  0{right:>1$}", "", columns.saturating_sub(1));
     for (rank, track, slices) in tracks {
-        let name = cut(&lane_label(trace, rank, track), widest);
+        let name = truncate_text(&lane_label(trace, rank, track), widest);
         let _ = write!(text, "{name:<widest$} |");
-        let kinds = dominant(&slices, end, columns);
+        let kinds = dominant_kinds(&slices, end, columns);
         for run in kinds.chunk_by(|a, b| a == b) {
-            let (character, code) = run[0].map_or((' ', 0), mark);
+            let (character, code) = run[0].map_or((' ', 0), kind_glyph);
             let run: String = run.iter().map(|_| character).collect();
             if color && code > 0 {
                 let _ = write!(text, "\x1b[{code}m{run}\x1b[0m");
@@ -82,17 +79,16 @@ fn lanes(text: &mut String, trace: &Trace, width: usize, color: bool) {
         }
         text.push_str("|\n");
     }
-    let legend = SliceKind::ALL.iter().filter(|kind| **kind != SliceKind::Mark);
-    let legend: Vec<String> =
-        legend.map(|kind| format!("{} {}", mark(*kind).0, kind.name())).collect();
+    let legend = SpanKind::ALL.iter().filter(|kind| **kind != SpanKind::Mark);
+    let legend: Vec<String> = legend.map(|kind| format!("{} {}", kind_glyph(*kind).0, kind.name())).collect();
     let _ = writeln!(text, "{:widest$}  {}", "", legend.join("   "));
 }
 
 /// The slices of each track that has some that take time: rank, track, slices in order.
-pub(super) fn by_track(trace: &Trace) -> Vec<(usize, usize, Vec<&Slice>)> {
-    let mut tracks: Vec<Vec<Vec<&Slice>>> =
+pub(super) fn by_track(trace: &Trace) -> Vec<(usize, usize, Vec<&TraceSpan>)> {
+    let mut tracks: Vec<Vec<Vec<&TraceSpan>>> =
         trace.ranks.iter().map(|tracks| vec![Vec::new(); tracks.len()]).collect();
-    for slice in trace.slices.iter().filter(|slice| slice.kind != SliceKind::Mark) {
+    for slice in trace.slices.iter().filter(|slice| slice.kind != SpanKind::Mark) {
         let rank = tracks.get_mut(slice.rank as usize);
         if let Some(track) = rank.and_then(|rank| rank.get_mut(slice.track as usize)) {
             track.push(slice);
@@ -108,9 +104,9 @@ pub(super) fn by_track(trace: &Trace) -> Vec<(usize, usize, Vec<&Slice>)> {
 
 /// For each of `columns` equal parts of the time until `end`: the kind that takes most of it; `None`
 /// where there is nothing. Work goes before waiting however short it is, so that none is lost.
-pub(super) fn dominant(slices: &[&Slice], end: u64, columns: usize) -> Vec<Option<SliceKind>> {
+pub(super) fn dominant_kinds(slices: &[&TraceSpan], end: u64, columns: usize) -> Vec<Option<SpanKind>> {
     let scale = columns as f64 / end.max(1) as f64;
-    let mut times = vec![[0.0f64; SliceKind::ALL.len()]; columns];
+    let mut times = vec![[0.0f64; SpanKind::ALL.len()]; columns];
     for slice in slices {
         let (from, to) = (slice.start_ns as f64 * scale, slice.end_ns as f64 * scale);
         let first = (from as usize).min(columns - 1);
@@ -122,21 +118,20 @@ pub(super) fn dominant(slices: &[&Slice], end: u64, columns: usize) -> Vec<Optio
     }
     times
         .iter()
-        .map(|times: &[f64; SliceKind::ALL.len()]| {
-            let works = SliceKind::ALL.iter().filter(|kind| **kind < SliceKind::Wait);
+        .map(|times: &[f64; SpanKind::ALL.len()]| {
+            let works = SpanKind::ALL.iter().filter(|kind| **kind < SpanKind::Wait);
             let used = works.filter(|kind| times[**kind as usize] > 0.0);
             let most = used.max_by(|a, b| times[**a as usize].total_cmp(&times[**b as usize]));
-            most.copied().or((times[SliceKind::Wait as usize] > 0.0).then_some(SliceKind::Wait))
+            most.copied().or((times[SpanKind::Wait as usize] > 0.0).then_some(SpanKind::Wait))
         })
         .collect()
 }
 
 // ---- the sums ----
 
-const KINDS: [SliceKind; 4] =
-    [SliceKind::Compute, SliceKind::Copy, SliceKind::Communication, SliceKind::Wait];
+const KINDS: [SpanKind; 4] = [SpanKind::Compute, SpanKind::Copy, SpanKind::Communication, SpanKind::Wait];
 
-fn sums(text: &mut String, trace: &Trace, usage: &[RankUsage]) {
+fn draw_usage(text: &mut String, trace: &Trace, usage: &[RankUsage]) {
     let end = trace.end_ns().max(1);
     let mut rows = vec![vec!["".to_owned()]];
     rows[0].extend(KINDS.iter().map(|kind| kind.name().to_owned()));
@@ -146,16 +141,16 @@ fn sums(text: &mut String, trace: &Trace, usage: &[RankUsage]) {
         let mut row = vec![format!("rank {rank} {}", trace.ranks[rank][track].name)];
         row.extend(KINDS.iter().map(|kind| match sums.kinds[*kind as usize] {
             0 => "-".to_owned(),
-            ns => time(ns),
+            ns => time_text(ns),
         }));
-        row.push(format!("{} ({})", time(sums.idle), percent(sums.idle, end)));
+        row.push(format!("{} ({})", time_text(sums.idle), percent_text(sums.idle, end)));
         rows.push(row);
     }
     text.push('\n');
-    table(text, &rows);
+    draw_table(text, &rows);
     text.push('\n');
     for (rank, usage) in usage.iter().enumerate() {
-        let _ = writeln!(text, "rank {rank}: {}", words(usage));
+        let _ = writeln!(text, "rank {rank}: {}", usage_text(usage));
     }
     if usage.len() > 1 {
         let all = RankUsage {
@@ -164,15 +159,15 @@ fn sums(text: &mut String, trace: &Trace, usage: &[RankUsage]) {
             communication: usage.iter().map(|usage| usage.communication).sum(),
             exposed: usage.iter().map(|usage| usage.exposed).sum(),
         };
-        let _ = writeln!(text, "all ranks together: {}", words(&all));
+        let _ = writeln!(text, "all ranks together: {}", usage_text(&all));
     }
 }
 
 /// `computing 40 us; communicating 50 us, 10 us of it exposed; 80% hidden`.
-fn words(usage: &RankUsage) -> String {
-    let mut text = format!("computing {}", time(usage.compute));
-    if let Some(hidden) = usage.hidden() {
-        let (all, exposed) = (time(usage.communication), time(usage.exposed));
+fn usage_text(usage: &RankUsage) -> String {
+    let mut text = format!("computing {}", time_text(usage.compute));
+    if let Some(hidden) = usage.hidden_fraction() {
+        let (all, exposed) = (time_text(usage.communication), time_text(usage.exposed));
         let hidden = (hidden * 100.0).floor();
         let _ = write!(text, "; communicating {all}, {exposed} of it exposed; {hidden}% hidden");
     }
@@ -180,11 +175,10 @@ fn words(usage: &RankUsage) -> String {
 }
 
 /// Rows of equal length: the first column to the left, the others to the right.
-fn table(text: &mut String, rows: &[Vec<String>]) {
+fn draw_table(text: &mut String, rows: &[Vec<String>]) {
     let columns = rows.first().map_or(0, Vec::len);
-    let widths: Vec<usize> = (0..columns)
-        .map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0))
-        .collect();
+    let widths: Vec<usize> =
+        (0..columns).map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)).collect();
     for row in rows {
         let _ = write!(text, "{:<1$}", row[0], widths[0]);
         for (cell, width) in row.iter().zip(&widths).skip(1) {
@@ -194,7 +188,7 @@ fn table(text: &mut String, rows: &[Vec<String>]) {
     }
 }
 
-fn ops(text: &mut String, trace: &Trace, names: &Names<'_>, width: usize) {
+fn draw_ops(text: &mut String, trace: &Trace, names: &SpanNames<'_>, width: usize) {
     let ops = usage::longest_ops(trace);
     if ops.is_empty() {
         return;
@@ -204,27 +198,26 @@ fn ops(text: &mut String, trace: &Trace, names: &Names<'_>, width: usize) {
     for usage in ops.iter().take(LONGEST) {
         let OpUsage { count, total, longest, .. } = *usage;
         rows.push([
-            time(total),
+            time_text(total),
             format!("{count} x"),
-            format!("at most {}", time(longest)),
-            name(usage, names),
+            format!("at most {}", time_text(longest)),
+            name_ranges(usage, names),
         ]);
     }
-    let [a, b, c] =
-        [0, 1, 2].map(|column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0));
+    let [a, b, c] = [0, 1, 2].map(|column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0));
     for [total, times, longest, name] in &rows {
         let line = format!("  {total:>a$}  {times:>b$}  {longest:>c$}  {name}");
-        let _ = writeln!(text, "{}", cut(&visible::line(&line), width.max(LEAST)));
+        let _ = writeln!(text, "{}", truncate_text(&visible::escape_line(&line), width.max(LEAST)));
     }
 }
 
 /// `line 12: T5 = matmul(T1, T2)`.
-fn name(usage: &OpUsage, names: &Names<'_>) -> String {
-    format!("line {}: {}", names.line(usage.op), names.op(usage.op))
+fn name_ranges(usage: &OpUsage, names: &SpanNames<'_>) -> String {
+    format!("line {}: {}", names.line_number(usage.op), names.op_text(usage.op))
 }
 
 /// As much of a text as goes into so many columns, with a sign that there is more.
-pub(super) fn cut(text: &str, columns: usize) -> String {
+pub(super) fn truncate_text(text: &str, columns: usize) -> String {
     if text.chars().count() <= columns {
         return text.to_owned();
     }
@@ -234,7 +227,7 @@ pub(super) fn cut(text: &str, columns: usize) -> String {
 // ---- figures ----
 
 /// Four digits and a unit: `12.34 us`.
-pub(super) fn time(ns: u64) -> String {
+pub(super) fn time_text(ns: u64) -> String {
     let (value, unit) = match ns {
         0..=999 => return format!("{ns} ns"),
         1_000..=999_999 => (ns as f64 / 1e3, "us"),
@@ -251,7 +244,7 @@ pub(super) fn time(ns: u64) -> String {
     format!("{value:.digits$} {unit}")
 }
 
-fn percent(part: u64, whole: u64) -> String {
+fn percent_text(part: u64, whole: u64) -> String {
     format!("{}%", (part as f64 * 100.0 / whole as f64).round())
 }
 

@@ -2,24 +2,24 @@
 
 use super::*;
 use hostir::ir::OpId;
-use hostir::plan::{IterationId, Origin};
+use hostir::plan::{InstOrigin, IterationId};
 
-fn slice(kind: SliceKind, start_ns: u64, end_ns: u64) -> Slice {
-    let origin = Origin { op: OpId(0), iteration: IterationId(0) };
+fn slice(kind: SpanKind, start_ns: u64, end_ns: u64) -> TraceSpan {
+    let origin = InstOrigin { op: OpId(0), iteration: IterationId(0) };
     let more = Box::default();
-    Slice { rank: 0, track: 0, start_ns, end_ns, origin, more, kind, bytes: 0, flop: 0 }
+    TraceSpan { rank: 0, track: 0, start_ns, end_ns, origin, more, kind, bytes: 0, flop: 0 }
 }
 
 /// The lane of these slices in 10 columns of 10 ns.
-fn lane(slices: &[(SliceKind, u64, u64)]) -> String {
-    let slices: Vec<Slice> = slices.iter().map(|&(kind, from, to)| slice(kind, from, to)).collect();
-    let kinds = dominant(&slices.iter().collect::<Vec<_>>(), 100, 10);
-    kinds.iter().map(|kind| kind.map_or(' ', |kind| mark(kind).0)).collect()
+fn lane(slices: &[(SpanKind, u64, u64)]) -> String {
+    let slices: Vec<TraceSpan> = slices.iter().map(|&(kind, from, to)| slice(kind, from, to)).collect();
+    let kinds = dominant_kinds(&slices.iter().collect::<Vec<_>>(), 100, 10);
+    kinds.iter().map(|kind| kind.map_or(' ', |kind| kind_glyph(kind).0)).collect()
 }
 
 #[test]
 fn lanes_show_what_takes_most_and_lose_nothing() {
-    use SliceKind::{Communication, Compute, Copy, Wait};
+    use SpanKind::{Communication, Compute, Copy, Wait};
     assert_eq!(lane(&[]), "          ");
     assert_eq!(lane(&[(Compute, 0, 50), (Wait, 50, 80)]), "#####...  ");
     assert_eq!(lane(&[(Compute, 0, 26), (Communication, 26, 100)]), "###=======");
@@ -41,13 +41,13 @@ fn times_have_four_digits() {
         (61_000_000_000, "61.00 s"),
     ];
     for (ns, expected) in cases {
-        assert_eq!(time(ns), expected);
+        assert_eq!(time_text(ns), expected);
     }
 }
 
 #[test]
 fn names_that_are_cut_say_so() {
-    assert_eq!(cut("rank 0 NCCL 0-15", 16), "rank 0 NCCL 0-15");
-    assert_eq!(cut("rank 0 NCCL 0-15", 15), "rank 0 NCCL 0-…");
-    assert_eq!(cut("rank", 0), "…");
+    assert_eq!(truncate_text("rank 0 NCCL 0-15", 16), "rank 0 NCCL 0-15");
+    assert_eq!(truncate_text("rank 0 NCCL 0-15", 15), "rank 0 NCCL 0-…");
+    assert_eq!(truncate_text("rank", 0), "…");
 }

@@ -5,8 +5,8 @@
 //! A flow event belongs to the slice that began last on its track, so it stands right behind that
 //! slice's event; where a wait begins before what it waits for, its end stands behind the latter.
 
-use super::span_names::Names;
-use hostir::backend::trace::{Clock, Slice, Trace, Track};
+use super::span_names::SpanNames;
+use hostir::backend::trace::{Trace, TraceClock, TraceSpan, TraceTrack};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
@@ -14,84 +14,78 @@ use std::io::{self, Write};
 ///
 /// # Errors
 /// Those of the writer.
-pub(super) fn write(trace: &Trace, names: &Names<'_>, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write_trace(trace: &Trace, names: &SpanNames<'_>, out: &mut dyn Write) -> io::Result<()> {
     let about = json!({
-        "program": names.program(),
-        "clock": clock(trace.clock),
-        "ranks may be apart by (us)": micros(trace.apart_ns),
+        "program": names.program_path(),
+        "clock": clock_name(trace.clock),
+        "ranks may be apart by (us)": to_micros(trace.apart_ns),
     });
     write!(out, "{{\"displayTimeUnit\":\"ns\",\"otherData\":{about},\n\"traceEvents\":[")?;
-    let mut events = Events { out, separator: "\n" };
+    let mut events = EventWriter { out, separator: "\n" };
     for (rank, tracks) in trace.ranks.iter().enumerate() {
-        events.metadata(rank, None, "process_name", &json!({ "name": format!("rank {rank}") }))?;
-        events.metadata(rank, None, "process_sort_index", &json!({ "sort_index": rank }))?;
-        for (number, Track { name, .. }) in tracks.iter().enumerate() {
-            events.metadata(rank, Some(number), "thread_name", &json!({ "name": name }))?;
+        events.write_metadata(rank, None, "process_name", &json!({ "name": format!("rank {rank}") }))?;
+        events.write_metadata(rank, None, "process_sort_index", &json!({ "sort_index": rank }))?;
+        for (number, TraceTrack { name, .. }) in tracks.iter().enumerate() {
+            events.write_metadata(rank, Some(number), "thread_name", &json!({ "name": name }))?;
             let order = json!({ "sort_index": number });
-            events.metadata(rank, Some(number), "thread_sort_index", &order)?;
+            events.write_metadata(rank, Some(number), "thread_sort_index", &order)?;
         }
     }
-    events.slices(trace, names)?;
+    events.write_spans(trace, names)?;
     writeln!(out, "\n]}}")
 }
 
 /// The clock of a timeline, in words.
-fn clock(clock: Clock) -> &'static str {
+fn clock_name(clock: TraceClock) -> &'static str {
     match clock {
-        Clock::Host => "host",
-        Clock::Device => "devices",
-        Clock::Model => "model",
+        TraceClock::Host => "host",
+        TraceClock::Device => "devices",
+        TraceClock::Model => "model",
     }
 }
 
 /// Nanoseconds as microseconds.
-fn micros(ns: u64) -> f64 {
+fn to_micros(ns: u64) -> f64 {
     ns as f64 / 1e3
 }
 
 /// Events written so far.
-struct Events<'o> {
+struct EventWriter<'o> {
     out: &'o mut dyn Write,
     separator: &'static str,
 }
 
-impl Events<'_> {
-    fn event(&mut self, event: &Value) -> io::Result<()> {
+impl EventWriter<'_> {
+    fn write_event(&mut self, event: &Value) -> io::Result<()> {
         write!(self.out, "{}{event}", std::mem::replace(&mut self.separator, ",\n"))
     }
 
-    fn metadata(
-        &mut self,
-        rank: usize,
-        track: Option<usize>,
-        name: &str,
-        args: &Value,
-    ) -> io::Result<()> {
+    fn write_metadata(&mut self, rank: usize, track: Option<usize>, name: &str, args: &Value) -> io::Result<()> {
         let tid = track.map_or(0, |track| track + 1);
-        self.event(&json!({ "ph": "M", "pid": rank, "tid": tid, "name": name, "args": args }))
+        self.write_event(&json!({ "ph": "M", "pid": rank, "tid": tid, "name": name, "args": args }))
     }
 
     /// Slices in order of time, each with the ends of arrows that stand behind it.
-    fn slices(&mut self, trace: &Trace, names: &Names<'_>) -> io::Result<()> {
+    fn write_spans(&mut self, trace: &Trace, names: &SpanNames<'_>) -> io::Result<()> {
         let slices = &trace.slices;
         let mut order: Vec<usize> = (0..slices.len()).collect();
         order.sort_by_key(|&at| (slices[at].start_ns, at));
-        let mut behind: Vec<Vec<(usize, Flow)>> = vec![Vec::new(); slices.len()];
+        let mut behind: Vec<Vec<(usize, FlowPhase)>> = vec![Vec::new(); slices.len()];
         for (id, arrow) in trace.arrows.iter().enumerate() {
             let late = slices[arrow.to].start_ns < slices[arrow.from].start_ns;
-            behind[arrow.from].push((id, Flow::Start));
-            behind[if late { arrow.from } else { arrow.to }].push((id, Flow::End));
+            behind[arrow.from].push((id, FlowPhase::Start));
+            behind[if late { arrow.from } else { arrow.to }].push((id, FlowPhase::End));
         }
         for at in order {
             let slice = &slices[at];
-            self.event(&event(slice, names))?;
+            self.write_event(&span_event(slice, names))?;
             for (id, flow) in &behind[at] {
                 let end = &slices[trace.arrows[*id].to];
                 let event = match flow {
-                    Flow::Start => flow_event("s", *id, slice, slice.start_ns),
-                    Flow::End => flow_event("f", *id, end, slice.start_ns),
+                    FlowPhase::Start => flow_event("s", *id, slice, slice.start_ns),
+                    FlowPhase::End => flow_event("f", *id, end, slice.start_ns),
                 };
-                self.event(&event)?;
+                self.write_event(&event)?;
             }
         }
         Ok(())
@@ -99,15 +93,15 @@ impl Events<'_> {
 }
 
 #[derive(Clone, Copy)]
-enum Flow {
+enum FlowPhase {
     Start,
     End,
 }
 
-fn flow_event(phase: &str, id: usize, slice: &Slice, at_ns: u64) -> Value {
+fn flow_event(phase: &str, id: usize, slice: &TraceSpan, at_ns: u64) -> Value {
     let mut event = json!({
         "ph": phase, "id": id, "cat": "arrow", "name": "waited for",
-        "pid": slice.rank, "tid": slice.track + 1, "ts": micros(at_ns),
+        "pid": slice.rank, "tid": slice.track + 1, "ts": to_micros(at_ns),
     });
     if phase == "f" {
         // To the slice around it, not to the next one.
@@ -116,10 +110,10 @@ fn flow_event(phase: &str, id: usize, slice: &Slice, at_ns: u64) -> Value {
     event
 }
 
-fn event(slice: &Slice, names: &Names<'_>) -> Value {
+fn span_event(slice: &TraceSpan, names: &SpanNames<'_>) -> Value {
     let mut args = serde_json::Map::new();
-    args.insert("line".to_owned(), json!(names.place(slice.origin.op)));
-    let iteration = names.iteration(slice.rank, slice.origin);
+    args.insert("line".to_owned(), json!(names.source_location(slice.origin.op)));
+    let iteration = names.iteration_text(slice.rank, slice.origin);
     if !iteration.is_empty() {
         args.insert("iteration".to_owned(), json!(iteration));
     }
@@ -132,13 +126,13 @@ fn event(slice: &Slice, names: &Names<'_>) -> Value {
         let more: Vec<String> = slice
             .more
             .iter()
-            .map(|other| format!("{}  {}", names.place(other.op), names.op(other.op)))
+            .map(|other| format!("{}  {}", names.source_location(other.op), names.op_text(other.op)))
             .collect();
         args.insert("with".to_owned(), json!(more));
     }
     json!({
-        "ph": "X", "cat": slice.kind.name(), "name": names.slice(slice.rank, slice.origin),
+        "ph": "X", "cat": slice.kind.name(), "name": names.span_name(slice.rank, slice.origin),
         "pid": slice.rank, "tid": slice.track + 1,
-        "ts": micros(slice.start_ns), "dur": micros(slice.ns()), "args": args,
+        "ts": to_micros(slice.start_ns), "dur": to_micros(slice.duration_ns()), "args": args,
     })
 }

@@ -1,26 +1,26 @@
 //! Names of spans: their ops as text, lines and iterations.
 
-use crate::run::program::Loaded;
+use crate::run::program::SourceProgram;
 use hostir::ir::OpId;
-use hostir::lower::Prepared;
-use hostir::plan::Origin;
+use hostir::lower::PreparedProgram;
+use hostir::plan::InstOrigin;
 
 /// Names of the spans of a timeline.
-pub(in crate::run) struct Names<'a> {
-    loaded: &'a Loaded,
-    prepared: &'a Prepared,
+pub(in crate::run) struct SpanNames<'a> {
+    loaded: &'a SourceProgram,
+    prepared: &'a PreparedProgram,
     /// By op, for those of the trace.
     ops: Vec<String>,
     /// Starts of lines.
     lines: Vec<usize>,
 }
 
-impl<'a> Names<'a> {
+impl<'a> SpanNames<'a> {
     /// The names of these ops.
     pub(in crate::run) fn new(
         ops: impl Iterator<Item = OpId>,
-        loaded: &'a Loaded,
-        prepared: &'a Prepared,
+        loaded: &'a SourceProgram,
+        prepared: &'a PreparedProgram,
     ) -> Self {
         let mut used: Vec<OpId> = ops.collect();
         used.sort_unstable();
@@ -36,41 +36,41 @@ impl<'a> Names<'a> {
     }
 
     /// The program's file.
-    pub(in crate::run) fn program(&self) -> &str {
+    pub(in crate::run) fn program_path(&self) -> &str {
         &self.loaded.source.name
     }
 
     /// Its name without folders, so that pictures do not depend on where it lies.
-    pub(in crate::run) fn file(&self) -> &str {
-        self.program().rsplit('/').next().unwrap_or_default()
+    pub(in crate::run) fn file_name(&self) -> &str {
+        self.program_path().rsplit('/').next().unwrap_or_default()
     }
 
     /// The op on one line: `T5 = matmul(T1, T2)`.
-    pub(in crate::run) fn op(&self, op: OpId) -> &str {
+    pub(in crate::run) fn op_text(&self, op: OpId) -> &str {
         self.ops.get(op.0 as usize).map_or("?", String::as_str)
     }
 
     /// `T5 = matmul(T1, T2)  StreamIdx=3`.
-    pub(in crate::run) fn slice(&self, rank: u32, origin: Origin) -> String {
-        let iteration = self.iteration(rank, origin);
-        let op = self.op(origin.op);
+    pub(in crate::run) fn span_name(&self, rank: u32, origin: InstOrigin) -> String {
+        let iteration = self.iteration_text(rank, origin);
+        let op = self.op_text(origin.op);
         if iteration.is_empty() { op.to_owned() } else { format!("{op}  {iteration}") }
     }
 
     /// `StreamIdx=3`; empty outside of loops.
-    pub(in crate::run) fn iteration(&self, rank: u32, origin: Origin) -> String {
+    pub(in crate::run) fn iteration_text(&self, rank: u32, origin: InstOrigin) -> String {
         let plan = self.prepared.plans.get(rank as usize);
-        plan.map_or_else(String::new, |plan| self.prepared.labels.iteration(plan.iteration(origin)))
+        plan.map_or_else(String::new, |plan| self.prepared.labels.iteration_text(plan.iteration_of(origin)))
     }
 
     /// The op's line in the text, from 1.
-    pub(in crate::run) fn line(&self, op: OpId) -> usize {
-        let start = self.prepared.labels.span(op).start as usize;
+    pub(in crate::run) fn line_number(&self, op: OpId) -> usize {
+        let start = self.prepared.labels.op_span(op).start as usize;
         self.lines.partition_point(|line| *line <= start)
     }
 
     /// `prog.hir:12`.
-    pub(in crate::run) fn place(&self, op: OpId) -> String {
-        format!("{}:{}", self.program(), self.line(op))
+    pub(in crate::run) fn source_location(&self, op: OpId) -> String {
+        format!("{}:{}", self.program_path(), self.line_number(op))
     }
 }

@@ -4,9 +4,9 @@
 //! more slices than dots are drawn by what takes most of each dot, so the size of a picture does not
 //! grow with the run.
 
-use super::chart::{by_track, cut, dominant, heading, time};
-use super::span_names::Names;
-use hostir::backend::trace::{Arrow, Slice, SliceKind, Trace};
+use super::chart::{by_track, chart_heading, dominant_kinds, time_text, truncate_text};
+use super::span_names::SpanNames;
+use hostir::backend::trace::{SpanDependency, SpanKind, Trace, TraceSpan};
 use hostir::backend::usage::{self, RankUsage};
 use hostir::diag::visible;
 use std::fmt::Write as _;
@@ -24,28 +24,27 @@ const ARROWS: usize = 400;
 /// Distances between marks of the axis, at least.
 const TICK: f64 = 90.0;
 
-fn color(kind: SliceKind) -> &'static str {
+fn kind_color(kind: SpanKind) -> &'static str {
     match kind {
-        SliceKind::Compute => "#4c78a8",
-        SliceKind::Copy => "#54a24b",
-        SliceKind::Communication => "#f58518",
-        SliceKind::Wait => "#dddddd",
-        SliceKind::Mark => "#888888",
+        SpanKind::Compute => "#4c78a8",
+        SpanKind::Copy => "#54a24b",
+        SpanKind::Communication => "#f58518",
+        SpanKind::Wait => "#dddddd",
+        SpanKind::Mark => "#888888",
     }
 }
 
 /// The positions of lanes and times.
-struct Layout {
+struct SvgLayout {
     end: u64,
     /// By rank and track: the top of the lane.
     tops: Vec<Vec<Option<f64>>>,
     bottom: f64,
 }
 
-impl Layout {
-    fn new(trace: &Trace, lanes: &[(usize, usize, Vec<&Slice>)]) -> Self {
-        let mut tops: Vec<Vec<Option<f64>>> =
-            trace.ranks.iter().map(|tracks| vec![None; tracks.len()]).collect();
+impl SvgLayout {
+    fn new(trace: &Trace, lanes: &[(usize, usize, Vec<&TraceSpan>)]) -> Self {
+        let mut tops: Vec<Vec<Option<f64>>> = trace.ranks.iter().map(|tracks| vec![None; tracks.len()]).collect();
         let (mut y, mut last) = (TOP, 0);
         for (rank, track, _) in lanes {
             if *rank != last {
@@ -57,69 +56,66 @@ impl Layout {
         }
         Self { end: trace.end_ns().max(1), tops, bottom: y }
     }
-    fn x(&self, ns: u64) -> f64 {
+    fn x_position(&self, ns: u64) -> f64 {
         LABELS + ns as f64 / self.end as f64 * (WIDTH - LABELS - RIGHT)
     }
-    fn top(&self, slice: &Slice) -> Option<f64> {
+    fn row_top(&self, slice: &TraceSpan) -> Option<f64> {
         *self.tops.get(slice.rank as usize)?.get(slice.track as usize)?
     }
 }
 
 /// The picture.
-pub(in super::super) fn picture(trace: &Trace, names: &Names<'_>) -> String {
+pub(in super::super) fn draw_svg(trace: &Trace, names: &SpanNames<'_>) -> String {
     let lanes = by_track(trace);
-    let layout = Layout::new(trace, &lanes);
+    let layout = SvgLayout::new(trace, &lanes);
     let height = layout.bottom + 34.0;
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
          font-family=\"Helvetica, Arial, sans-serif\" font-size=\"11\">\n\
          <rect width=\"{WIDTH}\" height=\"{height}\" fill=\"#ffffff\"/>\n"
     );
-    head(&mut out, trace, names);
-    axis(&mut out, &layout);
+    draw_head(&mut out, trace, names);
+    draw_axis(&mut out, &layout);
     for (rank, track, slices) in &lanes {
         let Some(top) = layout.tops[*rank][*track] else { continue };
         let label = format!("rank {rank}  {}", trace.ranks[*rank][*track].name);
-        lane_name(&mut out, top, &label);
+        row_name(&mut out, top, &label);
         if slices.len() > WIDTH as usize {
-            coarse(&mut out, slices, top, &layout);
+            draw_coarse_row(&mut out, slices, top, &layout);
         } else {
-            slices.iter().for_each(|slice| one(&mut out, slice, top, &layout, names));
+            slices.iter().for_each(|slice| draw_span(&mut out, slice, top, &layout, names));
         }
     }
-    arrows(&mut out, trace, &layout);
-    foot(&mut out, &usage::usage(trace), layout.bottom + 24.0);
+    draw_flow_events(&mut out, trace, &layout);
+    draw_foot(&mut out, &usage::rank_usages(trace), layout.bottom + 24.0);
     out.push_str("</svg>\n");
     out
 }
 
 /// A lane's name in front of it; one that is cut can be read whole by pointing at it.
-pub(super) fn lane_name(out: &mut String, top: f64, name: &str) {
-    let short = fit(name, LABELS - 8.0);
+pub(super) fn row_name(out: &mut String, top: f64, name: &str) {
+    let short = fit_text(name, LABELS - 8.0);
     if short == name {
         return draw_words(out, 4.0, top + 14.0, "#333333", name);
     }
-    let (name, short, y) = (escaped(name), escaped(&short), top + 14.0);
-    let _ = writeln!(
-        out,
-        "<text x=\"4.0\" y=\"{y:.1}\" fill=\"#333333\">{short}<title>{name}</title></text>"
-    );
+    let (name, short, y) = (escape_xml(name), escape_xml(&short), top + 14.0);
+    let _ = writeln!(out, "<text x=\"4.0\" y=\"{y:.1}\" fill=\"#333333\">{short}<title>{name}</title></text>");
 }
 
-fn head(out: &mut String, trace: &Trace, names: &Names<'_>) {
-    let program = names.file();
-    let heading = heading(trace);
+fn draw_head(out: &mut String, trace: &Trace, names: &SpanNames<'_>) {
+    let program = names.file_name();
+    let heading = chart_heading(trace);
     draw_words(out, 4.0, 16.0, "#000000", &format!("{program}: {}", heading.trim_end()));
     let mut x = LABELS;
-    for kind in SliceKind::ALL.into_iter().filter(|kind| *kind != SliceKind::Mark) {
-        draw_rectangle(out, Rectangle { x, y: 24.0, width: 10.0, height: 10.0 }, color(kind), "");
+    for kind in SpanKind::ALL.into_iter().filter(|kind| *kind != SpanKind::Mark) {
+        draw_rectangle(out, Rectangle { x, y: 24.0, width: 10.0, height: 10.0 }, kind_color(kind), "");
         draw_words(out, x + 14.0, 33.0, "#333333", kind.name());
         x += 14.0 + LETTER * (kind.name().len() + 3) as f64;
     }
 }
 
 /// Thin lines at round times.
-fn axis(out: &mut String, layout: &Layout) {
+fn draw_axis(out: &mut String, layout: &SvgLayout) {
     let least = layout.end as f64 * TICK / (WIDTH - LABELS - RIGHT);
     let decade = 10f64.powf(least.log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * decade);
@@ -127,7 +123,7 @@ fn axis(out: &mut String, layout: &Layout) {
     let step = (step as u64).max(1);
     let mut at = 0;
     while at <= layout.end {
-        let x = layout.x(at);
+        let x = layout.x_position(at);
         let _ = writeln!(
             out,
             "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{:.0}\" y2=\"{:.0}\" stroke=\"#eeeeee\"/>",
@@ -135,14 +131,14 @@ fn axis(out: &mut String, layout: &Layout) {
             layout.bottom
         );
         if x < WIDTH - 50.0 {
-            draw_words(out, x, TOP - 8.0, "#777777", &round(at, step));
+            draw_words(out, x, TOP - 8.0, "#777777", &round_time(at, step));
         }
         at += step;
     }
 }
 
 /// A time that is a multiple of `step`, without digits that say nothing.
-fn round(ns: u64, step: u64) -> String {
+fn round_time(ns: u64, step: u64) -> String {
     let (unit, word) = match step {
         0..=999 => (1, "ns"),
         1_000..=999_999 => (1_000, "us"),
@@ -152,51 +148,51 @@ fn round(ns: u64, step: u64) -> String {
     format!("{} {word}", ns / unit)
 }
 
-fn one(out: &mut String, slice: &Slice, top: f64, layout: &Layout, names: &Names<'_>) {
-    let (x, width) = (layout.x(slice.start_ns), layout.x(slice.end_ns) - layout.x(slice.start_ns));
-    let name = names.slice(slice.rank, slice.origin);
+fn draw_span(out: &mut String, slice: &TraceSpan, top: f64, layout: &SvgLayout, names: &SpanNames<'_>) {
+    let (x, width) =
+        (layout.x_position(slice.start_ns), layout.x_position(slice.end_ns) - layout.x_position(slice.start_ns));
+    let name = names.span_name(slice.rank, slice.origin);
     let title = format!(
         "{} ({}:{}, {})",
         name,
-        names.file(),
-        names.line(slice.origin.op),
-        time(slice.ns())
+        names.file_name(),
+        names.line_number(slice.origin.op),
+        time_text(slice.duration_ns())
     );
-    let (inset, height) =
-        if slice.kind == SliceKind::Wait { (7.0, LANE - 14.0) } else { (2.0, LANE - 4.0) };
+    let (inset, height) = if slice.kind == SpanKind::Wait { (7.0, LANE - 14.0) } else { (2.0, LANE - 4.0) };
     let rectangle = Rectangle { x, y: top + inset, width: width.max(0.5), height };
-    draw_rectangle(out, rectangle, color(slice.kind), &title);
-    let label = fit(&name, width - 6.0);
-    if slice.kind != SliceKind::Wait && label.chars().count() > 3 {
+    draw_rectangle(out, rectangle, kind_color(slice.kind), &title);
+    let label = fit_text(&name, width - 6.0);
+    if slice.kind != SpanKind::Wait && label.chars().count() > 3 {
         draw_words(out, x + 3.0, top + 14.0, "#ffffff", &label);
     }
 }
 
 /// A lane of more slices than dots.
-fn coarse(out: &mut String, slices: &[&Slice], top: f64, layout: &Layout) {
+fn draw_coarse_row(out: &mut String, slices: &[&TraceSpan], top: f64, layout: &SvgLayout) {
     let dots = (WIDTH - LABELS - RIGHT) as usize;
-    let kinds = dominant(slices, layout.end, dots);
+    let kinds = dominant_kinds(slices, layout.end, dots);
     let mut x = LABELS;
     for run in kinds.chunk_by(|a, b| a == b) {
         if let Some(kind) = run[0] {
             let width = run.len() as f64;
             let rectangle = Rectangle { x, y: top + 2.0, width, height: LANE - 4.0 };
-            draw_rectangle(out, rectangle, color(kind), "");
+            draw_rectangle(out, rectangle, kind_color(kind), "");
         }
         x += run.len() as f64;
     }
 }
 
 /// From the end of what is waited for to the end of the wait, or where the wait begins if that is later.
-fn arrows(out: &mut String, trace: &Trace, layout: &Layout) {
+fn draw_flow_events(out: &mut String, trace: &Trace, layout: &SvgLayout) {
     let drawn: Vec<_> = trace
         .arrows
         .iter()
-        .filter_map(|arrow: &Arrow| {
+        .filter_map(|arrow: &SpanDependency| {
             let (from, to) = (trace.slices.get(arrow.from)?, trace.slices.get(arrow.to)?);
-            let (y1, y2) = (layout.top(from)? + LANE / 2.0, layout.top(to)? + LANE / 2.0);
+            let (y1, y2) = (layout.row_top(from)? + LANE / 2.0, layout.row_top(to)? + LANE / 2.0);
             let x2 = to.end_ns.min(to.start_ns.max(from.end_ns));
-            Some((layout.x(from.end_ns), y1, layout.x(x2), y2))
+            Some((layout.x_position(from.end_ns), y1, layout.x_position(x2), y2))
         })
         .collect();
     if drawn.len() > ARROWS {
@@ -211,15 +207,15 @@ fn arrows(out: &mut String, trace: &Trace, layout: &Layout) {
     }
 }
 
-fn foot(out: &mut String, usage: &[RankUsage], y: f64) {
+fn draw_foot(out: &mut String, usage: &[RankUsage], y: f64) {
     let communication: u64 = usage.iter().map(|rank| rank.communication).sum();
     let exposed: u64 = usage.iter().map(|rank| rank.exposed).sum();
     let all = RankUsage { communication, exposed, ..RankUsage::default() };
-    if let Some(hidden) = all.hidden() {
+    if let Some(hidden) = all.hidden_fraction() {
         let text = format!(
             "communication of all ranks together: {}, {} of it exposed; {}% hidden behind computing",
-            time(communication),
-            time(exposed),
+            time_text(communication),
+            time_text(exposed),
             (hidden * 100.0).floor()
         );
         draw_words(out, LABELS, y, "#333333", &text);
@@ -237,33 +233,29 @@ struct Rectangle {
 
 fn draw_rectangle(out: &mut String, rectangle: Rectangle, fill: &str, title: &str) {
     let Rectangle { x, y, width, height } = rectangle;
-    let _ = write!(
-        out,
-        "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" fill=\"{fill}\""
-    );
+    let _ = write!(out, "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" fill=\"{fill}\"");
     if title.is_empty() {
         out.push_str("/>\n");
     } else {
         // A thin edge tells neighbours apart.
-        let title = escaped(title);
-        let _ =
-            writeln!(out, " stroke=\"#ffffff\" stroke-width=\"0.7\"><title>{title}</title></rect>");
+        let title = escape_xml(title);
+        let _ = writeln!(out, " stroke=\"#ffffff\" stroke-width=\"0.7\"><title>{title}</title></rect>");
     }
 }
 
 fn draw_words(out: &mut String, x: f64, y: f64, fill: &str, text: &str) {
-    let text = escaped(text);
+    let text = escape_xml(text);
     let _ = writeln!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" fill=\"{fill}\">{text}</text>");
 }
 
 /// As much of a text as goes into a width.
-fn fit(text: &str, width: f64) -> String {
-    cut(text, (width / LETTER).max(0.0) as usize)
+fn fit_text(text: &str, width: f64) -> String {
+    truncate_text(text, (width / LETTER).max(0.0) as usize)
 }
 
 /// A text that stands in XML, which has no control characters, not even as references.
-fn escaped(text: &str) -> String {
-    let text = visible::line(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}");
+fn escape_xml(text: &str) -> String {
+    let text = visible::escape_line(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}");
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
@@ -274,8 +266,8 @@ mod tests {
     #[test]
     fn lane_names_that_are_cut_say_so() {
         let mut out = String::new();
-        lane_name(&mut out, 0.0, "rank 0  NCCL 0-15");
-        lane_name(&mut out, 0.0, "rank 0  NCCL 0 3 4 9 11 12 & 14");
+        row_name(&mut out, 0.0, "rank 0  NCCL 0-15");
+        row_name(&mut out, 0.0, "rank 0  NCCL 0 3 4 9 11 12 & 14");
         let expected = "<text x=\"4.0\" y=\"14.0\" fill=\"#333333\">rank 0  NCCL 0-15</text>\n\
             <text x=\"4.0\" y=\"14.0\" fill=\"#333333\">rank 0  NCCL 0 3 4 9 …\
             <title>rank 0  NCCL 0 3 4 9 11 12 &amp; 14</title></text>\n";

@@ -1,6 +1,6 @@
 //! The file of `--trace`: valid JSON in which slices nest in nothing, and arrows have two ends.
 
-use hostir_tool_support::io::Io;
+use hostir_tool_support::io::ToolIo;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -12,7 +12,7 @@ const PIPELINE: &str = include_str!("../../../../docs/examples/ag_matmul_p2p.hir
 fn run(folder: &Path, text: &str, args: &[&str]) -> (i32, String, String) {
     let words: Vec<OsString> = ["hir-run", "-"].iter().chain(args).map(Into::into).collect();
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let mut io = Io {
+    let mut io = ToolIo {
         stdin: &mut text.as_bytes(),
         stdout: &mut out,
         stderr: &mut err,
@@ -63,9 +63,7 @@ fn phase<'e>(events: &'e [Value], phase: &str) -> Vec<&'e Value> {
 /// hold the event's time.
 fn around(events: &[Value], at: usize) -> &Value {
     let flow = &events[at];
-    let same = |event: &&Value| {
-        event["ph"] == "X" && event["pid"] == flow["pid"] && event["tid"] == flow["tid"]
-    };
+    let same = |event: &&Value| event["ph"] == "X" && event["pid"] == flow["pid"] && event["tid"] == flow["tid"];
     let slice = events[..at].iter().rev().find(same).unwrap();
     let (start, length) = (ns(slice, "ts"), ns(slice, "dur"));
     assert!((start..=start + length).contains(&ns(flow, "ts")), "{slice} {flow}");
@@ -73,8 +71,7 @@ fn around(events: &[Value], at: usize) -> &Value {
 }
 
 fn check(events: &[Value]) {
-    let timed: Vec<i64> =
-        events.iter().filter(|event| event["ph"] != "M").map(|event| ns(event, "ts")).collect();
+    let timed: Vec<i64> = events.iter().filter(|event| event["ph"] != "M").map(|event| ns(event, "ts")).collect();
     assert!(timed.is_sorted());
     let mut ends: BTreeMap<(i64, i64), i64> = BTreeMap::new();
     for slice in phase(events, "X") {
@@ -119,10 +116,7 @@ fn traces_of_a_pipeline() {
         let products: Vec<&Value> = events.iter().filter(product).collect();
         assert_eq!(products.len(), 4);
         let args = &products[0]["args"];
-        assert_eq!(
-            (&args["iteration"], &args["line"]),
-            (&"StreamIdx=3".into(), &"<stdin>:37".into())
-        );
+        assert_eq!((&args["iteration"], &args["line"]), (&"StreamIdx=3".into(), &"<stdin>:37".into()));
         // 2 * 64 * 128 * 32 operations; 64 x 128, 128 x 32 and 64 x 32 floats.
         assert_eq!(args["flop"], 524_288);
         assert_eq!(args["bytes"], 4 * (64 * 128 + 128 * 32 + 64 * 32));
@@ -159,8 +153,7 @@ fn failures_leave_no_file() {
 fn a_chart_on_a_terminal() {
     let folder = tempfile::tempdir().unwrap();
     let sizes = ["--set", "i1=64", "--set", "i2=128", "--set", "i3=32"];
-    let all: Vec<&str> =
-        sizes.iter().chain(&["--check-only", "-q", "--timeline"]).copied().collect();
+    let all: Vec<&str> = sizes.iter().chain(&["--check-only", "-q", "--timeline"]).copied().collect();
     let (status, out, err) = run(folder.path(), PIPELINE, &all);
     assert_eq!((status, err.as_str()), (0, ""));
     assert!(out.contains("\x1b[34m#"), "{out}");

@@ -1,42 +1,40 @@
 //! Whether two views share elements.
 
 use crate::unsupported::Unsupported;
-use hostir::plan::{Dim, View};
+use hostir::plan::{BufferView, ViewDim};
 
 /// Whether both views are the same elements in the same places of the index space.
-pub(crate) fn same(a: &View, b: &View) -> bool {
-    let strides = |view: &View| -> Vec<Dim> {
-        view.dims.iter().filter(|dim| dim.extent > 1).copied().collect()
-    };
+pub(crate) fn is_same_view(a: &BufferView, b: &BufferView) -> bool {
+    let strides =
+        |view: &BufferView| -> Vec<ViewDim> { view.dims.iter().filter(|dim| dim.extent > 1).copied().collect() };
     a.buffer == b.buffer && a.offset == b.offset && strides(a) == strides(b)
 }
 
 /// Whether no element belongs to both views. `false` may also mean that it is not known.
-pub fn disjoint(a: &View, b: &View) -> bool {
+pub fn are_disjoint(a: &BufferView, b: &BufferView) -> bool {
     if a.buffer != b.buffer || a.is_empty() || b.is_empty() {
         return true;
     }
-    let end = |view: &View| view.offset + view.reach();
-    end(a) < b.offset || end(b) < a.offset || boxes_apart(a, b)
+    let end = |view: &BufferView| view.offset + view.last_offset();
+    end(a) < b.offset || end(b) < a.offset || boxes_are_disjoint(a, b)
 }
 
 /// Whether the views are boxes in one row-major arrangement and lie apart along one of its axes, as two
 /// column ranges of a matrix do.
-fn boxes_apart(a: &View, b: &View) -> bool {
-    let dims = |view: &View| -> Vec<Dim> {
+fn boxes_are_disjoint(a: &BufferView, b: &BufferView) -> bool {
+    let dims = |view: &BufferView| -> Vec<ViewDim> {
         let long = view.dims.iter().filter(|dim| dim.extent > 1 && dim.stride > 0);
         long.copied().collect()
     };
     let (dims_a, dims_b) = (dims(a), dims(b));
-    let mut strides: Vec<usize> =
-        dims_a.iter().chain(&dims_b).map(|dim| dim.stride).chain([1]).collect();
+    let mut strides: Vec<usize> = dims_a.iter().chain(&dims_b).map(|dim| dim.stride).chain([1]).collect();
     strides.sort_unstable_by(|x, y| y.cmp(x));
     strides.dedup();
     if strides.windows(2).any(|pair| pair[0] % pair[1] != 0) {
         return false;
     }
     let (Some(box_a), Some(box_b)) =
-        (ranges(a.offset, &dims_a, &strides), ranges(b.offset, &dims_b, &strides))
+        (stride_ranges(a.offset, &dims_a, &strides), stride_ranges(b.offset, &dims_b, &strides))
     else {
         return false;
     };
@@ -44,7 +42,7 @@ fn boxes_apart(a: &View, b: &View) -> bool {
 }
 
 /// First and last index along each stride; `None` if the view is no box of such an arrangement.
-fn ranges(offset: usize, dims: &[Dim], strides: &[usize]) -> Option<Vec<(usize, usize)>> {
+fn stride_ranges(offset: usize, dims: &[ViewDim], strides: &[usize]) -> Option<Vec<(usize, usize)>> {
     let mut rest = offset;
     let mut found = Vec::new();
     for (place, &stride) in strides.iter().enumerate() {
@@ -63,12 +61,12 @@ fn ranges(offset: usize, dims: &[Dim], strides: &[usize]) -> Option<Vec<(usize, 
 }
 
 /// Errors if a result overlaps what is read, other than in place.
-pub(crate) fn check<'v>(
-    inputs: impl IntoIterator<Item = &'v View>,
-    output: &View,
+pub(crate) fn check_overlap<'v>(
+    inputs: impl IntoIterator<Item = &'v BufferView>,
+    output: &BufferView,
     in_place: bool,
 ) -> Result<(), Unsupported> {
-    let fine = |input: &View| (in_place && same(input, output)) || disjoint(input, output);
+    let fine = |input: &BufferView| (in_place && is_same_view(input, output)) || are_disjoint(input, output);
     match inputs.into_iter().all(fine) {
         true => Ok(()),
         false => Err(Unsupported::Overlap),

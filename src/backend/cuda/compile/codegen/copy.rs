@@ -2,18 +2,18 @@
 //! bytes are one element.
 
 use crate::codegen::alias;
-use crate::codegen::index_space::{Operand, Space};
-use crate::codegen::job::Job;
-use crate::codegen::pointwise::job;
-use crate::codegen::source_writer::Writer;
-use crate::codegen::thread_mapping::Map;
+use crate::codegen::index_space::{IndexSpace, KernelOperand};
+use crate::codegen::job::KernelJob;
+use crate::codegen::pointwise::elementwise_job;
+use crate::codegen::source_writer::SourceWriter;
+use crate::codegen::thread_mapping::ElementwiseKernel;
 use crate::unsupported::Unsupported;
 use hostir::data::fp8;
 use hostir::ir::DType;
-use hostir::plan::{Scalar, View};
+use hostir::plan::{BufferView, ScalarValue};
 
 /// The C++ type of so many bytes.
-pub(super) fn raw(size: usize) -> Result<&'static str, Unsupported> {
+pub(super) fn raw_ctype(size: usize) -> Result<&'static str, Unsupported> {
     match size {
         1 => Ok("unsigned char"),
         2 => Ok("unsigned short"),
@@ -26,10 +26,10 @@ pub(super) fn raw(size: usize) -> Result<&'static str, Unsupported> {
 
 /// Joins pairs of elements to elements of double the size, up to 16 bytes, while that works for all
 /// operands; they have one size.
-fn widen(space: &mut Space) {
+fn widen_elements(space: &mut IndexSpace) {
     let Some(last) = space.extents.len().checked_sub(1) else { return };
     loop {
-        let fits = |operand: &Operand| {
+        let fits = |operand: &KernelOperand| {
             let (&inner, outer) = operand.strides.split_last().unwrap_or((&0, &[]));
             inner == 1
                 && outer.iter().all(|stride| stride % 2 == 0)
@@ -48,46 +48,43 @@ fn widen(space: &mut Space) {
 }
 
 /// The operands of a copy or fill as one space, with wide elements. The last operand is the result.
-fn moved(shape: &[usize], views: &[&View]) -> Result<Space, Unsupported> {
+fn copy_space(shape: &[usize], views: &[&BufferView]) -> Result<IndexSpace, Unsupported> {
     let mut operands = Vec::new();
     for view in views {
-        operands.push(Operand::view(view, raw(view.dtype.size())?));
+        operands.push(KernelOperand::from_view(view, raw_ctype(view.dtype.byte_size())?));
     }
-    let mut space = Space::new(shape, operands);
+    let mut space = IndexSpace::new(shape, operands);
     space.order_by(views.len() - 1);
-    space.collapse();
-    widen(&mut space);
+    space.collapse_axes();
+    widen_elements(&mut space);
     for operand in &mut space.operands {
-        operand.ctype = raw(operand.size)?;
+        operand.ctype = raw_ctype(operand.size)?;
     }
     // A run that has become one element is no axis any more.
-    Ok(Space::new(&space.extents.clone(), space.operands))
+    Ok(IndexSpace::new(&space.extents.clone(), space.operands))
 }
 
 /// The job of a copy between views of equal shapes and types, of any rank and strides. Where both are
 /// contiguous, a copy of the runtime does the same. If they overlap, the reason is `overlap`.
-pub fn copy(src: &View, dst: &View) -> Result<Job, Unsupported> {
-    if src.shape() != dst.shape() || src.dtype.size() != dst.dtype.size() {
+pub fn generate_copy(src: &BufferView, dst: &BufferView) -> Result<KernelJob, Unsupported> {
+    if src.shape() != dst.shape() || src.dtype.byte_size() != dst.dtype.byte_size() {
         return Err(Unsupported::Malformed("a copy between other shapes or types"));
     }
-    alias::check([src], dst, true)?;
-    let body = |_: &mut Writer, elements: &[String]| {
+    alias::check_overlap([src], dst, true)?;
+    let body = |_: &mut SourceWriter, elements: &[String]| {
         elements.first().cloned().ok_or(Unsupported::Malformed("a copy of nothing"))
     };
-    let space = moved(&dst.shape(), &[src, dst])?;
-    Ok(job(Map::new(space, &body)?, dst)?.noted("copy", |note| note.view(src).view(dst)))
+    let space = copy_space(&dst.shape(), &[src, dst])?;
+    Ok(elementwise_job(ElementwiseKernel::new(space, &body)?, dst)?.noted("copy", |note| note.view(src).view(dst)))
 }
 
 /// The job that writes one value everywhere. Types that kernels do not compute with can be filled if the
 /// value is an integer of theirs, or 0.
-pub fn fill(dst: &View, value: Scalar) -> Result<Job, Unsupported> {
-    let mut bits = pattern(dst.dtype, value)?;
+pub fn generate_fill(dst: &BufferView, value: ScalarValue) -> Result<KernelJob, Unsupported> {
+    let mut bits = fill_pattern(dst.dtype, value)?;
     let mut once = dst.clone();
-    once.dims
-        .iter_mut()
-        .filter(|dim| dim.stride == 0)
-        .for_each(|dim| dim.extent = dim.extent.min(1));
-    let space = moved(&once.shape(), &[&once])?;
+    once.dims.iter_mut().filter(|dim| dim.stride == 0).for_each(|dim| dim.extent = dim.extent.min(1));
+    let space = copy_space(&once.shape(), &[&once])?;
     let size = space.operands[0].size;
     while bits.len() < size {
         bits.extend_from_within(..);
@@ -95,15 +92,15 @@ pub fn fill(dst: &View, value: Scalar) -> Result<Job, Unsupported> {
     let word = |part: &[u8]| part.iter().rev().fold(0u64, |all, &byte| all << 8 | u64::from(byte));
     let text = match size {
         16 => format!("make_ulonglong2({}ull, {}ull)", word(&bits[..8]), word(&bits[8..])),
-        _ => format!("({})({}ull)", raw(size)?, word(&bits)),
+        _ => format!("({})({}ull)", raw_ctype(size)?, word(&bits)),
     };
-    let body = |_: &mut Writer, _: &[String]| Ok(text.clone());
-    let job = job(Map::new(space, &body)?, dst)?;
+    let body = |_: &mut SourceWriter, _: &[String]| Ok(text.clone());
+    let job = elementwise_job(ElementwiseKernel::new(space, &body)?, dst)?;
     Ok(job.noted("fill", |note| note.view(dst).constant(Some(value))))
 }
 
 /// The bytes of a value of a type.
-fn pattern(dtype: DType, value: Scalar) -> Result<Vec<u8>, Unsupported> {
+fn fill_pattern(dtype: DType, value: ScalarValue) -> Result<Vec<u8>, Unsupported> {
     let single = value.as_f64() as f32;
     Ok(match dtype {
         DType::Double => value.as_f64().to_le_bytes().to_vec(),
@@ -113,10 +110,10 @@ fn pattern(dtype: DType, value: Scalar) -> Result<Vec<u8>, Unsupported> {
         DType::Bool => vec![u8::from(value.as_i64() != 0)],
         DType::ComplexFloat => [single.to_le_bytes(), [0; 4]].concat(),
         DType::ComplexDouble => [value.as_f64().to_le_bytes(), [0; 8]].concat(),
-        _ if dtype.is_integer() => value.as_i64().to_le_bytes()[..dtype.size()].to_vec(),
-        dtype => match fp8::encoder(dtype) {
+        _ if dtype.is_integer() => value.as_i64().to_le_bytes()[..dtype.byte_size()].to_vec(),
+        dtype => match fp8::encoder_for(dtype) {
             Some(encode) => vec![encode(single)],
-            None if value.as_f64() == 0.0 => vec![0; dtype.size()],
+            None if value.as_f64() == 0.0 => vec![0; dtype.byte_size()],
             None => return Err(Unsupported::Fill(dtype)),
         },
     })

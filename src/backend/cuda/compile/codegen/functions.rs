@@ -4,75 +4,73 @@
 //! is 0 here (the CPU backend reports an error); shifts by less than 0 or more than 63 do the same as
 //! there.
 
-use crate::codegen::types::{Class, ClassSource as _, Value, class};
+use crate::codegen::types::{ClassSource as _, ComputeClass, TypedExpr, compute_class};
 use crate::unsupported::Unsupported;
 use hostir::ir::DType;
-use hostir::plan::{Function, Scalar, Step};
+use hostir::plan::{Function, KernelStep, ScalarValue};
 
 /// A constant operand of a step that computes in a class: reals stay reals among integers.
-pub(super) fn constant(value: Scalar, wide: Class) -> Value {
-    let real = matches!(value, Scalar::Float(_)) && wide == Class::I64;
-    if real { Class::F64 } else { wide }.literal(value)
+pub(super) fn constant_operand(value: ScalarValue, wide: ComputeClass) -> TypedExpr {
+    let real = matches!(value, ScalarValue::Float(_)) && wide == ComputeClass::I64;
+    if real { ComputeClass::F64 } else { wide }.literal(value)
 }
 
 /// The result of a step, whose operands are given.
-pub(super) fn apply(step: &Step, mut args: Vec<Value>) -> Result<Value, Unsupported> {
-    let wide = class(step.compute)?;
+pub(super) fn apply_step(step: &KernelStep, mut args: Vec<TypedExpr>) -> Result<TypedExpr, Unsupported> {
+    let wide = compute_class(step.compute)?;
     match (step.function, args.len()) {
-        (Function::Identity | Function::Cast, 1) => return args.remove(0).rounded(step.result),
+        (Function::Identity | Function::Cast, 1) => return args.remove(0).rounded_to(step.result),
         (Function::Where, 3) => {
-            let kind = class(step.result)?;
+            let kind = compute_class(step.result)?;
             let b = args.remove(2).into_class(kind).text;
             let a = args.remove(1).into_class(kind).text;
-            let condition = args[0].truth();
-            return Value::new(kind, format!("({condition} ? {a} : {b})")).rounded(step.result);
+            let condition = args[0].truth_condition();
+            return TypedExpr::new(kind, format!("({condition} ? {a} : {b})")).rounded_to(step.result);
         }
         (Function::Not, 1) => {
-            return truth(format!("!{}", args[0].truth())).rounded(step.result);
+            return truth_value(format!("!{}", args[0].truth_condition())).rounded_to(step.result);
         }
         (Function::And | Function::Or, 2) => {
             let sign = if step.function == Function::And { "&&" } else { "||" };
-            let text = format!("{} {sign} {}", args[0].truth(), args[1].truth());
-            return truth(text).rounded(step.result);
+            let text = format!("{} {sign} {}", args[0].truth_condition(), args[1].truth_condition());
+            return truth_value(text).rounded_to(step.result);
         }
         _ => {}
     }
-    let real_only = wide == Class::I64 && !is_integer_function(step.function);
-    let wide = if real_only { Class::F64 } else { wide };
+    let real_only = wide == ComputeClass::I64 && !is_integer_function(step.function);
+    let wide = if real_only { ComputeClass::F64 } else { wide };
     let args: Vec<String> = args.into_iter().map(|value| value.into_class(wide).text).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let result = match (wide, args.as_slice()) {
-        (Class::I64, _) => integer(step, &args),
-        (_, [a]) => real_1(step.function, wide, a).or_else(|| test(step.function, a)),
-        (_, [a, b]) => compared(step.function, a, b).or_else(|| real_2(step.function, wide, a, b)),
+        (ComputeClass::I64, _) => integer_value(step, &args),
+        (_, [a]) => real_1(step.function, wide, a).or_else(|| unary_predicate(step.function, a)),
+        (_, [a, b]) => comparison_value(step.function, a, b).or_else(|| real_2(step.function, wide, a, b)),
         (_, [a, b, c]) => real_3(step.function, wide, a, b, c),
         _ => None,
     };
     match result {
-        Some(value) => value.rounded(step.result),
+        Some(value) => value.rounded_to(step.result),
         None => Err(Unsupported::Pointwise(step.function, step.compute)),
     }
 }
 
 /// A condition as a value.
-fn truth(condition: String) -> Value {
-    Value::new(Class::I64, format!("(long long)({condition})"))
+fn truth_value(condition: String) -> TypedExpr {
+    TypedExpr::new(ComputeClass::I64, format!("(long long)({condition})"))
 }
 
 /// Whether a function of integers is an integer (or a truth value).
 fn is_integer_function(function: Function) -> bool {
     use Function as F;
-    matches!(
-        function,
-        F::Neg | F::BitNot | F::Abs | F::Relu | F::Ceil | F::Floor | F::Round | F::Trunc
-    ) || matches!(function, F::Add | F::Sub | F::Mul | F::Div | F::Mod | F::Remainder | F::CeilDiv)
+    matches!(function, F::Neg | F::BitNot | F::Abs | F::Relu | F::Ceil | F::Floor | F::Round | F::Trunc)
+        || matches!(function, F::Add | F::Sub | F::Mul | F::Div | F::Mod | F::Remainder | F::CeilDiv)
         || matches!(function, F::Shl | F::Shr | F::BitAnd | F::BitOr | F::BitXor | F::Gcd | F::Pow)
         || matches!(function, F::Eq | F::Ne | F::Ge | F::Gt | F::Le | F::Lt)
         || matches!(function, F::Max | F::Min | F::FMax | F::FMin | F::Clamp | F::Threshold)
 }
 
 /// A function of the mathematics library by its name there, for functions that are called so.
-fn library(function: Function) -> Option<&'static str> {
+fn math_library_name(function: Function) -> Option<&'static str> {
     Some(match function {
         Function::Abs => "fabs",
         Function::Acos => "acos",
@@ -113,29 +111,29 @@ fn library(function: Function) -> Option<&'static str> {
 }
 
 /// `name` for doubles, `namef` for floats.
-fn named(name: &str, class: Class) -> String {
-    format!("{name}{}", if class == Class::F32 { "f" } else { "" })
+fn precision_variant(name: &str, class: ComputeClass) -> String {
+    format!("{name}{}", if class == ComputeClass::F32 { "f" } else { "" })
 }
 
-fn real_1(function: Function, class: Class, a: &str) -> Option<Value> {
-    let one = class.literal(Scalar::Float(1.0)).text;
-    let exp = named("exp", class);
+fn real_1(function: Function, class: ComputeClass, a: &str) -> Option<TypedExpr> {
+    let one = class.literal(ScalarValue::Float(1.0)).text;
+    let exp = precision_variant("exp", class);
     let text = match function {
         Function::Neg => format!("(-{a})"),
-        Function::Frac => format!("({a} - {}({a}))", named("trunc", class)),
+        Function::Frac => format!("({a} - {}({a}))", precision_variant("trunc", class)),
         Function::Silu => format!("({a} * ({one} / ({one} + {exp}(-{a}))))"),
         Function::Sigmoid => format!("({one} / ({one} + {exp}(-{a})))"),
         Function::Reciprocal => format!("({one} / {a})"),
         Function::Relu => format!("({a} <= 0 ? 0 : {a})"),
         function => {
-            let name = library(function)?;
-            format!("{}({a})", named(name, class))
+            let name = math_library_name(function)?;
+            format!("{}({a})", precision_variant(name, class))
         }
     };
-    Some(Value::new(class, text))
+    Some(TypedExpr::new(class, text))
 }
 
-fn test(function: Function, a: &str) -> Option<Value> {
+fn unary_predicate(function: Function, a: &str) -> Option<TypedExpr> {
     let condition = match function {
         Function::Signbit => format!("signbit({a})"),
         Function::IsFinite => format!("isfinite({a})"),
@@ -146,10 +144,10 @@ fn test(function: Function, a: &str) -> Option<Value> {
         Function::IsReal => "true".to_owned(),
         _ => return None,
     };
-    Some(truth(condition))
+    Some(truth_value(condition))
 }
 
-fn compared(function: Function, a: &str, b: &str) -> Option<Value> {
+fn comparison_value(function: Function, a: &str, b: &str) -> Option<TypedExpr> {
     let sign = match function {
         Function::Eq => "==",
         Function::Ne => "!=",
@@ -159,29 +157,29 @@ fn compared(function: Function, a: &str, b: &str) -> Option<Value> {
         Function::Lt => "<",
         _ => return None,
     };
-    Some(truth(format!("{a} {sign} {b}")))
+    Some(truth_value(format!("{a} {sign} {b}")))
 }
 
-fn real_2(function: Function, class: Class, a: &str, b: &str) -> Option<Value> {
+fn real_2(function: Function, class: ComputeClass, a: &str, b: &str) -> Option<TypedExpr> {
     let text = match function {
         Function::Add => format!("({a} + {b})"),
         Function::Sub => format!("({a} - {b})"),
         Function::Mul => format!("({a} * {b})"),
         Function::Div => format!("({a} / {b})"),
         Function::Remainder => {
-            format!("r_remainder<{}>({}({a}, {b}), {b})", class.ctype(), named("fmod", class))
+            format!("r_remainder<{}>({}({a}, {b}), {b})", class.ctype(), precision_variant("fmod", class))
         }
         Function::Max => format!("n_max<{}>({a}, {b})", class.ctype()),
         Function::Min => format!("n_min<{}>({a}, {b})", class.ctype()),
         function => {
-            let name = library(function)?;
-            format!("{}({a}, {b})", named(name, class))
+            let name = math_library_name(function)?;
+            format!("{}({a}, {b})", precision_variant(name, class))
         }
     };
-    Some(Value::new(class, text))
+    Some(TypedExpr::new(class, text))
 }
 
-fn real_3(function: Function, class: Class, a: &str, b: &str, c: &str) -> Option<Value> {
+fn real_3(function: Function, class: ComputeClass, a: &str, b: &str, c: &str) -> Option<TypedExpr> {
     let ctype = class.ctype();
     let text = match function {
         Function::Clamp => format!("n_min<{ctype}>(n_max<{ctype}>({a}, {b}), {c})"),
@@ -189,10 +187,10 @@ fn real_3(function: Function, class: Class, a: &str, b: &str, c: &str) -> Option
         Function::Lerp => format!("r_lerp<{ctype}>({a}, {b}, {c})"),
         _ => return None,
     };
-    Some(Value::new(class, text))
+    Some(TypedExpr::new(class, text))
 }
 
-fn integer(step: &Step, args: &[&str]) -> Option<Value> {
+fn integer_value(step: &KernelStep, args: &[&str]) -> Option<TypedExpr> {
     let text = match args {
         [a] => match step.function {
             Function::Neg => format!("i_sub(0, {a})"),
@@ -203,7 +201,9 @@ fn integer(step: &Step, args: &[&str]) -> Option<Value> {
             Function::Ceil | Function::Floor | Function::Round | Function::Trunc => (*a).to_owned(),
             _ => return None,
         },
-        [a, b] => return compared(step.function, a, b).or_else(|| integer_2(step.function, a, b)),
+        [a, b] => {
+            return comparison_value(step.function, a, b).or_else(|| integer_2(step.function, a, b));
+        }
         [a, b, c] => match step.function {
             Function::Clamp => format!("n_min<long long>(n_max<long long>({a}, {b}), {c})"),
             Function::Threshold => format!("({a} <= {b} ? {c} : {a})"),
@@ -211,10 +211,10 @@ fn integer(step: &Step, args: &[&str]) -> Option<Value> {
         },
         _ => return None,
     };
-    Some(Value::new(Class::I64, text))
+    Some(TypedExpr::new(ComputeClass::I64, text))
 }
 
-fn integer_2(function: Function, a: &str, b: &str) -> Option<Value> {
+fn integer_2(function: Function, a: &str, b: &str) -> Option<TypedExpr> {
     let text = match function {
         Function::BitAnd => format!("({a} & {b})"),
         Function::BitOr => format!("({a} | {b})"),
@@ -239,5 +239,5 @@ fn integer_2(function: Function, a: &str, b: &str) -> Option<Value> {
             format!("{name}({a}, {b})")
         }
     };
-    Some(Value::new(Class::I64, text))
+    Some(TypedExpr::new(ComputeClass::I64, text))
 }

@@ -2,13 +2,13 @@
 //! strides.
 
 use crate::codegen::alias;
-use crate::codegen::index_space::{Ints, Operand, Space};
-use crate::codegen::job::{Job, Launch};
-use crate::codegen::source_writer::{Writer, kernel};
+use crate::codegen::index_space::{IndexInt, IndexSpace, KernelOperand};
+use crate::codegen::job::{KernelJob, KernelLaunch};
+use crate::codegen::source_writer::{SourceWriter, kernel_source};
 use crate::codegen::thread_mapping::BLOCKS;
-use crate::codegen::types::{Class, ClassSource as _, Value, class, storage};
+use crate::codegen::types::{ClassSource as _, ComputeClass, TypedExpr, compute_class, storage_ctype};
 use crate::unsupported::Unsupported;
-use hostir::plan::{Dim, Gemm, Scalar, View};
+use hostir::plan::{BufferView, GemmInst, ScalarValue, ViewDim};
 
 /// Rows and columns of the result that a block computes.
 const TILE: usize = 64;
@@ -21,21 +21,21 @@ const THREADS: usize = SIDE * SIDE;
 /// The job of a matrix product: `float` and narrower floats accumulate in float, `double` in double,
 /// integers and truth values in 64 bits. If the result overlaps a factor, or the bias in another layout,
 /// the reason is `overlap`.
-pub fn gemm(gemm: &Gemm) -> Result<Job, Unsupported> {
-    let product = Product::new(gemm)?;
+pub fn generate_gemm(gemm: &GemmInst) -> Result<KernelJob, Unsupported> {
+    let product = GemmKernel::new(gemm)?;
     if gemm.out.is_empty() {
-        return Ok(Job::default());
+        return Ok(KernelJob::default());
     }
-    let job = Job { launches: vec![product.launch()?], ..Job::default() };
+    let job = KernelJob { launches: vec![product.build_launch()?], ..KernelJob::default() };
     Ok(job.noted("gemm", |note| note.gemm(gemm)))
 }
 
-struct Product<'a> {
-    gemm: &'a Gemm,
-    class: Class,
+struct GemmKernel<'a> {
+    gemm: &'a GemmInst,
+    class: ComputeClass,
     /// The batch axes; operands are the factors, the bias if there is one, and the result.
-    batches: Space,
-    ints: Ints,
+    batches: IndexSpace,
+    ints: IndexInt,
     /// Rows, columns and length of the inner axis.
     m: usize,
     n: usize,
@@ -43,118 +43,117 @@ struct Product<'a> {
 }
 
 /// The last two axes of a view.
-fn matrix(view: &View) -> [Dim; 2] {
+fn matrix_dims(view: &BufferView) -> [ViewDim; 2] {
     let rank = view.dims.len();
     [view.dims[rank - 2], view.dims[rank - 1]]
 }
 
 /// Where the indices of one tile lead.
-struct Indices {
+struct TileIndices {
     batch: Vec<String>,
     row: String,
     column: String,
 }
 
-impl<'a> Product<'a> {
-    fn new(gemm: &'a Gemm) -> Result<Self, Unsupported> {
+impl<'a> GemmKernel<'a> {
+    fn new(gemm: &'a GemmInst) -> Result<Self, Unsupported> {
         let rank = gemm.out.dims.len();
-        let views: Vec<&View> =
-            [&gemm.a, &gemm.b].into_iter().chain(&gemm.bias).chain([&gemm.out]).collect();
+        let views: Vec<&BufferView> = [&gemm.a, &gemm.b].into_iter().chain(&gemm.bias).chain([&gemm.out]).collect();
         if rank < 2 || views.iter().any(|view| view.dims.len() != rank) {
             return Err(Unsupported::Malformed("a product of factors that are no matrices"));
         }
-        let ([a, b], out) = ([matrix(&gemm.a), matrix(&gemm.b)], matrix(&gemm.out));
+        let ([a, b], out) = ([matrix_dims(&gemm.a), matrix_dims(&gemm.b)], matrix_dims(&gemm.out));
         let shape = gemm.out.shape();
-        let batch = |view: &&View| view.shape()[..rank - 2] == shape[..rank - 2];
+        let batch = |view: &&BufferView| view.shape()[..rank - 2] == shape[..rank - 2];
         let (m, n, k) = (a[0].extent, b[1].extent, a[1].extent);
         let biased = gemm.bias.as_ref().is_none_or(|bias| bias.shape() == shape);
         if b[0].extent != k || shape[rank - 2..] != [m, n] || !biased || !views.iter().all(batch) {
             return Err(Unsupported::Malformed("a product of shapes that do not fit"));
         }
-        alias::check([&gemm.a, &gemm.b], &gemm.out, false)?;
-        alias::check(&gemm.bias, &gemm.out, true)?;
+        alias::check_overlap([&gemm.a, &gemm.b], &gemm.out, false)?;
+        alias::check_overlap(&gemm.bias, &gemm.out, true)?;
         if out.iter().any(|dim| dim.stride == 0 && dim.extent > 1) {
             return Err(Unsupported::Malformed("a result whose elements share memory"));
         }
         let mut operands = Vec::new();
         let mut reach = 0;
         for view in views {
-            let mut operand = Operand::view(view, storage(view.dtype)?);
-            reach = reach.max(view.reach());
+            let mut operand = KernelOperand::from_view(view, storage_ctype(view.dtype)?);
+            reach = reach.max(view.last_offset());
             operand.strides.truncate(rank - 2);
             operands.push(operand);
         }
-        let mut batches = Space::new(&shape[..rank - 2], operands);
-        batches.collapse();
-        let ints = Ints::for_sizes(gemm.out.len().max(k), reach + TILE);
-        Ok(Self { gemm, class: class(gemm.a.dtype)?, batches, ints, m, n, k })
+        let mut batches = IndexSpace::new(&shape[..rank - 2], operands);
+        batches.collapse_axes();
+        let ints = IndexInt::for_sizes(gemm.out.len().max(k), reach + TILE);
+        Ok(Self { gemm, class: compute_class(gemm.a.dtype)?, batches, ints, m, n, k })
     }
 
-    fn launch(&self) -> Result<Launch, Unsupported> {
+    fn build_launch(&self) -> Result<KernelLaunch, Unsupported> {
         let mut tiles = self.batches.extents.clone();
         tiles.extend([self.m.div_ceil(TILE), self.n.div_ceil(TILE)]);
         let count: usize = tiles.iter().product();
         let ints = self.ints;
-        let mut w = Writer::body();
+        let mut w = SourceWriter::kernel_body();
         let ctype = self.class.ctype();
         w.line(format!("__shared__ {ctype} ta[{DEPTH}][{}];", TILE + 1));
         w.line(format!("__shared__ {ctype} tb[{DEPTH}][{}];", TILE + 1));
         w.line(format!("const int tx = threadIdx.x % {SIDE}, ty = threadIdx.x / {SIDE};"));
         let (index, limit) = (ints.ctype(), ints.literal(count));
-        w.open(format!("for ({index} tile = blockIdx.x; tile < {limit}; tile += gridDim.x)"));
-        let mut names = ints.split(&mut w, "tile", &tiles, "t");
+        w.open_block(format!("for ({index} tile = blockIdx.x; tile < {limit}; tile += gridDim.x)"));
+        let mut names = ints.split_index(&mut w, "tile", &tiles, "t");
         let column = format!("{} * {}", names.pop().unwrap_or_default(), ints.literal(TILE));
         let row = format!("{} * {}", names.pop().unwrap_or_default(), ints.literal(TILE));
-        let at = Indices { batch: names, row, column };
-        self.products(&mut w, &at)?;
-        self.store(&mut w, &at)?;
-        w.close();
-        let text = kernel(&self.batches.ctypes(), THREADS as u32, "", w);
+        let at = TileIndices { batch: names, row, column };
+        self.write_tile_products(&mut w, &at)?;
+        self.write_tile_store(&mut w, &at)?;
+        w.close_block();
+        let text = kernel_source(&self.batches.param_ctypes(), THREADS as u32, "", w);
         let grid = [count.min(BLOCKS) as u32, 1, 1];
-        Ok(Launch { text, params: self.batches.params(), grid, block: [THREADS as u32, 1, 1] })
+        Ok(KernelLaunch { text, params: self.batches.kernel_params(), grid, block: [THREADS as u32, 1, 1] })
     }
 
     /// Sums of products of a tile, into `acc`.
-    fn products(&self, w: &mut Writer, at: &Indices) -> Result<(), Unsupported> {
+    fn write_tile_products(&self, w: &mut SourceWriter, at: &TileIndices) -> Result<(), Unsupported> {
         let ints = self.ints;
         let (index, k, depth) = (ints.ctype(), ints.literal(self.k), ints.literal(DEPTH));
         let each = TILE / SIDE;
         w.line(format!("{} acc[{each}][{each}] = {{}};", self.class.ctype()));
-        w.open(format!("for ({index} start = 0; start < {k}; start += {depth})"));
-        let a = matrix(&self.gemm.a);
-        self.load(w, at, 0, ["ta", &at.row], [a[0], a[1]])?;
-        let b = matrix(&self.gemm.b);
-        self.load(w, at, 1, ["tb", &at.column], [b[1], b[0]])?;
+        w.open_block(format!("for ({index} start = 0; start < {k}; start += {depth})"));
+        let a = matrix_dims(&self.gemm.a);
+        self.write_tile_load(w, at, 0, ["ta", &at.row], [a[0], a[1]])?;
+        let b = matrix_dims(&self.gemm.b);
+        self.write_tile_load(w, at, 1, ["tb", &at.column], [b[1], b[0]])?;
         w.line("__syncthreads();");
-        w.unrolled("d", DEPTH);
-        w.unrolled("r", each);
-        w.unrolled("c", each);
+        w.open_unrolled_loop("d", DEPTH);
+        w.open_unrolled_loop("r", each);
+        w.open_unrolled_loop("c", each);
         let (x, y) = (format!("ta[d][ty + r * {SIDE}]"), format!("tb[d][tx + c * {SIDE}]"));
         w.line(match self.class {
-            Class::I64 => format!("acc[r][c] = i_add(acc[r][c], i_mul({x}, {y}));"),
-            Class::F64 | Class::F32 => format!("acc[r][c] += {x} * {y};"),
+            ComputeClass::I64 => format!("acc[r][c] = i_add(acc[r][c], i_mul({x}, {y}));"),
+            ComputeClass::F64 | ComputeClass::F32 => format!("acc[r][c] += {x} * {y};"),
         });
-        w.close_all(3);
+        w.close_all_blocks(3);
         w.line("__syncthreads();");
-        w.close();
+        w.close_block();
         Ok(())
     }
 
     /// Loads a tile of a factor. `side` is its axis of the result, `inner` the one that is summed over;
     /// neighbouring threads take neighbouring elements.
-    fn load(
+    fn write_tile_load(
         &self,
-        w: &mut Writer,
-        at: &Indices,
+        w: &mut SourceWriter,
+        at: &TileIndices,
         operand: usize,
         [tile, first]: [&str; 2],
-        [side, inner]: [Dim; 2],
+        [side, inner]: [ViewDim; 2],
     ) -> Result<(), Unsupported> {
         let ints = self.ints;
         let index = ints.ctype();
         let dtype = if operand == 0 { self.gemm.a.dtype } else { self.gemm.b.dtype };
         w.line("#pragma unroll");
-        w.open(format!("for (int e = threadIdx.x; e < {}; e += {THREADS})", TILE * DEPTH));
+        w.open_block(format!("for (int e = threadIdx.x; e < {}; e += {THREADS})", TILE * DEPTH));
         match inner.stride <= side.stride {
             true => w.line(format!("const int d = e % {DEPTH}, s = e / {DEPTH};")),
             false => w.line(format!("const int s = e % {TILE}, d = e / {TILE};")),
@@ -163,47 +162,47 @@ impl<'a> Product<'a> {
         let strides = &self.batches.operands[operand].strides;
         let offset = format!(
             "{} + x * {} + y * {}",
-            ints.offset(&at.batch, strides, 1),
+            ints.linear_offset(&at.batch, strides, 1),
             ints.literal(side.stride),
             ints.literal(inner.stride)
         );
-        let raw = format!("{}[{offset}]", self.batches.pointer(operand));
-        let value = Value::load(dtype, &raw)?.into_class(self.class).text;
-        let zero = self.class.literal(Scalar::Int(0)).text;
+        let raw = format!("{}[{offset}]", self.batches.pointer_name(operand));
+        let value = TypedExpr::from_memory(dtype, &raw)?.into_class(self.class).text;
+        let zero = self.class.literal(ScalarValue::Int(0)).text;
         let within = format!("x < {} && y < {}", ints.literal(side.extent), ints.literal(self.k));
         w.line(format!("{tile}[d][s] = {within} ? {value} : {zero};"));
-        w.close();
+        w.close_block();
         Ok(())
     }
 
-    fn store(&self, w: &mut Writer, at: &Indices) -> Result<(), Unsupported> {
+    fn write_tile_store(&self, w: &mut SourceWriter, at: &TileIndices) -> Result<(), Unsupported> {
         let (ints, each) = (self.ints, TILE / SIDE);
         let index = ints.ctype();
-        w.unrolled("r", each);
-        w.unrolled("c", each);
+        w.open_unrolled_loop("r", each);
+        w.open_unrolled_loop("c", each);
         w.line(format!("const {index} x = {} + ty + r * {SIDE};", at.row));
         w.line(format!("const {index} y = {} + tx + c * {SIDE};", at.column));
-        w.open(format!("if (x < {} && y < {})", ints.literal(self.m), ints.literal(self.n)));
-        let offset = |operand: usize, view: &View| {
-            let [row, column] = matrix(view);
+        w.open_block(format!("if (x < {} && y < {})", ints.literal(self.m), ints.literal(self.n)));
+        let offset = |operand: usize, view: &BufferView| {
+            let [row, column] = matrix_dims(view);
             let strides = &self.batches.operands[operand].strides;
-            let batch = ints.offset(&at.batch, strides, 1);
+            let batch = ints.linear_offset(&at.batch, strides, 1);
             let (row, column) = (ints.literal(row.stride), ints.literal(column.stride));
             format!("{batch} + x * {row} + y * {column}")
         };
-        let mut sum = Value::new(self.class, "acc[r][c]");
+        let mut sum = TypedExpr::new(self.class, "acc[r][c]");
         if let Some(bias) = &self.gemm.bias {
-            let raw = format!("{}[{}]", self.batches.pointer(2), offset(2, bias));
-            let bias = Value::load(bias.dtype, &raw)?.into_class(self.class).text;
+            let raw = format!("{}[{}]", self.batches.pointer_name(2), offset(2, bias));
+            let bias = TypedExpr::from_memory(bias.dtype, &raw)?.into_class(self.class).text;
             sum.text = match self.class {
-                Class::I64 => format!("i_add(acc[r][c], {bias})"),
-                Class::F64 | Class::F32 => format!("(acc[r][c] + {bias})"),
+                ComputeClass::I64 => format!("i_add(acc[r][c], {bias})"),
+                ComputeClass::F64 | ComputeClass::F32 => format!("(acc[r][c] + {bias})"),
             };
         }
         let result = self.batches.operands.len() - 1;
         let out = &self.gemm.out;
-        w.line(format!("q[{}] = {};", offset(result, out), sum.store(out.dtype)?));
-        w.close_all(3);
+        w.line(format!("q[{}] = {};", offset(result, out), sum.into_memory(out.dtype)?));
+        w.close_all_blocks(3);
         Ok(())
     }
 }

@@ -1,24 +1,24 @@
 //! Index spaces: the axes that all operands of a kernel share, joined where they can be, and the C++
 //! that leads from an index to an element.
 
-use crate::codegen::job::Param;
-use crate::codegen::source_writer::Writer;
-use hostir::plan::View;
+use crate::codegen::job::KernelParam;
+use crate::codegen::source_writer::SourceWriter;
+use hostir::plan::BufferView;
 
 /// What an operand is.
 #[derive(Clone, Debug)]
-pub(super) enum Source {
+pub(super) enum OperandSource {
     /// Elements in memory.
-    Memory(Param),
+    Memory(KernelParam),
     /// The index along an axis: its "offset" is its value.
     Index,
 }
 
 /// One operand of a kernel.
 #[derive(Clone, Debug)]
-pub(super) struct Operand {
+pub(super) struct KernelOperand {
     /// Where it lies.
-    pub(super) source: Source,
+    pub(super) source: OperandSource,
     /// C++ type of an element.
     pub(super) ctype: &'static str,
     /// Bytes of an element.
@@ -29,64 +29,63 @@ pub(super) struct Operand {
     pub(super) strides: Vec<usize>,
 }
 
-impl Operand {
+impl KernelOperand {
     /// A view, with its elements as this C++ type.
-    pub(super) fn view(view: &View, ctype: &'static str) -> Self {
-        let size = view.dtype.size();
+    pub(super) fn from_view(view: &BufferView, ctype: &'static str) -> Self {
+        let size = view.dtype.byte_size();
         Self {
-            source: Source::Memory(Param::View(view.clone())),
+            source: OperandSource::Memory(KernelParam::View(view.clone())),
             ctype,
             size,
-            align: alignment(view.offset * size),
+            align: vector_alignment(view.offset * size),
             strides: view.dims.iter().map(|dim| dim.stride).collect(),
         }
     }
     /// The index along an axis of a space of this rank.
     pub(super) fn index(axis: usize, rank: usize) -> Self {
         let strides = (0..rank).map(|other| usize::from(other == axis)).collect();
-        Self { source: Source::Index, ctype: "long long", size: 8, align: 16, strides }
+        Self { source: OperandSource::Index, ctype: "long long", size: 8, align: 16, strides }
     }
     /// The kernel's parameter, if it is one.
-    pub(super) fn param(&self) -> Option<&Param> {
+    pub(super) fn kernel_param(&self) -> Option<&KernelParam> {
         match &self.source {
-            Source::Memory(param) => Some(param),
-            Source::Index => None,
+            OperandSource::Memory(param) => Some(param),
+            OperandSource::Index => None,
         }
     }
     fn is_memory(&self) -> bool {
-        self.param().is_some()
+        self.kernel_param().is_some()
     }
 }
 
 /// The largest of 1, 2, 4, 8 and 16 that divides a number of bytes.
-pub(super) fn alignment(bytes: usize) -> usize {
+pub(super) fn vector_alignment(bytes: usize) -> usize {
     1 << bytes.trailing_zeros().min(4)
 }
 
 /// Axes and operands.
 #[derive(Clone, Debug)]
-pub(super) struct Space {
+pub(super) struct IndexSpace {
     /// Extents, outermost first.
     pub(super) extents: Vec<usize>,
     /// Operands; each has a stride for each axis.
-    pub(super) operands: Vec<Operand>,
+    pub(super) operands: Vec<KernelOperand>,
 }
 
-impl Space {
+impl IndexSpace {
     /// A space without axes of extent 1.
-    pub(super) fn new(extents: &[usize], operands: Vec<Operand>) -> Self {
+    pub(super) fn new(extents: &[usize], operands: Vec<KernelOperand>) -> Self {
         let mut space = Self { extents: extents.to_vec(), operands };
-        let long: Vec<usize> =
-            (0..extents.len()).filter(|&axis| space.extents[axis] != 1).collect();
-        space.arrange(&long);
+        let long: Vec<usize> = (0..extents.len()).filter(|&axis| space.extents[axis] != 1).collect();
+        space.arrange_axes(&long);
         space
     }
     /// Number of indices.
-    pub(super) fn count(&self) -> usize {
+    pub(super) fn index_count(&self) -> usize {
         self.extents.iter().product()
     }
     /// Keeps these axes in this order.
-    pub(super) fn arrange(&mut self, axes: &[usize]) {
+    pub(super) fn arrange_axes(&mut self, axes: &[usize]) {
         self.extents = axes.iter().map(|&axis| self.extents[axis]).collect();
         for operand in &mut self.operands {
             operand.strides = axes.iter().map(|&axis| operand.strides[axis]).collect();
@@ -97,15 +96,14 @@ impl Space {
         let strides = self.operands[operand].strides.clone();
         let mut axes: Vec<usize> = (0..self.extents.len()).collect();
         axes.sort_by_key(|&axis| std::cmp::Reverse(strides[axis]));
-        self.arrange(&axes);
+        self.arrange_axes(&axes);
     }
     /// Joins neighbouring axes that lie behind each other in every operand.
-    pub(super) fn collapse(&mut self) {
+    pub(super) fn collapse_axes(&mut self) {
         let mut axis = 1;
         while axis < self.extents.len() {
             let inner = self.extents[axis];
-            let joins =
-                |operand: &Operand| operand.strides[axis - 1] == operand.strides[axis] * inner;
+            let joins = |operand: &KernelOperand| operand.strides[axis - 1] == operand.strides[axis] * inner;
             if self.operands.iter().all(joins) {
                 self.extents[axis - 1] *= inner;
                 self.extents.remove(axis);
@@ -118,8 +116,8 @@ impl Space {
         }
     }
     /// The largest offset of any operand.
-    pub(super) fn reach(&self) -> usize {
-        let reach = |operand: &Operand| -> usize {
+    pub(super) fn max_offset(&self) -> usize {
+        let reach = |operand: &KernelOperand| -> usize {
             let along = self.extents.iter().zip(&operand.strides);
             along.map(|(&extent, &stride)| extent.saturating_sub(1) * stride).sum()
         };
@@ -130,16 +128,16 @@ impl Space {
         self.operands[operand].strides.last() == Some(&1)
     }
     /// The parameters of a launch.
-    pub(super) fn params(&self) -> Vec<Param> {
-        self.operands.iter().filter_map(|operand| operand.param().cloned()).collect()
+    pub(super) fn kernel_params(&self) -> Vec<KernelParam> {
+        self.operands.iter().filter_map(|operand| operand.kernel_param().cloned()).collect()
     }
     /// The C++ types of the parameters.
-    pub(super) fn ctypes(&self) -> Vec<&'static str> {
+    pub(super) fn param_ctypes(&self) -> Vec<&'static str> {
         let memory = self.operands.iter().filter(|operand| operand.is_memory());
         memory.map(|operand| operand.ctype).collect()
     }
     /// The name of an operand's parameter: `p0`, `p1`, ... in order.
-    pub(super) fn pointer(&self, operand: usize) -> String {
+    pub(super) fn pointer_name(&self, operand: usize) -> String {
         let before = self.operands[..operand].iter().filter(|operand| operand.is_memory());
         format!("p{}", before.count())
     }
@@ -147,18 +145,18 @@ impl Space {
 
 /// How many elements along the last axis of `inner` one access can hold for all of the first `count`
 /// operands; those with stride 0 there are read once. `other` holds further axes of the same operands.
-pub(super) fn vector(inner: &Space, other: Option<&Space>, count: usize) -> usize {
+pub(super) fn vector_width(inner: &IndexSpace, other: Option<&IndexSpace>, count: usize) -> usize {
     let rows = (0..count).filter(|&k| inner.operands[k].is_memory() && inner.is_row(k));
     let Some(size) = rows.map(|k| inner.operands[k].size).max() else { return 1 };
     let mut width = (16 / size).max(1);
-    while width > 1 && !(0..count).all(|k| fits(inner, other, k, width)) {
+    while width > 1 && !(0..count).all(|k| allows_width(inner, other, k, width)) {
         width /= 2;
     }
     width
 }
 
 /// Whether an operand allows accesses of `width` elements along the last axis of `inner`.
-pub(super) fn fits(inner: &Space, other: Option<&Space>, operand: usize, width: usize) -> bool {
+pub(super) fn allows_width(inner: &IndexSpace, other: Option<&IndexSpace>, operand: usize, width: usize) -> bool {
     let Some((&last, outer)) = inner.operands[operand].strides.split_last() else { return false };
     let parts = inner.extents.last().is_some_and(|extent| extent % width == 0);
     let one = &inner.operands[operand];
@@ -172,17 +170,17 @@ pub(super) fn fits(inner: &Space, other: Option<&Space>, operand: usize, width: 
 }
 
 /// Bytes that accesses of `width` elements of `size` bytes are aligned to.
-pub(super) fn access(width: usize, size: usize) -> usize {
+pub(super) fn access_bytes(width: usize, size: usize) -> usize {
     (width * size).min(16)
 }
 
 /// The integers of a kernel's index arithmetic.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ints {
+pub(super) struct IndexInt {
     wide: bool,
 }
 
-impl Ints {
+impl IndexInt {
     /// 32 bits where both the number of indices and the largest offset allow, else 64.
     pub(super) fn for_sizes(count: usize, reach: usize) -> Self {
         const MOST: usize = i32::MAX as usize;
@@ -202,13 +200,7 @@ impl Ints {
     }
 
     /// Splits a flat index over axes: declares a name for each and returns them.
-    pub(super) fn split(
-        self,
-        w: &mut Writer,
-        flat: &str,
-        extents: &[usize],
-        prefix: &str,
-    ) -> Vec<String> {
+    pub(super) fn split_index(self, w: &mut SourceWriter, flat: &str, extents: &[usize], prefix: &str) -> Vec<String> {
         let names: Vec<String> = (0..extents.len()).map(|axis| format!("{prefix}{axis}")).collect();
         let ctype = self.ctype();
         match extents {
@@ -219,9 +211,7 @@ impl Ints {
                 for axis in (1..extents.len()).rev() {
                     let extent = self.literal(extents[axis]);
                     let name = &names[axis];
-                    w.line(format!(
-                        "const {ctype} {name} = {prefix}r % {extent}; {prefix}r /= {extent};"
-                    ));
+                    w.line(format!("const {ctype} {name} = {prefix}r % {extent}; {prefix}r /= {extent};"));
                 }
                 w.line(format!("const {ctype} {} = {prefix}r;", names[0]));
             }
@@ -229,7 +219,7 @@ impl Ints {
         names
     }
     /// The offset of indices; the last index counts runs of `width` elements.
-    pub(super) fn offset(self, names: &[String], strides: &[usize], width: usize) -> String {
+    pub(super) fn linear_offset(self, names: &[String], strides: &[usize], width: usize) -> String {
         let last = names.len().saturating_sub(1);
         let terms = names.iter().zip(strides).enumerate().filter(|(_, (_, stride))| **stride != 0);
         let terms: Vec<String> = terms
@@ -243,21 +233,21 @@ impl Ints {
 }
 
 /// The C++ type of an access of `width` elements.
-pub(super) fn pack(ctype: &str, size: usize, width: usize) -> String {
+pub(super) fn vector_ctype(ctype: &str, size: usize, width: usize) -> String {
     match width {
         1 => ctype.to_owned(),
-        _ => format!("Pack<{ctype}, {width}, {}>", access(width, size)),
+        _ => format!("Pack<{ctype}, {width}, {}>", access_bytes(width, size)),
     }
 }
 
 /// Element `index` of a value of [`pack`]'s type.
-pub(super) fn element(value: &str, width: usize, index: &str) -> String {
+pub(super) fn vector_element(value: &str, width: usize, index: &str) -> String {
     if width == 1 { value.to_owned() } else { format!("{value}.v[{index}]") }
 }
 
 /// The place of an access of `width` elements at an offset from a pointer.
-pub(super) fn place(
-    operand: &Operand,
+pub(super) fn access_expression(
+    operand: &KernelOperand,
     pointer: &str,
     offset: &str,
     width: usize,
@@ -267,6 +257,6 @@ pub(super) fn place(
         return format!("{pointer}[{offset}]");
     }
     let constant = if constant { "const " } else { "" };
-    let pack = pack(operand.ctype, operand.size, width);
+    let pack = vector_ctype(operand.ctype, operand.size, width);
     format!("*reinterpret_cast<{constant}{pack}*>({pointer} + ({offset}))")
 }

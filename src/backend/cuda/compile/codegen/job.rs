@@ -1,7 +1,7 @@
 //! Kernel launches that carry out one instruction.
 
 use super::note::Note;
-use hostir::plan::View;
+use hostir::plan::BufferView;
 
 /// The name of every kernel.
 pub const ENTRY: &str = "hir";
@@ -10,7 +10,7 @@ pub const ENTRY: &str = "hir";
 const HEAD: &str = "extern \"C\" __global__ void ";
 
 /// Number of parameters of a generated kernel, each of 64 bits: its text says so.
-pub fn parameters(text: &str) -> usize {
+pub fn parameter_count(text: &str) -> usize {
     let entry = text.rsplit_once(HEAD).map_or("", |(_, entry)| entry);
     let name = format!(" {ENTRY}(");
     let list = entry.split_once(&name).and_then(|(_, list)| list.split_once(')'));
@@ -19,20 +19,20 @@ pub fn parameters(text: &str) -> usize {
 
 /// What a kernel's parameter points to. All parameters are pointers.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Param {
+pub enum KernelParam {
     /// The first element of a view.
-    View(View),
+    View(BufferView),
     /// A place in the job's scratch memory, in bytes from its start (a multiple of 256).
     Scratch(usize),
 }
 
 /// One kernel launch: `extern "C" __global__ void hir(...)` over [`Launch::params`] in order.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Launch {
+pub struct KernelLaunch {
     /// CUDA C++.
     pub text: String,
     /// What the parameters point to.
-    pub params: Vec<Param>,
+    pub params: Vec<KernelParam>,
     /// Blocks along x, y and z.
     pub grid: [u32; 3],
     /// Threads a block along x, y and z.
@@ -41,16 +41,16 @@ pub struct Launch {
 
 /// The launches of one instruction, in order on one stream.
 #[derive(Clone, PartialEq, Default, Debug)]
-pub struct Job {
+pub struct KernelJob {
     /// The launches.
-    pub launches: Vec<Launch>,
+    pub launches: Vec<KernelLaunch>,
     /// Bytes of scratch memory they need while they run.
     pub scratch: usize,
     /// What they compute, for stand-ins of devices ([`note`]).
     pub note: String,
 }
 
-impl Job {
+impl KernelJob {
     /// The job with a note of a form, whose parts `write` appends.
     pub(super) fn noted(mut self, form: &str, write: impl FnOnce(Note<'_>) -> Note<'_>) -> Self {
         self.note = write(Note::new(&self, form)).finish();
@@ -60,19 +60,17 @@ impl Job {
 
 #[cfg(test)]
 mod tests {
-    use super::parameters;
+    use super::parameter_count;
 
     #[test]
     fn parameters_are_counted_in_the_entry_alone() {
         let entry = |list: &str| {
             let own = "static __device__ float hir(int a, int b) { return 0; }\n";
-            format!(
-                "{own}extern \"C\" __global__ void __launch_bounds__(256) hir({list}) {{\n  f(1, 2);\n}}\n"
-            )
+            format!("{own}extern \"C\" __global__ void __launch_bounds__(256) hir({list}) {{\n  f(1, 2);\n}}\n")
         };
-        assert_eq!(parameters(&entry("float* q")), 1);
-        assert_eq!(parameters(&entry("const float* p0, const unsigned short* p1, float* q")), 3);
-        assert_eq!(parameters(&entry("")), 0);
-        assert_eq!(parameters("no kernel"), 0);
+        assert_eq!(parameter_count(&entry("float* q")), 1);
+        assert_eq!(parameter_count(&entry("const float* p0, const unsigned short* p1, float* q")), 3);
+        assert_eq!(parameter_count(&entry("")), 0);
+        assert_eq!(parameter_count("no kernel"), 0);
     }
 }

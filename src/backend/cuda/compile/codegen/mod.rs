@@ -29,13 +29,11 @@ mod thread_mapping;
 mod tile;
 pub(crate) mod types;
 
-pub use crate::codegen::alias::disjoint;
-pub use crate::codegen::copy::{copy, fill};
-pub use crate::codegen::gemm::gemm;
-pub use crate::codegen::indexed::{accumulate, take};
-pub use crate::codegen::job::{ENTRY, Job, Launch, Param, parameters};
-pub use crate::codegen::p2p_kernel::{
-    THREADS as EXCHANGE_THREADS, WORDS as EXCHANGE_WORDS, exchange,
-};
-pub use crate::codegen::pointwise::{members, pointwise};
-pub use crate::codegen::reduce::{reduce, reduce_of};
+pub use crate::codegen::alias::are_disjoint;
+pub use crate::codegen::copy::{generate_copy, generate_fill};
+pub use crate::codegen::gemm::generate_gemm;
+pub use crate::codegen::indexed::{generate_accumulate, generate_take};
+pub use crate::codegen::job::{ENTRY, KernelJob, KernelLaunch, KernelParam, parameter_count};
+pub use crate::codegen::p2p_kernel::{THREADS as EXCHANGE_THREADS, WORDS as EXCHANGE_WORDS, exchange_shards};
+pub use crate::codegen::pointwise::{generate_member_fold, generate_pointwise};
+pub use crate::codegen::reduce::{generate_fused_reduction, generate_reduction};

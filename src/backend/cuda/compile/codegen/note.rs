@@ -20,8 +20,11 @@
 //! A step is its function, the types that it computes in and returns, and a list of operands: `in`, `step` or
 //! `index` and a number, or `const` and a constant.
 
-use super::{Job, Param};
-use hostir::plan::{Accumulate, Arg, Fold, Gemm, Kernel, RedOp, Scalar, Step, Take, View};
+use super::{KernelJob, KernelParam};
+use hostir::plan::{
+    AccumulateInst, BufferView, GemmInst, KernelStep, PointwiseKernel, RedOp, ReductionFold, ScalarValue, StepOperand,
+    TakeInst,
+};
 use std::fmt::{Display, Write};
 
 /// What comments with notes start with.
@@ -29,13 +32,13 @@ const MARK: &str = "// hostir: ";
 
 /// A line that is being written.
 pub(super) struct Note<'j> {
-    job: &'j Job,
+    job: &'j KernelJob,
     text: String,
 }
 
 impl<'j> Note<'j> {
     /// A line of a form about a job.
-    pub(super) fn new(job: &'j Job, form: &str) -> Self {
+    pub(super) fn new(job: &'j KernelJob, form: &str) -> Self {
         Self { job, text: form.to_owned() }
     }
 
@@ -52,11 +55,11 @@ impl<'j> Note<'j> {
     }
 
     /// Appends a view.
-    pub(super) fn view(self, view: &View) -> Self {
+    pub(super) fn view(self, view: &BufferView) -> Self {
         let params = self.job.launches.iter().flat_map(|launch| &launch.params);
         let place = params.into_iter().position(|param| match param {
-            Param::View(other) => (other.buffer, other.offset) == (view.buffer, view.offset),
-            Param::Scratch(_) => false,
+            KernelParam::View(other) => (other.buffer, other.offset) == (view.buffer, view.offset),
+            KernelParam::Scratch(_) => false,
         });
         let own = match place {
             Some(place) => self.word(place),
@@ -67,69 +70,67 @@ impl<'j> Note<'j> {
     }
 
     /// Appends a list of views.
-    pub(super) fn views<'v>(self, views: impl ExactSizeIterator<Item = &'v View>) -> Self {
+    pub(super) fn views<'v>(self, views: impl ExactSizeIterator<Item = &'v BufferView>) -> Self {
         let own = self.word(views.len());
         views.fold(own, Self::view)
     }
 
     /// Appends a constant.
-    pub(super) fn constant(self, value: Option<Scalar>) -> Self {
+    pub(super) fn constant(self, value: Option<ScalarValue>) -> Self {
         match value {
             None => self.word("-"),
-            Some(Scalar::Int(value)) => self.word("i").word(value),
-            Some(Scalar::Float(value)) => {
-                self.word("f").word(format_args!("{:x}", value.to_bits()))
-            }
-            Some(Scalar::Bool(value)) => self.word("b").word(u8::from(value)),
+            Some(ScalarValue::Int(value)) => self.word("i").word(value),
+            Some(ScalarValue::Float(value)) => self.word("f").word(format_args!("{:x}", value.to_bits())),
+            Some(ScalarValue::Bool(value)) => self.word("b").word(u8::from(value)),
         }
     }
 
     /// Appends a fold over axes.
-    pub(super) fn fold(self, fold: Fold, axes: &[usize]) -> Self {
+    pub(super) fn fold(self, fold: ReductionFold, axes: &[usize]) -> Self {
         let own = self.word(fold.op.word()).constant(fold.initial).word(axes.len());
         axes.iter().fold(own, Self::word)
     }
 
     /// Appends a pointwise kernel's parts.
-    pub(super) fn kernel(self, kernel: &Kernel) -> Self {
+    pub(super) fn kernel(self, kernel: &PointwiseKernel) -> Self {
         let own = self.views(kernel.inputs.iter()).view(&kernel.output).word(kernel.steps.len());
         kernel.steps.iter().fold(own, Self::step)
     }
 
-    fn step(self, step: &Step) -> Self {
-        let Step { function, args, compute, result } = step;
+    fn step(self, step: &KernelStep) -> Self {
+        let KernelStep { function, args, compute, result } = step;
         let own = self.word(format_args!("{function:?}")).word(compute.name()).word(result.name());
         args.iter().fold(own.word(args.len()), |own, arg| match arg {
-            Arg::Input(number) => own.word("in").word(number),
-            Arg::Step(number) => own.word("step").word(number),
-            Arg::Index(axis) => own.word("index").word(axis),
-            Arg::Const(value) => own.word("const").constant(Some(*value)),
+            StepOperand::Input(number) => own.word("in").word(number),
+            StepOperand::Step(number) => own.word("step").word(number),
+            StepOperand::Index(axis) => own.word("index").word(axis),
+            StepOperand::Const(value) => own.word("const").constant(Some(*value)),
         })
     }
 
     /// Appends a product's parts.
-    pub(super) fn gemm(self, gemm: &Gemm) -> Self {
+    pub(super) fn gemm(self, gemm: &GemmInst) -> Self {
         let own = self.view(&gemm.a).view(&gemm.b);
         own.views(gemm.bias.as_slice().iter()).view(&gemm.out)
     }
 
     /// Appends the parts of a read by index.
-    pub(super) fn take(self, take: &Take) -> Self {
+    pub(super) fn take(self, take: &TakeInst) -> Self {
         self.view(&take.input).view(&take.index).word(take.axis).view(&take.output)
     }
 
     /// Appends the parts of a sum by index.
-    pub(super) fn accumulate(self, put: &Accumulate) -> Self {
+    pub(super) fn accumulate(self, put: &AccumulateInst) -> Self {
         self.view(&put.base).view(&put.index).view(&put.value).view(&put.output)
     }
 
     /// Appends the parts of an elementwise combination.
-    pub(super) fn members(self, op: RedOp, inputs: &[View], output: &View) -> Self {
+    pub(super) fn members(self, op: RedOp, inputs: &[BufferView], output: &BufferView) -> Self {
         self.word(op.word()).views(inputs.iter()).view(output)
     }
 }
 
-impl Job {
+impl KernelJob {
     /// Puts the job's note as a comment in front of the texts of its launches: which one of how many each is, the
     /// number of its first parameter among those of all, and the note.
     pub fn annotate(&mut self) {

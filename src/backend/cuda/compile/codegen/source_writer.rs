@@ -4,14 +4,14 @@ use std::fmt::Write;
 
 /// Collects the lines of a function's body.
 #[derive(Default)]
-pub(super) struct Writer {
+pub(super) struct SourceWriter {
     text: String,
     depth: usize,
 }
 
-impl Writer {
+impl SourceWriter {
     /// A writer for the inside of a kernel.
-    pub(super) fn body() -> Self {
+    pub(super) fn kernel_body() -> Self {
         Self { text: String::new(), depth: 1 }
     }
     /// One line.
@@ -21,24 +21,24 @@ impl Writer {
         let _ = writeln!(self.text, "{:indent$}{}", "", line.as_ref());
     }
     /// A line that opens a block.
-    pub(super) fn open(&mut self, head: impl AsRef<str>) {
+    pub(super) fn open_block(&mut self, head: impl AsRef<str>) {
         self.line(format!("{} {{", head.as_ref()));
         self.depth += 1;
     }
     /// A loop over `0..count` that the compiler unrolls.
-    pub(super) fn unrolled(&mut self, index: &str, count: usize) {
+    pub(super) fn open_unrolled_loop(&mut self, index: &str, count: usize) {
         self.line("#pragma unroll");
-        self.open(format!("for (int {index} = 0; {index} < {count}; ++{index})"));
+        self.open_block(format!("for (int {index} = 0; {index} < {count}; ++{index})"));
     }
     /// Ends a block.
-    pub(super) fn close(&mut self) {
+    pub(super) fn close_block(&mut self) {
         self.depth = self.depth.saturating_sub(1);
         self.line("}");
     }
     /// Ends as many blocks.
-    pub(super) fn close_all(&mut self, count: usize) {
+    pub(super) fn close_all_blocks(&mut self, count: usize) {
         for _ in 0..count {
-            self.close();
+            self.close_block();
         }
     }
 }
@@ -60,7 +60,7 @@ const NEXT: &str = "#if __CUDA_ARCH__ >= 900
 ///
 /// `params` are C++ element types in order; all but the last are read only. On devices that can
 /// ([`WAIT`]) the kernel may be started before the one in front of it has ended.
-pub(super) fn kernel(params: &[&str], threads: u32, own: &str, body: Writer) -> String {
+pub(super) fn kernel_source(params: &[&str], threads: u32, own: &str, body: SourceWriter) -> String {
     let mut list = Vec::new();
     for (index, ctype) in params.iter().enumerate() {
         match index + 1 == params.len() {
@@ -75,7 +75,7 @@ pub(super) fn kernel(params: &[&str], threads: u32, own: &str, body: Writer) -> 
     );
     let mut used: Vec<&str> = Vec::new();
     for (name, definition) in HELPERS.iter().rev() {
-        let calls = |text: &str| mentions(text, name);
+        let calls = |text: &str| mentions_name(text, name);
         if calls(&entry) || calls(own) || used.iter().any(|text| calls(text)) {
             used.push(definition);
         }
@@ -88,11 +88,10 @@ pub(super) fn kernel(params: &[&str], threads: u32, own: &str, body: Writer) -> 
 }
 
 /// Whether a text uses a name as a whole word.
-fn mentions(text: &str, name: &str) -> bool {
+fn mentions_name(text: &str, name: &str) -> bool {
     let part = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_');
-    text.match_indices(name).any(|(at, _)| {
-        !part(text[..at].chars().next_back()) && !part(text[at + name.len()..].chars().next())
-    })
+    text.match_indices(name)
+        .any(|(at, _)| !part(text[..at].chars().next_back()) && !part(text[at + name.len()..].chars().next()))
 }
 
 /// Helpers by name, each on one line (tests tell them apart by lines) and behind those that it uses.
@@ -155,10 +154,7 @@ const HELPERS: &[(&str, &str)] = &[
         "i_mul",
         "static __device__ __forceinline__ long long i_mul(long long a, long long b) { return (long long)((unsigned long long)a * (unsigned long long)b); }",
     ),
-    (
-        "i_abs",
-        "static __device__ __forceinline__ long long i_abs(long long a) { return a < 0 ? i_sub(0, a) : a; }",
-    ),
+    ("i_abs", "static __device__ __forceinline__ long long i_abs(long long a) { return a < 0 ? i_sub(0, a) : a; }"),
     // An integer divided by zero is 0: a kernel cannot report it.
     (
         "i_div",

@@ -2,10 +2,12 @@
 //! some operands along another. A tile goes through shared memory, so both sides are read and written
 //! in runs.
 
-use crate::codegen::index_space::{Ints, Space, element, fits, pack, place};
-use crate::codegen::job::Launch;
-use crate::codegen::source_writer::{Writer, kernel};
-use crate::codegen::thread_mapping::{BLOCKS, Body};
+use crate::codegen::index_space::{
+    IndexInt, IndexSpace, access_expression, allows_width, vector_ctype, vector_element,
+};
+use crate::codegen::job::KernelLaunch;
+use crate::codegen::source_writer::{SourceWriter, kernel_source};
+use crate::codegen::thread_mapping::{BLOCKS, ElementBody};
 use crate::unsupported::Unsupported;
 
 /// Lanes of a tile's row, and rows that a block takes at a time.
@@ -17,7 +19,7 @@ const SHORTEST: usize = 16;
 const SHARED: usize = 40 << 10;
 
 /// How a space is cut into tiles.
-pub(super) struct Plan {
+pub(super) struct TilePlan {
     /// The operands that lie crosswise.
     crosswise: Vec<usize>,
     /// Their axis of stride 1.
@@ -26,16 +28,16 @@ pub(super) struct Plan {
     width: usize,
 }
 
-impl Plan {
+impl TilePlan {
     /// The plan for a space whose last operand is the result and is ordered by its strides; `None` where
     /// nothing lies crosswise or tiles do not pay.
-    pub(super) fn new(space: &Space) -> Option<Self> {
+    pub(super) fn new(space: &IndexSpace) -> Option<Self> {
         let (result, last) = (space.operands.len() - 1, space.extents.len().checked_sub(1)?);
         if !space.is_row(result) {
             return None;
         }
         let crosswise: Vec<usize> = (0..result)
-            .filter(|&k| space.operands[k].param().is_some())
+            .filter(|&k| space.operands[k].kernel_param().is_some())
             .filter(|&k| space.operands[k].strides[last] > 1)
             .collect();
         let along = |k: usize| space.operands[k].strides.iter().position(|&stride| stride == 1);
@@ -45,12 +47,12 @@ impl Plan {
             return None;
         }
         let mut plan = Self { crosswise, across, width: 1 };
-        plan.width = plan.widest(space);
-        (plan.shared(space) <= SHARED).then_some(plan)
+        plan.width = plan.max_width(space);
+        (plan.shared_bytes(space) <= SHARED).then_some(plan)
     }
 
     /// The largest width that all crosswise operands and the result allow, up to 4 bytes an access.
-    fn widest(&self, space: &Space) -> usize {
+    fn max_width(&self, space: &IndexSpace) -> usize {
         let result = space.operands.len() - 1;
         let involved = || self.crosswise.iter().copied().chain([result]);
         let size = involved().map(|k| space.operands[k].size).max().unwrap_or(4);
@@ -58,129 +60,129 @@ impl Plan {
         let last = space.extents.len() - 1;
         let mut order: Vec<usize> = (0..=last).collect();
         order.swap(self.across, last);
-        turned.arrange(&order);
+        turned.arrange_axes(&order);
         let mut width = (4 / size).max(1);
         let allowed = |width: usize| {
-            self.crosswise.iter().all(|&k| fits(&turned, None, k, width))
-                && fits(space, None, result, width)
+            self.crosswise.iter().all(|&k| allows_width(&turned, None, k, width))
+                && allows_width(space, None, result, width)
         };
         while width > 1 && !allowed(width) {
             width /= 2;
         }
         width
     }
-    fn side(&self) -> usize {
+    fn tile_side(&self) -> usize {
         LANES * self.width
     }
-    fn shared(&self, space: &Space) -> usize {
+    fn shared_bytes(&self, space: &IndexSpace) -> usize {
         let sizes: usize = self.crosswise.iter().map(|&k| space.operands[k].size).sum();
-        sizes * self.side() * (self.side() + 1)
+        sizes * self.tile_side() * (self.tile_side() + 1)
     }
 
     /// The launch.
-    pub(super) fn launch(&self, space: &Space, body: &Body<'_>) -> Result<Launch, Unsupported> {
+    pub(super) fn build_launch(&self, space: &IndexSpace, body: &ElementBody<'_>) -> Result<KernelLaunch, Unsupported> {
         let last = space.extents.len() - 1;
         let tiles: Vec<usize> = (0..=last)
             .map(|axis| match axis == last || axis == self.across {
-                true => space.extents[axis].div_ceil(self.side()),
+                true => space.extents[axis].div_ceil(self.tile_side()),
                 false => space.extents[axis],
             })
             .collect();
         let count: usize = tiles.iter().product();
-        let ints = Ints::for_sizes(space.count(), space.reach() + self.side());
-        let mut w = Writer::body();
+        let ints = IndexInt::for_sizes(space.index_count(), space.max_offset() + self.tile_side());
+        let mut w = SourceWriter::kernel_body();
         for &k in &self.crosswise {
-            let side = self.side();
+            let side = self.tile_side();
             w.line(format!("__shared__ {} t{k}[{side}][{}];", space.operands[k].ctype, side + 1));
         }
-        w.open(format!(
+        w.open_block(format!(
             "for ({} tile = blockIdx.x; tile < {}; tile += gridDim.x)",
             ints.ctype(),
             ints.literal(count)
         ));
-        let names = ints.split(&mut w, "tile", &tiles, "b");
-        let cut = Cut { plan: self, space, ints, tiles: names };
-        cut.load(&mut w);
+        let names = ints.split_index(&mut w, "tile", &tiles, "b");
+        let cut = TileWriter { plan: self, space, ints, tiles: names };
+        cut.write_loads(&mut w);
         w.line("__syncthreads();");
-        cut.results(&mut w, body)?;
+        cut.write_results(&mut w, body)?;
         w.line("__syncthreads();");
-        w.close();
-        let text = kernel(&space.ctypes(), (LANES * ROWS) as u32, "", w);
+        w.close_block();
+        let text = kernel_source(&space.param_ctypes(), (LANES * ROWS) as u32, "", w);
         let grid = [count.min(BLOCKS) as u32, 1, 1];
-        Ok(Launch { text, params: space.params(), grid, block: [LANES as u32, ROWS as u32, 1] })
+        Ok(KernelLaunch { text, params: space.kernel_params(), grid, block: [LANES as u32, ROWS as u32, 1] })
     }
 }
 
 /// One tile of a space, while its kernel is written.
-struct Cut<'a> {
-    plan: &'a Plan,
-    space: &'a Space,
-    ints: Ints,
+struct TileWriter<'a> {
+    plan: &'a TilePlan,
+    space: &'a IndexSpace,
+    ints: IndexInt,
     /// Names of the tile's index along each axis.
     tiles: Vec<String>,
 }
 
-impl Cut<'_> {
+impl TileWriter<'_> {
     /// Opens the loop over a tile's rows; a row runs along axis `fast`. Returns the names of the indices.
-    fn open_rows(&self, w: &mut Writer, fast: usize, slow: usize) -> Vec<String> {
+    fn open_rows(&self, w: &mut SourceWriter, fast: usize, slow: usize) -> Vec<String> {
         let (plan, ints) = (self.plan, self.ints);
-        let (ctype, side) = (ints.ctype(), ints.literal(plan.side()));
-        let rows = plan.side();
+        let (ctype, side) = (ints.ctype(), ints.literal(plan.tile_side()));
+        let rows = plan.tile_side();
         w.line("#pragma unroll");
-        w.open(format!("for (int k = 0; k < {rows}; k += {ROWS})"));
+        w.open_block(format!("for (int k = 0; k < {rows}; k += {ROWS})"));
         w.line("const int row = k + threadIdx.y;");
         w.line(format!("const int lane = threadIdx.x * {};", plan.width));
         w.line(format!("const {ctype} af = {} * {side} + lane;", self.tiles[fast]));
         w.line(format!("const {ctype} as = {} * {side} + row;", self.tiles[slow]));
         let extent = |axis: usize| ints.literal(self.space.extents[axis]);
-        w.open(format!("if (af < {} && as < {})", extent(fast), extent(slow)));
+        w.open_block(format!("if (af < {} && as < {})", extent(fast), extent(slow)));
         let mut names = self.tiles.clone();
         names[fast] = "af".to_owned();
         names[slow] = "as".to_owned();
         names
     }
 
-    fn load(&self, w: &mut Writer) {
+    fn write_loads(&self, w: &mut SourceWriter) {
         let width = self.plan.width;
         let names = self.open_rows(w, self.plan.across, self.space.extents.len() - 1);
         for &k in &self.plan.crosswise {
             let operand = &self.space.operands[k];
-            let offset = self.ints.offset(&names, &operand.strides, 1);
-            let from = place(operand, &self.space.pointer(k), &offset, width, true);
-            w.line(format!("const {} x{k} = {from};", pack(operand.ctype, operand.size, width)));
-            w.unrolled("v", width);
-            w.line(format!("t{k}[row][lane + v] = {};", element(&format!("x{k}"), width, "v")));
-            w.close();
+            let offset = self.ints.linear_offset(&names, &operand.strides, 1);
+            let from = access_expression(operand, &self.space.pointer_name(k), &offset, width, true);
+            w.line(format!("const {} x{k} = {from};", vector_ctype(operand.ctype, operand.size, width)));
+            w.open_unrolled_loop("v", width);
+            w.line(format!("t{k}[row][lane + v] = {};", vector_element(&format!("x{k}"), width, "v")));
+            w.close_block();
         }
-        w.close_all(2);
+        w.close_all_blocks(2);
     }
 
-    fn results(&self, w: &mut Writer, body: &Body<'_>) -> Result<(), Unsupported> {
+    fn write_results(&self, w: &mut SourceWriter, body: &ElementBody<'_>) -> Result<(), Unsupported> {
         let (space, width) = (self.space, self.plan.width);
         let last = space.extents.len() - 1;
         let mut names = self.open_rows(w, last, self.plan.across);
         let result = &space.operands[space.operands.len() - 1];
-        let offset = self.ints.offset(&names, &result.strides, 1);
-        w.line(format!("{} y;", pack(result.ctype, result.size, width)));
-        w.unrolled("v", width);
+        let offset = self.ints.linear_offset(&names, &result.strides, 1);
+        w.line(format!("{} y;", vector_ctype(result.ctype, result.size, width)));
+        w.open_unrolled_loop("v", width);
         w.line(format!("const {} ae = af + v;", self.ints.ctype()));
         names[last] = "ae".to_owned();
         let values: Vec<String> = (0..space.operands.len() - 1)
             .map(|k| {
                 let operand = &space.operands[k];
-                let offset = self.ints.offset(&names, &operand.strides, 1);
-                match operand.param() {
+                let offset = self.ints.linear_offset(&names, &operand.strides, 1);
+                match operand.kernel_param() {
                     Some(_) if self.plan.crosswise.contains(&k) => format!("t{k}[lane + v][row]"),
-                    Some(_) => format!("{}[{offset}]", space.pointer(k)),
+                    Some(_) => format!("{}[{offset}]", space.pointer_name(k)),
                     None => format!("(long long)({offset})"),
                 }
             })
             .collect();
         let value = body(w, &values)?;
-        w.line(format!("{} = {value};", element("y", width, "v")));
-        w.close();
-        w.line(format!("{} = y;", place(result, "q", &offset, width, false)));
-        w.close_all(2);
+        w.line(format!("{} = {value};", vector_element("y", width, "v")));
+        w.close_block();
+        w.line(format!("{} = y;", access_expression(result, "q", &offset, width, false)));
+        w.close_all_blocks(2);
         Ok(())
     }
 }

@@ -2,18 +2,18 @@
 //! in double; `float`, `half`, `bfloat16` and 8-bit floats in float; integers and `bool` in 64 bits.
 
 use crate::unsupported::Unsupported;
-pub(crate) use hostir::backend::class::Class;
+pub(crate) use hostir::backend::class::ComputeClass;
 use hostir::ir::DType;
-use hostir::plan::Scalar;
+use hostir::plan::ScalarValue;
 
 /// A C++ expression and what it computes in.
 ///
 /// Values of floats narrower than `float` may also be known as they lie in memory, which saves a conversion when
 /// they are stored.
 #[derive(Clone, Debug)]
-pub(crate) struct Value {
+pub(crate) struct TypedExpr {
     /// The type of the expression.
-    pub(super) class: Class,
+    pub(super) class: ComputeClass,
     /// The expression: a name, a literal or a call, or in parentheses.
     pub(super) text: String,
     /// The same value as an element in memory of a type narrower than `float`, if it is one.
@@ -21,25 +21,25 @@ pub(crate) struct Value {
 }
 
 /// The class of a type; the reason why not for types that kernels do not compute with.
-pub(crate) fn class(dtype: DType) -> Result<Class, Unsupported> {
-    hostir::backend::class::class(dtype).ok_or(Unsupported::Arithmetic(dtype))
+pub(crate) fn compute_class(dtype: DType) -> Result<ComputeClass, Unsupported> {
+    hostir::backend::class::compute_class(dtype).ok_or(Unsupported::Arithmetic(dtype))
 }
 
 /// The C++ type of an element in memory.
-pub(super) fn storage(dtype: DType) -> Result<&'static str, Unsupported> {
-    Ok(match (class(dtype)?, dtype.size()) {
-        (Class::F64, _) => "double",
-        (Class::F32, 4) => "float",
-        (Class::F32, 2) => "unsigned short",
-        (Class::F32, _) => "unsigned char",
-        (Class::I64, 8) => "long long",
-        (Class::I64, 4) => "int",
-        (Class::I64, _) => "unsigned char",
+pub(super) fn storage_ctype(dtype: DType) -> Result<&'static str, Unsupported> {
+    Ok(match (compute_class(dtype)?, dtype.byte_size()) {
+        (ComputeClass::F64, _) => "double",
+        (ComputeClass::F32, 4) => "float",
+        (ComputeClass::F32, 2) => "unsigned short",
+        (ComputeClass::F32, _) => "unsigned char",
+        (ComputeClass::I64, 8) => "long long",
+        (ComputeClass::I64, 4) => "int",
+        (ComputeClass::I64, _) => "unsigned char",
     })
 }
 
 /// The functions of [`crate::codegen::source_writer`] from an element of a type narrower than `float` to a float and back.
-pub(super) fn conversions(dtype: DType) -> Option<[&'static str; 2]> {
+pub(super) fn float_conversions(dtype: DType) -> Option<[&'static str; 2]> {
     match dtype {
         DType::Half => Some(["h2f", "f2h"]),
         DType::BFloat16 => Some(["b2f", "f2b"]),
@@ -57,39 +57,39 @@ pub(crate) trait ClassSource {
     /// Returns the element type that holds all values of the class.
     fn dtype(self) -> DType;
     /// Returns a constant of the class.
-    fn literal(self, value: Scalar) -> Value;
+    fn literal(self, value: ScalarValue) -> TypedExpr;
 }
 
-impl ClassSource for Class {
+impl ClassSource for ComputeClass {
     fn ctype(self) -> &'static str {
         match self {
-            Class::F64 => "double",
-            Class::F32 => "float",
-            Class::I64 => "long long",
+            ComputeClass::F64 => "double",
+            ComputeClass::F32 => "float",
+            ComputeClass::I64 => "long long",
         }
     }
     fn dtype(self) -> DType {
         match self {
-            Class::F64 => DType::Double,
-            Class::F32 => DType::Float,
-            Class::I64 => DType::Int,
+            ComputeClass::F64 => DType::Double,
+            ComputeClass::F32 => DType::Float,
+            ComputeClass::I64 => DType::Int,
         }
     }
-    fn literal(self, value: Scalar) -> Value {
+    fn literal(self, value: ScalarValue) -> TypedExpr {
         let text = match self {
-            Class::F64 => double(value.as_f64()),
-            Class::F32 => float(value.as_f64() as f32),
-            Class::I64 => match value.as_i64() {
+            ComputeClass::F64 => double_literal(value.as_f64()),
+            ComputeClass::F32 => float_literal(value.as_f64() as f32),
+            ComputeClass::I64 => match value.as_i64() {
                 i64::MIN => "(-9223372036854775807ll - 1)".to_owned(),
                 value if value < 0 => format!("({value}ll)"),
                 value => format!("{value}ll"),
             },
         };
-        Value::new(self, text)
+        TypedExpr::new(self, text)
     }
 }
 
-fn double(value: f64) -> String {
+fn double_literal(value: f64) -> String {
     match value.is_finite() {
         true if value.is_sign_negative() => format!("({value:?})"),
         true => format!("{value:?}"),
@@ -97,7 +97,7 @@ fn double(value: f64) -> String {
     }
 }
 
-fn float(value: f32) -> String {
+fn float_literal(value: f32) -> String {
     match value.is_finite() {
         true if value.is_sign_negative() => format!("({value:?}f)"),
         true => format!("{value:?}f"),
@@ -105,39 +105,39 @@ fn float(value: f32) -> String {
     }
 }
 
-impl Value {
+impl TypedExpr {
     /// A value of a class.
-    pub(super) fn new(class: Class, text: impl Into<String>) -> Self {
+    pub(super) fn new(class: ComputeClass, text: impl Into<String>) -> Self {
         Self { class, text: text.into(), raw: None }
     }
     /// An element in memory of a type with these conversions.
-    pub(super) fn narrow(dtype: DType, [widen, _]: [&str; 2], raw: String) -> Self {
-        Self { class: Class::F32, text: format!("{widen}({raw})"), raw: Some((dtype, raw)) }
+    pub(super) fn from_narrow(dtype: DType, [widen, _]: [&str; 2], raw: String) -> Self {
+        Self { class: ComputeClass::F32, text: format!("{widen}({raw})"), raw: Some((dtype, raw)) }
     }
     /// The value of an element in memory, whose text is a name or a place.
-    pub(super) fn load(dtype: DType, raw: &str) -> Result<Value, Unsupported> {
-        if let Some(conversions) = conversions(dtype) {
-            return Ok(Value::narrow(dtype, conversions, raw.to_owned()));
+    pub(super) fn from_memory(dtype: DType, raw: &str) -> Result<TypedExpr, Unsupported> {
+        if let Some(conversions) = float_conversions(dtype) {
+            return Ok(TypedExpr::from_narrow(dtype, conversions, raw.to_owned()));
         }
         let text = match dtype {
             DType::Int32 => format!("(long long)({raw})"),
             DType::Bool => format!("(long long)({raw} != 0)"),
             _ => raw.to_owned(),
         };
-        Ok(Value::new(class(dtype)?, text))
+        Ok(TypedExpr::new(compute_class(dtype)?, text))
     }
     /// The element in memory that a value becomes: rounded, wrapped or made a truth value.
-    pub(super) fn store(self, dtype: DType) -> Result<String, Unsupported> {
+    pub(super) fn into_memory(self, dtype: DType) -> Result<String, Unsupported> {
         if dtype == DType::Bool {
-            return Ok(format!("(unsigned char)({})", self.into_class(Class::I64).truth()));
+            return Ok(format!("(unsigned char)({})", self.into_class(ComputeClass::I64).truth_condition()));
         }
         if let Some((own, raw)) = self.raw
             && own == dtype
         {
             return Ok(raw);
         }
-        let value = Value { raw: None, ..self }.into_class(class(dtype)?).text;
-        if let Some([_, narrow]) = conversions(dtype) {
+        let value = TypedExpr { raw: None, ..self }.into_class(compute_class(dtype)?).text;
+        if let Some([_, narrow]) = float_conversions(dtype) {
             return Ok(format!("{narrow}({value})"));
         }
         Ok(match dtype {
@@ -146,37 +146,37 @@ impl Value {
         })
     }
     /// As another class; reals truncate to integers.
-    pub(super) fn into_class(self, class: Class) -> Value {
+    pub(super) fn into_class(self, class: ComputeClass) -> TypedExpr {
         if self.class == class {
             return self;
         }
         let text = match class {
-            Class::I64 => format!("r2i({})", self.text),
-            Class::F64 | Class::F32 => format!("({})({})", class.ctype(), self.text),
+            ComputeClass::I64 => format!("r2i({})", self.text),
+            ComputeClass::F64 | ComputeClass::F32 => format!("({})({})", class.ctype(), self.text),
         };
-        Value::new(class, text)
+        TypedExpr::new(class, text)
     }
     /// Converted to a type and back to the class that it computes in.
-    pub(super) fn rounded(self, dtype: DType) -> Result<Value, Unsupported> {
+    pub(super) fn rounded_to(self, dtype: DType) -> Result<TypedExpr, Unsupported> {
         if dtype == DType::Bool {
-            return Ok(Value::new(Class::I64, format!("(long long)({})", self.truth())));
+            return Ok(TypedExpr::new(ComputeClass::I64, format!("(long long)({})", self.truth_condition())));
         }
         let kept = self.raw.as_ref().is_some_and(|(own, _)| *own == dtype);
-        let value = self.into_class(class(dtype)?);
+        let value = self.into_class(compute_class(dtype)?);
         if kept {
             return Ok(value);
         }
-        if let Some(conversions @ [_, narrow]) = conversions(dtype) {
+        if let Some(conversions @ [_, narrow]) = float_conversions(dtype) {
             let raw = format!("{narrow}({})", value.text);
-            return Ok(Value::narrow(dtype, conversions, raw));
+            return Ok(TypedExpr::from_narrow(dtype, conversions, raw));
         }
         Ok(match dtype {
-            DType::Int32 => Value::new(value.class, format!("(long long)(int)({})", value.text)),
-            _ => Value { raw: None, ..value },
+            DType::Int32 => TypedExpr::new(value.class, format!("(long long)(int)({})", value.text)),
+            _ => TypedExpr { raw: None, ..value },
         })
     }
     /// The condition that it is not zero.
-    pub(super) fn truth(&self) -> String {
+    pub(super) fn truth_condition(&self) -> String {
         format!("({} != 0)", self.text)
     }
 }

@@ -1,25 +1,25 @@
 //! One kernel taken into another that reads its result.
 
 use crate::fuse::is_cheap;
-use hostir::plan::{Arg, Dim, Dims, Function, Kernel, Step, View};
+use hostir::plan::{BufferView, Function, KernelStep, PointwiseKernel, StepOperand, ViewDim, ViewDims};
 use smallvec::SmallVec;
 
 /// `consumer` with `producer`'s steps in the place of its result; `None` if an index of the one does not
 /// lead to an index of the other by strides, or if dear elements would be computed more than once.
-pub(super) fn absorb(consumer: &Kernel, producer: &Kernel) -> Option<Kernel> {
+pub(super) fn absorb_producer(consumer: &PointwiseKernel, producer: &PointwiseKernel) -> Option<PointwiseKernel> {
     let buffer = producer.output.buffer;
-    let mut merged = Kernel { inputs: SmallVec::new(), steps: Vec::new(), ..consumer.clone() };
-    let mut places: Vec<Arg> = Vec::new();
-    let mut taken: Vec<(&View, Arg)> = Vec::new();
+    let mut merged = PointwiseKernel { inputs: SmallVec::new(), steps: Vec::new(), ..consumer.clone() };
+    let mut places: Vec<StepOperand> = Vec::new();
+    let mut taken: Vec<(&BufferView, StepOperand)> = Vec::new();
     for view in &consumer.inputs {
         if view.buffer != buffer {
-            places.push(Arg::Input(input(&mut merged, view.clone())));
+            places.push(StepOperand::Input(input_index(&mut merged, view.clone())));
             continue;
         }
         let known = taken.iter().find(|(other, _)| *other == view).map(|(_, place)| *place);
         let place = match known {
             Some(place) => place,
-            None => take(&mut merged, producer, view)?,
+            None => append_producer(&mut merged, producer, view)?,
         };
         taken.push((view, place));
         places.push(place);
@@ -32,8 +32,8 @@ pub(super) fn absorb(consumer: &Kernel, producer: &Kernel) -> Option<Kernel> {
         let mut step = step.clone();
         for arg in &mut step.args {
             *arg = match *arg {
-                Arg::Input(index) => *places.get(index as usize)?,
-                Arg::Step(index) => Arg::Step(first + index),
+                StepOperand::Input(index) => *places.get(index as usize)?,
+                StepOperand::Step(index) => StepOperand::Step(first + index),
                 other => other,
             };
         }
@@ -43,7 +43,7 @@ pub(super) fn absorb(consumer: &Kernel, producer: &Kernel) -> Option<Kernel> {
 }
 
 /// The position of an input, which is added unless it is there.
-fn input(kernel: &mut Kernel, view: View) -> u32 {
+fn input_index(kernel: &mut PointwiseKernel, view: BufferView) -> u32 {
     let found = kernel.inputs.iter().position(|other| *other == view);
     let place = found.unwrap_or(kernel.inputs.len());
     if found.is_none() {
@@ -53,7 +53,7 @@ fn input(kernel: &mut Kernel, view: View) -> u32 {
 }
 
 /// Adds the producer's steps for what `view` shows of its result; returns the value's place.
-fn take(merged: &mut Kernel, producer: &Kernel, view: &View) -> Option<Arg> {
+fn append_producer(merged: &mut PointwiseKernel, producer: &PointwiseKernel, view: &BufferView) -> Option<StepOperand> {
     let result = &producer.output;
     if view.dtype != result.dtype {
         return None;
@@ -62,23 +62,23 @@ fn take(merged: &mut Kernel, producer: &Kernel, view: &View) -> Option<Arg> {
     if repeats && !is_cheap(producer) {
         return None;
     }
-    let indexed = |arg: &Arg| matches!(arg, Arg::Index(_));
+    let indexed = |arg: &StepOperand| matches!(arg, StepOperand::Index(_));
     let indexed = producer.steps.iter().any(|step| step.args.iter().any(indexed));
-    let producer = &if indexed { producer.clone() } else { collapsed(producer) };
-    let route = Route::new(&producer.output, view)?;
+    let producer = &if indexed { producer.clone() } else { collapse_axes(producer) };
+    let route = IndexRemap::new(&producer.output, view)?;
     let mut inputs = Vec::new();
     for source in &producer.inputs {
-        inputs.push(input(merged, route.follow(source, view)));
+        inputs.push(input_index(merged, route.remap_view(source, view)));
     }
     let first = merged.steps.len() as u32;
     for step in &producer.steps {
         let mut step = step.clone();
         for arg in &mut step.args {
             *arg = match *arg {
-                Arg::Input(index) => Arg::Input(*inputs.get(index as usize)?),
-                Arg::Step(index) => Arg::Step(first + index),
-                Arg::Index(axis) => route.index(axis as usize)?,
-                Arg::Const(value) => Arg::Const(value),
+                StepOperand::Input(index) => StepOperand::Input(*inputs.get(index as usize)?),
+                StepOperand::Step(index) => StepOperand::Step(first + index),
+                StepOperand::Index(axis) => route.index(axis as usize)?,
+                StepOperand::Const(value) => StepOperand::Const(value),
             };
         }
         merged.steps.push(step);
@@ -89,19 +89,19 @@ fn take(merged: &mut Kernel, producer: &Kernel, view: &View) -> Option<Arg> {
         if result.dtype == hostir::ir::DType::Bool && last.result != result.dtype {
             return None;
         }
-        let args = SmallVec::from_slice(&[Arg::Step(merged.steps.len() as u32 - 1)]);
+        let args = SmallVec::from_slice(&[StepOperand::Step(merged.steps.len() as u32 - 1)]);
         let (compute, result) = (last.result, result.dtype);
-        merged.steps.push(Step { function: Function::Cast, args, compute, result });
+        merged.steps.push(KernelStep { function: Function::Cast, args, compute, result });
     }
-    Some(Arg::Step(merged.steps.len() as u32 - 1))
+    Some(StepOperand::Step(merged.steps.len() as u32 - 1))
 }
 
 /// The kernel with neighbouring axes joined where they lie behind each other in all operands.
-fn collapsed(kernel: &Kernel) -> Kernel {
+fn collapse_axes(kernel: &PointwiseKernel) -> PointwiseKernel {
     let mut kernel = kernel.clone();
     let mut axis = 1;
     while axis < kernel.output.dims.len() {
-        let joins = |view: &View| {
+        let joins = |view: &BufferView| {
             let (outer, inner) = (view.dims[axis - 1], view.dims[axis]);
             inner.extent == 1 || outer.extent == 1 || outer.stride == inner.stride * inner.extent
         };
@@ -112,7 +112,7 @@ fn collapsed(kernel: &Kernel) -> Kernel {
         for view in kernel.inputs.iter_mut().chain([&mut kernel.output]) {
             let (outer, inner) = (view.dims[axis - 1], view.dims[axis]);
             let stride = if inner.extent == 1 { outer.stride } else { inner.stride };
-            view.dims[axis - 1] = Dim { extent: outer.extent * inner.extent, stride };
+            view.dims[axis - 1] = ViewDim { extent: outer.extent * inner.extent, stride };
             view.dims.remove(axis);
         }
     }
@@ -120,16 +120,16 @@ fn collapsed(kernel: &Kernel) -> Kernel {
 }
 
 /// How the indices of a view lead to the indices at which its elements were computed.
-struct Route {
+struct IndexRemap {
     /// For each axis of the view: the axis of the result, and how far a step goes along it.
     axes: Vec<Option<(usize, usize)>>,
     /// The result's index of the view's first element.
     start: Vec<usize>,
 }
 
-impl Route {
+impl IndexRemap {
     /// The route from a view to a result that covers it; `None` if there is none along axes.
-    fn new(result: &View, view: &View) -> Option<Self> {
+    fn new(result: &BufferView, view: &BufferView) -> Option<Self> {
         let mut order: Vec<usize> = (0..result.dims.len())
             .filter(|&axis| result.dims[axis].extent > 1 && result.dims[axis].stride > 0)
             .collect();
@@ -159,27 +159,25 @@ impl Route {
         (rest == 0 && inside).then_some(Self { axes, start })
     }
     /// What an operand of the producer is at the view's indices.
-    fn follow(&self, source: &View, view: &View) -> View {
+    fn remap_view(&self, source: &BufferView, view: &BufferView) -> BufferView {
         let stride = |axis: &Option<(usize, usize)>| match axis {
             Some((axis, step)) => source.dims[*axis].stride * step,
             None => 0,
         };
         let along = self.axes.iter().zip(&view.dims);
-        let dims: Dims =
-            along.map(|(axis, dim)| Dim { extent: dim.extent, stride: stride(axis) }).collect();
+        let dims: ViewDims = along.map(|(axis, dim)| ViewDim { extent: dim.extent, stride: stride(axis) }).collect();
         let starts = self.start.iter().zip(&source.dims);
         let offset = starts.map(|(start, dim)| start * dim.stride).sum::<usize>();
-        View { buffer: source.buffer, offset: source.offset + offset, dims, dtype: source.dtype }
+        BufferView { buffer: source.buffer, offset: source.offset + offset, dims, dtype: source.dtype }
     }
     /// The index along an axis of the result, where that is an index of the view.
-    fn index(&self, axis: usize) -> Option<Arg> {
-        let mut along = (0..self.axes.len())
-            .filter(|&own| self.axes[own].is_some_and(|(other, _)| other == axis));
+    fn index(&self, axis: usize) -> Option<StepOperand> {
+        let mut along = (0..self.axes.len()).filter(|&own| self.axes[own].is_some_and(|(other, _)| other == axis));
         let start = i64::try_from(*self.start.get(axis)?).ok()?;
         match (along.next(), along.next()) {
-            (None, _) => Some(Arg::Const(hostir::plan::Scalar::Int(start))),
+            (None, _) => Some(StepOperand::Const(hostir::plan::ScalarValue::Int(start))),
             (Some(own), None) if start == 0 && self.axes[own] == Some((axis, 1)) => {
-                Some(Arg::Index(own as u32))
+                Some(StepOperand::Index(own as u32))
             }
             _ => None,
         }

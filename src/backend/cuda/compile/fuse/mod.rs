@@ -10,46 +10,46 @@ mod absorb;
 mod redirect;
 
 use crate::codegen::alias;
-use crate::codegen::types::{Class, class};
-use crate::fuse::absorb::absorb;
-use crate::fuse::redirect::{Redirected, redirect};
+use crate::codegen::types::{ComputeClass, compute_class};
+use crate::fuse::absorb::absorb_producer;
+use crate::fuse::redirect::{ElidedCopies, elide_copies};
 use hostir::ir::IdVec;
 use hostir::plan::InstId;
 use hostir::plan::{
-    BufferId, BufferKind, Fold, Function, Gemm, InstKind, Kernel, Plan, Step, View,
+    BufferId, BufferKind, BufferView, Function, GemmInst, InstKind, KernelStep, Plan, PointwiseKernel, ReductionFold,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::{SmallVec, smallvec};
 
 /// What runs in the place of one or more instructions of a plan.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Fused {
+pub enum FusedInst {
     /// The instruction at this position.
     Inst(InstId),
     /// A pointwise kernel.
     Kernel {
         /// What it computes.
-        kernel: Box<Kernel>,
+        kernel: Box<PointwiseKernel>,
         /// Positions of the instructions in it; it has the stream and the origin of the last one.
         of: Vec<InstId>,
     },
     /// A reduction of a pointwise kernel's results, which are not stored ([`crate::codegen::reduce_of`]).
     Reduce {
         /// The kernel; `output` gives the shape and element type, its memory may not exist.
-        kernel: Box<Kernel>,
+        kernel: Box<PointwiseKernel>,
         /// How results combine, and from which value on.
-        op: Fold,
+        op: ReductionFold,
         /// Positions among the dims of the kernel's output.
         axes: SmallVec<[usize; 2]>,
         /// Where to.
-        output: View,
+        output: BufferView,
         /// Positions of the instructions in it; it has the stream and the origin of the last one.
         of: Vec<InstId>,
     },
     /// A product that reads or writes elsewhere than in the plan, so that copies are not needed.
     Gemm {
         /// The product.
-        gemm: Box<Gemm>,
+        gemm: Box<GemmInst>,
         /// Its position, which gives stream and origin.
         at: InstId,
         /// Positions of the copies.
@@ -58,9 +58,9 @@ pub enum Fused {
 }
 
 /// An instruction while others move into it.
-struct Item {
+struct FusionItem {
     /// What it computes for each element; `None` for what takes no part.
-    kernel: Option<Kernel>,
+    kernel: Option<PointwiseKernel>,
     /// The instructions in it.
     of: Vec<InstId>,
     /// Whether it has moved into others.
@@ -69,17 +69,17 @@ struct Item {
 
 /// The instructions of a plan, in order, with kernels joined. Allocations and ends of memory that is no
 /// longer needed are left out.
-pub fn fuse(plan: &Plan) -> Vec<Fused> {
-    let mut fusion = Fusion::new(plan);
+pub fn fuse_kernels(plan: &Plan) -> Vec<FusedInst> {
+    let mut fusion = KernelFusion::new(plan);
     for (position, _) in plan.cursor() {
-        fusion.disperse(position);
+        fusion.absorb_into_readers(position);
     }
-    fusion.finish()
+    fusion.into_fused()
 }
 
-struct Fusion<'p> {
+struct KernelFusion<'p> {
     plan: &'p Plan,
-    items: IdVec<InstId, Item>,
+    items: IdVec<InstId, FusionItem>,
     /// Positions that read or write each buffer.
     readers: FxHashMap<BufferId, Vec<InstId>>,
     writers: FxHashMap<BufferId, usize>,
@@ -88,33 +88,33 @@ struct Fusion<'p> {
     dead: FxHashSet<BufferId>,
     /// Where a buffer is read last, if that is later than in the plan.
     needed: FxHashMap<BufferId, InstId>,
-    redirected: Redirected,
+    redirected: ElidedCopies,
 }
 
-impl<'p> Fusion<'p> {
+impl<'p> KernelFusion<'p> {
     fn new(plan: &'p Plan) -> Self {
-        let redirected = redirect(plan);
+        let redirected = elide_copies(plan);
         let mut readers: FxHashMap<BufferId, Vec<InstId>> = FxHashMap::default();
         let mut writers: FxHashMap<BufferId, usize> = FxHashMap::default();
         let mut items = IdVec::default();
         for (position, inst) in plan.cursor() {
             if redirected.gone.contains(&position) {
-                items.push(Item { kernel: None, of: Vec::new(), gone: true });
+                items.push(FusionItem { kernel: None, of: Vec::new(), gone: true });
                 continue;
             }
             let product = redirected.products.get(&position);
             let product = product.map(|(gemm, _)| InstKind::Gemm(Box::new(gemm.clone())));
             let kind = product.as_ref().unwrap_or(&inst.kind);
-            for view in kind.reads() {
+            for view in kind.read_views() {
                 let list = readers.entry(view.buffer).or_default();
                 if list.last() != Some(&position) {
                     list.push(position);
                 }
             }
-            if let Some(view) = kind.writes() {
+            if let Some(view) = kind.written_view() {
                 *writers.entry(view.buffer).or_default() += 1;
             }
-            items.push(Item { kernel: elements(kind), of: vec![position], gone: false });
+            items.push(FusionItem { kernel: elementwise_kernel(kind), of: vec![position], gone: false });
         }
         let outputs = plan.outputs.iter().flatten().map(|view| view.buffer).collect();
         let (dead, needed) = (FxHashSet::default(), FxHashMap::default());
@@ -122,16 +122,16 @@ impl<'p> Fusion<'p> {
     }
 
     /// Moves a kernel into all that read its result, if they can take it.
-    fn disperse(&mut self, position: InstId) {
-        let Some((kernel, readers)) = self.movable(position) else { return };
+    fn absorb_into_readers(&mut self, position: InstId) {
+        let Some((kernel, readers)) = self.movable_kernel(position) else { return };
         let repeats = readers.len() > 1 && !is_cheap(&kernel);
         let mut taken = Vec::new();
         for &reader in &readers {
             let consumer = self.items[reader].kernel.as_ref();
-            let merged = consumer.and_then(|consumer| absorb(consumer, &kernel));
-            let written = self.plan.inst(reader).kind.writes();
+            let merged = consumer.and_then(|consumer| absorb_producer(consumer, &kernel));
+            let written = self.plan.inst(reader).kind.written_view();
             match merged {
-                Some(merged) if !repeats && fits(&merged, written) => taken.push(merged),
+                Some(merged) if !repeats && can_generate(&merged, written) => taken.push(merged),
                 _ => return,
             }
         }
@@ -158,10 +158,9 @@ impl<'p> Fusion<'p> {
     }
 
     /// The kernel at a position and the positions that read its result, if it may move to all of them.
-    fn movable(&self, position: InstId) -> Option<(Kernel, Vec<InstId>)> {
+    fn movable_kernel(&self, position: InstId) -> Option<(PointwiseKernel, Vec<InstId>)> {
         let (plan, item) = (self.plan, &self.items[position]);
-        let stores =
-            matches!(plan.inst(position).kind, InstKind::Kernel(_) | InstKind::Copy { .. });
+        let stores = matches!(plan.inst(position).kind, InstKind::Kernel(_) | InstKind::Copy { .. });
         let kernel = item.kernel.as_ref().filter(|_| stores)?;
         let buffer = kernel.output.buffer;
         let private = !matches!(plan.buffers[buffer].kind, BufferKind::Input(_))
@@ -173,92 +172,89 @@ impl<'p> Fusion<'p> {
         let here = |&reader: &InstId| plan.inst(reader).stream == stream;
         let moves = first > position
             && readers.iter().all(here)
-            && plan
-                .cursor_between(position, last)
-                .all(|(between, _)| self.passes(kernel, position, between));
+            && plan.cursor_between(position, last).all(|(between, _)| self.can_move_across(kernel, position, between));
         moves.then(|| (kernel.clone(), readers))
     }
 
     /// Whether a kernel may move across the instruction at a position.
-    fn passes(&self, kernel: &Kernel, position: InstId, between: InstId) -> bool {
+    fn can_move_across(&self, kernel: &PointwiseKernel, position: InstId, between: InstId) -> bool {
         let (own, inst) = (self.plan.inst(position).stream, self.plan.inst(between));
         let reads = |buffer: BufferId| kernel.inputs.iter().any(|view| view.buffer == buffer);
         match &inst.kind {
             InstKind::Free { buffer } => inst.stream == own || !reads(*buffer),
             InstKind::Alloc { .. } => true,
             kind if kind.is_local() => self
-                .written(between)
-                .is_none_or(|out| kernel.inputs.iter().all(|view| alias::disjoint(view, out))),
-            _ => inst.stream != own && inst.kind.writes().is_none(),
+                .written_view(between)
+                .is_none_or(|out| kernel.inputs.iter().all(|view| alias::are_disjoint(view, out))),
+            _ => inst.stream != own && inst.kind.written_view().is_none(),
         }
     }
 
     /// What the instruction at a position writes by now.
-    fn written(&self, position: InstId) -> Option<&View> {
+    fn written_view(&self, position: InstId) -> Option<&BufferView> {
         match self.redirected.products.get(&position) {
             Some((gemm, _)) => Some(&gemm.out),
             None if self.redirected.gone.contains(&position) => None,
-            None => self.plan.inst(position).kind.writes(),
+            None => self.plan.inst(position).kind.written_view(),
         }
     }
 
     /// What is left, in order.
-    fn finish(mut self) -> Vec<Fused> {
+    fn into_fused(mut self) -> Vec<FusedInst> {
         let mut later: FxHashMap<InstId, Vec<InstId>> = FxHashMap::default();
         let mut fused = Vec::new();
         for (position, inst) in self.plan.cursor() {
             match inst.kind {
-                InstKind::Alloc { buffer } | InstKind::Free { buffer }
-                    if self.dead.contains(&buffer) => {}
+                InstKind::Alloc { buffer } | InstKind::Free { buffer } if self.dead.contains(&buffer) => {}
                 InstKind::Free { buffer } => match self.needed.get(&buffer) {
                     Some(&needed) if needed > position => {
                         later.entry(needed).or_default().push(position);
                     }
-                    _ => fused.push(Fused::Inst(position)),
+                    _ => fused.push(FusedInst::Inst(position)),
                 },
-                _ => fused.extend(self.item(position)),
+                _ => fused.extend(self.take_fused(position)),
             }
-            fused.extend(later.remove(&position).into_iter().flatten().map(Fused::Inst));
+            fused.extend(later.remove(&position).into_iter().flatten().map(FusedInst::Inst));
         }
         fused
     }
 
-    fn item(&mut self, position: InstId) -> Option<Fused> {
+    fn take_fused(&mut self, position: InstId) -> Option<FusedInst> {
         let item = &mut self.items[position];
         let of = std::mem::take(&mut item.of);
         if item.gone {
             return None;
         }
         if let Some((gemm, of)) = self.redirected.products.remove(&position) {
-            return Some(Fused::Gemm { gemm: Box::new(gemm), at: position, of });
+            return Some(FusedInst::Gemm { gemm: Box::new(gemm), at: position, of });
         }
         let Some(kernel) = item.kernel.take().filter(|_| of.len() > 1) else {
-            return Some(Fused::Inst(position));
+            return Some(FusedInst::Inst(position));
         };
         let kernel = Box::new(kernel);
         Some(match &self.plan.inst(position).kind {
             InstKind::Reduce { op, axes, output, .. } => {
-                Fused::Reduce { kernel, op: *op, axes: axes.clone(), output: output.clone(), of }
+                FusedInst::Reduce { kernel, op: *op, axes: axes.clone(), output: output.clone(), of }
             }
-            _ => Fused::Kernel { kernel, of },
+            _ => FusedInst::Kernel { kernel, of },
         })
     }
 }
 
 /// What an instruction computes for each element of what it reads or writes: of a reduction, the values
 /// that it combines.
-fn elements(kind: &InstKind) -> Option<Kernel> {
-    let identity = |input: &View, output: &View| Kernel {
+fn elementwise_kernel(kind: &InstKind) -> Option<PointwiseKernel> {
+    let identity = |input: &BufferView, output: &BufferView| PointwiseKernel {
         inputs: smallvec![input.clone()],
         output: output.clone(),
-        steps: vec![Step {
+        steps: vec![KernelStep {
             function: Function::Identity,
-            args: smallvec![hostir::plan::Arg::Input(0)],
+            args: smallvec![hostir::plan::StepOperand::Input(0)],
             compute: input.dtype,
             result: input.dtype,
         }],
     };
-    let known = |dtype| class(dtype).is_ok();
+    let known = |dtype| compute_class(dtype).is_ok();
     match kind {
         InstKind::Kernel(kernel) => Some((**kernel).clone()),
         InstKind::Copy { src, dst } if known(src.dtype) => Some(identity(src, dst)),
@@ -268,22 +264,22 @@ fn elements(kind: &InstKind) -> Option<Kernel> {
 }
 
 /// Whether a merged kernel can be generated: few enough operands, and none that the result overlaps.
-fn fits(kernel: &Kernel, written: Option<&View>) -> bool {
+fn can_generate(kernel: &PointwiseKernel, written: Option<&BufferView>) -> bool {
     const INPUTS: usize = 12;
     const STEPS: usize = 96;
-    let apart = |out: &View| {
+    let apart = |out: &BufferView| {
         let in_place = *out == kernel.output;
-        alias::check(&kernel.inputs, out, in_place).is_ok()
+        alias::check_overlap(&kernel.inputs, out, in_place).is_ok()
     };
     kernel.inputs.len() <= INPUTS && kernel.steps.len() <= STEPS && written.is_none_or(apart)
 }
 
 /// Whether a kernel's arithmetic costs less than storing and loading its result.
-fn is_cheap(kernel: &Kernel) -> bool {
+fn is_cheap(kernel: &PointwiseKernel) -> bool {
     kernel.inputs.len() <= 2 && kernel.steps.len() <= 4 && kernel.steps.iter().all(is_cheap_step)
 }
 
-fn is_cheap_step(step: &Step) -> bool {
+fn is_cheap_step(step: &KernelStep) -> bool {
     use Function as F;
     let plain = matches!(step.function, F::Identity | F::Cast | F::Neg | F::Add | F::Sub | F::Mul)
         || matches!(step.function, F::Abs | F::Relu | F::Where | F::Clamp)
@@ -293,6 +289,6 @@ fn is_cheap_step(step: &Step) -> bool {
     let quick = matches!(step.function, F::Div | F::Sqrt | F::Rsqrt | F::Reciprocal)
         || matches!(step.function, F::Exp | F::Exp2 | F::Log | F::Log2)
         || matches!(step.function, F::Sigmoid | F::Silu | F::Tanh);
-    let float = class(step.compute) == Ok(Class::F32);
+    let float = compute_class(step.compute) == Ok(ComputeClass::F32);
     plain || (quick && float)
 }

@@ -12,96 +12,91 @@
 //! and nothing writes what was copied from after the copy.
 
 use crate::codegen::alias;
-use crate::codegen::alias::same;
+use crate::codegen::alias::is_same_view;
 use hostir::plan::InstId;
-use hostir::plan::{BufferId, BufferKind, Dim, Gemm, InstKind, Plan, View};
+use hostir::plan::{BufferId, BufferKind, BufferView, GemmInst, InstKind, Plan, ViewDim};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// What changes.
 #[derive(Default)]
-pub(super) struct Redirected {
+pub(super) struct ElidedCopies {
     /// Products with their new operands, and the positions of the copies that they replace.
-    pub(super) products: FxHashMap<InstId, (Gemm, Vec<InstId>)>,
+    pub(super) products: FxHashMap<InstId, (GemmInst, Vec<InstId>)>,
     /// Copies that are not made.
     pub(super) gone: FxHashSet<InstId>,
 }
 
 /// One look at a buffer.
-struct Access<'p> {
+struct BufferAccess<'p> {
     position: InstId,
-    view: &'p View,
+    view: &'p BufferView,
     writes: bool,
 }
 
-struct Redirect<'p> {
+struct CopyElision<'p> {
     plan: &'p Plan,
-    accesses: FxHashMap<BufferId, Vec<Access<'p>>>,
-    found: Redirected,
+    accesses: FxHashMap<BufferId, Vec<BufferAccess<'p>>>,
+    found: ElidedCopies,
 }
 
 /// Finds the copies of a plan that need not be made.
-pub(super) fn redirect(plan: &Plan) -> Redirected {
-    let mut accesses: FxHashMap<BufferId, Vec<Access<'_>>> = FxHashMap::default();
+pub(super) fn elide_copies(plan: &Plan) -> ElidedCopies {
+    let mut accesses: FxHashMap<BufferId, Vec<BufferAccess<'_>>> = FxHashMap::default();
     for (position, inst) in plan.cursor() {
-        let reads = inst.kind.reads().into_iter().map(|view| (view, false));
-        for (view, writes) in reads.chain(inst.kind.writes().map(|view| (view, true))) {
-            accesses.entry(view.buffer).or_default().push(Access { position, view, writes });
+        let reads = inst.kind.read_views().into_iter().map(|view| (view, false));
+        for (view, writes) in reads.chain(inst.kind.written_view().map(|view| (view, true))) {
+            accesses.entry(view.buffer).or_default().push(BufferAccess { position, view, writes });
         }
     }
-    let mut redirect = Redirect { plan, accesses, found: Redirected::default() };
+    let mut redirect = CopyElision { plan, accesses, found: ElidedCopies::default() };
     for (position, inst) in plan.cursor() {
         if let InstKind::Copy { src, dst } = &inst.kind
             && src.is_contiguous()
             && dst.is_contiguous()
-            && !redirect.result(position, src, dst)
+            && !redirect.redirect_result(position, src, dst)
         {
-            redirect.factor(position, src, dst);
+            redirect.redirect_factors(position, src, dst);
         }
     }
     redirect.found
 }
 
-impl Redirect<'_> {
+impl CopyElision<'_> {
     /// Lets the product whose result is copied write to the copy's place.
-    fn result(&mut self, copy: InstId, src: &View, dst: &View) -> bool {
-        let Some([made, read]) = self.touching(src).and_then(|all| <[_; 2]>::try_from(all).ok())
-        else {
+    fn redirect_result(&mut self, copy: InstId, src: &BufferView, dst: &BufferView) -> bool {
+        let Some([made, read]) = self.accesses_to(src).and_then(|all| <[_; 2]>::try_from(all).ok()) else {
             return false;
         };
         let private = self.is_private(src.buffer) && made.1 && read == (copy, false);
         let product = made.0;
-        let Some(gemm) = self.product(product).filter(|_| private && product < copy) else {
+        let Some(gemm) = self.current_gemm(product).filter(|_| private && product < copy) else {
             return false;
         };
         let straight = self.plan.inst(product).stream == self.plan.inst(copy).stream
-            && self
-                .plan
-                .cursor_between(product, copy)
-                .all(|(between, _)| self.is_apart(between, copy, dst));
-        let Some(out) = moved(&gemm.out, src, dst).filter(|_| straight) else { return false };
-        let apart = [&gemm.a, &gemm.b]
-            .into_iter()
-            .chain(&gemm.bias)
-            .all(|view| alias::disjoint(view, &out));
+            && self.plan.cursor_between(product, copy).all(|(between, _)| self.is_independent(between, copy, dst));
+        let Some(out) = rebase_view(&gemm.out, src, dst).filter(|_| straight) else { return false };
+        let apart = [&gemm.a, &gemm.b].into_iter().chain(&gemm.bias).all(|view| alias::are_disjoint(view, &out));
         if !apart {
             return false;
         }
-        self.replace(product, Gemm { out, ..gemm }, copy);
+        self.replace_gemm(product, GemmInst { out, ..gemm }, copy);
         true
     }
 
     /// Lets the products that read a copy, and nothing else does, read what it is a copy of.
-    fn factor(&mut self, copy: InstId, src: &View, dst: &View) {
+    fn redirect_factors(&mut self, copy: InstId, src: &BufferView, dst: &BufferView) {
         let stream = self.plan.inst(copy).stream;
-        let Some(all) = self.touching(dst).filter(|_| self.is_private(dst.buffer)) else { return };
+        let Some(all) = self.accesses_to(dst).filter(|_| self.is_private(dst.buffer)) else {
+            return;
+        };
         let stays = self.accesses.get(&src.buffer).is_none_or(|all| {
             let mut after = all.iter().filter(|access| access.writes && access.position > copy);
-            after.all(|access| alias::disjoint(access.view, src))
+            after.all(|access| alias::are_disjoint(access.view, src))
         });
         if !stays || all.len() < 2 {
             return;
         }
-        let mut changed: Vec<(InstId, Gemm)> = Vec::new();
+        let mut changed: Vec<(InstId, GemmInst)> = Vec::new();
         for (position, writes) in all {
             if position == copy && writes {
                 continue;
@@ -110,29 +105,27 @@ impl Redirect<'_> {
             let known = changed.iter().position(|(other, _)| *other == position);
             let gemm = match known {
                 Some(at) => Some(changed.swap_remove(at).1),
-                None => self.product(position),
+                None => self.current_gemm(position),
             };
-            let Some(gemm) = gemm.filter(|_| here).and_then(|gemm| reads_instead(gemm, src, dst))
-            else {
+            let Some(gemm) = gemm.filter(|_| here).and_then(|gemm| read_from_source(gemm, src, dst)) else {
                 return;
             };
             changed.push((position, gemm));
         }
         for (position, gemm) in changed {
-            self.replace(position, gemm, copy);
+            self.replace_gemm(position, gemm, copy);
         }
     }
 
-    fn replace(&mut self, product: InstId, gemm: Gemm, copy: InstId) {
-        let entry =
-            self.found.products.entry(product).or_insert_with(|| (gemm.clone(), Vec::new()));
+    fn replace_gemm(&mut self, product: InstId, gemm: GemmInst, copy: InstId) {
+        let entry = self.found.products.entry(product).or_insert_with(|| (gemm.clone(), Vec::new()));
         entry.0 = gemm;
         entry.1.push(copy);
         self.found.gone.insert(copy);
     }
 
     /// A product as it is by now.
-    fn product(&self, position: InstId) -> Option<Gemm> {
+    fn current_gemm(&self, position: InstId) -> Option<GemmInst> {
         match (self.found.products.get(&position), &self.plan.inst(position).kind) {
             (Some((gemm, _)), _) => Some(gemm.clone()),
             (None, InstKind::Gemm(gemm)) => Some((**gemm).clone()),
@@ -147,38 +140,37 @@ impl Redirect<'_> {
 
     /// Positions that touch any element of a view, and whether they write; `None` if one of them touches
     /// other elements too.
-    fn touching(&self, view: &View) -> Option<Vec<(InstId, bool)>> {
+    fn accesses_to(&self, view: &BufferView) -> Option<Vec<(InstId, bool)>> {
         let all = self.accesses.get(&view.buffer)?.iter();
-        let near = all.filter(|access| !alias::disjoint(access.view, view));
-        near.map(|access| same(access.view, view).then_some((access.position, access.writes)))
-            .collect()
+        let near = all.filter(|access| !alias::are_disjoint(access.view, view));
+        near.map(|access| is_same_view(access.view, view).then_some((access.position, access.writes))).collect()
     }
 
     /// Whether an instruction between a product and the copy of its result keeps off the copy's stream,
     /// or at least off its place and off other streams.
-    fn is_apart(&self, between: InstId, copy: InstId, dst: &View) -> bool {
+    fn is_independent(&self, between: InstId, copy: InstId, dst: &BufferView) -> bool {
         let inst = self.plan.inst(between);
         if inst.stream != self.plan.inst(copy).stream {
             return true;
         }
-        let mut views = inst.kind.reads().into_iter().chain(inst.kind.writes());
-        inst.kind.is_local() && views.all(|view| alias::disjoint(view, dst))
+        let mut views = inst.kind.read_views().into_iter().chain(inst.kind.written_view());
+        inst.kind.is_local() && views.all(|view| alias::are_disjoint(view, dst))
     }
 }
 
 /// The dims along which a view has several elements.
-fn long(view: &View) -> impl Iterator<Item = &Dim> {
+fn extended_dims(view: &BufferView) -> impl Iterator<Item = &ViewDim> {
     view.dims.iter().filter(|dim| dim.extent > 1)
 }
 
 /// What `view` becomes when what it shows, `from`, lies at `to`.
-fn moved(view: &View, from: &View, to: &View) -> Option<View> {
-    let extents = |view| long(view).map(|dim: &Dim| dim.extent);
-    if !same(view, from) || !extents(from).eq(extents(to)) {
+fn rebase_view(view: &BufferView, from: &BufferView, to: &BufferView) -> Option<BufferView> {
+    let extents = |view| extended_dims(view).map(|dim: &ViewDim| dim.extent);
+    if !is_same_view(view, from) || !extents(from).eq(extents(to)) {
         return None;
     }
-    let mut strides = long(to).map(|dim| dim.stride);
-    let mut view = View { buffer: to.buffer, offset: to.offset, ..view.clone() };
+    let mut strides = extended_dims(to).map(|dim| dim.stride);
+    let mut view = BufferView { buffer: to.buffer, offset: to.offset, ..view.clone() };
     for dim in view.dims.iter_mut().filter(|dim| dim.extent > 1) {
         dim.stride = strides.next()?;
     }
@@ -186,12 +178,12 @@ fn moved(view: &View, from: &View, to: &View) -> Option<View> {
 }
 
 /// The product with `src` in the place of its copy `dst`; `None` if its result lies there.
-fn reads_instead(mut gemm: Gemm, src: &View, dst: &View) -> Option<Gemm> {
+fn read_from_source(mut gemm: GemmInst, src: &BufferView, dst: &BufferView) -> Option<GemmInst> {
     let operands = [Some(&mut gemm.a), Some(&mut gemm.b), gemm.bias.as_mut()];
     for operand in operands.into_iter().flatten() {
-        if let Some(view) = moved(operand, dst, src) {
+        if let Some(view) = rebase_view(operand, dst, src) {
             *operand = view;
         }
     }
-    alias::disjoint(src, &gemm.out).then_some(gemm)
+    alias::are_disjoint(src, &gemm.out).then_some(gemm)
 }

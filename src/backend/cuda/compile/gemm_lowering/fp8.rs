@@ -10,12 +10,12 @@
 //! products go to `float`, and a kernel of ours adds the bias and rounds once.
 
 use crate::codegen;
-use crate::codegen::job::{Job, Param};
-use crate::gemm_lowering::{Product, products};
+use crate::codegen::job::{KernelJob, KernelParam};
+use crate::gemm_lowering::{GemmCall, gemm_calls};
 use crate::memory_layout::ALIGNMENT;
-use crate::operand::Place;
+use crate::operand::SymbolicAddress;
 use hostir::ir::DType;
-use hostir::plan::{Arg, BufferId, Function, Gemm, Kernel, Step, View, row_major};
+use hostir::plan::{BufferId, BufferView, Function, GemmInst, KernelStep, PointwiseKernel, StepOperand, row_major};
 
 /// Bytes that rows start at multiples of.
 pub const ROW: usize = 16;
@@ -23,13 +23,13 @@ pub const ROW: usize = 16;
 /// The calls of a product, in order. Pieces of scratch memory appear as buffers, whose places
 /// [`Expanded::place`] tells.
 #[derive(Default, Debug)]
-pub struct Expanded {
+pub struct ExpandedGemm {
     /// Conversions and copies of factors.
-    pub before: Vec<Job>,
+    pub before: Vec<KernelJob>,
     /// Calls of the library.
-    pub products: Vec<Product>,
+    pub products: Vec<GemmCall>,
     /// What rounds the result.
-    pub after: Option<Job>,
+    pub after: Option<KernelJob>,
     /// Bytes of scratch memory.
     pub scratch: usize,
     /// Where each piece starts.
@@ -38,100 +38,95 @@ pub struct Expanded {
 
 /// The calls that compute a product of 8-bit floats; `None` if a kernel of ours has to. `native` says
 /// whether the device multiplies them.
-pub fn expand(gemm: &Gemm, native: bool) -> Option<Expanded> {
+pub fn expand_gemm(gemm: &GemmInst, native: bool) -> Option<ExpandedGemm> {
     let views = [&gemm.a, &gemm.b, &gemm.out];
     if views.iter().any(|view| view.is_empty() || view.dims.len() < 2) {
         return None;
     }
     let tries = [(true, true), (true, false), (false, true), (false, false)];
     let tries = tries.into_iter().filter(|(direct, _)| native || !direct);
-    tries.into_iter().find_map(|(direct, whole)| Expanded::of(gemm, direct, whole))
+    tries.into_iter().find_map(|(direct, whole)| ExpandedGemm::expand_with(gemm, direct, whole))
 }
 
-impl Expanded {
+impl ExpandedGemm {
     /// With 8-bit factors if it is `direct`; with all of the result by the library if it is `whole`.
-    fn of(gemm: &Gemm, direct: bool, whole: bool) -> Option<Self> {
+    fn expand_with(gemm: &GemmInst, direct: bool, whole: bool) -> Option<Self> {
         let out = gemm.out.dtype;
         let short = matches!(out, DType::Half | DType::BFloat16);
         if whole && !(short || out == DType::Float && gemm.bias.is_none()) {
             return None;
         }
         let wide = if whole && out == DType::Half { out } else { DType::BFloat16 };
-        let factor = |view: &View| if direct { view.dtype } else { wide };
+        let factor = |view: &BufferView| if direct { view.dtype } else { wide };
         let mut all = Self::default();
-        let a = all.factor(&gemm.a, factor(&gemm.a))?;
-        let b = turned(&all.factor(&turned(&gemm.b), factor(&gemm.b))?);
+        let a = all.prepare_factor(&gemm.a, factor(&gemm.a))?;
+        let b = transpose_view(&all.prepare_factor(&transpose_view(&gemm.b), factor(&gemm.b))?);
         let target = match whole || out == DType::Float {
             true => gemm.out.clone(),
-            false => all.piece(&gemm.out.shape(), DType::Float),
+            false => all.allocate_scratch(&gemm.out.shape(), DType::Float),
         };
         let bias = gemm.bias.clone().filter(|_| whole);
-        all.products = products(&Gemm { a, b, bias, out: target.clone() }, false)?;
+        all.products = gemm_calls(&GemmInst { a, b, bias, out: target.clone() }, false)?;
         if !whole {
-            all.after = Some(finish(gemm, &target)?);
+            all.after = Some(epilogue_job(gemm, &target)?);
         }
         Some(all)
     }
 
     /// A factor with the axis that is summed over last: itself if the library takes it, else what it is
     /// copied or converted to.
-    fn factor(&mut self, view: &View, dtype: DType) -> Option<View> {
+    fn prepare_factor(&mut self, view: &BufferView, dtype: DType) -> Option<BufferView> {
         if view.dtype == dtype && is_aligned(view) {
             return Some(view.clone());
         }
         let mut once = view.clone();
         let batch = once.dims.len() - 2;
-        once.dims[..batch]
-            .iter_mut()
-            .filter(|dim| dim.stride == 0)
-            .for_each(|dim| dim.extent = dim.extent.min(1));
-        let mut piece = self.piece(&once.shape(), dtype);
+        once.dims[..batch].iter_mut().filter(|dim| dim.stride == 0).for_each(|dim| dim.extent = dim.extent.min(1));
+        let mut piece = self.allocate_scratch(&once.shape(), dtype);
         self.before.push(
             match view.dtype == dtype {
-                true => codegen::copy(&once, &piece),
-                false => codegen::pointwise(&kernel(Function::Cast, vec![once], &piece)),
+                true => codegen::generate_copy(&once, &piece),
+                false => codegen::generate_pointwise(&single_step_kernel(Function::Cast, vec![once], &piece)),
             }
             .ok()?,
         );
-        for (dim, full) in
-            piece.dims.iter_mut().zip(&view.dims).filter(|(_, full)| full.stride == 0)
-        {
+        for (dim, full) in piece.dims.iter_mut().zip(&view.dims).filter(|(_, full)| full.stride == 0) {
             if dim.extent != full.extent {
-                *dim = hostir::plan::Dim { extent: full.extent, stride: 0 };
+                *dim = hostir::plan::ViewDim { extent: full.extent, stride: 0 };
             }
         }
         Some(piece)
     }
 
     /// A new piece of scratch memory.
-    fn piece(&mut self, shape: &[usize], dtype: DType) -> View {
+    fn allocate_scratch(&mut self, shape: &[usize], dtype: DType) -> BufferView {
         // Buffers of the plan have small numbers.
         let buffer = BufferId(u32::MAX - self.pieces.len() as u32);
         self.pieces.push(self.scratch);
-        let bytes = shape.iter().product::<usize>() * dtype.size();
+        let bytes = shape.iter().product::<usize>() * dtype.byte_size();
         self.scratch += bytes.next_multiple_of(ALIGNMENT);
-        View { buffer, offset: 0, dims: row_major(shape), dtype }
+        BufferView { buffer, offset: 0, dims: row_major(shape), dtype }
     }
 
-    fn start(&self, buffer: BufferId) -> Option<usize> {
+    fn scratch_start(&self, buffer: BufferId) -> Option<usize> {
         self.pieces.get((u32::MAX - buffer.0) as usize).copied()
     }
 
     /// Where a view of a product's operands lies.
-    pub fn place(&self, view: View) -> Place {
-        match self.start(view.buffer) {
-            Some(start) => Place::Scratch(start + view.offset * view.dtype.size()),
-            None => Place::View(view),
+    pub fn resolve_operand(&self, view: BufferView) -> SymbolicAddress {
+        match self.scratch_start(view.buffer) {
+            Some(start) => SymbolicAddress::Scratch(start + view.offset * view.dtype.byte_size()),
+            None => SymbolicAddress::View(view),
         }
     }
 
     /// A job of its own with pieces as scratch memory.
-    pub fn placed(&self, mut job: Job) -> Job {
+    pub fn bind_scratch(&self, mut job: KernelJob) -> KernelJob {
         for param in job.launches.iter_mut().flat_map(|launch| &mut launch.params) {
-            if let Param::View(view) = param
-                && let Some(start) = self.start(view.buffer)
+            if let KernelParam::View(view) = param
+                && let Some(start) = self.scratch_start(view.buffer)
             {
-                *param = Param::Scratch(start + view.offset * view.dtype.size());
+                *param = KernelParam::Scratch(start + view.offset * view.dtype.byte_size());
             }
         }
         job
@@ -139,7 +134,7 @@ impl Expanded {
 }
 
 /// The view with its last two axes exchanged.
-fn turned(view: &View) -> View {
+fn transpose_view(view: &BufferView) -> BufferView {
     let mut view = view.clone();
     let rank = view.dims.len();
     view.dims.swap(rank - 2, rank - 1);
@@ -147,30 +142,27 @@ fn turned(view: &View) -> View {
 }
 
 /// Whether rows of 8-bit floats are contiguous and start at multiples of [`ROW`].
-fn is_aligned(view: &View) -> bool {
+fn is_aligned(view: &BufferView) -> bool {
     let whole = |elements: usize| elements.is_multiple_of(ROW);
     let Some((last, outer)) = view.dims.split_last() else { return false };
     let rows = outer.last().is_some_and(|row| row.extent == 1 || row.stride >= last.extent);
-    last.stride == 1
-        && rows
-        && whole(view.offset)
-        && outer.iter().all(|dim| dim.extent == 1 || whole(dim.stride))
+    last.stride == 1 && rows && whole(view.offset) && outer.iter().all(|dim| dim.extent == 1 || whole(dim.stride))
 }
 
 /// What is left when the sums are known: `out = sums + bias`, or the sums in the result's type.
-fn finish(gemm: &Gemm, sums: &View) -> Option<Job> {
+fn epilogue_job(gemm: &GemmInst, sums: &BufferView) -> Option<KernelJob> {
     let kernel = match &gemm.bias {
-        Some(bias) => kernel(Function::Add, vec![sums.clone(), bias.clone()], &gemm.out),
-        None => kernel(Function::Cast, vec![sums.clone()], &gemm.out),
+        Some(bias) => single_step_kernel(Function::Add, vec![sums.clone(), bias.clone()], &gemm.out),
+        None => single_step_kernel(Function::Cast, vec![sums.clone()], &gemm.out),
     };
-    codegen::pointwise(&kernel).ok()
+    codegen::generate_pointwise(&kernel).ok()
 }
 
 /// One step that computes in `float`.
-fn kernel(function: Function, inputs: Vec<View>, output: &View) -> Kernel {
-    let args = (0..inputs.len() as u32).map(Arg::Input).collect();
-    let step = Step { function, args, compute: DType::Float, result: output.dtype };
-    Kernel { inputs: inputs.into(), output: output.clone(), steps: vec![step] }
+fn single_step_kernel(function: Function, inputs: Vec<BufferView>, output: &BufferView) -> PointwiseKernel {
+    let args = (0..inputs.len() as u32).map(StepOperand::Input).collect();
+    let step = KernelStep { function, args, compute: DType::Float, result: output.dtype };
+    PointwiseKernel { inputs: inputs.into(), output: output.clone(), steps: vec![step] }
 }
 
 #[cfg(test)]

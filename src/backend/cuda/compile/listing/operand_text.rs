@@ -1,56 +1,61 @@
 //! Operands and shapes of a listing's calls.
 
-use crate::element_range::Part;
-use crate::gemm_shape::{Bias, Element, Layout, Shape};
-use crate::nccl_lowering::Call;
+use crate::element_range::ViewRange;
+use crate::gemm_shape::{GemmBias, GemmShape, MatrixElement, MatrixLayout};
+use crate::nccl_lowering::NcclCall;
 use crate::nccl_types::NcclReduction;
-use crate::p2p::Pace;
-use hostir::plan::View;
+use crate::p2p::CopyOrder;
+use hostir::plan::BufferView;
 
 /// `b3+40 float [8:32, 4:1]`: buffer, offset in elements, type, and extent and stride of each axis.
-pub(super) fn view(view: &View) -> String {
-    let dims: Vec<String> =
-        view.dims.iter().map(|dim| format!("{}:{}", dim.extent, dim.stride)).collect();
+pub(super) fn view_text(view: &BufferView) -> String {
+    let dims: Vec<String> = view.dims.iter().map(|dim| format!("{}:{}", dim.extent, dim.stride)).collect();
     format!("b{}+{} {} [{}]", view.buffer.0, view.offset, view.dtype.name(), dims.join(", "))
 }
 
 /// A run of a view's elements.
-pub(super) fn part(part: &Part) -> String {
-    format!("{} elements {}..+{}", view(&part.view), part.start, part.count)
+pub(super) fn range_text(part: &ViewRange) -> String {
+    format!("{} elements {}..+{}", view_text(&part.view), part.start, part.count)
 }
 
-fn optional(part: Option<&Part>) -> String {
-    part.map_or_else(|| "-".to_owned(), self::part)
+fn optional_range_text(part: Option<&ViewRange>) -> String {
+    part.map_or_else(|| "-".to_owned(), self::range_text)
 }
 
 /// A call of NCCL.
-pub(super) fn communicate(call: &Call) -> String {
+pub(super) fn nccl_call_text(call: &NcclCall) -> String {
     match call {
-        Call::AllGather { send, recv } => format!("allgather {} <- {}", part(recv), part(send)),
-        Call::AllReduce { send, recv, op } => {
-            format!("allreduce {} {} <- {}", reduction(*op), part(recv), part(send))
+        NcclCall::AllGather { send, recv } => {
+            format!("allgather {} <- {}", range_text(recv), range_text(send))
         }
-        Call::Reduce { send, recv, op, root } => {
-            let (op, recv) = (reduction(*op), optional(recv.as_ref()));
-            format!("reduce {op} to {root} {recv} <- {}", part(send))
+        NcclCall::AllReduce { send, recv, op } => {
+            format!("allreduce {} {} <- {}", reduction_name(*op), range_text(recv), range_text(send))
         }
-        Call::ReduceScatter { send, recv, op } => {
-            format!("reduce-scatter {} {} <- {}", reduction(*op), part(recv), part(send))
+        NcclCall::Reduce { send, recv, op, root } => {
+            let (op, recv) = (reduction_name(*op), optional_range_text(recv.as_ref()));
+            format!("reduce {op} to {root} {recv} <- {}", range_text(send))
         }
-        Call::Broadcast { send, recv, root } => {
-            let (send, recv) = (optional(send.as_ref()), optional(recv.as_ref()));
+        NcclCall::ReduceScatter { send, recv, op } => {
+            format!("reduce-scatter {} {} <- {}", reduction_name(*op), range_text(recv), range_text(send))
+        }
+        NcclCall::Broadcast { send, recv, root } => {
+            let (send, recv) = (optional_range_text(send.as_ref()), optional_range_text(recv.as_ref()));
             format!("broadcast from {root} {recv} <- {send}")
         }
-        Call::Send { part: sent, peer } => format!("send to {peer} {}", part(sent)),
-        Call::Recv { part: received, peer } => format!("receive from {peer} {}", part(received)),
-        Call::Stage { bytes, count, dtype, peer } => {
+        NcclCall::Send { part: sent, peer } => format!("send to {peer} {}", range_text(sent)),
+        NcclCall::Recv { part: received, peer } => {
+            format!("receive from {peer} {}", range_text(received))
+        }
+        NcclCall::Stage { bytes, count, dtype, peer } => {
             format!("receive from {peer} staging+{bytes} {count} {}", dtype.name())
         }
-        Call::Copy { send, recv } => format!("copy {} <- {}", part(recv), part(send)),
+        NcclCall::Copy { send, recv } => {
+            format!("copy {} <- {}", range_text(recv), range_text(send))
+        }
     }
 }
 
-fn reduction(op: NcclReduction) -> &'static str {
+fn reduction_name(op: NcclReduction) -> &'static str {
     match op {
         NcclReduction::Sum => "sum",
         NcclReduction::Prod => "prod",
@@ -61,50 +66,50 @@ fn reduction(op: NcclReduction) -> &'static str {
 }
 
 /// The order in which messages of an exchange follow each other.
-pub(super) fn pace(pace: Pace) -> &'static str {
+pub(super) fn copy_order_name(pace: CopyOrder) -> &'static str {
     match pace {
-        Pace::Free => "independent",
-        Pace::InTurn => "serialized",
-        Pace::InARow => "batched",
+        CopyOrder::Free => "independent",
+        CopyOrder::InTurn => "serialized",
+        CopyOrder::InARow => "batched",
     }
 }
 
 /// A matrix product of cuBLASLt.
-pub(super) fn gemm_shape(shape: &Shape) -> String {
-    let (a, b) = (factor(shape.a), factor(shape.b));
-    let [left, right] = shape.factors.map(element);
+pub(super) fn gemm_shape(shape: &GemmShape) -> String {
+    let (a, b) = (factor_text(shape.a), factor_text(shape.b));
+    let [left, right] = shape.factors.map(element_name);
     let bias = match &shape.bias {
-        Bias::None => "no bias".to_owned(),
-        Bias::Rows => "bias vector".to_owned(),
-        Bias::Matrix(layout) => format!("bias {}", matrix(layout)),
+        GemmBias::None => "no bias".to_owned(),
+        GemmBias::Rows => "bias vector".to_owned(),
+        GemmBias::Matrix(layout) => format!("bias {}", matrix_text(layout)),
     };
     let tf32 = if shape.tf32 { ", tf32" } else { "" };
     format!(
         "{} {} = {left} {a} * {right} {b}, {bias}, batch {}, alignments {:?}{tf32}",
-        element(shape.element),
-        matrix(&shape.d),
+        element_name(shape.element),
+        matrix_text(&shape.d),
         shape.batch,
         shape.alignments
     )
 }
 
-fn factor((layout, transposed): (Layout, bool)) -> String {
+fn factor_text((layout, transposed): (MatrixLayout, bool)) -> String {
     let mark = if transposed { " transposed" } else { "" };
-    format!("{}{mark}", matrix(&layout))
+    format!("{}{mark}", matrix_text(&layout))
 }
 
-fn matrix(layout: &Layout) -> String {
-    let Layout { rows, columns, leading, batch_stride } = layout;
+fn matrix_text(layout: &MatrixLayout) -> String {
+    let MatrixLayout { rows, columns, leading, batch_stride } = layout;
     format!("{rows}x{columns} leading {leading} batch stride {batch_stride}")
 }
 
-fn element(element: Element) -> &'static str {
+fn element_name(element: MatrixElement) -> &'static str {
     match element {
-        Element::F64 => "f64",
-        Element::F32 => "f32",
-        Element::F16 => "f16",
-        Element::Bf16 => "bf16",
-        Element::E4m3 => "e4m3",
-        Element::E5m2 => "e5m2",
+        MatrixElement::F64 => "f64",
+        MatrixElement::F32 => "f32",
+        MatrixElement::F16 => "f16",
+        MatrixElement::Bf16 => "bf16",
+        MatrixElement::E4m3 => "e4m3",
+        MatrixElement::E5m2 => "e5m2",
     }
 }

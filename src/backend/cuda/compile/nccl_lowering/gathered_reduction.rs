@@ -2,75 +2,79 @@
 //! which it rounds at every step and saturates. Members send their parts to those who receive, into
 //! staging memory, and a kernel combines them in team order: all members round alike, once, as on the CPU.
 
-use crate::element_range::Part;
+use crate::element_range::ViewRange;
 use crate::memory_layout::ALIGNMENT;
-use crate::nccl_lowering::{Call, reduction};
-use crate::p2p::{Combine, Target};
-use hostir::plan::Collective;
+use crate::nccl_lowering::{NcclCall, reduction};
+use crate::p2p::{MessageTarget, RoundReduction};
+use hostir::plan::CollectiveInst;
 use hostir::plan::MemberRole;
 use hostir::plan::TeamTransfers;
 
 /// What a member does.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Gathered {
+pub struct GatheredReduction {
     /// Sends and receives that start together.
-    pub calls: Vec<Call>,
+    pub calls: Vec<NcclCall>,
     /// What a member that receives does afterwards.
-    pub combine: Option<Combine>,
+    pub combine: Option<RoundReduction>,
 }
 
 /// A member's part in a reduction that is gathered; `None` if NCCL reduces, or nobody else takes part.
-pub fn gathered(collective: &Collective, place: usize, roles: &[MemberRole]) -> Option<Gathered> {
+pub fn gathered_reduction(
+    collective: &CollectiveInst,
+    place: usize,
+    roles: &[MemberRole],
+) -> Option<GatheredReduction> {
     let any = collective.input.as_ref().or(collective.output.as_ref())?;
-    let foreign = hostir::data::fp8::decoder(any.dtype).is_some() || reduction(collective).is_err();
-    if !collective.kind.reduces() || roles.len() == 1 || !foreign {
+    let foreign = hostir::data::fp8::decoder_for(any.dtype).is_some() || reduction(collective).is_err();
+    if !collective.kind.is_reducing() || roles.len() == 1 || !foreign {
         return None;
     }
     let team = TeamTransfers::new(collective.kind, roles.iter().copied());
     let mut calls = Vec::new();
     if let Some(input) = &collective.input {
         let others = team.outgoing_transfers(place).filter(|transfer| transfer.to != place);
-        calls.extend(others.map(|transfer| Call::Send {
-            part: Part::share(input, transfer.source),
+        calls.extend(others.map(|transfer| NcclCall::Send {
+            part: ViewRange::share(input, transfer.source),
             peer: transfer.to as u32,
         }));
     }
-    let output = collective.output.as_ref().filter(|_| roles[place].receives).map(Part::whole);
+    let output = collective.output.as_ref().filter(|_| roles[place].receives).map(ViewRange::whole_view);
     let combine = output.map(|output| {
-        let size = (output.count * any.dtype.size()).next_multiple_of(ALIGNMENT);
+        let size = (output.count * any.dtype.byte_size()).next_multiple_of(ALIGNMENT);
         let mut inputs = Vec::new();
         for transfer in team.incoming_transfers(place) {
             if let Some(input) = collective.input.as_ref().filter(|_| transfer.from == place) {
-                inputs.push(Target::Part(Part::share(input, transfer.source)));
+                inputs.push(MessageTarget::Part(ViewRange::share(input, transfer.source)));
                 continue;
             }
             let (bytes, count) = (inputs.len() * size, output.count);
-            inputs.push(Target::Staging(bytes));
+            inputs.push(MessageTarget::Staging(bytes));
             let peer = transfer.from as u32;
-            calls.push(Call::Stage { bytes, count, dtype: any.dtype, peer });
+            calls.push(NcclCall::Stage { bytes, count, dtype: any.dtype, peer });
         }
-        Combine { op: collective.red_op, inputs, output, settles: false }
+        RoundReduction { op: collective.red_op, inputs, output, settles: false }
     });
-    Some(Gathered { calls, combine })
+    Some(GatheredReduction { calls, combine })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use hostir::ir::DType;
-    use hostir::plan::{BufferId, CollectiveKind, CommSlot, RedOp, View, WorkSlot, row_major};
+    use hostir::plan::{BufferId, BufferView, CollectiveKind, CommSlot, RedOp, WorkSlot, row_major};
 
     const BOTH: MemberRole = MemberRole { sends: true, receives: true };
     const SENDS: MemberRole = MemberRole { sends: true, receives: false };
     const RECEIVES: MemberRole = MemberRole { sends: false, receives: true };
 
-    fn view(buffer: u32, dtype: DType, elements: usize) -> View {
-        View { buffer: BufferId(buffer), offset: 0, dims: row_major(&[elements]), dtype }
+    fn view(buffer: u32, dtype: DType, elements: usize) -> BufferView {
+        BufferView { buffer: BufferId(buffer), offset: 0, dims: row_major(&[elements]), dtype }
     }
 
-    fn collective(kind: CollectiveKind, red_op: RedOp, dtype: DType) -> Collective {
+    fn collective(kind: CollectiveKind, red_op: RedOp, dtype: DType) -> CollectiveInst {
         let output = if kind == CollectiveKind::ReduceScatter { 4 } else { 12 };
-        Collective {
+        CollectiveInst {
             comm: CommSlot(0),
             kind,
             root: Some(1),
@@ -84,22 +88,20 @@ mod tests {
     #[test]
     fn what_nccl_does_is_left_to_it() {
         let roles = [BOTH; 3];
-        let of = |kind, op, dtype| gathered(&collective(kind, op, dtype), 0, &roles).is_some();
+        let of = |kind, op, dtype| gathered_reduction(&collective(kind, op, dtype), 0, &roles).is_some();
         let all = CollectiveKind::Allreduce;
         assert!(of(all, RedOp::Sum, DType::Float8E4M3) && of(all, RedOp::Max, DType::Float8E5M2));
         assert!(of(all, RedOp::Xor, DType::Int32) && of(all, RedOp::Xor, DType::Bool));
         assert!(!of(all, RedOp::Sum, DType::Half) && !of(all, RedOp::Or, DType::Bool));
         assert!(!of(CollectiveKind::Allgather, RedOp::Sum, DType::Float8E4M3));
         let alone = collective(all, RedOp::Xor, DType::Int32);
-        assert!(gathered(&alone, 0, &[BOTH]).is_none());
+        assert!(gathered_reduction(&alone, 0, &[BOTH]).is_none());
     }
 
     /// Every receive has its send, of the same part, and the inputs are those of the team in order.
     #[test]
     fn parts_go_where_they_are_needed() {
-        for kind in
-            [CollectiveKind::Allreduce, CollectiveKind::ReduceScatter, CollectiveKind::Reduce]
-        {
+        for kind in [CollectiveKind::Allreduce, CollectiveKind::ReduceScatter, CollectiveKind::Reduce] {
             let one = collective(kind, RedOp::Or, DType::Int32);
             // The root of the Reduce does not send.
             let roles: Vec<MemberRole> = match kind {
@@ -110,27 +112,27 @@ mod tests {
                 let mut own = one.clone();
                 own.input = own.input.filter(|_| roles[place].sends);
                 own.output = own.output.filter(|_| roles[place].receives);
-                gathered(&own, place, &roles).unwrap()
+                gathered_reduction(&own, place, &roles).unwrap()
             };
-            let all: Vec<Gathered> = (0..3).map(member).collect();
+            let all: Vec<GatheredReduction> = (0..3).map(member).collect();
             for (to, own) in all.iter().enumerate() {
                 assert_eq!(own.combine.is_some(), roles[to].receives);
                 let Some(combine) = &own.combine else { continue };
                 assert_eq!(combine.inputs.len(), roles.iter().filter(|role| role.sends).count());
                 let mut staged = Vec::new();
                 for call in &own.calls {
-                    let Call::Stage { bytes, count, peer, .. } = call else { continue };
+                    let NcclCall::Stage { bytes, count, peer, .. } = call else { continue };
                     assert_eq!(*count, combine.output.count);
-                    staged.push(Target::Staging(*bytes));
+                    staged.push(MessageTarget::Staging(*bytes));
                     let sends = all[*peer as usize].calls.iter().filter_map(|call| match call {
-                        Call::Send { part, peer } if *peer as usize == to => Some(part),
+                        NcclCall::Send { part, peer } if *peer as usize == to => Some(part),
                         _ => None,
                     });
-                    let parts: Vec<&Part> = sends.collect();
+                    let parts: Vec<&ViewRange> = sends.collect();
                     let start = if kind == CollectiveKind::ReduceScatter { 4 * to } else { 0 };
                     assert_eq!((parts.len(), parts[0].start, parts[0].count), (1, start, *count));
                 }
-                let own = |input: &&Target| matches!(input, Target::Staging(_));
+                let own = |input: &&MessageTarget| matches!(input, MessageTarget::Staging(_));
                 assert!(combine.inputs.iter().filter(own).eq(staged.iter()));
                 let place = combine.inputs.iter().position(|input| !own(&input));
                 assert_eq!(place, roles[to].sends.then_some(to));

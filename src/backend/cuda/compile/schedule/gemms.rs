@@ -3,45 +3,45 @@
 use crate::codegen;
 use crate::gemm_lowering;
 use crate::gemm_lowering::fp8;
-use crate::operand::Place;
-use crate::schedule::{Builder, Call};
+use crate::operand::SymbolicAddress;
+use crate::schedule::{Builder, StreamCommand};
 use crate::unsupported::Unsupported;
-use hostir::plan::{Gemm, View};
+use hostir::plan::{BufferView, GemmInst};
 
 impl Builder<'_> {
     /// A product by the library if it takes it, else by a kernel of ours.
-    pub(super) fn gemm(&mut self, gemm: &Gemm, stream: usize) -> Result<(), Unsupported> {
+    pub(super) fn schedule_gemm(&mut self, gemm: &GemmInst, stream: usize) -> Result<(), Unsupported> {
         if gemm.a.dtype.is_fp8_factor() && gemm.b.dtype.is_fp8_factor() {
-            return match fp8::expand(gemm, self.settings.fp8) {
-                Some(expanded) => self.expanded(expanded, stream),
-                None => self.job(codegen::gemm(gemm)?, stream),
+            return match fp8::expand_gemm(gemm, self.settings.fp8) {
+                Some(expanded) => self.schedule_expanded(expanded, stream),
+                None => self.schedule_job(codegen::generate_gemm(gemm)?, stream),
             };
         }
-        let Some(products) = gemm_lowering::products(gemm, self.settings.tf32) else {
-            return self.job(codegen::gemm(gemm)?, stream);
+        let Some(products) = gemm_lowering::gemm_calls(gemm, self.settings.tf32) else {
+            return self.schedule_job(codegen::generate_gemm(gemm)?, stream);
         };
-        products.into_iter().for_each(|product| self.product(product, &Place::View, stream));
+        products.into_iter().for_each(|product| self.push_gemm_call(product, &SymbolicAddress::View, stream));
         Ok(())
     }
 
-    fn expanded(&mut self, mut all: fp8::Expanded, stream: usize) -> Result<(), Unsupported> {
+    fn schedule_expanded(&mut self, mut all: fp8::ExpandedGemm, stream: usize) -> Result<(), Unsupported> {
         self.schedule.scratch[stream] = self.schedule.scratch[stream].max(all.scratch);
         for job in std::mem::take(&mut all.before) {
-            self.job(all.placed(job), stream)?;
+            self.schedule_job(all.bind_scratch(job), stream)?;
         }
         for product in std::mem::take(&mut all.products) {
-            self.product(product, &|view| all.place(view), stream);
+            self.push_gemm_call(product, &|view| all.resolve_operand(view), stream);
         }
         match all.after.take() {
-            Some(job) => self.job(all.placed(job), stream),
+            Some(job) => self.schedule_job(all.bind_scratch(job), stream),
             None => Ok(()),
         }
     }
 
-    fn product(
+    fn push_gemm_call(
         &mut self,
-        product: gemm_lowering::Product,
-        place: &dyn Fn(View) -> Place,
+        product: gemm_lowering::GemmCall,
+        place: &dyn Fn(BufferView) -> SymbolicAddress,
         stream: usize,
     ) {
         let known = self.schedule.shapes.iter().position(|shape| *shape == product.shape);
@@ -50,6 +50,6 @@ impl Builder<'_> {
             self.schedule.shapes.len() - 1
         });
         let operands = product.operands.map(|view| view.map(place));
-        self.push(Call::Product { shape, operands: Box::new(operands) }, stream);
+        self.push(StreamCommand::Product { shape, operands: Box::new(operands) }, stream);
     }
 }

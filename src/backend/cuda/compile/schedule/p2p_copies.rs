@@ -1,10 +1,10 @@
 //! Communications that are copied: flags and copies on a stream ([`crate::schedule::messages`] has the protocol).
 
 use crate::element_range;
-use crate::element_range::Part;
+use crate::element_range::ViewRange;
 use crate::p2p;
-use crate::p2p::{Message, Round};
-use crate::schedule::{Builder, Exchange, Move, Pace};
+use crate::p2p::{P2pMessage, P2pRound};
+use crate::schedule::{Builder, CommunicatorSet, CopyOrder, P2pCopy};
 use crate::unsupported::Unsupported;
 use hostir::plan::InstId;
 use hostir::plan::WorkSlot;
@@ -13,52 +13,52 @@ use hostir::plan::WorkSlot;
 const ASIDE: usize = 4 << 20;
 
 impl Builder<'_> {
-    pub(super) fn one(&self, message: usize) -> &Message {
+    pub(super) fn message_at(&self, message: usize) -> &P2pMessage {
         &self.messages.list[message]
     }
 
-    fn offer(&mut self, message: usize, stream: usize) {
-        let message = self.one(message);
-        let raises = vec![(message.copier(), message.offer)];
-        self.exchange(Exchange { raises, ..Exchange::default() }, stream);
+    fn signal_ready(&mut self, message: usize, stream: usize) {
+        let message = self.message_at(message);
+        let raises = vec![(message.initiator_rank(), message.offer)];
+        self.add_exchange(CommunicatorSet { raises, ..CommunicatorSet::default() }, stream);
     }
 
     /// Copies what the other side offers.
-    fn copy_message(&mut self, number: usize, pace: Pace, stream: usize) {
-        let moves = vec![Move::Message(number)];
-        self.exchange(Exchange { moves, pace, ..Exchange::default() }, stream);
+    fn copy_message(&mut self, number: usize, pace: CopyOrder, stream: usize) {
+        let moves = vec![P2pCopy::Message(number)];
+        self.add_exchange(CommunicatorSet { moves, pace, ..CommunicatorSet::default() }, stream);
     }
 
     /// Waits until the others have copied what was offered.
-    fn taken(&mut self, offers: &[usize], stream: usize) {
+    fn wait_for_done(&mut self, offers: &[usize], stream: usize) {
         if offers.is_empty() {
             return;
         }
-        let awaits = offers.iter().map(|&message| self.one(message).done).collect();
-        self.exchange(Exchange { awaits, ..Exchange::default() }, stream);
+        let awaits = offers.iter().map(|&message| self.message_at(message).done).collect();
+        self.add_exchange(CommunicatorSet { awaits, ..CommunicatorSet::default() }, stream);
     }
 
     /// Copies what stays on the rank. Gives a mark to wait for if it is copied on another stream.
-    fn local(
+    fn copy_local_part(
         &mut self,
-        (from, to): &(Part, Part),
+        (from, to): &(ViewRange, ViewRange),
         beside: bool,
         stream: usize,
     ) -> Result<Option<usize>, Unsupported> {
-        if from.bytes() < ASIDE || !beside {
-            let moves = vec![Move::Local(Box::new([from.clone(), to.clone()]))];
-            self.exchange(Exchange { moves, ..Exchange::default() }, stream);
+        if from.byte_count() < ASIDE || !beside {
+            let moves = vec![P2pCopy::Local(Box::new([from.clone(), to.clone()]))];
+            self.add_exchange(CommunicatorSet { moves, ..CommunicatorSet::default() }, stream);
             return Ok(None);
         }
-        let aside = self.aside();
-        let before = self.end(stream);
-        self.wait(before, aside);
-        self.copy(&element_range::range(from), &element_range::range(to), aside)?;
-        Ok(Some(self.record(aside)))
+        let aside = self.side_stream();
+        let before = self.end_event(stream);
+        self.wait_for_event(before, aside);
+        self.schedule_copy(&element_range::range_view(from), &element_range::range_view(to), aside)?;
+        Ok(Some(self.record_event(aside)))
     }
 
     /// The stream of copies that others need not wait for.
-    fn aside(&mut self) -> usize {
+    fn side_stream(&mut self) -> usize {
         let found = self.aside;
         let stream = found.unwrap_or_else(|| self.new_stream());
         self.aside = Some(stream);
@@ -78,37 +78,37 @@ impl Builder<'_> {
     }
 
     /// A whole communication on one stream.
-    pub(super) fn rounds(&mut self, rounds: &[Round], stream: usize) -> Result<(), Unsupported> {
+    pub(super) fn schedule_rounds(&mut self, rounds: &[P2pRound], stream: usize) -> Result<(), Unsupported> {
         let mut open: Vec<usize> = Vec::new();
         for round in rounds {
-            round.offers.iter().for_each(|&message| self.offer(message, stream));
+            round.offers.iter().for_each(|&message| self.signal_ready(message, stream));
             open.extend(&round.offers);
             let mut aside = None;
             if let Some(parts) = &round.local {
-                aside = self.local(parts, !round.copies.is_empty(), stream)?;
+                aside = self.copy_local_part(parts, !round.copies.is_empty(), stream)?;
             }
             for &message in &round.copies {
-                self.copy_message(message, round.pace(), stream);
+                self.copy_message(message, round.copy_order(), stream);
             }
             if let Some(end) = aside {
-                self.wait(end, stream);
+                self.wait_for_event(end, stream);
             }
             if let Some(combine) = &round.combine {
                 if combine.settles {
-                    self.taken(&std::mem::take(&mut open), stream);
+                    self.wait_for_done(&std::mem::take(&mut open), stream);
                 }
-                self.job(p2p::combine(combine)?, stream)?;
+                self.schedule_job(p2p::generate_combine(combine)?, stream)?;
             }
         }
-        self.taken(&open, stream);
+        self.wait_for_done(&open, stream);
         Ok(())
     }
 
     /// The sends and receives of a group as one round.
-    pub(super) fn together(&self, insts: &[InstId]) -> Result<Round, Unsupported> {
-        let mut all = Round::default();
+    pub(super) fn group_round(&self, insts: &[InstId]) -> Result<P2pRound, Unsupported> {
+        let mut all = P2pRound::default();
         for &inst in insts {
-            for round in self.messages.rounds(self.plan.rank, inst)? {
+            for round in self.messages.inst_rounds(self.plan.rank, inst)? {
                 all.offers.extend(&round.offers);
                 all.copies.extend(&round.copies);
             }
@@ -118,16 +118,12 @@ impl Builder<'_> {
 
     /// A send or receive on the stream itself: the side that offers goes on at once, and waits for the
     /// other one in its `Wait`.
-    pub(super) fn stream_message(
-        &mut self,
-        work: WorkSlot,
-        stream: usize,
-    ) -> Result<(), Unsupported> {
-        for round in self.messages.rounds(self.plan.rank, self.at)? {
-            round.offers.iter().for_each(|&message| self.offer(message, stream));
-            round.copies.iter().for_each(|&message| self.copy_message(message, Pace::Free, stream));
+    pub(super) fn schedule_stream_message(&mut self, work: WorkSlot, stream: usize) -> Result<(), Unsupported> {
+        for round in self.messages.inst_rounds(self.plan.rank, self.at)? {
+            round.offers.iter().for_each(|&message| self.signal_ready(message, stream));
+            round.copies.iter().for_each(|&message| self.copy_message(message, CopyOrder::Free, stream));
             if round.offers.is_empty() {
-                let end = self.record(stream);
+                let end = self.record_event(stream);
                 self.works.insert(work.0, end);
             } else {
                 self.offered.insert(work.0, round.offers.clone());
@@ -137,21 +133,21 @@ impl Builder<'_> {
     }
 
     /// A stream waits for a communication.
-    pub(super) fn wait_work(&mut self, work: WorkSlot, stream: usize) {
+    pub(super) fn wait_for_work(&mut self, work: WorkSlot, stream: usize) {
         if let Some(offers) = self.offered.remove(&work.0) {
-            self.taken(&offers, stream);
+            self.wait_for_done(&offers, stream);
             // Another Wait for it only has to follow this one.
-            let end = self.record(stream);
+            let end = self.record_event(stream);
             self.works.insert(work.0, end);
         } else if let Some(&event) = self.works.get(&work.0) {
-            self.wait(event, stream);
+            self.wait_for_event(event, stream);
         }
     }
 
     /// What was offered and never waited for is waited for by the end of the run.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn wait_for_pending(&mut self) {
         for offers in std::mem::take(&mut self.offered).into_values() {
-            self.taken(&offers, 0);
+            self.wait_for_done(&offers, 0);
         }
     }
 }

@@ -7,13 +7,13 @@
 //! not reached is the one that waits, or one of those behind it that share the mark.
 
 use crate::nccl_lowering;
-use crate::schedule::{Call, Move, Schedule, Step};
+use crate::schedule::{P2pCopy, RankSchedule, ScheduleStep, StreamCommand};
 use hostir::plan::InstId;
 use std::collections::BTreeMap;
 
 /// An instruction that waits for other ranks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct WaitMark {
+pub struct PeerWait {
     /// Index of the instruction in the plan.
     pub inst: InstId,
     /// Index in [`Schedule::steps`] of the first call of it that waits.
@@ -28,10 +28,10 @@ pub struct WaitMark {
 /// Instructions that share a mark in a run that is issued call by call, where each costs the host a call.
 pub const SHARED: usize = 32;
 
-impl Schedule {
+impl RankSchedule {
     /// Adds marks so that at most `every` instructions share one. The last one of the run needs none.
-    pub fn mark_waits(&mut self, every: usize) {
-        let waits = waits(&self.steps);
+    pub fn add_wait_events(&mut self, every: usize) {
+        let waits = peer_waits(&self.steps);
         // By stream: the next instruction that waits there; how many have no mark between them so far.
         let mut next: Vec<Option<usize>> = vec![None; waits.len()];
         let mut seen: BTreeMap<usize, usize> = BTreeMap::new();
@@ -43,8 +43,7 @@ impl Schedule {
         for (at, wait) in waits.iter().enumerate() {
             let count = open.entry(self.steps[wait.last].stream).or_default();
             *count += 1;
-            let has_mark =
-                next[at].map_or(wait.event.is_some(), |next| waits[next].event != wait.event);
+            let has_mark = next[at].map_or(wait.event.is_some(), |next| waits[next].event != wait.event);
             let is_last = at + 1 == waits.len();
             if !has_mark && !is_last && (*count >= every || next[at].is_none()) {
                 added.insert(wait.last, self.events);
@@ -60,7 +59,7 @@ impl Schedule {
             let (stream, inst) = (step.stream, step.inst);
             marked.push(step);
             if let Some(&event) = added.get(&at) {
-                marked.push(Step { call: Call::Record { event }, stream, inst });
+                marked.push(ScheduleStep { call: StreamCommand::Record { event }, stream, inst });
             }
         }
         self.steps = marked;
@@ -68,18 +67,18 @@ impl Schedule {
 }
 
 /// The instructions that wait for other ranks, in the order in which they are issued.
-pub fn waits(steps: &[Step]) -> Vec<WaitMark> {
+pub fn peer_waits(steps: &[ScheduleStep]) -> Vec<PeerWait> {
     // By stream: the instructions that wait and have no mark yet, by their places in `waits`.
     let mut open: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    let mut waits: Vec<WaitMark> = Vec::new();
+    let mut waits: Vec<PeerWait> = Vec::new();
     for (at, step) in steps.iter().enumerate() {
-        if let Call::Record { event } = step.call {
+        if let StreamCommand::Record { event } = step.call {
             for wait in open.remove(&step.stream).unwrap_or_default() {
                 waits[wait].event = Some(event);
             }
             continue;
         }
-        if !step.call.waits_for_others() {
+        if !step.call.waits_for_peers() {
             continue;
         }
         let open = open.entry(step.stream).or_default();
@@ -87,26 +86,25 @@ pub fn waits(steps: &[Step]) -> Vec<WaitMark> {
             Some(&wait) if waits[wait].inst == step.inst => waits[wait].last = at,
             _ => {
                 open.push(waits.len());
-                waits.push(WaitMark { inst: step.inst, first: at, last: at, event: None });
+                waits.push(PeerWait { inst: step.inst, first: at, last: at, event: None });
             }
         }
     }
     waits
 }
 
-impl Call {
+impl StreamCommand {
     /// Whether its stream may stand still there until another rank has done its part.
-    fn waits_for_others(&self) -> bool {
+    fn waits_for_peers(&self) -> bool {
         match self {
-            Call::Communicate { calls, .. } => {
-                calls.iter().any(|call| !matches!(call, nccl_lowering::Call::Copy { .. }))
+            StreamCommand::Communicate { calls, .. } => {
+                calls.iter().any(|call| !matches!(call, nccl_lowering::NcclCall::Copy { .. }))
             }
-            Call::Signal { signals } => {
-                signals.iter().any(|signal| matches!(signal, crate::schedule::Signal::Await { .. }))
+            StreamCommand::Signal { signals } => {
+                signals.iter().any(|signal| matches!(signal, crate::schedule::SemaphoreOp::Await { .. }))
             }
-            Call::Exchange(exchange) => {
-                !exchange.awaits.is_empty()
-                    || exchange.moves.iter().any(|one| matches!(one, Move::Message(_)))
+            StreamCommand::Exchange(exchange) => {
+                !exchange.awaits.is_empty() || exchange.moves.iter().any(|one| matches!(one, P2pCopy::Message(_)))
             }
             _ => false,
         }
@@ -116,28 +114,28 @@ impl Call {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedule::Signal;
+    use crate::schedule::SemaphoreOp;
 
-    fn awaits(stream: usize, inst: u32) -> Step {
-        Step {
-            call: Call::Signal { signals: vec![Signal::Await { flag: 0 }] },
+    fn awaits(stream: usize, inst: u32) -> ScheduleStep {
+        ScheduleStep {
+            call: StreamCommand::Signal { signals: vec![SemaphoreOp::Await { flag: 0 }] },
             stream,
             inst: InstId(inst),
         }
     }
 
-    fn raises(stream: usize, inst: u32) -> Step {
-        let signals = vec![Signal::Raise { rank: 1, flag: 0 }];
-        Step { call: Call::Signal { signals }, stream, inst: InstId(inst) }
+    fn raises(stream: usize, inst: u32) -> ScheduleStep {
+        let signals = vec![SemaphoreOp::Raise { rank: 1, flag: 0 }];
+        ScheduleStep { call: StreamCommand::Signal { signals }, stream, inst: InstId(inst) }
     }
 
-    fn record(event: usize, stream: usize, inst: u32) -> Step {
-        Step { call: Call::Record { event }, stream, inst: InstId(inst) }
+    fn record(event: usize, stream: usize, inst: u32) -> ScheduleStep {
+        ScheduleStep { call: StreamCommand::Record { event }, stream, inst: InstId(inst) }
     }
 
-    fn marked(steps: Vec<Step>, events: usize, every: usize) -> Schedule {
-        let mut schedule = Schedule { steps, events, ..Schedule::default() };
-        schedule.mark_waits(every);
+    fn marked(steps: Vec<ScheduleStep>, events: usize, every: usize) -> RankSchedule {
+        let mut schedule = RankSchedule { steps, events, ..RankSchedule::default() };
+        schedule.add_wait_events(every);
         schedule
     }
 
@@ -146,41 +144,30 @@ mod tests {
         let steps = vec![record(0, 0, 0), awaits(1, 4), record(1, 1, 5), raises(0, 6)];
         let found = marked(steps.clone(), 2, 1);
         assert_eq!((&found.steps, found.events), (&steps, 2));
-        assert_eq!(
-            waits(&steps),
-            [WaitMark { inst: InstId(4), first: 1, last: 1, event: Some(1) }]
-        );
+        assert_eq!(peer_waits(&steps), [PeerWait { inst: InstId(4), first: 1, last: 1, event: Some(1) }]);
     }
 
     #[test]
     fn all_but_the_last_get_one() {
-        let steps = vec![
-            awaits(0, 1),
-            awaits(0, 1),
-            raises(0, 2),
-            awaits(1, 3),
-            awaits(0, 4),
-            raises(0, 5),
-        ];
+        let steps = vec![awaits(0, 1), awaits(0, 1), raises(0, 2), awaits(1, 3), awaits(0, 4), raises(0, 5)];
         let found = marked(steps.clone(), 7, 1);
         let mut expected = steps;
         expected.insert(2, record(7, 0, 1));
         expected.insert(5, record(8, 1, 3));
         assert_eq!((&found.steps, found.events), (&expected, 9));
         let expected = [
-            WaitMark { inst: InstId(1), first: 0, last: 1, event: Some(7) },
-            WaitMark { inst: InstId(3), first: 4, last: 4, event: Some(8) },
-            WaitMark { inst: InstId(4), first: 6, last: 6, event: None },
+            PeerWait { inst: InstId(1), first: 0, last: 1, event: Some(7) },
+            PeerWait { inst: InstId(3), first: 4, last: 4, event: Some(8) },
+            PeerWait { inst: InstId(4), first: 6, last: 6, event: None },
         ];
-        assert_eq!(waits(&found.steps), expected);
+        assert_eq!(peer_waits(&found.steps), expected);
     }
 
     #[test]
     fn some_share_one() {
-        let steps: Vec<Step> = (0..5).map(|inst| awaits(0, inst)).collect();
+        let steps: Vec<ScheduleStep> = (0..5).map(|inst| awaits(0, inst)).collect();
         let found = marked(steps, 0, 2);
-        let events: Vec<Option<usize>> =
-            waits(&found.steps).iter().map(|wait| wait.event).collect();
+        let events: Vec<Option<usize>> = peer_waits(&found.steps).iter().map(|wait| wait.event).collect();
         assert_eq!(events, [Some(0), Some(0), Some(1), Some(1), None]);
         assert_eq!(found.steps.len(), 7);
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// `ncclComm_t`.
-pub(crate) type Handle = *mut c_void;
+pub(crate) type CommHandle = *mut c_void;
 
 /// `ncclResult_t`: success.
 pub(crate) const SUCCESS: c_int = 0;
@@ -83,7 +83,7 @@ pub enum DataType {
 #[repr(i32)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
-pub enum RedOp {
+pub enum NcclRedOp {
     Sum = 0,
     Prod = 1,
     Max = 2,
@@ -135,21 +135,21 @@ functions! {
     get_version = "ncclGetVersion": fn(*mut c_int) -> c_int;
     get_unique_id = "ncclGetUniqueId": fn(*mut UniqueId) -> c_int;
     error_string = "ncclGetErrorString": fn(c_int) -> *const c_char;
-    last_error = "ncclGetLastError": fn(Handle) -> *const c_char;
-    init_rank = "ncclCommInitRankConfig": fn(*mut Handle, c_int, UniqueId, c_int, *mut RawConfig) -> c_int;
-    split = "ncclCommSplit": fn(Handle, c_int, c_int, *mut Handle, *mut RawConfig) -> c_int;
-    destroy = "ncclCommDestroy": fn(Handle) -> c_int;
-    abort = "ncclCommAbort": fn(Handle) -> c_int;
-    async_error = "ncclCommGetAsyncError": fn(Handle, *mut c_int) -> c_int;
+    last_error = "ncclGetLastError": fn(CommHandle) -> *const c_char;
+    init_rank = "ncclCommInitRankConfig": fn(*mut CommHandle, c_int, UniqueId, c_int, *mut RawConfig) -> c_int;
+    split = "ncclCommSplit": fn(CommHandle, c_int, c_int, *mut CommHandle, *mut RawConfig) -> c_int;
+    destroy = "ncclCommDestroy": fn(CommHandle) -> c_int;
+    abort = "ncclCommAbort": fn(CommHandle) -> c_int;
+    async_error = "ncclCommGetAsyncError": fn(CommHandle, *mut c_int) -> c_int;
     group_start = "ncclGroupStart": fn() -> c_int;
     group_end = "ncclGroupEnd": fn() -> c_int;
-    all_gather = "ncclAllGather": fn(*const c_void, *mut c_void, usize, c_int, Handle, *mut c_void) -> c_int;
-    all_reduce = "ncclAllReduce": fn(*const c_void, *mut c_void, usize, c_int, c_int, Handle, *mut c_void) -> c_int;
-    reduce = "ncclReduce": fn(*const c_void, *mut c_void, usize, c_int, c_int, c_int, Handle, *mut c_void) -> c_int;
-    reduce_scatter = "ncclReduceScatter": fn(*const c_void, *mut c_void, usize, c_int, c_int, Handle, *mut c_void) -> c_int;
-    broadcast = "ncclBroadcast": fn(*const c_void, *mut c_void, usize, c_int, c_int, Handle, *mut c_void) -> c_int;
-    send = "ncclSend": fn(*const c_void, usize, c_int, c_int, Handle, *mut c_void) -> c_int;
-    recv = "ncclRecv": fn(*mut c_void, usize, c_int, c_int, Handle, *mut c_void) -> c_int;
+    all_gather = "ncclAllGather": fn(*const c_void, *mut c_void, usize, c_int, CommHandle, *mut c_void) -> c_int;
+    all_reduce = "ncclAllReduce": fn(*const c_void, *mut c_void, usize, c_int, c_int, CommHandle, *mut c_void) -> c_int;
+    reduce = "ncclReduce": fn(*const c_void, *mut c_void, usize, c_int, c_int, c_int, CommHandle, *mut c_void) -> c_int;
+    reduce_scatter = "ncclReduceScatter": fn(*const c_void, *mut c_void, usize, c_int, c_int, CommHandle, *mut c_void) -> c_int;
+    broadcast = "ncclBroadcast": fn(*const c_void, *mut c_void, usize, c_int, c_int, CommHandle, *mut c_void) -> c_int;
+    send = "ncclSend": fn(*const c_void, usize, c_int, c_int, CommHandle, *mut c_void) -> c_int;
+    recv = "ncclRecv": fn(*mut c_void, usize, c_int, c_int, CommHandle, *mut c_void) -> c_int;
 }
 
 impl std::fmt::Debug for Library {
@@ -192,7 +192,7 @@ impl Library {
         let mut version = 0;
         // SAFETY: the pointer is to an integer of this frame.
         let status = unsafe { (self.get_version)(&raw mut version) };
-        self.check("ncclGetVersion", status, std::ptr::null_mut())?;
+        self.check_status("ncclGetVersion", status, std::ptr::null_mut())?;
         Ok((version / 10_000, version / 100 % 100, version % 100))
     }
 
@@ -201,7 +201,7 @@ impl Library {
         let mut id = UniqueId { bytes: [0; 128] };
         // SAFETY: the pointer is to an id of this frame.
         let status = unsafe { (self.get_unique_id)(&raw mut id) };
-        self.check("ncclGetUniqueId", status, std::ptr::null_mut())?;
+        self.check_status("ncclGetUniqueId", status, std::ptr::null_mut())?;
         Ok(id)
     }
 
@@ -209,23 +209,18 @@ impl Library {
     pub fn group_start(&self) -> Result<(), Error> {
         // SAFETY: takes nothing.
         let status = unsafe { (self.group_start)() };
-        self.check("ncclGroupStart", status, std::ptr::null_mut())
+        self.check_status("ncclGroupStart", status, std::ptr::null_mut())
     }
 
     /// Ends a group.
     pub fn group_end(&self) -> Result<(), Error> {
         // SAFETY: takes nothing.
         let status = unsafe { (self.group_end)() };
-        self.check("ncclGroupEnd", status, std::ptr::null_mut())
+        self.check_status("ncclGroupEnd", status, std::ptr::null_mut())
     }
 
     /// An error unless the status is success or "in progress".
-    pub(crate) fn check(
-        &self,
-        call: &'static str,
-        status: c_int,
-        comm: Handle,
-    ) -> Result<(), Error> {
+    pub(crate) fn check_status(&self, call: &'static str, status: c_int, comm: CommHandle) -> Result<(), Error> {
         if status == SUCCESS || status == IN_PROGRESS {
             return Ok(());
         }
@@ -234,9 +229,9 @@ impl Library {
         // SAFETY: the communicator is null or alive.
         let last = unsafe { (self.last_error)(comm) };
         // SAFETY: null or a string of the library's own.
-        let text = unsafe { string(text) };
+        let text = unsafe { c_string(text) };
         // SAFETY: as above.
-        let last = unsafe { string(last) };
+        let last = unsafe { c_string(last) };
         let text = if last.is_empty() { text } else { format!("{text} ({last})") };
         Err(Error::Call { call, text })
     }
@@ -244,7 +239,7 @@ impl Library {
 
 /// # Safety
 /// Null or a string that ends in zero.
-unsafe fn string(text: *const c_char) -> String {
+unsafe fn c_string(text: *const c_char) -> String {
     if text.is_null() {
         return String::new();
     }

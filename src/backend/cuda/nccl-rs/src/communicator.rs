@@ -1,7 +1,7 @@
 //! Communicators and what they carry out.
 
-use crate::api::{DataType, Error, Handle, IN_PROGRESS, Library, RawConfig, RedOp, SUCCESS};
-use crate::{Address, Stream};
+use crate::api::{CommHandle, DataType, Error, IN_PROGRESS, Library, NcclRedOp, RawConfig, SUCCESS};
+use crate::{DeviceAddress, StreamRef};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub struct Config {
 }
 
 impl Config {
-    pub(crate) fn raw(self) -> RawConfig {
+    pub(crate) fn to_raw(self) -> RawConfig {
         const UNSET: c_int = c_int::MIN;
         RawConfig {
             size: size_of::<RawConfig>(),
@@ -49,18 +49,18 @@ impl Config {
 /// }
 /// ```
 #[derive(Debug)]
-pub struct Communicator {
+pub struct NcclCommunicator {
     pub(crate) library: Arc<Library>,
-    pub(crate) handle: Handle,
+    pub(crate) handle: CommHandle,
     pub(crate) size: u32,
     pub(crate) rank: u32,
 }
 
 // SAFETY: NCCL allows a communicator to be used from any thread, one at a time; `&mut` and ownership see
 // to that.
-unsafe impl Send for Communicator {}
+unsafe impl Send for NcclCommunicator {}
 
-impl Communicator {
+impl NcclCommunicator {
     /// The library.
     pub fn library(&self) -> &Arc<Library> {
         &self.library
@@ -81,8 +81,8 @@ impl Communicator {
         let mut state = SUCCESS;
         // SAFETY: the communicator is alive; the pointer is to an integer of this frame.
         let status = unsafe { (self.library.async_error)(self.handle, &raw mut state) };
-        self.library.check("ncclCommGetAsyncError", status, self.handle)?;
-        self.library.check(call, state, self.handle)?;
+        self.library.check_status("ncclCommGetAsyncError", status, self.handle)?;
+        self.library.check_status(call, state, self.handle)?;
         Ok(state == IN_PROGRESS)
     }
 
@@ -91,7 +91,7 @@ impl Communicator {
         let handle = std::mem::replace(&mut self.handle, std::ptr::null_mut());
         // SAFETY: alive until this call, and never used after it.
         let status = unsafe { (self.library.abort)(handle) };
-        self.library.check("ncclCommAbort", status, std::ptr::null_mut())
+        self.library.check_status("ncclCommAbort", status, std::ptr::null_mut())
     }
 
     /// Ends everything that these communicators do, as one group: all of their kernels are told to end before any
@@ -99,7 +99,7 @@ impl Communicator {
     ///
     /// # Errors
     /// The first one, after all of them.
-    pub fn abort_together(communicators: Vec<Self>, told: impl FnOnce()) -> Result<(), Error> {
+    pub fn abort_all(communicators: Vec<Self>, told: impl FnOnce()) -> Result<(), Error> {
         let Some(library) = communicators.first().map(|first| first.library.clone()) else {
             told();
             return Ok(());
@@ -119,24 +119,17 @@ impl Communicator {
     /// [`Communicator`]'s contract: `count` elements at `send`, room for `size * count` at `recv`.
     pub unsafe fn all_gather(
         &mut self,
-        send: Address,
-        recv: Address,
+        send: DeviceAddress,
+        recv: DeviceAddress,
         count: usize,
         dtype: DataType,
-        stream: Stream<'_>,
+        stream: StreamRef<'_>,
     ) -> Result<(), Error> {
         // SAFETY: the communicator is alive; the rest is the caller's promise.
         let status = unsafe {
-            (self.library.all_gather)(
-                pointer(send),
-                pointer(recv),
-                count,
-                dtype as c_int,
-                self.handle,
-                stream.0,
-            )
+            (self.library.all_gather)(to_pointer(send), to_pointer(recv), count, dtype as c_int, self.handle, stream.0)
         };
-        self.library.check("ncclAllGather", status, self.handle)
+        self.library.check_status("ncclAllGather", status, self.handle)
     }
 
     /// The reduction of every rank's `count` elements, to every rank.
@@ -145,18 +138,18 @@ impl Communicator {
     /// [`Communicator`]'s contract: `count` elements at `send`, room for `count` at `recv`, which may be `send`.
     pub unsafe fn all_reduce(
         &mut self,
-        send: Address,
-        recv: Address,
+        send: DeviceAddress,
+        recv: DeviceAddress,
         count: usize,
         dtype: DataType,
-        op: RedOp,
-        stream: Stream<'_>,
+        op: NcclRedOp,
+        stream: StreamRef<'_>,
     ) -> Result<(), Error> {
         // SAFETY: as in `all_gather`.
         let status = unsafe {
             (self.library.all_reduce)(
-                pointer(send),
-                pointer(recv),
+                to_pointer(send),
+                to_pointer(recv),
                 count,
                 dtype as c_int,
                 op as c_int,
@@ -164,7 +157,7 @@ impl Communicator {
                 stream.0,
             )
         };
-        self.library.check("ncclAllReduce", status, self.handle)
+        self.library.check_status("ncclAllReduce", status, self.handle)
     }
 
     /// The reduction of every rank's `count` elements, to the root.
@@ -174,19 +167,19 @@ impl Communicator {
     #[allow(clippy::too_many_arguments, reason = "the arguments of ncclReduce")]
     pub unsafe fn reduce(
         &mut self,
-        send: Address,
-        recv: Address,
+        send: DeviceAddress,
+        recv: DeviceAddress,
         count: usize,
         dtype: DataType,
-        op: RedOp,
+        op: NcclRedOp,
         root: u32,
-        stream: Stream<'_>,
+        stream: StreamRef<'_>,
     ) -> Result<(), Error> {
         // SAFETY: as in `all_gather`.
         let status = unsafe {
             (self.library.reduce)(
-                pointer(send),
-                pointer(recv),
+                to_pointer(send),
+                to_pointer(recv),
                 count,
                 dtype as c_int,
                 op as c_int,
@@ -195,7 +188,7 @@ impl Communicator {
                 stream.0,
             )
         };
-        self.library.check("ncclReduce", status, self.handle)
+        self.library.check_status("ncclReduce", status, self.handle)
     }
 
     /// Part `rank` of the reduction of every rank's `size * count` elements, to that rank.
@@ -204,18 +197,18 @@ impl Communicator {
     /// [`Communicator`]'s contract: `size * count` elements at `send`, room for `count` at `recv`.
     pub unsafe fn reduce_scatter(
         &mut self,
-        send: Address,
-        recv: Address,
+        send: DeviceAddress,
+        recv: DeviceAddress,
         count: usize,
         dtype: DataType,
-        op: RedOp,
-        stream: Stream<'_>,
+        op: NcclRedOp,
+        stream: StreamRef<'_>,
     ) -> Result<(), Error> {
         // SAFETY: as in `all_gather`.
         let status = unsafe {
             (self.library.reduce_scatter)(
-                pointer(send),
-                pointer(recv),
+                to_pointer(send),
+                to_pointer(recv),
                 count,
                 dtype as c_int,
                 op as c_int,
@@ -223,7 +216,7 @@ impl Communicator {
                 stream.0,
             )
         };
-        self.library.check("ncclReduceScatter", status, self.handle)
+        self.library.check_status("ncclReduceScatter", status, self.handle)
     }
 
     /// The root's `count` elements, to every rank.
@@ -232,18 +225,18 @@ impl Communicator {
     /// [`Communicator`]'s contract: on the root `count` elements at `send`; room for `count` at `recv`, which may be `send`.
     pub unsafe fn broadcast(
         &mut self,
-        send: Address,
-        recv: Address,
+        send: DeviceAddress,
+        recv: DeviceAddress,
         count: usize,
         dtype: DataType,
         root: u32,
-        stream: Stream<'_>,
+        stream: StreamRef<'_>,
     ) -> Result<(), Error> {
         // SAFETY: as in `all_gather`.
         let status = unsafe {
             (self.library.broadcast)(
-                pointer(send),
-                pointer(recv),
+                to_pointer(send),
+                to_pointer(recv),
                 count,
                 dtype as c_int,
                 root as c_int,
@@ -251,7 +244,7 @@ impl Communicator {
                 stream.0,
             )
         };
-        self.library.check("ncclBroadcast", status, self.handle)
+        self.library.check_status("ncclBroadcast", status, self.handle)
     }
 
     /// Sends to a rank that receives as much.
@@ -260,24 +253,17 @@ impl Communicator {
     /// [`Communicator`]'s contract: `count` elements at `send`; the peer receives as many of the same type from this rank.
     pub unsafe fn send(
         &mut self,
-        send: Address,
+        send: DeviceAddress,
         count: usize,
         dtype: DataType,
         peer: u32,
-        stream: Stream<'_>,
+        stream: StreamRef<'_>,
     ) -> Result<(), Error> {
         // SAFETY: as in `all_gather`.
         let status = unsafe {
-            (self.library.send)(
-                pointer(send),
-                count,
-                dtype as c_int,
-                peer as c_int,
-                self.handle,
-                stream.0,
-            )
+            (self.library.send)(to_pointer(send), count, dtype as c_int, peer as c_int, self.handle, stream.0)
         };
-        self.library.check("ncclSend", status, self.handle)
+        self.library.check_status("ncclSend", status, self.handle)
     }
 
     /// Receives from a rank that sends as much.
@@ -286,28 +272,21 @@ impl Communicator {
     /// [`Communicator`]'s contract: room for `count` elements at `recv`; the peer sends as many of the same type to this rank.
     pub unsafe fn recv(
         &mut self,
-        recv: Address,
+        recv: DeviceAddress,
         count: usize,
         dtype: DataType,
         peer: u32,
-        stream: Stream<'_>,
+        stream: StreamRef<'_>,
     ) -> Result<(), Error> {
         // SAFETY: as in `all_gather`.
         let status = unsafe {
-            (self.library.recv)(
-                pointer(recv),
-                count,
-                dtype as c_int,
-                peer as c_int,
-                self.handle,
-                stream.0,
-            )
+            (self.library.recv)(to_pointer(recv), count, dtype as c_int, peer as c_int, self.handle, stream.0)
         };
-        self.library.check("ncclRecv", status, self.handle)
+        self.library.check_status("ncclRecv", status, self.handle)
     }
 }
 
-impl Drop for Communicator {
+impl Drop for NcclCommunicator {
     fn drop(&mut self) {
         if !self.handle.is_null() {
             // SAFETY: alive until this call. Its work has ended or its owner gave up on it; an error
@@ -317,6 +296,6 @@ impl Drop for Communicator {
     }
 }
 
-fn pointer(address: Address) -> *mut c_void {
+fn to_pointer(address: DeviceAddress) -> *mut c_void {
     address as *mut c_void
 }

@@ -4,8 +4,8 @@
 //! A thread of NCCL's does the work. Who stops waiting for it aborts the communicator, which ends that
 //! thread: destroying one that is not ready is refused and leaves the thread at work.
 
-use crate::Communicator;
-use crate::api::{Error, Handle, Library, UniqueId};
+use crate::NcclCommunicator;
+use crate::api::{CommHandle, Error, Library, UniqueId};
 use crate::communicator::Config;
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_micros(200);
 
 /// How long a call that needs the other ranks waits for them.
 #[derive(Clone, Copy)]
-pub struct Patience<'a> {
+pub struct WaitLimits<'a> {
     /// When it is over.
     pub deadline: Instant,
     /// Whether it is over already: the caller knows that somebody will not come. Asked between looks at
@@ -25,7 +25,7 @@ pub struct Patience<'a> {
     pub give_up: &'a dyn Fn() -> bool,
 }
 
-impl std::fmt::Debug for Patience<'_> {
+impl std::fmt::Debug for WaitLimits<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Patience").field("deadline", &self.deadline).finish_non_exhaustive()
     }
@@ -33,44 +33,42 @@ impl std::fmt::Debug for Patience<'_> {
 
 /// Where NCCL puts a handle. Its thread may do so after the caller has stopped waiting: then the place
 /// stays for good.
-struct Slot(*mut Handle);
+struct HandleSlot(*mut CommHandle);
 
-impl Slot {
+impl HandleSlot {
     fn new() -> Self {
         Self(Box::into_raw(Box::new(std::ptr::null_mut())))
     }
 
-    fn handle(&self) -> Handle {
+    fn read_handle(&self) -> CommHandle {
         // SAFETY: the place lives until `free`; both sides write whole pointers.
         unsafe { AtomicPtr::from_ptr(self.0) }.load(Ordering::Acquire)
     }
 
     /// Nobody will write there any more.
-    fn free(self) {
+    fn free_slot(self) {
         // SAFETY: made by a box in `new`; this is the only way to give it back.
         drop(unsafe { Box::from_raw(self.0) });
     }
 }
 
-impl Communicator {
+impl NcclCommunicator {
     /// Joins a new communicator of `size` ranks as `rank`; waits for the others as long as `patience` says.
-    pub fn join(
+    pub fn init_rank(
         library: &Arc<Library>,
         id: UniqueId,
         size: u32,
         rank: u32,
-        patience: Patience<'_>,
+        patience: WaitLimits<'_>,
     ) -> Result<Self, Error> {
-        let mut config = Config { blocking: false }.raw();
-        let slot = Slot::new();
+        let mut config = Config { blocking: false }.to_raw();
+        let slot = HandleSlot::new();
         // SAFETY: the slot stays until the call has ended; the configuration is of the stated size and
         // is copied.
-        let status = unsafe {
-            (library.init_rank)(slot.0, size as c_int, id, rank as c_int, &raw mut config)
-        };
-        library.check("ncclCommInitRankConfig", status, std::ptr::null_mut())?;
-        let comm = Self { library: library.clone(), handle: slot.handle(), size, rank };
-        comm.made("ncclCommInitRankConfig", patience).inspect(|_| slot.free())
+        let status = unsafe { (library.init_rank)(slot.0, size as c_int, id, rank as c_int, &raw mut config) };
+        library.check_status("ncclCommInitRankConfig", status, std::ptr::null_mut())?;
+        let comm = Self { library: library.clone(), handle: slot.read_handle(), size, rank };
+        comm.ready_or_abort("ncclCommInitRankConfig", patience).inspect(|_| slot.free_slot())
     }
 
     /// Splits: ranks with the same color form a new communicator, in the order of their keys; with no
@@ -82,31 +80,29 @@ impl Communicator {
         key: u32,
         size: u32,
         config: Config,
-        patience: Patience<'_>,
+        patience: WaitLimits<'_>,
     ) -> Result<Option<Self>, Error> {
         const NO_COLOR: c_int = -1;
-        let mut raw = config.raw();
-        let slot = Slot::new();
+        let mut raw = config.to_raw();
+        let slot = HandleSlot::new();
         let color_code = color.map_or(NO_COLOR, |color| color as c_int);
         // SAFETY: this communicator is alive; the slot stays until the call has ended; the
         // configuration is of the stated size and is copied.
-        let status = unsafe {
-            (self.library.split)(self.handle, color_code, key as c_int, slot.0, &raw mut raw)
-        };
-        self.library.check("ncclCommSplit", status, self.handle)?;
-        self.ready("ncclCommSplit", patience)?;
-        let handle = slot.handle();
-        slot.free();
+        let status = unsafe { (self.library.split)(self.handle, color_code, key as c_int, slot.0, &raw mut raw) };
+        self.library.check_status("ncclCommSplit", status, self.handle)?;
+        self.wait_until_ready("ncclCommSplit", patience)?;
+        let handle = slot.read_handle();
+        slot.free_slot();
         if color.is_none() || handle.is_null() {
             return Ok(None);
         }
         let comm = Self { library: self.library.clone(), handle, size, rank: key };
-        comm.made("ncclCommSplit", patience).map(Some)
+        comm.ready_or_abort("ncclCommSplit", patience).map(Some)
     }
 
     /// This communicator once it is ready; one that will not be is aborted.
-    fn made(self, call: &'static str, patience: Patience<'_>) -> Result<Self, Error> {
-        match self.ready(call, patience) {
+    fn ready_or_abort(self, call: &'static str, patience: WaitLimits<'_>) -> Result<Self, Error> {
+        match self.wait_until_ready(call, patience) {
             Ok(()) => Ok(self),
             Err(error) => {
                 let _ = self.abort();
@@ -116,7 +112,7 @@ impl Communicator {
     }
 
     /// Waits until no call is in progress.
-    fn ready(&self, call: &'static str, patience: Patience<'_>) -> Result<(), Error> {
+    fn wait_until_ready(&self, call: &'static str, patience: WaitLimits<'_>) -> Result<(), Error> {
         while self.in_progress(call)? {
             if (patience.give_up)() {
                 return Err(Error::GivenUp { call });

@@ -17,17 +17,17 @@ mod api;
 mod communicator;
 mod join;
 
-pub use api::{DataType, Error, Library, RedOp, UniqueId};
-pub use communicator::{Communicator, Config};
-pub use join::Patience;
+pub use api::{DataType, Error, Library, NcclRedOp, UniqueId};
+pub use communicator::{Config, NcclCommunicator};
+pub use join::WaitLimits;
 
 use std::marker::PhantomData;
 
 /// A CUDA stream, which lives at least as long as `'s`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Stream<'s>(*mut std::ffi::c_void, PhantomData<&'s ()>);
+pub struct StreamRef<'s>(*mut std::ffi::c_void, PhantomData<&'s ()>);
 
-impl Stream<'_> {
+impl StreamRef<'_> {
     /// The stream of a `CUstream`.
     ///
     /// # Safety
@@ -38,4 +38,4 @@ impl Stream<'_> {
 }
 
 /// A device address. It may be any number: what it has to be is said where it is used.
-pub type Address = u64;
+pub type DeviceAddress = u64;

@@ -2,42 +2,42 @@
 
 use super::*;
 use hostir::backend::trace::Trace;
-use hostir::lower::{Prepared, Sizes, prepare};
-use hostir_gpu::p2p::messages;
-use hostir_gpu::schedule::{Settings, schedule};
+use hostir::lower::{PreparedProgram, SizeSettings, prepare_program};
+use hostir_gpu::p2p::plan_messages;
+use hostir_gpu::schedule::{ScheduleSettings, build_schedule};
 use hostir_gpu::team;
-use hostir_gpu::transport::{Route, Routes};
+use hostir_gpu::transport::{BackendTransports, CommTransport};
 
-fn prepared(text: &str, set: &[(&str, i64)]) -> Prepared {
+fn prepared(text: &str, set: &[(&str, i64)]) -> PreparedProgram {
     let (programs, diags) = hostir::load(text);
     assert!(!diags.has_errors(), "{diags:?}");
     let set = set.iter().map(|&(name, value)| (name.to_owned(), value)).collect();
-    prepare(&programs[0], &Sizes { set, ..Sizes::default() }).unwrap()
+    prepare_program(&programs[0], &SizeSettings { set, ..SizeSettings::default() }).unwrap()
 }
 
 /// A rank's schedule, and its slices when step `n` lasts from `10 n` to `10 n + 10`.
-fn slices(prepared: &Prepared, rank: usize) -> (Schedule, Part) {
-    slices_with(prepared, rank, Settings::H200)
+fn slices(prepared: &PreparedProgram, rank: usize) -> (RankSchedule, PartialTrace) {
+    slices_with(prepared, rank, ScheduleSettings::H200)
 }
 
-fn slices_with(prepared: &Prepared, rank: usize, settings: Settings) -> (Schedule, Part) {
+fn slices_with(prepared: &PreparedProgram, rank: usize, settings: ScheduleSettings) -> (RankSchedule, PartialTrace) {
     let plan = &prepared.plans[rank];
     let Ok(schedule) =
-        schedule(plan, &team::teams(prepared), &messages(prepared, settings.routes), settings)
+        build_schedule(plan, &team::collect_teams(prepared), &plan_messages(prepared, settings.routes), settings)
     else {
         unreachable!("the program can run")
     };
-    let times = (0u64..).zip(probes(plan, &schedule)).map(|(at, probe)| match probe {
-        Probe::None => None,
-        Probe::Point => Some((10 * at + 10, 10 * at + 10)),
-        Probe::Pair => Some((10 * at, 10 * at + 10)),
+    let times = (0u64..).zip(step_probes(plan, &schedule)).map(|(at, probe)| match probe {
+        StepProbe::None => None,
+        StepProbe::Point => Some((10 * at + 10, 10 * at + 10)),
+        StepProbe::Pair => Some((10 * at, 10 * at + 10)),
     });
     let times: Vec<Option<(u64, u64)>> = times.collect();
-    let part = part(plan, &schedule, &times);
+    let part = trace_part(plan, &schedule, &times);
     (schedule, part)
 }
 
-fn count(part: &Part, kind: SliceKind) -> usize {
+fn count(part: &PartialTrace, kind: SpanKind) -> usize {
     part.slices.iter().filter(|slice| slice.kind == kind).count()
 }
 
@@ -50,23 +50,23 @@ fn a_pipeline() {
     for rank in 0..4 {
         let (_, part) = slices(&prepared, rank);
         assert_eq!(part.tracks.last().map(|track| track.name.as_str()), Some("NCCL 0 1 2 3"));
-        assert_eq!(count(&part, SliceKind::Compute), 4);
+        assert_eq!(count(&part, SpanKind::Compute), 4);
         // The own part is not copied: its product reads it where it is, and says so.
-        assert_eq!(count(&part, SliceKind::Copy), 0);
-        let named = part.slices.iter().filter(|slice| slice.kind == SliceKind::Compute);
+        assert_eq!(count(&part, SpanKind::Copy), 0);
+        let named = part.slices.iter().filter(|slice| slice.kind == SpanKind::Compute);
         assert_eq!(named.map(|slice| slice.more.len()).sum::<usize>(), 1);
-        assert_eq!(count(&part, SliceKind::Communication), 3);
-        assert_eq!(count(&part, SliceKind::Wait), 4 + 3 + 4);
+        assert_eq!(count(&part, SpanKind::Communication), 3);
+        assert_eq!(count(&part, SpanKind::Wait), 4 + 3 + 4);
         for arrow in &part.arrows {
             let (from, to) = (&part.slices[arrow.from], &part.slices[arrow.to]);
             assert!(from.end_ns <= to.end_ns);
-            let queue = from.kind == SliceKind::Communication;
-            assert!(queue || from.kind == SliceKind::Mark, "{from:?}");
+            let queue = from.kind == SpanKind::Communication;
+            assert!(queue || from.kind == SpanKind::Mark, "{from:?}");
             assert_eq!(queue, !part.tracks[from.track as usize].stream);
-            assert_eq!(to.kind, SliceKind::Wait);
+            assert_eq!(to.kind, SpanKind::Wait);
         }
         assert_eq!(part.arrows.len(), 4 + 3 + 4);
-        let group = part.slices.iter().find(|slice| slice.kind == SliceKind::Communication);
+        let group = part.slices.iter().find(|slice| slice.kind == SpanKind::Communication);
         let group = group.unwrap();
         assert_eq!((group.more.len(), group.bytes), (2, 2 * 64 * 32 * 4));
         let flop: u64 = part.slices.iter().map(|slice| slice.flop).sum();
@@ -79,9 +79,8 @@ fn a_pipeline() {
 #[test]
 fn a_group_of_large_messages() {
     let row = "(DeviceMesh{0 1 2})";
-    let tensor = |name: u32, first: u32| {
-        format!("T{name}_g_float[ideviceIdx.x{first}{{3}}, iS{}{{2097152}}] {row}", first + 1)
-    };
+    let tensor =
+        |name: u32, first: u32| format!("T{name}_g_float[ideviceIdx.x{first}{{3}}, iS{}{{2097152}}] {row}", first + 1);
     let message = |number: u32, kind: &str, buffer: u32, step: u32| {
         format!(
             "  P2PCommunication {number} (type={kind}, buffer=T{buffer}, peer=( ( rank + {step} ) % 3 ), backend=NCCL)\n"
@@ -105,21 +104,21 @@ fn a_group_of_large_messages() {
         message(4, "recv", 2, 2),
     );
     let prepared = prepared(&text, &[]);
-    let routes = Routes { nccl: Route::Copies, ucc: None };
-    let (schedule, part) = slices_with(&prepared, 0, Settings { routes, ..Settings::H200 });
+    let routes = BackendTransports { nccl: CommTransport::Copies, ucc: None };
+    let (schedule, part) = slices_with(&prepared, 0, ScheduleSettings { routes, ..ScheduleSettings::H200 });
     let transfers = schedule.steps.iter().enumerate();
-    let transfers = transfers.filter(|(_, step)| matches!(step.call, Call::Transfer { .. }));
+    let transfers = transfers.filter(|(_, step)| matches!(step.call, StreamCommand::Transfer { .. }));
     let streams: Vec<usize> = transfers.clone().map(|(_, step)| step.stream).collect();
     assert_eq!((streams.len(), streams[0] == streams[1]), (2, false), "{streams:?}");
     // One of the two copies is beside the track, which waits for its end.
     let marks = schedule.steps.iter().filter(|step| step.stream == streams[0].max(streams[1]));
     let mut end = marks.filter_map(|step| match step.call {
-        Call::Record { event } => Some(event),
+        StreamCommand::Record { event } => Some(event),
         _ => None,
     });
-    let end = Call::Wait { event: end.next_back().unwrap() };
+    let end = StreamCommand::Wait { event: end.next_back().unwrap() };
     let wait = schedule.steps.iter().position(|step| step.call == end).unwrap() as u64;
-    let group = part.slices.iter().filter(|slice| slice.kind == SliceKind::Communication);
+    let group = part.slices.iter().filter(|slice| slice.kind == SpanKind::Communication);
     assert!(group.clone().any(|slice| slice.start_ns == 10 * wait));
     // What all of them carry counts once.
     assert_eq!(group.map(|slice| slice.bytes).sum::<u64>(), 4 * 2_097_152 * 4);
@@ -128,8 +127,7 @@ fn a_group_of_large_messages() {
 /// Times that are rounded the wrong way do not make slices of one stream overlap.
 #[test]
 fn streams_stay_in_order() {
-    let text =
-        "%HostIrContainer { (T0_g_float[iS0{4}, iS1{4}]) -> (T2_g_float[iS4{4}, iS5{4}, rS6{4}]) :
+    let text = "%HostIrContainer { (T0_g_float[iS0{4}, iS1{4}]) -> (T2_g_float[iS4{4}, iS5{4}, rS6{4}]) :
   T1_g_float[iS2{4}, iS3{4}, rS7{4}]
      = matmul(T0,
               T0)
@@ -140,23 +138,22 @@ fn streams_stay_in_order() {
 ";
     let prepared = prepared(text, &[]);
     let plan = &prepared.plans[0];
-    let Ok(schedule) = schedule(
+    let Ok(schedule) = build_schedule(
         plan,
-        &team::teams(&prepared),
-        &messages(&prepared, Settings::H200.routes),
-        Settings::H200,
+        &team::collect_teams(&prepared),
+        &plan_messages(&prepared, ScheduleSettings::H200.routes),
+        ScheduleSettings::H200,
     ) else {
         unreachable!("the program can run")
     };
     let mut given = [(5, 20), (18, 17)].into_iter();
-    let probes = probes(plan, &schedule).into_iter();
-    let times = probes.map(|probe| if probe == Probe::Pair { given.next() } else { None });
+    let probes = step_probes(plan, &schedule).into_iter();
+    let times = probes.map(|probe| if probe == StepProbe::Pair { given.next() } else { None });
     let times: Vec<Option<(u64, u64)>> = times.collect();
-    let part = part(plan, &schedule, &times);
-    let found: Vec<(u64, u64)> =
-        part.slices.iter().map(|slice| (slice.start_ns, slice.end_ns)).collect();
+    let part = trace_part(plan, &schedule, &times);
+    let found: Vec<(u64, u64)> = part.slices.iter().map(|slice| (slice.start_ns, slice.end_ns)).collect();
     assert_eq!(found, [(5, 20), (20, 20)]);
-    let trace = Trace::join(hostir::backend::trace::Clock::Device, vec![part]);
+    let trace = Trace::join_parts(hostir::backend::trace::TraceClock::Device, vec![part]);
     assert_eq!((trace.slices[0].start_ns, trace.end_ns()), (0, 15));
 }
 
@@ -174,18 +171,18 @@ fn fused_kernels_name_what_is_in_them() {
     let (_, part) = slices(&prepared, 0);
     assert_eq!(part.slices.len(), 1);
     let slice = &part.slices[0];
-    assert_eq!((slice.kind, slice.more.len(), slice.bytes), (SliceKind::Compute, 1, 64));
+    assert_eq!((slice.kind, slice.more.len(), slice.bytes), (SpanKind::Compute, 1, 64));
     assert_eq!(slice.flop, 2 * 8);
     assert_ne!(slice.origin, slice.more[0]);
 }
 
 #[test]
 fn the_tightest_bracket_counts() {
-    let bracket = |before, after| Bracket { before, after };
-    let found = anchor(&[bracket(100, 190), bracket(300, 331), bracket(500, 600)]);
-    assert_eq!(found, Anchor { round: 1, host: 315, error: 16 });
-    assert_eq!(on_host(found, 0.002), 2315);
+    let bracket = |before, after| ClockBracket { before, after };
+    let found = tightest_anchor(&[bracket(100, 190), bracket(300, 331), bracket(500, 600)]);
+    assert_eq!(found, ClockAnchor { round: 1, host: 315, error: 16 });
+    assert_eq!(to_host_time(found, 0.002), 2315);
     // An event that seems to be before the anchor is rounded to it.
-    assert_eq!(on_host(found, -0.001), 315);
-    assert_eq!(anchor(&[]), Anchor { round: 0, host: 0, error: 0 });
+    assert_eq!(to_host_time(found, -0.001), 315);
+    assert_eq!(tightest_anchor(&[]), ClockAnchor { round: 0, host: 0, error: 0 });
 }

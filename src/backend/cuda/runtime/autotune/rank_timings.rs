@@ -1,26 +1,26 @@
 //! A rank's products: which of the library's algorithms is the fastest.
 #![allow(unsafe_code, reason = "only the rank knows that its addresses are right")]
 
-use crate::runtime::rank::{Rank, Ready};
+use crate::runtime::rank::{CpuRank, ResolvedCommand};
 use crate::sys::Error;
-use crate::sys::blas::Operands;
-use hostir_gpu::gemm_shape::Shape;
+use crate::sys::blas::GemmOperands;
+use hostir_gpu::gemm_shape::GemmShape;
 
 /// How often each algorithm is timed.
 const TRIALS: usize = 3;
 
-impl Rank<'_> {
+impl CpuRank<'_> {
     /// Each product, and how many algorithms there are for it.
-    pub(crate) fn products(&self) -> impl Iterator<Item = (&Shape, usize)> {
-        self.schedule.shapes.iter().zip(self.products.iter().map(|product| product.choices()))
+    pub(crate) fn gemm_candidates(&self) -> impl Iterator<Item = (&GemmShape, usize)> {
+        self.schedule.shapes.iter().zip(self.products.iter().map(|product| product.algorithm_count()))
     }
 
     /// Times the algorithms of a product; the fastest.
-    pub(crate) fn fastest(&mut self, product: usize) -> Result<usize, Error> {
+    pub(crate) fn fastest_algorithm(&mut self, product: usize) -> Result<usize, Error> {
         let mut best = (f64::INFINITY, 0);
-        for choice in 0..self.products[product].choices() {
+        for choice in 0..self.products[product].algorithm_count() {
             self.products[product].chosen = choice;
-            let least = self.time(product)?;
+            let least = self.time_gemm(product)?;
             if least < best.0 {
                 best = (least, choice);
             }
@@ -30,9 +30,9 @@ impl Rank<'_> {
 
     /// Milliseconds of a product with the chosen algorithm, the least of several trials behind one that
     /// may have to load it.
-    fn time(&self, product: usize) -> Result<f64, Error> {
+    fn time_gemm(&self, product: usize) -> Result<f64, Error> {
         let mut least = f64::INFINITY;
-        let (Some(blas), Some(operands)) = (&self.blas, self.operands(product)) else {
+        let (Some(blas), Some(operands)) = (&self.blas, self.first_operands(product)) else {
             return Ok(least);
         };
         let stream = &self.streams[0];
@@ -42,21 +42,21 @@ impl Rank<'_> {
             unsafe { self.products[product].run(blas, &operands, stream) }?;
             stream.record(&self.timers[1])?;
             stream.synchronize()?;
-            least = least.min(self.timers[1].since(&self.timers[0])?);
+            least = least.min(self.timers[1].elapsed_since(&self.timers[0])?);
         }
         Ok(least)
     }
 
     /// Takes these algorithms, and carries out each product once: the library loads an algorithm when it
     /// is first used, which must not happen beside communications of the run.
-    pub(crate) fn take(&mut self, choices: &[usize]) -> Result<(), Error> {
+    pub(crate) fn apply_algorithms(&mut self, choices: &[usize]) -> Result<(), Error> {
         for (product, choice) in self.products.iter_mut().zip(choices) {
-            product.chosen = (*choice).min(product.choices() - 1);
+            product.chosen = (*choice).min(product.algorithm_count() - 1);
         }
         let Some(blas) = &self.blas else { return Ok(()) };
         let stream = &self.streams[0];
         for (number, product) in self.products.iter().enumerate() {
-            if let Some(operands) = self.operands(number) {
+            if let Some(operands) = self.first_operands(number) {
                 // SAFETY: as in `time`.
                 unsafe { product.run(blas, &operands, stream) }?;
             }
@@ -65,9 +65,9 @@ impl Rank<'_> {
     }
 
     /// The operands of a product's first call.
-    fn operands(&self, number: usize) -> Option<Operands> {
+    fn first_operands(&self, number: usize) -> Option<GemmOperands> {
         self.ready.iter().find_map(|(call, _)| match call {
-            Ready::Product { product, operands } if *product == number => Some(*operands),
+            ResolvedCommand::Product { product, operands } if *product == number => Some(*operands),
             _ => None,
         })
     }

@@ -51,18 +51,18 @@ impl DeviceTensor {
 
 /// Inputs and outputs are counted apart.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Side {
+pub enum IoSide {
     /// An input.
     Input,
     /// An output.
     Output,
 }
 
-impl std::fmt::Display for Side {
+impl std::fmt::Display for IoSide {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Side::Input => "input",
-            Side::Output => "output",
+            IoSide::Input => "input",
+            IoSide::Output => "output",
         })
     }
 }

@@ -1,27 +1,27 @@
 //! Which calls of a schedule hold the address of which buffer: what has to be written anew when a buffer
 //! moves, and nothing else.
 
-use hostir::plan::{BufferId, View};
+use hostir::plan::{BufferId, BufferView};
 use hostir_gpu::element_range;
 use hostir_gpu::nccl_lowering;
-use hostir_gpu::operand::Place;
-use hostir_gpu::schedule::{Call, Schedule};
+use hostir_gpu::operand::SymbolicAddress;
+use hostir_gpu::schedule::{RankSchedule, StreamCommand};
 use smallvec::SmallVec;
 
 /// Steps by the buffers of inputs and outputs that they touch.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub(crate) struct Touching {
+pub(crate) struct RelocationTable {
     /// Numbers of steps, in order, by buffer; empty for buffers that never move.
     steps: Vec<Vec<u32>>,
 }
 
-impl Touching {
+impl RelocationTable {
     /// The table of the buffers that may move.
-    pub(crate) fn new(schedule: &Schedule, moves: &[bool]) -> Self {
+    pub(crate) fn new(schedule: &RankSchedule, moves: &[bool]) -> Self {
         let mut steps = vec![Vec::new(); moves.len()];
         for (number, step) in schedule.steps.iter().enumerate() {
             let mut buffers: SmallVec<[BufferId; 4]> =
-                views(&step.call).into_iter().map(|view| view.buffer).collect();
+                accessed_views(&step.call).into_iter().map(|view| view.buffer).collect();
             buffers.sort_unstable();
             buffers.dedup();
             for buffer in buffers {
@@ -34,33 +34,33 @@ impl Touching {
     }
 
     /// The steps that touch a buffer.
-    pub(crate) fn steps(&self, buffer: BufferId) -> &[u32] {
+    pub(crate) fn steps_using(&self, buffer: BufferId) -> &[u32] {
         self.steps.get(buffer.0 as usize).map_or(&[], Vec::as_slice)
     }
 }
 
 /// The views that a call reads or writes.
-fn views(call: &Call) -> SmallVec<[&View; 4]> {
+fn accessed_views(call: &StreamCommand) -> SmallVec<[&BufferView; 4]> {
     match call {
-        Call::Launch { places, .. } => places.iter().filter_map(Place::view).collect(),
-        Call::Copy { views, .. } => views.iter().collect(),
-        Call::Product { operands, .. } => {
-            operands.iter().flatten().filter_map(Place::view).collect()
+        StreamCommand::Launch { places, .. } => places.iter().filter_map(SymbolicAddress::as_view).collect(),
+        StreamCommand::Copy { views, .. } => views.iter().collect(),
+        StreamCommand::Product { operands, .. } => {
+            operands.iter().flatten().filter_map(SymbolicAddress::as_view).collect()
         }
         // What messages and the copies beside them read and write never moves.
-        Call::Record { .. }
-        | Call::Wait { .. }
-        | Call::Signal { .. }
-        | Call::Transfer { .. }
-        | Call::Exchange(_) => SmallVec::new(),
-        Call::Communicate { calls, .. } => calls.iter().flat_map(parts).collect(),
+        StreamCommand::Record { .. }
+        | StreamCommand::Wait { .. }
+        | StreamCommand::Signal { .. }
+        | StreamCommand::Transfer { .. }
+        | StreamCommand::Exchange(_) => SmallVec::new(),
+        StreamCommand::Communicate { calls, .. } => calls.iter().flat_map(communicated_views).collect(),
     }
 }
 
-fn parts(call: &nccl_lowering::Call) -> SmallVec<[&View; 2]> {
-    use nccl_lowering::Call as C;
-    let both = |send, recv| -> SmallVec<[&View; 2]> {
-        [send, recv].into_iter().flatten().map(|part: &element_range::Part| &part.view).collect()
+fn communicated_views(call: &nccl_lowering::NcclCall) -> SmallVec<[&BufferView; 2]> {
+    use nccl_lowering::NcclCall as C;
+    let both = |send, recv| -> SmallVec<[&BufferView; 2]> {
+        [send, recv].into_iter().flatten().map(|part: &element_range::ViewRange| &part.view).collect()
     };
     match call {
         C::AllGather { send, recv }

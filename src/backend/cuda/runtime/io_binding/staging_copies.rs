@@ -1,15 +1,15 @@
 //! Copies between a caller's tensors and a plan's memory, before and after a run.
 
-use crate::runtime::io_binding::tensor_check::{CALLERS, Strided};
-use hostir::plan::View;
+use crate::runtime::io_binding::tensor_check::{CALLERS, StridedTensor};
+use hostir::plan::BufferView;
 use hostir_gpu::codegen;
 use hostir_gpu::codegen::job;
-use hostir_gpu::codegen::job::Param;
+use hostir_gpu::codegen::job::KernelParam;
 use hostir_gpu::unsupported::Unsupported;
 
 /// Which way elements go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Way {
+pub(crate) enum CopyDirection {
     /// From the caller's memory, before the run.
     In,
     /// To the caller's memory, after the run.
@@ -18,7 +18,7 @@ pub(crate) enum Way {
 
 /// A copy with its addresses.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) enum Transfer {
+pub(crate) enum BindingTransfer {
     /// Bytes in one piece.
     Bytes { to: u64, from: u64, bytes: usize },
     /// A kernel.
@@ -26,38 +26,38 @@ pub(crate) enum Transfer {
 }
 
 /// The copies between a caller's tensor and the plan's view of it, whose buffer is at `buffer`.
-pub(crate) fn transfers(
-    tensor: &Strided,
-    home: &View,
+pub(crate) fn binding_transfers(
+    tensor: &StridedTensor,
+    home: &BufferView,
     buffer: u64,
-    way: Way,
-) -> Result<Vec<Transfer>, Unsupported> {
+    way: CopyDirection,
+) -> Result<Vec<BindingTransfer>, Unsupported> {
     if home.is_empty() {
         return Ok(Vec::new());
     }
-    let address = |view: &View| {
+    let address = |view: &BufferView| {
         let base = if view.buffer == CALLERS { tensor.base } else { buffer };
-        base + (view.offset * view.dtype.size()) as u64
+        base + (view.offset * view.dtype.byte_size()) as u64
     };
     let (from, to) = match way {
-        Way::In => (&tensor.view, home),
-        Way::Out => (home, &tensor.view),
+        CopyDirection::In => (&tensor.view, home),
+        CopyDirection::Out => (home, &tensor.view),
     };
     if from.is_contiguous() && to.is_contiguous() {
-        let bytes = from.len() * from.dtype.size();
-        return Ok(vec![Transfer::Bytes { to: address(to), from: address(from), bytes }]);
+        let bytes = from.len() * from.dtype.byte_size();
+        return Ok(vec![BindingTransfer::Bytes { to: address(to), from: address(from), bytes }]);
     }
-    let mut job = codegen::copy(from, to)?;
+    let mut job = codegen::generate_copy(from, to)?;
     job.annotate();
     let launches = job.launches.into_iter();
-    let kernel = |launch: job::Launch| {
+    let kernel = |launch: job::KernelLaunch| {
         let params = launch.params.iter().map(|param| match param {
-            Param::View(view) => address(view),
+            KernelParam::View(view) => address(view),
             // Copies have no scratch memory.
-            Param::Scratch(_) => 0,
+            KernelParam::Scratch(_) => 0,
         });
         let addresses = params.collect();
-        Transfer::Kernel { text: launch.text, grid: launch.grid, block: launch.block, addresses }
+        BindingTransfer::Kernel { text: launch.text, grid: launch.grid, block: launch.block, addresses }
     };
     Ok(launches.map(kernel).collect())
 }

@@ -1,47 +1,47 @@
 //! Whether a caller's tensor can be an input or output of a program.
 
-use crate::runtime::io_binding::{DeviceTensor, Side};
-use crate::sys::context::About;
+use crate::runtime::io_binding::{DeviceTensor, IoSide};
+use crate::sys::context::AddressInfo;
 use hostir::diag::codes;
 use hostir::diag::{Diag, Span};
-use hostir::plan::{BufferId, Dim, Dims, View};
+use hostir::plan::{BufferId, BufferView, ViewDim, ViewDims};
 use hostir_gpu::codegen;
 
 /// What a tensor is bound to.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Expected<'a> {
-    pub(crate) side: Side,
+pub(crate) struct BindingTarget<'a> {
+    pub(crate) side: IoSide,
     pub(crate) name: &'a str,
     pub(crate) span: Span,
     pub(crate) rank: u32,
     /// The rank's part in the plan's memory.
-    pub(crate) view: &'a View,
+    pub(crate) view: &'a BufferView,
     /// Whether the program writes it.
     pub(crate) written: bool,
 }
 
-impl Expected<'_> {
+impl BindingTarget<'_> {
     /// `input T0 of rank 1`.
-    fn name(&self) -> String {
+    fn display_name(&self) -> String {
         format!("{} {} of rank {}", self.side, self.name, self.rank)
     }
 
-    fn error(&self, code: &'static str, message: String) -> Diag {
+    fn binding_error(&self, code: &'static str, message: String) -> Diag {
         Diag::error(code, self.span, message)
     }
 }
 
 /// An input that has to have data and has none.
-pub(crate) fn unbound(expected: &Expected<'_>) -> Diag {
+pub(crate) fn unbound_input_error(expected: &BindingTarget<'_>) -> Diag {
     expected
-        .error(codes::UNBOUND, format!("{} has no data", expected.name()))
-        .note("bind a device tensor to it, or upload one, before the run")
+        .binding_error(codes::UNBOUND, format!("{} has no data", expected.display_name()))
+        .with_note("bind a device tensor to it, or upload one, before the run")
 }
 
 /// An output that is kept in an input of which nobody knows yet where it will be.
-pub(crate) fn unplaced(expected: &Expected<'_>) -> Diag {
-    let message = format!("{} lies in an input, so it has no place before a run", expected.name());
-    expected.error(codes::SESSION, message).note("bind it, or ask again after the first run")
+pub(crate) fn unplaced_output_error(expected: &BindingTarget<'_>) -> Diag {
+    let message = format!("{} lies in an input, so it has no place before a run", expected.display_name());
+    expected.binding_error(codes::SESSION, message).with_note("bind it, or ask again after the first run")
 }
 
 /// The buffer that views of callers' memory name.
@@ -52,91 +52,88 @@ pub(crate) const VECTOR: u64 = 16;
 
 /// A tensor whose layout is sound: a view from the multiple of [`VECTOR`] at or before its first element.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Strided {
+pub(crate) struct StridedTensor {
     /// Where the view's buffer starts.
     pub(crate) base: u64,
-    pub(crate) view: View,
+    pub(crate) view: BufferView,
 }
 
-impl Strided {
+impl StridedTensor {
     /// Address of its first element.
-    pub(crate) fn pointer(&self) -> u64 {
-        self.base + (self.view.offset * self.view.dtype.size()) as u64
+    pub(crate) fn data_address(&self) -> u64 {
+        self.base + (self.view.offset * self.view.dtype.byte_size()) as u64
     }
 
     /// First byte, and the byte behind the last.
-    pub(crate) fn range(&self) -> (u64, u64) {
-        let elements = if self.view.is_empty() { 0 } else { self.view.reach() + 1 };
-        let bytes = elements * self.view.dtype.size();
-        (self.pointer(), self.pointer() + bytes as u64)
+    pub(crate) fn byte_range(&self) -> (u64, u64) {
+        let elements = if self.view.is_empty() { 0 } else { self.view.last_offset() + 1 };
+        let bytes = elements * self.view.dtype.byte_size();
+        (self.data_address(), self.data_address() + bytes as u64)
     }
 
     /// Whether both are the same elements in the same order.
-    pub(crate) fn same(&self, other: &Strided) -> bool {
-        let long = |dims: &Dims| -> Vec<Dim> {
-            dims.iter().filter(|dim| dim.extent != 1).copied().collect()
-        };
-        self.pointer() == other.pointer()
+    pub(crate) fn is_same_tensor(&self, other: &StridedTensor) -> bool {
+        let long = |dims: &ViewDims| -> Vec<ViewDim> { dims.iter().filter(|dim| dim.extent != 1).copied().collect() };
+        self.data_address() == other.data_address()
             && self.view.dtype == other.view.dtype
             && long(&self.view.dims) == long(&other.view.dims)
     }
 
     /// Whether some byte may belong to both.
-    pub(crate) fn overlaps(&self, other: &Strided) -> bool {
-        let ((a, a_end), (b, b_end)) = (self.range(), other.range());
+    pub(crate) fn overlaps(&self, other: &StridedTensor) -> bool {
+        let ((a, a_end), (b, b_end)) = (self.byte_range(), other.byte_range());
         if a >= b_end || b >= a_end {
             return false;
         }
-        let size = self.view.dtype.size() as u64;
-        if other.view.dtype.size() as u64 != size || a % size != b % size {
+        let size = self.view.dtype.byte_size() as u64;
+        if other.view.dtype.byte_size() as u64 != size || a % size != b % size {
             return true;
         }
-        let from = |one: &Strided, start: u64| View {
+        let from = |one: &StridedTensor, start: u64| BufferView {
             offset: ((start - a.min(b)) / size) as usize,
             ..one.view.clone()
         };
-        !codegen::disjoint(&from(self, a), &from(other, b))
+        !codegen::are_disjoint(&from(self, a), &from(other, b))
     }
 }
 
 /// Checks type, shape, strides and the alignment of elements.
-pub(crate) fn layout(expected: &Expected<'_>, tensor: &DeviceTensor) -> Result<Strided, Diag> {
-    let (view, what) = (expected.view, expected.name());
+pub(crate) fn check_layout(expected: &BindingTarget<'_>, tensor: &DeviceTensor) -> Result<StridedTensor, Diag> {
+    let (view, what) = (expected.view, expected.display_name());
     if tensor.dtype != view.dtype {
         let (is, given) = (view.dtype.name(), tensor.dtype.name());
         let message = format!("{what} is `{is}`, but a tensor of `{given}` was given");
         let note = "give a tensor of the program's type, or change that type in the program";
-        return Err(expected.error(codes::BOUND_TYPE, message).note(note));
+        return Err(expected.binding_error(codes::BOUND_TYPE, message).with_note(note));
     }
     if tensor.shape != view.shape() {
         let (is, given) = (view.shape(), &tensor.shape);
         let message = format!("{what} has the shape {is:?}, but a tensor of {given:?} was given");
-        return Err(expected.error(codes::BOUND_SHAPE, message).note(
+        return Err(expected.binding_error(codes::BOUND_SHAPE, message).with_note(
             "the sizes of a session are fixed when it is built; along an axis that is spread over devices each rank's part has extent 1",
         ));
     }
-    let dims = dims(expected, tensor)?;
-    let size = view.dtype.size() as u64;
+    let dims = check_strides(expected, tensor)?;
+    let size = view.dtype.byte_size() as u64;
     if !tensor.pointer.is_multiple_of(size) && !view.is_empty() {
         let (at, name) = (tensor.pointer, view.dtype.name());
         let message = format!(
             "{what} was bound to the address {at:#x}, but elements of `{name}` start at multiples of {size} bytes"
         );
         return Err(expected
-            .error(codes::BOUND_MEMORY, message)
-            .note("copy the tensor to memory that is aligned for its elements"));
+            .binding_error(codes::BOUND_MEMORY, message)
+            .with_note("copy the tensor to memory that is aligned for its elements"));
     }
     let base = tensor.pointer - tensor.pointer % VECTOR;
     let offset = ((tensor.pointer - base) / size) as usize;
-    Ok(Strided { base, view: View { buffer: CALLERS, offset, dims, dtype: view.dtype } })
+    Ok(StridedTensor { base, view: BufferView { buffer: CALLERS, offset, dims, dtype: view.dtype } })
 }
 
 /// The tensor's axes, if its strides are ones that the program can work with.
-fn dims(expected: &Expected<'_>, tensor: &DeviceTensor) -> Result<Dims, Diag> {
+fn check_strides(expected: &BindingTarget<'_>, tensor: &DeviceTensor) -> Result<ViewDims, Diag> {
     let refused = |why: String, note: &str| {
-        let message =
-            format!("{} was bound with the strides {:?}{why}", expected.name(), tensor.strides);
-        Err(expected.error(codes::BOUND_STRIDES, message).note(note))
+        let message = format!("{} was bound with the strides {:?}{why}", expected.display_name(), tensor.strides);
+        Err(expected.binding_error(codes::BOUND_STRIDES, message).with_note(note))
     };
     let (given, needed) = (tensor.strides.len(), tensor.shape.len());
     if given != needed {
@@ -144,18 +141,15 @@ fn dims(expected: &Expected<'_>, tensor: &DeviceTensor) -> Result<Dims, Diag> {
         return refused(why, "give one stride for each axis, in elements");
     }
     if tensor.strides.iter().any(|&stride| stride < 0) {
-        return refused(
-            ", of which one is negative".to_owned(),
-            "copy the tensor to one whose strides are 0 or more",
-        );
+        return refused(", of which one is negative".to_owned(), "copy the tensor to one whose strides are 0 or more");
     }
-    let dim = |(&extent, &stride): (&usize, &i64)| Dim { extent, stride: stride as usize };
-    let dims: Dims = tensor.shape.iter().zip(&tensor.strides).map(dim).collect();
-    if !tensor.is_empty() && end(&dims, tensor).is_none() {
+    let dim = |(&extent, &stride): (&usize, &i64)| ViewDim { extent, stride: stride as usize };
+    let dims: ViewDims = tensor.shape.iter().zip(&tensor.strides).map(dim).collect();
+    if !tensor.is_empty() && end_address(&dims, tensor).is_none() {
         let why = ", whose last element is beyond the end of memory".to_owned();
         return refused(why, "strides count elements, not bytes");
     }
-    if expected.written && shares(&dims) {
+    if expected.written && has_aliased_elements(&dims) {
         return refused(
             ", by which elements may share memory, but the program writes it".to_owned(),
             "bind memory in which every element has a place of its own",
@@ -165,18 +159,18 @@ fn dims(expected: &Expected<'_>, tensor: &DeviceTensor) -> Result<Dims, Diag> {
 }
 
 /// The address behind the last element, if addresses go that far.
-fn end(dims: &Dims, tensor: &DeviceTensor) -> Option<u64> {
+fn end_address(dims: &ViewDims, tensor: &DeviceTensor) -> Option<u64> {
     let mut last = 0usize;
     for dim in dims {
         last = last.checked_add(dim.extent.checked_sub(1)?.checked_mul(dim.stride)?)?;
     }
-    let bytes = last.checked_add(1)?.checked_mul(tensor.dtype.size())?;
+    let bytes = last.checked_add(1)?.checked_mul(tensor.dtype.byte_size())?;
     tensor.pointer.checked_add(u64::try_from(bytes).ok()?).filter(|&end| end < 1 << 62)
 }
 
 /// Whether elements may share memory: some axis does not step over all that lies on the axes inside it.
-fn shares(dims: &Dims) -> bool {
-    let mut long: Vec<Dim> = dims.iter().filter(|dim| dim.extent > 1).copied().collect();
+fn has_aliased_elements(dims: &ViewDims) -> bool {
+    let mut long: Vec<ViewDim> = dims.iter().filter(|dim| dim.extent > 1).copied().collect();
     long.sort_by_key(|dim| dim.stride);
     let mut reach = 0;
     long.into_iter().any(|dim| {
@@ -187,16 +181,16 @@ fn shares(dims: &Dims) -> bool {
 }
 
 /// Checks that a tensor lies in memory of the rank's device, as far as the driver can tell.
-pub(crate) fn memory(
-    expected: &Expected<'_>,
-    tensor: &Strided,
-    about: &About,
+pub(crate) fn check_memory(
+    expected: &BindingTarget<'_>,
+    tensor: &StridedTensor,
+    about: &AddressInfo,
     device: usize,
 ) -> Result<(), Diag> {
-    let (start, end) = tensor.range();
-    let what = format!("{} was bound to the address {start:#x}", expected.name());
+    let (start, end) = tensor.byte_range();
+    let what = format!("{} was bound to the address {start:#x}", expected.display_name());
     let refused = |why: String, note: &str| {
-        Err(expected.error(codes::BOUND_MEMORY, format!("{what}, {why}")).note(note))
+        Err(expected.binding_error(codes::BOUND_MEMORY, format!("{what}, {why}")).with_note(note))
     };
     if about.host {
         let note = "upload the tensor, or copy it to the device";

@@ -1,68 +1,66 @@
 //! What is decided about a caller's tensors, without any device.
 
 use crate::runtime::io_binding::binding_routes;
-use crate::runtime::io_binding::binding_routes::{Clash, Home, Route};
-use crate::runtime::io_binding::relocation::Touching;
+use crate::runtime::io_binding::binding_routes::{BindingConflict, BindingRoute, BindingSlot};
+use crate::runtime::io_binding::relocation::RelocationTable;
 use crate::runtime::io_binding::staging_copies;
-use crate::runtime::io_binding::staging_copies::{Transfer, Way};
+use crate::runtime::io_binding::staging_copies::{BindingTransfer, CopyDirection};
 use crate::runtime::io_binding::tensor_check;
-use crate::runtime::io_binding::tensor_check::{Expected, Strided};
-use crate::runtime::io_binding::{DeviceTensor, Side};
-use crate::sys::context::About;
+use crate::runtime::io_binding::tensor_check::{BindingTarget, StridedTensor};
+use crate::runtime::io_binding::{DeviceTensor, IoSide};
+use crate::sys::context::AddressInfo;
 use hostir::diag::Diag;
 use hostir::ir::DType;
-use hostir::lower::{Prepared, Sizes, prepare};
-use hostir::plan::{BufferId, View, row_major};
+use hostir::lower::{PreparedProgram, SizeSettings, prepare_program};
+use hostir::plan::{BufferId, BufferView, row_major};
 use hostir_gpu::external_buffers;
-use hostir_gpu::p2p::{Messages, messages};
-use hostir_gpu::schedule::{Schedule, Settings, schedule};
+use hostir_gpu::p2p::{MessagePlan, plan_messages};
+use hostir_gpu::schedule::{RankSchedule, ScheduleSettings, build_schedule};
 use hostir_gpu::team;
-use hostir_gpu::transport::Routes;
+use hostir_gpu::transport::BackendTransports;
 
-fn prepared(inputs: &str, outputs: &str, body: &str) -> Prepared {
-    let text =
-        format!("%HostIrContainer {{ ({inputs}) -> ({outputs}) :\n{body}}} // %HostIrContainer\n");
+fn prepared(inputs: &str, outputs: &str, body: &str) -> PreparedProgram {
+    let text = format!("%HostIrContainer {{ ({inputs}) -> ({outputs}) :\n{body}}} // %HostIrContainer\n");
     let (programs, diags) = hostir::load(&text);
     assert!(diags.is_empty(), "{diags:?}\n{text}");
-    prepare(&programs[0], &Sizes::default()).unwrap()
+    prepare_program(&programs[0], &SizeSettings::default()).unwrap()
 }
 
 /// What goes between the ranks by copies.
-fn between(prepared: &Prepared) -> Messages {
-    messages(prepared, Routes::default())
+fn between(prepared: &PreparedProgram) -> MessagePlan {
+    plan_messages(prepared, BackendTransports::default())
 }
 
-fn scheduled(prepared: &Prepared) -> Schedule {
-    let settings = Settings::H200;
-    let found = schedule(&prepared.plans[0], &team::teams(prepared), &between(prepared), settings);
+fn scheduled(prepared: &PreparedProgram) -> RankSchedule {
+    let settings = ScheduleSettings::H200;
+    let found = build_schedule(&prepared.plans[0], &team::collect_teams(prepared), &between(prepared), settings);
     found.unwrap_or_else(|refusal| panic!("{}", refusal.what))
 }
 
-fn homes(prepared: &Prepared) -> Vec<Option<Home>> {
+fn homes(prepared: &PreparedProgram) -> Vec<Option<BindingSlot>> {
     let plan = &prepared.plans[0];
-    binding_routes::homes(
+    binding_routes::binding_slots(
         plan,
         &scheduled(prepared),
-        &external_buffers::outside(plan, &between(prepared)),
+        &external_buffers::externally_bound(plan, &between(prepared)),
     )
 }
 
 /// `T1 = relu(T0)` of 4 x 8 floats.
-fn relu() -> Prepared {
+fn relu() -> PreparedProgram {
     let body = "  T1_g_float[iS2{4}, iS3{8}]\n     = relu(T0_g_float[iS0{4}, iS1{8}]);\n";
     prepared("T0_g_float[iS0{4}, iS1{8}]", "T1_g_float[iS2{4}, iS3{8}]", body)
 }
 
-fn view(shape: &[usize]) -> View {
-    View { buffer: BufferId(0), offset: 0, dims: row_major(shape), dtype: DType::Float }
+fn view(shape: &[usize]) -> BufferView {
+    BufferView { buffer: BufferId(0), offset: 0, dims: row_major(shape), dtype: DType::Float }
 }
 
-fn layout(shape: &[usize], written: bool, tensor: &DeviceTensor) -> Result<Strided, Diag> {
+fn layout(shape: &[usize], written: bool, tensor: &DeviceTensor) -> Result<StridedTensor, Diag> {
     let view = view(shape);
-    let side = if written { Side::Output } else { Side::Input };
-    let expected =
-        Expected { side, name: "T0", span: Default::default(), rank: 1, view: &view, written };
-    tensor_check::layout(&expected, tensor)
+    let side = if written { IoSide::Output } else { IoSide::Input };
+    let expected = BindingTarget { side, name: "T0", span: Default::default(), rank: 1, view: &view, written };
+    tensor_check::check_layout(&expected, tensor)
 }
 
 fn strided(pointer: u64, shape: &[usize], strides: &[i64]) -> DeviceTensor {
@@ -114,67 +112,64 @@ fn strides() {
 #[test]
 fn views_start_where_kernels_expect_it() {
     let found = layout(&[4, 8], false, &strided(0x1014, &[4, 8], &[9, 1])).unwrap();
-    assert_eq!((found.base, found.view.offset, found.pointer()), (0x1010, 1, 0x1014));
+    assert_eq!((found.base, found.view.offset, found.data_address()), (0x1010, 1, 0x1014));
     // Rows of 9 elements: the last row ends after 8.
-    assert_eq!(found.range(), (0x1014, 0x1014 + 4 * (3 * 9 + 8)));
-    let odd = "input T0 of rank 1 was bound to the address 0x1012, but elements of `float` start at multiples of 4 bytes";
+    assert_eq!(found.byte_range(), (0x1014, 0x1014 + 4 * (3 * 9 + 8)));
+    let odd =
+        "input T0 of rank 1 was bound to the address 0x1012, but elements of `float` start at multiples of 4 bytes";
     refused(layout(&[4, 8], false, &strided(0x1012, &[4, 8], &[8, 1])), "H0526", odd);
     // A tensor without elements may be anywhere.
     let none = layout(&[0, 8], true, &strided(3, &[0, 8], &[8, 1])).unwrap();
-    assert!(none.view.is_empty() && none.range().0 == none.range().1);
+    assert!(none.view.is_empty() && none.byte_range().0 == none.byte_range().1);
 }
 
 #[test]
 fn memory() {
     let view = view(&[4]);
-    let expected = Expected {
-        side: Side::Input,
+    let expected = BindingTarget {
+        side: IoSide::Input,
         name: "T0",
         span: Default::default(),
         rank: 0,
         view: &view,
         written: false,
     };
-    let tensor = tensor_check::layout(&expected, &strided(0x1000, &[4], &[2])).unwrap();
-    let fine = About { device: Some(1), allocation: Some((0x800, 0x101c)), ..About::default() };
-    let test = |about: About| tensor_check::memory(&expected, &tensor, &about, 1);
+    let tensor = tensor_check::check_layout(&expected, &strided(0x1000, &[4], &[2])).unwrap();
+    let fine = AddressInfo { device: Some(1), allocation: Some((0x800, 0x101c)), ..AddressInfo::default() };
+    let test = |about: AddressInfo| tensor_check::check_memory(&expected, &tensor, &about, 1);
     assert_eq!(test(fine), Ok(()));
-    assert_eq!(test(About { allocation: None, ..fine }), Ok(()));
+    assert_eq!(test(AddressInfo { allocation: None, ..fine }), Ok(()));
     let told = |what: &str| format!("input T0 of rank 0 was bound to the address 0x1000, {what}");
     let short = told("where 28 bytes are needed and the allocation holds 27");
-    refused(test(About { allocation: Some((0x800, 0x101b)), ..fine }), "H0526", &short);
-    let host = About { host: true, device: None, ..fine };
+    refused(test(AddressInfo { allocation: Some((0x800, 0x101b)), ..fine }), "H0526", &short);
+    let host = AddressInfo { host: true, device: None, ..fine };
     refused(test(host), "H0526", &told("which is memory of the host"));
     let nowhere = told("which is no memory of a device");
-    refused(test(About::default()), "H0526", &nowhere);
+    refused(test(AddressInfo::default()), "H0526", &nowhere);
     let other = told("which is on device 0, but the rank runs on device 1");
-    refused(test(About { device: Some(0), ..fine }), "H0526", &other);
+    refused(test(AddressInfo { device: Some(0), ..fine }), "H0526", &other);
     let context = told("which belongs to another context of the device");
-    refused(test(About { elsewhere: true, ..fine }), "H0526", &context);
+    refused(test(AddressInfo { elsewhere: true, ..fine }), "H0526", &context);
 }
 
 #[test]
 fn inputs_without_data() {
     let view = view(&[4]);
     let span = Default::default();
-    let (side, written) = (Side::Input, false);
-    let expected = Expected { side, name: "logits", span, rank: 2, view: &view, written };
-    let found: Result<(), Diag> = Err(tensor_check::unbound(&expected));
+    let (side, written) = (IoSide::Input, false);
+    let expected = BindingTarget { side, name: "logits", span, rank: 2, view: &view, written };
+    let found: Result<(), Diag> = Err(tensor_check::unbound_input_error(&expected));
     refused(found, "H0527", "input logits of rank 2 has no data");
-    let found: Result<(), Diag> = Err(tensor_check::unplaced(&expected));
-    refused(
-        found,
-        "H0528",
-        "input logits of rank 2 lies in an input, so it has no place before a run",
-    );
+    let found: Result<(), Diag> = Err(tensor_check::unplaced_output_error(&expected));
+    refused(found, "H0528", "input logits of rank 2 lies in an input, so it has no place before a run");
 }
 
 // ---- routes ----
 
-fn bound(homes: &[Option<Home>], tensors: &[Option<DeviceTensor>]) -> Vec<Option<Strided>> {
-    let one = |(home, tensor): (&Option<Home>, &Option<DeviceTensor>)| {
+fn bound(homes: &[Option<BindingSlot>], tensors: &[Option<DeviceTensor>]) -> Vec<Option<StridedTensor>> {
+    let one = |(home, tensor): (&Option<BindingSlot>, &Option<DeviceTensor>)| {
         let (home, tensor) = (home.as_ref()?, tensor.as_ref()?);
-        let expected = Expected {
+        let expected = BindingTarget {
             side: home.side,
             name: "T",
             span: Default::default(),
@@ -182,14 +177,14 @@ fn bound(homes: &[Option<Home>], tensors: &[Option<DeviceTensor>]) -> Vec<Option
             view: &home.view,
             written: home.written,
         };
-        Some(tensor_check::layout(&expected, tensor).unwrap())
+        Some(tensor_check::check_layout(&expected, tensor).unwrap())
     };
     homes.iter().zip(tensors).map(one).collect()
 }
 
-fn routes(prepared: &Prepared, tensors: &[Option<DeviceTensor>]) -> Result<Vec<Route>, Clash> {
+fn routes(prepared: &PreparedProgram, tensors: &[Option<DeviceTensor>]) -> Result<Vec<BindingRoute>, BindingConflict> {
     let homes = homes(prepared);
-    binding_routes::decide(&homes, &bound(&homes, tensors))
+    binding_routes::choose_routes(&homes, &bound(&homes, tensors))
 }
 
 fn dense(pointer: u64) -> Option<DeviceTensor> {
@@ -198,7 +193,7 @@ fn dense(pointer: u64) -> Option<DeviceTensor> {
 
 #[test]
 fn contiguous_tensors_are_used_in_place() {
-    use Route::{Copied, InPlace, Own};
+    use BindingRoute::{Copied, InPlace, Own};
     let relu = relu();
     assert_eq!(routes(&relu, &[None, None]), Ok(vec![Own, Own]));
     assert_eq!(routes(&relu, &[dense(0x1000), None]), Ok(vec![InPlace, Own]));
@@ -213,13 +208,9 @@ fn contiguous_tensors_are_used_in_place() {
 #[test]
 fn products_ask_for_more_alignment() {
     let body = "  T2_g_float[iS4{4}, iS5{4}, rS6{8}]\n     = matmul(T0_g_float[iS0{4}, iS1{8}],\n              T1_g_float[iS2{8}, iS3{4}])\n";
-    let product = prepared(
-        "T0_g_float[iS0{4}, iS1{8}], T1_g_float[iS2{8}, iS3{4}]",
-        "T2_g_float[iS4{4}, iS5{4}, rS6{8}]",
-        body,
-    );
-    let alignments: Vec<u64> =
-        homes(&product).iter().flatten().map(|home| home.alignment).collect();
+    let product =
+        prepared("T0_g_float[iS0{4}, iS1{8}], T1_g_float[iS2{8}, iS3{4}]", "T2_g_float[iS4{4}, iS5{4}, rS6{8}]", body);
+    let alignments: Vec<u64> = homes(&product).iter().flatten().map(|home| home.alignment).collect();
     assert_eq!(alignments, [256, 256, 256]);
     let alignments: Vec<u64> = homes(&relu()).iter().flatten().map(|home| home.alignment).collect();
     assert_eq!(alignments, [16, 16]);
@@ -227,7 +218,7 @@ fn products_ask_for_more_alignment() {
 
 #[test]
 fn overlaps_of_inputs_and_outputs() {
-    use Route::{Copied, InPlace};
+    use BindingRoute::{Copied, InPlace};
     let relu = relu();
     // In place of the input, or anywhere over it: written when everything has been read.
     assert_eq!(routes(&relu, &[dense(0x1000), dense(0x1000)]), Ok(vec![InPlace, Copied]));
@@ -241,27 +232,23 @@ fn overlaps_of_inputs_and_outputs() {
         body,
     );
     let same = [dense(0x1000), dense(0x1000), dense(0x2000), dense(0x2000)];
-    assert_eq!(routes(&two, &same), Err(Clash(2, 3)));
+    assert_eq!(routes(&two, &same), Err(BindingConflict(2, 3)));
     let half = |pointer| Some(strided(pointer, &[4, 8], &[16, 1]));
     let halves = [dense(0x1000), dense(0x1000), half(0x2000), half(0x2020)];
     assert_eq!(routes(&two, &halves), Ok(vec![InPlace, InPlace, Copied, Copied]));
     let crossing = [dense(0x1000), dense(0x1000), half(0x2000), half(0x201c)];
-    assert_eq!(routes(&two, &crossing), Err(Clash(2, 3)));
+    assert_eq!(routes(&two, &crossing), Err(BindingConflict(2, 3)));
 }
 
 /// An input that the program writes and gives back.
-fn written() -> Prepared {
+fn written() -> PreparedProgram {
     let body = "  T0_g_float[iS0{4}, iS1{8}]\n     = relu(T1_g_float[iS2{4}, iS3{8}]);\n";
-    prepared(
-        "T0_g_float[iS0{4}, iS1{8}], T1_g_float[iS2{4}, iS3{8}]",
-        "T0_g_float[iS0{4}, iS1{8}]",
-        body,
-    )
+    prepared("T0_g_float[iS0{4}, iS1{8}], T1_g_float[iS2{4}, iS3{8}]", "T0_g_float[iS0{4}, iS1{8}]", body)
 }
 
 #[test]
 fn inputs_that_are_written() {
-    use Route::{Copied, InPlace, Own, There};
+    use BindingRoute::{Copied, InPlace, Own, There};
     let written = written();
     let flags: Vec<bool> = homes(&written).iter().flatten().map(|home| home.written).collect();
     assert_eq!(flags, [true, false, true]);
@@ -272,12 +259,9 @@ fn inputs_that_are_written() {
     let elsewhere = [a.clone(), b.clone(), c.clone()];
     assert_eq!(routes(&written, &elsewhere), Ok(vec![InPlace, InPlace, Copied]));
     // Over the other input, which is read before the copy; not over part of what is written.
-    assert_eq!(
-        routes(&written, &[a.clone(), b.clone(), b.clone()]),
-        Ok(vec![InPlace, InPlace, Copied])
-    );
-    assert_eq!(routes(&written, &[a.clone(), a.clone(), None]), Err(Clash(0, 1)));
-    assert_eq!(routes(&written, &[a, b, dense(0x1010)]), Err(Clash(0, 2)));
+    assert_eq!(routes(&written, &[a.clone(), b.clone(), b.clone()]), Ok(vec![InPlace, InPlace, Copied]));
+    assert_eq!(routes(&written, &[a.clone(), a.clone(), None]), Err(BindingConflict(0, 1)));
+    assert_eq!(routes(&written, &[a, b, dense(0x1010)]), Err(BindingConflict(0, 2)));
     let rows = Some(strided(0x5000, &[4, 8], &[16, 1]));
     let strided = [rows.clone(), c, rows];
     assert_eq!(routes(&written, &strided), Ok(vec![Copied, InPlace, There]));
@@ -288,19 +272,13 @@ fn inputs_that_are_written() {
 #[test]
 fn only_calls_that_touch_a_buffer_are_written_anew() {
     let set = |to: usize, from: usize| {
-        format!(
-            "  T{to}_g_float[iS{to}{{64}}] = Set( T{from}_g_float[iS{from}{{64}}], cache_op=Streaming )\n"
-        )
+        format!("  T{to}_g_float[iS{to}{{64}}] = Set( T{from}_g_float[iS{from}{{64}}], cache_op=Streaming )\n")
     };
     let body = [set(2, 0), set(3, 2), set(4, 1), set(5, 3)].concat();
-    let chain = prepared(
-        "T0_g_float[iS0{64}], T1_g_float[iS1{64}]",
-        "T4_g_float[iS4{64}], T5_g_float[iS5{64}]",
-        &body,
-    );
+    let chain = prepared("T0_g_float[iS0{64}], T1_g_float[iS1{64}]", "T4_g_float[iS4{64}], T5_g_float[iS5{64}]", &body);
     let (plan, schedule) = (&chain.plans[0], scheduled(&chain));
-    let touching = Touching::new(&schedule, &external_buffers::outside(plan, &between(&chain)));
-    let of = |view: &Option<View>| touching.steps(view.as_ref().unwrap().buffer).to_vec();
+    let touching = RelocationTable::new(&schedule, &external_buffers::externally_bound(plan, &between(&chain)));
+    let of = |view: &Option<BufferView>| touching.steps_using(view.as_ref().unwrap().buffer).to_vec();
     let inputs: Vec<Vec<u32>> = plan.inputs.iter().map(of).collect();
     let outputs: Vec<Vec<u32>> = plan.outputs.iter().map(of).collect();
     // The chain is one call, the other copy another one.
@@ -308,15 +286,14 @@ fn only_calls_that_touch_a_buffer_are_written_anew() {
     assert_eq!((&inputs[0], &inputs[1]), (&outputs[1], &outputs[0]));
     assert_ne!(inputs[0], inputs[1]);
     // What lies between never moves.
-    let all: usize = plan.buffers.ids().map(|buffer| touching.steps(buffer).len()).sum();
+    let all: usize = plan.buffers.ids().map(|buffer| touching.steps_using(buffer).len()).sum();
     assert_eq!(all, 4);
 }
 
 #[test]
 fn messages_of_copy_engines_stay_in_the_arena() {
     let mesh = "(DeviceMesh{0 1})";
-    let (from, to) =
-        (format!("T0_g_float[iS0{{8}}] {mesh}"), format!("T1_g_float[iS1{{8}}] {mesh}"));
+    let (from, to) = (format!("T0_g_float[iS0{{8}}] {mesh}"), format!("T1_g_float[iS1{{8}}] {mesh}"));
     let body = format!(
         "  {to} = ALLOCATE(buffer={to}, mem_type=global, size=8, zero_init=false, resets_to_zero=false)
   P2PCommunication 1 (type=recv, buffer={to}, peer=( 1 - rank ), backend=NCCL)
@@ -327,15 +304,12 @@ fn messages_of_copy_engines_stay_in_the_arena() {
     );
     let text = |body: &str| {
         let body = format!("  StartCoalescing\n{body}");
-        body.replace(
-            "  Wait Communication 1\n  Wait Communication 2\n",
-            "  EndCoalescing 3\n  Wait Communication 3\n",
-        )
+        body.replace("  Wait Communication 1\n  Wait Communication 2\n", "  EndCoalescing 3\n  Wait Communication 3\n")
     };
     let nccl = prepared(&from, &to, &text(&body));
     assert!(homes(&nccl).iter().flatten().all(|home| home.replaceable));
     let engines = prepared(&from, &to, &body.replace("NCCL", "CUDA"));
-    let outside = external_buffers::outside(&engines.plans[0], &between(&engines));
+    let outside = external_buffers::externally_bound(&engines.plans[0], &between(&engines));
     assert!(outside.iter().all(|outside| !outside), "{outside:?}");
 }
 
@@ -345,31 +319,27 @@ fn copies_have_their_addresses() {
     let checked = |tensor: DeviceTensor| layout(&[4, 8], true, &tensor).unwrap();
     // In one piece, but not where kernels could use it.
     let moved = checked(DeviceTensor::contiguous(0x1008, DType::Float, &[4, 8]));
-    let found = staging_copies::transfers(&moved, &home, 0x8000, Way::In).unwrap();
-    assert_eq!(found, [Transfer::Bytes { to: 0x8000, from: 0x1008, bytes: 128 }]);
-    let found = staging_copies::transfers(&moved, &home, 0x8000, Way::Out).unwrap();
-    assert_eq!(found, [Transfer::Bytes { to: 0x1008, from: 0x8000, bytes: 128 }]);
+    let found = staging_copies::binding_transfers(&moved, &home, 0x8000, CopyDirection::In).unwrap();
+    assert_eq!(found, [BindingTransfer::Bytes { to: 0x8000, from: 0x1008, bytes: 128 }]);
+    let found = staging_copies::binding_transfers(&moved, &home, 0x8000, CopyDirection::Out).unwrap();
+    assert_eq!(found, [BindingTransfer::Bytes { to: 0x1008, from: 0x8000, bytes: 128 }]);
     let turned = checked(strided(0x1014, &[4, 8], &[1, 4]));
-    for (way, expected) in [(Way::In, [0x1014, 0x8000]), (Way::Out, [0x8000, 0x1014])] {
-        let found = staging_copies::transfers(&turned, &home, 0x8000, way).unwrap();
-        let [Transfer::Kernel { addresses, text, .. }] = found.as_slice() else {
-            panic!("{found:?}")
-        };
+    for (way, expected) in [(CopyDirection::In, [0x1014, 0x8000]), (CopyDirection::Out, [0x8000, 0x1014])] {
+        let found = staging_copies::binding_transfers(&turned, &home, 0x8000, way).unwrap();
+        let [BindingTransfer::Kernel { addresses, text, .. }] = found.as_slice() else { panic!("{found:?}") };
         assert_eq!(addresses, &expected);
         assert!(text.contains("hir("), "{text}");
     }
     let none = layout(&[0, 8], true, &strided(0, &[0, 8], &[8, 1])).unwrap();
-    assert_eq!(staging_copies::transfers(&none, &view(&[0, 8]), 0x8000, Way::In), Ok(Vec::new()));
+    assert_eq!(staging_copies::binding_transfers(&none, &view(&[0, 8]), 0x8000, CopyDirection::In), Ok(Vec::new()));
 }
 
 /// The root of a Scatter copies its own part in the kernel that sends the others theirs, so that part has its
 /// place in the arena too, although no message goes there.
 #[test]
 fn own_parts_of_collectives_stay_in_the_arena() {
-    let (from, to) = (
-        "T0_g_float[iS0{2}, iS1{8}] (DeviceMesh{0})",
-        "T1_g_float[ideviceIdx.x2{2}, iS3{8}] (DeviceMesh{0 1})",
-    );
+    let (from, to) =
+        ("T0_g_float[iS0{2}, iS1{8}] (DeviceMesh{0})", "T1_g_float[ideviceIdx.x2{2}, iS3{8}] (DeviceMesh{0 1})");
     let body = format!(
         "  {to} = ALLOCATE(buffer={to}, mem_type=global, size=8, zero_init=false, resets_to_zero=false)
   Communication 1 (type=Scatter, root=0, team=(0 1), input={from}, output={to}, backend=CUDA)
@@ -377,6 +347,6 @@ fn own_parts_of_collectives_stay_in_the_arena() {
 "
     );
     let prepared = prepared(from, to, &body);
-    let outside = external_buffers::outside(&prepared.plans[0], &between(&prepared));
+    let outside = external_buffers::externally_bound(&prepared.plans[0], &between(&prepared));
     assert!(outside.iter().all(|outside| !outside), "{outside:?}");
 }

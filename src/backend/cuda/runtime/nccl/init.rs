@@ -8,85 +8,85 @@
 //! members are of this process (other processes would have to take theirs too) and if it was never
 //! recorded in a graph (what NCCL keeps for a graph ends some time after it).
 
-use crate::runtime::failure::Failure;
-use crate::runtime::loaded_program::Loaded;
-use crate::runtime::nccl::rank_init::World;
+use crate::runtime::failure::RunFailure;
+use crate::runtime::loaded_program::LoadedProgram;
+use crate::runtime::nccl::rank_init::WorldSetup;
 use crate::runtime::options::Options;
 use crate::runtime::process_group;
-use crate::runtime::rank::Rank;
-use crate::runtime::resource_cache::{Link, Pool};
+use crate::runtime::rank::CpuRank;
+use crate::runtime::resource_cache::{CommunicatorKey, ResourceCache};
 use crate::runtime::teardown;
-use crate::runtime::teardown::Belongings;
+use crate::runtime::teardown::RankResources;
 use hostir::diag::Diag;
 use hostir::diag::codes;
-use hostir_gpu::team::Team;
-use hostir_gpu::transport::{Route, Routes};
-use nccl_rs::{Communicator, Error, Library, Patience, UniqueId};
+use hostir_gpu::team::CommTeam;
+use hostir_gpu::transport::{BackendTransports, CommTransport};
+use nccl_rs::{Error, Library, NcclCommunicator, UniqueId, WaitLimits};
 use std::sync::Arc;
 use std::time::Instant;
 
 /// A team whose communicators may be left for other programs: its place among the program's teams, its
 /// ranks, and where it leads.
-pub(crate) type Lent = (usize, Vec<u32>, Link);
+pub(crate) type CacheableTeam = (usize, Vec<u32>, CommunicatorKey);
 
 /// The teams that need a communicator: their places, and their ranks in order.
-fn needed(teams: &[(String, Team)], routes: Routes) -> Vec<(usize, &[u32])> {
+fn teams_over_nccl(teams: &[(String, CommTeam)], routes: BackendTransports) -> Vec<(usize, &[u32])> {
     let over_nccl = teams.iter().enumerate().filter(|(_, (backend, team))| {
-        team.ranks.len() > 1 && routes.of(backend) == Some(Route::Nccl)
+        team.ranks.len() > 1 && routes.for_backend(backend) == Some(CommTransport::Nccl)
     });
     over_nccl.map(|(entry, (_, team))| (entry, team.ranks.as_slice())).collect()
 }
 
 /// The places of these teams, in an order that is the same on all ranks.
-pub(crate) fn entries(teams: &[(String, Team)], routes: Routes) -> Vec<usize> {
-    needed(teams, routes).into_iter().map(|(entry, _)| entry).collect()
+pub(crate) fn nccl_team_indices(teams: &[(String, CommTeam)], routes: BackendTransports) -> Vec<usize> {
+    teams_over_nccl(teams, routes).into_iter().map(|(entry, _)| entry).collect()
 }
 
 /// Joins the communicators; NCCL's version for messages.
-pub(crate) fn connect(
-    loaded: &mut Loaded<'_>,
-    teams: &[(String, Team)],
+pub(crate) fn connect_communicators(
+    loaded: &mut LoadedProgram<'_>,
+    teams: &[(String, CommTeam)],
     options: &Options,
 ) -> Result<String, Vec<Diag>> {
     let file = options.nccl.as_ref().map(|file| file.0.clone());
     // SAFETY: whoever named the file promised that it is NCCL; the usual names are NCCL's.
     #[allow(unsafe_code, reason = "opens NCCL")]
-    let library = unsafe { Library::open(file) }.map_err(told)?;
-    let pool = (!loaded.joint.is_several() && !options.graph).then_some(&options.pool);
-    let mut teams = needed(teams, options.routes);
+    let library = unsafe { Library::open(file) }.map_err(nccl_diags)?;
+    let pool = (!loaded.joint.is_multi_process() && !options.graph).then_some(&options.pool);
+    let mut teams = teams_over_nccl(teams, options.routes);
     if let Some(pool) = pool {
         let lent = teams
             .iter()
-            .map(|(entry, ranks)| (*entry, ranks.to_vec(), link(&loaded.ranks, ranks, options)));
+            .map(|(entry, ranks)| (*entry, ranks.to_vec(), communicator_key(&loaded.ranks, ranks, options)));
         loaded.lent = lent.collect();
-        loaded.world = Some(link(&loaded.ranks, &all(loaded), options));
-        borrow(loaded, &mut teams, pool);
+        loaded.world = Some(communicator_key(&loaded.ranks, &rank_numbers(loaded), options));
+        take_cached(loaded, &mut teams, pool);
     }
     if !teams.is_empty() || pool.is_none() {
-        make(loaded, &library, &teams, pool, options)?;
+        create_communicators(loaded, &library, &teams, pool, options)?;
     }
-    loaded.ranks.iter_mut().for_each(Rank::sort_comms);
-    let (major, minor, patch) = library.version().map_err(told)?;
+    loaded.ranks.iter_mut().for_each(CpuRank::sort_communicators);
+    let (major, minor, patch) = library.version().map_err(nccl_diags)?;
     Ok(format!(", NCCL {major}.{minor}.{patch}"))
 }
 
-fn all(loaded: &Loaded<'_>) -> Vec<u32> {
+fn rank_numbers(loaded: &LoadedProgram<'_>) -> Vec<u32> {
     loaded.prepared.plans.iter().map(|plan| plan.rank).collect()
 }
 
 /// Where a team of ranks of this process leads.
-fn link(all: &[Rank<'_>], ranks: &[u32], options: &Options) -> Link {
+fn communicator_key(all: &[CpuRank<'_>], ranks: &[u32], options: &Options) -> CommunicatorKey {
     let device = |rank: &u32| {
         let found = all.iter().find(|one| one.plan.rank == *rank);
         found.map_or(usize::MAX, |one| one.device.ordinal())
     };
-    Link { nccl: options.nccl.clone(), devices: ranks.iter().map(device).collect() }
+    CommunicatorKey { nccl: options.nccl.clone(), devices: ranks.iter().map(device).collect() }
 }
 
 /// Takes what an earlier program left; `teams` are then those that have nothing yet.
-fn borrow(loaded: &mut Loaded<'_>, teams: &mut Vec<(usize, &[u32])>, pool: &Pool) {
+fn take_cached(loaded: &mut LoadedProgram<'_>, teams: &mut Vec<(usize, &[u32])>, pool: &ResourceCache) {
     for (entry, ranks, link) in &loaded.lent {
-        let Some(comms) = pool.team(link) else { continue };
+        let Some(comms) = pool.take_team(link) else { continue };
         teams.retain(|(other, _)| other != entry);
         for (rank, comm) in ranks.iter().zip(comms) {
             if let Some(own) = loaded.ranks.iter_mut().find(|own| own.plan.rank == *rank) {
@@ -97,91 +97,86 @@ fn borrow(loaded: &mut Loaded<'_>, teams: &mut Vec<(usize, &[u32])>, pool: &Pool
 }
 
 /// Makes the communicators of these teams, from a new world or one that an earlier program left.
-fn make(
-    loaded: &mut Loaded<'_>,
+fn create_communicators(
+    loaded: &mut LoadedProgram<'_>,
     library: &Arc<Library>,
     teams: &[(usize, &[u32])],
-    pool: Option<&Arc<Pool>>,
+    pool: Option<&Arc<ResourceCache>>,
     options: &Options,
 ) -> Result<(), Vec<Diag>> {
-    let all = all(loaded);
+    let all = rank_numbers(loaded);
     let size = all.len() as u32;
-    let pool = pool.map(|pool| (pool, link(&loaded.ranks, &all, options)));
-    let old = pool.as_ref().and_then(|(pool, link)| pool.world(link));
-    let since = pool.as_ref().map_or(0, |(pool, _)| pool.discards());
-    let id = if old.is_some() { None } else { Some(id(loaded, library)?) };
+    let pool = pool.map(|pool| (pool, communicator_key(&loaded.ranks, &all, options)));
+    let old = pool.as_ref().and_then(|(pool, link)| pool.take_world(link));
+    let since = pool.as_ref().map_or(0, |(pool, _)| pool.discard_count());
+    let id = if old.is_some() { None } else { Some(agree_on_unique_id(loaded, library)?) };
     for (rank, comm) in loaded.ranks.iter_mut().zip(old.into_iter().flatten()) {
         rank.world = Some(comm);
         rank.lent = true;
     }
-    let world = World { library, id, size, teams };
+    let world = WorldSetup { library, id, size, teams };
     let deadline = Instant::now() + options.timeout;
-    loaded.each(|rank| join(rank, world, deadline))?;
-    let world: Vec<Communicator> =
-        loaded.ranks.iter_mut().filter_map(|rank| rank.world.take()).collect();
+    loaded.for_each_rank(|rank| join_communicators(rank, world, deadline))?;
+    let world: Vec<NcclCommunicator> = loaded.ranks.iter_mut().filter_map(|rank| rank.world.take()).collect();
     match pool {
         Some((pool, link)) => pool.put_world(link, world, since),
-        None => teardown::drop_in_threads(
-            world.into_iter().map(|one| Box::new(one) as Belongings).collect(),
-        ),
+        None => teardown::drop_in_threads(world.into_iter().map(|one| Box::new(one) as RankResources).collect()),
     }
     Ok(())
 }
 
 /// What the ranks of a new world agree on.
-fn id(loaded: &Loaded<'_>, library: &Arc<Library>) -> Result<UniqueId, Vec<Diag>> {
-    let make = || Ok(library.unique_id().map_err(told)?.bytes.to_vec());
-    let bytes = loaded.joint.of_first("connect: id", make)?;
-    Ok(UniqueId {
-        bytes: bytes.try_into().map_err(|_| vec![process_group::senseless("connect: id")])?,
-    })
+fn agree_on_unique_id(loaded: &LoadedProgram<'_>, library: &Arc<Library>) -> Result<UniqueId, Vec<Diag>> {
+    let make = || Ok(library.unique_id().map_err(nccl_diags)?.bytes.to_vec());
+    let bytes = loaded.joint.broadcast_from_rank_0("connect: id", make)?;
+    Ok(UniqueId { bytes: bytes.try_into().map_err(|_| vec![process_group::malformed_message("connect: id")])? })
 }
 
-fn told(error: Error) -> Vec<Diag> {
+fn nccl_diags(error: Error) -> Vec<Diag> {
     let code = match error {
         Error::Missing(_) | Error::Symbol(_) => codes::DEVICE,
         _ => codes::DEVICE_CALL,
     };
-    vec![Diag::global(code, error.to_string()).note("`HIR_NCCL_LIB` names the library to open")]
+    vec![Diag::global_error(code, error.to_string()).with_note("`HIR_NCCL_LIB` names the library to open")]
 }
 
 /// Joins the communicators of one rank, unless another one fails.
-fn join(rank: &mut Rank<'_>, world: World<'_>, deadline: Instant) -> Result<(), Failure> {
+fn join_communicators(rank: &mut CpuRank<'_>, world: WorldSetup<'_>, deadline: Instant) -> Result<(), RunFailure> {
     let (peers, alarm) = (rank.peers.clone(), rank.alarm.clone());
-    let elsewhere = || peers.as_ref().is_some_and(|peers| peers.failed().is_some());
-    let give_up = || alarm.first().is_some() || elsewhere();
-    rank.connect(world, Patience { deadline, give_up: &give_up }).map_err(|error| {
-        match (error, alarm.first()) {
-            (Error::GivenUp { .. }, Some(other)) => Failure::sibling(other),
+    let elsewhere = || peers.as_ref().is_some_and(|peers| peers.peer_failure().is_some());
+    let give_up = || alarm.first_failed().is_some() || elsewhere();
+    rank.connect_communicators(world, WaitLimits { deadline, give_up: &give_up }).map_err(|error| {
+        match (error, alarm.first_failed()) {
+            (Error::GivenUp { .. }, Some(other)) => RunFailure::sibling_failed(other),
             (error, _) => error.into(),
         }
     })
 }
 
-impl Loaded<'_> {
+impl LoadedProgram<'_> {
     /// Something failed: nothing of this program is for others, nor is the world that its communicators were
     /// split off.
-    pub(crate) fn spoil(&mut self) {
+    pub(crate) fn poison_communicators(&mut self) {
         self.sound = false;
         if let Some(link) = self.world.take() {
-            self.pool.discard(&link);
+            self.pool.discard_world(&link);
         }
     }
 
     /// Leaves what the next programs can use. Nothing has failed and nothing is under way.
-    pub(crate) fn leave(&mut self) {
+    pub(crate) fn release_to_cache(&mut self) {
         for (entry, members, link) in std::mem::take(&mut self.lent) {
-            let comms: Vec<Communicator> =
-                members.iter().filter_map(|rank| take(&mut self.ranks, *rank, entry)).collect();
+            let comms: Vec<NcclCommunicator> =
+                members.iter().filter_map(|rank| take_communicator(&mut self.ranks, *rank, entry)).collect();
             if comms.len() == members.len() {
                 self.pool.put_team(link, comms);
             }
         }
-        self.ranks.iter_mut().for_each(Rank::keep);
+        self.ranks.iter_mut().for_each(CpuRank::return_resources);
     }
 }
 
-fn take(ranks: &mut [Rank<'_>], rank: u32, entry: usize) -> Option<Communicator> {
+fn take_communicator(ranks: &mut [CpuRank<'_>], rank: u32, entry: usize) -> Option<NcclCommunicator> {
     let rank = ranks.iter_mut().find(|one| one.plan.rank == rank)?;
     let at = rank.comms.iter().position(|(other, _)| *other == entry)?;
     Some(rank.comms.remove(at).1)
@@ -193,16 +188,10 @@ mod tests {
 
     #[test]
     fn teams_that_need_communicators() {
-        let team = |backend: &str, ranks: &[u32]| {
-            (backend.to_owned(), Team { ranks: ranks.to_vec(), roles: Vec::new() })
-        };
-        let teams = [
-            team("CUDA", &[0, 1]),
-            team("NCCL", &[0]),
-            team("NCCL", &[0, 1]),
-            team("NCCL", &[1, 0, 2]),
-        ];
-        let found = needed(&teams, Routes::default());
+        let team =
+            |backend: &str, ranks: &[u32]| (backend.to_owned(), CommTeam { ranks: ranks.to_vec(), roles: Vec::new() });
+        let teams = [team("CUDA", &[0, 1]), team("NCCL", &[0]), team("NCCL", &[0, 1]), team("NCCL", &[1, 0, 2])];
+        let found = teams_over_nccl(&teams, BackendTransports::default());
         assert_eq!(found, [(2, &[0u32, 1][..]), (3, &[1, 0, 2])]);
     }
 }

@@ -1,12 +1,12 @@
 //! A rank's communicators: the world of all ranks, and from it each team that has members to talk to.
 
-use crate::runtime::rank::Rank;
-use nccl_rs::{Communicator, Config, Error, Library, Patience, UniqueId};
+use crate::runtime::rank::CpuRank;
+use nccl_rs::{Config, Error, Library, NcclCommunicator, UniqueId, WaitLimits};
 use std::sync::Arc;
 
 /// What all ranks join.
 #[derive(Clone, Copy)]
-pub(crate) struct World<'a> {
+pub(crate) struct WorldSetup<'a> {
     pub(crate) library: &'a Arc<Library>,
     /// Of a new world; there is one already without it.
     pub(crate) id: Option<UniqueId>,
@@ -16,25 +16,23 @@ pub(crate) struct World<'a> {
     pub(crate) teams: &'a [(usize, &'a [u32])],
 }
 
-impl Rank<'_> {
+impl CpuRank<'_> {
     /// Joins the communicators, and leaves that of the world in [`Rank::world`]. Who gives up leaves nothing
     /// half made.
-    pub(crate) fn connect(
+    pub(crate) fn connect_communicators(
         &mut self,
-        world: World<'_>,
-        patience: Patience<'_>,
+        world: WorldSetup<'_>,
+        patience: WaitLimits<'_>,
     ) -> Result<(), Error> {
-        self.device
-            .make_current()
-            .map_err(|error| Error::Call { call: "cuCtxSetCurrent", text: error.to_string() })?;
-        let World { library, id, size, .. } = world;
+        self.device.make_current().map_err(|error| Error::Call { call: "cuCtxSetCurrent", text: error.to_string() })?;
+        let WorldSetup { library, id, size, .. } = world;
         let all = match (self.world.take(), id) {
             (Some(all), _) => all,
-            (None, Some(id)) => Communicator::join(library, id, size, self.plan.rank, patience)?,
+            (None, Some(id)) => NcclCommunicator::init_rank(library, id, size, self.plan.rank, patience)?,
             (None, None) => return Ok(()),
         };
-        let made = self.split(&all, world.teams, patience);
-        let made = made.and_then(|()| self.join_together(&all, patience));
+        let made = self.split_communicators(&all, world.teams, patience);
+        let made = made.and_then(|()| self.create_start_barrier(&all, patience));
         if let Err(error) = made {
             if self.lent {
                 // Other programs' communicators came from it: it stays where it is.
@@ -49,11 +47,11 @@ impl Rank<'_> {
         Ok(())
     }
 
-    fn split(
+    fn split_communicators(
         &mut self,
-        all: &Communicator,
+        all: &NcclCommunicator,
         teams: &[(usize, &[u32])],
-        patience: Patience<'_>,
+        patience: WaitLimits<'_>,
     ) -> Result<(), Error> {
         let config = Config { blocking: true };
         for (entry, ranks) in teams {
@@ -68,9 +66,7 @@ impl Rank<'_> {
 
     /// Puts the communicators into the order in which this rank's calls know them. Members of teams of one
     /// have none and make no calls of NCCL.
-    pub(crate) fn sort_comms(&mut self) {
-        self.comms.sort_by_key(|(entry, _)| {
-            self.schedule.members.iter().position(|(other, _)| other == entry)
-        });
+    pub(crate) fn sort_communicators(&mut self) {
+        self.comms.sort_by_key(|(entry, _)| self.schedule.members.iter().position(|(other, _)| other == entry));
     }
 }

@@ -5,74 +5,74 @@
 //! in an exchange of one number, before the clock starts.
 #![allow(unsafe_code, reason = "only the rank knows that its addresses are right")]
 
-use crate::runtime::failure::{Cause, Failure, Reached};
-use crate::runtime::rank::Rank;
+use crate::runtime::failure::{FailureCause, RunFailure, RunProgress};
+use crate::runtime::rank::CpuRank;
 use crate::sys::Error;
-use crate::sys::driver::Memory;
+use crate::sys::driver::DeviceMemory;
 use hostir::backend::control_plane::ControlPlane;
-use nccl_rs::{Communicator, Config, DataType, Patience, RedOp};
+use nccl_rs::{Config, DataType, NcclCommunicator, NcclRedOp, WaitLimits};
 use std::time::{Duration, Instant};
 
 /// How long it may take until it is known which process NCCL complains about.
 const HEARSAY: Duration = Duration::from_millis(400);
 
 /// A communicator of all ranks, and the number they exchange.
-pub(crate) struct Together {
-    pub(crate) comm: Communicator,
-    number: Memory,
+pub(crate) struct StartBarrier {
+    pub(crate) comm: NcclCommunicator,
+    number: DeviceMemory,
 }
 
-impl Rank<'_> {
+impl CpuRank<'_> {
     /// Makes the communicator, if ranks are processes.
-    pub(crate) fn join_together(
+    pub(crate) fn create_start_barrier(
         &mut self,
-        all: &Communicator,
-        patience: Patience<'_>,
+        all: &NcclCommunicator,
+        patience: WaitLimits<'_>,
     ) -> Result<(), nccl_rs::Error> {
         if self.peers.is_none() {
             return Ok(());
         }
         let call = "cuMemAlloc";
         let failed = |error: Error| nccl_rs::Error::Call { call, text: error.to_string() };
-        let number = Memory::new(&self.device, size_of::<f32>()).map_err(failed)?;
+        let number = DeviceMemory::new(&self.device, size_of::<f32>()).map_err(failed)?;
         let config = Config { blocking: true };
         let comm = all.split(Some(0), all.rank(), all.size(), config, patience)?;
-        self.together = comm.map(|comm| Together { comm, number });
+        self.together = comm.map(|comm| StartBarrier { comm, number });
         Ok(())
     }
 
     /// The communicator and its number, of a rank that gives up. To free the number would wait for the device.
-    pub(crate) fn give_up_together(&mut self) -> (Option<Communicator>, Option<Memory>) {
+    pub(crate) fn take_start_barrier(&mut self) -> (Option<NcclCommunicator>, Option<DeviceMemory>) {
         self.together.take().map(|together| (together.comm, together.number)).unzip()
     }
 
     /// What is to blame for a failure of this rank.
-    pub(crate) fn blame(&self, failure: Failure) -> Failure {
-        blamed(self.peers.as_deref(), failure)
+    pub(crate) fn find_root_cause(&self, failure: RunFailure) -> RunFailure {
+        root_cause(self.peers.as_deref(), failure)
     }
 
     /// Waits until all other ranks are here too. Nothing is issued meanwhile: work that waits on the device
     /// would start all at once, and not in the order of a run.
-    pub(crate) fn start_together(&mut self, timeout: Duration) -> Result<(), Failure> {
-        let Some(Together { comm, number }) = &mut self.together else { return Ok(()) };
-        let (at, stream) = (number.address(), self.streams[0].nccl());
+    pub(crate) fn wait_at_start_barrier(&mut self, timeout: Duration) -> Result<(), RunFailure> {
+        let Some(StartBarrier { comm, number }) = &mut self.together else { return Ok(()) };
+        let (at, stream) = (number.address(), self.streams[0].as_nccl());
         // SAFETY: the number has an allocation of its own, kept beside the communicator; all ranks make this call.
-        unsafe { comm.all_reduce(at, at, 1, DataType::Float32, RedOp::Max, stream) }?;
-        self.wait_in(timeout, |_| Reached::Before)
+        unsafe { comm.all_reduce(at, at, 1, DataType::Float32, NcclRedOp::Max, stream) }?;
+        self.wait_with_progress(timeout, |_| RunProgress::Before)
     }
 }
 
 /// NCCL notices too when a process is gone, but not which one, and why it went; poison is there before the words of
 /// whoever set it. The other processes may say so in a moment.
-fn blamed(peers: Option<&dyn ControlPlane>, failure: Failure) -> Failure {
-    let hearsay = matches!(failure.cause, Cause::Nccl(_) | Cause::Poisoned(_));
+fn root_cause(peers: Option<&dyn ControlPlane>, failure: RunFailure) -> RunFailure {
+    let hearsay = matches!(failure.cause, FailureCause::Nccl(_) | FailureCause::Poisoned(_));
     let Some(peers) = peers.filter(|_| hearsay) else {
         return failure;
     };
     let deadline = Instant::now() + HEARSAY;
     while Instant::now() < deadline {
-        if let Some(error) = peers.failed() {
-            return Failure { cause: Cause::Peer(error), ..failure };
+        if let Some(error) = peers.peer_failure() {
+            return RunFailure { cause: FailureCause::Peer(error), ..failure };
         }
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -87,13 +87,13 @@ mod tests {
     #[test]
     fn a_peer_that_failed_is_named_instead_of_what_nccl_says() {
         let ranks = ThreadControlPlane::new(2, Duration::from_secs(1));
-        let given_up = || Failure::from(nccl_rs::Error::GivenUp { call: "ncclCommSplit" });
-        assert_eq!(blamed(None, given_up()), given_up());
-        ranks[1].fail("H0521\n\nno device memory");
-        let failure = blamed(Some(&ranks[0]), given_up());
-        assert_eq!(failure.cause, Cause::Peer(ranks[0].failed().unwrap()));
+        let given_up = || RunFailure::from(nccl_rs::Error::GivenUp { call: "ncclCommSplit" });
+        assert_eq!(root_cause(None, given_up()), given_up());
+        ranks[1].report_failure("H0521\n\nno device memory");
+        let failure = root_cause(Some(&ranks[0]), given_up());
+        assert_eq!(failure.cause, FailureCause::Peer(ranks[0].peer_failure().unwrap()));
         // What another library says is this rank's own trouble.
-        let own = Failure::from(Error::NoMemory { bytes: 1, free: 0 });
-        assert_eq!(blamed(Some(&ranks[0]), own.clone()), own);
+        let own = RunFailure::from(Error::NoMemory { bytes: 1, free: 0 });
+        assert_eq!(root_cause(Some(&ranks[0]), own.clone()), own);
     }
 }

@@ -9,89 +9,77 @@
 //! member connects for a collective while another one's device waits for it in that same collective.
 #![allow(unsafe_code, reason = "only the rank knows that its addresses are right")]
 
-use crate::runtime::failure::{Failure, Reached};
-use crate::runtime::rank::{Rank, Raw, Ready, communicate};
+use crate::runtime::failure::{RunFailure, RunProgress};
+use crate::runtime::rank::{CpuRank, ResolvedCommand, ResolvedNcclCall, issue_nccl_calls};
 use nccl_rs::DataType;
 use std::time::Duration;
 
 /// A call of NCCL's, of elements of a type.
-type Typed = (Raw, DataType);
+type TypedCall = (ResolvedNcclCall, DataType);
 
-impl Rank<'_> {
+impl CpuRank<'_> {
     /// Sends and receives once from each peer in a team that it has messages with.
-    pub(crate) fn rehearse_messages(
-        &mut self,
-        entry: usize,
-        timeout: Duration,
-    ) -> Result<(), Failure> {
-        let calls = self.of_team(entry);
+    pub(crate) fn warm_up_messages(&mut self, entry: usize, timeout: Duration) -> Result<(), RunFailure> {
+        let calls = self.team_calls(entry);
         let Some(first) = calls.iter().find(|(_, (raw, _))| is_message(raw)) else { return Ok(()) };
-        let (step, messages) = (first.0, pairs(calls.iter().map(|(_, call)| *call)));
-        self.rehearse(entry, step, &messages, timeout)
+        let (step, messages) = (first.0, one_byte_messages(calls.iter().map(|(_, call)| *call)));
+        self.warm_up_calls(entry, step, &messages, timeout)
     }
 
     /// Carries out every different collective of a team once.
-    pub(crate) fn rehearse_collectives(
-        &mut self,
-        entry: usize,
-        timeout: Duration,
-    ) -> Result<(), Failure> {
-        let collectives = distinct(self.of_team(entry));
-        collectives
-            .into_iter()
-            .try_for_each(|(step, call)| self.rehearse(entry, step, &[call], timeout))
+    pub(crate) fn warm_up_collectives(&mut self, entry: usize, timeout: Duration) -> Result<(), RunFailure> {
+        let collectives = distinct_collectives(self.team_calls(entry));
+        collectives.into_iter().try_for_each(|(step, call)| self.warm_up_calls(entry, step, &[call], timeout))
     }
 
     /// What this rank calls for a team, with the step that it is for.
-    fn of_team(&self, entry: usize) -> Vec<(usize, Typed)> {
+    fn team_calls(&self, entry: usize) -> Vec<(usize, TypedCall)> {
         let steps = self.ready.iter().enumerate().filter_map(|(step, (ready, _))| match ready {
-            Ready::Communicate { comm, calls } if self.schedule.members[*comm].0 == entry => {
+            ResolvedCommand::Communicate { comm, calls } if self.schedule.members[*comm].0 == entry => {
                 Some((step, calls.clone()))
             }
             _ => None,
         });
-        steps
-            .flat_map(|(step, calls)| self.raw[calls].iter().map(move |call| (step, *call)))
-            .collect()
+        steps.flat_map(|(step, calls)| self.raw[calls].iter().map(move |call| (step, *call))).collect()
     }
 
     /// Issues these calls, and waits for their end. What fails is of `step`.
-    fn rehearse(
+    fn warm_up_calls(
         &mut self,
         entry: usize,
         step: usize,
-        calls: &[Typed],
+        calls: &[TypedCall],
         timeout: Duration,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), RunFailure> {
         let inst = self.schedule.steps[step].inst;
-        self.is_at(Some(inst));
-        self.begin();
+        self.publish_position(Some(inst));
+        self.publish_run_begin();
         let comm = self.comms.iter_mut().find(|(other, _)| *other == entry);
         let (comm, stream) = (comm.map(|(_, comm)| comm), &self.streams[0]);
         // SAFETY: the rank's promise: these are calls of the program, or their first bytes, and all members
         // rehearse the same ones.
-        unsafe { communicate(comm, calls, stream) }.map_err(|failure| failure.at(inst))?;
-        self.wait_in(timeout, |_| Reached::Inst(inst))
+        unsafe { issue_nccl_calls(comm, calls, stream) }.map_err(|failure| failure.at_inst(inst))?;
+        self.wait_with_progress(timeout, |_| RunProgress::Inst(inst))
     }
 }
 
-fn is_message(raw: &Raw) -> bool {
-    matches!(raw, Raw::Send { .. } | Raw::Recv { .. })
+fn is_message(raw: &ResolvedNcclCall) -> bool {
+    matches!(raw, ResolvedNcclCall::Send { .. } | ResolvedNcclCall::Recv { .. })
 }
 
 /// Of the messages to each peer, and of those from it, the first one, cut to one byte; nothing of an empty
 /// one. Messages of two ranks match in their order, so the peer finds the same among its own.
-fn pairs(calls: impl Iterator<Item = Typed>) -> Vec<Typed> {
-    let mut found: Vec<Typed> = Vec::new();
+fn one_byte_messages(calls: impl Iterator<Item = TypedCall>) -> Vec<TypedCall> {
+    let mut found: Vec<TypedCall> = Vec::new();
     for (raw, _) in calls {
         let raw = match raw {
-            Raw::Send { from, count, peer } => Raw::Send { from, count: count.min(1), peer },
-            Raw::Recv { to, count, peer } => Raw::Recv { to, count: count.min(1), peer },
+            ResolvedNcclCall::Send { from, count, peer } => ResolvedNcclCall::Send { from, count: count.min(1), peer },
+            ResolvedNcclCall::Recv { to, count, peer } => ResolvedNcclCall::Recv { to, count: count.min(1), peer },
             _ => continue,
         };
-        let same = |(old, _): &Typed| match (old, raw) {
-            (Raw::Send { peer: old, .. }, Raw::Send { peer, .. })
-            | (Raw::Recv { peer: old, .. }, Raw::Recv { peer, .. }) => *old == peer,
+        let same = |(old, _): &TypedCall| match (old, raw) {
+            (ResolvedNcclCall::Send { peer: old, .. }, ResolvedNcclCall::Send { peer, .. })
+            | (ResolvedNcclCall::Recv { peer: old, .. }, ResolvedNcclCall::Recv { peer, .. }) => *old == peer,
             _ => false,
         };
         if !found.iter().any(same) {
@@ -102,11 +90,13 @@ fn pairs(calls: impl Iterator<Item = Typed>) -> Vec<Typed> {
 }
 
 /// The collectives among these calls, of those that are alike but for addresses the first.
-fn distinct(calls: Vec<(usize, Typed)>) -> Vec<(usize, Typed)> {
-    let mut found: Vec<(usize, Typed)> = Vec::new();
+fn distinct_collectives(calls: Vec<(usize, TypedCall)>) -> Vec<(usize, TypedCall)> {
+    let mut found: Vec<(usize, TypedCall)> = Vec::new();
     for (step, (raw, dtype)) in calls {
-        let alike = |(_, (old, other)): &(usize, Typed)| (kind(*old), *other) == (kind(raw), dtype);
-        if !is_message(&raw) && !matches!(raw, Raw::Copy { .. }) && !found.iter().any(alike) {
+        let alike = |(_, (old, other)): &(usize, TypedCall)| {
+            (without_addresses(*old), *other) == (without_addresses(raw), dtype)
+        };
+        if !is_message(&raw) && !matches!(raw, ResolvedNcclCall::Copy { .. }) && !found.iter().any(alike) {
             found.push((step, (raw, dtype)));
         }
     }
@@ -114,15 +104,15 @@ fn distinct(calls: Vec<(usize, Typed)>) -> Vec<(usize, Typed)> {
 }
 
 /// A collective without its addresses.
-fn kind(raw: Raw) -> Raw {
+fn without_addresses(raw: ResolvedNcclCall) -> ResolvedNcclCall {
     let (send, recv) = (0, 0);
     match raw {
-        Raw::AllGather { count, .. } => Raw::AllGather { send, recv, count },
-        Raw::AllReduce { count, op, .. } => Raw::AllReduce { send, recv, count, op },
-        Raw::Reduce { count, op, root, .. } => Raw::Reduce { send, recv, count, op, root },
-        Raw::ReduceScatter { count, op, .. } => Raw::ReduceScatter { send, recv, count, op },
-        Raw::Broadcast { count, root, .. } => Raw::Broadcast { send, recv, count, root },
-        Raw::Send { .. } | Raw::Recv { .. } | Raw::Copy { .. } => raw,
+        ResolvedNcclCall::AllGather { count, .. } => ResolvedNcclCall::AllGather { send, recv, count },
+        ResolvedNcclCall::AllReduce { count, op, .. } => ResolvedNcclCall::AllReduce { send, recv, count, op },
+        ResolvedNcclCall::Reduce { count, op, root, .. } => ResolvedNcclCall::Reduce { send, recv, count, op, root },
+        ResolvedNcclCall::ReduceScatter { count, op, .. } => ResolvedNcclCall::ReduceScatter { send, recv, count, op },
+        ResolvedNcclCall::Broadcast { count, root, .. } => ResolvedNcclCall::Broadcast { send, recv, count, root },
+        ResolvedNcclCall::Send { .. } | ResolvedNcclCall::Recv { .. } | ResolvedNcclCall::Copy { .. } => raw,
     }
 }
 
@@ -134,38 +124,30 @@ mod tests {
 
     #[test]
     fn a_byte_to_and_from_each_peer() {
-        let send = |from, count, peer| (Raw::Send { from, count, peer }, FLOAT);
-        let recv = |to, peer| (Raw::Recv { to, count: 9, peer }, FLOAT);
-        let copy = (Raw::Copy { to: 1, from: 2, bytes: 9 }, FLOAT);
-        let calls = [
-            send(0, 9, 1),
-            recv(8, 1),
-            send(16, 9, 1),
-            send(7, 0, 4),
-            send(9, 9, 4),
-            send(24, 9, 2),
-            copy,
-            recv(3, 2),
-        ];
+        let send = |from, count, peer| (ResolvedNcclCall::Send { from, count, peer }, FLOAT);
+        let recv = |to, peer| (ResolvedNcclCall::Recv { to, count: 9, peer }, FLOAT);
+        let copy = (ResolvedNcclCall::Copy { to: 1, from: 2, bytes: 9 }, FLOAT);
+        let calls =
+            [send(0, 9, 1), recv(8, 1), send(16, 9, 1), send(7, 0, 4), send(9, 9, 4), send(24, 9, 2), copy, recv(3, 2)];
         let byte = |raw| (raw, DataType::Uint8);
         let expected = [
-            byte(Raw::Send { from: 0, count: 1, peer: 1 }),
-            byte(Raw::Recv { to: 8, count: 1, peer: 1 }),
-            byte(Raw::Send { from: 7, count: 0, peer: 4 }),
-            byte(Raw::Send { from: 24, count: 1, peer: 2 }),
-            byte(Raw::Recv { to: 3, count: 1, peer: 2 }),
+            byte(ResolvedNcclCall::Send { from: 0, count: 1, peer: 1 }),
+            byte(ResolvedNcclCall::Recv { to: 8, count: 1, peer: 1 }),
+            byte(ResolvedNcclCall::Send { from: 7, count: 0, peer: 4 }),
+            byte(ResolvedNcclCall::Send { from: 24, count: 1, peer: 2 }),
+            byte(ResolvedNcclCall::Recv { to: 3, count: 1, peer: 2 }),
         ];
-        assert_eq!(pairs(calls.into_iter()), expected);
+        assert_eq!(one_byte_messages(calls.into_iter()), expected);
     }
 
     #[test]
     fn collectives_that_differ() {
-        let gather = |send, count, dtype| (Raw::AllGather { send, recv: 8 * send, count }, dtype);
+        let gather = |send, count, dtype| (ResolvedNcclCall::AllGather { send, recv: 8 * send, count }, dtype);
         let reduce = |root| {
-            let op = nccl_rs::RedOp::Sum;
-            (Raw::Reduce { send: 1, recv: 2, count: 3, op, root }, FLOAT)
+            let op = nccl_rs::NcclRedOp::Sum;
+            (ResolvedNcclCall::Reduce { send: 1, recv: 2, count: 3, op, root }, FLOAT)
         };
-        let message = (Raw::Send { from: 0, count: 9, peer: 1 }, FLOAT);
+        let message = (ResolvedNcclCall::Send { from: 0, count: 9, peer: 1 }, FLOAT);
         let calls = vec![
             (3, message),
             (4, gather(0, 5, FLOAT)),
@@ -176,7 +158,7 @@ mod tests {
             (9, gather(0, 5, DataType::Float16)),
             (10, reduce(0)),
         ];
-        let steps: Vec<usize> = distinct(calls).into_iter().map(|(step, _)| step).collect();
+        let steps: Vec<usize> = distinct_collectives(calls).into_iter().map(|(step, _)| step).collect();
         assert_eq!(steps, [4, 6, 7, 8, 9]);
     }
 }

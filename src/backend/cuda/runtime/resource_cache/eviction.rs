@@ -4,14 +4,14 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
 /// Things that one user at a time has. What is put here belongs to nobody until it is taken.
-pub(crate) struct Shelf<K, V> {
+pub(crate) struct IdleCache<K, V> {
     /// Keys, weights and things, the one that was put here first in front.
     items: VecDeque<(K, u64, V)>,
     /// Most of all weights together.
     limit: u64,
 }
 
-impl<K: PartialEq, V> Shelf<K, V> {
+impl<K: PartialEq, V> IdleCache<K, V> {
     /// An empty shelf.
     pub(crate) fn new(limit: u64) -> Self {
         Self { items: VecDeque::new(), limit }
@@ -43,17 +43,15 @@ impl<K: PartialEq, V> Shelf<K, V> {
     }
 
     /// Takes the lightest thing of a key that weighs so much and no more than so much.
-    pub(crate) fn fit(&mut self, key: &K, least: u64, most: u64) -> Option<V> {
-        let fits = |(_, (other, weight, _)): &(usize, &(K, u64, V))| {
-            other == key && (least..=most).contains(weight)
-        };
+    pub(crate) fn take_fitting(&mut self, key: &K, least: u64, most: u64) -> Option<V> {
+        let fits = |(_, (other, weight, _)): &(usize, &(K, u64, V))| other == key && (least..=most).contains(weight);
         let found = self.items.iter().enumerate().filter(fits);
         let at = found.min_by_key(|(_, (_, weight, _))| *weight)?.0;
         self.items.remove(at).map(|(.., value)| value)
     }
 
     /// Takes everything of a key.
-    pub(crate) fn empty(&mut self, key: &K) -> Vec<V> {
+    pub(crate) fn take_all(&mut self, key: &K) -> Vec<V> {
         let (gone, kept) = self.items.drain(..).partition(|(other, ..)| other == key);
         self.items = kept;
         let gone: VecDeque<(K, u64, V)> = gone;
@@ -63,12 +61,12 @@ impl<K: PartialEq, V> Shelf<K, V> {
 
 /// Things that any number of users have at once. When there are too many, all are forgotten: whoever uses
 /// one still has it, and asking for what was known only costs time.
-pub(crate) struct Known<K, V> {
+pub(crate) struct SharedCache<K, V> {
     items: HashMap<K, V>,
     limit: usize,
 }
 
-impl<K: Eq + Hash, V: Clone> Known<K, V> {
+impl<K: Eq + Hash, V: Clone> SharedCache<K, V> {
     /// Nothing is known.
     pub(crate) fn new(limit: usize) -> Self {
         Self { items: HashMap::new(), limit }
@@ -82,7 +80,7 @@ impl<K: Eq + Hash, V: Clone> Known<K, V> {
     /// Notes something, in the place of what was known before. What is forgotten comes back, for the
     /// caller to drop.
     #[must_use]
-    pub(crate) fn note(&mut self, key: K, value: V) -> HashMap<K, V> {
+    pub(crate) fn insert_or_flush(&mut self, key: K, value: V) -> HashMap<K, V> {
         let full = self.items.len() >= self.limit && !self.items.contains_key(&key);
         let gone = if full { std::mem::take(&mut self.items) } else { HashMap::new() };
         self.items.insert(key, value);
@@ -96,64 +94,58 @@ mod tests {
 
     #[test]
     fn a_thing_is_taken_once_and_the_newest_first() {
-        let mut shelf = Shelf::new(10);
+        let mut shelf = IdleCache::new(10);
         assert!(shelf.put("a", 1, 1).is_empty());
         assert!(shelf.put("b", 1, 2).is_empty());
         assert!(shelf.put("a", 1, 3).is_empty());
-        assert_eq!(
-            [shelf.take(&"a"), shelf.take(&"a"), shelf.take(&"a")],
-            [Some(3), Some(1), None]
-        );
+        assert_eq!([shelf.take(&"a"), shelf.take(&"a"), shelf.take(&"a")], [Some(3), Some(1), None]);
         assert_eq!(shelf.take(&"b"), Some(2));
     }
 
     #[test]
     fn what_lay_longest_goes_first() {
-        let mut shelf = Shelf::new(10);
+        let mut shelf = IdleCache::new(10);
         assert!(shelf.put("a", 4, 1).is_empty());
         assert!(shelf.put("b", 4, 2).is_empty());
         assert!(shelf.put("a", 2, 3).is_empty());
         assert_eq!(shelf.put("c", 5, 4), [1, 2]);
         assert_eq!(shelf.put("c", 11, 5), [5]);
-        assert_eq!(
-            [shelf.take(&"a"), shelf.take(&"c"), shelf.take(&"c")],
-            [Some(3), Some(4), None]
-        );
+        assert_eq!([shelf.take(&"a"), shelf.take(&"c"), shelf.take(&"c")], [Some(3), Some(4), None]);
     }
 
     #[test]
     fn the_smallest_that_fits() {
-        let mut shelf = Shelf::new(1000);
+        let mut shelf = IdleCache::new(1000);
         for weight in [64, 16, 32, 256] {
             assert!(shelf.put(0, weight, weight).is_empty());
         }
-        assert_eq!(shelf.fit(&0, 17, 68), Some(32));
-        assert_eq!(shelf.fit(&0, 17, 68), Some(64));
+        assert_eq!(shelf.take_fitting(&0, 17, 68), Some(32));
+        assert_eq!(shelf.take_fitting(&0, 17, 68), Some(64));
         // What is much too large is left for those who need it.
-        assert_eq!(shelf.fit(&0, 17, 68), None);
-        assert_eq!(shelf.fit(&1, 1, 1000), None);
-        assert_eq!(shelf.empty(&0), [16, 256]);
-        assert_eq!(shelf.empty(&0), []);
+        assert_eq!(shelf.take_fitting(&0, 17, 68), None);
+        assert_eq!(shelf.take_fitting(&1, 1, 1000), None);
+        assert_eq!(shelf.take_all(&0), [16, 256]);
+        assert_eq!(shelf.take_all(&0), []);
     }
 
     #[test]
     fn emptying_leaves_other_keys() {
-        let mut shelf = Shelf::new(1000);
+        let mut shelf = IdleCache::new(1000);
         for key in [0, 1, 0, 2] {
             assert!(shelf.put(key, 1, key).is_empty());
         }
-        assert_eq!(shelf.empty(&0), [0, 0]);
+        assert_eq!(shelf.take_all(&0), [0, 0]);
         assert_eq!([shelf.take(&1), shelf.take(&2), shelf.take(&0)], [Some(1), Some(2), None]);
     }
 
     #[test]
     fn too_much_is_forgotten() {
-        let mut known = Known::new(2);
-        assert!(known.note("a", 1).is_empty());
-        assert!(known.note("b", 2).is_empty());
-        assert!(known.note("b", 3).is_empty());
+        let mut known = SharedCache::new(2);
+        assert!(known.insert_or_flush("a", 1).is_empty());
+        assert!(known.insert_or_flush("b", 2).is_empty());
+        assert!(known.insert_or_flush("b", 3).is_empty());
         assert_eq!([known.get(&"a"), known.get(&"b")], [Some(1), Some(3)]);
-        assert_eq!(known.note("c", 4).len(), 2);
+        assert_eq!(known.insert_or_flush("c", 4).len(), 2);
         assert_eq!([known.get(&"a"), known.get(&"c")], [None, Some(4)]);
     }
 }

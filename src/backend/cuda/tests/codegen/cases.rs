@@ -3,11 +3,11 @@
 use hostir::backend::cpu;
 use hostir::data::HostTensor;
 use hostir::ir::{DType, OpId, TensorId};
-use hostir::lower::{Prepared, Sizes};
+use hostir::lower::{PreparedProgram, SizeSettings};
 use hostir::plan::{
-    Buffer, BufferId, BufferKind, Dim, Inst, InstKind, IterationId, Origin, Plan, USER_STREAM, View,
+    BufferId, BufferKind, BufferView, Inst, InstKind, InstOrigin, IterationId, Plan, PlanBuffer, USER_STREAM, ViewDim,
 };
-use hostir_gpu::codegen::{self, Job};
+use hostir_gpu::codegen::{self, KernelJob};
 use hostir_gpu::unsupported::Unsupported;
 
 /// Types that kernels compute with.
@@ -45,7 +45,7 @@ impl Memory {
         (self.seed >> 40) as f64 / (1u64 << 24) as f64
     }
     /// A buffer with random elements in a range; the view of all of them in this shape.
-    pub(crate) fn random(&mut self, dtype: DType, shape: &[usize], range: [f64; 2]) -> View {
+    pub(crate) fn random(&mut self, dtype: DType, shape: &[usize], range: [f64; 2]) -> BufferView {
         let mut tensor = HostTensor::zeros(dtype, &[shape.iter().product()]);
         for index in 0..tensor.len() {
             let value = range[0] + (range[1] - range[0]) * self.next();
@@ -55,18 +55,18 @@ impl Memory {
         self.add(tensor, shape)
     }
     /// A buffer with these elements.
-    pub(crate) fn values(&mut self, dtype: DType, values: &[f64]) -> View {
+    pub(crate) fn values(&mut self, dtype: DType, values: &[f64]) -> BufferView {
         let mut tensor = HostTensor::zeros(dtype, &[values.len()]);
         for (index, &value) in values.iter().enumerate() {
             tensor.set_f64(index, value);
         }
         self.add(tensor, &[values.len()])
     }
-    fn add(&mut self, tensor: HostTensor, shape: &[usize]) -> View {
+    fn add(&mut self, tensor: HostTensor, shape: &[usize]) -> BufferView {
         let dtype = tensor.dtype();
         self.buffers.push(tensor);
         let buffer = BufferId(self.buffers.len() as u32 - 1);
-        View { buffer, offset: 0, dims: hostir::plan::row_major(shape), dtype }
+        BufferView { buffer, offset: 0, dims: hostir::plan::row_major(shape), dtype }
     }
     /// The case of an instruction.
     pub(crate) fn case(self, name: impl Into<String>, kind: InstKind) -> Case {
@@ -75,19 +75,19 @@ impl Memory {
 }
 
 /// A view's axes in another order.
-pub(crate) fn permuted(view: &View, order: &[usize]) -> View {
-    View { dims: order.iter().map(|&axis| view.dims[axis]).collect(), ..view.clone() }
+pub(crate) fn permuted(view: &BufferView, order: &[usize]) -> BufferView {
+    BufferView { dims: order.iter().map(|&axis| view.dims[axis]).collect(), ..view.clone() }
 }
 
 /// A view with an axis repeated.
-pub(crate) fn repeated(view: &View, axis: usize, extent: usize) -> View {
+pub(crate) fn repeated(view: &BufferView, axis: usize, extent: usize) -> BufferView {
     let mut view = view.clone();
-    view.dims.insert(axis, Dim { extent, stride: 0 });
+    view.dims.insert(axis, ViewDim { extent, stride: 0 });
     view
 }
 
 /// A part of an axis.
-pub(crate) fn part(view: &View, axis: usize, from: usize, count: usize) -> View {
+pub(crate) fn part(view: &BufferView, axis: usize, from: usize, count: usize) -> BufferView {
     let mut view = view.clone();
     view.offset += from * view.dims[axis].stride;
     view.dims[axis].extent = count;
@@ -95,18 +95,16 @@ pub(crate) fn part(view: &View, axis: usize, from: usize, count: usize) -> View 
 }
 
 /// The job of an instruction, on a small device.
-pub(crate) fn job(kind: &InstKind, sms: u32) -> Result<Job, Unsupported> {
+pub(crate) fn job(kind: &InstKind, sms: u32) -> Result<KernelJob, Unsupported> {
     match kind {
-        InstKind::Kernel(kernel) => codegen::pointwise(kernel),
-        InstKind::Copy { src, dst } => codegen::copy(src, dst),
-        InstKind::Fill { dst, value } => codegen::fill(dst, *value),
-        InstKind::Reduce { op, axes, input, output } => {
-            codegen::reduce(*op, axes, input, output, sms)
-        }
-        InstKind::Gemm(gemm) => codegen::gemm(gemm),
-        InstKind::Take(take) => codegen::take(take),
-        InstKind::Accumulate(put) => codegen::accumulate(put),
-        _ => Ok(Job::default()),
+        InstKind::Kernel(kernel) => codegen::generate_pointwise(kernel),
+        InstKind::Copy { src, dst } => codegen::generate_copy(src, dst),
+        InstKind::Fill { dst, value } => codegen::generate_fill(dst, *value),
+        InstKind::Reduce { op, axes, input, output } => codegen::generate_reduction(*op, axes, input, output, sms),
+        InstKind::Gemm(gemm) => codegen::generate_gemm(gemm),
+        InstKind::Take(take) => codegen::generate_take(take),
+        InstKind::Accumulate(put) => codegen::generate_accumulate(put),
+        _ => Ok(KernelJob::default()),
     }
 }
 
@@ -114,7 +112,7 @@ impl Case {
     /// All buffers after the CPU backend ran the instruction.
     pub(crate) fn expected(&self) -> Result<Vec<HostTensor>, String> {
         let (programs, _) = hostir::load("%HostIrContainer { () -> () :\n} // %HostIrContainer\n");
-        let mut prepared = hostir::lower::prepare(&programs[0], &Sizes::default())
+        let mut prepared = hostir::lower::prepare_program(&programs[0], &SizeSettings::default())
             .unwrap_or_else(|_| unreachable!("an empty program"));
         prepared.plans = vec![self.plan()];
         prepared.ranks = 1;
@@ -128,19 +126,19 @@ impl Case {
         for (index, tensor) in self.buffers.iter().enumerate() {
             let (elements, dtype) = (tensor.len(), tensor.dtype());
             let kind = BufferKind::Input(index as u32);
-            let buffer = plan.buffers.push(Buffer { elements, dtype, tensor: TensorId(0), kind });
+            let buffer = plan.buffers.push(PlanBuffer { elements, dtype, tensor: TensorId(0), kind });
             let dims = hostir::plan::row_major(&[elements]);
-            let view = Some(View { buffer, offset: 0, dims, dtype });
+            let view = Some(BufferView { buffer, offset: 0, dims, dtype });
             plan.inputs.push(view.clone());
             plan.outputs.push(view);
         }
-        let origin = Origin { op: OpId(0), iteration: IterationId(0) };
+        let origin = InstOrigin { op: OpId(0), iteration: IterationId(0) };
         plan.push_inst(Inst { kind: self.kind.clone(), stream: USER_STREAM, origin });
         plan
     }
 }
 
-fn run(prepared: &Prepared, inputs: Vec<HostTensor>) -> Result<Vec<HostTensor>, String> {
+fn run(prepared: &PreparedProgram, inputs: Vec<HostTensor>) -> Result<Vec<HostTensor>, String> {
     let result = cpu::run(prepared, vec![inputs])
         .map_err(|diags| diags.iter().map(|diag| diag.message.clone()).collect::<String>())?;
     Ok(result.outputs.into_iter().flatten().flatten().collect())

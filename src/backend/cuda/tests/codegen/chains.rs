@@ -83,8 +83,7 @@ impl Chains {
             }
             5 if axes.len() < 4 => {
                 let at = self.below(axes.len() + 1);
-                let flags: Vec<&str> =
-                    (0..=axes.len()).map(|i| if i == at { "true" } else { "false" }).collect();
+                let flags: Vec<&str> = (0..=axes.len()).map(|i| if i == at { "true" } else { "false" }).collect();
                 let mut axes = axes;
                 axes.insert(at, (1, true));
                 let value = format!("broadcast( T{a}, flags = {{{}}} )", flags.join(", "));
@@ -98,14 +97,11 @@ impl Chains {
 
     fn binary(&mut self, a: usize, axes: &[Axis]) {
         let fits = |other: &Vec<Axis>| {
-            other.len() == axes.len()
-                && other.iter().zip(axes).all(|(x, y)| x.0 == y.0 || x.1 || y.1)
+            other.len() == axes.len() && other.iter().zip(axes).all(|(x, y)| x.0 == y.0 || x.1 || y.1)
         };
-        let all: Vec<usize> =
-            (0..self.tensors.len()).filter(|&other| fits(&self.tensors[other])).collect();
+        let all: Vec<usize> = (0..self.tensors.len()).filter(|&other| fits(&self.tensors[other])).collect();
         let b = all[self.below(all.len())];
-        let axes: Vec<Axis> =
-            axes.iter().zip(&self.tensors[b]).map(|(x, y)| (x.0.max(y.0), x.1 && y.1)).collect();
+        let axes: Vec<Axis> = axes.iter().zip(&self.tensors[b]).map(|(x, y)| (x.0.max(y.0), x.1 && y.1)).collect();
         let sign = ["+", "-", "*"][self.below(3)];
         self.add(format!("T{a}\n     {sign} T{b};"), &axes, &[]);
     }
@@ -158,8 +154,7 @@ impl Chains {
         let port = |tensor: &usize| format!("T{tensor}_g_float[{}]", self.domains[*tensor]);
         let list = |tensors: &[usize]| tensors.iter().map(port).collect::<Vec<_>>().join(", ");
         let inputs: Vec<usize> = (0..INPUTS).collect();
-        let mut text =
-            format!("%HostIrContainer {{ ({}) -> ({}) :\n", list(&inputs), list(&outputs));
+        let mut text = format!("%HostIrContainer {{ ({}) -> ({}) :\n", list(&inputs), list(&outputs));
         for (place, value) in self.values.iter().enumerate() {
             let tensor = INPUTS + place;
             let name = match outputs.contains(&tensor) {

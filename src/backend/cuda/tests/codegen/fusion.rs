@@ -7,13 +7,13 @@ use crate::{SMS, effort, fused, host};
 use hostir::backend::cpu;
 use hostir::data::HostTensor;
 use hostir::ir::{DType, OpId, TensorId};
-use hostir::lower::{Prepared, Sizes};
+use hostir::lower::{PreparedProgram, SizeSettings};
 use hostir::plan::{
-    Arg, Buffer, BufferId, BufferKind, EventId, Function, Inst, InstId, InstKind, IterationId,
-    Kernel, Origin, Plan, Scalar, Step, StreamSlot, View, row_major,
+    BufferId, BufferKind, BufferView, EventId, Function, Inst, InstId, InstKind, InstOrigin, IterationId, KernelStep,
+    Plan, PlanBuffer, PointwiseKernel, ScalarValue, StepOperand, StreamSlot, row_major,
 };
-use hostir_gpu::codegen::{self, Job};
-use hostir_gpu::fuse::{Fused, fuse};
+use hostir_gpu::codegen::{self, KernelJob};
+use hostir_gpu::fuse::{FusedInst, fuse_kernels};
 use smallvec::smallvec;
 
 /// A program, and how many launches are left of it.
@@ -39,18 +39,8 @@ fn programs() -> Vec<Program> {
         "  T1_l_float[iS1{{40}}]\n     = tanf(T0);\n  T2_l_float[bS2{{1}}, iS3{{40}}]\n     = broadcast( T1, flags = {{true, false}} )\n  T4\n     = T2\n     + T3;\n  T5_l_float[rS4{{6}}, iS5{{40}}]\n     = reduction( T4, {SUM} )\n  T6\n     = T5\n     + T1;\n"
     );
     vec![
-        program(
-            "softmax",
-            "(T0_g___half[iS0{6}, iS1{40}]) -> (T6_g___half[iS12{6}, iS13{40}])",
-            &softmax,
-            2,
-        ),
-        program(
-            "crosswise",
-            "(T0_g_float[iS0{40}, iS1{6}]) -> (T4_g_float[iS9{6}, iS10{4}, iS11{10}])",
-            crosswise,
-            1,
-        ),
+        program("softmax", "(T0_g___half[iS0{6}, iS1{40}]) -> (T6_g___half[iS12{6}, iS13{40}])", &softmax, 2),
+        program("crosswise", "(T0_g_float[iS0{40}, iS1{6}]) -> (T4_g_float[iS9{6}, iS10{4}, iS11{10}])", crosswise, 1),
         // The tangent is read twice, and the sum of it is an output.
         program(
             "dear",
@@ -61,17 +51,17 @@ fn programs() -> Vec<Program> {
     ]
 }
 
-fn prepared(text: &str) -> Prepared {
+fn prepared(text: &str) -> PreparedProgram {
     let (programs, diags) = hostir::load(text);
     assert!(diags.is_empty(), "{}", hostir::diag::render::to_string("test", text, &diags.items));
-    match hostir::lower::prepare(&programs[0], &Sizes::default()) {
+    match hostir::lower::prepare_program(&programs[0], &SizeSettings::default()) {
         Ok(prepared) => prepared,
         Err(diags) => panic!("{}", hostir::diag::render::to_string("test", text, &diags.items)),
     }
 }
 
 fn inputs(plan: &Plan) -> Vec<HostTensor> {
-    let one = |view: &View| {
+    let one = |view: &BufferView| {
         let mut tensor = HostTensor::zeros(view.dtype, &view.shape());
         for index in 0..tensor.len() {
             tensor.set_f64(index, (index as f64 * 0.7).sin());
@@ -81,12 +71,12 @@ fn inputs(plan: &Plan) -> Vec<HostTensor> {
     plan.inputs.iter().flatten().map(one).collect()
 }
 
-fn launches(fused: &[Fused], plan: &Plan) -> usize {
-    let runs = |fused: &&Fused| match fused {
-        Fused::Inst(position) => {
+fn launches(fused: &[FusedInst], plan: &Plan) -> usize {
+    let runs = |fused: &&FusedInst| match fused {
+        FusedInst::Inst(position) => {
             !matches!(plan.inst(*position).kind, InstKind::Alloc { .. } | InstKind::Free { .. })
         }
-        Fused::Kernel { .. } | Fused::Reduce { .. } | Fused::Gemm { .. } => true,
+        FusedInst::Kernel { .. } | FusedInst::Reduce { .. } | FusedInst::Gemm { .. } => true,
     };
     fused.iter().filter(runs).count()
 }
@@ -102,44 +92,21 @@ fn copies() -> Vec<Program> {
     let rows = "  T4_g_float[iS7{2}, iS8{6}, iS9{6}] = ALLOCATE(buffer=T4, mem_type=global, size=72, zero_init=false, resets_to_zero=false)\n  T2 = ALLOCATE(buffer=T2, mem_type=global, size=72, zero_init=false, resets_to_zero=false)\n";
     let parts = [part(5, "T4", "iS7{2}", 0), part(6, "T4", "iS7{2}", 1)].concat();
     let results = [part(7, "T2", "iS4{2}", 0), part(8, "T2", "iS4{2}", 1)].concat();
-    let set =
-        |to: usize, from: usize| format!("  T{to}\n     = Set( T{from}, cache_op=Streaming )\n");
-    let product = |to: usize, a: usize, b: usize| {
-        format!("  T{to}\n     = matmul(T{a},\n              T{b})\n")
-    };
+    let set = |to: usize, from: usize| format!("  T{to}\n     = Set( T{from}, cache_op=Streaming )\n");
+    let product = |to: usize, a: usize, b: usize| format!("  T{to}\n     = matmul(T{a},\n              T{b})\n");
     let all = |lines: &[String]| [rows, &parts, &results, &lines.concat()].concat();
     vec![
         // The factor of one product and the result of the other.
         program("factor", ports, &all(&[set(5, 0), product(7, 5, 1), product(8, 1, 0)]), 2),
         program("both factors", ports, &all(&[set(5, 0), product(7, 5, 5), product(8, 5, 1)]), 2),
         program("result", ports, &all(&[product(6, 0, 1), set(8, 6), product(7, 1, 0)]), 2),
-        program(
-            "chain",
-            ports,
-            &all(&[set(5, 0), product(6, 5, 1), set(7, 6), product(8, 0, 1)]),
-            2,
-        ),
+        program("chain", ports, &all(&[set(5, 0), product(6, 5, 1), set(7, 6), product(8, 0, 1)]), 2),
         // The copy is read by what is no product, ...
-        program(
-            "read",
-            ports,
-            &all(&[product(6, 0, 1), set(7, 6), "  T8\n     = T6\n     + T6;\n".to_owned()]),
-            3,
-        ),
+        program("read", ports, &all(&[product(6, 0, 1), set(7, 6), "  T8\n     = T6\n     + T6;\n".to_owned()]), 3),
         // ... its place is written in between, or read by the product itself,
-        program(
-            "place",
-            ports,
-            &all(&[set(8, 1), product(6, 8, 1), product(7, 0, 1), set(8, 6)]),
-            4,
-        ),
+        program("place", ports, &all(&[set(8, 1), product(6, 8, 1), product(7, 0, 1), set(8, 6)]), 4),
         // and what was copied is overwritten before the product reads the copy.
-        program(
-            "source",
-            ports,
-            &all(&[product(7, 0, 1), set(5, 7), product(7, 1, 0), product(8, 5, 1)]),
-            4,
-        ),
+        program("source", ports, &all(&[product(7, 0, 1), set(5, 7), product(7, 1, 0), product(8, 5, 1)]), 4),
     ]
 }
 
@@ -149,11 +116,9 @@ pub(crate) fn joined_kernels_compute_the_same() {
         let mut joined = plain.clone();
         joined.plans[0] = fused::applied(&plain.plans[0]);
         let inputs = inputs(&plain.plans[0]);
-        let run = |prepared: &Prepared| {
-            cpu::run(prepared, vec![inputs.clone()]).map(|result| result.outputs)
-        };
+        let run = |prepared: &PreparedProgram| cpu::run(prepared, vec![inputs.clone()]).map(|result| result.outputs);
         assert_eq!(run(&plain), run(&joined), "{name}");
-        let fused = fuse(&plain.plans[0]);
+        let fused = fuse_kernels(&plain.plans[0]);
         assert_eq!(launches(&fused, &plain.plans[0]), left, "{name}: {fused:#?}");
     }
 }
@@ -167,31 +132,31 @@ pub(crate) fn joined_random_chains_compute_the_same() {
         let mut joined = plain.clone();
         joined.plans[0] = fused::applied(&plain.plans[0]);
         let inputs = inputs(&plain.plans[0]);
-        let run = |prepared: &Prepared| match cpu::run(prepared, vec![inputs.clone()]) {
+        let run = |prepared: &PreparedProgram| match cpu::run(prepared, vec![inputs.clone()]) {
             Ok(result) => result.outputs,
             Err(diags) => panic!("{diags:?}\n{text}"),
         };
         assert_eq!(run(&plain), run(&joined), "program {seed}\n{text}");
         job(&plain.plans[0]);
         let plan = &plain.plans[0];
-        let all: Vec<Fused> = plan.cursor().map(|(id, _)| Fused::Inst(id)).collect();
+        let all: Vec<FusedInst> = plan.cursor().map(|(id, _)| FusedInst::Inst(id)).collect();
         before += launches(&all, plan);
-        after += launches(&fuse(plan), plan);
+        after += launches(&fuse_kernels(plan), plan);
     }
     println!("{before} launches become {after}");
     assert!(after * 3 < before * 2, "{before} launches become {after}");
 }
 
 /// The launches of a plan with joined kernels, as one job.
-fn job(plan: &Plan) -> Job {
-    let mut all = Job::default();
-    for fused in fuse(plan) {
+fn job(plan: &Plan) -> KernelJob {
+    let mut all = KernelJob::default();
+    for fused in fuse_kernels(plan) {
         let job = match fused {
-            Fused::Inst(position) => cases::job(&plan.inst(position).kind, SMS),
-            Fused::Gemm { gemm, .. } => codegen::gemm(&gemm),
-            Fused::Kernel { kernel, .. } => codegen::pointwise(&kernel),
-            Fused::Reduce { kernel, op, axes, output, .. } => {
-                codegen::reduce_of(&kernel, op, &axes, &output, SMS)
+            FusedInst::Inst(position) => cases::job(&plan.inst(position).kind, SMS),
+            FusedInst::Gemm { gemm, .. } => codegen::generate_gemm(&gemm),
+            FusedInst::Kernel { kernel, .. } => codegen::generate_pointwise(&kernel),
+            FusedInst::Reduce { kernel, op, axes, output, .. } => {
+                codegen::generate_fused_reduction(&kernel, op, &axes, &output, SMS)
             }
         };
         let job = job.unwrap();
@@ -204,15 +169,14 @@ fn job(plan: &Plan) -> Job {
 pub(crate) fn joined_kernels_run_on_the_host() {
     let mut texts: Vec<String> = programs().into_iter().map(|program| program.text).collect();
     texts.extend((1000..1025).map(Chains::program));
-    let prepared: Vec<Prepared> = texts.iter().map(|text| prepared(text)).collect();
+    let prepared: Vec<PreparedProgram> = texts.iter().map(|text| prepared(text)).collect();
     let cases: Vec<Case> = prepared
         .iter()
         .zip(&texts)
         .map(|(prepared, text)| {
             let plan = &prepared.plans[0];
-            let mut buffers: Vec<HostTensor> = (plan.buffers.iter())
-                .map(|(_, buffer)| HostTensor::zeros(buffer.dtype, &[buffer.elements]))
-                .collect();
+            let mut buffers: Vec<HostTensor> =
+                (plan.buffers.iter()).map(|(_, buffer)| HostTensor::zeros(buffer.dtype, &[buffer.elements])).collect();
             for (view, input) in plan.inputs.iter().flatten().zip(inputs(plan)) {
                 let flat = HostTensor::from_bytes(input.dtype(), &[input.len()], input.bytes());
                 buffers[view.buffer.0 as usize] = flat.unwrap();
@@ -221,8 +185,7 @@ pub(crate) fn joined_kernels_run_on_the_host() {
             Case { name, buffers, kind: InstKind::GroupBegin }
         })
         .collect();
-    let jobs: Vec<(&Case, Job)> =
-        cases.iter().zip(&prepared).map(|(case, p)| (case, job(&p.plans[0]))).collect();
+    let jobs: Vec<(&Case, KernelJob)> = cases.iter().zip(&prepared).map(|(case, p)| (case, job(&p.plans[0]))).collect();
     for (prepared, buffers) in prepared.iter().zip(host::run("fusion", &jobs)) {
         let plan = &prepared.plans[0];
         let expected = cpu::run(prepared, vec![inputs(plan)]).unwrap();
@@ -243,26 +206,22 @@ fn chain(between: Vec<(InstKind, u32)>) -> Plan {
     let mut plan = Plan::default();
     plan.streams = 2;
     plan.iterations.push(Default::default());
-    let view = |buffer: u32| View {
-        buffer: BufferId(buffer),
-        offset: 0,
-        dims: row_major(&[8]),
-        dtype: DType::Float,
-    };
+    let view =
+        |buffer: u32| BufferView { buffer: BufferId(buffer), offset: 0, dims: row_major(&[8]), dtype: DType::Float };
     for _ in 0..3 {
         let (tensor, kind) = (TensorId(0), BufferKind::Allocated);
-        plan.buffers.push(Buffer { elements: 8, dtype: DType::Float, tensor, kind });
+        plan.buffers.push(PlanBuffer { elements: 8, dtype: DType::Float, tensor, kind });
     }
     plan.outputs = vec![Some(view(2))];
     let kernel = |from: u32, to: u32| {
         let float = DType::Float;
-        let args = smallvec![Arg::Input(0)];
-        let step = Step { function: Function::Neg, args, compute: float, result: float };
+        let args = smallvec![StepOperand::Input(0)];
+        let step = KernelStep { function: Function::Neg, args, compute: float, result: float };
         let inputs = smallvec![view(from)];
-        InstKind::Kernel(Box::new(Kernel { inputs, output: view(to), steps: vec![step] }))
+        InstKind::Kernel(Box::new(PointwiseKernel { inputs, output: view(to), steps: vec![step] }))
     };
     let ends = [(kernel(0, 1), 0)].into_iter().chain(between).chain([(kernel(1, 2), 0)]);
-    let origin = Origin { op: OpId(0), iteration: IterationId(0) };
+    let origin = InstOrigin { op: OpId(0), iteration: IterationId(0) };
     for (kind, stream) in ends {
         plan.push_inst(Inst { kind, stream: StreamSlot(stream), origin });
     }
@@ -272,13 +231,13 @@ fn chain(between: Vec<(InstKind, u32)>) -> Plan {
 pub(crate) fn nothing_moves_across_what_others_see() {
     let fill = |buffer: u32, from: usize| {
         let dims = row_major(&[2]);
-        let dst = View { buffer: BufferId(buffer), offset: from, dims, dtype: DType::Float };
-        InstKind::Fill { dst, value: Scalar::Int(0) }
+        let dst = BufferView { buffer: BufferId(buffer), offset: from, dims, dtype: DType::Float };
+        InstKind::Fill { dst, value: ScalarValue::Int(0) }
     };
     let free = |buffer: u32| InstKind::Free { buffer: BufferId(buffer) };
     let count = |between: Vec<(InstKind, u32)>| {
         let plan = chain(between);
-        launches(&fuse(&plan), &plan)
+        launches(&fuse_kernels(&plan), &plan)
     };
     assert_eq!(count(vec![]), 1);
     // The first kernel's operand changes, here or on another stream.
@@ -292,8 +251,8 @@ pub(crate) fn nothing_moves_across_what_others_see() {
     // Memory that ends on this stream ends later; on another one nothing moves.
     assert_eq!(count(vec![(free(0), 1)]), 2);
     let plan = chain(vec![(free(0), 0), (free(1), 0)]);
-    let fused = fuse(&plan);
+    let fused = fuse_kernels(&plan);
     assert!(
-        matches!(&fused[..], [Fused::Kernel { of, .. }, Fused::Inst(InstId(1))] if of == &[InstId(0), InstId(3)])
+        matches!(&fused[..], [FusedInst::Kernel { of, .. }, FusedInst::Inst(InstId(1))] if of == &[InstId(0), InstId(3)])
     );
 }

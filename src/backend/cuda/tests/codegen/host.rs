@@ -3,7 +3,7 @@
 
 use crate::cases::Case;
 use hostir::data::HostTensor;
-use hostir_gpu::codegen::{Job, Launch, Param};
+use hostir_gpu::codegen::{KernelJob, KernelLaunch, KernelParam};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -36,9 +36,8 @@ pub(crate) fn missing() -> Option<&'static str> {
     let runs = compiled.is_ok_and(|output| output.status.success())
         && Command::new(&program).output().is_ok_and(|output| output.status.success());
     let _ = std::fs::remove_dir_all(&folder);
-    (!runs).then_some(
-        "needs a C++ compiler with _Float16 and the undefined behaviour sanitizer: g++ 12, or CXX=<command>",
-    )
+    (!runs)
+        .then_some("needs a C++ compiler with _Float16 and the undefined behaviour sanitizer: g++ 12, or CXX=<command>")
 }
 
 /// A folder of this process for programs, which may run there.
@@ -51,7 +50,7 @@ fn folder(name: &str) -> PathBuf {
 
 /// One program that runs all jobs, each on the buffers of its case; returns the buffers afterwards. `name`
 /// sets its files apart from other tests'.
-pub(crate) fn run(name: &str, jobs: &[(&Case, Job)]) -> Vec<Vec<HostTensor>> {
+pub(crate) fn run(name: &str, jobs: &[(&Case, KernelJob)]) -> Vec<Vec<HostTensor>> {
     let mut texts: BTreeMap<&str, usize> = BTreeMap::new();
     for launch in jobs.iter().flat_map(|(_, job)| &job.launches) {
         let next = texts.len();
@@ -86,21 +85,18 @@ pub(crate) fn run(name: &str, jobs: &[(&Case, Job)]) -> Vec<Vec<HostTensor>> {
 }
 
 fn add_kernel(source: &mut String, text: &str, number: usize) {
-    let parameters =
-        text.split("hir(").nth(1).unwrap().split(')').next().unwrap().split(',').count();
-    let arguments: Vec<String> =
-        (0..parameters).map(|index| format!("Pointer{{args[{index}]}}")).collect();
+    let parameters = text.split("hir(").nth(1).unwrap().split(')').next().unwrap().split(',').count();
+    let arguments: Vec<String> = (0..parameters).map(|index| format!("Pointer{{args[{index}]}}")).collect();
     let _ = writeln!(source, "#define hir hir_{number}\nnamespace k{number} {{");
     // Conversions are one instruction of the device; the host has its own.
     for line in text.lines().filter(|line| !line.contains("asm(")) {
         let _ = writeln!(source, "{line}");
     }
     let arguments = arguments.join(", ");
-    let _ =
-        writeln!(source, "void call(void *const *args) {{ hir({arguments}); }}\n}}\n#undef hir");
+    let _ = writeln!(source, "void call(void *const *args) {{ hir({arguments}); }}\n}}\n#undef hir");
 }
 
-fn add_case(source: &mut String, case: &Case, job: &Job, texts: &BTreeMap<&str, usize>) {
+fn add_case(source: &mut String, case: &Case, job: &KernelJob, texts: &BTreeMap<&str, usize>) {
     let _ = writeln!(source, "{{");
     for (index, buffer) in case.buffers.iter().enumerate() {
         let _ = writeln!(source, "char *b{index} = load({});", buffer.bytes().len());
@@ -109,20 +105,19 @@ fn add_case(source: &mut String, case: &Case, job: &Job, texts: &BTreeMap<&str, 
     for launch in &job.launches {
         add_launch(source, launch, texts[launch.text.as_str()]);
     }
-    let _ =
-        writeln!(source, "guarded(\"{}\", scratch, {}); free(scratch);", case.name, job.scratch);
+    let _ = writeln!(source, "guarded(\"{}\", scratch, {}); free(scratch);", case.name, job.scratch);
     for (index, buffer) in case.buffers.iter().enumerate() {
         let _ = writeln!(source, "store(\"{}\", b{index}, {});", case.name, buffer.bytes().len());
     }
     let _ = writeln!(source, "}}");
 }
 
-fn add_launch(source: &mut String, launch: &Launch, number: usize) {
-    let place = |param: &Param| match param {
-        Param::View(view) => {
-            format!("b{} + {}", view.buffer.0, view.offset * view.dtype.size())
+fn add_launch(source: &mut String, launch: &KernelLaunch, number: usize) {
+    let place = |param: &KernelParam| match param {
+        KernelParam::View(view) => {
+            format!("b{} + {}", view.buffer.0, view.offset * view.dtype.byte_size())
         }
-        Param::Scratch(offset) => format!("scratch + {offset}"),
+        KernelParam::Scratch(offset) => format!("scratch + {offset}"),
     };
     let params: Vec<String> = launch.params.iter().map(place).collect();
     let [x, y, z] = launch.grid;
@@ -135,7 +130,7 @@ fn add_launch(source: &mut String, launch: &Launch, number: usize) {
     );
 }
 
-fn compile_and_run(folder: &Path, source: &str, jobs: &[(&Case, Job)]) -> Vec<u8> {
+fn compile_and_run(folder: &Path, source: &str, jobs: &[(&Case, KernelJob)]) -> Vec<u8> {
     let (text, program) = (folder.join("kernels.cpp"), folder.join("kernels"));
     std::fs::write(&text, source).unwrap();
     let output = compiler().arg("-o").arg(&program).arg(&text).output().unwrap();
@@ -145,13 +140,10 @@ fn compile_and_run(folder: &Path, source: &str, jobs: &[(&Case, Job)]) -> Vec<u8
         let errors = String::from_utf8_lossy(&output.stderr);
         panic!("{}: {}", kept.display(), &errors[..errors.len().min(4000)]);
     }
-    let mut child =
-        Command::new(&program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = Command::new(&program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
-    let bytes: Vec<u8> = jobs
-        .iter()
-        .flat_map(|(case, _)| case.buffers.iter().flat_map(|buffer| buffer.bytes().to_vec()))
-        .collect();
+    let bytes: Vec<u8> =
+        jobs.iter().flat_map(|(case, _)| case.buffers.iter().flat_map(|buffer| buffer.bytes().to_vec())).collect();
     let writer = std::thread::spawn(move || input.write_all(&bytes));
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "the kernels end with {}", output.status);

@@ -3,22 +3,23 @@
 use crate::cases::{Case, Memory, TYPES, part, permuted, repeated};
 use hostir::ir::DType;
 use hostir::plan::{
-    Arg, Fold, Function, Gemm, InstKind, Kernel, RedOp, Scalar, Step, View, row_major,
+    BufferView, Function, GemmInst, InstKind, KernelStep, PointwiseKernel, RedOp, ReductionFold, ScalarValue,
+    StepOperand, row_major,
 };
-use hostir_gpu::codegen::{self, Job};
+use hostir_gpu::codegen::{self, KernelJob};
 use hostir_gpu::unsupported::Unsupported;
 use smallvec::{SmallVec, smallvec};
 
 /// `output = function(inputs)` in the output's type.
-fn kernel(function: Function, inputs: &[View], output: &View) -> InstKind {
-    let step = Step {
+fn kernel(function: Function, inputs: &[BufferView], output: &BufferView) -> InstKind {
+    let step = KernelStep {
         function,
-        args: (0..inputs.len() as u32).map(Arg::Input).collect(),
+        args: (0..inputs.len() as u32).map(StepOperand::Input).collect(),
         compute: output.dtype,
         result: output.dtype,
     };
     let inputs = inputs.iter().cloned().collect();
-    InstKind::Kernel(Box::new(Kernel { inputs, output: output.clone(), steps: vec![step] }))
+    InstKind::Kernel(Box::new(PointwiseKernel { inputs, output: output.clone(), steps: vec![step] }))
 }
 
 const RANGE: [f64; 2] = [-3.0, 3.0];
@@ -40,16 +41,11 @@ pub(crate) fn pointwise() -> Vec<(Case, f64)> {
         let mut memory = Memory::default();
         let input = memory.random(from, &[40, 56], RANGE);
         let output = memory.random(to, &[56, 40], RANGE);
-        let step = Step {
-            function: Function::Cast,
-            args: smallvec![Arg::Input(0)],
-            compute: from,
-            result: to,
-        };
+        let step =
+            KernelStep { function: Function::Cast, args: smallvec![StepOperand::Input(0)], compute: from, result: to };
         let inputs = smallvec![permuted(&input, &[1, 0])];
-        let kind = InstKind::Kernel(Box::new(Kernel { inputs, output, steps: vec![step] }));
-        cases
-            .push((memory.case(format!("transposed {} to {}", from.name(), to.name()), kind), 0.0));
+        let kind = InstKind::Kernel(Box::new(PointwiseKernel { inputs, output, steps: vec![step] }));
+        cases.push((memory.case(format!("transposed {} to {}", from.name(), to.name()), kind), 0.0));
     }
     cases.extend(two_operands());
     cases.push((iota(), 0.0));
@@ -59,7 +55,7 @@ pub(crate) fn pointwise() -> Vec<(Case, f64)> {
 /// Sums of two operands in layouts that differ.
 fn two_operands() -> Vec<(Case, f64)> {
     let mut cases = Vec::new();
-    let mut add = |name: &str, dtype: DType, views: &dyn Fn(&mut Memory) -> [View; 3]| {
+    let mut add = |name: &str, dtype: DType, views: &dyn Fn(&mut Memory) -> [BufferView; 3]| {
         let mut memory = Memory::default();
         let [a, b, output] = views(&mut memory);
         assert_eq!((a.dtype, b.dtype), (dtype, dtype));
@@ -110,15 +106,14 @@ fn iota() -> Case {
     let mut memory = Memory::default();
     let output = memory.random(DType::Float, &[24, 36], RANGE);
     let output = permuted(&output, &[1, 0]);
-    let (float, step) = (DType::Float, Arg::Const(Scalar::Float(0.5)));
-    let binary =
-        |function, a, b| Step { function, args: smallvec![a, b], compute: float, result: float };
+    let (float, step) = (DType::Float, StepOperand::Const(ScalarValue::Float(0.5)));
+    let binary = |function, a, b| KernelStep { function, args: smallvec![a, b], compute: float, result: float };
     let steps = vec![
-        binary(Function::Mul, Arg::Index(0), step),
-        binary(Function::Sub, Arg::Step(0), Arg::Index(1)),
+        binary(Function::Mul, StepOperand::Index(0), step),
+        binary(Function::Sub, StepOperand::Step(0), StepOperand::Index(1)),
     ];
     let inputs = SmallVec::new();
-    memory.case("indices", InstKind::Kernel(Box::new(Kernel { inputs, output, steps })))
+    memory.case("indices", InstKind::Kernel(Box::new(PointwiseKernel { inputs, output, steps })))
 }
 
 pub(crate) fn copies() -> Vec<(Case, f64)> {
@@ -144,8 +139,7 @@ pub(crate) fn copies() -> Vec<(Case, f64)> {
     add(DType::Float, &[50, 4], &[1, 0]);
     for (dtype, start) in [(DType::Float, 4), (DType::Float, 1), (DType::Bool, 2)] {
         let mut memory = Memory::default();
-        let (src, dst) =
-            (memory.random(dtype, &[9, 48], RANGE), memory.random(dtype, &[9, 64], RANGE));
+        let (src, dst) = (memory.random(dtype, &[9, 48], RANGE), memory.random(dtype, &[9, 64], RANGE));
         let (src, dst) = (part(&src, 1, start, 32), part(&dst, 1, 8, 32));
         let name = format!("slice of {} from {start}", dtype.name());
         cases.push((memory.case(name, InstKind::Copy { src, dst }), 0.0));
@@ -182,7 +176,7 @@ fn bindings() -> Vec<(Case, f64)> {
 pub(crate) fn fills() -> Vec<(Case, f64)> {
     let mut cases = Vec::new();
     for dtype in TYPES {
-        for value in [Scalar::Float(-1.25), Scalar::Int(300), Scalar::Bool(true)] {
+        for value in [ScalarValue::Float(-1.25), ScalarValue::Int(300), ScalarValue::Bool(true)] {
             let mut memory = Memory::default();
             let dst = memory.random(dtype, &[6, 40], RANGE);
             let name = format!("fill of {} with {value}", dtype.name());
@@ -191,7 +185,7 @@ pub(crate) fn fills() -> Vec<(Case, f64)> {
         }
         let mut memory = Memory::default();
         let dst = memory.random(dtype, &[6, 48], RANGE);
-        let value = Scalar::Float(f64::INFINITY);
+        let value = ScalarValue::Float(f64::INFINITY);
         let name = format!("fill of {} with infinity", dtype.name());
         cases.push((memory.case(name, InstKind::Fill { dst, value }), 0.0));
     }
@@ -205,8 +199,7 @@ pub(crate) fn reductions() -> Vec<(Case, f64)> {
         let mut memory = Memory::default();
         let input = memory.random(dtype, shape, RANGE);
         let input = permuted(&input, order);
-        let kept: Vec<usize> =
-            (0..order.len()).filter(|a| !axes.contains(a)).map(|a| input.dims[a].extent).collect();
+        let kept: Vec<usize> = (0..order.len()).filter(|a| !axes.contains(a)).map(|a| input.dims[a].extent).collect();
         let output = memory.random(dtype, &kept, RANGE);
         let name = format!("sum of {} {shape:?} as {order:?} along {axes:?}", dtype.name());
         let (op, axes) = (RedOp::Sum.into(), axes.into());
@@ -247,7 +240,7 @@ fn initial_values() -> Vec<(Case, f64)> {
                 let input = memory.random(dtype, &shape, [0.99, 1.01]);
                 let output = memory.random(dtype, &[shape[1 - axis]], RANGE);
                 let name = format!("{} of {} {shape:?} from 3", op.word(), dtype.name());
-                let op = Fold { op, initial: Some(Scalar::Int(3)) };
+                let op = ReductionFold { op, initial: Some(ScalarValue::Int(3)) };
                 let kind = InstKind::Reduce { op, axes: smallvec![axis], input, output };
                 cases.push((memory.case(name, kind), 2e-5));
             }
@@ -263,7 +256,7 @@ fn slice_sum() -> Case {
     let output = memory.random(DType::Int32, &[2, 9, 2], RANGE);
     let input = repeated(&part(&input, 1, 3, 36), 1, 3);
     let output = part(&part(&output, 2, 1, 1), 0, 1, 1);
-    let output = View { dims: output.dims[1..2].into(), ..output };
+    let output = BufferView { dims: output.dims[1..2].into(), ..output };
     let (op, axes) = (RedOp::Sum.into(), smallvec![1, 2]);
     memory.case("sum of a slice", InstKind::Reduce { op, axes, input, output })
 }
@@ -277,9 +270,9 @@ pub(crate) fn products() -> Vec<(Case, f64)> {
             let (a, b, bias, out) = (matrix(m, k), matrix(n, k), matrix(1, n), matrix(m, n));
             let name = format!("product of {} {m} x {n} x {k}", dtype.name());
             let mut bias = bias;
-            bias.dims[0] = hostir::plan::Dim { extent: m, stride: 0 };
+            bias.dims[0] = hostir::plan::ViewDim { extent: m, stride: 0 };
             let b = permuted(&b, &[1, 0]);
-            let kind = InstKind::Gemm(Box::new(Gemm { a, b, bias: Some(bias), out }));
+            let kind = InstKind::Gemm(Box::new(GemmInst { a, b, bias: Some(bias), out }));
             cases.push((memory.case(name, kind), 2e-5));
         }
     }
@@ -289,35 +282,34 @@ pub(crate) fn products() -> Vec<(Case, f64)> {
     let out = memory.random(DType::Float, &[10, 2, 3, 8], RANGE);
     let (a, b) = (repeated(&a, 1, 3), repeated(&b, 0, 2));
     let out = permuted(&out, &[1, 2, 0, 3]);
-    let kind = InstKind::Gemm(Box::new(Gemm { a, b, bias: None, out }));
+    let kind = InstKind::Gemm(Box::new(GemmInst { a, b, bias: None, out }));
     cases.push((memory.case("batched product", kind), 2e-5));
     cases
 }
 
 /// What cannot be generated, with the reason.
-pub(crate) fn refused() -> Vec<(&'static str, Result<Job, Unsupported>)> {
+pub(crate) fn refused() -> Vec<(&'static str, Result<KernelJob, Unsupported>)> {
     let mut memory = Memory::default();
     let float = memory.random(DType::Float, &[8, 8], RANGE);
     let bytes = memory.random(DType::UInt8, &[8, 8], RANGE);
     let crosswise = permuted(&float, &[1, 0]);
-    let pointwise = |function, view: &View| match kernel(function, std::slice::from_ref(view), view)
-    {
-        InstKind::Kernel(kernel) => codegen::pointwise(&kernel),
-        _ => Ok(Job::default()),
+    let pointwise = |function, view: &BufferView| match kernel(function, std::slice::from_ref(view), view) {
+        InstKind::Kernel(kernel) => codegen::generate_pointwise(&kernel),
+        _ => Ok(KernelJob::default()),
     };
-    let row = View { dims: row_major(&[8]), ..float.clone() };
+    let row = BufferView { dims: row_major(&[8]), ..float.clone() };
     vec![
-        ("an op whose result lies across what it reads", codegen::copy(&float, &crosswise)),
+        ("an op whose result lies across what it reads", codegen::generate_copy(&float, &crosswise)),
         (
             "an op whose result lies across what it reads",
-            codegen::reduce(RedOp::Sum, &[0], &float, &row, 4),
+            codegen::generate_reduction(RedOp::Sum, &[0], &float, &row, 4),
         ),
         ("`~` of `float`", pointwise(Function::BitNot, &float)),
         ("elements of type `uint8_t`", pointwise(Function::Neg, &bytes)),
-        ("the reduction `band` of `float`", codegen::reduce(RedOp::And, &[0], &float, &row, 4)),
+        ("the reduction `band` of `float`", codegen::generate_reduction(RedOp::And, &[0], &float, &row, 4)),
         (
             "a result whose elements share memory",
-            codegen::copy(&float, &{
+            codegen::generate_copy(&float, &{
                 let out = memory.random(DType::Float, &[8], RANGE);
                 repeated(&out, 0, 8)
             }),
@@ -326,15 +318,15 @@ pub(crate) fn refused() -> Vec<(&'static str, Result<Job, Unsupported>)> {
 }
 
 /// Jobs of views without elements.
-pub(crate) fn empty() -> Vec<Result<Job, Unsupported>> {
+pub(crate) fn empty() -> Vec<Result<KernelJob, Unsupported>> {
     let mut memory = Memory::default();
     let none = memory.random(DType::Float, &[0, 4], RANGE);
     let other = memory.random(DType::Float, &[0, 4], RANGE);
     let row = memory.random(DType::Float, &[0], RANGE);
     vec![
-        codegen::copy(&none, &other),
-        codegen::fill(&none, Scalar::Int(1)),
-        codegen::reduce(RedOp::Sum, &[1], &none, &row, 4),
-        codegen::members(RedOp::Sum, &[none.clone(), none], &other),
+        codegen::generate_copy(&none, &other),
+        codegen::generate_fill(&none, ScalarValue::Int(1)),
+        codegen::generate_reduction(RedOp::Sum, &[1], &none, &row, 4),
+        codegen::generate_member_fold(RedOp::Sum, &[none.clone(), none], &other),
     ]
 }

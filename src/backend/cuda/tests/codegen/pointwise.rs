@@ -5,7 +5,9 @@ use crate::cases::{Case, repeated};
 use crate::table::{Group, Row, groups};
 use hostir::data::HostTensor;
 use hostir::ir::DType;
-use hostir::plan::{Arg, BufferId, Function, InstKind, Kernel, Scalar, Step, View, row_major};
+use hostir::plan::{
+    BufferId, BufferView, Function, InstKind, KernelStep, PointwiseKernel, ScalarValue, StepOperand, row_major,
+};
 
 /// A case with the rows that it computes.
 pub(crate) struct Rows {
@@ -34,17 +36,16 @@ pub(crate) fn cases() -> Vec<Rows> {
 
 fn case(group: &Group, result: DType) -> Case {
     let (count, rows) = (group.operands[0].len(), group.rows.len());
-    let view = |number: usize, shape: &[usize], dtype| View {
+    let view = |number: usize, shape: &[usize], dtype| BufferView {
         buffer: BufferId(number as u32),
         offset: 0,
         dims: row_major(shape),
         dtype,
     };
     let operands = group.operands.iter().enumerate();
-    let inputs =
-        operands.map(|(k, operand)| repeated(&view(k, &[count], operand.dtype()), 0, rows));
+    let inputs = operands.map(|(k, operand)| repeated(&view(k, &[count], operand.dtype()), 0, rows));
     let output = view(group.operands.len(), &[rows, count], result);
-    let kernel = Kernel { inputs: inputs.collect(), output, steps: steps(group, result) };
+    let kernel = PointwiseKernel { inputs: inputs.collect(), output, steps: steps(group, result) };
     let mut buffers = group.operands.clone();
     buffers.push(HostTensor::zeros(result, &[rows * count]));
     let name = format!("{} as {}", group.name, result.name());
@@ -52,21 +53,21 @@ fn case(group: &Group, result: DType) -> Case {
 }
 
 /// Each expression, and the choice of the one whose row it is.
-fn steps(group: &Group, result: DType) -> Vec<Step> {
-    let mut steps: Vec<Step> = Vec::new();
-    let mut add = |function, args: &[Arg], compute, result| {
-        steps.push(Step { function, args: args.into(), compute, result });
-        Arg::Step(steps.len() as u32 - 1)
+fn steps(group: &Group, result: DType) -> Vec<KernelStep> {
+    let mut steps: Vec<KernelStep> = Vec::new();
+    let mut add = |function, args: &[StepOperand], compute, result| {
+        steps.push(KernelStep { function, args: args.into(), compute, result });
+        StepOperand::Step(steps.len() as u32 - 1)
     };
-    let args: Vec<Arg> = (0..group.operands.len() as u32).map(Arg::Input).collect();
-    let mut last = Arg::Const(Scalar::Int(0));
+    let args: Vec<StepOperand> = (0..group.operands.len() as u32).map(StepOperand::Input).collect();
+    let mut last = StepOperand::Const(ScalarValue::Int(0));
     for (number, row) in group.rows.iter().enumerate() {
         let function = function(row, args.len());
         let of_operand = function.is_predicate() || function == Function::Cast;
         let compute = if of_operand { group.operands[0].dtype() } else { result };
         let value = add(function, &args, compute, result);
-        let number = Arg::Const(Scalar::Int(number as i64));
-        let here = add(Function::Eq, &[Arg::Index(0), number], DType::Int, DType::Bool);
+        let number = StepOperand::Const(ScalarValue::Int(number as i64));
+        let here = add(Function::Eq, &[StepOperand::Index(0), number], DType::Int, DType::Bool);
         last = add(Function::Where, &[here, value, last], result, result);
     }
     steps

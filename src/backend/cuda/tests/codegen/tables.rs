@@ -2,8 +2,8 @@
 
 use crate::cases::{Case, Memory, TYPES, repeated};
 use hostir::ir::DType;
-use hostir::plan::{Arg, Function, InstKind, Kernel, RedOp, Scalar, Step, View};
-use hostir_gpu::codegen::{self, Job};
+use hostir::plan::{BufferView, Function, InstKind, KernelStep, PointwiseKernel, RedOp, ScalarValue, StepOperand};
+use hostir_gpu::codegen::{self, KernelJob};
 use smallvec::smallvec;
 
 const UNARY: &[&str] = &[
@@ -106,7 +106,7 @@ pub(crate) fn functions() -> Vec<(Case, f64)> {
 
 /// Operands: ordinary numbers and, for reals, what is hard. No second operand is 0 among integers, which
 /// the CPU backend refuses to divide by.
-fn operand(memory: &mut Memory, dtype: DType, place: usize) -> View {
+fn operand(memory: &mut Memory, dtype: DType, place: usize) -> BufferView {
     let special = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 0.0, 1.0, 0.5, 1.5, 2.5, -2.5];
     // An odd number: one element an access, so that a kernel of all functions stays small.
     let count = special.len() * special.len() + 21;
@@ -126,41 +126,29 @@ fn operand(memory: &mut Memory, dtype: DType, place: usize) -> View {
 fn table(name: String, dtype: DType, functions: &[Function], operands: usize) -> Case {
     let mut memory = Memory::default();
     let rows = functions.len();
-    let inputs: Vec<View> = (0..operands).map(|place| operand(&mut memory, dtype, place)).collect();
+    let inputs: Vec<BufferView> = (0..operands).map(|place| operand(&mut memory, dtype, place)).collect();
     let count = inputs[0].len();
     let output = memory.random(dtype, &[rows, count], [0.0, 1.0]);
-    let step = |function, args: &[Arg], compute, result| Step {
-        function,
-        args: args.into(),
-        compute,
-        result,
-    };
+    let step =
+        |function, args: &[StepOperand], compute, result| KernelStep { function, args: args.into(), compute, result };
     let mut steps = Vec::new();
-    let mut last = Arg::Input(0);
+    let mut last = StepOperand::Input(0);
     for (row, &function) in functions.iter().enumerate() {
-        let args: Vec<Arg> = (0..operands as u32).map(Arg::Input).collect();
+        let args: Vec<StepOperand> = (0..operands as u32).map(StepOperand::Input).collect();
         let at = steps.len() as u32;
         steps.push(step(function, &args, dtype, dtype));
-        let number = Arg::Const(Scalar::Int(row as i64));
-        steps.push(step(Function::Eq, &[Arg::Index(0), number], DType::Int, DType::Bool));
-        let choice = [Arg::Step(at + 1), Arg::Step(at), last];
+        let number = StepOperand::Const(ScalarValue::Int(row as i64));
+        steps.push(step(Function::Eq, &[StepOperand::Index(0), number], DType::Int, DType::Bool));
+        let choice = [StepOperand::Step(at + 1), StepOperand::Step(at), last];
         steps.push(step(Function::Where, &choice, dtype, dtype));
-        last = Arg::Step(at + 2);
+        last = StepOperand::Step(at + 2);
     }
     let inputs = inputs.iter().map(|view| repeated(view, 0, rows)).collect();
-    memory.case(name, InstKind::Kernel(Box::new(Kernel { inputs, output, steps })))
+    memory.case(name, InstKind::Kernel(Box::new(PointwiseKernel { inputs, output, steps })))
 }
 
-const OPS: [RedOp; 8] = [
-    RedOp::Sum,
-    RedOp::Product,
-    RedOp::Min,
-    RedOp::Max,
-    RedOp::And,
-    RedOp::Or,
-    RedOp::Xor,
-    RedOp::Avg,
-];
+const OPS: [RedOp; 8] =
+    [RedOp::Sum, RedOp::Product, RedOp::Min, RedOp::Max, RedOp::And, RedOp::Or, RedOp::Xor, RedOp::Avg];
 
 /// Whether an operation takes a type.
 fn takes(op: RedOp, dtype: DType) -> bool {
@@ -202,7 +190,7 @@ fn reduction(op: RedOp, dtype: DType, shape: [usize; 2], axis: usize) -> Case {
 }
 
 /// Combinations of three members, with what they must give.
-pub(crate) fn members() -> Vec<(Case, Job, Vec<f64>)> {
+pub(crate) fn members() -> Vec<(Case, KernelJob, Vec<f64>)> {
     let mut cases = Vec::new();
     let rows: [[f64; 4]; 3] = [[1.0, 2.0, 3.0, 1.0], [4.0, -2.0, 1.0, 1.0], [1.0, 0.0, 8.0, 1.0]];
     // `__e8m0` has no negative numbers and no 3.
@@ -210,10 +198,10 @@ pub(crate) fn members() -> Vec<(Case, Job, Vec<f64>)> {
     for dtype in TYPES.into_iter().filter(whole) {
         for op in OPS.into_iter().filter(|&op| takes(op, dtype)) {
             let mut memory = Memory::default();
-            let inputs: Vec<View> = rows.iter().map(|row| memory.values(dtype, row)).collect();
+            let inputs: Vec<BufferView> = rows.iter().map(|row| memory.values(dtype, row)).collect();
             let output = memory.values(dtype, &[0.0; 4]);
             let expected = (0..4).map(|at| combined(op, dtype, rows.map(|row| row[at]))).collect();
-            let job = codegen::members(op, &inputs, &output).unwrap();
+            let job = codegen::generate_member_fold(op, &inputs, &output).unwrap();
             let name = format!("{} of members of {}", op.word(), dtype.name());
             let unused = InstKind::GroupBegin;
             let case = memory.case(name, unused);

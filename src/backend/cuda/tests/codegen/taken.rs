@@ -3,21 +3,21 @@
 
 use crate::cases::{Case, Memory, TYPES, part, permuted, repeated};
 use hostir::ir::DType;
-use hostir::plan::{Accumulate, Dim, InstKind, Take, View};
-use hostir_gpu::codegen::{self, Job};
+use hostir::plan::{AccumulateInst, BufferView, InstKind, TakeInst, ViewDim};
+use hostir_gpu::codegen::{self, KernelJob};
 use hostir_gpu::unsupported::Unsupported;
 
 const RANGE: [f64; 2] = [-3.0, 3.0];
 
 /// Elements along `axis` of `input`, chosen by an index that has one axis, in an output of `dtype`.
-fn select(memory: &mut Memory, input: &View, axis: usize, index: &View) -> InstKind {
+fn select(memory: &mut Memory, input: &BufferView, axis: usize, index: &BufferView) -> InstKind {
     let mut shape = input.shape();
     shape[axis] = index.dims[0].extent;
     let along = |at: usize| if at == axis { index.dims[0].stride } else { 0 };
-    let dims = (0..shape.len()).map(|at| Dim { extent: shape[at], stride: along(at) }).collect();
+    let dims = (0..shape.len()).map(|at| ViewDim { extent: shape[at], stride: along(at) }).collect();
     let output = memory.random(input.dtype, &shape, RANGE);
-    let index = View { dims, ..index.clone() };
-    InstKind::Take(Box::new(Take { input: input.clone(), index, axis, output }))
+    let index = BufferView { dims, ..index.clone() };
+    InstKind::Take(Box::new(TakeInst { input: input.clone(), index, axis, output }))
 }
 
 pub(crate) fn cases() -> Vec<(Case, f64)> {
@@ -40,7 +40,7 @@ fn selections() -> Vec<(Case, f64)> {
             cases.push((memory.case(format!("{} by axis {axis}", dtype.name()), kind), 0.0));
         }
     }
-    let mut add = |name: &str, shape: &[usize], cut: &dyn Fn(View) -> View, axis: usize| {
+    let mut add = |name: &str, shape: &[usize], cut: &dyn Fn(BufferView) -> BufferView, axis: usize| {
         let mut memory = Memory::default();
         let input = cut(memory.random(DType::Float, shape, RANGE));
         let last = input.dims[axis].extent as f64 - 1.0;
@@ -69,7 +69,7 @@ fn gathers() -> Vec<(Case, f64)> {
         let last = [3.0, 5.0, 15.0][axis];
         let index = memory.random(DType::Int32, &shape, [0.0, last]);
         let output = memory.random(DType::BFloat16, &shape, RANGE);
-        let kind = InstKind::Take(Box::new(Take { input, index, axis, output }));
+        let kind = InstKind::Take(Box::new(TakeInst { input, index, axis, output }));
         cases.push((memory.case(format!("elements by axis {axis}"), kind), 0.0));
     }
     let mut memory = Memory::default();
@@ -77,13 +77,13 @@ fn gathers() -> Vec<(Case, f64)> {
     let index = memory.random(DType::Int, &[32, 6], [0.0, 19.0]);
     let output = memory.random(DType::Half, &[32, 6], RANGE);
     let (index, output) = (permuted(&index, &[1, 0]), permuted(&output, &[1, 0]));
-    let kind = InstKind::Take(Box::new(Take { input, index, axis: 1, output }));
+    let kind = InstKind::Take(Box::new(TakeInst { input, index, axis: 1, output }));
     cases.push((memory.case("elements of a result that lies crosswise", kind), 0.0));
     let mut memory = Memory::default();
     let input = memory.random(DType::Double, &[1, 8, 1], RANGE);
     let index = memory.random(DType::Int, &[1, 1, 1], [0.0, 7.0]);
     let output = memory.random(DType::Double, &[1, 1, 1], RANGE);
-    let kind = InstKind::Take(Box::new(Take { input, index, axis: 1, output }));
+    let kind = InstKind::Take(Box::new(TakeInst { input, index, axis: 1, output }));
     cases.push((memory.case("one element", kind), 0.0));
     cases
 }
@@ -94,11 +94,11 @@ fn sums() -> Vec<(Case, f64)> {
         let mut memory = Memory::default();
         let base = memory.random(dtype, shape, RANGE);
         let index = memory.random(kind, &[count, 2], [0.0, shape[0] as f64 - 1.0]);
-        let index = View { dims: [Dim { extent: count, stride: 2 }][..].into(), ..index };
+        let index = BufferView { dims: [ViewDim { extent: count, stride: 2 }][..].into(), ..index };
         let mut rows = shape.to_vec();
         rows[0] = count;
         let value = memory.random(dtype, &rows, RANGE);
-        let mut put = Accumulate { output: base.clone(), base, index, value };
+        let mut put = AccumulateInst { output: base.clone(), base, index, value };
         match layout {
             Layout::InPlace => {}
             Layout::Apart => put.output = memory.random(dtype, shape, RANGE),
@@ -131,14 +131,14 @@ enum Layout {
 }
 
 /// Jobs with indices that are out of range, and their results: reads give 0, sums leave the rest.
-pub(crate) fn outside() -> Vec<(Case, Job, Vec<f64>)> {
+pub(crate) fn outside() -> Vec<(Case, KernelJob, Vec<f64>)> {
     let mut found = Vec::new();
     let mut memory = Memory::default();
     let input = memory.values(DType::Float, &[1.5, 2.5, 3.5]);
     let index = memory.values(DType::Int, &[2.0, -1.0, 3.0, 0.0, 1e18, -9e18]);
     let kind = select(&mut memory, &input, 0, &index);
     if let InstKind::Take(take) = &kind {
-        let job = codegen::take(take).unwrap();
+        let job = codegen::generate_take(take).unwrap();
         let expected = vec![3.5, 0.0, 0.0, 1.5, 0.0, 0.0];
         found.push((memory.case("a read out of range", kind), job, expected));
     }
@@ -146,37 +146,34 @@ pub(crate) fn outside() -> Vec<(Case, Job, Vec<f64>)> {
     let index = memory.values(DType::Int32, &[1.0, -1.0, 1.0, 2.0, -1.0, 2147483647.0, 0.0]);
     let value = memory.values(DType::Float, &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0]);
     let base = memory.values(DType::Float, &[0.25, 0.5]);
-    let put = Accumulate { output: base.clone(), base, index, value };
-    let job = codegen::accumulate(&put).unwrap();
+    let put = AccumulateInst { output: base.clone(), base, index, value };
+    let job = codegen::generate_accumulate(&put).unwrap();
     let kind = InstKind::Accumulate(Box::new(put));
     found.push((memory.case("a sum out of range", kind), job, vec![64.25, 5.5]));
     found
 }
 
 /// What cannot be generated, with the reason.
-pub(crate) fn refused() -> Vec<(&'static str, Result<Job, Unsupported>)> {
+pub(crate) fn refused() -> Vec<(&'static str, Result<KernelJob, Unsupported>)> {
     let mut memory = Memory::default();
     let input = memory.random(DType::Float, &[8, 8], RANGE);
     let index = memory.random(DType::Int, &[8, 8], [0.0, 7.0]);
-    let take = |output: &View, axis| {
+    let take = |output: &BufferView, axis| {
         let (input, index, output) = (input.clone(), index.clone(), output.clone());
-        codegen::take(&Take { input, index, axis, output })
+        codegen::generate_take(&TakeInst { input, index, axis, output })
     };
     let row = part(&index, 0, 0, 1);
-    let row = View { dims: row.dims[1..].into(), ..row };
-    let put = |value: &View, output: &View| {
+    let row = BufferView { dims: row.dims[1..].into(), ..row };
+    let put = |value: &BufferView, output: &BufferView| {
         let (base, index) = (input.clone(), row.clone());
         let (value, output) = (value.clone(), output.clone());
-        codegen::accumulate(&Accumulate { base, index, value, output })
+        codegen::generate_accumulate(&AccumulateInst { base, index, value, output })
     };
     let turned = permuted(&input, &[1, 0]);
     vec![
         ("an op whose result lies across what it reads", take(&input, 0)),
         ("a read by index of shapes that do not fit", take(&input, 2)),
         ("an op whose result lies across what it reads", put(&input, &input)),
-        (
-            "an op whose result lies across what it reads",
-            put(&memory.random(DType::Float, &[8, 8], RANGE), &turned),
-        ),
+        ("an op whose result lies across what it reads", put(&memory.random(DType::Float, &[8, 8], RANGE), &turned)),
     ]
 }

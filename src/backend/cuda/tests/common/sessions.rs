@@ -1,8 +1,7 @@
 //! Programs that sessions are built of in tests.
 
 /// One rank.
-pub(crate) const RELU: &str =
-    "%HostIrContainer { (T0_g_float[iS0{i0}, iS1{i1}]) -> (T1_g_float[iS2{i0}, iS3{i1}]) :
+pub(crate) const RELU: &str = "%HostIrContainer { (T0_g_float[iS0{i0}, iS1{i1}]) -> (T1_g_float[iS2{i0}, iS3{i1}]) :
   T1_g_float[iS2{i0}, iS3{i1}]
      = relu(T0_g_float[iS0{i0}, iS1{i1}]);
 } // %HostIrContainer

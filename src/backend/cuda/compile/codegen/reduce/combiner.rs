@@ -1,24 +1,24 @@
 //! How two values become one.
 
-use crate::codegen::types::{Class, ClassSource as _, Value, class};
+use crate::codegen::types::{ClassSource as _, ComputeClass, TypedExpr, compute_class};
 use crate::unsupported::Unsupported;
 use hostir::ir::DType;
-use hostir::plan::{RedOp, Scalar};
+use hostir::plan::{RedOp, ScalarValue};
 
 /// A reduction operation on accumulated values.
 #[derive(Clone, Debug)]
-pub(crate) struct Join {
+pub(crate) struct AccumulateOp {
     op: RedOp,
     /// What values accumulate in.
-    pub(crate) class: Class,
+    pub(crate) class: ComputeClass,
 }
 
-impl Join {
+impl AccumulateOp {
     /// The operation on elements of a type. The sum of truth values is their disjunction.
     pub(crate) fn new(op: RedOp, dtype: DType) -> Result<Self, Unsupported> {
-        let class = class(dtype)?;
+        let class = compute_class(dtype)?;
         let bitwise = matches!(op, RedOp::And | RedOp::Or | RedOp::Xor);
-        if bitwise && class != Class::I64 {
+        if bitwise && class != ComputeClass::I64 {
             return Err(Unsupported::Reduction(op, dtype));
         }
         let op = match op {
@@ -29,12 +29,12 @@ impl Join {
         Ok(Self { op, class })
     }
     /// The operation on accumulated values of this one.
-    pub(super) fn again(&self) -> Self {
+    pub(super) fn for_partials(&self) -> Self {
         self.clone()
     }
     /// The combination of two values, each a name.
-    pub(crate) fn apply(&self, a: &str, b: &str) -> String {
-        let integers = self.class == Class::I64;
+    pub(crate) fn combine_values(&self, a: &str, b: &str) -> String {
+        let integers = self.class == ComputeClass::I64;
         match self.op {
             RedOp::Sum | RedOp::Avg if integers => format!("i_add({a}, {b})"),
             RedOp::Sum | RedOp::Avg => format!("({a} + {b})"),
@@ -48,35 +48,35 @@ impl Join {
         }
     }
     /// What leaves any value as it is.
-    pub(super) fn neutral(&self) -> String {
-        let integers = self.class == Class::I64;
+    pub(super) fn neutral_element(&self) -> String {
+        let integers = self.class == ComputeClass::I64;
         let value = match self.op {
-            RedOp::Product => Scalar::Int(1),
-            RedOp::Min if integers => Scalar::Int(i64::MAX),
-            RedOp::Max if integers => Scalar::Int(i64::MIN),
-            RedOp::Min => Scalar::Float(f64::INFINITY),
-            RedOp::Max => Scalar::Float(f64::NEG_INFINITY),
-            RedOp::And => Scalar::Int(-1),
-            RedOp::Sum | RedOp::Avg | RedOp::Or | RedOp::Xor => Scalar::Int(0),
+            RedOp::Product => ScalarValue::Int(1),
+            RedOp::Min if integers => ScalarValue::Int(i64::MAX),
+            RedOp::Max if integers => ScalarValue::Int(i64::MIN),
+            RedOp::Min => ScalarValue::Float(f64::INFINITY),
+            RedOp::Max => ScalarValue::Float(f64::NEG_INFINITY),
+            RedOp::And => ScalarValue::Int(-1),
+            RedOp::Sum | RedOp::Avg | RedOp::Or | RedOp::Xor => ScalarValue::Int(0),
         };
         self.class.literal(value).text
     }
     /// The value that a fold of elements of a type starts from.
-    pub(super) fn initial(&self, value: Scalar, dtype: DType) -> String {
-        let truth = Scalar::Bool(value.as_bool());
+    pub(super) fn initial_value(&self, value: ScalarValue, dtype: DType) -> String {
+        let truth = ScalarValue::Bool(value.as_bool());
         self.class.literal(if dtype == DType::Bool { truth } else { value }).text
     }
     /// A sum over the number of its terms; integers truncate.
-    pub(crate) fn divided(&self, sum: &str, count: usize) -> Value {
-        let count = self.class.literal(Scalar::Int(count as i64)).text;
-        Value::new(self.class, format!("({sum} / {count})"))
+    pub(crate) fn divide_sum(&self, sum: &str, count: usize) -> TypedExpr {
+        let count = self.class.literal(ScalarValue::Int(count as i64)).text;
+        TypedExpr::new(self.class, format!("({sum} / {count})"))
     }
     /// The function `join` of a kernel's text.
-    pub(super) fn function(&self) -> String {
+    pub(super) fn join_function(&self) -> String {
         let ctype = self.class.ctype();
         format!(
             "static __device__ __forceinline__ {ctype} join({ctype} a, {ctype} b) {{ return {}; }}\n",
-            self.apply("a", "b")
+            self.combine_values("a", "b")
         )
     }
 }

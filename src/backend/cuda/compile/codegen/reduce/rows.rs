@@ -1,10 +1,10 @@
 //! Reductions whose elements lie in runs: a group of lanes, up to a block, has one result at a time.
 
-use crate::codegen::index_space::{Ints, vector};
-use crate::codegen::job::Launch;
-use crate::codegen::reduce::Reduction;
-use crate::codegen::reduce::reads::{Along, Reads};
-use crate::codegen::source_writer::{Writer, kernel};
+use crate::codegen::index_space::{IndexInt, vector_width};
+use crate::codegen::job::KernelLaunch;
+use crate::codegen::reduce::ReductionKernel;
+use crate::codegen::reduce::reads::{AccessDirection, ThreadReads};
+use crate::codegen::source_writer::{SourceWriter, kernel_source};
 use crate::codegen::thread_mapping::{BLOCKS, THREADS};
 use crate::codegen::types::ClassSource as _;
 use crate::unsupported::Unsupported;
@@ -15,7 +15,7 @@ const WARP: usize = 32;
 const LONG: usize = 8;
 
 /// How a row is read.
-struct Shape {
+struct RowTiling {
     /// Elements an access.
     width: usize,
     /// Accesses of a whole row.
@@ -26,11 +26,11 @@ struct Shape {
     unroll: usize,
 }
 
-impl Shape {
-    fn new(reduction: &Reduction<'_>) -> Self {
-        let operands = reduction.result();
-        let width = vector(&reduction.reduced, Some(&reduction.kept), operands);
-        let count = reduction.reduced.count() / width;
+impl RowTiling {
+    fn new(reduction: &ReductionKernel<'_>) -> Self {
+        let operands = reduction.result_index();
+        let width = vector_width(&reduction.reduced, Some(&reduction.kept), operands);
+        let count = reduction.reduced.index_count() / width;
         let chunk = count.div_ceil(reduction.parts);
         let lanes = match chunk {
             0..=32 => chunk.next_power_of_two(),
@@ -44,124 +44,124 @@ impl Shape {
 }
 
 /// Into how many parts each row is cut, for a device with this many multiprocessors.
-pub(super) fn parts(reduction: &Reduction<'_>, sms: usize) -> usize {
-    let shape = Shape::new(reduction);
-    let rows = reduction.kept.count();
+pub(super) fn part_count(reduction: &ReductionKernel<'_>, sms: usize) -> usize {
+    let shape = RowTiling::new(reduction);
+    let rows = reduction.kept.index_count();
     let most = shape.count / (THREADS * LONG);
     let cut = shape.lanes == THREADS && rows < 2 * sms;
     if cut { (4 * sms).div_ceil(rows).min(most) } else { 1 }
 }
 
 /// The launch.
-pub(super) fn launch(reduction: &Reduction<'_>) -> Result<Launch, Unsupported> {
-    let shape = Shape::new(reduction);
-    let rows = reduction.kept.count() * reduction.parts;
+pub(super) fn build_launch(reduction: &ReductionKernel<'_>) -> Result<KernelLaunch, Unsupported> {
+    let shape = RowTiling::new(reduction);
+    let rows = reduction.kept.index_count() * reduction.parts;
     let groups = THREADS / shape.lanes;
-    let ints = Ints::for_sizes(reduction.reduced.count().max(rows), reduction.reach());
-    let mut w = Writer::body();
+    let ints = IndexInt::for_sizes(reduction.reduced.index_count().max(rows), reduction.max_offset());
+    let mut w = SourceWriter::kernel_body();
     if shape.lanes > WARP {
         let ctype = reduction.join.class.ctype();
         w.line(format!("__shared__ {ctype} part[{}];", THREADS / WARP));
     }
-    w.open(format!(
+    w.open_block(format!(
         "for ({} first = {} * {groups}; first < {}; first += gridDim.x * {groups})",
         ints.ctype(),
         ints.built_in("blockIdx.x"),
         ints.literal(rows)
     ));
     w.line(format!("const {} row = first + threadIdx.x / {};", ints.ctype(), shape.lanes));
-    let body = Body { reduction, shape: &shape, ints, rows };
-    body.accumulate(&mut w)?;
-    body.combine(&mut w);
-    body.store(&mut w)?;
-    w.close();
-    let own = reduction.join.function();
-    let text = kernel(&reduction.ctypes(), THREADS as u32, &own, w);
+    let body = RowReduction { reduction, shape: &shape, ints, rows };
+    body.write_accumulation(&mut w)?;
+    body.write_tree_fold(&mut w);
+    body.write_store(&mut w)?;
+    w.close_block();
+    let own = reduction.join.join_function();
+    let text = kernel_source(&reduction.param_ctypes(), THREADS as u32, &own, w);
     let grid = [rows.div_ceil(groups).min(BLOCKS) as u32, 1, 1];
-    Ok(Launch { text, params: reduction.params(), grid, block: [THREADS as u32, 1, 1] })
+    Ok(KernelLaunch { text, params: reduction.kernel_params(), grid, block: [THREADS as u32, 1, 1] })
 }
 
-struct Body<'a, 'b> {
-    reduction: &'a Reduction<'b>,
-    shape: &'a Shape,
-    ints: Ints,
+struct RowReduction<'a, 'b> {
+    reduction: &'a ReductionKernel<'b>,
+    shape: &'a RowTiling,
+    ints: IndexInt,
     rows: usize,
 }
 
-impl Body<'_, '_> {
+impl RowReduction<'_, '_> {
     /// Splits a row's number into the kept axes' indices; a row's parts are neighbours.
-    fn row(&self, w: &mut Writer) -> Vec<String> {
+    fn write_row_indices(&self, w: &mut SourceWriter) -> Vec<String> {
         let row = match self.reduction.parts {
             1 => "row".to_owned(),
             parts => format!("row / {}", self.ints.literal(parts)),
         };
-        self.ints.split(w, &row, &self.reduction.kept.extents, "a")
+        self.ints.split_index(w, &row, &self.reduction.kept.extents, "a")
     }
 
     /// Each lane's own elements, into `acc`.
-    fn accumulate(&self, w: &mut Writer) -> Result<(), Unsupported> {
+    fn write_accumulation(&self, w: &mut SourceWriter) -> Result<(), Unsupported> {
         let (reduction, shape, ints) = (self.reduction, self.shape, self.ints);
-        let reads = Reads {
+        let reads = ThreadReads {
             reduction,
             ints,
-            along: Along::Reduced,
+            along: AccessDirection::Reduced,
             width: shape.width,
             unroll: shape.unroll,
             step: shape.lanes,
         };
-        reads.begin(w);
-        w.open(format!("if (row < {})", ints.literal(self.rows)));
-        let kept = self.row(w);
+        reads.write_initialization(w);
+        w.open_block(format!("if (row < {})", ints.literal(self.rows)));
+        let kept = self.write_row_indices(w);
         let part = format!("row % {}", ints.literal(reduction.parts));
-        let [start, end] = reads.range(w, &part, shape.count);
+        let [start, end] = reads.access_range(w, &part, shape.count);
         let start = format!("{start} + threadIdx.x % {}", shape.lanes);
-        reads.run(w, &kept, [&start, &end])?;
-        w.close();
+        reads.write_loop(w, &kept, [&start, &end])?;
+        w.close_block();
         Ok(())
     }
 
     /// The lanes' values as one, a tree: `total` of the first lane of a group.
-    fn combine(&self, w: &mut Writer) {
+    fn write_tree_fold(&self, w: &mut SourceWriter) {
         let (shape, ctype) = (self.shape, self.reduction.join.class.ctype());
         if shape.width > 1 {
             w.line("#pragma unroll");
-            w.open(format!("for (int h = {}; h > 0; h /= 2)", shape.width / 2));
+            w.open_block(format!("for (int h = {}; h > 0; h /= 2)", shape.width / 2));
             w.line("#pragma unroll");
             w.line("for (int v = 0; v < h; ++v) acc[v] = join(acc[v], acc[v + h]);");
-            w.close();
+            w.close_block();
         }
         w.line(format!("{ctype} total = acc[0];"));
         let lanes = shape.lanes.min(WARP);
         if lanes > 1 {
             w.line("#pragma unroll");
-            w.open(format!("for (int h = {}; h > 0; h /= 2)", lanes / 2));
+            w.open_block(format!("for (int h = {}; h > 0; h /= 2)", lanes / 2));
             w.line("total = join(total, __shfl_xor_sync(0xffffffffu, total, h));");
-            w.close();
+            w.close_block();
         }
         if shape.lanes > WARP {
             let warps = THREADS / WARP;
             w.line("if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = total;");
             w.line("__syncthreads();");
-            w.open("if (threadIdx.x == 0)");
+            w.open_block("if (threadIdx.x == 0)");
             w.line(format!("for (int k = 1; k < {warps}; ++k) total = join(total, part[k]);"));
-            w.close();
+            w.close_block();
             w.line("__syncthreads();");
         }
     }
 
-    fn store(&self, w: &mut Writer) -> Result<(), Unsupported> {
+    fn write_store(&self, w: &mut SourceWriter) -> Result<(), Unsupported> {
         let (reduction, last) = (self.reduction, self.ints.literal(self.rows));
-        w.open(format!("if (row < {last} && threadIdx.x % {} == 0)", self.shape.lanes));
+        w.open_block(format!("if (row < {last} && threadIdx.x % {} == 0)", self.shape.lanes));
         let offset = match reduction.parts {
             1 => {
-                let names = self.row(w);
-                let result = &reduction.kept.operands[reduction.result()];
-                self.ints.offset(&names, &result.strides, 1)
+                let names = self.write_row_indices(w);
+                let result = &reduction.kept.operands[reduction.result_index()];
+                self.ints.linear_offset(&names, &result.strides, 1)
             }
             _ => "row".to_owned(),
         };
-        w.line(format!("q[{offset}] = {};", reduction.stored("total")?));
-        w.close();
+        w.line(format!("q[{offset}] = {};", reduction.stored_value("total")?));
+        w.close_block();
         Ok(())
     }
 }

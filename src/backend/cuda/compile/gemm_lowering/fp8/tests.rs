@@ -2,50 +2,48 @@
 //! definition, copies and last steps element by element.
 
 use super::*;
-use crate::gemm_lowering::Element;
-use crate::gemm_shape::{Bias, Layout};
-use hostir::plan::Dim;
+use crate::gemm_lowering::MatrixElement;
+use crate::gemm_shape::{GemmBias, MatrixLayout};
+use hostir::plan::ViewDim;
 use std::collections::BTreeMap;
 
 const E4M3: DType = DType::Float8E4M3;
 const E5M2: DType = DType::Float8E5M2;
 
-fn view(buffer: u32, dtype: DType, shape: &[usize]) -> View {
-    View { buffer: BufferId(buffer), offset: 0, dims: row_major(shape), dtype }
+fn view(buffer: u32, dtype: DType, shape: &[usize]) -> BufferView {
+    BufferView { buffer: BufferId(buffer), offset: 0, dims: row_major(shape), dtype }
 }
 
 /// A vector as a bias of so many rows.
-fn vector(dtype: DType, rows: usize, columns: usize) -> View {
-    let dims = [Dim { extent: rows, stride: 0 }, Dim { extent: columns, stride: 1 }];
-    View { dims: dims.into_iter().collect(), ..view(2, dtype, &[columns]) }
+fn vector(dtype: DType, rows: usize, columns: usize) -> BufferView {
+    let dims = [ViewDim { extent: rows, stride: 0 }, ViewDim { extent: columns, stride: 1 }];
+    BufferView { dims: dims.into_iter().collect(), ..view(2, dtype, &[columns]) }
 }
 
 /// `linear`: the right factor lies as `[n, k]`.
-fn linear(types: [DType; 3], [m, n, k]: [usize; 3], bias: bool) -> Gemm {
-    let b = turned(&view(1, types[1], &[n, k]));
+fn linear(types: [DType; 3], [m, n, k]: [usize; 3], bias: bool) -> GemmInst {
+    let b = transpose_view(&view(1, types[1], &[n, k]));
     let bias = bias.then(|| vector(types[2], m, n));
-    Gemm { a: view(0, types[0], &[m, k]), b, bias, out: view(3, types[2], &[m, n]) }
+    GemmInst { a: view(0, types[0], &[m, k]), b, bias, out: view(3, types[2], &[m, n]) }
 }
 
-fn matmul(types: [DType; 3], [m, n, k]: [usize; 3]) -> Gemm {
-    Gemm { b: view(1, types[1], &[k, n]), ..linear(types, [m, n, k], false) }
+fn matmul(types: [DType; 3], [m, n, k]: [usize; 3]) -> GemmInst {
+    GemmInst { b: view(1, types[1], &[k, n]), ..linear(types, [m, n, k], false) }
 }
 
 /// Jobs before, types of the factors, type of the result, and whether a job follows.
-fn summary(gemm: &Gemm, native: bool) -> Option<(usize, [Element; 2], Element, bool)> {
-    let all = expand(gemm, native)?;
+fn summary(gemm: &GemmInst, native: bool) -> Option<(usize, [MatrixElement; 2], MatrixElement, bool)> {
+    let all = expand_gemm(gemm, native)?;
     let shape = &all.products[0].shape;
     Some((all.before.len(), shape.factors, shape.element, all.after.is_some()))
 }
 
 #[test]
 fn what_the_library_takes_goes_to_it() {
-    use Element as E;
+    use MatrixElement as E;
     let size = [17, 32, 48];
     let e4m3 = [E::E4m3; 2];
-    for (out, element) in
-        [(DType::Float, E::F32), (DType::Half, E::F16), (DType::BFloat16, E::Bf16)]
-    {
+    for (out, element) in [(DType::Float, E::F32), (DType::Half, E::F16), (DType::BFloat16, E::Bf16)] {
         let plain = linear([E4M3, E4M3, out], size, false);
         assert_eq!(summary(&plain, true), Some((0, e4m3, element, false)));
         // The right factor of a `matmul` is turned first.
@@ -65,7 +63,7 @@ fn what_the_library_takes_goes_to_it() {
 
 #[test]
 fn the_rest_is_widened() {
-    use Element as E;
+    use MatrixElement as E;
     let (odd, even) = ([17, 30, 33], [16, 32, 48]);
     let bf16 = Some((2, [E::Bf16; 2], E::F32, false));
     assert_eq!(summary(&linear([E4M3, E4M3, DType::Float], odd, false), true), bf16);
@@ -82,7 +80,7 @@ fn the_rest_is_widened() {
 type Memory = BTreeMap<u32, Vec<f64>>;
 
 /// The places of a view's elements in row-major order.
-fn places(view: &View) -> Vec<usize> {
+fn places(view: &BufferView) -> Vec<usize> {
     let mut all = vec![view.offset];
     for dim in &view.dims {
         let next = |at: usize| (0..dim.extent).map(move |index| at + index * dim.stride);
@@ -91,12 +89,12 @@ fn places(view: &View) -> Vec<usize> {
     all
 }
 
-fn get(memory: &Memory, view: &View) -> Vec<f64> {
+fn get(memory: &Memory, view: &BufferView) -> Vec<f64> {
     let Some(data) = memory.get(&view.buffer.0) else { return Vec::new() };
     places(view).into_iter().map(|at| data[at]).collect()
 }
 
-fn set(memory: &mut Memory, view: &View, values: Vec<f64>) {
+fn set(memory: &mut Memory, view: &BufferView, values: Vec<f64>) {
     let places = places(view);
     let data = memory.entry(view.buffer.0).or_default();
     for (at, value) in places.into_iter().zip(values) {
@@ -106,35 +104,33 @@ fn set(memory: &mut Memory, view: &View, values: Vec<f64>) {
 }
 
 /// A kernel of one step: the sum of what it reads.
-fn run_job(memory: &mut Memory, job: &Job) {
-    let views: Vec<&View> = job.launches[0]
+fn run_job(memory: &mut Memory, job: &KernelJob) {
+    let views: Vec<&BufferView> = job.launches[0]
         .params
         .iter()
         .map(|param| match param {
-            Param::View(view) => view,
-            Param::Scratch(_) => panic!("not placed yet"),
+            KernelParam::View(view) => view,
+            KernelParam::Scratch(_) => panic!("not placed yet"),
         })
         .collect();
     let (out, inputs) = views.split_last().unwrap();
     let mut sums = vec![0.0; out.len()];
     for input in inputs {
-        let fit = View { dims: input.dims.clone(), ..(*input).clone() };
+        let fit = BufferView { dims: input.dims.clone(), ..(*input).clone() };
         sums.iter_mut().zip(get(memory, &fit)).for_each(|(sum, value)| *sum += value);
     }
     set(memory, out, sums);
 }
 
 /// `d = op(a) op(b) + bias` of column-major matrices.
-fn run_product(memory: &mut Memory, product: &Product) {
+fn run_product(memory: &mut Memory, product: &GemmCall) {
     let shape = &product.shape;
     let start = |at: usize| product.operands[at].as_ref().map(|view| (view.buffer.0, view.offset));
-    let element =
-        |memory: &Memory, at: usize, layout: &Layout, [batch, row, column]: [usize; 3]| {
-            let (buffer, offset) = start(at).unwrap();
-            let index =
-                batch * layout.batch_stride as usize + column * layout.leading as usize + row;
-            memory[&buffer][offset + index]
-        };
+    let element = |memory: &Memory, at: usize, layout: &MatrixLayout, [batch, row, column]: [usize; 3]| {
+        let (buffer, offset) = start(at).unwrap();
+        let index = batch * layout.batch_stride as usize + column * layout.leading as usize + row;
+        memory[&buffer][offset + index]
+    };
     let pick = |turned: bool, row: usize, column: usize| {
         if turned { (column, row) } else { (row, column) }
     };
@@ -144,9 +140,9 @@ fn run_product(memory: &mut Memory, product: &Product) {
         for column in 0..shape.d.columns as usize {
             for row in 0..shape.d.rows as usize {
                 let mut sum = match &shape.bias {
-                    Bias::None => 0.0,
-                    Bias::Rows => element(memory, 2, &shape.d, [0, row, 0]),
-                    Bias::Matrix(layout) => element(memory, 2, layout, [batch, row, column]),
+                    GemmBias::None => 0.0,
+                    GemmBias::Rows => element(memory, 2, &shape.d, [0, row, 0]),
+                    GemmBias::Matrix(layout) => element(memory, 2, layout, [batch, row, column]),
                 };
                 for inner in 0..depth {
                     let (i, j) = pick(a.1, row, inner);
@@ -155,8 +151,7 @@ fn run_product(memory: &mut Memory, product: &Product) {
                     sum += x * element(memory, 1, &b.0, [batch, i, j]);
                 }
                 let (buffer, offset) = start(3).unwrap();
-                let at =
-                    batch * shape.d.batch_stride as usize + column * shape.d.leading as usize + row;
+                let at = batch * shape.d.batch_stride as usize + column * shape.d.leading as usize + row;
                 let data = memory.entry(buffer).or_default();
                 data.resize(data.len().max(offset + at + 1), f64::NAN);
                 data[offset + at] = sum;
@@ -166,7 +161,7 @@ fn run_product(memory: &mut Memory, product: &Product) {
 }
 
 /// The product by plain loops, in row-major order.
-fn expected(memory: &Memory, gemm: &Gemm) -> Vec<f64> {
+fn expected(memory: &Memory, gemm: &GemmInst) -> Vec<f64> {
     let (a, b) = (get(memory, &gemm.a), get(memory, &gemm.b));
     let shape = gemm.out.shape();
     let [m, n] = [shape[shape.len() - 2], shape[shape.len() - 1]];
@@ -180,7 +175,7 @@ fn expected(memory: &Memory, gemm: &Gemm) -> Vec<f64> {
     (0..gemm.out.len()).map(element).collect()
 }
 
-fn check(name: &str, gemm: &Gemm) {
+fn check(name: &str, gemm: &GemmInst) {
     for native in [true, false] {
         let mut memory = Memory::new();
         for buffer in 0..4 {
@@ -188,7 +183,7 @@ fn check(name: &str, gemm: &Gemm) {
             memory.insert(buffer, values.collect());
         }
         let expected = expected(&memory, gemm);
-        let all = expand(gemm, native).unwrap_or_else(|| panic!("{name}: no calls"));
+        let all = expand_gemm(gemm, native).unwrap_or_else(|| panic!("{name}: no calls"));
         let pieces = all.pieces.windows(2).all(|pair| pair[0] < pair[1] && pair[1] < all.scratch);
         assert!(pieces, "{name}");
         all.before.iter().for_each(|job| run_job(&mut memory, job));
@@ -196,11 +191,11 @@ fn check(name: &str, gemm: &Gemm) {
         all.after.iter().for_each(|job| run_job(&mut memory, job));
         assert_eq!(get(&memory, &gemm.out), expected, "{name}, native: {native}");
         for job in all.before.iter().chain(&all.after) {
-            let placed = all.placed(job.clone());
+            let placed = all.bind_scratch(job.clone());
             let params = placed.launches.iter().flat_map(|launch| &launch.params);
-            let known = |param: &Param| match param {
-                Param::View(view) => view.buffer.0 < 4,
-                Param::Scratch(bytes) => *bytes < all.scratch,
+            let known = |param: &KernelParam| match param {
+                KernelParam::View(view) => view.buffer.0 < 4,
+                KernelParam::Scratch(bytes) => *bytes < all.scratch,
             };
             assert!(params.clone().all(known), "{name}");
         }
@@ -228,7 +223,7 @@ fn products_of_all_layouts() {
     let batch = |strides: [usize; 3]| {
         let mut gemm = matmul([E4M3, E4M3, float], [16, 16, 32]);
         for (view, stride) in [&mut gemm.a, &mut gemm.b, &mut gemm.out].into_iter().zip(strides) {
-            view.dims.insert(0, Dim { extent: 3, stride });
+            view.dims.insert(0, ViewDim { extent: 3, stride });
         }
         gemm
     };
@@ -237,7 +232,7 @@ fn products_of_all_layouts() {
     check("batch with one left factor", &batch([0, 512, 300]));
     let mut two = batch([512, 0, 256]);
     for (view, stride) in [&mut two.a, &mut two.b, &mut two.out].into_iter().zip([0, 512, 768]) {
-        view.dims.insert(0, Dim { extent: 2, stride });
+        view.dims.insert(0, ViewDim { extent: 2, stride });
     }
     check("two batch axes", &two);
 }

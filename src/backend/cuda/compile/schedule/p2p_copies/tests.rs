@@ -2,27 +2,29 @@
 
 use crate::issue_order;
 use crate::memory_layout;
-use crate::memory_layout::Layout;
+use crate::memory_layout::MemoryLayout;
 use crate::p2p;
-use crate::p2p::{Messages, Target};
-use crate::schedule::{Call, Exchange, Move, Schedule, Settings, Signal, Step, schedule};
+use crate::p2p::{MessagePlan, MessageTarget};
+use crate::schedule::{
+    CommunicatorSet, P2pCopy, RankSchedule, ScheduleSettings, ScheduleStep, SemaphoreOp, StreamCommand, build_schedule,
+};
 use crate::team;
-use crate::transport::{Route, Routes};
+use crate::transport::{BackendTransports, CommTransport};
 use hostir::backend::cpu;
 use hostir::data::HostTensor;
-use hostir::lower::{Prepared, Sizes, prepare};
-use hostir::plan::View;
+use hostir::lower::{PreparedProgram, SizeSettings, prepare_program};
+use hostir::plan::BufferView;
 use std::collections::BTreeSet;
 
-const ROUTES: Routes = Routes { nccl: Route::Copies, ucc: Some(Route::Copies) };
+const ROUTES: BackendTransports = BackendTransports { nccl: CommTransport::Copies, ucc: Some(CommTransport::Copies) };
 
 /// By kernels, by copy engines, and as in a graph: whether ranks are apart, and whether engines only push.
 const WAYS: [(bool, bool); 3] = [(true, false), (false, false), (true, true)];
 
 /// One rank as its device sees it.
 struct Device {
-    schedule: Schedule,
-    layout: Layout,
+    schedule: RankSchedule,
+    layout: MemoryLayout,
     memory: Vec<u8>,
     flags: Vec<bool>,
     /// By stream: the steps, and how many of them are done.
@@ -31,8 +33,8 @@ struct Device {
 }
 
 struct Machine {
-    prepared: Prepared,
-    messages: Messages,
+    prepared: PreparedProgram,
+    messages: MessagePlan,
     devices: Vec<Device>,
     /// Whose each step of the common order is, where ranks share a device.
     order: Option<Vec<usize>>,
@@ -42,21 +44,19 @@ impl Machine {
     fn new(text: &str, (apart, push): (bool, bool)) -> Self {
         let (programs, diags) = hostir::load(text);
         assert!(diags.is_empty(), "{diags:?}");
-        let prepared = prepare(&programs[0], &Sizes::default()).unwrap();
-        let teams = team::teams(&prepared);
-        let messages = p2p::messages(&prepared, ROUTES);
-        let settings = Settings { routes: ROUTES, apart, push, ..Settings::H200 };
+        let prepared = prepare_program(&programs[0], &SizeSettings::default()).unwrap();
+        let teams = team::collect_teams(&prepared);
+        let messages = p2p::plan_messages(&prepared, ROUTES);
+        let settings = ScheduleSettings { routes: ROUTES, apart, push, ..ScheduleSettings::H200 };
         let of = |plan: &hostir::plan::Plan| {
-            schedule(plan, &teams, &messages, settings)
-                .unwrap_or_else(|refusal| panic!("{}", refusal.what))
+            build_schedule(plan, &teams, &messages, settings).unwrap_or_else(|refusal| panic!("{}", refusal.what))
         };
-        let mut schedules: Vec<Schedule> = prepared.plans.iter().map(of).collect();
-        let order = if apart { None } else { issue_order::order(&mut schedules) };
+        let mut schedules: Vec<RankSchedule> = prepared.plans.iter().map(of).collect();
+        let order = if apart { None } else { issue_order::impose_global_order(&mut schedules) };
         assert_eq!(order.is_some(), !apart, "there is an order");
-        let device = |(plan, schedule): (&hostir::plan::Plan, Schedule)| {
+        let device = |(plan, schedule): (&hostir::plan::Plan, RankSchedule)| {
             let flags = messages.flag_bytes(plan.rank);
-            let layout =
-                memory_layout::assign(plan, &schedule.items, &schedule.scratch, flags, &[]);
+            let layout = memory_layout::assign_offsets(plan, &schedule.items, &schedule.scratch, flags, &[]);
             let mut queues = vec![(Vec::new(), 0); schedule.streams];
             for (at, step) in schedule.steps.iter().enumerate() {
                 queues[step.stream].0.push(at);
@@ -74,9 +74,9 @@ impl Machine {
         Self { prepared, messages, devices, order }
     }
 
-    fn address(&self, rank: usize, view: &View, start: usize) -> usize {
+    fn address(&self, rank: usize, view: &BufferView, start: usize) -> usize {
         let offset = self.devices[rank].layout.offsets[view.buffer.0 as usize].unwrap();
-        offset + (view.offset + start) * view.dtype.size()
+        offset + (view.offset + start) * view.dtype.byte_size()
     }
 
     fn upload(&mut self, inputs: &[Vec<HostTensor>]) {
@@ -85,8 +85,7 @@ impl Machine {
             for (view, tensor) in views.iter().zip(inputs) {
                 let Some(view) = view else { continue };
                 let at = self.address(rank, view, 0);
-                self.devices[rank].memory[at..at + tensor.bytes().len()]
-                    .copy_from_slice(tensor.bytes());
+                self.devices[rank].memory[at..at + tensor.bytes().len()].copy_from_slice(tensor.bytes());
             }
         }
     }
@@ -146,19 +145,21 @@ impl Machine {
         let step = steps[*done];
         let call = self.devices[rank].schedule.steps[step].call.clone();
         match call {
-            Call::Wait { event } if !self.devices[rank].reached.contains(&event) => return false,
-            Call::Record { event } => {
+            StreamCommand::Wait { event } if !self.devices[rank].reached.contains(&event) => {
+                return false;
+            }
+            StreamCommand::Record { event } => {
                 self.devices[rank].reached.insert(event);
             }
-            Call::Signal { mut signals } => {
+            StreamCommand::Signal { mut signals } => {
                 // One operation at a time: others may go on in between.
                 let waits = match signals[0] {
-                    Signal::Await { flag } => !self.devices[rank].flags[flag],
-                    Signal::Raise { rank: other, flag } => {
+                    SemaphoreOp::Await { flag } => !self.devices[rank].flags[flag],
+                    SemaphoreOp::Raise { rank: other, flag } => {
                         self.raise(other, flag);
                         false
                     }
-                    Signal::Lower { flag } => {
+                    SemaphoreOp::Lower { flag } => {
                         self.lower(rank, flag);
                         false
                     }
@@ -168,24 +169,24 @@ impl Machine {
                 }
                 signals.remove(0);
                 if !signals.is_empty() {
-                    self.devices[rank].schedule.steps[step].call = Call::Signal { signals };
+                    self.devices[rank].schedule.steps[step].call = StreamCommand::Signal { signals };
                     return true;
                 }
             }
-            Call::Transfer { message } => self.transfer(message),
-            Call::Exchange(mut exchange) => {
+            StreamCommand::Transfer { message } => self.transfer(message),
+            StreamCommand::Exchange(mut exchange) => {
                 let Some(ended) = self.exchange(rank, &mut exchange) else { return false };
                 if !ended {
-                    self.devices[rank].schedule.steps[step].call = Call::Exchange(exchange);
+                    self.devices[rank].schedule.steps[step].call = StreamCommand::Exchange(exchange);
                     return true;
                 }
             }
-            Call::Copy { views, bytes } => {
+            StreamCommand::Copy { views, bytes } => {
                 let [from, to] = views.each_ref().map(|view| self.address(rank, view, 0));
                 self.devices[rank].memory.copy_within(from..from + bytes, to);
             }
-            Call::Wait { .. } | Call::Launch { .. } | Call::Product { .. } => {}
-            Call::Communicate { .. } => panic!("NCCL is called"),
+            StreamCommand::Wait { .. } | StreamCommand::Launch { .. } | StreamCommand::Product { .. } => {}
+            StreamCommand::Communicate { .. } => panic!("NCCL is called"),
         }
         self.devices[rank].queues[stream].1 += 1;
         true
@@ -203,17 +204,17 @@ impl Machine {
 
     /// Does one thing of an exchange's kernel, whose copies and last waits are blocks of their own. Says
     /// whether that was the last one, and nothing if it cannot go on.
-    fn exchange(&mut self, rank: usize, exchange: &mut Exchange) -> Option<bool> {
+    fn exchange(&mut self, rank: usize, exchange: &mut CommunicatorSet) -> Option<bool> {
         if !exchange.raises.is_empty() {
             exchange.raises.drain(..).for_each(|(other, flag)| self.raise(other, flag));
             return Some(false);
         }
         for at in 0..exchange.moves.len() {
             match exchange.moves[at].clone() {
-                Move::Message(number) => {
+                P2pCopy::Message(number) => {
                     let (offer, done, other) = {
                         let message = &self.messages.list[number];
-                        (message.offer, message.done, message.offerer())
+                        (message.offer, message.done, message.target_rank())
                     };
                     if !self.devices[rank].flags[offer] {
                         continue;
@@ -222,10 +223,9 @@ impl Machine {
                     self.lower(rank, offer);
                     self.raise(other, done);
                 }
-                Move::Local(parts) => {
-                    let [from, to] =
-                        parts.each_ref().map(|part| self.address(rank, &part.view, part.start));
-                    let bytes = parts[0].bytes();
+                P2pCopy::Local(parts) => {
+                    let [from, to] = parts.each_ref().map(|part| self.address(rank, &part.view, part.start));
+                    let bytes = parts[0].byte_count();
                     self.devices[rank].memory.copy_within(from..from + bytes, to);
                 }
             }
@@ -241,8 +241,8 @@ impl Machine {
         let message = &self.messages.list[message];
         let (from, to) = (message.from as usize, message.to as usize);
         let at = self.address(from, &message.source.view, message.source.start);
-        let bytes = self.devices[from].memory[at..at + message.bytes()].to_vec();
-        if let Target::Part(part) = &message.target {
+        let bytes = self.devices[from].memory[at..at + message.byte_count()].to_vec();
+        if let MessageTarget::Part(part) = &message.target {
             let at = self.address(to, &part.view, part.start);
             self.devices[to].memory[at..at + bytes.len()].copy_from_slice(&bytes);
         }
@@ -251,13 +251,13 @@ impl Machine {
     fn output(&self, rank: usize, index: usize) -> Option<Vec<u8>> {
         let view = self.prepared.plans[rank].outputs[index].as_ref()?;
         let at = self.address(rank, view, 0);
-        Some(self.devices[rank].memory[at..at + view.len() * view.dtype.size()].to_vec())
+        Some(self.devices[rank].memory[at..at + view.len() * view.dtype.byte_size()].to_vec())
     }
 }
 
 /// Local parts of every input, all elements different.
-fn inputs(prepared: &Prepared, salt: u8) -> Vec<Vec<HostTensor>> {
-    let part = |rank: usize, view: &Option<View>| {
+fn inputs(prepared: &PreparedProgram, salt: u8) -> Vec<Vec<HostTensor>> {
+    let part = |rank: usize, view: &Option<BufferView>| {
         let Some(view) = view else { return HostTensor::zeros(hostir::ir::DType::Float, &[1]) };
         let mut tensor = HostTensor::zeros(view.dtype, &view.shape());
         for (index, byte) in tensor.bytes_mut().iter_mut().enumerate() {
@@ -278,8 +278,7 @@ fn check(text: &str, moves: bool) {
 }
 
 fn run(machine: &mut Machine, text: &str, kernels: bool, moves: bool) {
-    let fresh: Vec<Schedule> =
-        machine.devices.iter().map(|device| device.schedule.clone()).collect();
+    let fresh: Vec<RankSchedule> = machine.devices.iter().map(|device| device.schedule.clone()).collect();
     for (round, last) in [false, true, false, true].into_iter().enumerate() {
         let data = inputs(&machine.prepared, round as u8);
         machine.upload(&data);
@@ -391,11 +390,11 @@ fn messages_of_a_communicator() {
 fn calls(text: &str, apart: bool) -> [usize; 3] {
     let machine = Machine::new(text, (apart, false));
     let steps = &machine.devices[1].schedule.steps;
-    let count = |is: fn(&Call) -> bool| steps.iter().filter(|step| is(&step.call)).count();
+    let count = |is: fn(&StreamCommand) -> bool| steps.iter().filter(|step| is(&step.call)).count();
     [
-        count(|call| matches!(call, Call::Exchange(_))),
-        count(|call| matches!(call, Call::Signal { .. })),
-        count(|call| matches!(call, Call::Transfer { .. })),
+        count(|call| matches!(call, StreamCommand::Exchange(_))),
+        count(|call| matches!(call, StreamCommand::Signal { .. })),
+        count(|call| matches!(call, StreamCommand::Transfer { .. })),
     ]
 }
 
@@ -440,12 +439,12 @@ fn large_own_parts_go_aside() {
     let text = collective("Allgather", part, "iS1{4}, iS2{2097152}", 8_388_608, "");
     let machine = Machine::new(&text, (true, false));
     for device in &machine.devices {
-        let stream = |is: fn(&Call) -> bool| {
+        let stream = |is: fn(&StreamCommand) -> bool| {
             device.schedule.steps.iter().find(|step| is(&step.call)).map(|step| step.stream)
         };
-        let copies = stream(|call| matches!(call, Call::Copy { .. }));
+        let copies = stream(|call| matches!(call, StreamCommand::Copy { .. }));
         assert_eq!(copies, Some(device.schedule.streams - 1));
-        assert_ne!(copies, stream(|call| matches!(call, Call::Transfer { .. })));
+        assert_ne!(copies, stream(|call| matches!(call, StreamCommand::Transfer { .. })));
     }
     check(&text, true);
 }
@@ -461,7 +460,7 @@ fn copies_of_a_collective_follow_each_other() {
     for (text, rows) in [(gather, 1), (broadcast, 3)] {
         let machine = Machine::new(&text, (true, false));
         let steps = &machine.devices[3].schedule.steps;
-        let is = |step: &&Step| matches!(step.call, Call::Transfer { .. });
+        let is = |step: &&ScheduleStep| matches!(step.call, StreamCommand::Transfer { .. });
         let stream = steps.iter().find(is).map(|step| step.stream);
         let queue = steps.iter().filter(|step| Some(step.stream) == stream);
         let queue: Vec<bool> = queue.map(|step| is(&step)).collect();
@@ -485,9 +484,7 @@ fn messages_on_streams_within_a_group() {
 fn three(bodies: [&[&str]; 3], elements: usize) -> String {
     let tensor = |number: usize| {
         let (first, second) = (2 * number, 2 * number + 1);
-        format!(
-            "T{number}_g_float[ideviceIdx.x{first}{{3}}, iS{second}{{{elements}}}] (DeviceMesh{{0 1 2}})"
-        )
+        format!("T{number}_g_float[ideviceIdx.x{first}{{3}}, iS{second}{{{elements}}}] (DeviceMesh{{0 1 2}})")
     };
     let mut text = format!("%HostIrContainer {{ ({}) -> () :\n", tensor(0));
     for number in 1..3 {
@@ -506,10 +503,7 @@ fn three(bodies: [&[&str]; 3], elements: usize) -> String {
 /// `send 1 T0 2`: a message to rank 2, with its number.
 fn message(words: &str) -> String {
     let words: Vec<&str> = words.split(' ').collect();
-    format!(
-        "P2PCommunication {} (type={}, buffer={}, peer={}, backend=NCCL)",
-        words[1], words[0], words[2], words[3]
-    )
+    format!("P2PCommunication {} (type={}, buffer={}, peer={}, backend=NCCL)", words[1], words[0], words[2], words[3])
 }
 
 /// Two messages in this order and in the other one.
@@ -536,10 +530,8 @@ fn receives_of_a_group_do_not_wait_for_each_other() {
 #[test]
 fn sends_of_a_group_do_not_wait_for_each_other() {
     for group in both_orders(["send 1 T0 1", "send 2 T0 2"]) {
-        let (one, two) = (
-            [message("recv 3 T1 0"), message("send 5 T1 2")],
-            [message("recv 6 T1 1"), message("recv 7 T2 0")],
-        );
+        let (one, two) =
+            ([message("recv 3 T1 0"), message("send 5 T1 2")], [message("recv 6 T1 1"), message("recv 7 T2 0")]);
         let [[a, b], [c, d], [e, f]] = [&group, &one, &two].map(|pair| [&*pair[0], &*pair[1]]);
         let start = "StartCoalescing";
         let zero = [start, a, b, "EndCoalescing 8", "Wait Communication 8"];

@@ -27,25 +27,13 @@ fn change(work: impl FnOnce(&mut Seen)) {
     SEEN.set(seen);
 }
 
-unsafe extern "C" fn init(
-    slot: *mut Handle,
-    _: c_int,
-    _: UniqueId,
-    _: c_int,
-    _: *mut RawConfig,
-) -> c_int {
+unsafe extern "C" fn init(slot: *mut CommHandle, _: c_int, _: UniqueId, _: c_int, _: *mut RawConfig) -> c_int {
     // SAFETY: the caller's place for a handle.
     unsafe { *slot = std::ptr::dangling_mut::<c_void>() };
     IN_PROGRESS
 }
 
-unsafe extern "C" fn split(
-    _: Handle,
-    color: c_int,
-    _: c_int,
-    slot: *mut Handle,
-    _: *mut RawConfig,
-) -> c_int {
+unsafe extern "C" fn split(_: CommHandle, color: c_int, _: c_int, slot: *mut CommHandle, _: *mut RawConfig) -> c_int {
     if color >= 0 {
         // SAFETY: as in `init`.
         unsafe { *slot = std::ptr::dangling_mut::<c_void>() };
@@ -53,7 +41,7 @@ unsafe extern "C" fn split(
     IN_PROGRESS
 }
 
-unsafe extern "C" fn async_error(_: Handle, state: *mut c_int) -> c_int {
+unsafe extern "C" fn async_error(_: CommHandle, state: *mut c_int) -> c_int {
     change(|seen| {
         let now = if seen.busy > 0 { IN_PROGRESS } else { seen.state };
         seen.busy = seen.busy.saturating_sub(1);
@@ -63,12 +51,12 @@ unsafe extern "C" fn async_error(_: Handle, state: *mut c_int) -> c_int {
     SUCCESS
 }
 
-unsafe extern "C" fn abort(_: Handle) -> c_int {
+unsafe extern "C" fn abort(_: CommHandle) -> c_int {
     change(|seen| seen.aborted += 1);
     SUCCESS
 }
 
-unsafe extern "C" fn destroy(_: Handle) -> c_int {
+unsafe extern "C" fn destroy(_: CommHandle) -> c_int {
     change(|seen| seen.destroyed += 1);
     SUCCESS
 }
@@ -89,32 +77,17 @@ unsafe extern "C" fn id(_: *mut UniqueId) -> c_int {
     SUCCESS
 }
 
-unsafe extern "C" fn last(_: Handle) -> *const c_char {
+unsafe extern "C" fn last(_: CommHandle) -> *const c_char {
     std::ptr::null()
 }
 
 /// An address, or a stream.
 type Any = *mut c_void;
-unsafe extern "C" fn gather(
-    _: *const c_void,
-    _: Any,
-    _: usize,
-    _: c_int,
-    _: Handle,
-    _: Any,
-) -> c_int {
+unsafe extern "C" fn gather(_: *const c_void, _: Any, _: usize, _: c_int, _: CommHandle, _: Any) -> c_int {
     FAILED
 }
 
-unsafe extern "C" fn reduced(
-    _: *const c_void,
-    _: Any,
-    _: usize,
-    _: c_int,
-    _: c_int,
-    _: Handle,
-    _: Any,
-) -> c_int {
+unsafe extern "C" fn reduced(_: *const c_void, _: Any, _: usize, _: c_int, _: c_int, _: CommHandle, _: Any) -> c_int {
     FAILED
 }
 
@@ -125,24 +98,17 @@ unsafe extern "C" fn rooted(
     _: c_int,
     _: c_int,
     _: c_int,
-    _: Handle,
+    _: CommHandle,
     _: Any,
 ) -> c_int {
     FAILED
 }
 
-unsafe extern "C" fn sent(
-    _: *const c_void,
-    _: usize,
-    _: c_int,
-    _: c_int,
-    _: Handle,
-    _: Any,
-) -> c_int {
+unsafe extern "C" fn sent(_: *const c_void, _: usize, _: c_int, _: c_int, _: CommHandle, _: Any) -> c_int {
     FAILED
 }
 
-unsafe extern "C" fn received(_: Any, _: usize, _: c_int, _: c_int, _: Handle, _: Any) -> c_int {
+unsafe extern "C" fn received(_: Any, _: usize, _: c_int, _: c_int, _: CommHandle, _: Any) -> c_int {
     FAILED
 }
 
@@ -172,9 +138,9 @@ fn library() -> Arc<Library> {
     })
 }
 
-fn joined(busy: u32, state: c_int, patience: Patience<'_>) -> Result<Communicator, Error> {
+fn joined(busy: u32, state: c_int, patience: WaitLimits<'_>) -> Result<NcclCommunicator, Error> {
     change(|seen| *seen = Seen { busy, state, ..Seen::default() });
-    Communicator::join(&library(), UniqueId { bytes: [0; 128] }, 2, 0, patience)
+    NcclCommunicator::init_rank(&library(), UniqueId { bytes: [0; 128] }, 2, 0, patience)
 }
 
 fn in_a_while() -> Instant {
@@ -183,10 +149,10 @@ fn in_a_while() -> Instant {
 
 #[test]
 fn waits_until_all_are_there() {
-    let comm = joined(5, SUCCESS, Patience { deadline: in_a_while(), give_up: &|| false });
+    let comm = joined(5, SUCCESS, WaitLimits { deadline: in_a_while(), give_up: &|| false });
     let comm = comm.unwrap();
     assert_eq!((comm.size(), comm.rank(), SEEN.get().aborted), (2, 0, 0));
-    let patience = Patience { deadline: in_a_while(), give_up: &|| false };
+    let patience = WaitLimits { deadline: in_a_while(), give_up: &|| false };
     let config = Config { blocking: true };
     let part = comm.split(Some(0), 1, 2, config, patience).unwrap().unwrap();
     assert_eq!((part.size(), part.rank()), (2, 1));
@@ -203,7 +169,7 @@ fn gives_up_when_it_is_told_to_and_aborts() {
         asked.get() == 3
     };
     let start = Instant::now();
-    let error = joined(u32::MAX, SUCCESS, Patience { deadline: in_a_while(), give_up: &give_up });
+    let error = joined(u32::MAX, SUCCESS, WaitLimits { deadline: in_a_while(), give_up: &give_up });
     assert_eq!(error.unwrap_err(), Error::GivenUp { call: "ncclCommInitRankConfig" });
     assert!(start.elapsed() < Duration::from_secs(30));
     assert_eq!((asked.get(), SEEN.get().aborted, SEEN.get().destroyed), (3, 1, 0));
@@ -211,7 +177,7 @@ fn gives_up_when_it_is_told_to_and_aborts() {
 
 #[test]
 fn a_split_that_is_given_up_leaves_the_parent_to_its_owner() {
-    let patience = Patience { deadline: in_a_while(), give_up: &|| true };
+    let patience = WaitLimits { deadline: in_a_while(), give_up: &|| true };
     let comm = joined(0, SUCCESS, patience).unwrap();
     change(|seen| seen.busy = u32::MAX);
     let error = comm.split(Some(0), 0, 2, Config { blocking: true }, patience).unwrap_err();
@@ -223,11 +189,11 @@ fn a_split_that_is_given_up_leaves_the_parent_to_its_owner() {
 
 #[test]
 fn the_time_may_be_up_and_calls_may_fail() {
-    let patience = Patience { deadline: Instant::now(), give_up: &|| false };
+    let patience = WaitLimits { deadline: Instant::now(), give_up: &|| false };
     let error = joined(u32::MAX, SUCCESS, patience).unwrap_err();
     assert_eq!(error, Error::Timeout { call: "ncclCommInitRankConfig" });
     assert_eq!(SEEN.get().aborted, 1);
-    let patience = Patience { deadline: in_a_while(), give_up: &|| false };
+    let patience = WaitLimits { deadline: in_a_while(), give_up: &|| false };
     let error = joined(2, FAILED, patience).unwrap_err();
     let text = "ncclCommInitRankConfig failed: unhandled system error";
     assert_eq!(error.to_string(), text);
