@@ -20,21 +20,21 @@ macro_rules! ids {
 }
 
 ids! {
-    /// An interned string of [`Ast::strings`].
+    /// An interned string of [`SyntaxTree::strings`].
     Symbol
-    /// A scalar (or tensor) expression of [`Ast::exprs`].
+    /// A scalar (or tensor) expression of [`SyntaxTree::exprs`].
     ExprId
-    /// A distinct tensor text of [`Ast::tensors`].
+    /// A distinct tensor text of [`SyntaxTree::tensors`].
     TensorRefId
-    /// An iteration domain of [`Ast::domains`].
+    /// An iteration domain of [`SyntaxTree::domains`].
     DomainId
-    /// A statement of [`Ast::stmts`].
+    /// A statement of [`SyntaxTree::stmts`].
     StmtId
-    /// A block of [`Ast::blocks`].
+    /// A block of [`SyntaxTree::blocks`].
     BlockId
 }
 
-/// A run of arguments in [`Ast::args`].
+/// A run of arguments in [`SyntaxTree::args_in`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ArgRange {
     /// First argument.
@@ -176,7 +176,7 @@ pub struct BlockSyntax {
     pub span: Span,
 }
 
-/// The form of a statement; each shape fills other fields of [`Stmt`].
+/// The form of a statement; each shape fills other fields of [`StmtSyntax`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StmtShape {
     /// `results = name( args )`, `name( args )`, `Name N (args)`, `T = ALLOCATE(...)` `.alias=T`
@@ -226,7 +226,7 @@ pub struct StmtSyntax {
     pub body: Option<BlockId>,
     /// Else-branch.
     pub else_body: Option<BlockId>,
-    /// Comment lines above, after, and at the end of the block are in [`Ast::comments`].
+    /// Comment lines above, after, and at the end of the block are in [`SyntaxTree::comments`].
     pub terminated: bool,
 }
 
@@ -321,7 +321,7 @@ pub struct TensorText {
     pub dtype: Symbol,
     /// The dtype's span in the first occurrence.
     pub dtype_span: Span,
-    /// First domain in [`Ast::domains`].
+    /// First domain in [`SyntaxTree::domains`].
     pub domains_start: u32,
     /// One past the last domain.
     pub domains_end: u32,

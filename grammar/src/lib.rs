@@ -4,7 +4,7 @@
 //!
 //! The way of a text: logos finds tokens (`token`), of which a whole tensor reference is one
 //! (`lex`, `scan`, `tensor`, `domain`); `layout` cuts the tokens into statements; the grammar
-//! (`hir.lalrpop`) reads one statement at a time into the arenas of [`Ast`] (`builder`); `parse` and
+//! (`hir.lalrpop`) reads one statement at a time into the arenas of [`SyntaxTree`] (`builder`); `parse` and
 //! `file` keep the stack of blocks and the sections of a container. Long texts are cut in the body of
 //! a container, read by several threads (`parts`) and joined (`merge`).
 
@@ -49,7 +49,7 @@ use error::Code;
 /// The result of [`parse`].
 #[derive(Debug, Default)]
 pub struct ParseOutput {
-    /// The tree; statements with errors are [`ast::Shape::Error`].
+    /// The tree; statements with errors are [`ast::StmtShape::Error`].
     pub ast: SyntaxTree,
     /// Errors in order of appearance.
     pub errors: Vec<SyntaxError>,

@@ -52,7 +52,7 @@ pub fn op_devices(program: &Program, op: OpId) -> Option<Vec<u32>> {
 /// Whether a compute op needs data of other devices: its tensors' meshes differ, or a device axis of
 /// an operand is not the same device axis of the result, or the other way round. Streams do not
 /// count; host ops and communications never do, and of slices of memory only those that
-/// [`slice_moves`] names.
+/// [`needs_slice_resharding`] names.
 pub fn is_resharding(program: &Program, id: OpId) -> bool {
     let op = program.op(id);
     let kind = op.kind;

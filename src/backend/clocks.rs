@@ -14,7 +14,7 @@
 //! compared like others.
 //!
 //! Clocks also run at different speeds, by some tens of microseconds a second. What lies between two
-//! comparisons is interpolated ([`Drift`]).
+//! comparisons is interpolated ([`ClockDrift`]).
 
 use super::control_plane::{ControlPlane, ControlPlaneError};
 use rustix::time::{ClockId, clock_gettime};

@@ -5,8 +5,8 @@
 //! program that lives under MPI or `torch.distributed` can wrap what it has.
 //!
 //! The rule that keeps everybody from waiting for the dead: a process that fails calls
-//! [`ControlPlane::fail`] before it gives up, and whoever waits in [`ControlPlane::gather`], or looks at
-//! [`ControlPlane::failed`] while its device works, ends with that.
+//! [`ControlPlane::report_failure`] before it gives up, and whoever waits in [`ControlPlane::gather`], or looks at
+//! [`ControlPlane::peer_failure`] while its device works, ends with that.
 
 use crate::diag::{Diag, DiagLabel, Span, codes};
 use crate::lower::PreparedProgram;
@@ -64,7 +64,7 @@ pub enum ControlPlaneError {
     Failed {
         /// Its rank.
         rank: u32,
-        /// What it handed to [`ControlPlane::fail`].
+        /// What it handed to [`ControlPlane::report_failure`].
         why: String,
     },
     /// Processes at different steps, or messages that make no sense.
@@ -114,7 +114,7 @@ pub fn rank_list(ranks: &[u32]) -> String {
     }
 }
 
-/// The first of these errors as a text for [`ControlPlane::fail`]: lines of code, place, message and notes.
+/// The first of these errors as a text for [`ControlPlane::report_failure`]: lines of code, place, message and notes.
 pub fn failure_report(diags: &[Diag]) -> String {
     let Some(diag) = diags.first() else { return String::new() };
     let place =

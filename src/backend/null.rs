@@ -41,10 +41,10 @@ impl NullBackend {
         Ok(RunResult { outputs, stats: RunStats { instructions, ..RunStats::default() } })
     }
 
-    /// [`Null::run`] with the timeline of the cost model; with a control plane, this process's part of it.
+    /// [`NullBackend::run`] with the timeline of the cost model; with a control plane, this process's part of it.
     ///
     /// # Errors
-    /// Those of [`Null::run`].
+    /// Those of [`NullBackend::run`].
     pub fn run_traced(&self, prepared: &PreparedProgram) -> Result<(RunResult, Trace), Vec<Diag>> {
         let result = self.run(prepared)?;
         let mut trace = simulate_run(prepared, &CostModel::default())?;

@@ -2,7 +2,7 @@
 //! is the caller's business.
 //!
 //! Where ranks are processes, each has the slices of its own rank, all on rank 0's clock ([`super::clocks`]),
-//! and [`Trace::part`] and [`Trace::join`] put them together.
+//! and [`Trace::partial_trace`] and [`Trace::join_parts`] put them together.
 //!
 //! A track is a stream of a rank or the queue of one of its communicators. Slices of one track do not
 //! overlap and are in order of time. An arrow leads from what a wait waits for to the wait.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// Times of one track, in nanoseconds.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct TrackUsage {
-    /// Slices of each kind, in the order of [`SliceKind::ALL`].
+    /// Slices of each kind, in the order of [`SpanKind::ALL`].
     pub kinds: [u64; SpanKind::ALL.len()],
     /// From the start of the trace to its end, without computing, copying and communicating.
     pub idle: u64,

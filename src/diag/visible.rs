@@ -3,7 +3,7 @@
 //! Programs, names of files, names in files and messages of other processes are written by others. A terminal takes
 //! control characters in them as commands (set the title, clear the screen, answer as if typed), a bidirectional
 //! override shows a line in another order than it is read in, and a character of no width makes two names look the
-//! same. All text for people goes through [`line()`] or [`block()`]; programs that are printed and JSON do not: they
+//! same. All text for people goes through [`escape_line()`] or [`escape_block()`]; programs that are printed and JSON do not: they
 //! are data.
 
 use super::{Diag, DiagLabel};

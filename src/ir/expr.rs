@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 id! {
-    /// An expression of [`Exprs`].
+    /// An expression of [`ExprArena`].
     ExprId
 }
 

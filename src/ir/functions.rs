@@ -1,7 +1,7 @@
 //! The functions of pointwise ops and scalars.
 //!
 //! [`FUNCTIONS`] and [`CASTS`] are the functions that nvFuser prints. Programs hold the newest
-//! spelling (`max`, `__to_float`), whatever the file said; [`spelled`] turns it back.
+//! spelling (`max`, `__to_float`), whatever the file said; [`spelled_name`] turns it back.
 
 use super::{CastSpelling, Style};
 

@@ -11,7 +11,7 @@
 //!   ALLOCATE allocates it, a compute op fills it), an input may be written. Identity of a tensor is
 //!   its [`TensorId`]; two declarations that share a number but not a type are two tensors here, and
 //!   an error in `verify`.
-//! - Scalars are expressions over names (`i0`, `StreamIdx`, `rank`), hash-consed in [`Exprs`].
+//! - Scalars are expressions over names (`i0`, `StreamIdx`, `rank`), hash-consed in [`ExprArena`].
 //! - Loops and branches are ops with blocks ([`Op::blocks`]).
 //!
 //! Reading is free; every change goes through [`edit::Edit`], which keeps a journal, so a pass that

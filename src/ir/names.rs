@@ -4,7 +4,7 @@ use super::id::id;
 use hostir_grammar::ast::StringInterner;
 
 id! {
-    /// An interned name of [`Names`]; symbol 0 is the empty string.
+    /// An interned name of [`NameInterner`]; symbol 0 is the empty string.
     Symbol
 }
 

@@ -161,7 +161,7 @@ pub enum OpLayout {
     Own,
 }
 
-/// The words between the head of a [`Layout::Words`] statement and its operand.
+/// The words between the head of a [`OpLayout::Words`] statement and its operand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WordLink {
     /// Nothing.

@@ -23,7 +23,7 @@ pub struct FreeName {
     pub name: Symbol,
 }
 
-/// What [`scan`] finds.
+/// What [`scan_names`] finds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NameFinding {
     /// The op uses the index of a loop that it is not in.

@@ -42,11 +42,11 @@ pub struct Style {
     /// `scatter(in = ` instead of `=scatter(self = `.
     pub scatter_in: bool,
     /// `HirAliasSelect(` instead of `select(` for slices at host level. Both are ops of their own when read;
-    /// [`crate::style::restyle`] makes one of the other.
+    /// [`crate::style::restyle_program`] makes one of the other.
     pub alias_select: bool,
-    /// Communications have a `backend=`: those that passes make, and all after [`crate::style::restyle`].
+    /// Communications have a `backend=`: those that passes make, and all after [`crate::style::restyle_program`].
     pub backend: bool,
-    /// `ALLOCATE(mem_type=.., zero_init=..)`: those that passes make, and all after [`crate::style::restyle`].
+    /// `ALLOCATE(mem_type=.., zero_init=..)`: those that passes make, and all after [`crate::style::restyle_program`].
     pub short_allocate: bool,
     /// HostUnits repeat their lists in `Inputs:` and `Outputs:` lines, as they do since 2024-12-04.
     pub unit_lines: bool,

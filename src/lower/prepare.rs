@@ -137,7 +137,7 @@ pub fn prepare_rank(program: &Program, sizes: &SizeSettings, rank: u32) -> Resul
     plan.map_err(|diag| Diags { items: vec![diag] })
 }
 
-/// [`prepare`], and what these tensors are bound to at the end comes out as if they were outputs.
+/// [`prepare_program`], and what these tensors are bound to at the end comes out as if they were outputs.
 pub fn prepare_with_kept(program: &Program, sizes: &SizeSettings, kept: &[TensorId]) -> Result<PreparedProgram, Diags> {
     let mut diags = Diags::default();
     let Some(env) = infer_sizes(program, sizes, &mut diags) else { return Err(diags) };

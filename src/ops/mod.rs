@@ -1,7 +1,7 @@
 //! The op table: one line an op; an op's row, axis links, checks and lowering are in its family's file or folder.
 //!
 //! [`OpKind`] is a row's handle, opaque to modules below this one; [`OpKind::spec`] is the row. Names resolve in
-//! [`find`].
+//! [`find_op`].
 
 pub mod comm;
 pub mod control;
@@ -102,7 +102,7 @@ impl OpKind {
         TABLE[self.row()]
     }
     /// Whether the op permutes the axes of its operand, and so has a permutation
-    /// ([`AttrKey::Perm`]).
+    /// ([`crate::ir::AttrKey::Perm`]).
     pub fn has_permutation(self) -> bool {
         matches!(self, Self::SetPermute | Self::SegmenterSetPermute)
     }

@@ -260,7 +260,7 @@ impl CollectiveKind {
     }
 }
 
-/// An operand of a [`Step`].
+/// An operand of a [`KernelStep`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum StepOperand {
     /// The element of input `n` of the kernel.

@@ -1,7 +1,7 @@
 //! From IR to text, byte for byte as nvFuser prints it.
 //!
 //! All layout follows from the program: two blanks a block, one function for each
-//! [`Layout`](crate::ir::Layout), spelling by [`Style`](crate::ir::Style). The text of a tensor or
+//! [`Layout`](crate::ir::OpLayout), spelling by [`Style`](crate::ir::Style). The text of a tensor or
 //! scalar is made once and copied from then on.
 
 mod forms;

@@ -1,6 +1,6 @@
 //! What `hir-opt` and `hir-run` share: streams, files, diagnostics, the terminal and exit statuses.
 //!
-//! Everything goes through [`Io`], so that a test runs a tool in its own process and sees what a user would see.
+//! Everything goes through [`ToolIo`], so that a test runs a tool in its own process and sees what a user would see.
 
 pub mod command_line;
 pub mod errors;

@@ -29,7 +29,7 @@ pub struct Pipeline {
     pub steps: Vec<PipelineStep>,
 }
 
-/// The text that [`parse`] reads back.
+/// The text that [`parse_pipeline`] reads back.
 impl std::fmt::Display for Pipeline {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for (index, step) in self.steps.iter().enumerate() {

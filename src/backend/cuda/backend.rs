@@ -25,7 +25,7 @@ impl CudaRuntime {
         loaded_program::load_program(prepared, &self.options, false)
     }
 
-    /// Gets a program ready to run on tensors that a caller binds ([`Bound`]).
+    /// Gets a program ready to run on tensors that a caller binds ([`BoundProgram`]).
     pub fn load_unbound<'p>(&self, prepared: &'p PreparedProgram) -> Result<BoundProgram<'p>, Vec<Diag>> {
         bound_program::load_bound_program(prepared, &self.options)
     }

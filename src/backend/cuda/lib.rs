@@ -1,9 +1,9 @@
 //! The CUDA backend: each rank on a GPU of its own, one thread a rank, all libraries opened at run time.
 //!
-//! [`Session`] runs a program inside another process, on that process's tensors and streams. [`Cuda`] is the backend
+//! [`Session`] runs a program inside another process, on that process's tensors and streams. [`CudaRuntime`] is the backend
 //! that `hir-run` uses.
 //!
-//! [`Cuda::load`] is the prepare phase. `hostir_gpu` turns each rank's plan into a list of commands and places every
+//! [`CudaRuntime::load`] is the prepare phase. `hostir_gpu` turns each rank's plan into a list of commands and places every
 //! buffer; the prepare phase compiles the kernels ([`nvrtc`]), loads all modules, asks cuBLASLt for GEMM algorithms
 //! and times them (`runtime::autotune`), joins the communicators and lets NCCL make all connections
 //! (`runtime::nccl`). Each of these steps ends on all ranks before the next begins, so a rank that fails leaves none
@@ -14,7 +14,7 @@
 //! use hostir_cuda::sys::driver::Stream;
 //! ```
 //!
-//! Ranks are threads of one process or, with an [`ControlPlane`](hostir::backend::control_plane::Exchange), processes
+//! Ranks are threads of one process or, with an [`ControlPlane`](hostir::backend::control_plane::ControlPlane), processes
 //! (`runtime::process_group`).
 
 mod backend;

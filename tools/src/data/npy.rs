@@ -192,7 +192,7 @@ fn format_header(kind: char, size: usize, shape: &[usize]) -> Vec<u8> {
 /// `\x93NUMPY`, version 1.0.
 const MAGIC: &[u8] = b"\x93NUMPY\x01\x00";
 
-/// True if [`write()`] takes tensors of this type.
+/// True if [`write_npy()`] takes tensors of this type.
 pub fn can_hold(dtype: DType) -> bool {
     type_letter(dtype).is_some()
 }

@@ -229,7 +229,7 @@ pub fn write_safetensors(tensors: &[(String, &HostTensor)]) -> Result<Vec<u8>, D
     safetensors::serialize(views, None).map_err(|error| DataError::new(error.to_string()))
 }
 
-/// True if [`write()`] takes tensors of this type.
+/// True if [`write_safetensors()`] takes tensors of this type.
 pub fn can_hold(dtype: DType) -> bool {
     TYPES.iter().any(|(ours, _)| *ours == dtype)
 }

@@ -176,7 +176,7 @@ impl MessagePlan {
     }
 
     /// Bytes of a rank's flags. The last word is no message's: a rank of another process that gives up sets it
-    /// ([`Messages::poison`]).
+    /// ([`MessagePlan::poison_word`]).
     pub fn flag_bytes(&self, rank: u32) -> usize {
         self.flags.get(&rank).map_or(0, |count| (count + 1) * FLAG)
     }

@@ -1,4 +1,4 @@
-//! From a plan to the calls that a rank's host makes, in order ([`order`] may move those of different streams):
+//! From a plan to the calls that a rank's host makes, in sequence_schedules ([`sequence_schedules`] may move those of different streams):
 //! everything is decided here, so that the run only indexes and calls.
 //!
 //! Streams are numbered: the plan's own, then one for each communicator, then those for copies that others
@@ -36,7 +36,7 @@ use std::collections::BTreeMap;
 pub enum StreamCommand {
     /// Launches a kernel.
     Launch {
-        /// Number of the kernel among [`Schedule::texts`].
+        /// Number of the kernel among [`RankSchedule::texts`].
         text: usize,
         /// Blocks along x, y and z.
         grid: [u32; 3],
@@ -54,7 +54,7 @@ pub enum StreamCommand {
     },
     /// Runs a GEMM of cuBLASLt.
     Product {
-        /// Number of the shape among [`Schedule::shapes`].
+        /// Number of the shape among [`RankSchedule::shapes`].
         shape: usize,
         /// The library's `a`, `b`, bias and `d`.
         operands: Box<[Option<SymbolicAddress>; 4]>,
@@ -83,18 +83,18 @@ pub enum StreamCommand {
     },
     /// Copies the range of a message to or from another rank.
     Transfer {
-        /// Number of the message in [`Messages::list`].
+        /// Number of the message in [`MessagePlan::list`].
         message: usize,
     },
     /// Exchanges small messages in one kernel.
     Exchange(Box<CommunicatorSet>),
 }
 
-/// Raises flags, then copies, then waits for flags: what the kernel of [`codegen::exchange`] does in one
+/// Raises flags, then copies, then waits for flags: what the kernel of [`codegen::p2p_kernel_source`] does in one
 /// launch, and a stream in several operations.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub struct CommunicatorSet {
-    /// The kernel's number in [`Schedule::texts`].
+    /// The kernel's number in [`RankSchedule::texts`].
     pub text: usize,
     /// Blocks of each copy.
     pub blocks: u32,
@@ -111,7 +111,7 @@ pub struct CommunicatorSet {
 /// A copy of an exchange.
 #[derive(Clone, PartialEq, Debug)]
 pub enum P2pCopy {
-    /// What a message of [`Messages::list`] carries, between its flags.
+    /// What a message of [`MessagePlan::list`] carries, between its flags.
     Message(usize),
     /// From one place of the rank's memory to another.
     Local(Box<[element_range::ViewRange; 2]>),
@@ -198,7 +198,7 @@ pub struct ScheduleSettings {
     /// What carries communications.
     pub routes: BackendTransports,
     /// Whether no two ranks share a device: a kernel may wait for another rank's. Otherwise all ranks' calls
-    /// can be put into one [`order`].
+    /// can be put into one [`sequence_schedules`].
     pub apart: bool,
     /// Whether copy engines only push. The driver may carry out a copy of a graph on the device that it
     /// reads from. In a graph of another device of the process that copy would keep the device from its

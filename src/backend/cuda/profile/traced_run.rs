@@ -14,10 +14,10 @@ use std::sync::Mutex;
 type RankTrace = (usize, PartialTrace, u64);
 
 impl LoadedProgram<'_> {
-    /// [`Loaded::run`] with its timeline: once untraced, so that nothing happens for the first time, and
+    /// [`LoadedProgram::run`] with its timeline: once untraced, so that nothing happens for the first time, and
     /// once more with events around every call. All ranks start together. A graph is not replayed: its
     /// calls have no room for events. Where ranks are processes, each gets the slices of its own rank, on
-    /// rank 0's clock; [`Trace::join`] puts the parts of all together.
+    /// rank 0's clock; [`Trace::join_parts`] puts the parts of all together.
     pub fn run_traced(&mut self, inputs: &[Vec<HostTensor>]) -> Result<(RunResult, Trace), Vec<Diag>> {
         self.run(inputs)?;
         self.upload_inputs(inputs)?;

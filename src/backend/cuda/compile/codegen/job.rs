@@ -26,7 +26,7 @@ pub enum KernelParam {
     Scratch(usize),
 }
 
-/// One kernel launch: `extern "C" __global__ void hir(...)` over [`Launch::params`] in order.
+/// One kernel launch: `extern "C" __global__ void hir(...)` over [`KernelLaunch::params`] in order.
 #[derive(Clone, PartialEq, Debug)]
 pub struct KernelLaunch {
     /// CUDA C++.
@@ -46,7 +46,7 @@ pub struct KernelJob {
     pub launches: Vec<KernelLaunch>,
     /// Bytes of scratch memory they need while they run.
     pub scratch: usize,
-    /// What they compute, for stand-ins of devices ([`note`]).
+    /// What they compute, for stand-ins of devices ([`insert_or_flush`]).
     pub note: String,
 }
 

@@ -33,7 +33,7 @@ pub enum FusedInst {
         /// Positions of the instructions in it; it has the stream and the origin of the last one.
         of: Vec<InstId>,
     },
-    /// A reduction of a pointwise kernel's results, which are not stored ([`crate::codegen::reduce_of`]).
+    /// A reduction of a pointwise kernel's results, which are not stored ([`crate::codegen::generate_fused_reduction`]).
     Reduce {
         /// The kernel; `output` gives the shape and element type, its memory may not exist.
         kernel: Box<PointwiseKernel>,

@@ -21,7 +21,7 @@ use hostir::plan::{BufferId, BufferView, Function, GemmInst, KernelStep, Pointwi
 pub const ROW: usize = 16;
 
 /// The calls of a product, in order. Pieces of scratch memory appear as buffers, whose places
-/// [`Expanded::place`] tells.
+/// [`ExpandedGemm::resolve_operand`] tells.
 #[derive(Default, Debug)]
 pub struct ExpandedGemm {
     /// Conversions and copies of factors.

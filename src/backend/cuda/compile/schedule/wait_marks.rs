@@ -2,7 +2,7 @@
 //!
 //! Work of a stream is done in order, so a mark that is reached says that everything before it on its stream is
 //! done. Most communications have a mark behind them anyway, for whoever waits for them; those that run on the
-//! stream which posts them have none, and [`Schedule::mark_waits`] adds some. Instructions are listed in the order
+//! stream which posts them have none, and [`RankSchedule::add_wait_events`] adds some. Instructions are listed in the order
 //! in which they are issued. What an instruction depends on was issued before it, so the first one whose mark is
 //! not reached is the one that waits, or one of those behind it that share the mark.
 
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 pub struct PeerWait {
     /// Index of the instruction in the plan.
     pub inst: InstId,
-    /// Index in [`Schedule::steps`] of the first call of it that waits.
+    /// Index in [`RankSchedule::uses`] of the first call of it that waits.
     pub first: usize,
     /// Index of the last one.
     pub last: usize,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
     /// Whether calls return when they have done their work on the host. Otherwise they go on in a
-    /// thread of NCCL's, and [`Communicator::in_progress`] says whether they are done.
+    /// thread of NCCL's, and [`NcclCommunicator::in_progress`] says whether they are done.
     pub blocking: bool,
 }
 
@@ -116,7 +116,7 @@ impl NcclCommunicator {
     /// Every rank's `count` elements, one after the other, to every rank.
     ///
     /// # Safety
-    /// [`Communicator`]'s contract: `count` elements at `send`, room for `size * count` at `recv`.
+    /// [`NcclCommunicator`]'s contract: `count` elements at `send`, room for `size * count` at `recv`.
     pub unsafe fn all_gather(
         &mut self,
         send: DeviceAddress,
@@ -135,7 +135,7 @@ impl NcclCommunicator {
     /// The reduction of every rank's `count` elements, to every rank.
     ///
     /// # Safety
-    /// [`Communicator`]'s contract: `count` elements at `send`, room for `count` at `recv`, which may be `send`.
+    /// [`NcclCommunicator`]'s contract: `count` elements at `send`, room for `count` at `recv`, which may be `send`.
     pub unsafe fn all_reduce(
         &mut self,
         send: DeviceAddress,
@@ -163,7 +163,7 @@ impl NcclCommunicator {
     /// The reduction of every rank's `count` elements, to the root.
     ///
     /// # Safety
-    /// [`Communicator`]'s contract: `count` elements at `send`; on the root room for `count` at `recv`, which may be `send`.
+    /// [`NcclCommunicator`]'s contract: `count` elements at `send`; on the root room for `count` at `recv`, which may be `send`.
     #[allow(clippy::too_many_arguments, reason = "the arguments of ncclReduce")]
     pub unsafe fn reduce(
         &mut self,
@@ -194,7 +194,7 @@ impl NcclCommunicator {
     /// Part `rank` of the reduction of every rank's `size * count` elements, to that rank.
     ///
     /// # Safety
-    /// [`Communicator`]'s contract: `size * count` elements at `send`, room for `count` at `recv`.
+    /// [`NcclCommunicator`]'s contract: `size * count` elements at `send`, room for `count` at `recv`.
     pub unsafe fn reduce_scatter(
         &mut self,
         send: DeviceAddress,
@@ -222,7 +222,7 @@ impl NcclCommunicator {
     /// The root's `count` elements, to every rank.
     ///
     /// # Safety
-    /// [`Communicator`]'s contract: on the root `count` elements at `send`; room for `count` at `recv`, which may be `send`.
+    /// [`NcclCommunicator`]'s contract: on the root `count` elements at `send`; room for `count` at `recv`, which may be `send`.
     pub unsafe fn broadcast(
         &mut self,
         send: DeviceAddress,
@@ -250,7 +250,7 @@ impl NcclCommunicator {
     /// Sends to a rank that receives as much.
     ///
     /// # Safety
-    /// [`Communicator`]'s contract: `count` elements at `send`; the peer receives as many of the same type from this rank.
+    /// [`NcclCommunicator`]'s contract: `count` elements at `send`; the peer receives as many of the same type from this rank.
     pub unsafe fn send(
         &mut self,
         send: DeviceAddress,
@@ -269,7 +269,7 @@ impl NcclCommunicator {
     /// Receives from a rank that sends as much.
     ///
     /// # Safety
-    /// [`Communicator`]'s contract: room for `count` elements at `recv`; the peer sends as many of the same type to this rank.
+    /// [`NcclCommunicator`]'s contract: room for `count` elements at `recv`; the peer sends as many of the same type to this rank.
     pub unsafe fn recv(
         &mut self,
         recv: DeviceAddress,

@@ -73,7 +73,7 @@ impl NcclCommunicator {
 
     /// Splits: ranks with the same color form a new communicator, in the order of their keys; with no
     /// color a rank takes part and gets nothing. Every rank has to call it. `size` is the number of
-    /// ranks of this color. After an error this communicator is only good for [`Communicator::abort`].
+    /// ranks of this color. After an error this communicator is only good for [`NcclCommunicator::abort`].
     pub fn split(
         &self,
         color: Option<u32>,

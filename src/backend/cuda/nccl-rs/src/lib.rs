@@ -2,11 +2,11 @@
 //!
 //! [`Library::open`] finds the shared library; nothing else needs it, so a program starts without NCCL
 //! and says so only when it is asked to communicate. All functions return a [`Error`] instead of
-//! panicking, dropping a [`Communicator`] never aborts the process, and a communicator can be split,
+//! panicking, dropping a [`NcclCommunicator`] never aborts the process, and a communicator can be split,
 //! asked for asynchronous errors and aborted.
 //!
 //! What works on device memory takes addresses, which NCCL cannot check, and is `unsafe`
-//! ([`Communicator`] has the contract); so is opening a library by a path ([`Library::open`]). Statuses are plain
+//! ([`NcclCommunicator`] has the contract); so is opening a library by a path ([`Library::open`]). Statuses are plain
 //! numbers: one that a newer NCCL returns is an error, and not undefined.
 //!
 //! Sources: NCCL's API documentation (communicators, collectives, group calls, fault tolerance).

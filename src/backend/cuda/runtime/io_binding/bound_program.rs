@@ -82,7 +82,7 @@ impl BoundProgram<'_> {
     /// `H0523` to `H0526` by what does not fit, `H0529` after a failure.
     ///
     /// # Safety
-    /// As of [`Input::bind`](crate::session::Input::bind).
+    /// As of [`Input::bind`](crate::session::InputHandle::bind_tensor).
     #[allow(unsafe_code, reason = "hands a caller's memory to the device")]
     pub unsafe fn bind_tensor(
         &mut self,
@@ -112,7 +112,7 @@ impl BoundProgram<'_> {
     }
 
     /// Enqueues a run of every rank of this process, each on one of `streams` (in the order of
-    /// [`Bound::ranks`]), or on the program's own streams if there are none. Does not wait for the
+    /// [`BoundProgram::ranks`]), or on the program's own streams if there are none. Does not wait for the
     /// devices. What is bound is checked on all ranks before anything is enqueued.
     pub fn run(&mut self, streams: &[CallerStream]) -> Result<(), Vec<Diag>> {
         self.loaded.check_usable()?;

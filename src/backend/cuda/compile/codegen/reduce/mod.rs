@@ -134,8 +134,8 @@ pub fn generate_reduction(
     Ok(job.noted("fold", |note| note.fold(op, axes).view(input).view(output)))
 }
 
-/// The job of a reduction whose elements are the results of a pointwise kernel: [`reduce`] of what
-/// [`pointwise`] writes, without writing it. `kernel.output` gives the shape and the type that elements
+/// The job of a reduction whose elements are the results of a pointwise kernel: [`generate_reduction`] of what
+/// [`generate_pointwise`] writes, without writing it. `kernel.output` gives the shape and the type that elements
 /// are rounded to; its memory is not touched.
 pub fn generate_fused_reduction(
     kernel: &PointwiseKernel,
