@@ -60,7 +60,7 @@ fn nvrtc_compiles_the_kernels_of_all_tests() {
 }
 
 fn nvrtc_compiles_exchanges() {
-    let texts = [(1, 1, 1), (0, 1, 0), (7, 8, 7)].map(|(r, m, w)| codegen::exchange_shards(r, m, w));
+    let texts = [(1, 1, 1), (0, 1, 0), (7, 8, 7)].map(|(r, m, w)| codegen::p2p_kernel_source(r, m, w));
     nvrtc::compile_all(texts.iter().map(String::as_str), 90);
 }
 

@@ -277,7 +277,7 @@ impl<'a> OptSession<'a> {
 
     fn finish(self, io: &mut ToolIo<'_>, ok: bool) -> ToolStatus {
         if let (Some(path), Some(text)) = (&self.cli.reproducer, &self.reproducer) {
-            match output::write_view(io, path, text) {
+            match output::write_output(io, path, text) {
                 Ok(()) => {
                     io.print_message(&format!("a test case was written to {path}"));
                 }
@@ -288,7 +288,7 @@ impl<'a> OptSession<'a> {
             let absent = self.cli.container.is_some_and(|wanted| wanted > self.containers);
             return if absent || !self.faults.is_empty() { ToolStatus::Usage } else { ToolStatus::Program };
         }
-        match output::write_view(io, &self.cli.output, &self.out) {
+        match output::write_output(io, &self.cli.output, &self.out) {
             Ok(()) => ToolStatus::Ok,
             Err(diag) => {
                 io.report(self.cli.format, self.source, &[diag]);

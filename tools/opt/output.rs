@@ -10,7 +10,7 @@ use std::io;
 ///
 /// # Errors
 /// [`errors::WRITE`] or [`errors::FOREIGN`] if that fails.
-pub(super) fn write_view(io: &mut ToolIo<'_>, path: &str, text: &str) -> Result<(), Diag> {
+pub(super) fn write_output(io: &mut ToolIo<'_>, path: &str, text: &str) -> Result<(), Diag> {
     if path == "-" {
         let written = io.stdout.write_all(text.as_bytes()).and_then(|()| io.stdout.flush());
         return match written {

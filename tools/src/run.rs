@@ -38,7 +38,7 @@ mod work_summary;
 
 use cli::Options;
 pub use cuda::request_hardware_queues;
-use failure::RankFailure;
+use failure::RunFailure;
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::status::ToolStatus;
@@ -62,7 +62,7 @@ fn print_results(text: &str, options: &Options, io: &mut ToolIo<'_>) -> i32 {
     match written {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             let diag = errors::cannot_write("standard output", &error);
-            let failure = RankFailure::from(diag);
+            let failure = RunFailure::from(diag);
             io.report(options.format, &failure.source, &failure.diags);
             failure.status.exit_code()
         }

@@ -61,14 +61,14 @@ impl Sources {
                 let krate = sources.crates.len();
                 let number = sources.modules.len();
                 sources.crates.push(Crate { name, root: number, shipped });
-                sources.load(root, &file, RankAssignment { krate, path: Vec::new(), parent: None })?;
+                sources.load(root, &file, ModulePlace { krate, path: Vec::new(), parent: None })?;
             }
         }
         Ok(sources)
     }
 
     /// Parses a module's file and the files of the modules in it.
-    fn load(&mut self, root: &Path, path: &Path, place: RankAssignment) -> Result<usize, String> {
+    fn load(&mut self, root: &Path, path: &Path, place: ModulePlace) -> Result<usize, String> {
         let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
         let parsed = syn::parse_file(&text).map_err(|error| format!("{}: {error}", path.display()))?;
         let file = self.files.len();
@@ -82,11 +82,11 @@ impl Sources {
         root: &Path,
         file: usize,
         folder: &Path,
-        place: RankAssignment,
+        place: ModulePlace,
         items: Vec<Item>,
     ) -> Result<usize, String> {
         let number = self.modules.len();
-        let RankAssignment { krate, path, parent } = place;
+        let ModulePlace { krate, path, parent } = place;
         let (children, items): (Vec<Item>, Vec<Item>) =
             items.into_iter().filter(|item| !is_test(attributes(item))).partition(|item| matches!(item, Item::Mod(_)));
         self.modules.push(Module { krate, path: path.clone(), parent, file, items });
@@ -95,7 +95,7 @@ impl Sources {
             let name = child.ident.to_string();
             let mut path = path.clone();
             path.push(name.clone());
-            let place = RankAssignment { krate, path, parent: Some(number) };
+            let place = ModulePlace { krate, path, parent: Some(number) };
             match child.content {
                 Some((_, items)) => {
                     self.module(root, file, &folder.join(&name), place, items)?;
@@ -122,7 +122,7 @@ impl Sources {
 }
 
 /// Where a module stands in its crate.
-struct RankAssignment {
+struct ModulePlace {
     krate: usize,
     path: Vec<String>,
     parent: Option<usize>,

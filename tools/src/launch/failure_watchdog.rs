@@ -4,7 +4,7 @@
 //! host (inputs, a comparison) does not look either. Whoever is still alive some time after the run failed
 //! is ended here.
 
-use super::peers::AddressMap;
+use super::peers::SocketControlPlane;
 use hostir::backend::control_plane::{ControlPlane as _, ControlPlaneError};
 use hostir_tool_support::errors;
 use std::io::Write as _;
@@ -17,7 +17,7 @@ const GRACE: Duration = Duration::from_secs(4);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Watches until the connections are gone. `status` is what the process exits with.
-pub(super) fn watch_failures(peers: &Arc<AddressMap>, status: i32) {
+pub(super) fn watch_failures(peers: &Arc<SocketControlPlane>, status: i32) {
     let peers = Arc::downgrade(peers);
     std::thread::spawn(move || {
         while let Some(error) = next_failure(&peers) {
@@ -43,7 +43,7 @@ fn own_status(error: &ControlPlaneError, own: u32) -> Option<i32> {
 }
 
 /// Waits for a failure; `None` when the run is over.
-fn next_failure(peers: &Weak<AddressMap>) -> Option<ControlPlaneError> {
+fn next_failure(peers: &Weak<SocketControlPlane>) -> Option<ControlPlaneError> {
     loop {
         if let Some(error) = peers.upgrade()?.peer_failure() {
             return Some(error);

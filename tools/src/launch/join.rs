@@ -6,7 +6,7 @@ use super::handshake::{
 };
 use super::launcher::Launcher;
 use super::lobby::{JoinServer, PATIENCE, RefusedJoins, STEP};
-use super::peers::{AddressMap, ControlPlaneCore, LivenessTimeouts};
+use super::peers::{ControlPlaneCore, LivenessTimeouts, SocketControlPlane};
 use super::stream::{PeerListener, PeerStream};
 use super::token::ConnectionKey;
 use super::wire::{FrameError, FrameOpener, FrameSealer, FrameType};
@@ -44,9 +44,9 @@ pub(super) fn join_run(
     ear: Option<JoinListener>,
     host: Option<String>,
     timeout: Duration,
-) -> Result<Arc<AddressMap>, Diag> {
+) -> Result<Arc<SocketControlPlane>, Diag> {
     let core = ControlPlaneCore::start_monitor(place.rank, place.world, LivenessTimeouts::new(timeout));
-    let peers = Arc::new(AddressMap::new(core.clone(), hosts::own_host_id(host)));
+    let peers = Arc::new(SocketControlPlane::new(core.clone(), hosts::own_host_id(host)));
     let key = ConnectionKey::new(place.token.as_ref());
     let deadline = Instant::now() + timeout;
     let mut refused = RefusedJoins::default();

@@ -27,7 +27,7 @@ mod wire;
 
 pub(crate) use detect::{LaunchFlags, RankAssignment};
 pub(crate) use launcher::Launcher;
-pub(crate) use peers::AddressMap;
+pub(crate) use peers::SocketControlPlane;
 
 use hostir::backend::RunResult;
 use hostir::backend::control_plane::{self, ControlPlane as _, ControlPlaneError};
@@ -46,7 +46,7 @@ pub(crate) struct LaunchedProcess {
     /// The assignment by the launcher.
     pub(crate) place: RankAssignment,
     /// The connection.
-    pub(crate) peers: Arc<AddressMap>,
+    pub(crate) peers: Arc<SocketControlPlane>,
 }
 
 /// Why this process did not get as far as joining.
@@ -69,7 +69,7 @@ pub(crate) fn check_arguments(flags: &LaunchFlags) -> Result<(), Diag> {
 ///
 /// # Errors
 /// Those of [`detect::detect`] and of joining.
-pub(crate) fn start_ranks(
+pub(crate) fn join_launch(
     flags: &LaunchFlags,
     devices: Option<u32>,
     timeout: Duration,

@@ -513,21 +513,21 @@ impl ControlPlaneCore {
 }
 
 /// This process among those of its run.
-pub(crate) struct AddressMap {
+pub(crate) struct SocketControlPlane {
     core: Arc<ControlPlaneCore>,
     host: String,
     /// Number of the next step.
     next: Mutex<u64>,
 }
 
-impl std::fmt::Debug for AddressMap {
+impl std::fmt::Debug for SocketControlPlane {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (rank, world) = (self.core.rank, self.core.world);
         f.debug_struct("Peers").field("rank", &rank).field("world", &world).finish_non_exhaustive()
     }
 }
 
-impl AddressMap {
+impl SocketControlPlane {
     pub(super) fn new(core: Arc<ControlPlaneCore>, host: String) -> Self {
         Self { core, host, next: Mutex::new(0) }
     }
@@ -625,7 +625,7 @@ impl AddressMap {
     }
 }
 
-impl ControlPlane for AddressMap {
+impl ControlPlane for SocketControlPlane {
     fn rank(&self) -> u32 {
         self.core.rank
     }
@@ -647,7 +647,7 @@ impl ControlPlane for AddressMap {
     }
 }
 
-impl Drop for AddressMap {
+impl Drop for SocketControlPlane {
     fn drop(&mut self) {
         self.core.close_connections();
     }

@@ -5,7 +5,7 @@
 //! that a plan's instructions can make of it is refused before it is sent.
 
 use super::payload::{Decoder, Encoder, encode_value};
-use super::peers::AddressMap;
+use super::peers::SocketControlPlane;
 use hostir::backend::control_plane::{ControlPlane as _, ControlPlaneError};
 use hostir::backend::trace::{self, PartialTrace, SpanDependency, SpanKind, Trace, TraceSpan};
 use hostir::ir::OpId;
@@ -24,7 +24,7 @@ const PER_INSTRUCTION: usize = 64 << 10;
 /// # Errors
 /// Another process's failure, and a part that is none of the rank's plan.
 pub(super) fn collect_trace(
-    peers: &AddressMap,
+    peers: &SocketControlPlane,
     prepared: &PreparedProgram,
     trace: &Trace,
 ) -> Result<Option<Trace>, ControlPlaneError> {

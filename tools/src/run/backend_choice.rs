@@ -2,7 +2,7 @@
 
 use super::cli::{BackendChoice, Options, Transports};
 use super::cuda::{self, CudaBackend, Profiler};
-use super::failure::RankFailure;
+use super::failure::RunFailure;
 use crate::launch::LaunchedProcess;
 use hostir::backend::control_plane::ControlPlane;
 use hostir::backend::null::NullBackend;
@@ -58,7 +58,7 @@ impl RunEngine {
     }
 
     fn null_engine(here: Option<&LaunchedProcess>, asked: bool) -> Self {
-        RunEngine::Null { null: NullBackend { control_plane: here.map(p2p_kernel_source) }, asked }
+        RunEngine::Null { null: NullBackend { control_plane: here.map(process_control_plane) }, asked }
     }
 
     /// The warning about options that this backend has no use for.
@@ -82,7 +82,7 @@ impl RunEngine {
     ///
     /// # Errors
     /// A run that does not go to GPUs, or no profiler.
-    pub(super) fn open_profiler(&self, options: &Options, io: &ToolIo<'_>) -> Result<Option<Profiler>, RankFailure> {
+    pub(super) fn open_profiler(&self, options: &Options, io: &ToolIo<'_>) -> Result<Option<Profiler>, RunFailure> {
         if !options.nvtx {
             return Ok(None);
         }
@@ -122,7 +122,7 @@ fn is_dry_run(options: &Options) -> bool {
     options.bench.is_none() && (options.check_only || options.print_plan || options.print_calls.is_some())
 }
 
-fn p2p_kernel_source(here: &LaunchedProcess) -> Arc<dyn ControlPlane> {
+fn process_control_plane(here: &LaunchedProcess) -> Arc<dyn ControlPlane> {
     here.peers.clone()
 }
 

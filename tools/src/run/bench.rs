@@ -5,7 +5,7 @@ pub(super) mod measurement;
 use super::backend_choice::RunEngine;
 use super::cli::{BenchOptions, Options};
 use super::cuda::{GpuTiming, Profiler, WatchedRun};
-use super::failure::RankFailure;
+use super::failure::RunFailure;
 use super::inputs::{self, InputData};
 use super::preparation::{announce_program, prepare_program, report_cache_warnings};
 use super::program::SourceProgram;
@@ -35,7 +35,7 @@ pub(super) fn run_benchmark(
     profiler: Option<&Profiler>,
     here: Option<&LaunchedProcess>,
     io: &mut ToolIo<'_>,
-) -> Result<String, RankFailure> {
+) -> Result<String, RunFailure> {
     let files = std::iter::once(&options.file).chain(&options.others);
     let entries: Vec<BenchEntry> =
         files.map(|file| load_entry(file, options, engine, here, io)).collect::<Result<_, _>>()?;
@@ -95,7 +95,7 @@ fn write_figures(
     text: String,
     options: &Options,
     io: &mut ToolIo<'_>,
-) -> Result<String, RankFailure> {
+) -> Result<String, RunFailure> {
     // A name in it may be anybody's.
     let text = visible::escape_block(&text).into_owned();
     match path {
@@ -123,7 +123,7 @@ fn load_entry(
     engine: &RunEngine,
     here: Option<&LaunchedProcess>,
     io: &mut ToolIo<'_>,
-) -> Result<BenchEntry, RankFailure> {
+) -> Result<BenchEntry, RunFailure> {
     let options = Options { file: file.to_owned(), ..options.clone() };
     let loaded = SourceProgram::read_program(file, options.container, io)?;
     let bound = tensor_options::bind_options(&loaded.program, &options)?;
@@ -142,7 +142,7 @@ fn time_on_cpu(
     bench: &BenchOptions,
     options: &Options,
     rounds: &RoundCounter,
-) -> Result<Vec<Measurement>, RankFailure> {
+) -> Result<Vec<Measurement>, RunFailure> {
     let mut times = vec![Vec::new(); entries.len()];
     let mut first = None;
     for round in 0..bench.round_count() {
@@ -169,7 +169,7 @@ fn time_on_null(
     bench: &BenchOptions,
     null: &NullBackend,
     rounds: &RoundCounter,
-) -> Result<Vec<Measurement>, RankFailure> {
+) -> Result<Vec<Measurement>, RunFailure> {
     let mut times = vec![Vec::new(); entries.len()];
     for round in 0..bench.round_count() {
         rounds.next(1);

@@ -2,7 +2,7 @@
 
 use super::backend_names::other_backend;
 use super::data_files::DataFile;
-use super::failure::RankFailure;
+use super::failure::RunFailure;
 pub(super) use super::option_values::{InputContent, ScalarNumber, TimelineForms};
 use super::option_values::{data_file, missing_part, parse_bytes, parse_content, parse_number, parse_shape};
 use crate::data::compare::GivenTolerances;
@@ -211,7 +211,7 @@ pub(super) fn parse_args(args: &[OsString], io: &mut ToolIo<'_>) -> Result<Optio
     io.apply_coloring(arguments.print.color.when);
     let format = arguments.print.error_format;
     read_options(arguments, &matches).map_err(|diags| {
-        let failure = RankFailure::from(diags);
+        let failure = RunFailure::from(diags);
         io.report(format, &failure.source, &failure.diags);
         ToolStatus::Usage
     })

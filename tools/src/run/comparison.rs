@@ -1,7 +1,7 @@
 //! Comparisons of outputs with what was expected.
 
 use super::cli::Options;
-use super::failure::RankFailure;
+use super::failure::RunFailure;
 use super::outputs::OutputTensors;
 use super::quantities::four_digits;
 use super::tensor_options::BoundOptions;
@@ -23,7 +23,7 @@ pub(super) fn compare_expected(
     options: &Options,
     bound: &BoundOptions<'_>,
     io: &ToolIo<'_>,
-) -> Result<Vec<String>, RankFailure> {
+) -> Result<Vec<String>, RunFailure> {
     let mut checks = OutputChecks::new(options);
     for (index, port) in prepared.outputs.iter().enumerate() {
         let Some(file) = bound.expects[index] else { continue };
@@ -73,7 +73,7 @@ impl<'a> OutputChecks<'a> {
     ///
     /// # Errors
     /// All comparisons that differ.
-    pub(super) fn finish(self) -> Result<Vec<String>, RankFailure> {
+    pub(super) fn finish(self) -> Result<Vec<String>, RunFailure> {
         if self.diags.is_empty() { Ok(self.lines) } else { Err(self.diags.into()) }
     }
 }

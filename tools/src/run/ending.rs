@@ -1,7 +1,7 @@
 //! The end of a run that does not succeed, of one process or of several.
 
 use super::cli::Options;
-use super::failure::RankFailure;
+use super::failure::RunFailure;
 use crate::launch::{LaunchedProcess, Launcher};
 use hostir::backend::control_plane::is_known_to_all;
 use hostir::diag::{Diag, visible};
@@ -13,7 +13,7 @@ use std::io::Write;
 /// The end of a run that does not succeed.
 pub(super) enum RunEnd {
     /// With a failure, and how much this process says of it.
-    Failed(RankFailure, Verbosity, i32),
+    Failed(RunFailure, Verbosity, i32),
     /// The processes that this one started have said it.
     Reported(i32),
 }
@@ -29,8 +29,8 @@ pub(super) enum Verbosity {
     Silent,
 }
 
-impl From<RankFailure> for RunEnd {
-    fn from(failure: RankFailure) -> Self {
+impl From<RunFailure> for RunEnd {
+    fn from(failure: RunFailure) -> Self {
         let status = failure.status.exit_code();
         RunEnd::Failed(failure, Verbosity::Full, status)
     }
@@ -70,7 +70,7 @@ fn write_line(diags: &[Diag], out: &mut dyn Write) {
 }
 
 /// The part of its failure that a process of several reports, and its exit status.
-pub(super) fn process_ending(here: &LaunchedProcess, failure: &RankFailure) -> (Verbosity, i32) {
+pub(super) fn process_ending(here: &LaunchedProcess, failure: &RunFailure) -> (Verbosity, i32) {
     let followed = failure.diags.first().is_some_and(is_known_to_all);
     let child = here.place.launcher == Launcher::Processes;
     let verbosity = match () {

@@ -4,7 +4,7 @@ use super::backend_choice::RunEngine;
 use super::cli::Options;
 use super::command_listing;
 use super::cuda::{GpuRun, Profiler, WatchedRun};
-use super::failure::RankFailure;
+use super::failure::RunFailure;
 use super::inputs::InputData;
 use super::outputs::OutputTensors;
 use super::preparation::{announce_program, prepare_program, report_cache_warnings};
@@ -38,7 +38,7 @@ pub(super) fn execute_program(
     options: &Options,
     here: Option<&LaunchedProcess>,
     io: &mut ToolIo<'_>,
-) -> Result<String, RankFailure> {
+) -> Result<String, RunFailure> {
     timeline::check_options(options)?;
     preconditions::check_run(options, here, io)?;
     let engine = RunEngine::choose_backend(options, here, io)?;
@@ -89,7 +89,7 @@ fn finish_run(
     computed: Computed<'_>,
     here: Option<&LaunchedProcess>,
     io: &mut ToolIo<'_>,
-) -> Result<String, RankFailure> {
+) -> Result<String, RunFailure> {
     let Computed { work, bound, inputs, run, trace } = computed;
     let RunWork { loaded, prepared, options, .. } = work;
     // Timelines first: with the outputs rank 0 has all that it needs of the others.
@@ -118,10 +118,10 @@ fn finish_run(
 }
 
 /// Outputs that cannot be put together. Replicas that differ are a comparison that differs, where one is asked for.
-fn assembly_failure(loaded: &SourceProgram, diag: Diag, options: &Options) -> RankFailure {
+fn assembly_failure(loaded: &SourceProgram, diag: Diag, options: &Options) -> RunFailure {
     let differs = diag.code == codes::REPLICAS && options.compares_outputs();
     let failure = loaded.to_failure(vec![diag]);
-    if differs { RankFailure { status: ToolStatus::Differs, ..failure } } else { failure }
+    if differs { RunFailure { status: ToolStatus::Differs, ..failure } } else { failure }
 }
 
 /// Looks for deadlocks without data; a timeline that is asked for is the model's.
@@ -131,7 +131,7 @@ fn check_program(
     options: &Options,
     here: Option<&LaunchedProcess>,
     io: &ToolIo<'_>,
-) -> Result<String, RankFailure> {
+) -> Result<String, RunFailure> {
     let mut text = summary::check_summary(prepared, options);
     // The model is the same on all processes.
     if options.traced.is_any() && here.is_none_or(LaunchedProcess::is_first) {
@@ -152,7 +152,7 @@ fn follow_program(
     options: &Options,
     here: Option<&LaunchedProcess>,
     io: &ToolIo<'_>,
-) -> Result<String, RankFailure> {
+) -> Result<String, RunFailure> {
     if !options.traced.is_any() {
         let run = null.run(prepared).map_err(|diags| loaded.to_failure(diags))?;
         return Ok(summary::null_run_summary(prepared, run.stats, options));
@@ -174,7 +174,7 @@ fn draw_alone(
     prepared: &PreparedProgram,
     options: &Options,
     io: &ToolIo<'_>,
-) -> Result<String, RankFailure> {
+) -> Result<String, RunFailure> {
     let mut staged = StagedFiles::default();
     let chart = timeline::draw_timelines(trace, loaded, prepared, options, &mut staged, io)?;
     staged.commit()?;
@@ -198,7 +198,7 @@ impl RunWork<'_> {
         inputs: &[InputData],
         here: Option<&LaunchedProcess>,
         io: &mut ToolIo<'_>,
-    ) -> Result<(RunResult, Option<Trace>), RankFailure> {
+    ) -> Result<(RunResult, Option<Trace>), RunFailure> {
         let RunWork { loaded, prepared, options, .. } = *self;
         let parts = inputs::rank_inputs(prepared, inputs, here.map(|here| here.place.rank));
         let run = match engine {

@@ -7,13 +7,13 @@ use hostir_tool_support::status::ToolStatus;
 
 /// Errors, the text that they are about, and the exit status.
 #[derive(Debug)]
-pub(super) struct RankFailure {
+pub(super) struct RunFailure {
     pub(super) source: NamedText,
     pub(super) diags: Vec<Diag>,
     pub(super) status: ToolStatus,
 }
 
-impl RankFailure {
+impl RunFailure {
     /// Diagnostics about a text; the status is that of the first error.
     pub(super) fn from_diags(source: NamedText, diags: Vec<Diag>) -> Self {
         let first = diags.iter().find(|diag| diag.severity == Severity::Error);
@@ -22,13 +22,13 @@ impl RankFailure {
     }
 }
 
-impl From<Diag> for RankFailure {
+impl From<Diag> for RunFailure {
     fn from(diag: Diag) -> Self {
         Self::from(vec![diag])
     }
 }
 
-impl From<Vec<Diag>> for RankFailure {
+impl From<Vec<Diag>> for RunFailure {
     fn from(diags: Vec<Diag>) -> Self {
         Self::from_diags(NamedText { name: "hir-run".to_owned(), bytes: Vec::new() }, diags)
     }

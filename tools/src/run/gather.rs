@@ -1,7 +1,7 @@
 //! Exchanges between the processes of a run beside the program: options, outputs, timelines.
 
 use super::cli::Options;
-use super::failure::RankFailure;
+use super::failure::RunFailure;
 use super::program::SourceProgram;
 use crate::launch::LaunchedProcess;
 use hostir::backend::RunResult;
@@ -18,7 +18,7 @@ pub(super) fn compare_processes(
     programs: &[&SourceProgram],
     prepared: &[&PreparedProgram],
     options: &Options,
-) -> Result<(), RankFailure> {
+) -> Result<(), RunFailure> {
     let Some(here) = here else { return Ok(()) };
     prepared.iter().for_each(|prepared| here.announce_output_sizes(prepared));
     let texts: Vec<u8> = programs.iter().flat_map(|program| program.source.bytes.clone()).collect();

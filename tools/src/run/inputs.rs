@@ -2,7 +2,7 @@
 
 use super::cli::InputContent;
 use super::data_files::DataFile;
-use super::failure::RankFailure;
+use super::failure::RunFailure;
 use super::tensor_options::{self, BoundOptions};
 use crate::data::bracketed_list;
 use crate::data::generate::{TensorGenerator, generate_tensor};
@@ -32,7 +32,7 @@ pub(super) enum InputData {
 ///
 /// # Errors
 /// Files that cannot be read.
-pub(super) fn read_whole(bound: &BoundOptions<'_>, io: &ToolIo<'_>) -> Result<WholeTensors, RankFailure> {
+pub(super) fn read_whole(bound: &BoundOptions<'_>, io: &ToolIo<'_>) -> Result<WholeTensors, RunFailure> {
     let mut diags = Vec::new();
     let whole = bound
         .inputs
@@ -70,7 +70,7 @@ pub(super) fn bind_inputs(
     whole: WholeTensors,
     seed: u64,
     io: &ToolIo<'_>,
-) -> Result<Vec<InputData>, RankFailure> {
+) -> Result<Vec<InputData>, RunFailure> {
     let mut inputs = Vec::new();
     let mut diags = Vec::new();
     for (position, (port, whole)) in prepared.inputs.iter().zip(whole).enumerate() {

@@ -2,7 +2,7 @@
 
 use super::cli::Options;
 use super::data_files::{DataFile, DataFormat};
-use super::failure::RankFailure;
+use super::failure::RunFailure;
 use super::tensor_options::BoundOptions;
 use crate::data::{npy, safetensors};
 use hostir::backend::RunResult;
@@ -92,7 +92,7 @@ pub(super) fn check_files(
     options: &Options,
     bound: &BoundOptions<'_>,
     io: &ToolIo<'_>,
-) -> Result<(), RankFailure> {
+) -> Result<(), RunFailure> {
     let mut diags = Vec::new();
     let mut taken: BTreeMap<(FileKey, Option<String>), &str> = BTreeMap::new();
     for (port, target) in prepared.outputs.iter().zip(output_files(prepared, options, bound)) {
@@ -132,7 +132,7 @@ pub(super) fn stage_files(
     bound: &BoundOptions<'_>,
     staged: &mut StagedFiles,
     io: &ToolIo<'_>,
-) -> Result<(), RankFailure> {
+) -> Result<(), RunFailure> {
     let targets = output_files(prepared, options, bound);
     let mut files = OutputFiles::default();
     for (index, (port, target)) in prepared.outputs.iter().zip(&targets).enumerate() {

@@ -2,7 +2,7 @@
 //! afterwards.
 
 use super::cli::Options;
-use super::failure::RankFailure;
+use super::failure::RunFailure;
 use crate::launch::LaunchedProcess;
 use hostir::diag::Diag;
 use hostir_tool_support::errors;
@@ -13,7 +13,7 @@ use hostir_tool_support::staged::{self, PlaceKey};
 ///
 /// # Errors
 /// The first refusal.
-pub(super) fn check_run(options: &Options, here: Option<&LaunchedProcess>, io: &ToolIo<'_>) -> Result<(), RankFailure> {
+pub(super) fn check_run(options: &Options, here: Option<&LaunchedProcess>, io: &ToolIo<'_>) -> Result<(), RunFailure> {
     check_bench_options(options)?;
     if here.is_none_or(LaunchedProcess::is_first) {
         check_files(options, io)?;

@@ -2,7 +2,7 @@
 
 use super::backend_choice::RunEngine;
 use super::cli::Options;
-use super::failure::RankFailure;
+use super::failure::RunFailure;
 use super::inputs;
 use super::program::SourceProgram;
 use super::summary;
@@ -40,7 +40,7 @@ pub(super) fn prepare_program(
     engine: &RunEngine,
     bound: &BoundOptions<'_>,
     whole: &inputs::WholeTensors,
-) -> Result<PreparedProgram, RankFailure> {
+) -> Result<PreparedProgram, RunFailure> {
     let mut sizes = bound.fixed_sizes(options);
     if options.check_only || !matches!(engine, RunEngine::Cpu) {
         // Nothing is allocated here, and a device says itself what it has.

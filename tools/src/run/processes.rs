@@ -3,7 +3,7 @@
 use super::cli::{BackendChoice, Options};
 use super::ending::{RunEnd, Verbosity, process_ending};
 use super::execute::execute_program;
-use super::failure::RankFailure;
+use super::failure::RunFailure;
 use super::program::SourceProgram;
 use crate::launch::{self, LaunchedProcess, children};
 use hostir::backend::control_plane::is_known_to_all;
@@ -19,19 +19,19 @@ use std::ffi::OsString;
 /// # Errors
 /// The end of a run that does not succeed.
 pub(super) fn run_processes(args: &[OsString], options: &Options, io: &mut ToolIo<'_>) -> Result<String, RunEnd> {
-    launch::check_arguments(&options.launch).map_err(RankFailure::from)?;
+    launch::check_arguments(&options.launch).map_err(RunFailure::from)?;
     let child = (io.env)("HIR_PARENT").is_some();
     if options.launch.processes && !child {
-        check_children(options).map_err(RankFailure::from)?;
+        check_children(options).map_err(RunFailure::from)?;
         let world = children_needed(options, io).map_err(RunEnd::from)?;
         return match children::run_children(args, world, io) {
             Ok(0) => Ok(String::new()),
             Ok(status) => Err(RunEnd::Reported(status)),
-            Err(diag) => Err(RankFailure::from(diag).into()),
+            Err(diag) => Err(RunFailure::from(diag).into()),
         };
     }
     let (launch, timeout) = (&options.launch, options.run_timeout());
-    let here = launch::start_ranks(launch, options.devices, timeout, options.quiet, io);
+    let here = launch::join_launch(launch, options.devices, timeout, options.quiet, io);
     let here = here.map_err(|apart| join_failure_end(apart, child))?;
     let Some(here) = here else { return Ok(execute_program(options, None, io)?) };
     let quiet = options.quiet || !here.is_first();
@@ -45,7 +45,7 @@ pub(super) fn run_processes(args: &[OsString], options: &Options, io: &mut ToolI
 /// The end of a process that did not get as far as joining, perhaps since another one failed.
 fn join_failure_end(apart: launch::JoinFailure, child: bool) -> RunEnd {
     let followed = is_known_to_all(&apart.diag);
-    let failure = RankFailure::from(apart.diag);
+    let failure = RunFailure::from(apart.diag);
     let status = if followed && child { FOLLOWED } else { failure.status.exit_code() };
     // Rank 0 says all of it, whomever it is about.
     let verbosity = if followed && !apart.is_first { Verbosity::Line } else { Verbosity::Full };
@@ -53,7 +53,7 @@ fn join_failure_end(apart: launch::JoinFailure, child: bool) -> RunEnd {
 }
 
 /// The number of ranks to start processes for: as many as were asked for, else as any of the programs needs.
-fn children_needed(options: &Options, io: &mut ToolIo<'_>) -> Result<u32, RankFailure> {
+fn children_needed(options: &Options, io: &mut ToolIo<'_>) -> Result<u32, RunFailure> {
     if let Some(devices) = options.devices {
         return Ok(devices);
     }
@@ -81,12 +81,12 @@ fn check_children(options: &Options) -> Result<(), Diag> {
 }
 
 /// Ends the run of this process on all: its failure is everybody's, and the other way round.
-fn end_run(here: &LaunchedProcess, result: Result<String, RankFailure>) -> Result<String, RunEnd> {
+fn end_run(here: &LaunchedProcess, result: Result<String, RunFailure>) -> Result<String, RunEnd> {
     let failure = match result {
         Ok(text) => match here.end_run(None) {
             Ok(()) if here.is_first() => return Ok(text),
             Ok(()) => return Ok(String::new()),
-            Err(diag) => RankFailure::from(diag),
+            Err(diag) => RunFailure::from(diag),
         },
         Err(failure) => {
             // How it ended here is what counts, also if the others could not be told.

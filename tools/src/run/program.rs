@@ -1,6 +1,6 @@
 //! From a file to one verified program.
 
-use super::failure::RankFailure;
+use super::failure::RunFailure;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::Program;
 use hostir_tool_support::errors;
@@ -21,7 +21,7 @@ impl SourceProgram {
     ///
     /// # Errors
     /// A file that cannot be read or holds no such program, and a program with errors.
-    pub(super) fn read_program(path: &str, container: Option<usize>, io: &mut ToolIo<'_>) -> Result<Self, RankFailure> {
+    pub(super) fn read_program(path: &str, container: Option<usize>, io: &mut ToolIo<'_>) -> Result<Self, RunFailure> {
         if path.contains("%r") && !io.resolve_path(path).exists() {
             let message = format!("`{path}`: one program a rank cannot run yet");
             let note = "write one program for all ranks: `rank` and meshes tell them apart";
@@ -50,13 +50,13 @@ impl SourceProgram {
         diags.sort_by_place();
         let source = NamedText { name: raw.name, bytes: text.into_bytes() };
         if diags.has_errors() {
-            return Err(RankFailure::from_diags(source, diags.items));
+            return Err(RunFailure::from_diags(source, diags.items));
         }
         Ok(Self { source, program, warnings: diags.items })
     }
     /// Diagnostics about the program.
-    pub(super) fn to_failure(&self, diags: Vec<Diag>) -> RankFailure {
-        RankFailure::from_diags(self.source.clone(), diags)
+    pub(super) fn to_failure(&self, diags: Vec<Diag>) -> RunFailure {
+        RunFailure::from_diags(self.source.clone(), diags)
     }
 }
 

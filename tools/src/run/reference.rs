@@ -2,7 +2,7 @@
 
 use super::cli::Options;
 use super::comparison::OutputChecks;
-use super::failure::RankFailure;
+use super::failure::RunFailure;
 use super::inputs::{self, InputData};
 use super::outputs::OutputTensors;
 use super::preparation::plan_ranks;
@@ -32,7 +32,7 @@ pub(super) fn compare_reference(
     results: &OutputTensors,
     options: &Options,
     io: &mut ToolIo<'_>,
-) -> Result<Vec<String>, RankFailure> {
+) -> Result<Vec<String>, RunFailure> {
     let loaded = SourceProgram::read_program(file, None, io)?;
     let whole: Vec<&HostTensor> = given.iter().map(whole_tensor).collect::<Result<_, _>>()?;
     check_count(file, "inputs", tensor_options::tensor_ids(loaded.program.inputs()).len(), whole.len())?;
@@ -68,7 +68,7 @@ fn check_inputs(
     reference: &PreparedProgram,
     prepared: &PreparedProgram,
     whole: &[&HostTensor],
-) -> Result<(), RankFailure> {
+) -> Result<(), RunFailure> {
     for ((port, theirs), own) in reference.inputs.iter().zip(&prepared.inputs).zip(whole) {
         if port.dtype != own.dtype() || port.whole_shape() != own.shape() {
             let message = format!(
@@ -104,7 +104,7 @@ fn check_count(file: &str, what: &str, theirs: usize, own: usize) -> Result<(), 
 }
 
 /// The reference's inputs have as many axes as what they are given.
-fn same_axes(file: &str, loaded: &SourceProgram, whole: &[&HostTensor]) -> Result<(), RankFailure> {
+fn same_axes(file: &str, loaded: &SourceProgram, whole: &[&HostTensor]) -> Result<(), RunFailure> {
     let program = &loaded.program;
     for (tensor, whole) in tensor_options::tensor_ids(program.inputs()).into_iter().zip(whole) {
         let axes = logical_axes(program, tensor).stored_positions().len();
@@ -146,7 +146,7 @@ fn plan_reference(
     whole: &[&HostTensor],
     options: &Options,
     time: Option<Duration>,
-) -> Result<PreparedProgram, RankFailure> {
+) -> Result<PreparedProgram, RunFailure> {
     let tensors = tensor_options::tensor_ids(loaded.program.inputs());
     let shapes = tensors.into_iter().zip(whole);
     let shapes =

@@ -2,7 +2,7 @@
 
 use super::cli::{InputContent, KeyedValues, Options, ScalarNumber};
 use super::data_files::DataFile;
-use super::failure::RankFailure;
+use super::failure::RunFailure;
 use hostir::diag::{Diag, nearest_candidate};
 use hostir::ir::scalar_names::{RUNTIME, sub_expressions};
 use hostir::ir::{Expr, ExprId, Program, TensorId, Value};
@@ -52,7 +52,7 @@ impl BoundOptions<'_> {
 ///
 /// # Errors
 /// All options that name nothing of the program or one thing twice.
-pub(super) fn bind_options<'a>(program: &Program, options: &'a Options) -> Result<BoundOptions<'a>, RankFailure> {
+pub(super) fn bind_options<'a>(program: &Program, options: &'a Options) -> Result<BoundOptions<'a>, RunFailure> {
     let inputs = NamedTensors { program, tensors: tensor_ids(program.inputs()), word: "input" };
     let mut outputs = NamedTensors { program, tensors: tensor_ids(program.outputs()), word: "output" };
     let mut diags = Vec::new();

@@ -6,7 +6,7 @@ pub(super) mod span_names;
 mod svg;
 
 use super::cli::Options;
-use super::failure::RankFailure;
+use super::failure::RunFailure;
 use super::program::SourceProgram;
 use hostir::backend::trace::Trace;
 use hostir::diag::Diag;
@@ -20,7 +20,7 @@ use span_names::SpanNames;
 ///
 /// # Errors
 /// An option that a timeline does not go with.
-pub(super) fn check_options(options: &Options) -> Result<(), RankFailure> {
+pub(super) fn check_options(options: &Options) -> Result<(), RunFailure> {
     let wanted = &options.traced;
     if !wanted.is_any() {
         return Ok(());
@@ -48,7 +48,7 @@ pub(super) fn draw_timelines(
     options: &Options,
     staged: &mut StagedFiles,
     io: &ToolIo<'_>,
-) -> Result<String, RankFailure> {
+) -> Result<String, RunFailure> {
     let origins = trace.slices.iter().flat_map(|slice| std::iter::once(&slice.origin).chain(&slice.more));
     let names = SpanNames::new(origins.map(|origin| origin.op), loaded, prepared);
     let wanted = &options.traced;

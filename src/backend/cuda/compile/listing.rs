@@ -13,8 +13,7 @@ use crate::p2p;
 use crate::p2p::{MessagePlan, MessageTarget, P2pMessage};
 use crate::rank_memory;
 use crate::schedule::{
-    CommunicatorSet, P2pCopy, RankSchedule, ScheduleSettings, ScheduleStep, SemaphoreOp, StreamCommand,
-    most_waiting_blocks,
+    P2pCopy, P2pExchange, RankSchedule, ScheduleSettings, ScheduleStep, SemaphoreOp, StreamCommand, most_waiting_blocks,
 };
 use crate::team;
 use crate::transport::BackendTransports;
@@ -174,7 +173,7 @@ fn semaphore_op_text(signal: &SemaphoreOp) -> String {
     }
 }
 
-fn exchange_line(exchange: &CommunicatorSet) -> String {
+fn exchange_line(exchange: &P2pExchange) -> String {
     let moves = exchange.moves.iter().map(|one| match one {
         P2pCopy::Message(number) => format!("message {number}"),
         P2pCopy::Local(parts) => format!("{} <- {}", range_text(&parts[1]), range_text(&parts[0])),

@@ -87,13 +87,13 @@ pub enum StreamCommand {
         message: usize,
     },
     /// Exchanges small messages in one kernel.
-    Exchange(Box<CommunicatorSet>),
+    Exchange(Box<P2pExchange>),
 }
 
 /// Raises flags, then copies, then waits for flags: what the kernel of [`codegen::p2p_kernel_source`] does in one
 /// launch, and a stream in several operations.
 #[derive(Clone, Default, PartialEq, Debug)]
-pub struct CommunicatorSet {
+pub struct P2pExchange {
     /// The kernel's number in [`RankSchedule::texts`].
     pub text: usize,
     /// Blocks of each copy.

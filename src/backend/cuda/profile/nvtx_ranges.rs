@@ -1,12 +1,12 @@
 //! Names for what a rank's host issues, for a profiler.
 
-use crate::runtime::rank::CpuRank;
+use crate::runtime::rank::RankRuntime;
 use crate::sys::nvtx::{NamedRanges, NvtxProfiler};
 use hostir::plan::InstOrigin;
 use std::ffi::CString;
 use std::sync::Arc;
 
-impl CpuRank<'_> {
+impl RankRuntime<'_> {
     /// From now on the calls of each instruction are a range of this name.
     pub(crate) fn name_ranges(&mut self, nvtx: &Arc<NvtxProfiler>, name: impl Fn(InstOrigin) -> String) {
         let names = self.schedule.steps.iter().map(|step| {

@@ -2,8 +2,8 @@
 
 use crate::profile::probe_points;
 use crate::profile::probe_points::{ClockAnchor, ClockBracket, StepProbe};
-use crate::runtime::failure::RunFailure;
-use crate::runtime::rank::CpuRank;
+use crate::runtime::failure::RankFailure;
+use crate::runtime::rank::RankRuntime;
 use crate::runtime::sequencer::RankBarrier;
 use crate::sys::Error;
 use crate::sys::driver::CudaEvent;
@@ -22,7 +22,7 @@ pub(crate) struct ProbeEvents {
     steps: Vec<(Option<CudaEvent>, Option<CudaEvent>)>,
 }
 
-impl CpuRank<'_> {
+impl RankRuntime<'_> {
     /// Makes all events, so that the run makes none.
     pub(crate) fn create_probes(&self) -> Result<ProbeEvents, Error> {
         let event = || CudaEvent::new(&self.device, true);
@@ -52,7 +52,7 @@ impl CpuRank<'_> {
     }
 
     /// Issues the program once, call by call and never as a graph, and waits for its end.
-    pub(crate) fn run_probed(&mut self, probes: &ProbeEvents, timeout: Duration) -> Result<(), RunFailure> {
+    pub(crate) fn run_probed(&mut self, probes: &ProbeEvents, timeout: Duration) -> Result<(), RankFailure> {
         self.publish_run_begin();
         self.issue_in_turn(|rank, at| {
             let stream = rank.ready[at].1;
@@ -60,7 +60,7 @@ impl CpuRank<'_> {
             if let Some(event) = before {
                 rank.streams[stream].record(event)?;
             }
-            rank.step_stream(at)?;
+            rank.issue_step(at)?;
             if let Some(event) = after {
                 rank.streams[stream].record(event)?;
             }

@@ -1,6 +1,6 @@
 //! A run of all ranks with its timeline.
 
-use crate::runtime::failure::RunFailure;
+use crate::runtime::failure::RankFailure;
 use crate::runtime::loaded_program::LoadedProgram;
 use hostir::backend::RunResult;
 use hostir::backend::clocks::{ClockDrift, ClockOffset, monotonic_ns};
@@ -43,12 +43,12 @@ impl LoadedProgram<'_> {
         let joint = self.joint.clone();
         let found: Mutex<Vec<RankTrace>> = Mutex::default();
         self.for_each_rank(|rank| {
-            let mut traced = || -> Result<(PartialTrace, u64), RunFailure> {
+            let mut traced = || -> Result<(PartialTrace, u64), RankFailure> {
                 let probes = rank.create_probes()?;
-                joint.wait_for_all().map_err(RunFailure::peer_failed)?;
+                joint.wait_for_all().map_err(RankFailure::peer_failed)?;
                 let anchor = rank.anchor_clock(&probes, &gate)?;
                 gate.wait();
-                joint.wait_for_all().map_err(RunFailure::peer_failed)?;
+                joint.wait_for_all().map_err(RankFailure::peer_failed)?;
                 rank.wait_at_start_barrier(timeout)?;
                 rank.run_probed(&probes, timeout)?;
                 Ok((rank.collect_spans(&probes, anchor)?, anchor.error))

@@ -6,7 +6,7 @@
 
 mod rank_timings;
 
-use crate::runtime::failure::RunFailure;
+use crate::runtime::failure::RankFailure;
 use crate::runtime::loaded_program::LoadedProgram;
 use crate::runtime::process_group::ProcessGroup;
 use crate::runtime::resource_cache::ResourceCache;
@@ -94,7 +94,7 @@ fn apply_tuning(
     }
     loaded.for_each_rank(|rank| {
         let choices: Vec<usize> = rank.gemm_candidates().map(|(shape, _)| find(shape)).collect();
-        rank.apply_algorithms(&choices).map_err(RunFailure::from)
+        rank.apply_algorithms(&choices).map_err(RankFailure::from)
     })
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Why a rank failed, and in which instruction if that is known.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct RunFailure {
+pub(crate) struct RankFailure {
     pub(crate) cause: FailureCause,
     pub(crate) inst: Option<InstId>,
     /// The last instruction that may be meant, if there are several.
@@ -46,19 +46,19 @@ pub(crate) enum FailureCause {
     Poisoned(u32),
 }
 
-impl From<Error> for RunFailure {
+impl From<Error> for RankFailure {
     fn from(error: Error) -> Self {
         Self::from_cause(FailureCause::Cuda(error))
     }
 }
 
-impl From<nccl_rs::Error> for RunFailure {
+impl From<nccl_rs::Error> for RankFailure {
     fn from(error: nccl_rs::Error) -> Self {
         Self::from_cause(FailureCause::Nccl(error))
     }
 }
 
-impl RunFailure {
+impl RankFailure {
     pub(crate) fn from_cause(cause: FailureCause) -> Self {
         Self { cause, inst: None, until: None, hint: None }
     }
@@ -193,7 +193,7 @@ pub(crate) mod tests {
     }
 
     /// Code, message and notes of a failure in the first instruction.
-    fn told(failure: RunFailure) -> (&'static str, String, String) {
+    fn told(failure: RankFailure) -> (&'static str, String, String) {
         let prepared = prepared();
         let diag = failure.at_inst(InstId(0)).to_diag(&prepared, &prepared.plans[0], Duration::from_millis(1500));
         (diag.code, diag.message, diag.notes.join("; "))
@@ -201,7 +201,7 @@ pub(crate) mod tests {
 
     #[test]
     fn failures_name_rank_and_op() {
-        let (code, message, notes) = told(RunFailure::timed_out());
+        let (code, message, notes) = told(RankFailure::timed_out());
         assert_eq!((code, message.as_str()), ("H0511", "the run did not end within 1500 ms"));
         assert_eq!(notes, "rank 0, in `T1 = Set`");
         let full = Error::NoMemory { bytes: 4096, free: 512 };
@@ -219,14 +219,14 @@ pub(crate) mod tests {
     fn how_far_runs_came() {
         let prepared = prepared();
         let plan = &prepared.plans[0];
-        let failure = RunFailure::timed_out().with_progress(RunProgress::Own);
+        let failure = RankFailure::timed_out().with_progress(RunProgress::Own);
         let diag = failure.to_diag(&prepared, plan, Duration::from_millis(1500));
         assert_eq!(diag.message, "rank 0: the run did not end within 1500 ms");
         assert!(diag.primary.is_none() && diag.notes[0].contains("work of its own"));
-        let queued = RunFailure::timed_out().with_progress(RunProgress::Queued);
+        let queued = RankFailure::timed_out().with_progress(RunProgress::Queued);
         let diag = queued.to_diag(&prepared, plan, Duration::from_millis(1500));
         assert!(diag.notes[0].starts_with("several runs were enqueued"));
-        let failure = RunFailure::timed_out().with_progress(RunProgress::Inst(InstId(0)));
+        let failure = RankFailure::timed_out().with_progress(RunProgress::Inst(InstId(0)));
         let diag = failure.to_diag(&prepared, plan, Duration::from_millis(1500));
         assert_eq!(diag.notes, ["rank 0, in `T1 = Set`"]);
     }
@@ -234,7 +234,7 @@ pub(crate) mod tests {
     #[test]
     fn failures_of_peers_name_both_places() {
         let lost = ControlPlaneError::Lost { rank: 3, how: "its connection closed".to_owned() };
-        let (code, message, notes) = told(RunFailure::peer_failed(lost));
+        let (code, message, notes) = told(RankFailure::peer_failed(lost));
         assert_eq!((code, message.as_str()), ("H0530", "rank 3 is lost: its connection closed"));
         assert!(notes.ends_with("; rank 0 gave up in `T1 = Set`"), "{notes}");
     }
@@ -253,7 +253,7 @@ pub(crate) mod tests {
     #[test]
     fn several_that_share_a_mark_are_told() {
         let prepared = prepared();
-        let failure = RunFailure::timed_out().with_progress(RunProgress::Among(InstId(0), InstId(0)));
+        let failure = RankFailure::timed_out().with_progress(RunProgress::Among(InstId(0), InstId(0)));
         let diag = failure.to_diag(&prepared, &prepared.plans[0], Duration::from_millis(1500));
         assert_eq!(diag.notes[0], "rank 0, in `T1 = Set`");
         assert!(diag.notes[1].starts_with("or in a communication behind it, up to `T1 = Set`"));
@@ -261,11 +261,11 @@ pub(crate) mod tests {
 
     #[test]
     fn ranks_that_gave_up_are_named() {
-        let (code, message, notes) = told(RunFailure::poisoned_by(2));
+        let (code, message, notes) = told(RankFailure::poisoned_by(2));
         assert_eq!(code, "H0530");
         assert!(message.starts_with("rank 2 gave up before the run of rank 0"), "{message}");
         assert!(notes.ends_with("; rank 0 gave up in `T1 = Set`"), "{notes}");
-        assert_eq!(told(RunFailure::sibling_failed(1)).1, "rank 1 failed");
+        assert_eq!(told(RankFailure::sibling_failed(1)).1, "rank 1 failed");
     }
 
     /// Where there is no GPU, a program is refused before anything else happens.

@@ -3,7 +3,7 @@
 pub(crate) mod all_ranks;
 
 use crate::runtime::autotune;
-use crate::runtime::failure::{RunFailure, RunProgress, global_diag};
+use crate::runtime::failure::{RankFailure, RunProgress, global_diag};
 use crate::runtime::failure_latch::FailureFlag;
 use crate::runtime::index_bounds;
 use crate::runtime::kernel_images::{self, KernelImages};
@@ -11,7 +11,7 @@ use crate::runtime::nccl::init;
 use crate::runtime::options::Options;
 use crate::runtime::p2p_map;
 use crate::runtime::process_group::{AssignedDevice, ProcessGroup};
-use crate::runtime::rank::CpuRank;
+use crate::runtime::rank::RankRuntime;
 use crate::runtime::rank_threads::{collect_results, join_rank_thread};
 use crate::runtime::resource_cache::{CommunicatorKey, ResourceCache};
 use crate::runtime::sequencer::IssueSequencer;
@@ -45,7 +45,7 @@ use std::time::{Duration, Instant};
 /// A program on its devices, ready to run any number of times.
 pub struct LoadedProgram<'p> {
     pub(crate) prepared: &'p PreparedProgram,
-    pub(crate) ranks: Vec<CpuRank<'p>>,
+    pub(crate) ranks: Vec<RankRuntime<'p>>,
     pub(crate) timeout: Duration,
     pub(crate) about: String,
     pub(crate) phases: Vec<(&'static str, f64)>,
@@ -374,8 +374,8 @@ fn open_ranks<'p>(
     ordinals: &[usize],
     images: &KernelImages,
     options: &Options,
-) -> Result<Vec<CpuRank<'p>>, Vec<Diag>> {
-    let results: Vec<Result<CpuRank<'p>, Diag>> = std::thread::scope(|scope| {
+) -> Result<Vec<RankRuntime<'p>>, Vec<Diag>> {
+    let results: Vec<Result<RankRuntime<'p>, Diag>> = std::thread::scope(|scope| {
         let threads: Vec<_> = own
             .into_iter()
             .map(|(plan, schedule)| {
@@ -384,8 +384,8 @@ fn open_ranks<'p>(
                     let at = plan.rank as usize;
                     let flags = wiring.messages.flag_bytes(plan.rank);
                     let place = (wiring.layouts[at].clone(), flags, &wiring.outside[at][..]);
-                    CpuRank::new(plan, schedule, place, ordinal, (images, &options.pool))
-                        .map_err(|error| RunFailure::from(error).to_diag(prepared, plan, options.timeout))
+                    RankRuntime::new(plan, schedule, place, ordinal, (images, &options.pool))
+                        .map_err(|error| RankFailure::from(error).to_diag(prepared, plan, options.timeout))
                 })
             })
             .collect();
@@ -416,7 +416,7 @@ impl LoadedProgram<'_> {
 
     /// Most bytes of memory on one device.
     pub fn device_memory_bytes(&self) -> usize {
-        self.ranks.iter().map(CpuRank::memory_bytes).max().unwrap_or(0)
+        self.ranks.iter().map(RankRuntime::memory_bytes).max().unwrap_or(0)
     }
 
     /// Tells the ranks where all memory lies, and lets devices reach each other's.
@@ -457,7 +457,7 @@ impl LoadedProgram<'_> {
             .ranks
             .iter()
             .map(|rank| {
-                let failed = |error| RunFailure::from(error).to_diag(self.prepared, rank.plan, self.timeout);
+                let failed = |error| RankFailure::from(error).to_diag(self.prepared, rank.plan, self.timeout);
                 rank.download_outputs().map_err(failed)
             })
             .collect();
@@ -485,7 +485,7 @@ impl LoadedProgram<'_> {
     fn measure_rounds(
         &mut self,
         count: usize,
-        work: impl Fn(&mut CpuRank<'_>, Duration) -> Result<f64, RunFailure> + Sync,
+        work: impl Fn(&mut RankRuntime<'_>, Duration) -> Result<f64, RankFailure> + Sync,
     ) -> Result<Vec<f64>, Vec<Diag>> {
         let (gate, timeout) = (self.rank_barrier(), self.timeout);
         let joint = self.joint.clone();
@@ -495,7 +495,7 @@ impl LoadedProgram<'_> {
                 gate.wait();
                 joint
                     .wait_for_all()
-                    .map_err(|error| RunFailure::peer_failed(error).with_progress(RunProgress::Before))?;
+                    .map_err(|error| RankFailure::peer_failed(error).with_progress(RunProgress::Before))?;
                 let figure = work(rank, timeout)?;
                 let Some(round) = round.checked_sub(1) else { continue };
                 if let Ok(mut most) = most.lock() {
@@ -512,17 +512,17 @@ impl Drop for LoadedProgram<'_> {
     fn drop(&mut self) {
         if self.has_failed() {
             self.abort_all_ranks();
-        } else if self.sound && self.ranks.iter().all(CpuRank::is_idle) {
+        } else if self.sound && self.ranks.iter().all(RankRuntime::is_idle) {
             self.release_to_cache();
         }
         // One of them may still write to the others' memory.
-        if !self.ranks.iter().all(CpuRank::is_idle) {
+        if !self.ranks.iter().all(RankRuntime::is_idle) {
             let ranks = std::mem::take(&mut self.ranks);
             std::mem::forget((ranks, std::mem::take(&mut self.waiting), self.left.take()));
             return;
         }
         let left = self.left.take();
-        teardown::drop_in_threads(self.ranks.drain(..).map(CpuRank::into_resources).chain(left).collect());
+        teardown::drop_in_threads(self.ranks.drain(..).map(RankRuntime::into_resources).chain(left).collect());
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::runtime::failure;
 use crate::runtime::process_group;
 use crate::runtime::process_group::ProcessGroup;
-use crate::runtime::rank::CpuRank;
+use crate::runtime::rank::RankRuntime;
 use crate::sys::Error;
 use crate::sys::peer;
 use crate::sys::peer::{MemoryHandle, PeerMemory};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// The memory of all ranks. A rank's part of it can be addressed once it is known where it starts.
 #[derive(Debug)]
-pub(crate) struct SocketControlPlane {
+pub(crate) struct AddressMap {
     /// By rank.
     pub(crate) layouts: Vec<MemoryLayout>,
     /// First address by rank; `None` for a rank that this one shares no memory with.
@@ -29,7 +29,7 @@ pub(crate) struct SocketControlPlane {
     pub(crate) opened: Vec<PeerMemory>,
 }
 
-impl SocketControlPlane {
+impl AddressMap {
     fn base_address(&self, rank: u32) -> Result<u64, Error> {
         self.bases.get(rank as usize).copied().flatten().ok_or_else(|| Error::Call {
             call: "an address",
@@ -65,11 +65,11 @@ impl SocketControlPlane {
 /// Finds the memory of all ranks. Devices of one process reach each other directly; what another process
 /// allocated is opened by its handle.
 pub(crate) fn map_memory(
-    ranks: &[CpuRank<'_>],
+    ranks: &[RankRuntime<'_>],
     joint: &ProcessGroup,
     layouts: Vec<MemoryLayout>,
     messages: MessagePlan,
-) -> Result<Arc<SocketControlPlane>, Vec<Diag>> {
+) -> Result<Arc<AddressMap>, Vec<Diag>> {
     let mut bases = vec![None; layouts.len()];
     let mut opened = Vec::new();
     for rank in ranks {
@@ -84,11 +84,11 @@ pub(crate) fn map_memory(
     } else {
         enable_peer_access(ranks, &messages).map_err(failed)?;
     }
-    Ok(Arc::new(SocketControlPlane { layouts, bases, messages, opened }))
+    Ok(Arc::new(AddressMap { layouts, bases, messages, opened }))
 }
 
 /// Lets every device of the process reach the others that its ranks exchange messages with.
-fn enable_peer_access(ranks: &[CpuRank<'_>], messages: &MessagePlan) -> Result<(), Error> {
+fn enable_peer_access(ranks: &[RankRuntime<'_>], messages: &MessagePlan) -> Result<(), Error> {
     for rank in ranks {
         rank.device.make_current()?;
         for other in messages.peer_ranks(rank.plan.rank) {
@@ -103,7 +103,7 @@ fn enable_peer_access(ranks: &[CpuRank<'_>], messages: &MessagePlan) -> Result<(
 /// Opens the memory of the ranks that this process's ranks exchange messages with, and of those that these
 /// exchange messages with and so on: a rank that gives up tells all of them ([`Peers::poison`]).
 fn open_peer_memory(
-    ranks: &[CpuRank<'_>],
+    ranks: &[RankRuntime<'_>],
     joint: &ProcessGroup,
     messages: &MessagePlan,
 ) -> Result<Vec<(u32, PeerMemory)>, Vec<Diag>> {

@@ -19,12 +19,12 @@
 mod completion;
 mod resolve;
 
-use crate::runtime::failure::RunFailure;
+use crate::runtime::failure::RankFailure;
 use crate::runtime::failure_latch::FailureFlag;
 use crate::runtime::io_binding::rank_bindings;
 use crate::runtime::kernel_images::KernelImages;
 use crate::runtime::nccl::start_barrier::StartBarrier;
-use crate::runtime::p2p_map::SocketControlPlane;
+use crate::runtime::p2p_map::AddressMap;
 use crate::runtime::resource_cache::{CachedBlas, CachedMemory, ResourceCache};
 use crate::runtime::sequencer::IssueSequencer;
 use crate::runtime::teardown::{RecordedGraph, TeardownTask};
@@ -82,7 +82,7 @@ pub(crate) enum ResolvedCommand {
 }
 
 /// A rank that can run.
-pub(crate) struct CpuRank<'p> {
+pub(crate) struct RankRuntime<'p> {
     pub(crate) plan: &'p Plan,
     // Dropped in this order: what is used before what it uses.
     pub(crate) graph: Option<CudaGraph>,
@@ -134,7 +134,7 @@ pub(crate) struct CpuRank<'p> {
     /// Its place among ranks that share devices.
     pub(crate) turns: Option<IssueSequencer>,
     /// Where all ranks' memory lies.
-    pub(crate) map: Option<Arc<SocketControlPlane>>,
+    pub(crate) map: Option<Arc<AddressMap>>,
     /// Bytes of its flags, at the start of its memory. The last one is set by a rank that gives up.
     pub(crate) flags: usize,
     pub(crate) functions: Vec<KernelFunction>,
@@ -142,7 +142,7 @@ pub(crate) struct CpuRank<'p> {
     pub(crate) ranges: Option<NamedRanges>,
 }
 
-impl<'p> CpuRank<'p> {
+impl<'p> RankRuntime<'p> {
     /// Memory, streams, events, modules and products; not yet addresses and communicators. The inputs and
     /// outputs that are `outside` will lie in memory of a caller's ([`ports`]).
     pub(crate) fn new(
@@ -240,7 +240,7 @@ impl<'p> CpuRank<'p> {
 
     /// Turns the schedule into calls with addresses, its own and those of the ranks it exchanges
     /// messages with.
-    pub(crate) fn resolve_addresses(&mut self, map: &Arc<SocketControlPlane>) -> Result<(), Error> {
+    pub(crate) fn resolve_addresses(&mut self, map: &Arc<AddressMap>) -> Result<(), Error> {
         self.map = Some(map.clone());
         let steps = std::mem::take(&mut self.schedule.steps);
         let ready = steps.iter().map(|step| Ok((self.resolve_step(step, map)?, step.stream)));
@@ -307,7 +307,7 @@ impl<'p> CpuRank<'p> {
     // ---- the run ----
 
     /// Issues the whole program.
-    pub(crate) fn issue_run(&mut self) -> Result<(), RunFailure> {
+    pub(crate) fn issue_run(&mut self) -> Result<(), RankFailure> {
         self.queued += 1;
         self.publish_position(None);
         self.publish_run_begin();
@@ -316,14 +316,14 @@ impl<'p> CpuRank<'p> {
             // graph away.
             return Ok(unsafe { self.streams[0].launch_graph(graph) }?);
         }
-        self.issue_in_turn(|rank, at| rank.step_stream(at))
+        self.issue_in_turn(|rank, at| rank.issue_step(at))
     }
 
     /// Does something for each of its steps, in their order; if ranks share devices, in that of all steps.
     pub(crate) fn issue_in_turn(
         &mut self,
-        mut work: impl FnMut(&mut Self, usize) -> Result<(), RunFailure>,
-    ) -> Result<(), RunFailure> {
+        mut work: impl FnMut(&mut Self, usize) -> Result<(), RankFailure>,
+    ) -> Result<(), RankFailure> {
         let Some(mut turns) = self.turns.take() else {
             return (0..self.ready.len()).try_for_each(|at| work(self, at));
         };
@@ -332,7 +332,7 @@ impl<'p> CpuRank<'p> {
         done
     }
 
-    pub(crate) fn step_stream(&mut self, at: usize) -> Result<(), RunFailure> {
+    pub(crate) fn issue_step(&mut self, at: usize) -> Result<(), RankFailure> {
         let stream = self.ready[at].1;
         self.check_while_issuing(at)?;
         self.publish_position(Some(self.schedule.steps[at].inst));
@@ -347,7 +347,7 @@ impl<'p> CpuRank<'p> {
     }
 
     /// Records the program as a graph, which [`Rank::start`] then replays.
-    pub(crate) fn capture_graph(&mut self, timeout: Duration) -> Result<(), RunFailure> {
+    pub(crate) fn capture_graph(&mut self, timeout: Duration) -> Result<(), RankFailure> {
         self.device.make_current()?;
         self.graph = None;
         self.create_external_events()?;
@@ -369,7 +369,7 @@ impl<'p> CpuRank<'p> {
         self.wait_for_end(timeout)
     }
 
-    fn issue_command(&mut self, at: usize, stream: usize) -> Result<(), RunFailure> {
+    fn issue_command(&mut self, at: usize, stream: usize) -> Result<(), RankFailure> {
         let stream = &self.streams[stream];
         match &self.ready[at].0 {
             ResolvedCommand::Launch { function, grid, block, addresses } => {
@@ -414,7 +414,7 @@ impl<'p> CpuRank<'p> {
     }
 
     /// Milliseconds of the program on the device, from an empty stream to the end of all its streams.
-    pub(crate) fn time_run(&mut self, timeout: Duration) -> Result<f64, RunFailure> {
+    pub(crate) fn time_run(&mut self, timeout: Duration) -> Result<f64, RankFailure> {
         self.wait_at_start_barrier(timeout)?;
         self.streams[0].record(&self.timers[0])?;
         self.issue_run()?;
@@ -424,7 +424,7 @@ impl<'p> CpuRank<'p> {
     }
 
     /// Seconds that the host spends on issuing the program once; with turns also on waiting for them.
-    pub(crate) fn issue_time(&mut self, timeout: Duration) -> Result<f64, RunFailure> {
+    pub(crate) fn issue_time(&mut self, timeout: Duration) -> Result<f64, RankFailure> {
         let start = Instant::now();
         self.issue_run()?;
         let spent = start.elapsed().as_secs_f64();
@@ -460,7 +460,7 @@ pub(crate) unsafe fn issue_nccl_calls(
     comm: Option<&mut NcclCommunicator>,
     calls: &[(ResolvedNcclCall, DataType)],
     stream: &CudaStream,
-) -> Result<(), RunFailure> {
+) -> Result<(), RankFailure> {
     for (raw, _) in calls {
         if let ResolvedNcclCall::Copy { to, from, bytes } = raw {
             // SAFETY: as the caller promises.

@@ -7,7 +7,7 @@ use std::net::{TcpListener, TcpStream};
 const LONG: Duration = Duration::from_secs(30);
 
 /// Ranks 0 to `world` - 1, connected, which wait up to `timeout` for each other.
-fn connected(world: u32, timeout: Duration) -> Vec<AddressMap> {
+fn connected(world: u32, timeout: Duration) -> Vec<SocketControlPlane> {
     let pace = LivenessTimeouts::new(timeout);
     let cores: Vec<Arc<ControlPlaneCore>> =
         (0..world).map(|rank| ControlPlaneCore::start_monitor(rank, world, pace)).collect();
@@ -20,11 +20,11 @@ fn connected(world: u32, timeout: Duration) -> Vec<AddressMap> {
         let accepted = PeerStream::Tcp(listener.accept().unwrap().0);
         cores[0].add_connection(core.rank, accepted, first_sealer, first_opener).unwrap();
     }
-    cores.into_iter().map(|core| AddressMap::new(core, "here".to_owned())).collect()
+    cores.into_iter().map(|core| SocketControlPlane::new(core, "here".to_owned())).collect()
 }
 
 /// Does something on every rank; what each returns, by rank. A rank leaves when its work is done.
-fn on_all<T: Send>(peers: Vec<AddressMap>, work: impl Fn(AddressMap) -> T + Sync) -> Vec<T> {
+fn on_all<T: Send>(peers: Vec<SocketControlPlane>, work: impl Fn(SocketControlPlane) -> T + Sync) -> Vec<T> {
     std::thread::scope(|scope| {
         let start = |peers| scope.spawn(|| work(peers));
         let threads: Vec<_> = peers.into_iter().map(start).collect();
@@ -96,7 +96,7 @@ fn refusal(rank: u32, allowed: usize, send: impl FnOnce(&mut dyn FnMut(FrameType
     let (own, other) = if rank == 0 { (coordinator, joining) } else { (joining, coordinator) };
     let (sealer, opener) = own.split_directions();
     core.add_connection(1 - rank, PeerStream::Tcp(listener.accept().unwrap().0), sealer, opener).unwrap();
-    let peers = AddressMap::new(core, "here".to_owned());
+    let peers = SocketControlPlane::new(core, "here".to_owned());
     peers.allow_bytes(allowed);
     let (mut sealer, _) = other.split_directions();
     rogue.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
@@ -198,7 +198,7 @@ enum Tamper {
 }
 
 /// Two ranks with somebody in between, who alters the 20th frame from rank 1.
-fn relayed(tamper: Tamper) -> Vec<AddressMap> {
+fn relayed(tamper: Tamper) -> Vec<SocketControlPlane> {
     let pace = LivenessTimeouts::new(LONG);
     let cores = [0, 1].map(|rank| ControlPlaneCore::start_monitor(rank, 2, pace));
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -215,7 +215,7 @@ fn relayed(tamper: Tamper) -> Vec<AddressMap> {
     let (mut from_first, mut into_second) = (to_first.try_clone().unwrap(), to_second.try_clone().unwrap());
     std::thread::spawn(move || std::io::copy(&mut from_first, &mut into_second));
     std::thread::spawn(move || relay(tamper, to_second, to_first));
-    cores.into_iter().map(|core| AddressMap::new(core, "here".to_owned())).collect()
+    cores.into_iter().map(|core| SocketControlPlane::new(core, "here".to_owned())).collect()
 }
 
 fn relay(tamper: Tamper, mut from: TcpStream, mut to: TcpStream) -> std::io::Result<()> {

@@ -2,7 +2,7 @@
 
 use crate::run::cli::Options;
 use crate::run::comparison::OutputChecks;
-use crate::run::failure::RankFailure;
+use crate::run::failure::RunFailure;
 use crate::run::outputs::OutputTensors;
 use crate::run::program::SourceProgram;
 use hostir::backend::RunResult;
@@ -54,7 +54,7 @@ pub(in crate::run) fn check_agreement(
     run: RunResult,
     first: &mut Option<OutputTensors>,
     options: &Options,
-) -> Result<(), RankFailure> {
+) -> Result<(), RunFailure> {
     let results = OutputTensors::assemble_outputs(&entry.prepared, run, &[])
         .map_err(|diag| entry.loaded.to_failure(vec![diag]))?;
     let Some(first) = first else {

@@ -4,7 +4,7 @@ use super::{CudaBackend, Profiler, describe_program, nvtx_ranges};
 use crate::launch::LaunchedProcess;
 use crate::run::bench::measurement::{BenchEntry, Measurement, Times, check_agreement};
 use crate::run::cli::{BenchOptions, Options};
-use crate::run::failure::RankFailure;
+use crate::run::failure::RunFailure;
 use crate::run::progress::{ProgressLine, RoundCounter};
 use hostir_tool_support::io::ToolIo;
 use std::fmt::Write as _;
@@ -37,7 +37,7 @@ impl CudaBackend {
         timing: &GpuTiming<'_>,
         text: &mut String,
         io: &mut ToolIo<'_>,
-    ) -> Result<Vec<Measurement>, RankFailure> {
+    ) -> Result<Vec<Measurement>, RunFailure> {
         let mut programs = Vec::new();
         let result = self
             .load_and_run(timing, &mut programs)
@@ -54,7 +54,7 @@ impl CudaBackend {
         &self,
         timing: &GpuTiming<'e>,
         programs: &mut Vec<hostir_cuda::LoadedProgram<'e>>,
-    ) -> Result<(), RankFailure> {
+    ) -> Result<(), RunFailure> {
         let mut first = None;
         for entry in timing.entries {
             let mut program = self.cuda.load(&entry.prepared).map_err(|diags| entry.loaded.to_failure(diags))?;
@@ -82,7 +82,7 @@ impl GpuTiming<'_> {
         programs: &[hostir_cuda::LoadedProgram<'_>],
         text: &mut String,
         io: &mut ToolIo<'_>,
-    ) -> Result<(), RankFailure> {
+    ) -> Result<(), RunFailure> {
         if let Some(program) = programs.first() {
             if !self.options.quiet {
                 self.line.clear();
@@ -93,7 +93,7 @@ impl GpuTiming<'_> {
         Ok(())
     }
 
-    fn time_in_turn(&self, programs: &mut [hostir_cuda::LoadedProgram<'_>]) -> Result<Vec<Measurement>, RankFailure> {
+    fn time_in_turn(&self, programs: &mut [hostir_cuda::LoadedProgram<'_>]) -> Result<Vec<Measurement>, RunFailure> {
         let GpuTiming { entries, bench, rounds, .. } = *self;
         rounds.next(bench.warmup);
         for (program, entry) in programs.iter_mut().zip(entries) {

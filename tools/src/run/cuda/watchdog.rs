@@ -9,7 +9,7 @@ use super::CudaBackend;
 use crate::launch::LaunchedProcess;
 use crate::run::completion::{CompleteOnDrop, Completion};
 use crate::run::ending::{RunEnd, Verbosity, process_ending};
-use crate::run::failure::RankFailure;
+use crate::run::failure::RunFailure;
 use hostir::backend::control_plane::ControlPlaneError;
 use hostir::diag::{Diag, codes};
 use hostir::lower::PreparedProgram;
@@ -94,7 +94,7 @@ struct WatchState<'a> {
 
 impl WatchState<'_> {
     /// The reason to end the process now. `since` is when the failure of another process was seen first.
-    fn termination_cause(&self, lost: Option<ControlPlaneError>, since: &mut Option<Instant>) -> Option<RankFailure> {
+    fn termination_cause(&self, lost: Option<ControlPlaneError>, since: &mut Option<Instant>) -> Option<RunFailure> {
         if let Some(error) = lost
             && since.get_or_insert_with(Instant::now).elapsed() >= PATIENCE
         {
@@ -104,7 +104,7 @@ impl WatchState<'_> {
     }
 
     /// A failure of the program that runs, with where the ranks are.
-    fn locate_failure(&self, cause: Diag) -> RankFailure {
+    fn locate_failure(&self, cause: Diag) -> RunFailure {
         let ended = |diag: Diag| match (self.watch.has_open_runs(), self.alone) {
             (true, false) => diag.with_note(CALL),
             (true, true) => diag.with_note(CALL).with_note("`--processes` gives each rank a driver of its own"),
@@ -117,7 +117,7 @@ impl WatchState<'_> {
         let Some((source, prepared)) = program else { return ended(cause).into() };
         let places = places.into_iter().filter(|place| place.program == number);
         let located = places.fold(cause, |located, place| place.annotate_diag(located, prepared));
-        RankFailure::from_diags((*source).clone(), vec![ended(located)])
+        RunFailure::from_diags((*source).clone(), vec![ended(located)])
     }
 }
 

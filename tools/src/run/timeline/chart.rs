@@ -201,7 +201,7 @@ fn draw_ops(text: &mut String, trace: &Trace, names: &SpanNames<'_>, width: usiz
             time_text(total),
             format!("{count} x"),
             format!("at most {}", time_text(longest)),
-            name_ranges(usage, names),
+            op_label(usage, names),
         ]);
     }
     let [a, b, c] = [0, 1, 2].map(|column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0));
@@ -212,7 +212,7 @@ fn draw_ops(text: &mut String, trace: &Trace, names: &SpanNames<'_>, width: usiz
 }
 
 /// `line 12: T5 = matmul(T1, T2)`.
-fn name_ranges(usage: &OpUsage, names: &SpanNames<'_>) -> String {
+fn op_label(usage: &OpUsage, names: &SpanNames<'_>) -> String {
     format!("line {}: {}", names.line_number(usage.op), names.op_text(usage.op))
 }
 

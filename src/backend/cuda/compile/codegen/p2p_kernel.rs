@@ -86,7 +86,7 @@ static __device__ __forceinline__ void message(Word offer, Word from, Word to, W
 "#;
 
 /// The kernel for so many flags to raise, copies, and flags to wait for at the end.
-pub fn exchange_shards(raises: usize, copies: usize, awaits: usize) -> String {
+pub fn p2p_kernel_source(raises: usize, copies: usize, awaits: usize) -> String {
     let mut names = Vec::new();
     names.extend((0..raises).map(|at| format!("r{at}")));
     names.extend((0..copies * WORDS).map(|at| format!("m{at}")));

@@ -4,7 +4,7 @@ use crate::element_range;
 use crate::element_range::ViewRange;
 use crate::p2p;
 use crate::p2p::{P2pMessage, P2pRound};
-use crate::schedule::{Builder, CommunicatorSet, CopyOrder, P2pCopy};
+use crate::schedule::{Builder, CopyOrder, P2pCopy, P2pExchange};
 use crate::unsupported::Unsupported;
 use hostir::plan::InstId;
 use hostir::plan::WorkSlot;
@@ -20,13 +20,13 @@ impl Builder<'_> {
     fn signal_ready(&mut self, message: usize, stream: usize) {
         let message = self.message_at(message);
         let raises = vec![(message.initiator_rank(), message.offer)];
-        self.add_exchange(CommunicatorSet { raises, ..CommunicatorSet::default() }, stream);
+        self.add_exchange(P2pExchange { raises, ..P2pExchange::default() }, stream);
     }
 
     /// Copies what the other side offers.
     fn copy_message(&mut self, number: usize, pace: CopyOrder, stream: usize) {
         let moves = vec![P2pCopy::Message(number)];
-        self.add_exchange(CommunicatorSet { moves, pace, ..CommunicatorSet::default() }, stream);
+        self.add_exchange(P2pExchange { moves, pace, ..P2pExchange::default() }, stream);
     }
 
     /// Waits until the others have copied what was offered.
@@ -35,7 +35,7 @@ impl Builder<'_> {
             return;
         }
         let awaits = offers.iter().map(|&message| self.message_at(message).done).collect();
-        self.add_exchange(CommunicatorSet { awaits, ..CommunicatorSet::default() }, stream);
+        self.add_exchange(P2pExchange { awaits, ..P2pExchange::default() }, stream);
     }
 
     /// Copies what stays on the rank. Gives a mark to wait for if it is copied on another stream.
@@ -47,7 +47,7 @@ impl Builder<'_> {
     ) -> Result<Option<usize>, Unsupported> {
         if from.byte_count() < ASIDE || !beside {
             let moves = vec![P2pCopy::Local(Box::new([from.clone(), to.clone()]))];
-            self.add_exchange(CommunicatorSet { moves, ..CommunicatorSet::default() }, stream);
+            self.add_exchange(P2pExchange { moves, ..P2pExchange::default() }, stream);
             return Ok(None);
         }
         let aside = self.side_stream();

@@ -10,7 +10,7 @@
 use crate::codegen;
 use crate::element_range;
 use crate::schedule::{
-    Builder, CommunicatorSet, CopyOrder, P2pCopy, ScheduleStep, SemaphoreOp, StreamCommand, UnsupportedInst,
+    Builder, CopyOrder, P2pCopy, P2pExchange, ScheduleStep, SemaphoreOp, StreamCommand, UnsupportedInst,
 };
 use crate::unsupported::Unsupported;
 use hostir::plan::InstId;
@@ -27,17 +27,17 @@ const LEAST: usize = 16 << 10;
 /// Parameters of a kernel: 4 KiB, 8 bytes each.
 const WORDS: usize = 500;
 
-impl CommunicatorSet {
+impl P2pExchange {
     fn awaits_only(&self) -> bool {
         self.moves.is_empty() && self.raises.is_empty()
     }
 
     /// Whether this and then `next` is the same as both in one.
-    fn can_precede(&self, next: &CommunicatorSet) -> bool {
+    fn can_precede(&self, next: &P2pExchange) -> bool {
         (self.awaits.is_empty() || next.awaits_only()) && (self.moves.is_empty() || next.raises.is_empty())
     }
 
-    fn append(&mut self, next: CommunicatorSet) {
+    fn append(&mut self, next: P2pExchange) {
         if !next.moves.is_empty() {
             self.pace = next.pace;
         }
@@ -60,7 +60,7 @@ fn too_many_pulls(count: usize, inst: InstId) -> UnsupportedInst {
 
 impl Builder<'_> {
     /// Adds to what an instruction exchanges on a stream.
-    pub(super) fn add_exchange(&mut self, new: CommunicatorSet, stream: usize) {
+    pub(super) fn add_exchange(&mut self, new: P2pExchange, stream: usize) {
         let at = self.at;
         match self.schedule.steps.last_mut() {
             Some(ScheduleStep { call: StreamCommand::Exchange(last), stream: other, inst })
@@ -98,7 +98,7 @@ impl Builder<'_> {
                 continue;
             }
             let (raises, moves) = (exchange.raises.len(), exchange.moves.len());
-            exchange.text = self.intern_kernel(codegen::exchange_shards(raises, moves, exchange.awaits.len()));
+            exchange.text = self.intern_kernel(codegen::p2p_kernel_source(raises, moves, exchange.awaits.len()));
             let wanted = self.largest_copy(&exchange).div_ceil(LEAST).max(1);
             let each = wanted.min((blocks / moves).max(1));
             exchange.blocks = each as u32;
@@ -135,7 +135,7 @@ impl Builder<'_> {
     }
 
     /// Whether an exchange is a kernel of so many blocks.
-    fn fits_kernel(&self, exchange: &CommunicatorSet, blocks: usize) -> bool {
+    fn fits_kernel(&self, exchange: &P2pExchange, blocks: usize) -> bool {
         let each = blocks.checked_div(exchange.moves.len()).unwrap_or(0);
         let is_small = each > 0 && self.largest_copy(exchange) <= SMALL.min(each * EACH);
         exchange.moves.iter().any(|one| matches!(one, P2pCopy::Message(_)))
@@ -144,7 +144,7 @@ impl Builder<'_> {
     }
 
     /// Whether no copy engine may do the exchange ([`crate::schedule::Settings::push`]).
-    fn must_not_pull(&self, exchange: &CommunicatorSet) -> bool {
+    fn must_not_pull(&self, exchange: &P2pExchange) -> bool {
         let pulls = |one: &P2pCopy| match one {
             P2pCopy::Message(message) => !self.messages.list[*message].put,
             P2pCopy::Local(_) => false,
@@ -153,7 +153,7 @@ impl Builder<'_> {
     }
 
     /// Bytes of an exchange's largest copy.
-    fn largest_copy(&self, exchange: &CommunicatorSet) -> usize {
+    fn largest_copy(&self, exchange: &P2pExchange) -> usize {
         let size = |one: &P2pCopy| match one {
             P2pCopy::Message(message) => self.messages.list[*message].byte_count(),
             P2pCopy::Local(parts) => parts[0].byte_count(),
@@ -211,8 +211,8 @@ impl Builder<'_> {
 
     /// An exchange as operations of its stream: flags are set and awaited by the stream, copy engines
     /// copy. Flags between copies take some microseconds each.
-    fn expand_exchange(&mut self, exchange: CommunicatorSet, stream: usize) {
-        let CommunicatorSet { raises, moves, awaits, pace, .. } = exchange;
+    fn expand_exchange(&mut self, exchange: P2pExchange, stream: usize) {
+        let P2pExchange { raises, moves, awaits, pace, .. } = exchange;
         let raise = |(rank, flag): (u32, usize)| SemaphoreOp::Raise { rank, flag };
         self.push_semaphore_ops(raises.into_iter().map(raise), stream);
         match pace {

@@ -1,7 +1,7 @@
 //! A rank's products: which of the library's algorithms is the fastest.
 #![allow(unsafe_code, reason = "only the rank knows that its addresses are right")]
 
-use crate::runtime::rank::{CpuRank, ResolvedCommand};
+use crate::runtime::rank::{RankRuntime, ResolvedCommand};
 use crate::sys::Error;
 use crate::sys::blas::GemmOperands;
 use hostir_gpu::gemm_shape::GemmShape;
@@ -9,7 +9,7 @@ use hostir_gpu::gemm_shape::GemmShape;
 /// How often each algorithm is timed.
 const TRIALS: usize = 3;
 
-impl CpuRank<'_> {
+impl RankRuntime<'_> {
     /// Each product, and how many algorithms there are for it.
     pub(crate) fn gemm_candidates(&self) -> impl Iterator<Item = (&GemmShape, usize)> {
         self.schedule.shapes.iter().zip(self.products.iter().map(|product| product.algorithm_count()))

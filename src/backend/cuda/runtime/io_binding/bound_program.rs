@@ -2,14 +2,14 @@
 //!
 //! Whatever is done here leaves the calling thread's current context as it was.
 
-use crate::runtime::failure::RunFailure;
+use crate::runtime::failure::RankFailure;
 use crate::runtime::io_binding::rank_bindings::{EnqueueError, IoBindings};
 use crate::runtime::io_binding::{DeviceTensor, IoSide};
 use crate::runtime::kernel_images::load_or_compile;
 use crate::runtime::loaded_program::LoadedProgram;
 use crate::runtime::loaded_program::all_ranks::{FailureContext, RankError, merge_results};
 use crate::runtime::options::Options;
-use crate::runtime::rank::CpuRank;
+use crate::runtime::rank::RankRuntime;
 use crate::runtime::rank_threads::join_rank_thread;
 use crate::sys::context::{CallerStream, SavedContext};
 use crate::sys::driver;
@@ -49,7 +49,7 @@ pub(crate) fn load_bound_program<'p>(
                 architecture = rank.device.architecture()?;
                 IoBindings::new(rank)
             });
-            let failed = |error| vec![RunFailure::from(error).to_diag(prepared, rank.plan, timeout)];
+            let failed = |error| vec![RankFailure::from(error).to_diag(prepared, rank.plan, timeout)];
             made.map_err(failed)
         })
         .collect();
@@ -134,7 +134,7 @@ impl BoundProgram<'_> {
             let image = |text: &str| load_or_compile(text, architecture, &options);
             ports.finalize_bindings(rank, prepared, &image)
         })?;
-        if options.graph && self.loaded.ranks.iter().any(CpuRank::lacks_graph) {
+        if options.graph && self.loaded.ranks.iter().any(RankRuntime::lacks_graph) {
             // All record before any runs: the driver may not get a graph ready while another rank's device waits.
             let timeout = options.timeout;
             self.for_each_rank(|_, rank, _| {
@@ -190,7 +190,7 @@ impl BoundProgram<'_> {
     fn with_rank(
         &mut self,
         rank: u32,
-        work: impl FnOnce(&mut IoBindings, &mut CpuRank<'_>, &PreparedProgram) -> Result<(), EnqueueError>,
+        work: impl FnOnce(&mut IoBindings, &mut RankRuntime<'_>, &PreparedProgram) -> Result<(), EnqueueError>,
     ) -> Result<(), Vec<Diag>> {
         self.loaded.check_usable()?;
         let (prepared, timeout) = (self.loaded.prepared, self.options.timeout);
@@ -222,12 +222,12 @@ impl BoundProgram<'_> {
     /// Does something on all ranks: one in this thread, several each in a thread of its own.
     fn for_each_rank<F>(&mut self, work: F) -> Result<(), Vec<Diag>>
     where
-        F: Fn(&mut IoBindings, &mut CpuRank<'_>, usize) -> Result<(), EnqueueError> + Sync,
+        F: Fn(&mut IoBindings, &mut RankRuntime<'_>, usize) -> Result<(), EnqueueError> + Sync,
     {
         self.loaded.check_usable()?;
         let (prepared, timeout) = (self.loaded.prepared, self.options.timeout);
         let telling = FailureContext { prepared, joint: &self.loaded.joint, timeout };
-        let one = |ports: &mut IoBindings, rank: &mut CpuRank<'_>, at: usize| {
+        let one = |ports: &mut IoBindings, rank: &mut RankRuntime<'_>, at: usize| {
             let alarm = rank.alarm.clone();
             let _panic = alarm.panic_guard(rank.plan.rank);
             let done = rank.device.make_current().map_err(EnqueueError::from);
@@ -264,7 +264,7 @@ impl Drop for BoundProgram<'_> {
 }
 
 /// The caller's stream for a rank, if there is one.
-fn caller_stream(rank: &CpuRank<'_>, stream: Option<&CallerStream>) -> Result<Option<CudaStream>, EnqueueError> {
+fn caller_stream(rank: &RankRuntime<'_>, stream: Option<&CallerStream>) -> Result<Option<CudaStream>, EnqueueError> {
     let Some(stream) = stream else { return Ok(None) };
     match stream.on_device(&rank.device)? {
         Some(stream) => Ok(Some(stream)),
@@ -279,7 +279,7 @@ fn caller_stream(rank: &CpuRank<'_>, stream: Option<&CallerStream>) -> Result<Op
 }
 
 /// Trouble of a rank as an error; what is refused leaves the rank as it was.
-fn report_enqueue_error(trouble: EnqueueError, rank: &mut CpuRank<'_>, telling: FailureContext<'_>) -> RankError {
+fn report_enqueue_error(trouble: EnqueueError, rank: &mut RankRuntime<'_>, telling: FailureContext<'_>) -> RankError {
     match trouble {
         EnqueueError::Refused(diag) => diag.into(),
         EnqueueError::Failed(failure) => telling.report_failure(rank, failure),

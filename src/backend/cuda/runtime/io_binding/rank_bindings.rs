@@ -6,7 +6,7 @@
 //! own. When a buffer moves, the calls that hold its address are written anew, and no others.
 #![allow(unsafe_code, reason = "only the rank knows that its addresses are right")]
 
-use crate::runtime::failure::RunFailure;
+use crate::runtime::failure::RankFailure;
 use crate::runtime::io_binding::binding_routes;
 use crate::runtime::io_binding::binding_routes::{BindingConflict, BindingRoute, BindingSlot};
 use crate::runtime::io_binding::relocation::RelocationTable;
@@ -15,7 +15,7 @@ use crate::runtime::io_binding::staging_copies::{BindingTransfer, CopyDirection}
 use crate::runtime::io_binding::tensor_check;
 use crate::runtime::io_binding::tensor_check::{BindingTarget, StridedTensor};
 use crate::runtime::io_binding::{DeviceTensor, IoSide};
-use crate::runtime::rank::{CpuRank, ResolvedCommand};
+use crate::runtime::rank::{RankRuntime, ResolvedCommand};
 use crate::runtime::resource_cache::ResourceCache;
 use crate::sys::driver;
 use crate::sys::driver::{CudaDevice, CudaEvent, CudaStream, DeviceMemory};
@@ -52,7 +52,7 @@ pub(crate) enum EnqueueError {
     /// What is bound cannot run; nothing has happened.
     Refused(Diag),
     /// A call failed.
-    Failed(RunFailure),
+    Failed(RankFailure),
 }
 
 impl From<Error> for EnqueueError {
@@ -61,8 +61,8 @@ impl From<Error> for EnqueueError {
     }
 }
 
-impl From<RunFailure> for EnqueueError {
-    fn from(failure: RunFailure) -> Self {
+impl From<RankFailure> for EnqueueError {
+    fn from(failure: RankFailure) -> Self {
         EnqueueError::Failed(failure)
     }
 }
@@ -114,7 +114,7 @@ pub(crate) struct IoBindings {
 
 impl IoBindings {
     /// The ports of a rank that is prepared; gives the spare room back.
-    pub(crate) fn new(rank: &mut CpuRank<'_>) -> Result<Self, Error> {
+    pub(crate) fn new(rank: &mut RankRuntime<'_>) -> Result<Self, Error> {
         let none = MessagePlan::default();
         let messages = rank.map.as_ref().map_or(&none, |map| &map.messages);
         let outside = external_buffers::externally_bound(rank.plan, messages);
@@ -155,7 +155,7 @@ impl IoBindings {
     /// As of [`Input::bind`](crate::session::Input::bind).
     pub(crate) unsafe fn bind_tensor(
         &mut self,
-        rank: &CpuRank<'_>,
+        rank: &RankRuntime<'_>,
         prepared: &PreparedProgram,
         (side, position): (IoSide, usize),
         tensor: &DeviceTensor,
@@ -189,7 +189,7 @@ impl IoBindings {
     /// Copies an input from the host to memory of the session's own. Runs under way have ended.
     pub(crate) fn upload_input(
         &mut self,
-        rank: &mut CpuRank<'_>,
+        rank: &mut RankRuntime<'_>,
         prepared: &PreparedProgram,
         position: usize,
         tensor: &HostTensor,
@@ -212,7 +212,7 @@ impl IoBindings {
     }
 
     /// Where the session itself keeps a buffer.
-    fn own_allocation(&mut self, rank: &CpuRank<'_>, buffer: BufferId) -> Result<u64, Error> {
+    fn own_allocation(&mut self, rank: &RankRuntime<'_>, buffer: BufferId) -> Result<u64, Error> {
         let at = buffer.0 as usize;
         if !self.outside[at] {
             return Ok(rank.bases[at]);
@@ -235,7 +235,7 @@ impl IoBindings {
     /// nothing if nothing was bound since the last time.
     pub(crate) fn finalize_bindings(
         &mut self,
-        rank: &mut CpuRank<'_>,
+        rank: &mut RankRuntime<'_>,
         prepared: &PreparedProgram,
         image: &dyn Fn(&str) -> Result<Vec<u8>, Error>,
     ) -> Result<(), EnqueueError> {
@@ -263,7 +263,7 @@ impl IoBindings {
     }
 
     /// Every input has data.
-    fn check_inputs(&self, rank: &CpuRank<'_>, prepared: &PreparedProgram) -> Result<(), EnqueueError> {
+    fn check_inputs(&self, rank: &RankRuntime<'_>, prepared: &PreparedProgram) -> Result<(), EnqueueError> {
         for (number, home) in self.homes.iter().enumerate().take(self.inputs) {
             let Some(home) = home else { continue };
             if self.bound[number].is_none() && !self.filled[number] && !home.view.is_empty() {
@@ -277,7 +277,7 @@ impl IoBindings {
     fn conflict_error(
         &self,
         BindingConflict(a, b): BindingConflict,
-        rank: &CpuRank<'_>,
+        rank: &RankRuntime<'_>,
         prepared: &PreparedProgram,
     ) -> EnqueueError {
         let name = |number: usize| {
@@ -301,7 +301,7 @@ impl IoBindings {
     /// Gives every buffer outside its address.
     fn relocate_buffers(
         &mut self,
-        rank: &mut CpuRank<'_>,
+        rank: &mut RankRuntime<'_>,
         checked: &[Option<StridedTensor>],
         routes: &[BindingRoute],
     ) -> Result<(), Error> {
@@ -328,7 +328,7 @@ impl IoBindings {
     /// Makes a port's copies, unless they are made.
     fn prepare_transfers(
         &mut self,
-        rank: &CpuRank<'_>,
+        rank: &RankRuntime<'_>,
         number: usize,
         home: &BindingSlot,
         tensor: StridedTensor,
@@ -354,7 +354,7 @@ impl IoBindings {
     /// Copies with their kernels loaded.
     fn load_transfers(
         &mut self,
-        rank: &CpuRank<'_>,
+        rank: &RankRuntime<'_>,
         transfers: Vec<BindingTransfer>,
         image: &dyn Fn(&str) -> Result<Vec<u8>, Error>,
     ) -> Result<Vec<LoadedTransfer>, Error> {
@@ -386,7 +386,7 @@ impl IoBindings {
 
     /// Enqueues a run: behind what is on the caller's stream, which goes on behind it. The host waits for
     /// nothing.
-    pub(crate) fn enqueue_run(&mut self, rank: &mut CpuRank<'_>) -> Result<(), RunFailure> {
+    pub(crate) fn enqueue_run(&mut self, rank: &mut RankRuntime<'_>) -> Result<(), RankFailure> {
         // The caller may destroy its stream when this call has returned.
         let caller = self.caller.take();
         let caller = caller.as_ref();
@@ -411,7 +411,7 @@ impl IoBindings {
     }
 
     /// Reports what failed since the last call, and lets go of what was only kept for it.
-    pub(crate) fn check_completion(&self, rank: &mut CpuRank<'_>) -> Result<(), RunFailure> {
+    pub(crate) fn check_completion(&self, rank: &mut RankRuntime<'_>) -> Result<(), RankFailure> {
         if rank.is_run_complete()? {
             rank.retired.clear();
             rank.queued = 0;
@@ -422,7 +422,7 @@ impl IoBindings {
     /// An output where it lies after a run: the caller's tensor, or the session's own.
     pub(crate) fn output_tensor(
         &mut self,
-        rank: &CpuRank<'_>,
+        rank: &RankRuntime<'_>,
         prepared: &PreparedProgram,
         position: usize,
     ) -> Result<Option<DeviceTensor>, EnqueueError> {
@@ -470,7 +470,7 @@ fn binding_target<'a>(home: &'a BindingSlot, prepared: &'a PreparedProgram, rank
     BindingTarget { side: home.side, name, span, rank, view: &home.view, written: home.written }
 }
 
-impl CpuRank<'_> {
+impl RankRuntime<'_> {
     /// Moves a buffer: writes the calls that hold its address anew. Whether it was somewhere else.
     fn relocate_buffer(&mut self, buffer: BufferId, base: u64, touching: &RelocationTable) -> Result<bool, Error> {
         let old = &mut self.bases[buffer.0 as usize];
@@ -512,7 +512,7 @@ impl CpuRank<'_> {
     }
 
     /// Whether everything that was enqueued is done; fails if something of it is known to have failed.
-    fn is_run_complete(&self) -> Result<bool, RunFailure> {
+    fn is_run_complete(&self) -> Result<bool, RankFailure> {
         self.check_for_failures().map_err(|failure| failure.with_progress(self.run_progress()))?;
         // As in `Rank::wait`, the event is asked and not the stream.
         Ok(self.end.is_reached()?)

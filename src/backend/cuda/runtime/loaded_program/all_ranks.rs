@@ -6,10 +6,10 @@
 //!
 //! [`Alarm`]: crate::runtime::failure_latch::Alarm
 
-use crate::runtime::failure::{FailureCause, RunFailure};
+use crate::runtime::failure::{FailureCause, RankFailure};
 use crate::runtime::loaded_program::LoadedProgram;
 use crate::runtime::process_group::ProcessGroup;
-use crate::runtime::rank::CpuRank;
+use crate::runtime::rank::RankRuntime;
 use crate::runtime::rank_threads::{collect_results, join_rank_thread};
 use crate::runtime::sequencer::RankBarrier;
 use hostir::diag::{Diag, codes};
@@ -40,7 +40,7 @@ pub(crate) struct FailureContext<'a> {
 
 impl FailureContext<'_> {
     /// Tells everybody of a rank's failure, and begins to give up what the rank has under way.
-    pub(crate) fn report_failure(self, rank: &mut CpuRank<'_>, failure: RunFailure) -> RankError {
+    pub(crate) fn report_failure(self, rank: &mut RankRuntime<'_>, failure: RankFailure) -> RankError {
         rank.alarm.set_failed(rank.plan.rank);
         let failure = rank.find_root_cause(failure);
         let follows = matches!(failure.cause, FailureCause::Sibling(_));
@@ -58,15 +58,15 @@ impl LoadedProgram<'_> {
     /// they have under way: the others would wait for it.
     pub(crate) fn for_each_rank<F>(&mut self, work: F) -> Result<(), Vec<Diag>>
     where
-        F: Fn(&mut CpuRank<'_>) -> Result<(), RunFailure> + Sync,
+        F: Fn(&mut RankRuntime<'_>) -> Result<(), RankFailure> + Sync,
     {
         self.check_usable()?;
         let telling = FailureContext { prepared: self.prepared, joint: &self.joint, timeout: self.timeout };
         let work = &work;
-        let one = |rank: &mut CpuRank<'_>| {
+        let one = |rank: &mut RankRuntime<'_>| {
             let alarm = rank.alarm.clone();
             let _panic = alarm.panic_guard(rank.plan.rank);
-            let current = rank.device.make_current().map_err(RunFailure::from);
+            let current = rank.device.make_current().map_err(RankFailure::from);
             let done = current.and_then(|()| work(rank));
             done.map_err(|failure| telling.report_failure(rank, failure))
         };
@@ -103,8 +103,8 @@ impl LoadedProgram<'_> {
     pub(crate) fn abort_all_ranks(&mut self) {
         self.poison_communicators();
         // Begun on all of them before any is waited for.
-        self.ranks.iter_mut().for_each(CpuRank::begin_abort);
-        self.ranks.iter_mut().for_each(CpuRank::abort);
+        self.ranks.iter_mut().for_each(RankRuntime::begin_abort);
+        self.ranks.iter_mut().for_each(RankRuntime::abort);
     }
 }
 

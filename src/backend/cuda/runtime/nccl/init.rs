@@ -8,12 +8,12 @@
 //! members are of this process (other processes would have to take theirs too) and if it was never
 //! recorded in a graph (what NCCL keeps for a graph ends some time after it).
 
-use crate::runtime::failure::RunFailure;
+use crate::runtime::failure::RankFailure;
 use crate::runtime::loaded_program::LoadedProgram;
 use crate::runtime::nccl::rank_init::WorldSetup;
 use crate::runtime::options::Options;
 use crate::runtime::process_group;
-use crate::runtime::rank::CpuRank;
+use crate::runtime::rank::RankRuntime;
 use crate::runtime::resource_cache::{CommunicatorKey, ResourceCache};
 use crate::runtime::teardown;
 use crate::runtime::teardown::RankResources;
@@ -65,7 +65,7 @@ pub(crate) fn connect_communicators(
     if !teams.is_empty() || pool.is_none() {
         create_communicators(loaded, &library, &teams, pool, options)?;
     }
-    loaded.ranks.iter_mut().for_each(CpuRank::sort_communicators);
+    loaded.ranks.iter_mut().for_each(RankRuntime::sort_communicators);
     let (major, minor, patch) = library.version().map_err(nccl_diags)?;
     Ok(format!(", NCCL {major}.{minor}.{patch}"))
 }
@@ -75,7 +75,7 @@ fn rank_numbers(loaded: &LoadedProgram<'_>) -> Vec<u32> {
 }
 
 /// Where a team of ranks of this process leads.
-fn communicator_key(all: &[CpuRank<'_>], ranks: &[u32], options: &Options) -> CommunicatorKey {
+fn communicator_key(all: &[RankRuntime<'_>], ranks: &[u32], options: &Options) -> CommunicatorKey {
     let device = |rank: &u32| {
         let found = all.iter().find(|one| one.plan.rank == *rank);
         found.map_or(usize::MAX, |one| one.device.ordinal())
@@ -141,13 +141,13 @@ fn nccl_diags(error: Error) -> Vec<Diag> {
 }
 
 /// Joins the communicators of one rank, unless another one fails.
-fn join_communicators(rank: &mut CpuRank<'_>, world: WorldSetup<'_>, deadline: Instant) -> Result<(), RunFailure> {
+fn join_communicators(rank: &mut RankRuntime<'_>, world: WorldSetup<'_>, deadline: Instant) -> Result<(), RankFailure> {
     let (peers, alarm) = (rank.peers.clone(), rank.alarm.clone());
     let elsewhere = || peers.as_ref().is_some_and(|peers| peers.peer_failure().is_some());
     let give_up = || alarm.first_failed().is_some() || elsewhere();
     rank.connect_communicators(world, WaitLimits { deadline, give_up: &give_up }).map_err(|error| {
         match (error, alarm.first_failed()) {
-            (Error::GivenUp { .. }, Some(other)) => RunFailure::sibling_failed(other),
+            (Error::GivenUp { .. }, Some(other)) => RankFailure::sibling_failed(other),
             (error, _) => error.into(),
         }
     })
@@ -172,11 +172,11 @@ impl LoadedProgram<'_> {
                 self.pool.put_team(link, comms);
             }
         }
-        self.ranks.iter_mut().for_each(CpuRank::return_resources);
+        self.ranks.iter_mut().for_each(RankRuntime::return_resources);
     }
 }
 
-fn take_communicator(ranks: &mut [CpuRank<'_>], rank: u32, entry: usize) -> Option<NcclCommunicator> {
+fn take_communicator(ranks: &mut [RankRuntime<'_>], rank: u32, entry: usize) -> Option<NcclCommunicator> {
     let rank = ranks.iter_mut().find(|one| one.plan.rank == rank)?;
     let at = rank.comms.iter().position(|(other, _)| *other == entry)?;
     Some(rank.comms.remove(at).1)

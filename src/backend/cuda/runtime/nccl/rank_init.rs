@@ -1,6 +1,6 @@
 //! A rank's communicators: the world of all ranks, and from it each team that has members to talk to.
 
-use crate::runtime::rank::CpuRank;
+use crate::runtime::rank::RankRuntime;
 use nccl_rs::{Config, Error, Library, NcclCommunicator, UniqueId, WaitLimits};
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(crate) struct WorldSetup<'a> {
     pub(crate) teams: &'a [(usize, &'a [u32])],
 }
 
-impl CpuRank<'_> {
+impl RankRuntime<'_> {
     /// Joins the communicators, and leaves that of the world in [`Rank::world`]. Who gives up leaves nothing
     /// half made.
     pub(crate) fn connect_communicators(

@@ -5,8 +5,8 @@
 //! in an exchange of one number, before the clock starts.
 #![allow(unsafe_code, reason = "only the rank knows that its addresses are right")]
 
-use crate::runtime::failure::{FailureCause, RunFailure, RunProgress};
-use crate::runtime::rank::CpuRank;
+use crate::runtime::failure::{FailureCause, RankFailure, RunProgress};
+use crate::runtime::rank::RankRuntime;
 use crate::sys::Error;
 use crate::sys::driver::DeviceMemory;
 use hostir::backend::control_plane::ControlPlane;
@@ -22,7 +22,7 @@ pub(crate) struct StartBarrier {
     number: DeviceMemory,
 }
 
-impl CpuRank<'_> {
+impl RankRuntime<'_> {
     /// Makes the communicator, if ranks are processes.
     pub(crate) fn create_start_barrier(
         &mut self,
@@ -47,13 +47,13 @@ impl CpuRank<'_> {
     }
 
     /// What is to blame for a failure of this rank.
-    pub(crate) fn find_root_cause(&self, failure: RunFailure) -> RunFailure {
+    pub(crate) fn find_root_cause(&self, failure: RankFailure) -> RankFailure {
         root_cause(self.peers.as_deref(), failure)
     }
 
     /// Waits until all other ranks are here too. Nothing is issued meanwhile: work that waits on the device
     /// would start all at once, and not in the order of a run.
-    pub(crate) fn wait_at_start_barrier(&mut self, timeout: Duration) -> Result<(), RunFailure> {
+    pub(crate) fn wait_at_start_barrier(&mut self, timeout: Duration) -> Result<(), RankFailure> {
         let Some(StartBarrier { comm, number }) = &mut self.together else { return Ok(()) };
         let (at, stream) = (number.address(), self.streams[0].as_nccl());
         // SAFETY: the number has an allocation of its own, kept beside the communicator; all ranks make this call.
@@ -64,7 +64,7 @@ impl CpuRank<'_> {
 
 /// NCCL notices too when a process is gone, but not which one, and why it went; poison is there before the words of
 /// whoever set it. The other processes may say so in a moment.
-fn root_cause(peers: Option<&dyn ControlPlane>, failure: RunFailure) -> RunFailure {
+fn root_cause(peers: Option<&dyn ControlPlane>, failure: RankFailure) -> RankFailure {
     let hearsay = matches!(failure.cause, FailureCause::Nccl(_) | FailureCause::Poisoned(_));
     let Some(peers) = peers.filter(|_| hearsay) else {
         return failure;
@@ -72,7 +72,7 @@ fn root_cause(peers: Option<&dyn ControlPlane>, failure: RunFailure) -> RunFailu
     let deadline = Instant::now() + HEARSAY;
     while Instant::now() < deadline {
         if let Some(error) = peers.peer_failure() {
-            return RunFailure { cause: FailureCause::Peer(error), ..failure };
+            return RankFailure { cause: FailureCause::Peer(error), ..failure };
         }
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -87,13 +87,13 @@ mod tests {
     #[test]
     fn a_peer_that_failed_is_named_instead_of_what_nccl_says() {
         let ranks = ThreadControlPlane::new(2, Duration::from_secs(1));
-        let given_up = || RunFailure::from(nccl_rs::Error::GivenUp { call: "ncclCommSplit" });
+        let given_up = || RankFailure::from(nccl_rs::Error::GivenUp { call: "ncclCommSplit" });
         assert_eq!(root_cause(None, given_up()), given_up());
         ranks[1].report_failure("H0521\n\nno device memory");
         let failure = root_cause(Some(&ranks[0]), given_up());
         assert_eq!(failure.cause, FailureCause::Peer(ranks[0].peer_failure().unwrap()));
         // What another library says is this rank's own trouble.
-        let own = RunFailure::from(Error::NoMemory { bytes: 1, free: 0 });
+        let own = RankFailure::from(Error::NoMemory { bytes: 1, free: 0 });
         assert_eq!(root_cause(Some(&ranks[0]), own.clone()), own);
     }
 }

@@ -9,17 +9,17 @@
 //! member connects for a collective while another one's device waits for it in that same collective.
 #![allow(unsafe_code, reason = "only the rank knows that its addresses are right")]
 
-use crate::runtime::failure::{RunFailure, RunProgress};
-use crate::runtime::rank::{CpuRank, ResolvedCommand, ResolvedNcclCall, issue_nccl_calls};
+use crate::runtime::failure::{RankFailure, RunProgress};
+use crate::runtime::rank::{RankRuntime, ResolvedCommand, ResolvedNcclCall, issue_nccl_calls};
 use nccl_rs::DataType;
 use std::time::Duration;
 
 /// A call of NCCL's, of elements of a type.
 type TypedCall = (ResolvedNcclCall, DataType);
 
-impl CpuRank<'_> {
+impl RankRuntime<'_> {
     /// Sends and receives once from each peer in a team that it has messages with.
-    pub(crate) fn warm_up_messages(&mut self, entry: usize, timeout: Duration) -> Result<(), RunFailure> {
+    pub(crate) fn warm_up_messages(&mut self, entry: usize, timeout: Duration) -> Result<(), RankFailure> {
         let calls = self.team_calls(entry);
         let Some(first) = calls.iter().find(|(_, (raw, _))| is_message(raw)) else { return Ok(()) };
         let (step, messages) = (first.0, one_byte_messages(calls.iter().map(|(_, call)| *call)));
@@ -27,7 +27,7 @@ impl CpuRank<'_> {
     }
 
     /// Carries out every different collective of a team once.
-    pub(crate) fn warm_up_collectives(&mut self, entry: usize, timeout: Duration) -> Result<(), RunFailure> {
+    pub(crate) fn warm_up_collectives(&mut self, entry: usize, timeout: Duration) -> Result<(), RankFailure> {
         let collectives = distinct_collectives(self.team_calls(entry));
         collectives.into_iter().try_for_each(|(step, call)| self.warm_up_calls(entry, step, &[call], timeout))
     }
@@ -50,7 +50,7 @@ impl CpuRank<'_> {
         step: usize,
         calls: &[TypedCall],
         timeout: Duration,
-    ) -> Result<(), RunFailure> {
+    ) -> Result<(), RankFailure> {
         let inst = self.schedule.steps[step].inst;
         self.publish_position(Some(inst));
         self.publish_run_begin();

@@ -1,8 +1,8 @@
 //! The end of a rank's runs: what the rank looks at while its device works, and what it does when it gives up.
 #![allow(unsafe_code, reason = "only the rank knows that its addresses are right")]
 
-use crate::runtime::failure::{RunFailure, RunProgress};
-use crate::runtime::rank::CpuRank;
+use crate::runtime::failure::{RankFailure, RunProgress};
+use crate::runtime::rank::RankRuntime;
 use crate::runtime::teardown;
 use crate::runtime::teardown::{RankResources, TeardownState};
 use crate::sys::Error;
@@ -17,12 +17,12 @@ use std::time::{Duration, Instant};
 /// Between so many looks at the end of a run, or steps that are issued, the rank looks at the other ranks.
 const LOOKS: u32 = 64;
 
-impl CpuRank<'_> {
+impl RankRuntime<'_> {
     /// Waits for the end of what was issued, at most for `timeout`.
     ///
     /// It asks an event rather than the stream: asked about a stream with a recorded run that waits for
     /// another device, the driver does not answer before the run ends.
-    pub(crate) fn wait_for_end(&mut self, timeout: Duration) -> Result<(), RunFailure> {
+    pub(crate) fn wait_for_end(&mut self, timeout: Duration) -> Result<(), RankFailure> {
         self.wait_with_progress(timeout, Self::run_progress)?;
         self.check_poison()
     }
@@ -32,14 +32,14 @@ impl CpuRank<'_> {
         &mut self,
         timeout: Duration,
         reached: impl Fn(&Self) -> RunProgress,
-    ) -> Result<(), RunFailure> {
+    ) -> Result<(), RankFailure> {
         let polled = self.poll_end(timeout).map_err(|failure| failure.with_progress(reached(self)));
         polled.inspect_err(|failure| self.publish_position(failure.inst))
     }
 
     /// Looks at the end of what was issued until it is there or something failed. An end that is there is one
     /// only if nobody failed: a rank that gives up lets others go on with data that never came.
-    fn poll_end(&mut self, timeout: Duration) -> Result<(), RunFailure> {
+    fn poll_end(&mut self, timeout: Duration) -> Result<(), RankFailure> {
         let deadline = Instant::now() + timeout;
         let mut looks = 0u32;
         self.publish_position(None);
@@ -50,7 +50,7 @@ impl CpuRank<'_> {
             if looks.is_multiple_of(LOOKS) {
                 self.check_for_failures()?;
                 if Instant::now() > deadline {
-                    return Err(RunFailure::timed_out());
+                    return Err(RankFailure::timed_out());
                 }
             }
             std::thread::yield_now();
@@ -62,7 +62,7 @@ impl CpuRank<'_> {
     }
 
     /// Fails if NCCL, another rank of this process or another process did.
-    pub(crate) fn check_for_failures(&self) -> Result<(), RunFailure> {
+    pub(crate) fn check_for_failures(&self) -> Result<(), RankFailure> {
         self.check_other_ranks()?;
         for (_, comm) in &self.comms {
             comm.in_progress("an NCCL communication")?;
@@ -72,25 +72,25 @@ impl CpuRank<'_> {
 
     /// Fails if another rank of this process or another process did. NCCL is not asked: its answer may take much
     /// longer than a step.
-    fn check_other_ranks(&self) -> Result<(), RunFailure> {
+    fn check_other_ranks(&self) -> Result<(), RankFailure> {
         if let Some(rank) = self.alarm.first_failed().filter(|rank| *rank != self.plan.rank) {
-            return Err(RunFailure::sibling_failed(rank));
+            return Err(RankFailure::sibling_failed(rank));
         }
         if let Some(error) = self.peers.as_ref().and_then(|peers| peers.peer_failure()) {
-            return Err(RunFailure::peer_failed(error));
+            return Err(RankFailure::peer_failed(error));
         }
         Ok(())
     }
 
     /// Fails if a rank of another process gave up before this rank's work ended.
-    fn check_poison(&self) -> Result<(), RunFailure> {
+    fn check_poison(&self) -> Result<(), RankFailure> {
         let (Some(aside), Some(_)) = (&self.aside, &self.peers) else { return Ok(()) };
         let mut word = [0; 4];
         let last = self.memory.address() + (self.flags - FLAG) as u64;
         // SAFETY: the rank's promise: flags are the first bytes of its memory, and there is one if there is `aside`.
         unsafe { aside.download(&mut word, last) }?;
         match u32::from_le_bytes(word).checked_sub(1) {
-            Some(rank) => Err(RunFailure::poisoned_by(rank)),
+            Some(rank) => Err(RankFailure::poisoned_by(rank)),
             None => Ok(()),
         }
     }
@@ -118,7 +118,7 @@ impl CpuRank<'_> {
 
     /// Fails, every now and then, if another rank did: issuing a long program takes time. `at` is the step that
     /// comes next.
-    pub(crate) fn check_while_issuing(&self, at: usize) -> Result<(), RunFailure> {
+    pub(crate) fn check_while_issuing(&self, at: usize) -> Result<(), RankFailure> {
         if at == 0 || !at.is_multiple_of(LOOKS as usize) {
             return Ok(());
         }

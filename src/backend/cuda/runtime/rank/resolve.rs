@@ -1,7 +1,7 @@
 //! From steps of a schedule to calls with addresses.
 
-use crate::runtime::p2p_map::SocketControlPlane;
-use crate::runtime::rank::{CpuRank, ResolvedCommand, ResolvedNcclCall};
+use crate::runtime::p2p_map::AddressMap;
+use crate::runtime::rank::{RankRuntime, ResolvedCommand, ResolvedNcclCall};
 use crate::sys::Error;
 use crate::sys::blas::GemmOperands;
 use crate::sys::driver::DeviceMemory;
@@ -16,10 +16,10 @@ use hostir_gpu::nccl_types::{NcclReduction, NcclType};
 use hostir_gpu::operand::SymbolicAddress;
 use hostir_gpu::p2p::{MessageTarget, P2pMessage};
 use hostir_gpu::rank_memory::WORKSPACE;
-use hostir_gpu::schedule::{CommunicatorSet, P2pCopy, ScheduleStep, SemaphoreOp, StreamCommand};
+use hostir_gpu::schedule::{P2pCopy, P2pExchange, ScheduleStep, SemaphoreOp, StreamCommand};
 use nccl_rs::DataType;
 
-impl CpuRank<'_> {
+impl RankRuntime<'_> {
     pub(crate) fn view_address(&self, view: &BufferView) -> u64 {
         self.element_address(view, 0)
     }
@@ -52,11 +52,7 @@ impl CpuRank<'_> {
         }
     }
 
-    pub(crate) fn resolve_step(
-        &mut self,
-        step: &ScheduleStep,
-        map: &SocketControlPlane,
-    ) -> Result<ResolvedCommand, Error> {
+    pub(crate) fn resolve_step(&mut self, step: &ScheduleStep, map: &AddressMap) -> Result<ResolvedCommand, Error> {
         Ok(match &step.call {
             StreamCommand::Launch { text, grid, block, places } => {
                 let start = self.addresses.len();
@@ -101,12 +97,7 @@ impl CpuRank<'_> {
     }
 
     /// Where a message comes from and where it goes.
-    fn message_addresses(
-        &self,
-        message: &P2pMessage,
-        stream: usize,
-        map: &SocketControlPlane,
-    ) -> Result<[u64; 2], Error> {
+    fn message_addresses(&self, message: &P2pMessage, stream: usize, map: &AddressMap) -> Result<[u64; 2], Error> {
         let from = map.range_address(message.from, &message.source)?;
         let to = match &message.target {
             MessageTarget::Part(part) => map.range_address(message.to, part)?,
@@ -118,9 +109,9 @@ impl CpuRank<'_> {
     /// The launch of an exchange, with its parameters as [`codegen::exchange`] orders them.
     fn resolve_exchange(
         &mut self,
-        exchange: &CommunicatorSet,
+        exchange: &P2pExchange,
         stream: usize,
-        map: &SocketControlPlane,
+        map: &AddressMap,
     ) -> Result<ResolvedCommand, Error> {
         let (start, own) = (self.addresses.len(), self.plan.rank);
         for &(rank, flag) in &exchange.raises {
@@ -154,7 +145,7 @@ impl CpuRank<'_> {
         })
     }
 
-    pub(crate) fn resolve_semaphore_op(&self, signal: SemaphoreOp, map: &SocketControlPlane) -> Result<WordOp, Error> {
+    pub(crate) fn resolve_semaphore_op(&self, signal: SemaphoreOp, map: &AddressMap) -> Result<WordOp, Error> {
         Ok(match signal {
             SemaphoreOp::Raise { rank, flag } => WordOp::write_word(map.flag_address(rank, flag)?, 1),
             SemaphoreOp::Await { flag } => WordOp::wait_for_word(map.flag_address(self.plan.rank, flag)?, 1),

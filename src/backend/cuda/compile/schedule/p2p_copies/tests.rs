@@ -6,7 +6,7 @@ use crate::memory_layout::MemoryLayout;
 use crate::p2p;
 use crate::p2p::{MessagePlan, MessageTarget};
 use crate::schedule::{
-    CommunicatorSet, P2pCopy, RankSchedule, ScheduleSettings, ScheduleStep, SemaphoreOp, StreamCommand, build_schedule,
+    P2pCopy, P2pExchange, RankSchedule, ScheduleSettings, ScheduleStep, SemaphoreOp, StreamCommand, build_schedule,
 };
 use crate::team;
 use crate::transport::{BackendTransports, CommTransport};
@@ -204,7 +204,7 @@ impl Machine {
 
     /// Does one thing of an exchange's kernel, whose copies and last waits are blocks of their own. Says
     /// whether that was the last one, and nothing if it cannot go on.
-    fn exchange(&mut self, rank: usize, exchange: &mut CommunicatorSet) -> Option<bool> {
+    fn exchange(&mut self, rank: usize, exchange: &mut P2pExchange) -> Option<bool> {
         if !exchange.raises.is_empty() {
             exchange.raises.drain(..).for_each(|(other, flag)| self.raise(other, flag));
             return Some(false);
