@@ -1,7 +1,7 @@
 //! Passes over host programs, and the framework that runs them.
 //!
-//! [`PASSES`] is the table: a new pass is one source file, declared and listed here. [`framework`] reads pipelines
-//! ([`pipeline`]), runs them ([`manager`]) and writes `docs/passes.md` ([`doc`]); [`support`] holds what passes
+//! [`PASSES`] is the table: a new pass is one source file, declared and listed here. `framework` reads pipelines
+//! ([`pipeline`]), runs them ([`manager`]) and writes `docs/passes.md` ([`doc`]); `support` holds what passes
 //! share. A pass asks ops for their effects ([`hostir::ops::OpSpec`]), never for their kinds, unless a comment says why.
 
 mod allocate_and_deallocate;

@@ -1,7 +1,7 @@
 //! One clock for the processes of a run.
 //!
 //! Each process has a clock of its own; how far they are apart is found by what they tell each other in
-//! steps that all take ([`ControlPlane::gather`]). Nobody returns from a step before everybody has called, so
+//! steps that all take ([`ControlPlane::all_gather`]). Nobody returns from a step before everybody has called, so
 //! a rank's call at `t0` comes before rank 0's return at `t1`, and rank 0's call at `t2` before the rank's
 //! return at `t3`, as if messages went there and back. NTP's formula (RFC 5905, section 8) then says that
 //! rank 0's clock is ahead by `((t1 - t0) + (t2 - t3)) / 2`, give or take half of the way there and back,
@@ -101,7 +101,7 @@ fn estimate_offsets(all: &[(String, Vec<ClockStep>)]) -> Vec<ClockOffset> {
 /// the same. `now` is this process's clock in nanoseconds: [`monotonic_ns`], or one that a test made.
 ///
 /// # Errors
-/// Those of [`ControlPlane::gather`].
+/// Those of [`ControlPlane::all_gather`].
 pub fn compare_clocks(
     control_plane: &dyn ControlPlane,
     now: &dyn Fn() -> u64,

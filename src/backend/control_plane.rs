@@ -5,7 +5,7 @@
 //! program that lives under MPI or `torch.distributed` can wrap what it has.
 //!
 //! The rule that keeps everybody from waiting for the dead: a process that fails calls
-//! [`ControlPlane::report_failure`] before it gives up, and whoever waits in [`ControlPlane::gather`], or looks at
+//! [`ControlPlane::report_failure`] before it gives up, and whoever waits in [`ControlPlane::all_gather`], or looks at
 //! [`ControlPlane::peer_failure`] while its device works, ends with that.
 
 use crate::diag::{Diag, DiagLabel, Span, codes};

@@ -115,7 +115,7 @@ pub struct Tensor {
     /// printed in the order of the axes.
     pub axes: Option<Box<[u32]>>,
     /// Whether the numbers say that some domain is a part of an axis, and the ops do not contradict. A
-    /// reader decides that; see [`looks_split`](super::ordered_groups::has_split_numbers).
+    /// reader decides that; see [`looks_split`](super::order::has_split_numbers).
     pub split: bool,
     /// `logical=` extents for tensors whose printed domains come from splits.
     pub logical: Option<Box<[ExprId]>>,

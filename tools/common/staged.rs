@@ -5,7 +5,7 @@
 //! |---|---|
 //! | nothing | a new file; its mode follows the umask and the folder's default ACL |
 //! | a plain file | a new file in its place with its mode, owner, group and ACL, as far as the system lets the user set them; never readable or writable by more people than before |
-//! | a symbolic link | what it leads to, if the link is of somebody to trust ([`place::is_trusted`]); else an error |
+//! | a symbolic link | what it leads to, if the link is of somebody to trust (`place::is_trusted`); else an error |
 //! | a pipe or device | written to at once, if it is of somebody to trust; else an error |
 //! | a folder | an error |
 //!

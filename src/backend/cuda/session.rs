@@ -113,7 +113,7 @@ impl Session {
     }
 
     /// An input, by name (`T0`, or one of the user's) or position; on this process's only rank, or on the
-    /// one that [`InputHandle::on_device`] names.
+    /// one that [`InputHandle::on`] names.
     pub fn input<'k>(&mut self, key: impl Into<IoKey<'k>>) -> InputHandle<'_, 'k> {
         InputHandle::new(self, key.into())
     }

@@ -1,4 +1,4 @@
-//! From a plan to the calls that a rank's host makes, in sequence_schedules ([`sequence_schedules`] may move those of different streams):
+//! From a plan to the calls that a rank's host makes, in order (`issue_order` may move those of different streams):
 //! everything is decided here, so that the run only indexes and calls.
 //!
 //! Streams are numbered: the plan's own, then one for each communicator, then those for copies that others
@@ -198,7 +198,7 @@ pub struct ScheduleSettings {
     /// What carries communications.
     pub routes: BackendTransports,
     /// Whether no two ranks share a device: a kernel may wait for another rank's. Otherwise all ranks' calls
-    /// can be put into one [`sequence_schedules`].
+    /// can be put into one order.
     pub apart: bool,
     /// Whether copy engines only push. The driver may carry out a copy of a graph on the device that it
     /// reads from. In a graph of another device of the process that copy would keep the device from its

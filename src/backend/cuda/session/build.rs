@@ -126,7 +126,7 @@ impl Builder {
     /// An input of this process's only rank. Its shape fixes sizes, and it is bound when the session is built.
     ///
     /// # Safety
-    /// If the session is built: as of [`Input::bind`](crate::session::InputHandle::bind_tensor), from then on.
+    /// If the session is built: as of [`Input::bind`](crate::session::InputHandle::bind), from then on.
     ///
     /// ```compile_fail,E0133
     /// # use hostir_cuda::session::{Builder, DeviceTensor};

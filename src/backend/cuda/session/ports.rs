@@ -115,14 +115,14 @@ impl<'s, 'k> OutputHandle<'s, 'k> {
         self
     }
 
-    /// Binds memory for the rank's part: the runs from here on leave it there. As [`InputHandle::bind_tensor`]; a tensor
+    /// Binds memory for the rank's part: the runs from here on leave it there. As [`InputHandle::bind`]; a tensor
     /// that is not contiguous or not aligned is written by a copy at the end of each run.
     ///
     /// # Errors
-    /// As of [`InputHandle::bind_tensor`].
+    /// As of [`InputHandle::bind`].
     ///
     /// # Safety
-    /// As of [`InputHandle::bind_tensor`].
+    /// As of [`InputHandle::bind`].
     ///
     /// ```compile_fail,E0133
     /// # use hostir_cuda::session::{DeviceTensor, Error, Session};

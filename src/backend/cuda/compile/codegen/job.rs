@@ -46,7 +46,7 @@ pub struct KernelJob {
     pub launches: Vec<KernelLaunch>,
     /// Bytes of scratch memory they need while they run.
     pub scratch: usize,
-    /// What they compute, for stand-ins of devices ([`insert_or_flush`]).
+    /// What they compute, for stand-ins of devices (`codegen::note`).
     pub note: String,
 }
 

@@ -4,7 +4,7 @@
 //! them, and its result is never stored. What is read twice, or repeated along an axis, is computed
 //! again if that is cheap. Nothing moves across what another stream could see or change: events,
 //! communications, writes to what the kernel reads. Memory that the kernel reads is freed after its new
-//! place. Copies to and from products go too, where they can ([`redirect`]).
+//! place. Copies to and from products go too, where they can (`redirect`).
 
 mod absorb;
 mod redirect;

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 pub struct PeerWait {
     /// Index of the instruction in the plan.
     pub inst: InstId,
-    /// Index in [`RankSchedule::uses`] of the first call of it that waits.
+    /// Index in [`RankSchedule::steps`](super::RankSchedule::steps) of the first call of it that waits.
     pub first: usize,
     /// Index of the last one.
     pub last: usize,

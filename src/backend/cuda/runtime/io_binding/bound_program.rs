@@ -82,7 +82,7 @@ impl BoundProgram<'_> {
     /// `H0523` to `H0526` by what does not fit, `H0529` after a failure.
     ///
     /// # Safety
-    /// As of [`Input::bind`](crate::session::InputHandle::bind_tensor).
+    /// As of [`Input::bind`](crate::session::InputHandle::bind).
     #[allow(unsafe_code, reason = "hands a caller's memory to the device")]
     pub unsafe fn bind_tensor(
         &mut self,

@@ -17,7 +17,7 @@ use hostir::ir::DType;
 
 /// Where a tensor lies in the memory of a device. This is a description: it owns nothing, and anybody may make one
 /// of any numbers. What its memory has to be is promised where it is bound
-/// ([`Input::bind`](crate::session::InputHandle::bind_tensor)).
+/// ([`Input::bind`](crate::session::InputHandle::bind)).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeviceTensor {
     /// Address of the element whose indices are all 0.
