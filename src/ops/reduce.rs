@@ -4,8 +4,8 @@ use super::spec::{ArgKind, ArgSpec, Lower, OpSpec};
 use super::tensor_checks;
 use crate::axes::pairing::{AxisMismatch, LinkResult, both_sides, has_split_axis, link_equal_lists};
 use crate::diag::{Diag, codes};
-use crate::ir::{AttrKey, AttrValue, AxisLink, OpId, OpIdentity, Program, StandaloneRule};
-use crate::plan::{InstKind, PlanBuilder, RedOp, emit_copy, reduction_fold};
+use crate::ir::{AttrKey, AttrValue, AxisLink, DType, Op, OpId, OpIdentity, Program, StandaloneRule};
+use crate::plan::{InstKind, PlanBuilder, RedOp, ReductionFold, ScalarValue, emit_copy, type_range};
 use smallvec::SmallVec;
 
 /// Reduction operations. `max` and `min` are spelled `fmax` and `fmin` unless
@@ -87,4 +87,38 @@ pub fn lower_reduction(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
         return cx.emit_inst(InstKind::Fill { dst: output, value });
     }
     cx.emit_inst(InstKind::Reduce { op: fold, axes: reduced, input: source, output })
+}
+
+/// The fold of a reduction over elements of a type. An initial value that the type does not hold is an
+/// error.
+fn reduction_fold(cx: &PlanBuilder<'_>, op: &Op, how: RedOp, dtype: DType) -> Result<ReductionFold, Diag> {
+    let Some(expr) = op.expr_attr(AttrKey::Init) else { return Ok(how.into()) };
+    let value = cx.eval_scalar(expr)?;
+    check_initial(cx, how, dtype, value)?;
+    let initial = (!how.is_identity(dtype, value)).then_some(value);
+    Ok(ReductionFold { op: how, initial })
+}
+
+/// Integers start from integers; a minimum or maximum also from an infinity, which stands for the type's end.
+fn check_initial(cx: &PlanBuilder<'_>, how: RedOp, dtype: DType, value: ScalarValue) -> Result<(), Diag> {
+    // What is beyond the type's end and changes nothing stands for that end.
+    let [low, high] = type_range(dtype).map(ScalarValue::as_i64);
+    let held = match value {
+        _ if dtype.is_float() => true,
+        ScalarValue::Bool(_) => true,
+        ScalarValue::Int(value) => {
+            dtype == DType::Bool || (low..=high).contains(&value) || how.is_identity(dtype, ScalarValue::Int(value))
+        }
+        ScalarValue::Float(real) => {
+            let end = real.is_infinite() && matches!(how, RedOp::Min | RedOp::Max);
+            let whole = real.fract() == 0.0 && real.abs() < 9.3e18;
+            end || (whole && (low..=high).contains(&(real as i64)))
+        }
+    };
+    if held {
+        return Ok(());
+    }
+    let message = format!("the initial value {value} is no value of type `{}`", dtype.name());
+    let note = "a reduction starts from a value of its operand's type; write an integer";
+    Err(cx.error_here(codes::INITIAL_VALUE, message).with_note(note))
 }

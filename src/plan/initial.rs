@@ -1,10 +1,8 @@
 //! Initial values of reductions: what a fold starts from, once over the whole reduction.
 
 use super::scalar::constant_value;
-use super::{PlanBuilder, RedOp, ScalarValue};
-use crate::diag::Diag;
-use crate::diag::codes;
-use crate::ir::{AttrKey, DType, Op, OpId, Program};
+use super::{RedOp, ScalarValue};
+use crate::ir::{AttrKey, DType, OpId, Program};
 
 /// How a reduction combines elements, and what it starts from.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -36,7 +34,7 @@ impl RedOp {
     }
 
     /// Whether a value leaves every element of a type as it is.
-    fn is_identity(self, dtype: DType, value: ScalarValue) -> bool {
+    pub(crate) fn is_identity(self, dtype: DType, value: ScalarValue) -> bool {
         let of = self.identity_value(dtype);
         match self {
             RedOp::Min if dtype.is_float() => value.as_f64() == of.as_f64(),
@@ -52,7 +50,7 @@ impl RedOp {
 }
 
 /// The smallest and the largest value of a type.
-fn type_range(dtype: DType) -> [ScalarValue; 2] {
+pub(crate) fn type_range(dtype: DType) -> [ScalarValue; 2] {
     let integers = |low, high| [ScalarValue::Int(low), ScalarValue::Int(high)];
     match dtype {
         _ if dtype.is_float() => [ScalarValue::Float(f64::NEG_INFINITY), ScalarValue::Float(f64::INFINITY)],
@@ -60,40 +58,6 @@ fn type_range(dtype: DType) -> [ScalarValue; 2] {
         DType::Int32 => integers(i64::from(i32::MIN), i64::from(i32::MAX)),
         _ => integers(i64::MIN, i64::MAX),
     }
-}
-
-/// The fold of a reduction over elements of a type. An initial value that the type does not hold is an
-/// error.
-pub(crate) fn reduction_fold(cx: &PlanBuilder<'_>, op: &Op, how: RedOp, dtype: DType) -> Result<ReductionFold, Diag> {
-    let Some(expr) = op.expr_attr(AttrKey::Init) else { return Ok(how.into()) };
-    let value = cx.eval_scalar(expr)?;
-    check_initial(cx, how, dtype, value)?;
-    let initial = (!how.is_identity(dtype, value)).then_some(value);
-    Ok(ReductionFold { op: how, initial })
-}
-
-/// Integers start from integers; a minimum or maximum also from an infinity, which stands for the type's end.
-fn check_initial(cx: &PlanBuilder<'_>, how: RedOp, dtype: DType, value: ScalarValue) -> Result<(), Diag> {
-    // What is beyond the type's end and changes nothing stands for that end.
-    let [low, high] = type_range(dtype).map(ScalarValue::as_i64);
-    let held = match value {
-        _ if dtype.is_float() => true,
-        ScalarValue::Bool(_) => true,
-        ScalarValue::Int(value) => {
-            dtype == DType::Bool || (low..=high).contains(&value) || how.is_identity(dtype, ScalarValue::Int(value))
-        }
-        ScalarValue::Float(real) => {
-            let end = real.is_infinite() && matches!(how, RedOp::Min | RedOp::Max);
-            let whole = real.fract() == 0.0 && real.abs() < 9.3e18;
-            end || (whole && (low..=high).contains(&(real as i64)))
-        }
-    };
-    if held {
-        return Ok(());
-    }
-    let message = format!("the initial value {value} is no value of type `{}`", dtype.name());
-    let note = "a reduction starts from a value of its operand's type; write an integer";
-    Err(cx.error_here(codes::INITIAL_VALUE, message).with_note(note))
 }
 
 /// How a reduction op combines elements, and whether it starts from a value that changes nothing, as far as

@@ -30,7 +30,7 @@ pub use cursor::{InstCursor, InstId};
 pub use debug_info::DebugInfo;
 pub use env::ExtentEnv;
 pub use function::Function;
-pub(crate) use initial::reduction_fold;
+pub(crate) use initial::type_range;
 pub use initial::{ReductionFold, starts_from_identity};
 pub use inst::{
     BufferId, BufferKind, BufferView, CollectiveInst, CollectiveKind, CommSlot, EventId, GemmInst, Inst, InstKind,

@@ -7,11 +7,12 @@ mod checks {
     pub(crate) mod conformance;
     pub(crate) mod coverage;
     pub(crate) mod docs;
+    pub(crate) mod figures;
     pub(crate) mod files;
     pub(crate) mod links;
 }
 
-use checks::{arrows, conformance, coverage, docs, files, links};
+use checks::{arrows, conformance, coverage, docs, figures, files, links};
 
 fn none(problems: Vec<String>, rule: &str) {
     assert!(problems.is_empty(), "{rule}\n  {}", problems.join("\n  "));
@@ -53,6 +54,19 @@ fn every_test_runs() {
 #[test]
 fn modules_depend_one_way() {
     none(arrows::violations(), "these uses break the arrows of ARCHITECTURE.md");
+}
+
+#[test]
+fn kinds_of_ops_are_named_for_a_reason() {
+    none(
+        arrows::unexplained_kinds(),
+        "code outside src/ops asks for effects and axis links, or has a reason in checks/arrows.rs",
+    );
+}
+
+#[test]
+fn figures_are_within_their_bounds() {
+    none(figures::exceeded(), "`cargo run -p hostir-figures -- --worst 20` shows where");
 }
 
 #[test]
