@@ -114,8 +114,10 @@ fn processes_that_differ() {
     let mut children = site.ranks(0..3, &[]);
     children.push(site.rank(3, &["--seed", "7"]).spawn().unwrap());
     for (rank, (status, _, err)) in children.into_iter().map(end).enumerate() {
-        assert_eq!(status, Some(2), "{err}");
-        let said = err.contains("rank 3 was started with another `--seed` than rank 0");
+        // A rank that hears of another one's failure before it has looked itself ends as one that follows.
+        let follows = status == Some(3) && err.contains("failed with H0648");
+        assert!(status == Some(2) || follows, "{status:?}: {err}");
+        let said = !follows && err.contains("rank 3 was started with another `--seed` than rank 0");
         assert_eq!(said && err.contains("H0648"), rank == 0, "{err}");
     }
     let site = Site::new();
