@@ -1,4 +1,4 @@
-//! Tensors in host memory: what callers hand in and get back.
+//! Tensors in host memory: the inputs and outputs of callers.
 
 use crate::ir::DType;
 

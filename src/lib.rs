@@ -1,6 +1,6 @@
-//! Host IR: a language for what the host does on several devices, with a verifier, plans and backends.
+//! Host IR: a language for host programs that drive several devices, with a verifier, plans and backends.
 //!
-//! Arrows go one way: text -> AST (`hostir_grammar`) -> [`resolve`] -> [`ir`] -> [`verify`] -> passes
+//! Data flows in one direction: text -> AST (`hostir_grammar`) -> [`resolve`] -> [`ir`] -> [`verify`] -> passes
 //! -> [`mod@print`] or [`plan`] -> [`backend`].
 
 pub mod analysis;
@@ -21,9 +21,9 @@ pub mod verify;
 use diag::{Diag, DiagLabel, Diags};
 use hostir_grammar::SyntaxError;
 
-/// Reads a text: one program a container, and everything that is wrong with it, by place.
+/// Reads a text. Returns one program for each container, and all diagnostics in text order.
 ///
-/// Never fails; with errors the programs hold what could be read.
+/// Never fails: if there are errors, the programs hold everything that could be read.
 pub fn load(text: &str) -> (Vec<ir::Program>, Diags) {
     let parsed = hostir_grammar::parse(text);
     let mut diags = Diags { items: parsed.errors.into_iter().map(syntax_error).collect() };
@@ -33,7 +33,7 @@ pub fn load(text: &str) -> (Vec<ir::Program>, Diags) {
     (programs, diags)
 }
 
-/// A grammar's error as a diagnostic.
+/// Converts an error of the grammar to a diagnostic.
 pub fn syntax_error(error: SyntaxError) -> Diag {
     let labels = error.others.into_iter().map(|other| DiagLabel { span: other.span, text: other.text });
     let mut diag = Diag::error(error.code, error.span, error.message).with_primary_text(error.label);

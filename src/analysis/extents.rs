@@ -1,15 +1,15 @@
-//! Which extents are equal, and which of them are known.
+//! Equal extents and known extents.
 //!
-//! Every axis link says that two extents are equal, and a device axis is as long as its mesh. From
-//! these follow equalities across the program (`i4` is `i3` where a matmul contracts them) and values.
-//! Scalars of a HostUnit are a name space of their own.
+//! Every axis link says that two extents are equal, and a device axis is as long as its mesh. These facts imply
+//! equalities across the program (`i4` is `i3` where a matmul contracts them) and values. The scalars of a
+//! HostUnit have their own name space.
 
 use crate::axes::LastAxes;
 use crate::ir::AxisLink;
 use crate::ir::{ExprId, OpId, Partition, Program, TensorId, UnitId};
 use rustc_hash::FxHashMap;
 
-/// Two values that one extent would need.
+/// A contradiction: two values for one extent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ExtentConflict {
     /// The op that makes the two equal; `None` for an axis and its mesh.
@@ -18,9 +18,9 @@ pub struct ExtentConflict {
     pub tensor: TensorId,
     /// The extent as written.
     pub extent: ExprId,
-    /// What the op needs.
+    /// The extent that the op requires.
     pub needs: i64,
-    /// What the extent is already.
+    /// The extent that is already known.
     pub is: i64,
 }
 
@@ -57,22 +57,22 @@ impl ExtentClasses {
         }
         extents
     }
-    /// Whether two extents of the host program (or of one unit) are equal.
+    /// Returns true if two extents of the host program (or of one unit) are equal.
     pub fn are_equal(&self, unit: Option<UnitId>, a: ExprId, b: ExprId) -> bool {
         let class = |expr| self.ids.get(&(scope_key(unit), expr)).map(|&id| self.classes.class_of(id));
         a == b || (class(a).is_some() && class(a) == class(b))
     }
-    /// The value of an extent, where it follows.
+    /// The value of an extent, if it is implied.
     pub fn extent_value(&self, unit: Option<UnitId>, extent: ExprId) -> Option<i64> {
         let id = *self.ids.get(&(scope_key(unit), extent))?;
         self.values[self.classes.class_of(id) as usize]
     }
-    /// Extents that would need two values, in program order.
+    /// Contradictory extents, in program order.
     pub fn conflicts(&self) -> &[ExtentConflict] {
         &self.conflicts
     }
 
-    /// A device axis is as long as its mesh.
+    /// Equates the extent of a device axis with its mesh.
     fn link_mesh_axes(&mut self, program: &Program, tensor: TensorId) {
         let Some(mesh) = program.tensor_mesh(tensor) else { return };
         for domain in program.domains(tensor) {

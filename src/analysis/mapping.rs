@@ -1,4 +1,4 @@
-//! Which axes of a program's tensors are one axis.
+//! The axis map: classes of corresponding axes of a program's tensors.
 //!
 //! Two axes are in one class if a chain of ops maps one to the other, broadcasts included: nvFuser's
 //! `IdModel` with its BROADCAST graph.
@@ -9,13 +9,13 @@ use crate::ir::{OpId, Partition, Program, TensorId};
 /// Classes of axes. Positions are logical, reductions included.
 #[derive(Debug)]
 pub struct AxisMap {
-    /// The first node of each tensor; one more at the end.
+    /// The first node of each tensor, and the number of nodes at the end.
     starts: Vec<u32>,
     /// By node: the class of its axis.
     classes: Vec<u32>,
     /// Printed position of each node's axis.
     printed: Vec<u32>,
-    /// Whether each tensor's axes are made by splits.
+    /// For each tensor: true if splits made its axes.
     split: Vec<bool>,
 }
 

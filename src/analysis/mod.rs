@@ -1,4 +1,4 @@
-//! What programs mean beyond single ops: axes and how ops map them, sharding, extents, names.
+//! Analyses of whole programs: axis maps, sharding, extents, loop-private tensors.
 
 pub mod extents;
 pub mod mapping;

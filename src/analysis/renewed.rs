@@ -1,7 +1,7 @@
-//! Which results of a loop's body have new memory in each iteration.
+//! Loop-private tensors: results of a loop's body that have new memory in each iteration.
 //!
-//! Iterations on different streams run at the same time. A result that the next iteration wrote in the same
-//! memory would be a race with whoever still reads this one's, although the program says nothing of memory.
+//! Iterations on different streams run concurrently. If two iterations wrote a result to the same memory, the write of
+//! one would race with the reads of the other, although the program does not mention memory.
 
 use crate::ir::IndexDefinitions;
 use crate::ir::scalar_names::loop_index;
@@ -9,20 +9,20 @@ use crate::ir::{AttrKey, AttrValue, BlockId, Op, OpId, Program, Symbol, TensorId
 use crate::ir::{OpEffect, OpKind};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// What loses its memory when an iteration begins, unless it had it before the loop.
+/// The tensors that get new memory when an iteration begins, unless they had memory before the loop.
 #[derive(Default)]
 pub struct LoopPrivateTensors {
     /// The tensors.
     pub tensors: Vec<TensorId>,
-    /// How many of them, from the first, are whole in each iteration before it uses them. The others depend on
-    /// the index, and may read what was there before the loop.
+    /// The number of tensors, counted from the first, that each iteration writes completely before it uses them. The
+    /// others depend on the loop index and may read contents from before the loop.
     pub whole: usize,
 }
 
 impl LoopPrivateTensors {
-    /// The tensors that lose their memory when an iteration of the loop begins, unless they had it before the
-    /// loop: results that are whole in each iteration before it uses them, and that no ALLOCATE of the body
-    /// gives memory, which stays. In `FOR i in d`, results that depend on the index lose it in any case.
+    /// Finds the loop-private tensors: results that each iteration writes completely before it uses them, and whose
+    /// memory no ALLOCATE of the body provides. In `FOR i in d`, results that depend on the index are loop-private in
+    /// any case. Tensors with memory from before the loop keep it.
     pub fn of_loop(program: &Program, looped: OpId, touches: &TouchCounts) -> Self {
         let mut body = LoopBodyWalk::new(program);
         program.op(looped).blocks.iter().for_each(|&block| body.walk_block(block));
@@ -38,28 +38,28 @@ impl LoopPrivateTensors {
     }
 }
 
-/// How often a program touches each tensor; outputs count as touched once more.
+/// Counts of the uses of each tensor in a program; being a program output counts as one more use.
 pub struct TouchCounts(FxHashMap<TensorId, u32>);
 
 impl TouchCounts {
-    /// Counts them.
+    /// Counts the uses of all tensors.
     pub fn from_program(program: &Program) -> Self {
         Self(touch_counts(program))
     }
 }
 
-/// How an op touches a tensor.
+/// The way in which an op uses a tensor.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TouchKind {
-    /// It needs the memory that the tensor is bound to.
+    /// Needs the memory to which the tensor is bound.
     Needs,
-    /// It binds it, or writes all of it.
+    /// Binds the tensor, or writes all of it.
     Defines,
-    /// It sees to it that it has memory, or that it has none.
+    /// Gives the tensor memory, or takes it away.
     Manages,
 }
 
-/// Visits the tensors of an op, what it needs first.
+/// Visits the tensors of an op, those that it needs first.
 fn visit_tensors(program: &Program, op: &Op, touch: &mut dyn FnMut(TensorId, TouchKind)) {
     let effect = op.kind.effect();
     // An alias is its original; an allocation that shares memory binds its result, as a slice does.
@@ -102,15 +102,15 @@ fn touch_counts(program: &Program) -> FxHashMap<TensorId, u32> {
 /// A walk over the body of a loop.
 struct LoopBodyWalk<'p> {
     program: &'p Program,
-    /// What this iteration has defined on every path that leads here, and in which order.
+    /// The tensors that this iteration has defined on every path to this point; `log` has them in order of definition.
     defined: FxHashSet<TensorId>,
     log: Vec<TensorId>,
-    /// Everything that some path defines, in order.
+    /// The tensors that any path defines, in order.
     results: Vec<TensorId>,
     seen: FxHashSet<TensorId>,
-    /// What must stay as the iteration before left it.
+    /// The tensors that must keep their contents from the previous iteration.
     kept: Vec<TensorId>,
-    /// If the first stays, so does the second: memory that it is a part of, the other results of a unit.
+    /// If the key keeps its memory, so do these: memory that it is a part of, the other results of a unit.
     ties: FxHashMap<TensorId, Vec<TensorId>>,
     touches: FxHashMap<TensorId, u32>,
 }
@@ -188,7 +188,8 @@ impl<'p> LoopBodyWalk<'p> {
         }
     }
 
-    /// What both branches define is defined; a loop that runs at all defines what its body does.
+    /// Visits the blocks of a control op: tensors that both branches define count as defined; a loop that runs at
+    /// least once defines what its body defines.
     fn walk_control(&mut self, op: &Op) {
         let ends: Vec<Vec<TensorId>> = op.blocks.iter().map(|&block| self.walk_branch(block)).collect();
         let looped = loop_index(self.program, op).is_some();
@@ -202,7 +203,7 @@ impl<'p> LoopBodyWalk<'p> {
         }
     }
 
-    /// Walks a block and takes it back; gives what it defines.
+    /// Visits a block, undoes its definitions, and returns them.
     fn walk_branch(&mut self, block: BlockId) -> Vec<TensorId> {
         let mark = self.log.len();
         self.walk_block(block);
@@ -213,7 +214,7 @@ impl<'p> LoopBodyWalk<'p> {
         added
     }
 
-    /// What is new in each iteration, of a program that touches tensors so often.
+    /// Returns the tensors that are new in each iteration; `all` counts the uses of tensors in the whole program.
     fn finish(mut self, all: &FxHashMap<TensorId, u32>) -> Vec<TensorId> {
         let mut stack = std::mem::take(&mut self.kept);
         // What some iterations do not define, and others than them see, stays.
@@ -231,8 +232,8 @@ impl<'p> LoopBodyWalk<'p> {
     }
 }
 
-/// Whether a loop has an iteration for sure. One over an extent that may be 0 counts: either all of its runs
-/// have one, or none.
+/// Returns true if a loop has at least one iteration. A loop over an extent that may be 0 counts: either all of
+/// its executions have an iteration, or none has.
 fn has_iteration(program: &Program, op: &Op) -> bool {
     let literal = |key: AttrKey| op.expr_attr(key).map(|expr| program.exprs().as_int(expr));
     match (literal(AttrKey::Start), literal(AttrKey::Stop)) {
@@ -242,8 +243,8 @@ fn has_iteration(program: &Program, op: &Op) -> bool {
     }
 }
 
-/// Adds the results in a loop's body that depend on its index, but for outputs of the program and what comes
-/// together with one that stays.
+/// Adds the results in a loop's body that depend on its index, except the program's outputs and results of the same
+/// op as a tensor that stays.
 fn add_index_dependents(program: &Program, looped: OpId, index: Symbol, found: &mut Vec<TensorId>) {
     let mut known: FxHashSet<TensorId> = found.iter().copied().collect();
     let outputs = program.outputs().iter().filter_map(|value| value.as_tensor());

@@ -1,4 +1,4 @@
-//! Which axes lie across devices, and which ops move data between devices.
+//! Sharding: which axes are distributed over devices, and which ops move data between devices.
 
 use crate::axes::{LastAxes, LogicalAxes, logical_axes};
 use crate::ir::{AxisLink, OpEffect, OpKind};
@@ -26,7 +26,7 @@ impl Sharding {
     }
 }
 
-/// How a tensor lies across devices.
+/// Returns how a tensor is sharded over devices.
 pub fn tensor_sharding(program: &Program, tensor: TensorId) -> Sharding {
     sharding_of_axes(&logical_axes(program, tensor))
 }
@@ -36,8 +36,8 @@ fn sharding_of_axes(axes: &LogicalAxes) -> Sharding {
     Sharding { axes: DEVICE_TYPES.map(|kind| on(kind).map(|k| k as u32)) }
 }
 
-/// The devices of all meshes of an op's tensors, in ascending order; `None` where a tensor has no
-/// mesh and so every rank takes part.
+/// The devices of all meshes of an op's tensors, in ascending order; `None` if a tensor has no mesh, so that every
+/// rank takes part.
 pub fn op_devices(program: &Program, op: OpId) -> Option<Vec<u32>> {
     let op = program.op(op);
     let mut devices = Vec::new();
@@ -78,10 +78,9 @@ pub fn is_resharding(program: &Program, id: OpId) -> bool {
     op.input_tensors().any(|p| op.output_tensors().any(|c| differ(p, c)))
 }
 
-/// Whether a slice of memory (`HirAliasSelect`) would need data of other devices: it lies on a device that
-/// has nothing of the tensor, or an axis that the tensor and its slice share lies across devices in one of
-/// them only or in another way. The selected axis does not count: of an
-/// axis that lies across devices a slice takes the rank's own part.
+/// Returns true if a slice of memory (`HirAliasSelect`) needs data of other devices: it is placed on a device that
+/// has no shard of the tensor, or an axis that the tensor and the slice share is sharded in only one of them or
+/// in different ways. The selected axis does not count: of a sharded axis, a slice takes the rank's own shard.
 pub fn needs_slice_resharding(program: &Program, id: OpId) -> bool {
     let op = program.op(id);
     // A symmetric tensor is one memory for all devices, which its view just shows.
@@ -105,7 +104,7 @@ pub fn needs_slice_resharding(program: &Program, id: OpId) -> bool {
     })
 }
 
-/// Whether a device of the slice's mesh has nothing of the tensor.
+/// Returns true if a device of the slice's mesh has no shard of the tensor.
 fn resides_elsewhere(program: &Program, whole: TensorId, slice: TensorId) -> bool {
     let (Some(whole), Some(slice)) = (program.tensor_mesh(whole), program.tensor_mesh(slice)) else {
         return false;
@@ -113,7 +112,7 @@ fn resides_elsewhere(program: &Program, whole: TensorId, slice: TensorId) -> boo
     slice.devices.iter().any(|&device| !whole.contains(device))
 }
 
-/// Whether a device has one part of the tensor along an axis and another of its slice.
+/// Returns true if a device has different shards of the tensor and of its slice along an axis.
 fn has_shifted_shard(program: &Program, [whole, slice]: [TensorId; 2], kind: ParallelType) -> bool {
     let (Some(whole), Some(slice)) = (program.tensor_mesh(whole), program.tensor_mesh(slice)) else {
         return false;
@@ -122,14 +121,14 @@ fn has_shifted_shard(program: &Program, [whole, slice]: [TensorId; 2], kind: Par
     whole != slice && slice.devices.iter().any(|&device| part(whole, device) != part(slice, device))
 }
 
-/// Whether a device type is more than one device on a tensor's mesh.
+/// Returns true if a device type spans several devices on a tensor's mesh, or the tensor has no mesh.
 fn spans_devices(program: &Program, tensor: TensorId, kind: ParallelType) -> bool {
     let extent = program.tensor_mesh(tensor).and_then(|mesh| mesh.axis_extent(kind));
     extent.is_none_or(|extent| extent != 1)
 }
 
-/// Whether an op makes an axis of its result that lies across devices, so that no device holds what the op
-/// reads for it: a view that splits a replicated axis over devices. On a mesh of one device nothing moves.
+/// Returns true if an op makes a sharded axis of its result, so that no single device holds the elements that the op
+/// reads for it: a view that splits a replicated axis over devices. On a mesh of one device no data moves.
 pub fn shards_made_axis(program: &Program, kind: OpKind, result: TensorId, links: &[AxisLink]) -> bool {
     let linked = |at: u32| links.iter().any(|link| link.to == (result, at));
     kind.reshapes()
@@ -139,8 +138,8 @@ pub fn shards_made_axis(program: &Program, kind: OpKind, result: TensorId, links
         })
 }
 
-/// Whether an operand and a result of an op of this kind lie differently across the devices of their mesh,
-/// going by the op's links (those that are no broadcasts).
+/// Returns true if an operand and a result of an op of this kind are sharded differently over the devices of their
+/// mesh, judged by the op's links (those that are no broadcasts).
 pub fn has_different_shardings(
     program: &Program,
     kind: OpKind,

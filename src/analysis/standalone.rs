@@ -1,4 +1,4 @@
-//! Which ops stand in a host program by themselves.
+//! Standalone ops: those that a host program may hold outside of HostUnits.
 
 use crate::ir::StandaloneRule;
 use crate::ir::{OpId, Program};

@@ -1,10 +1,10 @@
 //! The logical axes of tensors.
 //!
-//! What the text prints are loop domains, and [`Program::logical_axes`] says in which order they are axes:
-//! device domains may have been moved to the front (`T0[ideviceIdx.x1, iS0, iS2]` is [S, D, S]). Domains
-//! made by splits (`ceilDiv` extents, `rf` beside a parallel axis, numbers that only fit the ops so) say
-//! nothing about the axes: such tensors need `logical=`, and nothing is claimed about them without. One split
-//! says enough: of an axis of extent `i0` over n streams, `istreamIdx0{n}` and `iS1{ceilDiv(i0, n)}`.
+//! The text prints loop domains, and [`Program::logical_axes`] gives the order in which they are axes: device
+//! domains may have been moved to the front (`T0[ideviceIdx.x1, iS0, iS2]` is [S, D, S]). Domains made by splits
+//! (`ceilDiv` extents, `rf` beside a parallel axis, numbers that suggest it) do not determine the axes: such tensors
+//! need `logical=`, and nothing is inferred for them without it. One form of split is understood: of an axis of
+//! extent `i0` over n streams, `istreamIdx0{n}` and `iS1{ceilDiv(i0, n)}`.
 
 pub mod pairing;
 
@@ -14,9 +14,9 @@ use smallvec::SmallVec;
 /// One logical axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogicalAxis {
-    /// What it does.
+    /// The kind of the axis: iteration, reduction, broadcast, ...
     pub iter: IterType,
-    /// What it is spread over.
+    /// The parallel type over which the axis is distributed.
     pub parallel: ParallelType,
     /// Its extent over all devices (of a broadcast: 1).
     pub extent: ExprId,
@@ -62,8 +62,8 @@ impl LogicalAxis {
 pub struct LogicalAxes {
     /// The axes, outermost first.
     pub axes: SmallVec<[LogicalAxis; 8]>,
-    /// Whether the printed domains come from splits and no `logical=` says what the axes are: `axes`
-    /// are then the printed domains as they stand and claim nothing.
+    /// True if the printed domains come from splits and no `logical=` gives the axes. `axes` then holds the printed
+    /// domains unchanged and carries no claim about the logical axes.
     pub split: bool,
 }
 
@@ -76,7 +76,7 @@ impl LogicalAxes {
     pub fn all_positions(&self) -> SmallVec<[u32; 8]> {
         (0..self.axes.len() as u32).collect()
     }
-    /// The position of the axis at a place among the printed domains.
+    /// The axis at a position among the printed domains.
     pub fn of_printed(&self, printed: u32) -> Option<u32> {
         self.axes.iter().position(|axis| axis.printed == printed).map(|k| k as u32)
     }
@@ -101,17 +101,17 @@ pub fn logical_axes(program: &Program, tensor: TensorId) -> LogicalAxes {
     LogicalAxes { axes, split }
 }
 
-/// The axis that lies on the streams, and into how many parts it is cut.
+/// The axis that is sharded over streams, and its number of shards.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StreamAxis {
     /// Its position among the logical axes.
     pub axis: u32,
-    /// The number of parts; the last ones are shorter, or empty, where the extent does not divide.
+    /// The number of shards; the last ones are shorter, or empty, if it does not divide the extent.
     pub parts: ExprId,
 }
 
-/// The axis of a tensor that lies on the streams: each index a part, or split into as many parts as a printed
-/// domain says.
+/// The axis of a tensor that is sharded over streams: either each index is a shard, or a printed domain gives the
+/// number of shards.
 pub fn stream_axis(program: &Program, tensor: TensorId) -> Option<StreamAxis> {
     let domains = program.domains(tensor);
     let on_stream =
@@ -136,7 +136,7 @@ pub fn stream_axis(program: &Program, tensor: TensorId) -> Option<StreamAxis> {
     axis.map(|axis| StreamAxis { axis, parts })
 }
 
-/// The axes of which one was split over streams, outer part first, and no other was split.
+/// The axes before one of them was split over streams, outer part first; `None` if another one was split.
 fn before_stream_split(program: &Program, tensor: TensorId) -> Option<SmallVec<[LogicalAxis; 8]>> {
     let domains = program.domains(tensor);
     let at = domains.iter().position(|domain| domain.parallel == ParallelType::Stream)?;
@@ -205,7 +205,7 @@ fn is_ceil_div_call(program: &Program, extent: ExprId) -> bool {
     matches!(program.expr(extent), Expr::Call(name, _) if program.name(*name) == "ceilDiv")
 }
 
-/// The axes of the tensor that was asked for last: links come sorted by tensor.
+/// A cache of the axes of the most recent tensor: links are sorted by tensor.
 #[derive(Default)]
 pub(crate) struct LastAxes(Option<(TensorId, LogicalAxes)>);
 

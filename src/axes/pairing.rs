@@ -1,8 +1,8 @@
-//! Pairing the axes of an op's operands and results.
+//! Pairing of the axes of an op's operands and results.
 //!
-//! A link function of an op ([`LinkFn`]) appends links (equal extents, equal indices) and says what cannot match. The op
-//! table uses it twice: `OpSpec::axes` takes the links, `OpSpec::verify` also reports the [`AxisMismatch`]. Where an
-//! operand's printed domains come from splits nothing is linked and nothing is wrong.
+//! An op's link function ([`LinkFn`]) appends links (equal extents, equal indices) and reports axes that cannot match.
+//! The op table uses it twice: `OpSpec::axes` takes the links, `OpSpec::verify` also reports the [`AxisMismatch`]. If an
+//! operand's printed domains come from splits, nothing is linked and nothing is reported.
 //!
 //! nvFuser's broadcasts are explicit: operands of pointwise ops have equal ranks and pair position by
 //! position; a broadcast axis beside another one is linked as such ([`AxisLink::broadcast`]).
@@ -12,23 +12,23 @@ use crate::diag::codes;
 use crate::ir::{AxisLink, OpId, Program, TensorId, display_name};
 use smallvec::SmallVec;
 
-/// Why an op's operands and results cannot match.
+/// The reason why an op's operands and results cannot match.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AxisMismatch {
     /// The verifier's code.
     pub code: &'static str,
     /// One sentence.
     pub message: String,
-    /// How to repair it; may be empty.
+    /// The repair hint shown as a note; may be empty.
     pub note: String,
     /// The tensor to point at.
     pub tensor: Option<TensorId>,
 }
 
-/// What a link function returns.
+/// The result of a link function.
 pub type LinkResult = Result<(), AxisMismatch>;
 
-/// Links axes and says what cannot match.
+/// Links axes, or reports axes that cannot match.
 pub type LinkFn = fn(&Program, OpId, &mut Vec<AxisLink>) -> LinkResult;
 
 pub(crate) type AxisPositions = SmallVec<[u32; 8]>;
@@ -123,7 +123,7 @@ pub(crate) fn rank_mismatch(
     }
 }
 
-/// Pairs lists that must be of equal length.
+/// Pairs two lists that must have equal lengths.
 pub(crate) fn link_equal_lists(
     program: &Program,
     op: OpId,
@@ -150,7 +150,7 @@ pub fn link_copy(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> Link
     link_equal_lists(program, op, (&from, &from.stored_positions()), (&to, &to.stored_positions()), links)
 }
 
-/// Pairs the positions that `kept` says stay whole.
+/// Pairs the positions that are marked in `kept`.
 pub(crate) fn link_kept_positions(
     from: &LinkSide,
     to: &LinkSide,

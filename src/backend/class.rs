@@ -1,8 +1,8 @@
-//! What elements of a type compute in, on every backend: results are rounded to their type once.
+//! Compute types: the type in which each backend computes; results are rounded to their element type once.
 
 use crate::ir::DType;
 
-/// A kind of values.
+/// A compute type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ComputeClass {
     /// Doubles.
@@ -13,7 +13,7 @@ pub enum ComputeClass {
     I64,
 }
 
-/// The class of a type; `None` for types that backends do not compute with.
+/// The compute type of an element type; `None` for types that backends do not compute with.
 pub fn compute_class(dtype: DType) -> Option<ComputeClass> {
     match dtype {
         DType::Double => Some(ComputeClass::F64),

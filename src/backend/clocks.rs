@@ -1,31 +1,31 @@
-//! One clock for the processes of a run.
+//! Synchronizes the clocks of a run's processes.
 //!
-//! Each process has a clock of its own; how far they are apart is found by what they tell each other in
-//! steps that all take ([`ControlPlane::all_gather`]). Nobody returns from a step before everybody has called, so
-//! a rank's call at `t0` comes before rank 0's return at `t1`, and rank 0's call at `t2` before the rank's
-//! return at `t3`, as if messages went there and back. NTP's formula (RFC 5905, section 8) then says that
-//! rank 0's clock is ahead by `((t1 - t0) + (t2 - t3)) / 2`, give or take half of the way there and back,
-//! `(t3 - t0) - (t2 - t1)`. NTP keeps the sample with the shortest way; here the shortest way there and the
-//! shortest way back are kept each for itself, which is never worse. A way is short if the one whose call
-//! is measured comes last: the ranks take turns in coming late.
+//! Each process has its own clock. The offset of two clocks is estimated from collective steps
+//! ([`ControlPlane::all_gather`]). No process returns from a step before all have called it, so a rank's call at `t0`
+//! precedes rank 0's return at `t1`, and rank 0's call at `t2` precedes the rank's return at `t3`, as if a message
+//! made a round trip. NTP's formula (RFC 5905, section 8) then says that rank 0's clock is ahead by
+//! `((t1 - t0) + (t2 - t3)) / 2`, with an error of at most half of the round trip `(t3 - t0) - (t2 - t1)`. NTP keeps
+//! the sample with the shortest round trip; here the shortest delays of both directions are kept independently,
+//! which is never worse. A delay is short if the measured caller is the last to call, so the ranks take turns in
+//! calling last.
 //!
-//! Processes of one host have the same clock ([`monotonic_ns`]). What was found of them is only checked for allowing
-//! that, so that processes which say they are on one host but have clocks of their own (time namespaces) are
-//! compared like others.
+//! Processes of one host share a clock ([`monotonic_ns`]). The measurement only checks that it is consistent with
+//! this, so that processes that claim to be on one host and have different clocks (time namespaces) are compared like
+//! others.
 //!
-//! Clocks also run at different speeds, by some tens of microseconds a second. What lies between two
-//! comparisons is interpolated ([`ClockDrift`]).
+//! Clocks also run at different speeds, with differences of some tens of microseconds per second. Times between two
+//! comparisons are interpolated ([`ClockDrift`]).
 
 use super::control_plane::{ControlPlane, ControlPlaneError};
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
-/// Steps before anybody comes late, which show how long one takes.
+/// The number of initial steps without delays, which show how long a step takes.
 const FIRST: u32 = 4;
-/// How often each rank comes late, and most steps of a comparison.
+/// The number of times that each rank calls last, and the maximum number of steps of a comparison.
 const TURNS: u32 = 8;
 const MOST: u32 = 1024;
-/// How late one comes: twice the shortest step, within these bounds.
+/// The bounds of the delay with which a rank calls last; the delay is twice the shortest step.
 const LATE: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(20));
 
 /// A step on one process's clock, in nanoseconds.
@@ -37,28 +37,28 @@ pub struct ClockStep {
     pub after: u64,
 }
 
-/// How far a process's clock is from rank 0's.
+/// The offset of a process's clock from rank 0's.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ClockOffset {
-    /// By how many nanoseconds it is ahead of rank 0's.
+    /// The nanoseconds by which the clock is ahead of rank 0's.
     pub ahead_ns: i64,
-    /// How far off that may be: this much in either direction.
+    /// The error bound: the true offset differs by at most this much in either direction.
     pub error_ns: u64,
 }
 
-/// Nanoseconds of a clock that never goes back and that all processes of a host have in common.
+/// The time in nanoseconds of a monotonic clock that all processes of a host share.
 pub fn monotonic_ns() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     let (seconds, nanos) = (u64::try_from(time.tv_sec), u64::try_from(time.tv_nsec));
     seconds.unwrap_or(0).saturating_mul(1_000_000_000).saturating_add(nanos.unwrap_or(0))
 }
 
-/// From one time to another one.
+/// The signed difference between two times.
 fn time_between(from: u64, to: u64) -> i128 {
     i128::from(to) - i128::from(from)
 }
 
-/// By how much at least, and at most, a process's clock is ahead of rank 0's, from the same steps on both.
+/// Lower and upper bounds on the offset of a process's clock from rank 0's, from the same steps on both.
 fn offset_bounds(first: &[ClockStep], other: &[ClockStep]) -> Option<(i128, i128)> {
     let steps = first.iter().zip(other);
     let least = steps.clone().map(|(first, other)| time_between(first.after, other.before)).max()?;
@@ -66,7 +66,7 @@ fn offset_bounds(first: &[ClockStep], other: &[ClockStep]) -> Option<(i128, i128
     Some((least, most))
 }
 
-/// What the same steps on rank 0 and on another process tell of the latter's clock.
+/// Computes the clock offset of a process from the same steps as seen by rank 0 and by that process.
 pub fn estimate_offset(first: &[ClockStep], other: &[ClockStep]) -> ClockOffset {
     let Some((least, most)) = offset_bounds(first, other) else { return ClockOffset::default() };
     // Bounds that cross come from clocks that do not go evenly.
@@ -80,8 +80,8 @@ fn is_possible(offset: ClockOffset, first: &[ClockStep], other: &[ClockStep]) ->
     offset_bounds(first, other).is_none_or(|(least, most)| (least..=most).contains(&i128::from(offset.ahead_ns)))
 }
 
-/// What the same steps tell of all processes' clocks, by rank. Those of a host have one clock, as far as
-/// the steps allow that.
+/// Computes the clock offsets of all processes, by rank. Processes of one host share a clock, unless the measured
+/// steps rule that out.
 fn estimate_offsets(all: &[(String, Vec<ClockStep>)]) -> Vec<ClockOffset> {
     let mut found: Vec<ClockOffset> = Vec::new();
     for (rank, (host, steps)) in all.iter().enumerate() {
@@ -97,8 +97,8 @@ fn estimate_offsets(all: &[(String, Vec<ClockStep>)]) -> Vec<ClockOffset> {
     found
 }
 
-/// Compares all processes' clocks; what each rank's is ahead of rank 0's. All processes call this, and get
-/// the same. `now` is this process's clock in nanoseconds: [`monotonic_ns`], or one that a test made.
+/// Compares all processes' clocks and returns each rank's offset from rank 0's. All processes call this, and get
+/// the same result. `now` is this process's clock in nanoseconds: [`monotonic_ns`], or a simulated one in tests.
 ///
 /// # Errors
 /// Those of [`ControlPlane::all_gather`].
@@ -119,7 +119,7 @@ pub fn compare_clocks(
     Ok(estimate_offsets(&all))
 }
 
-/// Takes the steps of a comparison.
+/// Performs the steps of a comparison.
 fn take_clock_steps(
     control_plane: &dyn ControlPlane,
     now: &dyn Fn() -> u64,
@@ -141,14 +141,14 @@ fn take_clock_steps(
     Ok(steps)
 }
 
-/// A process's host and its steps, of which there are so many.
+/// Decodes a process's host name and its `count` steps.
 fn decode_steps(bytes: &[u8], count: usize) -> Option<(String, Vec<ClockStep>)> {
     let (steps, host) = bytes.split_at_checked(count * 16)?;
     let steps = steps.chunks_exact(16).map(read_step).collect::<Option<_>>()?;
     Some((String::from_utf8_lossy(host).into_owned(), steps))
 }
 
-/// A step from its 16 bytes.
+/// Decodes a step from its 16 bytes.
 fn read_step(bytes: &[u8]) -> Option<ClockStep> {
     let (before, after) = bytes.split_first_chunk()?;
     let after = u64::from_le_bytes(after.try_into().ok()?);
@@ -158,14 +158,14 @@ fn read_step(bytes: &[u8]) -> Option<ClockStep> {
 /// A process's clock between two comparisons.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClockDrift {
-    /// When the clocks were compared first, by the process's clock, and what that said.
+    /// The process's time at the first comparison, and the offset found then.
     pub start: (u64, ClockOffset),
-    /// The same of the second time.
+    /// The process's time at the second comparison, and the offset found then.
     pub end: (u64, ClockOffset),
 }
 
 impl ClockDrift {
-    /// A time of the process's clock on rank 0's; 0 if that had not begun.
+    /// Converts a time of the process's clock to rank 0's; 0 if that would be negative.
     pub fn to_rank_zero(&self, ns: u64) -> u64 {
         let (from, to) = (self.start.0, self.end.0.max(self.start.0 + 1));
         let (first, second) = (i128::from(self.start.1.ahead_ns), i128::from(self.end.1.ahead_ns));
@@ -175,7 +175,7 @@ impl ClockDrift {
         u64::try_from(time.max(0)).unwrap_or(u64::MAX)
     }
 
-    /// How far off that may be, in nanoseconds.
+    /// The error bound of converted times, in nanoseconds.
     pub fn error_ns(&self) -> u64 {
         self.start.1.error_ns.max(self.end.1.error_ns)
     }

@@ -1,81 +1,81 @@
-//! The control plane: what the processes of a run tell each other, outside of the hot loop.
+//! The control plane: communication between the processes of a run outside of the hot loop.
 //!
-//! A program may run with all ranks in one process, or with one process a rank. In the second case the
-//! caller brings a [`ControlPlane`]: the library opens no connection itself. `hir-run` has one over TCP, a
-//! program that lives under MPI or `torch.distributed` can wrap what it has.
+//! A program may run with all ranks in one process, or with one process for each rank. In the second case the
+//! caller provides a [`ControlPlane`]: the library opens no connection itself. `hir-run` has one over TCP; a
+//! program under MPI or `torch.distributed` can wrap what these provide.
 //!
-//! The rule that keeps everybody from waiting for the dead: a process that fails calls
-//! [`ControlPlane::report_failure`] before it gives up, and whoever waits in [`ControlPlane::all_gather`], or looks at
-//! [`ControlPlane::peer_failure`] while its device works, ends with that.
+//! The protocol lets no process wait for one that has failed: a process that fails calls [`ControlPlane::report_failure`]
+//! before it gives up, and a process that waits in [`ControlPlane::all_gather`], or polls
+//! [`ControlPlane::peer_failure`] while its device works, ends with that error.
 
 use crate::diag::{Diag, DiagLabel, Span, codes};
 use crate::lower::PreparedProgram;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// Talks to the other processes of a run, one a rank.
+/// The interface to the other processes of a run, one for each rank.
 pub trait ControlPlane: Send + Sync {
     /// The rank of this process.
     fn rank(&self) -> u32;
     /// Number of processes.
     fn world_size(&self) -> u32;
-    /// A name that processes share exactly if they run on the same host.
+    /// A name that two processes share if and only if they run on the same host.
     fn host_name(&self) -> String;
-    /// All-gather: every process hands over a message under the same name and gets all of them in rank
-    /// order. No process returns before every one has called. Messages are small (kilobytes).
+    /// All-gather: every process passes a message under the same name and gets all messages in rank order. No process
+    /// returns before all have called. Messages are small (kilobytes).
     ///
     /// # Errors
-    /// Within the time limit, if a process does not come, fails or is lost.
+    /// If a process does not call within the time limit, fails, or is lost.
     fn all_gather(&self, what: &str, message: &[u8]) -> Result<Vec<Vec<u8>>, ControlPlaneError>;
-    /// Tells the others that this process gives up, and why ([`failure_report`] makes the text).
+    /// Reports to the other processes that this one gives up, and why ([`failure_report`] makes the text).
     fn report_failure(&self, why: &str);
-    /// What was first heard of a process that failed or was lost. Asked in a spinning loop, so it has
-    /// to be cheap while the answer is `None`.
+    /// Returns the first known failure or loss of a process. Callers poll it in a spinning loop, so it has to be cheap
+    /// while the answer is `None`.
     fn peer_failure(&self) -> Option<ControlPlaneError>;
 }
 
-/// Why the processes cannot go on together.
+/// The reason why the processes cannot continue together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ControlPlaneError {
-    /// Ranks that did not come to a step in time.
+    /// Ranks did not reach a step in time.
     Late {
-        /// Who.
+        /// The ranks.
         ranks: Vec<u32>,
         /// The step.
         what: String,
-        /// How long they were waited for.
+        /// The time for which the others waited.
         timeout: Duration,
     },
-    /// A process that is gone: it was killed, or its host or the network is down.
+    /// A process is gone: it was killed, or its host or the network is down.
     Lost {
         /// Its rank.
         rank: u32,
-        /// What was seen of it.
+        /// The observed symptom.
         how: String,
     },
-    /// What came from a process is not what it sent: somebody between the two changed it.
+    /// A process's message arrived altered: something between the two processes changed it.
     Altered {
-        /// The rank that sent them.
+        /// The rank that sent the message.
         rank: u32,
         /// The difference that was found.
         how: String,
     },
-    /// A process that gave up.
+    /// A process gave up.
     Failed {
         /// Its rank.
         rank: u32,
-        /// What it handed to [`ControlPlane::report_failure`].
+        /// The reason that the process gave to [`ControlPlane::report_failure`].
         why: String,
     },
-    /// Processes at different steps, or messages that make no sense.
+    /// Processes are at different steps, or a message is malformed.
     Broken {
-        /// What was found.
+        /// The violation that was found.
         why: String,
     },
 }
 
 impl ControlPlaneError {
-    /// As a diagnostic; with the place of another process's error if that told one.
+    /// Converts the error to a diagnostic, at the source location of another process's error if it reported one.
     pub fn diag(&self) -> Diag {
         match self {
             ControlPlaneError::Late { ranks, what, timeout } => Diag::global_error(
@@ -99,7 +99,7 @@ impl ControlPlaneError {
     }
 }
 
-/// Whether an error is about other processes, which have been told of it.
+/// Whether an error concerns other processes, so that they already know of it.
 pub fn is_known_to_all(diag: &Diag) -> bool {
     [codes::PROCESS, codes::ALTERED].contains(&diag.code)
 }
@@ -114,7 +114,7 @@ pub fn rank_list(ranks: &[u32]) -> String {
     }
 }
 
-/// The first of these errors as a text for [`ControlPlane::report_failure`]: lines of code, place, message and notes.
+/// Encodes the first of these errors for [`ControlPlane::report_failure`]: lines of code, location, message and notes.
 pub fn failure_report(diags: &[Diag]) -> String {
     let Some(diag) = diags.first() else { return String::new() };
     let place =
@@ -142,11 +142,11 @@ fn reported_failure(rank: u32, why: &str) -> Diag {
     lines.fold(diag, |diag, note| diag.with_note(note))
 }
 
-/// Ends a step on all processes: what failed here is told to the others, what failed there comes back.
-/// Without a control plane this process is alone and the result stays as it is.
+/// Completes a step on all processes: a failure here is reported to the others, and a failure there is returned.
+/// Without a control plane the result is returned unchanged.
 ///
 /// # Errors
-/// This process's own, or one ([`codes::PROCESS`] or [`codes::PROCESS_LATE`]) about the others.
+/// This process's own error, or one ([`codes::PROCESS`] or [`codes::PROCESS_LATE`]) about the others.
 pub fn agree_on_step<T>(
     control_plane: Option<&dyn ControlPlane>,
     what: &str,
@@ -168,10 +168,10 @@ pub fn agree_on_step<T>(
     }
 }
 
-/// Refuses another number of processes than the program has ranks.
+/// Checks that there are as many processes as the program has ranks.
 ///
 /// # Errors
-/// If there is a control plane, and not one process a rank.
+/// If there is a control plane, and not one process for each rank.
 pub fn check_process_count(
     prepared: &PreparedProgram,
     control_plane: Option<&dyn ControlPlane>,
@@ -198,7 +198,7 @@ pub fn check_process_count(
     ))])
 }
 
-/// Ranks as threads of one process: for tests, and for callers that start a thread a rank themselves.
+/// A control plane between threads of one process, for tests and for callers that start one thread for each rank.
 pub struct ThreadControlPlane {
     rank: u32,
     world: u32,
@@ -212,7 +212,7 @@ struct SharedRound {
     changed: Condvar,
 }
 
-/// One gather at a time: the step that is open, and the last that ended.
+/// The state of the gathers: the open step, and the last one that ended.
 #[derive(Default)]
 struct GatherRound {
     what: String,
@@ -223,7 +223,7 @@ struct GatherRound {
 }
 
 impl ThreadControlPlane {
-    /// One for each of `world` ranks, which wait up to `timeout` for each other.
+    /// Makes the control planes of `world` ranks, which wait up to `timeout` for each other.
     pub fn new(world: u32, timeout: Duration) -> Vec<Self> {
         let shared = Arc::new(SharedRound::default());
         shared.lock_round().messages = vec![None; world as usize];

@@ -1,4 +1,4 @@
-//! Backends run plans. They see nothing of the program but plans and names for messages.
+//! Backends run plans. They see plans and names for messages, and nothing else of the program.
 
 pub mod class;
 pub mod clocks;
@@ -12,12 +12,12 @@ pub mod usage;
 
 use crate::data::HostTensor;
 
-/// What a run did, summed over ranks.
+/// The work of a run, summed over ranks.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct RunStats {
     /// Instructions executed.
     pub instructions: u64,
-    /// Sends, receives and collectives, each counted once a rank.
+    /// Sends, receives and collectives, each counted once per rank.
     pub communications: u64,
     /// Bytes that communications moved between ranks (received bytes).
     pub bytes: u64,
@@ -25,11 +25,11 @@ pub struct RunStats {
     pub local_bytes: u64,
 }
 
-/// What a run returns.
+/// The result of a run.
 #[derive(Clone, Default, Debug)]
 pub struct RunResult {
-    /// `[rank][output]`; `None` where nothing was bound. Local parts, row-major.
+    /// `[rank][output]`: local shards, row-major; `None` if nothing is bound to the output.
     pub outputs: Vec<Vec<Option<HostTensor>>>,
-    /// What was done.
+    /// The work that was done.
     pub stats: RunStats,
 }

@@ -1,8 +1,8 @@
-//! The null backend: everything but the work.
+//! The null backend: runs programs without doing their work.
 //!
-//! Programs are planned and followed to their end without data, memory or arithmetic, so deadlocks and
-//! members of a communication that do not agree are found, and outputs are absent. With a [`ControlPlane`]
-//! it goes through the same steps as processes on GPUs do, which needs no GPU: a dry run of a launch.
+//! Programs are planned and followed to their end without data, memory or arithmetic. Deadlocks and communications
+//! whose sides disagree are found, and outputs are absent. With a [`ControlPlane`] it takes the same steps as
+//! processes on GPUs, as a dry run of a launch that needs no GPU.
 
 use super::control_plane::{self, ControlPlane};
 use super::simulation::simulate_run;

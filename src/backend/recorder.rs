@@ -1,9 +1,9 @@
-//! Records what one rank does when, on the host's clock or on the cost model's.
+//! Records the timeline of one rank, on the host's clock or on the cost model's.
 //!
-//! A stream's slices follow from when it came to each of its positions: a wait lasts from there until
-//! the stream goes on. A communication lasts from the moment the rank takes part (its queue is free and
-//! the posting streams have come this far) until it is done. On the model's clock the ends are worked
-//! out, and nothing else differs.
+//! A stream's spans follow from the times at which it reached each of its positions: a wait lasts from there until
+//! the stream continues. A communication lasts from the moment the rank takes part (its queue is free and the
+//! issuing streams have reached it) until it is done. On the model's clock the ends are computed; nothing else
+//! differs.
 
 use super::trace::{self, PartialTrace, SpanDependency, SpanKind, TraceSpan};
 use crate::plan::cost::{CostModel, inst_flop};
@@ -22,7 +22,7 @@ pub(super) enum TimeSource {
     Model(CostModel),
 }
 
-/// A slice that a wait can wait for, and when it was reached.
+/// A span that a wait can wait for, and the time at which it was reached.
 #[derive(Clone, Copy, Debug)]
 struct ReachedSlice {
     slice: usize,
@@ -75,7 +75,7 @@ impl RankRecorder {
         }
     }
 
-    /// The recorded slices, each track in order of time.
+    /// The recorded spans, each track in order of time.
     pub(super) fn into_part(self) -> PartialTrace {
         self.part
     }
@@ -125,7 +125,7 @@ impl RankRecorder {
         end
     }
 
-    /// A mark at the point that a stream has come to.
+    /// Records an event at the current position of a stream.
     fn record_mark(&mut self, step: &StreamStep<'_>) -> ReachedSlice {
         let ns = self.now_or(self.last_arrival(step.stream));
         let span = TimeSpan { start: ns, end: ns };

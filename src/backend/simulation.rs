@@ -1,4 +1,4 @@
-//! Simulated runs: timelines by the cost model, without data.
+//! Simulated runs: timelines from the cost model, without data.
 
 use super::recorder::{RankRecorder, TimeSource, recorded_parts};
 use super::trace::{Trace, TraceClock};
@@ -7,8 +7,8 @@ use crate::lower::PreparedProgram;
 use crate::plan::cost::CostModel;
 use crate::plan_checks::walk::{OrderOnly, PlanWalk};
 
-/// The timeline of a run on the machine of a cost model, without data, memory and arithmetic. Equal
-/// programs give equal timelines.
+/// Simulates a run on the machine of a cost model, without data, memory or arithmetic. Equal programs give equal
+/// timelines.
 ///
 /// # Errors
 /// If the ranks deadlock, or the sides of a communication do not agree, as

@@ -1,37 +1,36 @@
-//! What a run did when: slices of time on tracks, and arrows between them. Plain data; writing it down
-//! is the caller's business.
+//! Traces: spans of time on tracks, and flow events between them. Plain data; the caller writes them to files.
 //!
-//! Where ranks are processes, each has the slices of its own rank, all on rank 0's clock ([`super::clocks`]),
-//! and [`Trace::partial_trace`] and [`Trace::join_parts`] put them together.
+//! If ranks are processes, each has the spans of its own rank on rank 0's clock ([`super::clocks`]);
+//! [`Trace::partial_trace`] and [`Trace::join_parts`] split and combine them.
 //!
-//! A track is a stream of a rank or the queue of one of its communicators. Slices of one track do not
-//! overlap and are in order of time. An arrow leads from what a wait waits for to the wait.
+//! A track is a stream of a rank or the queue of one of its communicators. The spans of a track do not overlap
+//! and are in order of time. A flow event leads from the span that a wait waits for to the wait.
 
 use crate::plan::{InstKind, InstOrigin, Plan};
 
-/// What the times of a trace are.
+/// The clock of a trace's times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TraceClock {
     /// Measured by the host around each instruction.
     Host,
-    /// Measured by the devices, put on one clock.
+    /// Measured by the devices and converted to one clock.
     Device,
     /// Worked out from sizes, without running anything ([`crate::plan::cost`]).
     Model,
 }
 
-/// What a slice of time went into.
+/// The activity of a span of time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum SpanKind {
-    /// Products, pointwise kernels, reductions, fills.
+    /// GEMMs, pointwise kernels, reductions, fills.
     Compute,
     /// Copies within a rank.
     Copy,
-    /// Collectives, sends and receives, from the moment this rank takes part to their end.
+    /// Collectives, sends and receives, from the moment this rank takes part until they end.
     Communication,
     /// A stream that waits for another one or for a communication.
     Wait,
-    /// A point of a stream: what others wait for. It takes no time of its own.
+    /// An event of a stream that others wait for. It has no duration.
     Mark,
 }
 
@@ -74,7 +73,7 @@ impl SpanKind {
 pub struct TraceTrack {
     /// `stream 0`, `NCCL 0 1 2 3`, `NCCL 0-15`, `NCCL 0-14:2`.
     pub name: String,
-    /// Whether it is a stream of the plan.
+    /// True if the track is a stream of the plan.
     pub stream: bool,
 }
 
@@ -91,10 +90,10 @@ fn stream_track(number: u32) -> TraceTrack {
     TraceTrack { name: format!("stream {number}"), stream: true }
 }
 
-/// Ranks in order: a short list as the text has it (`0 1 2 3`), of a longer one three and more at one
-/// distance as a range: `0-15`, `0-14:2`, `0-2 8-10 13`.
+/// Ranks in order: a short list is written out (`0 1 2 3`); in a longer one, three or more ranks at a constant
+/// distance become a range: `0-15`, `0-14:2`, `0-2 8-10 13`.
 fn team_text(ranks: &[u32]) -> String {
-    /// What is short, in letters.
+    /// The length up to which a list counts as short, in letters.
     const SHORT: usize = 8;
     let all: Vec<String> = ranks.iter().map(u32::to_string).collect();
     let all = all.join(" ");
@@ -119,7 +118,7 @@ fn team_text(ranks: &[u32]) -> String {
     words.join(" ")
 }
 
-/// Some time of a track.
+/// A span of time on a track.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TraceSpan {
     /// The rank, as a position in [`Trace::ranks`].
@@ -128,64 +127,64 @@ pub struct TraceSpan {
     pub track: u32,
     /// Nanoseconds from the start of the run.
     pub start_ns: u64,
-    /// The same; never before the start.
+    /// End in nanoseconds from the start of the run; never before the span's start.
     pub end_ns: u64,
-    /// The instruction it is of.
+    /// The origin of its instruction.
     pub origin: InstOrigin,
-    /// Other instructions that were done in it: those fused into one kernel, those of one group.
+    /// The origins of further instructions in the span: those fused into one kernel, those of one group.
     pub more: Box<[InstOrigin]>,
-    /// What it went into.
+    /// The activity.
     pub kind: SpanKind,
-    /// Bytes that this rank read and wrote; of communications, sent and received.
+    /// Bytes that this rank read and wrote; for communications, sent and received.
     pub bytes: u64,
     /// Floating-point operations ([`crate::plan::cost::inst_flop`]).
     pub flop: u64,
 }
 
 impl TraceSpan {
-    /// How long it is, in nanoseconds.
+    /// The duration in nanoseconds.
     pub fn duration_ns(&self) -> u64 {
         self.end_ns - self.start_ns
     }
 }
 
-/// From one slice to another one, by their positions in [`Trace::slices`].
+/// A flow event from one span to another, by their positions in [`Trace::slices`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SpanDependency {
-    /// What is waited for: a mark or a communication.
+    /// The span waited for: an event or a communication.
     pub from: usize,
-    /// The wait.
+    /// The span that waits.
     pub to: usize,
 }
 
-/// What all ranks did when.
+/// A timeline of all ranks.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Trace {
-    /// What the times are.
+    /// The clock of all times.
     pub clock: TraceClock,
     /// The tracks of each rank.
     pub ranks: Vec<Vec<TraceTrack>>,
-    /// Rank by rank; those of one track in order of time.
+    /// The spans, rank by rank; those of one track in order of time.
     pub slices: Vec<TraceSpan>,
-    /// What waits waited for.
+    /// The flow events, from the span waited for to the wait.
     pub arrows: Vec<SpanDependency>,
-    /// How far the clocks of two ranks may be apart, in nanoseconds.
+    /// The bound on the difference between the clocks of two ranks, in nanoseconds.
     pub apart_ns: u64,
 }
 
-/// What one rank did: [`Trace`] with positions among its own slices.
+/// The trace of one rank: [`Trace`] with positions among its own spans.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub struct PartialTrace {
     /// Its tracks.
     pub tracks: Vec<TraceTrack>,
-    /// Its slices.
+    /// Its spans.
     pub slices: Vec<TraceSpan>,
-    /// Arrows between them.
+    /// Flow events between its spans.
     pub arrows: Vec<SpanDependency>,
 }
 
 impl Trace {
-    /// Puts the ranks' parts together, in order of rank, and moves the first start to 0.
+    /// Combines the ranks' partial traces, in order of rank, and moves the first start to 0.
     pub fn join_parts(clock: TraceClock, parts: Vec<PartialTrace>) -> Self {
         let mut trace = Self { clock, ranks: Vec::new(), slices: Vec::new(), arrows: Vec::new(), apart_ns: 0 };
         for part in parts {
@@ -203,7 +202,7 @@ impl Trace {
         trace
     }
 
-    /// What one rank did, at the same times.
+    /// Returns the trace of one rank, with unchanged times.
     pub fn partial_trace(&self, rank: u32) -> PartialTrace {
         let mut part = PartialTrace {
             tracks: self.ranks.get(rank as usize).cloned().unwrap_or_default(),
@@ -220,7 +219,7 @@ impl Trace {
         part
     }
 
-    /// When the last slice ends, in nanoseconds.
+    /// The end of the last span, in nanoseconds.
     pub fn end_ns(&self) -> u64 {
         self.slices.iter().map(|slice| slice.end_ns).max().unwrap_or(0)
     }

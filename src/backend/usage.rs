@@ -1,4 +1,4 @@
-//! Where the time of a trace went: idle time of streams, communication that nothing hides.
+//! Summaries of a trace: idle time of streams, exposed communication, longest ops.
 
 use super::trace::{SpanKind, Trace};
 use crate::ir::OpId;
@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 /// Times of one track, in nanoseconds.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct TrackUsage {
-    /// Slices of each kind, in the order of [`SpanKind::ALL`].
+    /// The time of each kind of span, in the order of [`SpanKind::ALL`].
     pub kinds: [u64; SpanKind::ALL.len()],
-    /// From the start of the trace to its end, without computing, copying and communicating.
+    /// The time between start and end of the trace without compute, copy or communication.
     pub idle: u64,
 }
 
@@ -18,23 +18,23 @@ pub struct TrackUsage {
 pub struct RankUsage {
     /// Its tracks.
     pub tracks: Vec<TrackUsage>,
-    /// Time in which any of its streams computes.
+    /// The time during which at least one of its streams computes.
     pub compute: u64,
-    /// Time in which any communication of it is going on.
+    /// The time during which at least one of its communications is in progress.
     pub communication: u64,
-    /// Time in which a communication of it is going on and none of its streams computes.
+    /// The exposed communication: time with communication in progress and no stream computing.
     pub exposed: u64,
 }
 
 impl RankUsage {
-    /// The part of the communication that computing hides, from 0 to 1; `None` without communication.
+    /// The share of communication that is hidden behind compute, from 0 to 1; `None` without communication.
     pub fn hidden_fraction(&self) -> Option<f64> {
         let hidden = self.communication - self.exposed;
         (self.communication > 0).then(|| hidden as f64 / self.communication as f64)
     }
 }
 
-/// The use of every rank's time.
+/// Summarizes every rank's time.
 pub fn rank_usages(trace: &Trace) -> Vec<RankUsage> {
     let end = trace.end_ns();
     let mut ranks: Vec<RankUsage> = Vec::new();
@@ -70,10 +70,10 @@ pub fn rank_usages(trace: &Trace) -> Vec<RankUsage> {
     ranks
 }
 
-/// From a start to an end.
+/// A start and an end.
 type TimeRange = (u64, u64);
 
-/// The same times without overlaps, in order.
+/// Merges overlapping intervals; the result is sorted.
 fn merge_ranges(mut spans: Vec<TimeRange>) -> Vec<TimeRange> {
     spans.sort_unstable();
     let mut joined: Vec<TimeRange> = Vec::new();
@@ -90,7 +90,7 @@ fn total_length(spans: &[TimeRange]) -> u64 {
     spans.iter().map(|(start, end)| end - start).sum()
 }
 
-/// How long both go on.
+/// Returns the time for which spans of both lists overlap.
 fn common_length(a: &[TimeRange], b: &[TimeRange]) -> u64 {
     let (mut i, mut j, mut total) = (0, 0, 0);
     while let (Some(x), Some(y)) = (a.get(i), b.get(j)) {
@@ -100,14 +100,14 @@ fn common_length(a: &[TimeRange], b: &[TimeRange]) -> u64 {
     total
 }
 
-/// All slices of one op: how often it ran and how long, over all ranks.
+/// The count and total duration of one op's spans over all ranks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OpUsage {
     /// The op.
     pub op: OpId,
-    /// Its kind; an op whose slices are of several kinds counts once a kind.
+    /// The kind of its spans; an op with several kinds has one entry for each.
     pub kind: SpanKind,
-    /// Number of slices.
+    /// Number of spans.
     pub count: u64,
     /// Nanoseconds of all of them.
     pub total: u64,
@@ -115,7 +115,7 @@ pub struct OpUsage {
     pub longest: u64,
 }
 
-/// The ops that took most time, waits left out; the longest total first.
+/// The ops by total duration, longest first, without waits.
 pub fn longest_ops(trace: &Trace) -> Vec<OpUsage> {
     let mut ops: BTreeMap<(OpId, SpanKind), OpUsage> = BTreeMap::new();
     for slice in &trace.slices {

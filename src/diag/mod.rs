@@ -12,7 +12,7 @@ pub mod visible;
 pub use hostir_grammar::Span;
 use strsim::osa_distance;
 
-/// How bad it is.
+/// The severity of a diagnostic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Severity {
     /// The program is wrong.
@@ -26,9 +26,9 @@ pub enum Severity {
 /// A labelled place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DiagLabel {
-    /// Where.
+    /// The labelled text.
     pub span: Span,
-    /// What is there; may be empty.
+    /// The label's message; may be empty.
     pub text: String,
 }
 
@@ -45,7 +45,7 @@ pub struct Diag {
     pub primary: Option<DiagLabel>,
     /// Other places.
     pub labels: Vec<DiagLabel>,
-    /// How to repair.
+    /// Hints on how to repair the error.
     pub notes: Vec<String>,
 }
 
@@ -89,7 +89,7 @@ impl Diag {
         }
         self
     }
-    /// Adds a place.
+    /// Adds a label at another place.
     pub fn with_label(mut self, span: Span, text: impl Into<String>) -> Self {
         self.labels.push(DiagLabel { span, text: text.into() });
         self

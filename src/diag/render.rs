@@ -1,4 +1,4 @@
-//! The one road to codespan-reporting.
+//! Renders diagnostics with codespan-reporting, in this place only.
 
 use super::visible::{self, ShownFile};
 use super::{Diag, DiagLabel, Severity, Span};

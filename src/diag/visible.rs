@@ -1,10 +1,9 @@
-//! Text that a terminal shows as it is: what would act on the terminal or hide stands there as `\u{1b}`.
+//! Escaping of text for terminals: characters that would act on the terminal or be invisible appear as `\u{1b}`.
 //!
-//! Programs, names of files, names in files and messages of other processes are written by others. A terminal takes
-//! control characters in them as commands (set the title, clear the screen, answer as if typed), a bidirectional
-//! override shows a line in another order than it is read in, and a character of no width makes two names look the
-//! same. All text for people goes through [`escape_line()`] or [`escape_block()`]; programs that are printed and JSON do not: they
-//! are data.
+//! Programs, file names, names in files and messages of other processes come from others. A terminal interprets control
+//! characters in them as commands (set the title, clear the screen, answer as if typed), a bidirectional override shows
+//! a line in another order than it is read in, and a zero-width character makes two names look the same. All text for
+//! people goes through [`escape_line()`] or [`escape_block()`]; printed programs and JSON do not, because they are data.
 
 use super::{Diag, DiagLabel};
 use codespan_reporting::files::{Error, Files, SimpleFile};

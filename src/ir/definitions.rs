@@ -1,19 +1,19 @@
-//! `Index definitions:`: expressions that stand for names at the places where these are used.
+//! `Index definitions:`: expressions that replace names wherever these are used.
 //!
-//! A definition belongs to no place of the program's order. It may use the index of a loop, and then its name
-//! means something inside that loop only, with the index of the iteration.
+//! A definition has no position in the program's order. It may use the index of a loop; its name is then
+//! meaningful only inside that loop, with the index of the current iteration.
 
 use crate::ir::{AttrKey, Expr, ExprId, OpId, Program, Symbol};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// The definitions of a program.
+/// The index definitions of a program.
 #[derive(Default, Debug)]
 pub struct IndexDefinitions {
     ops: FxHashMap<Symbol, OpId>,
 }
 
 impl IndexDefinitions {
-    /// Finds them.
+    /// Collects the definitions of a program.
     pub fn new(program: &Program) -> Self {
         let mut ops = FxHashMap::default();
         let block = program.index_definitions().map(|block| &program.block(block).ops);
@@ -27,17 +27,17 @@ impl IndexDefinitions {
         }
         Self { ops }
     }
-    /// Names and the statements that define them, in the order of the text.
+    /// Returns the defined names and their statements, in text order.
     pub(crate) fn in_text_order(&self) -> Vec<(Symbol, OpId)> {
         let mut ops: Vec<(Symbol, OpId)> = self.ops.iter().map(|(&name, &id)| (name, id)).collect();
         ops.sort_by_key(|(_, id)| id.0);
         ops
     }
-    /// The statement that defines a name.
+    /// Returns the statement that defines a name.
     pub fn get(&self, name: Symbol) -> Option<OpId> {
         self.ops.get(&name).copied()
     }
-    /// The names whose definitions use a name themselves, not by way of another definition.
+    /// Maps each name to the names whose definitions use it directly.
     pub(crate) fn name_users(&self, program: &Program) -> FxHashMap<Symbol, Vec<Symbol>> {
         let mut users: FxHashMap<Symbol, Vec<Symbol>> = FxHashMap::default();
         let mut stack = Vec::new();
@@ -52,7 +52,7 @@ impl IndexDefinitions {
         }
         users
     }
-    /// The definitions that a definition uses itself, not by way of another one; the last in the text first.
+    /// Returns the definitions that a definition uses directly, the last in the text first.
     pub(crate) fn needed_definitions(&self, program: &Program, definition: OpId) -> Vec<(Symbol, OpId)> {
         let mut needs = Vec::new();
         let operands = program.op(definition).operands.iter();
@@ -67,7 +67,7 @@ impl IndexDefinitions {
         needs.dedup();
         needs
     }
-    /// What an expression stands for: the definition of a name that has one, else the expression itself.
+    /// Replaces a defined name by its definition; returns any other expression unchanged.
     pub fn expand_expr(&self, program: &Program, expr: ExprId) -> ExprId {
         let mut found = expr;
         for _ in 0..self.ops.len() {
@@ -81,13 +81,13 @@ impl IndexDefinitions {
         }
         found
     }
-    /// Whether an expression depends on a name, by way of definitions too.
+    /// Returns true if an expression depends on a name, directly or through definitions.
     pub fn depends_on(&self, program: &Program, expr: ExprId, name: Symbol) -> bool {
         let mut found = false;
         self.visit_names(program, expr, &mut |other| found |= other == name);
         found
     }
-    /// Visits the names of an expression, and those of the definitions that it uses.
+    /// Visits the names in an expression and in all definitions that it uses.
     pub fn visit_names(&self, program: &Program, expr: ExprId, visit: &mut dyn FnMut(Symbol)) {
         let mut seen = FxHashSet::default();
         let mut stack = vec![expr];

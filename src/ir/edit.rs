@@ -1,8 +1,8 @@
-//! The only way to change a program.
+//! Transactions: the only way to change a program.
 //!
 //! An [`Edit`] appends to arenas and replaces whole blocks or ops; it never inserts into a vector.
-//! Every replacement is written to a journal, and an edit that is dropped without
-//! [`Edit::commit`] is rolled back: a pass that rejects leaves the program exactly as it was.
+//! Every replacement is recorded in a journal. An edit that is dropped without [`Edit::commit`] is rolled
+//! back, so a pass that refuses a program leaves it unchanged.
 
 use super::expr::{Expr, ExprId};
 use super::names::Symbol;
@@ -34,7 +34,7 @@ struct ArenaLengths {
     units: usize,
 }
 
-/// A set of changes that is kept or dropped as a whole.
+/// A set of changes that is committed or rolled back as a whole.
 pub struct Edit<'a> {
     program: &'a mut Program,
     journal: Vec<UndoEntry>,
@@ -59,7 +59,7 @@ impl<'a> Edit<'a> {
     pub fn program(&self) -> &Program {
         self.program
     }
-    /// Keeps the changes. Returns whether anything was replaced.
+    /// Commits the changes. Returns true if anything was replaced.
     pub fn commit(mut self) -> bool {
         self.committed = true;
         !self.journal.is_empty()
@@ -81,8 +81,8 @@ impl<'a> Edit<'a> {
         self.program.mesh_ids.insert(mesh, id);
         id
     }
-    /// A new tensor with these domains; `tensor.domains_*` are set here. `span` is where messages
-    /// about it point.
+    /// Adds a tensor with these domains and sets its `tensor.domains_*` fields. Messages about the tensor point
+    /// at `span`.
     pub fn add_tensor(&mut self, mut tensor: Tensor, domains: &[IterDomain], span: Span) -> TensorId {
         tensor.domains_start = self.program.domains.len() as u32;
         for domain in domains {
@@ -93,26 +93,26 @@ impl<'a> Edit<'a> {
         self.program.source.tensors.grow(self.program.tensors.len(), span);
         id
     }
-    /// A new domain outside of any tensor (a loop's).
+    /// Adds a domain that belongs to no tensor (a loop's).
     pub fn add_domain(&mut self, domain: IterDomain) -> DomainId {
         self.program.domains.push(domain)
     }
-    /// A new op that inherits the span of `origin`. It is not linked anywhere yet.
+    /// Adds an op that inherits the span of `origin`. It is in no block yet.
     pub fn add_op(&mut self, op: Op, origin: OpId) -> OpId {
         let span = self.program.op_span(origin);
         self.add_op_at(op, span)
     }
-    /// A new op with a span of its own.
+    /// Adds an op with its own span.
     pub fn add_op_at(&mut self, op: Op, span: Span) -> OpId {
         let id = self.program.ops.push(op);
         self.program.source.ops.grow(self.program.ops.len(), span);
         id
     }
-    /// A new block.
+    /// Adds a block.
     pub fn add_block(&mut self, ops: Vec<OpId>) -> BlockId {
         self.program.blocks.push(Block { ops })
     }
-    /// A new HostUnit.
+    /// Adds a HostUnit.
     pub fn add_unit(&mut self, unit: HostUnit) -> UnitId {
         self.program.units.push(unit)
     }
@@ -136,18 +136,18 @@ impl<'a> Edit<'a> {
         let old = std::mem::replace(&mut self.program.domains[id], domain);
         self.journal.push(UndoEntry::Domain(id, old));
     }
-    /// Replaces the inputs.
+    /// Replaces the program's inputs.
     pub fn set_inputs(&mut self, inputs: Vec<Value>) {
         let old = std::mem::replace(&mut self.program.inputs, inputs);
         self.journal.push(UndoEntry::Inputs(old));
     }
-    /// Replaces the outputs.
+    /// Replaces the program's outputs.
     pub fn set_outputs(&mut self, outputs: Vec<Value>) {
         let old = std::mem::replace(&mut self.program.outputs, outputs);
         self.journal.push(UndoEntry::Outputs(old));
     }
-    /// Keeps the entries of the `Aliases:` section whose names `keep` wants. An entry that leads over a name that
-    /// goes leads to the memory behind it, and a section without entries goes.
+    /// Keeps the entries of the `Aliases:` section whose names `keep` accepts. An entry that refers to a removed name
+    /// then refers to that name's memory; a section without entries is removed.
     pub fn retain_aliases(&mut self, keep: impl Fn(TensorId) -> bool) {
         let entries = self.program.aliases().unwrap_or_default();
         let kept: Vec<(TensorId, TensorId)> = entries
@@ -176,7 +176,7 @@ impl<'a> Edit<'a> {
         let old = std::mem::replace(&mut self.program.style, style);
         self.journal.push(UndoEntry::Style(old));
     }
-    /// Replaces the comments (a pass that moves ops hands theirs on).
+    /// Replaces the comments, for passes that move ops and their comments.
     pub fn set_comments(&mut self, comments: Vec<SourceComment>) {
         let old = std::mem::replace(&mut self.program.source.comments, comments);
         self.journal.push(UndoEntry::Comments(old));

@@ -24,7 +24,7 @@ pub enum UnaryOp {
 }
 
 impl UnaryOp {
-    /// The operator's text.
+    /// The text of the operator.
     pub fn symbol(self) -> &'static str {
         match self {
             UnaryOp::Neg => "-",
@@ -32,7 +32,7 @@ impl UnaryOp {
             UnaryOp::BitNot => "~",
         }
     }
-    /// The operator of a text.
+    /// Parses an operator.
     pub fn parse(text: &str) -> Option<UnaryOp> {
         [UnaryOp::Neg, UnaryOp::Not, UnaryOp::BitNot].into_iter().find(|op| op.symbol() == text)
     }
@@ -94,8 +94,8 @@ impl BinaryOp {
     }
 }
 
-/// A scalar expression. Composite ones print in parentheses with a blank inside each, as nvFuser's
-/// inline form does.
+/// A scalar expression. Composite expressions print in parentheses with a blank inside each, as in nvFuser's
+/// inline form.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Expr {
     /// `7`
@@ -116,7 +116,7 @@ pub enum Expr {
     Binary(BinaryOp, ExprId, ExprId),
     /// `ceilDiv(a, b)`; names are in the newest spelling (casts are calls of `__to_double`).
     Call(Symbol, SmallVec<[ExprId; 3]>),
-    /// `( a )` around something that needs no parentheses: a scalar copy.
+    /// `( a )` around an operand that needs no parentheses: a scalar copy.
     Set(ExprId),
     /// `(a)[b]`
     Index(ExprId, ExprId),
@@ -128,7 +128,7 @@ pub enum Expr {
     MetaData(TensorId),
 }
 
-/// All expressions of a program.
+/// The interner of a program's expressions.
 #[derive(Default, Debug)]
 pub struct ExprArena {
     items: Vec<Expr>,
@@ -136,7 +136,7 @@ pub struct ExprArena {
 }
 
 impl ExprArena {
-    /// The id of `expr`, new if no equal one exists.
+    /// Returns the id of `expr`, and adds it if no equal expression exists.
     pub fn intern(&mut self, expr: Expr) -> ExprId {
         if let Some(&id) = self.map.get(&expr) {
             return id;
@@ -158,29 +158,29 @@ impl ExprArena {
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
-    /// The integer, if the expression is an integer literal.
+    /// The value of an integer literal; `None` for other expressions.
     pub fn as_int(&self, id: ExprId) -> Option<i64> {
         match self.get(id) {
             Expr::Int(value) => Some(*value),
             _ => None,
         }
     }
-    /// The name, if the expression is one.
+    /// The symbol of a name; `None` for other expressions.
     pub fn as_name(&self, id: ExprId) -> Option<Symbol> {
         match self.get(id) {
             Expr::Name(name) => Some(*name),
             _ => None,
         }
     }
-    /// `a op b`, interned.
+    /// Interns `a op b`.
     pub fn intern_binary(&mut self, op: BinaryOp, a: ExprId, b: ExprId) -> ExprId {
         self.intern(Expr::Binary(op, a, b))
     }
-    /// An integer literal, interned.
+    /// Interns an integer literal.
     pub fn intern_int(&mut self, value: i64) -> ExprId {
         self.intern(Expr::Int(value))
     }
-    /// A name, interned.
+    /// Interns a name.
     pub fn intern_name(&mut self, name: Symbol) -> ExprId {
         self.intern(Expr::Name(name))
     }

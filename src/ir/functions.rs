@@ -1,20 +1,20 @@
 //! The functions of pointwise ops and scalars.
 //!
-//! [`FUNCTIONS`] and [`CASTS`] are the functions that nvFuser prints. Programs hold the newest
-//! spelling (`max`, `__to_float`), whatever the file said; [`spelled_name`] turns it back.
+//! [`FUNCTIONS`] and [`CASTS`] are the functions that nvFuser prints. Programs store the newest spelling
+//! (`max`, `__to_float`), independent of the file's; [`spelled_name`] converts it back.
 
 use super::{CastSpelling, Style};
 
 /// A function of scalars.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PointwiseFunction {
-    /// `exp`; for operators their symbol.
+    /// The name, such as `exp`; for operators, the symbol.
     pub name: &'static str,
     /// Number of operands.
     pub arity: usize,
-    /// Whether the name ends in `f` where the result is a `float`.
+    /// True if the name ends in `f` when the result is a `float`.
     pub suffix: bool,
-    /// Whether it is written as an operator.
+    /// True if the function is written as an operator.
     pub operator: bool,
 }
 
@@ -28,7 +28,7 @@ const fn operator_function(name: &'static str, arity: usize) -> PointwiseFunctio
     PointwiseFunction { name, arity, suffix: false, operator: true }
 }
 
-/// All functions but casts. `-` stands once for each number of operands.
+/// All functions but casts. `-` has one entry for each number of operands.
 pub static FUNCTIONS: &[PointwiseFunction] = &[
     operator_function("-", 1),
     operator_function("!", 1),
@@ -117,7 +117,7 @@ pub static FUNCTIONS: &[PointwiseFunction] = &[
     named_function("where", 3),
 ];
 
-/// Casts that changed their spelling: the newer one, then the older.
+/// Casts whose spelling changed: pairs of the newer and the older spelling.
 pub static CASTS: &[(&str, &str)] = &[
     ("__to_float", "(float)"),
     ("__to_double", "(double)"),
@@ -153,12 +153,12 @@ pub static CASTS: &[(&str, &str)] = &[
 
 static CAST: PointwiseFunction = named_function("cast", 1);
 
-/// Halves of cast names `__A2B` that all eras spell alike.
+/// Parts of cast names `__A2B` whose spelling is the same in all eras.
 const NARROW: &[&str] = &["half", "bfloat", "e5m2", "e4m3", "e8m0", "e2m1"];
 const WIDE: &[&str] = &["float", "double", "int32", "int", "uint32", "uint", "index", "bool", "half", "bfloat"];
 
-/// The function of a name in the newest spelling, with or without its `f`; operators by their number
-/// of operands.
+/// Finds a function by its name in the newest spelling, with or without its `f`; operators by their symbol and
+/// number of operands.
 pub fn find_function(name: &str, arity: usize) -> Option<&'static PointwiseFunction> {
     let found = FUNCTIONS
         .iter()
@@ -187,7 +187,7 @@ fn is_narrow_cast(name: &str) -> bool {
     to_narrow || from_narrow
 }
 
-/// A name as a file of this style spells it, in the newest spelling.
+/// Converts a name from a style's spelling to the newest spelling.
 pub fn canonical_name<'n>(name: &'n str, style: &Style) -> &'n str {
     match name {
         "fmax" if !style.short_max => "max",
@@ -197,7 +197,7 @@ pub fn canonical_name<'n>(name: &'n str, style: &Style) -> &'n str {
     }
 }
 
-/// A name in the newest spelling as a file of this style spells it.
+/// Converts a name from the newest spelling to a style's spelling.
 pub fn spelled_name<'n>(name: &'n str, style: &Style) -> &'n str {
     match name {
         "max" if !style.short_max => "fmax",

@@ -5,7 +5,7 @@ use std::ops::{Index, IndexMut};
 
 /// A dense id: a `u32` that indexes one arena.
 pub trait Id: Copy + Eq {
-    /// The id of index `index`.
+    /// The id with an index.
     fn new(index: usize) -> Self;
     /// The index.
     fn index(self) -> usize;
@@ -50,7 +50,7 @@ impl<I: Id, T> IdVec<I, T> {
     pub fn reserve(&mut self, count: usize) {
         self.items.reserve(count);
     }
-    /// Makes room for exactly `count` more items, if there is memory for them.
+    /// Reserves room for exactly `count` more items; fails if memory is short.
     pub fn try_reserve_exact(&mut self, count: usize) {
         // Without the room the list grows when it has to.
         let _ = self.items.try_reserve_exact(count);

@@ -1,21 +1,21 @@
 //! The IR: one host program as dense arenas.
 //!
-//! A [`Program`] owns flat tables of tensors, scalar expressions, meshes, ops and blocks. Everything
-//! refers to everything else by `Copy` ids; nothing holds text. Facts that only people need (spans,
-//! comments) lie beside the arenas in [`SourceMap`].
+//! A [`Program`] owns flat tables of tensors, scalar expressions, meshes, ops and blocks. They refer to each
+//! other by `Copy` ids and hold no text. Spans and comments, which only serve people, are kept beside the
+//! arenas in [`SourceMap`].
 //!
-//! What the IR means:
-//! - A block is a list of ops, run in order *by the host*. Most ops only enqueue work: on the current
+//! Semantics of the IR:
+//! - A block is a list of ops that *the host* runs in order. Most ops only enqueue work: on the current
 //!   stream, or on a communicator's own queue.
 //! - The language is not SSA. A tensor may be a result of several ops (`HirAliasSelect` binds it,
-//!   ALLOCATE allocates it, a compute op fills it), an input may be written. Identity of a tensor is
-//!   its [`TensorId`]; two declarations that share a number but not a type are two tensors here, and
+//!   ALLOCATE allocates it, a compute op fills it), and an input may be written. A tensor is identified by
+//!   its [`TensorId`]; two declarations with one number and different types are two tensors here, and
 //!   an error in `verify`.
 //! - Scalars are expressions over names (`i0`, `StreamIdx`, `rank`), hash-consed in [`ExprArena`].
 //! - Loops and branches are ops with blocks ([`Op::blocks`]).
 //!
-//! Reading is free; every change goes through [`edit::Edit`], which keeps a journal, so a pass that
-//! rejects leaves the program as it was.
+//! Reading is unrestricted; every change goes through [`edit::Edit`], which keeps a journal, so a pass that
+//! refuses a program leaves it unchanged.
 
 pub mod definitions;
 pub mod edit;

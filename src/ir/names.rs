@@ -15,11 +15,11 @@ pub struct NameInterner {
 }
 
 impl NameInterner {
-    /// The symbol of `text`.
+    /// Returns the symbol of `text`, and adds it if it is new.
     pub fn intern(&mut self, text: &str) -> Symbol {
         Symbol(self.strings.intern(text).0)
     }
-    /// The symbol of `text` if it is known.
+    /// Returns the symbol of `text` if it is known.
     pub fn find_symbol(&self, text: &str) -> Option<Symbol> {
         self.strings.find_symbol(text).map(|symbol| Symbol(symbol.0))
     }

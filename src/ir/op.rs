@@ -1,4 +1,4 @@
-//! Ops: a kind of the op table, values in and out, attributes, blocks.
+//! Ops: kind, operands and results, attributes, blocks.
 
 use super::expr::ExprId;
 use super::id::id;
@@ -13,7 +13,7 @@ id! {
     OpId
 }
 
-/// What an op reads, writes or names.
+/// An operand, result or reference of an op.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Value {
     /// A tensor.
@@ -27,7 +27,7 @@ pub enum Value {
     Handle(u32),
     /// `HostUnit0`.
     Unit(u32),
-    /// An op inside an op (`ShareMemHandles(P2PCommunication ...)`).
+    /// A nested op (`ShareMemHandles(P2PCommunication ...)`).
     Op(OpId),
 }
 
@@ -51,7 +51,7 @@ impl Value {
 /// Declares the attribute keys with the word each is written with.
 macro_rules! attr_keys {
     ($($(#[$doc:meta])* $variant:ident = $text:literal,)*) => {
-        /// Attribute names. One key may be written with different words by different ops
+        /// The name of an attribute. Different ops may write one key with different words
         /// (`ArgSpec::word` decides); [`AttrKey::word`] is the usual one.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         pub enum AttrKey { $($(#[$doc])* $variant,)* }
@@ -69,31 +69,31 @@ attr_keys! {
     Axis = "axis",
     /// Index of a select, loop index of a FOR.
     Index = "index",
-    /// `stream_index` of a ShardByStream.
+    /// The `stream_index` of a ShardByStream.
     StreamIndex = "stream_index",
-    /// Whether an ALLOCATE has the `buffer=`, `size=` form.
+    /// `true` for an ALLOCATE in the `buffer=`, `size=` form.
     Buffer = "buffer",
-    /// Memory.
+    /// The memory type of an allocation.
     MemType = "mem_type",
-    /// Elements of an allocation.
+    /// The number of elements of an allocation.
     Size = "size",
-    /// Whether memory is zeroed.
+    /// `true` if memory is zeroed.
     ZeroInit = "zero_init",
-    /// Whether a kernel leaves it zeroed.
+    /// `true` if a kernel leaves the memory zeroed.
     ResetsToZero = "resets_to_zero",
-    /// Whether an ALLOCATE leaves a tensor the memory that it has (see [`Op::keeps_memory`]).
+    /// `true` if an ALLOCATE keeps the memory that its tensor already has (see [`Op::keeps_memory`]).
     Keep = "keep",
-    /// The allocation this one shares.
+    /// The tensor whose allocation this one shares.
     Alias = "alias",
     /// Cache hint of a Set.
     CacheOp = "cache_op",
-    /// Broadcast or squeeze flags, one a dimension.
+    /// Broadcast or squeeze flags, one for each dimension.
     Flags = "flags",
     /// Reduction operation as a word.
     ReduceOp = "op",
     /// Initial value of a reduction.
     Init = "initial value",
-    /// Whether the reduction's result is broadcast back.
+    /// `true` if the reduction's result is broadcast back.
     Allreduce = "allreduce",
     /// Slice ranges.
     Ranges = "ranges",
@@ -103,11 +103,11 @@ attr_keys! {
     Team = "team",
     /// Root of a communication.
     Root = "root",
-    /// How a root is counted where that is not by ranks (see [`super::RootAs`]).
+    /// The meaning of a root that is no rank number (see [`super::RootAs`]).
     RootAs = "root_as",
     /// Communicator backend.
     Backend = "backend",
-    /// Which side of a message copies (not printed by nvFuser; default get: the receiver).
+    /// The initiator of a transfer (not printed by nvFuser; default `get`: the receiver).
     Protocol = "protocol",
     /// Peer of a send or receive.
     Peer = "peer",
@@ -115,9 +115,9 @@ attr_keys! {
     SendPeer = "send_peer",
     /// Peer of a CollectivePermute.
     RecvPeer = "recv_peer",
-    /// Reduce operation of a Communication (not printed by nvFuser; default sum).
+    /// The reduction operation of a Communication (not printed by nvFuser; default sum).
     RedOp = "red_op",
-    /// Permutation of a permuting op; absent only where the text left it open.
+    /// The permutation of a permuting op; absent only if the text does not determine it.
     Perm = "perm",
     /// Kernel group.
     GroupId = "Group ID",
@@ -133,7 +133,7 @@ attr_keys! {
     Stop = "stop",
     /// Loop step.
     Step = "step",
-    /// Number of inputs among the operands (where inputs and outputs share one list).
+    /// The number of inputs among the operands, for ops that list inputs and outputs together.
     NumInputs = "num_inputs",
     /// Extents of full, rng, expand.
     Extents = "extents",
@@ -160,9 +160,9 @@ pub enum AttrValue {
     Word(Symbol),
     /// A tensor.
     Tensor(TensorId),
-    /// A domain (of the tensor it selects from, where it has one of that number).
+    /// A domain (of the tensor that the op selects from, if that has one of this number).
     Domain(DomainId),
-    /// Integers (team, perm). A team that nvFuser cut off ends in [`TEAM_CUT`].
+    /// Integers (team, permutation). A team that nvFuser truncated ends in [`TEAM_CUT`].
     Ints(Box<[i64]>),
     /// Flags.
     Bools(Box<[bool]>),
@@ -172,7 +172,7 @@ pub enum AttrValue {
     Ranges(Box<[[ExprId; 3]]>),
 }
 
-/// Last element of a [`AttrKey::Team`] that nvFuser cut off (it prints 100 devices, then ` ...`).
+/// The last element of a [`AttrKey::Team`] that nvFuser truncated (it prints 100 devices, then ` ...`).
 pub const TEAM_CUT: i64 = -1;
 impl AttrValue {
     /// The tensor, if the value is one.
@@ -191,7 +191,7 @@ impl AttrValue {
             _ => &[],
         }
     }
-    /// The scalar expressions of the value, to replace them.
+    /// The scalar expressions of the value, for replacement.
     pub fn exprs_mut(&mut self) -> &mut [ExprId] {
         match self {
             Self::Expr(expr) => std::slice::from_mut(expr),
@@ -212,9 +212,9 @@ pub struct Op {
     pub kind: OpKind,
     /// `39` of `Communication 39`; `u32::MAX` for none.
     pub number: u32,
-    /// What it writes.
+    /// The values that the op writes.
     pub results: SmallVec<[Value; 1]>,
-    /// What it reads, in the op table's order.
+    /// The values that the op reads, in the order of the op table.
     pub operands: SmallVec<[Value; 2]>,
     /// Attributes that are present, in the op table's order.
     pub attrs: Vec<OpAttr>,
@@ -273,37 +273,37 @@ impl Op {
             _ => None,
         }
     }
-    /// Whether an ALLOCATE keeps the memory that its tensor has, of the iteration before for example: the
-    /// long form does, the short form of 2026 makes new memory each time, unless `keep=` says otherwise.
+    /// Returns true if an ALLOCATE keeps the memory that its tensor already has, for example from the previous
+    /// iteration: the long form does; the short form of 2026 makes new memory each time, unless `keep=` says otherwise.
     pub fn keeps_memory(&self) -> bool {
         match self.attr(AttrKey::Keep) {
             Some(AttrValue::Bool(keep)) => *keep,
             _ => self.attr(AttrKey::Buffer).is_some(),
         }
     }
-    /// Tensors it reads, in operand order.
+    /// The tensors that the op reads, in operand order.
     pub fn input_tensors(&self) -> impl Iterator<Item = TensorId> + '_ {
         self.operands.iter().filter_map(|value| value.as_tensor())
     }
-    /// Tensors it writes.
+    /// The tensors that the op writes.
     pub fn output_tensors(&self) -> impl Iterator<Item = TensorId> + '_ {
         self.results.iter().filter_map(|value| value.as_tensor())
     }
-    /// Tensors that it reads, then those that it writes.
+    /// The tensors that the op reads, then those that it writes.
     pub fn all_tensors(&self) -> impl Iterator<Item = TensorId> + '_ {
         self.input_tensors().chain(self.output_tensors())
     }
-    /// Reads another tensor in the place of one.
+    /// Replaces a tensor wherever the op reads it.
     pub fn replace_operand(&mut self, old: TensorId, new: TensorId) {
         for value in self.operands.iter_mut().filter(|value| **value == Value::Tensor(old)) {
             *value = Value::Tensor(new);
         }
     }
-    /// Makes a tensor the result, of an op that has one.
+    /// Replaces the result of an op with one result.
     pub fn set_result(&mut self, tensor: TensorId) {
         self.results.fill(Value::Tensor(tensor));
     }
-    /// Gives an attribute that is present another value.
+    /// Replaces the value of an attribute that is present.
     pub fn set_attr(&mut self, key: AttrKey, value: &AttrValue) {
         for (_, slot) in self.attrs.iter_mut().filter(|(k, _)| *k == key) {
             slot.clone_from(value);

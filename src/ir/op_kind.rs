@@ -1,7 +1,8 @@
-//! Kinds of ops: opaque handles with the facts that every layer may ask for.
+//! Op kinds: opaque handles with the facts that every layer may query.
 //!
-//! The op table (`crate::ops`) makes one [`OpKind`] a row; modules below it use kinds without knowing the rows. What
-//! needs functions of other layers (arguments, axis links, checks, lowering) is in `crate::ops::OpSpec`.
+//! The op table (`crate::ops`) makes one [`OpKind`] for each row; modules below it use kinds without knowing the rows.
+//! Properties that need functions of other layers (arguments, axis links, checks, lowering) are in
+//! `crate::ops::OpSpec`.
 
 use super::op::{AttrKey, OpId};
 use super::program::Program;
@@ -37,7 +38,7 @@ pub struct OpIdentity {
 }
 
 impl OpIdentity {
-    /// A tensor op without effects that HostUnits hold; rows replace what differs.
+    /// The defaults of a row: a tensor op without effects that HostUnits hold.
     pub const TENSOR_OP: OpIdentity = OpIdentity {
         index: u8::MAX,
         name: "",
@@ -54,7 +55,7 @@ impl OpIdentity {
         matches!(self.layout, OpLayout::Keyed | OpLayout::Words(WordLink::Number))
     }
 
-    /// The same with a row number.
+    /// Returns a copy with a row number.
     pub const fn at_row(&self, index: u8) -> OpIdentity {
         OpIdentity { index, ..*self }
     }
@@ -93,7 +94,7 @@ impl OpKind {
     pub fn runs_on(self) -> RunsOn {
         self.0.runs_on
     }
-    /// Whether it makes axes of its result from the elements of several axes, or of parts of one.
+    /// Returns true if the op makes an axis of its result from elements of several axes, or from parts of one.
     pub fn reshapes(self) -> bool {
         self.0.reshapes
     }
@@ -181,24 +182,24 @@ pub enum CallPadding {
     Tight,
 }
 
-/// The effect of running an op; passes and checks ask this, never the kind.
+/// The effect of running an op; passes and checks ask for this and never for the kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OpEffect {
     /// Computes its results from its operands and nothing else.
     Pure,
     /// Binds its result to a part of its operand's memory.
     Alias,
-    /// Makes memory for its result.
+    /// Allocates memory for its result.
     Allocate,
-    /// Ends the life of its operand.
+    /// Frees its operand.
     Free,
-    /// Changes or orders streams.
+    /// Selects or synchronizes streams.
     Stream,
     /// Starts, groups or awaits communication.
     Communicate,
-    /// Holds blocks.
+    /// Runs blocks.
     Control,
-    /// Reads and writes its tensors in a way nobody can see into (a kernel).
+    /// Reads and writes its tensors in an unknown way (a compiled kernel).
     Opaque,
 }
 
@@ -213,7 +214,7 @@ pub enum StandaloneRule {
     Binary,
 }
 
-/// An axis of one tensor that is an axis of another: extents equal, index equal.
+/// A correspondence of two tensors' axes: equal extents, equal indices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AxisLink {
     /// Tensor and position among its logical axes (reductions included).

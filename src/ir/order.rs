@@ -1,10 +1,10 @@
-//! What the numbers of domains say about order, for the two places where the text asks them.
+//! The order that domain numbers imply, for the two places where the text depends on it.
 //!
-//! Numbers name domains. nvFuser's printed form loses two orders, and there they decide: where a device
-//! domain stands among the axes, and which axis of its operand each axis of a permuting op's result is.
-//! A reader asks once and writes the answers into the IR ([`Tensor::axes`](super::Tensor::axes),
-//! [`AttrKey::Perm`](super::AttrKey::Perm)); a printer asks once more, to see where a reader would find
-//! something else than the IR has. Nothing in between looks at numbers.
+//! Numbers name domains. nvFuser's printed form does not show two orders, which numbers then decide: the
+//! position of a device domain among the axes, and the axis of the operand that each axis of a permuting op's
+//! result is. The reader decides once and stores the answers in the IR ([`Tensor::axes`](super::Tensor::axes),
+//! [`AttrKey::Perm`](super::AttrKey::Perm)); the printer repeats the decision to find where a reader would
+//! get a different answer. No other code looks at numbers.
 
 use super::op::OpId;
 use super::program::Program;
@@ -15,9 +15,9 @@ use smallvec::SmallVec;
 /// Positions among the printed domains of a tensor.
 pub type DomainPositions = SmallVec<[u32; 6]>;
 
-/// The axes of a tensor of which the text says no more than its domains: each device domain stands
-/// before the first other domain with a larger number. Results of permuting ops (`permuted`) and tensors
-/// with numbers left out keep their printed order.
+/// The axes of a tensor whose text gives only its domains: each device domain is placed before the first
+/// other domain with a larger number. Results of permuting ops (`permuted`) and tensors with missing numbers
+/// keep their printed order.
 pub fn implied_axes(domains: &[IterDomain], permuted: bool) -> DomainPositions {
     let printed = 0..domains.len() as u32;
     let numbered = domains.iter().all(|domain| domain.number != u32::MAX);
@@ -35,9 +35,8 @@ pub fn implied_axes(domains: &[IterDomain], permuted: bool) -> DomainPositions {
     axes
 }
 
-/// The permutation of an op that has no `perm=`: stored axis k of its result is the stored axis of its
-/// operand that the numbers in ascending order give. `None` where a number is left out. `axes` are those
-/// of the result.
+/// The permutation of an op without `perm=`: stored axis k of its result is the k-th stored axis of its
+/// operand in ascending order of numbers. `None` if a number is missing. `axes` are those of the result.
 pub fn implied_permutation(domains: &[IterDomain], axes: &[u32]) -> Option<Vec<i64>> {
     let stored = axes.iter().map(|&at| &domains[at as usize]).filter(|d| !d.is_reduction());
     let numbers: SmallVec<[u32; 6]> = stored.map(|domain| domain.number).collect();
@@ -50,8 +49,8 @@ pub fn implied_permutation(domains: &[IterDomain], axes: &[u32]) -> Option<Vec<i
     (0..numbers.len()).map(place).collect()
 }
 
-/// Whether the numbers look as if a parallel domain were a part of an axis: a split gives its two halves
-/// the next two numbers and leaves a gap where the axis was, which is older than they are.
+/// Returns true if the domain numbers suggest that a parallel domain is one half of a split axis: a split gives its
+/// two halves the next two numbers and leaves a gap at the number of the axis, which is older than they are.
 pub fn has_split_numbers(domains: &[IterDomain]) -> bool {
     let parallel = |d: &IterDomain| d.parallel.is_device() || d.parallel == ParallelType::Stream;
     let numbers = || domains.iter().map(|domain| domain.number);
@@ -66,8 +65,8 @@ pub fn has_split_numbers(domains: &[IterDomain]) -> bool {
     })
 }
 
-/// Where new numbers start: behind those in use, or in the widest gap between them if they are so large
-/// that what is numbered behind them could not be read again. `u32::MAX` is no number.
+/// Returns the first number for new domains: the one after the largest in use, or the start of the widest gap if the
+/// largest is so high that numbers after it could not be read again. `u32::MAX` is no number.
 pub fn first_free_number(numbers: impl Iterator<Item = u32>) -> u32 {
     let mut used: Vec<u32> = numbers.filter(|&number| number != u32::MAX).collect();
     let Some(&last) = used.iter().max() else { return 0 };
@@ -80,7 +79,7 @@ pub fn first_free_number(numbers: impl Iterator<Item = u32>) -> u32 {
     gaps.chain(first).max().map_or(0, |(_, start)| start)
 }
 
-/// By tensor: whether an op of the program permutes into it.
+/// For each tensor: true if it is the result of a permuting op.
 pub fn permuted_results(program: &Program) -> Vec<bool> {
     let mut permuted = vec![false; program.tensors().len()];
     let mut visit = |id: OpId| {

@@ -17,7 +17,7 @@ pub(crate) fn with_declaration(diag: Diag, program: &Program, tensor: TensorId, 
     diag.with_label(place, format!("`{}` is declared here", program.tensor_name(tensor)))
 }
 
-/// Where a tensor was first written in full.
+/// Returns the span at which a tensor is first written in full.
 pub(crate) fn tensor_span(program: &Program, tensor: TensorId) -> Span {
     program.source().tensors.get(tensor).copied().unwrap_or_default()
 }

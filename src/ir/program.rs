@@ -1,4 +1,4 @@
-//! A host program: the arenas and what ties them together.
+//! A host program: its arenas, and the blocks, sections and style that refer to them.
 
 use super::expr::{ExprArena, ExprId};
 use super::id::{IdVec, id};
@@ -19,14 +19,14 @@ id! {
     UnitId
 }
 
-/// A list of ops, run in order by the host.
+/// A list of ops that the host runs in order.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Block {
     /// The ops.
     pub ops: Vec<OpId>,
 }
 
-/// A fused group of tensor ops that `PostOnStream` runs: its own name space of tensors and scalars.
+/// A fused group of tensor ops that `PostOnStream` runs, with its own names of tensors and scalars.
 #[derive(Clone, Debug)]
 pub struct HostUnit {
     /// `0` of `HostUnit0`.
@@ -39,7 +39,7 @@ pub struct HostUnit {
     pub body: BlockId,
 }
 
-/// Blank lines and labels around the container, kept so that text round-trips.
+/// Blank lines and labels around the container, kept so that the text round-trips.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TextFrame {
     /// A blank line before `%HostIrContainer`.
@@ -48,14 +48,14 @@ pub struct TextFrame {
     pub blank_after: u32,
     /// Blank lines after the `Aliases:` or `Index definitions:` section.
     pub blank_end: u32,
-    /// `1` of a first line `hir 1`.
+    /// The format version: `1` of a first line `hir 1`.
     pub version: Option<u32>,
 }
 
-/// Where a comment belongs.
+/// The position of a comment in the program.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum CommentPlace {
-    /// Before the container, apart from it.
+    /// Before the container, and detached from it.
     File,
     /// Above the container.
     Container,
@@ -76,13 +76,13 @@ pub enum CommentPlace {
 /// A `//` comment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SourceComment {
-    /// What it belongs to.
+    /// The position in the program.
     pub place: CommentPlace,
     /// The text with its `//`.
     pub text: Box<str>,
 }
 
-/// What only people need, beside the arenas.
+/// Information that diagnostics and the printer need, and no analysis: spans and comments.
 #[derive(Clone, Default, Debug)]
 pub struct SourceMap {
     /// Span of each op's statement; ops made by passes inherit one.
@@ -111,7 +111,7 @@ pub struct Program {
     pub(crate) outputs: Vec<Value>,
     pub(crate) units: IdVec<UnitId, HostUnit>,
     pub(crate) aliases: Option<Vec<(TensorId, TensorId)>>,
-    /// For each tensor that is an alias, the tensor whose memory it has.
+    /// For each tensor that is an alias, the tensor whose memory it shares.
     pub(crate) memory: FxHashMap<TensorId, TensorId>,
     pub(crate) index_definitions: Option<BlockId>,
     pub(crate) frame: TextFrame,
@@ -204,7 +204,7 @@ impl Program {
     pub fn op(&self, id: OpId) -> &Op {
         &self.ops[id]
     }
-    /// All ops ever made, also unlinked ones; use [`Program::walk`] for those of the program.
+    /// All ops ever made, including unlinked ones; use [`Program::walk`] for those of the program.
     pub fn ops(&self) -> &IdVec<OpId, Op> {
         &self.ops
     }
@@ -228,7 +228,7 @@ impl Program {
     pub fn units(&self) -> &IdVec<UnitId, HostUnit> {
         &self.units
     }
-    /// The HostUnit of a number.
+    /// Returns the HostUnit with a number.
     pub fn unit_by_number(&self, number: u32) -> Option<UnitId> {
         // Units are nearly always numbered in their order.
         let id = UnitId(number);
@@ -237,11 +237,11 @@ impl Program {
         }
         self.units.iter().find(|(_, unit)| unit.number == number).map(|(id, _)| id)
     }
-    /// The HostUnit that a PostOnStream names, if the program has it.
+    /// Returns the HostUnit that a PostOnStream names, if it exists.
     pub fn posted_unit(&self, op: &Op) -> Option<UnitId> {
         self.unit_by_number(op.posted_number()?)
     }
-    /// What a PostOnStream hands over, each with the input of the unit in its place.
+    /// Returns the values that a PostOnStream passes, each paired with the unit's input that receives it.
     pub fn posted_inputs<'p>(&'p self, post: &'p Op, unit: UnitId) -> impl Iterator<Item = (Value, Value)> + 'p {
         let given = post.operands.iter().copied();
         let given = given.filter(|value| matches!(value, Value::Tensor(_) | Value::Scalar(_)));
@@ -251,14 +251,14 @@ impl Program {
     pub fn aliases(&self) -> Option<&[(TensorId, TensorId)]> {
         self.aliases.as_deref()
     }
-    /// The tensor whose memory a tensor has: itself, or what the `Aliases:` section says it stands for.
+    /// The tensor whose memory a tensor uses: its original in the `Aliases:` section, else the tensor itself.
     pub fn memory_tensor(&self, tensor: TensorId) -> TensorId {
         if self.memory.is_empty() {
             return tensor;
         }
         self.memory.get(&tensor).copied().unwrap_or(tensor)
     }
-    /// Follows chains of aliases to their ends. One that ends nowhere keeps its own memory.
+    /// Follows chains of aliases to their ends. A name whose chain is cyclic keeps its own memory.
     pub(crate) fn resolve_aliases(&mut self) {
         self.memory.clear();
         let pairs = self.aliases.as_deref().unwrap_or_default();
@@ -278,7 +278,7 @@ impl Program {
     pub fn index_definitions(&self) -> Option<BlockId> {
         self.index_definitions
     }
-    /// Blank lines around it.
+    /// The blank lines and labels around the container.
     pub fn frame(&self) -> TextFrame {
         self.frame
     }
@@ -298,12 +298,12 @@ impl Program {
     pub fn tensor_span(&self, id: TensorId) -> Span {
         self.source.tensors.get(id).copied().unwrap_or_default()
     }
-    /// How people call a tensor: its own name, or `T3`.
+    /// Returns the tensor's name for people: its own name, or `T3`.
     pub fn tensor_name(&self, id: TensorId) -> String {
         let tensor = &self.tensors[id];
         tensor.name.map_or_else(|| format!("T{}", tensor.number), |name| self.name(name).to_owned())
     }
-    /// Visits the ops of a block and of the blocks inside them, in text order.
+    /// Visits the ops of a block and of its nested blocks, in text order.
     pub fn walk(&self, block: BlockId, visit: &mut dyn FnMut(OpId)) {
         for &op in &self.blocks[block].ops {
             visit(op);
@@ -318,7 +318,7 @@ impl Program {
             self.walk(block, visit);
         }
     }
-    /// The expression's children-first text-free shape; shorthand for `exprs().get`.
+    /// An expression; short for `exprs().get`.
     pub fn expr(&self, id: ExprId) -> &super::Expr {
         self.exprs.get(id)
     }

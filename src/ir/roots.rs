@@ -1,27 +1,27 @@
 //! Roots of communications: ranks, or positions in the team.
 //!
-//! nvFuser printed a root as a rank until 2025 and prints it as a position in the team since 2026. Here the
-//! meaning belongs to the op: a root is a rank unless [`AttrKey::RootAs`] says `position`. What a text says by
-//! its spelling, `resolve` writes into the ops; `print` writes `root_as=` where the text would be read as the
-//! other one.
+//! nvFuser printed a root as a rank until 2025 and has printed it as a position in the team since 2026. In the IR
+//! the meaning belongs to the op: a root is a rank unless [`AttrKey::RootAs`] says `position`. `resolve` derives it
+//! from the spelling of the text and stores it in the ops; `print` writes `root_as=` wherever a reader would
+//! otherwise derive the other meaning.
 
 use super::names::Symbol;
 use super::op::{AttrKey, AttrValue, Op};
 use super::program::Program;
 
-/// How a root is counted.
+/// The meaning of a root number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RootAs {
-    /// It is the number of a rank in the team.
+    /// The number of a rank in the team.
     Rank,
-    /// It is a position in the team, counted from 0.
+    /// A position in the team, from 0.
     Position,
 }
 
 impl RootAs {
-    /// Its words.
+    /// The words of `root_as=`.
     pub const WORDS: &[&str] = &["rank", "position"];
-    /// Its word.
+    /// The word of `root_as=`.
     pub fn word(self) -> &'static str {
         match self {
             RootAs::Rank => "rank",
@@ -31,7 +31,7 @@ impl RootAs {
 }
 
 impl Program {
-    /// How the root of a communication is counted.
+    /// Returns the meaning of a communication's root number.
     pub fn root_as(&self, op: &Op) -> RootAs {
         match op.word_attr(AttrKey::RootAs) {
             Some(word) if self.name(word) == RootAs::Position.word() => RootAs::Position,
@@ -39,7 +39,7 @@ impl Program {
         }
     }
 
-    /// Whether a root means the same however it is counted.
+    /// Returns true if a root number means the same rank under both meanings.
     pub fn root_is_plain(&self, op: &Op) -> bool {
         let (Some(root), Some(team)) = (op.expr_attr(AttrKey::Root), op.ints_attr(AttrKey::Team)) else {
             return true;
@@ -58,7 +58,7 @@ pub fn is_identity(team: &[i64]) -> bool {
     team.iter().zip(0..).all(|(&device, position)| device == position)
 }
 
-/// Says that an op's root is a position, given the word for it, or a rank.
+/// Marks an op's root as a position, given the interned word, or as a rank.
 pub(crate) fn set_root_as(op: &mut Op, position: Option<Symbol>) {
     op.attrs.retain(|(key, _)| *key != AttrKey::RootAs);
     if let Some(word) = position {

@@ -1,4 +1,4 @@
-//! Scalar names: what binds them and which uses nothing binds.
+//! Scalar names: their binders, and the uses without one.
 //!
 //! Bound everywhere: the extents of all tensors and loops, scalar inputs, results of scalar ops, and
 //! what the runtime binds (`rank`, `deviceIdx.x`, `numberOfStreams`). A loop binds its index inside
@@ -23,7 +23,7 @@ pub struct FreeName {
     pub name: Symbol,
 }
 
-/// What [`scan_names`] finds.
+/// A defect that [`scan_names`] reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NameFinding {
     /// The op uses the index of a loop that it is not in.
@@ -225,7 +225,7 @@ struct NameScan<'a> {
     program: &'a Program,
     bindings: NameBindings,
     loops: Vec<(Symbol, OpId)>,
-    /// Whether the statements are definitions, which are read where their names are used.
+    /// True while the walk is in the definitions, whose names are checked where they are used.
     defining: bool,
     found: &'a mut dyn FnMut(NameFinding),
 }

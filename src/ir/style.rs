@@ -1,9 +1,9 @@
-//! Spelling features: how one file writes what several eras of nvFuser wrote differently.
+//! Spelling features: the spelling that a file uses where eras of nvFuser differ.
 //!
-//! Nothing else in the IR depends on an era: `resolve` notes the features a file uses, `print` reads
+//! The rest of the IR is independent of eras: `resolve` notes the features that a file uses, `print` reads
 //! them, [`crate::style::restyle`] changes them, and an [`Era`] is only a preset of all features.
 
-/// How the stream parallel type and loop index are spelled.
+/// The spelling of the stream parallel type and of loop indices over it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StreamSpelling {
     /// `iStream7`
@@ -14,7 +14,7 @@ pub enum StreamSpelling {
     LowerStreamIdx,
 }
 
-/// How casts are spelled.
+/// The spelling of casts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CastSpelling {
     /// `(float)(x)`
@@ -41,12 +41,13 @@ pub struct Style {
     pub short_max: bool,
     /// `scatter(in = ` instead of `=scatter(self = `.
     pub scatter_in: bool,
-    /// `HirAliasSelect(` instead of `select(` for slices at host level. Both are ops of their own when read;
-    /// [`crate::style::restyle_program`] makes one of the other.
+    /// `HirAliasSelect(` instead of `select(` for slices at host level. Reading gives two different ops;
+    /// [`crate::style::restyle_program`] converts one to the other.
     pub alias_select: bool,
-    /// Communications have a `backend=`: those that passes make, and all after [`crate::style::restyle_program`].
+    /// Communications print `backend=` if a pass made them, and all do after [`crate::style::restyle_program`].
     pub backend: bool,
-    /// `ALLOCATE(mem_type=.., zero_init=..)`: those that passes make, and all after [`crate::style::restyle_program`].
+    /// Allocations print as `ALLOCATE(mem_type=.., zero_init=..)` if a pass made them, and all do after
+    /// [`crate::style::restyle_program`].
     pub short_allocate: bool,
     /// HostUnits repeat their lists in `Inputs:` and `Outputs:` lines, as they do since 2024-12-04.
     pub unit_lines: bool,
@@ -76,11 +77,11 @@ impl Era {
         (Era::E2025_10, "2025-10"),
         (Era::E2026_04, "2026-04"),
     ];
-    /// The era of a name.
+    /// Parses the name of an era.
     pub fn parse(text: &str) -> Option<Era> {
         Self::ALL.iter().find(|(_, name)| *name == text).map(|(era, _)| *era)
     }
-    /// Its features.
+    /// The features of the era.
     pub fn style(self) -> Style {
         let june = Style::default();
         match self {

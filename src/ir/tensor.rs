@@ -21,9 +21,9 @@ id! {
 /// One axis as printed: `iS0{i0}`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct IterDomain {
-    /// What the axis does.
+    /// The kind of the axis: iteration, reduction, broadcast, ...
     pub iter: IterType,
-    /// What it is spread over.
+    /// The parallel type over which the axis is distributed.
     pub parallel: ParallelType,
     /// The number in the text; `u32::MAX` when left out.
     pub number: u32,
@@ -35,11 +35,11 @@ pub struct IterDomain {
     pub stop: Option<ExprId>,
     /// Extent of an expanded broadcast (`bS3{1 ex i5}`).
     pub expanded: Option<ExprId>,
-    /// `rf`: made by an rfactor.
+    /// `rf`: true if an rfactor made the axis.
     pub rfactor: bool,
-    /// `_p`: padded to a warp.
+    /// `_p`: true if the axis is padded to a warp.
     pub padded: bool,
-    /// `_c`: clustered.
+    /// `_c`: true if the axis is clustered.
     pub clustered: bool,
 }
 
@@ -58,7 +58,7 @@ impl IterDomain {
     }
 }
 
-/// Devices in row-major order.
+/// A device mesh: devices in row-major order.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct DeviceMesh {
     /// Extents, outermost first; the innermost is `deviceIdx.x`.
@@ -86,7 +86,7 @@ impl DeviceMesh {
         }
         Some(0)
     }
-    /// Whether the device is in the mesh.
+    /// Returns true if the device is in the mesh.
     pub fn contains(&self, device: u32) -> bool {
         self.devices.contains(&device)
     }
@@ -95,11 +95,11 @@ impl DeviceMesh {
 /// One tensor declaration.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tensor {
-    /// `3` of `T3`.
+    /// The number: `3` of `T3`.
     pub number: u32,
-    /// A user's name.
+    /// The name that the user gave.
     pub name: Option<Symbol>,
-    /// Memory.
+    /// The memory type.
     pub memory: MemoryType,
     /// Element type.
     pub dtype: DType,
@@ -111,11 +111,11 @@ pub struct Tensor {
     pub positions: Symbol,
     /// Mesh; `None` means every rank.
     pub mesh: Option<MeshId>,
-    /// The axes, outermost first: positions among the printed domains. `None` where the domains are
-    /// printed in the order of the axes.
+    /// The axes, outermost first: positions among the printed domains. `None` if the domains are printed in
+    /// axis order.
     pub axes: Option<Box<[u32]>>,
-    /// Whether the numbers say that some domain is a part of an axis, and the ops do not contradict. A
-    /// reader decides that; see [`looks_split`](super::order::has_split_numbers).
+    /// True if the domain numbers say that some domain is a part of a split axis and the ops do not contradict. The
+    /// reader of the text decides; see [`looks_split`](super::order::has_split_numbers).
     pub split: bool,
     /// `logical=` extents for tensors whose printed domains come from splits.
     pub logical: Option<Box<[ExprId]>>,

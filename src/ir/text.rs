@@ -302,7 +302,7 @@ fn push_mesh(out: &mut String, mesh: &DeviceMesh) {
     out.extend(std::iter::repeat_n('}', rank));
 }
 
-/// How many groups end in front of device `index`.
+/// The number of groups that end before device `index`.
 fn closed_groups(shape: &[u32], index: usize) -> usize {
     let mut size = 1usize;
     let full = |extent: &u32| {

@@ -145,13 +145,13 @@ impl MemoryType {
 }
 
 spelled! {
-    /// What an axis does, by its letter.
+    /// The kind of an axis, by its letter.
     IterType {
-        /// Iterates.
+        /// Iteration.
         Iteration = "i",
-        /// Reduced away: no storage.
+        /// Reduction: no storage.
         Reduction = "r",
-        /// Broadcast: storage 1.
+        /// Broadcast: stored with extent 1.
         Broadcast = "b",
         /// Stride.
         Stride = "s",
@@ -165,7 +165,7 @@ spelled! {
 }
 
 spelled! {
-    /// What an axis is spread over. [`ParallelType::Stream`] is spelled by [`super::Style`].
+    /// The parallel type of an axis. [`super::Style`] gives the spelling of [`ParallelType::Stream`].
     ParallelType {
         /// Nothing.
         Serial = "S",

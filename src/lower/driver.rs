@@ -1,4 +1,4 @@
-//! The driver: runs the blocks of a program, and so loops, branches and HostUnits, at plan time.
+//! The driver: executes the blocks of a program at plan time, and with them loops, branches and HostUnits.
 
 use super::fresh::PrivatizationCache;
 use crate::diag::{Diag, codes};
@@ -12,18 +12,18 @@ use rustc_hash::FxHashMap;
 /// Runs a program for one rank and builds its plan.
 pub(super) struct Driver<'a> {
     builder: PlanBuilder<'a>,
-    /// By the block of a loop: the index by which it cuts tensors.
+    /// By a loop's block: the index by which it shards tensors.
     cuts: FxHashMap<BlockId, ExprId>,
     fresh: PrivatizationCache,
 }
 
-/// The rank whose plan is built, and what the plan may take.
+/// The rank whose plan is built, and the limits of the plan.
 pub(super) struct RankLimits {
     /// The rank; `None`: the program runs on whole tensors.
     pub(super) rank: Option<u32>,
-    /// Most bytes of its buffers at one time.
+    /// The maximum bytes of its buffers at one time.
     pub(super) memory: u64,
-    /// What the plan itself may take.
+    /// The resource limits of the plan itself.
     pub(super) budget: PlanBudget,
 }
 
@@ -40,7 +40,7 @@ impl<'a> Driver<'a> {
         Ok(Self { builder, cuts: stream_cut_blocks(program), fresh: PrivatizationCache::default() })
     }
 
-    /// Runs the whole program; the memory that `kept` tensors have at its end follows the outputs'.
+    /// Runs the whole program. The final memory of `kept` tensors follows the outputs'.
     pub(super) fn run(mut self, kept: &[TensorId]) -> Result<Plan, Diag> {
         self.run_block(self.builder.program.body())?;
         self.builder.build_plan(kept)
@@ -55,7 +55,7 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// Runs one op, if this rank does.
+    /// Runs one op, if this rank takes part in it.
     fn run_op(&mut self, id: OpId) -> Result<(), Diag> {
         if !self.builder.is_run_by_rank(id) {
             return Ok(());
@@ -92,8 +92,8 @@ impl<'a> Driver<'a> {
         result
     }
 
-    /// `FOR`: runs the iterations. Loop-private tensors that had no memory before the loop have none when an iteration
-    /// begins, as in nvFuser's evaluator.
+    /// Runs the iterations of a `FOR`. At the start of each iteration, loop-private tensors that had no memory before
+    /// the loop have none, as in nvFuser's evaluator.
     fn run_loop(&mut self, id: OpId) -> Result<(), Diag> {
         let op = self.builder.program.op(id);
         if !self.builder.is_in_loop() {
@@ -137,8 +137,8 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// Whether a tensor still has what the last iteration of an earlier loop gave it, and nothing else is bound to
-    /// a part of that: not memory that it had before, then, and another loop's iterations do not write into it.
+    /// Whether a tensor's memory is left over from the last iteration of an earlier loop and no other tensor is bound to
+    /// part of it. Such memory does not count as memory that the tensor had before a loop.
     fn is_left_over(&self, tensor: TensorId) -> bool {
         let Some(buffer) = self.builder.tensor_binding(tensor).map(|view| view.buffer) else {
             return false;
@@ -196,7 +196,7 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// Binds the tensors of a unit, runs its body, and binds what the post names to what came out.
+    /// Binds the tensors of a unit, runs its body, and binds the post's results to the unit's outputs.
     fn run_unit(
         &mut self,
         call: &LaunchCall,
@@ -229,7 +229,7 @@ impl<'a> Driver<'a> {
         self.builder.end_unit(call.unit)
     }
 
-    /// The fewest bytes that a loop's iterations take.
+    /// A lower bound on the bytes that a loop's iterations add to the plan.
     fn least_of_loop(&self, op: &Op) -> u128 {
         let (Ok((start, stop, step)), Some(&body)) = (bounds(&self.builder, op), op.blocks.first()) else {
             return 0;
@@ -242,8 +242,8 @@ impl<'a> Driver<'a> {
         one.saturating_mul(count.unsigned_abs())
     }
 
-    /// The fewest bytes that a block's ops take. A branch may not be taken, and an inner loop whose bounds
-    /// are not known yet may be empty.
+    /// A lower bound on the bytes that a block's ops add to the plan. A branch may not be taken, and an inner loop
+    /// with unknown bounds may be empty.
     fn least(&self, block: BlockId) -> u128 {
         let of = |&id: &OpId| {
             let op = self.builder.program.op(id);
@@ -274,7 +274,7 @@ pub(super) fn bounds(cx: &PlanBuilder<'_>, op: &Op) -> Result<(i64, i64, i64), D
     Ok((start, cx.eval_int(stop)?, step))
 }
 
-/// The values of a unit's scalar inputs where it is posted.
+/// The values of a unit's scalar inputs at a post.
 fn unit_scalars(cx: &PlanBuilder<'_>, id: OpId, unit: UnitId) -> Result<LocalScalars, Diag> {
     let mut locals = LocalScalars::default();
     for (outer, inner) in cx.program.posted_inputs(cx.program.op(id), unit) {
@@ -287,7 +287,7 @@ fn unit_scalars(cx: &PlanBuilder<'_>, id: OpId, unit: UnitId) -> Result<LocalSca
     Ok(locals)
 }
 
-/// Either all outputs of a unit have memory when it is posted, or none.
+/// Checks that at a post either all outputs of the unit have memory, or none has.
 fn check_bound(cx: &PlanBuilder<'_>, outputs: &[TensorId]) -> Result<(), Diag> {
     let bound = |tensor: &&TensorId| cx.tensor_binding(**tensor).is_some();
     match (outputs.iter().find(bound), outputs.iter().find(|tensor| !bound(tensor))) {
@@ -302,7 +302,7 @@ fn check_bound(cx: &PlanBuilder<'_>, outputs: &[TensorId]) -> Result<(), Diag> {
     }
 }
 
-/// The blocks of a program that cut tensors by stream, each with the index by which it does.
+/// The blocks of a program that shard tensors by stream, each with its index.
 fn stream_cut_blocks(program: &Program) -> FxHashMap<BlockId, ExprId> {
     let mut found = FxHashMap::default();
     if !program.ops().iter().any(|(_, op)| op.kind == OpKind::ShardByStream) {

@@ -1,4 +1,4 @@
-//! What the loops that have run so far left behind.
+//! The state that completed loops leave to later ones.
 
 use crate::analysis::renewed::{LoopPrivateTensors, TouchCounts};
 use crate::ir::{OpId, Program, TensorId};
@@ -6,17 +6,17 @@ use crate::plan::BufferId;
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
-/// What is known of the loops that have run so far.
+/// The state that completed loops leave to later ones: their loop-private tensors and last buffers.
 #[derive(Default)]
 pub(super) struct PrivatizationCache {
     loops: FxHashMap<OpId, Rc<LoopPrivateTensors>>,
-    /// What the last iteration of a loop gave a tensor: no memory that it had before another loop.
+    /// The buffer that the last iteration of a loop gave to a tensor that had no memory before that loop.
     pub(super) left: FxHashMap<TensorId, BufferId>,
     touches: Option<TouchCounts>,
 }
 
 impl PrivatizationCache {
-    /// What loses its memory when an iteration of a loop begins.
+    /// Returns the tensors that get new memory in each iteration of a loop.
     pub(super) fn private_tensors(&mut self, program: &Program, looped: OpId) -> Rc<LoopPrivateTensors> {
         if let Some(known) = self.loops.get(&looped) {
             return Rc::clone(known);

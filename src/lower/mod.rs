@@ -1,7 +1,7 @@
-//! Lowering a program to plans: sizes are bound ([`infer_sizes`]), then each rank's host is run at plan time, op by op, on a
+//! Lowers a program to plans: [`infer_sizes`] binds the sizes, then each rank's host is simulated op by op on a
 //! [`PlanBuilder`](crate::plan::PlanBuilder).
 //!
-//! [`prepare_program`] does both; [`mod@shard`] and [`assemble_output`] go between whole tensors and ranks' shards.
+//! [`prepare_program`] does both; [`mod@shard`] and [`assemble_output`] convert between whole tensors and ranks' shards.
 
 mod driver;
 mod fresh;

@@ -1,4 +1,4 @@
-//! From a program and sizes to one plan for each rank.
+//! Prepares a program: sizes are bound, and one plan is made for each rank.
 
 use super::driver::{Driver, RankLimits};
 use super::{SizeSettings, infer_sizes};
@@ -17,7 +17,7 @@ use std::time::Duration;
 pub struct IoTensorAxis {
     /// Extent over all devices.
     pub extent: usize,
-    /// What it is spread over, if over devices.
+    /// The device parallel type over which the axis is sharded; `None` if it is not.
     pub device: Option<ParallelType>,
 }
 
@@ -32,7 +32,7 @@ pub struct IoTensor {
     pub dtype: DType,
     /// Stored axes in logical order.
     pub axes: Vec<IoTensorAxis>,
-    /// Who holds it; `None`: every rank.
+    /// The ranks that hold it; `None` for every rank.
     pub mesh: Option<DeviceMesh>,
 }
 
@@ -41,16 +41,16 @@ impl IoTensor {
     pub fn whole_shape(&self) -> Vec<usize> {
         self.axes.iter().map(|axis| axis.extent).collect()
     }
-    /// Shape of one rank's part: 1 along axes spread over devices.
+    /// The shape of one rank's shard: 1 along sharded axes.
     pub fn local_shape(&self) -> Vec<usize> {
         let local = |axis: &IoTensorAxis| if axis.device.is_some() { 1 } else { axis.extent };
         self.axes.iter().map(local).collect()
     }
-    /// Whether the rank holds a part.
+    /// Returns true if the rank holds a shard.
     pub fn is_on_rank(&self, rank: u32) -> bool {
         self.mesh.as_ref().is_none_or(|mesh| mesh.contains(rank))
     }
-    /// First index of the rank's part along each axis; `None` off the mesh.
+    /// The first index of the rank's shard along each axis; `None` if the rank is not in the mesh.
     pub fn shard_origin(&self, rank: u32) -> Option<Vec<usize>> {
         let along = |axis: &IoTensorAxis| match (axis.device, &self.mesh) {
             (Some(device), Some(mesh)) => mesh.device_coordinate(rank, device).map(|c| c as usize),
@@ -71,19 +71,19 @@ pub struct PreparedProgram {
     pub env: ExtentEnv,
     /// Number of ranks; 1 if the program is unlowered.
     pub ranks: u32,
-    /// Whether the program has resharding ops and runs as plain math on whole tensors.
+    /// True if the program has resharding ops and runs without communication on whole tensors.
     pub unlowered: bool,
     /// Tensor inputs in order.
     pub inputs: Vec<IoTensor>,
-    /// Tensor outputs in order, then the tensors that were asked for besides.
+    /// Tensor outputs in order, then the tensors that the caller asked for in addition.
     pub outputs: Vec<IoTensor>,
-    /// How many of `outputs` are the program's own.
+    /// The number of `outputs` that are the program's own.
     pub results: usize,
     /// One plan for each rank.
     pub plans: Vec<Plan>,
-    /// Names for messages.
+    /// Names for messages about the plans.
     pub labels: DebugInfo,
-    /// How long a run on the CPU may take.
+    /// The time limit of a run on the CPU.
     pub time: Option<Duration>,
 }
 
@@ -92,8 +92,8 @@ impl PreparedProgram {
     pub fn plan_text(&self, rank: usize) -> Option<PlanText<'_>> {
         self.plans.get(rank).map(|plan| PlanText { plan, labels: &self.labels })
     }
-    /// About how many bytes a run needs at one time: the buffers of all ranks, the operands and results
-    /// that their largest instructions work on, and inputs and outputs once more as whole tensors.
+    /// An estimate of the bytes that a run needs at one time: the buffers of all ranks, the operands and results of
+    /// their largest instructions, and inputs and outputs once more as whole tensors.
     pub fn estimated_bytes(&self) -> u64 {
         let of_plan = |plan: &Plan| {
             let largest = plan.iter().map(|inst| inst.kind.traffic_bytes()).max().unwrap_or(0);
@@ -107,7 +107,7 @@ impl PreparedProgram {
         let ports = self.inputs.iter().chain(&self.outputs).map(whole);
         plans.chain(ports).fold(0, u64::saturating_add)
     }
-    /// The input or output of a name or position.
+    /// Finds an input or output by name or position.
     pub fn find_io_tensor(ports: &[IoTensor], name: &str) -> Option<usize> {
         ports
             .iter()
@@ -121,8 +121,8 @@ pub fn prepare_program(program: &Program, sizes: &SizeSettings) -> Result<Prepar
     prepare_with_kept(program, sizes, &[])
 }
 
-/// The plan of one rank alone, of a program that is that rank's only (`host-ir-lower{rank=R}`): what it
-/// would be on other ranks, or whether it could be one there, does not matter.
+/// Makes the plan of one rank for a program that belongs to that rank only (`host-ir-lower{rank=R}`). The program
+/// need not be valid on other ranks.
 ///
 /// # Errors
 /// If sizes are open or contradict each other, or the rank cannot run the program.
@@ -137,7 +137,7 @@ pub fn prepare_rank(program: &Program, sizes: &SizeSettings, rank: u32) -> Resul
     plan.map_err(|diag| Diags { items: vec![diag] })
 }
 
-/// [`prepare_program`], and what these tensors are bound to at the end comes out as if they were outputs.
+/// Like [`prepare_program`]; the final values of these tensors are returned as additional outputs.
 pub fn prepare_with_kept(program: &Program, sizes: &SizeSettings, kept: &[TensorId]) -> Result<PreparedProgram, Diags> {
     let mut diags = Diags::default();
     let Some(env) = infer_sizes(program, sizes, &mut diags) else { return Err(diags) };
@@ -222,7 +222,7 @@ fn collect_io_tensors(
     found
 }
 
-/// Whether the program has a resharding op that is not a Communication; an error if it also has
+/// Returns true if the program has a resharding op that is not a Communication; fails if it also has
 /// communications or loops.
 fn is_unlowered(program: &Program) -> Result<bool, Diag> {
     let mut resharding: Option<OpId> = None;
@@ -269,9 +269,9 @@ fn is_unlowered(program: &Program) -> Result<bool, Diag> {
     }
 }
 
-/// Whether an op needs data of other devices, as [`is_resharding`](crate::analysis::is_resharding) says,
-/// but for what runs without communication: a tensor without a mesh lies on every rank, and a mesh of one
-/// device has nobody to talk to.
+/// Returns true if an op needs data of other devices, as [`is_resharding`](crate::analysis::is_resharding) says,
+/// except for ops that run without communication: a tensor without a mesh resides on every rank, and a mesh of one
+/// device has no peers.
 fn needs_resharding(program: &Program, id: OpId) -> bool {
     let op = program.op(id);
     if op.kind == OpKind::PostOnStream {

@@ -1,7 +1,7 @@
-//! Between whole tensors and ranks' parts.
+//! Conversion between whole tensors and ranks' shards.
 //!
-//! Tensors are dense and row-major in their logical order of axes. A rank's part has extent 1 along the
-//! axes spread over devices and the whole extent along the others; without a mesh every rank has all.
+//! Tensors are dense and row-major in their logical order of axes. A rank's shard has extent 1 along the sharded
+//! axes and the whole extent along the others; without a mesh every rank has the whole tensor.
 
 use super::{IoTensor, PreparedProgram};
 use crate::data::HostTensor;
@@ -10,8 +10,8 @@ use crate::diag::codes;
 use crate::ir::DType;
 use crate::plan::{CollectiveKind, InstKind};
 
-/// The rank's part of a whole input; an empty tensor of shape `[0]` off its mesh. `input` counts the
-/// tensor inputs. The tensor must have the port's shape and type (see [`check_whole`]).
+/// Returns the rank's shard of a whole input; an empty tensor of shape `[0]` outside of its mesh. `input` counts
+/// the tensor inputs. The tensor must have the input's shape and type (see [`check_whole`]).
 pub fn shard_input(prepared: &PreparedProgram, input: usize, rank: u32, whole: &HostTensor) -> HostTensor {
     let Some(port) = prepared.inputs.get(input) else {
         return HostTensor::zeros(whole.dtype(), &[0]);
@@ -31,7 +31,7 @@ pub fn shard_input(prepared: &PreparedProgram, input: usize, rank: u32, whole: &
     part
 }
 
-/// Element offset in the whole tensor of row `index` (along the last axis) of a part.
+/// The element offset in the whole tensor of row `index` (along the last axis) of a shard.
 fn row_offset(origin: &[usize], local: &[usize], whole: &[usize], mut index: usize) -> usize {
     let last = local.len().saturating_sub(1);
     let (mut offset, mut stride) = (0, 1);
@@ -49,7 +49,7 @@ fn row_offset(origin: &[usize], local: &[usize], whole: &[usize], mut index: usi
     offset
 }
 
-/// Checks that a tensor handed over is the whole input: shape and type.
+/// Checks that a tensor has the shape and type of the whole input.
 pub fn check_whole(port: &IoTensor, whole: &HostTensor) -> Result<(), Diag> {
     if whole.dtype() != port.dtype {
         let message = format!("{} is `{}`, but `{}` was given", port.name, port.dtype.name(), whole.dtype().name());
@@ -99,7 +99,7 @@ pub fn assemble_output(
     Ok(whole)
 }
 
-/// The error for an output of which parts are missing.
+/// The error for an output with missing shards.
 fn unwritten_error(prepared: &PreparedProgram, output: usize, owners: &[(Vec<usize>, u32, HostTensor)]) -> Diag {
     let port = &prepared.outputs[output];
     let span = prepared.labels.tensor_span(port.tensor);
@@ -165,7 +165,7 @@ fn compare_replicas(
         .with_note("a tensor without a device axis holds the same on every rank of its mesh"))
 }
 
-/// The first element with other bits.
+/// The first element whose bits differ.
 fn first_difference(a: &HostTensor, b: &HostTensor) -> Option<usize> {
     let size = a.dtype().byte_size();
     a.bytes().chunks(size).zip(b.bytes().chunks(size)).position(|(x, y)| x != y)
@@ -213,7 +213,7 @@ fn first_beyond_tolerance(unit: f64, a: &HostTensor, b: &HostTensor) -> Option<u
     })
 }
 
-/// The median magnitude of what is neither zero nor infinite, among some thousand elements.
+/// The median magnitude of the elements that are finite and not zero, from a sample of some thousand.
 fn typical_magnitude(tensor: &HostTensor) -> f64 {
     let step = tensor.len().div_ceil(4096).max(1);
     let sizes = (0..tensor.len()).step_by(step).map(|index| tensor.get_f64(index).abs());

@@ -19,17 +19,17 @@ use crate::plan::{AxesTable, ExtentEnv, PlanLimits, evaluate_extent};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 
-/// Most ranks that one process plans and runs.
+/// The maximum number of ranks that one process plans and runs.
 const MAX_RANKS: u32 = 4096;
 
-/// What the user fixed.
+/// The sizes and limits that the user fixes.
 #[derive(Clone, Debug)]
 pub struct SizeSettings {
     /// Extents by name: `--set i0=8`.
     pub set: BTreeMap<String, i64>,
-    /// Scalar inputs that are no integers: `--set d2=0.5`.
+    /// Scalar inputs that are not integers: `--set d2=0.5`.
     pub reals: BTreeMap<String, f64>,
-    /// Of extents that nothing else gives a value: `--set '*=8'`.
+    /// The value of extents that nothing else determines: `--set '*=8'`.
     pub every: Option<i64>,
     /// Logical global shapes by tensor name or `T0`: `--shape T0=4x8`.
     pub shapes: BTreeMap<String, Vec<usize>>,
@@ -37,13 +37,13 @@ pub struct SizeSettings {
     pub files: BTreeMap<String, String>,
     /// Number of ranks; `None`: as many as the meshes need.
     pub devices: Option<u32>,
-    /// Whether `devices` is how many processes were started, as messages have to say.
+    /// True if `devices` is the number of processes that were started; messages mention this.
     pub processes: bool,
-    /// What `numberOfStreams` is.
+    /// The value of `numberOfStreams`.
     pub streams: u32,
-    /// Bytes that the buffers of all ranks may have together.
+    /// The maximum bytes of all ranks' buffers together.
     pub memory_limit: u64,
-    /// What plans may take.
+    /// The resource limits for planning.
     pub limits: PlanLimits,
 }
 
@@ -64,7 +64,7 @@ impl Default for SizeSettings {
     }
 }
 
-/// What fixed a class, for messages.
+/// The source of a class's value, for messages.
 #[derive(Clone, Debug)]
 struct KnownSize {
     value: i64,
@@ -80,17 +80,17 @@ struct SizeSolver<'a> {
     known: Vec<Option<KnownSize>>,
     first_axis: FxHashMap<TensorId, u32>,
     names: Vec<(Option<UnitId>, Symbol, u32)>,
-    /// Scalar inputs that are no extents.
+    /// Scalar inputs that are not extents.
     scalars: Vec<u32>,
     reals: FxHashMap<Symbol, u64>,
     name_nodes: FxHashMap<(Option<UnitId>, Symbol), u32>,
-    /// Extents of units, what a post gives for each, and the post.
+    /// For extents of units: the expression that a post gives, and the post.
     unit_scalars: Vec<units::GivenExtent>,
-    /// What loops go along, once it was asked for.
+    /// The axes that loops follow; `None` until first needed.
     ties: Option<Vec<loops::LoopTie>>,
-    /// Why nodes are of one class.
+    /// The reasons why nodes are in one class.
     joins: Vec<joins::JoinReason>,
-    /// The op that joins nodes now.
+    /// The op whose links are being joined.
     joining: Option<OpId>,
     /// By class: the node whose size is known.
     origins: FxHashMap<u32, u32>,
@@ -158,7 +158,7 @@ fn count_ranks(program: &Program, sizes: &SizeSettings, diags: &mut Diags) -> u3
     ranks.max(needed)
 }
 
-/// Fewer ranks than the program needs, and what to do about it: that depends on who set their number.
+/// The error for fewer ranks than the program needs. The hint depends on what set their number.
 fn too_few_ranks(ranks: u32, needed: u32, processes: bool) -> Diag {
     let named = format!("its meshes and teams name device {}", needed - 1);
     if processes {
@@ -441,7 +441,7 @@ impl SizeSolver<'_> {
         }
     }
 
-    /// Fixes axes whose compound extent has a value by now; whether any is new.
+    /// Fixes axes whose compound extent has become known; returns true if there was any.
     fn solve_compound(&mut self, env: &ExtentEnv) -> bool {
         let mut progress = false;
         for tensor in self.program.tensors().ids() {
@@ -563,7 +563,7 @@ impl SizeSolver<'_> {
         found
     }
 
-    /// The axes of each class, in the order of the tensors.
+    /// The axes of each class, in tensor order.
     fn class_axes(&mut self) -> FxHashMap<u32, Vec<(TensorId, u32)>> {
         let mut places: FxHashMap<u32, Vec<(TensorId, u32)>> = FxHashMap::default();
         for tensor in self.program.tensors().ids() {

@@ -95,7 +95,7 @@ fn check_loop_bounds(program: &Program, id: OpId, diags: &mut Diags) {
     }
 }
 
-/// A loop or a branch that does nothing. Passes leave an empty branch in front of an ELSE, as nvFuser does.
+/// Warns about a loop or a branch without effect. Passes leave an empty branch before an ELSE, as nvFuser does.
 fn check_empty_block(program: &Program, id: OpId, diags: &mut Diags) {
     let op = program.op(id);
     let empty = |at: usize| op.blocks.get(at).map(|&block| program.block(block).ops.is_empty());

@@ -73,7 +73,7 @@ pub fn link_post_on_stream(program: &Program, op: OpId, links: &mut Vec<AxisLink
     Ok(())
 }
 
-/// A post names a unit of the program (V23) and has its inputs and outputs (V24).
+/// Checks that a post names a unit of the program (V23) and that their inputs and outputs agree (V24).
 fn check_post(program: &Program, id: OpId, diags: &mut Diags) {
     let op = program.op(id);
     let Some(number) = op.posted_number() else { return };
@@ -106,7 +106,7 @@ fn check_post(program: &Program, id: OpId, diags: &mut Diags) {
     }
 }
 
-/// A tensor is handed over for a tensor and a scalar for a scalar.
+/// Checks that a tensor is passed for a tensor and a scalar for a scalar.
 fn check_post_value(program: &Program, op: OpId, host: Value, inner: Value, diags: &mut Diags) {
     let text = |value: Value| match value {
         Value::Scalar(expr) => format!("the scalar `{}`", expr_text(program, expr)),
@@ -136,7 +136,7 @@ fn check_dtype(program: &Program, op: OpId, host: TensorId, inner: TensorId, dia
     }
 }
 
-/// What a PostOnStream calls.
+/// The unit that a PostOnStream calls, with operands and results.
 pub struct LaunchCall {
     /// The unit.
     pub unit: UnitId,
@@ -153,7 +153,7 @@ pub fn launch_call(program: &Program, id: OpId) -> Option<LaunchCall> {
     Some(LaunchCall { unit, inputs: op.input_tensors().collect(), outputs: op.output_tensors().collect() })
 }
 
-/// `lower` of LaunchKernel: its kernel is not in the text.
+/// Refuses LaunchKernel: its kernel is not in the text.
 pub fn lower_launch_kernel(cx: &mut PlanBuilder<'_>, _: OpId) -> Result<(), Diag> {
     let message = "`LaunchKernel` cannot run: the text does not hold the kernel that it launches";
     let note = "write the kernel's ops as a HostUnit and post it with `PostOnStream`, or in the place of the launch";

@@ -1,7 +1,7 @@
-//! The op table: one line an op; an op's row, axis links, checks and lowering are in its family's file or folder.
+//! The op table: one line for each op. The file or folder of an op's family has its row, axis links, checks and lowering.
 //!
-//! [`OpKind`] is a row's handle, opaque to modules below this one; [`OpKind::spec`] is the row. Names resolve in
-//! [`find_op`].
+//! [`OpKind`] is a row's handle, opaque to modules below this one; [`OpKind::spec`] is the row. [`find_op`] looks up
+//! names.
 
 pub mod comm;
 pub mod control;
@@ -101,7 +101,7 @@ impl OpKind {
     pub fn spec(self) -> &'static OpSpec {
         TABLE[self.row()]
     }
-    /// Whether the op permutes the axes of its operand, and so has a permutation
+    /// Returns true if the op permutes the axes of its operand, and so has a permutation
     /// ([`crate::ir::AttrKey::Perm`]).
     pub fn has_permutation(self) -> bool {
         matches!(self, Self::SetPermute | Self::SegmenterSetPermute)
@@ -117,7 +117,7 @@ pub fn find_op(name: &str) -> Option<OpKind> {
     })
 }
 
-/// All head words in table order: what a misspelt one may have meant.
+/// All head words in table order, as candidates for a misspelt one.
 pub fn head_words() -> impl Iterator<Item = &'static str> {
     OpKind::ALL.iter().filter(|kind| has_head_word(**kind)).flat_map(|kind| {
         let spec = kind.spec();

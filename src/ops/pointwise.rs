@@ -248,7 +248,7 @@ pub fn lower_pointwise(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     cx.emit_inst(InstKind::Kernel(Box::new(PointwiseKernel { inputs, output, steps: vec![step] })))
 }
 
-/// The type a function computes in: of predicates and casts the operands', else the result's.
+/// The type that a function computes in: its operands' for predicates and casts, else its result's.
 fn step_compute_type(function: Function, inputs: &[BufferView], args: &[StepOperand], result: DType) -> DType {
     if !function.is_predicate() && function != Function::Cast {
         return result;
@@ -260,7 +260,7 @@ fn step_compute_type(function: Function, inputs: &[BufferView], args: &[StepOper
     })
 }
 
-/// The type that holds values of both.
+/// The type to which operands of two types are promoted.
 fn promoted_type(a: DType, b: DType) -> DType {
     let order = [
         DType::Bool,

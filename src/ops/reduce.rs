@@ -89,8 +89,7 @@ pub fn lower_reduction(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     cx.emit_inst(InstKind::Reduce { op: fold, axes: reduced, input: source, output })
 }
 
-/// The fold of a reduction over elements of a type. An initial value that the type does not hold is an
-/// error.
+/// The fold of a reduction over elements of a type. Fails if the type cannot represent the initial value.
 fn reduction_fold(cx: &PlanBuilder<'_>, op: &Op, how: RedOp, dtype: DType) -> Result<ReductionFold, Diag> {
     let Some(expr) = op.expr_attr(AttrKey::Init) else { return Ok(how.into()) };
     let value = cx.eval_scalar(expr)?;
@@ -99,7 +98,8 @@ fn reduction_fold(cx: &PlanBuilder<'_>, op: &Op, how: RedOp, dtype: DType) -> Re
     Ok(ReductionFold { op: how, initial })
 }
 
-/// Integers start from integers; a minimum or maximum also from an infinity, which stands for the type's end.
+/// Checks the type of an initial value: integers start from integers; a minimum or maximum also from an infinity,
+/// which stands for the limit of the type.
 fn check_initial(cx: &PlanBuilder<'_>, how: RedOp, dtype: DType, value: ScalarValue) -> Result<(), Diag> {
     // What is beyond the type's end and changes nothing stands for that end.
     let [low, high] = type_range(dtype).map(ScalarValue::as_i64);

@@ -10,7 +10,7 @@ use crate::diag::{Diag, Diags};
 use crate::ir::{AttrKey, AxisLink, OpId, OpIdentity, Program, Style};
 use crate::plan::PlanBuilder;
 
-/// How the `=` of a keyed argument is written.
+/// The spacing around the `=` of a keyed argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EqualsSpacing {
     /// `key = value`
@@ -21,7 +21,7 @@ pub enum EqualsSpacing {
     StreamIndex,
 }
 
-/// What an argument holds.
+/// The kind of value that an argument holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ArgKind {
     /// A tensor operand.
@@ -57,7 +57,7 @@ pub enum ArgKind {
 }
 
 impl ArgKind {
-    /// What is needed, in words.
+    /// Describes the expected value in words, for messages.
     pub fn describe(self) -> &'static str {
         match self {
             ArgKind::Tensor => "a tensor",
@@ -93,17 +93,17 @@ pub enum ArgPresence {
 pub struct ArgSpec {
     /// The word before `=`; `None` for a positional argument.
     pub word: Option<&'static str>,
-    /// How its `=` is written.
+    /// The spacing around its `=`.
     pub equals: EqualsSpacing,
     /// The attribute it fills; `None` for an operand (or, with `result`, a result).
     pub key: Option<AttrKey>,
-    /// Whether it is a result (`output=` of a Communication).
+    /// True for a result (`output=` of a Communication).
     pub result: bool,
-    /// What it holds.
+    /// The kind of value that it holds.
     pub kind: ArgKind,
     /// When it is there.
     pub presence: ArgPresence,
-    /// Whether it stands for any number (at least one) of positional operands.
+    /// True if the declaration stands for one or more positional operands.
     pub repeated: bool,
 }
 
@@ -157,7 +157,7 @@ impl ArgSpec {
         self.equals = equals;
         self
     }
-    /// How messages call it: its word, or what it is.
+    /// The name of the argument in messages: its word, else its attribute, else "operand".
     pub fn display_name(&self) -> &'static str {
         match (self.word, self.key) {
             (Some(word), _) => word,
@@ -167,7 +167,7 @@ impl ArgSpec {
     }
 }
 
-/// How an op becomes instructions of a rank's plan.
+/// The lowering of an op to instructions of a rank's plan.
 #[derive(Clone, Copy)]
 pub enum Lower {
     /// The function appends its instructions.

@@ -1,22 +1,21 @@
-//! What plans may take: memory, which is known before it is used where loops say how often they go
-//! round, and time.
+//! Limits on plans: memory, which is estimated from loop bounds before it is used, and time.
 
 use super::{Inst, LoopIteration, PlanBuffer, PlanBuilder};
 use crate::diag::Diag;
 use crate::diag::codes;
 use std::time::{Duration, Instant};
 
-/// What the plans of a program may take.
+/// The resource limits for planning a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlanLimits {
     /// Bytes of the plans of all ranks together.
     pub bytes: u64,
-    /// Time for the planning, and on the CPU for each run.
+    /// Time for planning, and for each run on the CPU.
     pub time: Option<Duration>,
 }
 
 impl PlanLimits {
-    /// Bytes that plans may take if nobody says otherwise: 4 GiB.
+    /// The default limit on the bytes of plans: 4 GiB.
     pub const BYTES: u64 = 4 << 30;
 }
 
@@ -26,7 +25,7 @@ impl Default for PlanLimits {
     }
 }
 
-/// When something has to be over.
+/// The time at which planning or a run must be over.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline {
     end: Option<Instant>,
@@ -34,31 +33,31 @@ pub(crate) struct Deadline {
 }
 
 impl Deadline {
-    /// From now on; without `allowed`, or where that is longer than clocks go, never.
+    /// A deadline from now on; `None` without `allowed`, and never reached if `allowed` exceeds the range of clocks.
     pub(crate) fn after(allowed: Option<Duration>) -> Option<Self> {
         let allowed = allowed?;
         Some(Self { end: Instant::now().checked_add(allowed), allowed })
     }
-    /// The note of an error, if the time is up.
+    /// The note of an error, if the deadline has passed.
     pub(crate) fn expiry_note(&self) -> Option<String> {
         let over = self.end.is_some_and(|end| Instant::now() >= end);
         over.then(|| format!("{} ms were allowed", self.allowed.as_millis()))
     }
 }
 
-/// What one rank's plan may take, and has taken.
+/// The resource limits of one rank's plan, and its use so far.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlanBudget {
-    /// Of all ranks.
+    /// Bytes for all ranks.
     all: u64,
-    /// Of this one.
+    /// Bytes for this rank.
     most: u64,
     used: u64,
     deadline: Option<Deadline>,
 }
 
 impl PlanBudget {
-    /// The share of one of `ranks`, which are planned side by side.
+    /// The share of one of `ranks`, which are planned in parallel.
     pub(crate) fn rank_share(limits: &PlanLimits, ranks: u32, deadline: Option<Deadline>) -> Self {
         let most = limits.bytes / u64::from(ranks.max(1));
         Self { all: limits.bytes, most, used: 0, deadline }
@@ -69,7 +68,7 @@ impl PlanBudget {
 pub(crate) type PlanLengths = [usize; 3];
 
 impl PlanBuilder<'_> {
-    /// Counts what the next element of the plan takes.
+    /// Counts the bytes of the next element of the plan.
     pub(crate) fn charge_bytes(&mut self, bytes: usize) -> Result<(), Diag> {
         self.budget.used += bytes as u64;
         if self.budget.used > self.budget.most {
@@ -78,15 +77,15 @@ impl PlanBuilder<'_> {
         self.check_time()
     }
 
-    /// Lengths of the plan's lists.
+    /// The lengths of the plan's lists.
     pub(crate) fn plan_lengths(&self) -> PlanLengths {
         let plan = &self.plan;
         [plan.insts.len(), plan.iterations.len(), plan.buffers.len()]
     }
 
-    /// Makes room in the lists of the plan for the iterations of an outermost loop that follow the first, each
-    /// as long as that one: a list that grows step by step stands in memory twice. What the plan may not take
-    /// anyway is left out, and memory that there is not is missed later, if at all.
+    /// Reserves room in the plan's lists for the remaining iterations of an outermost loop, each assumed as long as
+    /// the first: a list that grows step by step is in memory twice. Nothing beyond the plan's limit is reserved, and
+    /// a failed reservation is ignored.
     pub(crate) fn reserve_iterations(&mut self, before: &PlanLengths, left: u64) {
         let left = usize::try_from(left).unwrap_or(usize::MAX);
         let [insts, iterations, buffers] = self.plan_lengths();
@@ -102,7 +101,7 @@ impl PlanBuilder<'_> {
         self.references.try_reserve_exact(made);
     }
 
-    /// Refuses to go on once the time is up.
+    /// Fails if the time limit has passed.
     pub(crate) fn check_time(&self) -> Result<(), Diag> {
         let Some(note) = self.budget.deadline.and_then(|deadline| deadline.expiry_note()) else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Building one rank's plan: the state of its host while it issues the program, and what ops' `lower` functions use.
+//! The plan builder: the state of one rank's host while it issues the program, and the functions that ops' `lower` uses.
 //!
 //! The builder knows no op; the driver (`crate::lower`) runs blocks and calls the functions of the op table.
 
@@ -28,7 +28,7 @@ pub struct PlanBuilder<'a> {
     pub env: &'a ExtentEnv,
     /// Logical axes of all tensors.
     pub axes: &'a AxesTable,
-    /// The rank; `None` when the program runs on whole tensors (no device holds a part).
+    /// The rank; `None` if the program runs on whole tensors (no tensor is sharded).
     pub rank: Option<u32>,
     /// The unit whose body is being lowered.
     pub unit: Option<UnitId>,
@@ -53,11 +53,11 @@ pub struct PlanBuilder<'a> {
     memory_limit: u64,
     pub(crate) budget: PlanBudget,
     unit_tensors: FxHashMap<UnitId, Vec<TensorId>>,
-    /// The index of the loops around that cut tensors by stream, outermost first.
+    /// The indices of the enclosing loops that shard tensors by stream, outermost first.
     stream_indices: Vec<ExprId>,
 }
 
-/// The state around an iteration, for its end.
+/// The state to restore at the end of an iteration.
 pub(crate) struct OuterIteration {
     iteration: IterationId,
     locals: usize,
@@ -65,12 +65,12 @@ pub(crate) struct OuterIteration {
     stream_indices: usize,
 }
 
-/// Bytes that the tables of a plan and of a run on the CPU hold of a buffer, as measured.
+/// The measured bytes that the tables of a plan and of a CPU run need for each buffer.
 const BUFFER_TABLES: usize = 512;
 
 impl<'a> PlanBuilder<'a> {
-    /// The start of the plan of `rank` (`None`: on whole tensors), with its inputs bound. A plan whose
-    /// buffers need more than `memory_limit` bytes at one time is an error.
+    /// Starts the plan of `rank` (`None`: on whole tensors), with its inputs bound. Fails if the plan's
+    /// buffers need more than `memory_limit` bytes at one time.
     pub(crate) fn new(
         program: &'a Program,
         env: &'a ExtentEnv,
@@ -157,7 +157,7 @@ impl<'a> PlanBuilder<'a> {
         Ok(())
     }
 
-    /// An alias is its original under another name, so both have one shape.
+    /// Checks that an alias has the shape of its original.
     fn check_aliases(&self) -> Result<(), Diag> {
         for &(new, original) in self.program.aliases().unwrap_or_default() {
             if !self.is_in_mesh(new) || !self.is_in_mesh(original) {
@@ -202,11 +202,11 @@ impl<'a> PlanBuilder<'a> {
 
     // ---- running ops ----
 
-    /// Makes an op the one that instructions and errors belong to; returns the one before it.
+    /// Sets the op that instructions and errors belong to; returns the previous one.
     pub(crate) fn enter_op(&mut self, op: OpId) -> OpId {
         std::mem::replace(&mut self.op, op)
     }
-    /// Goes back to the op around.
+    /// Returns to the enclosing op.
     pub(crate) fn leave_op(&mut self, outer: OpId) {
         self.op = outer;
     }
@@ -244,7 +244,7 @@ impl<'a> PlanBuilder<'a> {
         self.locals.truncate(outer.locals);
         self.iteration = outer.iteration;
     }
-    /// Whether this rank runs an op: it is in the team of a communication, or in a mesh of one of the
+    /// Returns true if this rank runs an op: it is in the team of a communication, or in a mesh of one of the
     /// op's tensors, or one of them has no mesh.
     pub fn is_run_by_rank(&self, id: OpId) -> bool {
         let Some(rank) = self.rank else { return true };
@@ -264,7 +264,7 @@ impl<'a> PlanBuilder<'a> {
             }
         }
     }
-    /// Whether the rank is in the tensor's mesh.
+    /// Returns true if the rank is in the tensor's mesh.
     pub fn is_in_mesh(&self, tensor: TensorId) -> bool {
         match (self.rank, self.program.tensor_mesh(tensor)) {
             (Some(rank), Some(mesh)) => mesh.contains(rank),
@@ -284,17 +284,17 @@ impl<'a> PlanBuilder<'a> {
     pub(crate) fn is_in_loop(&self) -> bool {
         !self.indices.is_empty()
     }
-    /// A new work.
+    /// Adds a completion handle.
     pub fn new_work(&mut self) -> WorkSlot {
         self.plan.works += 1;
         WorkSlot(self.plan.works - 1)
     }
-    /// A new event.
+    /// Adds an event.
     pub fn new_event(&mut self) -> EventId {
         self.plan.events += 1;
         EventId(self.plan.events - 1)
     }
-    /// The communicator of a team and a backend.
+    /// Returns the communicator of a team and a backend, and adds it if it is new.
     pub fn communicator_slot(&mut self, team: Vec<u32>, backend: &str) -> CommSlot {
         let key = (team, backend.to_owned());
         if let Some(&slot) = self.communicators.get(&key) {
@@ -305,7 +305,7 @@ impl<'a> PlanBuilder<'a> {
         self.communicators.insert(key, slot);
         slot
     }
-    /// The op that a handle names.
+    /// Returns the op that a handle names.
     pub fn op_of_handle(&self, number: u32) -> Option<OpId> {
         self.handles.get(&number).copied()
     }
@@ -323,15 +323,15 @@ impl<'a> PlanBuilder<'a> {
             known: RefCell::default(),
         }
     }
-    /// The value of an expression.
+    /// Evaluates an expression.
     pub fn eval_scalar(&self, expr: ExprId) -> Result<ScalarValue, Diag> {
         self.eval_scope().eval_expr(expr).map_err(|error| self.eval_error(error))
     }
-    /// The value of an expression as an integer.
+    /// Evaluates an expression to an integer.
     pub fn eval_int(&self, expr: ExprId) -> Result<i64, Diag> {
         self.eval_scope().eval_int(expr).map_err(|error| self.eval_error(error))
     }
-    /// The value of an expression as a size.
+    /// Evaluates an expression to a size.
     pub fn eval_size(&self, expr: ExprId) -> Result<usize, Diag> {
         let value = self.eval_int(expr)?;
         usize::try_from(value).map_err(|_| self.error_here(codes::SIZE, format!("a size is {value}")))
@@ -358,7 +358,7 @@ impl<'a> PlanBuilder<'a> {
 
     // ---- streams ----
 
-    /// The stream that an operand `Stream e` means: bound by a GetCurrentStream, else by index.
+    /// Returns the stream of an operand `Stream e`: the one bound by a GetCurrentStream, else one by index.
     pub fn stream_slot(&mut self, expr: ExprId) -> Result<StreamSlot, Diag> {
         if let Some(&slot) = self.named_streams.get(&expr) {
             return Ok(slot);
@@ -381,7 +381,7 @@ impl<'a> PlanBuilder<'a> {
 
     // ---- tensors ----
 
-    /// Ends the bindings of a unit's tensors.
+    /// Removes the bindings of a unit's tensors.
     pub(crate) fn end_unit(&mut self, unit: UnitId) -> Result<(), Diag> {
         let tensors = self.unit_tensors.remove(&unit).unwrap_or_default();
         for &tensor in &tensors {
@@ -391,8 +391,8 @@ impl<'a> PlanBuilder<'a> {
         Ok(())
     }
 
-    /// The local shape of a tensor: stored axes; an axis spread over devices has extent 1, an expanded
-    /// broadcast its expanded extent.
+    /// The local shape of a tensor's stored axes; a sharded axis has extent 1, and an expanded broadcast has its
+    /// expanded extent.
     pub fn local_shape(&self, tensor: TensorId) -> Result<Vec<usize>, Diag> {
         self.check_splits(tensor)?;
         let unit = self.program.tensor(tensor).unit;
@@ -422,7 +422,7 @@ impl<'a> PlanBuilder<'a> {
         Ok(shape)
     }
 
-    /// Domains made by splits cannot run without `logical=`.
+    /// Refuses domains made by splits without `logical=`.
     fn check_splits(&self, tensor: TensorId) -> Result<(), Diag> {
         if !self.axes.is_split(tensor) {
             return Ok(());
@@ -446,7 +446,7 @@ impl<'a> PlanBuilder<'a> {
         Err(diag)
     }
 
-    /// A new buffer of this shape.
+    /// Adds a buffer of this shape.
     pub fn new_buffer(&mut self, tensor: TensorId, shape: &[usize], kind: BufferKind) -> Result<BufferView, Diag> {
         let dtype = self.program.tensor(tensor).dtype;
         let elements = shape.iter().try_fold(1usize, |all, &extent| all.checked_mul(extent));
@@ -506,7 +506,7 @@ impl<'a> PlanBuilder<'a> {
         self.bindings[tensor] = Some(view);
     }
 
-    /// Binds a tensor to a view, or to nothing; memory that nothing names any more ends.
+    /// Binds a tensor to a view, or to nothing; memory without any remaining binding is freed.
     pub fn rebind_tensor(&mut self, tensor: TensorId, view: Option<BufferView>) -> Result<(), Diag> {
         let tensor = self.program.memory_tensor(tensor);
         let old = self.bindings[tensor].take();
@@ -524,7 +524,7 @@ impl<'a> PlanBuilder<'a> {
         Ok(())
     }
 
-    /// What a tensor is bound to.
+    /// Returns the view to which a tensor is bound.
     pub fn tensor_binding(&self, tensor: TensorId) -> Option<&BufferView> {
         self.bindings[self.program.memory_tensor(tensor)].as_ref()
     }
@@ -544,7 +544,7 @@ impl<'a> PlanBuilder<'a> {
         Err(self.error_here(codes::NO_MEMORY_HERE, format!("{name} has no value here: {what}")))
     }
 
-    /// The view of a tensor that an op writes: what it is bound to, else new memory.
+    /// The view that an op writes: the tensor's binding, else a new allocation.
     pub fn output_view(&mut self, tensor: TensorId) -> Result<BufferView, Diag> {
         match self.tensor_binding(tensor) {
             Some(view) => Ok(view.clone()),

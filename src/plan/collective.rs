@@ -1,17 +1,17 @@
-//! The meaning of collectives: which range every member sends to whom, and where it goes.
+//! The semantics of collectives: the range that each member sends to each other, and its destination.
 //!
-//! This is the only definition. PlanBuilder asks it for a member's role and for counts that fit, the CPU
-//! backend moves bytes by it, the CUDA backend turns it into messages and calls of NCCL.
+//! This is the only definition. The plan builder uses it for a member's role and to check element counts, the CPU
+//! backend to move bytes, and the CUDA backend to derive messages and NCCL calls.
 
 use super::inst::{CollectiveInst, CollectiveKind};
 use std::ops::Range;
 
-/// Whether a team member sends and whether it receives.
+/// The role of a team member: whether it sends, and whether it receives.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct MemberRole {
-    /// It contributes its input.
+    /// True if the member contributes its input.
     pub sends: bool,
-    /// It gets an output.
+    /// True if the member gets an output.
     pub receives: bool,
 }
 
@@ -22,25 +22,25 @@ impl MemberRole {
     }
 }
 
-/// A member's place in a team and in the meshes of the tensors.
+/// A member's position in a team and in the meshes of the tensors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemberSeat {
-    /// It is the root.
+    /// True for the root.
     pub is_root: bool,
-    /// The team has no other member.
+    /// True if the team has no other member.
     pub is_alone: bool,
-    /// It holds a part of the input.
+    /// True if the member holds a shard of the input.
     pub in_input_mesh: bool,
-    /// It holds a part of the output.
+    /// True if the member holds a shard of the output.
     pub in_output_mesh: bool,
 }
 
-/// The tensor of a collective that holds the parts of all members.
+/// The tensor of a collective that holds the shards of all members.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WholeTensor {
-    /// The input, which is cut.
+    /// The input, which is divided.
     Input,
-    /// The output, which is joined.
+    /// The output, which is concatenated.
     Output,
 }
 
@@ -59,7 +59,7 @@ impl CollectiveKind {
         MemberRole { sends, receives }
     }
 
-    /// The tensor that members cut or join along one axis, if there is one.
+    /// The tensor that is divided or concatenated along one axis, if there is one.
     pub fn whole_tensor(self) -> Option<WholeTensor> {
         match self {
             CollectiveKind::Allgather | CollectiveKind::Gather => Some(WholeTensor::Output),
@@ -72,7 +72,7 @@ impl CollectiveKind {
         }
     }
 
-    /// Whether a member may send so many elements and receive so many, as far as it can tell alone.
+    /// Returns true if a member may send and receive so many elements, as far as the member can tell alone.
     pub fn counts_fit(self, members: usize, sent: usize, received: usize) -> bool {
         match self {
             CollectiveKind::Allgather => Some(received) == sent.checked_mul(members),
@@ -87,7 +87,7 @@ impl CollectiveKind {
         }
     }
 
-    /// Whether what all members send fits what each of the receivers gets. All senders send equal
+    /// Returns true if the amounts that all members send fit the amount that each receiver gets. All senders send equal
     /// amounts, and all receivers get equal amounts.
     pub fn totals_fit(self, sent: &[usize], receivers: usize, received: usize) -> bool {
         let total: usize = sent.iter().sum();
@@ -116,14 +116,14 @@ impl EqualShare {
     /// All elements.
     pub const WHOLE: EqualShare = EqualShare { index: 0, count: 1 };
 
-    /// Its elements (or bytes) of so many.
+    /// The range of this share in a tensor of `length` elements (or bytes).
     pub fn share_range(self, length: usize) -> Range<usize> {
         let share = length / self.count.max(1);
         self.index * share..(self.index + 1) * share
     }
 }
 
-/// What one member sends to another one, or keeps for itself.
+/// A transfer from one member to another, or to itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CollectiveTransfer {
     /// Position of the sender in the team.
@@ -171,7 +171,7 @@ impl TeamTransfers {
         self.members.len()
     }
 
-    /// What a member sends to another one; `None` if nothing goes from one to the other.
+    /// Returns the transfer from one member to another; `None` if there is none.
     pub fn transfer_between(&self, from: usize, to: usize) -> Option<CollectiveTransfer> {
         let (sender, receiver) = (self.members.get(from)?, self.members.get(to)?);
         if !sender.role.sends || !receiver.role.receives {
@@ -196,13 +196,13 @@ impl TeamTransfers {
         Some(CollectiveTransfer { from, to, source, target })
     }
 
-    /// All that a member receives (from itself, too), in team order. Unless the collective reduces, the
-    /// targets lie one behind the other and cover the output.
+    /// All transfers to a member (including its own), in team order. Unless the collective reduces, their targets are
+    /// consecutive and cover the output.
     pub fn incoming_transfers(&self, to: usize) -> impl Iterator<Item = CollectiveTransfer> {
         (0..self.members.len()).filter_map(move |from| self.transfer_between(from, to))
     }
 
-    /// All that a member sends (to itself, too), in team order.
+    /// All transfers from a member (including its own), in team order.
     pub fn outgoing_transfers(&self, from: usize) -> impl Iterator<Item = CollectiveTransfer> {
         (0..self.members.len()).filter_map(move |to| self.transfer_between(from, to))
     }

@@ -1,4 +1,4 @@
-//! PlanBuilder of ops that compute: copies, pointwise functions, reductions, matrix products, factories.
+//! Plan builder functions for ops that compute: copies, pointwise functions, reductions, GEMMs, factories.
 
 use super::{BufferView, Function, InstKind, KernelStep, PlanBuilder, PointwiseKernel, StepOperand, ViewDim};
 use crate::diag::Diag;
@@ -53,7 +53,7 @@ pub(crate) fn emit_copy(cx: &mut PlanBuilder<'_>, src: BufferView, dst: BufferVi
     cx.emit_inst(InstKind::Kernel(Box::new(PointwiseKernel { inputs: smallvec![src], output: dst, steps: vec![step] })))
 }
 
-/// Where the part of an index begins, and how long it is.
+/// Returns the offset and the length of the shard with an index.
 pub(crate) fn stream_part(
     cx: &PlanBuilder<'_>,
     (extent, parts): (usize, ExprId),

@@ -1,13 +1,13 @@
-//! The cost model: how long instructions take on a machine that is given by a few rates.
+//! The cost model: the duration of instructions on a machine that a few rates describe.
 //!
-//! The model shows what a program's order permits, without running it: every rank is a device that does
-//! one local instruction at a time, first come, first served, and every communicator's queue has a link of
-//! its own. A message starts when both of its sides are there, a collective when all members are.
+//! The model shows what a program's order permits, without running it: every rank is a device that executes
+//! one local instruction at a time, first come, first served, and every communicator's queue has its own
+//! link. A message starts when both sides are ready, a collective when all members are.
 
 use super::inst::{BufferView, InstKind};
 
-/// Floating-point operations of an instruction: two for each multiplication and addition of a product,
-/// one for each step and element of a kernel, one for each element that a reduction or a sum by index reads.
+/// The floating-point operations of an instruction: two for each multiplication and addition of a GEMM, one for
+/// each step and element of a kernel, one for each element that a reduction or a sum by index reads.
 pub fn inst_flop(kind: &InstKind) -> u64 {
     match kind {
         InstKind::Gemm(gemm) => {
@@ -24,17 +24,17 @@ pub fn inst_flop(kind: &InstKind) -> u64 {
 /// The rates of a modelled machine.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CostModel {
-    /// Floating-point operations a nanosecond, of elements of up to 2 bytes.
+    /// Floating-point operations per nanosecond on elements of up to 2 bytes.
     pub narrow_flop: f64,
-    /// The same of wider elements.
+    /// Floating-point operations per nanosecond on wider elements.
     pub wide_flop: f64,
-    /// Bytes a nanosecond that local instructions read and write.
+    /// Bytes per nanosecond that local instructions read and write.
     pub memory: f64,
-    /// Bytes a nanosecond that one rank sends or receives.
+    /// Bytes per nanosecond that one rank sends or receives.
     pub link: f64,
-    /// Nanoseconds that every local instruction takes at least.
+    /// The minimum duration of a local instruction, in nanoseconds.
     pub launch_ns: u64,
-    /// Nanoseconds that every communication takes at least.
+    /// The minimum duration of a communication, in nanoseconds.
     pub message_ns: u64,
 }
 
@@ -46,7 +46,7 @@ impl Default for CostModel {
 }
 
 impl CostModel {
-    /// Nanoseconds of a local instruction: the longer of arithmetic and memory.
+    /// The duration of a local instruction in nanoseconds: the longer of arithmetic and memory access.
     pub fn local_ns(&self, kind: &InstKind) -> u64 {
         let narrow = kind.written_view().is_none_or(|view| view.dtype.byte_size() <= 2);
         let rate = if narrow { self.narrow_flop } else { self.wide_flop };
@@ -54,7 +54,7 @@ impl CostModel {
         self.launch_ns + arithmetic.max(kind.traffic_bytes() as f64 / self.memory).ceil() as u64
     }
 
-    /// Nanoseconds of a communication: what the rank sends, or receives, whichever is more.
+    /// The duration of a communication in nanoseconds, by the larger of the bytes sent and received.
     pub fn communication_ns(&self, kind: &InstKind) -> u64 {
         let sent: usize = kind.read_views().into_iter().map(view_bytes).sum();
         let most = sent.max(kind.written_view().map_or(0, view_bytes));

@@ -1,7 +1,7 @@
-//! The identity of an instruction, and the one way to go through a plan's instructions.
+//! Instruction ids, and the cursor that iterates over a plan's instructions.
 //!
-//! An [`InstId`] names an instruction; only [`Plan`] knows where it stands. A reader of a plan walks an
-//! [`InstCursor`] and never indexes a list, so a plan may keep its loops without a change of its readers.
+//! An [`InstId`] names an instruction; only [`Plan`] knows its position. A reader of a plan walks an
+//! [`InstCursor`] and never indexes a list, so that plans can keep loops without a change to their readers.
 
 use super::Plan;
 use super::inst::Inst;
@@ -12,7 +12,7 @@ crate::ir::dense_id! {
     InstId
 }
 
-/// Walks instructions of a plan in the order the host issues them, or back.
+/// Iterates over instructions of a plan in issue order, or backwards.
 #[derive(Clone, Debug)]
 pub struct InstCursor<'p> {
     first: usize,
@@ -44,25 +44,25 @@ impl DoubleEndedIterator for InstCursor<'_> {
 impl ExactSizeIterator for InstCursor<'_> {}
 
 impl Plan {
-    /// A cursor over all instructions, in the order the host issues them.
+    /// A cursor over all instructions, in issue order.
     pub fn cursor(&self) -> InstCursor<'_> {
         InstCursor { first: 0, rest: &self.insts }
     }
-    /// A cursor over the instructions that the host issues before this one.
+    /// A cursor over the instructions that are issued before this one.
     pub fn cursor_before(&self, id: InstId) -> InstCursor<'_> {
         InstCursor { first: 0, rest: self.insts.get(..id.index()).unwrap_or(&self.insts) }
     }
-    /// A cursor over the instructions that the host issues after this one.
+    /// A cursor over the instructions that are issued after this one.
     pub fn cursor_after(&self, id: InstId) -> InstCursor<'_> {
         let first = id.index() + 1;
         InstCursor { first, rest: self.insts.get(first..).unwrap_or_default() }
     }
-    /// A cursor over the instructions that the host issues between these two.
+    /// A cursor over the instructions that are issued between these two.
     pub fn cursor_between(&self, before: InstId, after: InstId) -> InstCursor<'_> {
         let first = before.index() + 1;
         InstCursor { first, rest: self.insts.get(first..after.index()).unwrap_or_default() }
     }
-    /// The instructions without their ids, in the order the host issues them.
+    /// The instructions without their ids, in issue order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Inst> + ExactSizeIterator {
         self.insts.iter()
     }

@@ -1,4 +1,4 @@
-//! How messages about a plan name tensors, ops and iterations, without the program at hand.
+//! Debug info: names of tensors, ops and iterations for messages about a plan, independent of the program.
 
 use super::{InstOrigin, LoopIteration, Plan};
 use crate::diag::Span;
@@ -14,7 +14,7 @@ pub struct DebugInfo {
 }
 
 impl DebugInfo {
-    /// The labels of a program.
+    /// Collects the debug info of a program.
     pub fn new(program: &Program) -> Self {
         let tensor = |id: TensorId| {
             let span = program.source().tensors.get(id).copied().unwrap_or_default();
@@ -47,7 +47,7 @@ impl DebugInfo {
     pub fn tensor_name(&self, id: TensorId) -> &str {
         self.tensors.get(id).map_or("?", |(name, _)| name)
     }
-    /// The place in the text where the tensor is written in full.
+    /// The span at which the tensor is written in full.
     pub fn tensor_span(&self, id: TensorId) -> Span {
         self.tensors.get(id).map(|(_, span)| *span).unwrap_or_default()
     }
@@ -55,7 +55,7 @@ impl DebugInfo {
     pub fn op_label(&self, id: OpId) -> &str {
         self.ops.get(id).map_or("?", |(text, _)| text)
     }
-    /// The op's place in the text.
+    /// The span of the op's statement.
     pub fn op_span(&self, id: OpId) -> Span {
         self.ops.get(id).map(|(_, span)| *span).unwrap_or_default()
     }

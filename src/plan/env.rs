@@ -3,15 +3,15 @@
 use crate::ir::{Symbol, UnitId};
 use rustc_hash::FxHashMap;
 
-/// Every name's value.
+/// The values of all names.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct ExtentEnv {
     values: FxHashMap<(Option<UnitId>, Symbol), i64>,
-    /// Bits of the scalar inputs that are no integers.
+    /// The bits of scalar inputs that are not integers.
     reals: FxHashMap<Symbol, u64>,
     /// Number of ranks.
     pub ranks: u32,
-    /// What `numberOfStreams` is.
+    /// The value of `numberOfStreams`.
     pub streams: u32,
 }
 

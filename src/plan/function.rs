@@ -74,13 +74,13 @@ functions! {
     BitOr(2) = "|" | "bitwise_or",
     /// `a ^ b`
     BitXor(2) = "^" | "bitwise_xor",
-    /// The larger; NaN wins.
+    /// The larger; NaN if either is NaN.
     Max(2) = "max",
-    /// The smaller; NaN wins.
+    /// The smaller; NaN if either is NaN.
     Min(2) = "min",
-    /// The larger; NaN loses.
+    /// The larger; ignores a single NaN.
     FMax(2) = "fmax",
-    /// The smaller; NaN loses.
+    /// The smaller; ignores a single NaN.
     FMin(2) = "fmin",
     /// `atan2(a, b)`
     Atan2(2) = "atan2",
@@ -140,7 +140,7 @@ functions! {
     Round(1) = "nearbyint" | "round",
     /// `1 / (1 + exp(-a))`
     Sigmoid(1) = "sigmoid",
-    /// Whether the sign bit is set.
+    /// True where the sign bit of a is set.
     Signbit(1) = "signbit",
     /// Sine.
     Sin(1) = "sin",
@@ -160,17 +160,17 @@ functions! {
     Tanh(1) = "tanh",
     /// Rounds towards zero.
     Trunc(1) = "trunc",
-    /// Whether a is finite.
+    /// True where a is finite.
     IsFinite(1) = "isfinite",
-    /// Whether a is infinite.
+    /// True where a is infinite.
     IsInf(1) = "isinf",
-    /// Whether a is not a number.
+    /// True where a is not a number.
     IsNan(1) = "isnan",
-    /// Whether a is minus infinity.
+    /// True where a is minus infinity.
     IsNegInf(1) = "isneginf",
-    /// Whether a is plus infinity.
+    /// True where a is plus infinity.
     IsPosInf(1) = "isposinf",
-    /// Whether a is real: always.
+    /// True where a is real, which is everywhere.
     IsReal(1) = "isreal",
     /// `min(max(a, low), high)`
     Clamp(3) = "clamp",
@@ -214,7 +214,7 @@ impl Function {
                 | Function::IsReal
         )
     }
-    /// Whether it leaves an integer as it is, or chooses one of its integers.
+    /// Returns true if the function returns an integer operand unchanged, or one of its integer operands.
     pub(crate) fn is_rounding(self) -> bool {
         matches!(
             self,
@@ -227,7 +227,7 @@ impl Function {
                 | Function::Threshold
         )
     }
-    /// Whether operands must be integers or truth values.
+    /// Returns true if operands must be integers or truth values.
     pub fn needs_integers(self) -> bool {
         matches!(
             self,

@@ -1,15 +1,15 @@
-//! Initial values of reductions: what a fold starts from, once over the whole reduction.
+//! Initial values of reductions, which enter the whole reduction once.
 
 use super::scalar::constant_value;
 use super::{RedOp, ScalarValue};
 use crate::ir::{AttrKey, DType, OpId, Program};
 
-/// How a reduction combines elements, and what it starts from.
+/// A reduction operation with its initial value.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ReductionFold {
-    /// How two values become one.
+    /// The operation that combines two values.
     pub op: RedOp,
-    /// The value in front of the first element; `None` where it would change nothing.
+    /// The initial value; `None` if it is the identity of the operation.
     pub initial: Option<ScalarValue>,
 }
 
@@ -20,7 +20,7 @@ impl From<RedOp> for ReductionFold {
 }
 
 impl RedOp {
-    /// The value that leaves every element of a type as it is.
+    /// The identity of the operation for a type.
     pub fn identity_value(self, dtype: DType) -> ScalarValue {
         let [low, high] = type_range(dtype);
         match self {
@@ -60,8 +60,8 @@ pub(crate) fn type_range(dtype: DType) -> [ScalarValue; 2] {
     }
 }
 
-/// How a reduction op combines elements, and whether it starts from a value that changes nothing, as far as
-/// the text alone says; `None` for a word that is no operation.
+/// Returns the operation of a reduction op, and true if its initial value is the identity of that operation, as far
+/// as the text alone says; `None` for a word that is no operation.
 pub fn starts_from_identity(program: &Program, id: OpId) -> Option<(RedOp, bool)> {
     let op = program.op(id);
     let word = op.word_attr(AttrKey::ReduceOp).map_or("add", |word| program.name(word));

@@ -1,4 +1,4 @@
-//! What a plan is made of: slots, strided views and instructions.
+//! The elements of a plan: slots, strided views and instructions.
 
 use super::function::Function;
 use super::initial::ReductionFold;
@@ -24,7 +24,7 @@ crate::ir::dense_id! {
     CommSlot
 }
 crate::ir::dense_id! {
-    /// One posted communication (or group) that can be waited for.
+    /// The completion handle of one issued communication (or group), as c10d's `Work`.
     WorkSlot
 }
 crate::ir::dense_id! {
@@ -32,14 +32,14 @@ crate::ir::dense_id! {
     IterationId
 }
 
-/// Who owns a buffer's memory.
+/// The owner of a buffer's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BufferKind {
     /// Bound by the caller: input number `n`.
     Input(u32),
     /// Made by ALLOCATE or by an op whose result had no memory.
     Allocated,
-    /// Made by the plan itself, for a step that needs room.
+    /// Made by the plan itself as scratch of an instruction.
     Temp,
 }
 
@@ -61,7 +61,7 @@ pub struct PlanBuffer {
 pub struct ViewDim {
     /// Number of indices.
     pub extent: usize,
-    /// Elements between neighbours; 0 for an expanded axis.
+    /// The distance of neighbours, in elements; 0 for an expanded axis.
     pub stride: usize,
 }
 
@@ -75,7 +75,7 @@ pub struct BufferView {
     pub buffer: BufferId,
     /// First element.
     pub offset: usize,
-    /// Axes, outermost first; an axis spread over devices has extent 1, reductions are left out.
+    /// Axes, outermost first; a sharded axis has extent 1, reductions are left out.
     pub dims: ViewDims,
     /// Element type.
     pub dtype: DType,
@@ -94,7 +94,7 @@ impl BufferView {
     pub fn shape(&self) -> Vec<usize> {
         self.dims.iter().map(|dim| dim.extent).collect()
     }
-    /// How many elements behind its first element its last one lies, where it has any.
+    /// The distance from the view's first element to its last, in elements; 0 if the view has only one.
     pub fn last_offset(&self) -> usize {
         self.dims.iter().map(|dim| dim.extent.saturating_sub(1) * dim.stride).sum()
     }
@@ -109,8 +109,8 @@ impl BufferView {
         }
         true
     }
-    /// The same elements with other row-major dims; `None` unless it is contiguous and the number of
-    /// elements agrees.
+    /// The same elements with the row-major dims of `shape`; `None` unless the view is contiguous and `shape` has as
+    /// many elements.
     pub fn reshaped_to(&self, shape: &[usize]) -> Option<BufferView> {
         let fits = self.is_contiguous() && shape.iter().product::<usize>() == self.len();
         fits.then(|| BufferView { dims: row_major(shape), ..self.clone() })
@@ -128,7 +128,7 @@ pub fn row_major(shape: &[usize]) -> ViewDims {
     dims
 }
 
-/// Where an instruction comes from.
+/// The source of an instruction: its op and loop iteration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InstOrigin {
     /// The op.
@@ -137,7 +137,7 @@ pub struct InstOrigin {
     pub iteration: IterationId,
 }
 
-/// How reductions combine two elements.
+/// The operation with which reductions combine two elements.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum RedOp {
     /// `a + b`
@@ -183,7 +183,7 @@ impl RedOp {
         ("bitwise_xor", RedOp::Xor),
         ("avg", RedOp::Avg),
     ];
-    /// The operation of a word (letter case is ignored).
+    /// Parses a word (letter case is ignored).
     pub fn parse(word: &str) -> Option<RedOp> {
         Self::WORDS.iter().find(|(text, _)| text.eq_ignore_ascii_case(word)).map(|(_, op)| *op)
     }
@@ -193,26 +193,26 @@ impl RedOp {
     }
 }
 
-/// What a collective does; see `docs/language.md` for each type's inputs and outputs.
+/// The type of a collective; `docs/language.md` lists each type's inputs and outputs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum CollectiveKind {
-    /// Senders' shards, in team order, to the root.
+    /// Concatenates the senders' shards, in team order, on the root.
     Gather,
-    /// Everybody's shards, in team order, to everybody.
+    /// Concatenates all members' shards, in team order, on every member.
     Allgather,
-    /// The root's equal parts, in team order, to the receivers.
+    /// Sends equal shards of the root's tensor, in team order, to the receivers.
     Scatter,
-    /// The reduction of the senders' tensors to the root.
+    /// Reduces the senders' tensors on the root.
     Reduce,
-    /// The reduction of everybody's tensors to everybody.
+    /// Reduces all members' tensors on every member.
     Allreduce,
-    /// Part `j` of the reduction to team member `j`.
+    /// Reduces, and leaves shard `j` of the result on team member `j`.
     ReduceScatter,
-    /// The root's tensor to the receivers.
+    /// Sends the root's tensor to the receivers.
     Broadcast,
-    /// The root's tensor to the other member.
+    /// Sends the root's tensor to the other member.
     SendRecv,
-    /// Part `j` of member `i` becomes part `i` of member `j`.
+    /// Exchanges shards: shard `j` of member `i` becomes shard `i` of member `j`.
     AllToAll,
 }
 
@@ -254,7 +254,7 @@ impl CollectiveKind {
                 | CollectiveKind::SendRecv
         )
     }
-    /// Whether it combines elements.
+    /// Returns true if the collective combines elements.
     pub fn is_reducing(self) -> bool {
         matches!(self, CollectiveKind::Reduce | CollectiveKind::Allreduce | CollectiveKind::ReduceScatter)
     }
@@ -280,7 +280,7 @@ pub struct KernelStep {
     pub function: Function,
     /// Its operands.
     pub args: SmallVec<[StepOperand; 3]>,
-    /// Type it computes in (of comparisons: the operands').
+    /// The type in which it computes (for comparisons, the operands').
     pub compute: DType,
     /// Type of its result.
     pub result: DType,
@@ -297,97 +297,97 @@ pub struct PointwiseKernel {
     pub steps: Vec<KernelStep>,
 }
 
-/// A collective as one rank takes part in it.
+/// One rank's side of a collective.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CollectiveInst {
     /// Its communicator.
     pub comm: CommSlot,
-    /// What it does.
+    /// The type of the operation.
     pub kind: CollectiveKind,
     /// Position of the root in the team.
     pub root: Option<usize>,
-    /// How elements are combined.
+    /// The reduction operation.
     pub red_op: RedOp,
-    /// What this rank contributes (contiguous).
+    /// The data that this rank contributes (contiguous).
     pub input: Option<BufferView>,
-    /// What this rank receives (contiguous).
+    /// The memory that receives this rank's result (contiguous).
     pub output: Option<BufferView>,
-    /// What a Wait waits for.
+    /// The completion handle that a `Wait` names.
     pub work: WorkSlot,
 }
 
-/// A matrix product: `out[.., m, n] = sum_k a[.., m, k] * b[.., k, n] + bias[.., m, n]`.
+/// A GEMM: `out[.., m, n] = sum_k a[.., m, k] * b[.., k, n] + bias[.., m, n]`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct GemmInst {
     /// Left factor, with the output's batch extents.
     pub a: BufferView,
     /// Right factor, with the output's batch extents.
     pub b: BufferView,
-    /// Added to the product, with the output's extents.
+    /// The term added to the GEMM, with the output's extents.
     pub bias: Option<BufferView>,
     /// Result.
     pub out: BufferView,
 }
 
-/// What an instruction does. Everything but the communications runs on [`Inst::stream`], in order;
+/// The operation of an instruction. Everything but communications runs on [`Inst::stream`], in order;
 /// communications start on their communicator's queue once the stream's earlier work is done
 /// (`Send` and `Recv` without `comm` run on the stream itself).
 #[derive(Clone, PartialEq, Debug)]
 pub enum InstKind {
-    /// Memory of a buffer begins, with undefined content.
+    /// Starts the lifetime of a buffer, with undefined content.
     Alloc {
         /// The buffer.
         buffer: BufferId,
     },
-    /// Memory of a buffer ends.
+    /// Ends the lifetime of a buffer.
     Free {
         /// The buffer.
         buffer: BufferId,
     },
-    /// Copies elements; equal extents and types.
+    /// Copies elements between views of equal extents and types.
     Copy {
-        /// From.
+        /// The source.
         src: BufferView,
-        /// To.
+        /// The destination.
         dst: BufferView,
     },
-    /// Writes one value everywhere.
+    /// Writes one value to all elements.
     Fill {
-        /// Where.
+        /// The destination.
         dst: BufferView,
-        /// What, converted to the view's type.
+        /// The value, converted to the view's type.
         value: ScalarValue,
     },
-    /// Matrix product.
+    /// Computes a GEMM.
     Gemm(Box<GemmInst>),
-    /// Pointwise.
+    /// Computes pointwise functions.
     Kernel(Box<PointwiseKernel>),
     /// Combines elements along axes.
     Reduce {
-        /// How, and from which value on.
+        /// The reduction operation and its initial value.
         op: ReductionFold,
         /// Positions among the input's dims.
         axes: SmallVec<[usize; 2]>,
         /// From.
         input: BufferView,
-        /// To: the input's other dims in order.
+        /// The destination: the input's other dims in order.
         output: BufferView,
     },
-    /// Reads where an index tensor says.
+    /// Reads the elements that an index tensor selects.
     Take(Box<TakeInst>),
-    /// Adds rows where an index tensor says.
+    /// Adds rows to those that an index tensor selects.
     Accumulate(Box<AccumulateInst>),
-    /// A collective communication.
+    /// Starts a collective.
     Collective(Box<CollectiveInst>),
     /// Sends to a rank.
     Send {
-        /// The communicator; `None`: on the stream.
+        /// The communicator; `None` for a message on the stream.
         comm: Option<CommSlot>,
-        /// On the stream: whether the sender copies, and so waits for the receiver to be there.
+        /// On the stream: true if the sender is the initiator, which waits for the receiver to be ready.
         put: bool,
         /// Absolute rank.
         peer: u32,
-        /// What (contiguous).
+        /// The data to send (contiguous).
         view: BufferView,
         /// What a Wait waits for.
         work: WorkSlot,
@@ -396,16 +396,16 @@ pub enum InstKind {
     Recv {
         /// The communicator; `None`: on the stream.
         comm: Option<CommSlot>,
-        /// On the stream: whether the sender copies; else the receiver does, and waits for the sender.
+        /// On the stream: true if the sender is the initiator; else the receiver is, and waits for the sender to be ready.
         put: bool,
         /// Absolute rank.
         peer: u32,
-        /// Where to (contiguous).
+        /// The destination (contiguous).
         view: BufferView,
         /// What a Wait waits for.
         work: WorkSlot,
     },
-    /// Sends and receives up to `GroupEnd` start together.
+    /// Opens a group: the sends and receives up to `GroupEnd` start together.
     GroupBegin,
     /// Ends a group.
     GroupEnd {
@@ -414,17 +414,17 @@ pub enum InstKind {
         /// What a Wait waits for.
         work: WorkSlot,
     },
-    /// The stream goes on when the work is done.
+    /// Blocks the stream until a communication is done.
     WaitWork {
-        /// The work.
+        /// The completion handle.
         work: WorkSlot,
     },
-    /// Marks this point of the stream.
+    /// Records an event on the stream.
     Record {
-        /// The mark.
+        /// The event.
         event: EventId,
     },
-    /// The stream goes on when the mark is reached.
+    /// Blocks the stream until an event is reached.
     WaitEvent {
         /// The mark.
         event: EventId,
@@ -436,19 +436,19 @@ pub enum InstKind {
 pub struct Inst {
     /// What it does.
     pub kind: InstKind,
-    /// The stream that was current.
+    /// The stream that is current when the op is issued.
     pub stream: StreamSlot,
-    /// Where it comes from.
+    /// The op and the loop iteration that the instruction comes from.
     pub origin: InstOrigin,
 }
 
-/// Bytes that an allocator takes for so many bytes: its sizes are an eighth apart.
+/// Bytes that an allocator uses for a request; its size classes are an eighth apart.
 fn allocator_bytes(bytes: usize) -> usize {
     bytes + bytes / 8 + 16
 }
 
 impl InstKind {
-    /// Bytes that it takes beside its place in the plan.
+    /// The heap bytes that the instruction owns, without its entry in the plan.
     pub(super) fn heap_bytes(&self) -> usize {
         match self {
             InstKind::Gemm(_) => allocator_bytes(size_of::<GemmInst>()),
@@ -462,8 +462,8 @@ impl InstKind {
             _ => 0,
         }
     }
-    /// Bytes that the queues of a run on the CPU take for it: its place in a growing list, and for what
-    /// communicators carry out a unit with four lists of its own.
+    /// The bytes that a CPU run's queues need for the instruction: its entry in a growing list and, if a communicator
+    /// executes it, a unit with four lists.
     pub(super) fn queue_bytes(&self) -> usize {
         const PLACE: usize = 3 * size_of::<u32>();
         const UNIT: usize = 3 * 112 + 4 * 16;
@@ -489,12 +489,12 @@ impl InstKind {
                 | InstKind::GroupEnd { .. }
         )
     }
-    /// Whether it is the side of a message on streams that initiates the transfer (the sender's with
-    /// `put`, the receiver's with `get`), and so waits until the other side has come to it.
+    /// Returns true for the initiator of a message on streams (the sender with `put`, the receiver with `get`), which
+    /// waits until the target is ready.
     pub fn initiates_transfer(&self) -> bool {
         matches!(self, InstKind::Send { comm: None, put: true, .. } | InstKind::Recv { comm: None, put: false, .. })
     }
-    /// Views it reads.
+    /// The views that the instruction reads.
     pub fn read_views(&self) -> SmallVec<[&BufferView; 3]> {
         match self {
             InstKind::Copy { src, .. } => SmallVec::from_slice(&[src]),
@@ -516,7 +516,7 @@ impl InstKind {
             | InstKind::WaitEvent { .. } => SmallVec::new(),
         }
     }
-    /// The view it writes.
+    /// The view that the instruction writes.
     pub fn written_view(&self) -> Option<&BufferView> {
         match self {
             InstKind::Copy { dst, .. } | InstKind::Fill { dst, .. } => Some(dst),
@@ -559,7 +559,7 @@ impl InstKind {
             | InstKind::WaitEvent { .. } => false,
         }
     }
-    /// Bytes it has to read and write.
+    /// The bytes that the instruction reads and writes at least.
     pub fn traffic_bytes(&self) -> u64 {
         if let InstKind::Take(take) = self {
             return take.traffic_bytes();
@@ -569,13 +569,13 @@ impl InstKind {
     }
 }
 
-/// Views of one iteration table row: `(loop index name, value)`, outermost loop first.
+/// One row of the iteration table: `(loop index name, value)`, outermost loop first.
 pub type LoopIteration = SmallVec<[(crate::ir::Symbol, i64); 2]>;
 
 /// The first stream, the caller's.
 pub const USER_STREAM: StreamSlot = StreamSlot(0);
 
-/// Position of an id, for tables.
+/// The index of an id, for tables.
 pub(crate) fn index_of<I: Id>(id: I) -> usize {
     id.index()
 }

@@ -1,9 +1,9 @@
-//! Matches the communications of all ranks' plans: each send with the receive that it meets, and the
-//! ranks' parts of each collective.
+//! Matches the communications of all ranks' plans: each send with the receive it meets, and the sides of each
+//! collective.
 //!
-//! Sends and receives match in the order in which their hosts issue them, for each pair of ranks, on the
-//! streams together and on each communicator for itself; collectives match in the order of their
-//! communicator. Streams may reach messages in another order, which changes nothing.
+//! For each pair of ranks, sends and receives match in the order in which their hosts issue them: those on streams
+//! in one sequence, and those of each communicator in another. Collectives match in their communicator's order.
+//! Streams may reach messages in a different order; this does not change the matching.
 
 use super::cursor::InstId;
 use super::inst::{CollectiveInst, CommSlot, Inst, InstKind};
@@ -19,28 +19,28 @@ pub struct RankInst {
     pub inst: InstId,
 }
 
-/// A send and the receive that it meets.
+/// A send and the receive that it matches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MatchedMessage {
     /// The send.
     pub send: RankInst,
     /// The receive.
     pub receive: RankInst,
-    /// Whether the sender can initiate the transfer: both sides ask for it (`protocol=put`), or both are
-    /// members of groups on a communicator. A group announces all its buffers before it moves anything, so
-    /// between two groups senders may push; messages on streams are outside of groups.
+    /// True if the sender can initiate the transfer: both sides ask for it (`protocol=put`), or both belong to
+    /// groups on a communicator. A group announces all its buffers before it moves data, so senders may push between
+    /// two groups; messages on streams are outside of groups.
     pub put: bool,
 }
 
 /// A communicator as all its members see it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MatchedCommunicator<'p> {
-    /// Team and backend.
+    /// The team and the backend.
     pub communicator: &'p PlanCommunicator,
-    /// By position in the team: the slot of the member's plan, if it has the communicator.
+    /// By position in the team: the slot in the member's plan, if the plan has the communicator.
     pub slots: Vec<Option<CommSlot>>,
-    /// In issue order, and by position in the team: the collectives of the members. A member that issues
-    /// fewer than others has `None`.
+    /// The members' collectives, in issue order and by position in the team; `None` for a member that issues
+    /// fewer than others.
     pub collectives: Vec<Vec<Option<InstId>>>,
 }
 
@@ -71,7 +71,7 @@ impl MatchedCommunicator<'_> {
     }
 }
 
-/// The communications of all ranks, matched.
+/// The matched communications of all ranks.
 #[derive(Clone, Default, Debug)]
 pub struct PlanMatching<'p> {
     /// In the order of team and backend.

@@ -1,6 +1,6 @@
-//! Plans: programs with all unknowns gone, as one sequence of resolved instructions for each rank.
+//! Plans: for each rank, one sequence of instructions in which all sizes, buffers and ranks are resolved.
 //!
-//! [`PlanBuilder`] builds one; `crate::lower` drives it over a program.
+//! [`PlanBuilder`] builds a plan; `crate::lower` drives it over a program.
 
 pub mod axes;
 mod budget;
@@ -45,16 +45,16 @@ pub use take_inst::{AccumulateInst, TakeInst};
 
 use crate::ir::IdVec;
 
-/// One communicator: an ordered team and the library that carries its traffic.
+/// A communicator: an ordered team and the library that carries its communications.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct PlanCommunicator {
-    /// Absolute ranks in the order that gathers and scatters follow.
+    /// Absolute ranks in team order, which gathers and scatters follow.
     pub team: Vec<u32>,
     /// `NCCL`, `UCC` or `CUDA`.
     pub backend: String,
 }
 
-/// What one rank does.
+/// The instructions of one rank, with their buffers and communicators.
 #[derive(Clone, Default, Debug)]
 pub struct Plan {
     /// The rank.
@@ -65,19 +65,19 @@ pub struct Plan {
     insts: Vec<Inst>,
     /// Loop indices by iteration; row 0 is empty.
     pub iterations: Vec<LoopIteration>,
-    /// Communicators it is a member of.
+    /// The communicators of which the rank is a member.
     pub communicators: IdVec<CommSlot, PlanCommunicator>,
     /// Number of streams; stream 0 is the caller's.
     pub streams: u32,
     /// Number of events.
     pub events: u32,
-    /// Number of works.
+    /// Number of completion handles.
     pub works: u32,
-    /// Memory of each tensor input; `None` outside of its mesh.
+    /// The memory of each tensor input; `None` if the rank is not in its mesh.
     pub inputs: Vec<Option<BufferView>>,
-    /// Memory of each tensor output at the end; `None` where nothing was bound.
+    /// The memory of each tensor output at the end; `None` if nothing is bound to it.
     pub outputs: Vec<Option<BufferView>>,
-    /// Most bytes of allocated and input buffers alive at one time, in issue order.
+    /// The peak of the bytes of allocated and input buffers, in issue order.
     pub peak_bytes: u64,
 }
 

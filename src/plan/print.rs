@@ -1,9 +1,9 @@
-//! Plans as text (`--print-plan`): one line an instruction, aligned.
+//! Plans as text (`--print-plan`): one aligned line for each instruction.
 
 use super::{AccumulateInst, BufferView, DebugInfo, Inst, InstKind, Plan, TakeInst, WorkSlot};
 use std::fmt::{self, Display, Formatter, Write as _};
 
-/// A plan with what it needs to be printed.
+/// A plan with the names for printing it.
 pub struct PlanText<'a> {
     /// The plan.
     pub plan: &'a Plan,

@@ -1,4 +1,4 @@
-//! Functions of reals: what a kernel of the CPU backend and a scalar of the host compute with.
+//! Functions of real numbers, for kernels of the CPU backend and scalars of the host.
 
 use super::Function;
 

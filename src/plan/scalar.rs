@@ -8,7 +8,7 @@ use crate::plan::ExtentEnv;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 
-/// A scalar that is known.
+/// A scalar value.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum ScalarValue {
     /// An integer.
@@ -56,7 +56,7 @@ impl std::fmt::Display for ScalarValue {
     }
 }
 
-/// Why an expression has no value.
+/// The reason why an expression has no value.
 #[derive(Clone, PartialEq, Debug)]
 pub enum EvalError {
     /// Nothing defines this name.
@@ -67,26 +67,26 @@ pub enum EvalError {
     Invalid(String),
 }
 
-/// Loop indices and scalar results by name. The latest value of a name hides older ones until it is
+/// Loop indices and scalar results by name. The latest value of a name shadows older ones until it is
 /// dropped.
 #[derive(Default)]
 pub(crate) struct LocalScalars {
-    /// Name, value, and the place of the value that it hides.
+    /// Name, value, and the index of the value that it shadows.
     values: Vec<(Symbol, ScalarValue, Option<usize>)>,
     latest: FxHashMap<Symbol, usize>,
 }
 
 impl LocalScalars {
-    /// Gives a name a value.
+    /// Binds a name to a value.
     pub(crate) fn push(&mut self, name: Symbol, value: ScalarValue) {
         let hidden = self.latest.insert(name, self.values.len());
         self.values.push((name, value, hidden));
     }
-    /// How many values there are, for [`Locals::truncate`].
+    /// The number of values, for [`Locals::truncate`].
     pub(crate) fn len(&self) -> usize {
         self.values.len()
     }
-    /// Drops the values behind the first `len`.
+    /// Drops all values after the first `len`.
     pub(crate) fn truncate(&mut self, len: usize) {
         while self.values.len() > len
             && let Some((name, _, hidden)) = self.values.pop()
@@ -110,13 +110,13 @@ pub(crate) struct EvalScope<'a> {
     pub env: &'a ExtentEnv,
     /// The unit whose names are looked up.
     pub unit: Option<UnitId>,
-    /// `rank`; `None` where no single rank is meant.
+    /// The value of `rank`; `None` outside of any single rank.
     pub rank: Option<u32>,
     /// Loop indices and scalar results.
     pub locals: &'a LocalScalars,
     /// Scalars defined by ops outside of the program's order (`Index definitions:`).
     pub definitions: &'a IndexDefinitions,
-    /// Definitions evaluated in this scope: they may use each other many times over.
+    /// Cached values of definitions in this scope, which may use each other many times.
     pub known: RefCell<FxHashMap<Symbol, Result<ScalarValue, EvalError>>>,
 }
 
@@ -186,7 +186,7 @@ impl EvalScope<'_> {
         })
     }
 
-    /// The value of a name that no definition explains.
+    /// The value of a name without a definition.
     fn bound_value(&self, name: Symbol) -> Option<ScalarValue> {
         if let Some(value) = self.locals.get(name) {
             return Some(value);
@@ -226,8 +226,8 @@ impl EvalScope<'_> {
         })
     }
 
-    /// The value of a name that has a definition. What that needs is evaluated before it, one after the other:
-    /// a chain of definitions may be of any length.
+    /// The value of a name with a definition. The definitions it needs are evaluated first, in a loop and not by
+    /// recursion: a chain of definitions may have any length.
     fn eval_defined(&self, name: Symbol) -> Result<ScalarValue, EvalError> {
         let mut stack = vec![(name, false)];
         while let Some((name, ready)) = stack.pop() {
@@ -382,8 +382,8 @@ fn apply_call(name: &str, args: &[ScalarValue]) -> Result<ScalarValue, EvalError
     }
 }
 
-/// The functions that kernels have too, and casts. Roundings, `relu`, `clamp` and `threshold` of integers are
-/// integers; the others are reals, or truth values.
+/// Evaluates casts and the functions that kernels also have. `relu`, `clamp`, `threshold` and roundings of integers are
+/// integers; other results are reals or truth values.
 fn apply_math(name: &str, args: &[ScalarValue]) -> Option<ScalarValue> {
     use super::real::{f64_1, f64_2, f64_3, test_f64};
     let function = Function::parse(name, args.len()).filter(|&known| known != Function::Cast);
@@ -424,7 +424,7 @@ fn is_less(a: ScalarValue, b: ScalarValue) -> bool {
     if is_real(&a) || is_real(&b) { a.as_f64() < b.as_f64() } else { a.as_i64() < b.as_i64() }
 }
 
-/// A power of integers; of a negative exponent 0, but for the bases 1 and -1.
+/// An integer power; for a negative exponent 0, except for the bases 1 and -1.
 fn integer_power(base: i64, exponent: i64) -> Result<ScalarValue, EvalError> {
     let value = match (base, u32::try_from(exponent)) {
         (0 | 1, _) if exponent >= 0 => Some(if exponent == 0 { 1 } else { base }),
@@ -437,7 +437,7 @@ fn integer_power(base: i64, exponent: i64) -> Result<ScalarValue, EvalError> {
     value.map(ScalarValue::Int).ok_or_else(overflow_error)
 }
 
-/// What `a % b` leaves, with the sign of `b`; integers are not divided by zero.
+/// Computes `a % b`, with the sign of `b`; fails for integers divided by zero.
 fn apply_remainder(a: ScalarValue, b: ScalarValue) -> Result<ScalarValue, EvalError> {
     if is_real(&a) || is_real(&b) {
         let (rest, b) = (a.as_f64() % b.as_f64(), b.as_f64());

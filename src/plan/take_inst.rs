@@ -1,13 +1,13 @@
-//! Instructions that read or write where an index says.
+//! Instructions that read or write elements selected by an index tensor.
 
 use super::BufferView;
 
 /// `output[i] = input[i with i[axis] replaced by index[i]]`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TakeInst {
-    /// What is read, with the output's extents along all axes but `axis` (broadcast axes have stride 0).
+    /// The tensor to read, with the output's extents along all axes but `axis` (broadcast axes have stride 0).
     pub input: BufferView,
-    /// Which elements of `axis`, with the output's extents (broadcast axes have stride 0).
+    /// The indices along `axis`, with the output's extents (broadcast axes have stride 0).
     pub index: BufferView,
     /// The axis that the index chooses from.
     pub axis: usize,
@@ -16,7 +16,7 @@ pub struct TakeInst {
 }
 
 impl TakeInst {
-    /// Bytes it has to read and write: of the input, what the index names.
+    /// The bytes read and written; of the input, only the selected elements count.
     pub fn traffic_bytes(&self) -> u64 {
         let moved = 2 * self.output.len() * self.output.dtype.byte_size();
         (moved + self.index.len() * self.index.dtype.byte_size()) as u64
@@ -26,11 +26,11 @@ impl TakeInst {
 /// `output[r, ..] = base[r, ..] + sum of value[j, ..] over all j with index[j] = r`, in the order of `j`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct AccumulateInst {
-    /// What is added to, with the output's extents.
+    /// The tensor to which rows are added, with the output's extents.
     pub base: BufferView,
     /// The row that each row of the value is added to; one axis.
     pub index: BufferView,
-    /// What is added: as many rows as the index has elements, then the output's other extents.
+    /// The rows to add: as many as the index has elements, then the output's other extents.
     pub value: BufferView,
     /// Result; it may be the base.
     pub output: BufferView,

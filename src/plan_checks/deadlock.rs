@@ -7,7 +7,7 @@ use crate::lower::PreparedProgram;
 use crate::plan::{InstId, InstKind, InstOrigin, MatchedCommunicator};
 use std::collections::BTreeSet;
 
-/// Notes that are written out; the rest is counted.
+/// The number of notes that are written out; the rest is counted.
 const MOST_NOTES: usize = 16;
 
 /// One thing a rank waits for.
@@ -15,7 +15,7 @@ struct BlockedWait {
     rank: usize,
     /// Instruction to name.
     inst: InstId,
-    /// What is missing, in words.
+    /// A description of the missing event, for the message.
     text: String,
     /// Ranks it waits for.
     others: Vec<usize>,
@@ -130,8 +130,8 @@ fn blocked_streams(ranks: &[&RankQueues<'_>]) -> Vec<BlockedWait> {
     blocked
 }
 
-/// How messages on streams have to be ordered, where what a side that copies waits for stands behind something
-/// that waits itself.
+/// Explains the order that messages on streams need, if the initiator of a transfer waits for an instruction that is
+/// queued behind another wait.
 fn stream_order_note(ranks: &[&RankQueues<'_>], entry: &BlockedWait) -> Option<String> {
     let (sends, put) = match &ranks[entry.rank].inst(entry.inst).kind {
         InstKind::Send { comm: None, put, .. } => (true, *put),
@@ -165,7 +165,7 @@ fn rank_names(ranks: &[usize]) -> String {
     }
 }
 
-/// A circle of ranks that wait for each other, if there is one: the first found from the lowest rank.
+/// Finds a cycle of ranks that wait for each other: the first one from the lowest rank.
 fn waiting_cycle(blocked: &[BlockedWait]) -> Option<Vec<String>> {
     let first: BTreeSet<usize> = blocked.iter().map(|entry| entry.rank).collect();
     for &start in &first {
@@ -196,7 +196,7 @@ fn awaited_ranks(blocked: &[BlockedWait], rank: usize) -> Vec<usize> {
     ranks
 }
 
-/// Ranks that others wait for and that have nothing left to do.
+/// Ranks that others wait for, but that have finished.
 fn finished_ranks(blocked: &[BlockedWait], ranks: &[&RankQueues<'_>]) -> Option<String> {
     let others: BTreeSet<usize> = blocked.iter().flat_map(|entry| entry.others.iter().copied()).collect();
     let done: Vec<usize> =

@@ -1,7 +1,7 @@
-//! The queues of one rank: what runs in order, and how far each queue is.
+//! The queues of one rank, and the progress in each.
 //!
-//! A plan's instructions stand in the order the host issues them. They are cut into queues: one a stream,
-//! and one a communicator, whose units start once the posting stream's earlier work is done.
+//! A plan's instructions are in issue order. They are divided into queues: one for each stream, and one for each
+//! communicator, whose units start once the earlier work of the issuing stream is done.
 
 use crate::plan::{BufferView, CommSlot, EventId, Inst, InstId, InstKind, Plan, StreamSlot, WorkSlot};
 
@@ -196,7 +196,7 @@ impl<'p> RankQueues<'p> {
         self.streams[stream].position += 1;
     }
 
-    /// Whether a stream whose next instruction this is need not wait.
+    /// Returns true if a stream whose next instruction is this one does not have to wait.
     pub(crate) fn can_proceed(&self, kind: &InstKind) -> bool {
         match kind {
             InstKind::WaitWork { work } => self.works[work.0 as usize],

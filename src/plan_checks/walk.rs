@@ -1,10 +1,10 @@
-//! Follows the plans of all ranks to their end.
+//! Executes the order of all ranks' plans to their end.
 //!
-//! Each rank runs its streams until everything left of it is a communication; then the communications
-//! whose sides are all there (`plan::PlanMatching`) are carried out, and so on. If nothing can go on and work is
-//! left, `deadlock` reports the ranks that wait for each other.
+//! Each rank runs its streams until only communications can make progress; then the communications with all sides
+//! present (`plan::PlanMatching`) are executed, and so on. If no progress is possible and work is left, `deadlock`
+//! reports the ranks that wait for each other.
 //!
-//! A walk brings order only. A [`RankExecutor`] does the work of the instructions, a [`RankClock`] observes
+//! A walk only determines order. A [`RankExecutor`] does the work of the instructions, and a [`RankClock`] observes
 //! when they begin and end.
 
 use super::agreement;
@@ -36,7 +36,7 @@ pub(crate) struct MessageEnd<'p> {
     pub(crate) rank: usize,
     /// Its send or receive.
     pub(crate) inst: InstId,
-    /// What is read or written.
+    /// The view that is read or written.
     pub(crate) view: &'p BufferView,
 }
 
@@ -138,7 +138,7 @@ impl RankClock for NoClock {}
 
 /// One rank of a walk.
 pub(crate) struct RankWalk<'p, E, C> {
-    /// How far it is.
+    /// The progress of the rank's queues.
     pub(crate) queues: RankQueues<'p>,
     /// Does its work.
     pub(crate) executor: E,

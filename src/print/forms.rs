@@ -1,4 +1,4 @@
-//! Ops with a form of their own.
+//! Printing of ops with a form of their own.
 
 use super::ProgramPrinter;
 use crate::ir::OpKind;

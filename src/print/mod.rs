@@ -1,8 +1,8 @@
-//! From IR to text, byte for byte as nvFuser prints it.
+//! The printer: IR to text, byte for byte as nvFuser prints it.
 //!
-//! All layout follows from the program: two blanks a block, one function for each
-//! [`Layout`](crate::ir::OpLayout), spelling by [`Style`](crate::ir::Style). The text of a tensor or
-//! scalar is made once and copied from then on.
+//! All layout follows from the program: two blanks for each block, one function for each
+//! [`Layout`](crate::ir::OpLayout), spelling by [`Style`](crate::ir::Style). The text of a tensor or scalar is made once
+//! and then copied.
 
 mod forms;
 mod layouts;
@@ -23,7 +23,7 @@ pub enum PrintForm {
     Short,
 }
 
-/// How to print.
+/// Options for printing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PrintOptions {
     /// The form.
@@ -83,7 +83,7 @@ struct ProgramPrinter<'p> {
     known: Option<FxHashMap<u32, TensorId>>,
     /// Blanks in front of statements.
     indent: usize,
-    /// How roots without `root_as=` are read, once that was asked for.
+    /// The meaning of roots without `root_as=`; `None` until first needed.
     spelled_root: Option<RootAs>,
 }
 

@@ -73,7 +73,7 @@ impl Resolver<'_> {
         true
     }
 
-    /// What stands before `=`.
+    /// Resolves the results that the statement has before `=`.
     pub(super) fn resolve_results(&mut self, spec: &OpSpec, stmt: &StmtSyntax, op: &mut Op) -> bool {
         let ast = self.ast;
         let results = ast.args_in(stmt.results);
@@ -159,7 +159,7 @@ impl Resolver<'_> {
     }
 }
 
-/// How many positional arguments the repeated declaration takes.
+/// Returns the number of positional arguments that the repeated declaration takes.
 fn repeated_count(spec: &OpSpec, args: &[ArgSyntax]) -> usize {
     if !spec.args.iter().any(|declared| declared.repeated) {
         return 0;

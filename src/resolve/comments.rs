@@ -1,4 +1,4 @@
-//! Comments: from places in the tree to places in the program.
+//! Maps the positions of comments in the tree to positions in the program.
 
 use super::Resolver;
 use crate::ir::{CommentPlace, SourceComment};

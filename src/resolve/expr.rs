@@ -81,7 +81,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// What stands before `[..]` or `.field`: parentheses around it belong to the form.
+    /// Resolves the text before `[..]` or `.field`; parentheses around it belong to the form.
     fn resolve_base(&mut self, id: ast::ExprId) -> Option<ExprId> {
         match self.ast.exprs[id.index()].0 {
             ast::ExprSyntax::Group(inner) => self.resolve_expr(inner),

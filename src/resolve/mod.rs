@@ -1,8 +1,8 @@
-//! From syntax tree to IR: names get their meaning, ops their kind.
+//! Name resolution: turns the syntax tree into IR; names get their meaning, ops their kind.
 //!
-//! Resolving never fails: what cannot be resolved is an error (`H01`, see [`crate::diag::codes`])
-//! and is left out of the program, and the rest goes on. One walk over the tree in text order; every
-//! name, tensor text and head word is looked up once per file and remembered by its dense id.
+//! Resolving never fails: whatever cannot be resolved is reported (`H01`, see [`crate::diag::codes`]) and left out of the
+//! program. One walk over the tree in text order; every name, tensor text and head word is looked up once per file and
+//! cached by its dense id.
 
 mod args;
 mod comments;
@@ -35,7 +35,7 @@ pub fn resolve(ast: &SyntaxTree, container: usize, source: &str, diags: &mut Dia
     resolver.program
 }
 
-/// What a head word means.
+/// The meaning of a head word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum HeadMeaning {
     /// Not looked up yet.
@@ -48,7 +48,7 @@ enum HeadMeaning {
     Unknown,
 }
 
-/// What is known about a symbol of the tree.
+/// The cached properties of a symbol of the syntax tree.
 #[derive(Clone, Copy)]
 struct SymbolInfo {
     name: Option<ir::Symbol>,
@@ -76,9 +76,9 @@ struct Resolver<'a> {
     latest: FxHashMap<u32, TensorId>,
     /// The last declaration of each number in this scope.
     declared: FxHashMap<u32, TensorId>,
-    /// Whether this statement was reported for operations inside one another.
+    /// True if an error about nested operations was reported for this statement.
     nested_reported: bool,
-    /// Whether the header, where most tensors are written in full, has an error.
+    /// True if the header, where most tensors are written in full, has an error.
     header_failed: bool,
     /// Undefined numbers that were reported, with their scope.
     undefined: FxHashSet<(u32, u32)>,

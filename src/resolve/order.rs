@@ -1,4 +1,4 @@
-//! The two orders that numbers decide, found as a text is read; see [`crate::ir::order`].
+//! The two orders that domain numbers decide, found while a text is read; see [`crate::ir::order`].
 
 use super::{HeadMeaning, Resolver};
 use crate::diag::Diags;
@@ -82,7 +82,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// How much is wrong with ops.
+    /// Counts the errors that the checks of single ops find.
     fn count_faults(&self, ops: &[OpId]) -> usize {
         let mut diags = Diags::default();
         ops.iter().for_each(|&op| self.program.ops[op].kind.spec().verify(&self.program, op, &mut diags));

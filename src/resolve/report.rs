@@ -1,4 +1,4 @@
-//! The errors of this layer, each in one place.
+//! The errors of the resolver, each in one function.
 
 use super::Resolver;
 use crate::diag::{Diag, Span, codes, nearest_candidate};
@@ -138,7 +138,7 @@ impl Resolver<'_> {
         });
     }
 
-    /// How to write the slice that `T3[i]` is elsewhere; `tensor` is where `T3` stands.
+    /// Returns a note with the spelling of a slice that other tools write as `T3[i]`; `tensor` is the span of `T3`.
     fn slice_note(&self, tensor: Span) -> Option<String> {
         let name = self.source.get(tensor.as_usize_range())?;
         let name = name.split('_').next().filter(|name| name.starts_with('T'))?;
@@ -147,7 +147,7 @@ impl Resolver<'_> {
         Some(format!("a slice is written `T9_l_float[..] = HirAliasSelect( {name}, axis = 0, index = {at} )`"))
     }
 
-    /// Where the value of an argument stands, without its key.
+    /// Returns the span of an argument's value, without its key.
     fn value_span(&self, arg: &ArgSyntax) -> Span {
         match arg.value {
             ValueSyntax::Expr(expr) => self.ast.exprs[expr.index()].1,
@@ -155,7 +155,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// What an argument is, in words.
+    /// Describes an argument in words.
     fn describe_arg(&self, arg: &ArgSyntax) -> &'static str {
         match arg.value {
             ValueSyntax::Expr(expr) => match self.ast.exprs[expr.index()].0 {
@@ -441,7 +441,7 @@ fn operator_of(name: &str) -> Option<&'static str> {
     signs.iter().find(|(known, _)| *known == name).map(|(_, sign)| *sign)
 }
 
-/// How to write what other tools have as a function and we as an operator.
+/// Returns a note on the operator that this language has in place of another tool's function.
 fn infix_note(name: &str) -> &'static str {
     match name {
         "add" => "write `T2 = T0 + T1;`",

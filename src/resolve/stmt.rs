@@ -1,4 +1,4 @@
-//! Statements: which op each is.
+//! Statements: finds the op of each.
 
 use super::{HeadMeaning, Resolver};
 use crate::ir::{AttrKey, AttrValue, Op, OpId, UnaryOp, Value};
@@ -41,7 +41,7 @@ impl Resolver<'_> {
         None
     }
 
-    /// What a head word means.
+    /// Looks up the meaning of a head word.
     pub(super) fn resolve_head(&mut self, symbol: ast::Symbol) -> HeadMeaning {
         let known = self.words[symbol.index()].head;
         if known != HeadMeaning::Unseen {

@@ -1,7 +1,7 @@
-//! Which spelling features a file uses.
+//! Detects the spelling features that a file uses.
 //!
-//! What a file shows decides; for what it does not show, the era that fits what it does show. The form of
-//! statements about streams, which also says how roots are counted, is that of each container.
+//! Features that the file shows are taken from it; the others from the era that fits those. The form of stream
+//! statements, which also decides the meaning of roots, is detected for each container.
 
 use super::Resolver;
 use crate::diag::{Diag, Span, codes};
@@ -10,7 +10,7 @@ use crate::ir::functions::CASTS;
 use crate::ir::{AttrKey, CastSpelling, Era, OpId, RootAs, StreamSpelling, Style};
 use hostir_grammar::ast::{BlockId, HostUnitSyntax, StmtShape, StmtSyntax, Symbol, SyntaxTree};
 
-/// Where a container shows how old its spelling is.
+/// The spans at which a container shows the age of its spelling.
 #[derive(Clone, Copy, Default)]
 pub(super) struct StyleEvidence {
     /// Its first statement such as `Wait(Communication 1)`.
@@ -20,7 +20,7 @@ pub(super) struct StyleEvidence {
 }
 
 impl StyleEvidence {
-    /// What a container shows.
+    /// Finds these spans in a container.
     pub(super) fn from_container(ast: &SyntaxTree, container: usize) -> Self {
         let words = ["Synchronize", "SetCurrentStream", "GetCurrentStream", "Wait"];
         let symbols = words.map(|word| ast.strings.find_symbol(word));
@@ -46,7 +46,7 @@ impl StyleEvidence {
         }
     }
 
-    /// Whether the first such statement is in the form of a call.
+    /// Returns true if the first such statement has the form of a call.
     fn call_form(self) -> Option<bool> {
         match (self.call, self.words) {
             (Some(call), Some(words)) => Some(call.start < words.start),

@@ -12,7 +12,7 @@ use hostir_grammar::Span;
 use hostir_grammar::ast::{self, ArgRange, ArgSyntax, TensorRefId, TensorText};
 use smallvec::SmallVec;
 
-/// What stands in braces behind a tensor.
+/// The attributes in braces after a tensor.
 #[derive(Default)]
 struct TensorAttrs {
     logical: Option<Box<[ExprId]>>,

@@ -1,4 +1,4 @@
-//! Values of arguments: operands and attributes by the kind that an op declares.
+//! Values of arguments: operands and attributes, by the kind that the op declares.
 
 use super::Resolver;
 use crate::ir::TEAM_CUT;

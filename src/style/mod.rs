@@ -1,4 +1,4 @@
-//! Spellings of whole programs: rewriting a program for another version of nvFuser, and numbering its tensors anew.
+//! Styles of whole programs: respelling for another version of nvFuser, and renumbering of tensors.
 
 mod renumber;
 mod restyle;

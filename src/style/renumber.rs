@@ -1,8 +1,7 @@
-//! Numbers in order of appearance.
+//! Renumbers a program in order of appearance.
 //!
-//! Numbers name domains, and ascend in the order of the axes, so that a reader needs no `axes=` and no
-//! `perm=` where nvFuser's numbers would need none (see [`super::order`]). A renumbered program computes
-//! the same.
+//! Numbers name domains, and ascend in axis order, so that a reader needs no `axes=` and no `perm=` where nvFuser's
+//! numbers would need none (see [`super::order`]). The renumbered program computes the same.
 
 use crate::ir::OpLayout;
 use crate::ir::Symbol;

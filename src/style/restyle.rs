@@ -1,8 +1,8 @@
-//! Changing the spelling of a program without changing what it means.
+//! Changes the spelling of a program without changing its meaning.
 //!
-//! Most features of a [`Style`] are only read when a program is printed. What ops hold is changed here: the form of
-//! ALLOCATE, `backend=`, the op that slices at host level, and the numbers of roots. Where the new spelling
-//! would be read as something else, the ops keep what they mean, and `print` adds the attribute that says it.
+//! Most features of a [`Style`] only matter when a program is printed. Features stored in ops are changed here: the form
+//! of ALLOCATE, `backend=`, the op that slices at host level, and the numbers of roots. If a reader would understand the
+//! new spelling differently, the ops keep their meaning, and `print` adds the attribute that states it.
 
 use crate::ir::Style;
 use crate::ir::TensorId;

@@ -1,11 +1,11 @@
-//! How a text counts the roots of communications where it does not say so.
+//! The meaning of roots in a text without `root_as=`.
 
 use crate::ir::{AttrKey, BlockId, OpKind, Program, RootAs};
 
 impl Program {
-    /// How the program's text is read where it has no `root_as=`. Waits and statements about streams tell: in
-    /// 2026's spelling, `Wait(..)`, roots are positions, in the older one, `Wait ..`, they are ranks. A program
-    /// without such statements has positions if it has a short ALLOCATE.
+    /// Returns the meaning of a root number where the program's text has no `root_as=`. The form of waits and stream
+    /// statements decides: with `Wait(..)`, the spelling of 2026, roots are positions; with `Wait ..`, the older one, they
+    /// are ranks. A program without such statements has positions if it has a short ALLOCATE.
     pub fn spelled_root(&self) -> RootAs {
         let call_form = match self.spelling_op(self.body()) {
             Some(OpKind::Allocate) => true,

@@ -36,7 +36,7 @@ pub(super) fn check_alias(program: &Program, new: TensorId, original: TensorId, 
     }
 }
 
-/// What two tensors that are one memory differ in.
+/// Describes a difference between two tensors that share one memory.
 fn memory_difference(program: &Program, a: TensorId, b: TensorId) -> Option<String> {
     let (x, y) = (program.tensor(a), program.tensor(b));
     if x.dtype != y.dtype {

@@ -1,4 +1,4 @@
-//! V1 to V9: what tensors, meshes, inputs and aliases say about themselves.
+//! V1 to V9: declarations of tensors, meshes, inputs and aliases.
 
 use crate::diag::codes;
 use crate::diag::{Diag, Diags};
@@ -115,7 +115,7 @@ fn report_difference(program: &Program, first: TensorId, second: TensorId, diags
     )));
 }
 
-/// What two declarations differ in, in words.
+/// Describes the difference between two declarations.
 fn describe_difference(program: &Program, first: TensorId, second: TensorId) -> String {
     let (a, b): (&Tensor, &Tensor) = (program.tensor(first), program.tensor(second));
     let mut parts: Vec<String> = Vec::new();

@@ -1,4 +1,4 @@
-//! V50: what `Index definitions:` say of a name does not need that name.
+//! V50: no cycles among `Index definitions:`.
 
 use crate::diag::codes;
 use crate::diag::{Diag, Diags};

@@ -1,9 +1,9 @@
 //! V10 to V16: a tensor is defined before it is used, and not used after it is freed.
 //!
-//! One walk in text order. What a branch or a loop body defines counts as defined behind it: whether
-//! it ran is not known here. A use in a branch inside a loop may be of what an earlier iteration
-//! defined further down, so it counts if the loop defines it anywhere. A Deallocate holds to the end
-//! of its block.
+//! One walk in text order. A definition in a branch or a loop body counts as a definition after it: whether the body
+//! runs is not known here. A use in a branch inside a loop may refer to a definition further down in an earlier
+//! iteration, so it is accepted if the loop defines the tensor anywhere. A Deallocate is in effect until the end of its
+//! block.
 
 use super::declarations::ReferencedTensors;
 use crate::diag::codes;

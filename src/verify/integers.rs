@@ -1,5 +1,5 @@
-//! V47 and V48: scalars that stand for integers: indices, bounds, streams, peers, roots and extents. A real or a truth value
-//! in such a place is an error here as far as the text alone says what it is, and in a run otherwise.
+//! V47 and V48: scalars that must be integers: indices, bounds, streams, peers, roots and extents. A real or a truth
+//! value in such a position is an error here if the text alone shows it, and a run-time error otherwise.
 
 use crate::diag::codes;
 use crate::diag::{Diag, Diags, Span};
@@ -56,7 +56,7 @@ const REALS: &[&str] = &[
     "tanh",
 ];
 
-/// What kind of number an expression is.
+/// The kind of number that an expression has.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NumberKind {
     Integer,
@@ -151,7 +151,7 @@ fn needs_integer(program: &Program, expr: ExprId, span: Span, what: &dyn Fn() ->
     diags.push(Diag::error(codes::INTEGER_NEEDED, span, message).with_note(note));
 }
 
-/// What an expression is, if the text alone says so: names may be anything.
+/// Returns the kind of an expression if the text alone decides it; names may have any kind.
 fn expr_kind(program: &Program, expr: ExprId) -> Option<NumberKind> {
     match program.expr(expr) {
         Expr::Int(_) | Expr::Hex(_) => Some(NumberKind::Integer),

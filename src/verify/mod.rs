@@ -1,4 +1,4 @@
-//! What holds in every program: structure, types, shapes, scopes.
+//! The verifier: the invariants of every program in structure, types, shapes and scopes.
 //!
 //! [`verify`] reports every violation of one program in one run. Names, argument kinds and words are
 //! the resolver's (`H01`). The invariants, with their codes ([`crate::diag::codes`]):
@@ -116,7 +116,7 @@ pub fn verify(program: &Program, diags: &mut Diags) {
 /// be read, so that nobody knows what they define, post or wait for. Warnings are left out,
 /// and so is what is about a place that holds one of the errors found `earlier`.
 pub fn verify_partial(program: &Program, earlier: &[Span], diags: &mut Diags) {
-    /// What is wrong with these may be that the other statement is missing.
+    /// Errors that may only mean that the statement with the counterpart is missing.
     const NEED_OTHERS: &[&str] =
         &[codes::UNKNOWN_ALIAS, codes::UNKNOWN_UNIT, codes::UNIT_COUNT, codes::UNIT_TENSOR, codes::PEER];
     let mut found = Diags::default();
@@ -136,8 +136,8 @@ pub fn verify_partial(program: &Program, earlier: &[Span], diags: &mut Diags) {
     diags.items.append(&mut found.items);
 }
 
-/// What single ops require, without ops of tensors that are declared twice: most of what they say of one of the
-/// two types follows from that.
+/// Returns the errors of single ops, without those of ops whose tensors are declared twice: most of the errors about
+/// one of the two declarations are consequences of that.
 fn without_duplicates(program: &Program, declarations: &Diags, all: Diags) -> Diags {
     if declarations.items.iter().all(|diag| diag.code != codes::DECLARATIONS_DIFFER) {
         return all;
@@ -159,7 +159,7 @@ fn check_structure(program: &Program) -> Diags {
     found
 }
 
-/// What single ops require, but for those of some tensors.
+/// Runs the checks of single ops, except on ops that use the tensors in `but`.
 fn check_ops(program: &Program, but: &[TensorId]) -> Diags {
     let mut found = Diags::default();
     let mut check = |id: OpId| {

@@ -5,7 +5,7 @@ use crate::diag::{Diag, Diags};
 use crate::ir::OpKind;
 use crate::ir::{BlockId, OpId, Program, Value};
 
-/// How many numbers a note lists.
+/// The maximum count of numbers that a note lists.
 const NEAREST: usize = 3;
 
 /// Checks the host program.
@@ -35,7 +35,7 @@ pub(super) fn check_posts(program: &Program, diags: &mut Diags) {
     GroupChecker { program, diags }.check_block(program.body());
 }
 
-/// Whether an op's number is one that a Wait may name.
+/// Returns true if a Wait may name the number of such an op.
 fn is_awaitable(kind: OpKind) -> bool {
     matches!(kind, OpKind::Communication | OpKind::P2PCommunication | OpKind::CollectivePermute | OpKind::EndCoalescing)
 }

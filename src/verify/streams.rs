@@ -1,10 +1,10 @@
-//! V49: what the iterations of a loop write on several streams is not one buffer that all of them keep.
+//! V49: iterations of a loop on several streams do not write one buffer that all of them keep.
 //!
-//! Looks at each loop whose iterations set a stream that depends on the loop's index. An ALLOCATE in it that keeps
-//! memory gives all iterations one buffer; if they write it on their streams and nothing orders these, that is a
-//! race. Order is followed roughly, and always in favour of the program: a loop in which streams of iterations
-//! wait for each other, or for one that waits for them, is left alone, and so is a buffer that is used between
-//! two communications only.
+//! Examines each loop whose iterations set a stream that depends on the loop's index. An ALLOCATE in the loop that keeps
+//! memory gives all iterations one buffer; if they write it on their streams without synchronization, that is a race. The
+//! ordering analysis is approximate and never reports a race in doubt: it skips a loop in which streams of iterations
+//! wait for each other, or for a stream that waits for them, and a buffer that is only used between two
+//! communications.
 
 use crate::analysis::renewed::{LoopPrivateTensors, TouchCounts};
 use crate::diag::codes;
@@ -47,7 +47,7 @@ struct LoopFacts {
     made: FxHashMap<TensorId, u32>,
 }
 
-/// Whether a loop sets streams and allocates what stays.
+/// Returns true if a loop sets streams and has ALLOCATEs that keep memory between iterations.
 fn has_kept_stream_memory(program: &Program, op: &Op) -> bool {
     let (mut sets, mut keeps) = (false, false);
     for &block in &op.blocks {
@@ -60,7 +60,7 @@ fn has_kept_stream_memory(program: &Program, op: &Op) -> bool {
     sets && keeps
 }
 
-/// Whether a loop may have more than one iteration.
+/// Returns true if a loop may have more than one iteration.
 fn may_repeat(program: &Program, op: &Op) -> bool {
     let literal = |expr: ExprId| program.exprs().as_int(expr);
     let extent = op.domain_attr(AttrKey::Domain).map(|domain| program.domain(domain).extent);
@@ -117,12 +117,12 @@ fn first_definitions(program: &Program) -> FxHashMap<TensorId, u32> {
     made
 }
 
-/// How an iteration uses a tensor on its stream.
+/// The use of a tensor by an iteration on its stream.
 #[derive(Clone, Copy)]
 struct StreamUse {
     /// The first op that writes it, and the op that made the stream the current one.
     write: Option<(OpId, OpId)>,
-    /// Whether the stream itself touches it, not communications only.
+    /// True if the stream itself uses the tensor, and not only communications do.
     on_stream: bool,
     /// The first and last step.
     steps: (u32, u32),
@@ -150,7 +150,7 @@ struct IterationWalk<'p> {
     bound: FxHashSet<TensorId>,
     /// ALLOCATEs that leave memory to the next iteration.
     kept: Vec<(TensorId, OpId)>,
-    /// What parts of tensors are parts of; `None` for parts that belong to this iteration.
+    /// For each part of a tensor: the tensor it belongs to, or `None` if the part belongs to this iteration.
     parts: FxHashMap<TensorId, Option<TensorId>>,
     uses: FxHashMap<TensorId, StreamUse>,
 }
@@ -312,7 +312,7 @@ impl<'p> IterationWalk<'p> {
         self.stream = end;
     }
 
-    /// Whether a scalar differs between iterations, by way of `Index definitions:` too.
+    /// Returns true if a scalar differs between iterations, directly or through `Index definitions:`.
     fn varies_by_iteration(&self, expr: ExprId) -> bool {
         let mut found = false;
         let mut visit = |name| found |= self.names.contains(&name);

@@ -153,7 +153,7 @@ fn multiply_batches<T: Copy + Default>(
     Ok(out)
 }
 
-/// Where a batch's matrix starts.
+/// The offset of the first element of a batch's matrix.
 fn batch_offset(dims: &[ViewDim], mut batch: usize) -> usize {
     let mut offset = 0;
     for dim in dims[..dims.len() - 2].iter().rev() {
@@ -222,7 +222,7 @@ fn matrix_strides<T: Clone>(factor: &GemmOperand<'_, T>) -> (isize, isize) {
     (factor.dims[rank - 2].stride as isize, factor.dims[rank - 1].stride as isize)
 }
 
-/// Whether all elements of a matrix of a factor lie in its memory.
+/// Returns true if all elements of a factor's matrix are inside of its memory.
 fn is_in_bounds<T: Clone>(factor: &GemmOperand<'_, T>, from: usize, shape: [usize; 2]) -> bool {
     let rank = factor.dims.len();
     let last = shape

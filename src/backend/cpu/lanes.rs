@@ -133,7 +133,7 @@ impl ElementVector {
         })
     }
 
-    /// Whether each value is not zero.
+    /// Compares each value with zero: true if it is not zero.
     pub(super) fn nonzero_mask(&self) -> Vec<bool> {
         match self {
             ElementVector::F64(v) => v.iter().map(|&x| x != 0.0).collect(),

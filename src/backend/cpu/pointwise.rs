@@ -116,7 +116,7 @@ fn choose_elements<T: Copy>(condition: &[bool], a: &[T], b: &[T]) -> Vec<T> {
     condition.iter().zip(a.iter().zip(b)).map(|(&c, (&a, &b))| if c { a } else { b }).collect()
 }
 
-/// Whether a function of integers is an integer (or a truth value).
+/// Returns true if a function of integers yields an integer or a truth value.
 fn returns_integer(function: Function) -> bool {
     use Function as F;
     matches!(

@@ -13,7 +13,7 @@ pub(super) struct BufferStorage {
     elements: usize,
     size: usize,
     tensor: TensorId,
-    /// What is initialised; `None` once all elements are.
+    /// The map of initialised elements; `None` once all are initialised.
     written: Option<InitializedSet>,
 }
 
@@ -22,7 +22,7 @@ pub(super) struct BufferStorage {
 struct InitializedSet {
     /// One bit an element.
     bits: Vec<u64>,
-    /// How many are not.
+    /// The number of elements that are not initialised.
     missing: usize,
 }
 

@@ -9,7 +9,7 @@ use hostir::lower::PreparedProgram;
 /// The CUDA backend.
 #[derive(Clone, Default)]
 pub struct CudaRuntime {
-    /// How programs run.
+    /// Options for running programs.
     pub options: Options,
 }
 

@@ -1,10 +1,11 @@
-//! A host program inside somebody else's process: it works on the caller's tensors, on the caller's
-//! streams, in the primary contexts of the devices.
+//! Sessions: host programs inside another process. A session works on the caller's tensors and streams, in the primary
+//! contexts of the devices.
 //!
-//! A [`Session`] holds one program with fixed sizes, ready to run any number of times. It owns what it
-//! needs (streams, events, kernels, communicators, memory between the ops) and nothing of the process: no
-//! signal handlers, threads of its own that outlive a call (but after failures), or exits; every call leaves the
-//! thread's current context as it found it. Sessions are independent of each other. `docs/library.md` is the long version.
+//! A [`Session`] holds one program with fixed sizes, ready to run any number of times. It owns the resources it
+//! needs (streams, events, kernels, communicators, memory between the ops) and changes nothing of the process: it
+//! installs no signal handlers, never exits, and starts no threads that outlive a call, except after failures; every
+//! call restores the thread's current context. Sessions are independent of each other. `docs/library.md` is the long
+//! version.
 //!
 //! ```no_run
 //! use hostir::ir::DType;
@@ -77,17 +78,17 @@ impl std::fmt::Debug for Session {
 }
 
 impl Session {
-    /// Starts a session of the program in a text.
+    /// Starts the builder of a session for the program in a text.
     pub fn builder(text: &str) -> Builder {
         Builder::new(text)
     }
 
-    /// Devices and versions of libraries, for people.
+    /// Returns a description of devices and library versions.
     pub fn describe_platform(&self) -> &str {
         self.program.borrow_dependent().platform_summary()
     }
 
-    /// What the verifier warned about.
+    /// Returns the verifier's warnings.
     pub fn warnings(&self) -> &[Diag] {
         &self.warnings
     }
@@ -118,19 +119,19 @@ impl Session {
         InputHandle::new(self, key.into())
     }
 
-    /// An output, as [`Session::input`].
+    /// Selects an output, as [`Session::input`] does.
     pub fn output<'k>(&mut self, key: impl Into<IoKey<'k>>) -> OutputHandle<'_, 'k> {
         OutputHandle::new(self, key.into())
     }
 
-    /// Enqueues a run of all ranks of this process on streams of the session's own. Does not wait for the
-    /// devices; what goes wrong there is reported by [`Session::wait`] or the next call.
+    /// Enqueues a run of all ranks of this process on the session's own streams. Does not wait for the devices;
+    /// [`Session::wait`] or the next call reports errors that occur there.
     pub fn run(&mut self) -> Result<(), Error> {
         self.run_on_all(&[])
     }
 
-    /// Enqueues a run of this process's only rank between what was enqueued on a stream before and what
-    /// is enqueued there after.
+    /// Enqueues a run of this process's only rank on a caller's stream: after the stream's earlier work, and before
+    /// its later work.
     pub fn run_on(&mut self, stream: CallerStream) -> Result<(), Error> {
         self.run_on_all(&[stream])
     }
@@ -140,13 +141,12 @@ impl Session {
         self.with_bound(|bound| bound.run(streams))
     }
 
-    /// Waits until all runs are done; at most for the timeout of the options, after which communicators are
-    /// aborted.
+    /// Waits until all runs are done. After the timeout of the options, communicators are aborted.
     pub fn wait(&mut self) -> Result<(), Error> {
         self.with_bound(|bound| bound.wait())
     }
 
-    /// Hands every rank its part of a whole input. All ranks are of this process.
+    /// Copies the shards of a whole input to all ranks, which must belong to this process.
     pub fn upload_whole<'k>(&mut self, key: impl Into<IoKey<'k>>, tensor: &HostTensor) -> Result<(), Error> {
         let position = self.find_position(IoSide::Input, key.into())?;
         let port = &self.prepared().inputs[position];
@@ -160,8 +160,8 @@ impl Session {
         Ok(())
     }
 
-    /// A whole output of the last run, from the parts of all ranks, which are of this process. Waits for
-    /// the run. Replicas that differ are an error.
+    /// Assembles a whole output of the last run from the shards of all ranks, which must belong to this process. Waits
+    /// for the run. Replicas that differ are an error.
     pub fn download_whole<'k>(&mut self, key: impl Into<IoKey<'k>>) -> Result<HostTensor, Error> {
         let position = self.find_position(IoSide::Output, key.into())?;
         let mut parts = Vec::new();
@@ -191,7 +191,7 @@ impl Session {
         names::find_position(side, &names, key).map_err(|diag| self.make_error(vec![diag]))
     }
 
-    /// The rank that is meant where none is named.
+    /// Returns the only rank, for calls that name none.
     fn only_rank(&self) -> Result<u32, Error> {
         let ranks = self.ranks();
         names::sole_rank(&ranks).map_err(|diag| self.make_error(vec![diag]))

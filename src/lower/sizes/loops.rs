@@ -13,7 +13,7 @@ use crate::ir::scalar_names::loop_index;
 use crate::ir::{AttrKey, AttrValue, BinaryOp, BlockId, Expr, ExprId, OpId, Program, Symbol, TensorId};
 use crate::plan::ExtentEnv;
 
-/// What a loop goes along.
+/// The range that a loop follows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum LoopTarget {
     /// An axis of a tensor, by its place among the printed domains.

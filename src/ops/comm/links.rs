@@ -5,7 +5,7 @@ use crate::axes::pairing::{
 };
 use crate::ir::{AttrKey, AxisLink, OpId, Program};
 
-/// Whether a communication type reduces over the input's device axis.
+/// Returns true if a communication type reduces over the input's device axis.
 pub(crate) fn is_reducing_kind(kind: &str) -> bool {
     matches!(kind, "Reduce" | "Allreduce" | "ReduceScatter")
 }
@@ -39,7 +39,7 @@ pub(crate) fn link_collective_permute(program: &Program, op: OpId, links: &mut V
     link_shard(program, op, &from, &to, links)
 }
 
-/// Where the output has no device axis and one axis less than the input, a rank's part is what travels.
+/// Links a shard's axes: if the output has no device axis and one axis less than the input, one rank's shard is sent.
 fn link_shard(program: &Program, op: OpId, from: &LinkSide, to: &LinkSide, links: &mut Vec<AxisLink>) -> LinkResult {
     let (a, b) = (from.stored_positions(), to.stored_positions());
     let rest = unsharded_axes(from, &a);

@@ -1,4 +1,4 @@
-//! PlanBuilder of communications, groups and waits.
+//! Lowering of communications, groups and waits.
 
 use crate::diag::{Diag, codes, nearest_candidate};
 use crate::ir::{AttrKey, DType, ExprId, Op, OpId, RootAs, TensorId, Value};

@@ -1,4 +1,4 @@
-//! Communication: collectives, point to point, groups of them, and waiting.
+//! Communication ops: collectives, point-to-point messages, groups, and waits.
 
 mod checks;
 pub(crate) mod links;

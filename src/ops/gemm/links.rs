@@ -1,4 +1,4 @@
-//! Axis links of matrix products, with PyTorch's shapes.
+//! Axis links of GEMMs, with PyTorch's shapes.
 //!
 //! The result may end in the contracted axis as a reduction (`rS8{i3}`).
 
@@ -6,7 +6,7 @@ use crate::axes::pairing::{AxisMismatch, LinkResult, LinkSide, has_split_axis, l
 use crate::diag::codes;
 use crate::ir::{AxisLink, OpId, Program};
 
-/// The axes of a product: operands, result, contracted axis.
+/// The axes of a GEMM: operands, result, contracted axis.
 struct GemmAxes {
     a: LinkSide,
     b: LinkSide,

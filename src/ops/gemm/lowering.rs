@@ -1,4 +1,4 @@
-//! PlanBuilder of matrix products.
+//! Lowering of GEMMs.
 
 use crate::diag::{Diag, codes};
 use crate::ir::{OpId, TensorId};

@@ -1,4 +1,4 @@
-//! Matrix products.
+//! GEMM ops: `matmul` and `linear`.
 
 mod links;
 mod lowering;

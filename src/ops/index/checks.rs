@@ -1,5 +1,5 @@
-//! V39: what an index tensor needs beside axes that pair up: integers, an axis that there is, and an operand
-//! that is long enough.
+//! V39: requirements on an index tensor beyond paired axes: an integer type, an existing axis, and an operand that is
+//! long enough.
 
 use super::super::tensor_checks;
 use crate::axes::logical_axes;
@@ -7,7 +7,7 @@ use crate::diag::{Diag, Diags, codes};
 use crate::ir::places::with_declaration;
 use crate::ir::{AttrKey, ExprId, OpId, Program, TensorId, display_name};
 
-/// What a gather is about.
+/// The tensors and the axis of a gather.
 struct GatherAxes {
     input: TensorId,
     index: TensorId,

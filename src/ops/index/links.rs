@@ -1,7 +1,7 @@
-//! Axis links of ops that read or write where an index tensor says, with PyTorch's shapes.
+//! Axis links of ops that read or write elements selected by an index tensor, with PyTorch's shapes.
 //!
-//! The axis that the index chooses from has no link: any element of the result may come from (or go to) any
-//! place along it, so it has to lie on one device. What lies across devices along the other axes stays there.
+//! The axis that the index selects from has no link: any element of the result may come from (or go to) any position
+//! along it, so it must not be sharded. Sharding along the other axes is kept.
 
 use crate::axes::pairing::{
     AxisMismatch, LinkResult, LinkSide, axis_count_text, has_split_axis, link_pairs, operand_side, result_side,

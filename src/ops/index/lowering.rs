@@ -1,4 +1,4 @@
-//! Ops that read or write where an index tensor says: their instructions and their lowering.
+//! Lowering of ops that read or write elements selected by an index tensor.
 
 use crate::diag::{Diag, codes};
 use crate::ir::{AttrKey, Op, OpId, TensorId};

@@ -1,7 +1,7 @@
-//! Ops that read or write where another tensor says, with PyTorch's shapes.
+//! Ops that read or write elements selected by an index tensor, with PyTorch's shapes.
 //!
-//! Indices are integers from 0; negative ones are errors, as in `torch.gather`. The axis that an index chooses
-//! from lies on one device, the others may lie across devices.
+//! Indices are integers from 0; negative ones are errors, as in `torch.gather`. The axis that an index selects
+//! from must not be sharded; the others may be.
 
 mod checks;
 mod links;

@@ -71,7 +71,7 @@ pub(crate) fn check_allocate(program: &Program, id: OpId, diags: &mut Diags) {
     }
 }
 
-/// Whether a size cannot be the product of the extents of the stored axes.
+/// Returns true if a size cannot be the product of the extents of the stored axes.
 fn size_differs(program: &Program, tensor: TensorId, size: ExprId) -> Option<bool> {
     let axes = logical_axes(program, tensor);
     if axes.split {

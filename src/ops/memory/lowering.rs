@@ -1,4 +1,4 @@
-//! PlanBuilder of ALLOCATE, Deallocate and of ops that bind a tensor to a part of another.
+//! Lowering of ALLOCATE, Deallocate and ops that bind a tensor to a part of another.
 
 use crate::axes::LogicalAxis;
 use crate::diag::{Diag, codes};

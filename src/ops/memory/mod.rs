@@ -1,4 +1,4 @@
-//! Memory: making, freeing and slicing it.
+//! Memory ops: allocation, deallocation, slices.
 
 mod checks;
 mod links;

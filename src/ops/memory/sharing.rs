@@ -1,4 +1,4 @@
-//! Memory that two tensors share: what may share it, and messages about that.
+//! Checks of shared memory: which tensors may share it, and messages about that.
 
 use crate::axes::logical_axes;
 use crate::diag::{Diag, Diags, Span, codes};

@@ -1,4 +1,4 @@
-//! PlanBuilder of ops that change a tensor's shape; all of them copy.
+//! Lowering of ops that change a tensor's shape; all of them copy.
 
 use crate::diag::{Diag, codes};
 use crate::ir::{AttrKey, AttrValue, BinaryOp, Expr, ExprId, Op, OpId, TensorId};

@@ -3,8 +3,8 @@
 use crate::p2p::MessagePlan;
 use hostir::plan::Plan;
 
-/// Buffers that lie outside of the rank's memory while a caller owns inputs and outputs: those of ports,
-/// but for what other ranks copy from or to on their own, which they have to find where it always is.
+/// Returns the buffers that are externally bound while a caller owns inputs and outputs: those of inputs and outputs,
+/// except buffers that other ranks access by themselves and have to find at a fixed address.
 pub fn externally_bound(plan: &Plan, messages: &MessagePlan) -> Vec<bool> {
     let mut outside = vec![false; plan.buffers.len()];
     for view in plan.inputs.iter().chain(&plan.outputs).flatten() {

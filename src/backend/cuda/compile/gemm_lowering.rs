@@ -1,8 +1,8 @@
-//! Matrix products for cuBLASLt: layouts of strided views, without copies.
+//! Lowers GEMMs to cuBLASLt: layouts of strided views, without copies.
 //!
-//! The library's matrices are column-major. A row-major product `out[m, n] = a[m, k] * b[k, n]` is the
-//! column-major product of the transposed matrices in the other order, `out'[n, m] = b'[n, k] * a'[k, m]`,
-//! and a row-major matrix read as column-major is its own transpose: nothing moves.
+//! cuBLASLt's matrices are column-major. A row-major GEMM `out[m, n] = a[m, k] * b[k, n]` is the column-major GEMM
+//! of the transposed matrices in the other order, `out'[n, m] = b'[n, k] * a'[k, m]`, and a row-major matrix read as
+//! column-major is its own transpose: no data moves.
 
 pub mod fp8;
 
@@ -208,7 +208,7 @@ fn gemm_call(
     is_supported(&shape).then_some(GemmCall { shape, operands })
 }
 
-/// Whether the library takes a shape: any, but for 8-bit floats ([`fp8`]).
+/// Returns true if cuBLASLt supports a shape: always, except for some shapes of 8-bit floats ([`fp8`]).
 fn is_supported(shape: &GemmShape) -> bool {
     if !shape.factors.iter().all(|factor| matches!(factor, MatrixElement::E4m3 | MatrixElement::E5m2)) {
         return true;

@@ -30,7 +30,7 @@ pub struct MatrixLayout {
     pub batch_stride: i64,
 }
 
-/// What is added to a product.
+/// The bias term of a GEMM.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum GemmBias {
     /// Nothing.
@@ -48,7 +48,7 @@ pub struct GemmShape {
     pub element: MatrixElement,
     /// Types of the left and of the right matrix.
     pub factors: [MatrixElement; 2],
-    /// Whether `float` may be rounded to TF32 before it is multiplied.
+    /// True if `float` factors may be rounded to TF32.
     pub tf32: bool,
     /// Left matrix as stored, and whether it is transposed.
     pub a: (MatrixLayout, bool),
@@ -56,7 +56,7 @@ pub struct GemmShape {
     pub b: (MatrixLayout, bool),
     /// Result.
     pub d: MatrixLayout,
-    /// What is added.
+    /// The bias term.
     pub bias: GemmBias,
     /// Matrices in a batch.
     pub batch: i32,

@@ -1,13 +1,13 @@
-//! One order of all ranks' calls, for ranks that share devices.
+//! A common issue order of all ranks' commands, for ranks that share devices.
 //!
-//! A device takes its streams' work from a limited number of hardware queues (`CUDA_DEVICE_MAX_CONNECTIONS`, at
-//! most 32), and its copy engines have queues of their own. Streams beyond that share queues: work whose turn
-//! has come can be stuck behind work of another stream that waits for a flag. With eight ranks of four streams
-//! on one device the flag may well be another rank's to raise, by work that is stuck itself.
+//! A device takes the work of its streams from a limited number of hardware queues (`CUDA_DEVICE_MAX_CONNECTIONS`, at
+//! most 32), and its copy engines have queues of their own. Further streams share queues, so work that could run can be
+//! queued behind work of another stream that waits for a semaphore. With eight ranks of four streams on one device, that
+//! semaphore may have to be signalled by another rank's work that is queued in the same way.
 //!
-//! If every call is issued behind all that it waits for, on whichever rank, then so it is in every queue, and
-//! the first call in this order that has not ended can always go on, however streams share queues. Ranks
-//! that are processes have queues of their own: there each rank's own part of the order is enough.
+//! If every command is issued after all commands that it waits for, on whichever rank, then the same holds in every
+//! queue, and the first command in this order that has not ended can always make progress, however streams share queues.
+//! Ranks that are processes have queues of their own: there each rank's own subsequence is enough.
 
 use crate::schedule::{RankSchedule, ScheduleStep, SemaphoreOp, StreamCommand};
 use std::collections::BTreeSet;
@@ -69,7 +69,7 @@ fn find_global_order(schedules: &[RankSchedule]) -> Option<Vec<(usize, usize)>> 
     Some(order)
 }
 
-/// What a rank still has to do.
+/// The remaining steps of a rank.
 struct RankCursor<'s> {
     steps: &'s [ScheduleStep],
     /// By stream: its steps, and how many of them are done.

@@ -30,13 +30,13 @@ const MULTIPROCESSORS: u32 = 132;
 /// Options of a listing.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct ListingOptions {
-    /// Whether `float` GEMMs may round their factors to TF32.
+    /// True if `float` GEMMs may round their factors to TF32.
     pub tf32: bool,
     /// The transport of each communication backend.
     pub routes: BackendTransports,
-    /// Whether the commands are recorded as a CUDA graph.
+    /// True if the commands are captured as a CUDA graph.
     pub graph: bool,
-    /// Whether several ranks share a device, so that their calls have one order of issue.
+    /// True if several ranks share a device, so that their calls have one issue order.
     pub shared: bool,
 }
 

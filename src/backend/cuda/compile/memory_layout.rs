@@ -1,9 +1,8 @@
-//! Where a plan's buffers lie in the one allocation of their rank.
+//! The layout of a plan's buffers in the one device allocation of their rank.
 //!
-//! Decided before the run: nothing is allocated while it goes on. A buffer that only one stream uses
-//! shares memory with the other such buffers of that stream, since a stream does one thing after the
-//! other. All others (inputs, outputs, what a communication touches or several streams do) have a
-//! place of their own.
+//! The layout is decided before the run, which allocates nothing. Buffers that only one stream uses share memory with
+//! the other such buffers of that stream, since the work of a stream is serialized. All other buffers (inputs, outputs,
+//! buffers of communications or of several streams) have memory of their own.
 
 use crate::fuse::FusedInst;
 use hostir::plan::InstId;
@@ -24,7 +23,7 @@ pub struct MemoryLayout {
     pub scratch: Vec<usize>,
 }
 
-/// Who uses a buffer, and from where to where in the order of issue.
+/// The use of a buffer: the stream, and the first and last position in issue order.
 #[derive(Clone, Copy, Debug)]
 struct BufferUse {
     stream: StreamSlot,
@@ -122,7 +121,7 @@ pub fn inst_position(item: &FusedInst) -> InstId {
     }
 }
 
-/// What an item reads and writes.
+/// Returns the views that an item reads and writes.
 fn accessed_views<'a>(plan: &'a Plan, item: &'a FusedInst) -> SmallVec<[&'a BufferView; 4]> {
     match item {
         FusedInst::Inst(at) => {
@@ -174,8 +173,8 @@ fn issued_work(kind: &InstKind) -> Option<WorkSlot> {
     }
 }
 
-/// Where each work is first waited for, and by which stream. Works of a group are waited for by the
-/// work of its end.
+/// For each communication handle: the position and the stream of its first wait. Handles within a group are waited
+/// for by the group's own handle.
 fn first_waits(plan: &Plan, items: &[FusedInst]) -> Vec<Option<(usize, StreamSlot)>> {
     let mut waits = vec![None; plan.works as usize];
     let mut groups: Vec<(Vec<WorkSlot>, WorkSlot)> = Vec::new();
@@ -254,7 +253,7 @@ mod tests {
         assert_eq!(two.bytes, 5 * 512);
     }
 
-    /// What a communication reads is kept until the stream that posted it has waited for it.
+    /// A buffer that a communication reads stays allocated until the issuing stream has waited for the communication.
     #[test]
     fn a_buffer_outlives_its_communication() {
         let text = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{2}, iS1{64}] (DeviceMesh{0 1})) -> (T4_g_float[iS8{2}, iS9{64}] (DeviceMesh{0 1})) :

@@ -96,7 +96,7 @@ pub enum NcclCall {
     },
 }
 
-/// What a member does in a collective: calls that start together.
+/// Returns the calls of one member in a collective; they start together.
 pub fn calls(collective: &CollectiveInst, place: usize, roles: &[MemberRole]) -> Result<Vec<NcclCall>, Unsupported> {
     let (input, output) = (collective.input.as_ref(), collective.output.as_ref());
     if roles.len() == 1 {

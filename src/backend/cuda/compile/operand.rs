@@ -1,8 +1,8 @@
-//! Operands of commands before their addresses are known.
+//! Operands of commands whose addresses are not resolved yet.
 
 use hostir::plan::BufferView;
 
-/// What an address is relative to.
+/// The base of an address.
 #[derive(Clone, PartialEq, Debug)]
 pub enum SymbolicAddress {
     /// The first element of a view.

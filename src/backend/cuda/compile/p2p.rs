@@ -1,23 +1,22 @@
-//! Communications by copies: which ranges of which rank's memory go where, and the flags that
-//! order them.
+//! Communications by copies: the ranges that are copied between ranks' memories, and the semaphores that order them.
 //!
-//! Every communication is cut into messages, each from one rank to another. One side of a message
-//! offers its range, the other copies: with `get` the sender offers, with `put` the receiver. The
-//! protocol is nvFuser's (its `cuda_p2p.cpp`), with two flags a message, each polled by its owner only:
+//! Every communication is divided into messages, each from one rank to another. One side of a message is the initiator,
+//! which copies; the other is the target. With `get` the receiver is the initiator, with `put` the sender. The
+//! protocol is nvFuser's (its `cuda_p2p.cpp`), with two semaphores for each message, each polled by its owner only:
 //!
 //! ```text
-//! offers:  raise `offer` at the copier                      ... await own `done`, lower it
-//! copies:  await own `offer`, copy, lower it, raise `done` at the one who offered
+//! target:     signal `ready` at the initiator            ... wait for own `done`, reset it
+//! initiator:  wait for own `ready`, copy, reset it, signal `done` at the target
 //! ```
 //!
-//! A flag is raised and lowered once in a run, so the flags are down again when it ends: runs follow each
+//! A semaphore is signalled and reset once in a run, so all are reset when the run ends: runs follow each
 //! other without a barrier, and a run that was captured as a graph can be replayed.
 //!
-//! Groups of messages and collectives that only move data are pushes, which take a few microseconds less than pulls. Reductions
-//! pull into staging memory, which only its owner addresses, and combine in team order, which is what the
-//! CPU backend does: all members round alike. A large Allreduce goes in two rounds: everybody reduces one
-//! part, then pushes it to the others. In each round a member starts with the member behind it, so that no
-//! two copy from or to one at the same time.
+//! Groups of messages and collectives that only move data push (put), which takes a few microseconds less than pulling
+//! (get). Reductions pull into staging memory, which only its owner addresses, and combine in team order as the CPU
+//! backend does, so that all members round alike. A large Allreduce has two rounds: every member reduces one shard, then
+//! pushes it to the others. In each round a member starts with the member after it in team order, so that no two members
+//! copy from or to the same one at the same time.
 
 use crate::codegen;
 use crate::codegen::job;
@@ -38,96 +37,96 @@ use hostir::plan::TeamTransfers;
 use hostir::plan::{BufferId, BufferView, CollectiveKind, InstKind, Plan, RedOp};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// An Allreduce of at least so many bytes goes in two rounds.
+/// The size in bytes from which an Allreduce has two rounds.
 const TWO_ROUNDS: usize = 256 << 10;
 
-/// Where a message or the result of a local step goes.
+/// The destination of a message or of a local step's result.
 #[derive(Clone, PartialEq, Debug)]
 pub enum MessageTarget {
     /// Into a tensor.
     Part(ViewRange),
-    /// Into staging memory, so many bytes from its start.
+    /// Staging memory, at this offset in bytes.
     Staging(usize),
 }
 
-/// One range from one rank to another.
+/// The copy of one range from one rank to another.
 #[derive(Clone, PartialEq, Debug)]
 pub struct P2pMessage {
     /// The rank whose memory is read.
     pub from: u32,
     /// The rank whose memory is written.
     pub to: u32,
-    /// What is read.
+    /// The range that is read.
     pub source: ViewRange,
-    /// What is written; staging memory is written by its owner only.
+    /// The range that is written; staging memory is written by its owner only.
     pub target: MessageTarget,
-    /// Whether the sender copies.
+    /// True if the sender is the initiator (put).
     pub put: bool,
-    /// Number of the `offer` flag among the flags of the side that copies.
+    /// Number of the ready semaphore among the initiator's semaphores.
     pub offer: usize,
-    /// Number of the `done` flag among the flags of the side that offers.
+    /// Number of the done semaphore among the target's semaphores.
     pub done: usize,
-    /// Number of the word among the flags of the side that copies in which a kernel's blocks count themselves.
+    /// Number of the word, among the initiator's semaphores, in which the blocks of a kernel count themselves.
     pub counter: usize,
 }
 
 impl P2pMessage {
-    /// The rank that copies.
+    /// The rank that copies: the initiator.
     pub fn initiator_rank(&self) -> u32 {
         if self.put { self.from } else { self.to }
     }
-    /// The rank that offers.
+    /// The rank whose memory the initiator copies to or from: the target.
     pub fn target_rank(&self) -> u32 {
         if self.put { self.to } else { self.from }
     }
-    /// Bytes that go.
+    /// The size in bytes.
     pub fn byte_count(&self) -> usize {
         self.source.byte_count()
     }
 }
 
-/// The combination of what a round brought with the rank's own part.
+/// The combination of the data of a round with the rank's own shard.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RoundReduction {
     /// The reduction.
     pub op: RedOp,
-    /// In team order, one of each member.
+    /// The inputs in team order, one for each member.
     pub inputs: Vec<MessageTarget>,
     /// Destination of the result.
     pub output: ViewRange,
-    /// Whether the result lies in what others read: it has to wait for them.
+    /// True if the result resides in memory that other members read, so that it has to wait for them.
     pub settles: bool,
 }
 
-/// How the messages that a rank copies in a round follow each other where engines copy.
+/// The order among the copies of one round when copy engines execute them.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum CopyOrder {
-    /// They do not: others may offer one of them only when another one is done.
+    /// Independent: a copy may become ready only after another one is done.
     #[default]
     Free,
-    /// One after the other, so that the first ones are there early.
+    /// Serialized, so that the first ones complete early.
     InTurn,
-    /// In a row, behind all offers and in front of all answers: nobody goes on before all of them are there.
+    /// Batched: after all ready semaphores and before all done semaphores, so that the peers continue together.
     InARow,
 }
 
-/// What a rank does in one round of a communication: it offers, copies, and combines.
+/// One round of a rank in a communication: it signals its own buffers ready, copies, and combines.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub struct P2pRound {
-    /// Messages that others copy.
+    /// Messages of which this rank is the target.
     pub offers: Vec<usize>,
-    /// Messages that this rank copies, in order.
+    /// Messages of which this rank is the initiator, in order.
     pub copies: Vec<usize>,
-    /// What stays on the rank.
+    /// The copy within the rank.
     pub local: Option<(ViewRange, ViewRange)>,
-    /// What follows when all copies are done.
+    /// The combination after all copies are done.
     pub combine: Option<RoundReduction>,
-    /// Whether it is a round of a collective: all members offer before any of them waits.
+    /// True if the round belongs to a collective, in which all members signal ready before any of them waits.
     pub collective: bool,
 }
 
 impl P2pRound {
-    /// How its copies follow each other.
+    /// Returns the order among the round's copies.
     pub fn copy_order(&self) -> CopyOrder {
         match self.collective {
             false => CopyOrder::Free,
@@ -142,11 +141,11 @@ impl P2pRound {
 pub struct MessagePlan {
     /// The messages, by number.
     pub list: Vec<P2pMessage>,
-    /// By rank and instruction.
+    /// The rounds by rank and instruction.
     rounds: BTreeMap<RankInst, Vec<P2pRound>>,
-    /// How many flags each rank has.
+    /// The number of semaphores of each rank.
     flags: BTreeMap<u32, usize>,
-    /// Why an instruction of a rank cannot be carried out.
+    /// By rank and instruction: the reason why copies cannot carry it out.
     refused: BTreeMap<RankInst, Unsupported>,
 }
 
@@ -166,7 +165,7 @@ pub fn plan_messages(prepared: &PreparedProgram, routes: BackendTransports) -> M
 }
 
 impl MessagePlan {
-    /// What a rank does for an instruction.
+    /// Returns the rounds of a rank for an instruction.
     pub fn inst_rounds(&self, rank: u32, inst: InstId) -> Result<&[P2pRound], Unsupported> {
         let at = RankInst { rank, inst };
         match self.refused.get(&at) {
@@ -175,18 +174,18 @@ impl MessagePlan {
         }
     }
 
-    /// Bytes of a rank's flags. The last word is no message's: a rank of another process that gives up sets it
+    /// The bytes of a rank's semaphores. The last word belongs to no message: another process's rank that gives up sets it
     /// ([`MessagePlan::poison_word`]).
     pub fn flag_bytes(&self, rank: u32) -> usize {
         self.flags.get(&rank).map_or(0, |count| (count + 1) * FLAG)
     }
 
-    /// The number of that last word, if the rank has flags.
+    /// The number of that last word, if the rank has semaphores.
     pub fn poison_word(&self, rank: u32) -> Option<usize> {
         self.flags.get(&rank).copied()
     }
 
-    /// The ranks that data of a rank may come to, over any number of messages: all that are connected with it.
+    /// The ranks that are connected with a rank by any chain of messages.
     pub fn reachable_ranks(&self, rank: u32) -> Vec<u32> {
         let mut found = BTreeSet::from([rank]);
         let mut next = vec![rank];
@@ -196,7 +195,7 @@ impl MessagePlan {
         found.into_iter().filter(|other| *other != rank).collect()
     }
 
-    /// The ranks that read or write each other's memory.
+    /// The ranks that a rank exchanges messages with.
     pub fn peer_ranks(&self, rank: u32) -> Vec<u32> {
         let mut peers: Vec<u32> = self
             .list
@@ -210,7 +209,7 @@ impl MessagePlan {
         peers
     }
 
-    /// The buffers of a rank that messages and what is copied beside them read or write.
+    /// The buffers of a rank that messages and their local copies read or write.
     pub fn message_buffers(&self, rank: u32) -> Vec<BufferId> {
         let ends = self.list.iter().flat_map(|message| {
             let target = match &message.target {
@@ -247,7 +246,7 @@ impl MessagePlan {
 
     // ---- sends and receives ----
 
-    /// One message for a send and the receive that it meets, if messages of their communicator are copied.
+    /// Adds the message of a matched send and receive if their communicator uses copies.
     fn add_pair(&mut self, matched: &MatchedMessage, plans: &[Plan], routes: BackendTransports) {
         let (send, receive) = (matched.send, matched.receive);
         let plan = &plans[send.rank as usize];
@@ -272,7 +271,7 @@ impl MessagePlan {
 
     // ---- collectives ----
 
-    /// The messages of all collectives of a communicator.
+    /// Adds the messages of a communicator's collectives.
     fn add_collectives(&mut self, of_all: &MatchedCommunicator<'_>, plans: &[Plan]) {
         for number in 0..of_all.collectives.len() {
             let members = of_all.collective_members(number, plans);
@@ -403,7 +402,7 @@ fn member_inst(member: &CollectiveMember<'_>) -> RankInst {
     RankInst { rank: member.rank, inst: member.inst }
 }
 
-/// Bytes of a flag.
+/// The size of a semaphore in bytes.
 pub const FLAG: usize = 4;
 
 fn is_same_place(a: &ViewRange, b: &ViewRange) -> bool {
@@ -449,7 +448,7 @@ fn apart(members: &[CollectiveMember<'_>], kind: CollectiveKind) -> Result<(), U
     Ok(())
 }
 
-/// The job of a combination. Staging memory appears as scratch memory of the job.
+/// Generates the job of a combination; staging memory is the job's scratch memory.
 pub fn generate_combine(combine: &RoundReduction) -> Result<job::KernelJob, Unsupported> {
     let output = range_view(&combine.output);
     // Buffers of the plan have small numbers: these stand for pieces of staging memory.

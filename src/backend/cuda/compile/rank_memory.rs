@@ -7,8 +7,8 @@ use hostir::plan::Plan;
 /// Workspace of the products of one stream; what cuBLAS recommends for Hopper.
 pub const WORKSPACE: usize = 32 << 20;
 
-/// Where a rank's buffers lie, behind its flags; those `outside` do not. Streams with products get a
-/// workspace.
+/// Computes the layout of a rank's buffers, which follow its semaphores; `outside` marks the buffers that are
+/// externally bound. Streams with GEMMs get a workspace.
 pub fn layout_memory(plan: &Plan, schedule: &mut RankSchedule, flags: usize, outside: &[bool]) -> MemoryLayout {
     let kernels = schedule.scratch.clone();
     for step in &schedule.steps {

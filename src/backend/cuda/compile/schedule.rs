@@ -1,11 +1,10 @@
-//! From a plan to the calls that a rank's host makes, in order (`issue_order` may move those of different streams):
-//! everything is decided here, so that the run only indexes and calls.
+//! Schedules: the list of commands that a rank's host issues for a plan, in order (`issue_order` may interleave those of
+//! different streams). All decisions are made here, so that a run only indexes the list and issues calls.
 //!
-//! Streams are numbered: the plan's own, then one for each communicator, then those for copies that others
-//! need not wait for. A communication waits on its communicator's stream for the stream that posts it, and
-//! records an event that `Wait` waits for. The whole run hangs on stream 0: it forks the others at the start
-//! and joins them at the end, so that a run can be timed, captured as a graph, and followed by the caller's
-//! own work.
+//! Streams are numbered: the plan's own, then one for each communicator, then side streams for copies that others
+//! need not wait for. A communication waits on its communicator's stream for the issuing stream, and records an event
+//! for its `Wait`. Stream 0 encloses the whole run: it forks the other streams at the start and joins them at the
+//! end, so that a run can be timed, captured as a graph, and followed by the caller's own work.
 
 mod gathered_reductions;
 mod gemms;
@@ -31,7 +30,7 @@ use hostir::plan::InstId;
 use hostir::plan::{BufferView, CommSlot, Inst, InstKind, Plan, WorkSlot};
 use std::collections::BTreeMap;
 
-/// One call.
+/// A command.
 #[derive(Clone, PartialEq, Debug)]
 pub enum StreamCommand {
     /// Launches a kernel.
@@ -86,7 +85,7 @@ pub enum StreamCommand {
         /// Number of the message in [`MessagePlan::list`].
         message: usize,
     },
-    /// Exchanges small messages in one kernel.
+    /// Runs a put/get kernel for small messages.
     Exchange(Box<P2pExchange>),
 }
 
@@ -94,30 +93,30 @@ pub enum StreamCommand {
 /// launch, and a stream in several operations.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub struct P2pExchange {
-    /// The kernel's number in [`RankSchedule::texts`].
+    /// Number of the kernel among [`RankSchedule::texts`].
     pub text: usize,
     /// Blocks of each copy.
     pub blocks: u32,
-    /// Flags of others to raise first: rank and number.
+    /// Semaphores of other ranks to signal first: rank and number.
     pub raises: Vec<(u32, usize)>,
-    /// What is copied, in any order.
+    /// The copies, in any order.
     pub moves: Vec<P2pCopy>,
-    /// Own flags to wait for, and lower, at the end.
+    /// Own semaphores to wait for, and reset, at the end.
     pub awaits: Vec<usize>,
-    /// How its messages follow each other where engines copy.
+    /// The order among the copies when copy engines execute them.
     pub pace: CopyOrder,
 }
 
-/// A copy of an exchange.
+/// A copy of a put/get kernel.
 #[derive(Clone, PartialEq, Debug)]
 pub enum P2pCopy {
-    /// What a message of [`MessagePlan::list`] carries, between its flags.
+    /// The copy of a message of [`MessagePlan::list`], without its semaphores.
     Message(usize),
-    /// From one place of the rank's memory to another.
+    /// A copy within the rank's memory.
     Local(Box<[element_range::ViewRange; 2]>),
 }
 
-/// One operation on a flag of a message.
+/// An operation on a semaphore of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SemaphoreOp {
     /// Sets a semaphore.
@@ -139,27 +138,27 @@ pub enum SemaphoreOp {
     },
 }
 
-/// A call with its stream and the instruction it comes from.
+/// A command with its stream and the instruction that it belongs to.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ScheduleStep {
     /// The call.
     pub call: StreamCommand,
     /// Number of its stream.
     pub stream: usize,
-    /// The plan's instruction that it carries out.
+    /// The instruction that it carries out.
     pub inst: InstId,
 }
 
-/// All calls of one rank.
+/// All commands of one rank.
 #[derive(Clone, Default, Debug)]
 pub struct RankSchedule {
-    /// What runs in the place of the plan's instructions.
+    /// The items that run in place of the plan's instructions.
     pub items: Vec<FusedInst>,
-    /// The calls, in the order of issue.
+    /// The commands, in issue order.
     pub steps: Vec<ScheduleStep>,
-    /// Distinct kernels.
+    /// The sources of distinct kernels.
     pub texts: Vec<String>,
-    /// Distinct products.
+    /// The shapes of distinct GEMMs.
     pub shapes: Vec<GemmShape>,
     /// Number of events.
     pub events: usize,
@@ -167,49 +166,49 @@ pub struct RankSchedule {
     pub streams: usize,
     /// Scratch bytes of each stream.
     pub scratch: Vec<usize>,
-    /// Communicators of the table that this rank is a member of, with its place in the team.
+    /// The communicators of the table that this rank is a member of, with its position in the team.
     pub members: Vec<(usize, usize)>,
-    /// Blocks of its exchanges that may wait on the device at the same time.
+    /// The number of blocks of its put/get kernels that may wait on the device at the same time.
     pub blocks: usize,
 }
 
-/// What cannot run, and which instruction it is of.
+/// An operation that cannot run, and the instruction that needs it.
 pub struct UnsupportedInst {
     /// The instruction.
     pub inst: InstId,
     /// The reason.
     pub what: Unsupported,
-    /// A way to run it after all, where that is not on the CPU alone.
+    /// An alternative way to run it, if there is one besides the CPU backend.
     pub instead: Option<&'static str>,
 }
 
-/// What a schedule depends on besides the plan.
+/// The inputs of a schedule besides the plan.
 #[derive(Clone, Copy)]
 pub struct ScheduleSettings {
-    /// Whether `float` products may use TF32.
+    /// True if `float` GEMMs may use TF32.
     pub tf32: bool,
-    /// Whether the devices multiply 8-bit floats.
+    /// True if the devices multiply 8-bit floats.
     pub fp8: bool,
-    /// Multiprocessors of the device.
+    /// Number of SMs of the device.
     pub multiprocessors: u32,
-    /// Room on the device for blocks that wait for other ranks at the same time; each takes at most a
-    /// multiprocessor.
+    /// The number of blocks that may wait for other ranks on the device at the same time; each occupies at most
+    /// one SM.
     pub room: usize,
-    /// What carries communications.
+    /// The transport of each backend's communications.
     pub routes: BackendTransports,
-    /// Whether no two ranks share a device: a kernel may wait for another rank's. Otherwise all ranks' calls
-    /// can be put into one order.
+    /// True if no two ranks share a device, so that a kernel may wait for a kernel of another rank. Otherwise the
+    /// calls of all ranks can be arranged in one sequence.
     pub apart: bool,
-    /// Whether copy engines only push. The driver may carry out a copy of a graph on the device that it
-    /// reads from. In a graph of another device of the process that copy would keep the device from its
-    /// own graph's work, and two such graphs each other.
+    /// True if copy engines may only push. The driver may execute a graph's copy on the device that it reads from.
+    /// If that is another device of the process with a graph of its own, the copy would block that graph's work, and
+    /// two such graphs would block each other.
     pub push: bool,
-    /// True if kernel sources say what they compute.
+    /// True if kernel sources carry notes about what they compute.
     pub notes: bool,
 }
 
 impl ScheduleSettings {
-    /// Ranks with an H200 each, which exchange messages over NCCL.
+    /// The settings for one H200 per rank, with communication over NCCL.
     pub const H200: Self = Self {
         tf32: false,
         fp8: true,
@@ -227,7 +226,7 @@ pub fn most_waiting_blocks(multiprocessors: u32) -> usize {
     multiprocessors as usize / 2
 }
 
-/// The schedule of a rank.
+/// Builds the schedule of a rank.
 pub fn build_schedule(
     plan: &Plan,
     teams: &[(String, CommTeam)],
@@ -250,14 +249,14 @@ pub fn build_schedule(
 /// The event of the run's start.
 pub const START: usize = 0;
 
-/// An event: the stream it marks, and how many marks that stream had before.
+/// A recorded event: its stream, and the number of earlier events on that stream.
 #[derive(Clone, Copy)]
 struct EventPosition {
     stream: usize,
     number: usize,
 }
 
-/// A send or receive of a group.
+/// A send or receive in a group.
 struct GroupedCall {
     call: nccl_lowering::NcclCall,
     inst: InstId,
@@ -273,24 +272,24 @@ struct Builder<'p> {
     at: InstId,
     marks: Vec<EventPosition>,
     marks_of: Vec<usize>,
-    /// By stream and other stream: how many of its marks are known to be reached.
+    /// For each pair of streams: the number of the second one's events that the first has waited for.
     reached: Vec<Vec<usize>>,
-    /// Which streams were used.
+    /// For each stream: true once it has been forked.
     forked: Vec<bool>,
-    /// Whether all instructions are of one stream.
+    /// True if all instructions are on one stream.
     one_stream: bool,
-    /// Events of the plan's events and works.
+    /// The events of the plan's events and completion handles.
     events: BTreeMap<u32, usize>,
     works: BTreeMap<u32, usize>,
-    /// Works whose messages others copy: who waits for them waits for the others.
+    /// Completion handles whose messages other ranks copy; a wait for the handle waits for these ranks.
     offered: BTreeMap<u32, Vec<usize>>,
-    /// The stream of copies that others need not wait for.
+    /// The side stream for copies that others need not wait for.
     aside: Option<usize>,
-    /// By stream and number: the streams of a group's messages behind its first one.
+    /// By stream and number: the streams of a group's messages after the first one.
     lanes: BTreeMap<(usize, usize), usize>,
     /// Sends and receives of the open group.
     group: Option<Vec<GroupedCall>>,
-    /// How many collectives each communicator has had.
+    /// The number of collectives of each communicator so far.
     collectives: BTreeMap<usize, usize>,
     text_ids: BTreeMap<String, usize>,
 }
@@ -341,8 +340,7 @@ impl<'p> Builder<'p> {
 
     // ---- order ----
 
-    /// A stream starts with the run when it is used first: a communicator's by its wait for the stream
-    /// that posts, another one by a wait for the start.
+    /// Forks a stream lazily: communicator streams wait on the issuing stream, other streams on the start event.
     fn fork_stream(&mut self, stream: usize) {
         if !std::mem::replace(&mut self.forked[stream], true) && stream < self.plan.streams as usize {
             self.wait_for_event(START, stream);
@@ -359,7 +357,7 @@ impl<'p> Builder<'p> {
         }
     }
 
-    /// The mark behind all that a stream has to do.
+    /// Returns an event after all earlier work of a stream.
     fn end_event(&mut self, stream: usize) -> usize {
         let last = self.schedule.steps.iter().rev().find(|step| step.stream == stream);
         match last.map(|step| &step.call) {
@@ -368,7 +366,7 @@ impl<'p> Builder<'p> {
         }
     }
 
-    /// Marks a stream.
+    /// Records an event on a stream.
     fn record_event(&mut self, stream: usize) -> usize {
         let event = self.marks.len();
         self.marks_of[stream] += 1;
@@ -378,7 +376,7 @@ impl<'p> Builder<'p> {
         event
     }
 
-    /// Makes a stream wait for a mark, unless an earlier wait says as much.
+    /// Makes a stream wait for an event, unless an earlier wait implies it.
     fn wait_for_event(&mut self, event: usize, stream: usize) {
         let mark = self.marks[event];
         if mark.stream == stream || self.reached[stream][mark.stream] >= mark.number {
@@ -462,7 +460,7 @@ impl<'p> Builder<'p> {
         self.schedule_job(codegen::generate_copy(src, dst)?, stream)
     }
 
-    /// The number of a kernel.
+    /// Returns the number of a kernel source, and adds the source if it is new.
     fn intern_kernel(&mut self, text: String) -> usize {
         let next = self.schedule.texts.len();
         *self.text_ids.entry(text).or_insert_with_key(|text| {
@@ -490,13 +488,13 @@ impl<'p> Builder<'p> {
 
     // ---- communications ----
 
-    /// What carries a communicator's communications.
+    /// Returns the transport of a communicator's communications.
     fn comm_transport(&self, slot: CommSlot) -> Result<CommTransport, Unsupported> {
         let backend = self.plan.communicators[slot].backend.as_str();
         self.settings.routes.for_backend(backend).ok_or_else(|| Unsupported::Backend(backend.to_owned()))
     }
 
-    /// The communicator's place in the table, this rank's place in its team, and its stream.
+    /// Returns the communicator's position in the table, this rank's position in its team, and its stream.
     fn communicator_entry(&self, slot: CommSlot) -> Result<(usize, usize, usize), Unsupported> {
         let own = self.plan.streams as usize;
         let entry = team::entry(self.teams, self.plan, slot).unwrap_or(0);
@@ -531,9 +529,8 @@ impl<'p> Builder<'p> {
         self.issue_calls(entry, calls, queue, stream, &works)
     }
 
-    /// Whether a communication can run on the stream that posts it: the next instruction waits for it,
-    /// and there is no other stream whose work it should overlap with (a communicator's own stream goes
-    /// first on the device).
+    /// Returns true if a communication can run on the stream that issues it: the next instruction waits for it, and
+    /// no other stream has work that could overlap with it (a communicator's own stream has priority on the device).
     fn runs_on_issuing_stream(&self, works: &[WorkSlot]) -> bool {
         let mut next = self.plan.cursor_after(self.at).map(|(_, inst)| inst);
         let next = next.find(|inst| !matches!(inst.kind, InstKind::Alloc { .. } | InstKind::Free { .. }));
@@ -544,7 +541,7 @@ impl<'p> Builder<'p> {
         waits && self.one_stream
     }
 
-    /// Puts a communication on its queue, behind what the stream has done so far.
+    /// Issues a communication on its queue, after the stream's earlier work.
     fn issue_on_queue(
         &mut self,
         queue: usize,

@@ -35,7 +35,7 @@ fn team_roles(of_all: &MatchedCommunicator<'_>, number: usize, plans: &[Plan]) -
     roles
 }
 
-/// Where a plan's communicator stands in the table of [`collect_teams`].
+/// Returns the position of a plan's communicator in the table of [`collect_teams`].
 pub fn entry(teams: &[(String, CommTeam)], plan: &Plan, slot: CommSlot) -> Option<usize> {
     let communicator = &plan.communicators[slot];
     teams.iter().position(|(backend, team)| *backend == communicator.backend && team.ranks == communicator.team)

@@ -2,7 +2,7 @@
 
 use crate::team::CommTeam;
 
-/// What carries a communication.
+/// The transport of a communication.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CommTransport {
     /// NCCL's kernels.
@@ -11,7 +11,7 @@ pub enum CommTransport {
     Copies,
 }
 
-/// What carries the communications of each backend; `backend=CUDA` is always copied.
+/// The transport of each backend's communications; `backend=CUDA` always uses copies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BackendTransports {
     /// Of `backend=NCCL`.
@@ -38,7 +38,7 @@ impl BackendTransports {
     }
 }
 
-/// Whether anything of a team's goes over NCCL.
+/// Returns true if any team communicates over NCCL.
 pub fn uses_nccl(teams: &[(String, CommTeam)], routes: BackendTransports) -> bool {
     let mut teams = teams.iter();
     teams.any(|(backend, team)| team.ranks.len() > 1 && routes.for_backend(backend) == Some(CommTransport::Nccl))

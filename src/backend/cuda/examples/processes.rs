@@ -200,7 +200,7 @@ struct Pipes {
     world: u32,
     /// One thread at a time.
     turn: Mutex<()>,
-    /// Whether the others hear nothing of a failure here.
+    /// True if failures of this process are not reported to the others.
     silent: bool,
 }
 
@@ -305,7 +305,7 @@ fn runs(rank: usize, world: usize, count: usize, protocol: &str, options: Option
     Ok(())
 }
 
-/// How failures end. The processes hear nothing of each other's failures but what the library says on devices.
+/// Tests of failures. The processes learn of each other's failures only through the library's state on devices.
 mod failing {
     use super::{BoundProgram, ControlPlane, CudaRuntime, Done, Options, told};
     use hostir::data::HostTensor;
@@ -315,7 +315,7 @@ mod failing {
 
     /// Rounds of [`drops`].
     const ROUNDS: usize = 100;
-    /// How long a program may take to go after a failure.
+    /// The time within which a program must end after a failure.
     const MOST: Duration = Duration::from_secs(2);
 
     /// Rank 1 gets rank 0's part.

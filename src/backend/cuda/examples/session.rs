@@ -127,7 +127,7 @@ impl Caller {
         Ok(self.stream.clone_htod(data)?)
     }
 
-    /// What is in memory when everything on the stream is done.
+    /// Returns the contents of memory after all work on the stream is done.
     fn download(&self, data: &CudaSlice<f32>) -> Done<Vec<f32>> {
         let host = self.stream.clone_dtoh(data)?;
         self.stream.synchronize()?;
@@ -307,7 +307,7 @@ fn own_memory() -> Done<()> {
     compare("data from the host", session.download_whole("T1")?.as_slice(), &expected)
 }
 
-/// What does not fit is refused, and the session goes on.
+/// A tensor that does not fit is refused, and the session stays usable.
 fn misuse(caller: &Caller) -> Done<()> {
     let slice = caller.upload(&numbers(M * K, 3))?;
     let fine = tensor(caller.address(&slice), [M, K], [K as i64, 1]);

@@ -1,4 +1,4 @@
-//! Names for what a rank's host issues, for a profiler.
+//! NVTX ranges: names for the commands that a rank's host issues, for a profiler.
 
 use crate::runtime::rank::RankRuntime;
 use crate::sys::nvtx::{NamedRanges, NvtxProfiler};

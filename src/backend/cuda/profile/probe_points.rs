@@ -1,5 +1,5 @@
-//! From times of calls to slices and arrows, and from times of devices to one clock. No call of CUDA is
-//! made here.
+//! Builds a rank's trace: times of commands become spans and flow events, and device times are converted to one clock.
+//! This module makes no CUDA calls.
 
 use hostir::backend::trace;
 use hostir::backend::trace::{PartialTrace, SpanDependency, SpanKind, TraceSpan};
@@ -11,7 +11,7 @@ use hostir_gpu::memory_layout;
 use hostir_gpu::schedule::{RankSchedule, START, ScheduleStep, StreamCommand};
 use std::collections::BTreeMap;
 
-/// How often a step is looked at.
+/// The measurement of a step: none, one event, or two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum StepProbe {
     /// Not at all: it only orders streams.
@@ -22,7 +22,7 @@ pub(crate) enum StepProbe {
     Pair,
 }
 
-/// How each step is looked at.
+/// Chooses the measurement of each step.
 pub(crate) fn step_probes(plan: &Plan, schedule: &RankSchedule) -> Vec<StepProbe> {
     // By event: the instruction of its mark, and whether that is on a stream without a track.
     let mut marked = vec![None; schedule.events];
@@ -77,11 +77,11 @@ struct Builder<'p> {
     plan: &'p Plan,
     items: BTreeMap<InstId, &'p FusedInst>,
     part: PartialTrace,
-    /// The last slice of each stream, and its instruction.
+    /// The last span of each stream, and its instruction.
     last: Vec<Option<(usize, InstId)>>,
-    /// When each stream's last slice ends.
+    /// The end of each stream's last span.
     free: Vec<u64>,
-    /// What each event marks.
+    /// For each event: the span that it ends.
     sources: Vec<Option<usize>>,
 }
 
@@ -134,7 +134,7 @@ impl Builder<'_> {
         Some(slice)
     }
 
-    /// What the calls of an instruction do together.
+    /// Returns the totals over all calls of an instruction.
     fn inst_work(&self, at: InstId) -> SpanWork {
         match self.items.get(&at) {
             Some(FusedInst::Kernel { kernel, of }) => self.fused_work(kernel, &kernel.output, of, kernel.steps.len()),
@@ -178,13 +178,13 @@ impl Builder<'_> {
     }
 }
 
-/// What goes into a slice besides its times.
+/// The attributes of a span besides its times.
 #[derive(Default)]
 struct SpanWork {
     more: Box<[InstOrigin]>,
     bytes: u64,
     flop: u64,
-    /// Whether it computes whatever its last instruction is.
+    /// True if the span counts as compute whatever its last instruction is.
     computes: bool,
 }
 
@@ -202,7 +202,7 @@ pub(crate) struct ClockAnchor {
     pub(crate) round: usize,
     /// The host's time of it, in nanoseconds.
     pub(crate) host: u64,
-    /// How far off that may be, in nanoseconds.
+    /// The error bound of the anchor, in nanoseconds.
     pub(crate) error: u64,
 }
 

@@ -11,7 +11,7 @@ use hostir::backend::clocks::monotonic_ns;
 use hostir::backend::trace::PartialTrace;
 use std::time::Duration;
 
-/// How often the device's clock is compared with the host's.
+/// The number of comparisons of the device's clock with the host's.
 const ROUNDS: usize = 16;
 
 /// The events of a traced run.
@@ -69,7 +69,7 @@ impl RankRuntime<'_> {
         self.wait_for_end(timeout)
     }
 
-    /// What the events say, on the host's clock.
+    /// Converts the recorded events to spans on the host's clock.
     pub(crate) fn collect_spans(&self, probes: &ProbeEvents, anchor: ClockAnchor) -> Result<PartialTrace, Error> {
         let base = &probes.bases[anchor.round];
         let at = |event: &CudaEvent| -> Result<u64, Error> {

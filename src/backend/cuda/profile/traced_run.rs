@@ -1,4 +1,4 @@
-//! A run of all ranks with its timeline.
+//! Traced runs of all ranks.
 
 use crate::runtime::failure::RankFailure;
 use crate::runtime::loaded_program::LoadedProgram;
@@ -10,7 +10,7 @@ use hostir::data::HostTensor;
 use hostir::diag::Diag;
 use std::sync::Mutex;
 
-/// What a rank found, and how far off its times may be in nanoseconds.
+/// A rank's position, its partial trace, and the error bound of its times in nanoseconds.
 type RankTrace = (usize, PartialTrace, u64);
 
 impl LoadedProgram<'_> {

@@ -1,8 +1,7 @@
-//! Which algorithm each product of the program takes.
+//! Autotuning: the choice of an algorithm for each GEMM of the program.
 //!
-//! Ranks that compute the same product have to round alike, or replicas would differ: the first rank that
-//! has a product chooses for all. What it chose is remembered, so equal products of later programs take
-//! the same algorithm without being timed.
+//! Ranks that compute the same GEMM have to round alike, or replicas would differ: the first rank that has a GEMM
+//! chooses for all. Choices are cached, so equal GEMMs of later programs take the same algorithm without being timed.
 
 mod rank_timings;
 
@@ -15,21 +14,21 @@ use hostir_gpu::gemm_shape::GemmShape;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
-/// Products of fewer operations take the library's first proposal: the time of a launch is most of theirs.
+/// GEMMs of fewer operations take cuBLASLt's first proposal: their time is mostly launch latency.
 const WORTHWHILE: u64 = 1 << 20;
 
-/// How a rank of this process comes to the algorithm of a product.
+/// The source of a rank's choice of GEMM algorithm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum AlgorithmChoice {
-    /// It is this one.
+    /// This algorithm, which is already known.
     Settled(usize),
-    /// By timing all.
+    /// The fastest, by timing all candidates.
     Timed,
-    /// As an earlier rank.
+    /// The choice of an earlier rank.
     Followed,
 }
 
-/// A product, and how many algorithms there are for it.
+/// A GEMM, and its number of candidate algorithms.
 type GemmCandidates<'s> = (&'s GemmShape, usize);
 
 /// The ways of all products, `[rank][product]`. `known` tells what was chosen before, by rank.
@@ -54,7 +53,7 @@ fn algorithm_choices(
     ways
 }
 
-/// Chooses an algorithm for each product, on all ranks alike.
+/// Chooses an algorithm for each GEMM, the same on all ranks.
 pub(crate) fn tune_gemms(loaded: &mut LoadedProgram<'_>, pool: &Arc<ResourceCache>) -> Result<(), Vec<Diag>> {
     let products: Vec<Vec<GemmCandidates<'_>>> =
         loaded.ranks.iter().map(|rank| rank.gemm_candidates().collect()).collect();
@@ -98,7 +97,7 @@ fn apply_tuning(
     })
 }
 
-/// What all ranks take.
+/// Returns the algorithms on which all ranks agree.
 fn agree_on_choices(
     loaded: &LoadedProgram<'_>,
     chosen: &[Vec<(usize, usize)>],

@@ -8,29 +8,29 @@ use hostir::lower::PreparedProgram;
 use hostir::plan::{InstId, Plan};
 use std::time::Duration;
 
-/// Why a rank failed, and in which instruction if that is known.
+/// The cause of a rank's failure, and the instruction in which it failed if known.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct RankFailure {
     pub(crate) cause: FailureCause,
     pub(crate) inst: Option<InstId>,
-    /// The last instruction that may be meant, if there are several.
+    /// The last instruction that may have failed, if there are several.
     pub(crate) until: Option<InstId>,
-    /// Why the instruction is not known, where a caller can change that.
+    /// The reason why the instruction is not known, if a caller can change that.
     pub(crate) hint: Option<&'static str>,
 }
 
-/// How far a run came.
+/// The progress of a run, as far as events show it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RunProgress {
     /// The first instruction that is not known to be done.
     Inst(InstId),
-    /// One of the instructions that wait for other ranks, from the first to the last of these.
+    /// One of the instructions that wait for other ranks, between these two.
     Among(InstId, InstId),
-    /// All that waits for other ranks is done; the rank's own work is not.
+    /// Past all waits for other ranks; the rank's own work is not done.
     Own,
-    /// Nobody knows: several runs are under way, and marks are those of the last.
+    /// Unknown: several runs are in flight, and events belong to the last one.
     Queued,
-    /// The run has not begun: the rank waits for the others to start it with them.
+    /// Before the run: the rank waits at the start barrier.
     Before,
 }
 
@@ -268,7 +268,7 @@ pub(crate) mod tests {
         assert_eq!(told(RankFailure::sibling_failed(1)).1, "rank 1 failed");
     }
 
-    /// Where there is no GPU, a program is refused before anything else happens.
+    /// Without a GPU, a program is refused before any other work.
     #[test]
     fn no_gpu() {
         if crate::has_driver() {

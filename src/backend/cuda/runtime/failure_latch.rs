@@ -1,18 +1,17 @@
-//! Which rank of this process failed first: what the threads of its other ranks look at.
+//! The failure latch: which rank of this process failed first, for the threads of the other ranks.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The rank that failed first, if one did. Once it is raised it stays so: a program whose rank failed does not
-/// run again.
+/// The rank that failed first, if one did. Once set, it stays set: a program with a failed rank does not run again.
 #[derive(Default, Debug)]
 pub(crate) struct FailureFlag {
-    /// The rank's number plus one; 0 while all is well.
+    /// The rank's number plus one; 0 if none has failed.
     first: AtomicU32,
 }
 
 impl FailureFlag {
-    /// Notes that a rank failed; only the first one counts. Every thread that later sees an effect of what the
-    /// caller does next also sees the alarm.
+    /// Records a rank's failure; only the first one counts. A thread that later sees an effect of the caller's next
+    /// actions also sees the failure.
     pub(crate) fn set_failed(&self, rank: u32) {
         let _ = self.first.compare_exchange(0, rank + 1, Ordering::AcqRel, Ordering::Acquire);
     }
@@ -22,7 +21,7 @@ impl FailureFlag {
         self.first.load(Ordering::Acquire).checked_sub(1)
     }
 
-    /// Raises the alarm if the thread panics while the guard is there.
+    /// Returns a guard that sets the latch if the thread panics.
     pub(crate) fn panic_guard(&self, rank: u32) -> PanicGuard<'_> {
         PanicGuard { alarm: self, rank }
     }

@@ -51,15 +51,15 @@ pub struct LoadedProgram<'p> {
     pub(crate) phases: Vec<(&'static str, f64)>,
     pub(crate) joint: ProcessGroup,
     pub(crate) pool: Arc<ResourceCache>,
-    /// Teams whose communicators the next programs may have.
+    /// Teams whose communicators later programs may take over.
     pub(crate) lent: Vec<init::CacheableTeam>,
-    /// The world of its ranks, if the next programs may have that too.
+    /// The world communicator of its ranks, if later programs may take it over.
     pub(crate) world: Option<CommunicatorKey>,
-    /// Whether everything went well so far.
+    /// True until a step or a run fails.
     pub(crate) sound: bool,
-    /// Belongings of others, dropped with the ranks.
+    /// Resources of other programs, dropped with the ranks.
     pub(crate) left: Option<RankResources>,
-    /// Room on its devices for blocks that wait.
+    /// The budget of waiting blocks on each of its devices.
     pub(crate) waiting: Vec<BlockBudget>,
 }
 
@@ -178,12 +178,12 @@ fn open_program<'p>(
     Ok((loaded, wiring))
 }
 
-/// Where every rank's buffers will lie, and what goes between them.
+/// The layout of every rank's buffers, and the messages between ranks.
 struct MemoryPlan {
     messages: MessagePlan,
     /// By rank.
     layouts: Vec<MemoryLayout>,
-    /// By rank and buffer: what a caller will bind.
+    /// By rank and buffer: true if a caller will bind it.
     outside: Vec<Vec<bool>>,
 }
 
@@ -225,11 +225,11 @@ struct LocalDevices {
     ordinals: Vec<usize>,
     /// Of the first rank's device.
     multiprocessors: u32,
-    /// Whether all ranks' devices multiply 8-bit floats.
+    /// True if the devices of all ranks multiply 8-bit floats.
     fp8: bool,
     /// Devices of all processes.
     count: usize,
-    /// Whether every rank has a device of its own.
+    /// True if every rank has a device of its own.
     apart: bool,
     /// By device: room for blocks that wait for other ranks.
     waiting: Vec<BlockBudget>,
@@ -238,7 +238,7 @@ struct LocalDevices {
 }
 
 impl LocalDevices {
-    /// Whether copy engines only push ([`Settings::push`]): in a graph of several of this process's devices.
+    /// Returns true if copy engines may only push ([`Settings::push`]): in a graph with several devices of this process.
     fn is_push_only(&self, options: &Options) -> bool {
         options.graph && self.ordinals.iter().any(|ordinal| *ordinal != self.ordinals[0])
     }
@@ -279,7 +279,7 @@ fn find_local_devices(
     Ok(LocalDevices { devices, ordinals, multiprocessors, fp8, count, apart, waiting, room })
 }
 
-/// Whether so many ranks, which take these devices in turn, have one each.
+/// Returns true if each rank has its own device when the ranks take these devices in turn.
 fn are_distinct(ordinals: &[usize], ranks: usize) -> bool {
     let distinct = (1..ordinals.len()).all(|at| !ordinals[..at].contains(&ordinals[at]));
     distinct && ordinals.len() >= ranks
@@ -400,7 +400,7 @@ impl LoadedProgram<'_> {
         &self.about
     }
 
-    /// Seconds of each part of the prepare phase.
+    /// The seconds of each phase of loading.
     pub fn phase_times(&self) -> &[(&'static str, f64)] {
         &self.phases
     }
@@ -414,7 +414,7 @@ impl LoadedProgram<'_> {
         }
     }
 
-    /// Most bytes of memory on one device.
+    /// The most bytes of memory that any one device holds for the program.
     pub fn device_memory_bytes(&self) -> usize {
         self.ranks.iter().map(RankRuntime::memory_bytes).max().unwrap_or(0)
     }
@@ -439,7 +439,7 @@ impl LoadedProgram<'_> {
         self.for_each_rank(|rank| Ok(rank.upload_inputs(&inputs[rank.plan.rank as usize])?))
     }
 
-    /// Uploads, runs once and downloads.
+    /// Uploads the inputs, runs once and downloads the outputs.
     pub fn run(&mut self, inputs: &[Vec<HostTensor>]) -> Result<RunResult, Vec<Diag>> {
         self.upload_inputs(inputs)?;
         let timeout = self.timeout;
@@ -470,18 +470,18 @@ impl LoadedProgram<'_> {
         Ok(RunResult { outputs, stats: plan_stats(self.prepared) })
     }
 
-    /// Milliseconds of so many runs on the slowest rank's device. All ranks start each run together; one
-    /// more run goes before them.
+    /// Measures `count` runs, in milliseconds on the slowest rank's device. A start barrier precedes each run, and one
+    /// warm-up run precedes all.
     pub fn sample_times(&mut self, count: usize) -> Result<Vec<f64>, Vec<Diag>> {
         self.measure_rounds(count, |rank, timeout| rank.time_run(timeout))
     }
 
-    /// Seconds that the slowest rank's host spends on issuing a run, so many times.
+    /// Measures the host time of `count` runs, in seconds on the slowest rank.
     pub fn issue_times(&mut self, count: usize) -> Result<Vec<f64>, Vec<Diag>> {
         self.measure_rounds(count, |rank, timeout| rank.issue_time(timeout))
     }
 
-    /// The largest figure of all ranks, for each of `count` rounds behind one that does not count.
+    /// The maximum over all ranks for each of `count` rounds, after one warm-up round.
     fn measure_rounds(
         &mut self,
         count: usize,
@@ -526,7 +526,7 @@ impl Drop for LoadedProgram<'_> {
     }
 }
 
-/// What a run of the plans does.
+/// The counts of a run of the plans.
 fn plan_stats(prepared: &PreparedProgram) -> RunStats {
     let mut stats = RunStats::default();
     for plan in &prepared.plans {

@@ -1,12 +1,12 @@
-//! What a rank needs device memory for, said when there is not enough.
+//! Out-of-memory diagnostics: what a rank needs device memory for.
 
 use hostir::diag::codes;
 use hostir::diag::{Diag, Span};
 use hostir::lower::PreparedProgram;
 use hostir::plan::{BufferId, BufferKind, InstKind, Plan};
 
-/// The error of a rank for which `message` says what was asked for and what is free: the op that makes the
-/// rank's largest buffer, how large that is, and how much the plan needs at one time.
+/// Makes the error of a rank whose allocation failed. `message` has the requested and the free bytes; the notes add the
+/// op of the rank's largest buffer, its size, and the peak memory of the plan.
 pub(crate) fn out_of_memory_diag(message: String, prepared: &PreparedProgram, plan: &Plan) -> Diag {
     let (place, largest) = largest_buffer(prepared, plan).unzip();
     let mut diag = match place.flatten() {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A file that is NCCL's library.
+/// The file of NCCL's library.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NcclFile(pub(crate) PathBuf);
 
@@ -38,20 +38,20 @@ pub unsafe trait ImageStore: Send + Sync {
     fn put(&self, key: &str, image: &[u8]);
 }
 
-/// How programs run.
+/// Options for running programs.
 #[derive(Clone)]
 pub struct Options {
-    /// Whether `float` products may round their factors to TF32.
+    /// True if `float` GEMMs may round their factors to TF32.
     pub tf32: bool,
-    /// What carries the communications of each backend.
+    /// The transport of each backend's communications.
     pub routes: BackendTransports,
-    /// Whether a run is recorded as a CUDA graph and replayed.
+    /// True if a run is captured as a CUDA graph and replayed.
     pub graph: bool,
-    /// How long connecting, or one run, may take.
+    /// The time limit for connecting and for each run.
     pub timeout: Duration,
     /// NCCL's library; found by its usual names if `None`.
     pub nccl: Option<NcclFile>,
-    /// Where compiled kernels are kept.
+    /// The store of compiled kernels.
     pub store: Option<Arc<dyn ImageStore>>,
     /// Without an control_plane: the device of each rank, by its number. Empty: rank 0 takes device 0, rank 1
     /// device 1, and so on.
@@ -61,12 +61,12 @@ pub struct Options {
     /// With an control_plane: the device of this process, by its number. `None`: the n-th process of a host
     /// takes its n-th device.
     pub device: Option<usize>,
-    /// What programs leave behind for the next ones: communicators, memory, modules, handles, chosen
-    /// algorithms, primary contexts. Clones of these options share it, so a program that is loaded with
-    /// them after another one was dropped starts sooner; programs that live at the same time never share
-    /// what only one can use. It is freed with the last clone, and the last program, that refers to it.
+    /// The cache of resources that programs leave for later ones: communicators, memory, modules, handles, tuned
+    /// algorithms, primary contexts. Clones of these options share it, so a program that is loaded with them after
+    /// another one was dropped starts sooner; programs that live at the same time never share resources that only
+    /// one can use. The cache is freed with the last clone, and the last program, that refers to it.
     pub pool: Arc<ResourceCache>,
-    /// Where other threads see whether runs end.
+    /// The watchdog state, from which other threads learn whether runs end.
     pub watch: Arc<RunWatchdog>,
 }
 

@@ -1,5 +1,5 @@
-//! Where every rank's memory lies, as one process sees it: its own allocations, and those of other
-//! processes of the host that it opened.
+//! The addresses of every rank's memory as one process sees them: its own allocations, and those of other processes of
+//! the host that it opened.
 
 use crate::runtime::failure;
 use crate::runtime::process_group;
@@ -15,16 +15,16 @@ use hostir_gpu::memory_layout::MemoryLayout;
 use hostir_gpu::p2p::{FLAG, MessagePlan};
 use std::sync::Arc;
 
-/// The memory of all ranks. A rank's part of it can be addressed once it is known where it starts.
+/// The addresses of all ranks' memory; a rank's layout becomes addressable once its base is known.
 #[derive(Debug)]
 pub(crate) struct AddressMap {
-    /// By rank.
+    /// The layouts, by rank.
     pub(crate) layouts: Vec<MemoryLayout>,
-    /// First address by rank; `None` for a rank that this one shares no memory with.
+    /// The base addresses, by rank; `None` for a rank with which this one shares no memory.
     pub(crate) bases: Vec<Option<u64>>,
     /// All messages of the program.
     pub(crate) messages: MessagePlan,
-    /// What keeps other processes' memory open.
+    /// The mappings that keep other processes' memory open.
     #[allow(dead_code, reason = "held for its Drop only")]
     pub(crate) opened: Vec<PeerMemory>,
 }
@@ -51,12 +51,12 @@ impl AddressMap {
         self.element_address(rank, &part.view, part.start)
     }
 
-    /// Address of the word by which a rank is told that another one gave up; `None` if its memory is not open.
+    /// The address of a rank's poison word; `None` if its memory is not open.
     pub(crate) fn poison_address(&self, rank: u32) -> Option<u64> {
         self.flag_address(rank, self.messages.poison_word(rank)?).ok()
     }
 
-    /// Address of a flag.
+    /// The address of a semaphore.
     pub(crate) fn flag_address(&self, rank: u32, flag: usize) -> Result<u64, Error> {
         Ok(self.base_address(rank)? + (flag * FLAG) as u64)
     }

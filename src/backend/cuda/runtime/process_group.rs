@@ -1,8 +1,8 @@
-//! The prepare phase of several processes, one a rank: what they tell each other, and when.
+//! The process group: how several processes, one for each rank, coordinate in the prepare phase.
 //!
 //! Without a control plane one process has all ranks and everything here is a no-op. With one, every process
-//! plans all ranks (that is cheap, and the same everywhere), but only its own rank is opened, tuned,
-//! joined, rehearsed and run. Each step ends on all processes by [`Joint::end`].
+//! plans all ranks (that is cheap, and has the same result everywhere), but opens, tunes, joins, warms up and runs only
+//! its own rank. Each step ends on all processes by [`Joint::end`].
 
 use crate::runtime::failure;
 use crate::runtime::options::Options;
@@ -18,34 +18,34 @@ use hostir_gpu::gemm_shape::GemmShape;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// This process among those of the run.
+/// This process as a member of the process group.
 #[derive(Clone)]
 pub(crate) struct ProcessGroup {
     control_plane: Option<Arc<dyn ControlPlane>>,
     device: Option<usize>,
-    /// Whether the others were told of a failure of this process.
+    /// True once the other processes have received a report of this process's failure.
     told: Arc<AtomicBool>,
 }
 
-/// The device of this process, as all agreed.
+/// The device of this process, on which all processes agreed.
 pub(crate) struct AssignedDevice {
     pub(crate) device: Arc<CudaDevice>,
     /// Its number among the process's devices.
     pub(crate) ordinal: usize,
-    /// Of rank 0's device: ranks that compute the same have to divide it alike.
+    /// The SMs of rank 0's device: ranks that compute the same have to divide the work alike.
     pub(crate) multiprocessors: u32,
-    /// Whether no two processes have the same device.
+    /// True if no two processes share a device.
     pub(crate) apart: bool,
-    /// Whether all ranks' devices multiply 8-bit floats.
+    /// True if the devices of all ranks multiply 8-bit floats.
     pub(crate) fp8: bool,
     /// Room on this process's device for blocks that wait for other ranks.
     pub(crate) waiting: BlockBudget,
-    /// The least of all processes, in blocks.
+    /// The smallest such budget of all processes, in blocks.
     pub(crate) room: usize,
 }
 
 impl ProcessGroup {
-    /// The processes of these options, whose number has to be the program's number of ranks.
+    /// Makes the group of the processes in these options, whose number must be the program's number of ranks.
     pub(crate) fn new(prepared: &PreparedProgram, options: &Options) -> Result<Self, Vec<Diag>> {
         let (control_plane, device) = (options.control_plane.clone(), options.device);
         let joint = Self { control_plane, device, told: Arc::default() };
@@ -58,7 +58,7 @@ impl ProcessGroup {
         self.control_plane.is_some()
     }
 
-    /// Whether a rank lives in this process.
+    /// Returns true if a rank belongs to this process.
     pub(crate) fn owns_rank(&self, rank: u32) -> bool {
         self.control_plane.as_ref().is_none_or(|control_plane| control_plane.rank() == rank)
     }
@@ -68,7 +68,7 @@ impl ProcessGroup {
         self.control_plane.clone()
     }
 
-    /// Ends a step on all processes.
+    /// Completes a step on all processes.
     pub(crate) fn finish_step<T>(&self, what: &str, result: Result<T, Vec<Diag>>) -> Result<T, Vec<Diag>> {
         match &result {
             Err(diags) => {
@@ -79,8 +79,8 @@ impl ProcessGroup {
         }
     }
 
-    /// Tells the other processes, once, that this one gives up and why. What came from one of them is known to
-    /// all already.
+    /// Reports once to the other processes that this one gives up, and why. Failures that came from another process are
+    /// already known to all.
     pub(crate) fn report_failure(&self, diags: &[Diag]) {
         let ours = diags.first().is_some_and(|diag| !control_plane::is_known_to_all(diag));
         let Some(control_plane) = self.control_plane.as_ref().filter(|_| ours) else { return };
@@ -89,7 +89,7 @@ impl ProcessGroup {
         }
     }
 
-    /// Everybody's message in rank order; without a control plane the own one.
+    /// All-gathers a message in rank order; without a control plane, returns the own one.
     pub(crate) fn all_gather(&self, what: &str, message: &[u8]) -> Result<Vec<Vec<u8>>, Vec<Diag>> {
         match &self.control_plane {
             None => Ok(vec![message.to_vec()]),
@@ -99,13 +99,13 @@ impl ProcessGroup {
         }
     }
 
-    /// Waits until all processes are here.
+    /// Waits at a barrier for all processes.
     pub(crate) fn wait_for_all(&self) -> Result<(), ControlPlaneError> {
         let Some(control_plane) = &self.control_plane else { return Ok(()) };
         control_plane.all_gather("meet", &[]).map(|_| ())
     }
 
-    /// How far the processes' clocks are ahead of rank 0's, by rank; nothing if there is only one.
+    /// Returns the offsets of the processes' clocks from rank 0's, by rank; empty if there is only one process.
     pub(crate) fn clock_offsets(&self) -> Result<Vec<ClockOffset>, Vec<Diag>> {
         let Some(control_plane) = &self.control_plane else { return Ok(Vec::new()) };
         clocks::compare_clocks(control_plane.as_ref(), &clocks::monotonic_ns).map_err(|error| vec![error.diag()])
@@ -149,12 +149,12 @@ impl ProcessGroup {
         Ok(AssignedDevice { device, ordinal, multiprocessors, fp8, apart, waiting, room })
     }
 
-    /// The host of this process; empty if there is only one.
+    /// The host name of this process; empty if there is only one process.
     pub(crate) fn host_name(&self) -> String {
         self.control_plane.as_ref().map_or_else(String::new, |control_plane| control_plane.host_name().to_owned())
     }
 
-    /// How many processes of lower rank share the host.
+    /// Counts the processes of lower rank on the same host.
     fn local_rank(&self) -> Result<usize, Vec<Diag>> {
         let Some(control_plane) = &self.control_plane else { return Ok(0) };
         let host = control_plane.host_name();
@@ -163,7 +163,7 @@ impl ProcessGroup {
         Ok(before.filter(|other| other.as_slice() == host.as_bytes()).count())
     }
 
-    /// Rank 0's bytes.
+    /// Broadcasts bytes from rank 0.
     pub(crate) fn broadcast_from_rank_0(
         &self,
         what: &str,
@@ -173,7 +173,7 @@ impl ProcessGroup {
         self.all_gather(what, &own)?.into_iter().next().ok_or_else(|| vec![malformed_message(what)])
     }
 
-    /// The algorithms that all ranks take: of each product that of the lowest rank which timed it.
+    /// Agrees on GEMM algorithms: for each GEMM, that of the lowest rank that timed it.
     pub(crate) fn agree_on_algorithms(
         &self,
         own: Vec<(GemmShape, usize)>,
@@ -196,7 +196,7 @@ impl ProcessGroup {
         Ok(own.into_iter().map(agreed).map(|(choice, shape)| (shape, choice)).collect())
     }
 
-    /// The largest of all processes' figures, place by place.
+    /// Computes the element-wise maximum over all processes.
     pub(crate) fn all_reduce_max(&self, figures: Vec<f64>) -> Result<Vec<f64>, Vec<Diag>> {
         let own: Vec<u8> = figures.iter().flat_map(|figure| figure.to_le_bytes()).collect();
         let all = self.all_gather("figures", &own)?;
@@ -211,7 +211,7 @@ impl ProcessGroup {
     }
 }
 
-/// Errors of others, with where this process was.
+/// Adds the location of this process to errors of others.
 fn note_waiting(mut diags: Vec<Diag>) -> Vec<Diag> {
     if let Some(first) = diags.first_mut().filter(|first| control_plane::is_known_to_all(first)) {
         let note = "this process had done its part of the step, and waited for the others";
@@ -220,7 +220,7 @@ fn note_waiting(mut diags: Vec<Diag>) -> Vec<Diag> {
     diags
 }
 
-/// Two ranks with the same device (messages start with its UUID).
+/// Refuses two ranks with the same device (messages start with its UUID).
 fn check_device_sharing(all: &[Vec<u8>]) -> Result<(), Diag> {
     for (rank, message) in all.iter().enumerate() {
         let uuid = message.get(..16);
@@ -243,7 +243,7 @@ fn uuid_text(bytes: Option<&[u8]>) -> String {
     format!("GPU-{}", digits.collect::<String>())
 }
 
-/// A message that cannot be.
+/// The error for a malformed message.
 pub(crate) fn malformed_message(what: &str) -> Diag {
     Diag::global_error(codes::EXCHANGE, format!("`{what}` came without a message of rank 0"))
 }
@@ -254,7 +254,7 @@ mod tests {
     use hostir::backend::control_plane::ThreadControlPlane;
     use std::time::Duration;
 
-    /// What each of so many processes gets of a step.
+    /// Runs `work` in `world` simulated processes and returns their results.
     fn on_all<T: Send>(world: u32, work: impl Fn(&ProcessGroup) -> T + Sync) -> Vec<T> {
         std::thread::scope(|scope| {
             let start = |control_plane: ThreadControlPlane| {

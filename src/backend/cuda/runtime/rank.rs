@@ -1,19 +1,20 @@
-//! One rank on its device: what it holds, and the loop that issues its calls.
+//! One rank on its device: its resources, and the loop that issues its commands.
 //!
-//! Calls take addresses, which nobody checks, and so are `unsafe`. What they rely on holds for every rank
-//! ("the rank's promise", as the calls say):
+//! Driver calls take unchecked addresses and are therefore `unsafe`. Their preconditions hold for every rank ("the rank's
+//! promise" in the comments at the calls):
 //!
-//! - **Where.** An address is one of a buffer, of scratch memory or of a flag in the rank's own memory, within the
-//!   layout that was made for the plan; of the same in another rank's memory ([`Peers`]); or of a tensor that a
-//!   caller bound, who promised that it is there, and which was checked to lie within its allocation ([`ports`]).
-//!   A plan's views lie within their buffers ([`crate::runtime::index_bounds`] looks).
-//! - **How long.** The rank owns its memory, streams, functions, products and communicators, and [`Peers`] keeps
-//!   the others' memory open or is shared with the ranks that own it. They are dropped when the rank's runs have
-//!   ended: whoever drops a rank waits first or aborts it, and a rank whose device may still be at work is never
-//!   dropped, nor are those that it may write to ([`Loaded`](crate::runtime::loaded_program::Loaded)). A graph is dropped before what it recorded.
-//! - **Who else.** The schedule orders calls of several streams that touch the same memory, by events, and those
-//!   of several ranks by flags or communicators. Host code touches the memory between runs only.
-//! - **Alike.** All ranks of a communicator were made from one prepared program, so their calls agree.
+//! - **Bounds.** An address belongs to a buffer, to scratch memory or to a semaphore in the rank's own memory, inside of
+//!   the layout of the plan; to the same in another rank's memory ([`Peers`]); or to a tensor that a caller bound. The
+//!   caller guarantees that the tensor exists, and it was checked to be inside of its allocation ([`ports`]). The
+//!   views of a plan are inside of their buffers ([`crate::runtime::index_bounds`] checks this).
+//! - **Lifetime.** The rank owns its memory, streams, functions, GEMMs and communicators; [`Peers`] keeps the others'
+//!   memory open or is shared with the ranks that own it. They are dropped after the rank's runs have ended: code that
+//!   drops a rank first waits for it or aborts it. A rank whose device may still be at work is never dropped, nor are
+//!   ranks that it may write to ([`Loaded`](crate::runtime::loaded_program::Loaded)). A graph is dropped before the
+//!   objects that it recorded.
+//! - **Ordering.** The schedule orders accesses of several streams to the same memory by events, and those of several
+//!   ranks by semaphores or communicators. Host code accesses the memory between runs only.
+//! - **Agreement.** All ranks of a communicator were made from one prepared program, so their calls match.
 #![allow(unsafe_code, reason = "only the rank knows that its addresses are right")]
 
 mod completion;
@@ -50,7 +51,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Algorithms of a product that are timed.
+/// The number of a GEMM's algorithms that are timed.
 const CANDIDATES: usize = 8;
 /// Memory that another process opens is a multiple of this, and so not shared with other allocations.
 const SHARED: usize = 2 << 20;
@@ -81,32 +82,32 @@ pub(crate) enum ResolvedCommand {
     Transfer { to: u64, from: u64, bytes: usize },
 }
 
-/// A rank that can run.
+/// A rank that is ready to run.
 pub(crate) struct RankRuntime<'p> {
     pub(crate) plan: &'p Plan,
     // Dropped in this order: what is used before what it uses.
     pub(crate) graph: Option<CudaGraph>,
-    /// Recorded runs with old addresses; they may still be going on.
+    /// Graphs with old addresses, which may still be running.
     pub(crate) retired: Vec<RecordedGraph>,
     pub(crate) comms: Vec<(usize, NcclCommunicator)>,
-    /// The communicator of all ranks, while others are split off it.
+    /// The world communicator, if sub-communicators are split off it.
     pub(crate) world: Option<NcclCommunicator>,
-    /// Whether communicators of other programs were split off it too.
+    /// True if the communicators of other programs were also split off this one.
     pub(crate) lent: bool,
     pub(crate) together: Option<StartBarrier>,
     pub(crate) products: Vec<TunableGemm>,
     pub(crate) events: Vec<CudaEvent>,
-    /// Events that a recorded run sets in the place of these, for who asks from outside.
+    /// Events that a graph records in place of these, for queries from outside of the graph.
     pub(crate) outside: BTreeMap<usize, CudaEvent>,
     pub(crate) timers: Vec<CudaEvent>,
-    /// The end of what was issued.
+    /// The event at the end of the issued work.
     pub(crate) end: CudaEvent,
     pub(crate) streams: Vec<CudaStream>,
-    /// For flags and their release while the other streams wait; none if there are no flags.
+    /// The stream for semaphores and their release while other streams wait; `None` without semaphores.
     pub(crate) aside: Option<CudaStream>,
     pub(crate) blas: Option<CachedBlas>,
     pub(crate) memory: CachedMemory,
-    /// Room that buffers of a caller's stand in until the caller binds them.
+    /// Memory that stands in for a caller's buffers until the caller binds them.
     pub(crate) spare: Option<DeviceMemory>,
     pub(crate) device: Arc<CudaDevice>,
     pub(crate) pool: Arc<ResourceCache>,
@@ -117,25 +118,25 @@ pub(crate) struct RankRuntime<'p> {
     pub(crate) ready: Vec<(ResolvedCommand, usize)>,
     pub(crate) addresses: Vec<u64>,
     pub(crate) raw: Vec<(ResolvedNcclCall, DataType)>,
-    /// Runs that were issued since the last wait.
+    /// The number of runs issued since the last wait.
     pub(crate) queued: usize,
     /// The other ranks, if they are processes.
     pub(crate) peers: Option<Arc<dyn ControlPlane>>,
-    /// Which rank of this process failed first.
+    /// The failure latch of this process's ranks.
     pub(crate) alarm: Arc<FailureFlag>,
-    /// The end of what was under way when it failed.
+    /// The teardown of work that was in flight when the rank failed.
     pub(crate) ending: Option<TeardownTask>,
     /// Instructions that wait for other ranks.
     pub(crate) waits: Vec<PeerWait>,
-    /// Whether what is issued is recorded.
+    /// True while issued commands are captured.
     pub(crate) recording: bool,
-    /// Who looks whether its runs end.
+    /// The watchdog's entry for this rank's runs.
     pub(crate) watched: Option<WatchedRank>,
-    /// Its place among ranks that share devices.
+    /// Its turns among ranks that share devices.
     pub(crate) turns: Option<IssueSequencer>,
-    /// Where all ranks' memory lies.
+    /// The addresses of all ranks' memory.
     pub(crate) map: Option<Arc<AddressMap>>,
-    /// Bytes of its flags, at the start of its memory. The last one is set by a rank that gives up.
+    /// The bytes of its semaphores, which are at the start of its memory. A rank that gives up sets the last one.
     pub(crate) flags: usize,
     pub(crate) functions: Vec<KernelFunction>,
     pub(crate) words: Vec<WordOp>,
@@ -250,7 +251,7 @@ impl<'p> RankRuntime<'p> {
         Ok(())
     }
 
-    /// First address of its memory.
+    /// The base address of its memory.
     pub(crate) fn base_address(&self) -> u64 {
         self.memory.address()
     }
@@ -437,7 +438,7 @@ impl<'p> RankRuntime<'p> {
         layout_bytes(&self.layout)
     }
 
-    /// Lets the next programs have its memory and its handle when it is dropped. It is quiet.
+    /// Lets later programs reuse its memory and its handle when it is dropped; the rank must be idle.
     pub(crate) fn return_resources(&mut self) {
         // Other processes may have opened the memory.
         self.memory.keep = self.peers.is_none();

@@ -1,11 +1,11 @@
-//! What programs leave behind for the next ones of the process, so that loading is cheap the second time.
+//! The resource cache: resources that programs leave for later programs of the process, so that these load faster.
 //!
-//! A program has what it takes from here for itself until it gives it back: handles of cuBLASLt, memory,
-//! communicators. Modules, images of kernels and chosen algorithms are shared. Only a program whose runs
-//! all went well, and whose devices are idle, gives anything back. What other processes know of is never
-//! reused: memory that they may have opened, and communicators that they would have to reuse as well.
+//! A program has exclusive use of the handles of cuBLASLt, memory and communicators that it takes, until it returns
+//! them. Modules, kernel images and GEMM algorithms are shared. Only a program whose runs all succeeded, and whose
+//! devices are idle, returns anything. Resources that other processes know are never reused: memory that they may have
+//! opened, and communicators that they would have to reuse as well.
 //!
-//! Everything here is freed with the last [`Options`](crate::runtime::options::Options), program or session that refers to it.
+//! The cache is freed with the last [`Options`](crate::runtime::options::Options), program or session that refers to it.
 
 mod eviction;
 
@@ -22,30 +22,30 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Most bytes of idle memory, on all devices together.
+/// The maximum bytes of idle memory on all devices together.
 const IDLE_BYTES: u64 = 2 << 30;
-/// A program gets idle memory of up to so many times what it needs, or of up to this many bytes.
+/// A program may get idle memory of up to so many times the bytes it needs, or of up to the bytes below.
 const TOO_LARGE: u64 = 4;
 const SMALL_ARENA: u64 = 256 << 20;
-/// Most idle handles of cuBLASLt.
+/// The maximum number of idle cuBLASLt handles.
 const HANDLES: u64 = 64;
 /// Most idle communicators, counted as ranks, and of them those of worlds. Each that has carried something
 /// has buffers of its own on its device, up to some hundred megabytes.
 const COMMUNICATORS: u64 = 32;
 const WORLDS: u64 = 8;
-/// Most modules, and most images.
+/// The maximum number of modules, and of images.
 const MODULES: usize = 1024;
-/// Most products whose algorithm is remembered.
+/// The maximum number of GEMMs whose algorithm is cached.
 const CHOICES: usize = 16 << 10;
 
-/// Where communicators lead: the library that carries them, and the device of each member in order.
+/// The identity of a set of communicators: their library, and the device of each member in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct CommunicatorKey {
     pub(crate) nccl: Option<NcclFile>,
     pub(crate) devices: Vec<usize>,
 }
 
-/// What programs leave behind for the next ones: see [`Options::pool`](crate::runtime::options::Options::pool).
+/// Resources that programs leave for later ones: see [`Options::pool`](crate::runtime::options::Options::pool).
 #[derive(Default)]
 pub struct ResourceCache {
     state: Mutex<CacheState>,
@@ -65,7 +65,7 @@ struct CacheState {
     /// By kind of device.
     choices: SharedCache<(String, GemmShape), usize>,
     devices: BTreeMap<usize, Arc<CudaDevice>>,
-    /// How often a world was discarded.
+    /// The number of discarded world communicators.
     discards: u64,
 }
 
@@ -286,7 +286,7 @@ pub(crate) struct CachedBlas {
     pool: Arc<ResourceCache>,
     /// Nobody else refers to it.
     created: Arc<OwnedBlas>,
-    /// Whether it goes back when it is dropped.
+    /// True if the handle returns to the cache when it is dropped.
     pub(crate) keep: bool,
 }
 
@@ -313,13 +313,13 @@ pub(crate) struct CachedMemory {
     /// Nobody else refers to it.
     memory: Arc<DeviceMemory>,
     ordinal: usize,
-    /// Whether it goes back when it is dropped. What another process may have opened, or what a device may
-    /// still use, must not.
+    /// True if the allocation returns to the cache when it is dropped. Memory that another process may have opened,
+    /// or that a device may still use, must not return.
     pub(crate) keep: bool,
 }
 
 impl CachedMemory {
-    /// Where it starts.
+    /// The start address.
     pub(crate) fn address(&self) -> u64 {
         self.memory.address()
     }

@@ -1,10 +1,10 @@
-//! Where the ranks' threads wait for each other.
+//! Barriers and the issue sequencer, where the ranks' threads wait for each other.
 
 use crate::runtime::failure_latch::FailureFlag;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// A barrier that is open for good once a rank fails, so that nobody waits for it.
+/// A barrier that opens permanently once a rank fails, so that no thread waits for the failed one.
 pub(crate) struct RankBarrier {
     members: usize,
     arrived: AtomicUsize,

@@ -1,8 +1,8 @@
-//! Room on devices for blocks that wait for other ranks.
+//! The budget of blocks on a device that may wait for other ranks.
 //!
-//! A kernel that waits for another rank keeps a part of its device. If such kernels took all of it, what the other
-//! rank waits for might not find a place there. So they are counted over all programs of the process, by device,
-//! whatever else these share: the count is the one thing here that belongs to the process.
+//! A kernel that waits for another rank occupies a part of its device. If such kernels occupied all of it, the kernels
+//! that the other rank waits for could not start. Waiting blocks are therefore counted for each device over all programs
+//! of the process, whatever else these share: the count is the only state here that is global to the process.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

@@ -1,22 +1,22 @@
-//! Teardown: a rank that failed gives up what it has under way.
+//! Teardown: a failed rank abandons its work in flight.
 //!
-//! Its device may wait for ranks that will not come: in kernels of NCCL's, for flags of messages, in graphs that
-//! hold either. What waits has to be let go before anything can be freed, and a call that frees may itself wait
-//! for the device. So a thread of its own does all of it, in this order:
+//! Its device may wait for ranks that will not come: in NCCL kernels, for semaphores of messages, in graphs that contain
+//! either. These waits must be released before anything can be freed, and a call that frees may itself wait for the
+//! device. A dedicated thread therefore does all of it, in this order:
 //!
-//! 1. Poison the ranks of other processes whose memory is open here. What streams do from now on with data that
-//!    never came is of no consequence here, and elsewhere whoever meets its effects finds the poison, which was
+//! 1. Poison the ranks of other processes whose memory is open here. Work that streams from now on do with data that
+//!    never arrived has no consequences here; a process elsewhere that meets its effects finds the poison, which was
 //!    written before ([`Rank::wait`](crate::runtime::rank::Rank::wait)).
 //! 2. Abort all communicators as one group: NCCL tells all of their kernels to end before it waits for any of
 //!    them (`setCommAbortFlags` in `init.cc`).
-//! 3. Raise own flags, until every stream has come to its end. They are raised behind the calls of step 2, so that
-//!    no communication of NCCL's carries garbage, and beside the rest of it, which may wait for the streams.
-//! 4. Beside all that, give up graphs: `ncclCommAbort` waits until no graph holds its communicator, and the driver
-//!    lets go of a graph that runs when it ends.
+//! 3. Signal own semaphores until every stream has ended. They are signalled after the calls of step 2, so that no
+//!    NCCL communication carries garbage, and concurrently with the rest of step 2, which may wait for the streams.
+//! 4. Concurrently, release graphs: `ncclCommAbort` waits until no graph holds its communicator, and the driver
+//!    releases a running graph when it ends.
 //!
-//! The rank waits for the thread, for a limited time. If that is not enough, the thread goes on by itself, and
-//! what its device may still use is never freed ([`Ending::is_over`]). What is dropped in the end goes in such a
-//! thread too ([`drop_in_threads`]).
+//! The rank waits for the thread, for a limited time. If that is not enough, the thread continues on its own, and
+//! memory that its device may still use is never freed ([`Ending::is_over`]). Resources that are dropped in the end are
+//! dropped in such a thread as well ([`drop_in_threads`]).
 #![allow(unsafe_code, reason = "flags are words of memory that the estate keeps")]
 
 use crate::sys::Error;
@@ -204,7 +204,7 @@ impl FlagRelease<'_> {
         streams.iter().filter_map(end).collect()
     }
 
-    /// Whether all streams came to their ends. It asks events rather than streams, as
+    /// Waits for all streams to finish and returns true if they did. It queries events rather than streams, as
     /// [`Rank::wait`](crate::runtime::rank::Rank::wait) does.
     fn wait_until_idle(&self, streams: &[CudaStream]) -> bool {
         let limit = Instant::now() + LIMIT;

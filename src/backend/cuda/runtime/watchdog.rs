@@ -1,8 +1,8 @@
-//! Whether runs end, and where they are, for whoever can end the process.
+//! The watchdog's view of runs: whether they end, and where they are, for a thread that can end the process.
 //!
-//! A rank looks at its deadline between calls of the driver. A call that never returns keeps it from
-//! looking, and a thread that is in such a call cannot be ended. So ranks leave word of when their runs
-//! began, and of where they are, where another thread reads it.
+//! A rank checks its deadline between driver calls. It cannot check during a call that never returns, and a thread in
+//! such a call cannot be ended. Ranks therefore publish the start time of their runs and their location, where
+//! another thread can read both.
 
 use hostir::diag::{Diag, DiagLabel};
 use hostir::ir::Id;
@@ -21,7 +21,7 @@ pub struct RunWatchdog {
     programs: AtomicUsize,
 }
 
-/// What a rank leaves word of.
+/// The state that a rank publishes for the watchdog.
 #[derive(Debug)]
 struct WatchedState {
     program: usize,
@@ -55,7 +55,7 @@ impl RunWatchdog {
         !self.open_runs().is_empty()
     }
 
-    /// Where ranks are that have not ended their run, or have failed in it, as far as that is known.
+    /// Returns the locations of the ranks that have not ended their run, or have failed in it, as far as known.
     pub fn rank_locations(&self) -> Vec<RankLocation> {
         let place = |rank: &Arc<WatchedState>| {
             let inst = rank.inst.load(Ordering::Acquire);
@@ -100,7 +100,7 @@ impl RunWatchdog {
     }
 }
 
-/// Where a rank is.
+/// The location of a rank in its program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RankLocation {
     /// Which of the programs that were loaded with the watch, from 0 on.

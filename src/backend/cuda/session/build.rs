@@ -1,4 +1,4 @@
-//! From a text, sizes and options to a session.
+//! The session builder: a text, sizes and options make a session.
 
 use crate::backend::CudaRuntime;
 use crate::runtime::io_binding::IoSide;
@@ -12,8 +12,8 @@ use hostir::plan::axes::AxesTable;
 use hostir::{ir, verify};
 use std::sync::Arc;
 
-/// What a session is made from. Sizes that no call here fixes and the program does not follow from others
-/// are an error of [`Builder::build`] that names them.
+/// The inputs from which a session is built. A size that no call here fixes, and that the program does not derive
+/// from others, is an error of [`Builder::build`], which names it.
 #[derive(Debug)]
 pub struct Builder {
     name: String,
@@ -74,20 +74,20 @@ impl Builder {
         }
     }
 
-    /// What messages call the text, such as the name of its file.
+    /// Sets the name of the text in messages, for example its file name.
     pub fn name(mut self, name: &str) -> Self {
         self.name = name.to_owned();
         self
     }
 
-    /// A program that was already read, and changed perhaps, in the place of the text's. The text is what
-    /// messages quote; without one (`""`) they give no places.
+    /// Sets the program, in place of the one in the text, for example one that was read and changed before. Diagnostics
+    /// quote the text; with an empty one (`""`) they have no source locations.
     pub fn program(mut self, program: ir::Program) -> Self {
         self.program = Some(program);
         self
     }
 
-    /// Which program of a text that holds several, from 1.
+    /// Selects a program by its number, from 1, in a text with several.
     pub fn container(mut self, number: usize) -> Self {
         self.container = Some(number);
         self
@@ -99,7 +99,7 @@ impl Builder {
         self
     }
 
-    /// Fixes a scalar input that is no integer.
+    /// Fixes a scalar input that is not an integer.
     pub fn set_real(mut self, name: &str, value: f64) -> Self {
         self.sizes.reals.insert(name.to_owned(), value);
         self
@@ -111,13 +111,13 @@ impl Builder {
         self
     }
 
-    /// Number of ranks; as many as the program's meshes need if this is not called.
+    /// Sets the number of ranks; the default is as many as the program's meshes need.
     pub fn ranks(mut self, count: u32) -> Self {
         self.sizes.devices = Some(count);
         self
     }
 
-    /// What `numberOfStreams` is; 4 if this is not called.
+    /// Sets `numberOfStreams`; the default is 4.
     pub fn streams(mut self, count: u32) -> Self {
         self.sizes.streams = count;
         self
@@ -150,7 +150,7 @@ impl Builder {
         self
     }
 
-    /// How the program runs, and on which devices.
+    /// Sets the options of the run and its devices.
     pub fn options(mut self, options: Options) -> Self {
         self.options = GivenOptions(options);
         self

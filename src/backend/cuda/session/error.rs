@@ -1,9 +1,9 @@
-//! What a session's calls fail with.
+//! The error type of sessions.
 
 use hostir::diag::{Diag, render};
 use std::sync::Arc;
 
-/// The text that diagnostics point into.
+/// The text that source locations of diagnostics refer to.
 #[derive(Debug)]
 pub(super) struct DiagSource {
     pub(super) name: String,
@@ -11,8 +11,8 @@ pub(super) struct DiagSource {
     pub(super) text: Option<String>,
 }
 
-/// One or more diagnostics, with the text that they are about. Displayed, they look as the command-line
-/// tools print them, without colour.
+/// One or more diagnostics, with the text they refer to. Its `Display` form is that of the command-line tools,
+/// without colour.
 #[derive(Clone)]
 pub struct Error {
     diags: Vec<Diag>,
@@ -24,7 +24,7 @@ impl Error {
         Self { diags, source: source.clone() }
     }
 
-    /// The diagnostics; never none.
+    /// The diagnostics; never empty.
     pub fn diags(&self) -> &[Diag] {
         &self.diags
     }

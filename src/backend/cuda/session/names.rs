@@ -1,13 +1,13 @@
-//! How callers name inputs, outputs and ranks.
+//! Keys with which callers name inputs, outputs and ranks.
 
 use crate::runtime::io_binding::IoSide;
 use hostir::diag::codes;
 use hostir::diag::{Diag, nearest_candidate};
 
-/// An input or output: by name or by position.
+/// The name or the position of an input or output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IoKey<'a> {
-    /// `T0`, or a name of the user's.
+    /// `T0`, or a name that the user gave.
     Name(&'a str),
     /// Position among the tensor inputs or outputs, from 0.
     Position(usize),
@@ -25,7 +25,7 @@ impl From<usize> for IoKey<'_> {
     }
 }
 
-/// The position of what a key names among the ports of one side.
+/// Resolves a key to a position among the inputs or outputs.
 pub(super) fn find_position(side: IoSide, names: &[&str], key: IoKey<'_>) -> Result<usize, Diag> {
     let (found, asked) = match key {
         IoKey::Name(name) => (names.iter().position(|other| *other == name), format!("`{name}`")),
@@ -45,7 +45,7 @@ pub(super) fn find_position(side: IoSide, names: &[&str], key: IoKey<'_>) -> Res
     })
 }
 
-/// The only rank of a process.
+/// Returns the only rank of a process; fails if there are several.
 pub(super) fn sole_rank(ranks: &[u32]) -> Result<u32, Diag> {
     match ranks {
         [rank] => Ok(*rank),

@@ -1,4 +1,4 @@
-//! One input or output of a session on one rank.
+//! Handles of a session's inputs and outputs on one rank.
 
 #![allow(unsafe_code, reason = "binding is a promise about memory")]
 
@@ -8,7 +8,7 @@ use hostir::data::HostTensor;
 use hostir::diag::Diag;
 use hostir::diag::codes;
 
-/// What both kinds of ports have: whose, which, and on which rank.
+/// The common part of inputs and outputs: the session, the side, the key and the rank.
 struct IoHandle<'s, 'k> {
     session: &'s mut Session,
     side: IoSide,
@@ -47,7 +47,7 @@ impl<'s, 'k> InputHandle<'s, 'k> {
         Self(IoHandle { session, side: IoSide::Input, key, rank: None })
     }
 
-    /// The input's part on a rank of this process.
+    /// Selects the shard of a rank of this process.
     pub fn on(mut self, rank: u32) -> Self {
         self.0.rank = Some(rank);
         self
@@ -95,7 +95,7 @@ impl<'s, 'k> InputHandle<'s, 'k> {
         self.0.session.with_bound(|bound| bound.upload_input(rank, position, tensor))
     }
 
-    /// Takes back what was bound.
+    /// Releases the binding.
     pub fn release(self) -> Result<(), Error> {
         self.0.release()
     }
@@ -135,13 +135,13 @@ impl<'s, 'k> OutputHandle<'s, 'k> {
         unsafe { self.0.bind(tensor) }
     }
 
-    /// Goes back to memory of the session's own.
+    /// Releases the binding: runs write memory of the session's own again.
     pub fn release(self) -> Result<(), Error> {
         self.0.release()
     }
 
-    /// Where runs leave the rank's part: what was bound, or memory of the session's own, which lives as
-    /// long as the session and is written again by the next run.
+    /// Returns the location where runs leave the rank's shard: the bound tensor, or memory of the session's own, which
+    /// lives as long as the session and is overwritten by the next run.
     pub fn tensor(self) -> Result<DeviceTensor, Error> {
         let (rank, position) = self.0.resolve_position()?;
         let found = self.0.session.with_bound(|bound| bound.output_tensor(rank, position))?;

@@ -142,7 +142,7 @@ impl Drop for RawLayout {
     }
 }
 
-/// What the operands of a call are.
+/// The operand addresses of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct GemmOperands {
     /// Address of the left matrix.
@@ -341,7 +341,7 @@ impl TunableGemm {
     }
 }
 
-/// What an algorithm may rely on.
+/// The cuBLASLt preference: the workspace and alignments that an algorithm may use.
 struct MatmulPreference(RawHandle);
 
 impl MatmulPreference {

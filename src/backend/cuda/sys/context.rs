@@ -87,14 +87,14 @@ const ATTRIBUTES: [c_int; 6] = [1, 2, 8, 9, 11, 12];
 const HOST_MEMORY: u32 = 1;
 const DEVICE_MEMORY: u32 = 2;
 
-/// What the driver knows of an address.
+/// The driver's attributes of an address.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct AddressInfo {
     /// The device whose memory it is.
     pub(crate) device: Option<usize>,
-    /// Whether it lies in host memory that devices can see.
+    /// True if the address is in host memory that devices can access.
     pub(crate) host: bool,
-    /// Whether it was allocated in another context than the device's primary one.
+    /// True if the memory was allocated in a context other than the device's primary one.
     pub(crate) elsewhere: bool,
     /// First byte of the allocation and the byte behind its last, if known.
     pub(crate) allocation: Option<(u64, u64)>,

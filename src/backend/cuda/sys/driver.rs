@@ -68,7 +68,7 @@ pub(crate) struct CudaDevice {
     ordinal: usize,
     device: c_int,
     context: RawHandle,
-    /// Whether its kernels wait for the ones in front of them themselves.
+    /// True if a launch may overlap with the end of the preceding kernel (programmatic dependent launch).
     overlaps: bool,
 }
 
@@ -120,7 +120,7 @@ impl CudaDevice {
         self.context
     }
 
-    /// Whether launches overlap with the end of the kernel in front of them.
+    /// Returns true if launches may overlap with the end of the preceding kernel (programmatic dependent launch).
     pub(super) fn overlaps_launches(&self) -> bool {
         self.overlaps
     }
@@ -136,7 +136,7 @@ impl CudaDevice {
         Ok(String::from_utf8_lossy(text).into_owned())
     }
 
-    /// What tells it from all other devices.
+    /// Returns the identifier that is unique to this device.
     pub(crate) fn uuid(&self) -> Result<[u8; 16], Error> {
         let mut uuid = [0u8; 16];
         // SAFETY: the pointer is to the 16 bytes of a `CUuuid`.
@@ -149,7 +149,7 @@ impl CudaDevice {
         Ok(self.query_attribute(CAPABILITY_MAJOR)? * 10 + self.query_attribute(CAPABILITY_MINOR)?)
     }
 
-    /// Whether it multiplies 8-bit floats: from compute capability 8.9 on.
+    /// Returns true if the device multiplies 8-bit floats (compute capability 8.9 or later).
     pub(crate) fn multiplies_fp8(&self) -> Result<bool, Error> {
         Ok(self.architecture()? >= 89)
     }
@@ -196,7 +196,7 @@ impl DeviceMemory {
         }
     }
 
-    /// Where it starts.
+    /// The start address.
     pub(crate) fn address(&self) -> u64 {
         self.address
     }
@@ -267,7 +267,7 @@ pub(crate) struct CudaStream {
 // SAFETY: streams may be used from any thread.
 unsafe impl Send for CudaStream {}
 
-/// How urgent a stream's work is.
+/// The scheduling priority of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum StreamPriority {
     /// Products and kernels.
@@ -318,7 +318,7 @@ impl CudaStream {
         unsafe { nccl_rs::StreamRef::from_raw(self.handle) }
     }
 
-    /// Marks this point of the stream.
+    /// Records an event on the stream.
     pub(crate) fn record(&self, event: &CudaEvent) -> Result<(), Error> {
         // SAFETY: both are alive.
         let status = unsafe { tables::driver().cuEventRecord(event.handle, self.handle) };
@@ -443,7 +443,7 @@ impl CudaStream {
         check_status("cuStreamBeginCapture", status)
     }
 
-    /// What was recorded, ready to be launched.
+    /// Ends the capture and returns an executable graph.
     pub(crate) fn end_capture(&self) -> Result<CudaGraph, Error> {
         let mut graph = std::ptr::null_mut();
         // SAFETY: the stream is alive; the pointer is to a handle of this frame.
@@ -477,7 +477,7 @@ impl CudaStream {
     }
 }
 
-/// Whether what a query asks for is there.
+/// Converts the status of a query: true if done, false if not ready.
 fn is_query_ready(call: &'static str, status: c_int) -> Result<bool, Error> {
     match status {
         NOT_READY => Ok(false),

@@ -18,7 +18,7 @@ mod tables;
 
 use hostir_gpu::unsupported::Unsupported;
 
-/// What went wrong in a library, or before it was called.
+/// An error of a library, or one found before any call to it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Error {
     /// A library that cannot be opened.
@@ -32,14 +32,14 @@ pub enum Error {
     Call {
         /// The function.
         call: &'static str,
-        /// What the library says.
+        /// The library's description of the status.
         status: String,
     },
     /// No memory of the device for this many bytes.
     NoMemory {
-        /// What was asked for.
+        /// The requested bytes.
         bytes: u64,
-        /// What is free.
+        /// The free bytes.
         free: u64,
     },
     /// CUDA C++ that does not compile: our own mistake.
@@ -47,7 +47,7 @@ pub enum Error {
         /// The compiler's messages.
         log: String,
     },
-    /// What the backend cannot run.
+    /// An operation that the backend does not support.
     Unsupported(Unsupported),
     /// A state of the backend that its own code rules out: our own mistake.
     Internal {

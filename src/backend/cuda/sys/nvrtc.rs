@@ -12,7 +12,8 @@ pub fn is_present() -> bool {
     lib().opened.is_open()
 }
 
-/// Whether it is a stand-in that does not compile, but reads the notes in kernels ([`super::super::codegen`]).
+/// Returns true if the library is a stand-in that does not compile, but reads the notes in kernels
+/// ([`super::super::codegen`]).
 pub(crate) fn takes_notes() -> bool {
     // SAFETY: takes nothing; NVIDIA's library has no function of this name.
     unsafe { lib().hostirTakesNotes() == 0 }

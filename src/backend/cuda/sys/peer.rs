@@ -75,7 +75,7 @@ impl PeerMemory {
         Ok(Self { device: device.clone(), address })
     }
 
-    /// Where it starts in this process.
+    /// The start address in this process.
     pub(crate) fn address(&self) -> u64 {
         self.address
     }

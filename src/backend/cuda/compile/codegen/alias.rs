@@ -3,14 +3,14 @@
 use crate::unsupported::Unsupported;
 use hostir::plan::{BufferView, ViewDim};
 
-/// Whether both views are the same elements in the same places of the index space.
+/// Returns true if both views have the same elements at the same positions of the index space.
 pub(crate) fn is_same_view(a: &BufferView, b: &BufferView) -> bool {
     let strides =
         |view: &BufferView| -> Vec<ViewDim> { view.dims.iter().filter(|dim| dim.extent > 1).copied().collect() };
     a.buffer == b.buffer && a.offset == b.offset && strides(a) == strides(b)
 }
 
-/// Whether no element belongs to both views. `false` may also mean that it is not known.
+/// Returns true if no element belongs to both views. `false` may also mean that this is not known.
 pub fn are_disjoint(a: &BufferView, b: &BufferView) -> bool {
     if a.buffer != b.buffer || a.is_empty() || b.is_empty() {
         return true;
@@ -19,7 +19,7 @@ pub fn are_disjoint(a: &BufferView, b: &BufferView) -> bool {
     end(a) < b.offset || end(b) < a.offset || boxes_are_disjoint(a, b)
 }
 
-/// Whether the views are boxes in one row-major arrangement and lie apart along one of its axes, as two
+/// Returns true if the views are boxes of one row-major array that do not overlap along one of its axes, as two
 /// column ranges of a matrix do.
 fn boxes_are_disjoint(a: &BufferView, b: &BufferView) -> bool {
     let dims = |view: &BufferView| -> Vec<ViewDim> {

@@ -48,7 +48,7 @@ fn matrix_dims(view: &BufferView) -> [ViewDim; 2] {
     [view.dims[rank - 2], view.dims[rank - 1]]
 }
 
-/// Where the indices of one tile lead.
+/// The index expressions of the elements of one tile.
 struct TileIndices {
     batch: Vec<String>,
     row: String,

@@ -5,7 +5,7 @@ use crate::codegen::job::KernelParam;
 use crate::codegen::source_writer::SourceWriter;
 use hostir::plan::BufferView;
 
-/// What an operand is.
+/// The source of an operand's elements.
 #[derive(Clone, Debug)]
 pub(super) enum OperandSource {
     /// Elements in memory.
@@ -17,13 +17,13 @@ pub(super) enum OperandSource {
 /// One operand of a kernel.
 #[derive(Clone, Debug)]
 pub(super) struct KernelOperand {
-    /// Where it lies.
+    /// The source of its elements.
     pub(super) source: OperandSource,
     /// C++ type of an element.
     pub(super) ctype: &'static str,
     /// Bytes of an element.
     pub(super) size: usize,
-    /// What the place of its first element is known to be a multiple of, in bytes; 16 at most.
+    /// A power of 2, at most 16, that is known to divide the address of the first element, in bytes.
     pub(super) align: usize,
     /// Elements between neighbours along each axis.
     pub(super) strides: Vec<usize>,
@@ -143,8 +143,8 @@ impl IndexSpace {
     }
 }
 
-/// How many elements along the last axis of `inner` one access can hold for all of the first `count`
-/// operands; those with stride 0 there are read once. `other` holds further axes of the same operands.
+/// The number of elements along the last axis of `inner` that one access can hold for all of the first `count`
+/// operands; operands with stride 0 along it are read once. `other` holds further axes of the same operands.
 pub(super) fn vector_width(inner: &IndexSpace, other: Option<&IndexSpace>, count: usize) -> usize {
     let rows = (0..count).filter(|&k| inner.operands[k].is_memory() && inner.is_row(k));
     let Some(size) = rows.map(|k| inner.operands[k].size).max() else { return 1 };
@@ -155,7 +155,7 @@ pub(super) fn vector_width(inner: &IndexSpace, other: Option<&IndexSpace>, count
     width
 }
 
-/// Whether an operand allows accesses of `width` elements along the last axis of `inner`.
+/// Returns true if an operand permits accesses of `width` elements along the last axis of `inner`.
 pub(super) fn allows_width(inner: &IndexSpace, other: Option<&IndexSpace>, operand: usize, width: usize) -> bool {
     let Some((&last, outer)) = inner.operands[operand].strides.split_last() else { return false };
     let parts = inner.extents.last().is_some_and(|extent| extent % width == 0);

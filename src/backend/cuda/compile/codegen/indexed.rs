@@ -28,7 +28,7 @@ fn element_launch(ctypes: &[&str], params: Vec<KernelParam>, count: usize, w: So
     KernelLaunch { text, params, grid: [blocks as u32, 1, 1], block: [THREADS as u32, 1, 1] }
 }
 
-/// Whether some elements of a result have one place.
+/// Returns true if several elements of a result have the same address.
 fn has_repeated_elements(view: &BufferView) -> bool {
     view.dims.iter().any(|dim| dim.stride == 0 && dim.extent > 1)
 }

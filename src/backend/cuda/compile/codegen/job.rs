@@ -17,7 +17,7 @@ pub fn parameter_count(text: &str) -> usize {
     list.map_or(0, |(list, _)| if list.is_empty() { 0 } else { list.split(',').count() })
 }
 
-/// What a kernel's parameter points to. All parameters are pointers.
+/// The object that a kernel's parameter points to. All parameters are pointers.
 #[derive(Clone, PartialEq, Debug)]
 pub enum KernelParam {
     /// The first element of a view.
@@ -31,7 +31,7 @@ pub enum KernelParam {
 pub struct KernelLaunch {
     /// CUDA C++.
     pub text: String,
-    /// What the parameters point to.
+    /// The objects that the parameters point to.
     pub params: Vec<KernelParam>,
     /// Blocks along x, y and z.
     pub grid: [u32; 3],
@@ -46,7 +46,7 @@ pub struct KernelJob {
     pub launches: Vec<KernelLaunch>,
     /// Bytes of scratch memory they need while they run.
     pub scratch: usize,
-    /// What they compute, for stand-ins of devices (`codegen::note`).
+    /// The description of the computation, for stand-ins of devices (`codegen::note`).
     pub note: String,
 }
 

@@ -27,7 +27,7 @@ use hostir::plan::{
 };
 use std::fmt::{Display, Write};
 
-/// What comments with notes start with.
+/// The prefix of comments that hold notes.
 const MARK: &str = "// hostir: ";
 
 /// A line that is being written.

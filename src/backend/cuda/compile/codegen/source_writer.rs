@@ -87,7 +87,7 @@ pub(super) fn kernel_source(params: &[&str], threads: u32, own: &str, body: Sour
     text + own + &entry
 }
 
-/// Whether a text uses a name as a whole word.
+/// Returns true if a source text uses a name as a whole word.
 fn mentions_name(text: &str, name: &str) -> bool {
     let part = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_');
     text.match_indices(name)

@@ -73,8 +73,8 @@ impl<'a> ElementwiseKernel<'a> {
         Ok(KernelLaunch { text, params: space.kernel_params(), grid, block: [THREADS as u32, 1, 1] })
     }
 
-    /// How many accesses of each operand a thread has under way: more for large spaces, as few registers
-    /// as many operands leave.
+    /// The number of accesses of each operand that a thread keeps in flight: more for large index spaces, fewer for
+    /// many operands, which take registers.
     fn unroll_factor(&self, count: usize) -> usize {
         let by_size = match count {
             0..0x4_0000 => 1,

@@ -18,7 +18,7 @@ const SHORTEST: usize = 16;
 /// Bytes of shared memory that tiles may take.
 const SHARED: usize = 40 << 10;
 
-/// How a space is cut into tiles.
+/// The division of an index space into tiles.
 pub(super) struct TilePlan {
     /// The operands that lie crosswise.
     crosswise: Vec<usize>,

@@ -119,7 +119,7 @@ fn collapse_axes(kernel: &PointwiseKernel) -> PointwiseKernel {
     kernel
 }
 
-/// How the indices of a view lead to the indices at which its elements were computed.
+/// A mapping from the indices of a view to the indices at which its elements were computed.
 struct IndexRemap {
     /// For each axis of the view: the axis of the result, and how far a step goes along it.
     axes: Vec<Option<(usize, usize)>>,
@@ -158,7 +158,7 @@ impl IndexRemap {
         let inside = ends.iter().zip(&result.dims).all(|(&end, dim)| end < dim.extent.max(1));
         (rest == 0 && inside).then_some(Self { axes, start })
     }
-    /// What an operand of the producer is at the view's indices.
+    /// Returns the view of a producer's operand that the indices of `view` read.
     fn remap_view(&self, source: &BufferView, view: &BufferView) -> BufferView {
         let stride = |axis: &Option<(usize, usize)>| match axis {
             Some((axis, step)) => source.dims[*axis].stride * step,

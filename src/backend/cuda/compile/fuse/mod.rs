@@ -21,14 +21,14 @@ use hostir::plan::{
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::{SmallVec, smallvec};
 
-/// What runs in the place of one or more instructions of a plan.
+/// A unit of execution that stands for one or more instructions of a plan.
 #[derive(Clone, PartialEq, Debug)]
 pub enum FusedInst {
     /// The instruction at this position.
     Inst(InstId),
     /// A pointwise kernel.
     Kernel {
-        /// What it computes.
+        /// The pointwise computation.
         kernel: Box<PointwiseKernel>,
         /// Positions of the instructions in it; it has the stream and the origin of the last one.
         of: Vec<InstId>,
@@ -37,11 +37,11 @@ pub enum FusedInst {
     Reduce {
         /// The kernel; `output` gives the shape and element type, its memory may not exist.
         kernel: Box<PointwiseKernel>,
-        /// How results combine, and from which value on.
+        /// The reduction operation and its initial value.
         op: ReductionFold,
         /// Positions among the dims of the kernel's output.
         axes: SmallVec<[usize; 2]>,
-        /// Where to.
+        /// The result.
         output: BufferView,
         /// Positions of the instructions in it; it has the stream and the origin of the last one.
         of: Vec<InstId>,
@@ -59,11 +59,11 @@ pub enum FusedInst {
 
 /// An instruction while others move into it.
 struct FusionItem {
-    /// What it computes for each element; `None` for what takes no part.
+    /// The computation for each element; `None` if the instruction takes no part in fusion.
     kernel: Option<PointwiseKernel>,
     /// The instructions in it.
     of: Vec<InstId>,
-    /// Whether it has moved into others.
+    /// True once the instruction has moved into others.
     gone: bool,
 }
 
@@ -86,7 +86,7 @@ struct KernelFusion<'p> {
     outputs: FxHashSet<BufferId>,
     /// Buffers that nothing touches any more.
     dead: FxHashSet<BufferId>,
-    /// Where a buffer is read last, if that is later than in the plan.
+    /// For each buffer: the position of its last read, if that is later than in the plan.
     needed: FxHashMap<BufferId, InstId>,
     redirected: ElidedCopies,
 }
@@ -176,7 +176,7 @@ impl<'p> KernelFusion<'p> {
         moves.then(|| (kernel.clone(), readers))
     }
 
-    /// Whether a kernel may move across the instruction at a position.
+    /// Returns true if a kernel may move across the instruction at a position.
     fn can_move_across(&self, kernel: &PointwiseKernel, position: InstId, between: InstId) -> bool {
         let (own, inst) = (self.plan.inst(position).stream, self.plan.inst(between));
         let reads = |buffer: BufferId| kernel.inputs.iter().any(|view| view.buffer == buffer);
@@ -190,7 +190,7 @@ impl<'p> KernelFusion<'p> {
         }
     }
 
-    /// What the instruction at a position writes by now.
+    /// Returns the view that the instruction at a position writes at this stage of fusion.
     fn written_view(&self, position: InstId) -> Option<&BufferView> {
         match self.redirected.products.get(&position) {
             Some((gemm, _)) => Some(&gemm.out),
@@ -199,7 +199,7 @@ impl<'p> KernelFusion<'p> {
         }
     }
 
-    /// What is left, in order.
+    /// Returns the remaining instructions and fused kernels, in order.
     fn into_fused(mut self) -> Vec<FusedInst> {
         let mut later: FxHashMap<InstId, Vec<InstId>> = FxHashMap::default();
         let mut fused = Vec::new();
@@ -241,8 +241,8 @@ impl<'p> KernelFusion<'p> {
     }
 }
 
-/// What an instruction computes for each element of what it reads or writes: of a reduction, the values
-/// that it combines.
+/// Returns the computation of an instruction for each element of its input or output; for a reduction, that of the
+/// values which it combines.
 fn elementwise_kernel(kind: &InstKind) -> Option<PointwiseKernel> {
     let identity = |input: &BufferView, output: &BufferView| PointwiseKernel {
         inputs: smallvec![input.clone()],
@@ -263,7 +263,7 @@ fn elementwise_kernel(kind: &InstKind) -> Option<PointwiseKernel> {
     }
 }
 
-/// Whether a merged kernel can be generated: few enough operands, and none that the result overlaps.
+/// Returns true if a merged kernel can be generated: it has few enough operands, and the result overlaps none of them.
 fn can_generate(kernel: &PointwiseKernel, written: Option<&BufferView>) -> bool {
     const INPUTS: usize = 12;
     const STEPS: usize = 96;

@@ -17,7 +17,7 @@ use hostir::plan::InstId;
 use hostir::plan::{BufferId, BufferKind, BufferView, GemmInst, InstKind, Plan, ViewDim};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// What changes.
+/// The GEMMs with redirected operands and the copies that they make unnecessary.
 #[derive(Default)]
 pub(super) struct ElidedCopies {
     /// Products with their new operands, and the positions of the copies that they replace.
@@ -163,7 +163,7 @@ fn extended_dims(view: &BufferView) -> impl Iterator<Item = &ViewDim> {
     view.dims.iter().filter(|dim| dim.extent > 1)
 }
 
-/// What `view` becomes when what it shows, `from`, lies at `to`.
+/// Rewrites `view` for the case that the elements of `from` reside in `to`; `None` if that is impossible.
 fn rebase_view(view: &BufferView, from: &BufferView, to: &BufferView) -> Option<BufferView> {
     let extents = |view| extended_dims(view).map(|dim: &ViewDim| dim.extent);
     if !is_same_view(view, from) || !extents(from).eq(extents(to)) {

@@ -28,11 +28,11 @@ pub struct ExpandedGemm {
     pub before: Vec<KernelJob>,
     /// Calls of the library.
     pub products: Vec<GemmCall>,
-    /// What rounds the result.
+    /// The job that rounds the result.
     pub after: Option<KernelJob>,
     /// Bytes of scratch memory.
     pub scratch: usize,
-    /// Where each piece starts.
+    /// The offset of each piece of scratch memory, in bytes.
     pieces: Vec<usize>,
 }
 
@@ -112,7 +112,7 @@ impl ExpandedGemm {
         self.pieces.get((u32::MAX - buffer.0) as usize).copied()
     }
 
-    /// Where a view of a product's operands lies.
+    /// Returns the location of a view of a GEMM's operands.
     pub fn resolve_operand(&self, view: BufferView) -> SymbolicAddress {
         match self.scratch_start(view.buffer) {
             Some(start) => SymbolicAddress::Scratch(start + view.offset * view.dtype.byte_size()),
@@ -149,7 +149,7 @@ fn is_aligned(view: &BufferView) -> bool {
     last.stride == 1 && rows && whole(view.offset) && outer.iter().all(|dim| dim.extent == 1 || whole(dim.stride))
 }
 
-/// What is left when the sums are known: `out = sums + bias`, or the sums in the result's type.
+/// Returns the job that finishes a GEMM from its sums: `out = sums + bias`, or the sums converted to the result's type.
 fn epilogue_job(gemm: &GemmInst, sums: &BufferView) -> Option<KernelJob> {
     let kernel = match &gemm.bias {
         Some(bias) => single_step_kernel(Function::Add, vec![sums.clone(), bias.clone()], &gemm.out),

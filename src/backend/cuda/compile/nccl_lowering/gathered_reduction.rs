@@ -10,12 +10,12 @@ use hostir::plan::CollectiveInst;
 use hostir::plan::MemberRole;
 use hostir::plan::TeamTransfers;
 
-/// What a member does.
+/// One member's commands in a reduction that is gathered over point-to-point transfers and then combined.
 #[derive(Clone, PartialEq, Debug)]
 pub struct GatheredReduction {
     /// Sends and receives that start together.
     pub calls: Vec<NcclCall>,
-    /// What a member that receives does afterwards.
+    /// The combination that a receiving member computes afterwards.
     pub combine: Option<RoundReduction>,
 }
 

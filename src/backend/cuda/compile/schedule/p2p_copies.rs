@@ -144,7 +144,7 @@ impl Builder<'_> {
         }
     }
 
-    /// What was offered and never waited for is waited for by the end of the run.
+    /// Waits at the end of the run for every buffer that was signalled ready and not waited for since.
     pub(super) fn wait_for_pending(&mut self) {
         for offers in std::mem::take(&mut self.offered).into_values() {
             self.wait_for_done(&offers, 0);

@@ -32,7 +32,7 @@ impl P2pExchange {
         self.moves.is_empty() && self.raises.is_empty()
     }
 
-    /// Whether this and then `next` is the same as both in one.
+    /// Returns true if this command followed by `next` equals both merged into one.
     fn can_precede(&self, next: &P2pExchange) -> bool {
         (self.awaits.is_empty() || next.awaits_only()) && (self.moves.is_empty() || next.raises.is_empty())
     }
@@ -114,7 +114,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// How many blocks an exchange may have if all streams with small ones exchange at the same time.
+    /// The number of blocks that each small P2P kernel may have if all streams with such kernels run them at the same time.
     fn blocks_per_stream(&self, steps: &[ScheduleStep]) -> usize {
         let mut streams: Vec<usize> = steps
             .iter()
@@ -134,7 +134,7 @@ impl Builder<'_> {
         self.settings.room.min(BLOCKS)
     }
 
-    /// Whether an exchange is a kernel of so many blocks.
+    /// Returns true if an exchange is small enough for a kernel of so many blocks.
     fn fits_kernel(&self, exchange: &P2pExchange, blocks: usize) -> bool {
         let each = blocks.checked_div(exchange.moves.len()).unwrap_or(0);
         let is_small = each > 0 && self.largest_copy(exchange) <= SMALL.min(each * EACH);
@@ -143,7 +143,7 @@ impl Builder<'_> {
             && exchange.parameter_count() <= WORDS
     }
 
-    /// Whether no copy engine may do the exchange ([`crate::schedule::Settings::push`]).
+    /// Returns true if copy engines may not run the exchange ([`crate::schedule::Settings::push`]).
     fn must_not_pull(&self, exchange: &P2pExchange) -> bool {
         let pulls = |one: &P2pCopy| match one {
             P2pCopy::Message(message) => !self.messages.list[*message].put,

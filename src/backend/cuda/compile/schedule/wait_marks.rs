@@ -94,7 +94,7 @@ pub fn peer_waits(steps: &[ScheduleStep]) -> Vec<PeerWait> {
 }
 
 impl StreamCommand {
-    /// Whether its stream may stand still there until another rank has done its part.
+    /// Returns true if the call may block its stream until another rank has done its part.
     fn waits_for_peers(&self) -> bool {
         match self {
             StreamCommand::Communicate { calls, .. } => {

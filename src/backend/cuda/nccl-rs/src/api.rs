@@ -12,7 +12,7 @@ pub(crate) const SUCCESS: c_int = 0;
 /// `ncclResult_t`: the call goes on in the background.
 pub(crate) const IN_PROGRESS: c_int = 7;
 
-/// What went wrong.
+/// An error of NCCL or of loading it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Error {
     /// No library was found under these names.

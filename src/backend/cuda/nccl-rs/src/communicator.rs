@@ -5,11 +5,11 @@ use crate::{DeviceAddress, StreamRef};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-/// How a communicator behaves.
+/// Settings of a communicator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// Whether calls return when they have done their work on the host. Otherwise they go on in a
-    /// thread of NCCL's, and [`NcclCommunicator::in_progress`] says whether they are done.
+    /// True if calls return only after their work on the host is done. Otherwise they continue in a thread of
+    /// NCCL, and [`NcclCommunicator::in_progress`] reports when they are done.
     pub blocking: bool,
 }
 
@@ -76,7 +76,7 @@ impl NcclCommunicator {
         self.rank
     }
 
-    /// Whether a call goes on in the background; an error if one failed, or a peer did.
+    /// Returns true while a call continues in the background; fails if a call or a peer failed.
     pub fn in_progress(&self, call: &'static str) -> Result<bool, Error> {
         let mut state = SUCCESS;
         // SAFETY: the communicator is alive; the pointer is to an integer of this frame.

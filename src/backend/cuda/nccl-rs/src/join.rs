@@ -12,16 +12,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a loop that waits for NCCL sleeps between two looks.
+/// The pause between two polls of NCCL.
 const PAUSE: Duration = Duration::from_micros(200);
 
-/// How long a call that needs the other ranks waits for them.
+/// The limits of a call's wait for the other ranks.
 #[derive(Clone, Copy)]
 pub struct WaitLimits<'a> {
     /// When it is over.
     pub deadline: Instant,
-    /// Whether it is over already: the caller knows that somebody will not come. Asked between looks at
-    /// NCCL, so it has to be cheap.
+    /// Returns true once waiting is pointless because a rank is known not to come. It is called between polls of
+    /// NCCL and must be cheap.
     pub give_up: &'a dyn Fn() -> bool,
 }
 
@@ -31,8 +31,8 @@ impl std::fmt::Debug for WaitLimits<'_> {
     }
 }
 
-/// Where NCCL puts a handle. Its thread may do so after the caller has stopped waiting: then the place
-/// stays for good.
+/// The address at which NCCL stores a handle. NCCL's thread may write it after the caller has stopped waiting; in
+/// that case the memory is never freed.
 struct HandleSlot(*mut CommHandle);
 
 impl HandleSlot {

@@ -6,7 +6,7 @@ use crate::sys::Error;
 use crate::sys::blas::GemmOperands;
 use hostir_gpu::gemm_shape::GemmShape;
 
-/// How often each algorithm is timed.
+/// The number of timed runs of each algorithm.
 const TRIALS: usize = 3;
 
 impl RankRuntime<'_> {

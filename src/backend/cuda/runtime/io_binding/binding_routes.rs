@@ -1,5 +1,5 @@
-//! How a program reaches what is bound to its inputs and outputs: in place, by a copy before or after the
-//! run, or in memory of the session's own.
+//! Routes from bound tensors to a program's inputs and outputs: in place, by a copy before or after the run, or in memory
+//! of the session's own.
 
 use crate::runtime::io_binding::IoSide;
 use crate::runtime::io_binding::tensor_check::{StridedTensor, VECTOR};
@@ -8,25 +8,25 @@ use hostir_gpu::memory_layout::ALIGNMENT;
 use hostir_gpu::operand::SymbolicAddress;
 use hostir_gpu::schedule::{RankSchedule, StreamCommand};
 
-/// Where a plan keeps an input or output.
+/// The binding slot of an input or output: where a plan keeps it.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct BindingSlot {
     pub(crate) side: IoSide,
     /// Position among the inputs or outputs.
     pub(crate) position: usize,
     pub(crate) view: BufferView,
-    /// Whether a caller's memory can take the place of its buffer: the tensor is all that is in it, and
-    /// nothing but this program's own calls has to find it.
+    /// True if a caller's memory can replace the slot's buffer: the buffer holds only this tensor, and only the
+    /// program's own calls access it.
     pub(crate) replaceable: bool,
-    /// Whether its buffer is an input's.
+    /// True if the slot's buffer belongs to an input.
     pub(crate) of_input: bool,
-    /// Whether the program writes it.
+    /// True if the program writes the slot.
     pub(crate) written: bool,
-    /// What the calls take for granted of its buffer's address, in bytes.
+    /// The alignment that the calls assume of the buffer's address, in bytes.
     pub(crate) alignment: u64,
 }
 
-/// How a port is reached.
+/// The way in which a program accesses a bound input or output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum BindingRoute {
     /// Nothing is bound: the session's own memory.
@@ -76,8 +76,8 @@ pub(crate) fn binding_slots(plan: &Plan, schedule: &RankSchedule, outside: &[boo
     all
 }
 
-/// What the schedule's calls take for granted of each buffer's address. Kernels read 16 bytes at a time;
-/// products were chosen for the alignment that their operands' places promise.
+/// The alignment of each buffer's address that the schedule's calls assume. Kernels read 16 bytes at a time;
+/// GEMM algorithms were chosen for the alignments of their operands.
 fn required_alignments(plan: &Plan, schedule: &RankSchedule) -> Vec<u64> {
     let mut found = vec![VECTOR; plan.buffers.len()];
     for step in &schedule.steps {
@@ -140,7 +140,7 @@ fn route_without_overlap(home: Option<&BindingSlot>, tensor: &Option<StridedTens
     }
 }
 
-/// Whether an output is in the buffer of an input.
+/// Returns true if an output resides in the buffer of an input.
 fn shares_buffer(output: &BindingSlot, input: &BindingSlot) -> bool {
     output.view.buffer == input.view.buffer
 }

@@ -1,6 +1,6 @@
-//! A program whose inputs and outputs are tensors of a caller's, on the caller's streams.
+//! A program whose inputs and outputs are a caller's tensors, on the caller's streams.
 //!
-//! Whatever is done here leaves the calling thread's current context as it was.
+//! All functions here restore the calling thread's current context.
 
 use crate::runtime::failure::RankFailure;
 use crate::runtime::io_binding::rank_bindings::{EnqueueError, IoBindings};
@@ -159,8 +159,8 @@ impl BoundProgram<'_> {
         })
     }
 
-    /// Where a rank's output lies after a run: the tensor that was bound, or one of the program's own,
-    /// which lives as long as this. `None` where the rank has no part of it.
+    /// Returns the location of a rank's output after a run: the bound tensor, or one that the program owns and that lives
+    /// as long as this object. `None` if the rank has no shard of the output.
     pub fn output_tensor(&mut self, rank: u32, position: usize) -> Result<Option<DeviceTensor>, Vec<Diag>> {
         let mut found = None;
         self.with_rank(rank, |ports, rank, prepared| {

@@ -15,8 +15,8 @@ mod tests;
 
 use hostir::ir::DType;
 
-/// Where a tensor lies in the memory of a device. This is a description: it owns nothing, and anybody may make one
-/// of any numbers. What its memory has to be is promised where it is bound
+/// The location of a tensor in the memory of a device. This is a description without ownership; it can be made of any
+/// numbers. The caller guarantees the properties of the memory when it binds the tensor
 /// ([`Input::bind`](crate::session::InputHandle::bind)).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeviceTensor {

@@ -1,9 +1,9 @@
-//! Inputs and outputs of a rank in memory of a caller's: binding them, moving their buffers there, and
-//! the copies around a run where that cannot be.
+//! The I/O bindings of a rank: binding a caller's memory, relocating the rank's buffers to it, and copying before and
+//! after a run where relocation is impossible.
 //!
-//! No buffer of an input or output has memory until it needs some: a tensor that can be used in place
-//! takes the buffer's place, and only what is copied, uploaded or read back has memory of the session's
-//! own. When a buffer moves, the calls that hold its address are written anew, and no others.
+//! No buffer of an input or output has memory until it needs some: a tensor that can be used in place replaces the
+//! buffer, and only data that is copied, uploaded or read back has memory of the session's own. When a buffer moves,
+//! only the commands that hold its address are resolved again.
 #![allow(unsafe_code, reason = "only the rank knows that its addresses are right")]
 
 use crate::runtime::failure::RankFailure;
@@ -49,7 +49,7 @@ pub(crate) fn allocate_bind_scratch(
 /// Why a run does not start.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum EnqueueError {
-    /// What is bound cannot run; nothing has happened.
+    /// The bound tensors cannot be used; nothing has been issued.
     Refused(Diag),
     /// A call failed.
     Failed(RankFailure),
@@ -95,7 +95,7 @@ pub(crate) struct IoBindings {
     homes: Vec<Option<BindingSlot>>,
     bound: Vec<Option<BoundTensor>>,
     moves: Vec<SlotTransfers>,
-    /// Whether the session's own memory holds an input.
+    /// For each input: true if the session's own memory holds its data.
     filled: Vec<bool>,
     /// Number of inputs.
     inputs: usize,
@@ -211,7 +211,7 @@ impl IoBindings {
         Ok(())
     }
 
-    /// Where the session itself keeps a buffer.
+    /// Returns the address of a buffer in the session's own memory, which is allocated on first use.
     fn own_allocation(&mut self, rank: &RankRuntime<'_>, buffer: BufferId) -> Result<u64, Error> {
         let at = buffer.0 as usize;
         if !self.outside[at] {
@@ -511,14 +511,14 @@ impl RankRuntime<'_> {
         Ok(())
     }
 
-    /// Whether everything that was enqueued is done; fails if something of it is known to have failed.
+    /// Returns true if all enqueued work is done; fails if part of it is known to have failed.
     fn is_run_complete(&self) -> Result<bool, RankFailure> {
         self.check_for_failures().map_err(|failure| failure.with_progress(self.run_progress()))?;
         // As in `Rank::wait`, the event is asked and not the stream.
         Ok(self.end.is_reached()?)
     }
 
-    /// Whether a recorded run is missing.
+    /// Returns true if a run has to be captured first.
     pub(crate) fn lacks_graph(&self) -> bool {
         self.graph.is_none()
     }

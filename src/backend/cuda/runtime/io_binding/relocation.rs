@@ -1,5 +1,5 @@
-//! Which calls of a schedule hold the address of which buffer: what has to be written anew when a buffer
-//! moves, and nothing else.
+//! Relocation entries: which commands of a schedule hold the address of which buffer, so that only these are resolved
+//! again when a buffer moves.
 
 use hostir::plan::{BufferId, BufferView};
 use hostir_gpu::element_range;

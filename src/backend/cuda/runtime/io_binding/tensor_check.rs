@@ -1,4 +1,4 @@
-//! Whether a caller's tensor can be an input or output of a program.
+//! Checks of a caller's tensor as an input or output of a program.
 
 use crate::runtime::io_binding::{DeviceTensor, IoSide};
 use crate::sys::context::AddressInfo;
@@ -7,7 +7,7 @@ use hostir::diag::{Diag, Span};
 use hostir::plan::{BufferId, BufferView, ViewDim, ViewDims};
 use hostir_gpu::codegen;
 
-/// What a tensor is bound to.
+/// The input or output to which a tensor is bound.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BindingTarget<'a> {
     pub(crate) side: IoSide,
@@ -16,7 +16,7 @@ pub(crate) struct BindingTarget<'a> {
     pub(crate) rank: u32,
     /// The rank's part in the plan's memory.
     pub(crate) view: &'a BufferView,
-    /// Whether the program writes it.
+    /// True if the program writes the tensor.
     pub(crate) written: bool,
 }
 
@@ -53,7 +53,7 @@ pub(crate) const VECTOR: u64 = 16;
 /// A tensor whose layout is sound: a view from the multiple of [`VECTOR`] at or before its first element.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct StridedTensor {
-    /// Where the view's buffer starts.
+    /// The address at which the view's buffer starts.
     pub(crate) base: u64,
     pub(crate) view: BufferView,
 }
@@ -71,7 +71,7 @@ impl StridedTensor {
         (self.data_address(), self.data_address() + bytes as u64)
     }
 
-    /// Whether both are the same elements in the same order.
+    /// Returns true if both have the same elements in the same order.
     pub(crate) fn is_same_tensor(&self, other: &StridedTensor) -> bool {
         let long = |dims: &ViewDims| -> Vec<ViewDim> { dims.iter().filter(|dim| dim.extent != 1).copied().collect() };
         self.data_address() == other.data_address()
@@ -79,7 +79,7 @@ impl StridedTensor {
             && long(&self.view.dims) == long(&other.view.dims)
     }
 
-    /// Whether some byte may belong to both.
+    /// Returns true if the two may have a byte in common.
     pub(crate) fn overlaps(&self, other: &StridedTensor) -> bool {
         let ((a, a_end), (b, b_end)) = (self.byte_range(), other.byte_range());
         if a >= b_end || b >= a_end {
@@ -168,7 +168,7 @@ fn end_address(dims: &ViewDims, tensor: &DeviceTensor) -> Option<u64> {
     tensor.pointer.checked_add(u64::try_from(bytes).ok()?).filter(|&end| end < 1 << 62)
 }
 
-/// Whether elements may share memory: some axis does not step over all that lies on the axes inside it.
+/// Returns true if elements may share memory: an axis has a stride smaller than the range of the axes inside of it.
 fn has_aliased_elements(dims: &ViewDims) -> bool {
     let mut long: Vec<ViewDim> = dims.iter().filter(|dim| dim.extent > 1).copied().collect();
     long.sort_by_key(|dim| dim.stride);

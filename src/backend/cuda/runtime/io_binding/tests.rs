@@ -26,7 +26,7 @@ fn prepared(inputs: &str, outputs: &str, body: &str) -> PreparedProgram {
     prepare_program(&programs[0], &SizeSettings::default()).unwrap()
 }
 
-/// What goes between the ranks by copies.
+/// Returns the messages between ranks when all communications are copied.
 fn between(prepared: &PreparedProgram) -> MessagePlan {
     plan_messages(prepared, BackendTransports::default())
 }

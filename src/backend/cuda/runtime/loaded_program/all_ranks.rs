@@ -1,8 +1,8 @@
-//! Work on all ranks of a process, and what becomes of it when one of them fails.
+//! Work on all ranks of a process, and the handling of a failure of one of them.
 //!
-//! A failure is told before anything is given up: first the threads of the other ranks ([`Alarm`]), then the other
-//! processes ([`Joint::tell`]). Only then the rank lets go of what its device waits for, after which nobody can
-//! take what others see of it for a result.
+//! A failure is reported before any resource is released: first to the threads of the other ranks ([`Alarm`]), then to
+//! the other processes ([`Joint::tell`]). Only then does the rank release what its device waits for; from then on no
+//! other rank can mistake the effects for a result.
 //!
 //! [`Alarm`]: crate::runtime::failure_latch::Alarm
 
@@ -20,7 +20,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct RankError {
     pub(crate) diag: Diag,
-    /// Whether it only gave up because another rank of the process failed.
+    /// True if the rank stopped only because another rank of the process failed.
     pub(crate) follows: bool,
 }
 

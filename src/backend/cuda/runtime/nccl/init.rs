@@ -1,12 +1,12 @@
 //! The communicators of all ranks of this process: those that an earlier program left, and new ones.
 //!
-//! Making one takes every rank, so one that fails would be waited for until the time is up. Whoever waits
-//! looks at what the others came to: the threads of this process by their alarm, other processes by
+//! Creating a communicator takes every rank, so a failed rank would be waited for until the timeout. A waiting rank
+//! therefore polls the state of the others: threads of this process by their failure latch, other processes by
 //! [`ControlPlane::failed`](hostir::backend::control_plane::ControlPlane::failed).
 //!
-//! A communicator belongs to one program until that is dropped. It is left for the next one if all its
-//! members are of this process (other processes would have to take theirs too) and if it was never
-//! recorded in a graph (what NCCL keeps for a graph ends some time after it).
+//! A communicator belongs to one program until that is dropped. The next program may reuse it if all its members
+//! are of this process (other processes would have to reuse theirs too) and it was never captured in a graph (NCCL
+//! releases what it keeps for a graph some time after the graph).
 
 use crate::runtime::failure::RankFailure;
 use crate::runtime::loaded_program::LoadedProgram;
@@ -74,7 +74,7 @@ fn rank_numbers(loaded: &LoadedProgram<'_>) -> Vec<u32> {
     loaded.prepared.plans.iter().map(|plan| plan.rank).collect()
 }
 
-/// Where a team of ranks of this process leads.
+/// Returns the link of a team of this process's ranks: its library and devices.
 fn communicator_key(all: &[RankRuntime<'_>], ranks: &[u32], options: &Options) -> CommunicatorKey {
     let device = |rank: &u32| {
         let found = all.iter().find(|one| one.plan.rank == *rank);
@@ -125,7 +125,7 @@ fn create_communicators(
     Ok(())
 }
 
-/// What the ranks of a new world agree on.
+/// Returns the identifier of a new world communicator, on which all ranks agree.
 fn agree_on_unique_id(loaded: &LoadedProgram<'_>, library: &Arc<Library>) -> Result<UniqueId, Vec<Diag>> {
     let make = || Ok(library.unique_id().map_err(nccl_diags)?.bytes.to_vec());
     let bytes = loaded.joint.broadcast_from_rank_0("connect: id", make)?;

@@ -4,7 +4,7 @@ use crate::runtime::rank::RankRuntime;
 use nccl_rs::{Config, Error, Library, NcclCommunicator, UniqueId, WaitLimits};
 use std::sync::Arc;
 
-/// What all ranks join.
+/// The world communicator that all ranks join.
 #[derive(Clone, Copy)]
 pub(crate) struct WorldSetup<'a> {
     pub(crate) library: &'a Arc<Library>,

@@ -1,8 +1,9 @@
-//! What a rank does with the other ranks' processes: measured runs start together, failures have one cause.
+//! Coordination of a rank with the processes of other ranks: a start barrier for measured runs, and a common cause
+//! of failures.
 //!
-//! Threads of one process meet at a gate. Processes meet over the network, some tens of microseconds
-//! apart, which a device would spend waiting in its first communication. So all devices meet once more,
-//! in an exchange of one number, before the clock starts.
+//! Threads of one process wait at a barrier. Processes wait over the network and leave some tens of microseconds apart,
+//! which a device would spend waiting in its first communication. All devices therefore synchronize once more, by an
+//! all-reduce of one number, before the clock starts.
 #![allow(unsafe_code, reason = "only the rank knows that its addresses are right")]
 
 use crate::runtime::failure::{FailureCause, RankFailure, RunProgress};
@@ -13,7 +14,7 @@ use hostir::backend::control_plane::ControlPlane;
 use nccl_rs::{Config, DataType, NcclCommunicator, NcclRedOp, WaitLimits};
 use std::time::{Duration, Instant};
 
-/// How long it may take until it is known which process NCCL complains about.
+/// The time limit for finding out which process caused an NCCL error.
 const HEARSAY: Duration = Duration::from_millis(400);
 
 /// A communicator of all ranks, and the number they exchange.
@@ -46,7 +47,7 @@ impl RankRuntime<'_> {
         self.together.take().map(|together| (together.comm, together.number)).unzip()
     }
 
-    /// What is to blame for a failure of this rank.
+    /// Attributes a failure of this rank to its cause, which may be another process.
     pub(crate) fn find_root_cause(&self, failure: RankFailure) -> RankFailure {
         root_cause(self.peers.as_deref(), failure)
     }

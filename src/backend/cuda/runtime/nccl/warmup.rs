@@ -1,12 +1,11 @@
-//! The communications of NCCL's once before the run, so that the run makes no connection.
+//! Warm-up: issues all NCCL communications once before the run, so that the run makes no connection.
 //!
-//! NCCL connects two members at their first message, and for a collective at the first one of its kind and
-//! size. That allocates and maps memory, which may wait for what the device does, and may keep other
-//! threads of the process out of the driver meanwhile: beside a kernel that waits for another rank, whose
-//! thread is kept out, nothing would go on. So all ranks together take one team after the other, first its
-//! messages, all in one group of calls, then its collectives in the order of the program, which is the same
-//! for all members; and each rank waits for the end of each call before the next. What is left is that a
-//! member connects for a collective while another one's device waits for it in that same collective.
+//! NCCL connects two members at their first message, and for a collective at the first one of its kind and size. That
+//! allocates and maps memory, which may wait for work on the device and may block other threads of the process in the
+//! driver. A deadlock follows if a kernel waits for another rank whose thread is blocked. All ranks therefore take one
+//! team after the other: first its messages, all in one group of calls, then its collectives in program order, which is
+//! the same for all members; and each rank waits for the end of each call before the next. One case remains: a member
+//! connects for a collective while another one's device waits for it in the same collective.
 #![allow(unsafe_code, reason = "only the rank knows that its addresses are right")]
 
 use crate::runtime::failure::{RankFailure, RunProgress};
@@ -32,7 +31,7 @@ impl RankRuntime<'_> {
         collectives.into_iter().try_for_each(|(step, call)| self.warm_up_calls(entry, step, &[call], timeout))
     }
 
-    /// What this rank calls for a team, with the step that it is for.
+    /// Returns this rank's NCCL calls for a team, each with the step it belongs to.
     fn team_calls(&self, entry: usize) -> Vec<(usize, TypedCall)> {
         let steps = self.ready.iter().enumerate().filter_map(|(step, (ready, _))| match ready {
             ResolvedCommand::Communicate { comm, calls } if self.schedule.members[*comm].0 == entry => {

@@ -1,4 +1,4 @@
-//! The end of a rank's runs: what the rank looks at while its device works, and what it does when it gives up.
+//! Completion of a rank's runs: what the rank polls while its device works, and how it gives up.
 #![allow(unsafe_code, reason = "only the rank knows that its addresses are right")]
 
 use crate::runtime::failure::{RankFailure, RunProgress};

@@ -1,4 +1,4 @@
-//! From steps of a schedule to calls with addresses.
+//! Resolves the addresses of a schedule's commands.
 
 use crate::runtime::p2p_map::AddressMap;
 use crate::runtime::rank::{RankRuntime, ResolvedCommand, ResolvedNcclCall};
@@ -96,7 +96,7 @@ impl RankRuntime<'_> {
         })
     }
 
-    /// Where a message comes from and where it goes.
+    /// Returns the source and destination addresses of a message.
     fn message_addresses(&self, message: &P2pMessage, stream: usize, map: &AddressMap) -> Result<[u64; 2], Error> {
         let from = map.range_address(message.from, &message.source)?;
         let to = match &message.target {

@@ -1,4 +1,4 @@
-//! Which of the things that nobody uses are kept, and who gets them: plain bookkeeping.
+//! The bookkeeping of idle resources: which are kept, which are evicted, and who gets them.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
@@ -72,7 +72,7 @@ impl<K: Eq + Hash, V: Clone> SharedCache<K, V> {
         Self { items: HashMap::new(), limit }
     }
 
-    /// What is known under a key.
+    /// Returns the value of a key, if known.
     pub(crate) fn get(&self, key: &K) -> Option<V> {
         self.items.get(key).cloned()
     }

@@ -10,7 +10,7 @@ pub(crate) struct Chains {
     tensors: Vec<Vec<Axis>>,
     /// Printed domains of each tensor.
     domains: Vec<String>,
-    /// What each tensor but the inputs is.
+    /// The expression of each tensor that is no input.
     values: Vec<String>,
     numbers: usize,
 }

@@ -10,7 +10,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What a compiler has to know, and a program has to be able to do.
+/// A program that tests whether compiler and system have the features that these tests need.
 const PROBE: &str = "#include <ucontext.h>
 int main() { volatile _Float16 x = 1; ucontext_t c; return x != 1 || getcontext(&c); }
 ";

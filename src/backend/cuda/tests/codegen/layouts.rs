@@ -153,8 +153,8 @@ pub(crate) fn copies() -> Vec<(Case, f64)> {
     cases
 }
 
-/// What callers of a session bind: parts of larger tensors, in any order of axes, that start anywhere,
-/// copied to and from memory without gaps.
+/// Layouts that a session's callers bind: parts of larger tensors, in any order of axes and with any start, copied
+/// to and from gap-free memory.
 fn bindings() -> Vec<(Case, f64)> {
     let mut cases = Vec::new();
     for dtype in [DType::Float, DType::Half, DType::Double, DType::Bool] {
@@ -287,7 +287,7 @@ pub(crate) fn products() -> Vec<(Case, f64)> {
     cases
 }
 
-/// What cannot be generated, with the reason.
+/// Jobs that cannot be generated, each with the reason.
 pub(crate) fn refused() -> Vec<(&'static str, Result<KernelJob, Unsupported>)> {
     let mut memory = Memory::default();
     let float = memory.random(DType::Float, &[8, 8], RANGE);

@@ -81,7 +81,7 @@ pub(crate) fn function(row: &Row, operands: usize) -> Function {
 }
 
 impl Rows {
-    /// What differs from the table in the buffers behind the kernel.
+    /// Lists the differences between the table and the buffers after the kernel has run.
     pub(crate) fn differences(&self, buffers: &[HostTensor]) -> Vec<String> {
         let result = buffers.last().unwrap();
         let rows = result.bytes().chunks_exact(result.bytes().len() / self.group.rows.len());

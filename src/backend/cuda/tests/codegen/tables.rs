@@ -150,7 +150,7 @@ fn table(name: String, dtype: DType, functions: &[Function], operands: usize) ->
 const OPS: [RedOp; 8] =
     [RedOp::Sum, RedOp::Product, RedOp::Min, RedOp::Max, RedOp::And, RedOp::Or, RedOp::Xor, RedOp::Avg];
 
-/// Whether an operation takes a type.
+/// Returns true if an operation supports a type.
 fn takes(op: RedOp, dtype: DType) -> bool {
     !dtype.is_float() || !matches!(op, RedOp::And | RedOp::Or | RedOp::Xor)
 }

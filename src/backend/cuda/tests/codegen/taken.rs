@@ -122,7 +122,7 @@ fn sums() -> Vec<(Case, f64)> {
     cases
 }
 
-/// Where the result of a sum lies.
+/// The memory layout of a sum's result.
 #[derive(Clone, Copy, Debug)]
 enum Layout {
     InPlace,
@@ -153,7 +153,7 @@ pub(crate) fn outside() -> Vec<(Case, KernelJob, Vec<f64>)> {
     found
 }
 
-/// What cannot be generated, with the reason.
+/// Jobs that cannot be generated, each with the reason.
 pub(crate) fn refused() -> Vec<(&'static str, Result<KernelJob, Unsupported>)> {
     let mut memory = Memory::default();
     let input = memory.random(DType::Float, &[8, 8], RANGE);

@@ -15,7 +15,7 @@ const LANES: usize = 32;
 /// Elements of a lane that make it worth to cut a column.
 const LONG: usize = 8;
 
-/// How results are shared among threads.
+/// The distribution of results among threads.
 struct ColumnTiling {
     /// Results of a lane.
     width: usize,

@@ -9,7 +9,7 @@ use hostir::plan::{RedOp, ScalarValue};
 #[derive(Clone, Debug)]
 pub(crate) struct AccumulateOp {
     op: RedOp,
-    /// What values accumulate in.
+    /// The compute type of the accumulator.
     pub(crate) class: ComputeClass,
 }
 
@@ -47,7 +47,7 @@ impl AccumulateOp {
             RedOp::Xor => format!("({a} ^ {b})"),
         }
     }
-    /// What leaves any value as it is.
+    /// The neutral element of the operation, as C++ source.
     pub(super) fn neutral_element(&self) -> String {
         let integers = self.class == ComputeClass::I64;
         let value = match self.op {

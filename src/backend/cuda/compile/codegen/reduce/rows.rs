@@ -14,7 +14,7 @@ const WARP: usize = 32;
 /// Accesses of a lane that make it worth to cut a row.
 const LONG: usize = 8;
 
-/// How a row is read.
+/// The division of a row into accesses and threads.
 struct RowTiling {
     /// Elements an access.
     width: usize,

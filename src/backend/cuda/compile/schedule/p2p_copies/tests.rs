@@ -36,7 +36,7 @@ struct Machine {
     prepared: PreparedProgram,
     messages: MessagePlan,
     devices: Vec<Device>,
-    /// Whose each step of the common order is, where ranks share a device.
+    /// The owner of each step in the common order, if ranks share a device.
     order: Option<Vec<usize>>,
 }
 
@@ -327,7 +327,7 @@ fn collectives_that_move() {
     check(&collective("AllToAll", whole, "iS1{4}, iS3{8}", 32, ""), true);
 }
 
-/// What combines runs on the device only; here its order is followed. The large one goes in two rounds.
+/// Checks the order of reducing collectives; the sums themselves run on the device only. The large one has two rounds.
 #[test]
 fn collectives_that_reduce() {
     let part = "ideviceIdx.x0{4}, iS2{64}";
@@ -386,7 +386,7 @@ fn messages_of_a_communicator() {
     check(&group, true);
 }
 
-/// How often a rank makes each kind of call for messages: exchanges, signals, transfers.
+/// Counts a rank's calls for messages by kind: P2P kernels, signals, transfers.
 fn calls(text: &str, apart: bool) -> [usize; 3] {
     let machine = Machine::new(text, (apart, false));
     let steps = &machine.devices[1].schedule.steps;
@@ -412,7 +412,7 @@ fn small_messages_are_one_kernel() {
     assert_eq!(calls(&collective("Allgather", part, whole, 32, ""), true), [1, 0, 0]);
 }
 
-/// What arrives is sent on: the two copies are two kernels.
+/// Received data that is sent on: the two copies are two kernels.
 #[test]
 fn what_is_sent_on_has_arrived() {
     let text = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{4}, iS2{5}] (DeviceMesh{0 1 2 3})) -> (T2_g_float[ideviceIdx.x1{4}, iS3{5}] (DeviceMesh{0 1 2 3})) :
@@ -449,8 +449,8 @@ fn large_own_parts_go_aside() {
     check(&text, true);
 }
 
-/// Where all send to all, copies have no flags between them; those of a root are answered one by one, so that the
-/// first receiver goes on early.
+/// In an all-to-all exchange, no semaphores separate the copies; those of a root are answered one by one, so that the
+/// first receiver can continue early.
 #[test]
 fn copies_of_a_collective_follow_each_other() {
     let part = "ideviceIdx.x0{4}, iS2{2097152}";

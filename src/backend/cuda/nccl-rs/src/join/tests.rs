@@ -7,10 +7,10 @@ use std::ffi::{c_char, c_void};
 
 const FAILED: c_int = 3;
 
-/// What the library below does and what was asked of it, in the thread of a test.
+/// The behaviour of the fake library below and a record of the calls to it, per test thread.
 #[derive(Clone, Copy, Default)]
 struct Seen {
-    /// How often a communicator is still being made when asked; then it has this state.
+    /// The number of polls for which a communicator is still being created; then it has `state`.
     busy: u32,
     state: c_int,
     aborted: u32,
