@@ -53,12 +53,12 @@ pub struct Options {
     pub nccl: Option<NcclFile>,
     /// The store of compiled kernels.
     pub store: Option<Arc<dyn ImageStore>>,
-    /// Without an control_plane: the device of each rank, by its number. Empty: rank 0 takes device 0, rank 1
+    /// Without a control plane: the device of each rank, by its number. Empty: rank 0 takes device 0, rank 1
     /// device 1, and so on.
     pub devices: Vec<usize>,
     /// The other processes of the run, one a rank; without it this process has all ranks.
     pub control_plane: Option<Arc<dyn ControlPlane>>,
-    /// With an control_plane: the device of this process, by its number. `None`: the n-th process of a host
+    /// With a control plane: the device of this process, by its number. `None`: the n-th process of a host
     /// takes its n-th device.
     pub device: Option<usize>,
     /// The cache of resources that programs leave for later ones: communicators, memory, modules, handles, tuned
