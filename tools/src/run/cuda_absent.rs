@@ -2,19 +2,19 @@
 #![allow(dead_code, reason = "the types have the fields of those that they stand for")]
 
 use super::bench::measurement::{BenchEntry, Measurement};
-use super::cli::{Bench, Options};
-use super::failure::Failure;
-use super::program::Loaded;
-use super::progress::{Line, Rounds};
-use crate::launch::Here;
+use super::cli::{BenchOptions, Options};
+use super::failure::RunFailure;
+use super::program::SourceProgram;
+use super::progress::{ProgressLine, RoundCounter};
+use crate::launch::LaunchedProcess;
 use hostir::backend::RunResult;
 use hostir::backend::trace::Trace;
 use hostir::data::HostTensor;
 use hostir::diag::{Diag, codes};
-use hostir::lower::Prepared;
-use hostir_tool_support::io::Io;
-use hostir_tool_support::render::Format;
-use hostir_tool_support::source::Source;
+use hostir::lower::PreparedProgram;
+use hostir_tool_support::io::ToolIo;
+use hostir_tool_support::render::DiagFormat;
+use hostir_tool_support::source::NamedText;
 
 /// The backend, which refuses to run.
 #[derive(Debug)]
@@ -23,9 +23,9 @@ pub(super) struct CudaBackend;
 /// A program that is to run on GPUs.
 pub(super) struct GpuRun<'a> {
     /// The program.
-    pub(super) loaded: &'a Loaded,
+    pub(super) loaded: &'a SourceProgram,
     /// Its plans.
-    pub(super) prepared: &'a Prepared,
+    pub(super) prepared: &'a PreparedProgram,
     /// Inputs by rank and position.
     pub(super) inputs: &'a [Vec<HostTensor>],
     /// The profiler that is told the ranges of instructions.
@@ -39,27 +39,27 @@ pub(super) struct GpuTiming<'a> {
     /// The programs.
     pub(super) entries: &'a [BenchEntry],
     /// The number of runs.
-    pub(super) bench: &'a Bench,
+    pub(super) bench: &'a BenchOptions,
     /// All options.
     pub(super) options: &'a Options,
     /// The profiler that is told the ranges of instructions.
     pub(super) profiler: Option<&'a Profiler>,
     /// This process among several.
-    pub(super) here: Option<&'a Here>,
+    pub(super) here: Option<&'a LaunchedProcess>,
     /// The line on the terminal.
-    pub(super) line: &'a Line,
-    /// Rounds that have begun.
-    pub(super) rounds: &'a Rounds,
+    pub(super) line: &'a ProgressLine,
+    /// RoundCounter that have begun.
+    pub(super) rounds: &'a RoundCounter,
 }
 
 /// Work that runs programs, in the order in which they are loaded.
 pub(super) struct WatchedRun<'a> {
     /// The programs and their plans.
-    pub(super) programs: Vec<(&'a Source, &'a Prepared)>,
+    pub(super) programs: Vec<(&'a NamedText, &'a PreparedProgram)>,
     /// The form of diagnostics.
-    pub(super) format: Format,
+    pub(super) format: DiagFormat,
     /// This process among several.
-    pub(super) here: Option<&'a Here>,
+    pub(super) here: Option<&'a LaunchedProcess>,
 }
 
 /// A profiler that takes ranges, of which there is none.
@@ -68,7 +68,7 @@ pub(super) enum Profiler {}
 
 impl CudaBackend {
     /// The backend; [`count_devices`] fails before it could be asked to run.
-    pub(super) fn new(_options: &Options, _here: Option<&Here>, _io: &Io<'_>) -> Self {
+    pub(super) fn new(_options: &Options, _here: Option<&LaunchedProcess>, _io: &ToolIo<'_>) -> Self {
         Self
     }
 
@@ -97,8 +97,8 @@ impl CudaBackend {
         &self,
         _timing: &GpuTiming<'_>,
         _text: &mut String,
-        _io: &mut Io<'_>,
-    ) -> Result<Vec<Measurement>, Failure> {
+        _io: &mut ToolIo<'_>,
+    ) -> Result<Vec<Measurement>, RunFailure> {
         Err(missing_backend().into())
     }
 
@@ -106,8 +106,8 @@ impl CudaBackend {
     pub(super) fn run_watched<T>(
         &self,
         _watched: WatchedRun<'_>,
-        io: &mut Io<'_>,
-        work: impl FnOnce(&mut Io<'_>) -> T,
+        io: &mut ToolIo<'_>,
+        work: impl FnOnce(&mut ToolIo<'_>) -> T,
     ) -> T {
         work(io)
     }
@@ -130,7 +130,7 @@ pub(super) fn count_devices() -> Result<usize, Diag> {
 ///
 /// # Errors
 /// Fails always.
-pub(super) fn open_profiler(_io: &Io<'_>) -> Result<Profiler, Diag> {
+pub(super) fn open_profiler(_io: &ToolIo<'_>) -> Result<Profiler, Diag> {
     Err(missing_backend())
 }
 
@@ -139,6 +139,6 @@ pub fn request_hardware_queues() {}
 
 fn missing_backend() -> Diag {
     let message = "this hir-run has no CUDA backend: it was built without the feature `cuda`";
-    Diag::global(codes::DEVICE, message)
-        .note("`--backend=cpu` runs the same program on the CPU, on as many ranks as it needs")
+    Diag::global_error(codes::DEVICE, message)
+        .with_note("`--backend=cpu` runs the same program on the CPU, on as many ranks as it needs")
 }
