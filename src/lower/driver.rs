@@ -64,7 +64,9 @@ impl<'a> Driver<'a> {
         let kind = self.builder.program.op(id).kind;
         let result = match kind.spec().lower {
             Lower::Instructions(lower) => lower(&mut self.builder, id),
-            Lower::Driver => self.run_control(id),
+            Lower::Loop => self.run_loop(id),
+            Lower::Branch => self.run_branch(id),
+            Lower::Post => self.run_post(id),
             Lower::Unsupported => {
                 let message = format!("`{}` cannot run yet", kind.name());
                 Err(self.builder.error_here(codes::CANNOT_RUN, message))
@@ -72,14 +74,6 @@ impl<'a> Driver<'a> {
         };
         self.builder.leave_op(outer);
         result
-    }
-
-    fn run_control(&mut self, id: OpId) -> Result<(), Diag> {
-        match self.builder.program.op(id).kind {
-            OpKind::If => self.run_branch(id),
-            OpKind::PostOnStream => self.run_post(id),
-            _ => self.run_loop(id),
-        }
     }
 
     /// Runs a body once, with a loop index bound if there is one.
@@ -249,7 +243,7 @@ impl<'a> Driver<'a> {
             let op = self.builder.program.op(id);
             match op.kind {
                 _ if !self.builder.is_run_by_rank(id) => 0,
-                OpKind::For | OpKind::ForRange => self.least_of_loop(op),
+                kind if matches!(kind.spec().lower, Lower::Loop) => self.least_of_loop(op),
                 kind => match kind.effect() {
                     OpEffect::Pure if op.output_tensors().next().is_some() => size_of::<Inst>() as u128,
                     _ => 0,

@@ -27,7 +27,7 @@ pub const FOR: OpSpec = OpSpec {
     ],
     relate: None,
     checks: &[check_loop_bounds, check_empty_block],
-    lower: Lower::Driver,
+    lower: Lower::Loop,
 };
 
 /// `FOR`.
@@ -49,7 +49,7 @@ pub const FOR_RANGE: OpSpec = OpSpec {
     ],
     relate: None,
     checks: &[check_loop_bounds, check_empty_block],
-    lower: Lower::Driver,
+    lower: Lower::Loop,
 };
 
 /// `IF`.
@@ -66,7 +66,7 @@ pub const IF: OpSpec = OpSpec {
     args: &[ArgSpec::positional(AttrKey::Predicate, ArgKind::Word(PREDICATES)), ArgSpec::operand(ArgKind::Expr)],
     relate: None,
     checks: &[check_empty_block],
-    lower: Lower::Driver,
+    lower: Lower::Branch,
 };
 
 /// V28: the bounds of a loop.

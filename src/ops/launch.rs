@@ -21,7 +21,7 @@ pub const POST_ON_STREAM: OpSpec = OpSpec {
     args: &[],
     relate: Some(link_post_on_stream),
     checks: &[check_post],
-    lower: Lower::Driver,
+    lower: Lower::Post,
 };
 
 /// `LaunchKernel`.

@@ -172,8 +172,12 @@ impl ArgSpec {
 pub enum Lower {
     /// The function appends its instructions.
     Instructions(fn(&mut PlanBuilder<'_>, OpId) -> Result<(), Diag>),
-    /// It runs blocks: the driver of the lowering does.
-    Driver,
+    /// The driver of the lowering runs its block once for each index.
+    Loop,
+    /// The driver runs one of its blocks.
+    Branch,
+    /// The driver runs the body of the HostUnit that it names.
+    Post,
     /// It cannot run.
     Unsupported,
 }

@@ -71,7 +71,7 @@ const NAMES_KINDS: &[(&str, &str)] = &[
     ("src/analysis/renewed.rs", "`FOR` over a domain unbinds what depends on its index"),
     ("src/analysis/sharding.rs", "`select` and the view of symmetric memory cross devices"),
     ("src/backend/cuda/session/build.rs", "axes that `view` makes"),
-    ("src/lower/driver.rs", "runs branches, posts and loops; parts on streams"),
+    ("src/lower/driver.rs", "a block with ShardByStream cuts tensors by its index"),
     ("src/lower/prepare.rs", "`select` is two ops: mathematics, and HirAliasSelect of older texts"),
     ("src/lower/sizes.rs", "a post binds its unit's extents; axes that `view` makes"),
     ("src/print/forms.rs", "statements with a form of their own (`Layout::Own`)"),
