@@ -125,7 +125,7 @@ fn inner_axis(program: &Program, id: OpId) -> Result<Option<u32>, Diag> {
             scattered.extend(image.device_type().map(|_| (k, is_inner(&to, at))));
         }
     }
-    let name = hostir::ir::display_name(program, id);
+    let name = hostir::ir::op_display_name(program, id);
     let (message, note) = match (gathered.as_slice(), scattered.as_slice()) {
         ([], []) => return Ok(None),
         ([], &[(_, true)]) if reduced > 1 => (

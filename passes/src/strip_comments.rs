@@ -16,7 +16,7 @@ this pass, so that they are not matched against themselves.",
     example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[StatisticSpec { name: "comments-removed", help: "comments removed" }],
-    action: PassAction::Rewrite(run_convert_to_communication),
+    action: PassAction::Rewrite(run_strip_comments),
 };
 
 const EXAMPLE_BEFORE: &str = "\
@@ -33,7 +33,7 @@ const EXAMPLE_AFTER: &str = "\
 } // %HostIrContainer
 ";
 
-fn run_convert_to_communication(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+fn run_strip_comments(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let count = edit.program().source().comments.len();
     if count > 0 {
         edit.set_comments(Vec::new());

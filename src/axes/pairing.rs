@@ -9,7 +9,7 @@
 
 use super::{LogicalAxes, logical_axes};
 use crate::diag::codes;
-use crate::ir::{AxisLink, OpId, Program, TensorId, display_name};
+use crate::ir::{AxisLink, OpId, Program, TensorId, op_display_name};
 use smallvec::SmallVec;
 
 /// The reason why an op's operands and results cannot match.
@@ -61,7 +61,7 @@ pub(crate) fn axis_count_text(count: usize) -> String {
 }
 
 pub(crate) fn too_few_tensors(program: &Program, op: OpId, what: &str, needs: usize, has: usize) -> AxisMismatch {
-    let name = display_name(program, op);
+    let name = op_display_name(program, op);
     AxisMismatch {
         code: codes::OPERANDS,
         message: format!("`{name}` needs {} but has {has}", count_text(needs, what)),
@@ -109,7 +109,7 @@ pub(crate) fn rank_mismatch(
     found: usize,
     to: &LinkSide,
 ) -> AxisMismatch {
-    let name = display_name(program, op);
+    let name = op_display_name(program, op);
     AxisMismatch {
         code: codes::RANK,
         message: format!(
@@ -121,6 +121,26 @@ pub(crate) fn rank_mismatch(
         note: String::new(),
         tensor: Some(from.tensor),
     }
+}
+
+/// The stored axes of two sides that must have as many; `None` if splits hide the axes of either.
+///
+/// # Errors
+/// Sides of different ranks.
+pub(crate) fn equal_rank_positions(
+    program: &Program,
+    op: OpId,
+    from: &LinkSide,
+    to: &LinkSide,
+) -> Result<Option<(AxisPositions, AxisPositions)>, AxisMismatch> {
+    if has_split_axis(&[from, to]) {
+        return Ok(None);
+    }
+    let (a, b) = (from.stored_positions(), to.stored_positions());
+    if a.len() != b.len() {
+        return Err(rank_mismatch(program, op, from, a.len(), b.len(), to));
+    }
+    Ok(Some((a, b)))
 }
 
 /// Pairs two lists that must have equal lengths.

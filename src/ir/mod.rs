@@ -43,7 +43,7 @@ pub use id::{Id, IdVec};
 pub use names::{NameInterner, Symbol};
 pub use op::{AttrKey, AttrValue, Op, OpAttr, OpId, TEAM_CUT, Value};
 pub use op_kind::{
-    AxisLink, CallPadding, OpEffect, OpIdentity, OpKind, OpLayout, RunsOn, StandaloneRule, WordLink, display_name,
+    AxisLink, CallPadding, OpEffect, OpIdentity, OpKind, OpLayout, RunsOn, StandaloneRule, WordLink, op_display_name,
 };
 pub use order::first_free_number;
 pub use partition::Partition;

@@ -226,7 +226,7 @@ pub struct AxisLink {
 }
 
 /// The name of an op in messages: of a pointwise one the function that it computes.
-pub fn display_name(program: &Program, op: OpId) -> &str {
+pub fn op_display_name(program: &Program, op: OpId) -> &str {
     let op = program.op(op);
     op.word_attr(AttrKey::Function).map_or(op.kind.name(), |word| program.name(word))
 }

@@ -6,7 +6,7 @@ use crate::analysis::{has_different_shardings, needs_slice_resharding};
 use crate::diag::codes;
 use crate::diag::{Diag, Diags};
 use crate::ir::{DType, DeviceMesh, OpId, ParallelType, Program, TensorId, Value};
-use crate::ir::{OpEffect, OpKind, display_name};
+use crate::ir::{OpEffect, OpKind, op_display_name};
 use crate::plan::{AxesTable, Deadline, DebugInfo, ExtentEnv, Plan, PlanBudget, PlanText, evaluate_extent};
 use rayon::prelude::*;
 use smallvec::SmallVec;
@@ -255,7 +255,7 @@ fn is_unlowered(program: &Program) -> Result<bool, Diag> {
     }
     match (resharding, lowered) {
         (Some(op), Some(other)) => {
-            let name = display_name(program, op);
+            let name = op_display_name(program, op);
             let what = program.op(other).kind.name();
             let message = format!(
                 "this `{name}` moves data between devices but is not a Communication, in a program that has communications or loops"

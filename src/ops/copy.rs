@@ -3,7 +3,7 @@
 use super::spec::{ArgKind, ArgSpec, Lower, OpSpec};
 use super::tensor_checks;
 use crate::axes::pairing::{
-    self, AxisMismatch, AxisPositions, LinkResult, LinkSide, both_sides, has_split_axis, link_pairs, rank_mismatch,
+    self, AxisMismatch, AxisPositions, LinkResult, LinkSide, both_sides, equal_rank_positions, link_pairs,
 };
 use crate::diag::{Diag, codes};
 use crate::ir::{AttrKey, AxisLink, Op, OpId, OpIdentity, Program, StandaloneRule, TensorId};
@@ -73,14 +73,7 @@ pub const SEGMENTER_SET_PERMUTE: OpSpec = OpSpec {
 /// Set.Permute: axis k of the result is axis `perm[k]` of the operand.
 pub fn link_permute(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
     let (from, to) = both_sides(program, op)?;
-    if has_split_axis(&[&from, &to]) {
-        return Ok(());
-    }
-    let a = from.stored_positions();
-    let b: AxisPositions = to.stored_positions();
-    if a.len() != b.len() {
-        return Err(rank_mismatch(program, op, &from, a.len(), b.len(), &to));
-    }
+    let Some((a, b)) = equal_rank_positions(program, op, &from, &to)? else { return Ok(()) };
     // Without numbers nothing says which axis is which.
     let Some(perm) = program.op(op).ints_attr(AttrKey::Perm) else { return Ok(()) };
     let order: Option<AxisPositions> = perm.iter().map(|&k| u32::try_from(k).ok()).collect();

@@ -4,7 +4,7 @@ use crate::axes::pairing::LinkFn;
 use crate::axes::{LastAxes, logical_axes};
 use crate::diag::{Diag, Diags, codes};
 use crate::ir::places::with_declaration;
-use crate::ir::{AxisLink, OpId, Program, TensorId, display_name, domain_text};
+use crate::ir::{AxisLink, OpId, Program, TensorId, domain_text, op_display_name};
 
 /// V30, V31: the op's axes pair up, and constant extents of pairs are equal.
 pub(crate) fn check_links(program: &Program, id: OpId, diags: &mut Diags, relate: LinkFn) {
@@ -44,7 +44,7 @@ fn report_extents(program: &Program, id: OpId, link: &AxisLink, (x, y): (i64, i6
         let axis = domain.map_or_else(|| format!("axis {k}"), |d| domain_text(program, d));
         format!("`{axis}` of `{}`", program.tensor_name(tensor))
     };
-    let name = display_name(program, id);
+    let name = op_display_name(program, id);
     let message =
         format!("`{name}` needs equal extents, but {} has {x} and {} has {y}", axis(link.from), axis(link.to));
     let diag = Diag::error(codes::EXTENT, program.op_span(id), message);
@@ -74,7 +74,7 @@ pub(crate) fn check_equal_dtypes(program: &Program, id: OpId, (a, b): (TensorId,
 
 pub(crate) fn report_dtypes(program: &Program, id: OpId, (a, b): (TensorId, TensorId), diags: &mut Diags) {
     let of = |tensor| format!("`{}` is {}", program.tensor_name(tensor), program.tensor(tensor).dtype.name());
-    let name = display_name(program, id);
+    let name = op_display_name(program, id);
     let message = format!("`{name}` needs equal element types, but {} and {}", of(a), of(b));
     let diag = Diag::error(codes::DTYPE, program.op_span(id), message);
     let diag = with_declaration(with_declaration(diag, program, a, id), program, b, id);

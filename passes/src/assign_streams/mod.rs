@@ -30,7 +30,7 @@ writes has to be a slice by the loop's index, or memory that the iteration makes
     example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[StatisticSpec { name: "loops", help: "loops spread over streams" }],
-    action: PassAction::Rewrite(run),
+    action: PassAction::Rewrite(run_assign_streams),
 };
 
 const EXAMPLE_BEFORE: &str = "\
@@ -64,7 +64,7 @@ const EXAMPLE_AFTER: &str = "\
 } // %HostIrContainer
 ";
 
-fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+fn run_assign_streams(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let body = edit.program().body();
     let ops = edit.program().block(body).ops.clone();
     let loops: Vec<(OpId, ExprId)> = ops

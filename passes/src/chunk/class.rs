@@ -138,7 +138,7 @@ impl ChunkedAxes {
     /// Checks that an op can work on chunks.
     fn check_op(&self, program: &Program, id: OpId, top: bool) -> Result<(), Box<Diag>> {
         let Some((why, note)) = self.obstacle(program, id, top) else { return Ok(()) };
-        let name = hostir::ir::display_name(program, id);
+        let name = hostir::ir::op_display_name(program, id);
         let message = format!("`{name}` cannot work on chunks: {why}");
         Err(Box::new(Diag::error(CHUNK_OP, program.op_span(id), message).with_note(note)))
     }

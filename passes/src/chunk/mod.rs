@@ -73,7 +73,7 @@ The example is `chunk{axis=T0.0,factor=4,parallel=stream}`.",
         StatisticSpec { name: "tensors-chunked", help: "tensors with a chunk axis" },
         StatisticSpec { name: "ops-chunked", help: "ops that work on chunks" },
     ],
-    action: PassAction::Rewrite(run),
+    action: PassAction::Rewrite(run_chunk),
 };
 
 const EXAMPLE_BEFORE: &str = "\
@@ -91,7 +91,7 @@ const EXAMPLE_AFTER: &str = "\
 } // %HostIrContainer
 ";
 
-fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+fn run_chunk(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let options = cx.options();
     let config =
         ChunkOptions { factor: options.int_value("factor"), stream: options.word_value("parallel") == "stream" };

@@ -37,7 +37,7 @@ impl RankBranches {
         let control = *around
             .iter()
             .find(|&&control| decision.posts.iter().any(|post| !is_uniform_over_team(program, control, &post.team)))?;
-        let name = hostir::ir::display_name(program, id);
+        let name = hostir::ir::op_display_name(program, id);
         let message = format!(
             "this `{name}` needs all devices of {}, but the rank decides which of them come here",
             program.tensor_name(decision.output)

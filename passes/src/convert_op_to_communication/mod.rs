@@ -89,7 +89,7 @@ too, since a program with both communications and resharding ops cannot run. An 
         StatisticSpec { name: "communications", help: "communications made" },
         StatisticSpec { name: "ops-of-others", help: "ops of other ranks left out" },
     ],
-    action: PassAction::Rewrite(run),
+    action: PassAction::Rewrite(run_convert_to_communication),
 };
 
 const EXAMPLE_BEFORE: &str = "\
@@ -129,7 +129,7 @@ pub(crate) fn refuse_in_any_order(program: &Program, op: OpId) -> Option<Diag> {
     (diag.code != table::CONVERT_INNER).then_some(*diag)
 }
 
-fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+fn run_convert_to_communication(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let config = Config::new(cx.options());
     let decisions = decide_conversions(edit.program())?;
     if decisions.is_empty() && config.rank.is_none() {

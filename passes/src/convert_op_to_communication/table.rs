@@ -5,7 +5,7 @@ use hostir::analysis::tensor_sharding;
 use hostir::axes::logical_axes;
 use hostir::diag::Diag;
 use hostir::ir::{AttrKey, DeviceMesh, OpId, ParallelType, Program, TensorId};
-use hostir::ir::{OpKind, display_name};
+use hostir::ir::{OpKind, op_display_name};
 use hostir::ir::{domain_text, expr_text, mesh_text};
 use hostir::plan::starts_from_identity;
 
@@ -81,7 +81,7 @@ pub(super) fn decide_communication(program: &Program, id: OpId) -> DecisionResul
             CONVERT_OP,
             format!(
                 "`{}` needs data of other devices; only `Set` and `reduction` can become communications",
-                display_name(program, id)
+                op_display_name(program, id)
             ),
             "move the data with a `Set` before or after it: --pass=insert-reshardings",
         )),
@@ -91,7 +91,7 @@ pub(super) fn decide_communication(program: &Program, id: OpId) -> DecisionResul
 /// One tensor in, one tensor out.
 fn single_tensors(program: &Program, id: OpId) -> DecisionResult<(TensorId, TensorId)> {
     let op = program.op(id);
-    let name = display_name(program, id);
+    let name = op_display_name(program, id);
     if let (&[a], &[b]) = (op.operands.as_slice(), op.results.as_slice())
         && let (Some(input), Some(output)) = (a.as_tensor(), b.as_tensor())
     {

@@ -96,7 +96,7 @@ fn axis_text(program: &Program, tensor: TensorId, printed: u32) -> String {
 
 fn in_parts(program: &Program, id: OpId, tensor: TensorId, printed: u32) -> Diag {
     let (axis, name) = (axis_text(program, tensor, printed), program.tensor_name(tensor));
-    let op = hostir::ir::display_name(program, id);
+    let op = hostir::ir::op_display_name(program, id);
     let message = format!("{axis} of {name} follows the number of devices, but what `{op}` does with it cannot follow");
     let note = "keep the op off axes that are as long as the mesh, or resize the program by hand";
     Diag::error(RESIZE_EXTENT, program.op_span(id), message).with_note(note)

@@ -172,7 +172,7 @@ fn refuse_moving(program: &Program, walked: &ReachableItems) -> Result<(), Diags
     let Some(id) = ops.find(|&id| program.op(id).blocks.is_empty() && is_resharding(program, id)) else {
         return Ok(());
     };
-    let (name, what) = (hostir::ir::display_name(program, id), hostir::ir::display_name(program, mark));
+    let (name, what) = (hostir::ir::op_display_name(program, id), hostir::ir::op_display_name(program, mark));
     let message = format!("on several devices this `{name}` moves data between them");
     let label = format!("`{what}` belongs to a lowered program");
     let mut diags = Diags::default();

@@ -163,7 +163,7 @@ fn refuse_resharding(program: &Program, ops: &[OpId]) -> Result<(), Diags> {
     let mut diags = Diags::default();
     for &op in ops.iter().filter(|&&op| belongs_in_unit(program, op)) {
         if is_resharding(program, op) {
-            let name = hostir::ir::display_name(program, op);
+            let name = hostir::ir::op_display_name(program, op);
             let what: Vec<String> = program.op(op).output_tensors().map(|t: TensorId| program.tensor_name(t)).collect();
             let message =
                 format!("`{name}` needs data of other devices for {}; a HostUnit runs on one device", what.join(", "));

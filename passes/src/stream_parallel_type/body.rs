@@ -164,7 +164,7 @@ fn paired_axes(links: &[AxisLink]) -> Vec<((TensorId, u32), (TensorId, u32))> {
 /// The op takes axes by their places, and slices have them at other places: a matrix of three axes becomes
 /// one of two, which is a batch no more.
 fn moved_axes_error(program: &Program, id: OpId, cuts: &AxisSlices) -> Diag {
-    let name = hostir::ir::display_name(program, id);
+    let name = hostir::ir::op_display_name(program, id);
     let whole: Vec<String> = cuts.iter().map(|&(tensor, ..)| program.tensor_name(tensor)).collect();
     let message = format!("`{name}` would pair other axes if it worked on slices of {}", whole.join(" and "));
     let note = "spread another axis over the streams, such as the outermost batch axis, or write the result without the stream type";
@@ -173,7 +173,7 @@ fn moved_axes_error(program: &Program, id: OpId, cuts: &AxisSlices) -> Diag {
 
 /// Ranks that work on different parts cannot meet in a collective. (nvFuser lets them, and mixes parts.)
 fn collective_on_ring_error(program: &Program, id: OpId) -> Diag {
-    let name = hostir::ir::display_name(program, id);
+    let name = hostir::ir::op_display_name(program, id);
     let message = format!("`{name}` moves data between devices in a loop whose ranks work on different parts");
     let note = "leave `allgather=ring` out, or write the result of the op without the stream type";
     Diag::error(STREAM_RING, program.op_span(id), message).with_note(note)

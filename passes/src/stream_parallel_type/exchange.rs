@@ -235,7 +235,7 @@ pub(super) fn check_messages(program: &Program, config: &Config, id: OpId) -> Re
     }
     let message = format!(
         "`{}` needs a send and a receive that start together, which UCC does not have",
-        hostir::ir::display_name(program, id)
+        hostir::ir::op_display_name(program, id)
     );
     let note = "use `communicator_backend=NCCL` or `CUDA`, or collectives: `allgather=broadcast`, `matmul_reduce_scatter=reduce`";
     Err(Diag::error(STREAM_BACKEND, program.op_span(id), message).with_note(note))

@@ -7,8 +7,8 @@ use crate::support::builder::{is_stored_stream_domain, printed_domain};
 use crate::support::storage::StorageClasses;
 use hostir::analysis::{AxisMap, is_resharding, is_standalone};
 use hostir::diag::{Diag, Diags};
-use hostir::ir::display_name;
 use hostir::ir::domain_text;
+use hostir::ir::op_display_name;
 use hostir::ir::{IterType, OpId, Program, TensorId};
 
 /// stream-parallel-type: an op with several results.
@@ -186,7 +186,7 @@ fn several(program: &Program, id: OpId, results: &[TensorId]) -> Box<Diag> {
 fn written_op_name(program: &Program, id: OpId) -> &str {
     let unit = program.posted_unit(program.op(id)).map(|unit| program.units()[unit].body);
     match unit.map(|body| program.block(body).ops.as_slice()) {
-        Some(&[only]) => display_name(program, only),
-        _ => display_name(program, id),
+        Some(&[only]) => op_display_name(program, only),
+        _ => op_display_name(program, id),
     }
 }

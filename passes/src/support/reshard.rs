@@ -87,7 +87,7 @@ pub(crate) fn refuse_splits(program: &Program, id: OpId) -> Result<(), Diag> {
     let name = program.tensor_name(tensor);
     let message = format!(
         "{name} lies across devices along a part of an axis, so that the sharding of `{}` is not known",
-        hostir::ir::display_name(program, id)
+        hostir::ir::op_display_name(program, id)
     );
     let note = format!(
         "give {name} an axis of its own for the devices: `[ideviceIdx.x0{{4}}, iS1{{i0}}]` instead of a split of `4 * i0`"

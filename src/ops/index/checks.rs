@@ -5,7 +5,7 @@ use super::super::tensor_checks;
 use crate::axes::logical_axes;
 use crate::diag::{Diag, Diags, codes};
 use crate::ir::places::with_declaration;
-use crate::ir::{AttrKey, ExprId, OpId, Program, TensorId, display_name};
+use crate::ir::{AttrKey, ExprId, OpId, Program, TensorId, op_display_name};
 
 /// The tensors and the axis of a gather.
 struct GatherAxes {
@@ -101,7 +101,7 @@ fn stored_extents(program: &Program, tensor: TensorId) -> Vec<ExprId> {
 fn check_integer_index(program: &Program, id: OpId, index: TensorId, diags: &mut Diags) {
     let found = program.tensor(index).dtype;
     if !found.is_index() {
-        let name = display_name(program, id);
+        let name = op_display_name(program, id);
         let tensor = program.tensor_name(index);
         let message = format!("the index of `{name}` is int or int64_t, but `{tensor}` is {}", found.name());
         let diag = Diag::error(codes::DTYPE, program.op_span(id), message);
@@ -120,7 +120,7 @@ fn report_extent(
     [(a, x), (b, y)]: [(TensorId, i64); 2],
     diags: &mut Diags,
 ) {
-    let name = display_name(program, id);
+    let name = op_display_name(program, id);
     let (first, second) = (program.tensor_name(a), program.tensor_name(b));
     let message = format!("`{name}` needs {need}, but axis {axis} of `{first}` has {x} and of `{second}` {y}");
     let diag = Diag::error(codes::EXTENT, program.op_span(id), message);

@@ -1,11 +1,11 @@
 //! Axis links of ops that change the shape of a tensor.
 
 use crate::axes::pairing::{
-    AxisMismatch, AxisPositions, LinkResult, LinkSide, axis_count_text, both_sides, count_text, has_same_extent,
-    has_split_axis, link_copy, link_equal_lists, link_kept_positions, link_pairs, rank_mismatch, result_side,
+    AxisMismatch, AxisPositions, LinkResult, LinkSide, axis_count_text, both_sides, count_text, equal_rank_positions,
+    has_same_extent, has_split_axis, link_copy, link_equal_lists, link_kept_positions, link_pairs, result_side,
 };
 use crate::diag::codes;
-use crate::ir::{AttrKey, AttrValue, AxisLink, Op, OpId, Program, TensorId, display_name};
+use crate::ir::{AttrKey, AttrValue, AxisLink, Op, OpId, Program, TensorId, op_display_name};
 use smallvec::SmallVec;
 
 fn axis_flags(op: &Op) -> &[bool] {
@@ -19,7 +19,7 @@ fn axis_flags(op: &Op) -> &[bool] {
 fn link_by_flags(program: &Program, op: OpId, flagged: &LinkSide, axes: &[u32]) -> Result<AxisPositions, AxisMismatch> {
     let flags = axis_flags(program.op(op));
     if flags.len() != axes.len() {
-        let name = display_name(program, op);
+        let name = op_display_name(program, op);
         let tensor = program.tensor_name(flagged.tensor);
         return Err(AxisMismatch {
             code: codes::FLAGS,
@@ -63,13 +63,7 @@ pub(super) fn link_expand(program: &Program, op: OpId, links: &mut Vec<AxisLink>
 /// repeat: the axes whose extent stays.
 pub(super) fn link_repeat(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
     let (from, to) = both_sides(program, op)?;
-    let (a, b) = (from.stored_positions(), to.stored_positions());
-    if has_split_axis(&[&from, &to]) {
-        return Ok(());
-    }
-    if a.len() != b.len() {
-        return Err(rank_mismatch(program, op, &from, a.len(), b.len(), &to));
-    }
+    let Some((a, b)) = equal_rank_positions(program, op, &from, &to)? else { return Ok(()) };
     link_kept_positions(&from, &to, &a, &b, links, |k| has_same_extent(&from, &to, a[k], b[k]));
     Ok(())
 }
@@ -94,13 +88,7 @@ pub(super) fn link_view(program: &Program, op: OpId, links: &mut Vec<AxisLink>) 
 /// slice: the axes taken whole (`{0, extent, 1}`).
 pub(super) fn link_slice(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
     let (from, to) = both_sides(program, op)?;
-    if has_split_axis(&[&from, &to]) {
-        return Ok(());
-    }
-    let (a, b) = (from.stored_positions(), to.stored_positions());
-    if a.len() != b.len() {
-        return Err(rank_mismatch(program, op, &from, a.len(), b.len(), &to));
-    }
+    let Some((a, b)) = equal_rank_positions(program, op, &from, &to)? else { return Ok(()) };
     let Some(AttrValue::Ranges(ranges)) = program.op(op).attr(AttrKey::Ranges) else {
         return Ok(());
     };
@@ -124,13 +112,7 @@ pub(super) fn link_slice(program: &Program, op: OpId, links: &mut Vec<AxisLink>)
 /// pad: the axes that get no elements.
 pub(super) fn link_pad(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
     let (from, to) = both_sides(program, op)?;
-    if has_split_axis(&[&from, &to]) {
-        return Ok(());
-    }
-    let (a, b) = (from.stored_positions(), to.stored_positions());
-    if a.len() != b.len() {
-        return Err(rank_mismatch(program, op, &from, a.len(), b.len(), &to));
-    }
+    let Some((a, b)) = equal_rank_positions(program, op, &from, &to)? else { return Ok(()) };
     let Some(AttrValue::Exprs(widths)) = program.op(op).attr(AttrKey::Widths) else {
         return Ok(());
     };
@@ -142,18 +124,11 @@ pub(super) fn link_pad(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -
 /// cat: every axis but the one along which the operands are joined.
 pub(super) fn link_cat(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
     let to = result_side(program, op)?;
-    let b = to.stored_positions();
     let dim = program.op(op).expr_attr(AttrKey::Dim).and_then(|dim| program.exprs().as_int(dim));
     let operands: SmallVec<[TensorId; 4]> = program.op(op).input_tensors().collect();
     for tensor in operands {
         let from = LinkSide::new(program, tensor);
-        let a = from.stored_positions();
-        if has_split_axis(&[&from, &to]) {
-            continue;
-        }
-        if a.len() != b.len() {
-            return Err(rank_mismatch(program, op, &from, a.len(), b.len(), &to));
-        }
+        let Some((a, b)) = equal_rank_positions(program, op, &from, &to)? else { continue };
         link_kept_positions(&from, &to, &a, &b, links, |k| dim.is_some_and(|dim| dim != k as i64));
     }
     Ok(())
