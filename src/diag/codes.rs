@@ -259,6 +259,11 @@ codes! {
     SHARED_DEVICE = "H0534";
     /// A plan that was changed so that it reads or writes beyond one of its buffers.
     PLAN_BOUNDS = "H0535";
+    /// Two instructions access the same elements, at least one writes them, and nothing orders the two: on streams of one
+    /// rank, in communicators' queues, or through a message that a peer carries out.
+    RACE = "H0701";
+    /// An input or output is still in use when the caller's stream goes on behind the program.
+    UNJOINED = "H0702";
     /// Messages between processes of a run that somebody changed, repeated or left out on the way.
     ALTERED = "H0670";
 }

@@ -3,7 +3,7 @@
 //! A diagnostic has a stable code, one sentence (lower case, no full stop; what was found, what is
 //! needed, in the user's names), labelled places and notes that say how to repair. Codes by layer:
 //! `H00` syntax, `H01` names and structure, `H02` op constraints, `H03` passes, `H04` sizes and plans,
-//! `H05` run time, `H06` environment and files. `docs/errors.md` lists them all.
+//! `H05` run time, `H06` environment and files, `H07` proof. `docs/errors.md` lists them all.
 
 pub mod codes;
 pub mod render;

@@ -39,6 +39,10 @@ pub struct PlanBuilder<'a> {
     pub(crate) locals: LocalScalars,
     pub(crate) pending: FxHashMap<u32, WorkSlot>,
     pub(crate) group: Option<OpId>,
+    /// The messages on streams of the open group.
+    pub(crate) group_messages: Vec<WorkSlot>,
+    /// By the number of a group's end: its messages on streams.
+    pub(crate) messages_of_groups: FxHashMap<u32, Vec<WorkSlot>>,
     pub(crate) named_streams: FxHashMap<ExprId, StreamSlot>,
     indexed_streams: FxHashMap<i64, StreamSlot>,
     bindings: IdVec<TensorId, Option<BufferView>>,
@@ -85,10 +89,12 @@ impl<'a> PlanBuilder<'a> {
             rank,
             unit: None,
             stream: USER_STREAM,
-            plan: Plan { rank: rank.unwrap_or(0), streams: 1, ..Plan::default() },
+            plan: Plan { rank: rank.unwrap_or(0), streams: 1, stream_names: vec![String::new()], ..Plan::default() },
             locals: LocalScalars::default(),
             pending: FxHashMap::default(),
             group: None,
+            group_messages: Vec::new(),
+            messages_of_groups: FxHashMap::default(),
             named_streams: FxHashMap::default(),
             indexed_streams: FxHashMap::default(),
             bindings: IdVec::filled(None, program.tensors().len()),
@@ -375,6 +381,7 @@ impl<'a> PlanBuilder<'a> {
         let slot = *self.indexed_streams.entry(index).or_insert(next);
         if slot == next {
             self.plan.streams += 1;
+            self.plan.stream_names.push(index.to_string());
         }
         Ok(slot)
     }
@@ -475,6 +482,7 @@ impl<'a> PlanBuilder<'a> {
         }
         self.charge_bytes(size_of::<PlanBuffer>() + BUFFER_TABLES)?;
         let buffer = self.plan.buffers.push(PlanBuffer { elements, dtype, tensor, kind });
+        self.plan.buffer_shapes.push(shape.iter().copied().collect());
         self.references.push(0);
         if !matches!(kind, BufferKind::Input(_)) {
             self.emit_inst(InstKind::Alloc { buffer })?;

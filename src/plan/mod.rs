@@ -44,6 +44,7 @@ pub(crate) use scalar::{LocalScalars, evaluate_extent};
 pub use take_inst::{AccumulateInst, TakeInst};
 
 use crate::ir::IdVec;
+use smallvec::SmallVec;
 
 /// A communicator: an ordered team and the library that carries its communications.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -61,6 +62,8 @@ pub struct Plan {
     pub rank: u32,
     /// Its buffers.
     pub buffers: IdVec<BufferId, PlanBuffer>,
+    /// By buffer: the extents of the tensor that it was made for, on this rank; for messages.
+    pub buffer_shapes: Vec<SmallVec<[usize; 4]>>,
     /// Its instructions in the order the host issues them.
     insts: Vec<Inst>,
     /// Loop indices by iteration; row 0 is empty.
@@ -69,6 +72,8 @@ pub struct Plan {
     pub communicators: IdVec<CommSlot, PlanCommunicator>,
     /// Number of streams; stream 0 is the caller's.
     pub streams: u32,
+    /// By stream: the program's words for it, without `Stream`; empty if the program does not name it.
+    pub stream_names: Vec<String>,
     /// Number of events.
     pub events: u32,
     /// Number of completion handles.

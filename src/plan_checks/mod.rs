@@ -9,11 +9,16 @@
 
 pub(crate) mod agreement;
 mod deadlock;
+mod element_set;
+mod happens_before;
 pub(crate) mod queues;
+mod races;
 pub(crate) mod walk;
 
 use crate::diag::Diag;
 use crate::lower::PreparedProgram;
+use crate::plan::PlanMatching;
+use races::{MemoryObserver, report_findings};
 use walk::{NoClock, OrderOnly, PlanWalk};
 
 /// Checks the plans of all ranks.
@@ -24,4 +29,41 @@ use walk::{NoClock, OrderOnly, PlanWalk};
 pub fn check_plans(prepared: &PreparedProgram) -> Result<(), Vec<Diag>> {
     let ranks = prepared.plans.iter().map(|_| (OrderOnly, NoClock)).collect();
     PlanWalk::new(prepared, ranks).run_to_end()
+}
+
+/// The findings of a proof.
+#[derive(Clone, Default, Debug)]
+pub struct ProofReport {
+    /// What makes the program wrong for these sizes, ranks and streams; empty if it is proved right.
+    pub errors: Vec<Diag>,
+    /// What costs time and brings nothing.
+    pub warnings: Vec<Diag>,
+}
+
+impl ProofReport {
+    /// The errors as a result.
+    ///
+    /// # Errors
+    /// If there are any.
+    pub fn into_result(self) -> Result<(), Vec<Diag>> {
+        if self.errors.is_empty() { Ok(()) } else { Err(self.errors) }
+    }
+}
+
+/// Proves that a program is free of deadlocks, of communications whose sides do not agree, of races, and of reads and
+/// outputs that nothing has written: for its sizes, ranks and streams, and for every order in which queues may run.
+pub fn prove_program(prepared: &PreparedProgram) -> ProofReport {
+    match check_plans(prepared) {
+        Ok(()) => prove_memory(prepared),
+        Err(errors) => ProofReport { errors, warnings: Vec::new() },
+    }
+}
+
+/// Looks for races, and for reads and outputs that nothing has written, in plans that do not deadlock.
+fn prove_memory(prepared: &PreparedProgram) -> ProofReport {
+    let matching = PlanMatching::new(&prepared.plans);
+    let mut observer = MemoryObserver::new(&prepared.plans);
+    happens_before::walk_order(&prepared.plans, &matching, &mut observer);
+    observer.check_outputs(prepared.results);
+    ProofReport { errors: report_findings(prepared, &observer.findings), warnings: Vec::new() }
 }

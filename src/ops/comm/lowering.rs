@@ -322,6 +322,9 @@ pub(super) fn lower_p2p(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> 
     let put = comm.is_none() && protocol == "put";
     let work = cx.new_work();
     register_work(cx, op, work)?;
+    if comm.is_none() && cx.group.is_some() {
+        cx.group_messages.push(work);
+    }
     match direction {
         "send" => {
             let view = readable_view(cx, tensor)?;
@@ -400,6 +403,10 @@ pub(super) fn lower_end_coalescing(cx: &mut PlanBuilder<'_>, id: OpId) -> Result
     let comm = world_communicator(cx, "NCCL");
     let work = cx.new_work();
     register_work(cx, cx.program.op(id), work)?;
+    let messages = std::mem::take(&mut cx.group_messages);
+    if let (Some(number), false) = (cx.program.op(id).number(), messages.is_empty()) {
+        cx.messages_of_groups.insert(number, messages);
+    }
     cx.emit_inst(InstKind::GroupEnd { comm, work })
 }
 
@@ -418,6 +425,10 @@ pub(super) fn lower_wait(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag>
             });
         };
         cx.emit_inst(InstKind::WaitWork { work })?;
+        // Messages on streams end by themselves.
+        for work in cx.messages_of_groups.remove(number).unwrap_or_default() {
+            cx.emit_inst(InstKind::WaitWork { work })?;
+        }
     }
     Ok(())
 }

@@ -50,6 +50,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("H04", "Sizes and plans"),
     ("H05", "Run time"),
     ("H06", "Environment and files"),
+    ("H07", "Proof"),
 ];
 
 /// docs/errors.md.

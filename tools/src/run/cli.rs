@@ -99,6 +99,8 @@ pub(super) struct Options {
     pub(super) reference: Option<String>,
     pub(super) given: GivenTolerances,
     pub(super) check_only: bool,
+    /// Runs the program without proving it first.
+    pub(super) no_check: bool,
     pub(super) print_plan: bool,
     /// Lists the calls of the CUDA backend: for ranks that share a device, or that have one each.
     pub(super) print_calls: Option<bool>,
@@ -326,8 +328,14 @@ struct CheckArguments {
         help = "Absolute tolerance; the default follows the reference's root mean square"
     )]
     atol: Option<f64>,
-    #[arg(long, help = "Checks the program, plans it and looks for deadlocks, without data")]
+    #[arg(long, help = "Checks and plans the program, and proves that it has no deadlocks and no races, without data")]
     check_only: bool,
+    #[arg(
+        long,
+        conflicts_with = "check_only",
+        help = "Runs the program without the proof that it has no deadlocks and no races"
+    )]
+    no_check: bool,
 }
 
 #[derive(Args)]
@@ -448,6 +456,7 @@ fn read_options(arguments: Arguments, matches: &ArgMatches) -> Result<Options, V
             atol: values.check_tolerance("atol", checks.atol),
         },
         check_only: checks.check_only,
+        no_check: checks.no_check,
         print_plan: print.print_plan,
         print_calls: print.print_calls.map(|devices| devices == "shared"),
         gpu: GpuOptions {

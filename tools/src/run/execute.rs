@@ -24,7 +24,7 @@ use hostir::data::HostTensor;
 use hostir::diag::{Diag, codes, visible};
 use hostir::lower::PreparedProgram;
 use hostir::plan::cost::CostModel;
-use hostir::plan_checks::check_plans;
+use hostir::plan_checks::prove_program;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::staged::StagedFiles;
 use hostir_tool_support::status::ToolStatus;
@@ -62,6 +62,9 @@ pub(super) fn execute_program(
     outputs::check_files(&prepared, options, &bound, io)?;
     if options.check_only {
         return check_program(&prepared, &loaded, options, here, io);
+    }
+    if !options.no_check {
+        prove_program(&prepared).into_result().map_err(|diags| loaded.to_failure(diags))?;
     }
     if matches!(engine, RunEngine::Cpu) {
         cpu::check_memory(&prepared)?;
@@ -138,7 +141,7 @@ fn check_program(
         let trace = simulate_run(prepared, &CostModel::default()).map_err(|diags| loaded.to_failure(diags))?;
         text += &draw_alone(&trace, loaded, prepared, options, io)?;
     } else {
-        check_plans(prepared).map_err(|diags| loaded.to_failure(diags))?;
+        prove_program(prepared).into_result().map_err(|diags| loaded.to_failure(diags))?;
     }
     Ok(text)
 }

@@ -1,0 +1,87 @@
+//! Vector clocks over the queues of all ranks.
+
+use crate::plan::{CommSlot, Plan, StreamSlot};
+
+/// A queue of a rank as an axis of the clocks: a stream or a communicator's queue.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct ChainId(u32);
+
+/// A point of a queue: so many of its items are done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ChainPoint {
+    /// The queue.
+    pub(crate) chain: ChainId,
+    /// The number of items.
+    pub(crate) count: u32,
+}
+
+/// The chains of all ranks.
+#[derive(Clone, Debug)]
+pub(crate) struct ChainTable {
+    /// By rank: the chain of its first stream; the other streams follow, then the communicators.
+    first: Vec<u32>,
+    /// By rank: the number of its streams.
+    streams: Vec<u32>,
+    count: usize,
+}
+
+impl ChainTable {
+    /// The chains of these plans.
+    pub(crate) fn new(plans: &[Plan]) -> Self {
+        let mut count = 0u32;
+        let mut first = Vec::new();
+        for plan in plans {
+            first.push(count);
+            count += plan.streams + plan.communicators.len() as u32;
+        }
+        Self { first, streams: plans.iter().map(|plan| plan.streams).collect(), count: count as usize }
+    }
+    /// The chain of a rank's stream.
+    pub(crate) fn stream_chain(&self, rank: usize, stream: StreamSlot) -> ChainId {
+        ChainId(self.first[rank] + stream.0)
+    }
+    /// The chain of a rank's communicator.
+    pub(crate) fn communicator_chain(&self, rank: usize, comm: CommSlot) -> ChainId {
+        ChainId(self.first[rank] + self.streams[rank] + comm.0)
+    }
+    /// The clock before anything.
+    pub(crate) fn initial_clock(&self) -> VectorClock {
+        VectorClock { counts: vec![0; self.count] }
+    }
+}
+
+/// The part of each queue that is known to be done at some point (Mattern, "Virtual Time and Global States of
+/// Distributed Systems", 1989): point `a` happens before point `b` iff `b`'s clock has reached `a`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct VectorClock {
+    counts: Vec<u32>,
+}
+
+impl VectorClock {
+    /// Adds what another clock knows; whether that was anything new.
+    pub(crate) fn join_clock(&mut self, other: &VectorClock) -> bool {
+        let mut grown = false;
+        for (own, &other) in self.counts.iter_mut().zip(&other.counts) {
+            grown |= *own < other;
+            *own = (*own).max(other);
+        }
+        grown
+    }
+    /// Adds one point.
+    pub(crate) fn join_point(&mut self, point: ChainPoint) {
+        let own = &mut self.counts[point.chain.0 as usize];
+        *own = (*own).max(point.count);
+    }
+    /// The point behind a queue's next item.
+    pub(crate) fn next_point(&self, chain: ChainId) -> ChainPoint {
+        ChainPoint { chain, count: self.counts[chain.0 as usize] + 1 }
+    }
+    /// Adds an item to a queue.
+    pub(crate) fn advance_chain(&mut self, chain: ChainId) {
+        self.counts[chain.0 as usize] += 1;
+    }
+    /// Whether a point is behind: whatever comes with this clock happens after it.
+    pub(crate) fn has_reached(&self, point: ChainPoint) -> bool {
+        self.counts[point.chain.0 as usize] >= point.count
+    }
+}

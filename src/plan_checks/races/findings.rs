@@ -1,0 +1,60 @@
+//! The findings of a walk, without words.
+
+use super::history::{PastAccess, UnwrittenElements};
+use crate::plan::{BufferId, BufferView, InstId};
+
+/// Two accesses without an order.
+#[derive(Clone, Debug)]
+pub(in crate::plan_checks) struct UnorderedPair {
+    /// The access that the walk came to first.
+    pub(in crate::plan_checks) earlier: PastAccess,
+    /// The other one.
+    pub(in crate::plan_checks) later: PastAccess,
+    /// An element that both access.
+    pub(in crate::plan_checks) element: usize,
+}
+
+/// Something wrong with a buffer's memory.
+#[derive(Clone, Debug)]
+pub(in crate::plan_checks) enum MemoryFinding {
+    /// Two accesses, at least one of which writes, have no order.
+    Race {
+        /// The rank.
+        rank: usize,
+        /// The buffer.
+        buffer: BufferId,
+        /// The accesses.
+        pair: UnorderedPair,
+    },
+    /// An access to an input or output that the end of the caller's stream does not wait for.
+    Unjoined {
+        /// The rank.
+        rank: usize,
+        /// The buffer.
+        buffer: BufferId,
+        /// The access.
+        access: PastAccess,
+    },
+    /// A read of elements that nothing has written.
+    Unwritten {
+        /// The rank.
+        rank: usize,
+        /// The reading instruction.
+        inst: InstId,
+        /// The view that it reads.
+        view: BufferView,
+        /// The elements.
+        elements: UnwrittenElements,
+    },
+    /// An output of which nothing has written some elements.
+    UnwrittenOutput {
+        /// The rank.
+        rank: usize,
+        /// The output's number.
+        output: usize,
+        /// The elements.
+        elements: UnwrittenElements,
+        /// The number of all elements.
+        all: usize,
+    },
+}

@@ -1,0 +1,141 @@
+//! The accesses to one buffer so far: of each set of elements the last write, and the reads since.
+
+use crate::plan::{BufferView, InstId};
+use crate::plan_checks::element_set::{ElementRanges, ElementSet};
+use crate::plan_checks::happens_before::AccessEnd;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+/// An access that was made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::plan_checks) struct PastAccess {
+    /// The instruction.
+    pub(in crate::plan_checks) inst: InstId,
+    /// Its end.
+    pub(in crate::plan_checks) end: AccessEnd,
+    /// True if it wrote.
+    pub(in crate::plan_checks) is_write: bool,
+}
+
+/// The accesses to one set of elements.
+#[derive(Clone, Default, Debug)]
+struct SetHistory {
+    last_write: Option<PastAccess>,
+    reads: SmallVec<[PastAccess; 2]>,
+    /// The sets with common elements, this one among them.
+    overlapping: Vec<u32>,
+    is_written: bool,
+}
+
+/// The accesses to a buffer.
+#[derive(Default, Debug)]
+pub(super) struct BufferHistory {
+    numbers: FxHashMap<ElementSet, u32>,
+    sets: Vec<ElementSet>,
+    histories: Vec<SetHistory>,
+    /// What has been written.
+    written: ElementRanges,
+}
+
+impl BufferHistory {
+    /// The history of a buffer of `length` elements that has its values from the start.
+    pub(super) fn with_values(length: usize) -> Self {
+        Self { written: ElementRanges::whole(length), ..Self::default() }
+    }
+
+    /// The number of a view's set of elements; `None` for an empty view.
+    pub(super) fn set_number(&mut self, view: &BufferView) -> Option<u32> {
+        let set = ElementSet::of_view(view)?;
+        if let Some(&number) = self.numbers.get(&set) {
+            return Some(number);
+        }
+        let number = self.sets.len() as u32;
+        let others = self.sets.iter().zip(0u32..);
+        let mut overlapping: Vec<u32> =
+            others.filter(|(other, _)| set.common_element(other).is_some()).map(|(_, other)| other).collect();
+        for &other in &overlapping {
+            self.histories[other as usize].overlapping.push(number);
+        }
+        overlapping.push(number);
+        let is_written = self.written.first_missing(&set).is_none();
+        self.histories.push(SetHistory { overlapping, is_written, ..SetHistory::default() });
+        self.numbers.insert(set.clone(), number);
+        self.sets.push(set);
+        Some(number)
+    }
+
+    /// The accesses that a new access to a set conflicts with, of the reads since the last writes and of the last writes.
+    pub(super) fn conflicting(&self, set: u32, is_write: bool) -> impl Iterator<Item = (u32, PastAccess)> {
+        let overlapping = self.histories[set as usize].overlapping.iter();
+        overlapping.flat_map(move |&other| {
+            let history = &self.histories[other as usize];
+            let reads = if is_write { &history.reads[..] } else { &[] };
+            history.last_write.iter().chain(reads).map(move |&access| (other, access))
+        })
+    }
+
+    /// Adds an access. An earlier read with the same kind of end on the same queue is behind the new one.
+    pub(super) fn add_access(&mut self, set: u32, access: PastAccess) {
+        let history = &mut self.histories[set as usize];
+        if !access.is_write {
+            history.reads.retain(|old| !ends_before(old.end, access.end));
+            history.reads.push(access);
+            return;
+        }
+        history.last_write = Some(access);
+        history.reads.clear();
+        if !history.is_written {
+            history.is_written = true;
+            self.written.insert_set(&self.sets[set as usize]);
+        }
+    }
+
+    /// The first element of a set that nothing has written, and how many there are.
+    pub(super) fn unwritten(&mut self, set: u32) -> Option<UnwrittenElements> {
+        let history = &mut self.histories[set as usize];
+        if history.is_written {
+            return None;
+        }
+        let elements = &self.sets[set as usize];
+        match self.written.first_missing(elements) {
+            Some(first) => Some(UnwrittenElements { first, count: self.written.count_missing(elements) }),
+            None => {
+                history.is_written = true;
+                None
+            }
+        }
+    }
+
+    /// Takes a set as written.
+    pub(super) fn assume_written(&mut self, set: u32) {
+        self.histories[set as usize].is_written = true;
+        self.written.insert_set(&self.sets[set as usize]);
+    }
+
+    /// An element of two sets that overlap.
+    pub(super) fn common_element(&self, one: u32, other: u32) -> Option<usize> {
+        self.sets[one as usize].common_element(&self.sets[other as usize])
+    }
+
+    /// The last accesses to all sets.
+    pub(super) fn last_accesses(&self) -> impl Iterator<Item = PastAccess> {
+        self.histories.iter().flat_map(|history| history.last_write.iter().chain(&history.reads).copied())
+    }
+}
+
+/// Elements that nothing has written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::plan_checks) struct UnwrittenElements {
+    /// The first of them.
+    pub(in crate::plan_checks) first: usize,
+    /// Their number.
+    pub(in crate::plan_checks) count: usize,
+}
+
+/// Whether one end is before another on the same queue.
+fn ends_before(one: AccessEnd, other: AccessEnd) -> bool {
+    match (one, other) {
+        (AccessEnd::Point(one), AccessEnd::Point(other)) => one.chain == other.chain && one.count <= other.count,
+        _ => one == other,
+    }
+}

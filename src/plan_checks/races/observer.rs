@@ -1,0 +1,174 @@
+//! Follows the accesses of a walk, and collects what is wrong with them.
+
+use super::findings::{MemoryFinding, UnorderedPair};
+use super::history::{BufferHistory, PastAccess};
+use crate::ir::{Id, OpId};
+use crate::plan::{BufferId, BufferKind, InstId, Plan};
+use crate::plan_checks::happens_before::{MemoryAccess, OrderObserver, VectorClock, WaitInst, WalkedEnds};
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
+
+/// What the waits of one op do, over all ranks and iterations.
+#[derive(Clone, Copy, Default, Debug)]
+pub(in crate::plan_checks) struct WaitUse {
+    /// Waits that order something new.
+    pub(in crate::plan_checks) needed: u64,
+    /// Waits that do not.
+    pub(in crate::plan_checks) redundant: u64,
+}
+
+/// The pair of ops of a race: one error is reported for each.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct OpPair(OpId, OpId);
+
+/// Follows the accesses of a walk.
+pub(in crate::plan_checks) struct MemoryObserver<'p> {
+    plans: &'p [Plan],
+    /// By rank and buffer.
+    histories: Vec<Vec<BufferHistory>>,
+    /// By rank: the buffers that the caller sees.
+    bound: Vec<FxHashSet<BufferId>>,
+    reported: FxHashSet<OpPair>,
+    unwritten: FxHashSet<OpId>,
+    unjoined: FxHashSet<OpId>,
+    /// What was found, in the order of the walk.
+    pub(in crate::plan_checks) findings: Vec<MemoryFinding>,
+    /// By the op of the wait.
+    pub(in crate::plan_checks) waits: FxHashMap<OpId, WaitUse>,
+}
+
+impl<'p> MemoryObserver<'p> {
+    /// The observer of a walk over these plans.
+    pub(in crate::plan_checks) fn new(plans: &'p [Plan]) -> Self {
+        let histories = plans.iter().map(|plan| {
+            let buffers = plan.buffers.iter();
+            buffers
+                .map(|(_, buffer)| match buffer.kind {
+                    BufferKind::Input(_) => BufferHistory::with_values(buffer.elements),
+                    BufferKind::Allocated | BufferKind::Temp => BufferHistory::default(),
+                })
+                .collect()
+        });
+        let bound = plans.iter().map(|plan| {
+            let views = plan.inputs.iter().chain(&plan.outputs);
+            views.flatten().map(|view| view.buffer).collect()
+        });
+        Self {
+            plans,
+            histories: histories.collect(),
+            bound: bound.collect(),
+            reported: FxHashSet::default(),
+            unwritten: FxHashSet::default(),
+            unjoined: FxHashSet::default(),
+            findings: Vec::new(),
+            waits: FxHashMap::default(),
+        }
+    }
+
+    fn op_of(&self, rank: usize, inst: InstId) -> OpId {
+        self.plans[rank].inst(inst).origin.op
+    }
+
+    /// Compares an access with those before it, and adds a race for the first that has no order.
+    fn compare_access(&mut self, ends: &WalkedEnds, access: &MemoryAccess<'p>, set: u32, clock: &mut VectorClock) {
+        let history = &self.histories[access.rank][access.view.buffer.index()];
+        let is_unordered = |past: &PastAccess| past.inst != access.inst && !ends.is_behind(clock, past.end);
+        let mut unordered: SmallVec<[(u32, PastAccess); 2]> =
+            history.conflicting(set, access.is_write).filter(|(_, past)| is_unordered(past)).collect();
+        // An order behind a queue's last one is behind those before it.
+        unordered.sort_by_key(|(_, past)| std::cmp::Reverse(past.inst));
+        for (other, past) in unordered {
+            if ends.is_behind(clock, past.end) {
+                continue;
+            }
+            let later = PastAccess { inst: access.inst, end: access.end, is_write: access.is_write };
+            let element = self.histories[access.rank][access.view.buffer.index()].common_element(set, other);
+            let ops = (self.op_of(access.rank, past.inst), self.op_of(access.rank, access.inst));
+            // What follows from the missing order is no error of its own.
+            if let Some(point) = ends.end_point(past.end) {
+                clock.join_point(point);
+            }
+            if self.reported.insert(OpPair(ops.0.min(ops.1), ops.0.max(ops.1))) {
+                let pair = UnorderedPair { earlier: past, later, element: element.unwrap_or(access.view.offset) };
+                self.findings.push(MemoryFinding::Race { rank: access.rank, buffer: access.view.buffer, pair });
+            }
+        }
+    }
+
+    /// Adds a finding if an instruction reads what nothing has written.
+    fn check_written(&mut self, access: &MemoryAccess<'p>, set: u32) {
+        let history = &mut self.histories[access.rank][access.view.buffer.index()];
+        let Some(elements) = history.unwritten(set) else { return };
+        history.assume_written(set);
+        let op = self.op_of(access.rank, access.inst);
+        if self.unwritten.insert(op) {
+            let (rank, inst, view) = (access.rank, access.inst, access.view.clone());
+            self.findings.push(MemoryFinding::Unwritten { rank, inst, view, elements });
+        }
+    }
+
+    /// Adds a finding for each output with elements that nothing has written. `results` is the number of outputs that
+    /// are the program's.
+    pub(in crate::plan_checks) fn check_outputs(&mut self, results: usize) {
+        for (rank, plan) in self.plans.iter().enumerate() {
+            for (output, view) in plan.outputs.iter().take(results).enumerate() {
+                let Some(view) = view else { continue };
+                let history = &mut self.histories[rank][view.buffer.index()];
+                let Some(elements) = history.set_number(view).and_then(|set| history.unwritten(set)) else { continue };
+                let all = view.len();
+                self.findings.push(MemoryFinding::UnwrittenOutput { rank, output, elements, all });
+            }
+        }
+    }
+}
+
+impl<'p> OrderObserver<'p> for MemoryObserver<'p> {
+    fn observe_accesses(&mut self, ends: &WalkedEnds, accesses: &[MemoryAccess<'p>], clock: &mut VectorClock) {
+        let mut sets: SmallVec<[Option<u32>; 4]> = SmallVec::new();
+        for access in accesses {
+            let set = self.histories[access.rank][access.view.buffer.index()].set_number(access.view);
+            sets.push(set);
+            if let Some(set) = set {
+                self.compare_access(ends, access, set, clock);
+                if !access.is_write {
+                    self.check_written(access, set);
+                }
+            }
+        }
+        for (access, set) in accesses.iter().zip(sets) {
+            let Some(set) = set else { continue };
+            let past = PastAccess { inst: access.inst, end: access.end, is_write: access.is_write };
+            self.histories[access.rank][access.view.buffer.index()].add_access(set, past);
+        }
+    }
+
+    fn observe_wait(&mut self, wait: WaitInst) {
+        let op = self.op_of(wait.rank, wait.inst);
+        let waits = self.waits.entry(op).or_default();
+        if wait.adds_order { waits.needed += 1 } else { waits.redundant += 1 }
+    }
+
+    fn observe_end(&mut self, ends: &WalkedEnds, rank: usize, clock: &VectorClock) {
+        let mut buffers: Vec<BufferId> = self.bound[rank].iter().copied().collect();
+        buffers.sort_unstable();
+        let mut open: Vec<(BufferId, PastAccess)> = Vec::new();
+        for buffer in buffers {
+            let accesses = self.histories[rank][buffer.index()].last_accesses();
+            open.extend(accesses.filter(|access| !ends.is_behind(clock, access.end)).map(|access| (buffer, access)));
+        }
+        // What is behind another one that is missing needs no order of its own.
+        open.sort_by_key(|(_, access)| (std::cmp::Reverse(access.is_write), std::cmp::Reverse(access.inst)));
+        let mut clock = clock.clone();
+        for (buffer, access) in open {
+            if ends.is_behind(&clock, access.end) {
+                continue;
+            }
+            if let Some(point) = ends.end_point(access.end) {
+                clock.join_point(point);
+            }
+            if self.unjoined.insert(self.op_of(rank, access.inst)) {
+                self.findings.push(MemoryFinding::Unjoined { rank, buffer, access });
+            }
+        }
+    }
+}

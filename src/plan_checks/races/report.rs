@@ -1,0 +1,247 @@
+//! The words for findings about memory.
+
+use super::findings::{MemoryFinding, UnorderedPair};
+use super::history::{PastAccess, UnwrittenElements};
+use crate::diag::{Diag, codes};
+use crate::ir::{Id, OpId};
+use crate::lower::PreparedProgram;
+use crate::plan::{BufferId, InstId, InstKind, Plan, StreamSlot, WorkSlot};
+
+/// The errors for these findings.
+pub(in crate::plan_checks) fn report_findings(prepared: &PreparedProgram, findings: &[MemoryFinding]) -> Vec<Diag> {
+    findings.iter().map(|finding| FindingReport { prepared }.describe_finding(finding)).collect()
+}
+
+/// Writes the errors of a program.
+struct FindingReport<'a> {
+    prepared: &'a PreparedProgram,
+}
+
+impl FindingReport<'_> {
+    fn describe_finding(&self, finding: &MemoryFinding) -> Diag {
+        match finding {
+            MemoryFinding::Race { rank, buffer, pair } => self.describe_race(*rank, *buffer, pair),
+            MemoryFinding::Unjoined { rank, buffer, access } => self.describe_unjoined(*rank, *buffer, access),
+            MemoryFinding::Unwritten { rank, inst, view, elements } => {
+                self.describe_unwritten(*rank, *inst, view.buffer, *elements)
+            }
+            MemoryFinding::UnwrittenOutput { rank, output, elements, all } => {
+                self.describe_output(*rank, *output, *elements, *all)
+            }
+        }
+    }
+
+    fn plan(&self, rank: usize) -> &Plan {
+        &self.prepared.plans[rank]
+    }
+
+    fn op_of(&self, rank: usize, inst: InstId) -> OpId {
+        self.plan(rank).inst(inst).origin.op
+    }
+
+    fn describe_race(&self, rank: usize, buffer: BufferId, pair: &UnorderedPair) -> Diag {
+        let labels = &self.prepared.labels;
+        // The host issues one first: the other one is to wait.
+        let (first, second) = match pair.earlier.inst <= pair.later.inst {
+            true => (pair.earlier, pair.later),
+            false => (pair.later, pair.earlier),
+        };
+        let name = self.buffer_name(rank, buffer);
+        let (one, two) = (self.op_of(rank, first.inst), self.op_of(rank, second.inst));
+        let action = if second.is_write { "write" } else { "read" };
+        let other = if first.is_write { "writes" } else { "reads" };
+        let message = match one == two {
+            true => format!(
+                "race on {name}: `{}` {action}s it while the same op {other} it in another iteration",
+                labels.op_label(two)
+            ),
+            false => format!(
+                "race on {name}: `{}` may {action} it while `{}` {other} it",
+                labels.op_label(two),
+                labels.op_label(one)
+            ),
+        };
+        let mut diag = Diag::error(codes::RACE, labels.op_span(two), message)
+            .with_primary_text(self.access_text(rank, buffer, &second));
+        diag = match one == two {
+            true => diag.with_note(format!("the other iteration {}", self.access_text(rank, buffer, &first))),
+            false => diag.with_label(labels.op_span(one), self.access_text(rank, buffer, &first)),
+        };
+        diag.with_note(format!(
+            "both access {} on rank {}, and nothing orders them",
+            self.element_text(rank, buffer, pair.element),
+            self.plan(rank).rank
+        ))
+        .with_note(self.repair_text(rank, first.inst, second.inst))
+    }
+
+    fn describe_unjoined(&self, rank: usize, buffer: BufferId, access: &PastAccess) -> Diag {
+        let labels = &self.prepared.labels;
+        let op = self.op_of(rank, access.inst);
+        let action = if access.is_write { "written" } else { "read" };
+        let name = self.buffer_name(rank, buffer);
+        let message =
+            format!("{name} may still be {action} by `{}` when the caller's stream goes on", labels.op_label(op));
+        let repair = match self.missing_order(rank, access.inst, None) {
+            MissingOrder::Wait(text) => format!("add `{text}` on the caller's stream before the end of the program"),
+            MissingOrder::Synchronize(text) => {
+                format!("add `Synchronize {text}` on the caller's stream before the end of the program")
+            }
+        };
+        Diag::error(codes::UNJOINED, labels.op_span(op), message)
+            .with_primary_text(self.access_text(rank, buffer, access))
+            .with_note("inputs and outputs belong to the caller, who uses them behind the end of the caller's stream")
+            .with_note(repair)
+    }
+
+    fn describe_unwritten(&self, rank: usize, inst: InstId, buffer: BufferId, elements: UnwrittenElements) -> Diag {
+        let labels = &self.prepared.labels;
+        let op = self.op_of(rank, inst);
+        let message = format!(
+            "`{}` reads {} elements of {} that nothing has written",
+            labels.op_label(op),
+            elements.count,
+            self.buffer_name(rank, buffer)
+        );
+        let origin = self.plan(rank).inst(inst).origin;
+        Diag::error(codes::UNINITIALISED, labels.op_span(op), message)
+            .with_note(format!("the first is {}", self.element_text(rank, buffer, elements.first)))
+            .with_note(format!("on rank {}, in {}", self.plan(rank).rank, labels.origin_text(self.plan(rank), origin)))
+    }
+
+    fn describe_output(&self, rank: usize, output: usize, elements: UnwrittenElements, all: usize) -> Diag {
+        let port = &self.prepared.outputs[output];
+        let message = format!(
+            "{} of the {all} elements of the output {} on rank {} are never written",
+            elements.count,
+            port.name,
+            self.plan(rank).rank
+        );
+        let mut diag = Diag::error(codes::UNWRITTEN_OUTPUT, self.prepared.labels.tensor_span(port.tensor), message);
+        if let Some(Some(view)) = self.plan(rank).outputs.get(output) {
+            let first = self.element_text(rank, view.buffer, elements.first);
+            diag = diag.with_note(format!("the first of them is {first}"));
+        }
+        diag
+    }
+
+    /// `writes T2 on Stream 1 at i=3`.
+    fn access_text(&self, rank: usize, buffer: BufferId, access: &PastAccess) -> String {
+        let plan = self.plan(rank);
+        let inst = plan.inst(access.inst);
+        let action = if access.is_write { "writes" } else { "reads" };
+        let iteration = self.prepared.labels.iteration_text(plan.iteration_of(inst.origin));
+        let at = if iteration.is_empty() { String::new() } else { format!(" at {iteration}") };
+        let place = match &inst.kind {
+            InstKind::Collective(_) | InstKind::Send { comm: Some(_), .. } | InstKind::Recv { comm: Some(_), .. } => {
+                format!("in its communicator's queue, posted on {}", stream_text(plan, inst.stream))
+            }
+            _ => format!("on {}", stream_text(plan, inst.stream)),
+        };
+        format!("{action} {} {place}{at}", self.buffer_name(rank, buffer))
+    }
+
+    /// The name of the tensor for which a buffer was made.
+    fn buffer_name(&self, rank: usize, buffer: BufferId) -> &str {
+        self.prepared.labels.tensor_name(self.plan(rank).buffers[buffer].tensor)
+    }
+
+    /// `T2[1, 0, 3]`.
+    fn element_text(&self, rank: usize, buffer: BufferId, element: usize) -> String {
+        let shape = self.plan(rank).buffer_shapes.get(buffer.index()).map_or(&[][..], |shape| shape.as_slice());
+        let mut rest = element;
+        let mut indices: Vec<String> = Vec::new();
+        for &extent in shape.iter().rev() {
+            indices.push((rest % extent.max(1)).to_string());
+            rest /= extent.max(1);
+        }
+        indices.reverse();
+        format!("{}[{}]", self.buffer_name(rank, buffer), indices.join(", "))
+    }
+
+    /// A hint that orders an instruction before another.
+    fn repair_text(&self, rank: usize, first: InstId, second: InstId) -> String {
+        let op = self.prepared.labels.op_label(self.op_of(rank, second));
+        match self.missing_order(rank, first, Some(second)) {
+            MissingOrder::Wait(text) => format!("add `{text}` before `{op}`"),
+            MissingOrder::Synchronize(text) => format!("add `Synchronize {text}` before `{op}`"),
+        }
+    }
+
+    /// The order that is missing behind an instruction, before another one or the end of the program.
+    fn missing_order(&self, rank: usize, first: InstId, second: Option<InstId>) -> MissingOrder {
+        let plan = self.plan(rank);
+        let inst = plan.inst(first);
+        let Some(work) = work_of(plan, first) else {
+            return MissingOrder::Synchronize(stream_text(plan, inst.stream));
+        };
+        let rest = plan.cursor_after(first).take_while(|(id, _)| second.is_none_or(|second| *id < second));
+        let mut waits =
+            rest.filter(|(_, inst)| matches!(inst.kind, InstKind::WaitWork { work: other } if work.ends_with(other)));
+        match waits.next() {
+            Some((_, wait)) => MissingOrder::Synchronize(stream_text(plan, wait.stream)),
+            None => MissingOrder::Wait(wait_text(self.prepared.labels.op_label(plan.inst(work.named).origin.op))),
+        }
+    }
+}
+
+/// The Wait for a communication with this label; it calls all of them `Communication`.
+fn wait_text(label: &str) -> String {
+    let number = label.rsplit(' ').next().unwrap_or(label);
+    format!("Wait Communication {number}")
+}
+
+/// The statement that is missing.
+enum MissingOrder {
+    /// A Wait, as a statement.
+    Wait(String),
+    /// A Synchronize with this stream.
+    Synchronize(String),
+}
+
+/// The completion handles that end with a communication.
+struct EndingWorks {
+    own: WorkSlot,
+    group: Option<WorkSlot>,
+    /// The instruction that a Wait names.
+    named: InstId,
+}
+
+impl EndingWorks {
+    fn ends_with(&self, work: WorkSlot) -> bool {
+        self.own == work || self.group == Some(work)
+    }
+}
+
+/// The completion handles of a communication; `None` for other instructions.
+fn work_of(plan: &Plan, id: InstId) -> Option<EndingWorks> {
+    match &plan.inst(id).kind {
+        InstKind::Collective(collective) => Some(EndingWorks { own: collective.work, group: None, named: id }),
+        InstKind::Send { comm, work, .. } | InstKind::Recv { comm, work, .. } => {
+            let group = comm.and_then(|_| enclosing_group(plan, id));
+            Some(EndingWorks {
+                own: *work,
+                group: group.map(|(_, work)| work),
+                named: group.map_or(id, |(end, _)| end),
+            })
+        }
+        _ => None,
+    }
+}
+
+/// The end of the group that an instruction stands in.
+fn enclosing_group(plan: &Plan, id: InstId) -> Option<(InstId, WorkSlot)> {
+    plan.cursor_after(id).find_map(|(end, inst)| match &inst.kind {
+        InstKind::GroupBegin => Some(None),
+        InstKind::GroupEnd { work, .. } => Some(Some((end, *work))),
+        _ => None,
+    })?
+}
+
+/// `the caller's stream`, `Stream 2`.
+fn stream_text(plan: &Plan, stream: StreamSlot) -> String {
+    match plan.stream_names.get(stream.0 as usize) {
+        Some(name) if !name.is_empty() => format!("Stream {name}"),
+        _ => "the caller's stream".to_owned(),
+    }
+}
