@@ -264,6 +264,12 @@ codes! {
     RACE = "H0701";
     /// An input or output is still in use when the caller's stream goes on behind the program.
     UNJOINED = "H0702";
+    /// A tensor is used after its Deallocate, which ends the name: read, written, sent or deallocated again.
+    ENDED_NAME = "H0703";
+    /// Ranks that are members of two communicators post their collectives on the two in different orders.
+    POST_ORDER = "H0704";
+    /// A Synchronize or Wait orders nothing that was not in order before, on any rank and in any iteration.
+    REDUNDANT_WAIT = "H0711";
     /// Messages between processes of a run that somebody changed, repeated or left out on the way.
     ALTERED = "H0670";
 }

@@ -77,6 +77,11 @@ impl Diag {
         self.severity = Severity::Warning;
         self
     }
+    /// The same as an error.
+    pub fn into_error(mut self) -> Self {
+        self.severity = Severity::Error;
+        self
+    }
     /// The same as a remark.
     pub fn into_remark(mut self) -> Self {
         self.severity = Severity::Remark;

@@ -46,6 +46,8 @@ pub struct PlanBuilder<'a> {
     pub(crate) named_streams: FxHashMap<ExprId, StreamSlot>,
     indexed_streams: FxHashMap<i64, StreamSlot>,
     bindings: IdVec<TensorId, Option<BufferView>>,
+    /// Names that a Deallocate has ended.
+    ended: FxHashMap<TensorId, EndedName>,
     pub(crate) references: IdVec<BufferId, u32>,
     communicators: FxHashMap<(Vec<u32>, String), CommSlot>,
     handles: FxHashMap<u32, OpId>,
@@ -59,6 +61,14 @@ pub struct PlanBuilder<'a> {
     unit_tensors: FxHashMap<UnitId, Vec<TensorId>>,
     /// The indices of the enclosing loops that shard tensors by stream, outermost first.
     stream_indices: Vec<ExprId>,
+}
+
+/// The end of a tensor's name.
+struct EndedName {
+    /// The Deallocate.
+    op: OpId,
+    /// The iteration in which it was run: the name is new in the next one.
+    indices: LoopIteration,
 }
 
 /// The state to restore at the end of an iteration.
@@ -98,6 +108,7 @@ impl<'a> PlanBuilder<'a> {
             named_streams: FxHashMap::default(),
             indexed_streams: FxHashMap::default(),
             bindings: IdVec::filled(None, program.tensors().len()),
+            ended: FxHashMap::default(),
             references: IdVec::default(),
             communicators: FxHashMap::default(),
             handles: FxHashMap::default(),
@@ -512,6 +523,29 @@ impl<'a> PlanBuilder<'a> {
         let tensor = self.program.memory_tensor(tensor);
         self.references[view.buffer] += 1;
         self.bindings[tensor] = Some(view);
+        self.ended.remove(&tensor);
+    }
+
+    /// Ends a tensor's name: memory without any remaining binding is freed.
+    ///
+    /// # Errors
+    /// If the plan gets too large.
+    pub(crate) fn end_tensor(&mut self, tensor: TensorId) -> Result<(), Diag> {
+        self.rebind_tensor(tensor, None)?;
+        let name = EndedName { op: self.op, indices: self.indices.clone() };
+        self.ended.insert(self.program.memory_tensor(tensor), name);
+        Ok(())
+    }
+
+    /// The error for a use of a tensor behind its Deallocate, in the same iteration.
+    pub(crate) fn ended_error(&self, tensor: TensorId) -> Option<Diag> {
+        let end = self.ended.get(&self.program.memory_tensor(tensor))?;
+        let name = self.tensor_name(tensor);
+        self.indices.starts_with(&end.indices).then(|| {
+            self.error_here(codes::ENDED_NAME, format!("{name} is used after its Deallocate"))
+                .with_label(self.program.op_span(end.op), format!("{name} ends here"))
+                .with_note(format!("move the Deallocate behind the last use of {name}, or ALLOCATE {name} again"))
+        })
     }
 
     /// Binds a tensor to a view, or to nothing; memory without any remaining binding is freed.
@@ -542,6 +576,9 @@ impl<'a> PlanBuilder<'a> {
         if let Some(view) = self.tensor_binding(tensor) {
             return Ok(view.clone());
         }
+        if let Some(error) = self.ended_error(tensor) {
+            return Err(error);
+        }
         let name = self.tensor_name(tensor);
         if !self.is_in_mesh(tensor) {
             let message = format!("{name} is not on this rank: its mesh does not contain it");
@@ -556,7 +593,10 @@ impl<'a> PlanBuilder<'a> {
     pub fn output_view(&mut self, tensor: TensorId) -> Result<BufferView, Diag> {
         match self.tensor_binding(tensor) {
             Some(view) => Ok(view.clone()),
-            None => self.allocate_tensor(tensor),
+            None => match self.ended_error(tensor) {
+                Some(error) => Err(error),
+                None => self.allocate_tensor(tensor),
+            },
         }
     }
 

@@ -11,9 +11,11 @@ pub(crate) mod agreement;
 mod deadlock;
 mod element_set;
 mod happens_before;
+mod post_order;
 pub(crate) mod queues;
 mod races;
 pub(crate) mod walk;
+mod waste;
 
 use crate::diag::Diag;
 use crate::lower::PreparedProgram;
@@ -40,16 +42,6 @@ pub struct ProofReport {
     pub warnings: Vec<Diag>,
 }
 
-impl ProofReport {
-    /// The errors as a result.
-    ///
-    /// # Errors
-    /// If there are any.
-    pub fn into_result(self) -> Result<(), Vec<Diag>> {
-        if self.errors.is_empty() { Ok(()) } else { Err(self.errors) }
-    }
-}
-
 /// Proves that a program is free of deadlocks, of communications whose sides do not agree, of races, and of reads and
 /// outputs that nothing has written: for its sizes, ranks and streams, and for every order in which queues may run.
 pub fn prove_program(prepared: &PreparedProgram) -> ProofReport {
@@ -65,5 +57,7 @@ fn prove_memory(prepared: &PreparedProgram) -> ProofReport {
     let mut observer = MemoryObserver::new(&prepared.plans);
     happens_before::walk_order(&prepared.plans, &matching, &mut observer);
     observer.check_outputs(prepared.results);
-    ProofReport { errors: report_findings(prepared, &observer.findings), warnings: Vec::new() }
+    let mut errors = post_order::check_post_orders(prepared, &matching);
+    errors.extend(report_findings(prepared, &observer.findings));
+    ProofReport { errors, warnings: waste::report_waste(prepared, &observer.waits) }
 }

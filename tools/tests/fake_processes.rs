@@ -17,7 +17,7 @@ const PROGRAMS: [&str; 8] = [
     "scatter.hir",
     "p2p_cuda_get.hir",
     "p2p_cuda_put.hir",
-    "ring_pairwise_exchange.hir",
+    "coalesced_ring_pairwise_exchange.hir",
     "gemm_reduce_scatter.hir",
 ];
 /// All communications as copies.

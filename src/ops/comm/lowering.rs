@@ -77,6 +77,9 @@ fn readable_view(cx: &PlanBuilder<'_>, tensor: TensorId) -> Result<BufferView, D
 /// A tensor that a communication writes on this rank: it must have memory.
 fn writable_view(cx: &PlanBuilder<'_>, tensor: TensorId) -> Result<BufferView, Diag> {
     let Some(view) = cx.tensor_binding(tensor).cloned() else {
+        if let Some(error) = cx.ended_error(tensor) {
+            return Err(error);
+        }
         let message = format!("{} has no memory to receive into", cx.tensor_name(tensor));
         return Err(cx
             .error_here(codes::NO_MEMORY_HERE, message)

@@ -72,7 +72,9 @@ pub(super) fn lower_deallocate(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(),
     let op = cx.program.op(id);
     for tensor in op.input_tensors().chain(op.output_tensors()) {
         if cx.tensor_binding(tensor).is_some() {
-            cx.rebind_tensor(tensor, None)?;
+            cx.end_tensor(tensor)?;
+        } else if let Some(error) = cx.ended_error(tensor) {
+            return Err(error);
         } else if cx.is_in_mesh(tensor) {
             let name = cx.tensor_name(tensor);
             return Err(cx.error_here(codes::NO_MEMORY_HERE, format!("{name} has no memory that could be freed")));

@@ -5,7 +5,7 @@ use crate::plan::{
     BufferView, CommSlot, EventId, Inst, InstId, InstKind, MatchedCommunicator, MemberRole, Plan, PlanMatching,
     RankInst, StreamSlot, TeamTransfers, WorkSlot,
 };
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -119,6 +119,8 @@ struct RankState<'p> {
     posts: FxHashMap<InstId, PostTarget>,
     events: FxHashMap<EventId, Rc<VectorClock>>,
     works: FxHashMap<WorkSlot, Rc<VectorClock>>,
+    /// Works of messages on streams that the rank initiates: their streams wait without a Wait.
+    initiated: FxHashSet<WorkSlot>,
 }
 
 /// A post in a group.
@@ -255,7 +257,13 @@ impl<'p, 'm, O: OrderObserver<'p>> OrderWalk<'p, 'm, O> {
     fn wait_for(&mut self, rank: usize, stream: usize, inst: InstId, known: Option<Rc<VectorClock>>) -> bool {
         let Some(known) = known else { return false };
         let adds_order = self.ranks[rank].streams[stream].clock.join_clock(&known);
-        self.observer.observe_wait(WaitInst { rank, inst, adds_order });
+        let by_itself = match &self.plans[rank].inst(inst).kind {
+            InstKind::WaitWork { work } => self.ranks[rank].initiated.contains(work),
+            _ => false,
+        };
+        if adds_order || !by_itself {
+            self.observer.observe_wait(WaitInst { rank, inst, adds_order });
+        }
         true
     }
 
@@ -287,6 +295,7 @@ impl<'p, 'm, O: OrderObserver<'p>> OrderWalk<'p, 'm, O> {
         let done = Rc::new(clock.clone());
         if let Some(work) = message_work(&inst.kind) {
             self.ranks[rank].works.insert(work, Rc::clone(&done));
+            self.ranks[rank].initiated.insert(work);
         }
         let peer = partner.rank as usize;
         if let Some(work) = message_work(&self.plans[peer].inst(partner.inst).kind) {
@@ -442,6 +451,7 @@ impl<'p> RankState<'p> {
             posts: FxHashMap::default(),
             events: FxHashMap::default(),
             works: FxHashMap::default(),
+            initiated: FxHashSet::default(),
         }
     }
 

@@ -5,5 +5,5 @@ mod history;
 mod observer;
 mod report;
 
-pub(super) use observer::MemoryObserver;
+pub(super) use observer::{MemoryObserver, WaitUse};
 pub(super) use report::report_findings;

@@ -99,6 +99,8 @@ pub(super) struct Options {
     pub(super) reference: Option<String>,
     pub(super) given: GivenTolerances,
     pub(super) check_only: bool,
+    /// Refuses a program that waits in vain.
+    pub(super) strict: bool,
     /// Runs the program without proving it first.
     pub(super) no_check: bool,
     pub(super) print_plan: bool,
@@ -330,9 +332,11 @@ struct CheckArguments {
     atol: Option<f64>,
     #[arg(long, help = "Checks and plans the program, and proves that it has no deadlocks and no races, without data")]
     check_only: bool,
+    #[arg(long, help = "Makes warnings of the proof errors")]
+    strict: bool,
     #[arg(
         long,
-        conflicts_with = "check_only",
+        conflicts_with_all = ["check_only", "strict"],
         help = "Runs the program without the proof that it has no deadlocks and no races"
     )]
     no_check: bool,
@@ -456,6 +460,7 @@ fn read_options(arguments: Arguments, matches: &ArgMatches) -> Result<Options, V
             atol: values.check_tolerance("atol", checks.atol),
         },
         check_only: checks.check_only,
+        strict: checks.strict,
         no_check: checks.no_check,
         print_plan: print.print_plan,
         print_calls: print.print_calls.map(|devices| devices == "shared"),

@@ -24,7 +24,7 @@ use hostir::data::HostTensor;
 use hostir::diag::{Diag, codes, visible};
 use hostir::lower::PreparedProgram;
 use hostir::plan::cost::CostModel;
-use hostir::plan_checks::prove_program;
+use hostir::plan_checks::{ProofReport, prove_program};
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::staged::StagedFiles;
 use hostir_tool_support::status::ToolStatus;
@@ -64,7 +64,7 @@ pub(super) fn execute_program(
         return check_program(&prepared, &loaded, options, here, io);
     }
     if !options.no_check {
-        prove_program(&prepared).into_result().map_err(|diags| loaded.to_failure(diags))?;
+        prove_loaded(&prepared, &loaded, options, io)?;
     }
     if matches!(engine, RunEngine::Cpu) {
         cpu::check_memory(&prepared)?;
@@ -127,23 +127,39 @@ fn assembly_failure(loaded: &SourceProgram, diag: Diag, options: &Options) -> Ru
     if differs { RunFailure { status: ToolStatus::Differs, ..failure } } else { failure }
 }
 
-/// Looks for deadlocks without data; a timeline that is asked for is the model's.
+/// Proves a program without data; a timeline that is asked for is the model's.
 fn check_program(
     prepared: &PreparedProgram,
     loaded: &SourceProgram,
     options: &Options,
     here: Option<&LaunchedProcess>,
-    io: &ToolIo<'_>,
+    io: &mut ToolIo<'_>,
 ) -> Result<String, RunFailure> {
     let mut text = summary::check_summary(prepared, options);
+    prove_loaded(prepared, loaded, options, io)?;
     // The model is the same on all processes.
     if options.traced.is_any() && here.is_none_or(LaunchedProcess::is_first) {
         let trace = simulate_run(prepared, &CostModel::default()).map_err(|diags| loaded.to_failure(diags))?;
         text += &draw_alone(&trace, loaded, prepared, options, io)?;
-    } else {
-        prove_program(prepared).into_result().map_err(|diags| loaded.to_failure(diags))?;
     }
     Ok(text)
+}
+
+/// Proves a program; what it wastes is a warning of `--check-only`, and an error with `--strict`.
+fn prove_loaded(
+    prepared: &PreparedProgram,
+    loaded: &SourceProgram,
+    options: &Options,
+    io: &mut ToolIo<'_>,
+) -> Result<(), RunFailure> {
+    let ProofReport { mut errors, mut warnings } = prove_program(prepared);
+    if options.strict {
+        errors.extend(warnings.drain(..).map(Diag::into_error));
+    }
+    if options.check_only && !warnings.is_empty() {
+        io.report(options.format, &loaded.source, &warnings);
+    }
+    if errors.is_empty() { Ok(()) } else { Err(loaded.to_failure(errors)) }
 }
 
 /// Goes through a run without data; a timeline that is asked for is the model's, its parts from the

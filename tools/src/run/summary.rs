@@ -56,7 +56,7 @@ pub(super) fn check_summary(prepared: &PreparedProgram, options: &Options) -> St
     let peak = prepared.plans.iter().map(|plan| plan.peak_bytes).max().unwrap_or(0);
     let instructions = count_text(instructions, "instruction");
     format!(
-        "checked: {ranks}, {instructions}, at most {} a rank, no deadlock; races between streams are not looked for\n",
+        "checked: {ranks}, {instructions}, at most {} a rank; no deadlock, no race, nothing read or returned unwritten\n",
         bytes_text(peak)
     )
 }
