@@ -7,11 +7,13 @@
 mod allocate_and_deallocate;
 mod assign_streams;
 mod canonicalize;
+mod check_program;
 mod chunk;
 mod convert_op_to_communication;
 mod cse;
 mod dce;
 mod decompose_reshardings;
+mod elide_synchronization;
 mod finalize_multidevice_domains;
 mod framework;
 mod host_ir_lower;
@@ -55,6 +57,8 @@ pub const PASSES: &[&PassInfo] = &[
     &ring_stream_buffers::PASS,
     &host_ir_lower::PASS,
     &pipeline_gemm_comm::PASS,
+    &check_program::PASS,
+    &elide_synchronization::PASS,
 ];
 
 /// Gives the whole of `docs/passes.md`.

@@ -18,6 +18,7 @@ pub(crate) mod walk;
 mod waste;
 
 use crate::diag::Diag;
+use crate::ir::OpId;
 use crate::lower::PreparedProgram;
 use crate::plan::PlanMatching;
 use races::{MemoryObserver, report_findings};
@@ -40,6 +41,8 @@ pub struct ProofReport {
     pub errors: Vec<Diag>,
     /// What costs time and brings nothing.
     pub warnings: Vec<Diag>,
+    /// The Synchronize and Wait ops that order nothing: without them the order of everything else is the same.
+    pub redundant: Vec<OpId>,
 }
 
 /// Proves that a program is free of deadlocks, of communications whose sides do not agree, of races, and of reads and
@@ -47,7 +50,7 @@ pub struct ProofReport {
 pub fn prove_program(prepared: &PreparedProgram) -> ProofReport {
     match check_plans(prepared) {
         Ok(()) => prove_memory(prepared),
-        Err(errors) => ProofReport { errors, warnings: Vec::new() },
+        Err(errors) => ProofReport { errors, ..ProofReport::default() },
     }
 }
 
@@ -59,5 +62,6 @@ fn prove_memory(prepared: &PreparedProgram) -> ProofReport {
     observer.check_outputs(prepared.results);
     let mut errors = post_order::check_post_orders(prepared, &matching);
     errors.extend(report_findings(prepared, &observer.findings));
-    ProofReport { errors, warnings: waste::report_waste(prepared, &observer.waits) }
+    let redundant = waste::redundant_waits(&observer.waits);
+    ProofReport { errors, warnings: waste::report_waste(prepared, &redundant), redundant }
 }

@@ -11,10 +11,13 @@ const OPTION_TWICE: &str = "H0305";
 /// An option without a default is left out.
 const OPTION_MISSING: &str = "H0306";
 
+/// The name of the spec that stands for options of any other name; their values are integers.
+pub const ANY_NAME: &str = "NAME";
+
 /// One option of a pass.
 #[derive(Clone, Copy, Debug)]
 pub struct OptionSpec {
-    /// `communicator_backend`; in a pipeline `-` and `_` are the same.
+    /// `communicator_backend`; in a pipeline `-` and `_` are the same. [`ANY_NAME`] stands for all others.
     pub name: &'static str,
     /// The type of its value.
     pub ty: OptionType,
@@ -158,6 +161,8 @@ struct OptionSlot {
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Options {
     slots: Vec<OptionSlot>,
+    /// Options under [`ANY_NAME`].
+    named: Vec<(String, i64)>,
 }
 
 impl Options {
@@ -169,7 +174,7 @@ impl Options {
             given: None,
             at: None,
         });
-        Self { slots: slots.collect() }
+        Self { slots: slots.collect(), named: Vec::new() }
     }
 
     /// Checks what was given to `pass` (at `pass_span`) against its options. Every error is reported;
@@ -184,6 +189,7 @@ impl Options {
         let mut options = Self::from_defaults(specs);
         for one in given {
             match specs.iter().position(|spec| is_same_name(spec.name, one.key)) {
+                None if specs.iter().any(|spec| spec.name == ANY_NAME) => options.add_named(pass, one, diags),
                 None => diags.push(unknown_option(pass, specs, one)),
                 Some(index) => options.fill_slot(index, pass, &specs[index], one, diags),
             }
@@ -219,6 +225,27 @@ impl Options {
         }
     }
 
+    /// Adds an option under [`ANY_NAME`].
+    fn add_named(&mut self, pass: &str, given: &GivenOption<'_>, diags: &mut Diags) {
+        if self.named.iter().any(|(name, _)| name == given.key) {
+            let message = format!("the option `{}` of `{pass}` is given twice", given.key);
+            diags.push(Diag::error(OPTION_TWICE, given.key_span, message));
+            return;
+        }
+        match given.value.and_then(|(text, _)| text.parse().ok()) {
+            Some(value) => self.named.push((given.key.to_owned(), value)),
+            None => {
+                let span = given.value.map_or(given.key_span, |(_, span)| span);
+                let message = format!("the option `{}` of `{pass}` needs an integer", given.key);
+                diags.push(Diag::error(OPTION_VALUE, span, message));
+            }
+        }
+    }
+
+    /// The options under [`ANY_NAME`], in the order given.
+    pub fn named_values(&self) -> &[(String, i64)] {
+        &self.named
+    }
     /// The value of an option, given or default; `None` if it has neither or was never declared.
     pub fn get(&self, name: &str) -> Option<&OptionValue> {
         let slot = self.slots.iter().find(|slot| slot.name == name);
@@ -276,6 +303,7 @@ impl std::fmt::Display for Options {
             .iter()
             .filter(|slot| slot.given.is_some())
             .filter_map(|slot| Some(format!("{}={}", slot.name, slot.value.as_ref()?)))
+            .chain(self.named.iter().map(|(name, value)| format!("{name}={value}")))
             .collect();
         if given.is_empty() { Ok(()) } else { write!(f, "{{{}}}", given.join(",")) }
     }

@@ -5,6 +5,7 @@ mod carried;
 pub(crate) mod fold;
 pub(crate) mod keep;
 pub(crate) mod lifetime;
+pub(crate) mod proof;
 pub(crate) mod reshard;
 pub(crate) mod rewrite;
 pub(crate) mod storage;

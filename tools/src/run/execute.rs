@@ -152,7 +152,7 @@ fn prove_loaded(
     options: &Options,
     io: &mut ToolIo<'_>,
 ) -> Result<(), RunFailure> {
-    let ProofReport { mut errors, mut warnings } = prove_program(prepared);
+    let ProofReport { mut errors, mut warnings, .. } = prove_program(prepared);
     if options.strict {
         errors.extend(warnings.drain(..).map(Diag::into_error));
     }

@@ -1,0 +1,57 @@
+//! Options that fix sizes, ranks and streams, and the proof of a program for them.
+
+use crate::framework::options::{ANY_NAME, OptionSpec, OptionType, Options};
+use hostir::diag::Diags;
+use hostir::ir::Program;
+use hostir::lower::{PreparedProgram, SizeSettings, prepare_program};
+use hostir::plan_checks::{ProofReport, prove_program};
+
+/// The options of passes that prove a program.
+pub(crate) const SIZE_OPTIONS: &[OptionSpec] = &[
+    OptionSpec {
+        name: "devices",
+        ty: OptionType::Int { min: 0, max: 4096 },
+        default: Some("0"),
+        help: "The number of ranks; 0 is as many as the meshes need",
+    },
+    OptionSpec {
+        name: "streams",
+        ty: OptionType::Int { min: 1, max: 65_536 },
+        default: Some("4"),
+        help: "The value of `numberOfStreams`",
+    },
+    OptionSpec {
+        name: "every",
+        ty: OptionType::Int { min: 0, max: i64::MAX },
+        default: Some("0"),
+        help: "The value of extents that nothing else determines; 0 leaves them open",
+    },
+    OptionSpec {
+        name: ANY_NAME,
+        ty: OptionType::Int { min: i64::MIN, max: i64::MAX },
+        default: Some("0"),
+        help: "The value of the extent or scalar input of that name, as in `i0=8`",
+    },
+];
+
+/// Plans a program for the sizes of the options, and proves it.
+///
+/// # Errors
+/// If sizes are open or contradict each other, or the program has no plan for them.
+pub(crate) fn prove_with_sizes(program: &Program, options: &Options) -> Result<ProofReport, Diags> {
+    prepare_with_sizes(program, options).map(|prepared| prove_program(&prepared))
+}
+
+fn prepare_with_sizes(program: &Program, options: &Options) -> Result<PreparedProgram, Diags> {
+    let devices = u32::try_from(options.int_value("devices")).ok().filter(|&devices| devices > 0);
+    let every = Some(options.int_value("every")).filter(|&every| every > 0);
+    let settings = SizeSettings {
+        set: options.named_values().iter().cloned().collect(),
+        every,
+        devices,
+        streams: u32::try_from(options.int_value("streams")).unwrap_or(1),
+        memory_limit: u64::MAX,
+        ..SizeSettings::default()
+    };
+    prepare_program(program, &settings)
+}
