@@ -58,6 +58,20 @@ pub struct ParseOutput {
 /// Reads a text. Spans count bytes of `text`; a byte order mark at its start is skipped.
 ///
 /// A text of more than a megabyte is read by several threads, which end before this returns.
+///
+/// ```
+/// let text = "\
+/// %HostIrContainer { () -> () :
+///   Wait Communication 1
+///   Wait Communication (
+///   Synchronize Stream 0
+/// } // %HostIrContainer
+/// ";
+/// let parsed = hostir_grammar::parse(text);
+/// // The second statement is wrong; the other two are in the tree.
+/// assert_eq!(parsed.errors.len(), 1);
+/// assert_eq!(parsed.ast.containers.len(), 1);
+/// ```
 pub fn parse(text: &str) -> ParseOutput {
     if text.len() > MAX_TEXT {
         let error = SyntaxError::new(

@@ -21,6 +21,23 @@ use walk::{NoClock, OrderOnly, PlanWalk};
 /// # Errors
 /// If the ranks deadlock, if the sides of a communication do not agree, or if the time that the plans
 /// may take is over.
+///
+/// ```
+/// use hostir::lower::{SizeSettings, prepare_program};
+/// use hostir::plan_checks::check_plans;
+///
+/// // Both ranks receive, and none sends.
+/// let text = "\
+/// %HostIrContainer { (T0_g_float[iS0{4}] (DeviceMesh{0 1})) -> (T0_g_float[iS0{4}] (DeviceMesh{0 1})) :
+///   P2PCommunication 1 (type=recv, buffer=T0, peer=( ( rank + 1 ) % 2 ), backend=NCCL)
+///   Wait Communication 1
+/// } // %HostIrContainer
+/// ";
+/// let (programs, _) = hostir::load(text);
+/// let prepared = prepare_program(&programs[0], &SizeSettings::default()).expect("all extents are constant");
+/// let errors = check_plans(&prepared).expect_err("nobody sends");
+/// assert_eq!(errors[0].code, "H0510");
+/// ```
 pub fn check_plans(prepared: &PreparedProgram) -> Result<(), Vec<Diag>> {
     let ranks = prepared.plans.iter().map(|_| (OrderOnly, NoClock)).collect();
     PlanWalk::new(prepared, ranks).run_to_end()

@@ -30,7 +30,18 @@ pub struct PrintOptions {
     pub form: PrintForm,
 }
 
-/// The text of a program.
+/// The text of a program, in full form.
+///
+/// ```
+/// let text = "\
+/// %HostIrContainer { (T0_g_float[iS0{i0}]) -> (T1_g_float[iS1{i0}]) :
+///   T1_g_float[iS1{i0}]
+///      = relu(T0_g_float[iS0{i0}]);
+/// } // %HostIrContainer
+/// ";
+/// let (programs, _) = hostir::load(text);
+/// assert_eq!(hostir::print::print(&programs[0]), text);
+/// ```
 pub fn print(program: &Program) -> String {
     let mut out = String::new();
     print_into(program, PrintOptions::default(), &mut out);

@@ -90,7 +90,18 @@ use crate::ir::{OpId, Program, TensorId};
 /// Programs of fewer ops are checked on one thread: starting others takes longer.
 const PARALLEL: usize = 4096;
 
-/// Checks a program; errors come in the order of their places in the text.
+/// Checks a program. Errors come in the order of their places in the text.
+///
+/// ```
+/// let text = "\
+/// %HostIrContainer { (T0_g_float[iS0{i0}]) -> (T1_g_float[iS1{i0}]) :
+/// } // %HostIrContainer
+/// ";
+/// let (programs, mut diags) = hostir::load(text);
+/// hostir::verify::verify(&programs[0], &mut diags);
+/// assert_eq!(diags.items[0].code, "H0212");
+/// assert_eq!(diags.items[0].message, "output `T1` is never defined");
+/// ```
 pub fn verify(program: &Program, diags: &mut Diags) {
     let (mut found, [rules, rest, extents]) = if program.ops().len() < PARALLEL {
         (check_structure(program), [check_ops(program, &[]), check_posts_and_names(program), check_extents(program)])
