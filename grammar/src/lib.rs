@@ -1,11 +1,11 @@
 //! Host IR text: bytes to tokens, tokens to statements, statements to a syntax tree.
 //!
-//! Parsing never fails: [`parse`] returns a tree and the errors it met, one per bad statement.
+//! Parsing never fails: [`parse`] returns a tree and the errors it met, one for each bad statement.
 //!
-//! The way of a text: logos finds tokens (`token`), of which a whole tensor reference is one
-//! (`lex`, `scan`, `tensor`, `domain`); `layout` cuts the tokens into statements; the grammar
-//! (`hir.lalrpop`) reads one statement at a time into the arenas of [`SyntaxTree`] (`builder`); `parse` and
-//! `file` keep the stack of blocks and the sections of a container. Long texts are cut in the body of
+//! Parsing has four stages. logos finds tokens (`token`); a whole tensor reference is one token
+//! (`lex`, `scan`, `tensor`, `domain`). `layout` splits the tokens into statements. The grammar
+//! (`hir.lalrpop`) reads one statement at a time into the arenas of [`SyntaxTree`] (`builder`). `parse` and
+//! `file` keep the stack of blocks and the sections of a container. Long texts are split in the body of
 //! a container, read by several threads (`parts`) and joined (`merge`).
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

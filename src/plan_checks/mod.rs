@@ -1,11 +1,11 @@
-//! Checks of plans: what must hold of all ranks' plans together, whatever carries them out.
+//! Checks of plans: properties of all ranks' plans together, independent of any backend.
 //!
 //! [`check_plans`] needs no backend, data or memory. It follows the plans' queues (`walk`) and finds
-//! deadlocks (`deadlock`) and communications whose sides do not agree (`agreement`). Checks that prove more
-//! about plans belong beside these two, and [`check_plans`] calls them.
+//! deadlocks (`deadlock`) and communications whose sides do not agree (`agreement`). Further checks
+//! belong beside these two, and [`check_plans`] calls them.
 //!
-//! The same walk carries out the runs of the CPU backend and the simulated runs of the cost model: they
-//! bring a `RankExecutor` and a `RankClock`, and have no order of their own.
+//! The CPU backend's runs and the cost model's simulated runs use the same walk: they provide a
+//! `RankExecutor` and a `RankClock`, and have no order of their own.
 
 pub(crate) mod agreement;
 mod deadlock;

@@ -1,6 +1,6 @@
 //! The printer: IR to text, byte for byte as nvFuser prints it.
 //!
-//! All layout follows from the program: two blanks for each block, one function for each
+//! The layout follows from the program alone: two blanks for each block, one function for each
 //! [`Layout`](crate::ir::OpLayout), spelling by [`Style`](crate::ir::Style). The text of a tensor or scalar is made once
 //! and then copied.
 

@@ -1,6 +1,6 @@
-//! Name resolution: turns the syntax tree into IR; names get their meaning, ops their kind.
+//! Name resolution: turns the syntax tree into IR, where names have a meaning and ops a kind.
 //!
-//! Resolving never fails: whatever cannot be resolved is reported (`H01`, see [`crate::diag::codes`]) and left out of the
+//! Resolving never fails: a part that cannot be resolved is reported (`H01`, see [`crate::diag::codes`]) and left out of the
 //! program. One walk over the tree in text order; every name, tensor text and head word is looked up once per file and
 //! cached by its dense id.
 

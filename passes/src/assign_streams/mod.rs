@@ -1,6 +1,6 @@
-//! assign-streams: each iteration of a loop on a stream of its own.
+//! assign-streams: runs each iteration of a loop on a stream of its own.
 //!
-//! [`independent`] makes sure that iterations do not touch each other's memory.
+//! [`independent`] checks that iterations do not access each other's memory.
 
 mod independent;
 

@@ -1,7 +1,7 @@
-//! chunk: an axis in chunks, so that a program can be spread over streams.
+//! chunk: splits an axis into chunks, so that a program can be distributed over streams.
 //!
-//! [`class`] finds all axes that are the named one and whether every op can work on chunks of it, and
-//! [`rewrite`] gives their tensors a first axis that counts chunks.
+//! [`class`] finds all axes that correspond to the named one and checks that every op can work on chunks of it;
+//! [`rewrite`] adds a first axis to their tensors that counts chunks.
 
 mod class;
 mod rewrite;

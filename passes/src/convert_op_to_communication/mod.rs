@@ -1,7 +1,7 @@
 //! convert-op-to-communication: turns ops that move data between devices into communications.
 //!
-//! [`change`] finds what an op changes about the sharding, [`table`] decides which communications that
-//! takes, and this file puts them into the program.
+//! [`change`] finds how an op changes the sharding, [`table`] selects the communications that implement
+//! the change, and this file inserts them into the program.
 
 mod branches;
 mod change;

@@ -1,7 +1,7 @@
-//! decompose-reshardings: insert-reshardings as of 2026, with products that are contracted across devices.
+//! decompose-reshardings: insert-reshardings as of 2026, with GEMMs that are contracted across devices.
 //!
-//! [`products`] takes those apart; the rest is [`crate::insert_reshardings`] in another form, and a look at
-//! what is left.
+//! [`products`] decomposes those GEMMs. The rest is [`crate::insert_reshardings`] in another form, and a check of the
+//! remaining ops.
 
 mod products;
 

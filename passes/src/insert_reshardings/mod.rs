@@ -1,6 +1,6 @@
-//! insert-reshardings: afterwards only copies and reductions move data between devices.
+//! insert-reshardings: makes copies and reductions the only ops that move data between devices.
 //!
-//! [`decide`](self) says for each op what has to happen; [`reduce`] does several reduced axes one after
+//! [`decide`](self) selects the rewrite of each op; [`reduce`] handles several reduced axes one after
 //! the other.
 
 mod reduce;

@@ -1,8 +1,8 @@
-//! resize-mesh: the same program for another number of devices.
+//! resize-mesh: adapts a program to another number of devices.
 //!
-//! [`uses`] lists the scalars of the program with the loops around them, [`classes`] finds out which axes
-//! and loops count devices, [`extents`] what every extent becomes, [`scalars`] what every scalar becomes,
-//! and this file checks meshes and teams and puts all of it into the program.
+//! [`uses`] lists the scalars of the program with the loops around them, [`classes`] finds the axes
+//! and loops that count devices, [`extents`] computes every new extent, [`scalars`] every new scalar,
+//! and this file checks meshes and teams and rewrites the program.
 
 mod classes;
 mod extents;

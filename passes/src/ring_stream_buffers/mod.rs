@@ -1,7 +1,7 @@
-//! ring-stream-buffers: intermediates of a loop over streams keep a slot a stream, not a slice an iteration.
+//! ring-stream-buffers: gives intermediates of a loop over streams a slot for each stream instead of a slice for each
+//! iteration.
 //!
-//! [`buffers`] finds buffers that one loop slices, [`order`] proves that a slot is free when its stream comes
-//! round again.
+//! [`buffers`] finds buffers that one loop slices, [`order`] proves that a slot is free when its stream uses it again.
 
 mod buffers;
 mod order;

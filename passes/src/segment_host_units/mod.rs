@@ -1,7 +1,7 @@
-//! segment-host-units: fuses what does not stand by itself into HostUnits.
+//! segment-host-units: groups ops that are not standalone into HostUnits.
 //!
-//! [`group`] decides which ops go together and in which order the groups run, [`unit`] makes a
-//! HostUnit and its PostOnStream of a group, [`memory`] knows which of its results have memory.
+//! [`group`] decides which ops form a group and in which order the groups run, [`unit`] makes a
+//! HostUnit and its PostOnStream from a group, [`memory`] decides which of its results have memory.
 
 mod group;
 mod memory;
