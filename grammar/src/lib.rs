@@ -1,11 +1,11 @@
 //! Host IR text: bytes to tokens, tokens to statements, statements to a syntax tree.
 //!
-//! Parsing never fails: [`parse`] returns a tree and the errors it met, one per bad statement.
+//! Parsing never fails: [`parse`] returns a tree and the errors it met, one for each bad statement.
 //!
-//! The way of a text: logos finds tokens (`token`), of which a whole tensor reference is one
-//! (`lex`, `scan`, `tensor`, `domain`); `layout` cuts the tokens into statements; the grammar
-//! (`hir.lalrpop`) reads one statement at a time into the arenas of [`SyntaxTree`] (`builder`); `parse` and
-//! `file` keep the stack of blocks and the sections of a container. Long texts are cut in the body of
+//! Parsing has four stages. logos finds tokens (`token`); a whole tensor reference is one token
+//! (`lex`, `scan`, `tensor`, `domain`). `layout` splits the tokens into statements. The grammar
+//! (`hir.lalrpop`) reads one statement at a time into the arenas of [`SyntaxTree`] (`builder`). `parse` and
+//! `file` keep the stack of blocks and the sections of a container. Long texts are split in the body of
 //! a container, read by several threads (`parts`) and joined (`merge`).
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -58,6 +58,20 @@ pub struct ParseOutput {
 /// Reads a text. Spans count bytes of `text`; a byte order mark at its start is skipped.
 ///
 /// A text of more than a megabyte is read by several threads, which end before this returns.
+///
+/// ```
+/// let text = "\
+/// %HostIrContainer { () -> () :
+///   Wait Communication 1
+///   Wait Communication (
+///   Synchronize Stream 0
+/// } // %HostIrContainer
+/// ";
+/// let parsed = hostir_grammar::parse(text);
+/// // The second statement is wrong; the other two are in the tree.
+/// assert_eq!(parsed.errors.len(), 1);
+/// assert_eq!(parsed.ast.containers.len(), 1);
+/// ```
 pub fn parse(text: &str) -> ParseOutput {
     if text.len() > MAX_TEXT {
         let error = SyntaxError::new(

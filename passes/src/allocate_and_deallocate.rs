@@ -15,19 +15,20 @@ pub(crate) const PASS: PassInfo = PassInfo {
     name: "allocate-and-deallocate",
     summary: "Allocate results of matmul and linear, and free tensors after their last use",
     description: "\
-nvFuser's pass of 2026. First, each `matmul` or `linear` whose result has no memory yet gets an `ALLOCATE`
-before it; no memory means that nothing earlier in the program makes or binds the result (in the other branch of
-an `IF` it may), and it is no input. Then each tensor that the program makes gets a `Deallocate` behind its last
-use, in the innermost block that holds all of its uses: what only an iteration uses ends with the iteration.
-An `ALLOCATE` in a loop has `keep=false` where iterations would otherwise share the memory.
+This is nvFuser's pass of 2026. First, each `matmul` or `linear` whose result has no memory yet gets an
+`ALLOCATE` before it. A result has no memory if it is no input, and nothing earlier in the program makes or
+binds it (except in the other branch of an `IF`). Then each tensor that the program makes gets a `Deallocate`
+after its last use, in the innermost block that holds all of its uses: a tensor that only one iteration uses
+is freed in that iteration. An `ALLOCATE` in a loop has `keep=false` if iterations would otherwise share the
+memory.
 
-Inputs, outputs, views, what shares memory with an input or output, and tensors that the program frees
-itself are left alone, and so is a tensor that is made in a loop or branch but used outside of it, what an
-iteration reads as the one before left it, and a result of a HostUnit in a loop beside one of these.
+The pass does not free inputs, outputs, views, tensors that share memory with an input or output, tensors that
+the program itself frees, tensors that are made in a loop or branch but used outside of it, values that an
+iteration reads from the one before, and results of a HostUnit in a loop beside one of these.
 
-Deviations from nvFuser: views are not freed, for they have no memory of their own; a tensor lives as long as
-its views, and until the communications that touch it have been waited for; memory that a later iteration reads
-is not freed.",
+Deviations from nvFuser: views are not freed, because they have no memory of their own; a tensor lives as long
+as its views, and until the Wait of every communication that uses it; memory that a later iteration reads is
+not freed.",
     example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[

@@ -24,15 +24,16 @@ pub(crate) const PASS: PassInfo = PassInfo {
     summary: "Simplify scalars, constant branches, empty loops and stream changes",
     description: "\
 - Scalar expressions of ops: constants are folded, `x * 1`, `x / 1`, `x + 0`, `( x )` become `x`. Types of
-  scalars are not written down, so identities hold only for what is surely an integer: `i0`, loop indices of
-  stream loops, `rank`, `numberOfStreams` and what is computed from them. Overflow and division by zero stay.
+  scalars are not written down, so identities apply only to values that are certainly integers: `i0`, loop
+  indices of stream loops, `rank`, `numberOfStreams` and values computed from them. Overflow and division by
+  zero stay.
 - `IF` with a constant condition becomes its branch. Loops over no iteration, and loops and branches
   without an op, are removed. A loop of one iteration stays.
 - `SetCurrentStream` to the stream that is current, or directly before another one, is removed; so is
   `Synchronize` of the current stream with itself.
 
-What a removed branch alone defines or posts and something else needs keeps the branch. Extents of tensors
-are left as they are.",
+A branch stays if it alone defines or communicates a value that something else needs. Extents of tensors do
+not change.",
     example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[

@@ -25,13 +25,13 @@ const NOT_REPLACED: &str = "H0314";
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
     name: "cse",
-    summary: "Compute equal things once",
+    summary: "Compute equal values once",
     description: "\
 Within one block, a compute op that equals an earlier one (same function, operands and attributes, results
 of one type) is removed and its result replaced by the earlier one; so is a view that equals an earlier one.
 
 Both results must be written once and only there, must not be freed, and nothing in between may write an
-operand, change the stream, communicate or launch a kernel. What the caller sees is never replaced. The
+operand, change the stream, communicate or launch a kernel. Inputs and outputs are never replaced. The
 allocation of a replaced result stays; `dce` removes it.",
     example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],

@@ -22,13 +22,13 @@ const REMOVED: &str = "H0315";
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
     name: "dce",
-    summary: "Remove ops whose results nobody reads",
+    summary: "Remove ops whose results are never read",
     description: "\
-Removes compute ops, views and allocations whose results are never read, the deallocations of what is
-no longer allocated, and loops and branches that are empty then.
+Removes compute ops, views and allocations whose results are never read, the deallocations of tensors that are
+no longer allocated, and loops and branches that become empty.
 
 A write into a view is a write into the tensor behind it, and inputs and outputs are always read by the
-caller. Communications, waits, streams and kernels are never removed, nor what they read. Order is
+caller. Communications, waits, streams and kernels are never removed, nor are values that they read. Order is
 ignored: a value that is read somewhere is live everywhere.",
     example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],

@@ -15,10 +15,11 @@ pub(crate) const PASS: PassInfo = PassInfo {
     summary: "Move device axes to the front of the tensors of local ops",
     description: "\
 Tensors of ops that move no data between devices get their device axes printed first, `T0[ideviceIdx.x1{4},
-iS0{i0}]` for `T0[iS0{i0}, ideviceIdx.x1{4}]`. That is the order of nvFuser's loops; the axes stay as they are
-(the numbers tell where the device axis belongs, or `axes=` where they do not ascend). Tensors that only ops which move data have keep their order.
+iS0{i0}]` for `T0[iS0{i0}, ideviceIdx.x1{4}]`. That is the order of nvFuser's loops; the axes do not change
+(the numbers give the place of the device axis, or `axes=` if they do not ascend). Tensors that occur only in
+ops that move data keep their order.
 
-Either all tensors have a mesh or none has; else this is an error.
+If some tensors have a mesh, all must have one; otherwise this is an error.
 
 Results of permuting ops keep their order, because it is the order of their axes. Contiguity, which nvFuser
 checks here, is not part of the text.",

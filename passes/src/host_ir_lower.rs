@@ -9,15 +9,16 @@ pub(crate) const PASS: PassInfo = PassInfo {
     name: "host-ir-lower",
     summary: "Lower an annotated program to a host program for all devices",
     description: "\
-The passes that nvFuser's lowering of June 2025 runs, in its order, and between them the two that it ran
-before that year for axes that are gathered or scattered and are not the outermost ones: here those touch
-what no communication and no loop over streams could do without them, and nothing else. The input is a program in plain math whose
-tensors say where they lie (meshes, device axes) and which results are spread over streams. Each pass is a
-step of its own, so dumps (`--print-ir-after-all`), timings and `--disable-pass` see it.
+Runs the passes of nvFuser's lowering of June 2025, in its order, and between them the two that it ran before
+that year for axes that are gathered or scattered and are not the outermost ones: here these change only ops
+that no communication and no loop over streams could implement without them. The input is a program in plain
+math whose tensors have meshes, device axes and, on some results, stream axes. Each pass is a step of its own,
+so dumps (`--print-ir-after-all`), timings and `--disable-pass` see it.
 
-Options are passed on to the steps that have them. For `matmul_reduce_scatter` write a product where its operands
-lie, `[device, stream, ..]`, and behind it the `Set` or the reduction that scatters it: a product that is written
-where its result should lie gets its *operands* moved, which computes the same with more traffic.",
+Options are passed on to the steps that have them. For `matmul_reduce_scatter` write a GEMM with the sharding
+of its operands, `[device, stream, ..]`, and after it the `Set` or the reduction that reduce-scatters it. If
+the GEMM is written with the sharding of the final result, its *operands* are moved, which computes the same
+with more traffic.",
     example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[
         OptionSpec {

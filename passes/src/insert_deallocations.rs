@@ -15,16 +15,16 @@ pub(crate) const PASS: PassInfo = PassInfo {
     name: "insert-deallocations",
     summary: "Free tensors after their last use, at the top level",
     description: "\
-Puts a `Deallocate` behind the last statement of the program's body that uses a tensor, loops and branches
-counted as one statement. Only tensors that get their memory in the body itself are freed, each once; of
-several that end at one place the lowest number comes first.
+Inserts a `Deallocate` after the last statement of the program's body that uses a tensor; a loop or branch
+counts as one statement. Only tensors that get their memory in the body itself are freed, each once; of
+several that are freed at one place the lowest number comes first.
 
 A program that has a `Deallocate` already is an error.
 
-Deviations from nvFuser, which frees each tensor behind the last top-level op that reads it: inputs, outputs
-and what shares memory with them are never freed (nvFuser unbinds inputs, and returns an output that is read
-later undefined); uses in loops and branches count; a tensor lives as long as its views, and until the
-communications that touch it have been waited for; what nobody reads is freed too.",
+Deviations from nvFuser, which frees each tensor after the last top-level op that reads it: inputs, outputs
+and tensors that share memory with them are never freed (nvFuser unbinds inputs, and returns an output that is
+read later undefined); uses in loops and branches count; a tensor lives as long as its views, and until the
+Wait of every communication that uses it; a tensor that is never read is freed too.",
     example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[StatisticSpec { name: "deallocations", help: "deallocations inserted" }],

@@ -1,8 +1,9 @@
 //! Passes over host programs, and the framework that runs them.
 //!
 //! [`PASSES`] is the table: a new pass is one source file, declared and listed here. `framework` reads pipelines
-//! ([`pipeline`]), runs them ([`manager`]) and writes `docs/passes.md` ([`doc`]); `support` holds what passes
-//! share. A pass asks ops for their effects ([`hostir::ops::OpSpec`]), never for their kinds, unless a comment says why.
+//! ([`pipeline`]), runs them ([`manager`]) and writes `docs/passes.md` ([`doc`]); `support` holds code that passes
+//! share. A pass asks ops for their effects ([`hostir::ops::OpSpec`]), not for their kinds; a tidy check lists the
+//! exceptions with their reasons.
 
 mod allocate_and_deallocate;
 mod assign_streams;

@@ -18,10 +18,10 @@ pub(crate) const PASS: PassInfo = PassInfo {
     name: "make-resharding-contiguous",
     summary: "Copy strided slices before they move between devices",
     description: "\
-Communications read and write one piece of memory. All tensors are contiguous but slices along an axis that is
-not the outermost one that is stored. Where an op that moves data between devices reads such a slice, it reads
-a copy instead; where it would write into one, that is an error. nvFuser marks the tensors contiguous here,
-which needs no text.",
+Communications read and write contiguous memory. All tensors are contiguous except slices along an axis that
+is not the outermost stored one. If an op that moves data between devices reads such a slice, it reads a copy
+instead; if it would write into one, that is an error. nvFuser marks the tensors as contiguous here, which the
+text does not show.",
     example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[StatisticSpec { name: "sets-inserted", help: "copies inserted" }],

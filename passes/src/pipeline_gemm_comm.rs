@@ -21,13 +21,13 @@ pub(crate) const PASS: PassInfo = PassInfo {
     name: "pipeline-gemm-comm",
     summary: "Pipeline a matmul or linear with the allgather of its first operand",
     description: "\
-A matmul or linear whose first operand lies across devices along axis 1 and whose result is stream-parallel
-along axis 0 becomes a loop over axis 0: each iteration gathers one slice of the operand and multiplies it, on
-stream `i % numberOfStreams`. This is the lowering of January to April 2025;
+A matmul or linear whose first operand is sharded over devices along axis 1 and whose result is
+stream-parallel along axis 0 becomes a loop over axis 0: each iteration gathers one slice of the operand and
+multiplies it, on stream `i % numberOfStreams`. This is the lowering of January to April 2025;
 `insert-reshardings` and `stream-parallel-type` give the same program for any op.
 
-The second operand and the bias have to lie whole on every device, the result too, and all on one mesh of one
-axis. A product that needs data of other devices and is not of this form is an error.",
+The second operand, the bias and the result must be replicated on every device, and all on one mesh of one
+axis. A GEMM that needs data of other devices and is not of this form is an error.",
     example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[
         OptionSpec {
@@ -43,7 +43,7 @@ axis. A product that needs data of other devices and is not of this form is an e
             help: "Backend of the communications that the pass makes",
         },
     ],
-    statistics: &[StatisticSpec { name: "products", help: "products pipelined" }],
+    statistics: &[StatisticSpec { name: "products", help: "GEMMs pipelined" }],
     action: PassAction::Rewrite(run_pipeline_gemm_comm),
 };
 

@@ -19,19 +19,18 @@ const SHARDED_VIEW: &str = "H0361";
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
     name: "propagate-shardings",
-    summary: "Hand meshes and device axes on to tensors that have none",
+    summary: "Propagate meshes and device axes to tensors that have none",
     description: "\
-A result without a mesh takes the mesh of its op's first operand that has one, and its axes lie across the
-devices that the operands' axes lie across, where the op links them; the reduced axis of a result may do so,
-too (`rdeviceIdx.x3{4}`: the reduction is across devices). Operands come in nvFuser's order: the second
-operand of a matmul first, weight and bias of a linear first, else by the number of device axes, then by
-rank. After that operands without a mesh take the mesh and the device axes of the result; inputs of the
-program take the mesh only.
+A result without a mesh takes the mesh of its op's first operand that has one, and its axes are sharded like
+the operands' axes that the op links to them; this includes the reduced axis of a result (`rdeviceIdx.x3{4}`:
+the reduction is across devices). Operands are considered in nvFuser's order: the second operand of a matmul
+first, weight and bias of a linear first, else by the number of device axes, then by rank. Then operands
+without a mesh take the mesh and the device axes of the result; inputs of the program take the mesh only.
 
-Tensors with a mesh are annotated and stay as they are. Streams are not handed on.
+Tensors with a mesh are annotated and do not change. Stream axes are not propagated.
 
-Deviations from nvFuser: an operand on another mesh than the first one hands nothing on. Device axes are
-axes of their own here, never parts of one, so a view that splits or merges a sharded axis is an error where
+Deviations from nvFuser: an operand on another mesh than the first one propagates nothing. Device axes are
+separate axes here, never parts of one, so a view that splits or merges a sharded axis is an error where
 nvFuser replays outer splits.",
     example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],

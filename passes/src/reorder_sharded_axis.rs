@@ -22,22 +22,22 @@ pub(crate) const PASS: PassInfo = PassInfo {
     name: "reorder-sharded-axis",
     summary: "Permute the axis that is gathered or scattered to the front and back",
     description: "\
-Communications move contiguous parts of memory, so the axis that they gather or scatter has to be the
-outermost one that is stored. Where a copy or a reduction moves an inner axis, its operand is permuted so that
-the axis comes first, and what arrives is permuted back. Device axes, reduced axes and broadcasts in front of
-the axis do not count: a device stores one slice of them.
+Communications move contiguous parts of memory, so the axis that they gather or scatter must be the outermost
+stored axis. If a copy or a reduction moves an inner axis, its operand is permuted so that the axis comes
+first, and the result is permuted back. Device axes, reduced axes and broadcasts in front of the axis do not
+count: a device stores one slice of them.
 
 `host-ir-lower` runs the pass with `only_where_needed`.
 
 One op moves one axis: an axis that is gathered while another one is scattered, or a scattered reduction of
-several axes, is an error. Streams count as stored axes; programs that are cut into streams first do not need
-the pass, and nvFuser's lowering of June 2025 does without it.",
+several axes, is an error. Streams count as stored axes; programs that are split over streams first do not
+need the pass, and nvFuser's lowering of June 2025 does not run it.",
     example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[OptionSpec {
         name: "only_where_needed",
         ty: OptionType::Bool,
         default: Some("false"),
-        help: "Leave ops whose result is spread over streams, and those that no permutation helps, to later passes",
+        help: "Leave ops whose result has a stream axis, and those that no permutation helps, to later passes",
     }],
     statistics: &[StatisticSpec { name: "axes-moved", help: "ops whose axis was moved" }],
     action: PassAction::Rewrite(run_reorder_sharded_axis),

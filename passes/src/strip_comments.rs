@@ -11,8 +11,8 @@ pub(crate) const PASS: PassInfo = PassInfo {
     name: "strip-comments",
     summary: "Remove all comments",
     description: "\
-Comments otherwise stay with their ops. A test whose CHECK lines stand in the program ends its pipeline with
-this pass, so that they are not matched against themselves.",
+Other passes keep the comments of the ops that they keep. A test with CHECK lines in its program ends its
+pipeline with this pass, so that these lines are not matched against themselves.",
     example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[StatisticSpec { name: "comments-removed", help: "comments removed" }],

@@ -3,8 +3,8 @@
 //! The text prints loop domains, and [`Program::logical_axes`] gives the order in which they are axes: device
 //! domains may have been moved to the front (`T0[ideviceIdx.x1, iS0, iS2]` is [S, D, S]). Domains made by splits
 //! (`ceilDiv` extents, `rf` beside a parallel axis, numbers that suggest it) do not determine the axes: such tensors
-//! need `logical=`, and nothing is inferred for them without it. One form of split is understood: of an axis of
-//! extent `i0` over n streams, `istreamIdx0{n}` and `iS1{ceilDiv(i0, n)}`.
+//! need `logical=`, and nothing is inferred for them without it. The one exception is a split of an axis of extent
+//! `i0` over n streams: `istreamIdx0{n}` and `iS1{ceilDiv(i0, n)}`.
 
 pub mod pairing;
 

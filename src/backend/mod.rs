@@ -1,4 +1,4 @@
-//! Backends run plans. They see plans and names for messages, and nothing else of the program.
+//! Backends carry plans out. A backend sees plans, and names for messages; it does not see the program.
 
 pub mod class;
 pub mod clocks;

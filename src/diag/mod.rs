@@ -1,7 +1,7 @@
-//! Coded diagnostics: produced everywhere, rendered in one place ([`render`]).
+//! Coded diagnostics: every module makes them, [`render`] writes them.
 //!
-//! A diagnostic has a stable code, one sentence (lower case, no full stop; what was found, what is
-//! needed, in the user's names), labelled places and notes that say how to repair. Codes by layer:
+//! A diagnostic has a stable code, one sentence (lower case, no full stop; what was found and what is
+//! needed, in the user's names), labelled places, and notes that say how to repair the program. Codes by layer:
 //! `H00` syntax, `H01` names and structure, `H02` op constraints, `H03` passes, `H04` sizes and plans,
 //! `H05` run time, `H06` environment and files, `H07` proof. `docs/errors.md` lists them all.
 

@@ -1,8 +1,8 @@
 //! The IR: one host program as dense arenas.
 //!
 //! A [`Program`] owns flat tables of tensors, scalar expressions, meshes, ops and blocks. They refer to each
-//! other by `Copy` ids and hold no text. Spans and comments, which only serve people, are kept beside the
-//! arenas in [`SourceMap`].
+//! other by `Copy` ids and hold no text. Spans and comments, which no computation reads, are kept beside
+//! the arenas in [`SourceMap`].
 //!
 //! Semantics of the IR:
 //! - A block is a list of ops that *the host* runs in order. Most ops only enqueue work: on the current
@@ -15,7 +15,7 @@
 //! - Loops and branches are ops with blocks ([`Op::blocks`]).
 //!
 //! Reading is unrestricted; every change goes through [`edit::Edit`], which keeps a journal, so a pass that
-//! refuses a program leaves it unchanged.
+//! rejects a program leaves it unchanged.
 
 pub mod definitions;
 pub mod edit;

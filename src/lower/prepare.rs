@@ -117,6 +117,29 @@ impl PreparedProgram {
 }
 
 /// Binds the sizes and lowers the program for every rank.
+///
+/// # Errors
+/// If sizes are open or contradict each other, a statement cannot run, or the plans need more memory or time than
+/// `sizes` allows.
+///
+/// ```
+/// use hostir::lower::{SizeSettings, prepare_program};
+///
+/// let text = "\
+/// %HostIrContainer { (T0_g_float[iS0{i0}]) -> (T1_g_float[iS1{i0}]) :
+///   T1_g_float[iS1{i0}]
+///      = relu(T0_g_float[iS0{i0}]);
+/// } // %HostIrContainer
+/// ";
+/// let (programs, _) = hostir::load(text);
+/// let mut sizes = SizeSettings::default();
+/// let open = prepare_program(&programs[0], &sizes).expect_err("nothing gives i0");
+/// assert_eq!(open.items[0].code, "H0401");
+///
+/// sizes.set.insert("i0".to_owned(), 1024);
+/// let prepared = prepare_program(&programs[0], &sizes).expect("i0 is known");
+/// assert_eq!(prepared.inputs[0].whole_shape(), [1024]);
+/// ```
 pub fn prepare_program(program: &Program, sizes: &SizeSettings) -> Result<PreparedProgram, Diags> {
     prepare_with_kept(program, sizes, &[])
 }
@@ -138,6 +161,9 @@ pub fn prepare_rank(program: &Program, sizes: &SizeSettings, rank: u32) -> Resul
 }
 
 /// Like [`prepare_program`]; the final values of these tensors are returned as additional outputs.
+///
+/// # Errors
+/// Those of [`prepare_program`].
 pub fn prepare_with_kept(program: &Program, sizes: &SizeSettings, kept: &[TensorId]) -> Result<PreparedProgram, Diags> {
     let mut diags = Diags::default();
     let Some(env) = infer_sizes(program, sizes, &mut diags) else { return Err(diags) };

@@ -21,7 +21,7 @@ pub const FULL: OpSpec = OpSpec {
 pub const IOTA: OpSpec = OpSpec {
     identity: OpIdentity { name: "iota", layout: OpLayout::Factory, ..OpIdentity::TENSOR_OP },
     spellings: &[],
-    summary: "Counts: length, start, step, element type.",
+    summary: "Makes an arithmetic sequence: length, start, step, element type.",
     args: &[
         ArgSpec::positional(AttrKey::Size, ArgKind::Expr),
         ArgSpec::positional(AttrKey::Start, ArgKind::Expr),

@@ -17,7 +17,7 @@ pub const POST_ON_STREAM: OpSpec = OpSpec {
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
-    summary: "Runs a HostUnit on the current stream: its operands are the unit, then the inputs; its results the outputs.",
+    summary: "Runs a HostUnit on the current stream: its operands are the unit, then the inputs; its results are the outputs.",
     args: &[],
     relate: Some(link_post_on_stream),
     checks: &[check_post],

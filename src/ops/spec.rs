@@ -1,7 +1,7 @@
-//! What an op declares about itself.
+//! The row of an op in the op table.
 //!
-//! An op is plain data plus a few functions in its family's file and one line in the table of
-//! [`super`]. Parser, printer, generic checks, docs and completion follow from the data; a forgotten
+//! An op is plain data, a few functions in its family's file, and one line in the table of
+//! [`super`]. Parser, printer, generic checks, docs and completion follow from the data; a missing
 //! function is a compile error.
 
 use super::tensor_checks;

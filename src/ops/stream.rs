@@ -32,7 +32,7 @@ pub const SET_CURRENT_STREAM: OpSpec = OpSpec {
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
-    summary: "Makes a stream the current one.",
+    summary: "Makes a stream the current stream.",
     args: &[ArgSpec::operand(ArgKind::Stream)],
     relate: None,
     checks: &[],
@@ -49,7 +49,7 @@ pub const SYNCHRONIZE: OpSpec = OpSpec {
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
-    summary: "Makes the current stream wait for what a stream has been given so far.",
+    summary: "Makes the current stream wait for the work enqueued on a stream so far.",
     args: &[ArgSpec::operand(ArgKind::Stream)],
     relate: None,
     checks: &[],
@@ -77,7 +77,7 @@ pub fn lower_get_current_stream(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<()
     Ok(())
 }
 
-/// Makes a stream the current one.
+/// Makes a stream the current stream.
 pub fn lower_set_current_stream(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let expr = stream_operand(cx, cx.program.op(id))?;
     cx.stream = cx.stream_slot(expr)?;

@@ -1,6 +1,6 @@
 //! The printer: IR to text, byte for byte as nvFuser prints it.
 //!
-//! All layout follows from the program: two blanks for each block, one function for each
+//! The layout follows from the program alone: two blanks for each block, one function for each
 //! [`Layout`](crate::ir::OpLayout), spelling by [`Style`](crate::ir::Style). The text of a tensor or scalar is made once
 //! and then copied.
 
@@ -30,7 +30,18 @@ pub struct PrintOptions {
     pub form: PrintForm,
 }
 
-/// The text of a program.
+/// The text of a program, in full form.
+///
+/// ```
+/// let text = "\
+/// %HostIrContainer { (T0_g_float[iS0{i0}]) -> (T1_g_float[iS1{i0}]) :
+///   T1_g_float[iS1{i0}]
+///      = relu(T0_g_float[iS0{i0}]);
+/// } // %HostIrContainer
+/// ";
+/// let (programs, _) = hostir::load(text);
+/// assert_eq!(hostir::print::print(&programs[0]), text);
+/// ```
 pub fn print(program: &Program) -> String {
     let mut out = String::new();
     print_into(program, PrintOptions::default(), &mut out);

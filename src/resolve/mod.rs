@@ -1,6 +1,6 @@
-//! Name resolution: turns the syntax tree into IR; names get their meaning, ops their kind.
+//! Name resolution: turns the syntax tree into IR, where names have a meaning and ops a kind.
 //!
-//! Resolving never fails: whatever cannot be resolved is reported (`H01`, see [`crate::diag::codes`]) and left out of the
+//! Resolving never fails: a part that cannot be resolved is reported (`H01`, see [`crate::diag::codes`]) and left out of the
 //! program. One walk over the tree in text order; every name, tensor text and head word is looked up once per file and
 //! cached by its dense id.
 
@@ -23,6 +23,19 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Resolves container number `container` of `ast`; `source` is the text that `ast` was read from.
 /// A number past the last container gives an empty program.
+///
+/// [`crate::load`] calls this for every container of a text.
+///
+/// ```
+/// use hostir::diag::Diags;
+///
+/// let text = "%HostIrContainer { (T0_g_float[iS0{i0}]) -> (T0_g_float[iS0{i0}]) :\n} // %HostIrContainer\n";
+/// let parsed = hostir_grammar::parse(text);
+/// let mut diags = Diags::default();
+/// let program = hostir::resolve::resolve(&parsed.ast, 0, text, &mut diags);
+/// assert!(diags.is_empty());
+/// assert_eq!(program.inputs().len(), 1);
+/// ```
 pub fn resolve(ast: &SyntaxTree, container: usize, source: &str, diags: &mut Diags) -> Program {
     let shown = style::StyleEvidence::from_container(ast, container);
     let mut resolver = Resolver::new(ast, source, style::detect_style(ast, shown), diags);

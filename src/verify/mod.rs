@@ -1,11 +1,11 @@
 //! The verifier: the invariants of every program in structure, types, shapes and scopes.
 //!
-//! [`verify`] reports every violation of one program in one run. Names, argument kinds and words are
-//! the resolver's (`H01`). The invariants, with their codes ([`crate::diag::codes`]):
+//! [`verify`] reports every violation of one program in one run. The resolver checks names, argument kinds and
+//! words (`H01`). The invariants, with their codes ([`crate::diag::codes`]):
 //!
 //! Declarations
 //! - V1 the tensors of one number in one scope have one type (H0201)
-//! - V2 inputs have different names (H0202)
+//! - V2 the names of inputs are unique (H0202)
 //! - V3 a mesh has devices, each once (H0203)
 //! - V4 a tensor with a device axis has a mesh (H0204)
 //! - V5 at most one stored axis of a tensor is on one device type, and one on the streams (H0205)
@@ -19,43 +19,43 @@
 //! - V10 a tensor is defined before it is used (H0211)
 //! - V11 outputs are defined (H0212)
 //! - V12 a tensor is not used after its Deallocate (H0213)
-//! - V13 only what is defined is deallocated (H0214)
+//! - V13 a Deallocate names a defined tensor (H0214)
 //! - V14 the tensor whose memory an ALLOCATE shares is defined before (H0215), is of the same element type
 //!   and not smaller (H0258), and the allocated tensor has no memory of its own (H0259)
 //!
 //! Communications
 //! - V17 a Wait names the number of a communication or group (H0251)
-//! - V18 numbers are different (H0252)
+//! - V18 the numbers of communications and groups are unique (H0252)
 //! - V19 a group starts and ends in one block, and groups do not nest (H0253, H0254, H0255)
 //! - V20 a group holds communications only (H0256)
 //!
 //! Units
-//! - V21 units have different numbers (H0264)
+//! - V21 the numbers of units are unique (H0264)
 //! - V22 a unit holds tensor ops only (H0265)
 //! - V23 a PostOnStream names a unit of the program (H0261)
-//! - V24 it has the unit's number of inputs and outputs, their ranks and element types (H0262, H0263)
+//! - V24 a PostOnStream has the unit's number of inputs and outputs, their ranks and element types (H0262, H0263)
 //!
 //! Scalars
-//! - V25 a loop index, and what `Index definitions:` compute from one, is used inside its loop (H0216)
-//! - V26 it does not hide another (H0218)
+//! - V25 a loop index, and a name that `Index definitions:` compute from one, is used inside its loop (H0216)
+//! - V26 a loop index does not hide another (H0218)
 //! - V27 every other name is bound; one that nvFuser made up (`i84`) may be free, because nvFuser
 //!   leaves definitions out: see [`crate::ir::free_names`] (H0217)
 //! - V28 constant loop bounds run upwards from 0 or more (H0219)
-//! - V29 no extent needs two values (H0222)
-//! - V47 where an integer is needed stands no real and no truth value (H0238)
+//! - V29 no extent requires two values (H0222)
+//! - V47 an integer position has no real and no truth value (H0238)
 //! - V48 a broadcast has extent 1 (H0239)
-//! - V50 what `Index definitions:` say of a name does not need that name (H0266)
+//! - V50 a definition under `Index definitions:` does not depend on itself (H0266)
 //!
 //! Tensor ops
 //! - V30 the axes of operands and results pair up (H0220, H0221, H0224, H0225, H0226, H0227, H0229)
 //! - V31 constant extents of pairs are equal (H0222)
-//! - V32 nothing but a cast changes the element type (H0223)
-//! - V33 comparisons give `bool`, `where` chooses by it (H0223)
+//! - V32 only a cast changes the element type (H0223)
+//! - V33 comparisons give `bool`, and the condition of a `where` is `bool` (H0223)
 //! - V34 a constant index of a select is inside its axis (H0228)
 //! - V35 constant ranges of a slice are inside their axes (H0226)
 //! - V36 the dimension of a cat exists (H0233)
 //! - V37 the size of an ALLOCATE is the product of the stored extents (H0231, a warning)
-//! - V38 its memory is the tensor's (H0232)
+//! - V38 the `mem_type` of an ALLOCATE is the tensor's memory (H0232)
 //! - V51 functions of integers have no real operand or result (H0268)
 //! - V39 an index holds integers, the dimension it chooses from exists, and what it does not choose is long
 //!   enough (H0222, H0223, H0233)
@@ -69,9 +69,9 @@
 //! - V44 a reduce operation only where the type reduces (H0244)
 //!
 //! Warnings, beside V37
-//! - V45 a loop or a branch has statements in it (H0234)
+//! - V45 a loop or a branch is not empty (H0234)
 //! - V46 a P2PCommunication has a protocol only with `backend=CUDA` (H0247)
-//! - V49 what iterations write on several streams is not one buffer that all of them keep (H0236)
+//! - V49 iterations on several streams do not all write one buffer that they keep (H0236)
 
 mod aliases;
 mod declarations;
@@ -90,7 +90,18 @@ use crate::ir::{OpId, Program, TensorId};
 /// Programs of fewer ops are checked on one thread: starting others takes longer.
 const PARALLEL: usize = 4096;
 
-/// Checks a program; errors come in the order of their places in the text.
+/// Checks a program. Errors come in the order of their places in the text.
+///
+/// ```
+/// let text = "\
+/// %HostIrContainer { (T0_g_float[iS0{i0}]) -> (T1_g_float[iS1{i0}]) :
+/// } // %HostIrContainer
+/// ";
+/// let (programs, mut diags) = hostir::load(text);
+/// hostir::verify::verify(&programs[0], &mut diags);
+/// assert_eq!(diags.items[0].code, "H0212");
+/// assert_eq!(diags.items[0].message, "output `T1` is never defined");
+/// ```
 pub fn verify(program: &Program, diags: &mut Diags) {
     let (mut found, [rules, rest, extents]) = if program.ops().len() < PARALLEL {
         (check_structure(program), [check_ops(program, &[]), check_posts_and_names(program), check_extents(program)])

@@ -1,4 +1,4 @@
-//! Tests of the library crate through its public functions, in one test program: linking one is dear.
+//! Tests of the library crate through its public functions, in one test program, because linking a program takes seconds.
 
 mod collectives;
 mod common;

@@ -1,6 +1,6 @@
-//! What `hir-opt` and `hir-run` share: streams, files, diagnostics, the terminal and exit statuses.
+//! Code that `hir-opt` and `hir-run` share: streams, files, diagnostics, the terminal and exit statuses.
 //!
-//! Everything goes through [`ToolIo`], so that a test runs a tool in its own process and sees what a user would see.
+//! All input and output goes through [`ToolIo`], so a test runs a tool in its own process and sees what a user would see.
 
 pub mod command_line;
 pub mod errors;

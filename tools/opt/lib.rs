@@ -1,8 +1,8 @@
-//! hir-opt: reads host programs, verifies them, runs passes and prints what comes out.
+//! hir-opt: reads host programs, verifies them, runs passes and prints the result.
 //!
-//! The way of a text: `cli` reads the command line; `chunk` cuts the input into texts; each is
-//! parsed, resolved, verified, sent through the pipeline and printed; `expect` compares what was said
-//! with what a test expects. Results are written at the very end and only if nothing went wrong.
+//! `cli` reads the command line, and `chunk` splits the input into texts. Each text is parsed, resolved, verified, sent
+//! through the pipeline and printed; `expect` compares its diagnostics with those that a test expects. Results are written
+//! at the end, and only if nothing failed.
 
 mod chunk;
 mod cli;

@@ -1,4 +1,4 @@
-//! hir-opt.
+//! The program hir-opt.
 
 /// Programs are many small vectors, which this allocator hands out and takes back faster than the system's.
 #[global_allocator]

@@ -1,4 +1,4 @@
-//! hir-run as a library function.
+//! hir-run as a library: a function of arguments and streams.
 
 pub mod data;
 mod launch;

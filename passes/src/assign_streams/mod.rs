@@ -1,6 +1,6 @@
-//! assign-streams: each iteration of a loop on a stream of its own.
+//! assign-streams: runs each iteration of a loop on a stream of its own.
 //!
-//! [`independent`] makes sure that iterations do not touch each other's memory.
+//! [`independent`] checks that iterations do not access each other's memory.
 
 mod independent;
 
@@ -17,19 +17,19 @@ pub(crate) const PASS: PassInfo = PassInfo {
     name: "assign-streams",
     summary: "Run each iteration of a loop on a stream of its own",
     description: "\
-nvFuser's pass of 2026. For each loop of the body: the stream that is current is remembered before the loop;
-iteration i moves to stream i, which waits for the remembered one; behind the loop the remembered stream is
-current again and waits for all of them in a second loop. There is one stream for each index, not
-`numberOfStreams` of them in turn.
+This is nvFuser's pass of 2026. For each loop of the body: the current stream is saved before the loop;
+iteration i runs on stream i, which waits for the saved one; after the loop the saved stream is current again
+and waits for all of them in a second loop. There is one stream for each index, not `numberOfStreams` of them
+in turn.
 
-Loops that set or order streams themselves, and loops in loops, are left alone.
+Loops that set or order streams themselves, and loops in loops, do not change.
 
-Deviation from nvFuser, which does not look at the loop: iterations must be independent. What an iteration
-writes has to be a slice by the loop's index, or memory that the iteration makes and frees
-(`allocate-and-deallocate` inserts the deallocations).",
+Deviation from nvFuser, which does not check the loop: iterations must be independent. An iteration may only
+write a slice by the loop's index, or memory that the iteration makes and frees (`allocate-and-deallocate`
+inserts the deallocations).",
     example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
-    statistics: &[StatisticSpec { name: "loops", help: "loops spread over streams" }],
+    statistics: &[StatisticSpec { name: "loops", help: "loops distributed over streams" }],
     action: PassAction::Rewrite(run_assign_streams),
 };
 

@@ -1,7 +1,7 @@
-//! chunk: an axis in chunks, so that a program can be spread over streams.
+//! chunk: splits an axis into chunks, so that a program can be distributed over streams.
 //!
-//! [`class`] finds all axes that are the named one and whether every op can work on chunks of it, and
-//! [`rewrite`] gives their tensors a first axis that counts chunks.
+//! [`class`] finds all axes that correspond to the named one and checks that every op can work on chunks of it;
+//! [`rewrite`] adds a first axis to their tensors that counts chunks.
 
 mod class;
 mod rewrite;
@@ -24,24 +24,25 @@ pub(crate) const PASS: PassInfo = PassInfo {
     name: "chunk",
     summary: "Split an axis into chunks and fold it back in the outputs",
     description: "\
-`axis=T0.1` names axis 1 of T0 (a position among the axes that are stored, from 0; a user's name will do for
-`T0`). That axis, and every axis that ops tie to it, becomes two: a first axis that counts `factor` chunks, and in
-its old place the rest of it. Inputs and outputs keep their types: a view and, where the axis is not the first,
-a permutation cut inputs before their first use and fold outputs at the end.
+`axis=T0.1` names axis 1 of T0 (a position among the stored axes, from 0). That axis, and every axis that ops
+link to it, becomes two: a first axis that counts `factor` chunks, and in its old place the axis within a
+chunk. Inputs and outputs keep their types: a view and, where the axis is not the first, a permutation split
+inputs before their first use and merge outputs at the end.
 
-With `parallel=stream` the chunk axis of every result that can be is stream-parallel, and `stream-parallel-type` makes
-a loop over chunks of the program. The chunk axis stands first, so that chunks are pieces of memory and a gathered
-axis right behind it is the outermost of a chunk.
+With `parallel=stream` the chunk axis of every possible result is stream-parallel, and `stream-parallel-type`
+turns the program into a loop over chunks. The chunk axis comes first, so that chunks are contiguous in memory
+and a gathered axis right behind it is the outermost of a chunk.
 
-- Copies, permutations, pointwise ops, reductions, broadcasts, slices, pads and joins of other axes, and views that
-  leave the axis whole, work on chunks as they are; operands without the axis get a broadcast one.
-- A matmul is cut along M, N or a batch axis, and becomes a batched one. Cut along K it makes `factor` partial
-  products and a reduction that adds them up: numbers may differ in the last bits.
-- A `linear` is cut along the leading axes of its first operand.
-- A reduction of the axis reduces both parts.
+- Copies, permutations, pointwise ops, reductions, broadcasts, slices, pads and joins of other axes, and views
+  that leave the axis whole, work on chunks without changes; operands without the axis get a broadcast one.
+- A matmul is split along M, N or a batch axis, and becomes a batched one. Split along K it becomes `factor`
+  partial GEMMs and a reduction that sums them: results may differ in the last bits.
+- A `linear` is split along the leading axes of its first operand.
+- A reduction of the axis reduces both axes.
 
-Refused are axes that lie across devices, broadcasts, extents that `factor` does not divide (of an extent by name
-the run says so), tensors with two axes that are the named one, and programs that are lowered already.
+The pass rejects axes that are sharded over devices, broadcasts, extents that `factor` does not divide (for a
+named extent the run reports it), tensors of which two axes correspond to the named one, and programs that are
+already lowered.
 
 The example is `chunk{axis=T0.0,factor=4,parallel=stream}`.",
     example: Some(PassExample {
@@ -60,13 +61,13 @@ The example is `chunk{axis=T0.0,factor=4,parallel=stream}`.",
             name: "factor",
             ty: OptionType::Int { min: 1, max: 1 << 32 },
             default: None,
-            help: "How many chunks there are",
+            help: "The number of chunks",
         },
         OptionSpec {
             name: "parallel",
             ty: OptionType::Choice(&["serial", "stream"]),
             default: Some("serial"),
-            help: "What the chunk axis of results is spread over",
+            help: "The parallel type of the chunk axis of results",
         },
     ],
     statistics: &[

@@ -1,7 +1,7 @@
 //! convert-op-to-communication: turns ops that move data between devices into communications.
 //!
-//! [`change`] finds what an op changes about the sharding, [`table`] decides which communications that
-//! takes, and this file puts them into the program.
+//! [`change`] finds how an op changes the sharding, [`table`] selects the communications that implement
+//! the change, and this file inserts them into the program.
 
 mod branches;
 mod change;
@@ -33,8 +33,8 @@ pub(crate) const PASS: PassInfo = PassInfo {
     summary: "Turn ops that move data between devices into communications",
     description: "\
 Every op that needs data of other devices (a *resharding* op: its operand and its result lie on different
-devices or are sharded along different axes) becomes an allocation of its result, a Communication and a
-Wait. Both tensors become global memory. All other ops stay as they are.
+devices or are sharded along different axes) becomes an allocation of its result, a Communication and a Wait.
+Both tensors move to global memory. All other ops do not change.
 
 | op | operand | result | meshes | becomes |
 |---|---|---|---|---|
@@ -54,21 +54,21 @@ appended to the team. `op = add` becomes the default `red_op`, `mul` product, `m
 Errors, all in one run: ops other than `Set` and `reduction`; a gathered or scattered axis that is not the
 outermost one (devices, reductions and broadcasts do not count); more than one axis that changes; more than
 one reduced axis; meshes of several dimensions except for Allgather, Allreduce and ReduceScatter; SendRecv
-between meshes of different sizes; reduce operations that
-communications do not have; slices that are not one range of memory; branches and loops that the rank decides,
-unless it decides the same for all devices of a communication.
+between meshes of different sizes; reduce operations that communications do not have; slices that are not one
+range of memory; branches and loops that depend on the rank, unless all devices of a communication take the
+same path.
 
-One text serves all ranks: on a mesh of several dimensions there is one Communication for each row (or
-column) along the device type that changes. `rank=R` gives nvFuser's program of rank R: it keeps the
-communications whose team has R and the ops with a tensor whose mesh has R. The text stays a program: tensors
-of other ranks that what is left names are allocated all the same, which does nothing on rank R (nvFuser leaves
-them undefined), and HostUnits stay though nobody posts them.
+One text serves all ranks: on a mesh of several dimensions there is one Communication for each row (or column)
+along the device type that changes. `rank=R` gives nvFuser's program of rank R: it keeps the communications
+whose team has R and the ops with a tensor whose mesh has R. The result is a valid program: tensors of other
+ranks that it still names are allocated, which does nothing on rank R (nvFuser leaves them undefined), and
+HostUnits stay even if no PostOnStream uses them.
 
-Deviations from nvFuser: the team lies along the device type that changes, which need not be
-`deviceIdx.x`; an axis that is outermost only because a device domain was moved to the front of the printed
-order is refused, for its parts are not ranges of memory; ops in branches and nested loops are converted
-too, since a program with both communications and resharding ops cannot run. An `ALLOCATE` in a loop has
-`keep=false` where iterations would otherwise share the memory.",
+Deviations from nvFuser: the team is along the device type that changes, which need not be `deviceIdx.x`; an
+axis that is outermost only because a device domain was moved to the front of the printed order is rejected,
+because its parts are not contiguous in memory; ops in branches and nested loops are converted too, since a
+program with both communications and resharding ops cannot run. An `ALLOCATE` in a loop has `keep=false` if
+iterations would otherwise share the memory.",
     example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[
         OptionSpec {
@@ -81,7 +81,7 @@ too, since a program with both communications and resharding ops cannot run. An 
             name: "rank",
             ty: OptionType::Int { min: -1, max: i64::MAX },
             default: Some("-1"),
-            help: "Leave the ops of this rank only; -1 gives one program for all ranks",
+            help: "Keep only the ops of this rank; -1 gives one program for all ranks",
         },
     ],
     statistics: &[

@@ -1,7 +1,7 @@
-//! decompose-reshardings: insert-reshardings as of 2026, with products that are contracted across devices.
+//! decompose-reshardings: insert-reshardings as of 2026, with GEMMs that are contracted across devices.
 //!
-//! [`products`] takes those apart; the rest is [`crate::insert_reshardings`] in another form, and a look at
-//! what is left.
+//! [`products`] decomposes those GEMMs. The rest is [`crate::insert_reshardings`] in another form, and a check of the
+//! remaining ops.
 
 mod products;
 
@@ -19,26 +19,26 @@ use hostir::ir::edit::Edit;
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
     name: "decompose-reshardings",
-    summary: "Take ops apart so that only copies and reductions move data, as of 2026",
+    summary: "Decompose ops so that only copies and reductions move data between devices, as of 2026",
     description: "\
-nvFuser's successor of `insert-reshardings`. It differs in this:
+This is nvFuser's successor of `insert-reshardings`. The differences:
 
-- A matmul or linear whose contracted axis lies across devices (row-parallel) becomes the product of what
-  each device has and a reduction across devices, instead of gathering its operands. A bias is added behind
-  the reduction: linear with bias becomes linear, `broadcast` of the bias, and `+`.
-- With `insert_resharding_after` an op of several operands that lie in one way runs where they lie, and its
-  result is copied; without, operands are copied before it.
-- Where a result that lies on streams is copied from, the op in front of the copy lies on streams too, so that
-  both take part in one loop.
-- At the end every op that moves data is looked at: what no communication does is an error here, with the code
-  that `convert-op-to-communication` would give it. (Axes that are not outermost are not: `reorder-sharded-axis` and
-  loops over streams bring them there.)
+- A matmul or linear whose contracted axis is sharded over devices (row-parallel) becomes a GEMM of each
+  device's shards and a reduction across devices, instead of gathering its operands. A bias is added after the
+  reduction: linear with bias becomes linear, `broadcast` of the bias, and `+`.
+- With `insert_resharding_after` an op whose operands all have one sharding runs with it, and its result is
+  copied; without, operands are copied before it.
+- If a result with a stream axis is copied, the op before the copy gets a stream axis too, so that both take
+  part in one loop.
+- At the end every op that moves data is checked: an op that no communication implements is an error here,
+  with the code that `convert-op-to-communication` would give it. (Axes that are not outermost are no error:
+  `reorder-sharded-axis` and loops over streams move them.)
 
-Reductions of several axes are split as there.
+Reductions of several axes are split as in `insert-reshardings`.
 
-Deviations from nvFuser: a device axis is an axis of its own here, so the contracted axis is as long as the mesh and
-a device's part of the product is `A * B` of two broadcasts. Sums of a half type and its bias need no casts: they are
-rounded once.",
+Deviations from nvFuser: a device axis is a separate axis here, so the contracted axis is as long as the mesh
+and a device's part of the GEMM is `A * B` of two broadcasts. Sums of a half type and its bias need no casts:
+they are rounded once.",
     example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[OptionSpec {
         name: "insert_resharding_after",
@@ -47,7 +47,7 @@ rounded once.",
         help: "Copy the results of ops with several operands, rather than their operands",
     }],
     statistics: &[
-        StatisticSpec { name: "products-decomposed", help: "products taken apart" },
+        StatisticSpec { name: "products-decomposed", help: "GEMMs decomposed" },
         StatisticSpec { name: "sets-inserted", help: "copies inserted" },
         StatisticSpec { name: "reductions-split", help: "reductions done in several steps" },
     ],

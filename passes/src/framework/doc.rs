@@ -10,8 +10,8 @@ const HEAD: &str = "\
 <!-- Generated from the pass table; do not edit. `HIR_BLESS=1 cargo test -p hostir-passes` rewrites it. -->
 
 `hir-opt --pass=NAME{option=value,...}` runs one pass, `--pass-pipeline='a,b{option=value}'` several.
-Options are separated by commas or blanks, `-` and `_` are the same in names, lists stand in braces.
-A pass takes a valid program and gives a valid one; one that refuses leaves the program as it was.
+Options are separated by commas or blanks, `-` and `_` are the same in names, lists are in braces.
+A pass turns a valid program into a valid one; a pass that rejects a program leaves it unchanged.
 
 ";
 

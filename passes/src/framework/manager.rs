@@ -112,6 +112,31 @@ pub struct PipelineFailure {
 /// # Errors
 /// Fails if the program is invalid, and at the first pass that rejects the program or its options, or leaves an
 /// invalid program. The program is then as it was before that pass.
+///
+/// # Examples
+/// ```
+/// use hostir_passes::PASSES;
+/// use hostir_passes::manager::{Config, SilentObserver, run_pipeline};
+/// use hostir_passes::pipeline::parse_pipeline;
+///
+/// let text = "\
+/// %HostIrContainer { (T0_g_float[iS0{i0}]) -> (T1_g_float[iS1{i0}]) :
+///   T1_g_float[iS1{i0}]
+///      = relu(T0_g_float[iS0{i0}]);
+///   T2_g_float[iS2{i0}]
+///      = exp(T0_g_float[iS0{i0}]);
+/// } // %HostIrContainer
+/// ";
+/// let (mut programs, _) = hostir::load(text);
+/// let pipeline = parse_pipeline("canonicalize,dce", PASSES).expect("both passes are in the table");
+/// let report = run_pipeline(&mut programs[0], &pipeline, &Config::default(), &mut SilentObserver)
+///     .map_err(|failure| failure.errors)
+///     .expect("the program is valid");
+///
+/// // Nothing reads T2.
+/// assert!(report.runs[1].changed);
+/// assert!(!hostir::print::print(&programs[0]).contains("exp"));
+/// ```
 pub fn run_pipeline(
     program: &mut Program,
     pipeline: &Pipeline,

@@ -1,6 +1,6 @@
 //! The framework that runs passes: declarations, options, pipelines, the manager and the documentation.
 //!
-//! Nothing here knows a pass or the table of them: whoever runs passes hands over a table.
+//! The framework knows neither a pass nor the table of passes: its callers provide the table.
 
 pub mod doc;
 pub mod manager;

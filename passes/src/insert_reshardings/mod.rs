@@ -1,6 +1,6 @@
-//! insert-reshardings: afterwards only copies and reductions move data between devices.
+//! insert-reshardings: makes copies and reductions the only ops that move data between devices.
 //!
-//! [`decide`](self) says for each op what has to happen; [`reduce`] does several reduced axes one after
+//! [`decide`](self) selects the rewrite of each op; [`reduce`] handles several reduced axes one after
 //! the other.
 
 mod reduce;
@@ -24,29 +24,28 @@ const SLICE_MOVES: &str = "H0394";
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
     name: "insert-reshardings",
-    summary: "Give ops their data by copies, so that only copies and reductions move data",
+    summary: "Insert copies, so that only copies and reductions move data between devices",
     description: "\
-Communications are made of copies (`Set`) and of reductions of one axis that lies across devices. Every other
-op that needs data of other devices gets a `Set`:
+Only copies (`Set`), and reductions of one axis that is sharded over devices, become communications. Every
+other op that needs data of other devices gets a `Set`:
 
-- behind it, if it has one operand and one result and can run where the operand lies: the op computes a new
-  tensor that is sharded like the operand, and the `Set` brings it to its place;
-- else before it, for each operand that does not lie as the result does: the copy has the result's mesh and
-  parallel types, streams included, so that it takes part in the result's loop over streams;
-- before and behind it, where the result's device axis is made of parts of axes (a `view` that splits an axis
-  over devices, a `cat` along a device axis), which no copy of an operand can have.
+- after it, if it has one operand and one result and can run where the operand is: the op computes a new
+  tensor that is sharded like the operand, and the `Set` moves it to its place;
+- else before it, for each operand that is sharded differently from the result: the copy has the result's mesh
+  and parallel types, streams included, so that it takes part in the result's loop over streams;
+- before and after it, if the result's device axis is made of parts of axes (a `view` that splits an axis over
+  devices, a `cat` along a device axis), because no copy of an operand can have such an axis.
 
-A `HirAliasSelect` whose slice lies across devices in another way than its operand is an error: a slice is the
-same memory, and a copy of it would not be.
+A `HirAliasSelect` whose slice is sharded differently from its operand is an error: a slice shares the
+operand's memory, and a copy would not.
 
-A reduction of several axes, some of them across devices, is done one after the other: first what each device
-holds itself, then one device axis at a time.
+A reduction of several axes, some of them across devices, is split: first each device reduces its own shard,
+then one device axis is reduced at a time.
 
 Deviations from nvFuser: an op whose device axis has no counterpart in its result (a view that merges it, a
 slice of it) gets its operand by a `Set` before it, where nvFuser leaves an op that it rejects later. A
-permutation is not a copy. nvFuser's reductions of split axes are written as reductions of two axes here;
-tensors that lie across devices along a part of an axis are an error. With several operands the order of
-their copies is the operands'.",
+permutation is not a copy. nvFuser's reductions of split axes are reductions of two axes here; tensors sharded
+along a part of an axis are an error. Copies of several operands have the operands' order.",
     example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[

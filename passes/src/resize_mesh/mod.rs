@@ -1,8 +1,8 @@
-//! resize-mesh: the same program for another number of devices.
+//! resize-mesh: adapts a program to another number of devices.
 //!
-//! [`uses`] lists the scalars of the program with the loops around them, [`classes`] finds out which axes
-//! and loops count devices, [`extents`] what every extent becomes, [`scalars`] what every scalar becomes,
-//! and this file checks meshes and teams and puts all of it into the program.
+//! [`uses`] lists the scalars of the program with the loops around them, [`classes`] finds the axes
+//! and loops that count devices, [`extents`] computes every new extent, [`scalars`] every new scalar,
+//! and this file checks meshes and teams and rewrites the program.
 
 mod classes;
 mod extents;
@@ -35,25 +35,25 @@ pub(crate) const PASS: PassInfo = PassInfo {
     name: "resize-mesh",
     summary: "Retarget a program to another number of devices",
     description: "\
-Takes unlowered and lowered programs whose tensors all lie on one row of devices 0, 1, ..., D-1, and makes them
-programs for `devices` of them:
+Takes unlowered and lowered programs whose tensors are all on one row of devices 0, 1, ..., D-1, and adapts
+them to `devices` devices. It changes
 
 - meshes, and the teams of communications;
 - the extents of device axes, and of all axes and loops that ops tie to them: by their axes, by a slice that
   `rank` picks, by a peer or root that is the loop's index;
-- constants that stand for D: `( rank + StreamIdx ) % 4`, `ceilDiv(i0, 4)` beside a device axis, `size=` of an
-  ALLOCATE, the ranges of a slice that takes an axis whole;
+- constants that mean D: `( rank + StreamIdx ) % 4`, `ceilDiv(i0, 4)` beside a device axis, `size=` of an
+  ALLOCATE, the ranges of a slice that takes a whole axis;
 - extents that a view makes of device axes: with 2 devices `[ideviceIdx.x{4}, iS{8}]` of an input, seen as
-  `[iS{32}]`, becomes 16 long, and `[iS{32}]` of an input, seen as `[ideviceIdx.x{4}, iS{8}]`, keeps its 32, 16 a
-  device. Other extents of inputs stay as they are.
+  `[iS{32}]`, becomes 16 long, and `[iS{32}]` of an input, seen as `[ideviceIdx.x{4}, iS{8}]`, keeps its 32,
+  16 for each device. Other extents of inputs stay as they are.
 
-Resized and then lowered is the same program as lowered and then resized, unless one of the two is for one
-device, where lowering may choose other communications (and a lowered program is refused).
+Resizing before lowering gives the same program as resizing after it, unless the old or new number of devices
+is one: then lowering may choose other communications, and a lowered program is rejected.
 
-What cannot be told is an error that names it: several meshes, meshes with two axes or devices in another
-order, teams that are a part of the mesh, a constant that may or may not stand for D (`Stream ( StreamIdx % 4 )`;
-`rank == 3`, which may be the last device or the fourth), an op that needs an axis in parts that changes (`pad`,
-`cat`, `slice`). Where D is 1 or 2 less can be told, because a 1 may be D or D - 1.
+Ambiguous programs are errors that name the place: several meshes, meshes with two axes or devices in another
+order, teams that are a part of the mesh, a constant that may or may not mean D (`Stream ( StreamIdx % 4 )`;
+`rank == 3`, which may be the last device or the fourth), an op that needs parts of an axis that changes
+(`pad`, `cat`, `slice`). If D is 1 or 2 more programs are ambiguous, because a 1 may mean D or D - 1.
 
 The example is `resize-mesh{devices=2}`.",
     example: Some(PassExample { options: "{devices=2}", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
@@ -61,7 +61,7 @@ The example is `resize-mesh{devices=2}`.",
         name: "devices",
         ty: OptionType::Int { min: 1, max: 65_536 },
         default: None,
-        help: "How many devices the program is to run on",
+        help: "The new number of devices",
     }],
     statistics: &[
         StatisticSpec { name: "meshes-resized", help: "tensors with another mesh" },

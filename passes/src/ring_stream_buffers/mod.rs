@@ -1,7 +1,7 @@
-//! ring-stream-buffers: intermediates of a loop over streams keep a slot a stream, not a slice an iteration.
+//! ring-stream-buffers: gives intermediates of a loop over streams a slot for each stream instead of a slice for each
+//! iteration.
 //!
-//! [`buffers`] finds buffers that one loop slices, [`order`] proves that a slot is free when its stream comes
-//! round again.
+//! [`buffers`] finds buffers that one loop slices, [`order`] proves that a slot is free when its stream uses it again.
 
 mod buffers;
 mod order;
@@ -23,29 +23,30 @@ const RING_STAYS: &str = "H0391";
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
     name: "ring-stream-buffers",
-    summary: "Shorten intermediates of stream loops to one slot a stream",
+    summary: "Shorten intermediates of stream loops to one slot for each stream",
     description: "\
-`stream-parallel-type` allocates every result of a loop with its whole stream axis. An intermediate that only the
-iteration that wrote a slice reads needs no more than `numberOfStreams` slices: the stream axis becomes
-`fmin(i0, numberOfStreams)` long, and iteration i uses slot `i % numberOfStreams`. Iterations that share a slot
-share a stream, so the next one starts to write when the last one has read.
+`stream-parallel-type` allocates every result of a loop with its whole stream axis. An intermediate that only
+the iteration that wrote a slice reads needs no more than `numberOfStreams` slices: the stream axis becomes
+`fmin(i0, numberOfStreams)` long, and iteration i uses slot `i % numberOfStreams`. Iterations that share a
+slot share a stream, so the next one starts to write after the last one has read.
 
 A buffer is shortened if
 
-- the program allocates it once, before the loop, without clearing it, and the caller never sees it;
-- all that uses it are slices in one loop of the body, along one axis and with one index;
+- the program allocates it once, before the loop, without clearing it, and it is neither input nor output;
+- it is used only by slices in one loop of the body, along one axis and with one index;
 - each iteration writes the whole slice, on every path, before anything reads it;
-- whatever uses the slice does so on stream `StreamIdx % numberOfStreams`, and what is sent or received from it is
-  waited for there, in the iteration;
-- no other rank can look into it (`backend=CUDA` messages, symmetric memory).
+- every use of the slice is on stream `StreamIdx % numberOfStreams`, and every send or receive of it is waited
+  for there, in the iteration;
+- no other rank can access it (`backend=CUDA` messages, symmetric memory).
 
-Others stay as they are, and `--remarks` says why; those that `buffers=` names must be shortened, or it is an error.",
+Other buffers do not change, and `--remarks` says why. A buffer that `buffers=` names must be shortened;
+otherwise it is an error.",
     example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[OptionSpec {
         name: "buffers",
         ty: OptionType::Words,
         default: Some("{}"),
-        help: "Shorten these tensors only, and say so if one cannot be",
+        help: "Shorten these tensors only; an error if one cannot be",
     }],
     statistics: &[StatisticSpec { name: "buffers-shortened", help: "buffers with a slot a stream" }],
     action: PassAction::Rewrite(run_ring_stream_buffers),

@@ -1,7 +1,7 @@
-//! segment-host-units: fuses what does not stand by itself into HostUnits.
+//! segment-host-units: groups ops that are not standalone into HostUnits.
 //!
-//! [`group`] decides which ops go together and in which order the groups run, [`unit`] makes a
-//! HostUnit and its PostOnStream of a group, [`memory`] knows which of its results have memory.
+//! [`group`] decides which ops form a group and in which order the groups run, [`unit`] makes a
+//! HostUnit and its PostOnStream from a group, [`memory`] decides which of its results have memory.
 
 mod group;
 mod memory;
@@ -24,20 +24,20 @@ const RESHARDING_UNIT: &str = "H0363";
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
     name: "segment-host-units",
-    summary: "Fuse ops that do not stand by themselves into HostUnits",
+    summary: "Group ops that are not standalone into HostUnits",
     description: "\
 matmul, linear, slice, reduction, `Set` and pointwise ops of two operands stay ops of the host program. All
 others (unary and ternary pointwise ops, casts, broadcasts, views, permutations, ...) go into HostUnits, each
-with a PostOnStream in their place. Ops that feed each other share a unit unless something that stays depends
-on the one and feeds the other. Inputs and outputs of units are put into global memory. Where one output of a
-unit has memory and another has none, the other gets an `ALLOCATE` before the post.
+with a PostOnStream in their place. Ops that feed each other share a unit unless an op that stays depends on
+one and feeds the other. Inputs and outputs of units are moved to global memory. If one output of a unit has
+memory and another has none, the other gets an `ALLOCATE` before the PostOnStream.
 
 Ops that have effects beyond their results (streams, communications, allocations, views of memory), and ops
-that write what another one has read or written before, keep their place: nothing moves across them. An op
+that write a tensor which another op read or wrote before, keep their place: nothing moves across them. An op
 that moves data between devices and would go into a unit is an error.
 
 Deviation from nvFuser: its segmenter merges groups one pair at a time, and where several ways of merging
-exist it may choose another one.",
+exist it may choose a different one.",
     example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[

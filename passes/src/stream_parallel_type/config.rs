@@ -80,7 +80,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         name: "merge",
         ty: OptionType::Choice(&["adjacent", "graph"]),
         default: Some("adjacent"),
-        help: "Which ops share a loop: those that follow each other, or all that their dependences let stand together",
+        help: "Which ops share a loop: those that follow each other, or all that their dependences allow",
     },
     OptionSpec {
         name: "allgather",
@@ -98,7 +98,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         name: SCATTER,
         ty: OptionType::Choice(&["none", "p2p", "reduce"]),
         default: Some("none"),
-        help: "Take partial products into the loop and scatter their sum: parts are exchanged (p2p), or each iteration reduces one part to its device (reduce)",
+        help: "Take partial GEMMs into the loop and reduce-scatter their sum: by point-to-point transfers (p2p), or by a Reduce of one shard to its device in each iteration (reduce)",
     },
     OptionSpec {
         name: OWN,

@@ -3,44 +3,45 @@
 /// The whole description.
 pub(super) const DESCRIPTION: &str = "\
 Every op whose result has a stream-parallel axis (`iStreamIdx2{i0}`) moves into a loop over that axis and
-computes one slice of its result an iteration, on stream `StreamIdx % numberOfStreams`. Ops that follow each
-other and share the axis share the loop; results get an allocation before it. A first loop makes the streams
-wait for the stream that was current, and each iteration ends with that stream waiting for its own.
+computes one slice of its result in each iteration, on stream `StreamIdx % numberOfStreams`. Ops that follow
+each other and share the axis share the loop; results get an allocation before it. A first loop makes the
+streams wait for the stream that was current, and each iteration ends with that stream waiting for its own.
 
 With `merge=graph` ops need not follow each other: between two ops that keep their places (streams,
-communications, allocations, views, kernels) ops that only compute change theirs, so that a loop takes all
-of its axis that its dependences allow. What a loop waits for goes first, and the next loop is the one that
-the longest chain of loops waits for. Ops that write what the loop has read or written under another name
-stay out of it. Where that saves no loop, nothing moves.
+communications, allocations, views, kernels) compute ops move, so that a loop takes all ops of its axis that
+its dependences allow. The operands of a loop come first; the next loop is the one that the longest chain of
+loops waits for. Ops that write what the loop has read or written under another name stay out of it. If this
+saves no loop, nothing moves.
 
-An operand whose mapped axis lies across devices (`ideviceIdx.x0{i0}` beside `iStreamIdx2{i0}`) is gathered
-part by part. `allgather=pairwise`, the seeds' way: in iteration i rank r sends its part to rank i and
-receives rank i's. `ring`: in iteration i rank r works on part `( rank + i ) % D`, which it receives while
-it sends its own to rank `( D + rank - i ) % D`, so that no two ranks wait for one peer; a loop that also
-holds a collective is an error then, because ranks would bring different slices to it. `broadcast`: in
-iteration i rank i sends its part to all.
+An operand whose mapped axis is sharded over devices (`ideviceIdx.x0{i0}` beside `iStreamIdx2{i0}`) is
+gathered shard by shard. `allgather=pairwise`, nvFuser's way: in iteration i rank r sends its shard to rank i
+and receives rank i's. `ring`: in iteration i rank r works on shard `( rank + i ) % D`, which it receives
+while it sends its own to rank `( D + rank - i ) % D`, so that no two ranks wait for one peer; a loop that
+also holds a collective is then an error, because the ranks would take part with different slices.
+`broadcast`: in iteration i rank i sends its shard to all.
 
-The partial results of a product over a sharded axis lie as `[device, stream, ..]`: whose they are, and
-whose they will be. With `matmul_reduce_scatter=p2p` a `Set` to `[stream, device, ..]` joins the product's
-loop: in iteration i rank r computes what rank `( rank + i ) % D` keeps, sends it there, and receives its
-own part from rank `( D + rank - i ) % D`; the reduction of the first axis stands behind the loop. With
-`matmul_reduce_scatter=reduce` a `reduction` to `[reduced stream, device, ..]` joins it: in iteration i all
-ranks compute what rank i keeps, and a Reduce adds it up there. Both need devices 0 to D-1.
+The partial results of a GEMM over a sharded axis have the axes `[device, stream, ..]`: the rank that computes
+a shard, and the rank that keeps it. With `matmul_reduce_scatter=p2p` a `Set` to `[stream, device, ..]` joins
+the GEMM's loop: in iteration i rank r computes the shard that rank `( rank + i ) % D` keeps, sends it there,
+and receives its own shard from rank `( D + rank - i ) % D`; the reduction of the first axis comes after the
+loop. With `matmul_reduce_scatter=reduce` a `reduction` to `[reduced stream, device, ..]` joins the loop: in
+iteration i all ranks compute the shard that rank i keeps, and a Reduce sums it there. Both need devices 0 to
+D-1.
 
-`own_part=last` moves the offset of `ring` and `p2p` by one: in iteration i rank r works on part
-`( rank + i + 1 ) % D`, so that its own part comes last. A rank that scatters then sends what it has computed
-while it computes the next part; nvFuser's order leaves the last message to be waited for.
+`own_part=last` moves the offset of `ring` and `p2p` by one: in iteration i rank r works on shard
+`( rank + i + 1 ) % D`, so that its own shard comes last. In a reduce-scatter a rank then sends one shard while
+it computes the next; in nvFuser's order nothing overlaps with the last message.
 
-`communicator_backend=CUDA` exchanges parts by copies on the current stream: ShareMemHandles, then with
-`p2p_protocol=get` the send and the receive, with `put` the receive and the send (both say `protocol=put`),
-and a Wait for what is received; the Wait for what is sent stands at the end of the iteration. Results of
-the pass's own Broadcasts and Reduces get symmetric memory then. With `p2p_stream=own` the side that copies is
-posted on stream `numberOfStreams`, behind what its iteration has done so far. Copies of one rank then follow each
-other, so that the first part arrives early; on the iterations' own streams they go at the same time, share the
-links, and arrive together. It pays on more than two devices. UCC has no sends and receives that start
-together, and is refused where parts are exchanged.
+`communicator_backend=CUDA` sends shards by copies on the current stream: ShareMemHandles, then with
+`p2p_protocol=get` the send and the receive, with `put` the receive and the send (both with `protocol=put`),
+and a Wait for the receive; the Wait for the send is at the end of the iteration. Results of the pass's own
+Broadcasts and Reduces get symmetric memory then. With `p2p_stream=own` the initiator's side is issued on
+stream `numberOfStreams`, after the work of its iteration so far. Copies of one rank then follow each other,
+so that the first shard arrives early; on the iterations' own streams they run at the same time, share the
+links, and arrive together. This is faster on more than two devices. UCC has no sends and receives that start
+together, and is rejected where shards are sent.
 
-What is accepted:
+Accepted forms:
 
 | option | accepted with it, refused without |
 |---|---|
@@ -49,17 +50,17 @@ What is accepted:
 | `matmul_reduce_scatter=p2p` | a `Set` of `[device, stream, ..]` to `[stream, device, ..]` |
 | `matmul_reduce_scatter=reduce` | a stream axis that is reduced: a sum of `[device, stream, ..]` to `[reduced stream, device, ..]` |
 
-No other option accepts more: the others only change how the same programs are lowered. `allgather=ring`
-refuses collectives in its loops, and `communicator_backend=UCC` exchanges. Other reduced stream axes,
-stream axes made by splits, and ops that only run inside a HostUnit are always errors. Loops that the
-program has are left alone.
+The other options accept no further forms; they only change how the same programs are lowered.
+`allgather=ring` rejects collectives in its loops, and `communicator_backend=UCC` rejects point-to-point
+transfers. Other reduced stream axes, stream axes made by splits, and ops that only run inside a HostUnit are
+always errors. Existing loops of the program do not change.
 
-Deviations from nvFuser: `merge=graph` is a plan of its authors that no revision has; a loop that exchanges
-parts takes no collective and no second kind of exchange, for ranks would wait for each other or mix parts;
-devices that are not 0 to D-1 are refused, because peers are iterations; nvFuser does not exchange pairwise
-with CUDA, where its ShareMemHandles waits for all ranks. An op that takes axes by their places is refused
-where slices have them at other places: cut along N, the second operand of a batched matmul is one matrix, and
-nvFuser multiplies by that.";
+Deviations from nvFuser: `merge=graph` is planned by nvFuser's authors, but in none of its versions; a loop
+with point-to-point transfers of shards takes no collective and no second kind of transfer, because ranks
+would wait for each other or mix shards; devices other than 0 to D-1 are rejected, because peers are
+iterations; nvFuser has no pairwise transfers with CUDA, since its ShareMemHandles waits for all ranks. An op
+that takes axes by position is rejected if slices have them at other positions: split along N, the second
+operand of a batched matmul is one matrix, and nvFuser multiplies by that.";
 
 /// A copy along its first axis.
 pub(super) const EXAMPLE_BEFORE: &str = "\

@@ -1,8 +1,7 @@
 //! stream-parallel-type: turns stream-parallel axes into loops over streams.
 //!
-//! [`group`] sorts the ops of the body into loops, [`body`] rewrites them onto slices of one iteration,
-//! [`exchange`] and [`scatter`] move what other devices hold, and this file puts allocations and streams
-//! around them.
+//! [`group`] sorts the ops of the body into loops, [`body`] rewrites them onto the slices of one iteration,
+//! [`exchange`] and [`scatter`] communicate slices between devices, and this file adds allocations and streams.
 
 mod body;
 mod config;

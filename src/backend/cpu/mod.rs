@@ -1,11 +1,11 @@
-//! The CPU backend: the oracle. Runs all ranks in one process, deterministically.
+//! The CPU backend, the reference for all others. Runs all ranks in one process, deterministically.
 //!
-//! The order is that of [`crate::plan_checks`]: ranks run their own queues in parallel until everything left
-//! is a communication; then communications whose sides are all there are carried out (`communication`), and
-//! so on.
+//! The order is that of [`crate::plan_checks`]: ranks run their own queues in parallel until only
+//! communications are left. Then the communications whose sides have all arrived are carried out
+//! (`communication`), and the ranks go on.
 //!
 //! Kernels (`pointwise`, `reduce`, `gemm`) read their operands into dense vectors, compute, and
-//! write the result: simple, safe when views overlap, and checked for elements that nothing wrote.
+//! write the result. This is simple, safe when views overlap, and detects elements that nothing wrote.
 
 mod communication;
 mod executor;

@@ -32,12 +32,35 @@ pub fn check_memory(prepared: &PreparedProgram) -> Result<(), Diag> {
     })
 }
 
-/// Runs all ranks of a prepared program. `inputs` are `[rank][tensor input]`, local parts
-/// ([`mod@crate::lower::shard`]); off an input's mesh any tensor stands in. Outputs are `[rank][output]`.
+/// Runs all ranks of a prepared program. `inputs` are indexed by `[rank][tensor input]` and hold each rank's shard
+/// ([`mod@crate::lower::shard`]); any tensor will do for a rank outside of the input's mesh. Outputs are indexed by
+/// `[rank][output]`.
 ///
 /// # Errors
 /// If the inputs do not fit, an instruction fails, or the plans do not pass
 /// [`crate::plan_checks::check_plans`]; with places in the text, rank and iteration.
+///
+/// ```
+/// use hostir::data::HostTensor;
+/// use hostir::ir::DType;
+/// use hostir::lower::{SizeSettings, prepare_program};
+///
+/// let text = "\
+/// %HostIrContainer { (T0_g_float[iS0{2}]) -> (T1_g_float[iS1{2}]) :
+///   T1_g_float[iS1{2}] = relu(T0_g_float[iS0{2}]);
+/// } // %HostIrContainer
+/// ";
+/// let (programs, _) = hostir::load(text);
+/// let prepared = prepare_program(&programs[0], &SizeSettings::default()).expect("all extents are constant");
+/// let mut input = HostTensor::zeros(DType::Float, &[2]);
+/// input.set_f64(0, -1.0);
+/// input.set_f64(1, 3.0);
+///
+/// // One rank, one input.
+/// let result = hostir::backend::cpu::run(&prepared, vec![vec![input]]).expect("a pointwise op on matching shapes");
+/// let output = result.outputs[0][0].as_ref().expect("the program writes T1");
+/// assert_eq!(output.as_slice::<f32>(), [0.0, 3.0]);
+/// ```
 pub fn run(prepared: &PreparedProgram, inputs: Vec<Vec<HostTensor>>) -> Result<RunResult, Vec<Diag>> {
     run_with_progress(prepared, inputs, &StepCounter::default())
 }

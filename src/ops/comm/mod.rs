@@ -124,7 +124,7 @@ pub const END_COALESCING: OpSpec = OpSpec {
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
-    summary: "Starts the group; its number is what a Wait names.",
+    summary: "Starts the group; a Wait names its number.",
     args: &[],
     relate: None,
     checks: &[],
@@ -159,7 +159,7 @@ pub const SHARE_MEM_HANDLES: OpSpec = OpSpec {
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
-    summary: "Exchanges memory handles for the point-to-point operations it lists.",
+    summary: "Exchanges memory handles for the point-to-point operations that it lists.",
     args: &[],
     relate: None,
     checks: &[],
@@ -200,7 +200,7 @@ pub const COMBINE: OpSpec = OpSpec {
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
-    summary: "Brings tokens back from their experts.",
+    summary: "Returns tokens from their experts.",
     args: &[
         ArgSpec::tight("backend", AttrKey::Backend, ArgKind::Word(BACKENDS)).optional(),
         ArgSpec::keyed_operand("in"),

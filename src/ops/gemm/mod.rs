@@ -17,7 +17,7 @@ pub const MATMUL: OpSpec = OpSpec {
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
-    summary: "Batched matrix product.",
+    summary: "Computes a batched GEMM.",
     args: &[ArgSpec::operand(ArgKind::Tensor), ArgSpec::operand(ArgKind::Tensor)],
     relate: Some(links::link_matmul),
     checks: &[check_gemm_dtypes],
@@ -33,7 +33,7 @@ pub const LINEAR: OpSpec = OpSpec {
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
-    summary: "Product with a transposed weight, plus a bias if given.",
+    summary: "Computes a GEMM with a transposed weight, plus a bias if given.",
     args: &[
         ArgSpec::operand(ArgKind::Tensor),
         ArgSpec::operand(ArgKind::Tensor),

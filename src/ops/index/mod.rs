@@ -41,7 +41,7 @@ const fn index_op(
 /// `indexSelect`.
 pub const INDEX_SELECT: OpSpec = index_op(
     "indexSelect",
-    "Takes the slices of an axis that an index tensor names.",
+    "Takes the slices of an axis that an index tensor selects.",
     &[
         ArgSpec::operand(ArgKind::Tensor),
         ArgSpec::spaced("dim", AttrKey::Dim, ArgKind::Int),
@@ -57,7 +57,7 @@ pub const INDEX_SELECT: OpSpec = index_op(
 /// `indexPutAccumulate`.
 pub const INDEX_PUT_ACCUMULATE: OpSpec = index_op(
     "indexPutAccumulate",
-    "Adds values to the rows that an index tensor names.",
+    "Adds values to the rows that an index tensor selects.",
     &[ArgSpec::operand(ArgKind::Tensor), ArgSpec::operand(ArgKind::Tensor), ArgSpec::operand(ArgKind::Tensor)],
     IndexOpFunctions {
         relate: links::link_index_put,
@@ -69,7 +69,7 @@ pub const INDEX_PUT_ACCUMULATE: OpSpec = index_op(
 /// `takeAlongAxis`.
 pub const TAKE_ALONG_AXIS: OpSpec = index_op(
     "takeAlongAxis",
-    "Takes one element of an axis for each element of the index, whose other axes are the operand's.",
+    "Takes one element of an axis for each element of the index, whose other axes are those of the operand.",
     &[
         ArgSpec::operand(ArgKind::Tensor),
         ArgSpec::operand(ArgKind::Tensor),

@@ -22,7 +22,7 @@ pub const ALLOCATE: OpSpec = OpSpec {
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
-    summary: "Makes memory for its result.",
+    summary: "Allocates memory for its result.",
     args: &[
         ArgSpec::tight("buffer", AttrKey::Buffer, ArgKind::Tensor).optional(),
         ArgSpec::tight("mem_type", AttrKey::MemType, ArgKind::Word(MEMORY_WORDS)),
@@ -47,7 +47,7 @@ pub const DEALLOCATE: OpSpec = OpSpec {
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
-    summary: "Ends the life of a tensor's memory.",
+    summary: "Frees a tensor's memory.",
     args: &[ArgSpec::operand(ArgKind::Tensor)],
     relate: None,
     checks: &[],
@@ -78,7 +78,7 @@ pub const SELECT: OpSpec = OpSpec {
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
-    summary: "Takes one slice of its operand; at host level it binds, as HirAliasSelect does.",
+    summary: "Takes one slice of its operand; in the host program it binds the slice, as HirAliasSelect does.",
     args: &[
         ArgSpec::operand(ArgKind::Tensor),
         ArgSpec::spaced("axis", AttrKey::Axis, ArgKind::Axis),
@@ -98,7 +98,7 @@ pub const SHARD_BY_STREAM: OpSpec = OpSpec {
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[],
-    summary: "Binds its result to the part of its operand that a stream works on.",
+    summary: "Binds its result to the shard of its operand that a stream works on.",
     args: &[
         ArgSpec::operand(ArgKind::Tensor),
         ArgSpec::tight("stream_index", AttrKey::StreamIndex, ArgKind::Expr).with_equals(EqualsSpacing::StreamIndex),

@@ -66,7 +66,7 @@ pub const VIEW: OpSpec = OpSpec {
         ..OpIdentity::TENSOR_OP
     },
     spellings: &[("reshape", |style| style.reshape)],
-    summary: "Gives the elements another shape.",
+    summary: "Changes the shape, with the elements in row-major order.",
     args: &[ArgSpec::operand(ArgKind::Tensor)],
     relate: Some(links::link_view),
     checks: &[tensor_checks::check_one_dtype],
@@ -103,7 +103,7 @@ pub const PAD: OpSpec = OpSpec {
 pub const CAT: OpSpec = OpSpec {
     identity: OpIdentity { name: "cat", reshapes: true, ..OpIdentity::TENSOR_OP },
     spellings: &[],
-    summary: "Puts tensors behind each other along an axis.",
+    summary: "Concatenates tensors along an axis.",
     args: &[ArgSpec::operand(ArgKind::Tensor).repeated(), ArgSpec::positional(AttrKey::Dim, ArgKind::Int)],
     relate: Some(links::link_cat),
     checks: &[tensor_checks::check_one_dtype, checks::check_cat_dim],

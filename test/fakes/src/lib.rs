@@ -1,15 +1,15 @@
-//! Libraries that stand for NVIDIA's: a driver with devices that compute on the CPU, an NVRTC that gives sources
-//! back, a cuBLASLt and an NCCL. With them the CUDA backend runs where there is no GPU.
+//! Stand-ins for NVIDIA's libraries: a driver with devices that compute on the CPU, an NVRTC that returns the source as
+//! its image, a cuBLASLt and an NCCL. With them the CUDA backend runs where there is no GPU.
 //!
-//! All are one shared object. [`install`] puts it under the libraries' names into a folder, which a process that is
-//! to find them has in `LD_LIBRARY_PATH` when it starts. In its environment, `HIR_FAKE_DEVICES=N` says how many devices
-//! there are (8), `HIR_FAKE_SEED=N` which order operations run in where several can go on
-//! (`world`), and `HIR_FAKE_NCCL=FOLDER` lets processes of a run, one a rank, meet in NCCL (`mail`).
+//! All are one shared object. [`install`] puts it under the libraries' names into a folder; a process finds them if the
+//! folder is in its `LD_LIBRARY_PATH` when it starts. Environment variables: `HIR_FAKE_DEVICES=N` is the number of devices
+//! (8), `HIR_FAKE_SEED=N` selects the order of operations that may run in several orders (`world`), and
+//! `HIR_FAKE_NCCL=FOLDER` connects the processes of a run, one for each rank, in NCCL (`mail`).
 //!
-//! Kernels are not run. Their texts say in a comment what they compute, in instructions of a plan, which the CPU
-//! backend carries out on the bytes at the addresses that they were launched with. So results are equal to those of
-//! the CPU backend bit for bit; whether a text computes what its comment says is what other tests look at. An access
-//! to memory that is not allocated, or that the device was not let reach, fails and is told on standard error.
+//! Kernels are not run. A comment in their source lists the plan's instructions that they compute, and the CPU backend
+//! carries these out on the bytes at the addresses of the launch. So results equal those of the CPU backend bit for bit;
+//! other tests check that a source computes what its comment says. An access to memory that is not allocated, or that the
+//! device may not reach, fails and is reported on standard error.
 
 mod abi;
 mod blas;

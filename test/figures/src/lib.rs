@@ -1,7 +1,7 @@
-//! Figures about this repository's own Rust sources: cycles of imports, names, docs, closures, sizes.
+//! Figures about the Rust sources of this repository: cycles of imports, names, docs, closures, sizes.
 //!
-//! Sources are parsed with `syn`, one module tree a crate. *Shipped* code is what is below a `src` folder of a
-//! crate outside of `test/`, without unit tests (`#[cfg(test)]`); everything else is test code or an example.
+//! `syn` parses the sources, one module tree for each crate. *Shipped* code is code below a `src` folder of a crate outside
+//! of `test/`, without unit tests (`#[cfg(test)]`); all other code is test code or an example.
 
 pub mod cycles;
 pub mod documentation;

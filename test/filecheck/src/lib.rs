@@ -3,7 +3,7 @@
 //! A *check file* holds directives in the comments of some other language; [`parse_checks`] finds them and
 //! [`CheckFile::check_input`] compares an input with them. The directives are `CHECK`, `-NEXT`, `-SAME`, `-EMPTY`,
 //! `-DAG`, `-LABEL`, `-NOT` and `-COUNT-<n>`, with the modifier `{LITERAL}`, `{{regex}}` blocks and the string variables
-//! `[[NAME:regex]]` and `[[NAME]]`. What a check file accepts here, FileCheck 19 accepts as well, and it means the same.
+//! `[[NAME:regex]]` and `[[NAME]]`. A check file that is accepted here means the same to FileCheck 19.
 //!
 //! ```
 //! use filecheck_rs::{Options, parse_checks};

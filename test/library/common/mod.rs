@@ -1,4 +1,4 @@
-//! What the run tests share: a program with sizes, random data, plain loops.
+//! Helpers of tests that run programs: a program with sizes, random data, plain loops.
 #![allow(dead_code, clippy::panic, reason = "each test uses a part; failures panic")]
 
 use hostir::data::HostTensor;

@@ -1,5 +1,5 @@
-//! Every dump of the folder `HIR_DUMPS` (and the folders in it) prints back byte for byte and is a valid program;
-//! `runs`: they run.
+//! Tests on nvFuser's dumps, the files in `HIR_DUMPS` and its folders: each is a valid program and prints back byte for
+//! byte; `runs` runs them.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 #[path = "../common/mod.rs"]

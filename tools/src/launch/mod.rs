@@ -1,12 +1,12 @@
-//! Several processes, one a rank: who started them, how they meet, what they tell each other.
+//! Runs of several processes, one for each rank: launchers, the rendezvous, and messages between processes.
 //!
-//! [`detect`](mod@detect) reads a launcher's environment, `join` connects the processes, [`Peers`] is the
-//! connection, which the library sees as an [`ControlPlane`]. [`children`] is the launcher that hir-run brings.
-//! docs/launch.md says all of it to users.
+//! [`detect`](mod@detect) reads a launcher's environment, `join` connects the processes, and [`Peers`] is the
+//! connection, which the library uses as a [`ControlPlane`]. [`children`] is hir-run's own launcher. docs/launch.md is the
+//! user documentation.
 //!
-//! What is sent is in layers: `token` is what all know, `handshake` the first bytes of a connection, which make
-//! keys, `wire` frames under these keys, `payload` their contents, `peers` what they say. None of them but the last has a connection;
-//! `stream` and `local` are those, `lobby` and `join` the two ends of making one.
+//! Messages have layers: `token` is the shared secret, `handshake` the first bytes of a connection, which establish keys,
+//! `wire` frames under these keys, `payload` their contents, `peers` their use. Only `peers` has a connection; `stream` and
+//! `local` are connections, `lobby` and `join` the two ends that establish one.
 
 pub(crate) mod children;
 pub(crate) mod detect;

@@ -1,16 +1,16 @@
-//! CUDA C++ for the instructions of a plan that no library does: pointwise kernels, copies, fills,
-//! reductions, reads and sums by index, and matrix products that cuBLASLt does not take.
+//! Generates CUDA C++ for the instructions of a plan that no library does: pointwise kernels, copies, fills,
+//! reductions, reads and sums by index, and GEMMs that cuBLASLt does not take.
 //!
-//! Extents, strides and constants stand in the text, offsets do not: kernels that differ only in
-//! where their views start share one text (how far a start is aligned does show). A text is compiled
-//! once (by NVRTC). No headers are needed.
+//! Extents, strides and constants are part of the source, offsets are not: kernels that differ only in
+//! the start of their views share one source (the alignment of a start is part of it). NVRTC compiles each
+//! source once. No headers are needed.
 //!
-//! What is computed equals the CPU backend up to rounding. Each function returns the job, or a reason
+//! Results equal the CPU backend's up to rounding. Each function returns the job, or a reason
 //! that completes "cannot generate ...": a type or function that kernels lack, or `overlap`. A job for an
 //! empty result has no launches.
 //!
-//! What the caller keeps: buffers start at multiples of 256 bytes, as does the scratch memory; two
-//! buffers share no memory; the launches of a job run in order on one stream, and no other job uses its
+//! The caller ensures that buffers and scratch memory start at multiples of 256 bytes, that two
+//! buffers share no memory, that the launches of a job run in order on one stream, and that no other job uses its
 //! scratch memory meanwhile.
 
 pub(crate) mod alias;

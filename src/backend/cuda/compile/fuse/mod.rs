@@ -1,10 +1,10 @@
-//! Pointwise instructions joined into as few kernels as their dependences allow.
+//! Fusion: joins pointwise instructions into as few kernels as their dependences allow.
 //!
 //! A kernel (or copy) whose result only later kernels and reductions of the same stream read moves into
-//! them, and its result is never stored. What is read twice, or repeated along an axis, is computed
-//! again if that is cheap. Nothing moves across what another stream could see or change: events,
-//! communications, writes to what the kernel reads. Memory that the kernel reads is freed after its new
-//! place. Copies to and from products go too, where they can (`redirect`).
+//! them, and its result is never stored. A result that is read twice, or repeated along an axis, is computed
+//! again if that is cheap. Nothing moves past an instruction that another stream could observe or change: events,
+//! communications, writes to the kernel's operands. Memory that the kernel reads is freed after its new
+//! place. Copies to and from GEMMs are elided too, where possible (`redirect`).
 
 mod absorb;
 mod redirect;

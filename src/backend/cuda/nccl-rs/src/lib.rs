@@ -1,13 +1,12 @@
 //! NCCL, opened at run time.
 //!
-//! [`Library::open`] finds the shared library; nothing else needs it, so a program starts without NCCL
-//! and says so only when it is asked to communicate. All functions return a [`Error`] instead of
-//! panicking, dropping a [`NcclCommunicator`] never aborts the process, and a communicator can be split,
-//! asked for asynchronous errors and aborted.
+//! [`Library::open`] finds the shared library, so a program starts without NCCL and fails only when it has to
+//! communicate. All functions return an [`Error`] instead of panicking, and dropping a [`NcclCommunicator`] never
+//! aborts the process. A communicator can be split, queried for asynchronous errors and aborted.
 //!
-//! What works on device memory takes addresses, which NCCL cannot check, and is `unsafe`
+//! Functions on device memory take addresses, which NCCL cannot check, and are `unsafe`
 //! ([`NcclCommunicator`] has the contract); so is opening a library by a path ([`Library::open`]). Statuses are plain
-//! numbers: one that a newer NCCL returns is an error, and not undefined.
+//! numbers: a status that a newer NCCL adds is an error, not undefined behaviour.
 //!
 //! Sources: NCCL's API documentation (communicators, collectives, group calls, fault tolerance).
 

@@ -1,7 +1,8 @@
-//! Tensors of a caller's as the inputs and outputs of a program, as far as no device is needed for it:
-//! whether a tensor fits ([`mod@check`]), what the program can use in its place and what has to be copied
-//! ([`route`]), which calls hold the address of which buffer ([`touching`]), and the copies themselves
-//! ([`copies`]).
+//! I/O bindings: a caller's tensors as the inputs and outputs of a program.
+//!
+//! This module decides, without a device, whether a tensor fits ([`mod@check`]), whether the program can use it in place
+//! or has to copy it ([`route`]), and which calls hold the address of which buffer ([`touching`]); [`copies`] makes the
+//! copies.
 
 pub(crate) mod binding_routes;
 pub(crate) mod bound_program;

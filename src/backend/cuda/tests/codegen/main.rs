@@ -1,4 +1,4 @@
-//! Generated kernels: what they compute, run on the host against the CPU backend, and that NVRTC compiles
+//! Tests of generated kernels: compiled for the host, they compute what the CPU backend computes; and NVRTC compiles
 //! them. Neither needs a GPU; both are ignored where the compiler is missing.
 #![allow(clippy::panic, clippy::unwrap_used, reason = "failures panic")]
 #![allow(clippy::print_stdout, reason = "says how many kernels there were")]

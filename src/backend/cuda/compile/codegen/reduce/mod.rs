@@ -1,8 +1,8 @@
-//! Reductions over any axes, the same in every run.
+//! Reductions over any axes, with the same result in every run.
 //!
-//! Where the elements of one result lie in runs, lanes share a result (`rows`); where results do, each
-//! lane has its own results (`columns`). Too few results to fill a device are computed in parts, which a
-//! second launch combines. Every order of combination is fixed by the shapes and the device's size.
+//! If the elements of one result are contiguous, several threads share a result (`rows`); if results are contiguous, each
+//! thread has its own results (`columns`). If there are too few results to fill a device, they are computed in parts, which
+//! a second launch combines. The shapes and the device's size determine every order of combination.
 //!
 //! `float` and narrower floats accumulate in float: thousands of partial results, each of a short run
 //! of elements, combined as a tree; `double` in double, integers in 64 bits.
