@@ -306,11 +306,11 @@ impl<'t> Builder<'t> {
         self.push_expr(ExprSyntax::Float(text), l, r)
     }
 
-    pub(crate) fn bool_expr(&mut self, (value, capital): (bool, bool), l: u32, r: u32) -> ExprId {
+    pub(crate) fn bool_expr(&mut self, value: bool, capital: bool, l: u32, r: u32) -> ExprId {
         self.push_expr(ExprSyntax::Bool(value, capital), l, r)
     }
 
-    pub(crate) fn typed_expr(&mut self, (dtype, text): (Symbol, Symbol), l: u32, r: u32) -> ExprId {
+    pub(crate) fn typed_expr(&mut self, dtype: Symbol, text: Symbol, l: u32, r: u32) -> ExprId {
         self.push_expr(ExprSyntax::Typed(dtype, text), l, r)
     }
 

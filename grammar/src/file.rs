@@ -21,8 +21,7 @@ impl TextParser<'_> {
         if has_container(self.b.text) {
             self.parse_containers();
         }
-        let mixed = |error: &SyntaxError| error.code == Code::Interleaved.text();
-        if self.b.ast.containers.is_empty() && !self.b.errors.iter().any(mixed) {
+        if self.b.ast.containers.is_empty() && !self.b.errors.iter().any(is_interleaved) {
             self.report_no_program();
         }
     }
@@ -477,6 +476,10 @@ impl TextParser<'_> {
         self.src.advance(len);
         node
     }
+}
+
+fn is_interleaved(error: &SyntaxError) -> bool {
+    error.code == Code::Interleaved.text()
 }
 
 fn list_of(arg: &ArgSyntax) -> ArgRange {

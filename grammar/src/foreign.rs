@@ -120,10 +120,7 @@ fn explain_loop<'t>(text: &StmtTokens<'t>) -> Option<(&'t str, String)> {
 fn suggest_range_loop(text: &StmtTokens<'_>) -> Option<String> {
     let name = text.token_text(1)?;
     text.token_text(3).filter(|word| *word == "range")?;
-    let number = |at: usize| {
-        text.token_text(at).filter(|_| text.token_text(at + 1).is_some_and(|next| next == ")" || next == ","))
-    };
-    Some(match (number(5), number(7), number(9)) {
+    Some(match (range_argument(text, 5), range_argument(text, 7), range_argument(text, 9)) {
         (Some(stop), ..) if text.token_text(6) == Some(")") => {
             format!("write `FOR {name} from 0 to {stop}:`")
         }
@@ -135,6 +132,11 @@ fn suggest_range_loop(text: &StmtTokens<'_>) -> Option<String> {
         }
         _ => format!("write `FOR {name} from 0 to 4:`, or `FOR {name} in iS0{{i0}}:`"),
     })
+}
+
+/// The token at a position, if an argument of a call ends there.
+fn range_argument<'t>(text: &'t StmtTokens<'_>, at: usize) -> Option<&'t str> {
+    text.token_text(at).filter(|_| text.token_text(at + 1).is_some_and(|next| next == ")" || next == ","))
 }
 
 /// `.. i in 4`, `.. i in i0`.

@@ -338,16 +338,20 @@ fn literal_misfit(dtype: &str, text: &str) -> Option<(String, String)> {
 
 /// The smallest and the largest number of an integer type.
 fn integer_range(dtype: &str) -> Option<(i128, i128)> {
-    let signed = |bits: u32| (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1);
     Some(match dtype {
-        "int8_t" => signed(8),
-        "int16_t" => signed(16),
-        "int" | "int32_t" => signed(32),
-        "int64_t" | "nvfuser_index_t" => signed(64),
+        "int8_t" => signed_range(8),
+        "int16_t" => signed_range(16),
+        "int" | "int32_t" => signed_range(32),
+        "int64_t" | "nvfuser_index_t" => signed_range(64),
         "uint8_t" => (0, (1 << 8) - 1),
         "uint16_t" => (0, (1 << 16) - 1),
         "uint32_t" => (0, (1 << 32) - 1),
         "uint64_t" => (0, (1 << 64) - 1),
         _ => return None,
     })
+}
+
+/// The smallest and the largest integer of a width in two's complement.
+fn signed_range(bits: u32) -> (i128, i128) {
+    (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1)
 }

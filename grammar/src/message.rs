@@ -30,8 +30,7 @@ pub(crate) fn describe_error(
     if let Some(error) = error {
         return error;
     }
-    let expects = |tok: &str| matches!(&expected[..], [only] if only.trim_matches('"') == tok);
-    let header = expects("->") || index == 0 && expects("(");
+    let header = is_only_choice(&expected, "->") || index == 0 && is_only_choice(&expected, "(");
     let wanted = expected_text(&expected, index == 0 && !header);
     let Some(found) = tokens.get(index) else { return early_end_error(tokens, whole, &wanted) };
     let before = index.checked_sub(1).map(|at| tokens[at]);
@@ -49,6 +48,11 @@ pub(crate) fn describe_error(
         .unwrap_or_else(|| repair_hint(found.tok, before.map(|token| token.tok), index));
     let error = SyntaxError::new(Code::Unexpected, found.span, format!("expected {wanted}, found `{text}`"));
     error.with_note(note)
+}
+
+/// Whether the grammar allows one token only, and it is this one.
+fn is_only_choice(expected: &[String], tok: &str) -> bool {
+    matches!(expected, [only] if only.trim_matches('"') == tok)
 }
 
 /// Two words that are followed by no number: nothing that a statement starts with. Words that are

@@ -60,11 +60,8 @@ pub(crate) fn unfold_container(line: &str) -> Option<String> {
 fn find_header_end(text: &str) -> Option<usize> {
     let mut brackets = BracketDepth::default();
     // The container's own brace stays open.
-    let colon = |(_, c): &(usize, char)| {
-        let depth = brackets.depth_after(*c);
-        depth == 1 && *c == ':'
-    };
-    text.char_indices().find(colon).map(|(at, _)| at + 1)
+    let colon = text.char_indices().find(|&(_, c)| brackets.depth_after(c) == 1 && c == ':');
+    colon.map(|(at, _)| at + 1)
 }
 
 /// The body and the HostUnits.
@@ -150,8 +147,8 @@ fn text_after_name(text: &str) -> &str {
             return next;
         }
         let mut brackets = BracketDepth::default();
-        let closes = |(_, c): &(usize, char)| brackets.depth_after(*c) == 0 && ")]}".contains(*c);
-        let Some((at, _)) = next.char_indices().find(closes) else { return "" };
+        let close = next.char_indices().find(|&(_, c)| brackets.depth_after(c) == 0 && ")]}".contains(c));
+        let Some((at, _)) = close else { return "" };
         rest = &next[at + 1..];
     }
 }
@@ -190,8 +187,12 @@ fn unfold_body(text: &str, out: &mut String) -> Option<()> {
         open.extend(index.map(|index| OpenLoop { index, body: Vec::new() }));
     }
     // What is last is part of the loop if it needs the index.
-    let ends = |done: &OpenLoop<'_>| done.body.last().is_some_and(|last| mentions_word(last, done.index));
-    open.iter().all(ends).then_some(())
+    open.iter().all(ends_with_index).then_some(())
+}
+
+/// Whether the last statement of a loop's body needs the index.
+fn ends_with_index(done: &OpenLoop<'_>) -> bool {
+    done.body.last().is_some_and(|last| mentions_word(last, done.index))
 }
 
 /// A HostUnit's lists and kernel.

@@ -384,20 +384,23 @@ fn bound_once(program: &Program, block: BlockId) -> FxHashSet<ExprId> {
     let mut counts: FxHashMap<ExprId, u32> = FxHashMap::default();
     program.walk(block, &mut |id| {
         let op = program.op(id);
-        let mut count = |id: OpId, by: u32| {
-            let op = program.op(id);
-            if let (OpKind::GetCurrentStream, Some(stream)) = (op.kind, stream_of(op)) {
-                *counts.entry(stream).or_default() += by;
-            }
-        };
-        count(id, 1);
+        count_bound_stream(op, &mut counts);
         if matches!(op.kind, OpKind::For | OpKind::ForRange) {
-            op.blocks.iter().for_each(|&block| program.walk(block, &mut |inner| count(inner, 1)));
+            for &block in &op.blocks {
+                program.walk(block, &mut |inner| count_bound_stream(program.op(inner), &mut counts));
+            }
         }
     });
     // The order does not matter: each entry is looked at on its own.
     let all = counts.into_iter().collect::<Vec<_>>();
     all.into_iter().filter(|(_, count)| *count == 1).map(|(stream, _)| stream).collect()
+}
+
+/// Adds one to the count of the stream that the op binds, if it binds one.
+fn count_bound_stream(op: &Op, counts: &mut FxHashMap<ExprId, u32>) {
+    if let (OpKind::GetCurrentStream, Some(stream)) = (op.kind, stream_of(op)) {
+        *counts.entry(stream).or_default() += 1;
+    }
 }
 
 fn stream_of(op: &Op) -> Option<ExprId> {

@@ -46,21 +46,17 @@ impl ExtentClasses {
             extents.link_mesh_axes(program, tensor);
         }
         let mut links = Vec::new();
-        let mut visit = |op: OpId| {
+        program.walk_with_units(&mut |op| {
             links.clear();
             program.op(op).kind.spec().axes(program, op, &mut links);
             extents.link_all(program, op, &links);
-        };
-        program.walk(program.body(), &mut visit);
-        for (_, unit) in program.units().iter() {
-            program.walk(unit.body, &mut visit);
-        }
+        });
         extents
     }
     /// Returns true if two extents of the host program (or of one unit) are equal.
     pub fn are_equal(&self, unit: Option<UnitId>, a: ExprId, b: ExprId) -> bool {
-        let class = |expr| self.ids.get(&(scope_key(unit), expr)).map(|&id| self.classes.class_of(id));
-        a == b || (class(a).is_some() && class(a) == class(b))
+        let [x, y] = [a, b].map(|expr| self.ids.get(&(scope_key(unit), expr)).map(|&id| self.classes.class_of(id)));
+        a == b || (x.is_some() && x == y)
     }
     /// The value of an extent, if it is implied.
     pub fn extent_value(&self, unit: Option<UnitId>, extent: ExprId) -> Option<i64> {
@@ -95,14 +91,18 @@ impl ExtentClasses {
     fn link_all(&mut self, program: &Program, op: OpId, links: &[AxisLink]) {
         let (mut from, mut to) = (LastAxes::default(), LastAxes::default());
         for link in links.iter().filter(|link| !link.broadcast) {
-            let pair = (from.axis_extent(program, link.from), to.axis_extent(program, link.to));
-            if let (Some(a), Some(b)) = pair {
-                self.unite_extents(program, op, (link.from.0, a), (link.to.0, b));
+            let ((source, source_axis), (target, target_axis)) = (link.from, link.to);
+            let source_extent = from.axis_extent(program, source, source_axis);
+            let target_extent = to.axis_extent(program, target, target_axis);
+            if let (Some(a), Some(b)) = (source_extent, target_extent) {
+                let from = AxisExtent { tensor: source, extent: a };
+                self.unite_extents(program, op, from, AxisExtent { tensor: target, extent: b });
             }
         }
     }
 
-    fn unite_extents(&mut self, program: &Program, op: OpId, (s, a): (TensorId, ExprId), (t, b): (TensorId, ExprId)) {
+    fn unite_extents(&mut self, program: &Program, op: OpId, from: AxisExtent, to: AxisExtent) {
+        let (AxisExtent { tensor: s, extent: a }, AxisExtent { tensor: t, extent: b }) = (from, to);
         let (ids, int) = (program.exprs(), |e| program.exprs().as_int(e).is_some());
         if (a == b && program.tensor(s).unit == program.tensor(t).unit) || (int(a) && int(b)) {
             return;
@@ -132,4 +132,11 @@ impl ExtentClasses {
             classes.add_element()
         })
     }
+}
+
+/// The extent of an axis of a tensor.
+#[derive(Clone, Copy)]
+struct AxisExtent {
+    tensor: TensorId,
+    extent: ExprId,
 }

@@ -46,7 +46,9 @@ impl AxisMap {
             links.clear();
             program.op(op).kind.spec().axes(program, op, &mut links);
             for link in links.iter().filter(|link| broadcasts || !link.broadcast) {
-                if let (Some(a), Some(b)) = (map.axis_node(link.from), map.axis_node(link.to)) {
+                if let (Some(a), Some(b)) =
+                    (map.axis_node(link.from.0, link.from.1), map.axis_node(link.to.0, link.to.1))
+                {
                     classes.join_classes(a, b);
                 }
             }
@@ -72,7 +74,7 @@ impl AxisMap {
 
     /// The class of an axis; `None` for a tensor made later than the map, or an axis it does not have.
     pub fn class_of(&self, tensor: TensorId, axis: u32) -> Option<u32> {
-        Some(self.classes[self.axis_node((tensor, axis))? as usize])
+        Some(self.classes[self.axis_node(tensor, axis)? as usize])
     }
     /// The axes of a tensor that are in a class.
     pub fn axes_of_class(&self, tensor: TensorId, class: u32) -> impl Iterator<Item = MappedAxis> {
@@ -91,12 +93,12 @@ impl AxisMap {
 
     fn tensor_nodes(&self, tensor: TensorId) -> impl Iterator<Item = (u32, u32)> + use<> {
         let at = tensor.0 as usize;
-        let bound = |at: usize| self.starts.get(at).copied();
-        let (start, end) = bound(at).zip(bound(at + 1)).unwrap_or((0, 0));
+        let bounds = self.starts.get(at).zip(self.starts.get(at + 1));
+        let (start, end) = bounds.map_or((0, 0), |(&start, &end)| (start, end));
         (start..end).map(move |node| (node - start, node))
     }
 
-    fn axis_node(&self, (tensor, axis): (TensorId, u32)) -> Option<u32> {
+    fn axis_node(&self, tensor: TensorId, axis: u32) -> Option<u32> {
         let start = self.starts.get(tensor.0 as usize)?;
         let node = start + axis;
         (node < *self.starts.get(tensor.0 as usize + 1)?).then_some(node)

@@ -68,14 +68,15 @@ fn visit_tensors(program: &Program, op: &Op, touch: &mut dyn FnMut(TensorId, Tou
     let manages = matches!(effect, OpEffect::Allocate | OpEffect::Free) && !shares;
     // Communications and kernels write into memory that is there.
     let writes = match effect {
+        _ if manages => TouchKind::Manages,
         OpEffect::Communicate => TouchKind::Needs,
         OpEffect::Opaque if op.posted_number().is_none() => TouchKind::Needs,
         _ => TouchKind::Defines,
     };
-    let of = |role: TouchKind| if manages { TouchKind::Manages } else { role };
+    let reads = if manages { TouchKind::Manages } else { TouchKind::Needs };
     for value in &op.operands {
         match *value {
-            Value::Tensor(tensor) => touch(tensor, of(TouchKind::Needs)),
+            Value::Tensor(tensor) => touch(tensor, reads),
             Value::Op(inner) => visit_tensors(program, program.op(inner), touch),
             Value::Scalar(_) | Value::Stream(_) | Value::Handle(_) | Value::Unit(_) => {}
         }
@@ -85,7 +86,7 @@ fn visit_tensors(program: &Program, op: &Op, touch: &mut dyn FnMut(TensorId, Tou
             touch(tensor, if *key == AttrKey::Buffer { TouchKind::Manages } else { TouchKind::Needs });
         }
     }
-    op.output_tensors().for_each(|tensor| touch(tensor, of(writes)));
+    op.output_tensors().for_each(|tensor| touch(tensor, writes));
 }
 
 fn touch_counts(program: &Program) -> FxHashMap<TensorId, u32> {
@@ -218,9 +219,8 @@ impl<'p> LoopBodyWalk<'p> {
     fn finish(mut self, all: &FxHashMap<TensorId, u32>) -> Vec<TensorId> {
         let mut stack = std::mem::take(&mut self.kept);
         // What some iterations do not define, and others than them see, stays.
-        let leaves = |tensor: &&TensorId| all.get(*tensor) > self.touches.get(*tensor);
         let partly = self.results.iter().filter(|tensor| !self.defined.contains(tensor));
-        stack.extend(partly.filter(leaves));
+        stack.extend(partly.filter(|tensor| all.get(*tensor) > self.touches.get(*tensor)));
         let mut kept = FxHashSet::default();
         while let Some(tensor) = stack.pop() {
             if kept.insert(tensor) {
@@ -235,10 +235,10 @@ impl<'p> LoopBodyWalk<'p> {
 /// Returns true if a loop has at least one iteration. A loop over an extent that may be 0 counts: either all of
 /// its executions have an iteration, or none has.
 fn has_iteration(program: &Program, op: &Op) -> bool {
-    let literal = |key: AttrKey| op.expr_attr(key).map(|expr| program.exprs().as_int(expr));
-    match (literal(AttrKey::Start), literal(AttrKey::Stop)) {
-        (None | Some(Some(0)), None) => true,
-        (start, Some(Some(stop))) => start.unwrap_or(Some(0)).is_some_and(|start| start < stop),
+    let bounds = [AttrKey::Start, AttrKey::Stop].map(|key| op.expr_attr(key).map(|expr| program.exprs().as_int(expr)));
+    match bounds {
+        [None | Some(Some(0)), None] => true,
+        [start, Some(Some(stop))] => start.unwrap_or(Some(0)).is_some_and(|start| start < stop),
         _ => false,
     }
 }
@@ -251,7 +251,6 @@ fn add_index_dependents(program: &Program, looped: OpId, index: Symbol, found: &
     let outputs = outputs.map(|tensor| program.memory_tensor(tensor));
     let stay: FxHashSet<TensorId> = outputs.filter(|tensor| !known.contains(tensor)).collect();
     let definitions = IndexDefinitions::new(program);
-    let memory = |tensor| program.memory_tensor(tensor);
     let mut depend: FxHashSet<TensorId> = FxHashSet::default();
     for &block in &program.op(looped).blocks {
         program.walk(block, &mut |id| {
@@ -262,15 +261,13 @@ fn add_index_dependents(program: &Program, looped: OpId, index: Symbol, found: &
                 _ => None,
             });
             let by_scalar = scalars.chain(attrs).any(|expr| definitions.depends_on(program, expr, index));
-            let by_alias = op.shared_memory().is_some_and(|tensor| depend.contains(&memory(tensor)));
-            let by_tensor = || op.input_tensors().any(|tensor| depend.contains(&memory(tensor)));
-            if by_scalar || by_alias || by_tensor() {
-                depend.extend(op.output_tensors().map(memory));
-                let mut results = op.output_tensors().map(memory);
-                if !results.any(|tensor| stay.contains(&tensor)) {
-                    let results = op.output_tensors().map(memory);
-                    found.extend(results.filter(|&tensor| known.insert(tensor)));
+            let mut sources = op.shared_memory().into_iter().chain(op.input_tensors());
+            if by_scalar || sources.any(|tensor| depend.contains(&program.memory_tensor(tensor))) {
+                let results: Vec<_> = op.output_tensors().map(|tensor| program.memory_tensor(tensor)).collect();
+                if !results.iter().any(|tensor| stay.contains(tensor)) {
+                    found.extend(results.iter().copied().filter(|&tensor| known.insert(tensor)));
                 }
+                depend.extend(results);
             }
         });
     }

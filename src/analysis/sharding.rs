@@ -2,7 +2,7 @@
 
 use crate::axes::{LastAxes, LogicalAxes, logical_axes};
 use crate::ir::{AxisLink, OpEffect, OpKind};
-use crate::ir::{DeviceMesh, OpId, ParallelType, Program, TensorId};
+use crate::ir::{OpId, ParallelType, Program, TensorId};
 
 const DEVICE_TYPES: [ParallelType; 3] = [ParallelType::DIDx, ParallelType::DIDy, ParallelType::DIDz];
 
@@ -32,8 +32,11 @@ pub fn tensor_sharding(program: &Program, tensor: TensorId) -> Sharding {
 }
 
 fn sharding_of_axes(axes: &LogicalAxes) -> Sharding {
-    let on = |kind: ParallelType| axes.axes.iter().position(|axis| axis.device_type() == Some(kind));
-    Sharding { axes: DEVICE_TYPES.map(|kind| on(kind).map(|k| k as u32)) }
+    let axes = DEVICE_TYPES.map(|kind| {
+        let place = axes.axes.iter().position(|axis| axis.device_type() == Some(kind));
+        place.map(|k| k as u32)
+    });
+    Sharding { axes }
 }
 
 /// The devices of all meshes of an op's tensors, in ascending order; `None` if a tensor has no mesh, so that every
@@ -74,8 +77,9 @@ pub fn is_resharding(program: &Program, id: OpId) -> bool {
     let mut links = Vec::new();
     kind.spec().axes(program, id, &mut links);
     links.retain(|link| !link.broadcast);
-    let differ = |p, c| has_different_shardings(program, op.kind, (p, c), &links);
-    op.input_tensors().any(|p| op.output_tensors().any(|c| differ(p, c)))
+    op.input_tensors().any(|producer| {
+        op.output_tensors().any(|consumer| has_different_shardings(program, op.kind, producer, consumer, &links))
+    })
 }
 
 /// Returns true if a slice of memory (`HirAliasSelect`) needs data of other devices: it is placed on a device that
@@ -87,20 +91,21 @@ pub fn needs_slice_resharding(program: &Program, id: OpId) -> bool {
     if op.kind == OpKind::SymmetricContiguousView {
         return false;
     }
-    let lacks = |slice| op.input_tensors().any(|whole| resides_elsewhere(program, whole, slice));
-    if op.output_tensors().any(lacks) {
+    if op.output_tensors().any(|slice| op.input_tensors().any(|whole| resides_elsewhere(program, whole, slice))) {
         return true;
     }
     let mut links = Vec::new();
     op.kind.spec().axes(program, id, &mut links);
     let mut last = (LastAxes::default(), LastAxes::default());
     links.iter().filter(|link| !link.broadcast).any(|link| {
-        let (from, to) = (last.0.find_axis(program, link.from), last.1.find_axis(program, link.to));
+        let from = last.0.find_axis(program, link.from.0, link.from.1);
+        let to = last.1.find_axis(program, link.to.0, link.to.1);
         let kinds = [from, to].map(|axis| axis.and_then(|axis| axis.device_type()));
         let tensors = [link.from.0, link.to.0];
-        let spread = |k: usize| kinds[k].is_some_and(|kind| spans_devices(program, tensors[k], kind));
-        let shifted = || kinds[0].is_some_and(|kind| has_shifted_shard(program, tensors, kind));
-        if kinds[0] == kinds[1] { shifted() } else { spread(0) || spread(1) }
+        if kinds[0] == kinds[1] {
+            return kinds[0].is_some_and(|kind| has_shifted_shard(program, tensors, kind));
+        }
+        tensors.iter().zip(kinds).any(|(&tensor, kind)| kind.is_some_and(|kind| spans_devices(program, tensor, kind)))
     })
 }
 
@@ -117,8 +122,11 @@ fn has_shifted_shard(program: &Program, [whole, slice]: [TensorId; 2], kind: Par
     let (Some(whole), Some(slice)) = (program.tensor_mesh(whole), program.tensor_mesh(slice)) else {
         return false;
     };
-    let part = |mesh: &DeviceMesh, device| mesh.device_coordinate(device, kind);
-    whole != slice && slice.devices.iter().any(|&device| part(whole, device) != part(slice, device))
+    whole != slice
+        && slice
+            .devices
+            .iter()
+            .any(|&device| whole.device_coordinate(device, kind) != slice.device_coordinate(device, kind))
 }
 
 /// Returns true if a device type spans several devices on a tensor's mesh, or the tensor has no mesh.
@@ -130,11 +138,10 @@ fn spans_devices(program: &Program, tensor: TensorId, kind: ParallelType) -> boo
 /// Returns true if an op makes a sharded axis of its result, so that no single device holds the elements that the op
 /// reads for it: a view that splits a replicated axis over devices. On a mesh of one device no data moves.
 pub fn shards_made_axis(program: &Program, kind: OpKind, result: TensorId, links: &[AxisLink]) -> bool {
-    let linked = |at: u32| links.iter().any(|link| link.to == (result, at));
     kind.reshapes()
         && (0..).zip(&logical_axes(program, result).axes).any(|(at, axis)| {
             let device = axis.device_type().filter(|&device| spans_devices(program, result, device));
-            device.is_some() && !linked(at)
+            device.is_some() && !links.iter().any(|link| link.to == (result, at))
         })
 }
 
@@ -143,14 +150,14 @@ pub fn shards_made_axis(program: &Program, kind: OpKind, result: TensorId, links
 pub fn has_different_shardings(
     program: &Program,
     kind: OpKind,
-    (producer, consumer): (TensorId, TensorId),
+    producer: TensorId,
+    consumer: TensorId,
     links: &[AxisLink],
 ) -> bool {
     let (p, c) = (logical_axes(program, producer), logical_axes(program, consumer));
     let (sharded, wanted) = (sharding_of_axes(&p), sharding_of_axes(&c));
     if p.split || c.split {
-        let types = |sharding: &Sharding| sharding.axes.map(|axis| axis.is_some());
-        return types(&sharded) != types(&wanted);
+        return sharded.axes.map(|axis| axis.is_some()) != wanted.axes.map(|axis| axis.is_some());
     }
     let to = |k: u32| links.iter().find(|l| l.from == (producer, k) && l.to.0 == consumer).map(|l| l.to.1);
     let from = |k: u32| links.iter().find(|l| l.to == (consumer, k) && l.from.0 == producer).map(|l| l.from.1);

@@ -92,12 +92,8 @@ pub fn logical_axes(program: &Program, tensor: TensorId) -> LogicalAxes {
         return LogicalAxes { axes, split: false };
     }
     let split = program.tensor(tensor).split || is_split(program, domains);
-    let at = |k: u32| LogicalAxis::from_domain(&domains[k as usize], k);
-    let axes = if split {
-        (0..domains.len() as u32).map(at).collect()
-    } else {
-        program.logical_axes(tensor).into_iter().map(at).collect()
-    };
+    let positions = if split { (0..domains.len() as u32).collect() } else { program.logical_axes(tensor) };
+    let axes = positions.into_iter().map(|k| LogicalAxis::from_domain(&domains[k as usize], k)).collect();
     LogicalAxes { axes, split }
 }
 
@@ -114,26 +110,26 @@ pub struct StreamAxis {
 /// number of shards.
 pub fn stream_axis(program: &Program, tensor: TensorId) -> Option<StreamAxis> {
     let domains = program.domains(tensor);
-    let on_stream =
-        |domain: &&IterDomain| domain.parallel == ParallelType::Stream && domain.iter != IterType::Reduction;
-    let parts = domains.iter().find(on_stream)?.extent;
+    let parts = domains.iter().find(|domain| is_stream_domain(domain))?.extent;
     let axes = logical_axes(program, tensor).axes;
-    let of = |wanted: &dyn Fn(&LogicalAxis) -> bool| axes.iter().position(wanted).map(|k| k as u32);
-    if let Some(axis) = of(&|axis| axis.parallel == ParallelType::Stream) {
-        return Some(StreamAxis { axis, parts });
+    if let Some(axis) = axes.iter().position(|axis| axis.parallel == ParallelType::Stream) {
+        return Some(StreamAxis { axis: axis as u32, parts });
     }
     let inner = domains.iter().position(|domain| ceil_div_dividend(program, domain.extent, parts).is_some())?;
     let whole = ceil_div_dividend(program, domains[inner].extent, parts)?;
     let order = program.logical_axes(tensor);
     // Of several axes of one extent the one in the place of the domain.
     let before = order.iter().map(|&at| at as usize).take_while(|&at| at != inner);
-    let place = before.filter(|&at| !on_stream(&&domains[at])).count();
-    let same = |axis: &LogicalAxis| axis.extent == whole;
-    let axis = match axes.get(place).is_some_and(same) {
-        true => Some(place as u32),
-        false => of(&same),
+    let place = before.filter(|&at| !is_stream_domain(&domains[at])).count();
+    let axis = match axes.get(place).is_some_and(|axis| axis.extent == whole) {
+        true => place,
+        false => axes.iter().position(|axis| axis.extent == whole)?,
     };
-    axis.map(|axis| StreamAxis { axis, parts })
+    Some(StreamAxis { axis: axis as u32, parts })
+}
+
+fn is_stream_domain(domain: &IterDomain) -> bool {
+    domain.parallel == ParallelType::Stream && domain.iter != IterType::Reduction
 }
 
 /// The axes before one of them was split over streams, outer part first; `None` if another one was split.
@@ -188,9 +184,8 @@ fn plain_axis(extent: ExprId) -> LogicalAxis {
 
 /// Whether some printed domain is a part of an axis.
 fn is_split(program: &Program, domains: &[IterDomain]) -> bool {
-    let parallel = |domain: &IterDomain| domain.parallel.is_device() || domain.parallel == ParallelType::Stream;
     domains.iter().any(|domain| is_ceil_div(program, domain.extent))
-        || (domains.iter().any(parallel) && domains.iter().any(|domain| domain.rfactor))
+        || (domains.iter().any(IterDomain::is_distributed) && domains.iter().any(|domain| domain.rfactor))
 }
 
 fn is_ceil_div(program: &Program, extent: ExprId) -> bool {
@@ -211,15 +206,15 @@ pub(crate) struct LastAxes(Option<(TensorId, LogicalAxes)>);
 
 impl LastAxes {
     /// The extent of an axis, if the tensor has it.
-    pub(crate) fn axis_extent(&mut self, program: &Program, at: (TensorId, u32)) -> Option<ExprId> {
-        self.find_axis(program, at).map(|axis| axis.extent)
+    pub(crate) fn axis_extent(&mut self, program: &Program, tensor: TensorId, axis: u32) -> Option<ExprId> {
+        self.find_axis(program, tensor, axis).map(|axis| axis.extent)
     }
     /// An axis, if the tensor has it.
-    pub(crate) fn find_axis(&mut self, program: &Program, at: (TensorId, u32)) -> Option<LogicalAxis> {
-        if self.0.as_ref().is_none_or(|(last, _)| *last != at.0) {
-            self.0 = Some((at.0, logical_axes(program, at.0)));
+    pub(crate) fn find_axis(&mut self, program: &Program, tensor: TensorId, axis: u32) -> Option<LogicalAxis> {
+        if self.0.as_ref().is_none_or(|(last, _)| *last != tensor) {
+            self.0 = Some((tensor, logical_axes(program, tensor)));
         }
         let (_, axes) = self.0.as_ref()?;
-        axes.axes.get(at.1 as usize).copied()
+        axes.axes.get(axis as usize).copied()
     }
 }

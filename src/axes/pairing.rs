@@ -143,14 +143,24 @@ pub(crate) fn equal_rank_positions(
     Ok(Some((a, b)))
 }
 
+/// Axes of one side of an op, in the order in which they pair up.
+#[derive(Clone, Copy)]
+pub(crate) struct ChosenAxes<'a> {
+    /// The side of the op.
+    pub(crate) side: &'a LinkSide,
+    /// Positions among the side's axes.
+    pub(crate) axes: &'a [u32],
+}
+
 /// Pairs two lists that must have equal lengths.
 pub(crate) fn link_equal_lists(
     program: &Program,
     op: OpId,
-    (from, a): (&LinkSide, &[u32]),
-    (to, b): (&LinkSide, &[u32]),
+    from: ChosenAxes<'_>,
+    to: ChosenAxes<'_>,
     links: &mut Vec<AxisLink>,
 ) -> LinkResult {
+    let (ChosenAxes { side: from, axes: a }, ChosenAxes { side: to, axes: b }) = (from, to);
     if has_split_axis(&[from, to]) {
         return Ok(());
     }
@@ -167,7 +177,13 @@ pub fn link_copy(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> Link
         return Ok(());
     }
     let (from, to) = both_sides(program, op)?;
-    link_equal_lists(program, op, (&from, &from.stored_positions()), (&to, &to.stored_positions()), links)
+    link_equal_lists(
+        program,
+        op,
+        ChosenAxes { side: &from, axes: &from.stored_positions() },
+        ChosenAxes { side: &to, axes: &to.stored_positions() },
+        links,
+    )
 }
 
 /// Pairs the positions that are marked in `kept`.

@@ -104,8 +104,8 @@ fn team_text(ranks: &[u32]) -> String {
     let mut rest = ranks;
     while let [first, more @ ..] = rest {
         let step = more.first().and_then(|second| second.checked_sub(*first)).unwrap_or(0);
-        let goes_on = |pair: &&[u32]| step > 0 && pair[0].checked_add(step) == Some(pair[1]);
-        let length = 1 + rest.windows(2).take_while(goes_on).count();
+        let pairs = rest.windows(2);
+        let length = 1 + pairs.take_while(|pair| step > 0 && pair[0].checked_add(step) == Some(pair[1])).count();
         let (range, behind) = if length < 3 { rest.split_at(1) } else { rest.split_at(length) };
         words.push(match (range, step) {
             ([only], _) => only.to_string(),
@@ -189,8 +189,8 @@ impl Trace {
         let mut trace = Self { clock, ranks: Vec::new(), slices: Vec::new(), arrows: Vec::new(), apart_ns: 0 };
         for part in parts {
             let base = trace.slices.len();
-            let arrow = |arrow: &SpanDependency| SpanDependency { from: arrow.from + base, to: arrow.to + base };
-            trace.arrows.extend(part.arrows.iter().map(arrow));
+            let arrows = part.arrows.iter();
+            trace.arrows.extend(arrows.map(|arrow| SpanDependency { from: arrow.from + base, to: arrow.to + base }));
             trace.slices.extend(part.slices);
             trace.ranks.push(part.tracks);
         }
@@ -214,8 +214,8 @@ impl Trace {
             places[at] = Some(part.slices.len());
             part.slices.push(slice.clone());
         }
-        let arrow = |arrow: &SpanDependency| Some(SpanDependency { from: places[arrow.from]?, to: places[arrow.to]? });
-        part.arrows = self.arrows.iter().filter_map(arrow).collect();
+        let ends = self.arrows.iter().filter_map(|arrow| places[arrow.from].zip(places[arrow.to]));
+        part.arrows = ends.map(|(from, to)| SpanDependency { from, to }).collect();
         part
     }
 

@@ -160,11 +160,11 @@ pub fn nearest_candidate<'a>(text: &str, candidates: impl IntoIterator<Item = &'
     }
     let limit = (length / 3).max(1);
     // Letters that one of the two has more cost an edit each; of a long one not all are counted.
-    let count = |candidate: &str| candidate.chars().take(length + limit + 1).count();
+    let counted = length + limit + 1;
     candidates
         .into_iter()
         .filter(|candidate| !(is_numbered(text) && is_numbered(candidate)))
-        .filter(|candidate| count(candidate).abs_diff(length) <= limit)
+        .filter(|candidate| candidate.chars().take(counted).count().abs_diff(length) <= limit)
         .map(|candidate| {
             let loose = osa_distance(&text.to_ascii_lowercase(), &candidate.to_ascii_lowercase());
             ((loose, osa_distance(text, candidate)), candidate)

@@ -9,14 +9,13 @@ use codespan_reporting::term;
 /// ([`visible`]).
 pub fn to_string(name: &str, text: &str, diags: &[Diag]) -> String {
     let file = ShownFile::new(name, text);
-    let place = |label: &mut DiagLabel| {
-        label.span = Span::new(file.shown_column(label.span.start), file.shown_column(label.span.end));
-    };
     let config = term::Config::default();
     let mut out = String::new();
     for diag in diags {
         let mut diag = visible::escape_diag(diag);
-        diag.primary.iter_mut().chain(&mut diag.labels).for_each(place);
+        for label in diag.primary.iter_mut().chain(&mut diag.labels) {
+            label.span = Span::new(file.shown_column(label.span.start), file.shown_column(label.span.end));
+        }
         let rendered = term::emit_into_string(&config, &file, &to_codespan(&diag, file.len()));
         out.push_str(&rendered.unwrap_or_else(|_| format!("error[{}]: {}\n", diag.code, diag.message)));
     }
@@ -30,15 +29,19 @@ pub fn to_codespan(diag: &Diag, len: usize) -> cs::Diagnostic<()> {
         Severity::Warning => cs::Severity::Warning,
         Severity::Remark => cs::Severity::Note,
     };
-    let place = |label: &DiagLabel| label.span.start as usize..(label.span.end as usize).min(len);
     let mut labels: Vec<cs::Label<()>> = Vec::new();
     if let Some(primary) = &diag.primary {
-        labels.push(cs::Label::primary((), place(primary)).with_message(&primary.text));
+        labels.push(cs::Label::primary((), label_range(primary, len)).with_message(&primary.text));
     }
-    labels.extend(diag.labels.iter().map(|l| cs::Label::secondary((), place(l)).with_message(&l.text)));
+    labels.extend(diag.labels.iter().map(|l| cs::Label::secondary((), label_range(l, len)).with_message(&l.text)));
     cs::Diagnostic::new(severity)
         .with_code(diag.code)
         .with_message(&diag.message)
         .with_labels(labels)
         .with_notes(diag.notes.clone())
+}
+
+/// The bytes of a label in a text of this length.
+fn label_range(label: &DiagLabel, len: usize) -> std::ops::Range<usize> {
+    label.span.start as usize..(label.span.end as usize).min(len)
 }

@@ -137,15 +137,18 @@ pub fn escape_json(text: &str) -> Cow<'_, str> {
 
 /// The diagnostic with all its words as they are shown.
 pub fn escape_diag(diag: &Diag) -> Diag {
-    let label = |label: &DiagLabel| DiagLabel { span: label.span, text: escape_line(&label.text).into_owned() };
     Diag {
         severity: diag.severity,
         code: diag.code,
         message: escape_line(&diag.message).into_owned(),
-        primary: diag.primary.as_ref().map(label),
-        labels: diag.labels.iter().map(label).collect(),
+        primary: diag.primary.as_ref().map(escape_label),
+        labels: diag.labels.iter().map(escape_label).collect(),
         notes: diag.notes.iter().map(|note| escape_block(note).into_owned()).collect(),
     }
+}
+
+fn escape_label(label: &DiagLabel) -> DiagLabel {
+    DiagLabel { span: label.span, text: escape_line(&label.text).into_owned() }
 }
 
 /// A whole text as it is shown. Places are those of the text, not of what is shown.
@@ -188,9 +191,8 @@ impl<'a> Files<'a> for ShownFile<'a> {
     fn column_number(&'a self, (): (), index: usize, byte: usize) -> Result<usize, Error> {
         let start = self.shown.line_range((), index)?.start;
         let line = self.text.split('\n').nth(index).unwrap_or_default();
-        let width = |c: char| if is_hidden(c) { c.escape_unicode().count() } else { c.len_utf8() };
         let ends = line.chars().scan(start, |end, c| {
-            *end += width(c);
+            *end += if is_hidden(c) { c.escape_unicode().count() } else { c.len_utf8() };
             Some(*end)
         });
         Ok(ends.take_while(|end| *end <= byte).count() + 1)

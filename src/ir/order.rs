@@ -6,10 +6,8 @@
 //! [`AttrKey::Perm`](super::AttrKey::Perm)); the printer repeats the decision to find where a reader would
 //! get a different answer. No other code looks at numbers.
 
-use super::op::OpId;
 use super::program::Program;
 use super::tensor::IterDomain;
-use super::types::ParallelType;
 use smallvec::SmallVec;
 
 /// Positions among the printed domains of a tensor.
@@ -28,8 +26,8 @@ pub fn implied_axes(domains: &[IterDomain], permuted: bool) -> DomainPositions {
     let mut axes: DomainPositions = printed.clone().filter(|at| !device(at)).collect();
     for at in printed.filter(device) {
         let number = domains[at as usize].number;
-        let behind = |other: &u32| !device(other) && domains[*other as usize].number > number;
-        let place = axes.iter().position(behind).unwrap_or(axes.len());
+        let behind = axes.iter().position(|other| !device(other) && domains[*other as usize].number > number);
+        let place = behind.unwrap_or(axes.len());
         axes.insert(place, at);
     }
     axes
@@ -45,20 +43,19 @@ pub fn implied_permutation(domains: &[IterDomain], axes: &[u32]) -> Option<Vec<i
     }
     let mut sorted: SmallVec<[usize; 6]> = (0..numbers.len()).collect();
     sorted.sort_by_key(|&k| numbers[k]);
-    let place = |k: usize| sorted.iter().position(|&other| other == k).map(|place| place as i64);
-    (0..numbers.len()).map(place).collect()
+    let places = (0..numbers.len()).map(|k| sorted.iter().position(|&other| other == k));
+    places.map(|place| place.map(|place| place as i64)).collect()
 }
 
 /// Returns true if the domain numbers suggest that a parallel domain is one half of a split axis: a split gives its
 /// two halves the next two numbers and leaves a gap at the number of the axis, which is older than they are.
 pub fn has_split_numbers(domains: &[IterDomain]) -> bool {
-    let parallel = |d: &IterDomain| d.parallel.is_device() || d.parallel == ParallelType::Stream;
     let numbers = || domains.iter().map(|domain| domain.number);
     let (Some(low), Some(high)) = (numbers().min(), numbers().max()) else { return false };
     if high == u32::MAX || ((high - low) as usize) < domains.len() {
         return false;
     }
-    domains.iter().filter(|&domain| parallel(domain)).any(|outer| {
+    domains.iter().filter(|domain| domain.is_distributed()).any(|outer| {
         let older = numbers().filter(|&number| number < outer.number).count();
         let has_inner = numbers().any(|number| Some(number) == outer.number.checked_add(1));
         has_inner && (outer.number - low) as usize > older
@@ -82,14 +79,14 @@ pub fn first_free_number(numbers: impl Iterator<Item = u32>) -> u32 {
 /// For each tensor: true if it is the result of a permuting op.
 pub fn permuted_results(program: &Program) -> Vec<bool> {
     let mut permuted = vec![false; program.tensors().len()];
-    let mut visit = |id: OpId| {
-        let op = program.op(id);
-        if op.kind.has_permutation() {
-            op.output_tensors().for_each(|tensor| permuted[super::Id::index(tensor)] = true);
-        }
-    };
-    program.walk(program.body(), &mut visit);
-    program.index_definitions().into_iter().for_each(|block| program.walk(block, &mut visit));
-    program.units().iter().for_each(|(_, unit)| program.walk(unit.body, &mut visit));
+    let units = program.units().iter().map(|(_, unit)| unit.body);
+    for block in [program.body()].into_iter().chain(program.index_definitions()).chain(units) {
+        program.walk(block, &mut |id| {
+            let op = program.op(id);
+            if op.kind.has_permutation() {
+                op.output_tensors().for_each(|tensor| permuted[super::Id::index(tensor)] = true);
+            }
+        });
+    }
     permuted
 }

@@ -312,6 +312,12 @@ impl Program {
             }
         }
     }
+
+    /// [`Program::walk`] over the program's body and the bodies of all units.
+    pub fn walk_with_units(&self, visit: &mut dyn FnMut(OpId)) {
+        self.walk(self.body(), visit);
+        self.units().iter().for_each(|(_, unit)| self.walk(unit.body, visit));
+    }
     /// Visits the ops of all blocks of an op, in text order.
     pub fn walk_inside(&self, op: OpId, visit: &mut dyn FnMut(OpId)) {
         for &block in &self.ops[op].blocks {

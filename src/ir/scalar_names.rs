@@ -288,8 +288,7 @@ impl NameScan<'_> {
     }
 
     fn scan_name(&mut self, op: OpId, name: Symbol) {
-        let looped = |name: Symbol| self.loops.iter().any(|(index, _)| *index == name);
-        if self.bindings.bound[name.0 as usize] || looped(name) {
+        if self.bindings.bound[name.0 as usize] || self.is_loop_index(name) {
             return;
         }
         let needs = self.bindings.needs.get(&name);
@@ -297,7 +296,7 @@ impl NameScan<'_> {
             return;
         }
         if let Some(needs) = needs {
-            let missing = needs.iter().find(|index| !looped(**index)).copied();
+            let missing = needs.iter().find(|index| !self.is_loop_index(**index)).copied();
             if let Some(index) = missing {
                 (self.found)(NameFinding::DefinitionOutside(op, name, index));
             }
@@ -308,5 +307,9 @@ impl NameScan<'_> {
         } else {
             (self.found)(NameFinding::Unbound(op, name));
         }
+    }
+
+    fn is_loop_index(&self, name: Symbol) -> bool {
+        self.loops.iter().any(|(index, _)| *index == name)
     }
 }

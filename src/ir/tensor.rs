@@ -56,6 +56,11 @@ impl IterDomain {
     pub fn is_sharded(&self) -> bool {
         self.parallel.is_device() && !self.is_reduction()
     }
+
+    /// Whether the axis is distributed over devices or streams.
+    pub fn is_distributed(&self) -> bool {
+        self.parallel.is_device() || self.parallel == ParallelType::Stream
+    }
 }
 
 /// A device mesh: devices in row-major order.

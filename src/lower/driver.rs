@@ -36,7 +36,7 @@ impl<'a> Driver<'a> {
         limits: RankLimits,
     ) -> Result<Self, Diag> {
         let RankLimits { rank, memory, budget } = limits;
-        let builder = PlanBuilder::new(program, env, axes, rank, (memory, budget))?;
+        let builder = PlanBuilder::new(program, env, axes, rank, memory, budget)?;
         Ok(Self { builder, cuts: stream_cut_blocks(program), fresh: PrivatizationCache::default() })
     }
 
@@ -239,18 +239,20 @@ impl<'a> Driver<'a> {
     /// A lower bound on the bytes that a block's ops add to the plan. A branch may not be taken, and an inner loop
     /// with unknown bounds may be empty.
     fn least(&self, block: BlockId) -> u128 {
-        let of = |&id: &OpId| {
-            let op = self.builder.program.op(id);
-            match op.kind {
-                _ if !self.builder.is_run_by_rank(id) => 0,
-                kind if matches!(kind.spec().lower, Lower::Loop) => self.least_of_loop(op),
-                kind => match kind.effect() {
-                    OpEffect::Pure if op.output_tensors().next().is_some() => size_of::<Inst>() as u128,
-                    _ => 0,
-                },
-            }
-        };
-        self.builder.program.block(block).ops.iter().map(of).fold(0, u128::saturating_add)
+        let ops = self.builder.program.block(block).ops.iter();
+        ops.map(|&id| self.least_of_op(id)).fold(0, u128::saturating_add)
+    }
+
+    fn least_of_op(&self, id: OpId) -> u128 {
+        let op = self.builder.program.op(id);
+        match op.kind {
+            _ if !self.builder.is_run_by_rank(id) => 0,
+            kind if matches!(kind.spec().lower, Lower::Loop) => self.least_of_loop(op),
+            kind => match kind.effect() {
+                OpEffect::Pure if op.output_tensors().next().is_some() => size_of::<Inst>() as u128,
+                _ => 0,
+            },
+        }
     }
 }
 

@@ -43,8 +43,7 @@ impl IoTensor {
     }
     /// The shape of one rank's shard: 1 along sharded axes.
     pub fn local_shape(&self) -> Vec<usize> {
-        let local = |axis: &IoTensorAxis| if axis.device.is_some() { 1 } else { axis.extent };
-        self.axes.iter().map(local).collect()
+        self.axes.iter().map(|axis| if axis.device.is_some() { 1 } else { axis.extent }).collect()
     }
     /// Returns true if the rank holds a shard.
     pub fn is_on_rank(&self, rank: u32) -> bool {
@@ -52,15 +51,15 @@ impl IoTensor {
     }
     /// The first index of the rank's shard along each axis; `None` if the rank is not in the mesh.
     pub fn shard_origin(&self, rank: u32) -> Option<Vec<usize>> {
-        let along = |axis: &IoTensorAxis| match (axis.device, &self.mesh) {
-            (Some(device), Some(mesh)) => mesh.device_coordinate(rank, device).map(|c| c as usize),
-            (Some(_), None) => Some(rank as usize),
-            (None, _) => Some(0),
-        };
         if !self.is_on_rank(rank) {
             return None;
         }
-        self.axes.iter().map(along).collect()
+        let starts = self.axes.iter().map(|axis| match (axis.device, &self.mesh) {
+            (Some(device), Some(mesh)) => mesh.device_coordinate(rank, device).map(|c| c as usize),
+            (Some(_), None) => Some(rank as usize),
+            (None, _) => Some(0),
+        });
+        starts.collect()
     }
 }
 
@@ -95,16 +94,8 @@ impl PreparedProgram {
     /// An estimate of the bytes that a run needs at one time: the buffers of all ranks, the operands and results of
     /// their largest instructions, and inputs and outputs once more as whole tensors.
     pub fn estimated_bytes(&self) -> u64 {
-        let of_plan = |plan: &Plan| {
-            let largest = plan.iter().map(|inst| inst.kind.traffic_bytes()).max().unwrap_or(0);
-            plan.peak_bytes.saturating_add(largest.saturating_mul(2))
-        };
-        let whole = |port: &IoTensor| {
-            let size = port.dtype.byte_size() as u64;
-            port.whole_shape().iter().fold(size, |bytes, &extent| bytes.saturating_mul(extent as u64))
-        };
-        let plans = self.plans.iter().map(of_plan);
-        let ports = self.inputs.iter().chain(&self.outputs).map(whole);
+        let plans = self.plans.iter().map(plan_bytes);
+        let ports = self.inputs.iter().chain(&self.outputs).map(whole_tensor_bytes);
         plans.chain(ports).fold(0, u64::saturating_add)
     }
     /// Finds an input or output by name or position.
@@ -114,6 +105,17 @@ impl PreparedProgram {
             .position(|port| port.name == name)
             .or_else(|| name.parse().ok().filter(|&index: &usize| index < ports.len()))
     }
+}
+
+/// The bytes of a plan's buffers, and of the operands of its largest instruction.
+fn plan_bytes(plan: &Plan) -> u64 {
+    let largest = plan.iter().map(|inst| inst.kind.traffic_bytes()).max().unwrap_or(0);
+    plan.peak_bytes.saturating_add(largest.saturating_mul(2))
+}
+
+fn whole_tensor_bytes(port: &IoTensor) -> u64 {
+    let size = port.dtype.byte_size() as u64;
+    port.whole_shape().iter().fold(size, |bytes, &extent| bytes.saturating_mul(extent as u64))
 }
 
 /// Binds the sizes and lowers the program for every rank.
@@ -209,8 +211,9 @@ pub fn prepare_with_kept(program: &Program, sizes: &SizeSettings, kept: &[Tensor
 
 /// Keeps the first of the errors that differ only in rank and iteration.
 fn push_once(diags: &mut Diags, diag: Diag) {
-    let place = |diag: &Diag| diag.primary.as_ref().map(|label| label.span);
-    if !diags.items.iter().any(|old| old.code == diag.code && place(old) == place(&diag)) {
+    let span = diag.primary.as_ref().map(|label| label.span);
+    let mut old = diags.items.iter();
+    if !old.any(|old| old.code == diag.code && old.primary.as_ref().map(|label| label.span) == span) {
         diags.push(diag);
     }
 }
@@ -314,6 +317,7 @@ fn needs_resharding(program: &Program, id: OpId) -> bool {
     let mut links = Vec::new();
     op.kind.spec().axes(program, id, &mut links);
     links.retain(|link| !link.broadcast);
-    let differ = |p, c| has_different_shardings(program, op.kind, (p, c), &links);
-    op.input_tensors().any(|p| op.output_tensors().any(|c| differ(p, c)))
+    op.input_tensors().any(|producer| {
+        op.output_tensors().any(|consumer| has_different_shardings(program, op.kind, producer, consumer, &links))
+    })
 }

@@ -85,7 +85,10 @@ pub fn assemble_output(
             return Err(Diag::global_error(codes::PORTS, message));
         }
         match owners.iter().find(|(other, ..)| *other == origin) {
-            Some((_, first, replica)) => compare_replicas(prepared, port, (*first, replica), (rank, &part))?,
+            Some((_, first, replica)) => {
+                let (first, second) = (Replica { rank: *first, part: replica }, Replica { rank, part: &part });
+                compare_replicas(prepared, port, first, second)?;
+            }
             None => {
                 place_shard(&mut whole, &origin, &part);
                 owners.push((origin, rank, part));
@@ -131,24 +134,26 @@ fn place_shard(whole: &mut HostTensor, origin: &[usize], part: &HostTensor) {
     }
 }
 
-fn compare_replicas(
-    prepared: &PreparedProgram,
-    port: &IoTensor,
-    a: (u32, &HostTensor),
-    b: (u32, &HostTensor),
-) -> Result<(), Diag> {
-    if a.1.bytes() == b.1.bytes() {
+/// A rank's part of an output.
+#[derive(Clone, Copy)]
+struct Replica<'a> {
+    rank: u32,
+    part: &'a HostTensor,
+}
+
+fn compare_replicas(prepared: &PreparedProgram, port: &IoTensor, a: Replica<'_>, b: Replica<'_>) -> Result<(), Diag> {
+    if a.part.bytes() == b.part.bytes() {
         return Ok(());
     }
     let unit = rounding_tolerance(prepared, port.dtype);
     let differs = match unit {
-        Some(unit) => first_beyond_tolerance(unit, a.1, b.1),
-        None => first_difference(a.1, b.1),
+        Some(unit) => first_beyond_tolerance(unit, a.part, b.part),
+        None => first_difference(a.part, b.part),
     };
     let Some(flat) = differs else { return Ok(()) };
-    let mut index = vec![0; a.1.shape().len()];
+    let mut index = vec![0; a.part.shape().len()];
     let mut rest = flat;
-    for (axis, &extent) in a.1.shape().iter().enumerate().rev() {
+    for (axis, &extent) in a.part.shape().iter().enumerate().rev() {
         index[axis] = rest % extent.max(1);
         rest /= extent.max(1);
     }
@@ -156,10 +161,10 @@ fn compare_replicas(
         "replicas of {} differ{}: at {index:?} rank {} has {} and rank {} has {}",
         port.name,
         if unit.is_some() { " by more than rounding" } else { "" },
-        a.0,
-        a.1.get_f64(flat),
-        b.0,
-        b.1.get_f64(flat)
+        a.rank,
+        a.part.get_f64(flat),
+        b.rank,
+        b.part.get_f64(flat)
     );
     Err(Diag::error(codes::REPLICAS, prepared.labels.tensor_span(port.tensor), message)
         .with_note("a tensor without a device axis holds the same on every rank of its mesh"))

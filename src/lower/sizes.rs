@@ -295,13 +295,10 @@ impl SizeSolver<'_> {
     /// Joins the axes that ops declare equal, and units' tensors with the operands they stand for.
     fn link_ops(&mut self) {
         let mut ops = Vec::new();
-        self.program.walk(self.program.body(), &mut |op| ops.push(op));
-        for (_, unit) in self.program.units().iter() {
-            self.program.walk(unit.body, &mut |op| ops.push(op));
-        }
+        self.program.walk_with_units(&mut |op| ops.push(op));
         for &(new, original) in self.program.aliases().unwrap_or_default() {
             for axis in 0..self.axes.axes_of(new).len() as u32 {
-                self.link_axes((new, axis), (original, axis));
+                self.link_axes(new, axis, original, axis);
             }
         }
         let mut links = Vec::new();
@@ -314,7 +311,7 @@ impl SizeSolver<'_> {
             links.clear();
             self.program.op(op).kind.spec().axes(self.program, op, &mut links);
             for link in links.iter().filter(|link| !link.broadcast) {
-                self.link_axes(link.from, link.to);
+                self.link_axes(link.from.0, link.from.1, link.to.0, link.to.1);
             }
             if self.program.op(op).kind == OpKind::PostOnStream {
                 self.link_unit(op);
@@ -322,18 +319,20 @@ impl SizeSolver<'_> {
         }
     }
 
-    fn link_axes(&mut self, from: (TensorId, u32), to: (TensorId, u32)) {
-        let broadcast = |(tensor, axis): (TensorId, u32)| {
-            self.axes.axes_of(tensor).get(axis as usize).is_none_or(|axis| axis.is_broadcast())
-        };
-        if broadcast(from) || broadcast(to) {
+    fn link_axes(&mut self, from: TensorId, from_axis: u32, to: TensorId, to_axis: u32) {
+        if self.is_broadcast_axis(from, from_axis) || self.is_broadcast_axis(to, to_axis) {
             return;
         }
-        if let (Some(one), Some(other)) = (self.axis_node(from.0, from.1), self.axis_node(to.0, to.1)) {
-            let op = self.joining.map(|op| (op, from, to));
+        if let (Some(one), Some(other)) = (self.axis_node(from, from_axis), self.axis_node(to, to_axis)) {
+            let op = self.joining.map(|op| (op, (from, from_axis), (to, to_axis)));
             self.joins.push(joins::JoinReason { nodes: (one, other), op });
             self.union_nodes(one, other);
         }
+    }
+
+    /// Whether an axis is a broadcast, or one that the tensor does not have.
+    fn is_broadcast_axis(&self, tensor: TensorId, axis: u32) -> bool {
+        self.axes.axes_of(tensor).get(axis as usize).is_none_or(|axis| axis.is_broadcast())
     }
 
     fn apply_flags(&mut self, sizes: &SizeSettings) {
@@ -375,22 +374,16 @@ impl SizeSolver<'_> {
     }
 
     fn apply_shape(&mut self, name: &str, shape: &[usize], file: Option<&String>) {
-        let flag = || {
-            let shape: Vec<String> = shape.iter().map(ToString::to_string).collect();
-            match file {
-                Some(file) => format!("`{file}` with the shape [{}]", shape.join(", ")),
-                None => format!("`--shape {name}={}`", shape.join("x")),
-            }
-        };
+        let flag = shape_source(name, shape, file);
         let Some(tensor) = find_tensor(self.program, name) else {
-            let message = format!("{} names no tensor of the program", flag());
+            let message = format!("{flag} names no tensor of the program");
             self.diags.push(Diag::global_error(codes::SIZE, message));
             return;
         };
         let axes = self.axes.axes_of(tensor);
         let stored: Vec<u32> = (0..axes.len() as u32).filter(|&axis| !axes[axis as usize].is_reduction()).collect();
         if stored.len() != shape.len() {
-            let message = format!("{} has {} sizes, but {name} has {} axes", flag(), shape.len(), stored.len());
+            let message = format!("{flag} has {} sizes, but {name} has {} axes", shape.len(), stored.len());
             let span = self.tensor_span(tensor);
             self.diags.push(Diag::error(codes::SIZE, span, message));
             return;
@@ -398,7 +391,7 @@ impl SizeSolver<'_> {
         for (&axis, &extent) in stored.iter().zip(shape) {
             if let Some(node) = self.shape_node(tensor, axis) {
                 let value = i64::try_from(extent).unwrap_or(i64::MAX);
-                self.fix_node(node, KnownSize { value, span: None, why: flag() });
+                self.fix_node(node, KnownSize { value, span: None, why: flag.clone() });
             }
         }
     }
@@ -512,9 +505,9 @@ impl SizeSolver<'_> {
 
     /// Whether a run needs the size: nobody asks how long a reduced axis was that a tensor does not store.
     fn is_needed(&self, name: &str, places: Option<&Vec<(TensorId, u32)>>) -> bool {
-        let stored = |&(tensor, axis): &(TensorId, u32)| !self.axes.axes_of(tensor)[axis as usize].is_reduction();
         let Some(places) = places else { return true };
-        places.iter().any(stored) || !self.name_holders(name).iter().all(|at| places.contains(at))
+        let mut axes = places.iter().map(|&(tensor, axis)| &self.axes.axes_of(tensor)[axis as usize]);
+        axes.any(|axis| !axis.is_reduction()) || !self.name_holders(name).iter().all(|at| places.contains(at))
     }
 
     fn is_input(&self, tensor: TensorId) -> bool {
@@ -574,6 +567,15 @@ impl SizeSolver<'_> {
             }
         }
         places
+    }
+}
+
+/// The option or the file that gives a tensor its shape.
+fn shape_source(name: &str, shape: &[usize], file: Option<&String>) -> String {
+    let shape: Vec<String> = shape.iter().map(ToString::to_string).collect();
+    match file {
+        Some(file) => format!("`{file}` with the shape [{}]", shape.join(", ")),
+        None => format!("`--shape {name}={}`", shape.join("x")),
     }
 }
 

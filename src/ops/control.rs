@@ -72,8 +72,8 @@ pub const IF: OpSpec = OpSpec {
 /// V28: the bounds of a loop.
 fn check_loop_bounds(program: &Program, id: OpId, diags: &mut Diags) {
     let op = program.op(id);
-    let int = |key| op.expr_attr(key).and_then(|expr| program.exprs().as_int(expr));
-    let (start, stop, step) = (int(AttrKey::Start), int(AttrKey::Stop), int(AttrKey::Step));
+    let [start, stop, step] = [AttrKey::Start, AttrKey::Stop, AttrKey::Step]
+        .map(|key| op.expr_attr(key).and_then(|expr| program.exprs().as_int(expr)));
     let span = program.op_span(id);
     if step.is_some_and(|step| step <= 0) {
         diags.push(Diag::error(codes::LOOP_BOUNDS, span, "the step of a loop is not positive"));
@@ -98,10 +98,10 @@ fn check_loop_bounds(program: &Program, id: OpId, diags: &mut Diags) {
 /// Warns about a loop or a branch without effect. Passes leave an empty branch before an ELSE, as nvFuser does.
 fn check_empty_block(program: &Program, id: OpId, diags: &mut Diags) {
     let op = program.op(id);
-    let empty = |at: usize| op.blocks.get(at).map(|&block| program.block(block).ops.is_empty());
-    let what = match (empty(0), empty(1)) {
-        (Some(true), None | Some(true)) => format!("this `{}`", op.kind.name()),
-        (Some(false), Some(true)) => "the `ELSE` of this `IF`".to_owned(),
+    let empty = [0, 1].map(|at: usize| op.blocks.get(at).map(|&block| program.block(block).ops.is_empty()));
+    let what = match empty {
+        [Some(true), None | Some(true)] => format!("this `{}`", op.kind.name()),
+        [Some(false), Some(true)] => "the `ELSE` of this `IF`".to_owned(),
         _ => return,
     };
     let message = format!("{what} has no statements in it");

@@ -2,9 +2,9 @@
 
 use super::spec::{ArgKind, ArgSpec, Lower, OpSpec};
 use crate::diag::{Diag, codes};
-use crate::ir::{AttrKey, OpId, OpIdentity, OpLayout};
+use crate::ir::{AttrKey, DType, OpId, OpIdentity, OpLayout};
 use crate::plan::{Function, InstKind, KernelStep, PlanBuilder, PointwiseKernel, ScalarValue, StepOperand};
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 /// `full`.
 pub const FULL: OpSpec = OpSpec {
@@ -57,10 +57,13 @@ pub fn lower_iota(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
         return Err(cx.error_here(codes::SHAPES, "the result of `iota` has one axis"));
     }
     let dtype = output.dtype;
-    let binary = |function, a, b| KernelStep { function, args: smallvec![a, b], compute: dtype, result: dtype };
     let steps = vec![
-        binary(Function::Mul, StepOperand::Index(0), StepOperand::Const(step)),
-        binary(Function::Add, StepOperand::Step(0), StepOperand::Const(start)),
+        binary_step(Function::Mul, dtype, [StepOperand::Index(0), StepOperand::Const(step)]),
+        binary_step(Function::Add, dtype, [StepOperand::Step(0), StepOperand::Const(start)]),
     ];
     cx.emit_inst(InstKind::Kernel(Box::new(PointwiseKernel { inputs: SmallVec::new(), output, steps })))
+}
+
+fn binary_step(function: Function, dtype: DType, args: [StepOperand; 2]) -> KernelStep {
+    KernelStep { function, args: args.into_iter().collect(), compute: dtype, result: dtype }
 }

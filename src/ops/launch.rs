@@ -108,21 +108,25 @@ fn check_post(program: &Program, id: OpId, diags: &mut Diags) {
 
 /// Checks that a tensor is passed for a tensor and a scalar for a scalar.
 fn check_post_value(program: &Program, op: OpId, host: Value, inner: Value, diags: &mut Diags) {
-    let text = |value: Value| match value {
-        Value::Scalar(expr) => format!("the scalar `{}`", expr_text(program, expr)),
-        Value::Tensor(tensor) => format!("the tensor `{}`", program.tensor_name(tensor)),
-        Value::Stream(_) | Value::Handle(_) | Value::Unit(_) | Value::Op(_) => String::new(),
-    };
     match (host, inner) {
         (Value::Tensor(host), Value::Tensor(inner)) => check_dtype(program, op, host, inner, diags),
         (Value::Tensor(_), Value::Scalar(_)) | (Value::Scalar(_), Value::Tensor(_)) => {
-            let message = format!("PostOnStream has {} where the unit has {}", text(host), text(inner));
+            let [host, inner] = [host, inner].map(|value| port_value_text(program, value));
+            let message = format!("PostOnStream has {host} where the unit has {inner}");
             diags.push(
                 Diag::error(codes::UNIT_PORT, program.op_span(op), message)
                     .with_note("inputs and outputs belong together by their position in the lists"),
             );
         }
         _ => {}
+    }
+}
+
+fn port_value_text(program: &Program, value: Value) -> String {
+    match value {
+        Value::Scalar(expr) => format!("the scalar `{}`", expr_text(program, expr)),
+        Value::Tensor(tensor) => format!("the tensor `{}`", program.tensor_name(tensor)),
+        Value::Stream(_) | Value::Handle(_) | Value::Unit(_) | Value::Op(_) => String::new(),
     }
 }
 

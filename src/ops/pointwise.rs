@@ -2,7 +2,7 @@
 
 use super::spec::{Lower, OpSpec};
 use super::tensor_checks;
-use crate::axes::pairing::{AxisMismatch, LinkResult, LinkSide, link_equal_lists, result_side};
+use crate::axes::pairing::{AxisMismatch, ChosenAxes, LinkResult, LinkSide, link_equal_lists, result_side};
 use crate::diag::{Diag, Diags, codes};
 use crate::ir::places::with_declaration;
 use crate::ir::{
@@ -44,7 +44,13 @@ pub fn link_pointwise(program: &Program, op: OpId, links: &mut Vec<AxisLink>) ->
     let axes = to.stored_positions();
     for tensor in operands {
         let from = LinkSide::new(program, tensor);
-        let paired = link_equal_lists(program, op, (&from, &from.stored_positions()), (&to, &axes), links);
+        let paired = link_equal_lists(
+            program,
+            op,
+            ChosenAxes { side: &from, axes: &from.stored_positions() },
+            ChosenAxes { side: &to, axes: &axes },
+            links,
+        );
         paired.map_err(|mismatch| {
             let fewer = from.stored_positions().len() < axes.len();
             let note = if fewer { broadcast_note(program, &from, axes.len()) } else { mismatch.note };
@@ -61,11 +67,11 @@ fn broadcast_note(program: &Program, from: &LinkSide, rank: usize) -> String {
     let missing = rank - from.stored_positions().len();
     let stored = program.domains(from.tensor).iter().filter(|domain| !domain.is_reduction());
     let all = (0..missing).map(|_| None).chain(stored.map(Some));
-    let axis = |(number, domain): (u32, Option<&IterDomain>)| match domain {
+    let axes = (free..).zip(all).map(|(number, domain)| match domain {
         None => format!("bS{number}{{1}}"),
         Some(domain) => domain_text(program, &IterDomain { number, ..*domain }),
-    };
-    let axes: Vec<String> = (free..).zip(all).map(axis).collect();
+    });
+    let axes: Vec<String> = axes.collect();
     let tensor = program.tensor(from.tensor);
     let (name, axes) = (program.tensor_name(from.tensor), axes.join(", "));
     let mesh = match tensor.mesh {
@@ -151,13 +157,13 @@ fn check_pointwise(program: &Program, id: OpId, diags: &mut Diags) {
     let Some(result) = op.output_tensors().next() else { return };
     let tensors: SmallVec<[TensorId; 4]> = op.input_tensors().collect();
     let Some(&first) = tensors.first() else { return };
-    let is = |tensor: TensorId| program.tensor(tensor).dtype;
-    let plain = |list: &[&str]| list.contains(&name) || name.strip_suffix('f').is_some_and(|n| list.contains(&n));
-    if plain(SAME) {
+    if SAME.contains(&name) || name.strip_suffix('f').is_some_and(|plain| SAME.contains(&plain)) {
         tensor_checks::check_one_dtype(program, id, diags);
     } else if COMPARE.contains(&name) {
-        if let Some(&other) = tensors.iter().find(|t| is(**t) != is(first)) {
-            tensor_checks::report_dtypes(program, id, (first, other), diags);
+        if let Some(&other) =
+            tensors.iter().find(|&&tensor| program.tensor(tensor).dtype != program.tensor(first).dtype)
+        {
+            tensor_checks::report_dtypes(program, id, first, other, diags);
         }
         require_bool(program, id, result, "a comparison gives", diags);
     } else if name == "where" {
@@ -166,8 +172,9 @@ fn check_pointwise(program: &Program, id: OpId, diags: &mut Diags) {
             require_bool(program, id, condition, "`where` chooses by", diags);
         }
         let rest = if condition.is_some() { &tensors[1..] } else { &tensors[..] };
-        if let Some(&other) = rest.iter().find(|t| is(**t) != is(result)) {
-            tensor_checks::report_dtypes(program, id, (other, result), diags);
+        if let Some(&other) = rest.iter().find(|&&tensor| program.tensor(tensor).dtype != program.tensor(result).dtype)
+        {
+            tensor_checks::report_dtypes(program, id, other, result, diags);
         }
     }
 }
@@ -255,8 +262,8 @@ fn step_compute_type(function: Function, inputs: &[BufferView], args: &[StepOper
     }
     let tensors = inputs.iter().map(|view| view.dtype);
     tensors.reduce(promoted_type).unwrap_or_else(|| {
-        let float = |arg: &StepOperand| matches!(arg, StepOperand::Const(ScalarValue::Float(_)));
-        if args.iter().any(float) { DType::Double } else { DType::Int }
+        let float = args.iter().any(|arg| matches!(arg, StepOperand::Const(ScalarValue::Float(_))));
+        if float { DType::Double } else { DType::Int }
     })
 }
 
@@ -274,11 +281,11 @@ fn promoted_type(a: DType, b: DType) -> DType {
         DType::Float,
         DType::Double,
     ];
-    let place = |dtype: DType| order.iter().position(|&other| other == dtype).unwrap_or(order.len());
+    let [place_a, place_b] = [a, b].map(|dtype| order.iter().position(|&other| other == dtype).unwrap_or(order.len()));
     match (a, b) {
         (DType::Half, DType::BFloat16) | (DType::BFloat16, DType::Half) => DType::Float,
         _ if a != b && a.byte_size() == 1 && b.byte_size() == 1 && a.is_float() && b.is_float() => DType::Float,
-        _ if place(a) >= place(b) => a,
+        _ if place_a >= place_b => a,
         _ => b,
     }
 }

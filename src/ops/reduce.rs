@@ -2,7 +2,7 @@
 
 use super::spec::{ArgKind, ArgSpec, Lower, OpSpec};
 use super::tensor_checks;
-use crate::axes::pairing::{AxisMismatch, LinkResult, both_sides, has_split_axis, link_equal_lists};
+use crate::axes::pairing::{AxisMismatch, ChosenAxes, LinkResult, both_sides, has_split_axis, link_equal_lists};
 use crate::diag::{Diag, codes};
 use crate::ir::{AttrKey, AttrValue, AxisLink, DType, Op, OpId, OpIdentity, Program, StandaloneRule};
 use crate::plan::{InstKind, PlanBuilder, RedOp, ReductionFold, ScalarValue, emit_copy, type_range};
@@ -43,7 +43,13 @@ pub const REDUCTION: OpSpec = OpSpec {
 /// reduction: the operand's stored axes with all axes of the result, reduced ones included.
 pub fn link_reduction(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
     let (from, to) = both_sides(program, op)?;
-    link_equal_lists(program, op, (&from, &from.stored_positions()), (&to, &to.all_positions()), links)?;
+    link_equal_lists(
+        program,
+        op,
+        ChosenAxes { side: &from, axes: &from.stored_positions() },
+        ChosenAxes { side: &to, axes: &to.all_positions() },
+        links,
+    )?;
     if has_split_axis(&[&from, &to]) || to.axes.axes.iter().any(|axis| axis.is_reduction()) {
         return Ok(());
     }

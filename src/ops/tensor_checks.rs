@@ -25,28 +25,27 @@ pub(crate) fn check_links(program: &Program, id: OpId, diags: &mut Diags, relate
 fn check_link_extents(program: &Program, id: OpId, links: &[AxisLink], diags: &mut Diags) {
     let (mut from, mut to) = (LastAxes::default(), LastAxes::default());
     for link in links.iter().filter(|link| !link.broadcast) {
-        let (Some(a), Some(b)) = (from.axis_extent(program, link.from), to.axis_extent(program, link.to)) else {
-            continue;
-        };
+        let source = from.axis_extent(program, link.from.0, link.from.1);
+        let target = to.axis_extent(program, link.to.0, link.to.1);
+        let (Some(a), Some(b)) = (source, target) else { continue };
         if a == b {
             continue;
         }
         if let (Some(x), Some(y)) = (program.exprs().as_int(a), program.exprs().as_int(b)) {
-            report_extents(program, id, link, (x, y), diags);
+            report_extents(program, id, link, [x, y], diags);
         }
     }
 }
 
-fn report_extents(program: &Program, id: OpId, link: &AxisLink, (x, y): (i64, i64), diags: &mut Diags) {
-    let axis = |(tensor, k): (TensorId, u32)| {
+fn report_extents(program: &Program, id: OpId, link: &AxisLink, [x, y]: [i64; 2], diags: &mut Diags) {
+    let [from, to] = [link.from, link.to].map(|(tensor, k)| {
         let printed = logical_axes(program, tensor).axes.get(k as usize).map(|axis| axis.printed);
         let domain = printed.and_then(|printed| program.domains(tensor).get(printed as usize));
         let axis = domain.map_or_else(|| format!("axis {k}"), |d| domain_text(program, d));
         format!("`{axis}` of `{}`", program.tensor_name(tensor))
-    };
+    });
     let name = op_display_name(program, id);
-    let message =
-        format!("`{name}` needs equal extents, but {} has {x} and {} has {y}", axis(link.from), axis(link.to));
+    let message = format!("`{name}` needs equal extents, but {from} has {x} and {to} has {y}");
     let diag = Diag::error(codes::EXTENT, program.op_span(id), message);
     let diag = with_declaration(diag, program, link.from.0, id);
     diags.push(if link.to.0 == link.from.0 { diag } else { with_declaration(diag, program, link.to.0, id) });
@@ -59,23 +58,24 @@ pub(crate) fn check_one_dtype(program: &Program, id: OpId, diags: &mut Diags) {
     let need = program.tensor(result).dtype;
     for tensor in op.input_tensors() {
         if program.tensor(tensor).dtype != need {
-            report_dtypes(program, id, (tensor, result), diags);
+            report_dtypes(program, id, tensor, result, diags);
             return;
         }
     }
 }
 
 /// V32 for two of an op's tensors.
-pub(crate) fn check_equal_dtypes(program: &Program, id: OpId, (a, b): (TensorId, TensorId), diags: &mut Diags) {
+pub(crate) fn check_equal_dtypes(program: &Program, id: OpId, a: TensorId, b: TensorId, diags: &mut Diags) {
     if program.tensor(a).dtype != program.tensor(b).dtype {
-        report_dtypes(program, id, (a, b), diags);
+        report_dtypes(program, id, a, b, diags);
     }
 }
 
-pub(crate) fn report_dtypes(program: &Program, id: OpId, (a, b): (TensorId, TensorId), diags: &mut Diags) {
-    let of = |tensor| format!("`{}` is {}", program.tensor_name(tensor), program.tensor(tensor).dtype.name());
+pub(crate) fn report_dtypes(program: &Program, id: OpId, a: TensorId, b: TensorId, diags: &mut Diags) {
+    let [first, second] =
+        [a, b].map(|tensor| format!("`{}` is {}", program.tensor_name(tensor), program.tensor(tensor).dtype.name()));
     let name = op_display_name(program, id);
-    let message = format!("`{name}` needs equal element types, but {} and {}", of(a), of(b));
+    let message = format!("`{name}` needs equal element types, but {first} and {second}");
     let diag = Diag::error(codes::DTYPE, program.op_span(id), message);
     let diag = with_declaration(with_declaration(diag, program, a, id), program, b, id);
     diags.push(diag.with_note("convert with a cast, for example `__to_float(..)`"));

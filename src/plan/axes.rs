@@ -67,20 +67,22 @@ fn stream_part(program: &Program, tensor: TensorId) -> Option<StreamPart> {
 }
 
 fn is_split(program: &Program, tensor: TensorId, by_view: bool) -> bool {
-    let split =
-        |domain: &crate::ir::IterDomain| has_ceil_div(program, domain.extent, 0) || (domain.rfactor && !by_view);
-    program.tensor(tensor).logical.is_none() && program.domains(tensor).iter().any(split)
+    let mut domains = program.domains(tensor).iter();
+    program.tensor(tensor).logical.is_none()
+        && domains.any(|domain| has_ceil_div(program, domain.extent, 0) || (domain.rfactor && !by_view))
 }
 
 fn has_ceil_div(program: &Program, expr: ExprId, depth: u32) -> bool {
-    let within = |expr: ExprId| has_ceil_div(program, expr, depth + 1);
     if depth > 100 {
         return false;
     }
+    let depth = depth + 1;
     match program.expr(expr) {
-        Expr::Call(name, args) => program.name(*name) == "ceilDiv" || args.iter().any(|&arg| within(arg)),
-        Expr::Unary(_, a) | Expr::Set(a) => within(*a),
-        Expr::Binary(_, a, b) => within(*a) || within(*b),
+        Expr::Call(name, args) => {
+            program.name(*name) == "ceilDiv" || args.iter().any(|&arg| has_ceil_div(program, arg, depth))
+        }
+        Expr::Unary(_, a) | Expr::Set(a) => has_ceil_div(program, *a, depth),
+        Expr::Binary(_, a, b) => has_ceil_div(program, *a, depth) || has_ceil_div(program, *b, depth),
         _ => false,
     }
 }

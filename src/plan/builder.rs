@@ -90,7 +90,8 @@ impl<'a> PlanBuilder<'a> {
         env: &'a ExtentEnv,
         axes: &'a AxesTable,
         rank: Option<u32>,
-        (memory_limit, budget): (u64, PlanBudget),
+        memory_limit: u64,
+        budget: PlanBudget,
     ) -> Result<Self, Diag> {
         let mut cx = Self {
             program,
@@ -506,7 +507,7 @@ impl<'a> PlanBuilder<'a> {
         let mut shape = self.local_shape(tensor)?;
         if let (Some(&index), Some(stream)) = (self.stream_indices.last(), self.axes.stream_axis(tensor)) {
             let extent = shape[stream.position];
-            shape[stream.position] = stream_part(self, (extent, stream.parts), index)?.1;
+            shape[stream.position] = stream_part(self, extent, stream.parts, index)?.1;
         }
         let view = self.new_buffer(tensor, &shape, BufferKind::Allocated)?;
         self.rebind_tensor(tensor, Some(view.clone()))?;

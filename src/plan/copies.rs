@@ -56,7 +56,8 @@ pub(crate) fn emit_copy(cx: &mut PlanBuilder<'_>, src: BufferView, dst: BufferVi
 /// Returns the offset and the length of the shard with an index.
 pub(crate) fn stream_part(
     cx: &PlanBuilder<'_>,
-    (extent, parts): (usize, ExprId),
+    extent: usize,
+    parts: ExprId,
     index: ExprId,
 ) -> Result<(usize, usize), Diag> {
     let (parts, index) = (cx.eval_size(parts)?, cx.eval_int(index)?);

@@ -16,24 +16,9 @@ pub struct DebugInfo {
 impl DebugInfo {
     /// Collects the debug info of a program.
     pub fn new(program: &Program) -> Self {
-        let tensor = |id: TensorId| {
-            let span = program.source().tensors.get(id).copied().unwrap_or_default();
-            (program.tensor_name(id), span)
-        };
-        let label = |id: OpId| {
-            let op = program.op(id);
-            let name = op.kind.name();
-            let results: Vec<String> = op.output_tensors().map(|tensor| program.tensor_name(tensor)).collect();
-            let text = match (op.number(), results.is_empty()) {
-                (Some(number), _) => format!("{name} {number}"),
-                (None, true) => name.to_owned(),
-                (None, false) => format!("{} = {name}", results.join(", ")),
-            };
-            (text, program.op_span(id))
-        };
         Self {
-            tensors: program.tensors().ids().map(tensor).collect(),
-            ops: program.ops().ids().map(label).collect(),
+            tensors: program.tensors().ids().map(|id| tensor_label(program, id)).collect(),
+            ops: program.ops().ids().map(|id| op_label(program, id)).collect(),
             indices: BTreeMap::new(),
         }
     }
@@ -76,4 +61,21 @@ impl DebugInfo {
         let op = self.op_label(origin.op);
         if iteration.is_empty() { format!("`{op}`") } else { format!("`{op}` at {iteration}") }
     }
+}
+
+fn tensor_label(program: &Program, id: TensorId) -> (String, Span) {
+    let span = program.source().tensors.get(id).copied().unwrap_or_default();
+    (program.tensor_name(id), span)
+}
+
+fn op_label(program: &Program, id: OpId) -> (String, Span) {
+    let op = program.op(id);
+    let name = op.kind.name();
+    let results: Vec<String> = op.output_tensors().map(|tensor| program.tensor_name(tensor)).collect();
+    let text = match (op.number(), results.is_empty()) {
+        (Some(number), _) => format!("{name} {number}"),
+        (None, true) => name.to_owned(),
+        (None, false) => format!("{} = {name}", results.join(", ")),
+    };
+    (text, program.op_span(id))
 }

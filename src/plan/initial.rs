@@ -51,12 +51,11 @@ impl RedOp {
 
 /// The smallest and the largest value of a type.
 pub(crate) fn type_range(dtype: DType) -> [ScalarValue; 2] {
-    let integers = |low, high| [ScalarValue::Int(low), ScalarValue::Int(high)];
     match dtype {
         _ if dtype.is_float() => [ScalarValue::Float(f64::NEG_INFINITY), ScalarValue::Float(f64::INFINITY)],
         DType::Bool => [ScalarValue::Bool(false), ScalarValue::Bool(true)],
-        DType::Int32 => integers(i64::from(i32::MIN), i64::from(i32::MAX)),
-        _ => integers(i64::MIN, i64::MAX),
+        DType::Int32 => [i32::MIN, i32::MAX].map(|bound| ScalarValue::Int(i64::from(bound))),
+        _ => [i64::MIN, i64::MAX].map(ScalarValue::Int),
     }
 }
 

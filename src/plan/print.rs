@@ -71,10 +71,6 @@ impl PlanText<'_> {
     }
 
     fn inst_text(&self, inst: &Inst) -> String {
-        let comm = |comm: &Option<super::CommSlot>| {
-            comm.map_or_else(|| "on stream".to_owned(), |comm| format!("comm {}", comm.0))
-        };
-        let work = |work: &WorkSlot| format!("w{}", work.0);
         match &inst.kind {
             InstKind::Alloc { buffer } => {
                 let entry = &self.plan.buffers[*buffer];
@@ -108,35 +104,40 @@ impl PlanText<'_> {
             InstKind::Take(take) => self.take_text(take),
             InstKind::Accumulate(put) => self.accumulate_text(put),
             InstKind::Collective(c) => {
-                let side = |view: &Option<BufferView>| {
-                    view.as_ref().map_or_else(|| "-".to_owned(), |view| self.view_text(view))
-                };
+                let [to, from] = [&c.output, &c.input]
+                    .map(|view| view.as_ref().map_or_else(|| "-".to_owned(), |view| self.view_text(view)));
                 let root = c.root.map_or(String::new(), |root| format!(" root {root}"));
                 let op = if c.kind.is_reducing() { format!(" {}", c.red_op.word()) } else { String::new() };
                 format!(
-                    "{} {} <- {}{op}{root}, comm {}, {}",
+                    "{} {to} <- {from}{op}{root}, comm {}, {}",
                     c.kind.name().to_lowercase(),
-                    side(&c.output),
-                    side(&c.input),
                     c.comm.0,
-                    work(&c.work)
+                    work_text(c.work)
                 )
             }
             InstKind::Send { comm: c, put, peer, view, work: w } => {
                 let how = if *put { ", put" } else { "" };
-                format!("send    {} to {peer}, {}{how}, {}", self.view_text(view), comm(c), work(w))
+                format!("send    {} to {peer}, {}{how}, {}", self.view_text(view), comm_text(*c), work_text(*w))
             }
             InstKind::Recv { comm: c, put, peer, view, work: w } => {
                 let how = if *put { ", put" } else { "" };
-                format!("recv    {} from {peer}, {}{how}, {}", self.view_text(view), comm(c), work(w))
+                format!("recv    {} from {peer}, {}{how}, {}", self.view_text(view), comm_text(*c), work_text(*w))
             }
             InstKind::GroupBegin => "group   {".to_owned(),
             InstKind::GroupEnd { comm, work: w } => {
-                format!("group   }} comm {}, {}", comm.0, work(w))
+                format!("group   }} comm {}, {}", comm.0, work_text(*w))
             }
-            InstKind::WaitWork { work: w } => format!("wait    {}", work(w)),
+            InstKind::WaitWork { work: w } => format!("wait    {}", work_text(*w)),
             InstKind::Record { event } => format!("record  e{}", event.0),
             InstKind::WaitEvent { event } => format!("wait    e{}", event.0),
         }
     }
+}
+
+fn comm_text(comm: Option<super::CommSlot>) -> String {
+    comm.map_or_else(|| "on stream".to_owned(), |comm| format!("comm {}", comm.0))
+}
+
+fn work_text(work: WorkSlot) -> String {
+    format!("w{}", work.0)
 }

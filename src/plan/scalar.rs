@@ -357,7 +357,6 @@ fn gcd(a: i64, b: i64) -> i64 {
 }
 
 fn apply_call(name: &str, args: &[ScalarValue]) -> Result<ScalarValue, EvalError> {
-    let real = |value: f64| Ok(ScalarValue::Float(value));
     match (name, args) {
         ("ceilDiv", [a, b]) => ceil_div(a.as_i64(), b.as_i64()),
         ("max", [a, b]) => Ok(if is_less(*a, *b) || is_nan(*b) { *b } else { *a }),
@@ -366,10 +365,10 @@ fn apply_call(name: &str, args: &[ScalarValue]) -> Result<ScalarValue, EvalError
         ("fmin", [a, b]) => Ok(if is_less(*b, *a) || is_nan(*a) { *b } else { *a }),
         ("gcd", [a, b]) => Ok(ScalarValue::Int(gcd(a.as_i64(), b.as_i64()))),
         ("where", [condition, a, b]) => Ok(if condition.as_bool() { *a } else { *b }),
-        ("abs", [ScalarValue::Float(a)]) => real(a.abs()),
+        ("abs", [ScalarValue::Float(a)]) => Ok(ScalarValue::Float(a.abs())),
         ("abs", [a]) => a.as_i64().checked_abs().map(ScalarValue::Int).ok_or_else(overflow_error),
         ("pow", [ScalarValue::Float(_), _] | [_, ScalarValue::Float(_)]) => {
-            real(args[0].as_f64().powf(args[1].as_f64()))
+            Ok(ScalarValue::Float(args[0].as_f64().powf(args[1].as_f64())))
         }
         ("pow", [a, b]) => integer_power(a.as_i64(), b.as_i64()),
         ("remainder" | "fmod" | "fmodf", [_, b]) if !args.iter().any(is_real) && b.as_i64() == 0 => {
@@ -499,9 +498,10 @@ pub(crate) fn constant_value(program: &Program, expr: ExprId) -> Option<ScalarVa
         let named = matches!(expr, Expr::Name(_));
         !named && sub_expressions(expr).iter().all(|&part| is_constant(program, part))
     }
-    let env = ExtentEnv::default();
-    let value = || eval_outside_loops(program, &env, None, |scope| scope.eval_expr(expr)).ok();
-    is_constant(program, expr).then(value).flatten()
+    if !is_constant(program, expr) {
+        return None;
+    }
+    eval_outside_loops(program, &ExtentEnv::default(), None, |scope| scope.eval_expr(expr)).ok()
 }
 
 fn eval_outside_loops<T>(

@@ -183,10 +183,9 @@ impl Resolver<'_> {
         let mut op = Op::new(OpKind::LaunchKernel);
         let mut good = self.resolve_number(spec, stmt, &mut op) & self.resolve_results(spec, stmt, &mut op);
         let args = ast.args_in(stmt.args);
-        let is_group = |arg: &ArgSyntax| arg.key.is_some_and(|key| ast.symbol_text(key) == "Group ID");
-        let lists: Vec<ArgSyntax> = args.iter().filter(|arg| !is_group(arg)).copied().collect();
+        let lists: Vec<ArgSyntax> = args.iter().filter(|arg| !is_group_arg(ast, arg)).copied().collect();
         let declared = &spec.args[0];
-        match args.iter().find(|arg| is_group(arg)) {
+        match args.iter().find(|arg| is_group_arg(ast, arg)) {
             Some(arg) => match self.resolve_attr(declared, AttrKey::GroupId, arg, None) {
                 Some(value) => op.attrs.push((AttrKey::GroupId, value)),
                 None => good = false,
@@ -264,4 +263,8 @@ impl Resolver<'_> {
         }
         Some(op)
     }
+}
+
+fn is_group_arg(ast: &ast::SyntaxTree, arg: &ArgSyntax) -> bool {
+    arg.key.is_some_and(|key| ast.symbol_text(key) == "Group ID")
 }

@@ -220,15 +220,8 @@ impl<'a> Resolver<'a> {
         let node = &self.ast.containers[container];
         let next = self.ast.containers.get(container + 1);
         // Comments stand between the blank lines behind one container and those before the next.
-        let commented = |next: &ast::ContainerSyntax| {
-            let comments = &self.ast.comments;
-            let first = comments.partition_point(|comment| comment.span.start < node.span.end);
-            let between = comments[first..].iter().take_while(|c| c.span.start < next.span.start);
-            between.into_iter().any(|comment| {
-                matches!(comment.place, ast::CommentPlaceSyntax::File | ast::CommentPlaceSyntax::Container(_))
-            })
-        };
-        let shared = u32::from(next.is_some_and(|next| next.blank_before && !commented(next)));
+        let shared =
+            u32::from(next.is_some_and(|next| next.blank_before && !has_comment_between(self.ast, node, next)));
         let sections = node.aliases.is_some() || node.index_definitions.is_some();
         let (mut after, mut end) = (node.blank_after, node.blank_after_sections);
         let last = if sections { &mut end } else { &mut after };
@@ -277,4 +270,12 @@ impl<'a> Resolver<'a> {
         self.program.source.ops.push(span);
         id
     }
+}
+
+/// Whether a comment that belongs to neither container stands between two that follow each other.
+fn has_comment_between(ast: &SyntaxTree, before: &ast::ContainerSyntax, next: &ast::ContainerSyntax) -> bool {
+    let first = ast.comments.partition_point(|comment| comment.span.start < before.span.end);
+    let mut between = ast.comments[first..].iter().take_while(|comment| comment.span.start < next.span.start);
+    between
+        .any(|comment| matches!(comment.place, ast::CommentPlaceSyntax::File | ast::CommentPlaceSyntax::Container(_)))
 }

@@ -29,14 +29,14 @@ impl Resolver<'_> {
             return None;
         }
         let name = self.ast.symbol_text(stmt.name);
-        let functions = || functions::FUNCTIONS.iter().filter(|f| !f.operator).map(|f| f.name);
         let mut diag = Diag::error(codes::UNKNOWN_OP, stmt.name_span, format!("unknown statement `{name}`"));
         if let Some((of, method)) = name.rsplit_once('.') {
             let note = self.method_note(stmt, of, method);
             self.report_error(diag.with_note(note));
             return None;
         }
-        let near = nearest_candidate(name, ops::head_words().chain(functions()));
+        let functions = functions::FUNCTIONS.iter().filter(|f| !f.operator).map(|f| f.name);
+        let near = nearest_candidate(name, ops::head_words().chain(functions));
         diag = match near {
             Some(near) => diag.with_note(format!("did you mean `{near}`?")),
             None => diag.with_note(infix_note(name)),
@@ -97,8 +97,8 @@ impl Resolver<'_> {
             return false;
         }
         let (left, right) = (ast.exprs[a.index()].1, ast.exprs[b.index()].1);
-        let text = |span: Span| self.source.get(span.as_usize_range()).unwrap_or("a");
-        let note = format!("a power is written `pow({}, {})`", text(left), text(right));
+        let [base, exponent] = [left, right].map(|span| self.source.get(span.as_usize_range()).unwrap_or("a"));
+        let note = format!("a power is written `pow({base}, {exponent})`");
         let diag = Diag::error(codes::PREFIX_OPERATOR, left.join(right), "there is no operator `**`");
         self.report_error(diag.with_note(note));
         true

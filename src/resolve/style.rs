@@ -58,10 +58,9 @@ impl StyleEvidence {
 
 /// The features of a file, with what one of its containers shows.
 pub(super) fn detect_style(ast: &SyntaxTree, shown: StyleEvidence) -> Style {
-    let has = |text: &str| ast.strings.find_symbol(text).is_some();
     let stream = detect_stream_spelling(ast);
     let call_form = shown.call_form();
-    let reshape = has("reshape");
+    let reshape = has_symbol(ast, "reshape");
     let era = if call_form == Some(true) || reshape {
         Era::E2026_04
     } else if stream == Some(StreamSpelling::LowerStreamIdx) {
@@ -73,15 +72,15 @@ pub(super) fn detect_style(ast: &SyntaxTree, shown: StyleEvidence) -> Style {
     };
     let base = era.style();
     // Communications had no backend as long as slices were called `select`.
-    let old = has("Communication") && !has("backend");
-    let old_select = old && has("select") && !has("HirAliasSelect");
+    let old = has_symbol(ast, "Communication") && !has_symbol(ast, "backend");
+    let old_select = old && has_symbol(ast, "select") && !has_symbol(ast, "HirAliasSelect");
     Style {
         stream: stream.unwrap_or(base.stream),
         call_form: call_form.unwrap_or(base.call_form),
         tight_stream_index: detect_tight_index(ast).unwrap_or(base.tight_stream_index),
         cast: detect_cast(ast).unwrap_or(base.cast),
-        reshape: (base.reshape || reshape) && !has("view"),
-        short_max: base.short_max || has("max") || has("min"),
+        reshape: (base.reshape || reshape) && !has_symbol(ast, "view"),
+        short_max: base.short_max || has_symbol(ast, "max") || has_symbol(ast, "min"),
         alias_select: base.alias_select && !old_select,
         unit_lines: host_units(ast).all(|unit| unit.listed),
         ..base
@@ -94,17 +93,20 @@ fn host_units(ast: &SyntaxTree) -> impl Iterator<Item = &HostUnitSyntax> {
 
 /// From the domains, or from the name of the loop index.
 fn detect_stream_spelling(ast: &SyntaxTree) -> Option<StreamSpelling> {
-    let spelling = |text: &str| match text {
+    let domains = ast.domains.iter().find_map(|domain| stream_spelling(ast.symbol_text(domain.parallel)));
+    domains.or_else(|| {
+        let named = ["StreamIdx", "streamIdx"].into_iter().find(|text| has_symbol(ast, text));
+        named.and_then(stream_spelling)
+    })
+}
+
+fn stream_spelling(text: &str) -> Option<StreamSpelling> {
+    match text {
         "Stream" => Some(StreamSpelling::Stream),
         "StreamIdx" => Some(StreamSpelling::StreamIdx),
         "streamIdx" => Some(StreamSpelling::LowerStreamIdx),
         _ => None,
-    };
-    let domains = ast.domains.iter().find_map(|domain| spelling(ast.symbol_text(domain.parallel)));
-    domains.or_else(|| {
-        let named = |text: &str| ast.strings.find_symbol(text).and_then(|_| spelling(text));
-        named("StreamIdx").or_else(|| named("streamIdx"))
-    })
+    }
 }
 
 fn detect_tight_index(ast: &SyntaxTree) -> Option<bool> {
@@ -114,11 +116,15 @@ fn detect_tight_index(ast: &SyntaxTree) -> Option<bool> {
 }
 
 fn detect_cast(ast: &SyntaxTree) -> Option<CastSpelling> {
-    let has = |text: &str| ast.strings.find_symbol(text).is_some();
-    if CASTS.iter().any(|(new, _)| has(new)) {
+    if CASTS.iter().any(|(new, _)| has_symbol(ast, new)) {
         return Some(CastSpelling::To);
     }
-    CASTS.iter().any(|(_, old)| has(old)).then_some(CastSpelling::C)
+    CASTS.iter().any(|(_, old)| has_symbol(ast, old)).then_some(CastSpelling::C)
+}
+
+/// Whether the text contains the word as a name.
+fn has_symbol(ast: &SyntaxTree, text: &str) -> bool {
+    ast.strings.find_symbol(text).is_some()
 }
 
 impl Resolver<'_> {
@@ -148,17 +154,16 @@ impl Resolver<'_> {
 
     /// A statement whose spelling contradicts what decides how roots are counted.
     fn find_other_spelling(&self, shown: StyleEvidence) -> Option<Span> {
-        let short = || {
-            let allocates = |id: &OpId| {
-                let op = &self.program.ops[*id];
-                op.kind == OpKind::Allocate && op.attr(AttrKey::Buffer).is_none()
-            };
-            self.program.ops.ids().find(allocates).map(|id| self.program.op_span(id))
-        };
         match shown.call_form()? {
             true => shown.words,
-            false => shown.call.or_else(short),
+            false => shown.call.or_else(|| self.find_short_allocate()),
         }
+    }
+
+    fn find_short_allocate(&self) -> Option<Span> {
+        let mut ops = self.program.ops.iter();
+        let (id, _) = ops.find(|(_, op)| op.kind == OpKind::Allocate && op.attr(AttrKey::Buffer).is_none())?;
+        Some(self.program.op_span(id))
     }
 
     fn report_unclear_root(&mut self, id: OpId, counted: RootAs, unlike: Span) {

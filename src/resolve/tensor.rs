@@ -146,11 +146,9 @@ impl Resolver<'_> {
     fn resolve_axes_attr(&mut self, arg: &ArgSyntax, rank: usize) -> Option<DomainPositions> {
         let listed = self.resolve_expr_list(arg)?;
         let exprs = &self.program.exprs;
-        let place = |&at: &ExprId| exprs.as_int(at).and_then(|at| u32::try_from(at).ok());
-        let axes: Option<DomainPositions> = listed.iter().map(place).collect();
-        let is_order =
-            |axes: &DomainPositions| axes.len() == rank && (0..rank as u32).all(|place| axes.contains(&place));
-        let axes = axes.filter(is_order);
+        let places = listed.iter().map(|&at| exprs.as_int(at).and_then(|at| u32::try_from(at).ok()));
+        let axes: Option<DomainPositions> = places.collect();
+        let axes = axes.filter(|axes| axes.len() == rank && (0..rank as u32).all(|place| axes.contains(&place)));
         if axes.is_none() {
             self.report_wrong_axes(rank, arg);
         }

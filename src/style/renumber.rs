@@ -68,8 +68,9 @@ impl<'p> ProgramRenumberer<'p> {
             settled[tensor.domains_start as usize..tensor.domains_end as usize].fill(true);
         }
         let permuting = program.ops().iter().filter(|(_, op)| op.kind.has_permutation());
-        let permutation = |op: &Op| Some((op.output_tensors().next()?, op.ints_attr(AttrKey::Perm)?.into()));
-        let permutations = permuting.filter_map(|(_, op)| permutation(op)).collect();
+        let permutations = permuting
+            .filter_map(|(_, op)| Some((op.output_tensors().next()?, op.ints_attr(AttrKey::Perm)?.into())))
+            .collect();
         Self {
             permutations,
             edit: Edit::new(program),

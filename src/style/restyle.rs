@@ -95,23 +95,21 @@ fn restyle_allocate(edit: &mut Edit<'_>, op: &mut Op, short: bool, same: bool) {
     let Some(tensor) = op.output_tensors().next() else { return };
     let keeps = if same { !short } else { op.keeps_memory() };
     let size = stored_size(edit, tensor);
-    let default = |key: AttrKey, value: &AttrValue| match (key, value) {
-        (AttrKey::Buffer | AttrKey::Keep, _) => true,
-        (AttrKey::Size, AttrValue::Expr(expr)) => *expr == size,
-        (AttrKey::ResetsToZero, AttrValue::Bool(resets)) => !resets,
-        _ => false,
-    };
     if short {
-        op.attrs.retain(|(key, value)| !default(*key, value));
+        op.attrs.retain(|(key, value)| match (*key, value) {
+            (AttrKey::Buffer | AttrKey::Keep, _) => false,
+            (AttrKey::Size, AttrValue::Expr(expr)) => *expr != size,
+            (AttrKey::ResetsToZero, AttrValue::Bool(resets)) => *resets,
+            _ => true,
+        });
     } else {
-        let missing = |op: &Op, key| op.attr(key).is_none();
-        if missing(op, AttrKey::Buffer) {
+        if op.attr(AttrKey::Buffer).is_none() {
             op.attrs.insert(0, (AttrKey::Buffer, AttrValue::Bool(true)));
         }
-        if missing(op, AttrKey::Size) {
+        if op.attr(AttrKey::Size).is_none() {
             op.attrs.push((AttrKey::Size, AttrValue::Expr(size)));
         }
-        if missing(op, AttrKey::ResetsToZero) {
+        if op.attr(AttrKey::ResetsToZero).is_none() {
             op.attrs.push((AttrKey::ResetsToZero, AttrValue::Bool(false)));
         }
         op.attrs.retain(|(key, _)| *key != AttrKey::Keep);

@@ -53,16 +53,12 @@ fn memory_difference(program: &Program, a: TensorId, b: TensorId) -> Option<Stri
     if i.len() != k.len() {
         return Some(format!("one stores {} axes, the other {}", i.len(), k.len()));
     }
-    let int = |expr| program.exprs().as_int(expr);
     let mut pairs = i.iter().zip(&k).map(|(&i, &k)| (left.axes[i as usize], right.axes[k as usize]));
     let differ = pairs.position(|(x, y)| {
-        let extents = int(x.extent).zip(int(y.extent));
+        let extents = program.exprs().as_int(x.extent).zip(program.exprs().as_int(y.extent));
         x.device_type() != y.device_type() || extents.is_some_and(|(x, y)| x != y)
     })?;
-    let axis = |axes: &crate::axes::LogicalAxes, at: u32| {
-        let axis = axes.axes[at as usize];
-        format!("`{}` over `{}`", expr_text(program, axis.extent), axis.parallel.name())
-    };
-    let (x, y) = (axis(&left, i[differ]), axis(&right, k[differ]));
+    let axes = [left.axes[i[differ] as usize], right.axes[k[differ] as usize]];
+    let [x, y] = axes.map(|axis| format!("`{}` over `{}`", expr_text(program, axis.extent), axis.parallel.name()));
     Some(format!("axis {differ} is {x} and {y}"))
 }

@@ -5,8 +5,7 @@ use crate::diag::{Diag, Diags};
 use crate::ir::places::smallest_duplicate;
 use crate::ir::places::{count_text, tensor_span};
 use crate::ir::{
-    AttrValue, BlockId, DeviceMesh, ExprId, IdVec, IterDomain, MeshId, OpId, ParallelType, Program, Tensor, TensorId,
-    Value,
+    AttrValue, BlockId, DeviceMesh, IdVec, IterDomain, MeshId, OpId, ParallelType, Program, Tensor, TensorId, Value,
 };
 use crate::ir::{domain_text, expr_text, mesh_text};
 use rustc_hash::FxHashMap;
@@ -127,11 +126,11 @@ fn describe_difference(program: &Program, first: TensorId, second: TensorId) -> 
     }
     let (x, y) = (program.domains(first), program.domains(second));
     if x.len() != y.len() {
-        let axes = |n: usize| count_text(n, "axis", "axes");
-        parts.push(format!("{} and {}", axes(x.len()), axes(y.len())));
+        let [first, second] = [x, y].map(|domains| count_text(domains.len(), "axis", "axes"));
+        parts.push(format!("{first} and {second}"));
     } else if let Some(k) = (0..x.len()).find(|&k| x[k] != y[k]) {
-        let axis = |domains: &[IterDomain]| domain_text(program, &domains[k]);
-        parts.push(format!("axis {k} is `{}` and `{}`", axis(x), axis(y)));
+        let (first, second) = (domain_text(program, &x[k]), domain_text(program, &y[k]));
+        parts.push(format!("axis {k} is `{first}` and `{second}`"));
     }
     if a.axes != b.axes {
         parts.push("the order of their axes".to_owned());
@@ -140,16 +139,20 @@ fn describe_difference(program: &Program, first: TensorId, second: TensorId) -> 
         parts.push(format!("mesh `{}` and `{}`", mesh_text(program, a.mesh), mesh_text(program, b.mesh)));
     }
     if a.logical != b.logical {
-        let text = |logical: &Option<Box<[ExprId]>>| match logical {
-            None => "no `logical=`".to_owned(),
-            Some(extents) => {
-                let extents = extents.iter().map(|&extent| expr_text(program, extent));
-                format!("`logical={{{}}}`", extents.collect::<Vec<_>>().join(", "))
-            }
-        };
-        parts.push(format!("{} and {}", text(&a.logical), text(&b.logical)));
+        let [first, second] = [a, b].map(|tensor| logical_text(program, tensor));
+        parts.push(format!("{first} and {second}"));
     }
     parts.join("; ")
+}
+
+fn logical_text(program: &Program, tensor: &Tensor) -> String {
+    match &tensor.logical {
+        None => "no `logical=`".to_owned(),
+        Some(extents) => {
+            let extents = extents.iter().map(|&extent| expr_text(program, extent));
+            format!("`logical={{{}}}`", extents.collect::<Vec<_>>().join(", "))
+        }
+    }
 }
 
 /// V3: a mesh has devices, each once.
@@ -237,23 +240,28 @@ fn check_device_axis(program: &Program, id: TensorId, domain: &IterDomain, diags
         );
         return;
     }
-    check_extent(program, domain, mesh, (name, axis, span), diags);
+    check_extent(program, domain, mesh, &NamedAxis { tensor: name, axis, span }, diags);
 }
 
-fn check_extent(
-    program: &Program,
-    domain: &IterDomain,
-    mesh: &DeviceMesh,
-    (name, axis, span): (String, String, crate::diag::Span),
-    diags: &mut Diags,
-) {
+/// An axis for the messages about it.
+struct NamedAxis {
+    /// The name of its tensor.
+    tensor: String,
+    /// Its text.
+    axis: String,
+    /// The place of the tensor's declaration.
+    span: crate::diag::Span,
+}
+
+fn check_extent(program: &Program, domain: &IterDomain, mesh: &DeviceMesh, named: &NamedAxis, diags: &mut Diags) {
+    let NamedAxis { tensor: name, axis, span } = named;
     let (Some(found), Some(need)) = (program.exprs().as_int(domain.extent), mesh.axis_extent(domain.parallel)) else {
         return;
     };
     if found != i64::from(need) {
         let message = format!("`{axis}` of `{name}` has extent {found}, but its mesh has {need} devices there");
         diags.push(
-            Diag::error(codes::DEVICE_EXTENT, span, message)
+            Diag::error(codes::DEVICE_EXTENT, *span, message)
                 .with_note(format!("an extent counts all devices: write {need}, or change the mesh")),
         );
     }

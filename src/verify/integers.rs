@@ -69,11 +69,7 @@ pub(super) fn check_integers(program: &Program, diags: &mut Diags) {
     for tensor in program.tensors().ids() {
         check_declaration(program, tensor, diags);
     }
-    let mut ops = |id: OpId| check_op(program, id, diags);
-    program.walk(program.body(), &mut ops);
-    for (_, unit) in program.units().iter() {
-        program.walk(unit.body, &mut ops);
-    }
+    program.walk_with_units(&mut |id| check_op(program, id, diags));
 }
 
 fn check_declaration(program: &Program, tensor: TensorId, diags: &mut Diags) {
@@ -87,8 +83,13 @@ fn check_declaration(program: &Program, tensor: TensorId, diags: &mut Diags) {
         check_broadcast(program, domain, span, diags);
     }
     for &extent in program.tensor(tensor).logical.iter().flatten() {
-        let what = || format!("an extent of `logical` of `{}`", program.tensor_name(tensor));
-        needs_integer(program, extent, span, &what, diags);
+        needs_integer(
+            program,
+            extent,
+            span,
+            &|| format!("an extent of `logical` of `{}`", program.tensor_name(tensor)),
+            diags,
+        );
     }
 }
 
@@ -129,8 +130,8 @@ fn check_op(program: &Program, id: OpId, diags: &mut Diags) {
         }
     }
     if let Some(domain) = op.domain_attr(AttrKey::Domain) {
-        let what = || "the extent of the loop".to_owned();
-        needs_integer(program, program.domain(domain).extent, span, &what, diags);
+        let extent = program.domain(domain).extent;
+        needs_integer(program, extent, span, &|| "the extent of the loop".to_owned(), diags);
     }
     for value in op.operands.iter().chain(&op.results) {
         if let Value::Stream(expr) = value {

@@ -85,7 +85,7 @@ mod units;
 
 use crate::diag::{DiagLabel, Diags, Severity, Span, codes};
 use crate::ir::OpKind;
-use crate::ir::{OpId, Program, TensorId};
+use crate::ir::{Program, TensorId};
 
 /// Programs of fewer ops are checked on one thread: starting others takes longer.
 const PARALLEL: usize = 4096;
@@ -134,17 +134,18 @@ pub fn verify_partial(program: &Program, earlier: &[Span], diags: &mut Diags) {
     declarations::check_declarations(program, &declarations::ReferencedTensors::new(program), &mut found);
     let rules = without_duplicates(program, &found, check_ops(program, &[]));
     found.items.extend(rules.items);
-    let spoilt = |label: &DiagLabel| {
-        let holds = |at: &Span| label.span.start < at.end.max(at.start + 1) && at.start < label.span.end;
-        earlier.iter().any(holds)
-    };
     found.items.retain(|diag| {
         diag.severity == Severity::Error
             && !NEED_OTHERS.contains(&diag.code)
-            && !diag.primary.iter().chain(&diag.labels).any(spoilt)
+            && !diag.primary.iter().chain(&diag.labels).any(|label| is_spoilt(label, earlier))
     });
     found.sort_by_place();
     diags.items.append(&mut found.items);
+}
+
+/// Whether a label shows text in which there was an error before.
+fn is_spoilt(label: &DiagLabel, earlier: &[Span]) -> bool {
+    earlier.iter().any(|at| label.span.start < at.end.max(at.start + 1) && at.start < label.span.end)
 }
 
 /// Returns the errors of single ops, without those of ops whose tensors are declared twice: most of the errors about
@@ -173,17 +174,12 @@ fn check_structure(program: &Program) -> Diags {
 /// Runs the checks of single ops, except on ops that use the tensors in `but`.
 fn check_ops(program: &Program, but: &[TensorId]) -> Diags {
     let mut found = Diags::default();
-    let mut check = |id: OpId| {
+    program.walk_with_units(&mut |id| {
         let op = program.op(id);
-        let left_out = |tensor: TensorId| but.contains(&tensor);
-        if but.is_empty() || !op.input_tensors().chain(op.output_tensors()).any(left_out) {
+        if but.is_empty() || !op.all_tensors().any(|tensor| but.contains(&tensor)) {
             op.kind.spec().verify(program, id, &mut found);
         }
-    };
-    program.walk(program.body(), &mut check);
-    for (_, unit) in program.units().iter() {
-        program.walk(unit.body, &mut check);
-    }
+    });
     found
 }
 

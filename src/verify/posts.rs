@@ -25,7 +25,7 @@ pub(super) fn check_posts(program: &Program, diags: &mut Diags) {
     });
     posts.sort_by_key(|(number, _)| *number);
     for pair in posts.windows(2).filter(|pair| pair[0].0 == pair[1].0) {
-        report_posted_twice(program, pair[0], pair[1].1, diags);
+        report_posted_twice(program, pair[0].0, [pair[0].1, pair[1].1], diags);
     }
     for (number, id) in waits {
         if posts.binary_search_by_key(&number, |(number, _)| *number).is_err() {
@@ -41,7 +41,7 @@ fn is_awaitable(kind: OpKind) -> bool {
 }
 
 /// V18.
-fn report_posted_twice(program: &Program, (number, first): (u32, OpId), second: OpId, diags: &mut Diags) {
+fn report_posted_twice(program: &Program, number: u32, [first, second]: [OpId; 2], diags: &mut Diags) {
     diags.push(
         Diag::error(
             codes::DUPLICATE_NUMBER,

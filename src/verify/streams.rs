@@ -35,7 +35,7 @@ pub(super) fn check_streams(program: &Program, diags: &mut Diags) {
         made: first_definitions(program),
     };
     for (looped, position) in loops {
-        check_loop(program, (looped, position), &about, diags);
+        check_loop(program, looped, position, &about, diags);
     }
 }
 
@@ -73,8 +73,7 @@ fn may_repeat(program: &Program, op: &Op) -> bool {
     }
 }
 
-fn check_loop(program: &Program, looped: (OpId, u32), about: &LoopFacts, diags: &mut Diags) {
-    let (looped, position) = looped;
+fn check_loop(program: &Program, looped: OpId, position: u32, about: &LoopFacts, diags: &mut Diags) {
     let op = program.op(looped);
     let (Some(index), Some(&body)) = (loop_index(program, op), op.blocks.first()) else { return };
     let definitions = &about.definitions;
@@ -96,9 +95,9 @@ fn check_loop(program: &Program, looped: (OpId, u32), about: &LoopFacts, diags: 
         if !before
             && !renewed.contains(&memory)
             && let Some(used) = iteration.uses.get(&memory)
-            && let Some(race) = iteration.find_race(used)
+            && let Some((write, set)) = iteration.find_race(used)
         {
-            diags.push(race_error(program, tensor, allocate, race));
+            diags.push(race_error(program, tensor, allocate, [write, set]));
         }
     }
 }
@@ -262,8 +261,8 @@ impl<'p> IterationWalk<'p> {
         let Some(other) = operand_stream(op) else { return };
         match self.stream {
             Some((current, _)) if self.varies_by_iteration(other) => {
-                let stream = |expr| self.definitions.expand_expr(self.program, expr);
-                self.chained |= stream(other) != stream(current);
+                let [other, current] = [other, current].map(|expr| self.definitions.expand_expr(self.program, expr));
+                self.chained |= other != current;
             }
             Some(_) => self.follows = true,
             None => self.joined |= self.varies_by_iteration(other),
@@ -315,8 +314,7 @@ impl<'p> IterationWalk<'p> {
     /// Returns true if a scalar differs between iterations, directly or through `Index definitions:`.
     fn varies_by_iteration(&self, expr: ExprId) -> bool {
         let mut found = false;
-        let mut visit = |name| found |= self.names.contains(&name);
-        self.definitions.visit_names(self.program, expr, &mut visit);
+        self.definitions.visit_names(self.program, expr, &mut |name| found |= self.names.contains(&name));
         found
     }
 }
@@ -328,8 +326,7 @@ fn operand_stream(op: &Op) -> Option<ExprId> {
     })
 }
 
-fn race_error(program: &Program, tensor: TensorId, allocate: OpId, race: (OpId, OpId)) -> Diag {
-    let (write, set) = race;
+fn race_error(program: &Program, tensor: TensorId, allocate: OpId, [write, set]: [OpId; 2]) -> Diag {
     let name = program.tensor_name(tensor);
     let message = format!("all iterations write one buffer of `{name}`, each on its own stream");
     Diag::error(codes::KEPT_BUFFER, program.op_span(allocate), message)

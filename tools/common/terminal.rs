@@ -28,15 +28,19 @@ impl ColorMode {
     /// True if a stream is coloured. The flag goes before `NO_COLOR`, that before `CLICOLOR_FORCE`, and what
     /// the stream is comes last: a terminal that knows colours.
     pub fn is_colored(self, is_terminal: bool, env: EnvReader) -> bool {
-        let set = |name: &str| env(name).filter(|value| !value.is_empty());
         match self {
             ColorMode::Always => true,
             ColorMode::Never => false,
-            ColorMode::Auto if set("NO_COLOR").is_some() => false,
-            ColorMode::Auto if set("CLICOLOR_FORCE").is_some_and(|value| value != "0") => true,
+            ColorMode::Auto if set_variable(env, "NO_COLOR").is_some() => false,
+            ColorMode::Auto if set_variable(env, "CLICOLOR_FORCE").is_some_and(|value| value != "0") => true,
             ColorMode::Auto => is_terminal && knows_colors(env),
         }
     }
+}
+
+/// The value of a variable that is set and not empty.
+fn set_variable(env: EnvReader, name: &str) -> Option<std::ffi::OsString> {
+    env(name).filter(|value| !value.is_empty())
 }
 
 /// True if the terminal can do more than write one line below the other.

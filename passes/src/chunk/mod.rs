@@ -121,16 +121,15 @@ fn run_chunk(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
 
 /// The tensor and the logical position of `T0.1`.
 fn named_axis(program: &Program, text: &str) -> Result<(TensorId, u32), Box<Diag>> {
-    let fail = |message: String, note: String| Err(Box::new(Diag::global_error(CHUNK_AXIS, message).with_note(note)));
     let parts = text.rsplit_once('.');
     let parts = parts.and_then(|(tensor, at)| Some((tensor, at.parse::<usize>().ok()?)));
     let Some((name, at)) = parts else {
         let note = "write a tensor and a position among its axes: `axis=T0.1`".to_owned();
-        return fail(format!("`{text}` names no axis"), note);
+        return Err(chunk_axis_error(format!("`{text}` names no axis"), note));
     };
     let Some(tensor) = class::host_tensors(program).find(|&t| is_tensor_name(program, t, name)) else {
         let note = "name an input, an output, or a result of an op of the host program".to_owned();
-        return fail(format!("the program has no tensor `{name}`"), note);
+        return Err(chunk_axis_error(format!("the program has no tensor `{name}`"), note));
     };
     let stored = hostir::axes::logical_axes(program, tensor).stored_positions();
     match stored.get(at) {
@@ -140,7 +139,11 @@ fn named_axis(program: &Program, text: &str) -> Result<(TensorId, u32), Box<Diag
                 0 => "choose a tensor with axes".to_owned(),
                 count => format!("its axes are 0 to {}", count - 1),
             };
-            fail(format!("{name} has no axis {at}"), note)
+            Err(chunk_axis_error(format!("{name} has no axis {at}"), note))
         }
     }
+}
+
+fn chunk_axis_error(message: String, note: String) -> Box<Diag> {
+    Box::new(Diag::global_error(CHUNK_AXIS, message).with_note(note))
 }

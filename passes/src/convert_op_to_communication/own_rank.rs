@@ -97,8 +97,8 @@ fn filter_block(
                 filter_block(build, filter, inner, declared, dropped);
             }
             declared.extend(results);
-            let empty = |&inner: &BlockId| build.program().block(inner).ops.is_empty();
-            if blocks.is_empty() || !blocks.iter().all(empty) {
+            let all_empty = blocks.iter().all(|&inner| build.program().block(inner).ops.is_empty());
+            if blocks.is_empty() || !all_empty {
                 out.push(op);
             }
             continue;

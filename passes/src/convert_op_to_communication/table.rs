@@ -361,11 +361,8 @@ impl ReshardingQuery<'_> {
             let note = "use meshes of one size, or replicate the tensor in between with a `Set`";
             return Err(self.error_at_op(CONVERT_SIZES, message, note));
         }
-        let pair = |(&from, &to): (&u32, &u32)| {
-            let team = if from == to { vec![from] } else { vec![from, to] };
-            PlannedComm { team, root: Some(from) }
-        };
-        Ok(self.make_decision("SendRecv", senders.iter().zip(receivers).map(pair).collect()))
+        let pairs = senders.iter().zip(receivers).map(|(&from, &to)| plan_send_receive(from, to));
+        Ok(self.make_decision("SendRecv", pairs.collect()))
     }
 
     fn decide_broadcast(&self) -> DecisionResult<CommDecision> {
@@ -390,6 +387,12 @@ impl ReshardingQuery<'_> {
         }
         Ok(())
     }
+}
+
+/// The communication of one sender with its receiver.
+fn plan_send_receive(from: u32, to: u32) -> PlannedComm {
+    let team = if from == to { vec![from] } else { vec![from, to] };
+    PlannedComm { team, root: Some(from) }
 }
 
 /// The devices, and the root behind them where it is not one of them.

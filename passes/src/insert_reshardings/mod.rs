@@ -165,7 +165,7 @@ fn decide_step(program: &Program, id: OpId, form: InsertionForm) -> Result<Optio
         seen.push(operand);
         let differs = match made {
             true => !is_sharded_as_copied(program, &links, operand, result),
-            false => has_different_shardings(program, op.kind, (operand, result), links.as_slice()),
+            false => has_different_shardings(program, op.kind, operand, result, links.as_slice()),
         };
         new && (program.tensor(operand).mesh != mesh || differs)
     });

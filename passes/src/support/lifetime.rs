@@ -71,8 +71,8 @@ fn keep_unit_results_together(program: &Program, scan: &LifetimeScan<'_>, found:
             found.iter().map(|release| (release.tensor, release.place.0)).collect();
         let mut kept = FxHashSet::default();
         for post in &posts {
-            let end = |tensor: TensorId| Some((places.get(&tensor)?, &scan.made[tensor.index()].blocks));
-            let mut ends = post.output_tensors().map(end);
+            let mut ends =
+                post.output_tensors().map(|tensor| Some((places.get(&tensor)?, &scan.made[tensor.index()].blocks)));
             let first = ends.next().flatten();
             if first.is_none() || ends.any(|end| end != first) {
                 kept.extend(post.output_tensors());

@@ -40,22 +40,28 @@ pub(super) fn run_reduction(
             ElementVector::F32(fold_rows(&values, count, f32_op(op)?, initial))
         }
         ElementVector::I64(values) => {
-            let whole = |value: ScalarValue| match truths {
-                true => i64::from(value.as_bool()),
-                false => value.as_i64(),
-            };
-            ElementVector::I64(fold_rows(&values, count, integer_op(op, truths)?, initial.map(whole)))
+            let initial = initial.map(|value| integer_element(value, truths));
+            ElementVector::I64(fold_rows(&values, count, integer_op(op, truths)?, initial))
         }
     };
     result.store_view(memory, plan, output)
 }
 
+/// A scalar as an element of the integers' vectors, which hold truth values as 0 and 1.
+fn integer_element(value: ScalarValue, is_truth: bool) -> i64 {
+    match is_truth {
+        true => i64::from(value.as_bool()),
+        false => value.as_i64(),
+    }
+}
+
 fn fold_rows<T: Copy + Send + Sync>(values: &[T], count: usize, f: fn(T, T) -> T, initial: Option<T>) -> Vec<T> {
-    let fold = |row: &[T]| {
-        let first = initial.map_or(row[0], |value| f(value, row[0]));
-        row[1..].iter().fold(first, |all, &x| f(all, x))
-    };
-    values.par_chunks_exact(count.max(1)).map(fold).collect()
+    values.par_chunks_exact(count.max(1)).map(|row| fold_row(row, f, initial)).collect()
+}
+
+fn fold_row<T: Copy>(row: &[T], f: fn(T, T) -> T, initial: Option<T>) -> T {
+    let first = initial.map_or(row[0], |value| f(value, row[0]));
+    row[1..].iter().fold(first, |all, &x| f(all, x))
 }
 
 /// Combines the members' values in the order given. Never called without members.

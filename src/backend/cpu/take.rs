@@ -50,21 +50,25 @@ fn load_indices(
     let ElementVector::I64(values) = ElementVector::load_view(memory, plan, view)? else {
         return Err(ExecutionFault::Type(view.dtype));
     };
-    let inside = |&value: &i64| usize::try_from(value).ok().filter(|&value| value < extent);
-    let Some(wrong) = values.iter().position(|value| inside(value).is_none()) else {
-        return Ok(values.iter().filter_map(inside).collect());
+    let Some(wrong) = values.iter().position(|&value| index_within(value, extent).is_none()) else {
+        return Ok(values.iter().filter_map(|&value| index_within(value, extent)).collect());
     };
     let tensor = plan.buffers[view.buffer].tensor;
     let element = element_offsets(view)[wrong];
     Err(ExecutionFault::Index { tensor, element, value: values[wrong], extent })
 }
 
+/// The value as an index, if it is one of an axis of this extent.
+fn index_within(value: i64, extent: usize) -> Option<usize> {
+    usize::try_from(value).ok().filter(|&value| value < extent)
+}
+
 /// The place in its buffer of each element of a view, in row-major order.
 fn element_offsets(view: &BufferView) -> Vec<usize> {
     let mut all = vec![view.offset];
     for dim in &view.dims {
-        let along = |from: usize| (0..dim.extent).map(move |index| from + index * dim.stride);
-        all = all.into_iter().flat_map(along).collect();
+        let starts = all.into_iter();
+        all = starts.flat_map(|from| (0..dim.extent).map(move |index| from + index * dim.stride)).collect();
     }
     all
 }

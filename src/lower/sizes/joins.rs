@@ -26,8 +26,9 @@ impl SizeSolver<'_> {
     /// Adds the ops that join two nodes to the error that these have two sizes.
     pub(super) fn explain_joins(&self, mut diag: Diag, from: u32, to: u32) -> Diag {
         for (op, one, other) in self.joins_between(from, to).into_iter().take(MOST_OPS) {
-            let text = |(tensor, axis): AxisOf| format!("axis {axis} of {}", self.program.tensor_name(tensor));
-            let (span, text) = (self.program.op_span(op), format!("{} is as long as {}", text(one), text(other)));
+            let [one, other] =
+                [one, other].map(|(tensor, axis)| format!("axis {axis} of {}", self.program.tensor_name(tensor)));
+            let (span, text) = (self.program.op_span(op), format!("{one} is as long as {other}"));
             diag = match diag.primary {
                 Some(_) => diag.with_label(span, text),
                 None => {

@@ -83,14 +83,13 @@ impl LoopWalk<'_> {
             return None;
         }
         let index = self.definitions.expand_expr(program, op.expr_attr(AttrKey::Index)?);
-        let goes = |(name, extent): &&(Symbol, Option<ExprId>)| match *program.expr(index) {
+        let (_, extent) = self.open.iter().rev().find(|(name, extent)| match *program.expr(index) {
             Expr::Name(found) => found == *name,
             Expr::Binary(BinaryOp::Mod, inner, count) => {
                 Some(count) == *extent && self.definitions.depends_on(program, inner, *name)
             }
             _ => false,
-        };
-        let (_, extent) = self.open.iter().rev().find(goes)?;
+        })?;
         let Some(AttrValue::Domain(domain)) = op.attr(AttrKey::Axis) else { return None };
         let tensor = op.input_tensors().next()?;
         let printed = domain.0.checked_sub(program.tensor(tensor).domains_start)?;
@@ -102,8 +101,8 @@ impl LoopWalk<'_> {
         let program = self.program;
         let op = program.op(id);
         let rank = op.expr_attr(AttrKey::Peer).or_else(|| op.expr_attr(AttrKey::Root))?;
-        let looped = |(name, _): &&(Symbol, Option<ExprId>)| self.definitions.depends_on(program, rank, *name);
-        let (_, extent) = self.open.iter().rev().find(looped)?;
+        let mut loops = self.open.iter().rev();
+        let (_, extent) = loops.find(|(name, _)| self.definitions.depends_on(program, rank, *name))?;
         let tensor = op.input_tensors().chain(op.output_tensors()).next()?;
         let team = op.ints_attr(AttrKey::Team).map(<[i64]>::len);
         let count = team.or_else(|| program.tensor_mesh(tensor).map(|mesh| mesh.devices.len()))?;

@@ -12,14 +12,13 @@ impl SizeSolver<'_> {
     /// program's before those of its units.
     pub(super) fn fix_one_open(&mut self, value: i64) -> bool {
         let inside = self.extent_names();
-        let is_open = |solver: &mut Self, node| {
-            let root = solver.find_root(node) as usize;
-            solver.known[root].is_none()
-        };
         let mut open: Vec<_> = self.names.clone();
-        open.retain(|(.., node)| is_open(self, *node));
-        let rank = |(unit, name, _): &(Option<_>, Symbol, u32)| (unit.is_some(), !inside.contains(name));
-        let Some(&(_, _, node)) = open.iter().min_by_key(|name| rank(name)) else { return false };
+        open.retain(|(.., node)| {
+            let root = self.find_root(*node) as usize;
+            self.known[root].is_none()
+        });
+        let first = open.iter().min_by_key(|(unit, name, _)| (unit.is_some(), !inside.contains(name)));
+        let Some(&(_, _, node)) = first else { return false };
         let why = format!("`--set '*={value}'`");
         self.fix_node(node, KnownSize { value, span: None, why });
         true

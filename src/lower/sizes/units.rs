@@ -25,7 +25,7 @@ impl SizeSolver<'_> {
         for (outer, inner) in pairs {
             if self.axes.axes_of(outer).len() == self.axes.axes_of(inner).len() {
                 for axis in 0..self.axes.axes_of(outer).len() as u32 {
-                    self.link_axes((outer, axis), (inner, axis));
+                    self.link_axes(outer, axis, inner, axis);
                 }
             }
         }

@@ -13,17 +13,16 @@ pub(crate) fn check_communication(program: &Program, id: OpId, diags: &mut Diags
     let members = check_team(program, id, diags);
     if let Some(members) = &members {
         let (input, output) = (op.input_tensors().next(), op.output_tensors().next());
-        let one_dimensional = |t: &TensorId| program.tensor_mesh(*t).is_some_and(|mesh| mesh.shape.len() == 1);
         let (senders, receivers) = match kind {
             "Gather" | "Reduce" => (true, false),
             "Broadcast" | "Scatter" => (false, true),
             "SendRecv" => (false, false),
             _ => (true, true),
         };
-        if let Some(tensor) = input.filter(|t| senders && one_dimensional(t)) {
+        if let Some(tensor) = input.filter(|&tensor| senders && has_one_mesh_axis(program, tensor)) {
             check_in_team(program, id, tensor, "input", members, diags);
         }
-        if let Some(tensor) = output.filter(|t| receivers && one_dimensional(t)) {
+        if let Some(tensor) = output.filter(|&tensor| receivers && has_one_mesh_axis(program, tensor)) {
             check_in_team(program, id, tensor, "output", members, diags);
         }
         if kind == "SendRecv" && members.len() > 2 {
@@ -37,6 +36,10 @@ pub(crate) fn check_communication(program: &Program, id: OpId, diags: &mut Diags
         let note = "only Reduce, Allreduce and ReduceScatter have a reduce operation";
         diags.push(Diag::error(codes::RED_OP, program.op_span(id), message).with_note(note));
     }
+}
+
+fn has_one_mesh_axis(program: &Program, tensor: TensorId) -> bool {
+    program.tensor_mesh(tensor).is_some_and(|mesh| mesh.shape.len() == 1)
 }
 
 /// V40: the team has devices, each once. `None` if it has none, or nvFuser cut its list off.
@@ -68,15 +71,13 @@ fn check_team(program: &Program, id: OpId, diags: &mut Diags) -> Option<Vec<i64>
 /// V41: the devices of a mesh are in the team.
 fn check_in_team(program: &Program, id: OpId, tensor: TensorId, side: &str, team: &[i64], diags: &mut Diags) {
     let Some(mesh) = program.tensor_mesh(tensor) else { return };
-    let device = |k: usize| mesh.devices.get(k).map(|&device| i64::from(device));
-    let same = team.len() == mesh.devices.len() && (0..team.len()).all(|k| device(k) == Some(team[k]));
-    if same {
+    if mesh.devices.iter().map(|&device| i64::from(device)).eq(team.iter().copied()) {
         return;
     }
     let mut sorted = team.to_vec();
     sorted.sort_unstable();
-    let outside = |device: &&u32| sorted.binary_search(&i64::from(**device)).is_err();
-    if let Some(device) = mesh.devices.iter().find(outside) {
+    let mut devices = mesh.devices.iter();
+    if let Some(device) = devices.find(|&&device| sorted.binary_search(&i64::from(device)).is_err()) {
         let name = program.tensor_name(tensor);
         let mesh = mesh_text(program, program.tensor(tensor).mesh);
         let message = format!("device {device} of the {side}'s mesh is not in the team");
@@ -141,8 +142,8 @@ fn check_root(program: &Program, id: OpId, kind: &str, team: Option<&[i64]>, dia
 /// Only copies on the current stream have a side that copies.
 fn check_protocol(program: &Program, id: OpId, diags: &mut Diags) {
     let op = program.op(id);
-    let word = |key| op.word_attr(key).map(|word| program.name(word));
-    if let (Some(protocol), Some(backend)) = (word(AttrKey::Protocol), word(AttrKey::Backend))
+    let words = [AttrKey::Protocol, AttrKey::Backend].map(|key| op.word_attr(key).map(|word| program.name(word)));
+    if let [Some(protocol), Some(backend)] = words
         && backend != "CUDA"
     {
         let message = format!("`protocol={protocol}` has no effect with `backend={backend}`");

@@ -52,8 +52,7 @@ fn link_shard(program: &Program, op: OpId, from: &LinkSide, to: &LinkSide, links
 
 /// The axes that do not lie across devices.
 fn unsharded_axes(side: &LinkSide, axes: &[u32]) -> AxisPositions {
-    let sharded = |k: &u32| side.axes.axes[*k as usize].device_type().is_some();
-    axes.iter().copied().filter(|k| !sharded(k)).collect()
+    axes.iter().copied().filter(|&k| side.axes.axes[k as usize].device_type().is_none()).collect()
 }
 
 fn link_kept_axes(

@@ -111,7 +111,7 @@ pub(super) fn lower_communication(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<
     let input_view = if role.sends { Some(readable_view(cx, input)?) } else { None };
     let output_view = if role.receives { Some(writable_view(cx, output)?) } else { None };
     check_layout(cx, kind, input, output, input_view.as_ref(), output_view.as_ref())?;
-    check_counts(cx, kind, team.len(), (input, output), &input_view, &output_view)?;
+    check_counts(cx, kind, team.len(), [input, output], &input_view, &output_view)?;
     let comm = cx.communicator_slot(team, backend_word(cx, op));
     let work = cx.new_work();
     register_work(cx, op, work)?;
@@ -208,10 +208,9 @@ fn check_layout(
     if parts.len() != wholes.len() || wholes.len() != view.dims.len() {
         return Ok(());
     }
-    let moved = |(part, whole): (&&crate::axes::LogicalAxis, &&crate::axes::LogicalAxis)| {
-        part.is_sharded() && part.parallel != whole.parallel
-    };
-    let Some(axis) = parts.iter().zip(&wholes).position(moved) else { return Ok(()) };
+    let mut pairs = parts.iter().zip(&wholes);
+    let moved = pairs.position(|(part, whole)| part.is_sharded() && part.parallel != whole.parallel);
+    let Some(axis) = moved else { return Ok(()) };
     match view.dims[..axis].iter().position(|dim| dim.extent != 1) {
         None => Ok(()),
         Some(outer) => {
@@ -233,7 +232,7 @@ fn check_counts(
     cx: &PlanBuilder<'_>,
     kind: CollectiveKind,
     members: usize,
-    names: (TensorId, TensorId),
+    [sent_tensor, received_tensor]: [TensorId; 2],
     input: &Option<BufferView>,
     output: &Option<BufferView>,
 ) -> Result<(), Diag> {
@@ -243,7 +242,7 @@ fn check_counts(
         let message = format!(
             "the {} elements of {} do not divide into {members} equal parts",
             view.len(),
-            cx.tensor_name(names.0)
+            cx.tensor_name(sent_tensor)
         );
         return Err(cx.error_here(codes::SHAPES, message));
     }
@@ -253,17 +252,17 @@ fn check_counts(
         let message = format!(
             "{} of {members} members cannot take {sent} elements of {} to {received} elements of {}",
             kind.name(),
-            cx.tensor_name(names.0),
-            cx.tensor_name(names.1)
+            cx.tensor_name(sent_tensor),
+            cx.tensor_name(received_tensor)
         );
         return Err(cx.error_here(codes::SHAPES, message));
     }
     if input.dtype != output.dtype {
         let message = format!(
             "{} is `{}` but {} is `{}`",
-            cx.tensor_name(names.0),
+            cx.tensor_name(sent_tensor),
             input.dtype.name(),
-            cx.tensor_name(names.1),
+            cx.tensor_name(received_tensor),
             output.dtype.name()
         );
         return Err(cx.error_here(codes::SHAPES, message));
@@ -347,18 +346,8 @@ pub(super) fn lower_collective_permute(cx: &mut PlanBuilder<'_>, id: OpId) -> Re
     let op = cx.program.op(id);
     let (input, output) = (cx.operand_tensor(op, 0)?, cx.result_tensor(op)?);
     let team = communication_team(cx, op)?;
-    let member = |cx: &PlanBuilder<'_>, key: AttrKey| -> Result<u32, Diag> {
-        let Some(expr) = op.expr_attr(key) else {
-            return Err(cx.error_here(codes::TEAM, format!("`{}` is not known", key.word())));
-        };
-        let value = cx.eval_int(expr)?;
-        let device = usize::try_from(value).ok().and_then(|place| team.get(place).copied());
-        device.ok_or_else(|| {
-            let message = format!("peer {value} is out of range: the team has {} members", team.len());
-            cx.error_here(codes::TEAM, message)
-        })
-    };
-    let (to, from) = (member(cx, AttrKey::SendPeer)?, member(cx, AttrKey::RecvPeer)?);
+    let to = team_member(cx, op, &team, AttrKey::SendPeer)?;
+    let from = team_member(cx, op, &team, AttrKey::RecvPeer)?;
     let (source, target) = (readable_view(cx, input)?, writable_view(cx, output)?);
     if source.len() != target.len() || source.dtype != target.dtype {
         return Err(cx.shape_error(input, &source.shape(), output, &target.shape()));
@@ -383,6 +372,19 @@ pub(super) fn lower_collective_permute(cx: &mut PlanBuilder<'_>, id: OpId) -> Re
         cx.emit_inst(InstKind::Send { comm: Some(comm), put: false, peer: to, view: source, work: send })?;
     }
     cx.emit_inst(InstKind::GroupEnd { comm, work })
+}
+
+/// The device that an attribute names by its place in the team.
+fn team_member(cx: &PlanBuilder<'_>, op: &Op, team: &[u32], key: AttrKey) -> Result<u32, Diag> {
+    let Some(expr) = op.expr_attr(key) else {
+        return Err(cx.error_here(codes::TEAM, format!("`{}` is not known", key.word())));
+    };
+    let value = cx.eval_int(expr)?;
+    let device = usize::try_from(value).ok().and_then(|place| team.get(place).copied());
+    device.ok_or_else(|| {
+        let message = format!("peer {value} is out of range: the team has {} members", team.len());
+        cx.error_here(codes::TEAM, message)
+    })
 }
 
 /// Opens a group.

@@ -10,10 +10,8 @@ pub(super) fn lower_matmul(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Dia
     let (left, right, result) = (cx.operand_tensor(op, 0)?, cx.operand_tensor(op, 1)?, cx.result_tensor(op)?);
     let (mut a, mut b) = (cx.input_view(left)?, cx.input_view(right)?);
     let mut out = cx.output_view(result)?;
-    let misfit =
-        |cx: &PlanBuilder<'_>, a: &BufferView, b: &BufferView| cx.shape_error(left, &a.shape(), right, &b.shape());
     if a.dims.is_empty() || b.dims.is_empty() {
-        return Err(misfit(cx, &a, &b));
+        return Err(cx.shape_error(left, &a.shape(), right, &b.shape()));
     }
     let unit = ViewDim { extent: 1, stride: 0 };
     if a.dims.len() == 1 {
@@ -101,11 +99,11 @@ fn emit_gemm(
     if out_shape.len() < 2 || out_shape[batch..] != [m, n] {
         return Err(cx.shape_error(tensors[2], &out_shape, tensors[0], &a_shape));
     }
-    let full = |last: [usize; 2]| [&out_shape[..batch], &last].concat();
-    let Some(a) = expanded_view(&a, &full([m, k])) else {
+    let [full_a, full_b] = [[m, k], [k, n]].map(|last| [&out_shape[..batch], &last].concat());
+    let Some(a) = expanded_view(&a, &full_a) else {
         return Err(cx.shape_error(tensors[0], &a_shape, tensors[2], &out_shape));
     };
-    let Some(b) = expanded_view(&b, &full([k, n])) else {
+    let Some(b) = expanded_view(&b, &full_b) else {
         return Err(cx.shape_error(tensors[1], &b_shape, tensors[2], &out_shape));
     };
     if a.dtype != b.dtype && !(a.dtype.is_fp8_factor() && b.dtype.is_fp8_factor()) {

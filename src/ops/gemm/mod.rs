@@ -6,7 +6,7 @@ mod lowering;
 use super::spec::{ArgKind, ArgSpec, Lower, OpSpec};
 use super::tensor_checks;
 use crate::diag::Diags;
-use crate::ir::{DType, OpId, OpIdentity, OpLayout, Program, StandaloneRule, TensorId};
+use crate::ir::{DType, OpId, OpIdentity, OpLayout, Program, StandaloneRule};
 
 /// `matmul`.
 pub const MATMUL: OpSpec = OpSpec {
@@ -48,16 +48,16 @@ pub const LINEAR: OpSpec = OpSpec {
 /// bias has the result's type.
 fn check_gemm_dtypes(program: &Program, id: OpId, diags: &mut Diags) {
     let op = program.op(id);
-    let is = |tensor: TensorId| program.tensor(tensor).dtype;
     let mut tensors = op.input_tensors();
     let (Some(a), Some(b), Some(result)) = (tensors.next(), tensors.next(), op.output_tensors().next()) else {
         return;
     };
-    let wide = matches!(is(result), DType::Float | DType::Half | DType::BFloat16);
-    if !is(a).is_fp8_factor() || !is(b).is_fp8_factor() || !(wide || is(result).is_fp8_factor()) {
+    let [a, b, out] = [a, b, result].map(|tensor| program.tensor(tensor).dtype);
+    let wide = matches!(out, DType::Float | DType::Half | DType::BFloat16);
+    if !a.is_fp8_factor() || !b.is_fp8_factor() || !(wide || out.is_fp8_factor()) {
         return tensor_checks::check_one_dtype(program, id, diags);
     }
-    if let Some(bias) = tensors.next().filter(|&bias| is(bias) != is(result)) {
-        tensor_checks::report_dtypes(program, id, (bias, result), diags);
+    if let Some(bias) = tensors.next().filter(|&bias| program.tensor(bias).dtype != out) {
+        tensor_checks::report_dtypes(program, id, bias, result, diags);
     }
 }

@@ -28,7 +28,7 @@ fn match_gather(program: &Program, id: OpId) -> Option<GatherAxes> {
 pub(crate) fn check_gather(program: &Program, id: OpId, diags: &mut Diags) {
     let Some(GatherAxes { input, index, result, dim }) = match_gather(program, id) else { return };
     check_integer_index(program, id, index, diags);
-    tensor_checks::check_equal_dtypes(program, id, (input, result), diags);
+    tensor_checks::check_equal_dtypes(program, id, input, result, diags);
     let rank = logical_axes(program, input).stored_positions().len();
     if let Some(dim) = dim.filter(|dim| !(0..rank as i64).contains(dim)) {
         let name = program.tensor_name(input);
@@ -71,22 +71,24 @@ pub(crate) fn check_index_put(program: &Program, id: OpId, diags: &mut Diags) {
         return;
     };
     check_integer_index(program, id, index, diags);
-    tensor_checks::check_equal_dtypes(program, id, (base, result), diags);
-    tensor_checks::check_equal_dtypes(program, id, (value, result), diags);
-    let first = |tensor| stored_extents(program, tensor).first().copied();
-    let constant = |extent: Option<ExprId>| extent.and_then(|extent| program.exprs().as_int(extent));
-    if let (Some(from), Some(to)) = (constant(first(base)), constant(first(result)))
+    tensor_checks::check_equal_dtypes(program, id, base, result, diags);
+    tensor_checks::check_equal_dtypes(program, id, value, result, diags);
+    if let (Some(from), Some(to)) = (constant_extent(program, base, 0), constant_extent(program, result, 0))
         && from != to
     {
         report_extent(program, id, EQUAL, 0, [(base, from), (result, to)], diags);
     }
-    let column = constant(stored_extents(program, index).get(1).copied());
-    if column.is_some_and(|extent| extent != 1) {
+    if constant_extent(program, index, 1).is_some_and(|extent| extent != 1) {
         let name = program.tensor_name(index);
         let message = format!("the second axis of the index `{name}` has not the extent 1");
         let diag = Diag::error(codes::EXTENT, program.op_span(id), message);
         diags.push(with_declaration(diag, program, index, id).with_note("an index is `[n]` or `[n, 1]`"));
     }
+}
+
+/// The extent of a stored axis, if it is a constant.
+fn constant_extent(program: &Program, tensor: TensorId, axis: usize) -> Option<i64> {
+    stored_extents(program, tensor).get(axis).and_then(|&extent| program.exprs().as_int(extent))
 }
 
 /// The extents of the stored axes; none where they are not known.

@@ -87,9 +87,8 @@ pub(super) fn link_take_along(program: &Program, op: OpId, links: &mut Vec<AxisL
 /// others the first elements are read.
 pub(super) fn link_gather(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
     link_other_axes(program, op, links, |from, to| {
-        let device = |side: &(&LinkSide, u32)| side.0.axes.axes[side.1 as usize].device_type();
-        let extent = |side: &(&LinkSide, u32)| side.0.axes.axes[side.1 as usize].extent;
-        extent(&from) == extent(&to) || (device(&from).is_some() && device(&from) == device(&to))
+        let [from, to] = [from, to].map(|(side, axis)| &side.axes.axes[axis as usize]);
+        from.extent == to.extent || (from.device_type().is_some() && from.device_type() == to.device_type())
     })
 }
 

@@ -55,10 +55,11 @@ fn check_index_types(cx: &PlanBuilder<'_>, index: TensorId, others: &[TensorId])
         let message = format!("{} is `{found}`; an index is `int` or `int64_t`", cx.tensor_name(index));
         return Err(cx.error_here(codes::SHAPES, message));
     }
-    let differs = |pair: &&[TensorId]| cx.tensor_dtype(pair[0]) != cx.tensor_dtype(pair[1]);
-    let Some(pair) = others.windows(2).find(differs) else { return Ok(()) };
-    let of = |tensor| format!("{} is `{}`", cx.tensor_name(tensor), cx.tensor_dtype(tensor).name());
-    let message = format!("{} and {}; they need one type", of(pair[0]), of(pair[1]));
+    let differing = others.windows(2).find(|pair| cx.tensor_dtype(pair[0]) != cx.tensor_dtype(pair[1]));
+    let Some(pair) = differing else { return Ok(()) };
+    let [one, other] =
+        [pair[0], pair[1]].map(|tensor| format!("{} is `{}`", cx.tensor_name(tensor), cx.tensor_dtype(tensor).name()));
+    let message = format!("{one} and {other}; they need one type");
     Err(cx.error_here(codes::SHAPES, message))
 }
 

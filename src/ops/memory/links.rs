@@ -1,8 +1,8 @@
 //! Axis links of ops that bind a tensor to a part of another.
 
 use crate::axes::pairing::{
-    AxisMismatch, AxisPositions, LinkResult, LinkSide, both_sides, has_split_axis, link_copy, link_equal_lists,
-    link_pairs,
+    AxisMismatch, AxisPositions, ChosenAxes, LinkResult, LinkSide, both_sides, has_split_axis, link_copy,
+    link_equal_lists, link_pairs,
 };
 use crate::diag::codes;
 use crate::ir::{AttrKey, AxisLink, OpId, Program, domain_text};
@@ -19,27 +19,27 @@ pub(super) fn link_select(program: &Program, op: OpId, links: &mut Vec<AxisLink>
     let Some(axis) = printed.and_then(|printed| from.axes.of_printed(printed)) else {
         return Ok(());
     };
-    let rest = |axes: AxisPositions| -> AxisPositions { axes.into_iter().filter(|&k| k != axis).collect() };
-    let (all, stored) = (rest(from.all_positions()), rest(from.stored_positions()));
+    let [all, stored] = [from.all_positions(), from.stored_positions()]
+        .map(|axes| -> AxisPositions { axes.into_iter().filter(|&k| k != axis).collect() });
     if all.len() == to.all_positions().len() {
         link_pairs(&from, &to, &all, &to.all_positions(), links);
         return Ok(());
     }
-    link_equal_lists(program, op, (&from, &stored), (&to, &to.stored_positions()), links)
+    link_equal_lists(
+        program,
+        op,
+        ChosenAxes { side: &from, axes: &stored },
+        ChosenAxes { side: &to, axes: &to.stored_positions() },
+        links,
+    )
 }
 
 /// The printed position of the selected axis; `None` where it cannot be told.
 fn selected_axis(program: &Program, op: OpId, from: &LinkSide) -> Result<Option<u32>, AxisMismatch> {
     let tensor = program.tensor(from.tensor);
     let name = program.tensor_name(from.tensor);
-    let fail = |message: String| AxisMismatch {
-        code: codes::SELECT_AXIS,
-        message,
-        note: format!("the axis is one of the domains of `{name}`, or a position among its axes"),
-        tensor: Some(from.tensor),
-    };
     let Some(domain) = program.op(op).domain_attr(AttrKey::Axis) else {
-        return Err(fail(format!("the selected axis is not an axis of `{name}`")));
+        return Err(selection_mismatch(program, from, format!("the selected axis is not an axis of `{name}`")));
     };
     if (tensor.domains_start..tensor.domains_end).contains(&domain.0) {
         return Ok(Some(domain.0 - tensor.domains_start));
@@ -48,7 +48,17 @@ fn selected_axis(program: &Program, op: OpId, from: &LinkSide) -> Result<Option<
         return Ok(None);
     }
     let axis = domain_text(program, program.domain(domain));
-    Err(fail(format!("the selected axis `{axis}` is not an axis of `{name}`")))
+    Err(selection_mismatch(program, from, format!("the selected axis `{axis}` is not an axis of `{name}`")))
+}
+
+fn selection_mismatch(program: &Program, from: &LinkSide, message: String) -> AxisMismatch {
+    let name = program.tensor_name(from.tensor);
+    AxisMismatch {
+        code: codes::SELECT_AXIS,
+        message,
+        note: format!("the axis is one of the domains of `{name}`, or a position among its axes"),
+        tensor: Some(from.tensor),
+    }
 }
 
 /// ShardByStream: position by position; the result keeps the extent of the stream axis.

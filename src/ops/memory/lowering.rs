@@ -35,9 +35,6 @@ pub(super) fn lower_allocate(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), D
 /// Binds a tensor to the first elements of the memory that another one has.
 fn share_memory(cx: &mut PlanBuilder<'_>, op: &Op, tensor: TensorId, original: TensorId) -> Result<(), Diag> {
     let (memory, shape) = (cx.input_view(original)?, cx.local_shape(tensor)?);
-    // More elements than can be counted are more than there are.
-    let elements =
-        |shape: &[usize]| shape.iter().try_fold(1usize, |all, &extent| all.checked_mul(extent)).unwrap_or(usize::MAX);
     let have = memory.shape();
     if memory.dims != row_major(&have) {
         let message = format!(
@@ -49,7 +46,7 @@ fn share_memory(cx: &mut PlanBuilder<'_>, op: &Op, tensor: TensorId, original: T
             .error_here(codes::ALIAS_SHAPE, message)
             .with_note("share the memory of a tensor that is no slice, or of a slice of its first axis"));
     }
-    if elements(&shape) > elements(&have) || memory.dtype != cx.tensor_dtype(tensor) {
+    if count_elements(&shape) > count_elements(&have) || memory.dtype != cx.tensor_dtype(tensor) {
         let message = format!(
             "{} of local shape {shape:?} does not fit into the memory of {} of local shape {have:?}",
             cx.tensor_name(tensor),
@@ -65,6 +62,11 @@ fn share_memory(cx: &mut PlanBuilder<'_>, op: &Op, tensor: TensorId, original: T
         cx.emit_inst(InstKind::Fill { dst: view, value: ScalarValue::Int(0) })?;
     }
     Ok(())
+}
+
+/// The elements of a shape; more than can be counted are as many as can.
+fn count_elements(shape: &[usize]) -> usize {
+    shape.iter().try_fold(1usize, |all, &extent| all.checked_mul(extent)).unwrap_or(usize::MAX)
 }
 
 /// Ends a tensor's binding.
@@ -183,7 +185,7 @@ pub(super) fn lower_shard_by_stream(cx: &mut PlanBuilder<'_>, id: OpId) -> Resul
     let Some(dim) = view.dims.get(position).copied() else {
         return Err(cx.shape_error(result, &cx.local_shape(result)?, input, &view.shape()));
     };
-    let (start, length) = stream_part(cx, (dim.extent, stream.parts), index)?;
+    let (start, length) = stream_part(cx, dim.extent, stream.parts, index)?;
     view.offset += start * dim.stride;
     view.dims[position].extent = length;
     if cx.axes.stored_axes(result).count() < view.dims.len() && length == 1 {

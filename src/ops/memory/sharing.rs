@@ -31,6 +31,6 @@ pub(crate) fn element_count(program: &Program, tensor: TensorId) -> Option<i64> 
 }
 
 pub(crate) fn mesh_difference(program: &Program, a: TensorId, b: TensorId) -> String {
-    let mesh = |tensor: TensorId| mesh_text(program, program.tensor(tensor).mesh);
-    format!("their meshes are `{}` and `{}`", mesh(a), mesh(b))
+    let [first, second] = [a, b].map(|tensor| mesh_text(program, program.tensor(tensor).mesh));
+    format!("their meshes are `{first}` and `{second}`")
 }

@@ -1,8 +1,9 @@
 //! Axis links of ops that change the shape of a tensor.
 
 use crate::axes::pairing::{
-    AxisMismatch, AxisPositions, LinkResult, LinkSide, axis_count_text, both_sides, count_text, equal_rank_positions,
-    has_same_extent, has_split_axis, link_copy, link_equal_lists, link_kept_positions, link_pairs, result_side,
+    AxisMismatch, AxisPositions, ChosenAxes, LinkResult, LinkSide, axis_count_text, both_sides, count_text,
+    equal_rank_positions, has_same_extent, has_split_axis, link_copy, link_equal_lists, link_kept_positions,
+    link_pairs, result_side,
 };
 use crate::diag::codes;
 use crate::ir::{AttrKey, AttrValue, AxisLink, Op, OpId, Program, TensorId, op_display_name};
@@ -42,7 +43,13 @@ pub(super) fn link_broadcast(program: &Program, op: OpId, links: &mut Vec<AxisLi
         return Ok(());
     }
     let kept = link_by_flags(program, op, &to, &to.stored_positions())?;
-    link_equal_lists(program, op, (&from, &from.stored_positions()), (&to, &kept), links)
+    link_equal_lists(
+        program,
+        op,
+        ChosenAxes { side: &from, axes: &from.stored_positions() },
+        ChosenAxes { side: &to, axes: &kept },
+        links,
+    )
 }
 
 /// squeeze: the result's axes are the operand's without a flag.
@@ -52,7 +59,13 @@ pub(super) fn link_squeeze(program: &Program, op: OpId, links: &mut Vec<AxisLink
         return Ok(());
     }
     let kept = link_by_flags(program, op, &from, &from.stored_positions())?;
-    link_equal_lists(program, op, (&from, &kept), (&to, &to.stored_positions()), links)
+    link_equal_lists(
+        program,
+        op,
+        ChosenAxes { side: &from, axes: &kept },
+        ChosenAxes { side: &to, axes: &to.stored_positions() },
+        links,
+    )
 }
 
 /// expand: position by position; an expanded broadcast stays a broadcast.

@@ -109,19 +109,7 @@ fn check_view_sharding(cx: &PlanBuilder<'_>, input: TensorId, result: TensorId) 
     if cx.rank.is_none() {
         return Ok(());
     }
-    let places = |tensor: TensorId| -> Result<Vec<(crate::ir::ParallelType, usize)>, Diag> {
-        let mut before = 1usize;
-        let mut found = Vec::new();
-        for axis in cx.axes.stored_axes(tensor) {
-            let extent = if axis.is_broadcast() { 1 } else { cx.eval_size(axis.extent)? };
-            if axis.is_sharded() && extent != 1 {
-                found.push((axis.parallel, before));
-            }
-            before = before.saturating_mul(extent);
-        }
-        Ok(found)
-    };
-    if places(input)? != places(result)? {
+    if sharded_places(cx, input)? != sharded_places(cx, result)? {
         let message = format!(
             "the view moves elements of {} between devices: {} is not sharded at the same place",
             cx.tensor_name(input),
@@ -130,6 +118,20 @@ fn check_view_sharding(cx: &PlanBuilder<'_>, input: TensorId, result: TensorId) 
         return Err(cx.error_here(codes::SHAPES, message));
     }
     Ok(())
+}
+
+/// The sharded axes of a tensor, each with the number of elements of the axes before it.
+fn sharded_places(cx: &PlanBuilder<'_>, tensor: TensorId) -> Result<Vec<(crate::ir::ParallelType, usize)>, Diag> {
+    let mut before = 1usize;
+    let mut found = Vec::new();
+    for axis in cx.axes.stored_axes(tensor) {
+        let extent = if axis.is_broadcast() { 1 } else { cx.eval_size(axis.extent)? };
+        if axis.is_sharded() && extent != 1 {
+            found.push((axis.parallel, before));
+        }
+        before = before.saturating_mul(extent);
+    }
+    Ok(found)
 }
 
 /// `slice`: a range of each axis, clamped to its extent.
@@ -151,14 +153,10 @@ pub(super) fn lower_slice(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag
         }
         let [start, stop, step] = [cx.eval_int(range[0])?, cx.eval_int(range[1])?, cx.eval_int(range[2])?];
         let extent = view.dims[axis].extent as i64;
-        let clamp = |value: i64| {
-            let value = if value < 0 { value.saturating_add(extent) } else { value };
-            value.clamp(0, extent)
-        };
         if step < 1 {
             return Err(cx.error_here(codes::OUT_OF_RANGE, format!("the step of a slice is {step}")));
         }
-        let (start, stop) = (clamp(start), clamp(stop));
+        let (start, stop) = (clamp_bound(start, extent), clamp_bound(stop, extent));
         let count = (stop - start).max(0) as usize;
         // A step past the end takes one element, like a step of the whole extent.
         let step = step.min(extent.max(1)) as usize;
@@ -167,6 +165,12 @@ pub(super) fn lower_slice(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag
         view.dims[axis].stride *= step;
     }
     emit_copy_to_result(cx, input, view, result)
+}
+
+/// The bound of a slice as an index of the axis: negative ones count from the end.
+fn clamp_bound(value: i64, extent: i64) -> i64 {
+    let value = if value < 0 { value.saturating_add(extent) } else { value };
+    value.clamp(0, extent)
 }
 
 /// `pad`: widths are (before, after) pairs from the outermost axis; the value is 0 unless given.

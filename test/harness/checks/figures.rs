@@ -50,7 +50,7 @@ fn bounds(figures: &Figures) -> Vec<Bound> {
     ]
 }
 
-/// The aim is 2; lower it when the figure is lower.
-const MOST_CLOSURES: f64 = 4.2;
-/// The aim is 8; lower it when the figure is lower.
-const MOST_TUPLES: f64 = 38.0;
+/// Lower it when the figure is lower.
+const MOST_CLOSURES: f64 = 1.2;
+/// Lower it when the figure is lower.
+const MOST_TUPLES: f64 = 6.0;

@@ -174,10 +174,9 @@ fn check_offsets(header: &SafetensorsHeader) -> Result<u64, DataError> {
 fn find_entry<'h>(header: &'h SafetensorsHeader, name: Option<&str>) -> Result<(&'h str, &'h TensorInfo), ReadError> {
     let names: Vec<&str> = header.0.iter().map(|(name, _)| name.as_str()).collect();
     let listed = format!("it holds {}", list_names(&names));
-    let found = |at: usize| (header.0[at].0.as_str(), &header.0[at].1);
     let Some(name) = name else {
         return match names[..] {
-            [_] => Ok(found(0)),
+            [_] => Ok(entry_at(header, 0)),
             [] => Err(ReadError::Entry(DataError::new("it holds no tensor"))),
             [first, ..] => {
                 let message = format!("it holds {} tensors and none is named", names.len());
@@ -187,12 +186,16 @@ fn find_entry<'h>(header: &'h SafetensorsHeader, name: Option<&str>) -> Result<(
         };
     };
     if let Ok(at) = names.binary_search(&name) {
-        return Ok(found(at));
+        return Ok(entry_at(header, at));
     }
     let near = nearest_candidate(name, names.iter().copied());
     let note = near.map_or(listed, |near| format!("did you mean `{near}`?"));
     let message = format!("it holds no tensor `{name}`");
     Err(ReadError::Entry(DataError::new(message).with_note(note)))
+}
+
+fn entry_at(header: &SafetensorsHeader, at: usize) -> (&str, &TensorInfo) {
+    (header.0[at].0.as_str(), &header.0[at].1)
 }
 
 /// As much of a name as a message has room for.

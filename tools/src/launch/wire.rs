@@ -164,17 +164,16 @@ impl FrameOpener {
     }
 
     fn open_payload(&mut self, number: u64, sealed: &[u8]) -> std::result::Result<(FrameType, Vec<u8>), FrameError> {
-        let altered = |how: String| Err(FrameError::Altered(how));
         let next = self.next;
         if number < next {
-            return altered(format!("frame {number} came again where frame {next} is due"));
+            return Err(FrameError::Altered(format!("frame {number} came again where frame {next} is due")));
         }
         if number > next {
-            return altered(format!("frame {number} came where frame {next} is due"));
+            return Err(FrameError::Altered(format!("frame {number} came where frame {next} is due")));
         }
         let mut text = vec![0; sealed.len() - TAG];
         if self.keys.read_message(next, sealed, &mut text).is_err() {
-            return altered(format!("frame {next} is not as it was sent"));
+            return Err(FrameError::Altered(format!("frame {next} is not as it was sent")));
         }
         self.next += 1;
         match text.split_first().and_then(|(kind, payload)| Some((FrameType::from_byte(*kind)?, payload))) {

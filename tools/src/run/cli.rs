@@ -503,9 +503,10 @@ impl BenchArguments {
 
 /// The transports that `--map-backend` gives. `UCC=NCCL` beside `NCCL=CUDA` sends both over copies.
 fn map_transports(given: &[String]) -> Transports {
-    let is_given = |text: &str| given.iter().any(|other| other == text);
-    let nccl = if is_given("NCCL=CUDA") { Transport::Copies } else { Transport::Nccl };
-    let ucc = match (is_given("UCC=CUDA"), is_given("UCC=NCCL")) {
+    let [nccl_by_copies, ucc_by_copies, ucc_by_nccl] =
+        ["NCCL=CUDA", "UCC=CUDA", "UCC=NCCL"].map(|text| given.iter().any(|other| other == text));
+    let nccl = if nccl_by_copies { Transport::Copies } else { Transport::Nccl };
+    let ucc = match (ucc_by_copies, ucc_by_nccl) {
         (true, _) => Some(Transport::Copies),
         (false, true) => Some(nccl),
         (false, false) => None,

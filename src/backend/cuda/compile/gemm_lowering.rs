@@ -74,8 +74,7 @@ pub fn gemm_calls(gemm: &GemmInst, tf32: bool) -> Option<Vec<GemmCall>> {
     let types = GemmTypes::for_gemm(gemm, tf32)?;
     let views = fold_rows(views);
     let (outer, inner) = batch_axes(&views);
-    let make = |offsets: &[usize; 4]| gemm_call(&views, offsets, inner, types);
-    each_offset(&outer).iter().map(make).collect()
+    each_offset(&outer).iter().map(|offsets| gemm_call(&views, offsets, inner, types)).collect()
 }
 
 /// Rank-2 tails of the views: matrices.
@@ -92,11 +91,7 @@ fn fold_rows(mut views: [Option<BufferView>; 4]) -> [Option<BufferView>; 4] {
         if n < 3 || b.dims[n - 3].stride != 0 && b.dims[n - 3].extent != 1 {
             break;
         }
-        let goes_on = |view: &BufferView| {
-            let (batch, rows) = (view.dims[n - 3], view.dims[n - 2]);
-            batch.extent == 1 || batch.stride == rows.stride * rows.extent
-        };
-        if !goes_on(a) || !goes_on(out) || !bias.as_ref().is_none_or(goes_on) {
+        if ![a, out].into_iter().chain(bias).all(|view| has_joinable_rows(view, n)) {
             break;
         }
         for (at, view) in views.iter_mut().enumerate() {
@@ -110,17 +105,19 @@ fn fold_rows(mut views: [Option<BufferView>; 4]) -> [Option<BufferView>; 4] {
     views
 }
 
+/// Whether the rows of a matrix of rank `n` follow those of the one before it in the innermost axis of the batch.
+fn has_joinable_rows(view: &BufferView, n: usize) -> bool {
+    let (batch, rows) = (view.dims[n - 3], view.dims[n - 2]);
+    batch.extent == 1 || batch.stride == rows.stride * rows.extent
+}
+
 /// The innermost batch axis (extent and the four strides) and the axes around it.
 type BatchAxis = (usize, [usize; 4]);
 
 fn batch_axes(views: &[Option<BufferView>; 4]) -> (Vec<BatchAxis>, BatchAxis) {
     let rank = views[3].as_ref().map_or(2, |out| out.dims.len());
-    let axis = |at: usize| -> BatchAxis {
-        let strides = views.each_ref().map(|view| view.as_ref().map_or(0, |view| view.dims[at].stride));
-        (views[3].as_ref().map_or(1, |out| out.dims[at].extent), strides)
-    };
     let mut merged: Vec<BatchAxis> = Vec::new();
-    for next in (0..rank - 2).map(axis).filter(|(extent, _)| *extent != 1) {
+    for next in (0..rank - 2).map(|at| batch_axis(views, at)).filter(|(extent, _)| *extent != 1) {
         match merged.last_mut() {
             Some((extent, strides)) if strides.iter().zip(next.1).all(|(outer, inner)| *outer == inner * next.0) => {
                 (*extent, *strides) = (*extent * next.0, next.1);
@@ -132,17 +129,19 @@ fn batch_axes(views: &[Option<BufferView>; 4]) -> (Vec<BatchAxis>, BatchAxis) {
     (merged, inner)
 }
 
+fn batch_axis(views: &[Option<BufferView>; 4], at: usize) -> BatchAxis {
+    let strides = views.each_ref().map(|view| view.as_ref().map_or(0, |view| view.dims[at].stride));
+    (views[3].as_ref().map_or(1, |out| out.dims[at].extent), strides)
+}
+
 /// Offsets of the views at each index of the outer batch axes.
 fn each_offset(outer: &[BatchAxis]) -> Vec<[usize; 4]> {
     let mut all = vec![[0; 4]];
     for (extent, strides) in outer {
-        let step = |base: &[usize; 4], index: usize| -> [usize; 4] {
-            std::array::from_fn(|at| base[at] + index * strides[at])
-        };
         all = all
             .iter()
             .flat_map(|base| (0..*extent).map(move |index| (base, index)))
-            .map(|(base, index)| step(base, index))
+            .map(|(base, index)| std::array::from_fn(|at| base[at] + index * strides[at]))
             .collect();
     }
     all
@@ -168,12 +167,7 @@ fn gemm_call(
     (batch, strides): BatchAxis,
     GemmTypes { element, factors, tf32 }: GemmTypes,
 ) -> Option<GemmCall> {
-    let layout = |at: usize| -> Option<(MatrixLayout, bool)> {
-        let (turned, rows, columns, leading) = matrix_layout(views[at].as_ref()?)?;
-        let batch_stride = strides[at] as i64;
-        Some((MatrixLayout { rows, columns, leading, batch_stride }, turned))
-    };
-    let (d, turned) = layout(3)?;
+    let (d, turned) = batched_layout(views[3].as_ref()?, strides[3])?;
     if turned {
         return None;
     }
@@ -185,7 +179,7 @@ fn gemm_call(
             let vector = (rows.stride == 0 || rows.extent == 1) && columns.stride == 1;
             match vector && (batch == 1 || strides[2] == 0) && element != MatrixElement::F64 {
                 true => GemmBias::Rows,
-                false => GemmBias::Matrix(layout(2).filter(|(_, turned)| !turned)?.0),
+                false => GemmBias::Matrix(batched_layout(view, strides[2]).filter(|(_, turned)| !turned)?.0),
             }
         }
     };
@@ -198,8 +192,8 @@ fn gemm_call(
         element,
         factors,
         tf32,
-        a: layout(0)?,
-        b: layout(1)?,
+        a: batched_layout(views[0].as_ref()?, strides[0])?,
+        b: batched_layout(views[1].as_ref()?, strides[1])?,
         d,
         bias,
         batch: i32::try_from(batch).ok()?,
@@ -208,27 +202,39 @@ fn gemm_call(
     is_supported(&shape).then_some(GemmCall { shape, operands })
 }
 
+/// The layout of the matrices of a view, and whether their rows and columns change places.
+fn batched_layout(view: &BufferView, batch_stride: usize) -> Option<(MatrixLayout, bool)> {
+    let (turned, rows, columns, leading) = matrix_layout(view)?;
+    Some((MatrixLayout { rows, columns, leading, batch_stride: batch_stride as i64 }, turned))
+}
+
 /// Returns true if cuBLASLt supports a shape: always, except for some shapes of 8-bit floats ([`fp8`]).
 fn is_supported(shape: &GemmShape) -> bool {
     if !shape.factors.iter().all(|factor| matches!(factor, MatrixElement::E4m3 | MatrixElement::E5m2)) {
         return true;
     }
-    let whole = |elements: i64| elements % fp8::ROW as i64 == 0;
-    let rows = |layout: &MatrixLayout| whole(layout.leading) && whole(layout.batch_stride);
     let ((a, turned), (b, straight)) = (&shape.a, &shape.b);
     let added = match &shape.bias {
         GemmBias::None | GemmBias::Rows => true,
-        GemmBias::Matrix(matrix) => rows(matrix),
+        GemmBias::Matrix(matrix) => has_whole_rows(matrix),
     };
     *turned
         && !straight
-        && whole(a.rows as i64)
-        && whole(a.columns as i64)
-        && rows(a)
-        && rows(b)
-        && rows(&shape.d)
+        && is_whole_rows(a.rows as i64)
+        && is_whole_rows(a.columns as i64)
+        && has_whole_rows(a)
+        && has_whole_rows(b)
+        && has_whole_rows(&shape.d)
         && added
         && shape.alignments.iter().all(|&alignment| alignment as usize >= fp8::ROW)
+}
+
+fn has_whole_rows(layout: &MatrixLayout) -> bool {
+    is_whole_rows(layout.leading) && is_whole_rows(layout.batch_stride)
+}
+
+fn is_whole_rows(elements: i64) -> bool {
+    elements % fp8::ROW as i64 == 0
 }
 
 /// The largest power of two, up to that of buffers, that divides a view's address.

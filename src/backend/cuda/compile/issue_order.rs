@@ -22,8 +22,8 @@ fn split_at_waits(steps: Vec<ScheduleStep>) -> Vec<ScheduleStep> {
         };
         let mut rest = signals.as_slice();
         while !rest.is_empty() {
-            let awaits = |signal: &SemaphoreOp| matches!(signal, SemaphoreOp::Await { .. });
-            let end = rest[1..].iter().position(awaits).map_or(rest.len(), |at| at + 1);
+            let next = rest[1..].iter().position(|signal| matches!(signal, SemaphoreOp::Await { .. }));
+            let end = next.map_or(rest.len(), |at| at + 1);
             parts.push(ScheduleStep { call: StreamCommand::Signal { signals: rest[..end].to_vec() }, stream, inst });
             rest = &rest[end..];
         }
@@ -40,8 +40,8 @@ pub fn impose_global_order(schedules: &mut [RankSchedule]) -> Option<Vec<usize>>
         schedule.steps = split_at_waits(std::mem::take(&mut schedule.steps));
     }
     let order = find_global_order(schedules)?;
-    let unordered = |schedule: &mut RankSchedule| schedule.steps.drain(..).map(Some).collect();
-    let mut steps: Vec<Vec<Option<ScheduleStep>>> = schedules.iter_mut().map(unordered).collect();
+    let mut steps: Vec<Vec<Option<ScheduleStep>>> =
+        schedules.iter_mut().map(|schedule| schedule.steps.drain(..).map(Some).collect()).collect();
     for (rank, step) in &order {
         schedules[*rank].steps.extend(steps[*rank][*step].take());
     }

@@ -106,8 +106,7 @@ fn rank_lines(text: &mut String, plan: &Plan, schedule: &mut RankSchedule, messa
     );
     let _ = writeln!(text, "  member of: {:?}", schedule.members);
     for (buffer, offsets) in layout.offsets.iter().zip(&bound.offsets).enumerate() {
-        let offset = |offset: &Option<usize>| offset.map_or("-".to_owned(), |at| at.to_string());
-        let (own, bound) = (offset(offsets.0), offset(offsets.1));
+        let [own, bound] = [offsets.0, offsets.1].map(|offset| offset.map_or("-".to_owned(), |at| at.to_string()));
         let _ = writeln!(text, "  buffer {buffer}: offset {own}, with bound tensors {bound}");
     }
     for (stream, bytes) in schedule.scratch.iter().enumerate() {

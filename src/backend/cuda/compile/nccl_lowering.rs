@@ -100,9 +100,9 @@ pub enum NcclCall {
 pub fn calls(collective: &CollectiveInst, place: usize, roles: &[MemberRole]) -> Result<Vec<NcclCall>, Unsupported> {
     let (input, output) = (collective.input.as_ref(), collective.output.as_ref());
     if roles.len() == 1 {
-        let copy =
-            |(send, recv)| NcclCall::Copy { send: ViewRange::whole_view(send), recv: ViewRange::whole_view(recv) };
-        return Ok(input.zip(output).map(copy).into_iter().collect());
+        let views = input.zip(output);
+        let copy = views.map(|(send, recv)| (ViewRange::whole_view(send), ViewRange::whole_view(recv)));
+        return Ok(copy.map(|(send, recv)| NcclCall::Copy { send, recv }).into_iter().collect());
     }
     if let Some(dtype) = input.or(output).map(|view| view.dtype) {
         data_type(dtype)?;

@@ -451,27 +451,19 @@ fn apart(members: &[CollectiveMember<'_>], kind: CollectiveKind) -> Result<(), U
 /// Generates the job of a combination; staging memory is the job's scratch memory.
 pub fn generate_combine(combine: &RoundReduction) -> Result<job::KernelJob, Unsupported> {
     let output = range_view(&combine.output);
-    // Buffers of the plan have small numbers: these stand for pieces of staging memory.
-    let staged = |number: usize| BufferId(u32::MAX - number as u32);
     let inputs: Vec<BufferView> = combine
         .inputs
         .iter()
         .enumerate()
         .map(|(number, input)| match input {
             MessageTarget::Part(part) => range_view(part),
-            MessageTarget::Staging(_) => BufferView { buffer: staged(number), offset: 0, ..output.clone() },
+            MessageTarget::Staging(_) => BufferView { buffer: staging_buffer(number), offset: 0, ..output.clone() },
         })
         .collect();
     let mut job = codegen::generate_member_fold(combine.op, &inputs, &output)?;
-    let offset = |view: &BufferView| {
-        combine.inputs.iter().enumerate().find_map(|(number, input)| match input {
-            MessageTarget::Staging(offset) if staged(number) == view.buffer => Some(*offset),
-            _ => None,
-        })
-    };
     for param in job.launches.iter_mut().flat_map(|launch| &mut launch.params) {
         let job::KernelParam::View(view) = param else { continue };
-        if let Some(offset) = offset(view) {
+        if let Some(offset) = staging_offset(combine, view.buffer) {
             *param = job::KernelParam::Scratch(offset);
         }
     }
@@ -482,4 +474,17 @@ pub fn generate_combine(combine: &RoundReduction) -> Result<job::KernelJob, Unsu
     });
     job.scratch = ends.max().unwrap_or(0);
     Ok(job)
+}
+
+/// The buffer that stands for a piece of staging memory; buffers of the plan have small numbers.
+fn staging_buffer(number: usize) -> BufferId {
+    BufferId(u32::MAX - number as u32)
+}
+
+/// The offset of the piece of staging memory that a buffer stands for.
+fn staging_offset(combine: &RoundReduction, buffer: BufferId) -> Option<usize> {
+    combine.inputs.iter().enumerate().find_map(|(number, input)| match input {
+        MessageTarget::Staging(offset) if staging_buffer(number) == buffer => Some(*offset),
+        _ => None,
+    })
 }

@@ -301,12 +301,8 @@ impl<'p> Builder<'p> {
         messages: &'p MessagePlan,
         settings: ScheduleSettings,
     ) -> Self {
-        let member = |(slot, _): (CommSlot, _)| {
-            let entry = team::entry(teams, plan, slot)?;
-            let place = teams[entry].1.ranks.iter().position(|&rank| rank == plan.rank)?;
-            Some((entry, place))
-        };
-        let members: Vec<(usize, usize)> = plan.communicators.iter().filter_map(member).collect();
+        let slots = plan.communicators.iter();
+        let members: Vec<(usize, usize)> = slots.filter_map(|(slot, _)| team_place(teams, plan, slot)).collect();
         let streams = plan.streams as usize + members.len();
         let scratch = vec![0; streams];
         let schedule = RankSchedule { streams, scratch, members, ..RankSchedule::default() };
@@ -618,4 +614,11 @@ impl<'p> Builder<'p> {
         let calls = group.into_iter().map(|item| item.call).collect();
         self.issue_calls(entry, calls, queue, stream, &works)
     }
+}
+
+/// The entry of a communicator's team, and the rank's place in the team.
+fn team_place(teams: &[(String, CommTeam)], plan: &Plan, slot: CommSlot) -> Option<(usize, usize)> {
+    let entry = team::entry(teams, plan, slot)?;
+    let place = teams[entry].1.ranks.iter().position(|&rank| rank == plan.rank)?;
+    Some((entry, place))
 }

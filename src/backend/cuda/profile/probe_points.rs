@@ -87,7 +87,7 @@ struct Builder<'p> {
 
 impl Builder<'_> {
     fn add_step(&mut self, step: &ScheduleStep, time: Option<(u64, u64)>) {
-        let slice = time.and_then(|time| self.add_span(step, time));
+        let slice = time.and_then(|(start, end)| self.add_span(step, start, end));
         match step.call {
             StreamCommand::Record { event } => self.sources[event] = slice.or_else(|| self.issued_communication(step)),
             StreamCommand::Wait { event } => {
@@ -106,7 +106,7 @@ impl Builder<'_> {
         (inst == step.inst && kind == SpanKind::Communication).then_some(slice)
     }
 
-    fn add_span(&mut self, step: &ScheduleStep, (start, end): (u64, u64)) -> Option<usize> {
+    fn add_span(&mut self, step: &ScheduleStep, start: u64, end: u64) -> Option<usize> {
         let (origin, kind) = {
             let inst = self.plan.find_inst(step.inst)?;
             (inst.origin, SpanKind::from_inst(&inst.kind)?)
@@ -208,12 +208,15 @@ pub(crate) struct ClockAnchor {
 
 /// The tightest bracket: the event lies in its middle, give or take a half.
 pub(crate) fn tightest_anchor(brackets: &[ClockBracket]) -> ClockAnchor {
-    let width = |bracket: &ClockBracket| bracket.after.saturating_sub(bracket.before);
-    let tightest = brackets.iter().enumerate().min_by_key(|(_, bracket)| width(bracket));
+    let tightest = brackets.iter().enumerate().min_by_key(|(_, bracket)| bracket_width(bracket));
     tightest.map_or(ClockAnchor { round: 0, host: 0, error: 0 }, |(round, bracket)| {
-        let error = width(bracket).div_ceil(2);
-        ClockAnchor { round, host: bracket.before + width(bracket) / 2, error }
+        let width = bracket_width(bracket);
+        ClockAnchor { round, host: bracket.before + width / 2, error: width.div_ceil(2) }
     })
+}
+
+fn bracket_width(bracket: &ClockBracket) -> u64 {
+    bracket.after.saturating_sub(bracket.before)
 }
 
 /// Nanoseconds of the host's clock, of a moment so many milliseconds after a device's anchor.

@@ -13,6 +13,12 @@ use std::sync::Mutex;
 /// A rank's position, its partial trace, and the error bound of its times in nanoseconds.
 type RankTrace = (usize, PartialTrace, u64);
 
+/// The offsets of the ranks' clocks at a time of the host's clock.
+struct ClockSample {
+    offsets: Vec<ClockOffset>,
+    at_ns: u64,
+}
+
 impl LoadedProgram<'_> {
     /// [`LoadedProgram::run`] with its timeline: once untraced, so that nothing happens for the first time, and
     /// once more with events around every call. All ranks start together. A graph is not replayed: its
@@ -21,9 +27,9 @@ impl LoadedProgram<'_> {
     pub fn run_traced(&mut self, inputs: &[Vec<HostTensor>]) -> Result<(RunResult, Trace), Vec<Diag>> {
         self.run(inputs)?;
         self.upload_inputs(inputs)?;
-        let start = (self.joint.clock_offsets()?, monotonic_ns());
+        let start = ClockSample { offsets: self.joint.clock_offsets()?, at_ns: monotonic_ns() };
         let mut found = self.run_with_probes()?;
-        let end = (self.joint.clock_offsets()?, monotonic_ns());
+        let end = ClockSample { offsets: self.joint.clock_offsets()?, at_ns: monotonic_ns() };
         for (rank, part, error) in &mut found {
             if let Some(drift) = clock_drift(&start, &end, *rank) {
                 for slice in &mut part.slices {
@@ -85,9 +91,9 @@ impl LoadedProgram<'_> {
 }
 
 /// A rank's clock, if the processes compared theirs.
-fn clock_drift(start: &(Vec<ClockOffset>, u64), end: &(Vec<ClockOffset>, u64), rank: usize) -> Option<ClockDrift> {
-    let (first, second) = (start.0.get(rank)?, end.0.get(rank)?);
-    Some(ClockDrift { start: (start.1, *first), end: (end.1, *second) })
+fn clock_drift(start: &ClockSample, end: &ClockSample, rank: usize) -> Option<ClockDrift> {
+    let (first, second) = (start.offsets.get(rank)?, end.offsets.get(rank)?);
+    Some(ClockDrift { start: (start.at_ns, *first), end: (end.at_ns, *second) })
 }
 
 /// Two ranks are as far apart as their two errors allow.
@@ -110,9 +116,13 @@ mod tests {
 
     #[test]
     fn a_process_alone_has_one_clock() {
-        assert_eq!(clock_drift(&(vec![], 0), &(vec![], 9), 0), None);
-        let at = |ahead_ns| vec![ClockOffset::default(), ClockOffset { ahead_ns, error_ns: 1 }];
-        let drift = clock_drift(&(at(10), 100), &(at(20), 200), 1).unwrap();
+        let empty = |at_ns| ClockSample { offsets: vec![], at_ns };
+        assert_eq!(clock_drift(&empty(0), &empty(9), 0), None);
+        let at = |at_ns, ahead_ns| ClockSample {
+            offsets: vec![ClockOffset::default(), ClockOffset { ahead_ns, error_ns: 1 }],
+            at_ns,
+        };
+        let drift = clock_drift(&at(100, 10), &at(200, 20), 1).unwrap();
         assert_eq!(drift.to_rank_zero(150), 135);
     }
 }

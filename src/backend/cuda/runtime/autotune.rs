@@ -39,18 +39,25 @@ fn algorithm_choices(
     let mut seen = HashSet::new();
     let mut ways = Vec::new();
     for (rank, products) in ranks.iter().enumerate() {
-        let way = |(shape, count): &GemmCandidates<'_>| match known(rank, shape) {
-            Some(choice) if choice < *count => AlgorithmChoice::Settled(choice),
-            _ if *count < 2 || shape.flop_count() < WORTHWHILE => AlgorithmChoice::Settled(0),
-            _ => AlgorithmChoice::Timed,
-        };
         let mut own = Vec::new();
         for product in products {
-            own.push(if seen.insert(product.0) { way(product) } else { AlgorithmChoice::Followed });
+            own.push(match seen.insert(product.0) {
+                true => first_choice(product, known(rank, product.0)),
+                false => AlgorithmChoice::Followed,
+            });
         }
         ways.push(own);
     }
     ways
+}
+
+/// The choice for a shape that no earlier product has.
+fn first_choice((shape, count): &GemmCandidates<'_>, known: Option<usize>) -> AlgorithmChoice {
+    match known {
+        Some(choice) if choice < *count => AlgorithmChoice::Settled(choice),
+        _ if *count < 2 || shape.flop_count() < WORTHWHILE => AlgorithmChoice::Settled(0),
+        _ => AlgorithmChoice::Timed,
+    }
 }
 
 /// Chooses an algorithm for each GEMM, the same on all ranks.
@@ -77,14 +84,15 @@ pub(crate) fn tune_gemms(loaded: &mut LoadedProgram<'_>, pool: &Arc<ResourceCach
         Ok(())
     })?;
     let chosen = chosen.into_inner().unwrap_or_default();
-    apply_tuning(loaded, &chosen, (pool, &kinds))
+    apply_tuning(loaded, &chosen, pool, &kinds)
 }
 
 /// Agrees with the other processes, remembers, and takes what was chosen.
 fn apply_tuning(
     loaded: &mut LoadedProgram<'_>,
     chosen: &[Vec<(usize, usize)>],
-    (pool, kinds): (&Arc<ResourceCache>, &[String]),
+    pool: &Arc<ResourceCache>,
+    kinds: &[String],
 ) -> Result<(), Vec<Diag>> {
     let agreed = agree_on_choices(loaded, chosen, &loaded.joint)?;
     let find = |shape: &GemmShape| agreed.get(shape).copied().unwrap_or(0);

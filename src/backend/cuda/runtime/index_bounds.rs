@@ -23,23 +23,26 @@ pub(crate) fn check_plan_bounds(prepared: &PreparedProgram) -> Result<(), Vec<Di
 /// Refuses inputs that are fewer, larger or smaller than the plan's, or of other types.
 pub(crate) fn check_inputs(plan: &Plan, inputs: &[HostTensor]) -> Result<(), Vec<Diag>> {
     let rank = plan.rank;
-    let failed = |message| Err(vec![Diag::global_error(codes::PORTS, message)]);
     if inputs.len() < plan.inputs.len() {
         let (given, needed) = (inputs.len(), plan.inputs.len());
-        return failed(format!("rank {rank} has {given} of {needed} inputs"));
+        return Err(input_error(format!("rank {rank} has {given} of {needed} inputs")));
     }
     for (view, tensor) in plan.inputs.iter().zip(inputs) {
         let Some(view) = view else { continue };
         if tensor.dtype() != view.dtype || tensor.len() != view.len() {
             let (shape, dtype) = (tensor.shape(), tensor.dtype().name());
-            return failed(format!(
+            return Err(input_error(format!(
                 "rank {rank}: an input part of shape {shape:?} and type `{dtype}` was given where {:?} of `{}` is needed",
                 view.shape(),
                 view.dtype.name()
-            ));
+            )));
         }
     }
     Ok(())
+}
+
+fn input_error(message: String) -> Vec<Diag> {
+    vec![Diag::global_error(codes::PORTS, message)]
 }
 
 /// Whether all its views are within their buffers.

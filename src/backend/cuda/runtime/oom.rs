@@ -22,26 +22,31 @@ pub(crate) fn out_of_memory_diag(message: String, prepared: &PreparedProgram, pl
 
 /// The place and the description of a plan's largest buffer.
 fn largest_buffer(prepared: &PreparedProgram, plan: &Plan) -> Option<(Option<Span>, String)> {
-    let size = |id: BufferId| {
-        let buffer = &plan.buffers[id];
-        (buffer.elements as u64).saturating_mul(buffer.dtype.byte_size() as u64)
-    };
     // The first of equals.
-    let id = plan.buffers.ids().rev().max_by_key(|&id| size(id))?;
+    let id = plan.buffers.ids().rev().max_by_key(|&id| buffer_bytes(plan, id))?;
     let (labels, buffer) = (&prepared.labels, &plan.buffers[id]);
     let tensor = labels.tensor_name(buffer.tensor);
-    let what = format!("rank {}: the largest buffer is {tensor}, {}", plan.rank, bytes_text(size(id)));
+    let what = format!("rank {}: the largest buffer is {tensor}, {}", plan.rank, bytes_text(buffer_bytes(plan, id)));
     if let BufferKind::Input(number) = buffer.kind {
         let span = labels.tensor_span(buffer.tensor);
         return Some((Some(span), format!("{what}, input number {number}")));
     }
-    let makes = |kind: &InstKind| match kind {
-        InstKind::Alloc { buffer } => *buffer == id,
-        kind => kind.written_view().is_some_and(|view| view.buffer == id),
-    };
-    let Some(inst) = plan.iter().find(|inst| makes(&inst.kind)) else { return Some((None, what)) };
+    let Some(inst) = plan.iter().find(|inst| makes_buffer(&inst.kind, id)) else { return Some((None, what)) };
     let place = labels.origin_text(plan, inst.origin);
     Some((Some(labels.op_span(inst.origin.op)), format!("{what}, made by {place}")))
+}
+
+fn buffer_bytes(plan: &Plan, id: BufferId) -> u64 {
+    let buffer = &plan.buffers[id];
+    (buffer.elements as u64).saturating_mul(buffer.dtype.byte_size() as u64)
+}
+
+/// Whether an instruction allocates a buffer or writes it.
+fn makes_buffer(kind: &InstKind, id: BufferId) -> bool {
+    match kind {
+        InstKind::Alloc { buffer } => *buffer == id,
+        kind => kind.written_view().is_some_and(|view| view.buffer == id),
+    }
 }
 
 /// `12 bytes`, `4.0 MiB (4194304 bytes)`.

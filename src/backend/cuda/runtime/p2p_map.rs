@@ -75,14 +75,13 @@ pub(crate) fn map_memory(
     for rank in ranks {
         bases[rank.plan.rank as usize] = Some(rank.base_address());
     }
-    let failed = |error: Error| vec![failure::global_diag(&error)];
     if joint.is_multi_process() {
         for (rank, memory) in open_peer_memory(ranks, joint, &messages)? {
             bases[rank as usize] = Some(memory.address());
             opened.push(memory);
         }
     } else {
-        enable_peer_access(ranks, &messages).map_err(failed)?;
+        enable_peer_access(ranks, &messages).map_err(|error| driver_diags(&error))?;
     }
     Ok(Arc::new(AddressMap { layouts, bases, messages, opened }))
 }
@@ -110,11 +109,10 @@ fn open_peer_memory(
     if messages.list.is_empty() {
         return Ok(Vec::new());
     }
-    let failed = |error: Error| vec![failure::global_diag(&error)];
     let mut own = Vec::new();
     for rank in ranks {
-        rank.device.make_current().map_err(failed)?;
-        own.extend(MemoryHandle::for_allocation(rank.base_address()).map_err(failed)?.0);
+        rank.device.make_current().map_err(|error| driver_diags(&error))?;
+        own.extend(MemoryHandle::for_allocation(rank.base_address()).map_err(|error| driver_diags(&error))?.0);
     }
     own.extend(joint.host_name().as_bytes());
     let all = joint.all_gather("memory", &own)?;
@@ -131,13 +129,17 @@ fn open_peer_memory(
             }
             match PeerMemory::new(&rank.device, MemoryHandle(*handle)) {
                 Ok(memory) => opened.push((other, memory)),
-                Err(error) if direct.contains(&other) => return Err(failed(error)),
+                Err(error) if direct.contains(&other) => return Err(driver_diags(&error)),
                 // It is told by the ranks in between.
                 Err(_) => {}
             }
         }
     }
     Ok(opened)
+}
+
+fn driver_diags(error: &Error) -> Vec<Diag> {
+    vec![failure::global_diag(error)]
 }
 
 fn cross_host_error(rank: u32, other: u32) -> Diag {

@@ -141,11 +141,9 @@ impl ProcessGroup {
         if talk {
             shared.map_err(|diag| vec![diag])?;
         }
-        let multiprocessors = all.first().and_then(|first| first.get(16..20)?.try_into().ok());
-        let multiprocessors = multiprocessors.map_or(own, u32::from_le_bytes);
+        let multiprocessors = all.first().and_then(|first| u32_at(first, 16)).unwrap_or(own);
         let fp8 = all.iter().all(|one| one.get(20) == Some(&1));
-        let of = |one: &Vec<u8>| Some(u32::from_le_bytes(one.get(21..25)?.try_into().ok()?));
-        let room = all.iter().filter_map(of).min().unwrap_or(0) as usize;
+        let room = all.iter().filter_map(|one| u32_at(one, 21)).min().unwrap_or(0) as usize;
         Ok(AssignedDevice { device, ordinal, multiprocessors, fp8, apart, waiting, room })
     }
 
@@ -184,31 +182,38 @@ impl ProcessGroup {
         let lines = own.iter().map(|(shape, choice)| format!("{choice} {shape:?}\n"));
         let all = self.all_gather("choices", lines.collect::<String>().as_bytes())?;
         let all: Vec<String> = all.iter().map(|text| String::from_utf8_lossy(text).into_owned()).collect();
-        let of = |shape: &GemmShape| {
-            let name = format!("{shape:?}");
-            let mut lines = all.iter().flat_map(|text| text.lines());
-            lines.find_map(|line| {
-                let (choice, other) = line.split_once(' ')?;
-                (other == name).then(|| choice.parse().ok()).flatten()
-            })
-        };
-        let agreed = |(shape, choice)| (of(&shape).unwrap_or(choice), shape);
-        Ok(own.into_iter().map(agreed).map(|(choice, shape)| (shape, choice)).collect())
+        let agreed = own.into_iter().map(|(shape, choice)| (first_told_choice(&all, &shape).unwrap_or(choice), shape));
+        Ok(agreed.map(|(choice, shape)| (shape, choice)).collect())
     }
 
     /// Computes the element-wise maximum over all processes.
     pub(crate) fn all_reduce_max(&self, figures: Vec<f64>) -> Result<Vec<f64>, Vec<Diag>> {
         let own: Vec<u8> = figures.iter().flat_map(|figure| figure.to_le_bytes()).collect();
         let all = self.all_gather("figures", &own)?;
-        let most = |place: usize, own: f64| {
-            let of = |bytes: &Vec<u8>| {
-                let figure = bytes.get(place * 8..place * 8 + 8)?.try_into().ok()?;
-                Some(f64::from_le_bytes(figure))
-            };
-            all.iter().filter_map(of).fold(own, f64::max)
-        };
-        Ok(figures.into_iter().enumerate().map(|(place, own)| most(place, own)).collect())
+        let figures = figures.into_iter().enumerate();
+        let most = figures.map(|(k, own)| all.iter().filter_map(|message| f64_at(message, 8 * k)).fold(own, f64::max));
+        Ok(most.collect())
     }
+}
+
+/// The number at a place of a message, if the message is that long.
+fn f64_at(message: &[u8], place: usize) -> Option<f64> {
+    message.get(place..)?.first_chunk().map(|bytes| f64::from_le_bytes(*bytes))
+}
+
+/// The choice for a shape of the first process that told one.
+fn first_told_choice(all: &[String], shape: &GemmShape) -> Option<usize> {
+    let name = format!("{shape:?}");
+    let mut lines = all.iter().flat_map(|text| text.lines());
+    lines.find_map(|line| {
+        let (choice, other) = line.split_once(' ')?;
+        (other == name).then(|| choice.parse().ok()).flatten()
+    })
+}
+
+/// The integer at a place of a message, if the message is that long.
+fn u32_at(message: &[u8], place: usize) -> Option<u32> {
+    message.get(place..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
 }
 
 /// Adds the location of this process to errors of others.
@@ -237,9 +242,11 @@ fn check_device_sharing(all: &[Vec<u8>]) -> Result<(), Diag> {
 
 /// A device's UUID as `nvidia-smi` writes it.
 fn uuid_text(bytes: Option<&[u8]>) -> String {
-    let dash = |place| if [4, 6, 8, 10].contains(&place) { "-" } else { "" };
     let bytes = bytes.unwrap_or_default().iter().enumerate();
-    let digits = bytes.map(|(place, byte)| format!("{}{byte:02x}", dash(place)));
+    let digits = bytes.map(|(place, byte)| match place {
+        4 | 6 | 8 | 10 => format!("-{byte:02x}"),
+        _ => format!("{byte:02x}"),
+    });
     format!("GPU-{}", digits.collect::<String>())
 }
 

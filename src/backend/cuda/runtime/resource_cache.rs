@@ -114,8 +114,8 @@ impl ResourceCache {
     /// thread stays so.
     pub(crate) fn open_devices(&self, ordinals: &[usize]) -> Result<Vec<Arc<CudaDevice>>, Error> {
         std::thread::scope(|scope| {
-            let open = |&ordinal| scope.spawn(move || self.open_device(ordinal));
-            let threads: Vec<_> = ordinals.iter().map(open).collect();
+            let threads: Vec<_> =
+                ordinals.iter().map(|&ordinal| scope.spawn(move || self.open_device(ordinal))).collect();
             let broken = |_| Error::Call { call: "cuDevicePrimaryCtxRetain", status: "a thread ended".into() };
             threads.into_iter().map(|thread| thread.join().map_err(broken)?).collect()
         })

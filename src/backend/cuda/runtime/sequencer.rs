@@ -53,8 +53,8 @@ impl IssueSequencer {
     ) -> Vec<IssueSequencer> {
         let line = Arc::new(TicketLock { next: AtomicU64::new(0), alarm: alarm.clone() });
         let all = order.len() as u64;
-        let none = || IssueSequencer { line: line.clone(), places: Vec::new(), all, runs: 0 };
-        let mut turns: Vec<IssueSequencer> = (0..ranks).map(|_| none()).collect();
+        let mut turns: Vec<IssueSequencer> =
+            (0..ranks).map(|_| IssueSequencer { line: line.clone(), places: Vec::new(), all, runs: 0 }).collect();
         for (place, rank) in (0..).zip(order) {
             turns[rank].places.push(place);
         }

@@ -105,17 +105,19 @@ impl TeardownTask {
 fn start_thread(name: &str, work: impl FnOnce() + Send + 'static) -> Option<JoinHandle<()>> {
     let work = Arc::new(Mutex::new(Some(work)));
     let own = work.clone();
-    let body = move || {
-        let work = own.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(work) = work {
+    let started = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+        if let Some(work) = take_work(&own) {
             work();
         }
-    };
-    let started = std::thread::Builder::new().name(name.to_owned()).spawn(body);
+    });
     if started.is_err() {
-        std::mem::forget(work.lock().unwrap_or_else(PoisonError::into_inner).take());
+        std::mem::forget(take_work(&work));
     }
     started.ok()
+}
+
+fn take_work<W>(work: &Mutex<Option<W>>) -> Option<W> {
+    work.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
 /// Begins to end what a failed rank has under way.
@@ -152,10 +154,9 @@ impl TeardownState {
             let device = device.clone();
             move || {
                 let _ = device.make_current();
-                let tell = || {
+                let _ = NcclCommunicator::abort_all(communicators, || {
                     let _ = told.send(());
-                };
-                let _ = NcclCommunicator::abort_all(communicators, tell);
+                });
             }
         });
         let _ = heard.recv_timeout(TOLD);
@@ -197,11 +198,12 @@ impl FlagRelease<'_> {
 
     /// Marks behind all that these streams have to do. A mark that cannot be made is of a device that is lost.
     fn record_stream_ends(&self, streams: &[CudaStream]) -> Vec<CudaEvent> {
-        let end = |stream: &CudaStream| {
-            let end = CudaEvent::new(self.device, false).ok()?;
-            stream.record(&end).ok().map(|()| end)
-        };
-        streams.iter().filter_map(end).collect()
+        streams.iter().filter_map(|stream| self.record_stream_end(stream)).collect()
+    }
+
+    fn record_stream_end(&self, stream: &CudaStream) -> Option<CudaEvent> {
+        let end = CudaEvent::new(self.device, false).ok()?;
+        stream.record(&end).ok().map(|()| end)
     }
 
     /// Waits for all streams to finish and returns true if they did. It queries events rather than streams, as

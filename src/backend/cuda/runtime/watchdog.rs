@@ -57,12 +57,8 @@ impl RunWatchdog {
 
     /// Returns the locations of the ranks that have not ended their run, or have failed in it, as far as known.
     pub fn rank_locations(&self) -> Vec<RankLocation> {
-        let place = |rank: &Arc<WatchedState>| {
-            let inst = rank.inst.load(Ordering::Acquire);
-            let known = (inst != UNKNOWN).then(|| InstId::new(inst))?;
-            Some(RankLocation { program: rank.program, rank: rank.rank, inst: known })
-        };
-        let mut places: Vec<RankLocation> = self.live_ranks().iter().filter_map(place).collect();
+        let ranks = self.live_ranks();
+        let mut places: Vec<RankLocation> = ranks.iter().filter_map(|rank| rank_location(rank)).collect();
         places.sort_by_key(|place| (place.program, place.rank));
         places
     }
@@ -98,6 +94,11 @@ impl RunWatchdog {
         ranks.push(Arc::downgrade(&state));
         WatchedRank { watch: self.clone(), state }
     }
+}
+
+fn rank_location(rank: &WatchedState) -> Option<RankLocation> {
+    let inst = rank.inst.load(Ordering::Acquire);
+    (inst != UNKNOWN).then(|| RankLocation { program: rank.program, rank: rank.rank, inst: InstId::new(inst) })
 }
 
 /// The location of a rank in its program.

@@ -237,11 +237,11 @@ impl Builder {
 /// `None` if the ranks differ, which binding reports.
 fn whole_shape(program: &ir::Program, axes: &AxesTable, tensor: TensorId, part: &[usize]) -> Option<Vec<usize>> {
     let mesh = program.tensor_mesh(tensor);
-    let extent = |(axis, &extent): (&hostir::axes::LogicalAxis, &usize)| {
-        let devices = mesh.filter(|_| axis.is_sharded())?.axis_extent(axis.parallel)?;
-        Some(devices as usize).or(Some(extent))
-    };
     let stored = axes.stored_axes(tensor).count();
     let pairs = axes.stored_axes(tensor).zip(part);
-    (stored == part.len()).then(|| pairs.map(|pair| extent(pair).unwrap_or(*pair.1)).collect())
+    let extents = pairs.map(|(axis, &extent)| {
+        let sharding = mesh.filter(|_| axis.is_sharded());
+        sharding.and_then(|mesh| mesh.axis_extent(axis.parallel)).map_or(extent, |devices| devices as usize)
+    });
+    (stored == part.len()).then(|| extents.collect())
 }

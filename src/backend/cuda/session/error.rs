@@ -40,8 +40,8 @@ impl std::fmt::Display for Error {
         let text = match &self.source.text {
             Some(text) => render::to_string(&self.source.name, text, &self.diags),
             None => {
-                let bare = |diag: &Diag| Diag { primary: None, labels: Vec::new(), ..diag.clone() };
-                let diags: Vec<Diag> = self.diags.iter().map(bare).collect();
+                let bare = self.diags.iter().map(|diag| Diag { primary: None, labels: Vec::new(), ..diag.clone() });
+                let diags: Vec<Diag> = bare.collect();
                 render::to_string(&self.source.name, "", &diags)
             }
         };

@@ -27,15 +27,15 @@ impl IoHandle<'_, '_> {
     /// As of [`Input::bind`].
     unsafe fn bind(self, tensor: &DeviceTensor) -> Result<(), Error> {
         let (rank, position) = self.resolve_position()?;
-        let port = (self.side, position);
+        let side = self.side;
         // SAFETY: as the caller promises.
-        self.session.with_bound(|bound| unsafe { bound.bind_tensor(rank, port, tensor) })
+        self.session.with_bound(|bound| unsafe { bound.bind_tensor(rank, side, position, tensor) })
     }
 
     fn release(self) -> Result<(), Error> {
         let (rank, position) = self.resolve_position()?;
-        let port = (self.side, position);
-        self.session.with_bound(|bound| bound.release_binding(rank, port))
+        let side = self.side;
+        self.session.with_bound(|bound| bound.release_binding(rank, side, position))
     }
 }
 

@@ -203,18 +203,17 @@ impl TunableGemm {
             lib().cublasLtMatmulDescCreate(place, compute, scale)
         })?;
         let operation = MatmulDescriptor(operation);
-        let layout = |layout| RawLayout::new(layout, shape.element, shape.batch);
-        let factor = |at: usize, layout| RawLayout::new(layout, shape.factors[at], shape.batch);
         let c = match shape.bias {
-            GemmBias::Matrix(matrix) => layout(matrix)?,
-            GemmBias::None | GemmBias::Rows => layout(shape.d)?,
+            GemmBias::Matrix(matrix) => matrix,
+            GemmBias::None | GemmBias::Rows => shape.d,
         };
+        let c = RawLayout::new(c, shape.element, shape.batch)?;
         let mut product = Self {
             operation,
-            a: factor(0, shape.a.0)?,
-            b: factor(1, shape.b.0)?,
+            a: RawLayout::new(shape.a.0, shape.factors[0], shape.batch)?,
+            b: RawLayout::new(shape.b.0, shape.factors[1], shape.batch)?,
             c,
-            d: layout(shape.d)?,
+            d: RawLayout::new(shape.d, shape.element, shape.batch)?,
             shape: shape.clone(),
             algorithms: Vec::new(),
             chosen: 0,
@@ -231,9 +230,8 @@ impl TunableGemm {
 
     fn set_attributes(&self) -> Result<(), Error> {
         // `cublasOperation_t`: CUBLAS_OP_N is 0, CUBLAS_OP_T is 1.
-        let transposed = |yes: bool| i32::from(yes);
-        self.set_attribute(DESC_TRANSA, &transposed(self.shape.a.1))?;
-        self.set_attribute(DESC_TRANSB, &transposed(self.shape.b.1))?;
+        self.set_attribute(DESC_TRANSA, &i32::from(self.shape.a.1))?;
+        self.set_attribute(DESC_TRANSB, &i32::from(self.shape.b.1))?;
         if self.shape.bias == GemmBias::Rows {
             let epilogue = EPILOGUE_BIAS;
             self.set_attribute(DESC_EPILOGUE, &epilogue)?;

@@ -133,18 +133,17 @@ impl NvtxProfiler {
                 let library = library.map_err(|_| missing)?;
                 // SAFETY: the protocol gives this name this type.
                 let initialize = unsafe { library.get::<InjectionInit>(b"InitializeInjectionNvtx2\0") };
-                let initialize = *initialize.map_err(|error| init_error(error.to_string()))?;
+                let initialize = *initialize.map_err(lookup_error)?;
                 Self::attach_tables(initialize, Some(library))
             }
             None => {
                 // SAFETY: NVIDIA's library, which can be opened in any process.
                 let library = unsafe { libloading::Library::new("libnvToolsExt.so.1") };
                 let library = library.map_err(|_| missing)?;
-                let lacks = |error: libloading::Error| init_error(error.to_string());
                 // SAFETY: the function has this type.
-                let push = *unsafe { library.get::<RangePush>(b"nvtxRangePushA\0") }.map_err(lacks)?;
+                let push = *unsafe { library.get::<RangePush>(b"nvtxRangePushA\0") }.map_err(lookup_error)?;
                 // SAFETY: as above.
-                let pop = *unsafe { library.get::<RangePop>(b"nvtxRangePop\0") }.map_err(lacks)?;
+                let pop = *unsafe { library.get::<RangePop>(b"nvtxRangePop\0") }.map_err(lookup_error)?;
                 Ok(Self { push, pop, _library: Some(library) })
             }
         }
@@ -177,6 +176,10 @@ impl NvtxProfiler {
         // SAFETY: takes nothing.
         let _ = unsafe { (self.pop)() };
     }
+}
+
+fn lookup_error(error: libloading::Error) -> Error {
+    init_error(error.to_string())
 }
 
 fn init_error(status: String) -> Error {

@@ -236,11 +236,10 @@ pub(super) fn blas() -> &'static BlasLt {
     static BLAS: OnceLock<BlasLt> = OnceLock::new();
     BLAS.get_or_init(|| {
         let most = driver_major();
-        let major = |library: &DynamicLibrary| Some((blas_of(library)? / 10_000) as i32);
         // SAFETY: NVIDIA's library has these names, and can be opened in any process.
         let opened = unsafe {
             DynamicLibrary::open_first(&library_names("libcublasLt.so", &candidate_majors(most)), |library| {
-                version_mismatch(major(library), most)
+                version_mismatch(blas_of(library).map(|version| (version / 10_000) as i32), most)
             })
         };
         // SAFETY: the table is that of `cublasLt.h`.

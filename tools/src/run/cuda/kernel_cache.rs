@@ -45,8 +45,9 @@ impl KernelCache {
     /// Returns the user's cache; `None` where the environment names no absolute place for it. (Relative paths in
     /// `XDG_CACHE_HOME` are invalid by the XDG Base Directory Specification.)
     pub(super) fn locate(env: fn(&str) -> Option<OsString>) -> Option<Self> {
-        let path = |name: &str| env(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let cache = path("XDG_CACHE_HOME").or_else(|| Some(path("HOME")?.join(".cache")))?;
+        let [cache, home] =
+            ["XDG_CACHE_HOME", "HOME"].map(|name| env(name).map(PathBuf::from).filter(|path| path.is_absolute()));
+        let cache = cache.or_else(|| Some(home?.join(".cache")))?;
         Some(Self::in_cache_folder(&cache))
     }
 

@@ -105,19 +105,23 @@ impl WatchState<'_> {
 
     /// A failure of the program that runs, with where the ranks are.
     fn locate_failure(&self, cause: Diag) -> RunFailure {
-        let ended = |diag: Diag| match (self.watch.has_open_runs(), self.alone) {
-            (true, false) => diag.with_note(CALL),
-            (true, true) => diag.with_note(CALL).with_note("`--processes` gives each rank a driver of its own"),
-            (false, _) => diag.with_note("this process did not come back from what it was at, and is ended"),
-        };
         let places = self.watch.rank_locations();
         let number = places.first().map_or(0, |place| place.program);
         let known = !places.is_empty() || self.programs.len() == 1;
         let program = self.programs.get(number).filter(|_| known);
-        let Some((source, prepared)) = program else { return ended(cause).into() };
+        let Some((source, prepared)) = program else { return self.note_end(cause).into() };
         let places = places.into_iter().filter(|place| place.program == number);
         let located = places.fold(cause, |located, place| place.annotate_diag(located, prepared));
-        RunFailure::from_diags((*source).clone(), vec![ended(located)])
+        RunFailure::from_diags((*source).clone(), vec![self.note_end(located)])
+    }
+
+    /// Adds what is known about the call that did not end.
+    fn note_end(&self, diag: Diag) -> Diag {
+        match (self.watch.has_open_runs(), self.alone) {
+            (true, false) => diag.with_note(CALL),
+            (true, true) => diag.with_note(CALL).with_note("`--processes` gives each rank a driver of its own"),
+            (false, _) => diag.with_note("this process did not come back from what it was at, and is ended"),
+        }
     }
 }
 

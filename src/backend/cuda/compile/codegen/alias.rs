@@ -5,9 +5,8 @@ use hostir::plan::{BufferView, ViewDim};
 
 /// Returns true if both views have the same elements at the same positions of the index space.
 pub(crate) fn is_same_view(a: &BufferView, b: &BufferView) -> bool {
-    let strides =
-        |view: &BufferView| -> Vec<ViewDim> { view.dims.iter().filter(|dim| dim.extent > 1).copied().collect() };
-    a.buffer == b.buffer && a.offset == b.offset && strides(a) == strides(b)
+    let [dims_a, dims_b] = [a, b].map(|view| view.dims.iter().filter(|dim| dim.extent > 1));
+    a.buffer == b.buffer && a.offset == b.offset && dims_a.eq(dims_b)
 }
 
 /// Returns true if no element belongs to both views. `false` may also mean that this is not known.
@@ -15,18 +14,17 @@ pub fn are_disjoint(a: &BufferView, b: &BufferView) -> bool {
     if a.buffer != b.buffer || a.is_empty() || b.is_empty() {
         return true;
     }
-    let end = |view: &BufferView| view.offset + view.last_offset();
-    end(a) < b.offset || end(b) < a.offset || boxes_are_disjoint(a, b)
+    let [end_a, end_b] = [a, b].map(|view| view.offset + view.last_offset());
+    end_a < b.offset || end_b < a.offset || boxes_are_disjoint(a, b)
 }
 
 /// Returns true if the views are boxes of one row-major array that do not overlap along one of its axes, as two
 /// column ranges of a matrix do.
 fn boxes_are_disjoint(a: &BufferView, b: &BufferView) -> bool {
-    let dims = |view: &BufferView| -> Vec<ViewDim> {
+    let [dims_a, dims_b] = [a, b].map(|view| -> Vec<ViewDim> {
         let long = view.dims.iter().filter(|dim| dim.extent > 1 && dim.stride > 0);
         long.copied().collect()
-    };
-    let (dims_a, dims_b) = (dims(a), dims(b));
+    });
     let mut strides: Vec<usize> = dims_a.iter().chain(&dims_b).map(|dim| dim.stride).chain([1]).collect();
     strides.sort_unstable_by(|x, y| y.cmp(x));
     strides.dedup();
@@ -66,8 +64,8 @@ pub(crate) fn check_overlap<'v>(
     output: &BufferView,
     in_place: bool,
 ) -> Result<(), Unsupported> {
-    let fine = |input: &BufferView| (in_place && is_same_view(input, output)) || are_disjoint(input, output);
-    match inputs.into_iter().all(fine) {
+    let mut inputs = inputs.into_iter();
+    match inputs.all(|input| (in_place && is_same_view(input, output)) || are_disjoint(input, output)) {
         true => Ok(()),
         false => Err(Unsupported::Overlap),
     }

@@ -29,14 +29,7 @@ pub(super) fn raw_ctype(size: usize) -> Result<&'static str, Unsupported> {
 fn widen_elements(space: &mut IndexSpace) {
     let Some(last) = space.extents.len().checked_sub(1) else { return };
     loop {
-        let fits = |operand: &KernelOperand| {
-            let (&inner, outer) = operand.strides.split_last().unwrap_or((&0, &[]));
-            inner == 1
-                && outer.iter().all(|stride| stride % 2 == 0)
-                && operand.align.is_multiple_of(2 * operand.size)
-                && operand.size < 16
-        };
-        if !space.extents[last].is_multiple_of(2) || !space.operands.iter().all(fits) {
+        if !space.extents[last].is_multiple_of(2) || !space.operands.iter().all(KernelOperand::allows_pairs) {
             return;
         }
         space.extents[last] /= 2;
@@ -71,11 +64,13 @@ pub fn generate_copy(src: &BufferView, dst: &BufferView) -> Result<KernelJob, Un
         return Err(Unsupported::Malformed("a copy between other shapes or types"));
     }
     alias::check_overlap([src], dst, true)?;
-    let body = |_: &mut SourceWriter, elements: &[String]| {
-        elements.first().cloned().ok_or(Unsupported::Malformed("a copy of nothing"))
-    };
     let space = copy_space(&dst.shape(), &[src, dst])?;
-    Ok(elementwise_job(ElementwiseKernel::new(space, &body)?, dst)?.noted("copy", |note| note.view(src).view(dst)))
+    Ok(elementwise_job(ElementwiseKernel::new(space, &copied_element)?, dst)?
+        .noted("copy", |note| note.view(src).view(dst)))
+}
+
+fn copied_element(_: &mut SourceWriter, elements: &[String]) -> Result<String, Unsupported> {
+    elements.first().cloned().ok_or(Unsupported::Malformed("a copy of nothing"))
 }
 
 /// The job that writes one value everywhere. Types that kernels do not compute with can be filled if the
@@ -89,14 +84,17 @@ pub fn generate_fill(dst: &BufferView, value: ScalarValue) -> Result<KernelJob, 
     while bits.len() < size {
         bits.extend_from_within(..);
     }
-    let word = |part: &[u8]| part.iter().rev().fold(0u64, |all, &byte| all << 8 | u64::from(byte));
     let text = match size {
-        16 => format!("make_ulonglong2({}ull, {}ull)", word(&bits[..8]), word(&bits[8..])),
-        _ => format!("({})({}ull)", raw_ctype(size)?, word(&bits)),
+        16 => format!("make_ulonglong2({}ull, {}ull)", pattern_word(&bits[..8]), pattern_word(&bits[8..])),
+        _ => format!("({})({}ull)", raw_ctype(size)?, pattern_word(&bits)),
     };
-    let body = |_: &mut SourceWriter, _: &[String]| Ok(text.clone());
-    let job = elementwise_job(ElementwiseKernel::new(space, &body)?, dst)?;
+    let job = elementwise_job(ElementwiseKernel::new(space, &|_, _| Ok(text.clone()))?, dst)?;
     Ok(job.noted("fill", |note| note.view(dst).constant(Some(value))))
+}
+
+/// Up to eight bytes as an integer, the first of them the lowest.
+fn pattern_word(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |all, &byte| all << 8 | u64::from(byte))
 }
 
 /// The bytes of a value of a type.

@@ -64,10 +64,10 @@ impl<'a> GemmKernel<'a> {
         }
         let ([a, b], out) = ([matrix_dims(&gemm.a), matrix_dims(&gemm.b)], matrix_dims(&gemm.out));
         let shape = gemm.out.shape();
-        let batch = |view: &&BufferView| view.shape()[..rank - 2] == shape[..rank - 2];
+        let batched = views.iter().all(|view| view.shape()[..rank - 2] == shape[..rank - 2]);
         let (m, n, k) = (a[0].extent, b[1].extent, a[1].extent);
         let biased = gemm.bias.as_ref().is_none_or(|bias| bias.shape() == shape);
-        if b[0].extent != k || shape[rank - 2..] != [m, n] || !biased || !views.iter().all(batch) {
+        if b[0].extent != k || shape[rank - 2..] != [m, n] || !biased || !batched {
             return Err(Unsupported::Malformed("a product of shapes that do not fit"));
         }
         alias::check_overlap([&gemm.a, &gemm.b], &gemm.out, false)?;
@@ -183,16 +183,9 @@ impl<'a> GemmKernel<'a> {
         w.line(format!("const {index} x = {} + ty + r * {SIDE};", at.row));
         w.line(format!("const {index} y = {} + tx + c * {SIDE};", at.column));
         w.open_block(format!("if (x < {} && y < {})", ints.literal(self.m), ints.literal(self.n)));
-        let offset = |operand: usize, view: &BufferView| {
-            let [row, column] = matrix_dims(view);
-            let strides = &self.batches.operands[operand].strides;
-            let batch = ints.linear_offset(&at.batch, strides, 1);
-            let (row, column) = (ints.literal(row.stride), ints.literal(column.stride));
-            format!("{batch} + x * {row} + y * {column}")
-        };
         let mut sum = TypedExpr::new(self.class, "acc[r][c]");
         if let Some(bias) = &self.gemm.bias {
-            let raw = format!("{}[{}]", self.batches.pointer_name(2), offset(2, bias));
+            let raw = format!("{}[{}]", self.batches.pointer_name(2), self.tile_offset(at, 2, bias));
             let bias = TypedExpr::from_memory(bias.dtype, &raw)?.into_class(self.class).text;
             sum.text = match self.class {
                 ComputeClass::I64 => format!("i_add(acc[r][c], {bias})"),
@@ -201,8 +194,16 @@ impl<'a> GemmKernel<'a> {
         }
         let result = self.batches.operands.len() - 1;
         let out = &self.gemm.out;
-        w.line(format!("q[{}] = {};", offset(result, out), sum.into_memory(out.dtype)?));
+        w.line(format!("q[{}] = {};", self.tile_offset(at, result, out), sum.into_memory(out.dtype)?));
         w.close_all_blocks(3);
         Ok(())
+    }
+
+    /// The offset of the element at `x` and `y` in an operand that is a matrix of a batch.
+    fn tile_offset(&self, at: &TileIndices, operand: usize, view: &BufferView) -> String {
+        let (ints, [row, column]) = (self.ints, matrix_dims(view));
+        let batch = ints.linear_offset(&at.batch, &self.batches.operands[operand].strides, 1);
+        let (row, column) = (ints.literal(row.stride), ints.literal(column.stride));
+        format!("{batch} + x * {row} + y * {column}")
     }
 }

@@ -53,6 +53,14 @@ impl KernelOperand {
             OperandSource::Index => None,
         }
     }
+    /// Whether two neighbours along the last axis can be accessed as one element of twice the size.
+    pub(super) fn allows_pairs(&self) -> bool {
+        let (&inner, outer) = self.strides.split_last().unwrap_or((&0, &[]));
+        inner == 1
+            && outer.iter().all(|stride| stride % 2 == 0)
+            && self.align.is_multiple_of(2 * self.size)
+            && self.size < 16
+    }
     fn is_memory(&self) -> bool {
         self.kernel_param().is_some()
     }
@@ -103,8 +111,7 @@ impl IndexSpace {
         let mut axis = 1;
         while axis < self.extents.len() {
             let inner = self.extents[axis];
-            let joins = |operand: &KernelOperand| operand.strides[axis - 1] == operand.strides[axis] * inner;
-            if self.operands.iter().all(joins) {
+            if self.operands.iter().all(|operand| operand.strides[axis - 1] == operand.strides[axis] * inner) {
                 self.extents[axis - 1] *= inner;
                 self.extents.remove(axis);
                 for operand in &mut self.operands {
@@ -117,11 +124,12 @@ impl IndexSpace {
     }
     /// The largest offset of any operand.
     pub(super) fn max_offset(&self) -> usize {
-        let reach = |operand: &KernelOperand| -> usize {
-            let along = self.extents.iter().zip(&operand.strides);
-            along.map(|(&extent, &stride)| extent.saturating_sub(1) * stride).sum()
-        };
-        self.operands.iter().map(reach).max().unwrap_or(0)
+        self.operands.iter().map(|operand| self.operand_reach(operand)).max().unwrap_or(0)
+    }
+
+    fn operand_reach(&self, operand: &KernelOperand) -> usize {
+        let along = self.extents.iter().zip(&operand.strides);
+        along.map(|(&extent, &stride)| extent.saturating_sub(1) * stride).sum()
     }
     /// Whether an operand's last axis has stride 1.
     pub(super) fn is_row(&self, operand: usize) -> bool {
@@ -163,10 +171,13 @@ pub(super) fn allows_width(inner: &IndexSpace, other: Option<&IndexSpace>, opera
     if last == 0 || !one.is_memory() {
         return parts && last <= 1;
     }
-    let whole = |strides: &[usize]| strides.iter().all(|stride| stride % width == 0);
-    let others = other.is_none_or(|other| whole(&other.operands[operand].strides));
+    let others = other.is_none_or(|other| are_multiples(&other.operands[operand].strides, width));
     let aligned = one.align.is_multiple_of((width * one.size).min(16));
-    last == 1 && parts && whole(outer) && others && aligned
+    last == 1 && parts && are_multiples(outer, width) && others && aligned
+}
+
+fn are_multiples(strides: &[usize], width: usize) -> bool {
+    strides.iter().all(|stride| stride % width == 0)
 }
 
 /// Bytes that accesses of `width` elements of `size` bytes are aligned to.

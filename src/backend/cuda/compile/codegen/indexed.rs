@@ -38,8 +38,7 @@ fn has_repeated_elements(view: &BufferView) -> bool {
 pub fn generate_take(take: &TakeInst) -> Result<KernelJob, Unsupported> {
     let (input, index, output) = (&take.input, &take.index, &take.output);
     let shape = output.shape();
-    let agrees = |view: &BufferView| view.dims.len() == shape.len();
-    if !agrees(input) || index.shape() != shape || take.axis >= shape.len() {
+    if input.dims.len() != shape.len() || index.shape() != shape || take.axis >= shape.len() {
         return Err(Unsupported::Malformed("a read by index of shapes that do not fit"));
     }
     alias::check_overlap([input, index], output, false)?;
@@ -66,15 +65,9 @@ pub fn generate_take(take: &TakeInst) -> Result<KernelJob, Unsupported> {
 fn widen_pairs(space: &mut IndexSpace, chosen: &mut ViewDim) -> Result<(), Unsupported> {
     let Some(last) = space.extents.len().checked_sub(1) else { return Ok(()) };
     loop {
-        let fits = |k: usize| {
-            let operand = &space.operands[k];
-            operand.strides[last] == 1
-                && operand.strides[..last].iter().all(|stride| stride % 2 == 0)
-                && operand.align.is_multiple_of(2 * operand.size)
-                && operand.size < 16
-        };
         let alone = space.operands[1].strides[last] == 0 && chosen.stride.is_multiple_of(2);
-        if !alone || !space.extents[last].is_multiple_of(2) || !fits(0) || !fits(2) {
+        let fits = space.operands[0].allows_pairs() && space.operands[2].allows_pairs();
+        if !alone || !space.extents[last].is_multiple_of(2) || !fits {
             break;
         }
         space.extents[last] /= 2;
@@ -125,8 +118,10 @@ fn take_launch(
 pub fn generate_accumulate(put: &AccumulateInst) -> Result<KernelJob, Unsupported> {
     let AccumulateInst { base, index, value, output } = put;
     let shape = output.shape();
-    let rest = |view: &BufferView| view.dims.len() == shape.len() && view.shape()[1..] == shape[1..];
-    let fits = !shape.is_empty() && base.shape() == shape && rest(value);
+    let fits = !shape.is_empty()
+        && base.shape() == shape
+        && value.dims.len() == shape.len()
+        && value.shape()[1..] == shape[1..];
     if !fits || index.shape() != value.shape()[..1] || value.dtype != output.dtype {
         return Err(Unsupported::Malformed("a sum by index of shapes or types that do not fit"));
     }
@@ -154,11 +149,10 @@ fn chain_launch(index: &BufferView, rows: usize) -> Result<KernelLaunch, Unsuppo
     let count = index.len();
     let stride = index.dims[0].stride;
     let ints = IndexInt::for_sizes(2 * count, index.last_offset());
-    let at = |place: &str| {
-        let raw = format!("p0[{place} * {}]", ints.literal(stride));
-        TypedExpr::from_memory(index.dtype, &raw).map(|value| value.text)
-    };
-    let (own, before, behind) = (at("i")?, at("j")?, at("n")?);
+    let stride = ints.literal(stride);
+    let [own, before, behind] = ["i", "j", "n"]
+        .map(|place| TypedExpr::from_memory(index.dtype, &format!("p0[{place} * {stride}]")).map(|value| value.text));
+    let (own, before, behind) = (own?, before?, behind?);
     let (ctype, limit) = (ints.ctype(), ints.literal(count));
     let mut w = SourceWriter::kernel_body();
     open_element_loop(&mut w, ints, count);

@@ -107,8 +107,11 @@ pub fn generate_pointwise(kernel: &PointwiseKernel) -> Result<KernelJob, Unsuppo
     let output = &kernel.output;
     operands.push(KernelOperand::from_view(output, storage_ctype(output.dtype)?));
     alias::check_overlap(&kernel.inputs, output, true)?;
-    let body = |w: &mut SourceWriter, elements: &[String]| steps.write_steps(w, elements)?.into_memory(output.dtype);
-    let job = elementwise_job(ElementwiseKernel::new(IndexSpace::new(&output.shape(), operands), &body)?, output)?;
+    let space = IndexSpace::new(&output.shape(), operands);
+    let job = elementwise_job(
+        ElementwiseKernel::new(space, &|w, elements| steps.write_steps(w, elements)?.into_memory(output.dtype))?,
+        output,
+    )?;
     Ok(job.noted("kernel", |note| note.kernel(kernel)))
 }
 
@@ -128,8 +131,7 @@ pub fn generate_member_fold(op: RedOp, inputs: &[BufferView], output: &BufferVie
     let Some(first) = inputs.first() else {
         return Err(Unsupported::Malformed("a reduction of nothing"));
     };
-    let fits = |view: &BufferView| view.dtype == first.dtype && view.shape() == output.shape();
-    if !inputs.iter().all(fits) {
+    if inputs.iter().any(|view| view.dtype != first.dtype || view.shape() != output.shape()) {
         return Err(Unsupported::Malformed("members of other shapes or types"));
     }
     let mut operands = Vec::new();
@@ -139,23 +141,36 @@ pub fn generate_member_fold(op: RedOp, inputs: &[BufferView], output: &BufferVie
     operands.push(KernelOperand::from_view(output, storage_ctype(output.dtype)?));
     alias::check_overlap(inputs, output, true)?;
     let join = reduce::AccumulateOp::new(op, first.dtype)?;
-    let body = |w: &mut SourceWriter, elements: &[String]| {
-        let mut total: Option<TypedExpr> = None;
-        for (index, element) in elements.iter().enumerate() {
-            let value = declare_value(w, format!("e{index}"), TypedExpr::from_memory(first.dtype, element)?);
-            let value = match total {
-                None => value,
-                Some(before) => TypedExpr::new(join.class, join.combine_values(&before.text, &value.text)),
-            };
-            total = Some(declare_value(w, format!("s{index}"), value));
-        }
-        let total = total.ok_or(Unsupported::Malformed("a reduction of nothing"))?;
-        let value = match op {
-            RedOp::Avg => join.divide_sum(&total.text, inputs.len()),
-            _ => total,
-        };
-        value.into_memory(output.dtype)
-    };
-    let job = elementwise_job(ElementwiseKernel::new(IndexSpace::new(&output.shape(), operands), &body)?, output)?;
+    let space = IndexSpace::new(&output.shape(), operands);
+    let job = elementwise_job(
+        ElementwiseKernel::new(space, &|w, elements| {
+            write_member_fold(w, elements, op, first.dtype, &join)?.into_memory(output.dtype)
+        })?,
+        output,
+    )?;
     Ok(job.noted("members", |note| note.members(op, inputs, output)))
+}
+
+/// Writes the fold of the members' elements, in the order of the members, and returns it.
+fn write_member_fold(
+    w: &mut SourceWriter,
+    elements: &[String],
+    op: RedOp,
+    dtype: DType,
+    join: &reduce::AccumulateOp,
+) -> Result<TypedExpr, Unsupported> {
+    let mut total: Option<TypedExpr> = None;
+    for (index, element) in elements.iter().enumerate() {
+        let value = declare_value(w, format!("e{index}"), TypedExpr::from_memory(dtype, element)?);
+        let value = match total {
+            None => value,
+            Some(before) => TypedExpr::new(join.class, join.combine_values(&before.text, &value.text)),
+        };
+        total = Some(declare_value(w, format!("s{index}"), value));
+    }
+    let total = total.ok_or(Unsupported::Malformed("a reduction of nothing"))?;
+    Ok(match op {
+        RedOp::Avg => join.divide_sum(&total.text, elements.len()),
+        _ => total,
+    })
 }

@@ -75,8 +75,8 @@ pub(super) fn kernel_source(params: &[&str], threads: u32, own: &str, body: Sour
     );
     let mut used: Vec<&str> = Vec::new();
     for (name, definition) in HELPERS.iter().rev() {
-        let calls = |text: &str| mentions_name(text, name);
-        if calls(&entry) || calls(own) || used.iter().any(|text| calls(text)) {
+        let mut texts = used.iter().copied().chain([entry.as_str(), own]);
+        if texts.any(|text| mentions_name(text, name)) {
             used.push(definition);
         }
     }
@@ -89,9 +89,14 @@ pub(super) fn kernel_source(params: &[&str], threads: u32, own: &str, body: Sour
 
 /// Returns true if a source text uses a name as a whole word.
 fn mentions_name(text: &str, name: &str) -> bool {
-    let part = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_');
-    text.match_indices(name)
-        .any(|(at, _)| !part(text[..at].chars().next_back()) && !part(text[at + name.len()..].chars().next()))
+    text.match_indices(name).any(|(at, _)| {
+        let (before, behind) = (text[..at].chars().next_back(), text[at + name.len()..].chars().next());
+        !before.is_some_and(is_name_char) && !behind.is_some_and(is_name_char)
+    })
+}
+
+fn is_name_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
 }
 
 /// Helpers by name, each on one line (tests tell them apart by lines) and behind those that it uses.

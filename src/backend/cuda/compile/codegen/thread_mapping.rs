@@ -164,15 +164,19 @@ impl ChunkLoads<'_> {
     }
     /// Each operand's element `v` of access `u`.
     fn element_names(&self, names: &[String]) -> Vec<String> {
-        let one = |(k, operand): (usize, &KernelOperand)| match operand.kernel_param() {
+        let operands = (0..self.space.operands.len()).filter(|&k| k != self.skip);
+        operands.map(|k| self.element_name(names, k)).collect()
+    }
+
+    fn element_name(&self, names: &[String], k: usize) -> String {
+        let operand = &self.space.operands[k];
+        match operand.kernel_param() {
             Some(_) => vector_element(&format!("x{k}[u]"), self.width_of(k), "v"),
             None => {
                 let first = self.ints.linear_offset(names, &operand.strides, self.width);
                 let rest = if self.width > 1 && self.space.is_row(k) { " + v" } else { "" };
                 format!("(long long)({first}{rest})")
             }
-        };
-        let all = self.space.operands.iter().enumerate();
-        all.filter(|(k, _)| *k != self.skip).map(one).collect()
+        }
     }
 }

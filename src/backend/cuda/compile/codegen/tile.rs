@@ -3,7 +3,7 @@
 //! in runs.
 
 use crate::codegen::index_space::{
-    IndexInt, IndexSpace, access_expression, allows_width, vector_ctype, vector_element,
+    IndexInt, IndexSpace, KernelOperand, access_expression, allows_width, vector_ctype, vector_element,
 };
 use crate::codegen::job::KernelLaunch;
 use crate::codegen::source_writer::{SourceWriter, kernel_source};
@@ -40,10 +40,9 @@ impl TilePlan {
             .filter(|&k| space.operands[k].kernel_param().is_some())
             .filter(|&k| space.operands[k].strides[last] > 1)
             .collect();
-        let along = |k: usize| space.operands[k].strides.iter().position(|&stride| stride == 1);
-        let across = along(*crosswise.first()?)?;
+        let across = unit_stride_axis(&space.operands[*crosswise.first()?])?;
         let long = space.extents[across].min(space.extents[last]) >= SHORTEST;
-        if !long || crosswise.iter().any(|&k| along(k) != Some(across)) {
+        if !long || crosswise.iter().any(|&k| unit_stride_axis(&space.operands[k]) != Some(across)) {
             return None;
         }
         let mut plan = Self { crosswise, across, width: 1 };
@@ -54,22 +53,23 @@ impl TilePlan {
     /// The largest width that all crosswise operands and the result allow, up to 4 bytes an access.
     fn max_width(&self, space: &IndexSpace) -> usize {
         let result = space.operands.len() - 1;
-        let involved = || self.crosswise.iter().copied().chain([result]);
-        let size = involved().map(|k| space.operands[k].size).max().unwrap_or(4);
+        let involved = self.crosswise.iter().copied().chain([result]);
+        let size = involved.map(|k| space.operands[k].size).max().unwrap_or(4);
         let mut turned = space.clone();
         let last = space.extents.len() - 1;
         let mut order: Vec<usize> = (0..=last).collect();
         order.swap(self.across, last);
         turned.arrange_axes(&order);
         let mut width = (4 / size).max(1);
-        let allowed = |width: usize| {
-            self.crosswise.iter().all(|&k| allows_width(&turned, None, k, width))
-                && allows_width(space, None, result, width)
-        };
-        while width > 1 && !allowed(width) {
+        while width > 1 && !(self.allows_crosswise(&turned, width) && allows_width(space, None, result, width)) {
             width /= 2;
         }
         width
+    }
+
+    /// Whether a thread can read so many neighbours of each crosswise operand at once.
+    fn allows_crosswise(&self, turned: &IndexSpace, width: usize) -> bool {
+        self.crosswise.iter().all(|&k| allows_width(turned, None, k, width))
     }
     fn tile_side(&self) -> usize {
         LANES * self.width
@@ -113,6 +113,10 @@ impl TilePlan {
     }
 }
 
+fn unit_stride_axis(operand: &KernelOperand) -> Option<usize> {
+    operand.strides.iter().position(|&stride| stride == 1)
+}
+
 /// One tile of a space, while its kernel is written.
 struct TileWriter<'a> {
     plan: &'a TilePlan,
@@ -134,8 +138,8 @@ impl TileWriter<'_> {
         w.line(format!("const int lane = threadIdx.x * {};", plan.width));
         w.line(format!("const {ctype} af = {} * {side} + lane;", self.tiles[fast]));
         w.line(format!("const {ctype} as = {} * {side} + row;", self.tiles[slow]));
-        let extent = |axis: usize| ints.literal(self.space.extents[axis]);
-        w.open_block(format!("if (af < {} && as < {})", extent(fast), extent(slow)));
+        let [most_fast, most_slow] = [fast, slow].map(|axis| ints.literal(self.space.extents[axis]));
+        w.open_block(format!("if (af < {most_fast} && as < {most_slow})"));
         let mut names = self.tiles.clone();
         names[fast] = "af".to_owned();
         names[slow] = "as".to_owned();

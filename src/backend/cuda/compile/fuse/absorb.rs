@@ -62,8 +62,8 @@ fn append_producer(merged: &mut PointwiseKernel, producer: &PointwiseKernel, vie
     if repeats && !is_cheap(producer) {
         return None;
     }
-    let indexed = |arg: &StepOperand| matches!(arg, StepOperand::Index(_));
-    let indexed = producer.steps.iter().any(|step| step.args.iter().any(indexed));
+    let mut args = producer.steps.iter().flat_map(|step| &step.args);
+    let indexed = args.any(|arg| matches!(arg, StepOperand::Index(_)));
     let producer = &if indexed { producer.clone() } else { collapse_axes(producer) };
     let route = IndexRemap::new(&producer.output, view)?;
     let mut inputs = Vec::new();
@@ -101,11 +101,7 @@ fn collapse_axes(kernel: &PointwiseKernel) -> PointwiseKernel {
     let mut kernel = kernel.clone();
     let mut axis = 1;
     while axis < kernel.output.dims.len() {
-        let joins = |view: &BufferView| {
-            let (outer, inner) = (view.dims[axis - 1], view.dims[axis]);
-            inner.extent == 1 || outer.extent == 1 || outer.stride == inner.stride * inner.extent
-        };
-        if !joins(&kernel.output) || !kernel.inputs.iter().all(joins) {
+        if !kernel.inputs.iter().chain([&kernel.output]).all(|view| joins_outer_axis(view, axis)) {
             axis += 1;
             continue;
         }
@@ -117,6 +113,12 @@ fn collapse_axes(kernel: &PointwiseKernel) -> PointwiseKernel {
         }
     }
     kernel
+}
+
+/// Whether one axis can stand for this one and the next outer one.
+fn joins_outer_axis(view: &BufferView, axis: usize) -> bool {
+    let (outer, inner) = (view.dims[axis - 1], view.dims[axis]);
+    inner.extent == 1 || outer.extent == 1 || outer.stride == inner.stride * inner.extent
 }
 
 /// A mapping from the indices of a view to the indices at which its elements were computed.
@@ -160,12 +162,9 @@ impl IndexRemap {
     }
     /// Returns the view of a producer's operand that the indices of `view` read.
     fn remap_view(&self, source: &BufferView, view: &BufferView) -> BufferView {
-        let stride = |axis: &Option<(usize, usize)>| match axis {
-            Some((axis, step)) => source.dims[*axis].stride * step,
-            None => 0,
-        };
-        let along = self.axes.iter().zip(&view.dims);
-        let dims: ViewDims = along.map(|(axis, dim)| ViewDim { extent: dim.extent, stride: stride(axis) }).collect();
+        let strides = self.axes.iter().map(|axis| axis.map_or(0, |(axis, step)| source.dims[axis].stride * step));
+        let along = strides.zip(&view.dims);
+        let dims: ViewDims = along.map(|(stride, dim)| ViewDim { extent: dim.extent, stride }).collect();
         let starts = self.start.iter().zip(&source.dims);
         let offset = starts.map(|(start, dim)| start * dim.stride).sum::<usize>();
         BufferView { buffer: source.buffer, offset: source.offset + offset, dims, dtype: source.dtype }

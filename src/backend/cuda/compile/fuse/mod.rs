@@ -169,9 +169,8 @@ impl<'p> KernelFusion<'p> {
         let readers = self.readers.get(&buffer).filter(|_| private)?.clone();
         let (&first, &last) = (readers.first()?, readers.last()?);
         let stream = plan.inst(position).stream;
-        let here = |&reader: &InstId| plan.inst(reader).stream == stream;
         let moves = first > position
-            && readers.iter().all(here)
+            && readers.iter().all(|&reader| plan.inst(reader).stream == stream)
             && plan.cursor_between(position, last).all(|(between, _)| self.can_move_across(kernel, position, between));
         moves.then(|| (kernel.clone(), readers))
     }
@@ -179,9 +178,8 @@ impl<'p> KernelFusion<'p> {
     /// Returns true if a kernel may move across the instruction at a position.
     fn can_move_across(&self, kernel: &PointwiseKernel, position: InstId, between: InstId) -> bool {
         let (own, inst) = (self.plan.inst(position).stream, self.plan.inst(between));
-        let reads = |buffer: BufferId| kernel.inputs.iter().any(|view| view.buffer == buffer);
         match &inst.kind {
-            InstKind::Free { buffer } => inst.stream == own || !reads(*buffer),
+            InstKind::Free { buffer } => inst.stream == own || kernel.inputs.iter().all(|view| view.buffer != *buffer),
             InstKind::Alloc { .. } => true,
             kind if kind.is_local() => self
                 .written_view(between)
@@ -244,7 +242,16 @@ impl<'p> KernelFusion<'p> {
 /// Returns the computation of an instruction for each element of its input or output; for a reduction, that of the
 /// values which it combines.
 fn elementwise_kernel(kind: &InstKind) -> Option<PointwiseKernel> {
-    let identity = |input: &BufferView, output: &BufferView| PointwiseKernel {
+    match kind {
+        InstKind::Kernel(kernel) => Some((**kernel).clone()),
+        InstKind::Copy { src, dst } if compute_class(src.dtype).is_ok() => Some(identity_kernel(src, dst)),
+        InstKind::Reduce { input, .. } => Some(identity_kernel(input, input)),
+        _ => None,
+    }
+}
+
+fn identity_kernel(input: &BufferView, output: &BufferView) -> PointwiseKernel {
+    PointwiseKernel {
         inputs: smallvec![input.clone()],
         output: output.clone(),
         steps: vec![KernelStep {
@@ -253,13 +260,6 @@ fn elementwise_kernel(kind: &InstKind) -> Option<PointwiseKernel> {
             compute: input.dtype,
             result: input.dtype,
         }],
-    };
-    let known = |dtype| compute_class(dtype).is_ok();
-    match kind {
-        InstKind::Kernel(kernel) => Some((**kernel).clone()),
-        InstKind::Copy { src, dst } if known(src.dtype) => Some(identity(src, dst)),
-        InstKind::Reduce { input, .. } => Some(identity(input, input)),
-        _ => None,
     }
 }
 
@@ -267,11 +267,9 @@ fn elementwise_kernel(kind: &InstKind) -> Option<PointwiseKernel> {
 fn can_generate(kernel: &PointwiseKernel, written: Option<&BufferView>) -> bool {
     const INPUTS: usize = 12;
     const STEPS: usize = 96;
-    let apart = |out: &BufferView| {
-        let in_place = *out == kernel.output;
-        alias::check_overlap(&kernel.inputs, out, in_place).is_ok()
-    };
-    kernel.inputs.len() <= INPUTS && kernel.steps.len() <= STEPS && written.is_none_or(apart)
+    kernel.inputs.len() <= INPUTS
+        && kernel.steps.len() <= STEPS
+        && written.is_none_or(|out| alias::check_overlap(&kernel.inputs, out, *out == kernel.output).is_ok())
 }
 
 /// Whether a kernel's arithmetic costs less than storing and loading its result.

@@ -165,8 +165,8 @@ fn extended_dims(view: &BufferView) -> impl Iterator<Item = &ViewDim> {
 
 /// Rewrites `view` for the case that the elements of `from` reside in `to`; `None` if that is impossible.
 fn rebase_view(view: &BufferView, from: &BufferView, to: &BufferView) -> Option<BufferView> {
-    let extents = |view| extended_dims(view).map(|dim: &ViewDim| dim.extent);
-    if !is_same_view(view, from) || !extents(from).eq(extents(to)) {
+    let [from_extents, to_extents] = [from, to].map(|view| extended_dims(view).map(|dim| dim.extent));
+    if !is_same_view(view, from) || !from_extents.eq(to_extents) {
         return None;
     }
     let mut strides = extended_dims(to).map(|dim| dim.stride);

@@ -57,10 +57,10 @@ impl ExpandedGemm {
             return None;
         }
         let wide = if whole && out == DType::Half { out } else { DType::BFloat16 };
-        let factor = |view: &BufferView| if direct { view.dtype } else { wide };
+        let [a_type, b_type] = [&gemm.a, &gemm.b].map(|view| if direct { view.dtype } else { wide });
         let mut all = Self::default();
-        let a = all.prepare_factor(&gemm.a, factor(&gemm.a))?;
-        let b = transpose_view(&all.prepare_factor(&transpose_view(&gemm.b), factor(&gemm.b))?);
+        let a = all.prepare_factor(&gemm.a, a_type)?;
+        let b = transpose_view(&all.prepare_factor(&transpose_view(&gemm.b), b_type)?);
         let target = match whole || out == DType::Float {
             true => gemm.out.clone(),
             false => all.allocate_scratch(&gemm.out.shape(), DType::Float),
@@ -143,10 +143,10 @@ fn transpose_view(view: &BufferView) -> BufferView {
 
 /// Whether rows of 8-bit floats are contiguous and start at multiples of [`ROW`].
 fn is_aligned(view: &BufferView) -> bool {
-    let whole = |elements: usize| elements.is_multiple_of(ROW);
     let Some((last, outer)) = view.dims.split_last() else { return false };
     let rows = outer.last().is_some_and(|row| row.extent == 1 || row.stride >= last.extent);
-    last.stride == 1 && rows && whole(view.offset) && outer.iter().all(|dim| dim.extent == 1 || whole(dim.stride))
+    let whole = outer.iter().all(|dim| dim.extent == 1 || dim.stride.is_multiple_of(ROW));
+    last.stride == 1 && rows && view.offset.is_multiple_of(ROW) && whole
 }
 
 /// Returns the job that finishes a GEMM from its sums: `out = sums + bias`, or the sums converted to the result's type.

@@ -76,7 +76,7 @@ pub(super) fn copy_order_name(pace: CopyOrder) -> &'static str {
 
 /// A matrix product of cuBLASLt.
 pub(super) fn gemm_shape(shape: &GemmShape) -> String {
-    let (a, b) = (factor_text(shape.a), factor_text(shape.b));
+    let (a, b) = (factor_text(&shape.a.0, shape.a.1), factor_text(&shape.b.0, shape.b.1));
     let [left, right] = shape.factors.map(element_name);
     let bias = match &shape.bias {
         GemmBias::None => "no bias".to_owned(),
@@ -93,9 +93,9 @@ pub(super) fn gemm_shape(shape: &GemmShape) -> String {
     )
 }
 
-fn factor_text((layout, transposed): (MatrixLayout, bool)) -> String {
+fn factor_text(layout: &MatrixLayout, transposed: bool) -> String {
     let mark = if transposed { " transposed" } else { "" };
-    format!("{}{mark}", matrix_text(&layout))
+    format!("{}{mark}", matrix_text(layout))
 }
 
 fn matrix_text(layout: &MatrixLayout) -> String {

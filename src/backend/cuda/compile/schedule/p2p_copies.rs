@@ -41,7 +41,8 @@ impl Builder<'_> {
     /// Copies what stays on the rank. Gives a mark to wait for if it is copied on another stream.
     fn copy_local_part(
         &mut self,
-        (from, to): &(ViewRange, ViewRange),
+        from: &ViewRange,
+        to: &ViewRange,
         beside: bool,
         stream: usize,
     ) -> Result<Option<usize>, Unsupported> {
@@ -84,8 +85,8 @@ impl Builder<'_> {
             round.offers.iter().for_each(|&message| self.signal_ready(message, stream));
             open.extend(&round.offers);
             let mut aside = None;
-            if let Some(parts) = &round.local {
-                aside = self.copy_local_part(parts, !round.copies.is_empty(), stream)?;
+            if let Some((from, to)) = &round.local {
+                aside = self.copy_local_part(from, to, !round.copies.is_empty(), stream)?;
             }
             for &message in &round.copies {
                 self.copy_message(message, round.copy_order(), stream);

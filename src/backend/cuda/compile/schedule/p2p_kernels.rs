@@ -145,20 +145,18 @@ impl Builder<'_> {
 
     /// Returns true if copy engines may not run the exchange ([`crate::schedule::Settings::push`]).
     fn must_not_pull(&self, exchange: &P2pExchange) -> bool {
-        let pulls = |one: &P2pCopy| match one {
-            P2pCopy::Message(message) => !self.messages.list[*message].put,
-            P2pCopy::Local(_) => false,
-        };
-        self.settings.push && exchange.moves.iter().any(pulls)
+        let mut moves = exchange.moves.iter();
+        let pulls = moves.any(|one| matches!(one, P2pCopy::Message(message) if !self.messages.list[*message].put));
+        self.settings.push && pulls
     }
 
     /// Bytes of an exchange's largest copy.
     fn largest_copy(&self, exchange: &P2pExchange) -> usize {
-        let size = |one: &P2pCopy| match one {
+        let sizes = exchange.moves.iter().map(|one| match one {
             P2pCopy::Message(message) => self.messages.list[*message].byte_count(),
             P2pCopy::Local(parts) => parts[0].byte_count(),
-        };
-        exchange.moves.iter().map(size).max().unwrap_or(0)
+        });
+        sizes.max().unwrap_or(0)
     }
 
     /// Joins the small exchanges of each stream that have nothing between them but marks that nobody
@@ -213,8 +211,8 @@ impl Builder<'_> {
     /// copy. Flags between copies take some microseconds each.
     fn expand_exchange(&mut self, exchange: P2pExchange, stream: usize) {
         let P2pExchange { raises, moves, awaits, pace, .. } = exchange;
-        let raise = |(rank, flag): (u32, usize)| SemaphoreOp::Raise { rank, flag };
-        self.push_semaphore_ops(raises.into_iter().map(raise), stream);
+        let raises = raises.into_iter().map(|(rank, flag)| SemaphoreOp::Raise { rank, flag });
+        self.push_semaphore_ops(raises, stream);
         match pace {
             CopyOrder::Free if moves.len() > 1 => self.push_independent_copies(moves, stream),
             CopyOrder::InTurn => moves.into_iter().for_each(|one| self.push_batched_copies(vec![one], stream)),

@@ -49,8 +49,7 @@ pub(crate) fn load_bound_program<'p>(
                 architecture = rank.device.architecture()?;
                 IoBindings::new(rank)
             });
-            let failed = |error| vec![RankFailure::from(error).to_diag(prepared, rank.plan, timeout)];
-            made.map_err(failed)
+            made.map_err(|error| vec![RankFailure::from(error).to_diag(prepared, rank.plan, timeout)])
         })
         .collect();
     let ports = loaded.joint.finish_step("ports", ports)?;
@@ -87,17 +86,18 @@ impl BoundProgram<'_> {
     pub unsafe fn bind_tensor(
         &mut self,
         rank: u32,
-        port: (IoSide, usize),
+        side: IoSide,
+        position: usize,
         tensor: &DeviceTensor,
     ) -> Result<(), Vec<Diag>> {
         self.with_rank(rank, |ports, rank, prepared| {
             // SAFETY: as the caller promises.
-            unsafe { ports.bind_tensor(rank, prepared, port, tensor) }
+            unsafe { ports.bind_tensor(rank, prepared, side, position, tensor) }
         })
     }
 
     /// Takes back what was bound to a rank's input or output.
-    pub fn release_binding(&mut self, rank: u32, (side, position): (IoSide, usize)) -> Result<(), Vec<Diag>> {
+    pub fn release_binding(&mut self, rank: u32, side: IoSide, position: usize) -> Result<(), Vec<Diag>> {
         self.with_rank(rank, |ports, _, _| {
             ports.release_slot(side, position);
             Ok(())
@@ -131,8 +131,7 @@ impl BoundProgram<'_> {
             ports.check_completion(rank)?;
             // From here on nothing is refused: other ranks would wait for this one.
             ports.caller = caller_stream(rank, streams.get(at))?;
-            let image = |text: &str| load_or_compile(text, architecture, &options);
-            ports.finalize_bindings(rank, prepared, &image)
+            ports.finalize_bindings(rank, prepared, &|text| load_or_compile(text, architecture, &options))
         })?;
         if options.graph && self.loaded.ranks.iter().any(RankRuntime::lacks_graph) {
             // All record before any runs: the driver may not get a graph ready while another rank's device waits.

@@ -157,7 +157,8 @@ impl IoBindings {
         &mut self,
         rank: &RankRuntime<'_>,
         prepared: &PreparedProgram,
-        (side, position): (IoSide, usize),
+        side: IoSide,
+        position: usize,
         tensor: &DeviceTensor,
     ) -> Result<(), EnqueueError> {
         let number = self.slot_index(side, position);
@@ -280,13 +281,13 @@ impl IoBindings {
         rank: &RankRuntime<'_>,
         prepared: &PreparedProgram,
     ) -> EnqueueError {
-        let name = |number: usize| {
-            let home = self.binding_slot(number)?;
-            let expected = binding_target(home, prepared, rank.plan.rank);
-            Some((format!("{} {}", expected.side, expected.name), expected.span))
-        };
-        let unknown = || ("a tensor".to_owned(), Default::default());
-        let ((first, span), (second, other)) = (name(a).unwrap_or_else(unknown), name(b).unwrap_or_else(unknown));
+        let [(first, span), (second, other)] = [a, b].map(|number| match self.binding_slot(number) {
+            Some(home) => {
+                let expected = binding_target(home, prepared, rank.plan.rank);
+                (format!("{} {}", expected.side, expected.name), expected.span)
+            }
+            None => ("a tensor".to_owned(), Default::default()),
+        });
         let message = format!(
             "{first} and {second} of rank {} were bound to memory that they share, and the program writes there",
             rank.plan.rank

@@ -59,17 +59,21 @@ fn accessed_views(call: &StreamCommand) -> SmallVec<[&BufferView; 4]> {
 
 fn communicated_views(call: &nccl_lowering::NcclCall) -> SmallVec<[&BufferView; 2]> {
     use nccl_lowering::NcclCall as C;
-    let both = |send, recv| -> SmallVec<[&BufferView; 2]> {
-        [send, recv].into_iter().flatten().map(|part: &element_range::ViewRange| &part.view).collect()
-    };
     match call {
         C::AllGather { send, recv }
         | C::AllReduce { send, recv, .. }
         | C::ReduceScatter { send, recv, .. }
-        | C::Copy { send, recv } => both(Some(send), Some(recv)),
-        C::Reduce { send, recv, .. } => both(Some(send), recv.as_ref()),
-        C::Broadcast { send, recv, .. } => both(send.as_ref(), recv.as_ref()),
-        C::Send { part, .. } | C::Recv { part, .. } => both(Some(part), None),
+        | C::Copy { send, recv } => present_views(Some(send), Some(recv)),
+        C::Reduce { send, recv, .. } => present_views(Some(send), recv.as_ref()),
+        C::Broadcast { send, recv, .. } => present_views(send.as_ref(), recv.as_ref()),
+        C::Send { part, .. } | C::Recv { part, .. } => present_views(Some(part), None),
         C::Stage { .. } => SmallVec::new(),
     }
+}
+
+fn present_views<'c>(
+    send: Option<&'c element_range::ViewRange>,
+    recv: Option<&'c element_range::ViewRange>,
+) -> SmallVec<[&'c BufferView; 2]> {
+    [send, recv].into_iter().flatten().map(|part| &part.view).collect()
 }

@@ -73,10 +73,8 @@ impl StridedTensor {
 
     /// Returns true if both have the same elements in the same order.
     pub(crate) fn is_same_tensor(&self, other: &StridedTensor) -> bool {
-        let long = |dims: &ViewDims| -> Vec<ViewDim> { dims.iter().filter(|dim| dim.extent != 1).copied().collect() };
-        self.data_address() == other.data_address()
-            && self.view.dtype == other.view.dtype
-            && long(&self.view.dims) == long(&other.view.dims)
+        let [own, others] = [self, other].map(|tensor| tensor.view.dims.iter().filter(|dim| dim.extent != 1));
+        self.data_address() == other.data_address() && self.view.dtype == other.view.dtype && own.eq(others)
     }
 
     /// Returns true if the two may have a byte in common.
@@ -89,11 +87,9 @@ impl StridedTensor {
         if other.view.dtype.byte_size() as u64 != size || a % size != b % size {
             return true;
         }
-        let from = |one: &StridedTensor, start: u64| BufferView {
-            offset: ((start - a.min(b)) / size) as usize,
-            ..one.view.clone()
-        };
-        !codegen::are_disjoint(&from(self, a), &from(other, b))
+        let [own, others] = [(self, a), (other, b)]
+            .map(|(tensor, start)| BufferView { offset: ((start - a.min(b)) / size) as usize, ..tensor.view.clone() });
+        !codegen::are_disjoint(&own, &others)
     }
 }
 
@@ -131,31 +127,32 @@ pub(crate) fn check_layout(expected: &BindingTarget<'_>, tensor: &DeviceTensor) 
 
 /// The tensor's axes, if its strides are ones that the program can work with.
 fn check_strides(expected: &BindingTarget<'_>, tensor: &DeviceTensor) -> Result<ViewDims, Diag> {
-    let refused = |why: String, note: &str| {
-        let message = format!("{} was bound with the strides {:?}{why}", expected.display_name(), tensor.strides);
-        Err(expected.binding_error(codes::BOUND_STRIDES, message).with_note(note))
-    };
     let (given, needed) = (tensor.strides.len(), tensor.shape.len());
     if given != needed {
         let why = format!(", {given} for {needed} axes");
-        return refused(why, "give one stride for each axis, in elements");
+        return Err(strides_error(expected, tensor, &why, "give one stride for each axis, in elements"));
     }
     if tensor.strides.iter().any(|&stride| stride < 0) {
-        return refused(", of which one is negative".to_owned(), "copy the tensor to one whose strides are 0 or more");
+        let note = "copy the tensor to one whose strides are 0 or more";
+        return Err(strides_error(expected, tensor, ", of which one is negative", note));
     }
-    let dim = |(&extent, &stride): (&usize, &i64)| ViewDim { extent, stride: stride as usize };
-    let dims: ViewDims = tensor.shape.iter().zip(&tensor.strides).map(dim).collect();
+    let axes = tensor.shape.iter().zip(&tensor.strides);
+    let dims: ViewDims = axes.map(|(&extent, &stride)| ViewDim { extent, stride: stride as usize }).collect();
     if !tensor.is_empty() && end_address(&dims, tensor).is_none() {
-        let why = ", whose last element is beyond the end of memory".to_owned();
-        return refused(why, "strides count elements, not bytes");
+        let why = ", whose last element is beyond the end of memory";
+        return Err(strides_error(expected, tensor, why, "strides count elements, not bytes"));
     }
     if expected.written && has_aliased_elements(&dims) {
-        return refused(
-            ", by which elements may share memory, but the program writes it".to_owned(),
-            "bind memory in which every element has a place of its own",
-        );
+        let why = ", by which elements may share memory, but the program writes it";
+        let note = "bind memory in which every element has a place of its own";
+        return Err(strides_error(expected, tensor, why, note));
     }
     Ok(dims)
+}
+
+fn strides_error(expected: &BindingTarget<'_>, tensor: &DeviceTensor, why: &str, note: &str) -> Diag {
+    let message = format!("{} was bound with the strides {:?}{why}", expected.display_name(), tensor.strides);
+    expected.binding_error(codes::BOUND_STRIDES, message).with_note(note)
 }
 
 /// The address behind the last element, if addresses go that far.
@@ -188,36 +185,34 @@ pub(crate) fn check_memory(
     device: usize,
 ) -> Result<(), Diag> {
     let (start, end) = tensor.byte_range();
-    let what = format!("{} was bound to the address {start:#x}", expected.display_name());
-    let refused = |why: String, note: &str| {
-        Err(expected.binding_error(codes::BOUND_MEMORY, format!("{what}, {why}")).with_note(note))
-    };
     if about.host {
         let note = "upload the tensor, or copy it to the device";
-        return refused("which is memory of the host".to_owned(), note);
+        return Err(memory_error(expected, start, "which is memory of the host", note));
     }
     let Some(found) = about.device else {
-        return refused(
-            "which is no memory of a device".to_owned(),
-            "bind an address from the CUDA driver, the runtime, or a framework over them",
-        );
+        let note = "bind an address from the CUDA driver, the runtime, or a framework over them";
+        return Err(memory_error(expected, start, "which is no memory of a device", note));
     };
     if found != device {
         let why = format!("which is on device {found}, but the rank runs on device {device}");
-        return refused(why, "bind memory of the rank's device, or give the rank that device");
+        let note = "bind memory of the rank's device, or give the rank that device";
+        return Err(memory_error(expected, start, &why, note));
     }
     if about.elsewhere {
-        return refused(
-            "which belongs to another context of the device".to_owned(),
-            "sessions run in the device's primary context, as the CUDA runtime does",
-        );
+        let note = "sessions run in the device's primary context, as the CUDA runtime does";
+        return Err(memory_error(expected, start, "which belongs to another context of the device", note));
     }
     match about.allocation {
         Some((from, to)) if start < from || end > to => {
             let (needed, there) = (end - start, to.saturating_sub(start));
             let why = format!("where {needed} bytes are needed and the allocation holds {there}");
-            refused(why, "shape and strides must stay within the allocation")
+            Err(memory_error(expected, start, &why, "shape and strides must stay within the allocation"))
         }
         _ => Ok(()),
     }
+}
+
+fn memory_error(expected: &BindingTarget<'_>, start: u64, why: &str, note: &str) -> Diag {
+    let message = format!("{} was bound to the address {start:#x}, {why}", expected.display_name());
+    expected.binding_error(codes::BOUND_MEMORY, message).with_note(note)
 }

@@ -76,11 +76,9 @@ fn rank_numbers(loaded: &LoadedProgram<'_>) -> Vec<u32> {
 
 /// Returns the link of a team of this process's ranks: its library and devices.
 fn communicator_key(all: &[RankRuntime<'_>], ranks: &[u32], options: &Options) -> CommunicatorKey {
-    let device = |rank: &u32| {
-        let found = all.iter().find(|one| one.plan.rank == *rank);
-        found.map_or(usize::MAX, |one| one.device.ordinal())
-    };
-    CommunicatorKey { nccl: options.nccl.clone(), devices: ranks.iter().map(device).collect() }
+    let found = ranks.iter().map(|rank| all.iter().find(|one| one.plan.rank == *rank));
+    let devices = found.map(|rank| rank.map_or(usize::MAX, |rank| rank.device.ordinal()));
+    CommunicatorKey { nccl: options.nccl.clone(), devices: devices.collect() }
 }
 
 /// Takes what an earlier program left; `teams` are then those that have nothing yet.
@@ -127,8 +125,9 @@ fn create_communicators(
 
 /// Returns the identifier of a new world communicator, on which all ranks agree.
 fn agree_on_unique_id(loaded: &LoadedProgram<'_>, library: &Arc<Library>) -> Result<UniqueId, Vec<Diag>> {
-    let make = || Ok(library.unique_id().map_err(nccl_diags)?.bytes.to_vec());
-    let bytes = loaded.joint.broadcast_from_rank_0("connect: id", make)?;
+    let bytes = loaded
+        .joint
+        .broadcast_from_rank_0("connect: id", || Ok(library.unique_id().map_err(nccl_diags)?.bytes.to_vec()))?;
     Ok(UniqueId { bytes: bytes.try_into().map_err(|_| vec![process_group::malformed_message("connect: id")])? })
 }
 
@@ -143,8 +142,8 @@ fn nccl_diags(error: Error) -> Vec<Diag> {
 /// Joins the communicators of one rank, unless another one fails.
 fn join_communicators(rank: &mut RankRuntime<'_>, world: WorldSetup<'_>, deadline: Instant) -> Result<(), RankFailure> {
     let (peers, alarm) = (rank.peers.clone(), rank.alarm.clone());
-    let elsewhere = || peers.as_ref().is_some_and(|peers| peers.peer_failure().is_some());
-    let give_up = || alarm.first_failed().is_some() || elsewhere();
+    let give_up =
+        || alarm.first_failed().is_some() || peers.as_ref().is_some_and(|peers| peers.peer_failure().is_some());
     rank.connect_communicators(world, WaitLimits { deadline, give_up: &give_up }).map_err(|error| {
         match (error, alarm.first_failed()) {
             (Error::GivenUp { .. }, Some(other)) => RankFailure::sibling_failed(other),

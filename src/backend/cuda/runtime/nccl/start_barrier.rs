@@ -8,7 +8,6 @@
 
 use crate::runtime::failure::{FailureCause, RankFailure, RunProgress};
 use crate::runtime::rank::RankRuntime;
-use crate::sys::Error;
 use crate::sys::driver::DeviceMemory;
 use hostir::backend::control_plane::ControlPlane;
 use nccl_rs::{Config, DataType, NcclCommunicator, NcclRedOp, WaitLimits};
@@ -33,9 +32,8 @@ impl RankRuntime<'_> {
         if self.peers.is_none() {
             return Ok(());
         }
-        let call = "cuMemAlloc";
-        let failed = |error: Error| nccl_rs::Error::Call { call, text: error.to_string() };
-        let number = DeviceMemory::new(&self.device, size_of::<f32>()).map_err(failed)?;
+        let number = DeviceMemory::new(&self.device, size_of::<f32>())
+            .map_err(|error| nccl_rs::Error::Call { call: "cuMemAlloc", text: error.to_string() })?;
         let config = Config { blocking: true };
         let comm = all.split(Some(0), all.rank(), all.size(), config, patience)?;
         self.together = comm.map(|comm| StartBarrier { comm, number });
@@ -83,6 +81,7 @@ fn root_cause(peers: Option<&dyn ControlPlane>, failure: RankFailure) -> RankFai
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::Error;
     use hostir::backend::control_plane::ThreadControlPlane;
 
     #[test]

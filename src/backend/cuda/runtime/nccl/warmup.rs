@@ -76,26 +76,31 @@ fn one_byte_messages(calls: impl Iterator<Item = TypedCall>) -> Vec<TypedCall> {
             ResolvedNcclCall::Recv { to, count, peer } => ResolvedNcclCall::Recv { to, count: count.min(1), peer },
             _ => continue,
         };
-        let same = |(old, _): &TypedCall| match (old, raw) {
-            (ResolvedNcclCall::Send { peer: old, .. }, ResolvedNcclCall::Send { peer, .. })
-            | (ResolvedNcclCall::Recv { peer: old, .. }, ResolvedNcclCall::Recv { peer, .. }) => *old == peer,
-            _ => false,
-        };
-        if !found.iter().any(same) {
+        if !found.iter().any(|(old, _)| has_same_peer(*old, raw)) {
             found.push((raw, DataType::Uint8));
         }
     }
     found
 }
 
+/// Whether two messages go the same way to or from the same peer.
+fn has_same_peer(a: ResolvedNcclCall, b: ResolvedNcclCall) -> bool {
+    match (a, b) {
+        (ResolvedNcclCall::Send { peer: a, .. }, ResolvedNcclCall::Send { peer: b, .. })
+        | (ResolvedNcclCall::Recv { peer: a, .. }, ResolvedNcclCall::Recv { peer: b, .. }) => a == b,
+        _ => false,
+    }
+}
+
 /// The collectives among these calls, of those that are alike but for addresses the first.
 fn distinct_collectives(calls: Vec<(usize, TypedCall)>) -> Vec<(usize, TypedCall)> {
     let mut found: Vec<(usize, TypedCall)> = Vec::new();
     for (step, (raw, dtype)) in calls {
-        let alike = |(_, (old, other)): &(usize, TypedCall)| {
-            (without_addresses(*old), *other) == (without_addresses(raw), dtype)
-        };
-        if !is_message(&raw) && !matches!(raw, ResolvedNcclCall::Copy { .. }) && !found.iter().any(alike) {
+        if is_message(&raw) || matches!(raw, ResolvedNcclCall::Copy { .. }) {
+            continue;
+        }
+        let shape = (without_addresses(raw), dtype);
+        if !found.iter().any(|(_, (old, dtype))| (without_addresses(*old), *dtype) == shape) {
             found.push((step, (raw, dtype)));
         }
     }

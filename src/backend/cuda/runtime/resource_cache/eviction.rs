@@ -44,8 +44,8 @@ impl<K: PartialEq, V> IdleCache<K, V> {
 
     /// Takes the lightest thing of a key that weighs so much and no more than so much.
     pub(crate) fn take_fitting(&mut self, key: &K, least: u64, most: u64) -> Option<V> {
-        let fits = |(_, (other, weight, _)): &(usize, &(K, u64, V))| other == key && (least..=most).contains(weight);
-        let found = self.items.iter().enumerate().filter(fits);
+        let items = self.items.iter().enumerate();
+        let found = items.filter(|(_, (other, weight, _))| other == key && (least..=most).contains(weight));
         let at = found.min_by_key(|(_, (_, weight, _))| *weight)?.0;
         self.items.remove(at).map(|(.., value)| value)
     }

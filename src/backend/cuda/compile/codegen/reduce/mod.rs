@@ -186,11 +186,9 @@ fn generate_trivial_reduction(
     kept: &[usize],
     output: &BufferView,
 ) -> Result<KernelJob, Unsupported> {
-    let keep =
-        |view: &BufferView| BufferView { dims: kept.iter().map(|&axis| view.dims[axis]).collect(), ..view.clone() };
     let mut kernel = kernel.clone();
     let between = kernel.output.dtype;
-    kernel.inputs = kernel.inputs.iter().map(keep).collect();
+    kernel.inputs = kernel.inputs.iter().map(|view| keep_axes(view, kept)).collect();
     for arg in kernel.steps.iter_mut().flat_map(|step| &mut step.args) {
         if let StepOperand::Index(axis) = arg {
             *arg = match kept.iter().position(|&other| other == *axis as usize) {
@@ -208,6 +206,10 @@ fn generate_trivial_reduction(
     });
     kernel.output = output.clone();
     generate_pointwise(&kernel)
+}
+
+fn keep_axes(view: &BufferView, kept: &[usize]) -> BufferView {
+    BufferView { dims: kept.iter().map(|&axis| view.dims[axis]).collect(), ..view.clone() }
 }
 
 /// The kept and the reduced axes with their operands, in the order of the strides of the operand with
@@ -228,24 +230,28 @@ fn reduction_spaces(
     result.strides = strides;
     operands.push(result);
     let all = IndexSpace { extents: shape.to_vec(), operands };
-    let memory = |k: usize| -> usize {
-        let operand = &all.operands[k];
-        let distinct = all.extents.iter().zip(&operand.strides).filter(|(_, stride)| **stride != 0);
-        distinct.map(|(extent, _)| extent).product::<usize>() * operand.size
-    };
     let inputs = (0..all.operands.len() - 1).filter(|&k| all.operands[k].kernel_param().is_some());
-    let leader = inputs.max_by_key(|&k| (memory(k), std::cmp::Reverse(k)));
-    let part = |axes: &[usize]| {
-        let long: Vec<usize> = axes.iter().copied().filter(|&axis| shape[axis] != 1).collect();
-        let mut space = all.clone();
-        space.arrange_axes(&long);
-        if let Some(leader) = leader {
-            space.order_by(leader);
-        }
-        space.collapse_axes();
-        space
-    };
-    Ok((part(kept), part(axes)))
+    let leader = inputs.max_by_key(|&k| (distinct_bytes(&all, k), std::cmp::Reverse(k)));
+    Ok((part_space(&all, kept, leader), part_space(&all, axes, leader)))
+}
+
+/// The bytes of an operand that are read over the whole space.
+fn distinct_bytes(space: &IndexSpace, operand: usize) -> usize {
+    let operand = &space.operands[operand];
+    let distinct = space.extents.iter().zip(&operand.strides).filter(|(_, stride)| **stride != 0);
+    distinct.map(|(extent, _)| extent).product::<usize>() * operand.size
+}
+
+/// The space over some axes, in the order that suits the leading operand.
+fn part_space(all: &IndexSpace, axes: &[usize], leader: Option<usize>) -> IndexSpace {
+    let long: Vec<usize> = axes.iter().copied().filter(|&axis| all.extents[axis] != 1).collect();
+    let mut space = all.clone();
+    space.arrange_axes(&long);
+    if let Some(leader) = leader {
+        space.order_by(leader);
+    }
+    space.collapse_axes();
+    space
 }
 
 /// The launches of a reduction, cut into parts where it has too few results for the device.
@@ -253,10 +259,7 @@ fn build_launches(mut whole: ReductionKernel<'_>, sms: usize) -> Result<KernelJo
     let by_rows = has_runs(&whole);
     let parts = if by_rows { rows::part_count(&whole, sms) } else { columns::part_count(&whole, sms) };
     whole.parts = parts.max(1);
-    let launch = |reduction: &ReductionKernel<'_>, by_rows: bool| -> Result<KernelLaunch, Unsupported> {
-        if by_rows { rows::build_launch(reduction) } else { columns::build_launch(reduction) }
-    };
-    let first = launch(&whole, by_rows)?;
+    let first = reduction_launch(&whole, by_rows)?;
     if whole.parts == 1 {
         return Ok(KernelJob { launches: vec![first], ..KernelJob::default() });
     }
@@ -274,18 +277,22 @@ fn build_launches(mut whole: ReductionKernel<'_>, sms: usize) -> Result<KernelJo
     } else {
         whole.partials_reduction(flat, count, &again)
     };
-    let launches = vec![first, launch(&second, by_rows)?];
+    let launches = vec![first, reduction_launch(&second, by_rows)?];
     Ok(KernelJob { launches, scratch: count * whole.parts * whole.accumulator_bytes(), ..KernelJob::default() })
+}
+
+fn reduction_launch(reduction: &ReductionKernel<'_>, by_rows: bool) -> Result<KernelLaunch, Unsupported> {
+    if by_rows { rows::build_launch(reduction) } else { columns::build_launch(reduction) }
 }
 
 /// Whether the elements of one result lie in runs rather than those of neighbouring results.
 fn has_runs(whole: &ReductionKernel<'_>) -> bool {
-    let shortest = |space: &IndexSpace| -> usize {
+    let [reduced, kept] = [&whole.reduced, &whole.kept].map(|space| -> usize {
         let memory = space.operands[..whole.result_index()].iter().filter(|o| o.kernel_param().is_some());
         let strides = memory.filter_map(|operand| operand.strides.last().copied());
         strides.filter(|&stride| stride > 0).min().unwrap_or(usize::MAX)
-    };
-    whole.kept.extents.is_empty() || shortest(&whole.reduced) <= shortest(&whole.kept)
+    });
+    whole.kept.extents.is_empty() || reduced <= kept
 }
 
 /// Row-major strides.

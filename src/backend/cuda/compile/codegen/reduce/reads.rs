@@ -108,9 +108,10 @@ impl ThreadReads<'_, '_> {
     /// The offset of an operand at the kept and reduced indices.
     fn operand_offset(&self, operand: usize, kept: &[String], reduced: &[String]) -> String {
         let (ints, [along_kept, along_reduced]) = (self.ints, self.access_widths());
-        let strides = |space: &IndexSpace| space.operands[operand].strides.clone();
-        let outer = ints.linear_offset(kept, &strides(&self.reduction.kept), along_kept);
-        let inner = ints.linear_offset(reduced, &strides(&self.reduction.reduced), along_reduced);
+        let [outer, inner] =
+            [&self.reduction.kept, &self.reduction.reduced].map(|space| &space.operands[operand].strides);
+        let outer = ints.linear_offset(kept, outer, along_kept);
+        let inner = ints.linear_offset(reduced, inner, along_reduced);
         format!("{outer} + {inner}")
     }
     fn write_loads(&self, w: &mut SourceWriter, kept: &[String], end: &str) {
