@@ -18,6 +18,7 @@ macro_rules! function_table {
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         pub enum Function { $($(#[$doc])* $variant,)* }
 
+        #[allow(clippy::useless_conversion, reason = "`real!` widens floats and doubles alike")]
         static ROWS: &[FunctionRow] = &[$(FunctionRow { name: $name, arity: $arity, ..$row },)*];
 
         impl Function {
