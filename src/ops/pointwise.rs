@@ -4,6 +4,7 @@ use super::spec::{Lower, OpSpec};
 use super::tensor_checks;
 use crate::axes::pairing::{AxisMismatch, ChosenAxes, LinkResult, LinkSide, link_equal_lists, result_side};
 use crate::diag::{Diag, Diags, codes};
+use crate::ir::functions::{FunctionForm, FunctionRow, find_function};
 use crate::ir::places::with_declaration;
 use crate::ir::{
     AttrKey, AxisLink, DType, IterDomain, Op, OpId, OpIdentity, OpLayout, Program, StandaloneRule, TensorId, Value,
@@ -86,57 +87,16 @@ fn broadcast_note(program: &Program, from: &LinkSide, rank: usize) -> String {
     )
 }
 
-/// Functions that return their operands' type.
-const SAME: &[&str] = &[
-    "+",
-    "-",
-    "*",
-    "/",
-    "%",
-    "max",
-    "min",
-    "fmax",
-    "fmin",
-    "fmod",
-    "pow",
-    "remainder",
-    "atan2",
-    "gcd",
-    "relu",
-    "sigmoid",
-    "silu",
-    "reciprocal",
-    "rsqrt",
-    "sqrt",
-    "exp",
-    "exp2",
-    "log",
-    "log2",
-    "sin",
-    "cos",
-    "tan",
-    "tanh",
-    "erf",
-    "&",
-    "|",
-    "^",
-    "<<",
-    ">>",
-    "clamp",
-    "lerp",
-];
-
-/// Functions that return `bool`.
-const COMPARE: &[&str] = &["==", "!=", ">=", ">", "<=", "<"];
-
-/// Functions of integers and truth values.
-const INTEGERS: &[&str] = &["~", "<<", ">>", "&", "|", "^", "gcd", "ceilDiv"];
+/// The row of a pointwise op's function.
+fn function_row(op: &Op, name: &str) -> Option<&'static FunctionRow> {
+    find_function(name, op.operands.len())
+}
 
 /// V51: functions of integers have no real operand or result.
 fn check_integer_functions(program: &Program, id: OpId, diags: &mut Diags) {
     let op = program.op(id);
     let name = op.word_attr(AttrKey::Function).map_or("", |name| program.name(name));
-    if !INTEGERS.contains(&name) {
+    if !function_row(op, name).is_some_and(FunctionRow::needs_integers) {
         return;
     }
     let mut tensors = op.input_tensors().chain(op.output_tensors());
@@ -157,16 +117,17 @@ fn check_pointwise(program: &Program, id: OpId, diags: &mut Diags) {
     let Some(result) = op.output_tensors().next() else { return };
     let tensors: SmallVec<[TensorId; 4]> = op.input_tensors().collect();
     let Some(&first) = tensors.first() else { return };
-    if SAME.contains(&name) || name.strip_suffix('f').is_some_and(|plain| SAME.contains(&plain)) {
+    let Some(row) = function_row(op, name) else { return };
+    if row.one_type {
         tensor_checks::check_one_dtype(program, id, diags);
-    } else if COMPARE.contains(&name) {
+    } else if matches!(row.form, FunctionForm::Comparison(_)) {
         if let Some(&other) =
             tensors.iter().find(|&&tensor| program.tensor(tensor).dtype != program.tensor(first).dtype)
         {
             tensor_checks::report_dtypes(program, id, first, other, diags);
         }
         require_bool(program, id, result, "a comparison gives", diags);
-    } else if name == "where" {
+    } else if matches!(row.form, FunctionForm::Choice) {
         let condition = op.operands.first().and_then(|value| value.as_tensor());
         if let Some(condition) = condition {
             require_bool(program, id, condition, "`where` chooses by", diags);

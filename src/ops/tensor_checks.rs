@@ -1,10 +1,10 @@
-//! V30 to V32: ranks, extents and element types that most tensor ops require.
+//! V30 to V32, V36: ranks, extents, element types and axis numbers that tensor ops require.
 
 use crate::axes::pairing::LinkFn;
 use crate::axes::{LastAxes, logical_axes};
 use crate::diag::{Diag, Diags, codes};
 use crate::ir::places::with_declaration;
-use crate::ir::{AxisLink, OpId, Program, TensorId, domain_text, op_display_name};
+use crate::ir::{AttrKey, AxisLink, OpId, Program, TensorId, domain_text, op_display_name};
 
 /// V30, V31: the op's axes pair up, and constant extents of pairs are equal.
 pub(crate) fn check_links(program: &Program, id: OpId, diags: &mut Diags, relate: LinkFn) {
@@ -79,4 +79,16 @@ pub(crate) fn report_dtypes(program: &Program, id: OpId, a: TensorId, b: TensorI
     let diag = Diag::error(codes::DTYPE, program.op_span(id), message);
     let diag = with_declaration(with_declaration(diag, program, a, id), program, b, id);
     diags.push(diag.with_note("convert with a cast, for example `__to_float(..)`"));
+}
+
+/// V36: the argument `dim` is an axis of the result.
+pub(super) fn check_dim_argument(program: &Program, id: OpId, diags: &mut Diags) {
+    let op = program.op(id);
+    let dim = op.expr_attr(AttrKey::Dim).and_then(|dim| program.exprs().as_int(dim));
+    let (Some(dim), Some(result)) = (dim, op.output_tensors().next()) else { return };
+    let rank = logical_axes(program, result).stored_positions().len();
+    if !(0..rank as i64).contains(&dim) {
+        let message = format!("dimension {dim} is not one of the {rank} of `{}`", program.tensor_name(result));
+        diags.push(with_declaration(Diag::error(codes::DIM, program.op_span(id), message), program, result, id));
+    }
 }

@@ -5,7 +5,7 @@
 use super::axes::AxesTable;
 use super::budget::PlanBudget;
 use super::copies::stream_part;
-use super::scalar::{EvalError, EvalScope, LocalScalars, ScalarValue};
+use super::scalar::{EvalError, EvalScope, LocalScalars};
 use super::{
     BufferId, BufferKind, BufferView, CommSlot, EventId, ExtentEnv, Inst, InstKind, InstOrigin, IterationId,
     LoopIteration, Plan, PlanBuffer, PlanCommunicator, StreamSlot, USER_STREAM, WorkSlot, row_major,
@@ -13,6 +13,7 @@ use super::{
 use crate::axes::LogicalAxis;
 use crate::diag::Diag;
 use crate::diag::codes;
+use crate::ir::functions::ScalarValue;
 use crate::ir::{
     AttrKey, DType, Expr, ExprId, Id, IdVec, IndexDefinitions, Op, OpId, Program, RunsOn, Symbol, TensorId, UnitId,
     Value, expr_text, tensor_text,

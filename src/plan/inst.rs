@@ -1,9 +1,8 @@
 //! The elements of a plan: slots, strided views and instructions.
 
-use super::function::Function;
 use super::initial::ReductionFold;
-use super::scalar::ScalarValue;
 use super::take_inst::{AccumulateInst, TakeInst};
+use crate::ir::functions::{Function, ScalarValue};
 use crate::ir::{DType, Id, OpId, TensorId};
 use smallvec::SmallVec;
 

@@ -11,12 +11,10 @@ pub mod cost;
 mod cursor;
 mod debug_info;
 mod env;
-mod function;
 mod initial;
 mod inst;
 mod matching;
 mod print;
-pub(crate) mod real;
 mod scalar;
 mod take_inst;
 
@@ -29,7 +27,6 @@ pub(crate) use copies::{emit_copy, emit_copy_to_result, expanded_view, stream_pa
 pub use cursor::{InstCursor, InstId};
 pub use debug_info::DebugInfo;
 pub use env::ExtentEnv;
-pub use function::Function;
 pub(crate) use initial::type_range;
 pub use initial::{ReductionFold, starts_from_identity};
 pub use inst::{
@@ -39,12 +36,13 @@ pub use inst::{
 };
 pub use matching::{CollectiveMember, MatchedCommunicator, MatchedMessage, PlanMatching, RankInst};
 pub use print::PlanText;
-pub use scalar::{EvalError, ScalarValue, apply_function};
+pub use scalar::{EvalError, apply_function};
 pub(crate) use scalar::{LocalScalars, evaluate_extent};
 pub use take_inst::{AccumulateInst, TakeInst};
 
 use crate::ir::IdVec;
 use smallvec::SmallVec;
+pub use crate::ir::functions::{Function, ScalarValue};
 
 /// A communicator: an ordered team and the library that carries its communications.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]

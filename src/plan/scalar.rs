@@ -1,60 +1,12 @@
-//! Scalar values and the evaluation of scalar expressions, with checked arithmetic.
+//! The evaluation of scalar expressions, with checked arithmetic.
 
-use super::Function;
 use crate::ir::IndexDefinitions;
+use crate::ir::functions::{Function, ScalarValue, scalars};
 use crate::ir::scalar_names::sub_expressions;
 use crate::ir::{BinaryOp, DType, Expr, ExprId, OpId, Program, Symbol, UnaryOp, UnitId, Value};
 use crate::plan::ExtentEnv;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
-
-/// A scalar value.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum ScalarValue {
-    /// An integer.
-    Int(i64),
-    /// A real number.
-    Float(f64),
-    /// A truth value.
-    Bool(bool),
-}
-
-impl ScalarValue {
-    /// As a double.
-    pub fn as_f64(self) -> f64 {
-        match self {
-            ScalarValue::Int(value) => value as f64,
-            ScalarValue::Float(value) => value,
-            ScalarValue::Bool(value) => f64::from(u8::from(value)),
-        }
-    }
-    /// As an integer; reals truncate.
-    pub fn as_i64(self) -> i64 {
-        match self {
-            ScalarValue::Int(value) => value,
-            ScalarValue::Float(value) => value as i64,
-            ScalarValue::Bool(value) => i64::from(value),
-        }
-    }
-    /// As a truth value: not zero.
-    pub fn as_bool(self) -> bool {
-        match self {
-            ScalarValue::Int(value) => value != 0,
-            ScalarValue::Float(value) => value != 0.0,
-            ScalarValue::Bool(value) => value,
-        }
-    }
-}
-
-impl std::fmt::Display for ScalarValue {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            ScalarValue::Int(value) => write!(f, "{value}"),
-            ScalarValue::Float(value) => write!(f, "{value:?}"),
-            ScalarValue::Bool(value) => write!(f, "{value}"),
-        }
-    }
-}
 
 /// The reason why an expression has no value.
 #[derive(Clone, PartialEq, Debug)]
@@ -285,7 +237,7 @@ pub fn apply_function(function: &str, values: &[ScalarValue]) -> Result<ScalarVa
 }
 
 fn overflow_error() -> EvalError {
-    EvalError::Invalid("the result does not fit 64 bits".into())
+    EvalError::Invalid(scalars::OVERFLOW.into())
 }
 
 fn apply_unary(op: UnaryOp, a: ScalarValue) -> Result<ScalarValue, EvalError> {
@@ -351,108 +303,14 @@ fn float_binary(op: BinaryOp, x: f64, y: f64) -> Result<ScalarValue, EvalError> 
     })
 }
 
-/// Greatest common divisor, not negative.
-fn gcd(a: i64, b: i64) -> i64 {
-    if b == 0 { a.wrapping_abs() } else { gcd(b, a.wrapping_rem(b)) }
-}
-
+/// Applies a function or a cast by its name.
 fn apply_call(name: &str, args: &[ScalarValue]) -> Result<ScalarValue, EvalError> {
-    match (name, args) {
-        ("ceilDiv", [a, b]) => ceil_div(a.as_i64(), b.as_i64()),
-        ("max", [a, b]) => Ok(if is_less(*a, *b) || is_nan(*b) { *b } else { *a }),
-        ("min", [a, b]) => Ok(if is_less(*b, *a) || is_nan(*b) { *b } else { *a }),
-        ("fmax", [a, b]) => Ok(if is_less(*a, *b) || is_nan(*a) { *b } else { *a }),
-        ("fmin", [a, b]) => Ok(if is_less(*b, *a) || is_nan(*a) { *b } else { *a }),
-        ("gcd", [a, b]) => Ok(ScalarValue::Int(gcd(a.as_i64(), b.as_i64()))),
-        ("where", [condition, a, b]) => Ok(if condition.as_bool() { *a } else { *b }),
-        ("abs", [ScalarValue::Float(a)]) => Ok(ScalarValue::Float(a.abs())),
-        ("abs", [a]) => a.as_i64().checked_abs().map(ScalarValue::Int).ok_or_else(overflow_error),
-        ("pow", [ScalarValue::Float(_), _] | [_, ScalarValue::Float(_)]) => {
-            Ok(ScalarValue::Float(args[0].as_f64().powf(args[1].as_f64())))
-        }
-        ("pow", [a, b]) => integer_power(a.as_i64(), b.as_i64()),
-        ("remainder" | "fmod" | "fmodf", [_, b]) if !args.iter().any(is_real) && b.as_i64() == 0 => {
-            Err(EvalError::Invalid(format!("`{name}({}, 0)` divides by zero", args[0])))
-        }
-        ("fmod" | "fmodf", [a, b]) => apply_binary(BinaryOp::Mod, *a, *b),
-        ("remainder", [a, b]) => apply_remainder(*a, *b),
-        _ => apply_math(name, args)
-            .ok_or_else(|| EvalError::Invalid(format!("`{name}` cannot be evaluated on the host"))),
-    }
-}
-
-/// Evaluates casts and the functions that kernels also have. `relu`, `clamp`, `threshold` and roundings of integers are
-/// integers; other results are reals or truth values.
-fn apply_math(name: &str, args: &[ScalarValue]) -> Option<ScalarValue> {
-    use super::real::{f64_1, f64_2, f64_3, test_f64};
-    let function = Function::parse(name, args.len()).filter(|&known| known != Function::Cast);
-    let integers = !args.iter().any(is_real);
-    match (function, args) {
-        (None, [a]) => apply_cast(name, *a),
-        (Some(function), args) if integers && function.is_rounding() => {
-            let int = |k: usize| args.get(k).map(|arg| arg.as_i64());
-            Some(ScalarValue::Int(match (function, int(0)?) {
-                (Function::Relu, a) => a.max(0),
-                (Function::Clamp, a) => a.max(int(1)?).min(int(2)?),
-                (Function::Threshold, a) if a <= int(1)? => int(2)?,
-                (_, a) => a,
-            }))
-        }
-        (Some(function), [a]) => match test_f64(function) {
-            Some(test) => Some(ScalarValue::Bool(test(a.as_f64()))),
-            None => f64_1(function).map(|f| ScalarValue::Float(f(a.as_f64()))),
-        },
-        (Some(function), [a, b]) => f64_2(function).map(|f| ScalarValue::Float(f(a.as_f64(), b.as_f64()))),
-        (Some(function), [a, b, c]) => {
-            f64_3(function).map(|f| ScalarValue::Float(f(a.as_f64(), b.as_f64(), c.as_f64())))
-        }
-        _ => None,
-    }
-}
-
-fn is_real(value: &ScalarValue) -> bool {
-    matches!(value, ScalarValue::Float(_))
-}
-
-fn is_nan(value: ScalarValue) -> bool {
-    matches!(value, ScalarValue::Float(value) if value.is_nan())
-}
-
-/// Whether one number is less than another; integers compare exactly.
-fn is_less(a: ScalarValue, b: ScalarValue) -> bool {
-    if is_real(&a) || is_real(&b) { a.as_f64() < b.as_f64() } else { a.as_i64() < b.as_i64() }
-}
-
-/// An integer power; for a negative exponent 0, except for the bases 1 and -1.
-fn integer_power(base: i64, exponent: i64) -> Result<ScalarValue, EvalError> {
-    let value = match (base, u32::try_from(exponent)) {
-        (0 | 1, _) if exponent >= 0 => Some(if exponent == 0 { 1 } else { base }),
-        (1, _) => Some(1),
-        (-1, _) => Some(if exponent % 2 == 0 { 1 } else { -1 }),
-        _ if exponent < 0 => Some(0),
-        (_, Ok(exponent)) => base.checked_pow(exponent),
-        (_, Err(_)) => None,
+    let value = match (Function::parse(name, args.len()), args) {
+        (None | Some(Function::Cast), [a]) => apply_cast(name, *a).ok_or_else(|| scalars::refusal(name)),
+        (None, _) => Err(scalars::refusal(name)),
+        (Some(function), args) => function.row().host_value(name, args),
     };
-    value.map(ScalarValue::Int).ok_or_else(overflow_error)
-}
-
-/// Computes `a % b`, with the sign of `b`; fails for integers divided by zero.
-fn apply_remainder(a: ScalarValue, b: ScalarValue) -> Result<ScalarValue, EvalError> {
-    if is_real(&a) || is_real(&b) {
-        let (rest, b) = (a.as_f64() % b.as_f64(), b.as_f64());
-        let other = rest != 0.0 && (b < 0.0) != (rest < 0.0);
-        return Ok(ScalarValue::Float(if other { rest + b } else { rest }));
-    }
-    let (rest, b) = (a.as_i64().wrapping_rem(b.as_i64()), b.as_i64());
-    Ok(ScalarValue::Int(if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest }))
-}
-
-fn ceil_div(a: i64, b: i64) -> Result<ScalarValue, EvalError> {
-    if b <= 0 {
-        return Err(EvalError::Invalid(format!("`ceilDiv({a}, {b})` needs a positive divisor")));
-    }
-    let (quotient, rest) = (a.div_euclid(b), a.rem_euclid(b));
-    Ok(ScalarValue::Int(quotient + i64::from(rest > 0)))
+    value.map_err(EvalError::Invalid)
 }
 
 /// A cast to a type of 32 or 64 bits or an integer; `std::real` is a cast of a real to itself.

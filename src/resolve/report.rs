@@ -35,8 +35,7 @@ impl Resolver<'_> {
             self.report_error(diag.with_note(note));
             return None;
         }
-        let functions = functions::FUNCTIONS.iter().filter(|f| !f.operator).map(|f| f.name);
-        let near = nearest_candidate(name, ops::head_words().chain(functions));
+        let near = nearest_candidate(name, ops::head_words().chain(functions::function_names()));
         diag = match near {
             Some(near) => diag.with_note(format!("did you mean `{near}`?")),
             None => diag.with_note(infix_note(name)),
@@ -47,8 +46,7 @@ impl Resolver<'_> {
 
     /// The right spelling of `torch.relu(T0)` and `T0.relu()`.
     fn method_note(&self, stmt: &StmtSyntax, of: &str, method: &str) -> String {
-        let functions = functions::FUNCTIONS.iter().filter(|f| !f.operator).map(|f| f.name);
-        let known = ops::head_words().chain(functions).any(|name| name == method);
+        let known = ops::head_words().chain(functions::function_names()).any(|name| name == method);
         let behind = self.source.get(stmt.name_span.end as usize..stmt.span.end as usize);
         let arguments = behind.unwrap_or("").trim().trim_end_matches(';');
         let pair = arguments.trim_matches(['(', ')']).split_once(',').filter(|(_, b)| !b.contains(','));
@@ -65,7 +63,6 @@ impl Resolver<'_> {
     }
 
     pub(super) fn report_unknown_function(&mut self, name: &str, span: Span) {
-        let functions = functions::FUNCTIONS.iter().filter(|f| !f.operator).map(|f| f.name);
         let casts = functions::CASTS.iter().map(|(new, _)| *new);
         let diag = Diag::error(codes::UNKNOWN_FUNCTION, span, format!("unknown function `{name}` in a scalar"));
         if let Some((_, method)) = name.rsplit_once('.')
@@ -74,7 +71,7 @@ impl Resolver<'_> {
             self.report_error(diag.with_note(format!("write `{method}(..)`")));
             return;
         }
-        let diag = match nearest_candidate(name, functions.chain(casts).chain(["getMetaData"])) {
+        let diag = match nearest_candidate(name, functions::function_names().chain(casts).chain(["getMetaData"])) {
             Some(near) => diag.with_note(format!("did you mean `{near}`?")),
             None => diag.with_note("scalars take operators and functions such as `ceilDiv(a, b)` and `where(a, b, c)`"),
         };

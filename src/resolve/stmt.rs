@@ -52,7 +52,9 @@ impl Resolver<'_> {
         let head = match ops::find_op(text) {
             Some(kind) => HeadMeaning::Op(kind),
             None if matches!(text, "getMetaData" | "ReverseArray") => HeadMeaning::Function,
-            None if functions::find_function(canonical, 1).is_some_and(|f| !f.operator) => HeadMeaning::Function,
+            None if functions::find_function(canonical, 1).is_some_and(|row| !row.is_operator()) => {
+                HeadMeaning::Function
+            }
             None => HeadMeaning::Unknown,
         };
         self.words[symbol.index()].head = head;

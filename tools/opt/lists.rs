@@ -1,7 +1,7 @@
 //! Lists of passes and ops: `--list-passes`, `--list-ops`.
 
 use hostir::diag::nearest_candidate;
-use hostir::ir::functions::{CASTS, FUNCTIONS};
+use hostir::ir::functions::{CASTS, function_names, listed_functions};
 use hostir::ir::{CallPadding, OpKind, OpLayout, WordLink};
 use hostir::ops;
 use hostir::ops::{ArgKind, ArgPresence, ArgSpec, EqualsSpacing, OpSpec};
@@ -57,9 +57,7 @@ pub(super) fn describe_by_name(name: &str, width: usize) -> Result<String, Strin
         return Ok(text);
     }
     let names = OpKind::ALL.iter().map(|kind| kind.name());
-    let named = FUNCTIONS.iter().filter(|function| !function.operator);
-    let functions = named.map(|function| function.name);
-    Err(match nearest_candidate(name, names.chain(ops::head_words()).chain(functions)) {
+    Err(match nearest_candidate(name, names.chain(ops::head_words()).chain(function_names())) {
         Some(near) => format!("there is no op `{name}`; did you mean `{near}`?"),
         None => format!("there is no op `{name}`: `--list-ops` lists all"),
     })
@@ -77,7 +75,7 @@ fn describe_op(kind: OpKind, width: usize) -> String {
         let _ = writeln!(out, "  In other months: {}", others.join(", "));
     }
     if kind == OpKind::Pointwise {
-        let named: Vec<&str> = FUNCTIONS.iter().map(|function| function.name).collect();
+        let named: Vec<&str> = listed_functions().map(|function| function.name).collect();
         let casts: Vec<&str> = CASTS.iter().map(|(name, _)| *name).collect();
         let _ = writeln!(out, "  f: {}", wrap_text(&named.join(" "), 5, 5, width));
         let _ = writeln!(out, "  casts: {}", wrap_text(&casts.join(" "), 9, 9, width));
@@ -92,10 +90,9 @@ fn describe_op(kind: OpKind, width: usize) -> String {
 
 /// A function that pointwise ops compute.
 fn describe_function(name: &str) -> Option<String> {
-    let found: Vec<String> = FUNCTIONS
-        .iter()
+    let found: Vec<String> = listed_functions()
         .filter(|function| function.name == name)
-        .map(|function| match (function.operator, function.arity) {
+        .map(|function| match (function.is_operator(), function.arity) {
             (true, 1) => format!("T = {name}A;"),
             (true, _) => format!("T = A {name} B;"),
             (false, arity) => {

@@ -97,6 +97,21 @@ impl ElementVector {
         }
     }
 
+    /// The values of the class of doubles.
+    pub(super) fn as_doubles(&self) -> Option<&[f64]> {
+        if let ElementVector::F64(values) = self { Some(values) } else { None }
+    }
+
+    /// The values of the class of floats.
+    pub(super) fn as_floats(&self) -> Option<&[f32]> {
+        if let ElementVector::F32(values) = self { Some(values) } else { None }
+    }
+
+    /// The values of the class of integers.
+    pub(super) fn as_integers(&self) -> Option<&[i64]> {
+        if let ElementVector::I64(values) = self { Some(values) } else { None }
+    }
+
     /// The values as another class; reals truncate to integers.
     pub(super) fn into_class(self, class: ComputeClass) -> ElementVector {
         match (class, self) {

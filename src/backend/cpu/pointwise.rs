@@ -4,7 +4,7 @@ use super::fault::ExecutionFault;
 use super::lanes::{ComputeClass, ElementVector, require_compute_class};
 use super::storage::RankMemory;
 use crate::ir::DType;
-use crate::plan::real::{f32_1, f32_2, f32_3, f64_1, f64_2, f64_3, test_f64};
+use crate::ir::functions::{ComparisonForm, ElementFunction, FunctionForm, NumberForm};
 use crate::plan::{Function, KernelStep, Plan, PointwiseKernel, StepOperand};
 
 /// Runs a kernel's steps over its whole index space.
@@ -56,43 +56,103 @@ fn load_argument(
 /// One function of whole lanes.
 fn apply_step(step: &KernelStep, mut args: Vec<ElementVector>) -> Result<ElementVector, ExecutionFault> {
     let wide = require_compute_class(step.compute)?;
-    match (step.function, args.len()) {
-        (Function::Identity | Function::Cast, 1) => return args.remove(0).rounded_to(step.result),
-        (Function::Where, 3) => return select_elements(step, args),
-        (Function::Not, 1) => {
-            let truths = args[0].nonzero_mask();
-            return ElementVector::I64(truths.into_iter().map(|x| i64::from(!x)).collect()).rounded_to(step.result);
-        }
-        (Function::And | Function::Or, 2) => {
-            let (a, b) = (args[0].nonzero_mask(), args[1].nonzero_mask());
-            let and = step.function == Function::And;
-            let one = |(a, b): (bool, bool)| i64::from(if and { a && b } else { a || b });
-            return ElementVector::I64(a.into_iter().zip(b).map(one).collect()).rounded_to(step.result);
-        }
-        _ => {}
+    let row = step.function.row();
+    if args.len() != row.arity {
+        return Err(unknown_function(step.function));
     }
-    let real_only = wide == ComputeClass::I64 && !returns_integer(step.function);
+    let result = match row.form {
+        FunctionForm::Conversion => Some(args.remove(0)),
+        FunctionForm::Choice => return select_elements(step, args),
+        FunctionForm::Truth { value, .. } => {
+            let truths: Vec<Vec<bool>> = args.iter().map(ElementVector::nonzero_mask).collect();
+            apply_elements(value, &slices_of(&truths)).map(truth_vector)
+        }
+        FunctionForm::Test { value, .. } => {
+            let class = if wide == ComputeClass::I64 { ComputeClass::F64 } else { wide };
+            test_elements(value, args.remove(0).into_class(class))
+        }
+        FunctionForm::Comparison(form) => {
+            let b = args.remove(1).into_class(wide);
+            compare_elements(form, &args.remove(0).into_class(wide), &b)
+        }
+        FunctionForm::Number(form) => apply_number(step, form, wide, args)?,
+        FunctionForm::NotComputed | FunctionForm::SameAs(_) => None,
+    };
+    result.ok_or_else(|| unknown_function(step.function))?.rounded_to(step.result)
+}
+
+/// Arithmetic: of integers in integers if the function has a form for them, else in reals.
+fn apply_number(
+    step: &KernelStep,
+    form: NumberForm,
+    wide: ComputeClass,
+    args: Vec<ElementVector>,
+) -> Result<Option<ElementVector>, ExecutionFault> {
+    let real_only = wide == ComputeClass::I64 && form.integer.is_none();
     let wide = if real_only { ComputeClass::F64 } else { wide };
     let args: Vec<ElementVector> = args.into_iter().map(|lanes| lanes.into_class(wide)).collect();
-    let result = match args.as_slice() {
-        [ElementVector::F64(a)] => apply_reals(step.function, a, f64_1, test_f64)?,
-        [ElementVector::F32(a)] => apply_floats(step.function, a)?,
-        [ElementVector::I64(a)] => apply_integers(step, a)?,
-        [ElementVector::F64(a), ElementVector::F64(b)] => apply_real_pairs(step.function, a, b)?,
-        [ElementVector::F32(a), ElementVector::F32(b)] => apply_float_pairs(step.function, a, b)?,
-        [ElementVector::I64(a), ElementVector::I64(b)] => apply_integer_pairs(step, a, b)?,
-        [ElementVector::F64(a), ElementVector::F64(b), ElementVector::F64(c)] => {
-            ElementVector::F64(apply_triples(f64_3(step.function), step.function, [a, b, c])?)
+    Ok(match wide {
+        ComputeClass::F64 => {
+            let args: Vec<&[f64]> = args.iter().filter_map(ElementVector::as_doubles).collect();
+            form.real.and_then(|real| apply_elements(real.double, &args)).map(ElementVector::F64)
         }
-        [ElementVector::F32(a), ElementVector::F32(b), ElementVector::F32(c)] => {
-            ElementVector::F32(apply_triples(f32_3(step.function), step.function, [a, b, c])?)
+        ComputeClass::F32 => {
+            let args: Vec<&[f32]> = args.iter().filter_map(ElementVector::as_floats).collect();
+            form.real.and_then(|real| apply_elements(real.float, &args)).map(ElementVector::F32)
         }
-        [ElementVector::I64(a), ElementVector::I64(b), ElementVector::I64(c)] => {
-            ElementVector::I64(clamp_integers(step.function, a, b, c)?)
+        ComputeClass::I64 => {
+            let args: Vec<&[i64]> = args.iter().filter_map(ElementVector::as_integers).collect();
+            let truth = form.truth.filter(|_| step.result == DType::Bool);
+            let Some(integer) = truth.or(form.integer) else { return Ok(None) };
+            if integer.divides && args.get(1).is_some_and(|divisors| divisors.contains(&0)) {
+                return Err(ExecutionFault::Invalid("an integer is divided by zero".into()));
+            }
+            apply_elements(integer.value, &args).map(ElementVector::I64)
         }
-        _ => return Err(unknown_function(step.function)),
-    };
-    result.rounded_to(step.result)
+    })
+}
+
+/// A function of each element; `None` if it has another number of operands.
+fn apply_elements<T: Copy>(function: ElementFunction<T>, args: &[&[T]]) -> Option<Vec<T>> {
+    match (function, args) {
+        (ElementFunction::Unary(f), [a]) => Some(a.iter().map(|&a| f(a)).collect()),
+        (ElementFunction::Binary(f), [a, b]) => Some(a.iter().zip(*b).map(|(&a, &b)| f(a, b)).collect()),
+        (ElementFunction::Ternary(f), [a, b, c]) => {
+            Some(a.iter().zip(*b).zip(*c).map(|((&a, &b), &c)| f(a, b, c)).collect())
+        }
+        _ => None,
+    }
+}
+
+fn slices_of(values: &[Vec<bool>]) -> Vec<&[bool]> {
+    values.iter().map(Vec::as_slice).collect()
+}
+
+fn truth_vector(truths: Vec<bool>) -> ElementVector {
+    ElementVector::I64(truths.into_iter().map(i64::from).collect())
+}
+
+/// A test of each real.
+fn test_elements(test: fn(f64) -> bool, values: ElementVector) -> Option<ElementVector> {
+    match values {
+        ElementVector::F64(a) => Some(ElementVector::I64(a.iter().map(|&x| i64::from(test(x))).collect())),
+        ElementVector::F32(a) => Some(ElementVector::I64(a.iter().map(|&x| i64::from(test(f64::from(x)))).collect())),
+        ElementVector::I64(_) => None,
+    }
+}
+
+/// A comparison of each pair of elements of one class.
+fn compare_elements(form: ComparisonForm, a: &ElementVector, b: &ElementVector) -> Option<ElementVector> {
+    match (a, b) {
+        (ElementVector::F64(a), ElementVector::F64(b)) => Some(compare_pairs(form.double, a, b)),
+        (ElementVector::F32(a), ElementVector::F32(b)) => Some(compare_pairs(form.float, a, b)),
+        (ElementVector::I64(a), ElementVector::I64(b)) => Some(compare_pairs(form.integer, a, b)),
+        _ => None,
+    }
+}
+
+fn compare_pairs<T: Copy>(test: fn(T, T) -> bool, a: &[T], b: &[T]) -> ElementVector {
+    ElementVector::I64(a.iter().zip(b).map(|(&a, &b)| i64::from(test(a, b))).collect())
 }
 
 fn unknown_function(function: Function) -> ExecutionFault {
@@ -114,193 +174,4 @@ fn select_elements(step: &KernelStep, mut args: Vec<ElementVector>) -> Result<El
 
 fn choose_elements<T: Copy>(condition: &[bool], a: &[T], b: &[T]) -> Vec<T> {
     condition.iter().zip(a.iter().zip(b)).map(|(&c, (&a, &b))| if c { a } else { b }).collect()
-}
-
-/// Returns true if a function of integers yields an integer or a truth value.
-fn returns_integer(function: Function) -> bool {
-    use Function as F;
-    matches!(
-        function,
-        F::Neg
-            | F::BitNot
-            | F::Add
-            | F::Sub
-            | F::Mul
-            | F::Div
-            | F::Mod
-            | F::Remainder
-            | F::Shl
-            | F::Shr
-            | F::Eq
-            | F::Ne
-            | F::Ge
-            | F::Gt
-            | F::Le
-            | F::Lt
-            | F::BitAnd
-            | F::BitOr
-            | F::BitXor
-            | F::Max
-            | F::Min
-            | F::FMax
-            | F::FMin
-            | F::CeilDiv
-            | F::Gcd
-            | F::Pow
-            | F::Abs
-            | F::Relu
-            | F::Clamp
-            | F::Threshold
-            | F::Ceil
-            | F::Floor
-            | F::Round
-            | F::Trunc
-    )
-}
-
-/// A comparison, if it is one.
-fn comparison_function<T: PartialOrd>(function: Function) -> Option<fn(&T, &T) -> bool> {
-    Some(match function {
-        Function::Eq => |a, b| a == b,
-        Function::Ne => |a, b| a != b,
-        Function::Ge => |a, b| a >= b,
-        Function::Gt => |a, b| a > b,
-        Function::Le => |a, b| a <= b,
-        Function::Lt => |a, b| a < b,
-        _ => return None,
-    })
-}
-
-type RealFunction = fn(Function) -> Option<fn(f64) -> f64>;
-type RealPredicate = fn(Function) -> Option<fn(f64) -> bool>;
-
-fn apply_reals(
-    function: Function,
-    a: &[f64],
-    one: RealFunction,
-    test: RealPredicate,
-) -> Result<ElementVector, ExecutionFault> {
-    if let Some(f) = one(function) {
-        return Ok(ElementVector::F64(a.iter().map(|&x| f(x)).collect()));
-    }
-    let test = test(function).ok_or_else(|| unknown_function(function))?;
-    Ok(ElementVector::I64(a.iter().map(|&x| i64::from(test(x))).collect()))
-}
-
-fn apply_floats(function: Function, a: &[f32]) -> Result<ElementVector, ExecutionFault> {
-    if let Some(f) = f32_1(function) {
-        return Ok(ElementVector::F32(a.iter().map(|&x| f(x)).collect()));
-    }
-    let test = test_f64(function).ok_or_else(|| unknown_function(function))?;
-    Ok(ElementVector::I64(a.iter().map(|&x| i64::from(test(f64::from(x)))).collect()))
-}
-
-fn compare_elements<T: PartialOrd>(function: Function, a: &[T], b: &[T]) -> Option<ElementVector> {
-    let test = comparison_function::<T>(function)?;
-    Some(ElementVector::I64(a.iter().zip(b).map(|(a, b)| i64::from(test(a, b))).collect()))
-}
-
-fn apply_real_pairs(function: Function, a: &[f64], b: &[f64]) -> Result<ElementVector, ExecutionFault> {
-    if let Some(lanes) = compare_elements(function, a, b) {
-        return Ok(lanes);
-    }
-    let f = f64_2(function).ok_or_else(|| unknown_function(function))?;
-    Ok(ElementVector::F64(a.iter().zip(b).map(|(&a, &b)| f(a, b)).collect()))
-}
-
-fn apply_float_pairs(function: Function, a: &[f32], b: &[f32]) -> Result<ElementVector, ExecutionFault> {
-    if let Some(lanes) = compare_elements(function, a, b) {
-        return Ok(lanes);
-    }
-    let f = f32_2(function).ok_or_else(|| unknown_function(function))?;
-    Ok(ElementVector::F32(a.iter().zip(b).map(|(&a, &b)| f(a, b)).collect()))
-}
-
-fn apply_integers(step: &KernelStep, a: &[i64]) -> Result<ElementVector, ExecutionFault> {
-    let f: fn(i64) -> i64 = match step.function {
-        Function::Neg => i64::wrapping_neg,
-        Function::Abs => i64::wrapping_abs,
-        Function::Relu => |x| x.max(0),
-        Function::BitNot if step.result == DType::Bool => |x| i64::from(x == 0),
-        Function::BitNot => |x| !x,
-        Function::Ceil | Function::Floor | Function::Round | Function::Trunc => |x| x,
-        function => return Err(unknown_function(function)),
-    };
-    Ok(ElementVector::I64(a.iter().map(|&x| f(x)).collect()))
-}
-
-fn apply_integer_pairs(step: &KernelStep, a: &[i64], b: &[i64]) -> Result<ElementVector, ExecutionFault> {
-    if let Some(lanes) = compare_elements(step.function, a, b) {
-        return Ok(lanes);
-    }
-    let divides = matches!(step.function, Function::Div | Function::Mod | Function::Remainder | Function::CeilDiv);
-    if divides && b.contains(&0) {
-        return Err(ExecutionFault::Invalid("an integer is divided by zero".into()));
-    }
-    let f: fn(i64, i64) -> i64 = match step.function {
-        Function::Add => i64::wrapping_add,
-        Function::Sub => i64::wrapping_sub,
-        Function::Mul => i64::wrapping_mul,
-        Function::Div => i64::wrapping_div,
-        Function::Mod => i64::wrapping_rem,
-        Function::Remainder => |a, b| {
-            let rest = a.wrapping_rem(b);
-            if rest != 0 && (rest < 0) != (b < 0) { rest.wrapping_add(b) } else { rest }
-        },
-        Function::CeilDiv => |a, b| a.wrapping_add(b).wrapping_sub(1).wrapping_div(b),
-        Function::Pow => integer_power,
-        Function::Shl => |a, b| if (0..64).contains(&b) { a << b } else { 0 },
-        Function::Shr => |a, b| a >> b.clamp(0, 63),
-        Function::BitAnd => |a, b| a & b,
-        Function::BitOr => |a, b| a | b,
-        Function::BitXor => |a, b| a ^ b,
-        Function::Max | Function::FMax => Ord::max,
-        Function::Min | Function::FMin => Ord::min,
-        Function::Gcd => gcd,
-        function => return Err(unknown_function(function)),
-    };
-    Ok(ElementVector::I64(a.iter().zip(b).map(|(&a, &b)| f(a, b)).collect()))
-}
-
-/// A power of integers, which wraps; of a negative exponent 0, but for the bases 1 and -1.
-fn integer_power(base: i64, exponent: i64) -> i64 {
-    if exponent < 0 {
-        return match base {
-            1 => 1,
-            -1 if exponent % 2 != 0 => -1,
-            -1 => 1,
-            _ => 0,
-        };
-    }
-    let (mut result, mut base, mut left) = (1i64, base, exponent);
-    while left > 0 {
-        if left % 2 == 1 {
-            result = result.wrapping_mul(base);
-        }
-        base = base.wrapping_mul(base);
-        left /= 2;
-    }
-    result
-}
-
-fn gcd(a: i64, b: i64) -> i64 {
-    if b == 0 { a.wrapping_abs() } else { gcd(b, a.wrapping_rem(b)) }
-}
-
-fn apply_triples<T: Copy>(
-    f: Option<fn(T, T, T) -> T>,
-    function: Function,
-    [a, b, c]: [&[T]; 3],
-) -> Result<Vec<T>, ExecutionFault> {
-    let f = f.ok_or_else(|| unknown_function(function))?;
-    Ok(a.iter().zip(b).zip(c).map(|((&a, &b), &c)| f(a, b, c)).collect())
-}
-
-fn clamp_integers(function: Function, a: &[i64], b: &[i64], c: &[i64]) -> Result<Vec<i64>, ExecutionFault> {
-    let f: fn(i64, i64, i64) -> i64 = match function {
-        Function::Clamp => |x, low, high| x.max(low).min(high),
-        Function::Threshold => |x, threshold, value| if x <= threshold { value } else { x },
-        function => return Err(unknown_function(function)),
-    };
-    Ok(a.iter().zip(b).zip(c).map(|((&a, &b), &c)| f(a, b, c)).collect())
 }

@@ -1,8 +1,7 @@
-//! V35, V36: ranges of a slice and the dimension of a cat.
+//! V35: ranges of a slice.
 
 use crate::axes::logical_axes;
 use crate::diag::{Diag, Diags, codes};
-use crate::ir::places::with_declaration;
 use crate::ir::{AttrKey, AttrValue, OpId, Program, expr_text};
 
 /// V35: constant ranges of a slice run forwards and stay inside their axes.
@@ -25,17 +24,5 @@ pub(crate) fn check_slice_ranges(program: &Program, id: OpId, diags: &mut Diags)
             );
             diags.push(Diag::error(codes::RANGES, program.op_span(id), message));
         }
-    }
-}
-
-/// V36: the dimension of a cat is one of the result's.
-pub(crate) fn check_cat_dim(program: &Program, id: OpId, diags: &mut Diags) {
-    let op = program.op(id);
-    let dim = op.expr_attr(AttrKey::Dim).and_then(|dim| program.exprs().as_int(dim));
-    let (Some(dim), Some(result)) = (dim, op.output_tensors().next()) else { return };
-    let rank = logical_axes(program, result).stored_positions().len();
-    if !(0..rank as i64).contains(&dim) {
-        let message = format!("dimension {dim} is not one of the {rank} of `{}`", program.tensor_name(result));
-        diags.push(with_declaration(Diag::error(codes::DIM, program.op_span(id), message), program, result, id));
     }
 }

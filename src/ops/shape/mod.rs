@@ -106,6 +106,6 @@ pub const CAT: OpSpec = OpSpec {
     summary: "Concatenates tensors along an axis.",
     args: &[ArgSpec::operand(ArgKind::Tensor).repeated(), ArgSpec::positional(AttrKey::Dim, ArgKind::Int)],
     relate: Some(links::link_cat),
-    checks: &[tensor_checks::check_one_dtype, checks::check_cat_dim],
+    checks: &[tensor_checks::check_one_dtype, tensor_checks::check_dim_argument],
     lower: Lower::Instructions(lowering::lower_cat),
 };

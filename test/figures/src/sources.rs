@@ -88,7 +88,7 @@ impl Sources {
         let number = self.modules.len();
         let ModulePlace { krate, path, parent } = place;
         let (children, items): (Vec<Item>, Vec<Item>) =
-            items.into_iter().filter(|item| !is_test(attributes(item))).partition(|item| matches!(item, Item::Mod(_)));
+            items.into_iter().filter(|item| !is_test(attributes(item))).flat_map(declared_items).partition(is_module);
         self.modules.push(Module { krate, path: path.clone(), parent, file, items });
         for child in children {
             let Item::Mod(child) = child else { continue };
@@ -119,6 +119,18 @@ impl Sources {
     pub fn shipped(&self) -> impl Iterator<Item = &Module> {
         self.modules.iter().filter(|module| self.is_shipped(module))
     }
+}
+
+fn is_module(item: &Item) -> bool {
+    matches!(item, Item::Mod(_))
+}
+
+/// An item; of a macro whose tokens are modules (`pass_table! { mod dce; }`), these too.
+fn declared_items(item: Item) -> Vec<Item> {
+    let Item::Macro(call) = &item else { return vec![item] };
+    let declared = syn::parse2::<syn::File>(call.mac.tokens.clone()).map_or(Vec::new(), |file| file.items);
+    let modules: Vec<Item> = declared.into_iter().filter(is_module).collect();
+    std::iter::once(item).chain(modules).collect()
 }
 
 /// Where a module stands in its crate.

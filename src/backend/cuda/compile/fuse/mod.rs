@@ -14,6 +14,7 @@ use crate::codegen::types::{ComputeClass, compute_class};
 use crate::fuse::absorb::absorb_producer;
 use crate::fuse::redirect::{ElidedCopies, elide_copies};
 use hostir::ir::IdVec;
+use hostir::ir::functions::FunctionCost;
 use hostir::plan::InstId;
 use hostir::plan::{
     BufferId, BufferKind, BufferView, Function, GemmInst, InstKind, KernelStep, Plan, PointwiseKernel, ReductionFold,
@@ -278,15 +279,9 @@ fn is_cheap(kernel: &PointwiseKernel) -> bool {
 }
 
 fn is_cheap_step(step: &KernelStep) -> bool {
-    use Function as F;
-    let plain = matches!(step.function, F::Identity | F::Cast | F::Neg | F::Add | F::Sub | F::Mul)
-        || matches!(step.function, F::Abs | F::Relu | F::Where | F::Clamp)
-        || matches!(step.function, F::Max | F::Min | F::FMax | F::FMin)
-        || step.function.is_predicate();
-    // In float these are a handful of instructions.
-    let quick = matches!(step.function, F::Div | F::Sqrt | F::Rsqrt | F::Reciprocal)
-        || matches!(step.function, F::Exp | F::Exp2 | F::Log | F::Log2)
-        || matches!(step.function, F::Sigmoid | F::Silu | F::Tanh);
-    let float = compute_class(step.compute) == Ok(ComputeClass::F32);
-    plain || (quick && float)
+    match step.function.row().cost {
+        FunctionCost::Low => true,
+        FunctionCost::LowInFloat => compute_class(step.compute) == Ok(ComputeClass::F32),
+        FunctionCost::High => false,
+    }
 }

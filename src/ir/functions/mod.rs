@@ -1,0 +1,165 @@
+//! The functions of pointwise ops and scalars.
+//!
+//! [`Function`] is the table: one row for each function, with its name, values and C++ texts. [`CASTS`] are the casts
+//! that nvFuser prints. Programs store the newest spelling (`max`, `__to_float`), independent of the file's;
+//! [`spelled_name`] converts it back.
+
+mod integers;
+mod row;
+mod scalar_value;
+pub(crate) mod scalars;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use row::{
+    ComparisonForm, ElementFunction, FunctionCost, FunctionForm, FunctionRow, FunctionSpelling, HostForm, HostFunction,
+    IntegerForm, NumberForm, RealForm,
+};
+pub use scalar_value::ScalarValue;
+pub use table::Function;
+
+use super::{CastSpelling, Style};
+
+impl Function {
+    /// The function written as `text` with this many operands, if kernels compute it: an operator (`+`), a name with or
+    /// without the `f` of float functions (`expf`), or a cast (`(float)`, `__to_float`, `__float2half`).
+    pub fn parse(text: &str, operands: usize) -> Option<Function> {
+        let without_f = || text.strip_suffix('f').and_then(|name| Function::computed(name, operands));
+        Function::computed(text, operands)
+            .or_else(without_f)
+            .or_else(|| (operands == 1 && is_real_cast(text)).then_some(Function::Cast))
+    }
+    /// The function whose computation a name stands for.
+    fn computed(name: &str, operands: usize) -> Option<Function> {
+        let function = Function::with_exact_name(name, operands)?;
+        match function.row().form {
+            FunctionForm::SameAs(other) => Function::with_exact_name(other, operands),
+            _ => function.row().is_computed().then_some(function),
+        }
+    }
+    /// Its name in programs.
+    pub fn name(self) -> &'static str {
+        self.row().name
+    }
+    /// Whether the result is a truth value whatever the operands' type.
+    pub fn is_predicate(self) -> bool {
+        self.row().is_predicate()
+    }
+    /// Returns true if operands must be integers or truth values.
+    pub fn needs_integers(self) -> bool {
+        self.row().needs_integers()
+    }
+}
+
+/// The functions that programs can name, in the order of the table. `-` has one row for each number of operands.
+pub fn listed_functions() -> impl Iterator<Item = &'static FunctionRow> + Clone {
+    Function::ALL.iter().map(|function| function.row()).filter(|row| row.is_listed())
+}
+
+/// The names of functions that are not operators, as candidates for a misspelt one.
+pub fn function_names() -> impl Iterator<Item = &'static str> + Clone {
+    listed_functions().filter(|row| !row.is_operator()).map(|row| row.name)
+}
+
+/// Casts whose spelling changed: pairs of the newer and the older spelling.
+pub static CASTS: &[(&str, &str)] = &[
+    ("__to_float", "(float)"),
+    ("__to_double", "(double)"),
+    ("__to_bool", "(bool)"),
+    ("__to_int8", "(int8_t)"),
+    ("__to_int16", "(int16_t)"),
+    ("__to_int32", "(int32_t)"),
+    ("__to_int64", "(int64_t)"),
+    ("__to_uint8", "(uint8_t)"),
+    ("__to_uint16", "(uint16_t)"),
+    ("__to_uint32", "(uint32_t)"),
+    ("__to_uint64", "(uint64_t)"),
+    ("__to_index", "(nvfuser_index_t)"),
+    ("__real_then_to_float", "(float)std::real"),
+    ("__real_then_to_double", "(double)std::real"),
+    ("__real_then_to_bool", "(bool)std::real"),
+    ("__real_then_to_int8", "(int8_t)std::real"),
+    ("__real_then_to_int16", "(int16_t)std::real"),
+    ("__real_then_to_int32", "(int32_t)std::real"),
+    ("__real_then_to_int64", "(int64_t)std::real"),
+    ("__real_then_to_uint8", "(uint8_t)std::real"),
+    ("__real_then_to_uint16", "(uint16_t)std::real"),
+    ("__real_then_to_uint32", "(uint32_t)std::real"),
+    ("__real_then_to_uint64", "(uint64_t)std::real"),
+    ("__real_then_to_index", "(nvfuser_index_t)std::real"),
+    ("__to_complex_float", "(std::complex<float>)"),
+    ("__to_complex_double", "(std::complex<double>)"),
+    ("__half2complex_float", "(std::complex<float>)__half2float"),
+    ("__half2complex_double", "(std::complex<double>)__half2double"),
+    ("__bfloat2complex_float", "(std::complex<float>)__bfloat2float"),
+    ("__bfloat2complex_double", "(std::complex<double>)__bfloat2double"),
+];
+
+/// Parts of cast names `__A2B` whose spelling is the same in all eras.
+const NARROW: &[&str] = &["half", "bfloat", "e5m2", "e4m3", "e8m0", "e2m1"];
+const WIDE: &[&str] = &["float", "double", "int32", "int", "uint32", "uint", "index", "bool", "half", "bfloat"];
+
+/// Finds a function by its name in the newest spelling, with or without its `f`; operators by their symbol and
+/// number of operands.
+pub fn find_function(name: &str, arity: usize) -> Option<&'static FunctionRow> {
+    let exact = Function::with_exact_name(name, arity).map(Function::row).filter(|row| row.is_listed());
+    exact
+        .or_else(|| listed_functions().find(|row| row.name == name))
+        .or_else(|| {
+            let plain = name.strip_suffix('f')?;
+            listed_functions().find(|row| row.spelling == FunctionSpelling::Suffixed && row.name == plain)
+        })
+        .or_else(|| is_cast(name).then(|| Function::Cast.row()))
+}
+
+/// Whether a name is a cast in the newest spelling.
+pub fn is_cast(name: &str) -> bool {
+    CASTS.iter().any(|(new, _)| *new == name) || is_narrow_cast(name)
+}
+
+/// Whether a function's text is a cast between real types.
+fn is_real_cast(text: &str) -> bool {
+    let real = !text.contains("complex");
+    let c_style = text.starts_with('(') && text.ends_with(')');
+    // Of a real, `std::real` is the number itself.
+    let named =
+        text.starts_with("__to_") || text.starts_with("__real_then_") || (text.starts_with("__") && text.contains('2'));
+    real && (c_style || named)
+}
+
+/// `__float2half`, `__e4m32float`, `__real_then_2half`.
+fn is_narrow_cast(name: &str) -> bool {
+    let Some(rest) = name.strip_prefix("__") else { return false };
+    let to_narrow = NARROW.iter().any(|narrow| {
+        let from = rest.strip_suffix(narrow).and_then(|from| from.strip_suffix('2'));
+        from.is_some_and(|from| from == "real_then_" || WIDE.contains(&from))
+    });
+    let from_narrow = NARROW.iter().any(|narrow| {
+        let to = rest.strip_prefix(narrow).and_then(|to| to.strip_prefix('2'));
+        to.is_some_and(|to| WIDE.contains(&to))
+    });
+    to_narrow || from_narrow
+}
+
+/// Converts a name from a style's spelling to the newest spelling.
+pub fn canonical_name<'n>(name: &'n str, style: &Style) -> &'n str {
+    match name {
+        "fmax" if !style.short_max => "max",
+        "fmin" if !style.short_max => "min",
+        _ if name.starts_with('(') => CASTS.iter().find(|(_, old)| *old == name).map_or(name, |(new, _)| new),
+        _ => name,
+    }
+}
+
+/// Converts a name from the newest spelling to a style's spelling.
+pub fn spelled_name<'n>(name: &'n str, style: &Style) -> &'n str {
+    match name {
+        "max" if !style.short_max => "fmax",
+        "min" if !style.short_max => "fmin",
+        _ if style.cast == CastSpelling::C && name.starts_with("__") => {
+            CASTS.iter().find(|(new, _)| *new == name).map_or(name, |(_, old)| old)
+        }
+        _ => name,
+    }
+}

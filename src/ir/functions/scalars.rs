@@ -1,0 +1,169 @@
+//! The evaluation of functions in scalar expressions, with checked arithmetic.
+
+use super::integers::common_divisor;
+use super::row::{FunctionForm, FunctionRow, HostForm, NumberForm};
+use super::scalar_value::ScalarValue;
+
+/// The reason why an integer has no value.
+pub(crate) const OVERFLOW: &str = "the result does not fit 64 bits";
+
+type HostResult = Result<ScalarValue, String>;
+
+impl FunctionRow {
+    /// The value of the function for known scalars.
+    ///
+    /// # Errors
+    ///
+    /// A clause that says why there is no value.
+    pub fn host_value(&self, name: &str, args: &[ScalarValue]) -> HostResult {
+        if let HostForm::Own(function) = self.host {
+            return function(name, args);
+        }
+        self.kernel_value(args).ok_or_else(|| refusal(name))
+    }
+
+    /// The value that a kernel of doubles gives, or one of integers where the row wants that.
+    fn kernel_value(&self, args: &[ScalarValue]) -> Option<ScalarValue> {
+        match (self.form, args) {
+            (FunctionForm::Test { value, .. }, [a]) => Some(ScalarValue::Bool(value(a.as_f64()))),
+            (FunctionForm::Number(NumberForm { integer: Some(form), .. }), args)
+                if matches!(self.host, HostForm::DoubleOrInteger) && !has_real(args) =>
+            {
+                let args: smallvec::SmallVec<[i64; 3]> = args.iter().map(|arg| arg.as_i64()).collect();
+                form.value.apply(&args).map(ScalarValue::Int)
+            }
+            (FunctionForm::Number(NumberForm { real: Some(form), .. }), args) => {
+                let args: smallvec::SmallVec<[f64; 3]> = args.iter().map(|arg| arg.as_f64()).collect();
+                form.double.apply(&args).map(ScalarValue::Float)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The reason why a function has no value on the host.
+pub(crate) fn refusal(name: &str) -> String {
+    format!("`{name}` cannot be evaluated on the host")
+}
+
+fn operands<const N: usize>(name: &str, args: &[ScalarValue]) -> Result<[ScalarValue; N], String> {
+    args.try_into().map_err(|_| refusal(name))
+}
+
+fn checked_integer(value: Option<i64>) -> HostResult {
+    value.map(ScalarValue::Int).ok_or_else(|| OVERFLOW.to_owned())
+}
+
+fn has_real(args: &[ScalarValue]) -> bool {
+    args.iter().any(|arg| arg.is_real())
+}
+
+fn is_nan(value: ScalarValue) -> bool {
+    matches!(value, ScalarValue::Float(value) if value.is_nan())
+}
+
+/// Whether one number is less than another; integers compare exactly.
+fn is_less(a: ScalarValue, b: ScalarValue) -> bool {
+    if a.is_real() || b.is_real() { a.as_f64() < b.as_f64() } else { a.as_i64() < b.as_i64() }
+}
+
+/// `max`
+pub(super) fn larger_or_nan(name: &str, args: &[ScalarValue]) -> HostResult {
+    let [a, b] = operands(name, args)?;
+    Ok(if is_less(a, b) || is_nan(b) { b } else { a })
+}
+
+/// `min`
+pub(super) fn smaller_or_nan(name: &str, args: &[ScalarValue]) -> HostResult {
+    let [a, b] = operands(name, args)?;
+    Ok(if is_less(b, a) || is_nan(b) { b } else { a })
+}
+
+/// `fmax`
+pub(super) fn larger_number(name: &str, args: &[ScalarValue]) -> HostResult {
+    let [a, b] = operands(name, args)?;
+    Ok(if is_less(a, b) || is_nan(a) { b } else { a })
+}
+
+/// `fmin`
+pub(super) fn smaller_number(name: &str, args: &[ScalarValue]) -> HostResult {
+    let [a, b] = operands(name, args)?;
+    Ok(if is_less(b, a) || is_nan(a) { b } else { a })
+}
+
+/// `where`
+pub(super) fn chosen_value(name: &str, args: &[ScalarValue]) -> HostResult {
+    let [condition, a, b] = operands(name, args)?;
+    Ok(if condition.as_bool() { a } else { b })
+}
+
+/// `abs`
+pub(super) fn absolute_value(name: &str, args: &[ScalarValue]) -> HostResult {
+    match operands(name, args)? {
+        [ScalarValue::Float(a)] => Ok(ScalarValue::Float(a.abs())),
+        [a] => checked_integer(a.as_i64().checked_abs()),
+    }
+}
+
+/// `gcd`
+pub(super) fn common_divisor_value(name: &str, args: &[ScalarValue]) -> HostResult {
+    let [a, b] = operands(name, args)?;
+    Ok(ScalarValue::Int(common_divisor(a.as_i64(), b.as_i64())))
+}
+
+/// `pow`. An integer power of a negative exponent is 0, except for the bases 1 and -1.
+pub(super) fn power_value(name: &str, args: &[ScalarValue]) -> HostResult {
+    let [a, b] = operands(name, args)?;
+    if has_real(args) {
+        return Ok(ScalarValue::Float(a.as_f64().powf(b.as_f64())));
+    }
+    let (base, exponent) = (a.as_i64(), b.as_i64());
+    checked_integer(match (base, u32::try_from(exponent)) {
+        (0 | 1, _) if exponent >= 0 => Some(if exponent == 0 { 1 } else { base }),
+        (1, _) => Some(1),
+        (-1, _) => Some(if exponent % 2 == 0 { 1 } else { -1 }),
+        _ if exponent < 0 => Some(0),
+        (_, Ok(exponent)) => base.checked_pow(exponent),
+        (_, Err(_)) => None,
+    })
+}
+
+/// `ceilDiv`
+pub(super) fn ceil_div_value(name: &str, args: &[ScalarValue]) -> HostResult {
+    let [a, b] = operands(name, args)?.map(ScalarValue::as_i64);
+    if b <= 0 {
+        return Err(format!("`ceilDiv({a}, {b})` needs a positive divisor"));
+    }
+    let (quotient, rest) = (a.div_euclid(b), a.rem_euclid(b));
+    Ok(ScalarValue::Int(quotient + i64::from(rest > 0)))
+}
+
+/// The operands of a remainder; an integer is not divided by 0.
+fn divided_operands(name: &str, args: &[ScalarValue]) -> Result<[ScalarValue; 2], String> {
+    let [a, b] = operands(name, args)?;
+    if !has_real(args) && b.as_i64() == 0 {
+        return Err(format!("`{name}({a}, 0)` divides by zero"));
+    }
+    Ok([a, b])
+}
+
+/// `fmod`
+pub(super) fn modulo_value(name: &str, args: &[ScalarValue]) -> HostResult {
+    let [a, b] = divided_operands(name, args)?;
+    match has_real(args) {
+        true => Ok(ScalarValue::Float(a.as_f64() % b.as_f64())),
+        false => checked_integer(a.as_i64().checked_rem(b.as_i64())),
+    }
+}
+
+/// `remainder`: `a % b`, with the sign of `b`.
+pub(super) fn remainder_value(name: &str, args: &[ScalarValue]) -> HostResult {
+    let [a, b] = divided_operands(name, args)?;
+    if has_real(args) {
+        let (rest, b) = (a.as_f64() % b.as_f64(), b.as_f64());
+        let other = rest != 0.0 && (b < 0.0) != (rest < 0.0);
+        return Ok(ScalarValue::Float(if other { rest + b } else { rest }));
+    }
+    let (rest, b) = (a.as_i64().wrapping_rem(b.as_i64()), b.as_i64());
+    Ok(ScalarValue::Int(if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest }))
+}

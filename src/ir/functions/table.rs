@@ -1,0 +1,373 @@
+//! The function table: one row for each pointwise function.
+//!
+//! A row begins with the name of its variant, the name in programs and the number of operands. Rows without a form are
+//! read, verified and printed, but cannot run. Programs list functions in the order of the table.
+
+use super::row::{
+    ComparisonForm, ElementFunction, FunctionCost, FunctionForm, FunctionRow, HostForm, RealForm, internal_row,
+    operator_row, plain_row, suffixed_row,
+};
+use super::{integers, scalars};
+use ElementFunction::{Binary, Ternary, Unary};
+use FunctionCost::{Low, LowInFloat};
+
+/// Declares [`Function`] with a row for each.
+macro_rules! function_table {
+    ($($(#[$doc:meta])* $variant:ident($name:literal, $arity:literal) = $row:expr,)*) => {
+        /// A pointwise function.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub enum Function { $($(#[$doc])* $variant,)* }
+
+        #[allow(clippy::useless_conversion, reason = "`real!` widens floats and doubles alike")]
+        static ROWS: &[FunctionRow] = &[$(FunctionRow { name: $name, arity: $arity, ..$row },)*];
+
+        impl Function {
+            /// All functions, in the order of the table.
+            pub const ALL: &'static [Function] = &[$(Function::$variant,)*];
+
+            /// The row.
+            pub fn row(self) -> &'static FunctionRow {
+                &ROWS[self as usize]
+            }
+            /// The function of an operator or a name (without the `f` of float functions).
+            pub(super) fn with_exact_name(name: &str, operands: usize) -> Option<Function> {
+                match (name, operands) {
+                    $(($name, $arity) => Some(Function::$variant),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+/// A function of reals: its C++ template, its number of operands, and its value, in which `Real` is `f64` or `f32`.
+macro_rules! real {
+    ($cuda:literal, $arity:ident, $($value:tt)*) => {
+        RealForm {
+            cuda: $cuda,
+            double: $arity({
+                #[allow(dead_code, reason = "not every function names the type")]
+                type Real = f64;
+                $($value)*
+            }),
+            float: $arity({
+                #[allow(dead_code, reason = "not every function names the type")]
+                type Real = f32;
+                $($value)*
+            }),
+        }
+    };
+}
+
+/// A comparison: its C++ template and its value.
+macro_rules! comparison {
+    ($cuda:literal, $value:expr) => {
+        ComparisonForm { cuda: $cuda, double: $value, float: $value, integer: $value }
+    };
+}
+
+function_table! {
+    /// `-a`
+    Neg("-", 1) = operator_row()
+        .one_type()
+        .kernel_cost(Low)
+        .real_form(real!("(-{a})", Unary, |x| -x))
+        .integer_form("i_sub(0, {a})", Unary(i64::wrapping_neg)),
+    /// `!a`
+    Not("!", 1) = operator_row().logic_form("!{a}", Unary(|a| !a)),
+    /// `~a`
+    BitNot("~", 1) = operator_row()
+        .integer_form("(~{a})", Unary(|x| !x))
+        .truth_form("(long long)({a} == 0)", Unary(|x| i64::from(x == 0))),
+    /// `a + b`
+    Add("+", 2) = operator_row()
+        .one_type()
+        .kernel_cost(Low)
+        .real_form(real!("({a} + {b})", Binary, |a, b| a + b))
+        .integer_form("i_add({a}, {b})", Binary(i64::wrapping_add)),
+    /// `a - b`
+    Sub("-", 2) = operator_row()
+        .one_type()
+        .kernel_cost(Low)
+        .real_form(real!("({a} - {b})", Binary, |a, b| a - b))
+        .integer_form("i_sub({a}, {b})", Binary(i64::wrapping_sub)),
+    /// `a * b`
+    Mul("*", 2) = operator_row()
+        .one_type()
+        .kernel_cost(Low)
+        .real_form(real!("({a} * {b})", Binary, |a, b| a * b))
+        .integer_form("i_mul({a}, {b})", Binary(i64::wrapping_mul)),
+    /// `a / b`; integers truncate.
+    Div("/", 2) = operator_row()
+        .one_type()
+        .kernel_cost(LowInFloat)
+        .real_form(real!("({a} / {b})", Binary, |a, b| a / b))
+        .division_form("i_div({a}, {b})", Binary(i64::wrapping_div)),
+    /// `a % b` with the sign of `a`.
+    Mod("%", 2) = operator_row()
+        .one_type()
+        .real_form(real!("fmod{f}({a}, {b})", Binary, |a, b| a % b))
+        .division_form("i_mod({a}, {b})", Binary(i64::wrapping_rem))
+        .host_form(HostForm::Own(scalars::modulo_value)),
+    /// `a << b`
+    Shl("<<", 2) = operator_row().one_type().integer_form("i_shl({a}, {b})", Binary(integers::shift_left)),
+    /// `a >> b`
+    Shr(">>", 2) = operator_row().one_type().integer_form("i_shr({a}, {b})", Binary(|a, b| a >> b.clamp(0, 63))),
+    /// `a == b`
+    Eq("==", 2) = operator_row().comparison_form(comparison!("{a} == {b}", |a, b| a == b)),
+    /// `a != b`
+    Ne("!=", 2) = operator_row().comparison_form(comparison!("{a} != {b}", |a, b| a != b)),
+    /// `a >= b`
+    Ge(">=", 2) = operator_row().comparison_form(comparison!("{a} >= {b}", |a, b| a >= b)),
+    /// `a > b`
+    Gt(">", 2) = operator_row().comparison_form(comparison!("{a} > {b}", |a, b| a > b)),
+    /// `a <= b`
+    Le("<=", 2) = operator_row().comparison_form(comparison!("{a} <= {b}", |a, b| a <= b)),
+    /// `a < b`
+    Lt("<", 2) = operator_row().comparison_form(comparison!("{a} < {b}", |a, b| a < b)),
+    /// `a && b`
+    And("&&", 2) = operator_row().logic_form("{a} && {b}", Binary(|a, b| a && b)),
+    /// `a || b`
+    Or("||", 2) = operator_row().logic_form("{a} || {b}", Binary(|a, b| a || b)),
+    /// `a & b`
+    BitAnd("&", 2) = operator_row().one_type().integer_form("({a} & {b})", Binary(|a, b| a & b)),
+    /// `a | b`
+    BitOr("|", 2) = operator_row().one_type().integer_form("({a} | {b})", Binary(|a, b| a | b)),
+    /// `a ^ b`
+    BitXor("^", 2) = operator_row().one_type().integer_form("({a} ^ {b})", Binary(|a, b| a ^ b)),
+    /// The bits as another type.
+    BitCast("bit_cast", 1) = plain_row(),
+    /// `|a|`
+    Abs("abs", 1) = plain_row()
+        .kernel_cost(Low)
+        .real_form(real!("fabs{f}({a})", Unary, Real::abs))
+        .integer_form("i_abs({a})", Unary(i64::wrapping_abs))
+        .host_form(HostForm::Own(scalars::absolute_value)),
+    /// Arc cosine.
+    Acos("acos", 1) = suffixed_row().real_form(real!("acos{f}({a})", Unary, Real::acos)),
+    /// Inverse hyperbolic cosine. The standard library's overflow half way (`asinh(f32::MAX)`), libm's do not.
+    Acosh("acosh", 1) = suffixed_row().real_form(real!("acosh{f}({a})", Unary, |x| if x < 1.0 {
+        Real::NAN
+    } else {
+        libm::acosh(f64::from(x)) as Real
+    })),
+    /// Arc sine.
+    Asin("asin", 1) = suffixed_row().real_form(real!("asin{f}({a})", Unary, Real::asin)),
+    /// Inverse hyperbolic sine.
+    Asinh("asinh", 1) =
+        suffixed_row().real_form(real!("asinh{f}({a})", Unary, |x| libm::asinh(f64::from(x)) as Real)),
+    /// Arc tangent.
+    Atan("atan", 1) = suffixed_row().real_form(real!("atan{f}({a})", Unary, Real::atan)),
+    /// Inverse hyperbolic tangent.
+    Atanh("atanh", 1) =
+        suffixed_row().real_form(real!("atanh{f}({a})", Unary, |x| libm::atanh(f64::from(x)) as Real)),
+    /// Rounds up.
+    Ceil("ceil", 1) = suffixed_row()
+        .real_form(real!("ceil{f}({a})", Unary, Real::ceil))
+        .integer_form("{a}", Unary(|x| x))
+        .host_form(HostForm::DoubleOrInteger),
+    /// Cosine.
+    Cos("cos", 1) = suffixed_row().one_type().real_form(real!("cos{f}({a})", Unary, Real::cos)),
+    /// Hyperbolic cosine.
+    Cosh("cosh", 1) = suffixed_row().real_form(real!("cosh{f}({a})", Unary, Real::cosh)),
+    /// e to the power of a.
+    Exp("exp", 1) =
+        suffixed_row().one_type().kernel_cost(LowInFloat).real_form(real!("exp{f}({a})", Unary, Real::exp)),
+    /// 2 to the power of a.
+    Exp2("exp2", 1) =
+        suffixed_row().one_type().kernel_cost(LowInFloat).real_form(real!("exp2{f}({a})", Unary, Real::exp2)),
+    /// `exp(a) - 1`
+    Expm1("expm1", 1) = suffixed_row().real_form(real!("expm1{f}({a})", Unary, Real::exp_m1)),
+    /// Error function.
+    Erf("erf", 1) =
+        suffixed_row().one_type().real_form(real!("erf{f}({a})", Unary, |x| libm::erf(f64::from(x)) as Real)),
+    /// `1 - erf(a)`
+    Erfc("erfc", 1) = suffixed_row().real_form(real!("erfc{f}({a})", Unary, |x| libm::erfc(f64::from(x)) as Real)),
+    /// The inverse of `erf`.
+    ErfInv("erfinv", 1) = suffixed_row(),
+    /// The inverse of `erfc`.
+    ErfcInv("erfcinv", 1) = suffixed_row(),
+    /// Rounds down.
+    Floor("floor", 1) = suffixed_row()
+        .real_form(real!("floor{f}({a})", Unary, Real::floor))
+        .integer_form("{a}", Unary(|x| x))
+        .host_form(HostForm::DoubleOrInteger),
+    /// `a - trunc(a)`
+    Frac("frac", 1) = plain_row().real_form(real!("({a} - trunc{f}({a}))", Unary, Real::fract)),
+    /// The imaginary part.
+    Imag("std::imag", 1) = plain_row(),
+    /// `a * sigmoid(a)`
+    Silu("silu", 1) = plain_row().one_type().kernel_cost(LowInFloat).real_form(real!(
+        "({a} * (1.0{f} / (1.0{f} + exp{f}(-{a}))))",
+        Unary,
+        |x| x * (1.0 / (1.0 + (-x).exp()))
+    )),
+    /// Logarithm of the absolute value of the gamma function.
+    Lgamma("lgamma", 1) =
+        suffixed_row().real_form(real!("lgamma{f}({a})", Unary, |x| libm::lgamma(f64::from(x)) as Real)),
+    /// Natural logarithm.
+    Log("log", 1) =
+        suffixed_row().one_type().kernel_cost(LowInFloat).real_form(real!("log{f}({a})", Unary, Real::ln)),
+    /// Decimal logarithm.
+    Log10("log10", 1) = suffixed_row().real_form(real!("log10{f}({a})", Unary, Real::log10)),
+    /// `log(1 + a)`
+    Log1p("log1p", 1) = suffixed_row().real_form(real!("log1p{f}({a})", Unary, Real::ln_1p)),
+    /// Binary logarithm.
+    Log2("log2", 1) =
+        suffixed_row().one_type().kernel_cost(LowInFloat).real_form(real!("log2{f}({a})", Unary, Real::log2)),
+    /// The real part.
+    Real("std::real", 1) = plain_row(),
+    /// `1 / a`
+    Reciprocal("reciprocal", 1) =
+        plain_row().one_type().kernel_cost(LowInFloat).real_form(real!("(1.0{f} / {a})", Unary, |x| 1.0 / x)),
+    /// `max(a, 0)`
+    Relu("relu", 1) = plain_row()
+        .one_type()
+        .kernel_cost(Low)
+        .real_form(real!("({a} <= 0 ? 0 : {a})", Unary, |x| if x <= 0.0 { 0.0 } else { x }))
+        .integer_form("({a} < 0 ? 0 : {a})", Unary(|x| x.max(0)))
+        .host_form(HostForm::DoubleOrInteger),
+    /// `1 / sqrt(a)`
+    Rsqrt("rsqrt", 1) =
+        suffixed_row().one_type().kernel_cost(LowInFloat).real_form(real!("rsqrt{f}({a})", Unary, |x| 1.0 / x.sqrt())),
+    /// Rounds to the nearest integer, ties to even.
+    Round("nearbyint", 1) = suffixed_row()
+        .real_form(real!("rint{f}({a})", Unary, Real::round_ties_even))
+        .integer_form("{a}", Unary(|x| x))
+        .host_form(HostForm::DoubleOrInteger),
+    /// `1 / (1 + exp(-a))`
+    Sigmoid("sigmoid", 1) = plain_row().one_type().kernel_cost(LowInFloat).real_form(real!(
+        "(1.0{f} / (1.0{f} + exp{f}(-{a})))",
+        Unary,
+        |x| 1.0 / (1.0 + (-x).exp())
+    )),
+    /// True where the sign bit of a is set.
+    Signbit("signbit", 1) = suffixed_row().test_form("signbit({a})", f64::is_sign_negative),
+    /// Sine.
+    Sin("sin", 1) = suffixed_row().one_type().real_form(real!("sin{f}({a})", Unary, Real::sin)),
+    /// Hyperbolic sine.
+    Sinh("sinh", 1) = suffixed_row().real_form(real!("sinh{f}({a})", Unary, Real::sinh)),
+    /// Square root.
+    Sqrt("sqrt", 1) =
+        suffixed_row().one_type().kernel_cost(LowInFloat).real_form(real!("sqrt{f}({a})", Unary, Real::sqrt)),
+    /// Tangent.
+    Tan("tan", 1) = suffixed_row().one_type().real_form(real!("tan{f}({a})", Unary, Real::tan)),
+    /// Hyperbolic tangent.
+    Tanh("tanh", 1) =
+        suffixed_row().one_type().kernel_cost(LowInFloat).real_form(real!("tanh{f}({a})", Unary, Real::tanh)),
+    /// Rounds towards zero.
+    Trunc("trunc", 1) = suffixed_row()
+        .real_form(real!("trunc{f}({a})", Unary, Real::trunc))
+        .integer_form("{a}", Unary(|x| x))
+        .host_form(HostForm::DoubleOrInteger),
+    /// The next power of two.
+    BitCeil("bit_ceil", 1) = suffixed_row(),
+    /// The operand, which is written to the terminal.
+    Print("print", 1) = plain_row(),
+    /// True where a is finite.
+    IsFinite("isfinite", 1) = plain_row().test_form("isfinite({a})", f64::is_finite),
+    /// True where a is infinite.
+    IsInf("isinf", 1) = plain_row().test_form("isinf({a})", f64::is_infinite),
+    /// True where a is not a number.
+    IsNan("isnan", 1) = plain_row().test_form("{a} != {a}", f64::is_nan),
+    /// True where a is minus infinity.
+    IsNegInf("isneginf", 1) = plain_row().test_form("isinf({a}) && {a} < 0", |x| x == f64::NEG_INFINITY),
+    /// True where a is plus infinity.
+    IsPosInf("isposinf", 1) = plain_row().test_form("isinf({a}) && {a} > 0", |x| x == f64::INFINITY),
+    /// True where a is real, which is everywhere.
+    IsReal("isreal", 1) = plain_row().test_form("true", |_| true),
+    /// `atan2(a, b)`
+    Atan2("atan2", 2) = suffixed_row().one_type().real_form(real!("atan2{f}({a}, {b})", Binary, Real::atan2)),
+    /// Another spelling of `a % b`.
+    Fmod("fmod", 2) = suffixed_row().one_type().kernel_form(FunctionForm::SameAs("%")),
+    /// The larger; NaN if either is NaN.
+    Max("max", 2) = plain_row()
+        .one_type()
+        .kernel_cost(Low)
+        .real_form(real!("n_max<{T}>({a}, {b})", Binary, |a, b| if a > b || a.is_nan() { a } else { b }))
+        .integer_form("n_max<long long>({a}, {b})", Binary(Ord::max))
+        .host_form(HostForm::Own(scalars::larger_or_nan)),
+    /// The smaller; NaN if either is NaN.
+    Min("min", 2) = plain_row()
+        .one_type()
+        .kernel_cost(Low)
+        .real_form(real!("n_min<{T}>({a}, {b})", Binary, |a, b| if a > b || b.is_nan() { b } else { a }))
+        .integer_form("n_min<long long>({a}, {b})", Binary(Ord::min))
+        .host_form(HostForm::Own(scalars::smaller_or_nan)),
+    /// The larger; ignores a single NaN.
+    FMax("fmax", 2) = plain_row()
+        .one_type()
+        .kernel_cost(Low)
+        .real_form(real!("fmax{f}({a}, {b})", Binary, Real::max))
+        .integer_form("n_max<long long>({a}, {b})", Binary(Ord::max))
+        .host_form(HostForm::Own(scalars::larger_number)),
+    /// The smaller; ignores a single NaN.
+    FMin("fmin", 2) = plain_row()
+        .one_type()
+        .kernel_cost(Low)
+        .real_form(real!("fmin{f}({a}, {b})", Binary, Real::min))
+        .integer_form("n_min<long long>({a}, {b})", Binary(Ord::min))
+        .host_form(HostForm::Own(scalars::smaller_number)),
+    /// The next number towards b.
+    NextAfter("nextafter", 2) = plain_row(),
+    /// `a` to the power of `b`; of integers exact, wrapping, and 0 for negative `b` unless `a` is 1 or -1.
+    Pow("pow", 2) = plain_row()
+        .one_type()
+        .real_form(real!("pow{f}({a}, {b})", Binary, Real::powf))
+        .integer_form("i_pow({a}, {b})", Binary(integers::wrapping_power))
+        .host_form(HostForm::Own(scalars::power_value)),
+    /// `a - b * floor(a / b)`: what `a % b` leaves, with the sign of `b`.
+    Remainder("remainder", 2) = plain_row()
+        .one_type()
+        .real_form(real!("r_remainder<{T}>(fmod{f}({a}, {b}), {b})", Binary, |a, b| {
+            let rest = a % b;
+            if rest != 0.0 && (b < 0.0) != (rest < 0.0) { rest + b } else { rest }
+        }))
+        .division_form("i_remainder({a}, {b})", Binary(integers::floor_remainder))
+        .host_form(HostForm::Own(scalars::remainder_value)),
+    /// `(a + b - 1) / b`: rounded up for positive `b`.
+    CeilDiv("ceilDiv", 2) = plain_row()
+        .division_form("i_ceil_div({a}, {b})", Binary(|a, b| a.wrapping_add(b).wrapping_sub(1).wrapping_div(b)))
+        .host_form(HostForm::Own(scalars::ceil_div_value)),
+    /// Greatest common divisor.
+    Gcd("gcd", 2) = plain_row()
+        .one_type()
+        .integer_form("i_gcd({a}, {b})", Binary(integers::common_divisor))
+        .host_form(HostForm::Own(scalars::common_divisor_value)),
+    /// A complex number of its parts.
+    Complex("std::complex", 2) = plain_row(),
+    /// `min(max(a, low), high)`; NaN wins.
+    Clamp("clamp", 3) = plain_row()
+        .one_type()
+        .kernel_cost(Low)
+        .real_form(real!("n_min<{T}>(n_max<{T}>({a}, {b}), {c})", Ternary, |x, low, high| {
+            let x = if x > low || x.is_nan() { x } else { low };
+            if x > high || high.is_nan() { high } else { x }
+        }))
+        .integer_form("n_min<long long>(n_max<long long>({a}, {b}), {c})", Ternary(|x, low, high| x.max(low).min(high)))
+        .host_form(HostForm::DoubleOrInteger),
+    /// `start + weight * (end - start)`, from the end on where the weight is a half or more: a line that reaches both ends.
+    Lerp("lerp", 3) =
+        plain_row().one_type().real_form(real!("r_lerp<{T}>({a}, {b}, {c})", Ternary, |start, end, weight| {
+            match weight < 0.5 {
+                true => start + weight * (end - start),
+                false => end - (end - start) * (1.0 - weight),
+            }
+        })),
+    /// `a <= threshold ? value : a`
+    Threshold("threshold", 3) = plain_row()
+        .real_form(real!("({a} <= {b} ? {c} : {a})", Ternary, |x, threshold, value| {
+            if x <= threshold { value } else { x }
+        }))
+        .integer_form("({a} <= {b} ? {c} : {a})", Ternary(|x, threshold, value| if x <= threshold { value } else { x }))
+        .host_form(HostForm::DoubleOrInteger),
+    /// `condition ? a : b`
+    Where("where", 3) = plain_row()
+        .kernel_cost(Low)
+        .kernel_form(FunctionForm::Choice)
+        .host_form(HostForm::Own(scalars::chosen_value)),
+    /// The operand itself.
+    Identity("set", 1) = internal_row().kernel_cost(Low).kernel_form(FunctionForm::Conversion),
+    /// The operand in the result's type.
+    Cast("cast", 1) = internal_row().kernel_cost(Low).kernel_form(FunctionForm::Conversion),
+}
