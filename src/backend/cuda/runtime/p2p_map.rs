@@ -73,7 +73,7 @@ pub(crate) fn map_memory(
     let mut bases = vec![None; layouts.len()];
     let mut opened = Vec::new();
     for rank in ranks {
-        bases[rank.plan.rank as usize] = Some(rank.base_address());
+        bases[rank.plan.rank as usize] = Some(rank.memory.base_address());
     }
     let failed = |error: Error| vec![failure::global_diag(&error)];
     if joint.is_multi_process() {
@@ -114,7 +114,7 @@ fn open_peer_memory(
     let mut own = Vec::new();
     for rank in ranks {
         rank.device.make_current().map_err(failed)?;
-        own.extend(MemoryHandle::for_allocation(rank.base_address()).map_err(failed)?.0);
+        own.extend(MemoryHandle::for_allocation(rank.memory.base_address()).map_err(failed)?.0);
     }
     own.extend(joint.host_name().as_bytes());
     let all = joint.all_gather("memory", &own)?;

@@ -228,7 +228,7 @@ impl BoundProgram<'_> {
         let (prepared, timeout) = (self.loaded.prepared, self.options.timeout);
         let telling = FailureContext { prepared, joint: &self.loaded.joint, timeout };
         let one = |ports: &mut IoBindings, rank: &mut RankRuntime<'_>, at: usize| {
-            let alarm = rank.alarm.clone();
+            let alarm = rank.failures.alarm.clone();
             let _panic = alarm.panic_guard(rank.plan.rank);
             let done = rank.device.make_current().map_err(EnqueueError::from);
             let done = done.and_then(|()| work(ports, rank, at));
