@@ -31,7 +31,7 @@ pub struct PrintOptions {
 }
 
 /// The text of a program.
-pub fn print(program: &Program) -> String {
+pub fn print_to_string(program: &Program) -> String {
     let mut out = String::new();
     print_into(program, PrintOptions::default(), &mut out);
     out

@@ -38,14 +38,14 @@ pub fn check_memory(prepared: &PreparedProgram) -> Result<(), Diag> {
 /// # Errors
 /// If the inputs do not fit, an instruction fails, or the plans do not pass
 /// [`crate::plan_checks::check_plans`]; with places in the text, rank and iteration.
-pub fn run(prepared: &PreparedProgram, inputs: Vec<Vec<HostTensor>>) -> Result<RunResult, Vec<Diag>> {
+pub fn run_plans(prepared: &PreparedProgram, inputs: Vec<Vec<HostTensor>>) -> Result<RunResult, Vec<Diag>> {
     run_with_progress(prepared, inputs, &StepCounter::default())
 }
 
-/// [`run`], and `steps` says meanwhile how far it is.
+/// [`run_plans`], and `steps` says meanwhile how far it is.
 ///
 /// # Errors
-/// Those of [`run`].
+/// Those of [`run_plans`].
 pub fn run_with_progress(
     prepared: &PreparedProgram,
     inputs: Vec<Vec<HostTensor>>,
@@ -59,11 +59,11 @@ pub fn run_with_progress(
     finish_run(prepared, walk.ranks.into_iter().map(|rank| rank.executor).collect())
 }
 
-/// [`run`] with its timeline. Streams of one rank take turns in one thread, and communications of all
+/// [`run_plans`] with its timeline. Streams of one rank take turns in one thread, and communications of all
 /// ranks are carried out by one, so nothing of a rank overlaps: it shows where the time of the CPU went.
 ///
 /// # Errors
-/// Those of [`run`].
+/// Those of [`run_plans`].
 pub fn run_traced(prepared: &PreparedProgram, inputs: Vec<Vec<HostTensor>>) -> Result<(RunResult, Trace), Vec<Diag>> {
     let ranks = start_ranks(prepared, inputs, None)?;
     let time = TimeSource::Host(Instant::now());

@@ -445,7 +445,7 @@ impl LoadedProgram<'_> {
     }
 
     /// Uploads the inputs, runs once and downloads the outputs.
-    pub fn run(&mut self, inputs: &[Vec<HostTensor>]) -> Result<RunResult, Vec<Diag>> {
+    pub fn run_once(&mut self, inputs: &[Vec<HostTensor>]) -> Result<RunResult, Vec<Diag>> {
         self.upload_inputs(inputs)?;
         let timeout = self.timeout;
         self.for_each_rank(|rank| {

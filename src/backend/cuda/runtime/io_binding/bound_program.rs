@@ -114,7 +114,7 @@ impl BoundProgram<'_> {
     /// Enqueues a run of every rank of this process, each on one of `streams` (in the order of
     /// [`BoundProgram::ranks`]), or on the program's own streams if there are none. Does not wait for the
     /// devices. What is bound is checked on all ranks before anything is enqueued.
-    pub fn run(&mut self, streams: &[CallerStream]) -> Result<(), Vec<Diag>> {
+    pub fn enqueue_run(&mut self, streams: &[CallerStream]) -> Result<(), Vec<Diag>> {
         self.loaded.check_usable()?;
         let ranks = self.loaded.ranks.len();
         if !streams.is_empty() && streams.len() != ranks {

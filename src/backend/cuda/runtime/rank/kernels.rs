@@ -59,7 +59,7 @@ impl LoadedKernels {
     ) -> Result<(), Error> {
         match &self.blas {
             // SAFETY: as the caller promises.
-            Some(blas) => unsafe { self.products[product].run(blas, operands, stream) },
+            Some(blas) => unsafe { self.products[product].issue_gemm(blas, operands, stream) },
             None => Ok(()),
         }
     }
