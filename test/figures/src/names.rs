@@ -41,7 +41,13 @@ impl Names {
     /// Collects the names of all shipped modules.
     pub fn of(sources: &Sources) -> Self {
         let mut names = Self::default();
+        let mut loaded: BTreeMap<(usize, &str), usize> = BTreeMap::new();
         for module in sources.shipped() {
+            // A module of two declarations, one without a feature, is loaded twice: `#[path]` is not followed.
+            let place = (module.krate, sources.files[module.file].path.as_str());
+            if *loaded.entry(place).or_insert(module.file) != module.file {
+                continue;
+            }
             let mut found = Found { names: &mut names, module, trait_visible: false };
             for item in &module.items {
                 found.visit_item(item);

@@ -101,7 +101,7 @@ fn enable_peer_access(ranks: &[RankRuntime<'_>], messages: &MessagePlan) -> Resu
 }
 
 /// Opens the memory of the ranks that this process's ranks exchange messages with, and of those that these
-/// exchange messages with and so on: a rank that gives up tells all of them ([`Peers::poison`]).
+/// exchange messages with and so on: a rank that gives up tells all of them ([`AddressMap::poison_address`]).
 fn open_peer_memory(
     ranks: &[RankRuntime<'_>],
     joint: &ProcessGroup,

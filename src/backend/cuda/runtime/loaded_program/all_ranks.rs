@@ -1,10 +1,10 @@
 //! Work on all ranks of a process, and the handling of a failure of one of them.
 //!
-//! A failure is reported before any resource is released: first to the threads of the other ranks ([`Alarm`]), then to
-//! the other processes ([`Joint::tell`]). Only then does the rank release what its device waits for; from then on no
+//! A failure is reported before any resource is released: first to the threads of the other ranks ([`FailureFlag`]), then to
+//! the other processes ([`ProcessGroup::report_failure`]). Only then does the rank release what its device waits for; from then on no
 //! other rank can mistake the effects for a result.
 //!
-//! [`Alarm`]: crate::runtime::failure_latch::Alarm
+//! [`FailureFlag`]: crate::runtime::failure_latch::FailureFlag
 
 use crate::runtime::failure::{FailureCause, RankFailure};
 use crate::runtime::loaded_program::LoadedProgram;
