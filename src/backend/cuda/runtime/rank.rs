@@ -33,10 +33,10 @@ pub(crate) mod nccl_calls;
 pub(crate) mod run_tracker;
 pub(crate) mod streams;
 
+use crate::runtime::address_map::AddressMap;
 use crate::runtime::failure::RankFailure;
 use crate::runtime::kernel_images::KernelImages;
 use crate::runtime::nccl::rank_communicators::RankCommunicators;
-use crate::runtime::p2p_map::AddressMap;
 use crate::runtime::rank::allocation::{AllocationLayout, RankAllocation};
 use crate::runtime::rank::commands::{AddressContext, CommandList, ResolvedCommand};
 use crate::runtime::rank::failure_links::FailureLinks;

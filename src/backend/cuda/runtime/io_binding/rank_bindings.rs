@@ -16,34 +16,20 @@ use crate::runtime::io_binding::tensor_check;
 use crate::runtime::io_binding::tensor_check::{BindingTarget, StridedTensor};
 use crate::runtime::io_binding::{DeviceTensor, IoSide};
 use crate::runtime::rank::RankRuntime;
-use crate::runtime::resource_cache::ResourceCache;
 use crate::sys::driver;
-use crate::sys::driver::{CudaDevice, CudaEvent, CudaStream, DeviceMemory};
+use crate::sys::driver::{CudaEvent, CudaStream, DeviceMemory};
 use crate::sys::module::{KernelFunction, KernelModule};
 use crate::sys::{Error, context};
 use hostir::data::HostTensor;
 use hostir::diag::Diag;
 use hostir::diag::codes;
 use hostir::lower::PreparedProgram;
-use hostir::plan::{BufferId, Plan};
+use hostir::plan::BufferId;
 use hostir_gpu::codegen::job;
 use hostir_gpu::external_buffers;
 use hostir_gpu::memory_layout;
 use hostir_gpu::p2p::MessagePlan;
 use std::collections::BTreeMap;
-use std::sync::Arc;
-
-/// Room for the largest of the buffers outside: what is prepared before anything is bound works there.
-pub(crate) fn allocate_bind_scratch(
-    plan: &Plan,
-    outside: &[bool],
-    device: &Arc<CudaDevice>,
-    pool: &ResourceCache,
-) -> Result<Option<DeviceMemory>, Error> {
-    let sizes = outside.iter().enumerate().filter(|(_, is)| **is);
-    let largest = sizes.map(|(buffer, _)| memory_layout::padded_size(plan, buffer)).max();
-    largest.map(|bytes| pool.allocate_memory(device, bytes)).transpose()
-}
 
 /// Why a run does not start.
 #[derive(Clone, PartialEq, Debug)]

@@ -5,13 +5,10 @@
 //! all-reduce of one number, before the clock starts.
 #![allow(unsafe_code, reason = "only the rank knows that its addresses are right")]
 
-use crate::runtime::failure::{RankFailure, RunProgress};
-use crate::runtime::rank::RankRuntime;
 use crate::sys::Error;
 use crate::sys::driver::{CudaDevice, CudaStream, DeviceMemory};
 use nccl_rs::{Config, DataType, NcclCommunicator, NcclRedOp, WaitLimits};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A communicator of all ranks, and the number they exchange.
 pub(crate) struct StartBarrier {
@@ -40,20 +37,10 @@ impl StartBarrier {
     }
 
     /// Issues the all-reduce, whose end is the start of all ranks.
-    fn issue_all_reduce(&mut self, stream: &CudaStream) -> Result<(), nccl_rs::Error> {
+    pub(crate) fn issue_all_reduce(&mut self, stream: &CudaStream) -> Result<(), nccl_rs::Error> {
         let at = self.number.address();
         let (comm, stream) = (&mut self.comm, stream.as_nccl());
         // SAFETY: the number has an allocation of its own, kept beside the communicator; all ranks make this call.
         unsafe { comm.all_reduce(at, at, 1, DataType::Float32, NcclRedOp::Max, stream) }
-    }
-}
-
-impl RankRuntime<'_> {
-    /// Waits until all other ranks are here too. Nothing is issued meanwhile: work that waits on the device
-    /// would start all at once, and not in the order of a run.
-    pub(crate) fn wait_at_start_barrier(&mut self, timeout: Duration) -> Result<(), RankFailure> {
-        let Some(together) = &mut self.communicators.together else { return Ok(()) };
-        together.issue_all_reduce(self.streams.main())?;
-        self.wait_with_progress(timeout, |_| RunProgress::Before)
     }
 }

@@ -1,8 +1,7 @@
 //! A rank's memory: its allocation, the address of each buffer in it, and copies of views from and to the host.
 #![allow(unsafe_code, reason = "only the rank knows that its addresses are right")]
 
-use crate::runtime::io_binding::rank_bindings;
-use crate::runtime::p2p_map::AddressMap;
+use crate::runtime::address_map::AddressMap;
 use crate::runtime::resource_cache::{CachedMemory, ResourceCache};
 use crate::sys::Error;
 use crate::sys::driver;
@@ -11,6 +10,7 @@ use crate::sys::peer::WordOp;
 use hostir::data::HostTensor;
 use hostir::plan::{BufferId, BufferView, Plan};
 use hostir_gpu::element_range::ViewRange;
+use hostir_gpu::memory_layout;
 use hostir_gpu::memory_layout::MemoryLayout;
 use hostir_gpu::operand::SymbolicAddress;
 use hostir_gpu::p2p::FLAG;
@@ -54,7 +54,7 @@ impl RankAllocation {
         pool: &Arc<ResourceCache>,
     ) -> Result<Self, Error> {
         let memory = pool.take_memory(device, layout_bytes(&layout))?;
-        let spare = rank_bindings::allocate_bind_scratch(plan, outside, device, pool)?;
+        let spare = allocate_bind_scratch(plan, outside, device, pool)?;
         let mut allocation = Self { memory, spare, map: None, pool: pool.clone(), layout, bases: Vec::new(), flags };
         allocation.bases = allocation.initial_bases();
         Ok(allocation)
@@ -173,4 +173,16 @@ impl RankAllocation {
 /// Bytes of memory for a layout.
 fn layout_bytes(layout: &MemoryLayout) -> usize {
     layout.bytes.next_multiple_of(SHARED)
+}
+
+/// Room for the largest of the buffers outside: what is prepared before anything is bound works there.
+fn allocate_bind_scratch(
+    plan: &Plan,
+    outside: &[bool],
+    device: &Arc<CudaDevice>,
+    pool: &ResourceCache,
+) -> Result<Option<DeviceMemory>, Error> {
+    let sizes = outside.iter().enumerate().filter(|(_, is)| **is);
+    let largest = sizes.map(|(buffer, _)| memory_layout::padded_size(plan, buffer)).max();
+    largest.map(|bytes| pool.allocate_memory(device, bytes)).transpose()
 }

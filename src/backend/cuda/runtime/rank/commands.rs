@@ -1,8 +1,8 @@
 //! A rank's commands: the schedule, and its steps with all addresses looked up.
 
+use crate::runtime::address_map::AddressMap;
 use crate::runtime::failure::RankFailure;
 use crate::runtime::io_binding::relocation::RelocationTable;
-use crate::runtime::p2p_map::AddressMap;
 use crate::runtime::rank::allocation::RankAllocation;
 use crate::runtime::rank::nccl_calls::{ResolvedNcclCall, resolve_nccl_call};
 use crate::runtime::sequencer::IssueSequencer;

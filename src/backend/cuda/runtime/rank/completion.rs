@@ -32,6 +32,14 @@ impl RankRuntime<'_> {
         polled.inspect_err(|failure| self.tracker.publish_position(failure.inst))
     }
 
+    /// Waits until all other ranks are here too. Nothing is issued meanwhile: work that waits on the device
+    /// would start all at once, and not in the order of a run.
+    pub(crate) fn wait_at_start_barrier(&mut self, timeout: Duration) -> Result<(), RankFailure> {
+        let Some(together) = &mut self.communicators.together else { return Ok(()) };
+        together.issue_all_reduce(self.streams.main())?;
+        self.wait_with_progress(timeout, |_| RunProgress::Before)
+    }
+
     /// Looks at the end of what was issued until it is there or something failed. An end that is there is one
     /// only if nobody failed: a rank that gives up lets others go on with data that never came.
     fn poll_end(&mut self, timeout: Duration) -> Result<(), RankFailure> {
