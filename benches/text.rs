@@ -67,7 +67,7 @@ fn main() {
         times.push(cpu_time(zero));
         hostir::verify::verify(&program, &mut diags);
         times.push(cpu_time(zero));
-        let printed = hostir::print::print(&program);
+        let printed = hostir::print::print_to_string(&program);
         times.push(cpu_time(zero));
         assert!(parsed.errors.is_empty(), "the generated program has syntax errors");
         let problems = hostir::diag::render::to_string("generated", &text, &diags.items);

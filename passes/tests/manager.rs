@@ -80,7 +80,7 @@ fn with(text: &str, config: Config) -> (String, Result<PipelineReport, Box<Pipel
     let pipeline = pipeline::parse_pipeline(text, TABLE).expect("the pipeline is well formed");
     let config = Config { table: TABLE, ..config };
     let result = run_pipeline(&mut program, &pipeline, &config, &mut SilentObserver);
-    (hostir::print::print(&program), result)
+    (hostir::print::print_to_string(&program), result)
 }
 
 /// Verification is off where the passes of this test break the program on purpose.

@@ -22,7 +22,7 @@ fn run(text: &str, passes: &str) -> String {
     let result = manager::run_pipeline(&mut program, &pipeline, &Config::default(), &mut SilentObserver);
     let errors = result.err().map(|failure| failure.errors.items).unwrap_or_default();
     assert!(errors.is_empty(), "{}", render::to_string(passes, text, &errors));
-    hostir::print::print(&program)
+    hostir::print::print_to_string(&program)
 }
 
 /// As [`run`], but the pass may refuse: the program is then as it was.
@@ -30,7 +30,7 @@ fn again(text: &str, passes: &str) -> String {
     let mut program = program(text);
     let pipeline = pipeline::parse_pipeline(passes, PASSES).expect("the pipeline is well formed");
     let _refusal = manager::run_pipeline(&mut program, &pipeline, &Config::default(), &mut SilentObserver).err();
-    hostir::print::print(&program)
+    hostir::print::print_to_string(&program)
 }
 
 /// Every pass turns its example's `before` into its `after`, and changes nothing the second time (where
@@ -39,7 +39,7 @@ fn again(text: &str, passes: &str) -> String {
 fn examples_hold() {
     for pass in PASSES {
         let Some(example) = pass.example else { continue };
-        let after = hostir::print::print(&program(example.after));
+        let after = hostir::print::print_to_string(&program(example.after));
         let pass = format!("{}{}", pass.name, example.options);
         assert_eq!(run(example.before, &pass), after, "{pass}");
         assert_eq!(again(example.after, &pass), after, "{pass} again");

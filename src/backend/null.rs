@@ -32,7 +32,7 @@ impl NullBackend {
     ///
     /// # Errors
     /// If the plans do not pass [`check_plans`], there is not one process a rank, or another process fails.
-    pub fn run(&self, prepared: &PreparedProgram) -> Result<RunResult, Vec<Diag>> {
+    pub fn run_plans(&self, prepared: &PreparedProgram) -> Result<RunResult, Vec<Diag>> {
         self.end_step("load", control_plane::check_process_count(prepared, self.control_plane.as_deref()))?;
         self.end_step("run", check_plans(prepared))?;
         let absent = vec![None; prepared.outputs.len()];
@@ -46,7 +46,7 @@ impl NullBackend {
     /// # Errors
     /// Those of [`NullBackend::run`].
     pub fn run_traced(&self, prepared: &PreparedProgram) -> Result<(RunResult, Trace), Vec<Diag>> {
-        let result = self.run(prepared)?;
+        let result = self.run_plans(prepared)?;
         let mut trace = simulate_run(prepared, &CostModel::default())?;
         if let Some(control_plane) = &self.control_plane {
             let own = trace.partial_trace(control_plane.rank());
@@ -85,7 +85,7 @@ mod tests {
         std::thread::scope(|scope| {
             let start = |control_plane: ThreadControlPlane| {
                 let control_plane: Option<Arc<dyn ControlPlane>> = Some(Arc::new(control_plane));
-                scope.spawn(move || NullBackend { control_plane }.run(prepared))
+                scope.spawn(move || NullBackend { control_plane }.run_plans(prepared))
             };
             let threads: Vec<_> = ranks.into_iter().map(start).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn outputs_are_absent() {
         let prepared = prepared(GATHER);
-        let alone = NullBackend::default().run(&prepared).unwrap();
+        let alone = NullBackend::default().run_plans(&prepared).unwrap();
         assert_eq!(alone.outputs, vec![vec![None]; 2]);
         let together = on(2, &prepared);
         assert!(together.iter().all(|run| run.as_ref().is_ok_and(|run| run.outputs == alone.outputs)));
@@ -124,7 +124,7 @@ mod tests {
     fn deadlocks_are_found() {
         let text = GATHER.replace("  Comm", "  IF Manual ( rank == 0 ):\n    Comm").replace("  Wait", "    Wait");
         let prepared = prepared(&text);
-        assert_eq!(NullBackend::default().run(&prepared).unwrap_err()[0].code, "H0510");
+        assert_eq!(NullBackend::default().run_plans(&prepared).unwrap_err()[0].code, "H0510");
         assert!(on(2, &prepared).iter().all(Result::is_err));
     }
 

@@ -41,7 +41,7 @@ impl<'a> Driver<'a> {
     }
 
     /// Runs the whole program. The final memory of `kept` tensors follows the outputs'.
-    pub(super) fn run(mut self, kept: &[TensorId]) -> Result<Plan, Diag> {
+    pub(super) fn lower_host(mut self, kept: &[TensorId]) -> Result<Plan, Diag> {
         self.run_block(self.builder.program.body())?;
         self.builder.build_plan(kept)
     }

@@ -158,7 +158,7 @@ pub fn prepare_rank(program: &Program, sizes: &SizeSettings, rank: u32) -> Resul
     let budget = PlanBudget::rank_share(&sizes.limits, env.ranks, Deadline::after(sizes.limits.time));
     let limit = sizes.memory_limit / u64::from(env.ranks.max(1));
     let limits = RankLimits { rank: Some(rank), memory: limit, budget };
-    let plan = Driver::new(program, &env, &axes, limits).and_then(|driver| driver.run(&[]));
+    let plan = Driver::new(program, &env, &axes, limits).and_then(|driver| driver.lower_host(&[]));
     plan.map_err(|diag| Diags { items: vec![diag] })
 }
 
@@ -183,7 +183,7 @@ pub fn prepare_with_kept(program: &Program, sizes: &SizeSettings, kept: &[Tensor
     let lower = |rank: u32| {
         let rank = (!unlowered).then_some(rank);
         let limits = RankLimits { rank, memory: limit, budget };
-        Driver::new(program, &env, &axes, limits)?.run(kept)
+        Driver::new(program, &env, &axes, limits)?.lower_host(kept)
     };
     let results: Vec<Result<Plan, Diag>> = (0..ranks).into_par_iter().map(lower).collect();
     let mut labels = DebugInfo::new(program);

@@ -40,9 +40,9 @@ pub struct PrintOptions {
 /// } // %HostIrContainer
 /// ";
 /// let (programs, _) = hostir::load(text);
-/// assert_eq!(hostir::print::print(&programs[0]), text);
+/// assert_eq!(hostir::print::print_to_string(&programs[0]), text);
 /// ```
-pub fn print(program: &Program) -> String {
+pub fn print_to_string(program: &Program) -> String {
     let mut out = String::new();
     print_into(program, PrintOptions::default(), &mut out);
     out

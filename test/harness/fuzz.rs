@@ -63,7 +63,7 @@ pub fn fuzz_passes(input: &[u8]) {
         let errors = run_pipeline(&mut program, "canonicalize,cse,dce");
         assert!(!errors.has_errors(), "a general pass failed\n{text}\n{:#?}", errors.items);
         let _allowed = run_pipeline(&mut program, "host-ir-lower");
-        hostir::print::print(&program);
+        hostir::print::print_to_string(&program);
     }
 }
 
@@ -101,7 +101,7 @@ fn run_pipeline(program: &mut Program, passes: &str) -> Diags {
 }
 
 fn print_all(programs: &[Program]) -> String {
-    programs.iter().map(hostir::print::print).collect()
+    programs.iter().map(hostir::print::print_to_string).collect()
 }
 
 /// Blank lines behind a comment at the end of a section may be lost.

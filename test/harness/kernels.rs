@@ -203,7 +203,7 @@ fn run(prepared: &PreparedProgram) -> Result<Vec<Vec<Option<HostTensor>>>, ()> {
         }
     };
     let inputs = prepared.plans.iter().map(|plan| plan.inputs.iter().map(input).collect());
-    cpu::run(prepared, inputs.collect()).map(|result| result.outputs).map_err(|_| ())
+    cpu::run_plans(prepared, inputs.collect()).map(|result| result.outputs).map_err(|_| ())
 }
 
 fn joined_job(plan: &Plan, fused: FusedInst) -> Result<KernelJob, Unsupported> {

@@ -10,7 +10,7 @@ use crate::{effort, lowering};
 use hostir::diag::render;
 use hostir::ir::edit::Edit;
 use hostir::ir::{Era, Program};
-use hostir::print::{PrintForm, PrintOptions, print, print_into};
+use hostir::print::{PrintForm, PrintOptions, print_into, print_to_string};
 use hostir::style::restyle_program;
 use hostir_passes::{PASSES, manager, pipeline};
 use hostir_test::tree;
@@ -132,7 +132,7 @@ fn what_becomes_of_the_programs_of_the_tree_reads_back() {
     let mut checks = Checks::new(one_in());
     for path in tree::files(&tree::root(), ".hir") {
         for program in load(&tree::read(&path)) {
-            checks.program(&print(&program), &tree::relative(&path));
+            checks.program(&print_to_string(&program), &tree::relative(&path));
         }
     }
     assert!(checks.count > 1000, "{} texts", checks.count);
@@ -193,7 +193,7 @@ fn literals_print_as_they_were_written() {
         );
         let (programs, diags) = hostir::load(&text);
         assert!(!diags.has_errors(), "{}", rendered(&text, &diags.items));
-        let printed = print(&programs[0]);
+        let printed = print_to_string(&programs[0]);
         assert_eq!(fault(&printed, PrintForm::Full), None);
         if !literal.starts_with("( --") {
             assert!(printed.contains(&format!("}}, {literal});")), "{literal}: {printed}");

@@ -103,8 +103,8 @@ fn convert(text: &str, era: Era) -> Result<String, String> {
     let mut edit = Edit::new(&mut program);
     hostir::style::restyle_program(&mut edit, era.style());
     edit.commit();
-    let printed = hostir::print::print(&program);
-    let again = hostir::print::print(&load(&printed)?);
+    let printed = hostir::print::print_to_string(&program);
+    let again = hostir::print::print_to_string(&load(&printed)?);
     if again == printed { Ok(printed) } else { Err(format!("printed again\n{again}\n{printed}")) }
 }
 

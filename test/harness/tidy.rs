@@ -10,9 +10,10 @@ mod checks {
     pub(crate) mod figures;
     pub(crate) mod files;
     pub(crate) mod links;
+    pub(crate) mod names;
 }
 
-use checks::{arrows, conformance, coverage, docs, figures, files, links};
+use checks::{arrows, conformance, coverage, docs, figures, files, links, names};
 
 fn none(problems: Vec<String>, rule: &str) {
     assert!(problems.is_empty(), "{rule}\n  {}", problems.join("\n  "));
@@ -67,6 +68,16 @@ fn kinds_of_ops_are_named_for_a_reason() {
 #[test]
 fn figures_are_within_their_bounds() {
     none(figures::exceeded(), "`cargo run -p hostir-figures -- --worst 20` shows where");
+}
+
+#[test]
+fn types_of_a_crate_have_names_of_their_own() {
+    none(names::repeated_types(), "rename one of them, or give the reason in checks/names.rs");
+}
+
+#[test]
+fn visible_functions_have_names_that_say_something() {
+    none(names::empty_function_names(), "use the verb with its object, or give the reason in checks/names.rs");
 }
 
 #[test]

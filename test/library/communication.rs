@@ -70,6 +70,21 @@ fn groups_of_unverified_programs_are_checked() {
     assert!(text.contains("H0414") && text.contains("without a `StartCoalescing`"), "{text}");
 }
 
+/// A CollectivePermute is a group of its own.
+#[test]
+fn permutes_in_groups_are_refused() {
+    let text = "%HostIrContainer { (T0_g_float[iS0{2}] (DeviceMesh{0 1})) -> (T1_g_float[iS1{2}] (DeviceMesh{0 1})) :
+  T1 = ALLOCATE(buffer=T1, mem_type=global, size=2, zero_init=false, resets_to_zero=false)
+  StartCoalescing
+  CollectivePermute 5 (team=(0 1), send_peer=( ( rank + 1 ) % 2 ), recv_peer=( ( rank + 1 ) % 2 ), input=T0, output=T1, backend=NCCL)
+  EndCoalescing 6
+  Wait Communication 6
+} // %HostIrContainer
+";
+    let text = Case::new(text, &[]).fails();
+    assert!(text.contains("H0414") && text.contains("only sends and receives"), "{text}");
+}
+
 /// All outputs of a unit have memory when it is posted, or none.
 #[test]
 fn units_with_half_of_their_memory() {

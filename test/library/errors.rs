@@ -13,8 +13,9 @@ fn inputs_that_do_not_fit_the_plan() {
         &[],
     );
     let prepared = case.prepare().unwrap();
-    let code =
-        |inputs: Vec<Vec<hostir::data::HostTensor>>| hostir::backend::cpu::run(&prepared, inputs).unwrap_err()[0].code;
+    let code = |inputs: Vec<Vec<hostir::data::HostTensor>>| {
+        hostir::backend::cpu::run_plans(&prepared, inputs).unwrap_err()[0].code
+    };
     let tensor = |dtype, extent| hostir::data::HostTensor::zeros(dtype, &[extent]);
     assert_eq!(code(Vec::new()), "H0501");
     assert_eq!(code(vec![Vec::new()]), "H0501");

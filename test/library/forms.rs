@@ -5,7 +5,7 @@ fn printed(text: &str) -> String {
     let (programs, diags) = hostir::load(text);
     let rendered = hostir::diag::render::to_string("test", text, &diags.items);
     assert!(diags.is_empty(), "{rendered}\n{text}");
-    programs.iter().map(hostir::print::print).collect()
+    programs.iter().map(hostir::print::print_to_string).collect()
 }
 
 /// The parts of a text between lines `// -----`: each has spellings of its own.

@@ -175,7 +175,7 @@ fn layouts_print_the_canonical_text() {
             let (programs, diags) = hostir::load(&other);
             let rendered = render::to_string(&name, &other, &diags.items);
             assert!(diags.is_empty(), "{name} round {round}\n{other}\n{rendered}");
-            let printed: String = programs.iter().map(hostir::print::print).collect();
+            let printed: String = programs.iter().map(hostir::print::print_to_string).collect();
             assert_eq!(without_blank_lines(&printed), without_blank_lines(&expected), "{name} round {round}\n{other}");
             tried += 1;
         }

@@ -12,7 +12,7 @@ fn programs(parsed: &ParseOutput, text: &str) -> String {
         let mut diags = Diags::default();
         let program = hostir::resolve::resolve(&parsed.ast, number, text, &mut diags);
         let _ = writeln!(all, "{program:#?} {diags:?}");
-        all.push_str(&hostir::print::print(&program));
+        all.push_str(&hostir::print::print_to_string(&program));
     }
     all
 }

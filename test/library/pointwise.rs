@@ -25,7 +25,7 @@ fn results(group: &Group) -> Vec<HostTensor> {
     }
     let prepared = lower::prepare_program(&programs[0], &SizeSettings::default());
     let prepared = prepared.unwrap_or_else(|diags| fail(&diags.items));
-    let ran = cpu::run(&prepared, vec![group.operands.clone()]);
+    let ran = cpu::run_plans(&prepared, vec![group.operands.clone()]);
     let ran = ran.unwrap_or_else(|diags| fail(&diags));
     ran.outputs.into_iter().flatten().flatten().collect()
 }

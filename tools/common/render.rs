@@ -39,7 +39,7 @@ pub struct OutputStyle {
 
 /// Writes diagnostics about `source`. A writer that fails has no one to be told to.
 pub fn write_diags(out: &mut dyn Write, look: OutputStyle, format: DiagFormat, source: &NamedText, diags: &[Diag]) {
-    let text = source.text();
+    let text = source.decoded_text();
     let _ = match format {
         DiagFormat::Human => write_human(out, look, &source.name, &text, diags),
         DiagFormat::Json => json::write_json(out, &source.name, &text, diags),

@@ -26,7 +26,7 @@ impl NamedText {
 
     /// The text, with U+FFFD for bytes that are not UTF-8. Spans of a diagnostic fit it only if
     /// all bytes before them are UTF-8, as they do for the one diagnostic such a text gets.
-    pub fn text(&self) -> std::borrow::Cow<'_, str> {
+    pub fn decoded_text(&self) -> std::borrow::Cow<'_, str> {
         match std::str::from_utf8(&self.bytes) {
             Ok(text) => text.into(),
             // Decoding what is damaged is ten times slower than looking whether anything is.

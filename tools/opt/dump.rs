@@ -47,7 +47,7 @@ impl<'a> DumpWriter<'a> {
     }
     fn write_dump(&mut self, when: &str, pass: &PassInfo, program: &Program) {
         // Unlike the result it goes to where people read.
-        let text = hostir::print::print(program);
+        let text = hostir::print::print_to_string(program);
         let text = visible::escape_block(&text);
         let line = if text.ends_with('\n') { "" } else { "\n" };
         let rule = "=".repeat(40);

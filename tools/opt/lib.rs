@@ -120,7 +120,7 @@ impl<'a> OptSession<'a> {
 
     fn run(mut self, io: &mut ToolIo<'_>) -> ToolStatus {
         let source = self.source;
-        let text = source.text();
+        let text = source.decoded_text();
         self.lossy = matches!(text, Cow::Owned(_));
         let chunks = chunk::split_input(&text, self.cli.split_input_file);
         let mut failed = false;
@@ -300,5 +300,5 @@ impl<'a> OptSession<'a> {
 
 /// The program with the pipeline that fails on it.
 fn test_case(program: &Program, remaining: &Pipeline) -> String {
-    format!("// hir-opt --pass-pipeline='{remaining}'\n{}", hostir::print::print(program))
+    format!("// hir-opt --pass-pipeline='{remaining}'\n{}", hostir::print::print_to_string(program))
 }

@@ -123,8 +123,8 @@ fn loaded_fails(code: &str, options: &Options) {
     let prepared = prepare_program(&programs[0], &SizeSettings::default()).unwrap();
     let mut loaded = CudaRuntime { options: options.clone() }.load(&prepared).unwrap();
     let inputs = vec![vec![HostTensor::zeros(DType::Float, &[1, 8])]; 2];
-    assert_eq!(loaded.run(&inputs).unwrap_err()[0].code, code);
-    assert_eq!(loaded.run(&inputs).unwrap_err()[0].code, "H0529");
+    assert_eq!(loaded.run_once(&inputs).unwrap_err()[0].code, code);
+    assert_eq!(loaded.run_once(&inputs).unwrap_err()[0].code, "H0529");
     assert_eq!(loaded.download_results().unwrap_err()[0].code, "H0529");
     let start = Instant::now();
     drop(loaded);

@@ -19,5 +19,5 @@ mod steps;
 mod storage;
 mod take;
 
-pub use run::{check_memory, run, run_traced, run_with_progress};
+pub use run::{check_memory, run_plans, run_traced, run_with_progress};
 pub use steps::StepCounter;

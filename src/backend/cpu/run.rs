@@ -57,18 +57,18 @@ pub fn check_memory(prepared: &PreparedProgram) -> Result<(), Diag> {
 /// input.set_f64(1, 3.0);
 ///
 /// // One rank, one input.
-/// let result = hostir::backend::cpu::run(&prepared, vec![vec![input]]).expect("a pointwise op on matching shapes");
+/// let result = hostir::backend::cpu::run_plans(&prepared, vec![vec![input]]).expect("a pointwise op on matching shapes");
 /// let output = result.outputs[0][0].as_ref().expect("the program writes T1");
 /// assert_eq!(output.as_slice::<f32>(), [0.0, 3.0]);
 /// ```
-pub fn run(prepared: &PreparedProgram, inputs: Vec<Vec<HostTensor>>) -> Result<RunResult, Vec<Diag>> {
+pub fn run_plans(prepared: &PreparedProgram, inputs: Vec<Vec<HostTensor>>) -> Result<RunResult, Vec<Diag>> {
     run_with_progress(prepared, inputs, &StepCounter::default())
 }
 
-/// [`run`], and `steps` says meanwhile how far it is.
+/// [`run_plans`], and `steps` says meanwhile how far it is.
 ///
 /// # Errors
-/// Those of [`run`].
+/// Those of [`run_plans`].
 pub fn run_with_progress(
     prepared: &PreparedProgram,
     inputs: Vec<Vec<HostTensor>>,
@@ -82,11 +82,11 @@ pub fn run_with_progress(
     finish_run(prepared, walk.ranks.into_iter().map(|rank| rank.executor).collect())
 }
 
-/// [`run`] with its timeline. Streams of one rank take turns in one thread, and communications of all
+/// [`run_plans`] with its timeline. Streams of one rank take turns in one thread, and communications of all
 /// ranks are carried out by one, so nothing of a rank overlaps: it shows where the time of the CPU went.
 ///
 /// # Errors
-/// Those of [`run`].
+/// Those of [`run_plans`].
 pub fn run_traced(prepared: &PreparedProgram, inputs: Vec<Vec<HostTensor>>) -> Result<(RunResult, Trace), Vec<Diag>> {
     let ranks = start_ranks(prepared, inputs, None)?;
     let time = TimeSource::Host(Instant::now());

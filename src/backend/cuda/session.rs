@@ -138,7 +138,7 @@ impl Session {
 
     /// [`Session::run_on`] for several ranks: one stream for each, in the order of [`Session::ranks`].
     pub fn run_on_all(&mut self, streams: &[CallerStream]) -> Result<(), Error> {
-        self.with_bound(|bound| bound.run(streams))
+        self.with_bound(|bound| bound.enqueue_run(streams))
     }
 
     /// Waits until all runs are done. After the timeout of the options, communicators are aborted.

@@ -88,6 +88,14 @@ fn writable_view(cx: &PlanBuilder<'_>, tensor: TensorId) -> Result<BufferView, D
     contiguous_view(cx, tensor, view)
 }
 
+/// Fails inside a coalesced group, whose members start together on one communicator.
+fn require_no_group(cx: &PlanBuilder<'_>) -> Result<(), Diag> {
+    match cx.group {
+        Some(_) => Err(cx.error_here(codes::POSTS, "only sends and receives can stand in a coalesced group")),
+        None => Ok(()),
+    }
+}
+
 /// `Communication`: a collective of a team.
 pub(super) fn lower_communication(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let me = require_rank(cx)?;
@@ -97,9 +105,7 @@ pub(super) fn lower_communication(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<
     let team = communication_team(cx, op)?;
     let root = root_position(cx, op, kind, &team)?;
     let red_op = reduction_op(cx, op, kind, cx.tensor_dtype(input))?;
-    if cx.group.is_some() {
-        return Err(cx.error_here(codes::POSTS, "only sends and receives can stand in a coalesced group"));
-    }
+    require_no_group(cx)?;
     let position = team.iter().position(|&device| device == me).unwrap_or(0);
     let at_root = root == Some(position);
     let role = kind.member_role(MemberSeat {
@@ -340,9 +346,11 @@ pub(super) fn lower_p2p(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> 
     }
 }
 
-/// `CollectivePermute`: one send and one receive that start together; peers are positions in the team.
+/// `CollectivePermute`: one send and one receive that start together, a group of its own; peers are positions in the
+/// team.
 pub(super) fn lower_collective_permute(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let me = require_rank(cx)?;
+    require_no_group(cx)?;
     let op = cx.program.op(id);
     let (input, output) = (cx.operand_tensor(op, 0)?, cx.result_tensor(op)?);
     let team = communication_team(cx, op)?;

@@ -198,7 +198,7 @@ fn run_plans(plans: Vec<Plan>, inputs: Vec<Vec<HostTensor>>) -> Result<Vec<Vec<O
     prepared.plans = plans;
     let text =
         |diags: Vec<hostir::diag::Diag>| diags.iter().map(|diag| diag.message.clone()).collect::<Vec<_>>().join("; ");
-    Ok(cpu::run(&prepared, inputs).map_err(text)?.outputs)
+    Ok(cpu::run_plans(&prepared, inputs).map_err(text)?.outputs)
 }
 
 /// The members' elements combined in their order, as the CPU backend combines those of a team.

@@ -3,7 +3,7 @@
 use crate::sources::{Module, Sources, is_test};
 use std::collections::BTreeMap;
 use syn::visit::{self, Visit};
-use syn::{ImplItemFn, Item, ItemFn, ItemImpl, TraitItemFn};
+use syn::{ImplItemFn, Item, ItemFn, ItemImpl, ItemTrait, TraitItemFn, Visibility};
 
 /// A name with its place.
 pub struct Name {
@@ -13,6 +13,10 @@ pub struct Name {
     pub file: usize,
     /// Its line.
     pub line: usize,
+    /// Its crate's number.
+    pub krate: usize,
+    /// True if code outside of its module may use it by this name.
+    pub visible: bool,
 }
 
 /// Function names that the standard library's traits and collections give their meaning.
@@ -37,8 +41,14 @@ impl Names {
     /// Collects the names of all shipped modules.
     pub fn of(sources: &Sources) -> Self {
         let mut names = Self::default();
+        let mut loaded: BTreeMap<(usize, &str), usize> = BTreeMap::new();
         for module in sources.shipped() {
-            let mut found = Found { names: &mut names, module };
+            // A module of two declarations, one without a feature, is loaded twice: `#[path]` is not followed.
+            let place = (module.krate, sources.files[module.file].path.as_str());
+            if *loaded.entry(place).or_insert(module.file) != module.file {
+                continue;
+            }
+            let mut found = Found { names: &mut names, module, trait_visible: false };
             for item in &module.items {
                 found.visit_item(item);
             }
@@ -54,6 +64,15 @@ impl Names {
     /// Types with one-word names.
     pub fn short_types(&self) -> Vec<&Name> {
         self.types.iter().filter(|name| camel_words(&name.text) == 1).collect()
+    }
+
+    /// Types whose name another type of their crate has.
+    pub fn repeated_in_crate(&self) -> Vec<&Name> {
+        let mut counts: BTreeMap<(usize, &str), usize> = BTreeMap::new();
+        for name in &self.types {
+            *counts.entry((name.krate, &name.text)).or_default() += 1;
+        }
+        self.types.iter().filter(|name| counts[&(name.krate, name.text.as_str())] > 1).collect()
     }
 
     /// Types whose name another type of the workspace has.
@@ -85,41 +104,51 @@ pub fn camel_words(name: &str) -> usize {
 struct Found<'n, 'm> {
     names: &'n mut Names,
     module: &'m Module,
+    /// The visibility of the trait around.
+    trait_visible: bool,
 }
 
 impl Found<'_, '_> {
-    fn function(&mut self, ident: &syn::Ident) {
-        let text = ident.to_string();
-        if !STANDARD_FUNCTIONS.contains(&text.as_str()) {
-            let line = ident.span().start().line;
-            self.names.functions.push(Name { text, file: self.module.file, line });
+    fn place_of(&self, ident: &syn::Ident, visible: bool) -> Name {
+        let line = ident.span().start().line;
+        Name { text: ident.to_string(), file: self.module.file, line, krate: self.module.krate, visible }
+    }
+
+    fn function(&mut self, ident: &syn::Ident, visible: bool) {
+        let name = self.place_of(ident, visible);
+        if !STANDARD_FUNCTIONS.contains(&name.text.as_str()) {
+            self.names.functions.push(name);
         }
     }
 
-    fn named_type(&mut self, ident: &syn::Ident) {
-        let text = ident.to_string();
-        if !ALLOWED_TYPES.contains(&text.as_str()) {
-            let line = ident.span().start().line;
-            self.names.types.push(Name { text, file: self.module.file, line });
+    fn named_type(&mut self, ident: &syn::Ident, visibility: &Visibility) {
+        let name = self.place_of(ident, is_visible(visibility));
+        if !ALLOWED_TYPES.contains(&name.text.as_str()) {
+            self.names.types.push(name);
         }
     }
+}
+
+/// Whether code outside of a module sees an item of it.
+fn is_visible(visibility: &Visibility) -> bool {
+    !matches!(visibility, Visibility::Inherited)
 }
 
 impl<'ast> Visit<'ast> for Found<'_, '_> {
     fn visit_item(&mut self, item: &'ast Item) {
         match item {
-            Item::Struct(item) => self.named_type(&item.ident),
-            Item::Enum(item) => self.named_type(&item.ident),
-            Item::Union(item) => self.named_type(&item.ident),
-            Item::Trait(item) => self.named_type(&item.ident),
-            Item::Type(item) => self.named_type(&item.ident),
+            Item::Struct(item) => self.named_type(&item.ident, &item.vis),
+            Item::Enum(item) => self.named_type(&item.ident, &item.vis),
+            Item::Union(item) => self.named_type(&item.ident, &item.vis),
+            Item::Trait(item) => self.named_type(&item.ident, &item.vis),
+            Item::Type(item) => self.named_type(&item.ident, &item.vis),
             _ => {}
         }
         visit::visit_item(self, item);
     }
     fn visit_item_fn(&mut self, item: &'ast ItemFn) {
         if !is_test(&item.attrs) {
-            self.function(&item.sig.ident);
+            self.function(&item.sig.ident, is_visible(&item.vis));
             visit::visit_item_fn(self, item);
         }
     }
@@ -130,11 +159,16 @@ impl<'ast> Visit<'ast> for Found<'_, '_> {
         }
     }
     fn visit_impl_item_fn(&mut self, item: &'ast ImplItemFn) {
-        self.function(&item.sig.ident);
+        self.function(&item.sig.ident, is_visible(&item.vis));
         visit::visit_impl_item_fn(self, item);
     }
+    fn visit_item_trait(&mut self, item: &'ast ItemTrait) {
+        let around = std::mem::replace(&mut self.trait_visible, is_visible(&item.vis));
+        visit::visit_item_trait(self, item);
+        self.trait_visible = around;
+    }
     fn visit_trait_item_fn(&mut self, item: &'ast TraitItemFn) {
-        self.function(&item.sig.ident);
+        self.function(&item.sig.ident, self.trait_visible);
         visit::visit_trait_item_fn(self, item);
     }
 }

@@ -325,7 +325,7 @@ fn check(text: &str, passes: &str) -> Result<bool, String> {
     if let Some(code) = apply(&mut changed, text, passes)? {
         return Err(format!("refused with {code}"));
     }
-    let printed = hostir::print::print(&changed);
+    let printed = hostir::print::print_to_string(&changed);
     let again = load(&printed)?;
     let found = outputs(&again, &set, 2).map_err(|message| format!("{message}\n{printed}"))?;
     if plain.values != found.values {

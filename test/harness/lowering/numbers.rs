@@ -57,7 +57,7 @@ fn cases(rng: &mut Rng, count: Option<usize>) -> Vec<Case> {
             continue;
         }
         for (program, number) in programs.iter().zip(1..) {
-            let text = hostir::print::print(program);
+            let text = hostir::print::print_to_string(program);
             let Ok(program) = load(&text) else { continue };
             let name = format!("{} container {number}", tree::relative(&path));
             let Some(set) = sizes(&program) else { continue };
@@ -121,9 +121,9 @@ fn made(text: &str, set: &BTreeMap<String, i64>, passes: &str) -> Result<Made, S
     if let Some(code) = apply(&mut program, text, passes)? {
         return Ok(Err(code));
     }
-    let printed = hostir::print::print(&program);
+    let printed = hostir::print::print_to_string(&program);
     let again = load(&printed)?;
-    if hostir::print::print(&again) != printed {
+    if hostir::print::print_to_string(&again) != printed {
         return Err(format!("prints as something else once it is read\n{printed}"));
     }
     match outputs(&again, set, 4) {
@@ -142,7 +142,7 @@ fn check(case: &Case, rng: &mut Rng, pipelines: &[String], each: bool) -> Result
     let plain = outputs(&load(&case.text)?, &case.set, 4)?.values;
     let mut program = load(&case.text)?;
     shuffle(&mut program, rng);
-    let shuffled = hostir::print::print(&program);
+    let shuffled = hostir::print::print_to_string(&program);
     let read =
         outputs(&load(&shuffled)?, &case.set, 4).map_err(|message| format!("shuffled: {message}\n{shuffled}"))?;
     if !close(&plain, &read.values) {
@@ -214,7 +214,7 @@ fn renumbered_programs_compute_the_same() {
             let numbers: Vec<u32> = numbers.filter(|number| *number != u32::MAX).collect();
             assert!(numbers.is_sorted(), "{} {numbers:?}", case.name);
         }
-        let printed = hostir::print::print(&program);
+        let printed = hostir::print::print_to_string(&program);
         let again = load(&printed).unwrap_or_else(|message| panic!("{}: {message}", case.name));
         let found = outputs(&again, &case.set, 4).unwrap_or_else(|m| panic!("{}: {m}", case.name));
         assert!(close(&plain, &found.values), "{}\n{printed}", case.name);

@@ -41,7 +41,7 @@ fn run(generated: &Generated, text: &str, streams: u32, renumber: bool) -> Resul
     if renumber && generated.set.is_empty() {
         hostir::style::renumber_program(&mut lowered);
     }
-    let printed = hostir::print::print(&lowered);
+    let printed = hostir::print::print_to_string(&lowered);
     let lowered = load(&printed)?;
     let (expected, found) = (outputs(&plain, &generated.set, 1), outputs(&lowered, &generated.set, streams));
     let found = match found {
@@ -89,7 +89,7 @@ pub(crate) fn resized(generated: &Generated, devices: usize, late: bool) -> Opti
     }
     let lowers = late.then(|| generated.text.clone());
     let mesh = Some((name.clone(), devices));
-    let (text, own_names) = (hostir::print::print(&program), generated.own_names);
+    let (text, own_names) = (hostir::print::print_to_string(&program), generated.own_names);
     Some(Generated { text, set, lowers, own_names, mesh })
 }
 
@@ -131,7 +131,7 @@ pub(crate) fn compare_ranks(generated: &Generated) -> Option<Result<(), String>>
         let mut program = load(&generated.text).ok()?;
         let config = manager::Config::default();
         manager::run_pipeline(&mut program, &pipeline, &config, &mut manager::SilentObserver).ok()?;
-        Some(hostir::print::print(&program))
+        Some(hostir::print::print_to_string(&program))
     };
     let common = lower("")?;
     let of_rank =
@@ -184,7 +184,7 @@ fn others_compute_nothing(text: &str, rank: u32) -> Result<(), String> {
 
 /// Runs a program.
 pub(crate) fn outputs(program: &Program, set: &BTreeMap<String, i64>, streams: u32) -> Result<Ran, String> {
-    let text = hostir::print::print(program);
+    let text = hostir::print::print_to_string(program);
     let sizes = SizeSettings { set: set.clone(), streams, ..SizeSettings::default() };
     let prepared = lower::prepare_program(program, &sizes).map_err(|diags| rendered(&text, &diags))?;
     values_of(&prepared, &text)
@@ -198,7 +198,7 @@ fn values_of(prepared: &PreparedProgram, text: &str) -> Result<Ran, String> {
         parts.map(|(k, whole)| lower::shard_input(prepared, k, rank, whole)).collect::<Vec<_>>()
     };
     let parts = (0..prepared.ranks).map(local).collect();
-    let result = cpu::run(prepared, parts).map_err(|diags| render::to_string("program.hir", text, &diags))?;
+    let result = cpu::run_plans(prepared, parts).map_err(|diags| render::to_string("program.hir", text, &diags))?;
     let mut values = Vec::new();
     for output in 0..prepared.outputs.len() {
         let ranks = result.outputs.iter().zip(0u32..);

@@ -121,7 +121,7 @@ fn complete(program: &Program, setting: &Setting, length: i64) -> Option<Setting
 
 /// Runs a program with complete sizes on data that depends on the inputs' places only.
 pub(crate) fn with(program: &Program, setting: &Setting) -> Result<Ran, String> {
-    let rendered = |diags: &[Diag]| render::to_string("text", &hostir::print::print(program), diags);
+    let rendered = |diags: &[Diag]| render::to_string("text", &hostir::print::print_to_string(program), diags);
     let prepared = lower::prepare_program(program, &setting.sizes()).map_err(|d| rendered(&d.items))?;
     small(&prepared)?;
     let wholes: Vec<HostTensor> = (0..prepared.inputs.len()).map(|input| values(&prepared, input)).collect();
@@ -130,7 +130,7 @@ pub(crate) fn with(program: &Program, setting: &Setting) -> Result<Ran, String> 
         parts.map(|(input, whole)| lower::shard_input(&prepared, input, rank, whole)).collect::<Vec<_>>()
     };
     let parts = (0..prepared.ranks).map(local).collect();
-    let result = cpu::run(&prepared, parts).map_err(|diags| rendered(&diags))?;
+    let result = cpu::run_plans(&prepared, parts).map_err(|diags| rendered(&diags))?;
     let mut outputs = Vec::new();
     // Every rank's part, so that outputs that differ between ranks count as well.
     for rank in &result.outputs {

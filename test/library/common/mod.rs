@@ -61,7 +61,7 @@ impl Case {
             (0..inputs.len()).map(|i| lower::shard_input(&prepared, i, rank, &inputs[i])).collect::<Vec<_>>()
         };
         let parts = (0..prepared.ranks).map(local).collect();
-        let result = hostir::backend::cpu::run(&prepared, parts).map_err(|d| render(&self.text, &d))?;
+        let result = hostir::backend::cpu::run_plans(&prepared, parts).map_err(|d| render(&self.text, &d))?;
         let mut outputs = Vec::new();
         for output in 0..prepared.outputs.len() {
             let ranks = result.outputs.iter().zip(0u32..);

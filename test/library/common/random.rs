@@ -45,7 +45,7 @@ fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
 /// The text as it prints; `None` if it has errors.
 pub(crate) fn canonical(text: &str) -> Option<String> {
     let (programs, diags) = hostir::load(text);
-    let printed: String = programs.iter().map(hostir::print::print).collect();
+    let printed: String = programs.iter().map(hostir::print::print_to_string).collect();
     (diags.is_empty() && !programs.is_empty()).then_some(printed)
 }
 

@@ -27,7 +27,7 @@ fn dumps_print_back() {
         let name = path.display().to_string();
         let (programs, diags) = hostir::load(&text);
         assert!(diags.is_empty(), "{}", render::to_string(&name, &text, &diags.items));
-        let printed: String = programs.iter().map(hostir::print::print).collect();
+        let printed: String = programs.iter().map(hostir::print::print_to_string).collect();
         assert_eq!(printed, text, "{name}");
         let joined = hostir_grammar::containers_in_log(&text);
         assert!(matches!(joined, std::borrow::Cow::Borrowed(_)), "{name} is taken for a log");

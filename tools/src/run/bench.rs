@@ -149,7 +149,7 @@ fn time_on_cpu(
         rounds.next(1);
         for (entry, times) in entries.iter().zip(&mut times) {
             let start = Instant::now();
-            let run = cpu::run(&entry.prepared, entry.inputs.clone());
+            let run = cpu::run_plans(&entry.prepared, entry.inputs.clone());
             let spent = start.elapsed().as_secs_f64() * 1e3;
             let run = run.map_err(|diags| entry.loaded.to_failure(diags))?;
             if round == 0 {
@@ -175,7 +175,7 @@ fn time_on_null(
         rounds.next(1);
         for (entry, times) in entries.iter().zip(&mut times) {
             let start = Instant::now();
-            let run = null.run(&entry.prepared);
+            let run = null.run_plans(&entry.prepared);
             run.map_err(|diags| entry.loaded.to_failure(diags))?;
             if round >= bench.warmup {
                 times.push(start.elapsed().as_secs_f64() * 1e3);

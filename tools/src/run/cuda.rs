@@ -85,7 +85,7 @@ impl CudaBackend {
         let result = if run.traced {
             program.run_traced(run.inputs).map(|(result, trace)| (result, Some(trace)))
         } else {
-            program.run(run.inputs).map(|result| (result, None))
+            program.run_once(run.inputs).map(|result| (result, None))
         };
         keep_after_failure(program, result)
     }

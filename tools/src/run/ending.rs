@@ -40,11 +40,11 @@ impl RunEnd {
     /// Says it, and what to exit with.
     pub(super) fn report(self, options: &Options, io: &mut ToolIo<'_>) -> i32 {
         let look = io.stderr_style();
-        self.write(options.format, look, io.stderr)
+        self.write_report(options.format, look, io.stderr)
     }
 
     /// Says it there, and what to exit with. A writer that fails has no one to be told to.
-    pub(super) fn write(self, format: DiagFormat, look: OutputStyle, out: &mut dyn Write) -> i32 {
+    pub(super) fn write_report(self, format: DiagFormat, look: OutputStyle, out: &mut dyn Write) -> i32 {
         match self {
             RunEnd::Reported(status) => status,
             RunEnd::Failed(failure, verbosity, status) => {

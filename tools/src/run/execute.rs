@@ -173,7 +173,7 @@ fn follow_program(
     io: &ToolIo<'_>,
 ) -> Result<String, RunFailure> {
     if !options.traced.is_any() {
-        let run = null.run(prepared).map_err(|diags| loaded.to_failure(diags))?;
+        let run = null.run_plans(prepared).map_err(|diags| loaded.to_failure(diags))?;
         return Ok(summary::null_run_summary(prepared, run.stats, options));
     }
     let (run, trace) = null.run_traced(prepared).map_err(|diags| loaded.to_failure(diags))?;
@@ -248,7 +248,7 @@ impl RunWork<'_> {
             |line| match engine {
                 RunEngine::Cpu if traced => trace_on_cpu(prepared, parts).map(|(result, trace)| (result, Some(trace))),
                 RunEngine::Cpu => cpu::run_with_progress(prepared, parts, &steps).map(|result| (result, None)),
-                RunEngine::Null { null, .. } => null.run(prepared).map(|result| (result, None)),
+                RunEngine::Null { null, .. } => null.run_plans(prepared).map(|result| (result, None)),
                 RunEngine::Cuda(cuda) => {
                     let run = GpuRun { loaded, prepared, inputs: &parts, profiler, traced };
                     cuda.run_program(&run, &mut |about| {

@@ -158,7 +158,8 @@ fn reduce_calls(collective: &CollectiveInst, place: usize, roles: &[MemberRole])
 }
 
 /// NCCL takes something from every member of a Reduce. A root that does not send gives elements that
-/// change nothing: where to write them before the call, and what.
+/// change nothing: where to write them before the call, and what. A sum of floats takes -0.0, since +0.0 would turn
+/// a sum of -0.0 into +0.0.
 pub fn neutral_contribution<'c>(
     collective: &'c CollectiveInst,
     place: usize,
@@ -179,6 +180,7 @@ pub fn neutral_contribution<'c>(
         NcclReduction::Prod => ScalarValue::Int(1),
         NcclReduction::Max => ends.0,
         NcclReduction::Min => ends.1,
+        NcclReduction::Sum | NcclReduction::Avg if view.dtype.is_float() => ScalarValue::Float(-0.0),
         NcclReduction::Sum | NcclReduction::Avg => ScalarValue::Int(0),
     };
     Some((view, value))
@@ -295,7 +297,8 @@ mod tests {
         assert_eq!((&send.view, recv), (&view(0, DType::Float), &None));
         assert!(neutral_contribution(&sender, 0, &roles).is_none());
         for (op, dtype, value) in [
-            (RedOp::Sum, DType::Half, ScalarValue::Int(0)),
+            (RedOp::Sum, DType::Half, ScalarValue::Float(-0.0)),
+            (RedOp::Sum, DType::Int, ScalarValue::Int(0)),
             (RedOp::Product, DType::Int, ScalarValue::Int(1)),
             (RedOp::Min, DType::Double, ScalarValue::Float(f64::INFINITY)),
             (RedOp::Max, DType::Int32, ScalarValue::Int(-2_147_483_648)),

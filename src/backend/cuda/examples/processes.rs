@@ -286,7 +286,7 @@ fn runs(rank: usize, world: usize, count: usize, protocol: &str, options: Option
         elements.for_each(|(at, value)| *value = element(rank, run, at));
         bound.upload_input(own, 0, &input).map_err(|diags| told(&diags))?;
         for _ in 0..1 + run % 2 {
-            bound.run(&[]).map_err(|diags| told(&diags))?;
+            bound.enqueue_run(&[]).map_err(|diags| told(&diags))?;
         }
         let left = |at: usize| element((rank + world - 1) % world, run, at);
         let all = |at: usize| element(at / count, run, at % count);
@@ -355,7 +355,7 @@ mod failing {
         control_plane.all_gather("ready", &[]).map_err(|error| told(&[error.diag()]))?;
         let (start, mut done) = (Instant::now(), Ok(()));
         if runs {
-            done = bound.run(&[]).and_then(|()| bound.wait()).map_err(|diags| told(&diags));
+            done = bound.enqueue_run(&[]).and_then(|()| bound.wait()).map_err(|diags| told(&diags));
         }
         if done.is_err() {
             let again = bound.wait().err().map_or_else(String::new, |diags| told(&diags));

@@ -27,7 +27,7 @@ impl RankRuntime<'_> {
     pub(crate) fn create_probes(&self) -> Result<ProbeEvents, Error> {
         let event = || CudaEvent::new(&self.device, true);
         let bases = (0..ROUNDS).map(|_| event()).collect::<Result<_, _>>()?;
-        let steps = probe_points::step_probes(self.plan, &self.schedule).into_iter().map(|probe| {
+        let steps = probe_points::step_probes(self.plan, &self.commands.schedule).into_iter().map(|probe| {
             Ok(match probe {
                 StepProbe::None => (None, None),
                 StepProbe::Point => (None, Some(event()?)),
@@ -44,8 +44,8 @@ impl RankRuntime<'_> {
         for base in &probes.bases {
             gate.wait();
             let before = monotonic_ns();
-            self.streams[0].record(base)?;
-            self.streams[0].synchronize()?;
+            self.streams.main().record(base)?;
+            self.streams.main().synchronize()?;
             brackets.push(ClockBracket { before, after: monotonic_ns() });
         }
         Ok(probe_points::tightest_anchor(&brackets))
@@ -53,16 +53,16 @@ impl RankRuntime<'_> {
 
     /// Issues the program once, call by call and never as a graph, and waits for its end.
     pub(crate) fn run_probed(&mut self, probes: &ProbeEvents, timeout: Duration) -> Result<(), RankFailure> {
-        self.publish_run_begin();
+        self.tracker.publish_run_begin();
         self.issue_in_turn(|rank, at| {
-            let stream = rank.ready[at].1;
+            let stream = rank.commands.ready[at].1;
             let (before, after) = probes.steps.get(at).map_or((None, None), |(a, b)| (a.as_ref(), b.as_ref()));
             if let Some(event) = before {
-                rank.streams[stream].record(event)?;
+                rank.streams.all[stream].record(event)?;
             }
             rank.issue_step(at)?;
             if let Some(event) = after {
-                rank.streams[stream].record(event)?;
+                rank.streams.all[stream].record(event)?;
             }
             Ok(())
         })?;
@@ -81,6 +81,6 @@ impl RankRuntime<'_> {
             Ok(Some((before.as_ref().map_or(Ok(end), at)?, end)))
         });
         let times: Vec<Option<(u64, u64)>> = times.collect::<Result<_, Error>>()?;
-        Ok(probe_points::trace_part(self.plan, &self.schedule, &times))
+        Ok(probe_points::trace_part(self.plan, &self.commands.schedule, &times))
     }
 }

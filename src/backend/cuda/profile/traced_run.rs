@@ -25,7 +25,7 @@ impl LoadedProgram<'_> {
     /// calls have no room for events. Where ranks are processes, each gets the slices of its own rank, on
     /// rank 0's clock; [`Trace::join_parts`] puts the parts of all together.
     pub fn run_traced(&mut self, inputs: &[Vec<HostTensor>]) -> Result<(RunResult, Trace), Vec<Diag>> {
-        self.run(inputs)?;
+        self.run_once(inputs)?;
         self.upload_inputs(inputs)?;
         let start = ClockSample { offsets: self.joint.clock_offsets()?, at_ns: monotonic_ns() };
         let mut found = self.run_with_probes()?;

@@ -27,7 +27,7 @@ impl FailureFlag {
     }
 }
 
-/// See [`Alarm::guard`].
+/// See [`FailureFlag::panic_guard`].
 pub(crate) struct PanicGuard<'a> {
     alarm: &'a FailureFlag,
     rank: u32,

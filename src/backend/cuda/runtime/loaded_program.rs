@@ -12,6 +12,7 @@ use crate::runtime::options::Options;
 use crate::runtime::p2p_map;
 use crate::runtime::process_group::{AssignedDevice, ProcessGroup};
 use crate::runtime::rank::RankRuntime;
+use crate::runtime::rank::allocation::AllocationLayout;
 use crate::runtime::rank_threads::{collect_results, join_rank_thread};
 use crate::runtime::resource_cache::{CommunicatorKey, ResourceCache};
 use crate::runtime::sequencer::IssueSequencer;
@@ -153,13 +154,13 @@ fn open_program<'p>(
     let mut ranks = open_ranks(prepared, own, &wiring, &ordinals, &images, options)?;
     let program = options.watch.register_program();
     for rank in &mut ranks {
-        rank.alarm = alarm.clone();
-        rank.peers = joint.control_plane();
-        rank.watched = Some(options.watch.register_rank(program, rank.plan.rank));
+        rank.failures.alarm = alarm.clone();
+        rank.failures.peers = joint.control_plane();
+        rank.tracker.watched = Some(options.watch.register_rank(program, rank.plan.rank));
     }
     // Processes have hardware queues of their own: they keep to the order, but need no turns.
     for (rank, turns) in ranks.iter_mut().zip(turns).filter(|_| !joint.is_multi_process()) {
-        rank.turns = Some(turns);
+        rank.commands.turns = Some(turns);
     }
     let loaded = LoadedProgram {
         prepared,
@@ -383,8 +384,11 @@ fn open_ranks<'p>(
                     let ordinal = ordinals[plan.rank as usize % ordinals.len()];
                     let at = plan.rank as usize;
                     let flags = wiring.messages.flag_bytes(plan.rank);
-                    let place = (wiring.layouts[at].clone(), flags, &wiring.outside[at][..]);
-                    RankRuntime::new(plan, schedule, place, ordinal, (images, &options.pool))
+                    let (layout, outside) = (wiring.layouts[at].clone(), &wiring.outside[at][..]);
+                    let place = AllocationLayout { layout, flags, outside };
+                    let opened = options.pool.open_device(ordinal);
+                    opened
+                        .and_then(|device| RankRuntime::new(plan, schedule, place, device, images, &options.pool))
                         .map_err(|error| RankFailure::from(error).to_diag(prepared, plan, options.timeout))
                 })
             })
@@ -410,13 +414,14 @@ impl LoadedProgram<'_> {
     pub fn name_ranges(&mut self, nvtx: &Arc<NvtxProfiler>, name: &dyn Fn(u32, InstOrigin) -> String) {
         for rank in &mut self.ranks {
             let number = rank.plan.rank;
-            rank.name_ranges(nvtx, |origin| name(number, origin));
+            let plan = rank.plan;
+            rank.commands.name_ranges(plan, nvtx, |origin| name(number, origin));
         }
     }
 
     /// The most bytes of memory that any one device holds for the program.
     pub fn device_memory_bytes(&self) -> usize {
-        self.ranks.iter().map(RankRuntime::memory_bytes).max().unwrap_or(0)
+        self.ranks.iter().map(|rank| rank.memory.memory_bytes()).max().unwrap_or(0)
     }
 
     /// Tells the ranks where all memory lies, and lets devices reach each other's.
@@ -440,7 +445,7 @@ impl LoadedProgram<'_> {
     }
 
     /// Uploads the inputs, runs once and downloads the outputs.
-    pub fn run(&mut self, inputs: &[Vec<HostTensor>]) -> Result<RunResult, Vec<Diag>> {
+    pub fn run_once(&mut self, inputs: &[Vec<HostTensor>]) -> Result<RunResult, Vec<Diag>> {
         self.upload_inputs(inputs)?;
         let timeout = self.timeout;
         self.for_each_rank(|rank| {

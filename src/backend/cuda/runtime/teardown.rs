@@ -6,7 +6,7 @@
 //!
 //! 1. Poison the ranks of other processes whose memory is open here. Work that streams from now on do with data that
 //!    never arrived has no consequences here; a process elsewhere that meets its effects finds the poison, which was
-//!    written before ([`Rank::wait`](crate::runtime::rank::Rank::wait)).
+//!    written before ([`RankRuntime::wait_for_end`](crate::runtime::rank::RankRuntime::wait_for_end)).
 //! 2. Abort all communicators as one group: NCCL tells all of their kernels to end before it waits for any of
 //!    them (`setCommAbortFlags` in `init.cc`).
 //! 3. Signal own semaphores until every stream has ended. They are signalled after the calls of step 2, so that no
@@ -15,7 +15,7 @@
 //!    releases a running graph when it ends.
 //!
 //! The rank waits for the thread, for a limited time. If that is not enough, the thread continues on its own, and
-//! memory that its device may still use is never freed ([`Ending::is_over`]). Resources that are dropped in the end are
+//! memory that its device may still use is never freed ([`TeardownTask::is_over`]). Resources that are dropped in the end are
 //! dropped in such a thread as well ([`drop_in_threads`]).
 #![allow(unsafe_code, reason = "flags are words of memory that the estate keeps")]
 
@@ -207,7 +207,7 @@ impl FlagRelease<'_> {
     }
 
     /// Waits for all streams to finish and returns true if they did. It queries events rather than streams, as
-    /// [`Rank::wait`](crate::runtime::rank::Rank::wait) does.
+    /// [`RankRuntime::wait_for_end`](crate::runtime::rank::RankRuntime::wait_for_end) does.
     fn wait_until_idle(&self, streams: &[CudaStream]) -> bool {
         let limit = Instant::now() + LIMIT;
         let Ok(raised) = CudaEvent::new(self.device, false) else { return false };

@@ -291,7 +291,7 @@ impl TunableGemm {
     /// The stream's contract ([`Stream`](crate::sys::driver::Stream)) for the matrices that the shape describes at
     /// the operands' addresses, and for the workspace, which has at least as many bytes as this product was made
     /// with. The product and the handle live until the stream has passed the call.
-    pub(crate) unsafe fn run(
+    pub(crate) unsafe fn issue_gemm(
         &self,
         blas: &BlasHandle,
         operands: &GemmOperands,

@@ -66,7 +66,7 @@ impl CudaBackend {
                 if terminal {
                     text.extend_from_slice(WIPE_LINE.as_bytes());
                 }
-                RunEnd::Failed(failure, verbosity, status).write(format, look, &mut text);
+                RunEnd::Failed(failure, verbosity, status).write_report(format, look, &mut text);
                 let _ = std::io::stderr().write_all(&text);
                 end_process(status);
             });

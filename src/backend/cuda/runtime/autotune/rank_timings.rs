@@ -1,9 +1,8 @@
 //! A rank's products: which of the library's algorithms is the fastest.
 #![allow(unsafe_code, reason = "only the rank knows that its addresses are right")]
 
-use crate::runtime::rank::{RankRuntime, ResolvedCommand};
+use crate::runtime::rank::RankRuntime;
 use crate::sys::Error;
-use crate::sys::blas::GemmOperands;
 use hostir_gpu::gemm_shape::GemmShape;
 
 /// The number of timed runs of each algorithm.
@@ -12,14 +11,14 @@ const TRIALS: usize = 3;
 impl RankRuntime<'_> {
     /// Each product, and how many algorithms there are for it.
     pub(crate) fn gemm_candidates(&self) -> impl Iterator<Item = (&GemmShape, usize)> {
-        self.schedule.shapes.iter().zip(self.products.iter().map(|product| product.algorithm_count()))
+        self.commands.schedule.shapes.iter().zip(self.kernels.products.iter().map(|product| product.algorithm_count()))
     }
 
     /// Times the algorithms of a product; the fastest.
     pub(crate) fn fastest_algorithm(&mut self, product: usize) -> Result<usize, Error> {
         let mut best = (f64::INFINITY, 0);
-        for choice in 0..self.products[product].algorithm_count() {
-            self.products[product].chosen = choice;
+        for choice in 0..self.kernels.products[product].algorithm_count() {
+            self.kernels.products[product].chosen = choice;
             let least = self.time_gemm(product)?;
             if least < best.0 {
                 best = (least, choice);
@@ -32,17 +31,15 @@ impl RankRuntime<'_> {
     /// may have to load it.
     fn time_gemm(&self, product: usize) -> Result<f64, Error> {
         let mut least = f64::INFINITY;
-        let (Some(blas), Some(operands)) = (&self.blas, self.first_operands(product)) else {
-            return Ok(least);
-        };
-        let stream = &self.streams[0];
+        let Some(operands) = self.commands.first_operands(product) else { return Ok(least) };
+        let (stream, timers) = (self.streams.main(), &self.streams.timers);
         for _ in 0..=TRIALS {
-            stream.record(&self.timers[0])?;
+            stream.record(&timers[0])?;
             // SAFETY: the rank's promise: nothing else is under way before the first run.
-            unsafe { self.products[product].run(blas, &operands, stream) }?;
-            stream.record(&self.timers[1])?;
+            unsafe { self.kernels.run_gemm(product, &operands, stream) }?;
+            stream.record(&timers[1])?;
             stream.synchronize()?;
-            least = least.min(self.timers[1].elapsed_since(&self.timers[0])?);
+            least = least.min(timers[1].elapsed_since(&timers[0])?);
         }
         Ok(least)
     }
@@ -50,25 +47,19 @@ impl RankRuntime<'_> {
     /// Takes these algorithms, and carries out each product once: the library loads an algorithm when it
     /// is first used, which must not happen beside communications of the run.
     pub(crate) fn apply_algorithms(&mut self, choices: &[usize]) -> Result<(), Error> {
-        for (product, choice) in self.products.iter_mut().zip(choices) {
+        for (product, choice) in self.kernels.products.iter_mut().zip(choices) {
             product.chosen = (*choice).min(product.algorithm_count() - 1);
         }
-        let Some(blas) = &self.blas else { return Ok(()) };
-        let stream = &self.streams[0];
-        for (number, product) in self.products.iter().enumerate() {
-            if let Some(operands) = self.first_operands(number) {
-                // SAFETY: as in `time`.
-                unsafe { product.run(blas, &operands, stream) }?;
+        if self.kernels.products.is_empty() {
+            return Ok(());
+        }
+        let stream = self.streams.main();
+        for number in 0..self.kernels.products.len() {
+            if let Some(operands) = self.commands.first_operands(number) {
+                // SAFETY: as in `time_gemm`.
+                unsafe { self.kernels.run_gemm(number, &operands, stream) }?;
             }
         }
         stream.synchronize()
-    }
-
-    /// The operands of a product's first call.
-    fn first_operands(&self, number: usize) -> Option<GemmOperands> {
-        self.ready.iter().find_map(|(call, _)| match call {
-            ResolvedCommand::Product { product, operands } if *product == number => Some(*operands),
-            _ => None,
-        })
     }
 }

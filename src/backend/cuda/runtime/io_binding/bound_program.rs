@@ -114,7 +114,7 @@ impl BoundProgram<'_> {
     /// Enqueues a run of every rank of this process, each on one of `streams` (in the order of
     /// [`BoundProgram::ranks`]), or on the program's own streams if there are none. Does not wait for the
     /// devices. What is bound is checked on all ranks before anything is enqueued.
-    pub fn run(&mut self, streams: &[CallerStream]) -> Result<(), Vec<Diag>> {
+    pub fn enqueue_run(&mut self, streams: &[CallerStream]) -> Result<(), Vec<Diag>> {
         self.loaded.check_usable()?;
         let ranks = self.loaded.ranks.len();
         if !streams.is_empty() && streams.len() != ranks {
@@ -227,7 +227,7 @@ impl BoundProgram<'_> {
         let (prepared, timeout) = (self.loaded.prepared, self.options.timeout);
         let telling = FailureContext { prepared, joint: &self.loaded.joint, timeout };
         let one = |ports: &mut IoBindings, rank: &mut RankRuntime<'_>, at: usize| {
-            let alarm = rank.alarm.clone();
+            let alarm = rank.failures.alarm.clone();
             let _panic = alarm.panic_guard(rank.plan.rank);
             let done = rank.device.make_current().map_err(EnqueueError::from);
             let done = done.and_then(|()| work(ports, rank, at));

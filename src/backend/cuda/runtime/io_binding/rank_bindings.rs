@@ -15,36 +15,21 @@ use crate::runtime::io_binding::staging_copies::{BindingTransfer, CopyDirection}
 use crate::runtime::io_binding::tensor_check;
 use crate::runtime::io_binding::tensor_check::{BindingTarget, StridedTensor};
 use crate::runtime::io_binding::{DeviceTensor, IoSide};
-use crate::runtime::rank::{RankRuntime, ResolvedCommand};
-use crate::runtime::resource_cache::ResourceCache;
+use crate::runtime::rank::RankRuntime;
 use crate::sys::driver;
-use crate::sys::driver::{CudaDevice, CudaEvent, CudaStream, DeviceMemory};
+use crate::sys::driver::{CudaEvent, CudaStream, DeviceMemory};
 use crate::sys::module::{KernelFunction, KernelModule};
 use crate::sys::{Error, context};
 use hostir::data::HostTensor;
 use hostir::diag::Diag;
 use hostir::diag::codes;
 use hostir::lower::PreparedProgram;
-use hostir::plan::{BufferId, Plan};
+use hostir::plan::BufferId;
 use hostir_gpu::codegen::job;
 use hostir_gpu::external_buffers;
 use hostir_gpu::memory_layout;
 use hostir_gpu::p2p::MessagePlan;
-use hostir_gpu::schedule::StreamCommand;
 use std::collections::BTreeMap;
-use std::sync::Arc;
-
-/// Room for the largest of the buffers outside: what is prepared before anything is bound works there.
-pub(crate) fn allocate_bind_scratch(
-    plan: &Plan,
-    outside: &[bool],
-    device: &Arc<CudaDevice>,
-    pool: &ResourceCache,
-) -> Result<Option<DeviceMemory>, Error> {
-    let sizes = outside.iter().enumerate().filter(|(_, is)| **is);
-    let largest = sizes.map(|(buffer, _)| memory_layout::padded_size(plan, buffer)).max();
-    largest.map(|bytes| pool.allocate_memory(device, bytes)).transpose()
-}
 
 /// Why a run does not start.
 #[derive(Clone, PartialEq, Debug)]
@@ -116,19 +101,19 @@ impl IoBindings {
     /// The ports of a rank that is prepared; gives the spare room back.
     pub(crate) fn new(rank: &mut RankRuntime<'_>) -> Result<Self, Error> {
         let none = MessagePlan::default();
-        let messages = rank.map.as_ref().map_or(&none, |map| &map.messages);
+        let messages = rank.memory.map.as_ref().map_or(&none, |map| &map.messages);
         let outside = external_buffers::externally_bound(rank.plan, messages);
-        let homes = binding_routes::binding_slots(rank.plan, &rank.schedule, &outside);
-        for (base, _) in rank.bases.iter_mut().zip(&outside).filter(|(_, is)| **is) {
+        let homes = binding_routes::binding_slots(rank.plan, &rank.commands.schedule, &outside);
+        for (base, _) in rank.memory.bases.iter_mut().zip(&outside).filter(|(_, is)| **is) {
             *base = 0;
         }
-        rank.spare = None;
+        rank.memory.spare = None;
         Ok(Self {
             bound: vec![None; homes.len()],
             moves: vec![SlotTransfers::default(); homes.len()],
             filled: vec![false; homes.len()],
             inputs: rank.plan.inputs.len(),
-            touching: RelocationTable::new(&rank.schedule, &outside),
+            touching: RelocationTable::new(&rank.commands.schedule, &outside),
             kernels: BTreeMap::new(),
             own: outside.iter().map(|_| None).collect(),
             caller: None,
@@ -201,7 +186,7 @@ impl IoBindings {
             .map_err(EnqueueError::Refused)?;
         let base = self.own_allocation(rank, home.view.buffer)?;
         // Memory that is new is still being filled.
-        rank.streams[0].synchronize()?;
+        rank.streams.main().synchronize()?;
         let start = base + (home.view.offset * home.view.dtype.byte_size()) as u64;
         // SAFETY: memory of the session's own for this buffer, whose runs have ended; the tensor was checked to
         // have the view's shape and type.
@@ -216,15 +201,15 @@ impl IoBindings {
     fn own_allocation(&mut self, rank: &RankRuntime<'_>, buffer: BufferId) -> Result<u64, Error> {
         let at = buffer.0 as usize;
         if !self.outside[at] {
-            return Ok(rank.bases[at]);
+            return Ok(rank.memory.bases[at]);
         }
         if let Some(memory) = &self.own[at] {
             return Ok(memory.address());
         }
-        let memory = rank.pool.allocate_memory(&rank.device, memory_layout::padded_size(rank.plan, at))?;
+        let memory = rank.memory.pool.allocate_memory(&rank.device, memory_layout::padded_size(rank.plan, at))?;
         // As all memory of a rank: old results must not look like new ones.
         // SAFETY: all of memory that is new, which the session keeps.
-        unsafe { rank.streams[0].fill_bytes(memory.address(), 0xff, memory.byte_count()) }?;
+        unsafe { rank.streams.main().fill_bytes(memory.address(), 0xff, memory.byte_count()) }?;
         let address = memory.address();
         self.own[at] = Some(memory);
         Ok(address)
@@ -319,8 +304,9 @@ impl IoBindings {
                 Some(base) => base,
                 None => self.own_allocation(rank, buffer)?,
             };
-            if rank.relocate_buffer(buffer, base, &self.touching)? {
-                rank.retire_graph();
+            if rank.memory.move_buffer(buffer, base) {
+                rank.commands.relocate_buffer(buffer, &rank.memory, &self.touching)?;
+                rank.recorder.retire_graph();
             }
         }
         Ok(())
@@ -335,7 +321,7 @@ impl IoBindings {
         tensor: StridedTensor,
         image: &dyn Fn(&str) -> Result<Vec<u8>, Error>,
     ) -> Result<(), Error> {
-        let base = rank.bases[home.view.buffer.0 as usize];
+        let base = rank.memory.bases[home.view.buffer.0 as usize];
         let of = Some((tensor.clone(), base));
         if self.moves[number].of == of {
             return Ok(());
@@ -394,18 +380,18 @@ impl IoBindings {
         let [before, after] = &self.marks;
         if let Some(caller) = caller {
             caller.record(before)?;
-            rank.streams[0].wait(before)?;
+            rank.streams.main().wait(before)?;
         }
         for one in self.moves.iter().flat_map(|moves| &moves.before) {
-            issue_transfer(one, &rank.streams[0])?;
+            issue_transfer(one, rank.streams.main())?;
         }
         rank.issue_run()?;
         for one in self.moves.iter().flat_map(|moves| &moves.after) {
-            issue_transfer(one, &rank.streams[0])?;
+            issue_transfer(one, rank.streams.main())?;
         }
-        rank.streams[0].record(&rank.end)?;
+        rank.streams.main().record(&rank.streams.end)?;
         if let Some(caller) = caller {
-            rank.streams[0].record(after)?;
+            rank.streams.main().record(after)?;
             caller.wait(after)?;
         }
         Ok(())
@@ -414,8 +400,8 @@ impl IoBindings {
     /// Reports what failed since the last call, and lets go of what was only kept for it.
     pub(crate) fn check_completion(&self, rank: &mut RankRuntime<'_>) -> Result<(), RankFailure> {
         if rank.is_run_complete()? {
-            rank.retired.clear();
-            rank.queued = 0;
+            rank.recorder.retired.clear();
+            rank.tracker.queued = 0;
         }
         Ok(())
     }
@@ -433,7 +419,7 @@ impl IoBindings {
             return Ok(Some(binding.given.clone()));
         }
         let at = home.view.buffer.0 as usize;
-        let base = match rank.bases[at] {
+        let base = match rank.memory.bases[at] {
             0 if home.of_input => {
                 let expected = binding_target(&home, prepared, rank.plan.rank);
                 return Err(EnqueueError::Refused(tensor_check::unplaced_output_error(&expected)));
@@ -469,64 +455,4 @@ fn binding_target<'a>(home: &'a BindingSlot, prepared: &'a PreparedProgram, rank
         .get(home.position)
         .map_or(("?", Default::default()), |port| (port.name.as_str(), prepared.labels.tensor_span(port.tensor)));
     BindingTarget { side: home.side, name, span, rank, view: &home.view, written: home.written }
-}
-
-impl RankRuntime<'_> {
-    /// Moves a buffer: writes the calls that hold its address anew. Whether it was somewhere else.
-    fn relocate_buffer(&mut self, buffer: BufferId, base: u64, touching: &RelocationTable) -> Result<bool, Error> {
-        let old = &mut self.bases[buffer.0 as usize];
-        if std::mem::replace(old, base) == base {
-            return Ok(false);
-        }
-        for &number in touching.steps_using(buffer) {
-            self.relocate_command(number as usize)?;
-        }
-        Ok(true)
-    }
-
-    /// Looks the addresses of a call up again.
-    fn relocate_command(&mut self, number: usize) -> Result<(), Error> {
-        let step = &self.schedule.steps[number];
-        let ready = match (&self.ready[number].0, &step.call) {
-            (ResolvedCommand::Launch { addresses, .. }, StreamCommand::Launch { places, .. }) => {
-                for (slot, place) in addresses.clone().zip(places) {
-                    let address = self.operand_address(place, step.stream);
-                    self.addresses[slot] = address;
-                }
-                return Ok(());
-            }
-            (ResolvedCommand::Communicate { calls: slots, .. }, StreamCommand::Communicate { calls, .. }) => {
-                for (slot, call) in slots.clone().zip(calls) {
-                    let raw = self.resolve_nccl_call(call, step.stream)?;
-                    self.raw[slot] = raw;
-                }
-                return Ok(());
-            }
-            (ResolvedCommand::Copy { .. }, StreamCommand::Copy { views, bytes }) => self.resolve_copy(views, *bytes),
-            (ResolvedCommand::Product { operands: old, .. }, StreamCommand::Product { shape, operands }) => {
-                self.resolve_gemm(*shape, operands, step.stream, old.workspace)
-            }
-            _ => return Ok(()),
-        };
-        self.ready[number].0 = ready;
-        Ok(())
-    }
-
-    /// Returns true if all enqueued work is done; fails if part of it is known to have failed.
-    fn is_run_complete(&self) -> Result<bool, RankFailure> {
-        self.check_for_failures().map_err(|failure| failure.with_progress(self.run_progress()))?;
-        // As in `Rank::wait`, the event is asked and not the stream.
-        Ok(self.end.is_reached()?)
-    }
-
-    /// Returns true if a run has to be captured first.
-    pub(crate) fn lacks_graph(&self) -> bool {
-        self.graph.is_none()
-    }
-
-    /// The rank's part of an output, from where the run left it.
-    pub(crate) fn fetch_output(&self, position: usize) -> Result<Option<HostTensor>, Error> {
-        let view = self.plan.outputs.get(position).and_then(Option::as_ref);
-        view.map(|view| self.download_view(view)).transpose()
-    }
 }

@@ -1,10 +1,10 @@
 //! Work on all ranks of a process, and the handling of a failure of one of them.
 //!
-//! A failure is reported before any resource is released: first to the threads of the other ranks ([`Alarm`]), then to
-//! the other processes ([`Joint::tell`]). Only then does the rank release what its device waits for; from then on no
+//! A failure is reported before any resource is released: first to the threads of the other ranks ([`FailureFlag`]), then to
+//! the other processes ([`ProcessGroup::report_failure`]). Only then does the rank release what its device waits for; from then on no
 //! other rank can mistake the effects for a result.
 //!
-//! [`Alarm`]: crate::runtime::failure_latch::Alarm
+//! [`FailureFlag`]: crate::runtime::failure_latch::FailureFlag
 
 use crate::runtime::failure::{FailureCause, RankFailure};
 use crate::runtime::loaded_program::LoadedProgram;
@@ -41,8 +41,8 @@ pub(crate) struct FailureContext<'a> {
 impl FailureContext<'_> {
     /// Tells everybody of a rank's failure, and begins to give up what the rank has under way.
     pub(crate) fn report_failure(self, rank: &mut RankRuntime<'_>, failure: RankFailure) -> RankError {
-        rank.alarm.set_failed(rank.plan.rank);
-        let failure = rank.find_root_cause(failure);
+        rank.failures.alarm.set_failed(rank.plan.rank);
+        let failure = rank.failures.find_root_cause(failure);
         let follows = matches!(failure.cause, FailureCause::Sibling(_));
         let diag = failure.to_diag(self.prepared, rank.plan, self.timeout);
         if !follows {
@@ -64,7 +64,7 @@ impl LoadedProgram<'_> {
         let telling = FailureContext { prepared: self.prepared, joint: &self.joint, timeout: self.timeout };
         let work = &work;
         let one = |rank: &mut RankRuntime<'_>| {
-            let alarm = rank.alarm.clone();
+            let alarm = rank.failures.alarm.clone();
             let _panic = alarm.panic_guard(rank.plan.rank);
             let current = rank.device.make_current().map_err(RankFailure::from);
             let done = current.and_then(|()| work(rank));
@@ -84,7 +84,7 @@ impl LoadedProgram<'_> {
 
     /// A gate for the threads of all ranks.
     pub(crate) fn rank_barrier(&self) -> RankBarrier {
-        let alarm = self.ranks.first().map(|rank| rank.alarm.clone()).unwrap_or_default();
+        let alarm = self.ranks.first().map(|rank| rank.failures.alarm.clone()).unwrap_or_default();
         RankBarrier::new(self.ranks.len(), alarm)
     }
 
@@ -95,7 +95,7 @@ impl LoadedProgram<'_> {
 
     /// Whether a rank failed or gave up.
     pub(crate) fn has_failed(&self) -> bool {
-        self.ranks.iter().any(|rank| rank.alarm.first_failed().is_some())
+        self.ranks.iter().any(|rank| rank.failures.alarm.first_failed().is_some())
     }
 
     /// Ends the work of all ranks, of those too that did not fail themselves: a communication that waits for one

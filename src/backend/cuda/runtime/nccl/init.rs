@@ -10,7 +10,7 @@
 
 use crate::runtime::failure::RankFailure;
 use crate::runtime::loaded_program::LoadedProgram;
-use crate::runtime::nccl::rank_init::WorldSetup;
+use crate::runtime::nccl::rank_communicators::{WorldMember, WorldSetup};
 use crate::runtime::options::Options;
 use crate::runtime::process_group;
 use crate::runtime::rank::RankRuntime;
@@ -65,7 +65,7 @@ pub(crate) fn connect_communicators(
     if !teams.is_empty() || pool.is_none() {
         create_communicators(loaded, &library, &teams, pool, options)?;
     }
-    loaded.ranks.iter_mut().for_each(RankRuntime::sort_communicators);
+    loaded.ranks.iter_mut().for_each(sort_communicators);
     let (major, minor, patch) = library.version().map_err(nccl_diags)?;
     Ok(format!(", NCCL {major}.{minor}.{patch}"))
 }
@@ -88,7 +88,7 @@ fn take_cached(loaded: &mut LoadedProgram<'_>, teams: &mut Vec<(usize, &[u32])>,
         teams.retain(|(other, _)| other != entry);
         for (rank, comm) in ranks.iter().zip(comms) {
             if let Some(own) = loaded.ranks.iter_mut().find(|own| own.plan.rank == *rank) {
-                own.comms.push((*entry, comm));
+                own.communicators.teams.push((*entry, comm));
             }
         }
     }
@@ -109,13 +109,14 @@ fn create_communicators(
     let since = pool.as_ref().map_or(0, |(pool, _)| pool.discard_count());
     let id = if old.is_some() { None } else { Some(agree_on_unique_id(loaded, library)?) };
     for (rank, comm) in loaded.ranks.iter_mut().zip(old.into_iter().flatten()) {
-        rank.world = Some(comm);
-        rank.lent = true;
+        rank.communicators.world = Some(comm);
+        rank.communicators.lent = true;
     }
     let world = WorldSetup { library, id, size, teams };
     let deadline = Instant::now() + options.timeout;
     loaded.for_each_rank(|rank| join_communicators(rank, world, deadline))?;
-    let world: Vec<NcclCommunicator> = loaded.ranks.iter_mut().filter_map(|rank| rank.world.take()).collect();
+    let world: Vec<NcclCommunicator> =
+        loaded.ranks.iter_mut().filter_map(|rank| rank.communicators.world.take()).collect();
     match pool {
         Some((pool, link)) => pool.put_world(link, world, since),
         None => teardown::drop_in_threads(world.into_iter().map(|one| Box::new(one) as RankResources).collect()),
@@ -141,14 +142,14 @@ fn nccl_diags(error: Error) -> Vec<Diag> {
 
 /// Joins the communicators of one rank, unless another one fails.
 fn join_communicators(rank: &mut RankRuntime<'_>, world: WorldSetup<'_>, deadline: Instant) -> Result<(), RankFailure> {
-    let (peers, alarm) = (rank.peers.clone(), rank.alarm.clone());
-    let give_up =
-        || alarm.first_failed().is_some() || peers.as_ref().is_some_and(|peers| peers.peer_failure().is_some());
-    rank.connect_communicators(world, WaitLimits { deadline, give_up: &give_up }).map_err(|error| {
-        match (error, alarm.first_failed()) {
-            (Error::GivenUp { .. }, Some(other)) => RankFailure::sibling_failed(other),
-            (error, _) => error.into(),
-        }
+    let (peers, alarm) = (rank.failures.peers.clone(), rank.failures.alarm.clone());
+    let elsewhere = || peers.as_ref().is_some_and(|peers| peers.peer_failure().is_some());
+    let give_up = || alarm.first_failed().is_some() || elsewhere();
+    let member = WorldMember { device: &rank.device, rank: rank.plan.rank, multi_process: peers.is_some() };
+    let joined = rank.communicators.connect_communicators(member, world, WaitLimits { deadline, give_up: &give_up });
+    joined.map_err(|error| match (error, alarm.first_failed()) {
+        (Error::GivenUp { .. }, Some(other)) => RankFailure::sibling_failed(other),
+        (error, _) => error.into(),
     })
 }
 
@@ -175,10 +176,15 @@ impl LoadedProgram<'_> {
     }
 }
 
+/// Puts the communicators into the order in which a rank's calls know them. Members of teams of one
+/// have none and make no calls of NCCL.
+fn sort_communicators(rank: &mut RankRuntime<'_>) {
+    let members = &rank.commands.schedule.members;
+    rank.communicators.teams.sort_by_key(|(entry, _)| members.iter().position(|(other, _)| other == entry));
+}
+
 fn take_communicator(ranks: &mut [RankRuntime<'_>], rank: u32, entry: usize) -> Option<NcclCommunicator> {
-    let rank = ranks.iter_mut().find(|one| one.plan.rank == rank)?;
-    let at = rank.comms.iter().position(|(other, _)| *other == entry)?;
-    Some(rank.comms.remove(at).1)
+    ranks.iter_mut().find(|one| one.plan.rank == rank)?.communicators.remove_team(entry)
 }
 
 #[cfg(test)]

@@ -9,7 +9,9 @@
 #![allow(unsafe_code, reason = "only the rank knows that its addresses are right")]
 
 use crate::runtime::failure::{RankFailure, RunProgress};
-use crate::runtime::rank::{RankRuntime, ResolvedCommand, ResolvedNcclCall, issue_nccl_calls};
+use crate::runtime::rank::RankRuntime;
+use crate::runtime::rank::commands::{CommandList, ResolvedCommand};
+use crate::runtime::rank::nccl_calls::{ResolvedNcclCall, issue_nccl_calls};
 use nccl_rs::DataType;
 use std::time::Duration;
 
@@ -19,7 +21,7 @@ type TypedCall = (ResolvedNcclCall, DataType);
 impl RankRuntime<'_> {
     /// Sends and receives once from each peer in a team that it has messages with.
     pub(crate) fn warm_up_messages(&mut self, entry: usize, timeout: Duration) -> Result<(), RankFailure> {
-        let calls = self.team_calls(entry);
+        let calls = team_calls(&self.commands, entry);
         let Some(first) = calls.iter().find(|(_, (raw, _))| is_message(raw)) else { return Ok(()) };
         let (step, messages) = (first.0, one_byte_messages(calls.iter().map(|(_, call)| *call)));
         self.warm_up_calls(entry, step, &messages, timeout)
@@ -27,19 +29,8 @@ impl RankRuntime<'_> {
 
     /// Carries out every different collective of a team once.
     pub(crate) fn warm_up_collectives(&mut self, entry: usize, timeout: Duration) -> Result<(), RankFailure> {
-        let collectives = distinct_collectives(self.team_calls(entry));
+        let collectives = distinct_collectives(team_calls(&self.commands, entry));
         collectives.into_iter().try_for_each(|(step, call)| self.warm_up_calls(entry, step, &[call], timeout))
-    }
-
-    /// Returns this rank's NCCL calls for a team, each with the step it belongs to.
-    fn team_calls(&self, entry: usize) -> Vec<(usize, TypedCall)> {
-        let steps = self.ready.iter().enumerate().filter_map(|(step, (ready, _))| match ready {
-            ResolvedCommand::Communicate { comm, calls } if self.schedule.members[*comm].0 == entry => {
-                Some((step, calls.clone()))
-            }
-            _ => None,
-        });
-        steps.flat_map(|(step, calls)| self.raw[calls].iter().map(move |call| (step, *call))).collect()
     }
 
     /// Issues these calls, and waits for their end. What fails is of `step`.
@@ -50,16 +41,26 @@ impl RankRuntime<'_> {
         calls: &[TypedCall],
         timeout: Duration,
     ) -> Result<(), RankFailure> {
-        let inst = self.schedule.steps[step].inst;
-        self.publish_position(Some(inst));
-        self.publish_run_begin();
-        let comm = self.comms.iter_mut().find(|(other, _)| *other == entry);
-        let (comm, stream) = (comm.map(|(_, comm)| comm), &self.streams[0]);
+        let inst = self.commands.step_inst(step);
+        self.tracker.publish_position(Some(inst));
+        self.tracker.publish_run_begin();
+        let (comm, stream) = (self.communicators.team_communicator(entry), self.streams.main());
         // SAFETY: the rank's promise: these are calls of the program, or their first bytes, and all members
         // rehearse the same ones.
         unsafe { issue_nccl_calls(comm, calls, stream) }.map_err(|failure| failure.at_inst(inst))?;
         self.wait_with_progress(timeout, |_| RunProgress::Inst(inst))
     }
+}
+
+/// Returns a rank's NCCL calls for a team, each with the step it belongs to.
+fn team_calls(commands: &CommandList, entry: usize) -> Vec<(usize, TypedCall)> {
+    let steps = commands.ready.iter().enumerate().filter_map(|(step, (ready, _))| match ready {
+        ResolvedCommand::Communicate { comm, calls } if commands.team_entry(*comm) == entry => {
+            Some((step, calls.clone()))
+        }
+        _ => None,
+    });
+    steps.flat_map(|(step, calls)| commands.nccl_calls[calls].iter().map(move |call| (step, *call))).collect()
 }
 
 fn is_message(raw: &ResolvedNcclCall) -> bool {

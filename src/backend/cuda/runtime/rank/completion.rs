@@ -5,13 +5,8 @@ use crate::runtime::failure::{RankFailure, RunProgress};
 use crate::runtime::rank::RankRuntime;
 use crate::runtime::teardown;
 use crate::runtime::teardown::{RankResources, TeardownState};
-use crate::sys::Error;
-use crate::sys::driver::{CudaEvent, CudaStream, DeviceMemory};
-use crate::sys::peer::WordOp;
-use hostir::plan::InstId;
-use hostir_gpu::p2p::FLAG;
+use crate::sys::driver::CudaStream;
 use hostir_gpu::schedule::StreamCommand;
-use nccl_rs::NcclCommunicator;
 use std::time::{Duration, Instant};
 
 /// Between so many looks at the end of a run, or steps that are issued, the rank looks at the other ranks.
@@ -27,14 +22,22 @@ impl RankRuntime<'_> {
         self.check_poison()
     }
 
-    /// [`Rank::wait`], where `reached` says what a failure belongs to.
+    /// [`RankRuntime::wait_for_end`], where `reached` says what a failure belongs to.
     pub(crate) fn wait_with_progress(
         &mut self,
         timeout: Duration,
         reached: impl Fn(&Self) -> RunProgress,
     ) -> Result<(), RankFailure> {
         let polled = self.poll_end(timeout).map_err(|failure| failure.with_progress(reached(self)));
-        polled.inspect_err(|failure| self.publish_position(failure.inst))
+        polled.inspect_err(|failure| self.tracker.publish_position(failure.inst))
+    }
+
+    /// Waits until all other ranks are here too. Nothing is issued meanwhile: work that waits on the device
+    /// would start all at once, and not in the order of a run.
+    pub(crate) fn wait_at_start_barrier(&mut self, timeout: Duration) -> Result<(), RankFailure> {
+        let Some(together) = &mut self.communicators.together else { return Ok(()) };
+        together.issue_all_reduce(self.streams.main())?;
+        self.wait_with_progress(timeout, |_| RunProgress::Before)
     }
 
     /// Looks at the end of what was issued until it is there or something failed. An end that is there is one
@@ -42,10 +45,10 @@ impl RankRuntime<'_> {
     fn poll_end(&mut self, timeout: Duration) -> Result<(), RankFailure> {
         let deadline = Instant::now() + timeout;
         let mut looks = 0u32;
-        self.publish_position(None);
-        self.publish_run_begin();
-        self.streams[0].record(&self.end)?;
-        while !self.end.is_reached()? {
+        self.tracker.publish_position(None);
+        self.tracker.publish_run_begin();
+        self.streams.main().record(&self.streams.end)?;
+        while !self.streams.end.is_reached()? {
             looks += 1;
             if looks.is_multiple_of(LOOKS) {
                 self.check_for_failures()?;
@@ -56,63 +59,28 @@ impl RankRuntime<'_> {
             std::thread::yield_now();
         }
         self.check_for_failures()?;
-        self.queued = 0;
-        self.publish_run_end();
+        self.tracker.queued = 0;
+        self.tracker.publish_run_end();
         Ok(())
     }
 
     /// Fails if NCCL, another rank of this process or another process did.
     pub(crate) fn check_for_failures(&self) -> Result<(), RankFailure> {
-        self.check_other_ranks()?;
-        for (_, comm) in &self.comms {
+        self.failures.check_other_ranks(self.plan.rank)?;
+        for (_, comm) in &self.communicators.teams {
             comm.in_progress("an NCCL communication")?;
-        }
-        Ok(())
-    }
-
-    /// Fails if another rank of this process or another process did. NCCL is not asked: its answer may take much
-    /// longer than a step.
-    fn check_other_ranks(&self) -> Result<(), RankFailure> {
-        if let Some(rank) = self.alarm.first_failed().filter(|rank| *rank != self.plan.rank) {
-            return Err(RankFailure::sibling_failed(rank));
-        }
-        if let Some(error) = self.peers.as_ref().and_then(|peers| peers.peer_failure()) {
-            return Err(RankFailure::peer_failed(error));
         }
         Ok(())
     }
 
     /// Fails if a rank of another process gave up before this rank's work ended.
     fn check_poison(&self) -> Result<(), RankFailure> {
-        let (Some(aside), Some(_)) = (&self.aside, &self.peers) else { return Ok(()) };
-        let mut word = [0; 4];
-        let last = self.memory.address() + (self.flags - FLAG) as u64;
-        // SAFETY: the rank's promise: flags are the first bytes of its memory, and there is one if there is `aside`.
-        unsafe { aside.download(&mut word, last) }?;
-        match u32::from_le_bytes(word).checked_sub(1) {
+        if self.failures.peers.is_none() {
+            return Ok(());
+        }
+        match self.streams.read_poison(&self.memory)? {
             Some(rank) => Err(RankFailure::poisoned_by(rank)),
             None => Ok(()),
-        }
-    }
-
-    /// Lets others see that no run is under way.
-    pub(crate) fn publish_run_end(&self) {
-        if let Some(watched) = &self.watched {
-            watched.end_runs();
-        }
-    }
-
-    /// Lets others see that a run begins.
-    pub(crate) fn publish_run_begin(&self) {
-        if let Some(watched) = &self.watched {
-            watched.begin_run();
-        }
-    }
-
-    /// Lets others see where the run is.
-    pub(crate) fn publish_position(&self, inst: Option<InstId>) {
-        if let Some(watched) = &self.watched {
-            watched.set_inst(inst);
         }
     }
 
@@ -122,57 +90,32 @@ impl RankRuntime<'_> {
         if at == 0 || !at.is_multiple_of(LOOKS as usize) {
             return Ok(());
         }
-        self.check_other_ranks().map_err(|failure| {
-            let next = self.schedule.steps[at].inst;
-            failure.with_progress(self.pending_wait(at).unwrap_or(RunProgress::Inst(next)))
+        self.failures.check_other_ranks(self.plan.rank).map_err(|failure| {
+            let next = self.commands.step_inst(at);
+            failure.with_progress(
+                self.tracker.pending_wait(at, &self.streams.events, &self.recorder).unwrap_or(RunProgress::Inst(next)),
+            )
         })
     }
 
     /// The progress of the run that did not end.
     pub(crate) fn run_progress(&self) -> RunProgress {
-        if self.queued > 1 {
+        if self.tracker.queued > 1 {
             return RunProgress::Queued;
         }
-        if let Some(reached) = self.pending_wait(self.schedule.steps.len()) {
+        if let Some(reached) =
+            self.tracker.pending_wait(self.commands.schedule.steps.len(), &self.streams.events, &self.recorder)
+        {
             return reached;
         }
-        if self.graph.is_some() {
+        if self.recorder.graph.is_some() {
             return RunProgress::Own;
         }
-        let open = self.schedule.steps.iter().find(|step| match step.call {
-            StreamCommand::Record { event } => !self.events[event].is_reached().unwrap_or(true),
+        let open = self.commands.schedule.steps.iter().find(|step| match step.call {
+            StreamCommand::Record { event } => !self.streams.events[event].is_reached().unwrap_or(true),
             _ => false,
         });
         open.map_or(RunProgress::Own, |step| RunProgress::Inst(step.inst))
-    }
-
-    /// The first instruction among these first steps that waits for other ranks and whose wait is not known to be
-    /// over, with the last one that may be meant as well.
-    fn pending_wait(&self, issued: usize) -> Option<RunProgress> {
-        let recorded = self.graph.is_some();
-        let mark = |event| if recorded { self.outside.get(&event) } else { self.events.get(event) };
-        let mut issued = self.waits.iter().filter(|wait| wait.last < issued);
-        let open = issued.find(|wait| {
-            let mark = wait.event.and_then(mark);
-            mark.is_none_or(|mark| !mark.is_reached().unwrap_or(true))
-        })?;
-        // What shares its mark is of its stream.
-        let behind = issued.rfind(|wait| wait.event == open.event);
-        Some(behind.map_or(RunProgress::Inst(open.inst), |last| RunProgress::Among(open.inst, last.inst)))
-    }
-
-    /// Makes the marks of a run that is recorded: those within it order its streams, and cannot be asked.
-    pub(crate) fn create_external_events(&mut self) -> Result<(), Error> {
-        for event in self.waits.iter().filter_map(|wait| wait.event) {
-            self.outside.insert(event, CudaEvent::new(&self.device, false)?);
-        }
-        Ok(())
-    }
-
-    /// Sets the mark for what waits for others, in a run that is being recorded. It costs each replay 0.05 us on
-    /// the device and 0.2 us on the host (H200, CUDA 13.0).
-    pub(crate) fn record_external_event(&self, event: usize, stream: &CudaStream) -> Result<(), Error> {
-        self.outside.get(&event).map_or(Ok(()), |mark| stream.record_external(mark))
     }
 
     // ---- giving up ----
@@ -181,90 +124,67 @@ impl RankRuntime<'_> {
     /// time does nothing.
     pub(crate) fn abort(&mut self) {
         self.begin_abort();
-        if let Some(ending) = &self.ending {
+        if let Some(ending) = &self.failures.ending {
             ending.wait();
         }
-        if let Some(watched) = &self.watched {
-            watched.end_failed_run();
-        }
+        self.tracker.publish_abort();
     }
 
-    /// [`Rank::abort`] that waits for nothing.
+    /// [`RankRuntime::abort`] that waits for nothing.
     pub(crate) fn begin_abort(&mut self) {
-        if self.ending.is_some() {
+        if self.failures.ending.is_some() {
             return;
         }
-        self.alarm.set_failed(self.plan.rank);
-        self.retire_graph();
+        self.failures.alarm.set_failed(self.plan.rank);
+        self.recorder.retire_graph();
         // SAFETY: the thread drops these before it says that it is over, and until then the rank, which owns the
-        // streams, is not dropped (`Drop` of `Loaded`).
+        // streams, is not dropped (`Drop` of `LoadedProgram`).
         let lent = |stream: &CudaStream| unsafe { stream.unowned_clone() };
-        let (communicators, memory) = self.take_communicators();
+        let (communicators, memory) = self.communicators.take_all();
+        let poison = match self.failures.peers {
+            // Tells the ranks of other processes whose memory this one may have written to.
+            Some(_) => self.memory.peer_poison_ops(self.plan.rank),
+            None => Vec::new(),
+        };
         let estate = TeardownState {
             device: self.device.clone(),
-            poison: self.peer_poison_ops(),
-            flags: self.flag_release_ops(),
-            aside: self.aside.take(),
-            graphs: std::mem::take(&mut self.retired),
+            poison,
+            flags: self.memory.flag_release_ops(),
+            aside: self.streams.aside.take(),
+            graphs: std::mem::take(&mut self.recorder.retired),
             communicators,
             memory,
-            streams: self.streams.iter().map(lent).collect(),
+            streams: self.streams.all.iter().map(lent).collect(),
         };
-        self.ending = Some(teardown::begin_teardown(estate));
-    }
-
-    /// Puts the recorded run aside until it is known to have ended, with the marks that it sets.
-    pub(crate) fn retire_graph(&mut self) {
-        let marks = std::mem::take(&mut self.outside);
-        self.retired.extend(self.graph.take().map(|graph| (graph, marks)));
-    }
-
-    /// All communicators, but for those that others were split off of, and the memory of one of them.
-    fn take_communicators(&mut self) -> (Vec<NcclCommunicator>, Option<DeviceMemory>) {
-        let (together, memory) = self.take_start_barrier();
-        let mut world = self.world.take();
-        if self.lent {
-            std::mem::forget(world.take());
-        }
-        let own = self.comms.drain(..).map(|(_, comm)| comm);
-        (own.chain(together).chain(world).collect(), memory)
-    }
-
-    /// Raises all own flags. The words that kernels count in are set too, which nothing waits for; the last one
-    /// is the poison.
-    fn flag_release_ops(&self) -> Vec<WordOp> {
-        let flags = (0..self.flags.saturating_sub(FLAG)).step_by(FLAG);
-        flags.map(|offset| WordOp::write_word(self.memory.address() + offset as u64, 1)).collect()
-    }
-
-    /// Tells the ranks of other processes whose memory this one may have written to.
-    fn peer_poison_ops(&self) -> Vec<WordOp> {
-        let (Some(map), Some(_)) = (&self.map, &self.peers) else { return Vec::new() };
-        let others = (0..map.bases.len() as u32).filter(|rank| *rank != self.plan.rank);
-        let word = |rank| Some(WordOp::write_word(map.poison_address(rank)?, self.plan.rank + 1));
-        others.filter_map(word).collect()
+        self.failures.ending = Some(teardown::begin_teardown(estate));
     }
 
     /// Whether nothing of it is under way any more, on its device and in its communicators. A rank of which
     /// that is not known must not be dropped: the driver would free what the device may still use, or wait for
     /// the device without end.
     pub(crate) fn is_idle(&self) -> bool {
-        if let Some(ending) = &self.ending {
+        if let Some(ending) = &self.failures.ending {
             return ending.is_over();
         }
-        let ready = |comm: &NcclCommunicator| comm.in_progress("ncclCommGetAsyncError") == Ok(false);
-        self.device.make_current().is_ok()
-            && self.streams.iter().all(|stream| stream.is_done() == Ok(true))
-            && self.comms.iter().all(|(_, comm)| ready(comm))
+        self.device.make_current().is_ok() && self.streams.are_done() && self.communicators.are_ready()
+    }
+
+    /// Returns true if all enqueued work is done; fails if part of it is known to have failed.
+    pub(crate) fn is_run_complete(&self) -> Result<bool, RankFailure> {
+        self.check_for_failures().map_err(|failure| failure.with_progress(self.run_progress()))?;
+        // As in `wait_for_end`, the event is asked and not the stream.
+        Ok(self.streams.end.is_reached()?)
+    }
+
+    /// Returns true if a run has to be captured first.
+    pub(crate) fn lacks_graph(&self) -> bool {
+        self.recorder.graph.is_none()
     }
 
     /// All that a rank has on its device, in the order in which it goes. Nothing of the rank is under way any more.
     pub(crate) fn into_resources(mut self) -> RankResources {
-        let (communicators, number) = self.take_communicators();
-        let Self { graph, retired, outside, products, ready, functions, .. } = self;
-        let Self { events, timers, end, streams, aside, blas, memory, spare, map, device, .. } = self;
-        let runs = (graph, retired, outside, communicators, number);
-        let calls = (products, ready, functions, events, timers, end, streams, aside, blas);
-        Box::new((runs, calls, memory, spare, map, device))
+        let communicators = self.communicators.take_all();
+        let Self { recorder, kernels, commands, streams, memory, device, .. } = self;
+        Box::new(((recorder, communicators), (kernels, commands, streams), memory, device))
     }
 }

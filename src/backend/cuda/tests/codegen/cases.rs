@@ -139,7 +139,7 @@ impl Case {
 }
 
 fn run(prepared: &PreparedProgram, inputs: Vec<HostTensor>) -> Result<Vec<HostTensor>, String> {
-    let result = cpu::run(prepared, vec![inputs])
+    let result = cpu::run_plans(prepared, vec![inputs])
         .map_err(|diags| diags.iter().map(|diag| diag.message.clone()).collect::<String>())?;
     Ok(result.outputs.into_iter().flatten().flatten().collect())
 }

@@ -116,7 +116,8 @@ pub(crate) fn joined_kernels_compute_the_same() {
         let mut joined = plain.clone();
         joined.plans[0] = fused::applied(&plain.plans[0]);
         let inputs = inputs(&plain.plans[0]);
-        let run = |prepared: &PreparedProgram| cpu::run(prepared, vec![inputs.clone()]).map(|result| result.outputs);
+        let run =
+            |prepared: &PreparedProgram| cpu::run_plans(prepared, vec![inputs.clone()]).map(|result| result.outputs);
         assert_eq!(run(&plain), run(&joined), "{name}");
         let fused = fuse_kernels(&plain.plans[0]);
         assert_eq!(launches(&fused, &plain.plans[0]), left, "{name}: {fused:#?}");
@@ -132,7 +133,7 @@ pub(crate) fn joined_random_chains_compute_the_same() {
         let mut joined = plain.clone();
         joined.plans[0] = fused::applied(&plain.plans[0]);
         let inputs = inputs(&plain.plans[0]);
-        let run = |prepared: &PreparedProgram| match cpu::run(prepared, vec![inputs.clone()]) {
+        let run = |prepared: &PreparedProgram| match cpu::run_plans(prepared, vec![inputs.clone()]) {
             Ok(result) => result.outputs,
             Err(diags) => panic!("{diags:?}\n{text}"),
         };
@@ -188,7 +189,7 @@ pub(crate) fn joined_kernels_run_on_the_host() {
     let jobs: Vec<(&Case, KernelJob)> = cases.iter().zip(&prepared).map(|(case, p)| (case, job(&p.plans[0]))).collect();
     for (prepared, buffers) in prepared.iter().zip(host::run("fusion", &jobs)) {
         let plan = &prepared.plans[0];
-        let expected = cpu::run(prepared, vec![inputs(plan)]).unwrap();
+        let expected = cpu::run_plans(prepared, vec![inputs(plan)]).unwrap();
         for (view, expected) in plan.outputs.iter().flatten().zip(&expected.outputs[0]) {
             let (got, expected) = (&buffers[view.buffer.0 as usize], expected.as_ref().unwrap());
             assert!(view.is_contiguous() && view.offset == 0);

@@ -289,7 +289,7 @@ fn run(machine: &mut Machine, text: &str, kernels: bool, moves: bool) {
         for (device, schedule) in machine.devices.iter_mut().zip(&fresh) {
             device.schedule = schedule.clone();
         }
-        let expected = cpu::run(&machine.prepared, data).unwrap();
+        let expected = cpu::run_plans(&machine.prepared, data).unwrap();
         for (rank, outputs) in expected.outputs.iter().enumerate() {
             for (index, tensor) in outputs.iter().enumerate().filter(|_| moves) {
                 let bytes = tensor.as_ref().map(|tensor| tensor.bytes().to_vec());

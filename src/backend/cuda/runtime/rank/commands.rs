@@ -1,0 +1,267 @@
+//! A rank's commands: the schedule, and its steps with all addresses looked up.
+
+use crate::runtime::address_map::AddressMap;
+use crate::runtime::failure::RankFailure;
+use crate::runtime::io_binding::relocation::RelocationTable;
+use crate::runtime::rank::allocation::RankAllocation;
+use crate::runtime::rank::nccl_calls::{ResolvedNcclCall, resolve_nccl_call};
+use crate::runtime::sequencer::IssueSequencer;
+use crate::sys::Error;
+use crate::sys::blas::GemmOperands;
+use crate::sys::module::KernelFunction;
+use crate::sys::nvtx::NamedRanges;
+use crate::sys::peer::WordOp;
+use hostir::plan::{BufferId, BufferView, InstId};
+use hostir_gpu::codegen;
+use hostir_gpu::operand::SymbolicAddress;
+use hostir_gpu::p2p::{MessageTarget, P2pMessage};
+use hostir_gpu::rank_memory::WORKSPACE;
+use hostir_gpu::schedule::{P2pCopy, P2pExchange, RankSchedule, ScheduleStep, SemaphoreOp, StreamCommand};
+use nccl_rs::DataType;
+use std::ops::Range;
+
+/// A command with everything looked up. Lists of operands are ranges of the vectors of [`CommandList`], where a buffer
+/// that moves gets its new address in place.
+#[derive(Clone, Debug)]
+pub(crate) enum ResolvedCommand {
+    Launch { function: KernelFunction, grid: [u32; 3], block: [u32; 3], addresses: Range<usize> },
+    Copy { to: u64, from: u64, bytes: usize },
+    Product { product: usize, operands: GemmOperands },
+    Record { event: usize },
+    Wait { event: usize },
+    Communicate { comm: usize, calls: Range<usize> },
+    Words { ops: Range<usize> },
+    Transfer { to: u64, from: u64, bytes: usize },
+}
+
+/// The commands of a rank in the order of their issue.
+pub(crate) struct CommandList {
+    pub(crate) schedule: RankSchedule,
+    /// The steps of the schedule, each with its stream.
+    pub(crate) ready: Vec<(ResolvedCommand, usize)>,
+    pub(crate) addresses: Vec<u64>,
+    pub(crate) nccl_calls: Vec<(ResolvedNcclCall, DataType)>,
+    pub(crate) words: Vec<WordOp>,
+    /// The rank's turns among ranks that share devices.
+    pub(crate) turns: Option<IssueSequencer>,
+    /// The names of the steps for a profiler.
+    pub(crate) ranges: Option<NamedRanges>,
+}
+
+/// What addresses are looked up in.
+#[derive(Clone, Copy)]
+pub(crate) struct AddressContext<'a> {
+    pub(crate) rank: u32,
+    pub(crate) memory: &'a RankAllocation,
+    pub(crate) functions: &'a [KernelFunction],
+    pub(crate) map: &'a AddressMap,
+}
+
+impl CommandList {
+    /// The commands of a schedule, not yet with addresses.
+    pub(crate) fn new(schedule: RankSchedule) -> Self {
+        let (ready, addresses, nccl_calls, words) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { schedule, ready, addresses, nccl_calls, words, turns: None, ranges: None }
+    }
+
+    /// Turns the schedule into calls with addresses.
+    pub(crate) fn resolve_addresses(&mut self, context: AddressContext<'_>) -> Result<(), Error> {
+        let steps = std::mem::take(&mut self.schedule.steps);
+        let ready = steps.iter().map(|step| Ok((self.resolve_step(step, context)?, step.stream)));
+        let ready: Result<Vec<_>, Error> = ready.collect();
+        self.schedule.steps = steps;
+        self.ready = ready?;
+        Ok(())
+    }
+
+    /// The plan's instruction of a step.
+    pub(crate) fn step_inst(&self, at: usize) -> InstId {
+        self.schedule.steps[at].inst
+    }
+
+    /// The place of a communicator's team among the program's teams.
+    pub(crate) fn team_entry(&self, comm: usize) -> usize {
+        self.schedule.members[comm].0
+    }
+
+    /// Names a step for a profiler while `issue` issues it.
+    pub(crate) fn in_named_range(
+        &self,
+        at: usize,
+        issue: impl FnOnce() -> Result<(), RankFailure>,
+    ) -> Result<(), RankFailure> {
+        if let Some(ranges) = &self.ranges {
+            ranges.push_range(at);
+        }
+        let issued = issue();
+        if let Some(ranges) = &self.ranges {
+            ranges.pop_range();
+        }
+        issued
+    }
+
+    fn resolve_step(&mut self, step: &ScheduleStep, context: AddressContext<'_>) -> Result<ResolvedCommand, Error> {
+        let AddressContext { rank, memory, functions, map } = context;
+        Ok(match &step.call {
+            StreamCommand::Launch { text, grid, block, places } => {
+                let start = self.addresses.len();
+                for place in places {
+                    self.addresses.push(memory.operand_address(place, step.stream));
+                }
+                let addresses = start..self.addresses.len();
+                let function = functions[*text].clone();
+                ResolvedCommand::Launch { function, grid: *grid, block: *block, addresses }
+            }
+            StreamCommand::Copy { views, bytes } => resolve_copy(memory, views, *bytes),
+            StreamCommand::Product { shape, operands } => {
+                let end = self.schedule.scratch[step.stream];
+                let workspace = (memory.scratch_address(step.stream, end - WORKSPACE), WORKSPACE);
+                let operands = resolve_gemm_operands(memory, operands, step.stream, workspace);
+                ResolvedCommand::Product { product: *shape, operands }
+            }
+            StreamCommand::Record { event } => ResolvedCommand::Record { event: *event },
+            StreamCommand::Wait { event } => ResolvedCommand::Wait { event: *event },
+            StreamCommand::Communicate { entry, calls } => {
+                let place = self.schedule.members.iter().position(|(other, _)| other == entry);
+                let start = self.nccl_calls.len();
+                for call in calls {
+                    self.nccl_calls.push(resolve_nccl_call(memory, call, step.stream)?);
+                }
+                ResolvedCommand::Communicate { comm: place.unwrap_or(0), calls: start..self.nccl_calls.len() }
+            }
+            StreamCommand::Signal { signals } => {
+                let start = self.words.len();
+                for signal in signals {
+                    self.words.push(resolve_semaphore_op(*signal, rank, map)?);
+                }
+                ResolvedCommand::Words { ops: start..self.words.len() }
+            }
+            StreamCommand::Transfer { message } => {
+                let message = &map.messages.list[*message];
+                let [from, to] = message_addresses(message, step.stream, context)?;
+                ResolvedCommand::Transfer { to, from, bytes: message.byte_count() }
+            }
+            StreamCommand::Exchange(exchange) => self.resolve_exchange(exchange, step.stream, context)?,
+        })
+    }
+
+    /// The launch of an exchange, with its parameters as [`codegen::exchange`] orders them.
+    fn resolve_exchange(
+        &mut self,
+        exchange: &P2pExchange,
+        stream: usize,
+        context: AddressContext<'_>,
+    ) -> Result<ResolvedCommand, Error> {
+        let AddressContext { rank: own, memory, functions, map } = context;
+        let start = self.addresses.len();
+        for &(rank, flag) in &exchange.raises {
+            self.addresses.push(map.flag_address(rank, flag)?);
+        }
+        for one in &exchange.moves {
+            let words: [u64; codegen::EXCHANGE_WORDS] = match one {
+                P2pCopy::Message(message) => {
+                    let message = &map.messages.list[*message];
+                    let [from, to] = message_addresses(message, stream, context)?;
+                    let (offer, counter) =
+                        (map.flag_address(own, message.offer)?, map.flag_address(own, message.counter)?);
+                    let done = map.flag_address(message.target_rank(), message.done)?;
+                    [offer, from, to, message.byte_count() as u64, done, counter]
+                }
+                P2pCopy::Local(parts) => {
+                    let [from, to] = parts.each_ref().map(|part| memory.range_address(part));
+                    [0, from, to, parts[0].byte_count() as u64, 0, 0]
+                }
+            };
+            self.addresses.extend(words);
+        }
+        for &flag in &exchange.awaits {
+            self.addresses.push(map.flag_address(own, flag)?);
+        }
+        Ok(ResolvedCommand::Launch {
+            function: functions[exchange.text].clone(),
+            grid: [exchange.blocks, exchange.moves.len() as u32, 1],
+            block: [codegen::EXCHANGE_THREADS, 1, 1],
+            addresses: start..self.addresses.len(),
+        })
+    }
+
+    /// Writes the commands that hold the address of a buffer anew, after it moved.
+    pub(crate) fn relocate_buffer(
+        &mut self,
+        buffer: BufferId,
+        memory: &RankAllocation,
+        touching: &RelocationTable,
+    ) -> Result<(), Error> {
+        touching.steps_using(buffer).iter().try_for_each(|&number| self.relocate_command(number as usize, memory))
+    }
+
+    /// Looks the addresses of a command up again.
+    fn relocate_command(&mut self, number: usize, memory: &RankAllocation) -> Result<(), Error> {
+        let step = &self.schedule.steps[number];
+        let ready = match (&self.ready[number].0, &step.call) {
+            (ResolvedCommand::Launch { addresses, .. }, StreamCommand::Launch { places, .. }) => {
+                for (slot, place) in addresses.clone().zip(places) {
+                    self.addresses[slot] = memory.operand_address(place, step.stream);
+                }
+                return Ok(());
+            }
+            (ResolvedCommand::Communicate { calls: slots, .. }, StreamCommand::Communicate { calls, .. }) => {
+                for (slot, call) in slots.clone().zip(calls) {
+                    self.nccl_calls[slot] = resolve_nccl_call(memory, call, step.stream)?;
+                }
+                return Ok(());
+            }
+            (ResolvedCommand::Copy { .. }, StreamCommand::Copy { views, bytes }) => resolve_copy(memory, views, *bytes),
+            (ResolvedCommand::Product { operands: old, .. }, StreamCommand::Product { shape, operands }) => {
+                let operands = resolve_gemm_operands(memory, operands, step.stream, old.workspace);
+                ResolvedCommand::Product { product: *shape, operands }
+            }
+            _ => return Ok(()),
+        };
+        self.ready[number].0 = ready;
+        Ok(())
+    }
+
+    /// The operands of a GEMM's first call.
+    pub(crate) fn first_operands(&self, number: usize) -> Option<GemmOperands> {
+        self.ready.iter().find_map(|(call, _)| match call {
+            ResolvedCommand::Product { product, operands } if *product == number => Some(*operands),
+            _ => None,
+        })
+    }
+}
+
+/// Returns the source and destination addresses of a message.
+fn message_addresses(message: &P2pMessage, stream: usize, context: AddressContext<'_>) -> Result<[u64; 2], Error> {
+    let from = context.map.range_address(message.from, &message.source)?;
+    let to = match &message.target {
+        MessageTarget::Part(part) => context.map.range_address(message.to, part)?,
+        MessageTarget::Staging(bytes) => context.memory.scratch_address(stream, *bytes),
+    };
+    Ok([from, to])
+}
+
+fn resolve_semaphore_op(signal: SemaphoreOp, own: u32, map: &AddressMap) -> Result<WordOp, Error> {
+    Ok(match signal {
+        SemaphoreOp::Raise { rank, flag } => WordOp::write_word(map.flag_address(rank, flag)?, 1),
+        SemaphoreOp::Await { flag } => WordOp::wait_for_word(map.flag_address(own, flag)?, 1),
+        SemaphoreOp::Lower { flag } => WordOp::write_word(map.flag_address(own, flag)?, 0),
+    })
+}
+
+fn resolve_copy(memory: &RankAllocation, views: &[BufferView; 2], bytes: usize) -> ResolvedCommand {
+    let [from, to] = views.each_ref().map(|view| memory.view_address(view));
+    ResolvedCommand::Copy { to, from, bytes }
+}
+
+fn resolve_gemm_operands(
+    memory: &RankAllocation,
+    operands: &[Option<SymbolicAddress>; 4],
+    stream: usize,
+    workspace: (u64, usize),
+) -> GemmOperands {
+    let address =
+        |place: &Option<SymbolicAddress>| place.as_ref().map_or(0, |place| memory.operand_address(place, stream));
+    let [a, b, bias, d] = operands.each_ref().map(address);
+    GemmOperands { a, b, bias, d, workspace }
+}

@@ -1,0 +1,68 @@
+//! A rank's progress in its runs: what it publishes for the watchdog, and which wait for other ranks is open.
+
+use crate::runtime::failure::RunProgress;
+use crate::runtime::rank::graph_recorder::GraphRecorder;
+use crate::runtime::watchdog::WatchedRank;
+use crate::sys::driver::CudaEvent;
+use hostir::plan::InstId;
+use hostir_gpu::schedule::wait_marks::PeerWait;
+
+/// The progress of a rank's runs.
+pub(crate) struct RunTracker {
+    /// The number of runs issued since the last wait.
+    pub(crate) queued: usize,
+    /// Instructions that wait for other ranks.
+    pub(crate) waits: Vec<PeerWait>,
+    /// The watchdog's entry for this rank's runs.
+    pub(crate) watched: Option<WatchedRank>,
+}
+
+impl RunTracker {
+    /// Lets others see that no run is under way.
+    pub(crate) fn publish_run_end(&self) {
+        if let Some(watched) = &self.watched {
+            watched.end_runs();
+        }
+    }
+
+    /// Lets others see that a failed run is cleared away.
+    pub(crate) fn publish_abort(&self) {
+        if let Some(watched) = &self.watched {
+            watched.end_failed_run();
+        }
+    }
+
+    /// Lets others see that a run begins.
+    pub(crate) fn publish_run_begin(&self) {
+        if let Some(watched) = &self.watched {
+            watched.begin_run();
+        }
+    }
+
+    /// Lets others see where the run is.
+    pub(crate) fn publish_position(&self, inst: Option<InstId>) {
+        if let Some(watched) = &self.watched {
+            watched.set_inst(inst);
+        }
+    }
+
+    /// The first instruction among these first steps that waits for other ranks and whose wait is not known to be
+    /// over, with the last one that may be meant as well.
+    pub(crate) fn pending_wait(
+        &self,
+        issued: usize,
+        events: &[CudaEvent],
+        recorder: &GraphRecorder,
+    ) -> Option<RunProgress> {
+        let recorded = recorder.graph.is_some();
+        let mark = |event| if recorded { recorder.outside.get(&event) } else { events.get(event) };
+        let mut issued = self.waits.iter().filter(|wait| wait.last < issued);
+        let open = issued.find(|wait| {
+            let mark = wait.event.and_then(mark);
+            mark.is_none_or(|mark| !mark.is_reached().unwrap_or(true))
+        })?;
+        // What shares its mark is of its stream.
+        let behind = issued.rfind(|wait| wait.event == open.event);
+        Some(behind.map_or(RunProgress::Inst(open.inst), |last| RunProgress::Among(open.inst, last.inst)))
+    }
+}
