@@ -41,8 +41,8 @@ pub(crate) use scalar::{LocalScalars, evaluate_extent};
 pub use take_inst::{AccumulateInst, TakeInst};
 
 use crate::ir::IdVec;
-use smallvec::SmallVec;
 pub use crate::ir::functions::{Function, ScalarValue};
+use smallvec::SmallVec;
 
 /// A communicator: an ordered team and the library that carries its communications.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]

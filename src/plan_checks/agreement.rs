@@ -3,6 +3,7 @@
 use super::queues::RankQueues;
 use super::walk::{CollectiveEnd, MessageEnd, WalkRanks};
 use crate::diag::{Diag, codes};
+use crate::ir::DType;
 use crate::lower::PreparedProgram;
 use crate::plan::{BufferView, CollectiveInst, InstId};
 
@@ -32,7 +33,7 @@ fn side_text(prepared: &PreparedProgram, queues: &RankQueues<'_>, inst: InstId) 
 /// Checks that the members of a collective start the same one.
 ///
 /// # Errors
-/// If type, root or reduce operation of two members differ.
+/// If type, root, reduce operation or element type of two members differ.
 pub(super) fn check_collective<E, C>(walk: &WalkRanks<'_, '_, E, C>, ends: &[CollectiveEnd<'_>]) -> Result<(), Diag> {
     let Some((first, others)) = ends.split_first() else { return Ok(()) };
     for other in others {
@@ -46,8 +47,36 @@ pub(super) fn check_collective<E, C>(walk: &WalkRanks<'_, '_, E, C>, ends: &[Col
             );
             return Err(disagreement(walk, collective_side(first), collective_side(other), message));
         }
+        check_element_types(walk, first, other)?;
     }
     Ok(())
+}
+
+/// The element type that a member sends or receives.
+fn element_type(collective: &CollectiveInst) -> Option<DType> {
+    collective.input.as_ref().or(collective.output.as_ref()).map(|view| view.dtype)
+}
+
+/// Checks that the members of a collective have one element type.
+fn check_element_types<E, C>(
+    walk: &WalkRanks<'_, '_, E, C>,
+    first: &CollectiveEnd<'_>,
+    other: &CollectiveEnd<'_>,
+) -> Result<(), Diag> {
+    match (element_type(first.collective), element_type(other.collective)) {
+        (Some(one), Some(two)) if one != two => {
+            let message = format!(
+                "members of one {} do not agree: rank {} has elements of type `{}`, rank {} of `{}`",
+                first.collective.kind.name(),
+                first.rank,
+                one.name(),
+                other.rank,
+                two.name()
+            );
+            Err(disagreement(walk, collective_side(first), collective_side(other), message))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Whether two members start the same collective.
@@ -114,7 +143,7 @@ fn side_bytes<'e>(
 ///
 /// # Errors
 /// If they do not.
-pub(crate) fn check_collective_sizes<E, C>(
+pub(super) fn check_collective_sizes<E, C>(
     walk: &WalkRanks<'_, '_, E, C>,
     ends: &[CollectiveEnd<'_>],
 ) -> Result<(), Diag> {

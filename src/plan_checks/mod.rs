@@ -76,7 +76,7 @@ fn prove_memory(prepared: &PreparedProgram) -> ProofReport {
     let matching = PlanMatching::new(&prepared.plans);
     let mut observer = MemoryObserver::new(&prepared.plans);
     happens_before::walk_order(&prepared.plans, &matching, &mut observer);
-    observer.check_outputs(prepared.results);
+    observer.check_outputs(&prepared.outputs[..prepared.results]);
     let mut errors = post_order::check_post_orders(prepared, &matching);
     errors.extend(report_findings(prepared, &observer.findings));
     let redundant = waste::redundant_waits(&observer.waits);

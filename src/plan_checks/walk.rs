@@ -400,6 +400,7 @@ impl<'p, E: RankExecutor, C: RankClock> WalkRanks<'_, 'p, E, C> {
     fn run_collective(&mut self, of_all: &MatchedCommunicator<'_>, done: &mut usize) -> Result<bool, Diag> {
         let Some(ends) = self.collective_ends(of_all, *done) else { return Ok(false) };
         agreement::check_collective(self, &ends)?;
+        agreement::check_collective_sizes(self, &ends)?;
         E::move_collective(self, &ends)?;
         let start = ends.iter().map(|end| self.ranks[end.rank].join_time(end.slot)).max();
         let start = start.unwrap_or(0);

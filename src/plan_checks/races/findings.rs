@@ -46,6 +46,13 @@ pub(in crate::plan_checks) enum MemoryFinding {
         /// The elements.
         elements: UnwrittenElements,
     },
+    /// An output that has no memory at the end.
+    FreedOutput {
+        /// The rank.
+        rank: usize,
+        /// The output's number.
+        output: usize,
+    },
     /// An output of which nothing has written some elements.
     UnwrittenOutput {
         /// The rank.

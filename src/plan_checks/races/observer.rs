@@ -3,6 +3,7 @@
 use super::findings::{MemoryFinding, UnorderedPair};
 use super::history::{BufferHistory, PastAccess};
 use crate::ir::{Id, OpId};
+use crate::lower::IoTensor;
 use crate::plan::{BufferId, BufferKind, InstId, Plan};
 use crate::plan_checks::happens_before::{MemoryAccess, OrderObserver, VectorClock, WaitInst, WalkedEnds};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -107,12 +108,16 @@ impl<'p> MemoryObserver<'p> {
         }
     }
 
-    /// Adds a finding for each output with elements that nothing has written. `results` is the number of outputs that
-    /// are the program's.
-    pub(in crate::plan_checks) fn check_outputs(&mut self, results: usize) {
+    /// Adds a finding for each output without memory, or with elements that nothing has written.
+    pub(in crate::plan_checks) fn check_outputs(&mut self, outputs: &[IoTensor]) {
         for (rank, plan) in self.plans.iter().enumerate() {
-            for (output, view) in plan.outputs.iter().take(results).enumerate() {
-                let Some(view) = view else { continue };
+            for (output, (view, port)) in plan.outputs.iter().zip(outputs).enumerate() {
+                let Some(view) = view else {
+                    if port.is_on_rank(plan.rank) {
+                        self.findings.push(MemoryFinding::FreedOutput { rank, output });
+                    }
+                    continue;
+                };
                 let history = &mut self.histories[rank][view.buffer.index()];
                 let Some(elements) = history.set_number(view).and_then(|set| history.unwritten(set)) else { continue };
                 let all = view.len();

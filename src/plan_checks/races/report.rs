@@ -25,6 +25,7 @@ impl FindingReport<'_> {
             MemoryFinding::Unwritten { rank, inst, view, elements } => {
                 self.describe_unwritten(*rank, *inst, view.buffer, *elements)
             }
+            MemoryFinding::FreedOutput { rank, output } => self.describe_freed_output(*rank, *output),
             MemoryFinding::UnwrittenOutput { rank, output, elements, all } => {
                 self.describe_output(*rank, *output, *elements, *all)
             }
@@ -107,6 +108,14 @@ impl FindingReport<'_> {
         Diag::error(codes::UNINITIALISED, labels.op_span(op), message)
             .with_note(format!("the first is {}", self.element_text(rank, buffer, elements.first)))
             .with_note(format!("on rank {}, in {}", self.plan(rank).rank, labels.origin_text(self.plan(rank), origin)))
+    }
+
+    fn describe_freed_output(&self, rank: usize, output: usize) -> Diag {
+        let port = &self.prepared.outputs[output];
+        let message = format!("the output {} has no memory at the end of the program", port.name);
+        Diag::error(codes::UNWRITTEN_OUTPUT, self.prepared.labels.tensor_span(port.tensor), message)
+            .with_note(format!("on rank {}: nothing writes it, or a Deallocate ends it", self.plan(rank).rank))
+            .with_note(format!("write {} on every rank of its mesh, and leave it to the caller to free", port.name))
     }
 
     fn describe_output(&self, rank: usize, output: usize, elements: UnwrittenElements, all: usize) -> Diag {
