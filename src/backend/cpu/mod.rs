@@ -15,6 +15,7 @@ mod lanes;
 mod pointwise;
 mod reduce;
 mod run;
+pub mod schedule_oracle;
 mod steps;
 mod storage;
 mod take;

@@ -11,7 +11,7 @@ use super::preparation::{announce_program, prepare_program, report_cache_warning
 use super::program::SourceProgram;
 use super::tensor_options::BoundOptions;
 use super::{
-    bench, comparison, gather, inputs, outputs, preconditions, progress, reference, summary, tensor_options, timeline,
+    bench, comparison, gather, inputs, outputs, permuted, preconditions, progress, reference, summary, tensor_options, timeline,
     work_summary,
 };
 use crate::launch::LaunchedProcess;
@@ -60,6 +60,7 @@ pub(super) fn execute_program(
         return listed.map_err(|diags| loaded.to_failure(diags));
     }
     outputs::check_files(&prepared, options, &bound, io)?;
+    permuted::compare_schedules(&prepared, &loaded, options, io)?;
     if options.check_only {
         return check_program(&prepared, &loaded, options, here, io);
     }
