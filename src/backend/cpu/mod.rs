@@ -13,6 +13,7 @@ mod fault;
 mod gemm;
 mod lanes;
 mod pointwise;
+mod poison;
 mod reduce;
 mod run;
 pub mod schedule_oracle;

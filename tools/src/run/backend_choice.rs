@@ -66,6 +66,11 @@ impl RunEngine {
     /// The warning about options that this backend has no use for.
     pub(super) fn unused_options(&self, options: &Options) -> Option<Diag> {
         let gpu = &options.gpu;
+        if options.poison && matches!(self, RunEngine::Cuda(_)) {
+            let message = "--poison has no effect on the CUDA backend";
+            let note = "memory holds patterns in runs on the CPU: --backend=cpu";
+            return Some(Diag::global_error(errors::UNUSED, message).with_note(note).into_warning());
+        }
         let given =
             [(gpu.graph, "--graph"), (gpu.tf32, "--tf32"), (gpu.transports != Transports::default(), "--map-backend")];
         let unused: Vec<&str> = given.into_iter().filter(|(given, _)| *given).map(|(_, flag)| flag).collect();
@@ -131,11 +136,12 @@ fn process_control_plane(here: &LaunchedProcess) -> Arc<dyn ControlPlane> {
 /// Refuses orders of the queues where queues do not run one after the other.
 fn refuse_unpermuted(options: &Options) -> Result<(), Diag> {
     let elsewhere = matches!(options.backend, BackendChoice::Cuda | BackendChoice::Null);
-    if options.permuted.is_none() || !(elsewhere || options.bench.is_some()) {
+    let timed = options.bench.is_some() || options.traced.is_any();
+    if options.permuted.is_none() || !(elsewhere || timed) {
         return Ok(());
     }
-    let message = "`--permute-schedule` is for runs on the CPU, one at a time";
-    let note = "leave out `--backend` and `--bench`";
+    let message = "`--permute-schedule` is for runs on the CPU that nobody times";
+    let note = "leave out `--backend`, `--bench` and timelines";
     Err(Diag::global_error(errors::CONFLICT, message).with_note(note))
 }
 

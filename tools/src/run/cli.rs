@@ -4,7 +4,9 @@ use super::backend_names::other_backend;
 use super::data_files::DataFile;
 use super::failure::RunFailure;
 pub(super) use super::option_values::{InputContent, PermutedSchedules, ScalarNumber, TimelineForms};
-use super::option_values::{data_file, missing_part, parse_bytes, parse_content, parse_number, parse_schedules, parse_shape};
+use super::option_values::{
+    data_file, missing_part, parse_bytes, parse_content, parse_number, parse_schedules, parse_shape,
+};
 use crate::data::compare::GivenTolerances;
 use crate::launch::LaunchFlags;
 use clap::builder::{PossibleValuesParser, TypedValueParser};

@@ -51,8 +51,9 @@ pub(super) fn prepare_program(
     }
     // What flags give every extent that is left open comes behind what files give.
     let every = sizes.every.take();
+    let poisoned = |prepared| PreparedProgram { poison: options.poison, ..prepared };
     match plan_ranks(&loaded.program, &sizes, &bound.kept) {
-        Ok(prepared) => return Ok(prepared),
+        Ok(prepared) => return Ok(poisoned(prepared)),
         // Shapes of input files change nothing about that.
         Err(diags) if diags.iter().any(|diag| diag.code == codes::TIMEOUT) => {
             return Err(loaded.to_failure(diags));
@@ -61,7 +62,7 @@ pub(super) fn prepare_program(
     }
     inputs::add_shapes(&mut sizes, &loaded.program, bound, whole);
     sizes.every = every;
-    plan_ranks(&loaded.program, &sizes, &bound.kept).map_err(|diags| loaded.to_failure(diags))
+    plan_ranks(&loaded.program, &sizes, &bound.kept).map(poisoned).map_err(|diags| loaded.to_failure(diags))
 }
 
 /// The first line on standard error, then warnings.

@@ -2,7 +2,10 @@
 
 use super::rank_steps::{SideSteps, StepsInProgress};
 use super::steps::{ScheduleStep, StepRole, TransferModel};
-use crate::plan::{InstId, InstKind, MatchedCommunicator, MemberRole, Plan, PlanMatching, RankInst, TeamTransfers};
+use crate::plan::{
+    BufferView, CollectiveMember, InstId, InstKind, MatchedCommunicator, MemberRole, Plan, PlanMatching, RankInst,
+    TeamTransfers,
+};
 use rustc_hash::FxHashSet;
 
 /// Two sides of a communication that do not agree.
@@ -115,6 +118,7 @@ fn join_collective(
             joined.push(JoinedMember { position: member.position, side });
         }
     }
+    check_amounts(&members)?;
     if members.len() < of_all.communicator.team.len() {
         joined.iter().for_each(|member| all.graph.block_step(member.side.done));
     }
@@ -125,7 +129,8 @@ fn join_collective(
     let transfers = TeamTransfers::new(first.collective.kind, roles);
     for to in &joined {
         for from in &joined {
-            let Some(read) = from.side.read.filter(|_| transfers.transfer_between(from.position, to.position).is_some())
+            let Some(read) =
+                from.side.read.filter(|_| transfers.transfer_between(from.position, to.position).is_some())
             else {
                 continue;
             };
@@ -137,6 +142,22 @@ fn join_collective(
     }
     add_meeting(run, (first.rank, first.inst), &joined, all);
     Ok(())
+}
+
+/// Checks that all senders send equal amounts, that all receivers receive equal amounts, and that the two fit.
+fn check_amounts(members: &[CollectiveMember<'_>]) -> Result<(), SideMismatch> {
+    let Some(first) = members.first() else { return Ok(()) };
+    let bytes = |view: &BufferView| view.len() * view.dtype.byte_size();
+    let sent: Vec<usize> = members.iter().filter_map(|member| member.collective.input.as_ref().map(bytes)).collect();
+    let received = members.iter().filter_map(|member| member.collective.output.as_ref().map(bytes));
+    let received: Vec<usize> = received.collect();
+    let equal = |amounts: &[usize]| amounts.windows(2).all(|pair| pair[0] == pair[1]);
+    let fit = received.first().is_none_or(|&one| first.collective.kind.totals_fit(&sent, received.len(), one));
+    if equal(&sent) && equal(&received) && fit {
+        return Ok(());
+    }
+    let at = |member: &CollectiveMember<'_>| RankInst { rank: member.rank, inst: member.inst };
+    Err(SideMismatch { first: at(first), second: at(members.last().unwrap_or(first)) })
 }
 
 /// The members of a collective meet before any of them moves data, in schedules that say so.
