@@ -15,6 +15,7 @@ mod function;
 mod initial;
 mod inst;
 mod matching;
+mod poison;
 mod print;
 pub(crate) mod real;
 mod scalar;

@@ -66,11 +66,6 @@ impl RunEngine {
     /// The warning about options that this backend has no use for.
     pub(super) fn unused_options(&self, options: &Options) -> Option<Diag> {
         let gpu = &options.gpu;
-        if options.poison && matches!(self, RunEngine::Cuda(_)) {
-            let message = "--poison has no effect on the CUDA backend";
-            let note = "memory holds patterns in runs on the CPU: --backend=cpu";
-            return Some(Diag::global_error(errors::UNUSED, message).with_note(note).into_warning());
-        }
         let given =
             [(gpu.graph, "--graph"), (gpu.tf32, "--tf32"), (gpu.transports != Transports::default(), "--map-backend")];
         let unused: Vec<&str> = given.into_iter().filter(|(given, _)| *given).map(|(_, flag)| flag).collect();

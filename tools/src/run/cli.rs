@@ -340,7 +340,7 @@ struct CheckArguments {
         help = "Runs the queues of all ranks, on the CPU, in an order that the seed chooses, and compares what each \
                 access finds; all tries one order for each access and 10 more")]
     permute_schedule: Option<PermutedSchedules>,
-    #[arg(long, help = "Fills fresh and freed memory with NaN (integers with the byte 0xa5) on the CPU")]
+    #[arg(long, help = "Fills fresh memory with NaN, integers with the byte 0xa5")]
     poison: bool,
 }
 

@@ -61,7 +61,7 @@ pub fn judge_all_schedules(prepared: &PreparedProgram, limits: &OracleLimits) ->
         Err(verdict) => return verdict,
     };
     let waits = model.graph.waits_of(TransferModel::Windows);
-    let delayed = delayed_steps(&model, limits.most_delays).into_iter().map(ChoiceRule::Delayed);
+    let delayed = delayed_steps(&model, limits.most_taken).into_iter().map(ChoiceRule::Delayed);
     let seeded = (0..limits.seeded).map(|number| ChoiceRule::Seeded(mix_bits(number)));
     compare_schedules(&model, &waits, &reference, delayed.chain(seeded))
 }
@@ -153,10 +153,10 @@ fn stuck_steps(graph: &StepGraph, order: &[StepId]) -> Vec<DeadlockedStep> {
 
 /// The steps to delay: all that touch memory; if these are too many, those of the first and last iteration of each op
 /// on each rank.
-fn delayed_steps(model: &OracleModel<'_>, most: usize) -> Vec<StepId> {
+fn delayed_steps(model: &OracleModel<'_>, most_taken: usize) -> Vec<StepId> {
     let steps = (0..model.graph.steps.len() as u32).map(StepId);
     let all: Vec<StepId> = steps.filter(|step| !model.table.accesses_of(*step).is_empty()).collect();
-    if all.len() <= most {
+    if all.len().saturating_mul(model.graph.steps.len()) <= most_taken {
         return all;
     }
     let mut ends: FxHashMap<(u32, u32, Option<crate::ir::OpId>, bool), (StepId, StepId)> = FxHashMap::default();

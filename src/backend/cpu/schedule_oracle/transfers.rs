@@ -68,10 +68,10 @@ fn join_message(
         return Err(SideMismatch { first: send, second: receive });
     }
     let (Some(read), Some(write)) = (from.read, to.write) else { return Ok(()) };
-    all.graph.add_wait(read, to.done, TransferModel::Windows);
     all.graph.add_wait(read, write, TransferModel::Causal);
     let on_stream = matches!(sender, InstKind::Send { comm: None, .. });
     if !on_stream {
+        all.graph.add_wait(from.start, to.done, TransferModel::Windows);
         all.graph.add_wait(from.start, write, TransferModel::Rendezvous);
         all.graph.add_wait(to.start, read, TransferModel::Rendezvous);
         return Ok(());
@@ -84,6 +84,7 @@ fn join_message(
             all.graph.add_wait(to.start, read, TransferModel::Causal);
         }
         (false, true) => {
+            all.graph.add_wait(read, to.done, TransferModel::Windows);
             all.graph.add_wait(to.done, from.done, TransferModel::Windows);
             all.graph.add_wait(to.start, read, TransferModel::Causal);
         }
@@ -134,7 +135,8 @@ fn join_collective(
             else {
                 continue;
             };
-            all.graph.add_wait(read, to.side.done, TransferModel::Windows);
+            // The sender has contributed once it has started, and may read its memory until its own end.
+            all.graph.add_wait(from.side.start, to.side.done, TransferModel::Windows);
             if let Some(write) = to.side.write {
                 all.graph.add_wait(read, write, TransferModel::Causal);
             }

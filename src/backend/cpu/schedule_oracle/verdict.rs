@@ -9,9 +9,9 @@ use crate::plan::{BufferId, InstId};
 /// The limits of the oracle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OracleLimits {
-    /// Steps that touch memory are all delayed, one an order, if there are no more than this; else those of first and
-    /// last iterations.
-    pub most_delays: usize,
+    /// Steps that touch memory are all delayed, one an order, if these orders have no more steps than this together;
+    /// else those of first and last iterations are.
+    pub most_taken: usize,
     /// The number of orders that seeds choose.
     pub seeded: u64,
     /// The most elements that views may visit together.
@@ -22,7 +22,7 @@ pub struct OracleLimits {
 
 impl Default for OracleLimits {
     fn default() -> Self {
-        Self { most_delays: 4096, seeded: 10, most_elements: 1 << 28, most_waits: 1 << 25 }
+        Self { most_taken: 1 << 27, seeded: 10, most_elements: 1 << 28, most_waits: 1 << 25 }
     }
 }
 
@@ -225,7 +225,7 @@ impl<'m, 'p> RaceSearch<'m, 'p> {
         nearest.map(|(_, pair)| pair)
     }
 
-    /// Keeps a race unless one of the same two ops is known.
+    /// Keeps a race; of those of the same two ops, one.
     fn add_race(&mut self, pair: OpenPair, rule: ChoiceRule) {
         let place = |step: StepId| access_place(&self.model.graph.steps[step.0 as usize]);
         let (first, second) = (place(pair.first), place(pair.second));
@@ -237,9 +237,6 @@ impl<'m, 'p> RaceSearch<'m, 'p> {
             let (a, b) = (op(a), op(b));
             if a <= b { (a, b) } else { (b, a) }
         };
-        if self.races.iter().any(|known| key(&known.first, &known.second) == key(&first, &second)) {
-            return;
-        }
         let (class, object) = (self.model.table.classes[pair.class as usize], self.model.table.object_of(pair.class));
         let schedule = match rule {
             ChoiceRule::Delayed(step) => ScheduleName::Delayed(place(step)),
@@ -247,7 +244,14 @@ impl<'m, 'p> RaceSearch<'m, 'p> {
             ChoiceRule::InOrder => ScheduleName::Seeded(0),
         };
         let (rank, buffer, element) = (object.rank, object.buffer, class.element as usize);
-        self.races.push(AccessRace { first, second, rank, buffer, element, schedule });
+        let race = AccessRace { first, second, rank, buffer, element, schedule };
+        let same = |known: &&mut AccessRace| key(&known.first, &known.second) == key(&first, &second);
+        match self.races.iter_mut().find(same) {
+            // What the first run shows is easier to follow.
+            Some(known) if known.first.run.max(known.second.run) > first.run.max(second.run) => *known = race,
+            Some(_) => {}
+            None => self.races.push(race),
+        }
     }
 }
 
