@@ -26,8 +26,9 @@ mod verdict;
 pub use values::run_seeded_schedule;
 pub use verdict::{AccessPlace, AccessRace, DeadlockedStep, MemoryMisuse, OracleLimits, ScheduleName, ScheduleVerdict};
 
+use crate::ir::OpId;
 use crate::lower::PreparedProgram;
-use crate::plan::Plan;
+use crate::plan::{BufferId, Plan, RankInst};
 use memory::{AccessTable, MemoryUses};
 use rank_steps::{RankSteps, StepsInProgress};
 use records::{ScheduleRecords, record_schedule};
@@ -119,7 +120,7 @@ fn model_program<'p>(plans: &'p [Plan], runs: u32, limits: &OracleLimits) -> Res
 }
 
 /// The memory of inputs and outputs, which lasts from run to run.
-fn held_memory(plan: &Plan, uses: &mut MemoryUses) -> FxHashMap<crate::plan::BufferId, u32> {
+fn held_memory(plan: &Plan, uses: &mut MemoryUses) -> FxHashMap<BufferId, u32> {
     let mut held = FxHashMap::default();
     for (views, filled) in [(&plan.inputs, true), (&plan.outputs, false)] {
         for view in views.iter().flatten() {
@@ -131,7 +132,7 @@ fn held_memory(plan: &Plan, uses: &mut MemoryUses) -> FxHashMap<crate::plan::Buf
 }
 
 fn disagreement(mismatch: SideMismatch) -> ScheduleVerdict {
-    let place = |at: crate::plan::RankInst| AccessPlace { rank: at.rank, run: 0, inst: Some(at.inst), writes: false };
+    let place = |at: RankInst| AccessPlace { rank: at.rank, run: 0, inst: Some(at.inst), writes: false };
     let (first, second) = (place(mismatch.first), place(mismatch.second));
     ScheduleVerdict::Misuse(vec![MemoryMisuse::Disagreement { first, second }])
 }
@@ -151,6 +152,15 @@ fn stuck_steps(graph: &StepGraph, order: &[StepId]) -> Vec<DeadlockedStep> {
     found
 }
 
+/// Steps that iterations have in common.
+#[derive(PartialEq, Eq, Hash)]
+struct RepeatedStep {
+    run: u32,
+    rank: u32,
+    op: Option<OpId>,
+    writes: bool,
+}
+
 /// The steps to delay: all that touch memory; if these are too many, those of the first and last iteration of each op
 /// on each rank.
 fn delayed_steps(model: &OracleModel<'_>, most_taken: usize) -> Vec<StepId> {
@@ -159,14 +169,14 @@ fn delayed_steps(model: &OracleModel<'_>, most_taken: usize) -> Vec<StepId> {
     if all.len().saturating_mul(model.graph.steps.len()) <= most_taken {
         return all;
     }
-    let mut ends: FxHashMap<(u32, u32, Option<crate::ir::OpId>, bool), (StepId, StepId)> = FxHashMap::default();
+    let mut ends: FxHashMap<RepeatedStep, [StepId; 2]> = FxHashMap::default();
     for &id in &all {
         let step = model.graph.steps[id.0 as usize];
         let op = step.inst.map(|inst| model.plans[step.rank as usize].inst(inst).origin.op);
-        let key = (step.run, step.rank, op, step.role == StepRole::Write);
-        ends.entry(key).and_modify(|(_, last)| *last = id).or_insert((id, id));
+        let key = RepeatedStep { run: step.run, rank: step.rank, op, writes: step.role == StepRole::Write };
+        ends.entry(key).and_modify(|[_, last]| *last = id).or_insert([id, id]);
     }
-    let mut chosen: Vec<StepId> = ends.into_values().flat_map(|(first, last)| [first, last]).collect();
+    let mut chosen: Vec<StepId> = ends.into_values().flatten().collect();
     chosen.sort_unstable();
     chosen.dedup();
     chosen
