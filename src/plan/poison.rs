@@ -14,7 +14,6 @@ impl Plan {
         let Some(last) = allocations.last().map(|inst| inst.origin) else {
             return Plan { insts: others, ..self };
         };
-        let on_stream = |kind, stream, origin| Inst { kind, stream, origin };
         let mut filled = Vec::with_capacity(2 * allocations.len() + self.streams as usize + others.len());
         for inst in allocations {
             let InstKind::Alloc { buffer } = inst.kind else { continue };
@@ -22,13 +21,16 @@ impl Plan {
             let dims = row_major(&[entry.elements]);
             let fill = poison_value(entry)
                 .map(|value| InstKind::Fill { dst: BufferView { buffer, offset: 0, dims, dtype: entry.dtype }, value });
-            filled.push(on_stream(inst.kind, USER_STREAM, inst.origin));
-            filled.extend(fill.map(|kind| on_stream(kind, USER_STREAM, inst.origin)));
+            filled.push(Inst { kind: inst.kind, stream: USER_STREAM, origin: inst.origin });
+            filled.extend(fill.map(|kind| Inst { kind, stream: USER_STREAM, origin: inst.origin }));
         }
         let event = EventId(self.events);
-        filled.push(on_stream(InstKind::Record { event }, USER_STREAM, last));
-        let waits = (1..self.streams).map(|stream| on_stream(InstKind::WaitEvent { event }, StreamSlot(stream), last));
-        filled.extend(waits);
+        filled.push(Inst { kind: InstKind::Record { event }, stream: USER_STREAM, origin: last });
+        filled.extend((1..self.streams).map(|stream| Inst {
+            kind: InstKind::WaitEvent { event },
+            stream: StreamSlot(stream),
+            origin: last,
+        }));
         filled.extend(others);
         let bytes = self.buffers.iter().map(|(_, entry)| (entry.elements * entry.dtype.byte_size()) as u64).sum();
         Plan { insts: filled, events: self.events + 1, peak_bytes: bytes, ..self }

@@ -52,9 +52,8 @@ pub(super) fn prepare_program(
     }
     // What flags give every extent that is left open comes behind what files give.
     let every = sizes.every.take();
-    let poisoned = |prepared| poison_memory(prepared, options, engine);
     match plan_ranks(&loaded.program, &sizes, &bound.kept) {
-        Ok(prepared) => return Ok(poisoned(prepared)),
+        Ok(prepared) => return Ok(poison_memory(prepared, options, engine)),
         // Shapes of input files change nothing about that.
         Err(diags) if diags.iter().any(|diag| diag.code == codes::TIMEOUT) => {
             return Err(loaded.to_failure(diags));
@@ -63,7 +62,8 @@ pub(super) fn prepare_program(
     }
     inputs::add_shapes(&mut sizes, &loaded.program, bound, whole);
     sizes.every = every;
-    plan_ranks(&loaded.program, &sizes, &bound.kept).map(poisoned).map_err(|diags| loaded.to_failure(diags))
+    let prepared = plan_ranks(&loaded.program, &sizes, &bound.kept).map_err(|diags| loaded.to_failure(diags))?;
+    Ok(poison_memory(prepared, options, engine))
 }
 
 /// Sees to it that fresh memory holds patterns, if that is asked for. The CPU backend has them without instructions,

@@ -35,7 +35,7 @@ struct ViewUse {
     writes: bool,
 }
 
-/// What each step touches, while the steps are made.
+/// The uses of memory by steps, while the steps are made.
 #[derive(Clone, Default, Debug)]
 pub(super) struct MemoryUses {
     objects: Vec<MemoryObject>,
@@ -55,8 +55,8 @@ impl MemoryUses {
             return;
         }
         let views = &mut self.objects[memory as usize].views;
-        let same = |known: &BufferView| known.offset == view.offset && known.dims == view.dims;
-        let place = views.iter().position(same).unwrap_or_else(|| {
+        let known = views.iter().position(|known| known.offset == view.offset && known.dims == view.dims);
+        let place = known.unwrap_or_else(|| {
             views.push(view.clone());
             views.len() - 1
         });
@@ -174,7 +174,7 @@ pub(super) struct ClassAccess {
     pub(super) writes: bool,
 }
 
-/// What each step touches.
+/// The accesses of all steps.
 #[derive(Clone, Default, Debug)]
 pub(super) struct AccessTable {
     /// All memory.
@@ -185,7 +185,7 @@ pub(super) struct AccessTable {
 }
 
 impl AccessTable {
-    /// What a step touches.
+    /// The accesses of a step.
     pub(super) fn accesses_of(&self, step: StepId) -> &[ClassAccess] {
         &self.touched[step.0 as usize]
     }

@@ -1,7 +1,7 @@
 //! The steps of one rank's plan in one run: its streams and its communicators' queues.
 
 use super::memory::MemoryUses;
-use super::steps::{ScheduleStep, StepGraph, StepId, StepRole, TransferModel};
+use super::steps::{QueueStep, StepGraph, StepId, StepRole, TransferModel};
 use crate::plan::{BufferId, BufferView, CommSlot, EventId, Inst, InstId, InstKind, Plan, WorkSlot};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ pub(super) struct SideSteps {
     pub(super) start: StepId,
     /// It has given what it contributes.
     pub(super) read: Option<StepId>,
-    /// What it receives has come.
+    /// Its target has been written.
     pub(super) write: Option<StepId>,
     /// It is done.
     pub(super) done: StepId,
@@ -24,7 +24,7 @@ pub(super) struct SideSteps {
 pub(super) struct StepsInProgress {
     /// The steps.
     pub(super) graph: StepGraph,
-    /// What they touch.
+    /// Their uses of memory.
     pub(super) uses: MemoryUses,
     /// The steps of communications.
     pub(super) sides: FxHashMap<(u32, u32, InstId), SideSteps>,
@@ -72,7 +72,7 @@ impl<'a> RankSteps<'a> {
     pub(super) fn add_plan(plan: &'a Plan, run: u32, all: &'a mut StepsInProgress) {
         let rank = plan.rank as usize;
         let before = std::mem::take(&mut all.ends[rank]);
-        let step = ScheduleStep { rank: plan.rank, run, inst: None, role: StepRole::Start };
+        let step = QueueStep { rank: plan.rank, run, inst: None, role: StepRole::Start };
         let begin = all.graph.add_step(step, &before);
         let memories = all.held[rank].clone();
         let mut steps = RankSteps {
@@ -138,7 +138,7 @@ impl<'a> RankSteps<'a> {
     }
 
     fn new_step(&mut self, id: InstId, role: StepRole, after: &[StepId]) -> StepId {
-        let step = ScheduleStep { rank: self.plan.rank, run: self.run, inst: Some(id), role };
+        let step = QueueStep { rank: self.plan.rank, run: self.run, inst: Some(id), role };
         self.all.graph.add_step(step, after)
     }
 
@@ -247,9 +247,9 @@ impl<'a> RankSteps<'a> {
     /// The caller reads and writes inputs and outputs behind the end of its stream.
     fn add_caller(&mut self) {
         let Some(&last) = self.streams.first() else { return };
-        let step = |role| ScheduleStep { rank: self.plan.rank, run: self.run, inst: None, role };
-        let read = self.all.graph.add_step(step(StepRole::Read), &[last]);
-        let write = self.all.graph.add_step(step(StepRole::Write), &[read]);
+        let step = QueueStep { rank: self.plan.rank, run: self.run, inst: None, role: StepRole::Read };
+        let read = self.all.graph.add_step(step, &[last]);
+        let write = self.all.graph.add_step(QueueStep { role: StepRole::Write, ..step }, &[read]);
         self.streams[0] = write;
         for view in self.plan.inputs.iter().chain(&self.plan.outputs).flatten() {
             // An output that has been given back has no memory to look at.

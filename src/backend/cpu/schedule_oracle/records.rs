@@ -22,7 +22,7 @@ pub(super) struct UnwrittenRead {
     pub(super) class: u32,
 }
 
-/// What the steps of a schedule found.
+/// The findings of a schedule's steps.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct ScheduleRecords {
     /// By step.

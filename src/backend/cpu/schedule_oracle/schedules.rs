@@ -77,12 +77,12 @@ pub(super) fn mix_bits(state: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::steps::{ScheduleStep, StepGraph, StepRole, TransferModel};
+    use super::super::steps::{QueueStep, StepGraph, StepRole, TransferModel};
     use super::*;
 
     /// Two queues of two steps; the second one's last step waits for the first one's first.
     fn two_queues() -> StepGraph {
-        let step = ScheduleStep { rank: 0, run: 0, inst: None, role: StepRole::Write };
+        let step = QueueStep { rank: 0, run: 0, inst: None, role: StepRole::Write };
         let mut graph = StepGraph::default();
         let first = graph.add_step(step, &[]);
         graph.add_step(step, &[first]);

@@ -24,7 +24,7 @@ pub(super) enum StepRole {
 
 /// One step.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ScheduleStep {
+pub(super) struct QueueStep {
     /// The rank whose instruction it is of.
     pub(super) rank: u32,
     /// The run, from 0.
@@ -35,7 +35,7 @@ pub(super) struct ScheduleStep {
     pub(super) role: StepRole,
 }
 
-/// How much a schedule assumes of communications. A later one keeps the orders of all earlier ones.
+/// The assumptions of a schedule about communications. A later one keeps the orders of all earlier ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum TransferModel {
     /// A communication may touch a side's memory from the side's start to its end.
@@ -58,7 +58,7 @@ struct StepEdge {
 #[derive(Clone, Default, Debug)]
 pub(super) struct StepGraph {
     /// By id.
-    pub(super) steps: Vec<ScheduleStep>,
+    pub(super) steps: Vec<QueueStep>,
     edges: Vec<StepEdge>,
     /// Steps that wait for what never comes.
     endless: Vec<StepId>,
@@ -66,7 +66,7 @@ pub(super) struct StepGraph {
 
 impl StepGraph {
     /// Adds a step behind others.
-    pub(super) fn add_step(&mut self, step: ScheduleStep, after: &[StepId]) -> StepId {
+    pub(super) fn add_step(&mut self, step: QueueStep, after: &[StepId]) -> StepId {
         let id = StepId(self.steps.len() as u32);
         self.steps.push(step);
         after.iter().for_each(|&before| self.add_wait(before, id, TransferModel::Windows));
@@ -88,7 +88,7 @@ impl StepGraph {
         self.edges.len()
     }
 
-    /// What steps wait for under a model, in a form that schedules use.
+    /// The waits of all steps under a model, in a form that schedules use.
     pub(super) fn waits_of(&self, model: TransferModel) -> StepWaits {
         let count = self.steps.len();
         let mut waits = StepWaits { starts: vec![0; count + 1], followers: Vec::new(), missing: vec![0; count] };

@@ -1,9 +1,9 @@
-//! What the sides of communications wait for on other ranks.
+//! The waits of communications for their sides on other ranks.
 
 use super::rank_steps::{SideSteps, StepsInProgress};
-use super::steps::{ScheduleStep, StepRole, TransferModel};
+use super::steps::{QueueStep, StepRole, TransferModel};
 use crate::plan::{
-    BufferView, CollectiveMember, InstId, InstKind, MatchedCommunicator, MemberRole, Plan, PlanMatching, RankInst,
+    BufferView, CollectiveMember, InstKind, MatchedCommunicator, MemberRole, Plan, PlanMatching, RankInst,
     TeamTransfers,
 };
 use rustc_hash::FxHashSet;
@@ -112,8 +112,7 @@ fn join_collective(
     for member in &members {
         let (a, b) = (first.collective, member.collective);
         if (a.kind, a.root, a.red_op) != (b.kind, b.root, b.red_op) {
-            let at = |rank: u32, inst: InstId| RankInst { rank, inst };
-            return Err(SideMismatch { first: at(first.rank, first.inst), second: at(member.rank, member.inst) });
+            return Err(SideMismatch { first: member_place(first), second: member_place(member) });
         }
         if let Some(&side) = all.sides.get(&(run, member.rank, member.inst)) {
             joined.push(JoinedMember { position: member.position, side });
@@ -142,29 +141,39 @@ fn join_collective(
             }
         }
     }
-    add_meeting(run, (first.rank, first.inst), &joined, all);
+    add_meeting(run, member_place(first), &joined, all);
     Ok(())
 }
 
 /// Checks that all senders send equal amounts, that all receivers receive equal amounts, and that the two fit.
 fn check_amounts(members: &[CollectiveMember<'_>]) -> Result<(), SideMismatch> {
     let Some(first) = members.first() else { return Ok(()) };
-    let bytes = |view: &BufferView| view.len() * view.dtype.byte_size();
-    let sent: Vec<usize> = members.iter().filter_map(|member| member.collective.input.as_ref().map(bytes)).collect();
-    let received = members.iter().filter_map(|member| member.collective.output.as_ref().map(bytes));
+    let sent: Vec<usize> =
+        members.iter().filter_map(|member| member.collective.input.as_ref().map(view_bytes)).collect();
+    let received = members.iter().filter_map(|member| member.collective.output.as_ref().map(view_bytes));
     let received: Vec<usize> = received.collect();
-    let equal = |amounts: &[usize]| amounts.windows(2).all(|pair| pair[0] == pair[1]);
     let fit = received.first().is_none_or(|&one| first.collective.kind.totals_fit(&sent, received.len(), one));
-    if equal(&sent) && equal(&received) && fit {
+    if all_equal(&sent) && all_equal(&received) && fit {
         return Ok(());
     }
-    let at = |member: &CollectiveMember<'_>| RankInst { rank: member.rank, inst: member.inst };
-    Err(SideMismatch { first: at(first), second: at(members.last().unwrap_or(first)) })
+    Err(SideMismatch { first: member_place(first), second: member_place(members.last().unwrap_or(first)) })
+}
+
+fn member_place(member: &CollectiveMember<'_>) -> RankInst {
+    RankInst { rank: member.rank, inst: member.inst }
+}
+
+fn view_bytes(view: &BufferView) -> usize {
+    view.len() * view.dtype.byte_size()
+}
+
+fn all_equal(amounts: &[usize]) -> bool {
+    amounts.windows(2).all(|pair| pair[0] == pair[1])
 }
 
 /// The members of a collective meet before any of them moves data, in schedules that say so.
-fn add_meeting(run: u32, (rank, inst): (u32, InstId), members: &[JoinedMember], all: &mut StepsInProgress) {
-    let step = ScheduleStep { rank, run, inst: Some(inst), role: StepRole::Start };
+fn add_meeting(run: u32, at: RankInst, members: &[JoinedMember], all: &mut StepsInProgress) {
+    let step = QueueStep { rank: at.rank, run, inst: Some(at.inst), role: StepRole::Start };
     let starts: Vec<_> = members.iter().map(|member| member.side.start).collect();
     let meeting = all.graph.add_step(step, &starts);
     for SideSteps { read, write, done, .. } in members.iter().map(|member| member.side) {

@@ -8,7 +8,7 @@ use super::super::executor::CpuRank;
 use super::super::fault::ExecutionFault;
 use super::super::run::{finish_run, start_ranks};
 use super::schedules::{ChoiceRule, walk_schedule};
-use super::steps::{ScheduleStep, StepRole, TransferModel};
+use super::steps::{QueueStep, StepRole, TransferModel};
 use super::{OracleLimits, ScheduleVerdict, model_program, stuck_steps};
 use crate::backend::{RunResult, RunStats};
 use crate::data::HostTensor;
@@ -74,7 +74,7 @@ impl<'p> ValueRun<'p> {
         Self { prepared, matching, collectives, ranks, read: FxHashMap::default() }
     }
 
-    fn take_step(&mut self, step: &ScheduleStep) -> Result<(), Diag> {
+    fn take_step(&mut self, step: &QueueStep) -> Result<(), Diag> {
         let Some(inst) = step.inst else { return Ok(()) };
         let at = RankInst { rank: step.rank, inst };
         let taken = match step.role {
@@ -110,7 +110,7 @@ impl<'p> ValueRun<'p> {
         Ok(())
     }
 
-    /// What an instruction writes.
+    /// The bytes that an instruction writes.
     fn written_bytes(&mut self, at: RankInst) -> Result<Vec<u8>, ExecutionFault> {
         let rank = &self.ranks[at.rank as usize];
         match &rank.plan.inst(at.inst).kind {
@@ -126,15 +126,15 @@ impl<'p> ValueRun<'p> {
         }
     }
 
-    /// What a member of a collective receives.
+    /// The bytes that a member of a collective receives.
     fn collective_bytes(&self, at: RankInst) -> Result<Vec<u8>, ExecutionFault> {
         let Some(CollectiveNumber { communicator, number }) = self.collectives.get(&at).copied() else {
             return Ok(Vec::new());
         };
         let members = self.matching.communicators[communicator].collective_members(number, &self.prepared.plans);
         let place = members.iter().position(|member| (member.rank, member.inst) == (at.rank, at.inst));
-        let sent = |rank: u32, inst: InstId| self.read.get(&RankInst { rank, inst }).cloned();
-        let sent: Vec<Option<Vec<u8>>> = members.iter().map(|member| sent(member.rank, member.inst)).collect();
+        let places = members.iter().map(|member| RankInst { rank: member.rank, inst: member.inst });
+        let sent: Vec<Option<Vec<u8>>> = places.map(|place| self.read.get(&place).cloned()).collect();
         let ends = members.iter().map(|member| CollectiveEnd {
             rank: member.rank as usize,
             slot: member.collective.comm,

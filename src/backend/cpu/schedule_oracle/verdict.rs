@@ -2,8 +2,9 @@
 
 use super::records::{ScheduleRecords, UnwrittenRead};
 use super::schedules::ChoiceRule;
-use super::steps::{ScheduleStep, StepId, StepRole};
+use super::steps::{QueueStep, StepId, StepRole};
 use super::{OracleModel, ReferenceSchedule};
+use crate::ir::OpId;
 use crate::plan::{BufferId, InstId};
 
 /// The limits of the oracle.
@@ -125,7 +126,7 @@ pub enum ScheduleVerdict {
 const MOST_RACES: usize = 16;
 
 /// The access of a step.
-pub(super) fn access_place(step: &ScheduleStep) -> AccessPlace {
+pub(super) fn access_place(step: &QueueStep) -> AccessPlace {
     AccessPlace { rank: step.rank, run: step.run, inst: step.inst, writes: step.role == StepRole::Write }
 }
 
@@ -151,7 +152,7 @@ pub(super) fn unwritten_reads(model: &OracleModel<'_>, reads: &[UnwrittenRead]) 
 
 /// A step's access to a class.
 #[derive(Clone, Copy)]
-struct ClassUse {
+struct ClassUser {
     step: StepId,
     writes: bool,
 }
@@ -164,14 +165,21 @@ struct OpenPair {
     class: u32,
 }
 
+/// The op of an access.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct AccessOp {
+    op: Option<OpId>,
+    writes: bool,
+}
+
 /// Looks for the accesses behind differences.
 pub(super) struct RaceSearch<'m, 'p> {
     model: &'m OracleModel<'p>,
     /// By class: who touches it.
-    users: Vec<Vec<ClassUse>>,
+    users: Vec<Vec<ClassUser>>,
     /// By step: its place in the first order.
     places: Vec<u32>,
-    /// What was found.
+    /// The races so far.
     pub(super) races: Vec<AccessRace>,
 }
 
@@ -193,12 +201,11 @@ impl<'m, 'p> RaceSearch<'m, 'p> {
             self.users = class_users(self.model);
         }
         let places = schedule_places(order);
-        let differs = |step: &StepId| {
-            let at = step.0 as usize;
-            records.found[at] != reference.records.found[at]
-        };
+        let (now, then) = (&records.found, &reference.records.found);
         let delayed = if let ChoiceRule::Delayed(step) = rule { Some(step) } else { None };
-        let mut suspects = delayed.into_iter().chain(order.iter().copied().filter(differs));
+        let mut suspects = delayed
+            .into_iter()
+            .chain(order.iter().copied().filter(|step| now[step.0 as usize] != then[step.0 as usize]));
         let Some(pair) = suspects.find_map(|step| self.open_pair(step, &places)) else { return true };
         self.add_race(pair, rule);
         self.races.len() < MOST_RACES
@@ -206,16 +213,17 @@ impl<'m, 'p> RaceSearch<'m, 'p> {
 
     /// The nearest step that conflicts with this one and comes the other way round.
     fn open_pair(&self, step: StepId, places: &[u32]) -> Option<OpenPair> {
-        let place = |step: StepId| self.places[step.0 as usize];
+        let own = self.places[step.0 as usize];
         let mut nearest: Option<(u32, OpenPair)> = None;
         for access in self.model.table.accesses_of(step) {
             for other in &self.users[access.class as usize] {
-                let before = place(other.step) < place(step);
+                let place = self.places[other.step.0 as usize];
+                let before = place < own;
                 let before_now = places[other.step.0 as usize] < places[step.0 as usize];
                 if other.step == step || !(other.writes || access.writes) || before == before_now {
                     continue;
                 }
-                let distance = place(other.step).abs_diff(place(step));
+                let distance = place.abs_diff(own);
                 if nearest.as_ref().is_none_or(|(least, _)| distance < *least) {
                     let (first, second) = if before { (other.step, step) } else { (step, other.step) };
                     nearest = Some((distance, OpenPair { first, second, class: access.class }));
@@ -225,28 +233,34 @@ impl<'m, 'p> RaceSearch<'m, 'p> {
         nearest.map(|(_, pair)| pair)
     }
 
+    fn place_of_step(&self, step: StepId) -> AccessPlace {
+        access_place(&self.model.graph.steps[step.0 as usize])
+    }
+
+    /// The ops of a race's accesses, in their order; `None` for the caller's.
+    fn ops_of_race(&self, race: &AccessRace) -> [AccessOp; 2] {
+        let mut ops = [&race.first, &race.second].map(|place| {
+            let plan = &self.model.plans[place.rank as usize];
+            AccessOp { op: place.inst.map(|inst| plan.inst(inst).origin.op), writes: place.writes }
+        });
+        ops.sort_unstable();
+        ops
+    }
+
     /// Keeps a race; of those of the same two ops, one.
     fn add_race(&mut self, pair: OpenPair, rule: ChoiceRule) {
-        let place = |step: StepId| access_place(&self.model.graph.steps[step.0 as usize]);
-        let (first, second) = (place(pair.first), place(pair.second));
-        let op = |place: &AccessPlace| {
-            let plan = &self.model.plans[place.rank as usize];
-            (place.inst.map(|inst| plan.inst(inst).origin.op), place.writes)
-        };
-        let key = |a: &AccessPlace, b: &AccessPlace| {
-            let (a, b) = (op(a), op(b));
-            if a <= b { (a, b) } else { (b, a) }
-        };
+        let (first, second) = (self.place_of_step(pair.first), self.place_of_step(pair.second));
         let (class, object) = (self.model.table.classes[pair.class as usize], self.model.table.object_of(pair.class));
         let schedule = match rule {
-            ChoiceRule::Delayed(step) => ScheduleName::Delayed(place(step)),
+            ChoiceRule::Delayed(step) => ScheduleName::Delayed(self.place_of_step(step)),
             ChoiceRule::Seeded(seed) => ScheduleName::Seeded(seed),
             ChoiceRule::InOrder => ScheduleName::Seeded(0),
         };
         let (rank, buffer, element) = (object.rank, object.buffer, class.element as usize);
         let race = AccessRace { first, second, rank, buffer, element, schedule };
-        let same = |known: &&mut AccessRace| key(&known.first, &known.second) == key(&first, &second);
-        match self.races.iter_mut().find(same) {
+        let ops = self.ops_of_race(&race);
+        let known = self.races.iter().position(|known| self.ops_of_race(known) == ops);
+        match known.map(|at| &mut self.races[at]) {
             // What the first run shows is easier to follow.
             Some(known) if known.first.run.max(known.second.run) > first.run.max(second.run) => *known = race,
             Some(_) => {}
@@ -256,11 +270,11 @@ impl<'m, 'p> RaceSearch<'m, 'p> {
 }
 
 /// By class: who touches it.
-fn class_users(model: &OracleModel<'_>) -> Vec<Vec<ClassUse>> {
+fn class_users(model: &OracleModel<'_>) -> Vec<Vec<ClassUser>> {
     let mut users = vec![Vec::new(); model.table.classes.len()];
     for step in (0..model.graph.steps.len() as u32).map(StepId) {
         for access in model.table.accesses_of(step) {
-            users[access.class as usize].push(ClassUse { step, writes: access.writes });
+            users[access.class as usize].push(ClassUser { step, writes: access.writes });
         }
     }
     users
