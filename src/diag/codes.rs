@@ -227,6 +227,8 @@ codes! {
     DEADLOCK = "H0510";
     /// A run that does not end in time.
     TIMEOUT = "H0511";
+    /// Two accesses that another order of the queues turns round.
+    PERMUTED_ORDER = "H0512";
     /// No GPU, too few, or a library that is missing.
     DEVICE = "H0520";
     /// No memory left on a device.

@@ -84,6 +84,8 @@ pub struct PreparedProgram {
     pub labels: DebugInfo,
     /// The time limit of a run on the CPU.
     pub time: Option<Duration>,
+    /// True if fresh memory holds NaN in a run on the CPU (integers: the byte 0xa5).
+    pub poison: bool,
 }
 
 impl PreparedProgram {
@@ -206,7 +208,7 @@ pub fn prepare_with_kept(program: &Program, sizes: &SizeSettings, kept: &[Tensor
         return Err(diags);
     }
     let time = sizes.limits.time;
-    Ok(PreparedProgram { env, ranks, unlowered, inputs, outputs, results, plans, labels, time })
+    Ok(PreparedProgram { env, ranks, unlowered, inputs, outputs, results, plans, labels, time, poison: false })
 }
 
 /// Keeps the first of the errors that differ only in rank and iteration.

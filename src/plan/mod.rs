@@ -14,6 +14,7 @@ mod env;
 mod initial;
 mod inst;
 mod matching;
+mod poison;
 mod print;
 mod scalar;
 mod take_inst;

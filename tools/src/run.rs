@@ -24,6 +24,7 @@ mod gather;
 mod inputs;
 mod option_values;
 mod outputs;
+mod permuted;
 mod preconditions;
 mod preparation;
 mod processes;

@@ -75,8 +75,8 @@ struct ReducedShare {
     bytes: Vec<u8>,
 }
 
-/// By member: what it receives.
-fn received_bytes(
+/// By member: what it receives of what members have sent.
+pub(super) fn received_bytes(
     ends: &[CollectiveEnd<'_>],
     sent: &[Option<Vec<u8>>],
 ) -> Result<Vec<Option<Vec<u8>>>, ExecutionFault> {

@@ -21,20 +21,22 @@ pub(super) struct CpuRank<'p> {
     /// Sums over what it has done.
     pub(super) stats: RunStats,
     /// Counts the instructions of streams, for onlookers.
-    done: Option<&'p AtomicU64>,
+    pub(super) done: Option<&'p AtomicU64>,
 }
 
 impl<'p> CpuRank<'p> {
-    /// A rank with its inputs. `done` counts its instructions on streams.
+    /// A rank with its inputs, and with patterns in fresh memory if it is poisoned. `done` counts its instructions on streams.
     pub(super) fn new(
         plan: &'p Plan,
         inputs: Vec<HostTensor>,
+        poison: bool,
         done: Option<&'p AtomicU64>,
     ) -> Result<Self, ExecutionFault> {
-        Ok(Self { plan, memory: RankMemory::new(plan, inputs)?, stats: RunStats::default(), done })
+        Ok(Self { plan, memory: RankMemory::new(plan, inputs, poison)?, stats: RunStats::default(), done })
     }
 
-    fn execute_local(&mut self, kind: &InstKind) -> Result<(), ExecutionFault> {
+    /// Carries out an instruction that touches memory of its rank only.
+    pub(super) fn execute_local(&mut self, kind: &InstKind) -> Result<(), ExecutionFault> {
         let (memory, plan) = (&mut self.memory, self.plan);
         match kind {
             InstKind::Copy { src, dst } => copy_view(memory, plan, src, dst),

@@ -107,7 +107,11 @@ pub fn run_traced(prepared: &PreparedProgram, inputs: Vec<Vec<HostTensor>>) -> R
     Ok((finish_run(prepared, executors)?, trace))
 }
 
-fn start_ranks<'p>(
+/// The ranks of a run with their inputs.
+///
+/// # Errors
+/// If the inputs do not fit, or a buffer is of a type without kernels.
+pub(super) fn start_ranks<'p>(
     prepared: &'p PreparedProgram,
     inputs: Vec<Vec<HostTensor>>,
     steps: Option<&'p StepCounter>,
@@ -123,7 +127,7 @@ fn start_ranks<'p>(
             return Err(vec![Diag::global_error(codes::PORTS, message)]);
         }
         check_buffer_types(prepared, plan)?;
-        match CpuRank::new(plan, inputs, steps.map(StepCounter::done_counter)) {
+        match CpuRank::new(plan, inputs, prepared.poison, steps.map(StepCounter::done_counter)) {
             Ok(rank) => ranks.push(rank),
             Err(ExecutionFault::Input(text)) => {
                 return Err(vec![Diag::global_error(codes::PORTS, format!("rank {}: {text}", plan.rank))]);
@@ -152,7 +156,11 @@ fn check_buffer_types(prepared: &PreparedProgram, plan: &Plan) -> Result<(), Vec
     Ok(())
 }
 
-fn finish_run(prepared: &PreparedProgram, ranks: Vec<CpuRank<'_>>) -> Result<RunResult, Vec<Diag>> {
+/// The outputs and figures of all ranks.
+///
+/// # Errors
+/// If elements of an output were not written.
+pub(super) fn finish_run(prepared: &PreparedProgram, ranks: Vec<CpuRank<'_>>) -> Result<RunResult, Vec<Diag>> {
     let mut stats = RunStats::default();
     let mut outputs = Vec::new();
     for mut rank in ranks {

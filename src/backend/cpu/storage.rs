@@ -1,6 +1,7 @@
 //! A rank's memory: buffers as bytes with a bit for every initialised element.
 
 use super::fault::ExecutionFault;
+use super::poison::poison_words;
 use crate::data::HostTensor;
 use crate::ir::{DType, TensorId};
 use crate::plan::{BufferId, BufferView, Plan, ViewDim, ViewDims};
@@ -154,12 +155,15 @@ impl ViewRows {
 pub(super) struct RankMemory {
     buffers: Vec<Option<BufferStorage>>,
     uses: Vec<u32>,
+    /// True if fresh memory holds the patterns of [`poison_words`](super::poison::poison_words).
+    poison: bool,
 }
 
 impl RankMemory {
     /// Memory for a plan, with its inputs. Counts how often each buffer is used.
-    pub(super) fn new(plan: &Plan, inputs: Vec<HostTensor>) -> Result<Self, ExecutionFault> {
-        let mut memory = Self { buffers: vec![None; plan.buffers.len()], uses: vec![0; plan.buffers.len()] };
+    pub(super) fn new(plan: &Plan, inputs: Vec<HostTensor>, poison: bool) -> Result<Self, ExecutionFault> {
+        let (buffers, uses) = (vec![None; plan.buffers.len()], vec![0; plan.buffers.len()]);
+        let mut memory = Self { buffers, uses, poison };
         for inst in plan.iter() {
             for view in inst.kind.read_views().into_iter().chain(inst.kind.written_view()) {
                 memory.uses[view.buffer.0 as usize] += 1;
@@ -210,6 +214,16 @@ impl RankMemory {
         }
     }
 
+    /// The buffers of these views alone.
+    pub(super) fn copy_buffers<'v>(&self, views: impl IntoIterator<Item = &'v BufferView>) -> Self {
+        let mut copy = Self { buffers: vec![None; self.buffers.len()], uses: Vec::new(), poison: self.poison };
+        for view in views {
+            let at = view.buffer.0 as usize;
+            copy.buffers[at].clone_from(&self.buffers[at]);
+        }
+        copy
+    }
+
     fn buffer_storage(&self, buffer: BufferId) -> Option<&BufferStorage> {
         self.buffers[buffer.0 as usize].as_ref()
     }
@@ -250,7 +264,11 @@ impl RankMemory {
         let slot = &mut self.buffers[view.buffer.0 as usize];
         if slot.is_none() {
             let buffer = &plan.buffers[view.buffer];
-            *slot = Some(BufferStorage::new(buffer.elements, buffer.dtype, buffer.tensor)?);
+            let mut storage = BufferStorage::new(buffer.elements, buffer.dtype, buffer.tensor)?;
+            if self.poison {
+                poison_words(&mut storage.words, buffer.dtype);
+            }
+            *slot = Some(storage);
         }
         let Some(storage) = slot else { return Ok(()) };
         let rows = ViewRows::new(view);

@@ -35,6 +35,7 @@ impl RunEngine {
         here: Option<&LaunchedProcess>,
         io: &ToolIo<'_>,
     ) -> Result<Self, Diag> {
+        refuse_unpermuted(options)?;
         let engine = match options.backend {
             BackendChoice::Null => {
                 refuse_result_flags(options)?;
@@ -43,6 +44,7 @@ impl RunEngine {
             BackendChoice::Cpu if here.is_some() => RunEngine::Cpu,
             _ if is_dry_run(options) => RunEngine::null_engine(here, false),
             BackendChoice::Cpu => RunEngine::Cpu,
+            BackendChoice::Auto if options.permuted.is_some() => RunEngine::Cpu,
             BackendChoice::Auto if !cuda::has_driver() => RunEngine::Cpu,
             BackendChoice::Auto if cuda::count_devices()? == 0 => RunEngine::Cpu,
             BackendChoice::Auto => RunEngine::Cuda(CudaBackend::new(options, here, io)),
@@ -124,6 +126,18 @@ fn is_dry_run(options: &Options) -> bool {
 
 fn process_control_plane(here: &LaunchedProcess) -> Arc<dyn ControlPlane> {
     here.peers.clone()
+}
+
+/// Refuses orders of the queues where queues do not run one after the other.
+fn refuse_unpermuted(options: &Options) -> Result<(), Diag> {
+    let elsewhere = matches!(options.backend, BackendChoice::Cuda | BackendChoice::Null);
+    let timed = options.bench.is_some() || options.traced.is_any();
+    if options.permuted.is_none() || !(elsewhere || timed) {
+        return Ok(());
+    }
+    let message = "`--permute-schedule` is for runs on the CPU that nobody times";
+    let note = "leave out `--backend`, `--bench` and timelines";
+    Err(Diag::global_error(errors::CONFLICT, message).with_note(note))
 }
 
 /// Refuses what would look at results.

@@ -3,8 +3,10 @@
 use super::backend_names::other_backend;
 use super::data_files::DataFile;
 use super::failure::RunFailure;
-pub(super) use super::option_values::{InputContent, ScalarNumber, TimelineForms};
-use super::option_values::{data_file, missing_part, parse_bytes, parse_content, parse_number, parse_shape};
+pub(super) use super::option_values::{InputContent, PermutedSchedules, ScalarNumber, TimelineForms};
+use super::option_values::{
+    data_file, missing_part, parse_bytes, parse_content, parse_number, parse_schedules, parse_shape,
+};
 use crate::data::compare::GivenTolerances;
 use crate::launch::LaunchFlags;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -103,6 +105,10 @@ pub(super) struct Options {
     pub(super) strict: bool,
     /// Runs the program without proving it first.
     pub(super) no_check: bool,
+    /// Orders of the queues to run under.
+    pub(super) permuted: Option<PermutedSchedules>,
+    /// Memory that nothing has written holds patterns.
+    pub(super) poison: bool,
     pub(super) print_plan: bool,
     /// Lists the calls of the CUDA backend: for ranks that share a device, or that have one each.
     pub(super) print_calls: Option<bool>,
@@ -142,7 +148,7 @@ impl Options {
     }
     /// Options that have to be the same on all processes of a run, with their values.
     pub(super) fn shared_options(&self) -> Vec<(&'static str, String)> {
-        let Options { container, streams, shapes, set, every, inputs, seed, gpu, .. } = self;
+        let Options { container, streams, shapes, set, every, inputs, seed, gpu, permuted, poison, .. } = self;
         // How long one waits is its own affair.
         let GpuOptions { transports, tf32, graph, timeout_ms: _ } = gpu;
         let bench = self.bench.as_ref().map(|bench| (bench.iterations, bench.warmup));
@@ -161,6 +167,8 @@ impl Options {
             ("`--output`", format!("{:?}", key_names(&self.outputs))),
             ("`--expect`", format!("{:?}", key_names(&self.expects))),
             ("`--check-only`", self.check_only.to_string()),
+            ("`--permute-schedule`", format!("{permuted:?}")),
+            ("`--poison`", poison.to_string()),
             ("`--print-plan`", self.print_plan.to_string()),
             ("`--trace` or `--timeline`", self.traced.is_any().to_string()),
             ("`--bench`, `--iters` or `--warmup`", format!("{bench:?}")),
@@ -340,6 +348,12 @@ struct CheckArguments {
         help = "Runs the program without the proof that it has no deadlocks and no races"
     )]
     no_check: bool,
+    #[arg(long, value_name = "SEED|all", value_parser = parse_schedules,
+        help = "Runs the queues of all ranks, on the CPU, in an order that the seed chooses, and compares what each \
+                access finds; all tries one order for each access and 10 more")]
+    permute_schedule: Option<PermutedSchedules>,
+    #[arg(long, help = "Fills fresh memory with NaN, integers with the byte 0xa5")]
+    poison: bool,
 }
 
 #[derive(Args)]
@@ -462,6 +476,8 @@ fn read_options(arguments: Arguments, matches: &ArgMatches) -> Result<Options, V
         check_only: checks.check_only,
         strict: checks.strict,
         no_check: checks.no_check,
+        permuted: checks.permute_schedule,
+        poison: checks.poison,
         print_plan: print.print_plan,
         print_calls: print.print_calls.map(|devices| devices == "shared"),
         gpu: GpuOptions {

@@ -1,7 +1,7 @@
 //! The road of a run: from options to the text for standard output.
 
 use super::backend_choice::RunEngine;
-use super::cli::Options;
+use super::cli::{Options, PermutedSchedules};
 use super::command_listing;
 use super::cuda::{GpuRun, Profiler, WatchedRun};
 use super::failure::RunFailure;
@@ -11,11 +11,12 @@ use super::preparation::{announce_program, prepare_program, report_cache_warning
 use super::program::SourceProgram;
 use super::tensor_options::BoundOptions;
 use super::{
-    bench, comparison, gather, inputs, outputs, preconditions, progress, reference, summary, tensor_options, timeline,
-    work_summary,
+    bench, comparison, gather, inputs, outputs, permuted, preconditions, progress, reference, summary, tensor_options,
+    timeline, work_summary,
 };
 use crate::launch::LaunchedProcess;
 use hostir::backend::RunResult;
+use hostir::backend::cpu::schedule_oracle::run_seeded_schedule;
 use hostir::backend::cpu::{self, StepCounter};
 use hostir::backend::null::NullBackend;
 use hostir::backend::simulation::simulate_run;
@@ -60,10 +61,12 @@ pub(super) fn execute_program(
         return listed.map_err(|diags| loaded.to_failure(diags));
     }
     outputs::check_files(&prepared, options, &bound, io)?;
+    permuted::compare_schedules(&prepared, &loaded, options, io)?;
     if options.check_only {
         return check_program(&prepared, &loaded, options, here, io);
     }
-    if !options.no_check {
+    // Orders of the queues are tried to judge a program apart from the proof.
+    if !options.no_check && options.permuted.is_none() {
         prove_loaded(&prepared, &loaded, options, io)?;
     }
     if matches!(engine, RunEngine::Cpu) {
@@ -136,7 +139,9 @@ fn check_program(
     io: &mut ToolIo<'_>,
 ) -> Result<String, RunFailure> {
     let mut text = summary::check_summary(prepared, options);
-    prove_loaded(prepared, loaded, options, io)?;
+    if options.permuted.is_none() {
+        prove_loaded(prepared, loaded, options, io)?;
+    }
     // The model is the same on all processes.
     if options.traced.is_any() && here.is_none_or(LaunchedProcess::is_first) {
         let trace = simulate_run(prepared, &CostModel::default()).map_err(|diags| loaded.to_failure(diags))?;
@@ -247,7 +252,12 @@ impl RunWork<'_> {
             || progress::percent_done(&steps),
             |line| match engine {
                 RunEngine::Cpu if traced => trace_on_cpu(prepared, parts).map(|(result, trace)| (result, Some(trace))),
-                RunEngine::Cpu => cpu::run_with_progress(prepared, parts, &steps).map(|result| (result, None)),
+                RunEngine::Cpu => match options.permuted {
+                    Some(PermutedSchedules::Seeded(seed)) => {
+                        run_seeded_schedule(prepared, parts, seed).map(|result| (result, None))
+                    }
+                    _ => cpu::run_with_progress(prepared, parts, &steps).map(|result| (result, None)),
+                },
                 RunEngine::Null { null, .. } => null.run_plans(prepared).map(|result| (result, None)),
                 RunEngine::Cuda(cuda) => {
                     let run = GpuRun { loaded, prepared, inputs: &parts, profiler, traced };

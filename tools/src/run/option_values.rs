@@ -27,6 +27,23 @@ impl std::fmt::Display for ScalarNumber {
     }
 }
 
+/// The orders of the queues under which a program runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum PermutedSchedules {
+    /// The one that a seed chooses.
+    Seeded(u64),
+    /// One for each access, and some that seeds choose.
+    All,
+}
+
+/// `all`, or a seed.
+pub(super) fn parse_schedules(text: &str) -> Result<PermutedSchedules, String> {
+    match text {
+        "all" => Ok(PermutedSchedules::All),
+        _ => text.parse().map(PermutedSchedules::Seeded).map_err(|_| "a seed is a number from 0 up, or `all`".into()),
+    }
+}
+
 /// The forms in which a run's timeline is asked for.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct TimelineForms {

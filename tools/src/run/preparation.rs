@@ -11,6 +11,7 @@ use hostir::diag::{Diag, codes};
 use hostir::ir::{Program, TensorId};
 use hostir::lower;
 use hostir::lower::{PreparedProgram, SizeSettings};
+use hostir::plan::Plan;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::source::NamedText;
 use std::time::Duration;
@@ -52,7 +53,7 @@ pub(super) fn prepare_program(
     // What flags give every extent that is left open comes behind what files give.
     let every = sizes.every.take();
     match plan_ranks(&loaded.program, &sizes, &bound.kept) {
-        Ok(prepared) => return Ok(prepared),
+        Ok(prepared) => return Ok(poison_memory(prepared, options, engine)),
         // Shapes of input files change nothing about that.
         Err(diags) if diags.iter().any(|diag| diag.code == codes::TIMEOUT) => {
             return Err(loaded.to_failure(diags));
@@ -61,7 +62,19 @@ pub(super) fn prepare_program(
     }
     inputs::add_shapes(&mut sizes, &loaded.program, bound, whole);
     sizes.every = every;
-    plan_ranks(&loaded.program, &sizes, &bound.kept).map_err(|diags| loaded.to_failure(diags))
+    let prepared = plan_ranks(&loaded.program, &sizes, &bound.kept).map_err(|diags| loaded.to_failure(diags))?;
+    Ok(poison_memory(prepared, options, engine))
+}
+
+/// Sees to it that fresh memory holds patterns, if that is asked for. The CPU backend has them without instructions,
+/// since it knows what has been written.
+fn poison_memory(prepared: PreparedProgram, options: &Options, engine: &RunEngine) -> PreparedProgram {
+    let poison = options.poison && !options.check_only;
+    if !poison || matches!(engine, RunEngine::Cpu) {
+        return PreparedProgram { poison, ..prepared };
+    }
+    let plans = prepared.plans.into_iter().map(Plan::poisoned).collect();
+    PreparedProgram { plans, ..prepared }
 }
 
 /// The first line on standard error, then warnings.

@@ -1,0 +1,56 @@
+//! Plans whose fresh memory holds patterns, for backends that do not know what has been written.
+
+use super::inst::{BufferView, EventId, Inst, InstKind, StreamSlot, USER_STREAM, row_major};
+use super::{Plan, PlanBuffer, ScalarValue};
+use crate::ir::DType;
+
+impl Plan {
+    /// The plan with all buffers allocated, and filled with NaN (integers: with the byte 0xa5), before anything else
+    /// runs. No two buffers share memory then, as far as nothing is freed.
+    pub fn poisoned(mut self) -> Plan {
+        let insts = std::mem::take(&mut self.insts);
+        let (allocations, others): (Vec<Inst>, Vec<Inst>) =
+            insts.into_iter().partition(|inst| matches!(inst.kind, InstKind::Alloc { .. }));
+        let Some(last) = allocations.last().map(|inst| inst.origin) else {
+            return Plan { insts: others, ..self };
+        };
+        let mut filled = Vec::with_capacity(2 * allocations.len() + self.streams as usize + others.len());
+        for inst in allocations {
+            let InstKind::Alloc { buffer } = inst.kind else { continue };
+            let entry = &self.buffers[buffer];
+            let dims = row_major(&[entry.elements]);
+            let fill = poison_value(entry)
+                .map(|value| InstKind::Fill { dst: BufferView { buffer, offset: 0, dims, dtype: entry.dtype }, value });
+            filled.push(Inst { kind: inst.kind, stream: USER_STREAM, origin: inst.origin });
+            filled.extend(fill.map(|kind| Inst { kind, stream: USER_STREAM, origin: inst.origin }));
+        }
+        let event = EventId(self.events);
+        filled.push(Inst { kind: InstKind::Record { event }, stream: USER_STREAM, origin: last });
+        filled.extend((1..self.streams).map(|stream| Inst {
+            kind: InstKind::WaitEvent { event },
+            stream: StreamSlot(stream),
+            origin: last,
+        }));
+        filled.extend(others);
+        let bytes = self.buffers.iter().map(|(_, entry)| (entry.elements * entry.dtype.byte_size()) as u64).sum();
+        Plan { insts: filled, events: self.events + 1, peak_bytes: bytes, ..self }
+    }
+}
+
+/// The pattern of a buffer; `None` for one without elements, or of a type that nothing computes with.
+fn poison_value(buffer: &PlanBuffer) -> Option<ScalarValue> {
+    match buffer.dtype {
+        _ if buffer.elements == 0 => None,
+        DType::Double
+        | DType::Float
+        | DType::Half
+        | DType::BFloat16
+        | DType::Float8E4M3
+        | DType::Float8E5M2
+        | DType::Float8E8M0 => Some(ScalarValue::Float(f64::NAN)),
+        DType::Int | DType::Index => Some(ScalarValue::Int(i64::from_ne_bytes([0xa5; 8]))),
+        DType::Int32 => Some(ScalarValue::Int(i64::from(i32::from_ne_bytes([0xa5; 4])))),
+        DType::Bool => Some(ScalarValue::Bool(true)),
+        _ => None,
+    }
+}
