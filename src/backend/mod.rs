@@ -6,6 +6,7 @@ pub mod control_plane;
 pub mod cpu;
 pub mod null;
 mod recorder;
+mod shared_device;
 pub mod simulation;
 pub mod trace;
 pub mod usage;
