@@ -4,6 +4,7 @@ pub mod class;
 pub mod clocks;
 pub mod control_plane;
 pub mod cpu;
+mod device_turns;
 pub mod null;
 mod recorder;
 mod shared_device;

@@ -4,8 +4,8 @@
 //! [`LocalDemand`]), is served by both at the same time, and is done when it has had all of both. Each resource is a
 //! processor-sharing server: while it serves `n` instructions, each gets `1/n` of its rate. This is Kleinrock's
 //! egalitarian processor sharing ("Time-shared systems: a theoretical treatment", JACM 14, 1967), here among the
-//! instructions of one turn. Turns have strict priority, the earlier one first: a later turn gets the rate that
-//! the earlier ones leave over, as thread blocks of a later kernel fill the room that an earlier kernel leaves.
+//! instructions of one turn (`device_turns`). Turns have strict priority, the earlier one first, and a later one gets a resource that
+//! the earlier ones leave over.
 //!
 //! All instructions of a turn on a resource attain service at the same rate, so the order in which they finish is known
 //! when they arrive: by the service that the turn will have given to each member. A set in that order makes every
@@ -39,7 +39,7 @@ impl TurnShare {
 #[derive(Default, Debug)]
 struct SharedResource {
     /// By turn; only the first one is served.
-    turns: BTreeMap<usize, TurnShare>,
+    turns: BTreeMap<u32, TurnShare>,
 }
 
 impl SharedResource {
@@ -49,7 +49,7 @@ impl SharedResource {
     }
 
     /// Adds an instruction.
-    fn add_demand(&mut self, turn: usize, stream: usize, needed: f64) {
+    fn add_demand(&mut self, turn: u32, stream: usize, needed: f64) {
         let share = self.turns.entry(turn).or_default();
         share.goals.insert(((share.attained + needed).to_bits(), stream));
     }
@@ -79,7 +79,7 @@ impl SharedResource {
 /// An instruction on the device.
 #[derive(Clone, Copy, Debug)]
 struct DeviceJob {
-    turn: usize,
+    turn: u32,
     demand: LocalDemand,
     /// The number of resources that it still needs.
     unsatisfied: usize,
@@ -110,7 +110,7 @@ impl SharedDevice {
     }
 
     /// A stream's instruction begins at `now`, not before the time that the device was last advanced to.
-    pub(super) fn begin_inst(&mut self, now: u64, stream: usize, turn: usize, demand: LocalDemand) {
+    pub(super) fn begin_inst(&mut self, now: u64, stream: usize, turn: u32, demand: LocalDemand) {
         self.jobs[stream] = Some(DeviceJob { turn, demand, unsatisfied: 0 });
         self.launches.insert((now.saturating_add(demand.launch_ns), stream));
     }
@@ -181,5 +181,69 @@ impl SharedDevice {
             self.jobs[stream] = None;
             finished.push(stream);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SharedDevice;
+    use crate::plan::cost::LocalDemand;
+
+    fn demand(arithmetic_ns: f64, memory_ns: f64) -> LocalDemand {
+        LocalDemand { launch_ns: 10, arithmetic_ns, memory_ns }
+    }
+
+    /// Runs the device until it is idle; the ends by stream.
+    fn ends_of(mut device: SharedDevice, streams: usize) -> Vec<u64> {
+        let mut ends = vec![0; streams];
+        while let Some(ns) = device.next_change() {
+            for stream in device.advance_to(ns) {
+                ends[stream] = ns;
+            }
+        }
+        ends
+    }
+
+    /// A device on which streams begin at 0, each with a turn and a demand.
+    fn started(jobs: &[(u32, LocalDemand)]) -> SharedDevice {
+        let mut device = SharedDevice::new(jobs.len());
+        for (stream, &(turn, demand)) in jobs.iter().enumerate() {
+            device.begin_inst(0, stream, turn, demand);
+        }
+        device
+    }
+
+    /// Egalitarian processor sharing in closed form: with needs `a <= b`, the first ends after `2 a`, the second after
+    /// `a + b`.
+    #[test]
+    fn equal_shares() {
+        for (first, second, ends) in [(100.0, 100.0, [210, 210]), (30.0, 100.0, [70, 140]), (0.5, 0.25, [11, 11])] {
+            let device = started(&[(0, demand(first, 0.0)), (0, demand(second, 0.0))]);
+            assert_eq!(ends_of(device, 2), ends);
+        }
+        let third = demand(1.0, 0.0);
+        assert_eq!(ends_of(started(&[(0, third), (0, third), (0, third)]), 3), [13, 13, 13]);
+    }
+
+    /// Alone an instruction takes the longer of its needs; two that need different resources take no time from
+    /// each other, and one that needs nothing takes its launch.
+    #[test]
+    fn two_resources() {
+        assert_eq!(ends_of(started(&[(0, demand(50.0, 70.0))]), 1), [80]);
+        let device = started(&[(0, demand(50.0, 0.0)), (0, demand(0.0, 60.0)), (0, demand(0.0, 0.0))]);
+        assert_eq!(ends_of(device, 3), [60, 70, 10]);
+        assert_eq!(ends_of(started(&[(0, demand(50.0, 20.0)), (0, demand(0.0, 30.0))]), 2), [60, 60]);
+    }
+
+    /// A later turn goes on with what an earlier one leaves, and yields when an earlier one arrives.
+    #[test]
+    fn turns_in_order() {
+        assert_eq!(ends_of(started(&[(1, demand(40.0, 0.0)), (0, demand(100.0, 0.0))]), 2), [150, 110]);
+        assert_eq!(ends_of(started(&[(1, demand(0.0, 40.0)), (0, demand(100.0, 20.0))]), 2), [70, 110]);
+        let mut device = SharedDevice::new(2);
+        device.begin_inst(0, 0, 1, demand(40.0, 0.0));
+        assert_eq!(device.advance_to(20), []);
+        device.begin_inst(20, 1, 0, demand(5.0, 0.0));
+        assert_eq!(ends_of(device, 2), [55, 35]);
     }
 }

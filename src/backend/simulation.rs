@@ -5,13 +5,14 @@
 //! are there, and their ends computed: what has not been reached yet is later than every event, so it cannot come
 //! before them.
 
+use super::device_turns::DeviceTurns;
 use super::recorder::{RankRecorder, TimeSource, recorded_parts};
 use super::shared_device::SharedDevice;
 use super::trace::{Trace, TraceClock};
 use crate::diag::Diag;
 use crate::lower::PreparedProgram;
 use crate::plan::cost::CostModel;
-use crate::plan::{CommSlot, InstId, InstKind, Plan};
+use crate::plan::{CommSlot, InstKind, Plan};
 use crate::plan_checks::walk::{OrderOnly, PlanWalk, RankClock};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -55,8 +56,7 @@ struct SimulatedRank {
     busy: Vec<bool>,
     /// By communicator: the unit that it has started is known to the communications.
     started: Vec<bool>,
-    /// The first instruction of each turn.
-    turns: Vec<InstId>,
+    turns: DeviceTurns,
 }
 
 impl SimulatedRank {
@@ -66,26 +66,9 @@ impl SimulatedRank {
             wake: None,
             busy: vec![false; plan.streams as usize],
             started: vec![false; plan.communicators.len()],
-            turns: first_of_turns(plan),
+            turns: DeviceTurns::of_plan(plan),
         }
     }
-
-    /// The turn of an instruction on the device.
-    fn turn_of(&self, inst: InstId) -> usize {
-        self.turns.partition_point(|&first| first <= inst)
-    }
-}
-
-/// Divides a plan into turns: a loop iteration is one, and so is what is issued between two.
-fn first_of_turns(plan: &Plan) -> Vec<InstId> {
-    let mut current = None;
-    let mut firsts = Vec::new();
-    for (id, inst) in plan.cursor() {
-        if current.replace(inst.origin.iteration) != Some(inst.origin.iteration) {
-            firsts.push(id);
-        }
-    }
-    firsts
 }
 
 /// A run of all ranks on the model's machine.
@@ -202,7 +185,7 @@ impl<'p> SimulatedRun<'p> {
         if !needs_device(kind) {
             return self.end_step(rank, stream, ns);
         }
-        let turn = self.ranks[rank].turn_of(head);
+        let turn = self.ranks[rank].turns.turn_of(head);
         self.ranks[rank].device.begin_inst(ns, stream, turn, self.model.local_demand(kind));
         self.expect_device(rank);
         Ok(())
