@@ -42,8 +42,8 @@ pub(super) struct RankRecorder {
     free: Vec<u64>,
     /// When the last part of each communicator's unit was done.
     ends: Vec<u64>,
-    /// On the model's clock: when the device is free.
-    device_free: u64,
+    /// On the model's clock: the time.
+    model_ns: u64,
     events: Vec<Option<ReachedSlice>>,
     works: Vec<Option<ReachedSlice>>,
     /// Messages on streams that the peer initiates, by instruction.
@@ -68,11 +68,16 @@ impl RankRecorder {
             arrivals: vec![vec![0]; plan.streams as usize],
             free: vec![0; queues],
             ends: vec![0; queues],
-            device_free: 0,
+            model_ns: 0,
             events: vec![None; plan.events as usize],
             works: vec![None; plan.works as usize],
             announced: BTreeMap::new(),
         }
+    }
+
+    /// Sets the time of the model's clock.
+    pub(super) fn set_model_time(&mut self, ns: u64) {
+        self.model_ns = ns;
     }
 
     /// The recorded spans, each track in order of time.
@@ -134,11 +139,8 @@ impl RankRecorder {
     }
 
     fn record_local(&mut self, step: &StreamStep<'_>, start: u64) -> u64 {
-        let kind = &step.inst.kind;
-        let spent = self.cost_model().map_or(0, |model| model.local_ns(kind));
-        let end = self.now_or(start + spent).max(start);
-        self.device_free = end;
-        if let Some(kind) = SpanKind::from_inst(kind) {
+        let end = self.now_or(self.model_ns).max(start);
+        if let Some(kind) = SpanKind::from_inst(&step.inst.kind) {
             self.add_slice(step.stream, step.inst, kind, TimeSpan { start, end });
         }
         end
@@ -163,7 +165,7 @@ impl RankRecorder {
 impl RankClock for RankRecorder {
     fn begin_step(&mut self, stream: usize) -> u64 {
         let arrived = self.last_arrival(stream);
-        self.now_or(arrived.max(self.device_free)).max(arrived)
+        self.now_or(arrived).max(arrived)
     }
 
     fn end_step(&mut self, step: &StreamStep<'_>, start: u64) {

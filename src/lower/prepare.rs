@@ -7,7 +7,9 @@ use crate::diag::codes;
 use crate::diag::{Diag, Diags};
 use crate::ir::{DType, DeviceMesh, OpId, ParallelType, Program, TensorId, Value};
 use crate::ir::{OpEffect, OpKind, op_display_name};
-use crate::plan::{AxesTable, Deadline, DebugInfo, ExtentEnv, Plan, PlanBudget, PlanText, evaluate_extent};
+use crate::plan::{
+    AxesTable, Deadline, DebugInfo, ExtentEnv, Plan, PlanBudget, PlanLimits, PlanText, evaluate_extent,
+};
 use rayon::prelude::*;
 use smallvec::SmallVec;
 use std::time::Duration;
@@ -180,25 +182,8 @@ pub fn prepare_with_kept(program: &Program, sizes: &SizeSettings, kept: &[Tensor
         }
     };
     let ranks = if unlowered { 1 } else { env.ranks };
-    let limit = sizes.memory_limit / u64::from(ranks.max(1));
-    let budget = PlanBudget::rank_share(&sizes.limits, ranks, Deadline::after(sizes.limits.time));
-    let lower = |rank: u32| {
-        let rank = (!unlowered).then_some(rank);
-        let limits = RankLimits { rank, memory: limit, budget };
-        Driver::new(program, &env, &axes, limits)?.lower_host(kept)
-    };
-    let results: Vec<Result<Plan, Diag>> = (0..ranks).into_par_iter().map(lower).collect();
-    let mut labels = DebugInfo::new(program);
-    let mut plans = Vec::new();
-    for result in results {
-        match result {
-            Ok(plan) => {
-                labels.add_indices(program, &plan);
-                plans.push(plan);
-            }
-            Err(diag) => push_once(&mut diags, diag),
-        }
-    }
+    let whole = WholeProgram { program, env: &env, axes: &axes, ranks, unlowered };
+    let (plans, labels) = whole.lower_ranks(sizes.memory_limit, &sizes.limits, kept, &mut diags);
     let inputs = collect_io_tensors(program, &env, &axes, unlowered, program.inputs(), &mut diags);
     let mut outputs = collect_io_tensors(program, &env, &axes, unlowered, program.outputs(), &mut diags);
     let results = outputs.len();
@@ -209,6 +194,67 @@ pub fn prepare_with_kept(program: &Program, sizes: &SizeSettings, kept: &[Tensor
     }
     let time = sizes.limits.time;
     Ok(PreparedProgram { env, ranks, unlowered, inputs, outputs, results, plans, labels, time, poison: false })
+}
+
+/// Plans a program again for another number of streams, with the sizes and ranks that it has.
+///
+/// # Errors
+/// If the program has no plan for so many streams.
+pub fn prepare_with_streams(
+    program: &Program,
+    prepared: &PreparedProgram,
+    streams: u32,
+) -> Result<PreparedProgram, Diags> {
+    let mut diags = Diags::default();
+    let env = prepared.env.with_streams(streams);
+    let axes = AxesTable::new(program, OpKind::View);
+    let (ranks, unlowered) = (prepared.ranks, prepared.unlowered);
+    let whole = WholeProgram { program, env: &env, axes: &axes, ranks, unlowered };
+    let limits = PlanLimits { time: prepared.time, ..PlanLimits::default() };
+    let (plans, labels) = whole.lower_ranks(u64::MAX, &limits, &[], &mut diags);
+    let again = PreparedProgram { env, plans, labels, ..prepared.clone() };
+    diags.or_value(again)
+}
+
+/// A program with its sizes and ranks.
+struct WholeProgram<'a> {
+    program: &'a Program,
+    env: &'a ExtentEnv,
+    axes: &'a AxesTable,
+    ranks: u32,
+    unlowered: bool,
+}
+
+impl WholeProgram<'_> {
+    /// Makes the plan of each rank. `memory` is the limit of bytes for all ranks together.
+    fn lower_ranks(
+        &self,
+        memory: u64,
+        limits: &PlanLimits,
+        kept: &[TensorId],
+        diags: &mut Diags,
+    ) -> (Vec<Plan>, DebugInfo) {
+        let memory = memory / u64::from(self.ranks.max(1));
+        let budget = PlanBudget::rank_share(limits, self.ranks, Deadline::after(limits.time));
+        let lower = |rank: u32| {
+            let rank = (!self.unlowered).then_some(rank);
+            let limits = RankLimits { rank, memory, budget };
+            Driver::new(self.program, self.env, self.axes, limits)?.lower_host(kept)
+        };
+        let results: Vec<Result<Plan, Diag>> = (0..self.ranks).into_par_iter().map(lower).collect();
+        let mut labels = DebugInfo::new(self.program);
+        let mut plans = Vec::new();
+        for result in results {
+            match result {
+                Ok(plan) => {
+                    labels.add_indices(self.program, &plan);
+                    plans.push(plan);
+                }
+                Err(diag) => push_once(diags, diag),
+            }
+        }
+        (plans, labels)
+    }
 }
 
 /// Keeps the first of the errors that differ only in rank and iteration.

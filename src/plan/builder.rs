@@ -7,7 +7,7 @@ use super::budget::PlanBudget;
 use super::copies::stream_part;
 use super::scalar::{EvalError, EvalScope, LocalScalars};
 use super::{
-    BufferId, BufferKind, BufferView, CommSlot, EventId, ExtentEnv, Inst, InstKind, InstOrigin, IterationId,
+    BufferId, BufferKind, BufferView, CommSlot, EndedOwner, EventId, ExtentEnv, Inst, InstKind, InstOrigin, IterationId,
     LoopIteration, Plan, PlanBuffer, PlanCommunicator, StreamSlot, USER_STREAM, WorkSlot, row_major,
 };
 use crate::axes::LogicalAxis;
@@ -533,10 +533,20 @@ impl<'a> PlanBuilder<'a> {
     /// # Errors
     /// If the plan gets too large.
     pub(crate) fn end_tensor(&mut self, tensor: TensorId) -> Result<(), Diag> {
+        let owned = self.tensor_binding(tensor).map(|view| view.buffer);
         self.rebind_tensor(tensor, None)?;
+        if let Some(buffer) = owned.filter(|&buffer| self.is_lent(buffer, tensor)) {
+            let issued = self.plan.inst_count();
+            self.plan.ended_owners.push(EndedOwner { buffer, op: self.op, issued });
+        }
         let name = EndedName { op: self.op, indices: self.indices.clone() };
         self.ended.insert(self.program.memory_tensor(tensor), name);
         Ok(())
+    }
+
+    /// Whether tensors are bound to a buffer that was made for this one.
+    fn is_lent(&self, buffer: BufferId, owner: TensorId) -> bool {
+        self.plan.buffers[buffer].tensor == owner && self.references[buffer] > 0
     }
 
     /// The error for a use of a tensor behind its Deallocate, in the same iteration.

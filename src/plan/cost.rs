@@ -1,8 +1,8 @@
 //! The cost model: the duration of instructions on a machine that a few rates describe.
 //!
-//! The model shows what a program's order permits, without running it: every rank is a device that executes
-//! one local instruction at a time, first come, first served, and every communicator's queue has its own
-//! link. A message starts when both sides are ready, a collective when all members are.
+//! The model shows what a program's order permits, without running it: every rank is a device whose streams share its
+//! arithmetic and its memory (`backend::shared_device`), and every communicator's queue has its own link. A message
+//! starts when both sides are ready, a collective when all members are.
 
 use super::inst::{BufferView, InstKind};
 
@@ -38,6 +38,18 @@ pub struct CostModel {
     pub message_ns: u64,
 }
 
+/// The demand of a local instruction on its device. Alone on a device, the instruction takes its launch, and then the
+/// longer of the other two.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct LocalDemand {
+    /// Nanoseconds before it needs the device.
+    pub launch_ns: u64,
+    /// Nanoseconds of all of the device's arithmetic.
+    pub arithmetic_ns: f64,
+    /// Nanoseconds of all of the device's memory bandwidth.
+    pub memory_ns: f64,
+}
+
 impl Default for CostModel {
     /// Round figures of an H200 with NVLink.
     fn default() -> Self {
@@ -46,12 +58,15 @@ impl Default for CostModel {
 }
 
 impl CostModel {
-    /// The duration of a local instruction in nanoseconds: the longer of arithmetic and memory access.
-    pub fn local_ns(&self, kind: &InstKind) -> u64 {
+    /// The demand of a local instruction.
+    pub fn local_demand(&self, kind: &InstKind) -> LocalDemand {
         let narrow = kind.written_view().is_none_or(|view| view.dtype.byte_size() <= 2);
         let rate = if narrow { self.narrow_flop } else { self.wide_flop };
-        let arithmetic = inst_flop(kind) as f64 / rate;
-        self.launch_ns + arithmetic.max(kind.traffic_bytes() as f64 / self.memory).ceil() as u64
+        LocalDemand {
+            launch_ns: self.launch_ns,
+            arithmetic_ns: inst_flop(kind) as f64 / rate,
+            memory_ns: kind.traffic_bytes() as f64 / self.memory,
+        }
     }
 
     /// The duration of a communication in nanoseconds, by the larger of the bytes sent and received.

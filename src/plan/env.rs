@@ -24,6 +24,10 @@ impl ExtentEnv {
     pub fn real_value(&self, name: Symbol) -> Option<f64> {
         self.reals.get(&name).map(|bits| f64::from_bits(*bits))
     }
+    /// The same with another number of streams.
+    pub(crate) fn with_streams(&self, streams: u32) -> Self {
+        Self { streams, ..self.clone() }
+    }
     /// Binds a name.
     pub fn bind_name(&mut self, unit: Option<UnitId>, name: Symbol, value: i64) {
         self.values.insert((unit, name), value);

@@ -41,7 +41,7 @@ pub use scalar::{EvalError, apply_function};
 pub(crate) use scalar::{LocalScalars, evaluate_extent};
 pub use take_inst::{AccumulateInst, TakeInst};
 
-use crate::ir::IdVec;
+use crate::ir::{IdVec, OpId};
 pub use crate::ir::functions::{Function, ScalarValue};
 use smallvec::SmallVec;
 
@@ -52,6 +52,17 @@ pub struct PlanCommunicator {
     pub team: Vec<u32>,
     /// `NCCL`, `UCC` or `CUDA`.
     pub backend: String,
+}
+
+/// A Deallocate of the tensor that owns a buffer to which other tensors are bound.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EndedOwner {
+    /// The buffer.
+    pub buffer: BufferId,
+    /// The Deallocate.
+    pub op: OpId,
+    /// The number of instructions issued before it.
+    pub issued: usize,
 }
 
 /// The instructions of one rank, with their buffers and communicators.
@@ -71,6 +82,8 @@ pub struct Plan {
     pub communicators: IdVec<CommSlot, PlanCommunicator>,
     /// Number of streams; stream 0 is the caller's.
     pub streams: u32,
+    /// Buffers whose tensor a Deallocate ended while other tensors were bound to them, in issue order.
+    pub ended_owners: Vec<EndedOwner>,
     /// By stream: the program's words for it, without `Stream`; empty if the program does not name it.
     pub stream_names: Vec<String>,
     /// Number of events.

@@ -10,10 +10,12 @@
 pub(crate) mod agreement;
 mod deadlock;
 mod element_set;
+mod ended_memory;
 mod happens_before;
 mod post_order;
 pub(crate) mod queues;
 mod races;
+mod stream_count;
 pub(crate) mod walk;
 mod waste;
 
@@ -21,6 +23,8 @@ use crate::diag::Diag;
 use crate::ir::OpId;
 use crate::lower::PreparedProgram;
 use crate::plan::PlanMatching;
+pub use stream_count::check_more_streams;
+
 use races::{MemoryObserver, report_findings};
 use walk::{NoClock, OrderOnly, PlanWalk};
 
@@ -76,9 +80,12 @@ fn prove_memory(prepared: &PreparedProgram) -> ProofReport {
     let matching = PlanMatching::new(&prepared.plans);
     let mut observer = MemoryObserver::new(&prepared.plans);
     happens_before::walk_order(&prepared.plans, &matching, &mut observer);
+    observer.drop_explained();
     observer.check_outputs(&prepared.outputs[..prepared.results]);
     let mut errors = post_order::check_post_orders(prepared, &matching);
     errors.extend(report_findings(prepared, &observer.findings));
     let redundant = waste::redundant_waits(&observer.waits);
-    ProofReport { errors, warnings: waste::report_waste(prepared, &redundant), redundant }
+    let mut warnings = ended_memory::check_ended_memory(prepared);
+    warnings.extend(waste::report_waste(prepared, &redundant));
+    ProofReport { errors, warnings, redundant }
 }

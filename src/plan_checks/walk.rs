@@ -172,7 +172,7 @@ impl<'p, E: RankExecutor, C: RankClock> RankWalk<'p, E, C> {
     }
 
     /// Executes a stream's next instruction, unless it has to wait.
-    fn run_step(&mut self, stream: usize, prepared: &PreparedProgram) -> Result<bool, Diag> {
+    pub(crate) fn run_step(&mut self, stream: usize, prepared: &PreparedProgram) -> Result<bool, Diag> {
         let Some(id) = self.queues.stream_head(stream) else { return Ok(false) };
         let step = StreamStep { stream, id, inst: self.queues.inst(id) };
         if !self.queues.can_proceed(&step.inst.kind) {
@@ -194,7 +194,7 @@ impl<'p, E: RankExecutor, C: RankClock> RankWalk<'p, E, C> {
     }
 
     /// Ends started units that hold nothing; whether there were any.
-    fn end_units(&mut self) -> bool {
+    pub(crate) fn end_units(&mut self) -> bool {
         let mut progress = false;
         for comm in 0..self.queues.communicator_count() {
             while self.end_unit(CommSlot(comm as u32)) {
@@ -250,16 +250,6 @@ impl<'p, E: RankExecutor, C: RankClock> RankWalk<'p, E, C> {
             self.clock.end_announced(id, work, end);
         }
         self.executor.release_views(self.queues.inst(id));
-    }
-
-    /// By the clock: the stream that goes on first, and when.
-    fn first_ready(&self) -> Option<(u64, usize)> {
-        (0..self.queues.stream_count()).filter_map(|stream| self.ready_stream(stream)).min()
-    }
-
-    fn ready_stream(&self, stream: usize) -> Option<(u64, usize)> {
-        let kind = &self.queues.inst(self.queues.stream_head(stream)?).kind;
-        self.queues.can_proceed(kind).then(|| (self.clock.ready_time(stream, kind), stream))
     }
 }
 
@@ -319,43 +309,19 @@ impl<'p, E: RankExecutor, C: RankClock> PlanWalk<'p, E, C> {
         }
     }
 
-    /// Runs all queues in order of time, so that a device does first what comes first. Communications
-    /// are carried out as soon as all sides are there: what has not been reached yet is later than every
-    /// stream that can go on, so it cannot come before them.
-    pub(crate) fn run_in_time_order(&mut self) -> Result<(), Vec<Diag>> {
-        let prepared = self.prepared;
-        loop {
-            let mut moved = false;
-            for rank in &mut self.ranks {
-                moved |= rank.end_units();
-            }
-            moved |= self.run_communications().map_err(|diag| vec![diag])?;
-            if moved {
-                continue;
-            }
-            let ready = self.ranks.iter().enumerate();
-            let ready = ready.filter_map(|(rank, state)| Some((state.first_ready()?, rank)));
-            match ready.min() {
-                Some(((_, stream), rank)) => {
-                    self.ranks[rank].run_step(stream, prepared).map_err(|diag| vec![diag])?;
-                }
-                None if self.is_done() => return Ok(()),
-                None => return Err(vec![self.deadlock()]),
-            }
-        }
-    }
-
-    fn is_done(&self) -> bool {
+    /// Whether all queues are at their ends.
+    pub(crate) fn is_done(&self) -> bool {
         self.ranks.iter().all(|rank| rank.queues.is_done())
     }
 
-    fn deadlock(&self) -> Diag {
+    /// The report for a state in which nothing can go on.
+    pub(crate) fn deadlock(&self) -> Diag {
         let queues: Vec<&RankQueues<'_>> = self.ranks.iter().map(|rank| &rank.queues).collect();
         deadlock::report_deadlock(self.prepared, &self.matching.communicators, &queues)
     }
 
     /// Carries out every communication whose sides are all there; whether that was any.
-    fn run_communications(&mut self) -> Result<bool, Diag> {
+    pub(crate) fn run_communications(&mut self) -> Result<bool, Diag> {
         let mut progress = false;
         let mut ranks = WalkRanks { prepared: self.prepared, ranks: &mut self.ranks };
         for (of_all, done) in self.matching.communicators.iter().zip(&mut self.collectives_done) {

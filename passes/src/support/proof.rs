@@ -4,7 +4,7 @@ use crate::framework::options::{ANY_NAME, OptionSpec, OptionType, Options};
 use hostir::diag::Diags;
 use hostir::ir::Program;
 use hostir::lower::{PreparedProgram, SizeSettings, prepare_program};
-use hostir::plan_checks::{ProofReport, prove_program};
+use hostir::plan_checks::{ProofReport, check_more_streams, prove_program};
 
 /// The options of passes that prove a program.
 pub(crate) const SIZE_OPTIONS: &[OptionSpec] = &[
@@ -39,7 +39,12 @@ pub(crate) const SIZE_OPTIONS: &[OptionSpec] = &[
 /// # Errors
 /// If sizes are open or contradict each other, or the program has no plan for them.
 pub(crate) fn prove_with_sizes(program: &Program, options: &Options) -> Result<ProofReport, Diags> {
-    prepare_with_sizes(program, options).map(|prepared| prove_program(&prepared))
+    let prepared = prepare_with_sizes(program, options)?;
+    let mut report = prove_program(&prepared);
+    if report.errors.is_empty() {
+        report.warnings.extend(check_more_streams(program, &prepared));
+    }
+    Ok(report)
 }
 
 fn prepare_with_sizes(program: &Program, options: &Options) -> Result<PreparedProgram, Diags> {

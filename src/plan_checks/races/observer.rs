@@ -2,7 +2,7 @@
 
 use super::findings::{MemoryFinding, UnorderedPair};
 use super::history::{BufferHistory, PastAccess};
-use crate::ir::{Id, OpId};
+use crate::ir::{Id, OpId, TensorId};
 use crate::lower::IoTensor;
 use crate::plan::{BufferId, BufferKind, InstId, Plan};
 use crate::plan_checks::happens_before::{MemoryAccess, OrderObserver, VectorClock, WaitInst, WalkedEnds};
@@ -106,6 +106,25 @@ impl<'p> MemoryObserver<'p> {
             let (rank, inst, view) = (access.rank, access.inst, access.view.clone());
             self.findings.push(MemoryFinding::Unwritten { rank, inst, view, elements });
         }
+    }
+
+    /// Drops findings of unwritten memory that a race explains: the walk came to the read first.
+    pub(in crate::plan_checks) fn drop_explained(&mut self) {
+        let mut raced: FxHashSet<(OpId, TensorId)> = FxHashSet::default();
+        for finding in &self.findings {
+            if let MemoryFinding::Race { rank, buffer, pair } = finding {
+                let tensor = self.plans[*rank].buffers[*buffer].tensor;
+                raced.extend([pair.earlier, pair.later].map(|access| (self.op_of(*rank, access.inst), tensor)));
+            }
+        }
+        let plans = self.plans;
+        self.findings.retain(|finding| match finding {
+            MemoryFinding::Unwritten { rank, inst, view, .. } => {
+                let (op, tensor) = (plans[*rank].inst(*inst).origin.op, plans[*rank].buffers[view.buffer].tensor);
+                !raced.contains(&(op, tensor))
+            }
+            _ => true,
+        });
     }
 
     /// Adds a finding for each output without memory, or with elements that nothing has written.

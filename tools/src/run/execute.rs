@@ -25,7 +25,7 @@ use hostir::data::HostTensor;
 use hostir::diag::{Diag, codes, visible};
 use hostir::lower::PreparedProgram;
 use hostir::plan::cost::CostModel;
-use hostir::plan_checks::{ProofReport, prove_program};
+use hostir::plan_checks::{ProofReport, check_more_streams, prove_program};
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::staged::StagedFiles;
 use hostir_tool_support::status::ToolStatus;
@@ -158,6 +158,9 @@ fn prove_loaded(
     io: &mut ToolIo<'_>,
 ) -> Result<(), RunFailure> {
     let ProofReport { mut errors, mut warnings, .. } = prove_program(prepared);
+    if (options.check_only || options.strict) && errors.is_empty() {
+        warnings.extend(check_more_streams(&loaded.program, prepared));
+    }
     if options.strict {
         errors.extend(warnings.drain(..).map(Diag::into_error));
     }

@@ -1,0 +1,50 @@
+//! The turns of a plan's instructions on a modelled device.
+//!
+//! Streams share a device equally, except that other ranks wait for communications: what the first communication waits
+//! for goes first, then what the second one waits for, and so on in the order in which the host issues them. With equal
+//! shares for all, the iterations of a pipeline, ready together, would end their first stages together and late, and a
+//! loop that runs them one by one would seem faster.
+
+use crate::ir::Id;
+use crate::plan::{InstId, InstKind, Plan};
+
+/// The turns of one plan. Smaller ones go first.
+#[derive(Debug)]
+pub(super) struct DeviceTurns {
+    /// By instruction.
+    turns: Vec<u32>,
+}
+
+/// The turn of what no communication waits for.
+const LAST_TURN: u32 = u32::MAX;
+
+impl DeviceTurns {
+    /// Finds, for each instruction, the first communication in issue order that waits for it: over its stream, and
+    /// over events on other streams. A walk backwards knows for each stream and event what is behind it.
+    pub(super) fn of_plan(plan: &Plan) -> Self {
+        let mut turns = vec![LAST_TURN; plan.inst_count()];
+        let mut behind_stream = vec![LAST_TURN; plan.streams as usize];
+        let mut behind_event = vec![LAST_TURN; plan.events as usize];
+        for (id, inst) in plan.cursor().rev() {
+            let behind = &mut behind_stream[inst.stream.0 as usize];
+            match &inst.kind {
+                InstKind::WaitEvent { event } => {
+                    let of_event = &mut behind_event[event.0 as usize];
+                    *of_event = (*of_event).min(*behind);
+                }
+                InstKind::Record { event } => *behind = (*behind).min(behind_event[event.0 as usize]),
+                InstKind::Collective(_) | InstKind::Send { .. } | InstKind::Recv { .. } | InstKind::GroupEnd { .. } => {
+                    *behind = id.index() as u32;
+                }
+                _ => {}
+            }
+            turns[id.index()] = *behind;
+        }
+        Self { turns }
+    }
+
+    /// The turn of an instruction.
+    pub(super) fn turn_of(&self, inst: InstId) -> u32 {
+        self.turns.get(inst.index()).copied().unwrap_or(LAST_TURN)
+    }
+}

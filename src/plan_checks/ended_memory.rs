@@ -1,0 +1,38 @@
+//! Uses of memory through other tensors behind the Deallocate of the tensor that it was made for.
+
+use crate::diag::{Diag, codes};
+use crate::ir::OpId;
+use crate::lower::PreparedProgram;
+use crate::plan::{EndedOwner, Plan};
+use rustc_hash::FxHashSet;
+
+/// The warnings for memory that is used behind its owner's Deallocate; one for each Deallocate.
+pub(super) fn check_ended_memory(prepared: &PreparedProgram) -> Vec<Diag> {
+    let mut known: FxHashSet<OpId> = FxHashSet::default();
+    let ended = prepared.plans.iter().flat_map(|plan| plan.ended_owners.iter().map(move |ended| (plan, ended)));
+    let found = ended.filter_map(|(plan, ended)| Some((ended, first_use(plan, ended)?, plan)));
+    found
+        .filter(|(ended, _, _)| known.insert(ended.op))
+        .map(|(ended, user, plan)| describe_use(prepared, plan, ended, user))
+        .collect()
+}
+
+/// The first op that reads or writes the buffer behind the Deallocate.
+fn first_use(plan: &Plan, ended: &EndedOwner) -> Option<OpId> {
+    let later = plan.cursor().skip(ended.issued);
+    later.map(|(_, inst)| inst).find_map(|inst| {
+        let reads = inst.kind.read_views();
+        let mut views = reads.into_iter().chain(inst.kind.written_view());
+        views.any(|view| view.buffer == ended.buffer).then_some(inst.origin.op)
+    })
+}
+
+fn describe_use(prepared: &PreparedProgram, plan: &Plan, ended: &EndedOwner, user: OpId) -> Diag {
+    let labels = &prepared.labels;
+    let name = labels.tensor_name(plan.buffers[ended.buffer].tensor);
+    let message = format!("`{}` uses the memory of {name} behind the Deallocate of {name}", labels.op_label(user));
+    Diag::error(codes::ENDED_NAME, labels.op_span(user), message)
+        .into_warning()
+        .with_label(labels.op_span(ended.op), format!("{name} ends here"))
+        .with_note("the memory stays while another tensor is bound to it; move the Deallocate behind its last use")
+}

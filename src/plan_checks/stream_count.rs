@@ -1,0 +1,46 @@
+//! The largest number of streams for which a program is right.
+//!
+//! A program that takes its streams by `numberOfStreams` may be right only because iterations share a stream. With as
+//! many streams as its longest loop has iterations, none do.
+
+use crate::diag::{Diag, codes};
+use crate::ir::Program;
+use crate::lower::{PreparedProgram, prepare_with_streams};
+
+/// The most streams that are tried.
+const MOST_STREAMS: u32 = 1024;
+
+/// The error that a proved program has with more streams than it was proved for, up to the longest loop's trip count; as
+/// a warning that says for how many it is right.
+pub fn check_more_streams(program: &Program, prepared: &PreparedProgram) -> Option<Diag> {
+    let given = prepared.env.streams;
+    program.names().find_symbol("numberOfStreams")?;
+    let most = longest_loop(prepared).min(MOST_STREAMS);
+    let mut wrong = (most > given).then(|| first_error(program, prepared, most))??;
+    let (mut right_with, mut wrong_with) = (given, most);
+    while wrong_with - right_with > 1 {
+        let middle = right_with + (wrong_with - right_with) / 2;
+        match first_error(program, prepared, middle) {
+            Some(error) => (wrong_with, wrong) = (middle, error),
+            None => right_with = middle,
+        }
+    }
+    let note = match right_with {
+        1 => "right with 1 stream only".to_owned(),
+        _ => format!("right with at most {right_with} streams; this is with {wrong_with}"),
+    };
+    Some(wrong.into_warning().with_note(note))
+}
+
+/// The number of streams with which no two iterations of a loop share one.
+fn longest_loop(prepared: &PreparedProgram) -> u32 {
+    let indices = prepared.plans.iter().flat_map(|plan| plan.iterations.iter().flatten());
+    let most = indices.map(|(_, value)| value.saturating_add(1)).max().unwrap_or(0);
+    u32::try_from(most.max(0)).unwrap_or(u32::MAX)
+}
+
+/// The first error that a program has with so many streams.
+fn first_error(program: &Program, prepared: &PreparedProgram, streams: u32) -> Option<Diag> {
+    let again = prepare_with_streams(program, prepared, streams).ok()?;
+    super::prove_program(&again).errors.into_iter().next().filter(|error| error.code != codes::TIMEOUT)
+}
