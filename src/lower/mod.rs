@@ -9,6 +9,8 @@ mod prepare;
 pub mod shard;
 pub mod sizes;
 
-pub use prepare::{IoTensor, IoTensorAxis, PreparedProgram, prepare_program, prepare_rank, prepare_with_kept, prepare_with_streams};
+pub use prepare::{
+    IoTensor, IoTensorAxis, PreparedProgram, prepare_program, prepare_rank, prepare_with_kept, prepare_with_streams,
+};
 pub use shard::{assemble_output, shard_input};
 pub use sizes::{SizeSettings, infer_sizes, needed_ranks};

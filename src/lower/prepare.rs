@@ -7,9 +7,7 @@ use crate::diag::codes;
 use crate::diag::{Diag, Diags};
 use crate::ir::{DType, DeviceMesh, OpId, ParallelType, Program, TensorId, Value};
 use crate::ir::{OpEffect, OpKind, op_display_name};
-use crate::plan::{
-    AxesTable, Deadline, DebugInfo, ExtentEnv, Plan, PlanBudget, PlanLimits, PlanText, evaluate_extent,
-};
+use crate::plan::{AxesTable, Deadline, DebugInfo, ExtentEnv, Plan, PlanBudget, PlanLimits, PlanText, evaluate_extent};
 use rayon::prelude::*;
 use smallvec::SmallVec;
 use std::time::Duration;

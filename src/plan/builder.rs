@@ -7,8 +7,8 @@ use super::budget::PlanBudget;
 use super::copies::stream_part;
 use super::scalar::{EvalError, EvalScope, LocalScalars};
 use super::{
-    BufferId, BufferKind, BufferView, CommSlot, EndedOwner, EventId, ExtentEnv, Inst, InstKind, InstOrigin, IterationId,
-    LoopIteration, Plan, PlanBuffer, PlanCommunicator, StreamSlot, USER_STREAM, WorkSlot, row_major,
+    BufferId, BufferKind, BufferView, CommSlot, EndedOwner, EventId, ExtentEnv, Inst, InstKind, InstOrigin,
+    IterationId, LoopIteration, Plan, PlanBuffer, PlanCommunicator, StreamSlot, USER_STREAM, WorkSlot, row_major,
 };
 use crate::axes::LogicalAxis;
 use crate::diag::Diag;

@@ -41,8 +41,8 @@ pub use scalar::{EvalError, apply_function};
 pub(crate) use scalar::{LocalScalars, evaluate_extent};
 pub use take_inst::{AccumulateInst, TakeInst};
 
-use crate::ir::{IdVec, OpId};
 pub use crate::ir::functions::{Function, ScalarValue};
+use crate::ir::{IdVec, OpId};
 use smallvec::SmallVec;
 
 /// A communicator: an ordered team and the library that carries its communications.

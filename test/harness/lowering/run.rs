@@ -8,6 +8,7 @@ use hostir::ir::OpEffect;
 use hostir::ir::Program;
 use hostir::lower;
 use hostir::lower::{PreparedProgram, SizeSettings};
+use hostir::plan_checks::prove_program;
 use hostir_passes::{manager, pipeline};
 use hostir_test::values::values;
 use std::collections::BTreeMap;
@@ -187,6 +188,10 @@ pub(crate) fn outputs(program: &Program, set: &BTreeMap<String, i64>, streams: u
     let text = hostir::print::print_to_string(program);
     let sizes = SizeSettings { set: set.clone(), streams, ..SizeSettings::default() };
     let prepared = lower::prepare_program(program, &sizes).map_err(|diags| rendered(&text, &diags))?;
+    let errors = prove_program(&prepared).errors;
+    if !errors.is_empty() {
+        return Err(render::to_string("program.hir", &text, &errors));
+    }
     values_of(&prepared, &text)
 }
 

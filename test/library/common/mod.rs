@@ -61,6 +61,10 @@ impl Case {
             (0..inputs.len()).map(|i| lower::shard_input(&prepared, i, rank, &inputs[i])).collect::<Vec<_>>()
         };
         let parts = (0..prepared.ranks).map(local).collect();
+        let report = hostir::plan_checks::prove_program(&prepared);
+        if !report.errors.is_empty() {
+            return Err(render(&self.text, &report.errors));
+        }
         let result = hostir::backend::cpu::run_plans(&prepared, parts).map_err(|d| render(&self.text, &d))?;
         let mut outputs = Vec::new();
         for output in 0..prepared.outputs.len() {
