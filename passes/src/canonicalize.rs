@@ -36,9 +36,9 @@ are left as they are.",
     example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[
-        StatisticSpec { name: "ops-folded", help: "ops with a scalar that became simpler" },
+        StatisticSpec { name: "ops-folded", help: "ops with a simplified scalar" },
         StatisticSpec { name: "branches-taken", help: "branches with a constant condition" },
-        StatisticSpec { name: "loops-removed", help: "loops over no iteration" },
+        StatisticSpec { name: "loops-removed", help: "loops without iterations" },
         StatisticSpec { name: "stream-ops-removed", help: "stream changes and waits without effect" },
     ],
     action: PassAction::Rewrite(run_canonicalize),
@@ -94,7 +94,7 @@ fn fold_scalars(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) {
             cx.add_count("ops-folded", 1);
             cx.add_remark(|| {
                 let program = edit.program();
-                let text = format!("folded a scalar of `{}`", program.op(id).kind.name());
+                let text = format!("simplified a scalar of `{}`", program.op(id).kind.name());
                 Diag::error(SIMPLIFIED, program.op_span(id), text)
             });
         }
@@ -277,13 +277,14 @@ impl ControlFolder {
 }
 
 fn removal_remark(program: &Program, op: OpId) -> Diag {
-    let text = format!("`{}` was simplified: its bounds or condition are constant", program.op(op).kind.name());
+    let text = format!("`{}` was simplified, because its bounds or condition are constant", program.op(op).kind.name());
     Diag::error(SIMPLIFIED, program.op_span(op), text)
 }
 
 fn obstacle_remark(program: &Program, op: OpId) -> Diag {
     let name = program.op(op).kind.name();
-    let text = format!("`{name}` stays although part of it never runs: that part defines what is used elsewhere");
+    let text =
+        format!("`{name}` is kept although part of it never runs: that part defines something that is used elsewhere");
     Diag::error(NOT_SIMPLIFIED, program.op_span(op), text)
 }
 

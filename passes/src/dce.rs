@@ -22,7 +22,7 @@ const REMOVED: &str = "H0315";
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
     name: "dce",
-    summary: "Remove ops whose results nobody reads",
+    summary: "Remove ops with unused results",
     description: "\
 Removes compute ops, views and allocations whose results are never read, the deallocations of what is
 no longer allocated, and loops and branches that are empty then.
@@ -132,7 +132,7 @@ fn removal_remark(program: &Program, id: OpId) -> Diag {
     let op = program.op(id);
     let tensors: Vec<String> =
         op.output_tensors().chain(op.input_tensors()).take(1).map(|tensor| program.tensor_name(tensor)).collect();
-    let message = format!("removed `{}`: nobody reads {}", op.kind.name(), tensors.join(""));
+    let message = format!("removed `{}`: {} is never read", op.kind.name(), tensors.join(""));
     Diag::error(REMOVED, program.op_span(id), message)
 }
 

@@ -60,7 +60,7 @@ where its result should lie gets its *operands* moved, which computes the same w
             name: "offset_stream_indexing_by_rank",
             ty: OptionType::Bool,
             default: Some("false"),
-            help: "nvFuser's name for `allgather=ring`",
+            help: "Name of `allgather=ring` in nvFuser",
         },
         OptionSpec {
             name: "matmul_reduce_scatter",

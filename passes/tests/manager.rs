@@ -141,8 +141,8 @@ fn wrong_options() {
         format!("{}: {}; {}", diag.code, diag.message, diag.notes.join("; "))
     };
     let cases = [
-        ("drop-last{count=ten}", "H0304: `ten` is no value for `count` of `drop-last`"),
-        ("drop-last{count=10}", "H0304: `10` is no value for `count` of `drop-last`"),
+        ("drop-last{count=ten}", "H0304: `ten` is not a valid value for the option `count` of `drop-last`"),
+        ("drop-last{count=10}", "H0304: `10` is not a valid value for the option `count` of `drop-last`"),
         ("drop-last{count}", "H0304: the option `count` of `drop-last` needs a value"),
         ("drop-last{count=1,count=2}", "H0305"),
         ("needs", "H0306"),

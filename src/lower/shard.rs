@@ -52,12 +52,17 @@ fn row_offset(origin: &[usize], local: &[usize], whole: &[usize], mut index: usi
 /// Checks that a tensor has the shape and type of the whole input.
 pub fn check_whole(port: &IoTensor, whole: &HostTensor) -> Result<(), Diag> {
     if whole.dtype() != port.dtype {
-        let message = format!("{} is `{}`, but `{}` was given", port.name, port.dtype.name(), whole.dtype().name());
+        let message =
+            format!("{} is `{}`, but data of type `{}` was given", port.name, port.dtype.name(), whole.dtype().name());
         return Err(Diag::global_error(codes::SIZE, message));
     }
     if whole.shape() != port.whole_shape() {
-        let message =
-            format!("{} has the shape {:?}, but {:?} was given", port.name, port.whole_shape(), whole.shape());
+        let message = format!(
+            "{} has shape {:?}, but data of shape {:?} was given",
+            port.name,
+            port.whole_shape(),
+            whole.shape()
+        );
         return Err(Diag::global_error(codes::SIZE, message));
     }
     Ok(())
@@ -81,7 +86,7 @@ pub fn assemble_output(
     for (rank, part) in parts {
         let Some(origin) = port.shard_origin(rank) else { continue };
         if part.shape() != local || part.dtype() != port.dtype {
-            let message = format!("rank {rank}'s part of {} has the shape {:?}", port.name, part.shape());
+            let message = format!("rank {rank}'s shard of {} has shape {:?}", port.name, part.shape());
             return Err(Diag::global_error(codes::PORTS, message));
         }
         match owners.iter().find(|(other, ..)| *other == origin) {
@@ -110,15 +115,15 @@ fn unwritten_error(prepared: &PreparedProgram, output: usize, owners: &[(Vec<usi
     let missing: Vec<String> = (0..prepared.ranks).filter(missing).map(|rank| rank.to_string()).collect();
     let name = &port.name;
     let message = match (owners.is_empty(), output < prepared.results) {
-        (true, true) => format!("nothing has written the output {name}"),
-        (true, false) => format!("{name} has no memory when the program ends"),
-        _ => format!("{name} has no memory on these ranks: {}", missing.join(", ")),
+        (true, true) => format!("output {name} is never written"),
+        (true, false) => format!("output {name} has no memory at the end of the program"),
+        _ => format!("output {name} has no memory on these ranks: {}", missing.join(", ")),
     };
     let diag = Diag::error(codes::UNWRITTEN_OUTPUT, span, message);
     if output < prepared.results {
         return diag;
     }
-    diag.with_note("what is deallocated or bound to something else by then cannot be handed out")
+    diag.with_note("do not deallocate or rebind an output before the end of the program")
 }
 
 fn place_shard(whole: &mut HostTensor, origin: &[usize], part: &HostTensor) {
@@ -153,16 +158,16 @@ fn compare_replicas(
         rest /= extent.max(1);
     }
     let message = format!(
-        "replicas of {} differ{}: at {index:?} rank {} has {} and rank {} has {}",
+        "replicas of {} differ{}: at {index:?}, rank {} has {} and rank {} has {}",
         port.name,
-        if unit.is_some() { " by more than rounding" } else { "" },
+        if unit.is_some() { " by more than rounding error" } else { "" },
         a.0,
         a.1.get_f64(flat),
         b.0,
         b.1.get_f64(flat)
     );
     Err(Diag::error(codes::REPLICAS, prepared.labels.tensor_span(port.tensor), message)
-        .with_note("a tensor without a device axis holds the same on every rank of its mesh"))
+        .with_note("a tensor without a device axis must have the same elements on every rank of its mesh"))
 }
 
 /// The first element whose bits differ.

@@ -99,8 +99,8 @@ fn permutation_mismatch(program: &Program, to: &LinkSide, rank: usize) -> AxisMi
     let name = program.tensor_name(to.tensor);
     AxisMismatch {
         code: codes::PERMUTATION,
-        message: format!("`perm=` of `{name}` is not an order of its {} axes", rank),
-        note: format!("it lists each of 0 to {} once", rank.saturating_sub(1)),
+        message: format!("`perm=` of `{name}` is not a permutation of its {} axes", rank),
+        note: format!("list each of 0 to {} once", rank.saturating_sub(1)),
         tensor: Some(to.tensor),
     }
 }
@@ -139,10 +139,10 @@ pub fn lower_set_permute(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag>
 
 fn op_permutation(cx: &PlanBuilder<'_>, op: &Op, result: TensorId) -> Result<Vec<usize>, Diag> {
     let Some(perm) = op.ints_attr(AttrKey::Perm) else {
-        let message = format!("the permutation of {} is not known", cx.tensor_name(result));
+        let message = format!("the permutation of {} is unknown", cx.tensor_name(result));
         return Err(cx
             .error_here(codes::NEEDED, message)
-            .with_note("the domains of the result have no numbers: give `perm={...}`"));
+            .with_note("the domains of the result have no numbers: add `perm={...}`"));
     };
     Ok(perm.iter().map(|&p| usize::try_from(p).unwrap_or(usize::MAX)).collect())
 }

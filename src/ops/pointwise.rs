@@ -74,7 +74,7 @@ fn broadcast_note(program: &Program, from: &LinkSide, rank: usize) -> String {
     };
     let flags: Vec<&str> = (0..rank).map(|k| if k < missing { "true" } else { "false" }).collect();
     format!(
-        "axes are not added by themselves: write `T{number}_l_{}[{axes}]{mesh} = broadcast( {name}, flags = {{{}}} )` before it, and T{number} instead of {name}",
+        "operands of lower rank are not broadcast implicitly: write `T{number}_l_{}[{axes}]{mesh} = broadcast( {name}, flags = {{{}}} )` before the op, and use T{number} instead of {name}",
         tensor.dtype.name(),
         flags.join(", ")
     )
@@ -138,7 +138,7 @@ fn check_integer_functions(program: &Program, id: OpId, diags: &mut Diags) {
         let (text, dtype) = (program.tensor_name(real), program.tensor(real).dtype.name());
         let message = format!("`{name}` needs integers, but `{text}` is {dtype}");
         let diag = Diag::error(codes::INTEGER_FUNCTION, program.op_span(id), message);
-        let note = "give it integers or truth values; a cast such as `__to_int64(..)`, `(int64_t)(..)` in older spellings, makes integers of reals";
+        let note = "use integers or truth values; a cast such as `__to_int64(..)`, `(int64_t)(..)` in older spellings, converts reals to integers";
         diags.push(with_declaration(diag, program, real, id).with_note(note));
     }
 }
@@ -159,11 +159,11 @@ fn check_pointwise(program: &Program, id: OpId, diags: &mut Diags) {
         if let Some(&other) = tensors.iter().find(|t| is(**t) != is(first)) {
             tensor_checks::report_dtypes(program, id, (first, other), diags);
         }
-        require_bool(program, id, result, "a comparison gives", diags);
+        require_bool(program, id, result, "a comparison produces", diags);
     } else if name == "where" {
         let condition = op.operands.first().and_then(|value| value.as_tensor());
         if let Some(condition) = condition {
-            require_bool(program, id, condition, "`where` chooses by", diags);
+            require_bool(program, id, condition, "the condition of `where` must be", diags);
         }
         let rest = if condition.is_some() { &tensors[1..] } else { &tensors[..] };
         if let Some(&other) = rest.iter().find(|t| is(**t) != is(result)) {
@@ -212,7 +212,7 @@ pub fn lower_pointwise(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     }
     let result = cx.result_tensor(op)?;
     let Some(function) = Function::parse(text, op.operands.len()) else {
-        return Err(cx.error_here(codes::CANNOT_RUN, format!("`{text}` cannot run yet")));
+        return Err(cx.error_here(codes::CANNOT_RUN, format!("`{text}` is not supported in a run")));
     };
     let mut sources = Vec::new();
     for operand in &op.operands {
@@ -220,7 +220,7 @@ pub fn lower_pointwise(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
             Value::Tensor(tensor) => Ok((*tensor, cx.input_view(*tensor)?)),
             Value::Scalar(expr) => Err(cx.eval_scalar(*expr)?),
             Value::Stream(_) | Value::Handle(_) | Value::Unit(_) | Value::Op(_) => {
-                return Err(cx.error_here(codes::CANNOT_RUN, format!("an operand of `{text}` is not a value")));
+                return Err(cx.error_here(codes::CANNOT_RUN, format!("an operand of `{text}` has no value")));
             }
         });
     }
@@ -242,7 +242,7 @@ pub fn lower_pointwise(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     }
     let compute = step_compute_type(function, &inputs, &args, output.dtype);
     if function.needs_integers() && compute.is_float() {
-        return Err(cx.error_here(codes::CANNOT_RUN, format!("`{text}` needs integers, not `{}`", compute.name())));
+        return Err(cx.error_here(codes::CANNOT_RUN, format!("`{text}` needs integers, found `{}`", compute.name())));
     }
     let step = KernelStep { function, args, compute, result: output.dtype };
     cx.emit_inst(InstKind::Kernel(Box::new(PointwiseKernel { inputs, output, steps: vec![step] })))

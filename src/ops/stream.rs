@@ -62,7 +62,7 @@ fn stream_operand(cx: &PlanBuilder<'_>, op: &Op) -> Result<ExprId, Diag> {
         Value::Stream(expr) => Some(*expr),
         Value::Tensor(_) | Value::Scalar(_) | Value::Handle(_) | Value::Unit(_) | Value::Op(_) => None,
     });
-    stream.ok_or_else(|| cx.error_here(codes::NEEDED, "no stream is named"))
+    stream.ok_or_else(|| cx.error_here(codes::NEEDED, "the stream is missing"))
 }
 
 /// Binds a stream's name to the current stream, unless it is bound.

@@ -167,7 +167,7 @@ impl<'a> PlanBuilder<'a> {
             if left != right {
                 return Err(self
                     .shape_error(new, &left, original, &right)
-                    .with_note("an alias is another name of a tensor, and so has its shape"));
+                    .with_note("an alias is another name of a tensor, so it has the same shape"));
             }
         }
         Ok(())
@@ -231,7 +231,7 @@ impl<'a> PlanBuilder<'a> {
             self.iteration = IterationId(self.plan.iterations.len() as u32);
             self.charge_bytes(size_of::<LoopIteration>())?;
             let grown = self.plan.iterations.try_reserve(1);
-            grown.map_err(|_| self.error_here(codes::NO_MEMORY, "no memory for the plan"))?;
+            grown.map_err(|_| self.error_here(codes::NO_MEMORY, "out of memory: cannot allocate the plan"))?;
             self.plan.iterations.push(self.indices.clone());
         }
         self.stream_indices.extend(cut);
@@ -275,7 +275,7 @@ impl<'a> PlanBuilder<'a> {
     pub fn emit_inst(&mut self, kind: InstKind) -> Result<(), Diag> {
         self.charge_bytes(size_of::<Inst>() + kind.heap_bytes() + kind.queue_bytes())?;
         let grown = self.plan.insts.try_reserve(1);
-        grown.map_err(|_| self.error_here(codes::NO_MEMORY, "no memory for the plan"))?;
+        grown.map_err(|_| self.error_here(codes::NO_MEMORY, "out of memory: cannot allocate the plan"))?;
         let origin = InstOrigin { op: self.op, iteration: self.iteration };
         self.plan.insts.push(Inst { kind, stream: self.stream, origin });
         Ok(())
@@ -342,15 +342,15 @@ impl<'a> PlanBuilder<'a> {
             EvalError::Unknown(name) => {
                 let name = self.program.name(name);
                 self.error_here(codes::NO_VALUE, format!("`{name}` has no value here")).with_note(format!(
-                    "nvFuser prints a scalar's name without its definition; write the expression in the place of `{name}`, or give `--set {name}=...` where it is an extent"
+                    "nvFuser prints the name of a scalar without its definition; write the expression in place of `{name}`, or use `--set {name}=...` if it is an extent"
                 ))
             }
             EvalError::NoInteger(expr, value) => {
                 let text = expr_text(self.program, expr);
                 let is = if text == value.to_string() { String::new() } else { format!(", {value},") };
                 let kind = if matches!(value, ScalarValue::Bool(_)) { "truth value" } else { "real number" };
-                self.error_here(codes::NO_INTEGER, format!("`{text}`{is} is a {kind} where an integer is needed"))
-                    .with_note("an index, a bound, a stream, a peer, a root and an extent are integers; `(int64_t)( x )` makes one of a real")
+                self.error_here(codes::NO_INTEGER, format!("`{text}`{is} is a {kind}, but an integer is required"))
+                    .with_note("indices, bounds, streams, peers, roots and extents must be integers; `(int64_t)( x )` converts a real")
             }
             EvalError::Invalid(text) => self.error_here(codes::NO_VALUE, text),
         }
@@ -364,12 +364,12 @@ impl<'a> PlanBuilder<'a> {
             return Ok(slot);
         }
         if let Expr::Hex(value) = self.program.expr(expr) {
-            let message = format!("no GetCurrentStream has bound Stream {value:#x}");
+            let message = format!("Stream {value:#x} was not bound by GetCurrentStream");
             return Err(self.error_here(codes::NO_VALUE, message));
         }
         let index = self.eval_int(expr)?;
         if index < 0 {
-            return Err(self.error_here(codes::OUT_OF_RANGE, format!("the stream's index is {index}")));
+            return Err(self.error_here(codes::OUT_OF_RANGE, format!("the index of the stream is {index}")));
         }
         let next = StreamSlot(self.plan.streams);
         let slot = *self.indexed_streams.entry(index).or_insert(next);
@@ -407,14 +407,15 @@ impl<'a> PlanBuilder<'a> {
             let extent = scope.eval_int(expr).map_err(|error| self.eval_error(error))?;
             if axis.is_broadcast() && axis.expanded.is_none() && extent != 1 {
                 let message = format!(
-                    "a broadcast axis of {} has the extent {extent}; a broadcast has extent 1",
+                    "a broadcast axis of {} has extent {extent}, but must have extent 1",
                     self.tensor_name(tensor)
                 );
-                let note = "write `{1 ex ..}` for a broadcast that is used at another length, or an axis `i` with its own elements";
+                let note =
+                    "write `{1 ex ..}` for a broadcast that is expanded, or an `i` axis with elements of its own";
                 return Err(self.error_here(codes::BROADCAST_SIZE, message).with_note(note));
             }
             let size = usize::try_from(extent).map_err(|_| {
-                let message = format!("an axis of {} has the size {extent}", self.tensor_name(tensor));
+                let message = format!("an axis of {} has size {extent}", self.tensor_name(tensor));
                 self.error_here(codes::SIZE, message)
             })?;
             shape.push(size);
@@ -428,12 +429,12 @@ impl<'a> PlanBuilder<'a> {
             return Ok(());
         }
         let name = self.tensor_name(tensor);
-        let message = format!("the axes of {name} were made by splits, so its shape is not known");
+        let message = format!("the shape of {name} is unknown, because its axes result from splits");
         let text = tensor_text(self.program, tensor);
         let axes = self.axes.stored_axes(tensor).count();
         let example: Vec<String> = (0..axes.saturating_sub(1).max(1)).map(|k| format!("i{k}")).collect();
         let mut diag = self.error_here(codes::SPLIT_AXES, message).with_note(format!(
-            "write the extents before the splits behind the tensor, for example `{text} {{logical={{{}}}}}`",
+            "write the extents before the splits after the tensor, for example `{text} {{logical={{{}}}}}`",
             example.join(", ")
         ));
         // Before the first op runs it is the declaration that is wrong.
@@ -459,7 +460,7 @@ impl<'a> PlanBuilder<'a> {
         self.plan.peak_bytes = self.plan.peak_bytes.max(self.live_bytes);
         if self.live_bytes > self.memory_limit {
             let message = format!(
-                "{} of shape {shape:?} brings the buffers of one rank to {} bytes; the limit is {}",
+                "{} of shape {shape:?} raises the buffers of one rank to {} bytes; the limit is {}",
                 self.tensor_name(tensor),
                 self.live_bytes,
                 self.memory_limit
@@ -536,11 +537,11 @@ impl<'a> PlanBuilder<'a> {
         }
         let name = self.tensor_name(tensor);
         if !self.is_in_mesh(tensor) {
-            let message = format!("{name} is not on this rank: its mesh does not contain it");
+            let message = format!("{name} is not on this rank: its mesh does not contain the rank");
             return Err(self.error_here(codes::NO_MEMORY_HERE, message));
         }
         let input = self.program.inputs().iter().any(|input| input.as_tensor() == Some(tensor));
-        let what = if input { "its memory was freed" } else { "nothing has written it yet" };
+        let what = if input { "its memory was freed" } else { "it was not written before" };
         Err(self.error_here(codes::NO_MEMORY_HERE, format!("{name} has no value here: {what}")))
     }
 
@@ -575,7 +576,7 @@ impl<'a> PlanBuilder<'a> {
     /// The error for two shapes that do not fit.
     pub fn shape_error(&self, a: TensorId, left: &[usize], b: TensorId, right: &[usize]) -> Diag {
         let message = format!(
-            "{} of local shape {left:?} does not fit {} of local shape {right:?}",
+            "{} of local shape {left:?} does not match {} of local shape {right:?}",
             self.tensor_name(a),
             self.tensor_name(b)
         );

@@ -125,7 +125,7 @@ pub fn cannot_write(path: impl Display, error: &std::io::Error) -> Diag {
     let note = match (error.kind(), folder) {
         // A file to be written need not exist: it is the folder that is missing.
         (ErrorKind::NotFound, Some(folder)) => format!(
-            "nothing was written; there is no folder `{0}`: make it first, as with `mkdir -p {0}`",
+            "nothing was written, because the folder `{0}` does not exist: create it first, for example with `mkdir -p {0}`",
             folder.display()
         ),
         _ => "nothing was written".to_owned(),

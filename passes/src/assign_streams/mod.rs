@@ -15,7 +15,7 @@ use hostir::ir::{AttrKey, AttrValue, ExprId, OpId, Program};
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
     name: "assign-streams",
-    summary: "Run each iteration of a loop on a stream of its own",
+    summary: "Run each iteration of a loop on its own stream",
     description: "\
 nvFuser's pass of 2026. For each loop of the body: the stream that is current is remembered before the loop;
 iteration i moves to stream i, which waits for the remembered one; behind the loop the remembered stream is
@@ -29,7 +29,7 @@ writes has to be a slice by the loop's index, or memory that the iteration makes
 (`allocate-and-deallocate` inserts the deallocations).",
     example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
-    statistics: &[StatisticSpec { name: "loops", help: "loops spread over streams" }],
+    statistics: &[StatisticSpec { name: "loops", help: "loops with a stream per iteration" }],
     action: PassAction::Rewrite(run_assign_streams),
 };
 

@@ -22,7 +22,7 @@ const CHUNK_AXIS: &str = "H0386";
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
     name: "chunk",
-    summary: "Split an axis into chunks and fold it back in the outputs",
+    summary: "Split an axis into chunks, and merge the chunks in the outputs",
     description: "\
 `axis=T0.1` names axis 1 of T0 (a position among the axes that are stored, from 0; a user's name will do for
 `T0`). That axis, and every axis that ops tie to it, becomes two: a first axis that counts `factor` chunks, and in
@@ -54,24 +54,24 @@ The example is `chunk{axis=T0.0,factor=4,parallel=stream}`.",
             name: "axis",
             ty: OptionType::Word,
             default: None,
-            help: "The axis to split: a tensor and a position among its axes, `T0.1`",
+            help: "Axis to split: a tensor and a position among its axes, `T0.1`",
         },
         OptionSpec {
             name: "factor",
             ty: OptionType::Int { min: 1, max: 1 << 32 },
             default: None,
-            help: "How many chunks there are",
+            help: "Number of chunks",
         },
         OptionSpec {
             name: "parallel",
             ty: OptionType::Choice(&["serial", "stream"]),
             default: Some("serial"),
-            help: "What the chunk axis of results is spread over",
+            help: "Parallel type of the chunk axis in results",
         },
     ],
     statistics: &[
         StatisticSpec { name: "tensors-chunked", help: "tensors with a chunk axis" },
-        StatisticSpec { name: "ops-chunked", help: "ops that work on chunks" },
+        StatisticSpec { name: "ops-chunked", help: "ops that process chunks" },
     ],
     action: PassAction::Rewrite(run_chunk),
 };
@@ -124,11 +124,11 @@ fn named_axis(program: &Program, text: &str) -> Result<(TensorId, u32), Box<Diag
     let parts = text.rsplit_once('.');
     let parts = parts.and_then(|(tensor, at)| Some((tensor, at.parse::<usize>().ok()?)));
     let Some((name, at)) = parts else {
-        let note = "write a tensor and a position among its axes: `axis=T0.1`".to_owned();
-        return fail(format!("`{text}` names no axis"), note);
+        let note = "write a tensor and a position among its axes, such as `axis=T0.1`".to_owned();
+        return fail(format!("`{text}` is not an axis"), note);
     };
     let Some(tensor) = class::host_tensors(program).find(|&t| is_tensor_name(program, t, name)) else {
-        let note = "name an input, an output, or a result of an op of the host program".to_owned();
+        let note = "use an input, an output, or a result of an op of the host program".to_owned();
         return fail(format!("the program has no tensor `{name}`"), note);
     };
     let stored = hostir::axes::logical_axes(program, tensor).stored_positions();
@@ -136,8 +136,8 @@ fn named_axis(program: &Program, text: &str) -> Result<(TensorId, u32), Box<Diag
         Some(&axis) => Ok((tensor, axis)),
         None => {
             let note = match stored.len() {
-                0 => "choose a tensor with axes".to_owned(),
-                count => format!("its axes are 0 to {}", count - 1),
+                0 => "use a tensor with axes".to_owned(),
+                count => format!("valid axes are 0 to {}", count - 1),
             };
             fail(format!("{name} has no axis {at}"), note)
         }

@@ -19,7 +19,7 @@ use hostir::ir::edit::Edit;
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
     name: "decompose-reshardings",
-    summary: "Take ops apart so that only copies and reductions move data, as of 2026",
+    summary: "Decompose ops so that only copies and reductions move data, as nvFuser does since 2026",
     description: "\
 nvFuser's successor of `insert-reshardings`. It differs in this:
 
@@ -44,12 +44,12 @@ rounded once.",
         name: "insert_resharding_after",
         ty: OptionType::Bool,
         default: Some("false"),
-        help: "Copy the results of ops with several operands, rather than their operands",
+        help: "Copy the results of ops with several operands instead of their operands",
     }],
     statistics: &[
-        StatisticSpec { name: "products-decomposed", help: "products taken apart" },
+        StatisticSpec { name: "products-decomposed", help: "GEMMs decomposed" },
         StatisticSpec { name: "sets-inserted", help: "copies inserted" },
-        StatisticSpec { name: "reductions-split", help: "reductions done in several steps" },
+        StatisticSpec { name: "reductions-split", help: "reductions split into several steps" },
     ],
     action: PassAction::Rewrite(run_decompose_reshardings),
 };

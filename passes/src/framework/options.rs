@@ -302,7 +302,7 @@ fn wrong_value(pass: &str, spec: &OptionSpec, given: &GivenOption<'_>) -> Diag {
         let message = format!("the option `{}` of `{pass}` needs a value", spec.name);
         return Diag::error(OPTION_VALUE, given.key_span, message).with_note(describe_option(spec));
     };
-    let message = format!("`{text}` is no value for `{}` of `{pass}`", spec.name);
+    let message = format!("`{text}` is not a valid value for the option `{}` of `{pass}`", spec.name);
     let diag = Diag::error(OPTION_VALUE, span, message).with_note(describe_option(spec));
     let near = match spec.ty {
         OptionType::Choice(words) => nearest_candidate(text, words.iter().copied()),

@@ -24,7 +24,7 @@ const SLICE_MOVES: &str = "H0394";
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
     name: "insert-reshardings",
-    summary: "Give ops their data by copies, so that only copies and reductions move data",
+    summary: "Insert copies so that only copies and reductions move data",
     description: "\
 Communications are made of copies (`Set`) and of reductions of one axis that lies across devices. Every other
 op that needs data of other devices gets a `Set`:
@@ -51,7 +51,7 @@ their copies is the operands'.",
     options: &[],
     statistics: &[
         StatisticSpec { name: "sets-inserted", help: "copies inserted" },
-        StatisticSpec { name: "reductions-split", help: "reductions done in several steps" },
+        StatisticSpec { name: "reductions-split", help: "reductions split into several steps" },
     ],
     action: PassAction::Rewrite(run_insert_reshardings),
 };
@@ -191,11 +191,12 @@ fn refuse_slice(program: &Program, id: OpId) -> Result<(), Diag> {
     let [whole, slice] = [op.input_tensors().next(), op.output_tensors().next()]
         .map(|tensor| tensor.map(|t| program.tensor_name(t)).unwrap_or_default());
     let message = format!(
-        "`{}` binds {slice} to memory of {whole}, but {slice} lies on other devices or across them in another way",
+        "`{}` binds {slice} to memory of {whole}, but {slice} is on other devices or is sharded differently",
         op.kind.name()
     );
-    let note =
-        format!("take the slice as {whole} lies, in a tensor of its own, and copy it: `{slice} = Set( that tensor )`");
+    let note = format!(
+        "take the slice into a separate tensor with the sharding of {whole}, and copy it: `{slice} = Set( that tensor )`"
+    );
     Err(Diag::error(SLICE_MOVES, program.op_span(id), message).with_note(note))
 }
 

@@ -23,7 +23,7 @@ const RING_STAYS: &str = "H0391";
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
     name: "ring-stream-buffers",
-    summary: "Shorten intermediates of stream loops to one slot a stream",
+    summary: "Reduce intermediates of stream loops to one slot per stream",
     description: "\
 `stream-parallel-type` allocates every result of a loop with its whole stream axis. An intermediate that only the
 iteration that wrote a slice reads needs no more than `numberOfStreams` slices: the stream axis becomes
@@ -45,9 +45,9 @@ Others stay as they are, and `--remarks` says why; those that `buffers=` names m
         name: "buffers",
         ty: OptionType::Words,
         default: Some("{}"),
-        help: "Shorten these tensors only, and say so if one cannot be",
+        help: "Reduce only these tensors, and fail if one cannot be reduced",
     }],
-    statistics: &[StatisticSpec { name: "buffers-shortened", help: "buffers with a slot a stream" }],
+    statistics: &[StatisticSpec { name: "buffers-shortened", help: "buffers with a slot per stream" }],
     action: PassAction::Rewrite(run_ring_stream_buffers),
 };
 
@@ -130,7 +130,7 @@ fn named_buffers(program: &Program, cx: &mut PassCx<'_>) -> Result<Vec<TensorId>
             Some(tensor) => found.push(tensor),
             None => {
                 let message = format!("the program has no tensor `{text}`");
-                let note = "`buffers=` lists tensors that the program allocates";
+                let note = "`buffers=` must list tensors that the program allocates";
                 failed = true;
                 cx.reject_options(&["buffers"], Diag::global_error(RING_BUFFER, message).with_note(note));
             }
@@ -141,9 +141,9 @@ fn named_buffers(program: &Program, cx: &mut PassCx<'_>) -> Result<Vec<TensorId>
 
 fn unchanged_remark(program: &Program, tensor: TensorId, (op, why): &KeepReason) -> Diag {
     let name = program.tensor_name(tensor);
-    let message = format!("{name} keeps a slice for every iteration: {why}");
+    let message = format!("{name} keeps a slice per iteration: {why}");
     Diag::error(RING_STAYS, program.op_span(*op), message)
-        .with_note("a slot a stream is enough for what each iteration writes and reads on its own stream only")
+        .with_note("one slot per stream suffices only if each iteration writes and reads its slice on its own stream")
 }
 
 fn shorten_buffer(edit: &mut Edit<'_>, buffer: &LoopBuffer) {

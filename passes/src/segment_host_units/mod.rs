@@ -24,7 +24,7 @@ const RESHARDING_UNIT: &str = "H0363";
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
     name: "segment-host-units",
-    summary: "Fuse ops that do not stand by themselves into HostUnits",
+    summary: "Fuse ops that are not host ops into HostUnits",
     description: "\
 matmul, linear, slice, reduction, `Set` and pointwise ops of two operands stay ops of the host program. All
 others (unary and ternary pointwise ops, casts, broadcasts, views, permutations, ...) go into HostUnits, each
@@ -41,9 +41,9 @@ exist it may choose another one.",
     example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[
-        StatisticSpec { name: "units", help: "HostUnits made" },
+        StatisticSpec { name: "units", help: "HostUnits created" },
         StatisticSpec { name: "ops-fused", help: "ops moved into HostUnits" },
-        StatisticSpec { name: "allocations", help: "results allocated since another one of their unit is" },
+        StatisticSpec { name: "allocations", help: "results allocated because another result of their unit is" },
     ],
     action: PassAction::Rewrite(run_segment_host_units),
 };
@@ -165,9 +165,11 @@ fn refuse_resharding(program: &Program, ops: &[OpId]) -> Result<(), Diags> {
         if is_resharding(program, op) {
             let name = hostir::ir::op_display_name(program, op);
             let what: Vec<String> = program.op(op).output_tensors().map(|t: TensorId| program.tensor_name(t)).collect();
-            let message =
-                format!("`{name}` needs data of other devices for {}; a HostUnit runs on one device", what.join(", "));
-            let note = "insert the copies that bring its data: --pass=insert-reshardings";
+            let message = format!(
+                "`{name}` needs data of other devices for {}, but a HostUnit runs on one device",
+                what.join(", ")
+            );
+            let note = "insert the copies for its data: --pass=insert-reshardings";
             let diag = Diag::error(RESHARDING_UNIT, program.op_span(op), message);
             diags.push(diag.with_note(note));
         }

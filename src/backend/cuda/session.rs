@@ -203,9 +203,9 @@ impl Session {
         if ranks.len() == all as usize {
             return Ok(ranks);
         }
-        let message = format!("this process has {} of the {all} ranks", ranks.len());
-        let diag = Diag::global_error(codes::SESSION, message)
-            .with_note("whole tensors need all ranks: hand over and take the part of a rank instead");
+        let message =
+            format!("this process has {} of the {all} ranks, so it cannot transfer whole tensors", ranks.len());
+        let diag = Diag::global_error(codes::SESSION, message).with_note("pass or read the shard of one rank instead");
         Err(self.make_error(vec![diag]))
     }
 }

@@ -35,7 +35,7 @@ fn selected_axis(program: &Program, op: OpId, from: &LinkSide) -> Result<Option<
     let fail = |message: String| AxisMismatch {
         code: codes::SELECT_AXIS,
         message,
-        note: format!("the axis is one of the domains of `{name}`, or a position among its axes"),
+        note: format!("select one of the domains of `{name}`, or a position among its axes"),
         tensor: Some(from.tensor),
     };
     let Some(domain) = program.op(op).domain_attr(AttrKey::Axis) else {

@@ -19,7 +19,7 @@ pub(crate) fn check_slice_ranges(program: &Program, id: OpId, diags: &mut Diags)
         if backwards || outside || start.is_some_and(|s| s < 0) || step.is_some_and(|s| s <= 0) {
             let written: Vec<String> = range.iter().map(|expr| expr_text(program, *expr)).collect();
             let message = format!(
-                "the range {{{}}} of axis {k} of `{}` is not inside the axis",
+                "the range {{{}}} of axis {k} of `{}` is not within the axis",
                 written.join(", "),
                 program.tensor_name(input)
             );
@@ -35,7 +35,7 @@ pub(crate) fn check_cat_dim(program: &Program, id: OpId, diags: &mut Diags) {
     let (Some(dim), Some(result)) = (dim, op.output_tensors().next()) else { return };
     let rank = logical_axes(program, result).stored_positions().len();
     if !(0..rank as i64).contains(&dim) {
-        let message = format!("dimension {dim} is not one of the {rank} of `{}`", program.tensor_name(result));
+        let message = format!("dimension {dim} does not exist: `{}` has rank {rank}", program.tensor_name(result));
         diags.push(with_declaration(Diag::error(codes::DIM, program.op_span(id), message), program, result, id));
     }
 }

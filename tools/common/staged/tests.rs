@@ -71,7 +71,7 @@ fn what_could_not_be_moved_is_told_apart() {
     staged.add_file("b", &at("b"), b"new").unwrap();
     std::fs::create_dir(at("a")).unwrap();
     let diag = staged.commit().unwrap_err();
-    assert_eq!((diag.code, &diag.notes[0][..]), ("H0602", "of 2 files 1 were written before"));
+    assert_eq!((diag.code, &diag.notes[0][..]), ("H0602", "1 of 2 files were written before the failure"));
     assert_eq!(names(scratch.path()), ["a", "b"]);
 }
 

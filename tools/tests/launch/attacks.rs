@@ -79,9 +79,9 @@ fn alter(tamper: Tamper, mut from: TcpStream, mut to: TcpStream) -> std::io::Res
 fn a_relay_changes_nothing() {
     for (tamper, victim, how) in [
         (Tamper::Nothing, 0, ""),
-        (Tamper::Flip, 1, "frame 3 is not as it was sent"),
-        (Tamper::Repeat, 1, "frame 3 came again where frame 4 is due"),
-        (Tamper::Drop, 1, "frame 4 came where frame 3 is due"),
+        (Tamper::Flip, 1, "frame 3 was modified"),
+        (Tamper::Repeat, 1, "frame 3 was repeated, but frame 4 was expected"),
+        (Tamper::Drop, 1, "frame 4 arrived, but frame 3 was expected"),
         (Tamper::Reflect, 0, "frame 3 "),
     ] {
         let site = Site::new();
@@ -105,7 +105,7 @@ fn a_relay_changes_nothing() {
             assert_eq!((all[0].0, all[1].0), (Some(0), Some(0)), "{all:?}");
             continue;
         }
-        let words = format!("messages of rank {victim} were changed on the way: {how}");
+        let words = format!("messages from rank {victim} were altered in transit: {how}");
         for (status, out, err) in &all {
             assert_eq!((*status, out.as_str()), (Some(3), ""), "{tamper:?} {all:?}");
             assert!(err.contains(&words), "{tamper:?} {err}");
@@ -197,7 +197,7 @@ fn a_flood_behind_a_refusal_stops_nothing() {
     let took = start.elapsed();
     assert_eq!(status, Some(5), "{err}");
     assert!(took < Duration::from_secs(15), "a limit of 3 s took {took:?}");
-    assert!(err.contains("a connection, which anybody may make, spoke version 1"), "{err}");
+    assert!(err.contains("a connection, which may come from anybody, spoke version 1"), "{err}");
     writers.into_iter().for_each(|writer| writer.join().unwrap());
 }
 

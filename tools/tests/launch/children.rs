@@ -53,8 +53,8 @@ fn a_rank_that_is_killed() {
     let (status, out, err) = end(parent);
     assert_eq!((status, out.as_str()), (Some(3), ""), "{err}");
     assert!(err.contains("error[H0530]: rank 2 is lost: it"), "{err}");
-    assert!(err.contains("[rank 1] hir-run: ends: rank 2 is lost"), "{err}");
-    assert!(err.contains("error[H0645]: rank 2 was ended by signal 9 (SIGKILL)"), "{err}");
+    assert!(err.contains("[rank 1] hir-run: exits: rank 2 is lost"), "{err}");
+    assert!(err.contains("error[H0645]: rank 2 was terminated by signal 9 (SIGKILL)"), "{err}");
     all_end(&pids);
 }
 

@@ -89,9 +89,10 @@ impl RankFailure {
             // A call that failed says nothing of what other calls wait for.
             return self;
         }
-        let own = "every communication of the rank had ended: what had not is work of its own";
-        let queued = "several runs were enqueued, and which of them did not end is not known: with a wait after each the op is named";
-        let before = "the rank was between two runs, and waited for the others before the next one";
+        let own = "all communications of the rank had finished; a compute op of the rank had not";
+        let queued =
+            "several runs were enqueued, so the op that did not finish is unknown; wait after each run to find it";
+        let before = "the rank was between two runs and waited for the other ranks before the next one";
         match reached {
             RunProgress::Inst(inst) => self.at_inst(inst),
             RunProgress::Among(first, last) => Self { until: Some(last), ..self.at_inst(first) },
@@ -107,7 +108,7 @@ impl RankFailure {
         diag.notes.extend(self.hint.map(str::to_owned));
         if let Some(last) = self.until.and_then(|inst| plan.find_inst(inst)) {
             let place = prepared.labels.origin_text(plan, last.origin);
-            let note = format!("or in a communication behind it, up to {place}: `graph` tells which");
+            let note = format!("or in a later communication, up to {place}: a run with `graph` reports which");
             diag.notes.push(note);
         }
         diag
@@ -125,10 +126,12 @@ impl RankFailure {
                 (codes::DEVICE, error.to_string())
             }
             FailureCause::Nccl(nccl_rs::Error::Timeout { call }) => {
-                (codes::TIMEOUT, format!("{call} did not end within {} ms", timeout.as_millis()))
+                (codes::TIMEOUT, format!("{call} did not finish within {} ms", timeout.as_millis()))
             }
             FailureCause::Nccl(error) => (codes::DEVICE_CALL, error.to_string()),
-            FailureCause::Timeout => (codes::TIMEOUT, format!("the run did not end within {} ms", timeout.as_millis())),
+            FailureCause::Timeout => {
+                (codes::TIMEOUT, format!("the run did not finish within {} ms", timeout.as_millis()))
+            }
             FailureCause::Peer(error) => {
                 return self.locate_peer_diag(error.diag(), prepared, plan);
             }
@@ -138,10 +141,10 @@ impl RankFailure {
             }
             FailureCause::Poisoned(other) => {
                 let message = format!(
-                    "rank {other} gave up before the run of rank {} had ended, whose results are not to be used",
+                    "rank {other} aborted before the run of rank {} had finished; its results are undefined",
                     plan.rank
                 );
-                let diag = Diag::global_error(codes::PROCESS, message).with_note("look at what that rank printed last");
+                let diag = Diag::global_error(codes::PROCESS, message).with_note("check the last output of that rank");
                 return self.locate_peer_diag(diag, prepared, plan);
             }
         };
@@ -151,7 +154,7 @@ impl RankFailure {
             Some(inst) => {
                 let place = labels.origin_text(plan, inst.origin);
                 Diag::error(code, labels.op_span(inst.origin.op), message)
-                    .with_note(format!("rank {}, in {place}", plan.rank))
+                    .with_note(format!("on rank {}, in {place}", plan.rank))
             }
         }
     }

@@ -13,8 +13,8 @@ pub(crate) fn check_plan_bounds(prepared: &PreparedProgram) -> Result<(), Vec<Di
     match prepared.plans.iter().find(|plan| !is_within(plan)) {
         None => Ok(()),
         Some(plan) => {
-            let message = format!("the plan of rank {} reaches beyond a buffer", plan.rank);
-            let note = "plans that `prepare` makes do not: this one was changed afterwards";
+            let message = format!("the plan of rank {} accesses memory beyond the end of a buffer", plan.rank);
+            let note = "`prepare` never makes such a plan: do not modify plans after it";
             Err(vec![Diag::global_error(codes::PLAN_BOUNDS, message).with_note(note)])
         }
     }
@@ -26,14 +26,14 @@ pub(crate) fn check_inputs(plan: &Plan, inputs: &[HostTensor]) -> Result<(), Vec
     let failed = |message| Err(vec![Diag::global_error(codes::PORTS, message)]);
     if inputs.len() < plan.inputs.len() {
         let (given, needed) = (inputs.len(), plan.inputs.len());
-        return failed(format!("rank {rank} has {given} of {needed} inputs"));
+        return failed(format!("rank {rank} was given {given} of {needed} inputs"));
     }
     for (view, tensor) in plan.inputs.iter().zip(inputs) {
         let Some(view) = view else { continue };
         if tensor.dtype() != view.dtype || tensor.len() != view.len() {
             let (shape, dtype) = (tensor.shape(), tensor.dtype().name());
             return failed(format!(
-                "rank {rank}: an input part of shape {shape:?} and type `{dtype}` was given where {:?} of `{}` is needed",
+                "rank {rank}: an input shard of shape {shape:?} and type `{dtype}` was given, but {:?} of `{}` is required",
                 view.shape(),
                 view.dtype.name()
             ));
@@ -96,7 +96,7 @@ mod tests {
             prepared.plans[0].inputs[0].iter_mut().for_each(change);
             let diags = CudaRuntime::default().load(&prepared).err().unwrap();
             assert_eq!(diags[0].code, "H0535");
-            assert_eq!(diags[0].message, "the plan of rank 0 reaches beyond a buffer");
+            assert_eq!(diags[0].message, "the plan of rank 0 accesses memory beyond the end of a buffer");
         }
         let mut prepared = prepared();
         prepared.plans[0].inputs[0].iter_mut().for_each(|view| {

@@ -33,7 +33,7 @@ impl AddressMap {
     fn base_address(&self, rank: u32) -> Result<u64, Error> {
         self.bases.get(rank as usize).copied().flatten().ok_or_else(|| Error::Call {
             call: "an address",
-            status: format!("the memory of rank {rank} cannot be reached"),
+            status: format!("the memory of rank {rank} is not accessible"),
         })
     }
 
@@ -141,7 +141,7 @@ fn open_peer_memory(
 }
 
 fn cross_host_error(rank: u32, other: u32) -> Diag {
-    let message = format!("ranks {rank} and {other} copy each other's memory, but are on two hosts");
+    let message = format!("ranks {rank} and {other} use peer-to-peer copies, but are on different hosts");
     Diag::global_error(codes::DEVICE, message)
-        .with_note("`backend=CUDA` works within a host; `backend=NCCL` reaches other hosts")
+        .with_note("`backend=CUDA` works within one host; use `backend=NCCL` between hosts")
 }

@@ -265,7 +265,7 @@ impl<'p> RankRuntime<'p> {
             if let Some(view) = view {
                 let fits = tensor.bytes().len() == view.len() * view.dtype.byte_size();
                 if !(fits && view.is_contiguous()) {
-                    let status = "an input of another size than its buffer".to_owned();
+                    let status = "the size of an input differs from that of its buffer".to_owned();
                     return Err(Error::Call { call: "cuMemcpyHtoD", status });
                 }
                 // SAFETY: the rank's promise, between runs; the view has as many bytes as the tensor.

@@ -209,10 +209,10 @@ impl Builder {
         }
         let name = &self.name;
         let message = match self.container {
-            Some(wanted) => format!("`{name}` holds {count} programs, none is number {wanted}"),
-            None => format!("`{name}` holds {count} programs"),
+            Some(wanted) => format!("`{name}` contains {count} programs, so there is no number {wanted}"),
+            None => format!("`{name}` contains {count} programs, and none is selected"),
         };
-        let note = format!("`container` picks one, from 1 to {count}");
+        let note = format!("select one with `container`, from 1 to {count}");
         Err(Diag::global_error(codes::SESSION, message).with_note(note))
     }
 

@@ -159,9 +159,9 @@ impl<'s, 'k> OutputHandle<'s, 'k> {
 /// The rank has no part of an output.
 fn absent_error(session: &Session, rank: u32, position: usize) -> Error {
     let name = session.outputs().get(position).map_or("?", |port| port.name.as_str());
-    let message = format!("rank {rank} has no part of output {name}");
+    let message = format!("rank {rank} has no shard of output {name}");
     session.make_error(vec![
         Diag::global_error(codes::SESSION, message)
-            .with_note("ask a rank of the tensor's mesh that the program binds it on"),
+            .with_note("use a rank of the tensor's mesh on which the program binds the output"),
     ])
 }

@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(3);
 /// The time that a run may take longer to end after its deadline.
 const GRACE: Duration = Duration::from_millis(1800);
-const CALL: &str = "a call of the CUDA driver or of NCCL does not return, and the process is ended without it";
+const CALL: &str = "a call of the CUDA driver or of NCCL did not return; terminating the process";
 
 /// Work that runs programs, in the order in which they are loaded.
 pub(in crate::run) struct WatchedRun<'a> {
@@ -107,8 +107,8 @@ impl WatchState<'_> {
     fn locate_failure(&self, cause: Diag) -> RunFailure {
         let ended = |diag: Diag| match (self.watch.has_open_runs(), self.alone) {
             (true, false) => diag.with_note(CALL),
-            (true, true) => diag.with_note(CALL).with_note("`--processes` gives each rank a driver of its own"),
-            (false, _) => diag.with_note("this process did not come back from what it was at, and is ended"),
+            (true, true) => diag.with_note(CALL).with_note("use `--processes` to give each rank its own driver"),
+            (false, _) => diag.with_note("this process did not return from a library call; terminating it"),
         };
         let places = self.watch.rank_locations();
         let number = places.first().map_or(0, |place| place.program);
@@ -122,7 +122,7 @@ impl WatchState<'_> {
 }
 
 fn timeout_diag(timeout: Duration) -> Diag {
-    let message = format!("the run did not end within {} ms", timeout.as_millis());
+    let message = format!("the run did not finish within {} ms", timeout.as_millis());
     Diag::global_error(codes::TIMEOUT, message)
 }
 

@@ -42,12 +42,12 @@ impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Error::Missing(names) => {
-                write!(f, "NCCL cannot be opened (searched: {})", names.join(", "))
+                write!(f, "cannot open NCCL (searched: {})", names.join(", "))
             }
-            Error::Symbol(text) => write!(f, "this NCCL is too old: {text}"),
+            Error::Symbol(text) => write!(f, "this version of NCCL is too old: {text}"),
             Error::Call { call, text } => write!(f, "{call} failed: {text}"),
-            Error::Timeout { call } => write!(f, "{call} did not end in time"),
-            Error::GivenUp { call } => write!(f, "{call} was given up"),
+            Error::Timeout { call } => write!(f, "{call} did not finish in time"),
+            Error::GivenUp { call } => write!(f, "{call} was aborted"),
         }
     }
 }

@@ -121,7 +121,7 @@ impl BoundProgram<'_> {
             let message = format!("{} streams were given for {ranks} ranks", streams.len());
             return Err(vec![
                 Diag::global_error(codes::SESSION, message)
-                    .with_note("give one stream for each rank of this process, or none"),
+                    .with_note("pass one stream for each rank of this process, or none"),
             ]);
         }
         check_streams(streams)?;
@@ -175,7 +175,7 @@ impl BoundProgram<'_> {
         self.wait()?;
         if !self.ran {
             let message = "an output was read before the first run";
-            let note = "run the session first: its results are undefined until then";
+            let note = "run the session first: its outputs are undefined until then";
             return Err(vec![Diag::global_error(codes::SESSION, message).with_note(note)]);
         }
         let mut found = None;
@@ -197,8 +197,8 @@ impl BoundProgram<'_> {
         let telling = FailureContext { prepared, joint: &self.loaded.joint, timeout };
         let mut ranks = self.loaded.ranks.iter_mut().zip(&mut self.ports);
         let Some((rank, ports)) = ranks.find(|(one, _)| one.plan.rank == rank) else {
-            let message = format!("rank {rank} is none of this session's");
-            let note = "a session has the ranks of its process: all, or the one that it was built for";
+            let message = format!("rank {rank} does not belong to this session");
+            let note = "a session has the ranks of its process: all ranks, or the one for which it was built";
             return Err(vec![Diag::global_error(codes::SESSION, message).with_note(note)]);
         };
         let _current = SavedContext::save();
@@ -270,9 +270,10 @@ fn caller_stream(rank: &RankRuntime<'_>, stream: Option<&CallerStream>) -> Resul
         Some(stream) => Ok(Some(stream)),
         None => {
             let (rank, device) = (rank.plan.rank, rank.device.ordinal());
-            let message = format!("the stream given for rank {rank} is not of the primary context of device {device}");
+            let message =
+                format!("the stream given for rank {rank} does not belong to the primary context of device {device}");
             Err(EnqueueError::Refused(Diag::global_error(codes::SESSION, message).with_note(
-                "create the stream with that device current, by the CUDA runtime or in its primary context",
+                "create the stream while that device is current, through the CUDA runtime or in its primary context",
             )))
         }
     }
@@ -292,8 +293,8 @@ fn check_streams(streams: &[CallerStream]) -> Result<(), Vec<Diag>> {
     if streams.len() < 2 || !streams.iter().any(|stream| stream.is_per_thread()) {
         return Ok(());
     }
-    let message = "a per-thread default stream was given for a session of several ranks";
-    let note = "each rank is issued from a thread of its own, where `CU_STREAM_PER_THREAD` is another stream: give streams that were created, or the legacy default stream";
+    let message = "a per-thread default stream was given to a session of several ranks";
+    let note = "each rank issues from its own thread, where `CU_STREAM_PER_THREAD` is a different stream: pass created streams or the legacy default stream";
     Err(vec![Diag::global_error(codes::SESSION, message).with_note(note)])
 }
 

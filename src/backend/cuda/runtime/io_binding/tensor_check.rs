@@ -40,8 +40,8 @@ pub(crate) fn unbound_input_error(expected: &BindingTarget<'_>) -> Diag {
 
 /// An output that is kept in an input of which nobody knows yet where it will be.
 pub(crate) fn unplaced_output_error(expected: &BindingTarget<'_>) -> Diag {
-    let message = format!("{} lies in an input, so it has no place before a run", expected.display_name());
-    expected.binding_error(codes::SESSION, message).with_note("bind it, or ask again after the first run")
+    let message = format!("{} is a view of an input, so it has no address before a run", expected.display_name());
+    expected.binding_error(codes::SESSION, message).with_note("bind it, or query it after the first run")
 }
 
 /// The buffer that views of callers' memory name.
@@ -102,15 +102,15 @@ pub(crate) fn check_layout(expected: &BindingTarget<'_>, tensor: &DeviceTensor) 
     let (view, what) = (expected.view, expected.display_name());
     if tensor.dtype != view.dtype {
         let (is, given) = (view.dtype.name(), tensor.dtype.name());
-        let message = format!("{what} is `{is}`, but a tensor of `{given}` was given");
-        let note = "give a tensor of the program's type, or change that type in the program";
+        let message = format!("{what} is `{is}`, but a tensor of type `{given}` was given");
+        let note = "pass a tensor of the program's type, or change the type in the program";
         return Err(expected.binding_error(codes::BOUND_TYPE, message).with_note(note));
     }
     if tensor.shape != view.shape() {
         let (is, given) = (view.shape(), &tensor.shape);
-        let message = format!("{what} has the shape {is:?}, but a tensor of {given:?} was given");
+        let message = format!("{what} has shape {is:?}, but a tensor of shape {given:?} was given");
         return Err(expected.binding_error(codes::BOUND_SHAPE, message).with_note(
-            "the sizes of a session are fixed when it is built; along an axis that is spread over devices each rank's part has extent 1",
+            "the sizes of a session are fixed when it is built; an axis that is sharded over devices has extent 1 on each rank",
         ));
     }
     let dims = check_strides(expected, tensor)?;
@@ -118,11 +118,11 @@ pub(crate) fn check_layout(expected: &BindingTarget<'_>, tensor: &DeviceTensor) 
     if !tensor.pointer.is_multiple_of(size) && !view.is_empty() {
         let (at, name) = (tensor.pointer, view.dtype.name());
         let message = format!(
-            "{what} was bound to the address {at:#x}, but elements of `{name}` start at multiples of {size} bytes"
+            "{what} was bound to the address {at:#x}, but elements of `{name}` must be aligned to {size} bytes"
         );
         return Err(expected
             .binding_error(codes::BOUND_MEMORY, message)
-            .with_note("copy the tensor to memory that is aligned for its elements"));
+            .with_note("copy the tensor to memory with the alignment of its elements"));
     }
     let base = tensor.pointer - tensor.pointer % VECTOR;
     let offset = ((tensor.pointer - base) / size) as usize;
@@ -132,27 +132,27 @@ pub(crate) fn check_layout(expected: &BindingTarget<'_>, tensor: &DeviceTensor) 
 /// The tensor's axes, if its strides are ones that the program can work with.
 fn check_strides(expected: &BindingTarget<'_>, tensor: &DeviceTensor) -> Result<ViewDims, Diag> {
     let refused = |why: String, note: &str| {
-        let message = format!("{} was bound with the strides {:?}{why}", expected.display_name(), tensor.strides);
+        let message = format!("{} was bound with strides {:?}{why}", expected.display_name(), tensor.strides);
         Err(expected.binding_error(codes::BOUND_STRIDES, message).with_note(note))
     };
     let (given, needed) = (tensor.strides.len(), tensor.shape.len());
     if given != needed {
-        let why = format!(", {given} for {needed} axes");
-        return refused(why, "give one stride for each axis, in elements");
+        let why = format!(", which are {given} strides for {needed} axes");
+        return refused(why, "pass one stride for each axis, in elements");
     }
     if tensor.strides.iter().any(|&stride| stride < 0) {
-        return refused(", of which one is negative".to_owned(), "copy the tensor to one whose strides are 0 or more");
+        return refused(", one of which is negative".to_owned(), "copy the tensor to one with strides of 0 or more");
     }
     let dim = |(&extent, &stride): (&usize, &i64)| ViewDim { extent, stride: stride as usize };
     let dims: ViewDims = tensor.shape.iter().zip(&tensor.strides).map(dim).collect();
     if !tensor.is_empty() && end_address(&dims, tensor).is_none() {
-        let why = ", whose last element is beyond the end of memory".to_owned();
+        let why = ", which place the last element beyond the address space".to_owned();
         return refused(why, "strides count elements, not bytes");
     }
     if expected.written && has_aliased_elements(&dims) {
         return refused(
-            ", by which elements may share memory, but the program writes it".to_owned(),
-            "bind memory in which every element has a place of its own",
+            ", with which elements may overlap, but the program writes the tensor".to_owned(),
+            "bind memory in which no two elements overlap",
         );
     }
     Ok(dims)
@@ -194,28 +194,28 @@ pub(crate) fn check_memory(
     };
     if about.host {
         let note = "upload the tensor, or copy it to the device";
-        return refused("which is memory of the host".to_owned(), note);
+        return refused("which is host memory".to_owned(), note);
     }
     let Some(found) = about.device else {
         return refused(
-            "which is no memory of a device".to_owned(),
-            "bind an address from the CUDA driver, the runtime, or a framework over them",
+            "which is not device memory".to_owned(),
+            "bind an address from the CUDA driver, the CUDA runtime, or a framework on top of them",
         );
     };
     if found != device {
         let why = format!("which is on device {found}, but the rank runs on device {device}");
-        return refused(why, "bind memory of the rank's device, or give the rank that device");
+        return refused(why, "bind memory on the rank's device, or assign that device to the rank");
     }
     if about.elsewhere {
         return refused(
             "which belongs to another context of the device".to_owned(),
-            "sessions run in the device's primary context, as the CUDA runtime does",
+            "sessions run in the primary context of the device, as the CUDA runtime does",
         );
     }
     match about.allocation {
         Some((from, to)) if start < from || end > to => {
             let (needed, there) = (end - start, to.saturating_sub(start));
-            let why = format!("where {needed} bytes are needed and the allocation holds {there}");
+            let why = format!("which needs {needed} bytes, but the allocation has {there} there");
             refused(why, "shape and strides must stay within the allocation")
         }
         _ => Ok(()),
