@@ -290,7 +290,7 @@ impl<'t> TextParser<'t> {
             1 => format!("a tab, up to column {}", token.column),
             tabs => format!("{tabs} tabs, up to column {}", token.column),
         };
-        let message = format!("this line is indented by {own} columns, but the statements of its block by {column}");
+        let message = format!("this line is indented by {own}, but the statements of its block by {column}");
         let mut error = SyntaxError::new(Code::Indentation, token.span, message)
             .with_note("align the statements of the block, or enclose the block in `{` and `}`");
         if self.b.text.contains("\n\t") || blanks.contains('\t') {

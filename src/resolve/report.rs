@@ -464,7 +464,7 @@ fn infix_note(name: &str) -> &'static str {
 fn did_you_mean(diag: Diag, word: &str, words: &[&str]) -> Diag {
     match nearest_candidate(word, words.iter().copied()) {
         Some(near) => diag.with_note(format!("did you mean `{near}`?")),
-        None => diag.with_note(format!("valid attributes are {}", words.join(", "))),
+        None => diag.with_note(format!("valid values are {}", words.join(", "))),
     }
 }
 

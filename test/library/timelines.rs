@@ -160,7 +160,7 @@ fn the_model_by_hand() {
     assert_eq!((usage.communication, usage.exposed, usage.compute), (210_000, 167_000, 43_000));
 }
 
-/// A rank that comes late: the other binding's part of a collective lasts until both are done, and a message
+/// A rank that comes late: the other one's part of a collective lasts until both are done, and a message
 /// starts when both sides are there. 4 MB copied first take 5 us; the collective takes 10.001 us.
 #[test]
 fn partners_that_come_late() {

@@ -58,7 +58,7 @@ pub(crate) struct FakeWorld {
     pub(crate) graphs: BTreeMap<u64, RecordedGraph>,
     pub(crate) kernels: BTreeMap<u64, Arc<LoadedKernel>>,
     pub(crate) communicators: CommunicatorTable,
-    /// Pairs of devices of which first given here reaches the other binding's memory.
+    /// Pairs of devices of which the first one reaches the other one's memory.
     pub(crate) peers: BTreeSet<(usize, usize)>,
     /// What went wrong; every call fails from then on.
     pub(crate) broken: Option<i32>,

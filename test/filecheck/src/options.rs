@@ -91,7 +91,7 @@ impl Options {
     /// Refuses prefixes that are not well formed or not different.
     ///
     /// # Errors
-    /// A description of first given here.
+    /// A description of the first one.
     pub(crate) fn check_prefixes(&self) -> Result<(), String> {
         for (index, prefix) in self.prefixes.iter().enumerate() {
             if prefix.is_empty() {

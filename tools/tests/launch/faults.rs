@@ -101,7 +101,7 @@ fn processes_that_do_not_belong() {
     let (_, _, err) = run(&mut site.rank_of(1, 3, patient));
     assert!(err.contains("its run does not have 3 processes"), "{err}");
     let third = site.rank(2, patient).spawn().unwrap();
-    // Which of two processes of one rank comes first is chance; the other binding is refused.
+    // Which of two processes of one rank comes first is chance; the other one is refused.
     let twice = [site.rank(2, &["--timeout-ms", "5000"]).spawn().unwrap(), third];
     let twice: Vec<Ended> = {
         std::thread::sleep(Duration::from_millis(500));

@@ -506,7 +506,7 @@ fn message(words: &str) -> String {
     format!("P2PCommunication {} (type={}, buffer={}, peer={}, backend=NCCL)", words[1], words[0], words[2], words[3])
 }
 
-/// Two messages in this order and in the other binding.
+/// Two messages in this order and in the other one.
 fn both_orders([first, second]: [&str; 2]) -> [[String; 2]; 2] {
     [[first, second], [second, first]].map(|pair| pair.map(message))
 }
