@@ -165,7 +165,8 @@ fn only_rank_0_says(children: Vec<Child>, expected: &str, repair: &str) {
 fn another_number_of_processes() {
     let site = Site::new();
     let three = (0..3).map(|rank| site.rank_of(rank, 3, &[]).spawn().unwrap()).collect();
-    let expected = "error[H0533]: 3 processes were started, but the program needs 4: its meshes and teams name";
+    let expected =
+        "error[H0533]: 3 processes were started, but the program needs 4: its meshes and teams contain device 3";
     only_rank_0_says(three, expected, "start 4 processes, or change the program's meshes");
     // More than the program needs are idle.
     let site = Site::new();

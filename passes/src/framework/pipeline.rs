@@ -383,7 +383,7 @@ mod tests {
         for want in [
             "did you mean `ring-stream-buffers`?",
             "did you mean `slots`?",
-            "`many` is no value for `slots`",
+            "`many` is not a valid value for the option `slots`",
             "an integer from 1 to 64, default 4",
             "is given twice",
             "did you mean `NCCL`?",

@@ -292,7 +292,7 @@ mod tests {
         }
         assert_eq!(damage(b"junk"), "not a .safetensors file: it has fewer than 8 bytes");
         let huge = damage(&u64::MAX.to_le_bytes());
-        assert!(huge.starts_with("not a .safetensors file: its header would be 18446744073709551615"));
+        assert!(huge.starts_with("not a .safetensors file: its header would have 18446744073709551615"));
         assert_eq!(damage(&99u64.to_le_bytes()), "its header of 99 bytes extends beyond the end of the file");
     }
 
@@ -361,7 +361,7 @@ mod tests {
         let two = write_safetensors(&[("a".to_owned(), &tensor), ("b".to_owned(), &tensor)]).unwrap();
         let ReadError::Entry(error) = read(&two, None).unwrap_err() else { panic!() };
         assert_eq!(error.message, "it contains 2 tensors, and none is selected");
-        assert_eq!(error.note.as_deref(), Some("append `:a`; it holds `a`, `b`"));
+        assert_eq!(error.note.as_deref(), Some("append `:a`; it contains `a`, `b`"));
     }
 
     #[test]

@@ -93,7 +93,7 @@ mod tests {
         for wrong in ["", "node7", "node7:", ":80", "node7:99999", "[::1:80", "x:-1", "x:0"] {
             let diag = parse_address(wrong, "HIR_COORDINATOR").unwrap_err();
             assert_eq!(diag.code, "H0640", "{wrong}");
-            let start = format!("`HIR_COORDINATOR` is `{wrong}`, which");
+            let start = format!("`HIR_COORDINATOR` is `{wrong}`, but must be");
             assert!(diag.message.starts_with(&start), "{}", diag.message);
         }
     }

@@ -395,7 +395,7 @@ mod tests {
     #[test]
     fn names_that_other_hosts_know_too() {
         for (host, address, ip, why) in [
-            ("node7", [127, 0, 1, 1], "0.0.0.0", Some("stands for loopback addresses")),
+            ("node7", [127, 0, 1, 1], "0.0.0.0", Some("resolves to loopback addresses")),
             ("localhost", [127, 0, 0, 1], "127.0.0.1", None),
             ("127.0.0.1", [127, 0, 0, 1], "127.0.0.1", None),
             ("node9", [192, 0, 2, 1], "0.0.0.0", Some("is not one of them")),

@@ -68,9 +68,9 @@ fn a_rank_that_is_stopped() {
         send(Signal::STOP, pids[rank]);
         let (status, _, err) = end(parent);
         assert_eq!(status, Some(3), "{err}");
-        let lost = format!("rank {rank} is lost: nothing was heard of it for");
+        let lost = format!("rank {rank} is lost: it sent no heartbeat for");
         assert!(err.contains(&lost), "{err}");
-        let killed = format!("error[H0645]: rank {rank} did not end after the run had failed");
+        let killed = format!("error[H0645]: rank {rank} did not exit after the run had failed");
         assert!(err.contains(&killed), "{err}");
         all_end(&pids);
     }

@@ -53,7 +53,7 @@ fn a_port_in_use() {
     // Anybody may say anything: it is told when the time is up.
     let (status, _, err) = end(site.rank(1, SHORT).spawn().unwrap());
     assert_eq!(status, Some(3));
-    assert!(err.contains("error[H0644]") && err.contains("is no hir-run"), "{err}");
+    assert!(err.contains("error[H0644]") && err.contains("is not hir-run"), "{err}");
     other.join().unwrap();
 }
 
@@ -95,7 +95,7 @@ fn processes_that_do_not_belong() {
     let second = site.rank(1, patient).spawn().unwrap();
     let (status, _, err) = run(site.rank(2, SHORT).env("HIR_TOKEN", ANOTHER));
     assert_eq!((status, err.contains("H0646")), (Some(3), true), "{err}");
-    assert!(err.contains("does not know the token of rank 2"), "{err}");
+    assert!(err.contains("does not have the token of rank 2"), "{err}");
     // Once rank 1 is there, another one does no harm.
     std::thread::sleep(Duration::from_millis(500));
     let (_, _, err) = run(&mut site.rank_of(1, 3, patient));
@@ -137,11 +137,11 @@ fn a_rank_with_another_token() {
     let site = Site::new();
     let first = site.rank_of(0, 2, &["--timeout-ms", "4000"]).spawn().unwrap();
     let (_, _, err) = run(site.rank_of(1, 2, SHORT).env("HIR_TOKEN", ANOTHER));
-    assert!(err.contains("does not know the token of rank 1"), "{err}");
+    assert!(err.contains("does not have the token of rank 1"), "{err}");
     let (status, _, err) = end(first);
     assert_eq!(status, Some(5), "{err}");
-    assert!(err.contains("error[H0531]: rank 1 did not come to `join`"), "{err}");
-    let note = "which anybody may make, claimed to be rank 1 but did not prove to know this run's token";
+    assert!(err.contains("error[H0531]: rank 1 did not reach the step `join`"), "{err}");
+    let note = "which may come from anybody, claimed to be rank 1 but did not prove knowledge of this run's token";
     assert!(err.contains(note), "{err}");
 }
 

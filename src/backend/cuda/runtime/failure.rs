@@ -205,11 +205,14 @@ pub(crate) mod tests {
     #[test]
     fn failures_name_rank_and_op() {
         let (code, message, notes) = told(RankFailure::timed_out());
-        assert_eq!((code, message.as_str()), ("H0511", "the run did not end within 1500 ms"));
-        assert_eq!(notes, "rank 0, in `T1 = Set`");
+        assert_eq!((code, message.as_str()), ("H0511", "the run did not finish within 1500 ms"));
+        assert_eq!(notes, "on rank 0, in `T1 = Set`");
         let full = Error::NoMemory { bytes: 4096, free: 512 };
         let (code, message, notes) = told(full.into());
-        assert_eq!((code, message.as_str()), ("H0521", "no device memory for 4096 bytes (512 are free)"));
+        assert_eq!(
+            (code, message.as_str()),
+            ("H0521", "out of device memory: cannot allocate 4096 bytes (512 are free)")
+        );
         assert!(notes.contains("the largest buffer is T0, 16 bytes, input number 0"), "{notes}");
         let call = Error::Call { call: "cuLaunchKernel", status: "CUDA_ERROR_X (why)".to_owned() };
         let (code, message, _) = told(call.into());
@@ -224,14 +227,14 @@ pub(crate) mod tests {
         let plan = &prepared.plans[0];
         let failure = RankFailure::timed_out().with_progress(RunProgress::Own);
         let diag = failure.to_diag(&prepared, plan, Duration::from_millis(1500));
-        assert_eq!(diag.message, "rank 0: the run did not end within 1500 ms");
-        assert!(diag.primary.is_none() && diag.notes[0].contains("work of its own"));
+        assert_eq!(diag.message, "rank 0: the run did not finish within 1500 ms");
+        assert!(diag.primary.is_none() && diag.notes[0].contains("a compute op of the rank had not"));
         let queued = RankFailure::timed_out().with_progress(RunProgress::Queued);
         let diag = queued.to_diag(&prepared, plan, Duration::from_millis(1500));
         assert!(diag.notes[0].starts_with("several runs were enqueued"));
         let failure = RankFailure::timed_out().with_progress(RunProgress::Inst(InstId(0)));
         let diag = failure.to_diag(&prepared, plan, Duration::from_millis(1500));
-        assert_eq!(diag.notes, ["rank 0, in `T1 = Set`"]);
+        assert_eq!(diag.notes, ["on rank 0, in `T1 = Set`"]);
     }
 
     #[test]
@@ -239,7 +242,7 @@ pub(crate) mod tests {
         let lost = ControlPlaneError::Lost { rank: 3, how: "its connection closed".to_owned() };
         let (code, message, notes) = told(RankFailure::peer_failed(lost));
         assert_eq!((code, message.as_str()), ("H0530", "rank 3 is lost: its connection closed"));
-        assert!(notes.ends_with("; rank 0 gave up in `T1 = Set`"), "{notes}");
+        assert!(notes.ends_with("; rank 0 aborted in `T1 = Set`"), "{notes}");
     }
 
     #[test]
@@ -250,7 +253,7 @@ pub(crate) mod tests {
         let error = opened.err().unwrap();
         let (code, message, _) = told(error.into());
         assert_eq!(code, "H0520");
-        assert_eq!(message, "NCCL cannot be opened (searched: /nowhere/libnccl.so)");
+        assert_eq!(message, "cannot open NCCL (searched: /nowhere/libnccl.so)");
     }
 
     #[test]
@@ -258,16 +261,16 @@ pub(crate) mod tests {
         let prepared = prepared();
         let failure = RankFailure::timed_out().with_progress(RunProgress::Among(InstId(0), InstId(0)));
         let diag = failure.to_diag(&prepared, &prepared.plans[0], Duration::from_millis(1500));
-        assert_eq!(diag.notes[0], "rank 0, in `T1 = Set`");
-        assert!(diag.notes[1].starts_with("or in a communication behind it, up to `T1 = Set`"));
+        assert_eq!(diag.notes[0], "on rank 0, in `T1 = Set`");
+        assert!(diag.notes[1].starts_with("or in a later communication, up to `T1 = Set`"));
     }
 
     #[test]
     fn ranks_that_gave_up_are_named() {
         let (code, message, notes) = told(RankFailure::poisoned_by(2));
         assert_eq!(code, "H0530");
-        assert!(message.starts_with("rank 2 gave up before the run of rank 0"), "{message}");
-        assert!(notes.ends_with("; rank 0 gave up in `T1 = Set`"), "{notes}");
+        assert!(message.starts_with("rank 2 aborted before the run of rank 0"), "{message}");
+        assert!(notes.ends_with("; rank 0 aborted in `T1 = Set`"), "{notes}");
         assert_eq!(told(RankFailure::sibling_failed(1)).1, "rank 1 failed");
     }
 

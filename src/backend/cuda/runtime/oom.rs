@@ -84,7 +84,7 @@ mod tests {
         assert!(place.contains("matmul"), "{place}");
         assert!(
             notes.starts_with(
-                "rank 0: the plan's peak memory is the largest buffer is T2, 8.0 MiB (8388608 bytes), made by `T2 = matmul`; rank 0: 8.0 MiB (8400896 bytes); set smaller sizes"
+                "rank 0: the largest buffer is T2, 8.0 MiB (8388608 bytes), made by `T2 = matmul`; rank 0: the plan's peak memory is 8.0 MiB (8400896 bytes); reduce the sizes"
             ),
             "{notes}"
         );

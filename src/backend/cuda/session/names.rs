@@ -72,7 +72,7 @@ mod tests {
         let near = told("logit".into());
         assert_eq!(near.0, "H0528");
         assert_eq!(near.1, "the program has no output `logit`");
-        assert_eq!(near.2, "there is `logits`");
+        assert_eq!(near.2, "did you mean `logits`?");
         let far = told(2.into());
         assert_eq!(far.1, "the program has no output number 2");
         assert_eq!(far.2, "its outputs are T0, logits");

@@ -119,8 +119,8 @@ fn several_hosts_need_a_token() {
         (&mpirun, &none, "the ranks of mpirun are on several hosts", "mpirun -x HIR_TOKEN"),
         (&unsaid, &none, "the ranks of mpirun are on several hosts", "mpirun -x HIR_TOKEN"),
         (SRUN, &none, "the ranks of srun are on several hosts", "before srun"),
-        (&pmix, &none, "other hosts can reach a", "where each rank is started"),
-        (&[], &far, "other hosts can reach node7", "where each rank is started"),
+        (&pmix, &none, "other hosts can reach a", "set it for each rank"),
+        (&[], &far, "other hosts can reach node7", "set it for each rank"),
     ];
     for (pairs, flags, why, how) in cases {
         let diag = ask(pairs, flags, None).unwrap_err();
@@ -274,7 +274,7 @@ fn launchers_that_nobody_reads() {
     let pmi = [("PMI_RANK", "1"), ("PMI_SIZE", "2")];
     let diag = ask(&pmi, &LaunchFlags::default(), None).unwrap_err();
     assert_eq!(diag.code, "H0640");
-    assert!(diag.message.starts_with("`PMI_SIZE` is 2: "), "{}", diag.message);
+    assert!(diag.message.starts_with("`PMI_SIZE` is 2, "), "{}", diag.message);
     for flag in ["--rank $PMI_RANK", "--world $PMI_SIZE", "--coordinator"] {
         assert!(diag.notes[0].contains(flag), "{}", diag.notes[0]);
     }
@@ -311,10 +311,10 @@ fn reasons_are_those_that_are_known() {
         (
             vec![("HIR_RANK", "0"), ("HIR_WORLD", "2"), ("HIR_COORDINATOR", "foo")],
             none.clone(),
-            "`HIR_COORDINATOR` is `foo`, which is no host with a port",
+            "`HIR_COORDINATOR` is `foo`, but must be a host with a port",
         ),
         (with(TORCHRUN, &[("MASTER_PORT", "0")]), none, "`MASTER_PORT` is `0`, but must be a port from 1 to 65535"),
-        (vec![], by_hand(0, 2, "localhost:0"), "`--coordinator` is `localhost:0`, which is no"),
+        (vec![], by_hand(0, 2, "localhost:0"), "`--coordinator` is `localhost:0`, but must be"),
         (vec![], by_hand(0, 5000, "h:1"), "`--world` sets the number of processes to 5000"),
         (vec![], by_hand(0, 0, "h:1"), "`--world` sets the number of processes to 0"),
     ];

@@ -170,9 +170,9 @@ fn frames_of_a_rogue_rank_0_are_refused() {
 #[test]
 fn relays_that_alter_are_found_out() {
     for (tamper, expected) in [
-        (Tamper::Flip, "is not as it was sent"),
-        (Tamper::Repeat, "came again where frame"),
-        (Tamper::Drop, "came where frame"),
+        (Tamper::Flip, "was modified"),
+        (Tamper::Repeat, "was repeated, but frame"),
+        (Tamper::Drop, "arrived, but frame"),
     ] {
         let results = on_all(relayed(tamper), |peers| {
             for round in 0..1000u32 {

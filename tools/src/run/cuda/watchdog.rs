@@ -155,7 +155,7 @@ mod tests {
         let failure = run.termination_cause(lost(), &mut since).unwrap();
         let diag = &failure.diags[0];
         assert_eq!((diag.code, failure.source.name.as_str()), (codes::PROCESS, "copy.hir"));
-        assert!(diag.notes[1].starts_with("this process did not come back"), "{:?}", diag.notes);
+        assert!(diag.notes[1].starts_with("this process did not return from a library call"), "{:?}", diag.notes);
         assert!(run.termination_cause(None, &mut None).is_none(), "no run is under way");
     }
 }

@@ -137,7 +137,7 @@ fn check_strides(expected: &BindingTarget<'_>, tensor: &DeviceTensor) -> Result<
     };
     let (given, needed) = (tensor.strides.len(), tensor.shape.len());
     if given != needed {
-        let why = format!(", which are {given} strides for {needed} axes");
+        let why = format!(", {given} for {needed} axes");
         return refused(why, "pass one stride for each axis, in elements");
     }
     if tensor.strides.iter().any(|&stride| stride < 0) {
