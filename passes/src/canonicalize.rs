@@ -13,9 +13,9 @@ use hostir::ir::edit::Edit;
 use hostir::ir::{AttrKey, BlockId, CommentPlace, Expr, ExprId, Op, OpId, Program, TensorId, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// canonicalize: what it simplified.
+/// canonicalize: an op was simplified.
 const SIMPLIFIED: &str = "H0311";
-/// canonicalize: what it had to leave.
+/// canonicalize: an op was kept.
 const NOT_SIMPLIFIED: &str = "H0312";
 
 /// The pass.

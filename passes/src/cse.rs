@@ -19,7 +19,7 @@ use std::hash::{Hash, Hasher};
 
 /// cse: an op was replaced by an earlier equal one.
 const REPLACED: &str = "H0313";
-/// cse: two equal ops had to stay.
+/// cse: an op was kept although it equals an earlier one.
 const NOT_REPLACED: &str = "H0314";
 
 /// The pass.

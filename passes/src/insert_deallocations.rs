@@ -7,7 +7,7 @@ use hostir::ir::OpEffect;
 use hostir::ir::Program;
 use hostir::ir::edit::Edit;
 
-/// insert-deallocations: a program that frees memory already.
+/// insert-deallocations: a program that already deallocates memory.
 const FREES_ALREADY: &str = "H0380";
 
 /// The pass.

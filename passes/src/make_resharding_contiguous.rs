@@ -10,7 +10,7 @@ use hostir::ir::OpEffect;
 use hostir::ir::edit::Edit;
 use hostir::ir::{AttrKey, Id, OpId, ParallelType, Program, TensorId};
 
-/// make-resharding-contiguous: data would arrive in a slice that does not lie in one piece.
+/// make-resharding-contiguous: a receive into a slice that is not contiguous in memory.
 const STRIDED_RESULT: &str = "H0365";
 
 /// The pass.

@@ -13,7 +13,7 @@ use hostir::ir::OpKind;
 use hostir::ir::edit::Edit;
 use hostir::ir::{DomainId, ExprId, IterDomain, OpId, ParallelType, Program, TensorId, Value};
 
-/// pipeline-gemm-comm: a product that cannot be pipelined with an allgather.
+/// pipeline-gemm-comm: a GEMM that cannot be pipelined with an allgather.
 const PIPELINE_PRODUCT: &str = "H0366";
 
 /// The pass.

@@ -14,7 +14,7 @@ use hostir::ir::OpKind;
 use hostir::ir::edit::Edit;
 use hostir::ir::{IterDomain, Op, OpId, ParallelType, Program, TensorId};
 
-/// reorder-sharded-axis: an op moves more than one axis between devices.
+/// reorder-sharded-axis: an op that moves several axes between devices.
 const SEVERAL_AXES: &str = "H0364";
 
 /// The pass.

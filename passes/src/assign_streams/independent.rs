@@ -8,7 +8,7 @@ use hostir::ir::OpEffect;
 use hostir::ir::{AttrKey, DomainId, ExprId, IdVec, Op, OpId, Program, TensorId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// assign-streams: iterations that touch each other's memory.
+/// assign-streams: iterations that access each other's memory.
 const ITERATIONS_DEPEND: &str = "H0381";
 
 /// The kind of memory that a tensor is to the iterations of a loop.

@@ -7,11 +7,11 @@ use hostir::ir::domain_text;
 use hostir::ir::{AxisLink, OpEffect, OpKind};
 use hostir::ir::{Id, IdVec, Op, OpId, ParallelType, Program, TensorId, Value};
 
-/// chunk: an op that cannot work on chunks.
+/// chunk: an op that cannot be split into chunks.
 const CHUNK_OP: &str = "H0387";
-/// chunk: an extent that does not split into so many chunks.
+/// chunk: an extent that the number of chunks does not divide.
 const CHUNK_FACTOR: &str = "H0388";
-/// chunk: a tensor that cannot be cut along the axis.
+/// chunk: a tensor that cannot be split along the axis.
 const CHUNK_TENSOR: &str = "H0389";
 
 /// The options of the pass.

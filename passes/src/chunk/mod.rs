@@ -16,7 +16,7 @@ use hostir::ir::edit::Edit;
 use hostir::ir::{OpId, Program, TensorId};
 use rewrite::ChunkRewriter;
 
-/// chunk: an option that names no axis of the program.
+/// chunk: an option that names an unknown axis.
 const CHUNK_AXIS: &str = "H0386";
 
 /// The pass.

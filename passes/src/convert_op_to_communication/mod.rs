@@ -24,7 +24,7 @@ use hostir::ops::comm::BACKENDS;
 use rustc_hash::FxHashMap;
 use table::{CommDecision, PlannedComm};
 
-/// convert-op-to-communication: a slice that is not one range of memory.
+/// convert-op-to-communication: a slice that is not contiguous in memory.
 const CONVERT_STRIDED: &str = "H0351";
 
 /// The pass.

@@ -15,19 +15,19 @@ const CONVERT_OPERANDS: &str = "H0340";
 const CONVERT_OP: &str = "H0341";
 /// convert-op-to-communication: a gathered or scattered axis that is not the outermost one.
 pub(super) const CONVERT_INNER: &str = "H0342";
-/// convert-op-to-communication: more than one axis changes its sharding.
+/// convert-op-to-communication: an op that changes the sharding of several axes.
 const CONVERT_AXES: &str = "H0343";
-/// convert-op-to-communication: what is reduced is not exactly one sharded axis.
+/// convert-op-to-communication: a reduction across devices that does not reduce exactly one sharded axis.
 const CONVERT_REDUCED: &str = "H0344";
 /// convert-op-to-communication: a ReduceScatter between different meshes.
 const CONVERT_MESHES: &str = "H0345";
 /// convert-op-to-communication: a mesh of several dimensions where one is needed.
 const CONVERT_DIMENSIONS: &str = "H0346";
-/// convert-op-to-communication: devices that do not pair off.
+/// convert-op-to-communication: devices that cannot be paired.
 const CONVERT_SIZES: &str = "H0348";
-/// convert-op-to-communication: a reduce operation that communications do not have.
+/// convert-op-to-communication: a reduce operation that communications do not support.
 const CONVERT_RED_OP: &str = "H0349";
-/// convert-op-to-communication: a reduction across devices that starts from a value.
+/// convert-op-to-communication: a reduction across devices with an initial value.
 const CONVERT_INITIAL: &str = "H0240";
 /// convert-op-to-communication: a tensor without a mesh where the other side has one.
 const CONVERT_NO_MESH: &str = "H0350";

@@ -8,11 +8,11 @@ use hostir::ir::Program;
 use hostir::ir::edit::Edit;
 use std::time::{Duration, Instant};
 
-/// A pass left an invalid program: a bug of the pass.
+/// A pass that produced an invalid program: a bug in the pass.
 const INVALID_RESULT: &str = "H0307";
-/// A flag names a pass that never runs.
+/// A flag that names a pass outside of the pipeline.
 const NEVER_RUNS: &str = "H0308";
-/// A pass found nothing to do.
+/// A pass that changed nothing.
 const NOTHING_TO_DO: &str = "H0309";
 /// A pass was skipped because it is disabled.
 const SKIPPED: &str = "H0310";

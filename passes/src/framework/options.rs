@@ -2,13 +2,13 @@
 
 use hostir::diag::{Diag, Diags, Span, nearest_candidate};
 
-/// A pass has no option of that name.
+/// An unknown option of a pass.
 const UNKNOWN_OPTION: &str = "H0303";
-/// An option's value is not of its type.
+/// An option whose value is not of its type.
 const OPTION_VALUE: &str = "H0304";
-/// An option is given twice.
+/// An option that is given twice.
 const OPTION_TWICE: &str = "H0305";
-/// An option without a default is left out.
+/// A missing option that has no default.
 const OPTION_MISSING: &str = "H0306";
 
 /// One option of a pass.

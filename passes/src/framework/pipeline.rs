@@ -8,9 +8,9 @@ use crate::framework::options::{GivenOption, Options};
 use crate::framework::pass::PassInfo;
 use hostir::diag::{Diag, Diags, Span, nearest_candidate};
 
-/// A pipeline names a pass that does not exist.
+/// A pipeline that names an unknown pass.
 const UNKNOWN_PASS: &str = "H0301";
-/// A pipeline text that is not well formed.
+/// A malformed pipeline.
 const PIPELINE_SYNTAX: &str = "H0302";
 
 /// One pass of a pipeline with its options.

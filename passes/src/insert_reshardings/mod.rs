@@ -18,7 +18,7 @@ use hostir::ir::edit::Edit;
 use hostir::ir::{Op, OpId, ParallelType, Program, TensorId};
 use hostir::ir::{OpEffect, OpKind};
 
-/// insert-reshardings: a slice of memory that lies across devices in another way than its tensor.
+/// insert-reshardings: a slice of memory that is sharded differently from its tensor.
 const SLICE_MOVES: &str = "H0394";
 
 /// The pass.

@@ -14,7 +14,7 @@ use hostir::ir::{AttrKey, AttrValue, DomainId, Expr, ExprId, IterDomain, OpId, P
 use hostir::ir::{AxisLink, OpEffect, OpKind};
 use hostir::ir::{domain_text, expr_text};
 
-/// resize-mesh: a constant that may or may not stand for the number of devices.
+/// resize-mesh: a constant that may or may not be the number of devices.
 pub(super) const RESIZE_CONSTANT: &str = "H0384";
 
 /// One extent that changes.

@@ -25,9 +25,9 @@ use hostir::ir::{AttrKey, AttrValue, DeviceMesh, OpId, Program, Tensor, TensorId
 use hostir::ir::{OpEffect, OpKind};
 use uses::{DeviceCounts, ReachableItems, ScalarUse};
 
-/// resize-mesh: a program whose tensors do not all lie on one row of devices.
+/// resize-mesh: a program whose tensors are not all on a single one-dimensional mesh.
 const RESIZE_MESHES: &str = "H0382";
-/// resize-mesh: a team that is not that of all devices.
+/// resize-mesh: a team that does not consist of all devices.
 const RESIZE_TEAM: &str = "H0383";
 
 /// The pass.

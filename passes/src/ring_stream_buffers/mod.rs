@@ -15,9 +15,9 @@ use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{AttrKey, AttrValue, BinaryOp, Expr, ExprId, IterDomain, OpId, Program, TensorId};
 
-/// ring-stream-buffers: an option that names no tensor of the program.
+/// ring-stream-buffers: an option that names an unknown tensor.
 const RING_BUFFER: &str = "H0390";
-/// ring-stream-buffers: a buffer that has to keep a slice for every iteration.
+/// ring-stream-buffers: a buffer that must keep a slice per iteration.
 const RING_STAYS: &str = "H0391";
 
 /// The pass.

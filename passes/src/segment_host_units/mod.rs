@@ -18,7 +18,7 @@ use hostir::ir::{AttrKey, AttrValue, MemoryType, OpId, Program, TensorId};
 use memory::AllocatedTensors;
 use unit::HostUses;
 
-/// segment-host-units: an op that moves data between devices cannot go into a HostUnit.
+/// segment-host-units: an op for a HostUnit that moves data between devices.
 const RESHARDING_UNIT: &str = "H0363";
 
 /// The pass.

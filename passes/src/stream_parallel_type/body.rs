@@ -11,13 +11,13 @@ use hostir::ir::domain_text;
 use hostir::ir::{AttrKey, AttrValue, Op, OpId, Program, TensorId, Value};
 use smallvec::SmallVec;
 
-/// stream-parallel-type: a tensor with two axes that are the loop's.
+/// stream-parallel-type: a tensor with two axes that correspond to the loop's.
 const STREAM_TWICE: &str = "H0327";
 /// stream-parallel-type: an op that needs other iterations' slices.
 const STREAM_LINK: &str = "H0328";
-/// stream-parallel-type: a collective in a loop whose ranks work on different parts.
+/// stream-parallel-type: a collective in a loop whose ranks process different shards.
 const STREAM_RING: &str = "H0331";
-/// stream-parallel-type: an op that would pair other axes on slices.
+/// stream-parallel-type: an op that would combine different axes if it used slices.
 const STREAM_PAIRS: &str = "H0392";
 
 /// The axis of a tensor that is the loop's.

@@ -11,7 +11,7 @@ use hostir::ir::{BinaryOp, DomainId, ExprId, OpId, ParallelType, Program, Tensor
 
 /// stream-parallel-type: a sharded axis that cannot become the stream axis.
 const STREAM_EXCHANGE: &str = "H0329";
-/// stream-parallel-type: a backend that cannot carry the messages of a loop.
+/// stream-parallel-type: a backend that does not support the messages of a loop.
 const STREAM_BACKEND: &str = "H0332";
 
 /// Gathers one part in each iteration, of an input whose axis lies across devices.

@@ -15,7 +15,7 @@ use hostir::ir::{IterType, OpId, Program, TensorId};
 const STREAM_RESULTS: &str = "H0322";
 /// stream-parallel-type: a result with two stream-parallel axes.
 const STREAM_AXES: &str = "H0323";
-/// stream-parallel-type: an op that cannot be spread over streams.
+/// stream-parallel-type: an op that cannot have a stream-parallel result.
 const STREAM_OP: &str = "H0324";
 /// stream-parallel-type: a stream-parallel part of a split axis.
 const STREAM_SPLIT: &str = "H0325";

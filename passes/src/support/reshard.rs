@@ -9,9 +9,9 @@ use hostir::ir::{AttrValue, DomainId, IterDomain, MeshId, OpId, ParallelType, Pr
 use hostir::ir::{AxisLink, OpEffect};
 use rustc_hash::FxHashMap;
 
-/// A sharding pass meets a sharded tensor whose axes are made by splits.
+/// A sharded tensor whose axes result from splits, in a pass that propagates shardings.
 const SHARDED_SPLIT: &str = "H0360";
-/// Some tensors of a program have a device mesh, others none.
+/// Some tensors of a program have a device mesh, but others have none.
 const MIXED_MESHES: &str = "H0362";
 
 /// The links of an op between axes that have one extent.
@@ -95,7 +95,7 @@ pub(crate) fn refuse_splits(program: &Program, id: OpId) -> Result<(), Diag> {
     Err(Diag::error(SHARDED_SPLIT, program.op_span(id), message).with_note(note))
 }
 
-/// The error where some tensors of an op have a mesh and others none.
+/// The error where some tensors of an op have a mesh and but others have none.
 pub(crate) fn refuse_mixed_meshes(program: &Program, id: OpId) -> Result<(), Diag> {
     let op = program.op(id);
     let mut with = None;
