@@ -117,6 +117,10 @@ impl PreparedProgram {
 }
 
 /// Binds the sizes and lowers the program for every rank.
+///
+/// # Errors
+/// If sizes are open or contradict each other, a rank cannot run the program, or a limit on memory or time is
+/// exceeded. All ranks' distinct errors are returned.
 pub fn prepare_program(program: &Program, sizes: &SizeSettings) -> Result<PreparedProgram, Diags> {
     prepare_with_kept(program, sizes, &[])
 }
@@ -138,6 +142,9 @@ pub fn prepare_rank(program: &Program, sizes: &SizeSettings, rank: u32) -> Resul
 }
 
 /// Like [`prepare_program`]; the final values of these tensors are returned as additional outputs.
+///
+/// # Errors
+/// As [`prepare_program`].
 pub fn prepare_with_kept(program: &Program, sizes: &SizeSettings, kept: &[TensorId]) -> Result<PreparedProgram, Diags> {
     let mut diags = Diags::default();
     let Some(env) = infer_sizes(program, sizes, &mut diags) else { return Err(diags) };

@@ -50,6 +50,9 @@ fn row_offset(origin: &[usize], local: &[usize], whole: &[usize], mut index: usi
 }
 
 /// Checks that a tensor has the shape and type of the whole input.
+///
+/// # Errors
+/// If shape or type differ.
 pub fn check_whole(port: &IoTensor, whole: &HostTensor) -> Result<(), Diag> {
     if whole.dtype() != port.dtype {
         let message =
@@ -72,6 +75,9 @@ pub fn check_whole(port: &IoTensor, whole: &HostTensor) -> Result<(), Diag> {
 /// Reduces to several roots over NCCL, within rounding, since each root adds up in an order of its own. The first
 /// rank's part counts. `output` counts the tensor outputs. Errors: a part is missing, has another shape, or replicas
 /// differ (ranks, and the first index that differs).
+///
+/// # Errors
+/// If there is no such output, a shard is missing or has another shape or type, or replicas differ.
 pub fn assemble_output(
     prepared: &PreparedProgram,
     output: usize,

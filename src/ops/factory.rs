@@ -34,6 +34,9 @@ pub const IOTA: OpSpec = OpSpec {
 };
 
 /// `full`: one value everywhere.
+///
+/// # Errors
+/// If the value is missing or cannot be evaluated, or the result cannot be allocated.
 pub fn lower_full(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
     let result = cx.result_tensor(op)?;
@@ -47,6 +50,9 @@ pub fn lower_full(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
 }
 
 /// `iota`: `start + i * step`.
+///
+/// # Errors
+/// If start or step cannot be evaluated, the result has another number of axes than one, or it cannot be allocated.
 pub fn lower_iota(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
     let result = cx.result_tensor(op)?;

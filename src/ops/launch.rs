@@ -42,6 +42,9 @@ pub const LAUNCH_KERNEL: OpSpec = OpSpec {
 };
 
 /// PostOnStream: operand k with the unit's input k, result k with the unit's output k.
+///
+/// # Errors
+/// If a tensor and the unit's tensor that stands for it have different ranks.
 pub fn link_post_on_stream(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
     let Some(unit) = program.posted_unit(program.op(op)) else { return Ok(()) };
     let unit = &program.units()[unit];
@@ -154,6 +157,9 @@ pub fn launch_call(program: &Program, id: OpId) -> Option<LaunchCall> {
 }
 
 /// Refuses LaunchKernel: its kernel is not in the text.
+///
+/// # Errors
+/// Always: the text does not contain the kernel.
 pub fn lower_launch_kernel(cx: &mut PlanBuilder<'_>, _: OpId) -> Result<(), Diag> {
     let message = "`LaunchKernel` cannot run: the text does not contain its kernel";
     let note =

@@ -35,6 +35,9 @@ pub const POINTWISE: OpSpec = OpSpec {
 pub const FUNCTION: AttrKey = AttrKey::Function;
 
 /// Pointwise ops: every tensor operand's stored axes with the result's.
+///
+/// # Errors
+/// If the op has no result, or an operand and the result have different ranks.
 pub fn link_pointwise(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
     let operands: SmallVec<[TensorId; 4]> = program.op(op).input_tensors().collect();
     if operands.is_empty() {
@@ -204,6 +207,10 @@ pub(crate) fn bind_scalar(cx: &mut PlanBuilder<'_>, op: &Op, function: &str) -> 
 }
 
 /// A pointwise function over tensors (or of scalars, at plan time).
+///
+/// # Errors
+/// If the function is unknown or does not support the element types, an operand has no value on this rank, shapes do
+/// not fit, or the result cannot be allocated.
 pub fn lower_pointwise(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
     let text = function_name(cx, op);

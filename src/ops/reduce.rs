@@ -41,6 +41,9 @@ pub const REDUCTION: OpSpec = OpSpec {
 };
 
 /// reduction: the operand's stored axes with all axes of the result, reduced ones included.
+///
+/// # Errors
+/// If an operand or the result is missing, their ranks differ, or the result has no reduced axis.
 pub fn link_reduction(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
     let (from, to) = both_sides(program, op)?;
     link_equal_lists(program, op, (&from, &from.stored_positions()), (&to, &to.all_positions()), links)?;
@@ -57,6 +60,10 @@ pub fn link_reduction(program: &Program, op: OpId, links: &mut Vec<AxisLink>) ->
 }
 
 /// `reduction`: the axes that are reductions in the result are combined.
+///
+/// # Errors
+/// If the operation is unknown, `allreduce = true` is set, shapes do not fit, the initial value does not fit the
+/// element type, the operand has no value on this rank, or the result cannot be allocated.
 pub fn lower_reduction(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
     let (input, result) = (cx.operand_tensor(op, 0)?, cx.result_tensor(op)?);

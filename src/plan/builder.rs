@@ -272,6 +272,9 @@ impl<'a> PlanBuilder<'a> {
         }
     }
     /// Appends an instruction.
+    ///
+    /// # Errors
+    /// If the plan becomes too large.
     pub fn emit_inst(&mut self, kind: InstKind) -> Result<(), Diag> {
         self.charge_bytes(size_of::<Inst>() + kind.heap_bytes() + kind.queue_bytes())?;
         let grown = self.plan.insts.try_reserve(1);
@@ -324,14 +327,23 @@ impl<'a> PlanBuilder<'a> {
         }
     }
     /// Evaluates an expression.
+    ///
+    /// # Errors
+    /// If the expression has no value, for example because a name is not bound or a division is by zero.
     pub fn eval_scalar(&self, expr: ExprId) -> Result<ScalarValue, Diag> {
         self.eval_scope().eval_expr(expr).map_err(|error| self.eval_error(error))
     }
     /// Evaluates an expression to an integer.
+    ///
+    /// # Errors
+    /// If the expression has no value, or one that is no integer.
     pub fn eval_int(&self, expr: ExprId) -> Result<i64, Diag> {
         self.eval_scope().eval_int(expr).map_err(|error| self.eval_error(error))
     }
     /// Evaluates an expression to a size.
+    ///
+    /// # Errors
+    /// If the expression has no value, or one that is no integer or is negative.
     pub fn eval_size(&self, expr: ExprId) -> Result<usize, Diag> {
         let value = self.eval_int(expr)?;
         usize::try_from(value).map_err(|_| self.error_here(codes::SIZE, format!("a size is {value}")))
@@ -359,6 +371,9 @@ impl<'a> PlanBuilder<'a> {
     // ---- streams ----
 
     /// Returns the stream of an operand `Stream e`: the one bound by a GetCurrentStream, else one by index.
+    ///
+    /// # Errors
+    /// If the index cannot be evaluated or is negative, or no GetCurrentStream has bound the stream's address.
     pub fn stream_slot(&mut self, expr: ExprId) -> Result<StreamSlot, Diag> {
         if let Some(&slot) = self.named_streams.get(&expr) {
             return Ok(slot);
@@ -393,6 +408,10 @@ impl<'a> PlanBuilder<'a> {
 
     /// The local shape of a tensor's stored axes; a sharded axis has extent 1, and an expanded broadcast has its
     /// expanded extent.
+    ///
+    /// # Errors
+    /// If an extent cannot be evaluated or is negative, a broadcast's extent is not 1, or splits made the tensor's
+    /// axes and no `logical=` gives them.
     pub fn local_shape(&self, tensor: TensorId) -> Result<Vec<usize>, Diag> {
         self.check_splits(tensor)?;
         let unit = self.program.tensor(tensor).unit;
@@ -448,6 +467,9 @@ impl<'a> PlanBuilder<'a> {
     }
 
     /// Adds a buffer of this shape.
+    ///
+    /// # Errors
+    /// If the buffer is too large for an address, exceeds the memory limit, or the plan becomes too large.
     pub fn new_buffer(&mut self, tensor: TensorId, shape: &[usize], kind: BufferKind) -> Result<BufferView, Diag> {
         let dtype = self.program.tensor(tensor).dtype;
         let elements = shape.iter().try_fold(1usize, |all, &extent| all.checked_mul(extent));
@@ -484,6 +506,9 @@ impl<'a> PlanBuilder<'a> {
     }
 
     /// Allocates a tensor's local shape and binds it.
+    ///
+    /// # Errors
+    /// If the tensor's shape cannot be computed, or as [`Self::new_buffer`].
     pub fn allocate_tensor(&mut self, tensor: TensorId) -> Result<BufferView, Diag> {
         let mut shape = self.local_shape(tensor)?;
         if let (Some(&index), Some(stream)) = (self.stream_indices.last(), self.axes.stream_axis(tensor)) {
@@ -508,6 +533,9 @@ impl<'a> PlanBuilder<'a> {
     }
 
     /// Binds a tensor to a view, or to nothing; memory without any remaining binding is freed.
+    ///
+    /// # Errors
+    /// If the plan becomes too large.
     pub fn rebind_tensor(&mut self, tensor: TensorId, view: Option<BufferView>) -> Result<(), Diag> {
         let tensor = self.program.memory_tensor(tensor);
         let old = self.bindings[tensor].take();
@@ -531,6 +559,9 @@ impl<'a> PlanBuilder<'a> {
     }
 
     /// The view of a tensor that an op reads.
+    ///
+    /// # Errors
+    /// If the tensor has no memory on this rank: the rank is not in its mesh, it was freed, or nothing has written it.
     pub fn input_view(&self, tensor: TensorId) -> Result<BufferView, Diag> {
         if let Some(view) = self.tensor_binding(tensor) {
             return Ok(view.clone());
@@ -546,6 +577,9 @@ impl<'a> PlanBuilder<'a> {
     }
 
     /// The view that an op writes: the tensor's binding, else a new allocation.
+    ///
+    /// # Errors
+    /// As [`Self::allocate_tensor`], if the tensor is not bound.
     pub fn output_view(&mut self, tensor: TensorId) -> Result<BufferView, Diag> {
         match self.tensor_binding(tensor) {
             Some(view) => Ok(view.clone()),
@@ -554,6 +588,9 @@ impl<'a> PlanBuilder<'a> {
     }
 
     /// The first operand tensor.
+    ///
+    /// # Errors
+    /// If the op has fewer tensor operands.
     pub fn operand_tensor(&self, op: &Op, index: usize) -> Result<TensorId, Diag> {
         op.input_tensors().nth(index).ok_or_else(|| {
             let name = op.kind.name();
@@ -561,6 +598,9 @@ impl<'a> PlanBuilder<'a> {
         })
     }
     /// The result tensor.
+    ///
+    /// # Errors
+    /// If the op has no tensor result.
     pub fn result_tensor(&self, op: &Op) -> Result<TensorId, Diag> {
         op.output_tensors()
             .next()

@@ -269,6 +269,10 @@ impl EvalScope<'_> {
 }
 
 /// Applies a function, written as an operator or a name, to known scalars.
+///
+/// # Errors
+/// If the function is unknown or takes other operands, an integer result does not fit 64 bits, or a division is by
+/// zero.
 pub fn apply_function(function: &str, values: &[ScalarValue]) -> Result<ScalarValue, EvalError> {
     match values {
         [a] if function.is_empty() => Ok(*a),

@@ -427,6 +427,10 @@ impl LoadedProgram<'_> {
     }
 
     /// Hands the ranks their inputs, `[rank][tensor input]`; those of other processes' ranks are not looked at.
+    ///
+    /// # Errors
+    /// If the number, shapes or types of the inputs differ from the program's, the program has failed before, or a
+    /// copy fails.
     pub fn upload_inputs(&mut self, inputs: &[Vec<HostTensor>]) -> Result<(), Vec<Diag>> {
         self.check_usable()?;
         let (given, needed) = (inputs.len(), self.prepared.plans.len());
@@ -441,6 +445,10 @@ impl LoadedProgram<'_> {
     }
 
     /// Uploads the inputs, runs once and downloads the outputs.
+    ///
+    /// # Errors
+    /// If the inputs do not fit, the program has failed before, a call of CUDA or NCCL fails on any rank, or the run
+    /// exceeds the timeout.
     pub fn run(&mut self, inputs: &[Vec<HostTensor>]) -> Result<RunResult, Vec<Diag>> {
         self.upload_inputs(inputs)?;
         let timeout = self.timeout;
@@ -452,6 +460,9 @@ impl LoadedProgram<'_> {
     }
 
     /// The outputs of the last run, `[rank][output]`; those of other processes' ranks are `None`.
+    ///
+    /// # Errors
+    /// If the program has failed before, or a copy fails on any rank.
     pub fn download_results(&mut self) -> Result<RunResult, Vec<Diag>> {
         self.check_usable()?;
         let outputs: Result<Vec<_>, Diag> = self
@@ -473,11 +484,17 @@ impl LoadedProgram<'_> {
 
     /// Measures `count` runs, in milliseconds on the slowest rank's device. A start barrier precedes each run, and one
     /// warm-up run precedes all.
+    ///
+    /// # Errors
+    /// If a run fails on any rank, or exceeds the timeout.
     pub fn sample_times(&mut self, count: usize) -> Result<Vec<f64>, Vec<Diag>> {
         self.measure_rounds(count, |rank, timeout| rank.time_run(timeout))
     }
 
     /// Measures the host time of `count` runs, in seconds on the slowest rank.
+    ///
+    /// # Errors
+    /// If a run fails on any rank, or exceeds the timeout.
     pub fn issue_times(&mut self, count: usize) -> Result<Vec<f64>, Vec<Diag>> {
         self.measure_rounds(count, |rank, timeout| rank.issue_time(timeout))
     }

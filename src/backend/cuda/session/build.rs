@@ -157,6 +157,10 @@ impl Builder {
     }
 
     /// Verifies and plans the program, and prepares the devices: memory, kernels, communicators.
+    ///
+    /// # Errors
+    /// If the text has no valid program, sizes are open or contradict each other, the program cannot be planned, a
+    /// binding does not fit, or the devices cannot be prepared.
     pub fn build(mut self) -> Result<Session, Error> {
         let given = self.program.is_none() || !self.text.is_empty();
         let source = Arc::new(DiagSource { name: self.name.clone(), text: given.then(|| self.text.clone()) });

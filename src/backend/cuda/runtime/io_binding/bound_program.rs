@@ -97,6 +97,9 @@ impl BoundProgram<'_> {
     }
 
     /// Takes back what was bound to a rank's input or output.
+    ///
+    /// # Errors
+    /// If this process does not have the rank, or the program has failed before.
     pub fn release_binding(&mut self, rank: u32, (side, position): (IoSide, usize)) -> Result<(), Vec<Diag>> {
         self.with_rank(rank, |ports, _, _| {
             ports.release_slot(side, position);
@@ -106,6 +109,10 @@ impl BoundProgram<'_> {
 
     /// Copies a rank's part of an input from the host, to memory of the program's own. Waits for earlier
     /// runs.
+    ///
+    /// # Errors
+    /// If an earlier run failed, this process does not have the rank, the tensor does not fit the rank's shard, or the
+    /// copy fails.
     pub fn upload_input(&mut self, rank: u32, position: usize, tensor: &HostTensor) -> Result<(), Vec<Diag>> {
         self.wait()?;
         self.with_rank(rank, |ports, rank, prepared| ports.upload_input(rank, prepared, position, tensor))
@@ -114,6 +121,10 @@ impl BoundProgram<'_> {
     /// Enqueues a run of every rank of this process, each on one of `streams` (in the order of
     /// [`BoundProgram::ranks`]), or on the program's own streams if there are none. Does not wait for the
     /// devices. What is bound is checked on all ranks before anything is enqueued.
+    ///
+    /// # Errors
+    /// If the number of streams is not the number of ranks, a stream belongs to another device, an input has no data,
+    /// a binding cannot be used, the program has failed before, or a call of CUDA fails.
     pub fn run(&mut self, streams: &[CallerStream]) -> Result<(), Vec<Diag>> {
         self.loaded.check_usable()?;
         let ranks = self.loaded.ranks.len();
@@ -151,6 +162,9 @@ impl BoundProgram<'_> {
 
     /// Waits until everything that was enqueued is done, at most for the timeout. Errors are those of all
     /// runs since the last wait.
+    ///
+    /// # Errors
+    /// If a run since the last wait failed on any rank, or does not end within the timeout.
     pub fn wait(&mut self) -> Result<(), Vec<Diag>> {
         let timeout = self.options.timeout;
         self.for_each_rank(|ports, rank, _| {
@@ -161,6 +175,10 @@ impl BoundProgram<'_> {
 
     /// Returns the location of a rank's output after a run: the bound tensor, or one that the program owns and that lives
     /// as long as this object. `None` if the rank has no shard of the output.
+    ///
+    /// # Errors
+    /// If this process does not have the rank, the program has failed before, or the output is kept in an input whose
+    /// location is not known yet.
     pub fn output_tensor(&mut self, rank: u32, position: usize) -> Result<Option<DeviceTensor>, Vec<Diag>> {
         let mut found = None;
         self.with_rank(rank, |ports, rank, prepared| {
@@ -171,6 +189,9 @@ impl BoundProgram<'_> {
     }
 
     /// A rank's part of an output of the last run, on the host. Waits for it.
+    ///
+    /// # Errors
+    /// If nothing has run, a run failed, this process does not have the rank, or the copy fails.
     pub fn download_output(&mut self, rank: u32, position: usize) -> Result<Option<HostTensor>, Vec<Diag>> {
         self.wait()?;
         if !self.ran {
