@@ -134,10 +134,10 @@ impl<'t> Builder<'t> {
         let span = error.span;
         self.errors.push(error);
         if self.errors.len() == MAX_ERRORS {
-            let message = format!("this text has {} errors or more", MAX_ERRORS);
+            let message = format!("the text has at least {} errors; parsing stops here", MAX_ERRORS);
             self.report_last_error(
                 SyntaxError::new(Code::TooManyErrors, span, message)
-                    .with_note("what stands behind this place was not looked at"),
+                    .with_note("the text after this place is not checked"),
             );
         }
     }
@@ -266,10 +266,10 @@ impl<'t> Builder<'t> {
     fn checked_number(&mut self, number: i64, span: Span) -> u32 {
         let known = u32::try_from(number).ok().filter(|&number| number <= MAX_NUMBER);
         known.unwrap_or_else(|| {
-            let text = format!("the number {number} is too large here");
+            let text = format!("the number {number} is too large for a statement");
             self.report_error(
                 SyntaxError::new(Code::Number, span, text)
-                    .with_note(format!("numbers of statements end at {}", MAX_NUMBER)),
+                    .with_note(format!("the largest number of a statement is {}", MAX_NUMBER)),
             );
             u32::MAX
         })
@@ -280,7 +280,7 @@ impl<'t> Builder<'t> {
         let known = digits.parse().ok().filter(|&number| number <= MAX_NUMBER);
         known.unwrap_or_else(|| {
             let text = format!("the number `{digits}` is too large");
-            let note = format!("numbers of tensors, domains, devices and HostUnits end at {MAX_NUMBER}");
+            let note = format!("the largest number of a tensor, domain, device or HostUnit is {MAX_NUMBER}");
             self.report_error(SyntaxError::new(Code::Number, span, text).with_note(note));
             u32::MAX
         })

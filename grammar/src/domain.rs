@@ -139,7 +139,7 @@ fn report_malformed(b: &mut Builder<'_>, start: usize, at: usize) -> Option<Doma
             Span::new(start, end),
             format!("`{}` is not an iteration domain", shorten_text(text.trim())),
         )
-        .with_note("a domain is written `iS0{i0}`: iteration type, parallel type, number, extent"),
+        .with_note("write a domain as `iS0{i0}`: iteration type, parallel type, number, extent"),
     );
     None
 }
@@ -156,7 +156,7 @@ fn iter_type(b: &mut Builder<'_>, cursor: &mut ReferenceCursor<'_>) -> Option<u8
         let span = Span::new(at, at + 1);
         b.report_error(
             SyntaxError::new(Code::IterType, span, format!("unknown iteration type `{text}`"))
-                .with_note("iteration types are i (iteration), r (reduction), b (broadcast), s (stride), n (gather, scatter), v (vector component) and ? (symbolic)"),
+                .with_note("valid iteration types are i (iteration), r (reduction), b (broadcast), s (stride), n (gather, scatter), v (vector component) and ? (symbolic)"),
         );
     }
     Some(first)
@@ -295,7 +295,7 @@ pub(crate) fn run_grammar_on_part(b: &mut Builder<'_>, span: Span, start: Start)
     }
     if nesting::is_too_deep(&tokens) {
         b.report_error(
-            SyntaxError::new(Code::TooDeep, span, "this extent is nested too deeply").with_note(nesting::depth_note()),
+            SyntaxError::new(Code::TooDeep, span, "the extent is nested too deeply").with_note(nesting::depth_note()),
         );
         return None;
     }

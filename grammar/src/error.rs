@@ -79,23 +79,23 @@ macro_rules! codes {
 }
 
 codes! {
-    /// A token that cannot stand where it stands, or a statement that ends too early.
+    /// An unexpected token, or a statement that ends too early.
     Unexpected = "H0001";
     /// A bracket that is never closed.
     Unclosed = "H0002";
-    /// A closing bracket without an opening one.
+    /// A closing bracket without an opening bracket.
     Unmatched = "H0003";
     /// A container or kernel section without its closing `}`.
     OpenSection = "H0004";
-    /// A line whose indentation fits no open block.
+    /// A line whose indentation matches no open block.
     Indentation = "H0005";
-    /// `ELSE` that follows no `IF`.
+    /// An `ELSE` without an `IF`.
     LoneElse = "H0006";
     /// A FOR, IF or ELSE header without `:` or `{`.
     NoBlock = "H0007";
-    /// A text without any container.
+    /// A text without a container.
     NoContainer = "H0008";
-    /// A number that does not fit.
+    /// A number that is out of range.
     Number = "H0009";
     /// An unknown element type in a tensor reference.
     Dtype = "H0010";
@@ -105,28 +105,28 @@ codes! {
     IterType = "H0012";
     /// An unknown parallel type of a domain.
     ParallelType = "H0013";
-    /// A tensor reference or domain that is not well formed.
+    /// A malformed tensor reference or domain.
     Tensor = "H0014";
-    /// A device mesh that is not well formed.
+    /// A malformed device mesh.
     Mesh = "H0015";
     /// Blocks, brackets or operators nested too deeply.
     TooDeep = "H0016";
-    /// A version line with a version that is not supported.
+    /// A version line with an unsupported version.
     Version = "H0017";
     /// Text outside of a container.
     Outside = "H0018";
     /// Bytes that are not UTF-8.
     NotUtf8 = "H0019";
-    /// A character that starts no token.
+    /// An unexpected character.
     Character = "H0020";
     /// Two list elements without a comma between them.
     NoComma = "H0021";
-    /// A text, a statement or a word that is longer than what is read.
+    /// A text, a statement or a word that exceeds its length limit.
     TooLarge = "H0022";
-    /// More errors than are recorded.
+    /// More errors than the limit; the rest is not checked.
     TooManyErrors = "H0023";
-    /// A statement that other languages have.
+    /// A statement in the syntax of another language.
     Foreign = "H0024";
-    /// A program that starts inside of another one.
+    /// A program that starts inside another program.
     Interleaved = "H0025";
 }

@@ -35,8 +35,8 @@ impl TextParser<'_> {
         }
         let end = self.b.text.len();
         self.b.report_error(
-            SyntaxError::new(Code::NoContainer, Span::new(end, end), "this text holds no program")
-                .with_note("a program starts with `%HostIrContainer { (inputs) -> (outputs) :`"),
+            SyntaxError::new(Code::NoContainer, Span::new(end, end), "the text contains no program")
+                .with_note("start a program with `%HostIrContainer { (inputs) -> (outputs) :`"),
         );
     }
 
@@ -73,8 +73,8 @@ impl TextParser<'_> {
         if version != i64::from(VERSION) {
             let span = word.span.join(number.span);
             self.b.report_error(
-                SyntaxError::new(Code::Version, span, format!("version {version} of the text is not supported"))
-                    .with_note(format!("this program reads version {VERSION} (`hir {VERSION}`) and nvFuser's printed form, which has no such line")),
+                SyntaxError::new(Code::Version, span, format!("version {version} of the text format is not supported"))
+                    .with_note(format!("use version {VERSION} (`hir {VERSION}`), or the form that nvFuser prints, which has no version line")),
             );
         }
         self.b.ast.version = u32::try_from(version).ok();
@@ -101,7 +101,7 @@ impl TextParser<'_> {
         let line = self.b.text[span.start as usize..].lines().next().map_or(0, str::len) as u32;
         span.end = span.end.min(span.start + line);
         self.b.report_error(
-            SyntaxError::new(Code::Outside, span, "this text stands outside of a container")
+            SyntaxError::new(Code::Outside, span, "unexpected text outside of a container")
                 .with_note("remove it, make it a `//` comment, or move it into the braces of `%HostIrContainer {`"),
         );
     }
@@ -115,7 +115,7 @@ impl TextParser<'_> {
         if brace.is_none() {
             let at = Span { start: token.span.end, end: token.span.end };
             self.b.report_error(
-                SyntaxError::new(Code::Unexpected, at, "expected `{` behind `%HostIrContainer`")
+                SyntaxError::new(Code::Unexpected, at, "expected `{` after `%HostIrContainer`")
                     .with_note("write `%HostIrContainer { (inputs) -> (outputs) :`"),
             );
         }
@@ -141,8 +141,8 @@ impl TextParser<'_> {
         if self.b.errors.len() > before && crate::unfold::is_folded(line) {
             self.b.errors.truncate(before);
             self.b.report_error(
-                SyntaxError::new(Code::Unexpected, header, "the line breaks of this program are missing")
-                    .with_note("write each statement on a line of its own, and indent the bodies of `FOR` and `IF`; where nothing but loops over streams has a body, `hir-opt` and `hir-run` do so themselves"),
+                SyntaxError::new(Code::Unexpected, header, "the program has lost its line breaks")
+                    .with_note("write each statement on its own line and indent the bodies of `FOR` and `IF`; `hir-opt` and `hir-run` restore the lines only if no other statement than a loop over streams has a body"),
             );
         }
     }
@@ -163,11 +163,11 @@ impl TextParser<'_> {
             return false;
         };
         self.b.report_error(
-            SyntaxError::new(Code::Interleaved, token.span, "another program starts inside of this one")
-                .with_label("this one is not closed before")
-                .with_second_label(Span::new(inner, inner + OPEN.len()), "the other one starts here")
-                .with_note("the processes of a run seem to have written to one file, in turns of some lines: let each write to its own, with `mpirun --output-filename DIR`, `srun --output=log.%t` or `torchrun --log-dir DIR --redirects 3`")
-                .with_note("`mpirun --tag-output` names the process in front of each line, which is enough to read the log"),
+            SyntaxError::new(Code::Interleaved, token.span, "a second program starts inside this one")
+                .with_label("this program is not closed before the second one starts")
+                .with_second_label(Span::new(inner, inner + OPEN.len()), "the second program starts here")
+                .with_note("several processes probably wrote to one file: give each its own with `mpirun --output-filename DIR`, `srun --output=log.%t` or `torchrun --log-dir DIR --redirects 3`")
+                .with_note("`mpirun --tag-output` prefixes each line with its process, which is enough to read the log"),
         );
         while !matches!(self.peek(0).tok, Tok::End) && (self.peek(0).span.start as usize) < end {
             self.src.advance(1);
@@ -207,8 +207,8 @@ impl TextParser<'_> {
         if !matches!(self.peek(0).tok, Tok::End | Tok::Container) {
             let at = Span { start: end.min(span.start), end: end.min(span.start) };
             self.b.report_error(
-                SyntaxError::new(Code::Unexpected, at, "this container has no inputs and outputs")
-                    .with_note("write `%HostIrContainer { (inputs) -> (outputs) :`; `()` is a list of none"),
+                SyntaxError::new(Code::Unexpected, at, "the container has no lists of inputs and outputs")
+                    .with_note("write `%HostIrContainer { (inputs) -> (outputs) :`; `()` is an empty list"),
             );
         }
         end
@@ -266,7 +266,7 @@ impl TextParser<'_> {
         let Some(open) = self.eat_token(Tok::LBrace) else {
             let at = Span { start: title.span.end, end: title.span.end };
             self.b.report_error(
-                SyntaxError::new(Code::Unexpected, at, "expected `{` behind `Aliases:`")
+                SyntaxError::new(Code::Unexpected, at, "expected `{` after `Aliases:`")
                     .with_note("write `Aliases:{`, a line `T1 -> T0` for each alias, and `}`"),
             );
             return pairs;
@@ -278,7 +278,7 @@ impl TextParser<'_> {
                     self.b.report_error(
                         SyntaxError::new(Code::Unclosed, open.span, "this `{` is never closed")
                             .with_label("opened here")
-                            .with_note("write `}` behind the last alias"),
+                            .with_note("write `}` after the last alias"),
                     );
                     break;
                 }
@@ -330,8 +330,8 @@ impl TextParser<'_> {
                 self.b.report_error(
                     SyntaxError::new(Code::Unclosed, brace, "this `{` is never closed")
                         .with_label("opened here")
-                        .with_second_label(token.span, "a HostUnit starts here")
-                        .with_note("write a `}` at the end of the block"),
+                        .with_second_label(token.span, "the HostUnit starts here")
+                        .with_note("write `}` at the end of the block"),
                 );
             }
             self.pop_frame(false);
@@ -359,7 +359,7 @@ impl TextParser<'_> {
         let Some(brace) = brace else {
             self.b.report_error(
                 SyntaxError::new(Code::Unexpected, kernel.span, format!("expected `%kernel {{` in the section of HostUnit{number}"))
-                    .with_note("a HostUnit is `HostUnit0: Inputs={..} -> Outputs={..}`, `Inputs:`, `Outputs:` and `%kernel {` ... `} // %kernel`"),
+                    .with_note("write a HostUnit as `HostUnit0: Inputs={..} -> Outputs={..}`, `Inputs:`, `Outputs:` and `%kernel {` ... `} // %kernel`"),
             );
             return self.skip_unit();
         };
@@ -467,8 +467,7 @@ impl TextParser<'_> {
         if deep {
             let span = self.span_of_next(len);
             self.b.report_error(
-                SyntaxError::new(Code::TooDeep, span, "this list is nested too deeply")
-                    .with_note(nesting::depth_note()),
+                SyntaxError::new(Code::TooDeep, span, "the list is nested too deeply").with_note(nesting::depth_note()),
             );
         }
         let bad = bad || deep;

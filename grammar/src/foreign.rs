@@ -48,8 +48,8 @@ pub(crate) fn foreign_syntax_error(b: &Builder<'_>, tokens: &[Token], index: usi
     let start = tokens.get(at)?.span.start;
     let span = Span { start, end: start + word.len() as u32 };
     let message = match word.bytes().all(|byte| byte.is_ascii_alphabetic()) {
-        true => format!("`{word}` starts no statement"),
-        false => format!("no statement is written with `{word}`"),
+        true => format!("`{word}` does not start a statement"),
+        false => format!("no statement uses `{word}`"),
     };
     Some(SyntaxError::new(Code::Foreign, span, message).with_note(note))
 }
@@ -83,7 +83,7 @@ fn explain_assignment<'t>(text: &StmtTokens<'t>, index: usize) -> Option<(&'t st
             let to = text.rest(index + 1)?;
             Some((
                 "->",
-                format!("write `{to} = Set( {left}, cache_op=Streaming )`; `->` stands between inputs and outputs"),
+                format!("write `{to} = Set( {left}, cache_op=Streaming )`; `->` only separates inputs from outputs"),
             ))
         }
         _ => None,
@@ -111,7 +111,9 @@ fn explain_loop<'t>(text: &StmtTokens<'t>) -> Option<(&'t str, String)> {
             let note = counted.unwrap_or_else(|| "write `FOR i from 0 to 4:` or `FOR i in iS0{i0}:`".to_owned());
             Some((word, note))
         }
-        "while" | "WHILE" | "While" => Some((word, "a loop counts: write `FOR i from 0 to 4:`".to_owned())),
+        "while" | "WHILE" | "While" => {
+            Some((word, "only counting loops are supported: write `FOR i from 0 to 4:`".to_owned()))
+        }
         _ => None,
     }
 }
@@ -161,7 +163,7 @@ pub(crate) fn foreign_syntax_note(b: &Builder<'_>, tokens: &[Token], index: usiz
     }
     match token.tok {
         Tok::LBracket => Some(suggest_team_list(&text, index)),
-        Tok::Arrow => Some("`->` stands between the inputs and the outputs of a container or a HostUnit".to_owned()),
+        Tok::Arrow => Some("`->` separates the inputs from the outputs of a container or a HostUnit".to_owned()),
         _ => explain_word(&text, index),
     }
 }
@@ -172,7 +174,7 @@ fn explain_word(text: &StmtTokens<'_>, index: usize) -> Option<String> {
     match (text.token_text(index)?, before) {
         ("and", _) => Some("write `&&` for `and`".to_owned()),
         ("or", _) => Some("write `||` for `or`".to_owned()),
-        ("if", _) => Some("a choice is written `where(condition, a, b)`".to_owned()),
+        ("if", _) => Some("write `where(condition, a, b)` to choose between values".to_owned()),
         (_, Some("not")) => Some("write `!` for `not`".to_owned()),
         _ => None,
     }
@@ -190,18 +192,18 @@ fn suggest_team_list(text: &StmtTokens<'_>, index: usize) -> String {
         let numbers = if numbers.is_empty() { "0 1".to_owned() } else { numbers.join(" ") };
         return format!("write `team=({numbers})`");
     }
-    "a list stands in braces, as in `{1, 0}`".to_owned()
+    "write a list in braces, such as `{1, 0}`".to_owned()
 }
 
 /// The right spelling for a character that starts no token, at byte `at` of a text.
 pub(crate) fn character_replacement(text: &str, at: usize, character: char) -> String {
     let note = match character {
-        '#' => "a comment starts with `//`",
-        '@' => "a matrix product is `T2 = matmul(T0, T1)`",
-        '"' | '\'' => "words and names stand without quotes, as in `backend=NCCL`",
+        '#' => "start a comment with `//`",
+        '@' => "write `T2 = matmul(T0, T1)` for a matrix product",
+        '"' | '\'' => "write words and names without quotes, such as `backend=NCCL`",
         '?' => return suggest_conditional(text, at),
-        '.' if text[at..].starts_with("..") => "the bounds of a loop are written `from 0 to 4`",
-        _ => "names are made of letters, digits and `_`; remove the character",
+        '.' if text[at..].starts_with("..") => "write the bounds of a loop as `from 0 to 4`",
+        _ => "names consist of letters, digits and `_`; remove the character",
     };
     note.to_owned()
 }
@@ -214,8 +216,8 @@ fn suggest_conditional(text: &str, at: usize) -> String {
     let branches = rest.split_once(':').map(|(a, b)| (a.trim(), b.trim().trim_end_matches(';')));
     match branches {
         Some((a, b)) if !condition.is_empty() && !a.is_empty() && !b.is_empty() => {
-            format!("a choice is written `where({condition}, {a}, {b})`")
+            format!("write `where({condition}, {a}, {b})` to choose between values")
         }
-        _ => "a choice is written `where(condition, a, b)`".to_owned(),
+        _ => "write `where(condition, a, b)` to choose between values".to_owned(),
     }
 }

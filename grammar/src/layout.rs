@@ -87,7 +87,7 @@ impl LayoutScanner {
             ScanStop::TooDeep(at) => {
                 let span = src.peek(b, at).span;
                 b.report_error(
-                    SyntaxError::new(Code::TooDeep, span, "this statement is nested too deeply")
+                    SyntaxError::new(Code::TooDeep, span, "the statement is nested too deeply")
                         .with_note(nesting::depth_note()),
                 );
                 (self.resync_after_nesting(src, b, at), false, true)
@@ -216,7 +216,7 @@ impl LayoutScanner {
         let text = &b.text[open.span.as_usize_range()];
         let error = SyntaxError::new(Code::Unclosed, open.span, format!("this `{text}` is never closed"))
             .with_label("opened here")
-            .with_note("close it before the next statement starts");
+            .with_note("close it before the next statement");
         b.report_error(error);
     }
 
@@ -248,7 +248,8 @@ fn report_long_statement<'t>(src: &mut TokenWindow<'t>, b: &mut Builder<'t>) {
     let span = src.peek(b, 0).span;
     let message = format!("the statement that starts here has more than {MAX_TOKENS} tokens");
     b.report_last_error(
-        SyntaxError::new(Code::TooLarge, span, message).with_note("close its brackets, or make it several statements"),
+        SyntaxError::new(Code::TooLarge, span, message)
+            .with_note("close its brackets, or split it into several statements"),
     );
 }
 
@@ -278,8 +279,8 @@ fn is_labelled(text: &str, end: u32) -> bool {
 
 fn report_unmatched(b: &mut Builder<'_>, span: Span) {
     let text = &b.text[span.as_usize_range()];
-    let error = SyntaxError::new(Code::Unmatched, span, format!("this `{text}` closes nothing"))
-        .with_note("remove it, or open the bracket before it");
+    let error = SyntaxError::new(Code::Unmatched, span, format!("this `{text}` has no opening bracket"))
+        .with_note("remove it, or write the opening bracket before it");
     b.report_error(error);
 }
 

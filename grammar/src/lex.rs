@@ -215,9 +215,10 @@ impl<'t> TokenWindow<'t> {
             Some(ReferenceEnd::Closed(end)) if end - start > MAX_REFERENCE => {
                 self.lexer.bump(end - head);
                 let span = Span::new(start, start + 1);
-                let message = format!("this tensor reference has {} bytes", end - start);
+                let message = format!("the tensor reference has {} bytes", end - start);
                 b.report_error(
-                    SyntaxError::new(Code::TooLarge, span, message).with_note(format!("it may have {MAX_REFERENCE}")),
+                    SyntaxError::new(Code::TooLarge, span, message)
+                        .with_note(format!("the limit is {MAX_REFERENCE} bytes")),
                 );
                 (Tok::Error, end)
             }
@@ -252,7 +253,7 @@ impl<'t> TokenWindow<'t> {
         b.report_error(
             SyntaxError::new(Code::Unclosed, Span::new(open, open + 1), text)
                 .with_label("opened here")
-                .with_note("close it on the same line, or before the next statement starts"),
+                .with_note("close it on the same line, before the next statement"),
         );
         self.lexer.bump(end - head);
         (Tok::Error, end)
@@ -263,10 +264,10 @@ impl<'t> TokenWindow<'t> {
 fn count_token(b: &mut Builder<'_>, end: usize) -> bool {
     b.tokens += 1;
     if b.tokens > MAX_TOKENS {
-        let message = format!("this text has more than {MAX_TOKENS} tokens and comments");
+        let message = format!("the text has more than {MAX_TOKENS} tokens and comments");
         b.report_last_error(
             SyntaxError::new(Code::TooLarge, Span::new(end, end), message)
-                .with_note("split it: each container is a program of its own"),
+                .with_note("split the file: each container is a separate program"),
         );
     }
     !b.stopped
@@ -287,13 +288,15 @@ const SMALLEST: &str = "9223372036854775808";
 fn lex_integer(b: &mut Builder<'_>, text: &str, span: Span) -> Tok {
     match text.parse() {
         Ok(value) => Tok::Int(value),
-        Err(_) => report_large_number(b, text, span, "64 bits with their sign"),
+        Err(_) => report_large_number(b, text, span, "64 bits including the sign"),
     }
 }
 
 fn report_large_number(b: &mut Builder<'_>, text: &str, span: Span, bits: &str) -> Tok {
     let message = format!("the number `{}` is too large", shorten_text(text));
-    b.report_error(SyntaxError::new(Code::Number, span, message).with_note(format!("numbers have to fit into {bits}")));
+    b.report_error(
+        SyntaxError::new(Code::Number, span, message).with_note(format!("write a number that fits into {bits}")),
+    );
     Tok::Error
 }
 
@@ -301,7 +304,8 @@ fn report_large_number(b: &mut Builder<'_>, text: &str, span: Span, bits: &str) 
 fn report_long_token(b: &mut Builder<'_>, text: &str, span: Span) -> Tok {
     let message = format!("`{}` has {} characters", shorten_text(text), text.len());
     b.report_error(
-        SyntaxError::new(Code::TooLarge, span, message).with_note(format!("names and numbers may have {MAX_WORD}")),
+        SyntaxError::new(Code::TooLarge, span, message)
+            .with_note(format!("the limit for names and numbers is {MAX_WORD} characters")),
     );
     Tok::Error
 }
@@ -312,7 +316,7 @@ fn lex_typed_literal(b: &mut Builder<'_>, text: &str, span: Span) -> Tok {
     let inner = text[open..].strip_prefix('(').and_then(|t| t.strip_suffix(')')).unwrap_or("");
     let (name, inner) = (&text[..open], inner.trim());
     if let Some((needed, repair)) = literal_misfit(name, inner) {
-        let message = format!("`{}` is no value of type `{name}`: it needs {needed}", shorten_text(text));
+        let message = format!("`{}` is not a value of type `{name}`: expected {needed}", shorten_text(text));
         b.report_error(SyntaxError::new(Code::Number, span, message).with_note(repair));
         return Tok::Error;
     }
@@ -333,7 +337,7 @@ fn literal_misfit(dtype: &str, text: &str) -> Option<(String, String)> {
     };
     let fits = text.parse::<i128>().is_ok_and(|value| (low..=high).contains(&value));
     let needed = format!("an integer from {low} to {high}");
-    (!fits).then(|| (needed, format!("write `{dtype}(0)`, or a type that holds the number")))
+    (!fits).then(|| (needed, format!("write `{dtype}(0)`, or use a type that can represent the number")))
 }
 
 /// The smallest and the largest number of an integer type.

@@ -74,12 +74,9 @@ pub struct ParseOutput {
 /// ```
 pub fn parse(text: &str) -> ParseOutput {
     if text.len() > MAX_TEXT {
-        let error = SyntaxError::new(
-            Code::TooLarge,
-            Span::default(),
-            format!("this text has more than {} MiB", MAX_TEXT >> 20),
-        )
-        .with_note("split it: each container is a program of its own");
+        let error =
+            SyntaxError::new(Code::TooLarge, Span::default(), format!("the text has more than {} MiB", MAX_TEXT >> 20))
+                .with_note("split the file: each container is a separate program");
         return ParseOutput { ast: SyntaxTree::default(), errors: vec![error] };
     }
     if let Some(parsed) = parse_in_parts(text, parts::advised_part_count(text.len())) {
@@ -119,7 +116,7 @@ pub fn parse_bytes(bytes: &[u8]) -> (String, ParseOutput) {
     let line = memchr::memchr_iter(b'\n', &bytes[..at]).count() + 1;
     let text = String::from_utf8_lossy(bytes).into_owned();
     let mut parsed = parse(&text);
-    let message = format!("line {line} holds bytes that are not UTF-8, the first at byte {at} of the file");
+    let message = format!("line {line} contains bytes that are not UTF-8, the first at byte {at} of the file");
     let error = SyntaxError::new(Code::NotUtf8, Span::new(at, at + '\u{fffd}'.len_utf8()), message)
         .with_note("save the file as UTF-8");
     let place = parsed.errors.partition_point(|other| other.span < error.span);

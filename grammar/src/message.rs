@@ -38,12 +38,12 @@ pub(crate) fn describe_error(
         let span = Span { start: before.span.end, end: before.span.end };
         let message = format!("expected {wanted} at the end of this line");
         return SyntaxError::new(Code::Unexpected, span, message)
-            .with_second_label(found.span, "the statement goes on here")
-            .with_note(format!("write {wanted}, or start the next statement at the column of this one"));
+            .with_second_label(found.span, "the statement continues here")
+            .with_note(format!("write {wanted}, or start the next statement in the same column as this one"));
     }
     let text = shorten_text(&b.text[found.span.as_usize_range()]);
     let note = header
-        .then(|| "the header is written `%HostIrContainer { (inputs) -> (outputs) :`".to_owned())
+        .then(|| "write the header as `%HostIrContainer { (inputs) -> (outputs) :`".to_owned())
         .or_else(|| foreign::foreign_syntax_note(b, tokens, index))
         .unwrap_or_else(|| repair_hint(found.tok, before.map(|token| token.tok), index));
     let error = SyntaxError::new(Code::Unexpected, found.span, format!("expected {wanted}, found `{text}`"));
@@ -70,7 +70,7 @@ fn no_statement_error(b: &Builder<'_>, tokens: &[Token], index: usize) -> Option
     if !branch && (index > 2 || index == 0 || !(words || block || near.is_some())) {
         return None;
     }
-    let message = format!("`{word}` starts no statement");
+    let message = format!("`{word}` does not start a statement");
     let error = SyntaxError::new(Code::Unexpected, first.span, message);
     Some(match near {
         _ if branch => error.with_note("write `IF Manual ( i == rank ):`"),
@@ -86,31 +86,31 @@ fn nearest_keyword(word: &str) -> Option<&'static str> {
     (same || near.len() > 2 && word.len() > near.len()).then_some(near)
 }
 
-const STATEMENTS: &str = "a statement is `name( ... )`, `T1 = name( ... )`, `T1 = a + b;`, FOR or IF";
+const STATEMENTS: &str = "write a statement as `name( ... )`, `T1 = name( ... )`, `T1 = a + b;`, FOR or IF";
 
 fn early_end_error(tokens: &[Token], whole: Span, wanted: &str) -> SyntaxError {
     let end = tokens.last().map_or(whole.end, |token| token.span.end);
     let span = Span { start: end, end };
     SyntaxError::new(Code::Unexpected, span, format!("expected {wanted} at the end of this statement"))
-        .with_note(format!("write {wanted}; a line goes on if a bracket is open or it ends in `=`, an operator or `,`"))
+        .with_note(format!("write {wanted}; a statement continues on the next line if a bracket is open or the line ends in `=`, an operator or `,`"))
 }
 
 /// The repair of an unexpected token.
 fn repair_hint(found: Tok, before: Option<Tok>, index: usize) -> String {
     match (found, before) {
         (Tok::Equal, Some(Tok::Equal)) => "remove one of them".to_owned(),
-        (Tok::Equal, _) => "an operand before `=` has to be a name, a tensor or a stream".to_owned(),
+        (Tok::Equal, _) => "only a name, a tensor or a stream can be assigned to with `=`".to_owned(),
         (_, _) if index == 0 => STATEMENTS.to_owned(),
         (Tok::Comma, Some(Tok::Int(_))) => {
-            "the devices of a team stand behind each other without commas: `team=(0 1 2 3)`".to_owned()
+            "separate the devices of a team by blanks, not commas: `team=(0 1 2 3)`".to_owned()
         }
         (Tok::Word(_) | Tok::Tensor(_), Some(Tok::Word(_) | Tok::Tensor(_) | Tok::RParen | Tok::Int(_))) => {
-            "a `,` may be missing before it, or a line break between two statements".to_owned()
+            "a `,` or a line break between two statements may be missing before it".to_owned()
         }
         (_, Some(Tok::If)) if index == 1 => {
-            "the kind of the predicate stands in front of it: `IF Manual ( i == rank ):`".to_owned()
+            "write the kind of the predicate before it: `IF Manual ( i == rank ):`".to_owned()
         }
-        _ => "remove it, or complete what stands before it".to_owned(),
+        _ => "remove it, or complete the text before it".to_owned(),
     }
 }
 

@@ -17,8 +17,7 @@ const POSTFIX: u32 = 2;
 /// The note of errors about depth.
 pub(crate) fn depth_note() -> String {
     format!(
-        "at most {MAX_BRACKETS} brackets may stand inside each other and {MAX_DEPTH} operators \
-         behind each other; a call, an index and a field count as two"
+        "the limits are {MAX_BRACKETS} nested brackets and {MAX_DEPTH} chained operators; a call, an index and a field count as two"
     )
 }
 

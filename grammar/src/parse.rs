@@ -290,11 +290,11 @@ impl<'t> TextParser<'t> {
             1 => format!("a tab, up to column {}", token.column),
             tabs => format!("{tabs} tabs, up to column {}", token.column),
         };
-        let message = format!("this line is indented by {own}, the statements of its block by {column}");
+        let message = format!("this line is indented by {own}, but the statements of its block by {column}");
         let mut error = SyntaxError::new(Code::Indentation, token.span, message)
-            .with_note("align the statements of a block, or put the block into `{` and `}`");
+            .with_note("align the statements of the block, or enclose the block in `{` and `}`");
         if self.b.text.contains("\n\t") || blanks.contains('\t') {
-            error = error.with_note("a tab goes to the next multiple of 8 columns: rather use blanks");
+            error = error.with_note("a tab advances to the next multiple of 8 columns; use spaces instead");
         }
         self.b.report_error(error);
     }
@@ -468,9 +468,9 @@ impl<'t> TextParser<'t> {
                 SyntaxError::new(
                     Code::NoBlock,
                     Span { start: at, end: at },
-                    format!("expected `:` or `{{` behind {name}"),
+                    format!("expected `:` or `{{` after {name}"),
                 )
-                .with_note("a block is `HEADER:` with deeper lines under it, or `HEADER {` ... `}`"),
+                .with_note("write a block as `HEADER:` and indented lines, or as `HEADER {` ... `}`"),
             );
         }
         if self.frames.len() > MAX_BLOCKS {
@@ -501,8 +501,8 @@ impl<'t> TextParser<'t> {
             return;
         }
         self.b.report_error(
-            SyntaxError::new(Code::LoneElse, token.span, "this `ELSE` follows no `IF`")
-                .with_note("an `ELSE:` stands at the column of its `IF`, right behind the `IF`'s block"),
+            SyntaxError::new(Code::LoneElse, token.span, "this `ELSE` has no `IF`")
+                .with_note("write `ELSE:` in the column of its `IF`, directly after the block of the `IF`"),
         );
         let stmt = self.b.push_bad_stmt(token.span);
         self.add_statement(stmt, token.span);
@@ -513,7 +513,7 @@ impl<'t> TextParser<'t> {
     fn report_too_deep(&mut self, span: Span) {
         self.b.report_error(
             SyntaxError::new(Code::TooDeep, span, "blocks are nested too deeply")
-                .with_note(format!("at most {MAX_BLOCKS} blocks may stand inside each other")),
+                .with_note(format!("the limit is {MAX_BLOCKS} nested blocks")),
         );
         while !matches!(self.peek(0).tok, Tok::End | Tok::Container) {
             self.src.advance(1);
@@ -529,8 +529,8 @@ impl<'t> TextParser<'t> {
             let Some(frame) = self.frames.last() else { return };
             if let Some(brace) = frame.brace {
                 let (what, label) = match frame.kind {
-                    BlockKind::Container => ("this container has no closing `}`", "} // %HostIrContainer"),
-                    BlockKind::Kernel => ("this kernel has no closing `}`", "} // %kernel"),
+                    BlockKind::Container => ("the container has no closing `}`", "} // %HostIrContainer"),
+                    BlockKind::Kernel => ("the kernel has no closing `}`", "} // %kernel"),
                     BlockKind::Nested | BlockKind::Index => ("the `{` of this block is never closed", "}"),
                 };
                 let code = if frame.kind == BlockKind::Nested { Code::Unclosed } else { Code::OpenSection };
@@ -539,7 +539,7 @@ impl<'t> TextParser<'t> {
                         .with_label("opened here")
                         .with_second_label(
                             Span { start: token.span.start, end: token.span.start },
-                            "it has to end before this",
+                            "it must end before this",
                         )
                         .with_note(format!("write `{label}`")),
                 );
@@ -581,8 +581,8 @@ impl<'t> TextParser<'t> {
         self.b.report_error(
             SyntaxError::new(Code::Unclosed, brace, "this `{` is never closed")
                 .with_label("opened here")
-                .with_second_label(token.span, "the section around it ends here")
-                .with_note("write a `}` at the end of the block"),
+                .with_second_label(token.span, "the enclosing section ends here")
+                .with_note("write `}` at the end of the block"),
         );
     }
 

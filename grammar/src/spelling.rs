@@ -23,7 +23,7 @@ pub fn nearest_candidate<'c>(word: &str, candidates: &[&'c str]) -> Option<&'c s
 pub(crate) fn nearest_note(word: &str, candidates: &[&str]) -> String {
     match nearest_candidate(word, candidates) {
         Some(near) => format!("did you mean `{near}`?"),
-        None => format!("valid are {}", candidates.join(", ")),
+        None => format!("valid values are {}", candidates.join(", ")),
     }
 }
 

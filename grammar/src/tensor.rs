@@ -163,7 +163,7 @@ fn read_reference(b: &mut Builder<'_>, span: Span) -> (TensorRef, bool) {
     cursor.at += 1;
     b.depth += 1;
     let full = if b.depth > MAX_INNER {
-        b.report_error(SyntaxError::new(Code::TooDeep, span, "tensor references nested too deeply"));
+        b.report_error(SyntaxError::new(Code::TooDeep, span, "the tensor references are nested too deeply"));
         None
     } else {
         read_tensor_text(b, &mut cursor)
@@ -211,8 +211,8 @@ fn read_memory(b: &mut Builder<'_>, cursor: &mut ReferenceCursor<'_>) -> Symbol 
     if !MEMORIES.contains(&text) {
         b.report_error(
             SyntaxError::new(Code::Memory, span, format!("unknown memory `{text}` in a tensor reference"))
-                .with_note("memories are g (global), l (local), s (shared), t (tensor) and sym (symmetric)")
-                .with_note("a reference is written `T3_g_float[...]`: memory, element type, domains"),
+                .with_note("valid memories are g (global), l (local), s (shared), t (tensor) and sym (symmetric)")
+                .with_note("write a reference as `T3_g_float[...]`: memory, element type, domains"),
         );
     }
     b.ast.strings.intern(text)
@@ -234,7 +234,7 @@ fn read_dtype(b: &mut Builder<'_>, cursor: &mut ReferenceCursor<'_>) -> Option<(
         let other = OTHER_DTYPES.iter().find(|(other, _)| *other == plain).map(|(_, ours)| *ours);
         let note = match other.or_else(|| nearest_candidate(plain, &DTYPES)) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("element types are {}", DTYPES[..21].join(", ")),
+            None => format!("valid element types are {}", DTYPES[..21].join(", ")),
         };
         b.report_error(
             SyntaxError::new(Code::Dtype, span, format!("unknown element type `{plain}` in a tensor reference"))
@@ -266,8 +266,8 @@ fn read_domains(b: &mut Builder<'_>, cursor: &mut ReferenceCursor<'_>) -> Option
                 let found = b.text[cursor.at..cursor.end].chars().next().map_or(0, char::len_utf8);
                 let span = Span::new(cursor.at, cursor.at + found);
                 b.report_error(
-                    SyntaxError::new(Code::Tensor, span, "expected `,` or `]` behind an iteration domain")
-                        .with_note("domains are written `iS0{i0}`, with `, ` between them"),
+                    SyntaxError::new(Code::Tensor, span, "expected `,` or `]` after an iteration domain")
+                        .with_note("write domains as `iS0{i0}`, separated by `, `"),
                 );
                 return None;
             }
@@ -391,8 +391,8 @@ fn close_group(shape: &mut Vec<u32>, depth: usize, count: u32) -> bool {
 
 fn report_bad_mesh(b: &mut Builder<'_>, span: Span) -> Option<MeshSyntax> {
     b.report_error(
-        SyntaxError::new(Code::Mesh, span, "this device mesh is not a full grid of device numbers")
-            .with_note("write `DeviceMesh{0 1 2 3}`, or with two axes `DeviceMesh{{0 1}{2 3}}`"),
+        SyntaxError::new(Code::Mesh, span, "the device mesh is not a full grid of device numbers")
+            .with_note("write `DeviceMesh{0 1 2 3}`, or `DeviceMesh{{0 1}{2 3}}` for two axes"),
     );
     None
 }

@@ -13,9 +13,9 @@ use hostir::ir::edit::Edit;
 use hostir::ir::{AttrKey, BlockId, CommentPlace, Expr, ExprId, Op, OpId, Program, TensorId, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// canonicalize: what it simplified.
+/// canonicalize: an op was simplified.
 const SIMPLIFIED: &str = "H0311";
-/// canonicalize: what it had to leave.
+/// canonicalize: an op was kept.
 const NOT_SIMPLIFIED: &str = "H0312";
 
 /// The pass.
@@ -37,9 +37,9 @@ not change.",
     example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[
-        StatisticSpec { name: "ops-folded", help: "ops with a scalar that became simpler" },
+        StatisticSpec { name: "ops-folded", help: "ops with a simplified scalar" },
         StatisticSpec { name: "branches-taken", help: "branches with a constant condition" },
-        StatisticSpec { name: "loops-removed", help: "loops over no iteration" },
+        StatisticSpec { name: "loops-removed", help: "loops without iterations" },
         StatisticSpec { name: "stream-ops-removed", help: "stream changes and waits without effect" },
     ],
     action: PassAction::Rewrite(run_canonicalize),
@@ -95,7 +95,7 @@ fn fold_scalars(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) {
             cx.add_count("ops-folded", 1);
             cx.add_remark(|| {
                 let program = edit.program();
-                let text = format!("folded a scalar of `{}`", program.op(id).kind.name());
+                let text = format!("simplified a scalar of `{}`", program.op(id).kind.name());
                 Diag::error(SIMPLIFIED, program.op_span(id), text)
             });
         }
@@ -278,13 +278,14 @@ impl ControlFolder {
 }
 
 fn removal_remark(program: &Program, op: OpId) -> Diag {
-    let text = format!("`{}` was simplified: its bounds or condition are constant", program.op(op).kind.name());
+    let text = format!("`{}` was simplified, because its bounds or condition are constant", program.op(op).kind.name());
     Diag::error(SIMPLIFIED, program.op_span(op), text)
 }
 
 fn obstacle_remark(program: &Program, op: OpId) -> Diag {
     let name = program.op(op).kind.name();
-    let text = format!("`{name}` stays although part of it never runs: that part defines what is used elsewhere");
+    let text =
+        format!("`{name}` is kept although part of it never runs: that part defines something that is used elsewhere");
     Diag::error(NOT_SIMPLIFIED, program.op_span(op), text)
 }
 

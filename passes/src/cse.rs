@@ -19,7 +19,7 @@ use std::hash::{Hash, Hasher};
 
 /// cse: an op was replaced by an earlier equal one.
 const REPLACED: &str = "H0313";
-/// cse: two equal ops had to stay.
+/// cse: an op was kept although it equals an earlier one.
 const NOT_REPLACED: &str = "H0314";
 
 /// The pass.
@@ -270,7 +270,7 @@ impl CseWalk {
                     return true;
                 }
                 Some(why) => cx.add_remark(|| {
-                    let text = format!("`{}` equals an earlier op but stays: {why}", op.kind.name());
+                    let text = format!("`{}` equals an earlier op but is kept: {why}", op.kind.name());
                     Diag::error(NOT_REPLACED, program.op_span(id), text)
                         .with_label(program.op_span(earlier.op), "the earlier op")
                 }),
@@ -315,14 +315,14 @@ impl CseWalk {
     ) -> Option<&'static str> {
         let (a, b) = (self.facts.tensors[kept], self.facts.tensors[dropped]);
         if b.pinned {
-            return Some("its result is an input, an output, freed, or described by a scalar");
+            return Some("its result is an input, an output, deallocated, or described by a scalar");
         }
         if !is_same_type(program, kept, dropped) {
             return Some("the types of the results differ");
         }
         // Positions of `Facts` start at 0, those of the walk at 1.
         if b.first_mention.is_some_and(|first| first + 1 < self.at) {
-            return Some("its result is used before");
+            return Some("its result is used earlier");
         }
         let is_view = program.op(earlier.op).kind.effect() == OpEffect::Alias;
         if is_view {
@@ -334,7 +334,7 @@ impl CseWalk {
         }
         let classes = [self.storage.class_of(kept), self.storage.class_of(dropped)];
         if classes.iter().any(|&class| self.facts.writes[class] != 1) {
-            return Some("one of the results is written, communicated or freed elsewhere");
+            return Some("one of the results is written, communicated or deallocated elsewhere");
         }
         if program.inputs().contains(&Value::Tensor(kept)) {
             return Some("the earlier result is an input");

@@ -132,7 +132,7 @@ fn removal_remark(program: &Program, id: OpId) -> Diag {
     let op = program.op(id);
     let tensors: Vec<String> =
         op.output_tensors().chain(op.input_tensors()).take(1).map(|tensor| program.tensor_name(tensor)).collect();
-    let message = format!("removed `{}`: nobody reads {}", op.kind.name(), tensors.join(""));
+    let message = format!("removed `{}`: {} is never read", op.kind.name(), tensors.join(""));
     Diag::error(REMOVED, program.op_span(id), message)
 }
 

@@ -12,7 +12,7 @@ use hostir::ir::{Id, OpId, Program, TensorId};
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
     name: "finalize-multidevice-domains",
-    summary: "Move device axes to the front of the tensors of local ops",
+    summary: "Move the device axes of local ops' tensors to the front",
     description: "\
 Tensors of ops that move no data between devices get their device axes printed first, `T0[ideviceIdx.x1{4},
 iS0{i0}]` for `T0[iS0{i0}, ideviceIdx.x1{4}]`. That is the order of nvFuser's loops; the axes do not change
@@ -81,7 +81,7 @@ fn check_meshes(program: &Program, ops: &[OpId]) -> Result<(), Diags> {
     }
     if let (Some(with), Some(without)) = (with, without) {
         let diag: Diag = mixed_meshes_error(program, with, without, program.tensor_span(without));
-        diags.push(diag.with_label(program.tensor_span(with), "this one has a mesh"));
+        diags.push(diag.with_label(program.tensor_span(with), "this tensor has a mesh"));
         return Err(diags);
     }
     Ok(())

@@ -61,7 +61,7 @@ with more traffic.",
             name: "offset_stream_indexing_by_rank",
             ty: OptionType::Bool,
             default: Some("false"),
-            help: "nvFuser's name for `allgather=ring`",
+            help: "Name of `allgather=ring` in nvFuser",
         },
         OptionSpec {
             name: "matmul_reduce_scatter",

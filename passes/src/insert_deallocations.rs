@@ -7,7 +7,7 @@ use hostir::ir::OpEffect;
 use hostir::ir::Program;
 use hostir::ir::edit::Edit;
 
-/// insert-deallocations: a program that frees memory already.
+/// insert-deallocations: a program that already deallocates memory.
 const FREES_ALREADY: &str = "H0380";
 
 /// The pass.
@@ -64,8 +64,8 @@ fn refuse_deallocations(program: &Program) -> Result<(), Diags> {
     let mut diags = Diags::default();
     program.walk(program.body(), &mut |id| {
         if program.op(id).kind.effect() == OpEffect::Free {
-            let message = "the program frees memory itself already";
-            let note = "remove its deallocations, or leave this pass out";
+            let message = "the program already deallocates memory";
+            let note = "remove its deallocations, or omit this pass";
             diags.push(Diag::error(FREES_ALREADY, program.op_span(id), message).with_note(note));
         }
     });

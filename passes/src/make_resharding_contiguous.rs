@@ -10,13 +10,13 @@ use hostir::ir::OpEffect;
 use hostir::ir::edit::Edit;
 use hostir::ir::{AttrKey, Id, OpId, ParallelType, Program, TensorId};
 
-/// make-resharding-contiguous: data would arrive in a slice that does not lie in one piece.
+/// make-resharding-contiguous: a receive into a slice that is not contiguous in memory.
 const STRIDED_RESULT: &str = "H0365";
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
     name: "make-resharding-contiguous",
-    summary: "Copy strided slices before they move between devices",
+    summary: "Copy strided slices before they are moved between devices",
     description: "\
 Communications read and write contiguous memory. All tensors are contiguous except slices along an axis that
 is not the outermost stored one. If an op that moves data between devices reads such a slice, it reads a copy
@@ -88,8 +88,8 @@ fn find_strided_operands(program: &Program, ops: &[OpId]) -> Result<Vec<(OpId, T
         }
         if let Some(tensor) = op.output_tensors().find(|tensor| strided[tensor.index()]) {
             let name = program.tensor_name(tensor);
-            let message = format!("{name} is a slice that does not lie in one piece, so nothing can arrive in it");
-            let note = "receive into a tensor of its own and copy from there, or slice the outermost axis";
+            let message = format!("{name} is a slice that is not contiguous in memory, so it cannot receive data");
+            let note = "receive into a separate tensor and copy from it, or slice the outermost axis";
             let span = program.op_span(id);
             diags.push(Diag::error(STRIDED_RESULT, span, message).with_note(note));
         }

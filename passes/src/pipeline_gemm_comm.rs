@@ -13,7 +13,7 @@ use hostir::ir::OpKind;
 use hostir::ir::edit::Edit;
 use hostir::ir::{DomainId, ExprId, IterDomain, OpId, ParallelType, Program, TensorId, Value};
 
-/// pipeline-gemm-comm: a product that cannot be pipelined with an allgather.
+/// pipeline-gemm-comm: a GEMM that cannot be pipelined with an allgather.
 const PIPELINE_PRODUCT: &str = "H0366";
 
 /// The pass.
@@ -34,13 +34,13 @@ axis. A GEMM that needs data of other devices and is not of this form is an erro
             name: "initial_sync",
             ty: OptionType::Bool,
             default: Some("true"),
-            help: "Make the streams wait for the current stream before the first iteration; false is the form of January 2025, which relies on the caller to have waited",
+            help: "Make the streams wait for the current stream before the first iteration; false selects the form of January 2025, in which the caller must have waited",
         },
         OptionSpec {
             name: "communicator_backend",
             ty: OptionType::Choice(&["NCCL", "UCC"]),
             default: Some("NCCL"),
-            help: "Backend of the communications that the pass makes",
+            help: "Backend of the communications that the pass inserts",
         },
     ],
     statistics: &[StatisticSpec { name: "products", help: "GEMMs pipelined" }],
@@ -124,20 +124,21 @@ fn check_gemm(program: &Program, id: OpId) -> Result<(), Box<Diag>> {
     let (Some(&a), Some(result)) = (operands.first(), op.output_tensors().next()) else {
         return Ok(());
     };
-    let other = "use --pass=host-ir-lower, which streams other programs too";
+    let other = "use --pass=host-ir-lower, which also handles other programs";
     let mesh = program.tensor(a).mesh;
     let one_axis = program.tensor_mesh(a).is_some_and(|mesh| mesh.shape.len() == 1);
     if !one_axis || operands.iter().chain([&result]).any(|&t| program.tensor(t).mesh != mesh) {
-        let message = format!("the tensors of `{}` are not all on one mesh of one axis", program.tensor_name(result));
+        let message =
+            format!("the tensors of `{}` are not all on the same one-dimensional mesh", program.tensor_name(result));
         return Err(refusal(program, id, message, other));
     }
     if tensor_sharding(program, a).axes != [Some(1), None, None] || logical_axes(program, a).split {
-        let message = format!("{} has to lie across devices along axis 1", program.tensor_name(a));
+        let message = format!("axis 1 of {} must be sharded over devices", program.tensor_name(a));
         return Err(refusal(program, id, message, "write it as `[iS0{i0}, ideviceIdx.x1{i1}, ..]`"));
     }
     for &tensor in operands[1..].iter().chain([&result]) {
         if tensor_sharding(program, tensor).is_sharded() {
-            let message = format!("{} lies across devices; here it has to be whole", program.tensor_name(tensor));
+            let message = format!("{} must not be sharded over devices here", program.tensor_name(tensor));
             return Err(refusal(program, id, message, other));
         }
     }
@@ -146,7 +147,7 @@ fn check_gemm(program: &Program, id: OpId) -> Result<(), Box<Diag>> {
     let linked = (0..2).all(|k| links.linked_axis(a, k, result) == Some(k));
     if first != Some(ParallelType::Stream) || !linked {
         let message = format!(
-            "{} has to be stream-parallel along axis 0, which is axis 0 of {}",
+            "axis 0 of {}, which is axis 0 of {}, must be stream-parallel",
             program.tensor_name(result),
             program.tensor_name(a)
         );

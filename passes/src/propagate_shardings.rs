@@ -34,7 +34,7 @@ separate axes here, never parts of one, so a view that splits or merges a sharde
 nvFuser replays outer splits.",
     example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
-    statistics: &[StatisticSpec { name: "tensors-sharded", help: "tensors that got a mesh" }],
+    statistics: &[StatisticSpec { name: "tensors-sharded", help: "tensors that received a mesh" }],
     action: PassAction::Rewrite(run_propagate_shardings),
 };
 
@@ -204,10 +204,10 @@ fn refuse_view(program: &Program, id: OpId, reference: TensorId, results: &[Tens
             let domain = program.domains(reference).get(axis.printed as usize);
             let text = domain.map(|domain| domain_text(program, domain)).unwrap_or_default();
             let message = format!(
-                "the view splits or merges `{text}` of {}, which lies across devices",
+                "the view splits or merges `{text}` of {}, which is sharded over devices",
                 program.tensor_name(reference)
             );
-            let note = "leave the device axis alone in the view, or write mesh and parallel types of its result";
+            let note = "keep the device axis unchanged in the view, or write the mesh and parallel types of its result";
             return Err(Diag::error(SHARDED_VIEW, program.op_span(id), message).with_note(note));
         }
     }

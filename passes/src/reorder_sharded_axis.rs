@@ -14,13 +14,13 @@ use hostir::ir::OpKind;
 use hostir::ir::edit::Edit;
 use hostir::ir::{IterDomain, Op, OpId, ParallelType, Program, TensorId};
 
-/// reorder-sharded-axis: an op moves more than one axis between devices.
+/// reorder-sharded-axis: an op that moves several axes between devices.
 const SEVERAL_AXES: &str = "H0364";
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
     name: "reorder-sharded-axis",
-    summary: "Permute the axis that is gathered or scattered to the front and back",
+    summary: "Permute the gathered or scattered axis to the front, and back afterwards",
     description: "\
 Communications move contiguous parts of memory, so the axis that they gather or scatter must be the outermost
 stored axis. If a copy or a reduction moves an inner axis, its operand is permuted so that the axis comes
@@ -39,7 +39,7 @@ need the pass, and nvFuser's lowering of June 2025 does not run it.",
         default: Some("false"),
         help: "Leave ops whose result has a stream axis, and those that no permutation helps, to later passes",
     }],
-    statistics: &[StatisticSpec { name: "axes-moved", help: "ops whose axis was moved" }],
+    statistics: &[StatisticSpec { name: "axes-moved", help: "ops with a moved axis" }],
     action: PassAction::Rewrite(run_reorder_sharded_axis),
 };
 
@@ -129,17 +129,17 @@ fn inner_axis(program: &Program, id: OpId) -> Result<Option<u32>, Diag> {
     let (message, note) = match (gathered.as_slice(), scattered.as_slice()) {
         ([], []) => return Ok(None),
         ([], &[(_, true)]) if reduced > 1 => (
-            format!("`{name}` reduces {reduced} axes and scatters another one"),
-            "reduce one axis at a time: --pass=insert-reshardings does so where one lies across devices",
+            format!("`{name}` reduces {reduced} axes and scatters another axis"),
+            "reduce one axis at a time: --pass=insert-reshardings does so if one is sharded over devices",
         ),
         (&[(axis, inner)], []) | ([], &[(axis, inner)]) => return Ok(inner.then_some(axis)),
         (gathered, scattered) => (
             format!(
-                "`{name}` moves more than one axis between devices: it gathers {} and scatters {}",
+                "`{name}` moves several axes between devices: it gathers {} and scatters {}",
                 gathered.len(),
                 scattered.len()
             ),
-            "move one axis at a time: copy to a tensor that lies whole on every device first",
+            "move one axis at a time: copy to a replicated tensor first",
         ),
     };
     Err(Diag::error(SEVERAL_AXES, program.op_span(id), message).with_note(note))

@@ -129,7 +129,7 @@ fn an_invalid_result_is_a_bug() {
     let failure = result.unwrap_err();
     assert_eq!(text, TEXT);
     assert_eq!(failure.errors.items[0].code, "H0307");
-    assert!(failure.errors.items[0].message.contains("`drop-last` left an invalid program"));
+    assert!(failure.errors.items[0].message.contains("`drop-last` produced an invalid program"));
 }
 
 /// What can be wrong with options, in the words of the message.
@@ -141,8 +141,8 @@ fn wrong_options() {
         format!("{}: {}; {}", diag.code, diag.message, diag.notes.join("; "))
     };
     let cases = [
-        ("drop-last{count=ten}", "H0304: `ten` is no value for `count` of `drop-last`"),
-        ("drop-last{count=10}", "H0304: `10` is no value for `count` of `drop-last`"),
+        ("drop-last{count=ten}", "H0304: `ten` is not a valid value for the option `count` of `drop-last`"),
+        ("drop-last{count=10}", "H0304: `10` is not a valid value for the option `count` of `drop-last`"),
         ("drop-last{count}", "H0304: the option `count` of `drop-last` needs a value"),
         ("drop-last{count=1,count=2}", "H0305"),
         ("needs", "H0306"),
@@ -154,11 +154,11 @@ fn wrong_options() {
     }
 }
 
-/// A pipeline pass that stands for itself ends in an error.
+/// A pipeline pass that is an alias of itself ends in an error.
 #[test]
 fn endless_pipelines_end() {
     let (_, result) = with("endless", Config::default());
-    assert!(result.unwrap_err().errors.items[0].message.contains("stands for itself"));
+    assert!(result.unwrap_err().errors.items[0].message.contains("is an alias of itself"));
 }
 
 /// Changes, op counts and statistics are kept for each run; observers see every pass.

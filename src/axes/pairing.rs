@@ -172,6 +172,9 @@ pub(crate) fn link_equal_lists(
 }
 
 /// Set, SegmenterSet, SymmetricContiguousView: the stored axes, position by position.
+///
+/// # Errors
+/// If an operand or the result is missing, or their ranks differ.
 pub fn link_copy(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
     if program.op(op).input_tensors().next().is_none() {
         return Ok(());

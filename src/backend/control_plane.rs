@@ -80,17 +80,17 @@ impl ControlPlaneError {
         match self {
             ControlPlaneError::Late { ranks, what, timeout } => Diag::global_error(
                 codes::PROCESS_LATE,
-                format!("{} did not come to `{what}` within {} ms", rank_list(ranks), timeout.as_millis()),
+                format!("{} did not reach the step `{what}` within {} ms", rank_list(ranks), timeout.as_millis()),
             )
-            .with_note("look at what these ranks printed last; `--timeout-ms` sets how long they are waited for"),
+            .with_note("check the last output of these ranks; `--timeout-ms` sets the limit"),
             ControlPlaneError::Lost { rank, how } => {
                 Diag::global_error(codes::PROCESS, format!("rank {rank} is lost: {how}"))
-                    .with_note("look at what this rank printed last, and whether its host or the launcher ended it")
+                    .with_note("check the last output of this rank, and whether its host or the launcher terminated it")
             }
             ControlPlaneError::Altered { rank, how } => {
-                let message = format!("messages of rank {rank} were changed on the way: {how}");
+                let message = format!("messages from rank {rank} were altered in transit: {how}");
                 Diag::global_error(codes::ALTERED, message)
-                    .with_note("somebody between the hosts alters what the processes send; nothing of it was used, and the run ends without results")
+                    .with_note("a third party between the hosts modifies the messages; none of them was used, and the run ends without results")
             }
             ControlPlaneError::Failed { rank, why } => reported_failure(*rank, why),
             ControlPlaneError::Broken { why } => Diag::global_error(codes::EXCHANGE, why.clone())
@@ -132,7 +132,7 @@ fn one_line(text: &str) -> String {
 fn reported_failure(rank: u32, why: &str) -> Diag {
     let mut lines = why.lines();
     let (code, place) = (lines.next().unwrap_or("?"), lines.next().unwrap_or(""));
-    let message = lines.next().unwrap_or("it gave up");
+    let message = lines.next().unwrap_or("it reported no reason");
     let mut diag = Diag::global_error(codes::PROCESS, format!("rank {rank} failed with {code}: {message}"));
     let ends = place.split_once('-').map(|(start, end)| (start.parse(), end.parse()));
     if let Some((Ok(start), Ok(end))) = ends {
@@ -183,15 +183,14 @@ pub fn check_process_count(
     }
     if prepared.unlowered {
         let message = format!(
-            "{world} processes were started, but the program is not lowered: one process computes it on whole tensors"
+            "{world} processes were started, but the program is not lowered: it runs in one process on whole tensors"
         );
-        return Err(vec![
-            Diag::global_error(codes::WORLD, message)
-                .with_note("lower it for its devices (`hir-opt --pass=host-ir-lower`), or run it in one process"),
-        ]);
+        return Err(vec![Diag::global_error(codes::WORLD, message).with_note(
+            "lower the program for its devices (`hir-opt --pass=host-ir-lower`), or run it in one process",
+        )]);
     }
     let plural = if ranks == 1 { "" } else { "s" };
-    let message = format!("{world} processes were started, the program has {ranks} rank{plural}");
+    let message = format!("{world} processes were started, but the program has {ranks} rank{plural}");
     Err(vec![Diag::global_error(codes::WORLD, message).with_note(format!(
         "start {ranks} process{}, or change the program's meshes (`hir-opt --pass=resize-mesh{{devices={world}}}`)",
         if ranks == 1 { "" } else { "es" }
@@ -245,7 +244,7 @@ impl GatherRound {
             what.clone_into(&mut self.what);
         }
         if self.what != what {
-            let why = format!("rank {rank} is at `{what}`, others are at `{}`", self.what);
+            let why = format!("rank {rank} is at the step `{what}`, but other ranks are at `{}`", self.what);
             return Err(ControlPlaneError::Broken { why });
         }
         if let Some(place) = self.messages.get_mut(rank as usize) {
@@ -357,7 +356,7 @@ mod tests {
         });
         let diag = found[0].clone().unwrap();
         assert_eq!(diag.code, "H0531");
-        assert_eq!(diag.message, "ranks 1 and 2 did not come to `connect` within 50 ms");
+        assert_eq!(diag.message, "ranks 1 and 2 did not reach the step `connect` within 50 ms");
     }
 
     #[test]

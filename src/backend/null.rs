@@ -143,7 +143,7 @@ mod tests {
         }
         for run in on(3, &prepared(GATHER)) {
             let diag = run.unwrap_err().remove(0);
-            let own = "3 processes were started, the program has 2 ranks";
+            let own = "3 processes were started, but the program has 2 ranks";
             assert!(diag.message.ends_with(own), "{}", diag.message);
             assert!(matches!(diag.code, "H0533" | "H0530"));
         }

@@ -111,9 +111,9 @@ attr_keys! {
     Protocol = "protocol",
     /// Peer of a send or receive.
     Peer = "peer",
-    /// Peer of a CollectivePermute.
+    /// Team position of the rank that a CollectivePermute sends to.
     SendPeer = "send_peer",
-    /// Peer of a CollectivePermute.
+    /// Team position of the rank that a CollectivePermute receives from.
     RecvPeer = "recv_peer",
     /// The reduction operation of a Communication (not printed by nvFuser; default sum).
     RedOp = "red_op",

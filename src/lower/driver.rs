@@ -68,7 +68,7 @@ impl<'a> Driver<'a> {
             Lower::Branch => self.run_branch(id),
             Lower::Post => self.run_post(id),
             Lower::Unsupported => {
-                let message = format!("`{}` cannot run yet", kind.name());
+                let message = format!("`{}` is not supported in a run", kind.name());
                 Err(self.builder.error_here(codes::CANNOT_RUN, message))
             }
         };
@@ -99,7 +99,7 @@ impl<'a> Driver<'a> {
         if step < 1 {
             return Err(self
                 .builder
-                .error_here(codes::OUT_OF_RANGE, format!("the loop's step is {step}; it must be positive")));
+                .error_here(codes::OUT_OF_RANGE, format!("the step of the loop is {step}; it must be positive")));
         }
         let (index, Some(&body)) = (loop_index(self.builder.program, op), op.blocks.first()) else {
             return Ok(());
@@ -163,17 +163,17 @@ impl<'a> Driver<'a> {
     fn run_post(&mut self, id: OpId) -> Result<(), Diag> {
         let cx = &mut self.builder;
         let Some(call) = launch_call(cx.program, id) else {
-            return Err(cx.error_here(codes::CANNOT_RUN, "the HostUnit that is posted is not in the program"));
+            return Err(cx.error_here(codes::CANNOT_RUN, "the posted HostUnit is not in the program"));
         };
         if cx.unit.is_some() {
-            return Err(cx.error_here(codes::CANNOT_RUN, "a HostUnit cannot post another one"));
+            return Err(cx.error_here(codes::CANNOT_RUN, "a HostUnit cannot post another HostUnit"));
         }
         let unit = &cx.program.units()[call.unit];
         let inputs: Vec<TensorId> = unit.inputs.iter().filter_map(|value| value.as_tensor()).collect();
         let outputs: Vec<TensorId> = unit.outputs.iter().filter_map(|value| value.as_tensor()).collect();
         if (inputs.len(), outputs.len()) != (call.inputs.len(), call.outputs.len()) {
             let message = format!(
-                "HostUnit{} has {} inputs and {} outputs, but {} and {} are given",
+                "HostUnit{} has {} inputs and {} outputs, but {} inputs and {} outputs were given",
                 unit.number,
                 inputs.len(),
                 outputs.len(),
@@ -289,10 +289,10 @@ fn check_bound(cx: &PlanBuilder<'_>, outputs: &[TensorId]) -> Result<(), Diag> {
     match (outputs.iter().find(bound), outputs.iter().find(|tensor| !bound(tensor))) {
         (Some(&with), Some(&without)) => {
             let (with, without) = (cx.tensor_name(with), cx.tensor_name(without));
-            let message = format!("{with} has memory and {without} has none");
+            let message = format!("{with} is allocated, but {without} is not");
             Err(cx
                 .error_here(codes::NO_MEMORY_HERE, message)
-                .with_note("allocate all outputs of a HostUnit before it is posted, or none"))
+                .with_note("allocate either all outputs of a HostUnit before it is posted, or none"))
         }
         _ => Ok(()),
     }

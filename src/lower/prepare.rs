@@ -285,7 +285,7 @@ fn collect_io_tensors(
             let expr = axis.expanded.unwrap_or(axis.extent);
             let extent = evaluate_extent(program, env, None, expr);
             let Some(extent) = extent.ok().and_then(|extent| usize::try_from(extent).ok()) else {
-                let message = format!("the shape of {} is not known", port.name);
+                let message = format!("the shape of {} is unknown", port.name);
                 diags.push(Diag::global_error(codes::SIZE, message));
                 continue;
             };
@@ -333,11 +333,11 @@ fn is_unlowered(program: &Program) -> Result<bool, Diag> {
             let name = op_display_name(program, op);
             let what = program.op(other).kind.name();
             let message = format!(
-                "this `{name}` moves data between devices but is not a Communication, in a program that has communications or loops"
+                "this `{name}` moves data between devices without a Communication, in a program that has communications or loops"
             );
             Err(Diag::error(codes::HALF_LOWERED, program.op_span(op), message)
-                .with_label(program.op_span(other), format!("`{what}` belongs to a lowered program"))
-                .with_note("lower the whole program, or none of it"))
+                .with_label(program.op_span(other), format!("`{what}` occurs only in lowered programs"))
+                .with_note("lower either the whole program or no part of it"))
         }
         (None, None) => Ok(select.is_some()),
         (resharding, _) => Ok(resharding.is_some()),

@@ -50,14 +50,22 @@ fn row_offset(origin: &[usize], local: &[usize], whole: &[usize], mut index: usi
 }
 
 /// Checks that a tensor has the shape and type of the whole input.
+///
+/// # Errors
+/// If shape or type differ.
 pub fn check_whole(port: &IoTensor, whole: &HostTensor) -> Result<(), Diag> {
     if whole.dtype() != port.dtype {
-        let message = format!("{} is `{}`, but `{}` was given", port.name, port.dtype.name(), whole.dtype().name());
+        let message =
+            format!("{} is `{}`, but data of type `{}` was given", port.name, port.dtype.name(), whole.dtype().name());
         return Err(Diag::global_error(codes::SIZE, message));
     }
     if whole.shape() != port.whole_shape() {
-        let message =
-            format!("{} has the shape {:?}, but {:?} was given", port.name, port.whole_shape(), whole.shape());
+        let message = format!(
+            "{} has shape {:?}, but data of shape {:?} was given",
+            port.name,
+            port.whole_shape(),
+            whole.shape()
+        );
         return Err(Diag::global_error(codes::SIZE, message));
     }
     Ok(())
@@ -67,6 +75,9 @@ pub fn check_whole(port: &IoTensor, whole: &HostTensor) -> Result<(), Diag> {
 /// Reduces to several roots over NCCL, within rounding, since each root adds up in an order of its own. The first
 /// rank's part counts. `output` counts the tensor outputs. Errors: a part is missing, has another shape, or replicas
 /// differ (ranks, and the first index that differs).
+///
+/// # Errors
+/// If there is no such output, a shard is missing or has another shape or type, or replicas differ.
 pub fn assemble_output(
     prepared: &PreparedProgram,
     output: usize,
@@ -81,7 +92,7 @@ pub fn assemble_output(
     for (rank, part) in parts {
         let Some(origin) = port.shard_origin(rank) else { continue };
         if part.shape() != local || part.dtype() != port.dtype {
-            let message = format!("rank {rank}'s part of {} has the shape {:?}", port.name, part.shape());
+            let message = format!("rank {rank}'s shard of {} has shape {:?}", port.name, part.shape());
             return Err(Diag::global_error(codes::PORTS, message));
         }
         match owners.iter().find(|(other, ..)| *other == origin) {
@@ -113,15 +124,15 @@ fn unwritten_error(prepared: &PreparedProgram, output: usize, owners: &[(Vec<usi
     let missing: Vec<String> = (0..prepared.ranks).filter(missing).map(|rank| rank.to_string()).collect();
     let name = &port.name;
     let message = match (owners.is_empty(), output < prepared.results) {
-        (true, true) => format!("nothing has written the output {name}"),
-        (true, false) => format!("{name} has no memory when the program ends"),
-        _ => format!("{name} has no memory on these ranks: {}", missing.join(", ")),
+        (true, true) => format!("output {name} is never written"),
+        (true, false) => format!("output {name} has no memory at the end of the program"),
+        _ => format!("output {name} has no memory on these ranks: {}", missing.join(", ")),
     };
     let diag = Diag::error(codes::UNWRITTEN_OUTPUT, span, message);
     if output < prepared.results {
         return diag;
     }
-    diag.with_note("what is deallocated or bound to something else by then cannot be handed out")
+    diag.with_note("do not deallocate or rebind an output before the end of the program")
 }
 
 fn place_shard(whole: &mut HostTensor, origin: &[usize], part: &HostTensor) {
@@ -158,7 +169,7 @@ fn compare_replicas(prepared: &PreparedProgram, port: &IoTensor, a: Replica<'_>,
         rest /= extent.max(1);
     }
     let message = format!(
-        "replicas of {} differ{}: at {index:?} rank {} has {} and rank {} has {}",
+        "replicas of {} differ{}: at {index:?}, rank {} has {} and rank {} has {}",
         port.name,
         if unit.is_some() { " by more than rounding" } else { "" },
         a.rank,
@@ -167,7 +178,7 @@ fn compare_replicas(prepared: &PreparedProgram, port: &IoTensor, a: Replica<'_>,
         b.part.get_f64(flat)
     );
     Err(Diag::error(codes::REPLICAS, prepared.labels.tensor_span(port.tensor), message)
-        .with_note("a tensor without a device axis holds the same on every rank of its mesh"))
+        .with_note("a tensor without a device axis must have the same elements on every rank of its mesh"))
 }
 
 /// The first element whose bits differ.

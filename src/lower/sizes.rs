@@ -149,7 +149,7 @@ fn count_ranks(program: &Program, sizes: &SizeSettings, diags: &mut Diags) -> u3
         diags.push(too_few_ranks(ranks, needed, sizes.processes));
     }
     if ranks.max(needed) > MAX_RANKS {
-        let message = format!("{} ranks are too many: at most {MAX_RANKS} can run", ranks.max(needed));
+        let message = format!("the program needs {} ranks, but the limit is {MAX_RANKS}", ranks.max(needed));
         diags.push(Diag::global_error(codes::TOO_LARGE, message));
     }
     if sizes.streams == 0 {
@@ -160,16 +160,16 @@ fn count_ranks(program: &Program, sizes: &SizeSettings, diags: &mut Diags) -> u3
 
 /// The error for fewer ranks than the program needs. The hint depends on what set their number.
 fn too_few_ranks(ranks: u32, needed: u32, processes: bool) -> Diag {
-    let named = format!("its meshes and teams name device {}", needed - 1);
+    let named = format!("its meshes and teams contain device {}", needed - 1);
     if processes {
         let plural = if ranks == 1 { " was" } else { "es were" };
-        let message = format!("{ranks} process{plural} started, the program needs {needed}: {named}");
+        let message = format!("{ranks} process{plural} started, but the program needs {needed}: {named}");
         return Diag::global_error(codes::WORLD, message).with_note(format!(
             "start {needed} processes, or change the program's meshes (`hir-opt --pass=resize-mesh{{devices={ranks}}}`)"
         ));
     }
     let message = format!("the program needs {needed} devices: {named}, but `--devices` is {ranks}");
-    Diag::global_error(codes::TOO_FEW_DEVICES, message).with_note(format!("give `--devices {needed}`"))
+    Diag::global_error(codes::TOO_FEW_DEVICES, message).with_note(format!("use `--devices {needed}`"))
 }
 
 impl SizeSolver<'_> {
@@ -200,8 +200,10 @@ impl SizeSolver<'_> {
         if old.value == known.value {
             return;
         }
-        let message =
-            format!("one extent has two sizes: {} ({}) and {} ({})", old.value, old.why, known.value, known.why);
+        let message = format!(
+            "conflicting sizes for one extent: {} ({}) and {} ({})",
+            old.value, old.why, known.value, known.why
+        );
         let mut diag = match known.span {
             Some(span) => Diag::error(codes::SIZE_CONFLICT, span, message).with_primary_text(known.why),
             None => Diag::global_error(codes::SIZE_CONFLICT, message),
@@ -263,14 +265,14 @@ impl SizeSolver<'_> {
                 self.union_nodes(node, name);
             }
             Expr::Int(value) => {
-                let why = format!("{place} says so");
+                let why = format!("the extent of {place}");
                 self.fix_node(node, KnownSize { value: *value, span, why });
             }
             _ => {}
         }
         let mesh = self.program.tensor_mesh(tensor);
         if let Some(extent) = mesh.and_then(|mesh| mesh.axis_extent(axis.parallel)) {
-            let why = format!("{place} is spread over {extent} devices");
+            let why = format!("{place} is sharded over {extent} devices");
             self.fix_node(node, KnownSize { value: i64::from(extent), span, why });
         }
     }
@@ -352,7 +354,7 @@ impl SizeSolver<'_> {
                     self.fix_node(node, KnownSize { value, span: None, why });
                 }
                 _ => {
-                    let message = format!("`--set {name}={value}` names no extent of the program");
+                    let message = format!("`--set {name}={value}` does not name an extent of the program");
                     self.diags.push(Diag::global_error(codes::SIZE, message));
                 }
             }
@@ -363,7 +365,7 @@ impl SizeSolver<'_> {
                     self.reals.insert(symbol, value.to_bits());
                 }
                 _ => {
-                    let message = format!("`--set {name}={value}`: an extent is a whole number");
+                    let message = format!("`--set {name}={value}`: an extent must be an integer");
                     self.diags.push(Diag::global_error(codes::SIZE, message));
                 }
             }
@@ -472,7 +474,7 @@ impl SizeSolver<'_> {
             match &self.known[root as usize] {
                 Some(known) if known.value < 0 && !scalars.contains(&node) => {
                     let name = self.program.name(name);
-                    let message = format!("`{name}` is {} ({}); no size is negative", known.value, known.why);
+                    let message = format!("`{name}` is {} ({}); a size must not be negative", known.value, known.why);
                     self.diags.push(Diag::global_error(codes::SIZE, message));
                 }
                 None if seen.insert(root) => {
@@ -497,8 +499,9 @@ impl SizeSolver<'_> {
             {
                 let name = self.program.name(*name);
                 let message = format!("the input `{name}` has no value");
-                self.diags
-                    .push(Diag::global_error(codes::SIZE_UNKNOWN, message).with_note(format!("give `--set {name}=8`")));
+                self.diags.push(
+                    Diag::global_error(codes::SIZE_UNKNOWN, message).with_note(format!("set it with `--set {name}=8`")),
+                );
             }
         }
     }

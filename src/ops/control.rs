@@ -76,22 +76,20 @@ fn check_loop_bounds(program: &Program, id: OpId, diags: &mut Diags) {
         .map(|key| op.expr_attr(key).and_then(|expr| program.exprs().as_int(expr)));
     let span = program.op_span(id);
     if step.is_some_and(|step| step <= 0) {
-        diags.push(Diag::error(codes::LOOP_BOUNDS, span, "the step of a loop is not positive"));
+        diags.push(Diag::error(codes::LOOP_BOUNDS, span, "the step of a loop must be positive"));
     }
     if start.is_some_and(|start| start < 0) {
-        diags.push(Diag::error(codes::LOOP_BOUNDS, span, "the start of a loop is negative"));
+        diags.push(Diag::error(codes::LOOP_BOUNDS, span, "the start of a loop must not be negative"));
     }
     if let (Some(start), Some(stop)) = (start, stop)
         && start > stop
     {
-        let message = format!("a loop from {start} to {stop} runs backwards");
-        diags.push(
-            Diag::error(codes::LOOP_BOUNDS, span, message).with_note("loops count upwards from start to stop - 1"),
-        );
+        let message = format!("the loop from {start} to {stop} runs backwards");
+        diags.push(Diag::error(codes::LOOP_BOUNDS, span, message).with_note("loops count up from start to stop - 1"));
     }
     let extent = op.domain_attr(AttrKey::Domain).map(|domain| program.domain(domain).extent);
     if extent.and_then(|extent| program.exprs().as_int(extent)).is_some_and(|extent| extent < 0) {
-        diags.push(Diag::error(codes::LOOP_BOUNDS, span, "the extent of a loop is negative"));
+        diags.push(Diag::error(codes::LOOP_BOUNDS, span, "the extent of a loop must not be negative"));
     }
 }
 
@@ -104,7 +102,8 @@ fn check_empty_block(program: &Program, id: OpId, diags: &mut Diags) {
         [Some(false), Some(true)] => "the `ELSE` of this `IF`".to_owned(),
         _ => return,
     };
-    let message = format!("{what} has no statements in it");
-    let note = "indent the statements that belong to it, or put them into braces; the next line is not part of it";
+    let message = format!("{what} contains no statements");
+    let note =
+        "indent the statements that belong to it, or enclose them in braces; the next line does not belong to it";
     diags.push(Diag::error(codes::EMPTY_BLOCK, program.op_span(id), message).with_note(note).into_warning());
 }

@@ -71,6 +71,9 @@ pub const SEGMENTER_SET_PERMUTE: OpSpec = OpSpec {
 };
 
 /// Set.Permute: axis k of the result is axis `perm[k]` of the operand.
+///
+/// # Errors
+/// If an operand or the result is missing, their ranks differ, or `perm=` is no permutation of the result's axes.
 pub fn link_permute(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
     let (from, to) = both_sides(program, op)?;
     let Some((a, b)) = equal_rank_positions(program, op, &from, &to)? else { return Ok(()) };
@@ -99,13 +102,17 @@ fn permutation_mismatch(program: &Program, to: &LinkSide, rank: usize) -> AxisMi
     let name = program.tensor_name(to.tensor);
     AxisMismatch {
         code: codes::PERMUTATION,
-        message: format!("`perm=` of `{name}` is not an order of its {} axes", rank),
-        note: format!("it lists each of 0 to {} once", rank.saturating_sub(1)),
+        message: format!("`perm=` of `{name}` is not a permutation of its {} axes", rank),
+        note: format!("list each of 0 to {} once", rank.saturating_sub(1)),
         tensor: Some(to.tensor),
     }
 }
 
 /// `Set` of a tensor copies it; `Set` of a scalar names it.
+///
+/// # Errors
+/// If the operand has no value on this rank, its shape differs from the result's, or the result cannot be allocated;
+/// for a scalar, if it cannot be evaluated.
 pub fn lower_set(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
     if op.output_tensors().next().is_none() {
@@ -118,6 +125,10 @@ pub fn lower_set(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
 
 /// `Set.Permute`: the result's axes in printed order are the input's stored axes in the order of the
 /// result's domain numbers, unless `perm=` says otherwise.
+///
+/// # Errors
+/// If the permutation is unknown or does not fit the operand's axes, the operand has no value on this rank, or the
+/// result cannot be allocated.
 pub fn lower_set_permute(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
     let (input, result) = (cx.operand_tensor(op, 0)?, cx.result_tensor(op)?);
@@ -139,10 +150,10 @@ pub fn lower_set_permute(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag>
 
 fn op_permutation(cx: &PlanBuilder<'_>, op: &Op, result: TensorId) -> Result<Vec<usize>, Diag> {
     let Some(perm) = op.ints_attr(AttrKey::Perm) else {
-        let message = format!("the permutation of {} is not known", cx.tensor_name(result));
+        let message = format!("the permutation of {} is unknown", cx.tensor_name(result));
         return Err(cx
             .error_here(codes::NEEDED, message)
-            .with_note("the domains of the result have no numbers: give `perm={...}`"));
+            .with_note("the domains of the result have no numbers: add `perm={...}`"));
     };
     Ok(perm.iter().map(|&p| usize::try_from(p).unwrap_or(usize::MAX)).collect())
 }

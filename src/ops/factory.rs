@@ -34,12 +34,15 @@ pub const IOTA: OpSpec = OpSpec {
 };
 
 /// `full`: one value everywhere.
+///
+/// # Errors
+/// If the value is missing or cannot be evaluated, or the result cannot be allocated.
 pub fn lower_full(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
     let result = cx.result_tensor(op)?;
     let scalar = op.operands.iter().rev().find_map(|value| value.as_scalar());
     let Some(expr) = op.expr_attr(AttrKey::Fill).or(scalar) else {
-        return Err(cx.error_here(codes::NEEDED, "the value of `full` is not known"));
+        return Err(cx.error_here(codes::NEEDED, "the value of `full` is unknown"));
     };
     let value = cx.eval_scalar(expr)?;
     let dst = cx.output_view(result)?;
@@ -47,6 +50,9 @@ pub fn lower_full(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
 }
 
 /// `iota`: `start + i * step`.
+///
+/// # Errors
+/// If start or step cannot be evaluated, the result has another number of axes than one, or it cannot be allocated.
 pub fn lower_iota(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
     let result = cx.result_tensor(op)?;
@@ -54,7 +60,7 @@ pub fn lower_iota(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let step = op.expr_attr(AttrKey::Step).map_or(Ok(ScalarValue::Int(1)), |expr| cx.eval_scalar(expr))?;
     let output = cx.output_view(result)?;
     if output.dims.len() != 1 {
-        return Err(cx.error_here(codes::SHAPES, "the result of `iota` has one axis"));
+        return Err(cx.error_here(codes::SHAPES, "the result of `iota` must have one axis"));
     }
     let dtype = output.dtype;
     let steps = vec![

@@ -42,6 +42,9 @@ pub const LAUNCH_KERNEL: OpSpec = OpSpec {
 };
 
 /// PostOnStream: operand k with the unit's input k, result k with the unit's output k.
+///
+/// # Errors
+/// If a tensor and the unit's tensor that stands for it have different ranks.
 pub fn link_post_on_stream(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
     let Some(unit) = program.posted_unit(program.op(op)) else { return Ok(()) };
     let unit = &program.units()[unit];
@@ -57,7 +60,7 @@ pub fn link_post_on_stream(program: &Program, op: OpId, links: &mut Vec<AxisLink
             return Err(AxisMismatch {
                 code: codes::UNIT_TENSOR,
                 message: format!(
-                    "`{}` has {} axes, but HostUnit{} calls it `{}` with {}",
+                    "`{}` has {} axes, but HostUnit{} declares it as `{}` with {}",
                     program.tensor_name(host),
                     from.stored_positions().len(),
                     unit.number,
@@ -80,11 +83,11 @@ fn check_post(program: &Program, id: OpId, diags: &mut Diags) {
     let Some(unit_id) = program.unit_by_number(number) else {
         let known: Vec<String> = program.units().iter().map(|(_, u)| format!("HostUnit{}", u.number)).collect();
         let note = if known.is_empty() {
-            format!("write a section `HostUnit{number}: Inputs={{..}} -> Outputs={{..}}` behind the body")
+            format!("add a section `HostUnit{number}: Inputs={{..}} -> Outputs={{..}}` after the body")
         } else {
             format!("the program has {}", known.join(", "))
         };
-        let message = format!("PostOnStream of HostUnit{number}, which the program does not have");
+        let message = format!("PostOnStream of HostUnit{number}, which the program does not define");
         diags.push(Diag::error(codes::UNKNOWN_UNIT, program.op_span(id), message).with_note(note));
         return;
     };
@@ -115,7 +118,7 @@ fn check_post_value(program: &Program, op: OpId, host: Value, inner: Value, diag
             let message = format!("PostOnStream has {host} where the unit has {inner}");
             diags.push(
                 Diag::error(codes::UNIT_PORT, program.op_span(op), message)
-                    .with_note("inputs and outputs belong together by their position in the lists"),
+                    .with_note("inputs and outputs are matched by position"),
             );
         }
         _ => {}
@@ -134,7 +137,7 @@ fn check_dtype(program: &Program, op: OpId, host: TensorId, inner: TensorId, dia
     let (a, b) = (program.tensor(host).dtype, program.tensor(inner).dtype);
     if a != b {
         let (name, other) = (program.tensor_name(host), program.tensor_name(inner));
-        let message = format!("`{name}` is {}, but the unit's `{other}` is {}", a.name(), b.name());
+        let message = format!("`{name}` is {}, but the unit declares `{other}` as {}", a.name(), b.name());
         let diag = Diag::error(codes::UNIT_TENSOR, program.op_span(op), message);
         diags.push(with_declaration(diag, program, inner, op));
     }
@@ -158,8 +161,12 @@ pub fn launch_call(program: &Program, id: OpId) -> Option<LaunchCall> {
 }
 
 /// Refuses LaunchKernel: its kernel is not in the text.
+///
+/// # Errors
+/// Always: the text does not contain the kernel.
 pub fn lower_launch_kernel(cx: &mut PlanBuilder<'_>, _: OpId) -> Result<(), Diag> {
-    let message = "`LaunchKernel` cannot run: the text does not hold the kernel that it launches";
-    let note = "write the kernel's ops as a HostUnit and post it with `PostOnStream`, or in the place of the launch";
+    let message = "`LaunchKernel` cannot run: the text does not contain its kernel";
+    let note =
+        "write the kernel's ops as a HostUnit and post it with `PostOnStream`, or write them in place of the launch";
     Err(cx.error_here(codes::CANNOT_RUN, message).with_note(note))
 }

@@ -36,6 +36,9 @@ pub const POINTWISE: OpSpec = OpSpec {
 pub const FUNCTION: AttrKey = AttrKey::Function;
 
 /// Pointwise ops: every tensor operand's stored axes with the result's.
+///
+/// # Errors
+/// If the op has no result, or an operand and the result have different ranks.
 pub fn link_pointwise(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
     let operands: SmallVec<[TensorId; 4]> = program.op(op).input_tensors().collect();
     if operands.is_empty() {
@@ -81,7 +84,7 @@ fn broadcast_note(program: &Program, from: &LinkSide, rank: usize) -> String {
     };
     let flags: Vec<&str> = (0..rank).map(|k| if k < missing { "true" } else { "false" }).collect();
     format!(
-        "axes are not added by themselves: write `T{number}_l_{}[{axes}]{mesh} = broadcast( {name}, flags = {{{}}} )` before it, and T{number} instead of {name}",
+        "operands of lower rank are not broadcast implicitly: write `T{number}_l_{}[{axes}]{mesh} = broadcast( {name}, flags = {{{}}} )` before the op, and use T{number} instead of {name}",
         tensor.dtype.name(),
         flags.join(", ")
     )
@@ -104,7 +107,7 @@ fn check_integer_functions(program: &Program, id: OpId, diags: &mut Diags) {
         let (text, dtype) = (program.tensor_name(real), program.tensor(real).dtype.name());
         let message = format!("`{name}` needs integers, but `{text}` is {dtype}");
         let diag = Diag::error(codes::INTEGER_FUNCTION, program.op_span(id), message);
-        let note = "give it integers or truth values; a cast such as `__to_int64(..)`, `(int64_t)(..)` in older spellings, makes integers of reals";
+        let note = "use integers or truth values; a cast such as `__to_int64(..)`, `(int64_t)(..)` in older spellings, converts reals to integers";
         diags.push(with_declaration(diag, program, real, id).with_note(note));
     }
 }
@@ -130,7 +133,7 @@ fn check_pointwise(program: &Program, id: OpId, diags: &mut Diags) {
     } else if matches!(row.form, FunctionForm::Choice) {
         let condition = op.operands.first().and_then(|value| value.as_tensor());
         if let Some(condition) = condition {
-            require_bool(program, id, condition, "`where` chooses by", diags);
+            require_bool(program, id, condition, "the condition of `where` must be", diags);
         }
         let rest = if condition.is_some() { &tensors[1..] } else { &tensors[..] };
         if let Some(&other) = rest.iter().find(|&&tensor| program.tensor(tensor).dtype != program.tensor(result).dtype)
@@ -172,6 +175,10 @@ pub(crate) fn bind_scalar(cx: &mut PlanBuilder<'_>, op: &Op, function: &str) -> 
 }
 
 /// A pointwise function over tensors (or of scalars, at plan time).
+///
+/// # Errors
+/// If the function is unknown or does not support the element types, an operand has no value on this rank, shapes do
+/// not fit, or the result cannot be allocated.
 pub fn lower_pointwise(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
     let text = function_name(cx, op);
@@ -180,7 +187,7 @@ pub fn lower_pointwise(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     }
     let result = cx.result_tensor(op)?;
     let Some(function) = Function::parse(text, op.operands.len()) else {
-        return Err(cx.error_here(codes::CANNOT_RUN, format!("`{text}` cannot run yet")));
+        return Err(cx.error_here(codes::CANNOT_RUN, format!("`{text}` is not supported in a run")));
     };
     let mut sources = Vec::new();
     for operand in &op.operands {
@@ -188,7 +195,7 @@ pub fn lower_pointwise(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
             Value::Tensor(tensor) => Ok((*tensor, cx.input_view(*tensor)?)),
             Value::Scalar(expr) => Err(cx.eval_scalar(*expr)?),
             Value::Stream(_) | Value::Handle(_) | Value::Unit(_) | Value::Op(_) => {
-                return Err(cx.error_here(codes::CANNOT_RUN, format!("an operand of `{text}` is not a value")));
+                return Err(cx.error_here(codes::CANNOT_RUN, format!("an operand of `{text}` has no value")));
             }
         });
     }
@@ -210,7 +217,7 @@ pub fn lower_pointwise(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     }
     let compute = step_compute_type(function, &inputs, &args, output.dtype);
     if function.needs_integers() && compute.is_float() {
-        return Err(cx.error_here(codes::CANNOT_RUN, format!("`{text}` needs integers, not `{}`", compute.name())));
+        return Err(cx.error_here(codes::CANNOT_RUN, format!("`{text}` needs integers, found `{}`", compute.name())));
     }
     let step = KernelStep { function, args, compute, result: output.dtype };
     cx.emit_inst(InstKind::Kernel(Box::new(PointwiseKernel { inputs, output, steps: vec![step] })))

@@ -41,6 +41,9 @@ pub const REDUCTION: OpSpec = OpSpec {
 };
 
 /// reduction: the operand's stored axes with all axes of the result, reduced ones included.
+///
+/// # Errors
+/// If an operand or the result is missing, their ranks differ, or the result has no reduced axis.
 pub fn link_reduction(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
     let (from, to) = both_sides(program, op)?;
     link_equal_lists(
@@ -56,22 +59,26 @@ pub fn link_reduction(program: &Program, op: OpId, links: &mut Vec<AxisLink>) ->
     let name = program.tensor_name(to.tensor);
     Err(AxisMismatch {
         code: codes::NO_REDUCED_AXIS,
-        message: format!("`{name}` is the result of a reduction but has no reduced axis"),
-        note: "a reduced axis stays in the result as `r`, for example `rS1{i1}`".to_owned(),
+        message: format!("`{name}` is the result of a reduction but has no reduction axis"),
+        note: "write the reduced axis as `r` in the result, for example `rS1{i1}`".to_owned(),
         tensor: Some(to.tensor),
     })
 }
 
 /// `reduction`: the axes that are reductions in the result are combined.
+///
+/// # Errors
+/// If the operation is unknown, `allreduce = true` is set, shapes do not fit, the initial value does not fit the
+/// element type, the operand has no value on this rank, or the result cannot be allocated.
 pub fn lower_reduction(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
     let (input, result) = (cx.operand_tensor(op, 0)?, cx.result_tensor(op)?);
     let word = op.word_attr(AttrKey::ReduceOp).map_or("add", |word| cx.program.name(word));
     let Some(red_op) = RedOp::parse(word) else {
-        return Err(cx.error_here(codes::CANNOT_RUN, format!("the reduction `{word}` cannot run yet")));
+        return Err(cx.error_here(codes::CANNOT_RUN, format!("the reduction `{word}` is not supported in a run")));
     };
     if op.attr(AttrKey::Allreduce) == Some(&AttrValue::Bool(true)) {
-        return Err(cx.error_here(codes::CANNOT_RUN, "reductions with `allreduce = true` cannot run yet"));
+        return Err(cx.error_here(codes::CANNOT_RUN, "reductions with `allreduce = true` are not supported in a run"));
     }
     let source = cx.input_view(input)?;
     let axes = cx.axes.axes_of(result);
@@ -124,7 +131,7 @@ fn check_initial(cx: &PlanBuilder<'_>, how: RedOp, dtype: DType, value: ScalarVa
     if held {
         return Ok(());
     }
-    let message = format!("the initial value {value} is no value of type `{}`", dtype.name());
-    let note = "a reduction starts from a value of its operand's type; write an integer";
+    let message = format!("the initial value {value} is not a value of type `{}`", dtype.name());
+    let note = "write an initial value of the operand's type, here an integer";
     Err(cx.error_here(codes::INITIAL_VALUE, message).with_note(note))
 }

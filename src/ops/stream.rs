@@ -62,10 +62,13 @@ fn stream_operand(cx: &PlanBuilder<'_>, op: &Op) -> Result<ExprId, Diag> {
         Value::Stream(expr) => Some(*expr),
         Value::Tensor(_) | Value::Scalar(_) | Value::Handle(_) | Value::Unit(_) | Value::Op(_) => None,
     });
-    stream.ok_or_else(|| cx.error_here(codes::NEEDED, "no stream is named"))
+    stream.ok_or_else(|| cx.error_here(codes::NEEDED, "the stream is missing"))
 }
 
 /// Binds a stream's name to the current stream, unless it is bound.
+///
+/// # Errors
+/// If the op names no stream.
 pub fn lower_get_current_stream(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let expr = stream_operand(cx, cx.program.op(id))?;
     let current = cx.stream;
@@ -85,6 +88,10 @@ pub fn lower_set_current_stream(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<()
 }
 
 /// The current stream waits for what was issued on another one.
+///
+/// # Errors
+/// If the op names no stream, the stream's index cannot be evaluated or is negative, no GetCurrentStream has bound its
+/// address, or the plan becomes too large.
 pub fn lower_synchronize(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let expr = stream_operand(cx, cx.program.op(id))?;
     let other = cx.stream_slot(expr)?;

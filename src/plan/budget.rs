@@ -41,7 +41,7 @@ impl Deadline {
     /// The note of an error, if the deadline has passed.
     pub(crate) fn expiry_note(&self) -> Option<String> {
         let over = self.end.is_some_and(|end| Instant::now() >= end);
-        over.then(|| format!("{} ms were allowed", self.allowed.as_millis()))
+        over.then(|| format!("the limit is {} ms", self.allowed.as_millis()))
     }
 }
 
@@ -106,8 +106,8 @@ impl PlanBuilder<'_> {
         let Some(note) = self.budget.deadline.and_then(|deadline| deadline.expiry_note()) else {
             return Ok(());
         };
-        let message = "the program was not planned in time";
-        Err(self.error_here(codes::TIMEOUT, message).with_note(note).with_note("`--timeout-ms=N` allows more"))
+        let message = "planning the program exceeded the time limit";
+        Err(self.error_here(codes::TIMEOUT, message).with_note(note).with_note("raise the limit with `--timeout-ms=N`"))
     }
 
     /// Refuses a loop whose plan is sure to take `least` bytes.
@@ -134,9 +134,9 @@ impl PlanBuilder<'_> {
             ),
         };
         let message =
-            format!("{rank} takes {than} {}: each iteration of a loop takes instructions of its own", size_text(bytes));
+            format!("{rank} takes {than} {}: each iteration of a loop has its own instructions", size_text(bytes));
         self.error_here(codes::TOO_LARGE, message)
-            .with_note(format!("it may take {share}; `--plan-memory=SIZE` allows more"))
+            .with_note(format!("the limit is {share}; raise it with `--plan-memory=SIZE`"))
     }
 }
 

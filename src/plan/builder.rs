@@ -186,7 +186,7 @@ impl<'a> PlanBuilder<'a> {
             if left != right {
                 return Err(self
                     .shape_error(new, &left, original, &right)
-                    .with_note("an alias is another name of a tensor, and so has its shape"));
+                    .with_note("an alias is another name of a tensor, so it has the same shape"));
             }
         }
         Ok(())
@@ -250,7 +250,7 @@ impl<'a> PlanBuilder<'a> {
             self.iteration = IterationId(self.plan.iterations.len() as u32);
             self.charge_bytes(size_of::<LoopIteration>())?;
             let grown = self.plan.iterations.try_reserve(1);
-            grown.map_err(|_| self.error_here(codes::NO_MEMORY, "no memory for the plan"))?;
+            grown.map_err(|_| self.error_here(codes::NO_MEMORY, "out of memory: cannot allocate the plan"))?;
             self.plan.iterations.push(self.indices.clone());
         }
         self.stream_indices.extend(cut);
@@ -291,10 +291,13 @@ impl<'a> PlanBuilder<'a> {
         }
     }
     /// Appends an instruction.
+    ///
+    /// # Errors
+    /// If the plan becomes too large.
     pub fn emit_inst(&mut self, kind: InstKind) -> Result<(), Diag> {
         self.charge_bytes(size_of::<Inst>() + kind.heap_bytes() + kind.queue_bytes())?;
         let grown = self.plan.insts.try_reserve(1);
-        grown.map_err(|_| self.error_here(codes::NO_MEMORY, "no memory for the plan"))?;
+        grown.map_err(|_| self.error_here(codes::NO_MEMORY, "out of memory: cannot allocate the plan"))?;
         let origin = InstOrigin { op: self.op, iteration: self.iteration };
         self.plan.insts.push(Inst { kind, stream: self.stream, origin });
         Ok(())
@@ -343,14 +346,23 @@ impl<'a> PlanBuilder<'a> {
         }
     }
     /// Evaluates an expression.
+    ///
+    /// # Errors
+    /// If the expression has no value, for example because a name is not bound or a division is by zero.
     pub fn eval_scalar(&self, expr: ExprId) -> Result<ScalarValue, Diag> {
         self.eval_scope().eval_expr(expr).map_err(|error| self.eval_error(error))
     }
     /// Evaluates an expression to an integer.
+    ///
+    /// # Errors
+    /// If the expression has no value, or one that is no integer.
     pub fn eval_int(&self, expr: ExprId) -> Result<i64, Diag> {
         self.eval_scope().eval_int(expr).map_err(|error| self.eval_error(error))
     }
     /// Evaluates an expression to a size.
+    ///
+    /// # Errors
+    /// If the expression has no value, or one that is no integer or is negative.
     pub fn eval_size(&self, expr: ExprId) -> Result<usize, Diag> {
         let value = self.eval_int(expr)?;
         usize::try_from(value).map_err(|_| self.error_here(codes::SIZE, format!("a size is {value}")))
@@ -361,15 +373,15 @@ impl<'a> PlanBuilder<'a> {
             EvalError::Unknown(name) => {
                 let name = self.program.name(name);
                 self.error_here(codes::NO_VALUE, format!("`{name}` has no value here")).with_note(format!(
-                    "nvFuser prints a scalar's name without its definition; write the expression in the place of `{name}`, or give `--set {name}=...` where it is an extent"
+                    "nvFuser prints the name of a scalar without its definition; write the expression in place of `{name}`, or use `--set {name}=...` if it is an extent"
                 ))
             }
             EvalError::NoInteger(expr, value) => {
                 let text = expr_text(self.program, expr);
                 let is = if text == value.to_string() { String::new() } else { format!(", {value},") };
                 let kind = if matches!(value, ScalarValue::Bool(_)) { "truth value" } else { "real number" };
-                self.error_here(codes::NO_INTEGER, format!("`{text}`{is} is a {kind} where an integer is needed"))
-                    .with_note("an index, a bound, a stream, a peer, a root and an extent are integers; `(int64_t)( x )` makes one of a real")
+                self.error_here(codes::NO_INTEGER, format!("`{text}`{is} is a {kind}, but an integer is required"))
+                    .with_note("indices, bounds, streams, peers, roots and extents must be integers; `(int64_t)( x )` converts a real")
             }
             EvalError::Invalid(text) => self.error_here(codes::NO_VALUE, text),
         }
@@ -378,17 +390,20 @@ impl<'a> PlanBuilder<'a> {
     // ---- streams ----
 
     /// Returns the stream of an operand `Stream e`: the one bound by a GetCurrentStream, else one by index.
+    ///
+    /// # Errors
+    /// If the index cannot be evaluated or is negative, or no GetCurrentStream has bound the stream's address.
     pub fn stream_slot(&mut self, expr: ExprId) -> Result<StreamSlot, Diag> {
         if let Some(&slot) = self.named_streams.get(&expr) {
             return Ok(slot);
         }
         if let Expr::Hex(value) = self.program.expr(expr) {
-            let message = format!("no GetCurrentStream has bound Stream {value:#x}");
+            let message = format!("Stream {value:#x} was not bound by GetCurrentStream");
             return Err(self.error_here(codes::NO_VALUE, message));
         }
         let index = self.eval_int(expr)?;
         if index < 0 {
-            return Err(self.error_here(codes::OUT_OF_RANGE, format!("the stream's index is {index}")));
+            return Err(self.error_here(codes::OUT_OF_RANGE, format!("the index of the stream is {index}")));
         }
         let next = StreamSlot(self.plan.streams);
         let slot = *self.indexed_streams.entry(index).or_insert(next);
@@ -413,6 +428,10 @@ impl<'a> PlanBuilder<'a> {
 
     /// The local shape of a tensor's stored axes; a sharded axis has extent 1, and an expanded broadcast has its
     /// expanded extent.
+    ///
+    /// # Errors
+    /// If an extent cannot be evaluated or is negative, a broadcast's extent is not 1, or splits made the tensor's
+    /// axes and no `logical=` gives them.
     pub fn local_shape(&self, tensor: TensorId) -> Result<Vec<usize>, Diag> {
         self.check_splits(tensor)?;
         let unit = self.program.tensor(tensor).unit;
@@ -427,14 +446,15 @@ impl<'a> PlanBuilder<'a> {
             let extent = scope.eval_int(expr).map_err(|error| self.eval_error(error))?;
             if axis.is_broadcast() && axis.expanded.is_none() && extent != 1 {
                 let message = format!(
-                    "a broadcast axis of {} has the extent {extent}; a broadcast has extent 1",
+                    "a broadcast axis of {} has extent {extent}, but must have extent 1",
                     self.tensor_name(tensor)
                 );
-                let note = "write `{1 ex ..}` for a broadcast that is used at another length, or an axis `i` with its own elements";
+                let note =
+                    "write `{1 ex ..}` for a broadcast that is expanded, or an `i` axis with elements of its own";
                 return Err(self.error_here(codes::BROADCAST_SIZE, message).with_note(note));
             }
             let size = usize::try_from(extent).map_err(|_| {
-                let message = format!("an axis of {} has the size {extent}", self.tensor_name(tensor));
+                let message = format!("an axis of {} has size {extent}", self.tensor_name(tensor));
                 self.error_here(codes::SIZE, message)
             })?;
             shape.push(size);
@@ -448,12 +468,12 @@ impl<'a> PlanBuilder<'a> {
             return Ok(());
         }
         let name = self.tensor_name(tensor);
-        let message = format!("the axes of {name} were made by splits, so its shape is not known");
+        let message = format!("the shape of {name} is unknown, because its axes result from splits");
         let text = tensor_text(self.program, tensor);
         let axes = self.axes.stored_axes(tensor).count();
         let example: Vec<String> = (0..axes.saturating_sub(1).max(1)).map(|k| format!("i{k}")).collect();
         let mut diag = self.error_here(codes::SPLIT_AXES, message).with_note(format!(
-            "write the extents before the splits behind the tensor, for example `{text} {{logical={{{}}}}}`",
+            "write the extents before the splits after the tensor, for example `{text} {{logical={{{}}}}}`",
             example.join(", ")
         ));
         // Before the first op runs it is the declaration that is wrong.
@@ -467,6 +487,9 @@ impl<'a> PlanBuilder<'a> {
     }
 
     /// Adds a buffer of this shape.
+    ///
+    /// # Errors
+    /// If the buffer is too large for an address, exceeds the memory limit, or the plan becomes too large.
     pub fn new_buffer(&mut self, tensor: TensorId, shape: &[usize], kind: BufferKind) -> Result<BufferView, Diag> {
         let dtype = self.program.tensor(tensor).dtype;
         let elements = shape.iter().try_fold(1usize, |all, &extent| all.checked_mul(extent));
@@ -479,7 +502,7 @@ impl<'a> PlanBuilder<'a> {
         self.plan.peak_bytes = self.plan.peak_bytes.max(self.live_bytes);
         if self.live_bytes > self.memory_limit {
             let message = format!(
-                "{} of shape {shape:?} brings the buffers of one rank to {} bytes; the limit is {}",
+                "{} of shape {shape:?} raises the buffers of one rank to {} bytes; the limit is {}",
                 self.tensor_name(tensor),
                 self.live_bytes,
                 self.memory_limit
@@ -504,6 +527,9 @@ impl<'a> PlanBuilder<'a> {
     }
 
     /// Allocates a tensor's local shape and binds it.
+    ///
+    /// # Errors
+    /// If the tensor's shape cannot be computed, or as [`Self::new_buffer`].
     pub fn allocate_tensor(&mut self, tensor: TensorId) -> Result<BufferView, Diag> {
         let mut shape = self.local_shape(tensor)?;
         if let (Some(&index), Some(stream)) = (self.stream_indices.last(), self.axes.stream_axis(tensor)) {
@@ -561,6 +587,9 @@ impl<'a> PlanBuilder<'a> {
     }
 
     /// Binds a tensor to a view, or to nothing; memory without any remaining binding is freed.
+    ///
+    /// # Errors
+    /// If the plan becomes too large.
     pub fn rebind_tensor(&mut self, tensor: TensorId, view: Option<BufferView>) -> Result<(), Diag> {
         let tensor = self.program.memory_tensor(tensor);
         let old = self.bindings[tensor].take();
@@ -584,6 +613,9 @@ impl<'a> PlanBuilder<'a> {
     }
 
     /// The view of a tensor that an op reads.
+    ///
+    /// # Errors
+    /// If the tensor has no memory on this rank: the rank is not in its mesh, it was freed, or nothing has written it.
     pub fn input_view(&self, tensor: TensorId) -> Result<BufferView, Diag> {
         if let Some(view) = self.tensor_binding(tensor) {
             return Ok(view.clone());
@@ -593,15 +625,18 @@ impl<'a> PlanBuilder<'a> {
         }
         let name = self.tensor_name(tensor);
         if !self.is_in_mesh(tensor) {
-            let message = format!("{name} is not on this rank: its mesh does not contain it");
+            let message = format!("{name} is not on this rank: its mesh does not contain the rank");
             return Err(self.error_here(codes::NO_MEMORY_HERE, message));
         }
         let input = self.program.inputs().iter().any(|input| input.as_tensor() == Some(tensor));
-        let what = if input { "its memory was freed" } else { "nothing has written it yet" };
+        let what = if input { "its memory was freed" } else { "it was not written before" };
         Err(self.error_here(codes::NO_MEMORY_HERE, format!("{name} has no value here: {what}")))
     }
 
     /// The view that an op writes: the tensor's binding, else a new allocation.
+    ///
+    /// # Errors
+    /// As [`Self::allocate_tensor`], if the tensor is not bound.
     pub fn output_view(&mut self, tensor: TensorId) -> Result<BufferView, Diag> {
         match self.tensor_binding(tensor) {
             Some(view) => Ok(view.clone()),
@@ -613,6 +648,9 @@ impl<'a> PlanBuilder<'a> {
     }
 
     /// The first operand tensor.
+    ///
+    /// # Errors
+    /// If the op has fewer tensor operands.
     pub fn operand_tensor(&self, op: &Op, index: usize) -> Result<TensorId, Diag> {
         op.input_tensors().nth(index).ok_or_else(|| {
             let name = op.kind.name();
@@ -620,6 +658,9 @@ impl<'a> PlanBuilder<'a> {
         })
     }
     /// The result tensor.
+    ///
+    /// # Errors
+    /// If the op has no tensor result.
     pub fn result_tensor(&self, op: &Op) -> Result<TensorId, Diag> {
         op.output_tensors()
             .next()
@@ -635,7 +676,7 @@ impl<'a> PlanBuilder<'a> {
     /// The error for two shapes that do not fit.
     pub fn shape_error(&self, a: TensorId, left: &[usize], b: TensorId, right: &[usize]) -> Diag {
         let message = format!(
-            "{} of local shape {left:?} does not fit {} of local shape {right:?}",
+            "{} of local shape {left:?} does not match {} of local shape {right:?}",
             self.tensor_name(a),
             self.tensor_name(b)
         );

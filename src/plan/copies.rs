@@ -62,7 +62,7 @@ pub(crate) fn stream_part(
 ) -> Result<(usize, usize), Diag> {
     let (parts, index) = (cx.eval_size(parts)?, cx.eval_int(index)?);
     let Some(index) = usize::try_from(index).ok().filter(|&index| index < parts) else {
-        let message = format!("part {index} is out of range: the axis on streams has {parts} parts");
+        let message = format!("part {index} is out of range: the stream-parallel axis has {parts} parts");
         return Err(cx.error_here(codes::OUT_OF_RANGE, message));
     };
     let length = extent.div_ceil(parts);

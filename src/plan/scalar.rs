@@ -115,7 +115,7 @@ impl EvalScope<'_> {
                 apply_call(self.program.name(*name), &values)
             }
             Expr::Index(..) | Expr::Field(..) | Expr::Braces(..) | Expr::MetaData(..) => {
-                Err(EvalError::Invalid("structures and arrays cannot be evaluated here".into()))
+                Err(EvalError::Invalid("structures and arrays are not supported here".into()))
             }
         }
     }
@@ -162,7 +162,7 @@ impl EvalScope<'_> {
             "rank" => self.rank_value(name),
             "deviceIdx.x" => {
                 if self.program.meshes().iter().any(|(_, mesh)| mesh.shape.len() > 1) {
-                    let text = "`deviceIdx.x` is not one number where a mesh has several axes; write `rank`";
+                    let text = "`deviceIdx.x` is ambiguous for a mesh with several axes; use `rank`";
                     return Err(EvalError::Invalid(text.into()));
                 }
                 self.rank_value(name)
@@ -194,7 +194,7 @@ impl EvalScope<'_> {
                 continue;
             }
             // What the verifier refuses: the name has no value while its own definition is evaluated.
-            known.insert(name, Err(EvalError::Invalid("a definition needs itself".into())));
+            known.insert(name, Err(EvalError::Invalid("a definition depends on itself".into())));
             stack.push((name, true));
             let needs = self.definitions.needed_definitions(self.program, op).into_iter();
             stack.extend(needs.filter(|&(used, _)| self.bound_value(used).is_none()).map(|(used, _)| (used, false)));
@@ -210,7 +210,7 @@ impl EvalScope<'_> {
             match operand {
                 Value::Scalar(expr) => values.push(self.eval_expr(*expr)?),
                 Value::Tensor(_) | Value::Stream(_) | Value::Handle(_) | Value::Unit(_) | Value::Op(_) => {
-                    return Err(EvalError::Invalid("a scalar cannot come from a tensor".into()));
+                    return Err(EvalError::Invalid("a scalar cannot be computed from a tensor".into()));
                 }
             }
         }
@@ -221,6 +221,10 @@ impl EvalScope<'_> {
 }
 
 /// Applies a function, written as an operator or a name, to known scalars.
+///
+/// # Errors
+/// If the function is unknown or takes other operands, an integer result does not fit 64 bits, or a division is by
+/// zero.
 pub fn apply_function(function: &str, values: &[ScalarValue]) -> Result<ScalarValue, EvalError> {
     match values {
         [a] if function.is_empty() => Ok(*a),

@@ -39,7 +39,7 @@ pub(super) fn check_collective<E, C>(walk: &WalkRanks<'_, '_, E, C>, ends: &[Col
     for other in others {
         if !is_same_collective(other.collective, first.collective) {
             let message = format!(
-                "members of one communication do not agree: rank {} starts {}, rank {} {}",
+                "members of one communication disagree: rank {} starts {}, rank {} {}",
                 first.rank,
                 describe_collective(first.collective),
                 other.rank,
@@ -108,7 +108,7 @@ pub(super) fn check_message<E, C>(
         return Ok(());
     }
     let message = format!(
-        "rank {} sends {} elements of `{}` where rank {} receives {} of `{}`",
+        "rank {} sends {} elements of `{}`, but rank {} receives {} of `{}`",
         send.rank,
         source.len(),
         source.dtype.name(),
@@ -155,7 +155,7 @@ pub(super) fn check_collective_sizes<E, C>(
         let Some((one, others)) = amounts.split_first() else { continue };
         if let Some(other) = others.iter().find(|other| other.bytes != one.bytes) {
             let message = format!(
-                "members of one {} do not agree: rank {} has {} bytes, rank {} has {}",
+                "members of one {} disagree: rank {} has {} bytes, rank {} has {}",
                 kind.name(),
                 one.side.rank,
                 one.bytes,
@@ -173,7 +173,7 @@ pub(super) fn check_collective_sizes<E, C>(
     let sender = sent.first().unwrap_or(receiver);
     let total: usize = amounts.iter().sum();
     let message = format!(
-        "{} cannot take the {total} bytes that are sent to {} receivers of {} bytes",
+        "{} cannot distribute {total} sent bytes to {} receivers of {} bytes",
         kind.name(),
         received.len(),
         receiver.bytes

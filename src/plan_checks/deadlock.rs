@@ -32,10 +32,10 @@ pub(super) fn report_deadlock(
     blocked.extend(blocked_streams(ranks));
     blocked.sort_by_key(|entry| (entry.rank, entry.inst));
     let Some(first) = blocked.first() else {
-        return Diag::global_error(DEADLOCK, "deadlock: streams wait for each other and nothing can run");
+        return Diag::global_error(DEADLOCK, "deadlock: streams wait for each other and none can proceed");
     };
     let stuck: BTreeSet<usize> = blocked.iter().map(|entry| entry.rank).collect();
-    let message = format!("deadlock: {} of {} ranks wait and nothing can run", stuck.len(), ranks.len());
+    let message = format!("deadlock: {} of {} ranks wait and none can proceed", stuck.len(), ranks.len());
     let mut diag = Diag::error(DEADLOCK, prepared.labels.op_span(blocked_origin(first, ranks).op), message)
         .with_primary_text(format!("rank {} waits here", ranks[first.rank].plan.rank));
     let mut shown = vec![blocked_origin(first, ranks).op];
@@ -56,11 +56,11 @@ pub(super) fn report_deadlock(
     }
     match waiting_cycle(&blocked) {
         Some(circle) => {
-            let diag = diag.with_note(format!("they wait in a circle: {}", circle.join(" -> ")));
+            let diag = diag.with_note(format!("the ranks wait in a cycle: {}", circle.join(" -> ")));
             match blocked.iter().find_map(|entry| stream_order_note(ranks, entry)) {
                 Some(note) => diag
                     .with_note(note)
-                    .with_note("or write `backend=NCCL`; `--map-backend=NCCL=CUDA` runs that by copies too"),
+                    .with_note("or use `backend=NCCL`; `--map-backend=NCCL=CUDA` runs it with copies, too"),
                 None => diag,
             }
         }
@@ -144,7 +144,9 @@ fn stream_order_note(ranks: &[&RankQueues<'_>], entry: &BlockedWait) -> Option<S
         return None;
     }
     let (protocol, first, second) = if put { ("put", "receive", "send") } else { ("get", "send", "receive") };
-    Some(format!("`backend=CUDA`, `protocol={protocol}`: post the {first} before the {second}, in a group too"))
+    Some(format!(
+        "with `backend=CUDA` and `protocol={protocol}`, start the {first} before the {second}, also in a group"
+    ))
 }
 
 /// Whether a plan sends to (or receives from) a rank on a stream.
@@ -203,6 +205,6 @@ fn finished_ranks(blocked: &[BlockedWait], ranks: &[&RankQueues<'_>]) -> Option<
         others.into_iter().filter(|&rank| ranks.get(rank).is_some_and(|rank| rank.is_done())).collect();
     (!done.is_empty()).then(|| {
         let verb = if done.len() == 1 { "has" } else { "have" };
-        format!("{} {verb} nothing left to do", rank_names(&done))
+        format!("{} {verb} already finished", rank_names(&done))
     })
 }

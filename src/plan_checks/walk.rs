@@ -256,11 +256,11 @@ impl<'p, E: RankExecutor, C: RankClock> RankWalk<'p, E, C> {
 /// The error of a run that takes longer than it may.
 fn late_error(prepared: &PreparedProgram, plan: &Plan, origin: InstOrigin, note: String) -> Diag {
     let labels = &prepared.labels;
-    let message = format!("the run did not end in time: rank {} has come to this", plan.rank);
+    let message = format!("the run exceeded the time limit: rank {} has reached this op", plan.rank);
     let iteration = labels.iteration_text(plan.iteration_of(origin));
     let at = (!iteration.is_empty()).then(|| format!("at {iteration}"));
     let mut diag = Diag::error(codes::TIMEOUT, labels.op_span(origin.op), message);
-    diag.notes.extend(at.into_iter().chain([note, "`--timeout-ms=N` allows more".to_owned()]));
+    diag.notes.extend(at.into_iter().chain([note, "raise the limit with `--timeout-ms=N`".to_owned()]));
     diag
 }
 

@@ -15,9 +15,9 @@ impl Resolver<'_> {
         match self.diags.items.len() {
             found if found < most => self.diags.push(diag),
             found if found == most => {
-                let message = format!("this program has {most} errors or more");
+                let message = format!("the program has at least {most} errors; checking stops here");
                 let span = diag.primary.map(|label| label.span).unwrap_or_default();
-                let note = "what stands behind this place was not looked at";
+                let note = "the text after this place is not checked";
                 self.diags.push(Diag::error("H0023", span, message).with_note(note));
             }
             _ => {}
@@ -73,16 +73,18 @@ impl Resolver<'_> {
         }
         let diag = match nearest_candidate(name, functions::function_names().chain(casts).chain(["getMetaData"])) {
             Some(near) => diag.with_note(format!("did you mean `{near}`?")),
-            None => diag.with_note("scalars take operators and functions such as `ceilDiv(a, b)` and `where(a, b, c)`"),
+            None => diag.with_note(
+                "scalar expressions use operators and functions such as `ceilDiv(a, b)` and `where(a, b, c)`",
+            ),
         };
         self.report_error(diag);
     }
 
     /// `*a` and `&a`.
     pub(super) fn report_prefix_operator(&mut self, symbol: &str, operand: ast::ExprId, span: Span) {
-        let message = format!("`{symbol}` cannot stand in front of an operand");
+        let message = format!("`{symbol}` is not a prefix operator");
         let text = self.source.get(self.ast.exprs[operand.index()].1.as_usize_range()).unwrap_or("a");
-        let note = format!("write `{text}` alone: a host program has no pointers");
+        let note = format!("write `{text}` alone: host programs have no pointers");
         self.report_error(Diag::error(codes::PREFIX_OPERATOR, span, message).with_note(note));
     }
 
@@ -121,7 +123,7 @@ impl Resolver<'_> {
             ValueSyntax::Expr(expr)
                 if needed == "a tensor" && matches!(self.ast.exprs[expr.index()].0, ExprSyntax::Name(_)) =>
             {
-                Some("tensors are called `T0`, `T1` and so on; other names are scalars".to_owned())
+                Some("tensors are named `T0`, `T1` and so on; other names are scalars".to_owned())
             }
             ValueSyntax::Expr(expr) => match self.ast.exprs[expr.index()].0 {
                 ExprSyntax::Index(of, _) => self.slice_note(self.ast.exprs[of.index()].1),
@@ -141,7 +143,7 @@ impl Resolver<'_> {
         let name = name.split('_').next().filter(|name| name.starts_with('T'))?;
         let inside = self.source.get(tensor.end as usize..)?.trim_start().strip_prefix('[')?;
         let at = inside.split([']', '\n']).next().filter(|at| !at.is_empty())?;
-        Some(format!("a slice is written `T9_l_float[..] = HirAliasSelect( {name}, axis = 0, index = {at} )`"))
+        Some(format!("write a slice as `T9_l_float[..] = HirAliasSelect( {name}, axis = 0, index = {at} )`"))
     }
 
     /// Returns the span of an argument's value, without its key.
@@ -185,7 +187,7 @@ impl Resolver<'_> {
     }
 
     pub(super) fn report_no_condition(&mut self, stmt: &StmtSyntax) {
-        let diag = Diag::error(codes::MISSING_ARGUMENT, stmt.span, "this IF has no condition")
+        let diag = Diag::error(codes::MISSING_ARGUMENT, stmt.span, "the IF has no condition")
             .with_note("write `IF Manual ( StreamIdx == rank ):`");
         self.report_error(diag);
     }
@@ -220,7 +222,7 @@ impl Resolver<'_> {
     pub(super) fn report_missing_word(&mut self, spec: &OpSpec, word: &str, stmt: &StmtSyntax) {
         let message = format!("`{}` needs `{word}`", spec.identity.name);
         let diag = Diag::error(codes::MISSING_ARGUMENT, stmt.name_span, message);
-        self.report_error(diag.with_note(format!("its form is `{}`", written_form(spec.identity.name))));
+        self.report_error(diag.with_note(format!("write `{}`", written_form(spec.identity.name))));
     }
 
     pub(super) fn report_unknown_argument(&mut self, spec: &OpSpec, key: &str, arg: &ArgSyntax) {
@@ -242,21 +244,21 @@ impl Resolver<'_> {
     }
 
     pub(super) fn report_duplicate(&mut self, spec: &OpSpec, at: usize, first: &ArgSyntax, arg: &ArgSyntax) {
-        let message = format!("`{}` has `{}` twice", spec.identity.name, spec.args[at].display_name());
+        let message = format!("`{}` has the argument `{}` twice", spec.identity.name, spec.args[at].display_name());
         let diag = Diag::error(codes::DUPLICATE_ARGUMENT, arg.span, message);
-        self.report_error(diag.with_label(first.span, "the first one").with_note("remove one of them"));
+        self.report_error(diag.with_label(first.span, "first given here").with_note("remove one of them"));
     }
 
     pub(super) fn report_duplicate_list(&mut self, spec: &OpSpec, first: &ArgSyntax, arg: &ArgSyntax) {
         let key = arg.key.map_or("", |key| self.ast.symbol_text(key));
-        let message = format!("`{}` has `{key}` twice", spec.identity.name);
+        let message = format!("`{}` has the argument `{key}` twice", spec.identity.name);
         let diag = Diag::error(codes::DUPLICATE_ARGUMENT, arg.span, message);
-        self.report_error(diag.with_label(first.span, "the first one").with_note("remove one of them"));
+        self.report_error(diag.with_label(first.span, "first given here").with_note("remove one of them"));
     }
 
     pub(super) fn report_extra_operand(&mut self, spec: &OpSpec, arg: &ArgSyntax) {
         let needed = spec.args.iter().filter(|declared| declared.word.is_none()).count();
-        let message = format!("`{}` takes {}, this is one more", spec.identity.name, count_text(needed, "operand"));
+        let message = format!("`{}` takes {}, and this is one more", spec.identity.name, count_text(needed, "operand"));
         let diag = Diag::error(codes::EXTRA_OPERAND, arg.span, message);
         let diag = if spec.args.is_empty() {
             diag
@@ -289,13 +291,13 @@ impl Resolver<'_> {
         } else if matches!(name, "Synchronize" | "SetCurrentStream" | "GetCurrentStream") {
             let number = stmt.number.unwrap_or_default();
             Diag::error(codes::WRONG_NUMBER, stmt.name_span, format!("`{name}` needs a stream"))
-                .with_note(format!("write `Stream {number}` behind it"))
+                .with_note(format!("write `Stream {number}` after it"))
         } else if name == "Wait" {
             Diag::error(codes::WRONG_NUMBER, stmt.name_span, "`Wait` needs a communication")
                 .with_note("write `Wait Communication 1`")
         } else {
-            Diag::error(codes::WRONG_NUMBER, stmt.name_span, format!("`{name}` has no number"))
-                .with_note("remove the number behind it")
+            Diag::error(codes::WRONG_NUMBER, stmt.name_span, format!("`{name}` does not take a number"))
+                .with_note("remove the number")
         };
         self.report_error(diag);
     }
@@ -309,8 +311,8 @@ impl Resolver<'_> {
         near.sort_unstable();
         let texts: Vec<String> = near.iter().map(|number| format!("T{number}")).collect();
         let name = format!("T{number}");
-        let diag = Diag::error(codes::UNDEFINED_TENSOR, span, format!("`{name}` has not been written in full before"))
-            .with_note(format!("write it in full where it stands first, such as `{name}_g_float[iS0{{i0}}]`"));
+        let diag = Diag::error(codes::UNDEFINED_TENSOR, span, format!("`{name}` was not written in full before"))
+            .with_note(format!("write it in full where it occurs first, for example `{name}_g_float[iS0{{i0}}]`"));
         let diag = match nearest_candidate(&name, texts.iter().map(String::as_str)) {
             Some(near) => diag.with_note(format!("did you mean `{near}`?")),
             None => diag,
@@ -321,7 +323,7 @@ impl Resolver<'_> {
     pub(super) fn report_unsupported_type(&mut self, word: &str, span: Span) {
         let diag =
             Diag::error(codes::UNSUPPORTED_TYPE, span, format!("type `{word}` is not supported in a host program"));
-        self.report_error(diag.with_note("element types are numbers such as `float`, `__bfloat` and `int64_t`"));
+        self.report_error(diag.with_note("valid element types are numbers such as `float`, `__bfloat` and `int64_t`"));
     }
 
     pub(super) fn report_bad_tensor_attribute(&mut self, arg: &ArgSyntax) {
@@ -331,17 +333,17 @@ impl Resolver<'_> {
     }
 
     pub(super) fn report_wrong_axes(&mut self, rank: usize, arg: &ArgSyntax) {
-        let message = format!("`axes=` is not an order of the {}", count_text(rank, "printed domain"));
+        let message = format!("`axes=` is not a permutation of the {}", count_text(rank, "printed domain"));
         let note = match rank {
             0 => "remove it: the tensor has no axes".to_owned(),
-            _ => format!("it lists each of the positions 0 to {} once, the outermost axis first", rank - 1),
+            _ => format!("list each of the positions 0 to {} once, the outermost axis first", rank - 1),
         };
         self.report_error(Diag::error(codes::TENSOR_AXES, self.value_span(arg), message).with_note(note));
     }
 
     pub(super) fn report_axes_and_logical(&mut self, arg: &ArgSyntax) {
-        let message = "`axes=` and `logical=` both say what the axes are";
-        let note = "keep `logical=` where the domains come from splits, and `axes=` where they are the axes";
+        let message = "`axes=` and `logical=` cannot be combined: both define the axes";
+        let note = "keep `logical=` if the domains result from splits, else `axes=`";
         self.report_error(Diag::error(codes::TENSOR_AXES, arg.span, message).with_note(note));
     }
 
@@ -355,8 +357,8 @@ impl Resolver<'_> {
     }
 
     pub(super) fn report_struct(&mut self, arg: &ArgSyntax) {
-        let diag = Diag::error(codes::WRONG_KIND, arg.span, "a scalar's operands have no names");
-        self.report_error(diag.with_note("structs are not supported in a host program"));
+        let diag = Diag::error(codes::WRONG_KIND, arg.span, "named operands are not supported in a scalar");
+        self.report_error(diag.with_note("a host program has no structs"));
     }
 
     /// Once for each statement.
@@ -364,16 +366,20 @@ impl Resolver<'_> {
         if std::mem::replace(&mut self.nested_reported, true) {
             return;
         }
-        let diag = Diag::error(codes::NESTED_TENSOR_OP, span, "a tensor cannot stand inside a scalar expression");
+        let diag = Diag::error(codes::NESTED_TENSOR_OP, span, "a tensor is not allowed inside a scalar expression");
         let note = self.slice_note(span).unwrap_or_else(|| {
-            "a statement does one operation on tensors; give the inner one a statement of its own".to_owned()
+            "a statement has one tensor operation; write the inner one as a separate statement".to_owned()
         });
         self.report_error(diag.with_note(note));
     }
 
     pub(super) fn report_no_operation(&mut self, arg: &ArgSyntax) {
         let found = self.describe_arg(arg);
-        let diag = Diag::error(codes::WRONG_KIND, arg.span, format!("a tensor needs an operation, found {found}"));
+        let diag = Diag::error(
+            codes::WRONG_KIND,
+            arg.span,
+            format!("a tensor must be the result of an operation, found {found}"),
+        );
         let slice = match arg.value {
             ValueSyntax::Expr(expr) => match self.ast.exprs[expr.index()].0 {
                 ExprSyntax::Index(of, _) => self.slice_note(self.ast.exprs[of.index()].1),
@@ -384,7 +390,7 @@ impl Resolver<'_> {
         let text = self.source.get(self.value_span(arg).as_usize_range()).filter(|_| found == "a tensor");
         let copy = || {
             let text = text.and_then(|text| text.split('_').next()).unwrap_or("T0");
-            format!("a copy is written `Set( {text}, cache_op=Streaming )`")
+            format!("write a copy as `Set( {text}, cache_op=Streaming )`")
         };
         self.report_error(diag.with_note(slice.unwrap_or_else(copy)));
     }
@@ -400,7 +406,7 @@ impl Resolver<'_> {
         let diag = if axes == 0 {
             diag
         } else {
-            diag.with_note(format!("positions are 0 to {}; reductions do not count", axes - 1))
+            diag.with_note(format!("valid positions are 0 to {}; reduction axes do not count", axes - 1))
         };
         self.report_error(diag.with_label(span, format!("`{name}`")));
     }
@@ -410,16 +416,16 @@ impl Resolver<'_> {
         let result = result.map(|result| self.program.tensor_name(result)).unwrap_or_default();
         let same = buffer == result;
         let message = if same {
-            format!("ALLOCATE writes the type of `{buffer}` in two ways")
+            format!("the result and the buffer of the ALLOCATE give `{buffer}` different types")
         } else {
-            format!("ALLOCATE makes `{result}`, but its buffer is `{buffer}`")
+            format!("the result of the ALLOCATE is `{result}`, but its buffer is `{buffer}`")
         };
         let diag = Diag::error(codes::OTHER_BUFFER, stmt.span, message);
-        self.report_error(diag.with_note("write the same tensor in front of `=` and behind `buffer=`"));
+        self.report_error(diag.with_note("write the same tensor before `=` and after `buffer=`"));
     }
 
     pub(super) fn report_unit_lists_differ(&mut self, unit: &HostUnitSyntax, title: &str) {
-        let message = format!("HostUnit{} lists its {title} in two ways", unit.number);
+        let message = format!("HostUnit{} has two different lists of {title}", unit.number);
         let lists = [unit.fusion_inputs, unit.fusion_outputs];
         let list = self.ast.args_in(lists[usize::from(title == "Outputs")]);
         let span = match list {
@@ -428,7 +434,9 @@ impl Resolver<'_> {
             [] => Span { end: unit.span.start, ..unit.span },
         };
         let diag = Diag::error(codes::UNIT_LISTS, span, message);
-        self.report_error(diag.with_note(format!("the lines under `{title}:` repeat what stands in `{title}={{..}}`")));
+        self.report_error(
+            diag.with_note(format!("the lines under `{title}:` must repeat the list of `{title}={{..}}`")),
+        );
     }
 }
 
@@ -446,14 +454,14 @@ fn infix_note(name: &str) -> &'static str {
         "mul" => "write `T2 = T0 * T1;`",
         "div" => "write `T2 = T0 / T1;`",
         "neg" => "write `T1 = -T0;`",
-        _ => "docs/language.md lists all statements",
+        _ => "see docs/language.md for all statements",
     }
 }
 
 fn did_you_mean(diag: Diag, word: &str, words: &[&str]) -> Diag {
     match nearest_candidate(word, words.iter().copied()) {
         Some(near) => diag.with_note(format!("did you mean `{near}`?")),
-        None => diag.with_note(format!("known are {}", words.join(", "))),
+        None => diag.with_note(format!("valid values are {}", words.join(", "))),
     }
 }
 

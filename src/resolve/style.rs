@@ -171,10 +171,11 @@ impl Resolver<'_> {
             RootAs::Rank => ("rank", "a position in the team"),
             RootAs::Position => ("position in the team", "a rank"),
         };
-        let message = format!("the root is read as a {what}, but the text mixes spellings");
-        let note = "write `root_as=rank` or `root_as=position` behind `root=`";
+        let message =
+            format!("the root is read as a {what}, but the text mixes the spellings of several nvFuser versions");
+        let note = "write `root_as=rank` or `root_as=position` after `root=`";
         let diag = Diag::error(codes::ROOT_SPELLING, self.program.op_span(id), message)
-            .with_label(unlike, format!("in texts with this spelling a root is {other}"));
+            .with_label(unlike, format!("in texts with this spelling, a root is {other}"));
         self.diags.push(diag.with_note(note).into_warning());
     }
 }

@@ -13,25 +13,25 @@ pub(super) fn check_alias(program: &Program, new: TensorId, original: TensorId, 
     let names = (program.tensor_name(new), program.tensor_name(original));
     let span = tensor_span(program, new);
     if program.memory_tensor(new) == new {
-        let message = format!("the aliases lead from `{}` back to `{}`", names.0, names.0);
+        let message = format!("the aliases form a cycle from `{}` to `{}`", names.0, names.0);
         diags.push(
             Diag::error(codes::ALIAS_MEMORY, span, message)
-                .with_note("an alias stands for a tensor that has memory: leave one of the entries out"),
+                .with_note("remove one of the aliases: they must lead to a tensor that has memory"),
         );
         return;
     }
     let other = program.aliases().unwrap_or_default().iter().find(|(n, _)| *n == new);
     if let Some((_, first)) = other.filter(|(_, first)| *first != original) {
         let first = program.tensor_name(*first);
-        let message = format!("`{}` is an alias of `{first}` and of `{}`", names.0, names.1);
-        diags.push(Diag::error(codes::ALIAS_MEMORY, span, message).with_note("leave one of the entries out"));
+        let message = format!("`{}` is an alias of both `{first}` and `{}`", names.0, names.1);
+        diags.push(Diag::error(codes::ALIAS_MEMORY, span, message).with_note("remove one of the aliases"));
     }
     check_own_memory(program, new, span, diags);
     if let Some(what) = memory_difference(program, new, original) {
         let message = format!("`{}` cannot be an alias of `{}`: {what}", names.0, names.1);
         let diag = Diag::error(codes::ALIAS_TYPE, span, message)
             .with_label(tensor_span(program, original), format!("`{}` is declared here", names.1))
-            .with_note("an alias is another name of a tensor, with the same element type, axes and mesh");
+            .with_note("an alias must have the element type, axes and mesh of its tensor");
         diags.push(diag);
     }
 }
@@ -40,7 +40,7 @@ pub(super) fn check_alias(program: &Program, new: TensorId, original: TensorId, 
 fn memory_difference(program: &Program, a: TensorId, b: TensorId) -> Option<String> {
     let (x, y) = (program.tensor(a), program.tensor(b));
     if x.dtype != y.dtype {
-        return Some(format!("one is `{}`, the other `{}`", x.dtype.name(), y.dtype.name()));
+        return Some(format!("their element types are `{}` and `{}`", x.dtype.name(), y.dtype.name()));
     }
     if x.mesh != y.mesh {
         return Some(mesh_difference(program, a, b));
@@ -51,7 +51,7 @@ fn memory_difference(program: &Program, a: TensorId, b: TensorId) -> Option<Stri
     }
     let (i, k) = (left.stored_positions(), right.stored_positions());
     if i.len() != k.len() {
-        return Some(format!("one stores {} axes, the other {}", i.len(), k.len()));
+        return Some(format!("they store {} and {} axes", i.len(), k.len()));
     }
     let mut pairs = i.iter().zip(&k).map(|(&i, &k)| (left.axes[i as usize], right.axes[k as usize]));
     let differ = pairs.position(|(x, y)| {

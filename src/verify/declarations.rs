@@ -110,7 +110,7 @@ fn report_difference(program: &Program, first: TensorId, second: TensorId, diags
     );
     diag = diag.with_primary_text("declared again here").with_label(tensor_span(program, first), "first declared here");
     diags.push(diag.with_note(format!(
-        "one number is one tensor: write the same text in both places, or `{name}` alone, or give one another number"
+        "a number denotes one tensor: repeat the same text, write `{name}` alone, or renumber one of them"
     )));
 }
 
@@ -119,10 +119,10 @@ fn describe_difference(program: &Program, first: TensorId, second: TensorId) -> 
     let (a, b): (&Tensor, &Tensor) = (program.tensor(first), program.tensor(second));
     let mut parts: Vec<String> = Vec::new();
     if a.dtype != b.dtype {
-        parts.push(format!("element type `{}` and `{}`", a.dtype.name(), b.dtype.name()));
+        parts.push(format!("the element types are `{}` and `{}`", a.dtype.name(), b.dtype.name()));
     }
     if a.memory != b.memory {
-        parts.push(format!("memory `{}` and `{}`", a.memory.name(), b.memory.name()));
+        parts.push(format!("the memories are `{}` and `{}`", a.memory.name(), b.memory.name()));
     }
     let (x, y) = (program.domains(first), program.domains(second));
     if x.len() != y.len() {
@@ -133,10 +133,10 @@ fn describe_difference(program: &Program, first: TensorId, second: TensorId) -> 
         parts.push(format!("axis {k} is `{first}` and `{second}`"));
     }
     if a.axes != b.axes {
-        parts.push("the order of their axes".to_owned());
+        parts.push("the order of the axes differs".to_owned());
     }
     if a.mesh != b.mesh {
-        parts.push(format!("mesh `{}` and `{}`", mesh_text(program, a.mesh), mesh_text(program, b.mesh)));
+        parts.push(format!("the meshes are `{}` and `{}`", mesh_text(program, a.mesh), mesh_text(program, b.mesh)));
     }
     if a.logical != b.logical {
         let [first, second] = [a, b].map(|tensor| logical_text(program, tensor));
@@ -161,16 +161,16 @@ fn check_mesh(program: &Program, tensor: TensorId, id: MeshId, diags: &mut Diags
     let span = tensor_span(program, tensor);
     if mesh.devices.is_empty() {
         diags.push(
-            Diag::error(codes::BAD_MESH, span, "a mesh has no devices")
-                .with_note("a tensor without a mesh lies on every rank"),
+            Diag::error(codes::BAD_MESH, span, "the mesh has no devices")
+                .with_note("a tensor without a mesh is placed on every rank"),
         );
         return;
     }
     if let Some(twice) = smallest_duplicate(&mesh.devices) {
         let text = mesh_text(program, Some(id));
         diags.push(
-            Diag::error(codes::BAD_MESH, span, format!("device {twice} is twice in `{text}`"))
-                .with_note("a mesh names each of its devices once"),
+            Diag::error(codes::BAD_MESH, span, format!("device {twice} occurs twice in `{text}`"))
+                .with_note("list each device of a mesh once"),
         );
     }
 }
@@ -179,8 +179,7 @@ fn check_mesh(program: &Program, tensor: TensorId, id: MeshId, diags: &mut Diags
 fn check_axes(program: &Program, id: TensorId, diags: &mut Diags) {
     let domains = program.domains(id);
     if domains.len() > MAX_AXES {
-        let message =
-            format!("`{}` has {} axes, at most {MAX_AXES} are possible", program.tensor_name(id), domains.len());
+        let message = format!("`{}` has {} axes, but the limit is {MAX_AXES}", program.tensor_name(id), domains.len());
         diags.push(Diag::error(codes::TOO_MANY_AXES, tensor_span(program, id), message));
     }
     let mut used = 0u32;
@@ -202,10 +201,10 @@ fn check_axes(program: &Program, id: TensorId, diags: &mut Diags) {
 
 fn report_shared_device_axis(program: &Program, id: TensorId, parallel: ParallelType, diags: &mut Diags) {
     let name = program.tensor_name(id);
-    let message = format!("two axes of `{name}` are spread over `{}`, at most one is possible", parallel.name());
+    let message = format!("two axes of `{name}` are sharded over `{}`, but only one may be", parallel.name());
     diags.push(
         Diag::error(codes::AXES_SHARE_DEVICES, tensor_span(program, id), message)
-            .with_note("make one of them `S`, or spread it over another axis of the mesh"),
+            .with_note("write `S` for one of them, or shard it over another axis of the mesh"),
     );
 }
 
@@ -224,9 +223,9 @@ fn check_device_axis(program: &Program, id: TensorId, domain: &IterDomain, diags
             Diag::error(
                 codes::NO_MESH,
                 span,
-                format!("`{axis}` of `{name}` lies across devices, but the tensor has no mesh"),
+                format!("`{axis}` of `{name}` is sharded over devices, but the tensor has no mesh"),
             )
-            .with_note("write the mesh behind the axes, for example `(DeviceMesh{0 1})`"),
+            .with_note("write the mesh after the axes, for example `(DeviceMesh{0 1})`"),
         );
         return;
     };
@@ -236,7 +235,7 @@ fn check_device_axis(program: &Program, id: TensorId, domain: &IterDomain, diags
         let message = format!("`{axis}` of `{name}` needs a mesh axis for `{parallel}`, but its mesh has {rank}");
         diags.push(
             Diag::error(codes::MESH_RANK, span, message)
-                .with_note("`deviceIdx.x` is the last axis of the mesh, `deviceIdx.y` the one before"),
+                .with_note("`deviceIdx.x` is the last axis of the mesh, `deviceIdx.y` the second to last"),
         );
         return;
     }
@@ -281,8 +280,8 @@ fn check_input_names(program: &Program, referenced: &ReferencedTensors, diags: &
             Value::Stream(_) | Value::Handle(_) | Value::Unit(_) | Value::Op(_) => continue,
         };
         if let Some(before) = before {
-            let message = format!("inputs {before} and {k} are both called `{name}`");
-            diags.push(Diag::error(codes::DUPLICATE_INPUT, span, message).with_note("give one of them another number"));
+            let message = format!("inputs {before} and {k} are both named `{name}`");
+            diags.push(Diag::error(codes::DUPLICATE_INPUT, span, message).with_note("rename one of them"));
         }
     }
 }
@@ -308,7 +307,7 @@ fn check_aliases(program: &Program, referenced: &ReferencedTensors, diags: &mut 
                 continue;
             }
             let message =
-                format!("the aliases name `{}`, which the program does not have", program.tensor_name(tensor));
+                format!("`Aliases:` names `{}`, which does not occur in the program", program.tensor_name(tensor));
             diags.push(Diag::error(codes::UNKNOWN_ALIAS, tensor_span(program, tensor), message));
         }
     }

@@ -55,10 +55,10 @@ fn cycle_error(program: &Program, mut circle: Vec<(Symbol, OpId)>) -> Diag {
     let name = |k: usize| program.name(circle[k % circle.len()].0);
     let span = program.op_span(circle[0].1);
     let message = match circle.len() {
-        1 => format!("the definition of `{}` uses `{0}` itself", name(0)),
-        2 => format!("the definitions of `{}` and `{}` need each other", name(0), name(1)),
+        1 => format!("the definition of `{}` depends on itself", name(0)),
+        2 => format!("the definitions of `{}` and `{}` depend on each other", name(0), name(1)),
         count => {
-            format!("the definitions of `{}` and {} others need each other", name(0), count - 1)
+            format!("the definitions of `{}` and {} others form a cycle", name(0), count - 1)
         }
     };
     let mut diag = Diag::error(codes::DEFINITION_CIRCLE, span, message);
@@ -70,11 +70,11 @@ fn cycle_error(program: &Program, mut circle: Vec<(Symbol, OpId)>) -> Diag {
     }
     if circle.len() > SHOWN {
         diag = diag.with_note(format!(
-            "{} more definitions lie between `{}` and `{}`",
+            "{} more definitions are in the cycle between `{}` and `{}`",
             circle.len() - SHOWN,
             name(SHOWN - 1),
             name(0)
         ));
     }
-    diag.with_note("a definition is read in the place of its name, so it cannot lead back to that name; compute one of them from an extent, an index of a loop or `rank`")
+    diag.with_note("compute one of the scalars from an extent, the index of a loop or `rank`: a definition must not lead back to its own name")
 }

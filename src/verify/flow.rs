@@ -159,13 +159,9 @@ impl FlowChecker<'_> {
         }
         let name = self.program.tensor_name(tensor);
         self.diags.push(
-            Diag::error(
-                codes::UNDEFINED,
-                self.program.op_span(id),
-                format!("`{name}` is used before anything defines it"),
-            )
-            .with_primary_text(format!("uses `{name}`"))
-            .with_note(format!("make `{name}` an input, allocate it, or move the op that defines it up")),
+            Diag::error(codes::UNDEFINED, self.program.op_span(id), format!("`{name}` is used before it is defined"))
+                .with_primary_text(format!("uses `{name}`"))
+                .with_note(format!("make `{name}` an input, allocate it, or move its definition up")),
         );
     }
 
@@ -196,14 +192,14 @@ impl FlowChecker<'_> {
         self.diags.push(
             Diag::error(codes::FREED, self.program.op_span(id), message)
                 .with_label(self.program.op_span(by), "deallocated here")
-                .with_note("move the Deallocate behind the last use"),
+                .with_note("move the Deallocate after the last use"),
         );
     }
 
     /// V13.
     fn report_undefined_free(&mut self, tensor: TensorId, id: OpId) {
         let name = self.program.tensor_name(tensor);
-        let message = format!("`{name}` is deallocated, but nothing defines it");
+        let message = format!("`{name}` is deallocated, but never defined");
         self.diags.push(Diag::error(codes::FREE_UNDEFINED, self.program.op_span(id), message));
     }
 
@@ -213,7 +209,7 @@ impl FlowChecker<'_> {
         let diag = Diag::error(
             codes::UNKNOWN_ALIAS,
             self.program.op_span(id),
-            format!("the allocation shares the memory of `{name}`, which nothing defines before it"),
+            format!("the ALLOCATE shares the memory of `{name}`, which is not defined before it"),
         );
         self.diags.push(with_declaration(diag, self.program, tensor, id));
     }

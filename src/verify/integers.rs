@@ -106,11 +106,11 @@ fn check_broadcast(program: &Program, domain: &IterDomain, span: Span, diags: &m
     let stored = text.replacen('b', "i", 1);
     let note = match domain.expanded {
         None => format!(
-            "write `{one}` for a broadcast that is used at that length, or `{stored}` for an axis with its own elements"
+            "write `{one}` for a broadcast that is expanded to that extent, or `{stored}` for an axis with elements of its own"
         ),
-        Some(_) => "write `{1 ex ..}`: 1 is what is stored".to_owned(),
+        Some(_) => "write `{1 ex ..}`: the stored extent of a broadcast is 1".to_owned(),
     };
-    let message = format!("`{text}` is a broadcast of extent {extent}; a broadcast has extent 1");
+    let message = format!("`{text}` is a broadcast of extent {extent}, but must have extent 1");
     diags.push(Diag::error(codes::BROADCAST_EXTENT, span, message).with_note(note));
 }
 
@@ -147,8 +147,8 @@ fn needs_integer(program: &Program, expr: ExprId, span: Span, what: &dyn Fn() ->
         Some(NumberKind::Integer) | None => return,
     };
     let text = expr_text(program, expr);
-    let message = format!("{} is {found}, `{text}`, where an integer is needed", what());
-    let note = "write an integer; `(int64_t)( x )` makes one of a real, `where( c, 1, 0 )` of a truth value";
+    let message = format!("{} must be an integer, but is {found}, `{text}`", what());
+    let note = "write an integer; `(int64_t)( x )` converts a real, `where( c, 1, 0 )` a truth value";
     diags.push(Diag::error(codes::INTEGER_NEEDED, span, message).with_note(note));
 }
 

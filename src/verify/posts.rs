@@ -48,24 +48,24 @@ fn report_posted_twice(program: &Program, number: u32, [first, second]: [OpId; 2
             program.op_span(second),
             format!("two communications have the number {number}"),
         )
-        .with_label(program.op_span(first), "the first is here")
-        .with_note("give each a number of its own, so that a Wait can name it"),
+        .with_label(program.op_span(first), "the first one is here")
+        .with_note("give each communication its own number, which a Wait names"),
     );
 }
 
 /// V17.
 fn report_unknown_post(program: &Program, number: u32, id: OpId, posts: &[(u32, OpId)], diags: &mut Diags) {
-    let message = format!("Wait for communication {number}, but nothing has that number");
+    let message = format!("Wait for communication {number}, but no communication has that number");
     let mut numbers: Vec<u32> = posts.iter().map(|(number, _)| *number).collect();
     numbers.dedup();
     numbers.sort_by_key(|n| (n.abs_diff(number), *n));
     numbers.truncate(NEAREST);
     let note = match numbers[..] {
-        [] => "the program has no communication".to_owned(),
-        [one] => format!("the only communication has the number {one}"),
+        [] => "the program has no communications".to_owned(),
+        [one] => format!("the only communication has number {one}"),
         _ => {
             let list: Vec<String> = numbers.iter().map(u32::to_string).collect();
-            format!("the nearest numbers are {}", list.join(", "))
+            format!("the closest numbers are {}", list.join(", "))
         }
     };
     diags.push(Diag::error(codes::UNKNOWN_WAIT, program.op_span(id), message).with_note(note));
@@ -96,10 +96,10 @@ impl GroupChecker<'_> {
             }
         }
         if let Some(start) = open {
-            let message = "StartCoalescing without an EndCoalescing in the same block";
+            let message = "StartCoalescing has no EndCoalescing in the same block";
             self.diags.push(
                 Diag::error(codes::START_WITHOUT_END, program.op_span(start), message)
-                    .with_note("end the group with `EndCoalescing N` and wait for N"),
+                    .with_note("end the group with `EndCoalescing N`, and wait for N"),
             );
         }
     }
@@ -108,25 +108,25 @@ impl GroupChecker<'_> {
         self.diags.push(
             Diag::error(codes::NESTED_START, self.program.op_span(id), "StartCoalescing inside an open group")
                 .with_label(self.program.op_span(outer), "the group starts here")
-                .with_note("end the first group before the next starts"),
+                .with_note("end the first group before the second starts"),
         );
     }
 
     fn report_missing_start(&mut self, id: OpId) {
-        let message = "EndCoalescing without a StartCoalescing before it in the same block";
+        let message = "EndCoalescing has no StartCoalescing before it in the same block";
         self.diags.push(
             Diag::error(codes::END_WITHOUT_START, self.program.op_span(id), message)
-                .with_note("write `StartCoalescing` in front of the group, or remove this line"),
+                .with_note("write `StartCoalescing` before the group, or remove this line"),
         );
     }
 
     fn report_foreign_op(&mut self, id: OpId, start: OpId) {
         let name = self.program.op(id).kind.name();
-        let message = format!("`{name}` inside a group, which only holds communications");
+        let message = format!("`{name}` is not allowed in a coalescing group, which only contains communications");
         self.diags.push(
             Diag::error(codes::OP_IN_GROUP, self.program.op_span(id), message)
                 .with_label(self.program.op_span(start), "the group starts here")
-                .with_note("move it before StartCoalescing or behind EndCoalescing"),
+                .with_note("move it before StartCoalescing or after EndCoalescing"),
         );
     }
 }

@@ -32,15 +32,15 @@ pub(super) fn check_scalars(program: &Program, diags: &mut Diags) {
 fn report_outside(program: &Program, op: OpId, name: Symbol, diags: &mut Diags) {
     let name = name_as_spelled(program, name);
     let message = format!("loop index `{name}` is used outside of its loop");
-    let note = format!("`{name}` has a value only inside a `FOR {name} ..` body");
+    let note = format!("use `{name}` only inside the body of `FOR {name} ..`");
     diags.push(Diag::error(codes::INDEX_OUTSIDE_LOOP, program.op_span(op), message).with_note(note));
 }
 
 fn report_definition_outside(program: &Program, op: OpId, name: Symbol, index: Symbol, diags: &mut Diags) {
     let (name, index) = (name_as_spelled(program, name), name_as_spelled(program, index));
-    let message = format!("`{name}` is computed from loop index `{index}` and is used outside of that loop");
+    let message = format!("`{name}` depends on loop index `{index}` and is used outside of that loop");
     let note = format!(
-        "a definition under `Index definitions:` is read where `{name}` stands, and `{index}` has a value only inside a `FOR {index} ..` body"
+        "use `{name}` only inside the body of `FOR {index} ..`: its definition under `Index definitions:` is evaluated at each use"
     );
     diags.push(Diag::error(codes::INDEX_OUTSIDE_LOOP, program.op_span(op), message).with_note(note));
 }
@@ -56,11 +56,11 @@ fn name_as_spelled(program: &Program, name: Symbol) -> String {
 /// V26.
 fn report_shadowing(program: &Program, op: OpId, name: Symbol, outer: OpId, diags: &mut Diags) {
     let name = name_as_spelled(program, name);
-    let message = format!("loop index `{name}` hides the one of an outer loop");
+    let message = format!("loop index `{name}` shadows the index of an outer loop");
     diags.push(
         Diag::error(codes::SHADOWED_INDEX, program.op_span(op), message)
             .with_label(program.op_span(outer), "the outer loop is here")
-            .with_note("give one of the loops another index"),
+            .with_note("rename the index of one of the loops"),
     );
 }
 
@@ -69,12 +69,10 @@ fn report_unbound(program: &Program, op: OpId, name: Symbol, diags: &mut Diags) 
     let name = program.name(name);
     let bound = bound_names(program);
     let known = bound.iter().map(|symbol| program.name(*symbol)).chain(RUNTIME.iter().copied());
-    let diag = Diag::error(codes::UNKNOWN_SCALAR, program.op_span(op), format!("nothing defines the scalar `{name}`"));
+    let diag = Diag::error(codes::UNKNOWN_SCALAR, program.op_span(op), format!("the scalar `{name}` is not defined"));
     diags.push(match nearest_candidate(name, known) {
         Some(near) => diag.with_note(format!("did you mean `{near}`?")),
-        None => {
-            diag.with_note("a scalar is an extent of a tensor, a loop index, an input, `rank`, or `numberOfStreams`")
-        }
+        None => diag.with_note("use an extent of a tensor, a loop index, an input, `rank` or `numberOfStreams`"),
     });
 }
 
@@ -85,8 +83,10 @@ pub(super) fn check_extent_conflicts(program: &Program, diags: &mut Diags) {
         let name = program.tensor_name(conflict.tensor);
         let span = conflict.op.map_or_else(|| tensor_span(program, conflict.tensor), |op| program.op_span(op));
         let by = conflict.op.map_or("its mesh has", |_| "this op needs");
-        let message =
-            format!("extent `{extent}` of `{name}` is {} by other ops, but {by} {}", conflict.is, conflict.needs);
+        let message = format!(
+            "extent `{extent}` of `{name}` is {} because of other ops, but {by} {}",
+            conflict.is, conflict.needs
+        );
         diags.push(Diag::error(codes::EXTENT, span, message));
     }
 }

@@ -328,11 +328,11 @@ fn operand_stream(op: &Op) -> Option<ExprId> {
 
 fn race_error(program: &Program, tensor: TensorId, allocate: OpId, [write, set]: [OpId; 2]) -> Diag {
     let name = program.tensor_name(tensor);
-    let message = format!("all iterations write one buffer of `{name}`, each on its own stream");
+    let message = format!("all iterations write to the same buffer of `{name}`, each on its own stream");
     Diag::error(codes::KEPT_BUFFER, program.op_span(allocate), message)
-        .with_primary_text("the first iteration allocates it, the others keep it")
-        .with_label(program.op_span(set), "each iteration goes to a stream of its own")
+        .with_primary_text("the first iteration allocates the buffer, and the others reuse it")
+        .with_label(program.op_span(set), "each iteration runs on its own stream")
         .with_label(program.op_span(write), format!("writes `{name}`"))
-        .with_note("write `keep=false` in the ALLOCATE: then each iteration has new memory")
+        .with_note("write `keep=false` in the ALLOCATE to give each iteration its own memory")
         .into_warning()
 }

@@ -12,18 +12,22 @@ pub(super) fn check_units(program: &Program, diags: &mut Diags) {
     let mut numbers = FxHashMap::default();
     for (id, unit) in program.units().iter() {
         if numbers.insert(unit.number, id).is_some() {
-            let message = format!("two units are called HostUnit{}", unit.number);
+            let message = format!("HostUnit{} is defined twice", unit.number);
             let tensor = unit.outputs.iter().chain(&unit.inputs).find_map(|value| value.as_tensor());
             let diag = match tensor {
                 Some(tensor) => Diag::error(codes::DUPLICATE_UNIT, tensor_span(program, tensor), message),
                 None => Diag::global_error(codes::DUPLICATE_UNIT, message),
             };
-            diags.push(diag.with_note("give one of them another number"));
+            diags.push(diag.with_note("renumber one of them"));
         }
         program.walk(unit.body, &mut |id| {
             let kind = program.op(id).kind;
             if kind.effect() != OpEffect::Pure && kind.effect() != OpEffect::Alias {
-                let message = format!("`{}` in HostUnit{}, which only holds tensor ops", kind.name(), unit.number);
+                let message = format!(
+                    "`{}` is not allowed in HostUnit{}, which only contains tensor ops",
+                    kind.name(),
+                    unit.number
+                );
                 diags.push(Diag::error(codes::OP_IN_UNIT, program.op_span(id), message));
             }
         });

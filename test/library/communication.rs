@@ -110,7 +110,7 @@ T2
 } // %HostIrContainer
 ";
     let message = Case::new(text, &[]).fails();
-    assert!(message.contains("H0409") && message.contains("T1 has memory and T2 has none"), "{message}");
+    assert!(message.contains("H0409") && message.contains("T1 is allocated, but T2 is not"), "{message}");
     let whole = text.lines().filter(|line| !line.contains("ALLOCATE")).collect::<Vec<_>>().join("\n");
     let (inputs, outputs) = Case::new(&whole, &[]).run();
     let x = &inputs[0];

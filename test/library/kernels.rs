@@ -199,13 +199,13 @@ fn sizes_are_asked_for_by_name() {
     let message = Case::new(text, &[("i0", 3)]).prepare().err().unwrap();
     assert!(message.contains("H0401") && message.contains("--set i2=8") && !message.contains("--set i0"), "{message}");
     let message = Case::new(text, &[("i0", -1), ("i2", 1)]).prepare().err().unwrap();
-    assert!(message.contains("no size is negative"), "{message}");
+    assert!(message.contains("a size must not be negative"), "{message}");
     let empty = Case::new(text, &[("i0", 0), ("i2", 1)]).prepare().unwrap();
     assert_eq!(empty.outputs[0].whole_shape(), vec![0, 1]);
     let message = Case::new(text, &[("i0", i64::MAX), ("i2", 4)]).prepare().err().unwrap();
     assert!(message.contains("H0404"), "{message}");
     let message = Case::new(text, &[("i0", 3), ("i2", 4), ("j", 1)]).prepare().err().unwrap();
-    assert!(message.contains("`--set j=1` names no extent"), "{message}");
+    assert!(message.contains("`--set j=1` does not name an extent"), "{message}");
 }
 
 #[test]

@@ -192,22 +192,22 @@ class Launches:
             self.say(name, f"exit {parent.returncode}, left {left}, lacks {lacks}\n{err[-3000:]}")
         else:
             self.say(f"{name}: all ended {spent:.1f} s after it", None, time.time() - start)
-            print("".join(f"    {line}\n" for line in err.splitlines() if "ends: " in line or "gave up in" in line), end="")
+            print("".join(f"    {line}\n" for line in err.splitlines() if "exits: " in line or "aborted in" in line), end="")
 
     def faults(self):
         last = self.count - 1
         lost = f"rank {last} is lost"
         self.fault("SIGKILL of a rank in a run", signal.SIGKILL, last, (3,), lost, "SIGKILL")
         self.fault("SIGKILL of rank 0 in a run", signal.SIGKILL, 0, (3,), "rank 0 is lost")
-        self.fault("SIGSTOP of a rank in a run", signal.SIGSTOP, last, (3,), lost, "nothing was heard of it")
+        self.fault("SIGSTOP of a rank in a run", signal.SIGSTOP, last, (3,), lost, "it sent no heartbeat")
         self.fault("SIGTERM of a rank in a run", signal.SIGTERM, last, (3,), lost, "SIGTERM")
         self.fault("Ctrl-C", signal.SIGINT, None, (130,))
         for place, text in self.places().items():
             program = self.folder / f"{place.replace(' ', '-')}.hir"
             program.write_text(text)
-            self.fault(f"SIGKILL of a rank {place}", signal.SIGKILL, last, (3,), lost, "SIGKILL", "gave up in", program=str(program))
+            self.fault(f"SIGKILL of a rank {place}", signal.SIGKILL, last, (3,), lost, "SIGKILL", "aborted in", program=str(program))
             if place.startswith("in"):
-                self.fault(f"SIGSTOP of a rank {place}", signal.SIGSTOP, last, (3,), lost, "nothing was heard of it", "gave up in", program=str(program))
+                self.fault(f"SIGSTOP of a rank {place}", signal.SIGSTOP, last, (3,), lost, "it sent no heartbeat", "aborted in", program=str(program))
         self.together("a run after all that", [([self.tool, *self.arguments("-n", str(self.count), "--processes", "--reference", self.reference)], {})])
 
     def places(self):

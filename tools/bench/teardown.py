@@ -20,7 +20,7 @@ LIMIT, MORE = 5, 2
 # Elements that make a run some milliseconds long.
 PROGRAMS = {"one_team": 1 << 22, "two_teams": 1 << 22, "copies_beside": 1 << 23}
 # What is said of a process that does not end by itself.
-FROM_OUTSIDE = ("does not return", "did not come back", "does not stop")
+FROM_OUTSIDE = ("did not return", "does not stop")
 # More messages at once than a graph of several GPUs may pull without copy engines, and as many as it may.
 PULLS = """%HostIrContainer {{ (T0_g_float[ideviceIdx.x0{{2}}, iS1{{{n}}}, iS2{{{m}}}] (DeviceMesh{{0 1}})) -> (T1_g_float[ideviceIdx.x3{{2}}, iS4{{{n}}}, iS5{{{m}}}] (DeviceMesh{{0 1}})) :
   T1 = ALLOCATE(buffer=T1, mem_type=global, size={all}, zero_init=false, resets_to_zero=false)
@@ -82,7 +82,7 @@ def interrupted(suite, name, program, number, flags, cumem):
         say(suite, name, f"no end within 60 s\n{said.all()[-2000:]}")
         return
     spent, err = time.time() - sent, said.all()
-    placed = "gave up in" in err or "waited for the others" in err
+    placed = "aborted in" in err or "waited for the others" in err
     wrong = [
         text
         for text, bad in (
@@ -97,7 +97,7 @@ def interrupted(suite, name, program, number, flags, cumem):
     ]
     say(suite, f"{name} ({spent:.1f} s)", f"{', '.join(wrong)}\n{err[-3000:]}" if wrong else None)
     if not wrong:
-        print("".join(f"    {line.strip()}\n" for line in err.splitlines() if "gave up in" in line or "waited for" in line), end="")
+        print("".join(f"    {line.strip()}\n" for line in err.splitlines() if "aborted in" in line or "waited for" in line), end="")
 
 
 def pulls(suite):

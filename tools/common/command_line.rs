@@ -15,7 +15,7 @@ use std::ffi::OsString;
 pub struct ColorArgument {
     /// The time to colour.
     #[arg(id = "color", long = "color", value_name = "WHEN", default_value = "auto", value_parser = coloring_parser(),
-        help = "When to colour; auto: as NO_COLOR, CLICOLOR_FORCE, TERM and the terminal say")]
+        help = "When to use color; auto follows NO_COLOR, CLICOLOR_FORCE, TERM and the terminal")]
     pub when: ColorMode,
 }
 

@@ -27,31 +27,31 @@ codes! {
         READ = "H0601";
         /// A file cannot be written.
         WRITE = "H0602";
-        /// A link, pipe or device of somebody else in the place of a file that is to be written.
+        /// A link, pipe or device of another user in the place of an output file.
         FOREIGN = "H0660";
-        /// A data file of an unknown kind, or unfit for a type.
+        /// A data file of an unknown format, or of a format that cannot store the element type.
         KIND = "H0603";
-        /// A data file that is damaged.
+        /// A damaged data file.
         DAMAGED = "H0604";
-        /// A data file of another shape.
+        /// A data file whose shape differs from the tensor's.
         SHAPE = "H0605";
-        /// A data file of another element type.
+        /// A data file whose element type differs from the tensor's.
         DTYPE = "H0606";
-        /// A tensor that a safetensors file does not hold.
+        /// A tensor that a safetensors file does not contain.
         ENTRY = "H0607";
-        /// A program or log that is longer than any text that is read.
+        /// A program or log that exceeds the length limit.
         LARGE = "H0650";
-        /// Something that this build cannot do yet.
+        /// A feature that this build does not support.
         NOT_YET = "H0621";
-        /// The coordinator's address cannot be listened on.
+        /// Rank 0 cannot listen at the coordinator's address.
         LISTEN = "H0643";
-        /// The coordinator cannot be reached, or something else answers there.
+        /// The coordinator is unreachable, or another program answers at its address.
         UNREACHABLE = "H0644";
         /// A process of `--processes` that ended with a failure.
         ENDED = "H0645";
-        /// The coordinator refused a process: its token, version, rank or world.
+        /// The coordinator rejected a process because of its token, version, rank or number of processes.
         REFUSED = "H0646";
-        /// A file of `HIR_TOKEN_FILE` that cannot be read, or that is not this user's alone.
+        /// A file of `HIR_TOKEN_FILE` that cannot be read, or that other users can access.
         TOKEN_FILE = "H0672";
         /// A Unix socket of a run on one host that belongs to another user.
         SQUATTED = "H0673";
@@ -61,35 +61,35 @@ codes! {
         START = "H0649";
     }
     Usage {
-        /// An option's value that is not well formed.
+        /// A malformed value of an option.
         VALUE = "H0610";
-        /// An option that names no tensor of the program.
+        /// An option that names an unknown tensor.
         TENSOR = "H0611";
-        /// An option that names no scalar of the program.
+        /// An option that names an unknown scalar.
         SCALAR = "H0612";
-        /// An option given twice for one thing.
+        /// An option that is given twice for the same tensor or scalar.
         TWICE = "H0613";
-        /// Options that do not go together.
+        /// Options that cannot be combined.
         CONFLICT = "H0614";
         /// An option that has no effect on this backend (warning).
         UNUSED = "H0619";
-        /// A launcher's environment, or options in its place, with a part that is missing or not well formed.
+        /// A launcher's environment, or options that replace it, with a missing or malformed part.
         LAUNCH = "H0640";
         /// Two launchers that disagree.
         LAUNCHERS = "H0641";
         /// The CPU backend, which runs all ranks in one process, under a launcher.
         ONE_PROCESS = "H0642";
-        /// A token that is missing, too short, or given where everybody can read it.
+        /// A token that is missing, too short, or passed where other users can read it.
         TOKEN = "H0671";
         /// Processes of one run with different programs, options or versions.
         UNLIKE = "H0648";
-        /// A reference program that does not fit the program.
+        /// A reference program whose inputs or outputs do not match the program's.
         REFERENCE = "H0631";
-        /// A file that holds no or several programs.
+        /// A file that contains no program, or several.
         CONTAINER = "H0632";
     }
     Differs {
-        /// An output that differs from what was expected.
+        /// An output that differs from the expected values.
         DIFFERS = "H0630";
     }
 }
@@ -125,7 +125,7 @@ pub fn cannot_write(path: impl Display, error: &std::io::Error) -> Diag {
     let note = match (error.kind(), folder) {
         // A file to be written need not exist: it is the folder that is missing.
         (ErrorKind::NotFound, Some(folder)) => format!(
-            "nothing was written; there is no folder `{0}`: make it first, as with `mkdir -p {0}`",
+            "nothing was written, because the folder `{0}` does not exist: create it first, for example with `mkdir -p {0}`",
             folder.display()
         ),
         _ => "nothing was written".to_owned(),

@@ -60,7 +60,7 @@ pub fn write_human(out: &mut dyn Write, look: OutputStyle, name: &str, text: &st
     }
     if diags.len() > LIMIT {
         let errors = diags.iter().filter(|diag| diag.severity == Severity::Error).count();
-        writeln!(out, "{} diagnostics ({errors} errors), the first {LIMIT} are shown", diags.len())?;
+        writeln!(out, "{} diagnostics ({errors} errors), of which the first {LIMIT} are shown", diags.len())?;
     }
     Ok(())
 }

@@ -39,7 +39,7 @@ impl NamedText {
 const DECODED: usize = 1 << 20;
 
 fn not_utf8(name: &str, at: usize) -> Diag {
-    let message = format!("{name} is not UTF-8, from byte {at} on");
+    let message = format!("{name} is not valid UTF-8, from byte {at} on");
     Diag::global_error("H0019", message).with_note("save the file as UTF-8")
 }
 
@@ -54,7 +54,7 @@ fn read_bounded(name: &str, reader: impl Read) -> Result<Vec<u8>, Diag> {
             _ => Ok(bytes),
         };
     }
-    let message = format!("{name} has more than {} MiB", MAX_TEXT >> 20);
+    let message = format!("{name} is larger than {} MiB", MAX_TEXT >> 20);
     Err(Diag::global_error(errors::LARGE, message)
-        .with_note("cut the file: of a log, the lines of the containers are enough"))
+        .with_note("shorten the file: of a log, only the lines of the containers are needed"))
 }

@@ -140,7 +140,7 @@ impl StagedFiles {
             let moved = all - self.files.len();
             if moved > 0 {
                 self.keep_folders();
-                diag.notes = vec![format!("of {all} files {moved} were written before")];
+                diag.notes = vec![format!("{moved} of {all} files were written before the failure")];
             }
             return Err(diag);
         }
@@ -241,18 +241,18 @@ fn refusal_diag(name: &str, refusal: WriteRefusal) -> Diag {
         WriteRefusal::Foreign { what, path, owner, target } => {
             let path = path.display();
             let who = if owner == rustix::process::geteuid().as_raw() {
-                "is a second name (a hard link) of one of yours in a folder that everybody may write to, and somebody else may have put it there".to_owned()
+                "is a hard link to one of your files in a folder that everybody may write to, where another user may have put it".to_owned()
             } else {
                 format!("belongs to user {owner}, who may have put it there")
             };
-            let message = format!("cannot write `{name}`: the {what} `{path}` {who} to have other files overwritten");
+            let message = format!("cannot write `{name}`: the {what} `{path}` {who} to overwrite other files");
             let note = match target {
                 Some(target) => format!(
-                    "nothing was written; if `{}` is meant, name it in place of the link, else remove the link or write to another folder",
+                    "nothing was written; to write `{}`, name it instead of the link, else remove the link or use another folder",
                     target.display()
                 ),
                 None => {
-                    format!("nothing was written; remove the {what} or write to another folder")
+                    format!("nothing was written; remove the {what}, or use another folder")
                 }
             };
             Diag::global_error(errors::FOREIGN, message).with_note(note)

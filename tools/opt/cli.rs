@@ -54,7 +54,7 @@ pub(super) struct OptArgs {
     pub(super) format: DiagFormat,
 }
 
-const ABOUT: &str = "Reads host programs, verifies them, runs passes over them and prints them";
+const ABOUT: &str = "Verifies, transforms and prints host programs";
 const AFTER: &str = "\
 Examples:
   hir-opt prog.hir
@@ -94,56 +94,56 @@ pub(super) fn parse_args(args: &[OsString], io: &mut ToolIo<'_>) -> Result<OptAr
 struct Arguments {
     #[arg(value_name = "FILE", default_value = "-", help = "The program or log; - is standard input")]
     file: String,
-    #[arg(long, value_name = "NAME[{key=val,...}]", help = "Runs a pass; passes run in the order given")]
+    #[arg(long, value_name = "NAME[{key=val,...}]", help = "Run a pass; repeatable, in the order given")]
     pass: Vec<String>,
-    #[arg(long, value_name = "a,b{k=v}", help = "Runs several passes")]
+    #[arg(long, value_name = "a,b{k=v}", help = "Run several passes")]
     pass_pipeline: Vec<String>,
-    #[arg(short, long, value_name = "FILE", default_value = "-", help = "Where the result goes")]
+    #[arg(short, long, value_name = "FILE", default_value = "-", help = "File for the result")]
     output: String,
-    #[arg(long, help = "Lists all passes with their options")]
+    #[arg(long, help = "List all passes with their options")]
     list_passes: bool,
     #[arg(long, value_name = "OP", num_args = 0..=1, require_equals = true, default_missing_value = "",
-        help = "Lists how ops are written, or all about one of them")]
+        help = "List the syntax of all ops, or all about one of them")]
     list_ops: Option<String>,
-    #[arg(long, value_name = "full|short", help = "How tensors are written after their definition: in full, or `T3`")]
+    #[arg(long, value_name = "full|short", help = "Form of tensors after their definition: full, or short as in `T3`")]
     form: Option<String>,
-    #[arg(long, value_name = "ERA", help = "Spells everything as nvFuser of that time did: 2024-12 to 2026-04")]
+    #[arg(long, value_name = "ERA", help = "Print the spelling of an nvFuser version: 2024-12 to 2026-04")]
     style: Option<String>,
-    #[arg(long, help = "Numbers tensors, scalars and communications in order of appearance")]
+    #[arg(long, help = "Number tensors, scalars and communications in order of appearance")]
     renumber: bool,
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..),
-        help = "Takes only the N-th program of the input, from 1")]
+        help = "Use only the N-th program of the input, from 1")]
     container: Option<u32>,
-    #[arg(long, help = "Runs the parts between lines `// -----` on their own")]
+    #[arg(long, help = "Process the parts between lines `// -----` separately")]
     split_input_file: bool,
-    #[arg(long, help = "Compares diagnostics with `// expected-error@+1 {{text}}` comments")]
+    #[arg(long, help = "Compare diagnostics with `// expected-error@+1 {{text}}` comments")]
     verify_diagnostics: bool,
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true",
         default_missing_value = "true", value_parser = BoolishValueParser::new(),
-        action = ArgAction::Set, help = "Verifies after each pass (default true)")]
+        action = ArgAction::Set, help = "Verify after each pass (default true)")]
     verify_each: bool,
     #[arg(long, value_name = "PASS", num_args = 0..=1, require_equals = true, default_missing_value = "",
-        help = "Shows the program before a pass, or before all")]
+        help = "Print the program before a pass, or before all")]
     print_ir_before: Vec<String>,
     #[arg(long, value_name = "PASS", num_args = 0..=1, require_equals = true, default_missing_value = "",
-        help = "Shows the program after a pass, or after all")]
+        help = "Print the program after a pass, or after all")]
     print_ir_after: Vec<String>,
-    #[arg(long, help = "Shows the program after every pass")]
+    #[arg(long, help = "Print the program after every pass")]
     print_ir_after_all: bool,
-    #[arg(long, help = "Shows the program after passes that changed it")]
+    #[arg(long, help = "Print the program after passes that changed it")]
     print_ir_after_change: bool,
-    #[arg(long, value_name = "PASS", help = "Skips a pass wherever it stands")]
+    #[arg(long, value_name = "PASS", help = "Skip all occurrences of a pass")]
     disable_pass: Vec<String>,
-    #[arg(long, help = "Says what passes did and why not more")]
+    #[arg(long, help = "Print the changes of passes, and why they did not change more")]
     remarks: bool,
-    #[arg(long, help = "Shows what each step took")]
+    #[arg(long, help = "Print the time of each step")]
     timing: bool,
-    #[arg(long, help = "Shows what passes counted")]
+    #[arg(long, help = "Print the statistics of passes")]
     statistics: bool,
-    #[arg(long, value_name = "FILE", help = "Writes a test case there when a pass fails")]
+    #[arg(long, value_name = "FILE", help = "Write a test case to FILE if a pass fails")]
     reproducer: Option<String>,
     #[arg(long, value_name = "human|json", default_value = "human",
-        value_parser = format_parser(), help = "How diagnostics are written")]
+        value_parser = format_parser(), help = "Format of diagnostics")]
     error_format: DiagFormat,
     #[command(flatten)]
     color: ColorArgument,
@@ -260,7 +260,7 @@ impl UsageReporter<'_, '_> {
         let era = Era::parse(text);
         if era.is_none() {
             let names: Vec<&str> = Era::ALL.iter().map(|(_, name)| *name).collect();
-            self.report_error(format!("there is no style `{text}`: the styles are {}", names.join(", ")));
+            self.report_error(format!("unknown style `{text}`; valid styles are {}", names.join(", ")));
         }
         era
     }
@@ -269,7 +269,7 @@ impl UsageReporter<'_, '_> {
         match text {
             None | Some("full") => {}
             Some("short") => return PrintForm::Short,
-            Some(other) => self.report_error(format!("there is no form `{other}`: the forms are full and short")),
+            Some(other) => self.report_error(format!("unknown form `{other}`; valid forms are full and short")),
         }
         PrintForm::Full
     }
@@ -318,10 +318,10 @@ fn other_spelling(error: &clap::Error) -> Option<String> {
     let Some(ContextValue::String(arg)) = error.get(ContextKind::InvalidArg) else { return None };
     let name = arg.trim_start_matches('-').split('=').next().unwrap_or("");
     if let Some(pass) = PASSES.iter().find(|pass| pass.is_named(name)) {
-        return Some(format!("there is no flag `--{name}`: write `--pass={}`", pass.name));
+        return Some(format!("unknown flag `--{name}`; write `--pass={}`", pass.name));
     }
     let (_, ours) = OTHER_FLAGS.iter().find(|(other, _)| *other == name)?;
-    Some(format!("there is no flag `--{name}`: write `--{ours}`"))
+    Some(format!("unknown flag `--{name}`; write `--{ours}`"))
 }
 
 /// The answer to a long flag with one dash.
@@ -333,8 +333,8 @@ fn single_dash(arg: &str) -> Option<String> {
     let word = name.split('=').next().unwrap_or("");
     let known = Arguments::command().get_arguments().any(|known| known.get_long() == Some(word));
     if known {
-        return Some(format!("long flags have two dashes: write `--{name}`"));
+        return Some(format!("long flags start with two dashes: write `--{name}`"));
     }
     let pass = PASSES.iter().find(|pass| pass.is_named(word))?;
-    Some(format!("there is no flag `-{word}`: write `--pass={}`", pass.name))
+    Some(format!("unknown flag `-{word}`; write `--pass={}`", pass.name))
 }

@@ -182,10 +182,10 @@ fn parse_expectation(line: &str, number: usize, start: usize, above: Option<usiz
     let open = rest.find("{{")?;
     let close = rest.rfind("}}").filter(|close| *close >= open + 2);
     let span = Span::new(start + at, start + line.trim_end().len());
-    let Some(close) = close else { return wrong_expectation(span, "an expectation without `}}`") };
+    let Some(close) = close else { return wrong_expectation(span, "the expectation has no closing `}}`") };
     let place = rest[..open].trim();
     let Some((line, below)) = target_line(place, number, above) else {
-        let what = format!("`{place}` is no place: write @+1, @-1, @below, @above or @unknown");
+        let what = format!("`{place}` is not a valid place; write @+1, @-1, @below, @above or @unknown");
         return wrong_expectation(span, what);
     };
     let text = &rest[open + 2..close];
@@ -193,7 +193,7 @@ fn parse_expectation(line: &str, number: usize, start: usize, above: Option<usiz
         match Regex::new(&regex_text(text)) {
             Ok(regex) => TextPattern::Regex(regex),
             Err(_) => {
-                return wrong_expectation(span, "a regular expression that is not well formed");
+                return wrong_expectation(span, "the regular expression is malformed");
             }
         }
     } else {

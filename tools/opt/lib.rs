@@ -251,7 +251,7 @@ impl<'a> OptSession<'a> {
         let Some(wanted) = self.cli.container.filter(|wanted| *wanted > self.containers) else {
             return;
         };
-        let text = format!("there is no container {wanted}: the input has {}", self.containers);
+        let text = format!("container {wanted} does not exist: the input has {}", self.containers);
         self.diags.push(Diag::global_error(hostir_tool_support::errors::CONTAINER, text));
     }
 

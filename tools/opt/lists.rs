@@ -30,7 +30,7 @@ fn describe_pass(pass: &PassInfo, column: usize, width: usize) -> String {
 }
 
 fn describe_option(option: &OptionSpec, width: usize) -> String {
-    let default = option.default.map_or("must be given".to_owned(), |text| format!("default {text}"));
+    let default = option.default.map_or("required".to_owned(), |text| format!("default {text}"));
     let head = format!("{}: {} ({default})", option.name, option.ty.type_description());
     format!("  {}\n      {}\n", wrap_text(&head, 2, 6, width), wrap_text(option.help, 6, 6, width))
 }
@@ -39,8 +39,7 @@ fn describe_option(option: &OptionSpec, width: usize) -> String {
 pub(super) fn list_ops(width: usize) -> String {
     let forms = OpKind::ALL.iter().map(|kind| form_within(*kind, width) + "\n");
     forms.collect::<String>()
-        + "\nA and B are operands, T is the result, N a number; `key=` is an argument, with\n\
-           `?` one that may be left out. `--list-ops=NAME` says more about one.\n"
+        + "\nA and B are operands, T is the result, N is a number; `key=` is an argument, and\n`?` marks an optional one. `--list-ops=NAME` describes an op in detail.\n"
 }
 
 /// All about the op that a name, a function's name or a spelling of another month belongs to; else what is
@@ -72,7 +71,7 @@ fn describe_op(kind: OpKind, width: usize) -> String {
     let mut out = format!("{}\n  {}\n", form_within(kind, width), wrap_text(spec.summary, 2, 2, width));
     let others: Vec<&str> = spec.spellings.iter().map(|(name, _)| *name).collect();
     if !others.is_empty() {
-        let _ = writeln!(out, "  In other months: {}", others.join(", "));
+        let _ = writeln!(out, "  Spelling by version: {}", others.join(", "));
     }
     if kind == OpKind::Pointwise {
         let named: Vec<&str> = listed_functions().map(|function| function.name).collect();
@@ -176,8 +175,8 @@ fn argument_contents(arg: &ArgSpec) -> String {
         kind => kind.describe().to_owned(),
     };
     let result = if arg.result { ", the result" } else { "" };
-    let optional = if arg.presence == ArgPresence::Optional { "; may be left out" } else { "" };
-    let repeated = if arg.repeated { "; any number of them" } else { "" };
+    let optional = if arg.presence == ArgPresence::Optional { "; optional" } else { "" };
+    let repeated = if arg.repeated { "; repeatable" } else { "" };
     format!("{what}{result}{repeated}{optional}")
 }
 
@@ -231,8 +230,8 @@ mod tests {
         assert_eq!(describe_by_name("FOR", 80).unwrap().matches("FOR index").count(), 2);
         assert_eq!(
             describe_by_name("comunication", 80).unwrap_err(),
-            "there is no op `comunication`; did you mean `Communication`?"
+            "unknown op `comunication`; did you mean `Communication`?"
         );
-        assert_eq!(describe_by_name("", 80).unwrap_err(), "there is no op ``: `--list-ops` lists all");
+        assert_eq!(describe_by_name("", 80).unwrap_err(), "unknown op ``; `--list-ops` lists all ops");
     }
 }

@@ -65,14 +65,14 @@ fn read_tensor(input: &mut dyn Read, dtype: DType, shape: &[usize]) -> Result<Ho
     let machine = rustix::system::sysinfo();
     let memory = (machine.totalram as u64).saturating_mul(u64::from(machine.mem_unit));
     if len as u64 > memory || Vec::<u8>::new().try_reserve_exact(len).is_err() {
-        let message = format!("its data are {len} bytes, more than this machine's memory");
+        let message = format!("its data have {len} bytes, which exceeds the memory of this machine");
         return Err(DataError::new(message).into());
     }
     // The system gives memory as it is written to: a stream that announces much and sends little costs little.
     let mut tensor = HostTensor::zeros(dtype, shape);
     input.read_exact(tensor.bytes_mut()).map_err(|error| match error.kind() {
         std::io::ErrorKind::UnexpectedEof => {
-            DataError::new(format!("its shape needs {len} bytes of data, it has fewer")).into()
+            DataError::new(format!("its shape needs {len} bytes of data, but it has fewer")).into()
         }
         _ => ReadError::Io(error),
     })?;

@@ -84,7 +84,7 @@ fn every_writer_keeps_modes_and_links() {
             let (status, said) = ended(&output);
             assert_eq!(status, Some(3), "{args:?}: {said}");
             assert!(said.contains("error[H0660]") && said.contains("user 65534"), "{said}");
-            assert!(said.contains("/real` is meant"), "{said}");
+            assert!(said.contains("/real`, name it instead of the link"), "{said}");
             assert_eq!(std::fs::read(at("real")).unwrap(), b"old", "{args:?}");
         }
         for name in names(folder.path()).iter().filter(|name| *name != "p.hir") {

@@ -117,7 +117,7 @@ fn processes_that_differ() {
         // A rank that hears of another one's failure before it has looked itself ends as one that follows.
         let follows = status == Some(3) && err.contains("failed with H0648");
         assert!(status == Some(2) || follows, "{status:?}: {err}");
-        let said = !follows && err.contains("rank 3 was started with another `--seed` than rank 0");
+        let said = !follows && err.contains("rank 3 was started with a different `--seed` than rank 0");
         assert_eq!(said && err.contains("H0648"), rank == 0, "{err}");
     }
     let site = Site::new();
@@ -129,7 +129,7 @@ fn processes_that_differ() {
     other.arg("other.hir").args(first.get_args().skip(1)).env("HIR_TOKEN", &site.token);
     children.push(other.spawn().unwrap());
     let all: Vec<Ended> = children.into_iter().map(end).collect();
-    assert!(all[0].2.contains("rank 3 was started with another program than rank 0"), "{all:?}");
+    assert!(all[0].2.contains("rank 3 was started with a different program than rank 0"), "{all:?}");
 }
 
 /// A file that one rank alone lacks is that rank's error, and everybody's end.
@@ -146,7 +146,7 @@ fn an_error_of_one_rank() {
     assert_eq!(all.iter().map(|end| end.0).collect::<Vec<_>>(), vec![Some(3); 4]);
     assert!(all[3].2.starts_with("error[H0601]: cannot read `gather.hir`"), "{}", all[3].2);
     assert!(all[0].2.contains("error[H0530]: rank 3 failed with H0601: cannot read"), "{}", all[0].2);
-    let line = "hir-run: ends: rank 3 failed with H0601: cannot read `gather.hir`";
+    let line = "hir-run: exits: rank 3 failed with H0601: cannot read `gather.hir`";
     assert!(all[1].2.starts_with(line) && all[1].2.lines().count() == 1, "{}", all[1].2);
 }
 
@@ -165,7 +165,8 @@ fn only_rank_0_says(children: Vec<Child>, expected: &str, repair: &str) {
 fn another_number_of_processes() {
     let site = Site::new();
     let three = (0..3).map(|rank| site.rank_of(rank, 3, &[]).spawn().unwrap()).collect();
-    let expected = "error[H0533]: 3 processes were started, the program needs 4: its meshes and teams name";
+    let expected =
+        "error[H0533]: 3 processes were started, but the program needs 4: its meshes and teams contain device 3";
     only_rank_0_says(three, expected, "start 4 processes, or change the program's meshes");
     // More than the program needs are idle.
     let site = Site::new();

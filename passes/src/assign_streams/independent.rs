@@ -8,7 +8,7 @@ use hostir::ir::OpEffect;
 use hostir::ir::{AttrKey, DomainId, ExprId, IdVec, Op, OpId, Program, TensorId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// assign-streams: iterations that touch each other's memory.
+/// assign-streams: iterations that access each other's memory.
 const ITERATIONS_DEPEND: &str = "H0381";
 
 /// The kind of memory that a tensor is to the iterations of a loop.
@@ -112,7 +112,7 @@ fn defined_outside_loops(program: &Program) -> FxHashSet<TensorId> {
 }
 
 /// The repair where iterations read and write the same memory.
-const ACCUMULATED: &str = "let each iteration write a slice by the loop's index, of a tensor with an axis for them, and bring the slices together behind the loop";
+const ACCUMULATED: &str = "let each iteration write its own slice of a tensor with an axis for the iterations, and combine the slices after the loop";
 
 /// The use of one storage class by the iterations of one loop.
 #[derive(Default)]
@@ -200,7 +200,7 @@ impl LoopContext<'_> {
             .iter()
             .any(|release| inside.contains(&release.place.1) && of_class(release.tensor));
         if frees {
-            return "free it in the loop: --pass=allocate-and-deallocate before this pass";
+            return "deallocate it in the loop: run --pass=allocate-and-deallocate before this pass";
         }
         let mut outside = interface_tensors(self.program).any(&mut of_class);
         visit_host_ops(self.program, &mut |op| {
@@ -209,9 +209,9 @@ impl LoopContext<'_> {
             }
         });
         if outside {
-            "it is used outside of the loop too: make a tensor with an axis for the iterations before the loop, and write the slice of each"
+            "it is also used outside of the loop: make a tensor with an axis for the iterations before the loop, and let each iteration write its slice"
         } else {
-            "an iteration may need what the one before left in it: write it before it is read in every iteration, or leave this loop on one stream"
+            "an iteration may read a value of an earlier iteration: write it before it is read in every iteration, or run this loop on one stream"
         }
     }
 }
@@ -225,29 +225,25 @@ fn report_dependence(
 ) {
     let ((op, tensor), what, note) = if let Some(at) = found.shared_write {
         if roles[program.memory_tensor(at.1)] == TensorRole::Kept {
-            (
-                at,
-                "keeps its memory from one iteration to the next, so that these cannot run on different streams",
-                kept(),
-            )
+            (at, "is reused by all iterations, so they cannot run on different streams", kept())
         } else {
             let note = match found.shared_read {
                 Some(_) => ACCUMULATED,
-                None => "write a slice of it by the loop's index",
+                None => "let each iteration write its own slice, selected by the loop index",
             };
-            (at, "is written by every iteration, so that these cannot run on different streams", note)
+            (at, "is written by every iteration, so they cannot run on different streams", note)
         }
     } else if let Some(at) = found.shared_read.filter(|_| found.slice_write) {
         (
             at,
-            "is read while other iterations write slices of the same memory",
-            "read it behind the loop, or the slice by the loop's index",
+            "is read while other iterations write slices of it",
+            "read it after the loop, or read the slice that the loop index selects",
         )
     } else if let Some(&(op, tensor, _)) = found.axes.get(1).filter(|_| found.slice_write) {
         (
             (op, tensor),
-            "is sliced along several axes, so that slices of different iterations overlap",
-            "slice it along one axis",
+            "is sliced along several axes, so slices of different iterations overlap",
+            "slice it along one axis only",
         )
     } else {
         return;

@@ -15,7 +15,7 @@ use hostir::ir::{AttrKey, AttrValue, ExprId, OpId, Program};
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
     name: "assign-streams",
-    summary: "Run each iteration of a loop on a stream of its own",
+    summary: "Run each iteration of a loop on its own stream",
     description: "\
 This is nvFuser's pass of 2026. For each loop of the body: the current stream is saved before the loop;
 iteration i runs on stream i, which waits for the saved one; after the loop the saved stream is current again

@@ -7,11 +7,11 @@ use hostir::ir::domain_text;
 use hostir::ir::{AxisLink, OpEffect, OpKind};
 use hostir::ir::{Id, IdVec, Op, OpId, ParallelType, Program, TensorId, Value};
 
-/// chunk: an op that cannot work on chunks.
+/// chunk: an op that cannot be split into chunks.
 const CHUNK_OP: &str = "H0387";
-/// chunk: an extent that does not split into so many chunks.
+/// chunk: an extent that the number of chunks does not divide.
 const CHUNK_FACTOR: &str = "H0388";
-/// chunk: a tensor that cannot be cut along the axis.
+/// chunk: a tensor that cannot be split along the axis.
 const CHUNK_TENSOR: &str = "H0389";
 
 /// The options of the pass.
@@ -107,23 +107,23 @@ impl ChunkedAxes {
         let name = program.tensor_name(tensor);
         let domain = program.domains(tensor).get(first.printed as usize);
         let Some(domain) = domain.filter(|_| !axes.split) else {
-            let message = format!("the axes of {name} are made by splits");
-            let note = "only a whole axis can be cut: write the tensor without the split";
+            let message = format!("the axes of {name} result from splits");
+            let note = "only whole axes can be split into chunks: write the tensor without the split";
             return Err(refusal_diag(program, tensor, CHUNK_TENSOR, message, note));
         };
         let text = domain_text(program, domain);
         if let Some(second) = hits.next() {
             let other = program.domains(tensor).get(second.printed as usize);
             let other = other.map_or_else(String::new, |domain| domain_text(program, domain));
-            let message = format!("both `{text}` and `{other}` of {name} are the axis to be cut");
-            let note = "copies of chunks would need each other's: cut another axis";
+            let message = format!("the axis to split occurs twice in {name}, as `{text}` and `{other}`");
+            let note = "split another axis: chunks of this one would depend on each other";
             return Err(refusal_diag(program, tensor, CHUNK_TENSOR, message, note));
         }
         check_axis(program, tensor, &axis, &text, config)?;
         let literal = program.exprs().as_int(axis.extent);
         if literal.is_some_and(|extent| extent % config.factor != 0) {
-            let message = format!("`{text}` of {name} does not split into {} chunks", config.factor);
-            let note = "choose a factor that divides the extent";
+            let message = format!("`{text}` of {name} cannot be divided into {} chunks", config.factor);
+            let note = "use a factor that divides the extent";
             return Err(refusal_diag(program, tensor, CHUNK_FACTOR, message, note));
         }
         self.cuts[tensor] = Some(ChunkedAxis { axis: first.axis, reduced: axis.is_reduction() });
@@ -139,7 +139,7 @@ impl ChunkedAxes {
     fn check_op(&self, program: &Program, id: OpId, top: bool) -> Result<(), Box<Diag>> {
         let Some((why, note)) = self.obstacle(program, id, top) else { return Ok(()) };
         let name = hostir::ir::op_display_name(program, id);
-        let message = format!("`{name}` cannot work on chunks: {why}");
+        let message = format!("`{name}` cannot be split into chunks: {why}");
         Err(Box::new(Diag::error(CHUNK_OP, program.op_span(id), message).with_note(note)))
     }
 
@@ -150,32 +150,32 @@ impl ChunkedAxes {
             return None;
         }
         if op.kind.effect() != OpEffect::Pure || !top {
-            return Some(("it is part of a lowered program", "cut the axis before lowering"));
+            return Some(("it is part of a lowered program", "split the axis before lowering"));
         }
         if op.output_tensors().any(|result| program.inputs().contains(&Value::Tensor(result))) {
-            return Some(("it writes an input", "write to a tensor of its own"));
+            return Some(("it writes an input", "write to another tensor"));
         }
         let mut links = Vec::new();
         op.kind.spec().axes(program, id, &mut links);
         if self.has_unlinked_axis(program, id, &links) {
             return Some((
-                "it does not keep the axis whole",
-                "cut an axis that it leaves alone, or write the op for another axis",
+                "it does not preserve the axis",
+                "split an axis that it preserves, or rewrite the op for another axis",
             ));
         }
         match op.kind {
             // Its weight has to be a matrix.
             OpKind::Linear if self.is_weight_chunked(program, id) => {
-                Some(("its weight has to stay a matrix", "cut a leading axis of its first operand, or write a matmul"))
+                Some(("its weight must remain a matrix", "split a leading axis of its first operand, or use a matmul"))
             }
             // A vector with a chunk axis would be a matrix.
             OpKind::Matmul if op.input_tensors().any(|t| self.is_vector(program, t)) => {
-                Some(("a vector in chunks would be a matrix", "give the operand a second axis of extent 1"))
+                Some(("a vector operand would become a matrix", "give the operand a second axis of extent 1"))
             }
             // A chunk axis in front would be the one that the index names rows of.
             OpKind::IndexSelect | OpKind::TakeAlongAxis | OpKind::TorchGather | OpKind::IndexPutAccumulate => Some((
-                "its index counts along an axis that a chunk axis would move",
-                "cut an axis that it does not see",
+                "its index refers to an axis that the chunk axis would shift",
+                "split an axis that the op does not index",
             )),
             _ => None,
         }
@@ -226,14 +226,14 @@ fn check_axis(
     let name = program.tensor_name(tensor);
     let streams = program.domains(tensor).iter().any(|d| d.parallel == ParallelType::Stream);
     let (message, note) = if axis.parallel.is_device() {
-        let note = "an axis of devices stores one slice a device: cut another axis";
-        (format!("`{text}` of {name} lies across devices"), note)
+        let note = "an axis that is sharded over devices has one slice per device: split another axis";
+        (format!("`{text}` of {name} is sharded over devices"), note)
     } else if axis.is_broadcast() || axis.expanded.is_some() {
-        let message = format!("`{text}` of {name} is a broadcast, which has nothing to cut");
-        (message, "cut an axis that iterates")
+        let message = format!("`{text}` of {name} is a broadcast, which cannot be split");
+        (message, "split an iteration axis")
     } else if config.stream && streams && axis.parallel != ParallelType::Stream {
-        let note = "a tensor has one stream-parallel axis: leave `parallel=stream` out";
-        (format!("{name} has a stream-parallel axis already"), note)
+        let note = "a tensor has at most one stream-parallel axis: omit `parallel=stream`";
+        (format!("{name} already has a stream-parallel axis"), note)
     } else {
         return Ok(());
     };

@@ -16,13 +16,13 @@ use hostir::ir::edit::Edit;
 use hostir::ir::{OpId, Program, TensorId};
 use rewrite::ChunkRewriter;
 
-/// chunk: an option that names no axis of the program.
+/// chunk: an option that names an unknown axis.
 const CHUNK_AXIS: &str = "H0386";
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
     name: "chunk",
-    summary: "Split an axis into chunks and fold it back in the outputs",
+    summary: "Split an axis into chunks, and merge the chunks in the outputs",
     description: "\
 `axis=T0.1` names axis 1 of T0 (a position among the stored axes, from 0). That axis, and every axis that ops
 link to it, becomes two: a first axis that counts `factor` chunks, and in its old place the axis within a
@@ -55,7 +55,7 @@ The example is `chunk{axis=T0.0,factor=4,parallel=stream}`.",
             name: "axis",
             ty: OptionType::Word,
             default: None,
-            help: "The axis to split: a tensor and a position among its axes, `T0.1`",
+            help: "Axis to split: a tensor and a position among its axes, `T0.1`",
         },
         OptionSpec {
             name: "factor",
@@ -72,7 +72,7 @@ The example is `chunk{axis=T0.0,factor=4,parallel=stream}`.",
     ],
     statistics: &[
         StatisticSpec { name: "tensors-chunked", help: "tensors with a chunk axis" },
-        StatisticSpec { name: "ops-chunked", help: "ops that work on chunks" },
+        StatisticSpec { name: "ops-chunked", help: "ops that process chunks" },
     ],
     action: PassAction::Rewrite(run_chunk),
 };
@@ -136,8 +136,8 @@ fn named_axis(program: &Program, text: &str) -> Result<(TensorId, u32), Box<Diag
         Some(&axis) => Ok((tensor, axis)),
         None => {
             let note = match stored.len() {
-                0 => "choose a tensor with axes".to_owned(),
-                count => format!("its axes are 0 to {}", count - 1),
+                0 => "use a tensor with axes".to_owned(),
+                count => format!("valid axes are 0 to {}", count - 1),
             };
             Err(chunk_axis_error(format!("{name} has no axis {at}"), note))
         }

@@ -39,10 +39,11 @@ impl RankBranches {
             .find(|&&control| decision.posts.iter().any(|post| !is_uniform_over_team(program, control, &post.team)))?;
         let name = hostir::ir::op_display_name(program, id);
         let message = format!(
-            "this `{name}` needs all devices of {}, but the rank decides which of them come here",
+            "this `{name}` needs all devices of {}, but whether a device executes it depends on the rank",
             program.tensor_name(decision.output)
         );
-        let note = "take the op out of the branch or loop, or give its tensors a mesh of the ranks that come here";
+        let note =
+            "move the op out of the branch or loop, or give its tensors a mesh of only the ranks that execute it";
         let diag = Diag::error(CONVERT_BRANCH, program.op_span(id), message);
         Some(diag.with_label(program.op_span(control), "depends on the rank").with_note(note))
     }

@@ -24,13 +24,13 @@ use hostir::ops::comm::BACKENDS;
 use rustc_hash::FxHashMap;
 use table::{CommDecision, PlannedComm};
 
-/// convert-op-to-communication: a slice that is not one range of memory.
+/// convert-op-to-communication: a slice that is not contiguous in memory.
 const CONVERT_STRIDED: &str = "H0351";
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
     name: "convert-op-to-communication",
-    summary: "Turn ops that move data between devices into communications",
+    summary: "Convert ops that move data between devices to communications",
     description: "\
 Every op that needs data of other devices (a *resharding* op: its operand and its result lie on different
 devices or are sharded along different axes) becomes an allocation of its result, a Communication and a Wait.
@@ -75,7 +75,7 @@ iterations would otherwise share the memory.",
             name: "communicator_backend",
             ty: OptionType::Choice(BACKENDS),
             default: Some("NCCL"),
-            help: "Backend of the communications that the pass makes",
+            help: "Backend of the communications that the pass inserts",
         },
         OptionSpec {
             name: "rank",
@@ -86,8 +86,8 @@ iterations would otherwise share the memory.",
     ],
     statistics: &[
         StatisticSpec { name: "ops-converted", help: "resharding ops replaced" },
-        StatisticSpec { name: "communications", help: "communications made" },
-        StatisticSpec { name: "ops-of-others", help: "ops of other ranks left out" },
+        StatisticSpec { name: "communications", help: "communications inserted" },
+        StatisticSpec { name: "ops-of-others", help: "ops of other ranks removed" },
     ],
     action: PassAction::Rewrite(run_convert_to_communication),
 };
@@ -216,11 +216,11 @@ fn refuse_strided(
         .into_iter()
         .find_map(|tensor| Some((tensor, change::find_strided_select(program, selects, tensor)?)))?;
     let message = format!(
-        "the slice {} is not one range of memory: `{}` lies outside of the selected axis",
+        "the slice {} is not contiguous in memory: `{}` is outside of the selected axis",
         program.tensor_name(tensor),
         domain_text(program, &outer)
     );
-    let note = "select outer axes only: permute the tensor so that the selected (stream-parallel) axis comes first";
+    let note = "select outer axes only: permute the tensor so that the selected (stream-parallel) axis is outermost";
     let diag = Diag::error(CONVERT_STRIDED, program.op_span(id), message);
     let diag = diag.with_label(program.op_span(select), "selected here");
     Some(diag.with_note(note))

@@ -15,19 +15,19 @@ const CONVERT_OPERANDS: &str = "H0340";
 const CONVERT_OP: &str = "H0341";
 /// convert-op-to-communication: a gathered or scattered axis that is not the outermost one.
 pub(super) const CONVERT_INNER: &str = "H0342";
-/// convert-op-to-communication: more than one axis changes its sharding.
+/// convert-op-to-communication: an op that changes the sharding of several axes.
 const CONVERT_AXES: &str = "H0343";
-/// convert-op-to-communication: what is reduced is not exactly one sharded axis.
+/// convert-op-to-communication: a reduction across devices that does not reduce exactly one sharded axis.
 const CONVERT_REDUCED: &str = "H0344";
 /// convert-op-to-communication: a ReduceScatter between different meshes.
 const CONVERT_MESHES: &str = "H0345";
 /// convert-op-to-communication: a mesh of several dimensions where one is needed.
 const CONVERT_DIMENSIONS: &str = "H0346";
-/// convert-op-to-communication: devices that do not pair off.
+/// convert-op-to-communication: devices that cannot be paired.
 const CONVERT_SIZES: &str = "H0348";
-/// convert-op-to-communication: a reduce operation that communications do not have.
+/// convert-op-to-communication: a reduce operation that communications do not support.
 const CONVERT_RED_OP: &str = "H0349";
-/// convert-op-to-communication: a reduction across devices that starts from a value.
+/// convert-op-to-communication: a reduction across devices with an initial value.
 const CONVERT_INITIAL: &str = "H0240";
 /// convert-op-to-communication: a tensor without a mesh where the other side has one.
 const CONVERT_NO_MESH: &str = "H0350";
@@ -80,7 +80,7 @@ pub(super) fn decide_communication(program: &Program, id: OpId) -> DecisionResul
         _ => Err(question.error_at_op(
             CONVERT_OP,
             format!(
-                "`{}` needs data of other devices; only `Set` and `reduction` can become communications",
+                "`{}` needs data of other devices, but only `Set` and `reduction` can become communications",
                 op_display_name(program, id)
             ),
             "move the data with a `Set` before or after it: --pass=insert-reshardings",
@@ -97,8 +97,10 @@ fn single_tensors(program: &Program, id: OpId) -> DecisionResult<(TensorId, Tens
     {
         return Ok((input, output));
     }
-    let message =
-        format!("`{name}` needs data of other devices and has {} operands; a communication has one", op.operands.len());
+    let message = format!(
+        "`{name}` needs data of other devices and has {} operands, but a communication has one",
+        op.operands.len()
+    );
     let note = "move the data of each operand with a `Set` before it: --pass=insert-reshardings";
     Err(Box::new(Diag::error(CONVERT_OPERANDS, program.op_span(id), message).with_note(note)))
 }
@@ -106,10 +108,10 @@ fn single_tensors(program: &Program, id: OpId) -> DecisionResult<(TensorId, Tens
 fn require_mesh(program: &Program, id: OpId, tensor: TensorId) -> DecisionResult<&DeviceMesh> {
     program.tensor_mesh(tensor).ok_or_else(|| {
         let message = format!(
-            "{} has no device mesh, so that nothing says which devices send or receive",
+            "{} has no device mesh, so the devices that send or receive are unknown",
             program.tensor_name(tensor)
         );
-        let note = "give both tensors a mesh: `(DeviceMesh{0 1})` behind the domains";
+        let note = "give both tensors a mesh: `(DeviceMesh{0 1})` after the domains";
         Box::new(Diag::error(CONVERT_NO_MESH, program.op_span(id), message).with_note(note))
     })
 }
@@ -176,10 +178,10 @@ impl ReshardingQuery<'_> {
             return Ok(());
         };
         let message = format!(
-            "the reduction across devices starts from `{}`, and a communication starts from nothing",
+            "the reduction across devices has the initial value `{}`, but a communication has none",
             expr_text(self.program, initial)
         );
-        let note = "join the value with the result in an op of its own: --pass=insert-reshardings";
+        let note = "combine the value with the result in a separate op: --pass=insert-reshardings";
         Err(self.error_at_op(CONVERT_INITIAL, message, note))
     }
 
@@ -187,7 +189,7 @@ impl ReshardingQuery<'_> {
         let axes = logical_axes(self.program, lost.sharded.0).axes;
         let printed = axes[lost.sharded.1 as usize].printed as usize;
         let message = format!(
-            "the reduction across devices would also have to gather `{}` of {}",
+            "the reduction across devices must also gather `{}` of {}, but a communication does only one of them",
             domain_text(self.program, &self.program.domains(lost.sharded.0)[printed]),
             self.program.tensor_name(lost.sharded.0)
         );
@@ -200,12 +202,12 @@ impl ReshardingQuery<'_> {
         let found = sharding_changes(self.program, self.id, self.input, self.output);
         if let [_, _, ..] = found.as_slice() {
             let message = format!(
-                "{} axes change their sharding from {} to {}; a communication changes one",
+                "{} axes change their sharding from {} to {}, but a communication can change only one",
                 found.len(),
                 self.program.tensor_name(self.input),
                 self.program.tensor_name(self.output)
             );
-            let note = "replicate the tensor with one `Set` and shard the result with another";
+            let note = "replicate the tensor with one `Set`, and shard the result with another";
             return Err(self.error_at_op(CONVERT_AXES, message, note));
         }
         let Some(change) = found.first().copied() else { return Ok(None) };
@@ -220,13 +222,11 @@ impl ReshardingQuery<'_> {
     fn inner_axis_error(&self, tensor: TensorId, axis: u32, outer: String) -> Box<Diag> {
         let printed = logical_axes(self.program, tensor).axes[axis as usize].printed;
         let message = format!(
-            "`{}` of {} is gathered or scattered but lies inside of `{outer}`",
+            "`{}` of {} is gathered or scattered, but is inside axis `{outer}`",
             domain_text(self.program, &self.program.domains(tensor)[printed as usize]),
             self.program.tensor_name(tensor),
         );
-        let note = "permute the axis to the front, move the data, and permute back: \
-                    --pass=reorder-sharded-axis; or spread the outer axis over streams: \
-                    --pass=stream-parallel-type";
+        let note = "permute the axis to the front, move the data, and permute back: --pass=reorder-sharded-axis; or make the outer axis stream-parallel: --pass=stream-parallel-type";
         self.error_at_op(CONVERT_INNER, message, note)
     }
 
@@ -236,8 +236,9 @@ impl ReshardingQuery<'_> {
         let name = self.program.tensor_name(self.input);
         let reduced = to.axes.iter().filter(|axis| axis.is_reduction()).count();
         if reduced != 1 {
-            let message = format!("the reduction needs data of other devices and reduces {reduced} axes");
-            let note = "reduce what a device holds by itself first, and the sharded axis in a second op";
+            let message =
+                format!("the reduction across devices reduces {reduced} axes, but a communication reduces only one");
+            let note = "first reduce the axes within a device, then the sharded axis in a second op";
             return Err(self.error_at_op(CONVERT_REDUCED, message, note));
         }
         let links = operand_result_links(self.program, self.id);
@@ -254,8 +255,7 @@ impl ReshardingQuery<'_> {
         };
         device.ok_or_else(|| {
             let message = format!("the reduced axis of {name} is not sharded");
-            let note = "insert a `Set` before the reduction that shards the axis, or one after it \
-                        that moves the result: --pass=insert-reshardings";
+            let note = "insert a `Set` that shards the axis before the reduction, or one that moves the result after it: --pass=insert-reshardings";
             self.error_at_op(CONVERT_REDUCED, message, note)
         })
     }
@@ -272,9 +272,8 @@ impl ReshardingQuery<'_> {
             "bitwise_or" => Some("bor"),
             "bitwise_xor" => Some("bxor"),
             _ => {
-                let message = format!("communications cannot reduce with `{word}`");
-                let note = "they have add, mul, min, max, bitwise_and, bitwise_or and bitwise_xor; \
-                            gather the operand with a `Set` and reduce it on each device";
+                let message = format!("communications do not support the reduction `{word}`");
+                let note = "use add, mul, min, max, bitwise_and, bitwise_or or bitwise_xor, or gather the operand with a `Set` and reduce it on each device";
                 return Err(self.error_at_op(CONVERT_RED_OP, message, note));
             }
         })
@@ -302,20 +301,20 @@ impl ReshardingQuery<'_> {
     ) -> DecisionResult<CommDecision> {
         if !self.has_same_mesh() {
             let message = format!(
-                "the sharded sum lies on {} and its summands on {}; a ReduceScatter has one mesh",
+                "the reduced tensor is on {} and its operand on {}, but a ReduceScatter has one mesh",
                 self.mesh_text(self.output),
                 self.mesh_text(self.input)
             );
-            let note = "insert a `Set` before or after the reduction that moves to the other mesh";
+            let note = "insert a `Set` that moves to the other mesh, before or after the reduction";
             return Err(self.error_at_op(CONVERT_MESHES, message, note));
         }
         if let Some(change) = change.filter(|change| change.device != device) {
             let message = format!(
-                "the reduced axis lies along `{}` and the result is sharded along `{}`",
+                "the reduced axis is sharded over `{}`, but the result over `{}`",
                 device.name(),
                 change.device.name()
             );
-            let note = "reduce with one op and shard the result with a `Set`";
+            let note = "reduce with one op, and shard the result with a `Set`";
             return Err(self.error_at_op(CONVERT_AXES, message, note));
         }
         Ok(self.row_decision("ReduceScatter", red_op, device))
@@ -352,13 +351,13 @@ impl ReshardingQuery<'_> {
         let (senders, receivers) = (&self.sender.devices, &self.receiver.devices);
         if senders.len() != receivers.len() {
             let message = format!(
-                "{} has {} devices and {} has {}: they do not pair off",
+                "{} has {} devices and {} has {}, so they cannot be paired",
                 self.mesh_text(self.input),
                 senders.len(),
                 self.mesh_text(self.output),
                 receivers.len()
             );
-            let note = "use meshes of one size, or replicate the tensor in between with a `Set`";
+            let note = "use meshes of equal size, or replicate the tensor in between with a `Set`";
             return Err(self.error_at_op(CONVERT_SIZES, message, note));
         }
         let pairs = senders.iter().zip(receivers).map(|(&from, &to)| plan_send_receive(from, to));
@@ -377,7 +376,7 @@ impl ReshardingQuery<'_> {
             let dimensions = mesh.map_or(1, |mesh| mesh.shape.len());
             if dimensions != 1 {
                 let message = format!(
-                    "this takes a {kind}, which needs meshes of one dimension, but {} lies on {}",
+                    "this op needs a {kind}, which requires one-dimensional meshes, but {} is on {}",
                     self.program.tensor_name(tensor),
                     self.mesh_text(tensor)
                 );

@@ -33,13 +33,13 @@ fn pass_markdown(pass: &PassInfo, out: &mut String) {
     let _ = write!(out, "\n## {}\n\n{}.\n\n{}\n", pass.name, pass.summary, pass.description.trim());
     if let PassAction::Pipeline(steps) = pass.action {
         let defaults = crate::framework::options::Options::from_defaults(pass.options);
-        let _ = write!(out, "\nStands for `{}`.\n", steps(&defaults));
+        let _ = write!(out, "\nAlias for `{}`.\n", steps(&defaults));
     }
     if !pass.options.is_empty() {
         out.push_str("\n| option | value | default | |\n|---|---|---|---|\n");
     }
     for option in pass.options {
-        let default = option.default.map_or("(must be given)".to_owned(), |text| format!("`{text}`"));
+        let default = option.default.map_or("(required)".to_owned(), |text| format!("`{text}`"));
         let _ = writeln!(out, "| `{}` | {} | {default} | {} |", option.name, option.ty.type_description(), option.help);
     }
     if !pass.statistics.is_empty() {

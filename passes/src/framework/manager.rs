@@ -8,11 +8,11 @@ use hostir::ir::Program;
 use hostir::ir::edit::Edit;
 use std::time::{Duration, Instant};
 
-/// A pass left an invalid program: a bug of the pass.
+/// A pass that produced an invalid program: a bug in the pass.
 const INVALID_RESULT: &str = "H0307";
-/// A flag names a pass that never runs.
+/// A flag that names a pass outside of the pipeline.
 const NEVER_RUNS: &str = "H0308";
-/// A pass found nothing to do.
+/// A pass that changed nothing.
 const NOTHING_TO_DO: &str = "H0309";
 /// A pass was skipped because it is disabled.
 const SKIPPED: &str = "H0310";
@@ -222,7 +222,7 @@ impl PassManager<'_> {
         let index = self.begin_pass(pass, depth, program);
         if self.config.disabled.iter().any(|disabled| disabled.name == pass.name) {
             self.report.runs[index].skipped = true;
-            self.add_remark(|| Diag::global_error(SKIPPED, format!("`{}` was skipped: it is disabled", pass.name)));
+            self.add_remark(|| Diag::global_error(SKIPPED, format!("skipped `{}`, which is disabled", pass.name)));
             return Ok(());
         }
         self.observer.before_pass(pass, program);
@@ -236,7 +236,7 @@ impl PassManager<'_> {
         run.ops_after = count_ops(program);
         run.changed = changed;
         if !changed {
-            self.add_remark(|| Diag::global_error(NOTHING_TO_DO, format!("`{}` found nothing to do", pass.name)));
+            self.add_remark(|| Diag::global_error(NOTHING_TO_DO, format!("`{}` changed nothing", pass.name)));
         }
         self.observer.after_pass(pass, program, changed);
         Ok(())
@@ -294,13 +294,13 @@ impl PassManager<'_> {
         steps: fn(&crate::framework::options::Options) -> String,
     ) -> Result<bool, StepFailure> {
         if depth == MAX_DEPTH {
-            let what = format!("`{}` stands for itself (this is a bug)", step.pass.name);
+            let what = format!("`{}` is an alias of itself (this is a bug)", step.pass.name);
             return Err(StepFailure::at_bug(step, what));
         }
         let text = steps(&step.options);
         let inner = pipeline::parse_pipeline(&text, self.config.table).map_err(|errors| {
             let first = errors.items.first().map_or("", |diag| &diag.message).to_owned();
-            let what = format!("`{}` stands for `{text}`: {first} (this is a bug)", step.pass.name);
+            let what = format!("`{}` is an alias for `{text}`: {first} (this is a bug)", step.pass.name);
             StepFailure::at_bug(step, what)
         })?;
         let first = self.report.runs.len();
@@ -325,16 +325,17 @@ impl PassManager<'_> {
 
 /// The warning that `flag` names a pass that is not in the pipeline.
 pub fn never_run_warning(flag: &str, pass: &str) -> Diag {
-    Diag::global_error(NEVER_RUNS, format!("`{flag}={pass}` has no effect: `{pass}` never runs")).into_warning()
+    Diag::global_error(NEVER_RUNS, format!("`{flag}={pass}` has no effect: `{pass}` is not in the pipeline"))
+        .into_warning()
 }
 
 fn invalid_result(pass: &PassInfo, errors: Diags) -> Diags {
-    let message = format!("`{}` left an invalid program (this is a bug of the pass)", pass.name);
+    let message = format!("`{}` produced an invalid program (this is a bug in the pass)", pass.name);
     let mut diags = Diags::default();
     diags.push(
         Diag::global_error(INVALID_RESULT, message)
-            .with_note("the program is unchanged; --reproducer=FILE writes a test case for a report")
-            .with_note("the errors that follow are about the program that was dropped"),
+            .with_note("the program is unchanged; --reproducer=FILE writes a test case for a bug report")
+            .with_note("the following errors concern the discarded program"),
     );
     diags.items.extend(errors.items);
     diags

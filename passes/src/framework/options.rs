@@ -2,13 +2,13 @@
 
 use hostir::diag::{Diag, Diags, Span, nearest_candidate};
 
-/// A pass has no option of that name.
+/// An unknown option of a pass.
 const UNKNOWN_OPTION: &str = "H0303";
-/// An option's value is not of its type.
+/// An option whose value is not of its type.
 const OPTION_VALUE: &str = "H0304";
-/// An option is given twice.
+/// An option that is given twice.
 const OPTION_TWICE: &str = "H0305";
-/// An option without a default is left out.
+/// A missing option that has no default.
 const OPTION_MISSING: &str = "H0306";
 
 /// The name of the spec that stands for options of any other name; their values are integers.
@@ -330,7 +330,7 @@ fn wrong_value(pass: &str, spec: &OptionSpec, given: &GivenOption<'_>) -> Diag {
         let message = format!("the option `{}` of `{pass}` needs a value", spec.name);
         return Diag::error(OPTION_VALUE, given.key_span, message).with_note(describe_option(spec));
     };
-    let message = format!("`{text}` is no value for `{}` of `{pass}`", spec.name);
+    let message = format!("`{text}` is not a valid value for the option `{}` of `{pass}`", spec.name);
     let diag = Diag::error(OPTION_VALUE, span, message).with_note(describe_option(spec));
     let near = match spec.ty {
         OptionType::Choice(words) => nearest_candidate(text, words.iter().copied()),

@@ -8,9 +8,9 @@ use crate::framework::options::{GivenOption, Options};
 use crate::framework::pass::PassInfo;
 use hostir::diag::{Diag, Diags, Span, nearest_candidate};
 
-/// A pipeline names a pass that does not exist.
+/// A pipeline that names an unknown pass.
 const UNKNOWN_PASS: &str = "H0301";
-/// A pipeline text that is not well formed.
+/// A malformed pipeline.
 const PIPELINE_SYNTAX: &str = "H0302";
 
 /// One pass of a pipeline with its options.
@@ -58,7 +58,7 @@ pub fn find_pass(name: &str, span: Span, table: &[&'static PassInfo]) -> Result<
     if let Some(info) = table.iter().find(|info| info.is_named(name)) {
         return Ok(info);
     }
-    let diag = Diag::error(UNKNOWN_PASS, span, format!("there is no pass `{name}`"));
+    let diag = Diag::error(UNKNOWN_PASS, span, format!("unknown pass `{name}`"));
     let dashed = name.replace('_', "-");
     let near = nearest_candidate(&dashed, table.iter().map(|info| info.name))
         .or_else(|| table.iter().map(|info| info.name).find(|known| is_class_name(known, name)));
@@ -66,7 +66,7 @@ pub fn find_pass(name: &str, span: Span, table: &[&'static PassInfo]) -> Result<
         // `--pass=dce{a=1,b=2}` without quotes: the shell has made two words of it.
         Some(near) if name.starts_with(near) => diag
             .with_primary_text(format!("did you mean `{near}`?"))
-            .with_note(format!("quote options for the shell: --pass='{near}{{name=value}}'")),
+            .with_note(format!("quote options to protect them from the shell: --pass='{near}{{name=value}}'")),
         Some(near) => diag.with_primary_text(format!("did you mean `{near}`?")),
         None => diag.with_note("`hir-opt --list-passes` lists all passes"),
     })
@@ -217,16 +217,16 @@ impl<'a> PipelineParser<'a> {
         }
         if find_pass(name, Span::new(start, open), self.table).is_ok() {
             let inner = self.text[open..self.at].trim_matches(['(', ')']);
-            let message = format!("the options of `{name}` stand in braces");
+            let message = format!("the options of `{name}` must be in braces");
             let diag = Diag::error(PIPELINE_SYNTAX, Span::new(start, self.at), message);
             self.diags.push(diag.with_primary_text(format!("write `{name}{{{inner}}}`")));
             return None;
         }
         let inner = flatten_pipeline(&self.text[open..self.at]);
         let message = if name.is_empty() {
-            "a pipeline has no parentheses".to_owned()
+            "a pipeline does not contain parentheses".to_owned()
         } else {
-            format!("passes are not nested in ops here: `{name}(...)`")
+            format!("passes cannot be nested in ops as in MLIR's `{name}(...)`")
         };
         let diag = Diag::error(PIPELINE_SYNTAX, Span::new(start, self.at), message);
         self.diags.push(diag.with_primary_text(format!("write `{inner}`")));
@@ -239,7 +239,7 @@ impl<'a> PipelineParser<'a> {
         let rest = &self.text[open..];
         let inner = &rest[..rest.find('>').unwrap_or(rest.len())];
         self.at = (open + inner.len() + 1).min(self.text.len());
-        let message = format!("the options of `{name}` stand in braces");
+        let message = format!("the options of `{name}` must be in braces");
         let diag = Diag::error(PIPELINE_SYNTAX, Span::new(start, self.at), message);
         self.diags.push(diag.with_primary_text(format!("write `{name}{{{}}}`", inner.replace(';', ","))));
         None
@@ -383,7 +383,7 @@ mod tests {
         for want in [
             "did you mean `ring-stream-buffers`?",
             "did you mean `slots`?",
-            "`many` is no value for `slots`",
+            "`many` is not a valid value for the option `slots`",
             "an integer from 1 to 64, default 4",
             "is given twice",
             "did you mean `NCCL`?",

@@ -18,7 +18,7 @@ use hostir::ir::edit::Edit;
 use hostir::ir::{Op, OpId, ParallelType, Program, TensorId};
 use hostir::ir::{OpEffect, OpKind};
 
-/// insert-reshardings: a slice of memory that lies across devices in another way than its tensor.
+/// insert-reshardings: a slice of memory that is sharded differently from its tensor.
 const SLICE_MOVES: &str = "H0394";
 
 /// The pass.
@@ -50,7 +50,7 @@ along a part of an axis are an error. Copies of several operands have the operan
     options: &[],
     statistics: &[
         StatisticSpec { name: "sets-inserted", help: "copies inserted" },
-        StatisticSpec { name: "reductions-split", help: "reductions done in several steps" },
+        StatisticSpec { name: "reductions-split", help: "reductions split into several steps" },
     ],
     action: PassAction::Rewrite(run_insert_reshardings),
 };
@@ -190,11 +190,12 @@ fn refuse_slice(program: &Program, id: OpId) -> Result<(), Diag> {
     let [whole, slice] = [op.input_tensors().next(), op.output_tensors().next()]
         .map(|tensor| tensor.map(|t| program.tensor_name(t)).unwrap_or_default());
     let message = format!(
-        "`{}` binds {slice} to memory of {whole}, but {slice} lies on other devices or across them in another way",
+        "`{}` binds {slice} to memory of {whole}, but {slice} is on other devices or is sharded differently",
         op.kind.name()
     );
-    let note =
-        format!("take the slice as {whole} lies, in a tensor of its own, and copy it: `{slice} = Set( that tensor )`");
+    let note = format!(
+        "take the slice into a separate tensor with the sharding of {whole}, and copy it: `{slice} = Set( that tensor )`"
+    );
     Err(Diag::error(SLICE_MOVES, program.op_span(id), message).with_note(note))
 }
 

@@ -14,7 +14,7 @@ use hostir::ir::{AttrKey, AttrValue, DomainId, Expr, ExprId, IterDomain, OpId, P
 use hostir::ir::{AxisLink, OpEffect, OpKind};
 use hostir::ir::{domain_text, expr_text};
 
-/// resize-mesh: a constant that may or may not stand for the number of devices.
+/// resize-mesh: a constant that may or may not be the number of devices.
 pub(super) const RESIZE_CONSTANT: &str = "H0384";
 
 /// One extent that changes.
@@ -97,8 +97,9 @@ fn axis_text(program: &Program, tensor: TensorId, printed: u32) -> String {
 fn in_parts(program: &Program, id: OpId, tensor: TensorId, printed: u32) -> Diag {
     let (axis, name) = (axis_text(program, tensor, printed), program.tensor_name(tensor));
     let op = hostir::ir::op_display_name(program, id);
-    let message = format!("{axis} of {name} follows the number of devices, but what `{op}` does with it cannot follow");
-    let note = "keep the op off axes that are as long as the mesh, or resize the program by hand";
+    let message =
+        format!("{axis} of {name} depends on the number of devices, but `{op}` cannot adapt to another extent of it");
+    let note = "do not use the op on axes with the extent of the mesh, or resize the program by hand";
     Diag::error(RESIZE_EXTENT, program.op_span(id), message).with_note(note)
 }
 
@@ -232,8 +233,10 @@ fn substitute_literal(edit: &mut Edit<'_>, expr: ExprId, old: i64, new: i64) -> 
 
 fn unclear_extent(program: &Program, tensor: TensorId, extent: ExprId, old: i64) -> Diag {
     let (name, text) = (program.tensor_name(tensor), expr_text(program, extent));
-    let message = format!("the `{old}` in the extent `{text}` of {name} may or may not stand for the {old} devices");
-    let note = "write the extent as a name (`i0`), which gets its value when the program runs";
+    let message = format!(
+        "the `{old}` in the extent `{text}` of {name} is ambiguous: it may or may not be the number of devices"
+    );
+    let note = "write the extent as a name (`i0`) that gets its value when the program runs";
     Diag::error(RESIZE_CONSTANT, program.tensor_span(tensor), message).with_note(note)
 }
 
@@ -274,8 +277,8 @@ fn loop_changes(
 
 /// The error for a loop that nothing ties to an axis or to devices.
 pub(super) fn unclear_loop_error(program: &Program, op: OpId, old: i64) -> Diag {
-    let message = format!("the {old} of this loop may or may not stand for the {old} devices");
-    let note = "loop over the axis that it goes through (`FOR i in iS0{4}` with its number), or to a name";
+    let message = format!("the extent {old} of this loop is ambiguous: it may or may not be the number of devices");
+    let note = "loop over the axis that the loop slices (`FOR i in iS0{4}` with its number), or up to a name";
     Diag::error(RESIZE_CONSTANT, program.op_span(op), message).with_note(note)
 }
 

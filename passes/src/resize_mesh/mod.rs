@@ -25,15 +25,15 @@ use hostir::ir::{AttrKey, AttrValue, DeviceMesh, OpId, Program, Tensor, TensorId
 use hostir::ir::{OpEffect, OpKind};
 use uses::{DeviceCounts, ReachableItems, ScalarUse};
 
-/// resize-mesh: a program whose tensors do not all lie on one row of devices.
+/// resize-mesh: a program whose tensors are not all on a single one-dimensional mesh.
 const RESIZE_MESHES: &str = "H0382";
-/// resize-mesh: a team that is not that of all devices.
+/// resize-mesh: a team that does not consist of all devices.
 const RESIZE_TEAM: &str = "H0383";
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
     name: "resize-mesh",
-    summary: "Retarget a program to another number of devices",
+    summary: "Change the number of devices of a program",
     description: "\
 Takes unlowered and lowered programs whose tensors are all on one row of devices 0, 1, ..., D-1, and adapts
 them to `devices` devices. It changes
@@ -64,9 +64,9 @@ The example is `resize-mesh{devices=2}`.",
         help: "The new number of devices",
     }],
     statistics: &[
-        StatisticSpec { name: "meshes-resized", help: "tensors with another mesh" },
-        StatisticSpec { name: "extents-changed", help: "extents that follow the number of devices" },
-        StatisticSpec { name: "constants-changed", help: "scalars of ops that follow it" },
+        StatisticSpec { name: "meshes-resized", help: "tensors with a changed mesh" },
+        StatisticSpec { name: "extents-changed", help: "extents changed with the number of devices" },
+        StatisticSpec { name: "constants-changed", help: "scalars of ops changed with it" },
     ],
     action: PassAction::Rewrite(run_resize_mesh),
 };
@@ -124,8 +124,8 @@ fn device_count(program: &Program, walked: &ReachableItems) -> Result<Option<i64
         match first {
             Some((other, known)) if known != count => {
                 let (a, b) = (program.tensor_name(other), program.tensor_name(tensor));
-                let message = format!("{a} lies on {known} devices and {b} on {count}");
-                let note = "only programs whose tensors all lie on one mesh can be resized";
+                let message = format!("{a} is on {known} devices, but {b} on {count}");
+                let note = "only programs with a single mesh can be resized";
                 let diag = Diag::error(RESIZE_MESHES, span, message).with_note(note);
                 diags.push(diag.with_label(program.tensor_span(other), format!("{known} devices")));
                 return Err(diags);
@@ -153,8 +153,8 @@ fn refuse_lowered(program: &Program, walked: &ReachableItems) -> Result<(), Diag
     }) else {
         return Ok(());
     };
-    let message = "what this communication of one device does on several cannot be told";
-    let note = "resize the program before it is lowered";
+    let message = "the effect of this communication of one device on several devices is unknown";
+    let note = "resize the program before lowering it";
     let mut diags = Diags::default();
     diags.push(Diag::error(RESIZE_TEAM, program.op_span(id), message).with_note(note));
     Err(diags)
@@ -173,13 +173,13 @@ fn refuse_moving(program: &Program, walked: &ReachableItems) -> Result<(), Diags
         return Ok(());
     };
     let (name, what) = (hostir::ir::op_display_name(program, id), hostir::ir::op_display_name(program, mark));
-    let message = format!("on several devices this `{name}` moves data between them");
-    let label = format!("`{what}` belongs to a lowered program");
+    let message = format!("on several devices, this `{name}` would move data between them");
+    let label = format!("`{what}` occurs only in lowered programs");
     let mut diags = Diags::default();
     diags.push(
         Diag::error(RESIZE_TEAM, program.op_span(id), message)
             .with_label(program.op_span(mark), label)
-            .with_note("resize the program before it is lowered"),
+            .with_note("resize the program before lowering it"),
     );
     Err(diags)
 }
@@ -191,8 +191,8 @@ fn counts_from_zero(devices: &[u32]) -> bool {
 fn non_row_mesh_error(program: &Program, tensor: TensorId, span: Span) -> Diag {
     let mesh = mesh_text(program, program.tensor(tensor).mesh);
     let name = program.tensor_name(tensor);
-    let message = format!("{name} lies on {mesh}, which is not a row of devices 0, 1, 2, ...");
-    let note = "only programs on one mesh of one axis, from device 0 on, can be resized";
+    let message = format!("{name} is on {mesh}, which is not of the form 0, 1, 2, ...");
+    let note = "only programs on a single one-dimensional mesh that starts at device 0 can be resized";
     Diag::error(RESIZE_MESHES, span, message).with_note(note)
 }
 
@@ -200,10 +200,10 @@ fn partial_team_error(program: &Program, id: OpId, team: &[i64], known: i64) -> 
     let members: Vec<String> = team.iter().map(ToString::to_string).collect();
     let span = program.op_span(id);
     let message = match team.last() {
-        Some(&TEAM_CUT) => "the team is cut off, as nvFuser prints long ones".to_owned(),
-        _ => format!("the team ({}) is not that of all {known} devices", members.join(" ")),
+        Some(&TEAM_CUT) => "the team is truncated, as nvFuser prints long teams".to_owned(),
+        _ => format!("the team ({}) does not consist of all {known} devices in order", members.join(" ")),
     };
-    let note = "which devices a part of the mesh becomes cannot be told: write the whole team, in order";
+    let note = "write the whole team, in order: the counterpart of a part of the mesh is unknown";
     Diag::error(RESIZE_TEAM, span, message).with_note(note)
 }
 

@@ -212,16 +212,17 @@ fn unclear_scalar(program: &Program, one: &ScalarUse, constant: UnclearConstant,
     let DeviceCounts { old, new } = devices;
     let span = program.op_span(one.op);
     let Some(constant) = constant else {
-        let message = format!("device {text} is the root, but there will be {new} devices only");
-        let note = format!("make one of the devices 0 to {} the root", new - 1);
+        let message = format!("the root is device {text}, but the resized program has only {new} devices");
+        let note = format!("use one of the devices 0 to {} as the root", new - 1);
         return Diag::error(RESIZE_CONSTANT, span, message).with_note(note);
     };
     let of = if text == constant.to_string() { String::new() } else { format!(" of `{text}`") };
     let message = if constant == old {
-        format!("the `{constant}`{of} may or may not stand for the {old} devices")
+        format!("the `{constant}`{of} is ambiguous: it may or may not be the number of devices, {old}")
     } else {
-        format!("the `{constant}`{of} may or may not be made from the {old} devices")
+        format!("the `{constant}`{of} is ambiguous: it may or may not be computed from the number of devices, {old}")
     };
-    let note = "write it with `rank`, the index of a loop over devices, or a name such as `i0` or `numberOfStreams`";
+    let note =
+        "write it in terms of `rank`, the index of a loop over devices, or a name such as `i0` or `numberOfStreams`";
     Diag::error(RESIZE_CONSTANT, span, message).with_note(note)
 }

@@ -6,7 +6,7 @@ use hostir::axes::logical_axes;
 use hostir::ir::scalar_names::sub_expressions;
 use hostir::ir::{Expr, ExprId, Program, TensorId};
 
-/// resize-mesh: an extent that cannot follow the number of devices.
+/// resize-mesh: an extent that cannot change with the number of devices.
 pub(super) const RESIZE_EXTENT: &str = "H0385";
 
 /// The extents of classes, by root.

@@ -130,17 +130,18 @@ fn solve_symbolic_view(
 fn no_solution_error(program: &Program, id: OpId, elements: i64, open: usize) -> Diag {
     let message = match open {
         0 | 1 => format!(
-            "the axes that this view regroups hold {elements} elements for the new number of devices, and its result cannot"
+            "the operand axes of this view have {elements} elements for the new number of devices, which its result cannot have"
         ),
-        _ => "which axis of this view follows the number of devices cannot be told".to_owned(),
+        _ => "the axis of this view that depends on the number of devices is ambiguous".to_owned(),
     };
-    let note = "give the axes extents that divide, or regroup the device axis in a view of its own";
+    let note = "use extents that divide, or reshape the device axis in a separate view";
     Diag::error(RESIZE_EXTENT, program.op_span(id), message).with_note(note)
 }
 
 fn symbolic_extents_error(program: &Program, id: OpId) -> Diag {
     let message =
-        "this view regroups an axis that follows the number of devices with others whose extents are names".to_owned();
-    let note = "write the extent of the device axis as a name too, as in `[ideviceIdx.x0{i0}, iS1{i1}]` and `[iS2{( i0 * i1 )}]`";
+        "this view combines an axis that depends on the number of devices with axes of symbolic extent".to_owned();
+    let note =
+        "give the device axis a symbolic extent, too, as in `[ideviceIdx.x0{i0}, iS1{i1}]` and `[iS2{( i0 * i1 )}]`";
     Diag::error(RESIZE_EXTENT, program.op_span(id), message).with_note(note)
 }

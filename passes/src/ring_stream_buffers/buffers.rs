@@ -116,7 +116,7 @@ impl TensorUses {
             };
         };
         if self.seen[tensor] {
-            return Err((allocate, "the caller sees it".to_owned()));
+            return Err((allocate, "it is an input or output".to_owned()));
         }
         if let Some(op) = found.other {
             return Err((op, "it is used as a whole here".to_owned()));
@@ -128,25 +128,25 @@ impl TensorUses {
         };
         let sliced = program.domain(axis);
         if sliced.iter != IterType::Iteration || sliced.parallel.is_device() {
-            let why = "this axis has no slices in memory, so all iterations use the same";
+            let why = "this axis has no slices in memory, so all iterations use the same memory";
             return Err((first, why.to_owned()));
         }
         for &(op, other) in &found.selects {
             if other != Some(looped) {
-                return Err((op, "two loops slice it".to_owned()));
+                return Err((op, "it is sliced by two loops".to_owned()));
             }
             if sliced_by(program, op) != (Some(axis), Some(index)) {
-                return Err((op, "this slice is another one than the first".to_owned()));
+                return Err((op, "this slice differs from the first one".to_owned()));
             }
         }
         let allocation = program.op(allocate);
         let cleared = allocation.attr(AttrKey::ZeroInit) == Some(&AttrValue::Bool(true));
         if cleared || allocation.attr(AttrKey::Alias).is_some() {
-            let why = "it is cleared, or shares memory, when it is allocated";
+            let why = "it is initialized or aliased when it is allocated";
             return Err((allocate, why.to_owned()));
         }
         if program.tensor(tensor).memory == hostir::ir::MemoryType::Symmetric {
-            return Err((allocate, "other ranks look into symmetric memory".to_owned()));
+            return Err((allocate, "other ranks access symmetric memory".to_owned()));
         }
         let Some(name) = loop_index(program, program.op(looped)) else { return Ok(None) };
         let definitions = IndexDefinitions::new(program);

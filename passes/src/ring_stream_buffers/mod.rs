@@ -15,9 +15,9 @@ use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{AttrKey, AttrValue, BinaryOp, Expr, ExprId, IterDomain, OpId, Program, TensorId};
 
-/// ring-stream-buffers: an option that names no tensor of the program.
+/// ring-stream-buffers: an option that names an unknown tensor.
 const RING_BUFFER: &str = "H0390";
-/// ring-stream-buffers: a buffer that has to keep a slice for every iteration.
+/// ring-stream-buffers: a buffer that must keep a slice per iteration.
 const RING_STAYS: &str = "H0391";
 
 /// The pass.
@@ -48,7 +48,7 @@ otherwise it is an error.",
         default: Some("{}"),
         help: "Shorten these tensors only; an error if one cannot be",
     }],
-    statistics: &[StatisticSpec { name: "buffers-shortened", help: "buffers with a slot a stream" }],
+    statistics: &[StatisticSpec { name: "buffers-shortened", help: "buffers with a slot per stream" }],
     action: PassAction::Rewrite(run_ring_stream_buffers),
 };
 
@@ -131,7 +131,7 @@ fn named_buffers(program: &Program, cx: &mut PassCx<'_>) -> Result<Vec<TensorId>
             Some(tensor) => found.push(tensor),
             None => {
                 let message = format!("the program has no tensor `{text}`");
-                let note = "`buffers=` lists tensors that the program allocates";
+                let note = "`buffers=` must list tensors that the program allocates";
                 failed = true;
                 cx.reject_options(&["buffers"], Diag::global_error(RING_BUFFER, message).with_note(note));
             }
@@ -142,9 +142,9 @@ fn named_buffers(program: &Program, cx: &mut PassCx<'_>) -> Result<Vec<TensorId>
 
 fn unchanged_remark(program: &Program, tensor: TensorId, (op, why): &KeepReason) -> Diag {
     let name = program.tensor_name(tensor);
-    let message = format!("{name} keeps a slice for every iteration: {why}");
+    let message = format!("{name} keeps a slice per iteration: {why}");
     Diag::error(RING_STAYS, program.op_span(*op), message)
-        .with_note("a slot a stream is enough for what each iteration writes and reads on its own stream only")
+        .with_note("one slot per stream suffices only if each iteration writes and reads its slice on its own stream")
 }
 
 fn shorten_buffer(edit: &mut Edit<'_>, buffer: &LoopBuffer) {

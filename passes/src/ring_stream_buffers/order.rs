@@ -93,7 +93,7 @@ fn check_loop_buffers(
     let op = program.op(looped);
     let streams = program.names().find_symbol("numberOfStreams");
     let (Some(index), Some(streams)) = (loop_index(program, op), streams) else {
-        let why = "no stream is current that comes round in turns";
+        let why = "the current stream is not `StreamIdx % numberOfStreams`";
         return vec![Some((looped, why.to_owned())); buffers.len()];
     };
     let mut walk = SliceOrderWalk {
@@ -117,7 +117,7 @@ fn check_loop_buffers(
         walk.walk_block(block);
     }
     for message in std::mem::take(&mut walk.pending) {
-        let why = "the iteration does not wait for this on its own stream";
+        let why = "the iteration does not wait for this communication on its own stream";
         walk.reject_buffer(message.buffer, message.op, why);
     }
     walk.reasons
@@ -220,13 +220,13 @@ impl SliceOrderWalk<'_> {
             let Some(from) = from else {
                 // A name that meant a slice may mean something else now.
                 if let Some(known) = known {
-                    self.reject_buffer(known.buffer, id, "its slice gets other memory here");
+                    self.reject_buffer(known.buffer, id, "its slice is rebound to other memory here");
                 }
                 continue;
             };
             let base = op.input_tensors().next().is_some_and(|tensor| self.is_buffer(tensor));
             if known.is_some_and(|known| known.buffer != from.buffer || known.whole != base) {
-                self.reject_buffer(from.buffer, id, "this name stands for different slices");
+                self.reject_buffer(from.buffer, id, "this name refers to different slices");
             }
             if !self.uses.is_within(result, self.looped) {
                 self.reject_buffer(from.buffer, id, "its slice is used outside of the loop");
@@ -251,7 +251,7 @@ impl SliceOrderWalk<'_> {
         }
         for tensor in op.output_tensors() {
             if let Some(slice) = self.slices.get(&tensor).copied() {
-                self.reject_buffer(slice.buffer, id, "its slice gets other memory here");
+                self.reject_buffer(slice.buffer, id, "its slice is rebound to other memory here");
             }
         }
     }
@@ -266,7 +266,7 @@ impl SliceOrderWalk<'_> {
         for (tensor, access) in touched {
             let Some(slice) = self.slices.get(&tensor).copied() else { continue };
             if access == TensorAccess::Free {
-                self.reject_buffer(slice.buffer, id, "it is freed in the loop");
+                self.reject_buffer(slice.buffer, id, "it is deallocated in the loop");
             } else if access != TensorAccess::Name {
                 let writes = results.contains(&tensor);
                 self.touch_slice(id, slice, writes && access != TensorAccess::Read);
@@ -283,11 +283,11 @@ impl SliceOrderWalk<'_> {
         }
         let SliceState { bound, written } = self.states[slice.buffer];
         if !bound {
-            self.reject_buffer(slice.buffer, id, "this uses the slice of an iteration before");
+            self.reject_buffer(slice.buffer, id, "this reads the slice of an earlier iteration");
         } else if writes && slice.whole {
             self.set_state(slice.buffer, SliceState { bound, written: true });
         } else if !written {
-            self.reject_buffer(slice.buffer, id, "this uses a slice that its iteration has not written");
+            self.reject_buffer(slice.buffer, id, "this reads a slice that its iteration has not written");
         }
     }
 
@@ -313,7 +313,7 @@ impl SliceOrderWalk<'_> {
                 for (tensor, access) in touched {
                     let Some(slice) = self.slices.get(&tensor).copied() else { continue };
                     if shared {
-                        self.reject_buffer(slice.buffer, id, "another rank reads or writes its memory itself");
+                        self.reject_buffer(slice.buffer, id, "another rank directly reads or writes its memory");
                     }
                     self.touch_slice(id, slice, access != TensorAccess::Read);
                     let grouped = op.kind == OpKind::P2PCommunication && self.in_group;

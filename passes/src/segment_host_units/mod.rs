@@ -18,7 +18,7 @@ use hostir::ir::{AttrKey, AttrValue, MemoryType, OpId, Program, TensorId};
 use memory::AllocatedTensors;
 use unit::HostUses;
 
-/// segment-host-units: an op that moves data between devices cannot go into a HostUnit.
+/// segment-host-units: an op for a HostUnit that moves data between devices.
 const RESHARDING_UNIT: &str = "H0363";
 
 /// The pass.
@@ -41,9 +41,9 @@ exist it may choose a different one.",
     example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[
-        StatisticSpec { name: "units", help: "HostUnits made" },
+        StatisticSpec { name: "units", help: "HostUnits created" },
         StatisticSpec { name: "ops-fused", help: "ops moved into HostUnits" },
-        StatisticSpec { name: "allocations", help: "results allocated since another one of their unit is" },
+        StatisticSpec { name: "allocations", help: "results allocated because another result of their unit is" },
     ],
     action: PassAction::Rewrite(run_segment_host_units),
 };
@@ -165,9 +165,11 @@ fn refuse_resharding(program: &Program, ops: &[OpId]) -> Result<(), Diags> {
         if is_resharding(program, op) {
             let name = hostir::ir::op_display_name(program, op);
             let what: Vec<String> = program.op(op).output_tensors().map(|t: TensorId| program.tensor_name(t)).collect();
-            let message =
-                format!("`{name}` needs data of other devices for {}; a HostUnit runs on one device", what.join(", "));
-            let note = "insert the copies that bring its data: --pass=insert-reshardings";
+            let message = format!(
+                "`{name}` needs data of other devices for {}, but a HostUnit runs on one device",
+                what.join(", ")
+            );
+            let note = "insert the copies for its data: --pass=insert-reshardings";
             let diag = Diag::error(RESHARDING_UNIT, program.op_span(op), message);
             diags.push(diag.with_note(note));
         }

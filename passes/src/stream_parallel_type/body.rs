@@ -11,13 +11,13 @@ use hostir::ir::domain_text;
 use hostir::ir::{AttrKey, AttrValue, Op, OpId, Program, TensorId, Value};
 use smallvec::SmallVec;
 
-/// stream-parallel-type: a tensor with two axes that are the loop's.
+/// stream-parallel-type: a tensor with two axes that correspond to the loop's.
 const STREAM_TWICE: &str = "H0327";
 /// stream-parallel-type: an op that needs other iterations' slices.
 const STREAM_LINK: &str = "H0328";
-/// stream-parallel-type: a collective in a loop whose ranks work on different parts.
+/// stream-parallel-type: a collective in a loop whose ranks process different shards.
 const STREAM_RING: &str = "H0331";
-/// stream-parallel-type: an op that would pair other axes on slices.
+/// stream-parallel-type: an op that would combine different axes if it used slices.
 const STREAM_PAIRS: &str = "H0392";
 
 /// The axis of a tensor that is the loop's.
@@ -30,10 +30,7 @@ pub(super) fn mapped_axis(
     let mut hits = map.axes_of_class(tensor, class);
     let Some(first) = hits.next() else { return Ok(None) };
     if map.is_split(tensor) {
-        return Err(format!(
-            "the axes of {} are made by splits, so that it cannot be sliced",
-            program.tensor_name(tensor)
-        ));
+        return Err(format!("the axes of {} result from splits, so it cannot be sliced", program.tensor_name(tensor)));
     }
     if hits.next().is_none() {
         return Ok(Some(first));
@@ -43,7 +40,12 @@ pub(super) fn mapped_axis(
         .axes_of_class(tensor, class)
         .filter_map(|axis| Some(domain_text(program, domains.get(axis.printed as usize)?)))
         .collect();
-    Err(format!("{} axes of {} are the loop's: {}", texts.len(), program.tensor_name(tensor), texts.join(", ")))
+    Err(format!(
+        "{} axes of {} correspond to the axis of the loop: {}",
+        texts.len(),
+        program.tensor_name(tensor),
+        texts.join(", ")
+    ))
 }
 
 /// Appends an op of a loop, with the slices it needs before it.
@@ -105,7 +107,7 @@ fn mapped_tensors(program: &Program, map: &AxisMap, found: &StreamLoop, id: OpId
     let mut mapped = Mapped::new();
     for tensor in program.op(id).all_tensors() {
         let axis = mapped_axis(program, map, tensor, found.class).map_err(|message| {
-            let note = "a loop slices one axis of a tensor; write the result without the stream type";
+            let note = "write the result without the stream type: a loop slices one axis of a tensor";
             Diag::error(STREAM_TWICE, program.op_span(id), message).with_note(note)
         })?;
         if let Some(axis) = axis
@@ -166,16 +168,16 @@ fn paired_axes(links: &[AxisLink]) -> Vec<((TensorId, u32), (TensorId, u32))> {
 fn moved_axes_error(program: &Program, id: OpId, cuts: &AxisSlices) -> Diag {
     let name = hostir::ir::op_display_name(program, id);
     let whole: Vec<String> = cuts.iter().map(|&(tensor, ..)| program.tensor_name(tensor)).collect();
-    let message = format!("`{name}` would pair other axes if it worked on slices of {}", whole.join(" and "));
-    let note = "spread another axis over the streams, such as the outermost batch axis, or write the result without the stream type";
+    let message = format!("`{name}` would combine different axes if it used slices of {}", whole.join(" and "));
+    let note = "make another axis stream-parallel, such as the outermost batch axis, or write the result without the stream type";
     Diag::error(STREAM_PAIRS, program.op_span(id), message).with_note(note)
 }
 
 /// Ranks that work on different parts cannot meet in a collective. (nvFuser lets them, and mixes parts.)
 fn collective_on_ring_error(program: &Program, id: OpId) -> Diag {
     let name = hostir::ir::op_display_name(program, id);
-    let message = format!("`{name}` moves data between devices in a loop whose ranks work on different parts");
-    let note = "leave `allgather=ring` out, or write the result of the op without the stream type";
+    let message = format!("`{name}` moves data between devices in a loop whose ranks process different shards");
+    let note = "omit `allgather=ring`, or write the result of the op without the stream type";
     Diag::error(STREAM_RING, program.op_span(id), message).with_note(note)
 }
 
@@ -194,12 +196,12 @@ fn check_links(program: &Program, id: OpId, mapped: &[(TensorId, MappedAxis)], l
         let pair = [(*tensor, axis.axis), (result, to.axis)];
         if !links.iter().any(|link| [link.from, link.to] == pair) {
             let message = format!(
-                "`{}` cannot be cut along `{}` of {}, which is the loop's axis by way of other ops",
+                "`{}` cannot be sliced along `{}` of {}, which other ops link to the axis of the loop",
                 op.kind.name(),
                 domain_text(program, &program.domains(*tensor)[axis.printed as usize]),
                 program.tensor_name(*tensor)
             );
-            let note = "put the op in another loop: write its result without the stream type";
+            let note = "move the op to another loop: write its result without the stream type";
             return Err(Diag::error(STREAM_LINK, program.op_span(id), message).with_note(note));
         }
     }

@@ -74,7 +74,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         name: "split_initial_sync",
         ty: OptionType::Bool,
         default: Some("true"),
-        help: "Synchronise with the current stream in a loop of its own, before the first iteration starts; false gives the one loop of early 2025, in which iterations wait for each other",
+        help: "Synchronize with the current stream in a separate loop before the first iteration; false selects the single loop of early 2025, in which iterations wait for each other",
     },
     OptionSpec {
         name: "merge",
@@ -86,13 +86,13 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         name: "allgather",
         ty: OptionType::Choice(&["pairwise", "ring", "broadcast"]),
         default: Some("pairwise"),
-        help: "How a sharded axis that becomes the stream axis is gathered",
+        help: "Algorithm that gathers a sharded axis that becomes the stream axis",
     },
     OptionSpec {
         name: OFFSET,
         ty: OptionType::Bool,
         default: Some("false"),
-        help: "nvFuser's name for allgather=ring",
+        help: "Name of allgather=ring in nvFuser",
     },
     OptionSpec {
         name: SCATTER,
@@ -104,7 +104,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         name: OWN,
         ty: OptionType::Choice(&["first", "last"]),
         default: Some("first"),
-        help: "When a rank works on its own part in a loop that starts at another part on each rank (allgather=ring, matmul_reduce_scatter=p2p); last lets a scatter's messages go while later parts are computed",
+        help: "Time at which a rank processes its own shard in a loop with an offset per rank (allgather=ring, matmul_reduce_scatter=p2p); last sends the shards of a reduce-scatter while later shards are computed",
     },
     OptionSpec {
         name: "inter_stream_synchronization",
@@ -116,19 +116,19 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         name: "communicator_backend",
         ty: OptionType::Choice(BACKENDS),
         default: Some("NCCL"),
-        help: "Backend of the communications that the pass makes",
+        help: "Backend of the communications that the pass inserts",
     },
     OptionSpec {
         name: PROTOCOL,
         ty: OptionType::Choice(PROTOCOLS),
         default: Some("get"),
-        help: "Who copies with communicator_backend=CUDA: the receiver (get) posts behind the sender, the sender (put) behind the receiver",
+        help: "Initiator of copies with communicator_backend=CUDA: the receiver (get), which issues after the sender, or the sender (put), which issues after the receiver",
     },
     OptionSpec {
         name: COPIES,
         ty: OptionType::Choice(&["worker", "own"]),
         default: Some("worker"),
-        help: "Where the side that copies does so with communicator_backend=CUDA: on the stream of the iteration (worker), or on stream numberOfStreams (own), on which copies follow each other instead of sharing the links",
+        help: "Stream of the copies with communicator_backend=CUDA: that of the iteration (worker), or stream numberOfStreams (own), on which copies are serialized instead of sharing the links",
     },
 ];
 
@@ -161,7 +161,7 @@ impl Config {
         }
         if options.is_given(OWN) && !offset {
             let message = format!("`{OWN}={}` has no effect: no loop has an offset", options.word_value(OWN));
-            let note = "loops start at another part on each rank with `allgather=ring` or `matmul_reduce_scatter=p2p`";
+            let note = "only `allgather=ring` and `matmul_reduce_scatter=p2p` make loops with an offset per rank";
             cx.add_warning(Diag::global_error(OPTION_UNUSED, message).with_note(note));
         }
         Ok(Self {
@@ -182,12 +182,12 @@ impl Config {
 fn no_messages_error(option: &str, word: &str, backend: &str) -> Diag {
     let (why, note) = match backend {
         "CUDA" => (
-            ": collectives move all parts".to_owned(),
-            "parts are sent and received with `allgather=pairwise`, `ring` or `matmul_reduce_scatter=p2p`",
+            ": collectives move all shards".to_owned(),
+            "`allgather=pairwise`, `allgather=ring` and `matmul_reduce_scatter=p2p` send and receive shards",
         ),
         _ => (
             format!(" with `communicator_backend={backend}`"),
-            "only copies on the current stream, `communicator_backend=CUDA`, have a side that copies",
+            "only copies on the current stream, `communicator_backend=CUDA`, have an initiator",
         ),
     };
     let message = format!("`{option}={word}` has no effect{why}");
@@ -202,7 +202,7 @@ fn allgather_method(cx: &mut PassCx<'_>) -> Result<AllgatherMethod, Diags> {
     let (gather, scatter) = (options.word_value("allgather"), options.word_value(SCATTER));
     let mut wrong: Vec<(&'static [&'static str], &str, &str)> = Vec::new();
     if options.is_given("allgather") && options.is_given(OFFSET) && offset != (gather == "ring") {
-        let note = "both say the order in which parts are gathered: leave one out";
+        let note = "both options set the order in which shards are gathered: omit one";
         wrong.push((&["allgather", OFFSET], gather, note));
     }
     let wants_offset = match scatter {
@@ -211,7 +211,8 @@ fn allgather_method(cx: &mut PassCx<'_>) -> Result<AllgatherMethod, Diags> {
         _ => None,
     };
     if options.is_given(OFFSET) && wants_offset.is_some_and(|wanted| wanted != offset) {
-        let note = "`p2p` starts each rank at its own part, `reduce` has all ranks at one part: leave the offset out";
+        let note =
+            "`p2p` starts each rank at its own shard, but `reduce` needs all ranks at the same shard: omit the offset";
         wrong.push((&[SCATTER, OFFSET], scatter, note));
     }
     let failed = !wrong.is_empty();

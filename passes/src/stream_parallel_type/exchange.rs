@@ -11,7 +11,7 @@ use hostir::ir::{BinaryOp, DomainId, ExprId, OpId, ParallelType, Program, Tensor
 
 /// stream-parallel-type: a sharded axis that cannot become the stream axis.
 const STREAM_EXCHANGE: &str = "H0329";
-/// stream-parallel-type: a backend that cannot carry the messages of a loop.
+/// stream-parallel-type: a backend that does not support the messages of a loop.
 const STREAM_BACKEND: &str = "H0332";
 
 /// Gathers one part in each iteration, of an input whose axis lies across devices.
@@ -157,7 +157,7 @@ fn check_exchange(program: &Program, id: OpId, input: TensorId, axis: MappedAxis
     let name = program.tensor_name(input);
     if op.kind != OpKind::Set {
         let message = format!(
-            "`{}` needs the parts of {name} that other devices hold; only a `Set` can fetch them",
+            "`{}` needs the shards of {name} on other devices, but only a `Set` can fetch them",
             op.kind.name()
         );
         return refuse(
@@ -168,20 +168,20 @@ fn check_exchange(program: &Program, id: OpId, input: TensorId, axis: MappedAxis
         );
     }
     if axis.axis != 0 {
-        let message = format!("the sharded axis of {name} is axis {}; it has to be the first", axis.axis);
-        return refuse(program, id, message, "permute the tensor so that the sharded axis comes first");
+        let message = format!("the sharded axis of {name} is axis {}, but must be the first", axis.axis);
+        return refuse(program, id, message, "permute the tensor so that the sharded axis is the first");
     }
     let Some(output) = op.output_tensors().next() else {
-        return refuse(program, id, "the `Set` has no tensor as result".to_owned(), "write its result");
+        return refuse(program, id, "the `Set` has no result tensor".to_owned(), "write its result");
     };
     let first = logical_axes(program, output).axes.first().map(|axis| axis.parallel);
     if first != Some(ParallelType::Stream) {
-        let message = format!("the first axis of {} has to be the stream-parallel one", program.tensor_name(output));
-        return refuse(program, id, message, "permute the result so that the stream-parallel axis comes first");
+        let message = format!("the first axis of {} must be stream-parallel", program.tensor_name(output));
+        return refuse(program, id, message, "permute the result so that the stream-parallel axis is the first");
     }
     if device_shards(program, input, 1) != device_shards(program, output, 1) {
         let message =
-            format!("{name} and {} are sharded differently behind their first axes", program.tensor_name(output));
+            format!("{name} and {} are sharded differently after their first axes", program.tensor_name(output));
         return refuse(program, id, message, shard_difference_note(program, input, output));
     }
     check_devices(program, id, input, output)?;
@@ -199,7 +199,7 @@ fn shard_difference_note(program: &Program, input: TensorId, output: TensorId) -
     let turns = from.get(1).is_some_and(|axis| axis.parallel == ParallelType::Stream)
         && to.get(1).is_some_and(|axis| axis.is_sharded());
     if turns {
-        "`matmul_reduce_scatter=p2p` takes a `Set` that turns a device and a stream axis round"
+        "`matmul_reduce_scatter=p2p` needs a `Set` that swaps a device axis and a stream axis"
     } else {
         "change one sharding at a time: insert a `Set` that only gathers before it"
     }
@@ -209,21 +209,22 @@ fn shard_difference_note(program: &Program, input: TensorId, output: TensorId) -
 pub(super) fn check_devices(program: &Program, id: OpId, input: TensorId, output: TensorId) -> Result<(), Diag> {
     let name = program.tensor_name(input);
     if program.tensor(input).mesh != program.tensor(output).mesh {
-        let message = format!("{name} and {} lie on different devices", program.tensor_name(output));
+        let message = format!("{name} and {} are on different devices", program.tensor_name(output));
         return refuse(
             program,
             id,
             message,
-            "insert a `Set` that moves the tensor before the one that needs other devices' parts",
+            "insert a `Set` that moves the tensor before the one that needs the shards of other devices",
         );
     }
     if !program
         .tensor_mesh(input)
         .is_some_and(|mesh| mesh.shape.len() == 1 && mesh.devices.iter().zip(0..).all(|(&device, k)| device == k))
     {
-        let message =
-            format!("the devices of {name} are not a row 0, 1, 2, ...: the iteration's number is the peer's rank");
-        return refuse(program, id, message, "use a mesh of one axis that starts at device 0 and leaves none out");
+        let message = format!(
+            "the devices of {name} are not 0, 1, 2, ..., but each iteration uses its number as the rank of its peer"
+        );
+        return refuse(program, id, message, "use a one-dimensional mesh of consecutive devices from 0");
     }
     Ok(())
 }
@@ -234,7 +235,7 @@ pub(super) fn check_messages(program: &Program, config: &Config, id: OpId) -> Re
         return Ok(());
     }
     let message = format!(
-        "`{}` needs a send and a receive that start together, which UCC does not have",
+        "`{}` needs a send and a receive that start together, which UCC does not support",
         hostir::ir::op_display_name(program, id)
     );
     let note = "use `communicator_backend=NCCL` or `CUDA`, or collectives: `allgather=broadcast`, `matmul_reduce_scatter=reduce`";

@@ -15,7 +15,7 @@ use hostir::ir::{IterType, OpId, Program, TensorId};
 const STREAM_RESULTS: &str = "H0322";
 /// stream-parallel-type: a result with two stream-parallel axes.
 const STREAM_AXES: &str = "H0323";
-/// stream-parallel-type: an op that cannot be spread over streams.
+/// stream-parallel-type: an op that cannot have a stream-parallel result.
 const STREAM_OP: &str = "H0324";
 /// stream-parallel-type: a stream-parallel part of a split axis.
 const STREAM_SPLIT: &str = "H0325";
@@ -111,7 +111,7 @@ fn streamed_op(program: &Program, map: &AxisMap, config: &Config, id: OpId) -> R
     let (result, text) = (program.tensor_name(tensor), axis_text(program, tensor, printed));
     let Some(class) = class else {
         let message = format!("`{text}` of {result} is part of a split or merged axis");
-        let note = "spread a whole axis over the streams";
+        let note = "make a whole axis stream-parallel";
         return Err(refusal(program, id, STREAM_SPLIT, message, note));
     };
     if let Some((domain, class)) = scatter::reduce_scatter_axis(program, map, config.reduce_scatter, id) {
@@ -124,13 +124,13 @@ fn streamed_op(program: &Program, map: &AxisMap, config: &Config, id: OpId) -> R
     let domain = &program.domains(tensor)[printed as usize];
     if domain.expanded.is_some() {
         // All its slices are one in memory. (nvFuser loops over them.)
-        let message = format!("`{text}` of {result} is expanded: it has one slice, not several");
+        let message = format!("`{text}` of {result} is an expanded broadcast, which has only one slice");
         let note = "write it without the stream type, or write a result that is not expanded";
         return Err(refusal(program, id, STREAM_EXPANDED, message, note));
     }
     if !matches!(domain.iter, IterType::Iteration | IterType::Broadcast) {
-        let message = format!("`{text}` of {result} is reduced; a stream-parallel axis iterates");
-        let note = "spread an axis over the streams that the result keeps; `matmul_reduce_scatter=reduce` takes a sum of `[device, stream, ..]` to `[reduced stream, device, ..]`";
+        let message = format!("`{text}` of {result} is stream-parallel, but is reduced");
+        let note = "make an axis that the result keeps stream-parallel; `matmul_reduce_scatter=reduce` accepts a sum of `[device, stream, ..]` to `[reduced stream, device, ..]`";
         return Err(refusal(program, id, STREAM_REDUCED, message, note));
     }
     let domain = printed_domain(program, tensor, printed);
@@ -146,12 +146,12 @@ fn stream_axis(program: &Program, id: OpId, tensor: TensorId) -> Result<Option<u
     if let Some(second) = streams.next() {
         let second = axis_text(program, tensor, second);
         let message = format!("{result} has two stream-parallel axes, `{text}` and `{second}`");
-        let note = "keep the one to loop over and write the other as `iS`";
+        let note = "keep the axis to loop over, and write the other as `iS`";
         return Err(refusal(program, id, STREAM_AXES, message, note));
     }
     if !is_standalone(program, id) {
         let name = written_op_name(program, id);
-        let message = format!("`{name}` cannot be spread over streams: it runs inside a HostUnit only");
+        let message = format!("`{name}` cannot have a stream-parallel result: it runs only inside a HostUnit");
         let note = format!("write `{text}` of {result} without the stream type");
         return Err(refusal(program, id, STREAM_OP, message, note));
     }
@@ -170,13 +170,13 @@ fn refusal(program: &Program, id: OpId, code: &'static str, message: String, not
 fn several(program: &Program, id: OpId, results: &[TensorId]) -> Box<Diag> {
     let names: Vec<String> = results.iter().map(|&tensor| program.tensor_name(tensor)).collect();
     let message = format!(
-        "`{}` has {} results, {}; one at most is supported",
+        "`{}` has {} results, {}, but at most one is supported",
         written_op_name(program, id),
         results.len(),
         names.join(", ")
     );
     let note = format!(
-        "give each a HostUnit of its own; where segment-host-units made this one, let the other ops read a `Set` of {}, or leave the pass out: --disable-pass=segment-host-units",
+        "give each result its own HostUnit; if segment-host-units made this one, let the other ops read a `Set` of {}, or omit the pass: --disable-pass=segment-host-units",
         names[0]
     );
     refusal(program, id, STREAM_RESULTS, message, note)

@@ -29,12 +29,12 @@ const STREAM_INPUT: &str = "H0321";
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
     name: "stream-parallel-type",
-    summary: "Turn stream-parallel axes into loops over streams",
+    summary: "Convert stream-parallel axes to loops over streams",
     description: doc::DESCRIPTION,
     example: Some(PassExample { options: "", before: doc::EXAMPLE_BEFORE, after: doc::EXAMPLE_AFTER }),
     options: config::OPTIONS,
     statistics: &[
-        StatisticSpec { name: "loops", help: "loops made" },
+        StatisticSpec { name: "loops", help: "loops created" },
         StatisticSpec { name: "ops-streamed", help: "ops moved into loops" },
     ],
     action: PassAction::Rewrite(run_stream_parallel_type),
@@ -78,7 +78,7 @@ fn refuse_inputs(program: &Program) -> Result<(), Diags> {
             let name = program.tensor_name(tensor);
             let span = program.tensor_span(tensor);
             let message = format!("the input {name} has a stream-parallel axis");
-            let note = "write the axis as `iS` on the input: only results of ops can be spread over streams, unless `matmul_reduce_scatter` is given";
+            let note = "write the axis as `iS` in the input: without `matmul_reduce_scatter`, only results of ops can be stream-parallel";
             diags.push(Diag::error(STREAM_INPUT, span, message).with_note(note));
         }
     }

@@ -9,9 +9,9 @@ use hostir::ir::{AttrValue, DomainId, IterDomain, MeshId, OpId, ParallelType, Pr
 use hostir::ir::{AxisLink, OpEffect};
 use rustc_hash::FxHashMap;
 
-/// A sharding pass meets a sharded tensor whose axes are made by splits.
+/// A sharded tensor whose axes result from splits, in a pass that propagates shardings.
 const SHARDED_SPLIT: &str = "H0360";
-/// Some tensors of a program have a device mesh, others none.
+/// Some tensors of a program have a device mesh, but others have none.
 const MIXED_MESHES: &str = "H0362";
 
 /// The links of an op between axes that have one extent.
@@ -86,16 +86,16 @@ pub(crate) fn refuse_splits(program: &Program, id: OpId) -> Result<(), Diag> {
     };
     let name = program.tensor_name(tensor);
     let message = format!(
-        "{name} lies across devices along a part of an axis, so that the sharding of `{}` is not known",
+        "{name} is sharded over devices along a part of an axis, so the sharding of `{}` is unknown",
         hostir::ir::op_display_name(program, id)
     );
     let note = format!(
-        "give {name} an axis of its own for the devices: `[ideviceIdx.x0{{4}}, iS1{{i0}}]` instead of a split of `4 * i0`"
+        "give {name} a separate axis for the devices: `[ideviceIdx.x0{{4}}, iS1{{i0}}]` instead of a split of `4 * i0`"
     );
     Err(Diag::error(SHARDED_SPLIT, program.op_span(id), message).with_note(note))
 }
 
-/// The error where some tensors of an op have a mesh and others none.
+/// The error where some tensors of an op have a mesh and but others have none.
 pub(crate) fn refuse_mixed_meshes(program: &Program, id: OpId) -> Result<(), Diag> {
     let op = program.op(id);
     let mut with = None;
@@ -121,9 +121,9 @@ pub(crate) fn mixed_meshes_error(
     span: hostir::diag::Span,
 ) -> Diag {
     let (with, without) = (program.tensor_name(with), program.tensor_name(without));
-    let message = format!("{with} has a device mesh and {without} has none");
+    let message = format!("{with} has a device mesh, but {without} has none");
     Diag::error(MIXED_MESHES, span, message)
-        .with_note("write the mesh of every tensor, or of none; --pass=propagate-shardings hands meshes on")
+        .with_note("write a mesh for all tensors, or for none; --pass=propagate-shardings propagates meshes")
 }
 
 /// The parallel types of the axes of `to` if it is sharded as `like` is, by logical axis: device types, and

@@ -32,15 +32,16 @@ impl ExecutionFault {
                 codes::UNINITIALISED,
                 format!("{} is read before it is written (element {element})", labels.tensor_name(tensor)),
             ),
-            ExecutionFault::NoMemory(bytes) => (codes::NO_MEMORY, format!("no memory for {bytes} bytes")),
+            ExecutionFault::NoMemory(bytes) => {
+                (codes::NO_MEMORY, format!("out of memory: cannot allocate {bytes} bytes"))
+            }
             ExecutionFault::Type(dtype) => {
-                (codes::BACKEND_TYPE, format!("the CPU backend cannot compute with `{}`", dtype.name()))
+                (codes::BACKEND_TYPE, format!("the CPU backend does not support the element type `{}`", dtype.name()))
             }
             ExecutionFault::Index { tensor, element, value, extent } => (
                 codes::INDEX,
                 format!(
-                    "element {element} of {} is {value}, but the axis that it chooses from has {extent} \
-                     elements: an index is 0 to {}",
+                    "index element {element} of {} is {value}, but the indexed axis has {extent} elements: an index must be from 0 to {}",
                     labels.tensor_name(tensor),
                     extent.saturating_sub(1)
                 ),

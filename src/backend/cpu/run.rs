@@ -27,8 +27,8 @@ pub fn check_memory(prepared: &PreparedProgram) -> Result<(), Diag> {
     // An allocation that nobody looks at is optimised away.
     std::hint::black_box(&mut room);
     asked.map_err(|_| {
-        Diag::global_error(codes::NO_MEMORY, format!("no memory for the {bytes} bytes that the run needs"))
-            .with_note("set smaller sizes, or look at the plan with `--check-only` or `--print-plan`")
+        Diag::global_error(codes::NO_MEMORY, format!("out of memory: the run needs {bytes} bytes"))
+            .with_note("reduce the sizes; `--check-only` and `--print-plan` show the memory that the plan needs")
     })
 }
 
@@ -117,13 +117,17 @@ pub(super) fn start_ranks<'p>(
     steps: Option<&'p StepCounter>,
 ) -> Result<Vec<CpuRank<'p>>, Vec<Diag>> {
     if inputs.len() != prepared.plans.len() {
-        let message = format!("inputs for {} ranks were given, {} are needed", inputs.len(), prepared.plans.len());
+        let message = format!(
+            "inputs for {} ranks were given, but the program needs inputs for {}",
+            inputs.len(),
+            prepared.plans.len()
+        );
         return Err(vec![Diag::global_error(codes::PORTS, message)]);
     }
     let mut ranks = Vec::new();
     for (plan, inputs) in prepared.plans.iter().zip(inputs) {
         if inputs.len() < plan.inputs.len() {
-            let message = format!("rank {} has {} of {} inputs", plan.rank, inputs.len(), plan.inputs.len());
+            let message = format!("rank {} was given {} of {} inputs", plan.rank, inputs.len(), plan.inputs.len());
             return Err(vec![Diag::global_error(codes::PORTS, message)]);
         }
         check_buffer_types(prepared, plan)?;
@@ -133,7 +137,7 @@ pub(super) fn start_ranks<'p>(
                 return Err(vec![Diag::global_error(codes::PORTS, format!("rank {}: {text}", plan.rank))]);
             }
             Err(_) => {
-                return Err(vec![Diag::global_error(codes::NO_MEMORY, "no memory for the inputs")]);
+                return Err(vec![Diag::global_error(codes::NO_MEMORY, "out of memory: cannot allocate the inputs")]);
             }
         }
     }
@@ -145,7 +149,7 @@ fn check_buffer_types(prepared: &PreparedProgram, plan: &Plan) -> Result<(), Vec
     for (_, buffer) in plan.buffers.iter() {
         if lanes::require_compute_class(buffer.dtype).is_err() {
             let message = format!(
-                "{} is `{}`, which the CPU backend cannot compute with",
+                "{} is `{}`, which the CPU backend does not support",
                 prepared.labels.tensor_name(buffer.tensor),
                 buffer.dtype.name()
             );
@@ -185,7 +189,7 @@ fn take_outputs(prepared: &PreparedProgram, rank: &mut CpuRank<'_>) -> Result<Ve
             Ok(tensor) => local.push(tensor),
             Err(_) => {
                 let Some(port) = prepared.outputs.get(index) else { continue };
-                let message = format!("{} has elements that nothing wrote on rank {}", port.name, rank.plan.rank);
+                let message = format!("{} has elements that were never written on rank {}", port.name, rank.plan.rank);
                 let span = prepared.labels.tensor_span(port.tensor);
                 return Err(vec![Diag::error(codes::UNWRITTEN_OUTPUT, span, message)]);
             }

@@ -184,7 +184,7 @@ impl RankMemory {
         let buffer = &plan.buffers[view.buffer];
         if tensor.len() != buffer.elements || tensor.dtype() != buffer.dtype {
             let message = format!(
-                "an input part of shape {:?} and type `{}` was given where {:?} of `{}` is needed",
+                "an input shard of shape {:?} and type `{}` was given, but {:?} of `{}` is required",
                 tensor.shape(),
                 tensor.dtype().name(),
                 view.shape(),

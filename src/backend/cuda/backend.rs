@@ -21,11 +21,18 @@ impl std::fmt::Debug for CudaRuntime {
 
 impl CudaRuntime {
     /// Gets a program ready to run: everything that happens once.
+    ///
+    /// # Errors
+    /// If there is no usable device or library, the devices cannot run an instruction, memory is short, a kernel does
+    /// not compile, or another process fails.
     pub fn load<'p>(&self, prepared: &'p PreparedProgram) -> Result<LoadedProgram<'p>, Vec<Diag>> {
         loaded_program::load_program(prepared, &self.options, false)
     }
 
     /// Gets a program ready to run on tensors that a caller binds ([`BoundProgram`]).
+    ///
+    /// # Errors
+    /// As [`Self::load`].
     pub fn load_unbound<'p>(&self, prepared: &'p PreparedProgram) -> Result<BoundProgram<'p>, Vec<Diag>> {
         bound_program::load_bound_program(prepared, &self.options)
     }

@@ -126,27 +126,46 @@ impl Session {
 
     /// Enqueues a run of all ranks of this process on the session's own streams. Does not wait for the devices;
     /// [`Session::wait`] or the next call reports errors that occur there.
+    ///
+    /// # Errors
+    /// If the session has failed before, an input has no data, or a call of CUDA fails; also with errors of earlier
+    /// runs.
     pub fn run(&mut self) -> Result<(), Error> {
         self.run_on_all(&[])
     }
 
     /// Enqueues a run of this process's only rank on a caller's stream: after the stream's earlier work, and before
     /// its later work.
+    ///
+    /// # Errors
+    /// As [`Session::run_on_all`].
     pub fn run_on(&mut self, stream: CallerStream) -> Result<(), Error> {
         self.run_on_all(&[stream])
     }
 
     /// [`Session::run_on`] for several ranks: one stream for each, in the order of [`Session::ranks`].
+    ///
+    /// # Errors
+    /// If the number of streams is not the number of ranks of this process, a stream belongs to another device, an
+    /// input has no data, the session has failed before, or a call of CUDA fails; also with errors of earlier runs.
     pub fn run_on_all(&mut self, streams: &[CallerStream]) -> Result<(), Error> {
         self.with_bound(|bound| bound.enqueue_run(streams))
     }
 
     /// Waits until all runs are done. After the timeout of the options, communicators are aborted.
+    ///
+    /// # Errors
+    /// If a run failed, on this or another process, or did not end within the timeout. The session cannot run any more
+    /// after that.
     pub fn wait(&mut self) -> Result<(), Error> {
         self.with_bound(|bound| bound.wait())
     }
 
     /// Copies the shards of a whole input to all ranks, which must belong to this process.
+    ///
+    /// # Errors
+    /// If there is no such input, the tensor has another shape or type, this process does not have all ranks, or the
+    /// copy or an earlier run fails.
     pub fn upload_whole<'k>(&mut self, key: impl Into<IoKey<'k>>, tensor: &HostTensor) -> Result<(), Error> {
         let position = self.find_position(IoSide::Input, key.into())?;
         let port = &self.prepared().inputs[position];
@@ -162,6 +181,10 @@ impl Session {
 
     /// Assembles a whole output of the last run from the shards of all ranks, which must belong to this process. Waits
     /// for the run. Replicas that differ are an error.
+    ///
+    /// # Errors
+    /// If there is no such output, this process does not have all ranks, nothing has run, a run fails, or replicas
+    /// differ.
     pub fn download_whole<'k>(&mut self, key: impl Into<IoKey<'k>>) -> Result<HostTensor, Error> {
         let position = self.find_position(IoSide::Output, key.into())?;
         let mut parts = Vec::new();
@@ -203,9 +226,9 @@ impl Session {
         if ranks.len() == all as usize {
             return Ok(ranks);
         }
-        let message = format!("this process has {} of the {all} ranks", ranks.len());
-        let diag = Diag::global_error(codes::SESSION, message)
-            .with_note("whole tensors need all ranks: hand over and take the part of a rank instead");
+        let message =
+            format!("this process has {} of the {all} ranks, so it cannot transfer whole tensors", ranks.len());
+        let diag = Diag::global_error(codes::SESSION, message).with_note("pass or read the shard of one rank instead");
         Err(self.make_error(vec![diag]))
     }
 }

@@ -127,7 +127,7 @@ impl SizeSolver<'_> {
         let (node, value, why) = match tie.along {
             LoopTarget::Devices(count) => match (looped, self.program.expr(tie.extent)) {
                 (None, Expr::Name(extent)) => {
-                    let why = format!("a loop goes along {count} devices");
+                    let why = format!("a loop runs over {count} devices");
                     (self.name_node(None, *extent), count, why)
                 }
                 _ => return false,
@@ -141,7 +141,7 @@ impl SizeSolver<'_> {
                 };
                 let root = self.find_root(node) as usize;
                 let value = self.known[root].as_ref().map(|known| known.value);
-                let why = format!("a loop takes {name} slice by slice");
+                let why = format!("a loop takes one slice of {name} per iteration");
                 match (value, looped, self.program.expr(tie.extent)) {
                     (None, Some(looped), _) => (node, looped, why),
                     (Some(value), None, Expr::Name(extent)) => (self.name_node(None, *extent), value, why),

@@ -49,8 +49,8 @@ impl SizeSolver<'_> {
             let text = match places.is_empty() {
                 // The name is no extent of its own, as in `iS0{( 2 * i2 )}`.
                 true => match self.name_holders(name) {
-                    holders if holders.is_empty() => "the length of a loop".to_owned(),
-                    holders => format!("part of the size of {}", self.axes_text(&holders)),
+                    holders if holders.is_empty() => "the extent of a loop".to_owned(),
+                    holders => format!("part of the extent of {}", self.axes_text(&holders)),
                 },
                 false => self.axes_text(places),
             };
@@ -59,7 +59,7 @@ impl SizeSolver<'_> {
             diag = diag.with_note(format!("`{name}` is {text}: set it with `--set {name}=8`{shape}"));
         }
         if open.len() > 1 {
-            diag = diag.with_note("`--set '*=8'` is a size for each of them");
+            diag = diag.with_note("`--set '*=8'` sets each of them");
         }
         self.diags.push(diag);
     }

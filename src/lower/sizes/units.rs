@@ -60,7 +60,7 @@ impl SizeSolver<'_> {
             let root = self.find_root(given.node);
             progress |= self.known[root as usize].is_none();
             let span = Some(self.program.op_span(given.post));
-            self.fix_node(given.node, KnownSize { value, span, why: "this post says so".to_owned() });
+            self.fix_node(given.node, KnownSize { value, span, why: "the operands of this PostOnStream".to_owned() });
         }
         progress
     }

@@ -26,14 +26,14 @@ pub(crate) fn check_communication(program: &Program, id: OpId, diags: &mut Diags
             check_in_team(program, id, tensor, "output", members, diags);
         }
         if kind == "SendRecv" && members.len() > 2 {
-            let message = format!("a SendRecv needs a team of 1 or 2 devices but has {}", members.len());
+            let message = format!("a SendRecv needs a team of 1 or 2 devices, but its team has {}", members.len());
             diags.push(Diag::error(codes::TEAM_SIZE, program.op_span(id), message));
         }
     }
     check_root(program, id, kind, members.as_deref(), diags);
     if !kind.is_empty() && !is_reducing_kind(kind) && op.attr(AttrKey::RedOp).is_some() {
-        let message = format!("`red_op` on a communication of type {kind}, which does not reduce");
-        let note = "only Reduce, Allreduce and ReduceScatter have a reduce operation";
+        let message = format!("`red_op` is given for a communication of type {kind}, which does not reduce");
+        let note = "only Reduce, Allreduce and ReduceScatter accept a reduce operation; remove it";
         diags.push(Diag::error(codes::RED_OP, program.op_span(id), message).with_note(note));
     }
 }
@@ -50,18 +50,18 @@ fn check_team(program: &Program, id: OpId, diags: &mut Diags) -> Option<Vec<i64>
         return None;
     }
     if members.is_empty() {
-        let note = "list the devices that take part, for example `team=(0 1)`";
-        diags.push(Diag::error(codes::BAD_TEAM, span, "the team has no devices").with_note(note));
+        let note = "list the participating devices, for example `team=(0 1)`";
+        diags.push(Diag::error(codes::BAD_TEAM, span, "the team is empty").with_note(note));
         return None;
     }
     if let Some(negative) = members.iter().find(|device| **device < 0) {
-        let message = format!("the team has a device {negative}");
-        diags.push(Diag::error(codes::BAD_TEAM, span, message).with_note("devices are counted from 0"));
+        let message = format!("the team contains the negative device {negative}");
+        diags.push(Diag::error(codes::BAD_TEAM, span, message).with_note("devices are numbered from 0"));
     }
     if let Some(twice) = smallest_duplicate(members) {
         diags.push(
-            Diag::error(codes::BAD_TEAM, span, format!("device {twice} is twice in the team"))
-                .with_note("a team names each of its devices once"),
+            Diag::error(codes::BAD_TEAM, span, format!("device {twice} occurs twice in the team"))
+                .with_note("list each device of a team once"),
         );
         return None;
     }
@@ -82,8 +82,8 @@ fn check_in_team(program: &Program, id: OpId, tensor: TensorId, side: &str, team
         let mesh = mesh_text(program, program.tensor(tensor).mesh);
         let message = format!("device {device} of the {side}'s mesh is not in the team");
         let diag = Diag::error(codes::TEAM_MESH, program.op_span(id), message)
-            .with_primary_text(format!("`{name}` lies on `{mesh}`"))
-            .with_note(format!("add {device} to `team=`, or take it out of the mesh of `{name}`"));
+            .with_primary_text(format!("`{name}` is placed on `{mesh}`"))
+            .with_note(format!("add {device} to `team=`, or remove it from the mesh of `{name}`"));
         diags.push(with_declaration(diag, program, tensor, id));
     }
 }
@@ -101,15 +101,15 @@ fn check_root(program: &Program, id: OpId, kind: &str, team: Option<&[i64]>, dia
     let root = program.op(id).expr_attr(AttrKey::Root);
     match root {
         None if has_root(kind) => {
-            let note = "add `root=` with the device that sends or receives the whole";
+            let note = "add `root=` with the device that sends or receives the whole tensor";
             diags.push(Diag::error(codes::ROOT, span, format!("{} needs a root", with_article(kind))).with_note(note));
         }
         Some(_) if !kind.is_empty() && !has_root(kind) => {
-            let message = format!("{} has no root", with_article(kind));
+            let message = format!("{} does not accept a root", with_article(kind));
             diags.push(Diag::error(codes::ROOT, span, message).with_note("remove `root=`"));
         }
         None if program.op(id).attr(AttrKey::RootAs).is_some() => {
-            let message = "`root_as=` without a root";
+            let message = "`root_as=` is given without `root=`";
             diags.push(Diag::error(codes::ROOT, span, message).with_note("remove `root_as=`"));
         }
         _ => {}
@@ -128,7 +128,7 @@ fn check_root(program: &Program, id: OpId, kind: &str, team: Option<&[i64]>, dia
         let (message, note) = match counted {
             RootAs::Position if team.contains(&root) => (
                 format!("root {root} is past the end of a team of {}", team.len()),
-                format!("a root is a position in the team ({list}) here; `root_as=rank` names rank {root}"),
+                format!("a root is a position in the team ({list}) here; write `root_as=rank` to name rank {root}"),
             ),
             RootAs::Position => {
                 (format!("root {root} is past the end of a team of {}", team.len()), format!("the team is ({list})"))
@@ -147,7 +147,7 @@ fn check_protocol(program: &Program, id: OpId, diags: &mut Diags) {
         && backend != "CUDA"
     {
         let message = format!("`protocol={protocol}` has no effect with `backend={backend}`");
-        let note = "with `backend=CUDA` it says which side copies; remove it";
+        let note = "remove it: only `backend=CUDA` uses a protocol, which selects the side that copies";
         let diag = Diag::error(codes::PROTOCOL, program.op_span(id), message).with_note(note);
         diags.push(diag.into_warning());
     }
@@ -164,8 +164,8 @@ pub(crate) fn check_p2p(program: &Program, id: OpId, diags: &mut Diags) {
         let message = format!("peer {peer} is not a device of any mesh");
         let diag = Diag::error(codes::PEER, program.op_span(id), message);
         diags.push(match last {
-            Some(last) => diag.with_note(format!("the meshes have devices up to {last}")),
-            None => diag.with_note("peers are counted from 0"),
+            Some(last) => diag.with_note(format!("the devices of the meshes go up to {last}")),
+            None => diag.with_note("peers are numbered from 0"),
         });
     }
 }

@@ -15,8 +15,8 @@ fn backend_word<'a>(cx: &PlanBuilder<'a>, op: &Op) -> &'a str {
 /// This rank; communications need single ranks.
 fn require_rank(cx: &PlanBuilder<'_>) -> Result<u32, Diag> {
     cx.rank.ok_or_else(|| {
-        cx.error_here(codes::HALF_LOWERED, "a communication in a program that still has resharding ops")
-            .with_note("lower the whole program, or none of it")
+        cx.error_here(codes::HALF_LOWERED, "the program mixes communications with resharding ops that are not lowered")
+            .with_note("lower either the whole program or no part of it")
     })
 }
 
@@ -27,22 +27,22 @@ fn world_communicator(cx: &mut PlanBuilder<'_>, backend: &str) -> CommSlot {
 
 fn communication_team(cx: &PlanBuilder<'_>, op: &Op) -> Result<Vec<u32>, Diag> {
     let Some(ints) = op.ints_attr(AttrKey::Team) else {
-        return Err(cx.error_here(codes::TEAM, "the team of the communication is not known"));
+        return Err(cx.error_here(codes::TEAM, "the team of the communication is unknown"));
     };
     let mut team: Vec<u32> = Vec::new();
     for &device in ints {
         if device == -1 {
             return Err(cx
-                .error_here(codes::TEAM, "nvFuser cut this team off after 100 devices")
-                .with_note("write all of its devices"));
+                .error_here(codes::TEAM, "nvFuser prints only the first 100 devices of a team")
+                .with_note("write all devices of the team"));
         }
         let known = u32::try_from(device).ok().filter(|&device| device < cx.env.ranks);
         let Some(device) = known else {
-            let message = format!("device {device} of the team is not one of {} ranks", cx.env.ranks);
+            let message = format!("device {device} of the team is not one of the {} ranks", cx.env.ranks);
             return Err(cx.error_here(codes::TEAM, message));
         };
         if team.contains(&device) {
-            return Err(cx.error_here(codes::TEAM, format!("device {device} is in the team twice")));
+            return Err(cx.error_here(codes::TEAM, format!("device {device} occurs twice in the team")));
         }
         team.push(device);
     }
@@ -58,7 +58,7 @@ fn contiguous_view(cx: &PlanBuilder<'_>, tensor: TensorId, view: BufferView) -> 
     let mut reason = String::new();
     for (axis, dim) in view.dims.iter().enumerate().rev() {
         if dim.extent != 1 && dim.stride != expected {
-            reason = format!("its axis {axis} has the stride {} where {expected} is needed", dim.stride);
+            reason = format!("its axis {axis} has stride {}, but {expected} is required", dim.stride);
             break;
         }
         expected *= dim.extent;
@@ -66,7 +66,7 @@ fn contiguous_view(cx: &PlanBuilder<'_>, tensor: TensorId, view: BufferView) -> 
     let name = cx.tensor_name(tensor);
     Err(cx
         .error_here(codes::LAYOUT, format!("{name} is not contiguous in memory: {reason}"))
-        .with_note("communications take whole ranges of memory: select outer axes only, or copy with `Set` into an allocated tensor first"))
+        .with_note("communications need contiguous memory: select outer axes only, or copy with `Set` into an allocated tensor first"))
 }
 
 /// A tensor that a communication reads on this rank.
@@ -83,7 +83,7 @@ fn writable_view(cx: &PlanBuilder<'_>, tensor: TensorId) -> Result<BufferView, D
         let message = format!("{} has no memory to receive into", cx.tensor_name(tensor));
         return Err(cx
             .error_here(codes::NO_MEMORY_HERE, message)
-            .with_note("put an ALLOCATE of it before the communication"));
+            .with_note("add an ALLOCATE for it before the communication"));
     };
     contiguous_view(cx, tensor, view)
 }
@@ -136,7 +136,8 @@ fn collective_kind(cx: &PlanBuilder<'_>, op: &Op) -> Result<CollectiveKind, Diag
     let word = op.word_attr(AttrKey::Type).map_or("", |word| cx.program.name(word));
     let found = CollectiveKind::ALL.iter().copied().find(|kind| kind.name() == word);
     found.ok_or_else(|| {
-        let diag = cx.error_here(codes::CANNOT_RUN, format!("communications of type `{word}` cannot run"));
+        let diag =
+            cx.error_here(codes::CANNOT_RUN, format!("communications of type `{word}` are not supported in a run"));
         match nearest_candidate(word, CollectiveKind::ALL.iter().map(|kind| kind.name())) {
             Some(name) => diag.with_note(format!("did you mean `{name}`?")),
             None => diag,
@@ -150,7 +151,7 @@ fn root_position(cx: &PlanBuilder<'_>, op: &Op, kind: CollectiveKind, team: &[u3
         return Ok(None);
     }
     if kind == CollectiveKind::SendRecv && team.len() > 2 {
-        let message = format!("the team of a SendRecv has 1 or 2 members, not {}", team.len());
+        let message = format!("the team of a SendRecv must have 1 or 2 members, but has {}", team.len());
         return Err(cx.error_here(codes::TEAM, message));
     }
     let Some(expr) = op.expr_attr(AttrKey::Root) else {
@@ -166,7 +167,7 @@ fn root_position(cx: &PlanBuilder<'_>, op: &Op, kind: CollectiveKind, team: &[u3
         (Some(place), _) => Ok(Some(place)),
         (None, RootAs::Rank) => Err(cx.error_here(codes::TEAM, format!("the root {root} is not in the team {team:?}"))),
         (None, RootAs::Position) => {
-            let message = format!("the root is position {root} of the team {team:?}");
+            let message = format!("the root {root} is not a position in the team {team:?}");
             Err(cx.error_here(codes::TEAM, message))
         }
     }
@@ -176,7 +177,9 @@ fn reduction_op(cx: &PlanBuilder<'_>, op: &Op, kind: CollectiveKind, dtype: DTyp
     let Some(word) = op.word_attr(AttrKey::RedOp) else { return Ok(RedOp::Sum) };
     let word = cx.program.name(word);
     let Some(found) = RedOp::parse(word) else {
-        return Err(cx.error_here(codes::CANNOT_RUN, format!("the reduce operation `{word}` cannot run")));
+        return Err(
+            cx.error_here(codes::CANNOT_RUN, format!("the reduce operation `{word}` is not supported in a run"))
+        );
     };
     let unfit = match found {
         RedOp::And | RedOp::Or | RedOp::Xor => dtype.is_float(),
@@ -184,7 +187,7 @@ fn reduction_op(cx: &PlanBuilder<'_>, op: &Op, kind: CollectiveKind, dtype: DTyp
         RedOp::Sum | RedOp::Product | RedOp::Min | RedOp::Max => false,
     };
     if kind.is_reducing() && unfit {
-        let message = format!("the reduce operation `{word}` has no meaning for `{}`", dtype.name());
+        let message = format!("the reduce operation `{word}` is not defined for `{}`", dtype.name());
         return Err(cx.error_here(codes::CANNOT_RUN, message));
     }
     Ok(found)
@@ -221,14 +224,14 @@ fn check_layout(
         None => Ok(()),
         Some(outer) => {
             let message = format!(
-                "{} needs the sharded axis outermost, but axis {axis} of {} lies inside of axis {outer} of extent {}",
+                "{} needs the sharded axis outermost, but axis {axis} of {} is inside axis {outer} of extent {}",
                 kind.name(),
                 cx.tensor_name(whole),
                 view.dims[outer].extent
             );
             Err(cx
                 .error_here(codes::LAYOUT, message)
-                .with_note("permute the axis to the front, communicate, and permute back"))
+                .with_note("permute the axis to the outermost position, communicate, and permute back"))
         }
     }
 }
@@ -246,7 +249,7 @@ fn check_counts(
         && view.len() % members != 0
     {
         let message = format!(
-            "the {} elements of {} do not divide into {members} equal parts",
+            "the {} elements of {} cannot be divided into {members} equal shards",
             view.len(),
             cx.tensor_name(sent_tensor)
         );
@@ -256,7 +259,7 @@ fn check_counts(
     let (sent, received) = (input.len(), output.len());
     if !kind.counts_fit(members, sent, received) {
         let message = format!(
-            "{} of {members} members cannot take {sent} elements of {} to {received} elements of {}",
+            "{} among {members} members cannot transfer {sent} elements of {} into {received} elements of {}",
             kind.name(),
             cx.tensor_name(sent_tensor),
             cx.tensor_name(received_tensor)
@@ -281,10 +284,10 @@ fn check_counts(
 fn register_work(cx: &mut PlanBuilder<'_>, op: &Op, work: WorkSlot) -> Result<(), Diag> {
     let Some(number) = op.number() else { return Ok(()) };
     if cx.pending.insert(number, work).is_some() && cx.group.is_none() {
-        let message = format!("communication {number} is posted again before a Wait for it");
+        let message = format!("communication {number} is started again before a Wait for it");
         return Err(cx
             .error_here(codes::POSTS, message)
-            .with_note(format!("put `Wait Communication {number}` before the second post")));
+            .with_note(format!("add `Wait Communication {number}` before the second start")));
     }
     Ok(())
 }
@@ -311,19 +314,19 @@ pub(super) fn lower_p2p(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> 
     let me = require_rank(cx)?;
     let op = cx.program.op(id);
     let Some(expr) = op.expr_attr(AttrKey::Peer) else {
-        return Err(cx.error_here(codes::TEAM, "the peer is not known"));
+        return Err(cx.error_here(codes::TEAM, "the peer is unknown"));
     };
     let peer = peer_rank(cx, me, expr)?;
     let Some(tensor) = op.input_tensors().chain(op.output_tensors()).next() else {
-        return Err(cx.error_here(codes::NEEDED, "the buffer is not known"));
+        return Err(cx.error_here(codes::NEEDED, "the buffer is unknown"));
     };
     let direction = op.word_attr(AttrKey::Type).map_or("", |word| cx.program.name(word));
     let backend = backend_word(cx, op);
     if backend == "UCC" && cx.group.is_some() {
         return Err(cx
-            .error_here(codes::POSTS, "UCC has no coalesced groups")
-            .with_note("write `backend=NCCL`, whose messages of a group start together")
-            .with_note("or leave out the group, and let one of two ranks send first, the other receive"));
+            .error_here(codes::POSTS, "UCC does not support coalescing groups")
+            .with_note("use `backend=NCCL`, which starts the messages of a group together")
+            .with_note("or remove the group, and let one of each two ranks send first and the other receive first"));
     }
     let comm = if backend == "CUDA" { None } else { Some(world_communicator(cx, backend)) };
     let protocol = op.word_attr(AttrKey::Protocol).map_or("get", |word| cx.program.name(word));
@@ -342,7 +345,7 @@ pub(super) fn lower_p2p(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> 
             let view = writable_view(cx, tensor)?;
             cx.emit_inst(InstKind::Recv { comm, put, peer, view, work })
         }
-        _ => Err(cx.error_here(codes::CANNOT_RUN, format!("`type={direction}`: `send` or `recv` is needed"))),
+        _ => Err(cx.error_here(codes::CANNOT_RUN, format!("`type={direction}`: expected `send` or `recv`"))),
     }
 }
 
@@ -363,7 +366,7 @@ pub(super) fn lower_collective_permute(cx: &mut PlanBuilder<'_>, id: OpId) -> Re
     let work = cx.new_work();
     register_work(cx, op, work)?;
     if (to == me) != (from == me) {
-        return Err(cx.error_here(codes::TEAM, "one peer of a CollectivePermute is the rank itself"));
+        return Err(cx.error_here(codes::TEAM, "a peer of the CollectivePermute is the rank itself"));
     }
     let comm = cx.communicator_slot(team.clone(), backend_word(cx, op));
     cx.emit_inst(InstKind::GroupBegin)?;
@@ -401,8 +404,8 @@ pub(super) fn lower_start_coalescing(cx: &mut PlanBuilder<'_>, id: OpId) -> Resu
     if let Some(open) = cx.group.replace(id) {
         let span = cx.program.op_span(open);
         return Err(cx
-            .error_here(codes::POSTS, "a group cannot start inside another one")
-            .with_label(span, "this one is open"));
+            .error_here(codes::POSTS, "a group cannot start inside another group")
+            .with_label(span, "the outer group starts here"));
     }
     cx.emit_inst(InstKind::GroupBegin)
 }
@@ -431,9 +434,10 @@ pub(super) fn lower_wait(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag>
         let Value::Handle(number) = operand else { continue };
         let Some(work) = cx.pending.remove(number) else {
             let post = cx.op_of_handle(*number).map(|post| cx.program.op_span(post));
-            let diag = cx.error_here(codes::POSTS, format!("nothing has been posted as {number} since its last Wait"));
+            let diag =
+                cx.error_here(codes::POSTS, format!("no communication {number} was started since its last Wait"));
             return Err(match post {
-                Some(span) => diag.with_label(span, "this is what the Wait names"),
+                Some(span) => diag.with_label(span, "the Wait names this communication"),
                 None => diag,
             });
         };

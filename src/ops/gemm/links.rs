@@ -37,7 +37,7 @@ fn scalar_operand_mismatch(program: &Program, op: OpId, side: &LinkSide) -> Axis
     let tensor = program.tensor_name(side.tensor);
     AxisMismatch {
         code: codes::RANK,
-        message: format!("`{name}` needs operands with axes, but `{tensor}` has none"),
+        message: format!("`{name}` needs operands with at least one axis, but `{tensor}` has none"),
         note: String::new(),
         tensor: Some(side.tensor),
     }
@@ -49,7 +49,7 @@ fn gemm_rank_mismatch(program: &Program, op: OpId, out: &LinkSide, need: usize, 
     AxisMismatch {
         code: codes::RANK,
         message: format!("`{name}` needs a result with {need} stored axes, but `{tensor}` has {found}"),
-        note: "the contracted axis may follow them as a reduction, for example `rS8{i3}`".to_owned(),
+        note: "only the contracted axis may follow them, as a reduction such as `rS8{i3}`".to_owned(),
         tensor: Some(out.tensor),
     }
 }

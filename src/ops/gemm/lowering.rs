@@ -108,7 +108,7 @@ fn emit_gemm(
     };
     if a.dtype != b.dtype && !(a.dtype.is_fp8_factor() && b.dtype.is_fp8_factor()) {
         let message = format!(
-            "{} is `{}` and {} is `{}`; a product needs one type",
+            "{} is `{}`, but {} is `{}`; a GEMM needs a single type",
             cx.tensor_name(tensors[0]),
             a.dtype.name(),
             cx.tensor_name(tensors[1]),

@@ -32,7 +32,7 @@ pub(crate) fn check_gather(program: &Program, id: OpId, diags: &mut Diags) {
     let rank = logical_axes(program, input).stored_positions().len();
     if let Some(dim) = dim.filter(|dim| !(0..rank as i64).contains(dim)) {
         let name = program.tensor_name(input);
-        let message = format!("dimension {dim} is not one of the {rank} of `{name}`");
+        let message = format!("dimension {dim} does not exist: `{name}` has rank {rank}");
         let diag = Diag::error(codes::DIM, program.op_span(id), message);
         diags.push(with_declaration(diag, program, input, id));
     }
@@ -80,9 +80,9 @@ pub(crate) fn check_index_put(program: &Program, id: OpId, diags: &mut Diags) {
     }
     if constant_extent(program, index, 1).is_some_and(|extent| extent != 1) {
         let name = program.tensor_name(index);
-        let message = format!("the second axis of the index `{name}` has not the extent 1");
+        let message = format!("the second axis of index `{name}` must have extent 1");
         let diag = Diag::error(codes::EXTENT, program.op_span(id), message);
-        diags.push(with_declaration(diag, program, index, id).with_note("an index is `[n]` or `[n, 1]`"));
+        diags.push(with_declaration(diag, program, index, id).with_note("write an index as `[n]` or `[n, 1]`"));
     }
 }
 
@@ -105,7 +105,7 @@ fn check_integer_index(program: &Program, id: OpId, index: TensorId, diags: &mut
     if !found.is_index() {
         let name = op_display_name(program, id);
         let tensor = program.tensor_name(index);
-        let message = format!("the index of `{name}` is int or int64_t, but `{tensor}` is {}", found.name());
+        let message = format!("the index of `{name}` must be int or int64_t, but `{tensor}` is {}", found.name());
         let diag = Diag::error(codes::DTYPE, program.op_span(id), message);
         diags.push(with_declaration(diag, program, index, id));
     }

@@ -136,7 +136,7 @@ pub(super) fn link_index_put(program: &Program, op: OpId, links: &mut Vec<AxisLi
         }
     }
     if !(1..=2).contains(&x.len()) {
-        let note = "a second axis has the extent 1";
+        let note = "the second axis of the index must have extent 1";
         return Err(index_rank_mismatch(program, op, &index, "an index of 1 or 2 axes".to_owned(), note));
     }
     link_pairs(&index, &value, &x[..1], &v[..1], links);

@@ -24,7 +24,7 @@ impl GatherOperands {
         let (input, index) = (cx.operand_tensor(op, 0)?, cx.operand_tensor(op, 1)?);
         let result = cx.result_tensor(op)?;
         let Some(dim) = op.expr_attr(AttrKey::Dim) else {
-            return Err(cx.error_here(codes::NEEDED, "the axis of the index is not known"));
+            return Err(cx.error_here(codes::NEEDED, "the axis of the index is unknown"));
         };
         let axis = cx.eval_size(dim)?;
         check_index_types(cx, index, &[input, result])?;
@@ -52,7 +52,7 @@ impl GatherOperands {
 fn check_index_types(cx: &PlanBuilder<'_>, index: TensorId, others: &[TensorId]) -> Result<(), Diag> {
     if !cx.tensor_dtype(index).is_index() {
         let found = cx.tensor_dtype(index).name();
-        let message = format!("{} is `{found}`; an index is `int` or `int64_t`", cx.tensor_name(index));
+        let message = format!("{} is `{found}`; an index must be `int` or `int64_t`", cx.tensor_name(index));
         return Err(cx.error_here(codes::SHAPES, message));
     }
     let differing = others.windows(2).find(|pair| cx.tensor_dtype(pair[0]) != cx.tensor_dtype(pair[1]));

@@ -52,7 +52,7 @@ pub(crate) fn check_allocate(program: &Program, id: OpId, diags: &mut Diags) {
         let need = program.tensor(tensor).memory;
         if MemoryType::from_word(program.name(word)).is_some_and(|memory| memory != need) {
             let message = format!(
-                "`{}` is in {} memory, but its allocation is of {} memory",
+                "`{}` is in {} memory, but its ALLOCATE uses {} memory",
                 program.tensor_name(tensor),
                 need.word(),
                 program.name(word)
@@ -93,12 +93,12 @@ fn report_wrong_size(program: &Program, id: OpId, tensor: TensorId, size: ExprId
     let extents: Vec<String> =
         axes.axes.iter().filter(|axis| !axis.is_reduction()).map(|axis| expr_text(program, axis.extent)).collect();
     let message = format!(
-        "the allocation of `{}` has size `{}`, but its stored axes hold {}",
+        "the ALLOCATE of `{}` has size `{}`, but its stored axes have `{}` elements",
         program.tensor_name(tensor),
         expr_text(program, size),
         if extents.is_empty() { "1".to_owned() } else { format!("`{}`", extents.join(" * ")) },
     );
-    let note = "device axes count, reductions do not";
+    let note = "device axes count towards the size, reduction axes do not";
     diags.push(Diag::error(codes::ALLOCATE_SIZE, program.op_span(id), message).with_note(note).into_warning());
 }
 
@@ -113,7 +113,7 @@ pub(crate) fn check_select_index(program: &Program, id: OpId, diags: &mut Diags)
     let extent = program.exprs().as_int(domain.extent).filter(|_| !domain.is_broadcast());
     if index < 0 || extent.is_some_and(|extent| index >= extent) {
         let axis = domain_text(program, domain);
-        let message = format!("index {index} is outside of the selected axis `{axis}`");
+        let message = format!("index {index} is out of range for the selected axis `{axis}`");
         diags.push(Diag::error(codes::SELECT_INDEX, program.op_span(id), message));
     }
 }
@@ -123,28 +123,28 @@ fn check_shared_memory(program: &Program, id: OpId, new: TensorId, original: Ten
     let span = program.op_span(id);
     let names = (program.tensor_name(new), program.tensor_name(original));
     if program.memory_tensor(new) == program.memory_tensor(original) {
-        let message = format!("the allocation of `{}` shares its own memory", names.0);
+        let message = format!("the ALLOCATE of `{}` aliases its own memory", names.0);
         diags.push(
             Diag::error(codes::ALIAS_MEMORY, span, message)
-                .with_note("name the tensor whose memory it shall have, or leave `.alias=` out"),
+                .with_note("name the tensor whose memory it should share, or omit `.alias=`"),
         );
         return;
     }
     check_own_memory(program, new, span, diags);
     let (a, b) = (program.tensor(new), program.tensor(original));
     let what = if a.dtype != b.dtype {
-        Some(format!("it is `{}` and the memory holds `{}`", a.dtype.name(), b.dtype.name()))
+        Some(format!("it is `{}`, but the memory contains `{}`", a.dtype.name(), b.dtype.name()))
     } else if a.mesh != b.mesh {
         Some(mesh_difference(program, new, original))
     } else {
         let (need, have) = (element_count(program, new), element_count(program, original));
         let larger = need.zip(have).filter(|(need, have)| need > have);
-        larger.map(|(need, have)| format!("it has {need} elements and the memory {have}"))
+        larger.map(|(need, have)| format!("it has {need} elements, but the memory has {have}"))
     };
     if let Some(what) = what {
         let message = format!("`{}` cannot share the memory of `{}`: {what}", names.0, names.1);
         let diag = Diag::error(codes::ALIAS_TYPE, span, message)
-            .with_note("leave `.alias=` out, or name a tensor of the same type that is large enough");
+            .with_note("omit `.alias=`, or name a tensor of the same type that is large enough");
         diags.push(with_declaration(diag, program, original, id));
     }
 }

@@ -12,7 +12,7 @@ pub(super) fn lower_allocate(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), D
         Some(AttrValue::Tensor(tensor)) => *tensor,
         _ => match op.output_tensors().chain(op.input_tensors()).next() {
             Some(tensor) => tensor,
-            None => return Err(cx.error_here(codes::NEEDED, "ALLOCATE names no tensor")),
+            None => return Err(cx.error_here(codes::NEEDED, "the ALLOCATE has no tensor")),
         },
     };
     if !cx.is_in_mesh(tensor) {
@@ -44,7 +44,7 @@ fn share_memory(cx: &mut PlanBuilder<'_>, op: &Op, tensor: TensorId, original: T
         );
         return Err(cx
             .error_here(codes::ALIAS_SHAPE, message)
-            .with_note("share the memory of a tensor that is no slice, or of a slice of its first axis"));
+            .with_note("share the memory of a tensor that is not a slice, or of a slice of its first axis"));
     }
     if count_elements(&shape) > count_elements(&have) || memory.dtype != cx.tensor_dtype(tensor) {
         let message = format!(
@@ -54,7 +54,7 @@ fn share_memory(cx: &mut PlanBuilder<'_>, op: &Op, tensor: TensorId, original: T
         );
         return Err(cx
             .error_here(codes::ALIAS_SHAPE, message)
-            .with_note("leave `.alias=` out, or name a tensor of the same type that is large enough"));
+            .with_note("omit `.alias=`, or name a tensor of the same type that is large enough"));
     }
     let view = BufferView { dims: row_major(&shape), ..memory };
     cx.rebind_tensor(tensor, Some(view.clone()))?;
@@ -79,7 +79,7 @@ pub(super) fn lower_deallocate(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(),
             return Err(error);
         } else if cx.is_in_mesh(tensor) {
             let name = cx.tensor_name(tensor);
-            return Err(cx.error_here(codes::NO_MEMORY_HERE, format!("{name} has no memory that could be freed")));
+            return Err(cx.error_here(codes::NO_MEMORY_HERE, format!("{name} has no memory to free")));
         }
     }
     Ok(())
@@ -103,10 +103,7 @@ fn selected_axis(cx: &PlanBuilder<'_>, op: &Op, input: TensorId) -> Result<Logic
         _ => None,
     };
     found.copied().ok_or_else(|| {
-        cx.error_here(
-            codes::OUT_OF_RANGE,
-            format!("the axis of the select is not an axis of {}", cx.tensor_name(input)),
-        )
+        cx.error_here(codes::OUT_OF_RANGE, format!("the selected axis is not an axis of {}", cx.tensor_name(input)))
     })
 }
 
@@ -123,7 +120,7 @@ pub(super) fn lower_select(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Dia
             let index = match op.expr_attr(AttrKey::Index) {
                 _ if axis.is_broadcast() || by_device => 0,
                 Some(expr) => cx.eval_int(expr)?,
-                None => return Err(cx.error_here(codes::NEEDED, "the select has no index")),
+                None => return Err(cx.error_here(codes::NEEDED, "the index of the select is missing")),
             };
             select_view(cx, input, &source, position, index)?
         }
@@ -170,15 +167,15 @@ pub(super) fn lower_shard_by_stream(cx: &mut PlanBuilder<'_>, id: OpId) -> Resul
     let (input, result) = (cx.operand_tensor(op, 0)?, cx.result_tensor(op)?);
     let Some(stream) = cx.axes.stream_axis(result).or_else(|| cx.axes.stream_axis(input)) else {
         let (input, result) = (cx.tensor_name(input), cx.tensor_name(result));
-        let message = format!("neither {result} nor {input} has an axis on streams to cut");
+        let message = format!("neither {result} nor {input} has a stream-parallel axis to shard");
         return Err(cx.error_here(codes::SPLIT_AXES, message).with_note(format!(
-            "an axis of extent `i0` in 3 parts is printed `istreamIdx0{{3}}, iS1{{ceilDiv(i0, 3)}}` in {result}"
+            "write an axis of extent `i0` in 3 parts as `istreamIdx0{{3}}, iS1{{ceilDiv(i0, 3)}}` in {result}"
         )));
     };
     cx.local_shape(result)?;
     let index = op.expr_attr(AttrKey::StreamIndex).or_else(|| op.expr_attr(AttrKey::Index));
     let Some(index) = index else {
-        return Err(cx.error_here(codes::NEEDED, "no stream index is given"));
+        return Err(cx.error_here(codes::NEEDED, "the stream index is missing"));
     };
     let source = cx.input_view(input)?;
     let (mut view, position) = (source, stream.position);

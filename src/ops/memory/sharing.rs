@@ -8,10 +8,10 @@ use crate::ir::{Program, TensorId, mesh_text};
 pub(crate) fn check_own_memory(program: &Program, new: TensorId, span: Span, diags: &mut Diags) {
     if program.inputs().iter().any(|input| input.as_tensor() == Some(new)) {
         let name = program.tensor_name(new);
-        let message = format!("`{name}` is an input, which has memory of its own");
+        let message = format!("`{name}` is an input, which has its own memory");
         diags.push(
             Diag::error(codes::ALIAS_MEMORY, span, message)
-                .with_note("turn the alias round, or remove the tensor from the inputs"),
+                .with_note("swap the two tensors of the alias, or remove the tensor from the inputs"),
         );
     }
 }

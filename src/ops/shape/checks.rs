@@ -18,7 +18,7 @@ pub(crate) fn check_slice_ranges(program: &Program, id: OpId, diags: &mut Diags)
         if backwards || outside || start.is_some_and(|s| s < 0) || step.is_some_and(|s| s <= 0) {
             let written: Vec<String> = range.iter().map(|expr| expr_text(program, *expr)).collect();
             let message = format!(
-                "the range {{{}}} of axis {k} of `{}` is not inside the axis",
+                "the range {{{}}} of axis {k} of `{}` is not within the axis",
                 written.join(", "),
                 program.tensor_name(input)
             );

@@ -29,7 +29,7 @@ fn link_by_flags(program: &Program, op: OpId, flagged: &LinkSide, axes: &[u32]) 
                 count_text(flags.len(), "flag"),
                 axis_count_text(axes.len())
             ),
-            note: "there is one flag an axis".to_owned(),
+            note: "write one flag for each axis".to_owned(),
             tensor: Some(flagged.tensor),
         });
     }
@@ -110,7 +110,7 @@ pub(super) fn link_slice(program: &Program, op: OpId, links: &mut Vec<AxisLink>)
         return Err(AxisMismatch {
             code: codes::RANGES,
             message: format!("`slice` has {}, but `{name}` has {} axes", count_text(ranges.len(), "range"), a.len()),
-            note: "there is one range `{start, stop, step}` an axis".to_owned(),
+            note: "write one range `{start, stop, step}` for each axis".to_owned(),
             tensor: Some(from.tensor),
         });
     }

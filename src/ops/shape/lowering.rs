@@ -7,7 +7,7 @@ use crate::plan::{BufferView, InstKind, PlanBuilder, ScalarValue, ViewDim, emit_
 fn op_flags(cx: &PlanBuilder<'_>, op: &Op) -> Result<Vec<bool>, Diag> {
     match op.attr(AttrKey::Flags) {
         Some(AttrValue::Bools(flags)) => Ok(flags.to_vec()),
-        _ => Err(cx.error_here(codes::NEEDED, "the flags are not known")),
+        _ => Err(cx.error_here(codes::NEEDED, "the flags are unknown")),
     }
 }
 
@@ -19,7 +19,7 @@ pub(super) fn lower_broadcast(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), 
     let flags = op_flags(cx, op)?;
     if flags.iter().filter(|&&new| !new).count() != source.dims.len() {
         let message = format!(
-            "the flags leave room for {} axes, but {} has {}",
+            "the flags leave {} axes, but {} has {}",
             flags.iter().filter(|&&new| !new).count(),
             cx.tensor_name(input),
             source.dims.len()
@@ -41,7 +41,7 @@ pub(super) fn lower_squeeze(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Di
     let flags = op_flags(cx, op)?;
     let bad = flags.iter().zip(&source.dims).any(|(&drop, dim)| drop && dim.extent != 1);
     if flags.len() != source.dims.len() || bad {
-        let message = format!("the flags do not fit {} of shape {:?}", cx.tensor_name(input), source.shape());
+        let message = format!("the flags do not match {} of shape {:?}", cx.tensor_name(input), source.shape());
         return Err(cx.error_here(codes::SHAPES, message));
     }
     let kept = source.dims.iter().zip(&flags).filter(|(_, drop)| !**drop).map(|(dim, _)| *dim);
@@ -83,7 +83,7 @@ fn uneven_split(cx: &PlanBuilder<'_>, tensors: &[TensorId]) -> Option<Diag> {
     let (name, text) = (cx.tensor_name(tensor), crate::ir::expr_text(cx.program, extent));
     let message = format!("axis {at} of {name} is one of {parts} parts of `{text}`, but `{text}` is {value}");
     let note = format!(
-        "choose a size that is a multiple of {parts}, or split the axis into another number of parts (`factor=` where `chunk` split it)"
+        "use a size that is a multiple of {parts}, or split the axis into another number of parts (`factor=` where `chunk` split it)"
     );
     Some(cx.error_here(codes::SHAPES, message).with_note(note))
 }
@@ -111,7 +111,7 @@ fn check_view_sharding(cx: &PlanBuilder<'_>, input: TensorId, result: TensorId) 
     }
     if sharded_places(cx, input)? != sharded_places(cx, result)? {
         let message = format!(
-            "the view moves elements of {} between devices: {} is not sharded at the same place",
+            "the view moves elements of {} between devices: {} is not sharded along the same axis",
             cx.tensor_name(input),
             cx.tensor_name(result)
         );
@@ -140,10 +140,15 @@ pub(super) fn lower_slice(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag
     let (input, result) = (cx.operand_tensor(op, 0)?, cx.result_tensor(op)?);
     let mut view = cx.input_view(input)?;
     let Some(AttrValue::Ranges(ranges)) = op.attr(AttrKey::Ranges) else {
-        return Err(cx.error_here(codes::NEEDED, "the ranges of the slice are not known"));
+        return Err(cx.error_here(codes::NEEDED, "the ranges of the slice are unknown"));
     };
     if ranges.len() != view.dims.len() {
-        let message = format!("{} ranges for the {} axes of {}", ranges.len(), view.dims.len(), cx.tensor_name(input));
+        let message = format!(
+            "the slice has {} ranges for the {} axes of {}",
+            ranges.len(),
+            view.dims.len(),
+            cx.tensor_name(input)
+        );
         return Err(cx.error_here(codes::SHAPES, message));
     }
     let sharded: Vec<bool> = cx.axes.stored_axes(input).map(|axis| axis.is_sharded()).collect();
@@ -154,7 +159,9 @@ pub(super) fn lower_slice(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag
         let [start, stop, step] = [cx.eval_int(range[0])?, cx.eval_int(range[1])?, cx.eval_int(range[2])?];
         let extent = view.dims[axis].extent as i64;
         if step < 1 {
-            return Err(cx.error_here(codes::OUT_OF_RANGE, format!("the step of a slice is {step}")));
+            return Err(
+                cx.error_here(codes::OUT_OF_RANGE, format!("the step of a slice must be positive, but is {step}"))
+            );
         }
         let (start, stop) = (clamp_bound(start, extent), clamp_bound(stop, extent));
         let count = (stop - start).max(0) as usize;
@@ -179,11 +186,15 @@ pub(super) fn lower_pad(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> 
     let (input, result) = (cx.operand_tensor(op, 0)?, cx.result_tensor(op)?);
     let source = cx.input_view(input)?;
     let Some(AttrValue::Exprs(widths)) = op.attr(AttrKey::Widths) else {
-        return Err(cx.error_here(codes::NEEDED, "the widths of the pad are not known"));
+        return Err(cx.error_here(codes::NEEDED, "the widths of the pad are unknown"));
     };
     if widths.len() != 2 * source.dims.len() {
-        let message =
-            format!("{} widths for the {} axes of {}", widths.len(), source.dims.len(), cx.tensor_name(input));
+        let message = format!(
+            "the pad has {} widths for the {} axes of {}",
+            widths.len(),
+            source.dims.len(),
+            cx.tensor_name(input)
+        );
         return Err(cx.error_here(codes::SHAPES, message));
     }
     let value = op.expr_attr(AttrKey::Fill).map_or(Ok(ScalarValue::Int(0)), |expr| cx.eval_scalar(expr))?;
@@ -223,7 +234,7 @@ pub(super) fn lower_cat(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> 
     let op = cx.program.op(id);
     let result = cx.result_tensor(op)?;
     let Some(dim) = op.expr_attr(AttrKey::Dim) else {
-        return Err(cx.error_here(codes::NEEDED, "the axis of the cat is not known"));
+        return Err(cx.error_here(codes::NEEDED, "the axis of the cat is unknown"));
     };
     let axis = cx.eval_size(dim)?;
     let inputs: Vec<TensorId> = op.input_tensors().collect();
@@ -251,7 +262,8 @@ pub(super) fn lower_cat(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> 
         emit_copy(cx, source, part)?;
     }
     if output.dims.get(axis).map(|dim| dim.extent) != Some(start) {
-        let message = format!("the operands fill {start} indices of axis {axis} of {}", cx.tensor_name(result));
+        let message =
+            format!("the operands together have extent {start} along axis {axis}, unlike {}", cx.tensor_name(result));
         return Err(cx.error_here(codes::SHAPES, message));
     }
     Ok(())

@@ -59,7 +59,7 @@ impl<'t> NoteWords<'t> {
 
     fn number<T: FromStr>(&mut self) -> Result<T, String> {
         let word = self.next();
-        word.parse().map_err(|_| format!("`{word}` is no number"))
+        word.parse().map_err(|_| format!("`{word}` is not a number"))
     }
 
     fn list<T>(&mut self, mut one: impl FnMut(&mut Self) -> Result<T, String>) -> Result<Vec<T>, String> {

@@ -44,7 +44,7 @@ fn dumps_verify() {
         // Its loop drops no memory, and its ALLOCATE does nothing after the first iteration: what nvFuser printed
         // early in 2026, before an ALLOCATE made new memory each time, has the race.
         if path.ends_with("other_eras/2026-04-shard-by-stream.hir") {
-            assert!(found.starts_with("warning[H0236]: all iterations write one buffer of `T3`"));
+            assert!(found.starts_with("warning[H0236]: all iterations write to the same buffer of `T3`"));
             assert_eq!(found.matches("[H0").count(), 1, "{found}");
             continue;
         }

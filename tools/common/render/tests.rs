@@ -74,7 +74,7 @@ fn many_are_counted() {
     let diags = vec![Diag::global_error("H0101", "bad"); 133];
     let out = rendered("", &diags);
     assert_eq!(out.matches("error[H0101]: bad").count(), super::LIMIT);
-    assert!(out.ends_with("133 diagnostics (133 errors), the first 100 are shown\n"), "{out}");
+    assert!(out.ends_with("133 diagnostics (133 errors), of which the first 100 are shown\n"), "{out}");
 }
 
 #[test]

@@ -103,7 +103,7 @@ impl SpecialFile {
         let opened = rustix::fs::fstat(&file)?;
         let opened = (opened.st_dev, opened.st_ino);
         if self.seen.as_ref().is_some_and(|seen| (seen.st_dev, seen.st_ino) != opened) {
-            return Err(io::Error::other("something else was put in its place"));
+            return Err(io::Error::other("it was replaced by something else"));
         }
         Ok(File::from(file))
     }

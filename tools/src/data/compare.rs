@@ -85,12 +85,12 @@ pub fn compare_tensors(
 ) -> Result<TensorComparison, DataError> {
     if found.shape() != expected.shape() {
         let (found, expected) = (bracketed_list(found.shape()), bracketed_list(expected.shape()));
-        return Err(DataError::new(format!("its shape is {found}, the reference's is {expected}")));
+        return Err(DataError::new(format!("its shape is {found}, but the reference has {expected}")));
     }
     let floats = is_real_dtype(found.dtype()) && is_real_dtype(expected.dtype());
     if !floats && comparison_dtype(found.dtype()) != comparison_dtype(expected.dtype()) {
         let (found, expected) = (found.dtype().name(), expected.dtype().name());
-        return Err(DataError::new(format!("its element type is {found}, the reference's is {expected}")));
+        return Err(DataError::new(format!("its element type is {found}, but the reference has {expected}")));
     }
     let tolerance = choose_tolerance(found.dtype(), expected, given);
     Ok(compare_elements(found, expected, tolerance))
@@ -281,13 +281,13 @@ mod tests {
         assert!(result.is_equal());
         assert_eq!(result.tolerance.rtol, 4e-2);
         let error = compare_tensors(&floats(&[1.0]), &of(DType::Int, &[1.0]), GivenTolerances::default()).unwrap_err();
-        assert_eq!(error.message, "its element type is float, the reference's is int64_t");
+        assert_eq!(error.message, "its element type is float, but the reference has int64_t");
     }
 
     #[test]
     fn shapes_must_match() {
         let error = compare_tensors(&floats(&[1.0]), &floats(&[1.0, 1.0]), GivenTolerances::default()).unwrap_err();
-        assert_eq!(error.message, "its shape is [1], the reference's is [2]");
+        assert_eq!(error.message, "its shape is [1], but the reference has [2]");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use hostir::ir::DType;
 use std::fmt::Write as _;
 use std::io::Read;
 
-const HINT: &str = "use a .safetensors file for it";
+const HINT: &str = "use a .safetensors file instead";
 
 /// Reads a tensor from a file or stream; `size` is the file's length where that is known.
 ///
@@ -24,12 +24,12 @@ pub fn read_npy(input: &mut dyn Read, size: Option<u64>) -> Result<HostTensor, R
     let len = tensor_bytes(dtype, &header.shape).ok_or_else(|| DataError::new("its shape is too large"))?;
     let found = size.map(|size| size.saturating_sub(header.bytes as u64));
     if let Some(found) = found.filter(|found| *found != len as u64) {
-        let message = format!("its shape needs {len} bytes of data, it has {found}");
+        let message = format!("its shape needs {len} bytes of data, but it has {found}");
         return Err(DataError::new(message).into());
     }
     let mut tensor = read_tensor(input, dtype, &header.shape)?;
     if up_to_one(input)? {
-        let message = format!("its shape needs {len} bytes of data, it has more");
+        let message = format!("its shape needs {len} bytes of data, but it has more");
         return Err(DataError::new(message).into());
     }
     if big_endian != cfg!(target_endian = "big") {
@@ -70,12 +70,12 @@ fn parse_descr(descr: &str) -> Result<(DType, bool), DataError> {
         "c8" => DType::ComplexFloat,
         // How NumPy writes ml_dtypes' bfloat16 and 8-bit floats: bytes without a type.
         _ if kind.starts_with('V') => {
-            let message = format!("its elements have no type ({descr}): .npy has no bfloat16");
+            let message = format!("its elements have no type ({descr}): .npy does not support bfloat16");
             return Err(DataError::new(message).with_note(HINT));
         }
         _ => {
-            let message = format!("its elements are {descr}, which is no type of a host program");
-            let note = "save an array of numbers: of a structured array, one field a file";
+            let message = format!("its element type {descr} does not exist in host programs");
+            let note = "save an array of numbers; split a structured array into one file per field";
             return Err(DataError::new(message).with_note(note));
         }
     };
@@ -130,7 +130,7 @@ fn to_row_major(data: &[u8], size: usize, shape: &[usize]) -> Vec<u8> {
 pub fn write_npy(tensor: &HostTensor) -> Result<Vec<u8>, DataError> {
     let Some(kind) = type_letter(tensor.dtype()) else {
         let name = tensor.dtype().name();
-        return Err(DataError::new(format!("a .npy file cannot hold {name}")).with_note(HINT));
+        return Err(DataError::new(format!("a .npy file cannot store {name}")).with_note(HINT));
     };
     let mut out = format_header(kind, tensor.dtype().byte_size(), tensor.shape());
     if tensor.dtype() == DType::Bool {
@@ -287,7 +287,7 @@ mod tests {
                 let found = read(&bytes).map_err(|error| error.message);
                 match fits {
                     true => assert_eq!(found.unwrap().shape(), [0]),
-                    false => assert!(found.unwrap_err().starts_with("its header is "), "{version}"),
+                    false => assert!(found.unwrap_err().starts_with("its header has "), "{version}"),
                 }
                 // No part of a file is more than an error.
                 (0..bytes.len()).for_each(|end| assert!(read(&bytes[..end]).is_err()));
@@ -304,7 +304,7 @@ mod tests {
             let message = read(&bytes).unwrap_err().message;
             match blanks {
                 60_000 => assert_eq!(message, "its shape is too large"),
-                _ => assert_eq!(message, "its header is 70083 bytes long, more than 65536"),
+                _ => assert_eq!(message, "its header has 70083 bytes, but the limit is 65536"),
             }
         }
         let bytes = file("<f4", false, "(0, 4294967296, 4294967296)", &[]);
@@ -314,10 +314,10 @@ mod tests {
     #[test]
     fn bfloat16_is_refused_with_a_hint() {
         let read = read(&file("<V2", false, "(1,)", &[0, 0])).unwrap_err();
-        assert!(read.message.contains("no bfloat16"), "{read:?}");
+        assert!(read.message.contains("does not support bfloat16"), "{read:?}");
         assert_eq!(read.note.as_deref(), Some(HINT));
         let written = write_npy(&HostTensor::zeros(DType::BFloat16, &[1])).unwrap_err();
-        assert_eq!(written.message, "a .npy file cannot hold __bfloat");
+        assert_eq!(written.message, "a .npy file cannot store __bfloat");
     }
 
     #[test]
@@ -329,10 +329,10 @@ mod tests {
         assert!(read(&huge).is_err());
         for (descr, data) in [("<U3", 12), ("<f16", 16), ("O", 8), ("<M8[ns]", 8), ("f3", 3)] {
             let message = read(&file(descr, false, "(1,)", &vec![0; data])).unwrap_err().message;
-            assert_eq!(message, format!("its elements are {descr}, which is no type of a host program"));
+            assert_eq!(message, format!("its element type {descr} does not exist in host programs"));
         }
         let version = [b"\x93NUMPY\x04\x00", &[0; 20][..]].concat();
-        assert_eq!(read(&version).unwrap_err().message, "version 4 of the .npy format is not known");
+        assert_eq!(read(&version).unwrap_err().message, "version 4 of the .npy format is not supported");
     }
 
     #[test]
@@ -340,9 +340,9 @@ mod tests {
         let text = "{'descr': [('a', '<f4'), ('b', '<i8', (2, 2))], 'fortran_order': False, 'shape': (1,)}";
         let bytes = [b"\x93NUMPY\x01\x00", &[text.len() as u8, 0][..], text.as_bytes()].concat();
         let error = read(&bytes).unwrap_err();
-        let found = "its elements are [('a', '<f4'), ('b', '<i8', (2, 2))], which is no type of a host program";
+        let found = "its element type [('a', '<f4'), ('b', '<i8', (2, 2))] does not exist in host programs";
         assert_eq!(error.message, found);
-        assert!(error.note.unwrap().contains("one field a file"));
+        assert!(error.note.unwrap().contains("one file per field"));
     }
 
     /// What took a library whose parser goes back and forth minutes: a second of it would be thousands of times more
@@ -392,11 +392,11 @@ mod tests {
         let huge = file("<f8", false, "(72057594037927936,)", &[]);
         let mut endless = (&huge[..]).chain(std::io::repeat(0));
         let ReadError::Damaged(error) = super::read_npy(&mut endless, None).unwrap_err() else { panic!() };
-        assert!(error.message.ends_with("more than this machine's memory"), "{error:?}");
+        assert!(error.message.ends_with("exceeds the memory of this machine"), "{error:?}");
         let two = file("<f8", false, "(2,)", &[]);
         let mut endless = (&two[..]).chain(std::io::repeat(0));
         let ReadError::Damaged(error) = super::read_npy(&mut endless, None).unwrap_err() else { panic!() };
-        assert_eq!(error.message, "its shape needs 16 bytes of data, it has more");
+        assert_eq!(error.message, "its shape needs 16 bytes of data, but it has more");
         assert!(super::read_npy(&mut std::io::repeat(0), None).is_err());
     }
 }

@@ -45,14 +45,14 @@ pub fn read_safetensors(input: &mut dyn Read, size: Option<u64>, name: Option<&s
     let (header, start) = read_header(input, size)?;
     let end = check_offsets(&header)?;
     if let Some(found) = size.map(|size| size.saturating_sub(start)).filter(|found| *found != end) {
-        let message = format!("its tensors need {end} bytes of data, it has {found}");
+        let message = format!("its tensors need {end} bytes of data, but it has {found}");
         return Err(DataError::new(message).into());
     }
     let (entry, info) = find_entry(&header, name)?;
     let found = TYPES.iter().find(|(_, theirs)| *theirs == info.dtype);
     let &(dtype, _) = found.ok_or_else(|| {
         let found = info.dtype;
-        DataError::new(format!("`{entry}` is {found:?}, which is no type of a host program"))
+        DataError::new(format!("the element type {found:?} of `{entry}` does not exist in host programs"))
     })?;
     let (from, to) = info.data_offsets;
     skip_bytes(input, from as u64)?;
@@ -65,7 +65,7 @@ pub fn read_safetensors(input: &mut dyn Read, size: Option<u64>, name: Option<&s
 fn skip_bytes(input: &mut dyn Read, bytes: u64) -> Result<(), ReadError> {
     let passed = std::io::copy(&mut input.take(bytes), &mut std::io::sink())?;
     if passed < bytes {
-        return Err(DataError::new("it ends within its data").into());
+        return Err(DataError::new("the file ends within its data").into());
     }
     Ok(())
 }
@@ -112,7 +112,7 @@ fn read_header(input: &mut dyn Read, size: Option<u64>) -> Result<(SafetensorsHe
     };
     if length > MAX_HEADER {
         let message =
-            format!("not a .safetensors file: its header would be {length} bytes long, more than {MAX_HEADER}");
+            format!("not a .safetensors file: its header would have {length} bytes, but the limit is {MAX_HEADER}");
         return damaged(message);
     }
     let mut text = Vec::new();
@@ -120,12 +120,12 @@ fn read_header(input: &mut dyn Read, size: Option<u64>) -> Result<(SafetensorsHe
         input.take(length).read_to_end(&mut text)?;
     }
     if (text.len() as u64) < length {
-        return damaged(format!("its header is {length} bytes long, more than follow"));
+        return damaged(format!("its header of {length} bytes extends beyond the end of the file"));
     }
     let mut header: SafetensorsHeader = serde_json::from_slice(&text).map_err(|error| not_parsed(&error))?;
     header.0.sort_by(|(a, _), (b, _)| a.cmp(b));
     match header.0.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-        Some(twice) => damaged(format!("it holds `{}` twice", shorten_name(&twice[0].0))),
+        Some(twice) => damaged(format!("it contains `{}` twice", shorten_name(&twice[0].0))),
         None => Ok((header, 8 + length)),
     }
 }
@@ -134,9 +134,9 @@ fn not_parsed(error: &serde_json::Error) -> DataError {
     let place = format!("line {}, column {}", error.line(), error.column().max(1));
     if error.is_data() {
         DataError::new(format!("its header does not describe a tensor at {place}"))
-            .with_note("each needs a `dtype` of the format, a `shape` and `data_offsets`")
+            .with_note("each tensor needs a `dtype` of the format, a `shape` and `data_offsets`")
     } else {
-        DataError::new(format!("its header is not JSON at {place}"))
+        DataError::new(format!("its header is not valid JSON at {place}"))
     }
 }
 
@@ -153,7 +153,7 @@ fn check_offsets(header: &SafetensorsHeader) -> Result<u64, DataError> {
             return Err(DataError::new(message));
         }
         if from != at || to < from {
-            let message = format!("the data of `{name}` begin at byte {from} instead of {at}");
+            let message = format!("the data of `{name}` start at byte {from} instead of {at}");
             return Err(DataError::new(message));
         }
         let bits = info.shape.iter().try_fold(info.dtype.bitsize(), |bits, extent| bits.checked_mul((*extent).max(1)));
@@ -162,7 +162,7 @@ fn check_offsets(header: &SafetensorsHeader) -> Result<u64, DataError> {
         let needed = if empty { 0 } else { needed };
         if needed != (to - from).saturating_mul(8) {
             let (needed, found) = (needed.div_ceil(8), to - from);
-            let message = format!("the shape of `{name}` needs {needed} bytes of data, it has {found}");
+            let message = format!("the shape of `{name}` needs {needed} bytes of data, but it has {found}");
             return Err(DataError::new(message));
         }
         at = to;
@@ -179,7 +179,7 @@ fn find_entry<'h>(header: &'h SafetensorsHeader, name: Option<&str>) -> Result<(
             [_] => Ok(entry_at(header, 0)),
             [] => Err(ReadError::Entry(DataError::new("it holds no tensor"))),
             [first, ..] => {
-                let message = format!("it holds {} tensors and none is named", names.len());
+                let message = format!("it contains {} tensors, and none is selected", names.len());
                 let note = format!("append `:{}`; {listed}", shorten_name(first));
                 Err(ReadError::Entry(DataError::new(message).with_note(note)))
             }
@@ -190,7 +190,7 @@ fn find_entry<'h>(header: &'h SafetensorsHeader, name: Option<&str>) -> Result<(
     }
     let near = nearest_candidate(name, names.iter().copied());
     let note = near.map_or(listed, |near| format!("did you mean `{near}`?"));
-    let message = format!("it holds no tensor `{name}`");
+    let message = format!("it contains no tensor `{name}`");
     Err(ReadError::Entry(DataError::new(message).with_note(note)))
 }
 
@@ -225,7 +225,7 @@ pub fn write_safetensors(tensors: &[(String, &HostTensor)]) -> Result<Vec<u8>, D
     for (name, tensor) in tensors {
         let found = TYPES.iter().find(|(ours, _)| *ours == tensor.dtype());
         let &(_, dtype) = found
-            .ok_or_else(|| DataError::new(format!("a .safetensors file cannot hold {}", tensor.dtype().name())))?;
+            .ok_or_else(|| DataError::new(format!("a .safetensors file cannot store {}", tensor.dtype().name())))?;
         let view = TensorView::new(dtype, tensor.shape().to_vec(), tensor.bytes());
         views.push((name.as_str(), view.map_err(|error| DataError::new(error.to_string()))?));
     }
@@ -266,10 +266,10 @@ mod tests {
     fn what_is_wrong_is_said() {
         let one = |rest: &str| format!("{{\"a\":{{\"dtype\":\"F32\",{rest}}}}}");
         let cases = [
-            (one("\"shape\":[2],\"data_offsets\":[0,8]"), 4, "its tensors need 8 bytes of data, it has 4"),
-            (one("\"shape\":[3],\"data_offsets\":[0,8]"), 8, "the shape of `a` needs 12 bytes of data, it has 8"),
-            (one("\"shape\":[2],\"data_offsets\":[4,12]"), 12, "the data of `a` begin at byte 4 instead of 0"),
-            (one("\"shape\":[2],\"data_offsets\":[8,0]"), 8, "the data of `a` begin at byte 8 instead of 0"),
+            (one("\"shape\":[2],\"data_offsets\":[0,8]"), 4, "its tensors need 8 bytes of data, but it has 4"),
+            (one("\"shape\":[3],\"data_offsets\":[0,8]"), 8, "the shape of `a` needs 12 bytes of data, but it has 8"),
+            (one("\"shape\":[2],\"data_offsets\":[4,12]"), 12, "the data of `a` start at byte 4 instead of 0"),
+            (one("\"shape\":[2],\"data_offsets\":[8,0]"), 8, "the data of `a` start at byte 8 instead of 0"),
             (one("\"shape\":[0,4294967296,4294967296],\"data_offsets\":[0,0]"), 0, "the shape of `a` is too large"),
             (one("\"shape\":[2]"), 8, "its header does not describe a tensor at line 1, column 32"),
             (
@@ -283,7 +283,7 @@ mod tests {
                 0,
                 "its header does not describe a tensor at line 1, column 14",
             ),
-            ("{\"a\"".to_owned(), 0, "its header is not JSON at line 1, column 4"),
+            ("{\"a\"".to_owned(), 0, "its header is not valid JSON at line 1, column 4"),
         ];
         for (header, data, message) in cases {
             let bytes = file(&header, data);
@@ -295,8 +295,8 @@ mod tests {
         }
         assert_eq!(damage(b"junk"), "not a .safetensors file: it has fewer than 8 bytes");
         let huge = damage(&u64::MAX.to_le_bytes());
-        assert!(huge.starts_with("not a .safetensors file: its header would be 18446744073709551615"));
-        assert_eq!(damage(&99u64.to_le_bytes()), "its header is 99 bytes long, more than follow");
+        assert!(huge.starts_with("not a .safetensors file: its header would have 18446744073709551615"));
+        assert_eq!(damage(&99u64.to_le_bytes()), "its header of 99 bytes extends beyond the end of the file");
     }
 
     /// The second of two equal names would decide in silence what the first is.
@@ -304,10 +304,10 @@ mod tests {
     fn names_come_once() {
         let tensor = "{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}";
         let twice = file(&format!("{{\"a\":{tensor},\"\\u0061\":{tensor}}}"), 1);
-        assert_eq!(damage(&twice), "it holds `a` twice");
+        assert_eq!(damage(&twice), "it contains `a` twice");
         let long = "x".repeat(1000);
         let twice = file(&format!("{{\"{long}\":{tensor},\"{long}\":{tensor}}}"), 1);
-        assert_eq!(damage(&twice), format!("it holds `{}…` twice", "x".repeat(60)));
+        assert_eq!(damage(&twice), format!("it contains `{}…` twice", "x".repeat(60)));
     }
 
     /// Every truncation, and every byte of the header as every other byte: an error or a tensor of the same bytes,
@@ -363,8 +363,8 @@ mod tests {
         assert_eq!(error.note.as_deref(), Some("did you mean `weight`?"));
         let two = write_safetensors(&[("a".to_owned(), &tensor), ("b".to_owned(), &tensor)]).unwrap();
         let ReadError::Entry(error) = read(&two, None).unwrap_err() else { panic!() };
-        assert_eq!(error.message, "it holds 2 tensors and none is named");
-        assert_eq!(error.note.as_deref(), Some("append `:a`; it holds `a`, `b`"));
+        assert_eq!(error.message, "it contains 2 tensors, and none is selected");
+        assert_eq!(error.note.as_deref(), Some("append `:a`; it contains `a`, `b`"));
     }
 
     #[test]

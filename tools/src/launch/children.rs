@@ -53,8 +53,10 @@ pub(super) fn end_with_parent(env: super::launcher::EnvLookup<'_>) {
 /// # Errors
 /// [`errors::START`] if one cannot be started, [`errors::ENDED`] if one was killed.
 pub(crate) fn run_children(args: &[OsString], world: u32, io: &mut ToolIo<'_>) -> Result<i32, Diag> {
-    let program =
-        io.exe.clone().ok_or_else(|| cannot_start(0, &std::io::Error::other("hir-run's own file is not known")))?;
+    let program = io
+        .exe
+        .clone()
+        .ok_or_else(|| cannot_start(0, &std::io::Error::other("the path of the hir-run executable is unknown")))?;
     // Before the first child, so that no signal finds a parent that does not hand it on.
     let signal = Arc::new(AtomicUsize::new(0));
     let ignored = ignored_signals();
@@ -90,7 +92,7 @@ pub(crate) fn run_children(args: &[OsString], world: u32, io: &mut ToolIo<'_>) -
     }
     if end.signal > 0 {
         let name = signal_name(i32::try_from(end.signal).unwrap_or(0));
-        io.print_message(&format!("hir-run: all ranks were ended by {name}"));
+        io.print_message(&format!("hir-run: all ranks were terminated by {name}"));
     }
     exit_status(&end)
 }
@@ -112,14 +114,14 @@ fn exit_status(end: &ChildrenEnd) -> Result<i32, Diag> {
     let Some((rank, status)) = end.first else { return Ok(0) };
     let followed = status.code() == Some(hostir_tool_support::status::FOLLOWED);
     if let Some(rank) = end.killed.filter(|_| followed) {
-        let message = format!("rank {rank} did not end after the run had failed, and was killed");
+        let message = format!("rank {rank} did not exit after the run had failed, and was killed");
         return Err(Diag::global_error(errors::ENDED, message)
-            .with_note("it was stopped, or stuck in a call that waits for another rank"));
+            .with_note("it was stopped, or blocked in a call that waits for another rank"));
     }
     if let Some(signal) = status.signal() {
-        let message = format!("rank {rank} was ended by {}", signal_name(signal));
+        let message = format!("rank {rank} was terminated by {}", signal_name(signal));
         return Err(Diag::global_error(errors::ENDED, message)
-            .with_note("the other ranks were ended too; signal 9 may come from the system when memory runs out"));
+            .with_note("the other ranks were terminated, too; the system may send signal 9 when memory runs out"));
     }
     Ok(match status.code() {
         Some(hostir_tool_support::status::FOLLOWED) | None => ToolStatus::Environment.exit_code(),
@@ -135,7 +137,7 @@ fn signal_name(signal: i32) -> String {
 }
 
 fn cannot_start(rank: u32, error: &std::io::Error) -> Diag {
-    Diag::global_error(errors::START, format!("rank {rank} cannot be started: {error}"))
+    Diag::global_error(errors::START, format!("cannot start rank {rank}: {error}"))
         .with_note("`--devices N` without `--processes` runs all ranks in this process")
 }
 
@@ -306,9 +308,9 @@ mod tests {
         assert_eq!(end(Some((1, 5 << 8)), None), Ok(5));
         assert_eq!(end(Some((1, hostir_tool_support::status::FOLLOWED << 8)), None), Ok(3));
         let (code, message) = end(Some((2, 9)), None).unwrap_err();
-        assert_eq!((code, message.as_str()), ("H0645", "rank 2 was ended by signal 9 (SIGKILL)"));
+        assert_eq!((code, message.as_str()), ("H0645", "rank 2 was terminated by signal 9 (SIGKILL)"));
         let (_, message) = end(Some((2, hostir_tool_support::status::FOLLOWED << 8)), Some(3)).unwrap_err();
-        assert_eq!(message, "rank 3 did not end after the run had failed, and was killed");
+        assert_eq!(message, "rank 3 did not exit after the run had failed, and was killed");
         assert_eq!(exit_status(&ChildrenEnd { first: None, killed: None, signal: 2 }).unwrap(), 130);
     }
 

@@ -100,9 +100,9 @@ pub(crate) fn detect_rank(
         if devices.is_some() {
             return Err(Diag::global_error(
                 errors::CONFLICT,
-                "`--devices` starts all ranks and `--rank` is one of them",
+                "`--devices` and `--rank` cannot be combined: `--devices` starts all ranks, and `--rank` is one of them",
             )
-            .with_note("leave out one of the two"));
+            .with_note("remove one of the two"));
         }
         Some(manual_settings(Launcher::Explicit, flags, env)?)
     } else if devices.is_some() {
@@ -113,7 +113,7 @@ pub(crate) fn detect_rank(
     match found {
         Some(found) => assign_rank(found, flags, env),
         None if flags.world.is_some() || flags.coordinator.is_some() => {
-            Err(missing_setting("--rank", "`--world` and `--coordinator` need it"))
+            Err(missing_setting("--rank", "`--world` and `--coordinator` require it"))
         }
         None if devices.is_none() => no_launch(env).map(|()| None),
         None => Ok(None),
@@ -125,14 +125,15 @@ pub(crate) fn detect_rank(
 fn no_launch(env: EnvLookup<'_>) -> Result<(), Diag> {
     let said = ["HIR_WORLD", "HIR_COORDINATOR"].into_iter().find(|name| env(name).is_some());
     if let Some(name) = said {
-        return Err(missing_setting("HIR_RANK", &format!("`{name}` is set, so this is one of several")));
+        return Err(missing_setting("HIR_RANK", &format!("`{name}` is set, so this process is one of several")));
     }
     match env_number(env, "PMI_SIZE")? {
         Some(size) if size > 1 => {
-            let message =
-                format!("`PMI_SIZE` is {size}: the launcher that started {size} processes is none that hir-run reads");
+            let message = format!(
+                "`PMI_SIZE` is {size}, but hir-run does not support the launcher that started these {size} processes"
+            );
             Err(Diag::global_error(errors::LAUNCH, message)
-                .with_note("say each process its place: `mpiexec -n 4 sh -c 'hir-run prog.hir --rank $PMI_RANK --world $PMI_SIZE --coordinator node7:29600'`, with the same `HIR_TOKEN` for all")
+                .with_note("tell each process its rank: `mpiexec -n 4 sh -c 'hir-run prog.hir --rank $PMI_RANK --world $PMI_SIZE --coordinator node7:29600'`, with the same `HIR_TOKEN` for all")
                 .with_note("`--devices N` runs N ranks in this process"))
         }
         _ => Ok(()),
@@ -141,13 +142,13 @@ fn no_launch(env: EnvLookup<'_>) -> Result<(), Diag> {
 
 fn missing_setting(what: &str, why: &str) -> Diag {
     Diag::global_error(errors::LAUNCH, format!("`{what}` is missing: {why}")).with_note(
-        "`--rank`, `--world` and `--coordinator` say all of it by hand; `--devices N` runs N ranks in this process",
+        "set the launch by hand with `--rank`, `--world` and `--coordinator`, or run N ranks in this process with `--devices N`",
     )
 }
 
 /// A number of the environment, of processes or of one of them.
 fn env_number(env: EnvLookup<'_>, name: &str) -> Result<Option<u32>, Diag> {
-    parse_env(env, name, &format!("a whole number from 0 to {MOST}"))
+    parse_env(env, name, &format!("an integer from 0 to {MOST}"))
 }
 
 /// `MASTER_PORT`; 0 stands for any port and is none.
@@ -160,14 +161,14 @@ fn master_port(env: EnvLookup<'_>) -> Result<Option<u16>, Diag> {
 fn parse_env<T: std::str::FromStr>(env: EnvLookup<'_>, name: &str, range: &str) -> Result<Option<T>, Diag> {
     let Some(text) = env(name) else { return Ok(None) };
     text.trim().parse().map(Some).map_err(|_| {
-        let message = format!("`{name}` is `{text}`, and has to be {range}");
+        let message = format!("`{name}` is `{text}`, but must be {range}");
         Diag::global_error(errors::LAUNCH, message).with_note(format!("unset `{name}`, or let the launcher set it"))
     })
 }
 
 /// A number that its launcher always sets.
 fn required_number(env: EnvLookup<'_>, name: &str, because: &str) -> Result<u32, Diag> {
-    let why = format!("{because} is set, so a launcher was at work");
+    let why = format!("{because} is set, so a launcher started this process");
     env_number(env, name)?.ok_or_else(|| missing_setting(name, &why))
 }
 
@@ -180,7 +181,7 @@ fn manual_settings(launcher: Launcher, flags: &LaunchFlags, env: EnvLookup<'_>) 
         Some(world) => Some(world),
         None => env_number(env, "HIR_WORLD")?,
     };
-    let world = world.ok_or_else(|| missing_setting("--world", "`--rank` is one of how many?"))?;
+    let world = world.ok_or_else(|| missing_setting("--world", "`--rank` requires the number of processes"))?;
     Ok(LauncherSettings {
         launcher,
         rank,
@@ -231,9 +232,10 @@ impl LauncherSettings {
 
 fn conflicting_launchers(one: &LauncherSettings, other: &LauncherSettings) -> Diag {
     let (a, b) = (one.launcher.name(), other.launcher.name());
-    let message = format!("{a}'s variables say {}, those of {b} {}", one.rank_of_world(), other.rank_of_world());
+    let message =
+        format!("the variables of {a} set {}, but those of {b} set {}", one.rank_of_world(), other.rank_of_world());
     Diag::global_error(errors::LAUNCHERS, message)
-        .with_note("unset the variables of one of them, or say it with `--rank`, `--world` and `--coordinator`; `--devices N` runs N ranks in this process")
+        .with_note("unset the variables of one of them, or use `--rank`, `--world` and `--coordinator`; `--devices N` runs N ranks in this process")
 }
 
 fn detect_torchrun(env: EnvLookup<'_>) -> Result<Option<LauncherSettings>, Diag> {
@@ -345,21 +347,21 @@ fn assign_rank(
     let name = found.launcher.name();
     let world = match (found.world, given) {
         (Some(own), Some(given)) if own != given => {
-            let message = format!("{name} started {own} processes, `{by}` says {given}");
+            let message = format!("{name} started {own} processes, but `{by}` is {given}");
             return Err(Diag::global_error(errors::LAUNCHERS, message)
-                .with_note(format!("leave out `{by}`, or give `--rank` and `--coordinator` too")));
+                .with_note(format!("remove `{by}`, or add `--rank` and `--coordinator`")));
         }
         (Some(world), _) | (None, Some(world)) => world,
         (None, None) => {
-            return Err(missing_setting("--world", &format!("{name} tells ranks, not how many there are")));
+            return Err(missing_setting("--world", &format!("{name} sets the rank, but not the number of processes")));
         }
     };
     let sayer = if given.is_some() { format!("`{by}`") } else { name.to_owned() };
     check_world(&sayer, world)?;
     if found.rank >= world {
-        let message = format!("{name} says rank {} of {world}", found.rank);
+        let message = format!("{name} sets rank {} of {world}", found.rank);
         return Err(Diag::global_error(errors::LAUNCH, message)
-            .with_note(format!("ranks count from 0: the last one is {}", world - 1)));
+            .with_note(format!("ranks are numbered from 0: the last one is {}", world - 1)));
     }
     if world == 1 {
         return Ok(None);
@@ -375,7 +377,7 @@ fn check_world(sayer: &str, world: u32) -> Result<(), Diag> {
     if (1..=MOST).contains(&world) {
         return Ok(());
     }
-    let message = format!("{sayer} says that there are {world} processes");
+    let message = format!("{sayer} sets the number of processes to {world}");
     Err(Diag::global_error(errors::LAUNCH, message).with_note(format!("a run has 1 to {MOST} processes")))
 }
 
@@ -412,7 +414,7 @@ fn choose_rendezvous(
         return Ok(RendezvousPoint::Local(local::socket_name(&format!("port {port}"))));
     }
     let why = match found.one_host {
-        Some(false) => format!("{name}'s ranks are on several hosts"),
+        Some(false) => format!("the ranks of {name} are on several hosts"),
         _ => format!("other hosts can reach {host}"),
     };
     Err(token::missing_token(found.launcher, &why))
@@ -425,10 +427,10 @@ fn rendezvous_port(found: &LauncherSettings) -> Result<u16, Diag> {
         (Some(port), _) => Ok(port),
         (None, Some(job)) => Ok(hosts::port_of(job)),
         (None, None) if found.launcher == Launcher::Torchrun => {
-            Err(missing_rendezvous("MASTER_PORT", "`RANK` and `WORLD_SIZE` come with it"))
+            Err(missing_rendezvous("MASTER_PORT", "`RANK` and `WORLD_SIZE` require it"))
         }
         (None, None) => {
-            let why = format!("{name} gave no id of the job that a port could be made from");
+            let why = format!("{name} provides no job id to derive a port from");
             Err(missing_rendezvous("MASTER_PORT", &why))
         }
     }
@@ -445,10 +447,10 @@ fn rendezvous_address(found: &LauncherSettings) -> Result<(String, u16), Diag> {
         (Some(true), _) => return Ok(("127.0.0.1".to_owned(), port)),
         (_, Some(address)) => return Ok((address.clone(), port)),
         (Some(false), None) => {
-            format!("{name}'s ranks are on several hosts, and nothing says where rank 0 is")
+            format!("the ranks of {name} are on several hosts, and the host of rank 0 is unknown")
         }
         (None, None) => {
-            format!("nothing says whether {name}'s ranks are on one host, or where rank 0 is")
+            format!("{name} reports neither whether all ranks are on one host nor the host of rank 0")
         }
     };
     Err(missing_rendezvous("MASTER_ADDR", &why))
@@ -457,7 +459,7 @@ fn rendezvous_address(found: &LauncherSettings) -> Result<(String, u16), Diag> {
 /// A launcher that does not say where rank 0 listens.
 fn missing_rendezvous(what: &str, why: &str) -> Diag {
     let message = format!("`{what}` is missing: {why}");
-    Diag::global_error(errors::LAUNCH, message).with_note("`HIR_COORDINATOR=HOST:PORT` on all ranks says where rank 0 listens; `--devices N` runs N ranks in this process")
+    Diag::global_error(errors::LAUNCH, message).with_note("set `HIR_COORDINATOR=HOST:PORT` on all ranks to where rank 0 listens; `--devices N` runs N ranks in this process")
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ pub(super) fn watch_failures(peers: &Arc<SocketControlPlane>, status: i32) {
             if let Some(peers) = peers.upgrade() {
                 let rank = peers.rank();
                 let message = hostir::diag::visible::escape_line(&error.diag().message).into_owned();
-                let _ = writeln!(std::io::stderr(), "hir-run: rank {rank} does not stop and is ended: {message}");
+                let _ = writeln!(std::io::stderr(), "hir-run: rank {rank} does not stop; terminating it: {message}");
                 hostir_tool_support::staged::end_process(own_status(&error, rank).unwrap_or(status));
             }
         }

@@ -30,9 +30,9 @@ pub(super) fn parse_address(text: &str, from: &str) -> Result<(String, u16), Dia
         Some((host.to_owned(), port.parse().ok().filter(|port| *port > 0)?))
     });
     parts.ok_or_else(|| {
-        let message = format!("`{from}` is `{text}`, which is no host with a port from 1 to 65535");
+        let message = format!("`{from}` is `{text}`, but must be a host with a port from 1 to 65535");
         Diag::global_error(errors::LAUNCH, message)
-            .with_note("say the host that rank 0 runs on and a free port there: `node7:29600`")
+            .with_note("write the host of rank 0 and a free port there: `node7:29600`")
     })
 }
 
@@ -93,7 +93,7 @@ mod tests {
         for wrong in ["", "node7", "node7:", ":80", "node7:99999", "[::1:80", "x:-1", "x:0"] {
             let diag = parse_address(wrong, "HIR_COORDINATOR").unwrap_err();
             assert_eq!(diag.code, "H0640", "{wrong}");
-            let start = format!("`HIR_COORDINATOR` is `{wrong}`, which");
+            let start = format!("`HIR_COORDINATOR` is `{wrong}`, but must be");
             assert!(diag.message.starts_with(&start), "{}", diag.message);
         }
     }

@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// The same where something answered that is not what was looked for.
 const LONG_PAUSE: Duration = Duration::from_millis(200);
 /// Advice for those who do not share a socket of this host.
-const APART: &str = "ranks without `HIR_TOKEN` meet there, but those in containers, or network namespaces, of their own do not share it: give all ranks `HIR_COORDINATOR=HOST:PORT`, with an address of rank 0, and the same `HIR_TOKEN`";
+const APART: &str = "ranks without `HIR_TOKEN` meet there, but containers and network namespaces do not share it: give all ranks the same `HIR_TOKEN` and `HIR_COORDINATOR=HOST:PORT`, with an address of rank 0";
 
 /// Rank 0's ear.
 pub(super) struct JoinListener {
@@ -84,7 +84,7 @@ pub(super) fn open_join_listener(place: &RankAssignment) -> Result<JoinListener,
         let at = &place.meeting;
         let message = match (error.kind(), at) {
             (ErrorKind::AddrInUse, RendezvousPoint::Local(_)) => {
-                format!("rank 0 cannot listen at {at}: another process of yours does")
+                format!("rank 0 cannot listen at {at}: another of your processes does")
             }
             (ErrorKind::AddrInUse, RendezvousPoint::Network(..)) => {
                 format!("rank 0 cannot listen at {at}: the port is in use")
@@ -110,7 +110,7 @@ fn open_socket(place: &RankAssignment) -> IoResult<(PeerListener, String)> {
             let (listener, all) = bind_host(host, &hosts::resolve_host(host, *port)?, *port)?;
             let at = match (all, listener.local_addr()?.ip()) {
                 (Some(why), ip) => {
-                    format!("port {port} of all addresses of this host ({ip}), since `{host}` {why}")
+                    format!("port {port} on all addresses of this host ({ip}), because `{host}` {why}")
                 }
                 (None, ip) if ip.to_string() == *host => at,
                 (None, ip) => format!("{at} ({ip})"),
@@ -126,10 +126,10 @@ fn open_socket(place: &RankAssignment) -> IoResult<(PeerListener, String)> {
 fn bind_host(host: &str, addresses: &[SocketAddr], port: u16) -> IoResult<(TcpListener, Option<&'static str>)> {
     let inward = addresses.iter().all(|address| address.ip().is_loopback());
     if inward && !addresses.is_empty() && !hosts::is_loopback(host) {
-        return bind_all(port, "stands for loopback addresses here, which no other host can reach");
+        return bind_all(port, "resolves to loopback addresses here, which other hosts cannot reach");
     }
     match TcpListener::bind(addresses) {
-        Err(error) if error.kind() == ErrorKind::AddrNotAvailable => bind_all(port, "is none of them"),
+        Err(error) if error.kind() == ErrorKind::AddrNotAvailable => bind_all(port, "is not one of them"),
         bound => Ok((bound?, None)),
     }
 }
@@ -137,15 +137,15 @@ fn bind_host(host: &str, addresses: &[SocketAddr], port: u16) -> IoResult<(TcpLi
 /// The advice on naming another address.
 fn other_address_hint(launcher: Launcher) -> &'static str {
     match launcher {
-        Launcher::Processes => "start it again: the system chooses the socket",
+        Launcher::Processes => "start hir-run again: the system chooses the socket",
         Launcher::Explicit => {
-            "name an address of rank 0's host and a port that is free there in `--coordinator`, or `HIR_COORDINATOR`, on all ranks"
+            "set `--coordinator` or `HIR_COORDINATOR` on all ranks to an address of rank 0's host with a free port"
         }
         Launcher::Torchrun => {
-            "`HIR_COORDINATOR=HOST:PORT` on all ranks names another address of rank 0's host; without it the port is `MASTER_PORT` + 43"
+            "set `HIR_COORDINATOR=HOST:PORT` on all ranks to another address of rank 0's host; without it, the port is `MASTER_PORT` + 43"
         }
         Launcher::Mpirun | Launcher::Srun | Launcher::Pmix => {
-            "`HIR_COORDINATOR=HOST:PORT` on all ranks names another address of rank 0's host; without it the port is `MASTER_PORT` + 43, or made from the job's id"
+            "set `HIR_COORDINATOR=HOST:PORT` on all ranks to another address of rank 0's host; without it, the port is `MASTER_PORT` + 43, or derived from the job id"
         }
     }
 }
@@ -153,7 +153,7 @@ fn other_address_hint(launcher: Launcher) -> &'static str {
 fn squatted_error(place: &RankAssignment, user: u32) -> Diag {
     let message = format!("{} belongs to user {user}, not to you ({})", place.meeting, local::effective_user());
     Diag::global_error(errors::SQUATTED, message)
-        .with_note("nothing was told to that user's process; `HIR_COORDINATOR=HOST:PORT` on all ranks, with another port, names another socket, and `HIR_TOKEN` with it goes over the network")
+        .with_note("that user's process received no data; set `HIR_COORDINATOR=HOST:PORT` with another port on all ranks to use another socket, and `HIR_TOKEN`, too, to use the network")
 }
 
 fn unreachable_error(place: &RankAssignment, timeout: Duration, why: &str) -> Diag {
@@ -165,11 +165,11 @@ fn unreachable_error(place: &RankAssignment, timeout: Duration, why: &str) -> Di
     );
     let note = match place.meeting {
         RendezvousPoint::Local(_) if place.launcher != Launcher::Processes => {
-            format!("look at what rank 0 printed; {APART}")
+            format!("check the output of rank 0; {APART}")
         }
-        RendezvousPoint::Local(_) => "look at what rank 0 printed".to_owned(),
+        RendezvousPoint::Local(_) => "check the output of rank 0".to_owned(),
         RendezvousPoint::Network(..) => {
-            "look at what rank 0 printed; its host and port have to be open to the other ranks, and without `HIR_TOKEN` it listens elsewhere"
+            "check the output of rank 0; the other ranks must be able to reach its host and port, and without `HIR_TOKEN` it listens elsewhere"
                 .to_owned()
         }
     };
@@ -230,10 +230,10 @@ fn connect_until_deadline(
 
 fn error_text(error: &Error) -> String {
     match error.kind() {
-        ErrorKind::ConnectionRefused => "nobody listens there".to_owned(),
-        ErrorKind::TimedOut | ErrorKind::WouldBlock => "it does not answer".to_owned(),
+        ErrorKind::ConnectionRefused => "the connection was refused".to_owned(),
+        ErrorKind::TimedOut | ErrorKind::WouldBlock => "the peer does not answer".to_owned(),
         ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {
-            "it closed the connection".to_owned()
+            "the peer closed the connection".to_owned()
         }
         _ => error.to_string(),
     }
@@ -347,22 +347,22 @@ fn unproven_diag(place: &RankAssignment, timeout: Duration, unproven: UnprovenAn
     let (at, within) = (&place.meeting, format!("within {} ms", timeout.as_millis()));
     match unproven {
         UnprovenAnswer::Stranger => {
-            let message = format!("what answers at {at} is no hir-run, and none came {within}");
+            let message = format!("the peer at {at} is not hir-run, and no other peer answered {within}");
             Diag::global_error(errors::UNREACHABLE, message).with_note(other_address_hint(place.launcher))
         }
         UnprovenAnswer::Version(version) => {
             let message = format!(
-                "what answers at {at} speaks version {version} of the protocol, this hir-run version {VERSION}, and no other came {within}"
+                "the peer at {at} uses protocol version {version}, but this hir-run uses {VERSION}, and no other peer answered {within}"
             );
             Diag::global_error(errors::REFUSED, message).with_note("start the same hir-run on all hosts")
         }
         UnprovenAnswer::Token => {
             let message = format!(
-                "what answers at {at} does not know the token of rank {}, and nobody came {within} who does",
+                "the peer at {at} does not have the token of rank {}, and no other peer answered {within}",
                 place.rank
             );
             Diag::global_error(errors::REFUSED, message)
-                .with_note("give all ranks the same `HIR_TOKEN`; or another run listens there, and `HIR_COORDINATOR` names another port")
+                .with_note("give all ranks the same `HIR_TOKEN`; if another run listens there, use another port in `HIR_COORDINATOR`")
         }
     }
 }
@@ -371,10 +371,10 @@ fn refused_diag(place: &RankAssignment, verdict: JoinVerdict) -> Diag {
     let (rank, world) = (place.rank, place.world);
     let (why, note) = match verdict {
         JoinVerdict::World => {
-            (format!("its run has not {world} processes"), "say the same number of processes on all ranks")
+            (format!("its run does not have {world} processes"), "set the same number of processes on all ranks")
         }
         JoinVerdict::Rank | JoinVerdict::Welcome => {
-            (format!("another process is rank {rank}"), "start one process for each rank, from 0 up")
+            (format!("another process is rank {rank}"), "start one process per rank, numbered from 0")
         }
     };
     let message = format!("rank 0 at {} refused rank {rank}: {why}", place.meeting);
@@ -395,10 +395,10 @@ mod tests {
     #[test]
     fn names_that_other_hosts_know_too() {
         for (host, address, ip, why) in [
-            ("node7", [127, 0, 1, 1], "0.0.0.0", Some("stands for loopback addresses")),
+            ("node7", [127, 0, 1, 1], "0.0.0.0", Some("resolves to loopback addresses")),
             ("localhost", [127, 0, 0, 1], "127.0.0.1", None),
             ("127.0.0.1", [127, 0, 0, 1], "127.0.0.1", None),
-            ("node9", [192, 0, 2, 1], "0.0.0.0", Some("is none of them")),
+            ("node9", [192, 0, 2, 1], "0.0.0.0", Some("is not one of them")),
         ] {
             let (listener, all) = bind_host(host, &[(address, 0).into()], 0).unwrap();
             assert_eq!(listener.local_addr().unwrap().ip().to_string(), ip, "{host}");

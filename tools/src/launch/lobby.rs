@@ -64,19 +64,19 @@ impl RefusedJoins {
         let mut all = self.notes.clone();
         if let (count @ 1.., version) = self.versions {
             let (who, own) = (count_connections(count), handshake::VERSION);
-            let first = if count == 1 { "" } else { "at first " };
+            let first = if count == 1 { "" } else { "initially " };
             all.push(format!(
-                "{who} spoke {first}version {version} of the protocol, not {own}: start the same hir-run on all hosts"
+                "{who} used {first}protocol version {version} instead of {own}: start the same hir-run on all hosts"
             ));
         }
         if let (count @ 1.., ranks) = &self.unproved {
             let ranks: Vec<u32> = ranks.iter().copied().collect();
             let said = match &ranks[..] {
                 [] => String::new(),
-                ranks => format!(" said to be {} and", control_plane::rank_list(ranks)),
+                ranks => format!(" claimed to be {} but", control_plane::rank_list(ranks)),
             };
             let who = count_connections(*count);
-            all.push(format!("{who}{said} did not prove to know this run's token, or had no time to; if they were yours, give all ranks the same `HIR_TOKEN`"));
+            all.push(format!("{who}{said} did not prove knowledge of this run's token, or had no time to; if it came from your ranks, give all of them the same `HIR_TOKEN`"));
         }
         all
     }
@@ -223,8 +223,8 @@ impl PendingConnection {
 
 fn count_connections(count: usize) -> String {
     match count {
-        1 => "a connection, which anybody may make,".to_owned(),
-        count => format!("{count} connections, which anybody may make,"),
+        1 => "a connection, which may come from anybody,".to_owned(),
+        count => format!("{count} connections, which may come from anybody,"),
     }
 }
 
@@ -303,7 +303,7 @@ impl<'a> JoinServer<'a> {
                 Err(error) => {
                     match local::other_user(&error) {
                         Some(user) => self.refused.add_note(format!(
-                            "a process of user {user} was refused: this run is of user {}",
+                            "a process of user {user} was rejected: this run belongs to user {}",
                             local::effective_user()
                         )),
                         // Perhaps without descriptors for more: those who are here go first.
@@ -359,17 +359,17 @@ impl<'a> JoinServer<'a> {
         match verdict {
             JoinVerdict::Welcome => return,
             JoinVerdict::World => self.refused.add_note(format!(
-                "a process that said it is rank {rank} of {world} was refused: rank 0 was started as one of {own}"
+                "a process that claimed to be rank {rank} of {world} was rejected: rank 0 was started as one of {own}"
             )),
-            JoinVerdict::Rank => self.refused.add_note(format!("two processes said that they are rank {rank}")),
+            JoinVerdict::Rank => self.refused.add_note(format!("two processes claimed to be rank {rank}")),
         }
         let missing = self.core.absent_ranks().contains(&rank);
         if verdict != JoinVerdict::World || !missing || self.refused.cause.is_some() {
             return;
         }
-        let message = format!("rank {rank} was started as one of {world} processes, rank 0 as one of {own}");
+        let message = format!("rank {rank} was started as one of {world} processes, but rank 0 as one of {own}");
         let cause =
-            Diag::global_error(errors::REFUSED, message).with_note("say the same number of processes on all ranks");
+            Diag::global_error(errors::REFUSED, message).with_note("set the same number of processes on all ranks");
         let why = control_plane::failure_report(std::slice::from_ref(&cause));
         self.refused.cause = Some(cause);
         self.core.fail_run(ControlPlaneError::Failed { rank: 0, why });

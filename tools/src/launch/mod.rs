@@ -137,7 +137,7 @@ impl LaunchedProcess {
                 other.get(digest.clone()) != first.get(digest)
             });
             if let Some((_, (name, _))) = unlike {
-                let message = format!("rank {rank} was started with another {name} than rank 0");
+                let message = format!("rank {rank} was started with a different {name} than rank 0");
                 return Err(Diag::global_error(errors::UNLIKE, message)
                     .with_note("start all ranks with the same file and options"));
             }

@@ -44,7 +44,7 @@ pub(super) fn unpack_outputs(
     let outputs = prepared.outputs.iter().map(|port| take_output(&mut decoder, port));
     let outputs: Option<Vec<_>> = outputs.collect();
     outputs.filter(|_| decoder.is_finished()).ok_or_else(|| ControlPlaneError::Broken {
-        why: format!("rank {rank} sent outputs that are none of this program"),
+        why: format!("rank {rank} sent outputs that do not match this program"),
     })
 }
 

@@ -269,7 +269,7 @@ impl ControlPlaneCore {
                     }
                 }
                 Ok(None) => break "its connection closed".to_owned(),
-                Err(FrameError::Broken(error)) => break format!("its connection broke ({error})"),
+                Err(FrameError::Broken(error)) => break format!("its connection failed ({error})"),
                 Err(FrameError::Altered(how)) => {
                     self.fail_run(ControlPlaneError::Altered { rank: line.rank, how });
                     let _ = line.stream.shutdown(Shutdown::Both);
@@ -299,7 +299,7 @@ impl ControlPlaneCore {
             FrameType::Message if self.rank == 0 => self.take_message(line, &payload, open)?,
             FrameType::Result if self.rank != 0 => self.take_result(&payload, open)?,
             FrameType::Error => {
-                let error = decode_failure(&payload).ok_or("a reason that is none")?;
+                let error = decode_failure(&payload).ok_or("a malformed reason")?;
                 self.fail_from(error, open);
             }
             FrameType::Bye => {
@@ -308,7 +308,7 @@ impl ControlPlaneCore {
                 self.changed.notify_all();
             }
             FrameType::Message | FrameType::Result | FrameType::Hello | FrameType::Verdict => {
-                return Err("what only the other end sends");
+                return Err("a message that only the other end sends");
             }
         }
         Ok(())
@@ -332,7 +332,7 @@ impl ControlPlaneCore {
         let head = head.ok_or("a message without its step")?;
         let MessageHead { number, step: what, is_first_only } = head;
         if number != open.next || what.len() > MOST_NAME {
-            return Err("a message of a step that is not its next");
+            return Err("a message of an unexpected step");
         }
         open.next += 1;
         let message = std::mem::take(&mut open.parts);
@@ -341,7 +341,7 @@ impl ControlPlaneCore {
         }
         let kept = lock_mutex(&self.state).pending_bytes(line.rank);
         if kept.saturating_add(message.len()) > self.max_message_bytes() {
-            return Err("more messages than it may have on the way");
+            return Err("more messages than may be in flight");
         }
         self.deposit_message(line.rank, number, what, is_first_only, message);
         Ok(())
@@ -353,10 +353,10 @@ impl ControlPlaneCore {
         let mut decoder = Decoder::new(&parts);
         let all = (0..self.world).map(|_| decoder.take::<&[u8]>().map(<[u8]>::to_vec));
         let all: Option<Vec<Vec<u8>>> = all.collect();
-        let all = all.filter(|_| decoder.is_finished()).ok_or("a result in pieces")?;
+        let all = all.filter(|_| decoder.is_finished()).ok_or("an incomplete result")?;
         let mut state = lock_mutex(&self.state);
         if state.awaited != Some(number) {
-            return Err("a result that nobody waits for");
+            return Err("an unexpected result");
         }
         state.awaited = None;
         state.results.insert(number, all);
@@ -391,7 +391,7 @@ impl ControlPlaneCore {
             messages: vec![None; self.world as usize],
         });
         if step.what != what || open > MOST_STEPS {
-            let why = format!("rank {rank} is at `{what}`, others are at `{}`", step.what);
+            let why = format!("rank {rank} is at the step `{what}`, but other ranks are at `{}`", step.what);
             drop(state);
             return self.fail_run(ControlPlaneError::Broken { why });
         }
@@ -422,7 +422,7 @@ impl ControlPlaneCore {
         let (bytes, head) = (encoder.into_bytes(), encode_value(&number));
         for line in self.all_connections() {
             if let Err(error) = line.send_message(&bytes, FrameType::Result, &head) {
-                self.connection_lost(&line, format!("it does not take messages ({error})"));
+                self.connection_lost(&line, format!("it does not accept messages ({error})"));
             }
         }
     }
@@ -446,7 +446,7 @@ impl ControlPlaneCore {
                 let _ = line.send_frame(FrameType::Alive, &[]);
                 let silent = lock_mutex(&line.heard).elapsed();
                 if silent > self.pace.silence && !line.left.load(Ordering::Acquire) {
-                    let how = format!("nothing was heard of it for {} ms", silent.as_millis());
+                    let how = format!("it sent no heartbeat for {} ms", silent.as_millis());
                     self.connection_lost(line, how);
                 }
             }
@@ -488,7 +488,7 @@ impl ControlPlaneCore {
                 return Err(error.clone());
             }
             if state.over {
-                let how = "it ended before the others".to_owned();
+                let how = "it exited before the others".to_owned();
                 return Err(ControlPlaneError::Lost { rank: 0, how });
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -549,7 +549,7 @@ impl SocketControlPlane {
             return Err(error);
         }
         if !first_only && message.len() > SMALL {
-            let why = format!("`{what}` is {} bytes, and may be {SMALL}", message.len());
+            let why = format!("the message of the step `{what}` has {} bytes, but the limit is {SMALL}", message.len());
             self.core.fail_run(ControlPlaneError::Broken { why: why.clone() });
             return Err(ControlPlaneError::Broken { why });
         }
@@ -562,7 +562,7 @@ impl SocketControlPlane {
         let head = encode_value(&head);
         for line in self.core.all_connections() {
             if let Err(error) = line.send_message(message, FrameType::Message, &head) {
-                self.core.connection_lost(&line, format!("it does not take messages ({error})"));
+                self.core.connection_lost(&line, format!("it does not accept messages ({error})"));
             }
         }
         Ok(number)

@@ -36,7 +36,7 @@ pub(super) fn collect_trace(
         .zip(&prepared.plans)
         .map(|(bytes, plan)| Decoder::new(bytes).take::<u64>().filter(|count| *count <= max_pieces(plan)));
     let Some(counts) = counts.collect::<Option<Vec<u64>>>() else {
-        let why = "a rank's timeline is longer than its plan can make it".to_owned();
+        let why = "the timeline of a rank is longer than its plan allows".to_owned();
         return Err(ControlPlaneError::Broken { why });
     };
     let mut all = vec![Vec::new(); counts.len()];
@@ -55,7 +55,7 @@ pub(super) fn collect_trace(
         .zip(&all)
         .map(|(plan, message): (&Plan, &Vec<u8>)| {
             unpack_trace(plan, message).ok_or_else(|| ControlPlaneError::Broken {
-                why: format!("rank {} handed over a timeline that is none of its plan's", plan.rank),
+                why: format!("the timeline of rank {} does not match its plan", plan.rank),
             })
         })
         .collect::<Result<_, _>>()?;

@@ -24,7 +24,7 @@ const LEAST: usize = 16;
 /// Most bytes of a file with a token.
 const MOST: u64 = 4096;
 /// Advice on making a token.
-const MAKE: &str = "`openssl rand -hex 16` makes one";
+const MAKE: &str = "create one with `openssl rand -hex 16`";
 
 /// A token. It is never printed.
 #[derive(Clone, PartialEq, Eq)]
@@ -64,8 +64,8 @@ pub(super) fn token_from_env(env: EnvLookup<'_>) -> Result<Option<LaunchToken>, 
             let bytes = token_from_file(&path);
             let path = path.display();
             let bytes = bytes.map_err(|why| {
-                let message = format!("`HIR_TOKEN_FILE` cannot be used: `{path}` {why}");
-                Diag::global_error(errors::TOKEN_FILE, message).with_note("it has to be a regular file of your own that nobody else can read: `(umask 077; openssl rand -hex 16 > FILE)` makes one; of a secret that others keep for you (Kubernetes, Docker), `HIR_TOKEN=$(cat FILE)` takes the text")
+                let message = format!("cannot use `HIR_TOKEN_FILE`: `{path}` {why}");
+                Diag::global_error(errors::TOKEN_FILE, message).with_note("the file must be a regular file of yours that nobody else can read: create it with `(umask 077; openssl rand -hex 16 > FILE)`, or pass the text of a secret that another tool manages (Kubernetes, Docker) with `HIR_TOKEN=$(cat FILE)`")
             })?;
             long_enough(&format!("the token in `{path}`"), bytes).map(Some)
         }
@@ -77,10 +77,11 @@ fn long_enough(what: &str, bytes: Vec<u8>) -> Result<LaunchToken, Diag> {
         return Ok(LaunchToken(bytes));
     }
     let message = match bytes.len() {
-        0 => format!("{what} is empty; it has to have {LEAST} bytes or more"),
-        count => format!("{what} has {count} bytes; it has to have {LEAST} or more"),
+        0 => format!("{what} is empty, but must have at least {LEAST} bytes"),
+        count => format!("{what} has {count} bytes, but must have at least {LEAST}"),
     };
-    Err(Diag::global_error(errors::TOKEN, message).with_note(format!("whoever guesses it can join the run; {MAKE}")))
+    Err(Diag::global_error(errors::TOKEN, message)
+        .with_note(format!("anybody who guesses it can join the run; {MAKE}")))
 }
 
 /// The token of a file, or what is wrong with the file.
@@ -94,10 +95,10 @@ fn token_from_file(path: &Path) -> Result<Vec<u8>, String> {
                 _ => format!("cannot be opened: {error}"),
             }
         })?;
-    let found = opened.metadata().map_err(|error| format!("cannot be looked at: {error}"))?;
+    let found = opened.metadata().map_err(|error| format!("cannot be inspected: {error}"))?;
     let own = rustix::process::geteuid().as_raw();
     match found.mode() & 0o7777 {
-        _ if !found.is_file() => return Err("is no regular file".to_owned()),
+        _ if !found.is_file() => return Err("is not a regular file".to_owned()),
         _ if found.uid() != own => {
             return Err(format!("belongs to user {}, not to you ({own})", found.uid()));
         }
@@ -119,23 +120,23 @@ fn token_from_file(path: &Path) -> Result<Vec<u8>, String> {
 /// That there has to be a token and none is.
 pub(super) fn missing_token(launcher: Launcher, why: &str) -> Diag {
     let how = match launcher {
-        Launcher::Torchrun => "on each host set it before torchrun, which hands it on: `HIR_TOKEN=... torchrun ...`",
-        Launcher::Mpirun => "let mpirun hand it on: `HIR_TOKEN=... mpirun -x HIR_TOKEN ...`",
-        Launcher::Srun => "set it before srun, which hands it on: `HIR_TOKEN=... srun ...`",
+        Launcher::Torchrun => "set it before torchrun on each host, which passes it on: `HIR_TOKEN=... torchrun ...`",
+        Launcher::Mpirun => "let mpirun pass it on: `HIR_TOKEN=... mpirun -x HIR_TOKEN ...`",
+        Launcher::Srun => "set it before srun, which passes it on: `HIR_TOKEN=... srun ...`",
         Launcher::Processes | Launcher::Explicit | Launcher::Pmix => {
-            "set it where each rank is started: `HIR_TOKEN=... hir-run ...`"
+            "set it for each rank: `HIR_TOKEN=... hir-run ...`"
         }
     };
     Diag::global_error(errors::TOKEN, format!("`HIR_TOKEN` is missing: {why}"))
         .with_note(format!("{MAKE}, the same for all ranks; {how}"))
-        .with_note("`HIR_TOKEN_FILE` names a file of mode 0600 that holds it; where all ranks are on one host of one user, `HIR_COORDINATOR=localhost:PORT` needs none")
+        .with_note("or store it in a file of mode 0600 and set `HIR_TOKEN_FILE`; ranks of one user on one host need no token with `HIR_COORDINATOR=localhost:PORT`")
 }
 
 /// That the token is in the arguments.
 pub(super) fn token_in_arguments() -> Diag {
-    let message = "`--token` shows the token to everybody on this machine: arguments are in the list of processes";
+    let message = "`--token` would show the token to everybody on this machine, in the list of processes";
     Diag::global_error(errors::TOKEN, message)
-        .with_note("use a new one, in the variable `HIR_TOKEN` or in a file of mode 0600 that `HIR_TOKEN_FILE` names")
+        .with_note("create a new one and pass it in `HIR_TOKEN`, or in a file of mode 0600 that `HIR_TOKEN_FILE` names")
 }
 
 /// A random text: a token for a run that has none, or a name.
@@ -178,9 +179,9 @@ mod tests {
         assert_eq!(ask(None, None), Ok(None));
         assert_eq!(ask(Some(GOOD), None), Ok(Some(LaunchToken(GOOD.into()))));
         let short = ask(Some("0123456789abcde"), None).unwrap_err();
-        assert_eq!(short, "H0671: `HIR_TOKEN` has 15 bytes; it has to have 16 or more");
+        assert_eq!(short, "H0671: `HIR_TOKEN` has 15 bytes, but must have at least 16");
         let empty = ask(Some(""), None).unwrap_err();
-        assert_eq!(empty, "H0671: `HIR_TOKEN` is empty; it has to have 16 bytes or more");
+        assert_eq!(empty, "H0671: `HIR_TOKEN` is empty, but must have at least 16 bytes");
         let both = ask(Some(GOOD), Some("x".as_ref())).unwrap_err();
         assert_eq!(both, "H0671: `HIR_TOKEN` and `HIR_TOKEN_FILE` are both set");
         // Six bytes that are no text are six, and none is another one.
@@ -190,7 +191,7 @@ mod tests {
             ask(text.to_str(), None)
         };
         let short = bytes(&[0xff; 6]).unwrap_err();
-        assert_eq!(short, "H0671: `HIR_TOKEN` has 6 bytes; it has to have 16 or more");
+        assert_eq!(short, "H0671: `HIR_TOKEN` has 6 bytes, but must have at least 16");
         assert_eq!(bytes(&[0xff; 16]), Ok(Some(LaunchToken(vec![0xff; 16]))));
         assert_ne!(bytes(&[0xff; 16]), bytes(&[0xfe; 16]));
         assert_eq!(format!("{:?}", ask(Some(GOOD), None)), "Ok(Some(Token(..)))");
@@ -217,7 +218,7 @@ mod tests {
         let link = folder.path().join("link");
         symlink(&path, &link).unwrap();
         assert!(ask(None, Some(&link)).unwrap_err().ends_with("is a symbolic link"));
-        assert!(ask(None, Some(folder.path())).unwrap_err().ends_with("is no regular file"));
+        assert!(ask(None, Some(folder.path())).unwrap_err().ends_with("is not a regular file"));
         let gone = ask(None, Some(&folder.path().join("none"))).unwrap_err();
         assert!(gone.contains("cannot be opened"), "{gone}");
         std::fs::write(&path, "short\n").unwrap();
@@ -235,7 +236,7 @@ mod tests {
             0,
         )
         .unwrap();
-        assert!(ask(None, Some(&pipe)).unwrap_err().ends_with("is no regular file"));
+        assert!(ask(None, Some(&pipe)).unwrap_err().ends_with("is not a regular file"));
     }
 
     #[test]

@@ -157,7 +157,7 @@ impl FrameOpener {
         let [a, b, c, d, number @ ..] = head;
         let length = u32::from_le_bytes([*a, *b, *c, *d]) as usize;
         if !(TAG + 1..=MOST).contains(&length) {
-            let how = format!("frame {} has a length that none has", self.next);
+            let how = format!("frame {} has an invalid length", self.next);
             return Err(FrameError::Altered(how));
         }
         Ok((length, u64::from_le_bytes(*number)))
@@ -194,7 +194,7 @@ impl FrameOpener {
         let Some((head, rest)) = bytes.split_first_chunk::<CLEAR>() else { return Ok(None) };
         let (length, number) = self.parse_head(head)?;
         if CLEAR + length != frame_size(payload) {
-            return Err(invalid_data("a frame of another length").into());
+            return Err(invalid_data("a frame of an unexpected length").into());
         }
         let Some(sealed) = rest.get(..length) else { return Ok(None) };
         self.open_payload(number, sealed).map(Some)
@@ -267,28 +267,28 @@ mod tests {
         }
         let mut shorter = frame.clone();
         shorter[0] -= 1;
-        assert_eq!(altered(&mut from, &shorter), "frame 0 is not as it was sent");
+        assert_eq!(altered(&mut from, &shorter), "frame 0 was modified");
         shorter[..4].fill(0xff);
-        assert_eq!(altered(&mut from, &shorter), "frame 0 has a length that none has");
+        assert_eq!(altered(&mut from, &shorter), "frame 0 has an invalid length");
         shorter[..4].fill(0);
-        assert_eq!(altered(&mut from, &shorter), "frame 0 has a length that none has");
+        assert_eq!(altered(&mut from, &shorter), "frame 0 has an invalid length");
     }
 
     #[test]
     fn repeated_moved_and_reflected_frames_are_found() {
         let ((mut send, mut own), (_, mut from)) = ends();
         let frames: Vec<Vec<u8>> = (0..3).map(|word| send.seal_frame(FrameType::Part, &[word]).unwrap()).collect();
-        assert_eq!(altered(&mut from, &frames[1]), "frame 1 came where frame 0 is due");
+        assert_eq!(altered(&mut from, &frames[1]), "frame 1 arrived, but frame 0 was expected");
         assert!(from.read_frame(&mut frames[0].as_slice()).unwrap().is_some());
-        assert_eq!(altered(&mut from, &frames[0]), "frame 0 came again where frame 1 is due");
-        assert_eq!(altered(&mut from, &frames[2]), "frame 2 came where frame 1 is due");
+        assert_eq!(altered(&mut from, &frames[0]), "frame 0 was repeated, but frame 1 was expected");
+        assert_eq!(altered(&mut from, &frames[2]), "frame 2 arrived, but frame 1 was expected");
         // With the number that is due it is another frame's nonce.
         let mut renumbered = frames[0].clone();
         renumbered[4] = 1;
-        assert_eq!(altered(&mut from, &renumbered), "frame 1 is not as it was sent");
-        assert_eq!(altered(&mut own, &frames[0]), "frame 0 is not as it was sent");
+        assert_eq!(altered(&mut from, &renumbered), "frame 1 was modified");
+        assert_eq!(altered(&mut own, &frames[0]), "frame 0 was modified");
         // Another connection of the same token has other keys.
         let (_, (_, mut other)) = ends();
-        assert_eq!(altered(&mut other, &frames[0]), "frame 0 is not as it was sent");
+        assert_eq!(altered(&mut other, &frames[0]), "frame 0 was modified");
     }
 }

@@ -74,9 +74,9 @@ impl RunEngine {
         if unused.is_empty() {
             return None;
         }
-        let (verb, they) = if unused.len() == 1 { ("has", "it is") } else { ("have", "they are") };
+        let (verb, they) = if unused.len() == 1 { ("has", "it applies") } else { ("have", "they apply") };
         let message = format!("{} {verb} no effect on the {name} backend", unused.join(", "));
-        let note = format!("{they} for runs on GPUs: --backend=cuda");
+        let note = format!("{they} only to runs on GPUs: --backend=cuda");
         Some(Diag::global_error(errors::UNUSED, message).with_note(note).into_warning())
     }
 
@@ -94,8 +94,8 @@ impl RunEngine {
             _ => None,
         };
         if let Some(elsewhere) = elsewhere {
-            let message = format!("`--nvtx` names the calls of the CUDA backend, and {elsewhere}");
-            let note = "`--timeline` shows where the CPU's time goes";
+            let message = format!("`--nvtx` names the calls of the CUDA backend, but {elsewhere}");
+            let note = "use `--timeline` to see the time on the CPU";
             return Err(Diag::global_error(errors::CONFLICT, message).with_note(note).into());
         }
         Ok(Some(cuda::open_profiler(io)?))
@@ -144,14 +144,14 @@ fn refuse_unpermuted(options: &Options) -> Result<(), Diag> {
 fn refuse_result_flags(options: &Options) -> Result<(), Diag> {
     let Some(flag) = options.wants_results() else { return Ok(()) };
     let message = format!("`{flag}` needs results, but `--backend=null` computes nothing");
-    Err(Diag::global_error(errors::CONFLICT, message).with_note(format!("leave out `{flag}`")))
+    Err(Diag::global_error(errors::CONFLICT, message).with_note(format!("remove `{flag}`")))
 }
 
 fn single_process_error(here: &LaunchedProcess) -> Diag {
     let (world, source) = (here.place.world, here.place.launcher.name());
     let message =
-        format!("the CPU backend runs all ranks in one process, but {source} says that this is one of {world}");
+        format!("the CPU backend runs all ranks in one process, but {source} sets this process as one of {world}");
     Diag::global_error(errors::ONE_PROCESS, message).with_note(format!(
-        "`--devices {world}` in one process runs {world} ranks; `--backend=null` goes through a launch without GPUs"
+        "use `--devices {world}` in one process to run {world} ranks; `--backend=null` tests a launch without GPUs"
     ))
 }

@@ -10,8 +10,8 @@ const OTHER_BACKENDS: &[(&str, &str, &str)] = &[
     ("nccl", "cuda", "runs on NVIDIA GPUs, with NCCL where the program says so"),
     ("host", "cpu", "runs all ranks on the CPU"),
     ("interpreter", "cpu", "runs all ranks on the CPU"),
-    ("none", "null", "follows a run without doing its work"),
-    ("dry", "null", "follows a run without doing its work"),
+    ("none", "null", "simulates a run without computing anything"),
+    ("dry", "null", "simulates a run without computing anything"),
 ];
 
 /// The answer to `--backend=gpu` and the like.
@@ -21,7 +21,7 @@ pub(super) fn other_backend(error: &clap::Error) -> Option<String> {
     }
     let given = context_text(error, ContextKind::InvalidValue)?;
     let found = OTHER_BACKENDS.iter().find(|(other, ..)| other.eq_ignore_ascii_case(given));
-    found.map(|(_, ours, what)| format!("there is no backend `{given}`: `--backend={ours}` {what}"))
+    found.map(|(_, ours, what)| format!("unknown backend `{given}`; `--backend={ours}` {what}"))
 }
 
 fn context_text(error: &clap::Error, kind: ContextKind) -> Option<&str> {

@@ -180,7 +180,7 @@ fn key_names(keyed: &KeyedValues<DataFile>) -> Vec<&String> {
     keyed.iter().map(|(name, _)| name).collect()
 }
 
-const ABOUT: &str = "Runs a host program on all its ranks and checks what it computes";
+const ABOUT: &str = "Runs a host program on all its ranks and checks its results";
 
 const AFTER: &str = "\
 Tensors are named by number (T0) or by position among the inputs (--input,
@@ -256,37 +256,36 @@ struct Arguments {
 #[derive(Args)]
 struct ProgramArguments {
     #[arg(value_name = "FILE", required = true, num_args = 1..,
-        help = "The program or a log that holds it; - is standard input")]
+        help = "Program, or a log that contains it; - is standard input")]
     files: Vec<String>,
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..),
-        help = "Takes the N-th program of the file, from 1")]
+        help = "Use the N-th program of the file, from 1")]
     container: Option<u32>,
     #[arg(short = 'n', long, value_name = "N", value_parser = value_parser!(u32).range(1..),
-        help = "Number of ranks; without it, as many as the meshes name")]
+        help = "Number of ranks; by default, as many as the meshes name")]
     devices: Option<u32>,
     #[arg(long, value_name = "NAME", default_value = "auto", value_parser = backend_parser(),
-        help = "Where it runs")]
+        help = "Backend to run on")]
     backend: BackendChoice,
     #[arg(long, value_name = "N", default_value = "4", value_parser = value_parser!(u32).range(1..),
-        help = "What numberOfStreams is")]
+        help = "Value of numberOfStreams")]
     streams: u32,
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..),
-        help = "How long connecting to other ranks, or one run, may take [default: 60000]; on the CPU \
-                planning, or one run [default: no limit]")]
+        help = "Time limit for connecting to other ranks and for one run [default: 60000]; on the CPU for planning and for one run [default: no limit]")]
     timeout_ms: Option<u64>,
-    #[arg(long, value_name = "SIZE", help = "How much the plans of all ranks may take [default: 4G]")]
+    #[arg(long, value_name = "SIZE", help = "Memory limit for the plans of all ranks [default: 4G]")]
     plan_memory: Option<String>,
 }
 
 #[derive(Args)]
 #[command(next_help_heading = "Sizes")]
 struct SizeArguments {
-    #[arg(long, value_name = "T0=4x8", help = "The whole shape of an input")]
+    #[arg(long, value_name = "T0=4x8", help = "Whole shape of an input")]
     shape: Vec<String>,
     #[arg(
         long,
         value_name = "i0=8,...",
-        help = "Values of extents and scalar inputs; *=8 is one for each extent that nothing else gives"
+        help = "Values of extents and scalar inputs; * sets all extents without another value"
     )]
     set: Vec<String>,
 }
@@ -297,8 +296,7 @@ struct DataArguments {
     #[arg(
         long,
         value_name = "T0=WHAT",
-        help = "What an input holds: randn (the default: mean 0, deviation 1), uniform (0 to 1), ones, zeros, \
-                iota, FILE.npy, FILE.safetensors[:NAME]; %r in a file's name stands for the rank"
+        help = "Contents of an input: randn (the default: mean 0, deviation 1), uniform (0 to 1), ones, zeros, iota, FILE.npy, FILE.safetensors[:NAME]; %r in the name of a file is the rank"
     )]
     input: Vec<String>,
     #[arg(long, value_name = "N", default_value = "0", help = "Seed of generated inputs")]
@@ -306,36 +304,40 @@ struct DataArguments {
     #[arg(
         long,
         value_name = "T2=FILE",
-        help = "Writes an output or any tensor that has memory at the end, whole, or with %r one part a rank"
+        help = "Write an output, or any tensor that has memory at the end; whole, or one shard per rank with %r"
     )]
     output: Vec<String>,
-    #[arg(long, value_name = "DIR", help = "Writes there all outputs that no --output names")]
+    #[arg(long, value_name = "DIR", help = "Write all outputs that no --output names to DIR")]
     out_dir: Option<String>,
 }
 
 #[derive(Args)]
 #[command(next_help_heading = "Checks")]
 struct CheckArguments {
-    #[arg(long, value_name = "T2=FILE", help = "Compares an output or any such tensor with a file")]
+    #[arg(
+        long,
+        value_name = "T2=FILE",
+        help = "Compare an output, or any tensor that has memory at the end, with a file"
+    )]
     expect: Vec<String>,
     #[arg(
         long,
         value_name = "FILE",
-        help = "Runs this program on the same inputs and compares all outputs by position"
+        help = "Run another program on the same inputs and compare all outputs by position"
     )]
     reference: Option<String>,
     #[arg(
         long,
         value_name = "X",
         allow_negative_numbers = true,
-        help = "Tolerance relative to the reference's element; the default depends on the type"
+        help = "Relative tolerance; the default depends on the element type"
     )]
     rtol: Option<f64>,
     #[arg(
         long,
         value_name = "X",
         allow_negative_numbers = true,
-        help = "Absolute tolerance; the default follows the reference's root mean square"
+        help = "Absolute tolerance; the default depends on the reference's root mean square"
     )]
     atol: Option<f64>,
     #[arg(long, help = "Checks and plans the program, and proves that it has no deadlocks and no races, without data")]
@@ -360,11 +362,11 @@ struct CheckArguments {
 #[command(next_help_heading = "GPUs")]
 struct GpuArguments {
     #[arg(long, value_name = "FROM=TO", value_parser = ["UCC=NCCL", "UCC=CUDA", "NCCL=CUDA"],
-        help = "Runs communications of one backend over another")]
+        help = "Run communications of one backend with another")]
     map_backend: Vec<String>,
-    #[arg(long, help = "Lets products of floats round their factors to TF32")]
+    #[arg(long, help = "Allow GEMMs of floats to round their operands to TF32")]
     tf32: bool,
-    #[arg(long, help = "Records the run as a CUDA graph and replays it")]
+    #[arg(long, help = "Record the run as a CUDA graph and replay it")]
     graph: bool,
 }
 
@@ -372,32 +374,32 @@ struct GpuArguments {
 #[command(next_help_heading = "Several processes")]
 struct LaunchArguments {
     #[arg(long, conflicts_with_all = ["rank", "world", "coordinator"],
-        help = "Starts one process a rank on this machine")]
+        help = "Start one process per rank on this machine")]
     processes: bool,
-    #[arg(long, value_name = "R", help = "This process is rank R of --world, without a launcher")]
+    #[arg(long, value_name = "R", help = "Rank of this process out of --world, without a launcher")]
     rank: Option<u32>,
     #[arg(long, value_name = "N", help = "Number of processes")]
     world: Option<u32>,
-    #[arg(long, value_name = "HOST:PORT", help = "Where rank 0 listens")]
+    #[arg(long, value_name = "HOST:PORT", help = "Address at which rank 0 listens")]
     coordinator: Option<String>,
     // Everybody can read arguments: it is known so that its error can say what to do.
-    #[arg(long, value_name = "TEXT", hide = true, help = "Refused: set HIR_TOKEN")]
+    #[arg(long, value_name = "TEXT", hide = true, help = "Rejected: set HIR_TOKEN instead")]
     token: Option<String>,
 }
 
 #[derive(Args)]
 #[command(next_help_heading = "Benchmarks")]
 struct BenchArguments {
-    #[arg(long, help = "Times the program; several FILEs run in turn and are compared with the first")]
+    #[arg(long, help = "Time the program; several FILEs run in turn and are compared with the first")]
     bench: bool,
-    #[arg(long, value_name = "N", default_value = "50", help = "Timed runs of each program")]
+    #[arg(long, value_name = "N", default_value = "50", help = "Number of timed runs of each program")]
     iters: u32,
-    #[arg(long, value_name = "N", default_value = "5", help = "Runs before them")]
+    #[arg(long, value_name = "N", default_value = "5", help = "Number of warm-up runs")]
     warmup: u32,
     #[arg(
         long,
         value_name = "FILE",
-        help = "Writes the figures; - is standard output, and lines go to standard error"
+        help = "Write the measurements as JSON; - is standard output, and moves the text to standard error"
     )]
     json: Option<String>,
 }
@@ -405,31 +407,31 @@ struct BenchArguments {
 #[derive(Args)]
 #[command(next_help_heading = "Timelines")]
 struct TimelineArguments {
-    #[arg(long, value_name = "FILE.json", help = "Writes what each stream did when, for ui.perfetto.dev")]
+    #[arg(long, value_name = "FILE.json", help = "Write a trace of all streams for ui.perfetto.dev")]
     trace: Option<String>,
-    #[arg(long, help = "Tells a profiler such as Nsight Systems which calls are of which op")]
+    #[arg(long, help = "Mark the ops of calls for a profiler such as Nsight Systems")]
     nvtx: bool,
     #[arg(long, value_name = "FILE.svg", num_args = 0..=1, require_equals = true,
-        help = "Draws what each stream did when, in the terminal or as a picture; with --check-only, what a model says")]
+        help = "Draw the timeline of all streams in the terminal or to a picture; with --check-only, that of the cost model")]
     timeline: Vec<String>,
 }
 
 #[derive(Args)]
-#[command(next_help_heading = "What is printed")]
+#[command(next_help_heading = "Print the values of the outputs")]
 struct PrintArguments {
-    #[arg(long, help = "Prints each rank's plan instead of running it")]
+    #[arg(long, help = "Print the plan of each rank instead of running it")]
     print_plan: bool,
     // For developers: tools/same-output compares what two versions print.
     #[arg(long, value_name = "own|shared", value_parser = ["own", "shared"], hide = true,
         conflicts_with_all = ["print_plan", "check_only", "bench"],
-        help = "Prints the CUDA backend's calls and kernels")]
+        help = "Print the calls and kernels of the CUDA backend")]
     print_calls: Option<String>,
-    #[arg(long, conflicts_with = "quiet", help = "Says more about inputs and outputs")]
+    #[arg(long, conflicts_with = "quiet", help = "Print more about inputs and outputs")]
     summary: bool,
-    #[arg(short, long, help = "Says nothing unless something is wrong")]
+    #[arg(short, long, help = "Print errors only")]
     quiet: bool,
     #[arg(long, value_name = "FORMAT", default_value = "human", value_parser = format_parser(),
-        help = "How diagnostics are written")]
+        help = "Format of diagnostics")]
     error_format: DiagFormat,
     #[command(flatten)]
     color: ColorArgument,
@@ -550,10 +552,10 @@ impl ValueReader<'_> {
         if bench {
             return;
         }
-        let message = format!("one program runs at a time, but `{first}` and `{second}` are given");
+        let message = format!("one program runs at a time, but `{first}` and `{second}` were given");
         let note = match [first, second].into_iter().find(|file| file.ends_with(".svg")) {
-            Some(picture) => format!("a picture is named behind `=`: `--timeline={picture}`"),
-            None => "`--reference FILE` compares a program with another one, `--bench` times several".to_owned(),
+            Some(picture) => format!("write the name of a picture after `=`: `--timeline={picture}`"),
+            None => "compare with another program with `--reference FILE`, or time several with `--bench`".to_owned(),
         };
         self.diags.push(Diag::global_error(errors::CONFLICT, message).with_note(note));
     }
@@ -561,8 +563,8 @@ impl ValueReader<'_> {
     /// Reports options about timed runs where none are.
     fn check_bench(&mut self, bench: &BenchArguments) {
         if bench.iters == 0 {
-            let message = "`--iters 0` times no run";
-            let note = "give at least 1; without `--bench` the program runs once and nothing is timed";
+            let message = "`--iters 0` would time no run";
+            let note = "use at least 1; without `--bench`, the program runs once and is not timed";
             self.diags.push(Diag::global_error(errors::VALUE, message).with_note(note));
         }
         for flag in ["iters", "warmup", "json"] {
@@ -570,9 +572,9 @@ impl ValueReader<'_> {
             if bench.bench || source != Some(ValueSource::CommandLine) {
                 continue;
             }
-            let message = format!("`--{flag}` is about timed runs, but `--bench` is not given");
+            let message = format!("`--{flag}` applies to timed runs, but `--bench` is not given");
             self.diags.push(Diag::global_error(errors::CONFLICT, message).with_note(match flag {
-                "json" => "add `--bench`; `--error-format=json` writes diagnostics as JSON",
+                "json" => "add `--bench`; use `--error-format=json` to print diagnostics as JSON",
                 _ => "add `--bench`",
             }));
         }
@@ -590,7 +592,7 @@ impl ValueReader<'_> {
                     self.diags.push(Diag::global_error(errors::TWICE, "`--set *` is given twice"));
                 }
                 other => {
-                    let message = format!("`--set *={other}`: an extent is a whole number from 0 up");
+                    let message = format!("`--set *={other}`: an extent must be a non-negative integer");
                     self.diags.push(Diag::global_error(errors::VALUE, message));
                 }
             }
@@ -632,8 +634,8 @@ impl ValueReader<'_> {
                 None => wanted.chart = true,
                 Some(file) if file.ends_with(".svg") => wanted.picture = Some(file.clone()),
                 Some(file) => {
-                    let message = format!("`--timeline={file}`: a picture is a .svg file");
-                    let note = "`--timeline` alone draws in the terminal";
+                    let message = format!("`--timeline={file}`: a picture must be a .svg file");
+                    let note = "use `--timeline` without a file to draw in the terminal";
                     self.diags.push(Diag::global_error(errors::VALUE, message).with_note(note));
                 }
             }
@@ -645,8 +647,8 @@ impl ValueReader<'_> {
         let text = text?;
         let bytes = parse_bytes(text);
         if bytes.is_none() {
-            let message = format!("`--{flag} {text}`: `{text}` is no size");
-            let note = "a size is a number of bytes, or of K, M, G or T: `512M`, `8G`";
+            let message = format!("`--{flag} {text}`: `{text}` is not a size");
+            let note = "write a size in bytes, or with a suffix K, M, G or T: `512M`, `8G`";
             self.diags.push(Diag::global_error(errors::VALUE, message).with_note(note));
         }
         bytes
@@ -654,7 +656,7 @@ impl ValueReader<'_> {
     fn check_tolerance(&mut self, flag: &str, value: Option<f64>) -> Option<f64> {
         let value = value?;
         if value.is_nan() || value < 0.0 {
-            let message = format!("`--{flag} {value}`: a tolerance is a number from 0 up");
+            let message = format!("`--{flag} {value}`: a tolerance must be a non-negative number");
             self.diags.push(Diag::global_error(errors::VALUE, message));
         }
         Some(value)

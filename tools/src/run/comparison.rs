@@ -64,7 +64,7 @@ impl<'a> OutputChecks<'a> {
             Ok(result) if result.is_equal() => self.lines.push(equal_line(name, what, &result)),
             Ok(result) => self.diags.push(difference_diag(name, what, &result)),
             Err(error) => {
-                let message = format!("{name} cannot be compared with {what}: {}", error.message);
+                let message = format!("cannot compare {name} with {what}: {}", error.message);
                 self.diags.push(Diag::global_error(errors::DIFFERS, message));
             }
         }
@@ -104,7 +104,7 @@ fn difference_diag(name: &str, what: &str, result: &TensorComparison) -> Diag {
         let (found, expected) = (full_digits(found, result.wide), full_digits(expected, result.wide));
         diag = diag.with_note(format!("worst at {index}: {found} instead of {expected} ({sizes})"));
     }
-    diag.with_note(format!("compared with {}; --rtol and --atol set others", tolerance_text(result)))
+    diag.with_note(format!("compared with {}; set other tolerances with --rtol and --atol", tolerance_text(result)))
 }
 
 /// A number with as many digits as its type has.

@@ -136,7 +136,7 @@ fn nccl_file(path: OsString) -> NcclFile {
 
 fn device_failure(error: &hostir_cuda::Error) -> Diag {
     Diag::global_error(codes::DEVICE, error.to_string())
-        .with_note("`--backend=cpu` runs the same program on the CPU, on as many ranks as it needs")
+        .with_note("use `--backend=cpu` to run the same program on the CPU, with any number of ranks")
 }
 
 /// The devices of a program, and the time that it took until it could run.

@@ -138,7 +138,7 @@ pub(super) fn open_profiler(_io: &ToolIo<'_>) -> Result<Profiler, Diag> {
 pub fn request_hardware_queues() {}
 
 fn missing_backend() -> Diag {
-    let message = "this hir-run has no CUDA backend: it was built without the feature `cuda`";
+    let message = "this hir-run was built without the CUDA backend (feature `cuda`)";
     Diag::global_error(codes::DEVICE, message)
-        .with_note("`--backend=cpu` runs the same program on the CPU, on as many ranks as it needs")
+        .with_note("use `--backend=cpu` to run the same program on the CPU, with any number of ranks")
 }

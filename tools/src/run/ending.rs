@@ -64,9 +64,9 @@ impl RunEnd {
 /// Somebody else's failure in one line, with where this rank was.
 fn write_line(diags: &[Diag], out: &mut dyn Write) {
     let Some(diag) = diags.first() else { return };
-    let own = diag.notes.iter().find(|note| note.contains(" gave up in "));
+    let own = diag.notes.iter().find(|note| note.contains(" aborted in "));
     let own = own.map_or_else(String::new, |note| format!("; {note}"));
-    let _ = writeln!(out, "{}", visible::escape_line(&format!("hir-run: ends: {}{own}", diag.message)));
+    let _ = writeln!(out, "{}", visible::escape_line(&format!("hir-run: exits: {}{own}", diag.message)));
 }
 
 /// The part of its failure that a process of several reports, and its exit status.

@@ -113,8 +113,8 @@ fn parts_of_files(
     io: &ToolIo<'_>,
 ) -> Result<Vec<HostTensor>, Diag> {
     if prepared.unlowered {
-        let message = format!("`{file}` has one file a rank, but this program is plain math on whole tensors");
-        return Err(Diag::global_error(errors::CONFLICT, message).with_note("hand over the whole tensor in one file"));
+        let message = format!("`{file}` is one file per rank, but this program runs on whole tensors");
+        return Err(Diag::global_error(errors::CONFLICT, message).with_note("pass the whole tensor in one file"));
     }
     (0..prepared.ranks)
         .map(|rank| {
@@ -133,21 +133,21 @@ fn parts_of_files(
 fn check_tensor(port: &IoTensor, shape: &[usize], file: &DataFile, tensor: &HostTensor) -> Result<(), Diag> {
     let name = &port.name;
     if tensor.dtype().name() != port.dtype.name() && !both_int64(tensor, port) {
-        let message = format!("`{file}` holds {}, but {name} is {}", tensor.dtype().name(), port.dtype.name());
-        let note = "convert the file: data is handed over as it is, never rounded";
+        let message = format!("`{file}` contains {}, but {name} is {}", tensor.dtype().name(), port.dtype.name());
+        let note = "convert the file: input data are never converted or rounded";
         return Err(Diag::global_error(errors::DTYPE, message).with_note(note));
     }
     if tensor.shape() == shape {
         return Ok(());
     }
-    let part = if shape == port.whole_shape() { "" } else { "a rank's part of " };
+    let part = if shape == port.whole_shape() { "" } else { "the shard of " };
     let (found, needed) = (bracketed_list(tensor.shape()), bracketed_list(shape));
-    let message = format!("`{file}` has the shape {found}, but {part}{name} is {needed}");
+    let message = format!("`{file}` has shape {found}, but {part}{name} has shape {needed}");
     let diag = Diag::global_error(errors::SHAPE, message);
     Err(if tensor.shape() == port.whole_shape() {
-        diag.with_note(format!("the file holds the whole tensor: name it without `%r` (`--input {name}=FILE`)"))
+        diag.with_note(format!("the file contains the whole tensor: name it without `%r` (`--input {name}=FILE`)"))
     } else if tensor.shape() == port.local_shape() {
-        diag.with_note("the file holds one rank's part: name the files of all ranks with `%r` (`x.%r.npy`)")
+        diag.with_note("the file contains the shard of one rank: name the files of all ranks with `%r` (`x.%r.npy`)")
     } else {
         diag.with_note(format!("the axes of {name} are {}", axes_text(port)))
     })

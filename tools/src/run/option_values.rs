@@ -90,7 +90,7 @@ pub(super) fn parse_shape(text: &str) -> Result<Vec<usize>, String> {
         return Ok(Vec::new());
     }
     text.split(['x', ','])
-        .map(|word: &str| word.trim().parse().map_err(|_| format!("`{word}` is no extent; a shape is written 4x8")))
+        .map(|word: &str| word.trim().parse().map_err(|_| format!("`{word}` is not an extent; write a shape as 4x8")))
         .collect()
 }
 
@@ -100,7 +100,7 @@ pub(super) fn parse_shape(text: &str) -> Result<Vec<usize>, String> {
 /// A text that is no number.
 pub(super) fn parse_number(text: &str) -> Result<ScalarNumber, String> {
     let whole = text.parse().map(ScalarNumber::Int);
-    whole.or_else(|_| text.parse().map(ScalarNumber::Real)).map_err(|_| format!("`{text}` is no number"))
+    whole.or_else(|_| text.parse().map(ScalarNumber::Real)).map_err(|_| format!("`{text}` is not a number"))
 }
 
 /// A generator or a data file.
@@ -116,7 +116,7 @@ pub(super) fn parse_content(text: &str) -> Result<InputContent, String> {
     }
     let words: Vec<&str> = TensorGenerator::ALL.iter().map(|(_, word)| *word).collect();
     Err(match nearest_candidate(text, words.iter().copied()) {
-        Some(near) => format!("there is no generator `{text}`; did you mean `{near}`?"),
+        Some(near) => format!("unknown generator `{text}`; did you mean `{near}`?"),
         None => format!("expected {}, a .npy or a .safetensors file", words.join(", ")),
     })
 }
@@ -126,7 +126,7 @@ pub(super) fn parse_content(text: &str) -> Result<InputContent, String> {
 /// # Errors
 /// Another extension.
 pub(super) fn data_file(text: &str) -> Result<DataFile, String> {
-    DataFile::parse_name(text).ok_or_else(|| format!("`{text}` is neither a .npy nor a .safetensors file"))
+    DataFile::parse_name(text).ok_or_else(|| format!("`{text}` is not a .npy or .safetensors file"))
 }
 
 /// The part that a `key=value` without a key or without a value lacks.
@@ -143,9 +143,9 @@ pub(super) fn missing_part(flag: &str, text: &str) -> String {
     let letters = text.trim_start_matches(|c: char| c.is_ascii_alphabetic());
     let digits = !letters.is_empty() && letters.bytes().all(|byte| byte.is_ascii_digit());
     let what = match (text.starts_with('='), digits && letters.len() < text.len()) {
-        (true, _) => "the name in front of `=` is missing",
-        (false, true) => "`=` and a value are missing behind the name",
-        (false, false) => "a name and `=` are missing in front",
+        (true, _) => "the name before `=` is missing",
+        (false, true) => "`=` and a value are missing after the name",
+        (false, false) => "a name and `=` are missing before it",
     };
     format!("{what}, as in `--{flag} {example}`")
 }

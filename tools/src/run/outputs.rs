@@ -49,7 +49,7 @@ impl OutputTensors {
             match lower::assemble_output(prepared, index, parts.clone()) {
                 _ if apart => Ok(None),
                 Err(diag) if index >= prepared.results && diag.code == codes::REPLICAS => {
-                    Err(diag.with_note("`%r` in the file's name writes one file a rank"))
+                    Err(diag.with_note("use `%r` in the name of the file to write one file per rank"))
                 }
                 whole => whole.map(Some),
             }
@@ -98,8 +98,8 @@ pub(super) fn check_files(
     for (port, target) in prepared.outputs.iter().zip(output_files(prepared, options, bound)) {
         let Some(file) = target else { continue };
         if !file.kind.can_hold(port.dtype) {
-            let message = format!("`{file}` cannot hold {}, which is {}", port.name, port.dtype.name());
-            diags.push(Diag::global_error(errors::KIND, message).with_note("write it to a .safetensors file"));
+            let message = format!("`{file}` cannot store {}, which is {}", port.name, port.dtype.name());
+            diags.push(Diag::global_error(errors::KIND, message).with_note("write it to a .safetensors file instead"));
         }
         let ranks = if file.per_rank() { 0..prepared.ranks } else { 0..1 };
         for file in ranks.filter(|rank| !file.per_rank() || port.is_on_rank(*rank)).map(|rank| file.of_rank(rank)) {
@@ -111,8 +111,8 @@ pub(super) fn check_files(
                 DataFormat::Safetensors => Some(file.entry.as_ref().unwrap_or(&port.name).clone()),
             };
             if let Some(other) = taken.insert((key, entry), &port.name) {
-                let message = format!("`{file}` is to hold both {other} and {}", port.name);
-                let note = "a .safetensors file holds several tensors";
+                let message = format!("`{file}` cannot store both {other} and {}", port.name);
+                let note = "use a .safetensors file, which can store several tensors";
                 diags.push(Diag::global_error(errors::CONFLICT, message).with_note(note));
                 break;
             }

@@ -31,10 +31,10 @@ fn check_bench_options(options: &Options) -> Result<(), Diag> {
     let mode = modes.into_iter().find_map(|(flag, given)| given.then_some(flag));
     let Some(other) = options.wants_results().or(mode) else { return Ok(()) };
     let message = format!(
-        "`{other}` does not go with `--bench`, which times runs and compares several programs with each other only"
+        "`{other}` cannot be combined with `--bench`, which only times programs and compares them with each other"
     );
     Err(Diag::global_error(errors::CONFLICT, message)
-        .with_note("leave one of them out: check a program in a run of its own"))
+        .with_note("remove one of them, or check a program in a separate run"))
 }
 
 /// A file that is to be written: what for, and its name on the command line.
@@ -58,8 +58,8 @@ fn check_files(options: &Options, io: &ToolIo<'_>) -> Result<(), Diag> {
         // Several tensors may go to one file, and a program may be run against itself.
         let other = places.iter().find(|(other, old)| *other == place && old.what != target.what);
         if let Some((_, old)) = other {
-            let message = format!("`{}` is to hold both {} and {}", target.name, old.what, target.what);
-            return Err(Diag::global_error(errors::CONFLICT, message).with_note("name two files"));
+            let message = format!("`{}` is used for both {} and {}", target.name, old.what, target.what);
+            return Err(Diag::global_error(errors::CONFLICT, message).with_note("use two different files"));
         }
         places.push((place, target));
     }
@@ -82,8 +82,8 @@ fn output_places(options: &Options) -> Vec<OutputPlace> {
 fn check_folder(options: &Options, io: &ToolIo<'_>) -> Result<(), Diag> {
     let Some(folder) = &options.out_dir else { return Ok(()) };
     if !staged::is_folder_or_free(folder, &io.resolve_path(folder))? {
-        let message = format!("cannot write into `{folder}`: it is no folder");
-        let note = "name a folder, new or old; nothing was run or written";
+        let message = format!("cannot write to `{folder}`: it is not a folder");
+        let note = "use an existing folder or a new name; nothing was run or written";
         return Err(Diag::global_error(errors::WRITE, message).with_note(note));
     }
     Ok(())

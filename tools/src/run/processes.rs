@@ -69,12 +69,12 @@ fn children_needed(options: &Options, io: &mut ToolIo<'_>) -> Result<u32, RunFai
 fn check_children(options: &Options) -> Result<(), Diag> {
     let files = std::iter::once(&options.file).chain(&options.others).chain(&options.reference);
     if files.into_iter().any(|file| file == "-") {
-        return conflict("`--processes` cannot hand standard input to several processes", "name a file");
+        return conflict("`--processes` cannot pass standard input to several processes", "pass the program as a file");
     }
     if options.backend == BackendChoice::Cpu {
         return conflict(
-            "`--processes` starts one process a rank, but the CPU backend runs all ranks in one",
-            "leave out `--processes`; `--backend=null` goes through a launch without GPUs",
+            "`--processes` starts one process per rank, but the CPU backend runs all ranks in one process",
+            "remove `--processes`; `--backend=null` tests a launch without GPUs",
         );
     }
     Ok(())

@@ -23,8 +23,8 @@ impl SourceProgram {
     /// A file that cannot be read or holds no such program, and a program with errors.
     pub(super) fn read_program(path: &str, container: Option<usize>, io: &mut ToolIo<'_>) -> Result<Self, RunFailure> {
         if path.contains("%r") && !io.resolve_path(path).exists() {
-            let message = format!("`{path}`: one program a rank cannot run yet");
-            let note = "write one program for all ranks: `rank` and meshes tell them apart";
+            let message = format!("`{path}`: a directory with one program per rank is not supported");
+            let note = "write one program for all ranks, which differ by `rank` and meshes";
             return Err(Diag::global_error(errors::NOT_YET, message).with_note(note).into());
         }
         let raw = io.read_source(path)?;
@@ -66,10 +66,13 @@ fn choose_container(name: &str, count: usize, wanted: Option<usize>) -> Result<u
         Some(wanted) if (1..=count).contains(&wanted) => Ok(wanted - 1),
         Some(wanted) => Err(Diag::global_error(
             errors::CONTAINER,
-            format!("`{name}` holds {count} programs, none is number {wanted}"),
+            format!("`{name}` contains {count} programs, so there is no number {wanted}"),
         )),
         None if count == 1 => Ok(0),
-        None => Err(Diag::global_error(errors::CONTAINER, format!("`{name}` holds {count} programs"))
-            .with_note(format!("`--container=N` picks one, from 1 to {count}"))),
+        None => Err(Diag::global_error(
+            errors::CONTAINER,
+            format!("`{name}` contains {count} programs, and none is selected"),
+        )
+        .with_note(format!("select one with `--container=N`, from 1 to {count}"))),
     }
 }

@@ -90,8 +90,8 @@ fn whole_tensor(input: &InputData) -> Result<&HostTensor, Diag> {
     match input {
         InputData::Whole(whole) => Ok(whole),
         InputData::Parts(_) => {
-            let message = "`--reference` needs whole inputs, but one is given as a file a rank";
-            Err(Diag::global_error(errors::CONFLICT, message).with_note("hand the tensor over in one file"))
+            let message = "`--reference` needs whole inputs, but an input has one file per rank";
+            Err(Diag::global_error(errors::CONFLICT, message).with_note("pass the whole tensor in one file"))
         }
     }
 }
@@ -110,7 +110,7 @@ fn same_axes(file: &str, loaded: &SourceProgram, whole: &[&HostTensor]) -> Resul
         let axes = logical_axes(program, tensor).stored_positions().len();
         if axes != whole.shape().len() {
             let (name, shape) = (program.tensor_name(tensor), bracketed_list(whole.shape()));
-            let message = format!("input {name} of `{file}` has {axes} axes, but is given a tensor {shape}");
+            let message = format!("input {name} of `{file}` has {axes} axes, but the given tensor has shape {shape}");
             return Err(misfit_diag(message).into());
         }
     }

@@ -213,7 +213,7 @@ fn settable_extents(program: &Program) -> String {
     let scalars = program.inputs().iter().filter_map(|input| input.as_scalar());
     scalars.for_each(|scalar| add_names(program, scalar, &mut names));
     match names.len() {
-        0 => "it has no sizes that could be set".to_owned(),
+        0 => "it has no sizes to set".to_owned(),
         1 => format!("it has only {}", names[0]),
         count @ ..=MOST_NAMES => {
             format!("it has {} and {}", names[..count - 1].join(", "), names[count - 1])

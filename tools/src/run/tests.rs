@@ -86,7 +86,7 @@ fn the_example_of_the_help_runs() {
 #[test]
 fn processes_need_a_program() {
     let (status, _, err, _) = run_file("", "x.hir", &["-n", "2", "--processes"]);
-    assert_eq!((status, err.starts_with("error[H0649]: rank 0 cannot be started")), (3, true));
+    assert_eq!((status, err.starts_with("error[H0649]: cannot start rank 0")), (3, true));
 }
 
 /// The CPU backend cannot be spread over processes; the note names what can without GPUs.

@@ -26,13 +26,13 @@ pub(super) fn check_options(options: &Options) -> Result<(), RunFailure> {
         return Ok(());
     }
     let others = [
-        (options.bench.is_some(), "`--bench`", "the events of a traced run would be timed too"),
+        (options.bench.is_some(), "`--bench`", "its events would be timed, too"),
         (options.print_plan, "`--print-plan`", "nothing runs that could be traced"),
-        (options.gpu.graph, "`--graph`", "a replayed graph has no room for events between its calls"),
+        (options.gpu.graph, "`--graph`", "a replayed graph cannot record events between its calls"),
     ];
     if let Some((_, other, why)) = others.iter().find(|(given, ..)| *given) {
-        let message = format!("`{}` does not go with {other}: {why}", wanted.flag_name());
-        return Err(Diag::global_error(errors::CONFLICT, message).with_note("leave one of them out").into());
+        let message = format!("`{}` cannot be combined with {other}: {why}", wanted.flag_name());
+        return Err(Diag::global_error(errors::CONFLICT, message).with_note("remove one of them").into());
     }
     Ok(())
 }

@@ -79,9 +79,9 @@ fn alter(tamper: Tamper, mut from: TcpStream, mut to: TcpStream) -> std::io::Res
 fn a_relay_changes_nothing() {
     for (tamper, victim, how) in [
         (Tamper::Nothing, 0, ""),
-        (Tamper::Flip, 1, "frame 3 is not as it was sent"),
-        (Tamper::Repeat, 1, "frame 3 came again where frame 4 is due"),
-        (Tamper::Drop, 1, "frame 4 came where frame 3 is due"),
+        (Tamper::Flip, 1, "frame 3 was modified"),
+        (Tamper::Repeat, 1, "frame 3 was repeated, but frame 4 was expected"),
+        (Tamper::Drop, 1, "frame 4 arrived, but frame 3 was expected"),
         (Tamper::Reflect, 0, "frame 3 "),
     ] {
         let site = Site::new();
@@ -105,7 +105,7 @@ fn a_relay_changes_nothing() {
             assert_eq!((all[0].0, all[1].0), (Some(0), Some(0)), "{all:?}");
             continue;
         }
-        let words = format!("messages of rank {victim} were changed on the way: {how}");
+        let words = format!("messages from rank {victim} were altered in transit: {how}");
         for (status, out, err) in &all {
             assert_eq!((*status, out.as_str()), (Some(3), ""), "{tamper:?} {all:?}");
             assert!(err.contains(&words), "{tamper:?} {err}");
@@ -197,7 +197,7 @@ fn a_flood_behind_a_refusal_stops_nothing() {
     let took = start.elapsed();
     assert_eq!(status, Some(5), "{err}");
     assert!(took < Duration::from_secs(15), "a limit of 3 s took {took:?}");
-    assert!(err.contains("a connection, which anybody may make, spoke version 1"), "{err}");
+    assert!(err.contains("a connection, which may come from anybody, used protocol version 1"), "{err}");
     writers.into_iter().for_each(|writer| writer.join().unwrap());
 }
 
@@ -353,7 +353,7 @@ fn another_version_of_the_protocol() {
     });
     let (status, _, err) = run(&mut site.rank_of(1, 2, &["--timeout-ms", "1500"]));
     assert_eq!(status, Some(3), "{err}");
-    let words = "speaks version 1 of the protocol, this hir-run version 3";
+    let words = "uses protocol version 1, but this hir-run uses 3";
     assert!(err.contains("error[H0646]") && err.contains(words), "{err}");
     let mut last = connect(site.port);
     last.write_all(&[9; 22]).unwrap();
@@ -368,7 +368,7 @@ fn another_version_of_the_protocol() {
     assert_eq!(&greeting[..6], b"HIRX\x03\x00");
     let (status, _, err) = end(first);
     assert_eq!(status, Some(5), "{err}");
-    assert!(err.contains("spoke version 1 of the protocol, not 3"), "{err}");
+    assert!(err.contains("used protocol version 1 instead of 3"), "{err}");
 }
 
 // ---- tokens ----
@@ -396,7 +396,7 @@ fn tokens_are_needed_and_not_short() {
     for more in [&[][..], &["-n", "4"], &["-n", "4", "--processes"], &["--rank", "0"]] {
         let (status, out, err) = run(site.command().args(["--token", secret]).args(more));
         assert_eq!((status, out.as_str()), (Some(2), ""), "{err}");
-        assert!(err.starts_with("error[H0671]: `--token` shows the token"), "{err}");
+        assert!(err.starts_with("error[H0671]: `--token` would show the token"), "{err}");
         assert!(!err.contains(secret), "{err}");
     }
 }
@@ -417,7 +417,7 @@ fn tokens_in_files() {
     set(0o644);
     let (status, _, err) = run(&mut start(0));
     assert_eq!(status, Some(3), "{err}");
-    assert!(err.starts_with("error[H0672]: `HIR_TOKEN_FILE` cannot be used"), "{err}");
+    assert!(err.starts_with("error[H0672]: cannot use `HIR_TOKEN_FILE`"), "{err}");
     assert!(err.contains("has mode 0644"), "{err}");
     set(0o600);
     // One rank has it from the variable: without the end of the line it is the same.
@@ -508,7 +508,7 @@ fn a_socket_in_use() {
     rustix::net::listen(&holder, 16).unwrap();
     let (status, _, err) = end(by_hand(&site, 0, "localhost", PATIENT));
     assert_eq!(status, Some(3), "{err}");
-    assert!(err.contains("error[H0643]") && err.contains("another process of yours"), "{err}");
+    assert!(err.contains("error[H0643]") && err.contains("another of your processes"), "{err}");
     drop(holder);
     let (status, _, err) = end(by_hand(&site, 1, "localhost", &["--timeout-ms", "1000"]));
     assert_eq!((status, err.contains("error[H0644]: rank 1 cannot reach rank 0")), (Some(3), true));

@@ -53,8 +53,8 @@ fn a_rank_that_is_killed() {
     let (status, out, err) = end(parent);
     assert_eq!((status, out.as_str()), (Some(3), ""), "{err}");
     assert!(err.contains("error[H0530]: rank 2 is lost: it"), "{err}");
-    assert!(err.contains("[rank 1] hir-run: ends: rank 2 is lost"), "{err}");
-    assert!(err.contains("error[H0645]: rank 2 was ended by signal 9 (SIGKILL)"), "{err}");
+    assert!(err.contains("[rank 1] hir-run: exits: rank 2 is lost"), "{err}");
+    assert!(err.contains("error[H0645]: rank 2 was terminated by signal 9 (SIGKILL)"), "{err}");
     all_end(&pids);
 }
 
@@ -68,9 +68,9 @@ fn a_rank_that_is_stopped() {
         send(Signal::STOP, pids[rank]);
         let (status, _, err) = end(parent);
         assert_eq!(status, Some(3), "{err}");
-        let lost = format!("rank {rank} is lost: nothing was heard of it for");
+        let lost = format!("rank {rank} is lost: it sent no heartbeat for");
         assert!(err.contains(&lost), "{err}");
-        let killed = format!("error[H0645]: rank {rank} did not end after the run had failed");
+        let killed = format!("error[H0645]: rank {rank} did not exit after the run had failed");
         assert!(err.contains(&killed), "{err}");
         all_end(&pids);
     }

@@ -13,7 +13,7 @@ fn a_rank_that_never_starts() {
     let children = site.ranks(0..3, SHORT);
     for (rank, (status, out, err)) in children.into_iter().map(end).enumerate() {
         assert_eq!((status, out.as_str()), (Some(5), ""), "{err}");
-        let said = err.contains("error[H0531]: rank 3 did not come to `join` within 1500 ms");
+        let said = err.contains("error[H0531]: rank 3 did not reach the step `join` within 1500 ms");
         assert!(said || rank > 0, "{err}");
     }
     // A later run on the same port.
@@ -26,7 +26,7 @@ fn rank_0_never_starts() {
     let (status, _, err) = end(site.rank(2, SHORT).spawn().unwrap());
     assert_eq!(status, Some(3));
     let expected = format!(
-        "error[H0644]: rank 2 cannot reach rank 0 at 127.0.0.1:{} within 1500 ms: nobody listens there",
+        "error[H0644]: rank 2 cannot reach rank 0 at 127.0.0.1:{} within 1500 ms: the connection was refused",
         site.port
     );
     assert!(err.starts_with(&expected), "{err}");
@@ -53,7 +53,7 @@ fn a_port_in_use() {
     // Anybody may say anything: it is told when the time is up.
     let (status, _, err) = end(site.rank(1, SHORT).spawn().unwrap());
     assert_eq!(status, Some(3));
-    assert!(err.contains("error[H0644]") && err.contains("is no hir-run"), "{err}");
+    assert!(err.contains("error[H0644]") && err.contains("is not hir-run"), "{err}");
     other.join().unwrap();
 }
 
@@ -95,11 +95,11 @@ fn processes_that_do_not_belong() {
     let second = site.rank(1, patient).spawn().unwrap();
     let (status, _, err) = run(site.rank(2, SHORT).env("HIR_TOKEN", ANOTHER));
     assert_eq!((status, err.contains("H0646")), (Some(3), true), "{err}");
-    assert!(err.contains("does not know the token of rank 2"), "{err}");
+    assert!(err.contains("does not have the token of rank 2"), "{err}");
     // Once rank 1 is there, another one does no harm.
     std::thread::sleep(Duration::from_millis(500));
     let (_, _, err) = run(&mut site.rank_of(1, 3, patient));
-    assert!(err.contains("its run has not 3 processes"), "{err}");
+    assert!(err.contains("its run does not have 3 processes"), "{err}");
     let third = site.rank(2, patient).spawn().unwrap();
     // Which of two processes of one rank comes first is chance; the other one is refused.
     let twice = [site.rank(2, &["--timeout-ms", "5000"]).spawn().unwrap(), third];
@@ -124,9 +124,9 @@ fn ranks_of_different_worlds() {
     let start = Instant::now();
     let first = site.rank_of(0, 2, patient).spawn().unwrap();
     let (status, _, err) = end(site.rank_of(1, 4, patient).spawn().unwrap());
-    assert_eq!((status, err.contains("its run has not 4 processes")), (Some(3), true), "{err}");
+    assert_eq!((status, err.contains("its run does not have 4 processes")), (Some(3), true), "{err}");
     let (status, _, err) = end(first);
-    let expected = "error[H0646]: rank 1 was started as one of 4 processes, rank 0 as one of 2";
+    let expected = "error[H0646]: rank 1 was started as one of 4 processes, but rank 0 as one of 2";
     assert_eq!((status, err.contains(expected)), (Some(3), true), "{err}");
     assert!(start.elapsed() < Duration::from_secs(20), "rank 0 waited");
 }
@@ -137,11 +137,11 @@ fn a_rank_with_another_token() {
     let site = Site::new();
     let first = site.rank_of(0, 2, &["--timeout-ms", "4000"]).spawn().unwrap();
     let (_, _, err) = run(site.rank_of(1, 2, SHORT).env("HIR_TOKEN", ANOTHER));
-    assert!(err.contains("does not know the token of rank 1"), "{err}");
+    assert!(err.contains("does not have the token of rank 1"), "{err}");
     let (status, _, err) = end(first);
     assert_eq!(status, Some(5), "{err}");
-    assert!(err.contains("error[H0531]: rank 1 did not come to `join`"), "{err}");
-    let note = "which anybody may make, said to be rank 1 and did not prove to know this run's token";
+    assert!(err.contains("error[H0531]: rank 1 did not reach the step `join`"), "{err}");
+    let note = "which may come from anybody, claimed to be rank 1 but did not prove knowledge of this run's token";
     assert!(err.contains(note), "{err}");
 }
 

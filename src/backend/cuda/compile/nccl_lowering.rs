@@ -97,6 +97,9 @@ pub enum NcclCall {
 }
 
 /// Returns the calls of one member in a collective; they start together.
+///
+/// # Errors
+/// [`Unsupported`] if NCCL lacks the element type or the operation, or requires members to take part that do not.
 pub fn calls(collective: &CollectiveInst, place: usize, roles: &[MemberRole]) -> Result<Vec<NcclCall>, Unsupported> {
     let (input, output) = (collective.input.as_ref(), collective.output.as_ref());
     if roles.len() == 1 {
@@ -243,6 +246,9 @@ fn reduction(collective: &CollectiveInst) -> Result<NcclReduction, Unsupported> 
 }
 
 /// NCCL's name of a type.
+///
+/// # Errors
+/// [`Unsupported`] if NCCL has no type for the elements.
 pub fn data_type(dtype: DType) -> Result<NcclType, Unsupported> {
     Ok(match dtype {
         DType::Double => NcclType::Float64,

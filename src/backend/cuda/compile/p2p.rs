@@ -166,6 +166,9 @@ pub fn plan_messages(prepared: &PreparedProgram, routes: BackendTransports) -> M
 
 impl MessagePlan {
     /// Returns the rounds of a rank for an instruction.
+    ///
+    /// # Errors
+    /// [`Unsupported`] if copies cannot carry out the instruction's communication.
     pub fn inst_rounds(&self, rank: u32, inst: InstId) -> Result<&[P2pRound], Unsupported> {
         let at = RankInst { rank, inst };
         match self.refused.get(&at) {
@@ -449,6 +452,9 @@ fn apart(members: &[CollectiveMember<'_>], kind: CollectiveKind) -> Result<(), U
 }
 
 /// Generates the job of a combination; staging memory is the job's scratch memory.
+///
+/// # Errors
+/// [`Unsupported`] if kernels cannot compute the operation on the element type.
 pub fn generate_combine(combine: &RoundReduction) -> Result<job::KernelJob, Unsupported> {
     let output = range_view(&combine.output);
     let inputs: Vec<BufferView> = combine

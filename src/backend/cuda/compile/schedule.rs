@@ -227,6 +227,9 @@ pub fn most_waiting_blocks(multiprocessors: u32) -> usize {
 }
 
 /// Builds the schedule of a rank.
+///
+/// # Errors
+/// [`UnsupportedInst`] with the first instruction that the GPU cannot run.
 pub fn build_schedule(
     plan: &Plan,
     teams: &[(String, CommTeam)],

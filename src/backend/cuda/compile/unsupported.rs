@@ -37,7 +37,7 @@ pub enum Unsupported {
 impl std::fmt::Display for Unsupported {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Unsupported::Overlap => f.write_str("an op whose result lies across what it reads"),
+            Unsupported::Overlap => f.write_str("an op whose result overlaps its operand in memory"),
             Unsupported::Arithmetic(dtype) => write!(f, "elements of type `{}`", dtype.name()),
             Unsupported::Pointwise(function, dtype) => {
                 write!(f, "`{}` of `{}`", function.name(), dtype.name())
@@ -56,12 +56,12 @@ impl std::fmt::Display for Unsupported {
                 write!(f, "a {} whose input and output share memory", kind.name())
             }
             Unsupported::Backend(name) if name == "UCC" => {
-                f.write_str("`backend=UCC`; `--map-backend=UCC=NCCL` runs it over NCCL")
+                f.write_str("`backend=UCC`; `--map-backend=UCC=NCCL` runs it with NCCL")
             }
             Unsupported::Backend(name) => write!(f, "`backend={name}`"),
             Unsupported::ConcurrentReads(count) => write!(
                 f,
-                "{count} messages at the same time that read other GPUs, in one CUDA graph of several GPUs, where each takes a part of the GPU while it waits and other sessions may have taken theirs"
+                "{count} concurrent messages that read other GPUs in one CUDA graph of several GPUs: each occupies SMs while it waits, which other sessions may hold"
             ),
         }
     }

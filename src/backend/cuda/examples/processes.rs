@@ -405,8 +405,8 @@ mod failing {
             let options = Options { graph, timeout, ..options.clone() };
             let (done, spent) = tried((CHAIN, &[1024]), options, (rank, rank != 2), control_plane)?;
             let expected = match rank {
-                0 => "H0511: the run did not end within 1000 ms",
-                1 => "H0530: rank 0 gave up before the run of rank 1 had ended",
+                0 => "H0511: the run did not finish within 1000 ms",
+                1 => "H0530: rank 0 aborted before the run of rank 1 had finished",
                 _ => continue,
             };
             let error = done.err().unwrap_or_default();

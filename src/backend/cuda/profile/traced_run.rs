@@ -24,6 +24,9 @@ impl LoadedProgram<'_> {
     /// once more with events around every call. All ranks start together. A graph is not replayed: its
     /// calls have no room for events. Where ranks are processes, each gets the slices of its own rank, on
     /// rank 0's clock; [`Trace::join_parts`] puts the parts of all together.
+    ///
+    /// # Errors
+    /// As [`LoadedProgram::run`]; also if the clocks of the processes cannot be compared.
     pub fn run_traced(&mut self, inputs: &[Vec<HostTensor>]) -> Result<(RunResult, Trace), Vec<Diag>> {
         self.run_once(inputs)?;
         self.upload_inputs(inputs)?;

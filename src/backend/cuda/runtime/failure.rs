@@ -89,9 +89,10 @@ impl RankFailure {
             // A call that failed says nothing of what other calls wait for.
             return self;
         }
-        let own = "every communication of the rank had ended: what had not is work of its own";
-        let queued = "several runs were enqueued, and which of them did not end is not known: with a wait after each the op is named";
-        let before = "the rank was between two runs, and waited for the others before the next one";
+        let own = "all communications of the rank had finished; a compute op of the rank had not";
+        let queued =
+            "several runs were enqueued, so the op that did not finish is unknown; wait after each run to find it";
+        let before = "the rank was between two runs and waited for the other ranks before the next one";
         match reached {
             RunProgress::Inst(inst) => self.at_inst(inst),
             RunProgress::Among(first, last) => Self { until: Some(last), ..self.at_inst(first) },
@@ -107,7 +108,7 @@ impl RankFailure {
         diag.notes.extend(self.hint.map(str::to_owned));
         if let Some(last) = self.until.and_then(|inst| plan.find_inst(inst)) {
             let place = prepared.labels.origin_text(plan, last.origin);
-            let note = format!("or in a communication behind it, up to {place}: `graph` tells which");
+            let note = format!("or in a later communication, up to {place}: a run with `graph` reports which");
             diag.notes.push(note);
         }
         diag
@@ -125,10 +126,12 @@ impl RankFailure {
                 (codes::DEVICE, error.to_string())
             }
             FailureCause::Nccl(nccl_rs::Error::Timeout { call }) => {
-                (codes::TIMEOUT, format!("{call} did not end within {} ms", timeout.as_millis()))
+                (codes::TIMEOUT, format!("{call} did not finish within {} ms", timeout.as_millis()))
             }
             FailureCause::Nccl(error) => (codes::DEVICE_CALL, error.to_string()),
-            FailureCause::Timeout => (codes::TIMEOUT, format!("the run did not end within {} ms", timeout.as_millis())),
+            FailureCause::Timeout => {
+                (codes::TIMEOUT, format!("the run did not finish within {} ms", timeout.as_millis()))
+            }
             FailureCause::Peer(error) => {
                 return self.locate_peer_diag(error.diag(), prepared, plan);
             }
@@ -138,10 +141,10 @@ impl RankFailure {
             }
             FailureCause::Poisoned(other) => {
                 let message = format!(
-                    "rank {other} gave up before the run of rank {} had ended, whose results are not to be used",
+                    "rank {other} aborted before the run of rank {} had finished; its results are undefined",
                     plan.rank
                 );
-                let diag = Diag::global_error(codes::PROCESS, message).with_note("look at what that rank printed last");
+                let diag = Diag::global_error(codes::PROCESS, message).with_note("check the last output of that rank");
                 return self.locate_peer_diag(diag, prepared, plan);
             }
         };
@@ -151,7 +154,7 @@ impl RankFailure {
             Some(inst) => {
                 let place = labels.origin_text(plan, inst.origin);
                 Diag::error(code, labels.op_span(inst.origin.op), message)
-                    .with_note(format!("rank {}, in {place}", plan.rank))
+                    .with_note(format!("on rank {}, in {place}", plan.rank))
             }
         }
     }
@@ -202,11 +205,14 @@ pub(crate) mod tests {
     #[test]
     fn failures_name_rank_and_op() {
         let (code, message, notes) = told(RankFailure::timed_out());
-        assert_eq!((code, message.as_str()), ("H0511", "the run did not end within 1500 ms"));
-        assert_eq!(notes, "rank 0, in `T1 = Set`");
+        assert_eq!((code, message.as_str()), ("H0511", "the run did not finish within 1500 ms"));
+        assert_eq!(notes, "on rank 0, in `T1 = Set`");
         let full = Error::NoMemory { bytes: 4096, free: 512 };
         let (code, message, notes) = told(full.into());
-        assert_eq!((code, message.as_str()), ("H0521", "no device memory for 4096 bytes (512 are free)"));
+        assert_eq!(
+            (code, message.as_str()),
+            ("H0521", "out of device memory: cannot allocate 4096 bytes (512 are free)")
+        );
         assert!(notes.contains("the largest buffer is T0, 16 bytes, input number 0"), "{notes}");
         let call = Error::Call { call: "cuLaunchKernel", status: "CUDA_ERROR_X (why)".to_owned() };
         let (code, message, _) = told(call.into());
@@ -221,14 +227,14 @@ pub(crate) mod tests {
         let plan = &prepared.plans[0];
         let failure = RankFailure::timed_out().with_progress(RunProgress::Own);
         let diag = failure.to_diag(&prepared, plan, Duration::from_millis(1500));
-        assert_eq!(diag.message, "rank 0: the run did not end within 1500 ms");
-        assert!(diag.primary.is_none() && diag.notes[0].contains("work of its own"));
+        assert_eq!(diag.message, "rank 0: the run did not finish within 1500 ms");
+        assert!(diag.primary.is_none() && diag.notes[0].contains("a compute op of the rank had not"));
         let queued = RankFailure::timed_out().with_progress(RunProgress::Queued);
         let diag = queued.to_diag(&prepared, plan, Duration::from_millis(1500));
         assert!(diag.notes[0].starts_with("several runs were enqueued"));
         let failure = RankFailure::timed_out().with_progress(RunProgress::Inst(InstId(0)));
         let diag = failure.to_diag(&prepared, plan, Duration::from_millis(1500));
-        assert_eq!(diag.notes, ["rank 0, in `T1 = Set`"]);
+        assert_eq!(diag.notes, ["on rank 0, in `T1 = Set`"]);
     }
 
     #[test]
@@ -236,7 +242,7 @@ pub(crate) mod tests {
         let lost = ControlPlaneError::Lost { rank: 3, how: "its connection closed".to_owned() };
         let (code, message, notes) = told(RankFailure::peer_failed(lost));
         assert_eq!((code, message.as_str()), ("H0530", "rank 3 is lost: its connection closed"));
-        assert!(notes.ends_with("; rank 0 gave up in `T1 = Set`"), "{notes}");
+        assert!(notes.ends_with("; rank 0 aborted in `T1 = Set`"), "{notes}");
     }
 
     #[test]
@@ -247,7 +253,7 @@ pub(crate) mod tests {
         let error = opened.err().unwrap();
         let (code, message, _) = told(error.into());
         assert_eq!(code, "H0520");
-        assert_eq!(message, "NCCL cannot be opened (searched: /nowhere/libnccl.so)");
+        assert_eq!(message, "cannot open NCCL (searched: /nowhere/libnccl.so)");
     }
 
     #[test]
@@ -255,16 +261,16 @@ pub(crate) mod tests {
         let prepared = prepared();
         let failure = RankFailure::timed_out().with_progress(RunProgress::Among(InstId(0), InstId(0)));
         let diag = failure.to_diag(&prepared, &prepared.plans[0], Duration::from_millis(1500));
-        assert_eq!(diag.notes[0], "rank 0, in `T1 = Set`");
-        assert!(diag.notes[1].starts_with("or in a communication behind it, up to `T1 = Set`"));
+        assert_eq!(diag.notes[0], "on rank 0, in `T1 = Set`");
+        assert!(diag.notes[1].starts_with("or in a later communication, up to `T1 = Set`"));
     }
 
     #[test]
     fn ranks_that_gave_up_are_named() {
         let (code, message, notes) = told(RankFailure::poisoned_by(2));
         assert_eq!(code, "H0530");
-        assert!(message.starts_with("rank 2 gave up before the run of rank 0"), "{message}");
-        assert!(notes.ends_with("; rank 0 gave up in `T1 = Set`"), "{notes}");
+        assert!(message.starts_with("rank 2 aborted before the run of rank 0"), "{message}");
+        assert!(notes.ends_with("; rank 0 aborted in `T1 = Set`"), "{notes}");
         assert_eq!(told(RankFailure::sibling_failed(1)).1, "rank 1 failed");
     }
 

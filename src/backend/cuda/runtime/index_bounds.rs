@@ -13,8 +13,8 @@ pub(crate) fn check_plan_bounds(prepared: &PreparedProgram) -> Result<(), Vec<Di
     match prepared.plans.iter().find(|plan| !is_within(plan)) {
         None => Ok(()),
         Some(plan) => {
-            let message = format!("the plan of rank {} reaches beyond a buffer", plan.rank);
-            let note = "plans that `prepare` makes do not: this one was changed afterwards";
+            let message = format!("the plan of rank {} accesses memory beyond the end of a buffer", plan.rank);
+            let note = "`prepare` never makes such a plan: do not modify plans after it";
             Err(vec![Diag::global_error(codes::PLAN_BOUNDS, message).with_note(note)])
         }
     }
@@ -99,7 +99,7 @@ mod tests {
             prepared.plans[0].inputs[0].iter_mut().for_each(change);
             let diags = CudaRuntime::default().load(&prepared).err().unwrap();
             assert_eq!(diags[0].code, "H0535");
-            assert_eq!(diags[0].message, "the plan of rank 0 reaches beyond a buffer");
+            assert_eq!(diags[0].message, "the plan of rank 0 accesses memory beyond the end of a buffer");
         }
         let mut prepared = prepared();
         prepared.plans[0].inputs[0].iter_mut().for_each(|view| {

@@ -112,9 +112,9 @@ fn sequence_schedules(
     alarm: &Arc<FailureFlag>,
 ) -> Result<Vec<IssueSequencer>, Vec<Diag>> {
     let Some(order) = issue_order::impose_global_order(schedules) else {
-        let message = "an internal error: the ranks' calls on shared GPUs have no order in which all end";
+        let message = "internal error: the calls of ranks that share GPUs have no order free of deadlock";
         return Err(vec![
-            Diag::global_error(codes::DEVICE_CALL, message).with_note("`--backend=cpu` runs the program"),
+            Diag::global_error(codes::DEVICE_CALL, message).with_note("use `--backend=cpu` to run the program"),
         ]);
     };
     Ok(IssueSequencer::for_ranks(schedules.len(), order.into_iter(), alarm))
@@ -247,9 +247,9 @@ impl LocalDevices {
 
 /// In a graph nobody has a say in how ranks that share a device share its hardware queues ([`order`]).
 fn shared_graph_error() -> Diag {
-    let message = "in one process a CUDA graph cannot hold communications of ranks that share GPUs";
+    let message = "in a single process, a CUDA graph cannot contain communications of ranks that share GPUs";
     Diag::global_error(codes::DEVICE, message)
-        .with_note("leave `--graph` out, use `--processes`, or let each rank have a GPU of its own")
+        .with_note("omit `--graph`, use `--processes`, or give each rank its own GPU")
 }
 
 /// Finds this process's devices; those that were asked for, if it has all ranks.
@@ -289,10 +289,11 @@ fn are_distinct(ordinals: &[usize], ranks: usize) -> bool {
 /// The number of devices, at least one.
 fn detected_device_count() -> Result<usize, Diag> {
     let found = driver::device_count().map_err(|error| {
-        global_diag(&error).with_note("`--backend=cpu` runs the same program on the CPU, on as many ranks as it needs")
+        global_diag(&error)
+            .with_note("use `--backend=cpu` to run the same program on the CPU, with any number of ranks")
     })?;
     match found {
-        0 => Err(Diag::global_error(codes::DEVICE, "the CUDA driver finds no GPU")),
+        0 => Err(Diag::global_error(codes::DEVICE, "the CUDA driver reports no GPU")),
         found => Ok(found),
     }
 }
@@ -308,18 +309,18 @@ fn assign_ordinals(
     let found = found()?;
     let mut ordinals = if asked.is_empty() { (0..found).collect() } else { asked.to_vec() };
     if let Some(none) = ordinals.iter().find(|&&ordinal| ordinal >= found) {
-        let message = format!("a rank is to run on GPU {none}, but this process sees {found}");
+        let message = format!("a rank is assigned to GPU {none}, but this process sees {found}");
         return Err(Diag::global_error(codes::DEVICE, message)
             .with_note("GPUs are numbered from 0; `CUDA_VISIBLE_DEVICES` may hide some"));
     }
     ordinals.truncate(needed);
     if over_nccl && !are_distinct(&ordinals, needed) {
         let message = match asked {
-            [] => format!("the program has {needed} ranks, the machine {found} GPUs"),
-            _ => format!("the program has {needed} ranks, for GPUs {asked:?}"),
+            [] => format!("the program has {needed} ranks, but the machine has {found} GPUs"),
+            _ => format!("the program has {needed} ranks, but only the GPUs {asked:?} were selected"),
         };
         return Err(Diag::global_error(codes::DEVICE, message)
-            .with_note("NCCL needs a GPU for each rank: `--map-backend=NCCL=CUDA` copies instead and shares GPUs, `--devices` sets the number of ranks, `--backend=cpu` runs any number"));
+            .with_note("NCCL needs one GPU per rank: `--map-backend=NCCL=CUDA` uses copies instead and lets ranks share GPUs, `--devices` sets the number of ranks, `--backend=cpu` runs any number"));
     }
     Ok(ordinals)
 }
@@ -353,11 +354,11 @@ fn build_schedules(
     let of = |plan| schedule::build_schedule(plan, teams, messages, settings);
     let refused = |plan: &Plan, refusal: UnsupportedInst| {
         let origin = plan.inst(refusal.inst).origin;
-        let message = format!("the CUDA backend cannot run {}", refusal.what);
+        let message = format!("the CUDA backend does not support {}", refusal.what);
         let place = prepared.labels.origin_text(plan, origin);
         let diag = Diag::error(codes::BACKEND_TYPE, prepared.labels.op_span(origin.op), message);
-        let instead = refusal.instead.unwrap_or("`--backend=cpu` runs it");
-        vec![diag.with_note(format!("rank {}, in {place}; {instead}", plan.rank))]
+        let instead = refusal.instead.unwrap_or("use `--backend=cpu` to run it");
+        vec![diag.with_note(format!("on rank {}, in {place}; {instead}", plan.rank))]
     };
     let marked = |plan| {
         let mut schedule = of(plan).map_err(|refusal| refused(plan, refusal))?;
@@ -431,11 +432,15 @@ impl LoadedProgram<'_> {
     }
 
     /// Hands the ranks their inputs, `[rank][tensor input]`; those of other processes' ranks are not looked at.
+    ///
+    /// # Errors
+    /// If the number, shapes or types of the inputs differ from the program's, the program has failed before, or a
+    /// copy fails.
     pub fn upload_inputs(&mut self, inputs: &[Vec<HostTensor>]) -> Result<(), Vec<Diag>> {
         self.check_usable()?;
         let (given, needed) = (inputs.len(), self.prepared.plans.len());
         if given != needed {
-            let message = format!("inputs for {given} ranks were given, {needed} are needed");
+            let message = format!("inputs for {given} ranks were given, but the program needs inputs for {needed}");
             return Err(vec![Diag::global_error(codes::PORTS, message)]);
         }
         for rank in &self.ranks {
@@ -456,6 +461,9 @@ impl LoadedProgram<'_> {
     }
 
     /// The outputs of the last run, `[rank][output]`; those of other processes' ranks are `None`.
+    ///
+    /// # Errors
+    /// If the program has failed before, or a copy fails on any rank.
     pub fn download_results(&mut self) -> Result<RunResult, Vec<Diag>> {
         self.check_usable()?;
         let outputs: Result<Vec<_>, Diag> = self
@@ -477,11 +485,17 @@ impl LoadedProgram<'_> {
 
     /// Measures `count` runs, in milliseconds on the slowest rank's device. A start barrier precedes each run, and one
     /// warm-up run precedes all.
+    ///
+    /// # Errors
+    /// If a run fails on any rank, or exceeds the timeout.
     pub fn sample_times(&mut self, count: usize) -> Result<Vec<f64>, Vec<Diag>> {
         self.measure_rounds(count, |rank, timeout| rank.time_run(timeout))
     }
 
     /// Measures the host time of `count` runs, in seconds on the slowest rank.
+    ///
+    /// # Errors
+    /// If a run fails on any rank, or exceeds the timeout.
     pub fn issue_times(&mut self, count: usize) -> Result<Vec<f64>, Vec<Diag>> {
         self.measure_rounds(count, |rank, timeout| rank.issue_time(timeout))
     }

@@ -14,9 +14,9 @@ pub(crate) fn out_of_memory_diag(message: String, prepared: &PreparedProgram, pl
         None => Diag::global_error(codes::DEVICE_MEMORY, message),
     };
     diag.notes.extend(largest);
-    let peak = format!("rank {}: {} alive at one time at most, by the plan", plan.rank, bytes_text(plan.peak_bytes));
+    let peak = format!("rank {}: the plan's peak memory is {}", plan.rank, bytes_text(plan.peak_bytes));
     diag.with_note(peak).with_note(
-        "set smaller sizes, or spread tensors over more devices; `--check-only` prints the plan's peak without a device",
+        "reduce the sizes, or shard tensors over more devices; `--check-only` prints the peak memory of the plan without a device",
     )
 }
 
@@ -89,7 +89,7 @@ mod tests {
         assert!(place.contains("matmul"), "{place}");
         assert!(
             notes.starts_with(
-                "rank 0: the largest buffer is T2, 8.0 MiB (8388608 bytes), made by `T2 = matmul`; rank 0: 8.0 MiB (8400896 bytes) alive at one time at most, by the plan; set smaller sizes"
+                "rank 0: the largest buffer is T2, 8.0 MiB (8388608 bytes), made by `T2 = matmul`; rank 0: the plan's peak memory is 8.0 MiB (8400896 bytes); reduce the sizes"
             ),
             "{notes}"
         );

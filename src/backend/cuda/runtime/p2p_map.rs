@@ -95,7 +95,7 @@ fn driver_diags(error: &Error) -> Vec<Diag> {
 }
 
 fn cross_host_error(rank: u32, other: u32) -> Diag {
-    let message = format!("ranks {rank} and {other} copy each other's memory, but are on two hosts");
+    let message = format!("ranks {rank} and {other} use peer-to-peer copies, but are on different hosts");
     Diag::global_error(codes::DEVICE, message)
-        .with_note("`backend=CUDA` works within a host; `backend=NCCL` reaches other hosts")
+        .with_note("`backend=CUDA` works within one host; use `backend=NCCL` between hosts")
 }

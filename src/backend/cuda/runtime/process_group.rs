@@ -120,12 +120,10 @@ impl ProcessGroup {
         // A launcher may show each process its own device alone.
         let ordinal = if found == 1 { 0 } else { ordinal };
         if ordinal >= found {
-            let message = format!("this process is to use GPU {ordinal}, but sees {found}");
-            return Err(vec![
-                Diag::global_error(codes::DEVICE, message).with_note(
-                    "start as many processes on a host as it has GPUs; `CUDA_VISIBLE_DEVICES` may hide some",
-                ),
-            ]);
+            let message = format!("this process is assigned to GPU {ordinal}, but sees {found}");
+            return Err(vec![Diag::global_error(codes::DEVICE, message).with_note(
+                "start at most as many processes on a host as it has GPUs; `CUDA_VISIBLE_DEVICES` may hide some",
+            )]);
         }
         let opened = CudaDevice::open(ordinal)
             .and_then(|device| Ok((device.uuid()?, device.sm_count()?, device.multiplies_fp8()?, device)));
@@ -219,7 +217,7 @@ fn u32_at(message: &[u8], place: usize) -> Option<u32> {
 /// Adds the location of this process to errors of others.
 fn note_waiting(mut diags: Vec<Diag>) -> Vec<Diag> {
     if let Some(first) = diags.first_mut().filter(|first| control_plane::is_known_to_all(first)) {
-        let note = "this process had done its part of the step, and waited for the others";
+        let note = "this process had finished its share of the step and waited for the others";
         first.notes.push(note.to_owned());
     }
     diags
@@ -234,7 +232,7 @@ fn check_device_sharing(all: &[Vec<u8>]) -> Result<(), Diag> {
         };
         let message = format!("ranks {other} and {rank} are on the same GPU ({})", uuid_text(uuid));
         return Err(Diag::global_error(codes::SHARED_DEVICE, message).with_note(
-            "NCCL needs a GPU for each rank: start as many processes as there are GPUs, and look at `CUDA_VISIBLE_DEVICES` and the local ranks",
+            "NCCL needs one GPU per rank: start as many processes as there are GPUs, and check `CUDA_VISIBLE_DEVICES` and the local ranks",
         ));
     }
     Ok(())
@@ -252,7 +250,7 @@ fn uuid_text(bytes: Option<&[u8]>) -> String {
 
 /// The error for a malformed message.
 pub(crate) fn malformed_message(what: &str) -> Diag {
-    Diag::global_error(codes::EXCHANGE, format!("`{what}` came without a message of rank 0"))
+    Diag::global_error(codes::EXCHANGE, format!("the step `{what}` lacks the message of rank 0"))
 }
 
 #[cfg(test)]
@@ -308,6 +306,6 @@ mod tests {
         let options = Options { control_plane: Some(Arc::new(control_plane)), ..Options::default() };
         let diags = ProcessGroup::new(&prepared, &options).err().unwrap();
         assert_eq!(diags[0].code, "H0533");
-        assert_eq!(diags[0].message, "2 processes were started, the program has 1 rank");
+        assert_eq!(diags[0].message, "2 processes were started, but the program has 1 rank");
     }
 }

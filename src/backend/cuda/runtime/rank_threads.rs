@@ -6,7 +6,7 @@ use std::thread::ScopedJoinHandle;
 /// The result of a rank's thread; one that panicked is a failure like any other.
 pub(crate) fn join_rank_thread<T, E: From<Diag>>(thread: ScopedJoinHandle<'_, Result<T, E>>) -> Result<T, E> {
     thread.join().unwrap_or_else(|_| {
-        let message = "a rank's thread ended with an internal error";
+        let message = "the thread of a rank stopped with an internal error";
         Err(Diag::global_error(codes::DEVICE_CALL, message).into())
     })
 }

@@ -131,7 +131,7 @@ pub(crate) fn note_location(mut diag: Diag, inst: InstId, prepared: &PreparedPro
         primary => *primary = Some(DiagLabel { span, text }),
     }
     let place = prepared.labels.origin_text(plan, inst.origin);
-    diag.with_note(format!("rank {} gave up in {place}", plan.rank))
+    diag.with_note(format!("rank {} aborted in {place}", plan.rank))
 }
 
 /// A rank's part of a watch.
@@ -217,7 +217,7 @@ mod tests {
             (label.span.start, label.text.as_str()),
             (COPY.find("T1_g_float[iS1{4}] =").unwrap() as u32, "rank 0 was here")
         );
-        assert_eq!(diag.notes, ["rank 0 gave up in `T1 = Set`"]);
+        assert_eq!(diag.notes, ["rank 0 aborted in `T1 = Set`"]);
         first.end_runs();
         assert_eq!(watch.rank_locations(), []);
     }

@@ -157,6 +157,10 @@ impl Builder {
     }
 
     /// Verifies and plans the program, and prepares the devices: memory, kernels, communicators.
+    ///
+    /// # Errors
+    /// If the text has no valid program, sizes are open or contradict each other, the program cannot be planned, a
+    /// binding does not fit, or the devices cannot be prepared.
     pub fn build(mut self) -> Result<Session, Error> {
         let given = self.program.is_none() || !self.text.is_empty();
         let source = Arc::new(DiagSource { name: self.name.clone(), text: given.then(|| self.text.clone()) });
@@ -209,10 +213,10 @@ impl Builder {
         }
         let name = &self.name;
         let message = match self.container {
-            Some(wanted) => format!("`{name}` holds {count} programs, none is number {wanted}"),
-            None => format!("`{name}` holds {count} programs"),
+            Some(wanted) => format!("`{name}` contains {count} programs, so there is no number {wanted}"),
+            None => format!("`{name}` contains {count} programs, and none is selected"),
         };
-        let note = format!("`container` picks one, from 1 to {count}");
+        let note = format!("select one with `container`, from 1 to {count}");
         Err(Diag::global_error(codes::SESSION, message).with_note(note))
     }
 

@@ -38,7 +38,7 @@ pub(super) fn find_position(side: IoSide, names: &[&str], key: IoKey<'_>) -> Res
             IoKey::Position(_) => None,
         };
         diag.with_note(match (near, names) {
-            (Some(near), _) => format!("there is `{near}`"),
+            (Some(near), _) => format!("did you mean `{near}`?"),
             (None, []) => format!("it has no {side}s"),
             (None, names) => format!("its {side}s are {}", names.join(", ")),
         })
@@ -50,9 +50,8 @@ pub(super) fn sole_rank(ranks: &[u32]) -> Result<u32, Diag> {
     match ranks {
         [rank] => Ok(*rank),
         ranks => {
-            let message = format!("this process has {} ranks, and none was named", ranks.len());
-            Err(Diag::global_error(codes::SESSION, message)
-                .with_note("`.on(rank)` says whose part of the tensor is meant"))
+            let message = format!("this process has {} ranks, and none was selected", ranks.len());
+            Err(Diag::global_error(codes::SESSION, message).with_note("select the rank of the shard with `.on(rank)`"))
         }
     }
 }
@@ -73,7 +72,7 @@ mod tests {
         let near = told("logit".into());
         assert_eq!(near.0, "H0528");
         assert_eq!(near.1, "the program has no output `logit`");
-        assert_eq!(near.2, "there is `logits`");
+        assert_eq!(near.2, "did you mean `logits`?");
         let far = told(2.into());
         assert_eq!(far.1, "the program has no output number 2");
         assert_eq!(far.2, "its outputs are T0, logits");
@@ -84,6 +83,6 @@ mod tests {
     fn ranks_that_are_meant() {
         assert_eq!(sole_rank(&[3]), Ok(3));
         let diag = sole_rank(&[0, 1]).unwrap_err();
-        assert_eq!(diag.message, "this process has 2 ranks, and none was named");
+        assert_eq!(diag.message, "this process has 2 ranks, and none was selected");
     }
 }

@@ -90,12 +90,19 @@ impl<'s, 'k> InputHandle<'s, 'k> {
 
     /// Copies the rank's part from the host, into memory of the session's own; it takes the place of what
     /// was bound. Waits for earlier runs.
+    ///
+    /// # Errors
+    /// If there is no such input or rank in this process, the tensor does not fit the rank's shard, or the copy or an
+    /// earlier run fails.
     pub fn upload(self, tensor: &HostTensor) -> Result<(), Error> {
         let (rank, position) = self.0.resolve_position()?;
         self.0.session.with_bound(|bound| bound.upload_input(rank, position, tensor))
     }
 
     /// Releases the binding.
+    ///
+    /// # Errors
+    /// If there is no such input or rank in this process, or the session has failed before.
     pub fn release(self) -> Result<(), Error> {
         self.0.release()
     }
@@ -136,12 +143,19 @@ impl<'s, 'k> OutputHandle<'s, 'k> {
     }
 
     /// Releases the binding: runs write memory of the session's own again.
+    ///
+    /// # Errors
+    /// If there is no such output or rank in this process, or the session has failed before.
     pub fn release(self) -> Result<(), Error> {
         self.0.release()
     }
 
     /// Returns the location where runs leave the rank's shard: the bound tensor, or memory of the session's own, which
     /// lives as long as the session and is overwritten by the next run.
+    ///
+    /// # Errors
+    /// If there is no such output or rank in this process, the rank has no shard of the output, the session has failed
+    /// before, or the output is kept in an input whose location is not known yet.
     pub fn tensor(self) -> Result<DeviceTensor, Error> {
         let (rank, position) = self.0.resolve_position()?;
         let found = self.0.session.with_bound(|bound| bound.output_tensor(rank, position))?;
@@ -149,6 +163,10 @@ impl<'s, 'k> OutputHandle<'s, 'k> {
     }
 
     /// The rank's part of the last run, on the host. Waits for that run.
+    ///
+    /// # Errors
+    /// If there is no such output or rank in this process, the rank has no shard of the output, nothing has run, or a
+    /// run fails.
     pub fn download(self) -> Result<HostTensor, Error> {
         let (rank, position) = self.0.resolve_position()?;
         let found = self.0.session.with_bound(|bound| bound.download_output(rank, position))?;
@@ -159,9 +177,9 @@ impl<'s, 'k> OutputHandle<'s, 'k> {
 /// The rank has no part of an output.
 fn absent_error(session: &Session, rank: u32, position: usize) -> Error {
     let name = session.outputs().get(position).map_or("?", |port| port.name.as_str());
-    let message = format!("rank {rank} has no part of output {name}");
+    let message = format!("rank {rank} has no shard of output {name}");
     session.make_error(vec![
         Diag::global_error(codes::SESSION, message)
-            .with_note("ask a rank of the tensor's mesh that the program binds it on"),
+            .with_note("use a rank of the tensor's mesh on which the program binds the output"),
     ])
 }

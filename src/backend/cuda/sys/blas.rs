@@ -279,7 +279,7 @@ impl TunableGemm {
         let algorithms: Vec<MatmulAlgorithm> = good.map(|one| one.algorithm).collect();
         if algorithms.is_empty() {
             let GemmShape { element, factors, a, b, batch, .. } = &self.shape;
-            let status = format!("it has no algorithm for {batch} x {a:?} * {b:?} of {factors:?} to {element:?}");
+            let status = format!("no algorithm supports {batch} x {a:?} * {b:?} of {factors:?} to {element:?}");
             return Err(Error::Call { call: "cublasLtMatmulAlgoGetHeuristic", status });
         }
         Ok(algorithms)
@@ -310,7 +310,7 @@ impl TunableGemm {
         };
         let c = if added { operands.bias } else { operands.d };
         let Some(algorithm) = self.algorithms.get(self.chosen) else {
-            let status = format!("there is no algorithm {}", self.chosen);
+            let status = format!("algorithm {} does not exist", self.chosen);
             return Err(Error::Call { call: "cublasLtMatmul", status });
         };
         // SAFETY: descriptors and stream are alive; scalars are on the host, which is the default pointer

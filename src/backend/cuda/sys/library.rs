@@ -12,7 +12,7 @@ pub(super) type RawHandle = *mut std::ffi::c_void;
 /// The status of a function that the library lacks; no library has it.
 pub(super) const LACKING: c_int = c_int::MIN;
 /// The text of that status.
-pub(super) const LACKING_TEXT: &str = "the library is too old: it has no such function";
+pub(super) const LACKING_TEXT: &str = "the library is too old: it lacks this function";
 
 /// A library that was opened, or nothing.
 pub(super) struct DynamicLibrary {

@@ -60,15 +60,15 @@ impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Error::Missing { library, searched } => {
-                write!(f, "the {library} cannot be opened ({searched} was looked for)")
+                write!(f, "cannot open the {library} (searched: {searched})")
             }
             Error::Call { call, status } => write!(f, "{call} failed: {status}"),
             Error::NoMemory { bytes, free } => {
-                write!(f, "no device memory for {bytes} bytes ({free} are free)")
+                write!(f, "out of device memory: cannot allocate {bytes} bytes ({free} are free)")
             }
             Error::Compile { log } => write!(f, "a generated kernel does not compile: {log}"),
-            Error::Unsupported(what) => write!(f, "the CUDA backend cannot run {what}"),
-            Error::Internal { what } => write!(f, "an internal error: {what}"),
+            Error::Unsupported(what) => write!(f, "the CUDA backend does not support {what}"),
+            Error::Internal { what } => write!(f, "internal error: {what}"),
         }
     }
 }

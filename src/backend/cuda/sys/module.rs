@@ -41,7 +41,7 @@ impl KernelModule {
     /// The image is a cubin that NVRTC made, not code of unknown origin.
     pub(crate) unsafe fn load(device: &Arc<CudaDevice>, image: &[u8]) -> Result<Arc<Self>, Error> {
         if !image::is_whole(image) {
-            let status = "the compiled kernel is damaged or cut short".to_owned();
+            let status = "the compiled kernel is damaged or truncated".to_owned();
             return Err(Error::Call { call: "cuModuleLoadData", status });
         }
         // The driver reads words of 8 bytes, which a slice of bytes need not be aligned for.
@@ -66,7 +66,7 @@ impl KernelModule {
         match function.is_as_expected() {
             true => Ok(function),
             false => {
-                let status = format!("the compiled kernel does not take {parameters} numbers");
+                let status = format!("the compiled kernel does not take {parameters} parameters");
                 Err(Error::Call { call: "cuFuncGetParamInfo", status })
             }
         }
@@ -115,7 +115,7 @@ fn check_argument_count(parameters: usize, words: usize) -> Result<(), Error> {
     if parameters == words {
         return Ok(());
     }
-    let status = format!("{words} arguments for a kernel that takes {parameters}");
+    let status = format!("{words} arguments were given for a kernel with {parameters} parameters");
     Err(Error::Call { call: "cuLaunchKernelEx", status })
 }
 
@@ -126,7 +126,10 @@ mod tests {
         assert_eq!(crate::sys::module::check_argument_count(3, 3), Ok(()));
         for words in [0, 2, 4] {
             let error = crate::sys::module::check_argument_count(3, words).unwrap_err().to_string();
-            assert_eq!(error, format!("cuLaunchKernelEx failed: {words} arguments for a kernel that takes 3"));
+            assert_eq!(
+                error,
+                format!("cuLaunchKernelEx failed: {words} arguments were given for a kernel with 3 parameters")
+            );
         }
     }
 }

@@ -42,7 +42,8 @@ pub fn compile_options(architecture: u32) -> Vec<String> {
 /// [`Error::Missing`] if there is no NVRTC, [`Error::Compile`] with its messages if the source does not compile.
 pub fn compile_cubin(source: &str, architecture: u32) -> Result<Vec<u8>, Error> {
     check_present()?;
-    let text = CString::new(source).map_err(|_| Error::Compile { log: "the source holds a zero byte".to_owned() })?;
+    let text =
+        CString::new(source).map_err(|_| Error::Compile { log: "the source contains a zero byte".to_owned() })?;
     let program = NvrtcProgram::new(&text)?;
     match program.compile(&compile_options(architecture)) {
         Ok(()) => program.cubin(),
@@ -95,7 +96,7 @@ impl NvrtcProgram {
         match is_whole(&image) {
             true => Ok(image),
             false => {
-                let status = "what it made is no cubin, or not all of one".to_owned();
+                let status = "the compiler's output is not a complete cubin".to_owned();
                 Err(Error::Call { call: "nvrtcGetCUBIN", status })
             }
         }

@@ -152,11 +152,11 @@ impl NvtxProfiler {
     fn attach_tables(initialize: InjectionInit, library: Option<libloading::Library>) -> Result<Self, Error> {
         // SAFETY: whoever named the profiler promised that its function keeps to the protocol.
         if unsafe { initialize(export_table) } == 0 {
-            return Err(init_error("the profiler refuses".to_owned()));
+            return Err(init_error("the profiler rejects the connection".to_owned()));
         }
         let [push, pop] = [PUSH, POP].map(|slot| SLOTS[0][slot].load(Ordering::Acquire));
         if push.is_null() || pop.is_null() {
-            return Err(init_error("the profiler takes no ranges".to_owned()));
+            return Err(init_error("the profiler does not support ranges".to_owned()));
         }
         // SAFETY: what a profiler puts into this slot is a function of this type.
         let push = unsafe { std::mem::transmute::<*mut c_void, RangePush>(push) };
@@ -266,7 +266,7 @@ mod tests {
         nvtx.pop();
         assert_eq!(*SEEN.lock().unwrap(), ["T5 = matmul(T1, T2)", "end"]);
         let error = NvtxProfiler::attach_tables(deaf, None).err().unwrap();
-        assert_eq!(error.to_string(), "InitializeInjectionNvtx2 failed: the profiler refuses");
+        assert_eq!(error.to_string(), "InitializeInjectionNvtx2 failed: the profiler rejects the connection");
     }
 
     #[test]

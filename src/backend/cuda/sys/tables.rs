@@ -277,9 +277,13 @@ fn version_mismatch(major: Option<i32>, driver: Option<i32>) -> Option<String> {
     let oldest = MAJORS[MAJORS.len() - 1];
     let most = driver.unwrap_or(i32::MAX);
     match major {
-        None => Some("does not tell its version".to_owned()),
-        Some(major) if major < oldest => Some(format!("is of CUDA {major}, while {oldest} or newer is needed")),
-        Some(major) if major > most => Some(format!("is of CUDA {major}, while the driver is of CUDA {most}")),
+        None => Some("does not report its version".to_owned()),
+        Some(major) if major < oldest => {
+            Some(format!("has version {major} of CUDA, but {oldest} or newer is required"))
+        }
+        Some(major) if major > most => {
+            Some(format!("has version {major} of CUDA, but the driver supports at most {most}"))
+        }
         Some(_) => None,
     }
 }
@@ -295,7 +299,7 @@ pub(super) fn describe_status(status: c_int) -> String {
     // SAFETY: as above.
     let _ = unsafe { driver().cuGetErrorString(status, &raw mut meaning) };
     if name.is_null() {
-        return format!("status {status}, which this driver does not explain");
+        return format!("status {status}, for which this driver has no description");
     }
     // SAFETY: a constant of the driver, which is never closed.
     let name = unsafe { c_text(name) };
@@ -350,10 +354,10 @@ mod tests {
         for (major, driver) in [(13, None), (12, Some(13)), (14, Some(14)), (14, None)] {
             assert_eq!(version_mismatch(Some(major), driver), None);
         }
-        let newer = "is of CUDA 13, while the driver is of CUDA 12";
+        let newer = "has version 13 of CUDA, but the driver supports at most 12";
         assert_eq!(version_mismatch(Some(13), Some(12)).as_deref(), Some(newer));
-        let older = "is of CUDA 11, while 12 or newer is needed";
+        let older = "has version 11 of CUDA, but 12 or newer is required";
         assert_eq!(version_mismatch(Some(11), Some(13)).as_deref(), Some(older));
-        assert_eq!(version_mismatch(None, None).as_deref(), Some("does not tell its version"));
+        assert_eq!(version_mismatch(None, None).as_deref(), Some("does not report its version"));
     }
 }

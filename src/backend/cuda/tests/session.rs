@@ -36,10 +36,10 @@ fn errors_quote_the_text() {
 #[test]
 fn one_program_of_a_text() {
     let both = format!("{RELU}\n{GATHER}");
-    fails(Session::builder(&both).build(), "H0528", &["`program` holds 2 programs", "from 1 to 2"]);
+    fails(Session::builder(&both).build(), "H0528", &["`program` contains 2 programs", "from 1 to 2"]);
     let third = Session::builder(&both).container(3).build();
-    fails(third, "H0528", &["holds 2 programs, none is number 3"]);
-    fails(Session::builder("").build(), "H0008", &["holds no program"]);
+    fails(third, "H0528", &["contains 2 programs, so there is no number 3"]);
+    fails(Session::builder("").build(), "H0008", &["contains no program"]);
 }
 
 #[test]

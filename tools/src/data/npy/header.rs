@@ -33,30 +33,30 @@ impl NpyHeader {
     pub(super) fn read_header(input: &mut dyn Read) -> Result<Self, ReadError> {
         let start = up_to(input, MAGIC.len() + 2)?;
         let [major, _] = *start.strip_prefix(MAGIC).unwrap_or_default() else {
-            let message = "not a .npy file: it does not begin with `\\x93NUMPY` and a version";
+            let message = "not a .npy file: it does not start with `\\x93NUMPY` and a version";
             return Err(DataError::new(message).into());
         };
         let width = match major {
             1 => 2,
             2 | 3 => 4,
             _ => {
-                let message = format!("version {major} of the .npy format is not known");
+                let message = format!("version {major} of the .npy format is not supported");
                 return Err(DataError::new(message).with_note("save it as version 1, 2 or 3").into());
             }
         };
         let length = up_to(input, width)?;
         if length.len() < width {
-            return Err(DataError::new("it ends within its header").into());
+            return Err(DataError::new("the file ends within its header").into());
         }
         let length = length.iter().rev().fold(0usize, |sum, byte| sum << 8 | usize::from(*byte));
         if length > MAX_HEADER {
-            let message = format!("its header is {length} bytes long, more than {MAX_HEADER}");
+            let message = format!("its header has {length} bytes, but the limit is {MAX_HEADER}");
             return Err(DataError::new(message).into());
         }
         let text = up_to(input, length)?;
         if text.len() < length {
             let found = text.len();
-            let message = format!("its header is {length} bytes long, but {found} follow");
+            let message = format!("its header has {length} bytes, but only {found} follow");
             return Err(DataError::new(message).into());
         }
         let bytes = start.len() + width + length;
@@ -84,7 +84,7 @@ fn parse_header(text: &[u8]) -> Result<NpyHeader, DataError> {
             b"fortran_order" => fortran.replace(scan.take_bool()?).is_some(),
             b"shape" => shape.replace(scan.take_shape()?).is_some(),
             _ => {
-                let message = format!("its header has a key `{}` of no .npy file", quote_text(&key));
+                let message = format!("its header has the unknown key `{}`", quote_text(&key));
                 return Err(DataError::new(message));
             }
         };
@@ -285,7 +285,7 @@ mod tests {
             (whole("'shape': (0x3,)"), "its header needs an extent at character 52, but has `0`"),
             (whole("'shape': (99999999999999999999,)"), "its shape is too large"),
             (whole("'shape': (), 'shape': ()"), "its header has `shape` twice"),
-            (whole("'shapes': ()"), "its header has a key `shapes` of no .npy file"),
+            (whole("'shapes': ()"), "its header has the unknown key `shapes`"),
             (whole(""), "its header lacks `shape`"),
             (whole("'shape': ()") + "}", "its header needs the end of the header at character 54, but has `}`"),
             ("{'fortran_order': 1}".to_owned(), "its header needs True or False at character 19, but has `1`"),

@@ -115,12 +115,12 @@ fn several_hosts_need_a_token() {
     let unsaid = with(&mpirun, &[("MASTER_ADDR", "localhost")]);
     let pmix = [("PMIX_RANK", "0"), ("HIR_WORLD", "2"), ("MASTER_ADDR", "a"), ("MASTER_PORT", "9")];
     let cases: [(&Pairs, &LaunchFlags, &str, &str); 6] = [
-        (TORCHRUN, &none, "torchrun's ranks are on several hosts", "before torchrun"),
-        (&mpirun, &none, "mpirun's ranks are on several hosts", "mpirun -x HIR_TOKEN"),
-        (&unsaid, &none, "mpirun's ranks are on several hosts", "mpirun -x HIR_TOKEN"),
-        (SRUN, &none, "srun's ranks are on several hosts", "before srun"),
-        (&pmix, &none, "other hosts can reach a", "where each rank is started"),
-        (&[], &far, "other hosts can reach node7", "where each rank is started"),
+        (TORCHRUN, &none, "the ranks of torchrun are on several hosts", "before torchrun"),
+        (&mpirun, &none, "the ranks of mpirun are on several hosts", "mpirun -x HIR_TOKEN"),
+        (&unsaid, &none, "the ranks of mpirun are on several hosts", "mpirun -x HIR_TOKEN"),
+        (SRUN, &none, "the ranks of srun are on several hosts", "before srun"),
+        (&pmix, &none, "other hosts can reach a", "set it for each rank"),
+        (&[], &far, "other hosts can reach node7", "set it for each rank"),
     ];
     for (pairs, flags, why, how) in cases {
         let diag = ask(pairs, flags, None).unwrap_err();
@@ -217,11 +217,11 @@ fn sources_that_disagree() {
     let by_hand = [("RANK", "0"), ("WORLD_SIZE", "2"), ("MASTER_PORT", "29500")];
     let (code, message) = wrong(&with(MPIRUN, &by_hand), &LaunchFlags::default());
     assert_eq!(code, "H0641");
-    assert_eq!(message, "torchrun's variables say rank 0 of 2, those of mpirun rank 1 of 2");
+    assert_eq!(message, "the variables of torchrun set rank 0 of 2, but those of mpirun set rank 1 of 2");
     assert_eq!(wrong(&with(SRUN, &by_hand), &LaunchFlags::default()).0, "H0641");
     let world = LaunchFlags { world: Some(8), ..LaunchFlags::default() };
     let (code, message) = wrong(MPIRUN, &world);
-    assert_eq!((code, message.as_str()), ("H0641", "mpirun started 2 processes, `--world` says 8"));
+    assert_eq!((code, message.as_str()), ("H0641", "mpirun started 2 processes, but `--world` is 8"));
 }
 
 #[test]
@@ -231,9 +231,9 @@ fn missing_and_damaged_parts() {
         (without(TORCHRUN, "RANK"), "`RANK` is missing"),
         (without(TORCHRUN, "WORLD_SIZE"), "`WORLD_SIZE` is missing"),
         (without(TORCHRUN, "MASTER_ADDR"), "`MASTER_ADDR` is missing"),
-        (with(TORCHRUN, &[("RANK", "x")]), "`RANK` is `x`, and has to be a whole number from 0 to"),
-        (with(TORCHRUN, &[("RANK", "4")]), "torchrun says rank 4 of 4"),
-        (with(TORCHRUN, &[("MASTER_PORT", "99999")]), "`MASTER_PORT` is `99999`, and has to be a port"),
+        (with(TORCHRUN, &[("RANK", "x")]), "`RANK` is `x`, but must be an integer from 0 to"),
+        (with(TORCHRUN, &[("RANK", "4")]), "torchrun sets rank 4 of 4"),
+        (with(TORCHRUN, &[("MASTER_PORT", "99999")]), "`MASTER_PORT` is `99999`, but must be a port"),
         (without(SRUN, "SLURM_PROCID"), "`SLURM_PROCID` is missing"),
         (vec![("PMIX_RANK", "0"), ("PMIX_NAMESPACE", "a")], "`--world` is missing"),
     ];
@@ -265,7 +265,7 @@ fn variables_without_a_rank() {
     assert_eq!(place.unwrap().4, "h:1");
     let (code, message) = wrong(&with(MPIRUN, &half), &LaunchFlags::default());
     assert_eq!(code, "H0641");
-    assert_eq!(message, "mpirun started 2 processes, `HIR_WORLD` says 4");
+    assert_eq!(message, "mpirun started 2 processes, but `HIR_WORLD` is 4");
 }
 
 /// Launchers of MPICH's kind.
@@ -274,7 +274,7 @@ fn launchers_that_nobody_reads() {
     let pmi = [("PMI_RANK", "1"), ("PMI_SIZE", "2")];
     let diag = ask(&pmi, &LaunchFlags::default(), None).unwrap_err();
     assert_eq!(diag.code, "H0640");
-    assert!(diag.message.starts_with("`PMI_SIZE` is 2: "), "{}", diag.message);
+    assert!(diag.message.starts_with("`PMI_SIZE` is 2, "), "{}", diag.message);
     for flag in ["--rank $PMI_RANK", "--world $PMI_SIZE", "--coordinator"] {
         assert!(diag.notes[0].contains(flag), "{}", diag.notes[0]);
     }
@@ -296,27 +296,27 @@ fn reasons_are_those_that_are_known() {
     let no_id = without(TORCHRUN, "TORCHELASTIC_RUN_ID");
     let no_job = without(MPIRUN, "PMIX_NAMESPACE");
     let cases: [(Vec<Pair>, LaunchFlags, &str); 9] = [
-        (no_job, none.clone(), "`MASTER_PORT` is missing: mpirun gave no id of the job"),
+        (no_job, none.clone(), "`MASTER_PORT` is missing: mpirun provides no job id"),
         (without(&no_id, "MASTER_PORT"), none.clone(), "`MASTER_PORT` is missing: `RANK` and"),
         (
             without(MPIRUN, "OMPI_COMM_WORLD_LOCAL_SIZE"),
             none.clone(),
-            "`MASTER_ADDR` is missing: nothing says whether mpirun's ranks are on one host",
+            "`MASTER_ADDR` is missing: mpirun reports neither whether all ranks are on one host",
         ),
         (
             with(MPIRUN, &[("OMPI_COMM_WORLD_LOCAL_SIZE", "1")]),
             none.clone(),
-            "`MASTER_ADDR` is missing: mpirun's ranks are on several hosts",
+            "`MASTER_ADDR` is missing: the ranks of mpirun are on several hosts",
         ),
         (
             vec![("HIR_RANK", "0"), ("HIR_WORLD", "2"), ("HIR_COORDINATOR", "foo")],
             none.clone(),
-            "`HIR_COORDINATOR` is `foo`, which is no host with a port",
+            "`HIR_COORDINATOR` is `foo`, but must be a host with a port",
         ),
-        (with(TORCHRUN, &[("MASTER_PORT", "0")]), none, "`MASTER_PORT` is `0`, and has to be a port from 1 to 65535"),
-        (vec![], by_hand(0, 2, "localhost:0"), "`--coordinator` is `localhost:0`, which is no"),
-        (vec![], by_hand(0, 5000, "h:1"), "`--world` says that there are 5000 processes"),
-        (vec![], by_hand(0, 0, "h:1"), "`--world` says that there are 0 processes"),
+        (with(TORCHRUN, &[("MASTER_PORT", "0")]), none, "`MASTER_PORT` is `0`, but must be a port from 1 to 65535"),
+        (vec![], by_hand(0, 2, "localhost:0"), "`--coordinator` is `localhost:0`, but must be"),
+        (vec![], by_hand(0, 5000, "h:1"), "`--world` sets the number of processes to 5000"),
+        (vec![], by_hand(0, 0, "h:1"), "`--world` sets the number of processes to 0"),
     ];
     for (pairs, flags, expected) in cases {
         let (code, message) = wrong(&pairs, &flags);

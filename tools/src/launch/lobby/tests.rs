@@ -98,7 +98,7 @@ fn what_comes_behind_a_refusal_is_not_read() {
         go_on(lobby);
         assert!(lobby.guests.is_empty());
         let [note] = &lobby.refused.to_sentences()[..] else { panic!("one note") };
-        let words = "a connection, which anybody may make, spoke version 1 of the protocol, not 3";
+        let words = "a connection, which may come from anybody, used protocol version 1 instead of 3";
         assert!(note.starts_with(words), "{note}");
     });
 }
@@ -115,7 +115,7 @@ fn a_long_proof_is_none() {
             assert!(lobby.guests.is_empty(), "{length}");
         }
         let [note] = &lobby.refused.to_sentences()[..] else { panic!("one note") };
-        let words = "3 connections, which anybody may make, said to be rank 1 and did not prove";
+        let words = "3 connections, which may come from anybody, claimed to be rank 1 but did not prove";
         assert!(note.starts_with(words), "{note}");
     });
 }
@@ -137,8 +137,8 @@ fn hearsay_is_counted() {
         }
         let notes = lobby.refused.to_sentences();
         assert_eq!(notes.len(), 2, "{notes:?}");
-        assert!(notes[0].starts_with("57 connections") && notes[0].contains("at first version 4"));
-        let words = "5 connections, which anybody may make, said to be ranks 0 and 1 and did not";
+        assert!(notes[0].starts_with("57 connections") && notes[0].contains("initially protocol version 4"));
+        let words = "5 connections, which may come from anybody, claimed to be ranks 0 and 1 but did not";
         assert!(notes[1].starts_with(words), "{notes:?}");
     });
 }

@@ -82,7 +82,7 @@ fn messages_have_a_largest_size() {
         let size = if peers.rank() == 1 { SMALL + 1 } else { 1 };
         peers.all_gather("start", &vec![0; size]).unwrap_err()
     });
-    let why = format!("`start` is {} bytes, and may be {SMALL}", SMALL + 1);
+    let why = format!("the message of the step `start` has {} bytes, but the limit is {SMALL}", SMALL + 1);
     assert_eq!(results[1], ControlPlaneError::Broken { why: why.clone() });
     assert_eq!(results[0], ControlPlaneError::Broken { why });
 }
@@ -141,12 +141,12 @@ fn frames_of_a_rogue_rank_are_refused() {
             send(FrameType::Message, &message(number, "outputs", true));
         }
     });
-    assert_eq!(many, "it sent more messages than it may have on the way");
+    assert_eq!(many, "it sent more messages than may be in flight");
     let turns = refusal(0, allowed, |send| send(FrameType::Message, &message(7, "join", false)));
-    assert_eq!(turns, "it sent a message of a step that is not its next");
+    assert_eq!(turns, "it sent a message of an unexpected step");
     let name = "x".repeat(MOST_NAME + 1);
     let named = refusal(0, allowed, |send| send(FrameType::Message, &message(0, &name, false)));
-    assert_eq!(named, "it sent a message of a step that is not its next");
+    assert_eq!(named, "it sent a message of an unexpected step");
 }
 
 #[test]
@@ -160,9 +160,9 @@ fn frames_of_a_rogue_rank_0_are_refused() {
         send(FrameType::Part, &[0; 2]);
         send(FrameType::Result, &encode_value(&0u64));
     });
-    assert_eq!(unasked, "it sent a result that nobody waits for");
+    assert_eq!(unasked, "it sent an unexpected result");
     let greeting = refusal(1, 0, |send| send(FrameType::Hello, &[]));
-    assert_eq!(greeting, "it sent what only the other end sends");
+    assert_eq!(greeting, "it sent a message that only the other end sends");
 }
 
 /// Somebody between two ranks who changes, repeats or leaves out one frame ends the run, on all ranks, with one
@@ -170,9 +170,9 @@ fn frames_of_a_rogue_rank_0_are_refused() {
 #[test]
 fn relays_that_alter_are_found_out() {
     for (tamper, expected) in [
-        (Tamper::Flip, "is not as it was sent"),
-        (Tamper::Repeat, "came again where frame"),
-        (Tamper::Drop, "came where frame"),
+        (Tamper::Flip, "was modified"),
+        (Tamper::Repeat, "was repeated, but frame"),
+        (Tamper::Drop, "arrived, but frame"),
     ] {
         let results = on_all(relayed(tamper), |peers| {
             for round in 0..1000u32 {

@@ -100,7 +100,7 @@ impl KernelCache {
         };
         let found = file.metadata().map_err(|error| error.to_string())?;
         if !found.is_file() {
-            return Err("it is not a plain file".to_owned());
+            return Err("it is not a regular file".to_owned());
         }
         if found.uid() != rustix::process::geteuid().as_raw() {
             return Err(format!("it belongs to user {}", found.uid()));
@@ -241,7 +241,7 @@ mod tests {
         assert!(std::fs::read(&elsewhere).unwrap().ends_with(b"an image"), "the link is not followed");
         std::fs::remove_file(&path).unwrap();
         rustix::fs::mkfifoat(rustix::fs::CWD, &path, Mode::RUSR | Mode::WUSR).unwrap();
-        is_refused(&cache, "it is not a plain file");
+        is_refused(&cache, "it is not a regular file");
     }
 
     #[test]

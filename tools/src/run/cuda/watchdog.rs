@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(3);
 /// The time that a run may take longer to end after its deadline.
 const GRACE: Duration = Duration::from_millis(1800);
-const CALL: &str = "a call of the CUDA driver or of NCCL does not return, and the process is ended without it";
+const CALL: &str = "a call of the CUDA driver or of NCCL did not return; terminating the process";
 
 /// Work that runs programs, in the order in which they are loaded.
 pub(in crate::run) struct WatchedRun<'a> {
@@ -126,7 +126,7 @@ impl WatchState<'_> {
 }
 
 fn timeout_diag(timeout: Duration) -> Diag {
-    let message = format!("the run did not end within {} ms", timeout.as_millis());
+    let message = format!("the run did not finish within {} ms", timeout.as_millis());
     Diag::global_error(codes::TIMEOUT, message)
 }
 
@@ -159,7 +159,7 @@ mod tests {
         let failure = run.termination_cause(lost(), &mut since).unwrap();
         let diag = &failure.diags[0];
         assert_eq!((diag.code, failure.source.name.as_str()), (codes::PROCESS, "copy.hir"));
-        assert!(diag.notes[1].starts_with("this process did not come back"), "{:?}", diag.notes);
+        assert!(diag.notes[1].starts_with("this process did not return from a library call"), "{:?}", diag.notes);
         assert!(run.termination_cause(None, &mut None).is_none(), "no run is under way");
     }
 }

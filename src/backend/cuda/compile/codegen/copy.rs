@@ -59,6 +59,9 @@ fn copy_space(shape: &[usize], views: &[&BufferView]) -> Result<IndexSpace, Unsu
 
 /// The job of a copy between views of equal shapes and types, of any rank and strides. Where both are
 /// contiguous, a copy of the runtime does the same. If they overlap, the reason is `overlap`.
+///
+/// # Errors
+/// [`Unsupported`] if shapes or types differ, the views overlap, or kernels cannot move elements of this size.
 pub fn generate_copy(src: &BufferView, dst: &BufferView) -> Result<KernelJob, Unsupported> {
     if src.shape() != dst.shape() || src.dtype.byte_size() != dst.dtype.byte_size() {
         return Err(Unsupported::Malformed("a copy between other shapes or types"));
@@ -75,6 +78,9 @@ fn copied_element(_: &mut SourceWriter, elements: &[String]) -> Result<String, U
 
 /// The job that writes one value everywhere. Types that kernels do not compute with can be filled if the
 /// value is an integer of theirs, or 0.
+///
+/// # Errors
+/// [`Unsupported`] if kernels cannot write the value to elements of the type.
 pub fn generate_fill(dst: &BufferView, value: ScalarValue) -> Result<KernelJob, Unsupported> {
     let mut bits = fill_pattern(dst.dtype, value)?;
     let mut once = dst.clone();

@@ -21,6 +21,10 @@ const THREADS: usize = SIDE * SIDE;
 /// The job of a matrix product: `float` and narrower floats accumulate in float, `double` in double,
 /// integers and truth values in 64 bits. If the result overlaps a factor, or the bias in another layout,
 /// the reason is `overlap`.
+///
+/// # Errors
+/// [`Unsupported`] if shapes do not fit, the result overlaps an operand or itself, or kernels do not compute with a
+/// type.
 pub fn generate_gemm(gemm: &GemmInst) -> Result<KernelJob, Unsupported> {
     let product = GemmKernel::new(gemm)?;
     if gemm.out.is_empty() {

@@ -35,6 +35,10 @@ fn has_repeated_elements(view: &BufferView) -> bool {
 
 /// The job of a read by index. Elements are only moved, 16 bytes at a time where runs of them are. If the
 /// result overlaps what is read, the reason is `overlap`.
+///
+/// # Errors
+/// [`Unsupported`] if shapes do not fit, the result overlaps an operand or itself, or kernels cannot move elements of
+/// this size.
 pub fn generate_take(take: &TakeInst) -> Result<KernelJob, Unsupported> {
     let (input, index, output) = (&take.input, &take.index, &take.output);
     let shape = output.shape();
@@ -115,6 +119,10 @@ fn take_launch(
 ///
 /// The rows of the value that go to one row are a chain. A first kernel finds for each row of the value the
 /// next one of its chain, and whether it is the chain's first; the last kernel adds along the chains.
+///
+/// # Errors
+/// [`Unsupported`] if shapes or types do not fit, the result overlaps an operand or itself, or kernels do not compute
+/// with the type.
 pub fn generate_accumulate(put: &AccumulateInst) -> Result<KernelJob, Unsupported> {
     let AccumulateInst { base, index, value, output } = put;
     let shape = output.shape();

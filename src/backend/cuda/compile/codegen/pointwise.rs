@@ -101,6 +101,9 @@ pub(super) fn declare_value(w: &mut SourceWriter, name: String, value: TypedExpr
 
 /// The job of a pointwise instruction. The result may lie in the place of an input with the same
 /// strides; if it overlaps one otherwise, the reason is `overlap`.
+///
+/// # Errors
+/// [`Unsupported`] if shapes do not fit, the result overlaps an input or itself, or kernels lack a function or a type.
 pub fn generate_pointwise(kernel: &PointwiseKernel) -> Result<KernelJob, Unsupported> {
     let steps = ElementwiseSteps::new(kernel)?;
     let mut operands = steps.build_operands()?;
@@ -127,6 +130,10 @@ pub(super) fn elementwise_job(map: ElementwiseKernel<'_>, output: &BufferView) -
 /// `output = inputs[0] op inputs[1] op ...` elementwise and in this order: what a reduction does with the
 /// gathered tensors of a team. `Avg` divides by their number. Views have equal shapes; the output may be
 /// one of the inputs.
+///
+/// # Errors
+/// [`Unsupported`] if there is no input, shapes or types differ, the output overlaps an input otherwise than in place,
+/// or kernels lack the operation or the type.
 pub fn generate_member_fold(op: RedOp, inputs: &[BufferView], output: &BufferView) -> Result<KernelJob, Unsupported> {
     let Some(first) = inputs.first() else {
         return Err(Unsupported::Malformed("a reduction of nothing"));

@@ -54,7 +54,7 @@ impl P2pExchange {
 /// More pulls at the same time than may wait on the device.
 fn too_many_pulls(count: usize, inst: InstId) -> UnsupportedInst {
     let what = Unsupported::ConcurrentReads(count);
-    let instead = "a run without `--graph`, `--processes`, fewer `--streams` or `protocol=put` carries them";
+    let instead = "run without `--graph`, with `--processes`, with fewer `--streams`, or with `protocol=put`";
     UnsupportedInst { inst, what, instead: Some(instead) }
 }
 

@@ -42,12 +42,12 @@ impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Error::Missing(names) => {
-                write!(f, "NCCL cannot be opened (searched: {})", names.join(", "))
+                write!(f, "cannot open NCCL (searched: {})", names.join(", "))
             }
-            Error::Symbol(text) => write!(f, "this NCCL is too old: {text}"),
+            Error::Symbol(text) => write!(f, "this version of NCCL is too old: {text}"),
             Error::Call { call, text } => write!(f, "{call} failed: {text}"),
-            Error::Timeout { call } => write!(f, "{call} did not end in time"),
-            Error::GivenUp { call } => write!(f, "{call} was given up"),
+            Error::Timeout { call } => write!(f, "{call} did not finish in time"),
+            Error::GivenUp { call } => write!(f, "{call} was aborted"),
         }
     }
 }
@@ -188,6 +188,9 @@ impl Library {
     }
 
     /// Major, minor and patch: `(2, 28, 3)`.
+    ///
+    /// # Errors
+    /// [`Error::Call`] if NCCL reports an error.
     pub fn version(&self) -> Result<(i32, i32, i32), Error> {
         let mut version = 0;
         // SAFETY: the pointer is to an integer of this frame.
@@ -197,6 +200,9 @@ impl Library {
     }
 
     /// A new id; one rank makes it and hands it to the others.
+    ///
+    /// # Errors
+    /// [`Error::Call`] if NCCL reports an error.
     pub fn unique_id(&self) -> Result<UniqueId, Error> {
         let mut id = UniqueId { bytes: [0; 128] };
         // SAFETY: the pointer is to an id of this frame.
@@ -206,6 +212,9 @@ impl Library {
     }
 
     /// Starts a group of calls of this thread: they are carried out together at [`Library::group_end`].
+    ///
+    /// # Errors
+    /// [`Error::Call`] if NCCL reports an error.
     pub fn group_start(&self) -> Result<(), Error> {
         // SAFETY: takes nothing.
         let status = unsafe { (self.group_start)() };
@@ -213,6 +222,9 @@ impl Library {
     }
 
     /// Ends a group.
+    ///
+    /// # Errors
+    /// [`Error::Call`] if NCCL reports an error for the group or for one of its calls.
     pub fn group_end(&self) -> Result<(), Error> {
         // SAFETY: takes nothing.
         let status = unsafe { (self.group_end)() };

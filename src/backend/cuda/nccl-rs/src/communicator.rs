@@ -77,6 +77,9 @@ impl NcclCommunicator {
     }
 
     /// Returns true while a call continues in the background; fails if a call or a peer failed.
+    ///
+    /// # Errors
+    /// [`Error::Call`] if the call failed, or NCCL reports the failure of a peer.
     pub fn in_progress(&self, call: &'static str) -> Result<bool, Error> {
         let mut state = SUCCESS;
         // SAFETY: the communicator is alive; the pointer is to an integer of this frame.
@@ -87,6 +90,9 @@ impl NcclCommunicator {
     }
 
     /// Ends everything this communicator does, on the device too. It cannot be used afterwards.
+    ///
+    /// # Errors
+    /// [`Error::Call`] if NCCL reports an error; the communicator cannot be used in any case.
     pub fn abort(mut self) -> Result<(), Error> {
         let handle = std::mem::replace(&mut self.handle, std::ptr::null_mut());
         // SAFETY: alive until this call, and never used after it.
@@ -117,6 +123,10 @@ impl NcclCommunicator {
     ///
     /// # Safety
     /// [`NcclCommunicator`]'s contract: `count` elements at `send`, room for `size * count` at `recv`.
+    ///
+    /// # Errors
+    /// [`Error::Call`] if NCCL refuses the call. Errors on the device appear later, in
+    /// [`NcclCommunicator::in_progress`].
     pub unsafe fn all_gather(
         &mut self,
         send: DeviceAddress,
@@ -136,6 +146,10 @@ impl NcclCommunicator {
     ///
     /// # Safety
     /// [`NcclCommunicator`]'s contract: `count` elements at `send`, room for `count` at `recv`, which may be `send`.
+    ///
+    /// # Errors
+    /// [`Error::Call`] if NCCL refuses the call. Errors on the device appear later, in
+    /// [`NcclCommunicator::in_progress`].
     pub unsafe fn all_reduce(
         &mut self,
         send: DeviceAddress,
@@ -164,6 +178,10 @@ impl NcclCommunicator {
     ///
     /// # Safety
     /// [`NcclCommunicator`]'s contract: `count` elements at `send`; on the root room for `count` at `recv`, which may be `send`.
+    ///
+    /// # Errors
+    /// [`Error::Call`] if NCCL refuses the call. Errors on the device appear later, in
+    /// [`NcclCommunicator::in_progress`].
     #[allow(clippy::too_many_arguments, reason = "the arguments of ncclReduce")]
     pub unsafe fn reduce(
         &mut self,
@@ -195,6 +213,10 @@ impl NcclCommunicator {
     ///
     /// # Safety
     /// [`NcclCommunicator`]'s contract: `size * count` elements at `send`, room for `count` at `recv`.
+    ///
+    /// # Errors
+    /// [`Error::Call`] if NCCL refuses the call. Errors on the device appear later, in
+    /// [`NcclCommunicator::in_progress`].
     pub unsafe fn reduce_scatter(
         &mut self,
         send: DeviceAddress,
@@ -223,6 +245,10 @@ impl NcclCommunicator {
     ///
     /// # Safety
     /// [`NcclCommunicator`]'s contract: on the root `count` elements at `send`; room for `count` at `recv`, which may be `send`.
+    ///
+    /// # Errors
+    /// [`Error::Call`] if NCCL refuses the call. Errors on the device appear later, in
+    /// [`NcclCommunicator::in_progress`].
     pub unsafe fn broadcast(
         &mut self,
         send: DeviceAddress,
@@ -251,6 +277,10 @@ impl NcclCommunicator {
     ///
     /// # Safety
     /// [`NcclCommunicator`]'s contract: `count` elements at `send`; the peer receives as many of the same type from this rank.
+    ///
+    /// # Errors
+    /// [`Error::Call`] if NCCL refuses the call. Errors on the device appear later, in
+    /// [`NcclCommunicator::in_progress`].
     pub unsafe fn send(
         &mut self,
         send: DeviceAddress,
@@ -270,6 +300,10 @@ impl NcclCommunicator {
     ///
     /// # Safety
     /// [`NcclCommunicator`]'s contract: room for `count` elements at `recv`; the peer sends as many of the same type to this rank.
+    ///
+    /// # Errors
+    /// [`Error::Call`] if NCCL refuses the call. Errors on the device appear later, in
+    /// [`NcclCommunicator::in_progress`].
     pub unsafe fn recv(
         &mut self,
         recv: DeviceAddress,

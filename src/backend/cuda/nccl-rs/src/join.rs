@@ -54,6 +54,10 @@ impl HandleSlot {
 
 impl NcclCommunicator {
     /// Joins a new communicator of `size` ranks as `rank`; waits for the others as long as `patience` says.
+    ///
+    /// # Errors
+    /// [`Error::Call`] if NCCL reports an error, [`Error::Timeout`] or [`Error::GivenUp`] if the other ranks do not
+    /// join within `patience`.
     pub fn init_rank(
         library: &Arc<Library>,
         id: UniqueId,
@@ -74,6 +78,10 @@ impl NcclCommunicator {
     /// Splits: ranks with the same color form a new communicator, in the order of their keys; with no
     /// color a rank takes part and gets nothing. Every rank has to call it. `size` is the number of
     /// ranks of this color. After an error this communicator is only good for [`NcclCommunicator::abort`].
+    ///
+    /// # Errors
+    /// [`Error::Call`] if NCCL reports an error, [`Error::Timeout`] or [`Error::GivenUp`] if the other ranks do not
+    /// call it within `patience`.
     pub fn split(
         &self,
         color: Option<u32>,

@@ -106,6 +106,10 @@ impl BoundProgram<'_> {
 
     /// Copies a rank's part of an input from the host, to memory of the program's own. Waits for earlier
     /// runs.
+    ///
+    /// # Errors
+    /// If an earlier run failed, this process does not have the rank, the tensor does not fit the rank's shard, or the
+    /// copy fails.
     pub fn upload_input(&mut self, rank: u32, position: usize, tensor: &HostTensor) -> Result<(), Vec<Diag>> {
         self.wait()?;
         self.with_rank(rank, |ports, rank, prepared| ports.upload_input(rank, prepared, position, tensor))
@@ -121,7 +125,7 @@ impl BoundProgram<'_> {
             let message = format!("{} streams were given for {ranks} ranks", streams.len());
             return Err(vec![
                 Diag::global_error(codes::SESSION, message)
-                    .with_note("give one stream for each rank of this process, or none"),
+                    .with_note("pass one stream for each rank of this process, or none"),
             ]);
         }
         check_streams(streams)?;
@@ -150,6 +154,9 @@ impl BoundProgram<'_> {
 
     /// Waits until everything that was enqueued is done, at most for the timeout. Errors are those of all
     /// runs since the last wait.
+    ///
+    /// # Errors
+    /// If a run since the last wait failed on any rank, or does not end within the timeout.
     pub fn wait(&mut self) -> Result<(), Vec<Diag>> {
         let timeout = self.options.timeout;
         self.for_each_rank(|ports, rank, _| {
@@ -160,6 +167,10 @@ impl BoundProgram<'_> {
 
     /// Returns the location of a rank's output after a run: the bound tensor, or one that the program owns and that lives
     /// as long as this object. `None` if the rank has no shard of the output.
+    ///
+    /// # Errors
+    /// If this process does not have the rank, the program has failed before, or the output is kept in an input whose
+    /// location is not known yet.
     pub fn output_tensor(&mut self, rank: u32, position: usize) -> Result<Option<DeviceTensor>, Vec<Diag>> {
         let mut found = None;
         self.with_rank(rank, |ports, rank, prepared| {
@@ -170,11 +181,14 @@ impl BoundProgram<'_> {
     }
 
     /// A rank's part of an output of the last run, on the host. Waits for it.
+    ///
+    /// # Errors
+    /// If nothing has run, a run failed, this process does not have the rank, or the copy fails.
     pub fn download_output(&mut self, rank: u32, position: usize) -> Result<Option<HostTensor>, Vec<Diag>> {
         self.wait()?;
         if !self.ran {
             let message = "an output was read before the first run";
-            let note = "run the session first: its results are undefined until then";
+            let note = "run the session first: its outputs are undefined until then";
             return Err(vec![Diag::global_error(codes::SESSION, message).with_note(note)]);
         }
         let mut found = None;
@@ -196,8 +210,8 @@ impl BoundProgram<'_> {
         let telling = FailureContext { prepared, joint: &self.loaded.joint, timeout };
         let mut ranks = self.loaded.ranks.iter_mut().zip(&mut self.ports);
         let Some((rank, ports)) = ranks.find(|(one, _)| one.plan.rank == rank) else {
-            let message = format!("rank {rank} is none of this session's");
-            let note = "a session has the ranks of its process: all, or the one that it was built for";
+            let message = format!("rank {rank} does not belong to this session");
+            let note = "a session has the ranks of its process: all ranks, or the one for which it was built";
             return Err(vec![Diag::global_error(codes::SESSION, message).with_note(note)]);
         };
         let _current = SavedContext::save();
@@ -269,9 +283,10 @@ fn caller_stream(rank: &RankRuntime<'_>, stream: Option<&CallerStream>) -> Resul
         Some(stream) => Ok(Some(stream)),
         None => {
             let (rank, device) = (rank.plan.rank, rank.device.ordinal());
-            let message = format!("the stream given for rank {rank} is not of the primary context of device {device}");
+            let message =
+                format!("the stream given for rank {rank} does not belong to the primary context of device {device}");
             Err(EnqueueError::Refused(Diag::global_error(codes::SESSION, message).with_note(
-                "create the stream with that device current, by the CUDA runtime or in its primary context",
+                "create the stream while that device is current, through the CUDA runtime or in its primary context",
             )))
         }
     }
@@ -291,8 +306,8 @@ fn check_streams(streams: &[CallerStream]) -> Result<(), Vec<Diag>> {
     if streams.len() < 2 || !streams.iter().any(|stream| stream.is_per_thread()) {
         return Ok(());
     }
-    let message = "a per-thread default stream was given for a session of several ranks";
-    let note = "each rank is issued from a thread of its own, where `CU_STREAM_PER_THREAD` is another stream: give streams that were created, or the legacy default stream";
+    let message = "a per-thread default stream was given to a session of several ranks";
+    let note = "each rank issues from its own thread, where `CU_STREAM_PER_THREAD` is a different stream: pass created streams or the legacy default stream";
     Err(vec![Diag::global_error(codes::SESSION, message).with_note(note)])
 }
 

@@ -274,12 +274,12 @@ impl IoBindings {
             None => ("a tensor".to_owned(), Default::default()),
         });
         let message = format!(
-            "{first} and {second} of rank {} were bound to memory that they share, and the program writes there",
+            "{first} and {second} of rank {} are bound to overlapping memory, and the program writes to it",
             rank.plan.rank
         );
         EnqueueError::Refused(
-            Diag::error(codes::BOUND_STRIDES, span, message).with_label(other, "the other one").with_note(
-                "bind them to memory apart; an output may take the place of an input that the program only reads",
+            Diag::error(codes::BOUND_STRIDES, span, message).with_label(other, "the other binding").with_note(
+                "bind them to disjoint memory; only an input that the program never writes may share memory with an output",
             ),
         )
     }

@@ -40,8 +40,8 @@ pub(crate) fn unbound_input_error(expected: &BindingTarget<'_>) -> Diag {
 
 /// An output that is kept in an input of which nobody knows yet where it will be.
 pub(crate) fn unplaced_output_error(expected: &BindingTarget<'_>) -> Diag {
-    let message = format!("{} lies in an input, so it has no place before a run", expected.display_name());
-    expected.binding_error(codes::SESSION, message).with_note("bind it, or ask again after the first run")
+    let message = format!("{} is a view of an input, so it has no address before a run", expected.display_name());
+    expected.binding_error(codes::SESSION, message).with_note("bind it, or query it after the first run")
 }
 
 /// The buffer that views of callers' memory name.
@@ -98,15 +98,15 @@ pub(crate) fn check_layout(expected: &BindingTarget<'_>, tensor: &DeviceTensor) 
     let (view, what) = (expected.view, expected.display_name());
     if tensor.dtype != view.dtype {
         let (is, given) = (view.dtype.name(), tensor.dtype.name());
-        let message = format!("{what} is `{is}`, but a tensor of `{given}` was given");
-        let note = "give a tensor of the program's type, or change that type in the program";
+        let message = format!("{what} is `{is}`, but a tensor of type `{given}` was given");
+        let note = "pass a tensor of the program's type, or change the type in the program";
         return Err(expected.binding_error(codes::BOUND_TYPE, message).with_note(note));
     }
     if tensor.shape != view.shape() {
         let (is, given) = (view.shape(), &tensor.shape);
-        let message = format!("{what} has the shape {is:?}, but a tensor of {given:?} was given");
+        let message = format!("{what} has shape {is:?}, but a tensor of shape {given:?} was given");
         return Err(expected.binding_error(codes::BOUND_SHAPE, message).with_note(
-            "the sizes of a session are fixed when it is built; along an axis that is spread over devices each rank's part has extent 1",
+            "the sizes of a session are fixed when it is built; an axis that is sharded over devices has extent 1 on each rank",
         ));
     }
     let dims = check_strides(expected, tensor)?;
@@ -114,11 +114,11 @@ pub(crate) fn check_layout(expected: &BindingTarget<'_>, tensor: &DeviceTensor) 
     if !tensor.pointer.is_multiple_of(size) && !view.is_empty() {
         let (at, name) = (tensor.pointer, view.dtype.name());
         let message = format!(
-            "{what} was bound to the address {at:#x}, but elements of `{name}` start at multiples of {size} bytes"
+            "{what} was bound to the address {at:#x}, but elements of `{name}` must be aligned to {size} bytes"
         );
         return Err(expected
             .binding_error(codes::BOUND_MEMORY, message)
-            .with_note("copy the tensor to memory that is aligned for its elements"));
+            .with_note("copy the tensor to memory with the alignment of its elements"));
     }
     let base = tensor.pointer - tensor.pointer % VECTOR;
     let offset = ((tensor.pointer - base) / size) as usize;

@@ -77,26 +77,26 @@ fn refused(found: Result<impl std::fmt::Debug, Diag>, code: &str, message: &str)
 #[test]
 fn types_and_shapes() {
     let half = DeviceTensor::contiguous(0x1000, DType::Half, &[4, 8]);
-    let message = "input T0 of rank 1 is `float`, but a tensor of `__half` was given";
+    let message = "input T0 of rank 1 is `float`, but a tensor of type `__half` was given";
     refused(layout(&[4, 8], false, &half), "H0523", message);
     let wide = DeviceTensor::contiguous(0x1000, DType::Float, &[4, 9]);
-    let message = "output T0 of rank 1 has the shape [4, 8], but a tensor of [4, 9] was given";
+    let message = "output T0 of rank 1 has shape [4, 8], but a tensor of shape [4, 9] was given";
     refused(layout(&[4, 8], true, &wide), "H0524", message);
     let flat = DeviceTensor::contiguous(0x1000, DType::Float, &[32]);
-    let message = "input T0 of rank 1 has the shape [4, 8], but a tensor of [32] was given";
+    let message = "input T0 of rank 1 has shape [4, 8], but a tensor of shape [32] was given";
     refused(layout(&[4, 8], false, &flat), "H0524", message);
 }
 
 #[test]
 fn strides() {
     let with = |strides: &[i64]| strided(0x1000, &[4, 8], strides);
-    let told = |what: &str| format!("input T0 of rank 1 was bound with the strides {what}");
+    let told = |what: &str| format!("input T0 of rank 1 was bound with strides {what}");
     let few = told("[1], 1 for 2 axes");
     refused(layout(&[4, 8], false, &with(&[1])), "H0525", &few);
-    let negative = told("[-8, 1], of which one is negative");
+    let negative = told("[-8, 1], one of which is negative");
     refused(layout(&[4, 8], false, &with(&[-8, 1])), "H0525", &negative);
     for far in [i64::MAX, 1 << 60] {
-        let message = told(&format!("[{far}, 1], whose last element is beyond the end of memory"));
+        let message = told(&format!("[{far}, 1], which place the last element beyond the address space"));
         refused(layout(&[4, 8], false, &with(&[far, 1])), "H0525", &message);
     }
     // What is only read may repeat elements; what is written may not.
@@ -115,8 +115,7 @@ fn views_start_where_kernels_expect_it() {
     assert_eq!((found.base, found.view.offset, found.data_address()), (0x1010, 1, 0x1014));
     // Rows of 9 elements: the last row ends after 8.
     assert_eq!(found.byte_range(), (0x1014, 0x1014 + 4 * (3 * 9 + 8)));
-    let odd =
-        "input T0 of rank 1 was bound to the address 0x1012, but elements of `float` start at multiples of 4 bytes";
+    let odd = "input T0 of rank 1 was bound to the address 0x1012, but elements of `float` must be aligned to 4 bytes";
     refused(layout(&[4, 8], false, &strided(0x1012, &[4, 8], &[8, 1])), "H0526", odd);
     // A tensor without elements may be anywhere.
     let none = layout(&[0, 8], true, &strided(3, &[0, 8], &[8, 1])).unwrap();
@@ -140,11 +139,11 @@ fn memory() {
     assert_eq!(test(fine), Ok(()));
     assert_eq!(test(AddressInfo { allocation: None, ..fine }), Ok(()));
     let told = |what: &str| format!("input T0 of rank 0 was bound to the address 0x1000, {what}");
-    let short = told("where 28 bytes are needed and the allocation holds 27");
+    let short = told("which needs 28 bytes, but the allocation has 27 there");
     refused(test(AddressInfo { allocation: Some((0x800, 0x101b)), ..fine }), "H0526", &short);
     let host = AddressInfo { host: true, device: None, ..fine };
-    refused(test(host), "H0526", &told("which is memory of the host"));
-    let nowhere = told("which is no memory of a device");
+    refused(test(host), "H0526", &told("which is host memory"));
+    let nowhere = told("which is not device memory");
     refused(test(AddressInfo::default()), "H0526", &nowhere);
     let other = told("which is on device 0, but the rank runs on device 1");
     refused(test(AddressInfo { device: Some(0), ..fine }), "H0526", &other);
@@ -161,7 +160,7 @@ fn inputs_without_data() {
     let found: Result<(), Diag> = Err(tensor_check::unbound_input_error(&expected));
     refused(found, "H0527", "input logits of rank 2 has no data");
     let found: Result<(), Diag> = Err(tensor_check::unplaced_output_error(&expected));
-    refused(found, "H0528", "input logits of rank 2 lies in an input, so it has no place before a run");
+    refused(found, "H0528", "input logits of rank 2 is a view of an input, so it has no address before a run");
 }
 
 // ---- routes ----

@@ -137,7 +137,7 @@ pub(crate) fn merge_results(results: Vec<Result<(), RankError>>) -> Result<(), V
 /// The error of every call after a failure.
 fn failed_before_diag() -> Diag {
     let message = "an earlier run of this program failed, and its communications were aborted";
-    let note = "load the program anew, or build a new session; what outputs hold that were bound is undefined";
+    let note = "load the program again, or build a new session; the contents of bound outputs are undefined";
     Diag::global_error(codes::FAILED_BEFORE, message).with_note(note)
 }
 

@@ -137,7 +137,7 @@ fn nccl_diags(error: Error) -> Vec<Diag> {
         Error::Missing(_) | Error::Symbol(_) => codes::DEVICE,
         _ => codes::DEVICE_CALL,
     };
-    vec![Diag::global_error(code, error.to_string()).with_note("`HIR_NCCL_LIB` names the library to open")]
+    vec![Diag::global_error(code, error.to_string()).with_note("set `HIR_NCCL_LIB` to the library to open")]
 }
 
 /// Joins the communicators of one rank, unless another one fails.

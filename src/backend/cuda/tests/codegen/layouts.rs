@@ -299,9 +299,9 @@ pub(crate) fn refused() -> Vec<(&'static str, Result<KernelJob, Unsupported>)> {
     };
     let row = BufferView { dims: row_major(&[8]), ..float.clone() };
     vec![
-        ("an op whose result lies across what it reads", codegen::generate_copy(&float, &crosswise)),
+        ("an op whose result overlaps its operand in memory", codegen::generate_copy(&float, &crosswise)),
         (
-            "an op whose result lies across what it reads",
+            "an op whose result overlaps its operand in memory",
             codegen::generate_reduction(RedOp::Sum, &[0], &float, &row, 4),
         ),
         ("`~` of `float`", pointwise(Function::BitNot, &float)),

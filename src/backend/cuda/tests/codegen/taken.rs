@@ -171,9 +171,12 @@ pub(crate) fn refused() -> Vec<(&'static str, Result<KernelJob, Unsupported>)> {
     };
     let turned = permuted(&input, &[1, 0]);
     vec![
-        ("an op whose result lies across what it reads", take(&input, 0)),
+        ("an op whose result overlaps its operand in memory", take(&input, 0)),
         ("a read by index of shapes that do not fit", take(&input, 2)),
-        ("an op whose result lies across what it reads", put(&input, &input)),
-        ("an op whose result lies across what it reads", put(&memory.random(DType::Float, &[8, 8], RANGE), &turned)),
+        ("an op whose result overlaps its operand in memory", put(&input, &input)),
+        (
+            "an op whose result overlaps its operand in memory",
+            put(&memory.random(DType::Float, &[8, 8], RANGE), &turned),
+        ),
     ]
 }

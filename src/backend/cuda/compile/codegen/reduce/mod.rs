@@ -115,6 +115,9 @@ impl ReductionKernel<'_> {
 /// device's multiprocessors. If input and output overlap, the reason is `overlap`.
 ///
 /// Without any reduced element the result is 0, as the CPU backend leaves it.
+///
+/// # Errors
+/// [`Unsupported`] if shapes do not fit, input and output overlap, or kernels lack the operation or the type.
 pub fn generate_reduction(
     op: impl Into<ReductionFold>,
     axes: &[usize],
@@ -137,6 +140,10 @@ pub fn generate_reduction(
 /// The job of a reduction whose elements are the results of a pointwise kernel: [`generate_reduction`] of what
 /// [`generate_pointwise`] writes, without writing it. `kernel.output` gives the shape and the type that elements
 /// are rounded to; its memory is not touched.
+///
+/// # Errors
+/// [`Unsupported`] if shapes do not fit, an input and the output overlap, or kernels lack a function, the operation or
+/// a type.
 pub fn generate_fused_reduction(
     kernel: &PointwiseKernel,
     op: impl Into<ReductionFold>,
