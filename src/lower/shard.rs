@@ -171,7 +171,7 @@ fn compare_replicas(prepared: &PreparedProgram, port: &IoTensor, a: Replica<'_>,
     let message = format!(
         "replicas of {} differ{}: at {index:?}, rank {} has {} and rank {} has {}",
         port.name,
-        if unit.is_some() { " by more than rounding" } else { "" },
+        if unit.is_some() { " by more than rounding error" } else { "" },
         a.rank,
         a.part.get_f64(flat),
         b.rank,

@@ -577,7 +577,7 @@ impl SizeSolver<'_> {
 fn shape_source(name: &str, shape: &[usize], file: Option<&String>) -> String {
     let shape: Vec<String> = shape.iter().map(ToString::to_string).collect();
     match file {
-        Some(file) => format!("`{file}` with the shape [{}]", shape.join(", ")),
+        Some(file) => format!("`{file}` with shape [{}]", shape.join(", ")),
         None => format!("`--shape {name}={}`", shape.join("x")),
     }
 }

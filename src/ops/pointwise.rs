@@ -129,7 +129,7 @@ fn check_pointwise(program: &Program, id: OpId, diags: &mut Diags) {
         {
             tensor_checks::report_dtypes(program, id, first, other, diags);
         }
-        require_bool(program, id, result, "a comparison gives", diags);
+        require_bool(program, id, result, "a comparison produces", diags);
     } else if matches!(row.form, FunctionForm::Choice) {
         let condition = op.operands.first().and_then(|value| value.as_tensor());
         if let Some(condition) = condition {

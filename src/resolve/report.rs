@@ -98,7 +98,7 @@ impl Resolver<'_> {
         let (left, right) = (ast.exprs[a.index()].1, ast.exprs[b.index()].1);
         let [base, exponent] = [left, right].map(|span| self.source.get(span.as_usize_range()).unwrap_or("a"));
         let note = format!("a power is written `pow({base}, {exponent})`");
-        let diag = Diag::error(codes::PREFIX_OPERATOR, left.join(right), "there is no operator `**`");
+        let diag = Diag::error(codes::PREFIX_OPERATOR, left.join(right), "the operator `**` does not exist");
         self.report_error(diag.with_note(note));
         true
     }

@@ -57,8 +57,8 @@ pub(super) fn describe_by_name(name: &str, width: usize) -> Result<String, Strin
     }
     let names = OpKind::ALL.iter().map(|kind| kind.name());
     Err(match nearest_candidate(name, names.chain(ops::head_words()).chain(function_names())) {
-        Some(near) => format!("there is no op `{name}`; did you mean `{near}`?"),
-        None => format!("there is no op `{name}`: `--list-ops` lists all"),
+        Some(near) => format!("unknown op `{name}`; did you mean `{near}`?"),
+        None => format!("unknown op `{name}`; `--list-ops` lists all ops"),
     })
 }
 

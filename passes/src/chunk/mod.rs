@@ -124,11 +124,11 @@ fn named_axis(program: &Program, text: &str) -> Result<(TensorId, u32), Box<Diag
     let parts = text.rsplit_once('.');
     let parts = parts.and_then(|(tensor, at)| Some((tensor, at.parse::<usize>().ok()?)));
     let Some((name, at)) = parts else {
-        let note = "write a tensor and a position among its axes: `axis=T0.1`".to_owned();
-        return Err(chunk_axis_error(format!("`{text}` names no axis"), note));
+        let note = "write a tensor and a position among its axes, such as `axis=T0.1`".to_owned();
+        return Err(chunk_axis_error(format!("`{text}` is not an axis"), note));
     };
     let Some(tensor) = class::host_tensors(program).find(|&t| is_tensor_name(program, t, name)) else {
-        let note = "name an input, an output, or a result of an op of the host program".to_owned();
+        let note = "use an input, an output, or a result of an op of the host program".to_owned();
         return Err(chunk_axis_error(format!("the program has no tensor `{name}`"), note));
     };
     let stored = hostir::axes::logical_axes(program, tensor).stored_positions();

@@ -39,7 +39,7 @@ pub enum ElementFunction<T> {
 
 impl<T: Copy> ElementFunction<T> {
     /// The value for operands; `None` if their number is another.
-    pub fn apply(self, args: &[T]) -> Option<T> {
+    pub fn value_of(self, args: &[T]) -> Option<T> {
         match (self, args) {
             (ElementFunction::Unary(f), &[a]) => Some(f(a)),
             (ElementFunction::Binary(f), &[a, b]) => Some(f(a, b)),

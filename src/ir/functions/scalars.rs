@@ -30,11 +30,11 @@ impl FunctionRow {
                 if matches!(self.host, HostForm::DoubleOrInteger) && !has_real(args) =>
             {
                 let args: smallvec::SmallVec<[i64; 3]> = args.iter().map(|arg| arg.as_i64()).collect();
-                form.value.apply(&args).map(ScalarValue::Int)
+                form.value.value_of(&args).map(ScalarValue::Int)
             }
             (FunctionForm::Number(NumberForm { real: Some(form), .. }), args) => {
                 let args: smallvec::SmallVec<[f64; 3]> = args.iter().map(|arg| arg.as_f64()).collect();
-                form.double.apply(&args).map(ScalarValue::Float)
+                form.double.value_of(&args).map(ScalarValue::Float)
             }
             _ => None,
         }

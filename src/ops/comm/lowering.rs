@@ -91,7 +91,7 @@ fn writable_view(cx: &PlanBuilder<'_>, tensor: TensorId) -> Result<BufferView, D
 /// Fails inside a coalesced group, whose members start together on one communicator.
 fn require_no_group(cx: &PlanBuilder<'_>) -> Result<(), Diag> {
     match cx.group {
-        Some(_) => Err(cx.error_here(codes::POSTS, "only sends and receives can stand in a coalesced group")),
+        Some(_) => Err(cx.error_here(codes::POSTS, "a coalescing group can only contain sends and receives")),
         None => Ok(()),
     }
 }
@@ -268,7 +268,7 @@ fn check_counts(
     }
     if input.dtype != output.dtype {
         let message = format!(
-            "{} is `{}` but {} is `{}`",
+            "{} is `{}`, but {} is `{}`",
             cx.tensor_name(sent_tensor),
             input.dtype.name(),
             cx.tensor_name(received_tensor),
@@ -388,7 +388,7 @@ pub(super) fn lower_collective_permute(cx: &mut PlanBuilder<'_>, id: OpId) -> Re
 /// The device that an attribute names by its place in the team.
 fn team_member(cx: &PlanBuilder<'_>, op: &Op, team: &[u32], key: AttrKey) -> Result<u32, Diag> {
     let Some(expr) = op.expr_attr(key) else {
-        return Err(cx.error_here(codes::TEAM, format!("`{}` is not known", key.word())));
+        return Err(cx.error_here(codes::TEAM, format!("`{}` is unknown", key.word())));
     };
     let value = cx.eval_int(expr)?;
     let device = usize::try_from(value).ok().and_then(|place| team.get(place).copied());

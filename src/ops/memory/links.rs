@@ -56,7 +56,7 @@ fn selection_mismatch(program: &Program, from: &LinkSide, message: String) -> Ax
     AxisMismatch {
         code: codes::SELECT_AXIS,
         message,
-        note: format!("the axis is one of the domains of `{name}`, or a position among its axes"),
+        note: format!("select one of the domains of `{name}`, or a position among its axes"),
         tensor: Some(from.tensor),
     }
 }

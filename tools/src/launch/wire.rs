@@ -166,14 +166,14 @@ impl FrameOpener {
     fn open_payload(&mut self, number: u64, sealed: &[u8]) -> std::result::Result<(FrameType, Vec<u8>), FrameError> {
         let next = self.next;
         if number < next {
-            return Err(FrameError::Altered(format!("frame {number} came again where frame {next} is due")));
+            return Err(FrameError::Altered(format!("frame {number} was repeated, but frame {next} was expected")));
         }
         if number > next {
-            return Err(FrameError::Altered(format!("frame {number} came where frame {next} is due")));
+            return Err(FrameError::Altered(format!("frame {number} arrived, but frame {next} was expected")));
         }
         let mut text = vec![0; sealed.len() - TAG];
         if self.keys.read_message(next, sealed, &mut text).is_err() {
-            return Err(FrameError::Altered(format!("frame {next} is not as it was sent")));
+            return Err(FrameError::Altered(format!("frame {next} was modified")));
         }
         self.next += 1;
         match text.split_first().and_then(|(kind, payload)| Some((FrameType::from_byte(*kind)?, payload))) {

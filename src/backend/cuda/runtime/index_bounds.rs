@@ -25,14 +25,14 @@ pub(crate) fn check_inputs(plan: &Plan, inputs: &[HostTensor]) -> Result<(), Vec
     let rank = plan.rank;
     if inputs.len() < plan.inputs.len() {
         let (given, needed) = (inputs.len(), plan.inputs.len());
-        return Err(input_error(format!("rank {rank} has {given} of {needed} inputs")));
+        return Err(input_error(format!("rank {rank} was given {given} of {needed} inputs")));
     }
     for (view, tensor) in plan.inputs.iter().zip(inputs) {
         let Some(view) = view else { continue };
         if tensor.dtype() != view.dtype || tensor.len() != view.len() {
             let (shape, dtype) = (tensor.shape(), tensor.dtype().name());
             return Err(input_error(format!(
-                "rank {rank}: an input part of shape {shape:?} and type `{dtype}` was given where {:?} of `{}` is needed",
+                "rank {rank}: an input shard of shape {shape:?} and type `{dtype}` was given, but {:?} of `{}` is required",
                 view.shape(),
                 view.dtype.name()
             )));

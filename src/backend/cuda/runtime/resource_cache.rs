@@ -116,7 +116,7 @@ impl ResourceCache {
         std::thread::scope(|scope| {
             let threads: Vec<_> =
                 ordinals.iter().map(|&ordinal| scope.spawn(move || self.open_device(ordinal))).collect();
-            let broken = |_| Error::Call { call: "cuDevicePrimaryCtxRetain", status: "a thread ended".into() };
+            let broken = |_| Error::Call { call: "cuDevicePrimaryCtxRetain", status: "a thread stopped".into() };
             threads.into_iter().map(|thread| thread.join().map_err(broken)?).collect()
         })
     }

@@ -119,8 +119,8 @@ impl WatchState<'_> {
     fn note_end(&self, diag: Diag) -> Diag {
         match (self.watch.has_open_runs(), self.alone) {
             (true, false) => diag.with_note(CALL),
-            (true, true) => diag.with_note(CALL).with_note("`--processes` gives each rank a driver of its own"),
-            (false, _) => diag.with_note("this process did not come back from what it was at, and is ended"),
+            (true, true) => diag.with_note(CALL).with_note("use `--processes` to give each rank its own driver"),
+            (false, _) => diag.with_note("this process did not return from a library call; terminating it"),
         }
     }
 }

@@ -129,29 +129,29 @@ pub(crate) fn check_layout(expected: &BindingTarget<'_>, tensor: &DeviceTensor) 
 fn check_strides(expected: &BindingTarget<'_>, tensor: &DeviceTensor) -> Result<ViewDims, Diag> {
     let (given, needed) = (tensor.strides.len(), tensor.shape.len());
     if given != needed {
-        let why = format!(", {given} for {needed} axes");
-        return Err(strides_error(expected, tensor, &why, "give one stride for each axis, in elements"));
+        let why = format!(", which are {given} strides for {needed} axes");
+        return Err(strides_error(expected, tensor, &why, "pass one stride for each axis, in elements"));
     }
     if tensor.strides.iter().any(|&stride| stride < 0) {
-        let note = "copy the tensor to one whose strides are 0 or more";
-        return Err(strides_error(expected, tensor, ", of which one is negative", note));
+        let note = "copy the tensor to one with strides of 0 or more";
+        return Err(strides_error(expected, tensor, ", one of which is negative", note));
     }
     let axes = tensor.shape.iter().zip(&tensor.strides);
     let dims: ViewDims = axes.map(|(&extent, &stride)| ViewDim { extent, stride: stride as usize }).collect();
     if !tensor.is_empty() && end_address(&dims, tensor).is_none() {
-        let why = ", whose last element is beyond the end of memory";
+        let why = ", which place the last element beyond the address space";
         return Err(strides_error(expected, tensor, why, "strides count elements, not bytes"));
     }
     if expected.written && has_aliased_elements(&dims) {
-        let why = ", by which elements may share memory, but the program writes it";
-        let note = "bind memory in which every element has a place of its own";
+        let why = ", with which elements may overlap, but the program writes the tensor";
+        let note = "bind memory in which no two elements overlap";
         return Err(strides_error(expected, tensor, why, note));
     }
     Ok(dims)
 }
 
 fn strides_error(expected: &BindingTarget<'_>, tensor: &DeviceTensor, why: &str, note: &str) -> Diag {
-    let message = format!("{} was bound with the strides {:?}{why}", expected.display_name(), tensor.strides);
+    let message = format!("{} was bound with strides {:?}{why}", expected.display_name(), tensor.strides);
     expected.binding_error(codes::BOUND_STRIDES, message).with_note(note)
 }
 
@@ -187,25 +187,25 @@ pub(crate) fn check_memory(
     let (start, end) = tensor.byte_range();
     if about.host {
         let note = "upload the tensor, or copy it to the device";
-        return Err(memory_error(expected, start, "which is memory of the host", note));
+        return Err(memory_error(expected, start, "which is host memory", note));
     }
     let Some(found) = about.device else {
-        let note = "bind an address from the CUDA driver, the runtime, or a framework over them";
-        return Err(memory_error(expected, start, "which is no memory of a device", note));
+        let note = "bind an address from the CUDA driver, the CUDA runtime, or a framework on top of them";
+        return Err(memory_error(expected, start, "which is not device memory", note));
     };
     if found != device {
         let why = format!("which is on device {found}, but the rank runs on device {device}");
-        let note = "bind memory of the rank's device, or give the rank that device";
+        let note = "bind memory on the rank's device, or assign that device to the rank";
         return Err(memory_error(expected, start, &why, note));
     }
     if about.elsewhere {
-        let note = "sessions run in the device's primary context, as the CUDA runtime does";
+        let note = "sessions run in the primary context of the device, as the CUDA runtime does";
         return Err(memory_error(expected, start, "which belongs to another context of the device", note));
     }
     match about.allocation {
         Some((from, to)) if start < from || end > to => {
             let (needed, there) = (end - start, to.saturating_sub(start));
-            let why = format!("where {needed} bytes are needed and the allocation holds {there}");
+            let why = format!("which needs {needed} bytes, but the allocation has {there} there");
             Err(memory_error(expected, start, &why, "shape and strides must stay within the allocation"))
         }
         _ => Ok(()),
