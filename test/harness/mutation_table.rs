@@ -1,4 +1,4 @@
-//! Prints the mutation table: `mutation_table [--only TEXT] [--most N] [--seed N] [--write FOLDER] [--list]`.
+//! Prints the mutation table: `mutation_table [--only TEXT] [--most N] [--seed N] [--streams N] [--write FOLDER] [--list]`.
 //!
 //! Every program of the tree that both judges call right is changed by the operators of `mutation::operators`, and each
 //! mutant is judged by the toolchain and by the schedule oracle. `--only` takes programs whose names hold a text,
@@ -9,7 +9,7 @@
 #[allow(dead_code, reason = "the tests use a part of it")]
 mod mutation;
 
-use mutation::corpus::{BaseProgram, list_programs};
+use mutation::corpus::{BaseProgram, STREAMS, list_programs};
 use mutation::judge::{Agreement, Judgement, OracleVerdict, ToolVerdict, judge_text};
 use mutation::operators::{MutantProgram, list_mutants};
 use std::collections::BTreeMap;
@@ -25,6 +25,8 @@ struct TableOptions {
     seed: u64,
     write: Option<PathBuf>,
     list: bool,
+    /// The value of `numberOfStreams`.
+    streams: Option<u32>,
 }
 
 /// A row of the table.
@@ -42,11 +44,11 @@ struct TableRow {
 
 fn main() -> ExitCode {
     let Some(options) = parse_options() else {
-        eprintln!("usage: mutation_table [--only TEXT] [--most N] [--seed N] [--write FOLDER] [--list]");
+        eprintln!("usage: mutation_table [--only TEXT] [--most N] [--seed N] [--streams N] [--write FOLDER] [--list]");
         return ExitCode::from(2);
     };
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let programs = list_programs(&root, &options.only);
+    let programs = list_programs(&root, &options.only, options.streams.unwrap_or(STREAMS));
     let mut table: BTreeMap<String, TableRow> = BTreeMap::new();
     let mut refused: BTreeMap<String, usize> = BTreeMap::new();
     let mut right = 0;
@@ -72,6 +74,7 @@ fn parse_options() -> Option<TableOptions> {
             "--most" => options.most = Some(words.next()?.parse().ok()?),
             "--seed" => options.seed = words.next()?.parse().ok()?,
             "--write" => options.write = Some(PathBuf::from(words.next()?)),
+            "--streams" => options.streams = Some(words.next()?.parse().ok()?),
             "--list" => options.list = true,
             _ => return None,
         }
@@ -99,7 +102,7 @@ fn judge_mutants(
             continue;
         };
         table.entry(mutant.operator.clone()).or_default().add_verdicts(&judgement);
-        if let ToolVerdict::Unproved(code, _) = &judgement.tool {
+        if let ToolVerdict::Unproved(code, _) | ToolVerdict::Unplanned(code) = &judgement.tool {
             *refused.entry(code.clone()).or_default() += 1;
         }
         if judgement.agreement() != Agreement::Same {

@@ -26,6 +26,15 @@ const SMALLER_MESHES: &[&str] = &["(0 1 2 3 4 5 6 7)", "{0 1 2 3 4 5 6 7}"];
 /// The most instructions of all ranks together.
 const MOST_INSTRUCTIONS: usize = 1200;
 
+/// The number of streams, less than the trip count of most loops.
+pub(crate) const STREAMS: u32 = 3;
+
+/// A program that may be mutated.
+struct PrintedProgram {
+    name: String,
+    text: String,
+}
+
 /// A program to mutate.
 #[derive(Debug)]
 pub(crate) struct BaseProgram {
@@ -49,17 +58,17 @@ impl BaseProgram {
 }
 
 /// All programs whose name holds a text, in the order of their names; those equal to earlier ones are left out.
-pub(crate) fn list_programs(root: &Path, only: &str) -> Vec<BaseProgram> {
-    let mut programs = Vec::new();
+pub(crate) fn list_programs(root: &Path, only: &str, streams: u32) -> Vec<BaseProgram> {
+    let mut found = Vec::new();
     let mut seen = BTreeSet::new();
     for folder in FOLDERS {
         for path in list_files(&root.join(folder)) {
             let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
             let Ok(text) = std::fs::read_to_string(&path) else { continue };
-            add_file(&name, &text, only, &mut seen, &mut programs);
+            add_file(&name, &text, only, &mut seen, &mut found);
         }
     }
-    programs
+    found.into_iter().filter_map(|printed| find_sizes(printed, streams)).collect()
 }
 
 fn list_files(folder: &Path) -> Vec<PathBuf> {
@@ -77,7 +86,7 @@ fn list_files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-fn add_file(name: &str, text: &str, only: &str, seen: &mut BTreeSet<String>, programs: &mut Vec<BaseProgram>) {
+fn add_file(name: &str, text: &str, only: &str, seen: &mut BTreeSet<String>, found: &mut Vec<PrintedProgram>) {
     let text =
         SMALLER_MESHES.iter().fold(text.to_owned(), |text, mesh| text.replace(mesh, &mesh.replace(" 4 5 6 7", "")));
     let (containers, _) = hostir::load(&text);
@@ -93,7 +102,7 @@ fn add_file(name: &str, text: &str, only: &str, seen: &mut BTreeSet<String>, pro
             }
             let Some(text) = apply_passes(&printed, passes) else { continue };
             if seen.insert(text.clone()) {
-                programs.extend(find_sizes(name, text));
+                found.push(PrintedProgram { name, text });
             }
         }
     }
@@ -112,9 +121,9 @@ fn apply_passes(printed: &str, passes: &str) -> Option<String> {
 }
 
 /// The first sizes for which a program has a small plan, and the judgement at these.
-fn find_sizes(name: String, text: String) -> Option<BaseProgram> {
+fn find_sizes(PrintedProgram { name, text }: PrintedProgram, streams: u32) -> Option<BaseProgram> {
     let program = load_program(&text).ok()?;
-    for (every, streams) in [(4, 3), (8, 3), (6, 3), (2, 3), (1, 3)] {
+    for every in [4, 8, 6, 2, 1] {
         let sizes = judged_sizes(every, streams);
         let Ok(prepared) = prepare_program(&program, &sizes) else { continue };
         let instructions: usize = prepared.plans.iter().map(|plan| plan.iter().count()).sum();

@@ -74,8 +74,10 @@ pub(crate) fn split_statements(text: &str) -> Vec<PrintedStatement> {
 
 /// Whether a line belongs to the statement before it.
 fn is_continued(last: &PrintedStatement, line: &str) -> bool {
-    let is_open = |text: &str| text.matches('(').count() > text.matches(')').count();
-    line.trim_start().starts_with('=') || is_open(&last.lines.concat())
+    let text = last.lines.concat();
+    let is_open = text.matches('(').count() > text.matches(')').count();
+    let is_free = text.starts_with("Deallocate {") && !text.ends_with('}');
+    is_open || is_free || line.trim_start().starts_with(['=', '+', '-', '*', '/', '<', '>', '&', '|', '^', '?', ':'])
 }
 
 fn sort_of(text: &str) -> StatementSort {
