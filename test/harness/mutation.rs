@@ -14,7 +14,7 @@ mod tests {
     use std::path::Path;
 
     /// The mutants that are taken of each program.
-    const MUTANTS_EACH: usize = 12;
+    const MUTANTS_EACH: usize = 24;
 
     #[test]
     fn proof_and_schedules_agree_on_mutants_of_the_examples() {

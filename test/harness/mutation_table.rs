@@ -56,7 +56,7 @@ fn main() -> ExitCode {
         if program.is_right() {
             right += 1;
             judge_mutants(program, &options, &mut table, &mut refused);
-        } else if program.judgement.agreement() != Agreement::Same {
+        } else if options.list || program.judgement.agreement() != Agreement::Same {
             println!("program {}: {}", program.name, program.judgement.verdict_text());
         }
     }
