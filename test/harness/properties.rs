@@ -5,6 +5,8 @@ mod effort;
 mod fuzz_corpus;
 mod layout;
 mod lowering;
+#[allow(dead_code, reason = "the command that prints the table uses all of it")]
+mod mutation;
 mod printed;
 mod proofs;
 #[path = "../library/common/random.rs"]
