@@ -66,6 +66,16 @@ pub struct ProofReport {
     pub redundant: Vec<OpId>,
 }
 
+impl ProofReport {
+    /// The errors as a result.
+    ///
+    /// # Errors
+    /// If there are any.
+    pub fn into_result(self) -> Result<(), Vec<Diag>> {
+        if self.errors.is_empty() { Ok(()) } else { Err(self.errors) }
+    }
+}
+
 /// Proves that a program is free of deadlocks, of communications whose sides do not agree, of races, and of reads and
 /// outputs that nothing has written: for its sizes, ranks and streams, and for every order in which queues may run.
 pub fn prove_program(prepared: &PreparedProgram) -> ProofReport {

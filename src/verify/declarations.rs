@@ -258,11 +258,12 @@ fn check_extent(program: &Program, domain: &IterDomain, mesh: &DeviceMesh, named
         return;
     };
     if found != i64::from(need) {
-        let message = format!("`{axis}` of `{name}` has extent {found}, but its mesh has {need} devices along that axis");
-        diags.push(
-            Diag::error(codes::DEVICE_EXTENT, *span, message)
-                .with_note(format!("the extent of a device axis counts all devices: write {need}, or change the mesh")),
-        );
+        let message =
+            format!("`{axis}` of `{name}` has extent {found}, but its mesh has {need} devices along that axis");
+        diags
+            .push(Diag::error(codes::DEVICE_EXTENT, *span, message).with_note(format!(
+                "the extent of a device axis counts all devices: write {need}, or change the mesh"
+            )));
     }
 }
 

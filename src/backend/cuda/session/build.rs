@@ -9,6 +9,7 @@ use hostir::diag::{Diag, Diags};
 use hostir::ir::TensorId;
 use hostir::lower::{SizeSettings, prepare_program};
 use hostir::plan::axes::AxesTable;
+use hostir::plan_checks::prove_program;
 use hostir::{ir, verify};
 use std::sync::Arc;
 
@@ -23,6 +24,7 @@ pub struct Builder {
     sizes: SizeSettings,
     inputs: Vec<(OwnedKey, Option<u32>, DeviceTensor)>,
     options: GivenOptions,
+    proved: bool,
 }
 
 /// A key that is kept.
@@ -71,6 +73,7 @@ impl Builder {
             sizes: SizeSettings { memory_limit: u64::MAX, ..SizeSettings::default() },
             inputs: Vec::new(),
             options: GivenOptions::default(),
+            proved: true,
         }
     }
 
@@ -156,11 +159,17 @@ impl Builder {
         self
     }
 
-    /// Verifies and plans the program, and prepares the devices: memory, kernels, communicators.
+    /// Leaves out the proof that the program has no race and no misuse of memory; deadlocks are still looked for.
+    pub fn without_proof(mut self) -> Self {
+        self.proved = false;
+        self
+    }
+
+    /// Verifies, plans and proves the program, and prepares the devices: memory, kernels, communicators.
     ///
     /// # Errors
-    /// If the text has no valid program, sizes are open or contradict each other, the program cannot be planned, a
-    /// binding does not fit, or the devices cannot be prepared.
+    /// If the text has no valid program, sizes are open or contradict each other, the program cannot be planned, it
+    /// has a race or misuses memory, a binding does not fit, or the devices cannot be prepared.
     pub fn build(mut self) -> Result<Session, Error> {
         let given = self.program.is_none() || !self.text.is_empty();
         let source = Arc::new(DiagSource { name: self.name.clone(), text: given.then(|| self.text.clone()) });
@@ -168,6 +177,9 @@ impl Builder {
         let (program, warnings) = self.read_program().map_err(fail)?;
         let sizes = self.resolve_sizes(&program).map_err(|diag| fail(vec![diag]))?;
         let prepared = prepare_program(&program, &sizes).map_err(|diags| fail(diags.items))?;
+        if self.proved {
+            prove_program(&prepared).into_result().map_err(fail)?;
+        }
         let cuda = CudaRuntime { options: self.options.0.clone() };
         let program = Program::try_new(prepared, |prepared| cuda.load_unbound(prepared));
         let program = program.map_err(fail)?;
