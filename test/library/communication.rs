@@ -82,7 +82,7 @@ fn permutes_in_groups_are_refused() {
 } // %HostIrContainer
 ";
     let text = Case::new(text, &[]).fails();
-    assert!(text.contains("H0414") && text.contains("only sends and receives"), "{text}");
+    assert!(text.contains("H0414") && text.contains("can only contain sends and receives"), "{text}");
 }
 
 /// All outputs of a unit have memory when it is posted, or none.

@@ -91,7 +91,7 @@ fn types_and_shapes() {
 fn strides() {
     let with = |strides: &[i64]| strided(0x1000, &[4, 8], strides);
     let told = |what: &str| format!("input T0 of rank 1 was bound with strides {what}");
-    let few = told("[1], 1 for 2 axes");
+    let few = told("[1], which are 1 strides for 2 axes");
     refused(layout(&[4, 8], false, &with(&[1])), "H0525", &few);
     let negative = told("[-8, 1], one of which is negative");
     refused(layout(&[4, 8], false, &with(&[-8, 1])), "H0525", &negative);
