@@ -173,7 +173,7 @@ fn check_offsets(header: &SafetensorsHeader) -> Result<u64, DataError> {
 /// The entry to read.
 fn find_entry<'h>(header: &'h SafetensorsHeader, name: Option<&str>) -> Result<(&'h str, &'h TensorInfo), ReadError> {
     let names: Vec<&str> = header.0.iter().map(|(name, _)| name.as_str()).collect();
-    let listed = format!("it holds {}", list_names(&names));
+    let listed = format!("it contains {}", list_names(&names));
     let Some(name) = name else {
         return match names[..] {
             [_] => Ok(entry_at(header, 0)),
