@@ -32,7 +32,7 @@
 //! let mut whole = HostTensor::zeros(DType::Float, &[2, 4]);
 //! whole.set_f64(5, 1.5);
 //! let inputs = (0..prepared.ranks).map(|rank| vec![shard_input(&prepared, 0, rank, &whole)]).collect();
-//! let result = cpu::run(&prepared, inputs).expect("the ranks do not wait for each other in a circle");
+//! let result = cpu::run_plans(&prepared, inputs).expect("the ranks do not wait for each other in a circle");
 //!
 //! // Both ranks must have the same T1.
 //! let outputs = (0..).zip(result.outputs).filter_map(|(rank, mut outputs)| Some((rank, outputs.remove(0)?)));

@@ -135,7 +135,7 @@ pub struct PipelineFailure {
 ///
 /// // Nothing reads T2.
 /// assert!(report.runs[1].changed);
-/// assert!(!hostir::print::print(&programs[0]).contains("exp"));
+/// assert!(!hostir::print::print_to_string(&programs[0]).contains("exp"));
 /// ```
 pub fn run_pipeline(
     program: &mut Program,

@@ -19,7 +19,7 @@ use crate::plan_checks::walk::CollectiveEnd;
 use rustc_hash::FxHashMap;
 
 /// Runs all ranks of a prepared program in an order of their queues that a seed chooses. `inputs` and the result are
-/// those of [`run`](crate::backend::cpu::run).
+/// those of [`run_plans`](crate::backend::cpu::run_plans).
 ///
 /// # Errors
 /// If the inputs do not fit, an instruction fails in this order, or the order does not come to its end.
