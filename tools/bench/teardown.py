@@ -82,7 +82,7 @@ def interrupted(suite, name, program, number, flags, cumem):
         say(suite, name, f"no end within 60 s\n{said.all()[-2000:]}")
         return
     spent, err = time.time() - sent, said.all()
-    placed = "aborted in" in err or "waited for the others" in err
+    placed = "aborted in" in err or "waited for the other" in err
     wrong = [
         text
         for text, bad in (
