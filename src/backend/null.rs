@@ -41,10 +41,10 @@ impl NullBackend {
         Ok(RunResult { outputs, stats: RunStats { instructions, ..RunStats::default() } })
     }
 
-    /// [`NullBackend::run`] with the timeline of the cost model; with a control plane, this process's part of it.
+    /// [`NullBackend::run_plans`] with the timeline of the cost model; with a control plane, this process's part of it.
     ///
     /// # Errors
-    /// Those of [`NullBackend::run`].
+    /// Those of [`NullBackend::run_plans`].
     pub fn run_traced(&self, prepared: &PreparedProgram) -> Result<(RunResult, Trace), Vec<Diag>> {
         let result = self.run_plans(prepared)?;
         let mut trace = simulate_run(prepared, &CostModel::default())?;

@@ -20,13 +20,13 @@ struct ClockSample {
 }
 
 impl LoadedProgram<'_> {
-    /// [`LoadedProgram::run`] with its timeline: once untraced, so that nothing happens for the first time, and
+    /// [`LoadedProgram::run_once`] with its timeline: once untraced, so that nothing happens for the first time, and
     /// once more with events around every call. All ranks start together. A graph is not replayed: its
     /// calls have no room for events. Where ranks are processes, each gets the slices of its own rank, on
     /// rank 0's clock; [`Trace::join_parts`] puts the parts of all together.
     ///
     /// # Errors
-    /// As [`LoadedProgram::run`]; also if the clocks of the processes cannot be compared.
+    /// As [`LoadedProgram::run_once`]; also if the clocks of the processes cannot be compared.
     pub fn run_traced(&mut self, inputs: &[Vec<HostTensor>]) -> Result<(RunResult, Trace), Vec<Diag>> {
         self.run_once(inputs)?;
         self.upload_inputs(inputs)?;
