@@ -231,25 +231,7 @@ impl<'p> SimulatedRun<'p> {
     }
 }
 
-/// Whether an instruction of a stream takes time on the device.
+/// Whether an instruction of a stream takes time on the device: it computes or copies.
 fn needs_device(kind: &InstKind) -> bool {
-    match kind {
-        InstKind::Copy { .. }
-        | InstKind::Fill { .. }
-        | InstKind::Gemm(_)
-        | InstKind::Kernel(_)
-        | InstKind::Reduce { .. }
-        | InstKind::Take(_)
-        | InstKind::Accumulate(_) => true,
-        InstKind::Alloc { .. }
-        | InstKind::Free { .. }
-        | InstKind::Collective(_)
-        | InstKind::Send { .. }
-        | InstKind::Recv { .. }
-        | InstKind::GroupBegin
-        | InstKind::GroupEnd { .. }
-        | InstKind::WaitWork { .. }
-        | InstKind::Record { .. }
-        | InstKind::WaitEvent { .. } => false,
-    }
+    kind.is_local() && kind.is_work()
 }

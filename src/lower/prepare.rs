@@ -245,7 +245,7 @@ impl WholeProgram<'_> {
         for result in results {
             match result {
                 Ok(plan) => {
-                    labels.add_indices(self.program, &plan);
+                    labels.add_names(self.program, &plan);
                     plans.push(plan);
                 }
                 Err(diag) => push_once(diags, diag),

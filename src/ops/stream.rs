@@ -2,8 +2,8 @@
 
 use super::spec::{ArgKind, ArgSpec, Lower, OpSpec};
 use crate::diag::{Diag, codes};
-use crate::ir::{ExprId, Op, OpEffect, OpId, OpIdentity, OpLayout, Value, WordLink, expr_text};
-use crate::plan::{InstKind, PlanBuilder};
+use crate::ir::{ExprId, Op, OpEffect, OpId, OpIdentity, OpLayout, Value, WordLink};
+use crate::plan::{InstKind, PlanBuilder, StreamLabel};
 
 /// `GetCurrentStream`.
 pub const GET_CURRENT_STREAM: OpSpec = OpSpec {
@@ -73,9 +73,9 @@ pub fn lower_get_current_stream(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<()
     let expr = stream_operand(cx, cx.program.op(id))?;
     let current = cx.stream;
     cx.named_streams.entry(expr).or_insert(current);
-    let name = &mut cx.plan.stream_names[current.0 as usize];
-    if name.is_empty() {
-        *name = expr_text(cx.program, expr);
+    let label = &mut cx.plan.stream_labels[current.0 as usize];
+    if *label == StreamLabel::Unnamed {
+        *label = StreamLabel::Bound(expr);
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use super::copies::stream_part;
 use super::scalar::{EvalError, EvalScope, LocalScalars};
 use super::{
     BufferId, BufferKind, BufferView, CommSlot, EndedOwner, EventId, ExtentEnv, Inst, InstKind, InstOrigin,
-    IterationId, LoopIteration, Plan, PlanBuffer, PlanCommunicator, StreamSlot, USER_STREAM, WorkSlot, row_major,
+    IterationId, LoopIteration, Plan, PlanBuffer, PlanCommunicator, StreamLabel, StreamSlot, USER_STREAM, WorkSlot, row_major,
 };
 use crate::axes::LogicalAxis;
 use crate::diag::Diag;
@@ -101,7 +101,7 @@ impl<'a> PlanBuilder<'a> {
             rank,
             unit: None,
             stream: USER_STREAM,
-            plan: Plan { rank: rank.unwrap_or(0), streams: 1, stream_names: vec![String::new()], ..Plan::default() },
+            plan: Plan { rank: rank.unwrap_or(0), streams: 1, stream_labels: vec![StreamLabel::Unnamed], ..Plan::default() },
             locals: LocalScalars::default(),
             pending: FxHashMap::default(),
             group: None,
@@ -409,7 +409,7 @@ impl<'a> PlanBuilder<'a> {
         let slot = *self.indexed_streams.entry(index).or_insert(next);
         if slot == next {
             self.plan.streams += 1;
-            self.plan.stream_names.push(index.to_string());
+            self.plan.stream_labels.push(StreamLabel::Index(index));
         }
         Ok(slot)
     }

@@ -1,16 +1,18 @@
 //! Debug info: names of tensors, ops and iterations for messages about a plan, independent of the program.
 
-use super::{InstOrigin, LoopIteration, Plan};
+use super::{InstOrigin, LoopIteration, Plan, StreamLabel, StreamSlot};
 use crate::diag::Span;
-use crate::ir::{IdVec, OpId, Program, Symbol, TensorId};
+use crate::ir::{ExprId, IdVec, OpId, Program, Symbol, TensorId, expr_text};
 use std::collections::BTreeMap;
 
-/// Names of a program's tensors, ops and loop indices.
+/// Names of a program's tensors, ops, loop indices and streams.
 #[derive(Clone, Default, Debug)]
 pub struct DebugInfo {
     tensors: IdVec<TensorId, (String, Span)>,
     ops: IdVec<OpId, (String, Span)>,
     indices: BTreeMap<Symbol, String>,
+    /// Names that GetCurrentStream ops bind.
+    streams: BTreeMap<ExprId, String>,
 }
 
 impl DebugInfo {
@@ -20,12 +22,26 @@ impl DebugInfo {
             tensors: program.tensors().ids().map(|id| tensor_label(program, id)).collect(),
             ops: program.ops().ids().map(|id| op_label(program, id)).collect(),
             indices: BTreeMap::new(),
+            streams: BTreeMap::new(),
         }
     }
-    /// Adds the loop indices that a plan names.
-    pub fn add_indices(&mut self, program: &Program, plan: &Plan) {
+    /// Adds the loop indices and streams that a plan refers to.
+    pub fn add_names(&mut self, program: &Program, plan: &Plan) {
         for (name, _) in plan.iterations.iter().flatten() {
             self.indices.entry(*name).or_insert_with(|| program.name(*name).to_owned());
+        }
+        for label in &plan.stream_labels {
+            if let StreamLabel::Bound(expr) = label {
+                self.streams.entry(*expr).or_insert_with(|| expr_text(program, *expr));
+            }
+        }
+    }
+    /// `Stream 2`: a stream as an operand of `Synchronize`; `None` if the program has no name for it.
+    pub fn stream_operand(&self, plan: &Plan, stream: StreamSlot) -> Option<String> {
+        match plan.stream_labels.get(stream.0 as usize)? {
+            StreamLabel::Unnamed => None,
+            StreamLabel::Bound(expr) => Some(format!("Stream {}", self.streams.get(expr)?)),
+            StreamLabel::Index(index) => Some(format!("Stream {index}")),
         }
     }
     /// The tensor's name.

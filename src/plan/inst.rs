@@ -493,6 +493,13 @@ impl InstKind {
     pub fn initiates_transfer(&self) -> bool {
         matches!(self, InstKind::Send { comm: None, put: true, .. } | InstKind::Recv { comm: None, put: false, .. })
     }
+    /// The completion handle of a send or receive.
+    pub(crate) fn message_work(&self) -> Option<WorkSlot> {
+        match self {
+            InstKind::Send { work, .. } | InstKind::Recv { work, .. } => Some(*work),
+            _ => None,
+        }
+    }
     /// The views that the instruction reads.
     pub fn read_views(&self) -> SmallVec<[&BufferView; 3]> {
         match self {

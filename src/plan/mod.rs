@@ -42,7 +42,7 @@ pub(crate) use scalar::{LocalScalars, evaluate_extent};
 pub use take_inst::{AccumulateInst, TakeInst};
 
 pub use crate::ir::functions::{Function, ScalarValue};
-use crate::ir::{IdVec, OpId};
+use crate::ir::{ExprId, IdVec, OpId};
 use smallvec::SmallVec;
 
 /// A communicator: an ordered team and the library that carries its communications.
@@ -52,6 +52,17 @@ pub struct PlanCommunicator {
     pub team: Vec<u32>,
     /// `NCCL`, `UCC` or `CUDA`.
     pub backend: String,
+}
+
+/// The program's way to a stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StreamLabel {
+    /// The program has no name for it: the caller's stream, unless a GetCurrentStream binds one.
+    Unnamed,
+    /// A GetCurrentStream binds this expression to it.
+    Bound(ExprId),
+    /// The number of the stream in the pool.
+    Index(i64),
 }
 
 /// A Deallocate of the tensor that owns a buffer to which other tensors are bound.
@@ -84,8 +95,8 @@ pub struct Plan {
     pub streams: u32,
     /// Buffers whose tensor a Deallocate ended while other tensors were bound to them, in issue order.
     pub ended_owners: Vec<EndedOwner>,
-    /// By stream: the program's words for it, without `Stream`; empty if the program does not name it.
-    pub stream_names: Vec<String>,
+    /// By stream: the program's way to it, for messages.
+    pub stream_labels: Vec<StreamLabel>,
     /// Number of events.
     pub events: u32,
     /// Number of completion handles.

@@ -64,7 +64,7 @@ impl ElementSet {
     }
 
     /// The ranges of consecutive elements that make up the set, in order.
-    pub(super) fn runs(&self) -> ElementRuns<'_> {
+    pub(super) fn element_runs(&self) -> ElementRuns<'_> {
         let (outer, length) = match self.axes.split_last() {
             Some((inner, outer)) if inner.stride == 1 => (outer, inner.extent),
             _ => (&self.axes[..], 1),
@@ -114,7 +114,7 @@ impl ElementSet {
 
     /// The first common element of sets that have one.
     fn first_common(&self, other: &ElementSet) -> usize {
-        let (mut left, mut right) = (self.runs().peekable(), other.runs().peekable());
+        let (mut left, mut right) = (self.element_runs().peekable(), other.element_runs().peekable());
         while let (Some(a), Some(b)) = (left.peek(), right.peek()) {
             if a.start < b.end && b.start < a.end {
                 return a.start.max(b.start);
@@ -188,13 +188,13 @@ pub(super) struct ElementRanges {
 
 impl ElementRanges {
     /// All elements below `length`.
-    pub(super) fn whole(length: usize) -> Self {
+    pub(super) fn all_below(length: usize) -> Self {
         Self { ranges: Vec::from_iter((length > 0).then_some(0..length)) }
     }
 
     /// Adds a set.
     pub(super) fn insert_set(&mut self, set: &ElementSet) {
-        for run in set.runs() {
+        for run in set.element_runs() {
             self.insert_range(run);
         }
     }
@@ -212,7 +212,7 @@ impl ElementRanges {
 
     /// The first element of a set that is missing here.
     pub(super) fn first_missing(&self, set: &ElementSet) -> Option<usize> {
-        set.runs().find_map(|run| self.missing_of_range(&run))
+        set.element_runs().find_map(|run| self.missing_of_range(&run))
     }
 
     fn missing_of_range(&self, range: &Range<usize>) -> Option<usize> {
@@ -225,7 +225,7 @@ impl ElementRanges {
 
     /// The number of elements of a set that are missing here.
     pub(super) fn count_missing(&self, set: &ElementSet) -> usize {
-        set.runs().map(|run| run.len() - self.count_of_range(&run)).sum()
+        set.element_runs().map(|run| run.len() - self.count_of_range(&run)).sum()
     }
 
     fn count_of_range(&self, range: &Range<usize>) -> usize {
@@ -242,7 +242,7 @@ mod tests {
     use crate::plan::{BufferId, ViewDim};
     use std::collections::BTreeSet;
 
-    fn view(offset: usize, dims: &[(usize, usize)]) -> BufferView {
+    fn strided_view(offset: usize, dims: &[(usize, usize)]) -> BufferView {
         let dims = dims.iter().map(|&(extent, stride)| ViewDim { extent, stride }).collect();
         BufferView { buffer: BufferId(0), offset, dims, dtype: DType::Float }
     }
@@ -258,7 +258,7 @@ mod tests {
     fn random_view(rng: &mut fastrand::Rng) -> BufferView {
         let dims: Vec<(usize, usize)> =
             (0..rng.usize(0..4)).map(|_| (rng.usize(0..5), [0, 1, 2, 3, 4, 5, 8, 12][rng.usize(0..8)])).collect();
-        view(rng.usize(0..20), &dims)
+        strided_view(rng.usize(0..20), &dims)
     }
 
     #[test]
@@ -271,7 +271,7 @@ mod tests {
                 assert!(left.is_empty() || right.is_empty());
                 continue;
             };
-            let runs: BTreeSet<usize> = one.runs().flatten().collect();
+            let runs: BTreeSet<usize> = one.element_runs().flatten().collect();
             assert_eq!(runs, left, "{a:?}");
             assert_eq!(one.bounds(), *left.first().unwrap()..left.last().unwrap() + 1);
             match one.common_element(&two) {
@@ -281,7 +281,7 @@ mod tests {
             let mut ranges = ElementRanges::default();
             ranges.insert_set(&one);
             let missing: Vec<usize> = right.difference(&left).copied().collect();
-            if two.runs().map(|run| run.len()).sum::<usize>() == right.len() {
+            if two.element_runs().map(|run| run.len()).sum::<usize>() == right.len() {
                 assert_eq!(ranges.count_missing(&two), missing.len(), "{a:?} {b:?}");
             }
             assert_eq!(ranges.first_missing(&two).is_some(), !missing.is_empty(), "{a:?} {b:?}");

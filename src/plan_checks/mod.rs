@@ -1,11 +1,15 @@
 //! Checks of plans: properties of all ranks' plans together, independent of any backend.
 //!
 //! [`check_plans`] needs no backend, data or memory. It follows the plans' queues (`walk`) and finds
-//! deadlocks (`deadlock`) and communications whose sides do not agree (`agreement`). Further checks
-//! belong beside these two, and [`check_plans`] calls them.
+//! deadlocks (`deadlock`) and communications whose sides do not agree (`agreement`). Backends call it before they
+//! schedule or run anything.
 //!
-//! The CPU backend's runs and the cost model's simulated runs use the same walk: they provide a
-//! `RankExecutor` and a `RankClock`, and have no order of their own.
+//! [`prove_program`] does that and more: it orders all instructions by vector clocks (`happens_before`), compares
+//! accesses to memory by them (`races`), and compares the order of posts (`post_order`). Further checks belong beside
+//! these, and [`prove_program`] calls them.
+//!
+//! The CPU backend's runs and the cost model's simulated runs use the same walk: they provide a `RankExecutor` and a
+//! `RankClock`; the simulation steps it in the order of time.
 
 pub(crate) mod agreement;
 mod deadlock;
@@ -23,10 +27,10 @@ use crate::diag::Diag;
 use crate::ir::OpId;
 use crate::lower::PreparedProgram;
 use crate::plan::PlanMatching;
-pub use stream_count::check_more_streams;
-
 use races::{MemoryObserver, report_findings};
 use walk::{NoClock, OrderOnly, PlanWalk};
+
+pub use stream_count::check_more_streams;
 
 /// Checks the plans of all ranks.
 ///
@@ -58,9 +62,9 @@ pub fn check_plans(prepared: &PreparedProgram) -> Result<(), Vec<Diag>> {
 /// The findings of a proof.
 #[derive(Clone, Default, Debug)]
 pub struct ProofReport {
-    /// What makes the program wrong for these sizes, ranks and streams; empty if it is proved right.
+    /// The reasons why the program is wrong for these sizes, ranks and streams; empty if it is proved right.
     pub errors: Vec<Diag>,
-    /// What costs time and brings nothing.
+    /// Statements that cost time and bring nothing, and uses that are allowed but doubtful.
     pub warnings: Vec<Diag>,
     /// The Synchronize and Wait ops that order nothing: without them the order of everything else is the same.
     pub redundant: Vec<OpId>,

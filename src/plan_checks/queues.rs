@@ -308,7 +308,7 @@ impl<'p> RankQueues<'p> {
     /// A message on streams is done on this side.
     pub(crate) fn finish_message(&mut self, inst: InstId) -> Option<WorkSlot> {
         self.announced.retain(|&other| other != inst);
-        let work = message_work(&self.inst(inst).kind)?;
+        let work = self.inst(inst).kind.message_work()?;
         self.works[work.0 as usize] = true;
         Some(work)
     }
@@ -316,7 +316,7 @@ impl<'p> RankQueues<'p> {
     /// Announced sends and receives that a stream waits for.
     pub(crate) fn awaited_messages(&self) -> Vec<InstId> {
         let announced = self.announced.iter().copied();
-        announced.filter(|&inst| self.is_awaited(message_work(&self.inst(inst).kind))).collect()
+        announced.filter(|&inst| self.is_awaited(self.inst(inst).kind.message_work())).collect()
     }
 
     fn is_awaited(&self, awaited: Option<WorkSlot>) -> bool {
@@ -324,13 +324,5 @@ impl<'p> RankQueues<'p> {
         awaited.is_some_and(|awaited| {
             heads.any(|&head| matches!(self.inst(head).kind, InstKind::WaitWork { work } if work == awaited))
         })
-    }
-}
-
-/// The work of a send or receive.
-fn message_work(kind: &InstKind) -> Option<WorkSlot> {
-    match kind {
-        InstKind::Send { work, .. } | InstKind::Recv { work, .. } => Some(*work),
-        _ => None,
     }
 }

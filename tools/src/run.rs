@@ -30,6 +30,7 @@ mod preparation;
 mod processes;
 mod program;
 mod progress;
+mod proof;
 mod quantities;
 mod reference;
 mod summary;

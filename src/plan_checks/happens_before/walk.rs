@@ -293,12 +293,12 @@ impl<'p, 'm, O: OrderObserver<'p>> OrderWalk<'p, 'm, O> {
         clock.advance_chain(chain);
         self.ends.messages.insert(RankInst { rank: rank as u32, inst: id }, point);
         let done = Rc::new(clock.clone());
-        if let Some(work) = message_work(&inst.kind) {
+        if let Some(work) = inst.kind.message_work() {
             self.ranks[rank].works.insert(work, Rc::clone(&done));
             self.ranks[rank].initiated.insert(work);
         }
         let peer = partner.rank as usize;
-        if let Some(work) = message_work(&self.plans[peer].inst(partner.inst).kind) {
+        if let Some(work) = self.plans[peer].inst(partner.inst).kind.message_work() {
             self.ranks[peer].works.insert(work, done);
         }
         true
@@ -532,12 +532,4 @@ fn accesses_of(rank: usize, id: InstId, inst: &Inst, end: AccessEnd) -> Vec<Memo
         reads.into_iter().map(|view| MemoryAccess { rank, inst: id, view, is_write: false, end }).collect();
     accesses.extend(inst.kind.written_view().map(|view| MemoryAccess { rank, inst: id, view, is_write: true, end }));
     accesses
-}
-
-/// The completion handle of a send or receive.
-fn message_work(kind: &InstKind) -> Option<WorkSlot> {
-    match kind {
-        InstKind::Send { work, .. } | InstKind::Recv { work, .. } => Some(*work),
-        _ => None,
-    }
 }

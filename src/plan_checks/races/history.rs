@@ -33,14 +33,14 @@ pub(super) struct BufferHistory {
     numbers: FxHashMap<ElementSet, u32>,
     sets: Vec<ElementSet>,
     histories: Vec<SetHistory>,
-    /// What has been written.
+    /// The elements that have been written.
     written: ElementRanges,
 }
 
 impl BufferHistory {
     /// The history of a buffer of `length` elements that has its values from the start.
     pub(super) fn with_values(length: usize) -> Self {
-        Self { written: ElementRanges::whole(length), ..Self::default() }
+        Self { written: ElementRanges::all_below(length), ..Self::default() }
     }
 
     /// The number of a view's set of elements; `None` for an empty view.
@@ -91,7 +91,7 @@ impl BufferHistory {
     }
 
     /// The first element of a set that nothing has written, and how many there are.
-    pub(super) fn unwritten(&mut self, set: u32) -> Option<UnwrittenElements> {
+    pub(super) fn unwritten_elements(&mut self, set: u32) -> Option<UnwrittenElements> {
         let history = &mut self.histories[set as usize];
         if history.is_written {
             return None;

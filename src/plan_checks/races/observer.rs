@@ -9,7 +9,7 @@ use crate::plan_checks::happens_before::{MemoryAccess, OrderObserver, VectorCloc
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-/// What the waits of one op do, over all ranks and iterations.
+/// The waits of one op, counted over all ranks and iterations.
 #[derive(Clone, Copy, Default, Debug)]
 pub(in crate::plan_checks) struct WaitUse {
     /// Waits that order something new.
@@ -30,9 +30,10 @@ pub(in crate::plan_checks) struct MemoryObserver<'p> {
     /// By rank: the buffers that the caller sees.
     bound: Vec<FxHashSet<BufferId>>,
     reported: FxHashSet<OpPair>,
+    /// Ops with a finding of unwritten memory.
     unwritten: FxHashSet<OpId>,
     unjoined: FxHashSet<OpId>,
-    /// What was found, in the order of the walk.
+    /// All findings, in the order of the walk.
     pub(in crate::plan_checks) findings: Vec<MemoryFinding>,
     /// By the op of the wait.
     pub(in crate::plan_checks) waits: FxHashMap<OpId, WaitUse>,
@@ -85,7 +86,7 @@ impl<'p> MemoryObserver<'p> {
             let later = PastAccess { inst: access.inst, end: access.end, is_write: access.is_write };
             let element = self.histories[access.rank][access.view.buffer.index()].common_element(set, other);
             let ops = (self.op_of(access.rank, past.inst), self.op_of(access.rank, access.inst));
-            // What follows from the missing order is no error of its own.
+            // Consequences of the missing order are no errors of their own.
             if let Some(point) = ends.end_point(past.end) {
                 clock.join_point(point);
             }
@@ -99,7 +100,7 @@ impl<'p> MemoryObserver<'p> {
     /// Adds a finding if an instruction reads what nothing has written.
     fn check_written(&mut self, access: &MemoryAccess<'p>, set: u32) {
         let history = &mut self.histories[access.rank][access.view.buffer.index()];
-        let Some(elements) = history.unwritten(set) else { return };
+        let Some(elements) = history.unwritten_elements(set) else { return };
         history.assume_written(set);
         let op = self.op_of(access.rank, access.inst);
         if self.unwritten.insert(op) {
@@ -138,7 +139,7 @@ impl<'p> MemoryObserver<'p> {
                     continue;
                 };
                 let history = &mut self.histories[rank][view.buffer.index()];
-                let Some(elements) = history.set_number(view).and_then(|set| history.unwritten(set)) else { continue };
+                let Some(elements) = history.set_number(view).and_then(|set| history.unwritten_elements(set)) else { continue };
                 let all = view.len();
                 self.findings.push(MemoryFinding::UnwrittenOutput { rank, output, elements, all });
             }
@@ -180,7 +181,7 @@ impl<'p> OrderObserver<'p> for MemoryObserver<'p> {
             let accesses = self.histories[rank][buffer.index()].last_accesses();
             open.extend(accesses.filter(|access| !ends.is_behind(clock, access.end)).map(|access| (buffer, access)));
         }
-        // What is behind another one that is missing needs no order of its own.
+        // An access that is behind another one needs no order of its own.
         open.sort_by_key(|(_, access)| (std::cmp::Reverse(access.is_write), std::cmp::Reverse(access.inst)));
         let mut clock = clock.clone();
         for (buffer, access) in open {

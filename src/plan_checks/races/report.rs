@@ -32,12 +32,12 @@ impl FindingReport<'_> {
         }
     }
 
-    fn plan(&self, rank: usize) -> &Plan {
+    fn plan_of(&self, rank: usize) -> &Plan {
         &self.prepared.plans[rank]
     }
 
     fn op_of(&self, rank: usize, inst: InstId) -> OpId {
-        self.plan(rank).inst(inst).origin.op
+        self.plan_of(rank).inst(inst).origin.op
     }
 
     fn describe_race(&self, rank: usize, buffer: BufferId, pair: &UnorderedPair) -> Diag {
@@ -71,7 +71,7 @@ impl FindingReport<'_> {
         diag.with_note(format!(
             "both access {} on rank {}, and nothing orders them",
             self.element_text(rank, buffer, pair.element),
-            self.plan(rank).rank
+            self.plan_of(rank).rank
         ))
         .with_note(self.repair_text(rank, first.inst, second.inst))
     }
@@ -84,10 +84,10 @@ impl FindingReport<'_> {
         let message =
             format!("{name} may still be {action} by `{}` when the caller's stream goes on", labels.op_label(op));
         let repair = match self.missing_order(rank, access.inst, None) {
-            MissingOrder::Wait(text) => format!("add `{text}` on the caller's stream before the end of the program"),
-            MissingOrder::Synchronize(text) => {
-                format!("add `Synchronize {text}` on the caller's stream before the end of the program")
+            MissingOrder::Statement(text) => {
+                format!("add `{text}` on the caller's stream before the end of the program")
             }
+            MissingOrder::Unnamed => UNNAMED.to_owned(),
         };
         Diag::error(codes::UNJOINED, labels.op_span(op), message)
             .with_primary_text(self.access_text(rank, buffer, access))
@@ -104,17 +104,17 @@ impl FindingReport<'_> {
             elements.count,
             self.buffer_name(rank, buffer)
         );
-        let origin = self.plan(rank).inst(inst).origin;
+        let origin = self.plan_of(rank).inst(inst).origin;
         Diag::error(codes::UNINITIALISED, labels.op_span(op), message)
             .with_note(format!("the first is {}", self.element_text(rank, buffer, elements.first)))
-            .with_note(format!("on rank {}, in {}", self.plan(rank).rank, labels.origin_text(self.plan(rank), origin)))
+            .with_note(format!("on rank {}, in {}", self.plan_of(rank).rank, labels.origin_text(self.plan_of(rank), origin)))
     }
 
     fn describe_freed_output(&self, rank: usize, output: usize) -> Diag {
         let port = &self.prepared.outputs[output];
         let message = format!("the output {} has no memory at the end of the program", port.name);
         Diag::error(codes::UNWRITTEN_OUTPUT, self.prepared.labels.tensor_span(port.tensor), message)
-            .with_note(format!("on rank {}: nothing writes it, or a Deallocate ends it", self.plan(rank).rank))
+            .with_note(format!("on rank {}: nothing writes it, or a Deallocate ends it", self.plan_of(rank).rank))
             .with_note(format!("write {} on every rank of its mesh, and leave it to the caller to free", port.name))
     }
 
@@ -124,10 +124,10 @@ impl FindingReport<'_> {
             "{} of the {all} elements of the output {} on rank {} are never written",
             elements.count,
             port.name,
-            self.plan(rank).rank
+            self.plan_of(rank).rank
         );
         let mut diag = Diag::error(codes::UNWRITTEN_OUTPUT, self.prepared.labels.tensor_span(port.tensor), message);
-        if let Some(Some(view)) = self.plan(rank).outputs.get(output) {
+        if let Some(Some(view)) = self.plan_of(rank).outputs.get(output) {
             let first = self.element_text(rank, view.buffer, elements.first);
             diag = diag.with_note(format!("the first of them is {first}"));
         }
@@ -136,28 +136,41 @@ impl FindingReport<'_> {
 
     /// `writes T2 on Stream 1 at i=3`.
     fn access_text(&self, rank: usize, buffer: BufferId, access: &PastAccess) -> String {
-        let plan = self.plan(rank);
+        let plan = self.plan_of(rank);
         let inst = plan.inst(access.inst);
         let action = if access.is_write { "writes" } else { "reads" };
         let iteration = self.prepared.labels.iteration_text(plan.iteration_of(inst.origin));
         let at = if iteration.is_empty() { String::new() } else { format!(" at {iteration}") };
         let place = match &inst.kind {
             InstKind::Collective(_) | InstKind::Send { comm: Some(_), .. } | InstKind::Recv { comm: Some(_), .. } => {
-                format!("in its communicator's queue, posted on {}", stream_text(plan, inst.stream))
+                format!("in its communicator's queue, posted on {}", self.stream_text(plan, inst.stream))
             }
-            _ => format!("on {}", stream_text(plan, inst.stream)),
+            _ => format!("on {}", self.stream_text(plan, inst.stream)),
         };
         format!("{action} {} {place}{at}", self.buffer_name(rank, buffer))
     }
 
+    /// `the caller's stream`, `Stream 2`.
+    fn stream_text(&self, plan: &Plan, stream: StreamSlot) -> String {
+        let named = self.prepared.labels.stream_operand(plan, stream);
+        named.unwrap_or_else(|| "the caller's stream".to_owned())
+    }
+
+    fn missing_synchronize(&self, plan: &Plan, stream: StreamSlot) -> MissingOrder {
+        match self.prepared.labels.stream_operand(plan, stream) {
+            Some(operand) => MissingOrder::Statement(format!("Synchronize {operand}")),
+            None => MissingOrder::Unnamed,
+        }
+    }
+
     /// The name of the tensor for which a buffer was made.
     fn buffer_name(&self, rank: usize, buffer: BufferId) -> &str {
-        self.prepared.labels.tensor_name(self.plan(rank).buffers[buffer].tensor)
+        self.prepared.labels.tensor_name(self.plan_of(rank).buffers[buffer].tensor)
     }
 
     /// `T2[1, 0, 3]`.
     fn element_text(&self, rank: usize, buffer: BufferId, element: usize) -> String {
-        let shape = self.plan(rank).buffer_shapes.get(buffer.index()).map_or(&[][..], |shape| shape.as_slice());
+        let shape = self.plan_of(rank).buffer_shapes.get(buffer.index()).map_or(&[][..], |shape| shape.as_slice());
         let mut rest = element;
         let mut indices: Vec<String> = Vec::new();
         for &extent in shape.iter().rev() {
@@ -172,24 +185,24 @@ impl FindingReport<'_> {
     fn repair_text(&self, rank: usize, first: InstId, second: InstId) -> String {
         let op = self.prepared.labels.op_label(self.op_of(rank, second));
         match self.missing_order(rank, first, Some(second)) {
-            MissingOrder::Wait(text) => format!("add `{text}` before `{op}`"),
-            MissingOrder::Synchronize(text) => format!("add `Synchronize {text}` before `{op}`"),
+            MissingOrder::Statement(text) => format!("add `{text}` before `{op}`"),
+            MissingOrder::Unnamed => format!("{UNNAMED}, before `{op}`"),
         }
     }
 
     /// The order that is missing behind an instruction, before another one or the end of the program.
     fn missing_order(&self, rank: usize, first: InstId, second: Option<InstId>) -> MissingOrder {
-        let plan = self.plan(rank);
+        let plan = self.plan_of(rank);
         let inst = plan.inst(first);
         let Some(work) = work_of(plan, first) else {
-            return MissingOrder::Synchronize(stream_text(plan, inst.stream));
+            return self.missing_synchronize(plan, inst.stream);
         };
         let rest = plan.cursor_after(first).take_while(|(id, _)| second.is_none_or(|second| *id < second));
         let mut waits =
             rest.filter(|(_, inst)| matches!(inst.kind, InstKind::WaitWork { work: other } if work.ends_with(other)));
         match waits.next() {
-            Some((_, wait)) => MissingOrder::Synchronize(stream_text(plan, wait.stream)),
-            None => MissingOrder::Wait(wait_text(self.prepared.labels.op_label(plan.inst(work.named).origin.op))),
+            Some((_, wait)) => self.missing_synchronize(plan, wait.stream),
+            None => MissingOrder::Statement(wait_text(self.prepared.labels.op_label(plan.inst(work.named).origin.op))),
         }
     }
 }
@@ -200,12 +213,16 @@ fn wait_text(label: &str) -> String {
     format!("Wait Communication {number}")
 }
 
+/// The repair where the stream to wait for has no name.
+const UNNAMED: &str =
+    "bind the caller's stream by `GetCurrentStream into Stream N` at the start, and add `Synchronize Stream N`";
+
 /// The statement that is missing.
 enum MissingOrder {
-    /// A Wait, as a statement.
-    Wait(String),
-    /// A Synchronize with this stream.
-    Synchronize(String),
+    /// A Wait or a Synchronize.
+    Statement(String),
+    /// A Synchronize with a stream for which the program has no name.
+    Unnamed,
 }
 
 /// The completion handles that end with a communication.
@@ -245,12 +262,4 @@ fn enclosing_group(plan: &Plan, id: InstId) -> Option<(InstId, WorkSlot)> {
         InstKind::GroupEnd { work, .. } => Some(Some((end, *work))),
         _ => None,
     })?
-}
-
-/// `the caller's stream`, `Stream 2`.
-fn stream_text(plan: &Plan, stream: StreamSlot) -> String {
-    match plan.stream_names.get(stream.0 as usize) {
-        Some(name) if !name.is_empty() => format!("Stream {name}"),
-        _ => "the caller's stream".to_owned(),
-    }
 }

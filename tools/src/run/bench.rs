@@ -7,10 +7,10 @@ use super::cli::{BenchOptions, Options};
 use super::cuda::{GpuTiming, Profiler, WatchedRun};
 use super::failure::RunFailure;
 use super::inputs::{self, InputData};
-use super::preparation::{announce_program, prepare_program, report_cache_warnings};
+use super::preparation::{announce_program, poison_memory, prepare_program, report_cache_warnings};
 use super::program::SourceProgram;
 use super::progress::{self, RoundCounter};
-use super::{gather, tensor_options};
+use super::{gather, proof, tensor_options};
 use crate::launch::LaunchedProcess;
 use hostir::backend::cpu;
 use hostir::backend::null::NullBackend;
@@ -129,6 +129,10 @@ fn load_entry(
     let bound = tensor_options::bind_options(&loaded.program, &options)?;
     let whole = inputs::read_whole(&bound, io)?;
     let prepared = prepare_program(&loaded, &options, engine, &bound, &whole)?;
+    if !options.no_check {
+        proof::prove_loaded(&prepared, &loaded, &options, io)?;
+    }
+    let prepared = poison_memory(prepared, &options, engine);
     if matches!(engine, RunEngine::Null { .. }) {
         return Ok(BenchEntry { file: file.to_owned(), loaded, prepared, inputs: Vec::new() });
     }

@@ -7,11 +7,11 @@ use super::cuda::{GpuRun, Profiler, WatchedRun};
 use super::failure::RunFailure;
 use super::inputs::InputData;
 use super::outputs::OutputTensors;
-use super::preparation::{announce_program, prepare_program, report_cache_warnings};
+use super::preparation::{announce_program, poison_memory, prepare_program, report_cache_warnings};
 use super::program::SourceProgram;
 use super::tensor_options::BoundOptions;
 use super::{
-    bench, comparison, gather, inputs, outputs, permuted, preconditions, progress, reference, summary, tensor_options,
+    bench, comparison, gather, inputs, outputs, permuted, preconditions, progress, proof, reference, summary, tensor_options,
     timeline, work_summary,
 };
 use crate::launch::LaunchedProcess;
@@ -25,7 +25,6 @@ use hostir::data::HostTensor;
 use hostir::diag::{Diag, codes, visible};
 use hostir::lower::PreparedProgram;
 use hostir::plan::cost::CostModel;
-use hostir::plan_checks::{ProofReport, check_more_streams, prove_program};
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::staged::StagedFiles;
 use hostir_tool_support::status::ToolStatus;
@@ -54,9 +53,11 @@ pub(super) fn execute_program(
     announce_program(options, &prepared, &loaded, &engine, io);
     gather::compare_processes(here, &[&loaded], &[&prepared], options)?;
     if options.print_plan {
+        let prepared = poison_memory(prepared, options, &engine);
         return Ok(visible::escape_block(&plan_text(&prepared)).into_owned());
     }
     if let Some(shared) = options.print_calls {
+        let prepared = poison_memory(prepared, options, &engine);
         let listed = command_listing::list_calls(&prepared, &options.gpu, shared);
         return listed.map_err(|diags| loaded.to_failure(diags));
     }
@@ -67,8 +68,9 @@ pub(super) fn execute_program(
     }
     // Orders of the queues are tried to judge a program apart from the proof.
     if !options.no_check && options.permuted.is_none() {
-        prove_loaded(&prepared, &loaded, options, io)?;
+        proof::prove_loaded(&prepared, &loaded, options, io)?;
     }
+    let prepared = poison_memory(prepared, options, &engine);
     if matches!(engine, RunEngine::Cpu) {
         cpu::check_memory(&prepared)?;
     }
@@ -140,7 +142,7 @@ fn check_program(
 ) -> Result<String, RunFailure> {
     let mut text = summary::check_summary(prepared, options);
     if options.permuted.is_none() {
-        prove_loaded(prepared, loaded, options, io)?;
+        proof::prove_loaded(prepared, loaded, options, io)?;
     }
     // The model is the same on all processes.
     if options.traced.is_any() && here.is_none_or(LaunchedProcess::is_first) {
@@ -148,26 +150,6 @@ fn check_program(
         text += &draw_alone(&trace, loaded, prepared, options, io)?;
     }
     Ok(text)
-}
-
-/// Proves a program; what it wastes is a warning of `--check-only`, and an error with `--strict`.
-fn prove_loaded(
-    prepared: &PreparedProgram,
-    loaded: &SourceProgram,
-    options: &Options,
-    io: &mut ToolIo<'_>,
-) -> Result<(), RunFailure> {
-    let ProofReport { mut errors, mut warnings, .. } = prove_program(prepared);
-    if (options.check_only || options.strict) && errors.is_empty() {
-        warnings.extend(check_more_streams(&loaded.program, prepared));
-    }
-    if options.strict {
-        errors.extend(warnings.drain(..).map(Diag::into_error));
-    }
-    if options.check_only && !warnings.is_empty() {
-        io.report(options.format, &loaded.source, &warnings);
-    }
-    if errors.is_empty() { Ok(()) } else { Err(loaded.to_failure(errors)) }
 }
 
 /// Goes through a run without data; a timeline that is asked for is the model's, its parts from the

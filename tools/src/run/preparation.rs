@@ -53,7 +53,7 @@ pub(super) fn prepare_program(
     // What flags give every extent that is left open comes behind what files give.
     let every = sizes.every.take();
     match plan_ranks(&loaded.program, &sizes, &bound.kept) {
-        Ok(prepared) => return Ok(poison_memory(prepared, options, engine)),
+        Ok(prepared) => return Ok(prepared),
         // Shapes of input files change nothing about that.
         Err(diags) if diags.iter().any(|diag| diag.code == codes::TIMEOUT) => {
             return Err(loaded.to_failure(diags));
@@ -62,13 +62,12 @@ pub(super) fn prepare_program(
     }
     inputs::add_shapes(&mut sizes, &loaded.program, bound, whole);
     sizes.every = every;
-    let prepared = plan_ranks(&loaded.program, &sizes, &bound.kept).map_err(|diags| loaded.to_failure(diags))?;
-    Ok(poison_memory(prepared, options, engine))
+    plan_ranks(&loaded.program, &sizes, &bound.kept).map_err(|diags| loaded.to_failure(diags))
 }
 
-/// Sees to it that fresh memory holds patterns, if that is asked for. The CPU backend has them without instructions,
-/// since it knows what has been written.
-fn poison_memory(prepared: PreparedProgram, options: &Options, engine: &RunEngine) -> PreparedProgram {
+/// Fills fresh memory with patterns, if that is asked for. Comes behind the proof, which would take the patterns for
+/// written values. The CPU backend has them without instructions, since it knows what has been written.
+pub(super) fn poison_memory(prepared: PreparedProgram, options: &Options, engine: &RunEngine) -> PreparedProgram {
     let poison = options.poison && !options.check_only;
     if !poison || matches!(engine, RunEngine::Cpu) {
         return PreparedProgram { poison, ..prepared };
