@@ -8,7 +8,8 @@ use super::copies::stream_part;
 use super::scalar::{EvalError, EvalScope, LocalScalars};
 use super::{
     BufferId, BufferKind, BufferView, CommSlot, EndedOwner, EventId, ExtentEnv, Inst, InstKind, InstOrigin,
-    IterationId, LoopIteration, Plan, PlanBuffer, PlanCommunicator, StreamLabel, StreamSlot, USER_STREAM, WorkSlot, row_major,
+    IterationId, LoopIteration, Plan, PlanBuffer, PlanCommunicator, StreamLabel, StreamSlot, USER_STREAM, WorkSlot,
+    row_major,
 };
 use crate::axes::LogicalAxis;
 use crate::diag::Diag;
@@ -101,7 +102,12 @@ impl<'a> PlanBuilder<'a> {
             rank,
             unit: None,
             stream: USER_STREAM,
-            plan: Plan { rank: rank.unwrap_or(0), streams: 1, stream_labels: vec![StreamLabel::Unnamed], ..Plan::default() },
+            plan: Plan {
+                rank: rank.unwrap_or(0),
+                streams: 1,
+                stream_labels: vec![StreamLabel::Unnamed],
+                ..Plan::default()
+            },
             locals: LocalScalars::default(),
             pending: FxHashMap::default(),
             group: None,

@@ -11,6 +11,7 @@
 
 use hostir_test::directives::{self, Directives};
 use hostir_test::exec::{self, Context};
+use hostir_test::programs::NOT_ON_DEVICES;
 use hostir_test::tree;
 use hostir_tool_support::SharedState;
 use libtest_mimic::{Arguments, Completion, Trial};
@@ -23,19 +24,6 @@ use std::time::{Duration, Instant};
 /// Seconds after which a line is taken to hang: hir-run's own limit is 60.
 const LINE: u64 = 120;
 const COPIES: &str = "--backend=cuda --map-backend=NCCL=CUDA --map-backend=UCC=CUDA";
-/// What a line that is left out has in it.
-const LEFT_OUT: [&str; 10] = [
-    "not ",
-    "! ",
-    "--print-plan",
-    "--print-calls",
-    "--check-only",
-    "%dumps",
-    "--help",
-    "--backend",
-    "--version",
-    "--permute-schedule",
-];
 
 #[allow(clippy::print_stderr, reason = "a test program's own report")]
 fn main() -> ExitCode {
@@ -122,7 +110,7 @@ impl Tally {
 fn wanted(command: &str, flags: &[String]) -> bool {
     let graph = flags.iter().any(|flag| flag == "--graph");
     let traced = command.contains("--trace") || command.contains("--timeline");
-    !(graph && traced || LEFT_OUT.iter().any(|word| command.contains(word)))
+    !(graph && traced || NOT_ON_DEVICES.iter().any(|word| command.contains(word)))
 }
 
 fn runs(command: &str) -> bool {

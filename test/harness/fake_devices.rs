@@ -13,6 +13,7 @@ mod sessions;
 
 use hostir_test::directives::{self, Directives, RunLine};
 use hostir_test::exec::{self, Context};
+use hostir_test::programs::NOT_ON_DEVICES;
 use hostir_test::tree;
 use hostir_tool_support::SharedState;
 use libtest_mimic::{Arguments, Trial};
@@ -25,19 +26,6 @@ use std::time::{Duration, Instant};
 
 /// Seconds after which a line is taken to hang.
 const LINE: u64 = 60;
-/// What a line that is left out has in it.
-const LEFT_OUT: [&str; 10] = [
-    "not ",
-    "! ",
-    "--print-plan",
-    "--print-calls",
-    "--check-only",
-    "%dumps",
-    "--help",
-    "--backend",
-    "--version",
-    "--permute-schedule",
-];
 /// Flags of lines that write outputs themselves, or none.
 const NO_OUTPUTS: [&str; 3] = ["--out-dir", "--bench", "--check-only"];
 
@@ -147,7 +135,7 @@ fn is_wanted(run: &RunLine, way: &Way) -> bool {
     let command = &run.command;
     let traced = command.contains("--trace") || command.contains("--timeline");
     let graph = way.flags.contains(&"--graph");
-    !(graph && traced || LEFT_OUT.iter().any(|word| command.contains(word)))
+    !(graph && traced || NOT_ON_DEVICES.iter().any(|word| command.contains(word)))
 }
 
 /// Whether a line runs a program.

@@ -11,6 +11,20 @@ pub const CRASHED: i32 = 134;
 /// Exit status of a program that does not exist; `not` does not accept it either.
 pub const NOT_FOUND: i32 = 127;
 
+/// Words of RUN lines that are not run again on devices: they expect a failure, run nothing, or choose a backend.
+pub const NOT_ON_DEVICES: [&str; 10] = [
+    "not ",
+    "! ",
+    "--print-plan",
+    "--print-calls",
+    "--check-only",
+    "%dumps",
+    "--help",
+    "--backend",
+    "--version",
+    "--permute-schedule",
+];
+
 /// How a program is called.
 #[derive(Debug)]
 pub struct Invocation<'a> {

@@ -139,7 +139,9 @@ impl<'p> MemoryObserver<'p> {
                     continue;
                 };
                 let history = &mut self.histories[rank][view.buffer.index()];
-                let Some(elements) = history.set_number(view).and_then(|set| history.unwritten_elements(set)) else { continue };
+                let Some(elements) = history.set_number(view).and_then(|set| history.unwritten_elements(set)) else {
+                    continue;
+                };
                 let all = view.len();
                 self.findings.push(MemoryFinding::UnwrittenOutput { rank, output, elements, all });
             }

@@ -107,7 +107,11 @@ impl FindingReport<'_> {
         let origin = self.plan_of(rank).inst(inst).origin;
         Diag::error(codes::UNINITIALISED, labels.op_span(op), message)
             .with_note(format!("the first is {}", self.element_text(rank, buffer, elements.first)))
-            .with_note(format!("on rank {}, in {}", self.plan_of(rank).rank, labels.origin_text(self.plan_of(rank), origin)))
+            .with_note(format!(
+                "on rank {}, in {}",
+                self.plan_of(rank).rank,
+                labels.origin_text(self.plan_of(rank), origin)
+            ))
     }
 
     fn describe_freed_output(&self, rank: usize, output: usize) -> Diag {

@@ -44,7 +44,7 @@ pub(crate) fn repeated_types() -> Vec<String> {
     unexplained(&figures, &figures.names.repeated_in_crate(), ALLOWED_TYPES)
 }
 
-/// What was found without a reason, and reasons for what was not found.
+/// Findings without a reason, and reasons without a finding.
 fn unexplained(figures: &Figures, found: &[&Name], allowed: &[(&str, &str, &str)]) -> Vec<String> {
     let explains = |name: &Name, (file, text, _): &(&str, &str, &str)| {
         name.text == *text && figures.sources.files[name.file].path.starts_with(file)

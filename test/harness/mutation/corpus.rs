@@ -46,7 +46,7 @@ pub(crate) struct BaseProgram {
     pub(crate) sizes: SizeSettings,
     /// The number of ranks.
     pub(crate) ranks: u32,
-    /// What both judges say of it.
+    /// The verdicts of both judges.
     pub(crate) judgement: Judgement,
 }
 
@@ -108,7 +108,7 @@ fn add_file(name: &str, text: &str, only: &str, seen: &mut BTreeSet<String>, fou
     }
 }
 
-/// What a pipeline makes of a program; `None` if it does not take it.
+/// The result of a pipeline; `None` if it does not take it.
 fn apply_passes(printed: &str, passes: &str) -> Option<String> {
     if passes.is_empty() {
         return Some(printed.to_owned());

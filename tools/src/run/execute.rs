@@ -11,8 +11,8 @@ use super::preparation::{announce_program, poison_memory, prepare_program, repor
 use super::program::SourceProgram;
 use super::tensor_options::BoundOptions;
 use super::{
-    bench, comparison, gather, inputs, outputs, permuted, preconditions, progress, proof, reference, summary, tensor_options,
-    timeline, work_summary,
+    bench, comparison, gather, inputs, outputs, permuted, preconditions, progress, proof, reference, summary,
+    tensor_options, timeline, work_summary,
 };
 use crate::launch::LaunchedProcess;
 use hostir::backend::RunResult;

@@ -1,6 +1,6 @@
 //! A run that computes values in the order of a seed's schedule.
 //!
-//! What an instruction reads is taken when its read step comes, and its result is written when its write step comes,
+//! An instruction's operands are read when its read step comes, and its result is written when its write step comes,
 //! so that another queue's work may come between. Data of communications is written after it has been read.
 
 use super::super::communication::received_bytes;

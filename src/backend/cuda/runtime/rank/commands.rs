@@ -48,7 +48,7 @@ pub(crate) struct CommandList {
     pub(crate) ranges: Option<NamedRanges>,
 }
 
-/// What addresses are looked up in.
+/// The tables in which addresses are looked up.
 #[derive(Clone, Copy)]
 pub(crate) struct AddressContext<'a> {
     pub(crate) rank: u32,
