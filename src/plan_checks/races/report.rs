@@ -6,10 +6,18 @@ use crate::diag::{Diag, codes};
 use crate::ir::{Id, OpId};
 use crate::lower::PreparedProgram;
 use crate::plan::{BufferId, InstId, InstKind, Plan, StreamSlot, WorkSlot};
+use rustc_hash::FxHashSet;
 
 /// The errors for these findings.
 pub(in crate::plan_checks) fn report_findings(prepared: &PreparedProgram, findings: &[MemoryFinding]) -> Vec<Diag> {
-    findings.iter().map(|finding| FindingReport { prepared }.describe_finding(finding)).collect()
+    let report = FindingReport { prepared };
+    let mut repairs: FxHashSet<String> = FxHashSet::default();
+    let is_new = |finding: &&MemoryFinding| match finding {
+        // One statement at the end repairs all that its stream is behind.
+        MemoryFinding::Unjoined { rank, access, .. } => repairs.insert(report.join_repair(*rank, access)),
+        _ => true,
+    };
+    findings.iter().filter(is_new).map(|finding| report.describe_finding(finding)).collect()
 }
 
 /// Writes the errors of a program.
@@ -83,16 +91,20 @@ impl FindingReport<'_> {
         let name = self.buffer_name(rank, buffer);
         let message =
             format!("{name} may still be {action} by `{}` when the caller's stream goes on", labels.op_label(op));
-        let repair = match self.missing_order(rank, access.inst, None) {
+        Diag::error(codes::UNJOINED, labels.op_span(op), message)
+            .with_primary_text(self.access_text(rank, buffer, access))
+            .with_note("inputs and outputs belong to the caller, who uses them behind the end of the caller's stream")
+            .with_note(self.join_repair(rank, access))
+    }
+
+    /// A hint that orders an access before the end of the caller's stream.
+    fn join_repair(&self, rank: usize, access: &PastAccess) -> String {
+        match self.missing_order(rank, access.inst, None) {
             MissingOrder::Statement(text) => {
                 format!("add `{text}` on the caller's stream before the end of the program")
             }
             MissingOrder::Unnamed => UNNAMED.to_owned(),
-        };
-        Diag::error(codes::UNJOINED, labels.op_span(op), message)
-            .with_primary_text(self.access_text(rank, buffer, access))
-            .with_note("inputs and outputs belong to the caller, who uses them behind the end of the caller's stream")
-            .with_note(repair)
+        }
     }
 
     fn describe_unwritten(&self, rank: usize, inst: InstId, buffer: BufferId, elements: UnwrittenElements) -> Diag {
