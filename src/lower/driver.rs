@@ -110,6 +110,7 @@ impl<'a> Driver<'a> {
         let outside: Vec<bool> = private.tensors.iter().enumerate().map(had).collect();
         let renewed = || private.tensors.iter().zip(&outside).filter(|(_, had)| !**had);
         let mut value = start;
+        let mut recorder = self.builder.record_loop();
         let mut before = (!self.builder.is_in_loop()).then(|| self.builder.plan_lengths());
         while value < stop {
             self.builder.check_time()?;
@@ -117,12 +118,14 @@ impl<'a> Driver<'a> {
                 self.builder.rebind_tensor(tensor, None)?;
             }
             self.run_iteration(index, value, body)?;
+            self.builder.end_round(&mut recorder);
             let Some(next) = value.checked_add(step) else { break };
             value = next;
             if let Some(before) = before.take().filter(|_| value < stop) {
                 self.builder.reserve_iterations(&before, value.abs_diff(stop).div_ceil(step.unsigned_abs()));
             }
         }
+        self.builder.end_loop(recorder);
         for (&tensor, _) in renewed() {
             if let Some(buffer) = self.builder.tensor_binding(tensor).map(|view| view.buffer) {
                 self.fresh.left.insert(tensor, buffer);

@@ -6,8 +6,9 @@
 //! Streams may reach messages in a different order; this does not change the matching.
 
 use super::cursor::InstId;
-use super::inst::{CollectiveInst, CommSlot, Inst, InstKind};
+use super::inst::{CollectiveInst, CommSlot, InstKind};
 use super::{Plan, PlanCommunicator};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// An instruction of a rank.
@@ -45,7 +46,7 @@ pub struct MatchedCommunicator<'p> {
 }
 
 /// A member's side of a matched collective.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct CollectiveMember<'p> {
     /// Its rank.
     pub rank: u32,
@@ -54,7 +55,7 @@ pub struct CollectiveMember<'p> {
     /// Its instruction.
     pub inst: InstId,
     /// The same, as its plan has it.
-    pub collective: &'p CollectiveInst,
+    pub collective: Cow<'p, CollectiveInst>,
 }
 
 impl MatchedCommunicator<'_> {
@@ -64,8 +65,7 @@ impl MatchedCommunicator<'_> {
         let team = self.communicator.team.iter().zip(insts).enumerate();
         team.filter_map(|(position, (&rank, &inst))| {
             let (inst, plan) = (inst?, plans.get(rank as usize)?);
-            let InstKind::Collective(collective) = &plan.inst(inst).kind else { return None };
-            Some(CollectiveMember { rank, position, inst, collective })
+            Some(CollectiveMember { rank, position, inst, collective: plan.collective_of(inst)? })
         })
         .collect()
     }
@@ -188,8 +188,8 @@ fn communicators(plans: &[Plan]) -> Vec<MatchedCommunicator<'_>> {
 /// Adds a rank's sends and receives to their channels.
 fn add_message_sides<'p>(plan: &'p Plan, channels: &mut BTreeMap<MessageChannel<'p>, ChannelSides>) {
     let mut grouped = false;
-    for (inst, Inst { kind, .. }) in plan.cursor() {
-        let (comm, peer, put, sends) = match kind {
+    for (inst, element) in plan.cursor() {
+        let (comm, peer, put, sends) = match &element.kind {
             InstKind::GroupBegin => {
                 grouped = true;
                 continue;

@@ -13,6 +13,8 @@ mod debug_info;
 mod env;
 mod initial;
 mod inst;
+mod inst_fields;
+mod inst_list;
 mod matching;
 mod poison;
 mod print;
@@ -86,7 +88,7 @@ pub struct Plan {
     /// By buffer: the extents of the tensor that it was made for, on this rank; for messages.
     pub buffer_shapes: Vec<SmallVec<[usize; 4]>>,
     /// Its instructions in the order the host issues them.
-    insts: Vec<Inst>,
+    insts: inst_list::InstList,
     /// Loop indices by iteration; row 0 is empty.
     pub iterations: Vec<LoopIteration>,
     /// The communicators of which the rank is a member.

@@ -37,13 +37,13 @@ fn side_text(prepared: &PreparedProgram, queues: &RankQueues<'_>, inst: InstId) 
 pub(super) fn check_collective<E, C>(walk: &WalkRanks<'_, '_, E, C>, ends: &[CollectiveEnd<'_>]) -> Result<(), Diag> {
     let Some((first, others)) = ends.split_first() else { return Ok(()) };
     for other in others {
-        if !is_same_collective(other.collective, first.collective) {
+        if !is_same_collective(&other.collective, &first.collective) {
             let message = format!(
                 "members of one communication disagree: rank {} starts {}, rank {} {}",
                 first.rank,
-                describe_collective(first.collective),
+                describe_collective(&first.collective),
                 other.rank,
-                describe_collective(other.collective)
+                describe_collective(&other.collective)
             );
             return Err(disagreement(walk, collective_side(first), collective_side(other), message));
         }
@@ -63,7 +63,7 @@ fn check_element_types<E, C>(
     first: &CollectiveEnd<'_>,
     other: &CollectiveEnd<'_>,
 ) -> Result<(), Diag> {
-    match (element_type(first.collective), element_type(other.collective)) {
+    match (element_type(&first.collective), element_type(&other.collective)) {
         (Some(one), Some(two)) if one != two => {
             let message = format!(
                 "members of one {} do not agree: rank {} has elements of type `{}`, rank {} of `{}`",
@@ -100,10 +100,10 @@ fn describe_collective(collective: &CollectiveInst) -> String {
 /// If numbers or types of their elements differ.
 pub(super) fn check_message<E, C>(
     walk: &WalkRanks<'_, '_, E, C>,
-    send: MessageEnd<'_>,
-    receive: MessageEnd<'_>,
+    send: &MessageEnd<'_>,
+    receive: &MessageEnd<'_>,
 ) -> Result<(), Diag> {
-    let (source, target) = (send.view, receive.view);
+    let (source, target) = (&send.view, &receive.view);
     if source.len() == target.len() && source.dtype == target.dtype {
         return Ok(());
     }
@@ -133,7 +133,7 @@ fn side_bytes<'e>(
     view: fn(&CollectiveInst) -> Option<&BufferView>,
 ) -> impl Iterator<Item = SideBytes> + 'e {
     ends.iter().filter_map(move |end| {
-        let view = view(end.collective)?;
+        let view = view(&end.collective)?;
         Some(SideBytes { side: collective_side(end), bytes: view.len() * view.dtype.byte_size() })
     })
 }

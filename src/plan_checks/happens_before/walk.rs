@@ -20,13 +20,13 @@ pub(crate) enum AccessEnd {
 
 /// An access to elements of a buffer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct MemoryAccess<'p> {
+pub(crate) struct MemoryAccess<'i> {
     /// The rank that owns the buffer.
     pub(crate) rank: usize,
     /// The rank's instruction.
     pub(crate) inst: InstId,
     /// The elements.
-    pub(crate) view: &'p BufferView,
+    pub(crate) view: &'i BufferView,
     /// True if it writes them.
     pub(crate) is_write: bool,
     /// Its end.
@@ -45,10 +45,10 @@ pub(crate) struct WaitInst {
 }
 
 /// Learns of accesses and waits.
-pub(crate) trait OrderObserver<'p> {
+pub(crate) trait OrderObserver {
     /// The accesses of one instruction; all reads come before the write. The observer may add an order that it takes for
     /// granted from then on.
-    fn observe_accesses(&mut self, walk: &WalkedEnds, accesses: &[MemoryAccess<'p>], clock: &mut VectorClock);
+    fn observe_accesses(&mut self, walk: &WalkedEnds, accesses: &[MemoryAccess<'_>], clock: &mut VectorClock);
     /// A stream has waited.
     fn observe_wait(&mut self, wait: WaitInst);
     /// A rank's caller goes on: the clock at the end of its stream.
@@ -150,11 +150,11 @@ struct OrderWalk<'p, 'm, O> {
 }
 
 /// Goes through all instructions. The plans must pass the check for deadlocks; what can never start is left out.
-pub(crate) fn walk_order<'p, O: OrderObserver<'p>>(plans: &'p [Plan], matching: &PlanMatching<'p>, observer: &mut O) {
+pub(crate) fn walk_order<'p, O: OrderObserver>(plans: &'p [Plan], matching: &PlanMatching<'p>, observer: &mut O) {
     OrderWalk::new(plans, matching, observer).walk_to_end();
 }
 
-impl<'p, 'm, O: OrderObserver<'p>> OrderWalk<'p, 'm, O> {
+impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
     fn new(plans: &'p [Plan], matching: &'m PlanMatching<'p>, observer: &'m mut O) -> Self {
         let chains = ChainTable::new(plans);
         let ranks = plans.iter().map(|plan| RankState::new(plan, &chains, &matching.communicators)).collect();
@@ -195,7 +195,7 @@ impl<'p, 'm, O: OrderObserver<'p>> OrderWalk<'p, 'm, O> {
         let mut moved = false;
         while let Some(&id) = self.ranks[rank].streams[stream].issued.front() {
             let inst = self.plans[rank].inst(id);
-            if !self.run_inst(rank, stream, id, inst) {
+            if !self.run_inst(rank, stream, id, &inst) {
                 break;
             }
             self.ranks[rank].streams[stream].issued.pop_front();
@@ -205,7 +205,7 @@ impl<'p, 'm, O: OrderObserver<'p>> OrderWalk<'p, 'm, O> {
     }
 
     /// Carries out a stream's next instruction, if it does not have to wait.
-    fn run_inst(&mut self, rank: usize, stream: usize, id: InstId, inst: &'p Inst) -> bool {
+    fn run_inst(&mut self, rank: usize, stream: usize, id: InstId, inst: &Inst) -> bool {
         match &inst.kind {
             InstKind::Record { event } => {
                 let state = &mut self.ranks[rank];
@@ -270,7 +270,7 @@ impl<'p, 'm, O: OrderObserver<'p>> OrderWalk<'p, 'm, O> {
     // ---- messages on streams ----
 
     /// A stream comes to a message that the peer initiates: from here on its buffer is in use.
-    fn announce_message(&mut self, rank: usize, stream: usize, id: InstId, inst: &'p Inst) {
+    fn announce_message(&mut self, rank: usize, stream: usize, id: InstId, inst: &Inst) {
         let partner = self.matching.message_partner(rank as u32, id);
         let clock = &mut self.ranks[rank].streams[stream].clock;
         let chain = self.chains.stream_chain(rank, StreamSlot(stream as u32));
@@ -281,7 +281,7 @@ impl<'p, 'm, O: OrderObserver<'p>> OrderWalk<'p, 'm, O> {
     }
 
     /// Carries out a message that this rank initiates, if the peer has come to it.
-    fn run_message(&mut self, rank: usize, stream: usize, id: InstId, inst: &'p Inst) -> bool {
+    fn run_message(&mut self, rank: usize, stream: usize, id: InstId, inst: &Inst) -> bool {
         let Some(partner) = self.matching.message_partner(rank as u32, id) else { return false };
         let Some(announced) = self.starts.remove(&partner) else { return false };
         let clock = &mut self.ranks[rank].streams[stream].clock;
@@ -337,7 +337,8 @@ impl<'p, 'm, O: OrderObserver<'p>> OrderWalk<'p, 'm, O> {
         unit.is_started = true;
         let end = AccessEnd::Point(unit.clock.next_point(chain));
         for &id in &unit.insts {
-            let accesses = accesses_of(rank, id, state.plan.inst(id), end);
+            let inst = state.plan.inst(id);
+            let accesses = accesses_of(rank, id, &inst, end);
             self.observer.observe_accesses(&self.ends, &accesses, &mut unit.clock);
         }
         let start = Rc::new(unit.clock.clone());
@@ -408,7 +409,7 @@ impl<'p, 'm, O: OrderObserver<'p>> OrderWalk<'p, 'm, O> {
     ) -> bool {
         let members = of_all.collective_members(number, self.plans);
         let Some(kind) = members.first().map(|member| member.collective.kind) else { return true };
-        let roles = members.iter().map(|member| MemberRole::of_side(member.collective));
+        let roles = members.iter().map(|member| MemberRole::of_side(&member.collective));
         let transfers = TeamTransfers::new(kind, roles);
         let own = members.iter().position(|member| member.position == position);
         let Some(own) = own else { return true };
