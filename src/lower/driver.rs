@@ -6,7 +6,7 @@ use crate::ir::scalar_names::loop_index;
 use crate::ir::{AttrKey, BlockId, ExprId, Op, OpEffect, OpId, OpKind, Program, Symbol, TensorId, UnitId, Value};
 use crate::ops::launch::{LaunchCall, launch_call};
 use crate::ops::spec::Lower;
-use crate::plan::{AxesTable, ExtentEnv, Inst, LocalScalars, LoopIteration, Plan, PlanBudget, PlanBuilder};
+use crate::plan::{AxesTable, ExtentEnv, LEAST_INST_BYTES, LocalScalars, LoopIteration, Plan, PlanBudget, PlanBuilder};
 use rustc_hash::FxHashMap;
 
 /// Runs a program for one rank and builds its plan.
@@ -252,7 +252,7 @@ impl<'a> Driver<'a> {
             _ if !self.builder.is_run_by_rank(id) => 0,
             kind if matches!(kind.spec().lower, Lower::Loop) => self.least_of_loop(op),
             kind => match kind.effect() {
-                OpEffect::Pure if op.output_tensors().next().is_some() => size_of::<Inst>() as u128,
+                OpEffect::Pure if op.output_tensors().next().is_some() => LEAST_INST_BYTES as u128,
                 _ => 0,
             },
         }

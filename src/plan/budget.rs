@@ -136,8 +136,7 @@ impl PlanBuilder<'_> {
                 size_text(self.budget.all.into())
             ),
         };
-        let message =
-            format!("{rank} takes {than} {}: each iteration of a loop has its own instructions", size_text(bytes));
+        let message = format!("{rank} takes {than} {}: each iteration of a loop adds to it", size_text(bytes));
         self.error_here(codes::TOO_LARGE, message)
             .with_note(format!("the limit is {share}; raise it with `--plan-memory=SIZE`"))
     }

@@ -5,7 +5,6 @@
 use super::axes::AxesTable;
 use super::budget::PlanBudget;
 use super::copies::stream_part;
-use super::inst_list::LoopRecorder;
 use super::scalar::{EvalError, EvalScope, LocalScalars};
 use super::{
     BufferId, BufferKind, BufferView, CommSlot, EndedOwner, EventId, ExtentEnv, Inst, InstKind, InstOrigin,
@@ -308,19 +307,6 @@ impl<'a> PlanBuilder<'a> {
         let origin = InstOrigin { op: self.op, iteration: self.iteration };
         self.plan.insts.push(Inst { kind, stream: self.stream, origin });
         Ok(())
-    }
-    /// Starts to record the rounds of a loop.
-    pub(crate) fn record_loop(&self) -> LoopRecorder {
-        LoopRecorder::new(&self.plan.insts)
-    }
-    /// A round of a loop has been issued: it is stored once with those before it, if it is like them.
-    pub(crate) fn end_round(&mut self, recorder: &mut LoopRecorder) {
-        let dropped = recorder.end_round(&mut self.plan.insts);
-        self.budget.refund_bytes(dropped * size_of::<Inst>());
-    }
-    /// The last round of a loop has been issued.
-    pub(crate) fn end_loop(&mut self, mut recorder: LoopRecorder) {
-        recorder.close_run(&mut self.plan.insts);
     }
     /// Whether a loop's iteration is being lowered.
     pub(crate) fn is_in_loop(&self) -> bool {

@@ -28,6 +28,17 @@ impl FieldMut<'_> {
     }
 }
 
+/// The change of an instruction's views from one round of a loop to the next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ViewMotion {
+    /// The views stay.
+    None,
+    /// Some are elsewhere in the same buffers.
+    Elements,
+    /// Some are in other buffers.
+    Buffers,
+}
+
 /// A field that differs from one round of a loop to the next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct FieldStep {
@@ -67,6 +78,21 @@ impl InstSteps {
             predicted == *inst
         });
         fits.then_some(steps)
+    }
+
+    /// The change of the instruction's views from one round to the next.
+    pub(crate) fn view_motion(&self, inst: &Inst) -> ViewMotion {
+        let mut next = inst.clone();
+        self.move_inst(&mut next, 1);
+        let views = |inst: &Inst| -> Vec<BufferView> {
+            inst.kind.read_views().into_iter().chain(inst.kind.written_view()).cloned().collect()
+        };
+        let (here, there) = (views(inst), views(&next));
+        match here == there {
+            true => ViewMotion::None,
+            false if here.iter().zip(&there).all(|(one, other)| one.buffer == other.buffer) => ViewMotion::Elements,
+            false => ViewMotion::Buffers,
+        }
     }
 
     /// Moves an instruction by so many rounds, forward or back.

@@ -4,6 +4,7 @@
 //! every instruction, some fields (events, buffers, offsets, peers, iterations) grow by a constant from one round to
 //! the next. A segment of one round is a plain list. Readers see instructions one by one, through a cursor or by id.
 
+use super::PlanBuilder;
 use super::inst::Inst;
 use super::inst_fields::InstSteps;
 use std::borrow::Cow;
@@ -186,7 +187,7 @@ impl LoopRecorder {
         Self { starts: vec![list.len()], idle: 0, pause: 64, run: None }
     }
 
-    /// Takes the round of the loop that has just been issued; the number of its instructions that need not be stored.
+    /// Takes the round of the loop that has just been issued; the bytes of instructions that need not be stored.
     pub(super) fn end_round(&mut self, list: &mut InstList) -> usize {
         if self.run.is_some() {
             if let Some(dropped) = self.extend_run(list) {
@@ -206,8 +207,8 @@ impl LoopRecorder {
         if !ATTEMPTS.contains(&rounds) {
             return 0;
         }
-        if let Some(period) = self.open_run(list) {
-            return (list.len() - self.starts[rounds - 3 * period]) / 3 * 2;
+        if self.open_run(list) {
+            return list.segments.last().map_or(0, |segment| 2 * stored_bytes(&segment.body));
         }
         if ATTEMPTS.last() == Some(&rounds) {
             (self.idle, self.pause) = (self.pause, (self.pause * 2).min(LONGEST_PAUSE));
@@ -217,7 +218,7 @@ impl LoopRecorder {
     }
 
     /// Looks for a number of rounds after which the loop repeats itself.
-    fn open_run(&mut self, list: &mut InstList) -> Option<usize> {
+    fn open_run(&mut self, list: &mut InstList) -> bool {
         let rounds = self.starts.len() - 1;
         let is_even = |period: &usize| {
             let places = &self.starts[rounds - 3 * period..];
@@ -226,14 +227,14 @@ impl LoopRecorder {
         };
         let periods = (1..=rounds / 3).filter(is_even);
         let found = periods.into_iter().find(|period| list.fold_rounds(self.starts[rounds - 3 * period]));
-        let period = found?;
+        let Some(period) = found else { return false };
         let start = self.starts[rounds - 3 * period];
         let ends = (1..=period).map(|at| self.starts[rounds - 3 * period + at] - start).collect();
         self.run = Some(OpenRun { segment: list.segments.len() - 1, ends, taken: 0 });
-        Some(period)
+        true
     }
 
-    /// Adds the round that has just been issued to the open run, and gives its length; `None` if it is different.
+    /// Adds the round that has just been issued to the open run, and gives its bytes; `None` if it is different.
     fn extend_run(&mut self, list: &mut InstList) -> Option<usize> {
         let run = self.run.as_mut()?;
         let segment = &list.segments[run.segment];
@@ -244,13 +245,14 @@ impl LoopRecorder {
         if !has_length || (from < to && !continues(&mut list.segments[run.segment..], from..to, rounds)) {
             return None;
         }
+        let bytes = list.segments.get(run.segment + 1).map_or(0, |plain| stored_bytes(&plain.body));
         list.segments.truncate(run.segment + 1);
         run.taken += 1;
         if run.taken == run.ends.len() {
             run.taken = 0;
             list.segments[run.segment].rounds += 1;
         }
-        Some(to - from)
+        Some(bytes)
     }
 
     /// Ends the open run: rounds that it has taken of an unfinished period become plain again.
@@ -279,6 +281,11 @@ impl LoopRecorder {
     }
 }
 
+/// The bytes of instructions in a list.
+fn stored_bytes(insts: &[Inst]) -> usize {
+    insts.iter().map(|inst| size_of::<Inst>() + inst.kind.heap_bytes()).sum()
+}
+
 /// Whether the plain instructions behind a segment are those of a part of its body, so many rounds later.
 fn continues(segments: &mut [Segment], part: Range<usize>, rounds: i64) -> bool {
     let [segment, plain] = segments else { return false };
@@ -295,6 +302,22 @@ fn continues(segments: &mut [Segment], part: Range<usize>, rounds: i64) -> bool 
         moved.for_each(|(inst, steps)| steps.move_inst(inst, rounds));
     }
     differs.is_none()
+}
+
+impl PlanBuilder<'_> {
+    /// Starts to record the rounds of a loop.
+    pub(crate) fn record_loop(&self) -> LoopRecorder {
+        LoopRecorder::new(&self.plan.insts)
+    }
+    /// A round of a loop has been issued: it is stored once with those before it, if it is like them.
+    pub(crate) fn end_round(&mut self, recorder: &mut LoopRecorder) {
+        let bytes = recorder.end_round(&mut self.plan.insts);
+        self.budget.refund_bytes(bytes);
+    }
+    /// The last round of a loop has been issued.
+    pub(crate) fn end_loop(&mut self, mut recorder: LoopRecorder) {
+        recorder.close_run(&mut self.plan.insts);
+    }
 }
 
 #[cfg(test)]

@@ -115,6 +115,40 @@ impl<'p> PlanMatching<'p> {
         matching
     }
 
+    /// Matches the communications of rank 0 in plans that differ only by a rotation of the ranks: what rank `r` does with
+    /// rank `p` is what rank 0 does with rank `p - r`. Messages in which rank 0 has no part are left out.
+    pub(crate) fn of_rotated_plans(plans: &'p [Plan]) -> Self {
+        let mut matching = Self { communicators: communicators(plans), ..Self::default() };
+        let Some(plan) = plans.first() else { return matching };
+        let ranks = plans.len() as u32;
+        for of_all in &mut matching.communicators {
+            let slot = of_all.slots.first().copied().flatten();
+            let own = plan.cursor().filter_map(|(id, inst)| match &inst.kind {
+                InstKind::Collective(collective) if Some(collective.comm) == slot => Some(id),
+                _ => None,
+            });
+            of_all.collectives = own.map(|id| vec![Some(id); ranks as usize]).collect();
+        }
+        let mut channels: BTreeMap<MessageChannel<'p>, ChannelSides> = BTreeMap::new();
+        add_message_sides(plan, &mut channels);
+        let mut sides = Vec::new();
+        for (channel, outgoing) in channels.iter().filter(|(channel, _)| channel.from == 0) {
+            let (to, back) = (channel.to, (ranks - channel.to) % ranks);
+            let Some(incoming) = channels.get(&MessageChannel { from: back, to: 0, ..*channel }) else { continue };
+            for (send, receive) in outgoing.sends.iter().zip(&incoming.receives) {
+                let put = send.put && receive.put;
+                let as_sender = MatchedMessage { send: send.at, receive: RankInst { rank: to, ..receive.at }, put };
+                let as_receiver = MatchedMessage { send: RankInst { rank: back, ..send.at }, receive: receive.at, put };
+                let number = matching.messages.len() as u32;
+                matching.messages.extend([as_sender, as_receiver]);
+                sides.extend([(send.at.inst, number), (receive.at.inst, number + 1)]);
+            }
+        }
+        sides.sort_unstable();
+        matching.sides = vec![sides];
+        matching
+    }
+
     /// The other side of a send or receive, if there is one.
     pub fn message_partner(&self, rank: u32, inst: InstId) -> Option<RankInst> {
         let sides = self.sides.get(rank as usize)?;

@@ -32,11 +32,14 @@ pub use debug_info::DebugInfo;
 pub use env::ExtentEnv;
 pub(crate) use initial::type_range;
 pub use initial::{ReductionFold, starts_from_identity};
+pub(crate) use inst::LEAST_INST_BYTES;
 pub use inst::{
     BufferId, BufferKind, BufferView, CollectiveInst, CollectiveKind, CommSlot, EventId, GemmInst, Inst, InstKind,
     InstOrigin, IterationId, KernelStep, LoopIteration, PlanBuffer, PointwiseKernel, RedOp, StepOperand, StreamSlot,
     USER_STREAM, ViewDim, ViewDims, WorkSlot, row_major,
 };
+pub(crate) use inst_fields::ViewMotion;
+pub(crate) use inst_list::RepeatedBody;
 pub use matching::{CollectiveMember, MatchedCommunicator, MatchedMessage, PlanMatching, RankInst};
 pub use print::PlanText;
 pub use scalar::{EvalError, apply_function};

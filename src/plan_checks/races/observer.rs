@@ -170,8 +170,7 @@ impl OrderObserver for MemoryObserver<'_> {
     }
 
     fn observe_wait(&mut self, wait: WaitInst) {
-        let op = self.op_of(wait.rank, wait.inst);
-        let waits = self.waits.entry(op).or_default();
+        let waits = self.waits.entry(wait.op).or_default();
         if wait.adds_order { waits.needed += 1 } else { waits.redundant += 1 }
     }
 
