@@ -55,6 +55,10 @@ pub(super) struct CommunicatorQueue<'p> {
 pub(super) struct RankState<'p> {
     pub(super) cursor: InstCursor<'p>,
     pub(super) streams: Vec<StreamQueue<'p>>,
+    /// The streams that have items.
+    pub(super) busy: Vec<u32>,
+    /// The number of items of all streams.
+    pending: usize,
     pub(super) communicators: Vec<CommunicatorQueue<'p>>,
     /// The posts of the group that the host is in.
     pub(super) group: Vec<GroupPost<'p>>,
@@ -106,6 +110,8 @@ impl<'p> RankState<'p> {
         Self {
             cursor: plan.cursor(),
             streams: (0..plan.streams).map(|_| StreamQueue { clock: clock.clone(), issued: VecDeque::new() }).collect(),
+            busy: Vec::new(),
+            pending: 0,
             communicators: plan.communicators.ids().map(queue).collect(),
             group: Vec::new(),
             open_groups: 0,
@@ -128,6 +134,34 @@ impl<'p> RankState<'p> {
         Some(known)
     }
 
+    /// Takes the next item of a stream.
+    pub(super) fn pop_step(&mut self, stream: usize) -> Option<IssuedStep<'p>> {
+        let step = self.streams[stream].issued.pop_front()?;
+        self.pending -= 1;
+        Some(step)
+    }
+
+    /// The number of items of streams and units of communicators that are not done.
+    pub(super) fn pending_items(&self) -> usize {
+        self.pending + self.communicators.iter().map(|queue| queue.units.len()).sum::<usize>()
+    }
+
+    fn push_step(&mut self, stream: usize, step: IssuedStep<'p>) {
+        let queue = &mut self.streams[stream].issued;
+        if queue.is_empty() && !self.busy.contains(&(stream as u32)) {
+            self.busy.push(stream as u32);
+        }
+        queue.push_back(step);
+        self.pending += 1;
+    }
+
+    /// Forgets a busy stream, by its place among them, that has no more items.
+    pub(super) fn retire_stream(&mut self, place: usize) {
+        if self.streams[self.busy[place] as usize].issued.is_empty() {
+            self.busy.swap_remove(place);
+        }
+    }
+
     /// Whether all queues are at their ends.
     pub(super) fn is_done(&self) -> bool {
         self.streams.iter().all(|stream| stream.issued.is_empty())
@@ -143,7 +177,7 @@ impl<'p> RankState<'p> {
             InstKind::GroupBegin => {
                 self.open_groups += 1;
                 self.group.push(GroupPost { id, work: None, inst: None });
-                self.streams[stream].issued.push_back(IssuedStep::Post(id));
+                self.push_step(stream, IssuedStep::Post(id));
                 return true;
             }
             InstKind::GroupEnd { comm, work } => {
@@ -153,7 +187,7 @@ impl<'p> RankState<'p> {
                     let posts = std::mem::take(&mut self.group);
                     self.push_unit(*comm, posts);
                 }
-                self.streams[stream].issued.push_back(IssuedStep::Post(id));
+                self.push_step(stream, IssuedStep::Post(id));
                 return true;
             }
             InstKind::Collective(collective) => (collective.comm, collective.work),
@@ -161,13 +195,13 @@ impl<'p> RankState<'p> {
                 (*comm, *work)
             }
             _ => {
-                self.streams[stream].issued.push_back(IssuedStep::Inst(IssuedInst { id, inst }));
+                self.push_step(stream, IssuedStep::Inst(IssuedInst { id, inst }));
                 return true;
             }
         };
         let joins_group = self.open_groups > 0 && !matches!(inst.kind, InstKind::Collective(_));
         let post = GroupPost { id, work: Some(work), inst: Some(inst) };
-        self.streams[stream].issued.push_back(IssuedStep::Post(id));
+        self.push_step(stream, IssuedStep::Post(id));
         match joins_group {
             true => self.group.push(post),
             false => self.push_unit(comm, vec![post]),

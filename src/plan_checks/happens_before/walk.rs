@@ -101,6 +101,9 @@ pub(crate) enum WalkOutcome {
     Stuck,
 }
 
+/// The number of instructions that a host may issue ahead at first.
+const FIRST_LOOKAHEAD: usize = 256;
+
 /// The walk over the queues of all ranks; of plans that differ by a rotation, over those of rank 0.
 struct OrderWalk<'p, 'm, O> {
     plans: &'p [Plan],
@@ -108,6 +111,8 @@ struct OrderWalk<'p, 'm, O> {
     chains: ChainTable,
     ranks: Vec<RankState<'p>>,
     ends: WalkedEnds,
+    /// The number of a rank's instructions that the host may issue ahead; it grows when nothing else can go on.
+    lookahead: usize,
     /// Starts of units, by send, receive or collective, and posts of messages on streams that the peer initiates, as long
     /// as another side has not ended.
     starts: FxHashMap<RankInst, StartedSide>,
@@ -142,7 +147,8 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
     fn new(plans: &'p [Plan], walked: usize, matching: &'m PlanMatching<'p>, observer: &'m mut O) -> Self {
         let chains = ChainTable::new(plans);
         let ranks = plans[..walked].iter().map(|plan| RankState::new(plan, &chains, &matching.communicators)).collect();
-        Self { plans, matching, chains, ranks, ends: WalkedEnds::default(), starts: FxHashMap::default(), observer }
+        let (ends, starts) = (WalkedEnds::default(), FxHashMap::default());
+        Self { plans, matching, chains, ranks, ends, lookahead: FIRST_LOOKAHEAD, starts, observer }
     }
 
     fn walk_to_end(mut self) -> WalkOutcome {
@@ -151,9 +157,13 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
             for rank in 0..self.ranks.len() {
                 moved |= self.walk_rank(rank);
             }
-            if !moved {
+            if moved {
+                continue;
+            }
+            if self.ranks.iter().all(|state| state.cursor.len() == 0) {
                 break;
             }
+            self.lookahead *= 2;
         }
         if !self.ranks.iter().all(RankState::is_done) {
             return WalkOutcome::Stuck;
@@ -201,9 +211,10 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
     fn walk_rank(&mut self, rank: usize) -> bool {
         let mut moved = false;
         loop {
-            let streams = (0..self.ranks[rank].streams.len()).any(|stream| self.walk_stream(rank, stream));
+            let streams = self.walk_busy_streams(rank);
             let units = (0..self.ranks[rank].communicators.len()).any(|comm| self.walk_communicator(rank, comm));
-            let issued = streams || units || self.ranks[rank].issue_next();
+            let may_issue = self.ranks[rank].pending_items() < self.lookahead;
+            let issued = streams || units || (may_issue && self.ranks[rank].issue_next());
             if !issued {
                 return moved;
             }
@@ -211,11 +222,22 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
         }
     }
 
+    /// Takes the streams that have items as far as they go; whether that was any step.
+    fn walk_busy_streams(&mut self, rank: usize) -> bool {
+        let mut moved = false;
+        for place in (0..self.ranks[rank].busy.len()).rev() {
+            let stream = self.ranks[rank].busy[place] as usize;
+            moved |= self.walk_stream(rank, stream);
+            self.ranks[rank].retire_stream(place);
+        }
+        moved
+    }
+
     /// Takes a stream as far as it goes; whether that was any step.
     fn walk_stream(&mut self, rank: usize, stream: usize) -> bool {
         let mut moved = false;
         while self.is_ready(rank, stream) {
-            let Some(step) = self.ranks[rank].streams[stream].issued.pop_front() else { break };
+            let Some(step) = self.ranks[rank].pop_step(stream) else { break };
             match step {
                 IssuedStep::Post(id) => self.ranks[rank].reach_post(stream, id),
                 IssuedStep::Inst(IssuedInst { id, inst }) => self.run_inst(rank, stream, id, &inst),
