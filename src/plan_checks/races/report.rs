@@ -20,6 +20,9 @@ pub(in crate::plan_checks) fn report_findings(prepared: &PreparedProgram, findin
     findings.iter().filter(is_new).map(|finding| report.describe_finding(finding)).collect()
 }
 
+/// The most PostOnStream ops of a HostUnit that an error labels.
+const MOST_POSTS: usize = 4;
+
 /// Writes the errors of a program.
 struct FindingReport<'a> {
     prepared: &'a PreparedProgram,
@@ -44,8 +47,31 @@ impl FindingReport<'_> {
         &self.prepared.plans[rank]
     }
 
+    /// The statement of the host program that an instruction comes from: for an op of a HostUnit its PostOnStream, if
+    /// there is only one, else the op itself.
     fn op_of(&self, rank: usize, inst: InstId) -> OpId {
-        self.plan_of(rank).inst(inst).origin.op
+        let op = self.plan_of(rank).inst(inst).origin.op;
+        match self.prepared.labels.op_posts(op) {
+            [post] => *post,
+            _ => op,
+        }
+    }
+
+    /// Labels what stands for an instruction in the host program and in its HostUnit, beside the statement of
+    /// [`Self::op_of`].
+    fn with_unit_places(&self, mut diag: Diag, rank: usize, inst: InstId) -> Diag {
+        let labels = &self.prepared.labels;
+        let op = self.plan_of(rank).inst(inst).origin.op;
+        match labels.op_posts(op) {
+            [] => diag,
+            [_] => diag.with_label(labels.op_span(op), "by this op of its HostUnit"),
+            posts => {
+                for post in posts.iter().take(MOST_POSTS) {
+                    diag = diag.with_label(labels.op_span(*post), "runs this HostUnit");
+                }
+                diag
+            }
+        }
     }
 
     fn describe_race(&self, rank: usize, buffer: BufferId, pair: &UnorderedPair) -> Diag {
@@ -76,6 +102,10 @@ impl FindingReport<'_> {
             true => diag.with_note(format!("the other iteration {}", self.access_text(rank, buffer, &first))),
             false => diag.with_label(labels.op_span(one), self.access_text(rank, buffer, &first)),
         };
+        diag = self.with_unit_places(diag, rank, second.inst);
+        if self.plan_of(rank).inst(first.inst).origin.op != self.plan_of(rank).inst(second.inst).origin.op {
+            diag = self.with_unit_places(diag, rank, first.inst);
+        }
         diag.with_note(format!(
             "both access {} on rank {}, and nothing orders them",
             self.element_text(rank, buffer, pair.element),
@@ -91,8 +121,9 @@ impl FindingReport<'_> {
         let name = self.buffer_name(rank, buffer);
         let message =
             format!("{name} may still be {action} by `{}` when the caller's stream goes on", labels.op_label(op));
-        Diag::error(codes::UNJOINED, labels.op_span(op), message)
-            .with_primary_text(self.access_text(rank, buffer, access))
+        let diag = Diag::error(codes::UNJOINED, labels.op_span(op), message)
+            .with_primary_text(self.access_text(rank, buffer, access));
+        self.with_unit_places(diag, rank, access.inst)
             .with_note("inputs and outputs belong to the caller, who uses them behind the end of the caller's stream")
             .with_note(self.join_repair(rank, access))
     }
@@ -117,7 +148,7 @@ impl FindingReport<'_> {
             self.buffer_name(rank, buffer)
         );
         let origin = self.plan_of(rank).inst(inst).origin;
-        Diag::error(codes::UNINITIALISED, labels.op_span(op), message)
+        self.with_unit_places(Diag::error(codes::UNINITIALISED, labels.op_span(op), message), rank, inst)
             .with_note(format!("the first is {}", self.element_text(rank, buffer, elements.first)))
             .with_note(format!(
                 "on rank {}, in {}",
