@@ -85,7 +85,9 @@ impl FindingReport<'_> {
         let (one, two) = (self.op_of(rank, first.inst), self.op_of(rank, second.inst));
         let action = if second.is_write { "write" } else { "read" };
         let other = if first.is_write { "writes" } else { "reads" };
+        let is_one_run = self.plan_of(rank).inst(first.inst).origin == self.plan_of(rank).inst(second.inst).origin;
         let message = match one == two {
+            true if is_one_run => format!("race on {name}: `{}` both reads and writes it", labels.op_label(two)),
             true => format!(
                 "race on {name}: `{}` {action}s it while the same op {other} it in another iteration",
                 labels.op_label(two)
@@ -99,6 +101,7 @@ impl FindingReport<'_> {
         let mut diag = Diag::error(codes::RACE, labels.op_span(two), message)
             .with_primary_text(self.access_text(rank, buffer, &second));
         diag = match one == two {
+            true if is_one_run => diag.with_note(format!("it also {}", self.access_text(rank, buffer, &first))),
             true => diag.with_note(format!("the other iteration {}", self.access_text(rank, buffer, &first))),
             false => diag.with_label(labels.op_span(one), self.access_text(rank, buffer, &first)),
         };
@@ -231,6 +234,11 @@ impl FindingReport<'_> {
     /// A hint that orders an instruction before another.
     fn repair_text(&self, rank: usize, first: InstId, second: InstId) -> String {
         let op = self.prepared.labels.op_label(self.op_of(rank, second));
+        let plan = self.plan_of(rank);
+        let group = group_of(plan, first);
+        if group.is_some() && group == group_of(plan, second) {
+            return TOGETHER.to_owned();
+        }
         match self.missing_order(rank, first, Some(second)) {
             MissingOrder::Statement(text) => format!("add `{text}` before `{op}`"),
             MissingOrder::Unnamed => format!("{UNNAMED}, before `{op}`"),
@@ -263,6 +271,9 @@ fn wait_text(label: &str) -> String {
 /// The repair where the stream to wait for has no name.
 const UNNAMED: &str =
     "bind the caller's stream by `GetCurrentStream into Stream N` at the start, and add `Synchronize Stream N`";
+
+/// The repair where both accesses start together.
+const TOGETHER: &str = "sends and receives of a group start together: receive into other memory, or close the group and wait for it between the two";
 
 /// The statement that is missing.
 enum MissingOrder {
@@ -297,6 +308,16 @@ fn work_of(plan: &Plan, id: InstId) -> Option<EndingWorks> {
                 group: group.map(|(_, work)| work),
                 named: group.map_or(id, |(end, _)| end),
             })
+        }
+        _ => None,
+    }
+}
+
+/// The end of the group of a message on a communicator; `None` for other instructions and outside of groups.
+fn group_of(plan: &Plan, id: InstId) -> Option<InstId> {
+    match &plan.inst(id).kind {
+        InstKind::Send { comm: Some(_), .. } | InstKind::Recv { comm: Some(_), .. } => {
+            enclosing_group(plan, id).map(|(end, _)| end)
         }
         _ => None,
     }
