@@ -216,7 +216,7 @@ impl RankClock for RankRecorder {
         let label = plan.inst(unit.label);
         let track = self.streams as usize + comm.0 as usize;
         let span = TimeSpan { start, end };
-        let slice = self.add_slice(track, label, SpanKind::Communication, span);
+        let slice = self.add_slice(track, &label, SpanKind::Communication, span);
         let mut more: Vec<InstOrigin> = Vec::new();
         let mut bytes = 0;
         for inst in unit.insts.iter().map(|&id| plan.inst(id)) {

@@ -220,7 +220,7 @@ impl<'p> SimulatedRun<'p> {
         state.clock.set_model_time(ns);
         state.run_step(stream, self.prepared)?;
         self.ranks[rank].busy[stream] = false;
-        match head.map(|head| &self.walk.ranks[rank].queues.inst(head).kind) {
+        match head.map(|head| self.walk.ranks[rank].queues.inst(head)).as_ref().map(|inst| &inst.kind) {
             Some(InstKind::Record { .. }) => self.expect_streams(rank),
             Some(InstKind::Send { .. } | InstKind::Recv { .. }) => self.has_posts = true,
             _ => {}

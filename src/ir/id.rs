@@ -27,7 +27,7 @@ pub(crate) use id;
 pub(crate) use id as dense_id;
 
 /// A vector indexed by one id type.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct IdVec<I, T> {
     items: Vec<T>,
     id: PhantomData<I>,

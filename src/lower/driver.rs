@@ -6,7 +6,7 @@ use crate::ir::scalar_names::loop_index;
 use crate::ir::{AttrKey, BlockId, ExprId, Op, OpEffect, OpId, OpKind, Program, Symbol, TensorId, UnitId, Value};
 use crate::ops::launch::{LaunchCall, launch_call};
 use crate::ops::spec::Lower;
-use crate::plan::{AxesTable, ExtentEnv, Inst, LocalScalars, LoopIteration, Plan, PlanBudget, PlanBuilder};
+use crate::plan::{AxesTable, ExtentEnv, LEAST_INST_BYTES, LocalScalars, LoopIteration, Plan, PlanBudget, PlanBuilder};
 use rustc_hash::FxHashMap;
 
 /// Runs a program for one rank and builds its plan.
@@ -110,6 +110,7 @@ impl<'a> Driver<'a> {
         let outside: Vec<bool> = private.tensors.iter().enumerate().map(had).collect();
         let renewed = || private.tensors.iter().zip(&outside).filter(|(_, had)| !**had);
         let mut value = start;
+        let mut recorder = self.builder.record_loop();
         let mut before = (!self.builder.is_in_loop()).then(|| self.builder.plan_lengths());
         while value < stop {
             self.builder.check_time()?;
@@ -117,12 +118,14 @@ impl<'a> Driver<'a> {
                 self.builder.rebind_tensor(tensor, None)?;
             }
             self.run_iteration(index, value, body)?;
+            self.builder.end_round(&mut recorder);
             let Some(next) = value.checked_add(step) else { break };
             value = next;
             if let Some(before) = before.take().filter(|_| value < stop) {
                 self.builder.reserve_iterations(&before, value.abs_diff(stop).div_ceil(step.unsigned_abs()));
             }
         }
+        self.builder.end_loop(recorder);
         for (&tensor, _) in renewed() {
             if let Some(buffer) = self.builder.tensor_binding(tensor).map(|view| view.buffer) {
                 self.fresh.left.insert(tensor, buffer);
@@ -251,7 +254,7 @@ impl<'a> Driver<'a> {
             _ if !self.builder.is_run_by_rank(id) => 0,
             kind if matches!(kind.spec().lower, Lower::Loop) => self.least_of_loop(op),
             kind => match kind.effect() {
-                OpEffect::Pure if op.output_tensors().next().is_some() => size_of::<Inst>() as u128,
+                OpEffect::Pure if op.output_tensors().next().is_some() => LEAST_INST_BYTES as u128,
                 _ => 0,
             },
         }

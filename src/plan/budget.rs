@@ -1,6 +1,6 @@
 //! Limits on plans: memory, which is estimated from loop bounds before it is used, and time.
 
-use super::{Inst, LoopIteration, PlanBuffer, PlanBuilder};
+use super::{LoopIteration, PlanBuffer, PlanBuilder};
 use crate::diag::Diag;
 use crate::diag::codes;
 use std::time::{Duration, Instant};
@@ -62,10 +62,14 @@ impl PlanBudget {
         let most = limits.bytes / u64::from(ranks.max(1));
         Self { all: limits.bytes, most, used: 0, deadline }
     }
+    /// Instructions have turned out to be part of a loop that is stored once.
+    pub(super) fn refund_bytes(&mut self, bytes: usize) {
+        self.used = self.used.saturating_sub(bytes as u64);
+    }
 }
 
-/// Numbers of instructions, iterations and buffers of a plan.
-pub(crate) type PlanLengths = [usize; 3];
+/// Numbers of iterations and buffers of a plan.
+pub(crate) type PlanLengths = [usize; 2];
 
 impl PlanBuilder<'_> {
     /// Counts the bytes of the next element of the plan.
@@ -80,7 +84,7 @@ impl PlanBuilder<'_> {
     /// The lengths of the plan's lists.
     pub(crate) fn plan_lengths(&self) -> PlanLengths {
         let plan = &self.plan;
-        [plan.insts.len(), plan.iterations.len(), plan.buffers.len()]
+        [plan.iterations.len(), plan.buffers.len()]
     }
 
     /// Reserves room in the plan's lists for the remaining iterations of an outermost loop, each assumed as long as
@@ -88,15 +92,14 @@ impl PlanBuilder<'_> {
     /// a failed reservation is ignored.
     pub(crate) fn reserve_iterations(&mut self, before: &PlanLengths, left: u64) {
         let left = usize::try_from(left).unwrap_or(usize::MAX);
-        let [insts, iterations, buffers] = self.plan_lengths();
+        let [iterations, buffers] = self.plan_lengths();
         let free = usize::try_from(self.budget.most.saturating_sub(self.budget.used));
         let free = free.unwrap_or(usize::MAX);
         let room =
             |now: usize, before: usize, size: usize| now.saturating_sub(before).saturating_mul(left).min(free / size);
-        let _ = self.plan.insts.try_reserve_exact(room(insts, before[0], size_of::<Inst>()));
-        let rounds = room(iterations, before[1], size_of::<LoopIteration>());
+        let rounds = room(iterations, before[0], size_of::<LoopIteration>());
         let _ = self.plan.iterations.try_reserve_exact(rounds);
-        let made = room(buffers, before[2], size_of::<PlanBuffer>());
+        let made = room(buffers, before[1], size_of::<PlanBuffer>());
         self.plan.buffers.try_reserve_exact(made);
         self.references.try_reserve_exact(made);
     }
@@ -133,8 +136,7 @@ impl PlanBuilder<'_> {
                 size_text(self.budget.all.into())
             ),
         };
-        let message =
-            format!("{rank} takes {than} {}: each iteration of a loop has its own instructions", size_text(bytes));
+        let message = format!("{rank} takes {than} {}: each iteration of a loop adds to it", size_text(bytes));
         self.error_here(codes::TOO_LARGE, message)
             .with_note(format!("the limit is {share}; raise it with `--plan-memory=SIZE`"))
     }

@@ -302,7 +302,7 @@ impl<'a> PlanBuilder<'a> {
     /// If the plan becomes too large.
     pub fn emit_inst(&mut self, kind: InstKind) -> Result<(), Diag> {
         self.charge_bytes(size_of::<Inst>() + kind.heap_bytes() + kind.queue_bytes())?;
-        let grown = self.plan.insts.try_reserve(1);
+        let grown = self.plan.insts.try_reserve_one();
         grown.map_err(|_| self.error_here(codes::NO_MEMORY, "out of memory: cannot allocate the plan"))?;
         let origin = InstOrigin { op: self.op, iteration: self.iteration };
         self.plan.insts.push(Inst { kind, stream: self.stream, origin });

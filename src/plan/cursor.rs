@@ -1,11 +1,15 @@
 //! Instruction ids, and the cursor that iterates over a plan's instructions.
 //!
 //! An [`InstId`] names an instruction; only [`Plan`] knows its position. A reader of a plan walks an
-//! [`InstCursor`] and never indexes a list, so that plans can keep loops without a change to their readers.
+//! [`InstCursor`] and never indexes a list: plans keep loops, and the cursor makes an iteration's instructions from the
+//! body that is stored once.
 
 use super::Plan;
-use super::inst::Inst;
+use super::inst::{BufferView, CollectiveInst, Inst, InstKind};
+use super::inst_list::{InstList, RepeatedBody};
 use crate::ir::Id;
+use std::borrow::Cow;
+use std::ops::Range;
 
 crate::ir::dense_id! {
     /// An instruction of a plan. Ids grow in the order in which the host issues the instructions.
@@ -15,68 +19,100 @@ crate::ir::dense_id! {
 /// Iterates over instructions of a plan in issue order, or backwards.
 #[derive(Clone, Debug)]
 pub struct InstCursor<'p> {
-    first: usize,
-    rest: &'p [Inst],
+    list: &'p InstList,
+    places: Range<usize>,
+    /// The segment of the last instruction.
+    near: usize,
 }
 
 impl<'p> Iterator for InstCursor<'p> {
-    type Item = (InstId, &'p Inst);
+    type Item = (InstId, Cow<'p, Inst>);
     fn next(&mut self) -> Option<Self::Item> {
-        let (inst, rest) = self.rest.split_first()?;
-        let id = InstId::new(self.first);
-        self.first += 1;
-        self.rest = rest;
-        Some((id, inst))
+        let place = self.places.next()?;
+        Some((InstId::new(place), self.list.get_near(place, &mut self.near)))
+    }
+    fn nth(&mut self, count: usize) -> Option<Self::Item> {
+        let place = self.places.nth(count)?;
+        Some((InstId::new(place), self.list.get_near(place, &mut self.near)))
     }
     fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.rest.len(), Some(self.rest.len()))
+        self.places.size_hint()
     }
 }
 
 impl DoubleEndedIterator for InstCursor<'_> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        let (inst, rest) = self.rest.split_last()?;
-        self.rest = rest;
-        Some((InstId::new(self.first + rest.len()), inst))
+        let place = self.places.next_back()?;
+        Some((InstId::new(place), self.list.get_near(place, &mut self.near)))
     }
 }
 
 impl ExactSizeIterator for InstCursor<'_> {}
 
 impl Plan {
+    fn cursor_over(&self, places: Range<usize>) -> InstCursor<'_> {
+        let end = places.end.min(self.insts.len());
+        InstCursor { list: &self.insts, places: places.start.min(end)..end, near: 0 }
+    }
     /// A cursor over all instructions, in issue order.
     pub fn cursor(&self) -> InstCursor<'_> {
-        InstCursor { first: 0, rest: &self.insts }
+        self.cursor_over(0..self.insts.len())
     }
     /// A cursor over the instructions that are issued before this one.
     pub fn cursor_before(&self, id: InstId) -> InstCursor<'_> {
-        InstCursor { first: 0, rest: self.insts.get(..id.index()).unwrap_or(&self.insts) }
+        self.cursor_over(0..id.index())
     }
     /// A cursor over the instructions that are issued after this one.
     pub fn cursor_after(&self, id: InstId) -> InstCursor<'_> {
-        let first = id.index() + 1;
-        InstCursor { first, rest: self.insts.get(first..).unwrap_or_default() }
+        self.cursor_over(id.index() + 1..self.insts.len())
     }
     /// A cursor over the instructions that are issued between these two.
     pub fn cursor_between(&self, before: InstId, after: InstId) -> InstCursor<'_> {
-        let first = before.index() + 1;
-        InstCursor { first, rest: self.insts.get(first..after.index()).unwrap_or_default() }
+        self.cursor_over(before.index() + 1..after.index())
     }
     /// The instructions without their ids, in issue order.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Inst> + ExactSizeIterator {
-        self.insts.iter()
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = Cow<'_, Inst>> + ExactSizeIterator {
+        self.cursor().map(|(_, inst)| inst)
     }
     /// The instruction of an id that a cursor of this plan gave.
-    pub fn inst(&self, id: InstId) -> &Inst {
-        &self.insts[id.index()]
+    pub fn inst(&self, id: InstId) -> Cow<'_, Inst> {
+        self.insts.get_near(id.index(), &mut 0)
     }
     /// The instruction of an id, if the plan has it.
-    pub fn find_inst(&self, id: InstId) -> Option<&Inst> {
+    pub fn find_inst(&self, id: InstId) -> Option<Cow<'_, Inst>> {
         self.insts.get(id.index())
+    }
+    /// The collective of an instruction, if it is one.
+    pub fn collective_of(&self, id: InstId) -> Option<Cow<'_, CollectiveInst>> {
+        match self.inst(id) {
+            Cow::Borrowed(Inst { kind: InstKind::Collective(collective), .. }) => Some(Cow::Borrowed(collective)),
+            Cow::Owned(Inst { kind: InstKind::Collective(collective), .. }) => Some(Cow::Owned(*collective)),
+            _ => None,
+        }
+    }
+    /// The data of a send, or the destination of a receive.
+    pub fn message_view(&self, id: InstId) -> Option<Cow<'_, BufferView>> {
+        match self.inst(id) {
+            Cow::Borrowed(Inst { kind: InstKind::Send { view, .. } | InstKind::Recv { view, .. }, .. }) => {
+                Some(Cow::Borrowed(view))
+            }
+            Cow::Owned(Inst { kind: InstKind::Send { view, .. } | InstKind::Recv { view, .. }, .. }) => {
+                Some(Cow::Owned(view))
+            }
+            _ => None,
+        }
     }
     /// Number of instructions.
     pub fn inst_count(&self) -> usize {
         self.insts.len()
+    }
+    /// The stored form: bodies and the numbers of their rounds, in issue order.
+    pub(crate) fn repeated_bodies(&self) -> impl Iterator<Item = RepeatedBody<'_>> {
+        self.insts.repeated_bodies()
+    }
+    /// Number of instructions that the plan stores: a loop's body counts once.
+    pub fn stored_insts(&self) -> usize {
+        self.insts.repeated_bodies().map(|segment| segment.body.len()).sum()
     }
     /// Appends an instruction.
     pub fn push_inst(&mut self, inst: Inst) -> InstId {
@@ -85,7 +121,7 @@ impl Plan {
     }
     /// The same plan with other instructions.
     pub fn with_insts(self, insts: Vec<Inst>) -> Plan {
-        Plan { insts, ..self }
+        Plan { insts: InstList::from_insts(insts), ..self }
     }
 }
 
@@ -105,7 +141,7 @@ mod tests {
         let list: Vec<Inst> = (0..5).map(record).collect();
         let plan = Plan::default().with_insts(list.clone());
         for (at, (id, inst)) in plan.cursor().enumerate() {
-            assert_eq!((id.index(), inst), (at, &list[at]));
+            assert_eq!((id.index(), inst.as_ref()), (at, &list[at]));
             assert_eq!(plan.inst(id), inst);
             let ids = |cursor: InstCursor<'_>| -> Vec<usize> { cursor.map(|(id, _)| id.index()).collect() };
             assert_eq!(ids(plan.cursor_before(id)), (0..at).collect::<Vec<_>>());

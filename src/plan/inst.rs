@@ -446,6 +446,10 @@ fn allocator_bytes(bytes: usize) -> usize {
     bytes + bytes / 8 + 16
 }
 
+/// The bytes that an instruction needs in a run if the plan stores it once for all iterations: its entry in a list that
+/// grows.
+pub(crate) const LEAST_INST_BYTES: usize = 3 * size_of::<u32>();
+
 impl InstKind {
     /// The heap bytes that the instruction owns, without its entry in the plan.
     pub(super) fn heap_bytes(&self) -> usize {
@@ -464,7 +468,7 @@ impl InstKind {
     /// The bytes that a CPU run's queues need for the instruction: its entry in a growing list and, if a communicator
     /// executes it, a unit with four lists.
     pub(super) fn queue_bytes(&self) -> usize {
-        const PLACE: usize = 3 * size_of::<u32>();
+        const PLACE: usize = LEAST_INST_BYTES;
         const UNIT: usize = 3 * 112 + 4 * 16;
         match self {
             InstKind::Collective(_)

@@ -6,8 +6,9 @@
 //! Streams may reach messages in a different order; this does not change the matching.
 
 use super::cursor::InstId;
-use super::inst::{CollectiveInst, CommSlot, Inst, InstKind};
+use super::inst::{CollectiveInst, CommSlot, InstKind};
 use super::{Plan, PlanCommunicator};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// An instruction of a rank.
@@ -45,7 +46,7 @@ pub struct MatchedCommunicator<'p> {
 }
 
 /// A member's side of a matched collective.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct CollectiveMember<'p> {
     /// Its rank.
     pub rank: u32,
@@ -54,7 +55,7 @@ pub struct CollectiveMember<'p> {
     /// Its instruction.
     pub inst: InstId,
     /// The same, as its plan has it.
-    pub collective: &'p CollectiveInst,
+    pub collective: Cow<'p, CollectiveInst>,
 }
 
 impl MatchedCommunicator<'_> {
@@ -64,8 +65,7 @@ impl MatchedCommunicator<'_> {
         let team = self.communicator.team.iter().zip(insts).enumerate();
         team.filter_map(|(position, (&rank, &inst))| {
             let (inst, plan) = (inst?, plans.get(rank as usize)?);
-            let InstKind::Collective(collective) = &plan.inst(inst).kind else { return None };
-            Some(CollectiveMember { rank, position, inst, collective })
+            Some(CollectiveMember { rank, position, inst, collective: plan.collective_of(inst)? })
         })
         .collect()
     }
@@ -112,6 +112,40 @@ impl<'p> PlanMatching<'p> {
         let mut matching = Self { communicators: communicators(plans), ..Self::default() };
         matching.match_collectives(plans);
         matching.match_messages(plans);
+        matching
+    }
+
+    /// Matches the communications of rank 0 in plans that differ only by a rotation of the ranks: what rank `r` does with
+    /// rank `p` is what rank 0 does with rank `p - r`. Messages in which rank 0 has no part are left out.
+    pub(crate) fn of_rotated_plans(plans: &'p [Plan]) -> Self {
+        let mut matching = Self { communicators: communicators(plans), ..Self::default() };
+        let Some(plan) = plans.first() else { return matching };
+        let ranks = plans.len() as u32;
+        for of_all in &mut matching.communicators {
+            let slot = of_all.slots.first().copied().flatten();
+            let own = plan.cursor().filter_map(|(id, inst)| match &inst.kind {
+                InstKind::Collective(collective) if Some(collective.comm) == slot => Some(id),
+                _ => None,
+            });
+            of_all.collectives = own.map(|id| vec![Some(id); ranks as usize]).collect();
+        }
+        let mut channels: BTreeMap<MessageChannel<'p>, ChannelSides> = BTreeMap::new();
+        add_message_sides(plan, &mut channels);
+        let mut sides = Vec::new();
+        for (channel, outgoing) in channels.iter().filter(|(channel, _)| channel.from == 0) {
+            let (to, back) = (channel.to, (ranks - channel.to) % ranks);
+            let Some(incoming) = channels.get(&MessageChannel { from: back, to: 0, ..*channel }) else { continue };
+            for (send, receive) in outgoing.sends.iter().zip(&incoming.receives) {
+                let put = send.put && receive.put;
+                let as_sender = MatchedMessage { send: send.at, receive: RankInst { rank: to, ..receive.at }, put };
+                let as_receiver = MatchedMessage { send: RankInst { rank: back, ..send.at }, receive: receive.at, put };
+                let number = matching.messages.len() as u32;
+                matching.messages.extend([as_sender, as_receiver]);
+                sides.extend([(send.at.inst, number), (receive.at.inst, number + 1)]);
+            }
+        }
+        sides.sort_unstable();
+        matching.sides = vec![sides];
         matching
     }
 
@@ -188,8 +222,8 @@ fn communicators(plans: &[Plan]) -> Vec<MatchedCommunicator<'_>> {
 /// Adds a rank's sends and receives to their channels.
 fn add_message_sides<'p>(plan: &'p Plan, channels: &mut BTreeMap<MessageChannel<'p>, ChannelSides>) {
     let mut grouped = false;
-    for (inst, Inst { kind, .. }) in plan.cursor() {
-        let (comm, peer, put, sends) = match kind {
+    for (inst, element) in plan.cursor() {
+        let (comm, peer, put, sends) = match &element.kind {
             InstKind::GroupBegin => {
                 grouped = true;
                 continue;

@@ -13,6 +13,8 @@ mod debug_info;
 mod env;
 mod initial;
 mod inst;
+mod inst_fields;
+mod inst_list;
 mod matching;
 mod poison;
 mod print;
@@ -30,11 +32,14 @@ pub use debug_info::DebugInfo;
 pub use env::ExtentEnv;
 pub(crate) use initial::type_range;
 pub use initial::{ReductionFold, starts_from_identity};
+pub(crate) use inst::LEAST_INST_BYTES;
 pub use inst::{
     BufferId, BufferKind, BufferView, CollectiveInst, CollectiveKind, CommSlot, EventId, GemmInst, Inst, InstKind,
     InstOrigin, IterationId, KernelStep, LoopIteration, PlanBuffer, PointwiseKernel, RedOp, StepOperand, StreamSlot,
     USER_STREAM, ViewDim, ViewDims, WorkSlot, row_major,
 };
+pub(crate) use inst_fields::ViewMotion;
+pub(crate) use inst_list::RepeatedBody;
 pub use matching::{CollectiveMember, MatchedCommunicator, MatchedMessage, PlanMatching, RankInst};
 pub use print::PlanText;
 pub use scalar::{EvalError, apply_function};
@@ -86,7 +91,7 @@ pub struct Plan {
     /// By buffer: the extents of the tensor that it was made for, on this rank; for messages.
     pub buffer_shapes: Vec<SmallVec<[usize; 4]>>,
     /// Its instructions in the order the host issues them.
-    insts: Vec<Inst>,
+    insts: inst_list::InstList,
     /// Loop indices by iteration; row 0 is empty.
     pub iterations: Vec<LoopIteration>,
     /// The communicators of which the rank is a member.

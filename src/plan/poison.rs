@@ -3,16 +3,17 @@
 use super::inst::{BufferView, EventId, Inst, InstKind, StreamSlot, USER_STREAM, row_major};
 use super::{Plan, PlanBuffer, ScalarValue};
 use crate::ir::DType;
+use std::borrow::Cow;
 
 impl Plan {
     /// The plan with all buffers allocated, and filled with NaN (integers: with the byte 0xa5), before anything else
     /// runs. No two buffers share memory then, as far as nothing is freed.
-    pub fn poisoned(mut self) -> Plan {
-        let insts = std::mem::take(&mut self.insts);
+    pub fn poisoned(self) -> Plan {
+        let insts = self.iter().map(Cow::into_owned);
         let (allocations, others): (Vec<Inst>, Vec<Inst>) =
-            insts.into_iter().partition(|inst| matches!(inst.kind, InstKind::Alloc { .. }));
+            insts.partition(|inst| matches!(inst.kind, InstKind::Alloc { .. }));
         let Some(last) = allocations.last().map(|inst| inst.origin) else {
-            return Plan { insts: others, ..self };
+            return self;
         };
         let mut filled = Vec::with_capacity(2 * allocations.len() + self.streams as usize + others.len());
         for inst in allocations {
@@ -33,7 +34,7 @@ impl Plan {
         }));
         filled.extend(others);
         let bytes = self.buffers.iter().map(|(_, entry)| (entry.elements * entry.dtype.byte_size()) as u64).sum();
-        Plan { insts: filled, events: self.events + 1, peak_bytes: bytes, ..self }
+        Plan { events: self.events + 1, peak_bytes: bytes, ..self }.with_insts(filled)
     }
 }
 

@@ -30,7 +30,7 @@ impl Display for PlanText<'_> {
             .iter()
             .map(|inst| {
                 let iteration = self.labels.iteration_text(plan.iteration_of(inst.origin));
-                (self.inst_text(inst), self.labels.op_label(inst.origin.op).to_owned(), iteration)
+                (self.inst_text(&inst), self.labels.op_label(inst.origin.op).to_owned(), iteration)
             })
             .collect();
         let width = rows.iter().map(|(text, ..)| text.len()).max().unwrap_or(0).min(90);

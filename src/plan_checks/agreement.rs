@@ -5,7 +5,40 @@ use super::walk::{CollectiveEnd, MessageEnd, WalkRanks};
 use crate::diag::{Diag, codes};
 use crate::ir::DType;
 use crate::lower::PreparedProgram;
-use crate::plan::{BufferView, CollectiveInst, InstId};
+use crate::plan::{BufferView, CollectiveInst, CollectiveMember, InstId, Plan, PlanMatching, RankInst};
+
+/// Whether the sides of all communications agree; a walk reports the first that do not.
+pub(super) fn do_all_agree(plans: &[Plan], matching: &PlanMatching<'_>) -> bool {
+    let messages_agree = matching.messages.iter().all(|message| {
+        let view = |side: RankInst| plans.get(side.rank as usize).and_then(|plan| plan.message_view(side.inst));
+        match (view(message.send), view(message.receive)) {
+            (Some(source), Some(target)) => source.len() == target.len() && source.dtype == target.dtype,
+            _ => false,
+        }
+    });
+    messages_agree
+        && matching.communicators.iter().all(|of_all| {
+            (0..of_all.collectives.len()).all(|number| do_members_agree(&of_all.collective_members(number, plans)))
+        })
+}
+
+/// Whether the members of a collective agree.
+fn do_members_agree(members: &[CollectiveMember<'_>]) -> bool {
+    let Some(first) = members.first().map(|member| &*member.collective) else { return true };
+    let alike = members.iter().map(|member| &*member.collective).all(|other| {
+        let types = [first, other].map(element_type);
+        is_same_collective(first, other) && (types[0].is_none() || types[1].is_none() || types[0] == types[1])
+    });
+    let bytes = |view: &BufferView| view.len() * view.dtype.byte_size();
+    let sent: Vec<usize> = members.iter().filter_map(|member| member.collective.input.as_ref()).map(bytes).collect();
+    let received: Vec<usize> =
+        members.iter().filter_map(|member| member.collective.output.as_ref()).map(bytes).collect();
+    let equal = |amounts: &[usize]| amounts.windows(2).all(|pair| pair[0] == pair[1]);
+    alike
+        && equal(&sent)
+        && equal(&received)
+        && received.first().is_none_or(|&amount| first.kind.totals_fit(&sent, received.len(), amount))
+}
 
 /// One side of a communication, for messages.
 #[derive(Clone, Copy, Debug)]
@@ -37,13 +70,13 @@ fn side_text(prepared: &PreparedProgram, queues: &RankQueues<'_>, inst: InstId) 
 pub(super) fn check_collective<E, C>(walk: &WalkRanks<'_, '_, E, C>, ends: &[CollectiveEnd<'_>]) -> Result<(), Diag> {
     let Some((first, others)) = ends.split_first() else { return Ok(()) };
     for other in others {
-        if !is_same_collective(other.collective, first.collective) {
+        if !is_same_collective(&other.collective, &first.collective) {
             let message = format!(
                 "members of one communication disagree: rank {} starts {}, rank {} {}",
                 first.rank,
-                describe_collective(first.collective),
+                describe_collective(&first.collective),
                 other.rank,
-                describe_collective(other.collective)
+                describe_collective(&other.collective)
             );
             return Err(disagreement(walk, collective_side(first), collective_side(other), message));
         }
@@ -63,7 +96,7 @@ fn check_element_types<E, C>(
     first: &CollectiveEnd<'_>,
     other: &CollectiveEnd<'_>,
 ) -> Result<(), Diag> {
-    match (element_type(first.collective), element_type(other.collective)) {
+    match (element_type(&first.collective), element_type(&other.collective)) {
         (Some(one), Some(two)) if one != two => {
             let message = format!(
                 "members of one {} do not agree: rank {} has elements of type `{}`, rank {} of `{}`",
@@ -100,10 +133,10 @@ fn describe_collective(collective: &CollectiveInst) -> String {
 /// If numbers or types of their elements differ.
 pub(super) fn check_message<E, C>(
     walk: &WalkRanks<'_, '_, E, C>,
-    send: MessageEnd<'_>,
-    receive: MessageEnd<'_>,
+    send: &MessageEnd<'_>,
+    receive: &MessageEnd<'_>,
 ) -> Result<(), Diag> {
-    let (source, target) = (send.view, receive.view);
+    let (source, target) = (&send.view, &receive.view);
     if source.len() == target.len() && source.dtype == target.dtype {
         return Ok(());
     }
@@ -133,7 +166,7 @@ fn side_bytes<'e>(
     view: fn(&CollectiveInst) -> Option<&BufferView>,
 ) -> impl Iterator<Item = SideBytes> + 'e {
     ends.iter().filter_map(move |end| {
-        let view = view(end.collective)?;
+        let view = view(&end.collective)?;
         Some(SideBytes { side: collective_side(end), bytes: view.len() * view.dtype.byte_size() })
     })
 }

@@ -104,7 +104,7 @@ impl ElementSet {
     }
 
     /// True if the elements are consecutive.
-    fn is_interval(&self) -> bool {
+    pub(super) fn is_interval(&self) -> bool {
         match self.axes.as_slice() {
             [] => true,
             [axis] => axis.stride == 1,

@@ -19,6 +19,8 @@ mod happens_before;
 mod post_order;
 pub(crate) mod queues;
 mod races;
+mod rank_rotation;
+mod set_index;
 mod stream_count;
 pub(crate) mod walk;
 mod waste;
@@ -26,7 +28,8 @@ mod waste;
 use crate::diag::Diag;
 use crate::ir::OpId;
 use crate::lower::PreparedProgram;
-use crate::plan::PlanMatching;
+use crate::plan::{Plan, PlanMatching};
+use happens_before::WalkOutcome;
 use races::{MemoryObserver, report_findings};
 use walk::{NoClock, OrderOnly, PlanWalk};
 
@@ -83,23 +86,51 @@ impl ProofReport {
 /// Proves that a program is free of deadlocks, of communications whose sides do not agree, of races, and of reads and
 /// outputs that nothing has written: for its sizes, ranks and streams, and for every order in which queues may run.
 pub fn prove_program(prepared: &PreparedProgram) -> ProofReport {
-    match check_plans(prepared) {
-        Ok(()) => prove_memory(prepared),
-        Err(errors) => ProofReport { errors, ..ProofReport::default() },
+    let plans = &prepared.plans;
+    let insts: usize = plans.iter().map(Plan::inst_count).sum();
+    if insts >= LARGE_PLANS && rank_rotation::are_rotations(plans) {
+        let matching = PlanMatching::of_rotated_plans(plans);
+        match prove_memory(prepared, &matching, true) {
+            // Errors are told of the ranks on which they are found first.
+            Some(report) if report.errors.is_empty() || insts > MOST_WALKED_TWICE => return report,
+            _ => {}
+        }
     }
+    if let Some(report) = prove_memory(prepared, &PlanMatching::new(plans), false) {
+        return report;
+    }
+    // A walk with messages about queues reports it.
+    ProofReport { errors: check_plans(prepared).err().unwrap_or_default(), ..ProofReport::default() }
 }
 
-/// Looks for races, and for reads and outputs that nothing has written, in plans that do not deadlock.
-fn prove_memory(prepared: &PreparedProgram) -> ProofReport {
-    let matching = PlanMatching::new(&prepared.plans);
-    let mut observer = MemoryObserver::new(&prepared.plans);
-    happens_before::walk_order(&prepared.plans, &matching, &mut observer);
+/// The number of instructions from which on a walk over one rank in place of all pays.
+const LARGE_PLANS: usize = 4096;
+
+/// The number of instructions up to which all ranks are walked if a walk over one of them finds errors.
+const MOST_WALKED_TWICE: usize = 1_000_000;
+
+/// Looks for races, and for reads and outputs that nothing has written; `None` if the plans deadlock or the sides of a
+/// communication do not agree. Of plans that differ by a rotation, rank 0 stands for all.
+fn prove_memory(prepared: &PreparedProgram, matching: &PlanMatching<'_>, rotated: bool) -> Option<ProofReport> {
+    let plans = &prepared.plans;
+    if !agreement::do_all_agree(plans, matching) {
+        return None;
+    }
+    let walked = if rotated { &plans[..1] } else { &plans[..] };
+    let mut observer = MemoryObserver::new(walked);
+    let outcome = match rotated {
+        true => happens_before::walk_rotated_order(plans, matching, &mut observer),
+        false => happens_before::walk_order(plans, matching, &mut observer),
+    };
+    if outcome == WalkOutcome::Stuck {
+        return None;
+    }
     observer.drop_explained();
     observer.check_outputs(&prepared.outputs[..prepared.results]);
-    let mut errors = post_order::check_post_orders(prepared, &matching);
+    let mut errors = post_order::check_post_orders(prepared, matching);
     errors.extend(report_findings(prepared, &observer.findings));
     let redundant = waste::redundant_waits(&observer.waits);
     let mut warnings = ended_memory::check_ended_memory(prepared);
     warnings.extend(waste::report_waste(prepared, &redundant));
-    ProofReport { errors, warnings, redundant }
+    Some(ProofReport { errors, warnings, redundant })
 }

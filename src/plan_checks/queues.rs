@@ -3,7 +3,8 @@
 //! A plan's instructions are in issue order. They are divided into queues: one for each stream, and one for each
 //! communicator, whose units start once the earlier work of the issuing stream is done.
 
-use crate::plan::{BufferView, CommSlot, EventId, Inst, InstId, InstKind, Plan, StreamSlot, WorkSlot};
+use crate::plan::{CommSlot, EventId, Inst, InstId, InstKind, Plan, StreamSlot, WorkSlot};
+use std::borrow::Cow;
 
 /// A point of a stream: so many of its instructions are done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,10 +68,9 @@ impl<T> ReadQueue<T> {
 
 /// A send or receive of a started unit that is not done.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct OpenMessage<'p> {
+pub(crate) struct OpenMessage {
     pub(crate) inst: InstId,
     pub(crate) peer: usize,
-    pub(crate) view: &'p BufferView,
 }
 
 /// The direction of a message, as one rank sees it.
@@ -108,7 +108,7 @@ impl<'p> RankQueues<'p> {
         };
         let mut group: Option<CommunicationUnit> = None;
         for (id, inst) in plan.cursor() {
-            queues.enqueue_inst(id, inst, &mut group);
+            queues.enqueue_inst(id, &inst, &mut group);
         }
         queues
     }
@@ -164,7 +164,7 @@ impl<'p> RankQueues<'p> {
     }
 
     /// An instruction.
-    pub(crate) fn inst(&self, id: InstId) -> &'p Inst {
+    pub(crate) fn inst(&self, id: InstId) -> Cow<'p, Inst> {
         self.plan.inst(id)
     }
 
@@ -239,14 +239,14 @@ impl<'p> RankQueues<'p> {
     }
 
     /// The sends (or receives) of a communicator's started unit that are not done.
-    pub(crate) fn open_messages(&self, comm: CommSlot, direction: MessageDirection) -> Vec<OpenMessage<'p>> {
+    pub(crate) fn open_messages(&self, comm: CommSlot, direction: MessageDirection) -> Vec<OpenMessage> {
         let Some(unit) = self.started_unit(comm) else { return Vec::new() };
         let open = unit.open_insts().filter_map(|inst| match &self.inst(inst).kind {
-            InstKind::Send { peer, view, .. } if direction == MessageDirection::Send => {
-                Some(OpenMessage { inst, peer: *peer as usize, view })
+            InstKind::Send { peer, .. } if direction == MessageDirection::Send => {
+                Some(OpenMessage { inst, peer: *peer as usize })
             }
-            InstKind::Recv { peer, view, .. } if direction == MessageDirection::Receive => {
-                Some(OpenMessage { inst, peer: *peer as usize, view })
+            InstKind::Recv { peer, .. } if direction == MessageDirection::Receive => {
+                Some(OpenMessage { inst, peer: *peer as usize })
             }
             _ => None,
         });

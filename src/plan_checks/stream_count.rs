@@ -10,12 +10,15 @@ use crate::lower::{PreparedProgram, prepare_with_streams};
 /// The most streams that are tried.
 const MOST_STREAMS: u32 = 1024;
 
+/// The most instructions of all ranks times queues of all ranks for which other numbers of streams are tried.
+const MOST_POINTS: u64 = 1 << 33;
+
 /// The error that a proved program has with more streams than it was proved for, up to the longest loop's trip count; as
 /// a warning that says for how many it is right.
 pub fn check_more_streams(program: &Program, prepared: &PreparedProgram) -> Option<Diag> {
     let given = prepared.env.streams;
     program.names().find_symbol("numberOfStreams")?;
-    let most = longest_loop(prepared).min(MOST_STREAMS);
+    let most = longest_loop(prepared).min(MOST_STREAMS).min(affordable_streams(prepared));
     let mut wrong = (most > given).then(|| first_error(program, prepared, most))??;
     let (mut right_with, mut wrong_with) = (given, most);
     while wrong_with - right_with > 1 {
@@ -30,6 +33,13 @@ pub fn check_more_streams(program: &Program, prepared: &PreparedProgram) -> Opti
         _ => format!("right with at most {right_with} streams; this is with {wrong_with}"),
     };
     Some(wrong.into_warning().with_note(note))
+}
+
+/// The number of streams with which a proof takes a few seconds at most.
+fn affordable_streams(prepared: &PreparedProgram) -> u32 {
+    let insts: u64 = prepared.plans.iter().map(|plan| plan.inst_count() as u64).sum();
+    let most = MOST_POINTS / (insts.max(1) * prepared.plans.len().max(1) as u64);
+    u32::try_from(most).unwrap_or(u32::MAX)
 }
 
 /// The number of streams with which no two iterations of a loop share one.

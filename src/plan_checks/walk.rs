@@ -17,6 +17,7 @@ use crate::plan::{
     PlanMatching, WorkSlot,
 };
 use rayon::prelude::*;
+use std::borrow::Cow;
 
 /// A stream's next instruction.
 #[derive(Clone, Copy, Debug)]
@@ -30,18 +31,18 @@ pub(crate) struct StreamStep<'p> {
 }
 
 /// A side of a message.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct MessageEnd<'p> {
     /// The rank.
     pub(crate) rank: usize,
     /// Its send or receive.
     pub(crate) inst: InstId,
     /// The view that is read or written.
-    pub(crate) view: &'p BufferView,
+    pub(crate) view: Cow<'p, BufferView>,
 }
 
 /// A member's side of a collective.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct CollectiveEnd<'p> {
     /// The rank.
     pub(crate) rank: usize,
@@ -50,7 +51,7 @@ pub(crate) struct CollectiveEnd<'p> {
     /// Its instruction.
     pub(crate) inst: InstId,
     /// The same, as the plan has it.
-    pub(crate) collective: &'p CollectiveInst,
+    pub(crate) collective: Cow<'p, CollectiveInst>,
 }
 
 /// Does the work of one rank's instructions.
@@ -62,8 +63,8 @@ pub(crate) trait RankExecutor: Send + Sized {
     /// Moves a message, whose sides agree.
     fn move_message<C: RankClock>(
         walk: &mut WalkRanks<'_, '_, Self, C>,
-        send: MessageEnd<'_>,
-        receive: MessageEnd<'_>,
+        send: &MessageEnd<'_>,
+        receive: &MessageEnd<'_>,
     ) -> Result<(), Diag>;
     /// Moves the data of a collective, whose members agree on its type.
     fn move_collective<C: RankClock>(
@@ -82,8 +83,8 @@ impl RankExecutor for OrderOnly {
     fn release_views(&mut self, _: &Inst) {}
     fn move_message<C: RankClock>(
         _: &mut WalkRanks<'_, '_, Self, C>,
-        _: MessageEnd<'_>,
-        _: MessageEnd<'_>,
+        _: &MessageEnd<'_>,
+        _: &MessageEnd<'_>,
     ) -> Result<(), Diag> {
         Ok(())
     }
@@ -174,7 +175,8 @@ impl<'p, E: RankExecutor, C: RankClock> RankWalk<'p, E, C> {
     /// Executes a stream's next instruction, unless it has to wait.
     pub(crate) fn run_step(&mut self, stream: usize, prepared: &PreparedProgram) -> Result<bool, Diag> {
         let Some(id) = self.queues.stream_head(stream) else { return Ok(false) };
-        let step = StreamStep { stream, id, inst: self.queues.inst(id) };
+        let inst = self.queues.inst(id);
+        let step = StreamStep { stream, id, inst: &inst };
         if !self.queues.can_proceed(&step.inst.kind) {
             return Ok(false);
         }
@@ -223,14 +225,14 @@ impl<'p, E: RankExecutor, C: RankClock> RankWalk<'p, E, C> {
     }
 
     fn communication_end(&self, start: u64, inst: InstId) -> u64 {
-        self.clock.communication_end(start, self.queues.inst(inst))
+        self.clock.communication_end(start, &self.queues.inst(inst))
     }
 
     /// An instruction of a communicator's started unit is done at `end`.
     fn finish_inst(&mut self, comm: CommSlot, inst: InstId, end: u64) {
         self.clock.end_communication(comm, end);
         self.queues.finish_inst(comm, inst);
-        self.executor.release_views(self.queues.inst(inst));
+        self.executor.release_views(&self.queues.inst(inst));
         self.end_unit(comm);
     }
 
@@ -238,9 +240,9 @@ impl<'p, E: RankExecutor, C: RankClock> RankWalk<'p, E, C> {
     fn finish_initiated(&mut self, stream: usize, id: InstId, end: u64) {
         let inst = self.queues.inst(id);
         if let Some(work) = self.queues.finish_message(id) {
-            self.clock.end_initiated(&StreamStep { stream, id, inst }, work, end);
+            self.clock.end_initiated(&StreamStep { stream, id, inst: &inst }, work, end);
         }
-        self.executor.release_views(inst);
+        self.executor.release_views(&inst);
         self.queues.advance_stream(stream);
     }
 
@@ -249,7 +251,7 @@ impl<'p, E: RankExecutor, C: RankClock> RankWalk<'p, E, C> {
         if let Some(work) = self.queues.finish_message(id) {
             self.clock.end_announced(id, work, end);
         }
-        self.executor.release_views(self.queues.inst(id));
+        self.executor.release_views(&self.queues.inst(id));
     }
 }
 
@@ -355,8 +357,7 @@ impl<'p, E: RankExecutor, C: RankClock> WalkRanks<'_, 'p, E, C> {
             if queues.started_collective(slot) != Some(inst) {
                 return None;
             }
-            let InstKind::Collective(collective) = &queues.inst(inst).kind else { return None };
-            Some(CollectiveEnd { rank, slot, inst, collective })
+            Some(CollectiveEnd { rank, slot, inst, collective: queues.plan.collective_of(inst)? })
         })
         .collect()
     }
@@ -386,11 +387,11 @@ impl<'p, E: RankExecutor, C: RankClock> WalkRanks<'_, 'p, E, C> {
         for (&from, slot) in team.iter().zip(&of_all.slots) {
             let (Some(slot), from) = (*slot, from as usize) else { continue };
             for open in self.ranks[from].queues.open_messages(slot, MessageDirection::Send) {
-                let send = MessageEnd { rank: from, inst: open.inst, view: open.view };
+                let Some(send) = message_end(&self.ranks[from].queues, from as u32, open.inst) else { continue };
                 let Some((peer_slot, receive)) = self.receive_of(of_all, matching, &send) else {
                     continue;
                 };
-                self.run_message(send, receive)?;
+                self.run_message(&send, &receive)?;
                 let joined = self.ranks[from].join_time(slot);
                 let start = joined.max(self.ranks[receive.rank].join_time(peer_slot));
                 let end = self.ranks[from].communication_end(start, send.inst);
@@ -421,7 +422,7 @@ impl<'p, E: RankExecutor, C: RankClock> WalkRanks<'_, 'p, E, C> {
     }
 
     /// Checks and moves one message.
-    fn run_message(&mut self, send: MessageEnd<'_>, receive: MessageEnd<'_>) -> Result<(), Diag> {
+    fn run_message(&mut self, send: &MessageEnd<'_>, receive: &MessageEnd<'_>) -> Result<(), Diag> {
         agreement::check_message(self, send, receive)?;
         E::move_message(self, send, receive)
     }
@@ -459,7 +460,7 @@ impl<'p, E: RankExecutor, C: RankClock> WalkRanks<'_, 'p, E, C> {
         let (send, receive) = if sends { (here, there) } else { (there, here) };
         let ready = self.ranks[initiator].clock.ready_time(stream, kind);
         let start = ready.max(self.ranks[target].clock.announced_time(partner.inst));
-        self.run_message(send, receive)?;
+        self.run_message(&send, &receive)?;
         let end = self.ranks[initiator].communication_end(start, inst);
         self.ranks[target].finish_announced(partner.inst, end);
         self.ranks[initiator].finish_initiated(stream, inst, end);
@@ -473,10 +474,5 @@ impl<'p, E: RankExecutor, C: RankClock> WalkRanks<'_, 'p, E, C> {
 
 /// A send or receive as a side of its message.
 fn message_end<'p>(queues: &RankQueues<'p>, rank: u32, inst: InstId) -> Option<MessageEnd<'p>> {
-    match &queues.inst(inst).kind {
-        InstKind::Send { view, .. } | InstKind::Recv { view, .. } => {
-            Some(MessageEnd { rank: rank as usize, inst, view })
-        }
-        _ => None,
-    }
+    Some(MessageEnd { rank: rank as usize, inst, view: queues.plan.message_view(inst)? })
 }

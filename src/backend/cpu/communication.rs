@@ -13,16 +13,16 @@ use crate::plan_checks::walk::{CollectiveEnd, MessageEnd, RankClock, WalkRanks};
 /// Moves one message.
 pub(super) fn move_message<C: RankClock>(
     walk: &mut WalkRanks<'_, '_, CpuRank<'_>, C>,
-    send: MessageEnd<'_>,
-    receive: MessageEnd<'_>,
+    send: &MessageEnd<'_>,
+    receive: &MessageEnd<'_>,
 ) -> Result<(), Diag> {
     let prepared = walk.prepared;
     let sender = &mut walk.ranks[send.rank].executor;
-    let bytes = read_sent(prepared, sender, send.inst, send.view)?;
+    let bytes = read_sent(prepared, sender, send.inst, &send.view)?;
     sender.stats.communications += 2;
     sender.stats.bytes += bytes.len() as u64;
     let receiver = &mut walk.ranks[receive.rank].executor;
-    write_received(prepared, receiver, receive.inst, receive.view, &bytes)
+    write_received(prepared, receiver, receive.inst, &receive.view, &bytes)
 }
 
 /// Reads what the members of a collective send, combines it and writes what they receive.
@@ -82,7 +82,7 @@ pub(super) fn received_bytes(
 ) -> Result<Vec<Option<Vec<u8>>>, ExecutionFault> {
     let Some(first) = ends.first() else { return Ok(Vec::new()) };
     let kind = first.collective.kind;
-    let team = TeamTransfers::new(kind, ends.iter().map(|end| MemberRole::of_side(end.collective)));
+    let team = TeamTransfers::new(kind, ends.iter().map(|end| MemberRole::of_side(&end.collective)));
     // Receivers of the same share get the same result, which is computed once.
     let mut known: Option<ReducedShare> = None;
     let mut received = Vec::new();
@@ -119,7 +119,7 @@ fn reduced_bytes<'s>(
     ends: &[CollectiveEnd<'_>],
     parts: impl Iterator<Item = &'s [u8]>,
 ) -> Result<Vec<u8>, ExecutionFault> {
-    let side = ends.iter().find_map(|end| Some((end.collective, end.collective.input.as_ref()?)));
+    let side = ends.iter().find_map(|end| Some((&end.collective, end.collective.input.as_ref()?)));
     let Some((collective, input)) = side else { return Ok(Vec::new()) };
     let dtype = input.dtype;
     require_compute_class(dtype)?;

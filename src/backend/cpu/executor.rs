@@ -82,8 +82,8 @@ impl RankExecutor for CpuRank<'_> {
 
     fn move_message<C: RankClock>(
         walk: &mut WalkRanks<'_, '_, Self, C>,
-        send: MessageEnd<'_>,
-        receive: MessageEnd<'_>,
+        send: &MessageEnd<'_>,
+        receive: &MessageEnd<'_>,
     ) -> Result<(), Diag> {
         communication::move_message(walk, send, receive)
     }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::ir::{DType, OpId};
 use crate::plan::{
-    BufferId, BufferView, CollectiveInst, CollectiveKind, InstOrigin, IterationId, RedOp, USER_STREAM, WorkSlot,
+    BufferId, BufferView, CollectiveInst, CollectiveKind, Inst, InstOrigin, IterationId, RedOp, USER_STREAM, WorkSlot,
     row_major,
 };
 

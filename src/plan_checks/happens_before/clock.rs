@@ -15,6 +15,31 @@ pub(crate) struct ChainPoint {
     pub(crate) count: u32,
 }
 
+/// Plans that differ only by a rotation of the ranks: a point of one rank has a counterpart on each other rank.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct RankRotation {
+    /// Number of ranks.
+    ranks: u32,
+    /// Number of chains of each rank.
+    chains: u32,
+}
+
+impl RankRotation {
+    /// The distance of a rank's chains from those of rank 0.
+    fn offset_of(self, rank: u32) -> usize {
+        (rank % self.ranks * self.chains) as usize
+    }
+    /// The counterpart of a point of rank 0 on another rank.
+    pub(crate) fn rotate_point(self, point: ChainPoint, rank: u32) -> ChainPoint {
+        let all = self.ranks * self.chains;
+        ChainPoint { chain: ChainId((point.chain.0 + self.offset_of(rank) as u32) % all), ..point }
+    }
+    /// The rank on which rank 0 plays the part that the given rank plays here.
+    pub(crate) fn opposite_of(self, rank: u32) -> u32 {
+        (self.ranks - rank % self.ranks) % self.ranks
+    }
+}
+
 /// The chains of all ranks.
 #[derive(Clone, Debug)]
 pub(crate) struct ChainTable {
@@ -35,6 +60,11 @@ impl ChainTable {
             count += plan.streams + plan.communicators.len() as u32;
         }
         Self { first, streams: plans.iter().map(|plan| plan.streams).collect(), count: count as usize }
+    }
+    /// The rotation of ranks that have equally many chains.
+    pub(crate) fn rank_rotation(&self) -> RankRotation {
+        let ranks = self.first.len().max(1) as u32;
+        RankRotation { ranks, chains: self.count as u32 / ranks }
     }
     /// The chain of a rank's stream.
     pub(crate) fn stream_chain(&self, rank: usize, stream: StreamSlot) -> ChainId {
@@ -79,6 +109,21 @@ impl VectorClock {
     /// Adds an item to a queue.
     pub(crate) fn advance_chain(&mut self, chain: ChainId) {
         self.counts[chain.0 as usize] += 1;
+    }
+    /// The clock at the counterpart of its point on another rank, of plans that differ by a rotation.
+    pub(crate) fn rotated_by(&self, rotation: RankRotation, rank: u32) -> Self {
+        let behind = self.counts.len() - rotation.offset_of(rank);
+        Self { counts: [&self.counts[behind..], &self.counts[..behind]].concat() }
+    }
+    /// Adds what the counterparts of this clock on all ranks know.
+    pub(crate) fn join_rotations(&mut self, other: &VectorClock, rotation: RankRotation) {
+        let mut most = vec![0; rotation.chains as usize];
+        for counts in other.counts.chunks_exact(most.len()) {
+            most.iter_mut().zip(counts).for_each(|(most, &count)| *most = count.max(*most));
+        }
+        for counts in self.counts.chunks_exact_mut(most.len()) {
+            counts.iter_mut().zip(&most).for_each(|(own, &most)| *own = most.max(*own));
+        }
     }
     /// Whether a point is behind: whatever comes with this clock happens after it.
     pub(crate) fn has_reached(&self, point: ChainPoint) -> bool {

@@ -15,7 +15,10 @@
 //!   does not initiate it is in use from its post on.
 
 mod clock;
+mod rank_state;
 mod walk;
 
 pub(crate) use clock::VectorClock;
-pub(crate) use walk::{AccessEnd, MemoryAccess, OrderObserver, WaitInst, WalkedEnds, walk_order};
+pub(crate) use walk::{
+    AccessEnd, MemoryAccess, OrderObserver, WaitInst, WalkOutcome, WalkedEnds, walk_order, walk_rotated_order,
+};

@@ -1,12 +1,14 @@
 //! The walk: each queue goes on as far as others let it, and clocks go with it.
 
-use super::clock::{ChainPoint, ChainTable, VectorClock};
+use super::clock::{ChainPoint, ChainTable, RankRotation, VectorClock};
+use super::rank_state::{CommunicatorQueue, IssuedInst, IssuedStep, RankState};
+use crate::ir::OpId;
 use crate::plan::{
-    BufferView, CommSlot, EventId, Inst, InstId, InstKind, MatchedCommunicator, MemberRole, Plan, PlanMatching,
-    RankInst, StreamSlot, TeamTransfers, WorkSlot,
+    BufferView, CommSlot, Inst, InstId, InstKind, MatchedCommunicator, MemberRole, Plan, PlanMatching, RankInst,
+    StreamSlot, TeamTransfers, WorkSlot,
 };
-use rustc_hash::{FxHashMap, FxHashSet};
-use std::collections::VecDeque;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 use std::rc::Rc;
 
 /// The end of an access.
@@ -20,13 +22,13 @@ pub(crate) enum AccessEnd {
 
 /// An access to elements of a buffer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct MemoryAccess<'p> {
+pub(crate) struct MemoryAccess<'i> {
     /// The rank that owns the buffer.
     pub(crate) rank: usize,
     /// The rank's instruction.
     pub(crate) inst: InstId,
     /// The elements.
-    pub(crate) view: &'p BufferView,
+    pub(crate) view: &'i BufferView,
     /// True if it writes them.
     pub(crate) is_write: bool,
     /// Its end.
@@ -36,19 +38,17 @@ pub(crate) struct MemoryAccess<'p> {
 /// An instruction that makes a stream wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WaitInst {
-    /// The rank.
-    pub(crate) rank: usize,
-    /// The instruction.
-    pub(crate) inst: InstId,
+    /// The op of the instruction.
+    pub(crate) op: OpId,
     /// False if the stream was behind what it waits for already.
     pub(crate) adds_order: bool,
 }
 
 /// Learns of accesses and waits.
-pub(crate) trait OrderObserver<'p> {
+pub(crate) trait OrderObserver {
     /// The accesses of one instruction; all reads come before the write. The observer may add an order that it takes for
     /// granted from then on.
-    fn observe_accesses(&mut self, walk: &WalkedEnds, accesses: &[MemoryAccess<'p>], clock: &mut VectorClock);
+    fn observe_accesses(&mut self, walk: &WalkedEnds, accesses: &[MemoryAccess<'_>], clock: &mut VectorClock);
     /// A stream has waited.
     fn observe_wait(&mut self, wait: WaitInst);
     /// A rank's caller goes on: the clock at the end of its stream.
@@ -59,6 +59,8 @@ pub(crate) trait OrderObserver<'p> {
 #[derive(Default, Debug)]
 pub(crate) struct WalkedEnds {
     messages: FxHashMap<RankInst, ChainPoint>,
+    /// For plans that differ by a rotation: only rank 0 is walked.
+    rotation: Option<RankRotation>,
 }
 
 impl WalkedEnds {
@@ -70,98 +72,80 @@ impl WalkedEnds {
     pub(crate) fn end_point(&self, end: AccessEnd) -> Option<ChainPoint> {
         match end {
             AccessEnd::Point(point) => Some(point),
-            AccessEnd::Message(message) => self.messages.get(&message).copied(),
+            AccessEnd::Message(message) => match self.rotation {
+                None => self.messages.get(&message).copied(),
+                Some(rotation) => {
+                    let own = self.messages.get(&RankInst { rank: 0, ..message })?;
+                    Some(rotation.rotate_point(*own, message.rank))
+                }
+            },
         }
     }
 }
 
-/// A stream: the instructions that the host has issued and that are not done, and the clock behind those that are.
-struct StreamQueue {
-    clock: VectorClock,
-    issued: VecDeque<InstId>,
-}
-
-/// A unit of a communicator's queue.
-struct QueuedUnit {
-    insts: Vec<InstId>,
-    works: Vec<WorkSlot>,
-    /// Posts that their streams have not come to.
-    open_posts: u32,
-    is_started: bool,
-    /// The clock at its start, as far as posts are done; from the start on, that at its end.
-    clock: VectorClock,
-}
-
-/// The queue of a communicator.
-struct CommunicatorQueue {
-    /// The clock behind the units that have ended.
-    clock: VectorClock,
-    units: VecDeque<QueuedUnit>,
-    /// The number of units that have ended.
-    ended: u32,
-    /// The number of collectives that have started.
-    collectives: usize,
-    /// The communicator among the matched ones, and the rank's place in the team.
-    matched: Option<(usize, usize)>,
-}
-
-/// The queues of one rank.
-struct RankState<'p> {
-    plan: &'p Plan,
-    cursor: crate::plan::InstCursor<'p>,
-    streams: Vec<StreamQueue>,
-    communicators: Vec<CommunicatorQueue>,
-    /// The posts of the group that the host is in.
-    group: Vec<GroupPost>,
-    /// The number of groups that are open: those inside of another one belong to it.
-    open_groups: u32,
-    /// By post: the unit that waits for it.
-    posts: FxHashMap<InstId, PostTarget>,
-    events: FxHashMap<EventId, Rc<VectorClock>>,
-    works: FxHashMap<WorkSlot, Rc<VectorClock>>,
-    /// Works of messages on streams that the rank initiates: their streams wait without a Wait.
-    initiated: FxHashSet<WorkSlot>,
-}
-
-/// A post in a group.
-struct GroupPost {
-    inst: InstId,
+/// A side of a communication that has started.
+struct StartedSide {
+    clock: Rc<VectorClock>,
+    /// The work of a message on streams.
     work: Option<WorkSlot>,
+    /// The number of sides that have not ended.
+    readers: usize,
 }
 
-/// A unit by its communicator and its number in the queue.
-#[derive(Clone, Copy)]
-struct PostTarget {
-    comm: CommSlot,
-    number: u32,
+/// How a walk ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum WalkOutcome {
+    /// All queues are at their ends.
+    Finished,
+    /// Some ranks wait for each other, or for a side that nothing provides.
+    Stuck,
 }
 
-/// The walk over the queues of all ranks.
+/// The walk over the queues of all ranks; of plans that differ by a rotation, over those of rank 0.
 struct OrderWalk<'p, 'm, O> {
     plans: &'p [Plan],
     matching: &'m PlanMatching<'p>,
     chains: ChainTable,
     ranks: Vec<RankState<'p>>,
     ends: WalkedEnds,
-    /// Clocks at the starts of units, by send or collective, and at posts of messages on streams that the peer
-    /// initiates.
-    starts: FxHashMap<RankInst, Rc<VectorClock>>,
+    /// Starts of units, by send, receive or collective, and posts of messages on streams that the peer initiates, as long
+    /// as another side has not ended.
+    starts: FxHashMap<RankInst, StartedSide>,
     observer: &'m mut O,
 }
 
-/// Goes through all instructions. The plans must pass the check for deadlocks; what can never start is left out.
-pub(crate) fn walk_order<'p, O: OrderObserver<'p>>(plans: &'p [Plan], matching: &PlanMatching<'p>, observer: &mut O) {
-    OrderWalk::new(plans, matching, observer).walk_to_end();
+/// Goes through all instructions, until the ends of all queues or until nothing can go on. A communication is done once
+/// all its sides have started, as in a run.
+pub(crate) fn walk_order<'p, O: OrderObserver>(
+    plans: &'p [Plan],
+    matching: &PlanMatching<'p>,
+    observer: &mut O,
+) -> WalkOutcome {
+    let all = plans.len();
+    OrderWalk::new(plans, all, matching, observer).walk_to_end()
 }
 
-impl<'p, 'm, O: OrderObserver<'p>> OrderWalk<'p, 'm, O> {
-    fn new(plans: &'p [Plan], matching: &'m PlanMatching<'p>, observer: &'m mut O) -> Self {
+/// Like [`walk_order`], for plans that differ by a rotation, matched by [`PlanMatching::of_rotated_plans`]: what happens on
+/// rank 0 happens on all others, so only rank 0 is walked.
+pub(crate) fn walk_rotated_order<'p, O: OrderObserver>(
+    plans: &'p [Plan],
+    matching: &PlanMatching<'p>,
+    observer: &mut O,
+) -> WalkOutcome {
+    let mut walk = OrderWalk::new(plans, 1, matching, observer);
+    walk.ends.rotation = Some(walk.chains.rank_rotation());
+    walk.walk_to_end()
+}
+
+impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
+    /// A walk over the first `walked` ranks.
+    fn new(plans: &'p [Plan], walked: usize, matching: &'m PlanMatching<'p>, observer: &'m mut O) -> Self {
         let chains = ChainTable::new(plans);
-        let ranks = plans.iter().map(|plan| RankState::new(plan, &chains, &matching.communicators)).collect();
+        let ranks = plans[..walked].iter().map(|plan| RankState::new(plan, &chains, &matching.communicators)).collect();
         Self { plans, matching, chains, ranks, ends: WalkedEnds::default(), starts: FxHashMap::default(), observer }
     }
 
-    fn walk_to_end(mut self) {
+    fn walk_to_end(mut self) -> WalkOutcome {
         loop {
             let mut moved = false;
             for rank in 0..self.ranks.len() {
@@ -171,8 +155,45 @@ impl<'p, 'm, O: OrderObserver<'p>> OrderWalk<'p, 'm, O> {
                 break;
             }
         }
+        if !self.ranks.iter().all(RankState::is_done) {
+            return WalkOutcome::Stuck;
+        }
         for (rank, state) in self.ranks.iter().enumerate() {
             self.observer.observe_end(&self.ends, rank, &state.streams[0].clock);
+        }
+        WalkOutcome::Finished
+    }
+
+    // ---- starts ----
+
+    /// The clock at which a side of a communication started, if it has.
+    fn start_of(&self, at: RankInst) -> Option<Rc<VectorClock>> {
+        match self.ends.rotation {
+            None => self.starts.get(&at).map(|side| Rc::clone(&side.clock)),
+            Some(rotation) => {
+                let own = self.starts.get(&RankInst { rank: 0, ..at })?;
+                Some(Rc::new(own.clock.rotated_by(rotation, at.rank)))
+            }
+        }
+    }
+
+    /// The side itself, or its counterpart on the rank that is walked.
+    fn walked_side(&self, at: RankInst) -> RankInst {
+        if self.ends.rotation.is_some() { RankInst { rank: 0, ..at } } else { at }
+    }
+
+    fn has_started(&self, at: RankInst) -> bool {
+        self.starts.contains_key(&self.walked_side(at))
+    }
+
+    /// A side that read this start has ended.
+    fn release_start(&mut self, at: RankInst) {
+        let walked = self.walked_side(at);
+        if let Some(side) = self.starts.get_mut(&walked) {
+            side.readers -= 1;
+            if side.readers == 0 {
+                self.starts.remove(&walked);
+            }
         }
     }
 
@@ -193,45 +214,57 @@ impl<'p, 'm, O: OrderObserver<'p>> OrderWalk<'p, 'm, O> {
     /// Takes a stream as far as it goes; whether that was any step.
     fn walk_stream(&mut self, rank: usize, stream: usize) -> bool {
         let mut moved = false;
-        while let Some(&id) = self.ranks[rank].streams[stream].issued.front() {
-            let inst = self.plans[rank].inst(id);
-            if !self.run_inst(rank, stream, id, inst) {
-                break;
+        while self.is_ready(rank, stream) {
+            let Some(step) = self.ranks[rank].streams[stream].issued.pop_front() else { break };
+            match step {
+                IssuedStep::Post(id) => self.ranks[rank].reach_post(stream, id),
+                IssuedStep::Inst(IssuedInst { id, inst }) => self.run_inst(rank, stream, id, &inst),
             }
-            self.ranks[rank].streams[stream].issued.pop_front();
             moved = true;
         }
         moved
     }
 
-    /// Carries out a stream's next instruction, if it does not have to wait.
-    fn run_inst(&mut self, rank: usize, stream: usize, id: InstId, inst: &'p Inst) -> bool {
+    /// Whether a stream has a next item that does not have to wait.
+    fn is_ready(&self, rank: usize, stream: usize) -> bool {
+        let state = &self.ranks[rank];
+        match state.streams[stream].issued.front() {
+            None => false,
+            // The post waits until the host has closed its group.
+            Some(IssuedStep::Post(id)) => state.posts.contains_key(id),
+            Some(IssuedStep::Inst(IssuedInst { id, inst })) => match &inst.kind {
+                InstKind::WaitEvent { event } => state.events.contains_key(event),
+                InstKind::WaitWork { work } => state.works.contains_key(work),
+                kind if kind.initiates_transfer() => {
+                    let partner = self.matching.message_partner(rank as u32, *id);
+                    partner.is_some_and(|partner| self.has_started(partner))
+                }
+                _ => true,
+            },
+        }
+    }
+
+    /// Carries out an instruction of a stream.
+    fn run_inst(&mut self, rank: usize, stream: usize, id: InstId, inst: &Inst) {
+        let op = inst.origin.op;
         match &inst.kind {
             InstKind::Record { event } => {
                 let state = &mut self.ranks[rank];
-                state.events.insert(*event, Rc::new(state.streams[stream].clock.clone()));
-                true
+                if state.event_waits[event.0 as usize] > 0 {
+                    state.events.insert(*event, Rc::new(state.streams[stream].clock.clone()));
+                }
             }
             InstKind::WaitEvent { event } => {
-                let known = self.ranks[rank].events.get(event).cloned();
-                self.wait_for(rank, stream, id, known)
+                let known = self.ranks[rank].take_event(*event);
+                self.wait_for(rank, stream, known, op, None);
             }
             InstKind::WaitWork { work } => {
                 let known = self.ranks[rank].works.remove(work);
-                self.wait_for(rank, stream, id, known)
+                self.wait_for(rank, stream, known, op, Some(*work));
             }
-            InstKind::Send { comm: None, .. } | InstKind::Recv { comm: None, .. } => {
-                if inst.kind.initiates_transfer() {
-                    return self.run_message(rank, stream, id, inst);
-                }
-                self.announce_message(rank, stream, id, inst);
-                true
-            }
-            InstKind::Collective(_)
-            | InstKind::Send { .. }
-            | InstKind::Recv { .. }
-            | InstKind::GroupBegin
-            | InstKind::GroupEnd { .. } => self.ranks[rank].reach_post(stream, id),
+            kind if kind.initiates_transfer() => self.run_message(rank, stream, id, inst),
+            InstKind::Send { .. } | InstKind::Recv { .. } => self.announce_message(rank, stream, id, inst),
+            InstKind::Collective(_) | InstKind::GroupBegin | InstKind::GroupEnd { .. } => {}
             InstKind::Alloc { .. }
             | InstKind::Free { .. }
             | InstKind::Copy { .. }
@@ -248,42 +281,48 @@ impl<'p, 'm, O: OrderObserver<'p>> OrderWalk<'p, 'm, O> {
                     self.observer.observe_accesses(&self.ends, &accesses, clock);
                 }
                 clock.advance_chain(chain);
-                true
             }
         }
     }
 
-    /// Makes a stream wait for a clock, if it is known.
-    fn wait_for(&mut self, rank: usize, stream: usize, inst: InstId, known: Option<Rc<VectorClock>>) -> bool {
-        let Some(known) = known else { return false };
-        let adds_order = self.ranks[rank].streams[stream].clock.join_clock(&known);
-        let by_itself = match &self.plans[rank].inst(inst).kind {
-            InstKind::WaitWork { work } => self.ranks[rank].initiated.contains(work),
-            _ => false,
-        };
+    /// Makes a stream wait for a clock; `work` is that of a WaitWork.
+    fn wait_for(
+        &mut self,
+        rank: usize,
+        stream: usize,
+        known: Option<Rc<VectorClock>>,
+        op: OpId,
+        work: Option<WorkSlot>,
+    ) {
+        let Some(known) = known else { return };
+        let state = &mut self.ranks[rank];
+        let adds_order = state.streams[stream].clock.join_clock(&known);
+        let by_itself = work.is_some_and(|work| state.initiated.contains(&work));
         if adds_order || !by_itself {
-            self.observer.observe_wait(WaitInst { rank, inst, adds_order });
+            self.observer.observe_wait(WaitInst { op, adds_order });
         }
-        true
     }
 
     // ---- messages on streams ----
 
     /// A stream comes to a message that the peer initiates: from here on its buffer is in use.
-    fn announce_message(&mut self, rank: usize, stream: usize, id: InstId, inst: &'p Inst) {
+    fn announce_message(&mut self, rank: usize, stream: usize, id: InstId, inst: &Inst) {
         let partner = self.matching.message_partner(rank as u32, id);
         let clock = &mut self.ranks[rank].streams[stream].clock;
         let chain = self.chains.stream_chain(rank, StreamSlot(stream as u32));
         let end = AccessEnd::Message(partner.unwrap_or(RankInst { rank: rank as u32, inst: id }));
         self.observer.observe_accesses(&self.ends, &accesses_of(rank, id, inst, end), clock);
         clock.advance_chain(chain);
-        self.starts.insert(RankInst { rank: rank as u32, inst: id }, Rc::new(clock.clone()));
+        let side = StartedSide { clock: Rc::new(clock.clone()), work: inst.kind.message_work(), readers: 1 };
+        self.starts.insert(RankInst { rank: rank as u32, inst: id }, side);
     }
 
-    /// Carries out a message that this rank initiates, if the peer has come to it.
-    fn run_message(&mut self, rank: usize, stream: usize, id: InstId, inst: &'p Inst) -> bool {
-        let Some(partner) = self.matching.message_partner(rank as u32, id) else { return false };
-        let Some(announced) = self.starts.remove(&partner) else { return false };
+    /// Carries out a message that this rank initiates; the peer has come to it.
+    fn run_message(&mut self, rank: usize, stream: usize, id: InstId, inst: &Inst) {
+        let Some(partner) = self.matching.message_partner(rank as u32, id) else { return };
+        let Some(announced) = self.start_of(partner) else { return };
+        let peer_work = self.starts.get(&self.walked_side(partner)).and_then(|side| side.work);
+        self.release_start(partner);
         let clock = &mut self.ranks[rank].streams[stream].clock;
         clock.join_clock(&announced);
         let chain = self.chains.stream_chain(rank, StreamSlot(stream as u32));
@@ -297,11 +336,17 @@ impl<'p, 'm, O: OrderObserver<'p>> OrderWalk<'p, 'm, O> {
             self.ranks[rank].works.insert(work, Rc::clone(&done));
             self.ranks[rank].initiated.insert(work);
         }
-        let peer = partner.rank as usize;
-        if let Some(work) = self.plans[peer].inst(partner.inst).kind.message_work() {
+        if let Some(work) = peer_work {
+            let (peer, done) = match self.ends.rotation {
+                None => (partner.rank as usize, done),
+                // The peer that carries out this rank's counterpart of the message is the opposite one.
+                Some(rotation) => {
+                    let done = done.rotated_by(rotation, rotation.opposite_of(partner.rank));
+                    (0, Rc::new(done))
+                }
+            };
             self.ranks[peer].works.insert(work, done);
         }
-        true
     }
 
     // ---- communicators ----
@@ -336,36 +381,43 @@ impl<'p, 'm, O: OrderObserver<'p>> OrderWalk<'p, 'm, O> {
         unit.clock.join_clock(&queue.clock);
         unit.is_started = true;
         let end = AccessEnd::Point(unit.clock.next_point(chain));
-        for &id in &unit.insts {
-            let accesses = accesses_of(rank, id, state.plan.inst(id), end);
+        for IssuedInst { id, inst } in &unit.insts {
+            let accesses = accesses_of(rank, *id, inst, end);
             self.observer.observe_accesses(&self.ends, &accesses, &mut unit.clock);
         }
         let start = Rc::new(unit.clock.clone());
-        for &inst in &unit.insts {
-            self.starts.insert(RankInst { rank: rank as u32, inst }, Rc::clone(&start));
+        let members = queue.matched.map_or(1, |(place, _)| self.matching.communicators[place].slots.len());
+        for IssuedInst { id, inst } in &unit.insts {
+            let work = inst.kind.message_work();
+            let readers = if work.is_some() || self.ends.rotation.is_some() { 1 } else { members };
+            let side = StartedSide { clock: Rc::clone(&start), work, readers };
+            self.starts.insert(RankInst { rank: rank as u32, inst: *id }, side);
         }
     }
 
-    /// Ends the started unit of a communicator, if everything that it gets has started.
+    /// Ends the started unit of a communicator, if all other sides have started.
     fn end_unit(&mut self, rank: usize, comm: usize) -> bool {
         let queue = &self.ranks[rank].communicators[comm];
         let Some(unit) = queue.units.front() else { return false };
-        let mut sources = Vec::new();
-        for &inst in &unit.insts {
+        let mut sources = UnitSources::default();
+        for inst in &unit.insts {
             if !self.push_sources(rank, queue, inst, &mut sources) {
                 return false;
             }
         }
+        sources.sides.iter().for_each(|&side| self.release_start(side));
         let chain = self.chains.communicator_chain(rank, CommSlot(comm as u32));
         let state = &mut self.ranks[rank];
         let queue = &mut state.communicators[comm];
         let Some(mut unit) = queue.units.pop_front() else { return false };
-        for source in sources {
+        for source in sources.clocks {
             unit.clock.join_clock(&source);
         }
+        if let (Some(source), Some(rotation)) = (sources.of_all, self.ends.rotation) {
+            unit.clock.join_rotations(&source, rotation);
+        }
         unit.clock.advance_chain(chain);
-        let has_collective = unit.insts.iter().any(|&id| matches!(state.plan.inst(id).kind, InstKind::Collective(_)));
-        queue.collectives += usize::from(has_collective);
+        queue.collectives += usize::from(sources.has_collective);
         queue.ended += 1;
         queue.clock = unit.clock.clone();
         let done = Rc::new(unit.clock);
@@ -375,160 +427,85 @@ impl<'p, 'm, O: OrderObserver<'p>> OrderWalk<'p, 'm, O> {
         true
     }
 
-    /// Adds the clocks at the starts of all whose data an instruction gets; false if one has not started.
+    /// Adds the sides that an instruction communicates with, and the clocks of those whose data it gets; false if one has
+    /// not started.
     fn push_sources(
         &self,
         rank: usize,
-        queue: &CommunicatorQueue,
-        inst: InstId,
-        sources: &mut Vec<Rc<VectorClock>>,
+        queue: &CommunicatorQueue<'p>,
+        inst: &IssuedInst<'p>,
+        sources: &mut UnitSources,
     ) -> bool {
-        match &self.plans[rank].inst(inst).kind {
-            InstKind::Recv { .. } => {
-                let partner = self.matching.message_partner(rank as u32, inst);
-                let start = partner.and_then(|partner| self.starts.get(&partner));
-                sources.extend(start.cloned());
-                start.is_some()
+        match &inst.inst.kind {
+            kind @ (InstKind::Recv { .. } | InstKind::Send { .. }) => {
+                let Some(partner) = self.matching.message_partner(rank as u32, inst.id) else { return false };
+                if !self.has_started(partner) {
+                    return false;
+                }
+                sources.sides.push(partner);
+                if matches!(kind, InstKind::Recv { .. }) {
+                    sources.clocks.extend(self.start_of(partner));
+                }
+                true
             }
             InstKind::Collective(_) => {
-                let Some((place, position)) = queue.matched else { return true };
+                sources.has_collective = true;
+                let Some((place, position)) = queue.matched else { return false };
                 self.push_members(&self.matching.communicators[place], queue.collectives, position, sources)
             }
             _ => true,
         }
     }
 
-    /// Adds the clocks at the starts of the members of a collective from which one gets data.
+    /// Adds the members of a collective, and the clocks at the starts of those from which one gets data.
     fn push_members(
         &self,
         of_all: &MatchedCommunicator<'p>,
         number: usize,
         position: usize,
-        sources: &mut Vec<Rc<VectorClock>>,
+        sources: &mut UnitSources,
     ) -> bool {
+        let Some(insts) = of_all.collectives.get(number) else { return false };
+        if self.ends.rotation.is_some() {
+            let own = insts[position].map(|inst| RankInst { rank: 0, inst });
+            sources.sides.extend(own);
+            sources.of_all = own.and_then(|own| self.start_of(own));
+            return sources.of_all.is_some();
+        }
+        let members = of_all.communicator.team.iter().zip(insts);
+        for (&rank, &inst) in members {
+            let Some(side) = inst.map(|inst| RankInst { rank, inst }).filter(|&side| self.has_started(side)) else {
+                return false;
+            };
+            sources.sides.push(side);
+        }
         let members = of_all.collective_members(number, self.plans);
         let Some(kind) = members.first().map(|member| member.collective.kind) else { return true };
-        let roles = members.iter().map(|member| MemberRole::of_side(member.collective));
+        let roles = members.iter().map(|member| MemberRole::of_side(&member.collective));
         let transfers = TeamTransfers::new(kind, roles);
-        let own = members.iter().position(|member| member.position == position);
-        let Some(own) = own else { return true };
-        for transfer in transfers.incoming_transfers(own) {
+        for transfer in transfers.incoming_transfers(position) {
             let Some(member) = members.get(transfer.from) else { continue };
-            match self.starts.get(&RankInst { rank: member.rank, inst: member.inst }) {
-                Some(start) => sources.push(Rc::clone(start)),
-                None => return false,
-            }
+            sources.clocks.extend(self.start_of(RankInst { rank: member.rank, inst: member.inst }));
         }
         true
     }
 }
 
-impl<'p> RankState<'p> {
-    fn new(plan: &'p Plan, chains: &ChainTable, communicators: &[MatchedCommunicator<'_>]) -> Self {
-        let clock = chains.initial_clock();
-        let place = |slot: CommSlot| {
-            communicators.iter().enumerate().find_map(|(place, of_all)| {
-                let team = of_all.communicator.team.iter();
-                let position =
-                    team.zip(&of_all.slots).position(|(&rank, &own)| rank == plan.rank && own == Some(slot))?;
-                Some((place, position))
-            })
-        };
-        let queue = |slot| CommunicatorQueue {
-            clock: clock.clone(),
-            units: VecDeque::new(),
-            ended: 0,
-            collectives: 0,
-            matched: place(slot),
-        };
-        Self {
-            plan,
-            cursor: plan.cursor(),
-            streams: (0..plan.streams).map(|_| StreamQueue { clock: clock.clone(), issued: VecDeque::new() }).collect(),
-            communicators: plan.communicators.ids().map(queue).collect(),
-            group: Vec::new(),
-            open_groups: 0,
-            posts: FxHashMap::default(),
-            events: FxHashMap::default(),
-            works: FxHashMap::default(),
-            initiated: FxHashSet::default(),
-        }
-    }
-
-    /// The host issues its next instruction; false at the end of the plan.
-    fn issue_next(&mut self) -> bool {
-        let Some((id, inst)) = self.cursor.next() else { return false };
-        self.streams[inst.stream.0 as usize].issued.push_back(id);
-        match &inst.kind {
-            InstKind::GroupBegin => {
-                self.open_groups += 1;
-                self.group.push(GroupPost { inst: id, work: None });
-            }
-            InstKind::GroupEnd { comm, work } => {
-                self.open_groups = self.open_groups.saturating_sub(1);
-                self.group.push(GroupPost { inst: id, work: Some(*work) });
-                if self.open_groups == 0 {
-                    let posts = std::mem::take(&mut self.group);
-                    self.push_unit(*comm, posts);
-                }
-            }
-            InstKind::Collective(collective) => {
-                self.push_unit(collective.comm, vec![GroupPost { inst: id, work: Some(collective.work) }]);
-            }
-            InstKind::Send { comm: Some(comm), work, .. } | InstKind::Recv { comm: Some(comm), work, .. } => {
-                let post = GroupPost { inst: id, work: Some(*work) };
-                if self.open_groups > 0 {
-                    self.group.push(post);
-                } else {
-                    self.push_unit(*comm, vec![post]);
-                }
-            }
-            _ => {}
-        }
-        true
-    }
-
-    /// Adds a unit to a communicator's queue.
-    fn push_unit(&mut self, comm: CommSlot, posts: Vec<GroupPost>) {
-        let queue = &mut self.communicators[comm.0 as usize];
-        let number = queue.ended + queue.units.len() as u32;
-        let communicates = |post: &&GroupPost| {
-            matches!(
-                self.plan.inst(post.inst).kind,
-                InstKind::Collective(_) | InstKind::Send { .. } | InstKind::Recv { .. }
-            )
-        };
-        let mut unit = QueuedUnit {
-            insts: posts.iter().filter(communicates).map(|post| post.inst).collect(),
-            works: posts.iter().filter_map(|post| post.work).collect(),
-            open_posts: 0,
-            is_started: false,
-            clock: queue.clock.clone(),
-        };
-        for post in &posts {
-            self.posts.insert(post.inst, PostTarget { comm, number });
-            unit.open_posts += 1;
-        }
-        queue.units.push_back(unit);
-    }
-
-    /// A stream comes to a post; false if the host has not closed its group.
-    fn reach_post(&mut self, stream: usize, id: InstId) -> bool {
-        let Some(target) = self.posts.remove(&id) else { return false };
-        let queue = &mut self.communicators[target.comm.0 as usize];
-        let place = (target.number - queue.ended) as usize;
-        if let Some(unit) = queue.units.get_mut(place) {
-            unit.clock.join_clock(&self.streams[stream].clock);
-            unit.open_posts -= 1;
-        }
-        true
-    }
+/// The other sides of a unit's communications.
+#[derive(Default)]
+struct UnitSources {
+    sides: Vec<RankInst>,
+    /// The clocks at the starts of those whose data it gets.
+    clocks: Vec<Rc<VectorClock>>,
+    /// Of plans that differ by a rotation: the clock at the start of a collective, in which all members get data of all.
+    of_all: Option<Rc<VectorClock>>,
+    has_collective: bool,
 }
 
 /// The accesses of an instruction, reads first.
-fn accesses_of(rank: usize, id: InstId, inst: &Inst, end: AccessEnd) -> Vec<MemoryAccess<'_>> {
+fn accesses_of(rank: usize, id: InstId, inst: &Inst, end: AccessEnd) -> SmallVec<[MemoryAccess<'_>; 4]> {
     let reads = inst.kind.read_views();
-    let mut accesses: Vec<MemoryAccess<'_>> =
+    let mut accesses: SmallVec<[MemoryAccess<'_>; 4]> =
         reads.into_iter().map(|view| MemoryAccess { rank, inst: id, view, is_write: false, end }).collect();
     accesses.extend(inst.kind.written_view().map(|view| MemoryAccess { rank, inst: id, view, is_write: true, end }));
     accesses

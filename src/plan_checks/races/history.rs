@@ -3,6 +3,7 @@
 use crate::plan::{BufferView, InstId};
 use crate::plan_checks::element_set::{ElementRanges, ElementSet};
 use crate::plan_checks::happens_before::AccessEnd;
+use crate::plan_checks::set_index::SetIndex;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -32,6 +33,9 @@ struct SetHistory {
 pub(super) struct BufferHistory {
     numbers: FxHashMap<ElementSet, u32>,
     sets: Vec<ElementSet>,
+    index: SetIndex,
+    /// Whether anything has written to the buffer.
+    has_writes: bool,
     histories: Vec<SetHistory>,
     /// The elements that have been written.
     written: ElementRanges,
@@ -50,9 +54,10 @@ impl BufferHistory {
             return Some(number);
         }
         let number = self.sets.len() as u32;
-        let others = self.sets.iter().zip(0u32..);
-        let mut overlapping: Vec<u32> =
-            others.filter(|(other, _)| set.common_element(other).is_some()).map(|(_, other)| other).collect();
+        let bounds = set.bounds();
+        let mut overlapping = self.index.find_near(&bounds);
+        overlapping.retain(|&other| set.common_element(&self.sets[other as usize]).is_some());
+        self.index.insert_bounds(&bounds, number);
         for &other in &overlapping {
             self.histories[other as usize].overlapping.push(number);
         }
@@ -66,8 +71,9 @@ impl BufferHistory {
 
     /// The accesses that a new access to a set conflicts with, of the reads since the last writes and of the last writes.
     pub(super) fn conflicting(&self, set: u32, is_write: bool) -> impl Iterator<Item = (u32, PastAccess)> {
-        let overlapping = self.histories[set as usize].overlapping.iter();
-        overlapping.flat_map(move |&other| {
+        let all = &self.histories[set as usize].overlapping[..];
+        let overlapping = if is_write || self.has_writes { all } else { &[] };
+        overlapping.iter().flat_map(move |&other| {
             let history = &self.histories[other as usize];
             let reads = if is_write { &history.reads[..] } else { &[] };
             history.last_write.iter().chain(reads).map(move |&access| (other, access))
@@ -82,6 +88,7 @@ impl BufferHistory {
             history.reads.push(access);
             return;
         }
+        self.has_writes = true;
         history.last_write = Some(access);
         history.reads.clear();
         if !history.is_written {

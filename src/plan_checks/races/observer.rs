@@ -72,7 +72,7 @@ impl<'p> MemoryObserver<'p> {
     }
 
     /// Compares an access with those before it, and adds a race for the first that has no order.
-    fn compare_access(&mut self, ends: &WalkedEnds, access: &MemoryAccess<'p>, set: u32, clock: &mut VectorClock) {
+    fn compare_access(&mut self, ends: &WalkedEnds, access: &MemoryAccess<'_>, set: u32, clock: &mut VectorClock) {
         let history = &self.histories[access.rank][access.view.buffer.index()];
         let is_unordered = |past: &PastAccess| past.inst != access.inst && !ends.is_behind(clock, past.end);
         let mut unordered: SmallVec<[(u32, PastAccess); 2]> =
@@ -98,7 +98,7 @@ impl<'p> MemoryObserver<'p> {
     }
 
     /// Adds a finding if an instruction reads what nothing has written.
-    fn check_written(&mut self, access: &MemoryAccess<'p>, set: u32) {
+    fn check_written(&mut self, access: &MemoryAccess<'_>, set: u32) {
         let history = &mut self.histories[access.rank][access.view.buffer.index()];
         let Some(elements) = history.unwritten_elements(set) else { return };
         history.assume_written(set);
@@ -149,8 +149,8 @@ impl<'p> MemoryObserver<'p> {
     }
 }
 
-impl<'p> OrderObserver<'p> for MemoryObserver<'p> {
-    fn observe_accesses(&mut self, ends: &WalkedEnds, accesses: &[MemoryAccess<'p>], clock: &mut VectorClock) {
+impl OrderObserver for MemoryObserver<'_> {
+    fn observe_accesses(&mut self, ends: &WalkedEnds, accesses: &[MemoryAccess<'_>], clock: &mut VectorClock) {
         let mut sets: SmallVec<[Option<u32>; 4]> = SmallVec::new();
         for access in accesses {
             let set = self.histories[access.rank][access.view.buffer.index()].set_number(access.view);
@@ -170,8 +170,7 @@ impl<'p> OrderObserver<'p> for MemoryObserver<'p> {
     }
 
     fn observe_wait(&mut self, wait: WaitInst) {
-        let op = self.op_of(wait.rank, wait.inst);
-        let waits = self.waits.entry(op).or_default();
+        let waits = self.waits.entry(wait.op).or_default();
         if wait.adds_order { waits.needed += 1 } else { waits.redundant += 1 }
     }
 

@@ -10,17 +10,17 @@ pub(crate) fn applied(plan: &Plan) -> Plan {
     for fused in fuse_kernels(plan) {
         match fused {
             FusedInst::Inst(position) => {
-                joined.push_inst(plan.inst(position).clone());
+                joined.push_inst(plan.inst(position).into_owned());
             }
             FusedInst::Gemm { gemm, at, .. } => {
-                joined.push_inst(Inst { kind: InstKind::Gemm(gemm), ..plan.inst(at).clone() });
+                joined.push_inst(Inst { kind: InstKind::Gemm(gemm), ..plan.inst(at).into_owned() });
             }
             FusedInst::Kernel { kernel, of } => {
-                let last = plan.inst(*of.last().unwrap());
+                let last = plan.inst(*of.last().unwrap()).into_owned();
                 joined.push_inst(Inst { kind: InstKind::Kernel(kernel), ..last.clone() });
             }
             FusedInst::Reduce { mut kernel, op, axes, output, of } => {
-                let last = plan.inst(*of.last().unwrap());
+                let last = plan.inst(*of.last().unwrap()).into_owned();
                 let shape = kernel.output.shape();
                 let (elements, dtype) = (shape.iter().product(), kernel.output.dtype);
                 let (tensor, kind) = (TensorId(0), BufferKind::Temp);

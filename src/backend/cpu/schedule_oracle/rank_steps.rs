@@ -87,7 +87,7 @@ impl<'a> RankSteps<'a> {
             group: None,
         };
         for (id, inst) in plan.cursor() {
-            steps.add_inst(id, inst);
+            steps.add_inst(id, &inst);
         }
         steps.add_caller();
         let ends: BTreeSet<StepId> = steps.streams.iter().chain(&steps.communicators).copied().collect();

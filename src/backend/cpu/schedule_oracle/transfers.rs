@@ -48,8 +48,8 @@ fn is_message(kind: &InstKind) -> bool {
     matches!(kind, InstKind::Send { .. } | InstKind::Recv { .. })
 }
 
-fn inst_kind(plans: &[Plan], at: RankInst) -> Option<&InstKind> {
-    plans.get(at.rank as usize).map(|plan| &plan.inst(at.inst).kind)
+fn inst_kind(plans: &[Plan], at: RankInst) -> Option<InstKind> {
+    plans.get(at.rank as usize).map(|plan| plan.inst(at.inst).into_owned().kind)
 }
 
 fn join_message(
@@ -110,7 +110,7 @@ fn join_collective(
     let Some(first) = members.first() else { return Ok(()) };
     let mut joined = Vec::new();
     for member in &members {
-        let (a, b) = (first.collective, member.collective);
+        let (a, b) = (&first.collective, &member.collective);
         if (a.kind, a.root, a.red_op) != (b.kind, b.root, b.red_op) {
             return Err(SideMismatch { first: member_place(first), second: member_place(member) });
         }
@@ -124,7 +124,7 @@ fn join_collective(
     }
     let mut roles = vec![MemberRole::default(); of_all.communicator.team.len()];
     for member in &members {
-        roles[member.position] = MemberRole::of_side(member.collective);
+        roles[member.position] = MemberRole::of_side(&member.collective);
     }
     let transfers = TeamTransfers::new(first.collective.kind, roles);
     for to in &joined {

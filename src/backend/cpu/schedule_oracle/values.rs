@@ -139,7 +139,7 @@ impl<'p> ValueRun<'p> {
             rank: member.rank as usize,
             slot: member.collective.comm,
             inst: member.inst,
-            collective: member.collective,
+            collective: member.collective.clone(),
         });
         let ends: Vec<CollectiveEnd<'_>> = ends.collect();
         let mut received = received_bytes(&ends, &sent)?;

@@ -121,17 +121,15 @@ pub fn inst_position(item: &FusedInst) -> InstId {
     }
 }
 
-/// Returns the views that an item reads and writes.
-fn accessed_views<'a>(plan: &'a Plan, item: &'a FusedInst) -> SmallVec<[&'a BufferView; 4]> {
-    match item {
-        FusedInst::Inst(at) => {
-            let kind = &plan.inst(*at).kind;
-            kind.read_views().into_iter().chain(kind.written_view()).collect()
-        }
+/// Returns the numbers of the buffers that an item, which stands at `inst`, reads and writes.
+fn accessed_buffers(inst: &Inst, item: &FusedInst) -> SmallVec<[usize; 4]> {
+    let views: SmallVec<[&BufferView; 4]> = match item {
+        FusedInst::Inst(_) => inst.kind.read_views().into_iter().chain(inst.kind.written_view()).collect(),
         FusedInst::Gemm { gemm, .. } => [&gemm.a, &gemm.b, &gemm.out].into_iter().chain(&gemm.bias).collect(),
         FusedInst::Kernel { kernel, .. } => kernel.inputs.iter().chain([&kernel.output]).collect(),
         FusedInst::Reduce { kernel, output, .. } => kernel.inputs.iter().chain([output]).collect(),
-    }
+    };
+    views.into_iter().map(|view| view.buffer.0 as usize).collect()
 }
 
 /// Collects the uses of a plan's buffers, by the numbers of items.
@@ -144,18 +142,18 @@ fn buffer_uses(plan: &Plan, items: &[FusedInst]) -> Vec<Option<BufferUse>> {
     }
     let waits = first_waits(plan, items);
     for (at, item) in items.iter().enumerate() {
-        let Inst { kind, stream, .. } = plan.inst(inst_position(item));
-        let buffers = accessed_views(plan, item).into_iter().map(|view| view.buffer.0 as usize);
-        match issued_work(kind) {
+        let inst = plan.inst(inst_position(item));
+        let (stream, buffers) = (inst.stream, accessed_buffers(&inst, item).into_iter());
+        match issued_work(&inst.kind) {
             // Its stream goes on when the communication is over: it is one more use of that stream.
-            Some(work) => match waits[work.0 as usize].filter(|(_, waiting)| waiting == stream) {
+            Some(work) => match waits[work.0 as usize].filter(|(_, waiting)| *waiting == stream) {
                 Some((end, _)) => buffers.for_each(|buffer| {
-                    record_use(&mut found, buffer, *stream, at, false);
-                    record_use(&mut found, buffer, *stream, end, false);
+                    record_use(&mut found, buffer, stream, at, false);
+                    record_use(&mut found, buffer, stream, end, false);
                 }),
-                None => buffers.for_each(|buffer| record_use(&mut found, buffer, *stream, at, true)),
+                None => buffers.for_each(|buffer| record_use(&mut found, buffer, stream, at, true)),
             },
-            None => buffers.for_each(|buffer| record_use(&mut found, buffer, *stream, at, false)),
+            None => buffers.for_each(|buffer| record_use(&mut found, buffer, stream, at, false)),
         }
     }
     for output in plan.outputs.iter().flatten() {

@@ -418,7 +418,7 @@ fn view_bytes(view: &Option<BufferView>) -> usize {
 
 /// The transfers of a collective of a kind between these members.
 fn team_transfers(kind: CollectiveKind, members: &[CollectiveMember<'_>]) -> TeamTransfers {
-    TeamTransfers::new(kind, members.iter().map(|member| MemberRole::of_side(member.collective)))
+    TeamTransfers::new(kind, members.iter().map(|member| MemberRole::of_side(&member.collective)))
 }
 
 /// The parts of a transfer from one member to another.

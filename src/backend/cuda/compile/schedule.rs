@@ -391,7 +391,7 @@ impl<'p> Builder<'p> {
         let inst = self.plan.inst(self.at);
         let stream = inst.stream.0 as usize;
         match item {
-            FusedInst::Inst(_) => self.schedule_inst(inst),
+            FusedInst::Inst(_) => self.schedule_inst(&inst),
             FusedInst::Gemm { gemm, .. } => self.schedule_gemm(gemm, stream),
             FusedInst::Kernel { kernel, .. } => self.schedule_job(codegen::generate_pointwise(kernel)?, stream),
             FusedInst::Reduce { kernel, op, axes, output, .. } => {

@@ -30,7 +30,7 @@ pub fn collect_teams(prepared: &PreparedProgram) -> Vec<(String, CommTeam)> {
 fn team_roles(of_all: &MatchedCommunicator<'_>, number: usize, plans: &[Plan]) -> Vec<MemberRole> {
     let mut roles = vec![MemberRole::default(); of_all.communicator.team.len()];
     for member in of_all.collective_members(number, plans) {
-        roles[member.position] = MemberRole::of_side(member.collective);
+        roles[member.position] = MemberRole::of_side(&member.collective);
     }
     roles
 }

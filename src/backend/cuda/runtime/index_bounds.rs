@@ -6,7 +6,7 @@
 use hostir::data::HostTensor;
 use hostir::diag::{Diag, codes};
 use hostir::lower::PreparedProgram;
-use hostir::plan::{BufferView, Plan};
+use hostir::plan::{BufferView, Inst, Plan};
 
 /// Refuses plans with a view that is not within its buffer.
 pub(crate) fn check_plan_bounds(prepared: &PreparedProgram) -> Result<(), Vec<Diag>> {
@@ -47,12 +47,13 @@ fn input_error(message: String) -> Vec<Diag> {
 
 /// Whether all its views are within their buffers.
 fn is_within(plan: &Plan) -> bool {
-    let ports = plan.inputs.iter().chain(&plan.outputs).flatten();
-    let used = plan.iter().flat_map(|inst| {
+    let mut ports = plan.inputs.iter().chain(&plan.outputs).flatten();
+    let fits = |view: &BufferView| view_fits_buffer(view, plan);
+    let uses_fit = |inst: &Inst| {
         let written = inst.kind.written_view();
-        inst.kind.read_views().into_iter().chain(written)
-    });
-    ports.chain(used).all(|view| view_fits_buffer(view, plan))
+        inst.kind.read_views().into_iter().chain(written).all(fits)
+    };
+    ports.all(fits) && plan.iter().all(|inst| uses_fit(&inst))
 }
 
 fn view_fits_buffer(view: &BufferView, plan: &Plan) -> bool {

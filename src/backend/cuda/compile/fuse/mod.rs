@@ -130,7 +130,8 @@ impl<'p> KernelFusion<'p> {
         for &reader in &readers {
             let consumer = self.items[reader].kernel.as_ref();
             let merged = consumer.and_then(|consumer| absorb_producer(consumer, &kernel));
-            let written = self.plan.inst(reader).kind.written_view();
+            let inst = self.plan.inst(reader);
+            let written = inst.kind.written_view();
             match merged {
                 Some(merged) if !repeats && can_generate(&merged, written) => taken.push(merged),
                 _ => return,
@@ -184,17 +185,17 @@ impl<'p> KernelFusion<'p> {
             InstKind::Alloc { .. } => true,
             kind if kind.is_local() => self
                 .written_view(between)
-                .is_none_or(|out| kernel.inputs.iter().all(|view| alias::are_disjoint(view, out))),
+                .is_none_or(|out| kernel.inputs.iter().all(|view| alias::are_disjoint(view, &out))),
             _ => inst.stream != own && inst.kind.written_view().is_none(),
         }
     }
 
     /// Returns the view that the instruction at a position writes at this stage of fusion.
-    fn written_view(&self, position: InstId) -> Option<&BufferView> {
+    fn written_view(&self, position: InstId) -> Option<BufferView> {
         match self.redirected.products.get(&position) {
-            Some((gemm, _)) => Some(&gemm.out),
+            Some((gemm, _)) => Some(gemm.out.clone()),
             None if self.redirected.gone.contains(&position) => None,
-            None => self.plan.inst(position).kind.written_view(),
+            None => self.plan.inst(position).kind.written_view().cloned(),
         }
     }
 

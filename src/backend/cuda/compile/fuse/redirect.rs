@@ -27,25 +27,26 @@ pub(super) struct ElidedCopies {
 }
 
 /// One look at a buffer.
-struct BufferAccess<'p> {
+struct BufferAccess {
     position: InstId,
-    view: &'p BufferView,
+    view: BufferView,
     writes: bool,
 }
 
 struct CopyElision<'p> {
     plan: &'p Plan,
-    accesses: FxHashMap<BufferId, Vec<BufferAccess<'p>>>,
+    accesses: FxHashMap<BufferId, Vec<BufferAccess>>,
     found: ElidedCopies,
 }
 
 /// Finds the copies of a plan that need not be made.
 pub(super) fn elide_copies(plan: &Plan) -> ElidedCopies {
-    let mut accesses: FxHashMap<BufferId, Vec<BufferAccess<'_>>> = FxHashMap::default();
+    let mut accesses: FxHashMap<BufferId, Vec<BufferAccess>> = FxHashMap::default();
     for (position, inst) in plan.cursor() {
         let reads = inst.kind.read_views().into_iter().map(|view| (view, false));
         for (view, writes) in reads.chain(inst.kind.written_view().map(|view| (view, true))) {
-            accesses.entry(view.buffer).or_default().push(BufferAccess { position, view, writes });
+            let access = BufferAccess { position, view: view.clone(), writes };
+            accesses.entry(view.buffer).or_default().push(access);
         }
     }
     let mut redirect = CopyElision { plan, accesses, found: ElidedCopies::default() };
@@ -91,7 +92,7 @@ impl CopyElision<'_> {
         };
         let stays = self.accesses.get(&src.buffer).is_none_or(|all| {
             let mut after = all.iter().filter(|access| access.writes && access.position > copy);
-            after.all(|access| alias::are_disjoint(access.view, src))
+            after.all(|access| alias::are_disjoint(&access.view, src))
         });
         if !stays || all.len() < 2 {
             return;
@@ -142,8 +143,8 @@ impl CopyElision<'_> {
     /// other elements too.
     fn accesses_to(&self, view: &BufferView) -> Option<Vec<(InstId, bool)>> {
         let all = self.accesses.get(&view.buffer)?.iter();
-        let near = all.filter(|access| !alias::are_disjoint(access.view, view));
-        near.map(|access| is_same_view(access.view, view).then_some((access.position, access.writes))).collect()
+        let near = all.filter(|access| !alias::are_disjoint(&access.view, view));
+        near.map(|access| is_same_view(&access.view, view).then_some((access.position, access.writes))).collect()
     }
 
     /// Whether an instruction between a product and the copy of its result keeps off the copy's stream,

@@ -47,8 +47,8 @@ pub(crate) struct BindingConflict(pub(crate) usize, pub(crate) usize);
 pub(crate) fn binding_slots(plan: &Plan, schedule: &RankSchedule, outside: &[bool]) -> Vec<Option<BindingSlot>> {
     let alignments = required_alignments(plan, schedule);
     let mut written = vec![false; plan.buffers.len()];
-    for view in plan.iter().filter_map(|inst| inst.kind.written_view()) {
-        written[view.buffer.0 as usize] = true;
+    for buffer in plan.iter().filter_map(|inst| inst.kind.written_view().map(|view| view.buffer)) {
+        written[buffer.0 as usize] = true;
     }
     let sharing = |buffer: BufferId| plan.outputs.iter().flatten().filter(|view| view.buffer == buffer).count();
     let home = |side: IoSide, position: usize, view: &BufferView| {

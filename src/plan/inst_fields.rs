@@ -1,0 +1,163 @@
+//! The numbers of an instruction that may differ by a constant from one iteration of a loop to the next.
+
+use super::inst::{BufferView, Inst, InstKind};
+use smallvec::SmallVec;
+
+/// A number of an instruction: the id of a slot, an offset, a peer.
+enum FieldMut<'i> {
+    /// A dense id or a rank.
+    Slot(&'i mut u32),
+    /// An offset in elements, or a place in a team.
+    Size(&'i mut usize),
+}
+
+impl FieldMut<'_> {
+    /// The number, as 64 bits.
+    fn read(&self) -> i64 {
+        match self {
+            FieldMut::Slot(number) => i64::from(**number),
+            FieldMut::Size(number) => (**number).cast_signed() as i64,
+        }
+    }
+    /// Adds to the number, modulo its range.
+    fn add(self, amount: i64) {
+        match self {
+            FieldMut::Slot(number) => *number = number.wrapping_add(amount as u32),
+            FieldMut::Size(number) => *number = number.wrapping_add((amount as isize).cast_unsigned()),
+        }
+    }
+}
+
+/// The change of an instruction's views from one round of a loop to the next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ViewMotion {
+    /// The views stay.
+    None,
+    /// Some are elsewhere in the same buffers.
+    Elements,
+    /// Some are in other buffers.
+    Buffers,
+}
+
+/// A field that differs from one round of a loop to the next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct FieldStep {
+    /// The number of the field.
+    field: u8,
+    /// The difference.
+    step: i64,
+}
+
+/// The fields of an instruction that differ from one round of a loop to the next, each by a constant.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub(crate) struct InstSteps {
+    fields: SmallVec<[FieldStep; 4]>,
+}
+
+impl InstSteps {
+    /// The steps between an instruction and its counterparts one and two rounds later; `None` if they differ by more
+    /// than constant steps.
+    pub(crate) fn between(rounds: [&Inst; 3]) -> Option<Self> {
+        let [first, second, third] = rounds;
+        if first.stream != second.stream || first.origin.op != second.origin.op {
+            return None;
+        }
+        let values = rounds.map(field_values);
+        let mut steps = Self::default();
+        for (field, ((&a, &b), &c)) in (0u8..).zip(values[0].iter().zip(&values[1]).zip(&values[2])) {
+            if b.wrapping_sub(a) != c.wrapping_sub(b) {
+                return None;
+            }
+            if a != b {
+                steps.fields.push(FieldStep { field, step: b.wrapping_sub(a) });
+            }
+        }
+        let fits = [second, third].into_iter().zip(1..).all(|(inst, round)| {
+            let mut predicted = first.clone();
+            steps.move_inst(&mut predicted, round);
+            predicted == *inst
+        });
+        fits.then_some(steps)
+    }
+
+    /// The change of the instruction's views from one round to the next.
+    pub(crate) fn view_motion(&self, inst: &Inst) -> ViewMotion {
+        let mut next = inst.clone();
+        self.move_inst(&mut next, 1);
+        let views = |inst: &Inst| -> Vec<BufferView> {
+            inst.kind.read_views().into_iter().chain(inst.kind.written_view()).cloned().collect()
+        };
+        let (here, there) = (views(inst), views(&next));
+        match here == there {
+            true => ViewMotion::None,
+            false if here.iter().zip(&there).all(|(one, other)| one.buffer == other.buffer) => ViewMotion::Elements,
+            false => ViewMotion::Buffers,
+        }
+    }
+
+    /// Moves an instruction by so many rounds, forward or back.
+    pub(crate) fn move_inst(&self, inst: &mut Inst, rounds: i64) {
+        let mut steps = self.fields.iter().peekable();
+        let mut number = 0;
+        visit_fields(inst, &mut |field| {
+            if let Some(step) = steps.next_if(|step| step.field == number) {
+                field.add(step.step.wrapping_mul(rounds));
+            }
+            number += 1;
+        });
+    }
+}
+
+/// All fields of an instruction.
+fn field_values(inst: &Inst) -> SmallVec<[i64; 8]> {
+    let mut values = SmallVec::new();
+    visit_fields(&mut inst.clone(), &mut |field| values.push(field.read()));
+    values
+}
+
+/// Calls a function for each field of an instruction, in an order that depends only on its type.
+fn visit_fields(inst: &mut Inst, visit: &mut impl FnMut(FieldMut<'_>)) {
+    visit(FieldMut::Slot(&mut inst.origin.iteration.0));
+    match &mut inst.kind {
+        InstKind::Alloc { buffer } | InstKind::Free { buffer } => visit(FieldMut::Slot(&mut buffer.0)),
+        InstKind::Copy { src, dst } => [src, dst].into_iter().for_each(|view| visit_view(view, visit)),
+        InstKind::Fill { dst, .. } => visit_view(dst, visit),
+        InstKind::Gemm(gemm) => {
+            let views = [&mut gemm.a, &mut gemm.b, &mut gemm.out];
+            views.into_iter().chain(&mut gemm.bias).for_each(|view| visit_view(view, visit));
+        }
+        InstKind::Kernel(kernel) => {
+            visit_view(&mut kernel.output, visit);
+            kernel.inputs.iter_mut().for_each(|view| visit_view(view, visit));
+        }
+        InstKind::Reduce { input, output, .. } => {
+            [input, output].into_iter().for_each(|view| visit_view(view, visit));
+        }
+        InstKind::Take(take) => {
+            let views = [&mut take.input, &mut take.index, &mut take.output];
+            views.into_iter().for_each(|view| visit_view(view, visit));
+        }
+        InstKind::Accumulate(put) => {
+            let views = [&mut put.base, &mut put.index, &mut put.value, &mut put.output];
+            views.into_iter().for_each(|view| visit_view(view, visit));
+        }
+        InstKind::Collective(collective) => {
+            visit(FieldMut::Slot(&mut collective.work.0));
+            collective.root.iter_mut().for_each(|root| visit(FieldMut::Size(root)));
+            collective.input.iter_mut().chain(&mut collective.output).for_each(|view| visit_view(view, visit));
+        }
+        InstKind::Send { peer, view, work, .. } | InstKind::Recv { peer, view, work, .. } => {
+            visit(FieldMut::Slot(peer));
+            visit(FieldMut::Slot(&mut work.0));
+            visit_view(view, visit);
+        }
+        InstKind::GroupBegin => {}
+        InstKind::GroupEnd { work, .. } | InstKind::WaitWork { work } => visit(FieldMut::Slot(&mut work.0)),
+        InstKind::Record { event } | InstKind::WaitEvent { event } => visit(FieldMut::Slot(&mut event.0)),
+    }
+}
+
+fn visit_view(view: &mut BufferView, visit: &mut impl FnMut(FieldMut<'_>)) {
+    visit(FieldMut::Slot(&mut view.buffer.0));
+    visit(FieldMut::Size(&mut view.offset));
+}

@@ -1,0 +1,421 @@
+//! The stored form of a plan's instructions: loops whose rounds differ by constant steps are stored once.
+//!
+//! A list is a sequence of segments. A segment is a body of instructions that is repeated for a number of rounds; of
+//! every instruction, some fields (events, buffers, offsets, peers, iterations) grow by a constant from one round to
+//! the next. A segment of one round is a plain list. Readers see instructions one by one, through a cursor or by id.
+
+use super::PlanBuilder;
+use super::inst::Inst;
+use super::inst_fields::InstSteps;
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// A body and the number of its rounds.
+#[derive(Clone, Debug)]
+struct Segment {
+    /// The place of its first instruction in the plan.
+    first: usize,
+    /// The instructions of the first round.
+    body: Vec<Inst>,
+    /// By instruction of the body, its steps; empty for a plain list.
+    steps: Vec<InstSteps>,
+    /// The number of rounds; 1 for a plain list.
+    rounds: usize,
+}
+
+impl Segment {
+    /// The place behind its last instruction.
+    fn end(&self) -> usize {
+        self.first + self.body.len() * self.rounds
+    }
+    /// The instruction at a place.
+    fn inst_at(&self, place: usize) -> Cow<'_, Inst> {
+        let offset = place - self.first;
+        if self.steps.is_empty() {
+            return Cow::Borrowed(&self.body[offset]);
+        }
+        let (round, at) = (offset / self.body.len(), offset % self.body.len());
+        let mut inst = self.body[at].clone();
+        self.steps[at].move_inst(&mut inst, round as i64);
+        Cow::Owned(inst)
+    }
+}
+
+/// A body that repeats, for readers that take loops as a whole.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RepeatedBody<'p> {
+    /// The instructions of the first round.
+    pub(crate) body: &'p [Inst],
+    /// By instruction, its steps; empty if there is one round only.
+    pub(crate) steps: &'p [InstSteps],
+    /// The number of rounds.
+    pub(crate) rounds: usize,
+}
+
+/// The instructions of a plan.
+#[derive(Clone, Default, Debug)]
+pub(super) struct InstList {
+    /// In the order of their places, without gaps but for the round that an open run has taken in part.
+    segments: Vec<Segment>,
+    len: usize,
+}
+
+impl InstList {
+    /// The plain list of these instructions.
+    pub(super) fn from_insts(body: Vec<Inst>) -> Self {
+        let len = body.len();
+        Self { segments: vec![Segment { first: 0, body, steps: Vec::new(), rounds: 1 }], len }
+    }
+    /// Number of instructions.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+    /// The instruction at a place, if there is one.
+    pub(super) fn get(&self, place: usize) -> Option<Cow<'_, Inst>> {
+        (place < self.len).then(|| self.segments[self.segment_of(place, 0)].inst_at(place))
+    }
+    /// The instruction at a place below the length; `near` is the number of a segment that may hold it, and becomes that
+    /// of the one that does.
+    pub(super) fn get_near(&self, place: usize, near: &mut usize) -> Cow<'_, Inst> {
+        *near = self.segment_of(place, *near);
+        self.segments[*near].inst_at(place)
+    }
+    /// The segments in order.
+    pub(super) fn repeated_bodies(&self) -> impl Iterator<Item = RepeatedBody<'_>> {
+        self.segments.iter().map(|segment| RepeatedBody {
+            body: &segment.body,
+            steps: &segment.steps,
+            rounds: segment.rounds,
+        })
+    }
+
+    /// The number of the segment that holds a place; tries `near` first.
+    fn segment_of(&self, place: usize, near: usize) -> usize {
+        let holds = |segment: &Segment| (segment.first..segment.end()).contains(&place);
+        if self.segments.get(near).is_some_and(holds) {
+            return near;
+        }
+        self.segments.partition_point(|segment| segment.first <= place) - 1
+    }
+
+    /// Makes room for one more instruction.
+    pub(super) fn try_reserve_one(&mut self) -> Result<(), std::collections::TryReserveError> {
+        match self.segments.last_mut() {
+            Some(last) => last.body.try_reserve(1),
+            None => self.segments.try_reserve(1),
+        }
+    }
+
+    /// Appends an instruction.
+    pub(super) fn push(&mut self, inst: Inst) {
+        match self.segments.last_mut() {
+            Some(last) if last.steps.is_empty() && last.end() == self.len => last.body.push(inst),
+            _ => self.segments.push(Segment { first: self.len, body: vec![inst], steps: Vec::new(), rounds: 1 }),
+        }
+        self.len += 1;
+    }
+
+    // ---- rounds of a loop ----
+
+    /// The plain instructions from a place to the end; `None` if some of them are part of a loop that is stored once.
+    fn plain_tail(&self, start: usize) -> Option<&[Inst]> {
+        if start == self.len {
+            return Some(&[]);
+        }
+        let last = self.segments.last().filter(|last| last.steps.is_empty() && last.first <= start)?;
+        last.body.get(start - last.first..)
+    }
+
+    /// Drops the plain instructions from a place on, without a change to the length.
+    fn drop_tail(&mut self, start: usize) {
+        if let Some(last) = self.segments.last_mut() {
+            last.body.truncate(start.saturating_sub(last.first));
+            if last.body.is_empty() {
+                self.segments.pop();
+            }
+        }
+    }
+
+    /// Stores the plain instructions from a place on as three rounds of their first third, if they are.
+    fn fold_rounds(&mut self, start: usize) -> bool {
+        let Some(tail) = self.plain_tail(start) else { return false };
+        let length = tail.len() / 3;
+        let (first, rest) = tail.split_at(length);
+        let (second, third) = rest.split_at(length);
+        let steps: Option<Vec<InstSteps>> =
+            first.iter().zip(second).zip(third).map(|((a, b), c)| InstSteps::between([a, b, c])).collect();
+        let Some(steps) = steps else { return false };
+        let body = first.to_vec();
+        self.drop_tail(start);
+        self.segments.push(Segment { first: start, body, steps, rounds: 3 });
+        true
+    }
+}
+
+/// A loop that is being issued, and how far its rounds are stored.
+#[derive(Debug)]
+pub(crate) struct LoopRecorder {
+    /// The places at which the rounds since the last restart start, and the end of the last one.
+    starts: Vec<usize>,
+    /// The rounds to leave out before the next attempt.
+    idle: usize,
+    /// As many rounds are left out after an attempt fails.
+    pause: usize,
+    run: Option<OpenRun>,
+}
+
+/// A run of rounds that are stored once.
+#[derive(Debug)]
+struct OpenRun {
+    /// The number of its segment.
+    segment: usize,
+    /// The ends of the loop's rounds in the segment's body.
+    ends: Vec<usize>,
+    /// The number of the loop's rounds that the next round of the segment has so far.
+    taken: usize,
+}
+
+/// The numbers of rounds after which a period is looked for.
+const ATTEMPTS: [usize; 5] = [16, 24, 48, 96, 192];
+
+/// The most rounds that are left out after an attempt fails.
+const LONGEST_PAUSE: usize = 4096;
+
+impl LoopRecorder {
+    /// The recorder of a loop whose first round starts at this place.
+    pub(super) fn new(list: &InstList) -> Self {
+        Self { starts: vec![list.len()], idle: 0, pause: 64, run: None }
+    }
+
+    /// Takes the round of the loop that has just been issued; the bytes of instructions that need not be stored.
+    pub(super) fn end_round(&mut self, list: &mut InstList) -> usize {
+        if self.run.is_some() {
+            if let Some(dropped) = self.extend_run(list) {
+                return dropped;
+            }
+            self.close_run(list);
+            self.starts = vec![list.len()];
+            return 0;
+        }
+        if self.idle > 0 {
+            self.idle -= 1;
+            self.starts = vec![list.len()];
+            return 0;
+        }
+        self.starts.push(list.len());
+        let rounds = self.starts.len() - 1;
+        if !ATTEMPTS.contains(&rounds) {
+            return 0;
+        }
+        if self.open_run(list) {
+            return list.segments.last().map_or(0, |segment| 2 * stored_bytes(&segment.body));
+        }
+        if ATTEMPTS.last() == Some(&rounds) {
+            (self.idle, self.pause) = (self.pause, (self.pause * 2).min(LONGEST_PAUSE));
+            self.starts = vec![list.len()];
+        }
+        0
+    }
+
+    /// Looks for a number of rounds after which the loop repeats itself.
+    fn open_run(&mut self, list: &mut InstList) -> bool {
+        let rounds = self.starts.len() - 1;
+        let is_even = |period: &usize| {
+            let places = &self.starts[rounds - 3 * period..];
+            let lengths = |from: usize| (0..*period).map(move |at| places[from + at + 1] - places[from + at]);
+            lengths(0).eq(lengths(*period)) && lengths(0).eq(lengths(2 * period)) && places[0] < places[*period]
+        };
+        let periods = (1..=rounds / 3).filter(is_even);
+        let found = periods.into_iter().find(|period| list.fold_rounds(self.starts[rounds - 3 * period]));
+        let Some(period) = found else { return false };
+        let start = self.starts[rounds - 3 * period];
+        let ends = (1..=period).map(|at| self.starts[rounds - 3 * period + at] - start).collect();
+        self.run = Some(OpenRun { segment: list.segments.len() - 1, ends, taken: 0 });
+        true
+    }
+
+    /// Adds the round that has just been issued to the open run, and gives its bytes; `None` if it is different.
+    fn extend_run(&mut self, list: &mut InstList) -> Option<usize> {
+        let run = self.run.as_mut()?;
+        let segment = &list.segments[run.segment];
+        let from = if run.taken == 0 { 0 } else { run.ends[run.taken - 1] };
+        let (start, to) = (segment.end() + from, run.ends[run.taken]);
+        let rounds = segment.rounds as i64;
+        let has_length = list.len - start == to - from;
+        if !has_length || (from < to && !continues(&mut list.segments[run.segment..], from..to, rounds)) {
+            return None;
+        }
+        let bytes = list.segments.get(run.segment + 1).map_or(0, |plain| stored_bytes(&plain.body));
+        list.segments.truncate(run.segment + 1);
+        run.taken += 1;
+        if run.taken == run.ends.len() {
+            run.taken = 0;
+            list.segments[run.segment].rounds += 1;
+        }
+        Some(bytes)
+    }
+
+    /// Ends the open run: rounds that it has taken of an unfinished period become plain again.
+    pub(super) fn close_run(&mut self, list: &mut InstList) {
+        let Some(run) = self.run.take() else { return };
+        if run.taken == 0 {
+            return;
+        }
+        let segment = &list.segments[run.segment];
+        let (first, count) = (segment.end(), run.ends[run.taken - 1]);
+        let mut body: Vec<Inst> = (segment.body[..count].iter().zip(&segment.steps))
+            .map(|(template, steps)| {
+                let mut inst = template.clone();
+                steps.move_inst(&mut inst, segment.rounds as i64);
+                inst
+            })
+            .collect();
+        let next = run.segment + 1;
+        match list.segments.get_mut(next) {
+            Some(plain) if plain.steps.is_empty() => {
+                body.append(&mut plain.body);
+                (plain.first, plain.body) = (first, body);
+            }
+            _ => list.segments.insert(next, Segment { first, body, steps: Vec::new(), rounds: 1 }),
+        }
+    }
+}
+
+/// The bytes of instructions in a list.
+fn stored_bytes(insts: &[Inst]) -> usize {
+    insts.iter().map(|inst| size_of::<Inst>() + inst.kind.heap_bytes()).sum()
+}
+
+/// Whether the plain instructions behind a segment are those of a part of its body, so many rounds later.
+fn continues(segments: &mut [Segment], part: Range<usize>, rounds: i64) -> bool {
+    let [segment, plain] = segments else { return false };
+    if !plain.steps.is_empty() || plain.first != segment.end() + part.start {
+        return false;
+    }
+    let (body, steps) = (&segment.body[part.clone()], &segment.steps[part]);
+    let differs = plain.body.iter_mut().zip(body.iter().zip(steps)).position(|(inst, (template, steps))| {
+        steps.move_inst(inst, -rounds);
+        inst != template
+    });
+    if let Some(place) = differs {
+        let moved = plain.body.iter_mut().zip(steps).take(place + 1);
+        moved.for_each(|(inst, steps)| steps.move_inst(inst, rounds));
+    }
+    differs.is_none()
+}
+
+impl PlanBuilder<'_> {
+    /// Starts to record the rounds of a loop.
+    pub(crate) fn record_loop(&self) -> LoopRecorder {
+        LoopRecorder::new(&self.plan.insts)
+    }
+    /// A round of a loop has been issued: it is stored once with those before it, if it is like them.
+    pub(crate) fn end_round(&mut self, recorder: &mut LoopRecorder) {
+        let bytes = recorder.end_round(&mut self.plan.insts);
+        self.budget.refund_bytes(bytes);
+    }
+    /// The last round of a loop has been issued.
+    pub(crate) fn end_loop(&mut self, mut recorder: LoopRecorder) {
+        recorder.close_run(&mut self.plan.insts);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::OpId;
+    use crate::plan::{BufferId, EventId, InstKind, InstOrigin, IterationId, StreamSlot, USER_STREAM};
+
+    /// A loop of instructions that are functions of its round.
+    struct LoopShape {
+        rounds: usize,
+        /// The period of the streams.
+        streams: u32,
+        /// The period of the buffers; the slope of the events.
+        slots: u32,
+        slope: u32,
+        /// Rounds with one instruction more.
+        odd: Vec<usize>,
+        /// Rounds of an inner loop.
+        inner: usize,
+    }
+
+    struct Recording {
+        list: InstList,
+        plain: Vec<Inst>,
+        iteration: u32,
+    }
+
+    impl Recording {
+        fn push(&mut self, kind: InstKind, stream: u32) {
+            let origin = InstOrigin { op: OpId(0), iteration: IterationId(self.iteration) };
+            let inst = Inst { kind, stream: StreamSlot(stream), origin };
+            self.list.push(inst.clone());
+            self.plain.push(inst);
+        }
+
+        fn record_loop(&mut self, shape: &LoopShape) {
+            let mut recorder = LoopRecorder::new(&self.list);
+            for round in 0..shape.rounds {
+                self.iteration += 1;
+                let number = round as u32;
+                self.push(InstKind::Free { buffer: BufferId((number + 3) % shape.slots) }, number % shape.streams);
+                self.push(InstKind::Record { event: EventId(7 + number * shape.slope) }, USER_STREAM.0);
+                if shape.odd.contains(&round) {
+                    self.push(InstKind::GroupBegin, 0);
+                }
+                if shape.inner > 0 {
+                    let inner =
+                        LoopShape { rounds: shape.inner, streams: 2, slots: 3, slope: 1, odd: vec![], inner: 0 };
+                    self.record_loop(&inner);
+                }
+                recorder.end_round(&mut self.list);
+            }
+            recorder.close_run(&mut self.list);
+        }
+    }
+
+    fn recorded(shapes: &[LoopShape]) -> Recording {
+        let mut recording = Recording { list: InstList::default(), plain: Vec::new(), iteration: 0 };
+        shapes.iter().for_each(|shape| recording.record_loop(shape));
+        recording
+    }
+
+    fn stored(list: &InstList) -> usize {
+        list.segments.iter().map(|segment| segment.body.len()).sum()
+    }
+
+    #[test]
+    fn lists_that_keep_loops_hold_what_was_pushed() {
+        let mut rng = fastrand::Rng::with_seed(11);
+        for _ in 0..300 {
+            let shapes: Vec<LoopShape> = (0..rng.usize(1..4))
+                .map(|_| LoopShape {
+                    rounds: rng.usize(0..150),
+                    streams: rng.u32(1..5),
+                    slots: rng.u32(1..9),
+                    slope: rng.u32(0..3),
+                    odd: (0..rng.usize(0..3)).map(|_| rng.usize(0..150)).collect(),
+                    inner: if rng.bool() { 0 } else { rng.usize(0..40) },
+                })
+                .collect();
+            let Recording { list, plain, .. } = recorded(&shapes);
+            assert_eq!(list.len(), plain.len());
+            let mut near = 0;
+            for (place, inst) in plain.iter().enumerate() {
+                assert_eq!(list.get(place).as_deref(), Some(inst));
+                assert_eq!(&*list.get_near(place, &mut near), inst);
+            }
+            assert_eq!(list.get(plain.len()), None);
+        }
+    }
+
+    #[test]
+    fn long_loops_are_stored_once() {
+        let shape = |odd| LoopShape { rounds: 10_000, streams: 4, slots: 6, slope: 2, odd, inner: 0 };
+        assert!(stored(&recorded(&[shape(vec![])]).list) <= 2 * 48);
+        assert!(stored(&recorded(&[shape(vec![777, 5000])]).list) <= 3 * 2 * 60);
+        let nested = LoopShape { rounds: 4, inner: 5_000, ..shape(vec![]) };
+        assert!(stored(&recorded(&[nested]).list) <= 4 * 2 * 50);
+    }
+}

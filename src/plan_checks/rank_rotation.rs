@@ -1,0 +1,350 @@
+//! Plans that differ only by a rotation of the ranks.
+//!
+//! In many programs all ranks do the same with their neighbours: what rank `r` does with rank `p`, rank 0 does with rank
+//! `p - r` modulo the number of ranks. The order of such plans is the same on all ranks, so a check of rank 0 is a check
+//! of all. The elements that a rank touches may differ (block `(rank + i) % 8` of a buffer), as long as sets of elements
+//! that have common elements on one rank have them on the others.
+
+use super::element_set::ElementSet;
+use crate::plan::{
+    BufferId, BufferView, CollectiveInst, Inst, InstKind, Plan, PlanCommunicator, RepeatedBody, ViewMotion, row_major,
+};
+use rayon::prelude::*;
+use rustc_hash::FxHashMap;
+
+/// Whether the plan of each rank `r` is that of rank 0 with `r` added to all ranks, modulo their number.
+pub(super) fn are_rotations(plans: &[Plan]) -> bool {
+    let Some((first, others)) = plans.split_first() else { return false };
+    let ranks = plans.len() as u32;
+    let in_order = plans.iter().zip(0..).all(|(plan, rank)| plan.rank == rank);
+    ranks > 1
+        && in_order
+        && others.iter().all(|plan| has_same_tables(first, plan, ranks))
+        && others.par_iter().all(|plan| is_rotation(first, plan, ranks))
+}
+
+/// Whether two plans have the same buffers, streams and communicators, the latter of all ranks in order.
+fn has_same_tables(first: &Plan, plan: &Plan, ranks: u32) -> bool {
+    let is_whole = |communicator: &PlanCommunicator| communicator.team.iter().copied().eq(0..ranks);
+    (first.streams, first.events, first.works) == (plan.streams, plan.events, plan.works)
+        && first.inst_count() == plan.inst_count()
+        && first.buffers == plan.buffers
+        && first.communicators == plan.communicators
+        && first.communicators.iter().all(|(_, communicator)| is_whole(communicator))
+        && first.inputs == plan.inputs
+        && first.ended_owners.is_empty() == plan.ended_owners.is_empty()
+}
+
+/// Whether a plan is that of rank 0, rotated. Loops are compared as they are stored if possible, else unrolled: blocks
+/// that the ranks visit in another order begin again at the first one in different iterations.
+fn is_rotation(first: &Plan, plan: &Plan, ranks: u32) -> bool {
+    let rounds = |plan: &Plan| -> Vec<(usize, usize)> {
+        plan.repeated_bodies().map(|body| (body.body.len(), body.rounds)).collect()
+    };
+    let as_stored = || {
+        let mut comparison = PlanComparison::new(plan.rank, ranks);
+        let mut pairs = first.repeated_bodies().zip(plan.repeated_bodies());
+        pairs.all(|pair| comparison.are_alike_bodies(pair)) && comparison.are_alike_outputs(first, plan)
+    };
+    let unrolled = || {
+        let mut comparison = PlanComparison::new(plan.rank, ranks);
+        let mut pairs = first.iter().zip(plan.iter());
+        pairs.all(|(one, other)| comparison.matches(&one, &other, ViewMotion::None))
+            && comparison.are_alike_outputs(first, plan)
+    };
+    (rounds(first) == rounds(plan) && as_stored()) || unrolled()
+}
+
+/// Compares the instructions of rank 0 with those of another rank.
+struct PlanComparison {
+    /// The other rank.
+    rotation: u32,
+    ranks: u32,
+    map: ElementMap,
+}
+
+impl PlanComparison {
+    fn new(rotation: u32, ranks: u32) -> Self {
+        Self { rotation, ranks, map: ElementMap::default() }
+    }
+
+    /// Whether the outputs are counterparts, and all sets of elements that were compared so far.
+    fn are_alike_outputs(&mut self, first: &Plan, plan: &Plan) -> bool {
+        let mut outputs = first.outputs.iter().zip(&plan.outputs);
+        first.outputs.len() == plan.outputs.len()
+            && outputs.all(|pair| match pair {
+                (Some(one), Some(other)) => self.map.add_views(one, other, ViewMotion::None),
+                _ => false,
+            })
+            && self.map.keeps_overlaps(first)
+    }
+
+    /// Whether all rounds of two bodies are counterparts.
+    fn are_alike_bodies(&mut self, (ours, theirs): (RepeatedBody<'_>, RepeatedBody<'_>)) -> bool {
+        let mut insts = ours.body.iter().zip(theirs.body).enumerate();
+        ours.steps == theirs.steps
+            && insts.all(|(at, (one, other))| {
+                let motion = ours.steps.get(at).map_or(ViewMotion::None, |steps| steps.view_motion(one));
+                self.matches(one, other, motion)
+            })
+    }
+
+    /// Whether two instructions are counterparts; `motion` is that of their views.
+    fn matches(&mut self, one: &Inst, other: &Inst, motion: ViewMotion) -> bool {
+        let (reads, others_reads) = (one.kind.read_views(), other.kind.read_views());
+        let (write, others_write) = (one.kind.written_view(), other.kind.written_view());
+        one.stream == other.stream
+            && one.origin == other.origin
+            && self.are_alike(&one.kind, &other.kind)
+            && reads.len() == others_reads.len()
+            && write.is_some() == others_write.is_some()
+            && reads
+                .into_iter()
+                .chain(write)
+                .zip(others_reads.into_iter().chain(others_write))
+                .all(|(one, other)| self.map.add_views(one, other, motion))
+    }
+
+    fn is_peer(&self, one: u32, other: u32) -> bool {
+        (one + self.rotation) % self.ranks == other
+    }
+
+    /// Whether two instructions are counterparts but for the elements of their views.
+    fn are_alike(&self, one: &InstKind, other: &InstKind) -> bool {
+        match (one, other) {
+            (
+                InstKind::Send { comm, put, peer, work, .. },
+                InstKind::Send { comm: comm2, put: put2, peer: peer2, work: work2, .. },
+            )
+            | (
+                InstKind::Recv { comm, put, peer, work, .. },
+                InstKind::Recv { comm: comm2, put: put2, peer: peer2, work: work2, .. },
+            ) => (comm, put, work) == (comm2, put2, work2) && self.is_peer(*peer, *peer2),
+            (InstKind::Collective(one), InstKind::Collective(other)) => are_alike_collectives(one, other),
+            (InstKind::Copy { .. }, InstKind::Copy { .. })
+            | (InstKind::Fill { .. }, InstKind::Fill { .. })
+            | (InstKind::Gemm(_), InstKind::Gemm(_))
+            | (InstKind::Kernel(_), InstKind::Kernel(_))
+            | (InstKind::Reduce { .. }, InstKind::Reduce { .. })
+            | (InstKind::Take(_), InstKind::Take(_))
+            | (InstKind::Accumulate(_), InstKind::Accumulate(_)) => true,
+            (
+                InstKind::Alloc { .. }
+                | InstKind::Free { .. }
+                | InstKind::GroupBegin
+                | InstKind::GroupEnd { .. }
+                | InstKind::WaitWork { .. }
+                | InstKind::Record { .. }
+                | InstKind::WaitEvent { .. },
+                _,
+            ) => one == other,
+            _ => false,
+        }
+    }
+}
+
+/// Whether two members start the same collective, in which all members play the same part.
+fn are_alike_collectives(one: &CollectiveInst, other: &CollectiveInst) -> bool {
+    let part = |side: &CollectiveInst| (side.comm, side.kind, side.red_op, side.work);
+    part(one) == part(other)
+        && !one.kind.has_root()
+        && one.root.is_none()
+        && other.root.is_none()
+        && [one, other].iter().all(|side| side.input.is_some() && side.output.is_some())
+}
+
+/// The sets of elements of rank 0 and their counterparts on another rank.
+#[derive(Default)]
+struct ElementMap {
+    /// Whether views are in another buffer in each round of a loop. Only the first round's are in the map.
+    has_moving_buffers: bool,
+    buffers: FxHashMap<BufferId, BufferMap>,
+}
+
+/// The sets of one buffer.
+#[derive(Default)]
+struct BufferMap {
+    forward: FxHashMap<ElementSet, ElementSet>,
+    backward: FxHashMap<ElementSet, ElementSet>,
+    /// Whether sets are elsewhere in each round of a loop. Only the first round's are in the map.
+    has_moving: bool,
+    /// Whether a set is elsewhere on the other rank.
+    has_different: bool,
+}
+
+impl ElementMap {
+    /// Adds two views that are counterparts; false if that contradicts an earlier pair.
+    fn add_views(&mut self, one: &BufferView, other: &BufferView, motion: ViewMotion) -> bool {
+        if one.buffer != other.buffer || one.dtype != other.dtype || one.len() != other.len() {
+            return false;
+        }
+        let (Some(ours), Some(theirs)) = (ElementSet::of_view(one), ElementSet::of_view(other)) else {
+            return one.is_empty() && other.is_empty();
+        };
+        let map = self.buffers.entry(one.buffer).or_default();
+        self.has_moving_buffers |= motion == ViewMotion::Buffers;
+        map.has_moving |= motion != ViewMotion::None;
+        map.has_different |= ours != theirs;
+        if map.forward.get(&ours).is_some_and(|known| *known == theirs) {
+            return true;
+        }
+        let is_new = !map.forward.contains_key(&ours) && !map.backward.contains_key(&theirs);
+        map.forward.insert(ours.clone(), theirs.clone());
+        map.backward.insert(theirs, ours);
+        is_new
+    }
+
+    /// Whether sets have common elements on the other rank iff they have on rank 0, and as many.
+    fn keeps_overlaps(&self, first: &Plan) -> bool {
+        self.buffers.iter().filter(|(_, map)| map.has_different).all(|(&buffer, map)| {
+            let whole = &first.buffers[buffer];
+            let view = BufferView { buffer, offset: 0, dims: row_major(&[whole.elements]), dtype: whole.dtype };
+            let whole = ElementSet::of_view(&view);
+            let whole_is_whole = whole.is_none_or(|whole| map.forward.get(&whole).is_none_or(|other| *other == whole));
+            !self.has_moving_buffers && !map.has_moving && whole_is_whole && map.keeps_nesting()
+        })
+    }
+}
+
+impl BufferMap {
+    /// Whether the sets are ranges that are nested or disjoint, in the same way on both ranks.
+    fn keeps_nesting(&self) -> bool {
+        let pairs: Vec<(&ElementSet, &ElementSet)> = self.forward.iter().collect();
+        let (ours, theirs): (Vec<&ElementSet>, Vec<&ElementSet>) = pairs.into_iter().unzip();
+        match (enclosing_sets(&ours), enclosing_sets(&theirs)) {
+            (Some(one), Some(other)) => {
+                one == other && ours.iter().zip(&theirs).all(|(a, b)| a.bounds().len() == b.bounds().len())
+            }
+            _ => false,
+        }
+    }
+}
+
+/// By set: the smallest other set that encloses it; `None` if sets are not ranges, or overlap in part.
+fn enclosing_sets(sets: &[&ElementSet]) -> Option<Vec<Option<usize>>> {
+    if !sets.iter().all(|set| set.is_interval()) {
+        return None;
+    }
+    let mut order: Vec<usize> = (0..sets.len()).collect();
+    order.sort_by_key(|&at| (sets[at].bounds().start, std::cmp::Reverse(sets[at].bounds().end)));
+    let mut enclosing = vec![None; sets.len()];
+    let mut open: Vec<usize> = Vec::new();
+    for at in order {
+        let bounds = sets[at].bounds();
+        while open.last().is_some_and(|&outer| sets[outer].bounds().end <= bounds.start) {
+            open.pop();
+        }
+        if let Some(&outer) = open.last() {
+            if sets[outer].bounds().end < bounds.end {
+                return None;
+            }
+            enclosing[at] = Some(outer);
+        }
+        open.push(at);
+    }
+    Some(enclosing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lower::{PreparedProgram, SizeSettings, prepare_program};
+    use crate::plan::PlanMatching;
+    use crate::plan_checks::{ProofReport, prove_memory};
+
+    const STATEMENTS: &[&str] = &[
+        "SetCurrentStream to Stream ( ( i0 % 2 ) + 1 )",
+        "Synchronize Stream 0",
+        "T4_g_float[iS6{4}] MESH\n     = HirAliasSelect( T2, axis = iS4{SLOTS}, index = FROM )",
+        "T5_g_float[iS7{4}] MESH\n     = HirAliasSelect( T2, axis = iS4{SLOTS}, index = TO )",
+        "StartCoalescing",
+        "P2PCommunication 20 (type=recv, buffer=T5, peer=( ( rank + 1 ) % RANKS ), backend=NCCL)",
+        "P2PCommunication 21 (type=send, buffer=T4, peer=( ( rank + ( RANKS - 1 ) ) % RANKS ), backend=NCCL)",
+        "EndCoalescing 22",
+        "Wait Communication 22",
+        "SetCurrentStream to Stream 0",
+        "Synchronize Stream ( ( i0 % 2 ) + 1 )",
+    ];
+
+    /// A block that goes round a ring of `ranks`, step by step through `slots` (0: as many as ranks, from the rank's own
+    /// on), without one statement of the loop.
+    fn ring_program(ranks: usize, slots: usize, without: Option<usize>) -> String {
+        let (from, to, count) = match slots {
+            0 => ("( ( rank + i0 ) % RANKS )", "( ( ( rank + i0 ) + 1 ) % RANKS )", ranks),
+            _ => ("( i0 % SLOTS )", "( ( i0 + 1 ) % SLOTS )", slots),
+        };
+        let first = if slots == 0 { "rank" } else { "0" };
+        let last = if slots == 0 { "( ( rank + STEPS ) % RANKS )" } else { "( STEPS % SLOTS )" };
+        let body = STATEMENTS.iter().enumerate().filter(|(at, _)| Some(*at) != without);
+        let body: String = body.map(|(_, statement)| format!("    {statement}\n")).collect();
+        let text = format!(
+            "%HostIrContainer {{ (T0_g_float[ideviceIdx.x0{{RANKS}}, iS1{{4}}] MESH) -> (T1_g_float[ideviceIdx.x2{{RANKS}}, iS3{{4}}] MESH) :
+  T2_g_float[iS4{{SLOTS}}, iS5{{4}}] MESH = ALLOCATE(buffer=T2, mem_type=global, size=( SLOTS * 4 ), zero_init=true, resets_to_zero=false)
+  T1 = ALLOCATE(buffer=T1, mem_type=global, size=( 4 * RANKS ), zero_init=false, resets_to_zero=false)
+  T10_g_float[iS20{{4}}] MESH
+     = HirAliasSelect( T2, axis = iS4{{SLOTS}}, index = {first} )
+  T11_g_float[iS21{{4}}] MESH
+     = HirAliasSelect( T0, axis = ideviceIdx.x0{{RANKS}}, index = 0 )
+  T10
+     = Set( T11, cache_op=Streaming )
+  GetCurrentStream into Stream 0
+  FOR i0 from 0 to STEPS step 1:
+{body}  T12_g_float[iS22{{4}}] MESH
+     = HirAliasSelect( T2, axis = iS4{{SLOTS}}, index = {last} )
+  T13_g_float[iS23{{4}}] MESH
+     = HirAliasSelect( T1, axis = ideviceIdx.x2{{RANKS}}, index = 0 )
+  T13
+     = Set( T12, cache_op=Streaming )
+}} // %HostIrContainer
+"
+        );
+        let mesh: Vec<String> = (0..ranks).map(|rank| rank.to_string()).collect();
+        text.replace("FROM", from)
+            .replace("TO", to)
+            .replace("MESH", &format!("(DeviceMesh{{{}}})", mesh.join(" ")))
+            .replace("SLOTS", &count.to_string())
+            .replace("RANKS", &ranks.to_string())
+            .replace("STEPS", "40")
+    }
+
+    fn prepared(text: &str) -> Option<PreparedProgram> {
+        let (programs, _) = crate::load(text);
+        prepare_program(programs.first()?, &SizeSettings::default()).ok()
+    }
+
+    /// The codes and lines of a report's errors; `None` if the ranks wait for each other.
+    fn verdict(report: Option<ProofReport>) -> Option<Vec<(&'static str, u32)>> {
+        let errors = report?.errors.into_iter();
+        Some(errors.map(|error| (error.code, error.primary.map_or(0, |label| label.span.start))).collect())
+    }
+
+    #[test]
+    fn one_rank_gives_the_verdict_of_all() {
+        let mut wrong = 0;
+        for ranks in [2, 3, 4, 8, 16] {
+            for slots in [0, 2, 3] {
+                for without in std::iter::once(None).chain((0..STATEMENTS.len()).map(Some)) {
+                    let Some(prepared) = prepared(&ring_program(ranks, slots, without)) else { continue };
+                    let plans = &prepared.plans;
+                    assert!(are_rotations(plans), "{ranks} ranks, {slots} slots, without {without:?}");
+                    let of_one = prove_memory(&prepared, &PlanMatching::of_rotated_plans(plans), true);
+                    let of_all = prove_memory(&prepared, &PlanMatching::new(plans), false);
+                    let (of_one, of_all) = (verdict(of_one), verdict(of_all));
+                    assert_eq!(of_one, of_all, "{ranks} ranks, {slots} slots, without {without:?}");
+                    assert!(without.is_some() || of_all.as_ref().is_some_and(Vec::is_empty), "{of_all:?}");
+                    wrong += usize::from(of_all.is_none_or(|errors| !errors.is_empty()));
+                }
+            }
+        }
+        assert!(wrong > 50, "{wrong} wrong programs");
+    }
+
+    #[test]
+    fn ranks_that_do_something_else_are_no_rotation() {
+        let text = ring_program(4, 2, None);
+        let replaced = |from: &str, to: &str| prepared(&text.replace(from, to)).expect("a plan");
+        assert!(!are_rotations(&replaced("( ( rank + 1 ) % 4 )", "( 3 - rank )").plans));
+        assert!(!are_rotations(&replaced("index = ( i0 % 2 )", "index = ( ( i0 * rank ) % 2 )").plans));
+        assert!(!are_rotations(&replaced("( ( i0 % 2 ) + 1 )", "( ( ( i0 * rank ) % 2 ) + 1 )").plans));
+    }
+}
