@@ -31,6 +31,8 @@ pub(super) struct IssuedInst<'p> {
 pub(super) struct QueuedUnit<'p> {
     pub(super) insts: Vec<IssuedInst<'p>>,
     pub(super) works: Vec<WorkSlot>,
+    /// Works of a group's messages, which have no end of their own: a Wait for one orders nothing.
+    pub(super) members: Vec<WorkSlot>,
     /// Posts that their streams have not come to.
     pub(super) open_posts: u32,
     pub(super) is_started: bool,
@@ -204,9 +206,13 @@ impl<'p> RankState<'p> {
     pub(super) fn push_unit(&mut self, comm: CommSlot, posts: Vec<GroupPost<'p>>) {
         let queue = &mut self.communicators[comm.0 as usize];
         let number = queue.ended + queue.units.len() as u32;
+        let is_group = posts.len() > 1;
+        let (members, ends): (Vec<&GroupPost<'p>>, Vec<&GroupPost<'p>>) =
+            posts.iter().partition(|post| is_group && post.inst.is_some());
         let mut unit = QueuedUnit {
             insts: Vec::new(),
-            works: posts.iter().filter_map(|post| post.work).collect(),
+            works: ends.iter().filter_map(|post| post.work).collect(),
+            members: members.iter().filter_map(|post| post.work).collect(),
             open_posts: posts.len() as u32,
             is_started: false,
             clock: queue.clock.clone(),

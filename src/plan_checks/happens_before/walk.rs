@@ -384,11 +384,15 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
         }
         let start = Rc::new(unit.clock.clone());
         let members = queue.matched.map_or(1, |(place, _)| self.matching.communicators[place].slots.len());
+        let messages = std::mem::take(&mut unit.members);
         for IssuedInst { id, inst } in &unit.insts {
             let work = inst.kind.message_work();
             let readers = if work.is_some() || self.ends.rotation.is_some() { 1 } else { members };
             let side = StartedSide { clock: Rc::clone(&start), work, readers };
             self.starts.insert(RankInst { rank: rank as u32, inst: *id }, side);
+        }
+        for work in messages {
+            state.end_work(work, &start);
         }
     }
 

@@ -293,7 +293,7 @@ struct EndingWorks {
 
 impl EndingWorks {
     fn ends_with(&self, work: WorkSlot) -> bool {
-        self.own == work || self.group == Some(work)
+        work == self.group.unwrap_or(self.own)
     }
 }
 
