@@ -212,6 +212,8 @@ impl<'a> Driver<'a> {
         for (&outer, &inner) in call.outputs.iter().zip(outputs) {
             if let Some(view) = self.builder.tensor_binding(outer).cloned() {
                 self.builder.rebind_tensor(inner, Some(view))?;
+            } else if let Some(error) = self.builder.ended_error(outer) {
+                return Err(error);
             }
         }
         check_bound(&self.builder, &call.outputs)?;

@@ -3,7 +3,7 @@
 use super::spec::{ArgKind, ArgSpec, Lower, OpSpec};
 use crate::diag::{Diag, codes};
 use crate::ir::{ExprId, Op, OpEffect, OpId, OpIdentity, OpLayout, Value, WordLink};
-use crate::plan::{InstKind, PlanBuilder, StreamLabel};
+use crate::plan::{InstKind, PlanBuilder};
 
 /// `GetCurrentStream`.
 pub const GET_CURRENT_STREAM: OpSpec = OpSpec {
@@ -68,16 +68,10 @@ fn stream_operand(cx: &PlanBuilder<'_>, op: &Op) -> Result<ExprId, Diag> {
 /// Binds a stream's name to the current stream, unless it is bound.
 ///
 /// # Errors
-/// If the op names no stream.
+/// If the op names no stream, or the stream's index cannot be evaluated or is negative.
 pub fn lower_get_current_stream(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let expr = stream_operand(cx, cx.program.op(id))?;
-    let current = cx.stream;
-    cx.named_streams.entry(expr).or_insert(current);
-    let label = &mut cx.plan.stream_labels[current.0 as usize];
-    if *label == StreamLabel::Unnamed {
-        *label = StreamLabel::Bound(expr);
-    }
-    Ok(())
+    cx.bind_current_stream(expr)
 }
 
 /// Makes a stream the current stream.

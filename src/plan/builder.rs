@@ -407,10 +407,7 @@ impl<'a> PlanBuilder<'a> {
             let message = format!("Stream {value:#x} was not bound by GetCurrentStream");
             return Err(self.error_here(codes::NO_VALUE, message));
         }
-        let index = self.eval_int(expr)?;
-        if index < 0 {
-            return Err(self.error_here(codes::OUT_OF_RANGE, format!("the index of the stream is {index}")));
-        }
+        let index = self.stream_index(expr)?;
         let next = StreamSlot(self.plan.streams);
         let slot = *self.indexed_streams.entry(index).or_insert(next);
         if slot == next {
@@ -418,6 +415,39 @@ impl<'a> PlanBuilder<'a> {
             self.plan.stream_labels.push(StreamLabel::Index(index));
         }
         Ok(slot)
+    }
+
+    /// Binds a stream's name to the current stream, unless it is bound. A number and an address are names; the name
+    /// of a computed index is its value.
+    ///
+    /// # Errors
+    /// If a computed index cannot be evaluated or is negative.
+    pub fn bind_current_stream(&mut self, expr: ExprId) -> Result<(), Diag> {
+        let label = match self.program.expr(expr) {
+            Expr::Int(_) | Expr::Hex(_) => {
+                self.named_streams.entry(expr).or_insert(self.stream);
+                StreamLabel::Bound(expr)
+            }
+            _ => {
+                let index = self.stream_index(expr)?;
+                self.indexed_streams.entry(index).or_insert(self.stream);
+                StreamLabel::Index(index)
+            }
+        };
+        let current = &mut self.plan.stream_labels[self.stream.0 as usize];
+        if *current == StreamLabel::Unnamed {
+            *current = label;
+        }
+        Ok(())
+    }
+
+    fn stream_index(&mut self, expr: ExprId) -> Result<i64, Diag> {
+        match self.eval_int(expr)? {
+            index if index < 0 => {
+                Err(self.error_here(codes::OUT_OF_RANGE, format!("the index of the stream is {index}")))
+            }
+            index => Ok(index),
+        }
     }
 
     // ---- tensors ----

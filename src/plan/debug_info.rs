@@ -2,7 +2,7 @@
 
 use super::{InstOrigin, LoopIteration, Plan, StreamLabel, StreamSlot};
 use crate::diag::Span;
-use crate::ir::{ExprId, IdVec, OpId, Program, Symbol, TensorId, expr_text};
+use crate::ir::{ExprId, IdVec, OpId, OpKind, Program, Symbol, TensorId, expr_text};
 use std::collections::BTreeMap;
 
 /// Names of a program's tensors, ops, loop indices and streams.
@@ -13,6 +13,8 @@ pub struct DebugInfo {
     indices: BTreeMap<Symbol, String>,
     /// Names that GetCurrentStream ops bind.
     streams: BTreeMap<ExprId, String>,
+    /// The ops that run each op of a HostUnit.
+    posts: BTreeMap<OpId, Vec<OpId>>,
 }
 
 impl DebugInfo {
@@ -23,6 +25,7 @@ impl DebugInfo {
             ops: program.ops().ids().map(|id| op_label(program, id)).collect(),
             indices: BTreeMap::new(),
             streams: BTreeMap::new(),
+            posts: unit_posts(program),
         }
     }
     /// Adds the loop indices and streams that a plan refers to.
@@ -60,6 +63,10 @@ impl DebugInfo {
     pub fn op_span(&self, id: OpId) -> Span {
         self.ops.get(id).map(|(_, span)| *span).unwrap_or_default()
     }
+    /// The PostOnStream ops that run an op; empty for ops that are in no HostUnit.
+    pub fn op_posts(&self, id: OpId) -> &[OpId] {
+        self.posts.get(&id).map_or(&[], Vec::as_slice)
+    }
     /// `StreamIdx=3, i7=0`; empty outside of loops.
     pub fn iteration_text(&self, iteration: &LoopIteration) -> String {
         let parts: Vec<String> = iteration
@@ -77,6 +84,16 @@ impl DebugInfo {
         let op = self.op_label(origin.op);
         if iteration.is_empty() { format!("`{op}`") } else { format!("`{op}` at {iteration}") }
     }
+}
+
+/// The PostOnStream ops of each op in a HostUnit.
+fn unit_posts(program: &Program) -> BTreeMap<OpId, Vec<OpId>> {
+    let mut posts: BTreeMap<OpId, Vec<OpId>> = BTreeMap::new();
+    for id in program.ops().ids().filter(|&id| program.op(id).kind == OpKind::PostOnStream) {
+        let Some(unit) = program.posted_unit(program.op(id)) else { continue };
+        program.walk(program.units()[unit].body, &mut |op| posts.entry(op).or_default().push(id));
+    }
+    posts
 }
 
 fn tensor_label(program: &Program, id: TensorId) -> (String, Span) {

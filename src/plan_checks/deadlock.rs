@@ -10,6 +10,12 @@ use std::collections::BTreeSet;
 /// The number of notes that are written out; the rest is counted.
 const MOST_NOTES: usize = 16;
 
+/// The number of waits that have labels.
+const MOST_WAITS: usize = 4;
+
+/// The number of labels: waits, and messages of groups.
+const MOST_LABELS: usize = 8;
+
 /// One thing a rank waits for.
 struct BlockedWait {
     rank: usize,
@@ -19,6 +25,8 @@ struct BlockedWait {
     text: String,
     /// Ranks it waits for.
     others: Vec<usize>,
+    /// The sends and receives of a group that have no peer yet.
+    messages: Vec<InstId>,
 }
 
 /// The report for a state in which nothing can go on.
@@ -41,9 +49,17 @@ pub(super) fn report_deadlock(
     let mut shown = vec![blocked_origin(first, ranks).op];
     for entry in &blocked {
         let op = blocked_origin(entry, ranks).op;
-        if !shown.contains(&op) && shown.len() < 4 {
+        if !shown.contains(&op) && shown.len() < MOST_WAITS {
             shown.push(op);
             let text = format!("rank {} waits here", ranks[entry.rank].plan.rank);
+            diag = diag.with_label(prepared.labels.op_span(op), text);
+        }
+    }
+    for (entry, message) in blocked.iter().flat_map(|entry| entry.messages.iter().map(move |inst| (entry, *inst))) {
+        let op = ranks[entry.rank].inst(message).origin.op;
+        if !shown.contains(&op) && shown.len() < MOST_LABELS {
+            shown.push(op);
+            let text = format!("rank {} waits for the peer of this", ranks[entry.rank].plan.rank);
             diag = diag.with_label(prepared.labels.op_span(op), text);
         }
     }
@@ -86,20 +102,23 @@ fn on_communicator(of_all: &MatchedCommunicator<'_>, ranks: &[&RankQueues<'_>]) 
             let InstKind::Collective(collective) = &ranks[rank].inst(inst).kind else { continue };
             let others = absent_members(of_all, ranks);
             let text = format!("{} to start this {}", rank_names(&others), collective.kind.name());
-            blocked.push(BlockedWait { rank, inst, text, others });
+            blocked.push(BlockedWait { rank, inst, text, others, messages: Vec::new() });
             continue;
         }
         let mut parts = Vec::new();
         let mut others = Vec::new();
+        let mut messages = Vec::new();
         for message in ranks[rank].open_messages(slot, MessageDirection::Send) {
             parts.push(format!("rank {} to receive from it", message.peer));
             others.push(message.peer);
+            messages.push(message.inst);
         }
         for message in ranks[rank].open_messages(slot, MessageDirection::Receive) {
             parts.push(format!("rank {} to send to it", message.peer));
             others.push(message.peer);
+            messages.push(message.inst);
         }
-        blocked.push(BlockedWait { rank, inst: unit.label, text: parts.join(" and "), others });
+        blocked.push(BlockedWait { rank, inst: unit.label, text: parts.join(" and "), others, messages });
     }
     blocked
 }
@@ -124,7 +143,8 @@ fn blocked_streams(ranks: &[&RankQueues<'_>]) -> Vec<BlockedWait> {
                 _ => continue,
             };
             let text = format!("rank {peer} to {what} it");
-            blocked.push(BlockedWait { rank: index, inst, text, others: vec![peer as usize] });
+            let others = vec![peer as usize];
+            blocked.push(BlockedWait { rank: index, inst, text, others, messages: Vec::new() });
         }
     }
     blocked

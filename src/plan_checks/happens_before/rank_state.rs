@@ -31,6 +31,8 @@ pub(super) struct IssuedInst<'p> {
 pub(super) struct QueuedUnit<'p> {
     pub(super) insts: Vec<IssuedInst<'p>>,
     pub(super) works: Vec<WorkSlot>,
+    /// Works of a group's messages, which have no end of their own: a Wait for one orders nothing.
+    pub(super) members: Vec<WorkSlot>,
     /// Posts that their streams have not come to.
     pub(super) open_posts: u32,
     pub(super) is_started: bool,
@@ -67,8 +69,8 @@ pub(super) struct RankState<'p> {
     /// By post: the unit that waits for it.
     pub(super) posts: FxHashMap<InstId, PostTarget>,
     pub(super) events: FxHashMap<EventId, Rc<VectorClock>>,
-    /// By event: the number of waits for it that are to come.
-    pub(super) event_waits: Vec<u32>,
+    /// The waits that are to come.
+    waits: WaitCounts,
     pub(super) works: FxHashMap<WorkSlot, Rc<VectorClock>>,
     /// Works of messages on streams that the rank initiates: their streams wait without a Wait.
     pub(super) initiated: FxHashSet<WorkSlot>,
@@ -117,16 +119,30 @@ impl<'p> RankState<'p> {
             open_groups: 0,
             posts: FxHashMap::default(),
             events: FxHashMap::default(),
-            event_waits: event_waits(plan),
+            waits: WaitCounts::of_plan(plan),
             works: FxHashMap::default(),
             initiated: FxHashSet::default(),
+        }
+    }
+
+    /// A stream has come to the record of an event.
+    pub(super) fn record_event(&mut self, event: EventId, stream: usize) {
+        if self.waits.events[event.0 as usize] > 0 {
+            self.events.insert(event, Rc::new(self.streams[stream].clock.clone()));
+        }
+    }
+
+    /// A communication has ended, as far as Waits know.
+    pub(super) fn end_work(&mut self, work: WorkSlot, clock: &Rc<VectorClock>) {
+        if self.waits.works[work.0 as usize] > 0 {
+            self.works.insert(work, Rc::clone(clock));
         }
     }
 
     /// The clock at a recorded event, for one more of its waits.
     pub(super) fn take_event(&mut self, event: EventId) -> Option<Rc<VectorClock>> {
         let known = self.events.get(&event).cloned()?;
-        let waits = &mut self.event_waits[event.0 as usize];
+        let waits = &mut self.waits.events[event.0 as usize];
         *waits -= 1;
         if *waits == 0 {
             self.events.remove(&event);
@@ -160,6 +176,17 @@ impl<'p> RankState<'p> {
         if self.streams[self.busy[place] as usize].issued.is_empty() {
             self.busy.swap_remove(place);
         }
+    }
+
+    /// The clock at the end of a communication, for one more of its waits.
+    pub(super) fn take_work(&mut self, work: WorkSlot) -> Option<Rc<VectorClock>> {
+        let known = self.works.get(&work).cloned()?;
+        let waits = &mut self.waits.works[work.0 as usize];
+        *waits -= 1;
+        if *waits == 0 {
+            self.works.remove(&work);
+        }
+        Some(known)
     }
 
     /// Whether all queues are at their ends.
@@ -213,9 +240,13 @@ impl<'p> RankState<'p> {
     pub(super) fn push_unit(&mut self, comm: CommSlot, posts: Vec<GroupPost<'p>>) {
         let queue = &mut self.communicators[comm.0 as usize];
         let number = queue.ended + queue.units.len() as u32;
+        let is_group = posts.len() > 1;
+        let (members, ends): (Vec<&GroupPost<'p>>, Vec<&GroupPost<'p>>) =
+            posts.iter().partition(|post| is_group && post.inst.is_some());
         let mut unit = QueuedUnit {
             insts: Vec::new(),
-            works: posts.iter().filter_map(|post| post.work).collect(),
+            works: ends.iter().filter_map(|post| post.work).collect(),
+            members: members.iter().filter_map(|post| post.work).collect(),
             open_posts: posts.len() as u32,
             is_started: false,
             clock: queue.clock.clone(),
@@ -239,22 +270,39 @@ impl<'p> RankState<'p> {
     }
 }
 
-/// By event: the number of waits for it.
-fn event_waits(plan: &Plan) -> Vec<u32> {
-    let mut waits = vec![0; plan.events as usize];
-    for segment in plan.repeated_bodies() {
-        for (at, inst) in segment.body.iter().enumerate() {
-            let InstKind::WaitEvent { event } = inst.kind else { continue };
-            waits[event.0 as usize] += 1;
-            let Some(steps) = segment.steps.get(at) else { continue };
-            let mut inst = inst.clone();
-            for _ in 1..segment.rounds {
-                steps.move_inst(&mut inst, 1);
-                if let InstKind::WaitEvent { event } = inst.kind {
-                    waits[event.0 as usize] += 1;
+/// The numbers of waits for events and works.
+struct WaitCounts {
+    events: Vec<u32>,
+    works: Vec<u32>,
+}
+
+impl WaitCounts {
+    fn of_plan(plan: &Plan) -> Self {
+        let mut counts = Self { events: vec![0; plan.events as usize], works: vec![0; plan.works as usize] };
+        for segment in plan.repeated_bodies() {
+            for (at, inst) in segment.body.iter().enumerate() {
+                if !counts.add_wait(&inst.kind) {
+                    continue;
+                }
+                let Some(steps) = segment.steps.get(at) else { continue };
+                let mut inst = inst.clone();
+                for _ in 1..segment.rounds {
+                    steps.move_inst(&mut inst, 1);
+                    counts.add_wait(&inst.kind);
                 }
             }
         }
+        counts
     }
-    waits
+
+    /// Counts an instruction that waits; whether it does.
+    fn add_wait(&mut self, kind: &InstKind) -> bool {
+        let count = match kind {
+            InstKind::WaitEvent { event } => &mut self.events[event.0 as usize],
+            InstKind::WaitWork { work } => &mut self.works[work.0 as usize],
+            _ => return false,
+        };
+        *count += 1;
+        true
+    }
 }

@@ -271,17 +271,14 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
         let op = inst.origin.op;
         match &inst.kind {
             InstKind::Record { event } => {
-                let state = &mut self.ranks[rank];
-                if state.event_waits[event.0 as usize] > 0 {
-                    state.events.insert(*event, Rc::new(state.streams[stream].clock.clone()));
-                }
+                self.ranks[rank].record_event(*event, stream);
             }
             InstKind::WaitEvent { event } => {
                 let known = self.ranks[rank].take_event(*event);
                 self.wait_for(rank, stream, known, op, None);
             }
             InstKind::WaitWork { work } => {
-                let known = self.ranks[rank].works.remove(work);
+                let known = self.ranks[rank].take_work(*work);
                 self.wait_for(rank, stream, known, op, Some(*work));
             }
             kind if kind.initiates_transfer() => self.run_message(rank, stream, id, inst),
@@ -355,7 +352,7 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
         self.ends.messages.insert(RankInst { rank: rank as u32, inst: id }, point);
         let done = Rc::new(clock.clone());
         if let Some(work) = inst.kind.message_work() {
-            self.ranks[rank].works.insert(work, Rc::clone(&done));
+            self.ranks[rank].end_work(work, &done);
             self.ranks[rank].initiated.insert(work);
         }
         if let Some(work) = peer_work {
@@ -367,7 +364,7 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
                     (0, Rc::new(done))
                 }
             };
-            self.ranks[peer].works.insert(work, done);
+            self.ranks[peer].end_work(work, &done);
         }
     }
 
@@ -409,11 +406,15 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
         }
         let start = Rc::new(unit.clock.clone());
         let members = queue.matched.map_or(1, |(place, _)| self.matching.communicators[place].slots.len());
+        let messages = std::mem::take(&mut unit.members);
         for IssuedInst { id, inst } in &unit.insts {
             let work = inst.kind.message_work();
             let readers = if work.is_some() || self.ends.rotation.is_some() { 1 } else { members };
             let side = StartedSide { clock: Rc::clone(&start), work, readers };
             self.starts.insert(RankInst { rank: rank as u32, inst: *id }, side);
+        }
+        for work in messages {
+            state.end_work(work, &start);
         }
     }
 
@@ -444,7 +445,7 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
         queue.clock = unit.clock.clone();
         let done = Rc::new(unit.clock);
         for work in unit.works {
-            state.works.insert(work, Rc::clone(&done));
+            state.end_work(work, &done);
         }
         true
     }

@@ -20,6 +20,9 @@ pub(in crate::plan_checks) fn report_findings(prepared: &PreparedProgram, findin
     findings.iter().filter(is_new).map(|finding| report.describe_finding(finding)).collect()
 }
 
+/// The most PostOnStream ops of a HostUnit that an error labels.
+const MOST_POSTS: usize = 4;
+
 /// Writes the errors of a program.
 struct FindingReport<'a> {
     prepared: &'a PreparedProgram,
@@ -44,8 +47,31 @@ impl FindingReport<'_> {
         &self.prepared.plans[rank]
     }
 
+    /// The statement of the host program that an instruction comes from: for an op of a HostUnit its PostOnStream, if
+    /// there is only one, else the op itself.
     fn op_of(&self, rank: usize, inst: InstId) -> OpId {
-        self.plan_of(rank).inst(inst).origin.op
+        let op = self.plan_of(rank).inst(inst).origin.op;
+        match self.prepared.labels.op_posts(op) {
+            [post] => *post,
+            _ => op,
+        }
+    }
+
+    /// Labels what stands for an instruction in the host program and in its HostUnit, beside the statement of
+    /// [`Self::op_of`].
+    fn with_unit_places(&self, mut diag: Diag, rank: usize, inst: InstId) -> Diag {
+        let labels = &self.prepared.labels;
+        let op = self.plan_of(rank).inst(inst).origin.op;
+        match labels.op_posts(op) {
+            [] => diag,
+            [_] => diag.with_label(labels.op_span(op), "by this op of its HostUnit"),
+            posts => {
+                for post in posts.iter().take(MOST_POSTS) {
+                    diag = diag.with_label(labels.op_span(*post), "runs this HostUnit");
+                }
+                diag
+            }
+        }
     }
 
     fn describe_race(&self, rank: usize, buffer: BufferId, pair: &UnorderedPair) -> Diag {
@@ -59,7 +85,9 @@ impl FindingReport<'_> {
         let (one, two) = (self.op_of(rank, first.inst), self.op_of(rank, second.inst));
         let action = if second.is_write { "write" } else { "read" };
         let other = if first.is_write { "writes" } else { "reads" };
+        let is_one_run = self.plan_of(rank).inst(first.inst).origin == self.plan_of(rank).inst(second.inst).origin;
         let message = match one == two {
+            true if is_one_run => format!("race on {name}: `{}` both reads and writes it", labels.op_label(two)),
             true => format!(
                 "race on {name}: `{}` {action}s it while the same op {other} it in another iteration",
                 labels.op_label(two)
@@ -73,9 +101,14 @@ impl FindingReport<'_> {
         let mut diag = Diag::error(codes::RACE, labels.op_span(two), message)
             .with_primary_text(self.access_text(rank, buffer, &second));
         diag = match one == two {
+            true if is_one_run => diag.with_note(format!("it also {}", self.access_text(rank, buffer, &first))),
             true => diag.with_note(format!("the other iteration {}", self.access_text(rank, buffer, &first))),
             false => diag.with_label(labels.op_span(one), self.access_text(rank, buffer, &first)),
         };
+        diag = self.with_unit_places(diag, rank, second.inst);
+        if self.plan_of(rank).inst(first.inst).origin.op != self.plan_of(rank).inst(second.inst).origin.op {
+            diag = self.with_unit_places(diag, rank, first.inst);
+        }
         diag.with_note(format!(
             "both access {} on rank {}, and nothing orders them",
             self.element_text(rank, buffer, pair.element),
@@ -91,8 +124,9 @@ impl FindingReport<'_> {
         let name = self.buffer_name(rank, buffer);
         let message =
             format!("{name} may still be {action} by `{}` when the caller's stream goes on", labels.op_label(op));
-        Diag::error(codes::UNJOINED, labels.op_span(op), message)
-            .with_primary_text(self.access_text(rank, buffer, access))
+        let diag = Diag::error(codes::UNJOINED, labels.op_span(op), message)
+            .with_primary_text(self.access_text(rank, buffer, access));
+        self.with_unit_places(diag, rank, access.inst)
             .with_note("inputs and outputs belong to the caller, who uses them behind the end of the caller's stream")
             .with_note(self.join_repair(rank, access))
     }
@@ -117,7 +151,7 @@ impl FindingReport<'_> {
             self.buffer_name(rank, buffer)
         );
         let origin = self.plan_of(rank).inst(inst).origin;
-        Diag::error(codes::UNINITIALISED, labels.op_span(op), message)
+        self.with_unit_places(Diag::error(codes::UNINITIALISED, labels.op_span(op), message), rank, inst)
             .with_note(format!("the first is {}", self.element_text(rank, buffer, elements.first)))
             .with_note(format!(
                 "on rank {}, in {}",
@@ -200,6 +234,11 @@ impl FindingReport<'_> {
     /// A hint that orders an instruction before another.
     fn repair_text(&self, rank: usize, first: InstId, second: InstId) -> String {
         let op = self.prepared.labels.op_label(self.op_of(rank, second));
+        let plan = self.plan_of(rank);
+        let group = group_of(plan, first);
+        if group.is_some() && group == group_of(plan, second) {
+            return TOGETHER.to_owned();
+        }
         match self.missing_order(rank, first, Some(second)) {
             MissingOrder::Statement(text) => format!("add `{text}` before `{op}`"),
             MissingOrder::Unnamed => format!("{UNNAMED}, before `{op}`"),
@@ -233,6 +272,9 @@ fn wait_text(label: &str) -> String {
 const UNNAMED: &str =
     "bind the caller's stream by `GetCurrentStream into Stream N` at the start, and add `Synchronize Stream N`";
 
+/// The repair where both accesses start together.
+const TOGETHER: &str = "sends and receives of a group start together: receive into other memory, or close the group and wait for it between the two";
+
 /// The statement that is missing.
 enum MissingOrder {
     /// A Wait or a Synchronize.
@@ -251,7 +293,7 @@ struct EndingWorks {
 
 impl EndingWorks {
     fn ends_with(&self, work: WorkSlot) -> bool {
-        self.own == work || self.group == Some(work)
+        work == self.group.unwrap_or(self.own)
     }
 }
 
@@ -266,6 +308,16 @@ fn work_of(plan: &Plan, id: InstId) -> Option<EndingWorks> {
                 group: group.map(|(_, work)| work),
                 named: group.map_or(id, |(end, _)| end),
             })
+        }
+        _ => None,
+    }
+}
+
+/// The end of the group of a message on a communicator; `None` for other instructions and outside of groups.
+fn group_of(plan: &Plan, id: InstId) -> Option<InstId> {
+    match &plan.inst(id).kind {
+        InstKind::Send { comm: Some(_), .. } | InstKind::Recv { comm: Some(_), .. } => {
+            enclosing_group(plan, id).map(|(end, _)| end)
         }
         _ => None,
     }

@@ -209,7 +209,8 @@ impl<'a> RankSteps<'a> {
         let stream = self.streams[inst.stream.0 as usize];
         if let Some(OpenGroup { start, done }) = self.group {
             self.all.graph.add_wait(stream, start, TransferModel::Windows);
-            self.works.insert(work, done);
+            // A message of a group has no end of its own.
+            self.works.insert(work, start);
             self.add_side(id, inst, start, done);
             return;
         }
