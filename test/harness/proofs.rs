@@ -2,7 +2,7 @@
 
 use hostir::diag::{Diag, Severity};
 use hostir::lower::{SizeSettings, prepare_program};
-use hostir::plan_checks::{check_more_streams, prove_program};
+use hostir::plan_checks::judge_program;
 use hostir_test::tree;
 use std::path::PathBuf;
 
@@ -32,10 +32,8 @@ fn diagnostics(text: &str, streams: u32) -> Vec<Diag> {
         match prepare_program(program, &SizeSettings { streams, ..SizeSettings::default() }) {
             Err(errors) => diags.items.extend(errors.items),
             Ok(prepared) => {
-                let report = prove_program(&prepared);
-                let clean = report.errors.is_empty();
+                let report = judge_program(program, &prepared, false).report;
                 diags.items.extend(report.errors.into_iter().chain(report.warnings));
-                diags.items.extend(clean.then(|| check_more_streams(program, &prepared)).flatten());
             }
         }
     }
@@ -104,4 +102,29 @@ fn repaired_programs_are_proved_with_any_number_of_streams() {
         }
     }
     assert!(right > 100 && bad.is_empty(), "{right} right programs\n{}", bad.join("\n"));
+}
+
+/// The warnings about wasted time that a printed program has with 4 streams; none if it has no plan or is wrong.
+fn time_warnings(text: &str) -> Vec<Diag> {
+    let (programs, diags) = hostir::load(text);
+    let Some(program) = programs.first().filter(|_| !diags.has_errors()) else { return Vec::new() };
+    let plans = [4, 8, 6, 2, 1].into_iter().find_map(|every| {
+        let sizes = SizeSettings { every: Some(every), streams: 4, ..SizeSettings::default() };
+        prepare_program(program, &sizes).ok()
+    });
+    let Some(prepared) = plans else { return Vec::new() };
+    let warnings = judge_program(program, &prepared, false).report.warnings;
+    warnings.into_iter().filter(|diag| ["H0712", "H0713"].contains(&diag.code)).collect()
+}
+
+#[test]
+fn programs_that_waste_time_are_known() {
+    let programs = crate::mutation::corpus::list_printed(&tree::root(), "");
+    let mut wasteful = Vec::new();
+    for printed in &programs {
+        for warning in time_warnings(&printed.text) {
+            wasteful.push(format!("{} {}: {:?}", warning.code, printed.name, warning.notes));
+        }
+    }
+    panic!("{} of {}\n{}", wasteful.len(), programs.len(), wasteful.join("\n"));
 }
