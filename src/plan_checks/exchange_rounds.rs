@@ -5,15 +5,17 @@
 //! have a colouring with as many colours as the largest degree). The order in which a program posts them may need more.
 //! [`MessageGraph`] holds that order, and gives a lower bound of its rounds: the longest chain, and for each port the
 //! bound of one machine whose jobs have heads and tails (Jackson's rule). Only a lower bound that is larger than the
-//! rounds that suffice is a warning.
+//! rounds that suffice is a warning. Only what one stream orders counts: programs that post on several streams hide their
+//! messages behind other work.
 
 use crate::diag::{Diag, codes};
 use crate::ir::Id;
 use crate::lower::PreparedProgram;
 use crate::plan::{
-    BufferId, CommSlot, EventId, Inst, InstId, InstKind, MatchedMessage, Plan, PlanMatching, RankInst, WorkSlot,
+    BufferId, CommSlot, Inst, InstId, InstKind, MatchedMessage, Plan, PlanMatching, RankInst, StreamSlot, WorkSlot,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 use std::collections::BinaryHeap;
 
 /// The most messages of which the order is examined.
@@ -120,6 +122,8 @@ struct OpenUnit {
     messages: Vec<NodeId>,
     sends: usize,
     works: Vec<WorkSlot>,
+    /// The streams of the posts.
+    streams: SmallVec<[StreamSlot; 2]>,
     /// The points of the streams at the posts.
     after: Vec<NodeId>,
 }
@@ -130,8 +134,8 @@ struct RankOrder<'g> {
     rank: u32,
     numbers: &'g FxHashMap<RankInst, NodeId>,
     streams: Vec<LastNode>,
-    communicators: Vec<LastNode>,
-    events: FxHashMap<EventId, LastNode>,
+    /// By communicator and stream: the end of the last unit that was posted there.
+    units: FxHashMap<(CommSlot, StreamSlot), NodeId>,
     works: FxHashMap<WorkSlot, NodeId>,
     group: OpenUnit,
     busy: usize,
@@ -150,8 +154,7 @@ impl MessageGraph {
                 rank: plan.rank,
                 numbers: &numbers,
                 streams: vec![None; plan.streams as usize],
-                communicators: vec![None; plan.communicators.len()],
-                events: FxHashMap::default(),
+                units: FxHashMap::default(),
                 works: FxHashMap::default(),
                 group: OpenUnit::default(),
                 busy: 0,
@@ -270,13 +273,6 @@ impl RankOrder<'_> {
     fn add_inst(&mut self, id: InstId, inst: &Inst) {
         let stream = inst.stream.index();
         match &inst.kind {
-            InstKind::Record { event } => {
-                self.events.insert(*event, self.streams[stream]);
-            }
-            InstKind::WaitEvent { event } => {
-                let node = self.events.get(event).copied().flatten();
-                self.join_node(stream, node);
-            }
             InstKind::WaitWork { work } => {
                 let node = self.works.get(work).copied();
                 self.join_node(stream, node);
@@ -293,7 +289,7 @@ impl RankOrder<'_> {
                 let side = RankInst { rank: self.rank, inst: id };
                 let Some(&message) = self.numbers.get(&side) else { return };
                 match comm {
-                    Some(comm) => self.add_post(stream, message, *comm, inst, *work),
+                    Some(comm) => self.add_post(message, *comm, inst, *work),
                     None => self.add_stream_message(stream, message, inst, *work),
                 }
             }
@@ -310,8 +306,9 @@ impl RankOrder<'_> {
         };
     }
 
-    fn add_post(&mut self, stream: usize, message: NodeId, comm: CommSlot, inst: &Inst, work: WorkSlot) {
-        self.group.after.extend(self.streams[stream]);
+    fn add_post(&mut self, message: NodeId, comm: CommSlot, inst: &Inst, work: WorkSlot) {
+        self.group.after.extend(self.streams[inst.stream.index()]);
+        self.group.streams.push(inst.stream);
         self.group.messages.push(message);
         self.group.works.push(work);
         self.group.sends += usize::from(matches!(inst.kind, InstKind::Send { .. }));
@@ -320,16 +317,17 @@ impl RankOrder<'_> {
         }
     }
 
-    /// A unit starts behind its posts and the unit before it, and ends behind its messages.
+    /// A unit starts behind its posts and the last unit of their streams, and ends behind its messages.
     fn add_unit(&mut self, comm: CommSlot) {
         let unit = std::mem::take(&mut self.group);
-        let last = &mut self.communicators[comm.index()];
-        let start = self.graph.add_node(0, unit.after.into_iter().chain(*last));
+        let last: Vec<NodeId> =
+            unit.streams.iter().filter_map(|&stream| self.units.get(&(comm, stream)).copied()).collect();
+        let start = self.graph.add_node(0, unit.after.into_iter().chain(last));
         let rounds = unit.sends.max(unit.messages.len() - unit.sends);
         let several = (rounds > 1).then(|| self.graph.add_node(rounds, [start]));
         self.graph.edges.extend(unit.messages.iter().map(|&message| (start, message)));
         let end = self.graph.add_node(0, unit.messages.into_iter().chain(several));
-        *last = Some(end);
+        self.units.extend(unit.streams.into_iter().map(|stream| ((comm, stream), end)));
         self.works.extend(unit.works.into_iter().map(|work| (work, end)));
         self.busy += rounds;
     }

@@ -43,7 +43,7 @@ pub struct RankPosition {
 }
 
 /// Adds the positions of the ranks to an error about a run that did not end, and names the rank that the others wait for.
-/// Ranks without a position are told of as such.
+/// Ranks without a position are told of as such. The error's own notes come last.
 pub fn report_hang(prepared: &PreparedProgram, error: Diag, positions: &[RankPosition]) -> Diag {
     let report = HangReport::new(prepared, positions);
     let culprits = report.culprits();
@@ -53,8 +53,11 @@ pub fn report_hang(prepared: &PreparedProgram, error: Diag, positions: &[RankPos
     if let Some(text) = report.culprit_text(&culprits) {
         diag.message = format!("{}: {text}", diag.message);
     }
+    let rest = std::mem::take(&mut diag.notes);
     let diag = report.with_labels(diag, &culprits);
-    report.with_notes(diag, &culprits)
+    let mut diag = report.with_notes(diag, &culprits);
+    diag.notes.extend(rest);
+    diag
 }
 
 /// A rank with its position.
@@ -170,7 +173,9 @@ impl<'p> HangReport<'p> {
                 (false, 1) => "is here",
                 (false, _) => "are here",
             };
-            let text = format!("{} {verb}", rank_ranges(&group.ranks));
+            let mut ranks = group.ranks.clone();
+            ranks.sort_unstable();
+            let text = format!("{} {verb}", rank_ranges(&ranks));
             if diag.primary.is_none() {
                 diag.primary = Some(crate::diag::DiagLabel { span, text });
                 return diag;
@@ -206,10 +211,23 @@ impl<'p> HangReport<'p> {
         if count > MOST_NOTES {
             diag = diag.with_note(format!("and {} more groups of ranks", count - MOST_NOTES));
         }
-        let waits = self.ranks.iter().any(|rank| !rank.awaited.is_empty());
-        match waits && culprits.is_empty() {
-            true => diag.with_note("each rank that is waited for waits itself: the ranks wait in a cycle"),
-            false => diag,
+        match self.general_note(culprits) {
+            Some(note) => diag.with_note(note),
+            None => diag,
+        }
+    }
+
+    /// The explanation where no rank holds up the others.
+    fn general_note(&self, culprits: &[u32]) -> Option<&'static str> {
+        let communicates = |rank: &StandingRank<'_>| {
+            rank.pending_inst().is_some_and(|inst| !communications_of(rank.plan, inst).is_empty())
+        };
+        match self.ranks.iter().any(|rank| !rank.awaited.is_empty()) {
+            true if culprits.is_empty() => Some("each rank that is waited for waits itself: the ranks wait in a cycle"),
+            false if self.ranks.iter().any(communicates) => {
+                Some("all sides of these communications have been issued: the transfers themselves do not end")
+            }
+            _ => None,
         }
     }
 
