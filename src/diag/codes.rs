@@ -272,6 +272,10 @@ codes! {
     POST_ORDER = "H0704";
     /// A Synchronize or Wait orders nothing that was not in order before, on any rank and in any iteration.
     REDUNDANT_WAIT = "H0711";
+    /// Iterations of a loop run one after another although they are on different streams and no data needs that.
+    SERIAL_LOOP = "H0712";
+    /// The order of messages between ranks takes more rounds than the same messages need in another order.
+    EXCHANGE_ROUNDS = "H0713";
     /// Messages between processes of a run that somebody changed, repeated or left out on the way.
     ALTERED = "H0670";
 }

@@ -24,6 +24,11 @@ impl ExtentEnv {
     pub fn real_value(&self, name: Symbol) -> Option<f64> {
         self.reals.get(&name).map(|bits| f64::from_bits(*bits))
     }
+    /// The values of the host program's names, in no order.
+    pub fn host_values(&self) -> impl Iterator<Item = (Symbol, i64)> {
+        let values = self.values.iter();
+        values.filter(|((unit, _), _)| unit.is_none()).map(|(&(_, name), &value)| (name, value))
+    }
     /// The same with another number of streams.
     pub(crate) fn with_streams(&self, streams: u32) -> Self {
         Self { streams, ..self.clone() }

@@ -46,8 +46,10 @@ pub(super) fn report_deadlock(
     let message = format!("deadlock: {} of {} ranks wait and none can proceed", stuck.len(), ranks.len());
     let mut diag = Diag::error(DEADLOCK, prepared.labels.op_span(blocked_origin(first, ranks).op), message)
         .with_primary_text(format!("rank {} waits here", ranks[first.rank].plan.rank));
+    let cycle = waiting_cycle(&blocked);
     let mut shown = vec![blocked_origin(first, ranks).op];
-    for entry in &blocked {
+    // The ops of the cycle before those of other ranks.
+    for entry in cycle.iter().flatten().copied().chain(&blocked) {
         let op = blocked_origin(entry, ranks).op;
         if !shown.contains(&op) && shown.len() < MOST_WAITS {
             shown.push(op);
@@ -70,9 +72,9 @@ pub(super) fn report_deadlock(
     if blocked.len() > MOST_NOTES {
         diag = diag.with_note(format!("and {} more", blocked.len() - MOST_NOTES));
     }
-    match waiting_cycle(&blocked) {
-        Some(circle) => {
-            let diag = diag.with_note(format!("the ranks wait in a cycle: {}", circle.join(" -> ")));
+    match cycle {
+        Some(cycle) => {
+            let diag = diag.with_note(cycle_text(prepared, &cycle, ranks));
             match blocked.iter().find_map(|entry| stream_order_note(ranks, entry)) {
                 Some(note) => diag
                     .with_note(note)
@@ -187,8 +189,9 @@ fn rank_names(ranks: &[usize]) -> String {
     }
 }
 
-/// Finds a cycle of ranks that wait for each other: the first one from the lowest rank.
-fn waiting_cycle(blocked: &[BlockedWait]) -> Option<Vec<String>> {
+/// Finds a cycle of ranks that wait for each other, the first one from the lowest rank: of each rank the wait that the
+/// next one of the cycle has to end.
+fn waiting_cycle(blocked: &[BlockedWait]) -> Option<Vec<&BlockedWait>> {
     let first: BTreeSet<usize> = blocked.iter().map(|entry| entry.rank).collect();
     for &start in &first {
         let mut path = vec![start];
@@ -197,7 +200,8 @@ fn waiting_cycle(blocked: &[BlockedWait]) -> Option<Vec<String>> {
             let candidates = awaited_ranks(blocked, last);
             if path.len() > 1 && candidates.contains(&start) {
                 path.push(start);
-                return Some(path.iter().map(|rank| format!("rank {rank}")).collect());
+                let pairs = path.iter().zip(&path[1..]);
+                return pairs.map(|(&rank, &next)| wait_for_rank(blocked, rank, next)).collect();
             }
             match candidates.into_iter().find(|rank| seen.insert(*rank)) {
                 Some(rank) => path.push(rank),
@@ -208,6 +212,23 @@ fn waiting_cycle(blocked: &[BlockedWait]) -> Option<Vec<String>> {
         }
     }
     None
+}
+
+/// The wait of a rank that another one has to end.
+fn wait_for_rank(blocked: &[BlockedWait], rank: usize, other: usize) -> Option<&BlockedWait> {
+    blocked.iter().find(|entry| entry.rank == rank && entry.others.contains(&other))
+}
+
+/// A cycle with the op and iteration of each rank in it.
+fn cycle_text(prepared: &PreparedProgram, cycle: &[&BlockedWait], ranks: &[&RankQueues<'_>]) -> String {
+    let mut steps: Vec<String> = Vec::new();
+    for entry in cycle {
+        let plan = ranks[entry.rank].plan;
+        let place = prepared.labels.origin_text(plan, blocked_origin(entry, ranks));
+        steps.push(format!("rank {} in {place}", plan.rank));
+    }
+    steps.extend(cycle.first().map(|entry| format!("rank {}", ranks[entry.rank].plan.rank)));
+    format!("the ranks wait in a cycle: {}", steps.join(" -> "))
 }
 
 /// The ranks that a rank waits for, in order.

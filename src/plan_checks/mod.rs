@@ -15,13 +15,18 @@ pub(crate) mod agreement;
 mod deadlock;
 mod element_set;
 mod ended_memory;
+mod exchange_rounds;
+mod hang_report;
 mod happens_before;
 mod post_order;
 pub(crate) mod queues;
 mod races;
 mod rank_rotation;
+mod rank_text;
+mod serial_loops;
 mod set_index;
 mod stream_count;
+mod verdict;
 pub(crate) mod walk;
 mod waste;
 
@@ -33,7 +38,8 @@ use happens_before::WalkOutcome;
 use races::{MemoryObserver, report_findings};
 use walk::{NoClock, OrderOnly, PlanWalk};
 
-pub use stream_count::check_more_streams;
+pub use hang_report::{RankPosition, RankProgress, report_hang};
+pub use verdict::{JudgedProgram, ProofOutcome, ProofVerdict, RULES_VERSION, judge_program};
 
 /// Checks the plans of all ranks.
 ///
@@ -101,6 +107,14 @@ pub fn prove_program(prepared: &PreparedProgram) -> ProofReport {
     }
     // A walk with messages about queues reports it.
     ProofReport { errors: check_plans(prepared).err().unwrap_or_default(), ..ProofReport::default() }
+}
+
+/// The warnings for time that a right program wastes: iterations that serialise without need, and orders of messages that
+/// take more rounds than needed.
+fn check_wasted_time(prepared: &PreparedProgram) -> Vec<Diag> {
+    let mut warnings = serial_loops::check_serial_loops(prepared);
+    warnings.extend(exchange_rounds::check_exchange_rounds(prepared));
+    warnings
 }
 
 /// The number of instructions from which on a walk over one rank in place of all pays.

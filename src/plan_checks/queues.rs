@@ -3,6 +3,7 @@
 //! A plan's instructions are in issue order. They are divided into queues: one for each stream, and one for each
 //! communicator, whose units start once the earlier work of the issuing stream is done.
 
+use super::hang_report::{RankPosition, RankProgress};
 use crate::plan::{CommSlot, EventId, Inst, InstId, InstKind, Plan, StreamSlot, WorkSlot};
 use std::borrow::Cow;
 
@@ -172,6 +173,19 @@ impl<'p> RankQueues<'p> {
     pub(crate) fn is_done(&self) -> bool {
         self.streams.iter().all(|queue| queue.head_item().is_none())
             && self.communicators.iter().all(|queue| queue.head_item().is_none())
+    }
+
+    /// How far the rank is.
+    pub(super) fn position(&self) -> RankPosition {
+        let progress = self.first_pending().map_or(RankProgress::Ended, RankProgress::At);
+        RankPosition { rank: self.plan.rank, progress }
+    }
+
+    /// The first instruction, in issue order, that is not done.
+    fn first_pending(&self) -> Option<InstId> {
+        let streams = self.streams.iter().filter_map(|queue| queue.head_item().copied());
+        let units = self.communicators.iter().filter_map(|queue| queue.head_item()?.open_insts().next());
+        streams.chain(units).min()
     }
 
     // ---- streams ----

@@ -13,13 +13,30 @@ const MOST_STREAMS: u32 = 1024;
 /// The most instructions of all ranks times queues of all ranks for which other numbers of streams are tried.
 const MOST_POINTS: u64 = 1 << 33;
 
-/// The error that a proved program has with more streams than it was proved for, up to the longest loop's trip count; as
-/// a warning that says for how many it is right.
-pub fn check_more_streams(program: &Program, prepared: &PreparedProgram) -> Option<Diag> {
+/// The result of a proof with more streams.
+pub(super) struct MoreStreams {
+    /// The largest number of streams that was tried; `None` if the given one is enough.
+    pub(super) checked: Option<u32>,
+    /// The error with more streams, as a warning.
+    pub(super) warning: Option<Diag>,
+}
+
+/// Proves a right program with as many streams as the longest loop has iterations. The error that it has then is a
+/// warning that says for how many it is right.
+pub(super) fn examine_more_streams(program: &Program, prepared: &PreparedProgram) -> MoreStreams {
     let given = prepared.env.streams;
-    program.names().find_symbol("numberOfStreams")?;
     let most = longest_loop(prepared).min(MOST_STREAMS).min(affordable_streams(prepared));
-    let mut wrong = (most > given).then(|| first_error(program, prepared, most))??;
+    if most <= given || program.names().find_symbol("numberOfStreams").is_none() {
+        return MoreStreams { checked: None, warning: None };
+    }
+    let wrong = first_error(program, prepared, most);
+    let warning = wrong.map(|wrong| warn_of_streams(program, prepared, most, wrong));
+    MoreStreams { checked: Some(most), warning }
+}
+
+/// The warning that a program is wrong with `most` streams: the error with as few as possible.
+fn warn_of_streams(program: &Program, prepared: &PreparedProgram, most: u32, wrong: Diag) -> Diag {
+    let (given, mut wrong) = (prepared.env.streams, wrong);
     let (mut right_with, mut wrong_with) = (given, most);
     while wrong_with - right_with > 1 {
         let middle = right_with + (wrong_with - right_with) / 2;
@@ -32,7 +49,7 @@ pub fn check_more_streams(program: &Program, prepared: &PreparedProgram) -> Opti
         1 => "right with 1 stream only".to_owned(),
         _ => format!("right with at most {right_with} streams; this is with {wrong_with}"),
     };
-    Some(wrong.into_warning().with_note(note))
+    wrong.into_warning().with_note(note)
 }
 
 /// The number of streams with which a proof takes a few seconds at most.

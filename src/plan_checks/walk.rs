@@ -9,12 +9,13 @@
 
 use super::agreement;
 use super::deadlock;
+use super::hang_report::{RankPosition, report_hang};
 use super::queues::{CommunicationUnit, MessageDirection, RankQueues};
 use crate::diag::{Diag, codes};
 use crate::lower::PreparedProgram;
 use crate::plan::{
-    BufferView, CollectiveInst, CommSlot, Deadline, Inst, InstId, InstKind, InstOrigin, MatchedCommunicator, Plan,
-    PlanMatching, WorkSlot,
+    BufferView, CollectiveInst, CommSlot, Deadline, Inst, InstId, InstKind, MatchedCommunicator, Plan, PlanMatching,
+    WorkSlot,
 };
 use rayon::prelude::*;
 use std::borrow::Cow;
@@ -181,7 +182,7 @@ impl<'p, E: RankExecutor, C: RankClock> RankWalk<'p, E, C> {
             return Ok(false);
         }
         if let Some(note) = self.deadline.and_then(|deadline| deadline.expiry_note()) {
-            return Err(late_error(prepared, self.queues.plan, step.inst.origin, note));
+            return Err(late_error(note));
         }
         let began = self.clock.begin_step(stream);
         match &step.inst.kind {
@@ -255,15 +256,11 @@ impl<'p, E: RankExecutor, C: RankClock> RankWalk<'p, E, C> {
     }
 }
 
-/// The error of a run that takes longer than it may.
-fn late_error(prepared: &PreparedProgram, plan: &Plan, origin: InstOrigin, note: String) -> Diag {
-    let labels = &prepared.labels;
-    let message = format!("the run exceeded the time limit: rank {} has reached this op", plan.rank);
-    let iteration = labels.iteration_text(plan.iteration_of(origin));
-    let at = (!iteration.is_empty()).then(|| format!("at {iteration}"));
-    let mut diag = Diag::error(codes::TIMEOUT, labels.op_span(origin.op), message);
-    diag.notes.extend(at.into_iter().chain([note, "raise the limit with `--timeout-ms=N`".to_owned()]));
-    diag
+const LATE: &str = "the run exceeded the time limit";
+
+/// The error of a run that takes longer than it may; without the positions of the ranks.
+fn late_error(note: String) -> Diag {
+    Diag::global_error(codes::TIMEOUT, LATE).with_note(note).with_note("raise the limit with `--timeout-ms=N`")
 }
 
 /// The plans of all ranks, and how far each is.
@@ -300,7 +297,7 @@ impl<'p, E: RankExecutor, C: RankClock> PlanWalk<'p, E, C> {
             let ranks = self.ranks.par_iter_mut();
             let faults: Vec<Diag> = ranks.filter_map(|rank| rank.run_streams(prepared).err()).collect();
             if !faults.is_empty() {
-                return Err(distinct_errors(faults));
+                return Err(self.explain_faults(faults));
             }
             if self.is_done() {
                 return Ok(());
@@ -309,6 +306,17 @@ impl<'p, E: RankExecutor, C: RankClock> PlanWalk<'p, E, C> {
                 return Err(vec![self.deadlock()]);
             }
         }
+    }
+
+    /// The errors of a state in which ranks have failed; one for all ranks if their time is over.
+    fn explain_faults(&self, faults: Vec<Diag>) -> Vec<Diag> {
+        if !faults.iter().all(|fault| fault.code == codes::TIMEOUT) {
+            return distinct_errors(faults);
+        }
+        let positions: Vec<RankPosition> = self.ranks.iter().map(|rank| rank.queues.position()).collect();
+        let notes = faults.into_iter().next().map(|fault| fault.notes).unwrap_or_default();
+        let error = Diag { notes, ..Diag::global_error(codes::TIMEOUT, LATE) };
+        vec![report_hang(self.prepared, error, &positions)]
     }
 
     /// Whether all queues are at their ends.

@@ -8,6 +8,7 @@ use crate::standard_output::{ClosedStream, is_stdout_closed};
 use crate::status::ToolStatus;
 use crate::terminal::{ColorMode, knows_colors};
 use hostir::diag::{Diag, visible};
+use hostir::plan_checks::ProofVerdict;
 use std::any::Any;
 use std::io::{IsTerminal, Read, Write};
 use std::path::PathBuf;
@@ -68,6 +69,13 @@ impl ToolIo<'_> {
     pub fn report(&mut self, format: DiagFormat, source: &NamedText, diags: &[Diag]) {
         let look = self.stderr_style();
         render::write_diags(self.stderr, look, format, source, diags);
+    }
+
+    /// Writes the verdict about a program to standard error, where diagnostics are data; people see it in the summary.
+    pub fn report_verdict(&mut self, format: DiagFormat, source: &NamedText, verdict: &ProofVerdict) {
+        if format == DiagFormat::Json {
+            let _ = render::write_verdict(self.stderr, &source.name, verdict);
+        }
     }
 
     /// Takes over what `--color` says about standard error from now on.

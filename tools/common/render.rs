@@ -11,6 +11,7 @@ mod view;
 use crate::source::NamedText;
 use codespan_reporting::term;
 use hostir::diag::{Diag, Severity};
+pub use json::write_verdict;
 use std::io::{self, Write};
 pub use view::line_starts;
 use view::{LineIndex, SourceExcerpt};

@@ -141,6 +141,9 @@ impl<'a> OptSession<'a> {
         let expected = self.cli.verify_diagnostics && !self.diags.has_errors();
         let ok = expected || (!failed && !self.diags.has_errors());
         io.report(self.cli.format, self.source, &self.diags.items);
+        for verdict in self.reports.iter().flat_map(|report| &report.verdicts) {
+            io.report_verdict(self.cli.format, self.source, verdict);
+        }
         self.faults.report_faults(self.cli, io);
         self.print_tables(io);
         self.finish(io, ok)

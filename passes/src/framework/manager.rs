@@ -6,6 +6,7 @@ use crate::framework::pipeline::{self, Pipeline, PipelineStep};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::Program;
 use hostir::ir::edit::Edit;
+use hostir::plan_checks::ProofVerdict;
 use std::time::{Duration, Instant};
 
 /// A pass that produced an invalid program: a bug in the pass.
@@ -88,6 +89,8 @@ pub struct PipelineReport {
     pub runs: Vec<PassRun>,
     /// Warnings, and remarks if they were asked for.
     pub notices: Diags,
+    /// The verdicts of proofs, in the order of the passes.
+    pub verdicts: Vec<ProofVerdict>,
 }
 
 /// Why a pipeline stopped. The program is as it was before the pass that failed.
@@ -269,6 +272,7 @@ impl PassManager<'_> {
         let mut cx = PassCx::new(pass, &step.options, self.config.remarks);
         let mut edit = Edit::new(program);
         let result = action(&mut edit, &mut cx);
+        self.report.verdicts.append(&mut cx.take_verdicts());
         let (statistics, notices, faults) = cx.finish();
         self.report.notices.items.extend(notices.items);
         // An edit that is not committed rolls itself back when it is dropped.

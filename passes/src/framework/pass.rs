@@ -7,6 +7,7 @@
 use crate::framework::options::{OptionSpec, Options, is_same_name};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
+use hostir::plan_checks::ProofVerdict;
 
 /// One row of the pass table. The diagnostic codes of a pass are constants of its own files.
 #[derive(Debug)]
@@ -81,6 +82,7 @@ pub struct PassCx<'a> {
     counts: Vec<u64>,
     notices: Diags,
     faults: Vec<OptionFault>,
+    verdicts: Vec<ProofVerdict>,
     wants_remarks: bool,
 }
 
@@ -98,7 +100,8 @@ impl<'a> PassCx<'a> {
     /// A context for one run of `info`. Remarks are kept only if `wants_remarks`.
     pub fn new(info: &'static PassInfo, options: &'a Options, wants_remarks: bool) -> Self {
         let counts = vec![0; info.statistics.len()];
-        Self { info, options, counts, notices: Diags::default(), faults: Vec::new(), wants_remarks }
+        let (notices, faults, verdicts) = (Diags::default(), Vec::new(), Vec::new());
+        Self { info, options, counts, notices, faults, verdicts, wants_remarks }
     }
     /// The parsed options.
     pub fn options(&self) -> &'a Options {
@@ -121,6 +124,14 @@ impl<'a> PassCx<'a> {
     /// Warns; always shown.
     pub fn add_warning(&mut self, warning: Diag) {
         self.notices.push(warning.into_warning());
+    }
+    /// Adds the verdict of a proof.
+    pub fn add_verdict(&mut self, verdict: ProofVerdict) {
+        self.verdicts.push(verdict);
+    }
+    /// The verdicts so far, which are taken out.
+    pub fn take_verdicts(&mut self) -> Vec<ProofVerdict> {
+        std::mem::take(&mut self.verdicts)
     }
     /// Says that the values of options are wrong; the pass then returns an error, which may be empty.
     /// `diag` is about no place: who reads the pipeline knows where the options stand.

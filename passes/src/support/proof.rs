@@ -4,7 +4,7 @@ use crate::framework::options::{ANY_NAME, OptionSpec, OptionType, Options};
 use hostir::diag::Diags;
 use hostir::ir::Program;
 use hostir::lower::{PreparedProgram, SizeSettings, prepare_program};
-use hostir::plan_checks::{ProofReport, check_more_streams, prove_program};
+use hostir::plan_checks::{JudgedProgram, ProofReport, judge_program, prove_program};
 
 /// The options of passes that prove a program.
 pub(crate) const SIZE_OPTIONS: &[OptionSpec] = &[
@@ -39,12 +39,15 @@ pub(crate) const SIZE_OPTIONS: &[OptionSpec] = &[
 /// # Errors
 /// If sizes are open or contradict each other, or the program has no plan for them.
 pub(crate) fn prove_with_sizes(program: &Program, options: &Options) -> Result<ProofReport, Diags> {
-    let prepared = prepare_with_sizes(program, options)?;
-    let mut report = prove_program(&prepared);
-    if report.errors.is_empty() {
-        report.warnings.extend(check_more_streams(program, &prepared));
-    }
-    Ok(report)
+    Ok(prove_program(&prepare_with_sizes(program, options)?))
+}
+
+/// Plans a program for the sizes of the options, proves it, and looks for what it wastes.
+///
+/// # Errors
+/// As [`prove_with_sizes`].
+pub(crate) fn judge_with_sizes(program: &Program, options: &Options) -> Result<JudgedProgram, Diags> {
+    Ok(judge_program(program, &prepare_with_sizes(program, options)?, false))
 }
 
 fn prepare_with_sizes(program: &Program, options: &Options) -> Result<PreparedProgram, Diags> {

@@ -30,9 +30,12 @@ const MOST_INSTRUCTIONS: usize = 1200;
 pub(crate) const STREAMS: u32 = 3;
 
 /// A program that may be mutated.
-struct PrintedProgram {
-    name: String,
-    text: String,
+#[derive(Debug)]
+pub(crate) struct PrintedProgram {
+    /// The file, the number of the container, and the pipeline.
+    pub(crate) name: String,
+    /// The printed program.
+    pub(crate) text: String,
 }
 
 /// A program to mutate.
@@ -59,6 +62,12 @@ impl BaseProgram {
 
 /// All programs whose name holds a text, in the order of their names; those equal to earlier ones are left out.
 pub(crate) fn list_programs(root: &Path, only: &str, streams: u32) -> Vec<BaseProgram> {
+    let printed = list_printed(root, only);
+    printed.into_iter().filter_map(|printed| find_sizes(printed, streams)).collect()
+}
+
+/// The same programs without sizes and judgements.
+pub(crate) fn list_printed(root: &Path, only: &str) -> Vec<PrintedProgram> {
     let mut found = Vec::new();
     let mut seen = BTreeSet::new();
     for folder in FOLDERS {
@@ -68,7 +77,7 @@ pub(crate) fn list_programs(root: &Path, only: &str, streams: u32) -> Vec<BasePr
             add_file(&name, &text, only, &mut seen, &mut found);
         }
     }
-    found.into_iter().filter_map(|printed| find_sizes(printed, streams)).collect()
+    found
 }
 
 fn list_files(folder: &Path) -> Vec<PathBuf> {

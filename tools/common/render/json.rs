@@ -3,6 +3,7 @@
 use super::view::LineIndex;
 use hostir::diag::visible;
 use hostir::diag::{Diag, Severity, Span};
+use hostir::plan_checks::ProofVerdict;
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
 
@@ -17,6 +18,24 @@ pub(super) fn write_json(out: &mut dyn Write, name: &str, text: &str, diags: &[D
         writeln!(out, "{}", visible::escape_json(&diag_object(name, &lines, diag).to_string()))?;
     }
     Ok(())
+}
+
+/// Writes the verdict about a program as one line (`docs/language.md`, "Proof").
+///
+/// # Errors
+/// Those of the writer.
+pub fn write_verdict(out: &mut dyn Write, name: &str, verdict: &ProofVerdict) -> io::Result<()> {
+    let object = json!({
+        "verdict": verdict.outcome.word(),
+        "file": name,
+        "sizes": verdict.sizes,
+        "ranks": verdict.ranks,
+        "streams": verdict.streams,
+        "errors": verdict.errors,
+        "warnings": verdict.warnings,
+        "rules": verdict.rules,
+    });
+    writeln!(out, "{}", visible::escape_json(&object.to_string()))
 }
 
 fn diag_object(name: &str, lines: &LineIndex<'_>, diag: &Diag) -> Value {

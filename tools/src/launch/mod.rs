@@ -20,6 +20,8 @@ mod local;
 mod outputs;
 mod payload;
 mod peers;
+#[cfg(feature = "cuda")]
+mod positions;
 mod stream;
 mod timeline;
 mod token;

@@ -605,6 +605,15 @@ impl SocketControlPlane {
         told(&waited.unwrap_or_else(PoisonError::into_inner).0)
     }
 
+    /// The failures that other ranks have told of, once there are enough or a moment has passed.
+    #[cfg(feature = "cuda")]
+    pub(super) fn told_failures(&self, enough: impl Fn(&[ControlPlaneError]) -> bool) -> Vec<ControlPlaneError> {
+        let state = lock_mutex(&self.core.state);
+        let goes_on = |state: &mut ControlPlaneState| !enough(&state.told) && state.readers > 0;
+        let waited = self.core.changed.wait_timeout_while(state, LINGER, goes_on);
+        waited.unwrap_or_else(PoisonError::into_inner).0.told.clone()
+    }
+
     /// Ends a run that went well: rank 0 says that it is over, the others wait for that however long it
     /// takes, as long as rank 0 is alive.
     ///

@@ -130,7 +130,7 @@ fn load_entry(
     let whole = inputs::read_whole(&bound, io)?;
     let prepared = prepare_program(&loaded, &options, engine, &bound, &whole)?;
     if !options.no_check {
-        proof::prove_loaded(&prepared, &loaded, &options, io)?;
+        proof::prove_loaded(&prepared, &loaded, &options)?;
     }
     let prepared = poison_memory(prepared, &options, engine);
     if matches!(engine, RunEngine::Null { .. }) {

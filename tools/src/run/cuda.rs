@@ -12,13 +12,14 @@ pub(super) use watchdog::WatchedRun;
 use super::cli::{GpuOptions, Options};
 use super::command_listing;
 use super::program::SourceProgram;
-use crate::launch::LaunchedProcess;
+use crate::launch::{LaunchedProcess, SocketControlPlane};
 use hostir::backend::RunResult;
 use hostir::backend::control_plane::ControlPlane;
 use hostir::backend::trace::Trace;
 use hostir::data::HostTensor;
 use hostir::diag::{Diag, codes};
 use hostir::lower::PreparedProgram;
+use hostir::plan_checks::{RankPosition, RankProgress, report_hang};
 use hostir_cuda::{CudaRuntime, ImageStore, LoadedProgram, NcclFile};
 use hostir_tool_support::io::ToolIo;
 use kernel_cache::KernelCache;
@@ -30,6 +31,8 @@ use std::sync::Arc;
 pub(super) struct CudaBackend {
     cuda: CudaRuntime,
     cache: Option<Arc<KernelCache>>,
+    /// The other processes of the run.
+    peers: Option<Arc<SocketControlPlane>>,
 }
 
 /// A program that runs on GPUs.
@@ -62,7 +65,8 @@ impl CudaBackend {
             watch: Arc::default(),
             ..program_options(&options.gpu)
         };
-        Self { cuda: CudaRuntime { options }, cache }
+        let peers = here.map(|here| here.peers.clone());
+        Self { cuda: CudaRuntime { options }, cache, peers }
     }
 
     /// Returns the warnings about the kernel cache that came up since the last call.
@@ -87,7 +91,25 @@ impl CudaBackend {
         } else {
             program.run_once(run.inputs).map(|result| (result, None))
         };
-        keep_after_failure(program, result)
+        keep_after_failure(program, result).map_err(|diags| self.merge_positions(run.prepared, diags))
+    }
+
+    /// Errors of a run of several processes whose deadline passed: on rank 0 one report of where all ranks stand.
+    fn merge_positions(&self, prepared: &PreparedProgram, diags: Vec<Diag>) -> Vec<Diag> {
+        let Some(peers) = self.peers.as_ref().filter(|peers| peers.has_timed_out()) else { return diags };
+        let own = self.cuda.options.watch.rank_locations().first().map(|place| place.position());
+        let rank = peers.rank();
+        let own = own.unwrap_or(RankPosition { rank, progress: RankProgress::Unknown });
+        peers.share_position(own.progress);
+        match diags.first().filter(|_| rank == 0) {
+            None => diags,
+            Some(first) => {
+                let mut positions = peers.collect_positions();
+                positions.push(own);
+                let error = Diag::global_error(first.code, first.message.clone());
+                vec![report_hang(prepared, error, &positions)]
+            }
+        }
     }
 }
 

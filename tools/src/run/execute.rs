@@ -68,7 +68,7 @@ pub(super) fn execute_program(
     }
     // Orders of the queues are tried to judge a program apart from the proof.
     if !options.no_check && options.permuted.is_none() {
-        proof::prove_loaded(&prepared, &loaded, options, io)?;
+        proof::prove_loaded(&prepared, &loaded, options)?;
     }
     let prepared = poison_memory(prepared, options, &engine);
     if matches!(engine, RunEngine::Cpu) {
@@ -142,7 +142,7 @@ fn check_program(
 ) -> Result<String, RunFailure> {
     let mut text = summary::check_summary(prepared, options);
     if options.permuted.is_none() {
-        proof::prove_loaded(prepared, loaded, options, io)?;
+        proof::judge_loaded(prepared, loaded, options, io)?;
     }
     // The model is the same on all processes.
     if options.traced.is_any() && here.is_none_or(LaunchedProcess::is_first) {

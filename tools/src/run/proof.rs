@@ -5,10 +5,10 @@ use super::failure::RunFailure;
 use super::program::SourceProgram;
 use hostir::diag::Diag;
 use hostir::lower::PreparedProgram;
-use hostir::plan_checks::{ProofReport, check_more_streams, prove_program};
+use hostir::plan_checks::{JudgedProgram, ProofReport, judge_program, prove_program};
 use hostir_tool_support::io::ToolIo;
 
-/// Proves a program; what it wastes is a warning of `--check-only`, and an error with `--strict`.
+/// Proves a program that is to run; with `--strict` what it wastes is an error.
 ///
 /// # Errors
 /// If the program is wrong.
@@ -16,17 +16,32 @@ pub(super) fn prove_loaded(
     prepared: &PreparedProgram,
     loaded: &SourceProgram,
     options: &Options,
+) -> Result<(), RunFailure> {
+    let report = match options.strict {
+        true => judge_program(&loaded.program, prepared, true).report,
+        false => prove_program(prepared),
+    };
+    refuse_errors(loaded, report.errors)
+}
+
+/// Proves a program for `--check-only`: what it wastes is a warning, and an error with `--strict`. As JSON the verdict
+/// comes before the errors.
+///
+/// # Errors
+/// If the program is wrong.
+pub(super) fn judge_loaded(
+    prepared: &PreparedProgram,
+    loaded: &SourceProgram,
+    options: &Options,
     io: &mut ToolIo<'_>,
 ) -> Result<(), RunFailure> {
-    let ProofReport { mut errors, mut warnings, .. } = prove_program(prepared);
-    if (options.check_only || options.strict) && errors.is_empty() {
-        warnings.extend(check_more_streams(&loaded.program, prepared));
-    }
-    if options.strict {
-        errors.extend(warnings.drain(..).map(Diag::into_error));
-    }
-    if options.check_only && !warnings.is_empty() {
-        io.report(options.format, &loaded.source, &warnings);
-    }
+    let JudgedProgram { report, verdict } = judge_program(&loaded.program, prepared, options.strict);
+    let ProofReport { errors, warnings, .. } = report;
+    io.report(options.format, &loaded.source, &warnings);
+    io.report_verdict(options.format, &loaded.source, &verdict);
+    refuse_errors(loaded, errors)
+}
+
+fn refuse_errors(loaded: &SourceProgram, errors: Vec<Diag>) -> Result<(), RunFailure> {
     if errors.is_empty() { Ok(()) } else { Err(loaded.to_failure(errors)) }
 }

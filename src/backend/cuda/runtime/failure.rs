@@ -6,6 +6,7 @@ use hostir::backend::control_plane::ControlPlaneError;
 use hostir::diag::{Diag, codes};
 use hostir::lower::PreparedProgram;
 use hostir::plan::{InstId, Plan};
+use hostir::plan_checks::{RankPosition, RankProgress};
 use std::time::Duration;
 
 /// The cause of a rank's failure, and the instruction in which it failed if known.
@@ -17,6 +18,8 @@ pub(crate) struct RankFailure {
     pub(crate) until: Option<InstId>,
     /// The reason why the instruction is not known, if a caller can change that.
     pub(crate) hint: Option<&'static str>,
+    /// The rank's progress, if it is known.
+    pub(crate) progress: Option<RunProgress>,
 }
 
 /// The progress of a run, as far as events show it.
@@ -32,6 +35,20 @@ pub(crate) enum RunProgress {
     Queued,
     /// Before the run: the rank waits at the start barrier.
     Before,
+}
+
+/// The note about instructions that share a mark.
+const SHARED_MARK: &str = "a run with `graph` reports which of the communications of a range it is";
+
+/// The part of one rank in a report of a run that did not end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct RankStanding {
+    /// The rank's progress.
+    pub(crate) position: RankPosition,
+    /// True if the rank's own deadline has passed.
+    pub(crate) is_late: bool,
+    /// A note for the caller.
+    pub(crate) hint: Option<&'static str>,
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -60,7 +77,7 @@ impl From<nccl_rs::Error> for RankFailure {
 
 impl RankFailure {
     pub(crate) fn from_cause(cause: FailureCause) -> Self {
-        Self { cause, inst: None, until: None, hint: None }
+        Self { cause, inst: None, until: None, hint: None, progress: None }
     }
 
     pub(crate) fn timed_out() -> Self {
@@ -93,13 +110,36 @@ impl RankFailure {
         let queued =
             "several runs were enqueued, so the op that did not finish is unknown; wait after each run to find it";
         let before = "the rank was between two runs and waited for the other ranks before the next one";
+        let known = Self { progress: Some(reached), ..self };
         match reached {
-            RunProgress::Inst(inst) => self.at_inst(inst),
-            RunProgress::Among(first, last) => Self { until: Some(last), ..self.at_inst(first) },
-            RunProgress::Own => Self { hint: Some(own), ..self },
-            RunProgress::Before => Self { hint: Some(before), ..self },
-            RunProgress::Queued => Self { hint: Some(queued), ..self },
+            RunProgress::Inst(inst) => known.at_inst(inst),
+            RunProgress::Among(first, last) => Self { until: Some(last), ..known.at_inst(first) },
+            RunProgress::Own => Self { hint: Some(own), ..known },
+            RunProgress::Before => Self { hint: Some(before), ..known },
+            RunProgress::Queued => Self { hint: Some(queued), ..known },
         }
+    }
+
+    /// The progress for a report of all ranks.
+    fn rank_progress(&self) -> RankProgress {
+        match (self.progress, self.inst) {
+            (Some(RunProgress::Among(first, last)), _) => RankProgress::Among(first, last),
+            (Some(RunProgress::Own), _) => RankProgress::OwnWork,
+            (Some(RunProgress::Before), _) => RankProgress::NotStarted,
+            (Some(RunProgress::Inst(inst)), _) | (_, Some(inst)) => RankProgress::At(inst),
+            (Some(RunProgress::Queued) | None, None) => RankProgress::Unknown,
+        }
+    }
+
+    /// The rank's part in a report of a run that did not end.
+    pub(crate) fn standing(&self, rank: u32) -> RankStanding {
+        let hints = match self.progress {
+            Some(RunProgress::Among(..)) => Some(SHARED_MARK),
+            Some(RunProgress::Queued) => self.hint,
+            _ => None,
+        };
+        let is_late = matches!(self.cause, FailureCause::Timeout);
+        RankStanding { position: RankPosition { rank, progress: self.rank_progress() }, is_late, hint: hints }
     }
 
     /// As a diagnostic about a rank.

@@ -9,6 +9,7 @@ use hostir::ir::Id;
 use hostir::lower::PreparedProgram;
 use hostir::plan::InstId;
 use hostir::plan::Plan;
+use hostir::plan_checks::{RankPosition, RankProgress};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -112,6 +113,10 @@ pub struct RankLocation {
 }
 
 impl RankLocation {
+    /// The location as a position for a report of all ranks.
+    pub fn position(self) -> RankPosition {
+        RankPosition { rank: self.rank, progress: RankProgress::At(self.inst) }
+    }
     /// A diagnostic of this program, with where the rank was: its op and iteration.
     pub fn annotate_diag(self, diag: Diag, prepared: &PreparedProgram) -> Diag {
         match prepared.plans.iter().find(|plan| plan.rank == self.rank) {

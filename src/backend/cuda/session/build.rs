@@ -194,6 +194,7 @@ impl Builder {
             #[allow(unsafe_code, reason = "binding is a promise about memory")]
             unsafe { input.bind(tensor) }?;
         }
+        session.with_bound(|bound| bound.check_overlaps())?;
         Ok(session)
     }
 

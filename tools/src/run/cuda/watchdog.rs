@@ -13,7 +13,8 @@ use crate::run::failure::RunFailure;
 use hostir::backend::control_plane::ControlPlaneError;
 use hostir::diag::{Diag, codes};
 use hostir::lower::PreparedProgram;
-use hostir_cuda::RunWatchdog;
+use hostir::plan_checks::report_hang;
+use hostir_cuda::{RankLocation, RunWatchdog};
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::render::DiagFormat;
 use hostir_tool_support::source::NamedText;
@@ -111,7 +112,10 @@ impl WatchState<'_> {
         let program = self.programs.get(number).filter(|_| known);
         let Some((source, prepared)) = program else { return self.note_end(cause).into() };
         let places = places.into_iter().filter(|place| place.program == number);
-        let located = places.fold(cause, |located, place| place.annotate_diag(located, prepared));
+        let located = match self.alone && cause.code == codes::TIMEOUT {
+            true => report_hang(prepared, cause, &places.map(RankLocation::position).collect::<Vec<_>>()),
+            false => places.fold(cause, |located, place| place.annotate_diag(located, prepared)),
+        };
         RunFailure::from_diags((*source).clone(), vec![self.note_end(located)])
     }
 

@@ -4,6 +4,7 @@
 
 use crate::runtime::failure::RankFailure;
 use crate::runtime::io_binding::rank_bindings::{EnqueueError, IoBindings};
+use crate::runtime::io_binding::shared_bindings::{RankTensor, find_rank_conflict};
 use crate::runtime::io_binding::{DeviceTensor, IoSide};
 use crate::runtime::kernel_images::load_or_compile;
 use crate::runtime::loaded_program::LoadedProgram;
@@ -96,6 +97,37 @@ impl BoundProgram<'_> {
         })
     }
 
+    /// Refuses bound tensors that overlap where the program writes: they are one allocation, on one rank and on several.
+    /// Each run does the same with what is bound then.
+    ///
+    /// # Errors
+    /// `H0525` if two of them do, `H0529` after a failure.
+    pub fn check_overlaps(&mut self) -> Result<(), Vec<Diag>> {
+        self.loaded.check_usable()?;
+        let prepared = self.loaded.prepared;
+        for (rank, ports) in self.loaded.ranks.iter().zip(&self.ports) {
+            if let Err(EnqueueError::Refused(diag)) = ports.check_overlaps(rank, prepared) {
+                return Err(vec![diag]);
+            }
+        }
+        self.check_rank_overlaps()
+    }
+
+    /// Refuses tensors of different ranks that overlap where one of them writes.
+    fn check_rank_overlaps(&self) -> Result<(), Vec<Diag>> {
+        let ports = self.ports.iter().enumerate();
+        let bound: Vec<RankTensor> = ports.flat_map(|(place, ports)| ports.bound_tensors(place)).collect();
+        let Some(pair) = find_rank_conflict(&bound) else { return Ok(()) };
+        let [(first, span), (second, other)] = pair.map(|bound| {
+            let rank = self.loaded.ranks[bound.place].plan.rank;
+            self.ports[bound.place].slot_label(bound.slot, self.loaded.prepared, rank)
+        });
+        let message = format!("{first} and {second} are bound to overlapping memory, and the program writes to it");
+        let note = "between ranks only communication orders accesses: bind them to disjoint memory, or to memory that all ranks only read";
+        let diag = Diag::error(codes::BOUND_STRIDES, span, message).with_label(other, "the other binding");
+        Err(vec![diag.with_note(note)])
+    }
+
     /// Takes back what was bound to a rank's input or output.
     pub fn release_binding(&mut self, rank: u32, side: IoSide, position: usize) -> Result<(), Vec<Diag>> {
         self.with_rank(rank, |ports, _, _| {
@@ -129,6 +161,9 @@ impl BoundProgram<'_> {
             ]);
         }
         check_streams(streams)?;
+        if self.ports.len() > 1 && self.ports.iter().any(IoBindings::has_changed) {
+            self.check_rank_overlaps()?;
+        }
         let (architecture, options) = (self.architecture, self.options.clone());
         let prepared = self.loaded.prepared;
         self.for_each_rank(|ports, rank, at| {
@@ -249,7 +284,7 @@ impl BoundProgram<'_> {
         };
         if let ([rank], [ports]) = (self.loaded.ranks.as_mut_slice(), self.ports.as_mut_slice()) {
             let _current = SavedContext::save();
-            let done = merge_results(vec![one(ports, rank, 0)]);
+            let done = telling.merge_ranks(vec![one(ports, rank, 0)]);
             return self.abort_on_failure(done);
         }
         let one = &one;
@@ -258,7 +293,7 @@ impl BoundProgram<'_> {
             let threads: Vec<_> = ranks.map(|(at, (rank, ports))| scope.spawn(move || one(ports, rank, at))).collect();
             threads.into_iter().map(join_rank_thread).collect()
         });
-        self.abort_on_failure(merge_results(results))
+        self.abort_on_failure(telling.merge_ranks(results))
     }
 }
 

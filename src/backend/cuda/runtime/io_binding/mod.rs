@@ -8,6 +8,7 @@ pub(crate) mod binding_routes;
 pub(crate) mod bound_program;
 pub(crate) mod rank_bindings;
 pub(crate) mod relocation;
+pub(crate) mod shared_bindings;
 pub(crate) mod staging_copies;
 pub(crate) mod tensor_check;
 

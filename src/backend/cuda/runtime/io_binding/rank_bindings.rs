@@ -10,6 +10,7 @@ use crate::runtime::failure::RankFailure;
 use crate::runtime::io_binding::binding_routes;
 use crate::runtime::io_binding::binding_routes::{BindingConflict, BindingRoute, BindingSlot};
 use crate::runtime::io_binding::relocation::RelocationTable;
+use crate::runtime::io_binding::shared_bindings::RankTensor;
 use crate::runtime::io_binding::staging_copies;
 use crate::runtime::io_binding::staging_copies::{BindingTransfer, CopyDirection};
 use crate::runtime::io_binding::tensor_check;
@@ -21,8 +22,8 @@ use crate::sys::driver::{CudaEvent, CudaStream, DeviceMemory};
 use crate::sys::module::{KernelFunction, KernelModule};
 use crate::sys::{Error, context};
 use hostir::data::HostTensor;
-use hostir::diag::Diag;
 use hostir::diag::codes;
+use hostir::diag::{Diag, Span};
 use hostir::lower::PreparedProgram;
 use hostir::plan::BufferId;
 use hostir_gpu::codegen::job;
@@ -246,6 +247,45 @@ impl IoBindings {
         }
         self.changed = false;
         Ok(())
+    }
+
+    /// Refuses bound tensors of this rank that overlap where the program writes.
+    pub(crate) fn check_overlaps(
+        &self,
+        rank: &RankRuntime<'_>,
+        prepared: &PreparedProgram,
+    ) -> Result<(), EnqueueError> {
+        let checked: Vec<Option<StridedTensor>> =
+            self.bound.iter().map(|one| Some(one.as_ref()?.checked.clone())).collect();
+        let routes = binding_routes::choose_routes(&self.homes, &checked);
+        routes.map(|_| ()).map_err(|clash| self.conflict_error(clash, rank, prepared))
+    }
+
+    /// The bound tensors of this rank, which has a place among the ranks of the process.
+    pub(crate) fn bound_tensors(&self, place: usize) -> Vec<RankTensor> {
+        let bound = self.bound.iter().zip(&self.homes).enumerate();
+        bound
+            .filter_map(|(slot, (bound, home))| {
+                let (tensor, written) = (bound.as_ref()?.checked.clone(), home.as_ref()?.written);
+                Some(RankTensor { place, slot, written, tensor })
+            })
+            .collect()
+    }
+
+    /// Whether anything was bound or released since the last run.
+    pub(crate) fn has_changed(&self) -> bool {
+        self.changed
+    }
+
+    /// A slot in words, and the place of its tensor in the program.
+    pub(crate) fn slot_label(&self, slot: usize, prepared: &PreparedProgram, rank: u32) -> (String, Span) {
+        match self.binding_slot(slot) {
+            Some(home) => {
+                let expected = binding_target(home, prepared, rank);
+                (format!("{} {} of rank {rank}", expected.side, expected.name), expected.span)
+            }
+            None => ("a tensor".to_owned(), Span::default()),
+        }
     }
 
     /// Every input has data.

@@ -6,7 +6,7 @@
 //!
 //! [`FailureFlag`]: crate::runtime::failure_latch::FailureFlag
 
-use crate::runtime::failure::{FailureCause, RankFailure};
+use crate::runtime::failure::{FailureCause, RankFailure, RankStanding};
 use crate::runtime::loaded_program::LoadedProgram;
 use crate::runtime::process_group::ProcessGroup;
 use crate::runtime::rank::RankRuntime;
@@ -14,6 +14,7 @@ use crate::runtime::rank_threads::{collect_results, join_rank_thread};
 use crate::runtime::sequencer::RankBarrier;
 use hostir::diag::{Diag, codes};
 use hostir::lower::PreparedProgram;
+use hostir::plan_checks::{RankPosition, RankProgress, report_hang};
 use std::time::Duration;
 
 /// Why a rank did not do its part.
@@ -22,11 +23,13 @@ pub(crate) struct RankError {
     pub(crate) diag: Diag,
     /// True if the rank stopped only because another rank of the process failed.
     pub(crate) follows: bool,
+    /// The rank's part in a report of a run that did not end.
+    pub(crate) standing: Option<RankStanding>,
 }
 
 impl From<Diag> for RankError {
     fn from(diag: Diag) -> Self {
-        Self { diag, follows: false }
+        Self { diag, follows: false, standing: None }
     }
 }
 
@@ -49,7 +52,36 @@ impl FailureContext<'_> {
             self.joint.report_failure(std::slice::from_ref(&diag));
         }
         rank.begin_abort();
-        RankError { diag, follows }
+        RankError { diag, follows, standing: Some(failure.standing(rank.plan.rank)) }
+    }
+}
+
+impl FailureContext<'_> {
+    /// [`merge_results`]; if all ranks of the program are here and the deadline of one passed, one report of where all of
+    /// them stand.
+    pub(crate) fn merge_ranks(self, results: Vec<Result<(), RankError>>) -> Result<(), Vec<Diag>> {
+        let standings: Vec<RankStanding> =
+            results.iter().filter_map(|result| result.as_ref().err().and_then(|error| error.standing)).collect();
+        let has_all = results.len() == self.prepared.plans.len();
+        if !has_all || !standings.iter().any(|standing| standing.is_late) {
+            return merge_results(results);
+        }
+        let positions = results.iter().zip(&self.prepared.plans).map(|(result, plan)| match result {
+            Ok(()) => RankPosition { rank: plan.rank, progress: RankProgress::Ended },
+            Err(error) => {
+                let unknown = RankPosition { rank: plan.rank, progress: RankProgress::Unknown };
+                error.standing.map_or(unknown, |standing| standing.position)
+            }
+        });
+        let positions: Vec<RankPosition> = positions.collect();
+        let message = format!("the run did not finish within {} ms", self.timeout.as_millis());
+        let mut error = Diag::global_error(codes::TIMEOUT, message);
+        for hint in standings.iter().filter_map(|standing| standing.hint) {
+            if !error.notes.iter().any(|note| note == hint) {
+                error.notes.push(hint.to_owned());
+            }
+        }
+        Err(vec![report_hang(self.prepared, error, &positions)])
     }
 }
 
@@ -75,7 +107,7 @@ impl LoadedProgram<'_> {
             let threads: Vec<_> = self.ranks.iter_mut().map(|rank| scope.spawn(move || one(rank))).collect();
             threads.into_iter().map(join_rank_thread).collect()
         });
-        let result = self.joint.finish_step("step", merge_results(results));
+        let result = self.joint.finish_step("step", telling.merge_ranks(results));
         if result.is_err() {
             self.abort_all_ranks();
         }
@@ -112,11 +144,11 @@ impl LoadedProgram<'_> {
 pub(crate) fn merge_results(results: Vec<Result<(), RankError>>) -> Result<(), Vec<Diag>> {
     let mut followers = Vec::new();
     let own = results.into_iter().filter_map(|result| match result {
-        Err(RankError { diag, follows: true }) => {
+        Err(RankError { diag, follows: true, .. }) => {
             followers.push(diag);
             None
         }
-        Err(RankError { diag, follows: false }) => Some(Err(diag)),
+        Err(RankError { diag, follows: false, .. }) => Some(Err(diag)),
         Ok(()) => Some(Ok(())),
     });
     let own: Vec<Result<(), Diag>> = own.collect();
@@ -148,7 +180,7 @@ mod tests {
 
     fn error(code: &'static str, start: u32, follows: bool) -> Result<(), RankError> {
         let diag = Diag::error(code, Span { start, end: start + 1 }, "x").with_note(format!("at {start}"));
-        Err(RankError { diag, follows })
+        Err(RankError { diag, follows, standing: None })
     }
 
     #[test]

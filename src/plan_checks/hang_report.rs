@@ -1,0 +1,364 @@
+//! The report of a run that does not end: where each rank stands, and the rank that the others wait for.
+//!
+//! All backends give the position of each rank as far as they know it; ranks that stand at the same op in the same
+//! iteration are one note. A rank waits for the ranks that have not come to the other side of the communication in which
+//! it stands. The culprit is the rank that others wait for and that waits for none.
+
+use super::rank_text::{RankGroups, rank_ranges};
+use crate::diag::Diag;
+use crate::lower::PreparedProgram;
+use crate::plan::{InstId, InstKind, InstOrigin, Plan, PlanMatching, RankInst, WorkSlot};
+use std::collections::BTreeSet;
+
+/// The most notes about positions.
+const MOST_NOTES: usize = 12;
+
+/// The most ops with a label.
+const MOST_LABELS: usize = 4;
+
+/// The progress of a rank in a run that does not end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RankProgress {
+    /// The first instruction that is not done.
+    At(InstId),
+    /// One of the instructions between these two, which share a mark.
+    Among(InstId, InstId),
+    /// All its communications are done, and work of its own is not.
+    OwnWork,
+    /// It has not started: it waits until all ranks are there.
+    NotStarted,
+    /// It has ended.
+    Ended,
+    /// Nothing is known.
+    Unknown,
+}
+
+/// The position of a rank.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RankPosition {
+    /// The rank.
+    pub rank: u32,
+    /// Its progress.
+    pub progress: RankProgress,
+}
+
+/// Adds the positions of the ranks to an error about a run that did not end, and names the rank that the others wait for.
+/// Ranks without a position are told of as such. The error's own notes come last.
+pub fn report_hang(prepared: &PreparedProgram, error: Diag, positions: &[RankPosition]) -> Diag {
+    let report = HangReport::new(prepared, positions);
+    let culprits = report.culprits();
+    let mut diag = error;
+    diag.primary = None;
+    diag.labels.clear();
+    if let Some(text) = report.culprit_text(&culprits) {
+        diag.message = format!("{}: {text}", diag.message);
+    }
+    let rest = std::mem::take(&mut diag.notes);
+    let diag = report.with_labels(diag, &culprits);
+    let mut diag = report.with_notes(diag, &culprits);
+    diag.notes.extend(rest);
+    diag
+}
+
+/// A rank with its position.
+struct StandingRank<'p> {
+    plan: &'p Plan,
+    progress: RankProgress,
+    /// The other ranks that it waits for.
+    awaited: BTreeSet<u32>,
+}
+
+/// The ranks of a run that does not end.
+struct HangReport<'p> {
+    prepared: &'p PreparedProgram,
+    ranks: Vec<StandingRank<'p>>,
+}
+
+impl<'p> HangReport<'p> {
+    fn new(prepared: &'p PreparedProgram, positions: &[RankPosition]) -> Self {
+        let progress_of = |rank: u32| {
+            let known = positions.iter().find(|position| position.rank == rank);
+            known.map_or(RankProgress::Unknown, |position| position.progress)
+        };
+        let plans = prepared.plans.iter();
+        let ranks: Vec<StandingRank<'p>> = plans
+            .map(|plan| StandingRank { plan, progress: progress_of(plan.rank), awaited: BTreeSet::new() })
+            .collect();
+        let matching = PlanMatching::new(&prepared.plans);
+        let mut report = Self { prepared, ranks };
+        let awaited: Vec<BTreeSet<u32>> =
+            report.ranks.iter().map(|rank| report.awaited_ranks(rank, &matching)).collect();
+        for (rank, awaited) in report.ranks.iter_mut().zip(awaited) {
+            rank.awaited = awaited;
+        }
+        report
+    }
+
+    /// The ranks without which a rank cannot go on.
+    fn awaited_ranks(&self, rank: &StandingRank<'_>, matching: &PlanMatching<'_>) -> BTreeSet<u32> {
+        if rank.progress == RankProgress::NotStarted {
+            let late = self.ranks.iter().filter(|other| other.progress != RankProgress::NotStarted);
+            return late.map(|other| other.plan.rank).collect();
+        }
+        let Some(pending) = rank.pending_inst() else { return BTreeSet::new() };
+        let sides = communications_of(rank.plan, pending);
+        let partners = sides.into_iter().flat_map(|inst| partners_of(matching, rank.plan, inst));
+        partners.filter(|partner| !self.has_passed(*partner)).map(|partner| partner.rank).collect()
+    }
+
+    /// Whether a rank is known to have come past an instruction.
+    fn has_passed(&self, partner: RankInst) -> bool {
+        match self.ranks.get(partner.rank as usize).map(|rank| rank.progress) {
+            Some(RankProgress::At(pending) | RankProgress::Among(pending, _)) => pending > partner.inst,
+            Some(RankProgress::OwnWork | RankProgress::Ended) => true,
+            Some(RankProgress::NotStarted | RankProgress::Unknown) | None => false,
+        }
+    }
+
+    /// The ranks that others wait for and that wait for no other.
+    fn culprits(&self) -> Vec<u32> {
+        let wanted: BTreeSet<u32> = self.ranks.iter().flat_map(|rank| rank.awaited.iter().copied()).collect();
+        let free = |rank: &u32| self.ranks.get(*rank as usize).is_some_and(|rank| rank.awaited.is_empty());
+        wanted.into_iter().filter(free).collect()
+    }
+
+    fn culprit_text(&self, culprits: &[u32]) -> Option<String> {
+        let first = self.ranks.get(*culprits.first()? as usize)?;
+        let all_alike = culprits.iter().all(|&rank| {
+            let other = self.ranks.get(rank as usize);
+            other.is_some_and(|other| self.place_text(other) == self.place_text(first))
+        });
+        let verb = if culprits.len() == 1 { "holds" } else { "hold" };
+        let stands = if culprits.len() == 1 { "is" } else { "are" };
+        let place = if all_alike { format!(": it {stands} {}", self.place_text(first)) } else { String::new() };
+        let place = if culprits.len() > 1 { place.replace(": it ", ": they ") } else { place };
+        Some(format!("{} {verb} up the others{place}", rank_ranges(culprits)))
+    }
+
+    /// `in `Communication 2` at i=3`.
+    fn place_text(&self, rank: &StandingRank<'_>) -> String {
+        match rank.progress {
+            RankProgress::At(inst) => format!("in {}", self.origin_text(rank.plan, inst)),
+            RankProgress::Among(first, last) => {
+                format!("between {} and {}", self.origin_text(rank.plan, first), self.origin_text(rank.plan, last))
+            }
+            RankProgress::OwnWork => "in work of its own, behind all its communications".to_owned(),
+            RankProgress::NotStarted => "at the start of the run, which waits for all ranks".to_owned(),
+            RankProgress::Ended => "at the end of the program".to_owned(),
+            RankProgress::Unknown => "at an unknown op".to_owned(),
+        }
+    }
+
+    fn origin_text(&self, plan: &Plan, inst: InstId) -> String {
+        let origin = plan.find_inst(inst).map(|inst| inst.origin);
+        origin.map_or_else(|| "an unknown op".to_owned(), |origin| self.prepared.labels.origin_text(plan, origin))
+    }
+
+    /// Labels of the culprits' ops first, then of those of the other ranks.
+    fn with_labels(&self, diag: Diag, culprits: &[u32]) -> Diag {
+        let mut groups: RankGroups<InstOrigin, bool> = RankGroups::default();
+        let ordered = self.ranks.iter().filter(|rank| culprits.contains(&rank.plan.rank));
+        let others = self.ranks.iter().filter(|rank| !culprits.contains(&rank.plan.rank));
+        for rank in ordered.chain(others) {
+            if let Some(inst) = rank.pending_inst().and_then(|inst| rank.plan.find_inst(inst)) {
+                let is_waiting = !rank.awaited.is_empty();
+                groups.add_rank(rank.plan.rank, is_waiting, inst.origin, |one, other| one.op == other.op);
+            }
+        }
+        groups.groups.iter().take(MOST_LABELS).fold(diag, |mut diag, group| {
+            let span = self.prepared.labels.op_span(group.place.op);
+            let verb = match (group.detail, group.ranks.len()) {
+                (true, 1) => "waits here",
+                (true, _) => "wait here",
+                (false, 1) => "is here",
+                (false, _) => "are here",
+            };
+            let mut ranks = group.ranks.clone();
+            ranks.sort_unstable();
+            let text = format!("{} {verb}", rank_ranges(&ranks));
+            if diag.primary.is_none() {
+                diag.primary = Some(crate::diag::DiagLabel { span, text });
+                return diag;
+            }
+            diag.with_label(span, text)
+        })
+    }
+
+    fn with_notes(&self, mut diag: Diag, culprits: &[u32]) -> Diag {
+        let mut groups: RankGroups<String, BTreeSet<u32>> = RankGroups::default();
+        for rank in &self.ranks {
+            let text = match self.finished_text(rank) {
+                Some(finished) => format!("{}; last done: {finished}", self.place_text(rank)),
+                None => self.place_text(rank),
+            };
+            let awaited = rank.awaited.clone();
+            let group = groups.add_rank(rank.plan.rank, awaited.clone(), text, |one, other| one == other);
+            group.detail.extend(awaited);
+        }
+        let count = groups.groups.len();
+        for group in groups.groups.iter().take(MOST_NOTES) {
+            let awaited: Vec<u32> = group.detail.iter().copied().collect();
+            let (who, verb) = (rank_ranges(&group.ranks), if group.ranks.len() == 1 { "is" } else { "are" });
+            let mut text = format!("{who} {verb} {}", group.place);
+            if !awaited.is_empty() {
+                let (head, tail) = group.place.split_once("; ").unwrap_or((&group.place, ""));
+                let tail = if tail.is_empty() { String::new() } else { format!("; {tail}") };
+                let verb = if group.ranks.len() == 1 { "waits" } else { "wait" };
+                text = format!("{who} {verb} {head} for {}{tail}", rank_ranges(&awaited));
+            }
+            diag = diag.with_note(text);
+        }
+        if count > MOST_NOTES {
+            diag = diag.with_note(format!("and {} more groups of ranks", count - MOST_NOTES));
+        }
+        match self.general_note(culprits) {
+            Some(note) => diag.with_note(note),
+            None => diag,
+        }
+    }
+
+    /// The explanation where no rank holds up the others.
+    fn general_note(&self, culprits: &[u32]) -> Option<&'static str> {
+        let communicates = |rank: &StandingRank<'_>| {
+            rank.pending_inst().is_some_and(|inst| !communications_of(rank.plan, inst).is_empty())
+        };
+        match self.ranks.iter().any(|rank| !rank.awaited.is_empty()) {
+            true if culprits.is_empty() => Some("each rank that is waited for waits itself: the ranks wait in a cycle"),
+            false if self.ranks.iter().any(communicates) => {
+                Some("all sides of these communications have been issued: the transfers themselves do not end")
+            }
+            _ => None,
+        }
+    }
+
+    /// The last work or wait before the first instruction that is not done.
+    fn finished_text(&self, rank: &StandingRank<'_>) -> Option<String> {
+        let pending = rank.pending_inst()?;
+        let op = rank.plan.find_inst(pending)?.origin;
+        let mut before = rank.plan.cursor_before(pending).rev();
+        let (inst, _) = before.find(|(_, inst)| {
+            let is_step = inst.kind.is_work() || matches!(inst.kind, InstKind::WaitWork { .. });
+            is_step && inst.origin != op
+        })?;
+        Some(self.origin_text(rank.plan, inst))
+    }
+}
+
+impl StandingRank<'_> {
+    fn pending_inst(&self) -> Option<InstId> {
+        match self.progress {
+            RankProgress::At(inst) | RankProgress::Among(inst, _) => Some(inst),
+            RankProgress::OwnWork | RankProgress::NotStarted | RankProgress::Ended | RankProgress::Unknown => None,
+        }
+    }
+}
+
+/// The communications that an instruction is, or waits for: all of a group.
+fn communications_of(plan: &Plan, inst: InstId) -> Vec<InstId> {
+    match plan.find_inst(inst).map(|inst| &inst.kind) {
+        Some(InstKind::WaitWork { work }) => {
+            let mut before = plan.cursor_before(inst).rev();
+            let post = before.find(|(_, inst)| ends_with(&inst.kind, *work)).map(|(id, _)| id);
+            post.map_or_else(Vec::new, |post| communications_of(plan, post))
+        }
+        Some(InstKind::GroupEnd { .. }) => {
+            let before = plan.cursor_before(inst).rev();
+            let group = before.take_while(|(_, inst)| !matches!(inst.kind, InstKind::GroupBegin));
+            let mut insts: Vec<InstId> = group
+                .filter(|(_, inst)| matches!(inst.kind, InstKind::Send { .. } | InstKind::Recv { .. }))
+                .map(|(id, _)| id)
+                .collect();
+            insts.reverse();
+            insts
+        }
+        Some(InstKind::Collective(_) | InstKind::Send { .. } | InstKind::Recv { .. }) => vec![inst],
+        _ => Vec::new(),
+    }
+}
+
+/// Whether a communication, or a group, ends with this completion handle.
+fn ends_with(kind: &InstKind, work: WorkSlot) -> bool {
+    match kind {
+        InstKind::Collective(collective) => collective.work == work,
+        InstKind::Send { work: own, .. } | InstKind::Recv { work: own, .. } | InstKind::GroupEnd { work: own, .. } => {
+            *own == work
+        }
+        _ => false,
+    }
+}
+
+/// The other sides of a communication.
+fn partners_of(matching: &PlanMatching<'_>, plan: &Plan, inst: InstId) -> Vec<RankInst> {
+    if !matches!(plan.inst(inst).kind, InstKind::Collective(_)) {
+        return matching.message_partner(plan.rank, inst).into_iter().collect();
+    }
+    let all = matching.communicators.iter().flat_map(|of_all| {
+        of_all.collectives.iter().map(move |members| of_all.communicator.team.iter().copied().zip(members))
+    });
+    let mut own =
+        all.filter(|members| members.clone().any(|(rank, member)| rank == plan.rank && *member == Some(inst)));
+    let others = own.next().into_iter().flatten().filter(|(rank, _)| *rank != plan.rank);
+    others.filter_map(|(rank, member)| Some(RankInst { rank, inst: (*member)? })).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diag::codes;
+    use crate::ir::Id;
+    use crate::lower::{SizeSettings, prepare_program};
+
+    /// A ring of four ranks, two steps of an exchange and a sum.
+    const RING: &str = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{4}, iS1{8}] (DeviceMesh{0 1 2 3})) -> (T1_g_float[ideviceIdx.x2{4}, iS3{8}] (DeviceMesh{0 1 2 3})) :
+  T1 = ALLOCATE(buffer=T1, mem_type=global, size=32, zero_init=false, resets_to_zero=false)
+  FOR i from 0 to 2:
+    P2PCommunication 1 (type=send, buffer=T0, peer=( ( rank + 1 ) % 4 ), backend=CUDA)
+    P2PCommunication 2 (type=recv, buffer=T1, peer=( ( rank + 3 ) % 4 ), backend=CUDA)
+    Wait Communication 2
+    Wait Communication 1
+} // %HostIrContainer
+";
+
+    fn report(positions: &[RankProgress]) -> Diag {
+        let (programs, _) = crate::load(RING);
+        let prepared = prepare_program(&programs[0], &SizeSettings::default()).expect("sizes are known");
+        let error = Diag::global_error(codes::TIMEOUT, "the run did not finish within 500 ms");
+        let positions: Vec<RankPosition> =
+            positions.iter().zip(0..).map(|(&progress, rank)| RankPosition { rank, progress }).collect();
+        report_hang(&prepared, error, &positions)
+    }
+
+    /// The second receive of each rank, by the number of the instruction.
+    fn receive(step: usize) -> InstId {
+        let (programs, _) = crate::load(RING);
+        let prepared = prepare_program(&programs[0], &SizeSettings::default()).expect("sizes are known");
+        let receives = prepared.plans[0].cursor().filter(|(_, inst)| matches!(inst.kind, InstKind::Recv { .. }));
+        receives.map(|(id, _)| id).nth(step).expect("two steps")
+    }
+
+    #[test]
+    fn the_rank_that_holds_up_the_others_is_named() {
+        let at = RankProgress::At(receive(1));
+        let alloc = RankProgress::At(InstId::new(0));
+        let diag = report(&[alloc, at, at, at]);
+        assert_eq!(
+            diag.message,
+            "the run did not finish within 500 ms: rank 0 holds up the others: it is in `T1 = ALLOCATE`"
+        );
+        let label = diag.primary.expect("a place");
+        assert_eq!(label.text, "rank 0 is here");
+        assert_eq!(diag.labels[0].text, "ranks 1 to 3 wait here");
+        assert_eq!(diag.notes[0], "rank 0 is in `T1 = ALLOCATE`");
+        assert_eq!(diag.notes.len(), 2, "{:?}", diag.notes);
+    }
+
+    #[test]
+    fn ranks_at_one_place_are_one_note() {
+        let at = RankProgress::At(receive(1));
+        let diag = report(&[RankProgress::OwnWork, RankProgress::Ended, RankProgress::Unknown, at]);
+        assert!(diag.message.ends_with(": rank 2 holds up the others: it is at an unknown op"), "{}", diag.message);
+        let diag = report(&[RankProgress::Unknown; 4]);
+        assert_eq!(diag.notes, ["ranks 0 to 3 are at an unknown op"]);
+        assert!(diag.primary.is_none());
+    }
+}

@@ -1,0 +1,130 @@
+//! The verdict about a program, with the sizes, ranks and streams that it holds for.
+
+use super::{ProofReport, check_wasted_time, prove_program};
+use crate::diag::{Diag, codes};
+use crate::ir::Program;
+use crate::lower::PreparedProgram;
+use std::collections::BTreeMap;
+
+/// The version of the proof's rules (`docs/language.md`, "Proof"). It is raised whenever a program that was proved may be
+/// refused by a new rule, or a refused one may be proved.
+pub const RULES_VERSION: u32 = 1;
+
+/// The outcome of a proof.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ProofOutcome {
+    /// The program is right.
+    Proved,
+    /// The program is wrong, or has warnings that count as errors.
+    Refused,
+    /// Its ranks deadlock.
+    Hangs,
+}
+
+impl ProofOutcome {
+    /// `proved`, `refused` or `hangs`.
+    pub fn word(self) -> &'static str {
+        match self {
+            ProofOutcome::Proved => "proved",
+            ProofOutcome::Refused => "refused",
+            ProofOutcome::Hangs => "hangs",
+        }
+    }
+}
+
+/// The verdict about a program.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ProofVerdict {
+    /// The outcome.
+    pub outcome: ProofOutcome,
+    /// By name: the extents and integer scalar inputs.
+    pub sizes: BTreeMap<String, i64>,
+    /// Number of ranks.
+    pub ranks: u32,
+    /// The numbers of streams that were checked, the given one first.
+    pub streams: Vec<u32>,
+    /// Number of errors.
+    pub errors: usize,
+    /// Number of warnings.
+    pub warnings: usize,
+    /// The version of the rules.
+    pub rules: u32,
+}
+
+/// A program's verdict and what it rests on.
+#[derive(Clone, Debug)]
+pub struct JudgedProgram {
+    /// The findings.
+    pub report: ProofReport,
+    /// The verdict.
+    pub verdict: ProofVerdict,
+}
+
+/// Proves a program as [`prove_program`] does. If it is right, proves it again with more streams and looks for wasted
+/// time. With `strict` warnings are errors.
+pub fn judge_program(program: &Program, prepared: &PreparedProgram, strict: bool) -> JudgedProgram {
+    let mut report = prove_program(prepared);
+    let mut streams = vec![prepared.env.streams];
+    if report.errors.is_empty() {
+        let more = super::stream_count::examine_more_streams(program, prepared);
+        streams.extend(more.checked);
+        report.warnings.extend(more.warning);
+        report.warnings.extend(check_wasted_time(prepared));
+    }
+    if strict {
+        report.errors.extend(report.warnings.drain(..).map(Diag::into_error));
+    }
+    let outcome = match report.errors.first() {
+        None => ProofOutcome::Proved,
+        Some(error) if error.code == codes::DEADLOCK => ProofOutcome::Hangs,
+        Some(_) => ProofOutcome::Refused,
+    };
+    let sizes = prepared.env.host_values().map(|(name, value)| (program.name(name).to_owned(), value)).collect();
+    let (ranks, errors, warnings) = (prepared.ranks, report.errors.len(), report.warnings.len());
+    let verdict = ProofVerdict { outcome, sizes, ranks, streams, errors, warnings, rules: RULES_VERSION };
+    JudgedProgram { report, verdict }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lower::{SizeSettings, prepare_program};
+
+    fn verdict_of(text: &str, strict: bool) -> ProofVerdict {
+        let (programs, diags) = crate::load(text);
+        assert!(!diags.has_errors(), "{diags:?}");
+        let sizes = SizeSettings { every: Some(4), streams: 2, ..SizeSettings::default() };
+        let prepared = prepare_program(&programs[0], &sizes).expect("sizes are known");
+        judge_program(&programs[0], &prepared, strict).verdict
+    }
+
+    const COPY: &str = "%HostIrContainer { (T0_g_float[iS0{i0}]) -> (T1_g_float[iS1{i0}]) :
+  GetCurrentStream into Stream 0
+  SetCurrentStream to Stream 1
+  T1_g_float[iS1{i0}] = Set( T0_g_float[iS0{i0}], cache_op=Streaming )
+  SetCurrentStream to Stream 0
+  Synchronize Stream 1
+  Synchronize Stream 1
+} // %HostIrContainer
+";
+
+    #[test]
+    fn verdicts_say_what_they_hold_for() {
+        let lenient = verdict_of(COPY, false);
+        assert_eq!((lenient.outcome.word(), lenient.errors, lenient.warnings), ("proved", 0, 1));
+        assert_eq!((lenient.ranks, lenient.streams, lenient.sizes.get("i0")), (1, vec![2], Some(&4)));
+        let strict = verdict_of(COPY, true);
+        assert_eq!((strict.outcome.word(), strict.errors, strict.warnings), ("refused", 1, 0));
+    }
+
+    #[test]
+    fn deadlocks_hang() {
+        let text =
+            "%HostIrContainer { (T0_g_float[iS0{4}] (DeviceMesh{0 1})) -> (T0_g_float[iS0{4}] (DeviceMesh{0 1})) :
+  P2PCommunication 1 (type=recv, buffer=T0, peer=( ( rank + 1 ) % 2 ), backend=NCCL)
+  Wait Communication 1
+} // %HostIrContainer
+";
+        assert_eq!(verdict_of(text, false).outcome, ProofOutcome::Hangs);
+    }
+}
