@@ -8,6 +8,7 @@ mod lowering;
 #[allow(dead_code, reason = "the command that prints the table uses all of it")]
 mod mutation;
 mod printed;
+mod fixes;
 mod proofs;
 #[path = "../library/common/random.rs"]
 mod random;

@@ -25,6 +25,7 @@ const RANKS: &[&str] = &[
     "lower",
     "plan_checks",
     "lib",
+    "repair",
     "backend",
 ];
 

@@ -2,8 +2,8 @@
 
 use super::view::LineIndex;
 use hostir::diag::visible;
-use hostir::diag::{Diag, Severity, Span};
-use serde_json::{Map, Value, json};
+use hostir::diag::{Applicability, Diag, Fix, Severity, Span, TextEdit};
+use serde_json::{Map, Value};
 use std::io::{self, Write};
 
 /// Writes all diagnostics. Lines and columns count from 1 (columns in characters); `start` and `end`
@@ -41,7 +41,25 @@ fn diag_object(name: &str, lines: &LineIndex<'_>, diag: &Diag) -> Value {
         Value::Object(entry)
     });
     object.insert("labels".to_owned(), labels.collect());
-    object.insert("notes".to_owned(), json!(diag.notes));
+    let is_in_words = |fix: &&Fix| fix.applicability == Applicability::InWords;
+    let in_words = diag.fixes.iter().filter(is_in_words).map(|fix| &fix.message);
+    let notes = diag.notes.iter().chain(in_words).map(|note| Value::from(note.as_str()));
+    object.insert("notes".to_owned(), notes.collect());
+    let fixes = diag.fixes.iter().filter(|fix| !is_in_words(fix)).map(|fix| fix_object(lines, fix));
+    object.insert("fixes".to_owned(), fixes.collect());
+    Value::Object(object)
+}
+
+fn fix_object(lines: &LineIndex<'_>, fix: &Fix) -> Value {
+    let mut object = Map::new();
+    object.insert("message".to_owned(), fix.message.as_str().into());
+    object.insert("applicability".to_owned(), fix.applicability.word().into());
+    let edits = fix.edits.iter().map(|TextEdit { span, text }| {
+        let mut entry = self::location_fields(lines, *span);
+        entry.insert("replacement".to_owned(), text.as_str().into());
+        Value::Object(entry)
+    });
+    object.insert("edits".to_owned(), edits.collect());
     Value::Object(object)
 }
 
