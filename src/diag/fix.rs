@@ -183,11 +183,10 @@ const SHOWN: usize = 160;
 /// The lines that edits change, one a line: the number, `-` for a line that goes and `+` for one that comes, and the
 /// line. Behind a mere insertion stands the line that follows it.
 pub fn edited_lines(text: &str, edits: &[TextEdit]) -> String {
-    let mut listed = EditedLines { text, shift: 0, rows: Vec::new() };
-    edits.iter().for_each(|edit| listed.add_edit(edit));
-    let width = listed.rows.iter().map(|row| row.number.to_string().len()).max().unwrap_or(0);
+    let rows = list_edited(text, edits);
+    let width = rows.iter().map(|row| row.number.to_string().len()).max().unwrap_or(0);
     let mut out = String::new();
-    for row in &listed.rows {
+    for row in &rows {
         let line = row.line.trim_end();
         let cut = line.char_indices().nth(SHOWN).map_or(line.len(), |(at, _)| at);
         let more = if cut < line.len() { "…" } else { "" };
@@ -198,10 +197,21 @@ pub fn edited_lines(text: &str, edits: &[TextEdit]) -> String {
 }
 
 /// A line that an edit changes, or one beside it.
-struct EditedLine {
-    number: usize,
-    sign: char,
-    line: String,
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EditedLine {
+    /// From 1: in the old text for a line that goes, else in the new one.
+    pub number: usize,
+    /// `-` if it goes, `+` if it comes, else a blank.
+    pub sign: char,
+    /// The line with its line break.
+    pub line: String,
+}
+
+/// The lines that edits change, in order.
+pub fn list_edited(text: &str, edits: &[TextEdit]) -> Vec<EditedLine> {
+    let mut listed = EditedLines { text, shift: 0, rows: Vec::new() };
+    edits.iter().for_each(|edit| listed.add_edit(edit));
+    listed.rows
 }
 
 /// Collects the lines that edits change.

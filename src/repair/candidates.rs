@@ -1,6 +1,5 @@
 //! Candidates of a repair: changed texts, the likeliest first.
 
-use super::RepairedSource;
 use super::memory_candidates::{delete_waste, free_later, keep_private};
 use super::order_candidates::{join_end, order_pair};
 use super::outline::{Outline, Place};
@@ -34,13 +33,12 @@ const REPAIRABLE: &[&str] = &[
 ];
 
 /// The candidates for a diagnostic about a text.
-pub(super) fn list_candidates(source: RepairedSource<'_>, diag: &Diag) -> Vec<Candidate> {
-    let (programs, _) = crate::load(source.text);
-    let Some(program) = programs.get(source.container) else { return Vec::new() };
-    let Some(outline) = Outline::new(source.text, program) else { return Vec::new() };
-    let Some(primary) = diag.primary.as_ref().and_then(|label| outline.statement_at(label.span)) else {
-        return Vec::new();
-    };
+pub(super) fn list_candidates(text: &str, diag: &Diag) -> Vec<Candidate> {
+    let Some(label) = &diag.primary else { return Vec::new() };
+    let (programs, _) = crate::load(text);
+    let outlines = programs.iter().filter_map(|program| Outline::new(text, program));
+    let mut holding = outlines.filter_map(|outline| Some((outline.statement_at(label.span)?, outline)));
+    let Some((primary, outline)) = holding.next() else { return Vec::new() };
     let others: Vec<usize> = diag.labels.iter().filter_map(|label| outline.statement_at(label.span)).collect();
     let mut found = match diag.code {
         codes::RACE => order_pair(&outline, others.first().copied().unwrap_or(primary), primary),
@@ -53,6 +51,24 @@ pub(super) fn list_candidates(source: RepairedSource<'_>, diag: &Diag) -> Vec<Ca
     };
     remove_repeated(&mut found);
     found
+}
+
+/// Whether the order that a race lacks would leave the first of two writes without any use: the program then means
+/// something, but hardly what was meant.
+pub(super) fn is_lost_write(text: &str, diag: &Diag) -> bool {
+    let is_pair_of_writes = diag.code == codes::RACE && diag.message.ends_with(" writes it");
+    if !is_pair_of_writes || !diag.message.contains(" may write it while ") {
+        return false;
+    }
+    let (programs, _) = crate::load(text);
+    let spans = [diag.labels.first(), diag.primary.as_ref()].map(|label| label.map(|label| label.span));
+    let [Some(first), Some(second)] = spans else { return false };
+    let outlines = programs.iter().filter_map(|program| Outline::new(text, program));
+    let mut found = outlines.filter_map(|outline| {
+        let (first, second) = (outline.statement_at(first)?, outline.statement_at(second)?);
+        Some(!outline.is_read_between(first, second))
+    });
+    found.next().unwrap_or(false)
 }
 
 /// Keeps the first of candidates with one text.
@@ -93,11 +109,11 @@ impl<'o, 'a> TextChange<'o, 'a> {
     pub(super) fn with_moved(mut self, statement: usize, place: Place) -> Option<Self> {
         let lines = self.outline.moved_lines(statement, self.outline.place_indentation(place)?)?;
         let lines = if lines.ends_with('\n') { lines } else { lines + "\n" };
-        // A comment behind the statement goes with it.
-        let deletion = TextEdit { span: self.outline.whole_lines(statement)?, text: String::new() };
-        self.edits.push(deletion);
+        // A branch that holds nothing else goes.
+        let emptied = self.outline.whole_lines(self.outline.guarded(statement))?;
+        self.edits.push(TextEdit { span: emptied, text: String::new() });
         self.edits.push(self.outline.insertion(place, lines)?);
-        self.parts.push(format!("move `{}`", self.outline.short_text(statement)));
+        self.parts.push(format!("move `{}`", self.outline.short_text(statement).trim_end_matches(':')));
         Some(self)
     }
 
@@ -111,8 +127,9 @@ impl<'o, 'a> TextChange<'o, 'a> {
         Some(self)
     }
 
-    /// Inserts these lines.
-    pub(super) fn with_lines(mut self, lines: String, place: Place) -> Option<Self> {
+    /// Moves a statement that other lines take the place of.
+    pub(super) fn with_replaced(mut self, statement: usize, lines: String, place: Place) -> Option<Self> {
+        self.edits.push(TextEdit { span: self.outline.whole_lines(statement)?, text: String::new() });
         self.edits.push(self.outline.insertion(place, lines)?);
         Some(self)
     }
@@ -126,6 +143,20 @@ impl<'o, 'a> TextChange<'o, 'a> {
     /// The changed text; `None` if parts of the change touch each other.
     pub(super) fn into_candidate(self) -> Option<Candidate> {
         let text = self.outline.edited_text(self.edits)?;
-        Some(Candidate { text, message: self.parts.join(" and ") })
+        Some(Candidate { text, message: join_parts(&self.parts) })
     }
+}
+
+/// ``insert `A` and `B` ``: what is done with several things is said once.
+fn join_parts(parts: &[String]) -> String {
+    let mut said = String::new();
+    let mut last = "";
+    for part in parts {
+        let (verb, what) = part.split_once(' ').unwrap_or(("", part));
+        let again = if verb == last { what } else { part };
+        said += if said.is_empty() { "" } else { " and " };
+        said += again;
+        last = verb;
+    }
+    said
 }

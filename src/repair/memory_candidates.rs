@@ -71,6 +71,6 @@ fn move_inside(outline: &Outline<'_>, allocation: usize, around: usize) -> Optio
         _ => lines,
     };
     let name = outline.op(allocation).all_tensors().next().map(|tensor| outline.program.tensor_name(tensor))?;
-    let change = TextChange::new(outline).with_deleted(allocation)?.with_lines(lines, place)?;
+    let change = TextChange::new(outline).with_replaced(allocation, lines, place)?;
     change.described(format!("move the ALLOCATE of {name} into the loop")).into_candidate()
 }

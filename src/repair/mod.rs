@@ -2,7 +2,8 @@
 //!
 //! A repair is a change of the text: a statement that is inserted, moved or deleted ([`candidates`]), or the spelling
 //! that a diagnostic proposes. [`search`] tries the candidates in order: it changes the text, and a [`TextJudge`] reads
-//! and proves the result. A change that leaves an error, or brings a new one, is not offered.
+//! and proves the result. A change that leaves an error, or brings a new one, is not offered. Warnings are repaired
+//! only where there are no errors: what a wrong program wastes may be what it needs elsewhere.
 
 mod candidates;
 mod memory_candidates;
@@ -30,21 +31,12 @@ pub trait TextJudge {
     fn judge_text(&mut self, text: &str) -> TextVerdict;
 }
 
-/// A text, and which of its containers is meant (from 0).
-#[derive(Clone, Copy, Debug)]
-pub struct RepairedSource<'a> {
-    /// The text.
-    pub text: &'a str,
-    /// The container.
-    pub container: usize,
-}
-
 /// Adds fixes to diagnostics about a text, where some are found that work.
-pub fn offer_fixes(source: RepairedSource<'_>, diags: &mut [Diag], judge: &mut dyn TextJudge) {
+pub fn offer_fixes(text: &str, diags: &mut [Diag], judge: &mut dyn TextJudge) {
     if diags.iter().all(|diag| !candidates::is_repairable(diag)) {
         return;
     }
-    let mut search = RepairSearch::new(source, judge);
+    let mut search = RepairSearch::new(text, judge);
     for diag in diags.iter_mut().filter(|diag| candidates::is_repairable(diag)).take(MOST_DIAGS) {
         search.add_fix(diag);
     }
@@ -66,10 +58,10 @@ pub struct RepairedText {
 }
 
 /// Applies machine-applicable fixes, each to the text that the one before has left, until there are none.
-pub fn repair_text(source: RepairedSource<'_>, judge: &mut dyn TextJudge) -> RepairedText {
-    let mut repaired = RepairedText { text: source.text.to_owned(), applied: Vec::new() };
+pub fn repair_text(text: &str, judge: &mut dyn TextJudge) -> RepairedText {
+    let mut repaired = RepairedText { text: text.to_owned(), applied: Vec::new() };
     while repaired.applied.len() < MOST_ROUNDS {
-        let Some((fix, text)) = next_fix(&repaired.text, source.container, judge) else { break };
+        let Some((fix, text)) = next_fix(&repaired.text, judge) else { break };
         repaired.applied.push(fix);
         repaired.text = text;
     }
@@ -77,8 +69,8 @@ pub fn repair_text(source: RepairedSource<'_>, judge: &mut dyn TextJudge) -> Rep
 }
 
 /// The first fix that a tool may apply, and the text with it; those of errors come first.
-fn next_fix(text: &str, container: usize, judge: &mut dyn TextJudge) -> Option<(Fix, String)> {
-    let mut search = RepairSearch::new(RepairedSource { text, container }, judge);
+fn next_fix(text: &str, judge: &mut dyn TextJudge) -> Option<(Fix, String)> {
+    let mut search = RepairSearch::new(text, judge);
     let mut diags: Vec<Diag> = search.known_diags().to_vec();
     diags.sort_by_key(|diag| !search::is_error(diag));
     let repairable = diags.iter_mut().filter(|diag| candidates::is_repairable(diag)).take(MOST_DIAGS);

@@ -23,6 +23,9 @@ pub(super) fn order_pair(outline: &Outline<'_>, first: usize, second: usize) -> 
         for &statement in &outline.up_to_common(second, first) {
             add_waiting(outline, &awaited, Place::Before(statement), &mut found);
         }
+        if matches!(awaited, AwaitedEnd::Communication(_)) {
+            add_waiting(outline, &awaited, Place::After(last_beside(outline, first)), &mut found);
+        }
     }
     if first >= second {
         found.extend(order_iterations(outline, first, second));
@@ -86,8 +89,9 @@ fn add_waiting(outline: &Outline<'_>, awaited: &AwaitedEnd, place: Place, found:
     let later = (place_number(outline, place)..outline.statements.len())
         .filter(|&statement| matches!(outline.kind(statement), OpKind::Wait | OpKind::Synchronize))
         .find(|&statement| outline.short_text(statement) == waiting.text);
-    let moved = later.and_then(|later| change.with_moved(later, place));
-    found.extend(moved.and_then(TextChange::into_candidate));
+    let Some(later) = later else { return };
+    let moved = [outline.guarded(later), later].map(|moved| change.clone().with_moved(moved, place));
+    found.extend(moved.into_iter().flatten().filter_map(TextChange::into_candidate));
 }
 
 /// The statement that waits for an end at a place; the change binds the caller's stream where it has no name there.

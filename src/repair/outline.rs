@@ -2,7 +2,7 @@
 
 use crate::diag::{Span, TextEdit};
 use crate::diag::fix::apply_edits;
-use crate::ir::{AttrKey, BlockId, Op, OpId, OpKind, Program, Value, expr_text};
+use crate::ir::{AttrKey, BlockId, Op, OpId, OpKind, Program, TensorId, Value, expr_text};
 use std::ops::Range;
 
 /// A stream that a statement runs on.
@@ -76,8 +76,8 @@ impl<'a> Outline<'a> {
         for &id in &program.block(block).ops {
             let op = program.op(id);
             let whole = program.op_span(id).as_usize_range();
-            let line = self.line_end(whole.start).min(whole.end);
-            let head = self.text.get(whole.start..line).map_or(0, |line| line.trim_end().len());
+            let line = self.text.get(whole.start..self.line_end(whole.start)).unwrap_or_default();
+            let head = line.split("//").next().unwrap_or_default().trim_end().len();
             let span = if op.blocks.is_empty() { whole } else { whole.start..whole.start + head };
             let number = self.statements.len();
             self.statements.push(Statement { op: id, span, block, parent, next: number + 1, streams: Vec::new() });
@@ -151,6 +151,14 @@ impl<'a> Outline<'a> {
         self.statements.iter().position(|statement| statement.span.start == start)
     }
 
+    /// The statement, or the branch that holds nothing else.
+    pub(super) fn guarded(&self, statement: usize) -> usize {
+        match self.statements[statement].parent {
+            Some(outer) if self.kind(outer) == OpKind::If && self.statements[outer].next == outer + 2 => outer,
+            _ => statement,
+        }
+    }
+
     /// The statements that hold this one, the innermost first.
     pub(super) fn ancestors(&self, statement: usize) -> impl Iterator<Item = usize> + '_ {
         std::iter::successors(self.statements[statement].parent, |&outer| self.statements[outer].parent)
@@ -160,6 +168,18 @@ impl<'a> Outline<'a> {
     pub(super) fn up_to_common(&self, statement: usize, other: usize) -> Vec<usize> {
         let holds = |outer: usize| outer < other && other < self.statements[outer].next;
         std::iter::once(statement).chain(self.ancestors(statement).take_while(|&outer| !holds(outer))).collect()
+    }
+
+    /// Whether a statement that the host may issue between two others reads what the first writes.
+    pub(super) fn is_read_between(&self, first: usize, second: usize) -> bool {
+        let around = self.ancestors(second).filter(|&outer| self.is_loop(outer) && first >= second).last();
+        let between = match around {
+            Some(outer) => outer + 1..self.statements[outer].next,
+            None => first + 1..second,
+        };
+        let written: Vec<TensorId> = self.op(first).output_tensors().collect();
+        let reads = |statement: usize| self.op(statement).input_tensors().any(|tensor| written.contains(&tensor));
+        between.into_iter().any(reads)
     }
 
     /// The bytes of a statement.
@@ -248,16 +268,16 @@ impl<'a> Outline<'a> {
         Some(TextEdit { span: Span::new(whole.start, whole.end), text: String::new() })
     }
 
-    /// The lines of a statement, with a comment behind it.
+    /// The lines of a statement and all that it holds, with the comments above it and behind it.
     pub(super) fn whole_lines(&self, statement: usize) -> Option<Span> {
-        let lines = self.own_lines(statement)?;
-        Some(Span::new(lines.start, lines.end))
+        let start = self.place_offset(Place::Before(statement))?;
+        Some(Span::new(start, self.place_offset(Place::After(statement))?))
     }
 
-    /// The lines of a statement as they stand, for a place with another indentation.
+    /// These lines as they stand, for a place with another indentation.
     pub(super) fn moved_lines(&self, statement: usize, indentation: &str) -> Option<String> {
         let old = self.indentation(statement)?;
-        let lines = self.text.get(self.own_lines(statement)?)?;
+        let lines = self.text.get(self.whole_lines(statement)?.as_usize_range())?;
         let moved = lines.split_inclusive('\n').map(|line| match line.strip_prefix(old) {
             Some(rest) => format!("{indentation}{rest}"),
             None => line.to_owned(),

@@ -1,7 +1,7 @@
 //! The search for a fix: candidates are tried in order, and the first that leaves nothing wrong wins.
 
-use super::candidates::{Candidate, list_candidates};
-use super::{RepairedSource, TextJudge, TextVerdict};
+use super::candidates::{Candidate, is_lost_write, list_candidates};
+use super::{TextJudge, TextVerdict};
 use crate::diag::fix::line_edits;
 use crate::diag::{Applicability, Diag, Fix, Severity};
 use rustc_hash::FxHashMap;
@@ -56,7 +56,7 @@ fn diag_words(diag: &Diag) -> DiagWords {
 
 /// What a change does to a diagnostic.
 enum TrialOutcome {
-    /// It is gone, and there is no new error; so many warnings are new.
+    /// It is gone, and there is no new error; so many warnings are left.
     Repaired(usize),
     /// It is gone, and there are other errors, but not more than before; the first is this one.
     Traded(Box<Diag>),
@@ -72,7 +72,7 @@ struct TriedChange {
 
 /// Looks for fixes of the diagnostics of one text.
 pub(super) struct RepairSearch<'a> {
-    source: RepairedSource<'a>,
+    text: &'a str,
     judge: &'a mut dyn TextJudge,
     /// All that is said about the text.
     verdict: TextVerdict,
@@ -81,9 +81,9 @@ pub(super) struct RepairSearch<'a> {
 }
 
 impl<'a> RepairSearch<'a> {
-    pub(super) fn new(source: RepairedSource<'a>, judge: &'a mut dyn TextJudge) -> Self {
-        let verdict = judge.judge_text(source.text);
-        Self { source, judge, verdict, trials: 0, instructions: 0 }
+    pub(super) fn new(text: &'a str, judge: &'a mut dyn TextJudge) -> Self {
+        let verdict = judge.judge_text(text);
+        Self { text, judge, verdict, trials: 0, instructions: 0 }
     }
 
     /// All that is said about the text.
@@ -93,7 +93,9 @@ impl<'a> RepairSearch<'a> {
 
     /// Tries the fixes that a diagnostic has; if it has none but words, looks for one.
     pub(super) fn add_fix(&mut self, diag: &mut Diag) {
-        if DiagCounts::of_diags(self.verdict.diags.iter()).count_of(diag) == 0 {
+        let known = DiagCounts::of_diags(self.verdict.diags.iter());
+        let is_beside_errors = !is_error(diag) && count_errors(&self.verdict.diags) > 0;
+        if known.count_of(diag) == 0 || is_beside_errors {
             return;
         }
         let limit = self.trials + MOST_EACH;
@@ -103,9 +105,13 @@ impl<'a> RepairSearch<'a> {
             return;
         }
         let trial = Trial { target: diag.clone(), limit };
-        if let Some(found) = self.find_change(&trial, self.source.text, diag, MOST_STEPS) {
-            let edits = line_edits(self.source.text, &found.text);
-            let fix = Fix { message: found.message, edits, applicability: Applicability::MachineApplicable };
+        if let Some(found) = self.find_change(&trial, self.text, diag, MOST_STEPS) {
+            let edits = line_edits(self.text, &found.text);
+            let applicability = match is_lost_write(self.text, diag) {
+                true => Applicability::MaybeIncorrect,
+                false => Applicability::MachineApplicable,
+            };
+            let fix = Fix { message: found.message, edits, applicability };
             diag.fixes.retain(|fix| fix.applicability != Applicability::InWords);
             diag.fixes.push(fix);
         }
@@ -114,7 +120,7 @@ impl<'a> RepairSearch<'a> {
     fn try_own_fixes(&mut self, diag: &mut Diag) {
         let trial = Trial { target: diag.clone(), limit: self.trials + MOST_EACH };
         for fix in &mut diag.fixes {
-            let Some(text) = fix.apply_to(self.source.text) else { continue };
+            let Some(text) = fix.apply_to(self.text) else { continue };
             if let Some(TrialOutcome::Repaired(_)) = self.try_text(&trial, &text) {
                 fix.applicability = Applicability::MachineApplicable;
             }
@@ -126,7 +132,7 @@ impl<'a> RepairSearch<'a> {
     fn find_change(&mut self, trial: &Trial, text: &str, diag: &Diag, steps: u32) -> Option<TriedChange> {
         let mut best: Option<(usize, Candidate)> = None;
         let mut traded: Vec<(Candidate, Box<Diag>)> = Vec::new();
-        for candidate in list_candidates(RepairedSource { text, ..self.source }, diag) {
+        for candidate in list_candidates(text, diag) {
             match self.try_text(trial, &candidate.text) {
                 None => break,
                 Some(TrialOutcome::Repaired(0)) => return Some(candidate.into()),
@@ -176,9 +182,9 @@ impl Trial {
             return TrialOutcome::Failed;
         }
         let is_new = |diag: &&Diag| new.count_of(diag) > old.count_of(diag);
-        let (mut errors, warnings): (Vec<&Diag>, Vec<&Diag>) = after.iter().filter(is_new).partition(|d| is_error(d));
-        let is_more = count_errors(after) > count_errors(before);
-        match errors.drain(..).next() {
+        let (errors, warnings): (Vec<&Diag>, Vec<&Diag>) = after.iter().partition(|diag| is_error(diag));
+        let is_more = errors.len() > count_errors(before);
+        match errors.into_iter().find(is_new) {
             None => TrialOutcome::Repaired(warnings.len()),
             Some(first) if !is_more => TrialOutcome::Traded(Box::new(first.clone())),
             Some(_) => TrialOutcome::Failed,

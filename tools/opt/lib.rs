@@ -9,6 +9,7 @@ mod cli;
 mod dump;
 mod expect;
 mod faults;
+mod fixing;
 mod lists;
 mod output;
 mod tables;
@@ -48,7 +49,13 @@ pub fn main_with(args: &[OsString], io: &mut ToolIo<'_>) -> i32 {
         Ok(source) => source,
         Err(diag) => return report_failure(io, &cli, diag),
     };
-    OptSession::new(&cli, &source).run(io).exit_code()
+    if !cli.fix {
+        return OptSession::new(&cli, &source).run(io).exit_code();
+    }
+    match fixing::repair_input(&cli, &source, io) {
+        Ok(status) => status.exit_code(),
+        Err(diag) => report_failure(io, &cli, diag),
+    }
 }
 
 /// Writes the lists that are asked for.
@@ -129,7 +136,9 @@ impl<'a> OptSession<'a> {
             if index > 0 && self.cli.container.is_none() {
                 self.out.push_str("// -----\n");
             }
+            let containers = self.containers;
             let mut diags = self.process_chunk(chunk, io);
+            fixing::add_fixes(self.cli, &chunk.text, containers, &mut diags, io);
             failed |= diags.has_errors() || !self.faults.is_empty();
             if self.cli.verify_diagnostics {
                 diags = expect::compare_diags(&chunk.text, &diags);
@@ -287,6 +296,10 @@ impl<'a> OptSession<'a> {
         if !ok {
             let absent = self.cli.container.is_some_and(|wanted| wanted > self.containers);
             return if absent || !self.faults.is_empty() { ToolStatus::Usage } else { ToolStatus::Program };
+        }
+        if self.cli.fix {
+            // The repaired text is written.
+            return ToolStatus::Ok;
         }
         match output::write_output(io, &self.cli.output, &self.out) {
             Ok(()) => ToolStatus::Ok,
