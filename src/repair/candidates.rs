@@ -5,12 +5,15 @@ use super::order_candidates::{join_end, order_pair};
 use super::outline::{Outline, Place};
 use super::statement_text::NewStatement;
 use super::wait_candidates::match_waits;
+use crate::diag::fix::apply_edits;
 use crate::diag::{Diag, TextEdit, codes};
 
 /// A changed text.
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
     pub(super) text: String,
+    /// The edits that make it of the text that it is a candidate for.
+    pub(super) edits: Vec<TextEdit>,
     /// What the change does.
     pub(super) message: String,
 }
@@ -142,9 +145,27 @@ impl<'o, 'a> TextChange<'o, 'a> {
 
     /// The changed text; `None` if parts of the change touch each other.
     pub(super) fn into_candidate(self) -> Option<Candidate> {
-        let text = self.outline.edited_text(self.edits)?;
-        Some(Candidate { text, message: join_parts(&self.parts) })
+        let mut edits = self.edits;
+        edits.sort_by_key(|edit| (edit.span.start, edit.span.end));
+        let edits = join_edits(edits);
+        let text = apply_edits(self.outline.text, &edits)?;
+        Some(Candidate { text, edits, message: join_parts(&self.parts) })
     }
+}
+
+/// Edits that touch each other as one; those in one place keep their order.
+fn join_edits(edits: Vec<TextEdit>) -> Vec<TextEdit> {
+    let mut joined: Vec<TextEdit> = Vec::new();
+    for edit in edits {
+        match joined.last_mut() {
+            Some(last) if last.span.end == edit.span.start => {
+                last.span.end = edit.span.end;
+                last.text += &edit.text;
+            }
+            _ => joined.push(edit),
+        }
+    }
+    joined
 }
 
 /// ``insert `A` and `B` ``: what is done with several things is said once.

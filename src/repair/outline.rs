@@ -1,7 +1,6 @@
 //! The statements of a program in its text: places, blocks, and the streams that may be current there.
 
 use crate::diag::{Span, TextEdit};
-use crate::diag::fix::apply_edits;
 use crate::ir::{AttrKey, BlockId, Op, OpId, OpKind, Program, TensorId, Value, expr_text};
 use std::ops::Range;
 
@@ -283,12 +282,6 @@ impl<'a> Outline<'a> {
             None => line.to_owned(),
         });
         Some(moved.collect())
-    }
-
-    /// The text with these edits; `None` if they touch each other.
-    pub(super) fn edited_text(&self, mut edits: Vec<TextEdit>) -> Option<String> {
-        edits.sort_by_key(|edit| (edit.span.start, edit.span.end));
-        apply_edits(self.text, &edits)
     }
 }
 

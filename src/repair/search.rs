@@ -3,7 +3,7 @@
 use super::candidates::{Candidate, is_lost_write, list_candidates};
 use super::{TextJudge, TextVerdict};
 use crate::diag::fix::line_edits;
-use crate::diag::{Applicability, Diag, Fix, Severity};
+use crate::diag::{Applicability, Diag, Fix, Severity, TextEdit};
 use rustc_hash::FxHashMap;
 
 /// The texts that are tried for all diagnostics of a text together.
@@ -67,6 +67,7 @@ enum TrialOutcome {
 /// A change that was tried.
 struct TriedChange {
     text: String,
+    edits: Vec<TextEdit>,
     message: String,
 }
 
@@ -106,12 +107,11 @@ impl<'a> RepairSearch<'a> {
         }
         let trial = Trial { target: diag.clone(), limit };
         if let Some(found) = self.find_change(&trial, self.text, diag, MOST_STEPS) {
-            let edits = line_edits(self.text, &found.text);
             let applicability = match is_lost_write(self.text, diag) {
                 true => Applicability::MaybeIncorrect,
                 false => Applicability::MachineApplicable,
             };
-            let fix = Fix { message: found.message, edits, applicability };
+            let fix = Fix { message: found.message, edits: found.edits, applicability };
             diag.fixes.retain(|fix| fix.applicability != Applicability::InWords);
             diag.fixes.push(fix);
         }
@@ -151,7 +151,8 @@ impl<'a> RepairSearch<'a> {
         let steps = steps.checked_sub(1).filter(|&steps| steps > 0)?;
         traded.into_iter().take(MOST_BRANCHES).find_map(|(first, next)| {
             let rest = self.find_change(trial, &first.text, &next, steps)?;
-            Some(TriedChange { message: format!("{}, and {}", first.message, rest.message), ..rest })
+            let edits = line_edits(self.text, &rest.text);
+            Some(TriedChange { message: format!("{}, and {}", first.message, rest.message), edits, ..rest })
         })
     }
 
@@ -197,7 +198,7 @@ fn count_errors(diags: &[Diag]) -> usize {
 }
 
 impl From<Candidate> for TriedChange {
-    fn from(Candidate { text, message }: Candidate) -> Self {
-        Self { text, message }
+    fn from(Candidate { text, edits, message }: Candidate) -> Self {
+        Self { text, edits, message }
     }
 }
