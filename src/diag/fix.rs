@@ -97,10 +97,9 @@ const MOST_COMPARED: usize = 1 << 22;
 pub fn line_edits(old: &str, new: &str) -> Vec<TextEdit> {
     let (old_lines, new_lines) = (split_lines(old), split_lines(new));
     let mut edits = LineEdits::default();
-    let equal = |(a, b): &(&&str, &&str)| a == b;
-    let head = old_lines.iter().zip(&new_lines).take_while(equal).count();
+    let head = old_lines.iter().zip(&new_lines).take_while(|(a, b)| a == b).count();
     let (old_rest, new_rest) = (&old_lines[head..], &new_lines[head..]);
-    let tail = old_rest.iter().rev().zip(new_rest.iter().rev()).take_while(equal).count();
+    let tail = old_rest.iter().rev().zip(new_rest.iter().rev()).take_while(|(a, b)| a == b).count();
     edits.at = old_lines[..head].iter().map(|line| line.len()).sum();
     edits.compare_lines(&old_rest[..old_rest.len() - tail], &new_rest[..new_rest.len() - tail]);
     edits.found

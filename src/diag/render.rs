@@ -1,7 +1,7 @@
 //! Renders diagnostics with codespan-reporting, in this place only.
 
-use super::visible::{self, ShownFile};
 use super::fix::edited_lines;
+use super::visible::{self, ShownFile};
 use super::{Applicability, Diag, DiagLabel, Fix, Severity, Span};
 use codespan_reporting::diagnostic as cs;
 use codespan_reporting::term;
@@ -26,13 +26,20 @@ pub fn to_string(name: &str, text: &str, diags: &[Diag]) -> String {
 /// The diagnostic with its fixes as notes. A word in the place that the diagnostic marks needs none: a note names it.
 pub fn with_fix_notes(text: &str, diag: &Diag) -> Diag {
     let mut shown = diag.clone();
-    let is_marked = |fix: &&Fix| match (&fix.edits[..], &diag.primary) {
-        ([edit], Some(primary)) => primary.span.start <= edit.span.start && edit.span.end <= primary.span.end,
-        _ => false,
-    };
-    let is_named = |fix: &Fix| is_marked(&fix) && !diag.notes.is_empty();
-    shown.notes.extend(shown.fixes.iter().filter(|fix| !is_named(fix)).map(|fix| fix_note(text, fix)));
+    let others = diag.fixes.iter().filter(|fix| diag.notes.is_empty() || !is_marked(diag, fix));
+    shown.notes.extend(others.map(|fix| fix_note(text, fix)));
     shown
+}
+
+/// Whether a fix is an edit within the place that the diagnostic marks.
+fn is_marked(diag: &Diag, fix: &Fix) -> bool {
+    match (&fix.edits[..], &diag.primary) {
+        ([edit], Some(primary)) => {
+            let is_insertion = edit.span.start == edit.span.end && edit.text.ends_with('\n');
+            !is_insertion && primary.span.start <= edit.span.start && edit.span.end <= primary.span.end
+        }
+        _ => false,
+    }
 }
 
 /// A fix in words, with the lines that it changes.

@@ -7,6 +7,7 @@ use super::statement_text::NewStatement;
 use super::wait_candidates::match_waits;
 use crate::diag::fix::apply_edits;
 use crate::diag::{Diag, TextEdit, codes};
+use crate::ir::OpKind;
 
 /// A changed text.
 #[derive(Clone, Debug)]
@@ -116,7 +117,9 @@ impl<'o, 'a> TextChange<'o, 'a> {
         let emptied = self.outline.whole_lines(self.outline.guarded(statement))?;
         self.edits.push(TextEdit { span: emptied, text: String::new() });
         self.edits.push(self.outline.insertion(place, lines)?);
-        self.parts.push(format!("move `{}`", self.outline.short_text(statement).trim_end_matches(':')));
+        // A branch is named by what it holds.
+        let named = if self.outline.kind(statement) == OpKind::If { statement + 1 } else { statement };
+        self.parts.push(format!("move `{}`", self.outline.short_text(named)));
         Some(self)
     }
 

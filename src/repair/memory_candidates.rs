@@ -19,9 +19,9 @@ pub(super) fn free_later(outline: &Outline<'_>, user: usize, others: &[usize]) -
     let frees = others.iter().copied().filter(|&other| outline.kind(other) == OpKind::Deallocate);
     for free in frees.filter(|&free| outline.op(free).all_tensors().count() == 1) {
         let block = outline.statements[free].block;
-        let in_block = |statement: &usize| outline.statements[*statement].block == block;
-        let beside = std::iter::once(user).chain(outline.ancestors(user)).find(in_block);
-        let last = (free + 1..outline.statements.len()).rev().find(in_block);
+        let mut around = std::iter::once(user).chain(outline.ancestors(user));
+        let beside = around.find(|&statement| outline.statements[statement].block == block);
+        let last = outline.last_in_block(block).filter(|&last| last > free);
         for place in beside.into_iter().chain(last).map(Place::After) {
             let moved = TextChange::new(outline).with_moved(free, place);
             found.extend(moved.and_then(TextChange::into_candidate));
@@ -43,16 +43,12 @@ pub(super) fn keep_private(outline: &Outline<'_>, allocation: usize) -> Vec<Cand
 /// Candidates that give each iteration of a loop around both accesses a buffer of its own.
 pub(super) fn make_private(outline: &Outline<'_>, first: usize, second: usize) -> Vec<Candidate> {
     let tensors: Vec<TensorId> = [first, second].into_iter().flat_map(|at| outline.op(at).all_tensors()).collect();
-    let is_theirs = |at: &usize| {
-        let op = outline.op(*at);
-        op.kind == OpKind::Allocate && op.all_tensors().any(|tensor| tensors.contains(&tensor))
-    };
-    let allocations: Vec<usize> = (0..outline.statements.len()).filter(is_theirs).collect();
-    let holds = |outer: &usize| first < outline.statements[*outer].next && *outer <= first && outline.is_loop(*outer);
-    let loops: Vec<usize> = outline.ancestors(second).filter(holds).collect();
+    let allocations = (0..outline.statements.len()).filter(|&at| outline.kind(at) == OpKind::Allocate);
+    let allocations = allocations.filter(|&at| outline.op(at).all_tensors().any(|tensor| tensors.contains(&tensor)));
+    let loops = outline.common_loops(first, second);
     let mut found = Vec::new();
     for allocation in allocations {
-        found.extend(keep_private(outline, allocation).into_iter().filter(|_| !loops.is_empty()));
+        found.extend(if loops.is_empty() { Vec::new() } else { keep_private(outline, allocation) });
         for &around in &loops {
             let is_inside = around < allocation && allocation < outline.statements[around].next;
             found.extend(if is_inside { None } else { move_inside(outline, allocation, around) });

@@ -150,8 +150,7 @@ fn return_and_wait(outline: &Outline<'_>, awaited: &AwaitedEnd, last: usize) -> 
 /// Candidates that order one iteration before the next: the end of the loop's body waits, and the next iteration waits
 /// for that.
 fn order_iterations(outline: &Outline<'_>, first: usize, second: usize) -> Vec<Candidate> {
-    let holds = |outer: &usize| first < outline.statements[*outer].next && outline.is_loop(*outer);
-    let Some(around) = outline.ancestors(second).find(holds) else { return Vec::new() };
+    let Some(&around) = outline.common_loops(first, second).first() else { return Vec::new() };
     let last = last_inside(outline, around);
     let end = Place::After(last);
     let mut found = Vec::new();
@@ -183,7 +182,5 @@ fn last_inside(outline: &Outline<'_>, outer: usize) -> usize {
 
 /// The last statement of the block of a statement.
 fn last_beside(outline: &Outline<'_>, statement: usize) -> usize {
-    let block = outline.statements[statement].block;
-    let last = outline.statements.iter().rposition(|other| other.block == block);
-    last.unwrap_or(statement)
+    outline.last_in_block(outline.statements[statement].block).unwrap_or(statement)
 }

@@ -165,20 +165,35 @@ impl<'a> Outline<'a> {
 
     /// This statement and those that hold it, up to the one in the block that holds `other` too.
     pub(super) fn up_to_common(&self, statement: usize, other: usize) -> Vec<usize> {
-        let holds = |outer: usize| outer < other && other < self.statements[outer].next;
-        std::iter::once(statement).chain(self.ancestors(statement).take_while(|&outer| !holds(outer))).collect()
+        let around = self.ancestors(statement).take_while(|&outer| !self.holds_statement(outer, other));
+        std::iter::once(statement).chain(around).collect()
+    }
+
+    /// Whether a statement is the other one, or holds it.
+    fn holds_statement(&self, outer: usize, statement: usize) -> bool {
+        outer <= statement && statement < self.statements[outer].next
+    }
+
+    /// The loops that hold both statements, the innermost first.
+    pub(super) fn common_loops(&self, first: usize, second: usize) -> Vec<usize> {
+        let loops = self.ancestors(second).filter(|&outer| self.is_loop(outer));
+        loops.filter(|&outer| self.holds_statement(outer, first)).collect()
+    }
+
+    /// The last statement of a block.
+    pub(super) fn last_in_block(&self, block: BlockId) -> Option<usize> {
+        self.statements.iter().rposition(|statement| statement.block == block)
     }
 
     /// Whether a statement that the host may issue between two others reads what the first writes.
     pub(super) fn is_read_between(&self, first: usize, second: usize) -> bool {
-        let around = self.ancestors(second).filter(|&outer| self.is_loop(outer) && first >= second).last();
-        let between = match around {
-            Some(outer) => outer + 1..self.statements[outer].next,
-            None => first + 1..second,
+        let between = match self.common_loops(first, second).last() {
+            Some(&outer) if first >= second => outer + 1..self.statements[outer].next,
+            _ => first + 1..second,
         };
         let written: Vec<TensorId> = self.op(first).output_tensors().collect();
-        let reads = |statement: usize| self.op(statement).input_tensors().any(|tensor| written.contains(&tensor));
-        between.into_iter().any(reads)
+        let mut read = between.flat_map(|statement| self.op(statement).input_tensors());
+        read.any(|tensor| written.contains(&tensor))
     }
 
     /// The bytes of a statement.

@@ -182,10 +182,9 @@ impl Trial {
         if new.count_of(&self.target) >= old.count_of(&self.target) {
             return TrialOutcome::Failed;
         }
-        let is_new = |diag: &&Diag| new.count_of(diag) > old.count_of(diag);
         let (errors, warnings): (Vec<&Diag>, Vec<&Diag>) = after.iter().partition(|diag| is_error(diag));
         let is_more = errors.len() > count_errors(before);
-        match errors.into_iter().find(is_new) {
+        match errors.into_iter().find(|diag| new.count_of(diag) > old.count_of(diag)) {
             None => TrialOutcome::Repaired(warnings.len()),
             Some(first) if !is_more => TrialOutcome::Traded(Box::new(first.clone())),
             Some(_) => TrialOutcome::Failed,

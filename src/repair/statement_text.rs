@@ -69,11 +69,10 @@ fn worded_call(outline: &Outline<'_>, name: &str, link: &str, operand: &str) -> 
 /// The loops around a statement whose indices a text uses, the outermost first.
 fn used_loops(outline: &Outline<'_>, text: &str, from: usize) -> Vec<usize> {
     let words: Vec<&str> = text.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
-    let loops = outline.ancestors(from).filter(|&outer| outline.is_loop(outer));
-    let is_used = |&outer: &usize| outline.loop_index(outer).is_some_and(|index| words.contains(&index.as_str()));
-    let mut used: Vec<usize> = loops.filter(is_used).collect();
-    used.reverse();
-    used
+    let mut loops: Vec<usize> = outline.ancestors(from).filter(|&outer| outline.is_loop(outer)).collect();
+    loops.retain(|&outer| outline.loop_index(outer).is_some_and(|index| words.contains(&index.as_str())));
+    loops.reverse();
+    loops
 }
 
 /// The way to name the caller's stream.
@@ -95,8 +94,7 @@ pub(super) fn bind_caller(outline: &Outline<'_>, at: usize) -> CallerBinding {
 
 /// The smallest number that no text about a stream mentions.
 fn free_stream(outline: &Outline<'_>) -> u32 {
-    let mentioned = |number: u32| outline.text.contains(&format!("Stream {number}"));
-    (0..).find(|&number| !mentioned(number)).unwrap_or(0)
+    (0..).find(|number| !outline.text.contains(&format!("Stream {number}"))).unwrap_or(0)
 }
 
 /// The text of a stream; `None` for the caller's stream, which [`bind_caller`] names.

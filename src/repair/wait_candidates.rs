@@ -22,11 +22,8 @@ pub(super) fn ending_number(outline: &Outline<'_>, statement: usize) -> Option<u
 
 /// The Waits for a communication or group.
 pub(super) fn waits_of(outline: &Outline<'_>, number: u32) -> impl Iterator<Item = usize> {
-    let is_wait = move |statement: &usize| {
-        let op = outline.op(*statement);
-        op.kind == OpKind::Wait && op.operands.contains(&Value::Handle(number))
-    };
-    (0..outline.statements.len()).filter(is_wait)
+    let waits = (0..outline.statements.len()).filter(|&statement| outline.kind(statement) == OpKind::Wait);
+    waits.filter(move |&statement| outline.op(statement).operands.contains(&Value::Handle(number)))
 }
 
 /// Candidates for a Wait without a start, or a start before the last Wait.
@@ -39,7 +36,7 @@ pub(super) fn match_waits(outline: &Outline<'_>, primary: usize, others: &[usize
     for &statement in std::iter::once(&primary).chain(others) {
         let Some(number) = ending_number(outline, statement) else { continue };
         let block = outline.statements[statement].block;
-        let last = outline.statements.iter().rposition(|other| other.block == block).unwrap_or(statement);
+        let last = outline.last_in_block(block).unwrap_or(statement);
         for place in [Place::After(last), Place::After(statement)] {
             for wait in waits_of(outline, number) {
                 let moved = TextChange::new(outline).with_moved(wait, place);

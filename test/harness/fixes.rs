@@ -1,9 +1,9 @@
 //! Fixes of the corpus of `test/verification`: each that a tool may apply has to work.
 
 use crate::proofs::{Expectation, corpus, expectation, prove_text};
-use hostir::diag::{Diag, Severity, codes};
 use hostir::backend::cpu;
 use hostir::data::HostTensor;
+use hostir::diag::{Diag, Severity, codes};
 use hostir::lower::{IoTensor, SizeSettings, assemble_output, prepare_program, shard_input};
 use hostir::repair::{TextJudge, TextVerdict, offer_fixes, repair_text};
 use hostir_test::tree;
@@ -86,6 +86,9 @@ fn offered_fixes_work() {
         let count = if code == codes::RACE { &mut races } else { &mut others };
         count.programs += 1;
         count.fixed += usize::from(is_fixed);
+        if !is_fixed {
+            println!("no fix for {code}: {}", tree::relative(&file));
+        }
     }
     println!("races: {races:?}, others: {others:?}");
     assert!(bad.is_empty(), "{}", bad.join("\n"));

@@ -2,13 +2,13 @@
 
 #[path = "../library/common/effort.rs"]
 mod effort;
+mod fixes;
 mod fuzz_corpus;
 mod layout;
 mod lowering;
 #[allow(dead_code, reason = "the command that prints the table uses all of it")]
 mod mutation;
 mod printed;
-mod fixes;
 mod proofs;
 #[path = "../library/common/random.rs"]
 mod random;

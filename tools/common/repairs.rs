@@ -21,7 +21,9 @@ pub const MOST_JUDGED: u64 = 200_000;
 pub fn editable_text(source: &NamedText) -> Result<&str, Diag> {
     let name = &source.name;
     let Ok(text) = std::str::from_utf8(&source.bytes) else {
-        return Err(Diag::global_error("H0019", format!("{name} is not valid UTF-8")).with_note("save the file as UTF-8"));
+        return Err(
+            Diag::global_error("H0019", format!("{name} is not valid UTF-8")).with_note("save the file as UTF-8")
+        );
     };
     match containers_in_log(text) {
         Cow::Borrowed(_) => Ok(text),
@@ -90,6 +92,6 @@ impl RepairedSource {
 
 /// Whether fixes for a list of diagnostics would be about a program's text.
 pub fn is_about_text(source: &NamedText, diags: &[Diag]) -> bool {
-    let is_late = |diag: &Diag| diag.code == codes::TIMEOUT;
-    !source.bytes.is_empty() && diags.iter().any(|diag| diag.primary.is_some()) && !diags.iter().any(is_late)
+    let has_places = diags.iter().any(|diag| diag.primary.is_some());
+    !source.bytes.is_empty() && has_places && diags.iter().all(|diag| diag.code != codes::TIMEOUT)
 }

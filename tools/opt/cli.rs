@@ -2,8 +2,8 @@
 
 use super::dump::DumpOptions;
 use clap::builder::BoolishValueParser;
-use clap::parser::ValueSource;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, CommandFactory as _, Parser};
 use hostir::diag::{Diag, Diags, Span};
 use hostir::ir::edit::Edit;

@@ -52,10 +52,18 @@ pub fn main_with(args: &[OsString], io: &mut ToolIo<'_>) -> i32 {
     if !cli.fix {
         return OptSession::new(&cli, &source).run(io).exit_code();
     }
-    match fixing::repair_input(&cli, &source, io) {
-        Ok(status) => status.exit_code(),
+    match fixing::repair_input(judge_text, &cli, &source, io) {
+        Ok(repaired) => OptSession::new(&cli, &repaired).run(io).exit_code(),
         Err(diag) => report_failure(io, &cli, diag),
     }
+}
+
+/// All that is said about a text behind so many containers; `None` if the command line is wrong.
+fn judge_text(cli: &OptArgs, containers: usize, text: &str, io: &mut ToolIo<'_>) -> Option<Diags> {
+    let source = NamedText::default();
+    let mut session = OptSession { containers, ..OptSession::new(cli, &source) };
+    let diags = session.process_chunk(&InputChunk::whole(text), io);
+    session.faults.is_empty().then_some(diags)
 }
 
 /// Writes the lists that are asked for.
@@ -138,7 +146,7 @@ impl<'a> OptSession<'a> {
             }
             let containers = self.containers;
             let mut diags = self.process_chunk(chunk, io);
-            fixing::add_fixes(self.cli, &chunk.text, containers, &mut diags, io);
+            fixing::add_fixes(judge_text, self.cli, &chunk.text, containers, &mut diags, io);
             failed |= diags.has_errors() || !self.faults.is_empty();
             if self.cli.verify_diagnostics {
                 diags = expect::compare_diags(&chunk.text, &diags);

@@ -75,6 +75,7 @@ const NAMES_KINDS: &[(&str, &str)] = &[
     ("src/lower/driver.rs", "a block with ShardByStream cuts tensors by its index"),
     ("src/lower/prepare.rs", "`select` is two ops: mathematics, and HirAliasSelect of older texts"),
     ("src/lower/sizes.rs", "a post binds its unit's extents; axes that `view` makes"),
+    ("src/repair/candidates.rs", "names a branch by what it holds"),
     ("src/repair/memory_candidates.rs", "moves and deletes ALLOCATE and Deallocate"),
     ("src/repair/order_candidates.rs", "inserts and moves Wait and Synchronize"),
     ("src/repair/outline.rs", "follows the current stream through loops and branches"),

@@ -41,12 +41,11 @@ fn diag_object(name: &str, lines: &LineIndex<'_>, diag: &Diag) -> Value {
         Value::Object(entry)
     });
     object.insert("labels".to_owned(), labels.collect());
-    let is_in_words = |fix: &&Fix| fix.applicability == Applicability::InWords;
-    let in_words = diag.fixes.iter().filter(is_in_words).map(|fix| &fix.message);
-    let notes = diag.notes.iter().chain(in_words).map(|note| Value::from(note.as_str()));
-    object.insert("notes".to_owned(), notes.collect());
-    let fixes = diag.fixes.iter().filter(|fix| !is_in_words(fix)).map(|fix| fix_object(lines, fix));
-    object.insert("fixes".to_owned(), fixes.collect());
+    let (in_words, fixes): (Vec<&Fix>, Vec<&Fix>) =
+        diag.fixes.iter().partition(|fix| fix.applicability == Applicability::InWords);
+    let notes = diag.notes.iter().chain(in_words.into_iter().map(|fix| &fix.message));
+    object.insert("notes".to_owned(), notes.map(|note| Value::from(note.as_str())).collect());
+    object.insert("fixes".to_owned(), fixes.into_iter().map(|fix| fix_object(lines, fix)).collect());
     Value::Object(object)
 }
 

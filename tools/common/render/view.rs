@@ -45,7 +45,7 @@ impl<'a> LineIndex<'a> {
         Self { text, starts: line_starts(text) }
     }
     /// The whole text.
-    pub(super) fn text(&self) -> &'a str {
+    pub(super) fn whole_text(&self) -> &'a str {
         self.text
     }
     fn index(&self, offset: usize) -> usize {

@@ -53,11 +53,7 @@ pub(super) fn execute_program(
 }
 
 /// Runs a program as its options say.
-fn execute_steps(
-    options: &Options,
-    here: Option<&LaunchedProcess>,
-    io: &mut ToolIo<'_>,
-) -> Result<String, RunFailure> {
+fn execute_steps(options: &Options, here: Option<&LaunchedProcess>, io: &mut ToolIo<'_>) -> Result<String, RunFailure> {
     timeline::check_options(options)?;
     preconditions::check_run(options, here, io)?;
     let engine = RunEngine::choose_backend(options, here, io)?;
