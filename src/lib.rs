@@ -51,6 +51,7 @@ pub mod ops;
 pub mod plan;
 pub mod plan_checks;
 pub mod print;
+pub mod repair;
 pub mod resolve;
 pub mod style;
 pub mod verify;

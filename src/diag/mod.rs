@@ -1,14 +1,16 @@
 //! Coded diagnostics: every module makes them, [`render`] writes them.
 //!
 //! A diagnostic has a stable code, one sentence (lower case, no full stop; what was found and what is
-//! needed, in the user's names), labelled places, and notes that say how to repair the program. Codes by layer:
+//! needed, in the user's names), labelled places, notes, and fixes that repair the program. Codes by layer:
 //! `H00` syntax, `H01` names and structure, `H02` op constraints, `H03` passes, `H04` sizes and plans,
 //! `H05` run time, `H06` environment and files, `H07` proof. `docs/errors.md` lists them all.
 
 pub mod codes;
+pub mod fix;
 pub mod render;
 pub mod visible;
 
+pub use fix::{Applicability, Fix, TextEdit};
 pub use hostir_grammar::Span;
 use strsim::osa_distance;
 
@@ -45,8 +47,10 @@ pub struct Diag {
     pub primary: Option<DiagLabel>,
     /// Other places.
     pub labels: Vec<DiagLabel>,
-    /// Hints on how to repair the error.
+    /// What else there is to say.
     pub notes: Vec<String>,
+    /// Repairs.
+    pub fixes: Vec<Fix>,
 }
 
 impl Diag {
@@ -59,6 +63,7 @@ impl Diag {
             primary: Some(DiagLabel { span, text: String::new() }),
             labels: Vec::new(),
             notes: Vec::new(),
+            fixes: Vec::new(),
         }
     }
     /// An error about no place of the text.
@@ -70,6 +75,7 @@ impl Diag {
             primary: None,
             labels: Vec::new(),
             notes: Vec::new(),
+            fixes: Vec::new(),
         }
     }
     /// The same as a warning.
@@ -103,6 +109,16 @@ impl Diag {
     pub fn with_note(mut self, text: impl Into<String>) -> Self {
         self.notes.push(text.into());
         self
+    }
+    /// Adds a repair.
+    pub fn with_fix(mut self, fix: Fix) -> Self {
+        self.fixes.push(fix);
+        self
+    }
+    /// Adds the name that is nearest to the one at a place.
+    pub fn with_near_name(self, span: Span, near: &str) -> Self {
+        let fix = Fix::replacement(format!("write `{near}`"), span, near);
+        self.with_note(format!("did you mean `{near}`?")).with_fix(fix)
     }
 }
 

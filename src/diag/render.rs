@@ -1,7 +1,8 @@
 //! Renders diagnostics with codespan-reporting, in this place only.
 
+use super::fix::edited_lines;
 use super::visible::{self, ShownFile};
-use super::{Diag, DiagLabel, Severity, Span};
+use super::{Applicability, Diag, DiagLabel, Fix, Severity, Span};
 use codespan_reporting::diagnostic as cs;
 use codespan_reporting::term;
 
@@ -12,7 +13,7 @@ pub fn to_string(name: &str, text: &str, diags: &[Diag]) -> String {
     let config = term::Config::default();
     let mut out = String::new();
     for diag in diags {
-        let mut diag = visible::escape_diag(diag);
+        let mut diag = visible::escape_diag(&with_fix_notes(text, diag));
         for label in diag.primary.iter_mut().chain(&mut diag.labels) {
             label.span = Span::new(file.shown_column(label.span.start), file.shown_column(label.span.end));
         }
@@ -20,6 +21,35 @@ pub fn to_string(name: &str, text: &str, diags: &[Diag]) -> String {
         out.push_str(&rendered.unwrap_or_else(|_| format!("error[{}]: {}\n", diag.code, diag.message)));
     }
     out
+}
+
+/// The diagnostic with its fixes as notes. A word in the place that the diagnostic marks needs none: a note names it.
+pub fn with_fix_notes(text: &str, diag: &Diag) -> Diag {
+    let mut shown = diag.clone();
+    let others = diag.fixes.iter().filter(|fix| diag.notes.is_empty() || !is_marked(diag, fix));
+    shown.notes.extend(others.map(|fix| fix_note(text, fix)));
+    shown
+}
+
+/// Whether a fix is an edit within the place that the diagnostic marks.
+fn is_marked(diag: &Diag, fix: &Fix) -> bool {
+    match (&fix.edits[..], &diag.primary) {
+        ([edit], Some(primary)) => {
+            let is_insertion = edit.span.start == edit.span.end && edit.text.ends_with('\n');
+            !is_insertion && primary.span.start <= edit.span.start && edit.span.end <= primary.span.end
+        }
+        _ => false,
+    }
+}
+
+/// A fix in words, with the lines that it changes.
+fn fix_note(text: &str, fix: &Fix) -> String {
+    let message = &fix.message;
+    match fix.applicability {
+        Applicability::InWords => message.clone(),
+        Applicability::MachineApplicable => format!("help: {message}\n{}", edited_lines(text, &fix.edits)),
+        Applicability::MaybeIncorrect => format!("help: perhaps {message}\n{}", edited_lines(text, &fix.edits)),
+    }
 }
 
 /// The codespan form of a diagnostic; spans are clamped to a text of `len` bytes.

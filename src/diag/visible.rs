@@ -5,7 +5,7 @@
 //! a line in another order than it is read in, and a zero-width character makes two names look the same. All text for
 //! people goes through [`escape_line()`] or [`escape_block()`]; printed programs and JSON do not, because they are data.
 
-use super::{Diag, DiagLabel};
+use super::{Diag, DiagLabel, Fix};
 use codespan_reporting::files::{Error, Files, SimpleFile};
 use std::borrow::Cow;
 use std::ops::Range;
@@ -144,7 +144,13 @@ pub fn escape_diag(diag: &Diag) -> Diag {
         primary: diag.primary.as_ref().map(escape_label),
         labels: diag.labels.iter().map(escape_label).collect(),
         notes: diag.notes.iter().map(|note| escape_block(note).into_owned()).collect(),
+        fixes: diag.fixes.iter().map(escape_fix).collect(),
     }
+}
+
+/// The edits are data.
+fn escape_fix(fix: &Fix) -> Fix {
+    Fix { message: escape_line(&fix.message).into_owned(), ..fix.clone() }
 }
 
 fn escape_label(label: &DiagLabel) -> DiagLabel {

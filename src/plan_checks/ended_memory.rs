@@ -1,6 +1,6 @@
 //! Uses of memory through other tensors behind the Deallocate of the tensor that it was made for.
 
-use crate::diag::{Diag, codes};
+use crate::diag::{Diag, Fix, codes};
 use crate::ir::OpId;
 use crate::lower::PreparedProgram;
 use crate::plan::{EndedOwner, Plan};
@@ -34,5 +34,6 @@ fn describe_use(prepared: &PreparedProgram, plan: &Plan, ended: &EndedOwner, use
     Diag::error(codes::ENDED_NAME, labels.op_span(user), message)
         .into_warning()
         .with_label(labels.op_span(ended.op), format!("{name} ends here"))
-        .with_note("the memory stays while another tensor is bound to it; move the Deallocate behind its last use")
+        .with_note("the memory stays while another tensor is bound to it")
+        .with_fix(Fix::in_words("move the Deallocate behind its last use"))
 }

@@ -1,7 +1,7 @@
 //! Waits that order nothing.
 
 use super::races::WaitUse;
-use crate::diag::{Diag, codes};
+use crate::diag::{Diag, Fix, codes};
 use crate::ir::OpId;
 use crate::lower::PreparedProgram;
 use rustc_hash::FxHashMap;
@@ -24,5 +24,5 @@ fn describe_redundant(prepared: &PreparedProgram, op: OpId) -> Diag {
     let message = format!("`{}` orders nothing: what it waits for is behind already", labels.op_label(op));
     Diag::error(codes::REDUNDANT_WAIT, labels.op_span(op), message)
         .into_warning()
-        .with_note("remove it, unless other sizes or numbers of streams need it")
+        .with_fix(Fix::in_words("remove it, unless other sizes or numbers of streams need it"))
 }

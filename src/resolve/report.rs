@@ -24,6 +24,13 @@ impl Resolver<'_> {
         }
     }
 
+    /// The place of a word in a part of the text.
+    fn word_place(&self, part: Span, word: &str) -> Option<Span> {
+        let found = self.source.get(part.as_usize_range())?.find(word)?;
+        let start = part.start as usize + found;
+        Some(Span::new(start, start + word.len()))
+    }
+
     pub(super) fn report_unknown_statement<T>(&mut self, stmt: &StmtSyntax) -> Option<T> {
         if self.diags.items.len() > hostir_grammar::MAX_ERRORS {
             return None;
@@ -37,7 +44,7 @@ impl Resolver<'_> {
         }
         let near = nearest_candidate(name, ops::head_words().chain(functions::function_names()));
         diag = match near {
-            Some(near) => diag.with_note(format!("did you mean `{near}`?")),
+            Some(near) => name_near(diag, self.word_place(stmt.name_span, name), near),
             None => diag.with_note(infix_note(name)),
         };
         self.report_error(diag);
@@ -72,7 +79,7 @@ impl Resolver<'_> {
             return;
         }
         let diag = match nearest_candidate(name, functions::function_names().chain(casts).chain(["getMetaData"])) {
-            Some(near) => diag.with_note(format!("did you mean `{near}`?")),
+            Some(near) => name_near(diag, self.word_place(span, name), near),
             None => diag.with_note(
                 "scalar expressions use operators and functions such as `ceilDiv(a, b)` and `where(a, b, c)`",
             ),
@@ -177,13 +184,15 @@ impl Resolver<'_> {
     pub(super) fn report_unknown_word(&mut self, title: &str, word: &str, words: &[&str], arg: &ArgSyntax) {
         let span = self.value_span(arg);
         let diag = Diag::error(codes::UNKNOWN_WORD, span, format!("unknown {title} `{word}`"));
-        self.report_error(did_you_mean(diag, word, words));
+        let place = self.word_place(span, word);
+        self.report_error(did_you_mean(diag, place, word, words));
     }
 
     pub(super) fn report_unknown_predicate(&mut self, word: &str, words: &[&str], stmt: &StmtSyntax) {
         let message = format!("unknown predicate `{word}`");
         let diag = Diag::error(codes::UNKNOWN_WORD, stmt.name_span, message);
-        self.report_error(did_you_mean(diag, word, words));
+        let place = self.word_place(stmt.span, word);
+        self.report_error(did_you_mean(diag, place, word, words));
     }
 
     pub(super) fn report_no_condition(&mut self, stmt: &StmtSyntax) {
@@ -230,7 +239,7 @@ impl Resolver<'_> {
         let message = format!("`{}` has no argument `{key}`", spec.identity.name);
         let diag = Diag::error(codes::UNKNOWN_ARGUMENT, arg.span, message);
         let diag = match nearest_candidate(key, words.iter().copied()) {
-            Some(near) => diag.with_note(format!("did you mean `{near}`?")),
+            Some(near) => name_near(diag, self.word_place(arg.span, key), near),
             None if spec.args.is_empty() => diag.with_note("remove it"),
             None => diag.with_note(format!("its arguments are {}", signature_text(spec))),
         };
@@ -240,7 +249,7 @@ impl Resolver<'_> {
     pub(super) fn report_unknown_list(&mut self, spec: &OpSpec, key: &str, arg: &ArgSyntax) {
         let message = format!("`{}` has no argument `{key}`", spec.identity.name);
         let diag = Diag::error(codes::UNKNOWN_ARGUMENT, arg.span, message);
-        self.report_error(did_you_mean(diag, key, &["Inputs", "Outputs"]));
+        self.report_error(did_you_mean(diag, self.word_place(arg.span, key), key, &["Inputs", "Outputs"]));
     }
 
     pub(super) fn report_duplicate(&mut self, spec: &OpSpec, at: usize, first: &ArgSyntax, arg: &ArgSyntax) {
@@ -329,7 +338,7 @@ impl Resolver<'_> {
     pub(super) fn report_bad_tensor_attribute(&mut self, arg: &ArgSyntax) {
         let key = arg.key.map_or("", |key| self.ast.symbol_text(key));
         let diag = Diag::error(codes::UNKNOWN_ARGUMENT, arg.span, format!("a tensor has no attribute `{key}`"));
-        self.report_error(did_you_mean(diag, key, &["axes", "logical"]));
+        self.report_error(did_you_mean(diag, self.word_place(arg.span, key), key, &["axes", "logical"]));
     }
 
     pub(super) fn report_wrong_axes(&mut self, rank: usize, arg: &ArgSyntax) {
@@ -458,10 +467,18 @@ fn infix_note(name: &str) -> &'static str {
     }
 }
 
-fn did_you_mean(diag: Diag, word: &str, words: &[&str]) -> Diag {
+fn did_you_mean(diag: Diag, place: Option<Span>, word: &str, words: &[&str]) -> Diag {
     match nearest_candidate(word, words.iter().copied()) {
-        Some(near) => diag.with_note(format!("did you mean `{near}`?")),
+        Some(near) => name_near(diag, place, near),
         None => diag.with_note(format!("valid values are {}", words.join(", "))),
+    }
+}
+
+/// Names the nearest word, as a fix where the place of the wrong one is known.
+fn name_near(diag: Diag, place: Option<Span>, near: &str) -> Diag {
+    match place {
+        Some(place) => diag.with_near_name(place, near),
+        None => diag.with_note(format!("did you mean `{near}`?")),
     }
 }
 

@@ -8,14 +8,14 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 /// The line `// expect:` of a program.
-struct Expectation {
-    code: String,
+pub(crate) struct Expectation {
+    pub(crate) code: String,
     /// The lines of which a report shows one.
     lines: Vec<usize>,
 }
 
 /// `// expect: H0701 at 17 and 21`.
-fn expectation(text: &str) -> Option<Expectation> {
+pub(crate) fn expectation(text: &str) -> Option<Expectation> {
     let said = text.lines().find_map(|line| line.strip_prefix("// expect: "))?;
     let (code, lines) = said.split_once(" at ")?;
     let lines = lines.split(" and ").map(|line| line.trim().parse().expect("a line number")).collect();
@@ -23,7 +23,7 @@ fn expectation(text: &str) -> Option<Expectation> {
 }
 
 /// All diagnostics of a program, up to and with the proof.
-fn diagnostics(text: &str, streams: u32) -> Vec<Diag> {
+pub(crate) fn prove_text(text: &str, streams: u32) -> Vec<Diag> {
     let (programs, mut diags) = hostir::load(text);
     for program in &programs {
         hostir::verify::verify(program, &mut diags);
@@ -47,7 +47,8 @@ fn shown_lines(text: &str, diag: &Diag) -> Vec<usize> {
     spans.map(|at| text[..at].bytes().filter(|&byte| byte == b'\n').count() + 1).collect()
 }
 
-fn corpus() -> Vec<PathBuf> {
+/// All programs of the corpus.
+pub(crate) fn corpus() -> Vec<PathBuf> {
     let mut files = tree::files(&tree::root().join("test/verification"), ".hir");
     files.retain(|file| !file.to_string_lossy().contains("Inputs"));
     files
@@ -64,7 +65,7 @@ fn wrong_programs_are_refused_at_their_lines() {
         let text = tree::read(&file);
         let Some(expected) = expectation(&text) else { continue };
         wrong += 1;
-        let found = diagnostics(&text, 4);
+        let found = prove_text(&text, 4);
         let is_hit = |diag: &&Diag| {
             diag.code == expected.code && shown_lines(&text, diag).iter().any(|line| expected.lines.contains(line))
         };
@@ -94,7 +95,7 @@ fn repaired_programs_are_proved_with_any_number_of_streams() {
         }
         right += 1;
         for streams in [1, 2, 3, 4, 8] {
-            let errors = diagnostics(&text, streams);
+            let errors = prove_text(&text, streams);
             let errors = errors.iter().filter(|diag| diag.severity == Severity::Error);
             bad.extend(errors.map(|diag| format!("{}, {streams} streams: {}", tree::relative(&file), diag.message)));
         }

@@ -2,6 +2,7 @@
 
 #[path = "../library/common/effort.rs"]
 mod effort;
+mod fixes;
 mod fuzz_corpus;
 mod layout;
 mod lowering;

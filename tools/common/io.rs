@@ -46,6 +46,24 @@ impl ToolIo<'_> {
         self.cwd.join(os_text::unescape_text(path))
     }
 
+    /// Does something with streams that are empty and take everything.
+    pub fn with_silence<T>(&self, work: impl FnOnce(&mut ToolIo<'_>) -> T) -> T {
+        let (mut input, mut output, mut errors) = (std::io::empty(), std::io::sink(), std::io::sink());
+        work(&mut ToolIo {
+            stdin: &mut input,
+            stdout: &mut output,
+            stderr: &mut errors,
+            cwd: self.cwd.clone(),
+            color: self.color,
+            terminal: false,
+            columns: self.columns,
+            error_columns: self.error_columns,
+            env: self.env,
+            exe: self.exe.clone(),
+            gpus: self.gpus.clone(),
+        })
+    }
+
     /// The look of what is written for people to standard error.
     pub fn stderr_style(&self) -> OutputStyle {
         OutputStyle { color: self.color, columns: self.error_columns }

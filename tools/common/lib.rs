@@ -7,6 +7,7 @@ pub mod errors;
 pub mod io;
 pub mod os_text;
 pub mod render;
+pub mod repairs;
 pub mod signals;
 pub mod source;
 pub mod staged;

@@ -88,6 +88,7 @@ fn write_diag(
     let plain = without_line(name, lines, diag);
     let diag = plain.as_ref().unwrap_or(diag);
     let config = term::Config::default();
+    let diag = &hostir::diag::render::with_fix_notes(lines.whole_text(), diag);
     let (view, mapped) = SourceExcerpt::new(name, lines, diag, look.columns);
     let shown = hostir::diag::render::to_codespan(&mapped, view.len());
     let result = if look.color {

@@ -1,6 +1,6 @@
 //! Cuts the input into texts that are run on their own, and moves diagnostics back.
 
-use hostir::diag::{Diag, Diags, Span};
+use hostir::diag::{Applicability, Diag, Diags, Span};
 use hostir_tool_support::render::line_starts;
 use std::borrow::Cow;
 
@@ -23,6 +23,13 @@ pub(super) fn split_input(text: &str, at_marks: bool) -> Vec<InputChunk<'_>> {
         .collect()
 }
 
+impl<'a> InputChunk<'a> {
+    /// A text that is no part of another one, and no log.
+    pub(super) fn whole(text: &'a str) -> Self {
+        Self { text: Cow::Borrowed(text), part: text, start: 0 }
+    }
+}
+
 impl InputChunk<'_> {
     /// The error for bytes that were not UTF-8, if some were anywhere (they stand as U+FFFD in the text).
     pub(super) fn not_utf8(&self, somewhere: bool) -> Option<Diag> {
@@ -38,15 +45,22 @@ impl InputChunk<'_> {
     pub(super) fn offset_diags(&self, mut diags: Diags) -> Diags {
         let mut lines = None;
         for diag in &mut diags.items {
-            for label in diag.primary.iter_mut().chain(&mut diag.labels) {
-                label.span = match self.text {
-                    Cow::Borrowed(_) => shift_span(label.span, self.start),
+            let labels = diag.primary.iter_mut().chain(&mut diag.labels).map(|label| &mut label.span);
+            let edits = diag.fixes.iter_mut().flat_map(|fix| &mut fix.edits).map(|edit| &mut edit.span);
+            for span in labels.chain(edits) {
+                *span = match self.text {
+                    Cow::Borrowed(_) => shift_span(*span, self.start),
                     // Every line of a log keeps its number but may have lost a prefix.
                     Cow::Owned(_) => {
                         let lines = lines.get_or_insert_with(|| (line_starts(&self.text), line_starts(self.part)));
-                        shift_span(self.offset_log(label.span, &lines.0, &lines.1), self.start)
+                        shift_span(self.offset_log(*span, &lines.0, &lines.1), self.start)
                     }
                 };
+            }
+            if matches!(self.text, Cow::Owned(_)) {
+                // The lines that come would lack the prefix.
+                let edited = diag.fixes.iter_mut().filter(|fix| !fix.edits.is_empty());
+                edited.for_each(|fix| fix.applicability = Applicability::MaybeIncorrect);
             }
         }
         diags

@@ -3,6 +3,7 @@
 use super::dump::DumpOptions;
 use clap::builder::BoolishValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, CommandFactory as _, Parser};
 use hostir::diag::{Diag, Diags, Span};
 use hostir::ir::edit::Edit;
@@ -31,6 +32,10 @@ pub(super) struct OptionOrigin {
 pub(super) struct OptArgs {
     pub(super) file: String,
     pub(super) output: String,
+    /// True if the command line names the file for the result.
+    pub(super) output_given: bool,
+    /// Repairs the text instead of printing the program.
+    pub(super) fix: bool,
     pub(super) pipeline: Pipeline,
     /// The text of each step of the pipeline.
     pub(super) origins: Vec<OptionOrigin>,
@@ -67,6 +72,8 @@ Examples:
       Say what a pass did and show each program that differs.
   nvfuser_test 2>&1 | hir-opt --container=2 --form=short --renumber
       Take the second program of a log and print it so that people can read it.
+  hir-opt prog.hir --fix --pass='check-program{devices=4,i0=64}'
+      Repair the text of a program where that is sure.
   hir-opt --list-ops=Communication
       Say how an op is written, and what its arguments may be.
 
@@ -100,6 +107,10 @@ struct Arguments {
     pass_pipeline: Vec<String>,
     #[arg(short, long, value_name = "FILE", default_value = "-", help = "File for the result")]
     output: String,
+    #[arg(long, conflicts_with_all = ["split_input_file", "verify_diagnostics", "reproducer"],
+        help = "Apply the fixes of errors and warnings, also those of passes such as check-program, to the text of FILE; \
+                with -o or from standard input, write the repaired text to the result")]
+    fix: bool,
     #[arg(long, help = "List all passes with their options")]
     list_passes: bool,
     #[arg(long, value_name = "OP", num_args = 0..=1, require_equals = true, default_missing_value = "",
@@ -170,7 +181,9 @@ fn read_values(arguments: Arguments, matches: &ArgMatches, io: &mut ToolIo<'_>) 
         },
         disabled: usage.find_passes("disable-pass", &arguments.disable_pass).1,
         file: arguments.file,
+        output_given: matches.value_source("output") == Some(ValueSource::CommandLine),
         output: arguments.output,
+        fix: arguments.fix,
         list_passes: arguments.list_passes,
         list_ops: arguments.list_ops,
         renumber: arguments.renumber,

@@ -137,7 +137,8 @@ fn produced_diags<'a>(diag: &'a Diag, starts: &[u32]) -> Vec<(Option<usize>, Pro
     let text = format!("[{}] {}\n{here}", diag.code, diag.message);
     let mut all = vec![(line, ProducedDiag { kind, text, diag: Some(diag) })];
     all.extend(diag.labels.iter().map(|label| (Some(line_of(label.span, starts)), said_note(&label.text))));
-    all.extend(diag.notes.iter().map(|text| (line, said_note(text))));
+    let fixes = diag.fixes.iter().map(|fix| &fix.message);
+    all.extend(diag.notes.iter().chain(fixes).map(|text| (line, said_note(text))));
     all
 }
 

@@ -9,6 +9,7 @@ mod cli;
 mod dump;
 mod expect;
 mod faults;
+mod fixing;
 mod lists;
 mod output;
 mod tables;
@@ -48,7 +49,21 @@ pub fn main_with(args: &[OsString], io: &mut ToolIo<'_>) -> i32 {
         Ok(source) => source,
         Err(diag) => return report_failure(io, &cli, diag),
     };
-    OptSession::new(&cli, &source).run(io).exit_code()
+    if !cli.fix {
+        return OptSession::new(&cli, &source).run(io).exit_code();
+    }
+    match fixing::repair_input(judge_text, &cli, &source, io) {
+        Ok(repaired) => OptSession::new(&cli, &repaired).run(io).exit_code(),
+        Err(diag) => report_failure(io, &cli, diag),
+    }
+}
+
+/// All that is said about a text behind so many containers; `None` if the command line is wrong.
+fn judge_text(cli: &OptArgs, containers: usize, text: &str, io: &mut ToolIo<'_>) -> Option<Diags> {
+    let source = NamedText::default();
+    let mut session = OptSession { containers, ..OptSession::new(cli, &source) };
+    let diags = session.process_chunk(&InputChunk::whole(text), io);
+    session.faults.is_empty().then_some(diags)
 }
 
 /// Writes the lists that are asked for.
@@ -129,7 +144,9 @@ impl<'a> OptSession<'a> {
             if index > 0 && self.cli.container.is_none() {
                 self.out.push_str("// -----\n");
             }
+            let containers = self.containers;
             let mut diags = self.process_chunk(chunk, io);
+            fixing::add_fixes(judge_text, self.cli, &chunk.text, containers, &mut diags, io);
             failed |= diags.has_errors() || !self.faults.is_empty();
             if self.cli.verify_diagnostics {
                 diags = expect::compare_diags(&chunk.text, &diags);
@@ -290,6 +307,10 @@ impl<'a> OptSession<'a> {
         if !ok {
             let absent = self.cli.container.is_some_and(|wanted| wanted > self.containers);
             return if absent || !self.faults.is_empty() { ToolStatus::Usage } else { ToolStatus::Program };
+        }
+        if self.cli.fix {
+            // The repaired text is written.
+            return ToolStatus::Ok;
         }
         match output::write_output(io, &self.cli.output, &self.out) {
             Ok(()) => ToolStatus::Ok,

@@ -20,6 +20,7 @@ mod data_files;
 mod ending;
 mod execute;
 mod failure;
+mod fix;
 mod gather;
 mod inputs;
 mod option_values;

@@ -12,7 +12,7 @@ use hir_opt::hir_opt;
 use rustix::fs::{AtFlags, CWD, Gid, Mode, Uid};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -50,6 +50,44 @@ fn names(folder: &Path) -> Vec<String> {
 /// Status and standard error.
 fn ended(output: &Output) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8(output.stderr.clone()).unwrap())
+}
+
+/// A program whose end does not wait for a stream.
+const UNJOINED: &str = "%HostIrContainer { (T0_g_float[iS0{4}]) -> (T1_g_float[iS1{4}]) :
+  GetCurrentStream into Stream 0
+  SetCurrentStream to Stream 1
+  T1
+     = relu(T0); // on its own stream
+  SetCurrentStream to Stream 0
+} // %HostIrContainer
+";
+
+/// `--fix` changes no file that its owner has made read-only, and none that needs no fix.
+#[test]
+fn fixes_are_written_where_they_may_be() {
+    let folder = folder();
+    let file = folder.path().join("u.hir");
+    let cases: [(&str, &[&str]); 2] = [
+        (RUN, &["u.hir", "--backend=cpu", "--check-only", "--fix"]),
+        (hir_opt(), &["u.hir", "--fix", "--pass=check-program"]),
+    ];
+    for (program, args) in cases {
+        std::fs::write(&file, UNJOINED).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o444)).unwrap();
+        let (status, said) = ended(&run(folder.path(), program, args));
+        assert_eq!((status, said.contains("u.hir`: the file is read-only")), (Some(3), true), "{said}");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), UNJOINED);
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
+        let (status, said) = ended(&run(folder.path(), program, args));
+        assert_eq!((status, said.contains("u.hir:7: + Synchronize Stream 1\n")), (Some(0), true), "{said}");
+        let repaired = std::fs::read_to_string(&file).unwrap();
+        assert_eq!(repaired, UNJOINED.replace("Stream 0\n}", "Stream 0\n  Synchronize Stream 1\n}"));
+        let old = std::fs::metadata(&file).unwrap();
+        assert_eq!(old.permissions().mode() & 0o777, 0o640);
+        assert_eq!(ended(&run(folder.path(), program, args)).0, Some(0));
+        let same = std::fs::metadata(&file).unwrap();
+        assert_eq!((old.ino(), old.modified().unwrap()), (same.ino(), same.modified().unwrap()));
+    }
 }
 
 /// All tools write through one door: what is closed to others stays so, and nothing else is left behind.

@@ -2,7 +2,7 @@
 
 use super::findings::{MemoryFinding, UnorderedPair};
 use super::history::{PastAccess, UnwrittenElements};
-use crate::diag::{Diag, codes};
+use crate::diag::{Diag, Fix, codes};
 use crate::ir::{Id, OpId};
 use crate::lower::PreparedProgram;
 use crate::plan::{BufferId, InstId, InstKind, Plan, StreamSlot, WorkSlot};
@@ -114,7 +114,7 @@ impl FindingReport<'_> {
             self.element_text(rank, buffer, pair.element),
             self.plan_of(rank).rank
         ))
-        .with_note(self.repair_text(rank, first.inst, second.inst))
+        .with_fix(Fix::in_words(self.repair_text(rank, first.inst, second.inst)))
     }
 
     fn describe_unjoined(&self, rank: usize, buffer: BufferId, access: &PastAccess) -> Diag {
@@ -128,7 +128,7 @@ impl FindingReport<'_> {
             .with_primary_text(self.access_text(rank, buffer, access));
         self.with_unit_places(diag, rank, access.inst)
             .with_note("inputs and outputs belong to the caller, who uses them behind the end of the caller's stream")
-            .with_note(self.join_repair(rank, access))
+            .with_fix(Fix::in_words(self.join_repair(rank, access)))
     }
 
     /// A hint that orders an access before the end of the caller's stream.

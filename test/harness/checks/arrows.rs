@@ -25,6 +25,7 @@ const RANKS: &[&str] = &[
     "lower",
     "plan_checks",
     "lib",
+    "repair",
     "backend",
 ];
 
@@ -74,6 +75,11 @@ const NAMES_KINDS: &[(&str, &str)] = &[
     ("src/lower/driver.rs", "a block with ShardByStream cuts tensors by its index"),
     ("src/lower/prepare.rs", "`select` is two ops: mathematics, and HirAliasSelect of older texts"),
     ("src/lower/sizes.rs", "a post binds its unit's extents; axes that `view` makes"),
+    ("src/repair/candidates.rs", "names a branch by what it holds"),
+    ("src/repair/memory_candidates.rs", "moves and deletes ALLOCATE and Deallocate"),
+    ("src/repair/order_candidates.rs", "inserts and moves Wait and Synchronize"),
+    ("src/repair/outline.rs", "follows the current stream through loops and branches"),
+    ("src/repair/wait_candidates.rs", "inserts and deletes Waits of communications and groups"),
     ("src/print/forms.rs", "statements with a form of their own (`Layout::Own`)"),
     ("src/print/layouts.rs", "statements with a form of their own (`Layout::Own`)"),
     ("src/resolve/forms.rs", "statements with a form of their own (`Layout::Own`)"),

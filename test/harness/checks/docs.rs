@@ -57,8 +57,9 @@ const LAYERS: &[(&str, &str)] = &[
 fn errors() -> String {
     let mut out = String::from(
         "# Error codes\n\n<!-- Generated from the sources by tools/bless -->\n\n\
-         A diagnostic has a code, one sentence, the place it is about, often other places, and notes that say \
-         how to repair it. `--error-format=json` gives the same as data. Codes keep their meaning between \
+         A diagnostic has a code, one sentence, the place it is about, often other places, and notes or \
+         [fixes](language.md#fixes) that say how to repair it; `--fix` applies fixes. `--error-format=json` gives \
+         the same as data. Codes keep their meaning between \
          releases.\n",
     );
     let explained = explanations();

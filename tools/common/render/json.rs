@@ -2,7 +2,7 @@
 
 use super::view::LineIndex;
 use hostir::diag::visible;
-use hostir::diag::{Diag, Severity, Span};
+use hostir::diag::{Applicability, Diag, Fix, Severity, Span, TextEdit};
 use hostir::plan_checks::ProofVerdict;
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
@@ -60,7 +60,24 @@ fn diag_object(name: &str, lines: &LineIndex<'_>, diag: &Diag) -> Value {
         Value::Object(entry)
     });
     object.insert("labels".to_owned(), labels.collect());
-    object.insert("notes".to_owned(), json!(diag.notes));
+    let (in_words, fixes): (Vec<&Fix>, Vec<&Fix>) =
+        diag.fixes.iter().partition(|fix| fix.applicability == Applicability::InWords);
+    let notes = diag.notes.iter().chain(in_words.into_iter().map(|fix| &fix.message));
+    object.insert("notes".to_owned(), notes.map(|note| Value::from(note.as_str())).collect());
+    object.insert("fixes".to_owned(), fixes.into_iter().map(|fix| fix_object(lines, fix)).collect());
+    Value::Object(object)
+}
+
+fn fix_object(lines: &LineIndex<'_>, fix: &Fix) -> Value {
+    let mut object = Map::new();
+    object.insert("message".to_owned(), fix.message.as_str().into());
+    object.insert("applicability".to_owned(), fix.applicability.word().into());
+    let edits = fix.edits.iter().map(|TextEdit { span, text }| {
+        let mut entry = self::location_fields(lines, *span);
+        entry.insert("replacement".to_owned(), text.as_str().into());
+        Value::Object(entry)
+    });
+    object.insert("edits".to_owned(), edits.collect());
     Value::Object(object)
 }
 

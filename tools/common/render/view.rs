@@ -44,6 +44,10 @@ impl<'a> LineIndex<'a> {
     pub(super) fn new(text: &'a str) -> Self {
         Self { text, starts: line_starts(text) }
     }
+    /// The whole text.
+    pub(super) fn whole_text(&self) -> &'a str {
+        self.text
+    }
     fn index(&self, offset: usize) -> usize {
         self.starts.partition_point(|start| *start as usize <= offset).saturating_sub(1)
     }

@@ -101,6 +101,8 @@ pub(super) struct Options {
     pub(super) reference: Option<String>,
     pub(super) given: GivenTolerances,
     pub(super) check_only: bool,
+    /// Applies fixes to the file, or from standard input to standard output.
+    pub(super) fix: bool,
     /// Refuses a program that waits in vain.
     pub(super) strict: bool,
     /// Runs the program without proving it first.
@@ -200,6 +202,8 @@ Examples:
       One file a rank: x.0.npy, x.1.npy, ... hold the ranks' parts.
   hir-run a.hir b.hir --bench --set '*=1024' --json - | jq .programs
       Time two programs in turn; the figures go to another program.
+  hir-run prog.hir --check-only --fix
+      Prove a program, and repair it in its file where that is sure.
   nvfuser_test 2>&1 | hir-run - --container=2 --check-only
       Check the second program of a log.
 
@@ -342,6 +346,10 @@ struct CheckArguments {
     atol: Option<f64>,
     #[arg(long, help = "Checks and plans the program, and proves that it has no deadlocks and no races, without data")]
     check_only: bool,
+    #[arg(long, requires = "check_only", conflicts_with_all = ["processes", "rank"],
+        help = "Applies the fixes of errors and warnings to FILE and checks it again; from standard input, writes the \
+                repaired program to standard output")]
+    fix: bool,
     #[arg(long, help = "Makes warnings of the proof errors")]
     strict: bool,
     #[arg(
@@ -476,6 +484,7 @@ fn read_options(arguments: Arguments, matches: &ArgMatches) -> Result<Options, V
             atol: values.check_tolerance("atol", checks.atol),
         },
         check_only: checks.check_only,
+        fix: checks.fix,
         strict: checks.strict,
         no_check: checks.no_check,
         permuted: checks.permute_schedule,

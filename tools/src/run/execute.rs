@@ -11,7 +11,7 @@ use super::preparation::{announce_program, poison_memory, prepare_program, repor
 use super::program::SourceProgram;
 use super::tensor_options::BoundOptions;
 use super::{
-    bench, comparison, gather, inputs, outputs, permuted, preconditions, progress, proof, reference, summary,
+    bench, comparison, fix, gather, inputs, outputs, permuted, preconditions, progress, proof, reference, summary,
     tensor_options, timeline, work_summary,
 };
 use crate::launch::LaunchedProcess;
@@ -33,12 +33,27 @@ use std::fmt::Write as _;
 /// Runs a program up to the text for standard output. `here` is this process among several.
 ///
 /// # Errors
-/// The first failure of any step.
+/// The first failure of any step, with fixes where some are found.
 pub(super) fn execute_program(
     options: &Options,
     here: Option<&LaunchedProcess>,
     io: &mut ToolIo<'_>,
 ) -> Result<String, RunFailure> {
+    if here.is_some() {
+        return execute_steps(options, here, io);
+    }
+    let result = match options.fix {
+        true => fix::check_repaired(options, io, |options, io| execute_steps(options, None, io)),
+        false => execute_steps(options, None, io),
+    };
+    result.map_err(|mut failure| {
+        fix::add_fixes(&failure.source, &mut failure.diags, options, io);
+        failure
+    })
+}
+
+/// Runs a program as its options say.
+fn execute_steps(options: &Options, here: Option<&LaunchedProcess>, io: &mut ToolIo<'_>) -> Result<String, RunFailure> {
     timeline::check_options(options)?;
     preconditions::check_run(options, here, io)?;
     let engine = RunEngine::choose_backend(options, here, io)?;

@@ -27,7 +27,14 @@ impl SourceProgram {
             let note = "write one program for all ranks, which differ by `rank` and meshes";
             return Err(Diag::global_error(errors::NOT_YET, message).with_note(note).into());
         }
-        let raw = io.read_source(path)?;
+        Self::from_text(io.read_source(path)?, container)
+    }
+
+    /// Resolves and verifies the program in a text, or its `container`-th (from 1).
+    ///
+    /// # Errors
+    /// A text that holds no such program, and a program with errors.
+    pub(super) fn from_text(raw: NamedText, container: Option<usize>) -> Result<Self, RunFailure> {
         let (text, parsed) = match std::str::from_utf8(&raw.bytes) {
             Ok(text) => {
                 let text = hostir_grammar::containers_in_log(text).into_owned();

@@ -2,6 +2,7 @@
 
 use super::cli::Options;
 use super::failure::RunFailure;
+use super::fix;
 use super::program::SourceProgram;
 use hostir::diag::Diag;
 use hostir::lower::PreparedProgram;
@@ -36,7 +37,8 @@ pub(super) fn judge_loaded(
     io: &mut ToolIo<'_>,
 ) -> Result<(), RunFailure> {
     let JudgedProgram { report, verdict } = judge_program(&loaded.program, prepared, options.strict);
-    let ProofReport { errors, warnings, .. } = report;
+    let ProofReport { errors, mut warnings, .. } = report;
+    fix::add_fixes(&loaded.source, &mut warnings, options, io);
     io.report(options.format, &loaded.source, &warnings);
     io.report_verdict(options.format, &loaded.source, &verdict);
     refuse_errors(loaded, errors)

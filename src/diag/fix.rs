@@ -1,0 +1,279 @@
+//! Fixes: edits of the text that repair what a diagnostic is about.
+
+use super::Span;
+use std::fmt::Write as _;
+
+/// How sure it is that a fix is what the author wants, as rustc tells its suggestions apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Applicability {
+    /// Tools may apply it: with it the diagnostic is gone, and nothing else is wrong that was right before.
+    MachineApplicable,
+    /// It may be what the author wants.
+    MaybeIncorrect,
+    /// The repair is said in words only; there are no edits.
+    InWords,
+}
+
+impl Applicability {
+    /// The word for it in JSON, as in rustc's.
+    pub fn word(self) -> &'static str {
+        match self {
+            Applicability::MachineApplicable => "MachineApplicable",
+            Applicability::MaybeIncorrect => "MaybeIncorrect",
+            Applicability::InWords => "Unspecified",
+        }
+    }
+}
+
+/// The replacement of a part of the text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TextEdit {
+    /// The text that is replaced; empty for an insertion.
+    pub span: Span,
+    /// The text in its place; empty for a deletion.
+    pub text: String,
+}
+
+/// A repair of what a diagnostic is about.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fix {
+    /// What the edits do, in a few words without a full stop.
+    pub message: String,
+    /// The edits, in the order of the text; they do not overlap.
+    pub edits: Vec<TextEdit>,
+    /// How sure it is.
+    pub applicability: Applicability,
+}
+
+impl Fix {
+    /// A repair that is only described.
+    pub fn in_words(message: impl Into<String>) -> Self {
+        Self { message: message.into(), edits: Vec::new(), applicability: Applicability::InWords }
+    }
+
+    /// A fix of one edit that nobody has tried yet.
+    pub fn replacement(message: impl Into<String>, span: Span, text: impl Into<String>) -> Self {
+        let edits = vec![TextEdit { span, text: text.into() }];
+        Self { message: message.into(), edits, applicability: Applicability::MaybeIncorrect }
+    }
+
+    /// Whether tools may apply it.
+    pub fn is_machine_applicable(&self) -> bool {
+        self.applicability == Applicability::MachineApplicable
+    }
+
+    /// The text with the edits; `None` if they overlap or do not fit it.
+    pub fn apply_to(&self, text: &str) -> Option<String> {
+        apply_edits(text, &self.edits)
+    }
+}
+
+/// The text with edits, which are in its order; `None` if they overlap or do not fit it.
+pub fn apply_edits(text: &str, edits: &[TextEdit]) -> Option<String> {
+    let mut out = String::with_capacity(text.len() + edits.iter().map(|edit| edit.text.len()).sum::<usize>());
+    let mut done = 0;
+    for edit in edits {
+        out.push_str(text.get(done..edit.span.start as usize)?);
+        out.push_str(&edit.text);
+        done = edit.span.end.max(edit.span.start) as usize;
+    }
+    out.push_str(text.get(done..)?);
+    Some(out)
+}
+
+/// The most lines of two texts that are compared one by one, as a product.
+const MOST_COMPARED: usize = 1 << 22;
+
+/// The edits of whole lines that turn one text into another: as few lines as there can be, unless the texts are very
+/// long.
+///
+/// ```
+/// use hostir::diag::fix::{apply_edits, line_edits};
+///
+/// let edits = line_edits("a\nb\nc\n", "a\nx\nb\n");
+/// assert_eq!(edits.len(), 2);
+/// assert_eq!(apply_edits("a\nb\nc\n", &edits).as_deref(), Some("a\nx\nb\n"));
+/// ```
+pub fn line_edits(old: &str, new: &str) -> Vec<TextEdit> {
+    let (old_lines, new_lines) = (split_lines(old), split_lines(new));
+    let mut edits = LineEdits::default();
+    let head = old_lines.iter().zip(&new_lines).take_while(|(a, b)| a == b).count();
+    let (old_rest, new_rest) = (&old_lines[head..], &new_lines[head..]);
+    let tail = old_rest.iter().rev().zip(new_rest.iter().rev()).take_while(|(a, b)| a == b).count();
+    edits.at = old_lines[..head].iter().map(|line| line.len()).sum();
+    edits.compare_lines(&old_rest[..old_rest.len() - tail], &new_rest[..new_rest.len() - tail]);
+    edits.found
+}
+
+/// The lines of a text with their line breaks.
+fn split_lines(text: &str) -> Vec<&str> {
+    text.split_inclusive('\n').collect()
+}
+
+/// Collects the edits between two lists of lines.
+#[derive(Default)]
+struct LineEdits {
+    found: Vec<TextEdit>,
+    /// The place in the old text.
+    at: usize,
+}
+
+impl LineEdits {
+    fn compare_lines(&mut self, old: &[&str], new: &[&str]) {
+        if old.len().saturating_mul(new.len()) > MOST_COMPARED {
+            old.iter().for_each(|line| self.delete_line(line));
+            new.iter().for_each(|line| self.insert_line(line));
+            return;
+        }
+        let common = common_lengths(old, new);
+        let (mut i, mut j) = (0, 0);
+        while i < old.len() || j < new.len() {
+            if i < old.len() && j < new.len() && old[i] == new[j] {
+                self.at += old[i].len();
+                (i, j) = (i + 1, j + 1);
+            } else if j < new.len() && (i == old.len() || common[i][j + 1] >= common[i + 1][j]) {
+                self.insert_line(new[j]);
+                j += 1;
+            } else {
+                self.delete_line(old[i]);
+                i += 1;
+            }
+        }
+    }
+
+    fn insert_line(&mut self, line: &str) {
+        self.open_edit().text.push_str(line);
+    }
+
+    fn delete_line(&mut self, line: &str) {
+        let end = self.at + line.len();
+        self.open_edit().span.end = u32::try_from(end).unwrap_or(u32::MAX);
+        self.at = end;
+    }
+
+    /// The edit that ends at this place.
+    fn open_edit(&mut self) -> &mut TextEdit {
+        let here = u32::try_from(self.at).unwrap_or(u32::MAX);
+        if self.found.last().is_none_or(|last| last.span.end != here) {
+            self.found.push(TextEdit { span: Span { start: here, end: here }, text: String::new() });
+        }
+        let last = self.found.len() - 1;
+        &mut self.found[last]
+    }
+}
+
+/// By places in two lists of lines: how many lines their rests have in common, in order.
+fn common_lengths(old: &[&str], new: &[&str]) -> Vec<Vec<u32>> {
+    let mut common = vec![vec![0; new.len() + 1]; old.len() + 1];
+    for i in (0..old.len()).rev() {
+        for j in (0..new.len()).rev() {
+            common[i][j] = match old[i] == new[j] {
+                true => common[i + 1][j + 1] + 1,
+                false => common[i + 1][j].max(common[i][j + 1]),
+            };
+        }
+    }
+    common
+}
+
+/// Columns of a line that are shown of an edit.
+const SHOWN: usize = 160;
+
+/// The lines that edits change, one a line: the number, `-` for a line that goes and `+` for one that comes, and the
+/// line. Behind a mere insertion stands the line that follows it.
+pub fn edited_lines(text: &str, edits: &[TextEdit]) -> String {
+    let rows = list_edited(text, edits);
+    let width = rows.iter().map(|row| row.number.to_string().len()).max().unwrap_or(0);
+    let mut out = String::new();
+    for row in &rows {
+        let line = row.line.trim_end();
+        let cut = line.char_indices().nth(SHOWN).map_or(line.len(), |(at, _)| at);
+        let more = if cut < line.len() { "…" } else { "" };
+        let _ = writeln!(out, "{:>width$} {} {}{more}", row.number, row.sign, &line[..cut]);
+    }
+    out.truncate(out.trim_end_matches('\n').len());
+    out
+}
+
+/// A line that an edit changes, or one beside it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EditedLine {
+    /// From 1: in the old text for a line that goes, else in the new one.
+    pub number: usize,
+    /// `-` if it goes, `+` if it comes, else a blank.
+    pub sign: char,
+    /// The line with its line break.
+    pub line: String,
+}
+
+/// The lines that edits change, in order.
+pub fn list_edited(text: &str, edits: &[TextEdit]) -> Vec<EditedLine> {
+    let mut listed = EditedLines { text, shift: 0, rows: Vec::new() };
+    edits.iter().for_each(|edit| listed.add_edit(edit));
+    listed.rows
+}
+
+/// Collects the lines that edits change.
+struct EditedLines<'a> {
+    text: &'a str,
+    /// The lines that edits so far have added, less those that they have removed.
+    shift: isize,
+    rows: Vec<EditedLine>,
+}
+
+impl EditedLines<'_> {
+    fn add_edit(&mut self, edit: &TextEdit) {
+        let text = self.text;
+        let (start, end) = (edit.span.start as usize, edit.span.end.max(edit.span.start) as usize);
+        let (Some(before), Some(behind)) = (text.get(..start), text.get(end..)) else { return };
+        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        let is_whole = line_start == start && (edit.text.is_empty() || edit.text.ends_with('\n'));
+        let ends_line = is_whole && (end == line_start || text[..end].ends_with('\n'));
+        let line_end = if ends_line { end } else { end + behind.find('\n').map_or(behind.len(), |at| at + 1) };
+        let old = &text[line_start..line_end];
+        let new = format!("{}{}{}", &text[line_start..start], edit.text, &text[end..line_end]);
+        let number = text[..line_start].matches('\n').count() + 1;
+        let new_number = number.saturating_add_signed(self.shift);
+        self.push_lines(number, '-', old);
+        self.push_lines(new_number, '+', &new);
+        let (gone, come) = (old.split_inclusive('\n').count(), new.split_inclusive('\n').count());
+        self.shift += come as isize - gone as isize;
+        if gone == 0 {
+            let next = text[line_end..].split_inclusive('\n').next();
+            self.push_lines(new_number + come, ' ', next.unwrap_or_default());
+        }
+    }
+
+    fn push_lines(&mut self, first: usize, sign: char, lines: &str) {
+        let lines = lines.split_inclusive('\n').zip(first..);
+        self.rows.extend(lines.map(|(line, number)| EditedLine { number, sign, line: line.to_owned() }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn edited(old: &str, new: &str) -> String {
+        let edits = line_edits(old, new);
+        assert_eq!(apply_edits(old, &edits).as_deref(), Some(new));
+        edited_lines(old, &edits)
+    }
+
+    #[test]
+    fn edits_turn_one_text_into_the_other() {
+        assert_eq!(edited("a\nb\nc\n", "a\nx\nb\nc\n"), "2 + x\n3   b");
+        assert_eq!(edited("a\nb\nc\n", "b\nc\na\n"), "1 - a\n3 + a\n4   ");
+        assert_eq!(edited("a\nb", "a\nc"), "2 - b\n2 + c");
+        assert_eq!(edited("", "a\n"), "1 + a");
+        assert_eq!(line_edits("a\n", "a\n"), []);
+    }
+
+    #[test]
+    fn a_word_is_shown_in_its_line() {
+        let fix = Fix::replacement("replace it", Span { start: 6, end: 10 }, "relu");
+        assert_eq!(edited_lines("T1 = \nrelo(T0);\n", &fix.edits), "2 - relo(T0);\n2 + relu(T0);");
+        assert_eq!(fix.apply_to("T1 = \nrelo(T0);\n").as_deref(), Some("T1 = \nrelu(T0);\n"));
+        assert_eq!(fix.apply_to("short"), None);
+    }
+}

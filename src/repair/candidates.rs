@@ -1,0 +1,186 @@
+//! Candidates of a repair: changed texts, the likeliest first.
+
+use super::memory_candidates::{delete_waste, free_later, keep_private};
+use super::order_candidates::{join_end, order_pair};
+use super::outline::{Outline, Place};
+use super::statement_text::NewStatement;
+use super::wait_candidates::match_waits;
+use crate::diag::fix::apply_edits;
+use crate::diag::{Diag, TextEdit, codes};
+use crate::ir::OpKind;
+
+/// A changed text.
+#[derive(Clone, Debug)]
+pub(super) struct Candidate {
+    pub(super) text: String,
+    /// The edits that make it of the text that it is a candidate for.
+    pub(super) edits: Vec<TextEdit>,
+    /// What the change does.
+    pub(super) message: String,
+}
+
+/// Whether there are candidates for such a diagnostic, or it has fixes that nobody has tried.
+pub(super) fn is_repairable(diag: &Diag) -> bool {
+    let has_edits = diag.fixes.iter().any(|fix| !fix.edits.is_empty() && !fix.is_machine_applicable());
+    has_edits || (REPAIRABLE.contains(&diag.code) && diag.fixes.iter().all(|fix| fix.edits.is_empty()))
+}
+
+/// Codes with candidates.
+const REPAIRABLE: &[&str] = &[
+    codes::RACE,
+    codes::UNJOINED,
+    codes::REDUNDANT_WAIT,
+    codes::ENDED_NAME,
+    codes::FREED,
+    codes::KEPT_BUFFER,
+    codes::POSTS,
+];
+
+/// The candidates for a diagnostic about a text.
+pub(super) fn list_candidates(text: &str, diag: &Diag) -> Vec<Candidate> {
+    let Some(label) = &diag.primary else { return Vec::new() };
+    let (programs, _) = crate::load(text);
+    let outlines = programs.iter().filter_map(|program| Outline::new(text, program));
+    let mut holding = outlines.filter_map(|outline| Some((outline.statement_at(label.span)?, outline)));
+    let Some((primary, outline)) = holding.next() else { return Vec::new() };
+    let others: Vec<usize> = diag.labels.iter().filter_map(|label| outline.statement_at(label.span)).collect();
+    let mut found = match diag.code {
+        codes::RACE => order_pair(&outline, others.first().copied().unwrap_or(primary), primary),
+        codes::UNJOINED => join_end(&outline, primary),
+        codes::REDUNDANT_WAIT => delete_waste(&outline, primary),
+        codes::ENDED_NAME | codes::FREED => free_later(&outline, primary, &others),
+        codes::KEPT_BUFFER => keep_private(&outline, primary),
+        codes::POSTS => match_waits(&outline, primary, &others),
+        _ => Vec::new(),
+    };
+    remove_repeated(&mut found);
+    found
+}
+
+/// Whether the order that a race lacks would leave the first of two writes without any use: the program then means
+/// something, but hardly what was meant.
+pub(super) fn is_lost_write(text: &str, diag: &Diag) -> bool {
+    let is_pair_of_writes = diag.code == codes::RACE && diag.message.ends_with(" writes it");
+    if !is_pair_of_writes || !diag.message.contains(" may write it while ") {
+        return false;
+    }
+    let (programs, _) = crate::load(text);
+    let spans = [diag.labels.first(), diag.primary.as_ref()].map(|label| label.map(|label| label.span));
+    let [Some(first), Some(second)] = spans else { return false };
+    let outlines = programs.iter().filter_map(|program| Outline::new(text, program));
+    let mut found = outlines.filter_map(|outline| {
+        let (first, second) = (outline.statement_at(first)?, outline.statement_at(second)?);
+        Some(!outline.is_read_between(first, second))
+    });
+    found.next().unwrap_or(false)
+}
+
+/// Keeps the first of candidates with one text.
+fn remove_repeated(found: &mut Vec<Candidate>) {
+    let mut known = rustc_hash::FxHashSet::default();
+    found.retain(|candidate| known.insert(candidate.text.clone()));
+}
+
+/// A change that is being put together.
+#[derive(Clone)]
+pub(super) struct TextChange<'o, 'a> {
+    outline: &'o Outline<'a>,
+    edits: Vec<TextEdit>,
+    parts: Vec<String>,
+}
+
+impl<'o, 'a> TextChange<'o, 'a> {
+    pub(super) fn new(outline: &'o Outline<'a>) -> Self {
+        Self { outline, edits: Vec::new(), parts: Vec::new() }
+    }
+
+    /// Inserts a statement; `None` if its text cannot stand there.
+    pub(super) fn with_inserted(mut self, statement: &NewStatement, place: Place) -> Option<Self> {
+        let lines = statement.lines_at(self.outline, place)?;
+        self.edits.push(self.outline.insertion(place, lines)?);
+        self.parts.push(format!("insert `{}`", statement.text));
+        Some(self)
+    }
+
+    /// Deletes a statement.
+    pub(super) fn with_deleted(mut self, statement: usize) -> Option<Self> {
+        self.edits.push(self.outline.deletion(statement)?);
+        self.parts.push(format!("delete `{}`", self.outline.short_text(statement)));
+        Some(self)
+    }
+
+    /// Moves a statement with its lines.
+    pub(super) fn with_moved(mut self, statement: usize, place: Place) -> Option<Self> {
+        let lines = self.outline.moved_lines(statement, self.outline.place_indentation(place)?)?;
+        let lines = if lines.ends_with('\n') { lines } else { lines + "\n" };
+        // A branch that holds nothing else goes.
+        let emptied = self.outline.whole_lines(self.outline.guarded(statement))?;
+        self.edits.push(TextEdit { span: emptied, text: String::new() });
+        self.edits.push(self.outline.insertion(place, lines)?);
+        // A branch is named by what it holds.
+        let named = if self.outline.kind(statement) == OpKind::If { statement + 1 } else { statement };
+        self.parts.push(format!("move `{}`", self.outline.short_text(named)));
+        Some(self)
+    }
+
+    /// Inserts a word in front of the last bracket of a statement.
+    pub(super) fn with_argument(mut self, statement: usize, argument: &str) -> Option<Self> {
+        let span = self.outline.statements[statement].span.clone();
+        let close = span.start + self.outline.statement_text(statement).rfind(')')?;
+        let span = crate::diag::Span::new(close, close);
+        self.edits.push(TextEdit { span, text: format!(", {argument}") });
+        self.parts.push(format!("add `{argument}` to `{}`", self.outline.op(statement).kind.name()));
+        Some(self)
+    }
+
+    /// Moves a statement that other lines take the place of.
+    pub(super) fn with_replaced(mut self, statement: usize, lines: String, place: Place) -> Option<Self> {
+        self.edits.push(TextEdit { span: self.outline.whole_lines(statement)?, text: String::new() });
+        self.edits.push(self.outline.insertion(place, lines)?);
+        Some(self)
+    }
+
+    /// Says something else about the change.
+    pub(super) fn described(mut self, message: String) -> Self {
+        self.parts = vec![message];
+        self
+    }
+
+    /// The changed text; `None` if parts of the change touch each other.
+    pub(super) fn into_candidate(self) -> Option<Candidate> {
+        let mut edits = self.edits;
+        edits.sort_by_key(|edit| (edit.span.start, edit.span.end));
+        let edits = join_edits(edits);
+        let text = apply_edits(self.outline.text, &edits)?;
+        Some(Candidate { text, edits, message: join_parts(&self.parts) })
+    }
+}
+
+/// Edits that touch each other as one; those in one place keep their order.
+fn join_edits(edits: Vec<TextEdit>) -> Vec<TextEdit> {
+    let mut joined: Vec<TextEdit> = Vec::new();
+    for edit in edits {
+        match joined.last_mut() {
+            Some(last) if last.span.end == edit.span.start => {
+                last.span.end = edit.span.end;
+                last.text += &edit.text;
+            }
+            _ => joined.push(edit),
+        }
+    }
+    joined
+}
+
+/// ``insert `A` and `B` ``: what is done with several things is said once.
+fn join_parts(parts: &[String]) -> String {
+    let mut said = String::new();
+    let mut last = "";
+    for part in parts {
+        let (verb, what) = part.split_once(' ').unwrap_or(("", part));
+        let again = if verb == last { what } else { part };
+        said += if said.is_empty() { "" } else { " and " };
+        said += again;
+        last = verb;
+    }
+    said
+}

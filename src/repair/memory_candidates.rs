@@ -1,0 +1,72 @@
+//! Candidates about memory, and about statements that can go.
+
+use super::candidates::{Candidate, TextChange};
+use super::outline::{Outline, Place};
+use crate::ir::{OpKind, TensorId};
+
+/// Deletes a statement that orders nothing.
+pub(super) fn delete_waste(outline: &Outline<'_>, statement: usize) -> Vec<Candidate> {
+    let deleted = TextChange::new(outline).with_deleted(statement);
+    deleted.and_then(TextChange::into_candidate).into_iter().collect()
+}
+
+/// Candidates for a use behind a Deallocate: the Deallocate comes later, or goes.
+pub(super) fn free_later(outline: &Outline<'_>, user: usize, others: &[usize]) -> Vec<Candidate> {
+    if outline.kind(user) == OpKind::Deallocate {
+        return delete_waste(outline, user);
+    }
+    let mut found = Vec::new();
+    let frees = others.iter().copied().filter(|&other| outline.kind(other) == OpKind::Deallocate);
+    for free in frees.filter(|&free| outline.op(free).all_tensors().count() == 1) {
+        let block = outline.statements[free].block;
+        let mut around = std::iter::once(user).chain(outline.ancestors(user));
+        let beside = around.find(|&statement| outline.statements[statement].block == block);
+        let last = outline.last_in_block(block).filter(|&last| last > free);
+        for place in beside.into_iter().chain(last).map(Place::After) {
+            let moved = TextChange::new(outline).with_moved(free, place);
+            found.extend(moved.and_then(TextChange::into_candidate));
+        }
+        found.extend(delete_waste(outline, free));
+    }
+    found
+}
+
+/// Gives each iteration memory of its own.
+pub(super) fn keep_private(outline: &Outline<'_>, allocation: usize) -> Vec<Candidate> {
+    if outline.kind(allocation) != OpKind::Allocate || outline.statement_text(allocation).contains("keep=") {
+        return Vec::new();
+    }
+    let change = TextChange::new(outline).with_argument(allocation, "keep=false");
+    change.and_then(TextChange::into_candidate).into_iter().collect()
+}
+
+/// Candidates that give each iteration of a loop around both accesses a buffer of its own.
+pub(super) fn make_private(outline: &Outline<'_>, first: usize, second: usize) -> Vec<Candidate> {
+    let tensors: Vec<TensorId> = [first, second].into_iter().flat_map(|at| outline.op(at).all_tensors()).collect();
+    let allocations = (0..outline.statements.len()).filter(|&at| outline.kind(at) == OpKind::Allocate);
+    let allocations = allocations.filter(|&at| outline.op(at).all_tensors().any(|tensor| tensors.contains(&tensor)));
+    let loops = outline.common_loops(first, second);
+    let mut found = Vec::new();
+    for allocation in allocations {
+        found.extend(if loops.is_empty() { Vec::new() } else { keep_private(outline, allocation) });
+        for &around in &loops {
+            let is_inside = around < allocation && allocation < outline.statements[around].next;
+            found.extend(if is_inside { None } else { move_inside(outline, allocation, around) });
+        }
+    }
+    found
+}
+
+/// Moves an ALLOCATE to the start of a loop's body.
+fn move_inside(outline: &Outline<'_>, allocation: usize, around: usize) -> Option<Candidate> {
+    let place = Place::Before(around + 1);
+    let lines = outline.moved_lines(allocation, outline.place_indentation(place)?)?;
+    let is_kept = lines.contains("buffer=") && !lines.contains("keep=");
+    let lines = match lines.rfind(')') {
+        Some(close) if is_kept => format!("{}, keep=false{}", &lines[..close], &lines[close..]),
+        _ => lines,
+    };
+    let name = outline.op(allocation).all_tensors().next().map(|tensor| outline.program.tensor_name(tensor))?;
+    let change = TextChange::new(outline).with_replaced(allocation, lines, place)?;
+    change.described(format!("move the ALLOCATE of {name} into the loop")).into_candidate()
+}

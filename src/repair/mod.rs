@@ -1,0 +1,82 @@
+//! Repairs: fixes for errors of the reader, the verifier and the proof, each tried before it is offered.
+//!
+//! A repair is a change of the text: a statement that is inserted, moved or deleted ([`candidates`]), or the spelling
+//! that a diagnostic proposes. [`search`] tries the candidates in order: it changes the text, and a [`TextJudge`] reads
+//! and proves the result. A change that leaves an error, or brings a new one, is not offered. Warnings are repaired
+//! only where there are no errors: what a wrong program wastes may be what it needs elsewhere.
+
+mod candidates;
+mod memory_candidates;
+mod order_candidates;
+mod outline;
+mod search;
+mod statement_text;
+mod wait_candidates;
+
+use crate::diag::{Diag, Fix};
+use search::RepairSearch;
+
+/// All that is said about a text.
+#[derive(Clone, Default, Debug)]
+pub struct TextVerdict {
+    /// Errors and warnings of reading, verifying, planning and proving it.
+    pub diags: Vec<Diag>,
+    /// The instructions of all plans that were proved: the work of judging such a text once more.
+    pub instructions: u64,
+}
+
+/// Reads and proves a text, with everything that the user has fixed beside it.
+pub trait TextJudge {
+    /// All that is said about the text.
+    fn judge_text(&mut self, text: &str) -> TextVerdict;
+}
+
+/// Adds fixes to diagnostics about a text, where some are found that work.
+pub fn offer_fixes(text: &str, diags: &mut [Diag], judge: &mut dyn TextJudge) {
+    if diags.iter().all(|diag| !candidates::is_repairable(diag)) {
+        return;
+    }
+    let mut search = RepairSearch::new(text, judge);
+    for diag in diags.iter_mut().filter(|diag| candidates::is_repairable(diag)).take(MOST_DIAGS) {
+        search.add_fix(diag);
+    }
+}
+
+/// Diagnostics of one text that fixes are looked for.
+const MOST_DIAGS: usize = 20;
+
+/// The most fixes that are applied to one text.
+const MOST_ROUNDS: usize = 100;
+
+/// A text after fixes.
+#[derive(Clone, Debug)]
+pub struct RepairedText {
+    /// The text.
+    pub text: String,
+    /// The fixes, in the order in which they were applied; places are those of the text at that time.
+    pub applied: Vec<Fix>,
+}
+
+/// Applies machine-applicable fixes, each to the text that the one before has left, until there are none.
+pub fn repair_text(text: &str, judge: &mut dyn TextJudge) -> RepairedText {
+    let mut repaired = RepairedText { text: text.to_owned(), applied: Vec::new() };
+    while repaired.applied.len() < MOST_ROUNDS {
+        let Some((fix, text)) = next_fix(&repaired.text, judge) else { break };
+        repaired.applied.push(fix);
+        repaired.text = text;
+    }
+    repaired
+}
+
+/// The first fix that a tool may apply, and the text with it; those of errors come first.
+fn next_fix(text: &str, judge: &mut dyn TextJudge) -> Option<(Fix, String)> {
+    let mut search = RepairSearch::new(text, judge);
+    let mut diags: Vec<Diag> = search.known_diags().to_vec();
+    diags.sort_by_key(|diag| !search::is_error(diag));
+    let repairable = diags.iter_mut().filter(|diag| candidates::is_repairable(diag)).take(MOST_DIAGS);
+    repairable.into_iter().find_map(|diag| {
+        search.add_fix(diag);
+        let fix = diag.fixes.iter().find(|fix| fix.is_machine_applicable())?;
+        Some((fix.clone(), fix.apply_to(text)?))
+    })
+}

@@ -1,0 +1,186 @@
+//! Candidates that order two accesses, or an access and the end of the program.
+
+use super::candidates::{Candidate, TextChange};
+use super::memory_candidates::make_private;
+use super::outline::{Outline, Place, StreamName};
+use super::statement_text::{NewStatement, bind_caller, plain_stream};
+use super::wait_candidates::{ending_number, waits_of};
+use crate::ir::OpKind;
+
+/// The end of an access that something is to wait for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum AwaitedEnd {
+    /// The end of the communication of this number.
+    Communication(u32),
+    /// What the stream was given; the statement may use the names in the stream's text.
+    Stream(StreamName, usize),
+}
+
+/// Candidates that order one statement's work before another's, as the host issues them.
+pub(super) fn order_pair(outline: &Outline<'_>, first: usize, second: usize) -> Vec<Candidate> {
+    let mut found = Vec::new();
+    for awaited in awaited_ends(outline, first) {
+        for &statement in &outline.up_to_common(second, first) {
+            add_waiting(outline, &awaited, Place::Before(statement), &mut found);
+        }
+        if matches!(awaited, AwaitedEnd::Communication(_)) {
+            add_waiting(outline, &awaited, Place::After(last_beside(outline, first)), &mut found);
+        }
+    }
+    if first >= second {
+        found.extend(order_iterations(outline, first, second));
+    }
+    found.extend(make_private(outline, first, second));
+    found
+}
+
+/// Candidates that order an access before the end of the caller's stream.
+pub(super) fn join_end(outline: &Outline<'_>, access: usize) -> Vec<Candidate> {
+    let last = last_of_body(outline);
+    let mut found = Vec::new();
+    for awaited in awaited_ends(outline, access) {
+        if outline.last_streams != [StreamName::Caller] {
+            found.extend(return_and_wait(outline, &awaited, last));
+        }
+        add_waiting(outline, &awaited, Place::After(last), &mut found);
+        for place in [Place::After(last_beside(outline, access)), Place::After(access)] {
+            add_waiting(outline, &awaited, place, &mut found);
+        }
+    }
+    found
+}
+
+/// The ends whose order may help, the likeliest first.
+fn awaited_ends(outline: &Outline<'_>, first: usize) -> Vec<AwaitedEnd> {
+    let mut ends = Vec::new();
+    if let Some(number) = ending_number(outline, first) {
+        ends.push(AwaitedEnd::Communication(number));
+        for wait in waits_of(outline, number) {
+            ends.extend(streams_at(outline, wait));
+        }
+    }
+    ends.extend(streams_at(outline, first));
+    for statement in 0..outline.statements.len() {
+        ends.extend(streams_at(outline, statement));
+    }
+    let mut known: Vec<AwaitedEnd> = Vec::new();
+    for end in ends {
+        let is_known = known.iter().any(|other| match (other, &end) {
+            (AwaitedEnd::Stream(other, _), AwaitedEnd::Stream(stream, _)) => other == stream,
+            _ => *other == end,
+        });
+        if !is_known {
+            known.push(end);
+        }
+    }
+    known
+}
+
+fn streams_at(outline: &Outline<'_>, statement: usize) -> impl Iterator<Item = AwaitedEnd> {
+    let streams = outline.statements[statement].streams.iter();
+    streams.map(move |stream| AwaitedEnd::Stream(stream.clone(), statement))
+}
+
+/// Adds a Wait or a Synchronize at a place: new, and moved from behind it.
+fn add_waiting(outline: &Outline<'_>, awaited: &AwaitedEnd, place: Place, found: &mut Vec<Candidate>) {
+    let change = TextChange::new(outline);
+    let Some((change, waiting)) = waiting_statement(outline, awaited, place, change) else { return };
+    found.extend(change.clone().with_inserted(&waiting, place).and_then(TextChange::into_candidate));
+    let later = (place_number(outline, place)..outline.statements.len())
+        .filter(|&statement| matches!(outline.kind(statement), OpKind::Wait | OpKind::Synchronize))
+        .find(|&statement| outline.short_text(statement) == waiting.text);
+    let Some(later) = later else { return };
+    let moved = [outline.guarded(later), later].map(|moved| change.clone().with_moved(moved, place));
+    found.extend(moved.into_iter().flatten().filter_map(TextChange::into_candidate));
+}
+
+/// The statement that waits for an end at a place; the change binds the caller's stream where it has no name there.
+fn waiting_statement<'o, 'a>(
+    outline: &'o Outline<'a>,
+    awaited: &AwaitedEnd,
+    place: Place,
+    change: TextChange<'o, 'a>,
+) -> Option<(TextChange<'o, 'a>, NewStatement)> {
+    match awaited {
+        AwaitedEnd::Communication(number) => Some((change, NewStatement::wait(outline, *number))),
+        AwaitedEnd::Stream(stream, from) => match plain_stream(stream) {
+            Some(text) => Some((change, NewStatement::synchronize(outline, text, *from))),
+            None => {
+                let (change, name) = with_caller_name(outline, place, change)?;
+                Some((change, NewStatement::synchronize(outline, &name, *from)))
+            }
+        },
+    }
+}
+
+/// The name of the caller's stream at a place, which the change binds if nothing does.
+fn with_caller_name<'o, 'a>(
+    outline: &'o Outline<'a>,
+    place: Place,
+    change: TextChange<'o, 'a>,
+) -> Option<(TextChange<'o, 'a>, String)> {
+    let binding = bind_caller(outline, place_number(outline, place));
+    if !binding.is_new {
+        return Some((change, binding.stream));
+    }
+    let change = match &outline.caller {
+        Some(late) => change.with_moved(late.statement, Place::Before(0))?,
+        None => change.with_inserted(&NewStatement::get_stream(outline, &binding.stream), Place::Before(0))?,
+    };
+    Some((change, binding.stream))
+}
+
+/// The first statement behind a place.
+fn place_number(outline: &Outline<'_>, place: Place) -> usize {
+    match place {
+        Place::Before(statement) => statement,
+        Place::After(statement) => outline.statements[statement].next,
+    }
+}
+
+/// Goes back to the caller's stream at the end, and waits there.
+fn return_and_wait(outline: &Outline<'_>, awaited: &AwaitedEnd, last: usize) -> Option<Candidate> {
+    let place = Place::After(last);
+    let (change, name) = with_caller_name(outline, place, TextChange::new(outline))?;
+    let change = change.with_inserted(&NewStatement::set_stream(outline, &name, last), place)?;
+    let (change, waiting) = waiting_statement(outline, awaited, place, change)?;
+    change.with_inserted(&waiting, place)?.into_candidate()
+}
+
+/// Candidates that order one iteration before the next: the end of the loop's body waits, and the next iteration waits
+/// for that.
+fn order_iterations(outline: &Outline<'_>, first: usize, second: usize) -> Vec<Candidate> {
+    let Some(&around) = outline.common_loops(first, second).first() else { return Vec::new() };
+    let last = last_inside(outline, around);
+    let end = Place::After(last);
+    let mut found = Vec::new();
+    for awaited in awaited_ends(outline, first).into_iter().take(3) {
+        add_waiting(outline, &awaited, end, &mut found);
+        let Some((change, name)) = with_caller_name(outline, end, TextChange::new(outline)) else { continue };
+        let back = NewStatement::set_stream(outline, &name, last);
+        let change = change.with_inserted(&back, end);
+        let change = change.and_then(|change| waiting_statement(outline, &awaited, end, change));
+        let change = change.and_then(|(change, waiting)| change.with_inserted(&waiting, end));
+        let fork = NewStatement::synchronize(outline, &name, second);
+        let change = change.and_then(|change| change.with_inserted(&fork, Place::Before(second)));
+        found.extend(change.and_then(TextChange::into_candidate));
+    }
+    found
+}
+
+/// The last statement of the program's own block.
+fn last_of_body(outline: &Outline<'_>) -> usize {
+    let own = outline.statements.iter().rposition(|statement| statement.parent.is_none());
+    own.unwrap_or(0)
+}
+
+/// The last statement of the block of a loop or branch.
+fn last_inside(outline: &Outline<'_>, outer: usize) -> usize {
+    let inner = outer + 1..outline.statements[outer].next;
+    inner.rev().find(|&statement| outline.statements[statement].parent == Some(outer)).unwrap_or(outer)
+}
+
+/// The last statement of the block of a statement.
+fn last_beside(outline: &Outline<'_>, statement: usize) -> usize {
+    outline.last_in_block(outline.statements[statement].block).unwrap_or(statement)
+}

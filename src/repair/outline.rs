@@ -1,0 +1,317 @@
+//! The statements of a program in its text: places, blocks, and the streams that may be current there.
+
+use crate::diag::{Span, TextEdit};
+use crate::ir::{AttrKey, BlockId, Op, OpId, OpKind, Program, TensorId, Value, expr_text};
+use std::ops::Range;
+
+/// A stream that a statement runs on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum StreamName {
+    /// The stream that the caller has given.
+    Caller,
+    /// `Stream ( i % 2 )`.
+    Text(String),
+}
+
+/// A statement of the program.
+#[derive(Clone, Debug)]
+pub(super) struct Statement {
+    pub(super) op: OpId,
+    /// Its bytes; of a loop or a branch those of its first line.
+    pub(super) span: Range<usize>,
+    /// The block that it stands in.
+    pub(super) block: BlockId,
+    /// The statement whose block that is.
+    pub(super) parent: Option<usize>,
+    /// The number of the first statement behind it and all that it holds.
+    pub(super) next: usize,
+    /// The streams that may be current in front of it.
+    pub(super) streams: Vec<StreamName>,
+}
+
+/// The place of an inserted statement.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Place {
+    /// In front of a statement.
+    Before(usize),
+    /// Behind a statement, and what it holds.
+    After(usize),
+}
+
+/// The statements of a program, in the order of its text.
+pub(super) struct Outline<'a> {
+    pub(super) text: &'a str,
+    pub(super) program: &'a Program,
+    pub(super) statements: Vec<Statement>,
+    /// The streams that may be current at the end.
+    pub(super) last_streams: Vec<StreamName>,
+    /// The name that the program gives to the caller's stream, and where.
+    pub(super) caller: Option<CallerName>,
+}
+
+/// The name of the caller's stream.
+#[derive(Clone, Debug)]
+pub(super) struct CallerName {
+    /// `Stream 0`.
+    pub(super) stream: String,
+    /// The GetCurrentStream.
+    pub(super) statement: usize,
+}
+
+impl<'a> Outline<'a> {
+    /// The outline of a program; `None` if it is empty.
+    pub(super) fn new(text: &'a str, program: &'a Program) -> Option<Self> {
+        let mut outline = Self { text, program, statements: Vec::new(), last_streams: Vec::new(), caller: None };
+        outline.add_block(program.body(), None);
+        if outline.statements.is_empty() {
+            return None;
+        }
+        outline.last_streams = outline.follow_block(0, outline.statements.len(), vec![StreamName::Caller]);
+        Some(outline)
+    }
+
+    fn add_block(&mut self, block: BlockId, parent: Option<usize>) {
+        let program = self.program;
+        for &id in &program.block(block).ops {
+            let op = program.op(id);
+            let whole = program.op_span(id).as_usize_range();
+            let line = self.text.get(whole.start..self.line_end(whole.start)).unwrap_or_default();
+            let head = line.split("//").next().unwrap_or_default().trim_end().len();
+            let span = if op.blocks.is_empty() { whole } else { whole.start..whole.start + head };
+            let number = self.statements.len();
+            self.statements.push(Statement { op: id, span, block, parent, next: number + 1, streams: Vec::new() });
+            for &inner in &op.blocks {
+                self.add_block(inner, Some(number));
+            }
+            self.statements[number].next = self.statements.len();
+        }
+    }
+
+    /// Follows the current stream through the statements from one up to another, and gives back those at their end.
+    fn follow_block(&mut self, first: usize, end: usize, mut streams: Vec<StreamName>) -> Vec<StreamName> {
+        let mut at = first;
+        while at < end {
+            let next = self.statements[at].next;
+            merge_streams(&mut self.statements[at].streams, &streams);
+            let op = self.op(at);
+            match op.kind {
+                OpKind::SetCurrentStream => streams = vec![self.named_stream(op)],
+                OpKind::GetCurrentStream if streams == [StreamName::Caller] && self.caller.is_none() => {
+                    let stream = stream_text(self.program, op);
+                    self.caller = stream.map(|stream| CallerName { stream, statement: at });
+                }
+                _ if next > at + 1 => {
+                    let ended = self.follow_block(at + 1, next, streams.clone());
+                    let before = std::mem::take(&mut streams);
+                    // A loop mostly runs, and leaves its own stream.
+                    merge_streams(&mut streams, &ended);
+                    merge_streams(&mut streams, &before);
+                    if streams != before && self.is_loop(at) {
+                        self.follow_block(at + 1, next, streams.clone());
+                    }
+                }
+                _ => {}
+            }
+            at = next;
+        }
+        streams
+    }
+
+    /// The stream that a statement names.
+    pub(super) fn named_stream(&self, op: &Op) -> StreamName {
+        let text = stream_text(self.program, op).unwrap_or_default();
+        match &self.caller {
+            Some(caller) if caller.stream == text => StreamName::Caller,
+            _ => StreamName::Text(text),
+        }
+    }
+
+    pub(super) fn op(&self, statement: usize) -> &'a Op {
+        self.program.op(self.statements[statement].op)
+    }
+
+    pub(super) fn kind(&self, statement: usize) -> OpKind {
+        self.op(statement).kind
+    }
+
+    pub(super) fn is_loop(&self, statement: usize) -> bool {
+        matches!(self.kind(statement), OpKind::For | OpKind::ForRange)
+    }
+
+    /// The name of a loop's index.
+    pub(super) fn loop_index(&self, statement: usize) -> Option<String> {
+        let index = self.op(statement).expr_attr(AttrKey::Index)?;
+        Some(expr_text(self.program, index))
+    }
+
+    /// The statement of a diagnostic's place.
+    pub(super) fn statement_at(&self, span: Span) -> Option<usize> {
+        let start = span.start as usize;
+        self.statements.iter().position(|statement| statement.span.start == start)
+    }
+
+    /// The statement, or the branch that holds nothing else.
+    pub(super) fn guarded(&self, statement: usize) -> usize {
+        match self.statements[statement].parent {
+            Some(outer) if self.kind(outer) == OpKind::If && self.statements[outer].next == outer + 2 => outer,
+            _ => statement,
+        }
+    }
+
+    /// The statements that hold this one, the innermost first.
+    pub(super) fn ancestors(&self, statement: usize) -> impl Iterator<Item = usize> + '_ {
+        std::iter::successors(self.statements[statement].parent, |&outer| self.statements[outer].parent)
+    }
+
+    /// This statement and those that hold it, up to the one in the block that holds `other` too.
+    pub(super) fn up_to_common(&self, statement: usize, other: usize) -> Vec<usize> {
+        let around = self.ancestors(statement).take_while(|&outer| !self.holds_statement(outer, other));
+        std::iter::once(statement).chain(around).collect()
+    }
+
+    /// Whether a statement is the other one, or holds it.
+    fn holds_statement(&self, outer: usize, statement: usize) -> bool {
+        outer <= statement && statement < self.statements[outer].next
+    }
+
+    /// The loops that hold both statements, the innermost first.
+    pub(super) fn common_loops(&self, first: usize, second: usize) -> Vec<usize> {
+        let loops = self.ancestors(second).filter(|&outer| self.is_loop(outer));
+        loops.filter(|&outer| self.holds_statement(outer, first)).collect()
+    }
+
+    /// The last statement of a block.
+    pub(super) fn last_in_block(&self, block: BlockId) -> Option<usize> {
+        self.statements.iter().rposition(|statement| statement.block == block)
+    }
+
+    /// Whether a statement that the host may issue between two others reads what the first writes.
+    pub(super) fn is_read_between(&self, first: usize, second: usize) -> bool {
+        let between = match self.common_loops(first, second).last() {
+            Some(&outer) if first >= second => outer + 1..self.statements[outer].next,
+            _ => first + 1..second,
+        };
+        let written: Vec<TensorId> = self.op(first).output_tensors().collect();
+        let mut read = between.flat_map(|statement| self.op(statement).input_tensors());
+        read.any(|tensor| written.contains(&tensor))
+    }
+
+    /// The bytes of a statement.
+    pub(super) fn statement_text(&self, statement: usize) -> &'a str {
+        self.text.get(self.statements[statement].span.clone()).unwrap_or_default()
+    }
+
+    /// Its text on one line, without a semicolon.
+    pub(super) fn short_text(&self, statement: usize) -> String {
+        let words: Vec<&str> = self.statement_text(statement).split_whitespace().collect();
+        words.join(" ").trim_end_matches(';').trim_end().to_owned()
+    }
+
+    fn line_start(&self, at: usize) -> usize {
+        self.text.get(..at).and_then(|before| before.rfind('\n')).map_or(0, |end| end + 1)
+    }
+
+    fn line_end(&self, at: usize) -> usize {
+        self.text.get(at..).and_then(|rest| rest.find('\n')).map_or(self.text.len(), |end| at + end + 1)
+    }
+
+    /// What stands before a statement on its line; `None` if that is not blank.
+    pub(super) fn indentation(&self, statement: usize) -> Option<&'a str> {
+        let start = self.statements[statement].span.start;
+        let before = self.text.get(self.line_start(start)..start)?;
+        before.trim().is_empty().then_some(before)
+    }
+
+    /// The lines of a statement, if it has them alone but for a comment.
+    fn own_lines(&self, statement: usize) -> Option<Range<usize>> {
+        self.indentation(statement)?;
+        let span = &self.statements[statement].span;
+        let end = self.line_end(span.end.max(1) - 1).max(self.line_end(span.end.min(self.text.len())));
+        let rest = self.text.get(span.end..end)?.trim_start().trim_start_matches(';').trim_start();
+        let is_alone = rest.is_empty() || rest.starts_with("//");
+        is_alone.then(|| self.line_start(span.start)..end)
+    }
+
+    /// The byte at which lines are inserted.
+    fn place_offset(&self, place: Place) -> Option<usize> {
+        match place {
+            Place::Before(statement) => {
+                let mut start = self.own_lines(statement)?.start;
+                // Comments belong to the statement below them.
+                while let Some(above) = start.checked_sub(1).map(|end| self.line_start(end)) {
+                    if !self.text[above..start].trim_start().starts_with("//") {
+                        break;
+                    }
+                    start = above;
+                }
+                Some(start)
+            }
+            Place::After(statement) => {
+                let last = self.statements[statement].next - 1;
+                Some(self.own_lines(last)?.end)
+            }
+        }
+    }
+
+    /// The indentation of a place.
+    pub(super) fn place_indentation(&self, place: Place) -> Option<&'a str> {
+        let (Place::Before(statement) | Place::After(statement)) = place;
+        self.indentation(statement)
+    }
+
+    /// The statements that hold a place.
+    pub(super) fn place_ancestors(&self, place: Place) -> impl Iterator<Item = usize> + '_ {
+        let (Place::Before(statement) | Place::After(statement)) = place;
+        self.ancestors(statement)
+    }
+
+    /// The insertion of whole lines.
+    pub(super) fn insertion(&self, place: Place, lines: String) -> Option<TextEdit> {
+        let at = self.place_offset(place)?;
+        // A text may end without a line break.
+        let is_open = at == self.text.len() && !self.text.ends_with('\n');
+        (!is_open).then(|| TextEdit { span: Span::new(at, at), text: lines })
+    }
+
+    /// The deletion of a statement that holds no others; a comment behind it stays.
+    pub(super) fn deletion(&self, statement: usize) -> Option<TextEdit> {
+        let lines = self.own_lines(statement)?;
+        let span = &self.statements[statement].span;
+        let rest = self.text.get(span.end..lines.end)?;
+        let whole = if rest.contains("//") { span.start..span.end } else { lines };
+        Some(TextEdit { span: Span::new(whole.start, whole.end), text: String::new() })
+    }
+
+    /// The lines of a statement and all that it holds, with the comments above it and behind it.
+    pub(super) fn whole_lines(&self, statement: usize) -> Option<Span> {
+        let start = self.place_offset(Place::Before(statement))?;
+        Some(Span::new(start, self.place_offset(Place::After(statement))?))
+    }
+
+    /// These lines as they stand, for a place with another indentation.
+    pub(super) fn moved_lines(&self, statement: usize, indentation: &str) -> Option<String> {
+        let old = self.indentation(statement)?;
+        let lines = self.text.get(self.whole_lines(statement)?.as_usize_range())?;
+        let moved = lines.split_inclusive('\n').map(|line| match line.strip_prefix(old) {
+            Some(rest) => format!("{indentation}{rest}"),
+            None => line.to_owned(),
+        });
+        Some(moved.collect())
+    }
+}
+
+fn merge_streams(into: &mut Vec<StreamName>, more: &[StreamName]) {
+    for stream in more {
+        if !into.contains(stream) {
+            into.push(stream.clone());
+        }
+    }
+}
+
+/// `Stream 0` of a statement about a stream.
+pub(super) fn stream_text(program: &Program, op: &Op) -> Option<String> {
+    op.operands.iter().chain(&op.results).find_map(|value| match value {
+        Value::Stream(expr) => Some(format!("Stream {}", expr_text(program, *expr))),
+        _ => None,
+    })
+}

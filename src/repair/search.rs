@@ -1,0 +1,203 @@
+//! The search for a fix: candidates are tried in order, and the first that leaves nothing wrong wins.
+
+use super::candidates::{Candidate, is_lost_write, list_candidates};
+use super::{TextJudge, TextVerdict};
+use crate::diag::fix::line_edits;
+use crate::diag::{Applicability, Diag, Fix, Severity, TextEdit};
+use rustc_hash::FxHashMap;
+
+/// The texts that are tried for all diagnostics of a text together.
+const MOST_TRIALS: u32 = 400;
+
+/// The texts that are tried for one diagnostic.
+const MOST_EACH: u32 = 120;
+
+/// The instructions of all tried plans together.
+const MOST_INSTRUCTIONS: u64 = 1_000_000;
+
+/// Bytes of text whose reading counts as an instruction.
+const BYTES: u64 = 64;
+
+/// The changes that one fix may consist of.
+const MOST_STEPS: u32 = 3;
+
+/// Changes that repair one error and bring another, and from which the search goes on.
+const MOST_BRANCHES: usize = 4;
+
+/// Whether a diagnostic is an error.
+pub(super) fn is_error(diag: &Diag) -> bool {
+    diag.severity == Severity::Error
+}
+
+/// The words that tell two diagnostics about different texts apart.
+type DiagWords = (&'static str, String);
+
+/// How often the same is said.
+#[derive(Clone, Default)]
+struct DiagCounts {
+    counts: FxHashMap<DiagWords, usize>,
+}
+
+impl DiagCounts {
+    fn of_diags<'d>(diags: impl Iterator<Item = &'d Diag>) -> Self {
+        let mut counts: FxHashMap<DiagWords, usize> = FxHashMap::default();
+        diags.for_each(|diag| *counts.entry(diag_words(diag)).or_default() += 1);
+        Self { counts }
+    }
+
+    fn count_of(&self, diag: &Diag) -> usize {
+        self.counts.get(&diag_words(diag)).copied().unwrap_or(0)
+    }
+}
+
+fn diag_words(diag: &Diag) -> DiagWords {
+    (diag.code, diag.message.clone())
+}
+
+/// What a change does to a diagnostic.
+enum TrialOutcome {
+    /// It is gone, and there is no new error; so many warnings are left.
+    Repaired(usize),
+    /// It is gone, and there are other errors, but not more than before; the first is this one.
+    Traded(Box<Diag>),
+    /// Anything else.
+    Failed,
+}
+
+/// A change that was tried.
+struct TriedChange {
+    text: String,
+    edits: Vec<TextEdit>,
+    message: String,
+}
+
+/// Looks for fixes of the diagnostics of one text.
+pub(super) struct RepairSearch<'a> {
+    text: &'a str,
+    judge: &'a mut dyn TextJudge,
+    /// All that is said about the text.
+    verdict: TextVerdict,
+    trials: u32,
+    instructions: u64,
+}
+
+impl<'a> RepairSearch<'a> {
+    pub(super) fn new(text: &'a str, judge: &'a mut dyn TextJudge) -> Self {
+        let verdict = judge.judge_text(text);
+        Self { text, judge, verdict, trials: 0, instructions: 0 }
+    }
+
+    /// All that is said about the text.
+    pub(super) fn known_diags(&self) -> &[Diag] {
+        &self.verdict.diags
+    }
+
+    /// Tries the fixes that a diagnostic has; if it has none but words, looks for one.
+    pub(super) fn add_fix(&mut self, diag: &mut Diag) {
+        let known = DiagCounts::of_diags(self.verdict.diags.iter());
+        let is_beside_errors = !is_error(diag) && count_errors(&self.verdict.diags) > 0;
+        if known.count_of(diag) == 0 || is_beside_errors {
+            return;
+        }
+        let limit = self.trials + MOST_EACH;
+        let has_edits = diag.fixes.iter().any(|fix| !fix.edits.is_empty());
+        if has_edits {
+            self.try_own_fixes(diag);
+            return;
+        }
+        let trial = Trial { target: diag.clone(), limit };
+        if let Some(found) = self.find_change(&trial, self.text, diag, MOST_STEPS) {
+            let applicability = match is_lost_write(self.text, diag) {
+                true => Applicability::MaybeIncorrect,
+                false => Applicability::MachineApplicable,
+            };
+            let fix = Fix { message: found.message, edits: found.edits, applicability };
+            diag.fixes.retain(|fix| fix.applicability != Applicability::InWords);
+            diag.fixes.push(fix);
+        }
+    }
+
+    fn try_own_fixes(&mut self, diag: &mut Diag) {
+        let trial = Trial { target: diag.clone(), limit: self.trials + MOST_EACH };
+        for fix in &mut diag.fixes {
+            let Some(text) = fix.apply_to(self.text) else { continue };
+            if let Some(TrialOutcome::Repaired(_)) = self.try_text(&trial, &text) {
+                fix.applicability = Applicability::MachineApplicable;
+            }
+        }
+    }
+
+    /// A change of `text` with which the trial's target is gone and nothing else is worse than in the source. The
+    /// candidates are those for `diag`, which is about `text`.
+    fn find_change(&mut self, trial: &Trial, text: &str, diag: &Diag, steps: u32) -> Option<TriedChange> {
+        let mut best: Option<(usize, Candidate)> = None;
+        let mut traded: Vec<(Candidate, Box<Diag>)> = Vec::new();
+        for candidate in list_candidates(text, diag) {
+            match self.try_text(trial, &candidate.text) {
+                None => break,
+                Some(TrialOutcome::Repaired(0)) => return Some(candidate.into()),
+                Some(TrialOutcome::Repaired(warnings)) => {
+                    if best.as_ref().is_none_or(|(fewest, _)| warnings < *fewest) {
+                        best = Some((warnings, candidate));
+                    }
+                }
+                Some(TrialOutcome::Traded(next)) => traded.push((candidate, next)),
+                Some(TrialOutcome::Failed) => {}
+            }
+        }
+        if let Some((_, candidate)) = best {
+            return Some(candidate.into());
+        }
+        let steps = steps.checked_sub(1).filter(|&steps| steps > 0)?;
+        traded.into_iter().take(MOST_BRANCHES).find_map(|(first, next)| {
+            let rest = self.find_change(trial, &first.text, &next, steps)?;
+            let edits = line_edits(self.text, &rest.text);
+            Some(TriedChange { message: format!("{}, and {}", first.message, rest.message), edits, ..rest })
+        })
+    }
+
+    /// Judges a changed text; `None` if enough has been tried.
+    fn try_text(&mut self, trial: &Trial, text: &str) -> Option<TrialOutcome> {
+        let spent = self.trials >= trial.limit.min(MOST_TRIALS);
+        // What was judged tells what judging costs.
+        if spent || self.instructions + self.verdict.instructions > MOST_INSTRUCTIONS {
+            return None;
+        }
+        let verdict = self.judge.judge_text(text);
+        self.trials += 1;
+        self.instructions += verdict.instructions + text.len() as u64 / BYTES;
+        Some(trial.compare_verdicts(&self.verdict.diags, &verdict.diags))
+    }
+}
+
+/// The diagnostic that a fix is looked for, and when to stop.
+struct Trial {
+    target: Diag,
+    limit: u32,
+}
+
+impl Trial {
+    fn compare_verdicts(&self, before: &[Diag], after: &[Diag]) -> TrialOutcome {
+        let (old, new) = (DiagCounts::of_diags(before.iter()), DiagCounts::of_diags(after.iter()));
+        if new.count_of(&self.target) >= old.count_of(&self.target) {
+            return TrialOutcome::Failed;
+        }
+        let (errors, warnings): (Vec<&Diag>, Vec<&Diag>) = after.iter().partition(|diag| is_error(diag));
+        let is_more = errors.len() > count_errors(before);
+        match errors.into_iter().find(|diag| new.count_of(diag) > old.count_of(diag)) {
+            None => TrialOutcome::Repaired(warnings.len()),
+            Some(first) if !is_more => TrialOutcome::Traded(Box::new(first.clone())),
+            Some(_) => TrialOutcome::Failed,
+        }
+    }
+}
+
+fn count_errors(diags: &[Diag]) -> usize {
+    diags.iter().filter(|diag| is_error(diag)).count()
+}
+
+impl From<Candidate> for TriedChange {
+    fn from(Candidate { text, edits, message }: Candidate) -> Self {
+        Self { text, edits, message }
+    }
+}

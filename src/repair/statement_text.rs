@@ -1,0 +1,106 @@
+//! Texts of statements that are inserted, in the form of the file.
+
+use super::outline::{Outline, Place, StreamName};
+
+/// A statement to insert.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct NewStatement {
+    /// Its text.
+    pub(super) text: String,
+    /// The loops whose indices it needs, the outermost first.
+    loops: Vec<usize>,
+}
+
+impl NewStatement {
+    /// `Synchronize Stream 1`; `from` is a statement that may use the names in it.
+    pub(super) fn synchronize(outline: &Outline<'_>, stream: &str, from: usize) -> Self {
+        Self { text: worded_call(outline, "Synchronize", " ", stream), loops: used_loops(outline, stream, from) }
+    }
+
+    /// `SetCurrentStream to Stream 0`.
+    pub(super) fn set_stream(outline: &Outline<'_>, stream: &str, from: usize) -> Self {
+        Self {
+            text: worded_call(outline, "SetCurrentStream", " to ", stream),
+            loops: used_loops(outline, stream, from),
+        }
+    }
+
+    /// `Wait Communication 1`.
+    pub(super) fn wait(outline: &Outline<'_>, number: u32) -> Self {
+        let text = worded_call(outline, "Wait", " ", &format!("Communication {number}"));
+        Self { text, loops: Vec::new() }
+    }
+
+    /// `GetCurrentStream into Stream 0`.
+    pub(super) fn get_stream(outline: &Outline<'_>, stream: &str) -> Self {
+        let text = match outline.program.style().call_form {
+            true => format!("{stream} = GetCurrentStream()"),
+            false => format!("GetCurrentStream into {stream}"),
+        };
+        Self { text, loops: Vec::new() }
+    }
+
+    /// Its lines at a place, in loops of its own where the place is outside of those that it needs; `None` if the
+    /// headers of those cannot be repeated.
+    pub(super) fn lines_at(&self, outline: &Outline<'_>, place: Place) -> Option<String> {
+        let mut indentation = outline.place_indentation(place)?.to_owned();
+        let around: Vec<usize> = outline.place_ancestors(place).collect();
+        let mut lines = String::new();
+        for &missing in self.loops.iter().filter(|needed| !around.contains(needed)) {
+            let header = outline.statement_text(missing).trim_end();
+            if !header.ends_with(':') || header.contains("//") {
+                return None;
+            }
+            lines += &format!("{indentation}{header}\n");
+            indentation += "  ";
+        }
+        Some(lines + &format!("{indentation}{}\n", self.text))
+    }
+}
+
+/// `Synchronize Stream 0` or `Synchronize(Stream 0)`.
+fn worded_call(outline: &Outline<'_>, name: &str, link: &str, operand: &str) -> String {
+    match outline.program.style().call_form {
+        true => format!("{name}({operand})"),
+        false => format!("{name}{link}{operand}"),
+    }
+}
+
+/// The loops around a statement whose indices a text uses, the outermost first.
+fn used_loops(outline: &Outline<'_>, text: &str, from: usize) -> Vec<usize> {
+    let words: Vec<&str> = text.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+    let mut loops: Vec<usize> = outline.ancestors(from).filter(|&outer| outline.is_loop(outer)).collect();
+    loops.retain(|&outer| outline.loop_index(outer).is_some_and(|index| words.contains(&index.as_str())));
+    loops.reverse();
+    loops
+}
+
+/// The way to name the caller's stream.
+#[derive(Clone, Debug)]
+pub(super) struct CallerBinding {
+    /// `Stream 0`.
+    pub(super) stream: String,
+    /// True if the program does not bind the name before that place.
+    pub(super) is_new: bool,
+}
+
+/// The name of the caller's stream at a statement; a new one if the program has none there.
+pub(super) fn bind_caller(outline: &Outline<'_>, at: usize) -> CallerBinding {
+    match &outline.caller {
+        Some(caller) => CallerBinding { stream: caller.stream.clone(), is_new: caller.statement > at },
+        None => CallerBinding { stream: format!("Stream {}", free_stream(outline)), is_new: true },
+    }
+}
+
+/// The smallest number that no text about a stream mentions.
+fn free_stream(outline: &Outline<'_>) -> u32 {
+    (0..).find(|number| !outline.text.contains(&format!("Stream {number}"))).unwrap_or(0)
+}
+
+/// The text of a stream; `None` for the caller's stream, which [`bind_caller`] names.
+pub(super) fn plain_stream(stream: &StreamName) -> Option<&str> {
+    match stream {
+        StreamName::Caller => None,
+        StreamName::Text(text) => Some(text),
+    }
+}

@@ -1,0 +1,109 @@
+//! Fixes of the corpus of `test/verification`: each that a tool may apply has to work.
+
+use crate::proofs::{Expectation, corpus, expectation, prove_text};
+use hostir::backend::cpu;
+use hostir::data::HostTensor;
+use hostir::diag::{Diag, Severity, codes};
+use hostir::lower::{IoTensor, SizeSettings, assemble_output, prepare_program, shard_input};
+use hostir::repair::{TextJudge, TextVerdict, offer_fixes, repair_text};
+use hostir_test::tree;
+use std::path::Path;
+
+/// Judges texts as `hir-run --check-only` does.
+struct ProofJudge;
+
+impl TextJudge for ProofJudge {
+    fn judge_text(&mut self, text: &str) -> TextVerdict {
+        TextVerdict { diags: prove_text(text, 4), instructions: 0 }
+    }
+}
+
+fn errors_of(diags: &[Diag]) -> Vec<(&'static str, &str)> {
+    let errors = diags.iter().filter(|diag| diag.severity == Severity::Error);
+    errors.map(|diag| (diag.code, diag.message.as_str())).collect()
+}
+
+/// The whole outputs of a program on generated inputs; `None` if it does not run.
+fn run_outputs(text: &str) -> Option<Vec<HostTensor>> {
+    let (programs, _) = hostir::load(text);
+    let prepared = prepare_program(programs.first()?, &SizeSettings::default()).ok()?;
+    let whole: Vec<HostTensor> = prepared.inputs.iter().map(numbered_tensor).collect();
+    let local = |rank: u32| (0..whole.len()).map(|k| shard_input(&prepared, k, rank, &whole[k])).collect();
+    let result = cpu::run_plans(&prepared, (0..prepared.ranks).map(local).collect()).ok()?;
+    let outputs = (0..prepared.results).map(|output| {
+        let ranks = result.outputs.iter().zip(0u32..);
+        let parts = ranks.filter_map(|(outputs, rank)| Some((rank, outputs[output].clone()?)));
+        assemble_output(&prepared, output, parts.collect()).ok()
+    });
+    outputs.collect()
+}
+
+/// Values of both signs that differ from each other.
+fn numbered_tensor(port: &IoTensor) -> HostTensor {
+    let mut tensor = HostTensor::zeros(port.dtype, &port.whole_shape());
+    (0..tensor.len()).for_each(|k| tensor.set_f64(k, (k as f64 + 1.0) * if k % 2 == 0 { 1.0 } else { -1.0 }));
+    tensor
+}
+
+/// The number of programs with a code, and of those that a fix repairs.
+#[derive(Default, Debug)]
+struct FixCount {
+    programs: usize,
+    fixed: usize,
+}
+
+/// Wrong programs whose race a fix repairs, of all with a race (`docs/verification.md`).
+const FIXED_RACES: usize = 66;
+
+#[test]
+fn offered_fixes_work() {
+    let mut bad = Vec::new();
+    let (mut races, mut others) = (FixCount::default(), FixCount::default());
+    for file in corpus() {
+        let text = tree::read(&file);
+        let Some(Expectation { code, .. }) = expectation(&text) else { continue };
+        let mut diags = prove_text(&text, 4);
+        let before = diags.clone();
+        offer_fixes(&text, &mut diags, &mut ProofJudge);
+        let mut is_fixed = false;
+        for (diag, old) in diags.iter().zip(&before) {
+            for fix in diag.fixes.iter().filter(|fix| fix.is_machine_applicable()) {
+                let repaired = fix.apply_to(&text).expect("the edits fit the text");
+                let after = prove_text(&repaired, 4);
+                let mut left = errors_of(&before);
+                left.retain(|error| *error != (old.code, old.message.as_str()));
+                if errors_of(&after).iter().any(|error| !left.contains(error)) {
+                    bad.push(format!("{}: {}\n{repaired}", tree::relative(&file), fix.message));
+                }
+                is_fixed |= diag.code == code;
+                // The repaired twin gives the meaning.
+                let right = tree::read(Path::new(&file.to_string_lossy().replace("_wrong.hir", ".hir")));
+                if run_outputs(&repaired) != run_outputs(&right) {
+                    bad.push(format!("{}: other results: {}", tree::relative(&file), fix.message));
+                }
+            }
+        }
+        let count = if code == codes::RACE { &mut races } else { &mut others };
+        count.programs += 1;
+        count.fixed += usize::from(is_fixed);
+        if !is_fixed {
+            println!("no fix for {code}: {}", tree::relative(&file));
+        }
+    }
+    println!("races: {races:?}, others: {others:?}");
+    assert!(bad.is_empty(), "{}", bad.join("\n"));
+    assert!(races.fixed >= FIXED_RACES, "{races:?}");
+}
+
+#[test]
+fn repaired_texts_have_nothing_left_to_fix() {
+    for file in corpus() {
+        let text = tree::read(&file);
+        if expectation(&text).is_none() {
+            continue;
+        }
+        let once = repair_text(&text, &mut ProofJudge);
+        let twice = repair_text(&once.text, &mut ProofJudge);
+        assert_eq!((twice.text == once.text, twice.applied.len()), (true, 0), "{}", tree::relative(&file));
+    }
+}

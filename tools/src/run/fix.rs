@@ -1,0 +1,125 @@
+//! Fixes of hir-run: tried for what is reported, and applied with `--fix`.
+
+use super::cli::Options;
+use super::failure::RunFailure;
+use super::inputs::{self, WholeTensors};
+use super::preparation::plan_ranks;
+use super::program::SourceProgram;
+use super::tensor_options;
+use hostir::diag::Diag;
+use hostir::plan_checks::judge_program;
+use hostir::repair::{TextJudge, TextVerdict, offer_fixes};
+use hostir_tool_support::io::ToolIo;
+use hostir_tool_support::repairs::{MOST_JUDGED, RepairedSource, editable_text, is_about_text, repair_source};
+use hostir_tool_support::source::NamedText;
+use std::io::Cursor;
+use std::time::{Duration, Instant};
+
+/// The time after which no more texts are judged.
+const MOST_TIME: Duration = Duration::from_secs(10);
+
+/// Judges texts as `--check-only` judges the program.
+struct RunJudge<'a, 'io> {
+    name: &'a str,
+    options: &'a Options,
+    io: &'a ToolIo<'io>,
+    /// The contents of input files, once they were needed.
+    whole: Option<WholeTensors>,
+    end: Instant,
+}
+
+impl<'a, 'io> RunJudge<'a, 'io> {
+    fn new(name: &'a str, options: &'a Options, io: &'a ToolIo<'io>) -> Self {
+        Self { name, options, io, whole: None, end: Instant::now() + MOST_TIME }
+    }
+
+    fn prove_text(&mut self, text: &str) -> Result<TextVerdict, RunFailure> {
+        let source = NamedText { name: self.name.to_owned(), bytes: text.as_bytes().to_vec() };
+        let loaded = SourceProgram::from_text(source, self.options.container)?;
+        let bound = tensor_options::bind_options(&loaded.program, self.options)?;
+        let whole = match self.whole.take().filter(|whole| whole.len() == bound.inputs.len()) {
+            Some(whole) => whole,
+            None => inputs::read_whole(&bound, self.io)?,
+        };
+        let mut sizes = bound.fixed_sizes(self.options);
+        sizes.memory_limit = u64::MAX;
+        inputs::add_shapes(&mut sizes, &loaded.program, &bound, &whole);
+        self.whole = Some(whole);
+        let prepared = plan_ranks(&loaded.program, &sizes, &bound.kept)?;
+        let instructions = prepared.plans.iter().map(|plan| plan.inst_count() as u64).sum();
+        let mut diags = loaded.warnings;
+        if instructions <= MOST_JUDGED {
+            let report = judge_program(&loaded.program, &prepared, self.options.strict).report;
+            diags.extend(report.errors.into_iter().chain(report.warnings));
+        }
+        Ok(TextVerdict { diags, instructions })
+    }
+}
+
+impl TextJudge for RunJudge<'_, '_> {
+    fn judge_text(&mut self, text: &str) -> TextVerdict {
+        if Instant::now() > self.end {
+            return TextVerdict { diags: Vec::new(), instructions: u64::MAX / 4 };
+        }
+        self.prove_text(text).unwrap_or_else(|failure| TextVerdict { diags: failure.diags, instructions: 0 })
+    }
+}
+
+/// Adds fixes to diagnostics about a program's text.
+pub(super) fn add_fixes(source: &NamedText, diags: &mut [Diag], options: &Options, io: &ToolIo<'_>) {
+    let Ok(text) = std::str::from_utf8(&source.bytes) else { return };
+    if is_about_text(source, diags) && options.bench.is_none() {
+        offer_fixes(text, diags, &mut RunJudge::new(&source.name, options, io));
+    }
+}
+
+/// Repairs the program in its file, or from standard input to standard output, and goes on with the result, which
+/// `check` judges.
+///
+/// # Errors
+/// Those of reading, of writing, and what is wrong with the repaired program.
+pub(super) fn check_repaired(
+    options: &Options,
+    io: &mut ToolIo<'_>,
+    check: impl FnOnce(&Options, &mut ToolIo<'_>) -> Result<String, RunFailure>,
+) -> Result<String, RunFailure> {
+    let source = io.read_source(&options.file)?;
+    let text = editable_text(&source)?;
+    let repaired = repair_source(&source, text, &mut RunJudge::new(&source.name, options, io));
+    if options.file != "-" {
+        repaired.write_back(&options.file, io)?;
+        repaired.report_changes("hir-run", &source.name, options.format, io);
+        return check(options, io);
+    }
+    repaired.report_changes("hir-run", &source.name, options.format, io);
+    let summary = check_text(&repaired, options, io, check);
+    // What is left to repair by hand is worth having too.
+    let written = io.stdout.write_all(repaired.text.as_bytes());
+    written.map_err(|error| hostir_tool_support::errors::cannot_write("standard output", &error))?;
+    io.print_message(&summary?);
+    Ok(String::new())
+}
+
+/// Judges a text in the place of standard input.
+fn check_text(
+    repaired: &RepairedSource,
+    options: &Options,
+    io: &mut ToolIo<'_>,
+    check: impl FnOnce(&Options, &mut ToolIo<'_>) -> Result<String, RunFailure>,
+) -> Result<String, RunFailure> {
+    let mut input = Cursor::new(repaired.text.as_bytes());
+    let mut own = ToolIo {
+        stdin: &mut input,
+        stdout: &mut *io.stdout,
+        stderr: &mut *io.stderr,
+        cwd: io.cwd.clone(),
+        color: io.color,
+        terminal: io.terminal,
+        columns: io.columns,
+        error_columns: io.error_columns,
+        env: io.env,
+        exe: io.exe.clone(),
+        gpus: io.gpus.clone(),
+    };
+    check(options, &mut own)
+}
