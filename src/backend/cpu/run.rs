@@ -1,9 +1,9 @@
 //! Runs all ranks of a prepared program in one process.
 
 use super::executor::CpuRank;
-use super::fault::ExecutionFault;
 use super::lanes;
 use super::steps::StepCounter;
+use crate::backend::fault::ExecutionFault;
 use crate::backend::recorder::{RankRecorder, TimeSource, recorded_parts};
 use crate::backend::trace::{Trace, TraceClock};
 use crate::backend::{RunResult, RunStats};
