@@ -6,7 +6,7 @@ use super::field::FieldElement;
 use super::hash::{HashKeys, HashedSubject};
 use super::inputs::{ChangedElements, InputChange};
 use super::run::{ExactProgram, ExactSetting, run_exactly};
-use super::value::holds_numbers;
+use super::value::is_drawn;
 use crate::lower::{IoTensor, PreparedProgram};
 use crate::plan::InstKind;
 
@@ -109,7 +109,7 @@ pub(super) fn find_causes(
     probe.unchanged = unchanged;
     let fresh = [HashedSubject::FreshMemory];
     let subjects = subjects.iter().chain(&fresh).copied().filter(|&subject| probe.goes_through(subject)).collect();
-    let inputs = program.prepared.inputs.iter().enumerate().filter(|(_, port)| holds_numbers(port.dtype));
+    let inputs = program.prepared.inputs.iter().enumerate().filter(|(_, port)| is_drawn(port.dtype));
     let parts = inputs.flat_map(|(position, port)| probe.wrong_parts(position, port)).collect();
     DifferenceCauses { parts, subjects }
 }

@@ -1,7 +1,7 @@
 //! Random inputs of exact runs, and changes of them.
 
 use super::hash::{HashKeys, HashedSubject};
-use super::value::{ExactValue, holds_numbers, stored_integer};
+use super::value::{ExactValue, is_drawn, stored_integer};
 use crate::data::HostTensor;
 use crate::ir::DType;
 use crate::lower::IoTensor;
@@ -54,7 +54,7 @@ pub(super) fn input_elements(
 ) -> Vec<ExactValue> {
     let shape = port.whole_shape();
     let count: usize = shape.iter().product();
-    if !holds_numbers(port.dtype) {
+    if !is_drawn(port.dtype) {
         let integers = given.map(integer_elements).unwrap_or_default();
         let values = (0..count).map(|flat| integers.get(flat).copied().unwrap_or(0));
         return values.map(|value| stored_integer(value, port.dtype)).collect();
@@ -71,12 +71,11 @@ pub(super) fn input_elements(
     (0..count).map(element).collect()
 }
 
-/// The elements of a tensor of integers or truth values.
+/// The elements of a tensor of integers.
 fn integer_elements(tensor: &HostTensor) -> Vec<i64> {
     match tensor.dtype() {
         DType::Int32 => tensor.as_slice::<i32>().iter().map(|&value| i64::from(value)).collect(),
         DType::Int | DType::Index => tensor.as_slice::<i64>().to_vec(),
-        DType::Bool => tensor.bytes().iter().map(|&value| i64::from(value != 0)).collect(),
         _ => Vec::new(),
     }
 }

@@ -131,6 +131,7 @@ fn result_degree(step: &KernelStep, args: &[ExactColumn], operands: RationalDegr
             let most = exponents.map(i64::unsigned_abs).max().unwrap_or(1);
             a.degree.power(most as usize).join(a.degree.inverse().power(most as usize))
         }
+        (FieldOperation::Choice, [a, b, c]) => c.degree.plus(a.degree.times(b.degree.plus(c.degree))),
         (FieldOperation::Line, [a, b, c]) => a.degree.plus(c.degree.times(b.degree.plus(a.degree))),
         _ => operands,
     }
@@ -145,7 +146,7 @@ fn apply_element(
     let row = step.function.row();
     match (row.form, args) {
         (FunctionForm::Conversion, &[value]) => return Ok(value),
-        (FunctionForm::Choice, &[condition, a, b]) => return Ok(choose_element(step, condition, a, b, cx)),
+        (FunctionForm::Choice, &[condition, a, b]) => return Ok(choose_element(condition, a, b)),
         (FunctionForm::NotComputed | FunctionForm::SameAs(_), _) => return Err(unknown_function(step)),
         _ => {}
     }
@@ -240,19 +241,13 @@ pub(super) fn convert_element(value: ExactValue, from: DType, to: DType, cx: &mu
 }
 
 /// The second operand where the first is true, else the third.
-fn choose_element(
-    step: &KernelStep,
-    condition: ExactValue,
-    a: ExactValue,
-    b: ExactValue,
-    cx: &mut HashContext<'_>,
-) -> ExactValue {
+fn choose_element(condition: ExactValue, a: ExactValue, b: ExactValue) -> ExactValue {
     match condition {
         ExactValue::Integer(0) => b,
         ExactValue::Integer(_) => a,
         ExactValue::Number(condition) => {
-            let operands = [condition, a.to_number(), b.to_number()];
-            cx.hash_unknown(HashedSubject::Function(step.function), &operands)
+            let (a, b) = (a.to_number(), b.to_number());
+            ExactValue::Number(b + condition * (a - b))
         }
     }
 }

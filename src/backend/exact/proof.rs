@@ -6,7 +6,7 @@ use super::hash::HashKeys;
 use super::report;
 use super::request::{ExactProof, ExactReport, ExactRequest, ExactSide, SideFailure};
 use super::run::{ExactProgram, ExactRun, ExactSetting, run_exactly};
-use super::value::holds_numbers;
+use super::value::is_drawn;
 use super::work::ExactNotes;
 use crate::diag::Diag;
 
@@ -107,7 +107,7 @@ impl ExactRuns<'_> {
     fn report(self, result: Result<ExactProof, Diag>) -> ExactReport {
         let request = self.request;
         let [own, expected] = &self.notes;
-        let given = request.program.inputs.iter().filter(|port| !holds_numbers(port.dtype));
+        let given = request.program.inputs.iter().filter(|port| !is_drawn(port.dtype));
         let mut program: Vec<Diag> = result.as_ref().err().cloned().into_iter().collect();
         program.extend(given.map(|port| report::given_values(request.program, port)));
         program.extend(report::unknown_functions(request.program, &own.unknown));

@@ -50,7 +50,7 @@ pub(super) fn given_values(prepared: &PreparedProgram, port: &IoTensor) -> Diag 
         format!("the proof holds only for the values of {} in this run: it is `{}`", port.name, port.dtype.name());
     Diag::error(codes::GIVEN_VALUES, prepared.labels.tensor_span(port.tensor), message)
         .into_warning()
-        .with_note("integers and truth values wrap around and select elements, which has no meaning modulo a prime")
+        .with_note("integers wrap around and select elements, which has no meaning modulo a prime")
 }
 
 /// A warning for each op that uses functions without a meaning.

@@ -13,7 +13,7 @@ pub struct ExactRequest<'p> {
     pub reference: &'p PreparedProgram,
     /// The reference in messages.
     pub name: &'p str,
-    /// By input: the values of integers and truth values.
+    /// By input: the values of integers.
     pub given: &'p [Option<HostTensor>],
     /// Chooses the random inputs.
     pub seed: u64,

@@ -162,6 +162,8 @@ pub enum FieldOperation {
     Power,
     /// `a + c * (b - a)`
     Line,
+    /// `a * b + (1 - a) * c`, where `a` is a truth value
+    Choice,
 }
 
 /// The meaning of a function of data modulo a prime (`hir-run --exact`).

@@ -380,7 +380,7 @@ function_table! {
         .host_form(HostForm::DoubleOrInteger),
     /// `condition ? a : b`
     Where("where", 3) = plain_row()
-        .unknown_form()
+        .field_form(FieldOperation::Choice)
         .kernel_cost(Low)
         .kernel_form(FunctionForm::Choice)
         .host_form(HostForm::Own(scalars::chosen_value)),
