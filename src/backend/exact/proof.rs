@@ -110,8 +110,8 @@ impl ExactRuns<'_> {
         let given = request.program.inputs.iter().filter(|port| !is_drawn(port.dtype));
         let mut program: Vec<Diag> = result.as_ref().err().cloned().into_iter().collect();
         program.extend(given.map(|port| report::given_values(request.program, port)));
-        program.extend(report::unknown_functions(request.program, &own.unknown));
-        let reference = report::unknown_functions(request.reference, &expected.unknown);
+        program.extend(report::unknown_functions(request.program, &own.unknown, &[]));
+        let reference = report::unknown_functions(request.reference, &expected.unknown, &own.unknown);
         ExactReport { proof: result.ok(), program, reference }
     }
 }

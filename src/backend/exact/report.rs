@@ -5,9 +5,11 @@ use super::diagnosis::{DifferenceCauses, PartRelation, WrongPart};
 use super::hash::HashedSubject;
 use super::request::{ExactProof, ExactRequest};
 use super::work::UnknownUse;
-use crate::diag::{Diag, codes};
+use crate::backend::view_rows::element_offsets;
+use crate::diag::{Diag, Span, codes};
 use crate::ir::OpId;
 use crate::lower::{IoTensor, PreparedProgram};
+use crate::plan::Inst;
 
 /// The error about outputs of different shapes.
 pub(super) fn different_shapes(request: &ExactRequest<'_>) -> Option<Diag> {
@@ -53,8 +55,15 @@ pub(super) fn given_values(prepared: &PreparedProgram, port: &IoTensor) -> Diag 
         .with_note("integers wrap around and select elements, which has no meaning modulo a prime")
 }
 
-/// A warning for each op that uses functions without a meaning.
-pub(super) fn unknown_functions(prepared: &PreparedProgram, unknown: &[UnknownUse]) -> Vec<Diag> {
+/// A warning for each op that uses functions without a meaning. Of those that the other program uses too, nothing is
+/// said if `others` has them.
+pub(super) fn unknown_functions(
+    prepared: &PreparedProgram,
+    unknown: &[UnknownUse],
+    others: &[UnknownUse],
+) -> Vec<Diag> {
+    let is_new = |used: &&UnknownUse| others.iter().all(|other| other.subject != used.subject);
+    let unknown: Vec<UnknownUse> = unknown.iter().filter(is_new).copied().collect();
     let of_ops = unknown.chunk_by(|a, b| a.op == b.op);
     of_ops.map(|uses| unknown_function(prepared, uses[0].op, uses)).collect()
 }
@@ -63,12 +72,19 @@ fn unknown_function(prepared: &PreparedProgram, op: OpId, uses: &[UnknownUse]) -
     let subjects: Vec<HashedSubject> = uses.iter().map(|used| used.subject).collect();
     let verb = if subjects.len() == 1 { "has" } else { "have" };
     let message = format!("{} {verb} no meaning modulo a prime", subject_list(&subjects));
-    let wraps = subjects.contains(&HashedSubject::IntegerArithmetic);
-    Diag::error(codes::NO_MEANING, prepared.labels.op_span(op), message).into_warning().with_note(if wraps {
-        "integers that are computed from floats are taken not to wrap around"
-    } else {
-        "it is taken for an unknown function: equal where its operands are, and nothing else is known of it"
-    })
+    let diag = Diag::error(codes::NO_MEANING, prepared.labels.op_span(op), message).into_warning();
+    let mut notes: Vec<&str> = subjects.iter().map(|subject| unknown_note(*subject)).collect();
+    notes.dedup();
+    notes.into_iter().fold(diag, Diag::with_note)
+}
+
+/// What a function without a meaning is taken for.
+fn unknown_note(subject: HashedSubject) -> &'static str {
+    match subject {
+        HashedSubject::IntegerArithmetic => "integers that are computed from floats are taken not to wrap around",
+        HashedSubject::InfiniteConstant => "it is taken for an unknown number",
+        _ => "it is taken for an unknown function: equal where its operands are, and nothing else is known of it",
+    }
 }
 
 /// The error about an output that differs. `own` are the program's uses of functions without a meaning, `unknown` all
@@ -90,10 +106,10 @@ pub(super) fn different_output(
         "{} {verdict} {}: {} of {} elements differ",
         port.name, request.name, difference.elements, difference.of_all
     );
-    let span = prepared.labels.tensor_span(port.tensor);
+    let (span, label) = written_place(prepared, difference);
     // Where the difference goes through a function without a meaning, nothing is known.
     let code = if through.is_empty() { codes::DIFFERENT_MEANING } else { codes::UNPROVED_MEANING };
-    let mut diag = Diag::error(code, span, message);
+    let mut diag = Diag::error(code, span, message).with_primary_text(label);
     let element = format!("{}{}", port.name, index_text(&difference.index));
     let rank = if prepared.ranks > 1 { format!(" on rank {}", difference.place.rank) } else { String::new() };
     diag = diag.with_note(format!("the first is {element}{rank}"));
@@ -107,6 +123,29 @@ pub(super) fn different_output(
         diag = diag.with_label(prepared.labels.op_span(used.op), "the difference goes through this function");
     }
     function_note(diag, &causes.subjects)
+}
+
+/// The statement that writes the element, with a label; the output's declaration if it is an input.
+fn written_place(prepared: &PreparedProgram, difference: &OutputDifference) -> (Span, String) {
+    let place = difference.place;
+    let plan = prepared.plans.get(place.rank);
+    let view = plan.and_then(|plan| plan.outputs.get(place.output)?.as_ref());
+    let element = view.and_then(|view| element_offsets(view).get(place.element).copied());
+    let writer = plan.zip(view).zip(element).and_then(|((plan, view), element)| {
+        let writes = |inst: &&Inst| {
+            let written = inst.kind.written_view();
+            written.is_some_and(|to| to.buffer == view.buffer && element_offsets(to).contains(&element))
+        };
+        plan.iter().rev().find(writes)
+    });
+    match plan.zip(writer) {
+        Some((plan, inst)) => {
+            let iteration = prepared.labels.iteration_text(plan.iteration_of(inst.origin));
+            let at = if iteration.is_empty() { String::new() } else { format!(" at {iteration}") };
+            (prepared.labels.op_span(inst.origin.op), format!("writes the first one{at}"))
+        }
+        None => (prepared.labels.tensor_span(prepared.outputs[place.output].tensor), String::new()),
+    }
 }
 
 /// Adds what is not known of the functions through which a difference goes.
