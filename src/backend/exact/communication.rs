@@ -93,7 +93,7 @@ fn join_parts(parts: &[ExactColumn]) -> ExactColumn {
     let mut joined = ExactColumn::default();
     for part in parts {
         joined.values.extend(&part.values);
-        joined.degree = joined.degree.join(part.degree);
+        joined.degree = joined.degree.join_degrees(part.degree);
     }
     joined
 }
@@ -122,7 +122,7 @@ fn divide_element(value: ExactValue, count: usize, dtype: DType, cx: &mut HashCo
     match value {
         ExactValue::Integer(sum) => stored_integer(sum / count.max(1) as i64, dtype),
         ExactValue::Number(sum) if dtype.is_float() => {
-            let share = cx.inverse(FieldElement::from_integer(count as i64));
+            let share = cx.invert_number(FieldElement::from_integer(count as i64));
             ExactValue::Number(sum * share)
         }
         ExactValue::Number(sum) => cx.hash_unknown(HashedSubject::Reduction(RedOp::Avg), &[sum]),

@@ -16,28 +16,28 @@ impl RationalDegree {
     pub(super) const VARIABLE: RationalDegree = RationalDegree { numerator: 1, denominator: 0 };
 
     /// A bound for elements of both kinds.
-    pub(super) fn join(self, other: Self) -> Self {
+    pub(super) fn join_degrees(self, other: Self) -> Self {
         Self { numerator: self.numerator.max(other.numerator), denominator: self.denominator.max(other.denominator) }
     }
     /// Of a sum of two.
-    pub(super) fn plus(self, other: Self) -> Self {
+    pub(super) fn sum_degree(self, other: Self) -> Self {
         let left = self.numerator.saturating_add(other.denominator);
         let right = other.numerator.saturating_add(self.denominator);
         Self { numerator: left.max(right), denominator: self.denominator.saturating_add(other.denominator) }
     }
     /// Of a product of two.
-    pub(super) fn times(self, other: Self) -> Self {
+    pub(super) fn product_degree(self, other: Self) -> Self {
         Self {
             numerator: self.numerator.saturating_add(other.numerator),
             denominator: self.denominator.saturating_add(other.denominator),
         }
     }
     /// Of one divided by the element.
-    pub(super) fn inverse(self) -> Self {
+    pub(super) fn inverse_degree(self) -> Self {
         Self { numerator: self.denominator, denominator: self.numerator }
     }
     /// Of a product of `count` elements.
-    pub(super) fn power(self, count: usize) -> Self {
+    pub(super) fn power_degree(self, count: usize) -> Self {
         let count = count as u64;
         Self { numerator: self.numerator.saturating_mul(count), denominator: self.denominator.saturating_mul(count) }
     }
@@ -51,11 +51,11 @@ impl RationalDegree {
     }
     /// The degree of the polynomial that is zero where two such elements agree.
     pub(super) fn of_difference(self, other: Self) -> u64 {
-        self.plus(other).numerator
+        self.sum_degree(other).numerator
     }
 }
 
-/// What the bound on a wrong verdict counts.
+/// The counts from which the bound on a wrong verdict follows.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct ErrorCounts {
     /// Number of hashes of operands.
@@ -66,8 +66,8 @@ pub(super) struct ErrorCounts {
 
 impl ErrorCounts {
     /// The counts of two runs.
-    pub(super) fn join(self, other: Self) -> Self {
-        Self { hashes: self.hashes.saturating_add(other.hashes), operands: self.operands.join(other.operands) }
+    pub(super) fn join_counts(self, other: Self) -> Self {
+        Self { hashes: self.hashes.saturating_add(other.hashes), operands: self.operands.join_degrees(other.operands) }
     }
     /// A bound on the probability that outputs agree in one run of random inputs though they are different functions.
     /// `compared` is the degree of their difference: it is zero with a probability of at most degree / p
@@ -88,12 +88,12 @@ mod tests {
     #[test]
     fn degrees_of_fractions() {
         let x = RationalDegree::VARIABLE;
-        let quotient = x.times(x.inverse());
+        let quotient = x.product_degree(x.inverse_degree());
         // x/y + z/w = (xw + zy) / (yw).
-        assert_eq!(quotient.plus(quotient), RationalDegree { numerator: 2, denominator: 2 });
+        assert_eq!(quotient.sum_degree(quotient), RationalDegree { numerator: 2, denominator: 2 });
         assert_eq!(quotient.sum_of(3), RationalDegree { numerator: 3, denominator: 3 });
         assert_eq!(x.sum_of(1000), x);
-        assert_eq!(x.power(5).of_difference(x), 5);
+        assert_eq!(x.power_degree(5).of_difference(x), 5);
         assert_eq!(RationalDegree::CONSTANT.of_difference(x), 1);
     }
 

@@ -41,7 +41,7 @@ pub(super) struct WrongPart {
     pub(super) relation: PartRelation,
 }
 
-/// What is known of a difference.
+/// The causes of a difference, as far as they are known.
 #[derive(Clone, Default, Debug)]
 pub(super) struct DifferenceCauses {
     /// Parts of inputs.
@@ -58,12 +58,12 @@ struct ElementPair {
 }
 
 impl ElementPair {
-    fn difference(self) -> FieldElement {
+    fn pair_difference(self) -> FieldElement {
         self.program - self.reference
     }
 }
 
-/// Whether the two elements, and their difference, depend on something.
+/// The dependence of the two elements, and of their difference, on something.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Dependence {
     program: bool,
@@ -139,7 +139,7 @@ impl ElementProbe<'_> {
 
     fn goes_through(&self, subject: HashedSubject) -> bool {
         let changed = self.changed_pair(None, Some(subject));
-        changed.is_some_and(|changed| changed.difference() != self.unchanged.difference())
+        changed.is_some_and(|changed| changed.pair_difference() != self.unchanged.pair_difference())
     }
 
     fn dependence_on(&self, input: usize, part: &[Vec<usize>]) -> Dependence {
@@ -148,7 +148,7 @@ impl ElementProbe<'_> {
         Dependence {
             program: changed.program != self.unchanged.program,
             reference: changed.reference != self.unchanged.reference,
-            difference: changed.difference() != self.unchanged.difference(),
+            difference: changed.pair_difference() != self.unchanged.pair_difference(),
         }
     }
 
@@ -158,46 +158,52 @@ impl ElementProbe<'_> {
         if !self.dependence_on(input, &whole).difference {
             return Vec::new();
         }
-        let axes = (0..whole.len()).map(|axis| self.axis_slices(input, &whole, axis));
-        let axes: Vec<Vec<AxisSlice>> = axes.collect();
+        let axes: Vec<Vec<AxisSlice>> = (0..whole.len()).map(|axis| self.axis_slices(input, &whole, axis)).collect();
         let affected: Vec<Vec<usize>> = axes.iter().map(|slices| slice_indices(slices, |_| true)).collect();
         // What is sharded says most.
         let sharded = |axis: &usize| port.axes[*axis].device.is_some();
         let (first, others): (Vec<usize>, Vec<usize>) = (0..whole.len()).partition(sharded);
-        let one_sided = |axis: &usize| is_one_sided(&axes[*axis], whole[*axis].len());
-        let Some(axis) = first.into_iter().chain(others).find(one_sided) else {
-            let relation = self.relation_of(input, &affected);
+        let explained = |axis: &usize| explains_difference(&axes[*axis], whole[*axis].len());
+        let Some(axis) = first.into_iter().chain(others).find(explained) else {
+            let relation = self.relation_of(self.dependence_on(input, &affected), input, &affected);
             return vec![WrongPart { input, part: affected, relation }];
         };
-        let relations = [PartRelation::Missing, PartRelation::Surplus];
+        let mut relations: Vec<PartRelation> = Vec::new();
+        for slice in &axes[axis] {
+            if !relations.contains(&slice.relation) {
+                relations.push(slice.relation);
+            }
+        }
         let groups = relations.into_iter().map(|relation| {
             let mut part = affected.clone();
-            part[axis] = slice_indices(&axes[axis], |slice| slice.dependence.one_sided() == Some(relation));
+            part[axis] = slice_indices(&axes[axis], |slice| slice.relation == relation);
             WrongPart { input, part, relation }
         });
-        groups.filter(|wrong| !wrong.part[axis].is_empty()).collect()
+        groups.collect()
     }
 
     /// The slices of an axis on which the difference depends.
     fn axis_slices(&self, input: usize, whole: &[Vec<usize>], axis: usize) -> Vec<AxisSlice> {
         let width = whole[axis].len().div_ceil(self.parts_of_axis).max(1);
-        let slices = whole[axis].chunks(width).map(|indices| {
+        let slices = whole[axis].chunks(width).filter_map(|indices| {
             let mut part = whole.to_vec();
             part[axis] = indices.to_vec();
-            AxisSlice { indices: indices.to_vec(), dependence: self.dependence_on(input, &part) }
+            let dependence = self.dependence_on(input, &part);
+            let relation = dependence.difference.then(|| self.relation_of(dependence, input, &part))?;
+            Some(AxisSlice { indices: indices.to_vec(), relation })
         });
-        slices.filter(|slice| slice.dependence.difference).collect()
+        slices.collect()
     }
 
     /// The relation of a part on which the difference depends.
-    fn relation_of(&self, input: usize, part: &[Vec<usize>]) -> PartRelation {
-        if let Some(relation) = self.dependence_on(input, part).one_sided() {
+    fn relation_of(&self, dependence: Dependence, input: usize, part: &[Vec<usize>]) -> PartRelation {
+        if let Some(relation) = dependence.one_sided() {
             return relation;
         }
         let change = InputChange { input, part: part.to_vec(), elements: ChangedElements::Zero };
         let Some(without) = self.changed_pair(Some(change), None) else { return PartRelation::Otherwise };
         let found = self.unchanged.program - without.program;
-        let Some(expected) = (self.unchanged.reference - without.reference).inverse() else {
+        let Some(expected) = (self.unchanged.reference - without.reference).inverse_element() else {
             return PartRelation::Otherwise;
         };
         let weight = found * expected;
@@ -209,10 +215,10 @@ impl ElementProbe<'_> {
     }
 }
 
-/// Some indices of an axis, and what depends on them.
+/// Some indices of an axis, and their relation to the reference.
 struct AxisSlice {
     indices: Vec<usize>,
-    dependence: Dependence,
+    relation: PartRelation,
 }
 
 /// The indices of some slices.
@@ -220,11 +226,10 @@ fn slice_indices(slices: &[AxisSlice], is_wanted: impl Fn(&AxisSlice) -> bool) -
     slices.iter().filter(|slice| is_wanted(slice)).flat_map(|slice| slice.indices.iter().copied()).collect()
 }
 
-/// Returns true if the slices are some of an axis, and each of them concerns one of the programs only.
-fn is_one_sided(slices: &[AxisSlice], extent: usize) -> bool {
-    let all: usize = slices.iter().map(|slice| slice.indices.len()).sum();
-    let first = slices.first().and_then(|slice| slice.dependence.one_sided());
-    let one_sided = slices.iter().all(|slice| slice.dependence.one_sided().is_some());
-    let mixed = slices.iter().any(|slice| slice.dependence.one_sided() != first);
-    one_sided && first.is_some() && (all < extent || mixed)
+/// Returns true if the relation of each slice is known, and they are not all slices of the axis with one relation.
+fn explains_difference(slices: &[AxisSlice], extent: usize) -> bool {
+    let affected: usize = slices.iter().map(|slice| slice.indices.len()).sum();
+    let Some(first) = slices.first() else { return false };
+    let known = slices.iter().all(|slice| slice.relation != PartRelation::Otherwise);
+    known && (affected < extent || slices.iter().any(|slice| slice.relation != first.relation))
 }

@@ -14,7 +14,7 @@ impl FieldElement {
     pub(super) const ONE: FieldElement = FieldElement(1);
 
     /// The residue of a sum of products.
-    pub(super) fn reduced(wide: u128) -> Self {
+    pub(super) fn from_wide(wide: u128) -> Self {
         let modulus = u128::from(MODULUS);
         // 2^61 is 1 here.
         let folded = (wide & modulus) + ((wide >> 61) & modulus) + (wide >> 122);
@@ -22,7 +22,7 @@ impl FieldElement {
     }
     /// The residue of an integer.
     pub(super) fn from_integer(value: i64) -> Self {
-        let size = FieldElement::reduced(u128::from(value.unsigned_abs()));
+        let size = FieldElement::from_wide(u128::from(value.unsigned_abs()));
         if value < 0 { -size } else { size }
     }
     /// The residue of a real number: of the shortest decimal fraction that reads back as this double. `None` if it is
@@ -36,9 +36,9 @@ impl FieldElement {
         let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
         let exponent = exponent.parse::<i64>().ok()? - fraction.len() as i64;
         let digits: u64 = format!("{whole}{fraction}").parse().ok()?;
-        let ten = FieldElement(10).power(exponent.unsigned_abs());
-        let scale = if exponent < 0 { ten.inverse()? } else { ten };
-        let size = FieldElement::reduced(u128::from(digits)) * scale;
+        let ten = FieldElement(10).raised_to(exponent.unsigned_abs());
+        let scale = if exponent < 0 { ten.inverse_element()? } else { ten };
+        let size = FieldElement::from_wide(u128::from(digits)) * scale;
         Some(if value < 0.0 { -size } else { size })
     }
     /// The number itself.
@@ -54,7 +54,7 @@ impl FieldElement {
         }
     }
     /// The element multiplied with itself.
-    pub(super) fn power(self, exponent: u64) -> Self {
+    pub(super) fn raised_to(self, exponent: u64) -> Self {
         let (mut result, mut base, mut left) = (FieldElement::ONE, self, exponent);
         while left > 0 {
             if left % 2 == 1 {
@@ -66,8 +66,8 @@ impl FieldElement {
         result
     }
     /// The element whose product with this one is 1; `None` for 0.
-    pub(super) fn inverse(self) -> Option<Self> {
-        (self != FieldElement::ZERO).then(|| self.power(MODULUS - 2))
+    pub(super) fn inverse_element(self) -> Option<Self> {
+        (self != FieldElement::ZERO).then(|| self.raised_to(MODULUS - 2))
     }
 }
 
@@ -112,11 +112,11 @@ pub(super) fn sum_products(pairs: impl Iterator<Item = (FieldElement, FieldEleme
         sum += u128::from(a.0) * u128::from(b.0);
         left -= 1;
         if left == 0 {
-            sum = u128::from(FieldElement::reduced(sum).0);
+            sum = u128::from(FieldElement::from_wide(sum).0);
             left = PRODUCTS_AT_ONCE;
         }
     }
-    FieldElement::reduced(sum)
+    FieldElement::from_wide(sum)
 }
 
 #[cfg(test)]
@@ -151,10 +151,10 @@ mod tests {
     #[test]
     fn inverses_and_long_sums() {
         for value in [1, 2, -7, 1 << 60, 12_345_678_901_234_567] {
-            let inverse = element(value).inverse();
+            let inverse = element(value).inverse_element();
             assert_eq!(inverse.map(|inverse| inverse * element(value)), Some(FieldElement::ONE));
         }
-        assert_eq!(FieldElement::ZERO.inverse(), None);
+        assert_eq!(FieldElement::ZERO.inverse_element(), None);
         // (p - 1)^2 = 1.
         let ones = std::iter::repeat_n((element(-1), element(-1)), 1000);
         assert_eq!(sum_products(ones), element(1000));

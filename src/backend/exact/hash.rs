@@ -43,6 +43,6 @@ impl HashKeys {
         hasher.write_u64(self.seed);
         (subject, self.altered == Some(subject)).hash(&mut hasher);
         words.iter().for_each(|&word| hasher.write_u64(word));
-        FieldElement::reduced(u128::from(hasher.finish() & MODULUS))
+        FieldElement::from_wide(u128::from(hasher.finish() & MODULUS))
     }
 }

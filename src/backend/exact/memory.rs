@@ -67,7 +67,7 @@ impl ExactMemory {
     /// Writes elements in row-major order; there are as many as the view has.
     pub(super) fn write_view(&mut self, plan: &Plan, view: &BufferView, column: &ExactColumn) {
         let buffer = self.buffer_elements(plan, view);
-        buffer.degree = buffer.degree.join(column.degree);
+        buffer.degree = buffer.degree.join_degrees(column.degree);
         let rows = ViewRows::new(view);
         let mut rest = column.values.iter();
         rows.for_each_row(|offset| {

@@ -48,7 +48,7 @@ fn load_argument(
     let converted = |from: DType, column: &ExactColumn, cx: &mut HashContext<'_>| {
         let to = operand_type(step, position).unwrap_or(from);
         let values = column.values.iter().map(|&value| convert_element(value, from, to, cx)).collect();
-        ExactColumn { values, degree: column.degree.join(RationalDegree::VARIABLE) }
+        ExactColumn { values, degree: column.degree.join_degrees(RationalDegree::VARIABLE) }
     };
     match step.args[position] {
         StepOperand::Input(index) => converted(kernel.inputs[index as usize].dtype, &inputs[index as usize], cx),
@@ -89,7 +89,7 @@ fn operand_type(step: &KernelStep, position: usize) -> Option<DType> {
 /// A scalar as an element of a type.
 pub(super) fn scalar_element(value: ScalarValue, dtype: DType, cx: &mut HashContext<'_>) -> ExactValue {
     match value {
-        ScalarValue::Float(value) if holds_numbers(dtype) => cx.constant(value),
+        ScalarValue::Float(value) if holds_numbers(dtype) => cx.real_constant(value),
         value if dtype == DType::Bool => ExactValue::Integer(i64::from(value.as_bool())),
         value => stored_integer(value.as_i64(), dtype),
     }
@@ -105,7 +105,7 @@ fn apply_step(
     if args.len() != step.function.row().arity {
         return Err(unknown_function(step));
     }
-    let operands = args.iter().fold(RationalDegree::CONSTANT, |all, arg| all.join(arg.degree));
+    let operands = args.iter().fold(RationalDegree::CONSTANT, |all, arg| all.join_degrees(arg.degree));
     cx.note_operands(operands);
     let mut values = Vec::with_capacity(elements);
     let mut element: SmallVec<[ExactValue; 3]> = SmallVec::new();
@@ -115,24 +115,28 @@ fn apply_step(
         values.push(apply_element(step, &element, cx)?);
     }
     // A hash may be the result in any case.
-    let degree = result_degree(step, args, operands).join(RationalDegree::VARIABLE);
+    let degree = result_degree(step, args, operands).join_degrees(RationalDegree::VARIABLE);
     Ok(ExactColumn { values, degree })
 }
 
 fn result_degree(step: &KernelStep, args: &[ExactColumn], operands: RationalDegree) -> RationalDegree {
     let ExactForm::Field(operation) = step.function.row().exact else { return operands };
     match (operation, args) {
-        (FieldOperation::Sum | FieldOperation::Difference, [a, b]) => a.degree.plus(b.degree),
-        (FieldOperation::Product, [a, b]) => a.degree.times(b.degree),
-        (FieldOperation::Quotient, [a, b]) => a.degree.times(b.degree.inverse()),
-        (FieldOperation::Inverse, [a]) => a.degree.inverse(),
+        (FieldOperation::Sum | FieldOperation::Difference, [a, b]) => a.degree.sum_degree(b.degree),
+        (FieldOperation::Product, [a, b]) => a.degree.product_degree(b.degree),
+        (FieldOperation::Quotient, [a, b]) => a.degree.product_degree(b.degree.inverse_degree()),
+        (FieldOperation::Inverse, [a]) => a.degree.inverse_degree(),
         (FieldOperation::Power, [a, b]) => {
             let exponents = b.values.iter().filter_map(|value| value.to_number().small_integer(MOST_FACTORS));
             let most = exponents.map(i64::unsigned_abs).max().unwrap_or(1);
-            a.degree.power(most as usize).join(a.degree.inverse().power(most as usize))
+            a.degree.power_degree(most as usize).join_degrees(a.degree.inverse_degree().power_degree(most as usize))
         }
-        (FieldOperation::Choice, [a, b, c]) => c.degree.plus(a.degree.times(b.degree.plus(c.degree))),
-        (FieldOperation::Line, [a, b, c]) => a.degree.plus(c.degree.times(b.degree.plus(a.degree))),
+        (FieldOperation::Choice, [a, b, c]) => {
+            c.degree.sum_degree(a.degree.product_degree(b.degree.sum_degree(c.degree)))
+        }
+        (FieldOperation::Line, [a, b, c]) => {
+            a.degree.sum_degree(c.degree.product_degree(b.degree.sum_degree(a.degree)))
+        }
         _ => operands,
     }
 }
@@ -218,12 +222,12 @@ fn apply_operation(operation: FieldOperation, args: &[FieldElement], cx: &mut Ha
         (FieldOperation::Sum, &[a, b]) => a + b,
         (FieldOperation::Difference, &[a, b]) => a - b,
         (FieldOperation::Product, &[a, b]) => a * b,
-        (FieldOperation::Quotient, &[a, b]) => a * cx.inverse(b),
-        (FieldOperation::Inverse, &[a]) => cx.inverse(a),
+        (FieldOperation::Quotient, &[a, b]) => a * cx.invert_number(b),
+        (FieldOperation::Inverse, &[a]) => cx.invert_number(a),
         (FieldOperation::Line, &[a, b, c]) => a + c * (b - a),
         (FieldOperation::Power, &[a, b]) => match b.small_integer(MOST_FACTORS)? {
-            negative @ ..0 => cx.inverse(a).power(negative.unsigned_abs()),
-            exponent => a.power(exponent.unsigned_abs()),
+            negative @ ..0 => cx.invert_number(a).raised_to(negative.unsigned_abs()),
+            exponent => a.raised_to(exponent.unsigned_abs()),
         },
         _ => return None,
     })

@@ -48,11 +48,11 @@ pub fn prove_equal(request: &ExactRequest<'_>) -> Result<ExactReport, SideFailur
     let mut runs = ExactRuns { request, notes: [ExactNotes::default(), ExactNotes::default()], error: 1.0, seeds: 0 };
     while runs.seeds < SEEDS || (runs.error > WANTED_ERROR && runs.seeds < MOST_SEEDS) {
         if let Some(diag) = runs.run_next()? {
-            return Ok(runs.report(Err(diag)));
+            return Ok(runs.into_report(Err(diag)));
         }
     }
     let proof = ExactProof { seeds: runs.seeds, error: runs.error };
-    Ok(runs.report(if proof.error > WANTED_ERROR { Err(report::weak_proof(request, proof)) } else { Ok(proof) }))
+    Ok(runs.into_report(if proof.error > WANTED_ERROR { Err(report::weak_proof(request, proof)) } else { Ok(proof) }))
 }
 
 /// Runs of both programs, which are equal so far.
@@ -66,7 +66,7 @@ struct ExactRuns<'r> {
 }
 
 impl ExactRuns<'_> {
-    fn programs(&self) -> [ExactProgram<'_>; 2] {
+    fn exact_programs(&self) -> [ExactProgram<'_>; 2] {
         let request = self.request;
         [(request.program, 0), (request.reference, 1)].map(|(prepared, number)| ExactProgram {
             prepared,
@@ -80,7 +80,7 @@ impl ExactRuns<'_> {
         let request = self.request;
         let keys = HashKeys { seed: request.seed.wrapping_mul(1 << 32) + u64::from(self.seeds), altered: None };
         let setting = ExactSetting { keys, change: None };
-        let [program, reference] = self.programs();
+        let [program, reference] = self.exact_programs();
         let own = run_exactly(program, &setting).map_err(|diags| SideFailure { side: ExactSide::Program, diags })?;
         let expected =
             run_exactly(reference, &setting).map_err(|diags| SideFailure { side: ExactSide::Reference, diags })?;
@@ -104,7 +104,7 @@ impl ExactRuns<'_> {
         Ok(result)
     }
 
-    fn report(self, result: Result<ExactProof, Diag>) -> ExactReport {
+    fn into_report(self, result: Result<ExactProof, Diag>) -> ExactReport {
         let request = self.request;
         let [own, expected] = &self.notes;
         let given = request.program.inputs.iter().filter(|port| !is_drawn(port.dtype));
@@ -135,8 +135,8 @@ fn explain_difference(
 fn run_error(own: &ExactRun, expected: &ExactRun, results: usize) -> f64 {
     let columns = |run: &ExactRun, output: usize| {
         let degrees = run.outputs.iter().filter_map(|outputs| Some(outputs.get(output)?.as_ref()?.degree));
-        degrees.reduce(|all, degree| all.join(degree)).unwrap_or_default()
+        degrees.reduce(|all, degree| all.join_degrees(degree)).unwrap_or_default()
     };
     let degrees = (0..results).map(|output| columns(own, output).of_difference(columns(expected, output)));
-    own.notes.counts.join(expected.notes.counts).wrong_verdict(degrees.max().unwrap_or(0))
+    own.notes.counts.join_counts(expected.notes.counts).wrong_verdict(degrees.max().unwrap_or(0))
 }

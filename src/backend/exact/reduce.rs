@@ -53,10 +53,10 @@ fn stored_element(value: ExactValue, dtype: DType) -> ExactValue {
     }
 }
 
-/// The degree of what [`fold_elements`] gives for `count` elements.
+/// The degree of the result of [`fold_elements`] for `count` elements.
 pub(super) fn folded_degree(op: RedOp, degree: RationalDegree, count: usize) -> RationalDegree {
-    let folded = if op == RedOp::Product { degree.power(count) } else { degree.sum_of(count) };
-    folded.join(RationalDegree::VARIABLE)
+    let folded = if op == RedOp::Product { degree.power_degree(count) } else { degree.sum_of(count) };
+    folded.join_degrees(RationalDegree::VARIABLE)
 }
 
 /// Combines elements of a type. An average is a sum that the caller divides.
@@ -100,16 +100,16 @@ pub(super) fn run_gemm(memory: &mut ExactMemory, plan: &Plan, gemm: &GemmInst, c
     let b = memory.read_view(plan, &transposed_view(&gemm.b));
     let bias = gemm.bias.as_ref().map(|view| memory.read_view(plan, view));
     let depth = gemm.a.dims.last().map_or(1, |dim| dim.extent);
-    let mut degree = a.degree.times(b.degree).sum_of(depth);
+    let mut degree = a.degree.product_degree(b.degree).sum_of(depth);
     let mut values = multiply_columns(gemm, &a, &b, cx);
     if let Some(bias) = bias {
-        degree = degree.plus(bias.degree);
+        degree = degree.sum_degree(bias.degree);
         for (value, &term) in values.iter_mut().zip(&bias.values) {
             *value = add_elements(*value, term, gemm.out.dtype);
         }
     }
     let values = values.into_iter().map(|value| stored_element(value, gemm.out.dtype)).collect();
-    memory.write_view(plan, &gemm.out, &ExactColumn { values, degree: degree.join(RationalDegree::VARIABLE) });
+    memory.write_view(plan, &gemm.out, &ExactColumn { values, degree: degree.join_degrees(RationalDegree::VARIABLE) });
 }
 
 /// A view with its last two axes exchanged.

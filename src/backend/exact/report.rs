@@ -78,7 +78,7 @@ fn unknown_function(prepared: &PreparedProgram, op: OpId, uses: &[UnknownUse]) -
     notes.into_iter().fold(diag, Diag::with_note)
 }
 
-/// What a function without a meaning is taken for.
+/// Says what a function without a meaning is taken for.
 fn unknown_note(subject: HashedSubject) -> &'static str {
     match subject {
         HashedSubject::IntegerArithmetic => "integers that are computed from floats are taken not to wrap around",
@@ -142,13 +142,13 @@ fn written_place(prepared: &PreparedProgram, difference: &OutputDifference) -> (
         Some((plan, inst)) => {
             let iteration = prepared.labels.iteration_text(plan.iteration_of(inst.origin));
             let at = if iteration.is_empty() { String::new() } else { format!(" at {iteration}") };
-            (prepared.labels.op_span(inst.origin.op), format!("writes the first one{at}"))
+            (prepared.labels.op_span(inst.origin.op), format!("writes the first element that differs{at}"))
         }
         None => (prepared.labels.tensor_span(prepared.outputs[place.output].tensor), String::new()),
     }
 }
 
-/// Adds what is not known of the functions through which a difference goes.
+/// Notes that nothing is known of the functions through which a difference goes.
 fn function_note(diag: Diag, subjects: &[HashedSubject]) -> Diag {
     let functions: Vec<HashedSubject> =
         subjects.iter().copied().filter(|subject| *subject != HashedSubject::FreshMemory).collect();

@@ -23,7 +23,7 @@ pub(super) struct ExactProgram<'p> {
     pub(super) given: &'p [Option<HostTensor>],
 }
 
-/// What a run starts from.
+/// The start of a run: its keys and a change of its inputs.
 #[derive(Clone, Debug)]
 pub(super) struct ExactSetting {
     /// The keys of all hashes.

@@ -60,7 +60,7 @@ pub(super) fn run_accumulate(
             *to = add_elements(*to, term, put.output.dtype);
         }
     }
-    base.degree = base.degree.plus(value.degree.sum_of(rows.len()));
+    base.degree = base.degree.sum_degree(value.degree.sum_of(rows.len()));
     memory.write_view(plan, &put.output, &base);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What a rank notes while it computes: hashes for the error bound, and functions without a meaning.
+//! The notes of a rank while it computes: hashes for the error bound, and functions without a meaning.
 
 use super::degree::{ErrorCounts, RationalDegree};
 use super::field::FieldElement;
@@ -18,7 +18,7 @@ pub(super) struct UnknownUse {
 /// The notes of a rank, or of all.
 #[derive(Clone, Default, Debug)]
 pub(super) struct ExactNotes {
-    /// What the error bound counts.
+    /// The counts for the error bound.
     pub(super) counts: ErrorCounts,
     /// Functions of which only the operands are known, each once.
     pub(super) subjects: Vec<HashedSubject>,
@@ -29,7 +29,7 @@ pub(super) struct ExactNotes {
 impl ExactNotes {
     /// Adds the notes of another rank.
     pub(super) fn add_notes(&mut self, other: &ExactNotes) {
-        self.counts = self.counts.join(other.counts);
+        self.counts = self.counts.join_counts(other.counts);
         self.subjects.extend(&other.subjects);
         self.subjects.sort_unstable();
         self.subjects.dedup();
@@ -83,17 +83,17 @@ impl HashContext<'_> {
     }
     /// Notes the degree of operands of hashes.
     pub(super) fn note_operands(&mut self, degree: RationalDegree) {
-        self.notes.counts.operands = self.notes.counts.operands.join(degree);
+        self.notes.counts.operands = self.notes.counts.operands.join_degrees(degree);
     }
     /// `1 / a`.
-    pub(super) fn inverse(&mut self, a: FieldElement) -> FieldElement {
-        match a.inverse() {
+    pub(super) fn invert_number(&mut self, a: FieldElement) -> FieldElement {
+        match a.inverse_element() {
             Some(inverse) => inverse,
             None => self.hash_operands(HashedSubject::ZeroDivision, &[]).to_number(),
         }
     }
     /// A real constant.
-    pub(super) fn constant(&mut self, value: f64) -> ExactValue {
+    pub(super) fn real_constant(&mut self, value: f64) -> ExactValue {
         match FieldElement::from_decimal(value) {
             Some(number) => ExactValue::Number(number),
             None => {
