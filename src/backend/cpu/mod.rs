@@ -21,5 +21,6 @@ mod storage;
 mod take;
 
 pub(super) use reduce::integer_op as integer_operation;
+pub(super) use run::check_room;
 pub use run::{check_memory, run_plans, run_traced, run_with_progress};
 pub use steps::StepCounter;

@@ -32,6 +32,15 @@ pub(super) struct OutputDifference {
     pub(super) of_all: usize,
 }
 
+/// A program and a run of it.
+#[derive(Clone, Copy)]
+pub(super) struct RanProgram<'r> {
+    /// The program.
+    pub(super) prepared: &'r PreparedProgram,
+    /// The run.
+    pub(super) run: &'r ExactRun,
+}
+
 /// An element of a whole output, with the first rank that holds it.
 #[derive(Clone, Copy, Debug)]
 struct OwnedElement {
@@ -50,13 +59,13 @@ pub(super) fn value_at(run: &ExactRun, place: OutputPlace) -> Option<ExactValue>
 /// # Errors
 /// Elements of the program's output that no rank holds.
 pub(super) fn compare_output(
-    program: (&PreparedProgram, &ExactRun),
-    reference: (&PreparedProgram, &ExactRun),
+    program: RanProgram<'_>,
+    reference: RanProgram<'_>,
     output: usize,
 ) -> Result<Option<OutputDifference>, Diag> {
     let (expected, _) = whole_output(reference, output);
     let (found, replicas) = whole_output(program, output);
-    let (prepared, run) = program;
+    let RanProgram { prepared, run } = program;
     let port = &prepared.outputs[output];
     if found.iter().any(Option::is_none) {
         let message = format!("output {} has elements without memory at the end of the program", port.name);
@@ -82,19 +91,19 @@ pub(super) fn compare_output(
 }
 
 /// Finds an element of an output that ranks of one program hold with different values.
-pub(super) fn differing_replica(side: (&PreparedProgram, &ExactRun), output: usize) -> Option<Vec<usize>> {
+pub(super) fn differing_replica(side: RanProgram<'_>, output: usize) -> Option<Vec<usize>> {
     let (owners, replicas) = whole_output(side, output);
     let wrong = replicas.into_iter().find(|(place, whole)| {
         let owner = owners.get(*whole).copied().flatten();
-        let value = value_at(side.1, *place);
+        let value = value_at(side.run, *place);
         value.zip(owner).is_some_and(|(value, owner)| !is_same_value(value, owner.value))
     });
-    wrong.map(|(_, whole)| unravel_index(&side.0.outputs[output].whole_shape(), whole))
+    wrong.map(|(_, whole)| unravel_index(&side.prepared.outputs[output].whole_shape(), whole))
 }
 
 /// An output by element, and all places of all ranks with the element that each holds.
 fn whole_output(
-    (prepared, run): (&PreparedProgram, &ExactRun),
+    RanProgram { prepared, run }: RanProgram<'_>,
     output: usize,
 ) -> (Vec<Option<OwnedElement>>, Vec<(OutputPlace, usize)>) {
     let port = &prepared.outputs[output];

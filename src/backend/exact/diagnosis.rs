@@ -161,10 +161,9 @@ impl ElementProbe<'_> {
         let axes: Vec<Vec<AxisSlice>> = (0..whole.len()).map(|axis| self.axis_slices(input, &whole, axis)).collect();
         let affected: Vec<Vec<usize>> = axes.iter().map(|slices| slice_indices(slices, |_| true)).collect();
         // What is sharded says most.
-        let sharded = |axis: &usize| port.axes[*axis].device.is_some();
-        let (first, others): (Vec<usize>, Vec<usize>) = (0..whole.len()).partition(sharded);
-        let explained = |axis: &usize| explains_difference(&axes[*axis], whole[*axis].len());
-        let Some(axis) = first.into_iter().chain(others).find(explained) else {
+        let mut order: Vec<usize> = (0..whole.len()).collect();
+        order.sort_by_key(|axis| port.axes[*axis].device.is_none());
+        let Some(axis) = order.into_iter().find(|axis| explains_difference(&axes[*axis], whole[*axis].len())) else {
             let relation = self.relation_of(self.dependence_on(input, &affected), input, &affected);
             return vec![WrongPart { input, part: affected, relation }];
         };

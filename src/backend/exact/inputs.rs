@@ -60,15 +60,15 @@ pub(super) fn input_elements(
         return values.map(|value| stored_integer(value, port.dtype)).collect();
     }
     let change = change.filter(|change| change.input == position);
-    let element = |flat: usize| {
+    let elements = (0..count).map(|flat| {
         let word = match change.filter(|change| change.holds_element(&shape, flat)).map(|change| change.elements) {
             None => 0,
             Some(ChangedElements::Redrawn) => 1,
             Some(ChangedElements::Zero) => return stored_integer(0, port.dtype),
         };
         ExactValue::Number(keys.hash_words(HashedSubject::Input(position), &[flat as u64, word]))
-    };
-    (0..count).map(element).collect()
+    });
+    elements.collect()
 }
 
 /// The elements of a tensor of integers.

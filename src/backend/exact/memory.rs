@@ -82,12 +82,11 @@ impl ExactMemory {
         let at = view.buffer.0 as usize;
         let (keys, [program, rank]) = (self.keys, self.place);
         self.buffers[at].get_or_insert_with(|| {
-            let fresh = |element: usize| {
+            let values = (0..plan.buffers[view.buffer].elements).map(|element| {
                 let words = [program, rank, at as u64, element as u64];
                 ExactValue::Number(keys.hash_words(HashedSubject::FreshMemory, &words))
-            };
-            let values = (0..plan.buffers[view.buffer].elements).map(fresh).collect();
-            ExactColumn { values, degree: RationalDegree::VARIABLE }
+            });
+            ExactColumn { values: values.collect(), degree: RationalDegree::VARIABLE }
         })
     }
 }

@@ -45,27 +45,39 @@ fn load_argument(
     results: &[ExactColumn],
     cx: &mut HashContext<'_>,
 ) -> ExactColumn {
-    let converted = |from: DType, column: &ExactColumn, cx: &mut HashContext<'_>| {
-        let to = operand_type(step, position).unwrap_or(from);
-        let values = column.values.iter().map(|&value| convert_element(value, from, to, cx)).collect();
-        ExactColumn { values, degree: column.degree.join_degrees(RationalDegree::VARIABLE) }
-    };
+    let to = operand_type(step, position);
     match step.args[position] {
-        StepOperand::Input(index) => converted(kernel.inputs[index as usize].dtype, &inputs[index as usize], cx),
-        StepOperand::Step(index) => converted(kernel.steps[index as usize].result, &results[index as usize], cx),
+        StepOperand::Input(index) => {
+            let from = kernel.inputs[index as usize].dtype;
+            convert_column(&inputs[index as usize], from, to.unwrap_or(from), cx)
+        }
+        StepOperand::Step(index) => {
+            let from = kernel.steps[index as usize].result;
+            convert_column(&results[index as usize], from, to.unwrap_or(from), cx)
+        }
         StepOperand::Const(value) => {
-            let value = scalar_element(value, operand_type(step, position).unwrap_or(step.compute), cx);
+            let value = scalar_element(value, to.unwrap_or(step.compute), cx);
             ExactColumn { values: vec![value; kernel.output.len()], degree: RationalDegree::CONSTANT }
         }
         StepOperand::Index(axis) => {
-            let shape = kernel.output.shape();
-            let inner: usize = shape[axis as usize + 1..].iter().product();
-            let extent = shape[axis as usize].max(1);
-            let along = |flat: usize| ExactValue::Integer(((flat / inner.max(1)) % extent) as i64);
-            let values = (0..kernel.output.len()).map(along).collect();
-            converted(DType::Int, &ExactColumn { values, degree: RationalDegree::CONSTANT }, cx)
+            let along = index_column(&kernel.output.shape(), axis as usize);
+            convert_column(&along, DType::Int, to.unwrap_or(DType::Int), cx)
         }
     }
+}
+
+/// The index along an axis of each element of a shape.
+fn index_column(shape: &[usize], axis: usize) -> ExactColumn {
+    let inner: usize = shape[axis + 1..].iter().product();
+    let elements = 0..shape.iter().product::<usize>();
+    let values = elements.map(|flat| ExactValue::Integer(((flat / inner.max(1)) % shape[axis].max(1)) as i64));
+    ExactColumn { values: values.collect(), degree: RationalDegree::CONSTANT }
+}
+
+/// Elements of a type as elements of another one.
+fn convert_column(column: &ExactColumn, from: DType, to: DType, cx: &mut HashContext<'_>) -> ExactColumn {
+    let values = column.values.iter().map(|&value| convert_element(value, from, to, cx)).collect();
+    ExactColumn { values, degree: column.degree.join_degrees(RationalDegree::VARIABLE) }
 }
 
 /// The type to which a step converts an operand; `None` if it takes the operand as it is.
@@ -170,9 +182,11 @@ fn apply_element(
 
 /// A function of integers; `None` if it computes in reals.
 fn integer_result(step: &KernelStep, args: &[i64]) -> Result<Option<i64>, ExecutionFault> {
-    let truths = || args.iter().map(|&value| value != 0).collect::<SmallVec<[bool; 3]>>();
     Ok(match step.function.row().form {
-        FunctionForm::Truth { value, .. } => value.value_of(&truths()).map(i64::from),
+        FunctionForm::Truth { value, .. } => {
+            let truths: SmallVec<[bool; 3]> = args.iter().map(|&value| value != 0).collect();
+            value.value_of(&truths).map(i64::from)
+        }
         FunctionForm::Test { value, .. } => args.first().map(|&a| i64::from(value(a as f64))),
         FunctionForm::Comparison(form) => match *args {
             [a, b] => Some(i64::from((form.integer)(a, b))),

@@ -1,13 +1,15 @@
 //! The proof that two programs are equal.
 
-use super::compare::{OutputDifference, compare_output, differing_replica};
+use super::compare::{OutputDifference, RanProgram, compare_output, differing_replica};
+use super::degree::RationalDegree;
 use super::diagnosis::find_causes;
 use super::hash::HashKeys;
 use super::report;
 use super::request::{ExactProof, ExactReport, ExactRequest, ExactSide, SideFailure};
 use super::run::{ExactProgram, ExactRun, ExactSetting, run_exactly};
-use super::value::is_drawn;
+use super::value::{ExactValue, is_drawn};
 use super::work::ExactNotes;
+use crate::backend::cpu::check_room;
 use crate::diag::Diag;
 
 /// The number of runs.
@@ -45,6 +47,7 @@ pub fn prove_equal(request: &ExactRequest<'_>) -> Result<ExactReport, SideFailur
     if let Some(diag) = report::different_shapes(request) {
         return Ok(ExactReport { proof: None, program: vec![diag], reference: Vec::new() });
     }
+    check_room(memory_bytes(request)).map_err(|diag| SideFailure { side: ExactSide::Program, diags: vec![diag] })?;
     let mut runs = ExactRuns { request, notes: [ExactNotes::default(), ExactNotes::default()], error: 1.0, seeds: 0 };
     while runs.seeds < SEEDS || (runs.error > WANTED_ERROR && runs.seeds < MOST_SEEDS) {
         if let Some(diag) = runs.run_next()? {
@@ -53,6 +56,15 @@ pub fn prove_equal(request: &ExactRequest<'_>) -> Result<ExactReport, SideFailur
     }
     let proof = ExactProof { seeds: runs.seeds, error: runs.error };
     Ok(runs.into_report(if proof.error > WANTED_ERROR { Err(report::weak_proof(request, proof)) } else { Ok(proof) }))
+}
+
+/// The bytes of all buffers of the program that has more of them.
+fn memory_bytes(request: &ExactRequest<'_>) -> u64 {
+    let bytes = [request.program, request.reference].map(|prepared| {
+        let buffers = prepared.plans.iter().flat_map(|plan| plan.buffers.iter());
+        buffers.map(|(_, buffer)| (buffer.elements * size_of::<ExactValue>()) as u64).sum::<u64>()
+    });
+    bytes.into_iter().max().unwrap_or(0)
 }
 
 /// Runs of both programs, which are equal so far.
@@ -84,15 +96,15 @@ impl ExactRuns<'_> {
         let own = run_exactly(program, &setting).map_err(|diags| SideFailure { side: ExactSide::Program, diags })?;
         let expected =
             run_exactly(reference, &setting).map_err(|diags| SideFailure { side: ExactSide::Reference, diags })?;
-        let of_one = |side, diag| SideFailure { side, diags: vec![diag] };
         let mut different = None;
         for output in 0..request.program.results {
-            if let Some(index) = differing_replica((request.reference, &expected), output) {
-                return Err(of_one(ExactSide::Reference, report::reference_replicas(request, output, &index)));
+            let theirs = RanProgram { prepared: request.reference, run: &expected };
+            if let Some(index) = differing_replica(theirs, output) {
+                let diags = vec![report::reference_replicas(request, output, &index)];
+                return Err(SideFailure { side: ExactSide::Reference, diags });
             }
-            let sides = [(request.program, &own), (request.reference, &expected)];
-            let compared = compare_output(sides[0], sides[1], output);
-            let compared = compared.map_err(|diag| of_one(ExactSide::Program, diag))?;
+            let compared = compare_output(RanProgram { prepared: request.program, run: &own }, theirs, output);
+            let compared = compared.map_err(|diag| SideFailure { side: ExactSide::Program, diags: vec![diag] })?;
             different = different.or(compared);
         }
         let result = different
@@ -133,10 +145,12 @@ fn explain_difference(
 
 /// A bound on the probability that two runs agree though the programs differ.
 fn run_error(own: &ExactRun, expected: &ExactRun, results: usize) -> f64 {
-    let columns = |run: &ExactRun, output: usize| {
-        let degrees = run.outputs.iter().filter_map(|outputs| Some(outputs.get(output)?.as_ref()?.degree));
-        degrees.reduce(|all, degree| all.join_degrees(degree)).unwrap_or_default()
-    };
-    let degrees = (0..results).map(|output| columns(own, output).of_difference(columns(expected, output)));
+    let degrees = (0..results).map(|output| output_degree(own, output).of_difference(output_degree(expected, output)));
     own.notes.counts.join_counts(expected.notes.counts).wrong_verdict(degrees.max().unwrap_or(0))
+}
+
+/// A bound on the degree of all elements of an output.
+fn output_degree(run: &ExactRun, output: usize) -> RationalDegree {
+    let degrees = run.outputs.iter().filter_map(|outputs| Some(outputs.get(output)?.as_ref()?.degree));
+    degrees.reduce(RationalDegree::join_degrees).unwrap_or_default()
 }

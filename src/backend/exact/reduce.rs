@@ -12,6 +12,7 @@ use crate::backend::fault::ExecutionFault;
 use crate::ir::DType;
 use crate::plan::{BufferView, GemmInst, Plan, RedOp, ReductionFold};
 use rayon::prelude::*;
+use std::ops::Range;
 
 /// `output[kept] = fold over reduced of input[kept, reduced]`, from the fold's initial value on.
 pub(super) fn run_reduction(
@@ -122,33 +123,34 @@ fn transposed_view(view: &BufferView) -> BufferView {
 
 /// The products of all batches, of `a` and the transposed `b`.
 fn multiply_columns(gemm: &GemmInst, a: &ExactColumn, b: &ExactColumn, cx: &mut HashContext<'_>) -> Vec<ExactValue> {
-    let extent = |from_last: usize| gemm.out.dims.iter().rev().nth(from_last).map_or(1, |dim| dim.extent.max(1));
-    let (columns, rows) = (extent(0), extent(1));
-    let depth = gemm.a.dims.last().map_or(1, |dim| dim.extent);
-    // The ranges of the factors whose product an element is.
-    let ranges = |flat: usize| {
-        let (row, column) = (flat / columns, flat / columns / rows * columns + flat % columns);
-        [row, column].map(|line| line * depth..(line + 1) * depth)
-    };
     let elements = 0..gemm.out.len();
     let real = holds_numbers(gemm.a.dtype);
     if !real && let (Some(a), Some(b)) = (a.as_integers(), b.as_integers()) {
-        let product = |flat: usize| {
-            let [of_a, of_b] = ranges(flat);
+        let products = elements.map(|flat| {
+            let [of_a, of_b] = factor_ranges(gemm, flat);
             let pairs = a[of_a].iter().zip(&b[of_b]);
             ExactValue::Integer(pairs.fold(0i64, |sum, (&x, &y)| sum.wrapping_add(x.wrapping_mul(y))))
-        };
-        return elements.map(product).collect();
+        });
+        return products.collect();
     }
     if !real {
         cx.note_unknown(HashedSubject::IntegerArithmetic);
     }
     let (a, b) = (a.to_numbers(), b.to_numbers());
-    let product = |flat: usize| {
-        let [of_a, of_b] = ranges(flat);
+    let products = elements.into_par_iter().map(|flat| {
+        let [of_a, of_b] = factor_ranges(gemm, flat);
         ExactValue::Number(sum_products(a[of_a].iter().copied().zip(b[of_b].iter().copied())))
-    };
-    elements.into_par_iter().map(product).collect()
+    });
+    products.collect()
+}
+
+/// The ranges of `a` and of the transposed `b` whose product an element of the result is.
+fn factor_ranges(gemm: &GemmInst, flat: usize) -> [Range<usize>; 2] {
+    let mut extents = gemm.out.dims.iter().rev().map(|dim| dim.extent.max(1));
+    let (columns, rows) = (extents.next().unwrap_or(1), extents.next().unwrap_or(1));
+    let depth = gemm.a.dims.last().map_or(1, |dim| dim.extent);
+    let (row, column) = (flat / columns, flat / columns / rows * columns + flat % columns);
+    [row, column].map(|line| line * depth..(line + 1) * depth)
 }
 
 /// The sum of two elements of a type.

@@ -9,7 +9,6 @@ use crate::backend::view_rows::element_offsets;
 use crate::diag::{Diag, Span, codes};
 use crate::ir::OpId;
 use crate::lower::{IoTensor, PreparedProgram};
-use crate::plan::Inst;
 
 /// The error about outputs of different shapes.
 pub(super) fn different_shapes(request: &ExactRequest<'_>) -> Option<Diag> {
@@ -62,8 +61,8 @@ pub(super) fn unknown_functions(
     unknown: &[UnknownUse],
     others: &[UnknownUse],
 ) -> Vec<Diag> {
-    let is_new = |used: &&UnknownUse| others.iter().all(|other| other.subject != used.subject);
-    let unknown: Vec<UnknownUse> = unknown.iter().filter(is_new).copied().collect();
+    let mut unknown = unknown.to_vec();
+    unknown.retain(|used| others.iter().all(|other| other.subject != used.subject));
     let of_ops = unknown.chunk_by(|a, b| a.op == b.op);
     of_ops.map(|uses| unknown_function(prepared, uses[0].op, uses)).collect()
 }
@@ -132,11 +131,10 @@ fn written_place(prepared: &PreparedProgram, difference: &OutputDifference) -> (
     let view = plan.and_then(|plan| plan.outputs.get(place.output)?.as_ref());
     let element = view.and_then(|view| element_offsets(view).get(place.element).copied());
     let writer = plan.zip(view).zip(element).and_then(|((plan, view), element)| {
-        let writes = |inst: &&Inst| {
+        plan.iter().rev().find(|inst| {
             let written = inst.kind.written_view();
             written.is_some_and(|to| to.buffer == view.buffer && element_offsets(to).contains(&element))
-        };
-        plan.iter().rev().find(writes)
+        })
     });
     match plan.zip(writer) {
         Some((plan, inst)) => {
@@ -206,11 +204,12 @@ fn shard_text(prepared: &PreparedProgram, port: &IoTensor, part: &[Vec<usize>]) 
     if !of_some {
         return String::new();
     }
-    let holds = |rank: &u32| {
+    let mut ranks: Vec<u32> = (0..prepared.ranks).collect();
+    ranks.retain(|rank| {
         let origin = port.shard_origin(*rank);
         origin.is_some_and(|origin| sharded.iter().all(|&axis| part[axis].contains(&origin[axis])))
-    };
-    let ranks: Vec<String> = (0..prepared.ranks).filter(holds).map(|rank| rank.to_string()).collect();
+    });
+    let ranks: Vec<String> = ranks.iter().map(u32::to_string).collect();
     match ranks.as_slice() {
         [] => String::new(),
         [rank] => format!(" (the shard of rank {rank})"),

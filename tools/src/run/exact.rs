@@ -28,8 +28,8 @@ pub(super) fn prove_meaning(
     let (true, Some(file)) = (options.exact, &options.reference) else { return Ok(Vec::new()) };
     let inputs = inputs::bind_inputs(prepared, bound, whole.clone(), options.seed, io)?;
     let reference = LoadedReference::load_reference(file, &inputs, prepared, options, io)?;
-    let integers = |tensor: &HostTensor| (!tensor.dtype().is_float()).then(|| tensor.clone());
-    let given: Vec<Option<HostTensor>> = whole_tensors(&inputs)?.into_iter().map(integers).collect();
+    let given = whole_tensors(&inputs)?.into_iter().map(|tensor| (!tensor.dtype().is_float()).then(|| tensor.clone()));
+    let given: Vec<Option<HostTensor>> = given.collect();
     let name = reference_name(file);
     let request = ExactRequest {
         program: prepared,
