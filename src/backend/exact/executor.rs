@@ -1,5 +1,6 @@
 //! One rank of an exact run: its memory, and the execution of its instructions.
 
+use super::extremes::ExtremeSets;
 use super::hash::HashKeys;
 use super::memory::ExactMemory;
 use super::pointwise::{run_kernel, scalar_element};
@@ -19,6 +20,8 @@ pub(super) struct ExactRank<'p> {
     pub(super) memory: ExactMemory,
     /// The keys of the run.
     pub(super) keys: HashKeys,
+    /// The minima and maxima of all ranks.
+    pub(super) extremes: ExtremeSets,
     /// Its notes.
     pub(super) notes: ExactNotes,
 }
@@ -26,13 +29,14 @@ pub(super) struct ExactRank<'p> {
 impl ExactRank<'_> {
     /// Hashes on behalf of an op.
     pub(super) fn hash_context(&mut self, op: OpId) -> HashContext<'_> {
-        HashContext { keys: self.keys, notes: &mut self.notes, op }
+        HashContext { keys: self.keys, extremes: &self.extremes, notes: &mut self.notes, op }
     }
 
     /// Carries out an instruction that touches memory of its rank only.
     pub(super) fn execute_local(&mut self, inst: &Inst) -> Result<(), ExecutionFault> {
         let (memory, plan) = (&mut self.memory, self.plan);
-        let mut cx = HashContext { keys: self.keys, notes: &mut self.notes, op: inst.origin.op };
+        let (extremes, notes) = (&self.extremes, &mut self.notes);
+        let mut cx = HashContext { keys: self.keys, extremes, notes, op: inst.origin.op };
         match &inst.kind {
             InstKind::Copy { src, dst } => {
                 let column = memory.read_view(plan, src);

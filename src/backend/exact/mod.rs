@@ -16,6 +16,7 @@ mod compare;
 mod degree;
 mod diagnosis;
 mod executor;
+mod extremes;
 mod field;
 mod hash;
 mod inputs;

@@ -9,7 +9,7 @@ use super::work::HashContext;
 use crate::backend::fault::ExecutionFault;
 use crate::ir::DType;
 use crate::ir::functions::{ExactForm, FieldOperation, FunctionForm};
-use crate::plan::{KernelStep, Plan, PointwiseKernel, ScalarValue, StepOperand};
+use crate::plan::{KernelStep, Plan, PointwiseKernel, RedOp, ScalarValue, StepOperand};
 use smallvec::SmallVec;
 
 /// The largest exponent that is taken for a number of factors.
@@ -224,6 +224,8 @@ fn number_result(step: &KernelStep, args: &[FieldElement], cx: &mut HashContext<
                 None => cx.hash_unknown(subject, args),
             }
         }
+        ExactForm::Smallest => cx.extreme_value(RedOp::Min, args),
+        ExactForm::Largest => cx.extreme_value(RedOp::Max, args),
         ExactForm::Hashed if real => cx.hash_operands(subject, args),
         ExactForm::Hashed | ExactForm::Unknown => cx.hash_unknown(subject, args),
     }

@@ -77,7 +77,8 @@ pub(super) fn fold_elements(
         _ if dtype == DType::Bool => return Ok(hash_elements(op, numbers, cx)),
         RedOp::Sum | RedOp::Avg => numbers.fold(FieldElement::ZERO, |sum, element| sum + element),
         RedOp::Product => numbers.fold(FieldElement::ONE, |product, element| product * element),
-        RedOp::Min | RedOp::Max | RedOp::And | RedOp::Or | RedOp::Xor => {
+        RedOp::Min | RedOp::Max => return Ok(cx.extreme_value(op, &numbers.collect::<Vec<_>>())),
+        RedOp::And | RedOp::Or | RedOp::Xor => {
             return Ok(hash_elements(op, numbers, cx));
         }
     };

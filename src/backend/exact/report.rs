@@ -9,6 +9,7 @@ use crate::backend::view_rows::element_offsets;
 use crate::diag::{Diag, Span, codes};
 use crate::ir::OpId;
 use crate::lower::{IoTensor, PreparedProgram};
+use crate::plan::RedOp;
 
 /// The error about outputs of different shapes.
 pub(super) fn different_shapes(request: &ExactRequest<'_>) -> Option<Diag> {
@@ -82,6 +83,9 @@ fn unknown_note(subject: HashedSubject) -> &'static str {
     match subject {
         HashedSubject::IntegerArithmetic => "integers that are computed from floats are taken not to wrap around",
         HashedSubject::InfiniteConstant => "it is taken for an unknown number",
+        HashedSubject::Reduction(RedOp::Min | RedOp::Max) => {
+            "it is taken for an unknown function of the set of its operands, whatever their order and grouping"
+        }
         _ => "it is taken for an unknown function: equal where its operands are, and nothing else is known of it",
     }
 }
@@ -226,6 +230,7 @@ fn subject_list(subjects: &[HashedSubject]) -> String {
 fn subject_text(subject: HashedSubject) -> String {
     match subject {
         HashedSubject::Function(function) => format!("`{}`", function.name()),
+        HashedSubject::Reduction(op @ (RedOp::Min | RedOp::Max)) => format!("`{}`", op.word()),
         HashedSubject::Reduction(op) => format!("the reduction `{}`", op.word()),
         HashedSubject::Conversion(dtype) => format!("the conversion to `{}`", dtype.name()),
         HashedSubject::IntegerArithmetic => "arithmetic of integers".to_owned(),

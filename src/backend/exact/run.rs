@@ -1,6 +1,7 @@
 //! Runs of all ranks of a program with exact elements.
 
 use super::executor::ExactRank;
+use super::extremes::ExtremeSets;
 use super::hash::HashKeys;
 use super::inputs::{InputChange, input_elements, shard_places};
 use super::memory::ExactMemory;
@@ -49,6 +50,7 @@ pub(super) fn run_exactly(program: ExactProgram<'_>, setting: &ExactSetting) -> 
         input_elements(setting.keys, port, position, given, setting.change.as_ref())
     });
     let whole: Vec<_> = whole.collect();
+    let extremes = ExtremeSets::default();
     let ranks = prepared.plans.iter().map(|plan| {
         let mut memory = ExactMemory::new(plan, setting.keys, program.number);
         let inputs = plan.inputs.iter().zip(&prepared.inputs).zip(&whole);
@@ -57,7 +59,8 @@ pub(super) fn run_exactly(program: ExactProgram<'_>, setting: &ExactSetting) -> 
                 memory.bind_input(view, places.iter().map(|&place| whole[place]).collect());
             }
         }
-        (ExactRank { plan, memory, keys: setting.keys, notes: ExactNotes::default() }, NoClock)
+        let (keys, extremes) = (setting.keys, extremes.clone());
+        (ExactRank { plan, memory, keys, extremes, notes: ExactNotes::default() }, NoClock)
     });
     let mut walk = PlanWalk::new(prepared, ranks.collect());
     walk.run_to_end()?;

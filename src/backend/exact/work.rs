@@ -1,10 +1,12 @@
 //! The notes of a rank while it computes: hashes for the error bound, and functions without a meaning.
 
 use super::degree::{ErrorCounts, RationalDegree};
+use super::extremes::ExtremeSets;
 use super::field::FieldElement;
 use super::hash::{HashKeys, HashedSubject};
 use super::value::ExactValue;
 use crate::ir::OpId;
+use crate::plan::RedOp;
 
 /// A use of a function that has no meaning modulo a prime.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -56,6 +58,8 @@ impl ExactNotes {
 pub(super) struct HashContext<'n> {
     /// The keys of the run.
     pub(super) keys: HashKeys,
+    /// The minima and maxima of all ranks.
+    pub(super) extremes: &'n ExtremeSets,
     /// The rank's notes.
     pub(super) notes: &'n mut ExactNotes,
     /// The op.
@@ -74,6 +78,12 @@ impl HashContext<'_> {
     pub(super) fn hash_unknown(&mut self, subject: HashedSubject, operands: &[FieldElement]) -> ExactValue {
         self.note_unknown(subject);
         self.hash_operands(subject, operands)
+    }
+    /// The smallest or the largest of operands.
+    pub(super) fn extreme_value(&mut self, op: RedOp, operands: &[FieldElement]) -> ExactValue {
+        self.note_unknown(HashedSubject::Reduction(op));
+        self.notes.counts.hashes += 1;
+        ExactValue::Number(self.extremes.extreme_value(op, operands, &self.keys))
     }
     /// Notes a use of a function without a meaning.
     pub(super) fn note_unknown(&mut self, subject: HashedSubject) {

@@ -173,6 +173,10 @@ pub enum ExactForm {
     Field(FieldOperation),
     /// A keyed hash of the operands: of the function, nothing else is known.
     Hashed,
+    /// The smallest of the operands: a keyed hash of their set. Every use is named.
+    Smallest,
+    /// The largest of the operands, likewise.
+    Largest,
     /// None. It is hashed too, and every use is named.
     Unknown,
 }
@@ -291,6 +295,11 @@ impl FunctionRow {
     /// The operation of a field that the function is. Functions without this or [`Self::unknown_form`] are hashed.
     pub(super) const fn field_form(mut self, operation: FieldOperation) -> Self {
         self.exact = ExactForm::Field(operation);
+        self
+    }
+    /// The function is the smallest or the largest of its operands.
+    pub(super) const fn extreme_form(mut self, form: ExactForm) -> Self {
+        self.exact = form;
         self
     }
     /// The function has no meaning modulo a prime.

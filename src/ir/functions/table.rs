@@ -4,8 +4,8 @@
 //! read, verified and printed, but cannot run. Programs list functions in the order of the table.
 
 use super::row::{
-    ComparisonForm, ElementFunction, FieldOperation, FunctionCost, FunctionForm, FunctionRow, HostForm, RealForm,
-    internal_row, operator_row, plain_row, suffixed_row,
+    ComparisonForm, ElementFunction, ExactForm, FieldOperation, FunctionCost, FunctionForm, FunctionRow, HostForm,
+    RealForm, internal_row, operator_row, plain_row, suffixed_row,
 };
 use super::{integers, scalars};
 use ElementFunction::{Binary, Ternary, Unary};
@@ -290,7 +290,7 @@ function_table! {
     Fmod("fmod", 2) = suffixed_row().one_type().kernel_form(FunctionForm::SameAs("%")),
     /// The larger; NaN if either is NaN.
     Max("max", 2) = plain_row()
-        .unknown_form()
+        .extreme_form(ExactForm::Largest)
         .one_type()
         .kernel_cost(Low)
         .real_form(real!("n_max<{T}>({a}, {b})", Binary, |a, b| if a > b || a.is_nan() { a } else { b }))
@@ -298,7 +298,7 @@ function_table! {
         .host_form(HostForm::Own(scalars::larger_or_nan)),
     /// The smaller; NaN if either is NaN.
     Min("min", 2) = plain_row()
-        .unknown_form()
+        .extreme_form(ExactForm::Smallest)
         .one_type()
         .kernel_cost(Low)
         .real_form(real!("n_min<{T}>({a}, {b})", Binary, |a, b| if a > b || b.is_nan() { b } else { a }))
@@ -306,7 +306,7 @@ function_table! {
         .host_form(HostForm::Own(scalars::smaller_or_nan)),
     /// The larger; ignores a single NaN.
     FMax("fmax", 2) = plain_row()
-        .unknown_form()
+        .extreme_form(ExactForm::Largest)
         .one_type()
         .kernel_cost(Low)
         .real_form(real!("fmax{f}({a}, {b})", Binary, Real::max))
@@ -314,7 +314,7 @@ function_table! {
         .host_form(HostForm::Own(scalars::larger_number)),
     /// The smaller; ignores a single NaN.
     FMin("fmin", 2) = plain_row()
-        .unknown_form()
+        .extreme_form(ExactForm::Smallest)
         .one_type()
         .kernel_cost(Low)
         .real_form(real!("fmin{f}({a}, {b})", Binary, Real::min))
