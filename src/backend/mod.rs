@@ -5,12 +5,15 @@ pub mod clocks;
 pub mod control_plane;
 pub mod cpu;
 mod device_turns;
+pub mod exact;
+mod fault;
 pub mod null;
 mod recorder;
 mod shared_device;
 pub mod simulation;
 pub mod trace;
 pub mod usage;
+mod view_rows;
 
 use crate::data::HostTensor;
 

@@ -276,6 +276,16 @@ codes! {
     SERIAL_LOOP = "H0712";
     /// The order of messages between ranks takes more rounds than the same messages need in another order.
     EXCHANGE_ROUNDS = "H0713";
+    /// An element of an output is another function of the inputs than in the reference (`--exact`).
+    DIFFERENT_MEANING = "H0721";
+    /// A program cannot be proved equal to its reference: an element goes through functions without a meaning modulo a
+    /// prime, or the error bound is not reached (`--exact`).
+    UNPROVED_MEANING = "H0722";
+    /// A function of data without a meaning modulo a prime: a minimum or maximum, a comparison, a choice, an integer
+    /// computed from floats. `--exact` takes it for an unknown function; where an index is needed, it is an error.
+    NO_MEANING = "H0723";
+    /// An integer input: `--exact` proves equality for its given values only (warning).
+    GIVEN_VALUES = "H0724";
     /// Messages between processes of a run that somebody changed, repeated or left out on the way.
     ALTERED = "H0670";
 }

@@ -137,7 +137,7 @@ pub struct InstOrigin {
 }
 
 /// The operation with which reductions combine two elements.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum RedOp {
     /// `a + b`
     Sum,

@@ -1,11 +1,12 @@
 //! Lowering keeps the meaning: random annotated programs, lowered through random pipelines, compute what
-//! the plain math of the program computes.
+//! the plain math of the program computes: values of one input, and by a proof, all that there are.
 //!
 //! `HIR_PROGRAMS=20000 cargo test -p hostir-test --test properties lowering` runs that many programs, `HIR_SEED=7`
 //! starts elsewhere. A failure prints the program and the pipeline.
 
 pub(crate) mod generate;
 mod loops;
+mod meaning;
 mod numbers;
 pub(crate) mod run;
 

@@ -108,6 +108,7 @@ pub fn status_of_code(code: &str) -> ToolStatus {
         | codes::EXCHANGE
         | codes::ALTERED
         | codes::SHARED_DEVICE => ToolStatus::Environment,
+        codes::DIFFERENT_MEANING | codes::UNPROVED_MEANING => ToolStatus::Differs,
         codes::DEADLOCK | codes::TIMEOUT | codes::PROCESS_LATE => ToolStatus::Deadlock,
         _ => own_status(code).unwrap_or(ToolStatus::Program),
     }

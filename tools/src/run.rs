@@ -18,6 +18,7 @@ mod cuda;
 mod cuda;
 mod data_files;
 mod ending;
+mod exact;
 mod execute;
 mod failure;
 mod fix;

@@ -1,9 +1,9 @@
 //! Moves the data of communications between the memories of ranks.
 
 use super::executor::CpuRank;
-use super::fault::ExecutionFault;
 use super::lanes::{ElementVector, require_compute_class};
 use super::reduce::combine_members;
+use crate::backend::fault::ExecutionFault;
 use crate::diag::Diag;
 use crate::ir::DType;
 use crate::lower::PreparedProgram;

@@ -1,10 +1,10 @@
 //! One rank of a run: its memory, and the execution of its instructions.
 
-use super::fault::ExecutionFault;
 use super::lanes::{ElementVector, require_compute_class};
 use super::storage::RankMemory;
 use super::{communication, gemm, pointwise, reduce, take};
 use crate::backend::RunStats;
+use crate::backend::fault::ExecutionFault;
 use crate::data::HostTensor;
 use crate::diag::Diag;
 use crate::lower::PreparedProgram;

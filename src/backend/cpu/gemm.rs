@@ -1,8 +1,8 @@
 //! Matrix products through the `gemm` crate, whose kernels use AVX-512 where the processor has it.
 
-use super::fault::ExecutionFault;
 use super::lanes::{ComputeClass, ElementVector, require_compute_class};
 use super::storage::RankMemory;
+use crate::backend::fault::ExecutionFault;
 use crate::ir::DType;
 use crate::plan::{BufferView, GemmInst, Plan, ViewDim, row_major};
 use bytemuck::Pod;

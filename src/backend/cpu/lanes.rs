@@ -3,9 +3,9 @@
 //! `float` and the narrower floats compute in floats, integers and `bool` in 64 bits; results are
 //! rounded (or wrapped) once to their type.
 
-use super::fault::ExecutionFault;
 use super::storage::{RankMemory, values_of};
 pub(super) use crate::backend::class::ComputeClass;
+use crate::backend::fault::ExecutionFault;
 use crate::data::fp8;
 use crate::ir::DType;
 use crate::plan::{BufferView, Plan, ScalarValue};

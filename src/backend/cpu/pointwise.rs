@@ -1,8 +1,8 @@
 //! Pointwise functions.
 
-use super::fault::ExecutionFault;
 use super::lanes::{ComputeClass, ElementVector, require_compute_class};
 use super::storage::RankMemory;
+use crate::backend::fault::ExecutionFault;
 use crate::ir::DType;
 use crate::ir::functions::{ComparisonForm, ElementFunction, FunctionForm, NumberForm};
 use crate::plan::{Function, KernelStep, Plan, PointwiseKernel, StepOperand};

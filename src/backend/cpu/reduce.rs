@@ -1,8 +1,8 @@
 //! Reductions along axes and over the members of a communication.
 
-use super::fault::ExecutionFault;
 use super::lanes::{ComputeClass, ElementVector};
 use super::storage::RankMemory;
+use crate::backend::fault::ExecutionFault;
 use crate::ir::DType;
 use crate::plan::{BufferView, Plan, RedOp, ReductionFold, ScalarValue};
 use rayon::prelude::*;
@@ -137,7 +137,7 @@ macro_rules! real_ops {
 real_ops!(f64_op, f64);
 real_ops!(f32_op, f32);
 
-fn integer_op(op: RedOp, truths: bool) -> Result<fn(i64, i64) -> i64, ExecutionFault> {
+pub(in crate::backend) fn integer_op(op: RedOp, truths: bool) -> Result<fn(i64, i64) -> i64, ExecutionFault> {
     Ok(match op {
         RedOp::Sum | RedOp::Avg if truths => |a, b| a | b,
         RedOp::Sum | RedOp::Avg => i64::wrapping_add,

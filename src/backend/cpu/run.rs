@@ -1,9 +1,9 @@
 //! Runs all ranks of a prepared program in one process.
 
 use super::executor::CpuRank;
-use super::fault::ExecutionFault;
 use super::lanes;
 use super::steps::StepCounter;
+use crate::backend::fault::ExecutionFault;
 use crate::backend::recorder::{RankRecorder, TimeSource, recorded_parts};
 use crate::backend::trace::{Trace, TraceClock};
 use crate::backend::{RunResult, RunStats};
@@ -21,7 +21,14 @@ use std::time::Instant;
 /// # Errors
 /// If there is not.
 pub fn check_memory(prepared: &PreparedProgram) -> Result<(), Diag> {
-    let bytes = prepared.estimated_bytes();
+    check_room(prepared.estimated_bytes())
+}
+
+/// Checks that there is memory for this many bytes.
+///
+/// # Errors
+/// If there is not.
+pub(in crate::backend) fn check_room(bytes: u64) -> Result<(), Diag> {
     let mut room = Vec::<u8>::new();
     let asked = room.try_reserve_exact(usize::try_from(bytes).unwrap_or(usize::MAX));
     // An allocation that nobody looks at is optimised away.

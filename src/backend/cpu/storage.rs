@@ -1,10 +1,11 @@
 //! A rank's memory: buffers as bytes with a bit for every initialised element.
 
-use super::fault::ExecutionFault;
 use super::poison::poison_words;
+use crate::backend::fault::ExecutionFault;
+use crate::backend::view_rows::ViewRows;
 use crate::data::HostTensor;
 use crate::ir::{DType, TensorId};
-use crate::plan::{BufferId, BufferView, Plan, ViewDim, ViewDims};
+use crate::plan::{BufferId, BufferView, Plan, ViewDim};
 use bytemuck::Pod;
 
 /// One allocation.
@@ -98,56 +99,6 @@ fn reserve_values<T>(count: usize) -> Result<Vec<T>, ExecutionFault> {
     let bytes = count.saturating_mul(size_of::<T>());
     room.try_reserve_exact(count).map_err(|_| ExecutionFault::NoMemory(bytes))?;
     Ok(room)
-}
-
-/// A view as rows: the innermost run of elements with one stride, and the axes around it.
-struct ViewRows {
-    outer: ViewDims,
-    inner: ViewDim,
-    offset: usize,
-    empty: bool,
-}
-
-impl ViewRows {
-    fn new(view: &BufferView) -> Self {
-        let mut outer = ViewDims::new();
-        // Neighbouring axes that lie behind each other in memory are one axis.
-        for &dim in view.dims.iter().filter(|dim| dim.extent != 1) {
-            match outer.last_mut() {
-                Some(last) if last.stride == dim.stride * dim.extent => {
-                    *last = ViewDim { extent: last.extent * dim.extent, stride: dim.stride };
-                }
-                _ => outer.push(dim),
-            }
-        }
-        let inner = outer.pop().unwrap_or(ViewDim { extent: 1, stride: 1 });
-        Self { outer, inner, offset: view.offset, empty: view.is_empty() }
-    }
-
-    /// Calls `row` with the offset of each row, in row-major order.
-    fn for_each_row(&self, mut row: impl FnMut(usize)) {
-        if self.empty {
-            return;
-        }
-        let mut index = vec![0usize; self.outer.len()];
-        let mut offset = self.offset;
-        loop {
-            row(offset);
-            let mut axis = self.outer.len();
-            loop {
-                let Some(next) = axis.checked_sub(1) else { return };
-                axis = next;
-                let dim = self.outer[axis];
-                index[axis] += 1;
-                offset += dim.stride;
-                if index[axis] < dim.extent {
-                    break;
-                }
-                offset -= dim.stride * dim.extent;
-                index[axis] = 0;
-            }
-        }
-    }
 }
 
 /// The buffers of one rank. A buffer exists from its first use to its last.

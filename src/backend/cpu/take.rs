@@ -1,8 +1,9 @@
 //! Reads and sums where an index tensor says.
 
-use super::fault::ExecutionFault;
 use super::lanes::ElementVector;
 use super::storage::RankMemory;
+use crate::backend::fault::ExecutionFault;
+use crate::backend::view_rows::{element_offsets, index_within};
 use crate::plan::{AccumulateInst, BufferView, Plan, TakeInst};
 use bytemuck::Pod;
 
@@ -56,21 +57,6 @@ fn load_indices(
     let tensor = plan.buffers[view.buffer].tensor;
     let element = element_offsets(view)[wrong];
     Err(ExecutionFault::Index { tensor, element, value: values[wrong], extent })
-}
-
-/// The value as an index, if it is one of an axis of this extent.
-fn index_within(value: i64, extent: usize) -> Option<usize> {
-    usize::try_from(value).ok().filter(|&value| value < extent)
-}
-
-/// The place in its buffer of each element of a view, in row-major order.
-fn element_offsets(view: &BufferView) -> Vec<usize> {
-    let mut all = vec![view.offset];
-    for dim in &view.dims {
-        let starts = all.into_iter();
-        all = starts.flat_map(|from| (0..dim.extent).map(move |index| from + index * dim.stride)).collect();
-    }
-    all
 }
 
 /// `output = base`, plus the rows of the value at the rows that the index names, in the index's order.

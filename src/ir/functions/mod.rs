@@ -13,8 +13,8 @@ mod table;
 mod tests;
 
 pub use row::{
-    ComparisonForm, ElementFunction, FunctionCost, FunctionForm, FunctionRow, FunctionSpelling, HostForm, HostFunction,
-    IntegerForm, NumberForm, RealForm,
+    ComparisonForm, ElementFunction, ExactForm, FieldOperation, FunctionCost, FunctionForm, FunctionRow,
+    FunctionSpelling, HostForm, HostFunction, IntegerForm, NumberForm, RealForm,
 };
 pub use scalar_value::ScalarValue;
 pub use table::Function;

@@ -143,6 +143,44 @@ pub enum HostForm {
     Own(HostFunction),
 }
 
+/// An operation of a field.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FieldOperation {
+    /// `-a`
+    Negation,
+    /// `a + b`
+    Sum,
+    /// `a - b`
+    Difference,
+    /// `a * b`
+    Product,
+    /// `a / b`
+    Quotient,
+    /// `1 / a`
+    Inverse,
+    /// `a` to the power of `b`, where `b` is a small integer.
+    Power,
+    /// `a + c * (b - a)`
+    Line,
+    /// `a * b + (1 - a) * c`, where `a` is a truth value
+    Choice,
+}
+
+/// The meaning of a function of data modulo a prime (`hir-run --exact`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ExactForm {
+    /// An operation of the field.
+    Field(FieldOperation),
+    /// A keyed hash of the operands: of the function, nothing else is known.
+    Hashed,
+    /// The smallest of the operands: a keyed hash of their set. Every use is named.
+    Smallest,
+    /// The largest of the operands, likewise.
+    Largest,
+    /// None. It is hashed too, and every use is named.
+    Unknown,
+}
+
 /// A row of the table: all that is known of a function.
 #[derive(Clone, Copy)]
 pub struct FunctionRow {
@@ -160,6 +198,8 @@ pub struct FunctionRow {
     pub form: FunctionForm,
     /// The computation in scalar expressions.
     pub host: HostForm,
+    /// The meaning modulo a prime.
+    pub exact: ExactForm,
 }
 
 const fn empty_row(spelling: FunctionSpelling) -> FunctionRow {
@@ -171,6 +211,7 @@ const fn empty_row(spelling: FunctionSpelling) -> FunctionRow {
         cost: FunctionCost::High,
         form: FunctionForm::NotComputed,
         host: HostForm::Double,
+        exact: ExactForm::Hashed,
     }
 }
 
@@ -236,19 +277,34 @@ impl FunctionRow {
     }
     /// The result of a function of truth values.
     pub(super) const fn logic_form(self, cuda: &'static str, value: ElementFunction<bool>) -> Self {
-        self.kernel_form(FunctionForm::Truth { value, cuda }).kernel_cost(FunctionCost::Low)
+        self.kernel_form(FunctionForm::Truth { value, cuda }).kernel_cost(FunctionCost::Low).unknown_form()
     }
     /// The result of a test of one real.
     pub(super) const fn test_form(self, cuda: &'static str, value: fn(f64) -> bool) -> Self {
-        self.kernel_form(FunctionForm::Test { value, cuda }).kernel_cost(FunctionCost::Low)
+        self.kernel_form(FunctionForm::Test { value, cuda }).kernel_cost(FunctionCost::Low).unknown_form()
     }
     /// The result of a comparison.
     pub(super) const fn comparison_form(self, form: ComparisonForm) -> Self {
-        self.kernel_form(FunctionForm::Comparison(form)).kernel_cost(FunctionCost::Low)
+        self.kernel_form(FunctionForm::Comparison(form)).kernel_cost(FunctionCost::Low).unknown_form()
     }
     /// The evaluation in scalar expressions.
     pub(super) const fn host_form(mut self, host: HostForm) -> Self {
         self.host = host;
+        self
+    }
+    /// The operation of a field that the function is. Functions without this or [`Self::unknown_form`] are hashed.
+    pub(super) const fn field_form(mut self, operation: FieldOperation) -> Self {
+        self.exact = ExactForm::Field(operation);
+        self
+    }
+    /// The function is the smallest or the largest of its operands.
+    pub(super) const fn extreme_form(mut self, form: ExactForm) -> Self {
+        self.exact = form;
+        self
+    }
+    /// The function has no meaning modulo a prime.
+    pub(super) const fn unknown_form(mut self) -> Self {
+        self.exact = ExactForm::Unknown;
         self
     }
     const fn number_form(&self) -> NumberForm {

@@ -4,8 +4,8 @@
 //! read, verified and printed, but cannot run. Programs list functions in the order of the table.
 
 use super::row::{
-    ComparisonForm, ElementFunction, FunctionCost, FunctionForm, FunctionRow, HostForm, RealForm, internal_row,
-    operator_row, plain_row, suffixed_row,
+    ComparisonForm, ElementFunction, ExactForm, FieldOperation, FunctionCost, FunctionForm, FunctionRow, HostForm,
+    RealForm, internal_row, operator_row, plain_row, suffixed_row,
 };
 use super::{integers, scalars};
 use ElementFunction::{Binary, Ternary, Unary};
@@ -69,6 +69,7 @@ macro_rules! comparison {
 function_table! {
     /// `-a`
     Neg("-", 1) = operator_row()
+        .field_form(FieldOperation::Negation)
         .one_type()
         .kernel_cost(Low)
         .real_form(real!("(-{a})", Unary, |x| -x))
@@ -81,24 +82,28 @@ function_table! {
         .truth_form("(long long)({a} == 0)", Unary(|x| i64::from(x == 0))),
     /// `a + b`
     Add("+", 2) = operator_row()
+        .field_form(FieldOperation::Sum)
         .one_type()
         .kernel_cost(Low)
         .real_form(real!("({a} + {b})", Binary, |a, b| a + b))
         .integer_form("i_add({a}, {b})", Binary(i64::wrapping_add)),
     /// `a - b`
     Sub("-", 2) = operator_row()
+        .field_form(FieldOperation::Difference)
         .one_type()
         .kernel_cost(Low)
         .real_form(real!("({a} - {b})", Binary, |a, b| a - b))
         .integer_form("i_sub({a}, {b})", Binary(i64::wrapping_sub)),
     /// `a * b`
     Mul("*", 2) = operator_row()
+        .field_form(FieldOperation::Product)
         .one_type()
         .kernel_cost(Low)
         .real_form(real!("({a} * {b})", Binary, |a, b| a * b))
         .integer_form("i_mul({a}, {b})", Binary(i64::wrapping_mul)),
     /// `a / b`; integers truncate.
     Div("/", 2) = operator_row()
+        .field_form(FieldOperation::Quotient)
         .one_type()
         .kernel_cost(LowInFloat)
         .real_form(real!("({a} / {b})", Binary, |a, b| a / b))
@@ -218,8 +223,11 @@ function_table! {
     /// The real part.
     Real("std::real", 1) = plain_row(),
     /// `1 / a`
-    Reciprocal("reciprocal", 1) =
-        plain_row().one_type().kernel_cost(LowInFloat).real_form(real!("(1.0{f} / {a})", Unary, |x| 1.0 / x)),
+    Reciprocal("reciprocal", 1) = plain_row()
+        .field_form(FieldOperation::Inverse)
+        .one_type()
+        .kernel_cost(LowInFloat)
+        .real_form(real!("(1.0{f} / {a})", Unary, |x| 1.0 / x)),
     /// `max(a, 0)`
     Relu("relu", 1) = plain_row()
         .one_type()
@@ -282,6 +290,7 @@ function_table! {
     Fmod("fmod", 2) = suffixed_row().one_type().kernel_form(FunctionForm::SameAs("%")),
     /// The larger; NaN if either is NaN.
     Max("max", 2) = plain_row()
+        .extreme_form(ExactForm::Largest)
         .one_type()
         .kernel_cost(Low)
         .real_form(real!("n_max<{T}>({a}, {b})", Binary, |a, b| if a > b || a.is_nan() { a } else { b }))
@@ -289,6 +298,7 @@ function_table! {
         .host_form(HostForm::Own(scalars::larger_or_nan)),
     /// The smaller; NaN if either is NaN.
     Min("min", 2) = plain_row()
+        .extreme_form(ExactForm::Smallest)
         .one_type()
         .kernel_cost(Low)
         .real_form(real!("n_min<{T}>({a}, {b})", Binary, |a, b| if a > b || b.is_nan() { b } else { a }))
@@ -296,6 +306,7 @@ function_table! {
         .host_form(HostForm::Own(scalars::smaller_or_nan)),
     /// The larger; ignores a single NaN.
     FMax("fmax", 2) = plain_row()
+        .extreme_form(ExactForm::Largest)
         .one_type()
         .kernel_cost(Low)
         .real_form(real!("fmax{f}({a}, {b})", Binary, Real::max))
@@ -303,6 +314,7 @@ function_table! {
         .host_form(HostForm::Own(scalars::larger_number)),
     /// The smaller; ignores a single NaN.
     FMin("fmin", 2) = plain_row()
+        .extreme_form(ExactForm::Smallest)
         .one_type()
         .kernel_cost(Low)
         .real_form(real!("fmin{f}({a}, {b})", Binary, Real::min))
@@ -312,6 +324,7 @@ function_table! {
     NextAfter("nextafter", 2) = plain_row(),
     /// `a` to the power of `b`; of integers exact, wrapping, and 0 for negative `b` unless `a` is 1 or -1.
     Pow("pow", 2) = plain_row()
+        .field_form(FieldOperation::Power)
         .one_type()
         .real_form(real!("pow{f}({a}, {b})", Binary, Real::powf))
         .integer_form("i_pow({a}, {b})", Binary(integers::wrapping_power))
@@ -338,6 +351,7 @@ function_table! {
     Complex("std::complex", 2) = plain_row(),
     /// `min(max(a, low), high)`; NaN wins.
     Clamp("clamp", 3) = plain_row()
+        .unknown_form()
         .one_type()
         .kernel_cost(Low)
         .real_form(real!("n_min<{T}>(n_max<{T}>({a}, {b}), {c})", Ternary, |x, low, high| {
@@ -347,8 +361,10 @@ function_table! {
         .integer_form("n_min<long long>(n_max<long long>({a}, {b}), {c})", Ternary(|x, low, high| x.max(low).min(high)))
         .host_form(HostForm::DoubleOrInteger),
     /// `start + weight * (end - start)`, from the end on where the weight is a half or more: a line that reaches both ends.
-    Lerp("lerp", 3) =
-        plain_row().one_type().real_form(real!("r_lerp<{T}>({a}, {b}, {c})", Ternary, |start, end, weight| {
+    Lerp("lerp", 3) = plain_row()
+        .field_form(FieldOperation::Line)
+        .one_type()
+        .real_form(real!("r_lerp<{T}>({a}, {b}, {c})", Ternary, |start, end, weight| {
             match weight < 0.5 {
                 true => start + weight * (end - start),
                 false => end - (end - start) * (1.0 - weight),
@@ -356,6 +372,7 @@ function_table! {
         })),
     /// `a <= threshold ? value : a`
     Threshold("threshold", 3) = plain_row()
+        .unknown_form()
         .real_form(real!("({a} <= {b} ? {c} : {a})", Ternary, |x, threshold, value| {
             if x <= threshold { value } else { x }
         }))
@@ -363,6 +380,7 @@ function_table! {
         .host_form(HostForm::DoubleOrInteger),
     /// `condition ? a : b`
     Where("where", 3) = plain_row()
+        .field_form(FieldOperation::Choice)
         .kernel_cost(Low)
         .kernel_form(FunctionForm::Choice)
         .host_form(HostForm::Own(scalars::chosen_value)),

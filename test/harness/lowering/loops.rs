@@ -1,6 +1,7 @@
 //! Memory of loops: random programs with values that iterations leave for each other compute the same behind
 //! the passes that allocate and free.
 
+use super::meaning::compare_meaning;
 use super::run::{apply, load, outputs};
 use crate::effort;
 use fastrand::Rng;
@@ -331,6 +332,7 @@ fn check(text: &str, passes: &str) -> Result<bool, String> {
     if plain.values != found.values {
         return Err(format!("{:?}, then {:?}\n{printed}", plain.values, found.values));
     }
+    compare_meaning(&found.prepared, &plain.prepared).map_err(|message| format!("{message}\n{printed}"))?;
     let (before, after) = (buffers(text)?, buffers(&printed)?);
     for (number, count) in before {
         if after.get(&number).is_none_or(|now| *now < count) {

@@ -1,6 +1,7 @@
 //! Runs of a program before and after lowering.
 
 use super::generate::Generated;
+use super::meaning::compare_meaning;
 use hostir::backend::cpu;
 use hostir::data::HostTensor;
 use hostir::diag::{Diags, render};
@@ -52,10 +53,11 @@ fn run(generated: &Generated, text: &str, streams: u32, renumber: bool) -> Resul
     let expected = expected?;
     // A program that still moves data by plain ops runs as plain math, which says nothing about ranks.
     let converts = ["host-ir-lower", "convert-op-to-communication"];
-    if found.unlowered && converts.iter().any(|pass| text.contains(pass)) {
+    if found.prepared.unlowered && converts.iter().any(|pass| text.contains(pass)) {
         return Err(format!("something is left to lower\n{printed}"));
     }
     if expected.values == found.values {
+        compare_meaning(&found.prepared, &expected.prepared).map_err(|text| format!("{text}\n{printed}"))?;
         return Ok(Outcome::Equal);
     }
     Err(format!("plain {:?}\nlowered {:?}\n{printed}", expected.values, found.values))
@@ -117,8 +119,8 @@ fn rendered(text: &str, diags: &Diags) -> String {
 
 /// What a run gives.
 pub(crate) struct Ran {
-    /// Whether it ran as plain math.
-    unlowered: bool,
+    /// What ran.
+    pub(crate) prepared: PreparedProgram,
     /// The values of all outputs.
     pub(crate) values: Vec<Vec<f64>>,
 }
@@ -157,9 +159,10 @@ fn ranks(generated: &Generated, common: &str, of_rank: &dyn Fn(u32) -> Result<St
         prepared.plans[rank as usize] = plan.map_err(|diags| rendered(&text, &diags))?;
         texts += &format!("// rank {rank}\n{text}");
     }
-    let found = values_of(&prepared, &texts)?;
+    let found = values_of(prepared, &texts)?;
     if expected.values == found.values {
-        return Ok(());
+        return compare_meaning(&found.prepared, &expected.prepared)
+            .map_err(|text| format!("{text}\n{common}\n{texts}"));
     }
     Err(format!("common {:?}\nranks {:?}\n{common}\n{texts}", expected.values, found.values))
 }
@@ -192,25 +195,25 @@ pub(crate) fn outputs(program: &Program, set: &BTreeMap<String, i64>, streams: u
     if !errors.is_empty() {
         return Err(render::to_string("program.hir", &text, &errors));
     }
-    values_of(&prepared, &text)
+    values_of(prepared, &text)
 }
 
 /// Runs all ranks.
-fn values_of(prepared: &PreparedProgram, text: &str) -> Result<Ran, String> {
-    let wholes: Vec<HostTensor> = (0..prepared.inputs.len()).map(|k| values(prepared, k)).collect();
+fn values_of(prepared: PreparedProgram, text: &str) -> Result<Ran, String> {
+    let wholes: Vec<HostTensor> = (0..prepared.inputs.len()).map(|k| values(&prepared, k)).collect();
     let local = |rank: u32| {
         let parts = wholes.iter().enumerate();
-        parts.map(|(k, whole)| lower::shard_input(prepared, k, rank, whole)).collect::<Vec<_>>()
+        parts.map(|(k, whole)| lower::shard_input(&prepared, k, rank, whole)).collect::<Vec<_>>()
     };
     let parts = (0..prepared.ranks).map(local).collect();
-    let result = cpu::run_plans(prepared, parts).map_err(|diags| render::to_string("program.hir", text, &diags))?;
+    let result = cpu::run_plans(&prepared, parts).map_err(|diags| render::to_string("program.hir", text, &diags))?;
     let mut values = Vec::new();
     for output in 0..prepared.outputs.len() {
         let ranks = result.outputs.iter().zip(0u32..);
         let parts = ranks.filter_map(|(outputs, rank)| Some((rank, outputs[output].clone()?)));
-        let whole = lower::assemble_output(prepared, output, parts.collect())
+        let whole = lower::assemble_output(&prepared, output, parts.collect())
             .map_err(|diag| render::to_string("program.hir", text, &[diag]))?;
         values.push((0..whole.len()).map(|index| whole.get_f64(index)).collect());
     }
-    Ok(Ran { unlowered: prepared.unlowered, values })
+    Ok(Ran { prepared, values })
 }

@@ -99,6 +99,8 @@ pub(super) struct Options {
     pub(super) out_dir: Option<String>,
     pub(super) expects: KeyedValues<DataFile>,
     pub(super) reference: Option<String>,
+    /// Proves that the program computes what the reference does.
+    pub(super) exact: bool,
     pub(super) given: GivenTolerances,
     pub(super) check_only: bool,
     /// Applies fixes to the file, or from standard input to standard output.
@@ -169,6 +171,7 @@ impl Options {
             ("`--output`", format!("{:?}", key_names(&self.outputs))),
             ("`--expect`", format!("{:?}", key_names(&self.expects))),
             ("`--check-only`", self.check_only.to_string()),
+            ("`--exact`", self.exact.to_string()),
             ("`--permute-schedule`", format!("{permuted:?}")),
             ("`--poison`", poison.to_string()),
             ("`--print-plan`", self.print_plan.to_string()),
@@ -194,6 +197,8 @@ Examples:
   hir-run lowered.hir --set '*=8' --reference unlowered.hir
       Run both programs on the same inputs and compare the outputs; what the
       programs leave open is 8 long.
+  hir-run lowered.hir --set '*=8' --reference unlowered.hir --exact --check-only
+      Prove that both compute the same for all inputs of these sizes.
   hir-run mlp.hir --input T0=x.npy --input T1=w.safetensors:fc1.weight \\
       --expect T5=y.npy --output T5=out.npy
       Files in and out; out.npy is written only if the run and the comparison
@@ -332,6 +337,12 @@ struct CheckArguments {
     reference: Option<String>,
     #[arg(
         long,
+        help = "With --reference: prove that both programs compute the same for all inputs of these sizes, by runs \
+                        modulo a prime, or show the parts of the inputs that are missing; with --check-only without data"
+    )]
+    exact: bool,
+    #[arg(
+        long,
         value_name = "X",
         allow_negative_numbers = true,
         help = "Relative tolerance; the default depends on the element type"
@@ -459,6 +470,7 @@ fn read_options(arguments: Arguments, matches: &ArgMatches) -> Result<Options, V
     let Arguments { program, sizes, data, checks, gpus, launch, bench, timelines, print } = arguments;
     let mut values = ValueReader { matches, diags: Vec::new() };
     values.check_bench(&bench);
+    values.check_exact(&checks, &bench);
     let set = values.read_set(&sizes.set);
     values.check_files(&program.files, bench.bench);
     let mut files = program.files.into_iter();
@@ -479,6 +491,7 @@ fn read_options(arguments: Arguments, matches: &ArgMatches) -> Result<Options, V
         out_dir: data.out_dir,
         expects: values.read_keyed("expect", &checks.expect, data_file),
         reference: checks.reference,
+        exact: checks.exact,
         given: GivenTolerances {
             rtol: values.check_tolerance("rtol", checks.rtol),
             atol: values.check_tolerance("atol", checks.atol),
@@ -586,6 +599,18 @@ impl ValueReader<'_> {
                 "json" => "add `--bench`; use `--error-format=json` to print diagnostics as JSON",
                 _ => "add `--bench`",
             }));
+        }
+    }
+    /// Reports a proof of equality without a program to compare with, and beside timed runs.
+    fn check_exact(&mut self, checks: &CheckArguments, bench: &BenchArguments) {
+        if checks.exact && checks.reference.is_none() {
+            let message = "`--exact` proves that a program computes what another one does, but none is given";
+            let note = "add `--reference FILE`, the plain math of the program";
+            self.diags.push(Diag::global_error(errors::CONFLICT, message).with_note(note));
+        } else if checks.exact && bench.bench {
+            let message = "`--exact` cannot be combined with `--bench`, which only times programs";
+            let note = "prove the program in a separate run";
+            self.diags.push(Diag::global_error(errors::CONFLICT, message).with_note(note));
         }
     }
     /// The values of `--set i0=8,d1=0.5`, and that of `--set '*=8'`.

@@ -11,8 +11,8 @@ use super::preparation::{announce_program, poison_memory, prepare_program, repor
 use super::program::SourceProgram;
 use super::tensor_options::BoundOptions;
 use super::{
-    bench, comparison, fix, gather, inputs, outputs, permuted, preconditions, progress, proof, reference, summary,
-    tensor_options, timeline, work_summary,
+    bench, comparison, exact, fix, gather, inputs, outputs, permuted, preconditions, progress, proof, reference,
+    summary, tensor_options, timeline, work_summary,
 };
 use crate::launch::LaunchedProcess;
 use hostir::backend::RunResult;
@@ -79,12 +79,15 @@ fn execute_steps(options: &Options, here: Option<&LaunchedProcess>, io: &mut Too
     outputs::check_files(&prepared, options, &bound, io)?;
     permuted::compare_schedules(&prepared, &loaded, options, io)?;
     if options.check_only {
-        return check_program(&prepared, &loaded, options, here, io);
+        let text = check_program(&prepared, &loaded, options, here, io)?;
+        let proved = exact::prove_meaning(&prepared, &loaded, &bound, &whole, options, io)?;
+        return Ok(text + &summary::comparison_lines(&proved, options));
     }
     // Orders of the queues are tried to judge a program apart from the proof.
     if !options.no_check && options.permuted.is_none() {
         proof::prove_loaded(&prepared, &loaded, options)?;
     }
+    let proved = exact::prove_meaning(&prepared, &loaded, &bound, &whole, options, io)?;
     let prepared = poison_memory(prepared, options, &engine);
     if matches!(engine, RunEngine::Cpu) {
         cpu::check_memory(&prepared)?;
@@ -95,7 +98,7 @@ fn execute_steps(options: &Options, here: Option<&LaunchedProcess>, io: &mut Too
     let inputs = inputs::bind_inputs(&prepared, &bound, whole, options.seed, io)?;
     let work = RunWork { loaded: &loaded, prepared: &prepared, options, profiler: profiler.as_ref() };
     let (run, trace) = work.run_watched(&engine, &inputs, here, io)?;
-    finish_run(Computed { work, bound, inputs, run, trace }, here, io)
+    finish_run(Computed { work, bound, inputs, run, trace, proved }, here, io)
 }
 
 /// A run that went well on this process.
@@ -105,6 +108,8 @@ struct Computed<'a> {
     inputs: Vec<InputData>,
     run: RunResult,
     trace: Option<Trace>,
+    /// Lines about what was proved.
+    proved: Vec<String>,
 }
 
 /// Gathers the outputs of all processes, compares and writes them.
@@ -113,7 +118,7 @@ fn finish_run(
     here: Option<&LaunchedProcess>,
     io: &mut ToolIo<'_>,
 ) -> Result<String, RunFailure> {
-    let Computed { work, bound, inputs, run, trace } = computed;
+    let Computed { work, bound, inputs, run, trace, proved } = computed;
     let RunWork { loaded, prepared, options, .. } = work;
     // Timelines first: with the outputs rank 0 has all that it needs of the others.
     let trace = gather::gather_timeline(here, prepared, trace).map_err(|diags| loaded.to_failure(diags))?;
@@ -130,6 +135,7 @@ fn finish_run(
     if let Some(file) = &options.reference {
         lines.extend(reference::compare_reference(file, &inputs, prepared, &results, options, io)?);
     }
+    lines.extend(proved);
     outputs::stage_files(prepared, &results, options, &bound, &mut staged, io)?;
     staged.commit()?;
     let chart = drawn.unwrap_or_default();

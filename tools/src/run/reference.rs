@@ -21,6 +21,42 @@ use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 use std::time::Duration;
 
+/// A reference that fits the program.
+pub(super) struct LoadedReference {
+    /// The program.
+    pub(super) loaded: SourceProgram,
+    /// Its plans.
+    pub(super) prepared: PreparedProgram,
+}
+
+impl LoadedReference {
+    /// Reads and plans the reference of a program with these inputs.
+    ///
+    /// # Errors
+    /// A reference that does not fit.
+    pub(super) fn load_reference(
+        file: &str,
+        given: &[InputData],
+        prepared: &PreparedProgram,
+        options: &Options,
+        io: &mut ToolIo<'_>,
+    ) -> Result<Self, RunFailure> {
+        let loaded = SourceProgram::read_program(file, None, io)?;
+        let whole = whole_tensors(given)?;
+        check_count(file, "inputs", tensor_options::tensor_ids(loaded.program.inputs()).len(), whole.len())?;
+        check_count(file, "outputs", tensor_options::tensor_ids(loaded.program.outputs()).len(), prepared.results)?;
+        same_axes(file, &loaded, &whole)?;
+        let reference = plan_reference(&loaded, &whole, options, prepared.time)?;
+        check_inputs(file, &reference, prepared, &whole)?;
+        Ok(Self { loaded, prepared: reference })
+    }
+}
+
+/// The reference in messages: ``the reference `plain.hir` ``.
+pub(super) fn reference_name(file: &str) -> String {
+    format!("the reference `{}`", visible::escape_line(file))
+}
+
 /// Runs the reference and compares all outputs by position. Gives a line for each comparison.
 ///
 /// # Errors
@@ -33,15 +69,10 @@ pub(super) fn compare_reference(
     options: &Options,
     io: &mut ToolIo<'_>,
 ) -> Result<Vec<String>, RunFailure> {
-    let loaded = SourceProgram::read_program(file, None, io)?;
-    let whole: Vec<&HostTensor> = given.iter().map(whole_tensor).collect::<Result<_, _>>()?;
-    check_count(file, "inputs", tensor_options::tensor_ids(loaded.program.inputs()).len(), whole.len())?;
-    check_count(file, "outputs", tensor_options::tensor_ids(loaded.program.outputs()).len(), prepared.results)?;
-    same_axes(file, &loaded, &whole)?;
-    let reference = plan_reference(&loaded, &whole, options, prepared.time)?;
-    check_inputs(file, &reference, prepared, &whole)?;
+    let LoadedReference { loaded, prepared: reference } =
+        LoadedReference::load_reference(file, given, prepared, options, io)?;
     cpu::check_memory(&reference)?;
-    let inputs: Vec<InputData> = whole.into_iter().cloned().map(InputData::Whole).collect();
+    let inputs: Vec<InputData> = whole_tensors(given)?.into_iter().cloned().map(InputData::Whole).collect();
     let parts = inputs::rank_inputs(&reference, &inputs, None);
     let steps = StepCounter::default();
     let run = progress::show_progress(
@@ -53,7 +84,7 @@ pub(super) fn compare_reference(
     let expected =
         OutputTensors::assemble_outputs(&reference, run, &[]).map_err(|diag| loaded.to_failure(vec![diag]))?;
     let mut checks = OutputChecks::new(options);
-    let what = format!("the reference `{}`", visible::escape_line(file));
+    let what = reference_name(file);
     for ((port, found), expected) in prepared.outputs.iter().zip(&results.whole).zip(&expected.whole) {
         if let (Some(found), Some(expected)) = (found, expected) {
             checks.check_pair(&port.name, found, &what, expected);
@@ -84,6 +115,14 @@ fn check_inputs(
         }
     }
     Ok(())
+}
+
+/// The inputs as whole tensors.
+///
+/// # Errors
+/// An input that was given in parts.
+pub(super) fn whole_tensors(given: &[InputData]) -> Result<Vec<&HostTensor>, Diag> {
+    given.iter().map(whole_tensor).collect()
 }
 
 fn whole_tensor(input: &InputData) -> Result<&HostTensor, Diag> {

@@ -101,10 +101,13 @@ pub(super) fn run_summary(
         let more = if options.summary { tensor_statistics(whole) } else { String::new() };
         let _ = writeln!(text, "{}: {} {shape}{more}", port.name, whole.dtype().name());
     }
-    for line in lines {
-        let _ = writeln!(text, "{line}");
-    }
-    text
+    text + &comparison_lines(lines, options)
+}
+
+/// The lines of comparisons.
+pub(super) fn comparison_lines(lines: &[String], options: &Options) -> String {
+    let lines = lines.iter().filter(|_| !options.quiet);
+    lines.map(|line| format!("{line}\n")).collect()
 }
 
 fn input_origin(content: Option<&InputContent>, input: &InputData, seed: u64) -> String {

@@ -5,11 +5,11 @@
 
 use super::super::communication::received_bytes;
 use super::super::executor::CpuRank;
-use super::super::fault::ExecutionFault;
 use super::super::run::{finish_run, start_ranks};
 use super::schedules::{ChoiceRule, walk_schedule};
 use super::steps::{QueueStep, StepRole, TransferModel};
 use super::{OracleLimits, ScheduleVerdict, model_program, stuck_steps};
+use crate::backend::fault::ExecutionFault;
 use crate::backend::{RunResult, RunStats};
 use crate::data::HostTensor;
 use crate::diag::Diag;

@@ -19,6 +19,8 @@ pub(super) enum ExecutionFault {
     Index { tensor: TensorId, element: usize, value: i64, extent: usize },
     /// An input that does not fit.
     Input(String),
+    /// A number modulo a prime in a place that needs an integer.
+    NoMeaning(String),
     /// Anything else.
     Invalid(String),
 }
@@ -47,6 +49,7 @@ impl ExecutionFault {
                 ),
             ),
             ExecutionFault::Input(text) => (codes::PORTS, text),
+            ExecutionFault::NoMeaning(text) => (codes::NO_MEANING, text),
             ExecutionFault::Invalid(text) => (codes::ARITHMETIC, text),
         };
         let iteration = labels.iteration_text(plan.iteration_of(origin));

@@ -1,0 +1,69 @@
+//! One rank of an exact run: its memory, and the execution of its instructions.
+
+use super::extremes::ExtremeSets;
+use super::hash::HashKeys;
+use super::memory::ExactMemory;
+use super::pointwise::{run_kernel, scalar_element};
+use super::reduce::{run_gemm, run_reduction};
+use super::take::{run_accumulate, run_take};
+use super::value::ExactColumn;
+use super::work::{ExactNotes, HashContext};
+use crate::backend::fault::ExecutionFault;
+use crate::ir::OpId;
+use crate::plan::{Inst, InstKind, Plan};
+
+/// The memory and the notes of one rank.
+pub(super) struct ExactRank<'p> {
+    /// Its plan.
+    pub(super) plan: &'p Plan,
+    /// Its memory.
+    pub(super) memory: ExactMemory,
+    /// The keys of the run.
+    pub(super) keys: HashKeys,
+    /// The minima and maxima of all ranks.
+    pub(super) extremes: ExtremeSets,
+    /// Its notes.
+    pub(super) notes: ExactNotes,
+}
+
+impl ExactRank<'_> {
+    /// Hashes on behalf of an op.
+    pub(super) fn hash_context(&mut self, op: OpId) -> HashContext<'_> {
+        HashContext { keys: self.keys, extremes: &self.extremes, notes: &mut self.notes, op }
+    }
+
+    /// Carries out an instruction that touches memory of its rank only.
+    pub(super) fn execute_local(&mut self, inst: &Inst) -> Result<(), ExecutionFault> {
+        let (memory, plan) = (&mut self.memory, self.plan);
+        let (extremes, notes) = (&self.extremes, &mut self.notes);
+        let mut cx = HashContext { keys: self.keys, extremes, notes, op: inst.origin.op };
+        match &inst.kind {
+            InstKind::Copy { src, dst } => {
+                let column = memory.read_view(plan, src);
+                memory.write_view(plan, dst, &column);
+            }
+            InstKind::Fill { dst, value } => {
+                let values = vec![scalar_element(*value, dst.dtype, &mut cx); dst.len()];
+                memory.write_view(plan, dst, &ExactColumn { values, ..ExactColumn::default() });
+            }
+            InstKind::Gemm(gemm) => run_gemm(memory, plan, gemm, &mut cx),
+            InstKind::Kernel(kernel) => run_kernel(memory, plan, kernel, &mut cx)?,
+            InstKind::Reduce { op, axes, input, output } => {
+                run_reduction(memory, plan, *op, axes, [input, output], &mut cx)?;
+            }
+            InstKind::Take(take) => run_take(memory, plan, take)?,
+            InstKind::Accumulate(put) => run_accumulate(memory, plan, put)?,
+            InstKind::Alloc { .. }
+            | InstKind::Free { .. }
+            | InstKind::WaitWork { .. }
+            | InstKind::Record { .. }
+            | InstKind::WaitEvent { .. }
+            | InstKind::GroupBegin
+            | InstKind::GroupEnd { .. }
+            | InstKind::Collective(_)
+            | InstKind::Send { .. }
+            | InstKind::Recv { .. } => {}
+        }
+        Ok(())
+    }
+}

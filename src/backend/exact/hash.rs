@@ -1,0 +1,48 @@
+//! Keyed hashes into the field: of inputs, of memory that nothing has written, and of functions of which only the
+//! operands are known.
+
+use super::field::{FieldElement, MODULUS};
+use crate::ir::DType;
+use crate::plan::{Function, RedOp};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// The subject of a hash.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(super) enum HashedSubject {
+    /// An element of a tensor input, by its position.
+    Input(usize),
+    /// An element of memory that nothing has written.
+    FreshMemory,
+    /// A function of elements.
+    Function(Function),
+    /// The division by zero.
+    ZeroDivision,
+    /// Floats to integers of this type, or integers to narrower ones.
+    Conversion(DType),
+    /// Sums and products of integers that are computed from floats.
+    IntegerArithmetic,
+    /// A reduction that is no sum or product.
+    Reduction(RedOp),
+    /// A constant that is infinite or not a number.
+    InfiniteConstant,
+}
+
+/// The keys of all hashes of a run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HashKeys {
+    /// The seed of the run.
+    pub(super) seed: u64,
+    /// The subject that has another key than other runs of the seed.
+    pub(super) altered: Option<HashedSubject>,
+}
+
+impl HashKeys {
+    /// The hash of words about a subject.
+    pub(super) fn hash_words(&self, subject: HashedSubject, words: &[u64]) -> FieldElement {
+        let mut hasher = DefaultHasher::new();
+        hasher.write_u64(self.seed);
+        (subject, self.altered == Some(subject)).hash(&mut hasher);
+        words.iter().for_each(|&word| hasher.write_u64(word));
+        FieldElement::from_wide(u128::from(hasher.finish() & MODULUS))
+    }
+}

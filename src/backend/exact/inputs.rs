@@ -1,0 +1,93 @@
+//! Random inputs of exact runs, and changes of them.
+
+use super::hash::{HashKeys, HashedSubject};
+use super::value::{ExactValue, is_drawn, stored_integer};
+use crate::data::HostTensor;
+use crate::ir::DType;
+use crate::lower::IoTensor;
+use std::ops::Range;
+
+/// A change of a part of an input.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct InputChange {
+    /// The position of the input.
+    pub(super) input: usize,
+    /// By axis: the indices that the part has.
+    pub(super) part: Vec<Vec<usize>>,
+    /// The new elements.
+    pub(super) elements: ChangedElements,
+}
+
+/// The new elements of a part of an input.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ChangedElements {
+    /// Other random numbers.
+    Redrawn,
+    /// Zeros.
+    Zero,
+}
+
+impl InputChange {
+    fn holds_element(&self, shape: &[usize], flat: usize) -> bool {
+        let index = unravel_index(shape, flat);
+        index.iter().zip(&self.part).all(|(at, part)| part.binary_search(at).is_ok())
+    }
+}
+
+/// The index of an element by its place in row-major order.
+pub(super) fn unravel_index(shape: &[usize], mut flat: usize) -> Vec<usize> {
+    let mut index = vec![0; shape.len()];
+    for (at, &extent) in index.iter_mut().zip(shape).rev() {
+        *at = flat % extent.max(1);
+        flat /= extent.max(1);
+    }
+    index
+}
+
+/// The elements of a whole input: random numbers, or integers as they are given.
+pub(super) fn input_elements(
+    keys: HashKeys,
+    port: &IoTensor,
+    position: usize,
+    given: Option<&HostTensor>,
+    change: Option<&InputChange>,
+) -> Vec<ExactValue> {
+    let shape = port.whole_shape();
+    let count: usize = shape.iter().product();
+    if !is_drawn(port.dtype) {
+        let integers = given.map(integer_elements).unwrap_or_default();
+        let values = (0..count).map(|flat| integers.get(flat).copied().unwrap_or(0));
+        return values.map(|value| stored_integer(value, port.dtype)).collect();
+    }
+    let change = change.filter(|change| change.input == position);
+    let elements = (0..count).map(|flat| {
+        let word = match change.filter(|change| change.holds_element(&shape, flat)).map(|change| change.elements) {
+            None => 0,
+            Some(ChangedElements::Redrawn) => 1,
+            Some(ChangedElements::Zero) => return stored_integer(0, port.dtype),
+        };
+        ExactValue::Number(keys.hash_words(HashedSubject::Input(position), &[flat as u64, word]))
+    });
+    elements.collect()
+}
+
+/// The elements of a tensor of integers.
+fn integer_elements(tensor: &HostTensor) -> Vec<i64> {
+    match tensor.dtype() {
+        DType::Int32 => tensor.as_slice::<i32>().iter().map(|&value| i64::from(value)).collect(),
+        DType::Int | DType::Index => tensor.as_slice::<i64>().to_vec(),
+        _ => Vec::new(),
+    }
+}
+
+/// The places in the whole tensor of the elements of a rank's shard, in the shard's order; `None` off the mesh.
+pub(super) fn shard_places(port: &IoTensor, rank: u32) -> Option<Vec<usize>> {
+    let origin = port.shard_origin(rank)?;
+    let axes = origin.into_iter().zip(port.local_shape()).map(|(start, extent)| start..start + extent);
+    let axes: Vec<Range<usize>> = axes.collect();
+    let mut places = vec![0];
+    for (axis, extent) in axes.into_iter().zip(port.whole_shape()) {
+        places = places.into_iter().flat_map(|outer| axis.clone().map(move |at| outer * extent + at)).collect();
+    }
+    Some(places)
+}

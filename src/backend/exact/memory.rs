@@ -1,0 +1,92 @@
+//! A rank's memory of exact elements. What nothing has written holds hashes of its place.
+
+use super::degree::RationalDegree;
+use super::hash::{HashKeys, HashedSubject};
+use super::value::{ExactColumn, ExactValue};
+use crate::backend::view_rows::ViewRows;
+use crate::plan::{BufferView, Plan};
+
+/// The buffers of one rank. A buffer exists from its first use to its last.
+#[derive(Clone, Debug)]
+pub(super) struct ExactMemory {
+    buffers: Vec<Option<ExactColumn>>,
+    uses: Vec<u32>,
+    keys: HashKeys,
+    /// Words that name this memory among those of all ranks of both programs.
+    place: [u64; 2],
+}
+
+impl ExactMemory {
+    /// Memory for a plan. Counts how often each buffer is used.
+    pub(super) fn new(plan: &Plan, keys: HashKeys, program: u64) -> Self {
+        let mut uses = vec![0; plan.buffers.len()];
+        for inst in plan.iter() {
+            for view in inst.kind.read_views().into_iter().chain(inst.kind.written_view()) {
+                uses[view.buffer.0 as usize] += 1;
+            }
+        }
+        for output in plan.outputs.iter().flatten() {
+            uses[output.buffer.0 as usize] += 1;
+        }
+        Self { buffers: vec![None; plan.buffers.len()], uses, keys, place: [program, u64::from(plan.rank)] }
+    }
+
+    /// Gives an input its elements, in the order of its memory.
+    pub(super) fn bind_input(&mut self, view: &BufferView, values: Vec<ExactValue>) {
+        self.buffers[view.buffer.0 as usize] = Some(ExactColumn { values, degree: RationalDegree::VARIABLE });
+    }
+
+    /// One use of each of the views' buffers is over; memory without further uses ends.
+    pub(super) fn release_views<'v>(&mut self, views: impl IntoIterator<Item = &'v BufferView>) {
+        for view in views {
+            let at = view.buffer.0 as usize;
+            self.uses[at] = self.uses[at].saturating_sub(1);
+            if self.uses[at] == 0 {
+                self.buffers[at] = None;
+            }
+        }
+    }
+
+    /// All elements of a view's buffer.
+    pub(super) fn read_buffer(&mut self, plan: &Plan, view: &BufferView) -> &ExactColumn {
+        self.buffer_elements(plan, view)
+    }
+
+    /// Elements of a view in row-major order.
+    pub(super) fn read_view(&mut self, plan: &Plan, view: &BufferView) -> ExactColumn {
+        let buffer = self.buffer_elements(plan, view);
+        let rows = ViewRows::new(view);
+        let mut values = Vec::with_capacity(view.len());
+        rows.for_each_row(|offset| {
+            let elements = (0..rows.inner.extent).map(|index| offset + index * rows.inner.stride);
+            values.extend(elements.map(|element| buffer.values[element]));
+        });
+        ExactColumn { values, degree: buffer.degree }
+    }
+
+    /// Writes elements in row-major order; there are as many as the view has.
+    pub(super) fn write_view(&mut self, plan: &Plan, view: &BufferView, column: &ExactColumn) {
+        let buffer = self.buffer_elements(plan, view);
+        buffer.degree = buffer.degree.join_degrees(column.degree);
+        let rows = ViewRows::new(view);
+        let mut rest = column.values.iter();
+        rows.for_each_row(|offset| {
+            for (index, &value) in rest.by_ref().take(rows.inner.extent).enumerate() {
+                buffer.values[offset + index * rows.inner.stride] = value;
+            }
+        });
+    }
+
+    /// A view's buffer, which is made at its first use.
+    fn buffer_elements(&mut self, plan: &Plan, view: &BufferView) -> &mut ExactColumn {
+        let at = view.buffer.0 as usize;
+        let (keys, [program, rank]) = (self.keys, self.place);
+        self.buffers[at].get_or_insert_with(|| {
+            let values = (0..plan.buffers[view.buffer].elements).map(|element| {
+                let words = [program, rank, at as u64, element as u64];
+                ExactValue::Number(keys.hash_words(HashedSubject::FreshMemory, &words))
+            });
+            ExactColumn { values: values.collect(), degree: RationalDegree::VARIABLE }
+        })
+    }
+}

@@ -1,0 +1,241 @@
+//! Diagnostics of exact comparisons.
+
+use super::compare::OutputDifference;
+use super::diagnosis::{DifferenceCauses, PartRelation, WrongPart};
+use super::hash::HashedSubject;
+use super::request::{ExactProof, ExactRequest};
+use super::work::UnknownUse;
+use crate::backend::view_rows::element_offsets;
+use crate::diag::{Diag, Span, codes};
+use crate::ir::OpId;
+use crate::lower::{IoTensor, PreparedProgram};
+use crate::plan::RedOp;
+
+/// The error about outputs of different shapes.
+pub(super) fn different_shapes(request: &ExactRequest<'_>) -> Option<Diag> {
+    let outputs = request.program.outputs.iter().take(request.program.results).zip(&request.reference.outputs);
+    let (own, expected) = outputs.into_iter().find(|(own, expected)| own.whole_shape() != expected.whole_shape())?;
+    let message = format!(
+        "output {} has shape {:?}, but that of {} has shape {:?}",
+        own.name,
+        own.whole_shape(),
+        request.name,
+        expected.whole_shape()
+    );
+    Some(Diag::error(codes::DIFFERENT_MEANING, request.program.labels.tensor_span(own.tensor), message))
+}
+
+/// The error about a bound that the runs do not reach.
+pub(super) fn weak_proof(request: &ExactRequest<'_>, proof: ExactProof) -> Diag {
+    let message = format!(
+        "no proof: the outputs equal those of {} in {} runs modulo a prime, but the probability of an error is only known to be below {:.1e}",
+        request.name, proof.seeds, proof.error
+    );
+    Diag::global_error(codes::UNPROVED_MEANING, message)
+        .with_note("the bound grows with the degree of the outputs as polynomials of the inputs; use smaller sizes")
+}
+
+/// The error about ranks of the reference that hold different values.
+pub(super) fn reference_replicas(request: &ExactRequest<'_>, output: usize, index: &[usize]) -> Diag {
+    let port = &request.reference.outputs[output];
+    let message = format!(
+        "replicas of {} differ: {}{index:?} is another function of the inputs on some ranks",
+        port.name, port.name
+    );
+    Diag::error(codes::REPLICAS, request.reference.labels.tensor_span(port.tensor), message)
+        .with_note("a tensor without a device axis must have the same elements on every rank of its mesh")
+}
+
+/// The warning about an input whose values are given.
+pub(super) fn given_values(prepared: &PreparedProgram, port: &IoTensor) -> Diag {
+    let message =
+        format!("the proof holds only for the values of {} in this run: it is `{}`", port.name, port.dtype.name());
+    Diag::error(codes::GIVEN_VALUES, prepared.labels.tensor_span(port.tensor), message)
+        .into_warning()
+        .with_note("integers wrap around and select elements, which has no meaning modulo a prime")
+}
+
+/// A warning for each op that uses functions without a meaning. Of those that the other program uses too, nothing is
+/// said if `others` has them.
+pub(super) fn unknown_functions(
+    prepared: &PreparedProgram,
+    unknown: &[UnknownUse],
+    others: &[UnknownUse],
+) -> Vec<Diag> {
+    let mut unknown = unknown.to_vec();
+    unknown.retain(|used| others.iter().all(|other| other.subject != used.subject));
+    let of_ops = unknown.chunk_by(|a, b| a.op == b.op);
+    of_ops.map(|uses| unknown_function(prepared, uses[0].op, uses)).collect()
+}
+
+fn unknown_function(prepared: &PreparedProgram, op: OpId, uses: &[UnknownUse]) -> Diag {
+    let subjects: Vec<HashedSubject> = uses.iter().map(|used| used.subject).collect();
+    let verb = if subjects.len() == 1 { "has" } else { "have" };
+    let message = format!("{} {verb} no meaning modulo a prime", subject_list(&subjects));
+    let diag = Diag::error(codes::NO_MEANING, prepared.labels.op_span(op), message).into_warning();
+    let mut notes: Vec<&str> = subjects.iter().map(|subject| unknown_note(*subject)).collect();
+    notes.dedup();
+    notes.into_iter().fold(diag, Diag::with_note)
+}
+
+/// Says what a function without a meaning is taken for.
+fn unknown_note(subject: HashedSubject) -> &'static str {
+    match subject {
+        HashedSubject::IntegerArithmetic => "integers that are computed from floats are taken not to wrap around",
+        HashedSubject::InfiniteConstant => "it is taken for an unknown number",
+        HashedSubject::Reduction(RedOp::Min | RedOp::Max) => {
+            "it is taken for an unknown function of the set of its operands, whatever their order and grouping"
+        }
+        _ => "it is taken for an unknown function: equal where its operands are, and nothing else is known of it",
+    }
+}
+
+/// The error about an output that differs. `own` are the program's uses of functions without a meaning, `unknown` all
+/// such functions.
+pub(super) fn different_output(
+    request: &ExactRequest<'_>,
+    difference: &OutputDifference,
+    causes: &DifferenceCauses,
+    own: &[UnknownUse],
+    unknown: &[HashedSubject],
+) -> Diag {
+    let prepared = request.program;
+    let port = &prepared.outputs[difference.place.output];
+    let through: Vec<HashedSubject> =
+        causes.subjects.iter().copied().filter(|subject| unknown.contains(subject)).collect();
+    let verdict =
+        if through.is_empty() { "is another function of the inputs than in" } else { "is not proved to equal" };
+    let message = format!(
+        "{} {verdict} {}: {} of {} elements differ",
+        port.name, request.name, difference.elements, difference.of_all
+    );
+    let (span, label) = written_place(prepared, difference);
+    // Where the difference goes through a function without a meaning, nothing is known.
+    let code = if through.is_empty() { codes::DIFFERENT_MEANING } else { codes::UNPROVED_MEANING };
+    let mut diag = Diag::error(code, span, message).with_primary_text(label);
+    let element = format!("{}{}", port.name, index_text(&difference.index));
+    let rank = if prepared.ranks > 1 { format!(" on rank {}", difference.place.rank) } else { String::new() };
+    diag = diag.with_note(format!("the first is {element}{rank}"));
+    for part in &causes.parts {
+        diag = diag.with_note(part_text(prepared, part));
+    }
+    if causes.subjects.contains(&HashedSubject::FreshMemory) {
+        diag = diag.with_note("it depends on memory that nothing has written");
+    }
+    for used in own.iter().filter(|used| through.contains(&used.subject)) {
+        diag = diag.with_label(prepared.labels.op_span(used.op), "the difference goes through this function");
+    }
+    function_note(diag, &causes.subjects)
+}
+
+/// The statement that writes the element, with a label; the output's declaration if it is an input.
+fn written_place(prepared: &PreparedProgram, difference: &OutputDifference) -> (Span, String) {
+    let place = difference.place;
+    let plan = prepared.plans.get(place.rank);
+    let view = plan.and_then(|plan| plan.outputs.get(place.output)?.as_ref());
+    let element = view.and_then(|view| element_offsets(view).get(place.element).copied());
+    let writer = plan.zip(view).zip(element).and_then(|((plan, view), element)| {
+        plan.iter().rev().find(|inst| {
+            let written = inst.kind.written_view();
+            written.is_some_and(|to| to.buffer == view.buffer && element_offsets(to).contains(&element))
+        })
+    });
+    match plan.zip(writer) {
+        Some((plan, inst)) => {
+            let iteration = prepared.labels.iteration_text(plan.iteration_of(inst.origin));
+            let at = if iteration.is_empty() { String::new() } else { format!(" at {iteration}") };
+            (prepared.labels.op_span(inst.origin.op), format!("writes the first element that differs{at}"))
+        }
+        None => (prepared.labels.tensor_span(prepared.outputs[place.output].tensor), String::new()),
+    }
+}
+
+/// Notes that nothing is known of the functions through which a difference goes.
+fn function_note(diag: Diag, subjects: &[HashedSubject]) -> Diag {
+    let functions: Vec<HashedSubject> =
+        subjects.iter().copied().filter(|subject| *subject != HashedSubject::FreshMemory).collect();
+    if functions.is_empty() {
+        return diag;
+    }
+    let list = subject_list(&functions);
+    diag.with_note(format!(
+        "the difference goes through {list}: only operands are compared, and no identities are known"
+    ))
+}
+
+/// `[1, 0]`; nothing for a tensor without axes.
+fn index_text(index: &[usize]) -> String {
+    if index.is_empty() { String::new() } else { format!("{index:?}") }
+}
+
+fn part_text(prepared: &PreparedProgram, wrong: &WrongPart) -> String {
+    let port = &prepared.inputs[wrong.input];
+    let shape = port.whole_shape();
+    let axes = wrong.part.iter().zip(&shape).map(|(indices, &extent)| match indices.len() == extent {
+        true => ":".to_owned(),
+        false => indices_text(indices),
+    });
+    let axes: Vec<String> = axes.collect();
+    let part = if axes.is_empty() { port.name.clone() } else { format!("{}[{}]", port.name, axes.join(", ")) };
+    let part = part + &shard_text(prepared, port, &wrong.part);
+    match wrong.relation {
+        PartRelation::Missing => format!("missing: {part}; only the reference's element depends on it"),
+        PartRelation::Surplus => format!("too much: {part}; only this program's element depends on it"),
+        PartRelation::Weight(over, 1) => format!("counted {over} times as much as in the reference: {part}"),
+        PartRelation::Weight(over, under) => {
+            format!("counted {over}/{under} times as much as in the reference: {part}")
+        }
+        PartRelation::Otherwise => format!("used in another way than in the reference: {part}"),
+    }
+}
+
+/// `1`, `4..8`, `{0, 2..4}`.
+fn indices_text(indices: &[usize]) -> String {
+    let ranges: Vec<String> = indices
+        .chunk_by(|a, b| a + 1 == *b)
+        .map(|range| match *range {
+            [first, .., last] => format!("{first}..{}", last + 1),
+            _ => range.first().map_or_else(String::new, usize::to_string),
+        })
+        .collect();
+    if ranges.len() == 1 { ranges.concat() } else { format!("{{{}}}", ranges.join(", ")) }
+}
+
+/// ` (the shard of rank 1)`, if the part is that of some ranks.
+fn shard_text(prepared: &PreparedProgram, port: &IoTensor, part: &[Vec<usize>]) -> String {
+    let sharded: Vec<usize> = (0..part.len()).filter(|&axis| port.axes[axis].device.is_some()).collect();
+    let of_some = sharded.iter().any(|&axis| part[axis].len() < port.axes[axis].extent);
+    if !of_some {
+        return String::new();
+    }
+    let mut ranks: Vec<u32> = (0..prepared.ranks).collect();
+    ranks.retain(|rank| {
+        let origin = port.shard_origin(*rank);
+        origin.is_some_and(|origin| sharded.iter().all(|&axis| part[axis].contains(&origin[axis])))
+    });
+    let ranks: Vec<String> = ranks.iter().map(u32::to_string).collect();
+    match ranks.as_slice() {
+        [] => String::new(),
+        [rank] => format!(" (the shard of rank {rank})"),
+        ranks => format!(" (the shards of ranks {})", ranks.join(", ")),
+    }
+}
+
+/// `` `max` and the conversion to `int` ``.
+fn subject_list(subjects: &[HashedSubject]) -> String {
+    let words: Vec<String> = subjects.iter().map(|subject| subject_text(*subject)).collect();
+    words.join(" and ")
+}
+
+fn subject_text(subject: HashedSubject) -> String {
+    match subject {
+        HashedSubject::Function(function) => format!("`{}`", function.name()),
+        HashedSubject::Reduction(op @ (RedOp::Min | RedOp::Max)) => format!("`{}`", op.word()),
+        HashedSubject::Reduction(op) => format!("the reduction `{}`", op.word()),
+        HashedSubject::Conversion(dtype) => format!("the conversion to `{}`", dtype.name()),
+        HashedSubject::IntegerArithmetic => "arithmetic of integers".to_owned(),
+        HashedSubject::ZeroDivision => "a division by zero".to_owned(),
+        HashedSubject::InfiniteConstant => "a constant that is not finite".to_owned(),
+        HashedSubject::Input(_) | HashedSubject::FreshMemory => "memory".to_owned(),
+    }
+}

@@ -1,0 +1,70 @@
+//! The elements of a view in row-major order, for backends that compute on the host.
+
+use crate::plan::{BufferView, ViewDim, ViewDims};
+
+/// A view as rows: the innermost run of elements with one stride, and the axes around it.
+pub(super) struct ViewRows {
+    outer: ViewDims,
+    /// The axis along which a row lies.
+    pub(super) inner: ViewDim,
+    offset: usize,
+    empty: bool,
+}
+
+impl ViewRows {
+    /// The rows of a view.
+    pub(super) fn new(view: &BufferView) -> Self {
+        let mut outer = ViewDims::new();
+        // Neighbouring axes that lie behind each other in memory are one axis.
+        for &dim in view.dims.iter().filter(|dim| dim.extent != 1) {
+            match outer.last_mut() {
+                Some(last) if last.stride == dim.stride * dim.extent => {
+                    *last = ViewDim { extent: last.extent * dim.extent, stride: dim.stride };
+                }
+                _ => outer.push(dim),
+            }
+        }
+        let inner = outer.pop().unwrap_or(ViewDim { extent: 1, stride: 1 });
+        Self { outer, inner, offset: view.offset, empty: view.is_empty() }
+    }
+
+    /// Calls `row` with the offset of each row, in row-major order.
+    pub(super) fn for_each_row(&self, mut row: impl FnMut(usize)) {
+        if self.empty {
+            return;
+        }
+        let mut index = vec![0usize; self.outer.len()];
+        let mut offset = self.offset;
+        loop {
+            row(offset);
+            let mut axis = self.outer.len();
+            loop {
+                let Some(next) = axis.checked_sub(1) else { return };
+                axis = next;
+                let dim = self.outer[axis];
+                index[axis] += 1;
+                offset += dim.stride;
+                if index[axis] < dim.extent {
+                    break;
+                }
+                offset -= dim.stride * dim.extent;
+                index[axis] = 0;
+            }
+        }
+    }
+}
+
+/// The place in its buffer of each element of a view, in row-major order.
+pub(super) fn element_offsets(view: &BufferView) -> Vec<usize> {
+    let mut all = vec![view.offset];
+    for dim in &view.dims {
+        let starts = all.into_iter();
+        all = starts.flat_map(|from| (0..dim.extent).map(move |index| from + index * dim.stride)).collect();
+    }
+    all
+}
+
+/// The value as an index, if it is one of an axis of this extent.
+pub(super) fn index_within(value: i64, extent: usize) -> Option<usize> {
+    usize::try_from(value).ok().filter(|&value| value < extent)
+}

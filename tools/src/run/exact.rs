@@ -1,0 +1,81 @@
+//! `--exact`: the proof that a program computes what its reference does.
+
+use super::cli::Options;
+use super::failure::RunFailure;
+use super::inputs::{self, WholeTensors};
+use super::program::SourceProgram;
+use super::quantities::four_digits;
+use super::reference::{LoadedReference, reference_name, whole_tensors};
+use super::tensor_options::BoundOptions;
+use hostir::backend::exact::{ExactProof, ExactReport, ExactRequest, ExactSide, SideFailure, prove_equal};
+use hostir::data::HostTensor;
+use hostir::diag::Diag;
+use hostir::lower::PreparedProgram;
+use hostir_tool_support::io::ToolIo;
+
+/// Proves that the program computes what its reference does, if that is asked for. Gives a line for each output.
+///
+/// # Errors
+/// A reference that does not fit or does not run, and outputs that are not proved equal.
+pub(super) fn prove_meaning(
+    prepared: &PreparedProgram,
+    loaded: &SourceProgram,
+    bound: &BoundOptions<'_>,
+    whole: &WholeTensors,
+    options: &Options,
+    io: &mut ToolIo<'_>,
+) -> Result<Vec<String>, RunFailure> {
+    let (true, Some(file)) = (options.exact, &options.reference) else { return Ok(Vec::new()) };
+    let inputs = inputs::bind_inputs(prepared, bound, whole.clone(), options.seed, io)?;
+    let reference = LoadedReference::load_reference(file, &inputs, prepared, options, io)?;
+    let given = whole_tensors(&inputs)?.into_iter().map(|tensor| (!tensor.dtype().is_float()).then(|| tensor.clone()));
+    let given: Vec<Option<HostTensor>> = given.collect();
+    let name = reference_name(file);
+    let request = ExactRequest {
+        program: prepared,
+        reference: &reference.prepared,
+        name: &name,
+        given: &given,
+        seed: options.seed,
+    };
+    let report = prove_equal(&request).map_err(|SideFailure { side, diags }| match side {
+        ExactSide::Program => loaded.to_failure(diags),
+        ExactSide::Reference => reference.loaded.to_failure(diags),
+    })?;
+    let proof = report_proof(report, loaded, &reference.loaded, options, io)?;
+    let outputs = prepared.outputs.iter().take(prepared.results);
+    Ok(outputs.map(|port| proof_line(&port.name, &name, proof)).collect())
+}
+
+/// Writes warnings; those about the program are errors with `--strict`.
+fn report_proof(
+    report: ExactReport,
+    loaded: &SourceProgram,
+    reference: &SourceProgram,
+    options: &Options,
+    io: &mut ToolIo<'_>,
+) -> Result<ExactProof, RunFailure> {
+    let ExactReport { proof, mut program, reference: others } = report;
+    if !others.is_empty() {
+        io.report(options.format, &reference.source, &others);
+    }
+    if options.strict {
+        program = program.into_iter().map(Diag::into_error).collect();
+    }
+    match proof {
+        Some(proof) if !options.strict || program.is_empty() => {
+            if !program.is_empty() {
+                io.report(options.format, &loaded.source, &program);
+            }
+            Ok(proof)
+        }
+        _ => Err(loaded.to_failure(program)),
+    }
+}
+
+/// `T2: equal to the reference `plain.hir` for all inputs of these sizes (3 runs modulo 2^61-1, error below 1e-50)`.
+fn proof_line(output: &str, name: &str, proof: ExactProof) -> String {
+    let ExactProof { seeds, error } = proof;
+    let error = four_digits(error);
+    format!("{output}: equal to {name} for all inputs of these sizes ({seeds} runs modulo 2^61-1, error below {error})")
+}
