@@ -16,6 +16,7 @@ use crate::plan::{
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
+use std::borrow::Cow;
 use std::collections::BinaryHeap;
 
 /// The most messages of which the order is examined.
@@ -57,7 +58,7 @@ fn is_ordered_by_data(plan: &Plan) -> bool {
     for (_, inst) in plan.cursor() {
         match &inst.kind {
             InstKind::Send { .. } | InstKind::Recv { .. } if collective_since => return true,
-            InstKind::Send { .. } if reads_any(inst, &received) => return true,
+            InstKind::Send { .. } if reads_any(&inst, &received) => return true,
             InstKind::Send { .. } => any_message = true,
             InstKind::Recv { view, .. } => {
                 any_message = true;
@@ -69,7 +70,7 @@ fn is_ordered_by_data(plan: &Plan) -> bool {
             }
             kind => {
                 if let Some(view) = kind.written_view()
-                    && reads_any(inst, &received)
+                    && reads_any(&inst, &received)
                 {
                     received.insert(view.buffer);
                 }
@@ -265,7 +266,7 @@ impl RankOrder<'_> {
     /// Adds all instructions; the rounds that the rank's own units take one after another.
     fn add_plan(mut self, plan: &Plan) -> usize {
         for (id, inst) in plan.cursor() {
-            self.add_inst(id, inst);
+            self.add_inst(id, &inst);
         }
         self.busy
     }
@@ -378,10 +379,8 @@ fn describe_rounds(
 }
 
 /// The end of the group that a message stands in.
-fn group_end(plan: &Plan, id: InstId) -> Option<&Inst> {
-    plan.cursor_after(id).find_map(|(_, inst)| match &inst.kind {
-        InstKind::GroupBegin => Some(None),
-        InstKind::GroupEnd { .. } => Some(Some(inst)),
-        _ => None,
-    })?
+fn group_end(plan: &Plan, id: InstId) -> Option<Cow<'_, Inst>> {
+    let mut later = plan.cursor_after(id).map(|(_, inst)| inst);
+    let bound = later.find(|inst| matches!(inst.kind, InstKind::GroupBegin | InstKind::GroupEnd { .. }));
+    bound.filter(|inst| matches!(inst.kind, InstKind::GroupEnd { .. }))
 }

@@ -255,7 +255,7 @@ impl StandingRank<'_> {
 
 /// The communications that an instruction is, or waits for: all of a group.
 fn communications_of(plan: &Plan, inst: InstId) -> Vec<InstId> {
-    match plan.find_inst(inst).map(|inst| &inst.kind) {
+    match plan.find_inst(inst).as_deref().map(|inst| &inst.kind) {
         Some(InstKind::WaitWork { work }) => {
             let mut before = plan.cursor_before(inst).rev();
             let post = before.find(|(_, inst)| ends_with(&inst.kind, *work)).map(|(id, _)| id);

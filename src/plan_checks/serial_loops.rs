@@ -5,7 +5,9 @@
 //! order that they bring is waste if the program stays right without it: each of them then waits, in every iteration, only
 //! for what its first iteration waits for, and the two iterations may overlap.
 
-use super::happens_before::{AccessEnd, MemoryAccess, OrderObserver, VectorClock, WaitInst, WalkedEnds, walk_order};
+use super::happens_before::{
+    AccessEnd, MemoryAccess, OrderObserver, VectorClock, WaitInst, WalkOutcome, WalkedEnds, walk_order,
+};
 use super::races::MemoryObserver;
 use crate::diag::{Diag, codes};
 use crate::ir::{Id, OpId, Symbol};
@@ -116,8 +118,8 @@ impl<'p> ChainScan<'p> {
                     let known = self.streams[inst.stream.index()].clone();
                     self.events.insert(*event, Rc::new((inst.stream, known)));
                 }
-                InstKind::WaitEvent { event } => self.take_wait(id, inst, *event),
-                kind if kind.is_work() => self.take_work(id, inst),
+                InstKind::WaitEvent { event } => self.take_wait(id, &inst, *event),
+                kind if kind.is_work() => self.take_work(id, &inst),
                 _ => {}
             }
         }
@@ -136,7 +138,7 @@ impl<'p> ChainScan<'p> {
         }
     }
 
-    fn take_wait(&mut self, id: InstId, inst: &'p Inst, event: EventId) {
+    fn take_wait(&mut self, id: InstId, inst: &Inst, event: EventId) {
         let Some(state) = self.events.get(&event).cloned() else { return };
         self.find_chain(id, inst, &state.1);
         let own = &mut self.streams[inst.stream.index()];
@@ -149,7 +151,7 @@ impl<'p> ChainScan<'p> {
     }
 
     /// Notes the wait if the event brings work of the iteration before from the stream that this one had there.
-    fn find_chain(&mut self, id: InstId, inst: &'p Inst, known: &KnownWork) {
+    fn find_chain(&mut self, id: InstId, inst: &Inst, known: &KnownWork) {
         let row = self.plan.iteration_of(inst.origin);
         let Some(((index, _), outer)) = row.split_last() else { return };
         let last = LastWait { wait: id, stream: inst.stream };
@@ -185,7 +187,9 @@ fn needless_waits(prepared: &PreparedProgram, chained: &[ChainedWait], ops: &[Op
         observer.by_later.entry((wait.rank, wait.later)).or_default().push(wait);
         observer.by_earlier.insert((wait.rank, wait.earlier), None);
     }
-    walk_order(&plans, &matching, &mut observer);
+    if walk_order(&plans, &matching, &mut observer) == WalkOutcome::Stuck {
+        return None;
+    }
     observer.memory.check_outputs(&prepared.outputs[..prepared.results]);
     observer.memory.findings.is_empty().then_some(observer.overlapping)
 }
@@ -194,14 +198,14 @@ fn needless_waits(prepared: &PreparedProgram, chained: &[ChainedWait], ops: &[Op
 fn wait_for_first(plan: &Plan, ops: &[OpId]) -> Plan {
     let mut first: FxHashMap<LoopKey<'_>, EventId> = FxHashMap::default();
     let insts = plan.cursor().map(|(_, inst)| {
-        let InstKind::WaitEvent { event } = &inst.kind else { return inst.clone() };
+        let InstKind::WaitEvent { event } = &inst.kind else { return inst.into_owned() };
         let row = plan.iteration_of(inst.origin);
         match row.split_last() {
             Some(((index, _), outer)) if ops.contains(&inst.origin.op) => {
                 let event = *first.entry((inst.origin.op, outer, *index)).or_insert(*event);
-                Inst { kind: InstKind::WaitEvent { event }, ..inst.clone() }
+                Inst { kind: InstKind::WaitEvent { event }, ..inst.into_owned() }
             }
-            _ => inst.clone(),
+            _ => inst.into_owned(),
         }
     });
     let insts = insts.collect();
@@ -217,8 +221,8 @@ struct OverlapObserver<'p> {
     overlapping: Vec<ChainedWait>,
 }
 
-impl<'p> OrderObserver<'p> for OverlapObserver<'p> {
-    fn observe_accesses(&mut self, ends: &WalkedEnds, accesses: &[MemoryAccess<'p>], clock: &mut VectorClock) {
+impl OrderObserver for OverlapObserver<'_> {
+    fn observe_accesses(&mut self, ends: &WalkedEnds, accesses: &[MemoryAccess<'_>], clock: &mut VectorClock) {
         for access in accesses.iter().take(1) {
             let key = (access.rank, access.inst);
             for wait in self.by_later.get(&key).into_iter().flatten() {

@@ -29,13 +29,13 @@ impl RankExecutor for ExactRank<'_> {
 
     fn move_message<C: RankClock>(
         walk: &mut WalkRanks<'_, '_, Self, C>,
-        send: MessageEnd<'_>,
-        receive: MessageEnd<'_>,
+        send: &MessageEnd<'_>,
+        receive: &MessageEnd<'_>,
     ) -> Result<(), Diag> {
         let sender = &mut walk.ranks[send.rank].executor;
-        let column = sender.memory.read_view(sender.plan, send.view);
+        let column = sender.memory.read_view(sender.plan, &send.view);
         let receiver = &mut walk.ranks[receive.rank].executor;
-        receiver.memory.write_view(receiver.plan, receive.view, &column);
+        receiver.memory.write_view(receiver.plan, &receive.view, &column);
         Ok(())
     }
 
@@ -55,7 +55,7 @@ fn move_members<C: RankClock>(
     let prepared = walk.prepared;
     let sent: Vec<Option<ExactColumn>> = ends.iter().map(|end| read_sent(walk, end)).collect();
     let Some(first) = ends.first() else { return Ok(()) };
-    let roles = ends.iter().map(|end| MemberRole::of_side(end.collective));
+    let roles = ends.iter().map(|end| MemberRole::of_side(&end.collective));
     let team = TeamTransfers::new(first.collective.kind, roles);
     for (member, end) in ends.iter().enumerate() {
         let Some(view) = &end.collective.output else { continue };
