@@ -5,11 +5,11 @@
 use super::axes::AxesTable;
 use super::budget::PlanBudget;
 use super::copies::stream_part;
+use super::ended_names::EndedName;
 use super::scalar::{EvalError, EvalScope, LocalScalars};
 use super::{
-    BufferId, BufferKind, BufferView, CommSlot, EndedOwner, EventId, ExtentEnv, Inst, InstKind, InstOrigin,
-    IterationId, LoopIteration, Plan, PlanBuffer, PlanCommunicator, StreamLabel, StreamSlot, USER_STREAM, WorkSlot,
-    row_major,
+    BufferId, BufferKind, BufferView, CommSlot, EventId, ExtentEnv, Inst, InstKind, InstOrigin, IterationId,
+    LoopIteration, Plan, PlanBuffer, PlanCommunicator, StreamLabel, StreamSlot, USER_STREAM, WorkSlot, row_major,
 };
 use crate::axes::LogicalAxis;
 use crate::diag::Diag;
@@ -49,28 +49,20 @@ pub struct PlanBuilder<'a> {
     indexed_streams: FxHashMap<i64, StreamSlot>,
     bindings: IdVec<TensorId, Option<BufferView>>,
     /// Names that a Deallocate has ended.
-    ended: FxHashMap<TensorId, EndedName>,
+    pub(super) ended: FxHashMap<TensorId, EndedName>,
     pub(crate) references: IdVec<BufferId, u32>,
     communicators: FxHashMap<(Vec<u32>, String), CommSlot>,
     handles: FxHashMap<u32, OpId>,
     definitions: IndexDefinitions,
-    indices: LoopIteration,
+    pub(super) indices: LoopIteration,
     iteration: IterationId,
-    op: OpId,
+    pub(super) op: OpId,
     live_bytes: u64,
     memory_limit: u64,
     pub(crate) budget: PlanBudget,
     unit_tensors: FxHashMap<UnitId, Vec<TensorId>>,
     /// The indices of the enclosing loops that shard tensors by stream, outermost first.
     stream_indices: Vec<ExprId>,
-}
-
-/// The end of a tensor's name.
-struct EndedName {
-    /// The Deallocate.
-    op: OpId,
-    /// The iteration in which it was run: the name is new in the next one.
-    indices: LoopIteration,
 }
 
 /// The state to restore at the end of an iteration.
@@ -588,38 +580,6 @@ impl<'a> PlanBuilder<'a> {
         self.references[view.buffer] += 1;
         self.bindings[tensor] = Some(view);
         self.ended.remove(&tensor);
-    }
-
-    /// Ends a tensor's name: memory without any remaining binding is freed.
-    ///
-    /// # Errors
-    /// If the plan gets too large.
-    pub(crate) fn end_tensor(&mut self, tensor: TensorId) -> Result<(), Diag> {
-        let owned = self.tensor_binding(tensor).map(|view| view.buffer);
-        self.rebind_tensor(tensor, None)?;
-        if let Some(buffer) = owned.filter(|&buffer| self.is_lent(buffer, tensor)) {
-            let issued = self.plan.inst_count();
-            self.plan.ended_owners.push(EndedOwner { buffer, op: self.op, issued });
-        }
-        let name = EndedName { op: self.op, indices: self.indices.clone() };
-        self.ended.insert(self.program.memory_tensor(tensor), name);
-        Ok(())
-    }
-
-    /// Whether tensors are bound to a buffer that was made for this one.
-    fn is_lent(&self, buffer: BufferId, owner: TensorId) -> bool {
-        self.plan.buffers[buffer].tensor == owner && self.references[buffer] > 0
-    }
-
-    /// The error for a use of a tensor behind its Deallocate, in the same iteration.
-    pub(crate) fn ended_error(&self, tensor: TensorId) -> Option<Diag> {
-        let end = self.ended.get(&self.program.memory_tensor(tensor))?;
-        let name = self.tensor_name(tensor);
-        self.indices.starts_with(&end.indices).then(|| {
-            self.error_here(codes::ENDED_NAME, format!("{name} is used after its Deallocate"))
-                .with_label(self.program.op_span(end.op), format!("{name} ends here"))
-                .with_note(format!("move the Deallocate behind the last use of {name}, or ALLOCATE {name} again"))
-        })
     }
 
     /// Binds a tensor to a view, or to nothing; memory without any remaining binding is freed.

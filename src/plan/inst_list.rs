@@ -91,8 +91,7 @@ impl InstList {
 
     /// The number of the segment that holds a place; tries `near` first.
     fn segment_of(&self, place: usize, near: usize) -> usize {
-        let holds = |segment: &Segment| (segment.first..segment.end()).contains(&place);
-        if self.segments.get(near).is_some_and(holds) {
+        if self.segments.get(near).is_some_and(|segment| segment.first <= place && place < segment.end()) {
             return near;
         }
         self.segments.partition_point(|segment| segment.first <= place) - 1
@@ -220,13 +219,9 @@ impl LoopRecorder {
     /// Looks for a number of rounds after which the loop repeats itself.
     fn open_run(&mut self, list: &mut InstList) -> bool {
         let rounds = self.starts.len() - 1;
-        let is_even = |period: &usize| {
-            let places = &self.starts[rounds - 3 * period..];
-            let lengths = |from: usize| (0..*period).map(move |at| places[from + at + 1] - places[from + at]);
-            lengths(0).eq(lengths(*period)) && lengths(0).eq(lengths(2 * period)) && places[0] < places[*period]
-        };
-        let periods = (1..=rounds / 3).filter(is_even);
-        let found = periods.into_iter().find(|period| list.fold_rounds(self.starts[rounds - 3 * period]));
+        let mut periods =
+            (1..=rounds / 3).filter(|&period| has_equal_rounds(&self.starts[rounds - 3 * period..], period));
+        let found = periods.find(|period| list.fold_rounds(self.starts[rounds - 3 * period]));
         let Some(period) = found else { return false };
         let start = self.starts[rounds - 3 * period];
         let ends = (1..=period).map(|at| self.starts[rounds - 3 * period + at] - start).collect();
@@ -279,6 +274,13 @@ impl LoopRecorder {
             _ => list.segments.insert(next, Segment { first, body, steps: Vec::new(), rounds: 1 }),
         }
     }
+}
+
+/// Whether rounds that start at these places have the same lengths as those one and two periods later, and not all of
+/// them are empty.
+fn has_equal_rounds(starts: &[usize], period: usize) -> bool {
+    let length = |at: usize| starts[at + 1] - starts[at];
+    (0..2 * period).all(|at| length(at) == length(at + period)) && starts[0] < starts[period]
 }
 
 /// The bytes of instructions in a list.

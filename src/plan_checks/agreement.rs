@@ -5,21 +5,33 @@ use super::walk::{CollectiveEnd, MessageEnd, WalkRanks};
 use crate::diag::{Diag, codes};
 use crate::ir::DType;
 use crate::lower::PreparedProgram;
-use crate::plan::{BufferView, CollectiveInst, CollectiveMember, InstId, Plan, PlanMatching, RankInst};
+use crate::plan::{BufferView, CollectiveInst, CollectiveMember, InstId, MatchedMessage, Plan, PlanMatching};
 
 /// Whether the sides of all communications agree; a walk reports the first that do not.
 pub(super) fn do_all_agree(plans: &[Plan], matching: &PlanMatching<'_>) -> bool {
-    let messages_agree = matching.messages.iter().all(|message| {
-        let view = |side: RankInst| plans.get(side.rank as usize).and_then(|plan| plan.message_view(side.inst));
-        match (view(message.send), view(message.receive)) {
-            (Some(source), Some(target)) => source.len() == target.len() && source.dtype == target.dtype,
-            _ => false,
-        }
-    });
-    messages_agree
+    matching.messages.iter().all(|message| do_sides_agree(plans, message))
         && matching.communicators.iter().all(|of_all| {
             (0..of_all.collectives.len()).all(|number| do_members_agree(&of_all.collective_members(number, plans)))
         })
+}
+
+/// Whether a receive takes what its send gives.
+fn do_sides_agree(plans: &[Plan], message: &MatchedMessage) -> bool {
+    let mut views = [message.send, message.receive]
+        .into_iter()
+        .filter_map(|side| plans.get(side.rank as usize)?.message_view(side.inst));
+    match (views.next(), views.next()) {
+        (Some(source), Some(target)) => source.len() == target.len() && source.dtype == target.dtype,
+        _ => false,
+    }
+}
+
+fn view_bytes(view: &BufferView) -> usize {
+    view.len() * view.dtype.byte_size()
+}
+
+fn are_equal(amounts: &[usize]) -> bool {
+    amounts.windows(2).all(|pair| pair[0] == pair[1])
 }
 
 /// Whether the members of a collective agree.
@@ -29,14 +41,13 @@ fn do_members_agree(members: &[CollectiveMember<'_>]) -> bool {
         let types = [first, other].map(element_type);
         is_same_collective(first, other) && (types[0].is_none() || types[1].is_none() || types[0] == types[1])
     });
-    let bytes = |view: &BufferView| view.len() * view.dtype.byte_size();
-    let sent: Vec<usize> = members.iter().filter_map(|member| member.collective.input.as_ref()).map(bytes).collect();
-    let received: Vec<usize> =
-        members.iter().filter_map(|member| member.collective.output.as_ref()).map(bytes).collect();
-    let equal = |amounts: &[usize]| amounts.windows(2).all(|pair| pair[0] == pair[1]);
+    let sent = members.iter().filter_map(|member| member.collective.input.as_ref());
+    let sent: Vec<usize> = sent.map(view_bytes).collect();
+    let received = members.iter().filter_map(|member| member.collective.output.as_ref());
+    let received: Vec<usize> = received.map(view_bytes).collect();
     alike
-        && equal(&sent)
-        && equal(&received)
+        && are_equal(&sent)
+        && are_equal(&received)
         && received.first().is_none_or(|&amount| first.kind.totals_fit(&sent, received.len(), amount))
 }
 

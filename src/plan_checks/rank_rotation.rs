@@ -6,9 +6,7 @@
 //! that have common elements on one rank have them on the others.
 
 use super::element_set::ElementSet;
-use crate::plan::{
-    BufferId, BufferView, CollectiveInst, Inst, InstKind, Plan, PlanCommunicator, RepeatedBody, ViewMotion, row_major,
-};
+use crate::plan::{BufferId, BufferView, CollectiveInst, Inst, InstKind, Plan, RepeatedBody, ViewMotion, row_major};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
@@ -25,12 +23,11 @@ pub(super) fn are_rotations(plans: &[Plan]) -> bool {
 
 /// Whether two plans have the same buffers, streams and communicators, the latter of all ranks in order.
 fn has_same_tables(first: &Plan, plan: &Plan, ranks: u32) -> bool {
-    let is_whole = |communicator: &PlanCommunicator| communicator.team.iter().copied().eq(0..ranks);
     (first.streams, first.events, first.works) == (plan.streams, plan.events, plan.works)
         && first.inst_count() == plan.inst_count()
         && first.buffers == plan.buffers
         && first.communicators == plan.communicators
-        && first.communicators.iter().all(|(_, communicator)| is_whole(communicator))
+        && first.communicators.iter().all(|(_, communicator)| communicator.team.iter().copied().eq(0..ranks))
         && first.inputs == plan.inputs
         && first.ended_owners.is_empty() == plan.ended_owners.is_empty()
 }
@@ -38,21 +35,14 @@ fn has_same_tables(first: &Plan, plan: &Plan, ranks: u32) -> bool {
 /// Whether a plan is that of rank 0, rotated. Loops are compared as they are stored if possible, else unrolled: blocks
 /// that the ranks visit in another order begin again at the first one in different iterations.
 fn is_rotation(first: &Plan, plan: &Plan, ranks: u32) -> bool {
-    let rounds = |plan: &Plan| -> Vec<(usize, usize)> {
-        plan.repeated_bodies().map(|body| (body.body.len(), body.rounds)).collect()
-    };
-    let as_stored = || {
-        let mut comparison = PlanComparison::new(plan.rank, ranks);
-        let mut pairs = first.repeated_bodies().zip(plan.repeated_bodies());
-        pairs.all(|pair| comparison.are_alike_bodies(pair)) && comparison.are_alike_outputs(first, plan)
-    };
-    let unrolled = || {
-        let mut comparison = PlanComparison::new(plan.rank, ranks);
-        let mut pairs = first.iter().zip(plan.iter());
-        pairs.all(|(one, other)| comparison.matches(&one, &other, ViewMotion::None))
-            && comparison.are_alike_outputs(first, plan)
-    };
-    (rounds(first) == rounds(plan) && as_stored()) || unrolled()
+    let has_same_bodies = stored_shape(first) == stored_shape(plan);
+    (has_same_bodies && PlanComparison::new(plan.rank, ranks).are_alike_as_stored(first, plan))
+        || PlanComparison::new(plan.rank, ranks).are_alike_unrolled(first, plan)
+}
+
+/// The length and the number of rounds of each body of a plan.
+fn stored_shape(plan: &Plan) -> Vec<(usize, usize)> {
+    plan.repeated_bodies().map(|body| (body.body.len(), body.rounds)).collect()
 }
 
 /// Compares the instructions of rank 0 with those of another rank.
@@ -66,6 +56,18 @@ struct PlanComparison {
 impl PlanComparison {
     fn new(rotation: u32, ranks: u32) -> Self {
         Self { rotation, ranks, map: ElementMap::default() }
+    }
+
+    /// Compares plans whose bodies have the same lengths.
+    fn are_alike_as_stored(mut self, first: &Plan, plan: &Plan) -> bool {
+        let mut pairs = first.repeated_bodies().zip(plan.repeated_bodies());
+        pairs.all(|pair| self.are_alike_bodies(pair)) && self.are_alike_outputs(first, plan)
+    }
+
+    /// Compares all instructions.
+    fn are_alike_unrolled(mut self, first: &Plan, plan: &Plan) -> bool {
+        let mut pairs = first.iter().zip(plan.iter());
+        pairs.all(|(one, other)| self.matches(&one, &other, ViewMotion::None)) && self.are_alike_outputs(first, plan)
     }
 
     /// Whether the outputs are counterparts, and all sets of elements that were compared so far.
@@ -145,8 +147,7 @@ impl PlanComparison {
 
 /// Whether two members start the same collective, in which all members play the same part.
 fn are_alike_collectives(one: &CollectiveInst, other: &CollectiveInst) -> bool {
-    let part = |side: &CollectiveInst| (side.comm, side.kind, side.red_op, side.work);
-    part(one) == part(other)
+    (one.comm, one.kind, one.red_op, one.work) == (other.comm, other.kind, other.red_op, other.work)
         && !one.kind.has_root()
         && one.root.is_none()
         && other.root.is_none()

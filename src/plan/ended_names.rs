@@ -1,0 +1,47 @@
+//! The ends of tensors' names in the plan builder.
+
+use super::{BufferId, EndedOwner, LoopIteration, PlanBuilder};
+use crate::diag::{Diag, codes};
+use crate::ir::{OpId, TensorId};
+
+/// The end of a tensor's name.
+pub(super) struct EndedName {
+    /// The Deallocate.
+    op: OpId,
+    /// The iteration in which it was run: the name is new in the next one.
+    indices: LoopIteration,
+}
+
+impl PlanBuilder<'_> {
+    /// Ends a tensor's name: memory without any remaining binding is freed.
+    ///
+    /// # Errors
+    /// If the plan gets too large.
+    pub(crate) fn end_tensor(&mut self, tensor: TensorId) -> Result<(), Diag> {
+        let owned = self.tensor_binding(tensor).map(|view| view.buffer);
+        self.rebind_tensor(tensor, None)?;
+        if let Some(buffer) = owned.filter(|&buffer| self.is_lent(buffer, tensor)) {
+            let issued = self.plan.inst_count();
+            self.plan.ended_owners.push(EndedOwner { buffer, op: self.op, issued });
+        }
+        let name = EndedName { op: self.op, indices: self.indices.clone() };
+        self.ended.insert(self.program.memory_tensor(tensor), name);
+        Ok(())
+    }
+
+    /// Whether tensors are bound to a buffer that was made for this one.
+    fn is_lent(&self, buffer: BufferId, owner: TensorId) -> bool {
+        self.plan.buffers[buffer].tensor == owner && self.references[buffer] > 0
+    }
+
+    /// The error for a use of a tensor behind its Deallocate, in the same iteration.
+    pub(crate) fn ended_error(&self, tensor: TensorId) -> Option<Diag> {
+        let end = self.ended.get(&self.program.memory_tensor(tensor))?;
+        let name = self.tensor_name(tensor);
+        self.indices.starts_with(&end.indices).then(|| {
+            self.error_here(codes::ENDED_NAME, format!("{name} is used after its Deallocate"))
+                .with_label(self.program.op_span(end.op), format!("{name} ends here"))
+                .with_note(format!("move the Deallocate behind the last use of {name}, or ALLOCATE {name} again"))
+        })
+    }
+}
