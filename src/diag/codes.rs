@@ -281,8 +281,8 @@ codes! {
     /// A program cannot be proved equal to its reference: an element goes through functions without a meaning modulo a
     /// prime, or the error bound is not reached (`--exact`).
     UNPROVED_MEANING = "H0722";
-    /// A function of data without a meaning modulo a prime: a minimum or maximum, a comparison, a choice, an integer
-    /// computed from floats. `--exact` takes it for an unknown function; where an index is needed, it is an error.
+    /// A function of data without a meaning modulo a prime: a minimum or maximum, a comparison, an integer computed
+    /// from floats. `--exact` takes it for an unknown function; where an index is needed, it is an error.
     NO_MEANING = "H0723";
     /// An integer input: `--exact` proves equality for its given values only (warning).
     GIVEN_VALUES = "H0724";
