@@ -280,11 +280,15 @@ impl<'a> Outline<'a> {
         self.ancestors(statement)
     }
 
-    /// The insertion of whole lines.
+    /// The insertion of whole lines, which end as the text's own lines do.
     pub(super) fn insertion(&self, place: Place, lines: String) -> Option<TextEdit> {
         let at = self.place_offset(place)?;
         // A text may end without a line break.
         let is_open = at == self.text.len() && !self.text.ends_with('\n');
+        let lines = match self.text.contains("\r\n") {
+            true => lines.replace("\r\n", "\n").replace('\n', "\r\n"),
+            false => lines,
+        };
         (!is_open).then(|| TextEdit { span: Span::new(at, at), text: lines })
     }
 
