@@ -41,20 +41,29 @@ pub(super) fn list_candidates(text: &str, diag: &Diag) -> Vec<Candidate> {
     let Some(label) = &diag.primary else { return Vec::new() };
     let (programs, _) = crate::load(text);
     let outlines = programs.iter().filter_map(|program| Outline::new(text, program));
-    let mut holding = outlines.filter_map(|outline| Some((outline.statement_at(label.span)?, outline)));
-    let Some((primary, outline)) = holding.next() else { return Vec::new() };
-    let others: Vec<usize> = diag.labels.iter().filter_map(|label| outline.statement_at(label.span)).collect();
-    let mut found = match diag.code {
-        codes::RACE => order_pair(&outline, others.first().copied().unwrap_or(primary), primary),
-        codes::UNJOINED => join_end(&outline, primary),
-        codes::REDUNDANT_WAIT => delete_waste(&outline, primary),
-        codes::ENDED_NAME | codes::FREED => free_later(&outline, primary, &others),
-        codes::KEPT_BUFFER => keep_private(&outline, primary),
-        codes::POSTS => match_waits(&outline, primary, &others),
-        _ => Vec::new(),
-    };
+    let mut holding = outlines.filter(|outline| !outline.statements_at(label.span).is_empty());
+    let Some(outline) = holding.next() else { return Vec::new() };
+    let others: Vec<usize> = diag.labels.iter().flat_map(|label| outline.statements_at(label.span)).collect();
+    let mut found = Vec::new();
+    for primary in outline.statements_at(label.span) {
+        found.extend(statement_candidates(&outline, diag.code, primary, &others));
+    }
     remove_repeated(&mut found);
     found
+}
+
+/// The candidates for a diagnostic about one statement and others.
+fn statement_candidates(outline: &Outline<'_>, code: &str, primary: usize, others: &[usize]) -> Vec<Candidate> {
+    match code {
+        codes::RACE if others.is_empty() => order_pair(outline, primary, primary),
+        codes::RACE => others.iter().flat_map(|&first| order_pair(outline, first, primary)).collect(),
+        codes::UNJOINED => join_end(outline, primary),
+        codes::REDUNDANT_WAIT => delete_waste(outline, primary),
+        codes::ENDED_NAME | codes::FREED => free_later(outline, primary, others),
+        codes::KEPT_BUFFER => keep_private(outline, primary),
+        codes::POSTS => match_waits(outline, primary, others),
+        _ => Vec::new(),
+    }
 }
 
 /// Whether the order that a race lacks would leave the first of two writes without any use: the program then means
@@ -69,8 +78,8 @@ pub(super) fn is_lost_write(text: &str, diag: &Diag) -> bool {
     let [Some(first), Some(second)] = spans else { return false };
     let outlines = programs.iter().filter_map(|program| Outline::new(text, program));
     let mut found = outlines.filter_map(|outline| {
-        let (first, second) = (outline.statement_at(first)?, outline.statement_at(second)?);
-        Some(!outline.is_read_between(first, second))
+        let (first, second) = (outline.statements_at(first), outline.statements_at(second));
+        Some(!outline.is_read_between(*first.first()?, *second.first()?))
     });
     found.next().unwrap_or(false)
 }

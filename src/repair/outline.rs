@@ -144,10 +144,25 @@ impl<'a> Outline<'a> {
         Some(expr_text(self.program, index))
     }
 
-    /// The statement of a diagnostic's place.
-    pub(super) fn statement_at(&self, span: Span) -> Option<usize> {
+    /// The statements of a diagnostic's place: the one that stands there, or those that post the unit that it is in.
+    pub(super) fn statements_at(&self, span: Span) -> Vec<usize> {
         let start = span.start as usize;
-        self.statements.iter().position(|statement| statement.span.start == start)
+        let own = self.statements.iter().position(|statement| statement.span.start == start);
+        own.map_or_else(|| self.posts_at(span), |statement| vec![statement])
+    }
+
+    fn posts_at(&self, span: Span) -> Vec<usize> {
+        let mut unit = None;
+        for (id, candidate) in self.program.units().iter() {
+            self.program.walk(candidate.body, &mut |op| {
+                if self.program.op_span(op).start == span.start {
+                    unit = Some(id);
+                }
+            });
+        }
+        let Some(unit) = unit else { return Vec::new() };
+        let numbers = 0..self.statements.len();
+        numbers.filter(|&statement| self.program.posted_unit(self.op(statement)) == Some(unit)).collect()
     }
 
     /// The statement, or the branch that holds nothing else.
@@ -226,7 +241,7 @@ impl<'a> Outline<'a> {
     fn own_lines(&self, statement: usize) -> Option<Range<usize>> {
         self.indentation(statement)?;
         let span = &self.statements[statement].span;
-        let end = self.line_end(span.end.max(1) - 1).max(self.line_end(span.end.min(self.text.len())));
+        let end = self.line_end(span.end);
         let rest = self.text.get(span.end..end)?.trim_start().trim_start_matches(';').trim_start();
         let is_alone = rest.is_empty() || rest.starts_with("//");
         is_alone.then(|| self.line_start(span.start)..end)
@@ -265,11 +280,15 @@ impl<'a> Outline<'a> {
         self.ancestors(statement)
     }
 
-    /// The insertion of whole lines.
+    /// The insertion of whole lines, which end as the text's own lines do.
     pub(super) fn insertion(&self, place: Place, lines: String) -> Option<TextEdit> {
         let at = self.place_offset(place)?;
         // A text may end without a line break.
         let is_open = at == self.text.len() && !self.text.ends_with('\n');
+        let lines = match self.text.contains("\r\n") {
+            true => lines.replace("\r\n", "\n").replace('\n', "\r\n"),
+            false => lines,
+        };
         (!is_open).then(|| TextEdit { span: Span::new(at, at), text: lines })
     }
 

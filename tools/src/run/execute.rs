@@ -40,7 +40,10 @@ pub(super) fn execute_program(
     io: &mut ToolIo<'_>,
 ) -> Result<String, RunFailure> {
     if here.is_some() {
-        return execute_steps(options, here, io);
+        return match options.fix {
+            true => Err(fix::one_process_error().into()),
+            false => execute_steps(options, here, io),
+        };
     }
     let result = match options.fix {
         true => fix::check_repaired(options, io, |options, io| execute_steps(options, None, io)),

@@ -9,6 +9,7 @@ use super::tensor_options;
 use hostir::diag::Diag;
 use hostir::plan_checks::judge_program;
 use hostir::repair::{TextJudge, TextVerdict, offer_fixes};
+use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::repairs::{MOST_JUDGED, RepairedSource, editable_text, is_about_text, repair_source};
 use hostir_tool_support::source::NamedText;
@@ -73,6 +74,13 @@ pub(super) fn add_fixes(source: &NamedText, diags: &mut [Diag], options: &Option
     }
 }
 
+/// The error for several processes, which would write one file.
+pub(super) fn one_process_error() -> Diag {
+    let message = "`--fix` writes one file, and a launcher has started several processes";
+    Diag::global_error(errors::CONFLICT, message)
+        .with_note("run hir-run without the launcher: all ranks are proved together")
+}
+
 /// Repairs the program in its file, or from standard input to standard output, and goes on with the result, which
 /// `check` judges.
 ///
@@ -95,7 +103,7 @@ pub(super) fn check_repaired(
     let summary = check_text(&repaired, options, io, check);
     // What is left to repair by hand is worth having too.
     let written = io.stdout.write_all(repaired.text.as_bytes());
-    written.map_err(|error| hostir_tool_support::errors::cannot_write("standard output", &error))?;
+    written.map_err(|error| errors::cannot_write("standard output", &error))?;
     io.print_message(&summary?);
     Ok(String::new())
 }
