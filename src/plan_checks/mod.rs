@@ -18,6 +18,7 @@ mod ended_memory;
 mod exchange_rounds;
 mod hang_report;
 mod happens_before;
+mod in_place;
 mod post_order;
 pub(crate) mod queues;
 mod races;
@@ -143,6 +144,7 @@ fn prove_memory(prepared: &PreparedProgram, matching: &PlanMatching<'_>, rotated
     observer.check_outputs(&prepared.outputs[..prepared.results]);
     let mut errors = post_order::check_post_orders(prepared, matching);
     errors.extend(report_findings(prepared, &observer.findings));
+    errors.extend(in_place::check_in_place(prepared));
     let redundant = waste::redundant_waits(&observer.waits);
     let mut warnings = ended_memory::check_ended_memory(prepared);
     warnings.extend(waste::report_waste(prepared, &redundant));

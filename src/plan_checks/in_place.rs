@@ -1,0 +1,84 @@
+//! Collectives whose input and output share memory.
+//!
+//! A collective reads its input while it writes its output, so the two may share elements only where a library works in
+//! place: a shard of the whole is this member's own shard, and what has one size is the same memory.
+
+use crate::diag::{Diag, codes};
+use crate::ir::OpId;
+use crate::lower::PreparedProgram;
+use crate::plan::{BufferView, CollectiveInst, CollectiveKind, Inst, InstKind, Plan};
+use rustc_hash::FxHashSet;
+
+/// The errors for collectives that read what they write at another place; one for each op.
+pub(super) fn check_in_place(prepared: &PreparedProgram) -> Vec<Diag> {
+    let mut known: FxHashSet<OpId> = FxHashSet::default();
+    let mut errors = Vec::new();
+    for plan in prepared.plans.iter().filter(|plan| may_work_in_place(plan)) {
+        for (_, inst) in plan.cursor() {
+            if let Some((collective, view)) = misplaced_output(plan, &inst).filter(|_| known.insert(inst.origin.op)) {
+                errors.push(describe_misplaced(prepared, plan, &inst, collective, view));
+            }
+        }
+    }
+    errors
+}
+
+/// Whether a collective of the plan has its input and its output in one buffer.
+fn may_work_in_place(plan: &Plan) -> bool {
+    plan.repeated_bodies().flat_map(|segment| segment.body.iter()).any(|inst| shared_views(inst).is_some())
+}
+
+/// A collective with its input and its output, if they are in one buffer.
+fn shared_views(inst: &Inst) -> Option<(&CollectiveInst, &BufferView, &BufferView)> {
+    let InstKind::Collective(collective) = &inst.kind else { return None };
+    let (input, output) = (collective.input.as_ref()?, collective.output.as_ref()?);
+    (input.buffer == output.buffer).then_some((collective, input, output))
+}
+
+/// A collective whose output overlaps its input where it may not, and its output.
+fn misplaced_output<'i>(plan: &Plan, inst: &'i Inst) -> Option<(&'i CollectiveInst, &'i BufferView)> {
+    let (collective, input, output) = shared_views(inst)?;
+    let overlaps = input.offset < output.offset + output.len() && output.offset < input.offset + input.len();
+    (overlaps && !is_in_place(plan, collective, input, output)).then_some((collective, output))
+}
+
+/// Whether input and output lie as the library's in-place form of the collective needs it.
+fn is_in_place(plan: &Plan, collective: &CollectiveInst, input: &BufferView, output: &BufferView) -> bool {
+    let team = &plan.communicators[collective.comm].team;
+    let Some(position) = team.iter().position(|&rank| rank == plan.rank) else { return true };
+    match collective.kind {
+        CollectiveKind::Allgather | CollectiveKind::Gather => input.offset == output.offset + position * input.len(),
+        CollectiveKind::ReduceScatter | CollectiveKind::Scatter => {
+            output.offset == input.offset + position * output.len()
+        }
+        CollectiveKind::Allreduce | CollectiveKind::Reduce | CollectiveKind::Broadcast | CollectiveKind::SendRecv => {
+            input.offset == output.offset
+        }
+        CollectiveKind::AllToAll => false,
+    }
+}
+
+fn describe_misplaced(
+    prepared: &PreparedProgram,
+    plan: &Plan,
+    inst: &Inst,
+    collective: &CollectiveInst,
+    output: &BufferView,
+) -> Diag {
+    let labels = &prepared.labels;
+    let op = inst.origin.op;
+    let name = labels.tensor_name(plan.buffers[output.buffer].tensor);
+    let message = format!("race on {name}: `{}` both reads and writes it", labels.op_label(op));
+    let own_shard = matches!(
+        collective.kind,
+        CollectiveKind::Allgather | CollectiveKind::Gather | CollectiveKind::ReduceScatter | CollectiveKind::Scatter
+    );
+    let rule = match (collective.kind, own_shard) {
+        (CollectiveKind::AllToAll, _) => "AllToAll does not work in place: give it an output of its own".to_owned(),
+        (kind, true) => format!("{} works in place only where the smaller side is the rank's own shard", kind.name()),
+        (kind, false) => format!("{} works in place only where input and output are the same memory", kind.name()),
+    };
+    Diag::error(codes::RACE, labels.op_span(op), message)
+        .with_note(format!("on rank {}, in {}", plan.rank, labels.origin_text(plan, inst.origin)))
+        .with_note(rule)
+}
