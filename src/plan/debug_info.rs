@@ -2,7 +2,7 @@
 
 use super::{InstOrigin, LoopIteration, Plan, StreamLabel, StreamSlot};
 use crate::diag::Span;
-use crate::ir::{ExprId, IdVec, OpId, OpKind, Program, Symbol, TensorId, expr_text};
+use crate::ir::{ExprId, IdVec, OpId, Program, Symbol, TensorId, expr_text};
 use std::collections::BTreeMap;
 
 /// Names of a program's tensors, ops, loop indices and streams.
@@ -89,7 +89,7 @@ impl DebugInfo {
 /// The PostOnStream ops of each op in a HostUnit.
 fn unit_posts(program: &Program) -> BTreeMap<OpId, Vec<OpId>> {
     let mut posts: BTreeMap<OpId, Vec<OpId>> = BTreeMap::new();
-    for id in program.ops().ids().filter(|&id| program.op(id).kind == OpKind::PostOnStream) {
+    for id in program.ops().ids() {
         let Some(unit) = program.posted_unit(program.op(id)) else { continue };
         program.walk(program.units()[unit].body, &mut |op| posts.entry(op).or_default().push(id));
     }

@@ -21,6 +21,9 @@ const BYTES: u64 = 64;
 /// The changes that one fix may consist of.
 const MOST_STEPS: u32 = 3;
 
+/// The most changes of a fix that a tool may apply.
+const MOST_SURE_STEPS: u32 = 2;
+
 /// Changes that repair one error and bring another, and from which the search goes on.
 const MOST_BRANCHES: usize = 4;
 
@@ -69,6 +72,8 @@ struct TriedChange {
     text: String,
     edits: Vec<TextEdit>,
     message: String,
+    /// The number of candidates that it consists of.
+    steps: u32,
 }
 
 /// Looks for fixes of the diagnostics of one text.
@@ -107,7 +112,9 @@ impl<'a> RepairSearch<'a> {
         }
         let trial = Trial { target: diag.clone(), limit };
         if let Some(found) = self.find_change(&trial, self.text, diag, MOST_STEPS) {
-            let applicability = match is_lost_write(self.text, diag) {
+            // An order that takes so many changes may not be the order that the author meant.
+            let is_doubtful = found.steps > MOST_SURE_STEPS || is_lost_write(self.text, diag);
+            let applicability = match is_doubtful {
                 true => Applicability::MaybeIncorrect,
                 false => Applicability::MachineApplicable,
             };
@@ -152,7 +159,8 @@ impl<'a> RepairSearch<'a> {
         traded.into_iter().take(MOST_BRANCHES).find_map(|(first, next)| {
             let rest = self.find_change(trial, &first.text, &next, steps)?;
             let edits = line_edits(self.text, &rest.text);
-            Some(TriedChange { message: format!("{}, and {}", first.message, rest.message), edits, ..rest })
+            let message = format!("{}, and {}", first.message, rest.message);
+            Some(TriedChange { message, edits, steps: rest.steps + 1, ..rest })
         })
     }
 
@@ -198,6 +206,6 @@ fn count_errors(diags: &[Diag]) -> usize {
 
 impl From<Candidate> for TriedChange {
     fn from(Candidate { text, edits, message }: Candidate) -> Self {
-        Self { text, edits, message }
+        Self { text, edits, message, steps: 1 }
     }
 }
