@@ -97,6 +97,10 @@ impl VectorClock {
         }
         grown
     }
+    /// Whether it knows of nothing.
+    pub(crate) fn is_initial(&self) -> bool {
+        self.counts.iter().all(|&count| count == 0)
+    }
     /// Adds one point.
     pub(crate) fn join_point(&mut self, point: ChainPoint) {
         let own = &mut self.counts[point.chain.0 as usize];

@@ -1,7 +1,9 @@
 //! The queues of one rank in a walk.
 
 use super::clock::{ChainTable, VectorClock};
-use crate::plan::{CommSlot, EventId, Inst, InstCursor, InstId, InstKind, MatchedCommunicator, Plan, WorkSlot};
+use crate::plan::{
+    CommSlot, EventId, Inst, InstCursor, InstId, InstKind, MatchedCommunicator, Plan, USER_STREAM, WorkSlot,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -69,6 +71,8 @@ pub(super) struct RankState<'p> {
     /// By post: the unit that waits for it.
     pub(super) posts: FxHashMap<InstId, PostTarget>,
     pub(super) events: FxHashMap<EventId, Rc<VectorClock>>,
+    /// Events that the caller's stream records before it has done anything.
+    starts: FxHashSet<EventId>,
     /// The waits that are to come.
     waits: WaitCounts,
     pub(super) works: FxHashMap<WorkSlot, Rc<VectorClock>>,
@@ -119,6 +123,7 @@ impl<'p> RankState<'p> {
             open_groups: 0,
             posts: FxHashMap::default(),
             events: FxHashMap::default(),
+            starts: FxHashSet::default(),
             waits: WaitCounts::of_plan(plan),
             works: FxHashMap::default(),
             initiated: FxHashSet::default(),
@@ -128,6 +133,9 @@ impl<'p> RankState<'p> {
     /// A stream has come to the record of an event.
     pub(super) fn record_event(&mut self, event: EventId, stream: usize) {
         if self.waits.events[event.0 as usize] > 0 {
+            if stream == USER_STREAM.0 as usize && self.streams[stream].clock.is_initial() {
+                self.starts.insert(event);
+            }
             self.events.insert(event, Rc::new(self.streams[stream].clock.clone()));
         }
     }
@@ -137,6 +145,12 @@ impl<'p> RankState<'p> {
         if self.waits.works[work.0 as usize] > 0 {
             self.works.insert(work, Rc::clone(clock));
         }
+    }
+
+    /// Whether a wait for this event puts a stream behind the start of the run. Our queues are behind it already;
+    /// nvFuser's are not, and a program says it for them.
+    pub(super) fn is_start(&self, event: EventId) -> bool {
+        self.starts.contains(&event)
     }
 
     /// The clock at a recorded event, for one more of its waits.

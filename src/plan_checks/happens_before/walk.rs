@@ -101,6 +101,17 @@ pub(crate) enum WalkOutcome {
     Stuck,
 }
 
+/// The subject of a stream's wait.
+#[derive(Clone, Copy)]
+enum WaitSubject {
+    /// An event.
+    Event,
+    /// An event of the caller's stream at the start of the run.
+    Start,
+    /// A communication.
+    Work(WorkSlot),
+}
+
 /// The number of instructions that a host may issue ahead at first.
 const FIRST_LOOKAHEAD: usize = 256;
 
@@ -274,12 +285,14 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
                 self.ranks[rank].record_event(*event, stream);
             }
             InstKind::WaitEvent { event } => {
-                let known = self.ranks[rank].take_event(*event);
-                self.wait_for(rank, stream, known, op, None);
+                let state = &mut self.ranks[rank];
+                let subject = if state.is_start(*event) { WaitSubject::Start } else { WaitSubject::Event };
+                let known = state.take_event(*event);
+                self.wait_for(rank, stream, known, op, subject);
             }
             InstKind::WaitWork { work } => {
                 let known = self.ranks[rank].take_work(*work);
-                self.wait_for(rank, stream, known, op, Some(*work));
+                self.wait_for(rank, stream, known, op, WaitSubject::Work(*work));
             }
             kind if kind.initiates_transfer() => self.run_message(rank, stream, id, inst),
             InstKind::Send { .. } | InstKind::Recv { .. } => self.announce_message(rank, stream, id, inst),
@@ -304,20 +317,18 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
         }
     }
 
-    /// Makes a stream wait for a clock; `work` is that of a WaitWork.
-    fn wait_for(
-        &mut self,
-        rank: usize,
-        stream: usize,
-        known: Option<Rc<VectorClock>>,
-        op: OpId,
-        work: Option<WorkSlot>,
-    ) {
+    /// Makes a stream wait for a clock.
+    fn wait_for(&mut self, rank: usize, stream: usize, known: Option<Rc<VectorClock>>, op: OpId, subject: WaitSubject) {
         let Some(known) = known else { return };
         let state = &mut self.ranks[rank];
         let adds_order = state.streams[stream].clock.join_clock(&known);
-        let by_itself = work.is_some_and(|work| state.initiated.contains(&work));
-        if adds_order || !by_itself {
+        let is_counted = match subject {
+            WaitSubject::Event => true,
+            WaitSubject::Start => adds_order,
+            // The stream waits without it, and other backends need it.
+            WaitSubject::Work(work) => adds_order || !state.initiated.contains(&work),
+        };
+        if is_counted {
             self.observer.observe_wait(WaitInst { op, adds_order });
         }
     }
