@@ -16,11 +16,10 @@ pub(super) struct StreamQueue<'p> {
 }
 
 /// An item of a stream.
-pub(super) enum IssuedStep<'p> {
-    /// The post of a communication, which a communicator's unit carries out.
-    Post(InstId),
-    /// Anything else.
-    Inst(IssuedInst<'p>),
+pub(super) struct IssuedStep<'p> {
+    pub(super) id: InstId,
+    /// The instruction; `None` for the post of a communication, which a communicator's unit carries out.
+    pub(super) inst: Option<Cow<'p, Inst>>,
 }
 
 /// An instruction that the host has issued.
@@ -218,7 +217,7 @@ impl<'p> RankState<'p> {
             InstKind::GroupBegin => {
                 self.open_groups += 1;
                 self.group.push(GroupPost { id, work: None, inst: None });
-                self.push_step(stream, IssuedStep::Post(id));
+                self.push_step(stream, IssuedStep { id, inst: None });
                 return true;
             }
             InstKind::GroupEnd { comm, work } => {
@@ -228,7 +227,7 @@ impl<'p> RankState<'p> {
                     let posts = std::mem::take(&mut self.group);
                     self.push_unit(*comm, posts);
                 }
-                self.push_step(stream, IssuedStep::Post(id));
+                self.push_step(stream, IssuedStep { id, inst: None });
                 return true;
             }
             InstKind::Collective(collective) => (collective.comm, collective.work),
@@ -236,13 +235,13 @@ impl<'p> RankState<'p> {
                 (*comm, *work)
             }
             _ => {
-                self.push_step(stream, IssuedStep::Inst(IssuedInst { id, inst }));
+                self.push_step(stream, IssuedStep { id, inst: Some(inst) });
                 return true;
             }
         };
         let joins_group = self.open_groups > 0 && !matches!(inst.kind, InstKind::Collective(_));
         let post = GroupPost { id, work: Some(work), inst: Some(inst) };
-        self.push_step(stream, IssuedStep::Post(id));
+        self.push_step(stream, IssuedStep { id, inst: None });
         match joins_group {
             true => self.group.push(post),
             false => self.push_unit(comm, vec![post]),

@@ -249,9 +249,9 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
         let mut moved = false;
         while self.is_ready(rank, stream) {
             let Some(step) = self.ranks[rank].pop_step(stream) else { break };
-            match step {
-                IssuedStep::Post(id) => self.ranks[rank].reach_post(stream, id),
-                IssuedStep::Inst(IssuedInst { id, inst }) => self.run_inst(rank, stream, id, &inst),
+            match step.inst {
+                None => self.ranks[rank].reach_post(stream, step.id),
+                Some(inst) => self.run_inst(rank, stream, step.id, &inst),
             }
             moved = true;
         }
@@ -264,8 +264,8 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
         match state.streams[stream].issued.front() {
             None => false,
             // The post waits until the host has closed its group.
-            Some(IssuedStep::Post(id)) => state.posts.contains_key(id),
-            Some(IssuedStep::Inst(IssuedInst { id, inst })) => match &inst.kind {
+            Some(IssuedStep { id, inst: None }) => state.posts.contains_key(id),
+            Some(IssuedStep { id, inst: Some(inst) }) => match &inst.kind {
                 InstKind::WaitEvent { event } => state.events.contains_key(event),
                 InstKind::WaitWork { work } => state.works.contains_key(work),
                 kind if kind.initiates_transfer() => {

@@ -20,7 +20,7 @@ use std::time::Duration;
 /// Why a rank did not do its part.
 #[derive(Debug)]
 pub(crate) struct RankError {
-    pub(crate) diag: Diag,
+    pub(crate) diag: Box<Diag>,
     /// True if the rank stopped only because another rank of the process failed.
     pub(crate) follows: bool,
     /// The rank's part in a report of a run that did not end.
@@ -29,7 +29,7 @@ pub(crate) struct RankError {
 
 impl From<Diag> for RankError {
     fn from(diag: Diag) -> Self {
-        Self { diag, follows: false, standing: None }
+        Self { diag: Box::new(diag), follows: false, standing: None }
     }
 }
 
@@ -52,7 +52,7 @@ impl FailureContext<'_> {
             self.joint.report_failure(std::slice::from_ref(&diag));
         }
         rank.begin_abort();
-        RankError { diag, follows, standing: Some(failure.standing(rank.plan.rank)) }
+        RankError { diag: Box::new(diag), follows, standing: Some(failure.standing(rank.plan.rank)) }
     }
 }
 
@@ -145,10 +145,10 @@ pub(crate) fn merge_results(results: Vec<Result<(), RankError>>) -> Result<(), V
     let mut followers = Vec::new();
     let own = results.into_iter().filter_map(|result| match result {
         Err(RankError { diag, follows: true, .. }) => {
-            followers.push(diag);
+            followers.push(*diag);
             None
         }
-        Err(RankError { diag, follows: false, .. }) => Some(Err(diag)),
+        Err(RankError { diag, follows: false, .. }) => Some(Err(*diag)),
         Ok(()) => Some(Ok(())),
     });
     let own: Vec<Result<(), Diag>> = own.collect();
@@ -180,7 +180,7 @@ mod tests {
 
     fn error(code: &'static str, start: u32, follows: bool) -> Result<(), RankError> {
         let diag = Diag::error(code, Span { start, end: start + 1 }, "x").with_note(format!("at {start}"));
-        Err(RankError { diag, follows, standing: None })
+        Err(RankError { diag: Box::new(diag), follows, standing: None })
     }
 
     #[test]
