@@ -1,7 +1,7 @@
 //! Repairs: fixes for errors of the reader, the verifier and the proof, each tried before it is offered.
 //!
-//! A repair is a change of the text: a statement that is inserted, moved or deleted ([`candidates`]), or the spelling
-//! that a diagnostic proposes. [`search`] tries the candidates in order: it changes the text, and a [`TextJudge`] reads
+//! A repair is a change of the text: a statement that is inserted, moved or deleted (`candidates`), or the spelling
+//! that a diagnostic proposes. `search` tries the candidates in order: it changes the text, and a [`TextJudge`] reads
 //! and proves the result. A change that leaves an error, or brings a new one, is not offered. Warnings are repaired
 //! only where there are no errors: what a wrong program wastes may be what it needs elsewhere.
 
