@@ -41,6 +41,7 @@ const EXAMPLE_AFTER: &str = "\
 %HostIrContainer { (T0_g_float[iS0{i0}]) -> (T1_g_float[iS1{i0}]) :
   GetCurrentStream into Stream 0
   SetCurrentStream to Stream 1
+  Synchronize Stream 0
   T1_g_float[iS1{i0}]
      = Set( T0, cache_op=Streaming )
   SetCurrentStream to Stream 0
