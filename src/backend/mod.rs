@@ -1,5 +1,6 @@
 //! Backends carry plans out. A backend sees plans, and names for messages; it does not see the program.
 
+mod buffer_uses;
 pub mod class;
 pub mod clocks;
 pub mod control_plane;

@@ -64,6 +64,14 @@ pub(super) fn element_offsets(view: &BufferView) -> Vec<usize> {
     all
 }
 
+/// A view with the axes to reduce behind the others, and the number of elements that one result is made of.
+pub(super) fn reduced_axes_last(view: &BufferView, axes: &[usize]) -> (BufferView, usize) {
+    let kept = (0..view.dims.len()).filter(|axis| !axes.contains(axis));
+    let dims = kept.chain(axes.iter().copied()).map(|axis| view.dims[axis]).collect();
+    let count = axes.iter().map(|&axis| view.dims[axis].extent).product();
+    (BufferView { dims, ..view.clone() }, count)
+}
+
 /// The value as an index, if it is one of an axis of this extent.
 pub(super) fn index_within(value: i64, extent: usize) -> Option<usize> {
     usize::try_from(value).ok().filter(|&value| value < extent)

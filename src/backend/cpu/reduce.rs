@@ -3,6 +3,7 @@
 use super::lanes::{ComputeClass, ElementVector};
 use super::storage::RankMemory;
 use crate::backend::fault::ExecutionFault;
+use crate::backend::view_rows::reduced_axes_last;
 use crate::ir::DType;
 use crate::plan::{BufferView, Plan, RedOp, ReductionFold, ScalarValue};
 use rayon::prelude::*;
@@ -18,13 +19,7 @@ pub(super) fn run_reduction(
     input: &BufferView,
     output: &BufferView,
 ) -> Result<(), ExecutionFault> {
-    let mut turned = input.clone();
-    turned.dims = (0..input.dims.len())
-        .filter(|axis| !axes.contains(axis))
-        .chain(axes.iter().copied())
-        .map(|axis| input.dims[axis])
-        .collect();
-    let count: usize = axes.iter().map(|&axis| input.dims[axis].extent).product();
+    let (turned, count) = reduced_axes_last(input, axes);
     let mut lanes = ElementVector::load_view(memory, plan, &turned)?;
     if input.dtype == DType::Float {
         lanes = lanes.into_class(ComputeClass::F64);

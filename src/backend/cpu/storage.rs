@@ -1,6 +1,7 @@
 //! A rank's memory: buffers as bytes with a bit for every initialised element.
 
 use super::poison::poison_words;
+use crate::backend::buffer_uses::BufferUses;
 use crate::backend::fault::ExecutionFault;
 use crate::backend::view_rows::ViewRows;
 use crate::data::HostTensor;
@@ -105,24 +106,16 @@ fn reserve_values<T>(count: usize) -> Result<Vec<T>, ExecutionFault> {
 #[derive(Clone, Default, Debug)]
 pub(super) struct RankMemory {
     buffers: Vec<Option<BufferStorage>>,
-    uses: Vec<u32>,
+    uses: BufferUses,
     /// True if fresh memory holds the patterns of [`poison_words`](super::poison::poison_words).
     poison: bool,
 }
 
 impl RankMemory {
-    /// Memory for a plan, with its inputs. Counts how often each buffer is used.
+    /// Memory for a plan, with its inputs.
     pub(super) fn new(plan: &Plan, inputs: Vec<HostTensor>, poison: bool) -> Result<Self, ExecutionFault> {
-        let (buffers, uses) = (vec![None; plan.buffers.len()], vec![0; plan.buffers.len()]);
+        let (buffers, uses) = (vec![None; plan.buffers.len()], BufferUses::of_plan(plan));
         let mut memory = Self { buffers, uses, poison };
-        for inst in plan.iter() {
-            for view in inst.kind.read_views().into_iter().chain(inst.kind.written_view()) {
-                memory.uses[view.buffer.0 as usize] += 1;
-            }
-        }
-        for output in plan.outputs.iter().flatten() {
-            memory.uses[output.buffer.0 as usize] += 1;
-        }
         for (view, tensor) in plan.inputs.iter().zip(inputs) {
             if let Some(view) = view {
                 memory.bind_input(plan, view, tensor)?;
@@ -157,17 +150,16 @@ impl RankMemory {
     /// One use of each of the views' buffers is over; memory without further uses ends.
     pub(super) fn release_views<'v>(&mut self, views: impl IntoIterator<Item = &'v BufferView>) {
         for view in views {
-            let at = view.buffer.0 as usize;
-            self.uses[at] = self.uses[at].saturating_sub(1);
-            if self.uses[at] == 0 {
-                self.buffers[at] = None;
+            if self.uses.end_use(view) {
+                self.buffers[view.buffer.0 as usize] = None;
             }
         }
     }
 
     /// The buffers of these views alone.
     pub(super) fn copy_buffers<'v>(&self, views: impl IntoIterator<Item = &'v BufferView>) -> Self {
-        let mut copy = Self { buffers: vec![None; self.buffers.len()], uses: Vec::new(), poison: self.poison };
+        let mut copy =
+            Self { buffers: vec![None; self.buffers.len()], uses: BufferUses::default(), poison: self.poison };
         for view in views {
             let at = view.buffer.0 as usize;
             copy.buffers[at].clone_from(&self.buffers[at]);
@@ -252,7 +244,7 @@ impl RankMemory {
         let at = view.buffer.0 as usize;
         let whole = view.is_contiguous() && view.len() == plan.buffers[view.buffer].elements;
         if whole
-            && self.uses[at] == 1
+            && self.uses.count_of(view.buffer) == 1
             && let Some(storage) = self.buffers[at].take_if(|storage| storage.written.is_none())
         {
             return Ok(HostTensor::from_words(view.dtype, &view.shape(), storage.words));

@@ -3,6 +3,7 @@
 use super::degree::RationalDegree;
 use super::hash::{HashKeys, HashedSubject};
 use super::value::{ExactColumn, ExactValue};
+use crate::backend::buffer_uses::BufferUses;
 use crate::backend::view_rows::ViewRows;
 use crate::plan::{BufferView, Plan};
 
@@ -10,24 +11,16 @@ use crate::plan::{BufferView, Plan};
 #[derive(Clone, Debug)]
 pub(super) struct ExactMemory {
     buffers: Vec<Option<ExactColumn>>,
-    uses: Vec<u32>,
+    uses: BufferUses,
     keys: HashKeys,
     /// Words that name this memory among those of all ranks of both programs.
     place: [u64; 2],
 }
 
 impl ExactMemory {
-    /// Memory for a plan. Counts how often each buffer is used.
+    /// Memory for a plan.
     pub(super) fn new(plan: &Plan, keys: HashKeys, program: u64) -> Self {
-        let mut uses = vec![0; plan.buffers.len()];
-        for inst in plan.iter() {
-            for view in inst.kind.read_views().into_iter().chain(inst.kind.written_view()) {
-                uses[view.buffer.0 as usize] += 1;
-            }
-        }
-        for output in plan.outputs.iter().flatten() {
-            uses[output.buffer.0 as usize] += 1;
-        }
+        let uses = BufferUses::of_plan(plan);
         Self { buffers: vec![None; plan.buffers.len()], uses, keys, place: [program, u64::from(plan.rank)] }
     }
 
@@ -39,10 +32,8 @@ impl ExactMemory {
     /// One use of each of the views' buffers is over; memory without further uses ends.
     pub(super) fn release_views<'v>(&mut self, views: impl IntoIterator<Item = &'v BufferView>) {
         for view in views {
-            let at = view.buffer.0 as usize;
-            self.uses[at] = self.uses[at].saturating_sub(1);
-            if self.uses[at] == 0 {
-                self.buffers[at] = None;
+            if self.uses.end_use(view) {
+                self.buffers[view.buffer.0 as usize] = None;
             }
         }
     }

@@ -9,6 +9,7 @@ use super::value::{ExactColumn, ExactValue, holds_numbers, stored_integer};
 use super::work::HashContext;
 use crate::backend::cpu::integer_operation;
 use crate::backend::fault::ExecutionFault;
+use crate::backend::view_rows::reduced_axes_last;
 use crate::ir::DType;
 use crate::plan::{BufferView, GemmInst, Plan, RedOp, ReductionFold};
 use rayon::prelude::*;
@@ -23,13 +24,7 @@ pub(super) fn run_reduction(
     [input, output]: [&BufferView; 2],
     cx: &mut HashContext<'_>,
 ) -> Result<(), ExecutionFault> {
-    let mut turned = input.clone();
-    turned.dims = (0..input.dims.len())
-        .filter(|axis| !axes.contains(axis))
-        .chain(axes.iter().copied())
-        .map(|axis| input.dims[axis])
-        .collect();
-    let count: usize = axes.iter().map(|&axis| input.dims[axis].extent).product();
+    let (turned, count) = reduced_axes_last(input, axes);
     let column = memory.read_view(plan, &turned);
     let initial = fold.initial.map(|value| scalar_element(value, input.dtype, cx));
     cx.note_operands(column.degree);
