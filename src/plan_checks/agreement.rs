@@ -1,54 +1,36 @@
 //! Checks that the sides of one communication agree: on its type, its root, and how much is sent.
 
-use super::queues::RankQueues;
-use super::walk::{CollectiveEnd, MessageEnd, WalkRanks};
+use super::walk::{CollectiveEnd, MessageEnd};
 use crate::diag::{Diag, codes};
 use crate::ir::DType;
 use crate::lower::PreparedProgram;
-use crate::plan::{BufferView, CollectiveInst, CollectiveMember, InstId, MatchedMessage, Plan, PlanMatching};
+use crate::plan::{BufferView, CollectiveInst, InstId, Plan, PlanMatching, RankInst};
 
-/// Whether the sides of all communications agree; a walk reports the first that do not.
-pub(super) fn do_all_agree(plans: &[Plan], matching: &PlanMatching<'_>) -> bool {
-    matching.messages.iter().all(|message| do_sides_agree(plans, message))
-        && matching.communicators.iter().all(|of_all| {
-            (0..of_all.collectives.len()).all(|number| do_members_agree(&of_all.collective_members(number, plans)))
-        })
-}
-
-/// Whether a receive takes what its send gives.
-fn do_sides_agree(plans: &[Plan], message: &MatchedMessage) -> bool {
-    let mut views = [message.send, message.receive]
-        .into_iter()
-        .filter_map(|side| plans.get(side.rank as usize)?.message_view(side.inst));
-    match (views.next(), views.next()) {
-        (Some(source), Some(target)) => source.len() == target.len() && source.dtype == target.dtype,
-        _ => false,
+/// The first error of all communications; a walk reports those that it comes to.
+///
+/// # Errors
+/// If the sides of one do not agree.
+pub(super) fn check_all_sides(prepared: &PreparedProgram, matching: &PlanMatching<'_>) -> Result<(), Diag> {
+    let plans = &prepared.plans;
+    for message in &matching.messages {
+        if let (Some(send), Some(receive)) = (message_end(plans, message.send), message_end(plans, message.receive)) {
+            check_message(prepared, &send, &receive)?;
+        }
     }
+    for of_all in &matching.communicators {
+        for number in 0..of_all.collectives.len() {
+            let members = of_all.collective_members(number, plans);
+            let ends: Vec<CollectiveEnd<'_>> = members.into_iter().map(CollectiveEnd::of_member).collect();
+            check_collective(prepared, &ends)?;
+        }
+    }
+    Ok(())
 }
 
-fn view_bytes(view: &BufferView) -> usize {
-    view.len() * view.dtype.byte_size()
-}
-
-fn are_equal(amounts: &[usize]) -> bool {
-    amounts.windows(2).all(|pair| pair[0] == pair[1])
-}
-
-/// Whether the members of a collective agree.
-fn do_members_agree(members: &[CollectiveMember<'_>]) -> bool {
-    let Some(first) = members.first().map(|member| &*member.collective) else { return true };
-    let alike = members.iter().map(|member| &*member.collective).all(|other| {
-        let types = [first, other].map(element_type);
-        is_same_collective(first, other) && (types[0].is_none() || types[1].is_none() || types[0] == types[1])
-    });
-    let sent = members.iter().filter_map(|member| member.collective.input.as_ref());
-    let sent: Vec<usize> = sent.map(view_bytes).collect();
-    let received = members.iter().filter_map(|member| member.collective.output.as_ref());
-    let received: Vec<usize> = received.map(view_bytes).collect();
-    alike
-        && are_equal(&sent)
-        && are_equal(&received)
-        && received.first().is_none_or(|&amount| first.kind.totals_fit(&sent, received.len(), amount))
+/// A send or receive as a side of its message.
+fn message_end(plans: &[Plan], side: RankInst) -> Option<MessageEnd<'_>> {
+    let rank = side.rank as usize;
+    Some(MessageEnd { rank, inst: side.inst, view: plans.get(rank)?.message_view(side.inst)? })
 }
 
 /// One side of a communication, for messages.
@@ -59,26 +41,35 @@ struct NamedSide {
 }
 
 /// The error of two sides that do not agree.
-fn disagreement<E, C>(walk: &WalkRanks<'_, '_, E, C>, first: NamedSide, second: NamedSide, message: String) -> Diag {
-    let of_first = &walk.ranks[first.rank].queues;
-    let of_second = &walk.ranks[second.rank].queues;
-    let span = walk.prepared.labels.op_span(of_first.inst(first.inst).origin.op);
-    let other = walk.prepared.labels.op_span(of_second.inst(second.inst).origin.op);
+fn disagreement(prepared: &PreparedProgram, first: NamedSide, second: NamedSide, message: String) -> Diag {
+    let [span, other] = [first, second].map(|side| {
+        let plan = &prepared.plans[side.rank];
+        prepared.labels.op_span(plan.inst(side.inst).origin.op)
+    });
     Diag::error(codes::DISAGREEMENT, span, message)
-        .with_primary_text(side_text(walk.prepared, of_first, first.inst))
-        .with_label(other, side_text(walk.prepared, of_second, second.inst))
+        .with_primary_text(side_text(prepared, first))
+        .with_label(other, side_text(prepared, second))
 }
 
-fn side_text(prepared: &PreparedProgram, queues: &RankQueues<'_>, inst: InstId) -> String {
-    let origin = queues.inst(inst).origin;
-    format!("rank {}: {}", queues.plan.rank, prepared.labels.origin_text(queues.plan, origin))
+fn side_text(prepared: &PreparedProgram, side: NamedSide) -> String {
+    let plan = &prepared.plans[side.rank];
+    format!("rank {}: {}", plan.rank, prepared.labels.origin_text(plan, plan.inst(side.inst).origin))
+}
+
+/// Checks that the members of a collective agree.
+///
+/// # Errors
+/// If type, root, reduce operation, element type or amounts of two members do not fit.
+pub(super) fn check_collective(prepared: &PreparedProgram, ends: &[CollectiveEnd<'_>]) -> Result<(), Diag> {
+    check_kinds(prepared, ends)?;
+    check_collective_sizes(prepared, ends)
 }
 
 /// Checks that the members of a collective start the same one.
 ///
 /// # Errors
 /// If type, root, reduce operation or element type of two members differ.
-pub(super) fn check_collective<E, C>(walk: &WalkRanks<'_, '_, E, C>, ends: &[CollectiveEnd<'_>]) -> Result<(), Diag> {
+fn check_kinds(prepared: &PreparedProgram, ends: &[CollectiveEnd<'_>]) -> Result<(), Diag> {
     let Some((first, others)) = ends.split_first() else { return Ok(()) };
     for other in others {
         if !is_same_collective(&other.collective, &first.collective) {
@@ -89,9 +80,9 @@ pub(super) fn check_collective<E, C>(walk: &WalkRanks<'_, '_, E, C>, ends: &[Col
                 other.rank,
                 describe_collective(&other.collective)
             );
-            return Err(disagreement(walk, collective_side(first), collective_side(other), message));
+            return Err(disagreement(prepared, collective_side(first), collective_side(other), message));
         }
-        check_element_types(walk, first, other)?;
+        check_element_types(prepared, first, other)?;
     }
     Ok(())
 }
@@ -102,8 +93,8 @@ fn element_type(collective: &CollectiveInst) -> Option<DType> {
 }
 
 /// Checks that the members of a collective have one element type.
-fn check_element_types<E, C>(
-    walk: &WalkRanks<'_, '_, E, C>,
+fn check_element_types(
+    prepared: &PreparedProgram,
     first: &CollectiveEnd<'_>,
     other: &CollectiveEnd<'_>,
 ) -> Result<(), Diag> {
@@ -117,7 +108,7 @@ fn check_element_types<E, C>(
                 other.rank,
                 two.name()
             );
-            Err(disagreement(walk, collective_side(first), collective_side(other), message))
+            Err(disagreement(prepared, collective_side(first), collective_side(other), message))
         }
         _ => Ok(()),
     }
@@ -142,8 +133,8 @@ fn describe_collective(collective: &CollectiveInst) -> String {
 ///
 /// # Errors
 /// If numbers or types of their elements differ.
-pub(super) fn check_message<E, C>(
-    walk: &WalkRanks<'_, '_, E, C>,
+pub(super) fn check_message(
+    prepared: &PreparedProgram,
     send: &MessageEnd<'_>,
     receive: &MessageEnd<'_>,
 ) -> Result<(), Diag> {
@@ -162,7 +153,7 @@ pub(super) fn check_message<E, C>(
     );
     let first = NamedSide { rank: send.rank, inst: send.inst };
     let second = NamedSide { rank: receive.rank, inst: receive.inst };
-    Err(disagreement(walk, first, second, message))
+    Err(disagreement(prepared, first, second, message))
 }
 
 /// A member's amount, in bytes.
@@ -187,10 +178,7 @@ fn side_bytes<'e>(
 ///
 /// # Errors
 /// If they do not.
-pub(super) fn check_collective_sizes<E, C>(
-    walk: &WalkRanks<'_, '_, E, C>,
-    ends: &[CollectiveEnd<'_>],
-) -> Result<(), Diag> {
+fn check_collective_sizes(prepared: &PreparedProgram, ends: &[CollectiveEnd<'_>]) -> Result<(), Diag> {
     let Some(first) = ends.first() else { return Ok(()) };
     let kind = first.collective.kind;
     let sent: Vec<SideBytes> = side_bytes(ends, |side| side.input.as_ref()).collect();
@@ -206,7 +194,7 @@ pub(super) fn check_collective_sizes<E, C>(
                 other.side.rank,
                 other.bytes
             );
-            return Err(disagreement(walk, one.side, other.side, message));
+            return Err(disagreement(prepared, one.side, other.side, message));
         }
     }
     let Some(receiver) = received.first() else { return Ok(()) };
@@ -222,5 +210,5 @@ pub(super) fn check_collective_sizes<E, C>(
         received.len(),
         receiver.bytes
     );
-    Err(disagreement(walk, sender.side, receiver.side, message))
+    Err(disagreement(prepared, sender.side, receiver.side, message))
 }

@@ -175,7 +175,7 @@ impl<'p> RankQueues<'p> {
             && self.communicators.iter().all(|queue| queue.head_item().is_none())
     }
 
-    /// How far the rank is.
+    /// The progress of the rank.
     pub(super) fn position(&self) -> RankPosition {
         let progress = self.first_pending().map_or(RankProgress::Ended, RankProgress::At);
         RankPosition { rank: self.plan.rank, progress }

@@ -31,7 +31,7 @@ pub(super) struct RankGroup<P, D> {
     pub(super) place: P,
     /// The ranks, in order.
     pub(super) ranks: Vec<u32>,
-    /// What else is told of the first rank.
+    /// Further notes on the first rank.
     pub(super) detail: D,
 }
 

@@ -16,18 +16,11 @@ use crate::plan::{EventId, Inst, InstId, InstKind, Plan, PlanMatching, StreamSlo
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
 
-/// The most instructions of all ranks with which the program is proved again.
-const MOST_INSTS: usize = 1 << 18;
-
 /// The most ops that are tried one by one.
 const MOST_OPS: usize = 8;
 
 /// The warnings for loops whose iterations serialise without need; one for each Synchronize that chains them.
 pub(super) fn check_serial_loops(prepared: &PreparedProgram) -> Vec<Diag> {
-    let insts: usize = prepared.plans.iter().map(Plan::inst_count).sum();
-    if insts > MOST_INSTS {
-        return Vec::new();
-    }
     let chained = find_chained_waits(&prepared.plans);
     let mut ops: Vec<OpId> = chained.iter().map(|wait| wait.op).collect();
     ops.sort_unstable();

@@ -54,7 +54,7 @@ fn warn_of_streams(program: &Program, prepared: &PreparedProgram, most: u32, wro
 
 /// The number of streams with which a proof takes a few seconds at most.
 fn affordable_streams(prepared: &PreparedProgram) -> u32 {
-    let insts: u64 = prepared.plans.iter().map(|plan| plan.inst_count() as u64).sum();
+    let insts = super::total_insts(&prepared.plans) as u64;
     let most = MOST_POINTS / (insts.max(1) * prepared.plans.len().max(1) as u64);
     u32::try_from(most).unwrap_or(u32::MAX)
 }

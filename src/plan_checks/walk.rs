@@ -14,8 +14,8 @@ use super::queues::{CommunicationUnit, MessageDirection, RankQueues};
 use crate::diag::{Diag, codes};
 use crate::lower::PreparedProgram;
 use crate::plan::{
-    BufferView, CollectiveInst, CommSlot, Deadline, Inst, InstId, InstKind, MatchedCommunicator, Plan, PlanMatching,
-    WorkSlot,
+    BufferView, CollectiveInst, CollectiveMember, CommSlot, Deadline, Inst, InstId, InstKind, MatchedCommunicator,
+    Plan, PlanMatching, WorkSlot,
 };
 use rayon::prelude::*;
 use std::borrow::Cow;
@@ -53,6 +53,14 @@ pub(crate) struct CollectiveEnd<'p> {
     pub(crate) inst: InstId,
     /// The same, as the plan has it.
     pub(crate) collective: Cow<'p, CollectiveInst>,
+}
+
+impl<'p> CollectiveEnd<'p> {
+    /// The side of a matched collective's member.
+    pub(crate) fn of_member(member: CollectiveMember<'p>) -> Self {
+        let slot = member.collective.comm;
+        Self { rank: member.rank as usize, slot, inst: member.inst, collective: member.collective }
+    }
 }
 
 /// Does the work of one rank's instructions.
@@ -374,8 +382,7 @@ impl<'p, E: RankExecutor, C: RankClock> WalkRanks<'_, 'p, E, C> {
     /// those that are done.
     fn run_collective(&mut self, of_all: &MatchedCommunicator<'_>, done: &mut usize) -> Result<bool, Diag> {
         let Some(ends) = self.collective_ends(of_all, *done) else { return Ok(false) };
-        agreement::check_collective(self, &ends)?;
-        agreement::check_collective_sizes(self, &ends)?;
+        agreement::check_collective(self.prepared, &ends)?;
         E::move_collective(self, &ends)?;
         let start = ends.iter().map(|end| self.ranks[end.rank].join_time(end.slot)).max();
         let start = start.unwrap_or(0);
@@ -431,7 +438,7 @@ impl<'p, E: RankExecutor, C: RankClock> WalkRanks<'_, 'p, E, C> {
 
     /// Checks and moves one message.
     fn run_message(&mut self, send: &MessageEnd<'_>, receive: &MessageEnd<'_>) -> Result<(), Diag> {
-        agreement::check_message(self, send, receive)?;
+        agreement::check_message(self.prepared, send, receive)?;
         E::move_message(self, send, receive)
     }
 

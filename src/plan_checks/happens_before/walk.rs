@@ -92,7 +92,7 @@ struct StartedSide {
     readers: usize,
 }
 
-/// How a walk ended.
+/// The outcome of a walk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WalkOutcome {
     /// All queues are at their ends.

@@ -135,13 +135,7 @@ impl<'p> ValueRun<'p> {
         let place = members.iter().position(|member| (member.rank, member.inst) == (at.rank, at.inst));
         let places = members.iter().map(|member| RankInst { rank: member.rank, inst: member.inst });
         let sent: Vec<Option<Vec<u8>>> = places.map(|place| self.read.get(&place).cloned()).collect();
-        let ends = members.iter().map(|member| CollectiveEnd {
-            rank: member.rank as usize,
-            slot: member.collective.comm,
-            inst: member.inst,
-            collective: member.collective.clone(),
-        });
-        let ends: Vec<CollectiveEnd<'_>> = ends.collect();
+        let ends: Vec<CollectiveEnd<'_>> = members.into_iter().map(CollectiveEnd::of_member).collect();
         let mut received = received_bytes(&ends, &sent)?;
         Ok(place.and_then(|place| received.get_mut(place)?.take()).unwrap_or_default())
     }
