@@ -3,7 +3,7 @@
 use super::Span;
 use std::fmt::Write as _;
 
-/// How sure it is that a fix is what the author wants, as rustc tells its suggestions apart.
+/// The certainty that a fix is what the author wants, as rustc tells its suggestions apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Applicability {
     /// Tools may apply it: with it the diagnostic is gone, and nothing else is wrong that was right before.
@@ -37,11 +37,11 @@ pub struct TextEdit {
 /// A repair of what a diagnostic is about.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fix {
-    /// What the edits do, in a few words without a full stop.
+    /// The effect of the edits in a few words, without a full stop.
     pub message: String,
     /// The edits, in the order of the text; they do not overlap.
     pub edits: Vec<TextEdit>,
-    /// How sure it is.
+    /// The certainty that it is right.
     pub applicability: Applicability,
 }
 

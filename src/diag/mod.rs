@@ -47,7 +47,7 @@ pub struct Diag {
     pub primary: Option<DiagLabel>,
     /// Other places.
     pub labels: Vec<DiagLabel>,
-    /// What else there is to say.
+    /// Further notes.
     pub notes: Vec<String>,
     /// Repairs.
     pub fixes: Vec<Fix>,

@@ -15,7 +15,7 @@ pub(super) struct Candidate {
     pub(super) text: String,
     /// The edits that make it of the text that it is a candidate for.
     pub(super) edits: Vec<TextEdit>,
-    /// What the change does.
+    /// The effect of the change.
     pub(super) message: String,
 }
 

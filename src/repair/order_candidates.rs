@@ -12,7 +12,7 @@ use crate::ir::OpKind;
 enum AwaitedEnd {
     /// The end of the communication of this number.
     Communication(u32),
-    /// What the stream was given; the statement may use the names in the stream's text.
+    /// The text that the stream was given; the statement may use the names in it.
     Stream(StreamName, usize),
 }
 

@@ -230,7 +230,7 @@ impl<'a> Outline<'a> {
         self.text.get(at..).and_then(|rest| rest.find('\n')).map_or(self.text.len(), |end| at + end + 1)
     }
 
-    /// What stands before a statement on its line; `None` if that is not blank.
+    /// The text before a statement on its line; `None` if that is not blank.
     pub(super) fn indentation(&self, statement: usize) -> Option<&'a str> {
         let start = self.statements[statement].span.start;
         let before = self.text.get(self.line_start(start)..start)?;

@@ -35,7 +35,7 @@ pub(super) fn is_error(diag: &Diag) -> bool {
 /// The words that tell two diagnostics about different texts apart.
 type DiagWords = (&'static str, String);
 
-/// How often the same is said.
+/// The number of times that the same is said.
 #[derive(Clone, Default)]
 struct DiagCounts {
     counts: FxHashMap<DiagWords, usize>,
@@ -57,7 +57,7 @@ fn diag_words(diag: &Diag) -> DiagWords {
     (diag.code, diag.message.clone())
 }
 
-/// What a change does to a diagnostic.
+/// The effect of a change on a diagnostic.
 enum TrialOutcome {
     /// It is gone, and there is no new error; so many warnings are left.
     Repaired(usize),

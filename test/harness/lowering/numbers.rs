@@ -19,7 +19,7 @@ struct Case {
     set: BTreeMap<String, i64>,
 }
 
-/// What a pipeline makes of a program: its run, or the code of the error.
+/// The result of a pipeline on a program: its run, or the code of the error.
 type Made = Result<Ran, &'static str>;
 
 /// Passes without an option that has to be given, and pipelines.

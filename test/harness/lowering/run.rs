@@ -119,7 +119,7 @@ fn rendered(text: &str, diags: &Diags) -> String {
 
 /// What a run gives.
 pub(crate) struct Ran {
-    /// What ran.
+    /// The program that ran, with its plans.
     pub(crate) prepared: PreparedProgram,
     /// The values of all outputs.
     pub(crate) values: Vec<Vec<f64>>,

@@ -1,4 +1,5 @@
-//! Where the ranks of several processes stand in a run that did not end: each process tells rank 0, which reports all.
+//! The positions of the ranks of several processes in a run that did not end: each process tells rank 0, which reports
+//! all.
 //!
 //! A position travels as a further failure of its rank, which the others already know to have failed, in words that
 //! nobody else uses.
