@@ -19,6 +19,7 @@ mod extract;
 mod file;
 mod foreign;
 mod hir;
+pub mod hir2;
 mod layout;
 mod lex;
 mod limits;

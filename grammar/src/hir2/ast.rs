@@ -1,0 +1,364 @@
+//! The syntax tree of `hir 2`: what the text says, before any name has a meaning.
+//!
+//! As in [`crate::ast`], nodes live in flat arenas and refer to each other by dense ids, and nothing here knows an op.
+
+use crate::ast::{CommentSyntax, StringInterner, Symbol};
+use crate::span::Span;
+
+pub use crate::ast::{BlockId, BlockSyntax, ExprId, StmtId};
+
+/// The id of a tensor type in [`FileSyntax::types`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct TypeId(pub u32);
+
+impl TypeId {
+    /// The id as an index into its arena.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A run of nodes in one of the list arenas.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct NodeRange {
+    /// First node.
+    pub start: u32,
+    /// One past the last node.
+    pub end: u32,
+}
+
+impl NodeRange {
+    /// Number of nodes.
+    pub fn len(self) -> usize {
+        (self.end - self.start) as usize
+    }
+    /// Whether there are none.
+    pub fn is_empty(self) -> bool {
+        self.start == self.end
+    }
+    /// The range as indices.
+    pub fn indices(self) -> std::ops::Range<usize> {
+        self.start as usize..self.end as usize
+    }
+}
+
+/// A name with its place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NameSyntax {
+    /// The name.
+    pub name: Symbol,
+    /// Its place.
+    pub span: Span,
+}
+
+/// Everything that one text in `hir 2` holds.
+#[derive(Default, Debug)]
+pub struct FileSyntax {
+    /// Interned strings: names, operators, literals, verbatim texts.
+    pub strings: StringInterner,
+    /// The line `hir 2`.
+    pub version: Span,
+    /// `style 2026-04`: the text of the era.
+    pub style: Option<NameSyntax>,
+    /// `sizes m=64, k=128`.
+    pub sizes: Vec<SizeSyntax>,
+    /// `streams 3`.
+    pub streams: Option<SizeSyntax>,
+    /// Meshes, kernels and programs in order.
+    pub items: Vec<ItemSyntax>,
+    /// Tensor types.
+    pub types: Vec<TypeSyntax>,
+    /// Axes of all types, and of `for i in [st:4]`.
+    pub axes: Vec<AxisSyntax>,
+    /// Expressions with their spans.
+    pub exprs: Vec<(ExprSyntax, Span)>,
+    /// Lists of expressions: arguments of lists, extents.
+    pub expr_lists: Vec<ExprId>,
+    /// Arguments of calls.
+    pub args: Vec<ArgSyntax>,
+    /// Entries of indices `[own, :, i]`.
+    pub index_items: Vec<IndexItem>,
+    /// Targets of assignments.
+    pub targets: Vec<TargetSyntax>,
+    /// Statements.
+    pub stmts: Vec<StmtSyntax>,
+    /// Blocks.
+    pub blocks: Vec<BlockSyntax>,
+    /// Comments in order of appearance. `Container(n)` and `Header(n)` count all items of [`Self::items`]; a blank line
+    /// inside a block that is to be kept is a comment with an empty span.
+    pub comments: Vec<CommentSyntax>,
+}
+
+impl FileSyntax {
+    /// The text of a symbol.
+    pub fn symbol_text(&self, symbol: Symbol) -> &str {
+        self.strings.get(symbol)
+    }
+    /// An expression.
+    pub fn expr(&self, id: ExprId) -> &ExprSyntax {
+        &self.exprs[id.index()].0
+    }
+    /// The place of an expression.
+    pub fn expr_span(&self, id: ExprId) -> Span {
+        self.exprs[id.index()].1
+    }
+    /// A type.
+    pub fn tensor_type(&self, id: TypeId) -> &TypeSyntax {
+        &self.types[id.index()]
+    }
+}
+
+/// `m=64`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SizeSyntax {
+    /// The name; of `streams 3` the empty symbol.
+    pub name: Symbol,
+    /// The value.
+    pub value: i64,
+    /// The place of name and value.
+    pub span: Span,
+}
+
+/// A top-level item.
+#[derive(Debug)]
+pub enum ItemSyntax {
+    /// `mesh d = 0..4`
+    Mesh(MeshItem),
+    /// `kernel f(..) -> (..):`
+    Kernel(ProgramItem),
+    /// `f(..) -> (..):`
+    Program(ProgramItem),
+}
+
+/// `mesh d = [[0, 1], [2, 3]]`.
+#[derive(Debug)]
+pub struct MeshItem {
+    /// The whole line.
+    pub span: Span,
+    /// The name.
+    pub name: NameSyntax,
+    /// Extents, outermost first; empty when the lists are ragged (an error was recorded).
+    pub shape: Vec<u32>,
+    /// Device numbers, row-major.
+    pub devices: Vec<u32>,
+}
+
+/// A program or a kernel.
+#[derive(Debug)]
+pub struct ProgramItem {
+    /// From its name to its last statement.
+    pub span: Span,
+    /// The header line.
+    pub header: Span,
+    /// True if the header has an error, so that the inputs and outputs are not known.
+    pub header_failed: bool,
+    /// The name.
+    pub name: NameSyntax,
+    /// Inputs.
+    pub inputs: Vec<ParamSyntax>,
+    /// Outputs.
+    pub outputs: Vec<ParamSyntax>,
+    /// `on d`.
+    pub mesh: Option<NameSyntax>,
+    /// The statements.
+    pub body: BlockId,
+}
+
+/// `A: f32[m]`, or `A`.
+#[derive(Clone, Copy, Debug)]
+pub struct ParamSyntax {
+    /// The name.
+    pub name: NameSyntax,
+    /// The type, if it declares a tensor.
+    pub ty: Option<TypeId>,
+}
+
+/// `bf16.l[x:4, m] order(1, 0) @d`.
+#[derive(Clone, Copy, Debug)]
+pub struct TypeSyntax {
+    /// The whole type.
+    pub span: Span,
+    /// The element type.
+    pub dtype: NameSyntax,
+    /// The memory.
+    pub memory: Option<NameSyntax>,
+    /// Axes in [`FileSyntax::axes`].
+    pub axes: NodeRange,
+    /// `order(1, 0)`: integers in [`FileSyntax::expr_lists`].
+    pub order: Option<NodeRange>,
+    /// `logical(a, b)` in [`FileSyntax::expr_lists`].
+    pub logical: Option<NodeRange>,
+    /// `split`.
+    pub split: bool,
+    /// A verbatim text of positions.
+    pub positions: Option<Symbol>,
+    /// `@d`; the name is `all` for no mesh.
+    pub mesh: Option<NameSyntax>,
+}
+
+/// `r.x:4`, `b.1 ex n`, or a domain verbatim.
+#[derive(Clone, Copy, Debug)]
+pub struct AxisSyntax {
+    /// The whole axis.
+    pub span: Span,
+    /// `r` of `r.k`.
+    pub iter: Option<NameSyntax>,
+    /// `x` of `x:4`.
+    pub parallel: Option<NameSyntax>,
+    /// The extent; of a verbatim axis an [`ExprSyntax::Verbatim`] with its text.
+    pub extent: ExprId,
+    /// `n` of `1 ex n`.
+    pub expanded: Option<ExprId>,
+}
+
+/// An expression, an operand, or the right side of an assignment.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum ExprSyntax {
+    /// `7`, `-1` (a minus sign directly before digits, at the place of an operand).
+    Int(i64),
+    /// `0x1f`
+    Hex(u64),
+    /// `true`
+    Bool(bool),
+    /// `0.5`: the text.
+    Float(Symbol),
+    /// A name, reserved words in expressions (`rank`, `own`, `streams`, `inf`, `nan`, `alloc`, `current`) included.
+    Name(Symbol),
+    /// `-a`: operator and operand.
+    Unary(Symbol, ExprId),
+    /// `a + b`
+    Binary(Symbol, ExprId, ExprId),
+    /// `( a )`
+    Paren(ExprId),
+    /// `f( a, k=v )`; the name may have dots (`Set.Permute`). Arguments in [`FileSyntax::args`].
+    Call(NameSyntax, NodeRange),
+    /// `a[own, :, i]`: entries in [`FileSyntax::index_items`].
+    Index(ExprId, NodeRange),
+    /// `a.f`
+    Field(ExprId, NameSyntax),
+    /// `[a, b]`: items in [`FileSyntax::expr_lists`].
+    List(NodeRange),
+    /// `{ a, b }` in an expression: items in [`FileSyntax::expr_lists`].
+    Braces(NodeRange),
+    /// `A -> B` as the argument of a post.
+    Arrow(ExprId, ExprId),
+    /// `{ send(..); recv(..) }` on the right of `=` or behind `wait`.
+    Group(BlockId),
+    /// A text in backquotes, without them.
+    Verbatim(Symbol),
+    /// Nothing usable (an error was recorded).
+    Error,
+}
+
+/// `value` or `key=value` in a call.
+#[derive(Clone, Copy, Debug)]
+pub struct ArgSyntax {
+    /// The whole argument.
+    pub span: Span,
+    /// The key.
+    pub key: Option<NameSyntax>,
+    /// The value.
+    pub value: ExprId,
+}
+
+/// One entry of an index.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum IndexItem {
+    /// `:`
+    All(Span),
+    /// An expression.
+    At(ExprId),
+}
+
+/// The left side of an assignment.
+#[derive(Clone, Copy, Debug)]
+pub struct TargetSyntax {
+    /// A name, or an index of one.
+    pub value: ExprId,
+    /// `T` of `G: T = ..`.
+    pub ty: Option<TypeId>,
+}
+
+/// One statement.
+#[derive(Clone, Copy, Debug)]
+pub struct StmtSyntax {
+    /// From its first to its last token (without the blocks).
+    pub span: Span,
+    /// Its form.
+    pub form: StmtForm,
+}
+
+/// The domain of a loop.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum LoopDomain {
+    /// `4`, `1..4`: bounds only.
+    Bounds,
+    /// `G.0`: tensor and printed position.
+    TensorAxis(NameSyntax, u32),
+    /// `[st:4]`: an axis of [`FileSyntax::axes`].
+    Axis(u32),
+}
+
+/// The form of a statement.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum StmtForm {
+    /// `G: f32[m]`: a declaration alone.
+    Declare(NameSyntax, TypeId),
+    /// `a, b = value`: targets in [`FileSyntax::targets`].
+    Assign {
+        /// The left sides.
+        targets: NodeRange,
+        /// The right side.
+        value: ExprId,
+    },
+    /// A call as a statement: `send(A, to=1)`.
+    Call(ExprId),
+    /// `wait h`, `wait send(..)`, `wait { .. }`.
+    Wait(ExprId),
+    /// `free A, B`: operands in [`FileSyntax::expr_lists`].
+    Free(NodeRange),
+    /// `stream e = current`
+    BindStream(ExprId),
+    /// `stream e`, or `stream e:` with a block.
+    Stream(ExprId, Option<BlockId>),
+    /// `sync e`
+    Sync(ExprId),
+    /// `for i in ..:`
+    For {
+        /// The index.
+        index: NameSyntax,
+        /// The domain.
+        domain: LoopDomain,
+        /// The first index, if written.
+        start: Option<ExprId>,
+        /// The end, if written.
+        stop: Option<ExprId>,
+        /// The step, if written.
+        step: Option<ExprId>,
+        /// `on streams`.
+        on_streams: bool,
+        /// The block.
+        body: BlockId,
+    },
+    /// `if c:`, `else:`.
+    If {
+        /// `Kind` of `if [Kind] c:`.
+        predicate: Option<NameSyntax>,
+        /// The condition; `None` where a predicate kind needs none.
+        condition: Option<ExprId>,
+        /// The block if the condition holds.
+        then: BlockId,
+        /// The other block.
+        otherwise: Option<BlockId>,
+    },
+    /// `share { .. }`
+    Share(BlockId),
+    /// `alias B -> A`: new name, original.
+    Alias(NameSyntax, NameSyntax),
+    /// `define:`
+    Define(BlockId),
+    /// A statement of the printed form, in backquotes.
+    Verbatim(Symbol),
+    /// A statement that could not be parsed; an error was recorded for it.
+    Error,
+}
