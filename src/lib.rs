@@ -45,6 +45,7 @@ pub mod axes;
 pub mod backend;
 pub mod data;
 pub mod diag;
+pub mod hir2;
 pub mod ir;
 pub mod lower;
 pub mod ops;

@@ -47,7 +47,9 @@ pub use op_kind::{
 };
 pub use order::first_free_number;
 pub use partition::Partition;
-pub use program::{Block, BlockId, CommentPlace, HostUnit, Program, SourceComment, SourceMap, TextFrame, UnitId};
+pub use program::{
+    Block, BlockId, CommentPlace, GivenNames, HostUnit, Program, RunHints, SourceComment, SourceMap, TextFrame, UnitId,
+};
 pub(crate) use roots::set_root_as;
 pub use roots::{RootAs, is_identity};
 pub use scalar_names::{FreeName, free_names};

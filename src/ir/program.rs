@@ -31,6 +31,8 @@ pub struct Block {
 pub struct HostUnit {
     /// `0` of `HostUnit0`.
     pub number: u32,
+    /// The name that the user gave.
+    pub name: Option<Symbol>,
     /// Inputs, in order.
     pub inputs: Vec<Value>,
     /// Outputs, in order.
@@ -50,6 +52,28 @@ pub struct TextFrame {
     pub blank_end: u32,
     /// The format version: `1` of a first line `hir 1`.
     pub version: Option<u32>,
+}
+
+/// Names that a user gave to what has a number only.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct GivenNames {
+    /// The program's own name.
+    pub program: Option<Symbol>,
+    /// Names of communications and groups, by number.
+    pub handles: FxHashMap<u32, Symbol>,
+    /// Names of streams that `GetCurrentStream` binds, by their address ([`Expr::Hex`](super::Expr::Hex)).
+    pub streams: FxHashMap<u64, Symbol>,
+    /// Names of meshes.
+    pub meshes: FxHashMap<MeshId, Symbol>,
+}
+
+/// Values that a text proposes for a run; options of the command line go before them.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct RunHints {
+    /// Values of extents and integer scalars, in the order of the text.
+    pub sizes: Vec<(Symbol, i64)>,
+    /// Number of streams.
+    pub streams: Option<u32>,
 }
 
 /// The position of a comment in the program.
@@ -117,6 +141,8 @@ pub struct Program {
     pub(crate) frame: TextFrame,
     pub(crate) style: Style,
     pub(crate) source: SourceMap,
+    pub(crate) given: GivenNames,
+    pub(crate) hints: RunHints,
 }
 
 impl Default for Program {
@@ -142,6 +168,8 @@ impl Default for Program {
             frame: TextFrame { blank_before: false, blank_after: 0, blank_end: 0, version: None },
             style: Style::default(),
             source: SourceMap::default(),
+            given: GivenNames::default(),
+            hints: RunHints::default(),
         }
     }
 }
@@ -289,6 +317,14 @@ impl Program {
     /// Spans and comments.
     pub fn source(&self) -> &SourceMap {
         &self.source
+    }
+    /// Names of the program itself, of handles, streams and meshes; tensors and units carry theirs.
+    pub fn given_names(&self) -> &GivenNames {
+        &self.given
+    }
+    /// Values that the text proposes for a run.
+    pub fn run_hints(&self) -> &RunHints {
+        &self.hints
     }
     /// The span of an op's statement.
     pub fn op_span(&self, id: OpId) -> Span {

@@ -185,7 +185,7 @@ impl<'a> Resolver<'a> {
         self.declared.clear();
         self.note_permuted(&[node.body]);
         let body = self.program.blocks.push(ir::Block::default());
-        let unit = HostUnit { number: node.number, inputs: Vec::new(), outputs: Vec::new(), body };
+        let unit = HostUnit { number: node.number, name: None, inputs: Vec::new(), outputs: Vec::new(), body };
         let id = self.program.units.push(unit);
         self.unit = Some(id);
         let inputs = self.resolve_values(node.inputs);

@@ -20,6 +20,7 @@ const RANKS: &[&str] = &[
     "style",
     "resolve",
     "print",
+    "hir2",
     "analysis",
     "verify",
     "lower",
@@ -39,9 +40,9 @@ const STILL_CYCLIC: &[(&str, &[&str])] = &[(
     &["capture", "driver", "mail", "module", "nccl", "task", "world"],
 )];
 
-/// Only these modules of the library may see the crate of the syntax tree: `resolve` for the tree,
+/// Only these modules of the library may see the crate of the syntax tree: `resolve` and `hir2` for the trees,
 /// `diag` for spans, `ir` for the string interner, the root to read a text.
-const SEE_SYNTAX: &[&str] = &["diag", "ir", "resolve"];
+const SEE_SYNTAX: &[&str] = &["diag", "ir", "resolve", "hir2"];
 
 /// What each crate must not mention of the crate `hostir` (its own dependencies are Cargo's affair).
 const FORBIDDEN_MODULES: &[(&str, &[&str])] = &[("passes/src", &["resolve", "backend", "data"])];

@@ -1,0 +1,1 @@
+//! What a text may leave out besides types.

@@ -1,0 +1,1 @@
+//! The types of results that a text may leave out.
