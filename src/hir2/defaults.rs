@@ -1,1 +1,121 @@
-//! What a text may leave out besides types.
+//! What a text may leave out besides types: memory, teams, words of element types and communications.
+
+use crate::ir::{AttrKey, DType, MemoryType, Op, OpEffect, OpKind, OpLayout, Program, TensorId, UnitId, Value};
+
+/// The words of element types in `hir 2`.
+pub const DTYPE_WORDS: &[(&str, DType)] = &[
+    ("f64", DType::Double),
+    ("f32", DType::Float),
+    ("f16", DType::Half),
+    ("bf16", DType::BFloat16),
+    ("f8e4m3", DType::Float8E4M3),
+    ("f8e5m2", DType::Float8E5M2),
+    ("f8e8m0", DType::Float8E8M0),
+    ("f4e2m1", DType::Float4E2M1),
+    ("f4e2m1x2", DType::Float4E2M1x2),
+    ("i8", DType::Int8),
+    ("i16", DType::Int16),
+    ("i32", DType::Int32),
+    ("i64", DType::Int),
+    ("u8", DType::UInt8),
+    ("u16", DType::UInt16),
+    ("u32", DType::UInt32),
+    ("u64", DType::UInt64),
+    ("index", DType::Index),
+    ("bool", DType::Bool),
+    ("c64", DType::ComplexFloat),
+    ("c128", DType::ComplexDouble),
+];
+
+/// The words of posts in `hir 2`, with the `type=` of a Communication.
+pub const COMMUNICATION_WORDS: &[(&str, &str)] = &[
+    ("allgather", "Allgather"),
+    ("allreduce", "Allreduce"),
+    ("reduce_scatter", "ReduceScatter"),
+    ("broadcast", "Broadcast"),
+    ("send_recv", "SendRecv"),
+    ("reduce", "Reduce"),
+    ("scatter", "Scatter"),
+    ("gather", "Gather"),
+    ("all_to_all", "AllToAll"),
+];
+
+/// The backend of a communication that names none.
+pub const DEFAULT_BACKEND: &str = "NCCL";
+/// The `cache_op` of a copy that names none.
+pub const DEFAULT_CACHE_OP: &str = "Streaming";
+
+/// The element type of a word.
+pub fn dtype_of_word(word: &str) -> Option<DType> {
+    DTYPE_WORDS.iter().find(|(known, _)| *known == word).map(|(_, dtype)| *dtype)
+}
+
+/// The word of an element type.
+pub fn word_of_dtype(dtype: DType) -> &'static str {
+    DTYPE_WORDS.iter().find(|(_, known)| *known == dtype).map_or("f32", |(word, _)| word)
+}
+
+/// For each tensor: the memory of a type that names none. Inputs and outputs of the program or of the tensor's HostUnit,
+/// results of ALLOCATE and tensors of communications are global, all others local.
+pub fn default_memories(program: &Program) -> Vec<MemoryType> {
+    let mut memories = vec![MemoryType::Local; program.tensors().len()];
+    let mut mark = |tensor: TensorId| memories[tensor.0 as usize] = MemoryType::Global;
+    let ends = program.inputs().iter().chain(program.outputs());
+    let units = program.units().iter().flat_map(|(_, unit)| unit.inputs.iter().chain(&unit.outputs));
+    ends.chain(units).filter_map(|value| value.as_tensor()).for_each(&mut mark);
+    program.walk_with_units(&mut |id| mark_global(program, program.op(id), &mut mark));
+    memories
+}
+
+fn mark_global(program: &Program, op: &Op, mark: &mut impl FnMut(TensorId)) {
+    if op.kind.effect() == OpEffect::Allocate {
+        op.output_tensors().for_each(&mut *mark);
+    }
+    if op.kind.effect() == OpEffect::Communicate {
+        op.all_tensors().for_each(&mut *mark);
+        for value in &op.operands {
+            if let Value::Op(inner) = value {
+                mark_global(program, program.op(*inner), mark);
+            }
+        }
+    }
+}
+
+/// The team of a communication that names none: the devices of the input's mesh, then those of the output's that are
+/// not among them. `None` if one of the two has no mesh.
+pub fn default_team(program: &Program, op: &Op) -> Option<Vec<i64>> {
+    let input = op.input_tensors().next()?;
+    let output = op.output_tensors().next()?;
+    let mut team: Vec<i64> = program.tensor_mesh(input)?.devices.iter().map(|&device| i64::from(device)).collect();
+    for &device in &program.tensor_mesh(output)?.devices {
+        if !team.contains(&i64::from(device)) {
+            team.push(i64::from(device));
+        }
+    }
+    Some(team)
+}
+
+/// Whether an op is a post: what `wait` can stand in front of.
+pub fn is_post(op: &Op) -> bool {
+    op.kind.layout() == OpLayout::Keyed && op.kind.effect() == OpEffect::Communicate && op.number().is_some()
+}
+
+/// The ops of a HostUnit's or the program's scope share one name space.
+pub fn scope_of(program: &Program, tensor: TensorId) -> Option<UnitId> {
+    program.tensor(tensor).unit
+}
+
+/// Whether an op copies as nvFuser's Set does, which always names a `cache_op`.
+pub fn has_cache_op(op: &Op) -> bool {
+    op.kind.spec().args.iter().any(|arg| arg.key == Some(AttrKey::CacheOp))
+}
+
+/// Whether an ALLOCATE that says neither `keep` nor `fresh` keeps the memory that its tensor already has.
+pub fn keeps_by_default(in_loop: bool) -> bool {
+    !in_loop
+}
+
+/// Kinds whose result a slice of `hir 2` can be.
+pub fn is_host_select(kind: OpKind) -> bool {
+    kind == OpKind::HirAliasSelect
+}

@@ -146,6 +146,10 @@ impl ExprArena {
         self.map.insert(expr, id);
         id
     }
+    /// Returns the id of `expr` if it is known.
+    pub fn find(&self, expr: &Expr) -> Option<ExprId> {
+        self.map.get(expr).copied()
+    }
     /// The expression.
     pub fn get(&self, id: ExprId) -> &Expr {
         &self.items[id.0 as usize]

@@ -19,7 +19,7 @@ pub use row::{
 pub use scalar_value::ScalarValue;
 pub use table::Function;
 
-use super::{CastSpelling, Style};
+use super::{CastSpelling, DType, Style};
 
 impl Function {
     /// The function written as `text` with this many operands, if kernels compute it: an operator (`+`), a name with or
@@ -116,6 +116,35 @@ pub fn find_function(name: &str, arity: usize) -> Option<&'static FunctionRow> {
 /// Whether a name is a cast in the newest spelling.
 pub fn is_cast(name: &str) -> bool {
     CASTS.iter().any(|(new, _)| *new == name) || is_narrow_cast(name)
+}
+
+/// The element type that a cast in the newest spelling converts to.
+pub fn cast_result(name: &str) -> Option<DType> {
+    if !is_cast(name) {
+        return None;
+    }
+    let plain = name.strip_prefix("__to_").or_else(|| name.strip_prefix("__real_then_to_"));
+    let target = plain.or_else(|| name.rsplit_once('2').map(|(_, target)| target))?;
+    Some(match target {
+        "float" => DType::Float,
+        "double" => DType::Double,
+        "half" => DType::Half,
+        "bfloat" => DType::BFloat16,
+        "e4m3" => DType::Float8E4M3,
+        "e5m2" => DType::Float8E5M2,
+        "e8m0" => DType::Float8E8M0,
+        "int8" => DType::Int8,
+        "int16" => DType::Int16,
+        "int32" => DType::Int32,
+        "int64" | "int" => DType::Int,
+        "uint8" => DType::UInt8,
+        "uint16" => DType::UInt16,
+        "uint32" => DType::UInt32,
+        "uint64" | "uint" => DType::UInt64,
+        "index" => DType::Index,
+        "bool" => DType::Bool,
+        _ => return None,
+    })
 }
 
 /// Whether a function's text is a cast between real types.
