@@ -1,5 +1,6 @@
 //! What a text may leave out besides types: memory, teams, words of element types and communications.
 
+use crate::ir::functions::cast_result;
 use crate::ir::{AttrKey, DType, MemoryType, Op, OpEffect, OpKind, OpLayout, Program, TensorId, UnitId, Value};
 
 /// The words of element types in `hir 2`.
@@ -118,4 +119,59 @@ pub fn keeps_by_default(in_loop: bool) -> bool {
 /// Kinds whose result a slice of `hir 2` can be.
 pub fn is_host_select(kind: OpKind) -> bool {
     kind == OpKind::HirAliasSelect
+}
+
+/// The name of the cast between two element types that `f16(X)` stands for; `None` if it has none or a complex type.
+pub fn cast_function(from: DType, to: DType) -> Option<String> {
+    let narrow = |dtype| {
+        matches!(
+            dtype,
+            DType::Half
+                | DType::BFloat16
+                | DType::Float8E4M3
+                | DType::Float8E5M2
+                | DType::Float8E8M0
+                | DType::Float4E2M1
+        )
+    };
+    let name = if narrow(from) || narrow(to) {
+        format!("__{}2{}", cast_word(from)?, cast_word(to)?)
+    } else {
+        format!("__to_{}", plain_cast_word(to).filter(|_| plain_cast_word(from).is_some())?)
+    };
+    (cast_result(&name) == Some(to)).then_some(name)
+}
+
+/// `half` of `__float2half`.
+fn cast_word(dtype: DType) -> Option<&'static str> {
+    Some(match dtype {
+        DType::Half => "half",
+        DType::BFloat16 => "bfloat",
+        DType::Float8E4M3 => "e4m3",
+        DType::Float8E5M2 => "e5m2",
+        DType::Float8E8M0 => "e8m0",
+        DType::Float4E2M1 => "e2m1",
+        DType::Int => "int",
+        DType::UInt64 => "uint",
+        other => plain_cast_word(other)?,
+    })
+}
+
+/// `int32` of `__to_int32`.
+fn plain_cast_word(dtype: DType) -> Option<&'static str> {
+    Some(match dtype {
+        DType::Double => "double",
+        DType::Float => "float",
+        DType::Int8 => "int8",
+        DType::Int16 => "int16",
+        DType::Int32 => "int32",
+        DType::Int => "int64",
+        DType::UInt8 => "uint8",
+        DType::UInt16 => "uint16",
+        DType::UInt32 => "uint32",
+        DType::UInt64 => "uint64",
+        DType::Index => "index",
+        DType::Bool => "bool",
+        _ => return None,
+    })
 }

@@ -5,3 +5,4 @@
 
 pub mod defaults;
 pub mod infer;
+pub mod write;
