@@ -1,8 +1,14 @@
 //! `hir 2`, the form of host programs that people write: bytes to tokens, tokens to statements, statements to a tree.
 
 pub mod ast;
+mod expr;
+mod parser;
+mod stmt;
+mod token;
 
-use crate::error::SyntaxError;
+use crate::error::{Code, SyntaxError};
+use crate::limits::MAX_TEXT;
+use crate::span::Span;
 use ast::FileSyntax;
 
 /// The result of [`parse`].
@@ -23,6 +29,15 @@ pub fn is_hir2(text: &str) -> bool {
 }
 
 /// Reads a text in `hir 2`. Parsing never fails: the tree holds what could be read.
-pub fn parse(_text: &str) -> Hir2Output {
-    Hir2Output::default()
+pub fn parse(text: &str) -> Hir2Output {
+    if text.len() > MAX_TEXT {
+        let message = format!("the text has more than {} MiB", MAX_TEXT >> 20);
+        let errors = vec![SyntaxError::new(Code::TooLarge, Span::default(), message)];
+        return Hir2Output { file: FileSyntax::default(), errors };
+    }
+    let mut parser = parser::Parser::new(text);
+    parser.parse_file();
+    let (file, mut errors) = (parser.file, parser.errors);
+    errors.sort_by_key(|error| error.span);
+    Hir2Output { file, errors }
 }
