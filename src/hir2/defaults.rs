@@ -57,26 +57,33 @@ pub fn word_of_dtype(dtype: DType) -> &'static str {
 }
 
 /// For each tensor: the memory of a type that names none. Inputs and outputs of the program or of the tensor's HostUnit,
-/// results of ALLOCATE and tensors of communications are global, all others local.
+/// results of ALLOCATE and tensors of communications that are no slices are global, all others local.
 pub fn default_memories(program: &Program) -> Vec<MemoryType> {
     let mut memories = vec![MemoryType::Local; program.tensors().len()];
+    let mut sliced = vec![false; program.tensors().len()];
+    program.walk_with_units(&mut |id| {
+        let op = program.op(id);
+        if op.kind.effect() == OpEffect::Alias {
+            op.output_tensors().for_each(|tensor| sliced[tensor.0 as usize] = true);
+        }
+    });
     let mut mark = |tensor: TensorId| memories[tensor.0 as usize] = MemoryType::Global;
     let ends = program.inputs().iter().chain(program.outputs());
     let units = program.units().iter().flat_map(|(_, unit)| unit.inputs.iter().chain(&unit.outputs));
     ends.chain(units).filter_map(|value| value.as_tensor()).for_each(&mut mark);
-    program.walk_with_units(&mut |id| mark_global(program, program.op(id), &mut mark));
+    program.walk_with_units(&mut |id| mark_global(program, program.op(id), &sliced, &mut mark));
     memories
 }
 
-fn mark_global(program: &Program, op: &Op, mark: &mut impl FnMut(TensorId)) {
+fn mark_global(program: &Program, op: &Op, sliced: &[bool], mark: &mut impl FnMut(TensorId)) {
     if op.kind.effect() == OpEffect::Allocate {
         op.output_tensors().for_each(&mut *mark);
     }
     if op.kind.effect() == OpEffect::Communicate {
-        op.all_tensors().for_each(&mut *mark);
+        op.all_tensors().filter(|tensor| !sliced[tensor.0 as usize]).for_each(&mut *mark);
         for value in &op.operands {
             if let Value::Op(inner) = value {
-                mark_global(program, program.op(*inner), mark);
+                mark_global(program, program.op(*inner), sliced, mark);
             }
         }
     }

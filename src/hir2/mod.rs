@@ -6,3 +6,4 @@
 pub mod defaults;
 pub mod infer;
 pub mod read;
+pub mod write;

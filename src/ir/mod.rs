@@ -33,7 +33,7 @@ mod roots;
 pub mod scalar_names;
 mod style;
 mod tensor;
-mod text;
+pub(crate) mod text;
 mod types;
 
 pub use definitions::IndexDefinitions;

@@ -27,6 +27,15 @@ pub(super) struct OptionOrigin {
     pub(super) text: String,
 }
 
+/// The notation of the result.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum OutputForm {
+    /// nvFuser's.
+    Printed(PrintForm),
+    /// `hir 2`.
+    Hir2,
+}
+
 /// The request of a command line.
 #[derive(Debug)]
 pub(super) struct OptArgs {
@@ -43,7 +52,7 @@ pub(super) struct OptArgs {
     /// All ops, or the one of this name.
     pub(super) list_ops: Option<String>,
     pub(super) style: Option<Era>,
-    pub(super) form: PrintForm,
+    pub(super) form: OutputForm,
     pub(super) renumber: bool,
     /// Counts from 1.
     pub(super) container: Option<usize>,
@@ -116,7 +125,8 @@ struct Arguments {
     #[arg(long, value_name = "OP", num_args = 0..=1, require_equals = true, default_missing_value = "",
         help = "List the syntax of all ops, or all about one of them")]
     list_ops: Option<String>,
-    #[arg(long, value_name = "full|short", help = "Form of tensors after their definition: full, or short as in `T3`")]
+    #[arg(long, value_name = "printed|abbreviated|hir2",
+        help = "Notation of the result: nvFuser's, the same with `T3` for a tensor that was defined before, or hir 2")]
     form: Option<String>,
     #[arg(long, value_name = "ERA", help = "Print the spelling of an nvFuser version: 2024-12 to 2026-04")]
     style: Option<String>,
@@ -278,13 +288,16 @@ impl UsageReporter<'_, '_> {
         era
     }
 
-    fn read_form(&mut self, text: Option<&str>) -> PrintForm {
+    fn read_form(&mut self, text: Option<&str>) -> OutputForm {
         match text {
-            None | Some("full") => {}
-            Some("short") => return PrintForm::Short,
-            Some(other) => self.report_error(format!("unknown form `{other}`; valid forms are full and short")),
+            None | Some("printed" | "full") => {}
+            Some("abbreviated" | "short") => return OutputForm::Printed(PrintForm::Short),
+            Some("hir2") => return OutputForm::Hir2,
+            Some(other) => {
+                self.report_error(format!("unknown form `{other}`; valid forms are printed, abbreviated and hir2"));
+            }
         }
-        PrintForm::Full
+        OutputForm::Printed(PrintForm::Full)
     }
 }
 

@@ -1,5 +1,6 @@
 //! `--print-ir-*`: programs between passes, in the logging format of nvFuser.
 
+use super::cli::OutputForm;
 use hostir::diag::visible;
 use hostir::ir::Program;
 use hostir_passes::manager::PassObserver;
@@ -36,18 +37,24 @@ impl DumpOptions {
 /// Writes dumps, and remembers which passes ran.
 pub(super) struct DumpWriter<'a> {
     dumps: &'a DumpOptions,
+    form: OutputForm,
     out: &'a mut dyn Write,
     /// Names of the passes that ran.
     pub(super) ran: Vec<&'static str>,
 }
 
 impl<'a> DumpWriter<'a> {
-    pub(super) fn new(dumps: &'a DumpOptions, out: &'a mut dyn Write) -> Self {
-        Self { dumps, out, ran: Vec::new() }
+    pub(super) fn new(dumps: &'a DumpOptions, form: OutputForm, out: &'a mut dyn Write) -> Self {
+        Self { dumps, form, out, ran: Vec::new() }
     }
     fn write_dump(&mut self, when: &str, pass: &PassInfo, program: &Program) {
         // Unlike the result it goes to where people read.
-        let text = hostir::print::print_to_string(program);
+        let mut text = hostir::print::print_to_string(program);
+        if self.form == OutputForm::Hir2 {
+            // The writer changes a program for a moment, and this one is lent.
+            let (mut programs, _) = hostir::load(&text);
+            text = hostir::hir2::write::write_file(&mut programs);
+        }
         let text = visible::escape_block(&text);
         let line = if text.ends_with('\n') { "" } else { "\n" };
         let rule = "=".repeat(40);

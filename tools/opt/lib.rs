@@ -17,7 +17,7 @@ mod tables;
 mod tests;
 
 use chunk::InputChunk;
-use cli::OptArgs;
+use cli::{OptArgs, OutputForm};
 use dump::DumpWriter;
 use faults::PipelineFaults;
 use hostir::ParsedFile;
@@ -178,14 +178,20 @@ impl<'a> OptSession<'a> {
         let programs = self.resolve_programs(&file, &chunk.text);
         // It is as large as the text several times over; what follows can use the memory.
         drop(file);
+        let mut processed = Vec::new();
         for (program, mut found) in programs {
             if sound && !found.has_errors() {
-                self.process_program(program, &mut found, io);
+                processed.extend(self.process_program(program, &mut found, io));
             } else {
                 let earlier = diags.primary_spans().chain(found.primary_spans()).collect::<Vec<_>>();
                 hostir::verify::verify_partial(&program, &earlier, &mut found);
             }
             diags.items.extend(found.items);
+        }
+        if !processed.is_empty() {
+            let start = Instant::now();
+            self.out.push_str(&hostir::hir2::write::write_file(&mut processed));
+            self.phases[3] += start.elapsed().as_secs_f64();
         }
         if diags.has_errors() {
             // Syntax first, then names, then types is our order; people read a file from the top.
@@ -210,23 +216,23 @@ impl<'a> OptSession<'a> {
         programs
     }
 
-    fn process_program(&mut self, mut program: Program, diags: &mut Diags, io: &mut ToolIo<'_>) {
+    /// Verifies and transforms a program. Its text is appended in the printed form; in `hir 2`, where several programs
+    /// make one text, the program is given back.
+    fn process_program(&mut self, mut program: Program, diags: &mut Diags, io: &mut ToolIo<'_>) -> Option<Program> {
         let start = Instant::now();
         hostir::verify::verify(&program, diags);
         self.phases[2] += start.elapsed().as_secs_f64();
-        if diags.has_errors() {
-            return;
-        }
-        if !self.run_pipeline(&mut program, diags, io) {
-            return;
+        if diags.has_errors() || !self.run_pipeline(&mut program, diags, io) {
+            return None;
         }
         cli::apply_style(&mut program, self.cli);
+        let OutputForm::Printed(form) = self.cli.form else { return Some(program) };
         let start = Instant::now();
-        let options = PrintOptions { form: self.cli.form };
         // The text is about as long as it was; the memory of the syntax tree is free by now.
         self.out.reserve(self.source.bytes.len().saturating_sub(self.out.len()));
-        hostir::print::print_into(&program, options, &mut self.out);
+        hostir::print::print_into(&program, PrintOptions { form }, &mut self.out);
         self.phases[3] += start.elapsed().as_secs_f64();
+        None
     }
 
     fn run_pipeline(&mut self, program: &mut Program, diags: &mut Diags, io: &mut ToolIo<'_>) -> bool {
@@ -237,7 +243,7 @@ impl<'a> OptSession<'a> {
             remarks: self.cli.remarks,
             ..manager::Config::default()
         };
-        let mut dump = DumpWriter::new(&self.cli.dumps, &mut *io.stderr);
+        let mut dump = DumpWriter::new(&self.cli.dumps, self.cli.form, &mut *io.stderr);
         let result = manager::run_pipeline(program, &self.cli.pipeline, &config, &mut dump);
         self.ran.extend(dump.ran);
         match result {

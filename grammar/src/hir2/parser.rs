@@ -534,11 +534,24 @@ impl<'t> Parser<'t> {
         self.end_line();
     }
 
+    /// Comments above an item: those behind the last blank line belong to it, those before to the file.
+    fn take_item_comments(&mut self, number: u32) {
+        let above = self.comments[self.next_comment..].iter();
+        let above: Vec<RawComment> = above.take_while(|comment| comment.before as usize <= self.at).copied().collect();
+        let own = if self.peek().after_blank {
+            above.len()
+        } else {
+            above.iter().rposition(|comment| comment.after_blank).unwrap_or(0)
+        };
+        for (at, comment) in above.into_iter().enumerate() {
+            let place = if at < own { CommentPlaceSyntax::File } else { CommentPlaceSyntax::Container(number) };
+            self.take_comment(comment, place);
+        }
+    }
+
     fn parse_program(&mut self, is_kernel: bool) -> Parsed<()> {
         let number = self.file.items.len() as u32;
-        while let Some(comment) = self.comment_above() {
-            self.take_comment(comment, CommentPlaceSyntax::Container(number));
-        }
+        self.take_item_comments(number);
         let start = self.peek().span;
         let header_at = self.at;
         let parsed = self.parse_header();

@@ -1,0 +1,185 @@
+//! Runs of ops that one statement stands for: loops on streams, blocks on a stream, groups, posts with their waits.
+
+use super::ProgramWriter;
+use crate::hir2::defaults::is_post;
+use crate::ir::{AttrKey, BinaryOp, CommentPlace, Expr, ExprId, IterDomain, Op, OpId, OpKind, Value};
+
+/// The form of a statement.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum StatementForm {
+    /// One op and the slices that it contains.
+    Single,
+    /// A post, and a Wait for it.
+    WaitedPost,
+    /// StartCoalescing to EndCoalescing, and perhaps a Wait: the place of EndCoalescing.
+    Group { end: usize, waited: bool },
+    /// Fork and loop: the place of the second loop.
+    StreamLoop { body: usize },
+    /// SetCurrentStream and back: the places of the two.
+    StreamBlock { start: usize, back: usize },
+}
+
+/// Ops that one statement stands for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StatementRun {
+    /// Place of the first op, a hidden select if there is one.
+    pub(super) first: usize,
+    /// Place of the op that the statement is about.
+    pub(super) main: usize,
+    /// One past the last op.
+    pub(super) end: usize,
+    pub(super) form: StatementForm,
+}
+
+/// The stream that an op of this kind names.
+fn named_stream(op: &Op, kind: OpKind) -> Option<ExprId> {
+    match (op.operands.as_slice(), op.results.as_slice()) {
+        ([Value::Stream(stream)], []) if op.kind == kind => Some(*stream),
+        _ => None,
+    }
+}
+
+impl ProgramWriter<'_> {
+    /// The statement that begins at a place of a block.
+    pub(super) fn next_statement(&self, ops: &[OpId], first: usize) -> StatementRun {
+        let mut main = first;
+        while main + 1 < ops.len() && self.hidden[ops[main].0 as usize] {
+            main += 1;
+        }
+        let run = |end, form| StatementRun { first, main, end, form };
+        let op = self.program.op(ops[main]);
+        let streamed = match op.kind {
+            OpKind::GetCurrentStream if !self.stream_bound && self.binds_stream_zero(op) => {
+                let apart = self.are_joined(ops, main).then(|| self.match_streams(ops, main + 1));
+                apart.flatten()
+            }
+            OpKind::For | OpKind::ForRange | OpKind::SetCurrentStream if self.stream_bound => {
+                self.match_streams(ops, main)
+            }
+            _ => None,
+        };
+        if let Some((end, form)) = streamed {
+            return run(end, form);
+        }
+        if op.kind == OpKind::StartCoalescing
+            && let Some(end) = self.group_end(ops, main)
+        {
+            let waited = self.is_waited(ops, end);
+            return run(end + 1 + usize::from(waited), StatementForm::Group { end, waited });
+        }
+        if is_post(op) && self.is_waited(ops, main) {
+            return run(main + 2, StatementForm::WaitedPost);
+        }
+        run(main + 1, StatementForm::Single)
+    }
+
+    /// `GetCurrentStream into Stream 0`
+    pub(super) fn binds_stream_zero(&self, op: &Op) -> bool {
+        op.operands.is_empty()
+            && matches!(op.results.as_slice(), [Value::Stream(stream)] if self.program.exprs().as_int(*stream) == Some(0))
+    }
+
+    /// Whether no comment stands between an op and the next one.
+    fn are_joined(&self, ops: &[OpId], at: usize) -> bool {
+        let Some(&next) = ops.get(at + 1) else { return false };
+        !self.has_comments(CommentPlace::Trailing(ops[at])) && !self.has_comments(CommentPlace::Above(next))
+    }
+
+    /// Whether the op behind a post is a Wait for it, and nothing else names it.
+    fn is_waited(&self, ops: &[OpId], post: usize) -> bool {
+        let Some(&wait) = ops.get(post + 1) else { return false };
+        let Some(number) = self.program.op(ops[post]).number() else { return false };
+        let wait = self.program.op(wait);
+        wait.kind == OpKind::Wait
+            && wait.operands.as_slice() == [Value::Handle(number)]
+            && self.names.handle_name(number).is_none()
+            && self.occurring.handles.get(&number) == Some(&2)
+            && self.are_joined(ops, post)
+    }
+
+    /// A loop on streams or a block on a stream that begins at a place.
+    fn match_streams(&self, ops: &[OpId], at: usize) -> Option<(usize, StatementForm)> {
+        let op = self.program.op(*ops.get(at)?);
+        match op.kind {
+            OpKind::For | OpKind::ForRange => {
+                self.is_stream_loop(ops, at).then_some((at + 2, StatementForm::StreamLoop { body: at + 1 }))
+            }
+            OpKind::SetCurrentStream => {
+                let back = self.match_stream_block(ops, at)?;
+                Some((back + 1, StatementForm::StreamBlock { start: at, back }))
+            }
+            _ => None,
+        }
+    }
+
+    /// The place of the SetCurrentStream that goes back to the stream around.
+    fn match_stream_block(&self, ops: &[OpId], start: usize) -> Option<usize> {
+        let program = self.program;
+        let stream = named_stream(program.op(ops[start]), OpKind::SetCurrentStream)?;
+        let around = self.stream_around();
+        let sets = |id: &OpId| program.op(*id).kind == OpKind::SetCurrentStream;
+        let back = start + 1 + ops[start + 1..].iter().position(sets)?;
+        let goes_back = named_stream(program.op(ops[back]), OpKind::SetCurrentStream) == around && around.is_some();
+        let plain = Some(stream) != around && back > start + 1;
+        (goes_back && plain && !self.has_comments(CommentPlace::Trailing(ops[start]))).then_some(back)
+    }
+
+    /// The stream that is current around a `stream` block.
+    fn stream_around(&self) -> Option<ExprId> {
+        self.streams.last().copied().or_else(|| self.program.exprs().find(&Expr::Int(0)))
+    }
+
+    /// `s % numberOfStreams` of a loop.
+    pub(super) fn loop_stream(&self, op: &Op) -> Option<ExprId> {
+        let exprs = self.program.exprs();
+        let index = op.expr_attr(AttrKey::Index)?;
+        let count = exprs.find(&Expr::Name(self.program.names().find_symbol("numberOfStreams")?))?;
+        exprs.find(&Expr::Binary(BinaryOp::Mod, index, count))
+    }
+
+    /// Whether two loops are what `for s in .. on streams:` is read as.
+    fn is_stream_loop(&self, ops: &[OpId], at: usize) -> bool {
+        let program = self.program;
+        let (Some(&fork), Some(&body)) = (ops.get(at), ops.get(at + 1)) else { return false };
+        if !self.are_joined(ops, at) || !self.are_loops_alike(fork, body) {
+            return false;
+        }
+        let (Some(stream), Some(zero)) =
+            (self.loop_stream(program.op(body)), program.exprs().find(&Expr::Int(0)))
+        else {
+            return false;
+        };
+        let is = |id: OpId, kind, stream| {
+            let bare = ![CommentPlace::Above(id), CommentPlace::Trailing(id)].iter().any(|at| self.has_comments(*at));
+            bare && named_stream(program.op(id), kind) == Some(stream)
+        };
+        let (Some(&forked), Some(&block)) = (program.op(fork).blocks.first(), program.op(body).blocks.first()) else {
+            return false;
+        };
+        let (forking, working) = (&program.block(forked).ops, &program.block(block).ops);
+        let [set, sync] = forking.as_slice() else { return false };
+        let [first, work @ .., back, join] = working.as_slice() else { return false };
+        !work.is_empty()
+            && is(*set, OpKind::SetCurrentStream, stream)
+            && is(*sync, OpKind::Synchronize, zero)
+            && !self.has_comments(CommentPlace::EndOf(forked))
+            && is(*first, OpKind::SetCurrentStream, stream)
+            && is(*back, OpKind::SetCurrentStream, zero)
+            && is(*join, OpKind::Synchronize, stream)
+    }
+
+    /// Whether two loops run over the same.
+    fn are_loops_alike(&self, a: OpId, b: OpId) -> bool {
+        let program = self.program;
+        let (first, second) = (program.op(a), program.op(b));
+        let keys = [AttrKey::Index, AttrKey::Start, AttrKey::Stop, AttrKey::Step];
+        if first.kind != second.kind || keys.iter().any(|key| first.attr(*key) != second.attr(*key)) {
+            return false;
+        }
+        let [x, y] = [first, second].map(|op| {
+            let domain = op.domain_attr(AttrKey::Domain)?;
+            Some(IterDomain { number: 0, ..*program.domain(domain) })
+        });
+        x == y && self.occurring.loop_axes.get(&a) == self.occurring.loop_axes.get(&b)
+    }
+}

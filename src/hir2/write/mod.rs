@@ -1,0 +1,358 @@
+//! The writer of `hir 2`: IR to the text that people write.
+//!
+//! Every program has a text, and reading it gives the same program up to numbers. `prepare` brings a program into the
+//! style of June 2025, `uses` counts, `names` spells; `slices` decides which selects the statements contain, `contract`
+//! which runs of ops one statement stands for. Where the short form of a construct does not fit exactly, the next more
+//! explicit form is written, at the end the printed form in backquotes.
+
+mod contract;
+mod layout;
+mod names;
+mod ops;
+mod posts;
+mod prepare;
+mod scalars;
+mod slices;
+mod statements;
+mod types;
+mod uses;
+
+use super::defaults::default_memories;
+use crate::ir::edit::Edit;
+use crate::ir::text::{push_integer, push_number};
+use crate::ir::{
+    BlockId, CommentPlace, DeviceMesh, Expr, ExprId, MemoryType, MeshId, OpId, Program, SourceComment, Value,
+};
+use names::{FileNames, ProgramNames};
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
+use statements::LINE_WIDTH;
+use uses::OccurrenceTable;
+
+/// The text of a file that holds these programs.
+///
+/// They are unchanged afterwards: what is written is their form in the style of June 2025.
+pub fn write_file(programs: &mut [Program]) -> String {
+    let names = FileNames::new(programs);
+    let mut out = String::from("hir 2\n");
+    if let Some(first) = programs.first() {
+        push_file_comments(first, &mut out);
+        push_head(programs, &names, &mut out);
+    }
+    let count = programs.len();
+    for (at, program) in programs.iter_mut().enumerate() {
+        let mut edit = Edit::new(program);
+        let usual_sizes = prepare::prepare_program(&mut edit);
+        let mut writer = ProgramWriter::new(edit.program(), &names, at, usual_sizes, std::mem::take(&mut out));
+        writer.write_program(at);
+        if at + 1 == count {
+            writer.write_outer_comments(CommentPlace::End);
+        }
+        out = writer.out;
+    }
+    out
+}
+
+/// Comments that belong to no program, below the first line.
+fn push_file_comments(program: &Program, out: &mut String) {
+    let comments = program.source().comments.iter().filter(|comment| comment.place == CommentPlace::File);
+    for SourceComment { text, .. } in comments.filter(|comment| !comment.text.is_empty()) {
+        out.push_str(text);
+        out.push('\n');
+    }
+}
+
+/// Style, sizes, streams and meshes.
+fn push_head(programs: &[Program], names: &FileNames, out: &mut String) {
+    let mut head = String::new();
+    let (_, era) = prepare::closest_era(programs[0].style());
+    if era != "2025-06" {
+        head.push_str("style ");
+        head.push_str(era);
+        head.push('\n');
+    }
+    push_hints(programs, &mut head);
+    for mesh in &names.meshes {
+        head.push_str("mesh ");
+        head.push_str(&mesh.name);
+        head.push_str(" = ");
+        push_mesh(&mesh.mesh, &mut head);
+        head.push('\n');
+    }
+    // File comments are apart from what follows.
+    if !head.is_empty() && out.lines().count() > 1 {
+        out.push('\n');
+    }
+    out.push_str(&head);
+}
+
+/// `sizes m=64` and `streams 3`: those of the first program that has any.
+fn push_hints(programs: &[Program], out: &mut String) {
+    let sized = programs.iter().find(|program| !program.run_hints().sizes.is_empty());
+    if let Some(program) = sized {
+        out.push_str("sizes ");
+        for (at, (name, value)) in program.run_hints().sizes.iter().enumerate() {
+            out.push_str(if at > 0 { ", " } else { "" });
+            out.push_str(program.name(*name));
+            out.push('=');
+            push_integer(out, *value);
+        }
+        out.push('\n');
+    }
+    if let Some(streams) = programs.iter().find_map(|program| program.run_hints().streams) {
+        out.push_str("streams ");
+        push_number(out, u64::from(streams));
+        out.push('\n');
+    }
+}
+
+/// `0..4`, or nested lists.
+fn push_mesh(mesh: &DeviceMesh, out: &mut String) {
+    let devices = &mesh.devices;
+    let consecutive = devices.windows(2).all(|pair| pair[0].checked_add(1) == Some(pair[1]));
+    if let ([first, ..], [.., last], true) = (devices.as_slice(), devices.as_slice(), mesh.shape.len() <= 1)
+        && consecutive
+    {
+        push_number(out, u64::from(*first));
+        out.push_str("..");
+        return push_number(out, u64::from(*last) + 1);
+    }
+    push_mesh_axes(&mesh.shape, devices, out);
+}
+
+fn push_mesh_axes(shape: &[u32], devices: &[u32], out: &mut String) {
+    out.push('[');
+    match shape {
+        [] | [_] => {
+            for (at, device) in devices.iter().enumerate() {
+                out.push_str(if at > 0 { ", " } else { "" });
+                push_number(out, u64::from(*device));
+            }
+        }
+        [extent, inner @ ..] => {
+            let part = (devices.len() / (*extent).max(1) as usize).max(1);
+            for (at, devices) in devices.chunks(part).enumerate() {
+                out.push_str(if at > 0 { ", " } else { "" });
+                push_mesh_axes(inner, devices, out);
+            }
+        }
+    }
+    out.push(']');
+}
+
+/// Inputs, outputs and the words around them.
+struct HeaderLists<'h> {
+    prefix: &'h str,
+    name: &'h str,
+    inputs: &'h [Value],
+    outputs: &'h [Value],
+}
+
+/// The state of writing one program.
+struct ProgramWriter<'p> {
+    program: &'p Program,
+    file: &'p FileNames,
+    /// Names of the program's HostUnits.
+    units: &'p [String],
+    mesh_places: &'p FxHashMap<MeshId, usize>,
+    names: ProgramNames,
+    occurring: OccurrenceTable,
+    memories: Vec<MemoryType>,
+    /// Allocations of the usual size.
+    usual_sizes: FxHashSet<OpId>,
+    comments: FxHashMap<CommentPlace, SmallVec<[u32; 2]>>,
+    /// True if some expression has `getMetaData`.
+    has_metadata: bool,
+    /// For each op: whether it is a select that a statement contains.
+    hidden: Vec<bool>,
+    /// For each tensor: the hidden select that makes it.
+    hidden_slices: Vec<Option<OpId>>,
+    /// For each tensor: whether its type stands in the text, or was inferred.
+    declared: Vec<bool>,
+    /// The mesh of the header.
+    header_mesh: Option<MeshId>,
+    /// True if `stream 0 = current` stands in the text so far, or a statement that implies it.
+    stream_bound: bool,
+    /// The streams of the blocks and loops around.
+    streams: Vec<ExprId>,
+    /// Number of loops around.
+    loops: usize,
+    indent: usize,
+    out: String,
+}
+
+impl<'p> ProgramWriter<'p> {
+    fn new(
+        program: &'p Program,
+        file: &'p FileNames,
+        at: usize,
+        usual_sizes: FxHashSet<OpId>,
+        out: String,
+    ) -> Self {
+        let occurring = OccurrenceTable::new(program);
+        let mut comments: FxHashMap<CommentPlace, SmallVec<[u32; 2]>> = FxHashMap::default();
+        for (index, comment) in program.source().comments.iter().enumerate() {
+            comments.entry(comment.place).or_default().push(index as u32);
+        }
+        let exprs = (0..program.exprs().len()).map(|at| program.expr(ExprId(at as u32)));
+        Self {
+            program,
+            file,
+            units: &file.units[at],
+            mesh_places: &file.mesh_places[at],
+            names: ProgramNames::new(program, &occurring),
+            memories: default_memories(program),
+            usual_sizes,
+            comments,
+            has_metadata: exprs.into_iter().any(|expr| matches!(expr, Expr::MetaData(_))),
+            hidden: vec![false; program.ops().len()],
+            hidden_slices: vec![None; program.tensors().len()],
+            declared: vec![false; program.tensors().len()],
+            occurring,
+            header_mesh: None,
+            stream_bound: false,
+            streams: Vec::new(),
+            loops: 0,
+            indent: 0,
+            out,
+        }
+    }
+
+    /// Kernels, header, statements.
+    fn write_program(&mut self, at: usize) {
+        let program = self.program;
+        if at > 0 {
+            self.write_outer_comments(CommentPlace::File);
+        }
+        let (units, file) = (self.units, self.file);
+        for ((_, unit), name) in program.units().iter().zip(units) {
+            self.push("\n");
+            let lists = HeaderLists { prefix: "kernel ", name, inputs: &unit.inputs, outputs: &unit.outputs };
+            self.write_header(&lists);
+            self.push("\n");
+            self.write_body(unit.body);
+        }
+        self.push("\n");
+        self.write_comment_lines(CommentPlace::Container, usize::MAX);
+        let lists = HeaderLists {
+            prefix: "",
+            name: &file.programs[at],
+            inputs: program.inputs(),
+            outputs: program.outputs(),
+        };
+        self.write_header(&lists);
+        self.end_line(CommentPlace::Header);
+        self.write_body(program.body());
+    }
+
+    /// Comments between programs: a paragraph of their own.
+    fn write_outer_comments(&mut self, place: CommentPlace) {
+        if self.has_comments(place) {
+            self.push("\n");
+            self.write_comment_lines(place, usize::MAX);
+        }
+    }
+
+    /// A header line, without its end.
+    fn write_header(&mut self, lists: &HeaderLists<'_>) {
+        self.header_mesh = self.shared_mesh(lists);
+        let (start, declared) = (self.out.len(), self.declared.clone());
+        self.write_header_parts(lists, false);
+        if self.out[start..].chars().count() > LINE_WIDTH {
+            self.out.truncate(start);
+            self.declared = declared;
+            self.write_header_parts(lists, true);
+        }
+    }
+
+    fn write_header_parts(&mut self, lists: &HeaderLists<'_>, spread: bool) {
+        self.push(lists.prefix);
+        self.push(lists.name);
+        self.push("(");
+        self.write_params(lists.inputs, spread);
+        self.push(") -> (");
+        self.write_params(lists.outputs, spread);
+        self.push(")");
+        if self.header_mesh.is_some() {
+            self.push(" on ");
+            self.write_mesh_name(self.header_mesh);
+        }
+        self.push(":");
+    }
+
+    fn write_params(&mut self, values: &[Value], spread: bool) {
+        for (at, value) in values.iter().enumerate() {
+            if spread {
+                self.push(if at > 0 { ",\n  " } else { "\n  " });
+            } else if at > 0 {
+                self.push(", ");
+            }
+            match value {
+                Value::Tensor(tensor) => {
+                    self.write_tensor_name(*tensor);
+                    if self.take_undeclared(*tensor) {
+                        self.push(": ");
+                        self.write_type(*tensor);
+                    }
+                }
+                other => self.write_operand(*other, 0),
+            }
+        }
+        if spread && !values.is_empty() {
+            self.push("\n");
+        }
+    }
+
+    /// The mesh that all tensors of a header have.
+    fn shared_mesh(&self, lists: &HeaderLists<'_>) -> Option<MeshId> {
+        let values = lists.inputs.iter().chain(lists.outputs);
+        let mut tensors = values.filter_map(|value| value.as_tensor());
+        let mesh = self.program.tensor(tensors.next()?).mesh?;
+        tensors.all(|tensor| self.program.tensor(tensor).mesh == Some(mesh)).then_some(mesh)
+    }
+
+    /// The statements of a program or a kernel.
+    fn write_body(&mut self, body: BlockId) {
+        let program = self.program;
+        self.plan_slices(body);
+        self.stream_bound = false;
+        self.indent = 2;
+        let start = self.out.len();
+        self.write_ops(&program.block(body).ops);
+        if body == program.body() {
+            self.write_aliases();
+            self.write_index_definitions();
+        }
+        self.write_end_comments(CommentPlace::EndOf(body), start);
+        self.indent = 0;
+    }
+
+    fn write_aliases(&mut self) {
+        let program = self.program;
+        for &(new, original) in program.aliases().unwrap_or_default() {
+            self.declare_tensor(new);
+            self.declare_tensor(original);
+            self.begin_line();
+            self.push("alias ");
+            self.write_tensor_name(new);
+            self.push(" -> ");
+            self.write_tensor_name(original);
+            self.push("\n");
+        }
+    }
+
+    fn write_index_definitions(&mut self) {
+        let program = self.program;
+        let Some(block) = program.index_definitions().filter(|block| !program.block(*block).ops.is_empty()) else {
+            return;
+        };
+        self.plan_slices(block);
+        self.begin_line();
+        self.push("define:\n");
+        let start = self.out.len();
+        self.indent += 2;
+        self.write_ops(&program.block(block).ops);
+        self.write_end_comments(CommentPlace::EndOf(block), start);
+        self.indent -= 2;
+    }
+}

@@ -1,0 +1,328 @@
+//! The names that a text uses: of the file's meshes, kernels and programs, and of the tensors, handles and streams of a
+//! program.
+
+use super::prepare::scalar_names;
+use super::uses::OccurrenceTable;
+use crate::hir2::defaults::{COMMUNICATION_WORDS, dtype_of_word};
+use crate::ir::functions::find_function;
+use crate::ir::{DeviceMesh, MeshId, Program, Symbol, TensorId, UnitId, Value};
+use crate::ops::find_op;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// Words that no name can be.
+const RESERVED_WORDS: &[&str] = &[
+    "rank", "streams", "own", "true", "false", "hir", "mesh", "kernel", "style", "sizes", "alloc", "free", "wait",
+    "send", "recv", "for", "in", "if", "else", "stream", "sync", "step", "mem", "current", "alias", "define", "share",
+    "inf", "nan", "numberOfStreams",
+];
+
+/// Whether a word is a name that a user can give: letters, digits and `_`, with numbers behind dots.
+pub(super) fn is_user_name(text: &str) -> bool {
+    let mut parts = text.split('.');
+    let head = parts.next().is_some_and(is_identifier);
+    head && parts.all(|part| is_number(part)) && !RESERVED_WORDS.contains(&text) && !is_numbered_name(text)
+}
+
+pub(super) fn is_identifier(text: &str) -> bool {
+    let starts = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    starts && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+pub(super) fn is_reserved_word(text: &str) -> bool {
+    RESERVED_WORDS.contains(&text)
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// `T7` and `h7` stand for what has that number and no name.
+fn is_numbered_name(text: &str) -> bool {
+    text.strip_prefix('T').or_else(|| text.strip_prefix('h')).is_some_and(is_number)
+}
+
+/// Whether a word calls something else than a kernel.
+fn is_call_word(text: &str) -> bool {
+    let known = find_op(text).is_some() || dtype_of_word(text).is_some();
+    let listed = matches!(text, "permute" | "wrap") || COMMUNICATION_WORDS.iter().any(|(word, _)| *word == text);
+    known || listed || find_function(text, 1).is_some()
+}
+
+/// A mesh of the file.
+pub(super) struct MeshName {
+    pub(super) mesh: DeviceMesh,
+    pub(super) name: String,
+}
+
+/// The one name space of a file.
+#[derive(Default)]
+pub(super) struct FileNames {
+    /// Meshes in the order of the text.
+    pub(super) meshes: Vec<MeshName>,
+    /// For each program, its name.
+    pub(super) programs: Vec<String>,
+    /// For each program, the names of its HostUnits.
+    pub(super) units: Vec<Vec<String>>,
+    /// For each program, the place of each of its meshes in `meshes`.
+    pub(super) mesh_places: Vec<FxHashMap<MeshId, usize>>,
+    taken: FxHashSet<String>,
+}
+
+impl FileNames {
+    pub(super) fn new(programs: &[Program]) -> Self {
+        let mut names = FileNames::default();
+        names.collect_meshes(programs);
+        for (at, program) in programs.iter().enumerate() {
+            names.name_units(program, at);
+            names.name_program(program, at);
+        }
+        names
+    }
+
+    /// Takes a given name if it can be used, else a default one.
+    fn take_name(&mut self, given: Option<&str>, default: String) -> String {
+        let given = given.filter(|name| is_user_name(name) && !self.taken.contains(*name));
+        let mut name = given.map_or(default, str::to_owned);
+        while !self.taken.insert(name.clone()) {
+            name.push('_');
+        }
+        name
+    }
+
+    /// The meshes of tensors and expressions; those with a name of their own do not count for default names.
+    fn collect_meshes(&mut self, programs: &[Program]) {
+        let mut found: Vec<(DeviceMesh, Option<String>)> = Vec::new();
+        for program in programs {
+            let mut places = FxHashMap::default();
+            for id in used_meshes(program) {
+                let given = program.given_names().meshes.get(&id).map(|name| program.name(*name).to_owned());
+                let given = given.filter(|name| is_user_name(name));
+                let mesh = program.mesh(id);
+                let known = found.iter().position(|(other, name)| other == mesh && *name == given);
+                places.insert(id, known.unwrap_or(found.len()));
+                if known.is_none() {
+                    found.push((mesh.clone(), given));
+                }
+            }
+            self.mesh_places.push(places);
+        }
+        // A default name yields to a given one.
+        for (at, (mesh, given)) in found.into_iter().enumerate() {
+            let default = if at == 0 { "d".to_owned() } else { format!("d{}", at + 1) };
+            let name = self.take_name(given.as_deref(), default);
+            self.meshes.push(MeshName { mesh, name });
+        }
+    }
+
+    fn name_units(&mut self, program: &Program, at: usize) {
+        let mut names = Vec::new();
+        for (_, unit) in program.units().iter() {
+            let given = unit.name.map(|name| program.name(name)).filter(|name| !is_call_word(name));
+            let suffix = if at == 0 { String::new() } else { format!("_{}", at + 1) };
+            names.push(self.take_name(given, format!("HostUnit{}{suffix}", unit.number)));
+        }
+        self.units.push(names);
+    }
+
+    fn name_program(&mut self, program: &Program, at: usize) {
+        let given = program.given_names().program.map(|name| program.name(name));
+        let default = if at == 0 { "main".to_owned() } else { format!("main{}", at + 1) };
+        let name = self.take_name(given, default);
+        self.programs.push(name);
+    }
+}
+
+/// The meshes that the text of a program shows, in order.
+fn used_meshes(program: &Program) -> Vec<MeshId> {
+    let mut used = vec![false; program.meshes().len()];
+    let mut mark = |tensor: TensorId| {
+        if let Some(mesh) = program.tensor(tensor).mesh {
+            used[mesh.0 as usize] = true;
+        }
+    };
+    let units = program.units().iter().flat_map(|(_, unit)| unit.inputs.iter().chain(&unit.outputs));
+    let values = program.inputs().iter().chain(program.outputs()).chain(units);
+    values.filter_map(|value| value.as_tensor()).for_each(&mut mark);
+    let aliases = program.aliases().unwrap_or_default();
+    aliases.iter().for_each(|&(new, original)| [new, original].into_iter().for_each(&mut mark));
+    program.walk_with_units(&mut |id| {
+        let op = program.op(id);
+        op.all_tensors().for_each(&mut mark);
+        op.attrs.iter().filter_map(|(_, value)| value.tensor()).for_each(&mut mark);
+        for value in &op.operands {
+            if let Value::Op(inner) = value {
+                program.op(*inner).all_tensors().for_each(&mut mark);
+            }
+        }
+    });
+    program.meshes().ids().filter(|id| used[id.0 as usize]).collect()
+}
+
+/// The text of a tensor's name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum TensorSpelling {
+    /// A name.
+    Name(Symbol),
+    /// `T7`
+    Number(u32),
+}
+
+/// The spelling of a scalar name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ScalarSpelling {
+    /// As it is.
+    Plain,
+    /// `streams`
+    Streams,
+    /// In backquotes.
+    Verbatim,
+}
+
+/// The names of one program.
+pub(super) struct ProgramNames {
+    tensors: Vec<TensorSpelling>,
+    /// For each tensor, the first one of its number in its scope.
+    first: Vec<TensorId>,
+    scalars: Vec<ScalarSpelling>,
+    handles: FxHashMap<u32, Symbol>,
+    /// Numbers that stand for other ones in names such as `h7`.
+    renumbered: FxHashMap<u32, u32>,
+    streams: FxHashMap<u64, Symbol>,
+}
+
+impl ProgramNames {
+    pub(super) fn new(program: &Program, occurring: &OccurrenceTable) -> Self {
+        let mut taken = scalar_names(program);
+        let mut names = ProgramNames {
+            tensors: vec![TensorSpelling::Number(0); program.tensors().len()],
+            first: program.tensors().ids().collect(),
+            scalars: spell_scalars(program, &taken),
+            handles: FxHashMap::default(),
+            renumbered: FxHashMap::default(),
+            streams: FxHashMap::default(),
+        };
+        names.name_tensors(program, &occurring.order, &mut taken);
+        let mut streams: Vec<(u64, Symbol)> =
+            program.given_names().streams.iter().map(|(stream, name)| (*stream, *name)).collect();
+        streams.sort_unstable_by_key(|(stream, _)| *stream);
+        for (stream, name) in streams {
+            if take_symbol(program, name, &mut taken) {
+                names.streams.insert(stream, name);
+            }
+        }
+        names.name_handles(program, occurring, &mut taken);
+        names
+    }
+
+    fn name_tensors(&mut self, program: &Program, order: &[TensorId], taken: &mut [bool]) {
+        let numbers = program.tensors().iter().map(|(_, tensor)| tensor.number).filter(|number| *number != u32::MAX);
+        let mut next = numbers.max().map_or(0, |number| number.saturating_add(1));
+        let mut owners: FxHashMap<(Option<UnitId>, u32), TensorId> = FxHashMap::default();
+        owners.reserve(order.len());
+        // A kernel is a name space of its own.
+        let scalars = taken.to_vec();
+        let mut given: FxHashSet<(Option<UnitId>, Symbol)> = FxHashSet::default();
+        for &id in order {
+            let tensor = program.tensor(id);
+            if tensor.number != u32::MAX {
+                let owner = *owners.entry((tensor.unit, tensor.number)).or_insert(id);
+                if owner != id {
+                    self.first[id.0 as usize] = owner;
+                    self.tensors[id.0 as usize] = self.tensors[owner.0 as usize];
+                    continue;
+                }
+            }
+            let usable = |name: &Symbol| is_user_name(program.name(*name)) && !scalars[name.0 as usize];
+            let name = tensor.name.filter(usable).filter(|name| given.insert((tensor.unit, *name)));
+            self.tensors[id.0 as usize] = match name {
+                Some(name) => {
+                    taken[name.0 as usize] = true;
+                    TensorSpelling::Name(name)
+                }
+                None if tensor.number != u32::MAX => TensorSpelling::Number(tensor.number),
+                None => {
+                    next += 1;
+                    TensorSpelling::Number(next - 1)
+                }
+            };
+        }
+    }
+
+    fn name_handles(&mut self, program: &Program, occurring: &OccurrenceTable, taken: &mut [bool]) {
+        let mut given: Vec<(u32, Symbol)> =
+            program.given_names().handles.iter().map(|(number, name)| (*number, *name)).collect();
+        given.sort_unstable_by_key(|(number, _)| *number);
+        for (number, name) in given {
+            if occurring.handles.contains_key(&number) && take_symbol(program, name, taken) {
+                self.handles.insert(number, name);
+            }
+        }
+        // A scalar may be called `h7`.
+        let mut next = occurring.handles.keys().max().map_or(0, |number| number.saturating_add(1));
+        let called = (0..taken.len()).filter(|&at| taken[at]).map(|at| program.name(Symbol(at as u32)));
+        let mut clashing: Vec<u32> =
+            called.filter_map(|name| name.strip_prefix('h').filter(|rest| is_number(rest))?.parse().ok()).collect();
+        clashing.sort_unstable();
+        for number in &clashing {
+            if !occurring.handles.contains_key(number) {
+                continue;
+            }
+            while clashing.binary_search(&next).is_ok() {
+                next += 1;
+            }
+            self.renumbered.insert(*number, next);
+            next += 1;
+        }
+    }
+
+    /// The spelling of a tensor's name.
+    pub(super) fn tensor_spelling(&self, tensor: TensorId) -> TensorSpelling {
+        self.tensors[tensor.0 as usize]
+    }
+    /// The first tensor of the same number.
+    pub(super) fn first_of_number(&self, tensor: TensorId) -> TensorId {
+        self.first[tensor.0 as usize]
+    }
+    /// The name of a handle, if it has one.
+    pub(super) fn handle_name(&self, number: u32) -> Option<Symbol> {
+        self.handles.get(&number).copied()
+    }
+    /// The number in a handle's name `h7`.
+    pub(super) fn handle_number(&self, number: u32) -> u32 {
+        self.renumbered.get(&number).copied().unwrap_or(number)
+    }
+    /// The name of a stream.
+    pub(super) fn stream_name(&self, stream: u64) -> Option<Symbol> {
+        self.streams.get(&stream).copied()
+    }
+    /// The spelling of a scalar.
+    pub(super) fn scalar_spelling(&self, name: Symbol) -> ScalarSpelling {
+        self.scalars.get(name.0 as usize).copied().unwrap_or(ScalarSpelling::Plain)
+    }
+}
+
+/// The spelling of each scalar name.
+fn spell_scalars(program: &Program, used: &[bool]) -> Vec<ScalarSpelling> {
+    let mut spellings = vec![ScalarSpelling::Plain; used.len()];
+    for at in (0..used.len()).filter(|&at| used[at]) {
+        spellings[at] = scalar_spelling(program.name(Symbol(at as u32)));
+    }
+    spellings
+}
+
+fn scalar_spelling(text: &str) -> ScalarSpelling {
+    match text {
+        "rank" | "deviceIdx.x" => ScalarSpelling::Plain,
+        "numberOfStreams" => ScalarSpelling::Streams,
+        _ => {
+            let numbered = text.strip_prefix('T').is_some_and(is_number);
+            let plain = is_identifier(text) && !is_reserved_word(text) && !numbered;
+            if plain { ScalarSpelling::Plain } else { ScalarSpelling::Verbatim }
+        }
+    }
+}
+
+/// Takes a given name if it is free.
+fn take_symbol(program: &Program, name: Symbol, taken: &mut [bool]) -> bool {
+    is_user_name(program.name(name)) && !std::mem::replace(&mut taken[name.0 as usize], true)
+}

@@ -1,0 +1,163 @@
+//! What a program becomes before it is written: the style of June 2025, no redundant parentheses.
+
+use crate::ir::edit::Edit;
+use crate::ir::{
+    AttrKey, AttrValue, DomainId, Era, Expr, ExprId, IterDomain, Op, OpId, OpKind, Program, Style, TensorId, Value,
+};
+use crate::style::{restyle_program, stored_size};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// The era whose features a style shares most; June 2025 in case of a tie.
+pub(super) fn closest_era(style: Style) -> (Era, &'static str) {
+    let default = (Era::E2025_06, "2025-06");
+    let mut best = (equal_features(style, default.0.style()), default);
+    for &(era, name) in Era::ALL {
+        let count = equal_features(style, era.style());
+        if count > best.0 {
+            best = (count, (era, name));
+        }
+    }
+    best.1
+}
+
+fn equal_features(a: Style, b: Style) -> usize {
+    let equal = [
+        a.stream == b.stream,
+        a.call_form == b.call_form,
+        a.tight_stream_index == b.tight_stream_index,
+        a.cast == b.cast,
+        a.reshape == b.reshape,
+        a.short_max == b.short_max,
+        a.scatter_in == b.scatter_in,
+        a.alias_select == b.alias_select,
+        a.backend == b.backend,
+        a.short_allocate == b.short_allocate,
+        a.unit_lines == b.unit_lines,
+    ];
+    equal.iter().filter(|equal| **equal).count()
+}
+
+/// Gives a program the form in which it is written. Returns the allocations whose size is the stored size of their
+/// tensor.
+pub(super) fn prepare_program(edit: &mut Edit<'_>) -> FxHashSet<OpId> {
+    restyle_program(edit, Era::E2025_06.style());
+    if (0..edit.program().exprs().len()).any(|at| matches!(edit.program().expr(ExprId(at as u32)), Expr::Set(_))) {
+        ParenthesesRemover { edit, exprs: FxHashMap::default() }.strip_program();
+    }
+    let mut allocations = Vec::new();
+    edit.program().walk_with_units(&mut |id| {
+        if edit.program().op(id).kind == OpKind::Allocate {
+            allocations.push(id);
+        }
+    });
+    allocations.retain(|&id| {
+        let tensor = edit.program().op(id).output_tensors().next();
+        let size = edit.program().op(id).expr_attr(AttrKey::Size);
+        tensor.is_some_and(|tensor| size == Some(stored_size(edit, tensor)))
+    });
+    allocations.into_iter().collect()
+}
+
+/// Takes redundant parentheses out of all scalars.
+struct ParenthesesRemover<'e, 'p> {
+    edit: &'e mut Edit<'p>,
+    exprs: FxHashMap<ExprId, ExprId>,
+}
+
+impl ParenthesesRemover<'_, '_> {
+    fn strip_program(&mut self) {
+        let domains: Vec<IterDomain> = self.edit.program().all_domains().copied().collect();
+        for (at, domain) in domains.into_iter().enumerate() {
+            let new = self.strip_domain(domain);
+            if new != domain {
+                self.edit.set_domain(DomainId(at as u32), new);
+            }
+        }
+        self.strip_tensors();
+        let ops: Vec<OpId> = self.edit.program().ops().ids().collect();
+        for id in ops {
+            let mut op = self.edit.program().op(id).clone();
+            self.strip_op(&mut op);
+            if op != *self.edit.program().op(id) {
+                self.edit.set_op(id, op);
+            }
+        }
+    }
+
+    fn strip_tensors(&mut self) {
+        let tensors: Vec<TensorId> = self.edit.program().tensors().ids().collect();
+        for id in tensors {
+            let mut tensor = self.edit.program().tensor(id).clone();
+            let Some(logical) = &mut tensor.logical else { continue };
+            logical.iter_mut().for_each(|extent| *extent = self.strip_expr(*extent));
+            self.edit.set_tensor(id, tensor);
+        }
+    }
+
+    fn strip_domain(&mut self, mut domain: IterDomain) -> IterDomain {
+        domain.extent = self.strip_expr(domain.extent);
+        for bound in [&mut domain.start, &mut domain.stop, &mut domain.expanded].into_iter().flatten() {
+            *bound = self.strip_expr(*bound);
+        }
+        domain
+    }
+
+    fn strip_op(&mut self, op: &mut Op) {
+        for value in op.operands.iter_mut().chain(&mut op.results) {
+            if let Value::Scalar(expr) | Value::Stream(expr) = value {
+                *expr = self.strip_expr(*expr);
+            }
+        }
+        for (_, value) in &mut op.attrs {
+            let exprs: &mut [ExprId] = AttrValue::exprs_mut(value);
+            exprs.iter_mut().for_each(|expr| *expr = self.strip_expr(*expr));
+        }
+    }
+
+    fn strip_expr(&mut self, id: ExprId) -> ExprId {
+        if let Some(&known) = self.exprs.get(&id) {
+            return known;
+        }
+        let new = match self.edit.program().expr(id).clone() {
+            Expr::Set(a) => self.strip_expr(a),
+            Expr::Unary(op, a) => {
+                let a = self.strip_expr(a);
+                self.edit.intern_expr(Expr::Unary(op, a))
+            }
+            Expr::Binary(op, a, b) => {
+                let (a, b) = (self.strip_expr(a), self.strip_expr(b));
+                self.edit.intern_expr(Expr::Binary(op, a, b))
+            }
+            Expr::Call(name, args) => {
+                let args = args.into_iter().map(|arg| self.strip_expr(arg)).collect();
+                self.edit.intern_expr(Expr::Call(name, args))
+            }
+            Expr::Index(base, index) => {
+                let (base, index) = (self.strip_expr(base), self.strip_expr(index));
+                self.edit.intern_expr(Expr::Index(base, index))
+            }
+            Expr::Field(base, field) => {
+                let base = self.strip_expr(base);
+                self.edit.intern_expr(Expr::Field(base, field))
+            }
+            Expr::Braces(items) => {
+                let items = items.into_iter().map(|item| self.strip_expr(item)).collect();
+                self.edit.intern_expr(Expr::Braces(items))
+            }
+            _ => id,
+        };
+        self.exprs.insert(id, new);
+        new
+    }
+}
+
+/// The names of the scalars that a program uses.
+pub(super) fn scalar_names(program: &Program) -> Vec<bool> {
+    let mut used = vec![false; program.names().len()];
+    for at in 0..program.exprs().len() {
+        if let Expr::Name(name) = program.expr(ExprId(at as u32)) {
+            used[name.0 as usize] = true;
+        }
+    }
+    used
+}

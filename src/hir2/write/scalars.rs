@@ -1,0 +1,230 @@
+//! Scalar expressions, with as few parentheses as possible.
+
+use super::ProgramWriter;
+use super::names::{ScalarSpelling, TensorSpelling, is_identifier, is_reserved_word};
+use crate::hir2::defaults::{dtype_of_word, word_of_dtype};
+use crate::ir::text::{push_integer, push_number};
+use crate::ir::{BinaryOp, DType, Expr, ExprId, Program, Symbol, TensorId, UnaryOp, expr_text};
+use crate::ops::find_op;
+
+/// How strongly an operator binds; more than all infix operators.
+const PREFIX: u8 = 11;
+/// Calls, indices, names, literals.
+const ATOM: u8 = 12;
+
+/// How strongly an infix operator binds.
+pub(super) fn binding_strength(op: BinaryOp) -> u8 {
+    match op {
+        BinaryOp::Or => 1,
+        BinaryOp::And => 2,
+        BinaryOp::BitOr => 3,
+        BinaryOp::BitXor => 4,
+        BinaryOp::BitAnd => 5,
+        BinaryOp::Eq | BinaryOp::Ne => 6,
+        BinaryOp::Ge | BinaryOp::Gt | BinaryOp::Le | BinaryOp::Lt => 7,
+        BinaryOp::Shl | BinaryOp::Shr => 8,
+        BinaryOp::Add | BinaryOp::Sub => 9,
+        BinaryOp::Mul | BinaryOp::Div | BinaryOp::Mod => 10,
+    }
+}
+
+/// `e` and `n` of `( ( ( e % n ) + n ) % n )`.
+fn wrapped_parts(program: &Program, expr: &Expr) -> Option<(ExprId, ExprId)> {
+    let &Expr::Binary(BinaryOp::Mod, sum, n) = expr else { return None };
+    let &Expr::Binary(BinaryOp::Add, remainder, added) = program.expr(sum) else { return None };
+    let &Expr::Binary(BinaryOp::Mod, e, divisor) = program.expr(remainder) else { return None };
+    (added == n && divisor == n).then_some((e, n))
+}
+
+/// Whether a function of scalars can be called by its name.
+fn is_function_name(name: &str) -> bool {
+    is_identifier(name)
+        && !is_reserved_word(name)
+        && find_op(name).is_none()
+        && dtype_of_word(name).is_none()
+        && !matches!(name, "wrap" | "getMetaData")
+}
+
+impl ProgramWriter<'_> {
+    /// A whole expression.
+    pub(super) fn write_expr(&mut self, id: ExprId) {
+        self.write_bound_expr(id, 0);
+    }
+
+    /// An operand of an operator that binds so strongly.
+    pub(super) fn write_bound_expr(&mut self, id: ExprId, least: u8) {
+        let program = self.program;
+        match program.expr(id) {
+            Expr::Int(value) => {
+                let parenthesized = *value < 0 && least > PREFIX;
+                self.open_parenthesis(parenthesized);
+                push_integer(&mut self.out, *value);
+                self.close_parenthesis(parenthesized);
+            }
+            Expr::Hex(value) => self.out.push_str(&format!("{value:#x}")),
+            Expr::Bool(value) => self.out.push_str(if *value { "true" } else { "false" }),
+            Expr::Typed(dtype, text) => self.write_typed_literal(id, *dtype, *text),
+            Expr::Float(text) => self.out.push_str(program.name(*text)),
+            Expr::Name(name) => self.write_scalar_name(id, *name),
+            Expr::Unary(op, a) => self.write_prefix(*op, *a, least),
+            Expr::Binary(op, a, b) => self.write_infix(id, *op, [*a, *b], least),
+            Expr::Call(name, args) if is_function_name(program.name(*name)) => {
+                self.out.push_str(program.name(*name));
+                self.out.push('(');
+                self.write_expr_list(args);
+                self.out.push(')');
+            }
+            Expr::Index(base, index) => {
+                self.write_base(*base);
+                self.out.push('[');
+                self.write_expr(*index);
+                self.out.push(']');
+            }
+            Expr::Field(base, field) if self.is_plain_field(*base, *field) => {
+                self.write_base(*base);
+                self.out.push('.');
+                self.out.push_str(program.name(*field));
+            }
+            Expr::Braces(items) => {
+                self.out.push_str("{ ");
+                self.write_expr_list(items);
+                self.out.push_str(" }");
+            }
+            Expr::MetaData(tensor) => {
+                self.out.push_str("getMetaData(");
+                self.write_tensor_name(*tensor);
+                self.out.push(')');
+            }
+            Expr::Call(..) | Expr::Field(..) => self.write_verbatim_expr(id),
+            Expr::Set(a) => self.write_bound_expr(*a, least),
+        }
+    }
+
+    fn open_parenthesis(&mut self, needed: bool) {
+        if needed {
+            self.out.push('(');
+        }
+    }
+
+    fn close_parenthesis(&mut self, needed: bool) {
+        if needed {
+            self.out.push(')');
+        }
+    }
+
+    /// `a, b`
+    pub(super) fn write_expr_list(&mut self, items: &[ExprId]) {
+        for (index, item) in items.iter().enumerate() {
+            if index > 0 {
+                self.out.push_str(", ");
+            }
+            self.write_expr(*item);
+        }
+    }
+
+    fn write_prefix(&mut self, op: UnaryOp, a: ExprId, least: u8) {
+        self.open_parenthesis(least > PREFIX);
+        self.out.push_str(op.symbol());
+        // `-1` and `--a` would be read as something else.
+        let literal = matches!(self.program.expr(a), Expr::Int(_) | Expr::Hex(_) | Expr::Float(_));
+        let twice = matches!(self.program.expr(a), Expr::Unary(inner, _) if *inner == op);
+        self.open_parenthesis(literal || twice);
+        self.write_bound_expr(a, if literal || twice { 0 } else { PREFIX });
+        self.close_parenthesis(literal || twice);
+        self.close_parenthesis(least > PREFIX);
+    }
+
+    fn write_infix(&mut self, id: ExprId, op: BinaryOp, [a, b]: [ExprId; 2], least: u8) {
+        if op == BinaryOp::Mod
+            && let Some((e, n)) = wrapped_parts(self.program, self.program.expr(id))
+        {
+            self.out.push_str("wrap(");
+            self.write_expr_list(&[e, n]);
+            self.out.push(')');
+            return;
+        }
+        let strength = binding_strength(op);
+        self.open_parenthesis(least > strength);
+        self.write_bound_expr(a, strength);
+        self.out.push(' ');
+        self.out.push_str(op.symbol());
+        self.out.push(' ');
+        self.write_bound_expr(b, strength + 1);
+        self.close_parenthesis(least > strength);
+    }
+
+    /// What stands before `[..]` or `.field`.
+    fn write_base(&mut self, base: ExprId) {
+        let bare = matches!(self.program.expr(base), Expr::Name(_) | Expr::Index(..) | Expr::Field(..) | Expr::MetaData(_));
+        self.open_parenthesis(!bare);
+        self.write_bound_expr(base, if bare { ATOM } else { 0 });
+        self.close_parenthesis(!bare);
+    }
+
+    /// Whether `base.field` is read as a field: not as a rank's coordinate or another name.
+    fn is_plain_field(&self, base: ExprId, field: Symbol) -> bool {
+        if !is_identifier(self.program.name(field)) {
+            return false;
+        }
+        let Expr::Name(name) = self.program.expr(base) else { return true };
+        let name = self.program.name(*name);
+        name != "deviceIdx" && !self.file.meshes.iter().any(|mesh| mesh.name == name)
+    }
+
+    fn write_typed_literal(&mut self, id: ExprId, dtype: DType, text: Symbol) {
+        if matches!(dtype, DType::ComplexFloat | DType::ComplexDouble) {
+            return self.write_verbatim_expr(id);
+        }
+        self.out.push_str(word_of_dtype(dtype));
+        self.out.push('(');
+        self.out.push_str(self.program.name(text));
+        self.out.push(')');
+    }
+
+    fn write_scalar_name(&mut self, id: ExprId, name: Symbol) {
+        match self.names.scalar_spelling(name) {
+            ScalarSpelling::Plain => self.out.push_str(self.program.name(name)),
+            ScalarSpelling::Streams => self.out.push_str("streams"),
+            ScalarSpelling::Verbatim => self.write_verbatim_expr(id),
+        }
+    }
+
+    /// The printed form in backquotes.
+    pub(super) fn write_verbatim_expr(&mut self, id: ExprId) {
+        self.out.push('`');
+        self.out.push_str(&expr_text(self.program, id));
+        self.out.push('`');
+    }
+
+    /// `Stream e`: a stream's name, or its index.
+    pub(super) fn write_stream(&mut self, id: ExprId) {
+        if let Expr::Hex(stream) = self.program.expr(id)
+            && let Some(name) = self.names.stream_name(*stream)
+        {
+            return self.out.push_str(self.program.name(name));
+        }
+        self.write_expr(id);
+    }
+
+    /// `G` or `T7`
+    pub(super) fn write_tensor_name(&mut self, tensor: TensorId) {
+        match self.names.tensor_spelling(tensor) {
+            TensorSpelling::Name(name) => self.out.push_str(self.program.name(name)),
+            TensorSpelling::Number(number) => {
+                self.out.push('T');
+                push_number(&mut self.out, u64::from(number));
+            }
+        }
+    }
+
+    /// `h` or `h7`
+    pub(super) fn write_handle(&mut self, number: u32) {
+        match self.names.handle_name(number) {
+            Some(name) => self.out.push_str(self.program.name(name)),
+            None => {
+                self.out.push('h');
+                push_number(&mut self.out, u64::from(self.names.handle_number(number)));
+            }
+        }
+    }
+}
