@@ -3,18 +3,12 @@
 
 use super::prepare::scalar_names;
 use super::uses::OccurrenceTable;
+use crate::hir2::defaults::RESERVED_WORDS;
 use crate::hir2::defaults::{COMMUNICATION_WORDS, dtype_of_word};
 use crate::ir::functions::find_function;
 use crate::ir::{DeviceMesh, MeshId, Program, Symbol, TensorId, UnitId, Value};
 use crate::ops::find_op;
 use rustc_hash::{FxHashMap, FxHashSet};
-
-/// Words that no name can be.
-const RESERVED_WORDS: &[&str] = &[
-    "rank", "streams", "own", "true", "false", "hir", "mesh", "kernel", "style", "sizes", "alloc", "free", "wait",
-    "send", "recv", "for", "in", "if", "else", "stream", "sync", "step", "mem", "current", "alias", "define", "share",
-    "inf", "nan", "numberOfStreams",
-];
 
 /// Whether a word is a name that a user can give: letters, digits and `_`, with numbers behind dots.
 pub(super) fn is_user_name(text: &str) -> bool {
