@@ -48,6 +48,8 @@ struct NumberScope {
     tensors: FxHashMap<u32, u32>,
     /// By what the domain was, extents renamed: the number of the first one.
     domains: FxHashMap<IterDomain, u32>,
+    /// Domains of no tensor, by what they are but for the number.
+    others: FxHashMap<IterDomain, u32>,
     next_domain: u32,
 }
 
@@ -260,17 +262,23 @@ impl<'p> ProgramRenumberer<'p> {
         order
     }
 
-    /// A domain outside of tensors has the number of the first tensor's domain that was equal to it in all.
+    /// A domain outside of tensors has the number of the first tensor's domain that was equal to it in all; equal ones of
+    /// no tensor share a number.
     fn pool_domain(&mut self, id: DomainId) {
         if std::mem::replace(&mut self.settled[id.0 as usize], true) {
             return;
         }
         let mut domain = self.renumber_extents(*self.edit.program().domain(id));
-        domain.number = self.scope.domains.get(&domain).copied().unwrap_or_else(|| {
+        let known = self.scope.domains.get(&domain).copied();
+        domain.number = u32::MAX;
+        let known = known.or_else(|| self.scope.others.get(&domain).copied());
+        let number = known.unwrap_or_else(|| {
             self.scope.next_domain += 1;
-            self.scope.next_domain - 1
+            let number = self.scope.next_domain - 1;
+            self.scope.others.insert(domain, number);
+            number
         });
-        self.edit.set_domain(id, domain);
+        self.edit.set_domain(id, IterDomain { number, ..domain });
     }
 
     /// A domain with its scalars renamed.
