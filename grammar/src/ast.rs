@@ -61,6 +61,8 @@ pub struct SyntaxTree {
     pub strings: StringInterner,
     /// `hir N` of the first line, if there is one.
     pub version: Option<u32>,
+    /// What stands in braces behind it: `hir 1 {sizes={m=64}, streams=3}`.
+    pub version_attrs: ArgRange,
     /// Expressions with their spans.
     pub exprs: Vec<(ExprSyntax, Span)>,
     /// Each distinct full tensor text once (`T3_g_float[iS0{i0}] (DeviceMesh{0 1})`), and each
@@ -101,6 +103,8 @@ pub struct ContainerSyntax {
     pub header: Span,
     /// True if the header has an error, so that the inputs and outputs are not known.
     pub header_failed: bool,
+    /// `ring` of `{name=ring}` behind the outputs.
+    pub given_name: Option<Symbol>,
     /// Inputs: tensors or scalars.
     pub inputs: ArgRange,
     /// Outputs.
@@ -130,6 +134,7 @@ impl ContainerSyntax {
             span: header,
             header,
             header_failed: false,
+            given_name: None,
             inputs: ArgRange::default(),
             outputs: ArgRange::default(),
             body,
@@ -228,6 +233,8 @@ pub struct StmtSyntax {
     pub else_body: Option<BlockId>,
     /// Comment lines above, after, and at the end of the block are in [`SyntaxTree::comments`].
     pub terminated: bool,
+    /// `h` of `{name=h}` behind the statement.
+    pub given_name: Option<Symbol>,
 }
 
 /// An argument `value` or `key = value`.

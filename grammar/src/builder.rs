@@ -18,7 +18,8 @@ use rustc_hash::FxHashMap;
 pub(crate) enum GrammarOutput {
     /// They are in [`Builder::batch`].
     Stmts,
-    Lists(ArgRange, ArgRange),
+    /// Inputs, outputs, and the name behind them.
+    Lists(ArgRange, ArgRange, Option<Symbol>),
     List(ArgRange),
     Expr(ExprId),
 }
@@ -451,6 +452,23 @@ impl<'t> Builder<'t> {
         self.add_statement(StmtShape::Words, head, args, terminated, l, r)
     }
 
+    /// Gives a statement the name behind it.
+    pub(crate) fn name_statement(&mut self, stmt: StmtId, name: Option<Symbol>) -> StmtId {
+        self.ast.stmts[stmt.index()].given_name = name;
+        stmt
+    }
+
+    /// `name` and `h` of `{name=h}`.
+    pub(crate) fn read_name_tag(&mut self, key: Symbol, name: Symbol, l: u32, r: u32) -> Option<Symbol> {
+        if self.ast.symbol_text(key) == "name" {
+            return Some(name);
+        }
+        let message = format!("unknown attribute `{}`", self.ast.symbol_text(key));
+        let error = SyntaxError::new(Code::Unexpected, Span { start: l, end: r }, message);
+        self.report_error(error.with_note("the only one is `{name=..}`"));
+        None
+    }
+
     /// A statement in an argument list.
     pub(crate) fn nest_statement(&mut self, head: StmtHead, n: i64, args: ArgRange, l: u32, r: u32) -> ValueSyntax {
         let head = self.number_head(head, n);
@@ -543,6 +561,7 @@ fn blank_stmt(shape: StmtShape, head: StmtHead) -> StmtSyntax {
         body: None,
         else_body: None,
         terminated: false,
+        given_name: None,
     }
 }
 

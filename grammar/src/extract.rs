@@ -89,7 +89,8 @@ fn skip_trivia(text: &str) -> Option<&str> {
             rest = rest.find('\n').map_or("", |at| rest[at..].trim_start());
         } else if let Some(version) = rest.strip_prefix("hir ") {
             let line = version.lines().next().unwrap_or("");
-            if !line.trim().bytes().all(|b| b.is_ascii_digit()) {
+            let number = line.split('{').next().unwrap_or("").split("//").next().unwrap_or("");
+            if !number.trim().bytes().all(|b| b.is_ascii_digit()) {
                 return None;
             }
             rest = version[line.len()..].trim_start();

@@ -14,6 +14,9 @@ use memchr::memmem;
 /// The version of the text that is read and written.
 pub const VERSION: u32 = 1;
 
+/// Inputs, outputs and name of a container.
+type HeaderLists = (ArgRange, ArgRange, Option<crate::ast::Symbol>);
+
 impl TextParser<'_> {
     /// The whole text.
     pub(crate) fn parse_file(&mut self) {
@@ -78,6 +81,34 @@ impl TextParser<'_> {
             );
         }
         self.b.ast.version = u32::try_from(version).ok();
+        if self.peek(0).tok == Tok::LBrace && !self.peek(0).starts_line() {
+            self.b.ast.version_attrs = self.parse_version_attributes();
+        }
+    }
+
+    /// `{sizes={m=64}, streams=3}`.
+    fn parse_version_attributes(&mut self) -> ArgRange {
+        self.src.advance(1);
+        let mut len = 0;
+        while !matches!(self.peek(len).tok, Tok::End) && !self.peek(len).starts_line() {
+            len += 1;
+        }
+        let is_closed = len > 0 && self.peek(len - 1).tok == Tok::RBrace;
+        if !is_closed {
+            let span = self.peek(0).span;
+            self.b.report_error(
+                SyntaxError::new(Code::Unclosed, span, "the attributes of the version line are never closed")
+                    .with_note("write `hir 1 {sizes={m=64, k=128}, streams=3}` on one line"),
+            );
+            self.src.advance(len);
+            return ArgRange::default();
+        }
+        let list = self.parse_section(Start::List, len - 1);
+        self.src.advance(1);
+        match list {
+            Some(GrammarOutput::List(list)) => list,
+            _ => ArgRange::default(),
+        }
     }
 
     /// Text that belongs to no container, up to the next one.
@@ -123,7 +154,7 @@ impl TextParser<'_> {
             return;
         }
         let (lists, header_end) = self.parse_container_header();
-        let (inputs, outputs) = lists.unwrap_or_default();
+        let (inputs, outputs, given_name) = lists.unwrap_or_default();
         let header = Span { start: token.span.start, end: header_end };
         self.last = CommentPlaceSyntax::Header(number);
         let brace = brace.map_or(token.span, |brace| brace.span);
@@ -132,6 +163,7 @@ impl TextParser<'_> {
             inputs,
             outputs,
             header_failed: lists.is_none(),
+            given_name,
             blank_before: is_blank_before(self.b.text, token.span.start as usize),
             ..ContainerSyntax::new(header, body)
         });
@@ -176,7 +208,7 @@ impl TextParser<'_> {
     }
 
     /// `(inputs) -> (outputs) :`, if there are such lists, with where it ends.
-    fn parse_container_header(&mut self) -> (Option<(ArgRange, ArgRange)>, u32) {
+    fn parse_container_header(&mut self) -> (Option<HeaderLists>, u32) {
         let extent = self.statement_extent(ExtentLimit::Colon);
         let span = self.span_of_next(extent.len);
         if extent.len == 0 && !extent.bad {
@@ -186,7 +218,7 @@ impl TextParser<'_> {
         self.src.advance(extent.len);
         let colon = self.eat_token(Tok::Colon);
         let end = colon.map_or(span.end, |colon| colon.span.end);
-        let Some(GrammarOutput::Lists(inputs, outputs)) = lists else { return (None, end) };
+        let Some(GrammarOutput::Lists(inputs, outputs, name)) = lists else { return (None, end) };
         if colon.is_none() {
             self.b.report_error(
                 SyntaxError::new(
@@ -197,7 +229,7 @@ impl TextParser<'_> {
                 .with_note("write `%HostIrContainer { (inputs) -> (outputs) :`"),
             );
         }
-        (Some((inputs, outputs)), end)
+        (Some((inputs, outputs, name)), end)
     }
 
     /// A container without a header; of one that is not closed either, that is what is said. Returns where the

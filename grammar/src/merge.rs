@@ -180,6 +180,7 @@ impl IdRemap {
     fn map_stmt(&self, stmt: &StmtSyntax) -> StmtSyntax {
         StmtSyntax {
             name: self.map_symbol(stmt.name),
+            given_name: stmt.given_name.map(|name| self.map_symbol(name)),
             results: self.map_range(stmt.results),
             args: self.map_range(stmt.args),
             body: stmt.body.map(|block| self.map_block_id(block)),
@@ -198,6 +199,7 @@ impl IdRemap {
     fn map_container(&self, container: ContainerSyntax) -> ContainerSyntax {
         let units = container.units.into_iter().map(|unit| self.map_unit(unit)).collect();
         ContainerSyntax {
+            given_name: container.given_name.map(|name| self.map_symbol(name)),
             inputs: self.map_range(container.inputs),
             outputs: self.map_range(container.outputs),
             body: self.map_block_id(container.body),

@@ -66,6 +66,10 @@ codes! {
     UNKNOWN_HANDLE = "H0140";
     /// A text in backquotes that is not the printed form.
     VERBATIM = "H0141";
+    /// A name in a text whose first line is not `hir 1`.
+    NAME_WITHOUT_VERSION = "H0142";
+    /// A name behind a statement that has nothing to name.
+    NAMELESS = "H0143";
 
     /// Two different declarations of one tensor.
     DECLARATIONS_DIFFER = "H0201";

@@ -21,6 +21,7 @@ pub mod definitions;
 pub mod edit;
 mod expr;
 pub mod functions;
+mod given_names;
 mod id;
 mod names;
 mod op;
@@ -38,6 +39,7 @@ mod types;
 
 pub use definitions::IndexDefinitions;
 pub use expr::{BinaryOp, Expr, ExprArena, ExprId, UnaryOp};
+pub use given_names::{RESERVED_WORDS, is_given_name, is_identifier};
 pub(crate) use id::dense_id;
 pub use id::{Id, IdVec};
 pub use names::{NameInterner, Symbol};

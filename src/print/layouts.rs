@@ -36,6 +36,7 @@ impl ProgramPrinter<'_> {
                 _ => self.print_keyed(op, spec),
             },
         }
+        self.print_statement_name(op);
     }
 
     fn print_one_line(&mut self, op: &Op, spec: &OpSpec, padding: CallPadding) {
@@ -402,6 +403,7 @@ impl ProgramPrinter<'_> {
             }
         }
         self.out.push_str(self.texts.cached_tensor_text(self.program, id));
+        self.print_tensor_names(id);
     }
 
     pub(super) fn print_expr(&mut self, id: ExprId) {

@@ -6,10 +6,12 @@
 
 mod forms;
 mod layouts;
+mod names;
 mod program;
 
 use crate::ir::TextCache;
 use crate::ir::{BlockId, CommentPlace, OpId, Program, RootAs, TensorId};
+use names::UnprintedNames;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -28,6 +30,20 @@ pub enum PrintForm {
 pub struct PrintOptions {
     /// The form.
     pub form: PrintForm,
+    /// When the first line is `hir 1`.
+    pub version: VersionLine,
+}
+
+/// When the first line of a printed text is `hir 1`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum VersionLine {
+    /// Where it was read, and where a program in `hir 2` has names.
+    #[default]
+    AsRead,
+    /// Always: some program of the text has names.
+    Always,
+    /// Never: the program is not the first of the text.
+    Never,
 }
 
 /// The text of a program, in full form.
@@ -54,6 +70,7 @@ pub fn print_into(program: &Program, options: PrintOptions, out: &mut String) {
     if options.form == PrintForm::Short {
         printer.known = Some(FxHashMap::default());
     }
+    printer.version = options.version;
     printer.print_program();
 }
 
@@ -96,6 +113,9 @@ struct ProgramPrinter<'p> {
     indent: usize,
     /// The meaning of roots without `root_as=`; `None` until first needed.
     spelled_root: Option<RootAs>,
+    version: VersionLine,
+    /// Tensors and meshes whose names still have to be printed, at their first place.
+    unnamed: UnprintedNames,
 }
 
 impl<'p> ProgramPrinter<'p> {
@@ -105,7 +125,17 @@ impl<'p> ProgramPrinter<'p> {
             comments.entry(comment.place).or_default().push(index as u32);
         }
         let texts = TextCache::new(program);
-        Self { program, out, texts, comments, known: None, indent: 0, spelled_root: None }
+        Self {
+            program,
+            out,
+            texts,
+            comments,
+            known: None,
+            indent: 0,
+            spelled_root: None,
+            version: VersionLine::AsRead,
+            unnamed: UnprintedNames::default(),
+        }
     }
 
     fn push(&mut self, text: &str) {

@@ -1,17 +1,15 @@
 //! The container around the statements: header, HostUnits, aliases, index definitions.
 
 use super::ProgramPrinter;
+use super::names::UnprintedNames;
 use crate::ir::{CommentPlace, HostUnit, Value};
 
 impl ProgramPrinter<'_> {
     pub(super) fn print_program(&mut self) {
         let program = self.program;
         let frame = program.frame();
-        if let Some(version) = frame.version {
-            self.push("hir ");
-            self.print_number(version);
-            self.push("\n");
-        }
+        self.print_version();
+        self.unnamed = UnprintedNames::of_program(program);
         self.print_comment_lines(CommentPlace::File);
         if frame.blank_before {
             self.push("\n");
@@ -48,7 +46,9 @@ impl ProgramPrinter<'_> {
         self.print_header_list(program.inputs());
         self.push(") -> (");
         self.print_header_list(program.outputs());
-        self.push(") :");
+        self.push(")");
+        self.print_name_tag(program.given_names().program);
+        self.push(" :");
         self.print_trailing_comments(CommentPlace::Header);
         self.push("\n");
     }
@@ -71,6 +71,10 @@ impl ProgramPrinter<'_> {
         self.push("} -> Outputs={");
         self.print_comma_list(&unit.outputs);
         self.push("}");
+        if unit.name.is_some() {
+            self.print_name_tag(unit.name);
+            self.push("\n");
+        }
         let lines = [("Inputs:\n", &unit.inputs), ("Outputs:\n", &unit.outputs)];
         let lines = lines.into_iter().filter(|_| self.program.style().unit_lines);
         for (title, values) in lines {

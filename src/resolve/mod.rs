@@ -8,6 +8,7 @@ mod args;
 mod comments;
 mod expr;
 mod forms;
+mod names;
 mod order;
 mod report;
 mod stmt;
@@ -182,6 +183,7 @@ impl<'a> Resolver<'a> {
         self.program.source.header = node.header;
         let blocks: Vec<ast::BlockId> = std::iter::once(node.body).chain(node.index_definitions).collect();
         self.note_permuted(&blocks);
+        self.resolve_container_names(node);
         self.program.inputs = self.resolve_values(node.inputs);
         self.program.outputs = self.resolve_values(node.outputs);
         let body = self.program.body;
@@ -219,7 +221,8 @@ impl<'a> Resolver<'a> {
         self.declared.clear();
         self.note_permuted(&[node.body]);
         let body = self.program.blocks.push(ir::Block::default());
-        let unit = HostUnit { number: node.number, name: None, inputs: Vec::new(), outputs: Vec::new(), body };
+        let name = self.resolve_unit_name(node);
+        let unit = HostUnit { number: node.number, name, inputs: Vec::new(), outputs: Vec::new(), body };
         let id = self.program.units.push(unit);
         self.unit = Some(id);
         let inputs = self.resolve_values(node.inputs);
@@ -244,8 +247,11 @@ impl<'a> Resolver<'a> {
                 self.report_unit_lists_differ(node, title);
             }
         }
-        for arg in self.ast.args_in(node.attrs) {
-            self.report_bad_unit_attribute(arg);
+        let ast = self.ast;
+        for arg in ast.args_in(node.attrs) {
+            if self.name_attribute(arg).is_none() {
+                self.report_bad_unit_attribute(arg);
+            }
         }
     }
 

@@ -26,6 +26,7 @@ impl Resolver<'_> {
             },
         }?;
         let op = self.with_permutation(op);
+        self.note_given_name(&op, stmt);
         let op = self.push_op(op, stmt.span);
         if !ast.comments.is_empty() {
             self.ops.insert(id, op);

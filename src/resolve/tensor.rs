@@ -17,6 +17,8 @@ use smallvec::SmallVec;
 struct TensorAttrs {
     logical: Option<Box<[ExprId]>>,
     axes: Option<DomainPositions>,
+    name: Option<ir::Symbol>,
+    mesh_name: Option<ir::Symbol>,
 }
 
 impl Resolver<'_> {
@@ -67,6 +69,7 @@ impl Resolver<'_> {
             && a.mesh == b.mesh
             // Said once it holds wherever the tensor stands.
             && (a.logical == b.logical || b.logical.is_none())
+            && (a.name == b.name || b.name.is_none())
             && a.axes == b.axes
             && a.unit == b.unit
             && program.domains(before) == program.domains(newest);
@@ -95,7 +98,10 @@ impl Resolver<'_> {
         let dtype = self.resolve_dtype(text);
         let positions = self.resolve_symbol(text.positions);
         let mesh = text.mesh.as_ref().map(|mesh| self.resolve_mesh(mesh));
-        let TensorAttrs { logical, axes } = self.resolve_tensor_attrs(text.attrs, domains.len());
+        let TensorAttrs { logical, axes, name, mesh_name } = self.resolve_tensor_attrs(text.attrs, domains.len());
+        if let (Some(mesh), Some(name)) = (mesh, mesh_name) {
+            self.program.given.meshes.insert(mesh, name);
+        }
         let given = axes.is_some();
         let axes = axes.unwrap_or_else(|| order::implied_axes(&domains, self.permuted.contains(&number)));
         let looks_split = order::has_split_numbers(&domains);
@@ -106,7 +112,7 @@ impl Resolver<'_> {
         let split = !given && logical.is_none() && looks_split;
         let tensor = self.program.tensors.push(Tensor {
             number,
-            name: None,
+            name,
             memory,
             dtype,
             domains_start,
@@ -132,6 +138,8 @@ impl Resolver<'_> {
             match arg.key.map(|key| ast.symbol_text(key)) {
                 Some("logical") => found.logical = self.resolve_expr_list(arg),
                 Some("axes") => found.axes = self.resolve_axes_attr(arg, rank),
+                Some("name") => found.name = self.resolve_name_value(arg),
+                Some("mesh") => found.mesh_name = self.resolve_name_value(arg),
                 _ => self.report_bad_tensor_attribute(arg),
             }
         }

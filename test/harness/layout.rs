@@ -24,7 +24,7 @@ fn print(text: &str, form: PrintForm) -> Option<String> {
     let mut out = String::new();
     for index in 0..parsed.ast.containers.len() {
         let program = hostir::resolve::resolve(&parsed.ast, index, &text, &mut diags);
-        hostir::print::print_into(&program, PrintOptions { form }, &mut out);
+        hostir::print::print_into(&program, PrintOptions { form, ..PrintOptions::default() }, &mut out);
     }
     (!diags.has_errors()).then_some(out)
 }

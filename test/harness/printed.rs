@@ -58,7 +58,7 @@ fn rendered(text: &str, items: &[hostir::diag::Diag]) -> String {
 
 fn written(program: &Program, form: PrintForm) -> String {
     let mut text = String::new();
-    print_into(program, PrintOptions { form }, &mut text);
+    print_into(program, PrintOptions { form, ..PrintOptions::default() }, &mut text);
     text
 }
 

@@ -191,7 +191,7 @@ fn short_form_reads_back() {
         let (programs, _) = hostir::load(&text);
         let mut short = String::new();
         for program in &programs {
-            let options = hostir::print::PrintOptions { form: hostir::print::PrintForm::Short };
+            let options = hostir::print::PrintOptions { form: hostir::print::PrintForm::Short, ..Default::default() };
             hostir::print::print_into(program, options, &mut short);
         }
         assert!(short.len() <= expected.len(), "{name}");

@@ -36,6 +36,12 @@ pub(super) enum OutputForm {
     Hir2,
 }
 
+impl Default for OutputForm {
+    fn default() -> Self {
+        OutputForm::Printed(PrintForm::Full)
+    }
+}
+
 /// The request of a command line.
 #[derive(Debug)]
 pub(super) struct OptArgs {
@@ -52,7 +58,7 @@ pub(super) struct OptArgs {
     /// All ops, or the one of this name.
     pub(super) list_ops: Option<String>,
     pub(super) style: Option<Era>,
-    pub(super) form: OutputForm,
+    pub(super) form: Option<OutputForm>,
     pub(super) renumber: bool,
     /// Counts from 1.
     pub(super) container: Option<usize>,
@@ -291,16 +297,16 @@ impl UsageReporter<'_, '_> {
         era
     }
 
-    fn read_form(&mut self, text: Option<&str>) -> OutputForm {
-        match text {
-            None | Some("printed" | "full") => {}
-            Some("abbreviated" | "short") => return OutputForm::Printed(PrintForm::Short),
-            Some("hir2") => return OutputForm::Hir2,
-            Some(other) => {
+    fn read_form(&mut self, text: Option<&str>) -> Option<OutputForm> {
+        match text? {
+            "printed" | "full" => Some(OutputForm::Printed(PrintForm::Full)),
+            "abbreviated" | "short" => Some(OutputForm::Printed(PrintForm::Short)),
+            "hir2" => Some(OutputForm::Hir2),
+            other => {
                 self.report_error(format!("unknown form `{other}`; valid forms are printed, abbreviated and hir2"));
+                None
             }
         }
-        OutputForm::Printed(PrintForm::Full)
     }
 }
 

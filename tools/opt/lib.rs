@@ -23,7 +23,7 @@ use faults::PipelineFaults;
 use hostir::ParsedFile;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::Program;
-use hostir::print::PrintOptions;
+use hostir::print::{PrintOptions, VersionLine};
 use hostir_passes::manager::{self, PipelineFailure, PipelineReport};
 use hostir_passes::pipeline::Pipeline;
 use hostir_tool_support::errors;
@@ -114,6 +114,10 @@ struct OptSession<'a> {
     reproducer: Option<String>,
     /// The number of containers so far.
     containers: usize,
+    /// The version line of the next program.
+    version: VersionLine,
+    /// The notation of the result: the one asked for, else that of the text.
+    form: OutputForm,
 }
 
 impl<'a> OptSession<'a> {
@@ -130,6 +134,8 @@ impl<'a> OptSession<'a> {
             phases: [0.0; 4],
             reproducer: None,
             containers: 0,
+            version: VersionLine::AsRead,
+            form: OutputForm::default(),
         }
     }
 
@@ -176,9 +182,15 @@ impl<'a> OptSession<'a> {
         diags.items.extend(found.items);
         let sound = !diags.has_errors();
         let programs = self.resolve_programs(&file, &chunk.text);
+        self.form = self.cli.form.unwrap_or(match file.is_hir2() {
+            true => OutputForm::Hir2,
+            false => OutputForm::default(),
+        });
         // It is as large as the text several times over; what follows can use the memory.
         drop(file);
         let mut processed = Vec::new();
+        let is_named = programs.iter().any(|(program, _)| program.has_names());
+        self.version = if is_named && programs.len() > 1 { VersionLine::Always } else { VersionLine::AsRead };
         for (program, mut found) in programs {
             if sound && !found.has_errors() {
                 processed.extend(self.process_program(program, &mut found, io));
@@ -226,11 +238,12 @@ impl<'a> OptSession<'a> {
             return None;
         }
         cli::apply_style(&mut program, self.cli);
-        let OutputForm::Printed(form) = self.cli.form else { return Some(program) };
+        let OutputForm::Printed(form) = self.form else { return Some(program) };
         let start = Instant::now();
         // The text is about as long as it was; the memory of the syntax tree is free by now.
         self.out.reserve(self.source.bytes.len().saturating_sub(self.out.len()));
-        hostir::print::print_into(&program, PrintOptions { form }, &mut self.out);
+        hostir::print::print_into(&program, PrintOptions { form, version: self.version }, &mut self.out);
+        self.version = VersionLine::Never;
         self.phases[3] += start.elapsed().as_secs_f64();
         None
     }
@@ -243,7 +256,7 @@ impl<'a> OptSession<'a> {
             remarks: self.cli.remarks,
             ..manager::Config::default()
         };
-        let mut dump = DumpWriter::new(&self.cli.dumps, self.cli.form, &mut *io.stderr);
+        let mut dump = DumpWriter::new(&self.cli.dumps, self.form, &mut *io.stderr);
         let result = manager::run_pipeline(program, &self.cli.pipeline, &config, &mut dump);
         self.ran.extend(dump.ran);
         match result {

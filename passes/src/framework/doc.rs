@@ -59,7 +59,7 @@ fn short_form_text(text: &str) -> String {
     let (programs, _) = hostir::load(text);
     let mut out = String::new();
     for program in &programs {
-        print_into(program, PrintOptions { form: PrintForm::Short }, &mut out);
+        print_into(program, PrintOptions { form: PrintForm::Short, ..PrintOptions::default() }, &mut out);
     }
     out
 }

@@ -3,7 +3,7 @@
 use super::program::ProgramReader;
 use super::report;
 use super::scope::Meaning;
-use crate::hir2::defaults::RESERVED_WORDS;
+use crate::ir::RESERVED_WORDS;
 use crate::ir::{AttrKey, AttrValue, BinaryOp, Block, Expr, ExprId, IterDomain, Op, OpKind, Value};
 use crate::ops::control::PREDICATES;
 use hostir_grammar::Span;

@@ -2,7 +2,7 @@
 
 use super::program::ProgramReader;
 use super::report;
-use crate::hir2::defaults::RESERVED_WORDS;
+use crate::ir::RESERVED_WORDS;
 use crate::ir::{ExprId, TensorId};
 use hostir_grammar::Span;
 use hostir_grammar::ast::Symbol;

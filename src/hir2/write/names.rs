@@ -3,36 +3,20 @@
 
 use super::prepare::scalar_names;
 use super::uses::OccurrenceTable;
-use crate::hir2::defaults::RESERVED_WORDS;
 use crate::hir2::defaults::{COMMUNICATION_WORDS, dtype_of_word};
 use crate::ir::functions::find_function;
 use crate::ir::{DeviceMesh, MeshId, Program, Symbol, TensorId, UnitId, Value};
+use crate::ir::{RESERVED_WORDS, is_given_name as is_user_name, is_identifier};
 use crate::ops::find_op;
 use rustc_hash::{FxHashMap, FxHashSet};
-
-/// Whether a word is a name that a user can give: letters, digits and `_`, with numbers behind dots.
-pub(super) fn is_user_name(text: &str) -> bool {
-    let mut parts = text.split('.');
-    let head = parts.next().is_some_and(is_identifier);
-    head && parts.all(|part| is_number(part)) && !RESERVED_WORDS.contains(&text) && !is_numbered_name(text)
-}
-
-pub(super) fn is_identifier(text: &str) -> bool {
-    let starts = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    starts && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-}
-
-pub(super) fn is_reserved_word(text: &str) -> bool {
-    RESERVED_WORDS.contains(&text)
-}
 
 fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// `T7` and `h7` stand for what has that number and no name.
-fn is_numbered_name(text: &str) -> bool {
-    text.strip_prefix('T').or_else(|| text.strip_prefix('h')).is_some_and(is_number)
+/// Whether a word is one of the language.
+pub(super) fn is_reserved_word(text: &str) -> bool {
+    RESERVED_WORDS.contains(&text)
 }
 
 /// Whether a word calls something else than a kernel.

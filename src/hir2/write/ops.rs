@@ -1,11 +1,11 @@
 //! Statements that are not communications: calls of ops and functions, allocations, definitions.
 
 use super::ProgramWriter;
-use super::names::is_identifier;
 use super::scalars::binding_strength;
 use crate::hir2::defaults::{DEFAULT_CACHE_OP, cast_function, keeps_by_default, word_of_dtype};
 use crate::hir2::infer::{TensorType, result_types, selected_axis};
 use crate::ir::functions::cast_result;
+use crate::ir::is_identifier;
 use crate::ir::text::push_integer;
 use crate::ir::{
     AttrKey, AttrValue, BinaryOp, DType, Expr, Op, OpId, OpKind, OpLayout, TensorId, UnaryOp, Value, domain_text,

@@ -1,8 +1,9 @@
 //! Scalar expressions, with as few parentheses as possible.
 
 use super::ProgramWriter;
-use super::names::{ScalarSpelling, TensorSpelling, is_identifier, is_reserved_word};
+use super::names::{ScalarSpelling, TensorSpelling, is_reserved_word};
 use crate::hir2::defaults::{dtype_of_word, word_of_dtype};
+use crate::ir::is_identifier;
 use crate::ir::text::{push_integer, push_number};
 use crate::ir::{BinaryOp, DType, Expr, ExprId, Program, Symbol, TensorId, UnaryOp, expr_text};
 use crate::ops::find_op;

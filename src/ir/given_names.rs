@@ -1,0 +1,54 @@
+//! Names that users give: what may be one.
+
+/// Words that no tensor, scalar, handle, stream or program can be called.
+pub const RESERVED_WORDS: &[&str] = &[
+    "rank",
+    "streams",
+    "own",
+    "true",
+    "false",
+    "hir",
+    "mesh",
+    "kernel",
+    "alloc",
+    "free",
+    "wait",
+    "send",
+    "recv",
+    "for",
+    "in",
+    "if",
+    "else",
+    "stream",
+    "sync",
+    "current",
+    "alias",
+    "define",
+    "share",
+    "inf",
+    "nan",
+    "numberOfStreams",
+];
+
+/// Whether a word can be a name: letters, digits and `_`, maybe numbers behind dots (`G.1`, as passes derive them). It is
+/// no word of the language and does not stand for a number, as `T7` and `h7` do.
+pub fn is_given_name(text: &str) -> bool {
+    let mut parts = text.split('.');
+    let head = parts.next().is_some_and(is_identifier);
+    head && parts.all(is_digits) && !RESERVED_WORDS.contains(&text) && !is_numbered_name(text)
+}
+
+/// Whether a word begins with a letter or `_` and goes on with letters, digits and `_`.
+pub fn is_identifier(text: &str) -> bool {
+    let starts = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    starts && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+fn is_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// `T7` and `h7` stand for what has that number and no name.
+fn is_numbered_name(text: &str) -> bool {
+    text.strip_prefix('T').or_else(|| text.strip_prefix('h')).is_some_and(is_digits)
+}
