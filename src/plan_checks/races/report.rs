@@ -3,7 +3,7 @@
 use super::findings::{MemoryFinding, UnorderedPair};
 use super::history::{PastAccess, UnwrittenElements};
 use crate::diag::{Diag, Fix, codes};
-use crate::ir::{Id, OpId};
+use crate::ir::OpId;
 use crate::lower::PreparedProgram;
 use crate::plan::{BufferId, InstId, InstKind, Plan, StreamSlot, WorkSlot};
 use rustc_hash::FxHashSet;
@@ -218,17 +218,9 @@ impl FindingReport<'_> {
         self.prepared.labels.tensor_name(self.plan_of(rank).buffers[buffer].tensor)
     }
 
-    /// `T2[1, 0, 3]`.
+    /// `T2[1, 0, 3]`, in the whole tensor.
     fn element_text(&self, rank: usize, buffer: BufferId, element: usize) -> String {
-        let shape = self.plan_of(rank).buffer_shapes.get(buffer.index()).map_or(&[][..], |shape| shape.as_slice());
-        let mut rest = element;
-        let mut indices: Vec<String> = Vec::new();
-        for &extent in shape.iter().rev() {
-            indices.push((rest % extent.max(1)).to_string());
-            rest /= extent.max(1);
-        }
-        indices.reverse();
-        format!("{}[{}]", self.buffer_name(rank, buffer), indices.join(", "))
+        self.prepared.element_text(self.plan_of(rank), buffer, element)
     }
 
     /// A hint that orders an instruction before another.
