@@ -32,6 +32,9 @@ impl FindingReport<'_> {
     fn describe_finding(&self, finding: &MemoryFinding) -> Diag {
         match finding {
             MemoryFinding::Race { rank, buffer, pair } => self.describe_race(*rank, *buffer, pair),
+            MemoryFinding::Overlap { rank, inst, buffer, element } => {
+                self.describe_overlap(*rank, *inst, *buffer, *element)
+            }
             MemoryFinding::Unjoined { rank, buffer, access } => self.describe_unjoined(*rank, *buffer, access),
             MemoryFinding::Unwritten { rank, inst, view, elements } => {
                 self.describe_unwritten(*rank, *inst, view.buffer, *elements)
@@ -115,6 +118,24 @@ impl FindingReport<'_> {
             self.plan_of(rank).rank
         ))
         .with_fix(Fix::in_words(self.repair_text(rank, first.inst, second.inst)))
+    }
+
+    fn describe_overlap(&self, rank: usize, inst: InstId, buffer: BufferId, element: usize) -> Diag {
+        let (labels, plan) = (&self.prepared.labels, self.plan_of(rank));
+        let op = self.op_of(rank, inst);
+        let message =
+            format!("race on {}: `{}` both reads and writes it", self.buffer_name(rank, buffer), labels.op_label(op));
+        let diag = Diag::error(codes::RACE, labels.op_span(op), message);
+        self.with_unit_places(diag, rank, inst)
+            .with_note(format!("on rank {}, in {}", plan.rank, labels.origin_text(plan, plan.inst(inst).origin)))
+            .with_note(format!(
+                "what it reads and what it writes have {} in common",
+                self.element_text(rank, buffer, element)
+            ))
+            .with_note(
+                "an op works in place only where it reads each element for the same one of its result: \
+                 give the result memory of its own",
+            )
     }
 
     fn describe_unjoined(&self, rank: usize, buffer: BufferId, access: &PastAccess) -> Diag {
