@@ -20,7 +20,9 @@ This is nvFuser's pass of 2026. First, each `matmul` or `linear` whose result ha
 binds it (except in the other branch of an `IF`). Then each tensor that the program makes gets a `Deallocate`
 after its last use, in the innermost block that holds all of its uses: a tensor that only one iteration uses
 is freed in that iteration. An `ALLOCATE` in a loop has `keep=false` if iterations would otherwise share the
-memory.
+memory; where only the iterations of an inner loop share it, it stands in front of that loop. There is none for a
+result that has new memory in each iteration of an inner loop, while a view of what the outer loop's iteration before
+left of it may be bound.
 
 The pass does not free inputs, outputs, views, tensors that share memory with an input or output, tensors that
 the program itself frees, tensors that are made in a loop or branch but used outside of it, values that an
@@ -72,6 +74,7 @@ fn run_allocate_and_deallocate(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Resu
     };
     allocator.visit_block(body);
     let made = allocator.made;
+    let made = iterations.remove_undecided(edit, made);
     cx.add_count("allocations", made.len() as u64);
     let releases = lifetime::release_points(edit.program(), ReleaseDepth::Innermost);
     if !releases.is_empty() {

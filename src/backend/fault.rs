@@ -4,13 +4,13 @@ use crate::diag::Diag;
 use crate::diag::codes;
 use crate::ir::{DType, TensorId};
 use crate::lower::PreparedProgram;
-use crate::plan::{InstOrigin, Plan};
+use crate::plan::{BufferId, InstOrigin, Plan};
 
 /// The reason why an instruction failed.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum ExecutionFault {
     /// An element that nothing wrote.
-    Uninitialised { tensor: TensorId, element: usize },
+    Uninitialised { buffer: BufferId, element: usize },
     /// No memory for this many bytes.
     NoMemory(usize),
     /// A type without kernels.
@@ -30,9 +30,9 @@ impl ExecutionFault {
     pub(super) fn into_diag(self, prepared: &PreparedProgram, plan: &Plan, origin: InstOrigin) -> Diag {
         let labels = &prepared.labels;
         let (code, message) = match self {
-            ExecutionFault::Uninitialised { tensor, element } => (
+            ExecutionFault::Uninitialised { buffer, element } => (
                 codes::UNINITIALISED,
-                format!("{} is read before it is written (element {element})", labels.tensor_name(tensor)),
+                format!("{} is read before it is written", prepared.element_text(plan, buffer, element)),
             ),
             ExecutionFault::NoMemory(bytes) => {
                 (codes::NO_MEMORY, format!("out of memory: cannot allocate {bytes} bytes"))

@@ -4,11 +4,14 @@
 //! [`prepare_program`] does both; [`mod@shard`] and [`assemble_output`] convert between whole tensors and ranks' shards.
 
 mod driver;
+mod element_text;
 mod fresh;
 mod prepare;
 pub mod shard;
 pub mod sizes;
 
+pub use element_text::ShardedTensors;
+pub(crate) use element_text::unravel_index;
 pub use prepare::{
     IoTensor, IoTensorAxis, PreparedProgram, prepare_program, prepare_rank, prepare_with_kept, prepare_with_streams,
 };

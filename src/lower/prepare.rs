@@ -1,6 +1,7 @@
 //! Prepares a program: sizes are bound, and one plan is made for each rank.
 
 use super::driver::{Driver, RankLimits};
+use super::element_text::ShardedTensors;
 use super::{SizeSettings, infer_sizes};
 use crate::analysis::{has_different_shardings, needs_slice_resharding};
 use crate::diag::codes;
@@ -54,12 +55,17 @@ impl IoTensor {
         if !self.is_on_rank(rank) {
             return None;
         }
-        let starts = self.axes.iter().map(|axis| match (axis.device, &self.mesh) {
-            (Some(device), Some(mesh)) => mesh.device_coordinate(rank, device).map(|c| c as usize),
-            (Some(_), None) => Some(rank as usize),
-            (None, _) => Some(0),
-        });
-        starts.collect()
+        self.axes.iter().map(|axis| shard_start(axis.device, self.mesh.as_ref(), rank)).collect()
+    }
+}
+
+/// The first index of a rank's shard along an axis that is sharded over a parallel type, or not sharded; `None` if the
+/// rank is not in the mesh.
+pub(super) fn shard_start(device: Option<ParallelType>, mesh: Option<&DeviceMesh>, rank: u32) -> Option<usize> {
+    match (device, mesh) {
+        (Some(device), Some(mesh)) => mesh.device_coordinate(rank, device).map(|place| place as usize),
+        (Some(_), None) => Some(rank as usize),
+        (None, _) => Some(0),
     }
 }
 
@@ -82,6 +88,8 @@ pub struct PreparedProgram {
     pub plans: Vec<Plan>,
     /// Names for messages about the plans.
     pub labels: DebugInfo,
+    /// The tensors of which ranks hold shards, for messages.
+    pub shards: ShardedTensors,
     /// The time limit of a run on the CPU.
     pub time: Option<Duration>,
     /// True if fresh memory holds NaN in a run on the CPU (integers: the byte 0xa5).
@@ -191,7 +199,8 @@ pub fn prepare_with_kept(program: &Program, sizes: &SizeSettings, kept: &[Tensor
         return Err(diags);
     }
     let time = sizes.limits.time;
-    Ok(PreparedProgram { env, ranks, unlowered, inputs, outputs, results, plans, labels, time, poison: false })
+    let shards = if unlowered { ShardedTensors::default() } else { ShardedTensors::new(program, &axes) };
+    Ok(PreparedProgram { env, ranks, unlowered, inputs, outputs, results, plans, labels, shards, time, poison: false })
 }
 
 /// Plans a program again for another number of streams, with the sizes and ranks that it has.

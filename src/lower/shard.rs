@@ -3,7 +3,7 @@
 //! Tensors are dense and row-major in their logical order of axes. A rank's shard has extent 1 along the sharded
 //! axes and the whole extent along the others; without a mesh every rank has the whole tensor.
 
-use super::{IoTensor, PreparedProgram};
+use super::{IoTensor, PreparedProgram, unravel_index};
 use crate::data::HostTensor;
 use crate::diag::Diag;
 use crate::diag::codes;
@@ -162,12 +162,9 @@ fn compare_replicas(prepared: &PreparedProgram, port: &IoTensor, a: Replica<'_>,
         None => first_difference(a.part, b.part),
     };
     let Some(flat) = differs else { return Ok(()) };
-    let mut index = vec![0; a.part.shape().len()];
-    let mut rest = flat;
-    for (axis, &extent) in a.part.shape().iter().enumerate().rev() {
-        index[axis] = rest % extent.max(1);
-        rest /= extent.max(1);
-    }
+    let mut index = unravel_index(a.part.shape(), flat);
+    let origin = port.shard_origin(a.rank).unwrap_or_default();
+    index.iter_mut().zip(origin).for_each(|(at, start)| *at += start);
     let message = format!(
         "replicas of {} differ{}: at {index:?}, rank {} has {} and rank {} has {}",
         port.name,

@@ -1,4 +1,7 @@
-//! Collectives whose input and output share memory.
+//! Instructions whose operands and result share memory.
+//!
+//! An instruction of a stream may write over an operand of which it reads each element only for the same element of the
+//! result.
 //!
 //! A collective reads its input while it writes its output, so the two may share elements only where a library works in
 //! place: a shard of the whole is this member's own shard, and what has one size is the same memory.
@@ -8,6 +11,25 @@ use crate::ir::OpId;
 use crate::lower::PreparedProgram;
 use crate::plan::{BufferView, CollectiveInst, CollectiveKind, Inst, InstKind, Plan};
 use rustc_hash::FxHashSet;
+
+/// Whether an instruction reads each element of an operand (by its place among the views that it reads) only for the
+/// element of the result with the same index, if both have the same axes.
+pub(super) fn is_elementwise_operand(kind: &InstKind, operand: usize) -> bool {
+    match kind {
+        InstKind::Copy { .. } | InstKind::Kernel(_) | InstKind::Reduce { .. } => true,
+        // The bias; the index; the base.
+        InstKind::Gemm(_) => operand == 2,
+        InstKind::Take(_) => operand == 1,
+        InstKind::Accumulate(_) => operand == 0,
+        _ => false,
+    }
+}
+
+/// Whether both views have the same elements at the same indices.
+pub(super) fn is_same_view(one: &BufferView, other: &BufferView) -> bool {
+    let [dims, others] = [one, other].map(|view| view.dims.iter().filter(|dim| dim.extent > 1));
+    one.buffer == other.buffer && one.offset == other.offset && dims.eq(others)
+}
 
 /// The errors for collectives that read what they write at another place; one for each op.
 pub(super) fn check_in_place(prepared: &PreparedProgram) -> Vec<Diag> {

@@ -76,9 +76,8 @@ fn compare_sequences(prepared: &PreparedProgram, [one, other]: &[OpSequence; 2])
             _ => false,
         }
     })?;
-    let here = PostedCollective { inst, is_second: false };
-    let there = PostedCollective { inst: *other.posts.get(place)?, is_second: false };
-    Some(describe_orders(prepared, "one communicator", (one.rank, &here), (other.rank, &there)))
+    let there = *other.posts.get(place)?;
+    Some(describe_orders(prepared, "one communicator", (one.rank, inst), (other.rank, there)))
 }
 
 /// Compares the posts of all ranks that are members of both communicators.
@@ -115,20 +114,20 @@ fn rank_posts(prepared: &PreparedProgram, rank: usize, pair: [&MatchedCommunicat
 fn compare_ranks(prepared: &PreparedProgram, one: &RankPosts, other: &RankPosts) -> Option<Diag> {
     let mut both = one.posts.iter().zip(&other.posts);
     let (here, there) = both.find(|(here, there)| here.is_second != there.is_second)?;
-    Some(describe_orders(prepared, "two communicators", (one.rank, here), (other.rank, there)))
+    Some(describe_orders(prepared, "two communicators", (one.rank, here.inst), (other.rank, there.inst)))
 }
 
-/// The error of two ranks that post different collectives where they have to post the same.
-fn describe_orders(
+/// The error of two ranks that post different communications where they have to post the same.
+pub(super) fn describe_orders(
     prepared: &PreparedProgram,
     place: &str,
-    one: (usize, &PostedCollective),
-    other: (usize, &PostedCollective),
+    one: (usize, InstId),
+    other: (usize, InstId),
 ) -> Diag {
     let labels = &prepared.labels;
-    let sides = [one, other].map(|(rank, post)| {
+    let sides = [one, other].map(|(rank, inst)| {
         let plan: &Plan = &prepared.plans[rank];
-        let origin = plan.inst(post.inst).origin;
+        let origin = plan.inst(inst).origin;
         (plan.rank, labels.op_span(origin.op), labels.origin_text(plan, origin))
     });
     let [(rank, span, text), (other_rank, other_span, other_text)] = sides;
@@ -140,5 +139,5 @@ fn describe_orders(
         true => diag,
         false => diag.with_label(other_span, format!("rank {other_rank} posts this first")),
     };
-    diag.with_note("post collectives in the same order on all ranks that share their communicators")
+    diag.with_note("post communications in the same order on all ranks that share their communicators")
 }

@@ -1,6 +1,6 @@
 //! Candidates of a repair: changed texts, the likeliest first.
 
-use super::memory_candidates::{delete_waste, free_later, keep_private};
+use super::memory_candidates::{clear_sum, delete_waste, free_later, keep_private};
 use super::order_candidates::{join_end, order_pair};
 use super::outline::{Outline, Place};
 use super::statement_text::NewStatement;
@@ -34,6 +34,7 @@ const REPAIRABLE: &[&str] = &[
     codes::FREED,
     codes::KEPT_BUFFER,
     codes::POSTS,
+    codes::UNINITIALISED,
 ];
 
 /// The candidates for a diagnostic about a text.
@@ -62,6 +63,7 @@ fn statement_candidates(outline: &Outline<'_>, code: &str, primary: usize, other
         codes::ENDED_NAME | codes::FREED => free_later(outline, primary, others),
         codes::KEPT_BUFFER => keep_private(outline, primary),
         codes::POSTS => match_waits(outline, primary, others),
+        codes::UNINITIALISED => clear_sum(outline, primary),
         _ => Vec::new(),
     }
 }
@@ -139,6 +141,16 @@ impl<'o, 'a> TextChange<'o, 'a> {
         let span = crate::diag::Span::new(close, close);
         self.edits.push(TextEdit { span, text: format!(", {argument}") });
         self.parts.push(format!("add `{argument}` to `{}`", self.outline.op(statement).kind.name()));
+        Some(self)
+    }
+
+    /// Changes a word of a statement.
+    pub(super) fn with_changed(mut self, statement: usize, from: &str, to: &str) -> Option<Self> {
+        let start =
+            self.outline.statements[statement].span.start + self.outline.statement_text(statement).find(from)?;
+        let span = crate::diag::Span::new(start, start + from.len());
+        self.edits.push(TextEdit { span, text: to.to_owned() });
+        self.parts.push(format!("write `{to}` in `{}`", self.outline.op(statement).kind.name()));
         Some(self)
     }
 

@@ -2,7 +2,7 @@
 
 use super::candidates::{Candidate, TextChange};
 use super::outline::{Outline, Place};
-use crate::ir::{OpKind, TensorId};
+use crate::ir::{AttrKey, OpKind, TensorId};
 
 /// Deletes a statement that orders nothing.
 pub(super) fn delete_waste(outline: &Outline<'_>, statement: usize) -> Vec<Candidate> {
@@ -69,4 +69,22 @@ fn move_inside(outline: &Outline<'_>, allocation: usize, around: usize) -> Optio
     let name = outline.op(allocation).all_tensors().next().map(|tensor| outline.program.tensor_name(tensor))?;
     let change = TextChange::new(outline).with_replaced(allocation, lines, place)?;
     change.described(format!("move the ALLOCATE of {name} into the loop")).into_candidate()
+}
+
+/// Candidates for a sum that adds to what nothing has written: its memory starts as zeros.
+pub(super) fn clear_sum(outline: &Outline<'_>, reader: usize) -> Vec<Candidate> {
+    let (program, op) = (outline.program, outline.op(reader));
+    let function = op.word_attr(AttrKey::Function).map(|word| program.name(word));
+    if op.kind != OpKind::Pointwise || function != Some("+") {
+        return Vec::new();
+    }
+    let read: Vec<TensorId> = op.input_tensors().map(|tensor| program.memory_tensor(tensor)).collect();
+    let mut sums = op.output_tensors().map(|tensor| program.memory_tensor(tensor));
+    let Some(sum) = sums.find(|tensor| read.contains(tensor)) else { return Vec::new() };
+    let allocations = (0..outline.statements.len()).filter(|&at| outline.kind(at) == OpKind::Allocate);
+    let of_sum =
+        allocations.filter(|&at| outline.op(at).output_tensors().any(|tensor| program.memory_tensor(tensor) == sum));
+    let changes =
+        of_sum.filter_map(|at| TextChange::new(outline).with_changed(at, "zero_init=false", "zero_init=true"));
+    changes.filter_map(TextChange::into_candidate).collect()
 }

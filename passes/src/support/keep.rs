@@ -5,6 +5,7 @@
 //! for what an iteration reads of the one before must keep it.
 
 use hostir::analysis::renewed::{LoopPrivateTensors, TouchCounts};
+use hostir::axes::stream_axis;
 use hostir::ir::edit::Edit;
 use hostir::ir::{AttrKey, AttrValue, BlockId, OpId, Program, TensorId};
 use hostir::ir::{OpEffect, OpKind};
@@ -31,17 +32,18 @@ impl IterationAllocations {
         Self { whole: whole.collect() }
     }
 
-    /// Decides for the ALLOCATEs that a pass has made whether they keep memory. Those outside of loops stay as
-    /// they are.
+    /// Decides for the ALLOCATEs that a pass has made whether they keep memory, and moves those of tensors that only an
+    /// outer loop gives new memory in front of the inner one. Those outside of loops stay as they are.
     pub(crate) fn finalize_allocations(&self, edit: &mut Edit<'_>, made: &[OpId]) {
         if self.whole.is_empty() || made.is_empty() {
             return;
         }
-        let program = edit.program();
-        let mut walk = AllocationWalk::new(program, self, made);
-        walk.walk_block(program.body());
-        let found = walk.found;
-        for (id, keep) in found {
+        let mut found = AllocationWalk::new(edit.program(), self, made).decide_program();
+        if !found.moves.is_empty() {
+            move_allocations(edit, &found.moves);
+            found = AllocationWalk::new(edit.program(), self, made).decide_program();
+        }
+        for (id, keep) in found.keeps {
             let mut op = edit.program().op(id).clone();
             op.attrs.retain(|(key, _)| *key != AttrKey::Keep);
             op.attrs.push((AttrKey::Keep, AttrValue::Bool(keep)));
@@ -49,9 +51,56 @@ impl IterationAllocations {
         }
     }
 
+    /// Takes away those of a pass's ALLOCATEs that no attribute makes right: of a tensor that has new memory in each
+    /// iteration of an inner loop, unless the iteration before of an outer loop has left it memory of which a view is
+    /// bound. The op behind such an ALLOCATE makes the memory itself. Returns the others.
+    pub(crate) fn remove_undecided(&self, edit: &mut Edit<'_>, mut made: Vec<OpId>) -> Vec<OpId> {
+        if self.whole.is_empty() || made.is_empty() {
+            return made;
+        }
+        for (id, block) in AllocationWalk::new(edit.program(), self, &made).decide_program().undecided {
+            let mut ops = edit.program().block(block).ops.clone();
+            ops.retain(|op| *op != id);
+            edit.set_block(block, ops);
+            made.retain(|op| *op != id);
+        }
+        made
+    }
+
     fn is_new(&self, looped: OpId, tensor: TensorId) -> bool {
         self.whole.get(&looped).is_some_and(|whole| whole.contains(&tensor))
     }
+}
+
+/// An ALLOCATE that belongs in front of a loop around it.
+struct AllocationMove {
+    allocation: OpId,
+    from: BlockId,
+    looped: OpId,
+    to: BlockId,
+}
+
+/// Moves each ALLOCATE in front of its loop.
+fn move_allocations(edit: &mut Edit<'_>, moves: &[AllocationMove]) {
+    for AllocationMove { allocation, from, looped, to } in moves {
+        let mut left = edit.program().block(*from).ops.clone();
+        left.retain(|id| id != allocation);
+        edit.set_block(*from, left);
+        let mut around = edit.program().block(*to).ops.clone();
+        let place = around.iter().position(|id| id == looped).unwrap_or(0);
+        around.insert(place, *allocation);
+        edit.set_block(*to, around);
+    }
+}
+
+/// The decisions about the ALLOCATEs that a pass has made.
+#[derive(Default)]
+struct AllocationDecisions {
+    moves: Vec<AllocationMove>,
+    /// By ALLOCATE: whether it keeps memory.
+    keeps: Vec<(OpId, bool)>,
+    /// The ALLOCATEs for which no attribute is right, with their blocks.
+    undecided: Vec<(OpId, BlockId)>,
 }
 
 fn is_loop(program: &Program, id: OpId) -> bool {
@@ -61,6 +110,8 @@ fn is_loop(program: &Program, id: OpId) -> bool {
 /// A loop that the walk is in.
 struct EnclosingLoop {
     looped: OpId,
+    /// The block that the loop stands in.
+    block: BlockId,
     /// Tensors that this iteration has made or bound so far.
     made: FxHashSet<TensorId>,
     /// Tensors that its body frees.
@@ -81,7 +132,7 @@ struct AllocationWalk<'a> {
     made: FxHashSet<TensorId>,
     /// Tensors that others are parts of.
     viewed: FxHashSet<TensorId>,
-    found: Vec<(OpId, bool)>,
+    found: AllocationDecisions,
 }
 
 impl<'a> AllocationWalk<'a> {
@@ -102,14 +153,19 @@ impl<'a> AllocationWalk<'a> {
             loops: Vec::new(),
             made: inputs.map(|tensor| program.memory_tensor(tensor)).collect(),
             viewed,
-            found: Vec::new(),
+            found: AllocationDecisions::default(),
         }
+    }
+
+    fn decide_program(mut self) -> AllocationDecisions {
+        self.walk_block(self.program.body());
+        self.found
     }
 
     fn walk_block(&mut self, block: BlockId) {
         for &id in &self.program.block(block).ops {
             if self.wanted.contains(&id) {
-                self.decide_allocate(id);
+                self.decide_allocate(id, block);
             }
             let op = self.program.op(id);
             let program = self.program;
@@ -119,21 +175,21 @@ impl<'a> AllocationWalk<'a> {
                 None => self.made.extend(made),
             }
             if is_loop(self.program, id) {
-                self.enter_loop(id);
+                self.enter_loop(id, block);
             } else {
                 op.blocks.iter().for_each(|&block| self.walk_block(block));
             }
         }
     }
 
-    fn enter_loop(&mut self, looped: OpId) {
+    fn enter_loop(&mut self, looped: OpId, block: BlockId) {
         let program = self.program;
         let blocks = &program.op(looped).blocks;
         let freed = blocks.iter().flat_map(|&block| &program.block(block).ops);
         let freed = freed.filter(|id| program.op(**id).kind.effect() == OpEffect::Free);
         let freed = freed.flat_map(|id| program.op(*id).input_tensors());
         let freed = freed.map(|tensor| program.memory_tensor(tensor)).collect();
-        self.loops.push(EnclosingLoop { looped, made: FxHashSet::default(), freed, renewed: None });
+        self.loops.push(EnclosingLoop { looped, block, made: FxHashSet::default(), freed, renewed: None });
         blocks.iter().for_each(|&block| self.walk_block(block));
         let Some(around) = self.loops.pop() else { return };
         // What a loop's last iteration leaves is no memory for another loop, unless parts of it are in use.
@@ -146,12 +202,19 @@ impl<'a> AllocationWalk<'a> {
     }
 
     /// An ALLOCATE makes new memory where its tensor has new memory in each iteration without it.
-    fn decide_allocate(&mut self, id: OpId) {
+    fn decide_allocate(&mut self, id: OpId, block: BlockId) {
         let op = self.program.op(id);
         let Some(tensor) = op.output_tensors().next() else { return };
         let tensor = self.program.memory_tensor(tensor);
         let has = self.made.contains(&tensor) || self.loops.iter().any(|l| l.made.contains(&tensor));
         let (program, touches, before) = (self.program, &self.touches, self.before);
+        if !has && self.may_be_left(tensor) {
+            self.found.undecided.push((id, block));
+        }
+        if let Some(shared) = self.loop_that_shares(tensor).filter(|_| !has) {
+            let (looped, to) = (shared.looped, shared.block);
+            self.found.moves.push(AllocationMove { allocation: id, from: block, looped, to });
+        }
         let Some(around) = self.loops.last_mut() else { return };
         let fresh = !has && before.is_new(around.looped, tensor);
         let looped = around.looped;
@@ -161,6 +224,24 @@ impl<'a> AllocationWalk<'a> {
         // The long form says nothing where the loop gives new memory in any case.
         let given = renewed.contains(&tensor) || around.freed.contains(&tensor);
         let long = op.attr(AttrKey::Buffer).is_some();
-        self.found.push((id, !fresh || (long && given)));
+        self.found.keeps.push((id, !fresh || (long && given)));
+    }
+
+    /// Whether the innermost loop that gives a tensor new memory may find memory of the iteration before of the loop around
+    /// it, of which a view is bound.
+    fn may_be_left(&self, tensor: TensorId) -> bool {
+        let mut around =
+            self.loops.iter().rev().skip_while(|around| !self.before.is_new(around.looped, tensor)).skip(1);
+        self.viewed.contains(&tensor) && around.next().is_some_and(|outer| !self.before.is_new(outer.looped, tensor))
+    }
+
+    /// The outermost loop whose iterations share a tensor's memory, if each iteration of a loop around that has new
+    /// memory. No attribute of an ALLOCATE inside says so.
+    fn loop_that_shares(&self, tensor: TensorId) -> Option<&EnclosingLoop> {
+        let is_new = |around: &EnclosingLoop| self.before.is_new(around.looped, tensor);
+        let outer = self.loops.iter().rposition(is_new)?;
+        let shared = self.loops.get(outer + 1)?;
+        let is_freed = self.loops[outer + 1..].iter().any(|around| around.freed.contains(&tensor));
+        (!is_freed && stream_axis(self.program, tensor).is_none()).then_some(shared)
     }
 }

@@ -53,7 +53,7 @@ pub(super) fn move_collective<C: RankClock>(
 }
 
 fn read_sent(prepared: &PreparedProgram, rank: &CpuRank<'_>, inst: InstId, view: &BufferView) -> Result<Vec<u8>, Diag> {
-    let bytes = rank.memory.read_bytes(rank.plan, view);
+    let bytes = rank.memory.read_bytes(view);
     bytes.map_err(|fault| fault.into_diag(prepared, rank.plan, rank.plan.inst(inst).origin))
 }
 

@@ -98,10 +98,10 @@ impl RankExecutor for CpuRank<'_> {
 
 fn copy_view(memory: &mut RankMemory, plan: &Plan, src: &BufferView, dst: &BufferView) -> Result<(), ExecutionFault> {
     match src.dtype.byte_size() {
-        1 => memory.read_view::<u8>(plan, src).and_then(|v| memory.write_view(plan, dst, &v)),
-        2 => memory.read_view::<u16>(plan, src).and_then(|v| memory.write_view(plan, dst, &v)),
-        4 => memory.read_view::<u32>(plan, src).and_then(|v| memory.write_view(plan, dst, &v)),
-        8 => memory.read_view::<u64>(plan, src).and_then(|v| memory.write_view(plan, dst, &v)),
+        1 => memory.read_view::<u8>(src).and_then(|v| memory.write_view(plan, dst, &v)),
+        2 => memory.read_view::<u16>(src).and_then(|v| memory.write_view(plan, dst, &v)),
+        4 => memory.read_view::<u32>(src).and_then(|v| memory.write_view(plan, dst, &v)),
+        8 => memory.read_view::<u64>(src).and_then(|v| memory.write_view(plan, dst, &v)),
         _ => Err(ExecutionFault::Type(src.dtype)),
     }
 }

@@ -21,25 +21,25 @@ struct GemmOperand<'a, T: Clone> {
 pub(super) fn run_gemm(memory: &mut RankMemory, plan: &Plan, gemm: &GemmInst) -> Result<(), ExecutionFault> {
     let shape = gemm.out.shape();
     let bias = match &gemm.bias {
-        Some(view) => Some(ElementVector::load_view(memory, plan, view)?),
+        Some(view) => Some(ElementVector::load_view(memory, view)?),
         None => None,
     };
     let result = match require_compute_class(gemm.a.dtype)? {
         ComputeClass::F64 => {
-            let a = load_operand(memory, plan, &gemm.a, DType::Double, f64s)?;
-            let b = load_operand(memory, plan, &gemm.b, DType::Double, f64s)?;
+            let a = load_operand(memory, &gemm.a, DType::Double, f64s)?;
+            let b = load_operand(memory, &gemm.b, DType::Double, f64s)?;
             let product = multiply_batches(&a, &b, &shape, multiply_matrix)?;
             ElementVector::F64(add_bias(product, bias.map(f64s), |x, y| x + y))
         }
         ComputeClass::F32 => {
-            let a = load_operand(memory, plan, &gemm.a, DType::Float, f32s)?;
-            let b = load_operand(memory, plan, &gemm.b, DType::Float, f32s)?;
+            let a = load_operand(memory, &gemm.a, DType::Float, f32s)?;
+            let b = load_operand(memory, &gemm.b, DType::Float, f32s)?;
             let product = multiply_batches(&a, &b, &shape, multiply_matrix)?;
             ElementVector::F32(add_bias(product, bias.map(f32s), |x, y| x + y))
         }
         ComputeClass::I64 => {
-            let a = load_operand(memory, plan, &gemm.a, DType::Int, i64s)?;
-            let b = load_operand(memory, plan, &gemm.b, DType::Int, i64s)?;
+            let a = load_operand(memory, &gemm.a, DType::Int, i64s)?;
+            let b = load_operand(memory, &gemm.b, DType::Int, i64s)?;
             let product = multiply_batches(&a, &b, &shape, integer_matrix)?;
             ElementVector::I64(add_bias(product, bias.map(i64s), i64::wrapping_add))
         }
@@ -72,7 +72,6 @@ lanes_as!(i64s, I64, i64);
 /// A factor of a product: the buffer itself where it has the type to compute in, else a copy.
 fn load_operand<'m, T: Pod>(
     memory: &'m RankMemory,
-    plan: &Plan,
     view: &BufferView,
     native: DType,
     pick: fn(ElementVector) -> Vec<T>,
@@ -86,16 +85,12 @@ fn load_operand<'m, T: Pod>(
         let dims = view.dims.to_vec();
         return Ok(GemmOperand { values: Cow::Borrowed(values), start: view.offset, dims });
     }
-    let (lanes, dims) = dense_elements(memory, plan, view)?;
+    let (lanes, dims) = dense_elements(memory, view)?;
     Ok(GemmOperand { values: Cow::Owned(pick(lanes)), start: 0, dims })
 }
 
 /// The view's elements without repetition, and dims into them. A transposed matrix stays transposed.
-fn dense_elements(
-    memory: &RankMemory,
-    plan: &Plan,
-    view: &BufferView,
-) -> Result<(ElementVector, Vec<ViewDim>), ExecutionFault> {
+fn dense_elements(memory: &RankMemory, view: &BufferView) -> Result<(ElementVector, Vec<ViewDim>), ExecutionFault> {
     let mut once = view.clone();
     for dim in once.dims.iter_mut().filter(|dim| dim.stride == 0) {
         dim.extent = 1;
@@ -105,7 +100,7 @@ fn dense_elements(
     if transposed {
         once.dims.swap(rank - 2, rank - 1);
     }
-    let lanes = ElementVector::load_view(memory, plan, &once)?;
+    let lanes = ElementVector::load_view(memory, &once)?;
     let mut dims = row_major(&once.shape());
     if transposed {
         dims.swap(rank - 2, rank - 1);

@@ -28,34 +28,30 @@ pub(super) fn require_compute_class(dtype: DType) -> Result<ComputeClass, Execut
 
 impl ElementVector {
     /// The elements of a view.
-    pub(super) fn load_view(
-        memory: &RankMemory,
-        plan: &Plan,
-        view: &BufferView,
-    ) -> Result<ElementVector, ExecutionFault> {
+    pub(super) fn load_view(memory: &RankMemory, view: &BufferView) -> Result<ElementVector, ExecutionFault> {
         Ok(match view.dtype {
-            DType::Double => ElementVector::F64(memory.read_view(plan, view)?),
-            DType::Float => ElementVector::F32(memory.read_view(plan, view)?),
+            DType::Double => ElementVector::F64(memory.read_view(view)?),
+            DType::Float => ElementVector::F32(memory.read_view(view)?),
             DType::Half => {
-                let values: Vec<half::f16> = memory.read_view(plan, view)?;
+                let values: Vec<half::f16> = memory.read_view(view)?;
                 ElementVector::F32(values.iter().map(|value| value.to_f32()).collect())
             }
             DType::BFloat16 => {
-                let values: Vec<half::bf16> = memory.read_view(plan, view)?;
+                let values: Vec<half::bf16> = memory.read_view(view)?;
                 ElementVector::F32(values.iter().map(|value| value.to_f32()).collect())
             }
-            DType::Int | DType::Index => ElementVector::I64(memory.read_view(plan, view)?),
+            DType::Int | DType::Index => ElementVector::I64(memory.read_view(view)?),
             DType::Int32 => {
-                let values: Vec<i32> = memory.read_view(plan, view)?;
+                let values: Vec<i32> = memory.read_view(view)?;
                 ElementVector::I64(values.iter().map(|&value| i64::from(value)).collect())
             }
             DType::Bool => {
-                let values: Vec<u8> = memory.read_view(plan, view)?;
+                let values: Vec<u8> = memory.read_view(view)?;
                 ElementVector::I64(values.iter().map(|&value| i64::from(value != 0)).collect())
             }
             dtype => {
                 let decode = fp8::decoder_for(dtype).ok_or(ExecutionFault::Type(dtype))?;
-                let codes: Vec<u8> = memory.read_view(plan, view)?;
+                let codes: Vec<u8> = memory.read_view(view)?;
                 ElementVector::F32(codes.into_iter().map(decode).collect())
             }
         })

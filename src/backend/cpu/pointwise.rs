@@ -11,7 +11,7 @@ use crate::plan::{Function, KernelStep, Plan, PointwiseKernel, StepOperand};
 pub(super) fn run_kernel(memory: &mut RankMemory, plan: &Plan, kernel: &PointwiseKernel) -> Result<(), ExecutionFault> {
     let mut inputs = Vec::new();
     for view in &kernel.inputs {
-        inputs.push(ElementVector::load_view(memory, plan, view)?);
+        inputs.push(ElementVector::load_view(memory, view)?);
     }
     let mut results: Vec<ElementVector> = Vec::new();
     for step in &kernel.steps {

@@ -20,7 +20,7 @@ pub(super) fn run_reduction(
     output: &BufferView,
 ) -> Result<(), ExecutionFault> {
     let (turned, count) = reduced_axes_last(input, axes);
-    let mut lanes = ElementVector::load_view(memory, plan, &turned)?;
+    let mut lanes = ElementVector::load_view(memory, &turned)?;
     if input.dtype == DType::Float {
         lanes = lanes.into_class(ComputeClass::F64);
     }

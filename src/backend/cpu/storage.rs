@@ -5,7 +5,7 @@ use crate::backend::buffer_uses::BufferUses;
 use crate::backend::fault::ExecutionFault;
 use crate::backend::view_rows::ViewRows;
 use crate::data::HostTensor;
-use crate::ir::{DType, TensorId};
+use crate::ir::DType;
 use crate::plan::{BufferId, BufferView, Plan, ViewDim};
 use bytemuck::Pod;
 
@@ -15,7 +15,7 @@ pub(super) struct BufferStorage {
     words: Vec<u64>,
     elements: usize,
     size: usize,
-    tensor: TensorId,
+    buffer: BufferId,
     /// The map of initialised elements; `None` once all are initialised.
     written: Option<InitializedSet>,
 }
@@ -30,11 +30,11 @@ struct InitializedSet {
 }
 
 impl BufferStorage {
-    fn new(elements: usize, dtype: DType, tensor: TensorId) -> Result<Self, ExecutionFault> {
+    fn new(elements: usize, dtype: DType, buffer: BufferId) -> Result<Self, ExecutionFault> {
         let size = dtype.byte_size();
         let count = elements.checked_mul(size).ok_or(ExecutionFault::NoMemory(usize::MAX))?.div_ceil(8);
         let written = InitializedSet { bits: zeroed_words(elements.div_ceil(64))?, missing: elements };
-        Ok(Self { words: zeroed_words(count)?, elements, size, tensor, written: Some(written) })
+        Ok(Self { words: zeroed_words(count)?, elements, size, buffer, written: Some(written) })
     }
 
     /// All elements as `T`, which has the element's size.
@@ -61,7 +61,7 @@ impl BufferStorage {
         });
         match missing {
             None => Ok(()),
-            Some(element) => Err(ExecutionFault::Uninitialised { tensor: self.tensor, element }),
+            Some(element) => Err(ExecutionFault::Uninitialised { buffer: self.buffer, element }),
         }
     }
 
@@ -140,7 +140,7 @@ impl RankMemory {
             words: tensor.into_words(),
             elements: buffer.elements,
             size: buffer.dtype.byte_size(),
-            tensor: buffer.tensor,
+            buffer: view.buffer,
             written: None,
         };
         self.buffers[view.buffer.0 as usize] = Some(storage);
@@ -172,13 +172,12 @@ impl RankMemory {
     }
 
     /// Elements of a view in row-major order. `T` has the element's size.
-    pub(super) fn read_view<T: Pod>(&self, plan: &Plan, view: &BufferView) -> Result<Vec<T>, ExecutionFault> {
+    pub(super) fn read_view<T: Pod>(&self, view: &BufferView) -> Result<Vec<T>, ExecutionFault> {
         if view.is_empty() {
             return Ok(Vec::new());
         }
         let Some(storage) = self.buffer_storage(view.buffer) else {
-            let tensor = plan.buffers[view.buffer].tensor;
-            return Err(ExecutionFault::Uninitialised { tensor, element: view.offset });
+            return Err(ExecutionFault::Uninitialised { buffer: view.buffer, element: view.offset });
         };
         storage.check_initialized(view)?;
         debug_assert_eq!(storage.size, size_of::<T>());
@@ -207,7 +206,7 @@ impl RankMemory {
         let slot = &mut self.buffers[view.buffer.0 as usize];
         if slot.is_none() {
             let buffer = &plan.buffers[view.buffer];
-            let mut storage = BufferStorage::new(buffer.elements, buffer.dtype, buffer.tensor)?;
+            let mut storage = BufferStorage::new(buffer.elements, buffer.dtype, view.buffer)?;
             if self.poison {
                 poison_words(&mut storage.words, buffer.dtype);
             }
@@ -249,17 +248,17 @@ impl RankMemory {
         {
             return Ok(HostTensor::from_words(view.dtype, &view.shape(), storage.words));
         }
-        let bytes = self.read_bytes(plan, view)?;
+        let bytes = self.read_bytes(view)?;
         Ok(HostTensor::from_bytes(view.dtype, &view.shape(), &bytes))
     }
 
     /// The elements of a view as bytes.
-    pub(super) fn read_bytes(&self, plan: &Plan, view: &BufferView) -> Result<Vec<u8>, ExecutionFault> {
+    pub(super) fn read_bytes(&self, view: &BufferView) -> Result<Vec<u8>, ExecutionFault> {
         Ok(match view.dtype.byte_size() {
-            1 => self.read_view::<u8>(plan, view)?,
-            2 => bytemuck::cast_slice(&self.read_view::<u16>(plan, view)?).to_vec(),
-            4 => bytemuck::cast_slice(&self.read_view::<u32>(plan, view)?).to_vec(),
-            8 => bytemuck::cast_slice(&self.read_view::<u64>(plan, view)?).to_vec(),
+            1 => self.read_view::<u8>(view)?,
+            2 => bytemuck::cast_slice(&self.read_view::<u16>(view)?).to_vec(),
+            4 => bytemuck::cast_slice(&self.read_view::<u32>(view)?).to_vec(),
+            8 => bytemuck::cast_slice(&self.read_view::<u64>(view)?).to_vec(),
             _ => return Err(ExecutionFault::Type(view.dtype)),
         })
     }

@@ -34,8 +34,7 @@ fn move_elements<T: Pod>(
     places: &[usize],
 ) -> Result<(), ExecutionFault> {
     let Some(data) = memory.borrow_buffer::<T>(&take.input)? else {
-        let tensor = plan.buffers[take.input.buffer].tensor;
-        return Err(ExecutionFault::Uninitialised { tensor, element: take.input.offset });
+        return Err(ExecutionFault::Uninitialised { buffer: take.input.buffer, element: take.input.offset });
     };
     let values: Vec<T> = places.iter().map(|&place| data[place]).collect();
     memory.write_view(plan, &take.output, &values)
@@ -48,7 +47,7 @@ fn load_indices(
     view: &BufferView,
     extent: usize,
 ) -> Result<Vec<usize>, ExecutionFault> {
-    let ElementVector::I64(values) = ElementVector::load_view(memory, plan, view)? else {
+    let ElementVector::I64(values) = ElementVector::load_view(memory, view)? else {
         return Err(ExecutionFault::Type(view.dtype));
     };
     let Some(wrong) = values.iter().position(|&value| index_within(value, extent).is_none()) else {
@@ -63,8 +62,8 @@ fn load_indices(
 /// `half` and narrower floats add in `float` and are rounded once.
 pub(super) fn run_accumulate(memory: &mut RankMemory, plan: &Plan, put: &AccumulateInst) -> Result<(), ExecutionFault> {
     let rows = load_indices(memory, plan, &put.index, put.output.dims[0].extent)?;
-    let base = ElementVector::load_view(memory, plan, &put.base)?;
-    let value = ElementVector::load_view(memory, plan, &put.value)?;
+    let base = ElementVector::load_view(memory, &put.base)?;
+    let value = ElementVector::load_view(memory, &put.value)?;
     let result = match (base, value) {
         (ElementVector::F64(a), ElementVector::F64(b)) => ElementVector::F64(add_rows(a, &b, &rows, |x, y| x + y)),
         (ElementVector::F32(a), ElementVector::F32(b)) => ElementVector::F32(add_rows(a, &b, &rows, |x, y| x + y)),

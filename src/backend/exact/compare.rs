@@ -1,10 +1,10 @@
 //! Comparisons of the outputs of two exact runs.
 
-use super::inputs::{shard_places, unravel_index};
+use super::inputs::shard_places;
 use super::run::ExactRun;
 use super::value::ExactValue;
 use crate::diag::{Diag, codes};
-use crate::lower::PreparedProgram;
+use crate::lower::{PreparedProgram, unravel_index};
 
 /// The place of an element of an output on a rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

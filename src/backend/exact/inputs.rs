@@ -4,7 +4,7 @@ use super::hash::{HashKeys, HashedSubject};
 use super::value::{ExactValue, is_drawn, stored_integer};
 use crate::data::HostTensor;
 use crate::ir::DType;
-use crate::lower::IoTensor;
+use crate::lower::{IoTensor, unravel_index};
 use std::ops::Range;
 
 /// A change of a part of an input.
@@ -32,16 +32,6 @@ impl InputChange {
         let index = unravel_index(shape, flat);
         index.iter().zip(&self.part).all(|(at, part)| part.binary_search(at).is_ok())
     }
-}
-
-/// The index of an element by its place in row-major order.
-pub(super) fn unravel_index(shape: &[usize], mut flat: usize) -> Vec<usize> {
-    let mut index = vec![0; shape.len()];
-    for (at, &extent) in index.iter_mut().zip(shape).rev() {
-        *at = flat % extent.max(1);
-        flat /= extent.max(1);
-    }
-    index
 }
 
 /// The elements of a whole input: random numbers, or integers as they are given.

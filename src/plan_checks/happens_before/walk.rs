@@ -27,6 +27,8 @@ pub(crate) struct MemoryAccess<'i> {
     pub(crate) rank: usize,
     /// The rank's instruction.
     pub(crate) inst: InstId,
+    /// The operation of the instruction.
+    pub(crate) kind: &'i InstKind,
     /// The elements.
     pub(crate) view: &'i BufferView,
     /// True if it writes them.
@@ -538,9 +540,7 @@ struct UnitSources {
 
 /// The accesses of an instruction, reads first.
 fn accesses_of(rank: usize, id: InstId, inst: &Inst, end: AccessEnd) -> SmallVec<[MemoryAccess<'_>; 4]> {
-    let reads = inst.kind.read_views();
-    let mut accesses: SmallVec<[MemoryAccess<'_>; 4]> =
-        reads.into_iter().map(|view| MemoryAccess { rank, inst: id, view, is_write: false, end }).collect();
-    accesses.extend(inst.kind.written_view().map(|view| MemoryAccess { rank, inst: id, view, is_write: true, end }));
-    accesses
+    let access = |view, is_write| MemoryAccess { rank, inst: id, kind: &inst.kind, view, is_write, end };
+    let reads = inst.kind.read_views().into_iter().map(|view| access(view, false));
+    reads.chain(inst.kind.written_view().map(|view| access(view, true))).collect()
 }

@@ -26,6 +26,17 @@ pub(in crate::plan_checks) enum MemoryFinding {
         /// The accesses.
         pair: UnorderedPair,
     },
+    /// An instruction of a stream reads an element that it writes as another one.
+    Overlap {
+        /// The rank.
+        rank: usize,
+        /// The instruction.
+        inst: InstId,
+        /// The buffer.
+        buffer: BufferId,
+        /// An element that it reads and writes.
+        element: usize,
+    },
     /// An access to an input or output that the end of the caller's stream does not wait for.
     Unjoined {
         /// The rank.

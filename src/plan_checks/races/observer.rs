@@ -6,6 +6,7 @@ use crate::ir::{Id, OpId, TensorId};
 use crate::lower::IoTensor;
 use crate::plan::{BufferId, BufferKind, InstId, Plan};
 use crate::plan_checks::happens_before::{MemoryAccess, OrderObserver, VectorClock, WaitInst, WalkedEnds};
+use crate::plan_checks::in_place::{is_elementwise_operand, is_same_view};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
@@ -97,6 +98,29 @@ impl<'p> MemoryObserver<'p> {
         }
     }
 
+    /// Adds a finding if an instruction of a stream reads elements that it writes, other than in place: on a GPU, other
+    /// threads may have written them before.
+    fn check_overlap(&mut self, accesses: &[MemoryAccess<'_>], sets: &[Option<u32>]) {
+        let Some((write, reads)) = accesses.split_last().filter(|(last, _)| last.is_write && last.kind.is_local())
+        else {
+            return;
+        };
+        let Some(written) = sets.last().copied().flatten() else { return };
+        for (operand, (read, set)) in reads.iter().zip(sets).enumerate() {
+            let Some(set) = set.filter(|_| read.view.buffer == write.view.buffer) else { continue };
+            if is_elementwise_operand(read.kind, operand) && is_same_view(read.view, write.view) {
+                continue;
+            }
+            let history = &self.histories[write.rank][write.view.buffer.index()];
+            let Some(element) = history.common_element(set, written) else { continue };
+            let op = self.op_of(write.rank, write.inst);
+            if self.reported.insert(OpPair(op, op)) {
+                let (rank, inst, buffer) = (write.rank, write.inst, write.view.buffer);
+                self.findings.push(MemoryFinding::Overlap { rank, inst, buffer, element });
+            }
+        }
+    }
+
     /// Adds a finding if an instruction reads what nothing has written.
     fn check_written(&mut self, access: &MemoryAccess<'_>, set: u32) {
         let history = &mut self.histories[access.rank][access.view.buffer.index()];
@@ -162,6 +186,7 @@ impl OrderObserver for MemoryObserver<'_> {
                 }
             }
         }
+        self.check_overlap(accesses, &sets);
         for (access, set) in accesses.iter().zip(sets) {
             let Some(set) = set else { continue };
             let past = PastAccess { inst: access.inst, end: access.end, is_write: access.is_write };

@@ -3,7 +3,7 @@
 use super::findings::{MemoryFinding, UnorderedPair};
 use super::history::{PastAccess, UnwrittenElements};
 use crate::diag::{Diag, Fix, codes};
-use crate::ir::{Id, OpId};
+use crate::ir::OpId;
 use crate::lower::PreparedProgram;
 use crate::plan::{BufferId, InstId, InstKind, Plan, StreamSlot, WorkSlot};
 use rustc_hash::FxHashSet;
@@ -32,6 +32,9 @@ impl FindingReport<'_> {
     fn describe_finding(&self, finding: &MemoryFinding) -> Diag {
         match finding {
             MemoryFinding::Race { rank, buffer, pair } => self.describe_race(*rank, *buffer, pair),
+            MemoryFinding::Overlap { rank, inst, buffer, element } => {
+                self.describe_overlap(*rank, *inst, *buffer, *element)
+            }
             MemoryFinding::Unjoined { rank, buffer, access } => self.describe_unjoined(*rank, *buffer, access),
             MemoryFinding::Unwritten { rank, inst, view, elements } => {
                 self.describe_unwritten(*rank, *inst, view.buffer, *elements)
@@ -115,6 +118,24 @@ impl FindingReport<'_> {
             self.plan_of(rank).rank
         ))
         .with_fix(Fix::in_words(self.repair_text(rank, first.inst, second.inst)))
+    }
+
+    fn describe_overlap(&self, rank: usize, inst: InstId, buffer: BufferId, element: usize) -> Diag {
+        let (labels, plan) = (&self.prepared.labels, self.plan_of(rank));
+        let op = self.op_of(rank, inst);
+        let message =
+            format!("race on {}: `{}` both reads and writes it", self.buffer_name(rank, buffer), labels.op_label(op));
+        let diag = Diag::error(codes::RACE, labels.op_span(op), message);
+        self.with_unit_places(diag, rank, inst)
+            .with_note(format!("on rank {}, in {}", plan.rank, labels.origin_text(plan, plan.inst(inst).origin)))
+            .with_note(format!(
+                "what it reads and what it writes have {} in common",
+                self.element_text(rank, buffer, element)
+            ))
+            .with_note(
+                "an op works in place only where it reads each element for the same one of its result: \
+                 give the result memory of its own",
+            )
     }
 
     fn describe_unjoined(&self, rank: usize, buffer: BufferId, access: &PastAccess) -> Diag {
@@ -218,17 +239,9 @@ impl FindingReport<'_> {
         self.prepared.labels.tensor_name(self.plan_of(rank).buffers[buffer].tensor)
     }
 
-    /// `T2[1, 0, 3]`.
+    /// `T2[1, 0, 3]`, in the whole tensor.
     fn element_text(&self, rank: usize, buffer: BufferId, element: usize) -> String {
-        let shape = self.plan_of(rank).buffer_shapes.get(buffer.index()).map_or(&[][..], |shape| shape.as_slice());
-        let mut rest = element;
-        let mut indices: Vec<String> = Vec::new();
-        for &extent in shape.iter().rev() {
-            indices.push((rest % extent.max(1)).to_string());
-            rest /= extent.max(1);
-        }
-        indices.reverse();
-        format!("{}[{}]", self.buffer_name(rank, buffer), indices.join(", "))
+        self.prepared.element_text(self.plan_of(rank), buffer, element)
     }
 
     /// A hint that orders an instruction before another.

@@ -54,11 +54,10 @@ fn place_text(prepared: &PreparedProgram, place: &AccessPlace) -> String {
     }
 }
 
-/// ``T3, element 4, on rank 1``.
+/// `T3[2, 0] on rank 1`.
 fn memory_text(prepared: &PreparedProgram, rank: u32, buffer: BufferId, element: usize) -> String {
-    let tensor = plan_of(prepared, rank).and_then(|plan| plan.buffers.get(buffer)).map(|buffer| buffer.tensor);
-    let name = tensor.map_or("?", |tensor| prepared.labels.tensor_name(tensor));
-    format!("element {element} of {name} on rank {rank}")
+    let text = plan_of(prepared, rank).map(|plan| prepared.element_text(plan, buffer, element));
+    format!("{} on rank {rank}", text.as_deref().unwrap_or("?"))
 }
 
 fn race_error(prepared: &PreparedProgram, race: &AccessRace) -> Diag {
@@ -97,8 +96,14 @@ fn misuse_error(prepared: &PreparedProgram, misuse: &MemoryMisuse) -> Diag {
             error(code, place, format!("{memory} is read, but nothing wrote it"))
         }
         MemoryMisuse::AfterFree { place, buffer } => {
-            let memory = memory_text(prepared, place.rank, *buffer, 0);
-            error(codes::NO_MEMORY_HERE, place, format!("{memory} is used, but has no memory here"))
+            let plan = plan_of(prepared, place.rank);
+            let tensor = plan.and_then(|plan| plan.buffers.get(*buffer)).map(|buffer| buffer.tensor);
+            let name = tensor.map_or("?", |tensor| prepared.labels.tensor_name(tensor));
+            error(
+                codes::NO_MEMORY_HERE,
+                place,
+                format!("{name} is used on rank {}, but has no memory here", place.rank),
+            )
         }
         MemoryMisuse::Disagreement { first, second } => {
             let diag = error(codes::DISAGREEMENT, first, "two sides of a communication do not agree".to_owned());

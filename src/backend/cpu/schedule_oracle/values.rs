@@ -91,7 +91,7 @@ impl<'p> ValueRun<'p> {
         let kind = &rank.plan.inst(at.inst).kind;
         let views = kind.read_views();
         let bytes = match views.first() {
-            Some(view) if !kind.is_local() => rank.memory.read_bytes(rank.plan, view)?,
+            Some(view) if !kind.is_local() => rank.memory.read_bytes(view)?,
             _ => local_result(rank, at.inst)?,
         };
         rank.memory.release_views(views);
@@ -147,7 +147,7 @@ fn local_result(rank: &CpuRank<'_>, inst: InstId) -> Result<Vec<u8>, ExecutionFa
     let memory = rank.memory.copy_buffers(kind.read_views());
     let mut copy = CpuRank { plan: rank.plan, memory, stats: RunStats::default(), done: None };
     copy.execute_local(kind)?;
-    kind.written_view().map_or(Ok(Vec::new()), |view| copy.memory.read_bytes(rank.plan, view))
+    kind.written_view().map_or(Ok(Vec::new()), |view| copy.memory.read_bytes(view))
 }
 
 fn count_work(stats: &mut RunStats, kind: &InstKind, bytes: u64) {
