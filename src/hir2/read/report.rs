@@ -90,7 +90,7 @@ pub(super) fn report_kind(needed: &str, span: Span, diags: &mut Diags) {
 }
 
 pub(super) fn report_no_scalar(file: &FileSyntax, name: Symbol, meaning: Meaning, span: Span, diags: &mut Diags) {
-    let what = if matches!(meaning, Meaning::Handle(_)) { "a communication" } else { "a tensor" };
+    let what = describe_meaning(meaning);
     let message = format!("`{}` is {what}, but a scalar is needed here", file.symbol_text(name));
     push(diags, codes::WRONG_KIND, span, message, "");
 }
@@ -153,6 +153,56 @@ pub(super) fn report_no_tensor(text: &str, known: &[&str], span: Span, diags: &m
             diag.with_note("a tensor is declared in the header, or where it is first written: `G: f32[m, n] = alloc`")
         }
     });
+}
+
+/// A name that nothing declares, where a tensor or a scalar can stand.
+pub(super) fn report_no_name(text: &str, known: &[&str], span: Span, diags: &mut Diags) {
+    let diag = Diag::error(codes::UNKNOWN_SCALAR, span, format!("the name `{text}` is not declared"));
+    diags.push(match nearest_candidate(text, known.iter().copied().filter(|name| *name != text)) {
+        Some(near) => diag.with_near_name(span, near),
+        None => diag.with_note("names are those of tensors, extents of their types, scalars `at = e`, indices of loops around the statement, `rank` and `streams`"),
+    });
+}
+
+/// A name that stands for something else than a tensor.
+pub(super) fn report_needs_tensor(text: &str, meaning: Meaning, span: Span, diags: &mut Diags) {
+    let message = format!("`{text}` is {}, but a tensor is needed here", describe_meaning(meaning));
+    push(diags, codes::WRONG_KIND, span, message, "");
+}
+
+/// `wait` behind which something else than a communication stands.
+pub(super) fn report_no_wait(text: &str, meaning: Meaning, span: Span, diags: &mut Diags) {
+    let message = format!("`{text}` is {}, but `wait` needs a communication", describe_meaning(meaning));
+    let note = match meaning {
+        Meaning::Stream(_) => format!("write `sync {text}` to wait for a stream"),
+        _ => "a communication gets a name where it is posted: `h = send(..)`".to_owned(),
+    };
+    push(diags, codes::WRONG_KIND, span, message, note);
+}
+
+fn describe_meaning(meaning: Meaning) -> &'static str {
+    match meaning {
+        Meaning::Tensor(_) => "a tensor",
+        Meaning::Handle(_) => "a communication",
+        Meaning::Stream(_) => "a stream",
+        Meaning::Scalar => "a scalar",
+        Meaning::Poisoned => "unknown",
+    }
+}
+
+/// `streams n` needs a positive number, and a size stands in the header once.
+pub(super) fn check_hints(file: &FileSyntax, diags: &mut Diags) {
+    if let Some(streams) = file.streams.filter(|streams| !(1..=i64::from(u32::MAX)).contains(&streams.value)) {
+        let message = format!("a program cannot run on {} streams", streams.value);
+        push(diags, codes::WRONG_NUMBER, streams.span, message, "write a number from 1, as in `streams 3`");
+    }
+    let mut first: FxHashMap<Symbol, Span> = FxHashMap::default();
+    for size in &file.sizes {
+        if let Some(earlier) = first.insert(size.name, size.span) {
+            let message = format!("the size of `{}` is given twice", file.symbol_text(size.name));
+            diags.push(Diag::error(codes::NAME_TWICE, size.span, message).with_label(earlier, "it is given here"));
+        }
+    }
 }
 
 pub(super) fn report_index_count(

@@ -35,6 +35,9 @@ impl ProgramReader<'_> {
         for &stmt in &node.stmts {
             self.read_statement(stmt);
         }
+        if !file.comments.is_empty() {
+            self.note_silent_statements(&node.stmts);
+        }
     }
 
     pub(super) fn read_statement(&mut self, id: StmtId) {
@@ -177,7 +180,11 @@ impl ProgramReader<'_> {
     /// `at = e`.
     fn define_scalar(&mut self, target: &TargetSyntax, value: ast::ExprId, span: Span) -> Option<()> {
         let name = self.plain_target(target)?;
+        let before = self.unbound.last();
         let value = self.scalar(value)?;
+        if self.unbound.last() != before {
+            self.unbound.mark_doubtful(name.name);
+        }
         match self.scope.get(name.name).map(|entry| entry.meaning) {
             Some(Meaning::Scalar) => {}
             Some(Meaning::Poisoned) => return None,

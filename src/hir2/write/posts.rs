@@ -112,9 +112,8 @@ impl ProgramWriter<'_> {
         } else {
             self.write_handle_target(self.program.op(*end));
         }
-        let commented = |id: &OpId| {
-            self.has_comments(CommentPlace::Above(*id)) || self.has_comments(CommentPlace::Trailing(*id))
-        };
+        let commented =
+            |id: &OpId| self.has_comments(CommentPlace::Above(*id)) || self.has_comments(CommentPlace::Trailing(*id));
         let spread = members.iter().any(commented)
             || self.has_comments(CommentPlace::Trailing(*start))
             || self.has_comments(CommentPlace::Above(*end));
