@@ -70,12 +70,62 @@ use hostir_grammar::SyntaxError;
 /// assert!(diags.has_errors());
 /// ```
 pub fn load(text: &str) -> (Vec<ir::Program>, Diags) {
-    let parsed = hostir_grammar::parse(text);
-    let mut diags = Diags { items: parsed.errors.into_iter().map(syntax_error).collect() };
-    let containers = 0..parsed.ast.containers.len();
-    let programs = containers.map(|at| resolve::resolve(&parsed.ast, at, text, &mut diags)).collect();
+    let (file, mut diags) = ParsedFile::parse(text);
+    let programs = (0..file.program_count()).map(|at| file.resolve_program(at, text, &mut diags)).collect();
     diags.sort_by_place();
     (programs, diags)
+}
+
+/// A text in either notation after parsing: its programs are not resolved yet.
+#[derive(Debug)]
+pub enum ParsedFile {
+    /// The printed form.
+    Printed(hostir_grammar::SyntaxTree),
+    /// `hir 2`.
+    Hir2(hostir_grammar::hir2::ast::FileSyntax),
+}
+
+impl ParsedFile {
+    /// Parses a text in the notation that its first line says; the errors are those of syntax.
+    pub fn parse(text: &str) -> (Self, Diags) {
+        let (file, errors) = if hostir_grammar::hir2::is_hir2(text) {
+            let parsed = hostir_grammar::hir2::parse(text);
+            (ParsedFile::Hir2(parsed.file), parsed.errors)
+        } else {
+            let parsed = hostir_grammar::parse(text);
+            (ParsedFile::Printed(parsed.ast), parsed.errors)
+        };
+        (file, Diags { items: errors.into_iter().map(syntax_error).collect() })
+    }
+
+    /// Number of programs.
+    pub fn program_count(&self) -> usize {
+        match self {
+            ParsedFile::Printed(ast) => ast.containers.len(),
+            ParsedFile::Hir2(file) => hir2::read::program_count(file),
+        }
+    }
+
+    /// The names of the programs; `None` for one without a name.
+    pub fn program_names(&self) -> Vec<Option<String>> {
+        match self {
+            ParsedFile::Printed(ast) => ast.containers.iter().map(|_| None).collect(),
+            ParsedFile::Hir2(file) => hir2::read::program_names(file).map(|name| Some(name.to_owned())).collect(),
+        }
+    }
+
+    /// Whether the text is in `hir 2`.
+    pub fn is_hir2(&self) -> bool {
+        matches!(self, ParsedFile::Hir2(_))
+    }
+
+    /// Resolves one program, from 0; `text` is what was parsed. A number past the last gives an empty program.
+    pub fn resolve_program(&self, number: usize, text: &str, diags: &mut Diags) -> ir::Program {
+        match self {
+            ParsedFile::Printed(ast) => resolve::resolve(ast, number, text, diags),
+            ParsedFile::Hir2(file) => hir2::read::read_program(file, text, number, diags),
+        }
+    }
 }
 
 /// Converts an error of the grammar to a diagnostic.

@@ -11,8 +11,11 @@ use std::borrow::Cow;
 /// The mark for a line that does not belong to a container: white space to a reader.
 pub(crate) const DROPPED: &str = "\u{b}";
 
-/// The containers of a log, each on the lines where it stood; a plain program is returned as it is.
+/// The containers of a log, each on the lines where it stood; a plain program, or a text in `hir 2`, is returned as it is.
 pub fn containers_in_log(text: &str) -> Cow<'_, str> {
+    if crate::hir2::is_hir2(text) {
+        return Cow::Borrowed(text);
+    }
     let folded = holds_folded(text);
     if (is_program(text) && !folded) || memmem::find(text.as_bytes(), OPEN.as_bytes()).is_none() {
         return Cow::Borrowed(text);

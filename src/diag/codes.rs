@@ -42,6 +42,30 @@ codes! {
     UNIT_LISTS = "H0116";
     /// A function with too many or too few operands.
     WRONG_ARITY = "H0117";
+    /// A name of `hir 2` that is declared twice, or hides another one.
+    NAME_TWICE = "H0130";
+    /// A word of the language, or the name of an op, as a name.
+    RESERVED_NAME = "H0131";
+    /// A kernel that no program follows.
+    LONE_KERNEL = "H0132";
+    /// A device that a mesh names twice.
+    MESH_DEVICE = "H0133";
+    /// An `order(..)` that does not list each axis once.
+    AXES_ORDER = "H0134";
+    /// `own` on an axis that does not lie across devices, or another index on one that does.
+    OWN_INDEX = "H0135";
+    /// An index with more entries than the tensor has axes, or the number of an axis that it has not.
+    INDEX_COUNT = "H0136";
+    /// `rank` as an index where the mesh is not 0, 1, 2 and so on.
+    RANK_INDEX = "H0137";
+    /// A tensor whose type is neither written nor inferred.
+    NO_TYPE = "H0138";
+    /// A tensor that is declared again with another type.
+    DECLARED_TWICE = "H0139";
+    /// A Wait for a name that no communication has.
+    UNKNOWN_HANDLE = "H0140";
+    /// A text in backquotes that is not the printed form.
+    VERBATIM = "H0141";
 
     /// Two different declarations of one tensor.
     DECLARATIONS_DIFFER = "H0201";

@@ -5,4 +5,5 @@
 
 pub mod defaults;
 pub mod infer;
+pub mod read;
 pub mod write;

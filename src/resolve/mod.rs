@@ -48,6 +48,40 @@ pub fn resolve(ast: &SyntaxTree, container: usize, source: &str, diags: &mut Dia
     resolver.program
 }
 
+/// Resolves statements of the printed form as part of a program: their ops are in no block. `known` has the tensors that
+/// numbers stand for, `unit` is the unit whose body they belong to, and all their places are `span`.
+pub(crate) fn resolve_fragment(
+    program: Program,
+    known: &[(u32, TensorId)],
+    unit: Option<UnitId>,
+    text: &str,
+    span: crate::diag::Span,
+    diags: &mut Diags,
+) -> (Program, Vec<ir::OpId>) {
+    let source = format!("%HostIrContainer {{ () -> () :\n  {text}\n}} // %HostIrContainer\n");
+    let parsed = hostir_grammar::parse(&source);
+    diags.items.extend(parsed.errors.into_iter().map(crate::syntax_error));
+    let Some(container) = parsed.ast.containers.first().filter(|_| diags.items.is_empty()) else {
+        return (program, Vec::new());
+    };
+    let (ops, tensors) = (program.ops.len(), program.tensors.len());
+    let style = program.style;
+    let mut resolver = Resolver::new(&parsed.ast, &source, style, diags);
+    resolver.program = program;
+    resolver.unit = unit;
+    resolver.short_form = true;
+    resolver.latest.extend(known.iter().copied());
+    resolver.declared.extend(known.iter().copied());
+    resolver.note_permuted(&[container.body]);
+    let block = resolver.resolve_block(container.body);
+    resolver.decide_splits();
+    let mut program = resolver.program;
+    let found = std::mem::take(&mut program.blocks[block].ops);
+    (ops..program.ops.len()).for_each(|op| program.source.ops[ir::OpId(op as u32)] = span);
+    (tensors..program.tensors.len()).for_each(|tensor| program.source.tensors[TensorId(tensor as u32)] = span);
+    (program, found)
+}
+
 /// The meaning of a head word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum HeadMeaning {

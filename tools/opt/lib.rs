@@ -20,10 +20,10 @@ use chunk::InputChunk;
 use cli::{OptArgs, OutputForm};
 use dump::DumpWriter;
 use faults::PipelineFaults;
+use hostir::ParsedFile;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::Program;
 use hostir::print::PrintOptions;
-use hostir_grammar::ast::SyntaxTree;
 use hostir_passes::manager::{self, PipelineFailure, PipelineReport};
 use hostir_passes::pipeline::Pipeline;
 use hostir_tool_support::errors;
@@ -169,15 +169,15 @@ impl<'a> OptSession<'a> {
     /// Runs one text and appends what comes out. Spans are those of the chunk.
     fn process_chunk(&mut self, chunk: &InputChunk<'_>, io: &mut ToolIo<'_>) -> Diags {
         let start = Instant::now();
-        let parsed = hostir_grammar::parse(&chunk.text);
+        let (file, found) = ParsedFile::parse(&chunk.text);
         self.phases[0] += start.elapsed().as_secs_f64();
         let mut diags = Diags::default();
         diags.items.extend(chunk.not_utf8(self.lossy));
-        diags.items.extend(parsed.errors.into_iter().map(hostir::syntax_error));
+        diags.items.extend(found.items);
         let sound = !diags.has_errors();
-        let programs = self.resolve_programs(&parsed.ast, &chunk.text);
+        let programs = self.resolve_programs(&file, &chunk.text);
         // It is as large as the text several times over; what follows can use the memory.
-        drop(parsed.ast);
+        drop(file);
         let mut processed = Vec::new();
         for (program, mut found) in programs {
             if sound && !found.has_errors() {
@@ -201,14 +201,14 @@ impl<'a> OptSession<'a> {
     }
 
     /// The programs that are asked for, each with what was found wrong with it.
-    fn resolve_programs(&mut self, ast: &SyntaxTree, text: &str) -> Vec<(Program, Diags)> {
+    fn resolve_programs(&mut self, file: &ParsedFile, text: &str) -> Vec<(Program, Diags)> {
         let start = Instant::now();
         let mut programs = Vec::new();
-        for index in 0..ast.containers.len() {
+        for index in 0..file.program_count() {
             self.containers += 1;
             if self.cli.container.is_none_or(|wanted| wanted == self.containers) {
                 let mut found = Diags::default();
-                let program = hostir::resolve::resolve(ast, index, text, &mut found);
+                let program = file.resolve_program(index, text, &mut found);
                 programs.push((program, found));
             }
         }

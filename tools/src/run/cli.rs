@@ -331,8 +331,9 @@ struct CheckArguments {
     expect: Vec<String>,
     #[arg(
         long,
-        value_name = "FILE",
-        help = "Run another program on the same inputs and compare all outputs by position"
+        value_name = "FILE|:NAME",
+        help = "Run another program on the same inputs and compare all outputs by position; :NAME and :N are programs \
+                of the same file"
     )]
     reference: Option<String>,
     #[arg(

@@ -50,7 +50,8 @@ fn check_files(options: &Options, io: &ToolIo<'_>) -> Result<(), Diag> {
         staged::check_file(&target.name, &io.resolve_path(&target.name))?;
     }
     let programs = [&options.file].into_iter().chain(&options.others).chain(&options.reference);
-    let programs = programs.filter(|file| *file != "-");
+    // `:name` is a program of the same file.
+    let programs = programs.filter(|file| *file != "-" && !file.starts_with(':'));
     let read = programs.map(|file| OutputPlace { what: "the program", name: file.clone() });
     let mut places: Vec<(Result<PlaceKey, String>, OutputPlace)> = Vec::new();
     for target in read.chain(targets) {

@@ -1,8 +1,10 @@
 //! From a file to one verified program.
 
 use super::failure::RunFailure;
+use hostir::ParsedFile;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::Program;
+use hostir_grammar::containers_in_log;
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::source::NamedText;
@@ -30,23 +32,35 @@ impl SourceProgram {
         Self::from_text(io.read_source(path)?, container)
     }
 
+    /// Reads another program of a file: the one of this name, or of this number (from 1).
+    ///
+    /// # Errors
+    /// A file that cannot be read or holds no such program, and a program with errors.
+    pub(super) fn read_sibling(path: &str, name: &str, io: &mut ToolIo<'_>) -> Result<Self, RunFailure> {
+        let source = io.read_source(path)?;
+        let (_, file, _) = parse_source(&source);
+        let names = file.program_names();
+        let number = names.iter().position(|known| known.as_deref() == Some(name)).map(|at| at + 1);
+        let Some(number) = number.or_else(|| name.parse().ok()) else {
+            let message = format!("`{path}` has no program `{name}`");
+            let known: Vec<String> = names.iter().flatten().map(|name| format!("`:{name}`")).collect();
+            let note = match known.is_empty() {
+                true => format!("write a number: `:1` to `:{}`", names.len()),
+                false => format!("it has {}", known.join(", ")),
+            };
+            return Err(Diag::global_error(errors::CONTAINER, message).with_note(note).into());
+        };
+        Self::from_text(source, Some(number))
+    }
+
     /// Resolves and verifies the program in a text, or its `container`-th (from 1).
     ///
     /// # Errors
     /// A text that holds no such program, and a program with errors.
     pub(super) fn from_text(raw: NamedText, container: Option<usize>) -> Result<Self, RunFailure> {
-        let (text, parsed) = match std::str::from_utf8(&raw.bytes) {
-            Ok(text) => {
-                let text = hostir_grammar::containers_in_log(text).into_owned();
-                let parsed = hostir_grammar::parse(&text);
-                (text, parsed)
-            }
-            Err(_) => hostir_grammar::parse_bytes(&raw.bytes),
-        };
-        let mut diags = Diags { items: parsed.errors.into_iter().map(hostir::syntax_error).collect() };
-        let count = parsed.ast.containers.len();
-        let chosen = if diags.has_errors() { Ok(0) } else { choose_container(&raw.name, count, container) };
-        let program = hostir::resolve::resolve(&parsed.ast, chosen?, &text, &mut diags);
+        let (text, file, mut diags) = parse_source(&raw);
+        let chosen = if diags.has_errors() { Ok(0) } else { choose_container(&raw.name, &file, container) };
+        let program = file.resolve_program(chosen?, &text, &mut diags);
         match diags.has_errors() {
             true => {
                 let earlier = diags.primary_spans().collect::<Vec<_>>();
@@ -67,15 +81,33 @@ impl SourceProgram {
     }
 }
 
-/// Which container of a file is meant.
-fn choose_container(name: &str, count: usize, wanted: Option<usize>) -> Result<usize, Diag> {
+/// The text of a file without what a log adds, and its syntax.
+fn parse_source(raw: &NamedText) -> (String, ParsedFile, Diags) {
+    match std::str::from_utf8(&raw.bytes) {
+        Ok(text) => {
+            let text = containers_in_log(text).into_owned();
+            let (file, diags) = ParsedFile::parse(&text);
+            (text, file, diags)
+        }
+        Err(_) => {
+            let (text, parsed) = hostir_grammar::parse_bytes(&raw.bytes);
+            let items = parsed.errors.into_iter().map(hostir::syntax_error).collect();
+            (text, ParsedFile::Printed(parsed.ast), Diags { items })
+        }
+    }
+}
+
+/// Which container of a file is meant. Without a number, a file in `hir 2` means its first program: what stands behind it
+/// is mostly its reference.
+fn choose_container(name: &str, file: &ParsedFile, wanted: Option<usize>) -> Result<usize, Diag> {
+    let count = file.program_count();
     match wanted {
         Some(wanted) if (1..=count).contains(&wanted) => Ok(wanted - 1),
         Some(wanted) => Err(Diag::global_error(
             errors::CONTAINER,
             format!("`{name}` contains {count} programs, so there is no number {wanted}"),
         )),
-        None if count == 1 => Ok(0),
+        None if count == 1 || (count > 1 && file.is_hir2()) => Ok(0),
         None => Err(Diag::global_error(
             errors::CONTAINER,
             format!("`{name}` contains {count} programs, and none is selected"),

@@ -41,7 +41,10 @@ impl LoadedReference {
         options: &Options,
         io: &mut ToolIo<'_>,
     ) -> Result<Self, RunFailure> {
-        let loaded = SourceProgram::read_program(file, None, io)?;
+        let loaded = match file.strip_prefix(':') {
+            Some(name) => SourceProgram::read_sibling(&options.file, name, io)?,
+            None => SourceProgram::read_program(file, None, io)?,
+        };
         let whole = whole_tensors(given)?;
         check_count(file, "inputs", tensor_options::tensor_ids(loaded.program.inputs()).len(), whole.len())?;
         check_count(file, "outputs", tensor_options::tensor_ids(loaded.program.outputs()).len(), prepared.results)?;

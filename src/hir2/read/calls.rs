@@ -1,0 +1,501 @@
+//! Calls: ops of the table, pointwise functions, kernels.
+
+use super::program::ProgramReader;
+use super::report;
+use super::scope::Meaning;
+use super::statements::ResultTarget;
+use crate::axes::logical_axes;
+use crate::hir2::defaults::{DEFAULT_CACHE_OP, cast_function, dtype_of_word, has_cache_op};
+use crate::hir2::infer::{TensorType, result_types};
+use crate::ir::functions::find_function;
+use crate::ir::{
+    AttrKey, AttrValue, DomainId, ExprId, IterDomain, IterType, Op, OpKind, OpLayout, ParallelType, TensorId, Value,
+};
+use crate::ops::{ArgKind, ArgPresence, ArgSpec, find_op};
+use hostir_grammar::Span;
+use hostir_grammar::ast;
+use hostir_grammar::hir2::ast::{ArgSyntax, ExprSyntax, NameSyntax, NodeRange, TargetSyntax};
+use smallvec::SmallVec;
+
+/// The word of a keyed argument in `hir 2`.
+pub(super) fn keyword(declared: &ArgSpec) -> &'static str {
+    match declared.display_name() {
+        "initial value" => "init",
+        "Group ID" => "group",
+        word => word,
+    }
+}
+
+impl ProgramReader<'_> {
+    /// Whether a call names a kernel or an op of the table.
+    pub(super) fn is_op_call(&self, name: NameSyntax) -> bool {
+        self.kernels.contains_key(&name.name) || find_op(self.text(name.name)).is_some()
+    }
+
+    /// A call with results.
+    pub(super) fn read_call(
+        &mut self,
+        name: NameSyntax,
+        args: NodeRange,
+        targets: &[TargetSyntax],
+        span: Span,
+    ) -> Option<()> {
+        if self.kernels.contains_key(&name.name) {
+            return self.read_kernel_call(name, args, targets, span);
+        }
+        let text = self.text(name.name).to_owned();
+        if let Some(kind) = find_op(&text) {
+            return self.read_table_op(kind, name, args, targets, span);
+        }
+        let is_function = find_function(&text, args.len()).is_some() || dtype_of_word(&text).is_some();
+        match targets {
+            [target] if is_function => self.read_pointwise_call(target, name, args, span),
+            _ => {
+                report::report_unknown_op(self.file, &self.kernels, &text, name.span, self.diags);
+                None
+            }
+        }
+    }
+
+    // Ops of the table.
+
+    fn read_table_op(
+        &mut self,
+        kind: OpKind,
+        name: NameSyntax,
+        args: NodeRange,
+        targets: &[TargetSyntax],
+        span: Span,
+    ) -> Option<()> {
+        if !is_callable(kind) {
+            report::report_not_callable(self.text(name.name), name.span, self.diags);
+            return None;
+        }
+        let file = self.file;
+        let list = &file.args[args.indices()];
+        if let (OpKind::Set, [target], [arg]) = (kind, targets, list)
+            && !self.names_tensor(arg.value)
+            && !self.names_tensor(target.value)
+            && target.ty.is_none()
+            && !self.holds_tensor(arg.value)
+        {
+            return self.read_scalar_set(target, arg, span);
+        }
+        let wanted = kind.result_count();
+        if kind != OpKind::LaunchKernel && targets.len() != wanted {
+            report::report_result_count(self.text(name.name), wanted, targets.len(), span, self.diags);
+            return None;
+        }
+        let targets = self.result_targets(targets);
+        let op = self.read_arguments(kind, list, span)?;
+        self.finish_op(op, &targets?, span)
+    }
+
+    /// `i5 = Set(i4)`.
+    fn read_scalar_set(&mut self, target: &TargetSyntax, arg: &ArgSyntax, span: Span) -> Option<()> {
+        let name = self.plain_target(target)?;
+        let value = self.scalar(arg.value)?;
+        if self.scope.get(name.name).is_none() && !self.declare(name, Meaning::Scalar) {
+            return None;
+        }
+        let mut op = Self::op_with(OpKind::Set, [Value::Scalar(value)]);
+        let result = self.name_expr(name.name);
+        op.results.push(Value::Scalar(result));
+        op.attrs.push((AttrKey::CacheOp, self.word(DEFAULT_CACHE_OP)));
+        self.emit(op, span);
+        Some(())
+    }
+
+    /// The operands and attributes of an op of the table.
+    pub(super) fn read_arguments(&mut self, kind: OpKind, args: &[ArgSyntax], span: Span) -> Option<Op> {
+        let declared = kind.spec().args;
+        let mut slots: SmallVec<[SmallVec<[&ArgSyntax; 2]>; 8]> = SmallVec::from_elem(SmallVec::new(), declared.len());
+        self.match_arguments(kind, args, &mut slots)?;
+        let mut op = Op::new(kind);
+        let mut good = true;
+        for (spec, slot) in declared.iter().zip(&slots) {
+            let may_miss = spec.presence == ArgPresence::Optional || spec.repeated || spec.result;
+            if slot.is_empty() && !may_miss {
+                report::report_missing(kind, spec, span, self.diags);
+                good = false;
+            }
+            for arg in slot {
+                good &= self.fill_argument(spec, arg, &mut op).is_some();
+            }
+        }
+        if has_cache_op(&op) && op.attr(AttrKey::CacheOp).is_none() {
+            let word = self.word(DEFAULT_CACHE_OP);
+            let behind = op.attrs.iter().position(|(key, _)| *key == AttrKey::Perm).unwrap_or(op.attrs.len());
+            op.attrs.insert(behind, (AttrKey::CacheOp, word));
+        }
+        good.then_some(op)
+    }
+
+    /// Puts each argument to its declaration.
+    fn match_arguments<'t>(
+        &mut self,
+        kind: OpKind,
+        args: &'t [ArgSyntax],
+        slots: &mut [SmallVec<[&'t ArgSyntax; 2]>],
+    ) -> Option<()> {
+        let declared = kind.spec().args;
+        let given = args.iter().filter(|arg| arg.key.is_none()).count();
+        let single = declared
+            .iter()
+            .filter(|spec| spec.word.is_none() && !spec.repeated && !is_keyed_only(args, self.file, spec))
+            .count();
+        let mut repeats = given.saturating_sub(single);
+        let mut next = 0;
+        let mut good = true;
+        for arg in args {
+            let found = match arg.key {
+                Some(key) => {
+                    let text = self.file.symbol_text(key.name);
+                    declared
+                        .iter()
+                        .position(|spec| keyword(spec) == text && (spec.word.is_some() || spec.key.is_some()))
+                }
+                None => (next..declared.len()).find(|&at| {
+                    declared[at].word.is_none()
+                        && (declared[at].repeated || slots[at].is_empty())
+                        && !(declared[at].repeated && repeats == 0)
+                }),
+            };
+            let Some(at) = found else {
+                report::report_extra_argument(self.file, kind, arg, self.diags);
+                good = false;
+                continue;
+            };
+            if declared[at].repeated && arg.key.is_none() {
+                repeats -= 1;
+                next = at;
+            } else if arg.key.is_none() {
+                next = at + 1;
+            }
+            if !slots[at].is_empty() && !declared[at].repeated {
+                report::report_twice_given(kind, &declared[at], arg.span, self.diags);
+                good = false;
+                continue;
+            }
+            slots[at].push(arg);
+        }
+        good.then_some(())
+    }
+
+    fn fill_argument(&mut self, spec: &ArgSpec, arg: &ArgSyntax, op: &mut Op) -> Option<()> {
+        if let Some(key) = spec.key {
+            let of = op.input_tensors().next();
+            let value = self.read_attribute(spec, arg, of)?;
+            op.attrs.push((key, value));
+            return Some(());
+        }
+        let value = match spec.kind {
+            ArgKind::Tensor => Value::Tensor(self.tensor_operand(arg.value)?),
+            ArgKind::Expr => Value::Scalar(self.scalar(arg.value)?),
+            ArgKind::Stream => Value::Stream(self.scalar(arg.value)?),
+            _ => self.operand(arg.value)?,
+        };
+        if spec.result {
+            op.results.push(value);
+        } else {
+            op.operands.push(value);
+        }
+        Some(())
+    }
+
+    /// An attribute by the kind that the table declares.
+    pub(super) fn read_attribute(
+        &mut self,
+        spec: &ArgSpec,
+        arg: &ArgSyntax,
+        of: Option<TensorId>,
+    ) -> Option<AttrValue> {
+        let file = self.file;
+        let value = *file.expr(arg.value);
+        let found = match (spec.kind, value) {
+            (ArgKind::Tensor, _) => AttrValue::Tensor(self.tensor_operand(arg.value)?),
+            (ArgKind::Expr | ArgKind::Int, _) => AttrValue::Expr(self.scalar(arg.value)?),
+            (ArgKind::Word(words), ExprSyntax::Name(word)) => {
+                let text = file.symbol_text(word);
+                if !words.contains(&text) {
+                    report::report_word(spec.display_name(), text, words, arg.span, self.diags);
+                    return None;
+                }
+                self.word(text)
+            }
+            (ArgKind::DType, ExprSyntax::Name(word)) => {
+                let text = file.symbol_text(word);
+                let Some(dtype) = dtype_of_word(text) else {
+                    let words: Vec<&str> = crate::hir2::defaults::DTYPE_WORDS.iter().map(|(word, _)| *word).collect();
+                    report::report_word("element type", text, &words, arg.span, self.diags);
+                    return None;
+                };
+                self.word(dtype.name())
+            }
+            (ArgKind::Bool, ExprSyntax::Bool(value)) => AttrValue::Bool(value),
+            (ArgKind::Axis, ExprSyntax::Int(axis)) => AttrValue::Domain(self.axis_argument(axis, of, arg.span)?),
+            (ArgKind::Axis, ExprSyntax::Verbatim(text)) => {
+                let domain = self.verbatim_domain(text, arg.span)?;
+                AttrValue::Domain(self.program.domains.push(domain))
+            }
+            (ArgKind::Exprs, ExprSyntax::List(items)) => AttrValue::Exprs(self.scalars_of(items)?.into()),
+            (ArgKind::Bools, ExprSyntax::List(items)) => AttrValue::Bools(self.flags_of(items, arg.span)?),
+            (ArgKind::Ints | ArgKind::Team, ExprSyntax::List(items)) => {
+                AttrValue::Ints(self.integers_of(items, arg.span)?)
+            }
+            (ArgKind::Ranges, ExprSyntax::List(items)) => AttrValue::Ranges(self.ranges_of(items, arg.span)?),
+            (_, ExprSyntax::Error) => return None,
+            _ => {
+                report::report_argument(spec, arg.span, self.diags);
+                return None;
+            }
+        };
+        Some(found)
+    }
+
+    /// The domain of stored axis number `axis` of an operand.
+    fn axis_argument(&mut self, axis: i64, of: Option<TensorId>, span: Span) -> Option<DomainId> {
+        let tensor = of?;
+        let found = usize::try_from(axis).ok().and_then(|axis| self.stored_domain(tensor, axis));
+        if found.is_none() {
+            let rank = logical_axes(&self.program, tensor).stored_positions().len();
+            report::report_axis(&self.program, tensor, axis, rank, span, self.diags);
+        }
+        found
+    }
+
+    pub(super) fn scalars_of(&mut self, items: NodeRange) -> Option<Vec<ExprId>> {
+        let file = self.file;
+        let found: Vec<Option<ExprId>> =
+            file.expr_lists[items.indices()].iter().map(|&item| self.scalar(item)).collect();
+        found.into_iter().collect()
+    }
+
+    fn flags_of(&mut self, items: NodeRange, span: Span) -> Option<Box<[bool]>> {
+        let file = self.file;
+        let flags = file.expr_lists[items.indices()].iter().map(|&item| match *file.expr(item) {
+            ExprSyntax::Bool(flag) => Some(flag),
+            _ => None,
+        });
+        let flags: Option<Vec<bool>> = flags.collect();
+        if flags.is_none() {
+            report::report_list("`true` and `false`", "[true, false]", span, self.diags);
+        }
+        flags.map(Into::into)
+    }
+
+    pub(super) fn integers_of(&mut self, items: NodeRange, span: Span) -> Option<Box<[i64]>> {
+        let file = self.file;
+        let values = file.expr_lists[items.indices()].iter().map(|&item| match *file.expr(item) {
+            ExprSyntax::Int(value) => Some(value),
+            _ => None,
+        });
+        let values: Option<Vec<i64>> = values.collect();
+        if values.is_none() {
+            report::report_list("integers", "[0, 1]", span, self.diags);
+        }
+        values.map(Into::into)
+    }
+
+    fn ranges_of(&mut self, items: NodeRange, span: Span) -> Option<Box<[[ExprId; 3]]>> {
+        let file = self.file;
+        let mut ranges = Vec::new();
+        for &item in &file.expr_lists[items.indices()] {
+            let parts = match *file.expr(item) {
+                ExprSyntax::List(parts) => self.scalars_of(parts)?,
+                _ => Vec::new(),
+            };
+            let Ok(range) = <[ExprId; 3]>::try_from(parts) else {
+                report::report_list("ranges of start, stop and step", "[[0, n, 1], [0, 4, 1]]", span, self.diags);
+                return None;
+            };
+            ranges.push(range);
+        }
+        Some(ranges.into())
+    }
+
+    // Pointwise functions.
+
+    /// `Z = X + Y`, `Z = relu(X)`.
+    pub(super) fn read_pointwise(&mut self, target: &TargetSyntax, value: ast::ExprId, span: Span) -> Option<()> {
+        let file = self.file;
+        match *file.expr(value) {
+            ExprSyntax::Call(name, args) => self.read_call(name, args, std::slice::from_ref(target), span),
+            ExprSyntax::Unary(op, a) => {
+                let function = self.text(op).to_owned();
+                self.read_function(target, &function, &[a], span)
+            }
+            ExprSyntax::Binary(op, a, b) => {
+                let function = self.text(op).to_owned();
+                self.read_function(target, &function, &[a, b], span)
+            }
+            ExprSyntax::Paren(inner) => self.read_pointwise(target, inner, span),
+            ExprSyntax::Error => None,
+            _ => {
+                report::report_copy(self.source, file.expr_span(value), self.diags);
+                None
+            }
+        }
+    }
+
+    fn read_pointwise_call(
+        &mut self,
+        target: &TargetSyntax,
+        name: NameSyntax,
+        args: NodeRange,
+        span: Span,
+    ) -> Option<()> {
+        let file = self.file;
+        let list = &file.args[args.indices()];
+        if let Some(arg) = list.iter().find(|arg| arg.key.is_some()) {
+            report::report_function_key(self.text(name.name), arg.span, self.diags);
+            return None;
+        }
+        let operands: Vec<ast::ExprId> = list.iter().map(|arg| arg.value).collect();
+        let text = self.text(name.name).to_owned();
+        self.read_function(target, &text, &operands, span)
+    }
+
+    fn read_function(
+        &mut self,
+        target: &TargetSyntax,
+        function: &str,
+        operands: &[ast::ExprId],
+        span: Span,
+    ) -> Option<()> {
+        let target = self.result_target(target);
+        let values: Vec<Option<Value>> = operands.iter().map(|&operand| self.operand(operand)).collect();
+        let mut values: SmallVec<[Value; 2]> = values.into_iter().collect::<Option<_>>()?;
+        let name = self.function_name(function, &values, span)?;
+        self.broadcast_operands(&mut values, target.as_ref(), span);
+        let mut op = Op::new(OpKind::Pointwise);
+        op.operands = values;
+        op.attrs = vec![(AttrKey::Function, self.word(&name))];
+        self.finish_op(op, &[target?], span)
+    }
+
+    /// The IR's name of a function; `f16` is the cast from its operand's type.
+    fn function_name(&mut self, function: &str, operands: &[Value], span: Span) -> Option<String> {
+        if let Some(to) = dtype_of_word(function) {
+            let from = match operands {
+                [Value::Tensor(tensor)] => Some(self.program.tensors[*tensor].dtype),
+                _ => None,
+            };
+            let name = from.and_then(|from| cast_function(from, to));
+            if name.is_none() {
+                report::report_cast(span, self.diags);
+            }
+            return name;
+        }
+        let arity = find_function(function, operands.len()).map(|row| row.arity);
+        if arity != Some(operands.len()) {
+            report::report_arity(function, arity.unwrap_or(0), operands.len(), span, self.diags);
+            return None;
+        }
+        Some(function.to_owned())
+    }
+
+    /// Gives operands of lower rank the leading axes that they lack.
+    fn broadcast_operands(&mut self, values: &mut [Value], target: Option<&ResultTarget>, span: Span) {
+        let rank_of = |reader: &Self, tensor: TensorId| logical_axes(&reader.program, tensor).stored_positions().len();
+        let ranks = values.iter().filter_map(|value| value.as_tensor()).map(|tensor| rank_of(self, tensor));
+        let mut rank = ranks.max().unwrap_or(0);
+        let known = match target {
+            Some(ResultTarget::Tensor(tensor)) => Some(*tensor),
+            Some(ResultTarget::Name(name, None)) => match self.scope.get(name.name).map(|entry| entry.meaning) {
+                Some(Meaning::Tensor(tensor)) => Some(tensor),
+                _ => None,
+            },
+            _ => None,
+        };
+        if let Some(tensor) = known {
+            rank = rank.max(rank_of(self, tensor));
+        }
+        for value in values {
+            let Value::Tensor(tensor) = *value else { continue };
+            let missing = rank - rank_of(self, tensor);
+            if missing > 0 {
+                *value = Value::Tensor(self.broadcast(tensor, missing, rank, span));
+            }
+        }
+    }
+
+    /// `broadcast(B, flags=[true, .., false, ..])`.
+    fn broadcast(&mut self, tensor: TensorId, missing: usize, rank: usize, span: Span) -> TensorId {
+        let flags: Vec<bool> = (0..rank).map(|axis| axis < missing).collect();
+        // The extent of new axes is looked up by the inference.
+        self.program.exprs.intern_int(1);
+        let mut op = Self::op_with(OpKind::Broadcast, [Value::Tensor(tensor)]);
+        op.attrs = vec![(AttrKey::Flags, AttrValue::Bools(flags.into()))];
+        let inferred = result_types(&self.program, &op).and_then(|mut types| types.pop());
+        let ty = inferred.unwrap_or_else(|| self.leading_axes(tensor, missing));
+        let result = self.add_hidden_tensor(ty, span);
+        op.results.push(Value::Tensor(result));
+        self.emit(op, span);
+        result
+    }
+
+    /// The type of a tensor with so many new axes in front.
+    fn leading_axes(&mut self, tensor: TensorId, missing: usize) -> TensorType {
+        let mut ty = TensorType::of_tensor(&self.program, tensor);
+        let extent = self.program.exprs.intern_int(1);
+        let new = IterDomain {
+            iter: IterType::Broadcast,
+            parallel: ParallelType::Serial,
+            number: u32::MAX,
+            extent,
+            start: None,
+            stop: None,
+            expanded: None,
+            rfactor: false,
+            padded: false,
+            clustered: false,
+        };
+        ty.domains.retain(|domain| !domain.is_reduction());
+        ty.domains.splice(0..0, std::iter::repeat_n(new, missing));
+        ty.axes = None;
+        ty
+    }
+
+    // Kernels.
+
+    /// `C = axpy(A, B)`.
+    fn read_kernel_call(
+        &mut self,
+        name: NameSyntax,
+        args: NodeRange,
+        targets: &[TargetSyntax],
+        span: Span,
+    ) -> Option<()> {
+        let file = self.file;
+        let unit = *self.kernels.get(&name.name)?;
+        let number = self.program.units[unit].number;
+        let counts = (self.program.units[unit].inputs.len(), self.program.units[unit].outputs.len());
+        let list = &file.args[args.indices()];
+        if counts != (list.len(), targets.len()) {
+            report::report_kernel_counts(self.text(name.name), counts, (list.len(), targets.len()), span, self.diags);
+            return None;
+        }
+        let targets = self.result_targets(targets);
+        let values: Vec<Option<Value>> = list.iter().map(|arg| self.operand(arg.value)).collect();
+        let mut op = Self::op_with(OpKind::PostOnStream, [Value::Unit(number)]);
+        for value in values {
+            op.operands.push(value?);
+        }
+        self.finish_op(op, &targets?, span)
+    }
+}
+
+/// Whether a declaration that is positional in the table is given by its word.
+fn is_keyed_only(args: &[ArgSyntax], file: &hostir_grammar::hir2::ast::FileSyntax, spec: &ArgSpec) -> bool {
+    spec.key.is_some() && args.iter().any(|arg| arg.key.is_some_and(|key| file.symbol_text(key.name) == keyword(spec)))
+}
+
+/// Whether ops of a kind are written as calls with results.
+fn is_callable(kind: OpKind) -> bool {
+    let by_layout = matches!(
+        kind.layout(),
+        OpLayout::OneLine(_) | OpLayout::TwoLines(_) | OpLayout::Aligned | OpLayout::AlignedLoose | OpLayout::Factory
+    );
+    by_layout || kind == OpKind::LaunchKernel
+}

@@ -1,0 +1,252 @@
+//! Loops, branches and streams.
+
+use super::program::ProgramReader;
+use super::report;
+use super::scope::{Meaning, RESERVED};
+use crate::ir::{AttrKey, AttrValue, BinaryOp, Block, Expr, ExprId, IterDomain, Op, OpKind, Value};
+use crate::ops::control::PREDICATES;
+use hostir_grammar::Span;
+use hostir_grammar::ast;
+use hostir_grammar::hir2::ast::{ExprSyntax, LoopDomain, NameSyntax, StmtForm, StmtSyntax};
+
+impl ProgramReader<'_> {
+    /// `for i in 4:`, `for i in G.0 on streams:`.
+    pub(super) fn read_for(&mut self, stmt: &StmtSyntax) -> Option<()> {
+        let StmtForm::For { index, on_streams, body, .. } = stmt.form else { return None };
+        let header = self.loop_header(stmt);
+        let hidden = self.enter_loop(index);
+        let done = match header {
+            Some(header) if on_streams => self.read_loop_on_streams(header, body, stmt.span),
+            header => {
+                let block = self.read_block(body);
+                header.map(|mut header| {
+                    header.blocks.push(block);
+                    self.emit(header, stmt.span);
+                })
+            }
+        };
+        self.leave_loop(index, hidden);
+        done
+    }
+
+    /// Makes the index a scalar inside the loop; gives back what the name meant before.
+    fn enter_loop(&mut self, index: NameSyntax) -> Option<super::scope::ScopeEntry> {
+        self.loops += 1;
+        let text = self.file.symbol_text(index.name);
+        let before = self.scope.get(index.name);
+        if RESERVED.contains(&text) {
+            report::report_reserved(text, index.span, self.diags);
+        }
+        if let Some(entry) = before.filter(|entry| !matches!(entry.meaning, Meaning::Scalar | Meaning::Poisoned)) {
+            report::report_twice(self.file, index, entry.span, self.diags);
+        }
+        self.scope.set(index.name, Meaning::Scalar, index.span);
+        before
+    }
+
+    fn leave_loop(&mut self, index: NameSyntax, before: Option<super::scope::ScopeEntry>) {
+        self.loops -= 1;
+        match before {
+            Some(entry) => self.scope.set(index.name, entry.meaning, entry.span),
+            None => self.scope.remove(index.name),
+        }
+    }
+
+    /// The FOR without its block.
+    fn loop_header(&mut self, stmt: &StmtSyntax) -> Option<Op> {
+        let StmtForm::For { index, domain, start, stop, step, .. } = stmt.form else { return None };
+        let bounds = [start, stop, step].map(|bound| bound.map(|bound| self.scalar(bound)));
+        if bounds.contains(&Some(None)) {
+            return None;
+        }
+        let [start, stop, step] = bounds.map(Option::flatten);
+        let name = self.name_expr(index.name);
+        let mut attrs = vec![(AttrKey::Index, AttrValue::Expr(name))];
+        let kind = match self.loop_domain(domain)? {
+            Some(domain) => {
+                let domain = self.program.domains.push(domain);
+                attrs.push((AttrKey::Domain, AttrValue::Domain(domain)));
+                attrs.extend(start.map(|start| (AttrKey::Start, AttrValue::Expr(start))));
+                attrs.extend(stop.map(|stop| (AttrKey::Stop, AttrValue::Expr(stop))));
+                OpKind::For
+            }
+            None => {
+                let zero = self.program.exprs.intern_int(0);
+                attrs.push((AttrKey::Start, AttrValue::Expr(start.unwrap_or(zero))));
+                attrs.push((AttrKey::Stop, AttrValue::Expr(stop.unwrap_or(zero))));
+                OpKind::ForRange
+            }
+        };
+        attrs.extend(step.map(|step| (AttrKey::Step, AttrValue::Expr(step))));
+        let mut op = Op::new(kind);
+        op.attrs = attrs;
+        Some(op)
+    }
+
+    /// The domain of a loop; `Some(None)` for bounds alone.
+    fn loop_domain(&mut self, domain: LoopDomain) -> Option<Option<IterDomain>> {
+        match domain {
+            LoopDomain::Bounds => Some(None),
+            LoopDomain::TensorAxis(name, position) => {
+                let tensor = self.named_tensor(name)?;
+                let found = self.program.domains(tensor).get(position as usize).copied();
+                if found.is_none() {
+                    report::report_no_axis(&self.program, tensor, position, name.span, self.diags);
+                }
+                found.map(Some)
+            }
+            LoopDomain::Axis(axis) => {
+                let node = self.file.axes[axis as usize];
+                let domain = self.read_axis(&node)?;
+                let number = self.fresh_domains(1);
+                Some(Some(IterDomain { number, ..domain }))
+            }
+        }
+    }
+
+    /// The two loops of `on streams`: one that forks, one that works and joins.
+    fn read_loop_on_streams(&mut self, header: Op, body: ast::BlockId, span: Span) -> Option<()> {
+        let caller = self.caller_stream(span);
+        let index = header.expr_attr(AttrKey::Index)?;
+        let streams = self.program.names.intern("numberOfStreams");
+        let streams = self.program.exprs.intern_name(streams);
+        let stream = self.program.exprs.intern_binary(BinaryOp::Mod, index, streams);
+        let outer = std::mem::take(&mut self.ops);
+        self.emit(stream_op(OpKind::SetCurrentStream, stream), span);
+        self.emit(stream_op(OpKind::Synchronize, caller), span);
+        let fork = self.take_block();
+        self.emit(stream_op(OpKind::SetCurrentStream, stream), span);
+        self.current.push(stream);
+        self.read_statements(body);
+        self.current.pop();
+        self.emit(stream_op(OpKind::SetCurrentStream, caller), span);
+        self.emit(stream_op(OpKind::Synchronize, stream), span);
+        let work = self.take_block();
+        self.ops = outer;
+        self.blocks.insert(body, work);
+        let mut first = header.clone();
+        first.blocks.push(fork);
+        self.emit(first, span);
+        let mut second = header;
+        second.blocks.push(work);
+        self.emit(second, span);
+        Some(())
+    }
+
+    fn take_block(&mut self) -> crate::ir::BlockId {
+        let ops = std::mem::take(&mut self.ops);
+        self.program.blocks.push(Block { ops })
+    }
+
+    /// `Stream 0`, which the first statement that needs it binds to the caller's stream.
+    fn caller_stream(&mut self, span: Span) -> ExprId {
+        let zero = self.program.exprs.intern_int(0);
+        if !std::mem::replace(&mut self.has_caller, true) {
+            let mut op = Op::new(OpKind::GetCurrentStream);
+            op.results.push(Value::Stream(zero));
+            self.emit(op, span);
+        }
+        zero
+    }
+
+    /// `stream main = current`.
+    pub(super) fn bind_stream(&mut self, stream: ast::ExprId, span: Span) -> Option<()> {
+        let file = self.file;
+        let value = match *file.expr(stream) {
+            ExprSyntax::Name(name)
+                if !matches!(self.scope.get(name).map(|entry| entry.meaning), Some(Meaning::Scalar)) =>
+            {
+                self.name_stream(NameSyntax { name, span: file.expr_span(stream) })?
+            }
+            _ => self.scalar(stream)?,
+        };
+        if self.program.exprs.as_int(value) == Some(0) {
+            self.has_caller = true;
+        }
+        let mut op = Op::new(OpKind::GetCurrentStream);
+        op.results.push(Value::Stream(value));
+        self.emit(op, span);
+        Some(())
+    }
+
+    /// The address that stands for a name.
+    fn name_stream(&mut self, name: NameSyntax) -> Option<ExprId> {
+        if let Some(Meaning::Stream(stream)) = self.scope.get(name.name).map(|entry| entry.meaning) {
+            return Some(stream);
+        }
+        let address = self.next_stream;
+        let stream = self.program.exprs.intern(Expr::Hex(address));
+        if !self.declare(name, Meaning::Stream(stream)) {
+            return None;
+        }
+        self.next_stream += 1;
+        let symbol = self.symbol(name.name);
+        self.program.given.streams.insert(address, symbol);
+        Some(stream)
+    }
+
+    /// `stream e`.
+    pub(super) fn switch_stream(&mut self, stream: ast::ExprId, span: Span) -> Option<()> {
+        let stream = self.scalar(stream)?;
+        self.emit(stream_op(OpKind::SetCurrentStream, stream), span);
+        Some(())
+    }
+
+    /// `sync e`.
+    pub(super) fn synchronize(&mut self, stream: ast::ExprId, span: Span) -> Option<()> {
+        let stream = self.scalar(stream)?;
+        self.emit(stream_op(OpKind::Synchronize, stream), span);
+        Some(())
+    }
+
+    /// `stream e:` with a block, behind which the stream of before is current again.
+    pub(super) fn read_stream_block(&mut self, stream: ast::ExprId, body: ast::BlockId, span: Span) -> Option<()> {
+        let Some(stream) = self.scalar(stream) else {
+            self.read_statements(body);
+            return None;
+        };
+        let before = match self.current.last() {
+            Some(&before) => before,
+            None => self.caller_stream(span),
+        };
+        self.emit(stream_op(OpKind::SetCurrentStream, stream), span);
+        self.current.push(stream);
+        self.read_statements(body);
+        self.current.pop();
+        self.emit(stream_op(OpKind::SetCurrentStream, before), span);
+        Some(())
+    }
+
+    /// `if c:`, `else:`.
+    pub(super) fn read_if(&mut self, stmt: &StmtSyntax) -> Option<()> {
+        let StmtForm::If { predicate, condition, then, otherwise } = stmt.form else { return None };
+        let condition = match condition {
+            Some(condition) => self.scalar(condition),
+            None => {
+                report::report_no_condition(stmt.span, self.diags);
+                None
+            }
+        };
+        let kind = predicate.map_or("Manual", |name| self.file.symbol_text(name.name));
+        let known = PREDICATES.contains(&kind);
+        if let Some(name) = predicate.filter(|_| !known) {
+            report::report_word("kind of predicate", kind, PREDICATES, name.span, self.diags);
+        }
+        let mut op = Op::new(OpKind::If);
+        op.attrs.push((AttrKey::Predicate, self.word(kind)));
+        op.blocks.push(self.read_block(then));
+        if let Some(otherwise) = otherwise {
+            op.blocks.push(self.read_block(otherwise));
+        }
+        op.operands.push(Value::Scalar(condition?));
+        known.then_some(())?;
+        self.emit(op, stmt.span);
+        Some(())
+    }
+}
+
+fn stream_op(kind: OpKind, stream: ExprId) -> Op {
+    let mut op = Op::new(kind);
+    op.operands.push(Value::Stream(stream));
+    op
+}

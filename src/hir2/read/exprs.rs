@@ -1,0 +1,261 @@
+//! Scalar expressions, and operands of ops.
+
+use super::program::ProgramReader;
+use super::report;
+use super::scope::Meaning;
+use crate::hir2::defaults::dtype_of_word;
+use crate::ir::functions::{self, find_function};
+use crate::ir::{BinaryOp, DType, Expr, ExprId, TensorId, UnaryOp, Value};
+use hostir_grammar::Span;
+use hostir_grammar::ast;
+use hostir_grammar::hir2::ast::{ArgSyntax, ExprSyntax, IndexItem, NameSyntax, NodeRange};
+use smallvec::SmallVec;
+
+impl ProgramReader<'_> {
+    /// A scalar; `None` after an error.
+    pub(super) fn scalar(&mut self, id: ast::ExprId) -> Option<ExprId> {
+        let file = self.file;
+        let span = file.expr_span(id);
+        let expr = match *file.expr(id) {
+            ExprSyntax::Int(value) => Expr::Int(value),
+            ExprSyntax::Hex(value) => Expr::Hex(value),
+            ExprSyntax::Bool(value) => Expr::Bool(value),
+            ExprSyntax::Float(text) => Expr::Float(self.symbol(text)),
+            ExprSyntax::Name(name) => return self.scalar_name(name, span),
+            ExprSyntax::Paren(inner) => return self.scalar(inner),
+            ExprSyntax::Unary(op, operand) => Expr::Unary(UnaryOp::parse(self.text(op))?, self.scalar(operand)?),
+            ExprSyntax::Binary(op, a, b) => {
+                let op = BinaryOp::parse(self.text(op))?;
+                let (a, b) = (self.scalar(a), self.scalar(b));
+                Expr::Binary(op, a?, b?)
+            }
+            ExprSyntax::Call(name, args) => return self.scalar_call(name, args, span),
+            ExprSyntax::Index(base, items) => return self.scalar_index(base, items, span),
+            ExprSyntax::Field(base, field) => return self.scalar_field(base, field),
+            ExprSyntax::Braces(items) => Expr::Braces(self.scalar_list(items)?),
+            ExprSyntax::Verbatim(text) => return self.verbatim_expr(text, span),
+            ExprSyntax::List(_) | ExprSyntax::Arrow(..) | ExprSyntax::Group(_) => {
+                report::report_kind("a scalar", span, self.diags);
+                return None;
+            }
+            ExprSyntax::Error => return None,
+        };
+        Some(self.program.exprs.intern(expr))
+    }
+
+    /// The expression of a name, whatever it means.
+    pub(super) fn name_expr(&mut self, name: ast::Symbol) -> ExprId {
+        let symbol = match self.text(name) {
+            "streams" => self.program.names.intern("numberOfStreams"),
+            _ => self.symbol(name),
+        };
+        self.program.exprs.intern_name(symbol)
+    }
+
+    fn scalar_name(&mut self, name: ast::Symbol, span: Span) -> Option<ExprId> {
+        match self.scope.get(name).map(|entry| entry.meaning) {
+            Some(Meaning::Poisoned) => None,
+            Some(Meaning::Stream(stream)) => Some(stream),
+            Some(meaning @ (Meaning::Tensor(_) | Meaning::Handle(_))) => {
+                report::report_no_scalar(self.file, name, meaning, span, self.diags);
+                None
+            }
+            Some(Meaning::Scalar) | None if self.text(name) == "own" => {
+                report::report_own(span, self.diags);
+                None
+            }
+            Some(Meaning::Scalar) | None => Some(self.name_expr(name)),
+        }
+    }
+
+    fn scalar_list(&mut self, items: NodeRange) -> Option<SmallVec<[ExprId; 3]>> {
+        let file = self.file;
+        let values: Vec<Option<ExprId>> =
+            file.expr_lists[items.indices()].iter().map(|&item| self.scalar(item)).collect();
+        values.into_iter().collect()
+    }
+
+    /// A function, a cast, a typed literal, or `wrap`.
+    fn scalar_call(&mut self, name: NameSyntax, args: NodeRange, span: Span) -> Option<ExprId> {
+        let file = self.file;
+        let list = &file.args[args.indices()];
+        let text = file.symbol_text(name.name);
+        if let (Some(dtype), [arg]) = (dtype_of_word(text), list) {
+            return self.typed_value(dtype, arg);
+        }
+        if let ("getMetaData", [arg]) = (text, list) {
+            let tensor = self.tensor_operand(arg.value)?;
+            return Some(self.program.exprs.intern(Expr::MetaData(tensor)));
+        }
+        let values: Vec<Option<ExprId>> = list.iter().map(|arg| self.scalar(arg.value)).collect();
+        let values: SmallVec<[ExprId; 3]> = values.into_iter().collect::<Option<_>>()?;
+        if let ("wrap", [value, count]) = (text, values.as_slice()) {
+            return Some(self.wrapped(*value, *count));
+        }
+        let Some(arity) =
+            find_function(text, values.len()).map(|row| row.arity).or_else(|| scalar_function(text, values.len()))
+        else {
+            report::report_function(text, name.span, self.diags);
+            return None;
+        };
+        if arity != values.len() {
+            report::report_arity(text, arity, values.len(), span, self.diags);
+            return None;
+        }
+        let name = self.symbol(name.name);
+        Some(self.program.exprs.intern(Expr::Call(name, values)))
+    }
+
+    /// `( ( ( e % n ) + n ) % n )`.
+    fn wrapped(&mut self, value: ExprId, count: ExprId) -> ExprId {
+        let exprs = &mut self.program.exprs;
+        let first = exprs.intern_binary(BinaryOp::Mod, value, count);
+        let sum = exprs.intern_binary(BinaryOp::Add, first, count);
+        exprs.intern_binary(BinaryOp::Mod, sum, count)
+    }
+
+    /// `f32(0.5)`: a literal; `i64(x)`: a cast.
+    fn typed_value(&mut self, dtype: DType, arg: &ArgSyntax) -> Option<ExprId> {
+        if self.is_literal(arg.value) {
+            let text: String = self.source.get(arg.span.as_usize_range())?.split_whitespace().collect();
+            let text = self.program.names.intern(&text);
+            return Some(self.program.exprs.intern(Expr::Typed(dtype, text)));
+        }
+        let value = self.scalar(arg.value)?;
+        let cast = functions::CASTS.iter().map(|(new, _)| *new);
+        let Some(name) =
+            cast.into_iter().find(|name| name.starts_with("__to_") && functions::cast_result(name) == Some(dtype))
+        else {
+            report::report_cast(arg.span, self.diags);
+            return None;
+        };
+        let name = self.program.names.intern(name);
+        Some(self.program.exprs.intern(Expr::Call(name, SmallVec::from_slice(&[value]))))
+    }
+
+    fn is_literal(&self, id: ast::ExprId) -> bool {
+        match *self.file.expr(id) {
+            ExprSyntax::Int(_) | ExprSyntax::Float(_) | ExprSyntax::Bool(_) => true,
+            ExprSyntax::Name(name) => matches!(self.text(name), "inf" | "nan"),
+            ExprSyntax::Unary(op, operand) => self.text(op) == "-" && self.is_literal(operand),
+            _ => false,
+        }
+    }
+
+    fn scalar_index(&mut self, base: ast::ExprId, items: NodeRange, span: Span) -> Option<ExprId> {
+        if self.names_tensor(base) {
+            report::report_kind("a scalar", span, self.diags);
+            return None;
+        }
+        let [IndexItem::At(index)] = self.file.index_items[items.indices()] else {
+            report::report_kind("a scalar", span, self.diags);
+            return None;
+        };
+        let (base, index) = (self.scalar(base), self.scalar(index));
+        Some(self.program.exprs.intern(Expr::Index(base?, index?)))
+    }
+
+    /// A field of a struct, or `deviceIdx.x`.
+    fn scalar_field(&mut self, base: ast::ExprId, field: NameSyntax) -> Option<ExprId> {
+        if let ExprSyntax::Name(name) = *self.file.expr(base) {
+            if self.text(name) == "deviceIdx" {
+                let text = format!("deviceIdx.{}", self.text(field.name));
+                let symbol = self.program.names.intern(&text);
+                return Some(self.program.exprs.intern_name(symbol));
+            }
+            if self.shared.meshes.contains_key(&name) && self.scope.get(name).is_none() {
+                return self.mesh_coordinate(NameSyntax { name, span: self.file.expr_span(base) }, field);
+            }
+        }
+        let base = self.scalar(base)?;
+        let field = self.symbol(field.name);
+        Some(self.program.exprs.intern(Expr::Field(base, field)))
+    }
+
+    /// `d.x`, `d.size`.
+    fn mesh_coordinate(&mut self, mesh: NameSyntax, field: NameSyntax) -> Option<ExprId> {
+        let text = self.file.symbol_text(field.name);
+        self.find_mesh(mesh)?;
+        report::report_coordinate(text, field.span, self.diags);
+        None
+    }
+
+    // Operands.
+
+    /// Whether an expression is a tensor, or a slice of one.
+    pub(super) fn names_tensor(&self, id: ast::ExprId) -> bool {
+        match *self.file.expr(id) {
+            ExprSyntax::Name(name) => {
+                matches!(self.scope.get(name).map(|entry| entry.meaning), Some(Meaning::Tensor(_) | Meaning::Poisoned))
+            }
+            ExprSyntax::Index(base, _) => self.names_tensor(base),
+            ExprSyntax::Paren(inner) => self.names_tensor(inner),
+            _ => false,
+        }
+    }
+
+    /// Whether a tensor stands anywhere in an expression.
+    pub(super) fn holds_tensor(&self, id: ast::ExprId) -> bool {
+        let file = self.file;
+        match *file.expr(id) {
+            ExprSyntax::Unary(_, a) | ExprSyntax::Paren(a) | ExprSyntax::Field(a, _) => self.holds_tensor(a),
+            ExprSyntax::Binary(_, a, b) => self.holds_tensor(a) || self.holds_tensor(b),
+            ExprSyntax::Call(name, args) => {
+                self.text(name.name) != "getMetaData"
+                    && file.args[args.indices()].iter().any(|arg| self.holds_tensor(arg.value))
+            }
+            _ => self.names_tensor(id),
+        }
+    }
+
+    /// A tensor or a scalar; slices become ops.
+    pub(super) fn operand(&mut self, id: ast::ExprId) -> Option<Value> {
+        if self.names_tensor(id) {
+            return self.tensor_operand(id).map(Value::Tensor);
+        }
+        if self.holds_tensor(id) {
+            report::report_nested(self.source, self.file.expr_span(id), self.diags);
+            return None;
+        }
+        self.scalar(id).map(Value::Scalar)
+    }
+
+    /// A tensor, or a slice of one, which becomes ops.
+    pub(super) fn tensor_operand(&mut self, id: ast::ExprId) -> Option<TensorId> {
+        let span = self.file.expr_span(id);
+        match *self.file.expr(id) {
+            ExprSyntax::Name(name) => self.named_tensor(NameSyntax { name, span }),
+            ExprSyntax::Index(..) => self.slice(id, None),
+            ExprSyntax::Paren(inner) => self.tensor_operand(inner),
+            ExprSyntax::Error => None,
+            ExprSyntax::Call(..) | ExprSyntax::Unary(..) | ExprSyntax::Binary(..) if self.holds_tensor(id) => {
+                report::report_nested(self.source, span, self.diags);
+                None
+            }
+            _ => {
+                report::report_kind("a tensor", span, self.diags);
+                None
+            }
+        }
+    }
+
+    /// The tensor of a name; an error if it is none.
+    pub(super) fn named_tensor(&mut self, name: NameSyntax) -> Option<TensorId> {
+        match self.scope.get(name.name).map(|entry| entry.meaning) {
+            Some(Meaning::Tensor(tensor)) => Some(tensor),
+            Some(Meaning::Poisoned) => None,
+            _ => {
+                let known = self.scope.names_where(|meaning| matches!(meaning, Meaning::Tensor(_)));
+                let known: Vec<&str> = known.into_iter().map(|name| self.file.symbol_text(name)).collect();
+                report::report_no_tensor(self.file.symbol_text(name.name), &known, name.span, self.diags);
+                self.poison(name);
+                None
+            }
+        }
+    }
+}
+
+/// The operands of functions that only scalars have.
+fn scalar_function(name: &str, given: usize) -> Option<usize> {
+    (name == "ReverseArray").then_some(given)
+}

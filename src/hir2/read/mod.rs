@@ -1,0 +1,152 @@
+//! Reads `hir 2`: makes IR of a syntax tree.
+//!
+//! Reading never fails: what cannot be read is reported and left out. The IR is built in the style of June 2025 and
+//! converted at the end if the text asks for another one. A statement may become several ops: slices inside of it
+//! (`slices`), the loops of `on streams` (`control`), a communication and its Wait (`posts`).
+
+mod calls;
+mod comments;
+mod control;
+mod exprs;
+mod posts;
+mod program;
+mod report;
+mod scope;
+mod slices;
+mod statements;
+mod types;
+mod verbatim;
+
+use crate::diag::Diags;
+use crate::ir::{DeviceMesh, Era, Program, Style};
+use hostir_grammar::Span;
+use hostir_grammar::ast::Symbol;
+use hostir_grammar::hir2::ast::{FileSyntax, ItemSyntax, MeshItem, ProgramItem};
+use program::ProgramReader;
+use rustc_hash::FxHashMap;
+
+/// A mesh that a file declares.
+struct NamedMesh {
+    mesh: DeviceMesh,
+    /// True if it has the name that a mesh without one is written with.
+    is_default: bool,
+}
+
+/// What the programs of a file share.
+struct FileScope {
+    meshes: FxHashMap<Symbol, NamedMesh>,
+    style: Style,
+}
+
+/// Number of programs of a file.
+pub fn program_count(file: &FileSyntax) -> usize {
+    program_names(file).count()
+}
+
+/// The names of the programs of a file, in order.
+pub fn program_names(file: &FileSyntax) -> impl Iterator<Item = &str> {
+    file.items.iter().filter_map(|item| match item {
+        ItemSyntax::Program(program) => Some(file.symbol_text(program.name.name)),
+        ItemSyntax::Kernel(_) | ItemSyntax::Mesh(_) => None,
+    })
+}
+
+/// Reads all programs of a file; `source` is the text that `file` was read from.
+pub fn read_file(file: &FileSyntax, source: &str, diags: &mut Diags) -> Vec<Program> {
+    (0..program_count(file)).map(|position| read_program(file, source, position, diags)).collect()
+}
+
+/// Reads one program of a file, from 0. Errors about the file as a whole come with the first. A number past the last gives
+/// an empty program.
+pub fn read_program(file: &FileSyntax, source: &str, position: usize, diags: &mut Diags) -> Program {
+    let mut unsaid = Diags::default();
+    let about_file = if position == 0 { &mut *diags } else { &mut unsaid };
+    let shared = FileScope { meshes: declare_meshes(file, about_file), style: file_style(file, about_file) };
+    if position == 0 {
+        check_item_names(file, about_file);
+    }
+    let mut kernels: Vec<(usize, &ProgramItem)> = Vec::new();
+    let mut programs = 0;
+    for (number, item) in file.items.iter().enumerate() {
+        match item {
+            ItemSyntax::Mesh(_) => {}
+            ItemSyntax::Kernel(kernel) => kernels.push((number, kernel)),
+            ItemSyntax::Program(program) if programs == position => {
+                let place = FilePlace { number, position };
+                let mut reader = ProgramReader::new(file, source, &shared, place, diags);
+                reader.read_program(&kernels, program);
+                return reader.finish();
+            }
+            ItemSyntax::Program(_) => {
+                programs += 1;
+                kernels.clear();
+            }
+        }
+    }
+    Program::default()
+}
+
+/// Kernels and programs have names of their own, and each kernel a program behind it.
+fn check_item_names(file: &FileSyntax, diags: &mut Diags) {
+    let mut names: FxHashMap<Symbol, Span> = FxHashMap::default();
+    let mut lone = None;
+    for item in &file.items {
+        let (name, span) = match item {
+            ItemSyntax::Mesh(mesh) => (mesh.name, mesh.name.span),
+            ItemSyntax::Kernel(program) | ItemSyntax::Program(program) => (program.name, program.name.span),
+        };
+        match item {
+            ItemSyntax::Kernel(kernel) => lone = lone.or(Some(kernel)),
+            ItemSyntax::Program(_) => lone = None,
+            ItemSyntax::Mesh(_) => {}
+        }
+        if let Some(first) = names.insert(name.name, span) {
+            report::report_twice(file, name, first, diags);
+        }
+    }
+    if let Some(kernel) = lone {
+        report::report_lone_kernel(file, kernel, diags);
+    }
+}
+
+/// The place of a program in its file.
+#[derive(Clone, Copy)]
+struct FilePlace {
+    /// Its number among all items.
+    number: usize,
+    /// Its number among the programs.
+    position: usize,
+}
+
+fn declare_meshes(file: &FileSyntax, diags: &mut Diags) -> FxHashMap<Symbol, NamedMesh> {
+    let mut meshes: FxHashMap<Symbol, NamedMesh> = FxHashMap::default();
+    let items = file.items.iter().filter_map(|item| match item {
+        ItemSyntax::Mesh(mesh) => Some(mesh),
+        _ => None,
+    });
+    for (position, item) in items.enumerate() {
+        if meshes.contains_key(&item.name.name) {
+            continue;
+        }
+        report::check_mesh_devices(item, diags);
+        meshes.insert(item.name.name, named_mesh(file, item, position));
+    }
+    meshes
+}
+
+fn named_mesh(file: &FileSyntax, item: &MeshItem, position: usize) -> NamedMesh {
+    let mesh = DeviceMesh { shape: item.shape.clone(), devices: item.devices.clone() };
+    let default = if position == 0 { "d".to_owned() } else { format!("d{}", position + 1) };
+    NamedMesh { mesh, is_default: file.symbol_text(item.name.name) == default }
+}
+
+fn file_style(file: &FileSyntax, diags: &mut Diags) -> Style {
+    let Some(named) = file.style else { return Style::default() };
+    match Era::parse(file.symbol_text(named.name)) {
+        Some(era) => era.style(),
+        None => {
+            report::report_style(file, named, diags);
+            Style::default()
+        }
+    }
+}

@@ -1,0 +1,445 @@
+//! Communications: posts, groups and waits.
+
+use super::calls::keyword;
+use super::program::ProgramReader;
+use super::report;
+use super::scope::Meaning;
+use crate::hir2::defaults::{COMMUNICATION_WORDS, DEFAULT_BACKEND, default_team};
+use crate::ir::{AttrKey, AttrValue, Op, OpId, OpKind, RootAs, Value, set_root_as};
+use crate::ops::{ArgKind, find_op};
+use hostir_grammar::Span;
+use hostir_grammar::ast;
+use hostir_grammar::hir2::ast::{ArgSyntax, ExprSyntax, NameSyntax, NodeRange, StmtForm, TargetSyntax};
+use rustc_hash::FxHashSet;
+
+/// The keys of a post, each with the attribute that it fills.
+const KEYS: &[(&str, AttrKey)] = &[
+    ("team", AttrKey::Team),
+    ("root", AttrKey::Root),
+    ("root_as", AttrKey::RootAs),
+    ("op", AttrKey::RedOp),
+    ("via", AttrKey::Backend),
+    ("protocol", AttrKey::Protocol),
+    ("to", AttrKey::Peer),
+    ("from", AttrKey::Peer),
+];
+
+impl<'a> ProgramReader<'a> {
+    /// Whether a call starts a communication.
+    pub(super) fn is_post(&self, name: NameSyntax, args: NodeRange) -> bool {
+        let has_arrow = || {
+            let first = self.file.args[args.indices()].first();
+            first.is_some_and(|arg| matches!(*self.file.expr(arg.value), ExprSyntax::Arrow(..)))
+        };
+        match self.text(name.name) {
+            "send" | "recv" | "permute" => !self.kernels.contains_key(&name.name),
+            "Dispatch" | "Combine" => true,
+            word => {
+                COMMUNICATION_WORDS.iter().any(|(known, _)| *known == word)
+                    && (has_arrow() || word != "broadcast" && word != "gather")
+            }
+        }
+    }
+
+    /// The handle on the left side: new, or one that another branch posts too.
+    pub(super) fn handle_target(&mut self, target: &TargetSyntax) -> Option<u32> {
+        let name = self.plain_target(target)?;
+        if let Some(ty) = target.ty {
+            report::report_handle_type(self.file.tensor_type(ty).span, self.diags);
+        }
+        if let Some(Meaning::Handle(number)) = self.scope.get(name.name).map(|entry| entry.meaning) {
+            return Some(number);
+        }
+        let number = self.new_handle(name.name);
+        self.declare(name, Meaning::Handle(number)).then_some(number)
+    }
+
+    /// The number of a new name: its own (`h7`), or a free one.
+    fn new_handle(&mut self, name: ast::Symbol) -> u32 {
+        if let Some(number) = self.numbered(name, "h") {
+            return number;
+        }
+        let number = self.fresh_handle();
+        let symbol = self.symbol(name);
+        self.program.given.handles.insert(number, symbol);
+        number
+    }
+
+    /// A post as a statement of its own.
+    pub(super) fn read_call_alone(&mut self, call: ast::ExprId, span: Span) -> Option<()> {
+        let ExprSyntax::Call(name, args) = *self.file.expr(call) else { return None };
+        if self.is_post(name, args) {
+            return self.read_post(name, args, None, span).map(|_| ());
+        }
+        let text = self.text(name.name);
+        if self.is_op_call(name) {
+            report::report_no_target(text, span, self.diags);
+        } else {
+            report::report_unknown_op(self.file, &self.kernels, text, name.span, self.diags);
+        }
+        None
+    }
+
+    /// A post; gives back its handle.
+    pub(super) fn read_post(
+        &mut self,
+        name: NameSyntax,
+        args: NodeRange,
+        handle: Option<u32>,
+        span: Span,
+    ) -> Option<u32> {
+        let (op, handle) = self.make_post(name, args, handle, span)?;
+        self.emit(op, span);
+        Some(handle)
+    }
+
+    fn make_post(&mut self, name: NameSyntax, args: NodeRange, handle: Option<u32>, span: Span) -> Option<(Op, u32)> {
+        let word = self.text(name.name).to_owned();
+        let op = match word.as_str() {
+            "send" | "recv" => self.read_message(&word, args, span),
+            "permute" => self.read_permute(args, span),
+            "Dispatch" | "Combine" => {
+                let file = self.file;
+                find_op(&word).and_then(|kind| self.read_arguments(kind, &file.args[args.indices()], span))
+            }
+            _ => self.read_collective(&word, args, span),
+        };
+        let handle = handle.unwrap_or_else(|| self.fresh_handle());
+        let mut op = op?;
+        op.number = handle;
+        Some((op, handle))
+    }
+
+    /// `send(A, to=p)`, `recv(B, from=p)`.
+    fn read_message(&mut self, word: &str, args: NodeRange, span: Span) -> Option<Op> {
+        let file = self.file;
+        let list = &file.args[args.indices()];
+        let side = if word == "send" { "to" } else { "from" };
+        let [buffer, keyed @ ..] = list else {
+            report::report_post_form(word, span, self.diags);
+            return None;
+        };
+        if buffer.key.is_some() || matches!(*file.expr(buffer.value), ExprSyntax::Arrow(..)) {
+            report::report_post_form(word, span, self.diags);
+            return None;
+        }
+        let tensor = self.tensor_operand(buffer.value);
+        let mut op = Op::new(OpKind::P2PCommunication);
+        let kind = self.word(word);
+        op.attrs.push((AttrKey::Type, kind));
+        let found = self.read_keys(keyed, &[side, "via", "protocol"], word)?;
+        let Some(peer) = found.get(AttrKey::Peer) else {
+            report::report_post_form(word, span, self.diags);
+            return None;
+        };
+        op.attrs.push((AttrKey::Peer, peer));
+        op.attrs.push((AttrKey::Backend, self.backend(&found)));
+        op.attrs.extend(found.get(AttrKey::Protocol).map(|protocol| (AttrKey::Protocol, protocol)));
+        let tensor = Value::Tensor(tensor?);
+        if word == "send" {
+            op.operands.push(tensor);
+        } else {
+            op.results.push(tensor);
+        }
+        Some(op)
+    }
+
+    /// `allgather(A -> B, team=[0, 1])`.
+    fn read_collective(&mut self, word: &str, args: NodeRange, span: Span) -> Option<Op> {
+        let mut op = Op::new(OpKind::Communication);
+        let keyed = self.read_sides(word, args, span, &mut op)?;
+        let found = self.read_keys(keyed, &["team", "root", "root_as", "op", "via"], word)?;
+        let kind = COMMUNICATION_WORDS.iter().find(|(known, _)| *known == word).map_or("", |(_, kind)| kind);
+        op.attrs.push((AttrKey::Type, self.word(kind)));
+        op.attrs.push((AttrKey::Team, self.team(&found, &op, span)?));
+        op.attrs.extend(found.get(AttrKey::Root).map(|root| (AttrKey::Root, root)));
+        op.attrs.extend(found.get(AttrKey::RedOp).map(|reduction| (AttrKey::RedOp, reduction)));
+        op.attrs.push((AttrKey::Backend, self.backend(&found)));
+        if let Some(AttrValue::Word(word)) = found.get(AttrKey::RootAs) {
+            let is_position = self.program.names.get(word) == RootAs::Position.word();
+            set_root_as(&mut op, is_position.then_some(word));
+        }
+        Some(op)
+    }
+
+    /// `permute(A -> B, to=p, from=q)`.
+    fn read_permute(&mut self, args: NodeRange, span: Span) -> Option<Op> {
+        let mut op = Op::new(OpKind::CollectivePermute);
+        let keyed = self.read_sides("permute", args, span, &mut op)?;
+        let (mut send, mut receive, mut rest) = (None, None, Vec::new());
+        for arg in keyed {
+            match arg.key.map(|key| self.file.symbol_text(key.name)) {
+                Some("to") => send = Some(self.scalar(arg.value)?),
+                Some("from") => receive = Some(self.scalar(arg.value)?),
+                _ => rest.push(*arg),
+            }
+        }
+        let found = self.read_keys(&rest, &["team", "to", "from", "via"], "permute")?;
+        let (Some(send), Some(receive)) = (send, receive) else {
+            report::report_post_form("permute", span, self.diags);
+            return None;
+        };
+        op.attrs.push((AttrKey::Team, self.team(&found, &op, span)?));
+        op.attrs.push((AttrKey::SendPeer, AttrValue::Expr(send)));
+        op.attrs.push((AttrKey::RecvPeer, AttrValue::Expr(receive)));
+        op.attrs.push((AttrKey::Backend, self.backend(&found)));
+        Some(op)
+    }
+
+    /// `A -> B`: the output's slices come first.
+    fn read_sides(&mut self, word: &str, args: NodeRange, span: Span, op: &mut Op) -> Option<&'a [ArgSyntax]> {
+        let file = self.file;
+        let (first, keyed) = match &file.args[args.indices()] {
+            [first, keyed @ ..] if first.key.is_none() => (first, keyed),
+            _ => {
+                report::report_post_form(word, span, self.diags);
+                return None;
+            }
+        };
+        let ExprSyntax::Arrow(input, output) = *file.expr(first.value) else {
+            report::report_post_form(word, span, self.diags);
+            return None;
+        };
+        let output = self.tensor_operand(output);
+        let input = self.tensor_operand(input);
+        op.results.push(Value::Tensor(output?));
+        op.operands.push(Value::Tensor(input?));
+        Some(keyed)
+    }
+
+    fn read_keys(&mut self, args: &[ArgSyntax], known: &[&str], word: &str) -> Option<PostKeys> {
+        let mut found = PostKeys::default();
+        for arg in args {
+            let text = arg.key.map_or("", |key| self.file.symbol_text(key.name));
+            let key = KEYS.iter().find(|(name, _)| *name == text && known.contains(name)).map(|(_, key)| *key);
+            let Some(key) = key else {
+                report::report_post_key(word, text, known, arg.span, self.diags);
+                return None;
+            };
+            found.values.push((key, self.read_key(key, arg)?));
+        }
+        Some(found)
+    }
+
+    fn read_key(&mut self, key: AttrKey, arg: &ArgSyntax) -> Option<AttrValue> {
+        let file = self.file;
+        match (key, *file.expr(arg.value)) {
+            (AttrKey::Team, ExprSyntax::List(items)) => self.integers_of(items, arg.span).map(AttrValue::Ints),
+            (AttrKey::Peer | AttrKey::Root, _) => self.scalar(arg.value).map(AttrValue::Expr),
+            (AttrKey::Team, _) => {
+                report::report_list("devices", "[0, 1, 2, 3]", arg.span, self.diags);
+                None
+            }
+            _ => {
+                let kind = if key == AttrKey::Protocol { OpKind::P2PCommunication } else { OpKind::Communication };
+                let spec = kind.spec().args.iter().find(|spec| spec.key == Some(key))?;
+                debug_assert!(matches!(spec.kind, ArgKind::Word(_)), "{} is a word", keyword(spec));
+                self.read_attribute(spec, arg, None)
+            }
+        }
+    }
+
+    fn backend(&mut self, found: &PostKeys) -> AttrValue {
+        found.get(AttrKey::Backend).unwrap_or_else(|| self.word(DEFAULT_BACKEND))
+    }
+
+    fn team(&mut self, found: &PostKeys, op: &Op, span: Span) -> Option<AttrValue> {
+        if let Some(team) = found.get(AttrKey::Team) {
+            return Some(team);
+        }
+        let team = default_team(&self.program, op);
+        if team.is_none() {
+            report::report_no_team(span, self.diags);
+        }
+        team.map(|team| AttrValue::Ints(team.into()))
+    }
+
+    // Groups and waits.
+
+    /// `h = { a; b }`.
+    pub(super) fn read_group(&mut self, block: ast::BlockId, handle: Option<u32>, span: Span) -> Option<()> {
+        self.read_group_ops(block, handle, span).map(|_| ())
+    }
+
+    /// The ops of a group: slices of its members, StartCoalescing, members, EndCoalescing. Gives back the handle.
+    fn read_group_ops(&mut self, block: ast::BlockId, handle: Option<u32>, span: Span) -> Option<u32> {
+        let file = self.file;
+        let node = file.blocks.get(block.index())?;
+        let outer = std::mem::take(&mut self.ops);
+        let mut members = Vec::new();
+        let mut good = true;
+        for &stmt in &node.stmts {
+            let before = self.ops.len();
+            let read = self.read_member(&file.stmts[stmt.index()].form, file.stmts[stmt.index()].span);
+            good &= read.is_some();
+            let own = match read {
+                Some(MemberOps::Post(op)) => vec![op],
+                // A statement with slices of its own stays whole.
+                Some(MemberOps::Statement) => self.ops.split_off(before),
+                None => Vec::new(),
+            };
+            if let (Some(&first), Some(&last)) = (own.first(), own.last()) {
+                self.statements.insert(stmt, (first, last));
+            }
+            members.extend(own);
+        }
+        let hoisted = std::mem::replace(&mut self.ops, outer);
+        self.ops.extend(hoisted);
+        let start = self.emit(Op::new(OpKind::StartCoalescing), span);
+        self.ops.extend(members);
+        let handle = handle.unwrap_or_else(|| self.fresh_handle());
+        let mut end = Op::new(OpKind::EndCoalescing);
+        end.number = handle;
+        let end = self.emit(end, span);
+        self.groups.insert(block, (start, end));
+        good.then_some(handle)
+    }
+
+    fn read_member(&mut self, form: &StmtForm, span: Span) -> Option<MemberOps> {
+        let file = self.file;
+        let (name, args, handle) = match *form {
+            StmtForm::Call(call) => match *file.expr(call) {
+                ExprSyntax::Call(name, args) if self.is_post(name, args) => (name, args, None),
+                _ => return self.read_member_statement(form, span),
+            },
+            StmtForm::Assign { targets, value } => match (&file.targets[targets.indices()], *file.expr(value)) {
+                ([target], ExprSyntax::Call(name, args)) if self.is_post(name, args) => {
+                    (name, args, Some(self.handle_target(target)?))
+                }
+                _ => return self.read_member_statement(form, span),
+            },
+            _ => return self.read_member_statement(form, span),
+        };
+        let (op, _) = self.make_post(name, args, handle, span)?;
+        Some(MemberOps::Post(self.add_op(op, span)))
+    }
+
+    fn read_member_statement(&mut self, form: &StmtForm, span: Span) -> Option<MemberOps> {
+        let before = self.ops.len();
+        match *form {
+            StmtForm::Verbatim(text) => self.read_verbatim(text, span)?,
+            StmtForm::Assign { .. }
+            | StmtForm::Wait(_)
+            | StmtForm::Free(_)
+            | StmtForm::Sync(_)
+            | StmtForm::Stream(_, None)
+            | StmtForm::Declare(..) => {
+                self.read_nested_form(form, span)?;
+            }
+            StmtForm::Error => return None,
+            _ => {
+                report::report_member(span, self.diags);
+                self.ops.truncate(before);
+                return None;
+            }
+        }
+        Some(MemberOps::Statement)
+    }
+
+    /// `wait h`, `wait allgather(A -> B)`, `wait { .. }`.
+    pub(super) fn read_wait(&mut self, value: ast::ExprId, span: Span) -> Option<()> {
+        let file = self.file;
+        let handle = match *file.expr(value) {
+            ExprSyntax::Group(block) => self.read_group_ops(block, None, span)?,
+            ExprSyntax::Call(name, args) if self.is_post(name, args) => self.read_post(name, args, None, span)?,
+            ExprSyntax::Name(name) => self.waited_handle(NameSyntax { name, span: file.expr_span(value) })?,
+            ExprSyntax::Error => return None,
+            _ => {
+                report::report_wait(file.expr_span(value), self.diags);
+                return None;
+            }
+        };
+        let op = Self::op_with(OpKind::Wait, [Value::Handle(handle)]);
+        self.emit(op, span);
+        Some(())
+    }
+
+    /// The handle of a name, which may be posted further down in a loop.
+    fn waited_handle(&mut self, name: NameSyntax) -> Option<u32> {
+        match self.scope.get(name.name).map(|entry| entry.meaning) {
+            Some(Meaning::Handle(number)) => Some(number),
+            Some(Meaning::Poisoned) => None,
+            None if self.numbered(name.name, "h").is_some() || self.is_posted(name.name) => {
+                let number = self.new_handle(name.name);
+                self.scope.set(name.name, Meaning::Handle(number), name.span);
+                Some(number)
+            }
+            _ => {
+                let mut posted: Vec<&str> =
+                    self.posted_names().into_iter().map(|name| self.file.symbol_text(name)).collect();
+                posted.sort_unstable();
+                report::report_no_handle(self.file.symbol_text(name.name), &posted, name.span, self.diags);
+                None
+            }
+        }
+    }
+
+    /// Whether some statement of the file posts a communication under a name.
+    fn is_posted(&mut self, name: ast::Symbol) -> bool {
+        if self.posted.is_none() {
+            self.posted = Some(self.posted_names());
+        }
+        self.posted.as_ref().is_some_and(|posted| posted.contains(&name))
+    }
+
+    /// The names that posts and groups of the file have.
+    fn posted_names(&self) -> FxHashSet<ast::Symbol> {
+        let file = self.file;
+        let names = file.stmts.iter().filter_map(|stmt| match stmt.form {
+            StmtForm::Assign { targets, value } if targets.len() == 1 => {
+                let is_post = match *file.expr(value) {
+                    ExprSyntax::Group(_) => true,
+                    ExprSyntax::Call(name, args) => self.is_post(name, args),
+                    _ => false,
+                };
+                match *file.expr(file.targets[targets.start as usize].value) {
+                    ExprSyntax::Name(name) if is_post => Some(name),
+                    _ => None,
+                }
+            }
+            _ => None,
+        });
+        names.collect()
+    }
+
+    /// `share { send(..); recv(..) }`.
+    pub(super) fn read_share(&mut self, block: ast::BlockId, span: Span) -> Option<()> {
+        let file = self.file;
+        let node = file.blocks.get(block.index())?;
+        let mut op = Op::new(OpKind::ShareMemHandles);
+        for &stmt in &node.stmts {
+            let member = &file.stmts[stmt.index()];
+            match self.read_member(&member.form, member.span)? {
+                MemberOps::Post(id) if self.program.ops[id].kind == OpKind::P2PCommunication => {
+                    op.operands.push(Value::Op(id))
+                }
+                _ => {
+                    report::report_member(member.span, self.diags);
+                    return None;
+                }
+            }
+        }
+        self.emit(op, span);
+        Some(())
+    }
+}
+
+/// What a statement of a group became.
+enum MemberOps {
+    /// A post in no block yet; its slices are in front of the group.
+    Post(OpId),
+    /// Ops at the end of those that are collected.
+    Statement,
+}
+
+/// The keyed arguments of a post.
+#[derive(Default)]
+struct PostKeys {
+    values: Vec<(AttrKey, AttrValue)>,
+}
+
+impl PostKeys {
+    fn get(&self, key: AttrKey) -> Option<AttrValue> {
+        self.values.iter().find(|(known, _)| *known == key).map(|(_, value)| value.clone())
+    }
+}

@@ -1,0 +1,314 @@
+//! The state of reading one program with its kernels.
+
+use super::scope::{Meaning, Scope};
+use super::{FilePlace, FileScope, report};
+use crate::diag::Diags;
+use crate::hir2::defaults::default_memories;
+use crate::ir::edit::Edit;
+use crate::ir::{
+    AttrKey, AttrValue, Block, BlockId, ExprId, HostUnit, MemoryType, MeshId, Op, OpId, OpKind, Program, Symbol,
+    TensorId, TextFrame, UnitId, Value,
+};
+use crate::style::restyle_program;
+use hostir_grammar::Span;
+use hostir_grammar::ast;
+use hostir_grammar::hir2::ast::{FileSyntax, ParamSyntax, ProgramItem, StmtId};
+use rustc_hash::FxHashMap;
+
+/// The first and last op of a statement.
+pub(super) type StatementOps = (OpId, OpId);
+
+/// Reads one program.
+pub(super) struct ProgramReader<'a> {
+    pub(super) file: &'a FileSyntax,
+    pub(super) source: &'a str,
+    pub(super) shared: &'a FileScope,
+    place: FilePlace,
+    pub(super) diags: &'a mut Diags,
+    pub(super) program: Program,
+    pub(super) scope: Scope,
+    /// The unit whose body is read.
+    pub(super) unit: Option<UnitId>,
+    /// Units by the names of their kernels.
+    pub(super) kernels: FxHashMap<ast::Symbol, UnitId>,
+    pub(super) default_mesh: Option<MeshId>,
+    /// Names of the IR by those of the tree.
+    symbols: FxHashMap<ast::Symbol, Symbol>,
+    /// Ops of the block that is read.
+    pub(super) ops: Vec<OpId>,
+    /// Loops around the statement that is read.
+    pub(super) loops: u32,
+    /// True once the caller's stream has a name.
+    pub(super) has_caller: bool,
+    /// The streams of the blocks around the statement that is read.
+    pub(super) current: Vec<ExprId>,
+    next_tensor: u32,
+    next_domain: u32,
+    next_handle: u32,
+    pub(super) next_stream: u64,
+    /// Tensors whose type says their memory.
+    given_memory: Vec<bool>,
+    /// ALLOCATEs without `mem=`.
+    pub(super) plain_allocations: Vec<OpId>,
+    pub(super) statements: FxHashMap<StmtId, StatementOps>,
+    pub(super) blocks: FxHashMap<ast::BlockId, BlockId>,
+    /// For a group: its first and last op.
+    pub(super) groups: FxHashMap<ast::BlockId, StatementOps>,
+    item_numbers: Vec<usize>,
+    /// The names of posts and groups of the file, once somebody asks.
+    pub(super) posted: Option<rustc_hash::FxHashSet<ast::Symbol>>,
+}
+
+impl<'a> ProgramReader<'a> {
+    pub(super) fn new(
+        file: &'a FileSyntax,
+        source: &'a str,
+        shared: &'a FileScope,
+        place: FilePlace,
+        diags: &'a mut Diags,
+    ) -> Self {
+        let numbers = NumberRange::of_names(file);
+        Self {
+            file,
+            source,
+            shared,
+            place,
+            diags,
+            program: Program::default(),
+            scope: Scope::default(),
+            unit: None,
+            kernels: FxHashMap::default(),
+            default_mesh: None,
+            symbols: FxHashMap::default(),
+            ops: Vec::new(),
+            loops: 0,
+            has_caller: false,
+            current: Vec::new(),
+            next_tensor: numbers.tensor,
+            next_domain: 0,
+            next_handle: numbers.handle,
+            next_stream: 1,
+            given_memory: Vec::new(),
+            plain_allocations: Vec::new(),
+            statements: FxHashMap::default(),
+            blocks: FxHashMap::default(),
+            groups: FxHashMap::default(),
+            item_numbers: Vec::new(),
+            posted: None,
+        }
+    }
+
+    /// Reads a program and the kernels in front of it.
+    pub(super) fn read_program(&mut self, kernels: &[(usize, &ProgramItem)], item: &ProgramItem) {
+        for (position, (number, kernel)) in kernels.iter().enumerate() {
+            self.item_numbers.push(*number);
+            self.read_kernel(position, kernel);
+        }
+        self.scope = Scope::default();
+        self.program.source.header = item.header;
+        self.name_program(item);
+        self.default_mesh = self.mesh_of_header(item);
+        self.program.inputs = self.read_params(&item.inputs);
+        self.program.outputs = self.read_params(&item.outputs);
+        let body = self.program.body;
+        self.read_block_into(item.body, body);
+        self.take_hints();
+    }
+
+    fn read_kernel(&mut self, position: usize, item: &ProgramItem) {
+        self.scope = Scope::default();
+        report::check_kernel_name(self.file, item.name, self.diags);
+        let body = self.program.blocks.push(Block::default());
+        let prefix = if self.place.position == 0 { String::new() } else { format!("_{}", self.place.position + 1) };
+        let text = self.file.symbol_text(item.name.name);
+        let number = text.strip_prefix("HostUnit").and_then(|rest| rest.strip_suffix(prefix.as_str()));
+        let number = number.and_then(|digits| digits.parse::<u32>().ok());
+        let name = if number.is_some() { None } else { Some(self.symbol(item.name.name)) };
+        let number = number.unwrap_or(position as u32);
+        let unit = HostUnit { number, name, inputs: Vec::new(), outputs: Vec::new(), body };
+        let id = self.program.units.push(unit);
+        self.unit = Some(id);
+        self.default_mesh = self.mesh_of_header(item);
+        let inputs = self.read_params(&item.inputs);
+        let outputs = self.read_params(&item.outputs);
+        let unit = &mut self.program.units[id];
+        (unit.inputs, unit.outputs) = (inputs, outputs);
+        self.kernels.insert(item.name.name, id);
+        self.read_block_into(item.body, body);
+        self.unit = None;
+    }
+
+    /// The name of the program, unless it is the one that a program without a name is written with.
+    fn name_program(&mut self, item: &ProgramItem) {
+        let default = match self.place.position {
+            0 => "main".to_owned(),
+            position => format!("main{}", position + 1),
+        };
+        if self.file.symbol_text(item.name.name) != default {
+            self.program.given.program = Some(self.symbol(item.name.name));
+        }
+    }
+
+    fn mesh_of_header(&mut self, item: &ProgramItem) -> Option<MeshId> {
+        let name = item.mesh?;
+        self.find_mesh(name)
+    }
+
+    /// Tensors are declared, or named again; other names are scalars.
+    fn read_params(&mut self, params: &[ParamSyntax]) -> Vec<Value> {
+        params.iter().filter_map(|param| self.read_param(param)).collect()
+    }
+
+    fn read_param(&mut self, param: &ParamSyntax) -> Option<Value> {
+        if let Some(ty) = param.ty {
+            return self.declare_tensor(param.name, ty).map(Value::Tensor);
+        }
+        match self.scope.get(param.name.name).map(|entry| entry.meaning) {
+            Some(Meaning::Tensor(tensor)) => Some(Value::Tensor(tensor)),
+            Some(Meaning::Poisoned) => None,
+            _ => Some(Value::Scalar(self.name_expr(param.name.name))),
+        }
+    }
+
+    fn take_hints(&mut self) {
+        if self.place.position != 0 && self.file.sizes.is_empty() && self.file.streams.is_none() {
+            return;
+        }
+        let file = self.file;
+        for size in &file.sizes {
+            let name = self.symbol(size.name);
+            self.program.hints.sizes.push((name, size.value));
+        }
+        self.program.hints.streams = file.streams.and_then(|streams| u32::try_from(streams.value).ok());
+    }
+
+    /// The program, with memory where types name none, in the style of the file.
+    pub(super) fn finish(mut self) -> Program {
+        self.settle_memory();
+        let numbers = std::mem::take(&mut self.item_numbers);
+        self.place_comments(&numbers, self.place.number, self.place.position);
+        self.program.frame = TextFrame { blank_before: false, blank_after: 0, blank_end: 0, version: Some(2) };
+        if self.program.aliases.is_some() {
+            self.program.resolve_aliases();
+        }
+        if self.shared.style != self.program.style {
+            let mut edit = Edit::new(&mut self.program);
+            restyle_program(&mut edit, self.shared.style);
+            edit.commit();
+        }
+        self.program
+    }
+
+    fn settle_memory(&mut self) {
+        let memories = default_memories(&self.program);
+        let tensors: Vec<TensorId> = self.program.tensors.ids().collect();
+        for tensor in tensors {
+            if !self.given_memory.get(tensor.0 as usize).copied().unwrap_or(false) {
+                self.program.tensors[tensor].memory = memories[tensor.0 as usize];
+            }
+        }
+        for id in std::mem::take(&mut self.plain_allocations) {
+            let Some(tensor) = self.program.ops[id].output_tensors().next() else { continue };
+            let word = self.program.names.intern(self.program.tensors[tensor].memory.word());
+            self.program.ops[id].set_attr(AttrKey::MemType, &AttrValue::Word(word));
+        }
+    }
+
+    // Building.
+
+    /// The text of a name.
+    pub(super) fn text(&self, name: ast::Symbol) -> &'a str {
+        self.file.symbol_text(name)
+    }
+
+    /// The IR's symbol of a name.
+    pub(super) fn symbol(&mut self, name: ast::Symbol) -> Symbol {
+        if let Some(&symbol) = self.symbols.get(&name) {
+            return symbol;
+        }
+        let symbol = self.program.names.intern(self.file.symbol_text(name));
+        self.symbols.insert(name, symbol);
+        symbol
+    }
+
+    /// Adds an op to the block that is read.
+    pub(super) fn emit(&mut self, op: Op, span: Span) -> OpId {
+        let id = self.add_op(op, span);
+        self.ops.push(id);
+        id
+    }
+
+    /// Adds an op to no block.
+    pub(super) fn add_op(&mut self, op: Op, span: Span) -> OpId {
+        let id = self.program.ops.push(op);
+        self.program.source.ops.push(span);
+        id
+    }
+
+    pub(super) fn note_memory(&mut self, tensor: TensorId, memory: Option<MemoryType>) {
+        self.given_memory.resize(tensor.0 as usize, false);
+        self.given_memory.push(memory.is_some());
+    }
+
+    /// Tensors up to this count that nobody has noted come from verbatim texts, which say their memory.
+    pub(super) fn note_verbatim_memory(&mut self, count: usize) {
+        self.given_memory.resize(count, true);
+    }
+
+    pub(super) fn fresh_tensor(&mut self) -> u32 {
+        self.next_tensor += 1;
+        self.next_tensor - 1
+    }
+
+    /// The first of so many new domain numbers.
+    pub(super) fn fresh_domains(&mut self, count: usize) -> u32 {
+        let first = self.next_domain;
+        self.next_domain += count as u32;
+        first
+    }
+
+    pub(super) fn fresh_handle(&mut self) -> u32 {
+        self.next_handle += 1;
+        self.next_handle - 1
+    }
+
+    pub(super) fn word(&mut self, text: &str) -> AttrValue {
+        AttrValue::Word(self.program.names.intern(text))
+    }
+
+    /// An op of a kind with operands.
+    pub(super) fn op_with(kind: OpKind, operands: impl IntoIterator<Item = Value>) -> Op {
+        let mut op = Op::new(kind);
+        op.operands.extend(operands);
+        op
+    }
+}
+
+/// The first numbers that no name of the file stands for.
+struct NumberRange {
+    tensor: u32,
+    handle: u32,
+}
+
+impl NumberRange {
+    fn of_names(file: &FileSyntax) -> Self {
+        let mut range = Self { tensor: 0, handle: 0 };
+        for number in 0..file.strings.len() as u32 {
+            let text = file.symbol_text(ast::Symbol(number));
+            let number_behind = |prefix: &str| {
+                let digits = text.strip_prefix(prefix)?.split(|c: char| !c.is_ascii_digit()).next()?;
+                digits.parse::<u32>().ok().filter(|&number| number < u32::MAX / 2)
+            };
+            range.tensor = range.tensor.max(number_behind("T").map_or(0, |number| number + 1));
+            range.handle = range.handle.max(number_behind("h").map_or(0, |number| number + 1));
+            // Verbatim texts may name tensors and communications anywhere.
+            if text.contains(' ') || text.contains('(') {
+                let numbers = text.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse::<u32>().ok());
+                let largest = numbers.filter(|&number| number < u32::MAX / 2).max().map_or(0, |number| number + 1);
+                range.tensor = range.tensor.max(largest);
+                range.handle = range.handle.max(largest);
+            }
+        }
+        range
+    }
+}

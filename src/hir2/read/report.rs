@@ -1,0 +1,464 @@
+//! Errors of the reader.
+
+use super::calls::keyword;
+use super::scope::Meaning;
+use crate::diag::{Diag, DiagLabel, Diags, codes, nearest_candidate};
+use crate::hir2::defaults::{COMMUNICATION_WORDS, DTYPE_WORDS};
+use crate::ir::functions::function_names;
+use crate::ir::{OpKind, Program, TensorId, UnitId};
+use crate::ops::{ArgSpec, find_op, head_words};
+use hostir_grammar::Span;
+use hostir_grammar::ast::Symbol;
+use hostir_grammar::hir2::ast::{ArgSyntax, FileSyntax, MeshItem, NameSyntax, ProgramItem};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+fn push(diags: &mut Diags, code: &'static str, span: Span, message: String, note: impl Into<String>) {
+    let note = note.into();
+    let diag = Diag::error(code, span, message);
+    diags.push(if note.is_empty() { diag } else { diag.with_note(note) });
+}
+
+/// An unknown word, with the nearest known one as a fix.
+pub(super) fn report_word(what: &str, found: &str, known: &[&str], span: Span, diags: &mut Diags) {
+    let diag = Diag::error(codes::UNKNOWN_WORD, span, format!("unknown {what} `{found}`"));
+    let diag = match nearest_candidate(found, known.iter().copied()) {
+        Some(near) => diag.with_near_name(span, near),
+        None => diag.with_note(format!("the known ones are {}", list_words(known))),
+    };
+    diags.push(diag);
+}
+
+fn list_words(words: &[&str]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+    quoted.join(", ")
+}
+
+pub(super) fn report_twice(file: &FileSyntax, name: NameSyntax, first: Span, diags: &mut Diags) {
+    let text = file.symbol_text(name.name);
+    let mut diag = Diag::error(codes::NAME_TWICE, name.span, format!("the name `{text}` is taken")).with_note(
+        "names of meshes, kernels and programs are unique in a file, others in their program: choose another one",
+    );
+    diag.labels.push(DiagLabel { span: first, text: "it is declared here".to_owned() });
+    diags.push(diag);
+}
+
+pub(super) fn report_reserved(text: &str, span: Span, diags: &mut Diags) {
+    let message = format!("`{text}` is a word of the language and cannot be a name");
+    push(diags, codes::RESERVED_NAME, span, message, "choose another name");
+}
+
+pub(super) fn report_lone_kernel(file: &FileSyntax, kernel: &ProgramItem, diags: &mut Diags) {
+    let text = file.symbol_text(kernel.name.name);
+    let message = format!("kernel `{text}` belongs to no program");
+    push(diags, codes::LONE_KERNEL, kernel.name.span, message, "kernels stand in front of the program that calls them");
+}
+
+pub(super) fn report_style(file: &FileSyntax, style: NameSyntax, diags: &mut Diags) {
+    let eras: Vec<&str> = crate::ir::Era::ALL.iter().map(|(_, name)| *name).collect();
+    report_word("style", file.symbol_text(style.name), &eras, style.span, diags);
+}
+
+/// A mesh names each device once.
+pub(super) fn check_mesh_devices(item: &MeshItem, diags: &mut Diags) {
+    let mut seen = FxHashSet::default();
+    if let Some(device) = item.devices.iter().find(|device| !seen.insert(**device)) {
+        let message = format!("device {device} is in this mesh twice");
+        push(diags, codes::MESH_DEVICE, item.span, message, "a mesh names each device once");
+    }
+}
+
+/// A kernel is called like an op, so its name must be none.
+pub(super) fn check_kernel_name(file: &FileSyntax, name: NameSyntax, diags: &mut Diags) {
+    let text = file.symbol_text(name.name);
+    let is_taken = find_op(text).is_some()
+        || function_names().any(|known| known == text)
+        || DTYPE_WORDS.iter().any(|(word, _)| *word == text)
+        || COMMUNICATION_WORDS.iter().any(|(word, _)| *word == text);
+    if is_taken {
+        let message = format!("a kernel cannot be called `{text}`: that is an op");
+        push(diags, codes::RESERVED_NAME, name.span, message, "choose another name");
+    }
+}
+
+pub(super) fn report_order(rank: usize, span: Span, diags: &mut Diags) {
+    let message = format!("`order(..)` does not list each of the {rank} axes once");
+    push(diags, codes::AXES_ORDER, span, message, "it says which axis each printed position shows, from 0");
+}
+
+pub(super) fn report_kind(needed: &str, span: Span, diags: &mut Diags) {
+    push(diags, codes::WRONG_KIND, span, format!("{needed} is needed here"), "");
+}
+
+pub(super) fn report_no_scalar(file: &FileSyntax, name: Symbol, meaning: Meaning, span: Span, diags: &mut Diags) {
+    let what = if matches!(meaning, Meaning::Handle(_)) { "a communication" } else { "a tensor" };
+    let message = format!("`{}` is {what}, but a scalar is needed here", file.symbol_text(name));
+    push(diags, codes::WRONG_KIND, span, message, "");
+}
+
+pub(super) fn report_own(span: Span, diags: &mut Diags) {
+    let note = "`A[own]` is the rank's own part of an axis over devices; the number of the rank is `rank`";
+    push(diags, codes::OWN_INDEX, span, "`own` is the index of an axis over devices only".to_owned(), note);
+}
+
+pub(super) fn report_function(text: &str, span: Span, diags: &mut Diags) {
+    let known = function_names().chain(["wrap"]);
+    let diag = Diag::error(codes::UNKNOWN_FUNCTION, span, format!("there is no function `{text}` of scalars"));
+    diags.push(match nearest_candidate(text, known) {
+        Some(near) => diag.with_near_name(span, near),
+        None => diag.with_note("functions of scalars are `wrap`, `ceilDiv`, `where`, `max`, `min`, `abs`, casts such as `i64(x)`, and the pointwise functions"),
+    });
+}
+
+pub(super) fn report_arity(text: &str, needed: usize, found: usize, span: Span, diags: &mut Diags) {
+    let message = match needed {
+        0 => format!("there is no function `{text}` of {found} operands"),
+        _ => format!("`{text}` takes {needed} operands, not {found}"),
+    };
+    push(diags, codes::WRONG_ARITY, span, message, "");
+}
+
+pub(super) fn report_cast(span: Span, diags: &mut Diags) {
+    let message = "this conversion does not exist".to_owned();
+    push(
+        diags,
+        codes::UNKNOWN_FUNCTION,
+        span,
+        message,
+        "there are conversions between floats, integers and truth values of tensors, and of scalars to integers, truth values and floats of 32 and 64 bits",
+    );
+}
+
+pub(super) fn report_coordinate(text: &str, span: Span, diags: &mut Diags) {
+    report_word("coordinate", text, &["x", "y", "z", "size"], span, diags);
+}
+
+/// An operation inside of another one.
+pub(super) fn report_nested(source: &str, span: Span, diags: &mut Diags) {
+    let text = source.get(span.as_usize_range()).unwrap_or_default();
+    let message = format!("`{text}` is an operation inside of another one");
+    push(
+        diags,
+        codes::NESTED_TENSOR_OP,
+        span,
+        message,
+        format!("a statement is one operation: write `U = {text}` on a line of its own, and `U` here"),
+    );
+}
+
+pub(super) fn report_no_tensor(text: &str, known: &[&str], span: Span, diags: &mut Diags) {
+    let diag = Diag::error(codes::UNDEFINED_TENSOR, span, format!("there is no tensor `{text}`"));
+    diags.push(match nearest_candidate(text, known.iter().copied()) {
+        Some(near) => diag.with_near_name(span, near),
+        None => {
+            diag.with_note("a tensor is declared in the header, or where it is first written: `G: f32[m, n] = alloc`")
+        }
+    });
+}
+
+pub(super) fn report_index_count(
+    program: &Program,
+    tensor: TensorId,
+    rank: usize,
+    found: usize,
+    span: Span,
+    diags: &mut Diags,
+) {
+    let message = format!("`{}` has {rank} axes, but this index has {found} entries", program.tensor_name(tensor));
+    push(diags, codes::INDEX_COUNT, span, message, "reductions (`r.`) are not counted: they are not stored");
+}
+
+pub(super) fn report_own_index(
+    program: &Program,
+    tensor: TensorId,
+    axis: usize,
+    is_own: bool,
+    span: Span,
+    diags: &mut Diags,
+) {
+    let name = program.tensor_name(tensor);
+    let (message, note) = match is_own {
+        true => (
+            format!("axis {axis} of `{name}` does not lie across devices, so no part of it is the rank's own"),
+            "write the number of a slice; that of the rank is `rank`",
+        ),
+        false => (
+            format!("axis {axis} of `{name}` lies across devices, and each rank holds one part of it"),
+            "write `own`: other ranks' parts come by communication",
+        ),
+    };
+    push(diags, codes::OWN_INDEX, span, message, note);
+}
+
+/// `rank` counts from 0 over all ranks, which is the position in the mesh only if the mesh is 0..n.
+pub(super) fn check_rank_index(program: &Program, tensor: TensorId, span: Span, diags: &mut Diags) {
+    let Some(mesh) = program.tensor_mesh(tensor) else { return };
+    if mesh.devices.iter().copied().eq(0..mesh.devices.len() as u32) {
+        return;
+    }
+    let message = format!(
+        "`rank` is no position in the mesh of `{}`, which does not begin with device 0, 1, 2",
+        program.tensor_name(tensor)
+    );
+    diags.push(
+        Diag::error(codes::RANK_INDEX, span, message)
+            .into_warning()
+            .with_note("write the position in the mesh, such as `rank - 4`"),
+    );
+}
+
+pub(super) fn report_split_slice(program: &Program, tensor: TensorId, span: Span, diags: &mut Diags) {
+    let message = format!(
+        "the type of a slice of `{}` cannot be inferred, since axes of it were split",
+        program.tensor_name(tensor)
+    );
+    push(diags, codes::NO_TYPE, span, message, "give the slice a name and a type: `V: f32[m] = G[i]`");
+}
+
+pub(super) fn report_no_type(text: &str, span: Span, diags: &mut Diags) {
+    let message = format!("`{text}` needs a type");
+    push(
+        diags,
+        codes::NO_TYPE,
+        span,
+        message,
+        format!(
+            "write `{text}: f32[m, n] = ..`; types are inferred for slices, `Set`, pointwise functions, `matmul`, `linear`, `broadcast`, `squeeze`, `Set.Permute` and kernels"
+        ),
+    );
+}
+
+pub(super) fn report_other_type(text: &str, span: Span, first: Span, diags: &mut Diags) {
+    let mut diag = Diag::error(codes::DECLARED_TWICE, span, format!("`{text}` is declared with another type"))
+        .with_note("a type stands at the first place only");
+    diag.labels.push(DiagLabel { span: first, text: "declared here".to_owned() });
+    diags.push(diag);
+}
+
+pub(super) fn report_target(span: Span, diags: &mut Diags) {
+    push(
+        diags,
+        codes::WRONG_KIND,
+        span,
+        "this cannot be assigned to".to_owned(),
+        "the left side is a name, or a slice `C[i]`",
+    );
+}
+
+pub(super) fn report_several_targets(span: Span, diags: &mut Diags) {
+    push(
+        diags,
+        codes::WRONG_KIND,
+        span,
+        "only a call has several results".to_owned(),
+        "write one statement for each name",
+    );
+}
+
+/// `B = A` for tensors.
+pub(super) fn report_copy(source: &str, span: Span, diags: &mut Diags) {
+    let text = source.get(span.as_usize_range()).unwrap_or_default();
+    let message = format!("`{text}` is no operation");
+    push(
+        diags,
+        codes::WRONG_KIND,
+        span,
+        message,
+        format!("a copy is written `Set({text})`; `alias B -> A` gives a tensor a second name"),
+    );
+}
+
+/// A name that is called and is no op, kernel, function or communication.
+pub(super) fn report_unknown_op(
+    file: &FileSyntax,
+    kernels: &FxHashMap<Symbol, UnitId>,
+    text: &str,
+    span: Span,
+    diags: &mut Diags,
+) {
+    let mut known: Vec<String> = kernels.keys().map(|name| file.symbol_text(*name).to_owned()).collect();
+    known.sort_unstable();
+    let words = COMMUNICATION_WORDS.iter().map(|(word, _)| *word).chain(["send", "recv", "permute", "alloc"]);
+    known.extend(head_words().chain(function_names()).chain(words).map(str::to_owned));
+    let known = known.iter().map(String::as_str);
+    let diag = Diag::error(codes::UNKNOWN_OP, span, format!("there is no op, kernel or function `{text}`"));
+    diags.push(match nearest_candidate(text, known) {
+        Some(near) => diag.with_near_name(span, near),
+        None => diag.with_note("docs/ops.md lists all ops; a kernel stands in front of the program"),
+    });
+}
+
+pub(super) fn report_not_callable(text: &str, span: Span, diags: &mut Diags) {
+    let message = format!("`{text}` is not written as a call in `hir 2`");
+    push(diags, codes::UNKNOWN_OP, span, message, "docs/language.md lists the statements");
+}
+
+pub(super) fn report_result_count(text: &str, needed: usize, found: usize, span: Span, diags: &mut Diags) {
+    push(diags, codes::WRONG_RESULTS, span, format!("`{text}` has {needed} results, not {found}"), "");
+}
+
+pub(super) fn report_missing(kind: OpKind, spec: &ArgSpec, span: Span, diags: &mut Diags) {
+    let what = match spec.word {
+        Some(_) => format!("`{}=`", keyword(spec)),
+        None => spec.kind.describe().to_owned(),
+    };
+    push(diags, codes::MISSING_ARGUMENT, span, format!("`{}` needs {what}", kind.name()), "");
+}
+
+pub(super) fn report_extra_argument(file: &FileSyntax, kind: OpKind, arg: &ArgSyntax, diags: &mut Diags) {
+    match arg.key {
+        Some(key) => {
+            let words: Vec<&str> =
+                kind.spec().args.iter().filter(|spec| spec.word.is_some() || spec.key.is_some()).map(keyword).collect();
+            report_word(&format!("argument of `{}`", kind.name()), file.symbol_text(key.name), &words, key.span, diags);
+        }
+        None => {
+            let count = kind.spec().args.iter().filter(|spec| spec.word.is_none()).count();
+            let message = format!("`{}` takes {count} operands, this is one more", kind.name());
+            push(diags, codes::EXTRA_OPERAND, arg.span, message, "");
+        }
+    }
+}
+
+pub(super) fn report_twice_given(kind: OpKind, spec: &ArgSpec, span: Span, diags: &mut Diags) {
+    let message = format!("`{}` is given twice to `{}`", keyword(spec), kind.name());
+    push(diags, codes::DUPLICATE_ARGUMENT, span, message, "");
+}
+
+pub(super) fn report_argument(spec: &ArgSpec, span: Span, diags: &mut Diags) {
+    let needed = match spec.kind {
+        crate::ops::ArgKind::Axis => "the number of an axis",
+        crate::ops::ArgKind::Bools => "a list such as `[true, false]`",
+        crate::ops::ArgKind::Exprs => "a list such as `[n, 4]`",
+        crate::ops::ArgKind::Ranges => "a list of ranges such as `[[0, n, 1], [0, 4, 1]]`",
+        crate::ops::ArgKind::Team => "devices such as `[0, 1, 2, 3]`",
+        crate::ops::ArgKind::Ints => "a list of integers such as `[1, 0]`",
+        other => other.describe(),
+    };
+    push(diags, codes::WRONG_KIND, span, format!("`{}` needs {needed}", keyword(spec)), "");
+}
+
+pub(super) fn report_list(what: &str, example: &str, span: Span, diags: &mut Diags) {
+    push(diags, codes::WRONG_KIND, span, format!("a list of {what} is needed here"), format!("such as `{example}`"));
+}
+
+pub(super) fn report_axis(program: &Program, tensor: TensorId, axis: i64, rank: usize, span: Span, diags: &mut Diags) {
+    let message = format!("`{}` has no axis {axis}: it has {rank} axes", program.tensor_name(tensor));
+    push(diags, codes::INDEX_COUNT, span, message, "axes count from 0, reductions (`r.`) do not count");
+}
+
+pub(super) fn report_no_axis(program: &Program, tensor: TensorId, position: u32, span: Span, diags: &mut Diags) {
+    let message = format!("`{}` has no axis {position}", program.tensor_name(tensor));
+    push(diags, codes::INDEX_COUNT, span, message, "axes of a loop count from 0 in printed order, reductions too");
+}
+
+pub(super) fn report_function_key(text: &str, span: Span, diags: &mut Diags) {
+    push(diags, codes::UNKNOWN_WORD, span, format!("the function `{text}` has no arguments with names"), "");
+}
+
+pub(super) fn report_kernel_counts(
+    text: &str,
+    needed: (usize, usize),
+    found: (usize, usize),
+    span: Span,
+    diags: &mut Diags,
+) {
+    let message = format!(
+        "kernel `{text}` has {} inputs and {} outputs, but this call gives {} and takes {}",
+        needed.0, needed.1, found.0, found.1
+    );
+    push(diags, codes::WRONG_RESULTS, span, message, "");
+}
+
+pub(super) fn report_no_condition(span: Span, diags: &mut Diags) {
+    push(diags, codes::WRONG_KIND, span, "this `if` has no condition".to_owned(), "write `if c:`");
+}
+
+pub(super) fn report_handle_type(span: Span, diags: &mut Diags) {
+    push(diags, codes::WRONG_KIND, span, "a communication has no type".to_owned(), "write `h = send(..)`");
+}
+
+pub(super) fn report_no_target(text: &str, span: Span, diags: &mut Diags) {
+    let message = format!("the result of `{text}` is lost");
+    push(diags, codes::WRONG_RESULTS, span, message, format!("write `C = {text}(..)`"));
+}
+
+pub(super) fn report_post_form(word: &str, span: Span, diags: &mut Diags) {
+    let form = match word {
+        "send" => "send(A, to=p)".to_owned(),
+        "recv" => "recv(B, from=p)".to_owned(),
+        "permute" => "permute(A -> B, to=p, from=q)".to_owned(),
+        _ => format!("{word}(A -> B)"),
+    };
+    push(diags, codes::WRONG_KIND, span, format!("this `{word}` is not complete"), format!("write `{form}`"));
+}
+
+pub(super) fn report_post_key(word: &str, found: &str, known: &[&str], span: Span, diags: &mut Diags) {
+    if found.is_empty() {
+        let message = format!("`{word}` takes no further operand");
+        push(diags, codes::EXTRA_OPERAND, span, message, format!("its arguments are {}", list_words(known)));
+        return;
+    }
+    let hint = match found {
+        "peer" | "dst" | "dest" => Some("to"),
+        "src" | "source" => Some("from"),
+        "backend" => Some("via"),
+        "red_op" | "reduce" => Some("op"),
+        _ => None,
+    };
+    match hint.filter(|hint| known.contains(hint)) {
+        Some(hint) => push(
+            diags,
+            codes::UNKNOWN_WORD,
+            span,
+            format!("`{word}` has no argument `{found}`"),
+            format!("write `{hint}=`"),
+        ),
+        None => report_word(&format!("argument of `{word}`"), found, known, span, diags),
+    }
+}
+
+pub(super) fn report_no_team(span: Span, diags: &mut Diags) {
+    let message = "the team of this communication is not known, since a tensor of it has no mesh".to_owned();
+    push(diags, codes::MISSING_ARGUMENT, span, message, "give the program a mesh, `on d:`, or write `team=[0, 1]`");
+}
+
+pub(super) fn report_member(span: Span, diags: &mut Diags) {
+    push(
+        diags,
+        codes::WRONG_KIND,
+        span,
+        "this statement cannot stand in a group".to_owned(),
+        "a group holds posts, such as `send(..)` and `recv(..)`",
+    );
+}
+
+pub(super) fn report_wait(span: Span, diags: &mut Diags) {
+    push(
+        diags,
+        codes::WRONG_KIND,
+        span,
+        "`wait` needs a communication".to_owned(),
+        "write `wait h` for `h = send(..)`, or `wait allgather(A -> B)`",
+    );
+}
+
+pub(super) fn report_no_handle(text: &str, posted: &[&str], span: Span, diags: &mut Diags) {
+    let diag = Diag::error(codes::UNKNOWN_HANDLE, span, format!("no communication is called `{text}`"));
+    diags.push(match nearest_candidate(text, posted.iter().copied()) {
+        Some(near) => diag.with_near_name(span, near),
+        None => diag.with_note("a communication gets a name where it is posted: `h = send(..)`"),
+    });
+}
+
+pub(super) fn report_verbatim(found: &Diags, span: Span, diags: &mut Diags) {
+    let first = found.items.first();
+    let why = first.map_or_else(|| "it is no statement".to_owned(), |diag| diag.message.clone());
+    let message = format!("this text is not the printed form: {why}");
+    push(
+        diags,
+        codes::VERBATIM,
+        span,
+        message,
+        "between backquotes stands the printed form, in which tensors are numbers such as `T3`",
+    );
+}

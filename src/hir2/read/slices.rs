@@ -1,0 +1,112 @@
+//! Slices: one select for each index.
+
+use super::program::ProgramReader;
+use super::report;
+use crate::axes::logical_axes;
+use crate::hir2::infer::select_type;
+use crate::ir::{AttrKey, AttrValue, DomainId, ExprId, OpKind, TensorId, Value};
+use hostir_grammar::Span;
+use hostir_grammar::ast;
+use hostir_grammar::hir2::ast::{ExprSyntax, IndexItem, NameSyntax, NodeRange, TypeId};
+
+/// The name that the last select of a slice binds.
+#[derive(Clone, Copy)]
+pub(super) struct SliceTarget {
+    pub(super) name: NameSyntax,
+    pub(super) ty: Option<TypeId>,
+}
+
+/// One select of a slice.
+struct SliceStep {
+    tensor: TensorId,
+    /// Position among the stored axes.
+    axis: usize,
+    index: ExprId,
+    span: Span,
+}
+
+impl ProgramReader<'_> {
+    /// The slice of an index expression; the last select binds `target`, or a tensor without a name.
+    pub(super) fn slice(&mut self, id: ast::ExprId, target: Option<SliceTarget>) -> Option<TensorId> {
+        let ExprSyntax::Index(base, items) = *self.file.expr(id) else { return None };
+        let tensor = self.tensor_operand(base)?;
+        let span = self.file.expr_span(id);
+        self.select_all(tensor, items, span, target)
+    }
+
+    /// One select for each index in brackets, outermost axis first.
+    fn select_all(
+        &mut self,
+        mut tensor: TensorId,
+        items: NodeRange,
+        span: Span,
+        target: Option<SliceTarget>,
+    ) -> Option<TensorId> {
+        let file = self.file;
+        let items = &file.index_items[items.indices()];
+        let rank = logical_axes(&self.program, tensor).stored_positions().len();
+        if items.len() > rank {
+            report::report_index_count(&self.program, tensor, rank, items.len(), span, self.diags);
+            return None;
+        }
+        let last = items.iter().rposition(|item| matches!(item, IndexItem::At(_)));
+        let mut taken = 0;
+        for (position, item) in items.iter().enumerate() {
+            let IndexItem::At(index) = *item else { continue };
+            let axis = position - taken;
+            let index = self.slice_index(tensor, axis, index)?;
+            let step = SliceStep { tensor, axis, index, span };
+            tensor = self.select_one(&step, target.filter(|_| Some(position) == last))?;
+            taken += 1;
+        }
+        Some(tensor)
+    }
+
+    /// The index of a select: on an axis over devices only the rank's own part.
+    fn slice_index(&mut self, tensor: TensorId, axis: usize, index: ast::ExprId) -> Option<ExprId> {
+        let file = self.file;
+        let span = file.expr_span(index);
+        let domain = self.stored_domain(tensor, axis)?;
+        let is_device = self.program.domains[domain].parallel.is_device();
+        let is_own = matches!(*file.expr(index), ExprSyntax::Name(name) if file.symbol_text(name) == "own");
+        if is_own != is_device {
+            report::report_own_index(&self.program, tensor, axis, is_own, span, self.diags);
+            return None;
+        }
+        if is_own {
+            return Some(self.program.exprs.intern_int(0));
+        }
+        if matches!(*file.expr(index), ExprSyntax::Name(name) if file.symbol_text(name) == "rank") {
+            report::check_rank_index(&self.program, tensor, span, self.diags);
+        }
+        self.scalar(index)
+    }
+
+    /// The domain of a stored axis.
+    pub(super) fn stored_domain(&self, tensor: TensorId, axis: usize) -> Option<DomainId> {
+        let logical = logical_axes(&self.program, tensor);
+        let position = *logical.stored_positions().get(axis)?;
+        let printed = logical.axes.get(position as usize)?.printed;
+        Some(DomainId(self.program.tensors[tensor].domains_start + printed))
+    }
+
+    fn select_one(&mut self, step: &SliceStep, target: Option<SliceTarget>) -> Option<TensorId> {
+        let ty = select_type(&self.program, step.tensor, step.axis);
+        let result = match target {
+            Some(target) => self.result_tensor(target.name, target.ty, ty)?,
+            None => match ty {
+                Some(ty) => self.add_hidden_tensor(ty, step.span),
+                None => {
+                    report::report_split_slice(&self.program, step.tensor, step.span, self.diags);
+                    return None;
+                }
+            },
+        };
+        let domain = self.stored_domain(step.tensor, step.axis)?;
+        let mut op = Self::op_with(OpKind::HirAliasSelect, [Value::Tensor(step.tensor)]);
+        op.results.push(Value::Tensor(result));
+        op.attrs = vec![(AttrKey::Axis, AttrValue::Domain(domain)), (AttrKey::Index, AttrValue::Expr(step.index))];
+        self.emit(op, step.span);
+        Some(result)
+    }
+}

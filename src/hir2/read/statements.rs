@@ -1,0 +1,411 @@
+//! Blocks and statements.
+
+use super::program::ProgramReader;
+use super::report;
+use super::scope::Meaning;
+use super::slices::SliceTarget;
+use crate::hir2::infer::{TensorType, result_types};
+use crate::ir::{AttrKey, AttrValue, Block, BlockId, Op, OpKind, TensorId, Value};
+use crate::style::stored_size;
+use hostir_grammar::Span;
+use hostir_grammar::ast;
+use hostir_grammar::hir2::ast::{
+    ArgSyntax, ExprSyntax, NameSyntax, NodeRange, StmtForm, StmtId, StmtSyntax, TargetSyntax, TypeId,
+};
+
+impl ProgramReader<'_> {
+    /// Reads a block into a new one.
+    pub(super) fn read_block(&mut self, block: ast::BlockId) -> BlockId {
+        let id = self.program.blocks.push(Block::default());
+        self.read_block_into(block, id);
+        id
+    }
+
+    pub(super) fn read_block_into(&mut self, block: ast::BlockId, id: BlockId) {
+        let outer = std::mem::take(&mut self.ops);
+        self.blocks.insert(block, id);
+        self.read_statements(block);
+        self.program.blocks[id].ops = std::mem::replace(&mut self.ops, outer);
+    }
+
+    /// Reads the statements of a block to the end of the ops that are collected.
+    pub(super) fn read_statements(&mut self, block: ast::BlockId) {
+        let file = self.file;
+        let Some(node) = file.blocks.get(block.index()) else { return };
+        for &stmt in &node.stmts {
+            self.read_statement(stmt);
+        }
+    }
+
+    pub(super) fn read_statement(&mut self, id: StmtId) {
+        let stmt = self.file.stmts[id.index()];
+        let before = self.ops.len();
+        // What a statement with an error leaves would only raise more errors.
+        if self.read_form(&stmt).is_none() {
+            self.ops.truncate(before);
+            self.poison_targets(&stmt);
+        }
+        if let (Some(&first), Some(&last)) = (self.ops.get(before), self.ops.last()) {
+            self.statements.insert(id, (first, last));
+        }
+    }
+
+    /// Reads a statement inside of a group.
+    pub(super) fn read_nested_form(&mut self, form: &StmtForm, span: Span) -> Option<()> {
+        self.read_form(&StmtSyntax { span, form: *form })
+    }
+
+    fn read_form(&mut self, stmt: &StmtSyntax) -> Option<()> {
+        match stmt.form {
+            StmtForm::Declare(name, ty) => self.declare_tensor(name, ty).map(|_| ()),
+            StmtForm::Assign { targets, value } => self.read_assignment(targets, value, stmt.span),
+            StmtForm::Call(call) => self.read_call_alone(call, stmt.span),
+            StmtForm::Wait(value) => self.read_wait(value, stmt.span),
+            StmtForm::Free(tensors) => self.read_free(tensors, stmt.span),
+            StmtForm::BindStream(stream) => self.bind_stream(stream, stmt.span),
+            StmtForm::Stream(stream, None) => self.switch_stream(stream, stmt.span),
+            StmtForm::Stream(stream, Some(block)) => self.read_stream_block(stream, block, stmt.span),
+            StmtForm::Sync(stream) => self.synchronize(stream, stmt.span),
+            StmtForm::For { .. } => self.read_for(stmt),
+            StmtForm::If { .. } => self.read_if(stmt),
+            StmtForm::Share(block) => self.read_share(block, stmt.span),
+            StmtForm::Alias(new, original) => self.read_alias(new, original),
+            StmtForm::Define(block) => self.read_definitions(block),
+            StmtForm::Verbatim(text) => self.read_verbatim(text, stmt.span),
+            StmtForm::Error => None,
+        }
+    }
+
+    /// The names that a statement with an error would have declared.
+    fn poison_targets(&mut self, stmt: &StmtSyntax) {
+        let file = self.file;
+        match stmt.form {
+            StmtForm::Assign { targets, .. } => {
+                for target in &file.targets[targets.indices()] {
+                    if let ExprSyntax::Name(name) = *file.expr(target.value) {
+                        self.poison(NameSyntax { name, span: file.expr_span(target.value) });
+                    }
+                }
+            }
+            StmtForm::Declare(name, _) => self.poison(name),
+            StmtForm::Error => self.poison_first_word(stmt.span),
+            _ => {}
+        }
+    }
+
+    /// What could not be parsed may have begun with `name =` or `name: type`.
+    fn poison_first_word(&mut self, span: Span) {
+        let Some(text) = self.source.get(span.as_usize_range()) else { return };
+        let word = text.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default();
+        let rest = text[word.len()..].trim_start();
+        if let Some(name) = self.file.strings.find_symbol(word).filter(|_| rest.starts_with(['=', ':'])) {
+            self.poison(NameSyntax { name, span });
+        }
+    }
+
+    // Assignments.
+
+    fn read_assignment(&mut self, targets: NodeRange, value: ast::ExprId, span: Span) -> Option<()> {
+        let file = self.file;
+        let targets = &file.targets[targets.indices()];
+        match (targets, *file.expr(value)) {
+            ([target], ExprSyntax::Group(block)) => {
+                let handle = self.handle_target(target)?;
+                self.read_group(block, Some(handle), span)
+            }
+            ([target], ExprSyntax::Name(name)) if self.text(name) == "alloc" => {
+                self.read_allocation(target, NodeRange::default(), span)
+            }
+            ([target], ExprSyntax::Call(name, args)) if self.text(name.name) == "alloc" => {
+                self.read_allocation(target, args, span)
+            }
+            ([target], ExprSyntax::Call(name, args)) if self.is_post(name, args) => {
+                let handle = self.handle_target(target)?;
+                self.read_post(name, args, Some(handle), span).map(|_| ())
+            }
+            ([target], ExprSyntax::Index(..)) if self.names_tensor(value) => self.read_view(target, value),
+            ([target], _) => self.read_computation(target, value, span),
+            (targets, ExprSyntax::Call(name, args)) => self.read_call(name, args, targets, span),
+            _ => {
+                report::report_several_targets(span, self.diags);
+                None
+            }
+        }
+    }
+
+    /// `V = G[i]`.
+    fn read_view(&mut self, target: &TargetSyntax, value: ast::ExprId) -> Option<()> {
+        let name = self.plain_target(target)?;
+        self.slice(value, Some(SliceTarget { name, ty: target.ty })).map(|_| ())
+    }
+
+    /// A name on the left side; an error if a slice stands there.
+    pub(super) fn plain_target(&mut self, target: &TargetSyntax) -> Option<NameSyntax> {
+        let span = self.file.expr_span(target.value);
+        match *self.file.expr(target.value) {
+            ExprSyntax::Name(name) => Some(NameSyntax { name, span }),
+            ExprSyntax::Error => None,
+            _ => {
+                report::report_target(span, self.diags);
+                None
+            }
+        }
+    }
+
+    /// One value: an op of the table, a pointwise function, or a scalar definition.
+    fn read_computation(&mut self, target: &TargetSyntax, value: ast::ExprId, span: Span) -> Option<()> {
+        if let ExprSyntax::Call(name, args) = *self.file.expr(value)
+            && (self.is_op_call(name) || (self.is_tensor_target(target) && !self.is_scalar_word(name)))
+        {
+            return self.read_call(name, args, std::slice::from_ref(target), span);
+        }
+        if self.is_tensor_target(target) || self.holds_tensor(value) {
+            return self.read_pointwise(target, value, span);
+        }
+        self.define_scalar(target, value, span)
+    }
+
+    /// Whether the left side is a tensor: declared, with a type, or a slice.
+    fn is_tensor_target(&self, target: &TargetSyntax) -> bool {
+        target.ty.is_some() || self.names_tensor(target.value)
+    }
+
+    fn is_scalar_word(&self, name: NameSyntax) -> bool {
+        self.text(name.name) == "wrap"
+    }
+
+    /// `at = e`.
+    fn define_scalar(&mut self, target: &TargetSyntax, value: ast::ExprId, span: Span) -> Option<()> {
+        let name = self.plain_target(target)?;
+        let value = self.scalar(value)?;
+        match self.scope.get(name.name).map(|entry| entry.meaning) {
+            Some(Meaning::Scalar) => {}
+            Some(Meaning::Poisoned) => return None,
+            _ => {
+                if !self.declare(name, Meaning::Scalar) {
+                    return None;
+                }
+            }
+        }
+        let result = self.name_expr(name.name);
+        let mut op = Self::op_with(OpKind::Define, [Value::Scalar(value)]);
+        op.results.push(Value::Scalar(result));
+        self.emit(op, span);
+        Some(())
+    }
+
+    /// The tensor that a statement writes: known, declared here, or of the inferred type.
+    pub(super) fn result_tensor(
+        &mut self,
+        name: NameSyntax,
+        ty: Option<TypeId>,
+        inferred: Option<TensorType>,
+    ) -> Option<TensorId> {
+        match self.scope.get(name.name).map(|entry| entry.meaning) {
+            Some(Meaning::Tensor(tensor)) => {
+                if let Some(ty) = ty {
+                    self.check_type_again(name, tensor, ty)?;
+                }
+                return Some(tensor);
+            }
+            Some(Meaning::Poisoned) => return None,
+            _ => {}
+        }
+        if let Some(ty) = ty {
+            return self.declare_tensor(name, ty);
+        }
+        match inferred {
+            Some(inferred) => self.add_named_tensor(name, inferred, None),
+            None => {
+                report::report_no_type(self.file.symbol_text(name.name), name.span, self.diags);
+                self.poison(name);
+                None
+            }
+        }
+    }
+
+    /// A tensor may be declared once more with the same type.
+    fn check_type_again(&mut self, name: NameSyntax, tensor: TensorId, ty: TypeId) -> Option<()> {
+        let node = *self.file.tensor_type(ty);
+        let (again, memory) = self.tensor_type(&node)?;
+        let known = TensorType::of_tensor(&self.program, tensor);
+        let same_memory = memory.is_none_or(|memory| memory == self.program.tensors[tensor].memory);
+        if again != known || !same_memory {
+            let first = self.scope.get(name.name).map_or(name.span, |entry| entry.span);
+            report::report_other_type(self.file.symbol_text(name.name), node.span, first, self.diags);
+            return None;
+        }
+        Some(())
+    }
+
+    /// The result of an op whose operands and attributes are known: a slice, or a name. Slices were made before.
+    pub(super) fn finish_op(&mut self, mut op: Op, targets: &[ResultTarget], span: Span) -> Option<()> {
+        let needed = targets.iter().any(|target| matches!(target, ResultTarget::Name(..)));
+        let mut inferred = if needed { result_types(&self.program, &op) } else { None };
+        for (position, target) in targets.iter().enumerate() {
+            let tensor = match target {
+                ResultTarget::Tensor(tensor) => *tensor,
+                ResultTarget::Name(name, ty) => {
+                    let ty_here = inferred.as_mut().and_then(|types| types.get_mut(position).map(|ty| ty.clone()));
+                    self.result_tensor(*name, *ty, ty_here)?
+                }
+            };
+            op.results.push(Value::Tensor(tensor));
+        }
+        self.emit(op, span);
+        Some(())
+    }
+
+    /// Makes the slices of the left sides; names stay names.
+    pub(super) fn result_targets(&mut self, targets: &[TargetSyntax]) -> Option<Vec<ResultTarget>> {
+        let found: Vec<Option<ResultTarget>> = targets.iter().map(|target| self.result_target(target)).collect();
+        found.into_iter().collect()
+    }
+
+    pub(super) fn result_target(&mut self, target: &TargetSyntax) -> Option<ResultTarget> {
+        let span = self.file.expr_span(target.value);
+        match *self.file.expr(target.value) {
+            ExprSyntax::Name(name) => Some(ResultTarget::Name(NameSyntax { name, span }, target.ty)),
+            ExprSyntax::Index(..) => self.slice(target.value, None).map(ResultTarget::Tensor),
+            ExprSyntax::Error => None,
+            _ => {
+                report::report_target(span, self.diags);
+                None
+            }
+        }
+    }
+
+    // Memory.
+
+    /// `G: T = alloc(keep, size=e)`.
+    fn read_allocation(&mut self, target: &TargetSyntax, args: NodeRange, span: Span) -> Option<()> {
+        let name = self.plain_target(target)?;
+        let tensor = self.result_tensor(name, target.ty, None)?;
+        let file = self.file;
+        let mut wanted = AllocationArgs::default();
+        for arg in &file.args[args.indices()] {
+            self.read_allocation_arg(arg, &mut wanted)?;
+        }
+        let size = match wanted.size {
+            Some(size) => size,
+            None => {
+                let mut edit = crate::ir::edit::Edit::new(&mut self.program);
+                let size = stored_size(&mut edit, tensor);
+                edit.commit();
+                size
+            }
+        };
+        let keep = wanted.keep.unwrap_or(crate::hir2::defaults::keeps_by_default(self.loops > 0));
+        let memory = wanted.memory.clone();
+        let mem_type = match &memory {
+            Some(word) => word.clone(),
+            None => self.word(self.program.tensors[tensor].memory.word()),
+        };
+        let mut op = Op::new(OpKind::Allocate);
+        op.results.push(Value::Tensor(tensor));
+        op.attrs = vec![
+            (AttrKey::Buffer, AttrValue::Bool(true)),
+            (AttrKey::MemType, mem_type),
+            (AttrKey::Size, AttrValue::Expr(size)),
+            (AttrKey::ZeroInit, AttrValue::Bool(wanted.zero)),
+            (AttrKey::ResetsToZero, AttrValue::Bool(wanted.resets)),
+        ];
+        match wanted.share {
+            Some(shared) => op.attrs.push((AttrKey::Alias, AttrValue::Tensor(shared))),
+            None => op.attrs.push((AttrKey::Keep, AttrValue::Bool(keep))),
+        }
+        let id = self.emit(op, span);
+        if memory.is_none() {
+            self.plain_allocations.push(id);
+        }
+        Some(())
+    }
+
+    fn read_allocation_arg(&mut self, arg: &ArgSyntax, wanted: &mut AllocationArgs) -> Option<()> {
+        let file = self.file;
+        let value = *file.expr(arg.value);
+        let key = arg.key.map(|key| file.symbol_text(key.name));
+        match (key, value) {
+            (None, ExprSyntax::Name(word)) => match file.symbol_text(word) {
+                "keep" => wanted.keep = Some(true),
+                "fresh" => wanted.keep = Some(false),
+                "zero" => wanted.zero = true,
+                "resets" => wanted.resets = true,
+                other => {
+                    let words = ["keep", "fresh", "zero", "resets", "size=", "mem=", "share="];
+                    report::report_word("argument of `alloc`", other, &words, arg.span, self.diags);
+                    return None;
+                }
+            },
+            (Some("size"), _) => wanted.size = Some(self.scalar(arg.value)?),
+            (Some("share"), _) => wanted.share = Some(self.tensor_operand(arg.value)?),
+            (Some("mem"), ExprSyntax::Name(word)) => wanted.memory = Some(self.memory_word(word, arg.span)?),
+            _ => {
+                let text = key.unwrap_or_default();
+                report::report_word(
+                    "argument of `alloc`",
+                    text,
+                    &["keep", "zero", "size=", "mem=", "share="],
+                    arg.span,
+                    self.diags,
+                );
+                return None;
+            }
+        }
+        Some(())
+    }
+
+    fn memory_word(&mut self, word: ast::Symbol, span: Span) -> Option<AttrValue> {
+        let text = self.file.symbol_text(word);
+        if crate::ir::MemoryType::from_word(text).is_none() {
+            let words = ["global", "register", "shared", "tensor", "symmetric"];
+            report::report_word("memory", text, &words, span, self.diags);
+            return None;
+        }
+        Some(self.word(text))
+    }
+
+    fn read_free(&mut self, tensors: NodeRange, span: Span) -> Option<()> {
+        let file = self.file;
+        let mut op = Op::new(OpKind::Deallocate);
+        for &tensor in &file.expr_lists[tensors.indices()] {
+            let tensor = self.tensor_operand(tensor)?;
+            op.operands.push(Value::Tensor(tensor));
+        }
+        self.emit(op, span);
+        Some(())
+    }
+
+    fn read_alias(&mut self, new: NameSyntax, original: NameSyntax) -> Option<()> {
+        let pair = (self.named_tensor(new)?, self.named_tensor(original)?);
+        self.program.aliases.get_or_insert_default().push(pair);
+        Some(())
+    }
+
+    /// `define:`: its statements stand behind the program.
+    fn read_definitions(&mut self, block: ast::BlockId) -> Option<()> {
+        let id = self.read_block(block);
+        self.program.index_definitions = Some(id);
+        Some(())
+    }
+}
+
+/// The left side of a statement.
+#[derive(Clone, Copy)]
+pub(super) enum ResultTarget {
+    /// A slice that was made.
+    Tensor(TensorId),
+    /// A name, maybe with a type.
+    Name(NameSyntax, Option<TypeId>),
+}
+
+/// Arguments of `alloc`.
+#[derive(Default)]
+struct AllocationArgs {
+    keep: Option<bool>,
+    zero: bool,
+    resets: bool,
+    size: Option<crate::ir::ExprId>,
+    memory: Option<AttrValue>,
+    share: Option<TensorId>,
+}

@@ -1,0 +1,236 @@
+//! Types: declarations of tensors, axes and meshes.
+
+use super::program::ProgramReader;
+use super::report;
+use super::scope::Meaning;
+use crate::hir2::defaults::{DTYPE_WORDS, dtype_of_word};
+use crate::hir2::infer::TensorType;
+use crate::ir::{DType, ExprId, IterDomain, IterType, MemoryType, MeshId, ParallelType, Symbol, Tensor, TensorId};
+use hostir_grammar::Span;
+use hostir_grammar::hir2::ast::{AxisSyntax, ExprSyntax, NameSyntax, NodeRange, TypeId, TypeSyntax};
+
+/// Words of parallel types.
+const PARALLEL_WORDS: &[(&str, ParallelType)] =
+    &[("x", ParallelType::DIDx), ("y", ParallelType::DIDy), ("z", ParallelType::DIDz), ("st", ParallelType::Stream)];
+
+impl ProgramReader<'_> {
+    /// Declares a tensor with a type; `None` after an error, which its uses do not repeat.
+    pub(super) fn declare_tensor(&mut self, name: NameSyntax, ty: TypeId) -> Option<TensorId> {
+        let node = *self.file.tensor_type(ty);
+        let Some((ty, memory)) = self.tensor_type(&node) else {
+            self.poison(name);
+            return None;
+        };
+        self.add_named_tensor(name, ty, memory)
+    }
+
+    /// Makes a name stand for something unknown.
+    pub(super) fn poison(&mut self, name: NameSyntax) {
+        if self.scope.get(name.name).is_none() {
+            self.scope.set(name.name, Meaning::Poisoned, name.span);
+        }
+    }
+
+    /// Declares a tensor of this type.
+    pub(super) fn add_named_tensor(
+        &mut self,
+        name: NameSyntax,
+        ty: TensorType,
+        memory: Option<MemoryType>,
+    ) -> Option<TensorId> {
+        let number = self.numbered(name.name, "T");
+        let symbol = if number.is_some() { None } else { Some(self.symbol(name.name)) };
+        let number = number.unwrap_or_else(|| self.fresh_tensor());
+        let tensor = self.add_tensor(number, symbol, ty, memory, name.span);
+        if !self.declare(name, Meaning::Tensor(tensor)) {
+            return None;
+        }
+        Some(tensor)
+    }
+
+    /// Adds a tensor without a name: a slice inside of a statement.
+    pub(super) fn add_hidden_tensor(&mut self, ty: TensorType, span: Span) -> TensorId {
+        let number = self.fresh_tensor();
+        self.add_tensor(number, None, ty, None, span)
+    }
+
+    fn add_tensor(
+        &mut self,
+        number: u32,
+        name: Option<Symbol>,
+        ty: TensorType,
+        memory: Option<MemoryType>,
+        span: Span,
+    ) -> TensorId {
+        let start = self.program.domains.len() as u32;
+        let first = self.fresh_domains(ty.domains.len());
+        // Numbers ascend in the order of the axes, as a reader of the printed form expects.
+        let axes = ty.axes.as_deref().map_or_else(|| (0..ty.domains.len() as u32).collect(), <[u32]>::to_vec);
+        for (printed, domain) in (0..).zip(&ty.domains) {
+            let rank = axes.iter().position(|&at| at == printed).unwrap_or(0) as u32;
+            self.program.domains.push(IterDomain { number: first + rank, ..*domain });
+        }
+        let tensor = self.program.tensors.push(Tensor {
+            number,
+            name,
+            memory: memory.unwrap_or(MemoryType::Local),
+            dtype: ty.dtype,
+            domains_start: start,
+            domains_end: self.program.domains.len() as u32,
+            positions: ty.positions,
+            mesh: ty.mesh,
+            axes: ty.axes,
+            split: ty.split,
+            logical: ty.logical,
+            unit: self.unit,
+        });
+        self.program.source.tensors.push(span);
+        self.note_memory(tensor, memory);
+        tensor
+    }
+
+    /// A type and the memory that it names.
+    pub(super) fn tensor_type(&mut self, node: &TypeSyntax) -> Option<(TensorType, Option<MemoryType>)> {
+        let dtype = self.element_type(node.dtype);
+        let memory = node.memory.map(|word| self.memory_type(word));
+        let file = self.file;
+        let axes: Vec<Option<IterDomain>> =
+            file.axes[node.axes.indices()].iter().map(|axis| self.read_axis(axis)).collect();
+        let mesh = match node.mesh {
+            Some(name) if file.symbol_text(name.name) == "all" => Some(None),
+            Some(name) => self.find_mesh(name).map(Some),
+            None => Some(self.default_mesh),
+        };
+        let axes = axes.into_iter().collect::<Option<Vec<IterDomain>>>()?;
+        let order = match node.order {
+            Some(order) => Some(self.printed_order(order, axes.len(), node.span)?),
+            None => None,
+        };
+        let logical = match node.logical {
+            Some(list) => {
+                let extents: Option<Vec<ExprId>> =
+                    file.expr_lists[list.indices()].iter().map(|&extent| self.scalar(extent)).collect();
+                Some(extents?.into())
+            }
+            None => None,
+        };
+        let positions = node.positions.map_or(Symbol(0), |text| self.symbol(text));
+        let (domains, axes) = place_axes(axes, order);
+        let ty = TensorType { dtype: dtype?, domains, axes, logical, split: node.split, positions, mesh: mesh? };
+        match memory {
+            Some(None) => None,
+            Some(memory) => Some((ty, memory)),
+            None => Some((ty, None)),
+        }
+    }
+
+    fn element_type(&mut self, word: NameSyntax) -> Option<DType> {
+        let text = self.file.symbol_text(word.name);
+        let found = dtype_of_word(text);
+        if found.is_none() {
+            let words: Vec<&str> = DTYPE_WORDS.iter().map(|(word, _)| *word).collect();
+            report::report_word("element type", text, &words, word.span, self.diags);
+        }
+        found
+    }
+
+    fn memory_type(&mut self, word: NameSyntax) -> Option<MemoryType> {
+        let text = self.file.symbol_text(word.name);
+        let found = MemoryType::parse(text);
+        if found.is_none() {
+            report::report_word("memory", text, &["g", "l", "s", "t", "sym"], word.span, self.diags);
+        }
+        found
+    }
+
+    /// The mesh of a name; an error if there is none.
+    pub(super) fn find_mesh(&mut self, name: NameSyntax) -> Option<MeshId> {
+        let file = self.file;
+        let Some(named) = self.shared.meshes.get(&name.name) else {
+            let words: Vec<&str> = self.shared.meshes.keys().map(|mesh| file.symbol_text(*mesh)).collect();
+            report::report_word("mesh", file.symbol_text(name.name), &words, name.span, self.diags);
+            return None;
+        };
+        if let Some(&id) = self.program.mesh_ids.get(&named.mesh) {
+            return Some(id);
+        }
+        let id = self.program.meshes.push(named.mesh.clone());
+        self.program.mesh_ids.insert(named.mesh.clone(), id);
+        if !named.is_default {
+            let symbol = self.symbol(name.name);
+            self.program.given.meshes.insert(id, symbol);
+        }
+        Some(id)
+    }
+
+    /// One axis, without a number.
+    pub(super) fn read_axis(&mut self, node: &AxisSyntax) -> Option<IterDomain> {
+        if let ExprSyntax::Verbatim(text) = *self.file.expr(node.extent)
+            && node.iter.is_none()
+            && node.parallel.is_none()
+        {
+            let domain = self.verbatim_domain(text, node.span)?;
+            return Some(IterDomain { number: u32::MAX, ..domain });
+        }
+        let iter = match node.iter.map(|word| (self.file.symbol_text(word.name), word.span)) {
+            Some(("r", _)) => IterType::Reduction,
+            Some(("b", _)) => IterType::Broadcast,
+            _ => IterType::Iteration,
+        };
+        let parallel = match node.parallel {
+            Some(word) => self.parallel_type(word)?,
+            None => ParallelType::Serial,
+        };
+        let extent = self.scalar(node.extent);
+        let expanded = match node.expanded {
+            Some(expanded) => Some(self.scalar(expanded)?),
+            None => None,
+        };
+        Some(IterDomain {
+            iter,
+            parallel,
+            number: u32::MAX,
+            extent: extent?,
+            start: None,
+            stop: None,
+            expanded,
+            rfactor: false,
+            padded: false,
+            clustered: false,
+        })
+    }
+
+    fn parallel_type(&mut self, word: NameSyntax) -> Option<ParallelType> {
+        let text = self.file.symbol_text(word.name);
+        let found = PARALLEL_WORDS.iter().find(|(known, _)| *known == text).map(|(_, parallel)| *parallel);
+        if found.is_none() {
+            let words: Vec<&str> = PARALLEL_WORDS.iter().map(|(word, _)| *word).collect();
+            report::report_word("distribution of an axis", text, &words, word.span, self.diags);
+        }
+        found
+    }
+
+    /// `order(1, 0)`: for each printed position its axis.
+    fn printed_order(&mut self, list: NodeRange, rank: usize, span: Span) -> Option<Vec<u32>> {
+        let file = self.file;
+        let places = file.expr_lists[list.indices()].iter().map(|&at| match *file.expr(at) {
+            ExprSyntax::Int(at) => u32::try_from(at).ok(),
+            _ => None,
+        });
+        let order: Option<Vec<u32>> = places.collect();
+        let order = order.filter(|order| order.len() == rank && (0..rank as u32).all(|axis| order.contains(&axis)));
+        if order.is_none() {
+            report::report_order(rank, span, self.diags);
+        }
+        order
+    }
+}
+
+/// Domains in printed order, and the positions of the axes among them.
+fn place_axes(axes: Vec<IterDomain>, order: Option<Vec<u32>>) -> (Vec<IterDomain>, Option<Box<[u32]>>) {
+    let Some(order) = order else { return (axes, None) };
+    let domains = order.iter().map(|&axis| axes[axis as usize]).collect();
+    let positions: Vec<u32> =
+        (0..axes.len() as u32).map(|axis| order.iter().position(|&at| at == axis).unwrap_or(0) as u32).collect();
+    (domains, (!positions.is_sorted()).then(|| positions.into()))
+}

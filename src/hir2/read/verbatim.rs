@@ -1,0 +1,62 @@
+//! Texts in the printed form, in backquotes.
+
+use super::program::ProgramReader;
+use super::report;
+use crate::diag::Diags;
+use crate::ir::{AttrKey, ExprId, IterDomain, OpId, TensorId};
+use crate::resolve::resolve_fragment;
+use hostir_grammar::Span;
+use hostir_grammar::ast;
+
+impl ProgramReader<'_> {
+    /// A statement of the printed form.
+    pub(super) fn read_verbatim(&mut self, text: ast::Symbol, span: Span) -> Option<()> {
+        let text = self.text(text).to_owned();
+        let ops = self.resolve_printed(&text, span)?;
+        self.ops.extend(ops);
+        Some(())
+    }
+
+    /// A scalar of the printed form.
+    pub(super) fn verbatim_expr(&mut self, text: ast::Symbol, span: Span) -> Option<ExprId> {
+        let text = format!("verbatim = {};", self.text(text));
+        let ops = self.resolve_printed(&text, span)?;
+        let op = &self.program.ops[*ops.first()?];
+        op.operands.first().and_then(|value| value.as_scalar())
+    }
+
+    /// A domain of the printed form.
+    pub(super) fn verbatim_domain(&mut self, text: ast::Symbol, span: Span) -> Option<IterDomain> {
+        let text = format!("FOR verbatim in {}:\n    StartCoalescing", self.text(text));
+        let ops = self.resolve_printed(&text, span)?;
+        let domain = self.program.ops[*ops.first()?].domain_attr(AttrKey::Domain)?;
+        Some(self.program.domains[domain])
+    }
+
+    /// The ops of a text in the printed form, in which numbers stand for this program's tensors.
+    fn resolve_printed(&mut self, text: &str, span: Span) -> Option<Vec<OpId>> {
+        let known: Vec<(u32, TensorId)> = self.known_tensors();
+        let mut found = Diags::default();
+        let program = std::mem::take(&mut self.program);
+        let (program, ops) = resolve_fragment(program, &known, self.unit, text, span, &mut found);
+        self.program = program;
+        self.note_new_tensors();
+        if found.items.is_empty() && !ops.is_empty() {
+            return Some(ops);
+        }
+        report::report_verbatim(&found, span, self.diags);
+        None
+    }
+
+    /// Tensors of this scope by number.
+    fn known_tensors(&self) -> Vec<(u32, TensorId)> {
+        let tensors = self.program.tensors.iter().filter(|(_, tensor)| tensor.unit == self.unit);
+        tensors.map(|(id, tensor)| (tensor.number, id)).collect()
+    }
+
+    /// Tensors that a verbatim text declares have the memory that it says.
+    fn note_new_tensors(&mut self) {
+        let count = self.program.tensors.len();
+        self.note_verbatim_memory(count);
+    }
+}
