@@ -40,8 +40,9 @@ fn normal_form(mut programs: Vec<Program>) -> String {
         renumber_program(program);
         text += &print_to_string(program);
     }
-    // Blank lines around containers are no part of it.
-    text.lines().filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
+    // The version, and blank lines around containers, are no part of it.
+    let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with("hir "));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 fn restyle(program: &mut Program, style: Style) {
