@@ -40,9 +40,7 @@ fn normal_form(mut programs: Vec<Program>) -> String {
         renumber_program(program);
         text += &print_to_string(program);
     }
-    // The version, and blank lines around containers, are no part of it.
-    let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with("hir "));
-    lines.collect::<Vec<_>>().join("\n")
+    text
 }
 
 fn restyle(program: &mut Program, style: Style) {

@@ -63,8 +63,9 @@ impl Parser<'_> {
             return Ok(id);
         }
         self.enter()?;
+        let outer_comments = self.file.comments.len();
         loop {
-            self.take_block_comments(column, &block);
+            self.take_block_comments(column, &block, outer_comments);
             let token = self.peek();
             if token.tok == Tok::End || token.column <= outer {
                 break;
@@ -80,22 +81,20 @@ impl Parser<'_> {
                 );
                 self.report(error.with_note("statements of one block begin in one column"));
             }
-            let has_comments = self
-                .file
-                .comments
+            let has_comments = self.file.comments[outer_comments..]
                 .last()
                 .is_some_and(|comment| comment.place == CommentPlaceSyntax::Above(StmtId(u32::MAX)));
             if token.after_blank && !block.stmts.is_empty() && !has_comments {
                 self.add_blank_line(token);
             }
-            let start = self.file.comments.len();
+            let waiting = outer_comments..self.file.comments.len();
             let stmt = self.parse_statement(token.column);
-            self.place_waiting_comments(start, stmt);
+            self.place_waiting_comments(waiting, stmt);
             block.stmts.push(stmt);
             block.span = block.span.join(self.last_span());
         }
         self.leave();
-        self.end_block_comments(id);
+        self.end_block_comments(id, outer_comments);
         self.file.blocks[id.index()] = block;
         Ok(id)
     }
@@ -116,7 +115,7 @@ impl Parser<'_> {
     }
 
     /// Comments above the next statement of a block in this column; they wait for the statement's number.
-    fn take_block_comments(&mut self, column: u32, block: &BlockSyntax) {
+    fn take_block_comments(&mut self, column: u32, block: &BlockSyntax, start: usize) {
         let mut any = !block.stmts.is_empty();
         while let Some(comment) = self.comment_above() {
             if comment.column.is_some_and(|found| found < column) {
@@ -129,9 +128,7 @@ impl Parser<'_> {
             self.take_comment(comment, CommentPlaceSyntax::Above(StmtId(u32::MAX)));
         }
         let token = self.peek();
-        let waits = self
-            .file
-            .comments
+        let waits = self.file.comments[start..]
             .last()
             .is_some_and(|comment| comment.place == CommentPlaceSyntax::Above(StmtId(u32::MAX)));
         if token.after_blank && waits && token.tok != Tok::End && token.column >= column {
@@ -139,9 +136,9 @@ impl Parser<'_> {
         }
     }
 
-    /// Gives comments that wait for a statement's number, before `start`, that number.
-    fn place_waiting_comments(&mut self, start: usize, stmt: StmtId) {
-        for comment in self.file.comments[..start].iter_mut().rev() {
+    /// Gives those of some comments that wait for a statement's number that number.
+    fn place_waiting_comments(&mut self, waiting: std::ops::Range<usize>, stmt: StmtId) {
+        for comment in self.file.comments[waiting].iter_mut().rev() {
             if comment.place != CommentPlaceSyntax::Above(StmtId(u32::MAX)) {
                 break;
             }
@@ -149,9 +146,9 @@ impl Parser<'_> {
         }
     }
 
-    /// Comments that waited for a statement that did not come.
-    fn end_block_comments(&mut self, block: BlockId) {
-        for comment in self.file.comments.iter_mut().rev() {
+    /// Comments from `start` on that waited for a statement that did not come.
+    fn end_block_comments(&mut self, block: BlockId, start: usize) {
+        for comment in self.file.comments[start..].iter_mut().rev() {
             if comment.place != CommentPlaceSyntax::Above(StmtId(u32::MAX)) {
                 break;
             }
@@ -429,14 +426,15 @@ impl Parser<'_> {
         let brackets = std::mem::replace(&mut self.brackets, 0);
         let mut block = BlockSyntax { stmts: Vec::new(), span: open };
         let id = self.add_block(BlockSyntax::default());
+        let outer_comments = self.file.comments.len();
         loop {
             self.take_group_comments(&block);
             if matches!(self.peek().tok, Tok::RBrace | Tok::End) {
                 break;
             }
-            let start = self.file.comments.len();
+            let waiting = outer_comments..self.file.comments.len();
             let stmt = self.parse_simple(u32::MAX);
-            self.place_waiting_comments(start, stmt);
+            self.place_waiting_comments(waiting, stmt);
             block.stmts.push(stmt);
             if !self.skip(Tok::Semicolon) && !self.peek().starts_line() && !self.is(Tok::RBrace) {
                 return Err(self.unexpected(
@@ -446,7 +444,7 @@ impl Parser<'_> {
             }
             self.take_trailing(CommentPlaceSyntax::Trailing(stmt));
         }
-        self.end_block_comments(id);
+        self.end_block_comments(id, outer_comments);
         self.brackets = brackets;
         if !self.is(Tok::RBrace) {
             let error = SyntaxError::new(Code::Unclosed, open, "this `{` is never closed");
