@@ -50,6 +50,10 @@ impl ProgramReader<'_> {
             return self.read_kernel_call(name, args, targets, span);
         }
         let text = self.text(name.name);
+        if text == "wrap" {
+            report::report_scalar_value(self.source, name.span, self.diags);
+            return None;
+        }
         if let Some(kind) = self.table_op(name.name) {
             return self.read_table_op(kind, name, args, targets, span);
         }
@@ -116,9 +120,17 @@ impl ProgramReader<'_> {
     pub(super) fn read_arguments(&mut self, kind: OpKind, args: &[ArgSyntax], span: Span) -> Option<Op> {
         let declared = kind.spec().args;
         let mut slots: SmallVec<[SmallVec<[&ArgSyntax; 2]>; 8]> = SmallVec::from_elem(SmallVec::new(), declared.len());
-        self.match_arguments(kind, args, &mut slots)?;
         let mut op = Op::new(kind);
         let mut good = true;
+        let mut args = args;
+        if kind == OpKind::LaunchKernel {
+            let operands = args.iter().take_while(|arg| arg.key.is_none()).count();
+            for arg in &args[..operands] {
+                op.operands.push(self.operand(arg.value)?);
+            }
+            args = &args[operands..];
+        }
+        self.match_arguments(kind, args, &mut slots)?;
         for (spec, slot) in declared.iter().zip(&slots) {
             let may_miss = spec.presence == ArgPresence::Optional || spec.repeated || spec.result;
             if slot.is_empty() && !may_miss {
@@ -337,6 +349,14 @@ impl ProgramReader<'_> {
             }
             ExprSyntax::Paren(inner) => self.read_pointwise(target, inner, span),
             ExprSyntax::Error => None,
+            ExprSyntax::Name(name) if self.scope.get(name).is_none() => {
+                self.report_no_value(NameSyntax { name, span: file.expr_span(value) });
+                None
+            }
+            _ if !self.holds_tensor(value) => {
+                report::report_scalar_value(self.source, file.expr_span(value), self.diags);
+                None
+            }
             _ => {
                 report::report_copy(self.source, file.expr_span(value), self.diags);
                 None
@@ -498,7 +518,7 @@ fn is_keyed_only(args: &[ArgSyntax], file: &hostir_grammar::hir2::ast::FileSynta
 }
 
 /// Whether ops of a kind are written as calls with results.
-fn is_callable(kind: OpKind) -> bool {
+pub(super) fn is_callable(kind: OpKind) -> bool {
     let by_layout = matches!(
         kind.layout(),
         OpLayout::OneLine(_) | OpLayout::TwoLines(_) | OpLayout::Aligned | OpLayout::AlignedLoose | OpLayout::Factory

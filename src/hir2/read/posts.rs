@@ -71,6 +71,9 @@ impl<'a> ProgramReader<'a> {
         if self.is_post(name, args) {
             return self.read_post(name, args, None, span).map(|_| ());
         }
+        if self.table_op(name.name) == Some(OpKind::LaunchKernel) {
+            return self.read_call(name, args, &[], span);
+        }
         let text = self.text(name.name);
         if self.is_op_call(name) {
             report::report_no_target(text, span, self.diags);

@@ -216,6 +216,10 @@ impl ProgramReader<'_> {
                 return Some(tensor);
             }
             Some(Meaning::Poisoned) => return None,
+            Some(meaning) if ty.is_none() => {
+                self.report_other_meaning(name, meaning);
+                return None;
+            }
             _ => {}
         }
         if let Some(ty) = ty {
@@ -248,6 +252,10 @@ impl ProgramReader<'_> {
     /// The result of an op whose operands and attributes are known: a slice, or a name. Slices were made before.
     pub(super) fn finish_op(&mut self, mut op: Op, targets: &[ResultTarget], span: Span) -> Option<()> {
         let needed = targets.iter().any(|target| matches!(target, ResultTarget::Name(..)));
+        if needed && op.kind == OpKind::Broadcast {
+            // The extent of new axes, which the inference looks up.
+            self.program.exprs.intern_int(1);
+        }
         let mut inferred = if needed { result_types(&self.program, &op) } else { None };
         for (position, target) in targets.iter().enumerate() {
             let tensor = match target {
@@ -340,7 +348,7 @@ impl ProgramReader<'_> {
                 "resets" => wanted.resets = true,
                 other => {
                     let words = ["keep", "fresh", "zero", "resets", "size=", "mem=", "share="];
-                    report::report_word("argument of `alloc`", other, &words, arg.span, self.diags);
+                    report::report_argument_word("alloc", other, &words, arg.span, self.diags);
                     return None;
                 }
             },
@@ -349,13 +357,8 @@ impl ProgramReader<'_> {
             (Some("mem"), ExprSyntax::Name(word)) => wanted.memory = Some(self.memory_word(word, arg.span)?),
             _ => {
                 let text = key.unwrap_or_default();
-                report::report_word(
-                    "argument of `alloc`",
-                    text,
-                    &["keep", "zero", "size=", "mem=", "share="],
-                    arg.span,
-                    self.diags,
-                );
+                let words = ["keep", "fresh", "zero", "resets", "size=", "mem=", "share="];
+                report::report_argument_word("alloc", text, &words, arg.span, self.diags);
                 return None;
             }
         }

@@ -70,6 +70,13 @@ impl ProgramReader<'_> {
         }
     }
 
+    /// A name that is unknown as the value of a tensor: `G: T = aloc`.
+    pub(super) fn report_no_value(&mut self, name: NameSyntax) {
+        let tensors = self.scope.names_where(|meaning| matches!(meaning, Meaning::Tensor(_)));
+        let known: Vec<&str> = tensors.into_iter().map(|name| self.file.symbol_text(name)).chain(["alloc"]).collect();
+        report::report_no_name(self.file.symbol_text(name.name), &known, name.span, self.diags);
+    }
+
     /// Reports the names that nothing in the program declares.
     pub(super) fn report_unbound_names(&mut self) {
         let uses = std::mem::take(&mut self.unbound.uses);

@@ -3,51 +3,17 @@
 
 use super::prepare::scalar_names;
 use super::uses::OccurrenceTable;
-use crate::hir2::defaults::{COMMUNICATION_WORDS, dtype_of_word};
+use crate::hir2::defaults::{COMMUNICATION_WORDS, RESERVED_WORDS, dtype_of_word};
 use crate::ir::functions::find_function;
 use crate::ir::{DeviceMesh, MeshId, Program, Symbol, TensorId, UnitId, Value};
 use crate::ops::find_op;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Words that no name can be.
-const RESERVED_WORDS: &[&str] = &[
-    "rank",
-    "streams",
-    "own",
-    "true",
-    "false",
-    "hir",
-    "mesh",
-    "kernel",
-    "style",
-    "sizes",
-    "alloc",
-    "free",
-    "wait",
-    "send",
-    "recv",
-    "for",
-    "in",
-    "if",
-    "else",
-    "stream",
-    "sync",
-    "step",
-    "mem",
-    "current",
-    "alias",
-    "define",
-    "share",
-    "inf",
-    "nan",
-    "numberOfStreams",
-];
-
 /// Whether a word is a name that a user can give: letters, digits and `_`, with numbers behind dots.
 pub(super) fn is_user_name(text: &str) -> bool {
     let mut parts = text.split('.');
     let head = parts.next().is_some_and(is_identifier);
-    head && parts.all(|part| is_number(part)) && !RESERVED_WORDS.contains(&text) && !is_numbered_name(text)
+    head && parts.all(|part| is_number(part)) && !is_reserved_word(text) && !is_numbered_name(text)
 }
 
 pub(super) fn is_identifier(text: &str) -> bool {
@@ -56,7 +22,7 @@ pub(super) fn is_identifier(text: &str) -> bool {
 }
 
 pub(super) fn is_reserved_word(text: &str) -> bool {
-    RESERVED_WORDS.contains(&text)
+    RESERVED_WORDS.contains(&text) || text == "numberOfStreams"
 }
 
 fn is_number(text: &str) -> bool {

@@ -259,7 +259,11 @@ impl ProgramWriter<'_> {
         match (op.operands.as_slice(), prefix, infix) {
             ([a], Some(prefix), _) => {
                 self.push(prefix.symbol());
-                self.write_operand(*a, u8::MAX);
+                // `-2` would be a number.
+                let literal = a.as_tensor().is_none();
+                self.push(if literal { "(" } else { "" });
+                self.write_operand(*a, 0);
+                self.push(if literal { ")" } else { "" });
             }
             ([a, b], _, Some(infix)) => {
                 let strength = binding_strength(infix);
