@@ -41,16 +41,40 @@ pub const COMMUNICATION_WORDS: &[(&str, &str)] = &[
     ("all_to_all", "AllToAll"),
 ];
 
+/// Words that no tensor, scalar, handle, stream or program can be called.
+pub const RESERVED_WORDS: &[&str] = &[
+    "rank",
+    "streams",
+    "own",
+    "true",
+    "false",
+    "hir",
+    "mesh",
+    "kernel",
+    "alloc",
+    "free",
+    "wait",
+    "send",
+    "recv",
+    "for",
+    "in",
+    "if",
+    "else",
+    "stream",
+    "sync",
+    "current",
+    "alias",
+    "define",
+    "share",
+    "inf",
+    "nan",
+    "numberOfStreams",
+];
+
 /// The backend of a communication that names none.
 pub const DEFAULT_BACKEND: &str = "NCCL";
 /// The `cache_op` of a copy that names none.
 pub const DEFAULT_CACHE_OP: &str = "Streaming";
-
-/// Words that no tensor, scalar, handle or stream can be called.
-pub const RESERVED_WORDS: &[&str] = &[
-    "rank", "streams", "own", "true", "false", "hir", "mesh", "kernel", "alloc", "free", "wait", "send", "recv", "for",
-    "in", "if", "else", "stream", "sync", "current", "alias", "define", "share", "inf", "nan",
-];
 
 /// The element type of a word.
 pub fn dtype_of_word(word: &str) -> Option<DType> {

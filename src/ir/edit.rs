@@ -7,7 +7,7 @@
 use super::expr::{Expr, ExprId};
 use super::names::Symbol;
 use super::op::{Op, OpId, Value};
-use super::program::{Block, BlockId, HostUnit, Program, SourceComment, UnitId};
+use super::program::{Block, BlockId, GivenNames, HostUnit, Program, SourceComment, TextFrame, UnitId};
 use super::style::Style;
 use super::tensor::{DeviceMesh, DomainId, IterDomain, MeshId, Tensor, TensorId};
 use crate::diag::Span;
@@ -23,6 +23,9 @@ enum UndoEntry {
     Unit(UnitId, HostUnit),
     Style(Style),
     Comments(Vec<SourceComment>),
+    Frame(TextFrame),
+    Names(GivenNames),
+    Definitions(Option<BlockId>),
 }
 
 struct ArenaLengths {
@@ -181,6 +184,28 @@ impl<'a> Edit<'a> {
         let old = std::mem::replace(&mut self.program.source.comments, comments);
         self.journal.push(UndoEntry::Comments(old));
     }
+    /// Replaces the version and the blank lines around the program.
+    pub fn set_frame(&mut self, frame: TextFrame) {
+        let old = std::mem::replace(&mut self.program.frame, frame);
+        self.journal.push(UndoEntry::Frame(old));
+    }
+    /// Replaces the names of the program, its handles, streams and meshes.
+    pub fn set_given_names(&mut self, names: GivenNames) {
+        let old = std::mem::replace(&mut self.program.given, names);
+        self.journal.push(UndoEntry::Names(old));
+    }
+    /// Removes the `Aliases:` and `Index definitions:` sections if they are empty.
+    pub fn drop_empty_sections(&mut self) {
+        if self.program.aliases().is_some_and(<[_]>::is_empty) {
+            let old = self.program.aliases.take();
+            self.journal.push(UndoEntry::Aliases(old));
+        }
+        let block = self.program.index_definitions();
+        if block.is_some_and(|block| self.program.block(block).ops.is_empty()) {
+            self.program.index_definitions = None;
+            self.journal.push(UndoEntry::Definitions(block));
+        }
+    }
 
     fn undo_entry(&mut self, entry: UndoEntry) {
         match entry {
@@ -197,6 +222,9 @@ impl<'a> Edit<'a> {
             UndoEntry::Unit(id, unit) => self.program.units[id] = unit,
             UndoEntry::Style(style) => self.program.style = style,
             UndoEntry::Comments(comments) => self.program.source.comments = comments,
+            UndoEntry::Frame(frame) => self.program.frame = frame,
+            UndoEntry::Names(names) => self.program.given = names,
+            UndoEntry::Definitions(block) => self.program.index_definitions = block,
         }
     }
 }

@@ -322,6 +322,16 @@ impl Program {
     pub fn given_names(&self) -> &GivenNames {
         &self.given
     }
+    /// Whether the program has something that nvFuser's form has no place for: names, or values for a run.
+    pub fn has_names(&self) -> bool {
+        let given = &self.given;
+        let others = given.handles.is_empty() && given.streams.is_empty() && given.meshes.is_empty();
+        given.program.is_some()
+            || !others
+            || self.tensors.iter().any(|(_, tensor)| tensor.name.is_some())
+            || self.units.iter().any(|(_, unit)| unit.name.is_some())
+            || self.hints != RunHints::default()
+    }
     /// Values that the text proposes for a run.
     pub fn run_hints(&self) -> &RunHints {
         &self.hints

@@ -1,7 +1,8 @@
-//! Renumbers a program in order of appearance.
+//! The canonical representative of a program: numbers in order of appearance, and nothing that means nothing.
 //!
-//! Numbers name domains, and ascend in axis order, so that a reader needs no `axes=` and no `perm=` where nvFuser's
-//! numbers would need none (see [`super::order`]). The renumbered program computes the same.
+//! Two programs that differ in numbers, redundant parentheses and blank lines only have one representative. Numbers name
+//! domains, and ascend in axis order, so that a reader needs no `axes=` and no `perm=` where nvFuser's numbers would need
+//! none (see [`super::order`]). The representative computes the same.
 
 use crate::ir::OpLayout;
 use crate::ir::Symbol;
@@ -9,11 +10,13 @@ use crate::ir::edit::Edit;
 use crate::ir::{AttrKey, AttrValue, Op, OpId, Value};
 use crate::ir::{BlockId, Program, UnitId};
 use crate::ir::{DomainId, IterDomain, TensorId};
-use crate::ir::{Expr, ExprId};
+use crate::ir::{Expr, ExprId, TextFrame};
 use rustc_hash::FxHashMap;
 
-/// Numbers tensors, scalars (`i0`, keeping their letters), communications, and the domains of each
-/// tensor in the order of its axes. Names that are not a letter and a number stay.
+/// Numbers tensors, scalars (`i0`, keeping their letters), communications, HostUnits, streams that are known by an address,
+/// and the domains of each tensor in the order of its axes. Names that are not a letter and a number stay. Leaves out
+/// parentheses around what needs none, blank lines around the program and empty sections, and adds the `cache_op` that
+/// nvFuser always prints. The first line is `hir 1` if the program has names or proposes values for a run.
 pub fn renumber_program(program: &mut Program) {
     let units: Vec<UnitId> = program.units().ids().collect();
     let (body, index) = (program.body(), program.index_definitions());
@@ -34,6 +37,8 @@ pub fn renumber_program(program: &mut Program) {
     }
     run.edit.set_inputs(inputs);
     run.edit.set_outputs(outputs);
+    run.finish_names();
+    run.edit.drop_empty_sections();
     run.edit.commit();
 }
 
@@ -41,9 +46,8 @@ pub fn renumber_program(program: &mut Program) {
 #[derive(Default)]
 struct NumberScope {
     tensors: FxHashMap<u32, u32>,
-    /// By what the domain was, extents renamed, and by its number alone.
+    /// By what the domain was, extents renamed: the number of the first one.
     domains: FxHashMap<IterDomain, u32>,
-    numbers: FxHashMap<u32, u32>,
     next_domain: u32,
 }
 
@@ -56,6 +60,9 @@ struct ProgramRenumberer<'p> {
     exprs: FxHashMap<ExprId, ExprId>,
     names: FxHashMap<Symbol, Symbol>,
     handles: FxHashMap<u32, u32>,
+    /// By address.
+    streams: FxHashMap<u64, u64>,
+    unit_numbers: FxHashMap<u32, u32>,
     /// By result of a permuting op.
     permutations: FxHashMap<TensorId, Box<[i64]>>,
 }
@@ -80,12 +87,15 @@ impl<'p> ProgramRenumberer<'p> {
             exprs: FxHashMap::default(),
             names: FxHashMap::default(),
             handles: FxHashMap::default(),
+            streams: FxHashMap::default(),
+            unit_numbers: FxHashMap::default(),
         }
     }
 
     fn renumber_unit(&mut self, id: UnitId) {
         self.scope = NumberScope::default();
         let mut unit = self.edit.program().units()[id].clone();
+        unit.number = self.unit_number(unit.number);
         unit.inputs = self.renumber_values(&unit.inputs);
         unit.outputs = self.renumber_values(&unit.outputs);
         self.renumber_block(unit.body);
@@ -113,6 +123,7 @@ impl<'p> ProgramRenumberer<'p> {
             self.renumber_operands(&mut op);
             self.renumber_attrs(&mut op);
         }
+        self.add_cache_op(&mut op);
         let blocks = op.blocks.clone();
         self.edit.set_op(id, op);
         for block in blocks {
@@ -154,10 +165,10 @@ impl<'p> ProgramRenumberer<'p> {
         match value {
             Value::Tensor(tensor) => self.renumber_tensor(tensor),
             Value::Scalar(expr) => return Value::Scalar(self.renumber_expr(expr)),
-            Value::Stream(expr) => return Value::Stream(self.renumber_expr(expr)),
+            Value::Stream(expr) => return Value::Stream(self.renumber_stream(expr)),
             Value::Handle(number) => return Value::Handle(self.renumber_handle(number)),
             Value::Op(op) => self.renumber_op(op),
-            Value::Unit(_) => {}
+            Value::Unit(number) => return Value::Unit(self.unit_number(number)),
         }
         value
     }
@@ -165,6 +176,43 @@ impl<'p> ProgramRenumberer<'p> {
     fn renumber_handle(&mut self, number: u32) -> u32 {
         let next = self.handles.len() as u32;
         *self.handles.entry(number).or_insert(next)
+    }
+
+    fn unit_number(&mut self, number: u32) -> u32 {
+        let next = self.unit_numbers.len() as u32;
+        *self.unit_numbers.entry(number).or_insert(next)
+    }
+
+    /// A stream; addresses are counted from 1.
+    fn renumber_stream(&mut self, expr: ExprId) -> ExprId {
+        let Expr::Hex(address) = *self.edit.program().expr(expr) else { return self.renumber_expr(expr) };
+        let next = self.streams.len() as u64 + 1;
+        let address = *self.streams.entry(address).or_insert(next);
+        self.edit.intern_expr(Expr::Hex(address))
+    }
+
+    /// nvFuser prints the cache hint of each copy.
+    fn add_cache_op(&mut self, op: &mut Op) {
+        let declared = op.kind.spec().args.iter().any(|arg| arg.key == Some(AttrKey::CacheOp));
+        if !declared || op.attr(AttrKey::CacheOp).is_some() {
+            return;
+        }
+        let word = self.edit.intern_name("Streaming");
+        let behind = op.attrs.iter().position(|(key, _)| *key == AttrKey::Perm).unwrap_or(op.attrs.len());
+        op.attrs.insert(behind, (AttrKey::CacheOp, AttrValue::Word(word)));
+    }
+
+    /// Names of handles and streams go with their numbers; blank lines around the program go.
+    fn finish_names(&mut self) {
+        let mut given = self.edit.program().given_names().clone();
+        let handles = given.handles.iter().filter_map(|(number, name)| Some((*self.handles.get(number)?, *name)));
+        given.handles = handles.collect();
+        let streams = given.streams.iter().filter_map(|(address, name)| Some((*self.streams.get(address)?, *name)));
+        given.streams = streams.collect();
+        let has_names = self.edit.program().has_names();
+        self.edit.set_given_names(given);
+        let version = has_names.then_some(1);
+        self.edit.set_frame(TextFrame { blank_before: false, blank_after: 0, blank_end: 0, version });
     }
 
     fn renumber_tensor(&mut self, id: TensorId) {
@@ -182,13 +230,15 @@ impl<'p> ProgramRenumberer<'p> {
         let start = tensor.domains_start;
         self.edit.set_tensor(id, tensor);
         let old = self.edit.program().domains(id).to_vec();
-        let mut new: Vec<IterDomain> = old.iter().map(|domain| self.renumber_extents(*domain)).collect();
-        self.new_numbers(&mut new, &order);
-        for (at, (domain, old)) in new.iter().zip(old).enumerate() {
-            let key = self.renumber_extents(old);
-            self.scope.domains.insert(key, domain.number);
-            self.scope.numbers.entry(old.number).or_insert(domain.number);
-            self.edit.set_domain(DomainId(start + at as u32), *domain);
+        let first = self.scope.next_domain;
+        self.scope.next_domain += old.len() as u32;
+        let mut rank = vec![0; old.len()];
+        order.iter().zip(0..).for_each(|(&at, place)| rank[at as usize] = place);
+        for (at, domain) in old.into_iter().enumerate() {
+            let key = self.renumber_extents(domain);
+            let number = first + rank[at];
+            self.scope.domains.entry(key).or_insert(number);
+            self.edit.set_domain(DomainId(start + at as u32), IterDomain { number, ..key });
         }
     }
 
@@ -210,50 +260,16 @@ impl<'p> ProgramRenumberer<'p> {
         order
     }
 
-    /// A domain that another tensor has too keeps its number, unless the order forbids it.
-    fn new_numbers(&mut self, domains: &mut [IterDomain], order: &[u32]) {
-        let shared: Vec<Option<u32>> = domains.iter().map(|d| self.scope.numbers.get(&d.number).copied()).collect();
-        let mut next = self.scope.next_domain;
-        let mut last = None;
-        let mut planned = vec![u32::MAX; domains.len()];
-        let mut ascending = true;
-        for &at in order {
-            let number = shared[at as usize].unwrap_or_else(|| {
-                next += 1;
-                next - 1
-            });
-            ascending &= last.is_none_or(|last| last < number);
-            last = Some(number);
-            planned[at as usize] = number;
-        }
-        if !ascending {
-            next = self.scope.next_domain;
-            for &at in order {
-                planned[at as usize] = next;
-                next += 1;
-            }
-        }
-        self.scope.next_domain = next;
-        for (domain, number) in domains.iter_mut().zip(planned) {
-            if domain.number != u32::MAX {
-                domain.number = number;
-            }
-        }
-    }
-
-    /// A domain outside of tensors has the number of the tensor's domain that it is written like.
+    /// A domain outside of tensors has the number of the first tensor's domain that was equal to it in all.
     fn pool_domain(&mut self, id: DomainId) {
         if std::mem::replace(&mut self.settled[id.0 as usize], true) {
             return;
         }
         let mut domain = self.renumber_extents(*self.edit.program().domain(id));
-        if domain.number != u32::MAX {
-            let known = self.scope.domains.get(&domain).or_else(|| self.scope.numbers.get(&domain.number));
-            domain.number = known.copied().unwrap_or_else(|| {
-                self.scope.next_domain += 1;
-                self.scope.next_domain - 1
-            });
-        }
+        domain.number = self.scope.domains.get(&domain).copied().unwrap_or_else(|| {
+            self.scope.next_domain += 1;
+            self.scope.next_domain - 1
+        });
         self.edit.set_domain(id, domain);
     }
 
@@ -275,7 +291,12 @@ impl<'p> ProgramRenumberer<'p> {
             Expr::Unary(op, a) => Expr::Unary(op, self.renumber_expr(a)),
             Expr::Binary(op, a, b) => Expr::Binary(op, self.renumber_expr(a), self.renumber_expr(b)),
             Expr::Call(name, args) => Expr::Call(name, args.into_iter().map(|arg| self.renumber_expr(arg)).collect()),
-            Expr::Set(a) => Expr::Set(self.renumber_expr(a)),
+            // Redundant parentheses.
+            Expr::Set(a) => {
+                let inner = self.renumber_expr(a);
+                self.exprs.insert(id, inner);
+                return inner;
+            }
             Expr::Index(base, index) => Expr::Index(self.renumber_expr(base), self.renumber_expr(index)),
             Expr::Field(base, field) => Expr::Field(self.renumber_expr(base), field),
             Expr::Braces(items) => Expr::Braces(items.into_iter().map(|item| self.renumber_expr(item)).collect()),

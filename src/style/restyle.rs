@@ -150,7 +150,7 @@ pub fn stored_size(edit: &mut Edit<'_>, tensor: TensorId) -> ExprId {
 
 /// Older texts leave the usual backend out.
 fn restyle_backend(edit: &mut Edit<'_>, op: &mut Op, printed: bool) {
-    if !matches!(op.kind, OpKind::Communication | OpKind::P2PCommunication) {
+    if !matches!(op.kind, OpKind::Communication | OpKind::P2PCommunication | OpKind::CollectivePermute) {
         return;
     }
     let usual = edit.intern_name("NCCL");

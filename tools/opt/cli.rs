@@ -125,8 +125,11 @@ struct Arguments {
     #[arg(long, value_name = "OP", num_args = 0..=1, require_equals = true, default_missing_value = "",
         help = "List the syntax of all ops, or all about one of them")]
     list_ops: Option<String>,
-    #[arg(long, value_name = "printed|abbreviated|hir2",
-        help = "Notation of the result: nvFuser's, the same with `T3` for a tensor that was defined before, or hir 2")]
+    #[arg(
+        long,
+        value_name = "printed|abbreviated|hir2",
+        help = "Notation of the result: nvFuser's, the same with `T3` for a tensor that was defined before, or hir 2"
+    )]
     form: Option<String>,
     #[arg(long, value_name = "ERA", help = "Print the spelling of an nvFuser version: 2024-12 to 2026-04")]
     style: Option<String>,

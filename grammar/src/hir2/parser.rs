@@ -369,6 +369,7 @@ impl<'t> Parser<'t> {
             self.skip_lines(0);
             return;
         }
+        self.place_comments_above();
         let word = self.word(token).to_owned();
         if matches!(word.as_str(), "style" | "sizes" | "streams" | "mesh") && self.is_head_line() {
             self.take_all(CommentPlaceSyntax::File);
@@ -388,6 +389,24 @@ impl<'t> Parser<'t> {
         if parsed.is_err() {
             self.skip_lines(0);
             self.take_all(CommentPlaceSyntax::File);
+        }
+    }
+
+    /// Comments between the last item and this one. Those directly above a program or kernel belong to it; those with a
+    /// blank line behind them, and those above other lines, to the file.
+    fn place_comments_above(&mut self) {
+        let here = self.peek();
+        let waiting = self.comments[self.next_comment..].iter();
+        let waiting: Vec<RawComment> =
+            waiting.copied().take_while(|comment| comment.before as usize <= self.at).collect();
+        let is_program = !self.is_head_line() || self.word(here) == "kernel";
+        let number = self.file.items.len() as u32;
+        let behind = waiting.iter().skip(1).map(|comment| comment.after_blank).chain([here.after_blank]);
+        let detached = behind.collect::<Vec<bool>>().iter().rposition(|blank| *blank).map_or(0, |at| at + 1);
+        for (position, comment) in waiting.into_iter().enumerate() {
+            let is_own = is_program && position >= detached && comment.column.is_some();
+            let place = if is_own { CommentPlaceSyntax::Container(number) } else { CommentPlaceSyntax::File };
+            self.take_comment(comment, place);
         }
     }
 

@@ -63,9 +63,10 @@ impl Parser<'_> {
             return Ok(id);
         }
         self.enter()?;
-        let outer_comments = self.file.comments.len();
+        let mut first;
         loop {
-            self.take_block_comments(column, &block, outer_comments);
+            first = self.file.comments.len();
+            self.take_block_comments(column, &block);
             let token = self.peek();
             if token.tok == Tok::End || token.column <= outer {
                 break;
@@ -81,20 +82,17 @@ impl Parser<'_> {
                 );
                 self.report(error.with_note("statements of one block begin in one column"));
             }
-            let has_comments = self.file.comments[outer_comments..]
-                .last()
-                .is_some_and(|comment| comment.place == CommentPlaceSyntax::Above(StmtId(u32::MAX)));
-            if token.after_blank && !block.stmts.is_empty() && !has_comments {
+            if token.after_blank && !block.stmts.is_empty() && self.file.comments.len() == first {
                 self.add_blank_line(token);
             }
-            let waiting = outer_comments..self.file.comments.len();
+            let waiting = first..self.file.comments.len();
             let stmt = self.parse_statement(token.column);
             self.place_waiting_comments(waiting, stmt);
             block.stmts.push(stmt);
             block.span = block.span.join(self.last_span());
         }
         self.leave();
-        self.end_block_comments(id, outer_comments);
+        self.end_block_comments(first, id);
         self.file.blocks[id.index()] = block;
         Ok(id)
     }
@@ -115,7 +113,8 @@ impl Parser<'_> {
     }
 
     /// Comments above the next statement of a block in this column; they wait for the statement's number.
-    fn take_block_comments(&mut self, column: u32, block: &BlockSyntax, start: usize) {
+    fn take_block_comments(&mut self, column: u32, block: &BlockSyntax) {
+        let first = self.file.comments.len();
         let mut any = !block.stmts.is_empty();
         while let Some(comment) = self.comment_above() {
             if comment.column.is_some_and(|found| found < column) {
@@ -128,30 +127,22 @@ impl Parser<'_> {
             self.take_comment(comment, CommentPlaceSyntax::Above(StmtId(u32::MAX)));
         }
         let token = self.peek();
-        let waits = self.file.comments[start..]
-            .last()
-            .is_some_and(|comment| comment.place == CommentPlaceSyntax::Above(StmtId(u32::MAX)));
+        let waits = self.file.comments.len() > first;
         if token.after_blank && waits && token.tok != Tok::End && token.column >= column {
             self.add_blank_line(token);
         }
     }
 
-    /// Gives those of some comments that wait for a statement's number that number.
+    /// Gives comments that wait for a statement's number that number.
     fn place_waiting_comments(&mut self, waiting: std::ops::Range<usize>, stmt: StmtId) {
-        for comment in self.file.comments[waiting].iter_mut().rev() {
-            if comment.place != CommentPlaceSyntax::Above(StmtId(u32::MAX)) {
-                break;
-            }
+        for comment in &mut self.file.comments[waiting] {
             comment.place = CommentPlaceSyntax::Above(stmt);
         }
     }
 
-    /// Comments from `start` on that waited for a statement that did not come.
-    fn end_block_comments(&mut self, block: BlockId, start: usize) {
-        for comment in self.file.comments[start..].iter_mut().rev() {
-            if comment.place != CommentPlaceSyntax::Above(StmtId(u32::MAX)) {
-                break;
-            }
+    /// Comments from number `first` on waited for a statement that did not come.
+    fn end_block_comments(&mut self, first: usize, block: BlockId) {
+        for comment in &mut self.file.comments[first..] {
             comment.place = CommentPlaceSyntax::EndOf(block);
         }
     }
@@ -426,13 +417,15 @@ impl Parser<'_> {
         let brackets = std::mem::replace(&mut self.brackets, 0);
         let mut block = BlockSyntax { stmts: Vec::new(), span: open };
         let id = self.add_block(BlockSyntax::default());
-        let outer_comments = self.file.comments.len();
+        self.take_trailing(CommentPlaceSyntax::StartOf(id));
+        let mut first;
         loop {
-            self.take_group_comments(&block);
+            first = self.file.comments.len();
+            self.take_group_comments();
             if matches!(self.peek().tok, Tok::RBrace | Tok::End) {
                 break;
             }
-            let waiting = outer_comments..self.file.comments.len();
+            let waiting = first..self.file.comments.len();
             let stmt = self.parse_simple(u32::MAX);
             self.place_waiting_comments(waiting, stmt);
             block.stmts.push(stmt);
@@ -444,7 +437,7 @@ impl Parser<'_> {
             }
             self.take_trailing(CommentPlaceSyntax::Trailing(stmt));
         }
-        self.end_block_comments(id, outer_comments);
+        self.end_block_comments(first, id);
         self.brackets = brackets;
         if !self.is(Tok::RBrace) {
             let error = SyntaxError::new(Code::Unclosed, open, "this `{` is never closed");
@@ -457,7 +450,7 @@ impl Parser<'_> {
         Ok(id)
     }
 
-    fn take_group_comments(&mut self, _block: &BlockSyntax) {
+    fn take_group_comments(&mut self) {
         while let Some(comment) = self.comment_above() {
             self.take_comment(comment, CommentPlaceSyntax::Above(StmtId(u32::MAX)));
         }

@@ -2,6 +2,7 @@
 
 use super::program::ProgramReader;
 use super::report;
+use crate::hir2::defaults::RESERVED_WORDS;
 use crate::ir::{ExprId, TensorId};
 use hostir_grammar::Span;
 use hostir_grammar::ast::Symbol;
@@ -58,17 +59,11 @@ impl Scope {
     }
 }
 
-/// Words that no tensor, scalar, handle or stream can be called.
-pub(super) const RESERVED: &[&str] = &[
-    "rank", "streams", "own", "true", "false", "hir", "mesh", "kernel", "alloc", "free", "wait", "send", "recv", "for",
-    "in", "if", "else", "stream", "sync", "current", "alias", "define", "share", "inf", "nan",
-];
-
 impl ProgramReader<'_> {
     /// Declares a name; false if it is reserved or taken, which is reported.
     pub(super) fn declare(&mut self, name: NameSyntax, meaning: Meaning) -> bool {
         let text = self.file.symbol_text(name.name);
-        if RESERVED.contains(&text) {
+        if RESERVED_WORDS.contains(&text) {
             report::report_reserved(text, name.span, self.diags);
             return false;
         }

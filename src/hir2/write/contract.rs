@@ -144,8 +144,7 @@ impl ProgramWriter<'_> {
         if !self.are_joined(ops, at) || !self.are_loops_alike(fork, body) {
             return false;
         }
-        let (Some(stream), Some(zero)) =
-            (self.loop_stream(program.op(body)), program.exprs().find(&Expr::Int(0)))
+        let (Some(stream), Some(zero)) = (self.loop_stream(program.op(body)), program.exprs().find(&Expr::Int(0)))
         else {
             return false;
         };

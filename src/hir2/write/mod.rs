@@ -182,13 +182,7 @@ struct ProgramWriter<'p> {
 }
 
 impl<'p> ProgramWriter<'p> {
-    fn new(
-        program: &'p Program,
-        file: &'p FileNames,
-        at: usize,
-        usual_sizes: FxHashSet<OpId>,
-        out: String,
-    ) -> Self {
+    fn new(program: &'p Program, file: &'p FileNames, at: usize, usual_sizes: FxHashSet<OpId>, out: String) -> Self {
         let occurring = OccurrenceTable::new(program);
         let mut comments: FxHashMap<CommentPlace, SmallVec<[u32; 2]>> = FxHashMap::default();
         for (index, comment) in program.source().comments.iter().enumerate() {
@@ -234,12 +228,8 @@ impl<'p> ProgramWriter<'p> {
         }
         self.push("\n");
         self.write_comment_lines(CommentPlace::Container, usize::MAX);
-        let lists = HeaderLists {
-            prefix: "",
-            name: &file.programs[at],
-            inputs: program.inputs(),
-            outputs: program.outputs(),
-        };
+        let lists =
+            HeaderLists { prefix: "", name: &file.programs[at], inputs: program.inputs(), outputs: program.outputs() };
         self.write_header(&lists);
         self.end_line(CommentPlace::Header);
         self.write_body(program.body());

@@ -113,9 +113,8 @@ impl ProgramWriter<'_> {
             self.write_handle(number);
             self.push(" = ");
         }
-        let commented = |id: &OpId| {
-            self.has_comments(CommentPlace::Above(*id)) || self.has_comments(CommentPlace::Trailing(*id))
-        };
+        let commented =
+            |id: &OpId| self.has_comments(CommentPlace::Above(*id)) || self.has_comments(CommentPlace::Trailing(*id));
         let spread = members.iter().any(commented)
             || self.has_comments(CommentPlace::Trailing(*start))
             || self.has_comments(CommentPlace::Above(*end));

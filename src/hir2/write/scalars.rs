@@ -165,7 +165,8 @@ impl ProgramWriter<'_> {
 
     /// What stands before `[..]` or `.field`.
     fn write_base(&mut self, base: ExprId) {
-        let bare = matches!(self.program.expr(base), Expr::Name(_) | Expr::Index(..) | Expr::Field(..) | Expr::MetaData(_));
+        let bare =
+            matches!(self.program.expr(base), Expr::Name(_) | Expr::Index(..) | Expr::Field(..) | Expr::MetaData(_));
         self.open_parenthesis(!bare);
         self.write_bound_expr(base, if bare { ATOM } else { 0 });
         self.close_parenthesis(!bare);

@@ -4,12 +4,10 @@ use super::ProgramWriter;
 use super::contract::{StatementForm, StatementRun};
 use crate::hir2::defaults::is_post;
 use crate::ir::scalar_names::sub_expressions;
-use crate::ir::{
-    AttrKey, AttrValue, BlockId, CommentPlace, Expr, ExprId, Op, OpId, OpKind, OpLayout, TensorId, Value,
-};
+use crate::ir::{AttrKey, AttrValue, BlockId, CommentPlace, Expr, ExprId, Op, OpId, OpKind, OpLayout, TensorId, Value};
 
 /// The most columns of a line that holds more than one statement.
-pub(super) const LINE_WIDTH: usize = 100;
+pub(super) const LINE_WIDTH: usize = 120;
 
 /// What was written of a block.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
