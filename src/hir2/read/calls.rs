@@ -91,13 +91,29 @@ impl ProgramReader<'_> {
         {
             return self.read_scalar_set(target, arg, span);
         }
+        if kind == OpKind::LaunchKernel {
+            return self.read_launch(list, targets, span);
+        }
         let wanted = kind.result_count();
-        if kind != OpKind::LaunchKernel && targets.len() != wanted {
+        if targets.len() != wanted {
             report::report_result_count(self.text(name.name), wanted, targets.len(), span, self.diags);
             return None;
         }
         let targets = self.result_targets(targets);
         let op = self.read_arguments(kind, list, span)?;
+        self.finish_op(op, &targets?, span)
+    }
+
+    /// `B, C = LaunchKernel(A, group=3)`: any number of operands and results.
+    fn read_launch(&mut self, args: &[ArgSyntax], targets: &[TargetSyntax], span: Span) -> Option<()> {
+        let targets = self.result_targets(targets);
+        let (operands, keyed): (Vec<&ArgSyntax>, Vec<&ArgSyntax>) = args.iter().partition(|arg| arg.key.is_none());
+        let keyed: Vec<ArgSyntax> = keyed.into_iter().copied().collect();
+        let values: Vec<Option<Value>> = operands.iter().map(|arg| self.operand(arg.value)).collect();
+        let mut op = self.read_arguments(OpKind::LaunchKernel, &keyed, span)?;
+        for value in values {
+            op.operands.push(value?);
+        }
         self.finish_op(op, &targets?, span)
     }
 
@@ -120,17 +136,9 @@ impl ProgramReader<'_> {
     pub(super) fn read_arguments(&mut self, kind: OpKind, args: &[ArgSyntax], span: Span) -> Option<Op> {
         let declared = kind.spec().args;
         let mut slots: SmallVec<[SmallVec<[&ArgSyntax; 2]>; 8]> = SmallVec::from_elem(SmallVec::new(), declared.len());
+        self.match_arguments(kind, args, &mut slots)?;
         let mut op = Op::new(kind);
         let mut good = true;
-        let mut args = args;
-        if kind == OpKind::LaunchKernel {
-            let operands = args.iter().take_while(|arg| arg.key.is_none()).count();
-            for arg in &args[..operands] {
-                op.operands.push(self.operand(arg.value)?);
-            }
-            args = &args[operands..];
-        }
-        self.match_arguments(kind, args, &mut slots)?;
         for (spec, slot) in declared.iter().zip(&slots) {
             let may_miss = spec.presence == ArgPresence::Optional || spec.repeated || spec.result;
             if slot.is_empty() && !may_miss {
@@ -449,8 +457,6 @@ impl ProgramReader<'_> {
     /// `broadcast(B, flags=[true, .., false, ..])`.
     fn broadcast(&mut self, tensor: TensorId, missing: usize, rank: usize, span: Span) -> TensorId {
         let flags: Vec<bool> = (0..rank).map(|axis| axis < missing).collect();
-        // The extent of new axes is looked up by the inference.
-        self.program.exprs.intern_int(1);
         let mut op = Self::op_with(OpKind::Broadcast, [Value::Tensor(tensor)]);
         op.attrs = vec![(AttrKey::Flags, AttrValue::Bools(flags.into()))];
         let inferred = result_types(&self.program, &op).and_then(|mut types| types.pop());

@@ -2,7 +2,8 @@
 
 use super::program::ProgramReader;
 use super::report;
-use super::scope::{Meaning, RESERVED};
+use super::scope::Meaning;
+use crate::hir2::defaults::RESERVED_WORDS;
 use crate::ir::{AttrKey, AttrValue, BinaryOp, Block, Expr, ExprId, IterDomain, Op, OpKind, Value};
 use crate::ops::control::PREDICATES;
 use hostir_grammar::Span;
@@ -34,7 +35,7 @@ impl ProgramReader<'_> {
         self.loops += 1;
         let text = self.file.symbol_text(index.name);
         let before = self.scope.get(index.name);
-        if RESERVED.contains(&text) {
+        if RESERVED_WORDS.contains(&text) {
             report::report_reserved(text, index.span, self.diags);
         }
         if let Some(entry) = before.filter(|entry| !matches!(entry.meaning, Meaning::Scalar | Meaning::Poisoned)) {

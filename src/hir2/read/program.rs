@@ -79,13 +79,16 @@ impl<'a> ProgramReader<'a> {
         diags: &'a mut Diags,
     ) -> Self {
         let numbers = NumberRange::of_names(file);
+        let mut program = Program::default();
+        // The inference looks up the extent of new axes.
+        program.exprs.intern_int(1);
         Self {
             file,
             source,
             shared,
             place,
             diags,
-            program: Program::default(),
+            program,
             scope: Scope::default(),
             unit: None,
             kernels: FxHashMap::default(),

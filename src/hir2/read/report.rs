@@ -1,9 +1,9 @@
 //! Errors of the reader.
 
 use super::calls::{is_callable, keyword};
-use super::scope::{Meaning, RESERVED};
+use super::scope::Meaning;
 use crate::diag::{Diag, DiagLabel, Diags, codes};
-use crate::hir2::defaults::{COMMUNICATION_WORDS, DTYPE_WORDS};
+use crate::hir2::defaults::{COMMUNICATION_WORDS, DTYPE_WORDS, RESERVED_WORDS};
 use crate::ir::functions::function_names;
 use crate::ir::{OpKind, Program, TensorId, UnitId};
 use crate::ops::{ArgSpec, find_op, head_words};
@@ -360,7 +360,7 @@ pub(super) fn report_unknown_op(
     let diag = Diag::error(codes::UNKNOWN_OP, span, format!("there is no op, kernel or function `{text}`"));
     diags.push(match nearest_name(text, known) {
         Some(near) => diag.with_near_name(span, near),
-        None if RESERVED.contains(&text) => diag.with_note(format!("`{text}` begins a statement of its own")),
+        None if RESERVED_WORDS.contains(&text) => diag.with_note(format!("`{text}` begins a statement of its own")),
         None => diag.with_note("docs/ops.md lists all ops; a kernel stands in front of the program"),
     });
 }

@@ -2,7 +2,7 @@
 
 use super::program::ProgramReader;
 use super::report;
-pub(super) use crate::hir2::defaults::RESERVED_WORDS as RESERVED;
+use crate::hir2::defaults::RESERVED_WORDS;
 use crate::ir::{ExprId, TensorId};
 use hostir_grammar::Span;
 use hostir_grammar::ast::Symbol;
@@ -59,12 +59,11 @@ impl Scope {
     }
 }
 
-
 impl ProgramReader<'_> {
     /// Declares a name; false if it is reserved or taken, which is reported.
     pub(super) fn declare(&mut self, name: NameSyntax, meaning: Meaning) -> bool {
         let text = self.file.symbol_text(name.name);
-        if RESERVED.contains(&text) {
+        if RESERVED_WORDS.contains(&text) {
             report::report_reserved(text, name.span, self.diags);
             return false;
         }

@@ -252,10 +252,6 @@ impl ProgramReader<'_> {
     /// The result of an op whose operands and attributes are known: a slice, or a name. Slices were made before.
     pub(super) fn finish_op(&mut self, mut op: Op, targets: &[ResultTarget], span: Span) -> Option<()> {
         let needed = targets.iter().any(|target| matches!(target, ResultTarget::Name(..)));
-        if needed && op.kind == OpKind::Broadcast {
-            // The extent of new axes, which the inference looks up.
-            self.program.exprs.intern_int(1);
-        }
         let mut inferred = if needed { result_types(&self.program, &op) } else { None };
         for (position, target) in targets.iter().enumerate() {
             let tensor = match target {
