@@ -9,7 +9,8 @@ impl ProgramPrinter<'_> {
         let frame = program.frame();
         if let Some(version) = frame.version {
             self.push("hir ");
-            self.print_number(version);
+            // A program that was read from `hir 2` is printed in the first notation.
+            self.print_number(version.min(1));
             self.push("\n");
         }
         self.print_comment_lines(CommentPlace::File);
