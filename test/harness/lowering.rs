@@ -79,6 +79,13 @@ fn options(rng: &mut fastrand::Rng) -> String {
     if given.is_empty() { String::new() } else { format!("{{{}}}", given.join(",")) }
 }
 
+/// A pipeline that lowers, with random options and passes behind it.
+pub(crate) fn random_pipeline(rng: &mut fastrand::Rng) -> String {
+    let head = PIPELINES[rng.usize(..PIPELINES.len())];
+    let head = head.replace("{}", &options(rng));
+    format!("{head}{}", TAILS[rng.usize(..TAILS.len())])
+}
+
 #[test]
 #[allow(clippy::print_stdout, reason = "says how many programs were lowered")]
 fn lowered_programs_compute_the_same() {

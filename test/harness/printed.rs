@@ -16,7 +16,7 @@ use hostir_passes::{PASSES, manager, pipeline};
 use hostir_test::tree;
 
 /// Pipelines beside the single passes.
-const PIPELINES: &[&str] = &[
+pub(crate) const PIPELINES: &[&str] = &[
     "host-ir-lower{allgather=ring},canonicalize,cse,dce",
     "host-ir-lower{matmul_reduce_scatter=p2p},ring-stream-buffers",
     "host-ir-lower{communicator_backend=CUDA,p2p_protocol=put},insert-deallocations",
@@ -63,7 +63,7 @@ fn written(program: &Program, form: PrintForm) -> String {
 }
 
 /// The program behind passes; `None` if they refuse it.
-fn passed(program: &str, passes: &str) -> Option<Program> {
+pub(crate) fn passed(program: &str, passes: &str) -> Option<Program> {
     let mut program = load(program).pop()?;
     let pipeline = pipeline::parse_pipeline(passes, PASSES).ok()?;
     let config = manager::Config::default();

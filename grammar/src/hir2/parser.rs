@@ -371,6 +371,9 @@ impl<'t> Parser<'t> {
         }
         self.place_comments_above();
         let word = self.word(token).to_owned();
+        if matches!(word.as_str(), "style" | "sizes" | "streams" | "mesh") && self.is_head_line() {
+            self.take_all(CommentPlaceSyntax::File);
+        }
         let parsed = match word.as_str() {
             "style" if self.is_head_line() => self.parse_style(),
             "sizes" if self.is_head_line() => self.parse_sizes(),

@@ -11,7 +11,7 @@ use crate::ir::functions::find_function;
 use crate::ir::{
     AttrKey, AttrValue, DomainId, ExprId, IterDomain, IterType, Op, OpKind, OpLayout, ParallelType, TensorId, Value,
 };
-use crate::ops::{ArgKind, ArgPresence, ArgSpec, find_op};
+use crate::ops::{ArgKind, ArgPresence, ArgSpec};
 use hostir_grammar::Span;
 use hostir_grammar::ast;
 use hostir_grammar::hir2::ast::{ArgSyntax, ExprSyntax, NameSyntax, NodeRange, TargetSyntax};
@@ -29,7 +29,13 @@ pub(super) fn keyword(declared: &ArgSpec) -> &'static str {
 impl ProgramReader<'_> {
     /// Whether a call names a kernel or an op of the table.
     pub(super) fn is_op_call(&self, name: NameSyntax) -> bool {
-        self.kernels.contains_key(&name.name) || find_op(self.text(name.name)).is_some()
+        self.kernels.contains_key(&name.name) || self.table_op(name.name).is_some()
+    }
+
+    /// Whether a name is a pointwise function or a cast, whatever its operands.
+    pub(super) fn is_function(&self, name: NameSyntax) -> bool {
+        let text = self.text(name.name);
+        dtype_of_word(text).is_some() || (1..=3).any(|arity| find_function(text, arity).is_some())
     }
 
     /// A call with results.
@@ -43,15 +49,19 @@ impl ProgramReader<'_> {
         if self.kernels.contains_key(&name.name) {
             return self.read_kernel_call(name, args, targets, span);
         }
-        let text = self.text(name.name).to_owned();
-        if let Some(kind) = find_op(&text) {
+        let text = self.text(name.name);
+        if text == "wrap" {
+            report::report_scalar_value(self.source, name.span, self.diags);
+            return None;
+        }
+        if let Some(kind) = self.table_op(name.name) {
             return self.read_table_op(kind, name, args, targets, span);
         }
-        let is_function = find_function(&text, args.len()).is_some() || dtype_of_word(&text).is_some();
+        let is_function = find_function(text, args.len()).is_some() || dtype_of_word(text).is_some();
         match targets {
             [target] if is_function => self.read_pointwise_call(target, name, args, span),
             _ => {
-                report::report_unknown_op(self.file, &self.kernels, &text, name.span, self.diags);
+                report::report_unknown_op(self.file, &self.kernels, text, name.span, self.diags);
                 None
             }
         }
@@ -338,15 +348,23 @@ impl ProgramReader<'_> {
         match *file.expr(value) {
             ExprSyntax::Call(name, args) => self.read_call(name, args, std::slice::from_ref(target), span),
             ExprSyntax::Unary(op, a) => {
-                let function = self.text(op).to_owned();
-                self.read_function(target, &function, &[a], span)
+                let function = self.text(op);
+                self.read_function(target, function, &[a], span)
             }
             ExprSyntax::Binary(op, a, b) => {
-                let function = self.text(op).to_owned();
-                self.read_function(target, &function, &[a, b], span)
+                let function = self.text(op);
+                self.read_function(target, function, &[a, b], span)
             }
             ExprSyntax::Paren(inner) => self.read_pointwise(target, inner, span),
             ExprSyntax::Error => None,
+            ExprSyntax::Name(name) if self.scope.get(name).is_none() => {
+                self.report_no_value(NameSyntax { name, span: file.expr_span(value) });
+                None
+            }
+            _ if !self.holds_tensor(value) => {
+                report::report_scalar_value(self.source, file.expr_span(value), self.diags);
+                None
+            }
             _ => {
                 report::report_copy(self.source, file.expr_span(value), self.diags);
                 None
@@ -368,8 +386,8 @@ impl ProgramReader<'_> {
             return None;
         }
         let operands: Vec<ast::ExprId> = list.iter().map(|arg| arg.value).collect();
-        let text = self.text(name.name).to_owned();
-        self.read_function(target, &text, &operands, span)
+        let text = self.text(name.name);
+        self.read_function(target, text, &operands, span)
     }
 
     fn read_function(
@@ -506,7 +524,7 @@ fn is_keyed_only(args: &[ArgSyntax], file: &hostir_grammar::hir2::ast::FileSynta
 }
 
 /// Whether ops of a kind are written as calls with results.
-fn is_callable(kind: OpKind) -> bool {
+pub(super) fn is_callable(kind: OpKind) -> bool {
     let by_layout = matches!(
         kind.layout(),
         OpLayout::OneLine(_) | OpLayout::TwoLines(_) | OpLayout::Aligned | OpLayout::AlignedLoose | OpLayout::Factory

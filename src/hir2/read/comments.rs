@@ -3,7 +3,7 @@
 use super::program::ProgramReader;
 use crate::ir::{CommentPlace, OpId, SourceComment};
 use hostir_grammar::ast::{CommentPlaceSyntax, CommentSyntax};
-use hostir_grammar::hir2::ast::{ItemSyntax, StmtForm, StmtId};
+use hostir_grammar::hir2::ast::{ItemSyntax, StmtId};
 
 impl ProgramReader<'_> {
     /// Hands the comments of the program with this number among the items on, and those of its kernels.
@@ -32,8 +32,8 @@ impl ProgramReader<'_> {
             },
             CommentPlaceSyntax::EndOf(block) => match self.groups.get(&block) {
                 Some(&(_, end)) => Some(CommentPlace::Above(end)),
-                None => match self.stream_block_end(block) {
-                    Some(back) => Some(CommentPlace::Above(back)),
+                None => match self.stream_ends.get(&block) {
+                    Some(&back) => Some(CommentPlace::Above(back)),
                     None => self.blocks.get(&block).copied().map(CommentPlace::EndOf),
                 },
             },
@@ -61,23 +61,24 @@ impl ProgramReader<'_> {
 
     /// The first op of a statement, or of the next one if it has none.
     fn first_op(&self, stmt: StmtId) -> Option<OpId> {
-        if let Some(&(first, _)) = self.statements.get(&stmt) {
-            return Some(first);
+        self.statements.get(&stmt).map(|&(first, _)| first).or_else(|| self.silent.get(&stmt).copied())
+    }
+
+    /// Notes for the statements of a block that have no op the first op of the next one that has.
+    pub(super) fn note_silent_statements(&mut self, stmts: &[StmtId]) {
+        let mut next = None;
+        for stmt in stmts.iter().rev() {
+            match (self.statements.get(stmt), next) {
+                (Some(&(first, _)), _) => next = Some(first),
+                (None, Some(next)) => {
+                    self.silent.insert(*stmt, next);
+                }
+                (None, None) => {}
+            }
         }
-        let block = self.file.blocks.iter().find(|block| block.stmts.contains(&stmt))?;
-        let at = block.stmts.iter().position(|&other| other == stmt)?;
-        block.stmts[at + 1..].iter().find_map(|other| self.statements.get(other)).map(|&(first, _)| first)
     }
 
     fn trailing_op(&self, stmt: StmtId) -> Option<OpId> {
         self.statements.get(&stmt).map(|&(_, last)| last).or_else(|| self.first_op(stmt))
-    }
-
-    /// The op that makes the stream of before current behind a `stream e:` block.
-    fn stream_block_end(&self, block: hostir_grammar::ast::BlockId) -> Option<OpId> {
-        let stmts = self.file.stmts.iter();
-        let owner =
-            stmts.zip(0..).find(|(stmt, _)| matches!(stmt.form, StmtForm::Stream(_, Some(found)) if found == block));
-        owner.and_then(|(_, number)| self.statements.get(&StmtId(number))).map(|&(_, last)| last)
     }
 }

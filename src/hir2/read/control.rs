@@ -214,7 +214,8 @@ impl ProgramReader<'_> {
         self.current.push(stream);
         self.read_statements(body);
         self.current.pop();
-        self.emit(stream_op(OpKind::SetCurrentStream, before), span);
+        let back = self.emit(stream_op(OpKind::SetCurrentStream, before), span);
+        self.stream_ends.insert(body, back);
         Some(())
     }
 

@@ -64,7 +64,11 @@ impl ProgramReader<'_> {
                 report::report_own(span, self.diags);
                 None
             }
-            Some(Meaning::Scalar) | None => Some(self.name_expr(name)),
+            Some(Meaning::Scalar) => Some(self.name_expr(name)),
+            None => {
+                self.note_unbound(name, span);
+                Some(self.name_expr(name))
+            }
         }
     }
 
@@ -244,7 +248,12 @@ impl ProgramReader<'_> {
         match self.scope.get(name.name).map(|entry| entry.meaning) {
             Some(Meaning::Tensor(tensor)) => Some(tensor),
             Some(Meaning::Poisoned) => None,
-            _ => {
+            Some(meaning @ (Meaning::Scalar | Meaning::Handle(_) | Meaning::Stream(_))) => {
+                self.report_other_meaning(name, meaning);
+                None
+            }
+            None if self.unbound.is_silent => None,
+            None => {
                 let known = self.scope.names_where(|meaning| matches!(meaning, Meaning::Tensor(_)));
                 let known: Vec<&str> = known.into_iter().map(|name| self.file.symbol_text(name)).collect();
                 report::report_no_tensor(self.file.symbol_text(name.name), &known, name.span, self.diags);

@@ -15,6 +15,7 @@ mod scope;
 mod slices;
 mod statements;
 mod types;
+mod unbound;
 mod verbatim;
 
 use crate::diag::Diags;

@@ -74,6 +74,9 @@ impl<'a> ProgramReader<'a> {
         if self.is_post(name, args) {
             return self.read_post(name, args, None, span).map(|_| ());
         }
+        if self.table_op(name.name) == Some(OpKind::LaunchKernel) {
+            return self.read_call(name, args, &[], span);
+        }
         let text = self.text(name.name);
         if self.is_op_call(name) {
             report::report_no_target(text, span, self.diags);
@@ -286,6 +289,7 @@ impl<'a> ProgramReader<'a> {
             }
             members.extend(own);
         }
+        self.note_silent_statements(&node.stmts);
         let hoisted = std::mem::replace(&mut self.ops, outer);
         self.ops.extend(hoisted);
         let start = self.emit(Op::new(OpKind::StartCoalescing), span);
@@ -347,6 +351,10 @@ impl<'a> ProgramReader<'a> {
             ExprSyntax::Call(name, args) if self.is_post(name, args) => self.read_post(name, args, None, span)?,
             ExprSyntax::Name(name) => self.waited_handle(NameSyntax { name, span: file.expr_span(value) })?,
             ExprSyntax::Error => return None,
+            ExprSyntax::Call(name, _) if !self.is_op_call(name) && !self.is_function(name) => {
+                report::report_unknown_op(file, &self.kernels, self.text(name.name), name.span, self.diags);
+                return None;
+            }
             _ => {
                 report::report_wait(file.expr_span(value), self.diags);
                 return None;
@@ -367,7 +375,11 @@ impl<'a> ProgramReader<'a> {
                 self.scope.set(name.name, Meaning::Handle(number), name.span);
                 Some(number)
             }
-            _ => {
+            Some(meaning) => {
+                report::report_no_wait(self.text(name.name), meaning, name.span, self.diags);
+                None
+            }
+            None => {
                 let mut posted: Vec<&str> =
                     self.posted_names().into_iter().map(|name| self.file.symbol_text(name)).collect();
                 posted.sort_unstable();

@@ -1,6 +1,7 @@
 //! The state of reading one program with its kernels.
 
 use super::scope::{Meaning, Scope};
+use super::unbound::UnboundNames;
 use super::{FilePlace, FileScope, report};
 use crate::diag::Diags;
 use crate::hir2::defaults::default_memories;
@@ -9,11 +10,13 @@ use crate::ir::{
     AttrKey, AttrValue, Block, BlockId, ExprId, HostUnit, MemoryType, MeshId, Op, OpId, OpKind, Program, Symbol,
     TensorId, TextFrame, UnitId, Value,
 };
+use crate::ops::find_op;
 use crate::style::restyle_program;
 use hostir_grammar::Span;
 use hostir_grammar::ast;
 use hostir_grammar::hir2::ast::{FileSyntax, ParamSyntax, ProgramItem, StmtId};
 use rustc_hash::FxHashMap;
+use std::cell::Cell;
 
 /// The first and last op of a statement.
 pub(super) type StatementOps = (OpId, OpId);
@@ -54,7 +57,15 @@ pub(super) struct ProgramReader<'a> {
     pub(super) blocks: FxHashMap<ast::BlockId, BlockId>,
     /// For a group: its first and last op.
     pub(super) groups: FxHashMap<ast::BlockId, StatementOps>,
+    /// For a statement without ops: the first op behind it in its block.
+    pub(super) silent: FxHashMap<StmtId, OpId>,
+    /// For the block of a `stream e:`: the op that makes the stream of before current again.
+    pub(super) stream_ends: FxHashMap<ast::BlockId, OpId>,
     item_numbers: Vec<usize>,
+    /// Scalar names that nothing has declared where they are used.
+    pub(super) unbound: UnboundNames,
+    /// Ops by their names.
+    table_ops: Vec<Cell<Option<Option<OpKind>>>>,
     /// The names of posts and groups of the file, once somebody asks.
     pub(super) posted: Option<rustc_hash::FxHashSet<ast::Symbol>>,
 }
@@ -96,7 +107,11 @@ impl<'a> ProgramReader<'a> {
             statements: FxHashMap::default(),
             blocks: FxHashMap::default(),
             groups: FxHashMap::default(),
+            silent: FxHashMap::default(),
+            stream_ends: FxHashMap::default(),
             item_numbers: Vec::new(),
+            unbound: UnboundNames::default(),
+            table_ops: vec![Cell::new(None); file.strings.len()],
             posted: None,
         }
     }
@@ -109,6 +124,7 @@ impl<'a> ProgramReader<'a> {
         }
         self.scope = Scope::default();
         self.program.source.header = item.header;
+        self.unbound.is_silent |= item.header_failed;
         self.name_program(item);
         self.default_mesh = self.mesh_of_header(item);
         self.program.inputs = self.read_params(&item.inputs);
@@ -116,10 +132,12 @@ impl<'a> ProgramReader<'a> {
         let body = self.program.body;
         self.read_block_into(item.body, body);
         self.take_hints();
+        self.report_unbound_names();
     }
 
     fn read_kernel(&mut self, position: usize, item: &ProgramItem) {
         self.scope = Scope::default();
+        self.unbound.is_silent |= item.header_failed;
         report::check_kernel_name(self.file, item.name, self.diags);
         let body = self.program.blocks.push(Block::default());
         let prefix = if self.place.position == 0 { String::new() } else { format!("_{}", self.place.position + 1) };
@@ -182,6 +200,9 @@ impl<'a> ProgramReader<'a> {
             let name = self.symbol(size.name);
             self.program.hints.sizes.push((name, size.value));
         }
+        if self.place.position == 0 {
+            report::check_hints(file, self.diags);
+        }
         self.program.hints.streams = file.streams.and_then(|streams| u32::try_from(streams.value).ok());
     }
 
@@ -222,6 +243,16 @@ impl<'a> ProgramReader<'a> {
     /// The text of a name.
     pub(super) fn text(&self, name: ast::Symbol) -> &'a str {
         self.file.symbol_text(name)
+    }
+
+    /// The op of the table that a name stands for.
+    pub(super) fn table_op(&self, name: ast::Symbol) -> Option<OpKind> {
+        let known = &self.table_ops[name.index()];
+        known.get().unwrap_or_else(|| {
+            let found = find_op(self.text(name));
+            known.set(Some(found));
+            found
+        })
     }
 
     /// The IR's symbol of a name.

@@ -1,9 +1,9 @@
 //! Errors of the reader.
 
-use super::calls::keyword;
+use super::calls::{is_callable, keyword};
 use super::scope::Meaning;
-use crate::diag::{Diag, DiagLabel, Diags, codes, nearest_candidate};
-use crate::hir2::defaults::{COMMUNICATION_WORDS, DTYPE_WORDS};
+use crate::diag::{Diag, DiagLabel, Diags, codes};
+use crate::hir2::defaults::{COMMUNICATION_WORDS, DTYPE_WORDS, RESERVED_WORDS};
 use crate::ir::functions::function_names;
 use crate::ir::{OpKind, Program, TensorId, UnitId};
 use crate::ops::{ArgSpec, find_op, head_words};
@@ -18,14 +18,35 @@ fn push(diags: &mut Diags, code: &'static str, span: Span, message: String, note
     diags.push(if note.is_empty() { diag } else { diag.with_note(note) });
 }
 
+/// The nearest of some names. A name of one letter is near to all others of one letter, which says nothing.
+fn nearest_name<'a>(text: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let near = crate::diag::nearest_candidate(text, known)?;
+    (text.chars().nth(1).is_some() || near.eq_ignore_ascii_case(text)).then_some(near)
+}
+
+/// An unknown argument of an op, a post or `alloc`.
+pub(super) fn report_argument_word(owner: &str, found: &str, known: &[&str], span: Span, diags: &mut Diags) {
+    let diag = Diag::error(codes::UNKNOWN_WORD, span, format!("`{owner}` has no argument `{found}`"));
+    diags.push(match nearest_name(found, known.iter().copied()) {
+        Some(near) => diag.with_note(format!("did you mean `{near}`?")),
+        None if known.is_empty() => diag,
+        None => diag.with_note(format!("its arguments are {}", list_words(known))),
+    });
+}
+
 /// An unknown word, with the nearest known one as a fix.
 pub(super) fn report_word(what: &str, found: &str, known: &[&str], span: Span, diags: &mut Diags) {
     let diag = Diag::error(codes::UNKNOWN_WORD, span, format!("unknown {what} `{found}`"));
-    let diag = match nearest_candidate(found, known.iter().copied()) {
+    let diag = match nearest_name(found, known.iter().copied()) {
         Some(near) => diag.with_near_name(span, near),
         None => diag.with_note(format!("the known ones are {}", list_words(known))),
     };
     diags.push(diag);
+}
+
+/// `1 axis`, `2 axes`.
+fn count(number: usize, one: &str, several: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { several })
 }
 
 fn list_words(words: &[&str]) -> String {
@@ -90,7 +111,7 @@ pub(super) fn report_kind(needed: &str, span: Span, diags: &mut Diags) {
 }
 
 pub(super) fn report_no_scalar(file: &FileSyntax, name: Symbol, meaning: Meaning, span: Span, diags: &mut Diags) {
-    let what = if matches!(meaning, Meaning::Handle(_)) { "a communication" } else { "a tensor" };
+    let what = describe_meaning(meaning);
     let message = format!("`{}` is {what}, but a scalar is needed here", file.symbol_text(name));
     push(diags, codes::WRONG_KIND, span, message, "");
 }
@@ -103,7 +124,7 @@ pub(super) fn report_own(span: Span, diags: &mut Diags) {
 pub(super) fn report_function(text: &str, span: Span, diags: &mut Diags) {
     let known = function_names().chain(["wrap"]);
     let diag = Diag::error(codes::UNKNOWN_FUNCTION, span, format!("there is no function `{text}` of scalars"));
-    diags.push(match nearest_candidate(text, known) {
+    diags.push(match nearest_name(text, known) {
         Some(near) => diag.with_near_name(span, near),
         None => diag.with_note("functions of scalars are `wrap`, `ceilDiv`, `where`, `max`, `min`, `abs`, casts such as `i64(x)`, and the pointwise functions"),
     });
@@ -111,8 +132,8 @@ pub(super) fn report_function(text: &str, span: Span, diags: &mut Diags) {
 
 pub(super) fn report_arity(text: &str, needed: usize, found: usize, span: Span, diags: &mut Diags) {
     let message = match needed {
-        0 => format!("there is no function `{text}` of {found} operands"),
-        _ => format!("`{text}` takes {needed} operands, not {found}"),
+        0 => format!("there is no function `{text}` of {}", count(found, "operand", "operands")),
+        _ => format!("`{text}` takes {}, not {found}", count(needed, "operand", "operands")),
     };
     push(diags, codes::WRONG_ARITY, span, message, "");
 }
@@ -147,7 +168,7 @@ pub(super) fn report_nested(source: &str, span: Span, diags: &mut Diags) {
 
 pub(super) fn report_no_tensor(text: &str, known: &[&str], span: Span, diags: &mut Diags) {
     let diag = Diag::error(codes::UNDEFINED_TENSOR, span, format!("there is no tensor `{text}`"));
-    diags.push(match nearest_candidate(text, known.iter().copied()) {
+    diags.push(match nearest_name(text, known.iter().copied()) {
         Some(near) => diag.with_near_name(span, near),
         None => {
             diag.with_note("a tensor is declared in the header, or where it is first written: `G: f32[m, n] = alloc`")
@@ -155,15 +176,62 @@ pub(super) fn report_no_tensor(text: &str, known: &[&str], span: Span, diags: &m
     });
 }
 
-pub(super) fn report_index_count(
-    program: &Program,
-    tensor: TensorId,
-    rank: usize,
-    found: usize,
-    span: Span,
-    diags: &mut Diags,
-) {
-    let message = format!("`{}` has {rank} axes, but this index has {found} entries", program.tensor_name(tensor));
+/// A name that nothing declares, where a tensor or a scalar can stand.
+pub(super) fn report_no_name(text: &str, known: &[&str], span: Span, diags: &mut Diags) {
+    let diag = Diag::error(codes::UNKNOWN_SCALAR, span, format!("the name `{text}` is not declared"));
+    diags.push(match nearest_name(text, known.iter().copied().filter(|name| *name != text)) {
+        Some(near) => diag.with_near_name(span, near),
+        None => diag.with_note("names are those of tensors, extents of their types, scalars `at = e`, indices of loops around the statement, `rank` and `streams`"),
+    });
+}
+
+/// A name that stands for something else than a tensor.
+pub(super) fn report_needs_tensor(text: &str, meaning: Meaning, span: Span, diags: &mut Diags) {
+    let message = format!("`{text}` is {}, but a tensor is needed here", describe_meaning(meaning));
+    push(diags, codes::WRONG_KIND, span, message, "");
+}
+
+/// `wait` behind which something else than a communication stands.
+pub(super) fn report_no_wait(text: &str, meaning: Meaning, span: Span, diags: &mut Diags) {
+    let message = format!("`{text}` is {}, but `wait` needs a communication", describe_meaning(meaning));
+    let note = match meaning {
+        Meaning::Stream(_) => format!("write `sync {text}` to wait for a stream"),
+        _ => "a communication gets a name where it is posted: `h = send(..)`".to_owned(),
+    };
+    push(diags, codes::WRONG_KIND, span, message, note);
+}
+
+fn describe_meaning(meaning: Meaning) -> &'static str {
+    match meaning {
+        Meaning::Tensor(_) => "a tensor",
+        Meaning::Handle(_) => "a communication",
+        Meaning::Stream(_) => "a stream",
+        Meaning::Scalar => "a scalar",
+        Meaning::Poisoned => "unknown",
+    }
+}
+
+/// `streams n` needs a positive number, and a size stands in the header once.
+pub(super) fn check_hints(file: &FileSyntax, diags: &mut Diags) {
+    if let Some(streams) = file.streams.filter(|streams| !(1..=i64::from(u32::MAX)).contains(&streams.value)) {
+        let message = format!("a program cannot run on {} streams", streams.value);
+        push(diags, codes::WRONG_NUMBER, streams.span, message, "write a number from 1, as in `streams 3`");
+    }
+    let mut first: FxHashMap<Symbol, Span> = FxHashMap::default();
+    for size in &file.sizes {
+        if let Some(earlier) = first.insert(size.name, size.span) {
+            let message = format!("the size of `{}` is given twice", file.symbol_text(size.name));
+            diags.push(Diag::error(codes::NAME_TWICE, size.span, message).with_label(earlier, "it is given here"));
+        }
+    }
+}
+
+pub(super) fn report_index_count(indexed: &str, rank: usize, found: usize, span: Span, diags: &mut Diags) {
+    let message = format!(
+        "`{indexed}` has {}, but this index has {}",
+        count(rank, "axis", "axes"),
+        count(found, "entry", "entries")
+    );
     push(diags, codes::INDEX_COUNT, span, message, "reductions (`r.`) are not counted: they are not stored");
 }
 
@@ -267,6 +335,13 @@ pub(super) fn report_copy(source: &str, span: Span, diags: &mut Diags) {
     );
 }
 
+/// A scalar where a tensor is written.
+pub(super) fn report_scalar_value(source: &str, span: Span, diags: &mut Diags) {
+    let text = source.get(span.as_usize_range()).unwrap_or_default();
+    let message = format!("`{text}` is a scalar, but this statement writes a tensor");
+    push(diags, codes::WRONG_KIND, span, message, "give the scalar a name of its own, or fill the tensor with `full`");
+}
+
 /// A name that is called and is no op, kernel, function or communication.
 pub(super) fn report_unknown_op(
     file: &FileSyntax,
@@ -278,11 +353,14 @@ pub(super) fn report_unknown_op(
     let mut known: Vec<String> = kernels.keys().map(|name| file.symbol_text(*name).to_owned()).collect();
     known.sort_unstable();
     let words = COMMUNICATION_WORDS.iter().map(|(word, _)| *word).chain(["send", "recv", "permute", "alloc"]);
-    known.extend(head_words().chain(function_names()).chain(words).map(str::to_owned));
+    let dtypes = DTYPE_WORDS.iter().map(|(word, _)| *word);
+    let ops = head_words().filter(|word| find_op(word).is_some_and(is_callable));
+    known.extend(ops.chain(function_names()).chain(words).chain(dtypes).map(str::to_owned));
     let known = known.iter().map(String::as_str);
     let diag = Diag::error(codes::UNKNOWN_OP, span, format!("there is no op, kernel or function `{text}`"));
-    diags.push(match nearest_candidate(text, known) {
+    diags.push(match nearest_name(text, known) {
         Some(near) => diag.with_near_name(span, near),
+        None if RESERVED_WORDS.contains(&text) => diag.with_note(format!("`{text}` begins a statement of its own")),
         None => diag.with_note("docs/ops.md lists all ops; a kernel stands in front of the program"),
     });
 }
@@ -293,7 +371,13 @@ pub(super) fn report_not_callable(text: &str, span: Span, diags: &mut Diags) {
 }
 
 pub(super) fn report_result_count(text: &str, needed: usize, found: usize, span: Span, diags: &mut Diags) {
-    push(diags, codes::WRONG_RESULTS, span, format!("`{text}` has {needed} results, not {found}"), "");
+    push(
+        diags,
+        codes::WRONG_RESULTS,
+        span,
+        format!("`{text}` has {}, not {found}", count(needed, "result", "results")),
+        "",
+    );
 }
 
 pub(super) fn report_missing(kind: OpKind, spec: &ArgSpec, span: Span, diags: &mut Diags) {
@@ -309,11 +393,11 @@ pub(super) fn report_extra_argument(file: &FileSyntax, kind: OpKind, arg: &ArgSy
         Some(key) => {
             let words: Vec<&str> =
                 kind.spec().args.iter().filter(|spec| spec.word.is_some() || spec.key.is_some()).map(keyword).collect();
-            report_word(&format!("argument of `{}`", kind.name()), file.symbol_text(key.name), &words, key.span, diags);
+            report_argument_word(kind.name(), file.symbol_text(key.name), &words, key.span, diags);
         }
         None => {
-            let count = kind.spec().args.iter().filter(|spec| spec.word.is_none()).count();
-            let message = format!("`{}` takes {count} operands, this is one more", kind.name());
+            let most = kind.spec().args.iter().filter(|spec| spec.word.is_none()).count();
+            let message = format!("`{}` takes {}, this is one more", kind.name(), count(most, "operand", "operands"));
             push(diags, codes::EXTRA_OPERAND, arg.span, message, "");
         }
     }
@@ -342,7 +426,8 @@ pub(super) fn report_list(what: &str, example: &str, span: Span, diags: &mut Dia
 }
 
 pub(super) fn report_axis(program: &Program, tensor: TensorId, axis: i64, rank: usize, span: Span, diags: &mut Diags) {
-    let message = format!("`{}` has no axis {axis}: it has {rank} axes", program.tensor_name(tensor));
+    let message =
+        format!("`{}` has no axis {axis}: it has {}", program.tensor_name(tensor), count(rank, "axis", "axes"));
     push(diags, codes::INDEX_COUNT, span, message, "axes count from 0, reductions (`r.`) do not count");
 }
 
@@ -363,8 +448,11 @@ pub(super) fn report_kernel_counts(
     diags: &mut Diags,
 ) {
     let message = format!(
-        "kernel `{text}` has {} inputs and {} outputs, but this call gives {} and takes {}",
-        needed.0, needed.1, found.0, found.1
+        "kernel `{text}` has {} and {}, but this call gives {} and takes {}",
+        count(needed.0, "input", "inputs"),
+        count(needed.1, "output", "outputs"),
+        found.0,
+        found.1
     );
     push(diags, codes::WRONG_RESULTS, span, message, "");
 }
@@ -413,7 +501,7 @@ pub(super) fn report_post_key(word: &str, found: &str, known: &[&str], span: Spa
             format!("`{word}` has no argument `{found}`"),
             format!("write `{hint}=`"),
         ),
-        None => report_word(&format!("argument of `{word}`"), found, known, span, diags),
+        None => report_argument_word(word, found, known, span, diags),
     }
 }
 
@@ -444,7 +532,7 @@ pub(super) fn report_wait(span: Span, diags: &mut Diags) {
 
 pub(super) fn report_no_handle(text: &str, posted: &[&str], span: Span, diags: &mut Diags) {
     let diag = Diag::error(codes::UNKNOWN_HANDLE, span, format!("no communication is called `{text}`"));
-    diags.push(match nearest_candidate(text, posted.iter().copied()) {
+    diags.push(match nearest_name(text, posted.iter().copied()) {
         Some(near) => diag.with_near_name(span, near),
         None => diag.with_note("a communication gets a name where it is posted: `h = send(..)`"),
     });

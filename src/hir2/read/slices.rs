@@ -31,6 +31,12 @@ impl ProgramReader<'_> {
         let ExprSyntax::Index(base, items) = *self.file.expr(id) else { return None };
         let tensor = self.tensor_operand(base)?;
         let span = self.file.expr_span(id);
+        let rank = logical_axes(&self.program, tensor).stored_positions().len();
+        if items.len() > rank {
+            let indexed = self.source.get(self.file.expr_span(base).as_usize_range()).unwrap_or_default();
+            report::report_index_count(indexed, rank, items.len(), span, self.diags);
+            return None;
+        }
         self.select_all(tensor, items, span, target)
     }
 
@@ -44,11 +50,6 @@ impl ProgramReader<'_> {
     ) -> Option<TensorId> {
         let file = self.file;
         let items = &file.index_items[items.indices()];
-        let rank = logical_axes(&self.program, tensor).stored_positions().len();
-        if items.len() > rank {
-            report::report_index_count(&self.program, tensor, rank, items.len(), span, self.diags);
-            return None;
-        }
         let last = items.iter().rposition(|item| matches!(item, IndexItem::At(_)));
         let mut taken = 0;
         for (position, item) in items.iter().enumerate() {

@@ -35,6 +35,9 @@ impl ProgramReader<'_> {
         for &stmt in &node.stmts {
             self.read_statement(stmt);
         }
+        if !file.comments.is_empty() {
+            self.note_silent_statements(&node.stmts);
+        }
     }
 
     pub(super) fn read_statement(&mut self, id: StmtId) {
@@ -177,7 +180,11 @@ impl ProgramReader<'_> {
     /// `at = e`.
     fn define_scalar(&mut self, target: &TargetSyntax, value: ast::ExprId, span: Span) -> Option<()> {
         let name = self.plain_target(target)?;
+        let before = self.unbound.last();
         let value = self.scalar(value)?;
+        if self.unbound.last() != before {
+            self.unbound.mark_doubtful(name.name);
+        }
         match self.scope.get(name.name).map(|entry| entry.meaning) {
             Some(Meaning::Scalar) => {}
             Some(Meaning::Poisoned) => return None,
@@ -209,6 +216,10 @@ impl ProgramReader<'_> {
                 return Some(tensor);
             }
             Some(Meaning::Poisoned) => return None,
+            Some(meaning) if ty.is_none() => {
+                self.report_other_meaning(name, meaning);
+                return None;
+            }
             _ => {}
         }
         if let Some(ty) = ty {
@@ -333,7 +344,7 @@ impl ProgramReader<'_> {
                 "resets" => wanted.resets = true,
                 other => {
                     let words = ["keep", "fresh", "zero", "resets", "size=", "mem=", "share="];
-                    report::report_word("argument of `alloc`", other, &words, arg.span, self.diags);
+                    report::report_argument_word("alloc", other, &words, arg.span, self.diags);
                     return None;
                 }
             },
@@ -342,13 +353,8 @@ impl ProgramReader<'_> {
             (Some("mem"), ExprSyntax::Name(word)) => wanted.memory = Some(self.memory_word(word, arg.span)?),
             _ => {
                 let text = key.unwrap_or_default();
-                report::report_word(
-                    "argument of `alloc`",
-                    text,
-                    &["keep", "zero", "size=", "mem=", "share="],
-                    arg.span,
-                    self.diags,
-                );
+                let words = ["keep", "fresh", "zero", "resets", "size=", "mem=", "share="];
+                report::report_argument_word("alloc", text, &words, arg.span, self.diags);
                 return None;
             }
         }

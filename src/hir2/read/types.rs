@@ -181,11 +181,13 @@ impl ProgramReader<'_> {
             Some(word) => self.parallel_type(word)?,
             None => ParallelType::Serial,
         };
+        let inside = std::mem::replace(&mut self.unbound.in_type, true);
         let extent = self.scalar(node.extent);
         let expanded = match node.expanded {
-            Some(expanded) => Some(self.scalar(expanded)?),
-            None => None,
+            Some(expanded) => self.scalar(expanded).map(Some),
+            None => Some(None),
         };
+        self.unbound.in_type = inside;
         Some(IterDomain {
             iter,
             parallel,
@@ -193,7 +195,7 @@ impl ProgramReader<'_> {
             extent: extent?,
             start: None,
             stop: None,
-            expanded,
+            expanded: expanded?,
             rfactor: false,
             padded: false,
             clustered: false,

@@ -109,8 +109,9 @@ impl ProgramWriter<'_> {
         let [start, members @ .., end] = ops else { return };
         if waited {
             self.push("wait ");
-        } else {
-            self.write_handle_target(self.program.op(*end));
+        } else if let Some(number) = self.program.op(*end).number() {
+            self.write_handle(number);
+            self.push(" = ");
         }
         let commented =
             |id: &OpId| self.has_comments(CommentPlace::Above(*id)) || self.has_comments(CommentPlace::Trailing(*id));

@@ -86,11 +86,7 @@ impl ProgramWriter<'_> {
                 self.out.push('.');
                 self.out.push_str(program.name(*field));
             }
-            Expr::Braces(items) => {
-                self.out.push_str("{ ");
-                self.write_expr_list(items);
-                self.out.push_str(" }");
-            }
+            Expr::Braces(items) => self.write_braces(id, items),
             Expr::MetaData(tensor) => {
                 self.out.push_str("getMetaData(");
                 self.write_tensor_name(*tensor);
@@ -120,6 +116,20 @@ impl ProgramWriter<'_> {
                 self.out.push_str(", ");
             }
             self.write_expr(*item);
+        }
+    }
+
+    /// `{ a, b }`; a call behind the brace would begin a group.
+    fn write_braces(&mut self, id: ExprId, items: &[ExprId]) {
+        let start = self.out.len();
+        self.out.push_str("{ ");
+        self.write_expr_list(items);
+        self.out.push_str(" }");
+        let inner = &self.out[start + 2..];
+        let word = inner.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '_');
+        if items.is_empty() || inner.starts_with('`') || (word.len() < inner.len() && word.starts_with(['(', '['])) {
+            self.out.truncate(start);
+            self.write_verbatim_expr(id);
         }
     }
 
@@ -174,7 +184,11 @@ impl ProgramWriter<'_> {
     }
 
     fn write_typed_literal(&mut self, id: ExprId, dtype: DType, text: Symbol) {
-        if matches!(dtype, DType::ComplexFloat | DType::ComplexDouble) {
+        // The reader's integers end at 2^63.
+        let literal = self.program.name(text);
+        let digits = literal.trim_start_matches('-');
+        let large = digits.bytes().all(|byte| byte.is_ascii_digit()) && literal.parse::<i64>().is_err();
+        if large || matches!(dtype, DType::ComplexFloat | DType::ComplexDouble) {
             return self.write_verbatim_expr(id);
         }
         self.out.push_str(word_of_dtype(dtype));

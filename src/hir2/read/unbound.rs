@@ -1,0 +1,113 @@
+//! Scalar names that nothing declares: an extent may be declared further down, so they are reported at the end.
+
+use super::program::ProgramReader;
+use super::report;
+use super::scope::Meaning;
+use crate::diag::{Diag, Diags};
+use crate::ir::Symbol;
+use crate::ir::scalar_names::{RUNTIME, bound_names, is_generated};
+use hostir_grammar::Span;
+use hostir_grammar::ast;
+use hostir_grammar::hir2::ast::NameSyntax;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// Names that were unknown where they were used, and what depends on them.
+#[derive(Default)]
+pub(super) struct UnboundNames {
+    /// Each with its first use, in text order.
+    uses: Vec<NameSyntax>,
+    known: FxHashSet<ast::Symbol>,
+    /// The name that was used last.
+    last: Option<NameSyntax>,
+    /// True inside of a type, whose names are extents.
+    pub(super) in_type: bool,
+    /// True if a header has an error, so that nobody knows what is declared.
+    pub(super) is_silent: bool,
+    /// Scalars whose definition uses an unknown name, and that name: they may be tensors.
+    doubtful: FxHashMap<ast::Symbol, ast::Symbol>,
+    /// Errors that are only true if a name is known in the end.
+    deferred: Vec<(ast::Symbol, Diag)>,
+}
+
+impl UnboundNames {
+    /// The last use of an unknown name.
+    pub(super) fn last(&self) -> Option<NameSyntax> {
+        self.last
+    }
+
+    /// Notes that a scalar is defined by the name that was used last.
+    pub(super) fn mark_doubtful(&mut self, scalar: ast::Symbol) {
+        if let Some(last) = self.last {
+            self.doubtful.insert(scalar, last.name);
+        }
+    }
+}
+
+impl ProgramReader<'_> {
+    /// Notes the use of a name that is not declared so far.
+    pub(super) fn note_unbound(&mut self, name: ast::Symbol, span: Span) {
+        if self.unbound.in_type {
+            self.unbound.known.insert(name);
+            return;
+        }
+        let found = NameSyntax { name, span };
+        self.unbound.last = Some(found);
+        if self.unbound.known.insert(name) {
+            self.unbound.uses.push(found);
+        }
+    }
+
+    /// A scalar, communication or stream where a tensor is needed. A scalar that is defined by an unknown name may have
+    /// been meant as a tensor.
+    pub(super) fn report_other_meaning(&mut self, name: NameSyntax, meaning: Meaning) {
+        let mut found = Diags::default();
+        report::report_needs_tensor(self.file.symbol_text(name.name), meaning, name.span, &mut found);
+        match self.unbound.doubtful.get(&name.name) {
+            Some(&unknown) => {
+                self.unbound.deferred.extend(found.items.into_iter().map(|diag| (unknown, diag)));
+            }
+            None => self.diags.items.append(&mut found.items),
+        }
+    }
+
+    /// A name that is unknown as the value of a tensor: `G: T = aloc`.
+    pub(super) fn report_no_value(&mut self, name: NameSyntax) {
+        let tensors = self.scope.names_where(|meaning| matches!(meaning, Meaning::Tensor(_)));
+        let known: Vec<&str> = tensors.into_iter().map(|name| self.file.symbol_text(name)).chain(["alloc"]).collect();
+        report::report_no_name(self.file.symbol_text(name.name), &known, name.span, self.diags);
+    }
+
+    /// Reports the names that nothing in the program declares.
+    pub(super) fn report_unbound_names(&mut self) {
+        let uses = std::mem::take(&mut self.unbound.uses);
+        let deferred = std::mem::take(&mut self.unbound.deferred);
+        if self.unbound.is_silent || uses.is_empty() {
+            return;
+        }
+        let bound = bound_names(&self.program);
+        let is_bound: FxHashSet<Symbol> = bound.iter().copied().collect();
+        let mut missing = FxHashSet::default();
+        for used in uses {
+            let text = self.file.symbol_text(used.name);
+            let is_poisoned = self.scope.get(used.name).is_some_and(|entry| entry.meaning == Meaning::Poisoned);
+            if text == "streams" || RUNTIME.contains(&text) || is_generated(text) || is_poisoned {
+                continue;
+            }
+            if is_bound.contains(&self.symbol(used.name)) {
+                continue;
+            }
+            missing.insert(used.name);
+            self.report_unbound_name(used, &bound);
+        }
+        let kept = deferred.into_iter().filter(|(unknown, _)| !missing.contains(unknown));
+        self.diags.items.extend(kept.map(|(_, diag)| diag));
+    }
+
+    fn report_unbound_name(&mut self, used: NameSyntax, bound: &[Symbol]) {
+        let declared = self.scope.names_where(|meaning| meaning != Meaning::Poisoned);
+        let declared = declared.into_iter().map(|name| self.file.symbol_text(name));
+        let known = declared.chain(bound.iter().map(|symbol| self.program.name(*symbol)));
+        let known: Vec<&str> = known.chain(["rank", "streams"]).collect();
+        report::report_no_name(self.file.symbol_text(used.name), &known, used.span, self.diags);
+    }
+}

@@ -1,0 +1,163 @@
+//! `hir 2` is a notation of the same programs: what is written in it reads back to the same program up to numbers, and
+//! is written the same again.
+//!
+//! Every program of the tree, in every style and behind every pass, and random programs behind the pipelines that lower
+//! them. A test run takes a part of the combinations: `HIR_FULL=1` takes all, `HIR_HIR2=5000` that many random programs,
+//! `HIR_SEED=7` starts elsewhere. `HIR_ALL=1` reports all programs that fail, not only the first.
+#![allow(clippy::panic, reason = "failures panic")]
+
+use crate::{effort, lowering, printed};
+use hostir::diag::render;
+use hostir::hir2::write::write_file;
+use hostir::ir::Program;
+use hostir::ir::edit::Edit;
+use hostir::ir::{Era, Style};
+use hostir::print::print_to_string;
+use hostir::style::{renumber_program, restyle_program};
+use hostir_passes::PASSES;
+use hostir_test::tree;
+
+/// Random programs of an ordinary test run, and how many of the tree's combinations it takes: one in so many.
+const QUICK: (u64, u64) = (100, 4);
+
+/// The programs of a text; an error is one of the text.
+fn load(text: &str) -> Result<Vec<Program>, String> {
+    let (programs, mut diags) = hostir::load(text);
+    for program in &programs {
+        hostir::verify::verify(program, &mut diags);
+    }
+    if diags.has_errors() || programs.is_empty() {
+        return Err(format!("{}\n{text}", render::to_string("text.hir", text, &diags.items)));
+    }
+    Ok(programs)
+}
+
+/// The canonical printed form.
+fn normal_form(mut programs: Vec<Program>) -> String {
+    let mut text = String::new();
+    for program in &mut programs {
+        restyle(program, Era::E2025_06.style());
+        renumber_program(program);
+        text += &print_to_string(program);
+    }
+    text
+}
+
+fn restyle(program: &mut Program, style: Style) {
+    let mut edit = Edit::new(program);
+    restyle_program(&mut edit, style);
+    edit.commit();
+}
+
+/// Why a text in the printed form does not go to `hir 2` and back; nothing if it does.
+fn check_round_trip(printed: &str) -> Result<(), String> {
+    let expected = normal_form(load(printed)?);
+    let written = write_file(&mut load(printed)?);
+    let read = load(&written).map_err(|why| format!("does not read back:\n{why}\n{printed}"))?;
+    let found = normal_form(read);
+    if found != expected {
+        return Err(format!("{}\n{written}\n{printed}", first_difference(&expected, &found)));
+    }
+    let again = write_file(&mut load(&written)?);
+    if again != written {
+        return Err(format!("written again: {}\n{written}\n{again}", first_difference(&written, &again)));
+    }
+    Ok(())
+}
+
+fn first_difference(expected: &str, found: &str) -> String {
+    let pair = expected.lines().zip(found.lines()).find(|(a, b)| a != b);
+    let (a, b) = pair.unwrap_or(("(the end)", "(the end)"));
+    format!("expected\n{a}\nfound\n{b}")
+}
+
+/// Checks combinations, and says which fail.
+struct RoundTrips {
+    rng: fastrand::Rng,
+    one_in: u64,
+    count: usize,
+    failures: Vec<String>,
+}
+
+impl RoundTrips {
+    fn new() -> Self {
+        let one_in = effort::cases("HIR_ONE_IN", QUICK.1, 1);
+        let rng = fastrand::Rng::with_seed(effort::number("HIR_SEED").unwrap_or(1));
+        Self { rng, one_in, count: 0, failures: Vec::new() }
+    }
+
+    fn is_taken(&mut self) -> bool {
+        self.rng.u64(..self.one_in) == 0
+    }
+
+    fn check_text(&mut self, printed: &str, name: &str) {
+        self.count += 1;
+        if let Err(why) = check_round_trip(printed) {
+            let text = format!("{name}: {why}");
+            if effort::number("HIR_ALL") != Some(1) {
+                panic!("{text}");
+            }
+            self.failures.push(text);
+        }
+    }
+
+    /// A program in all styles and behind all passes.
+    fn check_program(&mut self, printed: &str, name: &str) {
+        for &(era, word) in Era::ALL {
+            if self.is_taken()
+                && let Some(mut program) = load(printed).ok().and_then(|mut programs| programs.pop())
+            {
+                restyle(&mut program, era.style());
+                self.check_text(&print_to_string(&program), &format!("{name} in style {word}"));
+            }
+        }
+        let passes = PASSES.iter().map(|pass| pass.name).chain(printed::PIPELINES.iter().copied());
+        for passes in passes {
+            if self.is_taken()
+                && let Some(program) = printed::passed(printed, passes)
+            {
+                self.check_text(&print_to_string(&program), &format!("{name} behind {passes}"));
+            }
+        }
+    }
+
+    fn finish(self, least: usize) {
+        assert!(self.failures.is_empty(), "{} of {}:\n{}", self.failures.len(), self.count, self.failures.join("\n"));
+        assert!(self.count >= least, "only {} texts", self.count);
+    }
+}
+
+#[test]
+fn programs_of_the_tree_go_to_hir2_and_back() {
+    let mut trips = RoundTrips::new();
+    for path in tree::files(&tree::root(), ".hir") {
+        let name = tree::relative(&path);
+        for (part, text) in tree::read(&path).split("\n// -----\n").enumerate() {
+            let name = format!("{name}, part {}", part + 1);
+            let Ok(programs) = load(text) else { continue };
+            trips.check_text(text, &name);
+            for (at, program) in programs.iter().enumerate() {
+                trips.check_program(&print_to_string(program), &format!("{name}, program {}", at + 1));
+            }
+        }
+    }
+    trips.finish(2000);
+}
+
+#[test]
+fn random_programs_go_to_hir2_and_back() {
+    let mut trips = RoundTrips::new();
+    let seed = effort::number("HIR_SEED").unwrap_or(1);
+    for index in 0..effort::cases("HIR_HIR2", QUICK.0, 10_000) {
+        let mut rng = fastrand::Rng::with_seed(seed.wrapping_mul(1 << 32).wrapping_add(index));
+        let generated = lowering::generate::program(&mut rng);
+        let name = format!("program {index} of seed {seed}");
+        trips.check_text(&generated.text, &name);
+        let pipeline = lowering::random_pipeline(&mut rng);
+        let Ok(mut program) = lowering::run::load(&generated.text) else { continue };
+        if let Ok(None) = lowering::run::apply(&mut program, &generated.text, &pipeline) {
+            trips.check_text(&print_to_string(&program), &format!("{name} behind {pipeline}"));
+        }
+    }
+    trips.finish(150);
+}
