@@ -3,7 +3,8 @@
 use super::calls::{is_callable, keyword};
 use super::scope::Meaning;
 use crate::diag::{Diag, DiagLabel, Diags, codes};
-use crate::hir2::defaults::{COMMUNICATION_WORDS, DTYPE_WORDS, RESERVED_WORDS};
+use crate::hir2::defaults::{COMMUNICATION_WORDS, DTYPE_WORDS};
+use crate::ir::RESERVED_WORDS;
 use crate::ir::functions::function_names;
 use crate::ir::{OpKind, Program, TensorId, UnitId};
 use crate::ops::{ArgSpec, find_op, head_words};
