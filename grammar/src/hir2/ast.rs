@@ -311,7 +311,7 @@ pub enum StmtForm {
         /// The right side.
         value: ExprId,
     },
-    /// A call as a statement: `send(A, to=1)`.
+    /// A call as a statement: `send(A, to=1)`, or a group that nothing waits for.
     Call(ExprId),
     /// `wait h`, `wait send(..)`, `wait { .. }`.
     Wait(ExprId),

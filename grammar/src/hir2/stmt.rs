@@ -259,6 +259,9 @@ impl Parser<'_> {
 
     fn parse_form(&mut self, token: Token) -> Parsed<StmtForm> {
         let follows = self.peek_at(1);
+        if token.tok == Tok::LBrace {
+            return Ok(StmtForm::Call(self.parse_value()?));
+        }
         let is_alone = !matches!(follows.tok, Tok::Equals | Tok::Colon | Tok::LBracket | Tok::LParen | Tok::Comma)
             || follows.starts_line();
         match self.word(token) {

@@ -67,6 +67,9 @@ impl<'a> ProgramReader<'a> {
 
     /// A post as a statement of its own.
     pub(super) fn read_call_alone(&mut self, call: ast::ExprId, span: Span) -> Option<()> {
+        if let ExprSyntax::Group(block) = *self.file.expr(call) {
+            return self.read_group(block, None, span);
+        }
         let ExprSyntax::Call(name, args) = *self.file.expr(call) else { return None };
         if self.is_post(name, args) {
             return self.read_post(name, args, None, span).map(|_| ());

@@ -260,10 +260,10 @@ impl ProgramWriter<'_> {
             ([a], Some(prefix), _) => {
                 self.push(prefix.symbol());
                 // `-2` would be a number.
-                let literal = a.as_tensor().is_none();
-                self.push(if literal { "(" } else { "" });
-                self.write_operand(*a, 0);
-                self.push(if literal { ")" } else { "" });
+                let is_number = a.as_scalar().is_some_and(|expr| program.exprs().as_int(expr).is_some());
+                self.push(if is_number { "(" } else { "" });
+                self.write_operand(*a, u8::MAX);
+                self.push(if is_number { ")" } else { "" });
             }
             ([a, b], _, Some(infix)) => {
                 let strength = binding_strength(infix);
