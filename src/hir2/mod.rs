@@ -7,3 +7,23 @@ pub mod defaults;
 pub mod infer;
 pub mod read;
 pub mod write;
+
+use crate::diag::Diags;
+
+/// A text of either notation in the canonical layout of `hir 2`.
+///
+/// ```
+/// let text = "hir 2\nf( A:f32[n] )->(B : f32[n]):\n    B=relu( A )\n";
+/// let formatted = hostir::hir2::format_text(text).expect("the text has no errors");
+/// assert_eq!(formatted, "hir 2\n\nf(A: f32[n]) -> (B: f32[n]):\n  B = relu(A)\n");
+/// ```
+///
+/// # Errors
+/// If the text cannot be read without errors: all diagnostics of reading it.
+pub fn format_text(text: &str) -> Result<String, Diags> {
+    let (mut programs, diags) = crate::load(text);
+    if diags.has_errors() {
+        return Err(diags);
+    }
+    Ok(write::write_file(&mut programs))
+}

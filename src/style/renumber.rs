@@ -48,8 +48,10 @@ struct NumberScope {
     tensors: FxHashMap<u32, u32>,
     /// By what the domain was, extents renamed: the number of the first one.
     domains: FxHashMap<IterDomain, u32>,
-    /// Domains of no tensor, by what they are but for the number.
-    others: FxHashMap<IterDomain, u32>,
+    /// Numbers of domains outside of tensors, which are told by all but their number.
+    loops: FxHashMap<IterDomain, u32>,
+    /// Domains outside of tensors.
+    pool: FxHashMap<IterDomain, DomainId>,
     next_domain: u32,
 }
 
@@ -57,7 +59,7 @@ struct ProgramRenumberer<'p> {
     edit: Edit<'p>,
     scope: NumberScope,
     done: Vec<bool>,
-    /// Domains that need no visit: those of tensors, and those outside that were visited.
+    /// Domains that need no visit: those of tensors.
     settled: Vec<bool>,
     exprs: FxHashMap<ExprId, ExprId>,
     names: FxHashMap<Symbol, Symbol>,
@@ -153,7 +155,7 @@ impl<'p> ProgramRenumberer<'p> {
                     ranges.iter_mut().flatten().for_each(|expr| *expr = self.renumber_expr(*expr));
                 }
                 AttrValue::Tensor(tensor) => self.renumber_tensor(*tensor),
-                AttrValue::Domain(domain) => self.pool_domain(*domain),
+                AttrValue::Domain(domain) => *domain = self.pool_domain(*domain),
                 AttrValue::Bool(_) | AttrValue::Word(_) | AttrValue::Ints(_) | AttrValue::Bools(_) => {}
             }
         }
@@ -262,23 +264,24 @@ impl<'p> ProgramRenumberer<'p> {
         order
     }
 
-    /// A domain outside of tensors has the number of the first tensor's domain that was equal to it in all; equal ones of
-    /// no tensor share a number.
-    fn pool_domain(&mut self, id: DomainId) {
-        if std::mem::replace(&mut self.settled[id.0 as usize], true) {
-            return;
+    /// A domain outside of tensors has the number of the first tensor's domain that was equal to it in all; those that
+    /// are equal to none share a number if they differ in theirs alone.
+    fn pool_domain(&mut self, id: DomainId) -> DomainId {
+        if self.settled[id.0 as usize] {
+            return id;
         }
         let mut domain = self.renumber_extents(*self.edit.program().domain(id));
-        let known = self.scope.domains.get(&domain).copied();
-        domain.number = u32::MAX;
-        let known = known.or_else(|| self.scope.others.get(&domain).copied());
-        let number = known.unwrap_or_else(|| {
-            self.scope.next_domain += 1;
-            let number = self.scope.next_domain - 1;
-            self.scope.others.insert(domain, number);
-            number
-        });
-        self.edit.set_domain(id, IterDomain { number, ..domain });
+        domain.number = match self.scope.domains.get(&domain) {
+            Some(number) => *number,
+            None => {
+                let next = self.scope.next_domain;
+                let number = *self.scope.loops.entry(IterDomain { number: 0, ..domain }).or_insert(next);
+                self.scope.next_domain = next.max(number + 1);
+                number
+            }
+        };
+        let edit = &mut self.edit;
+        *self.scope.pool.entry(domain).or_insert_with(|| edit.add_domain(domain))
     }
 
     /// A domain with its scalars renamed.

@@ -390,7 +390,10 @@ impl ProgramReader<'_> {
 
     /// `define:`: its statements stand behind the program.
     fn read_definitions(&mut self, block: ast::BlockId) -> Option<()> {
+        // Definitions may use the indices of loops; the verifier knows these names.
+        let outside = std::mem::replace(&mut self.unbound.in_type, true);
         let id = self.read_block(block);
+        self.unbound.in_type = outside;
         self.program.index_definitions = Some(id);
         Some(())
     }

@@ -5,7 +5,7 @@ use super::prepare::scalar_names;
 use super::uses::OccurrenceTable;
 use crate::hir2::defaults::{COMMUNICATION_WORDS, dtype_of_word};
 use crate::ir::functions::find_function;
-use crate::ir::{DeviceMesh, MeshId, Program, Symbol, TensorId, UnitId, Value};
+use crate::ir::{BlockId, DeviceMesh, MeshId, OpId, Program, Symbol, TensorId, UnitId, Value};
 use crate::ir::{RESERVED_WORDS, is_given_name as is_user_name, is_identifier};
 use crate::ops::find_op;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -110,30 +110,64 @@ impl FileNames {
     }
 }
 
-/// The meshes that the text of a program shows, in order.
+/// The meshes that the text of a program shows, in the order of the text: kernels stand before the program.
 fn used_meshes(program: &Program) -> Vec<MeshId> {
-    let mut used = vec![false; program.meshes().len()];
-    let mut mark = |tensor: TensorId| {
-        if let Some(mesh) = program.tensor(tensor).mesh {
-            used[mesh.0 as usize] = true;
+    let mut walk = MeshWalk { program, used: vec![false; program.meshes().len()], found: Vec::new() };
+    for (_, unit) in program.units().iter() {
+        walk.visit_values(unit.inputs.iter().chain(&unit.outputs));
+        walk.visit_block(unit.body);
+    }
+    walk.visit_values(program.inputs().iter().chain(program.outputs()));
+    walk.visit_block(program.body());
+    for &(new, original) in program.aliases().unwrap_or_default() {
+        walk.visit_tensor(new);
+        walk.visit_tensor(original);
+    }
+    if let Some(block) = program.index_definitions() {
+        walk.visit_block(block);
+    }
+    walk.found
+}
+
+struct MeshWalk<'p> {
+    program: &'p Program,
+    used: Vec<bool>,
+    found: Vec<MeshId>,
+}
+
+impl MeshWalk<'_> {
+    fn visit_tensor(&mut self, tensor: TensorId) {
+        if let Some(mesh) = self.program.tensor(tensor).mesh
+            && !std::mem::replace(&mut self.used[mesh.0 as usize], true)
+        {
+            self.found.push(mesh);
         }
-    };
-    let units = program.units().iter().flat_map(|(_, unit)| unit.inputs.iter().chain(&unit.outputs));
-    let values = program.inputs().iter().chain(program.outputs()).chain(units);
-    values.filter_map(|value| value.as_tensor()).for_each(&mut mark);
-    let aliases = program.aliases().unwrap_or_default();
-    aliases.iter().for_each(|&(new, original)| [new, original].into_iter().for_each(&mut mark));
-    program.walk_with_units(&mut |id| {
-        let op = program.op(id);
-        op.all_tensors().for_each(&mut mark);
-        op.attrs.iter().filter_map(|(_, value)| value.tensor()).for_each(&mut mark);
-        for value in &op.operands {
-            if let Value::Op(inner) = value {
-                program.op(*inner).all_tensors().for_each(&mut mark);
+    }
+
+    fn visit_values<'v>(&mut self, values: impl Iterator<Item = &'v Value>) {
+        for value in values {
+            match value {
+                Value::Tensor(tensor) => self.visit_tensor(*tensor),
+                Value::Op(op) => self.visit_op(*op),
+                _ => {}
             }
         }
-    });
-    program.meshes().ids().filter(|id| used[id.0 as usize]).collect()
+    }
+
+    fn visit_op(&mut self, id: OpId) {
+        let op = self.program.op(id);
+        self.visit_values(op.results.iter().chain(&op.operands));
+        op.attrs.iter().filter_map(|(_, value)| value.tensor()).for_each(|tensor| self.visit_tensor(tensor));
+    }
+
+    fn visit_block(&mut self, block: BlockId) {
+        let program = self.program;
+        // All are known: nothing new can come.
+        if self.found.len() == self.used.len() {
+            return;
+        }
+        program.walk(block, &mut |id| self.visit_op(id));
+    }
 }
 
 /// The text of a tensor's name.
