@@ -1,5 +1,6 @@
 //! What a text may leave out besides types: memory, teams, words of element types and communications.
 
+pub use crate::ir::COMMUNICATION_WORDS;
 use crate::ir::functions::cast_result;
 use crate::ir::{AttrKey, DType, MemoryType, Op, OpEffect, OpKind, OpLayout, Program, TensorId, UnitId, Value};
 
@@ -26,19 +27,6 @@ pub const DTYPE_WORDS: &[(&str, DType)] = &[
     ("bool", DType::Bool),
     ("c64", DType::ComplexFloat),
     ("c128", DType::ComplexDouble),
-];
-
-/// The words of posts in `hir 2`, with the `type=` of a Communication.
-pub const COMMUNICATION_WORDS: &[(&str, &str)] = &[
-    ("allgather", "Allgather"),
-    ("allreduce", "Allreduce"),
-    ("reduce_scatter", "ReduceScatter"),
-    ("broadcast", "Broadcast"),
-    ("send_recv", "SendRecv"),
-    ("reduce", "Reduce"),
-    ("scatter", "Scatter"),
-    ("gather", "Gather"),
-    ("all_to_all", "AllToAll"),
 ];
 
 /// The backend of a communication that names none.

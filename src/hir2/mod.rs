@@ -6,6 +6,7 @@
 pub mod defaults;
 pub mod infer;
 pub mod read;
+pub mod words;
 pub mod write;
 
 use crate::diag::Diags;

@@ -32,6 +32,7 @@ pub mod places;
 mod program;
 mod roots;
 pub mod scalar_names;
+mod statement_label;
 mod style;
 mod tensor;
 pub(crate) mod text;
@@ -55,6 +56,7 @@ pub use program::{
 pub(crate) use roots::set_root_as;
 pub use roots::{RootAs, is_identity};
 pub use scalar_names::{FreeName, free_names};
+pub use statement_label::{COMMUNICATION_WORDS, handle_label, handle_phrase, statement_label, statement_word};
 pub use style::{CastSpelling, Era, StreamSpelling, Style};
 pub use tensor::{DeviceMesh, DomainId, IterDomain, MeshId, Tensor, TensorId};
 pub(crate) use text::{TextCache, TextWriter, push_integer, push_number};

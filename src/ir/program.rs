@@ -117,6 +117,8 @@ pub struct SourceMap {
     pub header: Span,
     /// Comments in text order.
     pub comments: Vec<SourceComment>,
+    /// Texts of slices inside of statements, such as `C[at]`, by the tensors without names that they became.
+    pub slices: FxHashMap<TensorId, Box<str>>,
 }
 
 /// A host program. Read freely; change through [`super::edit::Edit`].
@@ -344,10 +346,18 @@ impl Program {
     pub fn tensor_span(&self, id: TensorId) -> Span {
         self.source.tensors.get(id).copied().unwrap_or_default()
     }
-    /// Returns the tensor's name for people: its own name, or `T3`.
+    /// Returns the tensor's name for people: its own name, the text of a slice, or `T3`.
     pub fn tensor_name(&self, id: TensorId) -> String {
         let tensor = &self.tensors[id];
-        tensor.name.map_or_else(|| format!("T{}", tensor.number), |name| self.name(name).to_owned())
+        match (tensor.name, self.source.slices.get(&id)) {
+            (Some(name), _) => self.name(name).to_owned(),
+            (None, Some(text)) => text.to_string(),
+            (None, None) => format!("T{}", tensor.number),
+        }
+    }
+    /// Whether the program was read from a text in `hir 2`, so that messages about it speak that form.
+    pub fn is_hir2(&self) -> bool {
+        self.frame.version == Some(2)
     }
     /// Visits the ops of a block and of its nested blocks, in text order.
     pub fn walk(&self, block: BlockId, visit: &mut dyn FnMut(OpId)) {

@@ -420,7 +420,12 @@ impl SizeSolver<'_> {
                 || self.solve_compound(&env)
                 || self.name_units()
                 || self.follow_loops(&env);
-            if !followed && !sizes.every.is_some_and(|value| self.fix_one_open(value)) {
+            // What the text proposes comes behind all that the caller says.
+            let filled = match sizes.every {
+                Some(value) => !followed && self.fix_one_open(value),
+                None => !followed && self.fix_one_hint(),
+            };
+            if !followed && !filled {
                 return env;
             }
         }

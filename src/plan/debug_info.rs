@@ -2,7 +2,7 @@
 
 use super::{InstOrigin, LoopIteration, Plan, StreamLabel, StreamSlot};
 use crate::diag::Span;
-use crate::ir::{ExprId, IdVec, OpId, Program, Symbol, TensorId, expr_text};
+use crate::ir::{ExprId, IdVec, OpId, Program, Symbol, TensorId, expr_text, statement_label};
 use std::collections::BTreeMap;
 
 /// Names of a program's tensors, ops, loop indices and streams.
@@ -102,13 +102,5 @@ fn tensor_label(program: &Program, id: TensorId) -> (String, Span) {
 }
 
 fn op_label(program: &Program, id: OpId) -> (String, Span) {
-    let op = program.op(id);
-    let name = op.kind.name();
-    let results: Vec<String> = op.output_tensors().map(|tensor| program.tensor_name(tensor)).collect();
-    let text = match (op.number(), results.is_empty()) {
-        (Some(number), _) => format!("{name} {number}"),
-        (None, true) => name.to_owned(),
-        (None, false) => format!("{} = {name}", results.join(", ")),
-    };
-    (text, program.op_span(id))
+    (statement_label(program, id), program.op_span(id))
 }

@@ -3,6 +3,7 @@
 use crate::diag::codes;
 use crate::diag::{Diag, Diags};
 use crate::ir::OpKind;
+use crate::ir::handle_phrase;
 use crate::ir::{BlockId, OpId, Program, Value};
 
 /// The maximum count of numbers that a note lists.
@@ -55,7 +56,8 @@ fn report_posted_twice(program: &Program, number: u32, [first, second]: [OpId; 2
 
 /// V17.
 fn report_unknown_post(program: &Program, number: u32, id: OpId, posts: &[(u32, OpId)], diags: &mut Diags) {
-    let message = format!("Wait for communication {number}, but no communication has that number");
+    let name = handle_phrase(program, number);
+    let message = format!("Wait for {name}, but no communication has that number");
     let mut numbers: Vec<u32> = posts.iter().map(|(number, _)| *number).collect();
     numbers.dedup();
     numbers.sort_by_key(|n| (n.abs_diff(number), *n));

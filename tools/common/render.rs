@@ -11,6 +11,7 @@ mod view;
 use crate::source::NamedText;
 use codespan_reporting::term;
 use hostir::diag::{Diag, Severity};
+use hostir::hir2::words::translate_diags;
 pub use json::write_verdict;
 use std::io::{self, Write};
 pub use view::line_starts;
@@ -41,6 +42,9 @@ pub struct OutputStyle {
 /// Writes diagnostics about `source`. A writer that fails has no one to be told to.
 pub fn write_diags(out: &mut dyn Write, look: OutputStyle, format: DiagFormat, source: &NamedText, diags: &[Diag]) {
     let text = source.decoded_text();
+    let mut diags = diags.to_vec();
+    translate_diags(&text, &mut diags);
+    let diags = diags.as_slice();
     let _ = match format {
         DiagFormat::Human => write_human(out, look, &source.name, &text, diags),
         DiagFormat::Json => json::write_json(out, &source.name, &text, diags),

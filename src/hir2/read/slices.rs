@@ -96,7 +96,12 @@ impl ProgramReader<'_> {
         let result = match target {
             Some(target) => self.result_tensor(target.name, target.ty, ty)?,
             None => match ty {
-                Some(ty) => self.add_hidden_tensor(ty, step.span),
+                Some(ty) => {
+                    let hidden = self.add_hidden_tensor(ty, step.span);
+                    let text = self.source.get(step.span.as_usize_range()).unwrap_or_default();
+                    self.program.source.slices.insert(hidden, text.into());
+                    hidden
+                }
                 None => {
                     report::report_split_slice(&self.program, step.tensor, step.span, self.diags);
                     return None;

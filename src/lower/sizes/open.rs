@@ -24,6 +24,20 @@ impl SizeSolver<'_> {
         true
     }
 
+    /// Gives an open extent the size that the text proposes for it, if it proposes any.
+    pub(super) fn fix_one_hint(&mut self) -> bool {
+        for (name, value) in self.program.run_hints().sizes.clone() {
+            let node = self.name_node(None, name);
+            let root = self.find_root(node) as usize;
+            if self.known[root].is_none() {
+                let why = format!("`sizes {}={value}` of the text", self.program.name(name));
+                self.fix_node(node, KnownSize { value, span: None, why });
+                return true;
+            }
+        }
+        false
+    }
+
     /// Names that the extents of axes are computed from.
     fn extent_names(&self) -> FxHashSet<Symbol> {
         let mut found = FxHashSet::default();

@@ -1,6 +1,7 @@
 //! Lowering of communications, groups and waits.
 
 use crate::diag::{Diag, codes, nearest_candidate};
+use crate::ir::handle_phrase;
 use crate::ir::{AttrKey, DType, ExprId, Op, OpId, RootAs, TensorId, Value};
 use crate::plan::{
     BufferView, CollectiveInst, CollectiveKind, CommSlot, InstKind, MemberSeat, PlanBuilder, RedOp, WholeTensor,
@@ -284,7 +285,8 @@ fn check_counts(
 fn register_work(cx: &mut PlanBuilder<'_>, op: &Op, work: WorkSlot) -> Result<(), Diag> {
     let Some(number) = op.number() else { return Ok(()) };
     if cx.pending.insert(number, work).is_some() && cx.group.is_none() {
-        let message = format!("communication {number} is started again before a Wait for it");
+        let name = handle_phrase(cx.program, number);
+        let message = format!("{name} is started again before a Wait for it");
         return Err(cx
             .error_here(codes::POSTS, message)
             .with_note(format!("add `Wait Communication {number}` before the second start")));

@@ -13,6 +13,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Parser, value_parser};
 use hostir::diag::Diag;
+use hostir::ir::Program;
 use hostir_tool_support::command_line::{ColorArgument, format_parser, match_arguments};
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
@@ -87,7 +88,8 @@ pub(super) struct Options {
     pub(super) container: Option<usize>,
     pub(super) devices: Option<u32>,
     pub(super) backend: BackendChoice,
-    pub(super) streams: u32,
+    /// Number of streams, if the command line gives it.
+    pub(super) streams: Option<u32>,
     pub(super) plan_memory: Option<u64>,
     pub(super) shapes: KeyedValues<Vec<usize>>,
     pub(super) set: KeyedValues<ScalarNumber>,
@@ -131,6 +133,9 @@ pub(super) struct Options {
     pub(super) coloring: ColorMode,
 }
 
+/// Number of streams if neither the command line nor the program says one.
+const DEFAULT_STREAMS: u32 = 4;
+
 impl Options {
     /// The time that connecting, or one run, may take.
     pub(super) fn run_timeout(&self) -> Duration {
@@ -150,6 +155,10 @@ impl Options {
     pub(super) fn compares_outputs(&self) -> bool {
         self.reference.is_some() || !self.expects.is_empty()
     }
+    /// The number of streams of a run of this program: the given one, else the one that its text proposes.
+    pub(super) fn stream_count(&self, program: &Program) -> u32 {
+        self.streams.or(program.run_hints().streams).unwrap_or(DEFAULT_STREAMS)
+    }
     /// Options that have to be the same on all processes of a run, with their values.
     pub(super) fn shared_options(&self) -> Vec<(&'static str, String)> {
         let Options { container, streams, shapes, set, every, inputs, seed, gpu, permuted, poison, .. } = self;
@@ -160,7 +169,7 @@ impl Options {
             ("list of files", format!("{:?}", self.others)),
             ("`--container`", format!("{container:?}")),
             ("`--backend`", format!("{:?}", self.backend)),
-            ("`--streams`", streams.to_string()),
+            ("`--streams`", format!("{streams:?}")),
             ("`--shape`", format!("{shapes:?}")),
             ("`--set`", format!("{set:?} {every:?}")),
             ("`--input`", format!("{inputs:?}")),
@@ -276,9 +285,9 @@ struct ProgramArguments {
     #[arg(long, value_name = "NAME", default_value = "auto", value_parser = backend_parser(),
         help = "Backend to run on")]
     backend: BackendChoice,
-    #[arg(long, value_name = "N", default_value = "4", value_parser = value_parser!(u32).range(1..),
-        help = "Value of numberOfStreams")]
-    streams: u32,
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..),
+        help = "Number of streams [default: what the program proposes, else 4]")]
+    streams: Option<u32>,
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..),
         help = "Time limit for connecting to other ranks and for one run [default: 60000]; on the CPU for planning and for one run [default: no limit]")]
     timeout_ms: Option<u64>,

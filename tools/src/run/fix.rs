@@ -42,7 +42,7 @@ impl<'a, 'io> RunJudge<'a, 'io> {
             Some(whole) => whole,
             None => inputs::read_whole(&bound, self.io)?,
         };
-        let mut sizes = bound.fixed_sizes(self.options);
+        let mut sizes = bound.fixed_sizes(self.options, &loaded.program);
         sizes.memory_limit = u64::MAX;
         inputs::add_shapes(&mut sizes, &loaded.program, &bound, &whole);
         self.whole = Some(whole);

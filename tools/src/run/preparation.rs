@@ -42,7 +42,7 @@ pub(super) fn prepare_program(
     bound: &BoundOptions<'_>,
     whole: &inputs::WholeTensors,
 ) -> Result<PreparedProgram, RunFailure> {
-    let mut sizes = bound.fixed_sizes(options);
+    let mut sizes = bound.fixed_sizes(options, &loaded.program);
     if options.check_only || !matches!(engine, RunEngine::Cpu) {
         // Nothing is allocated here, and a device says itself what it has.
         sizes.memory_limit = u64::MAX;
@@ -85,7 +85,7 @@ pub(super) fn announce_program(
     io: &mut ToolIo<'_>,
 ) {
     if !options.quiet {
-        let header = summary::header_line(prepared, options.streams, engine.backend_name());
+        let header = summary::header_line(prepared, options.stream_count(&loaded.program), engine.backend_name());
         io.print_message(&header);
         if let Some(idle) = summary::idle_ranks_line(prepared, options) {
             io.print_message(&idle);

@@ -28,7 +28,7 @@ pub(super) struct BoundOptions<'a> {
 
 impl BoundOptions<'_> {
     /// The sizes that flags fix.
-    pub(super) fn fixed_sizes(&self, options: &Options) -> SizeSettings {
+    pub(super) fn fixed_sizes(&self, options: &Options, program: &Program) -> SizeSettings {
         SizeSettings {
             set: whole_numbers(&options.set),
             reals: real_values(&options.set),
@@ -36,7 +36,7 @@ impl BoundOptions<'_> {
             shapes: self.shapes.clone(),
             devices: options.devices,
             processes: options.launch.world.is_some(),
-            streams: options.streams,
+            streams: options.stream_count(program),
             limits: PlanLimits { bytes: options.plan_memory.unwrap_or(PlanLimits::BYTES), time: None },
             ..SizeSettings::default()
         }

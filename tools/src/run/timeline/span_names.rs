@@ -15,6 +15,19 @@ pub(in crate::run) struct SpanNames<'a> {
     lines: Vec<usize>,
 }
 
+/// The statements of ops, each on one line: as they stand in a text in `hir 2`, else in the short form.
+fn statement_texts(loaded: &SourceProgram, ops: &[OpId]) -> Vec<String> {
+    if !loaded.program.is_hir2() {
+        return hostir::print::op_lines(&loaded.program, ops.iter().copied());
+    }
+    let text = String::from_utf8_lossy(&loaded.source.bytes);
+    let line = |&op: &OpId| {
+        let found = text.get(loaded.program.op_span(op).as_usize_range()).unwrap_or_default();
+        found.split_whitespace().collect::<Vec<&str>>().join(" ")
+    };
+    ops.iter().map(line).collect()
+}
+
 impl<'a> SpanNames<'a> {
     /// The names of these ops.
     pub(in crate::run) fn new(
@@ -26,7 +39,7 @@ impl<'a> SpanNames<'a> {
         used.sort_unstable();
         used.dedup();
         let mut ops = vec![String::new(); used.last().map_or(0, |op| op.0 as usize + 1)];
-        let texts = hostir::print::op_lines(&loaded.program, used.iter().copied());
+        let texts = statement_texts(loaded, &used);
         for (op, text) in used.iter().zip(texts) {
             ops[op.0 as usize] = text;
         }

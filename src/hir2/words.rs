@@ -1,0 +1,98 @@
+//! Messages about programs in `hir 2`, in its words.
+//!
+//! Checks and analyses quote statements in the printed form. Here, and nowhere else, these quotations become statements of
+//! `hir 2`: `Synchronize Stream 0` is `sync 0`. What is said in names (tensors, slices, posts) needs no translation.
+
+use crate::diag::{Diag, Span};
+use crate::ir::{Program, Value, handle_label, statement_label, statement_word};
+use hostir_grammar::hir2::is_hir2;
+
+/// Translates what diagnostics about a text in `hir 2` quote; others stay as they are.
+pub fn translate_diags(text: &str, diags: &mut [Diag]) {
+    if diags.is_empty() || !is_hir2(text) {
+        return;
+    }
+    let (programs, _) = crate::load(text);
+    for diag in diags {
+        let span = diag.primary.as_ref().map_or(Span::default(), |label| label.span);
+        let behind = programs.iter().rev().find(|program| program.source().header.start <= span.start);
+        let Some(program) = behind.or(programs.first()) else { return };
+        translate_diag(program, diag);
+    }
+}
+
+fn translate_diag(program: &Program, diag: &mut Diag) {
+    let labels = diag.primary.iter_mut().chain(&mut diag.labels).map(|label| &mut label.text);
+    let fixes = diag.fixes.iter_mut().map(|fix| &mut fix.message);
+    for text in labels.chain(fixes).chain(&mut diag.notes).chain([&mut diag.message]) {
+        *text = translate_text(program, text);
+    }
+}
+
+/// Translates what stands in backquotes.
+fn translate_text(program: &Program, text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for (number, part) in text.split('`').enumerate() {
+        if number > 0 {
+            out.push('`');
+        }
+        match number % 2 {
+            0 => out.push_str(part),
+            _ => out.push_str(&translate_quotation(program, part)),
+        }
+    }
+    out
+}
+
+/// A quotation in the words of `hir 2`; what is none of the printed form's statements stays.
+fn translate_quotation(program: &Program, quoted: &str) -> String {
+    let streams = [
+        ("Synchronize Stream ", "sync ", ""),
+        ("SetCurrentStream to Stream ", "stream ", ""),
+        ("GetCurrentStream into Stream ", "stream ", " = current"),
+    ];
+    for (printed, word, end) in streams {
+        if let Some(stream) = quoted.strip_prefix(printed) {
+            return format!("{word}{}{end}", short_scalar(stream));
+        }
+    }
+    if let Some(handle) = quoted.strip_prefix("Wait ") {
+        return format!("wait {}", translate_quotation(program, handle));
+    }
+    for head in ["Communication ", "P2PCommunication ", "CollectivePermute ", "EndCoalescing "] {
+        if let Some(number) = quoted.strip_prefix(head).and_then(|number| number.parse().ok()) {
+            return post_name(program, number);
+        }
+    }
+    match quoted {
+        "keep=false" => "alloc".to_owned(),
+        "keep=true" => "alloc(keep)".to_owned(),
+        "numberOfStreams" => "streams".to_owned(),
+        "zero_init=true" => "zero".to_owned(),
+        _ => match quoted.split_once(' ') {
+            None => statement_word(quoted).unwrap_or(quoted).to_owned(),
+            Some(_) => quoted.replace("numberOfStreams", "streams"),
+        },
+    }
+}
+
+/// `i % streams` of `( i % numberOfStreams )`.
+fn short_scalar(text: &str) -> String {
+    let inner = text.strip_prefix("( ").and_then(|rest| rest.strip_suffix(" )"));
+    inner.unwrap_or(text).replace("numberOfStreams", "streams")
+}
+
+/// The name of a communication, or the text of the post that has its number.
+fn post_name(program: &Program, number: u32) -> String {
+    if program.given_names().handles.contains_key(&number) {
+        return handle_label(program, number);
+    }
+    let mut found = None;
+    program.walk(program.body(), &mut |id| {
+        let op = program.op(id);
+        if op.number() == Some(number) && !op.operands.iter().any(|value| matches!(value, Value::Handle(_))) {
+            found = found.or(Some(id));
+        }
+    });
+    found.map_or_else(|| handle_label(program, number), |id| statement_label(program, id))
+}

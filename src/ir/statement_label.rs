@@ -1,0 +1,99 @@
+//! Short names of statements, for messages, plans and timelines.
+
+use super::op::{AttrKey, Op, OpId};
+use super::op_kind::op_display_name;
+use super::program::Program;
+
+/// The words of posts in `hir 2`, with the `type=` of a Communication.
+pub const COMMUNICATION_WORDS: &[(&str, &str)] = &[
+    ("allgather", "Allgather"),
+    ("allreduce", "Allreduce"),
+    ("reduce_scatter", "ReduceScatter"),
+    ("broadcast", "Broadcast"),
+    ("send_recv", "SendRecv"),
+    ("reduce", "Reduce"),
+    ("scatter", "Scatter"),
+    ("gather", "Gather"),
+    ("all_to_all", "AllToAll"),
+];
+
+/// Words of statements in `hir 2`, by the head words of the printed form.
+const STATEMENT_WORDS: &[(&str, &str)] = &[
+    ("ALLOCATE", "alloc"),
+    ("Deallocate", "free"),
+    ("FOR", "for"),
+    ("IF", "if"),
+    ("SetCurrentStream", "stream"),
+    ("GetCurrentStream", "stream"),
+    ("Synchronize", "sync"),
+    ("StartCoalescing", "group"),
+    ("ShareMemHandles", "share"),
+    ("HirAliasSelect", "slice"),
+    ("Wait", "wait"),
+];
+
+/// The word of `hir 2` for a head word of the printed form, if it has another one.
+pub fn statement_word(head: &str) -> Option<&'static str> {
+    STATEMENT_WORDS.iter().find(|(printed, _)| *printed == head).map(|(_, word)| *word)
+}
+
+/// The name of a statement in the form of its text: `T6 = matmul` and `P2PCommunication 20`, or `C[at] = matmul` and
+/// `recv(G[at])`.
+pub fn statement_label(program: &Program, id: OpId) -> String {
+    let op = program.op(id);
+    let results: Vec<String> = op.output_tensors().map(|tensor| program.tensor_name(tensor)).collect();
+    if program.is_hir2() {
+        return short_label(program, id, op, &results);
+    }
+    let name = op.kind.name();
+    match (op.number(), results.is_empty()) {
+        (Some(number), _) => format!("{name} {number}"),
+        (None, true) => name.to_owned(),
+        (None, false) => format!("{} = {name}", results.join(", ")),
+    }
+}
+
+fn short_label(program: &Program, id: OpId, op: &Op, results: &[String]) -> String {
+    if let Some(number) = op.number() {
+        return post_label(program, op, number, results);
+    }
+    let unit = program.posted_unit(op).and_then(|unit| program.units()[unit].name);
+    let head = op_display_name(program, id);
+    let word = match unit {
+        Some(name) => program.name(name),
+        None => statement_word(head).unwrap_or(head),
+    };
+    if results.is_empty() { word.to_owned() } else { format!("{} = {word}", results.join(", ")) }
+}
+
+/// `send(A)`, `allgather(A -> B)`, `h`.
+fn post_label(program: &Program, op: &Op, number: u32, results: &[String]) -> String {
+    let kind = op.word_attr(AttrKey::Type).map_or("", |word| program.name(word));
+    let operands: Vec<String> = op.input_tensors().map(|tensor| program.tensor_name(tensor)).collect();
+    let word = COMMUNICATION_WORDS.iter().find(|(_, known)| *known == kind).map(|(word, _)| *word);
+    match (kind, word) {
+        ("send" | "recv", _) => {
+            format!("{kind}({})", operands.iter().chain(results).cloned().collect::<Vec<_>>().join(", "))
+        }
+        (_, Some(word)) => format!("{word}({} -> {})", operands.join(", "), results.join(", ")),
+        _ if operands.is_empty() && results.is_empty() => handle_label(program, number),
+        _ => format!("{}({} -> {})", op.kind.name(), operands.join(", "), results.join(", ")),
+    }
+}
+
+/// A communication or group in a sentence: ``communication 7``, or its name in backquotes.
+pub fn handle_phrase(program: &Program, number: u32) -> String {
+    match program.given_names().handles.get(&number) {
+        Some(name) => format!("`{}`", program.name(*name)),
+        None => format!("communication {number}"),
+    }
+}
+
+/// The name of a communication or group: its own, or `h7`.
+pub fn handle_label(program: &Program, number: u32) -> String {
+    match program.given_names().handles.get(&number) {
+        Some(name) => program.name(*name).to_owned(),
+        None if program.is_hir2() => "the group".to_owned(),
+        None => format!("Communication {number}"),
+    }
+}
