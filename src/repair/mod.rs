@@ -11,9 +11,11 @@ mod order_candidates;
 mod outline;
 mod search;
 mod statement_text;
+mod twin;
 mod wait_candidates;
 
 use crate::diag::{Diag, Fix};
+use hostir_grammar::hir2::is_hir2;
 use search::RepairSearch;
 
 /// All that is said about a text.
@@ -36,9 +38,21 @@ pub fn offer_fixes(text: &str, diags: &mut [Diag], judge: &mut dyn TextJudge) {
     if diags.iter().all(|diag| !candidates::is_repairable(diag)) {
         return;
     }
+    let is_short = is_hir2(text);
     let mut search = RepairSearch::new(text, judge);
+    let mut open: Vec<&mut Diag> = Vec::new();
     for diag in diags.iter_mut().filter(|diag| candidates::is_repairable(diag)).take(MOST_DIAGS) {
-        search.add_fix(diag);
+        if is_short && diag.fixes.iter().all(|fix| fix.edits.is_empty()) {
+            open.push(diag);
+        } else {
+            search.add_fix(diag);
+        }
+    }
+    drop(search);
+    if !open.is_empty() {
+        let mut copies: Vec<Diag> = open.iter().map(|diag| (**diag).clone()).collect();
+        twin::offer_twin_fixes(text, &mut copies, judge);
+        open.into_iter().zip(copies).for_each(|(diag, copy)| diag.fixes = copy.fixes);
     }
 }
 
@@ -70,9 +84,14 @@ pub fn repair_text(text: &str, judge: &mut dyn TextJudge) -> RepairedText {
 
 /// The first fix that a tool may apply, and the text with it; those of errors come first.
 fn next_fix(text: &str, judge: &mut dyn TextJudge) -> Option<(Fix, String)> {
-    let mut search = RepairSearch::new(text, judge);
-    let mut diags: Vec<Diag> = search.known_diags().to_vec();
+    let mut diags = judge.judge_text(text).diags;
     diags.sort_by_key(|diag| !search::is_error(diag));
+    if is_hir2(text) {
+        offer_fixes(text, &mut diags, judge);
+        let fixes = diags.iter().flat_map(|diag| &diag.fixes).filter(|fix| fix.is_machine_applicable());
+        return fixes.cloned().find_map(|fix| fix.apply_to(text).map(|text| (fix, text)));
+    }
+    let mut search = RepairSearch::new(text, judge);
     let repairable = diags.iter_mut().filter(|diag| candidates::is_repairable(diag)).take(MOST_DIAGS);
     repairable.into_iter().find_map(|diag| {
         search.add_fix(diag);

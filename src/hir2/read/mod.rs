@@ -19,7 +19,7 @@ mod unbound;
 mod verbatim;
 
 use crate::diag::Diags;
-use crate::ir::{DeviceMesh, Era, Program, Style};
+use crate::ir::{DeviceMesh, Era, Program, RESERVED_WORDS, Style};
 use hostir_grammar::Span;
 use hostir_grammar::ast::Symbol;
 use hostir_grammar::hir2::ast::{FileSyntax, ItemSyntax, MeshItem, ProgramItem};
@@ -100,6 +100,10 @@ fn check_item_names(file: &FileSyntax, diags: &mut Diags) {
             ItemSyntax::Kernel(kernel) => lone = lone.or(Some(kernel)),
             ItemSyntax::Program(_) => lone = None,
             ItemSyntax::Mesh(_) => {}
+        }
+        let text = file.symbol_text(name.name);
+        if RESERVED_WORDS.contains(&text) {
+            report::report_reserved(text, span, diags);
         }
         if let Some(first) = names.insert(name.name, span) {
             report::report_twice(file, name, first, diags);

@@ -1,0 +1,179 @@
+//! Fixes of texts in `hir 2`: found in the printed form of the same programs, and written back.
+//!
+//! Candidates are changes of statements of the printed form. A text in `hir 2` has a twin in that form; what repairs the
+//! twin becomes `hir 2` again, and the lines that differ are the fix. Each is judged once more as a fix of the text.
+
+use super::search::{RepairSearch, is_error};
+use super::{TextJudge, TextVerdict};
+use crate::diag::fix::{line_edits, list_edited};
+use crate::diag::{Diag, Fix, Span, TextEdit};
+use crate::hir2::write::write_file;
+use crate::ir::edit::Edit;
+use crate::ir::{BlockId, OpId, OpKind, Program, TensorId};
+use crate::print::{PrintOptions, VersionLine, print_into};
+
+/// The printed form of a text in `hir 2`, and its canonical layout.
+pub(super) struct PrintedTwin {
+    pub(super) text: String,
+    canonical: String,
+}
+
+impl PrintedTwin {
+    /// The twin of a text; `None` if the text or its twin cannot be read.
+    pub(super) fn of_text(text: &str) -> Option<Self> {
+        let (programs, diags) = crate::load(text);
+        if diags.has_errors() || programs.is_empty() {
+            return None;
+        }
+        let mut printed = String::new();
+        for (number, program) in programs.iter().enumerate() {
+            let version = if number == 0 { VersionLine::Always } else { VersionLine::Never };
+            print_into(program, PrintOptions { version, ..PrintOptions::default() }, &mut printed);
+        }
+        let canonical = canonical_text(programs);
+        Some(Self { text: printed, canonical })
+    }
+
+    /// The edits of a text in `hir 2` that do what was done to its twin.
+    fn edits_for(&self, text: &str, repaired: &str) -> Option<Vec<TextEdit>> {
+        let (mut programs, diags) = crate::load(repaired);
+        if diags.has_errors() {
+            return None;
+        }
+        programs.iter_mut().for_each(sink_slices);
+        let edits = line_edits(&self.canonical, &canonical_text(programs));
+        let layout = line_edits(&self.canonical, text);
+        edits.into_iter().map(|edit| move_edit(edit, &layout)).collect()
+    }
+}
+
+/// Moves slices without names behind the waits that were put between them and their use, so that they stay inside of the
+/// statement that uses them. A slice only names memory: its order with a wait means nothing.
+fn sink_slices(program: &mut Program) {
+    let blocks: Vec<BlockId> = program.blocks.ids().collect();
+    for block in blocks {
+        let mut ops = program.block(block).ops.clone();
+        for last in 1..ops.len() {
+            let mut at = last;
+            while at > 0 && is_wait(program, ops[at]) && is_hidden_slice(program, ops[at - 1]) {
+                ops.swap(at - 1, at);
+                at -= 1;
+            }
+        }
+        if ops != program.block(block).ops {
+            let mut edit = Edit::new(program);
+            edit.set_block(block, ops);
+            edit.commit();
+        }
+    }
+}
+
+/// Whether an op only waits: a Wait, a Synchronize, or a branch with nothing else.
+fn is_wait(program: &Program, id: OpId) -> bool {
+    let op = program.op(id);
+    match op.kind {
+        OpKind::Wait | OpKind::Synchronize => true,
+        OpKind::If => {
+            op.blocks.iter().all(|block| program.block(*block).ops.iter().all(|inner| is_wait(program, *inner)))
+        }
+        _ => false,
+    }
+}
+
+fn is_hidden_slice(program: &Program, id: OpId) -> bool {
+    let op = program.op(id);
+    let is_named = |tensor: TensorId| program.tensor(tensor).name.is_some();
+    op.kind == OpKind::HirAliasSelect && !op.output_tensors().any(is_named)
+}
+
+fn canonical_text(mut programs: Vec<Program>) -> String {
+    for program in &mut programs {
+        // The version says which form messages speak; the writer does not look at it.
+        program.frame.version = Some(2);
+    }
+    write_file(&mut programs)
+}
+
+/// An edit of the canonical text as one of the text that `layout` makes of it; `None` if both change the same lines.
+fn move_edit(edit: TextEdit, layout: &[TextEdit]) -> Option<TextEdit> {
+    let mut shift = 0i64;
+    for other in layout {
+        if other.span.start >= edit.span.end && other.span.start > edit.span.start {
+            break;
+        }
+        if other.span.end > edit.span.start && other.span.start < edit.span.end {
+            return None;
+        }
+        shift += other.text.len() as i64 - i64::from(other.span.end - other.span.start);
+    }
+    let place = |at: u32| usize::try_from(i64::from(at) + shift).ok();
+    Some(TextEdit { span: Span::new(place(edit.span.start)?, place(edit.span.end)?), text: edit.text })
+}
+
+/// Adds fixes to diagnostics about a text in `hir 2`.
+pub(super) fn offer_twin_fixes(text: &str, diags: &mut [Diag], judge: &mut dyn TextJudge) {
+    let Some(twin) = PrintedTwin::of_text(text) else { return };
+    let verdict = judge.judge_text(text);
+    let mut search = RepairSearch::new(&twin.text, judge);
+    let mut found: Vec<(usize, Fix)> = Vec::new();
+    for (position, diag) in diags.iter().enumerate() {
+        let Some(mut same) = twin_diag(diag, &verdict, search.known_diags()) else { continue };
+        search.add_fix(&mut same);
+        let fix = same.fixes.into_iter().find(|fix| !fix.edits.is_empty());
+        let moved = fix.and_then(|fix| {
+            let repaired = fix.apply_to(&twin.text)?;
+            let edits = twin.edits_for(text, &repaired)?;
+            Some(Fix { message: describe_edits(text, &edits), edits, applicability: fix.applicability })
+        });
+        found.extend(moved.map(|fix| (position, fix)));
+    }
+    drop(search);
+    for (position, fix) in found {
+        if repairs(text, &fix, &diags[position], &verdict, judge) {
+            let diag = &mut diags[position];
+            diag.fixes.retain(|fix| !fix.edits.is_empty());
+            diag.fixes.push(fix);
+        }
+    }
+}
+
+/// The diagnostic of the twin that says the same: both texts are the same program, so the n-th with a code is the n-th.
+fn twin_diag(diag: &Diag, verdict: &TextVerdict, twins: &[Diag]) -> Option<Diag> {
+    let mut same_code = verdict.diags.iter().filter(|other| other.code == diag.code);
+    let number =
+        same_code.position(|other| other.primary == diag.primary && other.labels.len() == diag.labels.len())?;
+    twins.iter().filter(|other| other.code == diag.code).nth(number).cloned()
+}
+
+/// Whether a text has fewer errors with a fix, or as few and fewer warnings.
+fn repairs(text: &str, fix: &Fix, diag: &Diag, before: &TextVerdict, judge: &mut dyn TextJudge) -> bool {
+    let Some(repaired) = fix.apply_to(text) else { return false };
+    let count = |diags: &[Diag]| {
+        let errors = diags.iter().filter(|diag| is_error(diag)).count();
+        (errors, diags.len() - errors)
+    };
+    let after = judge.judge_text(&repaired).diags;
+    let (old, new) = (count(&before.diags), count(&after));
+    if is_error(diag) { new.0 < old.0 } else { new.0 <= old.0 && new.1 < old.1 }
+}
+
+/// ``insert `sync 0` ``, ``delete `wait h` ``, or both.
+fn describe_edits(text: &str, edits: &[TextEdit]) -> String {
+    let rows = list_edited(text, edits);
+    let lines = |sign: char| -> Vec<&str> {
+        let lines = rows.iter().filter(|row| row.sign == sign).map(|row| row.line.trim());
+        lines.filter(|line| !line.is_empty() && !line.starts_with("//")).collect()
+    };
+    let (gone, come) = (lines('-'), lines('+'));
+    let quote = |lines: &[&str]| {
+        let quoted: Vec<String> = lines.iter().map(|line| format!("`{line}`")).collect();
+        quoted.join(" and ")
+    };
+    let moved: Vec<&str> = come.iter().copied().filter(|line| gone.contains(line)).collect();
+    match (gone.is_empty(), come.is_empty()) {
+        (true, _) => format!("insert {}", quote(&come)),
+        (_, true) => format!("delete {}", quote(&gone)),
+        _ if moved.len() == come.len() && moved.len() == gone.len() => format!("move {}", quote(&moved)),
+        _ => format!("write {} in place of {}", quote(&come), quote(&gone)),
+    }
+}
