@@ -230,7 +230,7 @@ fn flags(op: &Op) -> Option<&[bool]> {
 
 /// Axes of extent 1 where a flag is set, the operand's elsewhere.
 fn broadcast_type(program: &Program, op: &Op, operand: TensorId) -> Option<TensorType> {
-    let one = program.exprs().find(&Expr::Int(1))?;
+    let one = program.exprs().find_expr(&Expr::Int(1))?;
     let new = IterDomain {
         iter: IterType::Broadcast,
         parallel: ParallelType::Serial,
