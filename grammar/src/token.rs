@@ -27,6 +27,8 @@ pub(crate) enum RawToken {
     #[regex(r"[irbsnv?][a-z]+Idx(\.[a-z])?[0-9]*(Ragged)?\{")]
     DomainHead,
 
+    // A name that a pass derived.
+    #[regex(r"[A-Za-z_][A-Za-z0-9_]*(\.[0-9]+)+")]
     #[regex(r"[A-Za-z_][A-Za-z0-9_]*(::[A-Za-z_][A-Za-z0-9_]*)*(\.[A-Za-z_][A-Za-z0-9_]*)?")]
     #[regex(r"[A-Za-z_][A-Za-z0-9_]*(::[A-Za-z_][A-Za-z0-9_]*)+<[0-9]+>")]
     #[regex(r"std::complex<(float|double)>")]

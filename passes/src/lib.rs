@@ -27,6 +27,7 @@ pass_table! {
     mod cse;
     mod dce;
     mod strip_comments;
+    mod strip_names;
     mod resize_mesh;
     mod chunk;
     mod propagate_shardings;

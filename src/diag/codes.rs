@@ -42,7 +42,7 @@ codes! {
     UNIT_LISTS = "H0116";
     /// A function with too many or too few operands.
     WRONG_ARITY = "H0117";
-    /// A name of `hir 2` that is declared twice, or hides another one.
+    /// A name that is declared twice, or hides another one.
     NAME_TWICE = "H0130";
     /// A word of the language, or the name of an op, as a name.
     RESERVED_NAME = "H0131";

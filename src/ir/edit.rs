@@ -7,7 +7,7 @@
 use super::expr::{Expr, ExprId};
 use super::names::Symbol;
 use super::op::{Op, OpId, Value};
-use super::program::{Block, BlockId, GivenNames, HostUnit, Program, SourceComment, TextFrame, UnitId};
+use super::program::{Block, BlockId, GivenNames, HostUnit, Program, RunHints, SourceComment, TextFrame, UnitId};
 use super::style::Style;
 use super::tensor::{DeviceMesh, DomainId, IterDomain, MeshId, Tensor, TensorId};
 use crate::diag::Span;
@@ -25,6 +25,7 @@ enum UndoEntry {
     Comments(Vec<SourceComment>),
     Frame(TextFrame),
     Names(GivenNames),
+    Hints(RunHints),
     Definitions(Option<BlockId>),
 }
 
@@ -194,6 +195,11 @@ impl<'a> Edit<'a> {
         let old = std::mem::replace(&mut self.program.given, names);
         self.journal.push(UndoEntry::Names(old));
     }
+    /// Replaces the values that the text proposes for a run.
+    pub fn set_run_hints(&mut self, hints: RunHints) {
+        let old = std::mem::replace(&mut self.program.hints, hints);
+        self.journal.push(UndoEntry::Hints(old));
+    }
     /// Removes the `Aliases:` and `Index definitions:` sections if they are empty.
     pub fn drop_empty_sections(&mut self) {
         if self.program.aliases().is_some_and(<[_]>::is_empty) {
@@ -224,6 +230,7 @@ impl<'a> Edit<'a> {
             UndoEntry::Comments(comments) => self.program.source.comments = comments,
             UndoEntry::Frame(frame) => self.program.frame = frame,
             UndoEntry::Names(names) => self.program.given = names,
+            UndoEntry::Hints(hints) => self.program.hints = hints,
             UndoEntry::Definitions(block) => self.program.index_definitions = block,
         }
     }

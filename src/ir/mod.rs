@@ -23,6 +23,7 @@ mod expr;
 pub mod functions;
 mod given_names;
 mod id;
+mod labels;
 mod names;
 mod op;
 mod op_kind;

@@ -47,7 +47,7 @@ pub fn statement_label(program: &Program, id: OpId) -> String {
     }
     let name = op.kind.name();
     match (op.number(), results.is_empty()) {
-        (Some(number), _) => format!("{name} {number}"),
+        (Some(number), _) => format!("{name} {}", program.handle_name(number)),
         (None, true) => name.to_owned(),
         (None, false) => format!("{} = {name}", results.join(", ")),
     }

@@ -176,8 +176,8 @@ impl<'a> Driver<'a> {
         let outputs: Vec<TensorId> = unit.outputs.iter().filter_map(|value| value.as_tensor()).collect();
         if (inputs.len(), outputs.len()) != (call.inputs.len(), call.outputs.len()) {
             let message = format!(
-                "HostUnit{} has {} inputs and {} outputs, but {} inputs and {} outputs were given",
-                unit.number,
+                "{} has {} inputs and {} outputs, but {} inputs and {} outputs were given",
+                cx.program.unit_name(unit.number),
                 inputs.len(),
                 outputs.len(),
                 call.inputs.len(),

@@ -60,10 +60,10 @@ pub fn link_post_on_stream(program: &Program, op: OpId, links: &mut Vec<AxisLink
             return Err(AxisMismatch {
                 code: codes::UNIT_TENSOR,
                 message: format!(
-                    "`{}` has {} axes, but HostUnit{} declares it as `{}` with {}",
+                    "`{}` has {} axes, but {} declares it as `{}` with {}",
                     program.tensor_name(host),
                     from.stored_positions().len(),
-                    unit.number,
+                    program.unit_name(unit.number),
                     program.tensor_name(inner),
                     to.stored_positions().len()
                 ),
@@ -81,7 +81,7 @@ fn check_post(program: &Program, id: OpId, diags: &mut Diags) {
     let op = program.op(id);
     let Some(number) = op.posted_number() else { return };
     let Some(unit_id) = program.unit_by_number(number) else {
-        let known: Vec<String> = program.units().iter().map(|(_, u)| format!("HostUnit{}", u.number)).collect();
+        let known: Vec<String> = program.units().iter().map(|(_, u)| program.unit_name(u.number)).collect();
         let note = if known.is_empty() {
             format!("add a section `HostUnit{number}: Inputs={{..}} -> Outputs={{..}}` after the body")
         } else {
@@ -97,7 +97,7 @@ fn check_post(program: &Program, id: OpId, diags: &mut Diags) {
     for (what, found, need) in sides {
         if found != need {
             let found = count_text(found, what, &format!("{what}s"));
-            let message = format!("PostOnStream has {found}, but HostUnit{number} has {need}");
+            let message = format!("PostOnStream has {found}, but {} has {need}", program.unit_name(number));
             diags.push(Diag::error(codes::UNIT_COUNT, program.op_span(id), message));
         }
     }

@@ -395,8 +395,8 @@ impl<'a> PlanBuilder<'a> {
         if let Some(&slot) = self.named_streams.get(&expr) {
             return Ok(slot);
         }
-        if let Expr::Hex(value) = self.program.expr(expr) {
-            let message = format!("Stream {value:#x} was not bound by GetCurrentStream");
+        if let Expr::Hex(_) = self.program.expr(expr) {
+            let message = format!("{} was not bound by GetCurrentStream", self.program.stream_name(expr));
             return Err(self.error_here(codes::NO_VALUE, message));
         }
         let index = self.stream_index(expr)?;

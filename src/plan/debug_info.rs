@@ -2,7 +2,7 @@
 
 use super::{InstOrigin, LoopIteration, Plan, StreamLabel, StreamSlot};
 use crate::diag::Span;
-use crate::ir::{ExprId, IdVec, OpId, Program, Symbol, TensorId, expr_text, statement_label};
+use crate::ir::{ExprId, IdVec, OpId, Program, Symbol, TensorId, statement_label};
 use std::collections::BTreeMap;
 
 /// Names of a program's tensors, ops, loop indices and streams.
@@ -15,6 +15,8 @@ pub struct DebugInfo {
     streams: BTreeMap<ExprId, String>,
     /// The ops that run each op of a HostUnit.
     posts: BTreeMap<OpId, Vec<OpId>>,
+    /// The statements that wait for communications and groups.
+    waits: BTreeMap<OpId, String>,
 }
 
 impl DebugInfo {
@@ -26,6 +28,7 @@ impl DebugInfo {
             indices: BTreeMap::new(),
             streams: BTreeMap::new(),
             posts: unit_posts(program),
+            waits: wait_statements(program),
         }
     }
     /// Adds the loop indices and streams that a plan refers to.
@@ -35,7 +38,7 @@ impl DebugInfo {
         }
         for label in &plan.stream_labels {
             if let StreamLabel::Bound(expr) = label {
-                self.streams.entry(*expr).or_insert_with(|| expr_text(program, *expr));
+                self.streams.entry(*expr).or_insert_with(|| program.stream_name(*expr));
             }
         }
     }
@@ -43,9 +46,13 @@ impl DebugInfo {
     pub fn stream_operand(&self, plan: &Plan, stream: StreamSlot) -> Option<String> {
         match plan.stream_labels.get(stream.0 as usize)? {
             StreamLabel::Unnamed => None,
-            StreamLabel::Bound(expr) => Some(format!("Stream {}", self.streams.get(expr)?)),
+            StreamLabel::Bound(expr) => self.streams.get(expr).cloned(),
             StreamLabel::Index(index) => Some(format!("Stream {index}")),
         }
+    }
+    /// The statement that waits for a communication or group; `None` for other ops.
+    pub fn wait_text(&self, post: OpId) -> Option<&str> {
+        self.waits.get(&post).map(String::as_str)
     }
     /// The tensor's name.
     pub fn tensor_name(&self, id: TensorId) -> &str {
@@ -94,6 +101,11 @@ fn unit_posts(program: &Program) -> BTreeMap<OpId, Vec<OpId>> {
         program.walk(program.units()[unit].body, &mut |op| posts.entry(op).or_default().push(id));
     }
     posts
+}
+
+fn wait_statements(program: &Program) -> BTreeMap<OpId, String> {
+    let posts = program.ops().iter().filter_map(|(id, op)| Some((id, op.number()?)));
+    posts.map(|(id, number)| (id, format!("Wait Communication {number}"))).collect()
 }
 
 fn tensor_label(program: &Program, id: TensorId) -> (String, Span) {

@@ -79,6 +79,10 @@ impl Resolver<'_> {
     fn checked_name(&mut self, name: ast::Symbol, span: Span) -> Option<ir::Symbol> {
         let text = self.ast.symbol_text(name);
         if self.ast.version.is_none() {
+            // One error asks for the line; further names need no others.
+            if self.diags.items.iter().any(|diag| diag.code == codes::NAME_WITHOUT_VERSION) {
+                return None;
+            }
             let message = format!("the name `{text}` stands in a text of nvFuser's form, which has no names");
             self.diags.push(
                 Diag::error(codes::NAME_WITHOUT_VERSION, span, message).with_note("write `hir 1` as the first line"),
@@ -95,6 +99,14 @@ impl Resolver<'_> {
         Some(self.resolve_symbol(name))
     }
 
+    /// Reports a second name of one thing.
+    pub(super) fn report_renamed(&mut self, before: Option<ir::Symbol>, name: ir::Symbol, span: Span) {
+        let Some(before) = before.filter(|before| *before != name) else { return };
+        let [before, name] = [before, name].map(|name| self.program.name(name));
+        let message = format!("`{name}` is called `{before}` before");
+        self.diags.push(Diag::error(codes::NAME_TWICE, span, message).with_note("give it one name"));
+    }
+
     /// Notes the name behind a communication, a group or a `GetCurrentStream`.
     pub(super) fn note_given_name(&mut self, op: &Op, stmt: &StmtSyntax) {
         let Some(name) = stmt.given_name else { return };
@@ -109,10 +121,12 @@ impl Resolver<'_> {
         let Some(name) = self.checked_name(name, stmt.span) else { return };
         match (op.number(), address, op.kind) {
             (Some(number), ..) => {
-                self.program.given.handles.insert(number, name);
+                let before = self.program.given.handles.insert(number, name);
+                self.report_renamed(before, name, stmt.span);
             }
             (None, Some(address), OpKind::GetCurrentStream) => {
-                self.program.given.streams.insert(address, name);
+                let before = self.program.given.streams.insert(address, name);
+                self.report_renamed(before, name, stmt.span);
             }
             _ => {
                 let message = "this statement has nothing that could have a name";

@@ -99,8 +99,9 @@ impl Resolver<'_> {
         let positions = self.resolve_symbol(text.positions);
         let mesh = text.mesh.as_ref().map(|mesh| self.resolve_mesh(mesh));
         let TensorAttrs { logical, axes, name, mesh_name } = self.resolve_tensor_attrs(text.attrs, domains.len());
-        if let (Some(mesh), Some(name)) = (mesh, mesh_name) {
-            self.program.given.meshes.insert(mesh, name);
+        if let (Some(mesh), Some(node), Some(name)) = (mesh, &text.mesh, mesh_name) {
+            let before = self.program.given.meshes.insert(mesh, name);
+            self.report_renamed(before, name, node.span);
         }
         let given = axes.is_some();
         let axes = axes.unwrap_or_else(|| order::implied_axes(&domains, self.permuted.contains(&number)));

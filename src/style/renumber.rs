@@ -10,8 +10,8 @@ use crate::ir::edit::Edit;
 use crate::ir::{AttrKey, AttrValue, Op, OpId, Value};
 use crate::ir::{BlockId, Program, UnitId};
 use crate::ir::{DomainId, IterDomain, TensorId};
-use crate::ir::{Expr, ExprId, TextFrame};
-use rustc_hash::FxHashMap;
+use crate::ir::{Expr, ExprId, GivenNames, RunHints, TextFrame};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Numbers tensors, scalars (`i0`, keeping their letters), communications, HostUnits, streams that are known by an address,
 /// and the domains of each tensor in the order of its axes. Names that are not a letter and a number stay. Leaves out
@@ -213,9 +213,23 @@ impl<'p> ProgramRenumberer<'p> {
         given.handles = handles.collect();
         let streams = given.streams.iter().filter_map(|(address, name)| Some((*self.streams.get(address)?, *name)));
         given.streams = streams.collect();
-        let has_names = self.edit.program().has_names();
+        let program = self.edit.program();
+        let occurring = program.tensors().iter().filter(|(id, _)| self.done[crate::ir::Id::index(*id)]);
+        let (mut is_named, mut meshes) = (false, FxHashSet::default());
+        for (_, tensor) in occurring {
+            is_named |= tensor.name.is_some();
+            meshes.extend(tensor.mesh);
+        }
+        given.meshes.retain(|mesh, _| meshes.contains(mesh));
+        let is_named = is_named
+            || given != GivenNames::default()
+            || program.units().iter().any(|(_, unit)| unit.name.is_some())
+            || *program.run_hints() != RunHints::default();
+        let mut hints = program.run_hints().clone();
+        hints.sizes.iter_mut().for_each(|(name, _)| *name = self.names.get(name).copied().unwrap_or(*name));
         self.edit.set_given_names(given);
-        let version = has_names.then_some(1);
+        self.edit.set_run_hints(hints);
+        let version = is_named.then_some(1);
         self.edit.set_frame(TextFrame { blank_before: false, blank_after: 0, blank_end: 0, version });
     }
 

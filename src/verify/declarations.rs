@@ -7,7 +7,7 @@ use crate::ir::places::{count_text, tensor_span};
 use crate::ir::{
     AttrValue, BlockId, DeviceMesh, IdVec, IterDomain, MeshId, OpId, ParallelType, Program, Tensor, TensorId, Value,
 };
-use crate::ir::{domain_text, expr_text, mesh_text};
+use crate::ir::{domain_text, expr_text};
 use rustc_hash::FxHashMap;
 
 /// Most axes that a tensor may have.
@@ -136,7 +136,10 @@ fn describe_difference(program: &Program, first: TensorId, second: TensorId) -> 
         parts.push("the order of the axes differs".to_owned());
     }
     if a.mesh != b.mesh {
-        parts.push(format!("the meshes are `{}` and `{}`", mesh_text(program, a.mesh), mesh_text(program, b.mesh)));
+        parts.push(format!("the meshes are `{}` and `{}`", program.mesh_name(a.mesh), program.mesh_name(b.mesh)));
+    }
+    if a.name != b.name {
+        parts.push(format!("the names are `{}` and `{}`", program.tensor_name(first), program.tensor_name(second)));
     }
     if a.logical != b.logical {
         let [first, second] = [a, b].map(|tensor| logical_text(program, tensor));
@@ -167,7 +170,7 @@ fn check_mesh(program: &Program, tensor: TensorId, id: MeshId, diags: &mut Diags
         return;
     }
     if let Some(twice) = smallest_duplicate(&mesh.devices) {
-        let text = mesh_text(program, Some(id));
+        let text = program.mesh_name(Some(id));
         diags.push(
             Diag::error(codes::BAD_MESH, span, format!("device {twice} occurs twice in `{text}`"))
                 .with_note("list each device of a mesh once"),

@@ -173,7 +173,7 @@ impl FlowChecker<'_> {
         }
         let message = match unit {
             None => format!("output `{name}` is never defined"),
-            Some(number) => format!("output `{name}` of HostUnit{number} is never defined"),
+            Some(number) => format!("output `{name}` of {} is never defined", self.program.unit_name(number)),
         };
         let note = format!("define `{name}` with an op, or remove it from the outputs");
         self.diags

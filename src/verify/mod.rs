@@ -44,6 +44,7 @@
 //! - V29 no extent requires two values (H0222)
 //! - V47 an integer position has no real and no truth value (H0238)
 //! - V48 a broadcast has extent 1 (H0239)
+//! - V52 a name that the user gave means one thing (H0130)
 //! - V50 a definition under `Index definitions:` does not depend on itself (H0266)
 //!
 //! Tensor ops
@@ -78,6 +79,7 @@ mod declarations;
 mod definitions;
 mod flow;
 mod integers;
+mod names;
 mod posts;
 mod scalars;
 mod streams;
@@ -168,6 +170,7 @@ fn check_structure(program: &Program) -> Diags {
     let referenced = declarations::ReferencedTensors::new(program);
     declarations::check_declarations(program, &referenced, &mut found);
     flow::check_flow(program, &referenced, &mut found);
+    names::check_given_names(program, &referenced, &mut found);
     found
 }
 

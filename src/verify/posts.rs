@@ -47,7 +47,10 @@ fn report_posted_twice(program: &Program, number: u32, [first, second]: [OpId; 2
         Diag::error(
             codes::DUPLICATE_NUMBER,
             program.op_span(second),
-            format!("two communications have the number {number}"),
+            match program.given_names().handles.get(&number) {
+                Some(name) => format!("two communications are called `{}`", program.name(*name)),
+                None => format!("two communications have the number {number}"),
+            },
         )
         .with_label(program.op_span(first), "the first one is here")
         .with_note("give each communication its own number, which a Wait names"),
@@ -64,9 +67,9 @@ fn report_unknown_post(program: &Program, number: u32, id: OpId, posts: &[(u32, 
     numbers.truncate(NEAREST);
     let note = match numbers[..] {
         [] => "the program has no communications".to_owned(),
-        [one] => format!("the only communication has number {one}"),
+        [one] => format!("the only communication has number {}", program.handle_name(one)),
         _ => {
-            let list: Vec<String> = numbers.iter().map(u32::to_string).collect();
+            let list: Vec<String> = numbers.iter().map(|number| program.handle_name(*number)).collect();
             format!("the closest numbers are {}", list.join(", "))
         }
     };

@@ -12,7 +12,7 @@ pub(super) fn check_units(program: &Program, diags: &mut Diags) {
     let mut numbers = FxHashMap::default();
     for (id, unit) in program.units().iter() {
         if numbers.insert(unit.number, id).is_some() {
-            let message = format!("HostUnit{} is defined twice", unit.number);
+            let message = format!("{} is defined twice", program.unit_name(unit.number));
             let tensor = unit.outputs.iter().chain(&unit.inputs).find_map(|value| value.as_tensor());
             let diag = match tensor {
                 Some(tensor) => Diag::error(codes::DUPLICATE_UNIT, tensor_span(program, tensor), message),
@@ -24,9 +24,9 @@ pub(super) fn check_units(program: &Program, diags: &mut Diags) {
             let kind = program.op(id).kind;
             if kind.effect() != OpEffect::Pure && kind.effect() != OpEffect::Alias {
                 let message = format!(
-                    "`{}` is not allowed in HostUnit{}, which only contains tensor ops",
+                    "`{}` is not allowed in {}, which only contains tensor ops",
                     kind.name(),
-                    unit.number
+                    program.unit_name(unit.number)
                 );
                 diags.push(Diag::error(codes::OP_IN_UNIT, program.op_span(id), message));
             }

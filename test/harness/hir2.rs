@@ -9,9 +9,9 @@
 use crate::{effort, lowering, printed};
 use hostir::diag::render;
 use hostir::hir2::write::write_file;
-use hostir::ir::Program;
 use hostir::ir::edit::Edit;
 use hostir::ir::{Era, Style};
+use hostir::ir::{Expr, GivenNames, HostUnit, MeshId, Program, Tensor, TensorId, TextFrame, UnitId, Value};
 use hostir::print::print_to_string;
 use hostir::style::{renumber_program, restyle_program};
 use hostir_passes::PASSES;
@@ -52,6 +52,10 @@ fn restyle(program: &mut Program, style: Style) {
 /// Why a text in the printed form does not go to `hir 2` and back; nothing if it does.
 fn check_round_trip(printed: &str) -> Result<(), String> {
     let expected = normal_form(load(printed)?);
+    let again = normal_form(load(&expected)?);
+    if again != expected {
+        return Err(format!("renumbered again: {}\n{expected}\n{printed}", first_difference(&expected, &again)));
+    }
     let written = write_file(&mut load(printed)?);
     let read = load(&written).map_err(|why| format!("does not read back:\n{why}\n{printed}"))?;
     let found = normal_form(read);
@@ -69,6 +73,50 @@ fn first_difference(expected: &str, found: &str) -> String {
     let pair = expected.lines().zip(found.lines()).find(|(a, b)| a != b);
     let (a, b) = pair.unwrap_or(("(the end)", "(the end)"));
     format!("expected\n{a}\nfound\n{b}")
+}
+
+/// Gives tensors, communications, streams, meshes, units and the program names that none of them has.
+fn name_everything(program: &mut Program) {
+    let mut edit = Edit::new(program);
+    let tensors: Vec<TensorId> = edit.program().tensors().ids().collect();
+    for id in tensors {
+        let tensor = edit.program().tensor(id).clone();
+        let name = Some(edit.intern_name(&format!("tensor_{}", tensor.number)));
+        edit.set_tensor(id, Tensor { name, ..tensor });
+    }
+    let units: Vec<UnitId> = edit.program().units().ids().collect();
+    for id in units {
+        let unit = edit.program().units()[id].clone();
+        let name = Some(edit.intern_name(&format!("unit_{}", unit.number)));
+        edit.set_unit(id, HostUnit { name, ..unit });
+    }
+    let mut given = GivenNames { program: Some(edit.intern_name("program_0")), ..GivenNames::default() };
+    let meshes: Vec<MeshId> = edit.program().meshes().ids().collect();
+    for mesh in meshes {
+        given.meshes.insert(mesh, edit.intern_name(&format!("mesh_{}", mesh.0)));
+    }
+    let (mut posts, mut streams) = (Vec::new(), Vec::new());
+    let body = edit.program().body();
+    edit.program().walk(body, &mut |id| {
+        let op = edit.program().op(id);
+        posts.extend(op.number());
+        for result in &op.results {
+            let Value::Stream(stream) = result else { continue };
+            if let Expr::Hex(address) = edit.program().expr(*stream) {
+                streams.push(*address);
+            }
+        }
+    });
+    for number in posts {
+        given.handles.insert(number, edit.intern_name(&format!("post_{number}")));
+    }
+    for address in streams {
+        given.streams.insert(address, edit.intern_name(&format!("queue_{address}")));
+    }
+    edit.set_given_names(given);
+    let frame = edit.program().frame();
+    edit.set_frame(TextFrame { version: Some(1), ..frame });
+    edit.commit();
 }
 
 /// Checks combinations, and says which fail.
@@ -101,8 +149,19 @@ impl RoundTrips {
         }
     }
 
-    /// A program in all styles and behind all passes.
+    /// A program in all styles and behind all passes, and the same with a name for all that can have one.
     fn check_program(&mut self, printed: &str, name: &str) {
+        self.check_combinations(printed, name);
+        if let Ok([program]) = load(printed).as_deref_mut() {
+            name_everything(program);
+            self.check_combinations(&print_to_string(program), &format!("{name} with names"));
+        }
+    }
+
+    fn check_combinations(&mut self, printed: &str, name: &str) {
+        if self.is_taken() {
+            self.check_text(printed, name);
+        }
         for &(era, word) in Era::ALL {
             if self.is_taken()
                 && let Some(mut program) = load(printed).ok().and_then(|mut programs| programs.pop())

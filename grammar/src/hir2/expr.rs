@@ -426,11 +426,11 @@ impl Parser<'_> {
                 expanded,
             });
         }
-        if let (LineTok::Name(name), LineTok::Dot) = (self.peek().tok, self.peek_at(1).tok) {
-            if matches!(self.symbol_text(name), "r" | "b" | "i") {
-                iter = Some(NameSyntax { name, span: self.next().span });
-                self.next();
-            }
+        if let (LineTok::Name(name), LineTok::Dot) = (self.peek().tok, self.peek_at(1).tok)
+            && matches!(self.symbol_text(name), "r" | "b" | "i")
+        {
+            iter = Some(NameSyntax { name, span: self.next().span });
+            self.next();
         }
         let mut parallel = None;
         if let (LineTok::Name(name), LineTok::Colon) = (self.peek().tok, self.peek_at(1).tok) {

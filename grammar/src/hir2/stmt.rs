@@ -327,13 +327,12 @@ impl Parser<'_> {
     /// A declaration, an assignment, a call or verbatim text.
     fn parse_assignment(&mut self) -> Parsed<StmtForm> {
         let token = self.peek();
-        if let LineTok::Verbatim(text) = token.tok {
-            if self.peek_at(1).starts_line()
-                || matches!(self.peek_at(1).tok, LineTok::End | LineTok::Semicolon | LineTok::RBrace)
-            {
-                self.next();
-                return Ok(StmtForm::Verbatim(text));
-            }
+        if let LineTok::Verbatim(text) = token.tok
+            && (self.peek_at(1).starts_line()
+                || matches!(self.peek_at(1).tok, LineTok::End | LineTok::Semicolon | LineTok::RBrace))
+        {
+            self.next();
+            return Ok(StmtForm::Verbatim(text));
         }
         let first = self.parse_target()?;
         if self.at_statement_end() {

@@ -6,7 +6,7 @@ use hostir::axes::logical_axes;
 use hostir::diag::Diag;
 use hostir::ir::{AttrKey, DeviceMesh, OpId, ParallelType, Program, TensorId};
 use hostir::ir::{OpKind, op_display_name};
-use hostir::ir::{domain_text, expr_text, mesh_text};
+use hostir::ir::{domain_text, expr_text};
 use hostir::plan::starts_from_identity;
 
 /// convert-op-to-communication: an op with several operands that needs data of other devices.
@@ -126,7 +126,7 @@ impl ReshardingQuery<'_> {
         Box::new(Diag::error(code, self.program.op_span(self.id), message).with_note(note))
     }
     fn mesh_text(&self, tensor: TensorId) -> String {
-        mesh_text(self.program, self.program.tensor(tensor).mesh)
+        self.program.mesh_name(self.program.tensor(tensor).mesh)
     }
     fn has_same_mesh(&self) -> bool {
         self.sender == self.receiver

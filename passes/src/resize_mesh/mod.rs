@@ -20,7 +20,6 @@ use hostir::analysis::is_resharding;
 use hostir::diag::{Diag, Diags, Span};
 use hostir::ir::TEAM_CUT;
 use hostir::ir::edit::Edit;
-use hostir::ir::mesh_text;
 use hostir::ir::{AttrKey, AttrValue, DeviceMesh, OpId, Program, Tensor, TensorId};
 use hostir::ir::{OpEffect, OpKind};
 use uses::{DeviceCounts, ReachableItems, ScalarUse};
@@ -189,7 +188,7 @@ fn counts_from_zero(devices: &[u32]) -> bool {
 }
 
 fn non_row_mesh_error(program: &Program, tensor: TensorId, span: Span) -> Diag {
-    let mesh = mesh_text(program, program.tensor(tensor).mesh);
+    let mesh = program.mesh_name(program.tensor(tensor).mesh);
     let name = program.tensor_name(tensor);
     let message = format!("{name} is on {mesh}, which is not of the form 0, 1, 2, ...");
     let note = "only programs on a single one-dimensional mesh that starts at device 0 can be resized";

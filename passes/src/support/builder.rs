@@ -1,5 +1,6 @@
 //! New ops, tensors and scalars, as lowering makes them.
 
+use super::derived_names::DerivedNames;
 use hostir::ir::OpKind;
 use hostir::ir::edit::Edit;
 use hostir::ir::order::first_free_number;
@@ -8,6 +9,7 @@ use hostir::ir::{
     ParallelType, Program, RootAs, Symbol, Tensor, TensorId, Value,
 };
 use hostir::plan::RedOp;
+use rustc_hash::FxHashSet;
 
 /// Makes ops in an edit and gives what it makes numbers that the program does not have.
 pub(crate) struct OpBuilder<'e, 'p> {
@@ -19,6 +21,9 @@ pub(crate) struct OpBuilder<'e, 'p> {
     next_number: u32,
     next_unit: u32,
     next_stream: i64,
+    names: DerivedNames,
+    /// Tensors whose names were derived here.
+    derived: FxHashSet<TensorId>,
 }
 
 /// A communication that is about to be made.
@@ -49,7 +54,8 @@ impl<'e, 'p> OpBuilder<'e, 'p> {
         let next_unit = first_free_number(program.units().iter().map(|(_, unit)| unit.number));
         let next_stream = next_constant_stream(program);
         let origin = OpId(0);
-        Self { edit, origin, next_tensor, next_domain, next_number, next_unit, next_stream }
+        let (names, derived) = (DerivedNames::default(), FxHashSet::default());
+        Self { edit, origin, next_tensor, next_domain, next_number, next_unit, next_stream, names, derived }
     }
     pub(crate) fn program(&self) -> &Program {
         self.edit.program()
@@ -88,14 +94,16 @@ impl<'e, 'p> OpBuilder<'e, 'p> {
         self.next_domain = self.next_domain.saturating_add(1);
         self.next_domain - 1
     }
-    /// A new tensor of the type and mesh of `like`, with these domains under new numbers.
+    /// A new tensor of the type and mesh of `like`, with these domains under new numbers. If `like` has a name of the
+    /// user's, the new tensor has one that is derived from it.
     pub(crate) fn new_tensor(&mut self, like: TensorId, memory: MemoryType, domains: &[IterDomain]) -> TensorId {
         let domains: Vec<IterDomain> =
             domains.iter().map(|domain| IterDomain { number: self.next_domain_number(), ..*domain }).collect();
+        let name = self.names.derive_name(self.edit, like);
         let old = self.program().tensor(like);
         let tensor = Tensor {
             number: self.next_tensor,
-            name: None,
+            name,
             memory,
             dtype: old.dtype,
             domains_start: 0,
@@ -109,7 +117,22 @@ impl<'e, 'p> OpBuilder<'e, 'p> {
         };
         self.next_tensor = self.next_tensor.saturating_add(1);
         let span = self.program().op_span(self.origin);
-        self.edit.add_tensor(tensor, &domains, span)
+        let new = self.edit.add_tensor(tensor, &domains, span);
+        if name.is_some() {
+            self.derived.insert(new);
+        }
+        new
+    }
+    /// Takes the derived name of a slice back: `hir 2` writes a slice that has none in place of its uses, `G[at]`.
+    fn drop_derived_name(&mut self, tensor: TensorId) {
+        if !self.derived.remove(&tensor) {
+            return;
+        }
+        let old = self.program().tensor(tensor).clone();
+        if let Some(name) = old.name {
+            self.names.release_name(self.edit.program(), name);
+        }
+        self.edit.set_tensor(tensor, Tensor { name: None, ..old });
     }
     /// Numbers the stored axes of a permuting op's result as nvFuser does, in the order of its operand's axes:
     /// axis k is axis `order[k]` of the operand.
@@ -201,6 +224,7 @@ impl<'e, 'p> OpBuilder<'e, 'p> {
     }
     /// `out = HirAliasSelect( input, axis = domain, index = index )`
     pub(crate) fn build_select(&mut self, out: TensorId, input: TensorId, axis: DomainId, index: ExprId) -> OpId {
+        self.drop_derived_name(out);
         let attrs = vec![(AttrKey::Axis, AttrValue::Domain(axis)), (AttrKey::Index, AttrValue::Expr(index))];
         self.unary(OpKind::HirAliasSelect, out, input, attrs)
     }

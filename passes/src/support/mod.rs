@@ -2,6 +2,7 @@
 
 pub(crate) mod builder;
 mod carried;
+mod derived_names;
 pub(crate) mod fold;
 pub(crate) mod keep;
 pub(crate) mod lifetime;

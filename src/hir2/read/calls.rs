@@ -448,6 +448,8 @@ impl ProgramReader<'_> {
         let inferred = result_types(&self.program, &op).and_then(|mut types| types.pop());
         let ty = inferred.unwrap_or_else(|| self.leading_axes(tensor, missing));
         let result = self.add_hidden_tensor(ty, span);
+        let name = self.program.tensor_name(tensor);
+        self.program.source.slices.insert(result, name.into());
         op.results.push(Value::Tensor(result));
         self.emit(op, span);
         result

@@ -4,7 +4,7 @@ use super::links::{has_root, is_reducing_kind};
 use crate::diag::{Diag, Diags, codes};
 use crate::ir::TEAM_CUT;
 use crate::ir::places::{smallest_duplicate, with_declaration};
-use crate::ir::{AttrKey, OpId, Program, RootAs, TensorId, mesh_text};
+use crate::ir::{AttrKey, OpId, Program, RootAs, TensorId};
 
 /// Communication: team, root, reduce operation.
 pub(crate) fn check_communication(program: &Program, id: OpId, diags: &mut Diags) {
@@ -79,7 +79,7 @@ fn check_in_team(program: &Program, id: OpId, tensor: TensorId, side: &str, team
     let mut devices = mesh.devices.iter();
     if let Some(device) = devices.find(|&&device| sorted.binary_search(&i64::from(device)).is_err()) {
         let name = program.tensor_name(tensor);
-        let mesh = mesh_text(program, program.tensor(tensor).mesh);
+        let mesh = program.mesh_name(program.tensor(tensor).mesh);
         let message = format!("device {device} of the {side}'s mesh is not in the team");
         let diag = Diag::error(codes::TEAM_MESH, program.op_span(id), message)
             .with_primary_text(format!("`{name}` is placed on `{mesh}`"))

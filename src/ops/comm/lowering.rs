@@ -436,8 +436,8 @@ pub(super) fn lower_wait(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag>
         let Value::Handle(number) = operand else { continue };
         let Some(work) = cx.pending.remove(number) else {
             let post = cx.op_of_handle(*number).map(|post| cx.program.op_span(post));
-            let diag =
-                cx.error_here(codes::POSTS, format!("no communication {number} was started since its last Wait"));
+            let name = cx.program.handle_name(*number);
+            let diag = cx.error_here(codes::POSTS, format!("no communication {name} was started since its last Wait"));
             return Err(match post {
                 Some(span) => diag.with_label(span, "the Wait names this communication"),
                 None => diag,

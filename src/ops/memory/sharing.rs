@@ -2,7 +2,7 @@
 
 use crate::axes::logical_axes;
 use crate::diag::{Diag, Diags, Span, codes};
-use crate::ir::{Program, TensorId, mesh_text};
+use crate::ir::{Program, TensorId};
 
 /// An input has the caller's memory.
 pub(crate) fn check_own_memory(program: &Program, new: TensorId, span: Span, diags: &mut Diags) {
@@ -31,6 +31,6 @@ pub(crate) fn element_count(program: &Program, tensor: TensorId) -> Option<i64> 
 }
 
 pub(crate) fn mesh_difference(program: &Program, a: TensorId, b: TensorId) -> String {
-    let [first, second] = [a, b].map(|tensor| mesh_text(program, program.tensor(tensor).mesh));
+    let [first, second] = [a, b].map(|tensor| program.mesh_name(program.tensor(tensor).mesh));
     format!("their meshes are `{first}` and `{second}`")
 }

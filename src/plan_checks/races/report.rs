@@ -270,15 +270,12 @@ impl FindingReport<'_> {
             rest.filter(|(_, inst)| matches!(inst.kind, InstKind::WaitWork { work: other } if work.ends_with(other)));
         match waits.next() {
             Some((_, wait)) => self.missing_synchronize(plan, wait.stream),
-            None => MissingOrder::Statement(wait_text(self.prepared.labels.op_label(plan.inst(work.named).origin.op))),
+            None => {
+                let wait = self.prepared.labels.wait_text(plan.inst(work.named).origin.op);
+                wait.map_or(MissingOrder::Unnamed, |wait| MissingOrder::Statement(wait.to_owned()))
+            }
         }
     }
-}
-
-/// The Wait for a communication with this label; it calls all of them `Communication`.
-fn wait_text(label: &str) -> String {
-    let number = label.rsplit(' ').next().unwrap_or(label);
-    format!("Wait Communication {number}")
 }
 
 /// The repair where the stream to wait for has no name.

@@ -52,7 +52,7 @@ pub(super) fn add_shapes(sizes: &mut SizeSettings, program: &Program, bound: &Bo
     let inputs = tensor_options::tensor_ids(program.inputs()).into_iter().zip(&bound.inputs).zip(whole);
     for ((tensor, content), whole) in inputs {
         if let (Some(InputContent::File(file)), Some(whole)) = (content, whole)
-            && let Entry::Vacant(entry) = sizes.shapes.entry(tensor_options::tensor_number(program, tensor))
+            && let Entry::Vacant(entry) = sizes.shapes.entry(program.tensor_name(tensor))
         {
             sizes.files.insert(entry.key().clone(), file.to_string());
             entry.insert(whole.shape().to_vec());

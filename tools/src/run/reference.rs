@@ -191,8 +191,7 @@ fn plan_reference(
 ) -> Result<PreparedProgram, RunFailure> {
     let tensors = tensor_options::tensor_ids(loaded.program.inputs());
     let shapes = tensors.into_iter().zip(whole);
-    let shapes =
-        shapes.map(|(tensor, whole)| (tensor_options::tensor_number(&loaded.program, tensor), whole.shape().to_vec()));
+    let shapes = shapes.map(|(tensor, whole)| (loaded.program.tensor_name(tensor), whole.shape().to_vec()));
     let (mut set, mut reals) = (tensor_options::whole_numbers(&options.set), tensor_options::real_values(&options.set));
     set.retain(|name, _| is_scalar_input(&loaded.program, name));
     reals.retain(|name, _| is_scalar_input(&loaded.program, name));

@@ -22,7 +22,7 @@ pub(super) struct BoundOptions<'a> {
     pub(super) expects: Vec<Option<&'a DataFile>>,
     /// Tensors that are no outputs and that `--output` or `--expect` names.
     pub(super) kept: Vec<TensorId>,
-    /// By `T0`.
+    /// By name, or `T0`.
     shapes: BTreeMap<String, Vec<usize>>,
 }
 
@@ -67,7 +67,7 @@ pub(super) fn bind_options<'a>(program: &Program, options: &'a Options) -> Resul
         kept: outputs.tensors[results..].to_vec(),
         outputs: outputs.bind_values("output", &options.outputs, &inputs, &mut diags),
         expects: outputs.bind_values("expect", &options.expects, &inputs, &mut diags),
-        shapes: shapes.map(|(tensor, shape)| (tensor_number(program, tensor), shape)).collect(),
+        shapes: shapes.map(|(tensor, shape)| (program.tensor_name(tensor), shape)).collect(),
     };
     check_scalars(program, &options.set, &mut diags);
     if diags.is_empty() { Ok(bound) } else { Err(diags.into()) }

@@ -1,0 +1,32 @@
+//! Names of HostUnits, meshes, streams and communications as messages say them: those that the user gave, else numbers.
+
+use super::program::Program;
+use super::tensor::MeshId;
+use super::text::{expr_text, mesh_text};
+use super::{Expr, ExprId};
+
+impl Program {
+    /// A communication or a group: `h`, or its number.
+    pub fn handle_name(&self, number: u32) -> String {
+        self.given.handles.get(&number).map_or_else(|| number.to_string(), |name| self.name(*name).to_owned())
+    }
+    /// The HostUnit of a number: `axpy`, or `HostUnit0`.
+    pub fn unit_name(&self, number: u32) -> String {
+        let unit = self.unit_by_number(number).map(|id| &self.units[id]);
+        unit.and_then(|unit| unit.name).map_or_else(|| format!("HostUnit{number}"), |name| self.name(name).to_owned())
+    }
+    /// A stream as an operand of a statement: `Stream main`, or `Stream 0x1`.
+    pub fn stream_name(&self, stream: ExprId) -> String {
+        let given = match self.expr(stream) {
+            Expr::Hex(address) => self.given.streams.get(address),
+            _ => None,
+        };
+        let name = given.map_or_else(|| expr_text(self, stream), |name| self.name(*name).to_owned());
+        format!("Stream {name}")
+    }
+    /// A mesh: `d`, `DeviceMesh{0 1}` or `no mesh`.
+    pub fn mesh_name(&self, mesh: Option<MeshId>) -> String {
+        let given = mesh.and_then(|mesh| self.given.meshes.get(&mesh));
+        given.map_or_else(|| mesh_text(self, mesh), |name| self.name(*name).to_owned())
+    }
+}

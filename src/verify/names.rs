@@ -1,0 +1,170 @@
+//! V52: names that the user gave mean one thing each.
+
+use super::declarations::ReferencedTensors;
+use crate::diag::{Diag, Diags, Span, codes};
+use crate::ir::places::tensor_span;
+use crate::ir::scalar_names::{loop_index, sub_expressions};
+use crate::ir::{AttrValue, BlockId, Expr, ExprId, Op, OpId, Program, Symbol, UnitId, Value};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// Checks the names of the program, and those of each of its units.
+pub(super) fn check_given_names(program: &Program, referenced: &ReferencedTensors, diags: &mut Diags) {
+    if !program.has_names() {
+        return;
+    }
+    let mut table = NameTable { program, diags, owners: FxHashMap::default() };
+    table.add_units();
+    let units = program.units().iter().map(|(id, unit)| (Some(id), unit.body));
+    for (unit, body) in std::iter::once((None, program.body())).chain(units) {
+        table.owners.clear();
+        table.add_tensors(referenced, unit);
+        if unit.is_none() {
+            table.add_posts_and_streams();
+        }
+        table.check_scalars(referenced, unit, body);
+    }
+}
+
+/// The first owner of a name.
+struct NameOwner {
+    word: &'static str,
+    span: Span,
+}
+
+struct NameTable<'a> {
+    program: &'a Program,
+    diags: &'a mut Diags,
+    owners: FxHashMap<Symbol, NameOwner>,
+}
+
+impl NameTable<'_> {
+    fn add_name(&mut self, name: Symbol, owner: NameOwner) {
+        let Some(first) = self.owners.get(&name) else {
+            self.owners.insert(name, owner);
+            return;
+        };
+        let text = self.program.name(name);
+        let message = match first.word == owner.word {
+            true => format!("two {}s are called `{text}`", owner.word),
+            false => format!("a {} and a {} are called `{text}`", first.word, owner.word),
+        };
+        self.diags.push(
+            Diag::error(codes::NAME_TWICE, owner.span, message)
+                .with_label(first.span, "the first one is here")
+                .with_note("give each of them a name of its own"),
+        );
+    }
+
+    /// Units, meshes and the program itself are called in a whole file.
+    fn add_units(&mut self) {
+        let program = self.program;
+        let header = program.source().header;
+        if let Some(name) = program.given_names().program {
+            self.add_name(name, NameOwner { word: "program", span: header });
+        }
+        let mut meshes: Vec<_> = program.given_names().meshes.iter().map(|(mesh, name)| (*mesh, *name)).collect();
+        meshes.sort_unstable();
+        for (_, name) in meshes {
+            self.add_name(name, NameOwner { word: "mesh", span: header });
+        }
+        for (_, unit) in program.units().iter() {
+            let port = unit.inputs.iter().chain(&unit.outputs).find_map(|value| value.as_tensor());
+            let span = port.map_or(header, |tensor| tensor_span(program, tensor));
+            if let Some(name) = unit.name {
+                self.add_name(name, NameOwner { word: "unit", span });
+            }
+        }
+    }
+
+    fn add_tensors(&mut self, referenced: &ReferencedTensors, unit: Option<UnitId>) {
+        let program = self.program;
+        for &id in referenced.tensors.iter().filter(|id| referenced.first[**id] == **id) {
+            let tensor = program.tensor(id);
+            if let Some(name) = tensor.name.filter(|_| tensor.unit == unit) {
+                self.add_name(name, NameOwner { word: "tensor", span: tensor_span(program, id) });
+            }
+        }
+    }
+
+    fn add_posts_and_streams(&mut self) {
+        let program = self.program;
+        let given = program.given_names();
+        // What several statements name is called once.
+        let (mut posts, mut streams) = (FxHashSet::default(), FxHashSet::default());
+        program.walk(program.body(), &mut |id| {
+            let op = program.op(id);
+            let span = program.op_span(id);
+            let number = op.number().filter(|number| posts.insert(*number));
+            if let Some(name) = number.and_then(|number| given.handles.get(&number)) {
+                self.add_name(*name, NameOwner { word: "communication", span });
+            }
+            for result in &op.results {
+                let Value::Stream(stream) = result else { continue };
+                let Expr::Hex(address) = program.expr(*stream) else { continue };
+                if let Some(name) = given.streams.get(address).filter(|_| streams.insert(*address)) {
+                    self.add_name(*name, NameOwner { word: "stream", span });
+                }
+            }
+        });
+    }
+
+    /// Scalars have their names from expressions.
+    fn check_scalars(&mut self, referenced: &ReferencedTensors, unit: Option<UnitId>, body: BlockId) {
+        let program = self.program;
+        let mut scan = ScalarScan { program, seen: FxHashSet::default(), names: Vec::new() };
+        for &id in referenced.tensors.iter().filter(|id| program.tensor(**id).unit == unit) {
+            let span = tensor_span(program, id);
+            for domain in program.domains(id) {
+                let bounds = [Some(domain.extent), domain.start, domain.stop, domain.expanded];
+                bounds.into_iter().flatten().for_each(|expr| scan.scan_expr(expr, span));
+            }
+        }
+        program.walk(body, &mut |id| scan.scan_op(id, program.op(id)));
+        for (name, span) in scan.names {
+            if self.owners.get(&name).is_some_and(|owner| owner.word != "scalar") {
+                self.add_name(name, NameOwner { word: "scalar", span });
+            }
+        }
+    }
+}
+
+/// Collects the names in expressions, each once.
+struct ScalarScan<'a> {
+    program: &'a Program,
+    seen: FxHashSet<ExprId>,
+    names: Vec<(Symbol, Span)>,
+}
+
+impl ScalarScan<'_> {
+    fn scan_op(&mut self, id: OpId, op: &Op) {
+        let span = self.program.op_span(id);
+        if !op.blocks.is_empty()
+            && let Some(index) = loop_index(self.program, op)
+        {
+            self.names.push((index, span));
+        }
+        for value in op.results.iter().chain(&op.operands) {
+            if let Value::Scalar(expr) | Value::Stream(expr) = value {
+                self.scan_expr(*expr, span);
+            }
+        }
+        for (_, value) in &op.attrs {
+            match value {
+                AttrValue::Expr(expr) => self.scan_expr(*expr, span),
+                AttrValue::Exprs(exprs) => exprs.iter().for_each(|expr| self.scan_expr(*expr, span)),
+                AttrValue::Ranges(ranges) => ranges.iter().flatten().for_each(|expr| self.scan_expr(*expr, span)),
+                _ => {}
+            }
+        }
+    }
+
+    fn scan_expr(&mut self, expr: ExprId, span: Span) {
+        if !self.seen.insert(expr) {
+            return;
+        }
+        match self.program.expr(expr) {
+            Expr::Name(name) => self.names.push((*name, span)),
+            other => sub_expressions(other).iter().for_each(|part| self.scan_expr(*part, span)),
+        }
+    }
+}
