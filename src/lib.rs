@@ -57,8 +57,9 @@ pub mod resolve;
 pub mod style;
 pub mod verify;
 
-use diag::{Diag, DiagLabel, Diags};
-use hostir_grammar::SyntaxError;
+use diag::Diags;
+
+pub use diag::syntax_error;
 
 /// Reads a text. Returns one program for each container, and all diagnostics in text order.
 ///
@@ -126,13 +127,4 @@ impl ParsedFile {
             ParsedFile::Hir2(file) => hir2::read::read_program(file, text, number, diags),
         }
     }
-}
-
-/// Converts an error of the grammar to a diagnostic.
-pub fn syntax_error(error: SyntaxError) -> Diag {
-    let labels = error.others.into_iter().map(|other| DiagLabel { span: other.span, text: other.text });
-    let mut diag = Diag::error(error.code, error.span, error.message).with_primary_text(error.label);
-    diag.labels.extend(labels);
-    diag.notes = error.notes;
-    diag
 }

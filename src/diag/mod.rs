@@ -198,6 +198,15 @@ fn is_numbered(name: &str) -> bool {
     letter && !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
+/// Converts an error of the grammar to a diagnostic.
+pub fn syntax_error(error: hostir_grammar::SyntaxError) -> Diag {
+    let labels = error.others.into_iter().map(|other| DiagLabel { span: other.span, text: other.text });
+    let mut diag = Diag::error(error.code, error.span, error.message).with_primary_text(error.label);
+    diag.labels.extend(labels);
+    diag.notes = error.notes;
+    diag
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -170,3 +170,21 @@ fn plain_cast_word(dtype: DType) -> Option<&'static str> {
         _ => return None,
     })
 }
+
+/// The word of a keyed argument in `hir 2`.
+pub fn keyword(declared: &crate::ops::ArgSpec) -> &'static str {
+    match declared.display_name() {
+        "initial value" => "init",
+        "Group ID" => "group",
+        word => word,
+    }
+}
+
+/// Whether ops of a kind are written as calls with results.
+pub fn is_callable(kind: OpKind) -> bool {
+    let by_layout = matches!(
+        kind.layout(),
+        OpLayout::OneLine(_) | OpLayout::TwoLines(_) | OpLayout::Aligned | OpLayout::AlignedLoose | OpLayout::Factory
+    );
+    by_layout || kind == OpKind::LaunchKernel
+}

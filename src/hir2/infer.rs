@@ -53,9 +53,11 @@ impl TensorType {
     fn without(mut self, drop: impl Fn(usize, &IterDomain) -> bool) -> Self {
         let kept: Vec<bool> = self.domains.iter().enumerate().map(|(at, domain)| !drop(at, domain)).collect();
         let position = |at: u32| kept[..at as usize].iter().filter(|kept| **kept).count() as u32;
-        let axes =
-            self.axes.take().map(|axes| axes.iter().filter(|&&at| kept[at as usize]).map(|&at| position(at)).collect());
-        self.axes = axes.filter(|axes: &Box<[u32]>| !axes.iter().copied().eq(0..axes.len() as u32));
+        let axes = self
+            .axes
+            .take()
+            .map(|axes| -> Vec<u32> { axes.iter().filter(|&&at| kept[at as usize]).map(|&at| position(at)).collect() });
+        self.axes = axes.filter(|axes| !axes.is_sorted()).map(Into::into);
         let mut at = 0;
         self.domains.retain(|_| {
             at += 1;
@@ -230,7 +232,7 @@ fn flags(op: &Op) -> Option<&[bool]> {
 
 /// Axes of extent 1 where a flag is set, the operand's elsewhere.
 fn broadcast_type(program: &Program, op: &Op, operand: TensorId) -> Option<TensorType> {
-    let one = program.exprs().find(&Expr::Int(1))?;
+    let one = program.exprs().find_expr(&Expr::Int(1))?;
     let new = IterDomain {
         iter: IterType::Broadcast,
         parallel: ParallelType::Serial,

@@ -9,9 +9,11 @@ pub mod read;
 pub mod words;
 pub mod write;
 
+pub use hostir_grammar::hir2::is_hir2;
+
 use crate::diag::Diags;
 
-/// A text of either notation in the canonical layout of `hir 2`.
+/// A text in `hir 2` in its canonical layout.
 ///
 /// ```
 /// let text = "hir 2\nf( A:f32[n] )->(B : f32[n]):\n    B=relu( A )\n";
@@ -22,7 +24,7 @@ use crate::diag::Diags;
 /// # Errors
 /// If the text cannot be read without errors: all diagnostics of reading it.
 pub fn format_text(text: &str) -> Result<String, Diags> {
-    let (mut programs, diags) = crate::load(text);
+    let (mut programs, diags) = read::read_text(text);
     if diags.has_errors() {
         return Err(diags);
     }

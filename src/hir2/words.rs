@@ -3,16 +3,16 @@
 //! Checks and analyses quote statements in the printed form. Here, and nowhere else, these quotations become statements of
 //! `hir 2`: `Synchronize Stream 0` is `sync 0`. What is said in names (tensors, slices, posts) needs no translation.
 
+use super::is_hir2;
 use crate::diag::{Diag, Span};
 use crate::ir::{Program, Value, handle_label, statement_label, statement_word};
-use hostir_grammar::hir2::is_hir2;
 
 /// Translates what diagnostics about a text in `hir 2` quote; others stay as they are.
 pub fn translate_diags(text: &str, diags: &mut [Diag]) {
     if diags.is_empty() || !is_hir2(text) {
         return;
     }
-    let (programs, _) = crate::load(text);
+    let (programs, _) = super::read::read_text(text);
     for diag in diags {
         let span = diag.primary.as_ref().map_or(Span::default(), |label| label.span);
         let behind = programs.iter().rev().find(|program| program.source().header.start <= span.start);

@@ -147,7 +147,7 @@ impl ExprArena {
         id
     }
     /// Returns the id of `expr` if it is known.
-    pub fn find(&self, expr: &Expr) -> Option<ExprId> {
+    pub fn find_expr(&self, expr: &Expr) -> Option<ExprId> {
         self.map.get(expr).copied()
     }
     /// The expression.

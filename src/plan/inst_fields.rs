@@ -52,7 +52,16 @@ struct FieldStep {
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(crate) struct InstSteps {
     fields: SmallVec<[FieldStep; 4]>,
+    /// Whether views are elsewhere in each round.
+    moves_views: bool,
 }
+
+/// The field of an event, or of the completion handle of an instruction that has no peer.
+pub(super) const HANDLE_FIELD: u8 = 1;
+/// The field of a message's peer.
+pub(super) const PEER_FIELD: u8 = 1;
+/// The field of a message's completion handle.
+pub(super) const MESSAGE_WORK_FIELD: u8 = 2;
 
 impl InstSteps {
     /// The steps between an instruction and its counterparts one and two rounds later; `None` if they differ by more
@@ -77,7 +86,19 @@ impl InstSteps {
             steps.move_inst(&mut predicted, round);
             predicted == *inst
         });
+        steps.moves_views = fits && steps.view_motion(first) != ViewMotion::None;
         fits.then_some(steps)
+    }
+
+    /// Whether the instruction's views are elsewhere in each round.
+    pub(crate) fn moves_views(&self) -> bool {
+        self.moves_views
+    }
+
+    /// The number of a slot or rank so many rounds later, by its field.
+    pub(super) fn moved_slot(&self, field: u8, number: u32, rounds: i64) -> u32 {
+        let step = self.fields.iter().find(|step| step.field == field);
+        step.map_or(number, |step| number.wrapping_add(step.step.wrapping_mul(rounds) as u32))
     }
 
     /// The change of the instruction's views from one round to the next.

@@ -7,6 +7,7 @@
 use super::PlanBuilder;
 use super::inst::Inst;
 use super::inst_fields::InstSteps;
+use super::stored_inst::StoredInst;
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -28,16 +29,16 @@ impl Segment {
     fn end(&self) -> usize {
         self.first + self.body.len() * self.rounds
     }
+    /// The segment as a body that repeats.
+    fn repeated_body(&self) -> RepeatedBody<'_> {
+        RepeatedBody { body: &self.body, steps: &self.steps, rounds: self.rounds }
+    }
     /// The instruction at a place.
-    fn inst_at(&self, place: usize) -> Cow<'_, Inst> {
+    fn stored_at(&self, place: usize) -> StoredInst<'_> {
         let offset = place - self.first;
-        if self.steps.is_empty() {
-            return Cow::Borrowed(&self.body[offset]);
-        }
-        let (round, at) = (offset / self.body.len(), offset % self.body.len());
-        let mut inst = self.body[at].clone();
-        self.steps[at].move_inst(&mut inst, round as i64);
-        Cow::Owned(inst)
+        let length = self.body.len();
+        let (round, at) = if self.steps.is_empty() { (0, offset) } else { (offset / length, offset % length) };
+        StoredInst::of_body(self.repeated_body(), round, at)
     }
 }
 
@@ -72,21 +73,25 @@ impl InstList {
     }
     /// The instruction at a place, if there is one.
     pub(super) fn get(&self, place: usize) -> Option<Cow<'_, Inst>> {
-        (place < self.len).then(|| self.segments[self.segment_of(place, 0)].inst_at(place))
+        (place < self.len).then(|| self.get_near(place, &mut 0))
     }
     /// The instruction at a place below the length; `near` is the number of a segment that may hold it, and becomes that
     /// of the one that does.
     pub(super) fn get_near(&self, place: usize, near: &mut usize) -> Cow<'_, Inst> {
+        self.stored_near(place, near).unfold_inst()
+    }
+    /// Like [`Self::get_near`], as it is stored.
+    pub(super) fn stored_near(&self, place: usize, near: &mut usize) -> StoredInst<'_> {
         *near = self.segment_of(place, *near);
-        self.segments[*near].inst_at(place)
+        self.segments[*near].stored_at(place)
+    }
+    /// The segment of a number.
+    pub(super) fn body_number(&self, number: usize) -> Option<RepeatedBody<'_>> {
+        self.segments.get(number).map(Segment::repeated_body)
     }
     /// The segments in order.
     pub(super) fn repeated_bodies(&self) -> impl Iterator<Item = RepeatedBody<'_>> {
-        self.segments.iter().map(|segment| RepeatedBody {
-            body: &segment.body,
-            steps: &segment.steps,
-            rounds: segment.rounds,
-        })
+        self.segments.iter().map(Segment::repeated_body)
     }
 
     /// The number of the segment that holds a place; tries `near` first.
@@ -325,8 +330,10 @@ impl PlanBuilder<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ir::OpId;
-    use crate::plan::{BufferId, EventId, InstKind, InstOrigin, IterationId, StreamSlot, USER_STREAM};
+    use crate::ir::{Id, OpId};
+    use crate::plan::{
+        BufferId, EventId, InstId, InstKind, InstOrigin, IterationId, Plan, QueueAction, StreamSlot, USER_STREAM,
+    };
 
     /// A loop of instructions that are functions of its round.
     struct LoopShape {
@@ -387,6 +394,14 @@ mod tests {
         list.segments.iter().map(|segment| segment.body.len()).sum()
     }
 
+    fn queue_action_of(inst: &Inst) -> QueueAction {
+        match &inst.kind {
+            InstKind::Record { event } => QueueAction::Record(*event),
+            InstKind::GroupBegin => QueueAction::GroupBegin,
+            _ => QueueAction::Local,
+        }
+    }
+
     #[test]
     fn lists_that_keep_loops_hold_what_was_pushed() {
         let mut rng = fastrand::Rng::with_seed(11);
@@ -409,6 +424,21 @@ mod tests {
                 assert_eq!(&*list.get_near(place, &mut near), inst);
             }
             assert_eq!(list.get(plain.len()), None);
+            let plan = Plan { insts: list, ..Plan::default() };
+            let mut cursor = plan.stored_cursor();
+            for (place, inst) in plain.iter().enumerate() {
+                let (id, stored) = cursor.next().expect("as many instructions");
+                assert_eq!((id, &*stored.unfold_inst()), (InstId::new(place), inst));
+                assert_eq!(stored.queue_action(), queue_action_of(inst));
+            }
+            assert!(cursor.next().is_none() && cursor.next().is_none());
+            let mut visited = Vec::new();
+            plan.visit_stored(
+                |kind| matches!(kind, InstKind::Record { .. }),
+                |id, stored| visited.push((id, stored.queue_action())),
+            );
+            let records = plain.iter().enumerate().filter(|(_, inst)| matches!(inst.kind, InstKind::Record { .. }));
+            assert!(records.map(|(place, inst)| (InstId::new(place), queue_action_of(inst))).eq(visited));
         }
     }
 

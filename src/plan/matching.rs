@@ -7,7 +7,9 @@
 
 use super::cursor::InstId;
 use super::inst::{CollectiveInst, CommSlot, InstKind};
-use super::{Plan, PlanCommunicator};
+use super::{MessageAction, Plan, PlanCommunicator, QueueAction};
+use crate::ir::Id;
+use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -92,11 +94,27 @@ struct MessageChannel<'p> {
     to: u32,
 }
 
+/// The end of a channel on one rank.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct ChannelEnd {
+    comm: Option<CommSlot>,
+    peer: u32,
+    sends: bool,
+}
+
 /// One side of a message.
 #[derive(Clone, Copy)]
 struct MessageSide {
     at: RankInst,
     put: bool,
+}
+
+/// A rank's place in a communicator, and the number of collectives that it has posted there.
+struct MemberSlot {
+    /// The communicator among the matched ones.
+    place: usize,
+    position: usize,
+    posted: usize,
 }
 
 /// The sides of a channel's messages in issue order.
@@ -123,11 +141,8 @@ impl<'p> PlanMatching<'p> {
         let ranks = plans.len() as u32;
         for of_all in &mut matching.communicators {
             let slot = of_all.slots.first().copied().flatten();
-            let own = plan.cursor().filter_map(|(id, inst)| match &inst.kind {
-                InstKind::Collective(collective) if Some(collective.comm) == slot => Some(id),
-                _ => None,
-            });
-            of_all.collectives = own.map(|id| vec![Some(id); ranks as usize]).collect();
+            let is_own = |kind: &InstKind| matches!(kind, InstKind::Collective(one) if Some(one.comm) == slot);
+            plan.visit_stored(is_own, |id, _| of_all.collectives.push(vec![Some(id); ranks as usize]));
         }
         let mut channels: BTreeMap<MessageChannel<'p>, ChannelSides> = BTreeMap::new();
         add_message_sides(plan, &mut channels);
@@ -144,7 +159,7 @@ impl<'p> PlanMatching<'p> {
                 sides.extend([(send.at.inst, number), (receive.at.inst, number + 1)]);
             }
         }
-        sides.sort_unstable();
+        sides.sort();
         matching.sides = vec![sides];
         matching
     }
@@ -153,8 +168,21 @@ impl<'p> PlanMatching<'p> {
     pub fn message_partner(&self, rank: u32, inst: InstId) -> Option<RankInst> {
         let sides = self.sides.get(rank as usize)?;
         let place = sides.binary_search_by_key(&inst, |(inst, _)| *inst).ok()?;
-        let message = self.messages.get(sides[place].1 as usize)?;
-        let own = RankInst { rank, inst };
+        self.other_side(RankInst { rank, inst }, sides[place].1)
+    }
+
+    /// Like [`Self::message_partner`], for a reader that asks for the instructions of a rank in their order; `near` is 0
+    /// at first.
+    pub(crate) fn next_partner(&self, rank: u32, inst: InstId, near: &mut usize) -> Option<RankInst> {
+        let sides = self.sides.get(rank as usize)?.get(*near..)?;
+        *near += sides.iter().take_while(|(side, _)| *side < inst).count();
+        let &(_, number) = self.sides[rank as usize].get(*near).filter(|(side, _)| *side == inst)?;
+        self.other_side(RankInst { rank, inst }, number)
+    }
+
+    /// The side of a message that is not this one.
+    fn other_side(&self, own: RankInst, number: u32) -> Option<RankInst> {
+        let message = self.messages.get(number as usize)?;
         Some(if message.send == own { message.receive } else { message.send })
     }
 
@@ -162,22 +190,25 @@ impl<'p> PlanMatching<'p> {
         let places: BTreeMap<&PlanCommunicator, usize> =
             self.communicators.iter().map(|of_all| of_all.communicator).zip(0..).collect();
         for plan in plans {
-            let mut numbers: BTreeMap<CommSlot, usize> = BTreeMap::new();
-            for (id, inst) in plan.cursor() {
-                let InstKind::Collective(collective) = &inst.kind else { continue };
-                let communicator = &plan.communicators[collective.comm];
-                let position = communicator.team.iter().position(|&rank| rank == plan.rank);
-                let (Some(position), Some(&place)) = (position, places.get(communicator)) else {
-                    continue;
-                };
-                let of_all = &mut self.communicators[place];
-                let number = numbers.entry(collective.comm).or_default();
-                if of_all.collectives.len() <= *number {
-                    of_all.collectives.push(vec![None; communicator.team.len()]);
+            let mut slots: Vec<Option<MemberSlot>> = plan
+                .communicators
+                .iter()
+                .map(|(_, communicator)| {
+                    let position = communicator.team.iter().position(|&rank| rank == plan.rank)?;
+                    Some(MemberSlot { place: *places.get(communicator)?, position, posted: 0 })
+                })
+                .collect();
+            let is_collective = |kind: &InstKind| matches!(kind, InstKind::Collective(_));
+            plan.visit_stored(is_collective, |id, inst| {
+                let QueueAction::Collective(comm, _) = inst.queue_action() else { return };
+                let Some(slot) = &mut slots[comm.index()] else { return };
+                let of_all = &mut self.communicators[slot.place];
+                if of_all.collectives.len() <= slot.posted {
+                    of_all.collectives.push(vec![None; of_all.communicator.team.len()]);
                 }
-                of_all.collectives[*number][position] = Some(id);
-                *number += 1;
-            }
+                of_all.collectives[slot.posted][slot.position] = Some(id);
+                slot.posted += 1;
+            });
         }
     }
 
@@ -187,6 +218,7 @@ impl<'p> PlanMatching<'p> {
             add_message_sides(plan, &mut channels);
         }
         self.sides = vec![Vec::new(); plans.len()];
+        self.messages.reserve(channels.values().map(|channel| channel.sends.len().min(channel.receives.len())).sum());
         for channel in channels.into_values() {
             for (send, receive) in channel.sends.into_iter().zip(channel.receives) {
                 let number = self.messages.len() as u32;
@@ -199,7 +231,8 @@ impl<'p> PlanMatching<'p> {
                 }
             }
         }
-        self.sides.iter_mut().for_each(|sides| sides.sort_unstable());
+        // A stable sort merges the channels, each of which is in order.
+        self.sides.iter_mut().for_each(|sides| sides.sort());
     }
 }
 
@@ -221,27 +254,29 @@ fn communicators(plans: &[Plan]) -> Vec<MatchedCommunicator<'_>> {
 
 /// Adds a rank's sends and receives to their channels.
 fn add_message_sides<'p>(plan: &'p Plan, channels: &mut BTreeMap<MessageChannel<'p>, ChannelSides>) {
+    let mut own: FxHashMap<ChannelEnd, Vec<MessageSide>> = FxHashMap::default();
     let mut grouped = false;
-    for (inst, element) in plan.cursor() {
-        let (comm, peer, put, sends) = match &element.kind {
-            InstKind::GroupBegin => {
-                grouped = true;
-                continue;
-            }
-            InstKind::GroupEnd { .. } => {
-                grouped = false;
-                continue;
-            }
-            InstKind::Send { comm, put, peer, .. } => (*comm, *peer, *put, true),
-            InstKind::Recv { comm, put, peer, .. } => (*comm, *peer, *put, false),
-            _ => continue,
-        };
+    let is_wanted = |kind: &InstKind| {
+        matches!(kind, InstKind::GroupBegin | InstKind::GroupEnd { .. } | InstKind::Send { .. } | InstKind::Recv { .. })
+    };
+    plan.visit_stored(is_wanted, |inst, stored| match stored.queue_action() {
+        QueueAction::GroupBegin => grouped = true,
+        QueueAction::GroupEnd(..) => grouped = false,
+        QueueAction::Message(MessageAction { sends, comm, put, peer, .. }) => {
+            let at = RankInst { rank: plan.rank, inst };
+            let side = MessageSide { at, put: put || (grouped && comm.is_some()) };
+            own.entry(ChannelEnd { comm, peer, sends }).or_default().push(side);
+        }
+        _ => {}
+    });
+    for (ChannelEnd { comm, peer, sends }, mut sides) in own {
         let communicator = comm.map(|slot| &plan.communicators[slot]);
         let (from, to) = if sends { (plan.rank, peer) } else { (peer, plan.rank) };
         let channel = channels.entry(MessageChannel { communicator, from, to }).or_default();
-        let at = RankInst { rank: plan.rank, inst };
-        let side = MessageSide { at, put: put || (grouped && comm.is_some()) };
-        if sends { channel.sends.push(side) } else { channel.receives.push(side) }
+        let target = if sends { &mut channel.sends } else { &mut channel.receives };
+        target.append(&mut sides);
+        // Two slots may be of one communicator.
+        target.sort_by_key(|side| side.at.inst);
     }
 }
 

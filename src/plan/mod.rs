@@ -20,6 +20,7 @@ mod matching;
 mod poison;
 mod print;
 mod scalar;
+mod stored_inst;
 mod take_inst;
 
 pub use axes::AxesTable;
@@ -45,6 +46,7 @@ pub use matching::{CollectiveMember, MatchedCommunicator, MatchedMessage, PlanMa
 pub use print::PlanText;
 pub use scalar::{EvalError, apply_function};
 pub(crate) use scalar::{LocalScalars, evaluate_extent};
+pub(crate) use stored_inst::{MessageAction, QueueAction, StoredCursor, StoredInst};
 pub use take_inst::{AccumulateInst, TakeInst};
 
 pub use crate::ir::functions::{Function, ScalarValue};

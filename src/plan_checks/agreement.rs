@@ -4,7 +4,7 @@ use super::walk::{CollectiveEnd, MessageEnd};
 use crate::diag::{Diag, codes};
 use crate::ir::DType;
 use crate::lower::PreparedProgram;
-use crate::plan::{BufferView, CollectiveInst, InstId, Plan, PlanMatching, RankInst};
+use crate::plan::{BufferView, CollectiveInst, InstId, InstKind, MatchedMessage, Plan, PlanMatching, RankInst};
 
 /// The first error of all communications; a walk reports those that it comes to.
 ///
@@ -13,6 +13,9 @@ use crate::plan::{BufferView, CollectiveInst, InstId, Plan, PlanMatching, RankIn
 pub(super) fn check_all_sides(prepared: &PreparedProgram, matching: &PlanMatching<'_>) -> Result<(), Diag> {
     let plans = &prepared.plans;
     for message in &matching.messages {
+        if are_equal_amounts(plans, message) {
+            continue;
+        }
         if let (Some(send), Some(receive)) = (message_end(plans, message.send), message_end(plans, message.receive)) {
             check_message(prepared, &send, &receive)?;
         }
@@ -25,6 +28,17 @@ pub(super) fn check_all_sides(prepared: &PreparedProgram, matching: &PlanMatchin
         }
     }
     Ok(())
+}
+
+/// Whether the sides of a message have equally many elements of one type, which are the same in all rounds of a loop.
+fn are_equal_amounts(plans: &[Plan], message: &MatchedMessage) -> bool {
+    let [one, other] = [message.send, message.receive].map(|side| {
+        match &plans.get(side.rank as usize)?.stored_inst(side.inst).first_round().kind {
+            InstKind::Send { view, .. } | InstKind::Recv { view, .. } => Some((view.len(), view.dtype)),
+            _ => None,
+        }
+    });
+    one.is_some() && one == other
 }
 
 /// A send or receive as a side of its message.

@@ -120,7 +120,7 @@ impl PostTable {
 
 /// The communicator of a send; `None` for a message on streams.
 fn message_slot(plans: &[Plan], send: RankInst) -> Option<CommSlot> {
-    match plans.get(send.rank as usize)?.inst(send.inst).kind {
+    match plans.get(send.rank as usize)?.stored_inst(send.inst).first_round().kind {
         InstKind::Send { comm, .. } => comm,
         _ => None,
     }

@@ -15,7 +15,7 @@ mod twin;
 mod wait_candidates;
 
 use crate::diag::{Diag, Fix};
-use hostir_grammar::hir2::is_hir2;
+use crate::hir2::is_hir2;
 use search::RepairSearch;
 
 /// All that is said about a text.

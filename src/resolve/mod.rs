@@ -61,7 +61,7 @@ pub(crate) fn resolve_fragment(
 ) -> (Program, Vec<ir::OpId>) {
     let source = format!("%HostIrContainer {{ () -> () :\n  {text}\n}} // %HostIrContainer\n");
     let parsed = hostir_grammar::parse(&source);
-    diags.items.extend(parsed.errors.into_iter().map(crate::syntax_error));
+    diags.items.extend(parsed.errors.into_iter().map(crate::diag::syntax_error));
     let Some(container) = parsed.ast.containers.first().filter(|_| diags.items.is_empty()) else {
         return (program, Vec::new());
     };

@@ -2,7 +2,7 @@
 //! `.hir` of the tree. `hir2_verbatim --list` names the files.
 #![allow(clippy::print_stdout, reason = "a program's own output")]
 
-use hostir_grammar::hir2::ast::{ExprSyntax, FileSyntax, StmtForm};
+use hostir_grammar::hir2::ast::{ExprNode, FileSyntax, StmtForm};
 use hostir_test::tree;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -49,7 +49,7 @@ fn convert(text: &str) -> Option<String> {
 
 /// How many verbatim texts of each kind a file has.
 fn count_verbatim(file: &FileSyntax) -> [(&'static str, usize); 4] {
-    let is_verbatim = |expr: &ExprSyntax| matches!(expr, ExprSyntax::Verbatim(_));
+    let is_verbatim = |expr: &ExprNode| matches!(expr, ExprNode::Verbatim(_));
     let statements = file.stmts.iter().filter(|stmt| matches!(stmt.form, StmtForm::Verbatim(_))).count();
     let axes = file.axes.iter().filter(|axis| is_verbatim(file.expr(axis.extent)) && axis.parallel.is_none()).count();
     let positions = file.types.iter().filter(|ty| ty.positions.is_some()).count();

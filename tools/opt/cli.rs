@@ -1,6 +1,7 @@
 //! The command line of hir-opt, and answers to what other tools call its flags.
 
 use super::dump::DumpOptions;
+use super::form::OutputForm;
 use clap::builder::BoolishValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
@@ -25,21 +26,6 @@ pub(super) struct OptionOrigin {
     pub(super) flag: &'static str,
     /// Its value.
     pub(super) text: String,
-}
-
-/// The notation of the result.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum OutputForm {
-    /// nvFuser's.
-    Printed(PrintForm),
-    /// `hir 2`.
-    Hir2,
-}
-
-impl Default for OutputForm {
-    fn default() -> Self {
-        OutputForm::Printed(PrintForm::Full)
-    }
 }
 
 /// The request of a command line.

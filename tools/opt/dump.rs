@@ -1,6 +1,6 @@
 //! `--print-ir-*`: programs between passes, in the logging format of nvFuser.
 
-use super::cli::OutputForm;
+use super::form::OutputForm;
 use hostir::diag::visible;
 use hostir::ir::Program;
 use hostir_passes::manager::PassObserver;

@@ -71,17 +71,17 @@ pub struct FileSyntax {
     /// Axes of all types, and of `for i in [st:4]`.
     pub axes: Vec<AxisSyntax>,
     /// Expressions with their spans.
-    pub exprs: Vec<(ExprSyntax, Span)>,
+    pub exprs: Vec<(ExprNode, Span)>,
     /// Lists of expressions: arguments of lists, extents.
     pub expr_lists: Vec<ExprId>,
     /// Arguments of calls.
-    pub args: Vec<ArgSyntax>,
+    pub args: Vec<ArgNode>,
     /// Entries of indices `[own, :, i]`.
     pub index_items: Vec<IndexItem>,
     /// Targets of assignments.
     pub targets: Vec<TargetSyntax>,
     /// Statements.
-    pub stmts: Vec<StmtSyntax>,
+    pub stmts: Vec<StatementNode>,
     /// Blocks.
     pub blocks: Vec<BlockSyntax>,
     /// Comments in order of appearance. `Container(n)` and `Header(n)` count all items of [`Self::items`]; a blank line
@@ -95,7 +95,7 @@ impl FileSyntax {
         self.strings.get(symbol)
     }
     /// An expression.
-    pub fn expr(&self, id: ExprId) -> &ExprSyntax {
+    pub fn expr(&self, id: ExprId) -> &ExprNode {
         &self.exprs[id.index()].0
     }
     /// The place of an expression.
@@ -205,7 +205,7 @@ pub struct AxisSyntax {
     pub iter: Option<NameSyntax>,
     /// `x` of `x:4`.
     pub parallel: Option<NameSyntax>,
-    /// The extent; of a verbatim axis an [`ExprSyntax::Verbatim`] with its text.
+    /// The extent; of a verbatim axis an [`ExprNode::Verbatim`] with its text.
     pub extent: ExprId,
     /// `n` of `1 ex n`.
     pub expanded: Option<ExprId>,
@@ -213,7 +213,7 @@ pub struct AxisSyntax {
 
 /// An expression, an operand, or the right side of an assignment.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum ExprSyntax {
+pub enum ExprNode {
     /// `7`, `-1` (a minus sign directly before digits, at the place of an operand).
     Int(i64),
     /// `0x1f`
@@ -252,7 +252,7 @@ pub enum ExprSyntax {
 
 /// `value` or `key=value` in a call.
 #[derive(Clone, Copy, Debug)]
-pub struct ArgSyntax {
+pub struct ArgNode {
     /// The whole argument.
     pub span: Span,
     /// The key.
@@ -281,7 +281,7 @@ pub struct TargetSyntax {
 
 /// One statement.
 #[derive(Clone, Copy, Debug)]
-pub struct StmtSyntax {
+pub struct StatementNode {
     /// From its first to its last token (without the blocks).
     pub span: Span,
     /// Its form.

@@ -1,8 +1,8 @@
 //! Expressions and types.
 
-use super::ast::{ArgSyntax, AxisSyntax, ExprId, ExprSyntax, IndexItem, NameSyntax, NodeRange, TypeId, TypeSyntax};
+use super::ast::{ArgNode, AxisSyntax, ExprId, ExprNode, IndexItem, NameSyntax, NodeRange, TypeId, TypeSyntax};
 use super::parser::{Failed, Parsed, Parser};
-use super::token::{Tok, Token};
+use super::token::{LineTok, LineToken};
 use crate::error::{Code, SyntaxError};
 use crate::span::Span;
 
@@ -50,7 +50,7 @@ impl Parser<'_> {
             let right = self.parse_level(found + 1)?;
             self.leave();
             let span = self.file.expr_span(left).join(self.file.expr_span(right));
-            left = self.add_expr(ExprSyntax::Binary(symbol, left, right), span);
+            left = self.add_expr(ExprNode::Binary(symbol, left, right), span);
         }
         Ok(left)
     }
@@ -67,9 +67,9 @@ impl Parser<'_> {
             return None;
         }
         let token = self.peek();
-        let Tok::Op(symbol) = token.tok else { return self.foreign_operator(token) };
+        let LineTok::Op(symbol) = token.tok else { return self.foreign_operator(token) };
         let next = self.peek_at(1);
-        if next.tok == Tok::Equals && next.span.start == token.span.end {
+        if next.tok == LineTok::Equals && next.span.start == token.span.end {
             // `x += 1` is answered as a statement.
             return None;
         }
@@ -79,13 +79,13 @@ impl Parser<'_> {
     }
 
     /// An operator of another language: an error, and the operator that is meant.
-    fn foreign_operator(&mut self, token: Token) -> Option<(crate::ast::Symbol, usize)> {
+    fn foreign_operator(&mut self, token: LineToken) -> Option<(crate::ast::Symbol, usize)> {
         let (found, note, meant) = match token.tok {
-            Tok::Power => ("**", "write `pow(a, b)`", "*"),
-            Tok::At if self.peek_at(1).tok != Tok::End && self.is_product_sign(token) => {
+            LineTok::Power => ("**", "write `pow(a, b)`", "*"),
+            LineTok::At if self.peek_at(1).tok != LineTok::End && self.is_product_sign(token) => {
                 ("@", "a product is written `matmul(A, B)`", "*")
             }
-            Tok::Name(_) => match self.word(token) {
+            LineTok::Name(_) => match self.word(token) {
                 "and" => ("and", "write `&&`", "&&"),
                 "or" => ("or", "write `||`", "||"),
                 _ => return None,
@@ -100,35 +100,35 @@ impl Parser<'_> {
     }
 
     /// Whether an `@` stands between operands, and not before a mesh.
-    fn is_product_sign(&self, token: Token) -> bool {
+    fn is_product_sign(&self, token: LineToken) -> bool {
         self.text.get(token.span.start as usize..).is_some_and(|rest| rest.starts_with("@ "))
     }
 
     fn parse_unary(&mut self) -> Parsed<ExprId> {
         let token = self.peek();
-        if self.word(token) == "not" && matches!(token.tok, Tok::Name(_)) {
+        if self.word(token) == "not" && matches!(token.tok, LineTok::Name(_)) {
             let error = SyntaxError::new(Code::Foreign, token.span, "`not` is no operator");
             self.report(error.with_note("write `!`"));
             self.next();
             return self.parse_unary();
         }
-        let Tok::Op(symbol) = token.tok else { return self.parse_postfix() };
+        let LineTok::Op(symbol) = token.tok else { return self.parse_postfix() };
         let text = self.symbol_text(symbol).to_owned();
         if !["-", "!", "~"].contains(&text.as_str()) {
             return Err(self.unexpected("an operand", "an operator stands between two operands"));
         }
         self.next();
         let number = self.peek();
-        if let (Tok::Int(value), "-") = (number.tok, text.as_str()) {
+        if let (LineTok::Int(value), "-") = (number.tok, text.as_str()) {
             self.next();
             let span = token.span.join(number.span);
-            return Ok(self.add_expr(ExprSyntax::Int(value.wrapping_neg()), span));
+            return Ok(self.add_expr(ExprNode::Int(value.wrapping_neg()), span));
         }
         self.enter()?;
         let operand = self.parse_unary()?;
         self.leave();
         let span = token.span.join(self.file.expr_span(operand));
-        Ok(self.add_expr(ExprSyntax::Unary(symbol, operand), span))
+        Ok(self.add_expr(ExprNode::Unary(symbol, operand), span))
     }
 
     fn parse_postfix(&mut self) -> Parsed<ExprId> {
@@ -140,12 +140,12 @@ impl Parser<'_> {
                 return Err(self.too_deep());
             }
             match self.peek().tok {
-                Tok::LBracket => {
+                LineTok::LBracket => {
                     let items = self.parse_index()?;
                     let span = self.file.expr_span(base).join(self.last_span());
-                    base = self.add_expr(ExprSyntax::Index(base, items), span);
+                    base = self.add_expr(ExprNode::Index(base, items), span);
                 }
-                Tok::Dot => {
+                LineTok::Dot => {
                     self.next();
                     let name = self.name("the name of a field")?;
                     let span = self.file.expr_span(base).join(name.span);
@@ -159,47 +159,47 @@ impl Parser<'_> {
 
     /// `d.x`, or a call whose name has a dot (`Set.Permute(..)`).
     fn finish_field(&mut self, base: ExprId, name: NameSyntax, span: Span) -> Parsed<ExprId> {
-        if let (Tok::LParen, ExprSyntax::Name(first)) = (self.peek().tok, *self.file.expr(base)) {
+        if let (LineTok::LParen, ExprNode::Name(first)) = (self.peek().tok, *self.file.expr(base)) {
             let joined = format!("{}.{}", self.symbol_text(first), self.symbol_text(name.name));
             let callee = NameSyntax { name: self.file.strings.intern(&joined), span };
             return self.parse_call(callee);
         }
-        Ok(self.add_expr(ExprSyntax::Field(base, name), span))
+        Ok(self.add_expr(ExprNode::Field(base, name), span))
     }
 
     fn parse_atom(&mut self) -> Parsed<ExprId> {
         let token = self.peek();
         let expr = match token.tok {
-            Tok::Int(value) => {
+            LineTok::Int(value) => {
                 if value < 0 {
                     let error = SyntaxError::new(Code::Number, token.span, "this number does not fit 64 bits");
                     self.report(error);
                 }
-                ExprSyntax::Int(value)
+                ExprNode::Int(value)
             }
-            Tok::Hex(value) => ExprSyntax::Hex(value),
-            Tok::Float(text) => ExprSyntax::Float(text),
-            Tok::Verbatim(text) => ExprSyntax::Verbatim(text),
-            Tok::Name(name) => {
+            LineTok::Hex(value) => ExprNode::Hex(value),
+            LineTok::Float(text) => ExprNode::Float(text),
+            LineTok::Verbatim(text) => ExprNode::Verbatim(text),
+            LineTok::Name(name) => {
                 self.next();
                 return self.finish_name(NameSyntax { name, span: token.span });
             }
-            Tok::LParen => return self.parse_parens(),
-            Tok::LBracket => {
-                let (items, span) = self.parse_items(Tok::RBracket, "]")?;
-                return Ok(self.add_expr(ExprSyntax::List(items), span));
+            LineTok::LParen => return self.parse_parens(),
+            LineTok::LBracket => {
+                let (items, span) = self.parse_items(LineTok::RBracket, "]")?;
+                return Ok(self.add_expr(ExprNode::List(items), span));
             }
-            Tok::LBrace => {
-                let (items, span) = self.parse_items(Tok::RBrace, "}")?;
-                return Ok(self.add_expr(ExprSyntax::Braces(items), span));
+            LineTok::LBrace => {
+                let (items, span) = self.parse_items(LineTok::RBrace, "}")?;
+                return Ok(self.add_expr(ExprNode::Braces(items), span));
             }
-            Tok::At => {
+            LineTok::At => {
                 let error = SyntaxError::new(Code::Foreign, token.span, "`@` is no operator");
                 return Err(
                     self.report(error.with_note("a product is written `matmul(A, B)`; `@mesh` stands behind a type"))
                 );
             }
-            Tok::Quoted => {
+            LineTok::Quoted => {
                 let error = SyntaxError::new(Code::Foreign, token.span, "the language has no texts in quotes");
                 return Err(self.report(error.with_note("words are written without quotes: `via=CUDA`")));
             }
@@ -214,19 +214,19 @@ impl Parser<'_> {
     }
 
     fn finish_name(&mut self, name: NameSyntax) -> Parsed<ExprId> {
-        if self.continues() && self.is(Tok::LParen) {
+        if self.continues() && self.is(LineTok::LParen) {
             return self.parse_call(name);
         }
         let expr = match self.symbol_text(name.name) {
-            "true" => ExprSyntax::Bool(true),
-            "false" => ExprSyntax::Bool(false),
+            "true" => ExprNode::Bool(true),
+            "false" => ExprNode::Bool(false),
             "True" | "False" => {
                 let word = self.symbol_text(name.name).to_owned();
                 let error = SyntaxError::new(Code::Foreign, name.span, format!("`{word}` is no truth value"));
                 self.report(error.with_note(format!("write `{}`", word.to_lowercase())));
-                ExprSyntax::Bool(word == "True")
+                ExprNode::Bool(word == "True")
             }
-            _ => ExprSyntax::Name(name.name),
+            _ => ExprNode::Name(name.name),
         };
         Ok(self.add_expr(expr, name.span))
     }
@@ -235,19 +235,19 @@ impl Parser<'_> {
         let open = self.next().span;
         self.brackets += 1;
         let inner = self.parse_expr()?;
-        self.close(Tok::RParen, ")", open)?;
+        self.close(LineTok::RParen, ")", open)?;
         self.brackets -= 1;
-        Ok(self.add_expr(ExprSyntax::Paren(inner), open.join(self.last_span())))
+        Ok(self.add_expr(ExprNode::Paren(inner), open.join(self.last_span())))
     }
 
-    fn parse_items(&mut self, close: Tok, text: &str) -> Parsed<(NodeRange, Span)> {
+    fn parse_items(&mut self, close: LineTok, text: &str) -> Parsed<(NodeRange, Span)> {
         self.enter()?;
         let open = self.next().span;
         self.brackets += 1;
         let mut items = Vec::new();
         while !self.is(close) {
             items.push(self.parse_expr()?);
-            if !self.skip(Tok::Comma) {
+            if !self.skip(LineTok::Comma) {
                 break;
             }
         }
@@ -262,25 +262,25 @@ impl Parser<'_> {
         let open = self.next().span;
         self.brackets += 1;
         let mut items = Vec::new();
-        while !self.is(Tok::RBracket) {
-            if self.is(Tok::Colon) {
+        while !self.is(LineTok::RBracket) {
+            if self.is(LineTok::Colon) {
                 let span = self.next().span;
                 items.push(IndexItem::All(span));
-                if !matches!(self.peek().tok, Tok::Comma | Tok::RBracket) {
+                if !matches!(self.peek().tok, LineTok::Comma | LineTok::RBracket) {
                     return Err(self.report_range(span));
                 }
             } else {
                 items.push(IndexItem::At(self.parse_expr()?));
-                if self.is(Tok::Colon) {
+                if self.is(LineTok::Colon) {
                     let span = self.peek().span;
                     return Err(self.report_range(span));
                 }
             }
-            if !self.skip(Tok::Comma) {
+            if !self.skip(LineTok::Comma) {
                 break;
             }
         }
-        self.close(Tok::RBracket, "]", open)?;
+        self.close(LineTok::RBracket, "]", open)?;
         self.brackets -= 1;
         self.leave();
         if items.is_empty() {
@@ -305,25 +305,25 @@ impl Parser<'_> {
         let open = self.next().span;
         self.brackets += 1;
         let mut args = Vec::new();
-        while !self.is(Tok::RParen) {
+        while !self.is(LineTok::RParen) {
             args.push(self.parse_arg()?);
-            if !self.skip(Tok::Comma) {
+            if !self.skip(LineTok::Comma) {
                 break;
             }
         }
-        self.close(Tok::RParen, ")", open)?;
+        self.close(LineTok::RParen, ")", open)?;
         self.brackets -= 1;
         self.leave();
         let start = self.file.args.len() as u32;
         self.file.args.extend(args);
         let range = NodeRange { start, end: self.file.args.len() as u32 };
-        Ok(self.add_expr(ExprSyntax::Call(name, range), name.span.join(self.last_span())))
+        Ok(self.add_expr(ExprNode::Call(name, range), name.span.join(self.last_span())))
     }
 
-    fn parse_arg(&mut self) -> Parsed<ArgSyntax> {
+    fn parse_arg(&mut self) -> Parsed<ArgNode> {
         let first = self.peek();
         let key = match (first.tok, self.peek_at(1).tok) {
-            (Tok::Name(name), Tok::Equals) => {
+            (LineTok::Name(name), LineTok::Equals) => {
                 self.next();
                 self.next();
                 Some(NameSyntax { name, span: first.span })
@@ -331,32 +331,32 @@ impl Parser<'_> {
             _ => None,
         };
         let mut value = self.parse_expr()?;
-        if self.skip(Tok::Arrow) {
+        if self.skip(LineTok::Arrow) {
             let target = self.parse_expr()?;
             let span = self.file.expr_span(value).join(self.file.expr_span(target));
-            value = self.add_expr(ExprSyntax::Arrow(value, target), span);
+            value = self.add_expr(ExprNode::Arrow(value, target), span);
         }
-        Ok(ArgSyntax { span: first.span.join(self.last_span()), key, value })
+        Ok(ArgNode { span: first.span.join(self.last_span()), key, value })
     }
 
     // Types.
 
     pub(super) fn parse_type(&mut self) -> Parsed<TypeId> {
         let dtype = self.name("an element type such as `f32`")?;
-        let memory = if self.skip(Tok::Dot) { Some(self.name("a memory such as `l`")?) } else { None };
-        if !self.is(Tok::LBracket) {
+        let memory = if self.skip(LineTok::Dot) { Some(self.name("a memory such as `l`")?) } else { None };
+        if !self.is(LineTok::LBracket) {
             return Err(self.unexpected("`[`", "a type is an element type and axes: `f32[m, n]`"));
         }
         let open = self.next().span;
         self.brackets += 1;
         let mut axes = Vec::new();
-        while !self.is(Tok::RBracket) {
+        while !self.is(LineTok::RBracket) {
             axes.push(self.parse_axis()?);
-            if !self.skip(Tok::Comma) {
+            if !self.skip(LineTok::Comma) {
                 break;
             }
         }
-        self.close(Tok::RBracket, "]", open)?;
+        self.close(LineTok::RBracket, "]", open)?;
         self.brackets -= 1;
         let start = self.file.axes.len() as u32;
         self.file.axes.extend(axes);
@@ -382,23 +382,23 @@ impl Parser<'_> {
         while self.continues() {
             let token = self.peek();
             match token.tok {
-                Tok::Name(_)
-                    if matches!(self.word(token), "order" | "logical") && self.peek_at(1).tok == Tok::LParen =>
+                LineTok::Name(_)
+                    if matches!(self.word(token), "order" | "logical") && self.peek_at(1).tok == LineTok::LParen =>
                 {
                     let is_order = self.word(token) == "order";
                     self.next();
-                    let (items, _) = self.parse_items(Tok::RParen, ")")?;
+                    let (items, _) = self.parse_items(LineTok::RParen, ")")?;
                     *(if is_order { &mut ty.order } else { &mut ty.logical }) = Some(items);
                 }
-                Tok::Name(_) if self.word(token) == "split" => {
+                LineTok::Name(_) if self.word(token) == "split" => {
                     self.next();
                     ty.split = true;
                 }
-                Tok::Verbatim(text) => {
+                LineTok::Verbatim(text) => {
                     self.next();
                     ty.positions = Some(text);
                 }
-                Tok::At => {
+                LineTok::At => {
                     self.next();
                     ty.mesh = Some(self.name("the name of a mesh, or `all`")?);
                 }
@@ -412,11 +412,11 @@ impl Parser<'_> {
     pub(super) fn parse_axis(&mut self) -> Parsed<AxisSyntax> {
         let start = self.peek().span;
         let mut iter = None;
-        if matches!(self.peek_at(1).tok, Tok::Op(_) | Tok::DotDot) {
+        if matches!(self.peek_at(1).tok, LineTok::Op(_) | LineTok::DotDot) {
             self.split_axis_word();
         } else if let Some((word, value, span)) = self.numbered_axis() {
             self.next();
-            let extent = self.add_expr(ExprSyntax::Int(value), span);
+            let extent = self.add_expr(ExprNode::Int(value), span);
             let expanded = if self.skip_word("ex") { Some(self.parse_expr()?) } else { None };
             return Ok(AxisSyntax {
                 span: start.join(self.last_span()),
@@ -426,14 +426,14 @@ impl Parser<'_> {
                 expanded,
             });
         }
-        if let (Tok::Name(name), Tok::Dot) = (self.peek().tok, self.peek_at(1).tok) {
-            if matches!(self.symbol_text(name), "r" | "b" | "i") {
-                iter = Some(NameSyntax { name, span: self.next().span });
-                self.next();
-            }
+        if let (LineTok::Name(name), LineTok::Dot) = (self.peek().tok, self.peek_at(1).tok)
+            && matches!(self.symbol_text(name), "r" | "b" | "i")
+        {
+            iter = Some(NameSyntax { name, span: self.next().span });
+            self.next();
         }
         let mut parallel = None;
-        if let (Tok::Name(name), Tok::Colon) = (self.peek().tok, self.peek_at(1).tok) {
+        if let (LineTok::Name(name), LineTok::Colon) = (self.peek().tok, self.peek_at(1).tok) {
             parallel = Some(NameSyntax { name, span: self.next().span });
             self.next();
         }
@@ -458,11 +458,11 @@ impl Parser<'_> {
         let Some((word, value, span)) = self.numbered_axis() else { return };
         let token = self.peek();
         let dot = Span { start: word.span.end, end: span.start };
-        let behind = Token { tok: Tok::Dot, span: dot, column: u32::MAX, after_blank: false };
+        let behind = LineToken { tok: LineTok::Dot, span: dot, column: u32::MAX, after_blank: false };
         self.replace_token(&[
-            Token { tok: Tok::Name(word.name), span: word.span, ..token },
+            LineToken { tok: LineTok::Name(word.name), span: word.span, ..token },
             behind,
-            Token { tok: Tok::Int(value), span, ..behind },
+            LineToken { tok: LineTok::Int(value), span, ..behind },
         ]);
     }
 }

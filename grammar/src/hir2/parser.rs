@@ -1,10 +1,10 @@
 //! The state of the parser, and the top level of a file.
 
 use super::ast::{
-    BlockId, BlockSyntax, ExprId, ExprSyntax, FileSyntax, ItemSyntax, MeshItem, NameSyntax, NodeRange, ParamSyntax,
+    BlockId, BlockSyntax, ExprId, ExprNode, FileSyntax, ItemSyntax, MeshItem, NameSyntax, NodeRange, ParamSyntax,
     ProgramItem, SizeSyntax,
 };
-use super::token::{RawComment, Tok, Token, list_tokens};
+use super::token::{LineComment, LineTok, LineToken, list_tokens};
 use crate::ast::{CommentPlaceSyntax, CommentSyntax, Symbol};
 use crate::error::{Code, SyntaxError};
 use crate::limits::{MAX_ERRORS, MAX_NUMBER};
@@ -26,9 +26,9 @@ pub(super) struct Parser<'t> {
     pub(super) text: &'t str,
     pub(super) file: FileSyntax,
     pub(super) errors: Vec<SyntaxError>,
-    tokens: Vec<Token>,
+    tokens: Vec<LineToken>,
     at: usize,
-    comments: Vec<RawComment>,
+    comments: Vec<LineComment>,
     next_comment: usize,
     pub(super) depth: u32,
     /// Brackets that are open in the statement: its lines go on.
@@ -55,17 +55,17 @@ impl<'t> Parser<'t> {
 
     // Tokens.
 
-    pub(super) fn peek(&self) -> Token {
+    pub(super) fn peek(&self) -> LineToken {
         self.tokens[self.at]
     }
 
     /// The token `ahead` places on; the end of the text is repeated.
-    pub(super) fn peek_at(&self, ahead: usize) -> Token {
+    pub(super) fn peek_at(&self, ahead: usize) -> LineToken {
         let last = self.tokens.len() - 1;
         self.tokens[(self.at + ahead).min(last)]
     }
 
-    pub(super) fn next(&mut self) -> Token {
+    pub(super) fn next(&mut self) -> LineToken {
         let token = self.tokens[self.at];
         if self.at + 1 < self.tokens.len() {
             self.at += 1;
@@ -83,24 +83,24 @@ impl<'t> Parser<'t> {
     }
 
     /// The word of a token; empty for other tokens.
-    pub(super) fn word(&self, token: Token) -> &str {
+    pub(super) fn word(&self, token: LineToken) -> &str {
         match token.tok {
-            Tok::Name(symbol) | Tok::Op(symbol) => self.symbol_text(symbol),
+            LineTok::Name(symbol) | LineTok::Op(symbol) => self.symbol_text(symbol),
             _ => "",
         }
     }
 
     pub(super) fn is_word(&self, word: &str) -> bool {
-        matches!(self.peek().tok, Tok::Name(symbol) if self.symbol_text(symbol) == word)
+        matches!(self.peek().tok, LineTok::Name(symbol) if self.symbol_text(symbol) == word)
     }
 
     /// Whether the next token is this one, on the line of the statement.
-    pub(super) fn is(&self, tok: Tok) -> bool {
+    pub(super) fn is(&self, tok: LineTok) -> bool {
         self.peek().tok == tok
     }
 
     /// Skips the next token if it is this one.
-    pub(super) fn skip(&mut self, tok: Tok) -> bool {
+    pub(super) fn skip(&mut self, tok: LineTok) -> bool {
         let found = self.is(tok);
         if found {
             self.next();
@@ -116,15 +116,15 @@ impl<'t> Parser<'t> {
         found
     }
 
-    pub(super) fn token_text(&self, token: Token) -> String {
+    pub(super) fn token_text(&self, token: LineToken) -> String {
         match token.tok {
-            Tok::End => "the end of the text".to_owned(),
+            LineTok::End => "the end of the text".to_owned(),
             _ => format!("`{}`", crate::spelling::shorten_text(&self.text[token.span.as_usize_range()])),
         }
     }
 
     /// Puts these tokens in the place of the next one.
-    pub(super) fn replace_token(&mut self, tokens: &[Token]) {
+    pub(super) fn replace_token(&mut self, tokens: &[LineToken]) {
         self.tokens.splice(self.at..=self.at, tokens.iter().copied());
         let added = tokens.len() as u32 - 1;
         for comment in &mut self.comments[self.next_comment..] {
@@ -161,7 +161,7 @@ impl<'t> Parser<'t> {
         self.report(SyntaxError::new(Code::Unexpected, token.span, message).with_note(note))
     }
 
-    pub(super) fn expect(&mut self, tok: Tok, wanted: &str, note: &str) -> Parsed<Span> {
+    pub(super) fn expect(&mut self, tok: LineTok, wanted: &str, note: &str) -> Parsed<Span> {
         if self.is(tok) {
             return Ok(self.next().span);
         }
@@ -169,12 +169,12 @@ impl<'t> Parser<'t> {
     }
 
     /// Skips to the closing bracket of an open one.
-    pub(super) fn close(&mut self, tok: Tok, text: &str, open: Span) -> Parsed<Span> {
+    pub(super) fn close(&mut self, tok: LineTok, text: &str, open: Span) -> Parsed<Span> {
         if self.is(tok) {
             return Ok(self.next().span);
         }
         let token = self.peek();
-        if token.starts_line() || token.tok == Tok::End {
+        if token.starts_line() || token.tok == LineTok::End {
             let opened = self.text[open.as_usize_range()].to_owned();
             let error = SyntaxError::new(Code::Unclosed, open, format!("this `{opened}` is never closed"));
             return Err(self.report(error.with_note(format!("add `{text}`"))));
@@ -187,7 +187,7 @@ impl<'t> Parser<'t> {
 
     pub(super) fn name(&mut self, what: &str) -> Parsed<NameSyntax> {
         match self.peek() {
-            Token { tok: Tok::Name(name), span, .. } => {
+            LineToken { tok: LineTok::Name(name), span, .. } => {
                 self.next();
                 Ok(NameSyntax { name, span })
             }
@@ -201,7 +201,7 @@ impl<'t> Parser<'t> {
     pub(super) fn integer(&mut self, what: &str) -> Parsed<(i64, Span)> {
         let token = self.peek();
         match token.tok {
-            Tok::Int(value) => {
+            LineTok::Int(value) => {
                 self.next();
                 Ok((value, token.span))
             }
@@ -238,7 +238,7 @@ impl<'t> Parser<'t> {
 
     // Arenas.
 
-    pub(super) fn add_expr(&mut self, expr: ExprSyntax, span: Span) -> ExprId {
+    pub(super) fn add_expr(&mut self, expr: ExprNode, span: Span) -> ExprId {
         self.file.exprs.push((expr, span));
         ExprId(self.file.exprs.len() as u32 - 1)
     }
@@ -257,12 +257,12 @@ impl<'t> Parser<'t> {
     // Comments.
 
     /// The next comment that stands before the next token, if it has a line of its own.
-    pub(super) fn comment_above(&self) -> Option<RawComment> {
+    pub(super) fn comment_above(&self) -> Option<LineComment> {
         let comment = *self.comments.get(self.next_comment)?;
         (comment.before as usize <= self.at && comment.column.is_some()).then_some(comment)
     }
 
-    pub(super) fn take_comment(&mut self, comment: RawComment, place: CommentPlaceSyntax) {
+    pub(super) fn take_comment(&mut self, comment: LineComment, place: CommentPlaceSyntax) {
         self.next_comment += 1;
         self.file.comments.push(CommentSyntax { span: comment.span, place });
     }
@@ -292,12 +292,12 @@ impl<'t> Parser<'t> {
     /// Whether the statement ends here: at the end of its line, or of its place in a group.
     pub(super) fn at_statement_end(&self) -> bool {
         let token = self.peek();
-        token.starts_line() || matches!(token.tok, Tok::End | Tok::Semicolon | Tok::RBrace)
+        token.starts_line() || matches!(token.tok, LineTok::End | LineTok::Semicolon | LineTok::RBrace)
     }
 
     /// Skips to the first token of the next line that is indented by at most `column`.
     pub(super) fn skip_lines(&mut self, column: u32) {
-        while self.peek().tok != Tok::End {
+        while self.peek().tok != LineTok::End {
             self.next();
             let token = self.peek();
             if token.starts_line() && token.column <= column {
@@ -311,7 +311,7 @@ impl<'t> Parser<'t> {
     pub(super) fn parse_file(&mut self) {
         self.take_all_above(CommentPlaceSyntax::File);
         self.parse_version();
-        while self.peek().tok != Tok::End {
+        while self.peek().tok != LineTok::End {
             self.parse_item();
         }
         self.take_all(CommentPlaceSyntax::EndOfFile);
@@ -336,7 +336,7 @@ impl<'t> Parser<'t> {
         self.file.version = self.last_span();
         let token = self.peek();
         match token.tok {
-            Tok::Int(2) if !token.starts_line() => {
+            LineTok::Int(2) if !token.starts_line() => {
                 self.next();
                 self.file.version = self.file.version.join(token.span);
                 self.end_line();
@@ -351,7 +351,7 @@ impl<'t> Parser<'t> {
 
     /// Ends a line outside of programs.
     fn end_line(&mut self) {
-        if !self.peek().starts_line() && self.peek().tok != Tok::End {
+        if !self.peek().starts_line() && self.peek().tok != LineTok::End {
             self.unexpected("the end of the line", "each item begins on a line of its own");
             self.skip_lines(0);
         }
@@ -383,7 +383,7 @@ impl<'t> Parser<'t> {
                 self.next();
                 self.parse_program(true)
             }
-            _ if matches!(self.peek_at(1).tok, Tok::LParen) => self.parse_program(false),
+            _ if matches!(self.peek_at(1).tok, LineTok::LParen) => self.parse_program(false),
             _ => Err(self.report_item(token, &word)),
         };
         if parsed.is_err() {
@@ -397,7 +397,7 @@ impl<'t> Parser<'t> {
     fn place_comments_above(&mut self) {
         let here = self.peek();
         let waiting = self.comments[self.next_comment..].iter();
-        let waiting: Vec<RawComment> =
+        let waiting: Vec<LineComment> =
             waiting.copied().take_while(|comment| comment.before as usize <= self.at).collect();
         let is_program = !self.is_head_line() || self.word(here) == "kernel";
         let number = self.file.items.len() as u32;
@@ -412,10 +412,10 @@ impl<'t> Parser<'t> {
 
     /// Whether the next word is followed by something else than a parameter list.
     fn is_head_line(&self) -> bool {
-        !matches!(self.peek_at(1).tok, Tok::LParen)
+        !matches!(self.peek_at(1).tok, LineTok::LParen)
     }
 
-    fn report_item(&mut self, token: Token, word: &str) -> Failed {
+    fn report_item(&mut self, token: LineToken, word: &str) -> Failed {
         let found = self.token_text(token);
         let (message, note) = match word {
             "def" | "func" | "fn" => (
@@ -441,7 +441,7 @@ impl<'t> Parser<'t> {
     fn parse_style(&mut self) -> Parsed<()> {
         self.next();
         let start = self.peek().span;
-        while !self.peek().starts_line() && self.peek().tok != Tok::End {
+        while !self.peek().starts_line() && self.peek().tok != LineTok::End {
             self.next();
         }
         let span = Span { start: start.start, end: self.last_span().end.max(start.start) };
@@ -456,10 +456,10 @@ impl<'t> Parser<'t> {
         self.next();
         loop {
             let name = self.name("the name of an extent")?;
-            self.expect(Tok::Equals, "`=`", "write `sizes m=64, k=128`")?;
+            self.expect(LineTok::Equals, "`=`", "write `sizes m=64, k=128`")?;
             let (value, span) = self.integer("a size")?;
             self.file.sizes.push(SizeSyntax { name: name.name, value, span: name.span.join(span) });
-            if !self.skip(Tok::Comma) {
+            if !self.skip(LineTok::Comma) {
                 break;
             }
         }
@@ -478,9 +478,9 @@ impl<'t> Parser<'t> {
     fn parse_mesh(&mut self) -> Parsed<()> {
         let start = self.next().span;
         let name = self.name("the name of a mesh")?;
-        self.expect(Tok::Equals, "`=`", "write `mesh d = 0..4`, or `mesh d = [[0, 1], [2, 3]]`")?;
+        self.expect(LineTok::Equals, "`=`", "write `mesh d = 0..4`, or `mesh d = [[0, 1], [2, 3]]`")?;
         let mut item = MeshItem { span: start, name, shape: Vec::new(), devices: Vec::new() };
-        if self.is(Tok::LBracket) {
+        if self.is(LineTok::LBracket) {
             let open = self.peek().span;
             let mut ragged = false;
             self.parse_devices(0, &mut item, &mut ragged)?;
@@ -492,7 +492,7 @@ impl<'t> Parser<'t> {
             }
         } else {
             let first = self.small_number("a device")?;
-            self.expect(Tok::DotDot, "`..`", "write `0..4` for the devices 0, 1, 2, 3")?;
+            self.expect(LineTok::DotDot, "`..`", "write `0..4` for the devices 0, 1, 2, 3")?;
             let end = self.small_number("a device")?;
             if end <= first || end - first > 1 << 20 {
                 let span = start.join(self.last_span());
@@ -516,8 +516,8 @@ impl<'t> Parser<'t> {
         self.enter()?;
         let open = self.next().span;
         let mut count = 0;
-        while !self.is(Tok::RBracket) {
-            if self.is(Tok::LBracket) {
+        while !self.is(LineTok::RBracket) {
+            if self.is(LineTok::LBracket) {
                 self.parse_devices(depth + 1, item, ragged)?;
             } else {
                 let device = self.small_number("a device")?;
@@ -525,11 +525,11 @@ impl<'t> Parser<'t> {
                 *ragged |= item.shape.len() > depth + 1;
             }
             count += 1;
-            if !self.skip(Tok::Comma) {
+            if !self.skip(LineTok::Comma) {
                 break;
             }
         }
-        self.close(Tok::RBracket, "]", open)?;
+        self.close(LineTok::RBracket, "]", open)?;
         self.leave();
         if item.shape.len() <= depth {
             item.shape.resize(depth + 1, 0);
@@ -559,7 +559,7 @@ impl<'t> Parser<'t> {
     /// Comments above an item: those behind the last blank line belong to it, those before to the file.
     fn take_item_comments(&mut self, number: u32) {
         let above = self.comments[self.next_comment..].iter();
-        let above: Vec<RawComment> = above.take_while(|comment| comment.before as usize <= self.at).copied().collect();
+        let above: Vec<LineComment> = above.take_while(|comment| comment.before as usize <= self.at).copied().collect();
         let own = if self.peek().after_blank {
             above.len()
         } else {
@@ -593,16 +593,16 @@ impl<'t> Parser<'t> {
     /// Skips the rest of a header with an error, up to its colon.
     fn failed_header(&mut self, header_at: usize) -> ProgramItem {
         let name = match self.tokens[header_at].tok {
-            Tok::Name(name) => name,
+            LineTok::Name(name) => name,
             _ => self.file.strings.intern(""),
         };
         let name = NameSyntax { name, span: self.tokens[header_at].span };
         loop {
             let (token, next) = (self.peek(), self.peek_at(1));
-            if token.tok == Tok::End || (token.starts_line() && self.at > header_at) {
+            if token.tok == LineTok::End || (token.starts_line() && self.at > header_at) {
                 break;
             }
-            if token.tok == Tok::Colon && (next.starts_line() || next.tok == Tok::End) {
+            if token.tok == LineTok::Colon && (next.starts_line() || next.tok == LineTok::End) {
                 break;
             }
             self.next();
@@ -624,7 +624,7 @@ impl<'t> Parser<'t> {
     fn parse_header(&mut self) -> Parsed<ProgramItem> {
         let name = self.name("the name of a program")?;
         let inputs = self.parse_params()?;
-        self.expect(Tok::Arrow, "`->`", "write the header as `name(inputs) -> (outputs) on d:`")?;
+        self.expect(LineTok::Arrow, "`->`", "write the header as `name(inputs) -> (outputs) on d:`")?;
         let outputs = self.parse_params()?;
         let mesh = if self.skip_word("on") { Some(self.name("the name of a mesh")?) } else { None };
         let body = BlockId(u32::MAX);
@@ -633,20 +633,20 @@ impl<'t> Parser<'t> {
 
     fn parse_params(&mut self) -> Parsed<Vec<ParamSyntax>> {
         let open = self.expect(
-            Tok::LParen,
+            LineTok::LParen,
             "`(`",
             "inputs and outputs stand in parentheses: `name(A: f32[m]) -> (B: f32[m]):`",
         )?;
         let mut params = Vec::new();
-        while !self.is(Tok::RParen) {
+        while !self.is(LineTok::RParen) {
             let name = self.name("the name of a tensor")?;
-            let ty = if self.skip(Tok::Colon) { Some(self.parse_type()?) } else { None };
+            let ty = if self.skip(LineTok::Colon) { Some(self.parse_type()?) } else { None };
             params.push(ParamSyntax { name, ty });
-            if !self.skip(Tok::Comma) {
+            if !self.skip(LineTok::Comma) {
                 break;
             }
         }
-        self.close(Tok::RParen, ")", open)?;
+        self.close(LineTok::RParen, ")", open)?;
         Ok(params)
     }
 }

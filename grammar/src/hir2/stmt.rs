@@ -1,25 +1,25 @@
 //! Statements and blocks.
 
 use super::ast::{
-    BlockId, BlockSyntax, ExprId, ExprSyntax, LoopDomain, NameSyntax, NodeRange, StmtForm, StmtId, StmtSyntax,
+    BlockId, BlockSyntax, ExprId, ExprNode, LoopDomain, NameSyntax, NodeRange, StatementNode, StmtForm, StmtId,
     TargetSyntax,
 };
 use super::parser::{Failed, Parsed, Parser};
-use super::token::{Tok, Token};
+use super::token::{LineTok, LineToken};
 use crate::ast::{CommentPlaceSyntax, CommentSyntax};
 use crate::error::{Code, SyntaxError};
 use crate::span::Span;
 
 impl Parser<'_> {
     fn add_stmt(&mut self, span: Span, form: StmtForm) -> StmtId {
-        self.file.stmts.push(StmtSyntax { span, form });
+        self.file.stmts.push(StatementNode { span, form });
         StmtId(self.file.stmts.len() as u32 - 1)
     }
 
     /// The block behind a header: on the same line, or indented by more than `column` on the next ones. Comments at the
     /// end of the header's line belong to `header`.
     pub(super) fn parse_suite(&mut self, column: u32, header: CommentPlaceSyntax) -> Parsed<BlockId> {
-        if !self.skip(Tok::Colon) {
+        if !self.skip(LineTok::Colon) {
             let failed = self.unexpected("`:`", "a header ends in `:`, and its block is indented on the next lines");
             if !self.peek().starts_line() {
                 self.skip_lines(u32::MAX - 1);
@@ -31,7 +31,7 @@ impl Parser<'_> {
                 Err(failed)
             };
         }
-        if !self.peek().starts_line() && self.peek().tok != Tok::End {
+        if !self.peek().starts_line() && self.peek().tok != LineTok::End {
             return self.parse_line_suite(header);
         }
         self.take_trailing(header);
@@ -68,7 +68,7 @@ impl Parser<'_> {
             first = self.file.comments.len();
             self.take_block_comments(column, &block);
             let token = self.peek();
-            if token.tok == Tok::End || token.column <= outer {
+            if token.tok == LineTok::End || token.column <= outer {
                 break;
             }
             if token.column != column {
@@ -100,13 +100,13 @@ impl Parser<'_> {
     /// The column of a block's first statement, or of a comment that is its only content.
     fn block_column(&self, outer: u32) -> u32 {
         let token = self.peek();
-        if token.tok != Tok::End && token.column > outer {
+        if token.tok != LineTok::End && token.column > outer {
             return token.column;
         }
         outer
     }
 
-    fn add_blank_line(&mut self, token: Token) {
+    fn add_blank_line(&mut self, token: LineToken) {
         let span = Span { start: token.span.start, end: token.span.start };
         let place = CommentPlaceSyntax::Above(StmtId(u32::MAX));
         self.file.comments.push(CommentSyntax { span, place });
@@ -121,14 +121,14 @@ impl Parser<'_> {
                 break;
             }
             if comment.after_blank && any {
-                self.add_blank_line(Token { tok: Tok::End, span: comment.span, column: 0, after_blank: true });
+                self.add_blank_line(LineToken { tok: LineTok::End, span: comment.span, column: 0, after_blank: true });
             }
             any = true;
             self.take_comment(comment, CommentPlaceSyntax::Above(StmtId(u32::MAX)));
         }
         let token = self.peek();
         let waits = self.file.comments.len() > first;
-        if token.after_blank && waits && token.tok != Tok::End && token.column >= column {
+        if token.after_blank && waits && token.tok != LineTok::End && token.column >= column {
             self.add_blank_line(token);
         }
     }
@@ -155,7 +155,7 @@ impl Parser<'_> {
         let parsed = match word {
             "for" => self.parse_for(column),
             "if" => self.parse_if(column),
-            "define" if self.peek_at(1).tok == Tok::Colon => self.parse_define(column),
+            "define" if self.peek_at(1).tok == LineTok::Colon => self.parse_define(column),
             "stream" if self.is_stream_block() => self.parse_stream_block(column),
             _ => {
                 let stmt = self.parse_simple(column);
@@ -171,18 +171,20 @@ impl Parser<'_> {
     }
 
     /// Skips a statement with an error; a block behind it is read for its own errors.
-    fn recover(&mut self, first: Token, column: u32) -> StmtId {
+    fn recover(&mut self, first: LineToken, column: u32) -> StmtId {
         self.brackets = 0;
         let mut last = first.tok;
-        while !(self.peek().starts_line() && self.peek().span.start > first.span.start) && self.peek().tok != Tok::End {
+        while !(self.peek().starts_line() && self.peek().span.start > first.span.start)
+            && self.peek().tok != LineTok::End
+        {
             last = self.next().tok;
         }
         let span = first.span.join(self.last_span());
         let stmt = self.add_stmt(span, StmtForm::Error);
         self.take_trailing(CommentPlaceSyntax::Trailing(stmt));
         let next = self.peek();
-        if next.tok != Tok::End && next.column > column && next.column != u32::MAX {
-            if last == Tok::Colon {
+        if next.tok != LineTok::End && next.column > column && next.column != u32::MAX {
+            if last == LineTok::Colon {
                 let _ = self.parse_block(column);
             } else {
                 self.skip_lines(column);
@@ -194,18 +196,19 @@ impl Parser<'_> {
     /// What follows a simple statement on its line.
     fn end_simple(&mut self) {
         let token = self.peek();
-        if token.starts_line() || token.tok == Tok::End {
+        if token.starts_line() || token.tok == LineTok::End {
             return;
         }
         let (message, note) = match token.tok {
-            Tok::Semicolon => (
+            LineTok::Semicolon => (
                 "a line has one statement",
                 "write the next statement on a line of its own; only groups `{ a; b }` have several",
             ),
             _ => ("expected the end of the statement", "a line has one statement"),
         };
         let found = self.token_text(token);
-        let is_last = token.tok == Tok::Semicolon && (self.peek_at(1).starts_line() || self.peek_at(1).tok == Tok::End);
+        let is_last =
+            token.tok == LineTok::Semicolon && (self.peek_at(1).starts_line() || self.peek_at(1).tok == LineTok::End);
         let message = if is_last {
             "a statement ends with its line, without `;`".to_owned()
         } else {
@@ -213,7 +216,7 @@ impl Parser<'_> {
         };
         let note = if is_last { "remove the `;`" } else { note };
         self.report(SyntaxError::new(Code::Unexpected, token.span, message).with_note(note));
-        while !self.peek().starts_line() && self.peek().tok != Tok::End {
+        while !self.peek().starts_line() && self.peek().tok != LineTok::End {
             self.next();
         }
     }
@@ -238,15 +241,15 @@ impl Parser<'_> {
     }
 
     /// Skips the rest of a statement in a group or on a header's line.
-    fn skip_in_line(&mut self, first: Token) -> StmtId {
+    fn skip_in_line(&mut self, first: LineToken) -> StmtId {
         let mut open = 0u32;
         loop {
             let token = self.peek();
             match token.tok {
-                Tok::End => break,
-                Tok::LBrace => open += 1,
-                Tok::RBrace | Tok::Semicolon if open == 0 => break,
-                Tok::RBrace => open -= 1,
+                LineTok::End => break,
+                LineTok::LBrace => open += 1,
+                LineTok::RBrace | LineTok::Semicolon if open == 0 => break,
+                LineTok::RBrace => open -= 1,
                 _ => {}
             }
             if token.starts_line() && token.span.start > first.span.start {
@@ -257,31 +260,33 @@ impl Parser<'_> {
         self.add_stmt(first.span.join(self.last_span()), StmtForm::Error)
     }
 
-    fn parse_form(&mut self, token: Token) -> Parsed<StmtForm> {
+    fn parse_form(&mut self, token: LineToken) -> Parsed<StmtForm> {
         let follows = self.peek_at(1);
-        if token.tok == Tok::LBrace {
+        if token.tok == LineTok::LBrace {
             return Ok(StmtForm::Call(self.parse_value()?));
         }
-        let is_alone = !matches!(follows.tok, Tok::Equals | Tok::Colon | Tok::LBracket | Tok::LParen | Tok::Comma)
-            || follows.starts_line();
+        let is_alone = !matches!(
+            follows.tok,
+            LineTok::Equals | LineTok::Colon | LineTok::LBracket | LineTok::LParen | LineTok::Comma
+        ) || follows.starts_line();
         match self.word(token) {
-            "wait" if is_alone || follows.tok == Tok::LParen => {
+            "wait" if is_alone || follows.tok == LineTok::LParen => {
                 self.next();
                 Ok(StmtForm::Wait(self.parse_value()?))
             }
             "free" if is_alone => self.parse_free(),
-            "sync" if is_alone || follows.tok == Tok::LParen => {
+            "sync" if is_alone || follows.tok == LineTok::LParen => {
                 self.next();
                 Ok(StmtForm::Sync(self.parse_expr()?))
             }
-            "stream" if is_alone || follows.tok == Tok::LParen => self.parse_stream(),
-            "share" if follows.tok == Tok::LBrace => {
+            "stream" if is_alone || follows.tok == LineTok::LParen => self.parse_stream(),
+            "share" if follows.tok == LineTok::LBrace => {
                 self.next();
                 Ok(StmtForm::Share(self.parse_group()?))
             }
             "alias" if is_alone => self.parse_alias(),
             word => match foreign_statement(word) {
-                Some((message, note)) if !matches!(follows.tok, Tok::Equals | Tok::Comma) => {
+                Some((message, note)) if !matches!(follows.tok, LineTok::Equals | LineTok::Comma) => {
                     let error = SyntaxError::new(Code::Foreign, token.span, message);
                     Err(self.report(error.with_note(note)))
                 }
@@ -293,7 +298,7 @@ impl Parser<'_> {
     fn parse_free(&mut self) -> Parsed<StmtForm> {
         self.next();
         let mut tensors = vec![self.parse_expr()?];
-        while self.skip(Tok::Comma) {
+        while self.skip(LineTok::Comma) {
             tensors.push(self.parse_expr()?);
         }
         Ok(StmtForm::Free(self.add_list(&tensors)))
@@ -302,7 +307,7 @@ impl Parser<'_> {
     fn parse_stream(&mut self) -> Parsed<StmtForm> {
         self.next();
         let stream = self.parse_expr()?;
-        if self.continues() && self.skip(Tok::Equals) {
+        if self.continues() && self.skip(LineTok::Equals) {
             if !self.skip_word("current") {
                 return Err(self.unexpected("`current`", "`stream main = current` gives the current stream a name"));
             }
@@ -314,7 +319,7 @@ impl Parser<'_> {
     fn parse_alias(&mut self) -> Parsed<StmtForm> {
         self.next();
         let new = self.name("the name of a tensor")?;
-        self.expect(Tok::Arrow, "`->`", "write `alias B -> A`: B is another name of A")?;
+        self.expect(LineTok::Arrow, "`->`", "write `alias B -> A`: B is another name of A")?;
         let original = self.name("the name of a tensor")?;
         Ok(StmtForm::Alias(new, original))
     }
@@ -322,18 +327,19 @@ impl Parser<'_> {
     /// A declaration, an assignment, a call or verbatim text.
     fn parse_assignment(&mut self) -> Parsed<StmtForm> {
         let token = self.peek();
-        if let Tok::Verbatim(text) = token.tok {
-            if self.peek_at(1).starts_line() || matches!(self.peek_at(1).tok, Tok::End | Tok::Semicolon | Tok::RBrace) {
-                self.next();
-                return Ok(StmtForm::Verbatim(text));
-            }
+        if let LineTok::Verbatim(text) = token.tok
+            && (self.peek_at(1).starts_line()
+                || matches!(self.peek_at(1).tok, LineTok::End | LineTok::Semicolon | LineTok::RBrace))
+        {
+            self.next();
+            return Ok(StmtForm::Verbatim(text));
         }
         let first = self.parse_target()?;
         if self.at_statement_end() {
             return self.finish_alone(first);
         }
         let mut targets = vec![first];
-        while self.continues() && self.skip(Tok::Comma) {
+        while self.continues() && self.skip(LineTok::Comma) {
             targets.push(self.parse_target()?);
         }
         if let Some(operator) = self.augmented_operator() {
@@ -342,7 +348,7 @@ impl Parser<'_> {
             let error = SyntaxError::new(Code::Foreign, span, format!("`{operator}=` is no assignment"));
             return Err(self.report(error.with_note(format!("write `{name} = {name} {operator} ..`"))));
         }
-        if !self.continues() || !self.skip(Tok::Equals) {
+        if !self.continues() || !self.skip(LineTok::Equals) {
             return Err(self.unexpected("`=`", "a statement is `name = value`, a call `f(..)`, or begins with `wait`, `for`, `if`, `stream`, `sync` or `free`"));
         }
         let value = self.parse_value()?;
@@ -356,17 +362,17 @@ impl Parser<'_> {
     fn augmented_operator(&self) -> Option<String> {
         let (token, next) = (self.peek(), self.peek_at(1));
         let is_operator =
-            matches!(token.tok, Tok::Op(_)) && next.tok == Tok::Equals && token.span.end == next.span.start;
+            matches!(token.tok, LineTok::Op(_)) && next.tok == LineTok::Equals && token.span.end == next.span.start;
         is_operator.then(|| self.word(token).to_owned())
     }
 
     fn parse_target(&mut self) -> Parsed<TargetSyntax> {
         let token = self.peek();
-        if !matches!(token.tok, Tok::Name(_)) {
+        if !matches!(token.tok, LineTok::Name(_)) {
             return Err(self.unexpected("a statement", "a statement is `name = value`, a call `f(..)`, or begins with `wait`, `for`, `if`, `stream`, `sync` or `free`"));
         }
         let value = self.parse_expr()?;
-        let is_typed = self.continues() && self.is(Tok::Colon);
+        let is_typed = self.continues() && self.is(LineTok::Colon);
         let ty = if is_typed {
             self.next();
             Some(self.parse_type()?)
@@ -380,8 +386,8 @@ impl Parser<'_> {
     fn finish_alone(&mut self, target: TargetSyntax) -> Parsed<StmtForm> {
         let span = self.file.expr_span(target.value);
         match (*self.file.expr(target.value), target.ty) {
-            (ExprSyntax::Name(name), Some(ty)) => Ok(StmtForm::Declare(NameSyntax { name, span }, ty)),
-            (ExprSyntax::Call(..), None) => Ok(StmtForm::Call(target.value)),
+            (ExprNode::Name(name), Some(ty)) => Ok(StmtForm::Declare(NameSyntax { name, span }, ty)),
+            (ExprNode::Call(..), None) => Ok(StmtForm::Call(target.value)),
             _ => {
                 let text = self.text[span.as_usize_range()].to_owned();
                 let error = SyntaxError::new(
@@ -396,19 +402,21 @@ impl Parser<'_> {
 
     /// The right side of an assignment, or what `wait` waits for.
     fn parse_value(&mut self) -> Parsed<ExprId> {
-        if !self.is(Tok::LBrace) || !self.is_group() {
+        if !self.is(LineTok::LBrace) || !self.is_group() {
             return self.parse_expr();
         }
         let start = self.peek().span;
         let block = self.parse_group()?;
-        Ok(self.add_expr(ExprSyntax::Group(block), start.join(self.last_span())))
+        Ok(self.add_expr(ExprNode::Group(block), start.join(self.last_span())))
     }
 
     /// Whether a brace opens a group: posts and assignments follow, no list of numbers.
     fn is_group(&self) -> bool {
         match self.peek_at(1).tok {
-            Tok::RBrace | Tok::Verbatim(_) => true,
-            Tok::Name(_) => matches!(self.peek_at(2).tok, Tok::LParen | Tok::Equals | Tok::Colon | Tok::LBracket),
+            LineTok::RBrace | LineTok::Verbatim(_) => true,
+            LineTok::Name(_) => {
+                matches!(self.peek_at(2).tok, LineTok::LParen | LineTok::Equals | LineTok::Colon | LineTok::LBracket)
+            }
             _ => false,
         }
     }
@@ -416,7 +424,7 @@ impl Parser<'_> {
     /// `{ a; b }`, also with a statement a line.
     fn parse_group(&mut self) -> Parsed<BlockId> {
         self.enter()?;
-        let open = self.expect(Tok::LBrace, "`{`", "a group is `{ send(..); recv(..) }`")?;
+        let open = self.expect(LineTok::LBrace, "`{`", "a group is `{ send(..); recv(..) }`")?;
         let brackets = std::mem::replace(&mut self.brackets, 0);
         let mut block = BlockSyntax { stmts: Vec::new(), span: open };
         let id = self.add_block(BlockSyntax::default());
@@ -425,14 +433,14 @@ impl Parser<'_> {
         loop {
             first = self.file.comments.len();
             self.take_group_comments();
-            if matches!(self.peek().tok, Tok::RBrace | Tok::End) {
+            if matches!(self.peek().tok, LineTok::RBrace | LineTok::End) {
                 break;
             }
             let waiting = first..self.file.comments.len();
             let stmt = self.parse_simple(u32::MAX);
             self.place_waiting_comments(waiting, stmt);
             block.stmts.push(stmt);
-            if !self.skip(Tok::Semicolon) && !self.peek().starts_line() && !self.is(Tok::RBrace) {
+            if !self.skip(LineTok::Semicolon) && !self.peek().starts_line() && !self.is(LineTok::RBrace) {
                 return Err(self.unexpected(
                     "`;` or `}`",
                     "statements of a group are separated by `;` or stand on lines of their own",
@@ -442,7 +450,7 @@ impl Parser<'_> {
         }
         self.end_block_comments(first, id);
         self.brackets = brackets;
-        if !self.is(Tok::RBrace) {
+        if !self.is(LineTok::RBrace) {
             let error = SyntaxError::new(Code::Unclosed, open, "this `{` is never closed");
             return Err(self.report(error.with_note("add `}`")));
         }
@@ -473,12 +481,12 @@ impl Parser<'_> {
         for ahead in 1.. {
             let token = self.peek_at(ahead);
             match token.tok {
-                Tok::End => return false,
+                LineTok::End => return false,
                 _ if token.starts_line() && open == 0 => return false,
-                Tok::LParen | Tok::LBracket | Tok::LBrace => open += 1,
-                Tok::RParen | Tok::RBracket | Tok::RBrace => open -= 1,
-                Tok::Equals if open == 0 => return false,
-                Tok::Colon if open == 0 => return ahead > 1,
+                LineTok::LParen | LineTok::LBracket | LineTok::LBrace => open += 1,
+                LineTok::RParen | LineTok::RBracket | LineTok::RBrace => open -= 1,
+                LineTok::Equals if open == 0 => return false,
+                LineTok::Colon if open == 0 => return ahead > 1,
                 _ => {}
             }
         }
@@ -497,13 +505,13 @@ impl Parser<'_> {
     fn parse_if(&mut self, column: u32) -> Parsed<StmtId> {
         let token = self.next();
         let mut predicate = None;
-        if self.is(Tok::LBracket) {
+        if self.is(LineTok::LBracket) {
             let open = self.next().span;
             predicate = Some(self.name("a kind of predicate")?);
-            self.close(Tok::RBracket, "]", open)?;
+            self.close(LineTok::RBracket, "]", open)?;
         }
-        let condition = if self.is(Tok::Colon) { None } else { Some(self.parse_expr()?) };
-        if self.is(Tok::Equals) {
+        let condition = if self.is(LineTok::Colon) { None } else { Some(self.parse_expr()?) };
+        if self.is(LineTok::Equals) {
             let span = self.peek().span;
             let error = SyntaxError::new(Code::Foreign, span, "`=` compares nothing");
             return Err(self.report(error.with_note("write `==`")));
@@ -553,11 +561,11 @@ impl Parser<'_> {
             return Err(self.unexpected("`in`", "write `for i in 4:`, or `for i in 1..4:`"));
         }
         let domain = self.parse_domain()?;
-        let has_range = domain == LoopDomain::Bounds || self.skip(Tok::Comma);
+        let has_range = domain == LoopDomain::Bounds || self.skip(LineTok::Comma);
         let (mut start, mut stop, mut step) = (None, None, None);
         if has_range {
             let first = self.parse_expr()?;
-            if self.skip(Tok::DotDot) {
+            if self.skip(LineTok::DotDot) {
                 start = Some(first);
                 stop = Some(self.parse_expr()?);
             } else {
@@ -583,7 +591,7 @@ impl Parser<'_> {
     }
 
     fn check_python_range(&mut self, first: ExprId, domain: LoopDomain) -> Parsed<()> {
-        let ExprSyntax::Call(name, args) = *self.file.expr(first) else { return Ok(()) };
+        let ExprNode::Call(name, args) = *self.file.expr(first) else { return Ok(()) };
         if domain != LoopDomain::Bounds || self.symbol_text(name.name) != "range" {
             return Ok(());
         }
@@ -602,7 +610,7 @@ impl Parser<'_> {
     /// `G.0`, `[st:4]`, or bounds alone.
     fn parse_domain(&mut self) -> Parsed<LoopDomain> {
         let token = self.peek();
-        if let (Tok::Name(_), Some((tensor, axis))) = (token.tok, self.word(token).rsplit_once('.')) {
+        if let (LineTok::Name(_), Some((tensor, axis))) = (token.tok, self.word(token).rsplit_once('.')) {
             let (length, axis) = (tensor.len(), axis.parse().ok());
             if let Some(axis) = axis {
                 self.next();
@@ -612,11 +620,11 @@ impl Parser<'_> {
                 return Ok(LoopDomain::TensorAxis(NameSyntax { name, span }, axis));
             }
         }
-        if token.tok == Tok::LBracket {
+        if token.tok == LineTok::LBracket {
             let open = self.next().span;
             self.brackets += 1;
             let axis = self.parse_axis()?;
-            self.close(Tok::RBracket, "]", open)?;
+            self.close(LineTok::RBracket, "]", open)?;
             self.brackets -= 1;
             self.file.axes.push(axis);
             return Ok(LoopDomain::Axis(self.file.axes.len() as u32 - 1));

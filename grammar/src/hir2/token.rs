@@ -66,7 +66,7 @@ enum RawTok {
 
 /// A kind of token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Tok {
+pub(super) enum LineTok {
     /// A word, maybe with numbers behind dots (`G.1`).
     Name(Symbol),
     Int(i64),
@@ -99,8 +99,8 @@ pub(super) enum Tok {
 
 /// A token and its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Token {
-    pub(super) tok: Tok,
+pub(super) struct LineToken {
+    pub(super) tok: LineTok,
     pub(super) span: Span,
     /// Its column if it is the first on its line, else `u32::MAX`.
     pub(super) column: u32,
@@ -108,7 +108,7 @@ pub(super) struct Token {
     pub(super) after_blank: bool,
 }
 
-impl Token {
+impl LineToken {
     /// Whether the token is the first of its line.
     pub(super) fn starts_line(&self) -> bool {
         self.column != u32::MAX
@@ -117,7 +117,7 @@ impl Token {
 
 /// A comment.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RawComment {
+pub(super) struct LineComment {
     pub(super) span: Span,
     /// Its column if it has the line for itself.
     pub(super) column: Option<u32>,
@@ -129,8 +129,8 @@ pub(super) struct RawComment {
 
 /// The tokens of a text.
 pub(super) struct TokenList {
-    pub(super) tokens: Vec<Token>,
-    pub(super) comments: Vec<RawComment>,
+    pub(super) tokens: Vec<LineToken>,
+    pub(super) comments: Vec<LineComment>,
 }
 
 /// Columns that a tab counts as.
@@ -156,7 +156,7 @@ pub(super) fn list_tokens(text: &str, strings: &mut StringInterner, errors: &mut
         }
     }
     let end = Span::new(text.len(), text.len());
-    list.list.tokens.push(Token { tok: Tok::End, span: end, column: 0, after_blank: false });
+    list.list.tokens.push(LineToken { tok: LineTok::End, span: end, column: 0, after_blank: false });
     list.list
 }
 
@@ -196,40 +196,40 @@ impl TokenLister<'_> {
                 self.errors.push(error.with_note(format!("write `//{}`", text.trim_start_matches('#'))));
                 return;
             }
-            Ok(RawTok::Name) => Tok::Name(self.strings.intern(text)),
+            Ok(RawTok::Name) => LineTok::Name(self.strings.intern(text)),
             Ok(RawTok::Int) => self.integer(text, span),
             Ok(RawTok::Hex) => self.hexadecimal(text, span),
-            Ok(RawTok::Float) => Tok::Float(self.strings.intern(text)),
-            Ok(RawTok::Verbatim) => Tok::Verbatim(self.strings.intern(&text[1..text.len() - 1])),
-            Ok(RawTok::LParen) => Tok::LParen,
-            Ok(RawTok::RParen) => Tok::RParen,
-            Ok(RawTok::LBracket) => Tok::LBracket,
-            Ok(RawTok::RBracket) => Tok::RBracket,
-            Ok(RawTok::LBrace) => Tok::LBrace,
-            Ok(RawTok::RBrace) => Tok::RBrace,
-            Ok(RawTok::Comma) => Tok::Comma,
-            Ok(RawTok::Semicolon) => Tok::Semicolon,
-            Ok(RawTok::Colon) => Tok::Colon,
-            Ok(RawTok::Equals) => Tok::Equals,
-            Ok(RawTok::Arrow) => Tok::Arrow,
-            Ok(RawTok::DotDot) => Tok::DotDot,
-            Ok(RawTok::Dot) => Tok::Dot,
-            Ok(RawTok::At) => Tok::At,
-            Ok(RawTok::Power) => Tok::Power,
-            Ok(RawTok::Op) => Tok::Op(self.strings.intern(text)),
-            Ok(RawTok::Quoted) => Tok::Quoted,
+            Ok(RawTok::Float) => LineTok::Float(self.strings.intern(text)),
+            Ok(RawTok::Verbatim) => LineTok::Verbatim(self.strings.intern(&text[1..text.len() - 1])),
+            Ok(RawTok::LParen) => LineTok::LParen,
+            Ok(RawTok::RParen) => LineTok::RParen,
+            Ok(RawTok::LBracket) => LineTok::LBracket,
+            Ok(RawTok::RBracket) => LineTok::RBracket,
+            Ok(RawTok::LBrace) => LineTok::LBrace,
+            Ok(RawTok::RBrace) => LineTok::RBrace,
+            Ok(RawTok::Comma) => LineTok::Comma,
+            Ok(RawTok::Semicolon) => LineTok::Semicolon,
+            Ok(RawTok::Colon) => LineTok::Colon,
+            Ok(RawTok::Equals) => LineTok::Equals,
+            Ok(RawTok::Arrow) => LineTok::Arrow,
+            Ok(RawTok::DotDot) => LineTok::DotDot,
+            Ok(RawTok::Dot) => LineTok::Dot,
+            Ok(RawTok::At) => LineTok::At,
+            Ok(RawTok::Power) => LineTok::Power,
+            Ok(RawTok::Op) => LineTok::Op(self.strings.intern(text)),
+            Ok(RawTok::Quoted) => LineTok::Quoted,
             Err(()) => return self.report_character(span),
         };
         self.push(tok, span);
     }
 
-    fn push(&mut self, tok: Tok, span: Span) {
+    fn push(&mut self, tok: LineTok, span: Span) {
         let column = if self.line.is_fresh { self.column_of(span) } else { u32::MAX };
         let after_blank = self.line.is_fresh && self.line.blank;
         if self.line.is_fresh {
             (self.line.is_fresh, self.line.blank) = (false, false);
         }
-        self.list.tokens.push(Token { tok, span, column, after_blank });
+        self.list.tokens.push(LineToken { tok, span, column, after_blank });
     }
 
     fn column_of(&self, span: Span) -> u32 {
@@ -265,7 +265,7 @@ impl TokenLister<'_> {
         let span = Span::new(span.start as usize, span.start as usize + end);
         let before = self.list.tokens.len() as u32;
         let after_blank = self.line.is_fresh && self.line.blank;
-        self.list.comments.push(RawComment { span, column, before, after_blank });
+        self.list.comments.push(LineComment { span, column, before, after_blank });
         if self.line.is_fresh {
             // A line with a comment is no blank line.
             self.line.blank = false;
@@ -273,32 +273,32 @@ impl TokenLister<'_> {
         }
     }
 
-    fn integer(&mut self, text: &str, span: Span) -> Tok {
+    fn integer(&mut self, text: &str, span: Span) -> LineTok {
         // The smallest integer has one digit's value more than the largest.
         let value = text.parse::<u64>().ok().filter(|&value| value <= 1 << 63);
         match value {
-            Some(value) => Tok::Int(value as i64),
+            Some(value) => LineTok::Int(value as i64),
             None => {
                 self.errors.push(SyntaxError::new(
                     Code::Number,
                     span,
                     format!("the number {text} does not fit 64 bits"),
                 ));
-                Tok::Int(0)
+                LineTok::Int(0)
             }
         }
     }
 
-    fn hexadecimal(&mut self, text: &str, span: Span) -> Tok {
+    fn hexadecimal(&mut self, text: &str, span: Span) -> LineTok {
         match u64::from_str_radix(&text[2..], 16) {
-            Ok(value) => Tok::Hex(value),
+            Ok(value) => LineTok::Hex(value),
             Err(_) => {
                 self.errors.push(SyntaxError::new(
                     Code::Number,
                     span,
                     format!("the number {text} does not fit 64 bits"),
                 ));
-                Tok::Hex(0)
+                LineTok::Hex(0)
             }
         }
     }

@@ -5,26 +5,17 @@ use super::report;
 use super::scope::Meaning;
 use super::statements::ResultTarget;
 use crate::axes::logical_axes;
-use crate::hir2::defaults::{DEFAULT_CACHE_OP, cast_function, dtype_of_word, has_cache_op};
+use crate::hir2::defaults::{DEFAULT_CACHE_OP, cast_function, dtype_of_word, has_cache_op, is_callable, keyword};
 use crate::hir2::infer::{TensorType, result_types};
 use crate::ir::functions::find_function;
 use crate::ir::{
-    AttrKey, AttrValue, DomainId, ExprId, IterDomain, IterType, Op, OpKind, OpLayout, ParallelType, TensorId, Value,
+    AttrKey, AttrValue, DomainId, ExprId, IterDomain, IterType, Op, OpKind, ParallelType, TensorId, Value,
 };
 use crate::ops::{ArgKind, ArgPresence, ArgSpec};
 use hostir_grammar::Span;
 use hostir_grammar::ast;
-use hostir_grammar::hir2::ast::{ArgSyntax, ExprSyntax, NameSyntax, NodeRange, TargetSyntax};
+use hostir_grammar::hir2::ast::{ArgNode, ExprNode, NameSyntax, NodeRange, TargetSyntax};
 use smallvec::SmallVec;
-
-/// The word of a keyed argument in `hir 2`.
-pub(super) fn keyword(declared: &ArgSpec) -> &'static str {
-    match declared.display_name() {
-        "initial value" => "init",
-        "Group ID" => "group",
-        word => word,
-    }
-}
 
 impl ProgramReader<'_> {
     /// Whether a call names a kernel or an op of the table.
@@ -34,7 +25,7 @@ impl ProgramReader<'_> {
 
     /// Whether a name is a pointwise function or a cast, whatever its operands.
     pub(super) fn is_function(&self, name: NameSyntax) -> bool {
-        let text = self.text(name.name);
+        let text = self.name_text(name.name);
         dtype_of_word(text).is_some() || (1..=3).any(|arity| find_function(text, arity).is_some())
     }
 
@@ -49,7 +40,7 @@ impl ProgramReader<'_> {
         if self.kernels.contains_key(&name.name) {
             return self.read_kernel_call(name, args, targets, span);
         }
-        let text = self.text(name.name);
+        let text = self.name_text(name.name);
         if text == "wrap" {
             report::report_scalar_value(self.source, name.span, self.diags);
             return None;
@@ -78,7 +69,7 @@ impl ProgramReader<'_> {
         span: Span,
     ) -> Option<()> {
         if !is_callable(kind) {
-            report::report_not_callable(self.text(name.name), name.span, self.diags);
+            report::report_not_callable(self.name_text(name.name), name.span, self.diags);
             return None;
         }
         let file = self.file;
@@ -96,7 +87,7 @@ impl ProgramReader<'_> {
         }
         let wanted = kind.result_count();
         if targets.len() != wanted {
-            report::report_result_count(self.text(name.name), wanted, targets.len(), span, self.diags);
+            report::report_result_count(self.name_text(name.name), wanted, targets.len(), span, self.diags);
             return None;
         }
         let targets = self.result_targets(targets);
@@ -105,10 +96,10 @@ impl ProgramReader<'_> {
     }
 
     /// `B, C = LaunchKernel(A, group=3)`: any number of operands and results.
-    fn read_launch(&mut self, args: &[ArgSyntax], targets: &[TargetSyntax], span: Span) -> Option<()> {
+    fn read_launch(&mut self, args: &[ArgNode], targets: &[TargetSyntax], span: Span) -> Option<()> {
         let targets = self.result_targets(targets);
-        let (operands, keyed): (Vec<&ArgSyntax>, Vec<&ArgSyntax>) = args.iter().partition(|arg| arg.key.is_none());
-        let keyed: Vec<ArgSyntax> = keyed.into_iter().copied().collect();
+        let (operands, keyed): (Vec<&ArgNode>, Vec<&ArgNode>) = args.iter().partition(|arg| arg.key.is_none());
+        let keyed: Vec<ArgNode> = keyed.into_iter().copied().collect();
         let values: Vec<Option<Value>> = operands.iter().map(|arg| self.operand(arg.value)).collect();
         let mut op = self.read_arguments(OpKind::LaunchKernel, &keyed, span)?;
         for value in values {
@@ -118,7 +109,7 @@ impl ProgramReader<'_> {
     }
 
     /// `i5 = Set(i4)`.
-    fn read_scalar_set(&mut self, target: &TargetSyntax, arg: &ArgSyntax, span: Span) -> Option<()> {
+    fn read_scalar_set(&mut self, target: &TargetSyntax, arg: &ArgNode, span: Span) -> Option<()> {
         let name = self.plain_target(target)?;
         let value = self.scalar(arg.value)?;
         if self.scope.get(name.name).is_none() && !self.declare(name, Meaning::Scalar) {
@@ -133,9 +124,9 @@ impl ProgramReader<'_> {
     }
 
     /// The operands and attributes of an op of the table.
-    pub(super) fn read_arguments(&mut self, kind: OpKind, args: &[ArgSyntax], span: Span) -> Option<Op> {
+    pub(super) fn read_arguments(&mut self, kind: OpKind, args: &[ArgNode], span: Span) -> Option<Op> {
         let declared = kind.spec().args;
-        let mut slots: SmallVec<[SmallVec<[&ArgSyntax; 2]>; 8]> = SmallVec::from_elem(SmallVec::new(), declared.len());
+        let mut slots: SmallVec<[SmallVec<[&ArgNode; 2]>; 8]> = SmallVec::from_elem(SmallVec::new(), declared.len());
         self.match_arguments(kind, args, &mut slots)?;
         let mut op = Op::new(kind);
         let mut good = true;
@@ -161,8 +152,8 @@ impl ProgramReader<'_> {
     fn match_arguments<'t>(
         &mut self,
         kind: OpKind,
-        args: &'t [ArgSyntax],
-        slots: &mut [SmallVec<[&'t ArgSyntax; 2]>],
+        args: &'t [ArgNode],
+        slots: &mut [SmallVec<[&'t ArgNode; 2]>],
     ) -> Option<()> {
         let declared = kind.spec().args;
         let given = args.iter().filter(|arg| arg.key.is_none()).count();
@@ -208,7 +199,7 @@ impl ProgramReader<'_> {
         good.then_some(())
     }
 
-    fn fill_argument(&mut self, spec: &ArgSpec, arg: &ArgSyntax, op: &mut Op) -> Option<()> {
+    fn fill_argument(&mut self, spec: &ArgSpec, arg: &ArgNode, op: &mut Op) -> Option<()> {
         if let Some(key) = spec.key {
             let of = op.input_tensors().next();
             let value = self.read_attribute(spec, arg, of)?;
@@ -230,18 +221,13 @@ impl ProgramReader<'_> {
     }
 
     /// An attribute by the kind that the table declares.
-    pub(super) fn read_attribute(
-        &mut self,
-        spec: &ArgSpec,
-        arg: &ArgSyntax,
-        of: Option<TensorId>,
-    ) -> Option<AttrValue> {
+    pub(super) fn read_attribute(&mut self, spec: &ArgSpec, arg: &ArgNode, of: Option<TensorId>) -> Option<AttrValue> {
         let file = self.file;
         let value = *file.expr(arg.value);
         let found = match (spec.kind, value) {
             (ArgKind::Tensor, _) => AttrValue::Tensor(self.tensor_operand(arg.value)?),
             (ArgKind::Expr | ArgKind::Int, _) => AttrValue::Expr(self.scalar(arg.value)?),
-            (ArgKind::Word(words), ExprSyntax::Name(word)) => {
+            (ArgKind::Word(words), ExprNode::Name(word)) => {
                 let text = file.symbol_text(word);
                 if !words.contains(&text) {
                     report::report_word(spec.display_name(), text, words, arg.span, self.diags);
@@ -249,7 +235,7 @@ impl ProgramReader<'_> {
                 }
                 self.word(text)
             }
-            (ArgKind::DType, ExprSyntax::Name(word)) => {
+            (ArgKind::DType, ExprNode::Name(word)) => {
                 let text = file.symbol_text(word);
                 let Some(dtype) = dtype_of_word(text) else {
                     let words: Vec<&str> = crate::hir2::defaults::DTYPE_WORDS.iter().map(|(word, _)| *word).collect();
@@ -258,19 +244,19 @@ impl ProgramReader<'_> {
                 };
                 self.word(dtype.name())
             }
-            (ArgKind::Bool, ExprSyntax::Bool(value)) => AttrValue::Bool(value),
-            (ArgKind::Axis, ExprSyntax::Int(axis)) => AttrValue::Domain(self.axis_argument(axis, of, arg.span)?),
-            (ArgKind::Axis, ExprSyntax::Verbatim(text)) => {
+            (ArgKind::Bool, ExprNode::Bool(value)) => AttrValue::Bool(value),
+            (ArgKind::Axis, ExprNode::Int(axis)) => AttrValue::Domain(self.axis_argument(axis, of, arg.span)?),
+            (ArgKind::Axis, ExprNode::Verbatim(text)) => {
                 let domain = self.verbatim_domain(text, arg.span)?;
                 AttrValue::Domain(self.program.domains.push(domain))
             }
-            (ArgKind::Exprs, ExprSyntax::List(items)) => AttrValue::Exprs(self.scalars_of(items)?.into()),
-            (ArgKind::Bools, ExprSyntax::List(items)) => AttrValue::Bools(self.flags_of(items, arg.span)?),
-            (ArgKind::Ints | ArgKind::Team, ExprSyntax::List(items)) => {
+            (ArgKind::Exprs, ExprNode::List(items)) => AttrValue::Exprs(self.scalars_of(items)?.into()),
+            (ArgKind::Bools, ExprNode::List(items)) => AttrValue::Bools(self.flags_of(items, arg.span)?),
+            (ArgKind::Ints | ArgKind::Team, ExprNode::List(items)) => {
                 AttrValue::Ints(self.integers_of(items, arg.span)?)
             }
-            (ArgKind::Ranges, ExprSyntax::List(items)) => AttrValue::Ranges(self.ranges_of(items, arg.span)?),
-            (_, ExprSyntax::Error) => return None,
+            (ArgKind::Ranges, ExprNode::List(items)) => AttrValue::Ranges(self.ranges_of(items, arg.span)?),
+            (_, ExprNode::Error) => return None,
             _ => {
                 report::report_argument(spec, arg.span, self.diags);
                 return None;
@@ -300,7 +286,7 @@ impl ProgramReader<'_> {
     fn flags_of(&mut self, items: NodeRange, span: Span) -> Option<Box<[bool]>> {
         let file = self.file;
         let flags = file.expr_lists[items.indices()].iter().map(|&item| match *file.expr(item) {
-            ExprSyntax::Bool(flag) => Some(flag),
+            ExprNode::Bool(flag) => Some(flag),
             _ => None,
         });
         let flags: Option<Vec<bool>> = flags.collect();
@@ -313,7 +299,7 @@ impl ProgramReader<'_> {
     pub(super) fn integers_of(&mut self, items: NodeRange, span: Span) -> Option<Box<[i64]>> {
         let file = self.file;
         let values = file.expr_lists[items.indices()].iter().map(|&item| match *file.expr(item) {
-            ExprSyntax::Int(value) => Some(value),
+            ExprNode::Int(value) => Some(value),
             _ => None,
         });
         let values: Option<Vec<i64>> = values.collect();
@@ -328,7 +314,7 @@ impl ProgramReader<'_> {
         let mut ranges = Vec::new();
         for &item in &file.expr_lists[items.indices()] {
             let parts = match *file.expr(item) {
-                ExprSyntax::List(parts) => self.scalars_of(parts)?,
+                ExprNode::List(parts) => self.scalars_of(parts)?,
                 _ => Vec::new(),
             };
             let Ok(range) = <[ExprId; 3]>::try_from(parts) else {
@@ -346,18 +332,18 @@ impl ProgramReader<'_> {
     pub(super) fn read_pointwise(&mut self, target: &TargetSyntax, value: ast::ExprId, span: Span) -> Option<()> {
         let file = self.file;
         match *file.expr(value) {
-            ExprSyntax::Call(name, args) => self.read_call(name, args, std::slice::from_ref(target), span),
-            ExprSyntax::Unary(op, a) => {
-                let function = self.text(op);
+            ExprNode::Call(name, args) => self.read_call(name, args, std::slice::from_ref(target), span),
+            ExprNode::Unary(op, a) => {
+                let function = self.name_text(op);
                 self.read_function(target, function, &[a], span)
             }
-            ExprSyntax::Binary(op, a, b) => {
-                let function = self.text(op);
+            ExprNode::Binary(op, a, b) => {
+                let function = self.name_text(op);
                 self.read_function(target, function, &[a, b], span)
             }
-            ExprSyntax::Paren(inner) => self.read_pointwise(target, inner, span),
-            ExprSyntax::Error => None,
-            ExprSyntax::Name(name) if self.scope.get(name).is_none() => {
+            ExprNode::Paren(inner) => self.read_pointwise(target, inner, span),
+            ExprNode::Error => None,
+            ExprNode::Name(name) if self.scope.get(name).is_none() => {
                 self.report_no_value(NameSyntax { name, span: file.expr_span(value) });
                 None
             }
@@ -382,11 +368,11 @@ impl ProgramReader<'_> {
         let file = self.file;
         let list = &file.args[args.indices()];
         if let Some(arg) = list.iter().find(|arg| arg.key.is_some()) {
-            report::report_function_key(self.text(name.name), arg.span, self.diags);
+            report::report_function_key(self.name_text(name.name), arg.span, self.diags);
             return None;
         }
         let operands: Vec<ast::ExprId> = list.iter().map(|arg| arg.value).collect();
-        let text = self.text(name.name);
+        let text = self.name_text(name.name);
         self.read_function(target, text, &operands, span)
     }
 
@@ -504,10 +490,16 @@ impl ProgramReader<'_> {
         let file = self.file;
         let unit = *self.kernels.get(&name.name)?;
         let number = self.program.units[unit].number;
-        let counts = (self.program.units[unit].inputs.len(), self.program.units[unit].outputs.len());
+        let counts = [self.program.units[unit].inputs.len(), self.program.units[unit].outputs.len()];
         let list = &file.args[args.indices()];
-        if counts != (list.len(), targets.len()) {
-            report::report_kernel_counts(self.text(name.name), counts, (list.len(), targets.len()), span, self.diags);
+        if counts != [list.len(), targets.len()] {
+            report::report_kernel_counts(
+                self.name_text(name.name),
+                counts,
+                [list.len(), targets.len()],
+                span,
+                self.diags,
+            );
             return None;
         }
         let targets = self.result_targets(targets);
@@ -521,15 +513,6 @@ impl ProgramReader<'_> {
 }
 
 /// Whether a declaration that is positional in the table is given by its word.
-fn is_keyed_only(args: &[ArgSyntax], file: &hostir_grammar::hir2::ast::FileSyntax, spec: &ArgSpec) -> bool {
+fn is_keyed_only(args: &[ArgNode], file: &hostir_grammar::hir2::ast::FileSyntax, spec: &ArgSpec) -> bool {
     spec.key.is_some() && args.iter().any(|arg| arg.key.is_some_and(|key| file.symbol_text(key.name) == keyword(spec)))
-}
-
-/// Whether ops of a kind are written as calls with results.
-pub(super) fn is_callable(kind: OpKind) -> bool {
-    let by_layout = matches!(
-        kind.layout(),
-        OpLayout::OneLine(_) | OpLayout::TwoLines(_) | OpLayout::Aligned | OpLayout::AlignedLoose | OpLayout::Factory
-    );
-    by_layout || kind == OpKind::LaunchKernel
 }

@@ -8,11 +8,11 @@ use crate::ir::{AttrKey, AttrValue, BinaryOp, Block, Expr, ExprId, IterDomain, O
 use crate::ops::control::PREDICATES;
 use hostir_grammar::Span;
 use hostir_grammar::ast;
-use hostir_grammar::hir2::ast::{ExprSyntax, LoopDomain, NameSyntax, StmtForm, StmtSyntax};
+use hostir_grammar::hir2::ast::{ExprNode, LoopDomain, NameSyntax, StatementNode, StmtForm};
 
 impl ProgramReader<'_> {
     /// `for i in 4:`, `for i in G.0 on streams:`.
-    pub(super) fn read_for(&mut self, stmt: &StmtSyntax) -> Option<()> {
+    pub(super) fn read_for(&mut self, stmt: &StatementNode) -> Option<()> {
         let StmtForm::For { index, on_streams, body, .. } = stmt.form else { return None };
         let header = self.loop_header(stmt);
         let hidden = self.enter_loop(index);
@@ -41,20 +41,20 @@ impl ProgramReader<'_> {
         if let Some(entry) = before.filter(|entry| !matches!(entry.meaning, Meaning::Scalar | Meaning::Poisoned)) {
             report::report_twice(self.file, index, entry.span, self.diags);
         }
-        self.scope.set(index.name, Meaning::Scalar, index.span);
+        self.scope.set_meaning(index.name, Meaning::Scalar, index.span);
         before
     }
 
     fn leave_loop(&mut self, index: NameSyntax, before: Option<super::scope::ScopeEntry>) {
         self.loops -= 1;
         match before {
-            Some(entry) => self.scope.set(index.name, entry.meaning, entry.span),
+            Some(entry) => self.scope.set_meaning(index.name, entry.meaning, entry.span),
             None => self.scope.remove(index.name),
         }
     }
 
     /// The FOR without its block.
-    fn loop_header(&mut self, stmt: &StmtSyntax) -> Option<Op> {
+    fn loop_header(&mut self, stmt: &StatementNode) -> Option<Op> {
         let StmtForm::For { index, domain, start, stop, step, .. } = stmt.form else { return None };
         let bounds = [start, stop, step].map(|bound| bound.map(|bound| self.scalar(bound)));
         if bounds.contains(&Some(None)) {
@@ -154,7 +154,7 @@ impl ProgramReader<'_> {
     pub(super) fn bind_stream(&mut self, stream: ast::ExprId, span: Span) -> Option<()> {
         let file = self.file;
         let value = match *file.expr(stream) {
-            ExprSyntax::Name(name)
+            ExprNode::Name(name)
                 if !matches!(self.scope.get(name).map(|entry| entry.meaning), Some(Meaning::Scalar)) =>
             {
                 self.name_stream(NameSyntax { name, span: file.expr_span(stream) })?
@@ -220,7 +220,7 @@ impl ProgramReader<'_> {
     }
 
     /// `if c:`, `else:`.
-    pub(super) fn read_if(&mut self, stmt: &StmtSyntax) -> Option<()> {
+    pub(super) fn read_if(&mut self, stmt: &StatementNode) -> Option<()> {
         let StmtForm::If { predicate, condition, then, otherwise } = stmt.form else { return None };
         let condition = match condition {
             Some(condition) => self.scalar(condition),

@@ -8,7 +8,7 @@ use crate::ir::functions::{self, find_function};
 use crate::ir::{BinaryOp, DType, Expr, ExprId, TensorId, UnaryOp, Value};
 use hostir_grammar::Span;
 use hostir_grammar::ast;
-use hostir_grammar::hir2::ast::{ArgSyntax, ExprSyntax, IndexItem, NameSyntax, NodeRange};
+use hostir_grammar::hir2::ast::{ArgNode, ExprNode, IndexItem, NameSyntax, NodeRange};
 use smallvec::SmallVec;
 
 impl ProgramReader<'_> {
@@ -17,35 +17,35 @@ impl ProgramReader<'_> {
         let file = self.file;
         let span = file.expr_span(id);
         let expr = match *file.expr(id) {
-            ExprSyntax::Int(value) => Expr::Int(value),
-            ExprSyntax::Hex(value) => Expr::Hex(value),
-            ExprSyntax::Bool(value) => Expr::Bool(value),
-            ExprSyntax::Float(text) => Expr::Float(self.symbol(text)),
-            ExprSyntax::Name(name) => return self.scalar_name(name, span),
-            ExprSyntax::Paren(inner) => return self.scalar(inner),
-            ExprSyntax::Unary(op, operand) => Expr::Unary(UnaryOp::parse(self.text(op))?, self.scalar(operand)?),
-            ExprSyntax::Binary(op, a, b) => {
-                let op = BinaryOp::parse(self.text(op))?;
+            ExprNode::Int(value) => Expr::Int(value),
+            ExprNode::Hex(value) => Expr::Hex(value),
+            ExprNode::Bool(value) => Expr::Bool(value),
+            ExprNode::Float(text) => Expr::Float(self.symbol(text)),
+            ExprNode::Name(name) => return self.scalar_name(name, span),
+            ExprNode::Paren(inner) => return self.scalar(inner),
+            ExprNode::Unary(op, operand) => Expr::Unary(UnaryOp::parse(self.name_text(op))?, self.scalar(operand)?),
+            ExprNode::Binary(op, a, b) => {
+                let op = BinaryOp::parse(self.name_text(op))?;
                 let (a, b) = (self.scalar(a), self.scalar(b));
                 Expr::Binary(op, a?, b?)
             }
-            ExprSyntax::Call(name, args) => return self.scalar_call(name, args, span),
-            ExprSyntax::Index(base, items) => return self.scalar_index(base, items, span),
-            ExprSyntax::Field(base, field) => return self.scalar_field(base, field),
-            ExprSyntax::Braces(items) => Expr::Braces(self.scalar_list(items)?),
-            ExprSyntax::Verbatim(text) => return self.verbatim_expr(text, span),
-            ExprSyntax::List(_) | ExprSyntax::Arrow(..) | ExprSyntax::Group(_) => {
+            ExprNode::Call(name, args) => return self.scalar_call(name, args, span),
+            ExprNode::Index(base, items) => return self.scalar_index(base, items, span),
+            ExprNode::Field(base, field) => return self.scalar_field(base, field),
+            ExprNode::Braces(items) => Expr::Braces(self.scalar_list(items)?),
+            ExprNode::Verbatim(text) => return self.verbatim_expr(text, span),
+            ExprNode::List(_) | ExprNode::Arrow(..) | ExprNode::Group(_) => {
                 report::report_kind("a scalar", span, self.diags);
                 return None;
             }
-            ExprSyntax::Error => return None,
+            ExprNode::Error => return None,
         };
         Some(self.program.exprs.intern(expr))
     }
 
     /// The expression of a name, whatever it means.
     pub(super) fn name_expr(&mut self, name: ast::Symbol) -> ExprId {
-        let symbol = match self.text(name) {
+        let symbol = match self.name_text(name) {
             "streams" => self.program.names.intern("numberOfStreams"),
             _ => self.symbol(name),
         };
@@ -60,7 +60,7 @@ impl ProgramReader<'_> {
                 report::report_no_scalar(self.file, name, meaning, span, self.diags);
                 None
             }
-            Some(Meaning::Scalar) | None if self.text(name) == "own" => {
+            Some(Meaning::Scalar) | None if self.name_text(name) == "own" => {
                 report::report_own(span, self.diags);
                 None
             }
@@ -119,7 +119,7 @@ impl ProgramReader<'_> {
     }
 
     /// `f32(0.5)`: a literal; `i64(x)`: a cast.
-    fn typed_value(&mut self, dtype: DType, arg: &ArgSyntax) -> Option<ExprId> {
+    fn typed_value(&mut self, dtype: DType, arg: &ArgNode) -> Option<ExprId> {
         if self.is_literal(arg.value) {
             let text: String = self.source.get(arg.span.as_usize_range())?.split_whitespace().collect();
             let text = self.program.names.intern(&text);
@@ -139,9 +139,9 @@ impl ProgramReader<'_> {
 
     fn is_literal(&self, id: ast::ExprId) -> bool {
         match *self.file.expr(id) {
-            ExprSyntax::Int(_) | ExprSyntax::Float(_) | ExprSyntax::Bool(_) => true,
-            ExprSyntax::Name(name) => matches!(self.text(name), "inf" | "nan"),
-            ExprSyntax::Unary(op, operand) => self.text(op) == "-" && self.is_literal(operand),
+            ExprNode::Int(_) | ExprNode::Float(_) | ExprNode::Bool(_) => true,
+            ExprNode::Name(name) => matches!(self.name_text(name), "inf" | "nan"),
+            ExprNode::Unary(op, operand) => self.name_text(op) == "-" && self.is_literal(operand),
             _ => false,
         }
     }
@@ -161,9 +161,9 @@ impl ProgramReader<'_> {
 
     /// A field of a struct, or `deviceIdx.x`.
     fn scalar_field(&mut self, base: ast::ExprId, field: NameSyntax) -> Option<ExprId> {
-        if let ExprSyntax::Name(name) = *self.file.expr(base) {
-            if self.text(name) == "deviceIdx" {
-                let text = format!("deviceIdx.{}", self.text(field.name));
+        if let ExprNode::Name(name) = *self.file.expr(base) {
+            if self.name_text(name) == "deviceIdx" {
+                let text = format!("deviceIdx.{}", self.name_text(field.name));
                 let symbol = self.program.names.intern(&text);
                 return Some(self.program.exprs.intern_name(symbol));
             }
@@ -189,11 +189,11 @@ impl ProgramReader<'_> {
     /// Whether an expression is a tensor, or a slice of one.
     pub(super) fn names_tensor(&self, id: ast::ExprId) -> bool {
         match *self.file.expr(id) {
-            ExprSyntax::Name(name) => {
+            ExprNode::Name(name) => {
                 matches!(self.scope.get(name).map(|entry| entry.meaning), Some(Meaning::Tensor(_) | Meaning::Poisoned))
             }
-            ExprSyntax::Index(base, _) => self.names_tensor(base),
-            ExprSyntax::Paren(inner) => self.names_tensor(inner),
+            ExprNode::Index(base, _) => self.names_tensor(base),
+            ExprNode::Paren(inner) => self.names_tensor(inner),
             _ => false,
         }
     }
@@ -202,10 +202,10 @@ impl ProgramReader<'_> {
     pub(super) fn holds_tensor(&self, id: ast::ExprId) -> bool {
         let file = self.file;
         match *file.expr(id) {
-            ExprSyntax::Unary(_, a) | ExprSyntax::Paren(a) | ExprSyntax::Field(a, _) => self.holds_tensor(a),
-            ExprSyntax::Binary(_, a, b) => self.holds_tensor(a) || self.holds_tensor(b),
-            ExprSyntax::Call(name, args) => {
-                self.text(name.name) != "getMetaData"
+            ExprNode::Unary(_, a) | ExprNode::Paren(a) | ExprNode::Field(a, _) => self.holds_tensor(a),
+            ExprNode::Binary(_, a, b) => self.holds_tensor(a) || self.holds_tensor(b),
+            ExprNode::Call(name, args) => {
+                self.name_text(name.name) != "getMetaData"
                     && file.args[args.indices()].iter().any(|arg| self.holds_tensor(arg.value))
             }
             _ => self.names_tensor(id),
@@ -228,11 +228,11 @@ impl ProgramReader<'_> {
     pub(super) fn tensor_operand(&mut self, id: ast::ExprId) -> Option<TensorId> {
         let span = self.file.expr_span(id);
         match *self.file.expr(id) {
-            ExprSyntax::Name(name) => self.named_tensor(NameSyntax { name, span }),
-            ExprSyntax::Index(..) => self.slice(id, None),
-            ExprSyntax::Paren(inner) => self.tensor_operand(inner),
-            ExprSyntax::Error => None,
-            ExprSyntax::Call(..) | ExprSyntax::Unary(..) | ExprSyntax::Binary(..) if self.holds_tensor(id) => {
+            ExprNode::Name(name) => self.named_tensor(NameSyntax { name, span }),
+            ExprNode::Index(..) => self.slice(id, None),
+            ExprNode::Paren(inner) => self.tensor_operand(inner),
+            ExprNode::Error => None,
+            ExprNode::Call(..) | ExprNode::Unary(..) | ExprNode::Binary(..) if self.holds_tensor(id) => {
                 report::report_nested(self.source, span, self.diags);
                 None
             }

@@ -7,7 +7,9 @@
 mod calls;
 mod comments;
 mod control;
+mod declare;
 mod exprs;
+mod file_scope;
 mod posts;
 mod program;
 mod report;
@@ -18,25 +20,22 @@ mod types;
 mod unbound;
 mod verbatim;
 
-use crate::diag::Diags;
+use crate::diag::{Diags, syntax_error};
 use crate::ir::{DeviceMesh, Era, Program, RESERVED_WORDS, Style};
+use file_scope::{FilePlace, FileScope, NamedMesh};
 use hostir_grammar::Span;
 use hostir_grammar::ast::Symbol;
 use hostir_grammar::hir2::ast::{FileSyntax, ItemSyntax, MeshItem, ProgramItem};
 use program::ProgramReader;
 use rustc_hash::FxHashMap;
 
-/// A mesh that a file declares.
-struct NamedMesh {
-    mesh: DeviceMesh,
-    /// True if it has the name that a mesh without one is written with.
-    is_default: bool,
-}
-
-/// What the programs of a file share.
-struct FileScope {
-    meshes: FxHashMap<Symbol, NamedMesh>,
-    style: Style,
+/// Parses and reads all programs of a text in `hir 2`.
+pub fn read_text(text: &str) -> (Vec<Program>, Diags) {
+    let parsed = hostir_grammar::hir2::parse(text);
+    let mut diags = Diags { items: parsed.errors.into_iter().map(syntax_error).collect() };
+    let programs = read_file(&parsed.file, text, &mut diags);
+    diags.sort_by_place();
+    (programs, diags)
 }
 
 /// Number of programs of a file.
@@ -112,15 +111,6 @@ fn check_item_names(file: &FileSyntax, diags: &mut Diags) {
     if let Some(kernel) = lone {
         report::report_lone_kernel(file, kernel, diags);
     }
-}
-
-/// The place of a program in its file.
-#[derive(Clone, Copy)]
-struct FilePlace {
-    /// Its number among all items.
-    number: usize,
-    /// Its number among the programs.
-    position: usize,
 }
 
 fn declare_meshes(file: &FileSyntax, diags: &mut Diags) -> FxHashMap<Symbol, NamedMesh> {

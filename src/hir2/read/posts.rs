@@ -1,15 +1,15 @@
 //! Communications: posts, groups and waits.
 
-use super::calls::keyword;
 use super::program::ProgramReader;
 use super::report;
 use super::scope::Meaning;
+use crate::hir2::defaults::keyword;
 use crate::hir2::defaults::{COMMUNICATION_WORDS, DEFAULT_BACKEND, default_team};
 use crate::ir::{AttrKey, AttrValue, Op, OpId, OpKind, RootAs, Value, set_root_as};
 use crate::ops::{ArgKind, find_op};
 use hostir_grammar::Span;
 use hostir_grammar::ast;
-use hostir_grammar::hir2::ast::{ArgSyntax, ExprSyntax, NameSyntax, NodeRange, StmtForm, TargetSyntax};
+use hostir_grammar::hir2::ast::{ArgNode, ExprNode, NameSyntax, NodeRange, StmtForm, TargetSyntax};
 use rustc_hash::FxHashSet;
 
 /// The keys of a post, each with the attribute that it fills.
@@ -29,9 +29,9 @@ impl<'a> ProgramReader<'a> {
     pub(super) fn is_post(&self, name: NameSyntax, args: NodeRange) -> bool {
         let has_arrow = || {
             let first = self.file.args[args.indices()].first();
-            first.is_some_and(|arg| matches!(*self.file.expr(arg.value), ExprSyntax::Arrow(..)))
+            first.is_some_and(|arg| matches!(*self.file.expr(arg.value), ExprNode::Arrow(..)))
         };
-        match self.text(name.name) {
+        match self.name_text(name.name) {
             "send" | "recv" | "permute" => !self.kernels.contains_key(&name.name),
             "Dispatch" | "Combine" => true,
             word => {
@@ -67,17 +67,17 @@ impl<'a> ProgramReader<'a> {
 
     /// A post as a statement of its own.
     pub(super) fn read_call_alone(&mut self, call: ast::ExprId, span: Span) -> Option<()> {
-        if let ExprSyntax::Group(block) = *self.file.expr(call) {
+        if let ExprNode::Group(block) = *self.file.expr(call) {
             return self.read_group(block, None, span);
         }
-        let ExprSyntax::Call(name, args) = *self.file.expr(call) else { return None };
+        let ExprNode::Call(name, args) = *self.file.expr(call) else { return None };
         if self.is_post(name, args) {
             return self.read_post(name, args, None, span).map(|_| ());
         }
         if self.table_op(name.name) == Some(OpKind::LaunchKernel) {
             return self.read_call(name, args, &[], span);
         }
-        let text = self.text(name.name);
+        let text = self.name_text(name.name);
         if self.is_op_call(name) {
             report::report_no_target(text, span, self.diags);
         } else {
@@ -100,7 +100,7 @@ impl<'a> ProgramReader<'a> {
     }
 
     fn make_post(&mut self, name: NameSyntax, args: NodeRange, handle: Option<u32>, span: Span) -> Option<(Op, u32)> {
-        let word = self.text(name.name).to_owned();
+        let word = self.name_text(name.name).to_owned();
         let op = match word.as_str() {
             "send" | "recv" => self.read_message(&word, args, span),
             "permute" => self.read_permute(args, span),
@@ -125,7 +125,7 @@ impl<'a> ProgramReader<'a> {
             report::report_post_form(word, span, self.diags);
             return None;
         };
-        if buffer.key.is_some() || matches!(*file.expr(buffer.value), ExprSyntax::Arrow(..)) {
+        if buffer.key.is_some() || matches!(*file.expr(buffer.value), ExprNode::Arrow(..)) {
             report::report_post_form(word, span, self.diags);
             return None;
         }
@@ -193,7 +193,7 @@ impl<'a> ProgramReader<'a> {
     }
 
     /// `A -> B`: the output's slices come first.
-    fn read_sides(&mut self, word: &str, args: NodeRange, span: Span, op: &mut Op) -> Option<&'a [ArgSyntax]> {
+    fn read_sides(&mut self, word: &str, args: NodeRange, span: Span, op: &mut Op) -> Option<&'a [ArgNode]> {
         let file = self.file;
         let (first, keyed) = match &file.args[args.indices()] {
             [first, keyed @ ..] if first.key.is_none() => (first, keyed),
@@ -202,7 +202,7 @@ impl<'a> ProgramReader<'a> {
                 return None;
             }
         };
-        let ExprSyntax::Arrow(input, output) = *file.expr(first.value) else {
+        let ExprNode::Arrow(input, output) = *file.expr(first.value) else {
             report::report_post_form(word, span, self.diags);
             return None;
         };
@@ -213,7 +213,7 @@ impl<'a> ProgramReader<'a> {
         Some(keyed)
     }
 
-    fn read_keys(&mut self, args: &[ArgSyntax], known: &[&str], word: &str) -> Option<PostKeys> {
+    fn read_keys(&mut self, args: &[ArgNode], known: &[&str], word: &str) -> Option<PostKeys> {
         let mut found = PostKeys::default();
         for arg in args {
             let text = arg.key.map_or("", |key| self.file.symbol_text(key.name));
@@ -227,10 +227,10 @@ impl<'a> ProgramReader<'a> {
         Some(found)
     }
 
-    fn read_key(&mut self, key: AttrKey, arg: &ArgSyntax) -> Option<AttrValue> {
+    fn read_key(&mut self, key: AttrKey, arg: &ArgNode) -> Option<AttrValue> {
         let file = self.file;
         match (key, *file.expr(arg.value)) {
-            (AttrKey::Team, ExprSyntax::List(items)) => self.integers_of(items, arg.span).map(AttrValue::Ints),
+            (AttrKey::Team, ExprNode::List(items)) => self.integers_of(items, arg.span).map(AttrValue::Ints),
             (AttrKey::Peer | AttrKey::Root, _) => self.scalar(arg.value).map(AttrValue::Expr),
             (AttrKey::Team, _) => {
                 report::report_list("devices", "[0, 1, 2, 3]", arg.span, self.diags);
@@ -306,11 +306,11 @@ impl<'a> ProgramReader<'a> {
         let file = self.file;
         let (name, args, handle) = match *form {
             StmtForm::Call(call) => match *file.expr(call) {
-                ExprSyntax::Call(name, args) if self.is_post(name, args) => (name, args, None),
+                ExprNode::Call(name, args) if self.is_post(name, args) => (name, args, None),
                 _ => return self.read_member_statement(form, span),
             },
             StmtForm::Assign { targets, value } => match (&file.targets[targets.indices()], *file.expr(value)) {
-                ([target], ExprSyntax::Call(name, args)) if self.is_post(name, args) => {
+                ([target], ExprNode::Call(name, args)) if self.is_post(name, args) => {
                     (name, args, Some(self.handle_target(target)?))
                 }
                 _ => return self.read_member_statement(form, span),
@@ -347,12 +347,12 @@ impl<'a> ProgramReader<'a> {
     pub(super) fn read_wait(&mut self, value: ast::ExprId, span: Span) -> Option<()> {
         let file = self.file;
         let handle = match *file.expr(value) {
-            ExprSyntax::Group(block) => self.read_group_ops(block, None, span)?,
-            ExprSyntax::Call(name, args) if self.is_post(name, args) => self.read_post(name, args, None, span)?,
-            ExprSyntax::Name(name) => self.waited_handle(NameSyntax { name, span: file.expr_span(value) })?,
-            ExprSyntax::Error => return None,
-            ExprSyntax::Call(name, _) if !self.is_op_call(name) && !self.is_function(name) => {
-                report::report_unknown_op(file, &self.kernels, self.text(name.name), name.span, self.diags);
+            ExprNode::Group(block) => self.read_group_ops(block, None, span)?,
+            ExprNode::Call(name, args) if self.is_post(name, args) => self.read_post(name, args, None, span)?,
+            ExprNode::Name(name) => self.waited_handle(NameSyntax { name, span: file.expr_span(value) })?,
+            ExprNode::Error => return None,
+            ExprNode::Call(name, _) if !self.is_op_call(name) && !self.is_function(name) => {
+                report::report_unknown_op(file, &self.kernels, self.name_text(name.name), name.span, self.diags);
                 return None;
             }
             _ => {
@@ -372,11 +372,11 @@ impl<'a> ProgramReader<'a> {
             Some(Meaning::Poisoned) => None,
             None if self.numbered(name.name, "h").is_some() || self.is_posted(name.name) => {
                 let number = self.new_handle(name.name);
-                self.scope.set(name.name, Meaning::Handle(number), name.span);
+                self.scope.set_meaning(name.name, Meaning::Handle(number), name.span);
                 Some(number)
             }
             Some(meaning) => {
-                report::report_no_wait(self.text(name.name), meaning, name.span, self.diags);
+                report::report_no_wait(self.name_text(name.name), meaning, name.span, self.diags);
                 None
             }
             None => {
@@ -403,12 +403,12 @@ impl<'a> ProgramReader<'a> {
         let names = file.stmts.iter().filter_map(|stmt| match stmt.form {
             StmtForm::Assign { targets, value } if targets.len() == 1 => {
                 let is_post = match *file.expr(value) {
-                    ExprSyntax::Group(_) => true,
-                    ExprSyntax::Call(name, args) => self.is_post(name, args),
+                    ExprNode::Group(_) => true,
+                    ExprNode::Call(name, args) => self.is_post(name, args),
                     _ => false,
                 };
                 match *file.expr(file.targets[targets.start as usize].value) {
-                    ExprSyntax::Name(name) if is_post => Some(name),
+                    ExprNode::Name(name) if is_post => Some(name),
                     _ => None,
                 }
             }

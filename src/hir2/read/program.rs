@@ -1,8 +1,9 @@
 //! The state of reading one program with its kernels.
 
+use super::file_scope::{FilePlace, FileScope};
+use super::report;
 use super::scope::{Meaning, Scope};
 use super::unbound::UnboundNames;
-use super::{FilePlace, FileScope, report};
 use crate::diag::Diags;
 use crate::hir2::defaults::default_memories;
 use crate::ir::edit::Edit;
@@ -241,7 +242,7 @@ impl<'a> ProgramReader<'a> {
     // Building.
 
     /// The text of a name.
-    pub(super) fn text(&self, name: ast::Symbol) -> &'a str {
+    pub(super) fn name_text(&self, name: ast::Symbol) -> &'a str {
         self.file.symbol_text(name)
     }
 
@@ -249,7 +250,7 @@ impl<'a> ProgramReader<'a> {
     pub(super) fn table_op(&self, name: ast::Symbol) -> Option<OpKind> {
         let known = &self.table_ops[name.index()];
         known.get().unwrap_or_else(|| {
-            let found = find_op(self.text(name));
+            let found = find_op(self.name_text(name));
             known.set(Some(found));
             found
         })

@@ -1,16 +1,16 @@
 //! Errors of the reader.
 
-use super::calls::{is_callable, keyword};
 use super::scope::Meaning;
 use crate::diag::{Diag, DiagLabel, Diags, codes};
 use crate::hir2::defaults::{COMMUNICATION_WORDS, DTYPE_WORDS};
+use crate::hir2::defaults::{is_callable, keyword};
 use crate::ir::RESERVED_WORDS;
 use crate::ir::functions::function_names;
 use crate::ir::{OpKind, Program, TensorId, UnitId};
 use crate::ops::{ArgSpec, find_op, head_words};
 use hostir_grammar::Span;
 use hostir_grammar::ast::Symbol;
-use hostir_grammar::hir2::ast::{ArgSyntax, FileSyntax, MeshItem, NameSyntax, ProgramItem};
+use hostir_grammar::hir2::ast::{ArgNode, FileSyntax, MeshItem, NameSyntax, ProgramItem};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 fn push(diags: &mut Diags, code: &'static str, span: Span, message: String, note: impl Into<String>) {
@@ -389,7 +389,7 @@ pub(super) fn report_missing(kind: OpKind, spec: &ArgSpec, span: Span, diags: &m
     push(diags, codes::MISSING_ARGUMENT, span, format!("`{}` needs {what}", kind.name()), "");
 }
 
-pub(super) fn report_extra_argument(file: &FileSyntax, kind: OpKind, arg: &ArgSyntax, diags: &mut Diags) {
+pub(super) fn report_extra_argument(file: &FileSyntax, kind: OpKind, arg: &ArgNode, diags: &mut Diags) {
     match arg.key {
         Some(key) => {
             let words: Vec<&str> =
@@ -441,19 +441,13 @@ pub(super) fn report_function_key(text: &str, span: Span, diags: &mut Diags) {
     push(diags, codes::UNKNOWN_WORD, span, format!("the function `{text}` has no arguments with names"), "");
 }
 
-pub(super) fn report_kernel_counts(
-    text: &str,
-    needed: (usize, usize),
-    found: (usize, usize),
-    span: Span,
-    diags: &mut Diags,
-) {
+pub(super) fn report_kernel_counts(text: &str, needed: [usize; 2], found: [usize; 2], span: Span, diags: &mut Diags) {
     let message = format!(
         "kernel `{text}` has {} and {}, but this call gives {} and takes {}",
-        count(needed.0, "input", "inputs"),
-        count(needed.1, "output", "outputs"),
-        found.0,
-        found.1
+        count(needed[0], "input", "inputs"),
+        count(needed[1], "output", "outputs"),
+        found[0],
+        found[1]
     );
     push(diags, codes::WRONG_RESULTS, span, message, "");
 }

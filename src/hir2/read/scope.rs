@@ -1,12 +1,8 @@
 //! The names of a program or a kernel.
 
-use super::program::ProgramReader;
-use super::report;
-use crate::ir::RESERVED_WORDS;
 use crate::ir::{ExprId, TensorId};
 use hostir_grammar::Span;
 use hostir_grammar::ast::Symbol;
-use hostir_grammar::hir2::ast::NameSyntax;
 use rustc_hash::FxHashMap;
 
 /// The meaning of a name.
@@ -42,7 +38,7 @@ impl Scope {
         self.names.get(&name).copied()
     }
 
-    pub(super) fn set(&mut self, name: Symbol, meaning: Meaning, span: Span) {
+    pub(super) fn set_meaning(&mut self, name: Symbol, meaning: Meaning, span: Span) {
         self.names.insert(name, ScopeEntry { meaning, span });
     }
 
@@ -56,31 +52,5 @@ impl Scope {
             self.names.iter().filter(|(_, entry)| wanted(entry.meaning)).map(|(name, _)| *name).collect();
         names.sort_by_key(|name| name.0);
         names
-    }
-}
-
-impl ProgramReader<'_> {
-    /// Declares a name; false if it is reserved or taken, which is reported.
-    pub(super) fn declare(&mut self, name: NameSyntax, meaning: Meaning) -> bool {
-        let text = self.file.symbol_text(name.name);
-        if RESERVED_WORDS.contains(&text) {
-            report::report_reserved(text, name.span, self.diags);
-            return false;
-        }
-        if let Some(first) = self.scope.get(name.name) {
-            if first.meaning != Meaning::Poisoned {
-                report::report_twice(self.file, name, first.span, self.diags);
-            }
-            return false;
-        }
-        self.scope.set(name.name, meaning, name.span);
-        true
-    }
-
-    /// The number in a name such as `T7`.
-    pub(super) fn numbered(&self, name: Symbol, prefix: &str) -> Option<u32> {
-        let digits = self.file.symbol_text(name).strip_prefix(prefix)?;
-        let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-        (is_number && (digits == "0" || !digits.starts_with('0'))).then(|| digits.parse().ok())?
     }
 }

@@ -7,7 +7,7 @@ use crate::hir2::infer::select_type;
 use crate::ir::{AttrKey, AttrValue, DomainId, ExprId, OpKind, TensorId, Value};
 use hostir_grammar::Span;
 use hostir_grammar::ast;
-use hostir_grammar::hir2::ast::{ExprSyntax, IndexItem, NameSyntax, NodeRange, TypeId};
+use hostir_grammar::hir2::ast::{ExprNode, IndexItem, NameSyntax, NodeRange, TypeId};
 
 /// The name that the last select of a slice binds.
 #[derive(Clone, Copy)]
@@ -28,7 +28,7 @@ struct SliceStep {
 impl ProgramReader<'_> {
     /// The slice of an index expression; the last select binds `target`, or a tensor without a name.
     pub(super) fn slice(&mut self, id: ast::ExprId, target: Option<SliceTarget>) -> Option<TensorId> {
-        let ExprSyntax::Index(base, items) = *self.file.expr(id) else { return None };
+        let ExprNode::Index(base, items) = *self.file.expr(id) else { return None };
         let tensor = self.tensor_operand(base)?;
         let span = self.file.expr_span(id);
         let rank = logical_axes(&self.program, tensor).stored_positions().len();
@@ -69,7 +69,7 @@ impl ProgramReader<'_> {
         let span = file.expr_span(index);
         let domain = self.stored_domain(tensor, axis)?;
         let is_device = self.program.domains[domain].parallel.is_device();
-        let is_own = matches!(*file.expr(index), ExprSyntax::Name(name) if file.symbol_text(name) == "own");
+        let is_own = matches!(*file.expr(index), ExprNode::Name(name) if file.symbol_text(name) == "own");
         if is_own != is_device {
             report::report_own_index(&self.program, tensor, axis, is_own, span, self.diags);
             return None;
@@ -77,7 +77,7 @@ impl ProgramReader<'_> {
         if is_own {
             return Some(self.program.exprs.intern_int(0));
         }
-        if matches!(*file.expr(index), ExprSyntax::Name(name) if file.symbol_text(name) == "rank") {
+        if matches!(*file.expr(index), ExprNode::Name(name) if file.symbol_text(name) == "rank") {
             report::check_rank_index(&self.program, tensor, span, self.diags);
         }
         self.scalar(index)

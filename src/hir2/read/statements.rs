@@ -10,7 +10,7 @@ use crate::style::stored_size;
 use hostir_grammar::Span;
 use hostir_grammar::ast;
 use hostir_grammar::hir2::ast::{
-    ArgSyntax, ExprSyntax, NameSyntax, NodeRange, StmtForm, StmtId, StmtSyntax, TargetSyntax, TypeId,
+    ArgNode, ExprNode, NameSyntax, NodeRange, StatementNode, StmtForm, StmtId, TargetSyntax, TypeId,
 };
 
 impl ProgramReader<'_> {
@@ -55,10 +55,10 @@ impl ProgramReader<'_> {
 
     /// Reads a statement inside of a group.
     pub(super) fn read_nested_form(&mut self, form: &StmtForm, span: Span) -> Option<()> {
-        self.read_form(&StmtSyntax { span, form: *form })
+        self.read_form(&StatementNode { span, form: *form })
     }
 
-    fn read_form(&mut self, stmt: &StmtSyntax) -> Option<()> {
+    fn read_form(&mut self, stmt: &StatementNode) -> Option<()> {
         match stmt.form {
             StmtForm::Declare(name, ty) => self.declare_tensor(name, ty).map(|_| ()),
             StmtForm::Assign { targets, value } => self.read_assignment(targets, value, stmt.span),
@@ -80,12 +80,12 @@ impl ProgramReader<'_> {
     }
 
     /// The names that a statement with an error would have declared.
-    fn poison_targets(&mut self, stmt: &StmtSyntax) {
+    fn poison_targets(&mut self, stmt: &StatementNode) {
         let file = self.file;
         match stmt.form {
             StmtForm::Assign { targets, .. } => {
                 for target in &file.targets[targets.indices()] {
-                    if let ExprSyntax::Name(name) = *file.expr(target.value) {
+                    if let ExprNode::Name(name) = *file.expr(target.value) {
                         self.poison(NameSyntax { name, span: file.expr_span(target.value) });
                     }
                 }
@@ -112,23 +112,23 @@ impl ProgramReader<'_> {
         let file = self.file;
         let targets = &file.targets[targets.indices()];
         match (targets, *file.expr(value)) {
-            ([target], ExprSyntax::Group(block)) => {
+            ([target], ExprNode::Group(block)) => {
                 let handle = self.handle_target(target)?;
                 self.read_group(block, Some(handle), span)
             }
-            ([target], ExprSyntax::Name(name)) if self.text(name) == "alloc" => {
+            ([target], ExprNode::Name(name)) if self.name_text(name) == "alloc" => {
                 self.read_allocation(target, NodeRange::default(), span)
             }
-            ([target], ExprSyntax::Call(name, args)) if self.text(name.name) == "alloc" => {
+            ([target], ExprNode::Call(name, args)) if self.name_text(name.name) == "alloc" => {
                 self.read_allocation(target, args, span)
             }
-            ([target], ExprSyntax::Call(name, args)) if self.is_post(name, args) => {
+            ([target], ExprNode::Call(name, args)) if self.is_post(name, args) => {
                 let handle = self.handle_target(target)?;
                 self.read_post(name, args, Some(handle), span).map(|_| ())
             }
-            ([target], ExprSyntax::Index(..)) if self.names_tensor(value) => self.read_view(target, value),
+            ([target], ExprNode::Index(..)) if self.names_tensor(value) => self.read_view(target, value),
             ([target], _) => self.read_computation(target, value, span),
-            (targets, ExprSyntax::Call(name, args)) => self.read_call(name, args, targets, span),
+            (targets, ExprNode::Call(name, args)) => self.read_call(name, args, targets, span),
             _ => {
                 report::report_several_targets(span, self.diags);
                 None
@@ -146,8 +146,8 @@ impl ProgramReader<'_> {
     pub(super) fn plain_target(&mut self, target: &TargetSyntax) -> Option<NameSyntax> {
         let span = self.file.expr_span(target.value);
         match *self.file.expr(target.value) {
-            ExprSyntax::Name(name) => Some(NameSyntax { name, span }),
-            ExprSyntax::Error => None,
+            ExprNode::Name(name) => Some(NameSyntax { name, span }),
+            ExprNode::Error => None,
             _ => {
                 report::report_target(span, self.diags);
                 None
@@ -157,7 +157,7 @@ impl ProgramReader<'_> {
 
     /// One value: an op of the table, a pointwise function, or a scalar definition.
     fn read_computation(&mut self, target: &TargetSyntax, value: ast::ExprId, span: Span) -> Option<()> {
-        if let ExprSyntax::Call(name, args) = *self.file.expr(value)
+        if let ExprNode::Call(name, args) = *self.file.expr(value)
             && (self.is_op_call(name) || (self.is_tensor_target(target) && !self.is_scalar_word(name)))
         {
             return self.read_call(name, args, std::slice::from_ref(target), span);
@@ -174,7 +174,7 @@ impl ProgramReader<'_> {
     }
 
     fn is_scalar_word(&self, name: NameSyntax) -> bool {
-        self.text(name.name) == "wrap"
+        self.name_text(name.name) == "wrap"
     }
 
     /// `at = e`.
@@ -276,9 +276,9 @@ impl ProgramReader<'_> {
     pub(super) fn result_target(&mut self, target: &TargetSyntax) -> Option<ResultTarget> {
         let span = self.file.expr_span(target.value);
         match *self.file.expr(target.value) {
-            ExprSyntax::Name(name) => Some(ResultTarget::Name(NameSyntax { name, span }, target.ty)),
-            ExprSyntax::Index(..) => self.slice(target.value, None).map(ResultTarget::Tensor),
-            ExprSyntax::Error => None,
+            ExprNode::Name(name) => Some(ResultTarget::Name(NameSyntax { name, span }, target.ty)),
+            ExprNode::Index(..) => self.slice(target.value, None).map(ResultTarget::Tensor),
+            ExprNode::Error => None,
             _ => {
                 report::report_target(span, self.diags);
                 None
@@ -332,12 +332,12 @@ impl ProgramReader<'_> {
         Some(())
     }
 
-    fn read_allocation_arg(&mut self, arg: &ArgSyntax, wanted: &mut AllocationArgs) -> Option<()> {
+    fn read_allocation_arg(&mut self, arg: &ArgNode, wanted: &mut AllocationArgs) -> Option<()> {
         let file = self.file;
         let value = *file.expr(arg.value);
         let key = arg.key.map(|key| file.symbol_text(key.name));
         match (key, value) {
-            (None, ExprSyntax::Name(word)) => match file.symbol_text(word) {
+            (None, ExprNode::Name(word)) => match file.symbol_text(word) {
                 "keep" => wanted.keep = Some(true),
                 "fresh" => wanted.keep = Some(false),
                 "zero" => wanted.zero = true,
@@ -350,7 +350,7 @@ impl ProgramReader<'_> {
             },
             (Some("size"), _) => wanted.size = Some(self.scalar(arg.value)?),
             (Some("share"), _) => wanted.share = Some(self.tensor_operand(arg.value)?),
-            (Some("mem"), ExprSyntax::Name(word)) => wanted.memory = Some(self.memory_word(word, arg.span)?),
+            (Some("mem"), ExprNode::Name(word)) => wanted.memory = Some(self.memory_word(word, arg.span)?),
             _ => {
                 let text = key.unwrap_or_default();
                 let words = ["keep", "fresh", "zero", "resets", "size=", "mem=", "share="];

@@ -7,7 +7,7 @@ use crate::hir2::defaults::{DTYPE_WORDS, dtype_of_word};
 use crate::hir2::infer::TensorType;
 use crate::ir::{DType, ExprId, IterDomain, IterType, MemoryType, MeshId, ParallelType, Symbol, Tensor, TensorId};
 use hostir_grammar::Span;
-use hostir_grammar::hir2::ast::{AxisSyntax, ExprSyntax, NameSyntax, NodeRange, TypeId, TypeSyntax};
+use hostir_grammar::hir2::ast::{AxisSyntax, ExprNode, NameSyntax, NodeRange, TypeId, TypeSyntax};
 
 /// Words of parallel types.
 const PARALLEL_WORDS: &[(&str, ParallelType)] =
@@ -27,7 +27,7 @@ impl ProgramReader<'_> {
     /// Makes a name stand for something unknown.
     pub(super) fn poison(&mut self, name: NameSyntax) {
         if self.scope.get(name.name).is_none() {
-            self.scope.set(name.name, Meaning::Poisoned, name.span);
+            self.scope.set_meaning(name.name, Meaning::Poisoned, name.span);
         }
     }
 
@@ -165,7 +165,7 @@ impl ProgramReader<'_> {
 
     /// One axis, without a number.
     pub(super) fn read_axis(&mut self, node: &AxisSyntax) -> Option<IterDomain> {
-        if let ExprSyntax::Verbatim(text) = *self.file.expr(node.extent)
+        if let ExprNode::Verbatim(text) = *self.file.expr(node.extent)
             && node.iter.is_none()
             && node.parallel.is_none()
         {
@@ -216,7 +216,7 @@ impl ProgramReader<'_> {
     fn printed_order(&mut self, list: NodeRange, rank: usize, span: Span) -> Option<Vec<u32>> {
         let file = self.file;
         let places = file.expr_lists[list.indices()].iter().map(|&at| match *file.expr(at) {
-            ExprSyntax::Int(at) => u32::try_from(at).ok(),
+            ExprNode::Int(at) => u32::try_from(at).ok(),
             _ => None,
         });
         let order: Option<Vec<u32>> = places.collect();

@@ -11,7 +11,7 @@ use hostir_grammar::ast;
 impl ProgramReader<'_> {
     /// A statement of the printed form.
     pub(super) fn read_verbatim(&mut self, text: ast::Symbol, span: Span) -> Option<()> {
-        let text = self.text(text).to_owned();
+        let text = self.name_text(text).to_owned();
         let ops = self.resolve_printed(&text, span)?;
         self.ops.extend(ops);
         Some(())
@@ -19,7 +19,7 @@ impl ProgramReader<'_> {
 
     /// A scalar of the printed form.
     pub(super) fn verbatim_expr(&mut self, text: ast::Symbol, span: Span) -> Option<ExprId> {
-        let text = format!("verbatim = {};", self.text(text));
+        let text = format!("verbatim = {};", self.name_text(text));
         let ops = self.resolve_printed(&text, span)?;
         let op = &self.program.ops[*ops.first()?];
         op.operands.first().and_then(|value| value.as_scalar())
@@ -27,7 +27,7 @@ impl ProgramReader<'_> {
 
     /// A domain of the printed form.
     pub(super) fn verbatim_domain(&mut self, text: ast::Symbol, span: Span) -> Option<IterDomain> {
-        let text = format!("FOR verbatim in {}:\n    StartCoalescing", self.text(text));
+        let text = format!("FOR verbatim in {}:\n    StartCoalescing", self.name_text(text));
         let ops = self.resolve_printed(&text, span)?;
         let domain = self.program.ops[*ops.first()?].domain_attr(AttrKey::Domain)?;
         Some(self.program.domains[domain])

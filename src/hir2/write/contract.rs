@@ -126,15 +126,15 @@ impl ProgramWriter<'_> {
 
     /// The stream that is current around a `stream` block.
     fn stream_around(&self) -> Option<ExprId> {
-        self.streams.last().copied().or_else(|| self.program.exprs().find(&Expr::Int(0)))
+        self.streams.last().copied().or_else(|| self.program.exprs().find_expr(&Expr::Int(0)))
     }
 
     /// `s % numberOfStreams` of a loop.
     pub(super) fn loop_stream(&self, op: &Op) -> Option<ExprId> {
         let exprs = self.program.exprs();
         let index = op.expr_attr(AttrKey::Index)?;
-        let count = exprs.find(&Expr::Name(self.program.names().find_symbol("numberOfStreams")?))?;
-        exprs.find(&Expr::Binary(BinaryOp::Mod, index, count))
+        let count = exprs.find_expr(&Expr::Name(self.program.names().find_symbol("numberOfStreams")?))?;
+        exprs.find_expr(&Expr::Binary(BinaryOp::Mod, index, count))
     }
 
     /// Whether two loops are what `for s in .. on streams:` is read as.
@@ -144,7 +144,7 @@ impl ProgramWriter<'_> {
         if !self.are_joined(ops, at) || !self.are_loops_alike(fork, body) {
             return false;
         }
-        let (Some(stream), Some(zero)) = (self.loop_stream(program.op(body)), program.exprs().find(&Expr::Int(0)))
+        let (Some(stream), Some(zero)) = (self.loop_stream(program.op(body)), program.exprs().find_expr(&Expr::Int(0)))
         else {
             return false;
         };

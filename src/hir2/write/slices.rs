@@ -78,8 +78,8 @@ impl ProgramWriter<'_> {
     }
 
     fn add_candidates<'v>(&self, values: impl Iterator<Item = &'v Value>, found: &mut CandidateList) {
-        let mut chain = found.last().map_or(0, |last| last.chain + 1);
-        for tensor in values.filter_map(|value| value.as_tensor()) {
+        let first = found.last().map_or(0, |last| last.chain + 1);
+        for (chain, tensor) in (first..).zip(values.filter_map(|value| value.as_tensor())) {
             let start = found.len();
             let mut tensor = tensor;
             while let Some(op) = self.hideable_select(tensor) {
@@ -90,7 +90,6 @@ impl ProgramWriter<'_> {
                 }
             }
             found[start..].reverse();
-            chain += 1;
         }
     }
 

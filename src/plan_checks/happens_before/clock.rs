@@ -1,6 +1,7 @@
 //! Vector clocks over the queues of all ranks.
 
 use crate::plan::{CommSlot, Plan, StreamSlot};
+use std::rc::Rc;
 
 /// A queue of a rank as an axis of the clocks: a stream or a communicator's queue.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -76,26 +77,37 @@ impl ChainTable {
     }
     /// The clock before anything.
     pub(crate) fn initial_clock(&self) -> VectorClock {
-        VectorClock { counts: vec![0; self.count] }
+        VectorClock { counts: std::iter::repeat_n(0, self.count).collect() }
     }
 }
 
 /// The part of each queue that is known to be done at some point (Mattern, "Virtual Time and Global States of
 /// Distributed Systems", 1989): point `a` happens before point `b` iff `b`'s clock has reached `a`.
+///
+/// Clones share their counts until one of them changes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct VectorClock {
-    counts: Vec<u32>,
+    counts: Rc<[u32]>,
 }
 
 impl VectorClock {
     /// Adds what another clock knows; whether that was anything new.
     pub(crate) fn join_clock(&mut self, other: &VectorClock) -> bool {
-        let mut grown = false;
-        for (own, &other) in self.counts.iter_mut().zip(&other.counts) {
-            grown |= *own < other;
-            *own = (*own).max(other);
+        if Rc::ptr_eq(&self.counts, &other.counts) {
+            return false;
         }
-        grown
+        let (mut is_behind, mut is_ahead) = (false, false);
+        for (&own, &other) in self.counts.iter().zip(&*other.counts) {
+            is_behind |= own < other;
+            is_ahead |= own > other;
+        }
+        if is_behind && is_ahead {
+            let counts = Rc::make_mut(&mut self.counts);
+            counts.iter_mut().zip(&*other.counts).for_each(|(own, &other)| *own = other.max(*own));
+        } else if is_behind {
+            self.counts = Rc::clone(&other.counts);
+        }
+        is_behind
     }
     /// Whether it knows of nothing.
     pub(crate) fn is_initial(&self) -> bool {
@@ -103,7 +115,7 @@ impl VectorClock {
     }
     /// Adds one point.
     pub(crate) fn join_point(&mut self, point: ChainPoint) {
-        let own = &mut self.counts[point.chain.0 as usize];
+        let own = &mut Rc::make_mut(&mut self.counts)[point.chain.0 as usize];
         *own = (*own).max(point.count);
     }
     /// The point behind a queue's next item.
@@ -112,12 +124,16 @@ impl VectorClock {
     }
     /// Adds an item to a queue.
     pub(crate) fn advance_chain(&mut self, chain: ChainId) {
-        self.counts[chain.0 as usize] += 1;
+        Rc::make_mut(&mut self.counts)[chain.0 as usize] += 1;
     }
     /// The clock at the counterpart of its point on another rank, of plans that differ by a rotation.
     pub(crate) fn rotated_by(&self, rotation: RankRotation, rank: u32) -> Self {
-        let behind = self.counts.len() - rotation.offset_of(rank);
-        Self { counts: [&self.counts[behind..], &self.counts[..behind]].concat() }
+        let mut rotated = self.clone();
+        let offset = rotation.offset_of(rank);
+        if offset > 0 {
+            Rc::make_mut(&mut rotated.counts).rotate_right(offset);
+        }
+        rotated
     }
     /// Adds what the counterparts of this clock on all ranks know.
     pub(crate) fn join_rotations(&mut self, other: &VectorClock, rotation: RankRotation) {
@@ -125,7 +141,7 @@ impl VectorClock {
         for counts in other.counts.chunks_exact(most.len()) {
             most.iter_mut().zip(counts).for_each(|(most, &count)| *most = count.max(*most));
         }
-        for counts in self.counts.chunks_exact_mut(most.len()) {
+        for counts in Rc::make_mut(&mut self.counts).chunks_exact_mut(most.len()) {
             counts.iter_mut().zip(&most).for_each(|(own, &most)| *own = most.max(*own));
         }
     }

@@ -14,6 +14,7 @@
 //! - a message on streams starts behind both sides' posts and ends on both sides at once. The buffer of the side that
 //!   does not initiate it is in use from its post on.
 
+mod awaited_clocks;
 mod clock;
 mod rank_state;
 mod walk;

@@ -1,13 +1,14 @@
 //! The queues of one rank in a walk.
 
+use super::awaited_clocks::AwaitedClocks;
 use super::clock::{ChainTable, VectorClock};
 use crate::plan::{
-    CommSlot, EventId, Inst, InstCursor, InstId, InstKind, MatchedCommunicator, Plan, USER_STREAM, WorkSlot,
+    CommSlot, EventId, InstId, MatchedCommunicator, MessageAction, Plan, PlanMatching, QueueAction, RankInst,
+    StoredCursor, StoredInst, USER_STREAM, WorkSlot,
 };
-use rustc_hash::{FxHashMap, FxHashSet};
-use std::borrow::Cow;
+use rustc_hash::FxHashSet;
+use smallvec::SmallVec;
 use std::collections::VecDeque;
-use std::rc::Rc;
 
 /// A stream: the instructions that the host has issued and that are not done, and the clock behind those that are.
 pub(super) struct StreamQueue<'p> {
@@ -16,27 +17,91 @@ pub(super) struct StreamQueue<'p> {
 }
 
 /// An item of a stream.
+#[derive(Clone, Copy)]
 pub(super) struct IssuedStep<'p> {
     pub(super) id: InstId,
-    /// The instruction; `None` for the post of a communication, which a communicator's unit carries out.
-    pub(super) inst: Option<Cow<'p, Inst>>,
+    pub(super) inst: StoredInst<'p>,
+    pub(super) action: StepAction,
 }
 
-/// An instruction that the host has issued.
-pub(super) struct IssuedInst<'p> {
+/// The part that an item plays on its stream.
+#[derive(Clone, Copy)]
+pub(super) enum StepAction {
+    /// It posts a communication, which a communicator's unit carries out.
+    Post(PostPlace),
+    /// It does something on the stream alone.
+    Local,
+    /// It records an event.
+    Record(EventId),
+    /// It waits for an event.
+    WaitEvent(EventId),
+    /// It waits for a communication.
+    WaitWork(WorkSlot),
+    /// It is a send or receive on the stream.
+    Message(StreamMessage),
+}
+
+/// A send or receive on a stream.
+#[derive(Clone, Copy)]
+pub(super) struct StreamMessage {
+    pub(super) work: WorkSlot,
+    /// True if the rank carries it out, false if the peer does.
+    pub(super) is_initiator: bool,
+    /// The other side.
+    pub(super) partner: Option<RankInst>,
+}
+
+/// The unit that a post is a part of.
+#[derive(Clone, Copy)]
+pub(super) enum PostPlace {
+    /// This one.
+    Unit(PostTarget),
+    /// That of the rank's group of this number, which has one once the host has closed the group.
+    Group(usize),
+}
+
+/// A unit by its communicator and its number in the queue.
+#[derive(Clone, Copy)]
+pub(super) struct PostTarget {
+    pub(super) comm: CommSlot,
+    pub(super) number: u32,
+}
+
+/// A communication of a unit.
+#[derive(Clone, Copy)]
+pub(super) struct UnitInst<'p> {
     pub(super) id: InstId,
-    pub(super) inst: Cow<'p, Inst>,
+    pub(super) inst: StoredInst<'p>,
+    pub(super) part: UnitPart,
+}
+
+/// The kind of a communication of a unit.
+#[derive(Clone, Copy)]
+pub(super) enum UnitPart {
+    Collective,
+    Message(UnitMessage),
+}
+
+/// A send or receive on a communicator.
+#[derive(Clone, Copy)]
+pub(super) struct UnitMessage {
+    pub(super) work: WorkSlot,
+    pub(super) sends: bool,
+    /// The other side.
+    pub(super) partner: Option<RankInst>,
 }
 
 /// A unit of a communicator's queue.
 pub(super) struct QueuedUnit<'p> {
-    pub(super) insts: Vec<IssuedInst<'p>>,
-    pub(super) works: Vec<WorkSlot>,
+    pub(super) insts: SmallVec<[UnitInst<'p>; 2]>,
+    pub(super) works: SmallVec<[WorkSlot; 2]>,
     /// Works of a group's messages, which have no end of their own: a Wait for one orders nothing.
-    pub(super) members: Vec<WorkSlot>,
+    pub(super) members: SmallVec<[WorkSlot; 2]>,
     /// Posts that their streams have not come to.
     pub(super) open_posts: u32,
     pub(super) is_started: bool,
+    /// A side that had not started when the unit was to end.
+    pub(super) missing: Option<RankInst>,
     /// The clock at its start, as far as posts are done; from the start on, that at its end.
     pub(super) clock: VectorClock,
 }
@@ -56,42 +121,49 @@ pub(super) struct CommunicatorQueue<'p> {
 
 /// The queues of one rank.
 pub(super) struct RankState<'p> {
-    pub(super) cursor: InstCursor<'p>,
+    rank: u32,
+    pub(super) cursor: StoredCursor<'p>,
+    /// The place among the rank's matched messages that the host has come to.
+    near: usize,
     pub(super) streams: Vec<StreamQueue<'p>>,
     /// The streams that have items.
     pub(super) busy: Vec<u32>,
-    /// The number of items of all streams.
+    /// The number of items of all streams and units of all communicators.
     pending: usize,
     pub(super) communicators: Vec<CommunicatorQueue<'p>>,
     /// The posts of the group that the host is in.
-    pub(super) group: Vec<GroupPost<'p>>,
+    group: Vec<GroupPost<'p>>,
     /// The number of groups that are open: those inside of another one belong to it.
-    pub(super) open_groups: u32,
-    /// By post: the unit that waits for it.
-    pub(super) posts: FxHashMap<InstId, PostTarget>,
-    pub(super) events: FxHashMap<EventId, Rc<VectorClock>>,
+    open_groups: u32,
+    /// The units of the groups that the host has closed.
+    groups: Vec<PostTarget>,
+    events: AwaitedClocks,
     /// Events that the caller's stream records before it has done anything.
     starts: FxHashSet<EventId>,
-    /// The waits that are to come.
-    waits: WaitCounts,
-    pub(super) works: FxHashMap<WorkSlot, Rc<VectorClock>>,
+    works: AwaitedClocks,
     /// Works of messages on streams that the rank initiates: their streams wait without a Wait.
     pub(super) initiated: FxHashSet<WorkSlot>,
 }
 
 /// A post in a group.
-pub(super) struct GroupPost<'p> {
-    pub(super) id: InstId,
-    pub(super) work: Option<WorkSlot>,
-    /// The send, receive or collective; `None` for the begin and the end of a group.
-    pub(super) inst: Option<Cow<'p, Inst>>,
+enum GroupPost<'p> {
+    /// The begin of a group.
+    Begin,
+    /// The end of a group.
+    End(WorkSlot),
+    /// A send, receive or collective.
+    Inst(UnitInst<'p>, WorkSlot),
 }
 
-/// A unit by its communicator and its number in the queue.
-#[derive(Clone, Copy)]
-pub(super) struct PostTarget {
-    pub(super) comm: CommSlot,
-    pub(super) number: u32,
+/// The progress that an issued instruction makes possible.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum IssueOutcome {
+    /// The plan has no more instructions.
+    AtEnd,
+    /// It is behind others of its stream: whatever could not go on before cannot now.
+    Queued,
+    /// A stream may go on with it.
+    Ready,
 }
 
 impl<'p> RankState<'p> {
@@ -113,37 +185,36 @@ impl<'p> RankState<'p> {
             matched: place(slot),
         };
         Self {
-            cursor: plan.cursor(),
+            rank: plan.rank,
+            cursor: plan.stored_cursor(),
+            near: 0,
             streams: (0..plan.streams).map(|_| StreamQueue { clock: clock.clone(), issued: VecDeque::new() }).collect(),
             busy: Vec::new(),
             pending: 0,
             communicators: plan.communicators.ids().map(queue).collect(),
             group: Vec::new(),
             open_groups: 0,
-            posts: FxHashMap::default(),
-            events: FxHashMap::default(),
+            groups: Vec::new(),
+            events: AwaitedClocks::of_events(plan),
             starts: FxHashSet::default(),
-            waits: WaitCounts::of_plan(plan),
-            works: FxHashMap::default(),
+            works: AwaitedClocks::of_works(plan),
             initiated: FxHashSet::default(),
         }
     }
 
+    // ---- events and works ----
+
     /// A stream has come to the record of an event.
     pub(super) fn record_event(&mut self, event: EventId, stream: usize) {
-        if self.waits.events[event.0 as usize] > 0 {
-            if stream == USER_STREAM.0 as usize && self.streams[stream].clock.is_initial() {
-                self.starts.insert(event);
-            }
-            self.events.insert(event, Rc::new(self.streams[stream].clock.clone()));
+        let clock = &self.streams[stream].clock;
+        if self.events.add_clock(event.0, clock) && stream == USER_STREAM.0 as usize && clock.is_initial() {
+            self.starts.insert(event);
         }
     }
 
     /// A communication has ended, as far as Waits know.
-    pub(super) fn end_work(&mut self, work: WorkSlot, clock: &Rc<VectorClock>) {
-        if self.waits.works[work.0 as usize] > 0 {
-            self.works.insert(work, Rc::clone(clock));
-        }
+    pub(super) fn end_work(&mut self, work: WorkSlot, clock: &VectorClock) {
+        self.works.add_clock(work.0, clock);
     }
 
     /// Whether a wait for this event puts a stream behind the start of the run. Our queues are behind it already;
@@ -152,16 +223,27 @@ impl<'p> RankState<'p> {
         self.starts.contains(&event)
     }
 
-    /// The clock at a recorded event, for one more of its waits.
-    pub(super) fn take_event(&mut self, event: EventId) -> Option<Rc<VectorClock>> {
-        let known = self.events.get(&event).cloned()?;
-        let waits = &mut self.waits.events[event.0 as usize];
-        *waits -= 1;
-        if *waits == 0 {
-            self.events.remove(&event);
-        }
-        Some(known)
+    /// Whether a stream has come to the record of an event.
+    pub(super) fn is_recorded(&self, event: EventId) -> bool {
+        self.events.has_clock(event.0)
     }
+
+    /// Whether a communication has ended, as far as Waits know.
+    pub(super) fn has_ended(&self, work: WorkSlot) -> bool {
+        self.works.has_clock(work.0)
+    }
+
+    /// The clock at a recorded event, for one more of its waits.
+    pub(super) fn take_event(&mut self, event: EventId) -> Option<VectorClock> {
+        self.events.take_clock(event.0)
+    }
+
+    /// The clock at the end of a communication, for one more of its waits.
+    pub(super) fn take_work(&mut self, work: WorkSlot) -> Option<VectorClock> {
+        self.works.take_clock(work.0)
+    }
+
+    // ---- queues ----
 
     /// Takes the next item of a stream.
     pub(super) fn pop_step(&mut self, stream: usize) -> Option<IssuedStep<'p>> {
@@ -170,18 +252,30 @@ impl<'p> RankState<'p> {
         Some(step)
     }
 
-    /// The number of items of streams and units of communicators that are not done.
-    pub(super) fn pending_items(&self) -> usize {
-        self.pending + self.communicators.iter().map(|queue| queue.units.len()).sum::<usize>()
+    /// Takes the next unit of a communicator, which has ended.
+    pub(super) fn pop_unit(&mut self, comm: usize) -> Option<QueuedUnit<'p>> {
+        let queue = &mut self.communicators[comm];
+        let unit = queue.units.pop_front()?;
+        queue.ended += 1;
+        self.pending -= 1;
+        Some(unit)
     }
 
-    fn push_step(&mut self, stream: usize, step: IssuedStep<'p>) {
-        let queue = &mut self.streams[stream].issued;
-        if queue.is_empty() && !self.busy.contains(&(stream as u32)) {
-            self.busy.push(stream as u32);
+    /// The number of items of streams and units of communicators that are not done.
+    pub(super) fn pending_items(&self) -> usize {
+        self.pending
+    }
+
+    fn push_step(&mut self, step: IssuedStep<'p>) -> IssueOutcome {
+        let stream = step.inst.first_round().stream.0;
+        let queue = &mut self.streams[stream as usize].issued;
+        let outcome = if queue.is_empty() { IssueOutcome::Ready } else { IssueOutcome::Queued };
+        if outcome == IssueOutcome::Ready && !self.busy.contains(&stream) {
+            self.busy.push(stream);
         }
         queue.push_back(step);
         self.pending += 1;
+        outcome
     }
 
     /// Forgets a busy stream, by its place among them, that has no more items.
@@ -191,89 +285,118 @@ impl<'p> RankState<'p> {
         }
     }
 
-    /// The clock at the end of a communication, for one more of its waits.
-    pub(super) fn take_work(&mut self, work: WorkSlot) -> Option<Rc<VectorClock>> {
-        let known = self.works.get(&work).cloned()?;
-        let waits = &mut self.waits.works[work.0 as usize];
-        *waits -= 1;
-        if *waits == 0 {
-            self.works.remove(&work);
-        }
-        Some(known)
-    }
-
     /// Whether all queues are at their ends.
     pub(super) fn is_done(&self) -> bool {
-        self.streams.iter().all(|stream| stream.issued.is_empty())
-            && self.communicators.iter().all(|queue| queue.units.is_empty())
-            && self.group.is_empty()
+        self.pending == 0 && self.group.is_empty()
     }
 
-    /// The host issues its next instruction; false at the end of the plan.
-    pub(super) fn issue_next(&mut self) -> bool {
-        let Some((id, inst)) = self.cursor.next() else { return false };
-        let stream = inst.stream.0 as usize;
-        let (comm, work) = match &inst.kind {
-            InstKind::GroupBegin => {
+    // ---- issue ----
+
+    /// The host issues its next instruction.
+    pub(super) fn issue_next(&mut self, matching: &PlanMatching<'_>) -> IssueOutcome {
+        let Some((id, inst)) = self.cursor.next() else { return IssueOutcome::AtEnd };
+        let action = match inst.queue_action() {
+            QueueAction::Local => StepAction::Local,
+            QueueAction::Record(event) => StepAction::Record(event),
+            QueueAction::WaitEvent(event) => StepAction::WaitEvent(event),
+            QueueAction::WaitWork(work) => StepAction::WaitWork(work),
+            QueueAction::GroupBegin => {
                 self.open_groups += 1;
-                self.group.push(GroupPost { id, work: None, inst: None });
-                self.push_step(stream, IssuedStep { id, inst: None });
-                return true;
+                self.group.push(GroupPost::Begin);
+                StepAction::Post(PostPlace::Group(self.groups.len()))
             }
-            InstKind::GroupEnd { comm, work } => {
-                self.open_groups = self.open_groups.saturating_sub(1);
-                self.group.push(GroupPost { id, work: Some(*work), inst: None });
-                if self.open_groups == 0 {
-                    let posts = std::mem::take(&mut self.group);
-                    self.push_unit(*comm, posts);
-                }
-                self.push_step(stream, IssuedStep { id, inst: None });
-                return true;
+            QueueAction::GroupEnd(comm, work) => return self.close_group(IssuedPost { id, inst, comm, work }),
+            QueueAction::Collective(comm, work) => {
+                let post = GroupPost::Inst(UnitInst { id, inst, part: UnitPart::Collective }, work);
+                StepAction::Post(PostPlace::Unit(self.push_unit(comm, [post])))
             }
-            InstKind::Collective(collective) => (collective.comm, collective.work),
-            InstKind::Send { comm: Some(comm), work, .. } | InstKind::Recv { comm: Some(comm), work, .. } => {
-                (*comm, *work)
-            }
-            _ => {
-                self.push_step(stream, IssuedStep { id, inst: Some(inst) });
-                return true;
-            }
+            QueueAction::Message(message) => self.issue_message(id, inst, message, matching),
         };
-        let joins_group = self.open_groups > 0 && !matches!(inst.kind, InstKind::Collective(_));
-        let post = GroupPost { id, work: Some(work), inst: Some(inst) };
-        self.push_step(stream, IssuedStep { id, inst: None });
-        match joins_group {
-            true => self.group.push(post),
-            false => self.push_unit(comm, vec![post]),
+        self.push_step(IssuedStep { id, inst, action })
+    }
+
+    fn issue_message(
+        &mut self,
+        id: InstId,
+        inst: StoredInst<'p>,
+        message: MessageAction,
+        matching: &PlanMatching<'_>,
+    ) -> StepAction {
+        let partner = matching.next_partner(self.rank, id, &mut self.near);
+        let MessageAction { sends, put, work, .. } = message;
+        let Some(comm) = message.comm else {
+            return StepAction::Message(StreamMessage { work, is_initiator: sends == put, partner });
+        };
+        let part = UnitPart::Message(UnitMessage { work, sends, partner });
+        let post = GroupPost::Inst(UnitInst { id, inst, part }, work);
+        if self.open_groups == 0 {
+            return StepAction::Post(PostPlace::Unit(self.push_unit(comm, [post])));
         }
-        true
+        self.group.push(post);
+        StepAction::Post(PostPlace::Group(self.groups.len()))
+    }
+
+    /// The host closes a group.
+    fn close_group(&mut self, end: IssuedPost<'p>) -> IssueOutcome {
+        let IssuedPost { id, inst, comm, work } = end;
+        self.open_groups = self.open_groups.saturating_sub(1);
+        self.group.push(GroupPost::End(work));
+        self.push_step(IssuedStep { id, inst, action: StepAction::Post(PostPlace::Group(self.groups.len())) });
+        if self.open_groups == 0 {
+            let mut posts = std::mem::take(&mut self.group);
+            let target = self.push_unit(comm, posts.drain(..));
+            self.group = posts;
+            self.groups.push(target);
+        }
+        IssueOutcome::Ready
     }
 
     /// Adds a unit to a communicator's queue.
-    pub(super) fn push_unit(&mut self, comm: CommSlot, posts: Vec<GroupPost<'p>>) {
+    fn push_unit(&mut self, comm: CommSlot, posts: impl IntoIterator<Item = GroupPost<'p>>) -> PostTarget {
         let queue = &mut self.communicators[comm.0 as usize];
         let number = queue.ended + queue.units.len() as u32;
-        let is_group = posts.len() > 1;
-        let (members, ends): (Vec<&GroupPost<'p>>, Vec<&GroupPost<'p>>) =
-            posts.iter().partition(|post| is_group && post.inst.is_some());
         let mut unit = QueuedUnit {
-            insts: Vec::new(),
-            works: ends.iter().filter_map(|post| post.work).collect(),
-            members: members.iter().filter_map(|post| post.work).collect(),
-            open_posts: posts.len() as u32,
+            insts: SmallVec::new(),
+            works: SmallVec::new(),
+            members: SmallVec::new(),
+            open_posts: 0,
             is_started: false,
+            missing: None,
             clock: queue.clock.clone(),
         };
-        for GroupPost { id, inst, .. } in posts {
-            self.posts.insert(id, PostTarget { comm, number });
-            unit.insts.extend(inst.map(|inst| IssuedInst { id, inst }));
+        for post in posts {
+            unit.open_posts += 1;
+            match post {
+                GroupPost::Begin => {}
+                GroupPost::End(work) => unit.works.push(work),
+                GroupPost::Inst(inst, work) => {
+                    unit.insts.push(inst);
+                    unit.members.push(work);
+                }
+            }
+        }
+        // What stands alone has an end of its own.
+        if unit.open_posts == 1 {
+            unit.works.append(&mut unit.members);
         }
         queue.units.push_back(unit);
+        self.pending += 1;
+        PostTarget { comm, number }
+    }
+
+    // ---- posts ----
+
+    /// The unit of a post, once the host has closed its group.
+    pub(super) fn post_target(&self, place: PostPlace) -> Option<PostTarget> {
+        match place {
+            PostPlace::Unit(target) => Some(target),
+            PostPlace::Group(number) => self.groups.get(number).copied(),
+        }
     }
 
     /// A stream comes to a post, whose group the host has closed.
-    pub(super) fn reach_post(&mut self, stream: usize, id: InstId) {
-        let Some(target) = self.posts.remove(&id) else { return };
+    pub(super) fn reach_post(&mut self, stream: usize, place: PostPlace) {
+        let Some(target) = self.post_target(place) else { return };
         let queue = &mut self.communicators[target.comm.0 as usize];
         let place = (target.number - queue.ended) as usize;
         if let Some(unit) = queue.units.get_mut(place) {
@@ -283,39 +406,10 @@ impl<'p> RankState<'p> {
     }
 }
 
-/// The numbers of waits for events and works.
-struct WaitCounts {
-    events: Vec<u32>,
-    works: Vec<u32>,
-}
-
-impl WaitCounts {
-    fn of_plan(plan: &Plan) -> Self {
-        let mut counts = Self { events: vec![0; plan.events as usize], works: vec![0; plan.works as usize] };
-        for segment in plan.repeated_bodies() {
-            for (at, inst) in segment.body.iter().enumerate() {
-                if !counts.add_wait(&inst.kind) {
-                    continue;
-                }
-                let Some(steps) = segment.steps.get(at) else { continue };
-                let mut inst = inst.clone();
-                for _ in 1..segment.rounds {
-                    steps.move_inst(&mut inst, 1);
-                    counts.add_wait(&inst.kind);
-                }
-            }
-        }
-        counts
-    }
-
-    /// Counts an instruction that waits; whether it does.
-    fn add_wait(&mut self, kind: &InstKind) -> bool {
-        let count = match kind {
-            InstKind::WaitEvent { event } => &mut self.events[event.0 as usize],
-            InstKind::WaitWork { work } => &mut self.works[work.0 as usize],
-            _ => return false,
-        };
-        *count += 1;
-        true
-    }
+/// The end of a group, as the host issues it.
+struct IssuedPost<'p> {
+    id: InstId,
+    inst: StoredInst<'p>,
+    comm: CommSlot,
+    work: WorkSlot,
 }

@@ -1,7 +1,9 @@
 //! The walk: each queue goes on as far as others let it, and clocks go with it.
 
 use super::clock::{ChainPoint, ChainTable, RankRotation, VectorClock};
-use super::rank_state::{CommunicatorQueue, IssuedInst, IssuedStep, RankState};
+use super::rank_state::{
+    CommunicatorQueue, IssueOutcome, IssuedStep, RankState, StepAction, StreamMessage, UnitInst, UnitPart,
+};
 use crate::ir::OpId;
 use crate::plan::{
     BufferView, CommSlot, Inst, InstId, InstKind, MatchedCommunicator, MemberRole, Plan, PlanMatching, RankInst,
@@ -9,7 +11,7 @@ use crate::plan::{
 };
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use std::rc::Rc;
+use std::collections::hash_map::Entry;
 
 /// The end of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,7 +89,7 @@ impl WalkedEnds {
 
 /// A side of a communication that has started.
 struct StartedSide {
-    clock: Rc<VectorClock>,
+    clock: VectorClock,
     /// The work of a message on streams.
     work: Option<WorkSlot>,
     /// The number of sides that have not ended.
@@ -173,7 +175,7 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
             if moved {
                 continue;
             }
-            if self.ranks.iter().all(|state| state.cursor.len() == 0) {
+            if self.ranks.iter().all(|state| state.cursor.is_at_end()) {
                 break;
             }
             self.lookahead *= 2;
@@ -190,14 +192,12 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
     // ---- starts ----
 
     /// The clock at which a side of a communication started, if it has.
-    fn start_of(&self, at: RankInst) -> Option<Rc<VectorClock>> {
-        match self.ends.rotation {
-            None => self.starts.get(&at).map(|side| Rc::clone(&side.clock)),
-            Some(rotation) => {
-                let own = self.starts.get(&RankInst { rank: 0, ..at })?;
-                Some(Rc::new(own.clock.rotated_by(rotation, at.rank)))
-            }
-        }
+    fn start_of(&self, at: RankInst) -> Option<VectorClock> {
+        let own = self.starts.get(&self.walked_side(at))?;
+        Some(match self.ends.rotation {
+            None => own.clock.clone(),
+            Some(rotation) => own.clock.rotated_by(rotation, at.rank),
+        })
     }
 
     /// The side itself, or its counterpart on the rank that is walked.
@@ -211,11 +211,10 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
 
     /// A side that read this start has ended.
     fn release_start(&mut self, at: RankInst) {
-        let walked = self.walked_side(at);
-        if let Some(side) = self.starts.get_mut(&walked) {
-            side.readers -= 1;
-            if side.readers == 0 {
-                self.starts.remove(&walked);
+        if let Entry::Occupied(mut side) = self.starts.entry(self.walked_side(at)) {
+            side.get_mut().readers -= 1;
+            if side.get().readers == 0 {
+                side.remove();
             }
         }
     }
@@ -226,13 +225,25 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
         loop {
             let streams = self.walk_busy_streams(rank);
             let units = (0..self.ranks[rank].communicators.len()).any(|comm| self.walk_communicator(rank, comm));
-            let may_issue = self.ranks[rank].pending_items() < self.lookahead;
-            let issued = streams || units || (may_issue && self.ranks[rank].issue_next());
-            if !issued {
+            if !(streams || units || self.issue_ahead(rank)) {
                 return moved;
             }
             moved = true;
         }
+    }
+
+    /// Issues instructions of a rank up to the first that may go on; whether there was any.
+    fn issue_ahead(&mut self, rank: usize) -> bool {
+        let state = &mut self.ranks[rank];
+        let mut is_any = false;
+        while state.pending_items() < self.lookahead {
+            match state.issue_next(self.matching) {
+                IssueOutcome::AtEnd => break,
+                IssueOutcome::Queued => is_any = true,
+                IssueOutcome::Ready => return true,
+            }
+        }
+        is_any
     }
 
     /// Takes the streams that have items as far as they go; whether that was any step.
@@ -251,10 +262,7 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
         let mut moved = false;
         while self.is_ready(rank, stream) {
             let Some(step) = self.ranks[rank].pop_step(stream) else { break };
-            match step.inst {
-                None => self.ranks[rank].reach_post(stream, step.id),
-                Some(inst) => self.run_inst(rank, stream, step.id, &inst),
-            }
+            self.run_step(rank, stream, step);
             moved = true;
         }
         moved
@@ -263,54 +271,42 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
     /// Whether a stream has a next item that does not have to wait.
     fn is_ready(&self, rank: usize, stream: usize) -> bool {
         let state = &self.ranks[rank];
-        match state.streams[stream].issued.front() {
-            None => false,
+        let Some(step) = state.streams[stream].issued.front() else { return false };
+        match step.action {
             // The post waits until the host has closed its group.
-            Some(IssuedStep { id, inst: None }) => state.posts.contains_key(id),
-            Some(IssuedStep { id, inst: Some(inst) }) => match &inst.kind {
-                InstKind::WaitEvent { event } => state.events.contains_key(event),
-                InstKind::WaitWork { work } => state.works.contains_key(work),
-                kind if kind.initiates_transfer() => {
-                    let partner = self.matching.message_partner(rank as u32, *id);
-                    partner.is_some_and(|partner| self.has_started(partner))
-                }
-                _ => true,
-            },
+            StepAction::Post(place) => state.post_target(place).is_some(),
+            StepAction::WaitEvent(event) => state.is_recorded(event),
+            StepAction::WaitWork(work) => state.has_ended(work),
+            StepAction::Message(StreamMessage { is_initiator: true, partner, .. }) => {
+                partner.is_some_and(|partner| self.has_started(partner))
+            }
+            StepAction::Message(_) | StepAction::Local | StepAction::Record(_) => true,
         }
     }
 
-    /// Carries out an instruction of a stream.
-    fn run_inst(&mut self, rank: usize, stream: usize, id: InstId, inst: &Inst) {
-        let op = inst.origin.op;
-        match &inst.kind {
-            InstKind::Record { event } => {
-                self.ranks[rank].record_event(*event, stream);
-            }
-            InstKind::WaitEvent { event } => {
-                let state = &mut self.ranks[rank];
-                let subject = if state.is_start(*event) { WaitSubject::Start } else { WaitSubject::Event };
-                let known = state.take_event(*event);
+    /// Carries out an item of a stream.
+    fn run_step(&mut self, rank: usize, stream: usize, step: IssuedStep<'p>) {
+        let op = step.inst.first_round().origin.op;
+        let state = &mut self.ranks[rank];
+        match step.action {
+            StepAction::Post(place) => state.reach_post(stream, place),
+            StepAction::Record(event) => state.record_event(event, stream),
+            StepAction::WaitEvent(event) => {
+                let subject = if state.is_start(event) { WaitSubject::Start } else { WaitSubject::Event };
+                let known = state.take_event(event);
                 self.wait_for(rank, stream, known, op, subject);
             }
-            InstKind::WaitWork { work } => {
-                let known = self.ranks[rank].take_work(*work);
-                self.wait_for(rank, stream, known, op, WaitSubject::Work(*work));
+            StepAction::WaitWork(work) => {
+                let known = state.take_work(work);
+                self.wait_for(rank, stream, known, op, WaitSubject::Work(work));
             }
-            kind if kind.initiates_transfer() => self.run_message(rank, stream, id, inst),
-            InstKind::Send { .. } | InstKind::Recv { .. } => self.announce_message(rank, stream, id, inst),
-            InstKind::Collective(_) | InstKind::GroupBegin | InstKind::GroupEnd { .. } => {}
-            InstKind::Alloc { .. }
-            | InstKind::Free { .. }
-            | InstKind::Copy { .. }
-            | InstKind::Fill { .. }
-            | InstKind::Gemm(_)
-            | InstKind::Kernel(_)
-            | InstKind::Reduce { .. }
-            | InstKind::Take(_)
-            | InstKind::Accumulate(_) => {
-                let clock = &mut self.ranks[rank].streams[stream].clock;
+            StepAction::Message(message) if message.is_initiator => self.run_message(rank, stream, step, message),
+            StepAction::Message(message) => self.announce_message(rank, stream, step, message),
+            StepAction::Local => {
+                let clock = &mut state.streams[stream].clock;
                 let chain = self.chains.stream_chain(rank, StreamSlot(stream as u32));
-                let accesses = accesses_of(rank, id, inst, AccessEnd::Point(clock.next_point(chain)));
+                let inst = step.inst.inst_with_views();
+                let accesses = accesses_of(rank, step.id, &inst, AccessEnd::Point(clock.next_point(chain)));
                 if !accesses.is_empty() {
                     self.observer.observe_accesses(&self.ends, &accesses, clock);
                 }
@@ -320,7 +316,7 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
     }
 
     /// Makes a stream wait for a clock.
-    fn wait_for(&mut self, rank: usize, stream: usize, known: Option<Rc<VectorClock>>, op: OpId, subject: WaitSubject) {
+    fn wait_for(&mut self, rank: usize, stream: usize, known: Option<VectorClock>, op: OpId, subject: WaitSubject) {
         let Some(known) = known else { return };
         let state = &mut self.ranks[rank];
         let adds_order = state.streams[stream].clock.join_clock(&known);
@@ -338,20 +334,20 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
     // ---- messages on streams ----
 
     /// A stream comes to a message that the peer initiates: from here on its buffer is in use.
-    fn announce_message(&mut self, rank: usize, stream: usize, id: InstId, inst: &Inst) {
-        let partner = self.matching.message_partner(rank as u32, id);
+    fn announce_message(&mut self, rank: usize, stream: usize, step: IssuedStep<'p>, message: StreamMessage) {
+        let own = RankInst { rank: rank as u32, inst: step.id };
         let clock = &mut self.ranks[rank].streams[stream].clock;
         let chain = self.chains.stream_chain(rank, StreamSlot(stream as u32));
-        let end = AccessEnd::Message(partner.unwrap_or(RankInst { rank: rank as u32, inst: id }));
-        self.observer.observe_accesses(&self.ends, &accesses_of(rank, id, inst, end), clock);
+        let end = AccessEnd::Message(message.partner.unwrap_or(own));
+        let inst = step.inst.inst_with_views();
+        self.observer.observe_accesses(&self.ends, &accesses_of(rank, step.id, &inst, end), clock);
         clock.advance_chain(chain);
-        let side = StartedSide { clock: Rc::new(clock.clone()), work: inst.kind.message_work(), readers: 1 };
-        self.starts.insert(RankInst { rank: rank as u32, inst: id }, side);
+        self.starts.insert(own, StartedSide { clock: clock.clone(), work: Some(message.work), readers: 1 });
     }
 
     /// Carries out a message that this rank initiates; the peer has come to it.
-    fn run_message(&mut self, rank: usize, stream: usize, id: InstId, inst: &Inst) {
-        let Some(partner) = self.matching.message_partner(rank as u32, id) else { return };
+    fn run_message(&mut self, rank: usize, stream: usize, step: IssuedStep<'p>, message: StreamMessage) {
+        let Some(partner) = message.partner else { return };
         let Some(announced) = self.start_of(partner) else { return };
         let peer_work = self.starts.get(&self.walked_side(partner)).and_then(|side| side.work);
         self.release_start(partner);
@@ -359,23 +355,19 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
         clock.join_clock(&announced);
         let chain = self.chains.stream_chain(rank, StreamSlot(stream as u32));
         let point = clock.next_point(chain);
-        let accesses = accesses_of(rank, id, inst, AccessEnd::Point(point));
+        let inst = step.inst.inst_with_views();
+        let accesses = accesses_of(rank, step.id, &inst, AccessEnd::Point(point));
         self.observer.observe_accesses(&self.ends, &accesses, clock);
         clock.advance_chain(chain);
-        self.ends.messages.insert(RankInst { rank: rank as u32, inst: id }, point);
-        let done = Rc::new(clock.clone());
-        if let Some(work) = inst.kind.message_work() {
-            self.ranks[rank].end_work(work, &done);
-            self.ranks[rank].initiated.insert(work);
-        }
+        self.ends.messages.insert(RankInst { rank: rank as u32, inst: step.id }, point);
+        let done = clock.clone();
+        self.ranks[rank].end_work(message.work, &done);
+        self.ranks[rank].initiated.insert(message.work);
         if let Some(work) = peer_work {
             let (peer, done) = match self.ends.rotation {
                 None => (partner.rank as usize, done),
                 // The peer that carries out this rank's counterpart of the message is the opposite one.
-                Some(rotation) => {
-                    let done = done.rotated_by(rotation, rotation.opposite_of(partner.rank));
-                    (0, Rc::new(done))
-                }
+                Some(rotation) => (0, done.rotated_by(rotation, rotation.opposite_of(partner.rank))),
             };
             self.ranks[peer].end_work(work, &done);
         }
@@ -413,19 +405,22 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
         unit.clock.join_clock(&queue.clock);
         unit.is_started = true;
         let end = AccessEnd::Point(unit.clock.next_point(chain));
-        for IssuedInst { id, inst } in &unit.insts {
-            let accesses = accesses_of(rank, *id, inst, end);
+        for UnitInst { id, inst, .. } in &unit.insts {
+            let inst = inst.inst_with_views();
+            let accesses = accesses_of(rank, *id, &inst, end);
             self.observer.observe_accesses(&self.ends, &accesses, &mut unit.clock);
         }
-        let start = Rc::new(unit.clock.clone());
         let members = queue.matched.map_or(1, |(place, _)| self.matching.communicators[place].slots.len());
-        let messages = std::mem::take(&mut unit.members);
-        for IssuedInst { id, inst } in &unit.insts {
-            let work = inst.kind.message_work();
-            let readers = if work.is_some() || self.ends.rotation.is_some() { 1 } else { members };
-            let side = StartedSide { clock: Rc::clone(&start), work, readers };
+        for UnitInst { id, part, .. } in &unit.insts {
+            let (work, readers) = match part {
+                UnitPart::Message(message) => (Some(message.work), 1),
+                UnitPart::Collective if self.ends.rotation.is_some() => (None, 1),
+                UnitPart::Collective => (None, members),
+            };
+            let side = StartedSide { clock: unit.clock.clone(), work, readers };
             self.starts.insert(RankInst { rank: rank as u32, inst: *id }, side);
         }
+        let (start, messages) = (unit.clock.clone(), std::mem::take(&mut unit.members));
         for work in messages {
             state.end_work(work, &start);
         }
@@ -435,62 +430,66 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
     fn end_unit(&mut self, rank: usize, comm: usize) -> bool {
         let queue = &self.ranks[rank].communicators[comm];
         let Some(unit) = queue.units.front() else { return false };
+        if unit.missing.is_some_and(|missing| !self.has_started(missing)) {
+            return false;
+        }
         let mut sources = UnitSources::default();
-        for inst in &unit.insts {
-            if !self.push_sources(rank, queue, inst, &mut sources) {
-                return false;
+        if let Err(missing) = unit.insts.iter().try_for_each(|inst| self.push_sources(queue, inst, &mut sources)) {
+            if let Some(unit) = self.ranks[rank].communicators[comm].units.front_mut() {
+                unit.missing = missing.side;
             }
+            return false;
         }
         sources.sides.iter().for_each(|&side| self.release_start(side));
         let chain = self.chains.communicator_chain(rank, CommSlot(comm as u32));
         let state = &mut self.ranks[rank];
-        let queue = &mut state.communicators[comm];
-        let Some(mut unit) = queue.units.pop_front() else { return false };
-        for source in sources.clocks {
-            unit.clock.join_clock(&source);
+        let Some(mut unit) = state.pop_unit(comm) else { return false };
+        for source in &sources.clocks {
+            unit.clock.join_clock(source);
         }
         if let (Some(source), Some(rotation)) = (sources.of_all, self.ends.rotation) {
             unit.clock.join_rotations(&source, rotation);
         }
         unit.clock.advance_chain(chain);
+        let queue = &mut state.communicators[comm];
         queue.collectives += usize::from(sources.has_collective);
-        queue.ended += 1;
         queue.clock = unit.clock.clone();
-        let done = Rc::new(unit.clock);
         for work in unit.works {
-            state.end_work(work, &done);
+            state.end_work(work, &unit.clock);
         }
         true
     }
 
-    /// Adds the sides that an instruction communicates with, and the clocks of those whose data it gets; false if one has
-    /// not started.
+    /// Adds the sides that a communication has to do with, and the clocks of those whose data it gets.
+    ///
+    /// # Errors
+    /// If a side has not started.
     fn push_sources(
         &self,
-        rank: usize,
         queue: &CommunicatorQueue<'p>,
-        inst: &IssuedInst<'p>,
+        inst: &UnitInst<'p>,
         sources: &mut UnitSources,
-    ) -> bool {
-        match &inst.inst.kind {
-            kind @ (InstKind::Recv { .. } | InstKind::Send { .. }) => {
-                let Some(partner) = self.matching.message_partner(rank as u32, inst.id) else { return false };
-                if !self.has_started(partner) {
-                    return false;
-                }
+    ) -> Result<(), MissingSide> {
+        match inst.part {
+            UnitPart::Message(message) => {
+                let partner = message.partner.ok_or(MissingSide::default())?;
+                self.require_start(partner)?;
                 sources.sides.push(partner);
-                if matches!(kind, InstKind::Recv { .. }) {
+                if !message.sends {
                     sources.clocks.extend(self.start_of(partner));
                 }
-                true
+                Ok(())
             }
-            InstKind::Collective(_) => {
+            UnitPart::Collective => {
                 sources.has_collective = true;
-                let Some((place, position)) = queue.matched else { return false };
+                let (place, position) = queue.matched.ok_or(MissingSide::default())?;
                 self.push_members(&self.matching.communicators[place], queue.collectives, position, sources)
             }
-            _ => true,
         }
+    }
+
+    fn require_start(&self, side: RankInst) -> Result<(), MissingSide> {
+        if self.has_started(side) { Ok(()) } else { Err(MissingSide { side: Some(side) }) }
     }
 
     /// Adds the members of a collective, and the clocks at the starts of those from which one gets data.
@@ -500,42 +499,47 @@ impl<'p, 'm, O: OrderObserver> OrderWalk<'p, 'm, O> {
         number: usize,
         position: usize,
         sources: &mut UnitSources,
-    ) -> bool {
-        let Some(insts) = of_all.collectives.get(number) else { return false };
+    ) -> Result<(), MissingSide> {
+        let insts = of_all.collectives.get(number).ok_or(MissingSide::default())?;
         if self.ends.rotation.is_some() {
             let own = insts[position].map(|inst| RankInst { rank: 0, inst });
             sources.sides.extend(own);
             sources.of_all = own.and_then(|own| self.start_of(own));
-            return sources.of_all.is_some();
+            return if sources.of_all.is_some() { Ok(()) } else { Err(MissingSide::default()) };
         }
         let members = of_all.communicator.team.iter().zip(insts);
         for (&rank, &inst) in members {
-            let Some(side) = inst.map(|inst| RankInst { rank, inst }).filter(|&side| self.has_started(side)) else {
-                return false;
-            };
+            let side = inst.map(|inst| RankInst { rank, inst }).ok_or(MissingSide::default())?;
+            self.require_start(side)?;
             sources.sides.push(side);
         }
         let members = of_all.collective_members(number, self.plans);
-        let Some(kind) = members.first().map(|member| member.collective.kind) else { return true };
+        let Some(kind) = members.first().map(|member| member.collective.kind) else { return Ok(()) };
         let roles = members.iter().map(|member| MemberRole::of_side(&member.collective));
         let transfers = TeamTransfers::new(kind, roles);
         for transfer in transfers.incoming_transfers(position) {
             let Some(member) = members.get(transfer.from) else { continue };
             sources.clocks.extend(self.start_of(RankInst { rank: member.rank, inst: member.inst }));
         }
-        true
+        Ok(())
     }
 }
 
 /// The other sides of a unit's communications.
 #[derive(Default)]
 struct UnitSources {
-    sides: Vec<RankInst>,
+    sides: SmallVec<[RankInst; 4]>,
     /// The clocks at the starts of those whose data it gets.
-    clocks: Vec<Rc<VectorClock>>,
+    clocks: SmallVec<[VectorClock; 2]>,
     /// Of plans that differ by a rotation: the clock at the start of a collective, in which all members get data of all.
-    of_all: Option<Rc<VectorClock>>,
+    of_all: Option<VectorClock>,
     has_collective: bool,
+}
+
+/// A side of a communication that has not started; `None` for one that nothing provides.
+#[derive(Clone, Copy, Default, Debug)]
+struct MissingSide {
+    side: Option<RankInst>,
 }
 
 /// The accesses of an instruction, reads first.

@@ -13,7 +13,6 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Parser, value_parser};
 use hostir::diag::Diag;
-use hostir::ir::Program;
 use hostir_tool_support::command_line::{ColorArgument, format_parser, match_arguments};
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
@@ -133,9 +132,6 @@ pub(super) struct Options {
     pub(super) coloring: ColorMode,
 }
 
-/// Number of streams if neither the command line nor the program says one.
-const DEFAULT_STREAMS: u32 = 4;
-
 impl Options {
     /// The time that connecting, or one run, may take.
     pub(super) fn run_timeout(&self) -> Duration {
@@ -154,10 +150,6 @@ impl Options {
     /// True if outputs are compared with something.
     pub(super) fn compares_outputs(&self) -> bool {
         self.reference.is_some() || !self.expects.is_empty()
-    }
-    /// The number of streams of a run of this program: the given one, else the one that its text proposes.
-    pub(super) fn stream_count(&self, program: &Program) -> u32 {
-        self.streams.or(program.run_hints().streams).unwrap_or(DEFAULT_STREAMS)
     }
     /// Options that have to be the same on all processes of a run, with their values.
     pub(super) fn shared_options(&self) -> Vec<(&'static str, String)> {

@@ -85,7 +85,11 @@ pub(super) fn announce_program(
     io: &mut ToolIo<'_>,
 ) {
     if !options.quiet {
-        let header = summary::header_line(prepared, options.stream_count(&loaded.program), engine.backend_name());
+        let header = summary::header_line(
+            prepared,
+            super::tensor_options::stream_count(options, &loaded.program),
+            engine.backend_name(),
+        );
         io.print_message(&header);
         if let Some(idle) = summary::idle_ranks_line(prepared, options) {
             io.print_message(&idle);

@@ -36,7 +36,7 @@ impl BoundOptions<'_> {
             shapes: self.shapes.clone(),
             devices: options.devices,
             processes: options.launch.world.is_some(),
-            streams: options.stream_count(program),
+            streams: stream_count(options, program),
             limits: PlanLimits { bytes: options.plan_memory.unwrap_or(PlanLimits::BYTES), time: None },
             ..SizeSettings::default()
         }
@@ -238,4 +238,12 @@ fn add_names<'p>(program: &'p Program, expr: ExprId, names: &mut Vec<&'p str>) {
         }
         other => sub_expressions(other).iter().for_each(|&part| add_names(program, part, names)),
     }
+}
+
+/// Number of streams if neither the command line nor the program says one.
+const DEFAULT_STREAMS: u32 = 4;
+
+/// The number of streams of a run of this program: the given one, else the one that its text proposes.
+pub(super) fn stream_count(options: &Options, program: &Program) -> u32 {
+    options.streams.or(program.run_hints().streams).unwrap_or(DEFAULT_STREAMS)
 }

@@ -1,0 +1,34 @@
+//! Declarations of names.
+
+use super::program::ProgramReader;
+use super::report;
+use super::scope::Meaning;
+use crate::ir::RESERVED_WORDS;
+use hostir_grammar::ast::Symbol;
+use hostir_grammar::hir2::ast::NameSyntax;
+
+impl ProgramReader<'_> {
+    /// Declares a name; false if it is reserved or taken, which is reported.
+    pub(super) fn declare(&mut self, name: NameSyntax, meaning: Meaning) -> bool {
+        let text = self.file.symbol_text(name.name);
+        if RESERVED_WORDS.contains(&text) {
+            report::report_reserved(text, name.span, self.diags);
+            return false;
+        }
+        if let Some(first) = self.scope.get(name.name) {
+            if first.meaning != Meaning::Poisoned {
+                report::report_twice(self.file, name, first.span, self.diags);
+            }
+            return false;
+        }
+        self.scope.set_meaning(name.name, meaning, name.span);
+        true
+    }
+
+    /// The number in a name such as `T7`.
+    pub(super) fn numbered(&self, name: Symbol, prefix: &str) -> Option<u32> {
+        let digits = self.file.symbol_text(name).strip_prefix(prefix)?;
+        let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        (is_number && (digits == "0" || !digits.starts_with('0'))).then(|| digits.parse().ok())?
+    }
+}

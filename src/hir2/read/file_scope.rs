@@ -1,0 +1,27 @@
+//! What the programs of a file share.
+
+use crate::ir::{DeviceMesh, Style};
+use hostir_grammar::ast::Symbol;
+use rustc_hash::FxHashMap;
+
+/// A mesh that a file declares.
+pub(super) struct NamedMesh {
+    pub(super) mesh: DeviceMesh,
+    /// True if it has the name that a mesh without one is written with.
+    pub(super) is_default: bool,
+}
+
+/// What the programs of a file share.
+pub(super) struct FileScope {
+    pub(super) meshes: FxHashMap<Symbol, NamedMesh>,
+    pub(super) style: Style,
+}
+
+/// The place of a program in its file.
+#[derive(Clone, Copy)]
+pub(super) struct FilePlace {
+    /// Its number among all items.
+    pub(super) number: usize,
+    /// Its number among the programs.
+    pub(super) position: usize,
+}

@@ -1,0 +1,195 @@
+//! Instructions as a plan stores them, for readers of long plans that need only some of the fields.
+//!
+//! A [`StoredInst`] is a reference: reading it copies nothing. Only [`StoredInst::unfold_inst`] makes the instruction of
+//! a round, and [`StoredInst::inst_with_views`] does where the views of the rounds differ.
+
+use super::Plan;
+use super::cursor::InstId;
+use super::inst::{CommSlot, EventId, Inst, InstKind, WorkSlot};
+use super::inst_fields::{HANDLE_FIELD, InstSteps, MESSAGE_WORK_FIELD, PEER_FIELD};
+use super::inst_list::{InstList, RepeatedBody};
+use crate::ir::Id;
+use std::borrow::Cow;
+
+/// An instruction as the plan stores it: that of a loop's first round, and the number of the round.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StoredInst<'p> {
+    first: &'p Inst,
+    /// The steps from round to round; `None` outside of loops that are stored once.
+    steps: Option<&'p InstSteps>,
+    round: usize,
+}
+
+/// The part that an instruction plays in the order of the queues.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum QueueAction {
+    /// It does something on its stream alone.
+    Local,
+    /// It records an event.
+    Record(EventId),
+    /// It waits for an event.
+    WaitEvent(EventId),
+    /// It waits for a communication.
+    WaitWork(WorkSlot),
+    /// It opens a group.
+    GroupBegin,
+    /// It closes a group on a communicator; a Wait waits for the work.
+    GroupEnd(CommSlot, WorkSlot),
+    /// It posts a collective on a communicator; a Wait waits for the work.
+    Collective(CommSlot, WorkSlot),
+    /// It sends or receives.
+    Message(MessageAction),
+}
+
+/// A send or receive, without its view.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct MessageAction {
+    /// True for a send.
+    pub(crate) sends: bool,
+    /// The communicator; `None` for a message on the stream.
+    pub(crate) comm: Option<CommSlot>,
+    /// True if the sender is the initiator.
+    pub(crate) put: bool,
+    /// The absolute rank of the other side.
+    pub(crate) peer: u32,
+    /// What a Wait waits for.
+    pub(crate) work: WorkSlot,
+}
+
+impl<'p> StoredInst<'p> {
+    /// The instruction of a round of a body; `at` is its place there.
+    pub(super) fn of_body(body: RepeatedBody<'p>, round: usize, at: usize) -> Self {
+        Self { first: &body.body[at], steps: body.steps.get(at), round }
+    }
+
+    /// Its counterpart in the first round, which has the same type, op, stream, communicator and extents.
+    pub(crate) fn first_round(self) -> &'p Inst {
+        self.first
+    }
+
+    /// The instruction.
+    pub(crate) fn unfold_inst(self) -> Cow<'p, Inst> {
+        let Some(steps) = self.steps else { return Cow::Borrowed(self.first) };
+        let mut inst = self.first.clone();
+        steps.move_inst(&mut inst, self.round as i64);
+        Cow::Owned(inst)
+    }
+
+    /// An instruction of the same type with the same views; its other fields may be those of another round.
+    pub(crate) fn inst_with_views(self) -> Cow<'p, Inst> {
+        match self.steps {
+            Some(steps) if steps.moves_views() => self.unfold_inst(),
+            _ => Cow::Borrowed(self.first),
+        }
+    }
+
+    /// The part that it plays in the order of the queues.
+    pub(crate) fn queue_action(self) -> QueueAction {
+        match &self.first.kind {
+            InstKind::Record { event } => QueueAction::Record(EventId(self.slot_in_round(HANDLE_FIELD, event.0))),
+            InstKind::WaitEvent { event } => QueueAction::WaitEvent(EventId(self.slot_in_round(HANDLE_FIELD, event.0))),
+            InstKind::WaitWork { work } => QueueAction::WaitWork(WorkSlot(self.slot_in_round(HANDLE_FIELD, work.0))),
+            InstKind::GroupBegin => QueueAction::GroupBegin,
+            InstKind::GroupEnd { comm, work } => {
+                QueueAction::GroupEnd(*comm, WorkSlot(self.slot_in_round(HANDLE_FIELD, work.0)))
+            }
+            InstKind::Collective(collective) => {
+                let work = self.slot_in_round(HANDLE_FIELD, collective.work.0);
+                QueueAction::Collective(collective.comm, WorkSlot(work))
+            }
+            InstKind::Send { comm, put, peer, work, .. } | InstKind::Recv { comm, put, peer, work, .. } => {
+                QueueAction::Message(MessageAction {
+                    sends: matches!(self.first.kind, InstKind::Send { .. }),
+                    comm: *comm,
+                    put: *put,
+                    peer: self.slot_in_round(PEER_FIELD, *peer),
+                    work: WorkSlot(self.slot_in_round(MESSAGE_WORK_FIELD, work.0)),
+                })
+            }
+            InstKind::Alloc { .. }
+            | InstKind::Free { .. }
+            | InstKind::Copy { .. }
+            | InstKind::Fill { .. }
+            | InstKind::Gemm(_)
+            | InstKind::Kernel(_)
+            | InstKind::Reduce { .. }
+            | InstKind::Take(_)
+            | InstKind::Accumulate(_) => QueueAction::Local,
+        }
+    }
+
+    /// The number of a slot or rank in this round, by its field and its number in the first round.
+    fn slot_in_round(self, field: u8, number: u32) -> u32 {
+        self.steps.map_or(number, |steps| steps.moved_slot(field, number, self.round as i64))
+    }
+}
+
+/// Iterates over the instructions of a plan as it stores them, in issue order.
+#[derive(Clone, Debug)]
+pub(crate) struct StoredCursor<'p> {
+    list: &'p InstList,
+    /// The number of the current body.
+    segment: usize,
+    body: RepeatedBody<'p>,
+    round: usize,
+    /// The place of the next instruction in the body.
+    at: usize,
+    next: InstId,
+}
+
+impl<'p> StoredCursor<'p> {
+    /// Whether no instruction is left.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.next.index() >= self.list.len()
+    }
+}
+
+impl<'p> Iterator for StoredCursor<'p> {
+    type Item = (InstId, StoredInst<'p>);
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_at_end() {
+            return None;
+        }
+        while self.at >= self.body.body.len() {
+            (self.at, self.round) = (0, self.round + 1);
+            if self.round >= self.body.rounds {
+                (self.segment, self.round) = (self.segment + 1, 0);
+                self.body = self.list.body_number(self.segment)?;
+            }
+        }
+        let found = (self.next, StoredInst::of_body(self.body, self.round, self.at));
+        self.at += 1;
+        self.next = InstId(self.next.0 + 1);
+        Some(found)
+    }
+}
+
+impl Plan {
+    /// A cursor over all instructions as they are stored, in issue order.
+    pub(crate) fn stored_cursor(&self) -> StoredCursor<'_> {
+        let body = self.insts.body_number(0).unwrap_or(RepeatedBody { body: &[], steps: &[], rounds: 0 });
+        StoredCursor { list: &self.insts, segment: 0, body, round: 0, at: 0, next: InstId(0) }
+    }
+
+    /// The instruction of an id that a cursor of this plan gave, as it is stored.
+    pub(crate) fn stored_inst(&self, id: InstId) -> StoredInst<'_> {
+        self.insts.stored_near(id.index(), &mut 0)
+    }
+
+    /// Calls a function for the instructions of some types, in issue order. It looks at a loop's body once.
+    pub(crate) fn visit_stored<'p>(
+        &'p self,
+        is_wanted: impl Fn(&InstKind) -> bool,
+        mut visit: impl FnMut(InstId, StoredInst<'p>),
+    ) {
+        let mut start = 0;
+        for body in self.repeated_bodies() {
+            let places: Vec<usize> = (0..body.body.len()).filter(|&at| is_wanted(&body.body[at].kind)).collect();
+            for round in 0..if places.is_empty() { 0 } else { body.rounds } {
+                let from = start + round * body.body.len();
+                places.iter().for_each(|&at| visit(InstId::new(from + at), StoredInst::of_body(body, round, at)));
+            }
+            start += body.body.len() * body.rounds;
+        }
+    }
+}
