@@ -254,7 +254,7 @@ impl TokenLister<'_> {
             let message = "this line is indented by a tab";
             self.errors.push(
                 SyntaxError::new(Code::Indentation, span, message)
-                    .with_note("indent by blanks, two a block: `hir-opt --format` does"),
+                    .with_note("indent by blanks, two a block: `hir-opt FILE -o FILE` does"),
             );
         }
     }
