@@ -55,10 +55,10 @@ fn every_program_of_the_tree() {
     files(&root.join("docs"), &mut found);
     let mut cut = 0;
     for path in found {
-        if let Ok(text) = std::fs::read_to_string(&path) {
-            if !hostir_grammar::hir2::is_hir2(&text) {
-                cut += same(&path.display().to_string(), &text);
-            }
+        if let Ok(text) = std::fs::read_to_string(&path)
+            && !hostir_grammar::hir2::is_hir2(&text)
+        {
+            cut += same(&path.display().to_string(), &text);
         }
     }
     assert!(cut > 100, "only {cut} texts could be cut");
