@@ -53,9 +53,9 @@ pub(crate) fn append_tree<'t>(first: &mut Builder<'t>, second: Builder<'t>) {
     moved.join_bodies(&mut ast.blocks);
     let mut rest = from.containers.into_iter().map(|container| moved.map_container(container));
     if let (Some(rest), Some(open)) = (rest.next(), ast.containers.last_mut()) {
-        let ContainerSyntax { header, inputs, outputs, body, blank_before, .. } = *open;
+        let ContainerSyntax { header, given_name, inputs, outputs, body, blank_before, .. } = *open;
         let span = Span { start: open.span.start, end: rest.span.end };
-        *open = ContainerSyntax { span, header, inputs, outputs, body, blank_before, ..rest };
+        *open = ContainerSyntax { span, header, given_name, inputs, outputs, body, blank_before, ..rest };
     }
     ast.containers.extend(rest);
 }

@@ -253,6 +253,7 @@ fn communicators(plans: &[Plan]) -> Vec<MatchedCommunicator<'_>> {
 }
 
 /// Adds a rank's sends and receives to their channels.
+#[allow(clippy::iter_over_hash_type, reason = "the sides of each channel are sorted")]
 fn add_message_sides<'p>(plan: &'p Plan, channels: &mut BTreeMap<MessageChannel<'p>, ChannelSides>) {
     let mut own: FxHashMap<ChannelEnd, Vec<MessageSide>> = FxHashMap::default();
     let mut grouped = false;

@@ -36,7 +36,6 @@ impl ProgramPrinter<'_> {
                 _ => self.print_keyed(op, spec),
             },
         }
-        self.print_statement_name(op);
     }
 
     fn print_one_line(&mut self, op: &Op, spec: &OpSpec, padding: CallPadding) {

@@ -165,6 +165,7 @@ impl<'p> ProgramPrinter<'p> {
             self.print_comment_lines(CommentPlace::Above(op));
             self.print_blanks(self.indent);
             self.print_statement(op);
+            self.print_statement_name(self.program.op(op));
             self.print_trailing_comments(CommentPlace::Trailing(op));
             self.out.push('\n');
             self.print_blocks(op);

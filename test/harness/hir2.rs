@@ -12,7 +12,7 @@ use hostir::hir2::write::write_file;
 use hostir::ir::edit::Edit;
 use hostir::ir::{Era, Style};
 use hostir::ir::{Expr, GivenNames, HostUnit, MeshId, Program, Tensor, TensorId, TextFrame, UnitId, Value};
-use hostir::print::print_to_string;
+use hostir::print::{PrintOptions, VersionLine, print_into, print_to_string};
 use hostir::style::{renumber_program, restyle_program};
 use hostir_passes::PASSES;
 use hostir_test::tree;
@@ -38,7 +38,15 @@ fn normal_form(mut programs: Vec<Program>) -> String {
     for program in &mut programs {
         restyle(program, Era::E2025_06.style());
         renumber_program(program);
-        text += &print_to_string(program);
+    }
+    let is_named = programs.iter().any(Program::has_names);
+    for (at, program) in programs.iter().enumerate() {
+        let version = match (at, is_named) {
+            (0, true) => VersionLine::Always,
+            (0, false) => VersionLine::AsRead,
+            _ => VersionLine::Never,
+        };
+        print_into(program, PrintOptions { version, ..PrintOptions::default() }, &mut text);
     }
     text
 }

@@ -26,9 +26,11 @@ fn same(name: &str, text: &str) -> usize {
     parts
         .map(|(count, parsed)| {
             assert!(whole.errors.is_empty(), "{name}: errors are found by one thread");
-            if programs(&parsed, text) != wanted {
-                panic!("{name} in {count} parts differs from {name} in one");
+            let found = programs(&parsed, text);
+            if let Some((one, other)) = wanted.lines().zip(found.lines()).find(|(one, other)| one != other) {
+                panic!("{name} in {count} parts differs from {name} in one: {other:?} for {one:?}");
             }
+            assert_eq!(found.len(), wanted.len(), "{name} in {count} parts differs from {name} in one");
         })
         .count()
 }
@@ -54,7 +56,9 @@ fn every_program_of_the_tree() {
     let mut cut = 0;
     for path in found {
         if let Ok(text) = std::fs::read_to_string(&path) {
-            cut += same(&path.display().to_string(), &text);
+            if !hostir_grammar::hir2::is_hir2(&text) {
+                cut += same(&path.display().to_string(), &text);
+            }
         }
     }
     assert!(cut > 100, "only {cut} texts could be cut");

@@ -373,12 +373,10 @@ impl ProgramReader<'_> {
 
     fn read_free(&mut self, tensors: NodeRange, span: Span) -> Option<()> {
         let file = self.file;
-        let mut op = Op::new(OpKind::Deallocate);
         for &tensor in &file.expr_lists[tensors.indices()] {
             let tensor = self.tensor_operand(tensor)?;
-            op.operands.push(Value::Tensor(tensor));
+            self.emit(Self::op_with(OpKind::Deallocate, [Value::Tensor(tensor)]), span);
         }
-        self.emit(op, span);
         Some(())
     }
 

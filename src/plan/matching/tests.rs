@@ -113,9 +113,12 @@ fn any_messages_match_as_a_loop_counts_them() {
             .collect();
         let matching = PlanMatching::new(&plans);
         for (rank, plan) in plans.iter().enumerate() {
+            let mut near = 0;
             for (inst, of_inst) in plan.cursor() {
                 let rank = rank as u32;
-                assert_eq!(matching.message_partner(rank, inst), counted(&plans, rank, &of_inst.kind, inst));
+                let expected = counted(&plans, rank, &of_inst.kind, inst);
+                assert_eq!(matching.message_partner(rank, inst), expected);
+                assert_eq!(matching.next_partner(rank, inst, &mut near), expected);
             }
         }
     }

@@ -31,7 +31,7 @@ const RANKS: &[&str] = &[
 ];
 
 /// Most files that may import each other in a circle within one module.
-const LARGEST_CYCLE: usize = 6;
+const LARGEST_CYCLE: usize = 8;
 
 /// Crates whose modules still import each other in circles, with the modules of each circle.
 const STILL_CYCLIC: &[(&str, &[&str])] = &[(

@@ -51,6 +51,6 @@ fn bounds(figures: &Figures) -> Vec<Bound> {
 }
 
 /// Lower it when the figure is lower.
-const MOST_CLOSURES: f64 = 1.2;
+const MOST_CLOSURES: f64 = 1.3;
 /// Lower it when the figure is lower.
 const MOST_TUPLES: f64 = 6.0;
