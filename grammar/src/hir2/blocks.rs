@@ -227,6 +227,9 @@ impl Parser<'_> {
             Some(line) => self.step_back(line),
             None => last = self.skip_line().or(last),
         }
+        if last == Some(LineTok::LBrace) && !is_header {
+            self.braces += 1;
+        }
         let stmt = self.add_stmt(self.span_from(first.span.start), StmtForm::Error);
         let place = CommentPlaceSyntax::Trailing(stmt);
         if is_header || last == Some(LineTok::Colon) {

@@ -135,7 +135,7 @@ impl Parser<'_> {
         let (domain, bounds) = match self.word_here() {
             Some(KnownWord::In) => {
                 self.next();
-                self.parse_loop_range()?
+                self.parse_loop_range(index)?
             }
             Some(KnownWord::From) => (LoopDomain::Bounds, self.parse_printed_range(index)?),
             _ => return Err(self.report_missing_in(index)),
@@ -168,14 +168,14 @@ impl Parser<'_> {
         self.report_unexpected("`in`", note)
     }
 
-    fn parse_loop_range(&mut self) -> Parsed<(LoopDomain, LoopBounds)> {
+    fn parse_loop_range(&mut self, index: NameSyntax) -> Parsed<(LoopDomain, LoopBounds)> {
         let domain = self.parse_domain()?;
         let mut bounds = LoopBounds::default();
         if domain != LoopDomain::Bounds && !self.skip(LineTok::Comma) {
             return Ok((domain, bounds));
         }
         let first = self.parse_expr()?;
-        if let Some(range) = self.read_range_call(first, domain) {
+        if let Some(range) = self.read_range_call(index, first, domain) {
             return Ok((domain, range));
         }
         if self.skip(LineTok::DotDot) {
@@ -210,7 +210,7 @@ impl Parser<'_> {
     }
 
     /// `range(1, 4)`: an error, and read as `1..4`.
-    fn read_range_call(&mut self, first: ExprId, domain: LoopDomain) -> Option<LoopBounds> {
+    fn read_range_call(&mut self, index: NameSyntax, first: ExprId, domain: LoopDomain) -> Option<LoopBounds> {
         let ExprNode::Call(name, args) = *self.file.expr(first) else { return None };
         let is_range = super::known::known_word(name.name) == Some(KnownWord::Range);
         if domain != LoopDomain::Bounds || !is_range {
@@ -218,12 +218,13 @@ impl Parser<'_> {
         }
         let values: Vec<ExprId> = self.file.args[args.indices()].iter().map(|arg| arg.value).collect();
         let texts: Vec<String> = values.iter().map(|value| self.quote_expr(*value)).collect();
-        let note = match texts.as_slice() {
-            [stop] => format!("write `in {stop}`"),
-            [start, stop] => format!("write `in {start}..{stop}`"),
-            [start, stop, step] => format!("write `in {start}..{stop} step {step}`"),
-            _ => "write `in 4`, or `in 1..4`".to_owned(),
+        let range = match texts.as_slice() {
+            [stop] => stop.clone(),
+            [start, stop] => format!("{start}..{stop}"),
+            [start, stop, step] => format!("{start}..{stop} step {step}"),
+            _ => "1..4".to_owned(),
         };
+        let note = format!("write `for {} in {range}:`", self.quote(index.span));
         let span = self.file.expr_span(first);
         self.report_foreign(span, "`range` is not needed", note);
         let (start, stop) = match values.as_slice() {
@@ -245,7 +246,8 @@ impl Parser<'_> {
         let is_new = self.errors.items.last().is_none_or(|error| error.span.start != self.stmt.start);
         if is_new {
             let (index, first, end) = (self.quote(index.span), self.quote_expr(start), self.quote_expr(stop));
-            let note = format!("write `for {index} in {first}..{end}:`");
+            let step = step.map_or_else(String::new, |step| format!(" step {}", self.quote_expr(step)));
+            let note = format!("write `for {index} in {first}..{end}{step}:`");
             self.report_foreign(from, "a range is written with `..`", note);
         }
         Ok(LoopBounds { start: Some(start), stop: Some(stop), step })

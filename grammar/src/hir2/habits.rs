@@ -138,7 +138,13 @@ impl Parser<'_> {
             return self.report_foreign(span, message, note);
         }
         let near = nearest_candidate(&self.text[span.as_usize_range()], STATEMENT_WORDS);
-        let note = near.map_or_else(|| STATEMENT_NOTE.to_owned(), |near| format!("did you mean `{near}`?"));
+        let note = match (near, node) {
+            (Some(near), ExprNode::Name(_)) => format!("did you mean `{near}`?"),
+            (_, ExprNode::Binary(..) | ExprNode::Unary(..)) => {
+                format!("a value needs a name: `X = {}`", self.quote(span))
+            }
+            _ => STATEMENT_NOTE.to_owned(),
+        };
         self.report_noted(Code::Unexpected, span, message, note)
     }
 
@@ -258,7 +264,12 @@ impl Parser<'_> {
     #[cold]
     pub(super) fn report_infix(&mut self, token: LineToken, left: ExprId, right: ExprId) {
         let found = self.quote(token.span);
-        let (a, b) = (self.quote_expr(left), self.quote_expr(right));
+        let end = self.file.expr_span(right).end;
+        let (a, b) = (self.quote_expr(left), self.quote(Span { start: token.span.end, end }));
+        let b = match b.trim().strip_prefix("not ") {
+            Some(rest) => format!("!{}", rest.trim()),
+            None => b.trim().to_owned(),
+        };
         let note = match token.tok {
             LineTok::Power => format!("write `pow({a}, {b})`"),
             LineTok::At => format!("a product of matrices is written `matmul({a}, {b})`"),

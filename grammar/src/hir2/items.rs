@@ -278,7 +278,7 @@ impl Parser<'_> {
         let rest = self.text[start..].lines().next().unwrap_or_default();
         let rest = rest.split("//").next().unwrap_or_default().trim_end();
         let inner = rest.trim_start_matches(|c: char| c.is_ascii_alphabetic());
-        let is_list = inner.starts_with(['(', '{']) && inner.ends_with([')', '}']);
+        let is_list = inner.starts_with(['(', '{']) && inner.ends_with([')', '}']) && inner.contains(char::is_numeric);
         if !is_list {
             return self.report_unexpected(
                 "devices",
@@ -452,6 +452,9 @@ impl Parser<'_> {
         self.expect_tok(LineTok::Arrow, "`->`", HEADER_NOTE)?;
         let outputs = self.parse_parameters()?;
         let mesh = match self.skip_word(KnownWord::On) {
+            true if self.here() == LineTok::Colon => {
+                return Err(self.report_unexpected("the name of a mesh", "write `on d:`"));
+            }
             true => Some(self.parse_name("the name of a mesh")?),
             false => None,
         };

@@ -60,6 +60,9 @@ impl Parser<'_> {
         let is_named = matches!(follows, LineTok::Equals | LineTok::Colon | LineTok::LBracket | LineTok::Comma);
         let is_alone = !is_named && follows != LineTok::LParen;
         match self.word_here() {
+            Some(word @ (KnownWord::Wait | KnownWord::Sync | KnownWord::Stream)) if follows == LineTok::LineEnd => {
+                Err(self.report_lone_word(word))
+            }
             Some(KnownWord::Wait) if !is_named => {
                 self.next();
                 self.parse_wait()
@@ -87,6 +90,18 @@ impl Parser<'_> {
                 }
                 None => self.parse_assignment(),
             },
+        }
+    }
+
+    /// `wait`, `sync` or `stream` without anything behind it.
+    fn report_lone_word(&mut self, word: KnownWord) -> Failed {
+        self.next();
+        match word {
+            KnownWord::Wait => {
+                self.report_unexpected("a post or handle", "write `wait h`, or `wait allgather(A -> G)`")
+            }
+            KnownWord::Sync => self.report_unexpected("a stream", "write `sync main`, or `sync 0`"),
+            _ => self.report_unexpected("a stream", "write `stream main`, or `stream 0 = current`"),
         }
     }
 
@@ -160,7 +175,7 @@ impl Parser<'_> {
         let first = self.parse_target()?;
         let ends = matches!(self.here(), LineTok::LineEnd | LineTok::End | LineTok::Semicolon | LineTok::RBrace);
         let is_call = matches!(self.file.expr(first.value), ExprNode::Call(..));
-        if ends || is_call && self.here() == LineTok::Comma {
+        if ends || is_call && matches!(self.here(), LineTok::Comma | LineTok::Name(_)) {
             return self.finish_alone(first);
         }
         let targets = self.parse_targets(first)?;
