@@ -6,6 +6,7 @@
 
 use hostir::diag::{Diags, render};
 use hostir::ir::Program;
+use hostir_grammar::hir2::ast::StmtForm;
 use hostir_passes::manager::{Config, SilentObserver};
 use hostir_passes::{PASSES, manager, pipeline};
 use hostir_tools::data::{npy, safetensors};
@@ -21,6 +22,7 @@ pub struct FuzzTarget {
 /// All fuzz targets.
 pub const FUZZ_TARGETS: &[FuzzTarget] = &[
     FuzzTarget { name: "text", run: fuzz_text },
+    FuzzTarget { name: "hir2", run: fuzz_hir2 },
     FuzzTarget { name: "passes", run: fuzz_passes },
     FuzzTarget { name: "checks", run: fuzz_checks },
     FuzzTarget { name: "npy", run: fuzz_npy },
@@ -44,6 +46,39 @@ pub fn fuzz_text(input: &[u8]) {
     let problems = render::to_string("printed", &printed, &diags.items);
     assert!(diags.is_empty(), "what was printed has errors\n{printed}\n{problems}");
     assert_eq!(filled_lines(&print_all(&again)), filled_lines(&printed), "printing is not stable");
+}
+
+/// A text in `hir 2` has errors at places of the text, or its canonical layout reads as the same program and is laid out
+/// as the same. A text without the line `hir 2` gets one.
+///
+/// # Panics
+/// If it does not.
+pub fn fuzz_hir2(input: &[u8]) {
+    let mut text = String::from_utf8_lossy(input).into_owned();
+    if !hostir::hir2::is_hir2(&text) {
+        text.insert_str(0, "hir 2\n");
+    }
+    let parsed = hostir_grammar::hir2::parse(&text);
+    let has_failed = parsed.file.stmts.iter().any(|stmt| stmt.form == StmtForm::Error);
+    assert!(!has_failed || !parsed.errors.is_empty(), "a statement has failed without an error\n{text}");
+    let (mut programs, diags) = hostir::load(&text);
+    render::to_string("input", &text, &diags.items);
+    if diags.has_errors() {
+        return;
+    }
+    let formatted = hostir::hir2::write::write_file(&mut programs);
+    let (again, diags) = hostir::load(&formatted);
+    let problems = render::to_string("formatted", &formatted, &diags.items);
+    assert!(!diags.has_errors(), "what was formatted has errors\n{formatted}\n{problems}");
+    assert_eq!(renumbered(again), renumbered(programs), "formatting changes the program\n{text}\n{formatted}");
+    let twice = hostir::hir2::format_text(&formatted).unwrap_or_default();
+    assert_eq!(twice, formatted, "formatting is not stable");
+}
+
+/// The canonical printed form.
+fn renumbered(mut programs: Vec<Program>) -> String {
+    programs.iter_mut().for_each(hostir::style::renumber_program);
+    print_all(&programs)
 }
 
 /// The general passes turn a valid program into a valid one; the lowering does, or reports errors.
