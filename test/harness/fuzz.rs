@@ -5,7 +5,10 @@
 //! input that did is kept in the corpus.
 
 use hostir::diag::{Diags, render};
-use hostir::ir::Program;
+use hostir::ir::edit::Edit;
+use hostir::ir::{Era, Program};
+use hostir::print::{PrintOptions, VersionLine, print_into};
+use hostir::style::restyle_program;
 use hostir_grammar::hir2::ast::StmtForm;
 use hostir_passes::manager::{Config, SilentObserver};
 use hostir_passes::{PASSES, manager, pipeline};
@@ -61,7 +64,10 @@ pub fn fuzz_hir2(input: &[u8]) {
     let parsed = hostir_grammar::hir2::parse(&text);
     let has_failed = parsed.file.stmts.iter().any(|stmt| stmt.form == StmtForm::Error);
     assert!(!has_failed || !parsed.errors.is_empty(), "a statement has failed without an error\n{text}");
-    let (mut programs, diags) = hostir::load(&text);
+    let (mut programs, mut diags) = hostir::load(&text);
+    for program in &programs {
+        hostir::verify::verify(program, &mut diags);
+    }
     render::to_string("input", &text, &diags.items);
     if diags.has_errors() {
         return;
@@ -70,14 +76,21 @@ pub fn fuzz_hir2(input: &[u8]) {
     let (again, diags) = hostir::load(&formatted);
     let problems = render::to_string("formatted", &formatted, &diags.items);
     assert!(!diags.has_errors(), "what was formatted has errors\n{formatted}\n{problems}");
-    assert_eq!(renumbered(again), renumbered(programs), "formatting changes the program\n{text}\n{formatted}");
+    assert_eq!(canonical_form(again), canonical_form(programs), "formatting changes the program\n{text}\n{formatted}");
     let twice = hostir::hir2::format_text(&formatted).unwrap_or_default();
     assert_eq!(twice, formatted, "formatting is not stable");
 }
 
-/// The canonical printed form.
-fn renumbered(mut programs: Vec<Program>) -> String {
-    programs.iter_mut().for_each(hostir::style::renumber_program);
+/// The canonical printed form without names: the writer gives up a name that two things have.
+fn canonical_form(mut programs: Vec<Program>) -> String {
+    for program in &mut programs {
+        let errors = run_pipeline(program, "strip-names");
+        assert!(!errors.has_errors(), "names cannot be removed\n{:#?}", errors.items);
+        let mut edit = Edit::new(program);
+        restyle_program(&mut edit, Era::E2025_06.style());
+        edit.commit();
+        hostir::style::renumber_program(program);
+    }
     print_all(&programs)
 }
 
@@ -135,8 +148,16 @@ fn run_pipeline(program: &mut Program, passes: &str) -> Diags {
     result.err().map_or_else(Diags::default, |failure| failure.errors)
 }
 
+/// The printed form of a file: its first line says for all programs whether they have names.
 fn print_all(programs: &[Program]) -> String {
-    programs.iter().map(hostir::print::print_to_string).collect()
+    let is_named = programs.len() > 1 && programs.iter().any(Program::has_names);
+    let mut version = if is_named { VersionLine::Always } else { VersionLine::AsRead };
+    let mut text = String::new();
+    for program in programs {
+        print_into(program, PrintOptions { version, ..PrintOptions::default() }, &mut text);
+        version = VersionLine::Never;
+    }
+    text
 }
 
 /// Blank lines behind a comment at the end of a section may be lost.
