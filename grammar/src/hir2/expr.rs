@@ -8,9 +8,9 @@ use crate::ast::Symbol;
 use crate::nesting::MAX_DEPTH;
 use crate::span::Span;
 
-/// What a call, an index or a field adds to the height of an expression, as in the printed form.
+/// The height that a call, an index or a field adds to an expression, as in the printed form.
 const POSTFIX_HEIGHT: u32 = 2;
-/// What `wrap(e, n)` adds, which is printed with three operators.
+/// The height that `wrap(e, n)` adds, which is printed with three operators.
 const WRAP_HEIGHT: u32 = 4;
 
 /// An expression and the brackets that it is printed with at its deepest place.

@@ -36,7 +36,7 @@ const PRINTED_DTYPES: &[(&str, &str)] = &[
     ("bool", "bool"),
 ];
 
-/// How a statement of another language or of the printed form, which begins with `word`, is written here.
+/// The spelling here of a statement of another language or of the printed form, which begins with `word`.
 pub(super) fn foreign_statement_note(word: &str) -> Option<&'static str> {
     Some(match word {
         "while" => "loops have a fixed number of steps: `for i in 4:`",
@@ -87,7 +87,7 @@ impl Parser<'_> {
 
     // Statements.
 
-    /// What stands behind a complete statement.
+    /// Reports the text behind a complete statement.
     #[cold]
     pub(super) fn report_rest(&mut self) {
         let token = self.peek();

@@ -96,12 +96,12 @@ impl<'t> Parser<'t> {
         self.stream.window[0]
     }
 
-    /// What comes next in the statement.
+    /// The next token of the statement.
     pub(super) fn here(&self) -> LineTok {
         if self.at_line_end() { LineTok::LineEnd } else { self.peek().tok }
     }
 
-    /// What comes behind the next token in the statement.
+    /// The token of the statement behind the next one.
     pub(super) fn behind(&self) -> LineTok {
         let token = self.stream.window[1];
         if self.stmt.brackets == 0 && token.starts_line() { LineTok::LineEnd } else { token.tok }
@@ -160,7 +160,7 @@ impl<'t> Parser<'t> {
         self.quote(self.file.expr_span(expr))
     }
 
-    /// What the next word means.
+    /// The meaning of the next word.
     pub(super) fn word_here(&self) -> Option<KnownWord> {
         match self.here() {
             LineTok::Name(symbol) => known_word(symbol),

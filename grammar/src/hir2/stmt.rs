@@ -10,7 +10,7 @@ use crate::error::{Code, SyntaxError};
 use crate::span::Span;
 
 impl Parser<'_> {
-    /// What follows a simple statement on its line.
+    /// Ends the line of a simple statement: anything else on it is an error.
     pub(super) fn end_simple(&mut self) {
         if self.here() != LineTok::LineEnd && self.peek().tok != LineTok::End {
             self.report_rest();
@@ -298,7 +298,7 @@ impl Parser<'_> {
         self.report(error.with_note("add `}` behind the last statement of the group"))
     }
 
-    /// What stands between two statements of a group.
+    /// Skips the sign between two statements of a group.
     fn end_group_statement(&mut self, stmt: StmtId) {
         let token = self.peek();
         match token.tok {

@@ -31,7 +31,7 @@ impl ErrorList {
     }
 }
 
-/// What the lexer adds to.
+/// The strings and errors that the lexer adds to.
 pub(super) struct LexerSinks<'a> {
     pub(super) strings: &'a mut StringInterner,
     pub(super) errors: &'a mut ErrorList,

@@ -4,7 +4,7 @@ use crate::ast::Symbol;
 use crate::span::Span;
 use logos::Logos;
 
-/// What logos matches.
+/// The matches of logos.
 #[derive(Logos, Clone, Copy, PartialEq, Eq, Debug)]
 #[logos(skip r"[ \r]+")]
 pub(super) enum RawLineTok {
