@@ -10,7 +10,7 @@ use crate::token::{Tok, Token};
 /// around its expressions.
 pub(crate) const MAX_BRACKETS: usize = 500;
 /// The largest depth of an expression.
-const MAX_DEPTH: u32 = 480;
+pub(crate) const MAX_DEPTH: u32 = 480;
 /// Brackets that a call, an index or a field is printed with.
 const POSTFIX: u32 = 2;
 

@@ -121,7 +121,9 @@ struct ProgramPrinter<'p> {
 impl<'p> ProgramPrinter<'p> {
     fn new(program: &'p Program, out: &'p mut String) -> Self {
         let mut comments: FxHashMap<CommentPlace, SmallVec<[u32; 1]>> = FxHashMap::default();
-        for (index, comment) in program.source.comments.iter().enumerate() {
+        // The empty ones are blank lines, which only `hir 2` has.
+        let filled = program.source.comments.iter().enumerate().filter(|(_, comment)| !comment.text.is_empty());
+        for (index, comment) in filled {
             comments.entry(comment.place).or_default().push(index as u32);
         }
         let texts = TextCache::new(program);

@@ -5,7 +5,11 @@
 //! input that did is kept in the corpus.
 
 use hostir::diag::{Diags, render};
-use hostir::ir::Program;
+use hostir::ir::edit::Edit;
+use hostir::ir::{Era, Program};
+use hostir::print::{PrintOptions, VersionLine, print_into};
+use hostir::style::restyle_program;
+use hostir_grammar::hir2::ast::StmtForm;
 use hostir_passes::manager::{Config, SilentObserver};
 use hostir_passes::{PASSES, manager, pipeline};
 use hostir_tools::data::{npy, safetensors};
@@ -21,6 +25,7 @@ pub struct FuzzTarget {
 /// All fuzz targets.
 pub const FUZZ_TARGETS: &[FuzzTarget] = &[
     FuzzTarget { name: "text", run: fuzz_text },
+    FuzzTarget { name: "hir2", run: fuzz_hir2 },
     FuzzTarget { name: "passes", run: fuzz_passes },
     FuzzTarget { name: "checks", run: fuzz_checks },
     FuzzTarget { name: "npy", run: fuzz_npy },
@@ -44,6 +49,49 @@ pub fn fuzz_text(input: &[u8]) {
     let problems = render::to_string("printed", &printed, &diags.items);
     assert!(diags.is_empty(), "what was printed has errors\n{printed}\n{problems}");
     assert_eq!(filled_lines(&print_all(&again)), filled_lines(&printed), "printing is not stable");
+}
+
+/// A text in `hir 2` has errors at places of the text, or its canonical layout reads as the same program and is laid out
+/// as the same. A text without the line `hir 2` gets one.
+///
+/// # Panics
+/// If it does not.
+pub fn fuzz_hir2(input: &[u8]) {
+    let mut text = String::from_utf8_lossy(input).into_owned();
+    if !hostir::hir2::is_hir2(&text) {
+        text.insert_str(0, "hir 2\n");
+    }
+    let parsed = hostir_grammar::hir2::parse(&text);
+    let has_failed = parsed.file.stmts.iter().any(|stmt| stmt.form == StmtForm::Error);
+    assert!(!has_failed || !parsed.errors.is_empty(), "a statement has failed without an error\n{text}");
+    let (mut programs, mut diags) = hostir::load(&text);
+    for program in &programs {
+        hostir::verify::verify(program, &mut diags);
+    }
+    render::to_string("input", &text, &diags.items);
+    if diags.has_errors() {
+        return;
+    }
+    let formatted = hostir::hir2::write::write_file(&mut programs);
+    let (again, diags) = hostir::load(&formatted);
+    let problems = render::to_string("formatted", &formatted, &diags.items);
+    assert!(!diags.has_errors(), "what was formatted has errors\n{formatted}\n{problems}");
+    assert_eq!(canonical_form(again), canonical_form(programs), "formatting changes the program\n{text}\n{formatted}");
+    let twice = hostir::hir2::format_text(&formatted).unwrap_or_default();
+    assert_eq!(twice, formatted, "formatting is not stable");
+}
+
+/// The canonical printed form without names: the writer gives up a name that two things have.
+fn canonical_form(mut programs: Vec<Program>) -> String {
+    for program in &mut programs {
+        let errors = run_pipeline(program, "strip-names");
+        assert!(!errors.has_errors(), "names cannot be removed\n{:#?}", errors.items);
+        let mut edit = Edit::new(program);
+        restyle_program(&mut edit, Era::E2025_06.style());
+        edit.commit();
+        hostir::style::renumber_program(program);
+    }
+    print_all(&programs)
 }
 
 /// The general passes turn a valid program into a valid one; the lowering does, or reports errors.
@@ -100,8 +148,16 @@ fn run_pipeline(program: &mut Program, passes: &str) -> Diags {
     result.err().map_or_else(Diags::default, |failure| failure.errors)
 }
 
+/// The printed form of a file: its first line says for all programs whether they have names.
 fn print_all(programs: &[Program]) -> String {
-    programs.iter().map(hostir::print::print_to_string).collect()
+    let is_named = programs.len() > 1 && programs.iter().any(Program::has_names);
+    let mut version = if is_named { VersionLine::Always } else { VersionLine::AsRead };
+    let mut text = String::new();
+    for program in programs {
+        print_into(program, PrintOptions { version, ..PrintOptions::default() }, &mut text);
+        version = VersionLine::Never;
+    }
+    text
 }
 
 /// Blank lines behind a comment at the end of a section may be lost.

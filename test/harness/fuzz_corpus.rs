@@ -5,7 +5,7 @@
 
 use crate::effort;
 use crate::random::{Random, damage, programs};
-use hostir_test::fuzz::{FUZZ_TARGETS, fuzz_passes, fuzz_text};
+use hostir_test::fuzz::{FUZZ_TARGETS, fuzz_hir2, fuzz_passes, fuzz_text};
 use hostir_test::tree;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -43,6 +43,9 @@ fn programs_of_the_tree_pass() {
         let name = tree::relative(&path);
         let bytes = std::fs::read(&path).expect("a readable program");
         run_named(&name, fuzz_text, &bytes);
+        if hostir::hir2::is_hir2(&String::from_utf8_lossy(&bytes)) {
+            run_named(&name, fuzz_hir2, &bytes);
+        }
         run_named(&name, fuzz_passes, &bytes);
         // Another place in each file, so that together they cut everywhere.
         let cut = bytes.len() * (number % 17 + 1) / 18;
@@ -66,6 +69,9 @@ fn run_damaged(texts: &[(String, String)], rounds: u64, random: &mut Random) -> 
             let damaged = damage(text, random);
             let name = format!("round {round} of {name}:\n{damaged}");
             let start = Instant::now();
+            if hostir::hir2::is_hir2(&damaged) {
+                run_named(&name, fuzz_hir2, damaged.as_bytes());
+            }
             run_named(&name, fuzz_text, damaged.as_bytes());
             run_named(&name, fuzz_passes, damaged.as_bytes());
             assert!(start.elapsed().as_secs() < 5, "{:?} for {name}", start.elapsed());
@@ -89,6 +95,16 @@ fn damaged_corpus_passes() {
     let read = |name: &str| (name.to_owned(), tree::read(&corpus_folder().join("text").join(name)));
     let texts = ["loop-and-unit", "sections"].map(read);
     let sound = run_damaged(&texts, rounds, &mut Random(effort::seed(7)));
+    assert!(sound > rounds / 50, "only {sound} damaged texts are without errors");
+}
+
+/// Small texts in `hir 2`, often.
+#[test]
+fn damaged_hir2_passes() {
+    let rounds = 20 * effort::cases("HIR_MUTATIONS", 25, 1_000);
+    let read = |name: &str| (name.to_owned(), tree::read(&corpus_folder().join("hir2").join(name)));
+    let texts = ["ring", "kern", "a2a", "mmrs"].map(read);
+    let sound = run_damaged(&texts, rounds, &mut Random(effort::seed(9)));
     assert!(sound > rounds / 50, "only {sound} damaged texts are without errors");
 }
 

@@ -1,182 +1,168 @@
-//! Expressions and types.
+//! Expressions.
 
-use super::ast::{ArgNode, AxisSyntax, ExprId, ExprNode, IndexItem, NameSyntax, NodeRange, TypeId, TypeSyntax};
+use super::ast::{ArgNode, ExprId, ExprNode, IndexItem, NameSyntax, NodeRange};
+use super::known::{KnownWord, infix_level, infix_symbol, is_prefix, known_word};
 use super::parser::{Failed, Parsed, Parser};
 use super::token::{LineTok, LineToken};
-use crate::error::{Code, SyntaxError};
+use crate::ast::Symbol;
+use crate::nesting::MAX_DEPTH;
 use crate::span::Span;
 
-/// Infix operators by precedence, the weakest first, as in C.
-const LEVELS: &[&[&str]] = &[
-    &["||"],
-    &["&&"],
-    &["|"],
-    &["^"],
-    &["&"],
-    &["==", "!="],
-    &["<", "<=", ">", ">="],
-    &["<<", ">>"],
-    &["+", "-"],
-    &["*", "/", "%"],
-];
+/// The height that a call, an index or a field adds to an expression, as in the printed form.
+const POSTFIX_HEIGHT: u32 = 2;
+/// The height that `wrap(e, n)` adds, which is printed with three operators.
+const WRAP_HEIGHT: u32 = 4;
 
-/// The largest depth of an expression: operators of one level count as well.
-const MAX_CHAIN: u32 = 240;
+/// An expression and the brackets that it is printed with at its deepest place.
+#[derive(Clone, Copy)]
+pub(super) struct Operand {
+    pub(super) id: ExprId,
+    pub(super) height: u32,
+}
+
+/// An infix operator that comes next.
+struct InfixHere {
+    token: LineToken,
+    symbol: Symbol,
+    level: u8,
+    /// True if it is an operator of another language, which is to be reported.
+    is_foreign: bool,
+}
 
 impl Parser<'_> {
-    /// Whether the next token belongs to this statement: it is on its line, or a bracket is open.
-    pub(super) fn continues(&self) -> bool {
-        self.brackets > 0 || !self.peek().starts_line()
-    }
-
     pub(super) fn parse_expr(&mut self) -> Parsed<ExprId> {
-        self.enter()?;
-        let expr = self.parse_level(0)?;
-        self.leave();
-        Ok(expr)
+        Ok(self.parse_operators(0)?.id)
     }
 
-    /// Operators from a level on.
-    fn parse_level(&mut self, level: usize) -> Parsed<ExprId> {
-        let mut left = self.parse_unary()?;
-        let mut chain = 0;
-        while let Some((symbol, found)) = self.infix_here().filter(|(_, found)| *found >= level) {
+    /// Operands and the operators between them, from a precedence on.
+    fn parse_operators(&mut self, level: u8) -> Parsed<Operand> {
+        let first = self.parse_operand()?;
+        self.parse_operators_behind(first, level)
+    }
+
+    /// The operators behind an operand, and their right sides.
+    pub(super) fn parse_operators_behind(&mut self, mut left: Operand, level: u8) -> Parsed<Operand> {
+        while let Some(infix) = self.infix_here().filter(|infix| infix.level >= level) {
             self.next();
-            chain += 1;
-            if chain > MAX_CHAIN {
-                return Err(self.too_deep());
-            }
-            self.enter()?;
-            let right = self.parse_level(found + 1)?;
-            self.leave();
-            let span = self.file.expr_span(left).join(self.file.expr_span(right));
-            left = self.add_expr(ExprNode::Binary(symbol, left, right), span);
+            let right = self.parse_operators(infix.level + 1)?;
+            let node = match infix.is_foreign {
+                false => ExprNode::Binary(infix.symbol, left.id, right.id),
+                true => self.read_foreign_infix(&infix, left.id, right.id),
+            };
+            let span = self.file.expr_span(left.id).join(self.file.expr_span(right.id));
+            left = self.add_operand(node, span, left.height.max(right.height) + 1)?;
         }
         Ok(left)
     }
 
-    fn too_deep(&mut self) -> Failed {
-        let span = self.peek().span;
-        let error = SyntaxError::new(Code::TooDeep, span, "this expression has too many operators");
-        self.report(error.with_note(format!("the limit is {MAX_CHAIN}: give parts of it names of their own")))
+    fn add_operand(&mut self, node: ExprNode, span: Span, height: u32) -> Parsed<Operand> {
+        if height > MAX_DEPTH {
+            return Err(self.report_depth());
+        }
+        Ok(Operand { id: self.add_expr(node, span), height })
     }
 
-    /// The infix operator that is next, and its level.
-    fn infix_here(&mut self) -> Option<(crate::ast::Symbol, usize)> {
-        if !self.continues() {
-            return None;
+    fn read_foreign_infix(&mut self, infix: &InfixHere, left: ExprId, right: ExprId) -> ExprNode {
+        self.report_infix(infix.token, left, right);
+        match infix.token.tok {
+            LineTok::Name(_) => ExprNode::Binary(infix.symbol, left, right),
+            _ => ExprNode::Error,
         }
+    }
+
+    /// The infix operator that is next.
+    fn infix_here(&self) -> Option<InfixHere> {
         let token = self.peek();
-        let LineTok::Op(symbol) = token.tok else { return self.foreign_operator(token) };
-        let next = self.peek_at(1);
+        let symbol = match self.here() {
+            LineTok::Op(symbol) => symbol,
+            LineTok::Power | LineTok::At | LineTok::Name(_) => {
+                let symbol = infix_symbol(self.foreign_infix(token)?)?;
+                return Some(InfixHere { token, symbol, level: infix_level(symbol)?, is_foreign: true });
+            }
+            _ => return None,
+        };
+        let next = self.stream.window[1];
         if next.tok == LineTok::Equals && next.span.start == token.span.end {
             // `x += 1` is answered as a statement.
             return None;
         }
-        let text = self.symbol_text(symbol);
-        let level = LEVELS.iter().position(|operators| operators.contains(&text))?;
-        Some((symbol, level))
+        Some(InfixHere { token, symbol, level: infix_level(symbol)?, is_foreign: false })
     }
 
-    /// An operator of another language: an error, and the operator that is meant.
-    fn foreign_operator(&mut self, token: LineToken) -> Option<(crate::ast::Symbol, usize)> {
-        let (found, note, meant) = match token.tok {
-            LineTok::Power => ("**", "write `pow(a, b)`", "*"),
-            LineTok::At if self.peek_at(1).tok != LineTok::End && self.is_product_sign(token) => {
-                ("@", "a product is written `matmul(A, B)`", "*")
-            }
-            LineTok::Name(_) => match self.word(token) {
-                "and" => ("and", "write `&&`", "&&"),
-                "or" => ("or", "write `||`", "||"),
-                _ => return None,
-            },
-            _ => return None,
-        };
-        let error = SyntaxError::new(Code::Foreign, token.span, format!("`{found}` is no operator"));
-        self.report(error.with_note(note));
-        let symbol = self.file.strings.intern(meant);
-        let level = LEVELS.iter().position(|operators| operators.contains(&meant))?;
-        Some((symbol, level))
-    }
-
-    /// Whether an `@` stands between operands, and not before a mesh.
-    fn is_product_sign(&self, token: LineToken) -> bool {
-        self.text.get(token.span.start as usize..).is_some_and(|rest| rest.starts_with("@ "))
-    }
-
-    fn parse_unary(&mut self) -> Parsed<ExprId> {
+    fn parse_operand(&mut self) -> Parsed<Operand> {
         let token = self.peek();
-        if self.word(token) == "not" && matches!(token.tok, LineTok::Name(_)) {
-            let error = SyntaxError::new(Code::Foreign, token.span, "`not` is no operator");
-            self.report(error.with_note("write `!`"));
-            self.next();
-            return self.parse_unary();
+        match self.here() {
+            LineTok::Op(symbol) => self.parse_prefix(token, symbol),
+            LineTok::Name(symbol) if known_word(symbol) == Some(KnownWord::Not) => self.parse_not(),
+            _ => {
+                let first = self.parse_atom()?;
+                self.parse_postfix(first)
+            }
         }
-        let LineTok::Op(symbol) = token.tok else { return self.parse_postfix() };
-        let text = self.symbol_text(symbol).to_owned();
-        if !["-", "!", "~"].contains(&text.as_str()) {
-            return Err(self.unexpected("an operand", "an operator stands between two operands"));
+    }
+
+    fn parse_prefix(&mut self, token: LineToken, symbol: Symbol) -> Parsed<Operand> {
+        if !is_prefix(symbol) {
+            return Err(self.report_unexpected("an operand", "an operator stands between two operands"));
         }
         self.next();
-        let number = self.peek();
-        if let (LineTok::Int(value), "-") = (number.tok, text.as_str()) {
-            self.next();
-            let span = token.span.join(number.span);
-            return Ok(self.add_expr(ExprNode::Int(value.wrapping_neg()), span));
+        if let (LineTok::Int(value), true) = (self.here(), infix_level(symbol).is_some()) {
+            let span = token.span.join(self.next().span);
+            return self.add_operand(ExprNode::Int(value.wrapping_neg()), span, 0);
         }
         self.enter()?;
-        let operand = self.parse_unary()?;
+        let operand = self.parse_operand()?;
         self.leave();
-        let span = token.span.join(self.file.expr_span(operand));
-        Ok(self.add_expr(ExprNode::Unary(symbol, operand), span))
+        let span = token.span.join(self.file.expr_span(operand.id));
+        self.add_operand(ExprNode::Unary(symbol, operand.id), span, operand.height + 1)
     }
 
-    fn parse_postfix(&mut self) -> Parsed<ExprId> {
-        let mut base = self.parse_atom()?;
-        let mut chain = 0;
-        while self.continues() {
-            chain += 1;
-            if chain > MAX_CHAIN {
-                return Err(self.too_deep());
-            }
-            match self.peek().tok {
+    /// `not a`: an error, and the operand.
+    fn parse_not(&mut self) -> Parsed<Operand> {
+        let span = self.next().span;
+        self.enter()?;
+        let operand = self.parse_operand()?;
+        self.leave();
+        let note = format!("write `!{}`", self.quote_expr(operand.id));
+        self.report_foreign(span, "`not` is no operator", note);
+        Ok(operand)
+    }
+
+    fn parse_postfix(&mut self, mut base: Operand) -> Parsed<Operand> {
+        loop {
+            match self.here() {
                 LineTok::LBracket => {
-                    let items = self.parse_index()?;
-                    let span = self.file.expr_span(base).join(self.last_span());
-                    base = self.add_expr(ExprNode::Index(base, items), span);
+                    let (items, height) = self.parse_index(base.id)?;
+                    let span = self.file.expr_span(base.id).join(self.last_span());
+                    let height = (base.height + POSTFIX_HEIGHT).max(height + POSTFIX_HEIGHT);
+                    base = self.add_operand(ExprNode::Index(base.id, items), span, height)?;
                 }
                 LineTok::Dot => {
                     self.next();
-                    let name = self.name("the name of a field")?;
-                    let span = self.file.expr_span(base).join(name.span);
-                    base = self.finish_field(base, name, span)?;
+                    let name = self.parse_name("the name of a field")?;
+                    base = self.finish_field(base, name)?;
                 }
-                _ => break,
+                _ => return Ok(base),
             }
         }
-        Ok(base)
     }
 
     /// `d.x`, or a call whose name has a dot (`Set.Permute(..)`).
-    fn finish_field(&mut self, base: ExprId, name: NameSyntax, span: Span) -> Parsed<ExprId> {
-        if let (LineTok::LParen, ExprNode::Name(first)) = (self.peek().tok, *self.file.expr(base)) {
+    fn finish_field(&mut self, base: Operand, name: NameSyntax) -> Parsed<Operand> {
+        let span = self.file.expr_span(base.id).join(name.span);
+        if let (LineTok::LParen, ExprNode::Name(first)) = (self.here(), *self.file.expr(base.id)) {
             let joined = format!("{}.{}", self.symbol_text(first), self.symbol_text(name.name));
             let callee = NameSyntax { name: self.file.strings.intern(&joined), span };
             return self.parse_call(callee);
         }
-        Ok(self.add_expr(ExprNode::Field(base, name), span))
+        self.add_operand(ExprNode::Field(base.id, name), span, base.height + POSTFIX_HEIGHT)
     }
 
-    fn parse_atom(&mut self) -> Parsed<ExprId> {
+    fn parse_atom(&mut self) -> Parsed<Operand> {
         let token = self.peek();
-        let expr = match token.tok {
-            LineTok::Int(value) => {
-                if value < 0 {
-                    let error = SyntaxError::new(Code::Number, token.span, "this number does not fit 64 bits");
-                    self.report(error);
-                }
-                ExprNode::Int(value)
-            }
+        let expr = match self.here() {
+            LineTok::Int(value) if value < 0 => return Err(self.report_large_number(token.span)),
+            LineTok::Int(value) => ExprNode::Int(value),
             LineTok::Hex(value) => ExprNode::Hex(value),
             LineTok::Float(text) => ExprNode::Float(text),
             LineTok::Verbatim(text) => ExprNode::Verbatim(text),
@@ -186,143 +172,156 @@ impl Parser<'_> {
             }
             LineTok::LParen => return self.parse_parens(),
             LineTok::LBracket => {
-                let (items, span) = self.parse_items(LineTok::RBracket, "]")?;
-                return Ok(self.add_expr(ExprNode::List(items), span));
+                let (items, height) = self.parse_items(LineTok::RBracket)?;
+                return self.add_operand(ExprNode::List(items), self.span_from(token.span.start), height);
             }
             LineTok::LBrace => {
-                let (items, span) = self.parse_items(LineTok::RBrace, "}")?;
-                return Ok(self.add_expr(ExprNode::Braces(items), span));
+                let (items, height) = self.parse_items(LineTok::RBrace)?;
+                let height = height + POSTFIX_HEIGHT;
+                return self.add_operand(ExprNode::Braces(items), self.span_from(token.span.start), height);
             }
-            LineTok::At => {
-                let error = SyntaxError::new(Code::Foreign, token.span, "`@` is no operator");
-                return Err(
-                    self.report(error.with_note("a product is written `matmul(A, B)`; `@mesh` stands behind a type"))
-                );
-            }
-            LineTok::Quoted => {
-                let error = SyntaxError::new(Code::Foreign, token.span, "the language has no texts in quotes");
-                return Err(self.report(error.with_note("words are written without quotes: `via=CUDA`")));
-            }
-            _ => {
-                return Err(
-                    self.unexpected("an operand", "an operand is a number, a name, a call `f(a, b)` or a slice `A[i]`")
-                );
-            }
+            _ => return Err(self.report_no_operand()),
         };
         self.next();
-        Ok(self.add_expr(expr, token.span))
+        Ok(Operand { id: self.add_expr(expr, token.span), height: 0 })
     }
 
-    fn finish_name(&mut self, name: NameSyntax) -> Parsed<ExprId> {
-        if self.continues() && self.is(LineTok::LParen) {
+    #[cold]
+    fn report_no_operand(&mut self) -> Failed {
+        let note = "an operand is a number, a name, a call `f(a, b)` or a slice `A[i]`";
+        self.report_unexpected("an operand", note)
+    }
+
+    fn finish_name(&mut self, name: NameSyntax) -> Parsed<Operand> {
+        if self.here() == LineTok::LParen {
             return self.parse_call(name);
         }
-        let expr = match self.symbol_text(name.name) {
-            "true" => ExprNode::Bool(true),
-            "false" => ExprNode::Bool(false),
-            "True" | "False" => {
-                let word = self.symbol_text(name.name).to_owned();
-                let error = SyntaxError::new(Code::Foreign, name.span, format!("`{word}` is no truth value"));
-                self.report(error.with_note(format!("write `{}`", word.to_lowercase())));
-                ExprNode::Bool(word == "True")
+        let expr = match known_word(name.name) {
+            Some(KnownWord::True) => ExprNode::Bool(true),
+            Some(KnownWord::False) => ExprNode::Bool(false),
+            Some(word @ (KnownWord::CapitalTrue | KnownWord::CapitalFalse)) => {
+                self.report_truth_value(name.name, name.span);
+                ExprNode::Bool(word == KnownWord::CapitalTrue)
             }
             _ => ExprNode::Name(name.name),
         };
-        Ok(self.add_expr(expr, name.span))
+        Ok(Operand { id: self.add_expr(expr, name.span), height: 0 })
     }
 
-    fn parse_parens(&mut self) -> Parsed<ExprId> {
-        let open = self.next().span;
-        self.brackets += 1;
-        let inner = self.parse_expr()?;
-        self.close(LineTok::RParen, ")", open)?;
-        self.brackets -= 1;
-        Ok(self.add_expr(ExprNode::Paren(inner), open.join(self.last_span())))
-    }
-
-    fn parse_items(&mut self, close: LineTok, text: &str) -> Parsed<(NodeRange, Span)> {
+    /// Skips an opening bracket.
+    pub(super) fn open_bracket(&mut self) -> Parsed<Span> {
         self.enter()?;
-        let open = self.next().span;
-        self.brackets += 1;
-        let mut items = Vec::new();
-        while !self.is(close) {
-            items.push(self.parse_expr()?);
+        self.stmt.brackets += 1;
+        Ok(self.next().span)
+    }
+
+    fn parse_parens(&mut self) -> Parsed<Operand> {
+        let open = self.open_bracket()?;
+        let inner = self.parse_operators(0)?;
+        if self.here() == LineTok::Equals {
+            return Err(self.report_comparison());
+        }
+        self.close(LineTok::RParen, open)?;
+        let id = self.add_expr(ExprNode::Paren(inner.id), self.span_from(open.start));
+        Ok(Operand { id, height: inner.height })
+    }
+
+    /// A list in brackets of any kind; the opening one is next.
+    pub(super) fn parse_items(&mut self, close: LineTok) -> Parsed<(NodeRange, u32)> {
+        let open = self.open_bracket()?;
+        let first = self.scratch.exprs.len();
+        let mut height = 0;
+        while self.here() != close {
+            let item = self.parse_operators(0)?;
+            self.scratch.exprs.push(item.id);
+            height = height.max(item.height);
             if !self.skip(LineTok::Comma) {
                 break;
             }
         }
-        self.close(close, text, open)?;
-        self.brackets -= 1;
-        self.leave();
-        Ok((self.add_list(&items), open.join(self.last_span())))
+        self.close(close, open)?;
+        Ok((self.finish_list(first), height))
     }
 
-    fn parse_index(&mut self) -> Parsed<NodeRange> {
-        self.enter()?;
-        let open = self.next().span;
-        self.brackets += 1;
-        let mut items = Vec::new();
-        while !self.is(LineTok::RBracket) {
-            if self.is(LineTok::Colon) {
-                let span = self.next().span;
-                items.push(IndexItem::All(span));
-                if !matches!(self.peek().tok, LineTok::Comma | LineTok::RBracket) {
-                    return Err(self.report_range(span));
-                }
-            } else {
-                items.push(IndexItem::At(self.parse_expr()?));
-                if self.is(LineTok::Colon) {
-                    let span = self.peek().span;
-                    return Err(self.report_range(span));
-                }
-            }
+    fn parse_index(&mut self, base: ExprId) -> Parsed<(NodeRange, u32)> {
+        let open = self.open_bracket()?;
+        let first = self.scratch.items.len();
+        let mut height = 0;
+        while self.here() != LineTok::RBracket {
+            let (item, of_item) = self.parse_index_item(base)?;
+            self.scratch.items.push(item);
+            height = height.max(of_item);
             if !self.skip(LineTok::Comma) {
                 break;
             }
         }
-        self.close(LineTok::RBracket, "]", open)?;
-        self.brackets -= 1;
-        self.leave();
-        if items.is_empty() {
-            let error = SyntaxError::new(Code::Unexpected, open.join(self.last_span()), "this index is empty");
-            return Err(self.report(error.with_note("write the number of a slice: `A[i]`")));
+        if self.here() != LineTok::RBracket {
+            return Err(self.report_open_index(base, open));
+        }
+        self.close(LineTok::RBracket, open)?;
+        if self.scratch.items.len() == first {
+            return Err(self.report_empty_index(base, open));
         }
         let start = self.file.index_items.len() as u32;
-        self.file.index_items.extend(items);
-        Ok(NodeRange { start, end: self.file.index_items.len() as u32 })
+        self.file.index_items.extend(self.scratch.items.drain(first..));
+        Ok((NodeRange { start, end: self.file.index_items.len() as u32 }, height))
     }
 
-    fn report_range(&mut self, span: Span) -> Failed {
-        let error = SyntaxError::new(Code::Foreign, span, "an index is one number, not a range");
-        self.report(error.with_note(
-            "`A[i]` is slice i, `A[:, i]` slice i of the second axis; a range is an op: `slice(A, ranges=[[0, 4, 1]])`",
-        ))
+    fn parse_index_item(&mut self, base: ExprId) -> Parsed<(IndexItem, u32)> {
+        if self.here() == LineTok::Colon {
+            let span = self.next().span;
+            if !matches!(self.here(), LineTok::Comma | LineTok::RBracket) {
+                return Err(self.report_index_range(base, span));
+            }
+            return Ok((IndexItem::All(span), 0));
+        }
+        let item = self.parse_operators(0)?;
+        if self.here() == LineTok::Colon {
+            let span = self.peek().span;
+            return Err(self.report_index_range(base, span));
+        }
+        Ok((IndexItem::At(item.id), item.height))
+    }
+
+    #[cold]
+    fn report_empty_index(&mut self, base: ExprId, open: Span) -> Failed {
+        if self.is_printed_tensor(base) {
+            return self.report_printed_tensor(base);
+        }
+        let note = format!("write the number of a slice: `{}[i]`", self.quote_expr(base));
+        let span = open.join(self.last_span());
+        self.report_noted(crate::error::Code::Unexpected, span, "this index is empty", note)
     }
 
     /// The arguments of a call whose name was read.
-    pub(super) fn parse_call(&mut self, name: NameSyntax) -> Parsed<ExprId> {
-        self.enter()?;
-        let open = self.next().span;
-        self.brackets += 1;
-        let mut args = Vec::new();
-        while !self.is(LineTok::RParen) {
-            args.push(self.parse_arg()?);
+    fn parse_call(&mut self, name: NameSyntax) -> Parsed<Operand> {
+        let open = self.open_bracket()?;
+        let first = self.scratch.args.len();
+        let mut height = 0;
+        while self.here() != LineTok::RParen {
+            let (arg, of_arg) = self.parse_arg()?;
+            self.scratch.args.push(arg);
+            height = height.max(of_arg);
             if !self.skip(LineTok::Comma) {
                 break;
             }
         }
-        self.close(LineTok::RParen, ")", open)?;
-        self.brackets -= 1;
-        self.leave();
+        if self.here() == LineTok::Colon && !self.stream.window[1].starts_line() {
+            let note = "an argument is `value` or `key=value`";
+            return Err(self.report_unexpected("`,` or `)`", note));
+        }
+        self.close(LineTok::RParen, open)?;
         let start = self.file.args.len() as u32;
-        self.file.args.extend(args);
+        self.file.args.extend(self.scratch.args.drain(first..));
         let range = NodeRange { start, end: self.file.args.len() as u32 };
-        Ok(self.add_expr(ExprNode::Call(name, range), name.span.join(self.last_span())))
+        let is_wrap = known_word(name.name) == Some(KnownWord::Wrap);
+        let height = height + if is_wrap { WRAP_HEIGHT } else { POSTFIX_HEIGHT };
+        self.add_operand(ExprNode::Call(name, range), name.span.join(self.last_span()), height)
     }
 
-    fn parse_arg(&mut self) -> Parsed<ArgNode> {
+    fn parse_arg(&mut self) -> Parsed<(ArgNode, u32)> {
         let first = self.peek();
-        let key = match (first.tok, self.peek_at(1).tok) {
+        let key = match (self.here(), self.behind()) {
             (LineTok::Name(name), LineTok::Equals) => {
                 self.next();
                 self.next();
@@ -330,139 +329,13 @@ impl Parser<'_> {
             }
             _ => None,
         };
-        let mut value = self.parse_expr()?;
+        let mut value = self.parse_operators(0)?;
         if self.skip(LineTok::Arrow) {
-            let target = self.parse_expr()?;
-            let span = self.file.expr_span(value).join(self.file.expr_span(target));
-            value = self.add_expr(ExprNode::Arrow(value, target), span);
+            let target = self.parse_operators(0)?;
+            let span = self.file.expr_span(value.id).join(self.file.expr_span(target.id));
+            let height = value.height.max(target.height);
+            value = Operand { id: self.add_expr(ExprNode::Arrow(value.id, target.id), span), height };
         }
-        Ok(ArgNode { span: first.span.join(self.last_span()), key, value })
-    }
-
-    // Types.
-
-    pub(super) fn parse_type(&mut self) -> Parsed<TypeId> {
-        let dtype = self.name("an element type such as `f32`")?;
-        let memory = if self.skip(LineTok::Dot) { Some(self.name("a memory such as `l`")?) } else { None };
-        if !self.is(LineTok::LBracket) {
-            return Err(self.unexpected("`[`", "a type is an element type and axes: `f32[m, n]`"));
-        }
-        let open = self.next().span;
-        self.brackets += 1;
-        let mut axes = Vec::new();
-        while !self.is(LineTok::RBracket) {
-            axes.push(self.parse_axis()?);
-            if !self.skip(LineTok::Comma) {
-                break;
-            }
-        }
-        self.close(LineTok::RBracket, "]", open)?;
-        self.brackets -= 1;
-        let start = self.file.axes.len() as u32;
-        self.file.axes.extend(axes);
-        let axes = NodeRange { start, end: self.file.axes.len() as u32 };
-        let mut ty = TypeSyntax {
-            span: dtype.span,
-            dtype,
-            memory,
-            axes,
-            order: None,
-            logical: None,
-            split: false,
-            positions: None,
-            mesh: None,
-        };
-        self.parse_suffixes(&mut ty)?;
-        ty.span = dtype.span.join(self.last_span());
-        self.file.types.push(ty);
-        Ok(TypeId(self.file.types.len() as u32 - 1))
-    }
-
-    fn parse_suffixes(&mut self, ty: &mut TypeSyntax) -> Parsed<()> {
-        while self.continues() {
-            let token = self.peek();
-            match token.tok {
-                LineTok::Name(_)
-                    if matches!(self.word(token), "order" | "logical") && self.peek_at(1).tok == LineTok::LParen =>
-                {
-                    let is_order = self.word(token) == "order";
-                    self.next();
-                    let (items, _) = self.parse_items(LineTok::RParen, ")")?;
-                    *(if is_order { &mut ty.order } else { &mut ty.logical }) = Some(items);
-                }
-                LineTok::Name(_) if self.word(token) == "split" => {
-                    self.next();
-                    ty.split = true;
-                }
-                LineTok::Verbatim(text) => {
-                    self.next();
-                    ty.positions = Some(text);
-                }
-                LineTok::At => {
-                    self.next();
-                    ty.mesh = Some(self.name("the name of a mesh, or `all`")?);
-                }
-                _ => break,
-            }
-        }
-        Ok(())
-    }
-
-    /// `r.x:4`, `b.1 ex n`, or a domain verbatim.
-    pub(super) fn parse_axis(&mut self) -> Parsed<AxisSyntax> {
-        let start = self.peek().span;
-        let mut iter = None;
-        if matches!(self.peek_at(1).tok, LineTok::Op(_) | LineTok::DotDot) {
-            self.split_axis_word();
-        } else if let Some((word, value, span)) = self.numbered_axis() {
-            self.next();
-            let extent = self.add_expr(ExprNode::Int(value), span);
-            let expanded = if self.skip_word("ex") { Some(self.parse_expr()?) } else { None };
-            return Ok(AxisSyntax {
-                span: start.join(self.last_span()),
-                iter: Some(word),
-                parallel: None,
-                extent,
-                expanded,
-            });
-        }
-        if let (LineTok::Name(name), LineTok::Dot) = (self.peek().tok, self.peek_at(1).tok)
-            && matches!(self.symbol_text(name), "r" | "b" | "i")
-        {
-            iter = Some(NameSyntax { name, span: self.next().span });
-            self.next();
-        }
-        let mut parallel = None;
-        if let (LineTok::Name(name), LineTok::Colon) = (self.peek().tok, self.peek_at(1).tok) {
-            parallel = Some(NameSyntax { name, span: self.next().span });
-            self.next();
-        }
-        let extent = self.parse_expr()?;
-        let expanded = if self.skip_word("ex") { Some(self.parse_expr()?) } else { None };
-        Ok(AxisSyntax { span: start.join(self.last_span()), iter, parallel, extent, expanded })
-    }
-
-    /// `b` and `1` of a token `b.1`, which the lexer takes for a name.
-    fn numbered_axis(&mut self) -> Option<(NameSyntax, i64, Span)> {
-        let token = self.peek();
-        let (iter, number) = self.word(token).split_once('.')?;
-        let value = number.parse::<i64>().ok().filter(|_| matches!(iter, "r" | "b" | "i"))?;
-        let (start, dot) = (token.span.start as usize, token.span.start as usize + iter.len());
-        let name = self.file.strings.intern(&self.text[start..dot]);
-        let word = NameSyntax { name, span: Span::new(start, dot) };
-        Some((word, value, Span::new(dot + 1, token.span.end as usize)))
-    }
-
-    /// Puts the three tokens of `b.1` in the place of its one.
-    fn split_axis_word(&mut self) {
-        let Some((word, value, span)) = self.numbered_axis() else { return };
-        let token = self.peek();
-        let dot = Span { start: word.span.end, end: span.start };
-        let behind = LineToken { tok: LineTok::Dot, span: dot, column: u32::MAX, after_blank: false };
-        self.replace_token(&[
-            LineToken { tok: LineTok::Name(word.name), span: word.span, ..token },
-            behind,
-            LineToken { tok: LineTok::Int(value), span, ..behind },
-        ]);
+        Ok((ArgNode { span: self.span_from(first.span.start), key, value: value.id }, value.height))
     }
 }

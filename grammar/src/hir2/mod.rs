@@ -1,10 +1,17 @@
 //! `hir 2`, the form of host programs that people write: bytes to tokens, tokens to statements, statements to a tree.
 
 pub mod ast;
+mod blocks;
+mod control;
 mod expr;
+mod habits;
+mod items;
+mod known;
 mod parser;
 mod stmt;
+mod stream;
 mod token;
+mod types;
 
 use crate::error::{Code, SyntaxError};
 use crate::limits::MAX_TEXT;
@@ -37,7 +44,11 @@ pub fn parse(text: &str) -> Hir2Output {
     }
     let mut parser = parser::Parser::new(text);
     parser.parse_file();
-    let (file, mut errors) = (parser.file, parser.errors);
-    errors.sort_by_key(|error| error.span);
+    let (mut file, mut errors) = (parser.file, parser.errors.items);
+    if !errors.is_empty() {
+        // Lines that were read twice, for a bracket that nothing closes, change the order.
+        errors.sort_by_key(|error| error.span);
+        file.comments.sort_by_key(|comment| comment.span.start);
+    }
     Hir2Output { file, errors }
 }

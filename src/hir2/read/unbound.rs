@@ -46,7 +46,7 @@ impl UnboundNames {
 impl ProgramReader<'_> {
     /// Notes the use of a name that is not declared so far.
     pub(super) fn note_unbound(&mut self, name: ast::Symbol, span: Span) {
-        if self.unbound.in_type {
+        if self.unbound.in_type && !is_tensor_number(self.name_text(name)) {
             self.unbound.known.insert(name);
             return;
         }
@@ -93,7 +93,7 @@ impl ProgramReader<'_> {
             if text == "streams" || RUNTIME.contains(&text) || is_generated(text) || is_poisoned {
                 continue;
             }
-            if is_bound.contains(&self.symbol(used.name)) {
+            if is_bound.contains(&self.symbol(used.name)) && !is_tensor_number(text) {
                 continue;
             }
             missing.insert(used.name);
@@ -110,4 +110,9 @@ impl ProgramReader<'_> {
         let known: Vec<&str> = known.chain(["rank", "streams"]).collect();
         report::report_no_name(self.file.symbol_text(used.name), &known, used.span, self.diags);
     }
+}
+
+/// Whether a name is that of a tensor without one, `T7`: no scalar can be called so.
+fn is_tensor_number(name: &str) -> bool {
+    name.strip_prefix('T').is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
 }

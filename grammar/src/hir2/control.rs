@@ -1,0 +1,280 @@
+//! Statements with blocks: loops, branches, index definitions.
+
+use super::ast::{BlockId, BlockSyntax, ExprId, ExprNode, LoopDomain, NameSyntax, StatementNode, StmtForm, StmtId};
+use super::known::KnownWord;
+use super::parser::{Failed, Parsed, Parser};
+use super::token::LineTok;
+use crate::ast::CommentPlaceSyntax;
+use crate::parse::MAX_BLOCKS;
+use crate::span::Span;
+
+/// The range of a loop.
+#[derive(Clone, Copy, Default)]
+struct LoopBounds {
+    start: Option<ExprId>,
+    stop: Option<ExprId>,
+    step: Option<ExprId>,
+}
+
+impl Parser<'_> {
+    pub(super) fn add_stmt(&mut self, span: Span, form: StmtForm) -> StmtId {
+        self.file.stmts.push(StatementNode { span, form });
+        StmtId(self.file.stmts.len() as u32 - 1)
+    }
+
+    pub(super) fn parse_define(&mut self, column: u32) -> Parsed<StmtId> {
+        let token = self.next();
+        let stmt = self.add_stmt(token.span, StmtForm::Error);
+        let block = self.parse_suite(column, CommentPlaceSyntax::Trailing(stmt))?;
+        self.file.stmts[stmt.index()].form = StmtForm::Define(block);
+        Ok(stmt)
+    }
+
+    // Branches.
+
+    pub(super) fn parse_if(&mut self, column: u32) -> Parsed<StmtId> {
+        if self.word_here() == Some(KnownWord::CapitalIf) {
+            self.report_capital_if();
+        }
+        let token = self.next();
+        if self.quote(self.peek().span) == "Manual" && self.behind() == LineTok::LParen {
+            // Reported with the `IF` in front of it.
+            self.next();
+        }
+        let mut predicate = None;
+        if self.here() == LineTok::LBracket {
+            let open = self.open_bracket()?;
+            predicate = Some(self.parse_name("a kind of predicate")?);
+            self.close(LineTok::RBracket, open)?;
+        }
+        let condition = if self.here() == LineTok::Colon { None } else { Some(self.parse_expr()?) };
+        if self.here() == LineTok::Equals {
+            return Err(self.report_comparison());
+        }
+        let stmt = self.add_stmt(self.span_from(token.span.start), StmtForm::Error);
+        let then = self.parse_suite(column, CommentPlaceSyntax::Trailing(stmt))?;
+        let otherwise = self.parse_else(column, then)?;
+        self.file.stmts[stmt.index()].form = StmtForm::If { predicate, condition, then, otherwise };
+        Ok(stmt)
+    }
+
+    fn parse_else(&mut self, column: u32, then: BlockId) -> Parsed<Option<BlockId>> {
+        let token = self.peek();
+        let LineTok::Name(symbol) = token.tok else { return Ok(None) };
+        let word = super::known::known_word(symbol);
+        let is_else = matches!(word, Some(KnownWord::Else | KnownWord::Elif | KnownWord::CapitalElse));
+        if token.column != column || !is_else {
+            return Ok(None);
+        }
+        self.take_comments_before_else(then);
+        self.begin_statement(column);
+        if word == Some(KnownWord::Elif) {
+            return self.parse_elif(column).map(Some);
+        }
+        if word == Some(KnownWord::CapitalElse) {
+            self.report_foreign(token.span, "`ELSE` is a word of the printed form", "write `else:`");
+        }
+        self.next();
+        if self.word_here() == Some(KnownWord::If) {
+            return self.parse_elif(column).map(Some);
+        }
+        let placeholder = CommentPlaceSyntax::StartOf(BlockId(u32::MAX));
+        let start = self.file.comments.len();
+        let block = self.parse_suite(column, placeholder);
+        let place = CommentPlaceSyntax::StartOf(block.unwrap_or(then));
+        for comment in &mut self.file.comments[start..] {
+            if comment.place == placeholder {
+                comment.place = place;
+            }
+        }
+        block.map(Some)
+    }
+
+    /// `elif c:` and `else if c:` are errors, and read as an `if` in the `else`.
+    fn parse_elif(&mut self, column: u32) -> Parsed<BlockId> {
+        let start = self.stmt.start;
+        let rest = self.text[self.peek().span.end as usize..].lines().next().unwrap_or_default();
+        let condition = rest.split("//").next().unwrap_or_default().trim().to_owned();
+        let word = self.quote(self.span_from(start).join(self.peek().span));
+        let span = Span { start, end: self.peek().span.end };
+        let note = match condition.is_empty() {
+            true => "write `else:`".to_owned(),
+            false => format!("write `else:`, and in its block `if {}`", crate::spelling::shorten_text(&condition)),
+        };
+        self.report_foreign(span, format!("there is no `{word}`"), note);
+        if self.block_depth == MAX_BLOCKS {
+            return Err(self.report_depth());
+        }
+        self.block_depth += 1;
+        let stmt = self.parse_if(column);
+        self.block_depth -= 1;
+        let stmt = stmt?;
+        let span = self.file.stmts[stmt.index()].span;
+        Ok(self.add_block(BlockSyntax { stmts: vec![stmt], span }))
+    }
+
+    /// Comments on lines of their own above `else:` end the block before it.
+    fn take_comments_before_else(&mut self, then: BlockId) {
+        while let Some(comment) = self.comment_above() {
+            self.place_comment(comment, CommentPlaceSyntax::EndOf(then));
+        }
+    }
+
+    // Loops.
+
+    pub(super) fn parse_for(&mut self, column: u32) -> Parsed<StmtId> {
+        let token = self.peek();
+        if self.word_here() == Some(KnownWord::CapitalFor) {
+            self.report_capital_for();
+        }
+        self.next();
+        if self.word_here() == Some(KnownWord::In) || self.here() == LineTok::LParen {
+            return Err(self.report_unexpected("the name of the loop's index", "write `for i in 4:`"));
+        }
+        let index = self.parse_name("the name of the loop's index")?;
+        let (domain, bounds) = match self.word_here() {
+            Some(KnownWord::In) => {
+                self.next();
+                self.parse_loop_range(index)?
+            }
+            Some(KnownWord::From) => (LoopDomain::Bounds, self.parse_printed_range(index)?),
+            _ => return Err(self.report_missing_in(index)),
+        };
+        let mut on_streams = false;
+        if self.skip_word(KnownWord::On) {
+            if !self.skip_word(KnownWord::Streams) {
+                let header = self.quote(self.span_from(token.span.start));
+                return Err(self.report_unexpected("`streams`", format!("write `{header} streams:`")));
+            }
+            on_streams = true;
+        }
+        let stmt = self.add_stmt(self.span_from(token.span.start), StmtForm::Error);
+        let body = self.parse_suite(column, CommentPlaceSyntax::Trailing(stmt))?;
+        let LoopBounds { start, stop, step } = bounds;
+        self.file.stmts[stmt.index()].form = StmtForm::For { index, domain, start, stop, step, on_streams, body };
+        Ok(stmt)
+    }
+
+    fn report_missing_in(&mut self, index: NameSyntax) -> Failed {
+        let index = self.quote(index.span);
+        let start = self.peek().span.start as usize;
+        let rest = self.text[start..].lines().next().unwrap_or_default();
+        let rest = rest.split("//").next().unwrap_or_default();
+        let range = rest.trim_start_matches(['=', ' ']).trim_end().trim_end_matches(':');
+        let note = match range.is_empty() || range.starts_with(',') {
+            true => format!("write `for {index} in 4:`, or `for {index} in 1..4:`"),
+            false => format!("write `for {index} in {}:`", crate::spelling::shorten_text(range)),
+        };
+        self.report_unexpected("`in`", note)
+    }
+
+    fn parse_loop_range(&mut self, index: NameSyntax) -> Parsed<(LoopDomain, LoopBounds)> {
+        let domain = self.parse_domain()?;
+        let mut bounds = LoopBounds::default();
+        if domain != LoopDomain::Bounds && !self.skip(LineTok::Comma) {
+            return Ok((domain, bounds));
+        }
+        let first = self.parse_expr()?;
+        if let Some(range) = self.read_range_call(index, first, domain) {
+            return Ok((domain, range));
+        }
+        if self.skip(LineTok::DotDot) {
+            let dots = self.last_span().join(self.peek().span);
+            let has_three = self.skip(LineTok::Dot);
+            let end = self.parse_expr()?;
+            if has_three {
+                let note = format!("write `{}..{}`", self.quote_expr(first), self.quote_expr(end));
+                self.report_foreign(dots, "a range has two dots", note);
+            }
+            (bounds.start, bounds.stop) = (Some(first), Some(end));
+        } else if self.is_colon_range() {
+            let span = self.next().span;
+            let end = self.parse_expr()?;
+            let note = format!("write `{}..{}`", self.quote_expr(first), self.quote_expr(end));
+            self.report_foreign(span, "a range is written with `..`", note);
+            (bounds.start, bounds.stop) = (Some(first), Some(end));
+        } else {
+            bounds.stop = Some(first);
+        }
+        if self.skip_word(KnownWord::Step) {
+            bounds.step = Some(self.parse_expr()?);
+        }
+        Ok((domain, bounds))
+    }
+
+    /// Whether a colon stands in a range `0:4:`, and does not end the header.
+    fn is_colon_range(&self) -> bool {
+        self.here() == LineTok::Colon
+            && matches!(self.behind(), LineTok::Int(_) | LineTok::Name(_))
+            && self.stream.window[2].tok == LineTok::Colon
+    }
+
+    /// `range(1, 4)`: an error, and read as `1..4`.
+    fn read_range_call(&mut self, index: NameSyntax, first: ExprId, domain: LoopDomain) -> Option<LoopBounds> {
+        let ExprNode::Call(name, args) = *self.file.expr(first) else { return None };
+        let is_range = super::known::known_word(name.name) == Some(KnownWord::Range);
+        if domain != LoopDomain::Bounds || !is_range {
+            return None;
+        }
+        let values: Vec<ExprId> = self.file.args[args.indices()].iter().map(|arg| arg.value).collect();
+        let texts: Vec<String> = values.iter().map(|value| self.quote_expr(*value)).collect();
+        let range = match texts.as_slice() {
+            [stop] => stop.clone(),
+            [start, stop] => format!("{start}..{stop}"),
+            [start, stop, step] => format!("{start}..{stop} step {step}"),
+            _ => "1..4".to_owned(),
+        };
+        let note = format!("write `for {} in {range}:`", self.quote(index.span));
+        let span = self.file.expr_span(first);
+        self.report_foreign(span, "`range` is not needed", note);
+        let (start, stop) = match values.as_slice() {
+            [stop] => (None, Some(*stop)),
+            _ => (values.first().copied(), values.get(1).copied()),
+        };
+        Some(LoopBounds { start, stop, step: values.get(2).copied() })
+    }
+
+    /// `from 0 to 4 step 2` of the printed form: an error, unless `FOR` in front of it was one.
+    fn parse_printed_range(&mut self, index: NameSyntax) -> Parsed<LoopBounds> {
+        let from = self.next().span;
+        let start = self.parse_expr()?;
+        if !self.skip_word(KnownWord::To) {
+            return Err(self.report_unexpected("`to`", "write `for i in 0..4:`"));
+        }
+        let stop = self.parse_expr()?;
+        let step = if self.skip_word(KnownWord::Step) { Some(self.parse_expr()?) } else { None };
+        let is_new = self.errors.items.last().is_none_or(|error| error.span.start != self.stmt.start);
+        if is_new {
+            let (index, first, end) = (self.quote(index.span), self.quote_expr(start), self.quote_expr(stop));
+            let step = step.map_or_else(String::new, |step| format!(" step {}", self.quote_expr(step)));
+            let note = format!("write `for {index} in {first}..{end}{step}:`");
+            self.report_foreign(from, "a range is written with `..`", note);
+        }
+        Ok(LoopBounds { start: Some(start), stop: Some(stop), step })
+    }
+
+    /// `G.0`, `[st:4]`, or bounds alone.
+    fn parse_domain(&mut self) -> Parsed<LoopDomain> {
+        match self.here() {
+            LineTok::Name(symbol) => {
+                let found = self.symbol_text(symbol).rsplit_once('.');
+                let Some((length, axis)) = found.map(|(name, axis)| (name.len(), axis.parse())) else {
+                    return Ok(LoopDomain::Bounds);
+                };
+                let Ok(axis) = axis else { return Ok(LoopDomain::Bounds) };
+                let start = self.next().span.start as usize;
+                let span = Span::new(start, start + length);
+                let name = self.file.strings.intern(&self.text[span.as_usize_range()]);
+                Ok(LoopDomain::TensorAxis(NameSyntax { name, span }, axis))
+            }
+            LineTok::LBracket => {
+                let open = self.open_bracket()?;
+                let axis = self.parse_axis()?;
+                self.close(LineTok::RBracket, open)?;
+                self.file.axes.push(axis);
+                Ok(LoopDomain::Axis(self.file.axes.len() as u32 - 1))
+            }
+            _ => Ok(LoopDomain::Bounds),
+        }
+    }
+}

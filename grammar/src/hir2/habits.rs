@@ -1,0 +1,333 @@
+//! Answers to habits of other languages and of the printed form: what was found, and how it is written here.
+
+use super::ast::{ExprId, ExprNode, TargetSyntax, TypeId};
+use super::known::{KnownWord, known_word};
+use super::parser::{Failed, Parsed, Parser};
+use super::token::{LineTok, LineToken};
+use crate::ast::Symbol;
+use crate::error::Code;
+use crate::span::Span;
+use crate::spelling::{nearest_candidate, shorten_text};
+
+pub(super) const STATEMENT_NOTE: &str =
+    "a statement is `name = value`, a call `f(..)`, or begins with `wait`, `for`, `if`, `stream`, `sync` or `free`";
+
+/// Words that begin statements.
+const STATEMENT_WORDS: &[&str] = &["for", "if", "else", "wait", "free", "sync", "stream", "share", "alias", "define"];
+
+/// Element types of the printed form, and how they are written here.
+const PRINTED_DTYPES: &[(&str, &str)] = &[
+    ("double", "f64"),
+    ("float", "f32"),
+    ("__half", "f16"),
+    ("__bfloat", "bf16"),
+    ("__e4m3", "f8e4m3"),
+    ("__e5m2", "f8e5m2"),
+    ("__e8m0", "f8e8m0"),
+    ("int8_t", "i8"),
+    ("int16_t", "i16"),
+    ("int", "i32"),
+    ("int64_t", "i64"),
+    ("uint8_t", "u8"),
+    ("uint16_t", "u16"),
+    ("uint32_t", "u32"),
+    ("uint64_t", "u64"),
+    ("nvfuser_index_t", "index"),
+    ("bool", "bool"),
+];
+
+/// The spelling here of a statement of another language or of the printed form, which begins with `word`.
+pub(super) fn foreign_statement_note(word: &str) -> Option<&'static str> {
+    Some(match word {
+        "while" => "loops have a fixed number of steps: `for i in 4:`",
+        "return" | "yield" => "outputs stand in the header, behind `->`, and are written by name",
+        "import" | "from" => "a file holds all that a program needs",
+        "def" | "class" | "func" | "fn" => "kernels and programs stand in column 1: `kernel f(..) -> (..):`",
+        "pass" => "leave the statement out: a block may be empty",
+        "break" | "continue" => "loops run to their end: write `if c:` around what is left out",
+        "with" => "a block on a stream is written `stream e:`",
+        "del" => "memory is given back by `free T`",
+        "await" => "write `wait h`",
+        "print" | "assert" | "raise" | "try" | "except" | "global" | "lambda" => "leave the statement out",
+        "elif" => "write `else:`, and an `if` in its block",
+        "else" | "ELSE" => "an `else:` stands in the column of its `if`, directly behind the block of that",
+        "SetCurrentStream" => "write `stream e`, or `stream e:` with a block",
+        "GetCurrentStream" => "write `stream 0 = current`",
+        "Synchronize" => "write `sync e`",
+        "Wait" => "write `wait h`, or `wait allgather(A -> G)`",
+        "Deallocate" => "write `free T`",
+        "Communication" => "write `allgather(A -> G)`, `allreduce(A -> B)` and so on",
+        "P2PCommunication" => "write `send(A, to=p)` or `recv(B, from=p)`",
+        "CollectivePermute" => "write `permute(A -> B, to=p, from=q)`",
+        "StartCoalescing" | "EndCoalescing" => "write `h = { send(..); recv(..) }`",
+        "ShareMemHandles" => "write `share { send(..); recv(..) }`",
+        "PostOnStream" => "write `C = f(A, B)` with the name of the kernel",
+        _ => return None,
+    })
+}
+
+/// Number and element type of a tensor in the printed form: `T3_g_float`.
+fn split_printed_tensor(text: &str) -> Option<(&str, &'static str)> {
+    let (name, rest) = text.split_once('_')?;
+    let digits = name.strip_prefix('T')?;
+    let (memory, dtype) = rest.split_once('_')?;
+    let is_printed = !digits.is_empty()
+        && digits.bytes().all(|byte| byte.is_ascii_digit())
+        && matches!(memory, "g" | "l" | "s" | "t" | "sym");
+    let dtype = PRINTED_DTYPES.iter().find(|(printed, _)| *printed == dtype).map_or("f32", |(_, here)| here);
+    is_printed.then_some((name, dtype))
+}
+
+impl Parser<'_> {
+    /// The rest of the line from the next token on, without a comment.
+    fn rest_of_line(&self) -> &str {
+        let line = self.text[self.peek().span.start as usize..].lines().next().unwrap_or_default();
+        line.split("//").next().unwrap_or_default().trim_end()
+    }
+
+    // Statements.
+
+    /// Reports the text behind a complete statement.
+    #[cold]
+    pub(super) fn report_rest(&mut self) {
+        let token = self.peek();
+        let found = self.quote(token.span);
+        let is_last = matches!(self.behind(), LineTok::LineEnd | LineTok::End);
+        match token.tok {
+            LineTok::Semicolon if is_last => {
+                let message = "a statement ends with its line, without `;`";
+                self.report_noted(Code::Unexpected, token.span, message, "remove the `;`");
+            }
+            LineTok::Semicolon => {
+                let note = "write the next statement on a line of its own; only groups `{ a; b }` have several";
+                self.report_noted(Code::Unexpected, token.span, "a line has one statement", note);
+            }
+            tok if tok.is_closing() => {
+                let message = format!("this `{found}` has no opening bracket");
+                self.report_noted(
+                    Code::Unmatched,
+                    token.span,
+                    message,
+                    "remove it, or write the opening bracket before it",
+                );
+            }
+            LineTok::Name(symbol) if known_word(symbol) == Some(KnownWord::If) => {
+                self.report_foreign(
+                    token.span,
+                    "a statement has no condition behind it",
+                    "write `if c:` in front of it, or the value as `where(c, a, b)`",
+                );
+            }
+            LineTok::Colon => {
+                self.report_unexpected("the end of the statement", "only the header of a block ends in `:`");
+            }
+            _ => {
+                self.report_unexpected("the end of the statement", "a line has one statement");
+            }
+        }
+    }
+
+    /// An expression that stands where a statement should.
+    #[cold]
+    pub(super) fn report_lone_expression(&mut self, node: ExprNode, span: Span) -> Failed {
+        let message = format!("`{}` is no statement", self.quote(span));
+        if let ExprNode::Binary(operator, left, right) = node
+            && self.symbol_text(operator) == "=="
+        {
+            let note = format!("`==` compares; write `{} = {}`", self.quote_expr(left), self.quote_expr(right));
+            return self.report_foreign(span, message, note);
+        }
+        let near = nearest_candidate(&self.text[span.as_usize_range()], STATEMENT_WORDS);
+        let note = match (near, node) {
+            (Some(near), ExprNode::Name(_)) => format!("did you mean `{near}`?"),
+            (_, ExprNode::Binary(..) | ExprNode::Unary(..)) => {
+                format!("a value needs a name: `X = {}`", self.quote(span))
+            }
+            _ => STATEMENT_NOTE.to_owned(),
+        };
+        self.report_noted(Code::Unexpected, span, message, note)
+    }
+
+    /// A statement without `=` where it needs one.
+    #[cold]
+    pub(super) fn report_no_assignment(&mut self, first: TargetSyntax) -> Failed {
+        let target = self.quote_expr(first.value);
+        let token = self.peek();
+        let next = self.stream.window[1];
+        let is_joined = next.tok == LineTok::Equals && next.span.start == token.span.end;
+        if let (LineTok::Op(operator), true) = (self.here(), is_joined) {
+            let operator = self.symbol_text(operator).to_owned();
+            let value = self.rest_of_line()[operator.len() + 1..].trim_start();
+            let note = format!("write `{target} = {target} {operator} {}`", shorten_text(value));
+            return self.report_foreign(token.span.join(next.span), format!("`{operator}=` is no assignment"), note);
+        }
+        if let LineTok::Name(_) = self.here() {
+            let rest = self.rest_of_line();
+            let note = match self.behind() {
+                LineTok::LBracket | LineTok::Dot => format!("write `{target}: {}`", shorten_text(rest)),
+                LineTok::Equals => format!("write `{}`", shorten_text(rest)),
+                _ => match nearest_candidate(&target, STATEMENT_WORDS) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => STATEMENT_NOTE.to_owned(),
+                },
+            };
+            return self.report_unexpected("`=`", note);
+        }
+        self.report_unexpected("`=`", STATEMENT_NOTE)
+    }
+
+    /// The type behind the colon of a declaration.
+    pub(super) fn parse_declared_type(&mut self, name: ExprId) -> Parsed<TypeId> {
+        if matches!(self.here(), LineTok::Name(_)) {
+            return self.parse_type();
+        }
+        let name = self.quote_expr(name);
+        let token = self.peek();
+        match self.here() {
+            LineTok::Equals if token.span.start == self.last_span().end => {
+                let span = self.last_span().join(token.span);
+                let value = self.rest_of_line().trim_start_matches(['=', ' ']).to_owned();
+                Err(self.report_foreign(
+                    span,
+                    "`:=` is no assignment",
+                    format!("write `{name} = {}`", shorten_text(&value)),
+                ))
+            }
+            LineTok::Int(_) => {
+                let found = self.quote(token.span);
+                let note = format!(
+                    "`{name}:{found}` is an axis of a type, `f32[{name}:{found}, m]`; a value is given by `{name} = {found}`"
+                );
+                Err(self.report_noted(Code::Unexpected, token.span, format!("`{found}` is no type"), note))
+            }
+            _ => Err(self.report_unexpected("an element type such as `f32`", format!("write `{name}: f32[m, n]`"))),
+        }
+    }
+
+    /// `if a = b:`.
+    #[cold]
+    pub(super) fn report_comparison(&mut self) -> Failed {
+        let span = self.peek().span;
+        self.report_foreign(span, "`=` compares nothing", "write `==`")
+    }
+
+    /// `FOR i from 0 to 4:`; the loop is read after that.
+    #[cold]
+    pub(super) fn report_capital_for(&mut self) {
+        let line = self.rest_of_line().trim_end_matches([':', '{', ' ']);
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let note = match words.as_slice() {
+            ["FOR", index, "from", start, "to", stop] => format!("write `for {index} in {start}..{stop}:`"),
+            ["FOR", index, "from", start, "to", stop, "step", step] => {
+                format!("write `for {index} in {start}..{stop} step {step}:`")
+            }
+            ["FOR", index, "in", range @ ..] if !range.is_empty() && !line.contains('{') => {
+                format!("write `for {index} in {}:`", shorten_text(&range.join(" ")))
+            }
+            _ => "write `for i in 4:`, or `for i in 1..4:`".to_owned(),
+        };
+        let span = self.peek().span;
+        self.report_foreign(span, "`FOR` is a word of the printed form", note);
+    }
+
+    /// `IF Manual ( c ):`; the branch is read after that.
+    #[cold]
+    pub(super) fn report_capital_if(&mut self) {
+        let line = self.rest_of_line().trim_end_matches([':', '{', ' ']);
+        let condition = line.trim_start_matches("IF").trim_start().trim_start_matches("Manual").trim();
+        let inner = condition.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
+        let condition = inner.filter(|inner| !inner.contains(['(', ')'])).unwrap_or(condition).trim();
+        let note = match condition.is_empty() {
+            true => "write `if c:`".to_owned(),
+            false => format!("write `if {}:`", shorten_text(condition)),
+        };
+        let span = self.peek().span;
+        self.report_foreign(span, "`IF` is a word of the printed form", note);
+    }
+
+    // Expressions.
+
+    /// The infix operator that is meant by one of another language.
+    pub(super) fn foreign_infix(&self, token: LineToken) -> Option<&'static str> {
+        match token.tok {
+            LineTok::Power | LineTok::At => Some("*"),
+            LineTok::Name(symbol) => match known_word(symbol) {
+                Some(KnownWord::And) => Some("&&"),
+                Some(KnownWord::Or) => Some("||"),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The error of an operator of another language between two operands.
+    #[cold]
+    pub(super) fn report_infix(&mut self, token: LineToken, left: ExprId, right: ExprId) {
+        let found = self.quote(token.span);
+        let end = self.file.expr_span(right).end;
+        let (a, b) = (self.quote_expr(left), self.quote(Span { start: token.span.end, end }));
+        let b = match b.trim().strip_prefix("not ") {
+            Some(rest) => format!("!{}", rest.trim()),
+            None => b.trim().to_owned(),
+        };
+        let note = match token.tok {
+            LineTok::Power => format!("write `pow({a}, {b})`"),
+            LineTok::At => format!("a product of matrices is written `matmul({a}, {b})`"),
+            _ if found == "and" => format!("write `{a} && {b}`"),
+            _ => format!("write `{a} || {b}`"),
+        };
+        self.report_foreign(token.span, format!("`{found}` is no operator"), note);
+    }
+
+    /// `A[0:4]`, `A[1:]`: the colon is next.
+    #[cold]
+    pub(super) fn report_index_range(&mut self, base: ExprId, span: Span) -> Failed {
+        let name = self.quote_expr(base);
+        let note = format!(
+            "`{name}[i]` is slice i, `{name}[:, i]` slice i of the second axis; a range is an op: `slice({name}, ranges=[[0, 4, 1]])`"
+        );
+        self.report_foreign(span, "an index is one number, not a range", note)
+    }
+
+    /// The index `A[..` has no end: a tensor of the printed form gets an answer of its own.
+    #[cold]
+    pub(super) fn report_open_index(&mut self, base: ExprId, open: Span) -> Failed {
+        if self.here() == LineTok::LBrace {
+            return self.report_printed_tensor(base);
+        }
+        match self.close(LineTok::RBracket, open) {
+            Ok(_) => Failed,
+            Err(failed) => failed,
+        }
+    }
+
+    /// `T3_g_float[iS0{i0}]`.
+    #[cold]
+    pub(super) fn report_printed_tensor(&mut self, base: ExprId) -> Failed {
+        let span = self.file.expr_span(base);
+        let text = &self.text[span.as_usize_range()];
+        let note = match split_printed_tensor(text) {
+            Some((name, dtype)) => format!(
+                "declare it once, `{name}: {dtype}[m, n]`, and write `{name}`; or put the whole statement in backquotes"
+            ),
+            None => {
+                "an axis has no domain behind it: `A: f32[m, n]`; or put the whole statement in backquotes".to_owned()
+            }
+        };
+        let message = format!("`{}[..]` is the printed form of a tensor", shorten_text(text));
+        self.report_foreign(span, message, note)
+    }
+
+    /// Whether the name of an expression is that of a tensor of the printed form.
+    pub(super) fn is_printed_tensor(&self, base: ExprId) -> bool {
+        split_printed_tensor(&self.text[self.file.expr_span(base).as_usize_range()]).is_some()
+    }
+
+    /// `True`, `False`: an error, and the value that is meant.
+    #[cold]
+    pub(super) fn report_truth_value(&mut self, name: Symbol, span: Span) {
+        let word = self.symbol_text(name).to_owned();
+        let note = format!("write `{}`", word.to_lowercase());
+        self.report_foreign(span, format!("`{word}` is no truth value"), note);
+    }
+}

@@ -1,0 +1,352 @@
+//! The tokens of a text, a few at a time.
+
+use super::token::{LineComment, LineTok, LineToken, RawLineTok};
+use crate::ast::StringInterner;
+use crate::error::{Code, SyntaxError};
+use crate::limits::{MAX_ERRORS, MAX_TOKENS};
+use crate::span::Span;
+use crate::spelling::shorten_text;
+use logos::{Lexer, Logos};
+
+/// Columns that a tab counts as.
+const TAB_WIDTH: u32 = 8;
+
+/// Errors of a text, up to a limit.
+#[derive(Default)]
+pub(super) struct ErrorList {
+    pub(super) items: Vec<SyntaxError>,
+    /// True once the limit was met: the rest of the text is not read.
+    pub(super) is_full: bool,
+}
+
+impl ErrorList {
+    pub(super) fn add_error(&mut self, error: SyntaxError) {
+        if self.items.len() < MAX_ERRORS {
+            self.items.push(error);
+        } else if !self.is_full {
+            self.is_full = true;
+            let message = format!("more than {MAX_ERRORS} errors; the rest of the text is not checked");
+            self.items.push(SyntaxError::new(Code::TooManyErrors, error.span, message));
+        }
+    }
+}
+
+/// The strings and errors that the lexer adds to.
+pub(super) struct LexerSinks<'a> {
+    pub(super) strings: &'a mut StringInterner,
+    pub(super) errors: &'a mut ErrorList,
+}
+
+/// The line that is read.
+#[derive(Clone, Copy)]
+struct LineState {
+    start: usize,
+    /// True if no token stands on it yet.
+    is_fresh: bool,
+    has_tab: bool,
+    /// True if a blank line was above it.
+    blank: bool,
+    /// Columns that tabs add.
+    column: u32,
+}
+
+/// A window of three tokens over a text, and the comments before them.
+pub(super) struct TokenStream<'t> {
+    text: &'t str,
+    lexer: Lexer<'t, RawLineTok>,
+    /// The start of the lexer's text.
+    base: usize,
+    /// The next tokens.
+    pub(super) window: [LineToken; 3],
+    /// The place of the token before.
+    pub(super) last: Span,
+    line: LineState,
+    /// True if the line before was indented by a tab.
+    tab_above: bool,
+    /// Comments in order, up to the end of the window.
+    pub(super) comments: Vec<LineComment>,
+    /// The end of what was read once: behind a step back, it is not reported again.
+    lexed_to: u32,
+    /// The end of the last run of characters that begin no token.
+    garbage_end: u32,
+    /// False once a `/*` was met that nothing ends.
+    has_block_end: bool,
+    count: usize,
+}
+
+impl<'t> TokenStream<'t> {
+    pub(super) fn new(text: &'t str, sinks: LexerSinks<'_>) -> Self {
+        let base = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+        let end = Span::new(text.len(), text.len());
+        let none = LineToken { tok: LineTok::End, span: end, column: 0, after_blank: false };
+        let mut stream = Self {
+            text,
+            lexer: RawLineTok::lexer(&text[base..]),
+            base,
+            window: [none; 3],
+            last: Span::default(),
+            line: LineState { start: base, is_fresh: true, has_tab: false, blank: false, column: 0 },
+            tab_above: false,
+            comments: Vec::new(),
+            lexed_to: 0,
+            garbage_end: 0,
+            has_block_end: true,
+            count: 0,
+        };
+        stream.fill_window(0, sinks);
+        stream
+    }
+
+    /// Moves on by one token; the last one stays.
+    pub(super) fn advance(&mut self, sinks: LexerSinks<'_>) {
+        if self.window[0].tok == LineTok::End {
+            return;
+        }
+        self.last = self.window[0].span;
+        self.window[0] = self.window[1];
+        self.window[1] = self.window[2];
+        self.fill_window(2, sinks);
+    }
+
+    /// Goes back to a token that began a line.
+    pub(super) fn step_back(&mut self, token: LineToken, sinks: LexerSinks<'_>) {
+        self.base = token.span.end as usize;
+        self.lexer = RawLineTok::lexer(&self.text[self.base..]);
+        self.line = LineState { start: self.base, is_fresh: false, has_tab: false, blank: false, column: 0 };
+        self.window[0] = token;
+        self.fill_window(1, sinks);
+    }
+
+    /// Ends the reading: nothing follows.
+    pub(super) fn stop(&mut self) {
+        let start = self.window[0].span.start;
+        let end = Span { start, end: start };
+        self.window = [LineToken { tok: LineTok::End, span: end, column: 0, after_blank: false }; 3];
+    }
+
+    fn fill_window(&mut self, from: usize, sinks: LexerSinks<'_>) {
+        for place in from..self.window.len() {
+            self.window[place] = self.next_token(sinks.strings, sinks.errors);
+        }
+    }
+
+    fn next_token(&mut self, strings: &mut StringInterner, errors: &mut ErrorList) -> LineToken {
+        loop {
+            let Some(found) = self.lexer.next().filter(|_| !errors.is_full && self.count < MAX_TOKENS) else {
+                let end = Span::new(self.text.len(), self.text.len());
+                return LineToken { tok: LineTok::End, span: end, column: 0, after_blank: false };
+            };
+            let found_at = self.lexer.span();
+            let span = Span::new(self.base + found_at.start, self.base + found_at.end);
+            let tok = self.convert_match(found, span, &mut LexerSinks { strings, errors });
+            self.lexed_to = self.lexed_to.max(span.end);
+            if let Some(tok) = tok {
+                self.count_token(span, errors);
+                return self.make_token(tok, span);
+            }
+        }
+    }
+
+    fn count_token(&mut self, span: Span, errors: &mut ErrorList) {
+        self.count += 1;
+        if self.count == MAX_TOKENS {
+            let message = format!("the text has more than {MAX_TOKENS} tokens");
+            errors.add_error(
+                SyntaxError::new(Code::TooLarge, span, message)
+                    .with_note("split the file: each program can stand in a file of its own"),
+            );
+        }
+    }
+
+    /// The token of a match; none for blanks, comments and what was joined with the token before.
+    fn convert_match(
+        &mut self,
+        found: Result<RawLineTok, ()>,
+        span: Span,
+        sinks: &mut LexerSinks<'_>,
+    ) -> Option<LineTok> {
+        let text = &self.text[span.as_usize_range()];
+        Some(match found {
+            Ok(RawLineTok::Name) => LineTok::Name(sinks.strings.intern(text)),
+            Ok(RawLineTok::Int) => self.convert_integer(text, span, sinks),
+            Ok(RawLineTok::Hex) => self.convert_hexadecimal(text, span, sinks),
+            Ok(RawLineTok::Float) => LineTok::Float(sinks.strings.intern(text)),
+            Ok(RawLineTok::Verbatim) => LineTok::Verbatim(sinks.strings.intern(&text[1..text.len() - 1])),
+            Ok(RawLineTok::LParen) => LineTok::LParen,
+            Ok(RawLineTok::RParen) => LineTok::RParen,
+            Ok(RawLineTok::LBracket) => LineTok::LBracket,
+            Ok(RawLineTok::RBracket) => LineTok::RBracket,
+            Ok(RawLineTok::LBrace) => LineTok::LBrace,
+            Ok(RawLineTok::RBrace) => LineTok::RBrace,
+            Ok(RawLineTok::Comma) => LineTok::Comma,
+            Ok(RawLineTok::Semicolon) => LineTok::Semicolon,
+            Ok(RawLineTok::Colon) => LineTok::Colon,
+            Ok(RawLineTok::Equals) => LineTok::Equals,
+            Ok(RawLineTok::Arrow) => LineTok::Arrow,
+            Ok(RawLineTok::DotDot) => LineTok::DotDot,
+            Ok(RawLineTok::Dot) => LineTok::Dot,
+            Ok(RawLineTok::At) => LineTok::At,
+            Ok(RawLineTok::Power) => LineTok::Power,
+            Ok(RawLineTok::Op) => LineTok::Op(sinks.strings.intern(text)),
+            Ok(RawLineTok::Quoted) => LineTok::Quoted,
+            Ok(_) => return self.skip_match(found, span, sinks),
+            Err(()) => return self.report_garbage(span, sinks),
+        })
+    }
+
+    /// Blanks and comments.
+    fn skip_match(&mut self, found: Result<RawLineTok, ()>, span: Span, sinks: &mut LexerSinks<'_>) -> Option<LineTok> {
+        match found {
+            Ok(RawLineTok::Newline) => self.end_line(span),
+            Ok(RawLineTok::Tab) => self.add_tab(span, sinks),
+            Ok(RawLineTok::Comment) => {
+                self.count_token(span, sinks.errors);
+                self.add_comment(span);
+            }
+            Ok(RawLineTok::Hash) => self.report_hash(span, sinks),
+            Ok(RawLineTok::BlockComment) => self.skip_block_comment(span, sinks),
+            _ => {}
+        }
+        None
+    }
+
+    fn make_token(&mut self, tok: LineTok, span: Span) -> LineToken {
+        if !self.line.is_fresh {
+            return LineToken { tok, span, column: u32::MAX, after_blank: false };
+        }
+        let token = LineToken { tok, span, column: self.column_of(span), after_blank: self.line.blank };
+        (self.line.is_fresh, self.line.blank) = (false, false);
+        token
+    }
+
+    fn column_of(&self, span: Span) -> u32 {
+        span.start - self.line.start as u32 + self.line.column
+    }
+
+    fn end_line(&mut self, span: Span) {
+        if !self.line.is_fresh {
+            self.tab_above = self.line.has_tab;
+        }
+        self.line.blank |= self.line.is_fresh;
+        self.line.start = span.end as usize;
+        self.line.column = 0;
+        self.line.has_tab = false;
+        self.line.is_fresh = true;
+    }
+
+    /// A tab in front of a line's first token; only the first of several lines with one is reported.
+    fn add_tab(&mut self, span: Span, sinks: &mut LexerSinks<'_>) {
+        if !self.line.is_fresh {
+            return;
+        }
+        let here = self.column_of(span);
+        self.line.column += (here / TAB_WIDTH + 1) * TAB_WIDTH - here - 1;
+        let is_first = !std::mem::replace(&mut self.line.has_tab, true);
+        let rest = &self.text.as_bytes()[span.end as usize..];
+        let is_empty = rest.iter().find(|byte| !matches!(byte, b' ' | b'\t' | b'\r')).is_none_or(|byte| *byte == b'\n');
+        if is_first && !is_empty && !self.tab_above {
+            let error = SyntaxError::new(Code::Indentation, span, "this line is indented by a tab");
+            self.report_once(
+                error.with_note(format!("indent by blanks, two for each block; a tab counts as {TAB_WIDTH} here")),
+                sinks,
+            );
+        }
+    }
+
+    fn add_comment(&mut self, span: Span) {
+        let is_new = span.start >= self.lexed_to;
+        let column = self.line.is_fresh.then(|| self.column_of(span));
+        let end = self.text[span.as_usize_range()].trim_end().len();
+        let span = Span::new(span.start as usize, span.start as usize + end);
+        let after_blank = self.line.is_fresh && self.line.blank;
+        if is_new {
+            self.comments.push(LineComment { span, column, after_blank });
+        }
+        self.fill_line();
+    }
+
+    /// A line with a comment is no blank line.
+    fn fill_line(&mut self) {
+        if self.line.is_fresh {
+            self.line.blank = false;
+            self.line.is_fresh = false;
+        }
+    }
+
+    /// Records an error unless the text was read before.
+    fn report_once(&self, error: SyntaxError, sinks: &mut LexerSinks<'_>) {
+        if error.span.start >= self.lexed_to {
+            sinks.errors.add_error(error);
+        }
+    }
+
+    fn report_hash(&mut self, span: Span, sinks: &mut LexerSinks<'_>) {
+        let text = self.text[span.as_usize_range()].trim_end();
+        let sign = Span { start: span.start, end: span.start + 1 };
+        let error = SyntaxError::new(Code::Foreign, sign, "comments start with `//`, not with `#`");
+        let note = format!("write `//{}`", shorten_text(text.trim_start_matches('#')));
+        self.report_once(error.with_note(note), sinks);
+        self.fill_line();
+    }
+
+    fn skip_block_comment(&mut self, span: Span, sinks: &mut LexerSinks<'_>) {
+        let rest = &self.text[span.end as usize..];
+        let line = rest.find('\n').unwrap_or(rest.len());
+        let found = if self.has_block_end { rest.find("*/") } else { None };
+        self.has_block_end = found.is_some();
+        let length = found.map_or(line, |found| found + 2);
+        let inner = &rest[..length];
+        if let Some(newline) = inner.rfind('\n') {
+            self.line.start = span.end as usize + newline + 1;
+        }
+        let error = SyntaxError::new(Code::Foreign, span, "comments start with `//`, not with `/*`");
+        let words = inner.trim_end_matches("*/").trim().lines().next().unwrap_or_default();
+        self.report_once(error.with_note(format!("write `// {}`", shorten_text(words))), sinks);
+        self.lexer.bump(length);
+    }
+
+    fn convert_integer(&self, text: &str, span: Span, sinks: &mut LexerSinks<'_>) -> LineTok {
+        // The smallest integer has one digit's value more than the largest.
+        let value = text.parse::<u64>().ok().filter(|&value| value <= 1 << 63);
+        if value.is_none() {
+            self.report_number(text, span, sinks);
+        }
+        LineTok::Int(value.unwrap_or(0) as i64)
+    }
+
+    fn convert_hexadecimal(&self, text: &str, span: Span, sinks: &mut LexerSinks<'_>) -> LineTok {
+        let value = u64::from_str_radix(&text[2..], 16).ok();
+        if value.is_none() {
+            self.report_number(text, span, sinks);
+        }
+        LineTok::Hex(value.unwrap_or(0))
+    }
+
+    fn report_number(&self, text: &str, span: Span, sinks: &mut LexerSinks<'_>) {
+        let message = format!("the number `{}` does not fit 64 bits", shorten_text(text));
+        let note = "integers have 64 bits; a float is written with a point or exponent: `1e20`";
+        self.report_once(SyntaxError::new(Code::Number, span, message).with_note(note), sinks);
+    }
+
+    /// Characters that begin no token: one error and one token for a run of them.
+    fn report_garbage(&mut self, span: Span, sinks: &mut LexerSinks<'_>) -> Option<LineTok> {
+        let joins = self.garbage_end == span.start && span.start > 0;
+        self.garbage_end = span.end;
+        if joins {
+            return None;
+        }
+        let text = &self.text[span.as_usize_range()];
+        let found = text.chars().next().unwrap_or(' ');
+        let (message, note) = match found {
+            '`' => ("this backquote has no partner".to_owned(), "what stands in backquotes ends on the same line"),
+            '"' | '\'' => {
+                ("the language has no texts in quotes".to_owned(), "words are written without quotes: `via=CUDA`")
+            }
+            '?' => (format!("unexpected character {found:?}"), "a choice is written `where(c, a, b)`"),
+            '$' | '%' => (format!("unexpected character {found:?}"), "names have no sign in front of them"),
+            _ => (format!("unexpected character {found:?}"), "remove it"),
+        };
+        self.report_once(SyntaxError::new(Code::Character, span, message).with_note(note), sinks);
+        Some(LineTok::Error)
+    }
+}
