@@ -191,8 +191,17 @@ impl TextParser<'_> {
     /// Passes over the program that starts at `token` if it has another one inside, as where two processes
     /// write to one log, and over both.
     fn skip_interleaved(&mut self, token: Token) -> bool {
-        let Some((inner, end)) = find_interleaved(self.b.text, token.span.start as usize) else {
+        let start = token.span.start as usize;
+        if start < self.nested_until {
             return false;
+        }
+        let (inner, end) = match find_interleaved(self.b.text, start) {
+            Interleaving::Found { inner, end } => (inner, end),
+            Interleaving::None => return false,
+            Interleaving::TooDeep(end) => {
+                self.nested_until = end;
+                return false;
+            }
         };
         self.b.report_error(
             SyntaxError::new(Code::Interleaved, token.span, "a second program starts inside this one")
@@ -555,25 +564,40 @@ fn count_blank_lines(text: &str, end: usize) -> u32 {
 /// The characters that a blank line may hold.
 const BLANKS: [char; 3] = [' ', '\t', '\r'];
 
-/// The start of another program inside of the one that starts at `start`, and the end of the last of them;
-/// `None` if the lines that open and close programs do not tell.
-fn find_interleaved(text: &str, start: usize) -> Option<(usize, usize)> {
+/// The other programs inside of one.
+enum Interleaving {
+    /// None, or the lines that open and close programs do not tell.
+    None,
+    /// The start of the first one, and the end of the last one.
+    Found { inner: usize, end: usize },
+    /// More of them inside one another than a log of a run has, up to here.
+    TooDeep(usize),
+}
+
+/// The programs that start inside of the one that starts at `start`.
+fn find_interleaved(text: &str, start: usize) -> Interleaving {
     /// More of them inside one another are no log of a run.
     const MOST: usize = 4096;
-    let (mut open, mut inner) = (1usize, None);
+    let word = memmem::Finder::new(b"%HostIrContainer");
+    let (mut open, mut first) = (1usize, None);
     let mut from = start + OPEN.len();
     while open > 0 {
-        let at = from + memmem::find(text.as_bytes().get(from..)?, b"%HostIrContainer")?;
+        let Some(found) = text.as_bytes().get(from..).and_then(|rest| word.find(rest)) else {
+            return Interleaving::None;
+        };
+        let at = from + found;
         from = at + 1;
         let line = text[..at].rfind('\n').map_or(0, |end| end + 1);
         let before = &text[line..at];
         if before.trim() == "} //" {
             open -= 1;
         } else if text[at..].starts_with(OPEN) && !before.contains("//") {
-            inner.get_or_insert(at);
+            first.get_or_insert(at);
             open += 1;
-            (open < MOST).then_some(())?;
+            if open >= MOST {
+                return Interleaving::TooDeep(at);
+            }
         }
     }
-    inner.map(|inner| (inner, from))
+    first.map_or(Interleaving::None, |inner| Interleaving::Found { inner, end: from })
 }

@@ -43,7 +43,7 @@ pub use file::VERSION;
 pub use limits::{MAX_ERRORS, MAX_TEXT};
 pub use span::Span;
 pub use spelling::nearest_candidate;
-pub use tensor::{DTYPES, MEMORIES};
+pub use tensor::{DTYPES, MEMORIES, MeshGrid, parse_mesh_grid};
 
 use error::Code;
 

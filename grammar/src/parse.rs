@@ -53,6 +53,8 @@ pub(crate) struct TextParser<'t> {
     pub(crate) last: CommentPlaceSyntax,
     /// Indentation of the current line.
     pub(crate) line_column: u32,
+    /// Up to here more programs start inside of one another than a log of a run has.
+    pub(crate) nested_until: usize,
     layout: LayoutScanner,
     grammar: TopParser,
     /// Memory for [`Self::run`].
@@ -116,6 +118,7 @@ impl<'t> TextParser<'t> {
             frames: Vec::new(),
             last: CommentPlaceSyntax::File,
             line_column: 0,
+            nested_until: 0,
             layout: LayoutScanner::default(),
             grammar: TopParser::new(),
             extents: Vec::new(),

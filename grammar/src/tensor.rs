@@ -10,6 +10,7 @@ use crate::scan;
 use crate::span::Span;
 use crate::spelling::nearest_candidate;
 use crate::token::Start;
+use std::ops::Range;
 
 /// Memory letters as printed in a reference.
 pub const MEMORIES: [&str; 5] = ["g", "l", "s", "t", "sym"];
@@ -324,7 +325,6 @@ fn parse_attributes(b: &mut Builder<'_>, span: Span) -> ArgRange {
 
 /// `{{0 1}{2 3}}`.
 fn parse_mesh(b: &mut Builder<'_>, cursor: &mut ReferenceCursor<'_>, place: Span) -> Option<MeshSyntax> {
-    let bytes = b.text.as_bytes();
     let text = &b.text[place.as_usize_range()];
     let word = "DeviceMesh".len();
     let span = Span { start: place.start - word as u32, end: place.end };
@@ -336,45 +336,77 @@ fn parse_mesh(b: &mut Builder<'_>, cursor: &mut ReferenceCursor<'_>, place: Span
     cursor.tidy &= !text.bytes().any(|byte| byte.is_ascii_whitespace() && byte != b' ')
         && !["  ", "{ ", " {", " }", "} "].iter().any(|odd| text.contains(odd));
     let tidy = cursor.tidy;
+    let first = place.start as usize;
+    let grid = read_mesh_grid(text, |digits| {
+        let place = Span::new(first + digits.start, first + digits.end);
+        b.reference_number(&text[digits], place)
+    });
+    if grid.is_none() {
+        report_bad_mesh(b, span);
+    }
+    let MeshGrid { shape, devices } = grid.unwrap_or_default();
+    let mesh = MeshSyntax { span, shape, devices };
+    b.last_mesh = (tidy && !mesh.shape.is_empty()).then(|| mesh.clone());
+    Some(mesh)
+}
+
+/// The extents of a mesh, outermost first, and its devices in row-major order.
+#[derive(Default, Debug)]
+pub struct MeshGrid {
+    /// Extents, outermost first.
+    pub shape: Vec<u32>,
+    /// Numbers of devices.
+    pub devices: Vec<u32>,
+}
+
+/// The grid that the braces of a mesh write, `{{0 1}{2 3}}`; `None` if it is not full or has other characters.
+pub fn parse_mesh_grid(text: &str) -> Option<MeshGrid> {
+    let mut fits = true;
+    let number = |digits: Range<usize>| {
+        let number = text[digits].parse();
+        fits &= number.is_ok();
+        number.unwrap_or(0)
+    };
+    read_mesh_grid(text, number).filter(|_| fits)
+}
+
+/// Reads a grid; `number` is the number of the digits at a place.
+fn read_mesh_grid(text: &str, mut number: impl FnMut(Range<usize>) -> u32) -> Option<MeshGrid> {
+    let bytes = text.as_bytes();
     let (mut shape, mut counts, mut devices) = (Vec::new(), Vec::<u32>::new(), Vec::new());
     let mut good = true;
-    let mut at = place.start as usize;
-    while at < place.end as usize {
+    let mut inner = None;
+    let mut at = 0;
+    while at < bytes.len() {
         match bytes[at] {
             b'{' => counts.push(0),
             b'}' => {
                 let depth = counts.len();
-                let Some(count) = counts.pop() else { return report_bad_mesh(b, span) };
+                let count = counts.pop()?;
                 good &= close_group(&mut shape, depth, count);
                 if let Some(outer) = counts.last_mut() {
                     *outer += 1;
                 }
-                good &= !counts.is_empty() || bytes[at + 1..place.end as usize].trim_ascii().is_empty();
+                good &= !counts.is_empty() || bytes[at + 1..].trim_ascii().is_empty();
             }
             b'0'..=b'9' => {
                 let start = at;
                 while bytes.get(at).is_some_and(u8::is_ascii_digit) {
                     at += 1;
                 }
-                let digits = Span::new(start, at);
-                devices.push(b.reference_number(&b.text[digits.as_usize_range()], digits));
-                let Some(count) = counts.last_mut() else { return report_bad_mesh(b, span) };
-                *count += 1;
+                devices.push(number(start..at));
+                good &= *inner.get_or_insert(counts.len()) == counts.len();
+                *counts.last_mut()? += 1;
                 continue;
             }
             byte if byte.is_ascii_whitespace() => {}
-            _ => return report_bad_mesh(b, span),
+            _ => return None,
         }
         at += 1;
     }
     let size = shape.iter().fold(1u64, |size, &n| size.saturating_mul(u64::from(n)));
-    if !good || shape.is_empty() || !counts.is_empty() || size != devices.len() as u64 {
-        report_bad_mesh(b, span);
-        shape.clear();
-    }
-    let mesh = MeshSyntax { span, shape, devices };
-    b.last_mesh = (tidy && !mesh.shape.is_empty()).then(|| mesh.clone());
-    Some(mesh)
+    let full = good && !shape.is_empty() && counts.is_empty() && size == devices.len() as u64;
+    full.then_some(MeshGrid { shape, devices })
 }
 
 /// Notes the size of a group at `depth`; whether its siblings have the same.
@@ -389,12 +421,11 @@ fn close_group(shape: &mut Vec<u32>, depth: usize, count: u32) -> bool {
     *extent == count && count > 0
 }
 
-fn report_bad_mesh(b: &mut Builder<'_>, span: Span) -> Option<MeshSyntax> {
+fn report_bad_mesh(b: &mut Builder<'_>, span: Span) {
     b.report_error(
         SyntaxError::new(Code::Mesh, span, "the device mesh is not a full grid of device numbers")
             .with_note("write `DeviceMesh{0 1 2 3}`, or `DeviceMesh{{0 1}{2 3}}` for two axes"),
     );
-    None
 }
 
 /// A text without white space, but with one blank between words.

@@ -32,6 +32,8 @@ pub(crate) enum RawToken {
     #[regex(r"[A-Za-z_][A-Za-z0-9_]*(::[A-Za-z_][A-Za-z0-9_]*)*(\.[A-Za-z_][A-Za-z0-9_]*)?")]
     #[regex(r"[A-Za-z_][A-Za-z0-9_]*(::[A-Za-z_][A-Za-z0-9_]*)+<[0-9]+>")]
     #[regex(r"std::complex<(float|double)>")]
+    // A coordinate of the rank in a mesh: `DeviceMesh{0 1}.x`.
+    #[regex(r"DeviceMesh\{[0-9 {}]*\}\.[A-Za-z_]+")]
     Word,
     #[regex(r"[0-9]+")]
     Int,

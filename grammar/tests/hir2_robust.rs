@@ -226,7 +226,7 @@ fn repetitions() {
         let begin = Instant::now();
         check(&text);
         check(&format!("hir 2\n{}", part.repeat(100_000 / part.len())));
-        assert!(begin.elapsed().as_secs() < 10, "{part:?} took {:?}", begin.elapsed());
+        assert!(begin.elapsed().as_secs() < 60, "{part:?} took {:?}", begin.elapsed());
     }
 }
 

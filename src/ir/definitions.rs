@@ -89,15 +89,24 @@ impl IndexDefinitions {
     }
     /// Visits the names in an expression and in all definitions that it uses.
     pub fn visit_names(&self, program: &Program, expr: ExprId, visit: &mut dyn FnMut(Symbol)) {
+        self.visit_leaves(program, expr, &mut |leaf| {
+            if let Expr::Name(name) = leaf {
+                visit(*name);
+            }
+        });
+    }
+    /// Visits what has no parts, such as names, in an expression and in all definitions that it uses.
+    pub fn visit_leaves(&self, program: &Program, expr: ExprId, visit: &mut dyn FnMut(&Expr)) {
         let mut seen = FxHashSet::default();
         let mut stack = vec![expr];
         while let Some(expr) = stack.pop() {
             let expr = program.expr(expr);
-            let Expr::Name(name) = expr else {
-                stack.extend(super::scalar_names::sub_expressions(expr));
-                continue;
-            };
-            visit(*name);
+            let parts = super::scalar_names::sub_expressions(expr);
+            if parts.is_empty() {
+                visit(expr);
+            }
+            stack.extend(parts);
+            let Expr::Name(name) = expr else { continue };
             if let Some(id) = self.get(*name).filter(|id| seen.insert(*id)) {
                 let operands = program.op(id).operands.iter();
                 stack.extend(operands.filter_map(|value| value.as_scalar()));

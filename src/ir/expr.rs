@@ -2,8 +2,8 @@
 
 use super::id::id;
 use super::names::Symbol;
-use super::tensor::TensorId;
-use super::types::DType;
+use super::tensor::{MeshId, TensorId};
+use super::types::{DType, ParallelType};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -126,6 +126,31 @@ pub enum Expr {
     Braces(SmallVec<[ExprId; 3]>),
     /// `getMetaData(T0)`
     MetaData(TensorId),
+    /// `DeviceMesh{0 1}.x`: a coordinate of the rank in a mesh, or the number of its devices.
+    MeshCoordinate(MeshId, MeshCoordinate),
+}
+
+/// A number that a mesh gives each of its ranks.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum MeshCoordinate {
+    /// The position along the axis of a device parallel type, `d.x`.
+    Along(ParallelType),
+    /// The number of devices, `d.size`.
+    Size,
+}
+
+impl MeshCoordinate {
+    /// All coordinates with their words.
+    pub const ALL: &'static [(MeshCoordinate, &'static str)] = &[
+        (MeshCoordinate::Along(ParallelType::DIDx), "x"),
+        (MeshCoordinate::Along(ParallelType::DIDy), "y"),
+        (MeshCoordinate::Along(ParallelType::DIDz), "z"),
+        (MeshCoordinate::Size, "size"),
+    ];
+    /// The word behind the point.
+    pub fn word(self) -> &'static str {
+        Self::ALL.iter().find(|(coordinate, _)| *coordinate == self).map_or("", |(_, word)| word)
+    }
 }
 
 /// The interner of a program's expressions.

@@ -3,7 +3,7 @@
 use super::program::Program;
 use super::tensor::MeshId;
 use super::text::{expr_text, mesh_text};
-use super::{Expr, ExprId};
+use super::{Expr, ExprId, MeshCoordinate};
 
 impl Program {
     /// A communication or a group: `h`, or its number.
@@ -23,6 +23,10 @@ impl Program {
         };
         let name = given.map_or_else(|| expr_text(self, stream), |name| self.name(*name).to_owned());
         format!("Stream {name}")
+    }
+    /// A coordinate in a mesh: `d.x`, or `DeviceMesh{0 1}.x`.
+    pub fn mesh_coordinate_name(&self, mesh: MeshId, coordinate: MeshCoordinate) -> String {
+        format!("{}.{}", self.mesh_name(Some(mesh)), coordinate.word())
     }
     /// A mesh: `d`, `DeviceMesh{0 1}` or `no mesh`.
     pub fn mesh_name(&self, mesh: Option<MeshId>) -> String {

@@ -40,7 +40,7 @@ pub(crate) mod text;
 mod types;
 
 pub use definitions::IndexDefinitions;
-pub use expr::{BinaryOp, Expr, ExprArena, ExprId, UnaryOp};
+pub use expr::{BinaryOp, Expr, ExprArena, ExprId, MeshCoordinate, UnaryOp};
 pub use given_names::{RESERVED_WORDS, is_given_name, is_identifier};
 pub(crate) use id::dense_id;
 pub use id::{Id, IdVec};

@@ -217,7 +217,8 @@ pub fn sub_expressions(expr: &Expr) -> SmallVec<[ExprId; 3]> {
         | Expr::Typed(..)
         | Expr::Float(_)
         | Expr::Name(_)
-        | Expr::MetaData(_) => SmallVec::new(),
+        | Expr::MetaData(_)
+        | Expr::MeshCoordinate(..) => SmallVec::new(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tensors, their iteration domains, and device meshes.
 
-use super::expr::ExprId;
+use super::expr::{ExprId, MeshCoordinate};
 use super::id::id;
 use super::names::Symbol;
 use super::types::{DType, IterType, MemoryType, ParallelType};
@@ -90,6 +90,24 @@ impl DeviceMesh {
             index /= extent;
         }
         Some(0)
+    }
+    /// The coordinates that the mesh has: one along each axis, and its size.
+    pub fn coordinates(&self) -> impl Iterator<Item = (MeshCoordinate, &'static str)> + '_ {
+        MeshCoordinate::ALL.iter().copied().filter(|(coordinate, _)| match coordinate {
+            MeshCoordinate::Size => true,
+            MeshCoordinate::Along(axis) => axis.mesh_axis_from_inside().is_some_and(|at| at < self.shape.len()),
+        })
+    }
+    /// The coordinate of a word, `x`, `y`, `z` or `size`, that the mesh has.
+    pub fn find_coordinate(&self, word: &str) -> Option<MeshCoordinate> {
+        self.coordinates().find(|(_, known)| *known == word).map(|(coordinate, _)| coordinate)
+    }
+    /// A coordinate of a device; `None` for a device outside of the mesh.
+    pub fn coordinate_value(&self, device: Option<u32>, coordinate: MeshCoordinate) -> Option<i64> {
+        match coordinate {
+            MeshCoordinate::Size => Some(self.devices.len() as i64),
+            MeshCoordinate::Along(axis) => self.device_coordinate(device?, axis).map(i64::from),
+        }
     }
     /// Returns true if the device is in the mesh.
     pub fn contains(&self, device: u32) -> bool {

@@ -190,6 +190,12 @@ impl TextWriter<'_> {
             }
             Expr::Float(text) => self.out.push_str(program.name(*text)),
             Expr::Name(name) => self.write_name(*name),
+            Expr::MeshCoordinate(mesh, coordinate) => {
+                self.out.push_str("DeviceMesh");
+                push_mesh(self.out, program.mesh(*mesh));
+                self.out.push('.');
+                self.out.push_str(coordinate.word());
+            }
             Expr::Unary(..)
             | Expr::Binary(..)
             | Expr::Call(..)
@@ -252,9 +258,13 @@ impl TextWriter<'_> {
                 push_number(self.out, u64::from(program.tensor(*tensor).number));
                 self.out.push(')');
             }
-            Expr::Int(_) | Expr::Hex(_) | Expr::Bool(_) | Expr::Typed(..) | Expr::Float(_) | Expr::Name(_) => {
-                self.write_expr(id);
-            }
+            Expr::Int(_)
+            | Expr::Hex(_)
+            | Expr::Bool(_)
+            | Expr::Typed(..)
+            | Expr::Float(_)
+            | Expr::Name(_)
+            | Expr::MeshCoordinate(..) => self.write_expr(id),
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::ir::IndexDefinitions;
 use crate::ir::functions::{Function, ScalarValue, scalars};
 use crate::ir::scalar_names::sub_expressions;
-use crate::ir::{BinaryOp, DType, Expr, ExprId, OpId, Program, Symbol, UnaryOp, UnitId, Value};
+use crate::ir::{BinaryOp, DType, Expr, ExprId, MeshCoordinate, MeshId, OpId, Program, Symbol, UnaryOp, UnitId, Value};
 use crate::plan::ExtentEnv;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
@@ -96,6 +96,7 @@ impl EvalScope<'_> {
             Expr::Float(text) => self.eval_literal(None, *text),
             Expr::Typed(dtype, text) => self.eval_literal(Some(*dtype), *text),
             Expr::Name(name) => self.eval_name(*name),
+            Expr::MeshCoordinate(mesh, coordinate) => self.mesh_coordinate(*mesh, *coordinate),
             Expr::Set(inner) => self.eval_depth(*inner, depth + 1),
             Expr::Unary(op, a) => apply_unary(*op, self.eval_depth(*a, depth + 1)?),
             Expr::Binary(op, a, b) => {
@@ -175,6 +176,18 @@ impl EvalScope<'_> {
         self.rank.map(|rank| ScalarValue::Int(i64::from(rank))).ok_or_else(|| {
             let name = self.program.name(name);
             EvalError::Invalid(format!("`{name}` has no value: the program runs on whole tensors"))
+        })
+    }
+
+    /// A coordinate of the rank in a mesh.
+    fn mesh_coordinate(&self, mesh: MeshId, coordinate: MeshCoordinate) -> Result<ScalarValue, EvalError> {
+        let value = self.program.mesh(mesh).coordinate_value(self.rank, coordinate);
+        value.map(ScalarValue::Int).ok_or_else(|| {
+            let name = self.program.mesh_coordinate_name(mesh, coordinate);
+            EvalError::Invalid(match self.rank {
+                Some(rank) => format!("`{name}` has no value on rank {rank}, which is not in the mesh"),
+                None => format!("`{name}` has no value: the program runs on whole tensors"),
+            })
         })
     }
 
@@ -357,7 +370,7 @@ pub(crate) fn evaluate_extent(
 pub(crate) fn constant_value(program: &Program, expr: ExprId) -> Option<ScalarValue> {
     fn is_constant(program: &Program, expr: ExprId) -> bool {
         let expr = program.expr(expr);
-        let named = matches!(expr, Expr::Name(_));
+        let named = matches!(expr, Expr::Name(_) | Expr::MeshCoordinate(..));
         !named && sub_expressions(expr).iter().all(|&part| is_constant(program, part))
     }
     if !is_constant(program, expr) {

@@ -1,10 +1,10 @@
 //! Scalar expressions.
 
 use super::{HeadMeaning, Resolver};
-use crate::ir::functions;
+use crate::ir::{self, functions};
 use crate::ir::{BinaryOp, DType, Expr, ExprId, StreamSpelling, UnaryOp};
-use hostir_grammar::Span;
 use hostir_grammar::ast::{self, ArgRange, ValueSyntax};
+use hostir_grammar::{MeshGrid, Span, parse_mesh_grid};
 use smallvec::SmallVec;
 
 impl Resolver<'_> {
@@ -93,6 +93,11 @@ impl Resolver<'_> {
         if let Some(expr) = self.words[symbol.index()].expr {
             return expr;
         }
+        if let Some(expr) = self.mesh_coordinate(symbol) {
+            let expr = self.program.exprs.intern(expr);
+            self.words[symbol.index()].expr = Some(expr);
+            return expr;
+        }
         let mut name = self.resolve_symbol(symbol);
         if self.style.stream == StreamSpelling::LowerStreamIdx && self.ast.symbol_text(symbol) == "streamIdx" {
             name = self.program.names.intern("StreamIdx");
@@ -100,6 +105,16 @@ impl Resolver<'_> {
         let expr = self.program.exprs.intern_name(name);
         self.words[symbol.index()].expr = Some(expr);
         expr
+    }
+
+    /// `DeviceMesh{0 1}.x`, which the grammar reads as one word.
+    fn mesh_coordinate(&mut self, symbol: ast::Symbol) -> Option<Expr> {
+        let text = self.ast.symbol_text(symbol).strip_prefix("DeviceMesh")?;
+        let (grid, word) = text.starts_with('{').then_some(text)?.rsplit_once('.')?;
+        let MeshGrid { shape, devices } = parse_mesh_grid(grid)?;
+        let mesh = ir::DeviceMesh { shape, devices };
+        let coordinate = mesh.find_coordinate(word)?;
+        Some(Expr::MeshCoordinate(self.intern_mesh(mesh), coordinate))
     }
 
     fn resolve_binary_op(&mut self, symbol: ast::Symbol) -> Option<BinaryOp> {

@@ -177,7 +177,10 @@ impl Resolver<'_> {
     }
 
     fn resolve_mesh(&mut self, node: &ast::MeshSyntax) -> MeshId {
-        let mesh = ir::DeviceMesh { shape: node.shape.clone(), devices: node.devices.clone() };
+        self.intern_mesh(ir::DeviceMesh { shape: node.shape.clone(), devices: node.devices.clone() })
+    }
+
+    pub(super) fn intern_mesh(&mut self, mesh: ir::DeviceMesh) -> MeshId {
         if let Some(&id) = self.program.mesh_ids.get(&mesh) {
             return id;
         }

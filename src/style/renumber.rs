@@ -329,7 +329,12 @@ impl<'p> ProgramRenumberer<'p> {
                 self.renumber_tensor(tensor);
                 Expr::MetaData(tensor)
             }
-            same @ (Expr::Int(_) | Expr::Hex(_) | Expr::Bool(_) | Expr::Typed(..) | Expr::Float(_)) => same,
+            same @ (Expr::Int(_)
+            | Expr::Hex(_)
+            | Expr::Bool(_)
+            | Expr::Typed(..)
+            | Expr::Float(_)
+            | Expr::MeshCoordinate(..)) => same,
         };
         let new = self.edit.intern_expr(new);
         self.exprs.insert(id, new);

@@ -155,7 +155,7 @@ fn needs_integer(program: &Program, expr: ExprId, span: Span, what: &dyn Fn() ->
 /// Returns the kind of an expression if the text alone decides it; names may have any kind.
 fn expr_kind(program: &Program, expr: ExprId) -> Option<NumberKind> {
     match program.expr(expr) {
-        Expr::Int(_) | Expr::Hex(_) => Some(NumberKind::Integer),
+        Expr::Int(_) | Expr::Hex(_) | Expr::MeshCoordinate(..) => Some(NumberKind::Integer),
         Expr::Bool(_) | Expr::Typed(DType::Bool, _) => Some(NumberKind::Truth),
         Expr::Float(_) => Some(NumberKind::Real),
         Expr::Typed(dtype, _) => Some(if dtype.is_float() { NumberKind::Real } else { NumberKind::Integer }),

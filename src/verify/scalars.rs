@@ -70,6 +70,11 @@ fn report_unbound(program: &Program, op: OpId, name: Symbol, diags: &mut Diags) 
     let bound = bound_names(program);
     let known = bound.iter().map(|symbol| program.name(*symbol)).chain(RUNTIME.iter().copied());
     let diag = Diag::error(codes::UNKNOWN_SCALAR, program.op_span(op), format!("the scalar `{name}` is not defined"));
+    if name.starts_with("DeviceMesh{") {
+        let note = "write a full grid of devices with `.x`, the coordinate along its inner axis, `.y` or `.z`, those along the axes outside of it, or `.size`";
+        diags.push(diag.with_note(note));
+        return;
+    }
     diags.push(match nearest_candidate(name, known) {
         Some(near) => diag.with_note(format!("did you mean `{near}`?")),
         None => diag.with_note("use an extent of a tensor, a loop index, an input, `rank` or `numberOfStreams`"),

@@ -74,7 +74,7 @@ fn run_damaged(texts: &[(String, String)], rounds: u64, random: &mut Random) -> 
             }
             run_named(&name, fuzz_text, damaged.as_bytes());
             run_named(&name, fuzz_passes, damaged.as_bytes());
-            assert!(start.elapsed().as_secs() < 5, "{:?} for {name}", start.elapsed());
+            assert!(start.elapsed().as_secs() < 60, "{:?} for {name}", start.elapsed());
             sound += u64::from(hostir::load(&damaged).1.is_empty());
         }
     }

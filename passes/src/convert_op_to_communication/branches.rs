@@ -7,7 +7,7 @@ use super::table::CommDecision;
 use crate::support::fold;
 use hostir::diag::Diag;
 use hostir::ir::IndexDefinitions;
-use hostir::ir::{AttrKey, BlockId, Expr, ExprId, OpId, Program, Symbol, UnaryOp};
+use hostir::ir::{AttrKey, BlockId, Expr, ExprId, MeshCoordinate, OpId, Program, Symbol, UnaryOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// convert-op-to-communication: a branch that not all devices of a communication take.
@@ -85,7 +85,13 @@ impl RankBranchWalk<'_> {
 
     fn depends_on_rank(&self, expr: ExprId) -> bool {
         let mut found = false;
-        self.definitions.visit_names(self.program, expr, &mut |name| found |= self.names.contains(&name));
+        self.definitions.visit_leaves(self.program, expr, &mut |leaf| {
+            found |= match leaf {
+                Expr::Name(name) => self.names.contains(name),
+                Expr::MeshCoordinate(_, coordinate) => *coordinate != MeshCoordinate::Size,
+                _ => false,
+            };
+        });
         found
     }
 }
@@ -117,6 +123,9 @@ fn value_on_rank(program: &Program, expr: ExprId, rank: u32) -> Option<Expr> {
         Expr::Int(value) => Some(Expr::Int(*value)),
         Expr::Bool(value) => Some(Expr::Bool(*value)),
         Expr::Name(name) if matches!(program.name(*name), "rank" | "deviceIdx.x") => Some(Expr::Int(i64::from(rank))),
+        Expr::MeshCoordinate(mesh, coordinate) => {
+            program.mesh(*mesh).coordinate_value(Some(rank), *coordinate).map(Expr::Int)
+        }
         Expr::Set(inner) => value_on_rank(program, *inner, rank),
         Expr::Unary(UnaryOp::Not, inner) => match value_on_rank(program, *inner, rank)? {
             Expr::Bool(value) => Some(Expr::Bool(!value)),

@@ -20,7 +20,8 @@ use hostir::analysis::is_resharding;
 use hostir::diag::{Diag, Diags, Span};
 use hostir::ir::TEAM_CUT;
 use hostir::ir::edit::Edit;
-use hostir::ir::{AttrKey, AttrValue, DeviceMesh, OpId, Program, Tensor, TensorId};
+use hostir::ir::scalar_names::sub_expressions;
+use hostir::ir::{AttrKey, AttrValue, DeviceMesh, Expr, ExprId, OpId, Program, Tensor, TensorId};
 use hostir::ir::{OpEffect, OpKind};
 use uses::{DeviceCounts, ReachableItems, ScalarUse};
 
@@ -92,6 +93,7 @@ fn run_resize_mesh(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags
     if new == old {
         return Ok(());
     }
+    refuse_coordinates(edit.program(), &walked)?;
     if old == 1 {
         refuse_lowered(edit.program(), &walked)?;
     }
@@ -142,6 +144,26 @@ fn device_count(program: &Program, walked: &ReachableItems) -> Result<Option<i64
         }
     }
     diags.or_value(count)
+}
+
+/// The coordinates of another mesh may or may not be those of the one that is resized.
+fn refuse_coordinates(program: &Program, walked: &ReachableItems) -> Result<(), Diags> {
+    let mut diags = Diags::default();
+    for one in &walked.uses {
+        let Some(text) = mesh_coordinate_in(program, one.expr) else { continue };
+        let message = format!("`{text}` is a coordinate in a mesh, whose counterpart on other devices is unknown");
+        let note = "write `rank` or a loop's index: on devices 0, 1, 2, ... they are the coordinate";
+        diags.push(Diag::error(RESIZE_MESHES, program.op_span(one.op), message).with_note(note));
+    }
+    diags.or_value(())
+}
+
+/// The name of the first coordinate of a mesh in an expression.
+fn mesh_coordinate_in(program: &Program, expr: ExprId) -> Option<String> {
+    match program.expr(expr) {
+        Expr::MeshCoordinate(mesh, coordinate) => Some(program.mesh_coordinate_name(*mesh, *coordinate)),
+        other => sub_expressions(other).into_iter().find_map(|part| mesh_coordinate_in(program, part)),
+    }
 }
 
 /// On one device every communication is a copy, and lowering takes any kind for any op.

@@ -33,7 +33,8 @@ impl ExprFolder {
             | Expr::Typed(..)
             | Expr::Float(_)
             | Expr::Name(_)
-            | Expr::MetaData(_) => id,
+            | Expr::MetaData(_)
+            | Expr::MeshCoordinate(..) => id,
             // `( a )`: a copy of a scalar.
             Expr::Set(a) => self.fold_expr(edit, a),
             Expr::Unary(op, a) => {
@@ -183,6 +184,7 @@ fn is_integer(program: &Program, id: ExprId) -> bool {
     match program.expr(id) {
         Expr::Int(_) => true,
         Expr::Name(name) => is_integer_name(program.name(*name)),
+        Expr::MeshCoordinate(..) => true,
         Expr::Set(a) | Expr::Unary(UnaryOp::Neg | UnaryOp::BitNot, a) => is_integer(program, *a),
         Expr::Binary(BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul, a, b) => {
             is_integer(program, *a) && is_integer(program, *b)

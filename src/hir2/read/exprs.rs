@@ -179,9 +179,13 @@ impl ProgramReader<'_> {
     /// `d.x`, `d.size`.
     fn mesh_coordinate(&mut self, mesh: NameSyntax, field: NameSyntax) -> Option<ExprId> {
         let text = self.file.symbol_text(field.name);
-        self.find_mesh(mesh)?;
-        report::report_coordinate(text, field.span, self.diags);
-        None
+        let mesh = self.find_mesh(mesh)?;
+        let grid = &self.program.meshes[mesh];
+        let Some(coordinate) = grid.find_coordinate(text) else {
+            report::report_coordinate(text, grid, field.span, self.diags);
+            return None;
+        };
+        Some(self.program.exprs.intern(Expr::MeshCoordinate(mesh, coordinate)))
     }
 
     // Operands.

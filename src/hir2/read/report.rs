@@ -6,7 +6,7 @@ use crate::hir2::defaults::{COMMUNICATION_WORDS, DTYPE_WORDS};
 use crate::hir2::defaults::{is_callable, keyword};
 use crate::ir::RESERVED_WORDS;
 use crate::ir::functions::function_names;
-use crate::ir::{OpKind, Program, TensorId, UnitId};
+use crate::ir::{DeviceMesh, OpKind, Program, TensorId, UnitId};
 use crate::ops::{ArgSpec, find_op, head_words};
 use hostir_grammar::Span;
 use hostir_grammar::ast::Symbol;
@@ -150,8 +150,9 @@ pub(super) fn report_cast(span: Span, diags: &mut Diags) {
     );
 }
 
-pub(super) fn report_coordinate(text: &str, span: Span, diags: &mut Diags) {
-    report_word("coordinate", text, &["x", "y", "z", "size"], span, diags);
+pub(super) fn report_coordinate(text: &str, mesh: &DeviceMesh, span: Span, diags: &mut Diags) {
+    let words: Vec<&str> = mesh.coordinates().map(|(_, word)| word).collect();
+    report_word("coordinate", text, &words, span, diags);
 }
 
 /// An operation inside of another one.

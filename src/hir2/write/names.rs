@@ -5,7 +5,7 @@ use super::prepare::scalar_names;
 use super::uses::OccurrenceTable;
 use crate::hir2::defaults::{COMMUNICATION_WORDS, dtype_of_word};
 use crate::ir::functions::find_function;
-use crate::ir::{BlockId, DeviceMesh, MeshId, OpId, Program, Symbol, TensorId, UnitId, Value};
+use crate::ir::{BlockId, DeviceMesh, Expr, ExprId, MeshId, OpId, Program, Symbol, TensorId, UnitId, Value};
 use crate::ir::{RESERVED_WORDS, is_given_name as is_user_name, is_identifier};
 use crate::ops::find_op;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -126,6 +126,11 @@ fn used_meshes(program: &Program) -> Vec<MeshId> {
     if let Some(block) = program.index_definitions() {
         walk.visit_block(block);
     }
+    for at in 0..program.exprs().len() {
+        if let Expr::MeshCoordinate(mesh, _) = program.expr(ExprId(at as u32)) {
+            walk.visit_mesh(*mesh);
+        }
+    }
     walk.found
 }
 
@@ -137,9 +142,13 @@ struct MeshWalk<'p> {
 
 impl MeshWalk<'_> {
     fn visit_tensor(&mut self, tensor: TensorId) {
-        if let Some(mesh) = self.program.tensor(tensor).mesh
-            && !std::mem::replace(&mut self.used[mesh.0 as usize], true)
-        {
+        if let Some(mesh) = self.program.tensor(tensor).mesh {
+            self.visit_mesh(mesh);
+        }
+    }
+
+    fn visit_mesh(&mut self, mesh: MeshId) {
+        if !std::mem::replace(&mut self.used[mesh.0 as usize], true) {
             self.found.push(mesh);
         }
     }

@@ -67,6 +67,11 @@ impl ProgramWriter<'_> {
             Expr::Typed(dtype, text) => self.write_typed_literal(id, *dtype, *text),
             Expr::Float(text) => self.out.push_str(program.name(*text)),
             Expr::Name(name) => self.write_scalar_name(id, *name),
+            Expr::MeshCoordinate(mesh, coordinate) => {
+                self.write_mesh_name(Some(*mesh));
+                self.out.push('.');
+                self.out.push_str(coordinate.word());
+            }
             Expr::Unary(op, a) => self.write_prefix(*op, *a, least),
             Expr::Binary(op, a, b) => self.write_infix(id, *op, [*a, *b], least),
             Expr::Call(name, args) if is_function_name(program.name(*name)) => {
