@@ -27,6 +27,15 @@ pub struct RankUsage {
 }
 
 impl RankUsage {
+    /// The sums over ranks, without tracks.
+    pub fn of_all(ranks: &[RankUsage]) -> RankUsage {
+        RankUsage {
+            tracks: Vec::new(),
+            compute: ranks.iter().map(|usage| usage.compute).sum(),
+            communication: ranks.iter().map(|usage| usage.communication).sum(),
+            exposed: ranks.iter().map(|usage| usage.exposed).sum(),
+        }
+    }
     /// The share of communication that is hidden behind compute, from 0 to 1; `None` without communication.
     pub fn hidden_fraction(&self) -> Option<f64> {
         let hidden = self.communication - self.exposed;

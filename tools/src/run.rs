@@ -24,6 +24,7 @@ mod failure;
 mod fix;
 mod gather;
 mod inputs;
+mod models;
 mod option_values;
 mod outputs;
 mod permuted;

@@ -1,4 +1,4 @@
-//! Answers to what backends are called elsewhere.
+//! Names of backends: answers to what they are called elsewhere, and those that carry another one's communications.
 
 use clap::error::{ContextKind, ContextValue};
 
@@ -29,4 +29,36 @@ fn context_text(error: &clap::Error, kind: ContextKind) -> Option<&str> {
         Some(ContextValue::String(text)) => Some(text.as_str()),
         _ => None,
     }
+}
+
+/// A carrier of communications.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) enum Transport {
+    /// NCCL.
+    #[default]
+    Nccl,
+    /// Copies between devices.
+    Copies,
+}
+
+/// The transports of communications whose backend is not CUDA.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Transports {
+    /// The transport of NCCL's communications.
+    pub(super) nccl: Transport,
+    /// The transport of UCC's communications, if there is one.
+    pub(super) ucc: Option<Transport>,
+}
+
+/// The transports that `--map-backend` gives. `UCC=NCCL` beside `NCCL=CUDA` sends both over copies.
+pub(super) fn map_transports(given: &[String]) -> Transports {
+    let [nccl_by_copies, ucc_by_copies, ucc_by_nccl] =
+        ["NCCL=CUDA", "UCC=CUDA", "UCC=NCCL"].map(|text| given.iter().any(|other| other == text));
+    let nccl = if nccl_by_copies { Transport::Copies } else { Transport::Nccl };
+    let ucc = match (ucc_by_copies, ucc_by_nccl) {
+        (true, _) => Some(Transport::Copies),
+        (false, true) => Some(nccl),
+        (false, false) => None,
+    };
+    Transports { nccl, ucc }
 }

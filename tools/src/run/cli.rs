@@ -1,6 +1,7 @@
 //! The command line of hir-run: what was typed, without looking at the program.
 
-use super::backend_names::other_backend;
+pub(super) use super::backend_names::{Transport, Transports};
+use super::backend_names::{map_transports, other_backend};
 use super::data_files::DataFile;
 use super::failure::RunFailure;
 pub(super) use super::option_values::{InputContent, PermutedSchedules, ScalarNumber, TimelineForms};
@@ -30,25 +31,6 @@ pub(super) enum BackendChoice {
     Cpu,
     Cuda,
     Null,
-}
-
-/// A carrier of communications.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(super) enum Transport {
-    /// NCCL.
-    #[default]
-    Nccl,
-    /// Copies between devices.
-    Copies,
-}
-
-/// The transports of communications whose backend is not CUDA.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(super) struct Transports {
-    /// The transport of NCCL's communications.
-    pub(super) nccl: Transport,
-    /// The transport of UCC's communications, if there is one.
-    pub(super) ucc: Option<Transport>,
 }
 
 /// The options of runs on GPUs.
@@ -357,7 +339,11 @@ struct CheckArguments {
         help = "Absolute tolerance; the default depends on the reference's root mean square"
     )]
     atol: Option<f64>,
-    #[arg(long, help = "Checks and plans the program, and proves that it has no deadlocks and no races, without data")]
+    #[arg(
+        long,
+        help = "Checks and plans the program, and proves that it has no deadlocks and no races, without data; \
+                        the cost models of several FILEs are compared with the first"
+    )]
     check_only: bool,
     #[arg(long, requires = "check_only", conflicts_with_all = ["processes", "rank"],
         help = "Applies the fixes of errors and warnings to FILE and checks it again; from standard input, writes the \
@@ -438,7 +424,7 @@ struct TimelineArguments {
 }
 
 #[derive(Args)]
-#[command(next_help_heading = "Print the values of the outputs")]
+#[command(next_help_heading = "Output")]
 struct PrintArguments {
     #[arg(long, help = "Print the plan of each rank instead of running it")]
     print_plan: bool,
@@ -474,7 +460,7 @@ fn read_options(arguments: Arguments, matches: &ArgMatches) -> Result<Options, V
     values.check_bench(&bench);
     values.check_exact(&checks, &bench);
     let set = values.read_set(&sizes.set);
-    values.check_files(&program.files, bench.bench);
+    values.check_files(&program.files, bench.bench || checks.check_only);
     let mut files = program.files.into_iter();
     let options = Options {
         file: files.next().unwrap_or_default(),
@@ -543,19 +529,6 @@ impl BenchArguments {
     }
 }
 
-/// The transports that `--map-backend` gives. `UCC=NCCL` beside `NCCL=CUDA` sends both over copies.
-fn map_transports(given: &[String]) -> Transports {
-    let [nccl_by_copies, ucc_by_copies, ucc_by_nccl] =
-        ["NCCL=CUDA", "UCC=CUDA", "UCC=NCCL"].map(|text| given.iter().any(|other| other == text));
-    let nccl = if nccl_by_copies { Transport::Copies } else { Transport::Nccl };
-    let ucc = match (ucc_by_copies, ucc_by_nccl) {
-        (true, _) => Some(Transport::Copies),
-        (false, true) => Some(nccl),
-        (false, false) => None,
-    };
-    Transports { nccl, ucc }
-}
-
 /// The values of `--set`.
 struct SetValues {
     scalars: KeyedValues<ScalarNumber>,
@@ -571,15 +544,16 @@ struct ValueReader<'a> {
 
 impl ValueReader<'_> {
     /// Refuses several programs where one runs.
-    fn check_files(&mut self, files: &[String], bench: bool) {
+    fn check_files(&mut self, files: &[String], may_be_several: bool) {
         let [first, second, ..] = files else { return };
-        if bench {
+        let picture = [first, second].into_iter().find(|file| file.ends_with(".svg"));
+        if may_be_several && picture.is_none() {
             return;
         }
         let message = format!("one program runs at a time, but `{first}` and `{second}` were given");
-        let note = match [first, second].into_iter().find(|file| file.ends_with(".svg")) {
+        let note = match picture {
             Some(picture) => format!("write the name of a picture after `=`: `--timeline={picture}`"),
-            None => "compare with another program with `--reference FILE`, or time several with `--bench`".to_owned(),
+            None => "`--reference FILE` compares results, `--bench` times, `--check-only` cost models".to_owned(),
         };
         self.diags.push(Diag::global_error(errors::CONFLICT, message).with_note(note));
     }

@@ -11,8 +11,8 @@ use super::preparation::{announce_program, poison_memory, prepare_program, repor
 use super::program::SourceProgram;
 use super::tensor_options::BoundOptions;
 use super::{
-    bench, comparison, exact, fix, gather, inputs, outputs, permuted, preconditions, progress, proof, reference,
-    summary, tensor_options, timeline, work_summary,
+    bench, comparison, exact, fix, gather, inputs, models, outputs, permuted, preconditions, progress, proof,
+    reference, summary, tensor_options, timeline, work_summary,
 };
 use crate::launch::LaunchedProcess;
 use hostir::backend::RunResult;
@@ -63,6 +63,9 @@ fn execute_steps(options: &Options, here: Option<&LaunchedProcess>, io: &mut Too
     let profiler = engine.open_profiler(options, io)?;
     if let Some(bench) = &options.bench {
         return bench::run_benchmark(options, bench, &engine, profiler.as_ref(), here, io);
+    }
+    if !options.others.is_empty() {
+        return models::compare_models(options, &engine, io);
     }
     let loaded = SourceProgram::read_program(&options.file, options.container, io)?;
     let bound = tensor_options::bind_options(&loaded.program, options)?;

@@ -153,12 +153,7 @@ fn draw_usage(text: &mut String, trace: &Trace, usage: &[RankUsage]) {
         let _ = writeln!(text, "rank {rank}: {}", usage_text(usage));
     }
     if usage.len() > 1 {
-        let all = RankUsage {
-            tracks: Vec::new(),
-            compute: usage.iter().map(|usage| usage.compute).sum(),
-            communication: usage.iter().map(|usage| usage.communication).sum(),
-            exposed: usage.iter().map(|usage| usage.exposed).sum(),
-        };
+        let all = RankUsage::of_all(&usage);
         let _ = writeln!(text, "all ranks together: {}", usage_text(&all));
     }
 }
@@ -227,7 +222,7 @@ pub(super) fn truncate_text(text: &str, columns: usize) -> String {
 // ---- figures ----
 
 /// Four digits and a unit: `12.34 us`.
-pub(super) fn time_text(ns: u64) -> String {
+pub(in crate::run) fn time_text(ns: u64) -> String {
     let (value, unit) = match ns {
         0..=999 => return format!("{ns} ns"),
         1_000..=999_999 => (ns as f64 / 1e3, "us"),
