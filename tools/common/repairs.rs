@@ -4,7 +4,7 @@ use crate::errors;
 use crate::io::ToolIo;
 use crate::render::DiagFormat;
 use crate::source::NamedText;
-use crate::staged::write_whole;
+use crate::staged::replace_file;
 use hostir::diag::fix::{line_edits, list_edited};
 use hostir::diag::{Diag, codes};
 use hostir::repair::{TextJudge, repair_text};
@@ -79,14 +79,7 @@ impl RepairedSource {
         if self.fixes == 0 {
             return Ok(());
         }
-        let file = io.resolve_path(path);
-        // A new file takes the place of the old one, whose own mode does not keep it from being replaced.
-        if std::fs::metadata(&file).is_ok_and(|meta| meta.permissions().readonly()) {
-            let message = format!("cannot write `{path}`: the file is read-only");
-            return Err(Diag::global_error(errors::WRITE, message)
-                .with_note("nothing was changed; make it writable, or repair a copy"));
-        }
-        write_whole(path, file, self.text.as_bytes())
+        replace_file(path, io.resolve_path(path), self.text.as_bytes())
     }
 }
 

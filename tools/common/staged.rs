@@ -43,6 +43,20 @@ pub fn write_whole(name: &str, path: PathBuf, bytes: &[u8]) -> Result<(), Diag> 
     staged.commit()
 }
 
+/// Writes a file that was there before as [`write_whole`] does, unless it is read-only: a new file takes the place of
+/// the old one, whose own mode does not keep it from being replaced.
+///
+/// # Errors
+/// [`errors::WRITE`] or [`errors::FOREIGN`].
+pub fn replace_file(name: &str, path: PathBuf, bytes: &[u8]) -> Result<(), Diag> {
+    if std::fs::metadata(&path).is_ok_and(|meta| meta.permissions().readonly()) {
+        let message = format!("cannot write `{name}`: the file is read-only");
+        return Err(Diag::global_error(errors::WRITE, message)
+            .with_note("nothing was changed; make it writable, or change a copy"));
+    }
+    write_whole(name, path, bytes)
+}
+
 /// Temporary files and new folders, removed unless the files were moved into place.
 #[derive(Default, Debug)]
 pub struct StagedFiles {

@@ -32,6 +32,14 @@ pub(super) struct OptionOrigin {
 #[derive(Debug)]
 pub(super) struct OptArgs {
     pub(super) file: String,
+    /// The other files of `--format` and `--diff`.
+    pub(super) others: Vec<String>,
+    /// Writes texts in `hir 2` in their canonical layout.
+    pub(super) format_files: bool,
+    /// Tells which texts would change, and changes none.
+    pub(super) check: bool,
+    /// Compares two files.
+    pub(super) diff: bool,
     pub(super) output: String,
     /// True if the command line names the file for the result.
     pub(super) output_given: bool,
@@ -75,11 +83,16 @@ Examples:
       Take the second program of a log and print it so that people can read it.
   hir-opt prog.hir --fix --pass='check-program{devices=4,i0=64}'
       Repair the text of a program where that is sure.
+  hir-opt --format --check tests/
+      List the lines in which texts in hir 2 differ from the canonical layout.
+  hir-opt --diff dump.hir mine.hir
+      Print how two programs differ in more than names and numbers.
   hir-opt --list-ops=Communication
       Say how an op is written, and what its arguments may be.
 
 Exit status: 0 success, 1 the program is wrong, 2 the command line is wrong, 3 a
-file cannot be read or written. Results go to standard output, everything else
+file cannot be read or written, 4 programs differ, or a text is not formatted
+and --check was given. Results go to standard output, everything else
 to standard error; nothing is printed when something is wrong.";
 
 /// Reads the arguments, the program's name first. An error was reported and is given as the exit status;
@@ -101,7 +114,7 @@ pub(super) fn parse_args(args: &[OsString], io: &mut ToolIo<'_>) -> Result<OptAr
 #[command(name = "hir-opt", version = hostir_tool_support::VERSION, about = ABOUT, after_help = AFTER)]
 struct Arguments {
     #[arg(value_name = "FILE", default_value = "-", help = "The program or log; - is standard input")]
-    file: String,
+    files: Vec<String>,
     #[arg(long, value_name = "NAME[{key=val,...}]", help = "Run a pass; repeatable, in the order given")]
     pass: Vec<String>,
     #[arg(long, value_name = "a,b{k=v}", help = "Run several passes")]
@@ -112,6 +125,14 @@ struct Arguments {
         help = "Apply the fixes of errors and warnings, also those of passes such as check-program, to the text of FILE; \
                 with -o or from standard input, write the repaired text to the result")]
     fix: bool,
+    #[arg(long, conflicts_with_all = ["diff", "fix", "pass", "pass_pipeline", "form", "style", "renumber", "container", "verify_diagnostics"],
+        help = "Write texts in hir 2 in their canonical layout, in their files; of a folder, all .hir files")]
+    format: bool,
+    #[arg(long, requires = "format", help = "With --format: change nothing, list the lines that would change")]
+    check: bool,
+    #[arg(long, conflicts_with_all = ["fix", "pass", "pass_pipeline", "form", "style", "renumber", "split_input_file", "verify_diagnostics"],
+        help = "Compare the programs of two FILEs up to names and numbers, and print the lines of hir 2 that differ")]
+    diff: bool,
     #[arg(long, help = "List all passes with their options")]
     list_passes: bool,
     #[arg(long, value_name = "OP", num_args = 0..=1, require_equals = true, default_missing_value = "",
@@ -172,6 +193,8 @@ fn read_values(arguments: Arguments, matches: &ArgMatches, io: &mut ToolIo<'_>) 
     let (before_all, before) = usage.find_passes("print-ir-before", &arguments.print_ir_before);
     let (after_all, after) = usage.find_passes("print-ir-after", &arguments.print_ir_after);
     let (pipeline, origins) = usage.read_pipeline(&arguments, matches);
+    usage.check_files(&arguments);
+    let mut files = arguments.files.into_iter();
     let cli = OptArgs {
         pipeline,
         origins,
@@ -185,7 +208,11 @@ fn read_values(arguments: Arguments, matches: &ArgMatches, io: &mut ToolIo<'_>) 
             only_changes: arguments.print_ir_after_change,
         },
         disabled: usage.find_passes("disable-pass", &arguments.disable_pass).1,
-        file: arguments.file,
+        file: files.next().unwrap_or_else(|| "-".to_owned()),
+        others: files.collect(),
+        format_files: arguments.format,
+        check: arguments.check,
+        diff: arguments.diff,
         output_given: matches.value_source("output") == Some(ValueSource::CommandLine),
         output: arguments.output,
         fix: arguments.fix,
@@ -221,6 +248,18 @@ impl UsageReporter<'_, '_> {
     fn report_error(&mut self, message: impl std::fmt::Display) {
         self.failed = true;
         self.io.print_message(&format!("error: {message}"));
+    }
+
+    /// Refuses several files where one is read.
+    fn check_files(&mut self, arguments: &Arguments) {
+        if let [first, second, ..] = &arguments.files[..]
+            && !arguments.format
+            && !arguments.diff
+        {
+            self.report_error(format!(
+                "one file is read at a time, but `{first}` and `{second}` were given; `--format` and `--diff` take several"
+            ));
+        }
     }
 
     /// All `--pass` and `--pass-pipeline` in the order given, and for each step where it stands.

@@ -6,11 +6,13 @@
 
 mod chunk;
 mod cli;
+mod difference;
 mod dump;
 mod expect;
 mod faults;
 mod fixing;
 mod form;
+mod formatting;
 mod lists;
 mod output;
 mod tables;
@@ -46,6 +48,12 @@ pub fn main_with(args: &[OsString], io: &mut ToolIo<'_>) -> i32 {
     };
     if cli.list_passes || cli.list_ops.is_some() {
         return print_lists(&cli, io).exit_code();
+    }
+    if cli.format_files {
+        return formatting::format_files(&cli, io).exit_code();
+    }
+    if cli.diff {
+        return difference::compare_files(&cli, io).exit_code();
     }
     let source = match io.read_source(&cli.file) {
         Ok(source) => source,

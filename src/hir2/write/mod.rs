@@ -9,6 +9,7 @@ mod contract;
 mod layout;
 mod names;
 mod ops;
+pub mod outline;
 mod posts;
 mod prepare;
 mod scalars;

@@ -20,7 +20,7 @@ pub(super) fn is_reserved_word(text: &str) -> bool {
 }
 
 /// Whether a word calls something else than a kernel.
-fn is_call_word(text: &str) -> bool {
+pub(super) fn is_call_word(text: &str) -> bool {
     let known = find_op(text).is_some() || dtype_of_word(text).is_some();
     let listed = matches!(text, "permute" | "wrap") || COMMUNICATION_WORDS.iter().any(|(word, _)| *word == text);
     known || listed || find_function(text, 1).is_some()

@@ -1,0 +1,118 @@
+//! The lines of programs with their names apart, so that programs can be compared up to names and numbers.
+
+use super::names::{FileNames, is_call_word, is_reserved_word};
+use super::write_file;
+use crate::ir::edit::Edit;
+use crate::ir::{Era, Expr, ExprId, Program, RunHints, scalar_names::RUNTIME};
+use crate::style::{renumber_program, restyle_program};
+use rustc_hash::FxHashSet;
+
+/// A line of the text of programs.
+#[derive(Clone, Debug)]
+pub struct OutlineLine {
+    /// The line in `hir 2`.
+    pub text: String,
+    /// The line with a mark in the place of each name.
+    pub skeleton: String,
+    /// The names, in order.
+    pub names: Vec<OutlineName>,
+    /// True for the first line of a kernel or a program, which is a name space of its own.
+    pub begins_scope: bool,
+}
+
+/// A name in a line.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct OutlineName {
+    /// The name.
+    pub text: String,
+    /// True for a name of the file: of a mesh, a kernel or a program.
+    pub is_of_file: bool,
+}
+
+/// The lines of programs without comments, in one style, with numbers in order of appearance; what they propose for
+/// a run is left out. The programs are changed accordingly.
+pub fn outline_programs(programs: &mut [Program]) -> Vec<OutlineLine> {
+    for program in programs.iter_mut() {
+        let mut edit = Edit::new(program);
+        edit.set_comments(Vec::new());
+        edit.set_run_hints(RunHints::default());
+        restyle_program(&mut edit, Era::E2025_06.style());
+        edit.commit();
+        renumber_program(program);
+    }
+    let names = OutlineNames::new(programs);
+    let text = write_file(programs);
+    text.lines().filter(|line| !line.is_empty()).map(|line| names.outline_line(line)).collect()
+}
+
+/// All names of some programs.
+struct OutlineNames {
+    of_file: FxHashSet<String>,
+    of_program: FxHashSet<String>,
+}
+
+impl OutlineNames {
+    fn new(programs: &[Program]) -> Self {
+        let file = FileNames::new(programs);
+        let mut of_file: FxHashSet<String> = file.programs.into_iter().collect();
+        of_file.extend(file.meshes.into_iter().map(|mesh| mesh.name));
+        of_file.extend(file.units.into_iter().flatten());
+        let mut names = Self { of_file, of_program: FxHashSet::default() };
+        programs.iter().for_each(|program| names.add_program(program));
+        names.of_program.retain(|name| !is_call_word(name) && !is_reserved_word(name));
+        names
+    }
+
+    fn add_program(&mut self, program: &Program) {
+        let given = program.given_names();
+        let tensors = program.tensors().iter().filter_map(|(_, tensor)| tensor.name);
+        let symbols = tensors.chain(given.handles.values().copied()).chain(given.streams.values().copied());
+        self.of_program.extend(symbols.map(|symbol| program.name(symbol).to_owned()));
+        for at in 0..program.exprs().len() {
+            if let Expr::Name(name) = program.expr(ExprId(at as u32)) {
+                let name = program.name(*name);
+                if !RUNTIME.contains(&name) {
+                    self.of_program.insert(name.to_owned());
+                }
+            }
+        }
+    }
+
+    /// Whether a word is the name of a tensor or a communication that has none, `T7` or `h7`, or one that was given.
+    fn is_of_program(&self, word: &str) -> bool {
+        let number = word.strip_prefix(['T', 'h']).unwrap_or_default();
+        let numbered = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+        numbered || self.of_program.contains(word)
+    }
+
+    fn outline_line(&self, line: &str) -> OutlineLine {
+        let begins_scope = line.contains('(') && !line.starts_with(' ');
+        let mut outline =
+            OutlineLine { text: line.to_owned(), skeleton: String::new(), names: Vec::new(), begins_scope };
+        let mut rest = line;
+        while let Some(first) = rest.chars().next() {
+            let length = word_length(rest).max(first.len_utf8());
+            let (word, behind) = rest.split_at(length);
+            rest = behind;
+            let is_of_file = self.of_file.contains(word);
+            if is_of_file || self.is_of_program(word) {
+                outline.names.push(OutlineName { text: word.to_owned(), is_of_file });
+                outline.skeleton.push('\u{fffd}');
+            } else {
+                outline.skeleton.push_str(word);
+            }
+        }
+        outline
+    }
+}
+
+/// The length of the word or number at the start of a text, 0 if there is none. A pass's name `G.1` is one word.
+fn word_length(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    let mut length = bytes.iter().take_while(|byte| is_part(byte)).count();
+    while length > 0 && bytes.get(length) == Some(&b'.') && bytes.get(length + 1).is_some_and(u8::is_ascii_digit) {
+        length += 1 + bytes[length + 1..].iter().take_while(|byte| is_part(byte)).count();
+    }
+    length
+}
