@@ -16,7 +16,8 @@ ranks can deadlock, if the sides of a communication do not agree, if two accesse
 if something reads or returns what nothing has written, or if an input or output is in use when the caller's stream
 goes on. What orders nothing and what wastes time is a warning. The program stays as it is.
 
-`check-program{devices=8,i0=64}` gives an extent or a scalar input by its name.",
+`check-program{devices=8,i0=64}` gives an extent or a scalar input by its name. What the program's text proposes
+for a run, `sizes` and `streams`, holds where no option says otherwise.",
     example: None,
     options: SIZE_OPTIONS,
     statistics: &[StatisticSpec { name: "redundant-waits", help: "Synchronize and Wait ops that order nothing" }],

@@ -16,4 +16,4 @@ pub use prepare::{
     IoTensor, IoTensorAxis, PreparedProgram, prepare_program, prepare_rank, prepare_with_kept, prepare_with_streams,
 };
 pub use shard::{assemble_output, shard_input};
-pub use sizes::{SizeSettings, infer_sizes, needed_ranks};
+pub use sizes::{SizeSettings, infer_sizes, needed_ranks, stream_count};

@@ -47,6 +47,14 @@ pub struct SizeSettings {
     pub limits: PlanLimits,
 }
 
+/// The number of streams if neither the caller nor the program's text says one.
+const DEFAULT_STREAMS: u32 = 4;
+
+/// The number of streams that a program is planned for: the one asked for, else the one that its text proposes.
+pub fn stream_count(program: &Program, asked: Option<u32>) -> u32 {
+    asked.or(program.run_hints().streams).unwrap_or(DEFAULT_STREAMS)
+}
+
 impl Default for SizeSettings {
     fn default() -> Self {
         Self {
@@ -57,7 +65,7 @@ impl Default for SizeSettings {
             files: BTreeMap::new(),
             devices: None,
             processes: false,
-            streams: 4,
+            streams: DEFAULT_STREAMS,
             memory_limit: 1 << 36,
             limits: PlanLimits::default(),
         }

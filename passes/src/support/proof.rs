@@ -3,7 +3,7 @@
 use crate::framework::options::{ANY_NAME, OptionSpec, OptionType, Options};
 use hostir::diag::Diags;
 use hostir::ir::Program;
-use hostir::lower::{PreparedProgram, SizeSettings, prepare_program};
+use hostir::lower::{PreparedProgram, SizeSettings, prepare_program, stream_count};
 use hostir::plan_checks::{JudgedProgram, ProofReport, judge_program, prove_program};
 
 /// The options of passes that prove a program.
@@ -16,9 +16,9 @@ pub(crate) const SIZE_OPTIONS: &[OptionSpec] = &[
     },
     OptionSpec {
         name: "streams",
-        ty: OptionType::Int { min: 1, max: 65_536 },
-        default: Some("4"),
-        help: "The value of `numberOfStreams`",
+        ty: OptionType::Int { min: 0, max: 65_536 },
+        default: Some("0"),
+        help: "The value of `numberOfStreams`; 0 is what the program proposes, else 4",
     },
     OptionSpec {
         name: "every",
@@ -52,12 +52,13 @@ pub(crate) fn judge_with_sizes(program: &Program, options: &Options) -> Result<J
 
 fn prepare_with_sizes(program: &Program, options: &Options) -> Result<PreparedProgram, Diags> {
     let devices = u32::try_from(options.int_value("devices")).ok().filter(|&devices| devices > 0);
+    let streams = u32::try_from(options.int_value("streams")).ok().filter(|&streams| streams > 0);
     let every = Some(options.int_value("every")).filter(|&every| every > 0);
     let settings = SizeSettings {
         set: options.named_values().iter().cloned().collect(),
         every,
         devices,
-        streams: u32::try_from(options.int_value("streams")).unwrap_or(1),
+        streams: stream_count(program, streams),
         memory_limit: u64::MAX,
         ..SizeSettings::default()
     };

@@ -10,7 +10,7 @@ use super::tensor_options::BoundOptions;
 use hostir::diag::{Diag, codes};
 use hostir::ir::{Program, TensorId};
 use hostir::lower;
-use hostir::lower::{PreparedProgram, SizeSettings};
+use hostir::lower::{PreparedProgram, SizeSettings, stream_count};
 use hostir::plan::Plan;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::source::NamedText;
@@ -87,7 +87,7 @@ pub(super) fn announce_program(
     if !options.quiet {
         let header = summary::header_line(
             prepared,
-            super::tensor_options::stream_count(options, &loaded.program),
+            stream_count(&loaded.program, options.streams),
             engine.backend_name(),
         );
         io.print_message(&header);

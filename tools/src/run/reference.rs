@@ -15,7 +15,7 @@ use hostir::data::HostTensor;
 use hostir::diag::{Diag, visible};
 use hostir::ir::IndexDefinitions;
 use hostir::ir::Program;
-use hostir::lower::{PreparedProgram, SizeSettings};
+use hostir::lower::{PreparedProgram, SizeSettings, stream_count};
 use hostir::plan::PlanLimits;
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
@@ -195,7 +195,7 @@ fn plan_reference(
     let (mut set, mut reals) = (tensor_options::whole_numbers(&options.set), tensor_options::real_values(&options.set));
     set.retain(|name, _| is_scalar_input(&loaded.program, name));
     reals.retain(|name, _| is_scalar_input(&loaded.program, name));
-    let (shapes, streams) = (shapes.collect(), tensor_options::stream_count(options, &loaded.program));
+    let (shapes, streams) = (shapes.collect(), stream_count(&loaded.program, options.streams));
     let every = options.every;
     let limits = PlanLimits { bytes: options.plan_memory.unwrap_or(PlanLimits::BYTES), time };
     let sizes = SizeSettings { set, reals, shapes, streams, every, limits, ..SizeSettings::default() };

@@ -6,7 +6,7 @@ use super::failure::RunFailure;
 use hostir::diag::{Diag, nearest_candidate};
 use hostir::ir::scalar_names::{RUNTIME, sub_expressions};
 use hostir::ir::{Expr, ExprId, Program, TensorId, Value};
-use hostir::lower::SizeSettings;
+use hostir::lower::{SizeSettings, stream_count};
 use hostir::plan::PlanLimits;
 use hostir_tool_support::errors;
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ impl BoundOptions<'_> {
             shapes: self.shapes.clone(),
             devices: options.devices,
             processes: options.launch.world.is_some(),
-            streams: stream_count(options, program),
+            streams: stream_count(program, options.streams),
             limits: PlanLimits { bytes: options.plan_memory.unwrap_or(PlanLimits::BYTES), time: None },
             ..SizeSettings::default()
         }
@@ -238,12 +238,4 @@ fn add_names<'p>(program: &'p Program, expr: ExprId, names: &mut Vec<&'p str>) {
         }
         other => sub_expressions(other).iter().for_each(|&part| add_names(program, part, names)),
     }
-}
-
-/// Number of streams if neither the command line nor the program says one.
-const DEFAULT_STREAMS: u32 = 4;
-
-/// The number of streams of a run of this program: the given one, else the one that its text proposes.
-pub(super) fn stream_count(options: &Options, program: &Program) -> u32 {
-    options.streams.or(program.run_hints().streams).unwrap_or(DEFAULT_STREAMS)
 }
