@@ -1,8 +1,10 @@
 //! Short names of statements, for messages, plans and timelines.
 
-use super::op::{AttrKey, Op, OpId};
+use super::expr::BinaryOp;
+use super::op::{AttrKey, Op, OpId, Value};
 use super::op_kind::op_display_name;
 use super::program::Program;
+use super::text::expr_text;
 
 /// The words of posts in `hir 2`, with the `type=` of a Communication.
 pub const COMMUNICATION_WORDS: &[(&str, &str)] = &[
@@ -63,7 +65,23 @@ fn short_label(program: &Program, id: OpId, op: &Op, results: &[String]) -> Stri
         Some(name) => program.name(name),
         None => statement_word(head).unwrap_or(head),
     };
-    if results.is_empty() { word.to_owned() } else { format!("{} = {word}", results.join(", ")) }
+    match (results, BinaryOp::parse(word), op.operands.as_slice()) {
+        ([], ..) => word.to_owned(),
+        (_, Some(sign), [a, b]) => {
+            let (a, b) = (operand_label(program, a), operand_label(program, b));
+            format!("{} = {a} {} {b}", results.join(", "), sign.symbol())
+        }
+        _ => format!("{} = {word}", results.join(", ")),
+    }
+}
+
+/// An operand of an infix operator.
+fn operand_label(program: &Program, operand: &Value) -> String {
+    match operand {
+        Value::Tensor(tensor) => program.tensor_name(*tensor),
+        Value::Scalar(expr) => expr_text(program, *expr),
+        Value::Stream(_) | Value::Handle(_) | Value::Unit(_) | Value::Op(_) => "..".to_owned(),
+    }
 }
 
 /// `send(A)`, `allgather(A -> B)`, `h`.

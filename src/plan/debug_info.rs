@@ -17,6 +17,8 @@ pub struct DebugInfo {
     posts: BTreeMap<OpId, Vec<OpId>>,
     /// The statements that wait for communications and groups.
     waits: BTreeMap<OpId, String>,
+    /// The program was read from a text in `hir 2`.
+    is_hir2: bool,
 }
 
 impl DebugInfo {
@@ -29,7 +31,12 @@ impl DebugInfo {
             streams: BTreeMap::new(),
             posts: unit_posts(program),
             waits: wait_statements(program),
+            is_hir2: program.is_hir2(),
         }
+    }
+    /// Whether the program was read from a text in `hir 2`, whose rules are stricter.
+    pub fn is_hir2(&self) -> bool {
+        self.is_hir2
     }
     /// Adds the loop indices and streams that a plan refers to.
     pub fn add_names(&mut self, program: &Program, plan: &Plan) {

@@ -6,7 +6,8 @@ use crate::lower::PreparedProgram;
 use crate::plan::{EndedOwner, Plan};
 use rustc_hash::FxHashSet;
 
-/// The warnings for memory that is used behind its owner's Deallocate; one for each Deallocate.
+/// The uses of memory behind its owner's Deallocate, one for each Deallocate: warnings, and errors about a text in
+/// `hir 2`.
 pub(super) fn check_ended_memory(prepared: &PreparedProgram) -> Vec<Diag> {
     let mut known: FxHashSet<OpId> = FxHashSet::default();
     let ended = prepared.plans.iter().flat_map(|plan| plan.ended_owners.iter().map(move |ended| (plan, ended)));
@@ -30,10 +31,15 @@ fn first_use(plan: &Plan, ended: &EndedOwner) -> Option<OpId> {
 fn describe_use(prepared: &PreparedProgram, plan: &Plan, ended: &EndedOwner, user: OpId) -> Diag {
     let labels = &prepared.labels;
     let name = labels.tensor_name(plan.buffers[ended.buffer].tensor);
-    let message = format!("`{}` uses the memory of {name} behind the Deallocate of {name}", labels.op_label(user));
-    Diag::error(codes::ENDED_NAME, labels.op_span(user), message)
-        .into_warning()
-        .with_label(labels.op_span(ended.op), format!("{name} ends here"))
+    let message = format!("`{}` uses the memory of {name}, which has ended", labels.op_label(user));
+    let diag = Diag::error(codes::ENDED_NAME, labels.op_span(user), message)
+        .with_label(labels.op_span(ended.op), format!("{name} ends here"));
+    if labels.is_hir2() {
+        return diag
+            .with_note("with the name of a tensor its memory ends, whatever other names it has")
+            .with_fix(Fix::in_words(format!("move `free {name}` behind the last use of its memory")));
+    }
+    diag.into_warning()
         .with_note("the memory stays while another tensor is bound to it")
         .with_fix(Fix::in_words("move the Deallocate behind its last use"))
 }

@@ -32,7 +32,7 @@ mod verdict;
 pub(crate) mod walk;
 mod waste;
 
-use crate::diag::Diag;
+use crate::diag::{Diag, Severity};
 use crate::ir::OpId;
 use crate::lower::PreparedProgram;
 use crate::plan::{Plan, PlanMatching};
@@ -157,8 +157,10 @@ fn prove_memory(prepared: &PreparedProgram, matching: &PlanMatching<'_>, rotated
     }
     errors.extend(report_findings(prepared, &observer.findings));
     errors.extend(in_place::check_in_place(prepared));
+    let ended = ended_memory::check_ended_memory(prepared);
+    let (uses, mut warnings): (Vec<Diag>, Vec<Diag>) = ended.into_iter().partition(|diag| diag.severity == Severity::Error);
+    errors.extend(uses);
     let redundant = waste::redundant_waits(&observer.waits);
-    let mut warnings = ended_memory::check_ended_memory(prepared);
     // In a wrong program a wait that orders nothing may be one that stands at the wrong place.
     if errors.is_empty() {
         warnings.extend(waste::report_waste(prepared, &redundant));
