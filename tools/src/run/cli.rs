@@ -175,7 +175,7 @@ Tensors are named by number (T0) or by position among the inputs (--input,
 --shape) or outputs (--output, --expect), from 0.
 
 Examples:
-  hir-run docs/examples/ag_matmul_p2p.hir --set i1=64,i2=128,i3=32
+  hir-run docs/examples/printed/ag_matmul_p2p.hir --set i1=64,i2=128,i3=32
       Run on as many ranks as the meshes name, with normally distributed inputs.
   hir-run lowered.hir --set '*=8' --reference unlowered.hir
       Run both programs on the same inputs and compare the outputs; what the
