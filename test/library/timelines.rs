@@ -93,7 +93,10 @@ fn every_timeline() {
         (include_str!("../../docs/examples/printed/allgather.hir"), &[("i0", 4), ("i1", 4), ("i2", 6)]),
         (include_str!("../../docs/examples/printed/allreduce.hir"), &[("i0", 4), ("i1", 4), ("i2", 6)]),
         (include_str!("../../docs/examples/printed/reduce_scatter.hir"), &[("i0", 4), ("i1", 4), ("i2", 6)]),
-        (include_str!("../../docs/examples/printed/mlp_block.hir"), &[("i0", 4), ("i1", 4), ("i2", 4), ("i3", 6), ("i4", 2)]),
+        (
+            include_str!("../../docs/examples/printed/mlp_block.hir"),
+            &[("i0", 4), ("i1", 4), ("i2", 4), ("i3", 6), ("i4", 2)],
+        ),
         (COPIES, &[]),
     ];
     for (text, set) in cases {
