@@ -89,11 +89,14 @@ const COPIES: &str = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{2}, iS2{3}] (
 fn every_timeline() {
     let sizes: &[(&str, i64)] = &[("i1", 8), ("i2", 6), ("i3", 10)];
     let cases = [
-        (include_str!("../../docs/examples/ag_matmul_p2p.hir"), sizes),
-        (include_str!("../../docs/examples/allgather.hir"), &[("i0", 4), ("i1", 4), ("i2", 6)]),
-        (include_str!("../../docs/examples/allreduce.hir"), &[("i0", 4), ("i1", 4), ("i2", 6)]),
-        (include_str!("../../docs/examples/reduce_scatter.hir"), &[("i0", 4), ("i1", 4), ("i2", 6)]),
-        (include_str!("../../docs/examples/mlp_block.hir"), &[("i0", 4), ("i1", 4), ("i2", 4), ("i3", 6), ("i4", 2)]),
+        (include_str!("../../docs/examples/printed/ag_matmul_p2p.hir"), sizes),
+        (include_str!("../../docs/examples/printed/allgather.hir"), &[("i0", 4), ("i1", 4), ("i2", 6)]),
+        (include_str!("../../docs/examples/printed/allreduce.hir"), &[("i0", 4), ("i1", 4), ("i2", 6)]),
+        (include_str!("../../docs/examples/printed/reduce_scatter.hir"), &[("i0", 4), ("i1", 4), ("i2", 6)]),
+        (
+            include_str!("../../docs/examples/printed/mlp_block.hir"),
+            &[("i0", 4), ("i1", 4), ("i2", 4), ("i3", 6), ("i4", 2)],
+        ),
         (COPIES, &[]),
     ];
     for (text, set) in cases {
@@ -248,7 +251,7 @@ fn hidden_ns(trace: &Trace) -> u64 {
 
 #[test]
 fn deadlocks_have_no_timeline() {
-    let text = include_str!("../../docs/examples/deadlock.hir");
+    let text = include_str!("../../docs/examples/printed/deadlock.hir");
     let prepared = prepared(text, &[("i1", 8), ("i2", 6), ("i3", 10)]);
     let diags = simulate_run(&prepared, &CostModel::default()).unwrap_err();
     assert_eq!(diags[0].code, "H0510");

@@ -20,7 +20,7 @@ from pathlib import Path
 import overlap_programs
 
 ROOT = Path(__file__).resolve().parents[2]
-EXAMPLES = ROOT / "docs/examples"
+EXAMPLES = ROOT / "docs/examples/printed"
 # Variables of launchers that this script itself may run under.
 FOREIGN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_", "TORCHELASTIC", "OMPI_", "PMIX_", "PMI_", "PRTE_", "SLURM_", "HIR_RANK", "HIR_WORLD", "HIR_COORDINATOR", "HIR_PARENT")
 SIZES = ["--set", "i1=512", "--set", "i2=256", "--set", "i3=128"]

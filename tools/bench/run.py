@@ -85,7 +85,7 @@ def passes():
 
 
 def startup():
-    path = ROOT / "docs/examples/allgather.hir"
+    path = ROOT / "docs/examples/printed/allgather.hir"
     for name in ("hir-opt", "hir-run"):
         check = ["--check-only", "--set", "i1=4"] if name == "hir-run" else ["-o", "/dev/null"]
         least, median = seconds([TARGET / name, path, *check], runs=50)

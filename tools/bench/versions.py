@@ -39,7 +39,7 @@ def commands(folder):
     text = generate("generate.py", folder / "text.hir", "--megabytes", "20")
     lower = generate("annotated.py", folder / "lower.hir", "lower", "50000")
     streams = generate("annotated.py", folder / "streams.hir", "streams", "50000")
-    pipeline = ROOT / "docs/examples/ag_matmul_p2p.hir"
+    pipeline = ROOT / "docs/examples/printed/ag_matmul_p2p.hir"
     sizes = ["--set", "i1=64", "--set", "i2=128", "--set", "i3=32"]
     return [
         ("text: read, verify, print 20 MB", "hir-opt", [text, "-o", os.devnull]),

@@ -89,13 +89,17 @@ impl OutlineNames {
         let begins_scope = line.contains('(') && !line.starts_with(' ');
         let mut outline =
             OutlineLine { text: line.to_owned(), skeleton: String::new(), names: Vec::new(), begins_scope };
-        let mut rest = line;
-        while let Some(first) = rest.chars().next() {
-            let length = word_length(rest).max(first.len_utf8());
-            let (word, behind) = rest.split_at(length);
-            rest = behind;
+        let mut at = 0;
+        while let Some(first) = line[at..].chars().next() {
+            let before = &line[..at];
+            let length = word_length(&line[at..]).max(first.len_utf8());
+            // A loop along an axis: `G.0` is axis 0 of `G`, unless a pass made a tensor of that name.
+            let stem = line[at..at + length].rfind('.').filter(|_| before.ends_with(" in "));
+            let stem = stem.filter(|_| !self.is_of_program(&line[at..at + length]));
+            let (word, behind) = line[at..].split_at(stem.unwrap_or(length));
+            at += word.len();
             let is_of_file = self.of_file.contains(word);
-            if is_of_file || self.is_of_program(word) {
+            if (is_of_file || self.is_of_program(word)) && !is_notation(before, word, behind) {
                 outline.names.push(OutlineName { text: word.to_owned(), is_of_file });
                 outline.skeleton.push('\u{fffd}');
             } else {
@@ -104,6 +108,22 @@ impl OutlineNames {
         }
         outline
     }
+}
+
+/// Whether a word that is also a name is a word of the notation where it stands: the sort of an axis (`x:4`, `r.k`), a
+/// coordinate (`d.x`), memory (`f32.l`), the key of an argument (`to=p`).
+fn is_notation(before: &str, word: &str, behind: &str) -> bool {
+    let mut next = behind.chars();
+    let (sign, continues) = (next.next(), next.next().is_some_and(|second| !second.is_whitespace()));
+    let is_sort = continues && (sign == Some(':') || (sign == Some('.') && matches!(word, "r" | "b")));
+    let is_key = continues && sign == Some('=');
+    is_sort || is_key || before.strip_suffix('.').is_some_and(is_qualifier)
+}
+
+/// Whether the word at the end of a text, behind which a dot stands, qualifies the next word: not in `1..n` and `r.k`.
+fn is_qualifier(text: &str) -> bool {
+    let word = text.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default();
+    !matches!(word, "" | "r" | "b")
 }
 
 /// The length of the word or number at the start of a text, 0 if there is none. A pass's name `G.1` is one word.

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// The folders of the tree that hold programs.
-const FOLDERS: &[&str] = &["docs/examples", "test/run", "test/lowering", "test/passes", "test/verification"];
+const FOLDERS: &[&str] = &["docs/examples/printed", "test/run", "test/lowering", "test/passes", "test/verification"];
 
 /// Pipelines whose results are mutated as well.
 const PIPELINES: &[&str] = &[

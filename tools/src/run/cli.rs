@@ -171,22 +171,26 @@ fn key_names(keyed: &KeyedValues<DataFile>) -> Vec<&String> {
 const ABOUT: &str = "Runs a host program on all its ranks and checks its results";
 
 const AFTER: &str = "\
-Tensors are named by number (T0) or by position among the inputs (--input,
---shape) or outputs (--output, --expect), from 0.
+Tensors are named by name (x), by number (T0) or by position among the inputs
+(--input, --shape) or outputs (--output, --expect), from 0.
 
 Examples:
-  hir-run docs/examples/ag_matmul_p2p.hir --set i1=64,i2=128,i3=32
-      Run on as many ranks as the meshes name, with normally distributed inputs.
+  hir-run docs/examples/ag_matmul_p2p.hir --set n=64
+      Run on as many ranks as the meshes name, with normally distributed inputs;
+      the file has sizes for what is not set.
+  hir-run docs/examples/ag_matmul_p2p.hir --reference=:plain --exact
+      Compare with the program `plain` of the same file, and prove that both
+      compute the same.
   hir-run lowered.hir --set '*=8' --reference unlowered.hir
       Run both programs on the same inputs and compare the outputs; what the
       programs leave open is 8 long.
   hir-run lowered.hir --set '*=8' --reference unlowered.hir --exact --check-only
       Prove that both compute the same for all inputs of these sizes.
-  hir-run mlp.hir --input T0=x.npy --input T1=w.safetensors:fc1.weight \\
-      --expect T5=y.npy --output T5=out.npy
+  hir-run mlp.hir --input x=x.npy --input w1=w.safetensors:fc1.weight \\
+      --expect y=y.npy --output y=out.npy
       Files in and out; out.npy is written only if the run and the comparison
       succeed.
-  hir-run mlp.hir --input T0=x.%r.npy
+  hir-run mlp.hir --input x=x.%r.npy
       One file a rank: x.0.npy, x.1.npy, ... hold the ranks' parts.
   hir-run a.hir b.hir --bench --set '*=1024' --json - | jq .programs
       Time two programs in turn; the figures go to another program.

@@ -79,7 +79,7 @@ fn the_example_of_the_help_runs() {
     let text = include_str!("../../../docs/examples/ag_matmul_p2p.hir");
     let args: Vec<&str> = args.split(' ').collect();
     let (status, out, err, _) = run(text, &args);
-    assert_eq!((status, out.as_str()), (0, "T2: float [4, 64, 32]\n"), "{err}");
+    assert_eq!((status, out.as_str()), (0, "y: float [4, 64, 64]\n"), "{err}");
 }
 
 /// Inside of another program there is no file that could be started again.
@@ -153,7 +153,7 @@ fn replicas_that_differ() {
      = Set( T3, cache_op=Streaming )
 } // %HostIrContainer
 ";
-    let reference = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/examples/allgather.ref.hir");
+    let reference = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/examples/printed/allgather.ref.hir");
     let with_reference = ["--set", "i1=3", "--reference", reference];
     for (args, expected) in [(&with_reference[..2], 1), (&with_reference[..], 4)] {
         let (status, _, err, _) = run(own_row_only, args);

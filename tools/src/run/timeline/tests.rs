@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
-const PIPELINE: &str = include_str!("../../../../docs/examples/ag_matmul_p2p.hir");
+const PIPELINE: &str = include_str!("../../../../docs/examples/printed/ag_matmul_p2p.hir");
 
 /// Runs `hir-run - ARGS` on a text in a folder: exit status, standard output and error.
 fn run(folder: &Path, text: &str, args: &[&str]) -> (i32, String, String) {
