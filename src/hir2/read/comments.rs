@@ -16,6 +16,18 @@ impl ProgramReader<'_> {
         }
     }
 
+    /// Whether the file has comments or blank lines that are kept: only then the places of statements are noted.
+    pub(super) fn has_comments(&self) -> bool {
+        !self.file.comments.is_empty()
+    }
+
+    /// Notes the first and the last op of a statement.
+    pub(super) fn note_statement(&mut self, stmt: StmtId, first: OpId, last: OpId) {
+        if self.has_comments() {
+            self.statements.insert(stmt, (first, last));
+        }
+    }
+
     fn comment_place(
         &self,
         comment: &CommentSyntax,

@@ -21,10 +21,10 @@ use super::defaults::default_memories;
 use crate::ir::edit::Edit;
 use crate::ir::text::{push_integer, push_number};
 use crate::ir::{
-    BlockId, CommentPlace, DeviceMesh, Expr, ExprId, MemoryType, MeshId, OpId, Program, SourceComment, Value,
+    BlockId, CommentPlace, DeviceMesh, Expr, ExprId, IdVec, MemoryType, MeshId, OpId, Program, SourceComment, Value,
 };
 use names::{FileNames, ProgramNames};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use statements::LINE_WIDTH;
 use uses::OccurrenceTable;
@@ -159,7 +159,7 @@ struct ProgramWriter<'p> {
     occurring: OccurrenceTable,
     memories: Vec<MemoryType>,
     /// Allocations of the usual size.
-    usual_sizes: FxHashSet<OpId>,
+    usual_sizes: IdVec<OpId, bool>,
     comments: FxHashMap<CommentPlace, SmallVec<[u32; 2]>>,
     /// True if some expression has `getMetaData`.
     has_metadata: bool,
@@ -182,7 +182,7 @@ struct ProgramWriter<'p> {
 }
 
 impl<'p> ProgramWriter<'p> {
-    fn new(program: &'p Program, file: &'p FileNames, at: usize, usual_sizes: FxHashSet<OpId>, out: String) -> Self {
+    fn new(program: &'p Program, file: &'p FileNames, at: usize, usual_sizes: IdVec<OpId, bool>, out: String) -> Self {
         let occurring = OccurrenceTable::new(program);
         let mut comments: FxHashMap<CommentPlace, SmallVec<[u32; 2]>> = FxHashMap::default();
         for (index, comment) in program.source().comments.iter().enumerate() {

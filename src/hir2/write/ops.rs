@@ -3,7 +3,7 @@
 use super::ProgramWriter;
 use super::scalars::binding_strength;
 use crate::hir2::defaults::{DEFAULT_CACHE_OP, cast_function, keeps_by_default, word_of_dtype};
-use crate::hir2::infer::{TensorType, result_types, selected_axis};
+use crate::hir2::infer::{TensorType, TypeList, result_types, selected_axis};
 use crate::ir::functions::cast_result;
 use crate::ir::is_identifier;
 use crate::ir::text::push_integer;
@@ -29,7 +29,7 @@ impl ProgramWriter<'_> {
     }
 
     fn write_typed_targets(&mut self, op: &Op, always: bool) {
-        let mut inferred: Option<Option<Vec<TensorType>>> = None;
+        let mut inferred: Option<Option<TypeList>> = None;
         for (index, result) in op.results.iter().enumerate() {
             if index > 0 {
                 self.push(", ");
@@ -320,7 +320,7 @@ impl ProgramWriter<'_> {
         if resets {
             self.write_flag(start, "resets");
         }
-        if !self.usual_sizes.contains(&id) {
+        if !self.usual_sizes[id] {
             self.write_flag(start, "size=");
             self.write_expr(size);
         }
