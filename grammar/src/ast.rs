@@ -412,7 +412,7 @@ pub struct CommentSyntax {
 const RECENT_BITS: u32 = 9;
 
 /// An interner: equal strings get equal symbols; symbol 0 is the empty string.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct StringInterner {
     text: String,
     ends: Vec<u32>,
@@ -448,6 +448,14 @@ impl Default for StringInterner {
 }
 
 impl StringInterner {
+    /// Makes room for `count` strings of `length` bytes in all.
+    pub fn reserve(&mut self, count: usize, length: usize) {
+        self.text.reserve(length);
+        self.ends.reserve(count);
+        self.same.reserve(count);
+        self.map.reserve(count);
+    }
+
     /// The symbol of `text`, new if it was not seen before.
     pub fn intern(&mut self, text: &str) -> Symbol {
         let Some(word) = pack_short_text(text) else { return self.intern_slow(text) };

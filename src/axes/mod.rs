@@ -87,6 +87,10 @@ pub fn logical_axes(program: &Program, tensor: TensorId) -> LogicalAxes {
     if let Some(logical) = &program.tensor(tensor).logical {
         return LogicalAxes { axes: logical.iter().map(|&extent| plain_axis(extent)).collect(), split: false };
     }
+    if let Some(order) = plain_order(program, tensor) {
+        let axes = order.map(|(at, domain)| LogicalAxis::from_domain(domain, at)).collect();
+        return LogicalAxes { axes, split: false };
+    }
     let domains = program.domains(tensor);
     if let Some(axes) = before_stream_split(program, tensor) {
         return LogicalAxes { axes, split: false };

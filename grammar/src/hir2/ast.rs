@@ -90,6 +90,20 @@ pub struct FileSyntax {
 }
 
 impl FileSyntax {
+    /// Makes room for the tree of a text of so many bytes: about as much as usual ones need.
+    pub(super) fn reserve_arenas(&mut self, length: usize) {
+        self.strings.reserve(length / 64, length / 10);
+        self.exprs.reserve(length / 6);
+        self.args.reserve(length / 20);
+        self.index_items.reserve(length / 24);
+        self.targets.reserve(length / 24);
+        self.stmts.reserve(length / 20);
+        self.types.reserve(length / 64);
+        self.axes.reserve(length / 32);
+        self.expr_lists.reserve(length / 64);
+        self.blocks.reserve(length / 128);
+    }
+
     /// The text of a symbol.
     pub fn symbol_text(&self, symbol: Symbol) -> &str {
         self.strings.get(symbol)

@@ -80,7 +80,9 @@ impl<'a> ProgramReader<'a> {
         let mut program = Program::default();
         // The inference looks up the extent of new axes.
         program.exprs.intern_int(1);
+        let mut words = WordTable::new(file);
         if super::program_count(file) == 1 {
+            words.share_strings(file, &mut program);
             reserve_arenas(&mut program, file);
         }
         Self {
@@ -94,7 +96,7 @@ impl<'a> ProgramReader<'a> {
             unit: None,
             kernels: FxHashMap::default(),
             default_mesh: None,
-            words: WordTable::new(file),
+            words,
             ops: Vec::new(),
             loops: 0,
             has_caller: false,

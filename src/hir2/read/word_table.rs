@@ -1,7 +1,7 @@
 //! The words of a file: what each symbol of the tree stands for, looked up once.
 
 use crate::hir2::defaults::{COMMUNICATION_WORDS, dtype_of_word};
-use crate::ir::{DType, OpKind, Program, Symbol};
+use crate::ir::{DType, NameInterner, OpKind, Program, Symbol};
 use crate::ops::find_op;
 use hostir_grammar::ast;
 use hostir_grammar::hir2::ast::FileSyntax;
@@ -54,6 +54,12 @@ impl WordTable {
     pub(super) fn new(file: &FileSyntax) -> Self {
         let count = file.strings.len();
         Self { meanings: vec![Cell::new(None); count], symbols: vec![Symbol(u32::MAX); count] }
+    }
+
+    /// The program gets all strings of the file for its names, which then have the same numbers.
+    pub(super) fn share_strings(&mut self, file: &FileSyntax, program: &mut Program) {
+        program.names = NameInterner::with_strings(file.strings.clone());
+        self.symbols = (0..file.strings.len() as u32).map(Symbol).collect();
     }
 
     pub(super) fn meaning(&self, file: &FileSyntax, word: ast::Symbol) -> WordMeaning {
