@@ -20,7 +20,7 @@ pub fn restyle_program(edit: &mut Edit<'_>, style: Style) {
     let statements = collect_statements(edit.program());
     for (id, same) in statements.iter().copied() {
         let op = edit.program().op(id);
-        if !is_respelled(op, selects) {
+        if !is_respelled(op, selects) || !style.short_allocate && is_long_allocate(op, same) {
             continue;
         }
         let mut new = op.clone();
@@ -52,6 +52,16 @@ fn is_respelled(op: &Op, selects: bool) -> bool {
         OpKind::HirAliasSelect | OpKind::Select => selects,
         _ => false,
     }
+}
+
+/// Whether an ALLOCATE says all that the long form says, at its place. `same` as in [`restyle_allocate`].
+fn is_long_allocate(op: &Op, same: bool) -> bool {
+    let usual = [AttrKey::Buffer, AttrKey::MemType, AttrKey::Size, AttrKey::ZeroInit, AttrKey::ResetsToZero];
+    let keeps = match op.attrs.as_slice() {
+        [before @ .., (AttrKey::Keep, AttrValue::Bool(keeps))] if before.len() == usual.len() => *keeps,
+        _ => return false,
+    };
+    op.kind == OpKind::Allocate && (keeps || !same) && op.attrs.iter().zip(usual).all(|((key, _), known)| *key == known)
 }
 
 fn replace_op(edit: &mut Edit<'_>, id: OpId, new: Op) {

@@ -43,7 +43,7 @@ impl ProgramWriter<'_> {
                 _ => continue,
             };
             self.write_tensor(tensor);
-            if self.hidden_slices[tensor.0 as usize].is_some() || !self.take_undeclared(tensor) {
+            if self.tables.hidden_slices[tensor.0 as usize].is_some() || !self.take_undeclared(tensor) {
                 continue;
             }
             let types = inferred.get_or_insert_with(|| result_types(self.program, op));
@@ -56,7 +56,7 @@ impl ProgramWriter<'_> {
     }
 
     fn is_type_inferred(&self, tensor: TensorId, inferred: Option<&TensorType>) -> bool {
-        self.program.tensor(tensor).memory == self.default_memory(tensor)
+        self.program.tensor(tensor).memory == self.tables.default_memory(tensor)
             && inferred.is_some_and(|ty| *ty == TensorType::of_tensor(self.program, tensor))
     }
 
@@ -224,7 +224,7 @@ impl ProgramWriter<'_> {
         };
         let named = matches!(self.program.expr(*result), Expr::Name(name)
             if is_identifier(self.program.name(*name))
-                && self.names.scalar_spelling(*name) == super::names::ScalarSpelling::Plain);
+                && self.tables.names.scalar_spelling(*name) == super::names::ScalarSpelling::Plain);
         if !named {
             return self.write_verbatim(id);
         }
@@ -239,8 +239,8 @@ impl ProgramWriter<'_> {
         let function = op.word_attr(AttrKey::Function).map_or("", |word| program.name(word));
         let on_tensors = op.input_tensors().next().is_some();
         let [Value::Tensor(result)] = op.results.as_slice() else { return self.write_verbatim(id) };
-        let sliced = self.hidden_slices[result.0 as usize].is_some();
-        if !on_tensors && !sliced && self.declared[self.names.first_of_number(*result).0 as usize] {
+        let sliced = self.tables.hidden_slices[result.0 as usize].is_some();
+        if !on_tensors && !sliced && self.declared[self.tables.names.first_of_number(*result).0 as usize] {
             // It would be read as a definition of a scalar.
             return self.write_verbatim(id);
         }
@@ -320,7 +320,7 @@ impl ProgramWriter<'_> {
         if resets {
             self.write_flag(start, "resets");
         }
-        if !self.usual_sizes[id] {
+        if !self.tables.usual_sizes[id] {
             self.write_flag(start, "size=");
             self.write_expr(size);
         }
