@@ -422,6 +422,8 @@ pub struct StringInterner {
     same: Vec<u32>,
     /// Short strings seen last, packed into a word, by a few bits of it.
     recent: Vec<(u64, u32)>,
+    /// Other strings seen last, by a few bits of their hash.
+    recent_long: Vec<(u64, u32)>,
 }
 
 /// A string of at most seven bytes as a word of its own.
@@ -441,6 +443,7 @@ impl Default for StringInterner {
             map: Default::default(),
             same: Vec::new(),
             recent: vec![(0, 0); 1 << RECENT_BITS],
+            recent_long: vec![(0, 0); 1 << RECENT_BITS],
         };
         strings.intern("");
         strings
@@ -471,6 +474,17 @@ impl StringInterner {
 
     fn intern_slow(&mut self, text: &str) -> Symbol {
         let hash = hash_of(text);
+        let place = (hash >> (64 - RECENT_BITS)) as usize;
+        let (key, recent) = self.recent_long[place];
+        if key == hash && self.get(Symbol(recent)) == text {
+            return Symbol(recent);
+        }
+        let symbol = self.intern_hashed(text, hash);
+        self.recent_long[place] = (hash, symbol.0);
+        symbol
+    }
+
+    fn intern_hashed(&mut self, text: &str, hash: u64) -> Symbol {
         if let Some(found) = self.find_hashed(text, hash) {
             return found;
         }

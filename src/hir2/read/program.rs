@@ -349,10 +349,13 @@ impl NumberRange {
                 let digits = text.strip_prefix(prefix)?.split(|c: char| !c.is_ascii_digit()).next()?;
                 digits.parse::<u32>().ok().filter(|&number| number < u32::MAX / 2)
             };
-            range.tensor = range.tensor.max(number_behind("T").map_or(0, |number| number + 1));
-            range.handle = range.handle.max(number_behind("h").map_or(0, |number| number + 1));
+            match text.as_bytes().first() {
+                Some(b'T') => range.tensor = range.tensor.max(number_behind("T").map_or(0, |number| number + 1)),
+                Some(b'h') => range.handle = range.handle.max(number_behind("h").map_or(0, |number| number + 1)),
+                _ => {}
+            }
             // Verbatim texts may name tensors and communications anywhere.
-            if text.contains(' ') || text.contains('(') {
+            if text.bytes().any(|byte| matches!(byte, b' ' | b'(')) {
                 let numbers = text.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse::<u32>().ok());
                 let largest = numbers.filter(|&number| number < u32::MAX / 2).max().map_or(0, |number| number + 1);
                 range.tensor = range.tensor.max(largest);

@@ -46,20 +46,20 @@ pub(super) struct WordMeaning {
 /// What symbols of the tree stand for.
 pub(super) struct WordTable {
     meanings: Vec<Cell<Option<WordMeaning>>>,
-    /// Names of the IR; `u32::MAX` for one that was not interned.
-    symbols: Vec<Symbol>,
+    /// Names of the IR; `u32::MAX` for one that was not interned. `None` if they have the numbers of the file's.
+    symbols: Option<Vec<Symbol>>,
 }
 
 impl WordTable {
     pub(super) fn new(file: &FileSyntax) -> Self {
         let count = file.strings.len();
-        Self { meanings: vec![Cell::new(None); count], symbols: vec![Symbol(u32::MAX); count] }
+        Self { meanings: vec![Cell::new(None); count], symbols: Some(vec![Symbol(u32::MAX); count]) }
     }
 
     /// The program gets all strings of the file for its names, which then have the same numbers.
     pub(super) fn share_strings(&mut self, file: &FileSyntax, program: &mut Program) {
         program.names = NameInterner::with_strings(file.strings.clone());
-        self.symbols = (0..file.strings.len() as u32).map(Symbol).collect();
+        self.symbols = None;
     }
 
     pub(super) fn meaning(&self, file: &FileSyntax, word: ast::Symbol) -> WordMeaning {
@@ -74,7 +74,8 @@ impl WordTable {
 
     /// The name of the IR, interned in the program.
     pub(super) fn symbol(&mut self, file: &FileSyntax, word: ast::Symbol, program: &mut Program) -> Symbol {
-        let known = &mut self.symbols[word.index()];
+        let Some(symbols) = &mut self.symbols else { return Symbol(word.0) };
+        let known = &mut symbols[word.index()];
         if known.0 == u32::MAX {
             *known = program.names.intern(file.symbol_text(word));
         }
