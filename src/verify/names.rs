@@ -4,7 +4,7 @@ use super::declarations::ReferencedTensors;
 use crate::diag::{Diag, Diags, Span, codes};
 use crate::ir::places::tensor_span;
 use crate::ir::scalar_names::{loop_index, sub_expressions};
-use crate::ir::{AttrValue, BlockId, Expr, ExprId, Op, OpId, Program, Symbol, UnitId, Value};
+use crate::ir::{AttrValue, BlockId, Expr, ExprId, Op, OpId, Program, Symbol, TensorId, Value};
 use rustc_hash::FxHashSet;
 
 /// Checks the names of the program, and those of each of its units.
@@ -15,15 +15,25 @@ pub(super) fn check_given_names(program: &Program, referenced: &ReferencedTensor
     let owners = (0..program.names().len()).map(|_| None).collect();
     let mut table = NameTable { program, diags, owners, owned: Vec::new(), seen: vec![0; program.exprs().len()], scope: 0 };
     table.add_units();
-    let units = program.units().iter().map(|(id, unit)| (Some(id), unit.body));
-    for (unit, body) in std::iter::once((None, program.body())).chain(units) {
+    let bodies = std::iter::once(program.body()).chain(program.units().iter().map(|(_, unit)| unit.body));
+    for (tensors, body) in tensors_by_scope(program, referenced).iter().zip(bodies) {
         table.clear_names();
-        table.add_tensors(referenced, unit);
-        if unit.is_none() {
+        table.add_tensors(referenced, tensors);
+        if body == program.body() {
             table.add_posts_and_streams();
         }
-        table.check_scalars(referenced, unit, body);
+        table.check_scalars(tensors, body);
     }
+}
+
+/// The tensors of the host program, then those of each unit.
+fn tensors_by_scope(program: &Program, referenced: &ReferencedTensors) -> Vec<Vec<TensorId>> {
+    let mut scopes = vec![Vec::new(); program.units().len() + 1];
+    for &id in &referenced.tensors {
+        let scope = program.tensor(id).unit.map_or(0, |unit| unit.0 as usize + 1);
+        scopes[scope].push(id);
+    }
+    scopes
 }
 
 /// The first owner of a name.
@@ -91,11 +101,10 @@ impl NameTable<'_> {
         }
     }
 
-    fn add_tensors(&mut self, referenced: &ReferencedTensors, unit: Option<UnitId>) {
+    fn add_tensors(&mut self, referenced: &ReferencedTensors, tensors: &[TensorId]) {
         let program = self.program;
-        for &id in referenced.tensors.iter().filter(|id| referenced.first[**id] == **id) {
-            let tensor = program.tensor(id);
-            if let Some(name) = tensor.name.filter(|_| tensor.unit == unit) {
+        for &id in tensors.iter().filter(|id| referenced.first[**id] == **id) {
+            if let Some(name) = program.tensor(id).name {
                 self.add_name(name, NameOwner { word: "tensor", span: tensor_span(program, id) });
             }
         }
@@ -124,11 +133,11 @@ impl NameTable<'_> {
     }
 
     /// Scalars have their names from expressions.
-    fn check_scalars(&mut self, referenced: &ReferencedTensors, unit: Option<UnitId>, body: BlockId) {
+    fn check_scalars(&mut self, tensors: &[TensorId], body: BlockId) {
         let program = self.program;
         let seen = std::mem::take(&mut self.seen);
         let mut scan = ScalarScan { program, seen, scope: self.scope, names: Vec::new() };
-        for &id in referenced.tensors.iter().filter(|id| program.tensor(**id).unit == unit) {
+        for &id in tensors {
             let span = tensor_span(program, id);
             for domain in program.domains(id) {
                 let bounds = [Some(domain.extent), domain.start, domain.stop, domain.expanded];

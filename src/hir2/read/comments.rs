@@ -1,6 +1,6 @@
 //! The places of comments in the program.
 
-use super::program::ProgramReader;
+use super::program::{ProgramReader, StatementOps};
 use crate::ir::{CommentPlace, OpId, SourceComment};
 use hostir_grammar::ast::{CommentPlaceSyntax, CommentSyntax};
 use hostir_grammar::hir2::ast::{ItemSyntax, StmtId};
@@ -23,9 +23,14 @@ impl ProgramReader<'_> {
 
     /// Notes the first and the last op of a statement.
     pub(super) fn note_statement(&mut self, stmt: StmtId, first: OpId, last: OpId) {
-        if self.has_comments() {
-            self.statements.insert(stmt, (first, last));
+        if let Some(place) = self.statements.get_mut(stmt.index()) {
+            *place = Some((first, last));
         }
+    }
+
+    /// The first and the last op of a statement.
+    fn ops_of_statement(&self, stmt: StmtId) -> Option<StatementOps> {
+        self.statements.get(stmt.index()).copied().flatten()
     }
 
     fn comment_place(
@@ -73,15 +78,15 @@ impl ProgramReader<'_> {
 
     /// The first op of a statement, or of the next one if it has none.
     fn first_op(&self, stmt: StmtId) -> Option<OpId> {
-        self.statements.get(&stmt).map(|&(first, _)| first).or_else(|| self.silent.get(&stmt).copied())
+        self.ops_of_statement(stmt).map(|(first, _)| first).or_else(|| self.silent.get(&stmt).copied())
     }
 
     /// Notes for the statements of a block that have no op the first op of the next one that has.
     pub(super) fn note_silent_statements(&mut self, stmts: &[StmtId]) {
         let mut next = None;
         for stmt in stmts.iter().rev() {
-            match (self.statements.get(stmt), next) {
-                (Some(&(first, _)), _) => next = Some(first),
+            match (self.ops_of_statement(*stmt), next) {
+                (Some((first, _)), _) => next = Some(first),
                 (None, Some(next)) => {
                     self.silent.insert(*stmt, next);
                 }
@@ -91,6 +96,6 @@ impl ProgramReader<'_> {
     }
 
     fn trailing_op(&self, stmt: StmtId) -> Option<OpId> {
-        self.statements.get(&stmt).map(|&(_, last)| last).or_else(|| self.first_op(stmt))
+        self.ops_of_statement(stmt).map(|(_, last)| last).or_else(|| self.first_op(stmt))
     }
 }

@@ -53,7 +53,8 @@ pub(super) struct ProgramReader<'a> {
     given_memory: Vec<bool>,
     /// ALLOCATEs without `mem=`.
     pub(super) plain_allocations: Vec<OpId>,
-    pub(super) statements: FxHashMap<StmtId, StatementOps>,
+    /// The ops of statements; empty if nothing asks for them.
+    pub(super) statements: Vec<Option<StatementOps>>,
     pub(super) blocks: FxHashMap<ast::BlockId, BlockId>,
     /// For a group: its first and last op.
     pub(super) groups: FxHashMap<ast::BlockId, StatementOps>,
@@ -107,7 +108,7 @@ impl<'a> ProgramReader<'a> {
             next_stream: 1,
             given_memory: Vec::new(),
             plain_allocations: Vec::new(),
-            statements: FxHashMap::default(),
+            statements: vec![None; if file.comments.is_empty() { 0 } else { file.stmts.len() }],
             blocks: FxHashMap::default(),
             groups: FxHashMap::default(),
             silent: FxHashMap::default(),

@@ -69,9 +69,6 @@ impl ProgramWriter<'_> {
 
     /// The comments of a place, as numbers of the program's comments.
     pub(super) fn comments_at(&self, place: CommentPlace) -> SmallVec<[u32; 2]> {
-        if self.tables.comments.is_empty() {
-            return SmallVec::new();
-        }
-        self.tables.comments.get(&place).cloned().unwrap_or_default()
+        self.tables.comments_at(place)
     }
 }

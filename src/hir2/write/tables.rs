@@ -18,7 +18,9 @@ pub(super) struct WriteTables<'p> {
     memories: Vec<MemoryType>,
     /// Allocations of the usual size.
     pub(super) usual_sizes: IdVec<OpId, bool>,
-    pub(super) comments: FxHashMap<CommentPlace, SmallVec<[u32; 2]>>,
+    comments: FxHashMap<CommentPlace, SmallVec<[u32; 2]>>,
+    /// For each op: whether a comment stands above or behind it. Empty if there are no comments.
+    commented: Vec<bool>,
     /// True if some expression has `getMetaData`.
     pub(super) has_metadata: bool,
     /// For each op: whether it is a select that a statement contains.
@@ -39,8 +41,13 @@ impl<'p> WriteTables<'p> {
             false => rayon::join(|| default_memories(program), || find_names(program)),
         };
         let mut comments: FxHashMap<CommentPlace, SmallVec<[u32; 2]>> = FxHashMap::default();
-        for (index, comment) in program.source().comments.iter().enumerate() {
+        let all = &program.source().comments;
+        let mut commented = vec![false; if all.is_empty() { 0 } else { program.ops().len() }];
+        for (index, comment) in all.iter().enumerate() {
             comments.entry(comment.place).or_default().push(index as u32);
+            if let CommentPlace::Above(op) | CommentPlace::Trailing(op) = comment.place {
+                commented[op.0 as usize] = true;
+            }
         }
         let mut exprs = (0..program.exprs().len()).map(|at| program.expr(ExprId(at as u32)));
         let mut tables = Self {
@@ -50,6 +57,7 @@ impl<'p> WriteTables<'p> {
             memories,
             usual_sizes,
             comments,
+            commented,
             has_metadata: exprs.any(|expr| matches!(expr, Expr::MetaData(_))),
             hidden: vec![false; program.ops().len()],
             hidden_slices: vec![None; program.tensors().len()],
@@ -66,6 +74,20 @@ impl<'p> WriteTables<'p> {
 
     /// Whether a place has comments or a blank line.
     pub(super) fn has_comments(&self, place: CommentPlace) -> bool {
-        !self.comments.is_empty() && self.comments.contains_key(&place)
+        let possible = match place {
+            CommentPlace::Above(op) | CommentPlace::Trailing(op) => {
+                self.commented.get(op.0 as usize).copied().unwrap_or(false)
+            }
+            _ => !self.comments.is_empty(),
+        };
+        possible && self.comments.contains_key(&place)
+    }
+
+    /// The comments of a place, as numbers of the program's comments.
+    pub(super) fn comments_at(&self, place: CommentPlace) -> SmallVec<[u32; 2]> {
+        if !self.has_comments(place) {
+            return SmallVec::new();
+        }
+        self.comments.get(&place).cloned().unwrap_or_default()
     }
 }
