@@ -451,12 +451,12 @@ impl Default for StringInterner {
 }
 
 impl StringInterner {
-    /// Makes room for `count` strings of `length` bytes in all.
+    /// Makes room for `count` strings of `length` bytes in all, if there is memory for them.
     pub fn reserve(&mut self, count: usize, length: usize) {
-        self.text.reserve(length);
-        self.ends.reserve(count);
-        self.same.reserve(count);
-        self.map.reserve(count);
+        let _ = self.text.try_reserve(length);
+        let _ = self.ends.try_reserve(count);
+        let _ = self.same.try_reserve(count);
+        let _ = self.map.try_reserve(count);
     }
 
     /// The symbol of `text`, new if it was not seen before.

@@ -121,7 +121,9 @@ pub fn stored_axis_place(program: &Program, tensor: TensorId, axis: usize) -> Op
 
 /// The number among the stored axes of the axis with this position among the printed domains.
 pub fn stored_axis_number(program: &Program, tensor: TensorId, printed: u32) -> Option<usize> {
-    if let Some(mut order) = plain_order(program, tensor).map(|order| order.filter(|(_, domain)| !domain.is_reduction())) {
+    if let Some(mut order) =
+        plain_order(program, tensor).map(|order| order.filter(|(_, domain)| !domain.is_reduction()))
+    {
         return order.position(|(at, _)| at == printed);
     }
     let logical = logical_axes(program, tensor);

@@ -53,7 +53,8 @@ pub use op_kind::{
 pub use order::first_free_number;
 pub use partition::Partition;
 pub use program::{
-    Block, BlockId, CommentPlace, GivenNames, HostUnit, Program, RunHints, SliceTexts, SourceComment, SourceMap, TextFrame, UnitId,
+    Block, BlockId, CommentPlace, GivenNames, HostUnit, Program, RunHints, SliceTexts, SourceComment, SourceMap,
+    TextFrame, UnitId,
 };
 pub(crate) use roots::set_root_as;
 pub use roots::{RootAs, is_identity};

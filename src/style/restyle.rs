@@ -5,11 +5,11 @@
 //! new spelling differently, the ops keep their meaning, and `print` adds the attribute that states it.
 
 use crate::ir::Style;
-use crate::ir::{IdVec, TensorId};
 use crate::ir::edit::Edit;
 use crate::ir::{AttrKey, AttrValue, Op, OpId, Value};
 use crate::ir::{BinaryOp, Expr, ExprId};
 use crate::ir::{BlockId, Program};
+use crate::ir::{IdVec, TensorId};
 use crate::ir::{OpEffect, OpKind};
 use crate::ir::{RootAs, is_identity, set_root_as};
 

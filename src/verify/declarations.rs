@@ -5,8 +5,8 @@ use crate::diag::{Diag, Diags};
 use crate::ir::places::smallest_duplicate;
 use crate::ir::places::{count_text, tensor_span};
 use crate::ir::{
-    AttrValue, BlockId, DeviceMesh, IdVec, IterDomain, MeshId, OpId, ParallelType, Program, Tensor, TensorId, TensorNumbers,
-    Value,
+    AttrValue, BlockId, DeviceMesh, IdVec, IterDomain, MeshId, OpId, ParallelType, Program, Tensor, TensorId,
+    TensorNumbers, Value,
 };
 use crate::ir::{domain_text, expr_text};
 use rustc_hash::FxHashMap;

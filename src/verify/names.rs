@@ -13,7 +13,8 @@ pub(super) fn check_given_names(program: &Program, referenced: &ReferencedTensor
         return;
     }
     let owners = (0..program.names().len()).map(|_| None).collect();
-    let mut table = NameTable { program, diags, owners, owned: Vec::new(), seen: vec![0; program.exprs().len()], scope: 0 };
+    let mut table =
+        NameTable { program, diags, owners, owned: Vec::new(), seen: vec![0; program.exprs().len()], scope: 0 };
     table.add_units();
     let bodies = std::iter::once(program.body()).chain(program.units().iter().map(|(_, unit)| unit.body));
     for (tensors, body) in tensors_by_scope(program, referenced).iter().zip(bodies) {

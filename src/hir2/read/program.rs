@@ -4,6 +4,7 @@ use super::file_scope::{FilePlace, FileScope};
 use super::report;
 use super::scope::{Meaning, Scope};
 use super::unbound::UnboundNames;
+use super::verbatim::NumberedTensors;
 use super::word_table::{PostWord, WordTable};
 use crate::diag::Diags;
 use crate::hir2::defaults::default_memories;
@@ -65,6 +66,8 @@ pub(super) struct ProgramReader<'a> {
     item_numbers: Vec<usize>,
     /// Scalar names that nothing has declared where they are used.
     pub(super) unbound: UnboundNames,
+    /// Tensors by number, for verbatim texts.
+    pub(super) numbered: NumberedTensors,
     /// The names of posts and groups of the file, once somebody asks.
     pub(super) posted: Option<rustc_hash::FxHashSet<ast::Symbol>>,
 }
@@ -115,6 +118,7 @@ impl<'a> ProgramReader<'a> {
             stream_ends: FxHashMap::default(),
             item_numbers: Vec::new(),
             unbound: UnboundNames::default(),
+            numbered: NumberedTensors::default(),
             posted: None,
         }
     }
@@ -327,12 +331,12 @@ fn reserve_arenas(program: &mut Program, file: &FileSyntax) {
     // A loop on streams has seven ops of its own, a group or a post with its Wait one more than statements.
     let ops = file.stmts.len() + file.stmts.len() / 4 + file.index_items.len() + 7 * loops;
     let tensors = file.targets.len() + file.types.len() + file.index_items.len();
-    program.ops.reserve(ops);
-    program.source.ops.reserve(ops);
-    program.tensors.reserve(tensors);
-    program.source.tensors.reserve(tensors);
-    program.domains.reserve(3 * tensors);
-    program.blocks.reserve(file.blocks.len() + loops);
+    program.ops.try_reserve_exact(ops);
+    program.source.ops.try_reserve_exact(ops);
+    program.tensors.try_reserve_exact(tensors);
+    program.source.tensors.try_reserve_exact(tensors);
+    program.domains.try_reserve_exact(3 * tensors);
+    program.blocks.try_reserve_exact(file.blocks.len() + loops);
 }
 
 /// The first numbers that no name of the file stands for.

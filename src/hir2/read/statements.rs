@@ -263,9 +263,7 @@ impl ProgramReader<'_> {
                     inferred.next();
                     *tensor
                 }
-                ResultTarget::Name(name, ty) => {
-                    self.result_tensor(*name, *ty, inferred.next())?
-                }
+                ResultTarget::Name(name, ty) => self.result_tensor(*name, *ty, inferred.next())?,
             };
             op.results.push(Value::Tensor(tensor));
         }
@@ -283,7 +281,8 @@ impl ProgramReader<'_> {
 
     /// Makes the slices of the left sides; names stay names.
     pub(super) fn result_targets(&mut self, targets: &[TargetSyntax]) -> Option<TargetList> {
-        let found: SmallVec<[Option<ResultTarget>; 1]> = targets.iter().map(|target| self.result_target(target)).collect();
+        let found: SmallVec<[Option<ResultTarget>; 1]> =
+            targets.iter().map(|target| self.result_target(target)).collect();
         found.into_iter().collect()
     }
 

@@ -21,9 +21,7 @@ mod uses;
 
 use crate::ir::edit::Edit;
 use crate::ir::text::{push_integer, push_number};
-use crate::ir::{
-    BlockId, CommentPlace, DeviceMesh, ExprId, MeshId, Program, SourceComment, Value,
-};
+use crate::ir::{BlockId, CommentPlace, DeviceMesh, ExprId, MeshId, Program, SourceComment, Value};
 use names::FileNames;
 use rustc_hash::FxHashMap;
 use statements::LINE_WIDTH;

@@ -2,7 +2,8 @@
 
 use crate::ir::edit::Edit;
 use crate::ir::{
-    AttrKey, AttrValue, DomainId, Era, Expr, ExprId, IdVec, IterDomain, Op, OpId, OpKind, Program, Style, TensorId, Value,
+    AttrKey, AttrValue, DomainId, Era, Expr, ExprId, IdVec, IterDomain, Op, OpId, OpKind, Program, Style, TensorId,
+    Value,
 };
 use crate::style::{restyle_program, stored_size};
 use rustc_hash::FxHashMap;
