@@ -238,12 +238,7 @@ impl ProgramWriter<'_> {
         let program = self.program;
         let function = op.word_attr(AttrKey::Function).map_or("", |word| program.name(word));
         let on_tensors = op.input_tensors().next().is_some();
-        let [Value::Tensor(result)] = op.results.as_slice() else { return self.write_verbatim(id) };
-        let sliced = self.tables.hidden_slices[result.0 as usize].is_some();
-        if !on_tensors && !sliced && self.declared[self.tables.names.first_of_number(*result).0 as usize] {
-            // It would be read as a definition of a scalar.
-            return self.write_verbatim(id);
-        }
+        let [Value::Tensor(_)] = op.results.as_slice() else { return self.write_verbatim(id) };
         let prefix = UnaryOp::parse(function);
         let infix = BinaryOp::parse(function);
         let known = match op.operands.len() {
