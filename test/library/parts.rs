@@ -165,6 +165,6 @@ fn long_programs_in_hir2_are_written_in_parts() {
 #[test]
 fn a_group_across_the_middle_is_written_whole() {
     let members: String = (0..9000).map(|number| format!("    at{number} = rank + {number}\n")).collect();
-    let text = repeated(&format!("  h# = {{\n{members}    send(S, to=1)\n  }}\n  wait h#\n"), 1);
+    let text = repeated(&format!("  post# = {{\n{members}    send(S, to=1)\n  }}\n  wait post#\n"), 1);
     assert_eq!(hostir::hir2::format_text(&text).unwrap_or_default(), text);
 }
