@@ -1,5 +1,6 @@
-//! `cargo bench --bench text -- MB`: megabytes a second of parsing, resolving, verifying and printing a generated program
-//! (50 MB), by CPU time where Linux tells it, so that other work on the machine does not count.
+//! `cargo bench --bench text -- MB OPS`: the time of parsing, resolving, verifying and printing a generated program in the
+//! printed form (50 MB) and two in `hir 2` (1,000,000 ops of the IR each), and the CPU time of all threads, in which other
+//! work on the machine does not count.
 
 #![allow(clippy::print_stdout, reason = "a measurement")]
 
@@ -41,42 +42,110 @@ fn program(bytes: usize) -> String {
     text
 }
 
-fn print_rate(what: &str, bytes: usize, time: Duration) {
-    let rate = bytes as f64 / 1e6 / time.as_secs_f64();
-    let per_byte = time.as_secs_f64() * 1e9 / bytes as f64;
-    println!("{what:8} {rate:8.1} MB/s  {per_byte:6.2} ns/byte");
+/// Wall and CPU time so far, at the ends of phases.
+struct Stopwatch {
+    zero: Instant,
+    times: Vec<[Duration; 2]>,
 }
 
-/// CPU time of this thread so far; where the system does not tell it, the time since `start`.
-fn cpu_time(start: Instant) -> Duration {
-    let stat = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
-    let busy = stat.split(' ').next().and_then(|text| text.parse().ok());
-    busy.map_or_else(|| start.elapsed(), Duration::from_nanos)
+impl Stopwatch {
+    fn start() -> Self {
+        let mut watch = Self { zero: Instant::now(), times: Vec::new() };
+        watch.lap();
+        watch
+    }
+
+    fn lap(&mut self) {
+        self.times.push([self.zero.elapsed(), cpu_time()]);
+    }
+
+    /// One line a phase.
+    fn print_rates(&self, bytes: usize, ops: usize) {
+        let phases = ["parse", "resolve", "verify", "print"].iter().zip(self.times.windows(2));
+        let phases = phases.map(|(phase, pair)| (*phase, pair[0], pair[1]));
+        for (what, start, end) in phases.chain([("all", self.times[0], self.times[self.times.len() - 1])]) {
+            let [wall, busy] = [0, 1].map(|at| (end[at] - start[at]).as_secs_f64());
+            let rate = bytes as f64 / 1e6 / wall;
+            let [wall_of_op, busy_of_op] = [wall, busy].map(|time| time * 1e9 / ops as f64);
+            println!(
+                "{what:8} {wall:7.3} s {rate:8.1} MB/s {wall_of_op:7.0} ns/op; CPU {busy:7.3} s {busy_of_op:7.0} ns/op"
+            );
+        }
+    }
+}
+
+/// CPU time of all threads so far.
+fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+}
+
+/// A text in `hir 2` of about so many ops: a template of `tools/bench/texts`, with its section repeated.
+fn repeat_section(template: &str, ops: usize) -> String {
+    let mut parts = template.split_inclusive('\n').collect::<Vec<_>>().into_iter();
+    let mut text: String = parts.by_ref().take_while(|line| !line.starts_with("---")).collect();
+    let separator = template.lines().find(|line| line.starts_with("---")).unwrap_or_default();
+    let count: usize = separator.split(' ').find_map(|word| word.parse().ok()).expect("the ops of a section");
+    let section: String = parts.by_ref().take_while(|line| !line.starts_with("---")).collect();
+    for number in 0..ops.div_ceil(count) {
+        text.push_str(&section.replace('#', &number.to_string()));
+    }
+    text.extend(parts);
+    text
+}
+
+fn check_no_errors(text: &str, diags: &Diags) {
+    let problems = hostir::diag::render::to_string("generated", text, &diags.items);
+    assert!(diags.is_empty(), "{}", &problems[..problems.len().min(2000)]);
+}
+
+fn measure_printed(text: &str) {
+    let mut diags = Diags::default();
+    let mut watch = Stopwatch::start();
+    let parsed = hostir_grammar::parse(text);
+    watch.lap();
+    let program = hostir::resolve::resolve(&parsed.ast, 0, text, &mut diags);
+    watch.lap();
+    hostir::verify::verify(&program, &mut diags);
+    watch.lap();
+    let printed = hostir::print::print_to_string(&program);
+    watch.lap();
+    assert!(parsed.errors.is_empty(), "the generated program has syntax errors");
+    check_no_errors(text, &diags);
+    assert!(printed == text, "the generated program prints otherwise");
+    println!("printed form, {} ops, {} tensors", program.ops().len(), program.tensors().len());
+    watch.print_rates(text.len(), program.ops().len());
+}
+
+fn measure_hir2(name: &str, text: &str) {
+    let mut diags = Diags::default();
+    let mut watch = Stopwatch::start();
+    let parsed = hostir_grammar::hir2::parse(text);
+    watch.lap();
+    let program = hostir::hir2::read::read_program(&parsed.file, text, 0, &mut diags);
+    watch.lap();
+    hostir::verify::verify(&program, &mut diags);
+    watch.lap();
+    let (ops, tensors) = (program.ops().len(), program.tensors().len());
+    let written = hostir::hir2::write::write_file(&mut [program]);
+    watch.lap();
+    assert!(parsed.errors.is_empty(), "the generated program has syntax errors");
+    check_no_errors(text, &diags);
+    assert!(written == text, "the generated program is written otherwise");
+    println!("hir 2, {name}, {ops} ops, {tensors} tensors");
+    watch.print_rates(text.len(), ops);
 }
 
 fn main() {
-    let megabytes: usize = std::env::args().find_map(|text| text.parse().ok()).unwrap_or(50);
-    let zero = Instant::now();
-    let text = program(megabytes * 1_000_000);
+    let mut numbers = std::env::args().filter_map(|text| text.parse::<usize>().ok());
+    let (megabytes, ops) = (numbers.next().unwrap_or(50), numbers.next().unwrap_or(1_000_000));
+    let printed = program(megabytes * 1_000_000);
+    let mixed = repeat_section(include_str!("../tools/bench/texts/mixed.txt"), ops);
+    let flat = repeat_section(include_str!("../tools/bench/texts/flat.txt"), ops);
     for _ in 0..3 {
-        let mut times = vec![cpu_time(zero)];
-        let mut diags = Diags::default();
-        let parsed = hostir_grammar::parse(&text);
-        times.push(cpu_time(zero));
-        let program = hostir::resolve::resolve(&parsed.ast, 0, &text, &mut diags);
-        times.push(cpu_time(zero));
-        hostir::verify::verify(&program, &mut diags);
-        times.push(cpu_time(zero));
-        let printed = hostir::print::print_to_string(&program);
-        times.push(cpu_time(zero));
-        assert!(parsed.errors.is_empty(), "the generated program has syntax errors");
-        let problems = hostir::diag::render::to_string("generated", &text, &diags.items);
-        assert!(diags.is_empty(), "{}", &problems[..problems.len().min(2000)]);
-        assert!(printed == text, "the generated program prints otherwise");
-        for (phase, pair) in ["parse", "resolve", "verify", "print"].iter().zip(times.windows(2)) {
-            print_rate(phase, text.len(), pair[1] - pair[0]);
-        }
-        print_rate("all", text.len(), times[4] - times[0]);
-        println!("{} ops, {} tensors\n", program.ops().len(), program.tensors().len());
+        measure_printed(&printed);
+        measure_hir2("mixed", &mixed);
+        measure_hir2("flat", &flat);
+        println!();
     }
 }

@@ -412,7 +412,7 @@ pub struct CommentSyntax {
 const RECENT_BITS: u32 = 9;
 
 /// An interner: equal strings get equal symbols; symbol 0 is the empty string.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct StringInterner {
     text: String,
     ends: Vec<u32>,
@@ -422,6 +422,8 @@ pub struct StringInterner {
     same: Vec<u32>,
     /// Short strings seen last, packed into a word, by a few bits of it.
     recent: Vec<(u64, u32)>,
+    /// Other strings seen last, by a few bits of their hash.
+    recent_long: Vec<(u64, u32)>,
 }
 
 /// A string of at most seven bytes as a word of its own.
@@ -441,6 +443,7 @@ impl Default for StringInterner {
             map: Default::default(),
             same: Vec::new(),
             recent: vec![(0, 0); 1 << RECENT_BITS],
+            recent_long: vec![(0, 0); 1 << RECENT_BITS],
         };
         strings.intern("");
         strings
@@ -448,6 +451,14 @@ impl Default for StringInterner {
 }
 
 impl StringInterner {
+    /// Makes room for `count` strings of `length` bytes in all, if there is memory for them.
+    pub fn reserve(&mut self, count: usize, length: usize) {
+        let _ = self.text.try_reserve(length);
+        let _ = self.ends.try_reserve(count);
+        let _ = self.same.try_reserve(count);
+        let _ = self.map.try_reserve(count);
+    }
+
     /// The symbol of `text`, new if it was not seen before.
     pub fn intern(&mut self, text: &str) -> Symbol {
         let Some(word) = pack_short_text(text) else { return self.intern_slow(text) };
@@ -463,6 +474,17 @@ impl StringInterner {
 
     fn intern_slow(&mut self, text: &str) -> Symbol {
         let hash = hash_of(text);
+        let place = (hash >> (64 - RECENT_BITS)) as usize;
+        let (key, recent) = self.recent_long[place];
+        if key == hash && self.get(Symbol(recent)) == text {
+            return Symbol(recent);
+        }
+        let symbol = self.intern_hashed(text, hash);
+        self.recent_long[place] = (hash, symbol.0);
+        symbol
+    }
+
+    fn intern_hashed(&mut self, text: &str, hash: u64) -> Symbol {
         if let Some(found) = self.find_hashed(text, hash) {
             return found;
         }

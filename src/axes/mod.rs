@@ -87,6 +87,10 @@ pub fn logical_axes(program: &Program, tensor: TensorId) -> LogicalAxes {
     if let Some(logical) = &program.tensor(tensor).logical {
         return LogicalAxes { axes: logical.iter().map(|&extent| plain_axis(extent)).collect(), split: false };
     }
+    if let Some(order) = plain_order(program, tensor) {
+        let axes = order.map(|(at, domain)| LogicalAxis::from_domain(domain, at)).collect();
+        return LogicalAxes { axes, split: false };
+    }
     let domains = program.domains(tensor);
     if let Some(axes) = before_stream_split(program, tensor) {
         return LogicalAxes { axes, split: false };
@@ -95,6 +99,50 @@ pub fn logical_axes(program: &Program, tensor: TensorId) -> LogicalAxes {
     let positions = if split { (0..domains.len() as u32).collect() } else { program.logical_axes(tensor) };
     let axes = positions.into_iter().map(|k| LogicalAxis::from_domain(&domains[k as usize], k)).collect();
     LogicalAxes { axes, split }
+}
+
+/// The number of stored axes of a tensor.
+pub fn stored_rank(program: &Program, tensor: TensorId) -> usize {
+    match plain_order(program, tensor) {
+        Some(order) => order.filter(|(_, domain)| !domain.is_reduction()).count(),
+        None => logical_axes(program, tensor).stored_positions().len(),
+    }
+}
+
+/// The position among the printed domains of stored axis number `axis`; `u32::MAX` for an axis given by `logical=`.
+pub fn stored_axis_place(program: &Program, tensor: TensorId, axis: usize) -> Option<u32> {
+    if let Some(order) = plain_order(program, tensor) {
+        return order.filter(|(_, domain)| !domain.is_reduction()).nth(axis).map(|(printed, _)| printed);
+    }
+    let logical = logical_axes(program, tensor);
+    let position = *logical.stored_positions().get(axis)?;
+    logical.axes.get(position as usize).map(|axis| axis.printed)
+}
+
+/// The number among the stored axes of the axis with this position among the printed domains.
+pub fn stored_axis_number(program: &Program, tensor: TensorId, printed: u32) -> Option<usize> {
+    if let Some(mut order) =
+        plain_order(program, tensor).map(|order| order.filter(|(_, domain)| !domain.is_reduction()))
+    {
+        return order.position(|(at, _)| at == printed);
+    }
+    let logical = logical_axes(program, tensor);
+    let axis = logical.of_printed(printed)?;
+    logical.stored_positions().iter().position(|&position| position == axis)
+}
+
+/// The printed domains in the order of the axes, each with its position, if no axis was split and no text gives the
+/// axes: then they are the logical axes.
+fn plain_order(program: &Program, id: TensorId) -> Option<impl Iterator<Item = (u32, &IterDomain)>> {
+    let tensor = program.tensor(id);
+    let domains = program.domains(id);
+    let is_plain = tensor.logical.is_none()
+        && !tensor.split
+        && domains.iter().all(|domain| {
+            domain.parallel != ParallelType::Stream && !domain.rfactor && !is_ceil_div(program, domain.extent)
+        });
+    let place = |at: u32| tensor.axes.as_ref().map_or(at, |axes| axes[at as usize]);
+    is_plain.then(|| (0..domains.len() as u32).map(place).map(|at| (at, &domains[at as usize])))
 }
 
 /// The axis that is sharded over streams, and its number of shards.

@@ -2,7 +2,7 @@
 
 pub use crate::ir::COMMUNICATION_WORDS;
 use crate::ir::functions::cast_result;
-use crate::ir::{AttrKey, DType, MemoryType, Op, OpEffect, OpKind, OpLayout, Program, TensorId, UnitId, Value};
+use crate::ir::{AttrKey, DType, MemoryType, Op, OpEffect, OpId, OpKind, OpLayout, Program, TensorId, UnitId, Value};
 
 /// The words of element types in `hir 2`.
 pub const DTYPE_WORDS: &[(&str, DType)] = &[
@@ -49,17 +49,20 @@ pub fn word_of_dtype(dtype: DType) -> &'static str {
 pub fn default_memories(program: &Program) -> Vec<MemoryType> {
     let mut memories = vec![MemoryType::Local; program.tensors().len()];
     let mut sliced = vec![false; program.tensors().len()];
+    let mut global: Vec<OpId> = Vec::new();
     program.walk_with_units(&mut |id| {
         let op = program.op(id);
-        if op.kind.effect() == OpEffect::Alias {
-            op.output_tensors().for_each(|tensor| sliced[tensor.0 as usize] = true);
+        match op.kind.effect() {
+            OpEffect::Alias => op.output_tensors().for_each(|tensor| sliced[tensor.0 as usize] = true),
+            OpEffect::Allocate | OpEffect::Communicate => global.push(id),
+            _ => {}
         }
     });
     let mut mark = |tensor: TensorId| memories[tensor.0 as usize] = MemoryType::Global;
     let ends = program.inputs().iter().chain(program.outputs());
     let units = program.units().iter().flat_map(|(_, unit)| unit.inputs.iter().chain(&unit.outputs));
     ends.chain(units).filter_map(|value| value.as_tensor()).for_each(&mut mark);
-    program.walk_with_units(&mut |id| mark_global(program, program.op(id), &sliced, &mut mark));
+    global.into_iter().for_each(|id| mark_global(program, program.op(id), &sliced, &mut mark));
     memories
 }
 

@@ -2,13 +2,19 @@
 //!
 //! Reader and writer of `hir 2` share these rules: a type is left out exactly where they give it back.
 
-use crate::axes::logical_axes;
+use crate::axes::{stored_axis_number, stored_axis_place, stored_rank};
 use crate::ir::functions::{cast_result, find_function};
 use crate::ir::{
     AttrKey, AttrValue, DType, Expr, ExprId, IterDomain, IterType, MeshId, Op, OpKind, ParallelType, Program, Symbol,
     TensorId, Value,
 };
 use rustc_hash::FxHashMap;
+use smallvec::{SmallVec, smallvec};
+
+/// Domains of a type.
+pub type DomainList = SmallVec<[IterDomain; 4]>;
+/// The types of an op's results.
+pub type TypeList = SmallVec<[TensorType; 1]>;
 
 /// The type of a tensor without its number, name and memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -16,7 +22,7 @@ pub struct TensorType {
     /// Element type.
     pub dtype: DType,
     /// Domains in printed order, without numbers.
-    pub domains: Vec<IterDomain>,
+    pub domains: DomainList,
     /// The axes as positions among the domains; `None` if these are in axis order.
     pub axes: Option<Box<[u32]>>,
     /// Extents of the axes before splits.
@@ -45,13 +51,13 @@ impl TensorType {
         }
     }
 
-    fn plain(dtype: DType, domains: Vec<IterDomain>, mesh: Option<MeshId>) -> Self {
+    fn plain(dtype: DType, domains: DomainList, mesh: Option<MeshId>) -> Self {
         TensorType { dtype, domains, axes: None, logical: None, split: false, positions: Symbol(0), mesh }
     }
 
     /// The type without the domains for which `drop` holds.
     fn without(mut self, drop: impl Fn(usize, &IterDomain) -> bool) -> Self {
-        let kept: Vec<bool> = self.domains.iter().enumerate().map(|(at, domain)| !drop(at, domain)).collect();
+        let kept: SmallVec<[bool; 8]> = self.domains.iter().enumerate().map(|(at, domain)| !drop(at, domain)).collect();
         let position = |at: u32| kept[..at as usize].iter().filter(|kept| **kept).count() as u32;
         let axes = self
             .axes
@@ -74,7 +80,7 @@ fn is_plain(program: &Program, id: TensorId) -> bool {
 }
 
 /// The domains of a tensor's stored axes, outermost first, without numbers.
-fn stored_domains(program: &Program, id: TensorId) -> Vec<IterDomain> {
+fn stored_domains(program: &Program, id: TensorId) -> DomainList {
     let domains = program.domains(id);
     let axes = program.logical_axes(id);
     let stored = axes.iter().filter_map(|&at| domains.get(at as usize)).filter(|domain| !domain.is_reduction());
@@ -87,19 +93,17 @@ pub fn select_type(program: &Program, operand: TensorId, axis: usize) -> Option<
     if !is_plain(program, operand) {
         return None;
     }
-    let logical = logical_axes(program, operand);
-    let position = *logical.stored_positions().get(axis)?;
-    let printed = logical.axes.get(position as usize)?.printed as usize;
+    let printed = stored_axis_place(program, operand, axis)? as usize;
     Some(TensorType::of_tensor(program, operand).without(|at, _| at == printed))
 }
 
 /// The types of an op's results; `None` if the text has to say them. The op's operands, attributes and number of
 /// results count, its results do not.
-pub fn result_types(program: &Program, op: &Op) -> Option<Vec<TensorType>> {
+pub fn result_types(program: &Program, op: &Op) -> Option<TypeList> {
     if op.kind == OpKind::PostOnStream {
         return posted_types(program, op);
     }
-    let operands: Vec<TensorId> = op.input_tensors().collect();
+    let operands: SmallVec<[TensorId; 4]> = op.input_tensors().collect();
     let first = *operands.first()?;
     if !operands.iter().all(|&tensor| is_plain(program, tensor)) {
         return None;
@@ -119,7 +123,7 @@ pub fn result_types(program: &Program, op: &Op) -> Option<Vec<TensorType>> {
         }
         _ => return None,
     };
-    Some(vec![ty])
+    Some(smallvec![ty])
 }
 
 /// The number of the stored axis that a select takes; `None` if its domain is none of the operand's.
@@ -128,13 +132,14 @@ pub fn selected_axis(program: &Program, op: &Op) -> Option<usize> {
     let tensor = program.tensor(operand);
     let domain = op.domain_attr(AttrKey::Axis)?;
     let printed = domain.0.checked_sub(tensor.domains_start).filter(|_| domain.0 < tensor.domains_end)?;
-    let logical = logical_axes(program, operand);
-    let axis = logical.of_printed(printed)?;
-    logical.stored_positions().iter().position(|&position| position == axis)
+    stored_axis_number(program, operand, printed)
 }
 
 /// The operand's type without reductions.
 fn copied_type(program: &Program, operand: TensorId) -> TensorType {
+    if !program.domains(operand).iter().any(IterDomain::is_reduction) && program.tensor(operand).axes.is_none() {
+        return TensorType::of_tensor(program, operand);
+    }
     TensorType::of_tensor(program, operand).without(|_, domain| domain.is_reduction())
 }
 
@@ -150,18 +155,19 @@ fn permuted_type(program: &Program, op: &Op, operand: TensorId) -> Option<Tensor
 fn pointwise_type(program: &Program, op: &Op, operands: &[TensorId]) -> Option<TensorType> {
     let dtype = pointwise_dtype(program, op, operands)?;
     let first = *operands.first()?;
-    let lists: Vec<Vec<IterDomain>> = operands.iter().map(|&tensor| stored_domains(program, tensor)).collect();
-    let rank = lists.iter().map(Vec::len).max()?;
+    let leading = stored_domains(program, first);
+    let rank = operands.iter().map(|&tensor| stored_rank(program, tensor)).max()?;
     let mesh = program.tensor(first).mesh;
-    if lists[0].len() == rank && !lists[0].iter().any(IterDomain::is_broadcast) {
+    if leading.len() == rank && !leading.iter().any(IterDomain::is_broadcast) {
         return Some(TensorType { dtype, ..copied_type(program, first) });
     }
+    let lists: Vec<DomainList> = operands.iter().map(|&tensor| stored_domains(program, tensor)).collect();
     let axis = |from_right: usize| {
         let mut here = lists.iter().filter_map(|list| list.len().checked_sub(from_right + 1).map(|at| list[at]));
         let any = here.clone().next();
         here.find(|domain| !domain.is_broadcast()).or(any)
     };
-    let domains: Option<Vec<IterDomain>> = (0..rank).rev().map(axis).collect();
+    let domains: Option<DomainList> = (0..rank).rev().map(axis).collect();
     Some(TensorType::plain(dtype, domains?, mesh))
 }
 
@@ -246,7 +252,7 @@ fn broadcast_type(program: &Program, op: &Op, operand: TensorId) -> Option<Tenso
         clustered: false,
     };
     let mut kept = stored_domains(program, operand).into_iter();
-    let domains: Option<Vec<IterDomain>> =
+    let domains: Option<DomainList> =
         flags(op)?.iter().map(|&flag| if flag { Some(new) } else { kept.next() }).collect();
     let tensor = program.tensor(operand);
     kept.next().is_none().then_some(())?;
@@ -261,7 +267,7 @@ fn squeezed_type(program: &Program, op: &Op, operand: TensorId) -> Option<Tensor
 }
 
 /// The types of a HostUnit's outputs, with the extents of the values that a post passes.
-fn posted_types(program: &Program, op: &Op) -> Option<Vec<TensorType>> {
+fn posted_types(program: &Program, op: &Op) -> Option<TypeList> {
     let unit = program.posted_unit(op)?;
     let mut extents: FxHashMap<ExprId, ExprId> = FxHashMap::default();
     for (given, input) in program.posted_inputs(op, unit) {

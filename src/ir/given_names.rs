@@ -30,12 +30,18 @@ pub const RESERVED_WORDS: &[&str] = &[
     "numberOfStreams",
 ];
 
+/// Whether a word is one of [`RESERVED_WORDS`].
+pub fn is_reserved_word(text: &str) -> bool {
+    let first = text.as_bytes().first();
+    RESERVED_WORDS.iter().any(|word| word.len() == text.len() && word.as_bytes().first() == first && *word == text)
+}
+
 /// Whether a word can be a name: letters, digits and `_`, maybe numbers behind dots (`G.1`, as passes derive them). It is
 /// no word of the language and does not stand for a number, as `T7` and `h7` do.
 pub fn is_given_name(text: &str) -> bool {
     let mut parts = text.split('.');
     let head = parts.next().is_some_and(is_identifier);
-    head && parts.all(is_digits) && !RESERVED_WORDS.contains(&text) && !is_numbered_name(text)
+    head && parts.all(is_digits) && !is_reserved_word(text) && !is_numbered_name(text)
 }
 
 /// Whether a word begins with a letter or `_` and goes on with letters, digits and `_`.

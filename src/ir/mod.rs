@@ -36,12 +36,13 @@ pub mod scalar_names;
 mod statement_label;
 mod style;
 mod tensor;
+mod tensor_numbers;
 pub(crate) mod text;
 mod types;
 
 pub use definitions::IndexDefinitions;
 pub use expr::{BinaryOp, Expr, ExprArena, ExprId, MeshCoordinate, UnaryOp};
-pub use given_names::{RESERVED_WORDS, is_given_name, is_identifier};
+pub use given_names::{RESERVED_WORDS, is_given_name, is_identifier, is_reserved_word};
 pub(crate) use id::dense_id;
 pub use id::{Id, IdVec};
 pub use names::{NameInterner, Symbol};
@@ -52,7 +53,8 @@ pub use op_kind::{
 pub use order::first_free_number;
 pub use partition::Partition;
 pub use program::{
-    Block, BlockId, CommentPlace, GivenNames, HostUnit, Program, RunHints, SourceComment, SourceMap, TextFrame, UnitId,
+    Block, BlockId, CommentPlace, GivenNames, HostUnit, Program, RunHints, SliceTexts, SourceComment, SourceMap,
+    TextFrame, UnitId,
 };
 pub(crate) use roots::set_root_as;
 pub use roots::{RootAs, is_identity};
@@ -60,6 +62,7 @@ pub use scalar_names::{FreeName, free_names};
 pub use statement_label::{COMMUNICATION_WORDS, handle_label, handle_phrase, statement_label, statement_word};
 pub use style::{CastSpelling, Era, StreamSpelling, Style};
 pub use tensor::{DeviceMesh, DomainId, IterDomain, MeshId, Tensor, TensorId};
+pub use tensor_numbers::TensorNumbers;
 pub(crate) use text::{TextCache, TextWriter, push_integer, push_number};
 pub use text::{domain_text, expr_text, mesh_text, tensor_text};
 pub use types::{DType, IterType, MemoryType, ParallelType};

@@ -15,6 +15,10 @@ pub struct NameInterner {
 }
 
 impl NameInterner {
+    /// An interner that knows these strings, each with the same number.
+    pub fn with_strings(strings: StringInterner) -> Self {
+        Self { strings }
+    }
     /// Returns the symbol of `text`, and adds it if it is new.
     pub fn intern(&mut self, text: &str) -> Symbol {
         Symbol(self.strings.intern(text).0)

@@ -118,7 +118,30 @@ pub struct SourceMap {
     /// Comments in text order.
     pub comments: Vec<SourceComment>,
     /// Texts of slices inside of statements, such as `C[at]`, by the tensors without names that they became.
-    pub slices: FxHashMap<TensorId, Box<str>>,
+    pub slices: SliceTexts,
+}
+
+/// Texts of tensors without names.
+#[derive(Clone, Default, Debug)]
+pub struct SliceTexts {
+    text: String,
+    /// The tensors in ascending order, each with the end of its text.
+    ends: Vec<(TensorId, u32)>,
+}
+
+impl SliceTexts {
+    /// Adds the text of a tensor that is newer than all others here.
+    pub fn push(&mut self, tensor: TensorId, text: &str) {
+        debug_assert!(self.ends.last().is_none_or(|(last, _)| *last < tensor), "texts are added in order");
+        self.text.push_str(text);
+        self.ends.push((tensor, self.text.len() as u32));
+    }
+    /// The text of a tensor.
+    pub fn get(&self, tensor: TensorId) -> Option<&str> {
+        let at = self.ends.binary_search_by_key(&tensor, |(known, _)| *known).ok()?;
+        let start = at.checked_sub(1).map_or(0, |before| self.ends[before].1);
+        self.text.get(start as usize..self.ends[at].1 as usize)
+    }
 }
 
 /// A host program. Read freely; change through [`super::edit::Edit`].
@@ -349,9 +372,9 @@ impl Program {
     /// Returns the tensor's name for people: its own name, the text of a slice, or `T3`.
     pub fn tensor_name(&self, id: TensorId) -> String {
         let tensor = &self.tensors[id];
-        match (tensor.name, self.source.slices.get(&id)) {
+        match (tensor.name, self.source.slices.get(id)) {
             (Some(name), _) => self.name(name).to_owned(),
-            (None, Some(text)) => text.to_string(),
+            (None, Some(text)) => text.to_owned(),
             (None, None) => format!("T{}", tensor.number),
         }
     }

@@ -158,7 +158,8 @@ fn prove_memory(prepared: &PreparedProgram, matching: &PlanMatching<'_>, rotated
     errors.extend(report_findings(prepared, &observer.findings));
     errors.extend(in_place::check_in_place(prepared));
     let ended = ended_memory::check_ended_memory(prepared);
-    let (uses, mut warnings): (Vec<Diag>, Vec<Diag>) = ended.into_iter().partition(|diag| diag.severity == Severity::Error);
+    let (uses, mut warnings): (Vec<Diag>, Vec<Diag>) =
+        ended.into_iter().partition(|diag| diag.severity == Severity::Error);
     errors.extend(uses);
     let redundant = waste::redundant_waits(&observer.waits);
     // In a wrong program a wait that orders nothing may be one that stands at the wrong place.

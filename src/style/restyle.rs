@@ -5,21 +5,24 @@
 //! new spelling differently, the ops keep their meaning, and `print` adds the attribute that states it.
 
 use crate::ir::Style;
-use crate::ir::TensorId;
 use crate::ir::edit::Edit;
 use crate::ir::{AttrKey, AttrValue, Op, OpId, Value};
 use crate::ir::{BinaryOp, Expr, ExprId};
 use crate::ir::{BlockId, Program};
+use crate::ir::{IdVec, TensorId};
 use crate::ir::{OpEffect, OpKind};
 use crate::ir::{RootAs, is_identity, set_root_as};
-use rustc_hash::FxHashSet;
 
 /// Gives a program another spelling. It computes the same afterwards.
 pub fn restyle_program(edit: &mut Edit<'_>, style: Style) {
     let selects = edit.program().style().alias_select != style.alias_select;
     let selects = selects && is_host_program(edit.program());
-    for (id, same) in collect_statements(edit.program()) {
+    let statements = collect_statements(edit.program());
+    for (id, same) in statements.iter().copied() {
         let op = edit.program().op(id);
+        if !is_respelled(op, selects) || !style.short_allocate && is_long_allocate(op, same) {
+            continue;
+        }
         let mut new = op.clone();
         match op.kind {
             OpKind::Allocate => restyle_allocate(edit, &mut new, style.short_allocate, same),
@@ -32,11 +35,33 @@ pub fn restyle_program(edit: &mut Edit<'_>, style: Style) {
     edit.set_style(style);
     // How roots are read depends on what else the text shows.
     let counted = edit.program().spelled_root();
-    for (id, _) in collect_statements(edit.program()) {
+    for (id, _) in statements {
+        if edit.program().op(id).attr(AttrKey::Root).is_none() {
+            continue;
+        }
         let mut new = edit.program().op(id).clone();
         restyle_root(edit, &mut new, counted);
         replace_op(edit, id, new);
     }
+}
+
+/// Whether the text of an op may differ between styles; that of a select only if `selects`.
+fn is_respelled(op: &Op, selects: bool) -> bool {
+    match op.kind {
+        OpKind::Allocate | OpKind::Communication | OpKind::P2PCommunication | OpKind::CollectivePermute => true,
+        OpKind::HirAliasSelect | OpKind::Select => selects,
+        _ => false,
+    }
+}
+
+/// Whether an ALLOCATE says all that the long form says, at its place. `same` as in [`restyle_allocate`].
+fn is_long_allocate(op: &Op, same: bool) -> bool {
+    let usual = [AttrKey::Buffer, AttrKey::MemType, AttrKey::Size, AttrKey::ZeroInit, AttrKey::ResetsToZero];
+    let keeps = match op.attrs.as_slice() {
+        [before @ .., (AttrKey::Keep, AttrValue::Bool(keeps))] if before.len() == usual.len() => *keeps,
+        _ => return false,
+    };
+    op.kind == OpKind::Allocate && (keeps || !same) && op.attrs.iter().zip(usual).all(|((key, _), known)| *key == known)
 }
 
 fn replace_op(edit: &mut Edit<'_>, id: OpId, new: Op) {
@@ -58,14 +83,16 @@ fn is_host_program(program: &Program) -> bool {
 /// memory yet when the op runs: it is in no loop, and nothing before it makes or binds that tensor.
 fn collect_statements(program: &Program) -> Vec<(OpId, bool)> {
     let inputs = program.inputs().iter().filter_map(|value| value.as_tensor());
-    let mut walk = StatementWalk { program, made: inputs.collect(), loops: 0, found: Vec::new() };
+    let mut made = IdVec::filled(false, program.tensors().len());
+    inputs.for_each(|tensor| made[tensor] = true);
+    let mut walk = StatementWalk { program, made, loops: 0, found: Vec::with_capacity(program.ops().len()) };
     walk.walk_block(program.body());
     walk.found
 }
 
 struct StatementWalk<'p> {
     program: &'p Program,
-    made: FxHashSet<TensorId>,
+    made: IdVec<TensorId, bool>,
     loops: u32,
     found: Vec<(OpId, bool)>,
 }
@@ -74,14 +101,14 @@ impl StatementWalk<'_> {
     fn walk_block(&mut self, block: BlockId) {
         for &id in &self.program.block(block).ops {
             let op = self.program.op(id);
-            let made = op.output_tensors().next().is_some_and(|t| self.made.contains(&t));
+            let made = op.output_tensors().next().is_some_and(|t| self.made[t]);
             self.found.push((id, self.loops == 0 && !made));
             let inner = op.operands.iter().filter_map(|value| match value {
                 Value::Op(inner) => Some((*inner, false)),
                 _ => None,
             });
             self.found.extend(inner);
-            self.made.extend(op.output_tensors());
+            op.output_tensors().for_each(|tensor| self.made[tensor] = true);
             let looped = u32::from(matches!(op.kind, OpKind::For | OpKind::ForRange));
             self.loops += looped;
             op.blocks.iter().for_each(|&block| self.walk_block(block));
@@ -123,10 +150,13 @@ fn restyle_allocate(edit: &mut Edit<'_>, op: &mut Op, short: bool, same: bool) {
 /// The number of elements of a tensor over all devices: the product of the extents of its stored domains, from
 /// the left; literals are folded together.
 pub fn stored_size(edit: &mut Edit<'_>, tensor: TensorId) -> ExprId {
-    let domains = edit.program().domains(tensor).to_vec();
     let mut literal = 1i64;
     let mut product: Option<ExprId> = None;
-    for domain in domains.iter().filter(|domain| !domain.is_reduction()) {
+    for at in 0..edit.program().domains(tensor).len() {
+        let domain = &edit.program().domains(tensor)[at];
+        if domain.is_reduction() {
+            continue;
+        }
         let extent = domain.extent;
         let value = edit.program().exprs().as_int(extent);
         // What is too large to be folded stays a factor.

@@ -5,7 +5,8 @@ use crate::diag::{Diag, Diags};
 use crate::ir::places::smallest_duplicate;
 use crate::ir::places::{count_text, tensor_span};
 use crate::ir::{
-    AttrValue, BlockId, DeviceMesh, IdVec, IterDomain, MeshId, OpId, ParallelType, Program, Tensor, TensorId, Value,
+    AttrValue, BlockId, DeviceMesh, IdVec, IterDomain, MeshId, OpId, ParallelType, Program, Tensor, TensorId,
+    TensorNumbers, Value,
 };
 use crate::ir::{domain_text, expr_text};
 use rustc_hash::FxHashMap;
@@ -67,12 +68,15 @@ fn collect_block(program: &Program, block: BlockId, add: &mut dyn FnMut(TensorId
 
 fn first_by_number(program: &Program, tensors: &[TensorId]) -> IdVec<TensorId, TensorId> {
     let mut first: IdVec<TensorId, TensorId> = program.tensors().ids().collect();
-    let mut numbers = FxHashMap::default();
+    let mut numbers = TensorNumbers::with_tensors(tensors.len());
+    let mut names = FxHashMap::default();
     for &id in tensors {
         let tensor = program.tensor(id);
-        // A tensor with a name of the user's and no number is told by its name.
-        let key = (tensor.unit, tensor.number, tensor.name.filter(|_| tensor.number == u32::MAX));
-        first[id] = *numbers.entry(key).or_insert(id);
+        first[id] = match tensor.number {
+            // A tensor with a name of the user's and no number is told by its name.
+            u32::MAX => *names.entry((tensor.unit, tensor.name)).or_insert(id),
+            number => numbers.first_tensor(tensor.unit, number, id),
+        };
     }
     first
 }

@@ -108,11 +108,11 @@ pub fn verify(program: &Program, diags: &mut Diags) {
     let (mut found, [rules, rest, extents]) = if program.ops().len() < PARALLEL {
         (check_structure(program), [check_ops(program, &[]), check_posts_and_names(program), check_extents(program)])
     } else {
-        let (left, right) = rayon::join(
-            || [check_structure(program), check_posts_and_names(program)],
-            || [check_ops(program, &[]), check_extents(program)],
+        // Whoever is done first takes what is left.
+        let ((rules, extents), (whole, rest)) = rayon::join(
+            || rayon::join(|| check_ops(program, &[]), || check_extents(program)),
+            || rayon::join(|| check_structure(program), || check_posts_and_names(program)),
         );
-        let ([whole, rest], [rules, extents]) = (left, right);
         (whole, [rules, rest, extents])
     };
     found.items.extend(without_duplicates(program, &found, rules).items);

@@ -4,25 +4,37 @@ use super::declarations::ReferencedTensors;
 use crate::diag::{Diag, Diags, Span, codes};
 use crate::ir::places::tensor_span;
 use crate::ir::scalar_names::{loop_index, sub_expressions};
-use crate::ir::{AttrValue, BlockId, Expr, ExprId, Op, OpId, Program, Symbol, UnitId, Value};
-use rustc_hash::{FxHashMap, FxHashSet};
+use crate::ir::{AttrValue, BlockId, Expr, ExprId, Op, OpId, Program, Symbol, TensorId, Value};
+use rustc_hash::FxHashSet;
 
 /// Checks the names of the program, and those of each of its units.
 pub(super) fn check_given_names(program: &Program, referenced: &ReferencedTensors, diags: &mut Diags) {
     if !program.has_names() {
         return;
     }
-    let mut table = NameTable { program, diags, owners: FxHashMap::default() };
+    let owners = (0..program.names().len()).map(|_| None).collect();
+    let mut table =
+        NameTable { program, diags, owners, owned: Vec::new(), seen: vec![0; program.exprs().len()], scope: 0 };
     table.add_units();
-    let units = program.units().iter().map(|(id, unit)| (Some(id), unit.body));
-    for (unit, body) in std::iter::once((None, program.body())).chain(units) {
-        table.owners.clear();
-        table.add_tensors(referenced, unit);
-        if unit.is_none() {
+    let bodies = std::iter::once(program.body()).chain(program.units().iter().map(|(_, unit)| unit.body));
+    for (tensors, body) in tensors_by_scope(program, referenced).iter().zip(bodies) {
+        table.clear_names();
+        table.add_tensors(referenced, tensors);
+        if body == program.body() {
             table.add_posts_and_streams();
         }
-        table.check_scalars(referenced, unit, body);
+        table.check_scalars(tensors, body);
     }
+}
+
+/// The tensors of the host program, then those of each unit.
+fn tensors_by_scope(program: &Program, referenced: &ReferencedTensors) -> Vec<Vec<TensorId>> {
+    let mut scopes = vec![Vec::new(); program.units().len() + 1];
+    for &id in &referenced.tensors {
+        let scope = program.tensor(id).unit.map_or(0, |unit| unit.0 as usize + 1);
+        scopes[scope].push(id);
+    }
+    scopes
 }
 
 /// The first owner of a name.
@@ -34,13 +46,27 @@ struct NameOwner {
 struct NameTable<'a> {
     program: &'a Program,
     diags: &'a mut Diags,
-    owners: FxHashMap<Symbol, NameOwner>,
+    /// By name.
+    owners: Vec<Option<NameOwner>>,
+    /// Names that have an owner.
+    owned: Vec<Symbol>,
+    /// For each expression, the last scope that it was met in.
+    seen: Vec<u32>,
+    /// The number of the scope, from 1.
+    scope: u32,
 }
 
 impl NameTable<'_> {
+    /// Another scope begins.
+    fn clear_names(&mut self) {
+        self.owned.drain(..).for_each(|name| self.owners[name.0 as usize] = None);
+        self.scope += 1;
+    }
+
     fn add_name(&mut self, name: Symbol, owner: NameOwner) {
-        let Some(first) = self.owners.get(&name) else {
-            self.owners.insert(name, owner);
+        let Some(first) = &self.owners[name.0 as usize] else {
+            self.owners[name.0 as usize] = Some(owner);
+            self.owned.push(name);
             return;
         };
         let text = self.program.name(name);
@@ -76,11 +102,10 @@ impl NameTable<'_> {
         }
     }
 
-    fn add_tensors(&mut self, referenced: &ReferencedTensors, unit: Option<UnitId>) {
+    fn add_tensors(&mut self, referenced: &ReferencedTensors, tensors: &[TensorId]) {
         let program = self.program;
-        for &id in referenced.tensors.iter().filter(|id| referenced.first[**id] == **id) {
-            let tensor = program.tensor(id);
-            if let Some(name) = tensor.name.filter(|_| tensor.unit == unit) {
+        for &id in tensors.iter().filter(|id| referenced.first[**id] == **id) {
+            if let Some(name) = program.tensor(id).name {
                 self.add_name(name, NameOwner { word: "tensor", span: tensor_span(program, id) });
             }
         }
@@ -109,10 +134,11 @@ impl NameTable<'_> {
     }
 
     /// Scalars have their names from expressions.
-    fn check_scalars(&mut self, referenced: &ReferencedTensors, unit: Option<UnitId>, body: BlockId) {
+    fn check_scalars(&mut self, tensors: &[TensorId], body: BlockId) {
         let program = self.program;
-        let mut scan = ScalarScan { program, seen: FxHashSet::default(), names: Vec::new() };
-        for &id in referenced.tensors.iter().filter(|id| program.tensor(**id).unit == unit) {
+        let seen = std::mem::take(&mut self.seen);
+        let mut scan = ScalarScan { program, seen, scope: self.scope, names: Vec::new() };
+        for &id in tensors {
             let span = tensor_span(program, id);
             for domain in program.domains(id) {
                 let bounds = [Some(domain.extent), domain.start, domain.stop, domain.expanded];
@@ -120,8 +146,9 @@ impl NameTable<'_> {
             }
         }
         program.walk(body, &mut |id| scan.scan_op(id, program.op(id)));
+        self.seen = scan.seen;
         for (name, span) in scan.names {
-            if self.owners.get(&name).is_some_and(|owner| owner.word != "scalar") {
+            if self.owners[name.0 as usize].as_ref().is_some_and(|owner| owner.word != "scalar") {
                 self.add_name(name, NameOwner { word: "scalar", span });
             }
         }
@@ -131,7 +158,8 @@ impl NameTable<'_> {
 /// Collects the names in expressions, each once.
 struct ScalarScan<'a> {
     program: &'a Program,
-    seen: FxHashSet<ExprId>,
+    seen: Vec<u32>,
+    scope: u32,
     names: Vec<(Symbol, Span)>,
 }
 
@@ -159,7 +187,7 @@ impl ScalarScan<'_> {
     }
 
     fn scan_expr(&mut self, expr: ExprId, span: Span) {
-        if !self.seen.insert(expr) {
+        if std::mem::replace(&mut self.seen[expr.0 as usize], self.scope) == self.scope {
             return;
         }
         match self.program.expr(expr) {

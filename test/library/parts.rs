@@ -134,3 +134,37 @@ fn damaged_texts() {
     }
     assert!(cut > 100, "only {cut} texts could be cut");
 }
+
+/// A program in `hir 2` with so many copies of some statements, in which `#` stands for their number.
+fn repeated(section: &str, count: usize) -> String {
+    let head = "hir 2\nsizes n=8\nmesh d = 0..4\n\nf(A: f32[x:4, n]) -> (B: f32[4, n]) on d:\n";
+    let sections = (0..count).map(|number| section.replace('#', &number.to_string()));
+    format!("{head}  B = alloc\n  S = A[own]\n{}  wait allgather(A -> B)\n", sections.collect::<String>())
+}
+
+#[test]
+fn long_programs_in_hir2_are_written_in_parts() {
+    let sections = [
+        "  X# = relu(A)\n  at# = rank + #\n",
+        // Comments and blank lines at the seam.
+        "  // Number #.\n  X#: f32[n] = alloc // a buffer\n\n",
+        // Loops and slices that belong to statements, and streams that the first half binds.
+        "  G#: f32[4, n] = alloc\n  for s in 4 on streams:\n    wait broadcast(S -> G#[s], root=s)\n  X# = Set(G#)\n",
+        "  stream 1:\n    X# = relu(A)\n  Y# = relu(X#)\n",
+        // What an op of the first half declares, and what it does not.
+        "  X# = relu(A)\n  if rank == #: Z# = relu(X#)\n  else: free X#\n",
+    ];
+    for section in sections {
+        let text = repeated(section, 3000);
+        let found = hostir::hir2::format_text(&text).unwrap_or_default();
+        let first = text.lines().zip(found.lines()).find(|(wanted, found)| wanted != found);
+        assert!(found == text, "{section}: {first:?}, {} and {} bytes", text.len(), found.len());
+    }
+}
+
+#[test]
+fn a_group_across_the_middle_is_written_whole() {
+    let members: String = (0..9000).map(|number| format!("    at{number} = rank + {number}\n")).collect();
+    let text = repeated(&format!("  post# = {{\n{members}    send(S, to=1)\n  }}\n  wait post#\n"), 1);
+    assert_eq!(hostir::hir2::format_text(&text).unwrap_or_default(), text);
+}

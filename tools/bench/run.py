@@ -46,6 +46,15 @@ def generate(folder, *size):
     return path
 
 
+def repeat_section(folder, name, ops):
+    """A text in hir 2 of about so many ops: a template of tools/bench/texts, with its section repeated."""
+    template = (ROOT / f"tools/bench/texts/{name}.txt").read_text()
+    head, count, section, _, end = re.split(r"^---(?: (\d+) ops)?\n", template, flags=re.M)
+    path = Path(folder) / f"{name}.hir"
+    path.write_text(head + "".join(section.replace("#", str(at)) for at in range(-(-ops // int(count)))) + end)
+    return path
+
+
 def text():
     """Parse + verify + print: the whole process of hir-opt, file in and file out."""
     hir_opt = TARGET / "hir-opt"
@@ -59,6 +68,16 @@ def text():
             path = generate(folder, "--ops", str(ops))
             least, _ = seconds([hir_opt, path, "-o", "/dev/null"])
             print(f"text: {ops} ops in {least * 1e3:.1f} ms: {least / ops * 1e6:.2f} us an op")
+        paths = {}
+        for name in ("mixed", "flat"):
+            path = paths[f"{name}, hir 2"] = repeat_section(folder, name, 1_000_000)
+            printed = paths[f"{name}, printed form"] = Path(folder) / f"{name}_printed.hir"
+            subprocess.run([hir_opt, path, "--form=printed", "-o", printed], check=True)
+        times = in_turn({name: [hir_opt, path, "-o", "/dev/null"] for name, path in paths.items()}, 5)
+        for name, found in times.items():
+            size, middle = paths[name].stat().st_size / 1e6, sorted(found)[len(found) // 2]
+            bar = "; bar: 1.5" if name.endswith("hir 2") else ""
+            print(f"text: 1,000,000 ops, {name} ({size:.0f} MB): {middle:.2f} s (least {min(found):.2f}{bar})")
 
 
 def passes():

@@ -212,8 +212,13 @@ impl<'a> OptSession<'a> {
         }
         if !processed.is_empty() {
             let start = Instant::now();
-            self.out.push_str(&hostir::hir2::write::write_file(&mut processed));
+            let text = hostir::hir2::write::write_file(&mut processed);
+            match self.out.is_empty() {
+                true => self.out = text,
+                false => self.out.push_str(&text),
+            }
             self.phases[3] += start.elapsed().as_secs_f64();
+            drop_aside(processed);
         }
         if diags.has_errors() {
             // Syntax first, then names, then types is our order; people read a file from the top.
@@ -348,6 +353,14 @@ impl<'a> OptSession<'a> {
                 ToolStatus::Environment
             }
         }
+    }
+}
+
+/// Drops programs; large ones on another thread, while their text is written.
+fn drop_aside(programs: Vec<Program>) {
+    const LARGE: usize = 1 << 16;
+    if programs.iter().any(|program| program.ops().len() > LARGE) {
+        rayon::spawn(move || drop(programs));
     }
 }
 

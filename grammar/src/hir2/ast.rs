@@ -90,6 +90,21 @@ pub struct FileSyntax {
 }
 
 impl FileSyntax {
+    /// Makes room for the tree of a text of so many bytes: about as much as usual ones need. Without the room the lists
+    /// grow when they have to.
+    pub(super) fn reserve_arenas(&mut self, length: usize) {
+        self.strings.reserve(length / 64, length / 10);
+        let _ = self.exprs.try_reserve(length / 6);
+        let _ = self.args.try_reserve(length / 20);
+        let _ = self.index_items.try_reserve(length / 24);
+        let _ = self.targets.try_reserve(length / 24);
+        let _ = self.stmts.try_reserve(length / 20);
+        let _ = self.types.try_reserve(length / 64);
+        let _ = self.axes.try_reserve(length / 32);
+        let _ = self.expr_lists.try_reserve(length / 64);
+        let _ = self.blocks.try_reserve(length / 128);
+    }
+
     /// The text of a symbol.
     pub fn symbol_text(&self, symbol: Symbol) -> &str {
         self.strings.get(symbol)

@@ -37,7 +37,7 @@ impl Parser<'_> {
             self.report_capital_if();
         }
         let token = self.next();
-        if self.quote(self.peek().span) == "Manual" && self.behind() == LineTok::LParen {
+        if self.text[self.peek().span.as_usize_range()] == *"Manual" && self.behind() == LineTok::LParen {
             // Reported with the `IF` in front of it.
             self.next();
         }

@@ -72,6 +72,7 @@ impl ScratchLists {
 impl<'t> Parser<'t> {
     pub(super) fn new(text: &'t str) -> Self {
         let mut file = FileSyntax::default();
+        file.reserve_arenas(text.len());
         intern_known_texts(&mut file.strings);
         let mut errors = ErrorList::default();
         let stream = TokenStream::new(text, LexerSinks { strings: &mut file.strings, errors: &mut errors });

@@ -4,7 +4,7 @@ use super::program::ProgramReader;
 use super::report;
 use super::scope::Meaning;
 use super::statements::ResultTarget;
-use crate::axes::logical_axes;
+use crate::axes::stored_rank;
 use crate::hir2::defaults::{DEFAULT_CACHE_OP, cast_function, dtype_of_word, has_cache_op, is_callable, keyword};
 use crate::hir2::infer::{TensorType, result_types};
 use crate::ir::functions::find_function;
@@ -16,6 +16,7 @@ use hostir_grammar::Span;
 use hostir_grammar::ast;
 use hostir_grammar::hir2::ast::{ArgNode, ExprNode, NameSyntax, NodeRange, TargetSyntax};
 use smallvec::SmallVec;
+use std::borrow::Cow;
 
 impl ProgramReader<'_> {
     /// Whether a call names a kernel or an op of the table.
@@ -26,7 +27,7 @@ impl ProgramReader<'_> {
     /// Whether a name is a pointwise function or a cast, whatever its operands.
     pub(super) fn is_function(&self, name: NameSyntax) -> bool {
         let text = self.name_text(name.name);
-        dtype_of_word(text).is_some() || (1..=3).any(|arity| find_function(text, arity).is_some())
+        self.word_dtype(name.name).is_some() || (1..=3).any(|arity| find_function(text, arity).is_some())
     }
 
     /// A call with results.
@@ -48,7 +49,7 @@ impl ProgramReader<'_> {
         if let Some(kind) = self.table_op(name.name) {
             return self.read_table_op(kind, name, args, targets, span);
         }
-        let is_function = find_function(text, args.len()).is_some() || dtype_of_word(text).is_some();
+        let is_function = self.word_dtype(name.name).is_some() || find_function(text, args.len()).is_some();
         match targets {
             [target] if is_function => self.read_pointwise_call(target, name, args, span),
             _ => {
@@ -270,7 +271,7 @@ impl ProgramReader<'_> {
         let tensor = of?;
         let found = usize::try_from(axis).ok().and_then(|axis| self.stored_domain(tensor, axis));
         if found.is_none() {
-            let rank = logical_axes(&self.program, tensor).stored_positions().len();
+            let rank = stored_rank(&self.program, tensor);
             report::report_axis(&self.program, tensor, axis, rank, span, self.diags);
         }
         found
@@ -371,7 +372,7 @@ impl ProgramReader<'_> {
             report::report_function_key(self.name_text(name.name), arg.span, self.diags);
             return None;
         }
-        let operands: Vec<ast::ExprId> = list.iter().map(|arg| arg.value).collect();
+        let operands: SmallVec<[ast::ExprId; 4]> = list.iter().map(|arg| arg.value).collect();
         let text = self.name_text(name.name);
         self.read_function(target, text, &operands, span)
     }
@@ -384,7 +385,7 @@ impl ProgramReader<'_> {
         span: Span,
     ) -> Option<()> {
         let target = self.result_target(target);
-        let values: Vec<Option<Value>> = operands.iter().map(|&operand| self.operand(operand)).collect();
+        let values: SmallVec<[Option<Value>; 4]> = operands.iter().map(|&operand| self.operand(operand)).collect();
         let mut values: SmallVec<[Value; 2]> = values.into_iter().collect::<Option<_>>()?;
         let name = self.function_name(function, &values, span)?;
         self.broadcast_operands(&mut values, target.as_ref(), span);
@@ -395,7 +396,7 @@ impl ProgramReader<'_> {
     }
 
     /// The IR's name of a function; `f16` is the cast from its operand's type.
-    fn function_name(&mut self, function: &str, operands: &[Value], span: Span) -> Option<String> {
+    fn function_name<'n>(&mut self, function: &'n str, operands: &[Value], span: Span) -> Option<Cow<'n, str>> {
         if let Some(to) = dtype_of_word(function) {
             let from = match operands {
                 [Value::Tensor(tensor)] => Some(self.program.tensors[*tensor].dtype),
@@ -405,19 +406,19 @@ impl ProgramReader<'_> {
             if name.is_none() {
                 report::report_cast(span, self.diags);
             }
-            return name;
+            return name.map(Cow::Owned);
         }
         let arity = find_function(function, operands.len()).map(|row| row.arity);
         if arity != Some(operands.len()) {
             report::report_arity(function, arity.unwrap_or(0), operands.len(), span, self.diags);
             return None;
         }
-        Some(function.to_owned())
+        Some(Cow::Borrowed(function))
     }
 
     /// Gives operands of lower rank the leading axes that they lack.
     fn broadcast_operands(&mut self, values: &mut [Value], target: Option<&ResultTarget>, span: Span) {
-        let rank_of = |reader: &Self, tensor: TensorId| logical_axes(&reader.program, tensor).stored_positions().len();
+        let rank_of = |reader: &Self, tensor: TensorId| stored_rank(&reader.program, tensor);
         let ranks = values.iter().filter_map(|value| value.as_tensor()).map(|tensor| rank_of(self, tensor));
         let mut rank = ranks.max().unwrap_or(0);
         let known = match target {
@@ -449,7 +450,7 @@ impl ProgramReader<'_> {
         let ty = inferred.unwrap_or_else(|| self.leading_axes(tensor, missing));
         let result = self.add_hidden_tensor(ty, span);
         let name = self.program.tensor_name(tensor);
-        self.program.source.slices.insert(result, name.into());
+        self.program.source.slices.push(result, &name);
         op.results.push(Value::Tensor(result));
         self.emit(op, span);
         result
@@ -472,7 +473,7 @@ impl ProgramReader<'_> {
             clustered: false,
         };
         ty.domains.retain(|domain| !domain.is_reduction());
-        ty.domains.splice(0..0, std::iter::repeat_n(new, missing));
+        ty.domains.insert_many(0, std::iter::repeat_n(new, missing));
         ty.axes = None;
         ty
     }

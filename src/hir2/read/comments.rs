@@ -1,6 +1,6 @@
 //! The places of comments in the program.
 
-use super::program::ProgramReader;
+use super::program::{ProgramReader, StatementOps};
 use crate::ir::{CommentPlace, OpId, SourceComment};
 use hostir_grammar::ast::{CommentPlaceSyntax, CommentSyntax};
 use hostir_grammar::hir2::ast::{ItemSyntax, StmtId};
@@ -14,6 +14,23 @@ impl ProgramReader<'_> {
             let text = self.source.get(comment.span.as_usize_range()).unwrap_or_default();
             self.program.source.comments.push(SourceComment { place, text: text.into() });
         }
+    }
+
+    /// Whether the file has comments or blank lines that are kept: only then the places of statements are noted.
+    pub(super) fn has_comments(&self) -> bool {
+        !self.file.comments.is_empty()
+    }
+
+    /// Notes the first and the last op of a statement.
+    pub(super) fn note_statement(&mut self, stmt: StmtId, first: OpId, last: OpId) {
+        if let Some(place) = self.statements.get_mut(stmt.index()) {
+            *place = Some((first, last));
+        }
+    }
+
+    /// The first and the last op of a statement.
+    fn ops_of_statement(&self, stmt: StmtId) -> Option<StatementOps> {
+        self.statements.get(stmt.index()).copied().flatten()
     }
 
     fn comment_place(
@@ -61,15 +78,15 @@ impl ProgramReader<'_> {
 
     /// The first op of a statement, or of the next one if it has none.
     fn first_op(&self, stmt: StmtId) -> Option<OpId> {
-        self.statements.get(&stmt).map(|&(first, _)| first).or_else(|| self.silent.get(&stmt).copied())
+        self.ops_of_statement(stmt).map(|(first, _)| first).or_else(|| self.silent.get(&stmt).copied())
     }
 
     /// Notes for the statements of a block that have no op the first op of the next one that has.
     pub(super) fn note_silent_statements(&mut self, stmts: &[StmtId]) {
         let mut next = None;
         for stmt in stmts.iter().rev() {
-            match (self.statements.get(stmt), next) {
-                (Some(&(first, _)), _) => next = Some(first),
+            match (self.ops_of_statement(*stmt), next) {
+                (Some((first, _)), _) => next = Some(first),
                 (None, Some(next)) => {
                     self.silent.insert(*stmt, next);
                 }
@@ -79,6 +96,6 @@ impl ProgramReader<'_> {
     }
 
     fn trailing_op(&self, stmt: StmtId) -> Option<OpId> {
-        self.statements.get(&stmt).map(|&(_, last)| last).or_else(|| self.first_op(stmt))
+        self.ops_of_statement(stmt).map(|(_, last)| last).or_else(|| self.first_op(stmt))
     }
 }

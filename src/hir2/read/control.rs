@@ -3,7 +3,7 @@
 use super::program::ProgramReader;
 use super::report;
 use super::scope::Meaning;
-use crate::ir::RESERVED_WORDS;
+use crate::ir::is_reserved_word;
 use crate::ir::{AttrKey, AttrValue, BinaryOp, Block, Expr, ExprId, IterDomain, Op, OpKind, Value};
 use crate::ops::control::PREDICATES;
 use hostir_grammar::Span;
@@ -35,7 +35,7 @@ impl ProgramReader<'_> {
         self.loops += 1;
         let text = self.file.symbol_text(index.name);
         let before = self.scope.get(index.name);
-        if RESERVED_WORDS.contains(&text) {
+        if is_reserved_word(text) {
             report::report_reserved(text, index.span, self.diags);
         }
         if let Some(entry) = before.filter(|entry| !matches!(entry.meaning, Meaning::Scalar | Meaning::Poisoned)) {
@@ -124,7 +124,9 @@ impl ProgramReader<'_> {
         self.emit(stream_op(OpKind::Synchronize, stream), span);
         let work = self.take_block();
         self.ops = outer;
-        self.blocks.insert(body, work);
+        if self.has_comments() {
+            self.blocks.insert(body, work);
+        }
         let mut first = header.clone();
         first.blocks.push(fork);
         self.emit(first, span);

@@ -3,7 +3,7 @@
 use super::program::ProgramReader;
 use super::report;
 use super::scope::Meaning;
-use crate::ir::RESERVED_WORDS;
+use crate::ir::is_reserved_word;
 use hostir_grammar::ast::Symbol;
 use hostir_grammar::hir2::ast::NameSyntax;
 
@@ -11,7 +11,7 @@ impl ProgramReader<'_> {
     /// Declares a name; false if it is reserved or taken, which is reported.
     pub(super) fn declare(&mut self, name: NameSyntax, meaning: Meaning) -> bool {
         let text = self.file.symbol_text(name.name);
-        if RESERVED_WORDS.contains(&text) {
+        if is_reserved_word(text) {
             report::report_reserved(text, name.span, self.diags);
             return false;
         }

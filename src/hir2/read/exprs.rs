@@ -258,8 +258,7 @@ impl ProgramReader<'_> {
             }
             None if self.unbound.is_silent => None,
             None => {
-                let known = self.scope.names_where(|meaning| matches!(meaning, Meaning::Tensor(_)));
-                let known: Vec<&str> = known.into_iter().map(|name| self.file.symbol_text(name)).collect();
+                let known = self.candidates(|meaning| matches!(meaning, Meaning::Tensor(_)));
                 report::report_no_tensor(self.file.symbol_text(name.name), &known, name.span, self.diags);
                 self.poison(name);
                 None

@@ -19,6 +19,7 @@ mod statements;
 mod types;
 mod unbound;
 mod verbatim;
+mod word_table;
 
 use crate::diag::{Diags, syntax_error};
 use crate::ir::{DeviceMesh, Era, Program, RESERVED_WORDS, Style};

@@ -3,14 +3,16 @@
 use super::program::ProgramReader;
 use super::report;
 use super::scope::Meaning;
+use super::word_table::PostWord;
 use crate::hir2::defaults::keyword;
 use crate::hir2::defaults::{COMMUNICATION_WORDS, DEFAULT_BACKEND, default_team};
 use crate::ir::{AttrKey, AttrValue, Op, OpId, OpKind, RootAs, Value, set_root_as};
-use crate::ops::{ArgKind, find_op};
+use crate::ops::ArgKind;
 use hostir_grammar::Span;
 use hostir_grammar::ast;
 use hostir_grammar::hir2::ast::{ArgNode, ExprNode, NameSyntax, NodeRange, StmtForm, TargetSyntax};
 use rustc_hash::FxHashSet;
+use smallvec::{SmallVec, smallvec};
 
 /// The keys of a post, each with the attribute that it fills.
 const KEYS: &[(&str, AttrKey)] = &[
@@ -31,13 +33,11 @@ impl<'a> ProgramReader<'a> {
             let first = self.file.args[args.indices()].first();
             first.is_some_and(|arg| matches!(*self.file.expr(arg.value), ExprNode::Arrow(..)))
         };
-        match self.name_text(name.name) {
-            "send" | "recv" | "permute" => !self.kernels.contains_key(&name.name),
-            "Dispatch" | "Combine" => true,
-            word => {
-                COMMUNICATION_WORDS.iter().any(|(known, _)| *known == word)
-                    && (has_arrow() || word != "broadcast" && word != "gather")
-            }
+        match self.post_word(name.name) {
+            PostWord::Never => false,
+            PostWord::Unless => !self.kernels.contains_key(&name.name),
+            PostWord::WithArrow => has_arrow(),
+            PostWord::Always => true,
         }
     }
 
@@ -100,15 +100,16 @@ impl<'a> ProgramReader<'a> {
     }
 
     fn make_post(&mut self, name: NameSyntax, args: NodeRange, handle: Option<u32>, span: Span) -> Option<(Op, u32)> {
-        let word = self.name_text(name.name).to_owned();
-        let op = match word.as_str() {
-            "send" | "recv" => self.read_message(&word, args, span),
+        let word = self.name_text(name.name);
+        let op = match word {
+            "send" | "recv" => self.read_message(word, args, span),
             "permute" => self.read_permute(args, span),
             "Dispatch" | "Combine" => {
                 let file = self.file;
-                find_op(&word).and_then(|kind| self.read_arguments(kind, &file.args[args.indices()], span))
+                let kind = self.table_op(name.name);
+                kind.and_then(|kind| self.read_arguments(kind, &file.args[args.indices()], span))
             }
-            _ => self.read_collective(&word, args, span),
+            _ => self.read_collective(word, args, span),
         };
         let handle = handle.unwrap_or_else(|| self.fresh_handle());
         let mut op = op?;
@@ -272,24 +273,26 @@ impl<'a> ProgramReader<'a> {
         let file = self.file;
         let node = file.blocks.get(block.index())?;
         let outer = std::mem::take(&mut self.ops);
-        let mut members = Vec::new();
+        let mut members = OpList::new();
         let mut good = true;
         for &stmt in &node.stmts {
             let before = self.ops.len();
             let read = self.read_member(&file.stmts[stmt.index()].form, file.stmts[stmt.index()].span);
             good &= read.is_some();
-            let own = match read {
-                Some(MemberOps::Post(op)) => vec![op],
+            let own: OpList = match read {
+                Some(MemberOps::Post(op)) => smallvec![op],
                 // A statement with slices of its own stays whole.
-                Some(MemberOps::Statement) => self.ops.split_off(before),
-                None => Vec::new(),
+                Some(MemberOps::Statement) => self.ops.drain(before..).collect(),
+                None => OpList::new(),
             };
             if let (Some(&first), Some(&last)) = (own.first(), own.last()) {
-                self.statements.insert(stmt, (first, last));
+                self.note_statement(stmt, first, last);
             }
             members.extend(own);
         }
-        self.note_silent_statements(&node.stmts);
+        if self.has_comments() {
+            self.note_silent_statements(&node.stmts);
+        }
         let hoisted = std::mem::replace(&mut self.ops, outer);
         self.ops.extend(hoisted);
         let start = self.emit(Op::new(OpKind::StartCoalescing), span);
@@ -298,7 +301,9 @@ impl<'a> ProgramReader<'a> {
         let mut end = Op::new(OpKind::EndCoalescing);
         end.number = handle;
         let end = self.emit(end, span);
-        self.groups.insert(block, (start, end));
+        if self.has_comments() {
+            self.groups.insert(block, (start, end));
+        }
         good.then_some(handle)
     }
 
@@ -439,6 +444,9 @@ impl<'a> ProgramReader<'a> {
     }
 }
 
+/// A few ops.
+type OpList = SmallVec<[OpId; 4]>;
+
 /// What a statement of a group became.
 enum MemberOps {
     /// A post in no block yet; its slices are in front of the group.
@@ -450,7 +458,7 @@ enum MemberOps {
 /// The keyed arguments of a post.
 #[derive(Default)]
 struct PostKeys {
-    values: Vec<(AttrKey, AttrValue)>,
+    values: SmallVec<[(AttrKey, AttrValue); 2]>,
 }
 
 impl PostKeys {

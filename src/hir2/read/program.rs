@@ -4,20 +4,20 @@ use super::file_scope::{FilePlace, FileScope};
 use super::report;
 use super::scope::{Meaning, Scope};
 use super::unbound::UnboundNames;
+use super::verbatim::NumberedTensors;
+use super::word_table::{PostWord, WordTable};
 use crate::diag::Diags;
 use crate::hir2::defaults::default_memories;
 use crate::ir::edit::Edit;
 use crate::ir::{
-    AttrKey, AttrValue, Block, BlockId, ExprId, HostUnit, MemoryType, MeshId, Op, OpId, OpKind, Program, Symbol,
+    AttrKey, AttrValue, Block, BlockId, DType, ExprId, HostUnit, MemoryType, MeshId, Op, OpId, OpKind, Program, Symbol,
     TensorId, TextFrame, UnitId, Value,
 };
-use crate::ops::find_op;
 use crate::style::restyle_program;
 use hostir_grammar::Span;
 use hostir_grammar::ast;
-use hostir_grammar::hir2::ast::{FileSyntax, ParamSyntax, ProgramItem, StmtId};
+use hostir_grammar::hir2::ast::{FileSyntax, ParamSyntax, ProgramItem, StmtForm, StmtId};
 use rustc_hash::FxHashMap;
-use std::cell::Cell;
 
 /// The first and last op of a statement.
 pub(super) type StatementOps = (OpId, OpId);
@@ -36,8 +36,8 @@ pub(super) struct ProgramReader<'a> {
     /// Units by the names of their kernels.
     pub(super) kernels: FxHashMap<ast::Symbol, UnitId>,
     pub(super) default_mesh: Option<MeshId>,
-    /// Names of the IR by those of the tree.
-    symbols: FxHashMap<ast::Symbol, Symbol>,
+    /// The words of the file, by symbol.
+    words: WordTable,
     /// Ops of the block that is read.
     pub(super) ops: Vec<OpId>,
     /// Loops around the statement that is read.
@@ -54,7 +54,8 @@ pub(super) struct ProgramReader<'a> {
     given_memory: Vec<bool>,
     /// ALLOCATEs without `mem=`.
     pub(super) plain_allocations: Vec<OpId>,
-    pub(super) statements: FxHashMap<StmtId, StatementOps>,
+    /// The ops of statements; empty if nothing asks for them.
+    pub(super) statements: Vec<Option<StatementOps>>,
     pub(super) blocks: FxHashMap<ast::BlockId, BlockId>,
     /// For a group: its first and last op.
     pub(super) groups: FxHashMap<ast::BlockId, StatementOps>,
@@ -65,8 +66,8 @@ pub(super) struct ProgramReader<'a> {
     item_numbers: Vec<usize>,
     /// Scalar names that nothing has declared where they are used.
     pub(super) unbound: UnboundNames,
-    /// Ops by their names.
-    table_ops: Vec<Cell<Option<Option<OpKind>>>>,
+    /// Tensors by number, for verbatim texts.
+    pub(super) numbered: NumberedTensors,
     /// The names of posts and groups of the file, once somebody asks.
     pub(super) posted: Option<rustc_hash::FxHashSet<ast::Symbol>>,
 }
@@ -83,6 +84,11 @@ impl<'a> ProgramReader<'a> {
         let mut program = Program::default();
         // The inference looks up the extent of new axes.
         program.exprs.intern_int(1);
+        let mut words = WordTable::new(file);
+        if super::program_count(file) == 1 {
+            words.share_strings(file, &mut program);
+            reserve_arenas(&mut program, file);
+        }
         Self {
             file,
             source,
@@ -90,11 +96,11 @@ impl<'a> ProgramReader<'a> {
             place,
             diags,
             program,
-            scope: Scope::default(),
+            scope: Scope::with_symbols(file.strings.len()),
             unit: None,
             kernels: FxHashMap::default(),
             default_mesh: None,
-            symbols: FxHashMap::default(),
+            words,
             ops: Vec::new(),
             loops: 0,
             has_caller: false,
@@ -105,14 +111,14 @@ impl<'a> ProgramReader<'a> {
             next_stream: 1,
             given_memory: Vec::new(),
             plain_allocations: Vec::new(),
-            statements: FxHashMap::default(),
+            statements: vec![None; if file.comments.is_empty() { 0 } else { file.stmts.len() }],
             blocks: FxHashMap::default(),
             groups: FxHashMap::default(),
             silent: FxHashMap::default(),
             stream_ends: FxHashMap::default(),
             item_numbers: Vec::new(),
             unbound: UnboundNames::default(),
-            table_ops: vec![Cell::new(None); file.strings.len()],
+            numbered: NumberedTensors::default(),
             posted: None,
         }
     }
@@ -123,7 +129,7 @@ impl<'a> ProgramReader<'a> {
             self.item_numbers.push(*number);
             self.read_kernel(position, kernel);
         }
-        self.scope = Scope::default();
+        self.scope.clear();
         self.program.source.header = item.header;
         self.unbound.is_silent |= item.header_failed;
         self.name_program(item);
@@ -137,7 +143,7 @@ impl<'a> ProgramReader<'a> {
     }
 
     fn read_kernel(&mut self, position: usize, item: &ProgramItem) {
-        self.scope = Scope::default();
+        self.scope.clear();
         self.unbound.is_silent |= item.header_failed;
         report::check_kernel_name(self.file, item.name, self.diags);
         let body = self.program.blocks.push(Block::default());
@@ -248,22 +254,22 @@ impl<'a> ProgramReader<'a> {
 
     /// The op of the table that a name stands for.
     pub(super) fn table_op(&self, name: ast::Symbol) -> Option<OpKind> {
-        let known = &self.table_ops[name.index()];
-        known.get().unwrap_or_else(|| {
-            let found = find_op(self.name_text(name));
-            known.set(Some(found));
-            found
-        })
+        self.words.meaning(self.file, name).op
+    }
+
+    /// The element type that a name stands for.
+    pub(super) fn word_dtype(&self, name: ast::Symbol) -> Option<DType> {
+        self.words.meaning(self.file, name).dtype
+    }
+
+    /// Whether a name calls a communication.
+    pub(super) fn post_word(&self, name: ast::Symbol) -> PostWord {
+        self.words.meaning(self.file, name).post
     }
 
     /// The IR's symbol of a name.
     pub(super) fn symbol(&mut self, name: ast::Symbol) -> Symbol {
-        if let Some(&symbol) = self.symbols.get(&name) {
-            return symbol;
-        }
-        let symbol = self.program.names.intern(self.file.symbol_text(name));
-        self.symbols.insert(name, symbol);
-        symbol
+        self.words.symbol(self.file, name, &mut self.program)
     }
 
     /// Adds an op to the block that is read.
@@ -319,6 +325,20 @@ impl<'a> ProgramReader<'a> {
     }
 }
 
+/// Makes room for the program of a file: about as many ops and tensors as it has statements and slices.
+fn reserve_arenas(program: &mut Program, file: &FileSyntax) {
+    let loops = file.stmts.iter().filter(|stmt| matches!(stmt.form, StmtForm::For { on_streams: true, .. })).count();
+    // A loop on streams has seven ops of its own, a group or a post with its Wait one more than statements.
+    let ops = file.stmts.len() + file.stmts.len() / 4 + file.index_items.len() + 7 * loops;
+    let tensors = file.targets.len() + file.types.len() + file.index_items.len();
+    program.ops.try_reserve_exact(ops);
+    program.source.ops.try_reserve_exact(ops);
+    program.tensors.try_reserve_exact(tensors);
+    program.source.tensors.try_reserve_exact(tensors);
+    program.domains.try_reserve_exact(3 * tensors);
+    program.blocks.try_reserve_exact(file.blocks.len() + loops);
+}
+
 /// The first numbers that no name of the file stands for.
 struct NumberRange {
     tensor: u32,
@@ -334,10 +354,13 @@ impl NumberRange {
                 let digits = text.strip_prefix(prefix)?.split(|c: char| !c.is_ascii_digit()).next()?;
                 digits.parse::<u32>().ok().filter(|&number| number < u32::MAX / 2)
             };
-            range.tensor = range.tensor.max(number_behind("T").map_or(0, |number| number + 1));
-            range.handle = range.handle.max(number_behind("h").map_or(0, |number| number + 1));
+            match text.as_bytes().first() {
+                Some(b'T') => range.tensor = range.tensor.max(number_behind("T").map_or(0, |number| number + 1)),
+                Some(b'h') => range.handle = range.handle.max(number_behind("h").map_or(0, |number| number + 1)),
+                _ => {}
+            }
             // Verbatim texts may name tensors and communications anywhere.
-            if text.contains(' ') || text.contains('(') {
+            if text.bytes().any(|byte| matches!(byte, b' ' | b'(')) {
                 let numbers = text.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse::<u32>().ok());
                 let largest = numbers.filter(|&number| number < u32::MAX / 2).max().map_or(0, |number| number + 1);
                 range.tensor = range.tensor.max(largest);

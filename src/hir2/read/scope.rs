@@ -3,7 +3,6 @@
 use crate::ir::{ExprId, TensorId};
 use hostir_grammar::Span;
 use hostir_grammar::ast::Symbol;
-use rustc_hash::FxHashMap;
 
 /// The meaning of a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,27 +29,45 @@ pub(super) struct ScopeEntry {
 /// The names of one program or kernel.
 #[derive(Default)]
 pub(super) struct Scope {
-    names: FxHashMap<Symbol, ScopeEntry>,
+    /// By symbol: the scope that declared it, and what it means there.
+    slots: Vec<Option<(u32, ScopeEntry)>>,
+    /// The number of scopes before this one.
+    number: u32,
 }
 
 impl Scope {
+    /// A scope for a file with so many symbols.
+    pub(super) fn with_symbols(count: usize) -> Self {
+        Self { slots: vec![None; count], number: 0 }
+    }
+
+    /// Forgets all names: another kernel or the program begins.
+    pub(super) fn clear(&mut self) {
+        self.number += 1;
+    }
+
     pub(super) fn get(&self, name: Symbol) -> Option<ScopeEntry> {
-        self.names.get(&name).copied()
+        match self.slots.get(name.index()) {
+            Some(Some((number, entry))) if *number == self.number => Some(*entry),
+            _ => None,
+        }
     }
 
     pub(super) fn set_meaning(&mut self, name: Symbol, meaning: Meaning, span: Span) {
-        self.names.insert(name, ScopeEntry { meaning, span });
+        if let Some(slot) = self.slots.get_mut(name.index()) {
+            *slot = Some((self.number, ScopeEntry { meaning, span }));
+        }
     }
 
     pub(super) fn remove(&mut self, name: Symbol) {
-        self.names.remove(&name);
+        if let Some(slot) = self.slots.get_mut(name.index()) {
+            *slot = None;
+        }
     }
 
     /// The names with a meaning of some kind.
     pub(super) fn names_where(&self, wanted: impl Fn(Meaning) -> bool) -> Vec<Symbol> {
-        let mut names: Vec<Symbol> =
-            self.names.iter().filter(|(_, entry)| wanted(entry.meaning)).map(|(name, _)| *name).collect();
-        names.sort_by_key(|name| name.0);
-        names
+        let names = (0..self.slots.len() as u32).map(Symbol);
+        names.filter(|name| self.get(*name).is_some_and(|entry| wanted(entry.meaning))).collect()
     }
 }

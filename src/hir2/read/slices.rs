@@ -2,7 +2,7 @@
 
 use super::program::ProgramReader;
 use super::report;
-use crate::axes::logical_axes;
+use crate::axes::{stored_axis_place, stored_rank};
 use crate::hir2::infer::select_type;
 use crate::ir::{AttrKey, AttrValue, DomainId, ExprId, OpKind, TensorId, Value};
 use hostir_grammar::Span;
@@ -31,7 +31,7 @@ impl ProgramReader<'_> {
         let ExprNode::Index(base, items) = *self.file.expr(id) else { return None };
         let tensor = self.tensor_operand(base)?;
         let span = self.file.expr_span(id);
-        let rank = logical_axes(&self.program, tensor).stored_positions().len();
+        let rank = stored_rank(&self.program, tensor);
         if items.len() > rank {
             let indexed = self.source.get(self.file.expr_span(base).as_usize_range()).unwrap_or_default();
             report::report_index_count(indexed, rank, items.len(), span, self.diags);
@@ -85,9 +85,7 @@ impl ProgramReader<'_> {
 
     /// The domain of a stored axis.
     pub(super) fn stored_domain(&self, tensor: TensorId, axis: usize) -> Option<DomainId> {
-        let logical = logical_axes(&self.program, tensor);
-        let position = *logical.stored_positions().get(axis)?;
-        let printed = logical.axes.get(position as usize)?.printed;
+        let printed = stored_axis_place(&self.program, tensor, axis)?;
         Some(DomainId(self.program.tensors[tensor].domains_start + printed))
     }
 
@@ -99,7 +97,7 @@ impl ProgramReader<'_> {
                 Some(ty) => {
                     let hidden = self.add_hidden_tensor(ty, step.span);
                     let text = self.source.get(step.span.as_usize_range()).unwrap_or_default();
-                    self.program.source.slices.insert(hidden, text.into());
+                    self.program.source.slices.push(hidden, text);
                     hidden
                 }
                 None => {

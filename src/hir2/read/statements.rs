@@ -12,6 +12,7 @@ use hostir_grammar::ast;
 use hostir_grammar::hir2::ast::{
     ArgNode, ExprNode, NameSyntax, NodeRange, StatementNode, StmtForm, StmtId, TargetSyntax, TypeId,
 };
+use smallvec::SmallVec;
 
 impl ProgramReader<'_> {
     /// Reads a block into a new one.
@@ -23,7 +24,9 @@ impl ProgramReader<'_> {
 
     pub(super) fn read_block_into(&mut self, block: ast::BlockId, id: BlockId) {
         let outer = std::mem::take(&mut self.ops);
-        self.blocks.insert(block, id);
+        if self.has_comments() {
+            self.blocks.insert(block, id);
+        }
         self.read_statements(block);
         self.program.blocks[id].ops = std::mem::replace(&mut self.ops, outer);
     }
@@ -35,7 +38,7 @@ impl ProgramReader<'_> {
         for &stmt in &node.stmts {
             self.read_statement(stmt);
         }
-        if !file.comments.is_empty() {
+        if self.has_comments() {
             self.note_silent_statements(&node.stmts);
         }
     }
@@ -49,7 +52,7 @@ impl ProgramReader<'_> {
             self.poison_targets(&stmt);
         }
         if let (Some(&first), Some(&last)) = (self.ops.get(before), self.ops.last()) {
-            self.statements.insert(id, (first, last));
+            self.note_statement(id, first, last);
         }
     }
 
@@ -251,15 +254,16 @@ impl ProgramReader<'_> {
 
     /// The result of an op whose operands and attributes are known: a slice, or a name. Slices were made before.
     pub(super) fn finish_op(&mut self, mut op: Op, targets: &[ResultTarget], span: Span) -> Option<()> {
-        let needed = targets.iter().any(|target| matches!(target, ResultTarget::Name(..)));
-        let mut inferred = if needed { result_types(&self.program, &op) } else { None };
-        for (position, target) in targets.iter().enumerate() {
+        let needed = targets.iter().any(|target| self.needs_type(target));
+        let inferred = if needed { result_types(&self.program, &op) } else { None };
+        let mut inferred = inferred.into_iter().flatten();
+        for target in targets {
             let tensor = match target {
-                ResultTarget::Tensor(tensor) => *tensor,
-                ResultTarget::Name(name, ty) => {
-                    let ty_here = inferred.as_mut().and_then(|types| types.get_mut(position).map(|ty| ty.clone()));
-                    self.result_tensor(*name, *ty, ty_here)?
+                ResultTarget::Tensor(tensor) => {
+                    inferred.next();
+                    *tensor
                 }
+                ResultTarget::Name(name, ty) => self.result_tensor(*name, *ty, inferred.next())?,
             };
             op.results.push(Value::Tensor(tensor));
         }
@@ -267,9 +271,18 @@ impl ProgramReader<'_> {
         Some(())
     }
 
+    /// Whether the type of a result has to be inferred: it is a new name, and the text says no type.
+    fn needs_type(&self, target: &ResultTarget) -> bool {
+        match target {
+            ResultTarget::Name(name, None) => self.scope.get(name.name).is_none(),
+            ResultTarget::Name(_, Some(_)) | ResultTarget::Tensor(_) => false,
+        }
+    }
+
     /// Makes the slices of the left sides; names stay names.
-    pub(super) fn result_targets(&mut self, targets: &[TargetSyntax]) -> Option<Vec<ResultTarget>> {
-        let found: Vec<Option<ResultTarget>> = targets.iter().map(|target| self.result_target(target)).collect();
+    pub(super) fn result_targets(&mut self, targets: &[TargetSyntax]) -> Option<TargetList> {
+        let found: SmallVec<[Option<ResultTarget>; 1]> =
+            targets.iter().map(|target| self.result_target(target)).collect();
         found.into_iter().collect()
     }
 
@@ -314,17 +327,18 @@ impl ProgramReader<'_> {
         };
         let mut op = Op::new(OpKind::Allocate);
         op.results.push(Value::Tensor(tensor));
+        let last = match wanted.share {
+            Some(shared) => (AttrKey::Alias, AttrValue::Tensor(shared)),
+            None => (AttrKey::Keep, AttrValue::Bool(keep)),
+        };
         op.attrs = vec![
             (AttrKey::Buffer, AttrValue::Bool(true)),
             (AttrKey::MemType, mem_type),
             (AttrKey::Size, AttrValue::Expr(size)),
             (AttrKey::ZeroInit, AttrValue::Bool(wanted.zero)),
             (AttrKey::ResetsToZero, AttrValue::Bool(wanted.resets)),
+            last,
         ];
-        match wanted.share {
-            Some(shared) => op.attrs.push((AttrKey::Alias, AttrValue::Tensor(shared))),
-            None => op.attrs.push((AttrKey::Keep, AttrValue::Bool(keep))),
-        }
         let id = self.emit(op, span);
         if memory.is_none() {
             self.plain_allocations.push(id);
@@ -396,6 +410,9 @@ impl ProgramReader<'_> {
         Some(())
     }
 }
+
+/// The left sides of a statement.
+pub(super) type TargetList = SmallVec<[ResultTarget; 1]>;
 
 /// The left side of a statement.
 #[derive(Clone, Copy)]

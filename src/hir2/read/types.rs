@@ -3,11 +3,12 @@
 use super::program::ProgramReader;
 use super::report;
 use super::scope::Meaning;
-use crate::hir2::defaults::{DTYPE_WORDS, dtype_of_word};
-use crate::hir2::infer::TensorType;
+use crate::hir2::defaults::DTYPE_WORDS;
+use crate::hir2::infer::{DomainList, TensorType};
 use crate::ir::{DType, ExprId, IterDomain, IterType, MemoryType, MeshId, ParallelType, Symbol, Tensor, TensorId};
 use hostir_grammar::Span;
 use hostir_grammar::hir2::ast::{AxisSyntax, ExprNode, NameSyntax, NodeRange, TypeId, TypeSyntax};
+use smallvec::SmallVec;
 
 /// Words of parallel types.
 const PARALLEL_WORDS: &[(&str, ParallelType)] =
@@ -65,9 +66,11 @@ impl ProgramReader<'_> {
         let start = self.program.domains.len() as u32;
         let first = self.fresh_domains(ty.domains.len());
         // Numbers ascend in the order of the axes, as a reader of the printed form expects.
-        let axes = ty.axes.as_deref().map_or_else(|| (0..ty.domains.len() as u32).collect(), <[u32]>::to_vec);
         for (printed, domain) in (0..).zip(&ty.domains) {
-            let rank = axes.iter().position(|&at| at == printed).unwrap_or(0) as u32;
+            let rank = match &ty.axes {
+                Some(axes) => axes.iter().position(|&at| at == printed).unwrap_or(0) as u32,
+                None => printed,
+            };
             self.program.domains.push(IterDomain { number: first + rank, ..*domain });
         }
         let tensor = self.program.tensors.push(Tensor {
@@ -94,14 +97,14 @@ impl ProgramReader<'_> {
         let dtype = self.element_type(node.dtype);
         let memory = node.memory.map(|word| self.memory_type(word));
         let file = self.file;
-        let axes: Vec<Option<IterDomain>> =
+        let axes: SmallVec<[Option<IterDomain>; 4]> =
             file.axes[node.axes.indices()].iter().map(|axis| self.read_axis(axis)).collect();
         let mesh = match node.mesh {
             Some(name) if file.symbol_text(name.name) == "all" => Some(None),
             Some(name) => self.find_mesh(name).map(Some),
             None => Some(self.default_mesh),
         };
-        let axes = axes.into_iter().collect::<Option<Vec<IterDomain>>>()?;
+        let axes = axes.into_iter().collect::<Option<DomainList>>()?;
         let order = match node.order {
             Some(order) => Some(self.printed_order(order, axes.len(), node.span)?),
             None => None,
@@ -126,7 +129,7 @@ impl ProgramReader<'_> {
 
     fn element_type(&mut self, word: NameSyntax) -> Option<DType> {
         let text = self.file.symbol_text(word.name);
-        let found = dtype_of_word(text);
+        let found = self.word_dtype(word.name);
         if found.is_none() {
             let words: Vec<&str> = DTYPE_WORDS.iter().map(|(word, _)| *word).collect();
             report::report_word("element type", text, &words, word.span, self.diags);
@@ -229,7 +232,7 @@ impl ProgramReader<'_> {
 }
 
 /// Domains in printed order, and the positions of the axes among them.
-fn place_axes(axes: Vec<IterDomain>, order: Option<Vec<u32>>) -> (Vec<IterDomain>, Option<Box<[u32]>>) {
+fn place_axes(axes: DomainList, order: Option<Vec<u32>>) -> (DomainList, Option<Box<[u32]>>) {
     let Some(order) = order else { return (axes, None) };
     let domains = order.iter().map(|&axis| axes[axis as usize]).collect();
     let positions: Vec<u32> =

@@ -11,6 +11,9 @@ use hostir_grammar::ast;
 use hostir_grammar::hir2::ast::NameSyntax;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+/// The most unknown names of a program for which a similar one is looked for.
+const MAX_SUGGESTIONS: usize = 100;
+
 /// Names that were unknown where they were used, and what depends on them.
 #[derive(Default)]
 pub(super) struct UnboundNames {
@@ -27,6 +30,8 @@ pub(super) struct UnboundNames {
     doubtful: FxHashMap<ast::Symbol, ast::Symbol>,
     /// Errors that are only true if a name is known in the end.
     deferred: Vec<(ast::Symbol, Diag)>,
+    /// How often candidates for an unknown name were asked for.
+    asked: usize,
 }
 
 impl UnboundNames {
@@ -43,7 +48,7 @@ impl UnboundNames {
     }
 }
 
-impl ProgramReader<'_> {
+impl<'f> ProgramReader<'f> {
     /// Notes the use of a name that is not declared so far.
     pub(super) fn note_unbound(&mut self, name: ast::Symbol, span: Span) {
         if self.unbound.in_type && !is_tensor_number(self.name_text(name)) {
@@ -72,9 +77,20 @@ impl ProgramReader<'_> {
 
     /// A name that is unknown as the value of a tensor: `G: T = aloc`.
     pub(super) fn report_no_value(&mut self, name: NameSyntax) {
-        let tensors = self.scope.names_where(|meaning| matches!(meaning, Meaning::Tensor(_)));
-        let known: Vec<&str> = tensors.into_iter().map(|name| self.file.symbol_text(name)).chain(["alloc"]).collect();
+        let mut known = self.candidates(|meaning| matches!(meaning, Meaning::Tensor(_)));
+        known.push("alloc");
         report::report_no_name(self.file.symbol_text(name.name), &known, name.span, self.diags);
+    }
+
+    /// Names that an unknown one may have been meant as: those with a meaning of some kind. None after many errors, since
+    /// each of them looks at all names.
+    pub(super) fn candidates(&mut self, wanted: impl Fn(Meaning) -> bool) -> Vec<&'f str> {
+        self.unbound.asked += 1;
+        if self.unbound.asked > MAX_SUGGESTIONS {
+            return Vec::new();
+        }
+        let file = self.file;
+        self.scope.names_where(wanted).into_iter().map(|name| file.symbol_text(name)).collect()
     }
 
     /// Reports the names that nothing in the program declares.
@@ -104,10 +120,11 @@ impl ProgramReader<'_> {
     }
 
     fn report_unbound_name(&mut self, used: NameSyntax, bound: &[Symbol]) {
-        let declared = self.scope.names_where(|meaning| meaning != Meaning::Poisoned);
-        let declared = declared.into_iter().map(|name| self.file.symbol_text(name));
-        let known = declared.chain(bound.iter().map(|symbol| self.program.name(*symbol)));
-        let known: Vec<&str> = known.chain(["rank", "streams"]).collect();
+        let mut known = self.candidates(|meaning| meaning != Meaning::Poisoned);
+        if self.unbound.asked <= MAX_SUGGESTIONS {
+            known.extend(bound.iter().map(|symbol| self.program.name(*symbol)));
+        }
+        known.extend(["rank", "streams"]);
         report::report_no_name(self.file.symbol_text(used.name), &known, used.span, self.diags);
     }
 }

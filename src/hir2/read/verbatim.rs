@@ -3,10 +3,30 @@
 use super::program::ProgramReader;
 use super::report;
 use crate::diag::Diags;
-use crate::ir::{AttrKey, ExprId, IterDomain, OpId, TensorId};
+use crate::ir::{AttrKey, ExprId, IterDomain, OpId, Program, TensorId, UnitId};
 use crate::resolve::resolve_fragment;
 use hostir_grammar::Span;
 use hostir_grammar::ast;
+use rustc_hash::FxHashMap;
+
+/// The newest tensor of each number in each scope, as far as verbatim texts asked for them.
+#[derive(Default)]
+pub(super) struct NumberedTensors {
+    tensors: FxHashMap<(Option<UnitId>, u32), TensorId>,
+    /// The number of tensors that are in the table.
+    noted: usize,
+}
+
+impl NumberedTensors {
+    fn note_tensors(&mut self, program: &Program) {
+        for at in self.noted..program.tensors.len() {
+            let id = TensorId(at as u32);
+            let tensor = program.tensor(id);
+            self.tensors.insert((tensor.unit, tensor.number), id);
+        }
+        self.noted = program.tensors.len();
+    }
+}
 
 impl ProgramReader<'_> {
     /// A statement of the printed form.
@@ -35,7 +55,7 @@ impl ProgramReader<'_> {
 
     /// The ops of a text in the printed form, in which numbers stand for this program's tensors.
     fn resolve_printed(&mut self, text: &str, span: Span) -> Option<Vec<OpId>> {
-        let known: Vec<(u32, TensorId)> = self.known_tensors();
+        let known: Vec<(u32, TensorId)> = self.known_tensors(text);
         let mut found = Diags::default();
         let program = std::mem::take(&mut self.program);
         let (program, ops) = resolve_fragment(program, &known, self.unit, text, span, &mut found);
@@ -48,10 +68,12 @@ impl ProgramReader<'_> {
         None
     }
 
-    /// Tensors of this scope by number.
-    fn known_tensors(&self) -> Vec<(u32, TensorId)> {
-        let tensors = self.program.tensors.iter().filter(|(_, tensor)| tensor.unit == self.unit);
-        tensors.map(|(id, tensor)| (tensor.number, id)).collect()
+    /// The tensors of this scope whose numbers stand in a text.
+    fn known_tensors(&mut self, text: &str) -> Vec<(u32, TensorId)> {
+        self.numbered.note_tensors(&self.program);
+        let numbers = text.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok());
+        let found = numbers.filter_map(|number| Some((number, *self.numbered.tensors.get(&(self.unit, number))?)));
+        found.collect()
     }
 
     /// Tensors that a verbatim text declares have the memory that it says.

@@ -43,7 +43,7 @@ impl ProgramWriter<'_> {
     /// The statement that begins at a place of a block.
     pub(super) fn next_statement(&self, ops: &[OpId], first: usize) -> StatementRun {
         let mut main = first;
-        while main + 1 < ops.len() && self.hidden[ops[main].0 as usize] {
+        while main + 1 < ops.len() && self.tables.hidden[ops[main].0 as usize] {
             main += 1;
         }
         let run = |end, form| StatementRun { first, main, end, form };
@@ -62,7 +62,7 @@ impl ProgramWriter<'_> {
             return run(end, form);
         }
         if op.kind == OpKind::StartCoalescing
-            && let Some(end) = self.group_end(ops, main)
+            && let Some(end) = self.tables.group_end(ops, main)
         {
             let waited = self.is_waited(ops, end);
             return run(end + 1 + usize::from(waited), StatementForm::Group { end, waited });
@@ -92,8 +92,8 @@ impl ProgramWriter<'_> {
         let wait = self.program.op(wait);
         wait.kind == OpKind::Wait
             && wait.operands.as_slice() == [Value::Handle(number)]
-            && self.names.handle_name(number).is_none()
-            && self.occurring.handles.get(&number) == Some(&2)
+            && self.tables.names.handle_name(number).is_none()
+            && self.tables.occurring.handles.get(&number) == Some(&2)
             && self.are_joined(ops, post)
     }
 
@@ -179,6 +179,6 @@ impl ProgramWriter<'_> {
             let domain = op.domain_attr(AttrKey::Domain)?;
             Some(IterDomain { number: 0, ..*program.domain(domain) })
         });
-        x == y && self.occurring.loop_axes.get(&a) == self.occurring.loop_axes.get(&b)
+        x == y && self.tables.occurring.loop_axes.get(&a) == self.tables.occurring.loop_axes.get(&b)
     }
 }

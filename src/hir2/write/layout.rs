@@ -64,14 +64,11 @@ impl ProgramWriter<'_> {
 
     /// Whether a place has comments or a blank line.
     pub(super) fn has_comments(&self, place: CommentPlace) -> bool {
-        !self.comments.is_empty() && self.comments.contains_key(&place)
+        self.tables.has_comments(place)
     }
 
     /// The comments of a place, as numbers of the program's comments.
     pub(super) fn comments_at(&self, place: CommentPlace) -> SmallVec<[u32; 2]> {
-        if self.comments.is_empty() {
-            return SmallVec::new();
-        }
-        self.comments.get(&place).cloned().unwrap_or_default()
+        self.tables.comments_at(place)
     }
 }

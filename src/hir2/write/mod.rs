@@ -10,25 +10,23 @@ mod layout;
 mod names;
 mod ops;
 pub mod outline;
+mod parts;
 mod posts;
 mod prepare;
 mod scalars;
 mod slices;
 mod statements;
+mod tables;
 mod types;
 mod uses;
 
-use super::defaults::default_memories;
 use crate::ir::edit::Edit;
 use crate::ir::text::{push_integer, push_number};
-use crate::ir::{
-    BlockId, CommentPlace, DeviceMesh, Expr, ExprId, MemoryType, MeshId, OpId, Program, SourceComment, Value,
-};
-use names::{FileNames, ProgramNames};
-use rustc_hash::{FxHashMap, FxHashSet};
-use smallvec::SmallVec;
+use crate::ir::{BlockId, CommentPlace, DeviceMesh, ExprId, MeshId, Program, SourceComment, Value};
+use names::FileNames;
+use rustc_hash::FxHashMap;
 use statements::LINE_WIDTH;
-use uses::OccurrenceTable;
+use tables::WriteTables;
 
 /// The text of a file that holds these programs.
 ///
@@ -44,7 +42,8 @@ pub fn write_file(programs: &mut [Program]) -> String {
     for (at, program) in programs.iter_mut().enumerate() {
         let mut edit = Edit::new(program);
         let usual_sizes = prepare::prepare_program(&mut edit);
-        let mut writer = ProgramWriter::new(edit.program(), &names, at, usual_sizes, std::mem::take(&mut out));
+        let tables = WriteTables::new(edit.program(), usual_sizes);
+        let mut writer = ProgramWriter::new(&tables, &names, at, std::mem::take(&mut out));
         writer.write_program(at);
         if at + 1 == count {
             writer.write_outer_comments(CommentPlace::End);
@@ -156,18 +155,7 @@ struct ProgramWriter<'p> {
     /// Names of the program's HostUnits.
     units: &'p [String],
     mesh_places: &'p FxHashMap<MeshId, usize>,
-    names: ProgramNames,
-    occurring: OccurrenceTable,
-    memories: Vec<MemoryType>,
-    /// Allocations of the usual size.
-    usual_sizes: FxHashSet<OpId>,
-    comments: FxHashMap<CommentPlace, SmallVec<[u32; 2]>>,
-    /// True if some expression has `getMetaData`.
-    has_metadata: bool,
-    /// For each op: whether it is a select that a statement contains.
-    hidden: Vec<bool>,
-    /// For each tensor: the hidden select that makes it.
-    hidden_slices: Vec<Option<OpId>>,
+    tables: &'p WriteTables<'p>,
     /// For each tensor: whether its type stands in the text, or was inferred.
     declared: Vec<bool>,
     /// The mesh of the header.
@@ -183,27 +171,14 @@ struct ProgramWriter<'p> {
 }
 
 impl<'p> ProgramWriter<'p> {
-    fn new(program: &'p Program, file: &'p FileNames, at: usize, usual_sizes: FxHashSet<OpId>, out: String) -> Self {
-        let occurring = OccurrenceTable::new(program);
-        let mut comments: FxHashMap<CommentPlace, SmallVec<[u32; 2]>> = FxHashMap::default();
-        for (index, comment) in program.source().comments.iter().enumerate() {
-            comments.entry(comment.place).or_default().push(index as u32);
-        }
-        let exprs = (0..program.exprs().len()).map(|at| program.expr(ExprId(at as u32)));
+    fn new(tables: &'p WriteTables<'p>, file: &'p FileNames, at: usize, out: String) -> Self {
         Self {
-            program,
+            program: tables.program,
             file,
             units: &file.units[at],
             mesh_places: &file.mesh_places[at],
-            names: ProgramNames::new(program, &occurring),
-            memories: default_memories(program),
-            usual_sizes,
-            comments,
-            has_metadata: exprs.into_iter().any(|expr| matches!(expr, Expr::MetaData(_))),
-            hidden: vec![false; program.ops().len()],
-            hidden_slices: vec![None; program.tensors().len()],
-            declared: vec![false; program.tensors().len()],
-            occurring,
+            tables,
+            declared: vec![false; tables.program.tensors().len()],
             header_mesh: None,
             stream_bound: false,
             streams: Vec::new(),
@@ -247,11 +222,14 @@ impl<'p> ProgramWriter<'p> {
     /// A header line, without its end.
     fn write_header(&mut self, lists: &HeaderLists<'_>) {
         self.header_mesh = self.shared_mesh(lists);
-        let (start, declared) = (self.out.len(), self.declared.clone());
+        let start = self.out.len();
+        let tensors = lists.inputs.iter().chain(lists.outputs).filter_map(|value| value.as_tensor());
+        let firsts = tensors.map(|tensor| self.tables.names.first_of_number(tensor).0 as usize);
+        let undeclared: Vec<usize> = firsts.filter(|&tensor| !self.declared[tensor]).collect();
         self.write_header_parts(lists, false);
         if self.out[start..].chars().count() > LINE_WIDTH {
             self.out.truncate(start);
-            self.declared = declared;
+            undeclared.into_iter().for_each(|tensor| self.declared[tensor] = false);
             self.write_header_parts(lists, true);
         }
     }
@@ -305,11 +283,10 @@ impl<'p> ProgramWriter<'p> {
     /// The statements of a program or a kernel.
     fn write_body(&mut self, body: BlockId) {
         let program = self.program;
-        self.plan_slices(body);
         self.stream_bound = false;
         self.indent = 2;
         let start = self.out.len();
-        self.write_ops(&program.block(body).ops);
+        self.write_whole_block(&program.block(body).ops);
         if body == program.body() {
             self.write_aliases();
             self.write_index_definitions();
@@ -337,7 +314,6 @@ impl<'p> ProgramWriter<'p> {
         let Some(block) = program.index_definitions().filter(|block| !program.block(*block).ops.is_empty()) else {
             return;
         };
-        self.plan_slices(block);
         self.begin_line();
         self.push("define:\n");
         let start = self.out.len();

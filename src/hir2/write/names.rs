@@ -6,7 +6,7 @@ use super::uses::OccurrenceTable;
 use crate::hir2::defaults::{COMMUNICATION_WORDS, dtype_of_word};
 use crate::ir::functions::find_function;
 use crate::ir::{BlockId, DeviceMesh, Expr, ExprId, MeshId, OpId, Program, Symbol, TensorId, UnitId, Value};
-use crate::ir::{RESERVED_WORDS, is_given_name as is_user_name, is_identifier};
+use crate::ir::{TensorNumbers, is_given_name as is_user_name, is_identifier};
 use crate::ops::find_op;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -16,7 +16,7 @@ fn is_number(text: &str) -> bool {
 
 /// Whether a word is one of the language.
 pub(super) fn is_reserved_word(text: &str) -> bool {
-    RESERVED_WORDS.contains(&text)
+    crate::ir::is_reserved_word(text)
 }
 
 /// Whether a word calls something else than a kernel.
@@ -238,15 +238,14 @@ impl ProgramNames {
     fn name_tensors(&mut self, program: &Program, order: &[TensorId], taken: &mut [bool]) {
         let numbers = program.tensors().iter().map(|(_, tensor)| tensor.number).filter(|number| *number != u32::MAX);
         let mut next = numbers.max().map_or(0, |number| number.saturating_add(1));
-        let mut owners: FxHashMap<(Option<UnitId>, u32), TensorId> = FxHashMap::default();
-        owners.reserve(order.len());
+        let mut owners = TensorNumbers::with_tensors(order.len());
         // A kernel is a name space of its own.
         let scalars = taken.to_vec();
-        let mut given: FxHashSet<(Option<UnitId>, Symbol)> = FxHashSet::default();
+        let mut given = GivenTensorNames { host: vec![false; scalars.len()], units: FxHashSet::default() };
         for &id in order {
             let tensor = program.tensor(id);
             if tensor.number != u32::MAX {
-                let owner = *owners.entry((tensor.unit, tensor.number)).or_insert(id);
+                let owner = owners.first_tensor(tensor.unit, tensor.number, id);
                 if owner != id {
                     self.first[id.0 as usize] = owner;
                     self.tensors[id.0 as usize] = self.tensors[owner.0 as usize];
@@ -254,7 +253,7 @@ impl ProgramNames {
                 }
             }
             let usable = |name: &Symbol| is_user_name(program.name(*name)) && !scalars[name.0 as usize];
-            let name = tensor.name.filter(usable).filter(|name| given.insert((tensor.unit, *name)));
+            let name = tensor.name.filter(usable).filter(|name| given.take_name(tensor.unit, *name));
             self.tensors[id.0 as usize] = match name {
                 Some(name) => {
                     taken[name.0 as usize] = true;
@@ -319,6 +318,23 @@ impl ProgramNames {
     /// The spelling of a scalar.
     pub(super) fn scalar_spelling(&self, name: Symbol) -> ScalarSpelling {
         self.scalars.get(name.0 as usize).copied().unwrap_or(ScalarSpelling::Plain)
+    }
+}
+
+/// Names of tensors that are taken.
+struct GivenTensorNames {
+    /// Those of the host program, by symbol.
+    host: Vec<bool>,
+    units: FxHashSet<(UnitId, Symbol)>,
+}
+
+impl GivenTensorNames {
+    /// Takes a name of a scope; false if it was taken before.
+    fn take_name(&mut self, unit: Option<UnitId>, name: Symbol) -> bool {
+        match unit {
+            None => !std::mem::replace(&mut self.host[name.0 as usize], true),
+            Some(unit) => self.units.insert((unit, name)),
+        }
     }
 }
 

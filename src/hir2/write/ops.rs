@@ -3,7 +3,7 @@
 use super::ProgramWriter;
 use super::scalars::binding_strength;
 use crate::hir2::defaults::{DEFAULT_CACHE_OP, cast_function, keeps_by_default, word_of_dtype};
-use crate::hir2::infer::{TensorType, result_types, selected_axis};
+use crate::hir2::infer::{TensorType, TypeList, result_types, selected_axis};
 use crate::ir::functions::cast_result;
 use crate::ir::is_identifier;
 use crate::ir::text::push_integer;
@@ -29,7 +29,7 @@ impl ProgramWriter<'_> {
     }
 
     fn write_typed_targets(&mut self, op: &Op, always: bool) {
-        let mut inferred: Option<Option<Vec<TensorType>>> = None;
+        let mut inferred: Option<Option<TypeList>> = None;
         for (index, result) in op.results.iter().enumerate() {
             if index > 0 {
                 self.push(", ");
@@ -43,7 +43,7 @@ impl ProgramWriter<'_> {
                 _ => continue,
             };
             self.write_tensor(tensor);
-            if self.hidden_slices[tensor.0 as usize].is_some() || !self.take_undeclared(tensor) {
+            if self.tables.hidden_slices[tensor.0 as usize].is_some() || !self.take_undeclared(tensor) {
                 continue;
             }
             let types = inferred.get_or_insert_with(|| result_types(self.program, op));
@@ -56,7 +56,7 @@ impl ProgramWriter<'_> {
     }
 
     fn is_type_inferred(&self, tensor: TensorId, inferred: Option<&TensorType>) -> bool {
-        self.program.tensor(tensor).memory == self.default_memory(tensor)
+        self.program.tensor(tensor).memory == self.tables.default_memory(tensor)
             && inferred.is_some_and(|ty| *ty == TensorType::of_tensor(self.program, tensor))
     }
 
@@ -224,7 +224,7 @@ impl ProgramWriter<'_> {
         };
         let named = matches!(self.program.expr(*result), Expr::Name(name)
             if is_identifier(self.program.name(*name))
-                && self.names.scalar_spelling(*name) == super::names::ScalarSpelling::Plain);
+                && self.tables.names.scalar_spelling(*name) == super::names::ScalarSpelling::Plain);
         if !named {
             return self.write_verbatim(id);
         }
@@ -315,7 +315,7 @@ impl ProgramWriter<'_> {
         if resets {
             self.write_flag(start, "resets");
         }
-        if !self.usual_sizes.contains(&id) {
+        if !self.tables.usual_sizes[id] {
             self.write_flag(start, "size=");
             self.write_expr(size);
         }

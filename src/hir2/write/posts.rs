@@ -9,8 +9,8 @@ impl ProgramWriter<'_> {
     /// `h = ` if something else names the handle.
     pub(super) fn write_handle_target(&mut self, op: &Op) {
         let Some(number) = op.number() else { return };
-        let named = self.names.handle_name(number).is_some();
-        if named || self.occurring.handles.get(&number).is_some_and(|count| *count > 1) {
+        let named = self.tables.names.handle_name(number).is_some();
+        if named || self.tables.occurring.handles.get(&number).is_some_and(|count| *count > 1) {
             self.write_handle(number);
             self.push(" = ");
         }

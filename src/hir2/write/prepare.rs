@@ -2,10 +2,11 @@
 
 use crate::ir::edit::Edit;
 use crate::ir::{
-    AttrKey, AttrValue, DomainId, Era, Expr, ExprId, IterDomain, Op, OpId, OpKind, Program, Style, TensorId, Value,
+    AttrKey, AttrValue, DomainId, Era, Expr, ExprId, IdVec, IterDomain, Op, OpId, OpKind, Program, Style, TensorId,
+    Value,
 };
 use crate::style::{restyle_program, stored_size};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 /// The era whose features a style shares most; June 2025 in case of a tie.
 pub(super) fn closest_era(style: Style) -> (Era, &'static str) {
@@ -37,9 +38,9 @@ fn equal_features(a: Style, b: Style) -> usize {
     equal.iter().filter(|equal| **equal).count()
 }
 
-/// Gives a program the form in which it is written. Returns the allocations whose size is the stored size of their
-/// tensor.
-pub(super) fn prepare_program(edit: &mut Edit<'_>) -> FxHashSet<OpId> {
+/// Gives a program the form in which it is written. Returns for each op whether it is an allocation whose size is the
+/// stored size of its tensor.
+pub(super) fn prepare_program(edit: &mut Edit<'_>) -> IdVec<OpId, bool> {
     restyle_program(edit, Era::E2025_06.style());
     if (0..edit.program().exprs().len()).any(|at| matches!(edit.program().expr(ExprId(at as u32)), Expr::Set(_))) {
         ParenthesesRemover { edit, exprs: FxHashMap::default() }.strip_program();
@@ -50,12 +51,13 @@ pub(super) fn prepare_program(edit: &mut Edit<'_>) -> FxHashSet<OpId> {
             allocations.push(id);
         }
     });
-    allocations.retain(|&id| {
+    let mut usual = IdVec::filled(false, edit.program().ops().len());
+    for id in allocations {
         let tensor = edit.program().op(id).output_tensors().next();
         let size = edit.program().op(id).expr_attr(AttrKey::Size);
-        tensor.is_some_and(|tensor| size == Some(stored_size(edit, tensor)))
-    });
-    allocations.into_iter().collect()
+        usual[id] = tensor.is_some_and(|tensor| size == Some(stored_size(edit, tensor)));
+    }
+    usual
 }
 
 /// Takes redundant parentheses out of all scalars.

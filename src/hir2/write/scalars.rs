@@ -203,7 +203,7 @@ impl ProgramWriter<'_> {
     }
 
     fn write_scalar_name(&mut self, id: ExprId, name: Symbol) {
-        match self.names.scalar_spelling(name) {
+        match self.tables.names.scalar_spelling(name) {
             ScalarSpelling::Plain => self.out.push_str(self.program.name(name)),
             ScalarSpelling::Streams => self.out.push_str("streams"),
             ScalarSpelling::Verbatim => self.write_verbatim_expr(id),
@@ -220,7 +220,7 @@ impl ProgramWriter<'_> {
     /// `Stream e`: a stream's name, or its index.
     pub(super) fn write_stream(&mut self, id: ExprId) {
         if let Expr::Hex(stream) = self.program.expr(id)
-            && let Some(name) = self.names.stream_name(*stream)
+            && let Some(name) = self.tables.names.stream_name(*stream)
         {
             return self.out.push_str(self.program.name(name));
         }
@@ -229,7 +229,7 @@ impl ProgramWriter<'_> {
 
     /// `G` or `T7`
     pub(super) fn write_tensor_name(&mut self, tensor: TensorId) {
-        match self.names.tensor_spelling(tensor) {
+        match self.tables.names.tensor_spelling(tensor) {
             TensorSpelling::Name(name) => self.out.push_str(self.program.name(name)),
             TensorSpelling::Number(number) => {
                 self.out.push('T');
@@ -240,11 +240,11 @@ impl ProgramWriter<'_> {
 
     /// `h` or `h7`
     pub(super) fn write_handle(&mut self, number: u32) {
-        match self.names.handle_name(number) {
+        match self.tables.names.handle_name(number) {
             Some(name) => self.out.push_str(self.program.name(name)),
             None => {
                 self.out.push('h');
-                push_number(&mut self.out, u64::from(self.names.handle_number(number)));
+                push_number(&mut self.out, u64::from(self.tables.names.handle_number(number)));
             }
         }
     }

@@ -5,7 +5,7 @@
 //! order that the reader makes, those of the results first, then those of the operands from left to right.
 
 use super::ProgramWriter;
-use crate::axes::logical_axes;
+use super::tables::WriteTables;
 use crate::hir2::infer::{TensorType, select_type, selected_axis};
 use crate::ir::{AttrKey, BlockId, CommentPlace, Op, OpId, OpKind, OpLayout, TensorId, Value};
 use smallvec::SmallVec;
@@ -29,7 +29,7 @@ pub(super) struct SliceIndex {
     pub(super) device: bool,
 }
 
-impl ProgramWriter<'_> {
+impl WriteTables<'_> {
     /// Finds the selects that the statements of a block and of its inner blocks contain.
     pub(super) fn plan_slices(&mut self, block: BlockId) {
         let program = self.program;
@@ -116,14 +116,12 @@ impl ProgramWriter<'_> {
         if op.kind != OpKind::HirAliasSelect || op.attrs.len() != 2 {
             return None;
         }
-        let ([Value::Tensor(operand)], [Value::Tensor(_)]) = (op.operands.as_slice(), op.results.as_slice()) else {
+        let ([Value::Tensor(_)], [Value::Tensor(_)]) = (op.operands.as_slice(), op.results.as_slice()) else {
             return None;
         };
         let program = self.program;
         let axis = selected_axis(program, op)?;
-        let axes = logical_axes(program, *operand);
-        let position = *axes.stored_positions().get(axis)?;
-        let device = axes.axes.get(position as usize)?.parallel.is_device();
+        let device = program.domain(op.domain_attr(AttrKey::Axis)?).parallel.is_device();
         let index = op.expr_attr(AttrKey::Index)?;
         let own = program.exprs().as_int(index) == Some(0);
         (!device || own).then_some(SliceIndex { axis, device })
@@ -149,7 +147,9 @@ impl ProgramWriter<'_> {
             first -= 1;
         }
     }
+}
 
+impl ProgramWriter<'_> {
     /// A tensor, or the slice that it is.
     pub(super) fn write_tensor(&mut self, tensor: TensorId) {
         let mut chain: SmallVec<[OpId; 4]> = SmallVec::new();
@@ -161,7 +161,7 @@ impl ProgramWriter<'_> {
     /// The tensor that a slice is taken from, and its selects, innermost first.
     fn slice_base(&self, tensor: TensorId, chain: &mut SmallVec<[OpId; 4]>) -> TensorId {
         let mut base = tensor;
-        while let Some(op) = self.hidden_slices[base.0 as usize] {
+        while let Some(op) = self.tables.hidden_slices[base.0 as usize] {
             chain.push(op);
             match self.program.op(op).input_tensors().next() {
                 Some(operand) => base = operand,
@@ -174,7 +174,7 @@ impl ProgramWriter<'_> {
     /// The named tensor that the text of a tensor shows.
     pub(super) fn shown_tensor(&self, tensor: TensorId) -> TensorId {
         let mut base = tensor;
-        while let Some(op) = self.hidden_slices[base.0 as usize] {
+        while let Some(op) = self.tables.hidden_slices[base.0 as usize] {
             match self.program.op(op).input_tensors().next() {
                 Some(operand) => base = operand,
                 None => break,
@@ -199,7 +199,7 @@ impl ProgramWriter<'_> {
         let (mut selected, mut next) = (0, 0);
         for (at, &id) in chain.iter().rev().enumerate() {
             let op = program.op(id);
-            let Some(index) = self.slice_index(op) else { continue };
+            let Some(index) = self.tables.slice_index(op) else { continue };
             if at > 0 && index.axis + selected < next {
                 self.out.push(']');
                 (selected, next) = (0, 0);

@@ -5,6 +5,7 @@ use super::contract::{StatementForm, StatementRun};
 use crate::hir2::defaults::is_post;
 use crate::ir::scalar_names::sub_expressions;
 use crate::ir::{AttrKey, AttrValue, BlockId, CommentPlace, Expr, ExprId, Op, OpId, OpKind, OpLayout, TensorId, Value};
+use std::ops::Range;
 
 /// The most columns of a line that holds more than one statement.
 pub(super) const LINE_WIDTH: usize = 120;
@@ -31,17 +32,24 @@ impl ProgramWriter<'_> {
     /// The statements that ops are.
     pub(super) fn write_ops(&mut self, ops: &[OpId]) -> BlockShape {
         let mut shape = BlockShape::default();
-        let start = self.out.len();
-        let mut at = 0;
-        while at < ops.len() {
+        self.write_some_ops(ops, 0..ops.len(), &mut shape);
+        shape
+    }
+
+    /// The statements that begin in a range of ops. Returns the place behind the last one.
+    pub(super) fn write_some_ops(&mut self, ops: &[OpId], range: Range<usize>, shape: &mut BlockShape) -> usize {
+        // Further parts of a block do not begin it.
+        let start = if range.start == 0 { self.out.len() } else { 0 };
+        let mut at = range.start;
+        while at < range.end {
             let run = self.next_statement(ops, at);
             shape.spread |= self.write_comment_lines(CommentPlace::Above(ops[run.first]), start);
             let declared = self.declare_tensors(ops, run);
             shape.statements += declared;
-            self.write_statement(ops, run, &mut shape);
+            self.write_statement(ops, run, shape);
             at = run.end;
         }
-        shape
+        at
     }
 
     /// One statement with its trailing comments.
@@ -155,7 +163,7 @@ impl ProgramWriter<'_> {
         let Some(domain) = domain else {
             return self.write_bounds(start, stop, step);
         };
-        match self.occurring.loop_axes.get(&id).copied() {
+        match self.tables.occurring.loop_axes.get(&id).copied() {
             Some((tensor, at)) => {
                 self.write_tensor_name(tensor);
                 self.out.push('.');
@@ -254,7 +262,7 @@ impl ProgramWriter<'_> {
                 self.write_handle_target(op);
                 self.write_post(op);
             }
-            OpKind::HirAliasSelect if self.slice_index(op).is_some() => {
+            OpKind::HirAliasSelect if self.tables.slice_index(op).is_some() => {
                 self.write_targets(op);
                 self.push(" = ");
                 self.write_select(id);
@@ -339,9 +347,9 @@ impl ProgramWriter<'_> {
             }
         }
         // The slices that the statement contains.
-        if self.has_metadata {
+        if self.tables.has_metadata {
             for tensor in op.all_tensors() {
-                if let Some(select) = self.hidden_slices[tensor.0 as usize] {
+                if let Some(select) = self.tables.hidden_slices[tensor.0 as usize] {
                     count += self.declare_used(select);
                 }
             }
@@ -351,7 +359,7 @@ impl ProgramWriter<'_> {
 
     /// The tensors of `getMetaData(T0)`.
     fn declare_in_expr(&mut self, expr: ExprId) -> usize {
-        if !self.has_metadata {
+        if !self.tables.has_metadata {
             return 0;
         }
         let program = self.program;
@@ -376,7 +384,7 @@ impl ProgramWriter<'_> {
 
     /// Whether a tensor was not declared before; it is now.
     pub(super) fn take_undeclared(&mut self, tensor: TensorId) -> bool {
-        let first = self.names.first_of_number(tensor);
+        let first = self.tables.names.first_of_number(tensor);
         !std::mem::replace(&mut self.declared[first.0 as usize], true)
     }
 }

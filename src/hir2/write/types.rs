@@ -3,7 +3,7 @@
 use super::ProgramWriter;
 use crate::hir2::defaults::word_of_dtype;
 use crate::ir::text::push_number;
-use crate::ir::{IterDomain, IterType, MemoryType, MeshId, ParallelType, TensorId, domain_text};
+use crate::ir::{IterDomain, IterType, MeshId, ParallelType, TensorId, domain_text};
 
 /// `r.`, `b.` or nothing; `None` if there is no spelling.
 fn iter_prefix(iter: IterType) -> Option<&'static str> {
@@ -33,7 +33,7 @@ impl ProgramWriter<'_> {
         let program = self.program;
         let tensor = program.tensor(id);
         self.out.push_str(word_of_dtype(tensor.dtype));
-        if tensor.memory != self.default_memory(id) {
+        if tensor.memory != self.tables.default_memory(id) {
             self.out.push('.');
             self.out.push_str(tensor.memory.name());
         }
@@ -67,11 +67,6 @@ impl ProgramWriter<'_> {
             self.out.push('`');
         }
         self.write_mesh_suffix(tensor.mesh);
-    }
-
-    /// The memory of a type that names none.
-    pub(super) fn default_memory(&self, id: TensorId) -> MemoryType {
-        self.memories.get(id.0 as usize).copied().unwrap_or(MemoryType::Local)
     }
 
     /// ` @d2` where the mesh is not the header's.

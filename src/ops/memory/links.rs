@@ -37,8 +37,8 @@ pub(super) fn link_select(program: &Program, op: OpId, links: &mut Vec<AxisLink>
 /// The printed position of the selected axis; `None` where it cannot be told.
 fn selected_axis(program: &Program, op: OpId, from: &LinkSide) -> Result<Option<u32>, AxisMismatch> {
     let tensor = program.tensor(from.tensor);
-    let name = program.tensor_name(from.tensor);
     let Some(domain) = program.op(op).domain_attr(AttrKey::Axis) else {
+        let name = program.tensor_name(from.tensor);
         return Err(selection_mismatch(program, from, format!("the selected axis is not an axis of `{name}`")));
     };
     if (tensor.domains_start..tensor.domains_end).contains(&domain.0) {
@@ -47,7 +47,7 @@ fn selected_axis(program: &Program, op: OpId, from: &LinkSide) -> Result<Option<
     if tensor.logical.is_some() || from.axes.split {
         return Ok(None);
     }
-    let axis = domain_text(program, program.domain(domain));
+    let (axis, name) = (domain_text(program, program.domain(domain)), program.tensor_name(from.tensor));
     Err(selection_mismatch(program, from, format!("the selected axis `{axis}` is not an axis of `{name}`")))
 }
 

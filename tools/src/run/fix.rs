@@ -24,6 +24,8 @@ struct RunJudge<'a, 'io> {
     name: &'a str,
     options: &'a Options,
     io: &'a ToolIo<'io>,
+    /// The program of the text, from 1: also of a printed text, whose first program nobody means without saying so.
+    container: usize,
     /// The contents of input files, once they were needed.
     whole: Option<WholeTensors>,
     end: Instant,
@@ -31,12 +33,13 @@ struct RunJudge<'a, 'io> {
 
 impl<'a, 'io> RunJudge<'a, 'io> {
     fn new(name: &'a str, options: &'a Options, io: &'a ToolIo<'io>) -> Self {
-        Self { name, options, io, whole: None, end: Instant::now() + MOST_TIME }
+        let container = options.container.unwrap_or(1);
+        Self { name, options, io, container, whole: None, end: Instant::now() + MOST_TIME }
     }
 
     fn prove_text(&mut self, text: &str) -> Result<TextVerdict, RunFailure> {
         let source = NamedText { name: self.name.to_owned(), bytes: text.as_bytes().to_vec() };
-        let loaded = SourceProgram::from_text(source, self.options.container)?;
+        let loaded = SourceProgram::from_text(source, Some(self.container))?;
         let bound = tensor_options::bind_options(&loaded.program, self.options)?;
         let whole = match self.whole.take().filter(|whole| whole.len() == bound.inputs.len()) {
             Some(whole) => whole,

@@ -85,11 +85,8 @@ pub(super) fn announce_program(
     io: &mut ToolIo<'_>,
 ) {
     if !options.quiet {
-        let header = summary::header_line(
-            prepared,
-            stream_count(&loaded.program, options.streams),
-            engine.backend_name(),
-        );
+        let header =
+            summary::header_line(prepared, stream_count(&loaded.program, options.streams), engine.backend_name());
         io.print_message(&header);
         if let Some(idle) = summary::idle_ranks_line(prepared, options) {
             io.print_message(&idle);

@@ -1,0 +1,84 @@
+//! The words of a file: what each symbol of the tree stands for, looked up once.
+
+use crate::hir2::defaults::{COMMUNICATION_WORDS, dtype_of_word};
+use crate::ir::{DType, NameInterner, OpKind, Program, Symbol};
+use crate::ops::find_op;
+use hostir_grammar::ast;
+use hostir_grammar::hir2::ast::FileSyntax;
+use std::cell::Cell;
+
+/// Whether a call of a word starts a communication.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum PostWord {
+    /// No communication.
+    Never,
+    /// `send`, `recv`, `permute`: unless a kernel has this name.
+    Unless,
+    /// With an arrow; without one it is an op.
+    WithArrow,
+    /// Any call.
+    Always,
+}
+
+impl PostWord {
+    fn of_text(text: &str) -> Self {
+        match text {
+            "send" | "recv" | "permute" => PostWord::Unless,
+            "Dispatch" | "Combine" => PostWord::Always,
+            "broadcast" | "gather" => PostWord::WithArrow,
+            _ if COMMUNICATION_WORDS.iter().any(|(known, _)| *known == text) => PostWord::Always,
+            _ => PostWord::Never,
+        }
+    }
+}
+
+/// The meanings of a word in calls and types.
+#[derive(Clone, Copy)]
+pub(super) struct WordMeaning {
+    /// The op of the table.
+    pub(super) op: Option<OpKind>,
+    /// The element type.
+    pub(super) dtype: Option<DType>,
+    /// Whether it is a communication.
+    pub(super) post: PostWord,
+}
+
+/// What symbols of the tree stand for.
+pub(super) struct WordTable {
+    meanings: Vec<Cell<Option<WordMeaning>>>,
+    /// Names of the IR; `u32::MAX` for one that was not interned. `None` if they have the numbers of the file's.
+    symbols: Option<Vec<Symbol>>,
+}
+
+impl WordTable {
+    pub(super) fn new(file: &FileSyntax) -> Self {
+        let count = file.strings.len();
+        Self { meanings: vec![Cell::new(None); count], symbols: Some(vec![Symbol(u32::MAX); count]) }
+    }
+
+    /// The program gets all strings of the file for its names, which then have the same numbers.
+    pub(super) fn share_strings(&mut self, file: &FileSyntax, program: &mut Program) {
+        program.names = NameInterner::with_strings(file.strings.clone());
+        self.symbols = None;
+    }
+
+    pub(super) fn meaning(&self, file: &FileSyntax, word: ast::Symbol) -> WordMeaning {
+        let known = &self.meanings[word.index()];
+        known.get().unwrap_or_else(|| {
+            let text = file.symbol_text(word);
+            let found = WordMeaning { op: find_op(text), dtype: dtype_of_word(text), post: PostWord::of_text(text) };
+            known.set(Some(found));
+            found
+        })
+    }
+
+    /// The name of the IR, interned in the program.
+    pub(super) fn symbol(&mut self, file: &FileSyntax, word: ast::Symbol, program: &mut Program) -> Symbol {
+        let Some(symbols) = &mut self.symbols else { return Symbol(word.0) };
+        let known = &mut symbols[word.index()];
+        if known.0 == u32::MAX {
+            *known = program.names.intern(file.symbol_text(word));
+        }
+        *known
+    }
+}

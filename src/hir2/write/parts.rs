@@ -1,0 +1,87 @@
+//! Long blocks in two parts, each by a thread.
+//!
+//! What the first part leaves behind (declared tensors, the stream of the caller) is foretold, so that the second can
+//! begin at once. If it turns out otherwise, the second part is written again.
+
+use super::ProgramWriter;
+use super::statements::BlockShape;
+use super::tables::PARALLEL;
+use crate::ir::{OpId, OpKind, Value};
+
+/// The first line's end, before the second part: a blank line may follow it.
+const LINE_BEFORE: &str = "\n";
+
+impl<'p> ProgramWriter<'p> {
+    /// The statements of a body.
+    pub(super) fn write_whole_block(&mut self, ops: &[OpId]) {
+        let mut shape = BlockShape::default();
+        let Some(middle) = self.second_part(ops) else {
+            self.write_some_ops(ops, 0..ops.len(), &mut shape);
+            return;
+        };
+        let mut second = self.foretell(&ops[..middle]);
+        let foretold = (second.declared.clone(), second.stream_bound, middle);
+        let mut second_shape = BlockShape::default();
+        let (end, _) = rayon::join(
+            || self.write_some_ops(ops, 0..middle, &mut shape),
+            || second.write_some_ops(ops, middle..ops.len(), &mut second_shape),
+        );
+        if (&self.declared, self.stream_bound, end) != (&foretold.0, foretold.1, foretold.2) {
+            let mut out = std::mem::take(&mut self.out);
+            self.out.push_str(LINE_BEFORE);
+            self.write_some_ops(ops, end..ops.len(), &mut shape);
+            out.push_str(&self.out[LINE_BEFORE.len()..]);
+            self.out = out;
+            return;
+        }
+        self.out.push_str(&second.out[LINE_BEFORE.len()..]);
+        self.declared = second.declared;
+        self.stream_bound = second.stream_bound;
+    }
+
+    /// The place in the middle of a long block where a statement begins.
+    fn second_part(&self, ops: &[OpId]) -> Option<usize> {
+        if ops.len() < PARALLEL || self.tables.has_metadata || rayon::current_num_threads() < 2 {
+            return None;
+        }
+        (ops.len() / 2..ops.len()).take(PARALLEL).find(|at| self.begins_statement(ops, *at))
+    }
+
+    /// Whether an op that is not the first begins a statement, in all likelihood.
+    fn begins_statement(&self, ops: &[OpId], at: usize) -> bool {
+        let kind = self.program.op(ops[at]).kind;
+        !self.tables.hidden[ops[at - 1].0 as usize]
+            && matches!(kind, OpKind::Allocate | OpKind::Pointwise | OpKind::Matmul | OpKind::Define)
+    }
+
+    /// A writer as it is after these ops, with the end of a line written.
+    fn foretell(&self, ops: &[OpId]) -> ProgramWriter<'p> {
+        let mut after = ProgramWriter {
+            declared: self.declared.clone(),
+            streams: Vec::new(),
+            out: String::from(LINE_BEFORE),
+            ..*self
+        };
+        for &id in ops {
+            after.note_op(id);
+            self.program.walk_inside(id, &mut |inner| after.note_op(inner));
+        }
+        after
+    }
+
+    fn note_op(&mut self, id: OpId) {
+        let op = self.program.op(id);
+        self.stream_bound |= op.kind == OpKind::GetCurrentStream && self.binds_stream_zero(op);
+        let named = op.attrs.iter().filter_map(|(_, value)| value.tensor());
+        for tensor in op.all_tensors().chain(named) {
+            if self.tables.hidden_slices[tensor.0 as usize].is_none() {
+                self.declared[self.tables.names.first_of_number(tensor).0 as usize] = true;
+            }
+        }
+        for value in &op.operands {
+            if let Value::Op(inner) = value {
+                self.note_op(*inner);
+            }
+        }
+    }
+}
