@@ -244,11 +244,16 @@ pub(crate) fn character_replacement(text: &str, at: usize, character: char) -> S
     note.to_owned()
 }
 
+/// Characters of a line around an operator that are quoted at most.
+const MOST_OPERAND: usize = 200;
+
 /// `a @ b` around the `@` at byte `at`.
 fn suggest_product(text: &str, at: usize) -> String {
-    let before = text[..at].rsplit('\n').next().unwrap_or("");
+    // Lines may be long, and have many of these.
+    let before = text.get(at.saturating_sub(MOST_OPERAND)..at).unwrap_or("").rsplit('\n').next().unwrap_or("");
     let left = before.rsplit_once('=').map_or(before, |(_, right)| right).trim();
-    let rest = text[at + 1..].lines().next().unwrap_or("");
+    let rest = text.get(at + 1..text.len().min(at + MOST_OPERAND)).unwrap_or("").lines().next();
+    let rest = rest.unwrap_or("");
     let right = rest.split("//").next().unwrap_or(rest).trim().trim_end_matches(';');
     match left.is_empty() || right.is_empty() {
         true => "write `T2 = matmul(T0, T1)` for a matrix product".to_owned(),

@@ -51,9 +51,8 @@ impl FindingReport<'_> {
             diag = self.with_writers(diag, rank, view).with_note(format!("the first of them is {first}"));
         }
         let mut ranks: Vec<String> = others.iter().take(MOST_RANKS).filter_map(|other| self.rank_text(other)).collect();
-        match others.len().checked_sub(MOST_RANKS) {
-            Some(more @ 1..) => ranks.push(format!("{more} more ranks")),
-            _ => {}
+        if let Some(more @ 1..) = others.len().checked_sub(MOST_RANKS) {
+            ranks.push(format!("{more} more ranks"));
         }
         match ranks.is_empty() {
             true => diag,
