@@ -3,6 +3,7 @@
 use crate::builder::Builder;
 use crate::error::{Code, SyntaxError};
 use crate::span::Span;
+use crate::spelling::shorten_text;
 use crate::token::{Tok, Token};
 
 /// The tokens of a statement, and the text that they come from.
@@ -161,11 +162,46 @@ pub(crate) fn foreign_syntax_note(b: &Builder<'_>, tokens: &[Token], index: usiz
     if text.token_text(0) == Some("FOR") && index == 3 {
         return suggest_range_loop(&text).or_else(|| suggest_extent_loop(&text));
     }
+    // The kinds of predicates begin with a capital letter.
+    let lacks_kind = |word: &str| index == 1 || word.starts_with(|c: char| c.is_ascii_lowercase());
+    if text.token_text(0) == Some("IF") && text.token_text(1).is_some_and(lacks_kind) {
+        return Some(format!("write the kind of the predicate before it: {}", suggest_condition(&text)));
+    }
     match token.tok {
+        Tok::LBracket if index > 0 && matches!(tokens[index - 1].tok, Tok::Tensor(_)) => suggest_slice(&text, index),
+        Tok::Tensor(_) if index == 1 && text.token_text(0) == Some("Deallocate") => {
+            Some(format!("write `Deallocate {{ {} }}`", text.rest(1)?))
+        }
         Tok::LBracket => Some(suggest_team_list(&text, index)),
         Tok::Arrow => Some("`->` separates the inputs from the outputs of a container or a HostUnit".to_owned()),
         _ => explain_word(&text, index),
     }
+}
+
+/// The right spelling of `if ( i == 0 ):`.
+pub(crate) fn suggest_branch(b: &Builder<'_>, tokens: &[Token]) -> String {
+    format!("write {}", suggest_condition(&StmtTokens { text: b.text, tokens }))
+}
+
+/// The branch with the condition that stands behind the first token.
+fn suggest_condition(text: &StmtTokens<'_>) -> String {
+    let end = text.tokens.iter().position(|token| matches!(token.tok, Tok::Colon | Tok::LBrace));
+    match text.from(1, end.unwrap_or(usize::MAX)).map(shorten_text) {
+        Some(condition) if condition.starts_with('(') => format!("`IF Manual {condition}:`"),
+        Some(condition) => format!("`IF Manual ( {condition} ):`"),
+        None => "`IF Manual ( i == rank ):`".to_owned(),
+    }
+}
+
+/// The right spelling of `T2[i]` in front of `=`: the bracket is token `index`.
+fn suggest_slice(text: &StmtTokens<'_>, index: usize) -> Option<String> {
+    let end = text.tokens.iter().position(|token| token.tok == Tok::RBracket)?;
+    let (tensor, at) = (text.token_text(index - 1)?, text.from(index + 1, end)?);
+    let tensor = tensor.split('_').next().unwrap_or(tensor);
+    Some(format!(
+        "write a slice as `T9_l_float[..] = HirAliasSelect( {tensor}, axis = 0, index = {} )`, and T9 here",
+        shorten_text(at)
+    ))
 }
 
 /// `and`, `or`, `not`, and the `if` of `a if b else c`.
@@ -199,13 +235,30 @@ fn suggest_team_list(text: &StmtTokens<'_>, index: usize) -> String {
 pub(crate) fn character_replacement(text: &str, at: usize, character: char) -> String {
     let note = match character {
         '#' => "start a comment with `//`",
-        '@' => "write `T2 = matmul(T0, T1)` for a matrix product",
+        '@' => return suggest_product(text, at),
         '"' | '\'' => "write words and names without quotes, such as `backend=NCCL`",
         '?' => return suggest_conditional(text, at),
         '.' if text[at..].starts_with("..") => "write the bounds of a loop as `from 0 to 4`",
         _ => "names consist of letters, digits and `_`; remove the character",
     };
     note.to_owned()
+}
+
+/// Characters of a line around an operator that are quoted at most.
+const MOST_OPERAND: usize = 200;
+
+/// `a @ b` around the `@` at byte `at`.
+fn suggest_product(text: &str, at: usize) -> String {
+    // Lines may be long, and have many of these.
+    let before = text.get(at.saturating_sub(MOST_OPERAND)..at).unwrap_or("").rsplit('\n').next().unwrap_or("");
+    let left = before.rsplit_once('=').map_or(before, |(_, right)| right).trim();
+    let rest = text.get(at + 1..text.len().min(at + MOST_OPERAND)).unwrap_or("").lines().next();
+    let rest = rest.unwrap_or("");
+    let right = rest.split("//").next().unwrap_or(rest).trim().trim_end_matches(';');
+    match left.is_empty() || right.is_empty() {
+        true => "write `T2 = matmul(T0, T1)` for a matrix product".to_owned(),
+        false => format!("write a matrix product as `matmul({}, {})`", shorten_text(left), shorten_text(right)),
+    }
 }
 
 /// `a ? b : c` around the `?` at byte `at`.

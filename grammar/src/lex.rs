@@ -164,6 +164,11 @@ impl<'t> TokenWindow<'t> {
         }
         let found = self.text[start..end].chars().next().unwrap_or('?');
         let text = format!("unexpected character {found:?}");
+        if found == '#' {
+            // A comment of another language: what it says is not read.
+            let rest = self.lexer.remainder();
+            self.lexer.bump(rest.find('\n').unwrap_or(rest.len()));
+        }
         let note = crate::foreign::character_replacement(self.text, start, found);
         b.report_error(SyntaxError::new(Code::Character, Span::new(start, end), text).with_note(note));
         self.push(Tok::Error, start, end);

@@ -73,7 +73,7 @@ fn no_statement_error(b: &Builder<'_>, tokens: &[Token], index: usize) -> Option
     let message = format!("`{word}` does not start a statement");
     let error = SyntaxError::new(Code::Unexpected, first.span, message);
     Some(match near {
-        _ if branch => error.with_note("write `IF Manual ( i == rank ):`"),
+        _ if branch => error.with_note(foreign::suggest_branch(b, tokens)),
         Some(near) => error.with_note(format!("did you mean `{near}`?")),
         None => error.with_note(STATEMENTS),
     })

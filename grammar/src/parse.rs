@@ -290,8 +290,9 @@ impl<'t> TextParser<'t> {
         let blanks = &before[before.rfind('\n').map_or(0, |at| at + 1)..];
         let own = match blanks.matches('\t').count() {
             0 => format!("{} blanks", token.column),
-            1 => format!("a tab, up to column {}", token.column),
-            tabs => format!("{tabs} tabs, up to column {}", token.column),
+            _ if blanks.contains(' ') => format!("blanks and tabs, up to column {}", token.column),
+            1 => format!("a tab, which counts as {} blanks", token.column),
+            tabs => format!("{tabs} tabs, which count as {} blanks", token.column),
         };
         let message = format!("this line is indented by {own}, but the statements of its block by {column}");
         let mut error = SyntaxError::new(Code::Indentation, token.span, message)
@@ -492,7 +493,8 @@ impl<'t> TextParser<'t> {
         let ast = &self.b.ast;
         let owner = self.frames.last().and_then(|frame| frame.stmts.last().copied()).filter(|stmt| {
             let stmt = &ast.stmts[stmt.index()];
-            let failed_if = stmt.shape == StmtShape::Error && self.b.text[stmt.span.as_usize_range()].starts_with("IF");
+            let word = self.b.text[stmt.span.as_usize_range()].get(..2).unwrap_or_default();
+            let failed_if = stmt.shape == StmtShape::Error && word.eq_ignore_ascii_case("if");
             (stmt.shape == StmtShape::If || failed_if) && stmt.else_body.is_none()
         });
         self.src.advance(1);

@@ -9,7 +9,8 @@ pub fn nearest_candidate<'c>(word: &str, candidates: &[&'c str]) -> Option<&'c s
     if word.len() > MAX_WORD {
         return None;
     }
-    let limit = word.len().max(3) / 3 + 1;
+    // Some letter has to be the same.
+    let limit = (word.len().max(3) / 3 + 1).min(word.len().saturating_sub(1));
     let word = word.to_ascii_lowercase();
     candidates
         .iter()

@@ -8,7 +8,9 @@
 
 pub mod pairing;
 
-use crate::ir::{Expr, ExprId, IterDomain, IterType, ParallelType, Program, TensorId};
+use crate::ir::{
+    DomainId, Expr, ExprId, IterDomain, IterType, ParallelType, Program, TensorId, domain_text, expr_text,
+};
 use smallvec::SmallVec;
 
 /// One logical axis.
@@ -143,6 +145,31 @@ fn plain_order(program: &Program, id: TensorId) -> Option<impl Iterator<Item = (
         });
     let place = |at: u32| tensor.axes.as_ref().map_or(at, |axes| axes[at as usize]);
     is_plain.then(|| (0..domains.len() as u32).map(place).map(|at| (at, &domains[at as usize])))
+}
+
+/// The axes that a tensor stores, with their positions: ``0: `iS9{c}`, 1: `ideviceIdx.x10{4}```.
+pub fn list_axes(program: &Program, tensor: TensorId) -> String {
+    let found = logical_axes(program, tensor);
+    let stored = found.axes.iter().filter(|axis| !axis.is_reduction()).zip(0..);
+    let texts: Vec<String> =
+        stored.map(|(axis, position)| format!("{position}: `{}`", axis_text(program, tensor, axis))).collect();
+    texts.join(", ")
+}
+
+/// The position of a tensor's domain among the axes that the tensor stores.
+pub fn stored_position(program: &Program, tensor: TensorId, domain: DomainId) -> Option<usize> {
+    let printed = domain.0.checked_sub(program.tensor(tensor).domains_start)?;
+    let axes = logical_axes(program, tensor).axes;
+    let mut stored = axes.iter().filter(|axis| !axis.is_reduction());
+    stored.position(|axis| axis.printed == printed)
+}
+
+/// An axis as the printed form writes its domain.
+pub fn axis_text(program: &Program, tensor: TensorId, axis: &LogicalAxis) -> String {
+    match program.domains(tensor).get(axis.printed as usize) {
+        Some(domain) => domain_text(program, domain),
+        None => expr_text(program, axis.extent),
+    }
 }
 
 /// The axis that is sharded over streams, and its number of shards.

@@ -174,7 +174,8 @@ pub fn nearest_candidate<'a>(text: &str, candidates: impl IntoIterator<Item = &'
     if length > MOST_NEAR {
         return None;
     }
-    let limit = (length / 3).max(1);
+    // Names of one letter differ in case at most: each is near to all others otherwise.
+    let limit = if length < 2 { 0 } else { (length / 3).max(1) };
     // Letters that one of the two has more cost an edit each; of a long one not all are counted.
     let counted = length + limit + 1;
     candidates
@@ -218,6 +219,8 @@ mod tests {
         assert_eq!(nearest_candidate("gross", ["größe"]), None);
         assert_eq!(nearest_candidate("grösse", ["größe"]), Some("größe"));
         assert_eq!(nearest_candidate("T1", ["T0", "i1"]), None);
+        assert_eq!(nearest_candidate("q", ["m", "k"]), None);
+        assert_eq!(nearest_candidate("S", ["m", "s"]), Some("s"));
         // Others write long names: none is compared, whatever its letters are.
         let long = "ü".repeat(2_000_000);
         assert_eq!(nearest_candidate("streams", [long.as_str(), "stream"]), Some("stream"));

@@ -37,11 +37,49 @@ fn translate_text(program: &Program, text: &str) -> String {
             out.push('`');
         }
         match number % 2 {
-            0 => out.push_str(part),
+            0 => push_prose(part, &mut out),
             _ => out.push_str(&translate_quotation(program, part)),
         }
     }
     out
+}
+
+/// Prose in which statements of the printed form may stand without quotes: `its Deallocate`.
+fn push_prose(text: &str, out: &mut String) {
+    let mut rest = text;
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
+        let (word, behind) = rest.split_at(end);
+        match statement_word(word).filter(|_| !matches!(word, "StartCoalescing" | "HirAliasSelect")) {
+            Some(short) => {
+                out.push('`');
+                out.push_str(short);
+                out.push('`');
+            }
+            None => out.push_str(word),
+        }
+        let next = behind.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(behind.len());
+        out.push_str(&behind[..next]);
+        rest = &behind[next..];
+    }
+}
+
+/// An axis as types write it, `x:4` for `ideviceIdx.x10{4}`.
+fn short_axis(quoted: &str) -> Option<String> {
+    let (head, extent) = quoted.strip_suffix('}')?.split_once('{')?;
+    let head = head.trim_end_matches(|c: char| c.is_ascii_digit());
+    let kinds = [("i", ""), ("r", "r."), ("b", "b.")];
+    let (kind, parallel) = kinds.iter().find_map(|(letter, kind)| Some((kind, head.strip_prefix(letter)?)))?;
+    let place = match parallel {
+        "S" => "",
+        "deviceIdx.x" => "x:",
+        "deviceIdx.y" => "y:",
+        "deviceIdx.z" => "z:",
+        "StreamIdx" | "streamIdx" | "Stream" => "st:",
+        _ => return None,
+    };
+    let extent = extent.strip_prefix("( ").and_then(|inner| inner.strip_suffix(" )")).unwrap_or(extent);
+    Some(format!("{kind}{place}{extent}"))
 }
 
 /// A quotation in the words of `hir 2`; what is none of the printed form's statements stays.
@@ -63,6 +101,12 @@ fn translate_quotation(program: &Program, quoted: &str) -> String {
         if let Some(number) = quoted.strip_prefix(head).and_then(|number| number.parse().ok()) {
             return post_name(program, number);
         }
+    }
+    if let Some(axis) = short_axis(quoted) {
+        return axis;
+    }
+    if let Some(memory) = quoted.strip_prefix("mem_type=") {
+        return format!("mem={memory}");
     }
     match quoted {
         "keep=false" => "alloc".to_owned(),

@@ -6,6 +6,7 @@
 mod driver;
 mod element_text;
 mod fresh;
+mod half_lowered;
 mod prepare;
 pub mod shard;
 pub mod sizes;

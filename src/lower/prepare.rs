@@ -2,12 +2,13 @@
 
 use super::driver::{Driver, RankLimits};
 use super::element_text::ShardedTensors;
+use super::half_lowered::half_lowered_error;
 use super::{SizeSettings, infer_sizes};
 use crate::analysis::{has_different_shardings, needs_slice_resharding};
 use crate::diag::codes;
 use crate::diag::{Diag, Diags};
 use crate::ir::{DType, DeviceMesh, OpId, ParallelType, Program, TensorId, Value};
-use crate::ir::{OpEffect, OpKind, op_display_name};
+use crate::ir::{OpEffect, OpKind};
 use crate::plan::{AxesTable, Deadline, DebugInfo, ExtentEnv, Plan, PlanBudget, PlanLimits, PlanText, evaluate_extent};
 use rayon::prelude::*;
 use smallvec::SmallVec;
@@ -338,16 +339,7 @@ fn is_unlowered(program: &Program) -> Result<bool, Diag> {
         });
     }
     match (resharding, lowered) {
-        (Some(op), Some(other)) => {
-            let name = op_display_name(program, op);
-            let what = program.op(other).kind.name();
-            let message = format!(
-                "this `{name}` moves data between devices without a Communication, in a program that has communications or loops"
-            );
-            Err(Diag::error(codes::HALF_LOWERED, program.op_span(op), message)
-                .with_label(program.op_span(other), format!("`{what}` occurs only in lowered programs"))
-                .with_note("lower either the whole program or no part of it"))
-        }
+        (Some(op), Some(other)) => Err(half_lowered_error(program, op, other)),
         (None, None) => Ok(select.is_some()),
         (resharding, _) => Ok(resharding.is_some()),
     }

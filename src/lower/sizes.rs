@@ -4,6 +4,7 @@
 //! extents are one name, are one class; a class has at most one value. Whatever is left open is one
 //! error that names each open extent and the flag that sets it.
 
+mod conflicts;
 mod joins;
 mod loops;
 mod open;
@@ -18,6 +19,7 @@ use crate::ir::{AttrKey, Expr, ExprId, OpId, Partition, Program, Symbol, TensorI
 use crate::plan::{AxesTable, ExtentEnv, PlanLimits, evaluate_extent};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// The maximum number of ranks that one process plans and runs.
 const MAX_RANKS: u32 = 4096;
@@ -77,7 +79,19 @@ impl Default for SizeSettings {
 struct KnownSize {
     value: i64,
     span: Option<Span>,
-    why: String,
+    why: Rc<str>,
+    source: SizeSource,
+}
+
+/// Who determines a size.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum SizeSource {
+    /// A constant of the text, or a size that the text proposes.
+    Text,
+    /// The caller, by a flag or a file.
+    Caller,
+    /// Something else that is known: a mesh, a loop, other sizes.
+    Derived,
 }
 
 /// A class is named by the index of one of its nodes.
@@ -102,6 +116,10 @@ struct SizeSolver<'a> {
     joining: Option<OpId>,
     /// By class: the node whose size is known.
     origins: FxHashMap<u32, u32>,
+    /// The sizes that nodes were given.
+    claims: Vec<(u32, KnownSize)>,
+    /// Classes that were given two sizes.
+    conflicts: Vec<conflicts::SizeConflict>,
     diags: &'a mut Diags,
 }
 
@@ -125,17 +143,24 @@ pub fn infer_sizes(program: &Program, sizes: &SizeSettings, diags: &mut Diags) -
         joins: Vec::new(),
         joining: None,
         origins: FxHashMap::default(),
+        claims: Vec::new(),
+        conflicts: Vec::new(),
         diags,
     };
     solver.collect_axes();
     solver.link_ops();
-    let meant = solver.diags.items.len();
+    let meant = solver.error_count();
     solver.apply_flags(sizes);
     // A flag that is wrong leaves sizes open that it was meant to set.
-    if solver.diags.items.len() > meant {
+    if solver.error_count() > meant {
+        solver.report_conflicts();
         return None;
     }
     let env = solver.solve_sizes(ranks, sizes);
+    if sizes.every.is_none() {
+        solver.check_hints();
+    }
+    solver.report_conflicts();
     solver.check_all(&env);
     let failed = diags.items[before..].iter().any(|diag| diag.severity == crate::diag::Severity::Error);
     (!failed).then_some(env)
@@ -194,11 +219,16 @@ impl SizeSolver<'_> {
         let Some((low, high)) = self.classes.join_classes(a, b) else { return };
         if let Some(known) = self.known[high as usize].take() {
             // The same class, but a conflict names the node.
-            self.fix_node(self.origins.get(&high).copied().unwrap_or(low), known);
+            self.set_size(self.origins.get(&high).copied().unwrap_or(low), known);
         }
     }
 
     fn fix_node(&mut self, node: u32, known: KnownSize) {
+        self.claims.push((node, known.clone()));
+        self.set_size(node, known);
+    }
+
+    fn set_size(&mut self, node: u32, known: KnownSize) {
         let root = self.find_root(node);
         let Some(old) = self.known[root as usize].clone() else {
             self.known[root as usize] = Some(known);
@@ -208,21 +238,8 @@ impl SizeSolver<'_> {
         if old.value == known.value {
             return;
         }
-        let message = format!(
-            "conflicting sizes for one extent: {} ({}) and {} ({})",
-            old.value, old.why, known.value, known.why
-        );
-        let mut diag = match known.span {
-            Some(span) => Diag::error(codes::SIZE_CONFLICT, span, message).with_primary_text(known.why),
-            None => Diag::global_error(codes::SIZE_CONFLICT, message),
-        };
-        if let Some(span) = old.span {
-            diag = diag.with_label(span, old.why);
-        }
-        if let Some(&origin) = self.origins.get(&root) {
-            diag = self.explain_joins(diag, origin, node);
-        }
-        self.diags.push(diag);
+        let origin = self.origins.get(&root).copied();
+        self.conflicts.push(conflicts::SizeConflict { old, origin, new: known, node });
     }
 
     fn name_node(&mut self, unit: Option<UnitId>, name: Symbol) -> u32 {
@@ -264,24 +281,27 @@ impl SizeSolver<'_> {
         if let Some(expanded) = axis.expanded {
             self.collect_names(unit, expanded);
         }
-        let place = format!("axis {index} of {}", self.program.tensor_name(tensor));
+        let place = self.axis_text((tensor, index as u32));
         let span = Some(self.tensor_span(tensor));
         match self.program.expr(axis.extent) {
             Expr::Name(name) => {
                 let name = self.name_node(unit, *name);
-                self.joins.push(joins::JoinReason { nodes: (node, name), op: None });
+                self.joins.push(joins::JoinReason { nodes: (node, name), op: None, is_alias: false });
                 self.union_nodes(node, name);
             }
             Expr::Int(value) => {
                 let why = format!("the extent of {place}");
-                self.fix_node(node, KnownSize { value: *value, span, why });
+                self.fix_node(node, KnownSize { value: *value, span, why: why.into(), source: SizeSource::Text });
             }
             _ => {}
         }
         let mesh = self.program.tensor_mesh(tensor);
         if let Some(extent) = mesh.and_then(|mesh| mesh.axis_extent(axis.parallel)) {
             let why = format!("{place} is sharded over {extent} devices");
-            self.fix_node(node, KnownSize { value: i64::from(extent), span, why });
+            self.fix_node(
+                node,
+                KnownSize { value: i64::from(extent), span, why: why.into(), source: SizeSource::Derived },
+            );
         }
     }
 
@@ -335,7 +355,7 @@ impl SizeSolver<'_> {
         }
         if let (Some(one), Some(other)) = (self.axis_node(from, from_axis), self.axis_node(to, to_axis)) {
             let op = self.joining.map(|op| (op, (from, from_axis), (to, to_axis)));
-            self.joins.push(joins::JoinReason { nodes: (one, other), op });
+            self.joins.push(joins::JoinReason { nodes: (one, other), op, is_alias: op.is_none() });
             self.union_nodes(one, other);
         }
     }
@@ -353,13 +373,13 @@ impl SizeSolver<'_> {
             match (node, known) {
                 (Some(node), _) => {
                     let why = format!("`--set {name}={value}`");
-                    self.fix_node(node, KnownSize { value, span: None, why });
+                    self.fix_node(node, KnownSize { value, span: None, why: why.into(), source: SizeSource::Caller });
                 }
                 (None, Some(symbol)) if scalar_input => {
                     let node = self.name_node(None, symbol);
                     self.scalars.push(node);
                     let why = format!("`--set {name}={value}`");
-                    self.fix_node(node, KnownSize { value, span: None, why });
+                    self.fix_node(node, KnownSize { value, span: None, why: why.into(), source: SizeSource::Caller });
                 }
                 _ => {
                     let message = format!("`--set {name}={value}` does not name an extent of the program");
@@ -401,7 +421,10 @@ impl SizeSolver<'_> {
         for (&axis, &extent) in stored.iter().zip(shape) {
             if let Some(node) = self.shape_node(tensor, axis) {
                 let value = i64::try_from(extent).unwrap_or(i64::MAX);
-                self.fix_node(node, KnownSize { value, span: None, why: flag.clone() });
+                self.fix_node(
+                    node,
+                    KnownSize { value, span: None, why: flag.as_str().into(), source: SizeSource::Caller },
+                );
             }
         }
     }
@@ -468,9 +491,9 @@ impl SizeSolver<'_> {
                     continue;
                 }
                 progress |= self.known[root as usize].is_none();
-                let why = format!("axis {index} of {}", self.program.tensor_name(tensor));
+                let why = self.axis_text((tensor, index as u32));
                 let span = Some(self.tensor_span(tensor));
-                self.fix_node(node, KnownSize { value, span, why });
+                self.fix_node(node, KnownSize { value, span, why: why.into(), source: SizeSource::Derived });
             }
         }
         progress
@@ -546,10 +569,7 @@ impl SizeSolver<'_> {
 
     /// The first few of some axes in words.
     fn axes_text(&self, places: &[(TensorId, u32)]) -> String {
-        let few = places
-            .iter()
-            .take(3)
-            .map(|&(tensor, index)| format!("axis {index} of {}", self.program.tensor_name(tensor)));
+        let few = places.iter().take(3).map(|&axis| self.axis_text(axis));
         let text = few.collect::<Vec<_>>().join(", ");
         match places.len().checked_sub(3) {
             Some(more @ 1..) => format!("{text} and {more} more"),

@@ -624,9 +624,11 @@ impl<'a> PlanBuilder<'a> {
             let message = format!("{name} is not on this rank: its mesh does not contain the rank");
             return Err(self.error_here(codes::NO_MEMORY_HERE, message));
         }
-        let input = self.program.inputs().iter().any(|input| input.as_tensor() == Some(tensor));
-        let what = if input { "its memory was freed" } else { "it was not written before" };
-        Err(self.error_here(codes::NO_MEMORY_HERE, format!("{name} has no value here: {what}")))
+        Err(self.freed_error(tensor).unwrap_or_else(|| {
+            let input = self.program.inputs().iter().any(|input| input.as_tensor() == Some(tensor));
+            let what = if input { "its memory was freed" } else { "it was not written before" };
+            self.error_here(codes::NO_MEMORY_HERE, format!("{name} has no value here: {what}"))
+        }))
     }
 
     /// The view that an op writes: the tensor's binding, else a new allocation.

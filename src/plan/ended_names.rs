@@ -34,6 +34,23 @@ impl PlanBuilder<'_> {
         self.plan.buffers[buffer].tensor == owner && self.references[buffer] > 0
     }
 
+    /// The error for a use of a tensor that a Deallocate has freed in an earlier iteration.
+    pub(super) fn freed_error(&self, tensor: TensorId) -> Option<Diag> {
+        let end = self.ended.get(&self.program.memory_tensor(tensor))?;
+        let name = self.tensor_name(tensor);
+        let when: Vec<String> =
+            end.indices.iter().map(|(index, value)| format!("{}={value}", self.program.name(*index))).collect();
+        let when = if when.is_empty() { String::new() } else { format!(" at {}", when.join(", ")) };
+        let message = format!("{name} has no value here: its memory was freed{when}");
+        Some(
+            self.error_here(codes::NO_MEMORY_HERE, message)
+                .with_label(self.program.op_span(end.op), format!("{name} is freed here{when}"))
+                .with_note(format!(
+                    "move the `Deallocate` behind the loop, or give {name} new memory in each iteration by `ALLOCATE`"
+                )),
+        )
+    }
+
     /// The error for a use of a tensor behind its Deallocate, in the same iteration.
     pub(crate) fn ended_error(&self, tensor: TensorId) -> Option<Diag> {
         let end = self.ended.get(&self.program.memory_tensor(tensor))?;

@@ -19,6 +19,7 @@ mod inst_list;
 mod matching;
 mod poison;
 mod print;
+mod remainder;
 mod scalar;
 mod stored_inst;
 mod take_inst;

@@ -30,8 +30,10 @@ impl PrintedTwin {
             let version = if number == 0 { VersionLine::Always } else { VersionLine::Never };
             print_into(program, PrintOptions { version, ..PrintOptions::default() }, &mut printed);
         }
+        // As a repaired twin is read: comments in front of the programs may belong to another place than in the text.
+        let (programs, diags) = crate::load(&printed);
         let canonical = canonical_text(programs);
-        Some(Self { text: printed, canonical })
+        (!diags.has_errors()).then_some(Self { text: printed, canonical })
     }
 
     /// The edits of a text in `hir 2` that do what was done to its twin.

@@ -13,7 +13,21 @@ impl Resolver<'_> {
         let ast = self.ast;
         let stmt = &ast.stmts[id.index()];
         self.nested_reported = false;
-        let op = match stmt.shape {
+        let Some(op) = self.resolve_stmt_op(stmt) else {
+            self.poison_declared(stmt);
+            return None;
+        };
+        let op = self.with_permutation(op);
+        self.note_given_name(&op, stmt);
+        let op = self.push_op(op, stmt.span);
+        if !ast.comments.is_empty() {
+            self.ops.insert(id, op);
+        }
+        Some(op)
+    }
+
+    fn resolve_stmt_op(&mut self, stmt: &StmtSyntax) -> Option<Op> {
+        match stmt.shape {
             StmtShape::Error => self.resolve_broken(stmt),
             StmtShape::Assign => self.resolve_assignment(stmt),
             StmtShape::ForIn => self.resolve_for_in(stmt),
@@ -24,14 +38,19 @@ impl Resolver<'_> {
                 HeadMeaning::Function => self.resolve_function(stmt),
                 HeadMeaning::Unknown | HeadMeaning::Unseen => self.report_unknown_statement(stmt),
             },
-        }?;
-        let op = self.with_permutation(op);
-        self.note_given_name(&op, stmt);
-        let op = self.push_op(op, stmt.span);
-        if !ast.comments.is_empty() {
-            self.ops.insert(id, op);
         }
-        Some(op)
+    }
+
+    /// Tensors that a statement with an error writes in full are not reported as undefined where they are used.
+    fn poison_declared(&mut self, stmt: &StmtSyntax) {
+        if !self.short_form {
+            return;
+        }
+        for number in full_numbers(self.source.get(stmt.span.as_usize_range()).unwrap_or_default()) {
+            if !self.latest.contains_key(&number) {
+                self.undefined.insert((self.scope, number));
+            }
+        }
     }
 
     /// The blocks of a statement that could not be read are resolved for their errors.
@@ -170,6 +189,12 @@ impl Resolver<'_> {
             }
         }
     }
+}
+
+/// The numbers of the tensors that a text names in full, `T3_g_float[..]`.
+fn full_numbers(text: &str) -> impl Iterator<Item = u32> + '_ {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.filter_map(|word| word.strip_prefix('T')?.split_once('_')?.0.parse().ok())
 }
 
 fn define_op(result: Value, value: Value) -> Op {

@@ -5,8 +5,8 @@ use crate::diag::codes;
 use crate::diag::{Diag, Diags, nearest_candidate};
 use crate::ir::expr_text;
 use crate::ir::places::tensor_span;
-use crate::ir::scalar_names::{NameFinding, RUNTIME, bound_names, is_generated, scan_names};
-use crate::ir::{ExprId, Id, OpId, Program, Symbol};
+use crate::ir::scalar_names::{NameFinding, RUNTIME, bound_names, is_generated, loop_index, scan_names};
+use crate::ir::{BlockId, ExprId, Id, OpId, Program, Symbol, Value};
 
 /// Checks every use of a scalar name.
 pub(super) fn check_scalars(program: &Program, diags: &mut Diags) {
@@ -68,7 +68,8 @@ fn report_shadowing(program: &Program, op: OpId, name: Symbol, outer: OpId, diag
 fn report_unbound(program: &Program, op: OpId, name: Symbol, diags: &mut Diags) {
     let name = program.name(name);
     let bound = bound_names(program);
-    let known = bound.iter().map(|symbol| program.name(*symbol)).chain(RUNTIME.iter().copied());
+    let indices = enclosing_indices(program, op);
+    let known = indices.iter().chain(&bound).map(|symbol| program.name(*symbol)).chain(RUNTIME.iter().copied());
     let diag = Diag::error(codes::UNKNOWN_SCALAR, program.op_span(op), format!("the scalar `{name}` is not defined"));
     if name.starts_with("DeviceMesh{") {
         let note = "write a full grid of devices with `.x`, the coordinate along its inner axis, `.y` or `.z`, those along the axes outside of it, or `.size`";
@@ -77,8 +78,40 @@ fn report_unbound(program: &Program, op: OpId, name: Symbol, diags: &mut Diags) 
     }
     diags.push(match nearest_candidate(name, known) {
         Some(near) => diag.with_note(format!("did you mean `{near}`?")),
+        None if is_stream_name(program, op, name) => {
+            diag.with_note("a stream is a number or a scalar, as in `Stream 0` and `Stream ( i % numberOfStreams )`")
+        }
         None => diag.with_note("use an extent of a tensor, a loop index, an input, `rank` or `numberOfStreams`"),
     });
+}
+
+/// Whether a name is the whole operand `Stream name` of a statement.
+fn is_stream_name(program: &Program, op: OpId, name: &str) -> bool {
+    let op = program.op(op);
+    op.results.iter().chain(&op.operands).any(|value| match value {
+        Value::Stream(expr) => program.exprs().as_name(*expr).is_some_and(|found| program.name(found) == name),
+        _ => false,
+    })
+}
+
+/// The indices of the loops around an op, and its own.
+fn enclosing_indices(program: &Program, op: OpId) -> Vec<Symbol> {
+    let mut found = Vec::new();
+    let units = program.units().iter().map(|(_, unit)| unit.body);
+    let _ = std::iter::once(program.body()).chain(units).any(|body| add_loop_indices(program, body, op, &mut found));
+    found
+}
+
+/// Adds the indices of the loops of a block that contain an op; whether it is in the block.
+fn add_loop_indices(program: &Program, block: BlockId, wanted: OpId, found: &mut Vec<Symbol>) -> bool {
+    program.block(block).ops.iter().any(|&id| {
+        let op = program.op(id);
+        let is_inside = id == wanted || op.blocks.iter().any(|&inner| add_loop_indices(program, inner, wanted, found));
+        if is_inside && !op.blocks.is_empty() {
+            found.extend(loop_index(program, op));
+        }
+        is_inside
+    })
 }
 
 /// V29: no extent needs two values.

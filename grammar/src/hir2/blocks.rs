@@ -5,7 +5,7 @@ use super::known::KnownWord;
 use super::parser::{Failed, Parsed, Parser};
 use super::token::{LineTok, LineToken};
 use crate::ast::{CommentPlaceSyntax, CommentSyntax};
-use crate::error::Code;
+use crate::error::{Code, SyntaxError};
 use crate::parse::MAX_BLOCKS;
 use crate::span::Span;
 
@@ -122,6 +122,21 @@ impl Parser<'_> {
     }
 
     fn report_indentation(&mut self, token: LineToken, column: u32) {
+        let line = self.text[..token.span.start as usize].rsplit('\n').next().unwrap_or_default();
+        let start = token.span.start - line.len() as u32;
+        let is_here = |error: &&mut SyntaxError| error.span.start >= start && error.code == Code::Indentation.text();
+        if line.contains('\t')
+            && let Some(error) = self.errors.items.last_mut().filter(is_here)
+        {
+            // One error for the tab and for the column that it leads to.
+            let counted = token.column;
+            error.message = match line {
+                "\t" => format!("this line is indented by a tab, which counts as {counted} blanks"),
+                _ => format!("this line is indented by blanks and tabs up to column {counted}"),
+            };
+            error.message.push_str(&format!(", the statements of its block by {column}"));
+            return;
+        }
         let message =
             format!("this line is indented by {} blanks, the statements of its block by {column}", token.column);
         let note = match token.column > column {

@@ -224,8 +224,10 @@ impl Parser<'_> {
             [start, stop, step] => format!("{start}..{stop} step {step}"),
             _ => "1..4".to_owned(),
         };
-        let note = format!("write `for {} in {range}:`", self.quote(index.span));
         let span = self.file.expr_span(first);
+        let behind = self.text[span.end as usize..].lines().next().unwrap_or_default();
+        let streams = if behind.trim_start().starts_with("on streams") { " on streams" } else { "" };
+        let note = format!("write `for {} in {range}{streams}:`", self.quote(index.span));
         self.report_foreign(span, "`range` is not needed", note);
         let (start, stop) = match values.as_slice() {
             [stop] => (None, Some(*stop)),

@@ -78,6 +78,23 @@ fn split_printed_tensor(text: &str) -> Option<(&str, &'static str)> {
     is_printed.then_some((name, dtype))
 }
 
+/// The header of a block and what stands behind its colon.
+fn split_header(line: &str) -> (&str, &str) {
+    let mut depth = 0;
+    for (at, character) in line.char_indices() {
+        match character {
+            '(' | '[' => depth += 1,
+            ')' | ']' => depth -= 1,
+            ':' if depth <= 0 => return (&line[..at], &line[at + 1..]),
+            _ => {}
+        }
+    }
+    (line.trim_end_matches(['{', ' ']), "")
+}
+
+/// Arguments of `alloc` that are one word.
+const ALLOCATION_WORDS: &[&str] = &["keep", "fresh", "zero", "resets"];
+
 impl Parser<'_> {
     /// The rest of the line from the next token on, without a comment.
     fn rest_of_line(&self) -> &str {
@@ -111,6 +128,11 @@ impl Parser<'_> {
                     "remove it, or write the opening bracket before it",
                 );
             }
+            LineTok::Name(_) if self.misplaced_argument(token).is_some() => {
+                let word = self.misplaced_argument(token).unwrap_or_default().to_owned();
+                let note = format!("write `alloc({word})`");
+                self.report_noted(Code::Unexpected, token.span, format!("`{word}` is an argument of `alloc`"), note);
+            }
             LineTok::Name(symbol) if known_word(symbol) == Some(KnownWord::If) => {
                 self.report_foreign(
                     token.span,
@@ -124,6 +146,18 @@ impl Parser<'_> {
             _ => {
                 self.report_unexpected("the end of the statement", "a line has one statement");
             }
+        }
+    }
+
+    /// The argument in `alloc keep` and in `keep alloc`, where `token` is the second word.
+    fn misplaced_argument(&self, token: LineToken) -> Option<&str> {
+        let found = &self.text[token.span.as_usize_range()];
+        let before = self.text[..token.span.start as usize].trim_end();
+        let before = before.rsplit(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or_default();
+        match (before, found) {
+            ("alloc", word) if ALLOCATION_WORDS.contains(&word) => Some(word),
+            (word, "alloc") if ALLOCATION_WORDS.contains(&word) => Some(word),
+            _ => None,
         }
     }
 
@@ -164,6 +198,10 @@ impl Parser<'_> {
         if let LineTok::Name(_) = self.here() {
             let rest = self.rest_of_line();
             let note = match self.behind() {
+                _ if ALLOCATION_WORDS.contains(&target.as_str()) => {
+                    let declared = rest.split('=').next().unwrap_or_default().trim_end();
+                    format!("`{target}` is an argument: write `{} = alloc({target})`", shorten_text(declared))
+                }
                 LineTok::LBracket | LineTok::Dot => format!("write `{target}: {}`", shorten_text(rest)),
                 LineTok::Equals => format!("write `{}`", shorten_text(rest)),
                 _ => match nearest_candidate(&target, STATEMENT_WORDS) {
@@ -233,13 +271,16 @@ impl Parser<'_> {
     /// `IF Manual ( c ):`; the branch is read after that.
     #[cold]
     pub(super) fn report_capital_if(&mut self) {
-        let line = self.rest_of_line().trim_end_matches([':', '{', ' ']);
-        let condition = line.trim_start_matches("IF").trim_start().trim_start_matches("Manual").trim();
+        let line = self.rest_of_line();
+        let (head, rest) = split_header(line);
+        let rest = shorten_text(rest.trim());
+        let rest = if rest.is_empty() { rest } else { format!(" {rest}") };
+        let condition = head.trim_start_matches("IF").trim_start().trim_start_matches("Manual").trim();
         let inner = condition.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
         let condition = inner.filter(|inner| !inner.contains(['(', ')'])).unwrap_or(condition).trim();
         let note = match condition.is_empty() {
             true => "write `if c:`".to_owned(),
-            false => format!("write `if {}:`", shorten_text(condition)),
+            false => format!("write `if {}:{rest}`", shorten_text(condition)),
         };
         let span = self.peek().span;
         self.report_foreign(span, "`IF` is a word of the printed form", note);

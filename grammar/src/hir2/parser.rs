@@ -294,6 +294,15 @@ impl<'t> Parser<'t> {
         Ok(span)
     }
 
+    /// The numbers of `(0 1 2 3)`, separated by commas.
+    fn bare_numbers(&self, open: Span) -> Option<String> {
+        let inside = self.text[open.end as usize..].split([')', '\n']).next()?;
+        let numbers: Vec<&str> = inside.split_whitespace().collect();
+        let is_list =
+            numbers.len() > 1 && numbers.iter().all(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
+        is_list.then(|| numbers.join(", "))
+    }
+
     #[cold]
     fn report_unclosed(&mut self, tok: LineTok, open: Span) -> Failed {
         let text = match tok {
@@ -308,7 +317,11 @@ impl<'t> Parser<'t> {
             || token.tok == LineTok::Equals && tok == LineTok::RBracket
             || token.tok.is_closing();
         if !is_open {
-            let note = format!("write `,` between items, and `{text}` behind the last one");
+            let numbers = self.bare_numbers(open);
+            let note = match numbers {
+                Some(numbers) => format!("write a list as `[{numbers}]`"),
+                None => format!("write `,` between items, and `{text}` behind the last one"),
+            };
             return self.report_unexpected(&format!("`,` or `{text}`"), note);
         }
         let message = format!("this `{}` is never closed", self.quote(open));

@@ -228,6 +228,15 @@ impl ProgramReader<'_> {
         self.scalar(id).map(Value::Scalar)
     }
 
+    /// `G[i]` for a tensor that is called like a function, `G(i)`.
+    pub(super) fn slice_spelling(&self, id: ast::ExprId) -> Option<String> {
+        let ExprNode::Call(name, _) = *self.file.expr(id) else { return None };
+        let meaning = self.scope.get(name.name)?.meaning;
+        let text = self.source.get(self.file.expr_span(id).as_usize_range())?;
+        let (tensor, index) = text.strip_suffix(')')?.split_once('(')?;
+        matches!(meaning, Meaning::Tensor(_)).then(|| format!("{tensor}[{index}]"))
+    }
+
     /// A tensor, or a slice of one, which becomes ops.
     pub(super) fn tensor_operand(&mut self, id: ast::ExprId) -> Option<TensorId> {
         let span = self.file.expr_span(id);
@@ -241,7 +250,7 @@ impl ProgramReader<'_> {
                 None
             }
             _ => {
-                report::report_kind("a tensor", span, self.diags);
+                report::report_needed_tensor(self.slice_spelling(id), span, self.diags);
                 None
             }
         }

@@ -1,6 +1,7 @@
 //! Errors of the reader.
 
 use super::scope::Meaning;
+use crate::axes::list_axes;
 use crate::diag::{Diag, DiagLabel, Diags, codes};
 use crate::hir2::defaults::{COMMUNICATION_WORDS, DTYPE_WORDS};
 use crate::hir2::defaults::{is_callable, keyword};
@@ -20,7 +21,7 @@ fn push(diags: &mut Diags, code: &'static str, span: Span, message: String, note
 }
 
 /// The nearest of some names. A name of one letter is near to all others of one letter, which says nothing.
-fn nearest_name<'a>(text: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(super) fn nearest_name<'a>(text: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let near = crate::diag::nearest_candidate(text, known)?;
     (text.chars().nth(1).is_some() || near.eq_ignore_ascii_case(text)).then_some(near)
 }
@@ -38,11 +39,19 @@ pub(super) fn report_argument_word(owner: &str, found: &str, known: &[&str], spa
 /// An unknown word, with the nearest known one as a fix.
 pub(super) fn report_word(what: &str, found: &str, known: &[&str], span: Span, diags: &mut Diags) {
     let diag = Diag::error(codes::UNKNOWN_WORD, span, format!("unknown {what} `{found}`"));
-    let diag = match nearest_name(found, known.iter().copied()) {
+    // Words such as `f32` are letters and a number, of which only the order may be a slip.
+    let turned = || known.iter().copied().find(|word| sorted_letters(word) == sorted_letters(found));
+    let diag = match nearest_name(found, known.iter().copied()).or_else(turned) {
         Some(near) => diag.with_near_name(span, near),
         None => diag.with_note(format!("the known ones are {}", list_words(known))),
     };
     diags.push(diag);
+}
+
+fn sorted_letters(word: &str) -> Vec<u8> {
+    let mut letters = word.as_bytes().to_vec();
+    letters.sort_unstable();
+    letters
 }
 
 /// `1 axis`, `2 axes`.
@@ -105,6 +114,23 @@ pub(super) fn check_kernel_name(file: &FileSyntax, name: NameSyntax, diags: &mut
 pub(super) fn report_order(rank: usize, span: Span, diags: &mut Diags) {
     let message = format!("`order(..)` does not list each of the {rank} axes once");
     push(diags, codes::AXES_ORDER, span, message, "it says which axis each printed position shows, from 0");
+}
+
+/// A tensor is needed; `slice` is the right spelling of a tensor that is called, `G(i)`.
+pub(super) fn report_needed_tensor(slice: Option<String>, span: Span, diags: &mut Diags) {
+    let note = slice.map_or_else(String::new, |slice| format!("write a slice as `{slice}`"));
+    push(diags, codes::WRONG_KIND, span, "a tensor is needed here".to_owned(), note);
+}
+
+/// `keep=true` of `alloc`.
+pub(super) fn report_argument_value(word: &str, is_false: bool, span: Span, diags: &mut Diags) {
+    let note = match (word, is_false) {
+        ("keep", true) => "write `alloc(fresh)`".to_owned(),
+        ("fresh", true) => "write `alloc(keep)`".to_owned(),
+        (_, true) => "write `alloc`".to_owned(),
+        (_, false) => format!("write `alloc({word})`"),
+    };
+    push(diags, codes::UNKNOWN_WORD, span, format!("`{word}` of `alloc` takes no value"), note);
 }
 
 pub(super) fn report_kind(needed: &str, span: Span, diags: &mut Diags) {
@@ -172,16 +198,28 @@ pub(super) fn report_no_tensor(text: &str, known: &[&str], span: Span, diags: &m
     let diag = Diag::error(codes::UNDEFINED_TENSOR, span, format!("there is no tensor `{text}`"));
     diags.push(match nearest_name(text, known.iter().copied()) {
         Some(near) => diag.with_near_name(span, near),
-        None => {
-            diag.with_note("a tensor is declared in the header, or where it is first written: `G: f32[m, n] = alloc`")
-        }
+        None => diag.with_note(format!(
+            "a tensor is declared in the header, or where it is first written: `{text}: f32[m, n] = alloc`"
+        )),
     });
+}
+
+/// The spelling of what other languages allocate memory with.
+fn allocation_of(text: &str) -> Option<&'static str> {
+    match text {
+        "allocate" | "ALLOCATE" | "Allocate" | "malloc" | "empty" | "new" => Some("alloc"),
+        "zeros" | "calloc" => Some("alloc(zero)"),
+        _ => None,
+    }
 }
 
 /// A name that nothing declares, where a tensor or a scalar can stand.
 pub(super) fn report_no_name(text: &str, known: &[&str], span: Span, diags: &mut Diags) {
     let diag = Diag::error(codes::UNKNOWN_SCALAR, span, format!("the name `{text}` is not declared"));
     diags.push(match nearest_name(text, known.iter().copied().filter(|name| *name != text)) {
+        _ if allocation_of(text).is_some() && known.contains(&"alloc") => {
+            diag.with_note(format!("write `{}`", allocation_of(text).unwrap_or_default()))
+        }
         Some(near) => diag.with_near_name(span, near),
         None => diag.with_note("names are those of tensors, extents of their types, scalars `at = e`, indices of loops around the statement, `rank` and `streams`"),
     });
@@ -256,7 +294,8 @@ pub(super) fn report_own_index(
             "write `own`: other ranks' parts come by communication",
         ),
     };
-    push(diags, codes::OWN_INDEX, span, message, note);
+    let axes = format!("the axes of `{name}` are {}; reductions (`r.`) do not count", list_axes(program, tensor));
+    diags.push(Diag::error(codes::OWN_INDEX, span, message).with_note(note).with_note(axes));
 }
 
 /// `rank` counts from 0 over all ranks, which is the position in the mesh only if the mesh is 0..n.
@@ -304,14 +343,12 @@ pub(super) fn report_other_type(text: &str, span: Span, first: Span, diags: &mut
     diags.push(diag);
 }
 
-pub(super) fn report_target(span: Span, diags: &mut Diags) {
-    push(
-        diags,
-        codes::WRONG_KIND,
-        span,
-        "this cannot be assigned to".to_owned(),
-        "the left side is a name, or a slice `C[i]`",
-    );
+pub(super) fn report_target(slice: Option<String>, span: Span, diags: &mut Diags) {
+    let note = match slice {
+        Some(slice) => format!("write a slice as `{slice}`"),
+        None => "the left side is a name, or a slice `C[i]`".to_owned(),
+    };
+    push(diags, codes::WRONG_KIND, span, "this cannot be assigned to".to_owned(), note);
 }
 
 pub(super) fn report_several_targets(span: Span, diags: &mut Diags) {
@@ -361,6 +398,9 @@ pub(super) fn report_unknown_op(
     let known = known.iter().map(String::as_str);
     let diag = Diag::error(codes::UNKNOWN_OP, span, format!("there is no op, kernel or function `{text}`"));
     diags.push(match nearest_name(text, known) {
+        _ if allocation_of(text).is_some() => {
+            diag.with_note(format!("write `{}`", allocation_of(text).unwrap_or_default()))
+        }
         Some(near) => diag.with_near_name(span, near),
         None if RESERVED_WORDS.contains(&text) => diag.with_note(format!("`{text}` begins a statement of its own")),
         None => diag.with_note("docs/ops.md lists all ops; a kernel stands in front of the program"),

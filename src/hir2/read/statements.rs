@@ -102,8 +102,14 @@ impl ProgramReader<'_> {
     /// What could not be parsed may have begun with `name =` or `name: type`.
     fn poison_first_word(&mut self, span: Span) {
         let Some(text) = self.source.get(span.as_usize_range()) else { return };
-        let word = text.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default();
-        let rest = text[word.len()..].trim_start();
+        let is_end = |c: char| !c.is_alphanumeric() && c != '_';
+        let mut word = text.split(is_end).next().unwrap_or_default();
+        let mut rest = text[word.len()..].trim_start();
+        if rest.starts_with(|c: char| c.is_alphabetic()) {
+            // `keep G: f32[m] = alloc`
+            word = rest.split(is_end).next().unwrap_or_default();
+            rest = rest[word.len()..].trim_start();
+        }
         if let Some(name) = self.file.strings.find_symbol(word).filter(|_| rest.starts_with(['=', ':'])) {
             self.poison(NameSyntax { name, span });
         }
@@ -152,7 +158,7 @@ impl ProgramReader<'_> {
             ExprNode::Name(name) => Some(NameSyntax { name, span }),
             ExprNode::Error => None,
             _ => {
-                report::report_target(span, self.diags);
+                report::report_target(self.slice_spelling(target.value), span, self.diags);
                 None
             }
         }
@@ -293,7 +299,7 @@ impl ProgramReader<'_> {
             ExprNode::Index(..) => self.slice(target.value, None).map(ResultTarget::Tensor),
             ExprNode::Error => None,
             _ => {
-                report::report_target(span, self.diags);
+                report::report_target(self.slice_spelling(target.value), span, self.diags);
                 None
             }
         }
@@ -365,6 +371,10 @@ impl ProgramReader<'_> {
             (Some("size"), _) => wanted.size = Some(self.scalar(arg.value)?),
             (Some("share"), _) => wanted.share = Some(self.tensor_operand(arg.value)?),
             (Some("mem"), ExprNode::Name(word)) => wanted.memory = Some(self.memory_word(word, arg.span)?),
+            (Some(word @ ("keep" | "fresh" | "zero" | "resets")), _) => {
+                report::report_argument_value(word, matches!(value, ExprNode::Bool(false)), arg.span, self.diags);
+                return None;
+            }
             _ => {
                 let text = key.unwrap_or_default();
                 let words = ["keep", "fresh", "zero", "resets", "size=", "mem=", "share="];

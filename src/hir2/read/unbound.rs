@@ -18,7 +18,7 @@ const MAX_SUGGESTIONS: usize = 100;
 #[derive(Default)]
 pub(super) struct UnboundNames {
     /// Each with its first use, in text order.
-    uses: Vec<NameSyntax>,
+    uses: Vec<UnboundUse>,
     known: FxHashSet<ast::Symbol>,
     /// The name that was used last.
     last: Option<NameSyntax>,
@@ -33,6 +33,17 @@ pub(super) struct UnboundNames {
     /// How often candidates for an unknown name were asked for.
     asked: usize,
 }
+
+/// The first use of an unknown name.
+#[derive(Clone, Copy)]
+struct UnboundUse {
+    name: NameSyntax,
+    /// The scalar that is known there, such as a loop's index, and has nearly this name.
+    near: Option<ast::Symbol>,
+}
+
+/// Uses that are compared with the scalars that are known at their places.
+const MOST_COMPARED: usize = 100;
 
 impl UnboundNames {
     /// The last use of an unknown name.
@@ -58,8 +69,16 @@ impl<'f> ProgramReader<'f> {
         let found = NameSyntax { name, span };
         self.unbound.last = Some(found);
         if self.unbound.known.insert(name) {
-            self.unbound.uses.push(found);
+            let near = if self.unbound.uses.len() < MOST_COMPARED { self.near_scalar(name) } else { None };
+            self.unbound.uses.push(UnboundUse { name: found, near });
         }
+    }
+
+    fn near_scalar(&self, name: ast::Symbol) -> Option<ast::Symbol> {
+        let known = self.scope.names_where(|meaning| meaning == Meaning::Scalar);
+        let texts = known.iter().map(|known| self.file.symbol_text(*known));
+        let near = report::nearest_name(self.file.symbol_text(name), texts)?;
+        self.file.strings.find_symbol(near)
     }
 
     /// A scalar, communication or stream where a tensor is needed. A scalar that is defined by an unknown name may have
@@ -77,6 +96,11 @@ impl<'f> ProgramReader<'f> {
 
     /// A name that is unknown as the value of a tensor: `G: T = aloc`.
     pub(super) fn report_no_value(&mut self, name: NameSyntax) {
+        let behind = self.source.get(name.span.end as usize..).unwrap_or_default();
+        if matches!(self.name_text(name.name), "keep" | "fresh" | "zero" | "resets") && behind.starts_with(" alloc") {
+            // `G: T = keep alloc` is an error of the parser.
+            return;
+        }
         let mut known = self.candidates(|meaning| matches!(meaning, Meaning::Tensor(_)));
         known.push("alloc");
         report::report_no_name(self.file.symbol_text(name.name), &known, name.span, self.diags);
@@ -103,7 +127,7 @@ impl<'f> ProgramReader<'f> {
         let bound = bound_names(&self.program);
         let is_bound: FxHashSet<Symbol> = bound.iter().copied().collect();
         let mut missing = FxHashSet::default();
-        for used in uses {
+        for UnboundUse { name: used, near } in uses {
             let text = self.file.symbol_text(used.name);
             let is_poisoned = self.scope.get(used.name).is_some_and(|entry| entry.meaning == Meaning::Poisoned);
             if text == "streams" || RUNTIME.contains(&text) || is_generated(text) || is_poisoned {
@@ -113,14 +137,15 @@ impl<'f> ProgramReader<'f> {
                 continue;
             }
             missing.insert(used.name);
-            self.report_unbound_name(used, &bound);
+            self.report_unbound_name(used, near, &bound);
         }
         let kept = deferred.into_iter().filter(|(unknown, _)| !missing.contains(unknown));
         self.diags.items.extend(kept.map(|(_, diag)| diag));
     }
 
-    fn report_unbound_name(&mut self, used: NameSyntax, bound: &[Symbol]) {
-        let mut known = self.candidates(|meaning| meaning != Meaning::Poisoned);
+    fn report_unbound_name(&mut self, used: NameSyntax, near: Option<ast::Symbol>, bound: &[Symbol]) {
+        let mut known: Vec<&str> = near.into_iter().map(|near| self.file.symbol_text(near)).collect();
+        known.extend(self.candidates(|meaning| meaning != Meaning::Poisoned));
         if self.unbound.asked <= MAX_SUGGESTIONS {
             known.extend(bound.iter().map(|symbol| self.program.name(*symbol)));
         }

@@ -1,17 +1,13 @@
 //! Which ops make two extents one: what an error about two sizes has to name.
 
 use super::SizeSolver;
-use crate::diag::Diag;
 use crate::ir::{OpId, TensorId};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
 
-/// Statements that an error shows; those between them are left out.
-const MOST_OPS: usize = 3;
-
 /// An axis of a tensor.
-type AxisOf = (TensorId, u32);
+pub(super) type AxisOf = (TensorId, u32);
 
 /// Why two nodes are of one class.
 #[derive(Clone, Copy, Debug)]
@@ -20,29 +16,33 @@ pub(super) struct JoinReason {
     pub(super) nodes: (u32, u32),
     /// An op and the axes that it makes equal; `None`: an axis and the name of its extent.
     pub(super) op: Option<(OpId, AxisOf, AxisOf)>,
+    /// True for the axes of two tensors that share memory.
+    pub(super) is_alias: bool,
+}
+
+/// A way between two nodes.
+#[derive(Clone, Default, Debug)]
+pub(super) struct JoinPath {
+    /// The ops on the way.
+    pub(super) ops: Vec<OpJoin>,
+    /// True if tensors that share memory are a part of it.
+    pub(super) has_alias: bool,
+}
+
+/// An op on the way between two nodes, and the axes that it joins, in the direction of the way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OpJoin {
+    /// The op.
+    pub(super) op: OpId,
+    /// The axis on the side of the start.
+    pub(super) first: AxisOf,
+    /// The axis on the side of the end.
+    pub(super) second: AxisOf,
 }
 
 impl SizeSolver<'_> {
-    /// Adds the ops that join two nodes to the error that these have two sizes.
-    pub(super) fn explain_joins(&self, mut diag: Diag, from: u32, to: u32) -> Diag {
-        for (op, one, other) in self.joins_between(from, to).into_iter().take(MOST_OPS) {
-            let [one, other] =
-                [one, other].map(|(tensor, axis)| format!("axis {axis} of {}", self.program.tensor_name(tensor)));
-            let (span, text) = (self.program.op_span(op), format!("{one} is as long as {other}"));
-            diag = match diag.primary {
-                Some(_) => diag.with_label(span, text),
-                None => {
-                    let notes = diag.notes;
-                    let placed = Diag::error(diag.code, span, diag.message).with_primary_text(text);
-                    notes.into_iter().fold(placed, Diag::with_note)
-                }
-            };
-        }
-        diag
-    }
-
     /// The ops on a shortest way from one node to another.
-    fn joins_between(&self, from: u32, to: u32) -> Vec<(OpId, AxisOf, AxisOf)> {
+    pub(super) fn joins_between(&self, from: u32, to: u32) -> JoinPath {
         let mut next: FxHashMap<u32, Vec<usize>> = FxHashMap::default();
         for (index, join) in self.joins.iter().enumerate() {
             next.entry(join.nodes.0).or_default().push(index);
@@ -60,14 +60,29 @@ impl SizeSolver<'_> {
                 }
             }
         }
-        let (mut ops, mut node) = (Vec::new(), to);
+        let (mut ops, mut node, mut has_alias) = (Vec::new(), to, false);
         while let Some(&Some(index)) = reached.get(&node) {
-            ops.extend(self.joins[index].op);
+            ops.extend(self.op_join(index, node));
+            has_alias |= self.joins[index].is_alias;
             node = self.other_end(index, node);
         }
         ops.reverse();
-        ops.dedup_by_key(|(op, ..)| *op);
-        ops
+        ops.dedup_by(|next: &mut OpJoin, kept| {
+            let is_same = next.op == kept.op && next.first == kept.second;
+            if is_same {
+                kept.second = next.second;
+            }
+            is_same
+        });
+        JoinPath { ops, has_alias }
+    }
+
+    /// The op of a join that leads to a node.
+    fn op_join(&self, join: usize, node: u32) -> Option<OpJoin> {
+        let JoinReason { nodes, op, .. } = self.joins[join];
+        let (op, one, other) = op?;
+        let (first, second) = if node == nodes.1 { (one, other) } else { (other, one) };
+        Some(OpJoin { op, first, second })
     }
 
     fn other_end(&self, join: usize, node: u32) -> u32 {

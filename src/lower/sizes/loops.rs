@@ -6,7 +6,7 @@
 //! communications, and so it goes along the devices. Both are conventions, not laws: they give a size to what
 //! has none otherwise, and never contradict.
 
-use super::{KnownSize, SizeSolver, evaluate_extent};
+use super::{KnownSize, SizeSolver, SizeSource, evaluate_extent};
 use crate::ir::IndexDefinitions;
 use crate::ir::OpEffect;
 use crate::ir::scalar_names::loop_index;
@@ -150,7 +150,7 @@ impl SizeSolver<'_> {
             }
         };
         let span = Some(self.tensor_span(tie.tensor));
-        self.fix_node(node, KnownSize { value, span, why });
+        self.fix_node(node, KnownSize { value, span, why: why.into(), source: SizeSource::Derived });
         true
     }
 }

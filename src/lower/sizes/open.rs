@@ -1,6 +1,6 @@
 //! Extents that nothing gives a value: the one value that a caller has for all of them, or an error.
 
-use super::{KnownSize, SizeSolver};
+use super::{KnownSize, SizeSolver, SizeSource};
 use crate::diag::{Diag, codes};
 use crate::ir::scalar_names::sub_expressions;
 use crate::ir::{Expr, ExprId, Program, Symbol};
@@ -20,7 +20,7 @@ impl SizeSolver<'_> {
         let first = open.iter().min_by_key(|(unit, name, _)| (unit.is_some(), !inside.contains(name)));
         let Some(&(_, _, node)) = first else { return false };
         let why = format!("`--set '*={value}'`");
-        self.fix_node(node, KnownSize { value, span: None, why });
+        self.fix_node(node, KnownSize { value, span: None, why: why.into(), source: SizeSource::Caller });
         true
     }
 
@@ -30,12 +30,29 @@ impl SizeSolver<'_> {
             let node = self.name_node(None, name);
             let root = self.find_root(node) as usize;
             if self.known[root].is_none() {
-                let why = format!("`sizes {}={value}` of the text", self.program.name(name));
-                self.fix_node(node, KnownSize { value, span: None, why });
+                let known = self.hinted_size(name, value);
+                self.fix_node(node, known);
                 return true;
             }
         }
         false
+    }
+
+    fn hinted_size(&self, name: Symbol, value: i64) -> KnownSize {
+        let why = format!("`sizes {}={value}` of the text", self.program.name(name));
+        KnownSize { value, span: None, why: why.into(), source: SizeSource::Text }
+    }
+
+    /// A size that the text proposes yields to those that the caller gives, but not to others of the text.
+    pub(super) fn check_hints(&mut self) {
+        for (name, value) in self.program.run_hints().sizes.clone() {
+            let node = self.name_node(None, name);
+            let root = self.find_root(node) as usize;
+            if self.known[root].as_ref().is_some_and(|known| known.source == SizeSource::Text) {
+                let hinted = self.hinted_size(name, value);
+                self.fix_node(node, hinted);
+            }
+        }
     }
 
     /// Names that the extents of axes are computed from.

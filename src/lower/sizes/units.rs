@@ -1,6 +1,6 @@
 //! Sizes of HostUnits: what posts say about them.
 
-use super::{KnownSize, SizeSolver, evaluate_extent};
+use super::{KnownSize, SizeSolver, SizeSource, evaluate_extent};
 use crate::ir::{Expr, ExprId, OpId, TensorId, UnitId, Value};
 use crate::ops::launch::launch_call;
 use crate::plan::ExtentEnv;
@@ -60,7 +60,8 @@ impl SizeSolver<'_> {
             let root = self.find_root(given.node);
             progress |= self.known[root as usize].is_none();
             let span = Some(self.program.op_span(given.post));
-            self.fix_node(given.node, KnownSize { value, span, why: "the operands of this PostOnStream".to_owned() });
+            let why = "the operands of this `PostOnStream`".to_owned();
+            self.fix_node(given.node, KnownSize { value, span, why: why.into(), source: SizeSource::Derived });
         }
         progress
     }

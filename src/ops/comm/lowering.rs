@@ -300,7 +300,7 @@ fn peer_rank(cx: &PlanBuilder<'_>, me: u32, expr: ExprId) -> Result<u32, Diag> {
     let known = u32::try_from(value).ok().filter(|&peer| peer < cx.env.ranks);
     let Some(peer) = known else {
         let message = format!("peer {value} is out of range: there are {} ranks", cx.env.ranks);
-        return Err(cx.error_here(codes::TEAM, message));
+        return Err(cx.with_remainder_note(cx.error_here(codes::TEAM, message), expr, value));
     };
     if peer == me {
         return Err(cx

@@ -1,7 +1,7 @@
 //! V37, V38: allocations.
 
 use super::sharing::{check_own_memory, element_count, mesh_difference};
-use crate::axes::logical_axes;
+use crate::axes::{logical_axes, stored_position};
 use crate::diag::{Diag, Diags, codes};
 use crate::ir::places::with_declaration;
 use crate::ir::{
@@ -112,9 +112,20 @@ pub(crate) fn check_select_index(program: &Program, id: OpId, diags: &mut Diags)
     let domain = program.domain(axis);
     let extent = program.exprs().as_int(domain.extent).filter(|_| !domain.is_broadcast());
     if index < 0 || extent.is_some_and(|extent| index >= extent) {
-        let axis = domain_text(program, domain);
-        let message = format!("index {index} is out of range for the selected axis `{axis}`");
-        diags.push(Diag::error(codes::SELECT_INDEX, program.op_span(id), message));
+        let tensor = op.input_tensors().next();
+        let position = tensor.and_then(|tensor| Some((tensor, stored_position(program, tensor, axis)?)));
+        let axis = match position {
+            Some((tensor, position)) => format!("axis {position} of {}", program.tensor_name(tensor)),
+            None => "the selected axis".to_owned(),
+        };
+        let text = if program.is_hir2() { String::new() } else { format!(", `{}`", domain_text(program, domain)) };
+        let message = format!("index {index} is out of range for {axis}{text}");
+        let note = match program.exprs().as_int(domain.extent) {
+            Some(1) => "it has one element, with index 0".to_owned(),
+            Some(extent) => format!("it has {extent} elements, with indices 0 to {}", extent - 1),
+            None => "indices count from 0".to_owned(),
+        };
+        diags.push(Diag::error(codes::SELECT_INDEX, program.op_span(id), message).with_note(note));
     }
 }
 

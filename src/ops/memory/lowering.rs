@@ -122,7 +122,11 @@ pub(super) fn lower_select(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Dia
                 Some(expr) => cx.eval_int(expr)?,
                 None => return Err(cx.error_here(codes::NEEDED, "the index of the select is missing")),
             };
-            select_view(cx, input, &source, position, index)?
+            let view = select_view(cx, input, &source, position, index);
+            view.map_err(|diag| match op.expr_attr(AttrKey::Index) {
+                Some(expr) => cx.with_remainder_note(diag, expr, index),
+                None => diag,
+            })?
         }
     };
     bind_subview(cx, input, result, view)

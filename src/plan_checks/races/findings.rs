@@ -65,14 +65,28 @@ pub(in crate::plan_checks) enum MemoryFinding {
         output: usize,
     },
     /// An output of which nothing has written some elements.
-    UnwrittenOutput {
-        /// The rank.
-        rank: usize,
-        /// The output's number.
-        output: usize,
-        /// The elements.
-        elements: UnwrittenElements,
-        /// The number of all elements.
-        all: usize,
-    },
+    UnwrittenOutput(UnwrittenOutput),
+}
+
+impl MemoryFinding {
+    /// An output that is not wholly written.
+    pub(super) fn unwritten_output(&self) -> Option<&UnwrittenOutput> {
+        match self {
+            Self::UnwrittenOutput(found) => Some(found),
+            _ => None,
+        }
+    }
+}
+
+/// Elements of an output on a rank that nothing has written.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::plan_checks) struct UnwrittenOutput {
+    /// The rank.
+    pub(in crate::plan_checks) rank: usize,
+    /// The output's number.
+    pub(in crate::plan_checks) output: usize,
+    /// The elements.
+    pub(in crate::plan_checks) elements: UnwrittenElements,
+    /// The number of all elements.
+    pub(in crate::plan_checks) all: usize,
 }

@@ -3,6 +3,7 @@
 mod findings;
 mod history;
 mod observer;
+mod outputs;
 mod report;
 
 pub(super) use observer::{MemoryObserver, WaitUse};

@@ -1,6 +1,6 @@
 //! Follows the accesses of a walk, and collects what is wrong with them.
 
-use super::findings::{MemoryFinding, UnorderedPair};
+use super::findings::{MemoryFinding, UnorderedPair, UnwrittenOutput};
 use super::history::{BufferHistory, PastAccess};
 use crate::ir::{Id, OpId, TensorId};
 use crate::lower::IoTensor;
@@ -167,7 +167,7 @@ impl<'p> MemoryObserver<'p> {
                     continue;
                 };
                 let all = view.len();
-                self.findings.push(MemoryFinding::UnwrittenOutput { rank, output, elements, all });
+                self.findings.push(MemoryFinding::UnwrittenOutput(UnwrittenOutput { rank, output, elements, all }));
             }
         }
     }

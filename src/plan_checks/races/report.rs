@@ -1,6 +1,6 @@
 //! The words for findings about memory.
 
-use super::findings::{MemoryFinding, UnorderedPair};
+use super::findings::{MemoryFinding, UnorderedPair, UnwrittenOutput};
 use super::history::{PastAccess, UnwrittenElements};
 use crate::diag::{Diag, Fix, codes};
 use crate::ir::OpId;
@@ -17,15 +17,25 @@ pub(in crate::plan_checks) fn report_findings(prepared: &PreparedProgram, findin
         MemoryFinding::Unjoined { rank, access, .. } => repairs.insert(report.join_repair(*rank, access)),
         _ => true,
     };
-    findings.iter().filter(is_new).map(|finding| report.describe_finding(finding)).collect()
+    let (outputs, others): (Vec<&MemoryFinding>, Vec<&MemoryFinding>) =
+        findings.iter().filter(is_new).partition(|finding| finding.unwritten_output().is_some());
+    let mut diags: Vec<Diag> = others.into_iter().map(|finding| report.describe_finding(finding)).collect();
+    // One error for all ranks.
+    let mut outputs: Vec<&UnwrittenOutput> = outputs.into_iter().filter_map(MemoryFinding::unwritten_output).collect();
+    outputs.sort_by_key(|found| (found.output, found.rank));
+    let same = outputs.chunk_by(|one, other| one.output == other.output);
+    diags.extend(
+        same.filter_map(|same| same.split_first()).map(|(first, others)| report.describe_outputs(first, others)),
+    );
+    diags
 }
 
 /// The most PostOnStream ops of a HostUnit that an error labels.
 const MOST_POSTS: usize = 4;
 
 /// Writes the errors of a program.
-struct FindingReport<'a> {
-    prepared: &'a PreparedProgram,
+pub(super) struct FindingReport<'a> {
+    pub(super) prepared: &'a PreparedProgram,
 }
 
 impl FindingReport<'_> {
@@ -40,19 +50,17 @@ impl FindingReport<'_> {
                 self.describe_unwritten(*rank, *inst, view.buffer, *elements)
             }
             MemoryFinding::FreedOutput { rank, output } => self.describe_freed_output(*rank, *output),
-            MemoryFinding::UnwrittenOutput { rank, output, elements, all } => {
-                self.describe_output(*rank, *output, *elements, *all)
-            }
+            MemoryFinding::UnwrittenOutput(found) => self.describe_outputs(found, &[]),
         }
     }
 
-    fn plan_of(&self, rank: usize) -> &Plan {
+    pub(super) fn plan_of(&self, rank: usize) -> &Plan {
         &self.prepared.plans[rank]
     }
 
     /// The statement of the host program that an instruction comes from: for an op of a HostUnit its PostOnStream, if
     /// there is only one, else the op itself.
-    fn op_of(&self, rank: usize, inst: InstId) -> OpId {
+    pub(super) fn op_of(&self, rank: usize, inst: InstId) -> OpId {
         let op = self.plan_of(rank).inst(inst).origin.op;
         match self.prepared.labels.op_posts(op) {
             [post] => *post,
@@ -181,30 +189,6 @@ impl FindingReport<'_> {
             ))
     }
 
-    fn describe_freed_output(&self, rank: usize, output: usize) -> Diag {
-        let port = &self.prepared.outputs[output];
-        let message = format!("the output {} has no memory at the end of the program", port.name);
-        Diag::error(codes::UNWRITTEN_OUTPUT, self.prepared.labels.tensor_span(port.tensor), message)
-            .with_note(format!("on rank {}: nothing writes it, or a Deallocate ends it", self.plan_of(rank).rank))
-            .with_note(format!("write {} on every rank of its mesh, and leave it to the caller to free", port.name))
-    }
-
-    fn describe_output(&self, rank: usize, output: usize, elements: UnwrittenElements, all: usize) -> Diag {
-        let port = &self.prepared.outputs[output];
-        let message = format!(
-            "{} of the {all} elements of the output {} on rank {} are never written",
-            elements.count,
-            port.name,
-            self.plan_of(rank).rank
-        );
-        let mut diag = Diag::error(codes::UNWRITTEN_OUTPUT, self.prepared.labels.tensor_span(port.tensor), message);
-        if let Some(Some(view)) = self.plan_of(rank).outputs.get(output) {
-            let first = self.element_text(rank, view.buffer, elements.first);
-            diag = diag.with_note(format!("the first of them is {first}"));
-        }
-        diag
-    }
-
     /// `writes T2 on Stream 1 at i=3`.
     fn access_text(&self, rank: usize, buffer: BufferId, access: &PastAccess) -> String {
         let plan = self.plan_of(rank);
@@ -240,7 +224,7 @@ impl FindingReport<'_> {
     }
 
     /// `T2[1, 0, 3]`, in the whole tensor.
-    fn element_text(&self, rank: usize, buffer: BufferId, element: usize) -> String {
+    pub(super) fn element_text(&self, rank: usize, buffer: BufferId, element: usize) -> String {
         self.prepared.element_text(self.plan_of(rank), buffer, element)
     }
 

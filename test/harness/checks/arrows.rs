@@ -76,6 +76,8 @@ const NAMES_KINDS: &[(&str, &str)] = &[
     ("src/lower/driver.rs", "a block with ShardByStream cuts tensors by its index"),
     ("src/lower/prepare.rs", "`select` is two ops: mathematics, and HirAliasSelect of older texts"),
     ("src/lower/sizes.rs", "a post binds its unit's extents; axes that `view` makes"),
+    ("src/lower/sizes/conflicts.rs", "the operands of a `matmul` may be exchanged; the names of pointwise functions"),
+    ("src/plan/remainder.rs", "the definition of a name may be a remainder"),
     ("src/hir2/defaults.rs", "copies have a cache hint; slices are selects"),
     ("src/hir2/infer.rs", "the types of results, an op at a time"),
     ("src/hir2/read/calls.rs", "statements with a form of their own"),

@@ -1,0 +1,235 @@
+//! The errors for extents with two sizes: they name the statement that makes them equal, and its axes.
+
+use super::joins::{AxisOf, JoinPath, OpJoin};
+use super::{KnownSize, SizeSolver};
+use crate::axes::{list_axes, stored_position};
+use crate::diag::{Diag, Span, codes};
+use crate::ir::{AttrKey, Expr, OpId, OpKind, TensorId, expr_text, op_display_name, statement_label};
+use rustc_hash::FxHashSet;
+
+/// Statements that an error shows; those between them are left out.
+const MOST_OPS: usize = 3;
+
+/// A class that was given two sizes.
+#[derive(Clone, Debug)]
+pub(super) struct SizeConflict {
+    /// The size that was given first.
+    pub(super) old: KnownSize,
+    /// The node that had it.
+    pub(super) origin: Option<u32>,
+    /// The other size.
+    pub(super) new: KnownSize,
+    /// The node that got it.
+    pub(super) node: u32,
+}
+
+/// The operands of a matrix product, with the axes that it sums over.
+struct ProductAxes {
+    op: OpId,
+    left: AxisOf,
+    right: AxisOf,
+    /// What the writer may have meant.
+    advice: String,
+}
+
+/// Whether a place is a part of another one.
+fn is_inside(part: Span, whole: Span) -> bool {
+    whole.start <= part.start && part.end <= whole.end
+}
+
+impl SizeSolver<'_> {
+    /// Errors that were found so far.
+    pub(super) fn error_count(&self) -> usize {
+        self.diags.items.len() + self.conflicts.len()
+    }
+
+    /// Reports all conflicts; one of a matrix product explains the others of the same statement.
+    pub(super) fn report_conflicts(&mut self) {
+        let mut products = FxHashSet::default();
+        for conflict in std::mem::take(&mut self.conflicts) {
+            let path = conflict.origin.map(|origin| self.joins_between(origin, conflict.node)).unwrap_or_default();
+            let product = path.ops.iter().find_map(|join| self.wrong_product(join.op));
+            let diag = match (product, path.ops.as_slice()) {
+                (Some(product), _) if !products.insert(product.op) => continue,
+                (Some(product), _) => self.product_error(&product),
+                (None, [join]) if !path.has_alias => self.single_op_error(&conflict, join),
+                (None, _) => self.general_error(&conflict, &path),
+            };
+            self.diags.push(diag);
+        }
+    }
+
+    /// `axis 1 of T6`, counted without reductions; of a reduction `the reduced axis i2 of T6`.
+    pub(super) fn axis_text(&self, (tensor, index): AxisOf) -> String {
+        let name = self.program.tensor_name(tensor);
+        let axes = self.axes.axes_of(tensor);
+        match axes.get(index as usize) {
+            Some(axis) if axis.is_reduction() => {
+                format!("the reduced axis `{}` of {name}", expr_text(self.program, axis.extent))
+            }
+            _ => {
+                let before = axes.iter().take(index as usize);
+                format!("axis {} of {name}", before.filter(|axis| !axis.is_reduction()).count())
+            }
+        }
+    }
+
+    /// An axis with its extent, and its size where that is known.
+    fn sized_axis_text(&self, at: AxisOf, size: Option<i64>) -> String {
+        let text = self.axis_text(at);
+        let axis = self.axes.axes_of(at.0).get(at.1 as usize);
+        let extent =
+            axis.map(|axis| expr_text(self.program, axis.extent)).filter(|extent| extent.parse::<i64>().is_err());
+        match (extent, size) {
+            (Some(_), None) if text.starts_with("the reduced") => text,
+            (Some(extent), Some(size)) => format!("{text} (`{extent}` = {size})"),
+            (Some(extent), None) => format!("{text} (`{extent}`)"),
+            (None, Some(size)) => format!("{text} ({size})"),
+            (None, None) => text,
+        }
+    }
+
+    /// A statement in a sentence: `T6 = matmul` in backquotes, or the `+` of T2.
+    fn op_phrase(&self, op: OpId) -> String {
+        let name = op_display_name(self.program, op);
+        let results: Vec<String> =
+            self.program.op(op).output_tensors().map(|tensor| self.program.tensor_name(tensor)).collect();
+        match results.is_empty() {
+            false if !name.starts_with(|c: char| c.is_alphabetic()) => {
+                format!("the `{name}` of {}", results.join(", "))
+            }
+            false if self.program.op(op).kind == OpKind::Pointwise => format!("`{} = {name}`", results.join(", ")),
+            _ => format!("`{}`", statement_label(self.program, op)),
+        }
+    }
+
+    /// The error where one statement makes two axes equal.
+    fn single_op_error(&self, conflict: &SizeConflict, join: &OpJoin) -> Diag {
+        let one = self.sized_axis_text(join.first, Some(conflict.old.value));
+        let other = self.sized_axis_text(join.second, Some(conflict.new.value));
+        let label = self.op_phrase(join.op);
+        let message = format!("{label} needs equal sizes of {one} and {other}");
+        let text = format!("{} is as long as {}", self.axis_text(join.first), self.axis_text(join.second));
+        let diag = Diag::error(codes::SIZE_CONFLICT, self.program.op_span(join.op), message).with_primary_text(text);
+        let SizeConflict { old, new, .. } = conflict;
+        let sources = [old, new].into_iter().filter_map(|known| Some((known.span?, known)));
+        let declared = sources.filter(|(span, _)| !is_inside(*span, self.program.op_span(join.op)));
+        let diag = declared.fold(diag, |diag, (span, known)| diag.with_label(span, known.why.to_string()));
+        let diag = diag.with_note(format!("the sizes are {} ({}) and {} ({})", old.value, old.why, new.value, new.why));
+        match self.select_note(join.op) {
+            Some(note) => diag.with_note(note),
+            None => diag,
+        }
+    }
+
+    /// The axes that a select has to do with: their numbers are counted without reductions.
+    fn select_note(&self, op: OpId) -> Option<String> {
+        let found = self.program.op(op);
+        let (domain, tensor) = (found.domain_attr(AttrKey::Axis)?, found.input_tensors().next()?);
+        let position = stored_position(self.program, tensor, domain)?;
+        let name = self.program.tensor_name(tensor);
+        let axes = list_axes(self.program, tensor);
+        Some(format!("it selects on axis {position} of {name}, whose axes are {axes}; reductions do not count"))
+    }
+
+    /// The error where no statement, or several, make two extents one.
+    fn general_error(&self, conflict: &SizeConflict, path: &JoinPath) -> Diag {
+        let SizeConflict { old, new, .. } = conflict;
+        let message =
+            format!("conflicting sizes for one extent: {} ({}) and {} ({})", old.value, old.why, new.value, new.why);
+        let mut diag = match new.span {
+            Some(span) => Diag::error(codes::SIZE_CONFLICT, span, message).with_primary_text(new.why.to_string()),
+            None => Diag::global_error(codes::SIZE_CONFLICT, message),
+        };
+        if let Some(span) = old.span {
+            diag = diag.with_label(span, old.why.to_string());
+        }
+        let ends = if path.has_alias { None } else { Some((0, path.ops.len().saturating_sub(1))) };
+        for (number, join) in path.ops.iter().enumerate().take(MOST_OPS) {
+            let first = self.sized_axis_text(join.first, ends.filter(|ends| ends.0 == number).map(|_| old.value));
+            let second = self.sized_axis_text(join.second, ends.filter(|ends| ends.1 == number).map(|_| new.value));
+            let (span, text) = (self.program.op_span(join.op), format!("{first} is as long as {second}"));
+            diag = match diag.primary {
+                Some(_) => diag.with_label(span, text),
+                None => {
+                    Diag { labels: diag.labels, ..Diag::error(diag.code, span, diag.message) }.with_primary_text(text)
+                }
+            };
+        }
+        diag
+    }
+
+    /// The error of a product whose operands do not fit, with what may be meant.
+    fn product_error(&self, product: &ProductAxes) -> Diag {
+        let [left, right] = [product.left, product.right].map(|axis| (axis, self.claimed_size(axis)));
+        let [one, other] =
+            [&left, &right].map(|(axis, known)| self.sized_axis_text(*axis, known.map(|known| known.value)));
+        let label = statement_label(self.program, product.op);
+        let message = format!("`{label}` sums over {one} and {other}, which must be of one size");
+        let diag = Diag::error(codes::SIZE_CONFLICT, self.program.op_span(product.op), message)
+            .with_primary_text("the last axis of the first operand meets the last but one of the second");
+        let sources: Vec<String> =
+            [left.1, right.1].into_iter().flatten().map(|known| format!("{} ({})", known.value, known.why)).collect();
+        diag.with_note(format!("the sizes are {}", sources.join(" and "))).with_note(product.advice.clone())
+    }
+
+    /// A product that sums over axes of different sizes, and would not if its operands were exchanged or one of them
+    /// transposed.
+    fn wrong_product(&self, op: OpId) -> Option<ProductAxes> {
+        let found = self.program.op(op);
+        if found.kind != OpKind::Matmul {
+            return None;
+        }
+        let [a, b] = found.input_tensors().collect::<Vec<_>>()[..] else { return None };
+        let (left, right) = (self.last_axes(a)?, self.last_axes(b)?);
+        let [summed, over] = [left[1], right[0]].map(|axis| self.claimed_size(axis).map(|known| known.value));
+        if summed? == over? {
+            return None;
+        }
+        let [x, y] = [a, b].map(|tensor| self.program.tensor_name(tensor));
+        let types = format!("{x} is {} and {y} is {}", self.shape_text(a), self.shape_text(b));
+        let advice = if self.are_alike(right[1], left[0]) {
+            format!("{types}: are the operands exchanged? write `matmul({y}, {x})`")
+        } else if self.are_alike(left[1], right[1]) {
+            format!("{types}: is {y} transposed? `linear` takes its second operand so")
+        } else if self.are_alike(left[0], right[0]) {
+            format!("{types}: is {x} transposed? `Set.Permute` exchanges its axes")
+        } else {
+            return None;
+        };
+        Some(ProductAxes { op, left: left[1], right: right[0], advice })
+    }
+
+    /// The last two stored axes of a tensor.
+    fn last_axes(&self, tensor: TensorId) -> Option<[AxisOf; 2]> {
+        let axes = self.axes.axes_of(tensor).iter().zip(0..);
+        let stored: Vec<u32> = axes.filter(|(axis, _)| !axis.is_reduction()).map(|(_, index)| index).collect();
+        let [.., one, other] = stored[..] else { return None };
+        Some([(tensor, one), (tensor, other)])
+    }
+
+    /// Whether two axes have one extent in the text, or one size.
+    fn are_alike(&self, one: AxisOf, other: AxisOf) -> bool {
+        let [a, b] = [one, other].map(|(tensor, axis)| self.axes.axes_of(tensor)[axis as usize].extent);
+        let [x, y] = [one, other].map(|axis| self.claimed_size(axis).map(|known| known.value));
+        a == b || x.is_some() && x == y
+    }
+
+    /// The size that an axis, or the name of its extent, was given itself.
+    fn claimed_size(&self, (tensor, axis): AxisOf) -> Option<&KnownSize> {
+        let own = self.axis_node(tensor, axis);
+        let name = match self.program.expr(self.axes.axes_of(tensor)[axis as usize].extent) {
+            Expr::Name(name) => self.name_nodes.get(&(self.program.tensor(tensor).unit, *name)).copied(),
+            _ => None,
+        };
+        let is_own = |node: u32| Some(node) == own || Some(node) == name;
+        self.claims.iter().find(|(node, _)| is_own(*node)).map(|(_, known)| known)
+    }
+
+    /// `[i2, i3]`: the extents of the axes that a tensor stores.
+    fn shape_text(&self, tensor: TensorId) -> String {
+        let stored = self.axes.stored_axes(tensor);
+        let extents: Vec<String> = stored.map(|axis| expr_text(self.program, axis.extent)).collect();
+        format!("[{}]", extents.join(", "))
+    }
+}

@@ -1,0 +1,132 @@
+//! The words for outputs that are not wholly written: how many elements, the first of them, and what wrote the others.
+
+use super::findings::UnwrittenOutput;
+use super::report::FindingReport;
+use crate::diag::{Diag, codes};
+use crate::ir::OpId;
+use crate::plan::{BufferView, InstId};
+use crate::plan_checks::element_set::ElementSet;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Statements that an error labels.
+const MOST_WRITERS: usize = 4;
+
+/// Ranks that an error names besides the first.
+const MOST_RANKS: usize = 7;
+
+/// Ranges of elements that are counted for a label.
+const MOST_RUNS: usize = 1 << 20;
+
+/// The instructions of one statement that write an output.
+struct OutputWriter {
+    first: InstId,
+    last: InstId,
+    /// Iterations, or executions outside of loops.
+    count: usize,
+    runs: Vec<Range<usize>>,
+}
+
+impl FindingReport<'_> {
+    pub(super) fn describe_freed_output(&self, rank: usize, output: usize) -> Diag {
+        let port = &self.prepared.outputs[output];
+        let message = format!("the output {} has no memory at the end of the program", port.name);
+        Diag::error(codes::UNWRITTEN_OUTPUT, self.prepared.labels.tensor_span(port.tensor), message)
+            .with_note(format!("on rank {}: nothing writes it, or a Deallocate ends it", self.plan_of(rank).rank))
+            .with_note(format!("write {} on every rank of its mesh, and leave it to the caller to free", port.name))
+    }
+
+    /// One error for an output on all ranks.
+    pub(super) fn describe_outputs(&self, found: &UnwrittenOutput, others: &[&UnwrittenOutput]) -> Diag {
+        let UnwrittenOutput { rank, output, elements, all } = *found;
+        let port = &self.prepared.outputs[output];
+        let plan = self.plan_of(rank);
+        let message = format!(
+            "{} of the {all} elements of the output {} on rank {} are never written",
+            elements.count, port.name, plan.rank
+        );
+        let mut diag = Diag::error(codes::UNWRITTEN_OUTPUT, self.prepared.labels.tensor_span(port.tensor), message);
+        if let Some(Some(view)) = plan.outputs.get(output) {
+            let first = self.element_text(rank, view.buffer, elements.first);
+            diag = self.with_writers(diag, rank, view).with_note(format!("the first of them is {first}"));
+        }
+        let mut ranks: Vec<String> = others.iter().take(MOST_RANKS).filter_map(|other| self.rank_text(other)).collect();
+        if let Some(more @ 1..) = others.len().checked_sub(MOST_RANKS) {
+            ranks.push(format!("{more} more ranks"));
+        }
+        match ranks.is_empty() {
+            true => diag,
+            false => diag.with_note(format!("so it is on {}", ranks.join(", "))),
+        }
+    }
+
+    /// `rank 1 (32 elements, the first is C[2, 0, 0])`.
+    fn rank_text(&self, found: &UnwrittenOutput) -> Option<String> {
+        let plan = self.plan_of(found.rank);
+        let view = plan.outputs.get(found.output)?.as_ref()?;
+        let first = self.element_text(found.rank, view.buffer, found.elements.first);
+        Some(format!("rank {} ({} elements, the first is {first})", plan.rank, found.elements.count))
+    }
+
+    /// Labels the statements that write other elements of an output.
+    fn with_writers(&self, mut diag: Diag, rank: usize, output: &BufferView) -> Diag {
+        let writers = self.find_writers(rank, output);
+        if writers.is_empty() {
+            return diag.with_note("no statement writes it on this rank");
+        }
+        for (op, writer) in writers.into_iter().take(MOST_WRITERS) {
+            let text = self.writer_text(rank, output, writer);
+            diag = diag.with_label(self.prepared.labels.op_span(op), text);
+        }
+        diag
+    }
+
+    fn find_writers(&self, rank: usize, output: &BufferView) -> BTreeMap<OpId, OutputWriter> {
+        let mut writers: BTreeMap<OpId, OutputWriter> = BTreeMap::new();
+        let mut runs = 0;
+        for (id, inst) in self.plan_of(rank).cursor() {
+            let view = inst.kind.written_view().filter(|view| view.buffer == output.buffer);
+            let Some(set) = view.and_then(ElementSet::of_view) else { continue };
+            let writer = writers.entry(self.op_of(rank, id)).or_insert_with(|| OutputWriter {
+                first: id,
+                last: id,
+                count: 0,
+                runs: Vec::new(),
+            });
+            writer.last = id;
+            writer.count += 1;
+            let room = MOST_RUNS - runs;
+            let before = writer.runs.len();
+            writer.runs.extend(set.element_runs().take(room));
+            runs += writer.runs.len() - before;
+        }
+        writers
+    }
+
+    /// `writes 96 elements on rank 0, from C[0, 0, 0] on, in 3 iterations: s=0 to s=2`.
+    fn writer_text(&self, rank: usize, output: &BufferView, writer: OutputWriter) -> String {
+        let plan = self.plan_of(rank);
+        let iteration = |id: InstId| self.prepared.labels.iteration_text(plan.iteration_of(plan.inst(id).origin));
+        let (from, to) = (iteration(writer.first), iteration(writer.last));
+        let when = match (from.is_empty(), writer.count) {
+            (true, _) => String::new(),
+            (false, 1) => format!(", at {from}"),
+            (false, count) => format!(", in {count} iterations: {from} to {to}"),
+        };
+        let Some(first) = writer.runs.iter().map(|run| run.start).min() else { return format!("writes it{when}") };
+        let first = self.element_text(rank, output.buffer, first);
+        let count = count_elements(writer.runs);
+        format!("writes {count} elements on rank {}, from {first} on{when}", plan.rank)
+    }
+}
+
+/// The elements in some ranges, each counted once.
+fn count_elements(mut runs: Vec<Range<usize>>) -> usize {
+    runs.sort_unstable_by_key(|run| run.start);
+    let (mut count, mut end) = (0, 0);
+    for run in runs {
+        count += run.end.saturating_sub(run.start.max(end));
+        end = end.max(run.end);
+    }
+    count
+}
