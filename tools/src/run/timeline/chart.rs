@@ -153,7 +153,7 @@ fn draw_usage(text: &mut String, trace: &Trace, usage: &[RankUsage]) {
         let _ = writeln!(text, "rank {rank}: {}", usage_text(usage));
     }
     if usage.len() > 1 {
-        let all = RankUsage::of_all(&usage);
+        let all = RankUsage::of_all(usage);
         let _ = writeln!(text, "all ranks together: {}", usage_text(&all));
     }
 }
