@@ -27,7 +27,7 @@ pub(super) fn prove_meaning(
 ) -> Result<Vec<String>, RunFailure> {
     let (true, Some(file)) = (options.exact, &options.reference) else { return Ok(Vec::new()) };
     let inputs = inputs::bind_inputs(prepared, bound, whole.clone(), options.seed, io)?;
-    let reference = LoadedReference::load_reference(file, &inputs, prepared, options, io)?;
+    let reference = LoadedReference::load_reference(file, loaded, &inputs, prepared, options, io)?;
     let given = whole_tensors(&inputs)?.into_iter().map(|tensor| (!tensor.dtype().is_float()).then(|| tensor.clone()));
     let given: Vec<Option<HostTensor>> = given.collect();
     let name = reference_name(file);

@@ -139,7 +139,7 @@ fn finish_run(
         .map_err(|diag| assembly_failure(loaded, diag, options))?;
     let mut lines = comparison::compare_expected(prepared, &results, options, &bound, io)?;
     if let Some(file) = &options.reference {
-        lines.extend(reference::compare_reference(file, &inputs, prepared, &results, options, io)?);
+        lines.extend(reference::compare_reference(file, loaded, &inputs, prepared, &results, options, io)?);
     }
     lines.extend(proved);
     outputs::stage_files(prepared, &results, options, &bound, &mut staged, io)?;

@@ -32,17 +32,17 @@ impl SourceProgram {
         Self::from_text(io.read_source(path)?, container)
     }
 
-    /// Reads another program of a file: the one of this name, or of this number (from 1).
+    /// Another program of the same text: the one of this name, or of this number (from 1).
     ///
     /// # Errors
-    /// A file that cannot be read or holds no such program, and a program with errors.
-    pub(super) fn read_sibling(path: &str, name: &str, io: &mut ToolIo<'_>) -> Result<Self, RunFailure> {
-        let source = io.read_source(path)?;
+    /// A text that holds no such program, and a program with errors.
+    pub(super) fn read_sibling(&self, name: &str) -> Result<Self, RunFailure> {
+        let source = self.source.clone();
         let (_, file, _) = parse_source(&source);
         let names = file.program_names();
         let number = names.iter().position(|known| known.as_deref() == Some(name)).map(|at| at + 1);
         let Some(number) = number.or_else(|| name.parse().ok()) else {
-            let message = format!("`{path}` has no program `{name}`");
+            let message = format!("`{}` has no program `{name}`", source.name);
             let known: Vec<String> = names.iter().flatten().map(|name| format!("`:{name}`")).collect();
             let note = match known.is_empty() {
                 true => format!("write a number: `:1` to `:{}`", names.len()),

@@ -36,13 +36,14 @@ impl LoadedReference {
     /// A reference that does not fit.
     pub(super) fn load_reference(
         file: &str,
+        program: &SourceProgram,
         given: &[InputData],
         prepared: &PreparedProgram,
         options: &Options,
         io: &mut ToolIo<'_>,
     ) -> Result<Self, RunFailure> {
         let loaded = match file.strip_prefix(':') {
-            Some(name) => SourceProgram::read_sibling(&options.file, name, io)?,
+            Some(name) => program.read_sibling(name)?,
             None => SourceProgram::read_program(file, None, io)?,
         };
         let whole = whole_tensors(given)?;
@@ -66,6 +67,7 @@ pub(super) fn reference_name(file: &str) -> String {
 /// A reference that does not fit or does not run, and outputs that differ.
 pub(super) fn compare_reference(
     file: &str,
+    program: &SourceProgram,
     given: &[InputData],
     prepared: &PreparedProgram,
     results: &OutputTensors,
@@ -73,7 +75,7 @@ pub(super) fn compare_reference(
     io: &mut ToolIo<'_>,
 ) -> Result<Vec<String>, RunFailure> {
     let LoadedReference { loaded, prepared: reference } =
-        LoadedReference::load_reference(file, given, prepared, options, io)?;
+        LoadedReference::load_reference(file, program, given, prepared, options, io)?;
     cpu::check_memory(&reference)?;
     let inputs: Vec<InputData> = whole_tensors(given)?.into_iter().cloned().map(InputData::Whole).collect();
     let parts = inputs::rank_inputs(&reference, &inputs, None);
