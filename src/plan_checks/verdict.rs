@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 /// The version of the proof's rules (`docs/language.md`, "Proof"). It is raised whenever a program that was proved may be
 /// refused by a new rule, or a refused one may be proved.
-pub const RULES_VERSION: u32 = 1;
+pub const RULES_VERSION: u32 = 2;
 
 /// The outcome of a proof.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
