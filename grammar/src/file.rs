@@ -39,7 +39,7 @@ impl TextParser<'_> {
         let end = self.b.text.len();
         self.b.report_error(
             SyntaxError::new(Code::NoContainer, Span::new(end, end), "the text contains no program")
-                .with_note("start a program with `%HostIrContainer { (inputs) -> (outputs) :`"),
+                .with_note("start a program with `%HostIrContainer { (inputs) -> (outputs) :`, and a text in the other notation with the line `hir 2`"),
         );
     }
 

@@ -32,16 +32,30 @@ fn translate_diag(program: &Program, diag: &mut Diag) {
 /// Translates what stands in backquotes.
 fn translate_text(program: &Program, text: &str) -> String {
     let mut out = String::with_capacity(text.len());
+    let mut behind = "";
     for (number, part) in text.split('`').enumerate() {
         if number > 0 {
             out.push('`');
         }
         match number % 2 {
-            0 => push_prose(part, &mut out),
+            0 => {
+                out.push_str(std::mem::take(&mut behind));
+                push_prose(part, &mut out);
+            }
+            _ if waits_for_nameless(program, part) => {
+                out.push_str("wait h");
+                behind = ", and `h =` in front of what it waits for,";
+            }
             _ => out.push_str(&translate_quotation(program, part)),
         }
     }
     out
+}
+
+/// Whether a quotation waits for a communication or group that has no name in the text.
+fn waits_for_nameless(program: &Program, quoted: &str) -> bool {
+    let number = quoted.strip_prefix("Wait Communication ").and_then(|number| number.parse::<u32>().ok());
+    number.is_some_and(|number| !program.given_names().handles.contains_key(&number))
 }
 
 /// Prose in which statements of the printed form may stand without quotes: `its Deallocate`.
@@ -113,6 +127,7 @@ fn translate_quotation(program: &Program, quoted: &str) -> String {
         "keep=true" => "alloc(keep)".to_owned(),
         "numberOfStreams" => "streams".to_owned(),
         "zero_init=true" => "zero".to_owned(),
+        "deviceIdx.x" | "deviceIdx.y" | "deviceIdx.z" => quoted.trim_start_matches("deviceIdx.").to_owned(),
         _ => match quoted.split_once(' ') {
             None => statement_word(quoted).unwrap_or(quoted).to_owned(),
             Some(_) => quoted.replace("numberOfStreams", "streams"),

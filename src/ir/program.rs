@@ -89,7 +89,7 @@ pub enum CommentPlace {
     Above(OpId),
     /// At the end of an op's (last) line.
     Trailing(OpId),
-    /// At the end of the line `ELSE:` that opens a block.
+    /// At the end of the line `ELSE:` that opens a block, or above the header of a HostUnit with this body.
     StartOf(BlockId),
     /// After the last op of a block.
     EndOf(BlockId),

@@ -74,7 +74,13 @@ pub(super) fn report_deadlock(
     }
     match cycle {
         Some(cycle) => {
-            let diag = diag.with_note(cycle_text(prepared, &cycle, ranks));
+            let mut diag = diag.with_note(cycle_text(prepared, &cycle, ranks));
+            if cycle.iter().all(|entry| waits_for_message(entry, ranks)) {
+                diag = diag.with_note(match prepared.labels.is_hir2() {
+                    true => "post the messages of a rank in one group, `wait { send(..); recv(..) }`, or let one side send first",
+                    false => "post the messages of a rank between StartCoalescing and EndCoalescing, or let one side send first",
+                });
+            }
             match blocked.iter().find_map(|entry| stream_order_note(ranks, entry)) {
                 Some(note) => diag
                     .with_note(note)
@@ -217,6 +223,12 @@ fn waiting_cycle(blocked: &[BlockedWait]) -> Option<Vec<&BlockedWait>> {
 /// The wait of a rank that another one has to end.
 fn wait_for_rank(blocked: &[BlockedWait], rank: usize, other: usize) -> Option<&BlockedWait> {
     blocked.iter().find(|entry| entry.rank == rank && entry.others.contains(&other))
+}
+
+/// Whether a rank waits for one message on a communicator.
+fn waits_for_message(entry: &BlockedWait, ranks: &[&RankQueues<'_>]) -> bool {
+    let kind = &ranks[entry.rank].inst(entry.inst).kind;
+    matches!(kind, InstKind::Send { comm: Some(_), .. } | InstKind::Recv { comm: Some(_), .. })
 }
 
 /// A cycle with the op and iteration of each rank in it.

@@ -86,6 +86,7 @@ impl ProgramPrinter<'_> {
             }
         }
         self.push("\n%kernel {\n");
+        self.print_comment_lines(CommentPlace::StartOf(unit.body));
         self.print_block(unit.body);
         self.push("} // %kernel\n");
     }

@@ -21,6 +21,7 @@ SIZES = {
     "all_to_all": "n=4194304",
     "pipeline": "b=8,m=1024,k=4096,h=4096,n=2048",
     "double_buffer": "b=8,m=1024,k=4096,n=2048",
+    "copy_stream": "b=8,m=1024,k=4096,n=2048",
     "tree": "n=16777216",
 }
 UNITS = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3}

@@ -54,7 +54,11 @@ impl ProgramReader<'_> {
                     None => self.blocks.get(&block).copied().map(CommentPlace::EndOf),
                 },
             },
-            CommentPlaceSyntax::Container(item) if kernels.contains(&(item as usize)) => Some(CommentPlace::File),
+            CommentPlaceSyntax::Container(item) | CommentPlaceSyntax::Header(item)
+                if kernels.contains(&(item as usize)) =>
+            {
+                Some(self.kernel_comment_place(kernels, item as usize))
+            }
             CommentPlaceSyntax::Container(item) => (item as usize == number).then_some(CommentPlace::Container),
             CommentPlaceSyntax::Header(item) => (item as usize == number).then_some(CommentPlace::Header),
             CommentPlaceSyntax::File => {
@@ -66,6 +70,13 @@ impl ProgramReader<'_> {
                 (last == Some(number)).then_some(CommentPlace::End)
             }
         }
+    }
+
+    /// Above the header of a kernel, or at its end.
+    fn kernel_comment_place(&self, kernels: &[usize], item: usize) -> CommentPlace {
+        let number = kernels.iter().position(|kernel| *kernel == item);
+        let unit = number.and_then(|number| self.program.units.iter().nth(number));
+        unit.map_or(CommentPlace::File, |(_, unit)| CommentPlace::StartOf(unit.body))
     }
 
     /// The program that follows a comment outside of all of them.

@@ -39,6 +39,9 @@ pub(super) fn report_argument_word(owner: &str, found: &str, known: &[&str], spa
 /// An unknown word, with the nearest known one as a fix.
 pub(super) fn report_word(what: &str, found: &str, known: &[&str], span: Span, diags: &mut Diags) {
     let diag = Diag::error(codes::UNKNOWN_WORD, span, format!("unknown {what} `{found}`"));
+    if let ([only], "element type") = (known, what) {
+        return diags.push(diag.with_near_name(span, only));
+    }
     // Words such as `f32` are letters and a number, of which only the order may be a slip.
     let turned = || known.iter().copied().find(|word| sorted_letters(word) == sorted_letters(found));
     let diag = match nearest_name(found, known.iter().copied()).or_else(turned) {
@@ -46,6 +49,19 @@ pub(super) fn report_word(what: &str, found: &str, known: &[&str], span: Span, d
         None => diag.with_note(format!("the known ones are {}", list_words(known))),
     };
     diags.push(diag);
+}
+
+/// A word that names no mesh. Names of meshes are short: one of another number is no slip.
+pub(super) fn report_mesh(found: &str, known: &[&str], span: Span, diags: &mut Diags) {
+    let letters = |text: &str| text.trim_end_matches(|c: char| c.is_ascii_digit()).to_owned();
+    let near: Vec<&str> = known.iter().copied().filter(|word| letters(word) != letters(found)).collect();
+    let diag = Diag::error(codes::UNKNOWN_WORD, span, format!("unknown mesh `{found}`"));
+    let declare = format!("declare it above the programs: `mesh {found} = 0..4`, or `[[0, 1], [2, 3]]`");
+    diags.push(match nearest_name(found, near.into_iter()) {
+        Some(near) => diag.with_near_name(span, near),
+        None if known.is_empty() => diag.with_note(declare),
+        None => diag.with_note(format!("the known ones are {}", list_words(known))).with_note(declare),
+    });
 }
 
 fn sorted_letters(word: &str) -> Vec<u8> {

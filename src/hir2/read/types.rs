@@ -14,6 +14,21 @@ use smallvec::SmallVec;
 const PARALLEL_WORDS: &[(&str, ParallelType)] =
     &[("x", ParallelType::DIDx), ("y", ParallelType::DIDy), ("z", ParallelType::DIDz), ("st", ParallelType::Stream)];
 
+/// Element types as PyTorch calls them.
+const TORCH_DTYPES: &[(&str, &str)] = &[
+    ("float64", "f64"),
+    ("float32", "f32"),
+    ("float16", "f16"),
+    ("bfloat16", "bf16"),
+    ("int64", "i64"),
+    ("int32", "i32"),
+    ("int16", "i16"),
+    ("int8", "i8"),
+    ("uint8", "u8"),
+    ("complex64", "c64"),
+    ("complex128", "c128"),
+];
+
 impl ProgramReader<'_> {
     /// Declares a tensor with a type; `None` after an error, which its uses do not repeat.
     pub(super) fn declare_tensor(&mut self, name: NameSyntax, ty: TypeId) -> Option<TensorId> {
@@ -117,6 +132,12 @@ impl ProgramReader<'_> {
             }
             None => None,
         };
+        if let Some(text) = node.positions
+            && !are_positions(self.file.symbol_text(text))
+        {
+            report::report_word("position", self.file.symbol_text(text), &["ca_pos( 1 )"], node.span, self.diags);
+            return None;
+        }
         let positions = node.positions.map_or(Symbol(0), |text| self.symbol(text));
         let (domains, axes) = place_axes(axes, order);
         let ty = TensorType { dtype: dtype?, domains, axes, logical, split: node.split, positions, mesh: mesh? };
@@ -130,7 +151,10 @@ impl ProgramReader<'_> {
     fn element_type(&mut self, word: NameSyntax) -> Option<DType> {
         let text = self.file.symbol_text(word.name);
         let found = self.word_dtype(word.name);
-        if found.is_none() {
+        let meant = TORCH_DTYPES.iter().find(|(torch, _)| found.is_none() && *torch == text);
+        if let Some((_, ours)) = meant {
+            report::report_word("element type", text, &[ours], word.span, self.diags);
+        } else if found.is_none() {
             let words: Vec<&str> = DTYPE_WORDS.iter().map(|(word, _)| *word).collect();
             report::report_word("element type", text, &words, word.span, self.diags);
         }
@@ -151,7 +175,7 @@ impl ProgramReader<'_> {
         let file = self.file;
         let Some(named) = self.shared.meshes.get(&name.name) else {
             let words: Vec<&str> = self.shared.meshes.keys().map(|mesh| file.symbol_text(*mesh)).collect();
-            report::report_word("mesh", file.symbol_text(name.name), &words, name.span, self.diags);
+            report::report_mesh(file.symbol_text(name.name), &words, name.span, self.diags);
             return None;
         };
         if let Some(&id) = self.program.mesh_ids.get(&named.mesh) {
@@ -229,6 +253,21 @@ impl ProgramReader<'_> {
         }
         order
     }
+}
+
+/// Whether a text is what the printed form writes behind the domains of a scheduled tensor: `ca_pos( 3 ) produce_pos( 2 )`.
+fn are_positions(text: &str) -> bool {
+    let mut parts = text.split(')');
+    let behind = parts.next_back().unwrap_or_default();
+    behind.trim().is_empty()
+        && parts.all(|part| match part.split_once('(') {
+            Some((word, number)) => {
+                let number = number.trim();
+                let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+                matches!(word.trim(), "ca_pos" | "produce_pos" | "maybe_produce_pos") && is_number
+            }
+            None => false,
+        })
 }
 
 /// Domains in printed order, and the positions of the axes among them.

@@ -197,6 +197,7 @@ impl<'p> ProgramWriter<'p> {
         let (units, file) = (self.units, self.file);
         for ((_, unit), name) in program.units().iter().zip(units) {
             self.push("\n");
+            self.write_comment_lines(CommentPlace::StartOf(unit.body), usize::MAX);
             let lists = HeaderLists { prefix: "kernel ", name, inputs: &unit.inputs, outputs: &unit.outputs };
             self.write_header(&lists);
             self.push("\n");

@@ -214,13 +214,21 @@ fn check_layout(
         CollectiveKind::ReduceScatter => cx.axes.axes_of(sharded).iter().collect(),
         _ => cx.axes.stored_axes(sharded).collect(),
     };
-    let wholes: Vec<_> = cx.axes.stored_axes(whole).collect();
-    if parts.len() != wholes.len() || wholes.len() != view.dims.len() {
+    let mut wholes: Vec<_> = cx.axes.stored_axes(whole).zip(0usize..).collect();
+    if wholes.len() != view.dims.len() {
+        return Ok(());
+    }
+    // A result that does not name the reduction has one axis less than the input: not its partial one.
+    let partial = wholes.iter().position(|(axis, _)| axis.is_sharded());
+    if let (CollectiveKind::ReduceScatter, Some(partial), true) = (kind, partial, wholes.len() == parts.len() + 1) {
+        wholes.remove(partial);
+    }
+    if parts.len() != wholes.len() {
         return Ok(());
     }
     let mut pairs = parts.iter().zip(&wholes);
-    let moved = pairs.position(|(part, whole)| part.is_sharded() && part.parallel != whole.parallel);
-    let Some(axis) = moved else { return Ok(()) };
+    let moved = pairs.find(|(part, (whole, _))| part.is_sharded() && part.parallel != whole.parallel);
+    let Some((_, &(_, axis))) = moved else { return Ok(()) };
     match view.dims[..axis].iter().position(|dim| dim.extent != 1) {
         None => Ok(()),
         Some(outer) => {

@@ -8,6 +8,8 @@ use super::tensor_options::BoundOptions;
 use crate::data::bracketed_list;
 use hostir::backend::RunStats;
 use hostir::data::HostTensor;
+use hostir::hir2::defaults::word_of_dtype;
+use hostir::ir::DType;
 use hostir::lower::PreparedProgram;
 use std::fmt::Write as _;
 
@@ -88,20 +90,28 @@ pub(super) fn run_summary(
         for (index, (port, input)) in prepared.inputs.iter().zip(inputs).enumerate() {
             let shape = bracketed_list(&port.whole_shape());
             let origin = input_origin(bound.inputs[index], input, options.seed);
-            let _ = writeln!(text, "{}: {} {shape} from {origin}", port.name, port.dtype.name());
+            let _ = writeln!(text, "{}: {} from {origin}", port.name, type_text(prepared, port.dtype, &shape));
         }
     }
     for (port, whole) in prepared.outputs.iter().zip(&results.whole) {
         let Some(whole) = whole else {
             let shape = bracketed_list(&port.local_shape());
-            let _ = writeln!(text, "{}: {} {shape} on each rank", port.name, port.dtype.name());
+            let _ = writeln!(text, "{}: {} on each rank", port.name, type_text(prepared, port.dtype, &shape));
             continue;
         };
         let shape = bracketed_list(whole.shape());
         let more = if options.summary { tensor_statistics(whole) } else { String::new() };
-        let _ = writeln!(text, "{}: {} {shape}{more}", port.name, whole.dtype().name());
+        let _ = writeln!(text, "{}: {}{more}", port.name, type_text(prepared, whole.dtype(), &shape));
     }
     text + &comparison_lines(lines, options)
+}
+
+/// A type in the form of the program's text: `float [4, 8]`, or `f32[4, 8]`.
+fn type_text(prepared: &PreparedProgram, dtype: DType, shape: &str) -> String {
+    match prepared.labels.is_hir2() {
+        true => format!("{}{shape}", word_of_dtype(dtype)),
+        false => format!("{} {shape}", dtype.name()),
+    }
 }
 
 /// The lines of comparisons.
