@@ -57,7 +57,7 @@ pub(super) fn report_mesh(found: &str, known: &[&str], span: Span, diags: &mut D
     let near: Vec<&str> = known.iter().copied().filter(|word| letters(word) != letters(found)).collect();
     let diag = Diag::error(codes::UNKNOWN_WORD, span, format!("unknown mesh `{found}`"));
     let declare = format!("declare it above the programs: `mesh {found} = 0..4`, or `[[0, 1], [2, 3]]`");
-    diags.push(match nearest_name(found, near.into_iter()) {
+    diags.push(match nearest_name(found, near) {
         Some(near) => diag.with_near_name(span, near),
         None if known.is_empty() => diag.with_note(declare),
         None => diag.with_note(format!("the known ones are {}", list_words(known))).with_note(declare),
