@@ -79,7 +79,7 @@ fn the_example_of_the_help_runs() {
     let text = include_str!("../../../docs/examples/ag_matmul_p2p.hir");
     let args: Vec<&str> = args.split(' ').collect();
     let (status, out, err, _) = run(text, &args);
-    assert_eq!((status, out.as_str()), (0, "y: float [4, 64, 64]\n"), "{err}");
+    assert_eq!((status, out.as_str()), (0, "y: f32[4, 64, 64]\n"), "{err}");
 }
 
 /// Inside of another program there is no file that could be started again.
