@@ -49,13 +49,13 @@ struct Stopwatch {
 }
 
 impl Stopwatch {
-    fn start() -> Self {
+    fn started() -> Self {
         let mut watch = Self { zero: Instant::now(), times: Vec::new() };
-        watch.lap();
+        watch.end_phase();
         watch
     }
 
-    fn lap(&mut self) {
+    fn end_phase(&mut self) {
         self.times.push([self.zero.elapsed(), cpu_time()]);
     }
 
@@ -101,15 +101,15 @@ fn check_no_errors(text: &str, diags: &Diags) {
 
 fn measure_printed(text: &str) {
     let mut diags = Diags::default();
-    let mut watch = Stopwatch::start();
+    let mut watch = Stopwatch::started();
     let parsed = hostir_grammar::parse(text);
-    watch.lap();
+    watch.end_phase();
     let program = hostir::resolve::resolve(&parsed.ast, 0, text, &mut diags);
-    watch.lap();
+    watch.end_phase();
     hostir::verify::verify(&program, &mut diags);
-    watch.lap();
+    watch.end_phase();
     let printed = hostir::print::print_to_string(&program);
-    watch.lap();
+    watch.end_phase();
     assert!(parsed.errors.is_empty(), "the generated program has syntax errors");
     check_no_errors(text, &diags);
     assert!(printed == text, "the generated program prints otherwise");
@@ -119,16 +119,16 @@ fn measure_printed(text: &str) {
 
 fn measure_hir2(name: &str, text: &str) {
     let mut diags = Diags::default();
-    let mut watch = Stopwatch::start();
+    let mut watch = Stopwatch::started();
     let parsed = hostir_grammar::hir2::parse(text);
-    watch.lap();
+    watch.end_phase();
     let program = hostir::hir2::read::read_program(&parsed.file, text, 0, &mut diags);
-    watch.lap();
+    watch.end_phase();
     hostir::verify::verify(&program, &mut diags);
-    watch.lap();
+    watch.end_phase();
     let (ops, tensors) = (program.ops().len(), program.tensors().len());
     let written = hostir::hir2::write::write_file(&mut [program]);
-    watch.lap();
+    watch.end_phase();
     assert!(parsed.errors.is_empty(), "the generated program has syntax errors");
     check_no_errors(text, &diags);
     assert!(written == text, "the generated program is written otherwise");

@@ -452,7 +452,7 @@ impl Default for StringInterner {
 
 impl StringInterner {
     /// Makes room for `count` strings of `length` bytes in all, if there is memory for them.
-    pub fn reserve(&mut self, count: usize, length: usize) {
+    pub fn reserve_strings(&mut self, count: usize, length: usize) {
         let _ = self.text.try_reserve(length);
         let _ = self.ends.try_reserve(count);
         let _ = self.same.try_reserve(count);

@@ -21,6 +21,34 @@ pub fn translate_diags(text: &str, diags: &mut [Diag]) {
     }
 }
 
+/// Advice that is another one in `hir 2`, not the same in other words.
+const ADVICE: &[(&str, &str)] = &[
+    (
+        "`a % n` is negative if `a` is: add `n` to `a` first, as in `( ( a + n ) % n )`",
+        "`a % n` is negative if `a` is: `wrap(a, n)` is not",
+    ),
+    (
+        "convert with a cast, for example `__to_float(..)`",
+        "convert one of them in a statement of its own, as in `U = f32(X)`",
+    ),
+    (
+        "lower either the whole program or no part of it",
+        "communicate, as in `wait allgather(A -> G)`, or give both tensors one mesh and the same axes on it; plain math \
+         has no loops and no communications",
+    ),
+    (
+        "post the messages of a rank between StartCoalescing and EndCoalescing, or let one side send first",
+        "post the messages of a rank in one group, `wait { send(..); recv(..) }`, or let one side send first",
+    ),
+    (
+        "write `S` for one of them, or shard it over another axis of the mesh",
+        "store one of them whole on every rank, or shard it over another axis of the mesh",
+    ),
+];
+
+/// Phrases about HostUnits, which are kernels in `hir 2`.
+const PHRASES: &[(&str, &str)] = &[("PostOnStream has ", "the call has "), ("the unit has ", "the kernel has ")];
+
 fn translate_diag(program: &Program, diag: &mut Diag) {
     let labels = diag.primary.iter_mut().chain(&mut diag.labels).map(|label| &mut label.text);
     let fixes = diag.fixes.iter_mut().map(|fix| &mut fix.message);
@@ -29,8 +57,12 @@ fn translate_diag(program: &Program, diag: &mut Diag) {
     }
 }
 
-/// Translates what stands in backquotes.
+/// Translates a sentence: quotations in backquotes, and statements that are named without them.
 fn translate_text(program: &Program, text: &str) -> String {
+    if let Some((_, advice)) = ADVICE.iter().find(|(printed, _)| *printed == text) {
+        return (*advice).to_owned();
+    }
+    let text = PHRASES.iter().fold(text.to_owned(), |text, (printed, ours)| text.replace(printed, ours));
     let mut out = String::with_capacity(text.len());
     let mut behind = "";
     for (number, part) in text.split('`').enumerate() {

@@ -92,7 +92,7 @@ impl DeviceMesh {
         Some(0)
     }
     /// The coordinates that the mesh has: one along each axis, and its size.
-    pub fn coordinates(&self) -> impl Iterator<Item = (MeshCoordinate, &'static str)> + '_ {
+    pub fn mesh_coordinates(&self) -> impl Iterator<Item = (MeshCoordinate, &'static str)> + '_ {
         MeshCoordinate::ALL.iter().copied().filter(|(coordinate, _)| match coordinate {
             MeshCoordinate::Size => true,
             MeshCoordinate::Along(axis) => axis.mesh_axis_from_inside().is_some_and(|at| at < self.shape.len()),
@@ -100,7 +100,7 @@ impl DeviceMesh {
     }
     /// The coordinate of a word, `x`, `y`, `z` or `size`, that the mesh has.
     pub fn find_coordinate(&self, word: &str) -> Option<MeshCoordinate> {
-        self.coordinates().find(|(_, known)| *known == word).map(|(coordinate, _)| coordinate)
+        self.mesh_coordinates().find(|(_, known)| *known == word).map(|(coordinate, _)| coordinate)
     }
     /// A coordinate of a device; `None` for a device outside of the mesh.
     pub fn coordinate_value(&self, device: Option<u32>, coordinate: MeshCoordinate) -> Option<i64> {

@@ -15,10 +15,7 @@ pub(super) fn half_lowered_error(program: &Program, op: OpId, other: OpId) -> Di
         );
         Diag::error(codes::HALF_LOWERED, program.op_span(op), message)
     });
-    diag.with_label(program.op_span(other), label).with_note(match program.is_hir2() {
-        true => "communicate, as in `wait allgather(A -> G)`, or give both tensors one mesh and the same axes on it; plain math has no loops and no communications",
-        false => "lower either the whole program or no part of it",
-    })
+    diag.with_label(program.op_span(other), label).with_note("lower either the whole program or no part of it")
 }
 
 /// The error for a select on an axis that lies across devices.

@@ -83,7 +83,7 @@ struct KnownSize {
     source: SizeSource,
 }
 
-/// Who determines a size.
+/// The origin of a size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum SizeSource {
     /// A constant of the text, or a size that the text proposes.

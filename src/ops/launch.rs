@@ -115,10 +115,7 @@ fn check_post_value(program: &Program, op: OpId, host: Value, inner: Value, diag
         (Value::Tensor(host), Value::Tensor(inner)) => check_dtype(program, op, host, inner, diags),
         (Value::Tensor(_), Value::Scalar(_)) | (Value::Scalar(_), Value::Tensor(_)) => {
             let [host, inner] = [host, inner].map(|value| port_value_text(program, value));
-            let message = match program.is_hir2() {
-                true => format!("the call has {host} where the kernel has {inner}"),
-                false => format!("PostOnStream has {host} where the unit has {inner}"),
-            };
+            let message = format!("PostOnStream has {host} where the unit has {inner}");
             diags.push(
                 Diag::error(codes::UNIT_PORT, program.op_span(op), message)
                     .with_note("inputs and outputs are matched by position"),

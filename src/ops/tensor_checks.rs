@@ -78,10 +78,7 @@ pub(crate) fn report_dtypes(program: &Program, id: OpId, a: TensorId, b: TensorI
     let message = format!("`{name}` needs equal element types, but {first} and {second}");
     let diag = Diag::error(codes::DTYPE, program.op_span(id), message);
     let diag = with_declaration(with_declaration(diag, program, a, id), program, b, id);
-    diags.push(diag.with_note(match program.is_hir2() {
-        true => "convert one of them in a statement of its own, as in `U = f32(X)`",
-        false => "convert with a cast, for example `__to_float(..)`",
-    }));
+    diags.push(diag.with_note("convert with a cast, for example `__to_float(..)`"));
 }
 
 /// V36: the argument `dim` is an axis of the result.

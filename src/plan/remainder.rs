@@ -10,11 +10,7 @@ impl PlanBuilder<'_> {
         if value >= 0 || !self.is_remainder(expr) {
             return diag;
         }
-        diag.with_note(if self.program.is_hir2() {
-            "`a % n` is negative if `a` is: `wrap(a, n)` is not"
-        } else {
-            "`a % n` is negative if `a` is: add `n` to `a` first, as in `( ( a + n ) % n )`"
-        })
+        diag.with_note("`a % n` is negative if `a` is: add `n` to `a` first, as in `( ( a + n ) % n )`")
     }
 
     /// Whether an expression, or the definition of its name, is a remainder.

@@ -76,10 +76,7 @@ pub(super) fn report_deadlock(
         Some(cycle) => {
             let mut diag = diag.with_note(cycle_text(prepared, &cycle, ranks));
             if cycle.iter().all(|entry| waits_for_message(entry, ranks)) {
-                diag = diag.with_note(match prepared.labels.is_hir2() {
-                    true => "post the messages of a rank in one group, `wait { send(..); recv(..) }`, or let one side send first",
-                    false => "post the messages of a rank between StartCoalescing and EndCoalescing, or let one side send first",
-                });
+                diag = diag.with_note(GROUP_NOTE);
             }
             match blocked.iter().find_map(|entry| stream_order_note(ranks, entry)) {
                 Some(note) => diag
@@ -224,6 +221,10 @@ fn waiting_cycle(blocked: &[BlockedWait]) -> Option<Vec<&BlockedWait>> {
 fn wait_for_rank(blocked: &[BlockedWait], rank: usize, other: usize) -> Option<&BlockedWait> {
     blocked.iter().find(|entry| entry.rank == rank && entry.others.contains(&other))
 }
+
+/// The repair where all ranks of a cycle wait for messages.
+const GROUP_NOTE: &str =
+    "post the messages of a rank between StartCoalescing and EndCoalescing, or let one side send first";
 
 /// Whether a rank waits for one message on a communicator.
 fn waits_for_message(entry: &BlockedWait, ranks: &[&RankQueues<'_>]) -> bool {

@@ -209,12 +209,10 @@ fn check_axes(program: &Program, id: TensorId, diags: &mut Diags) {
 fn report_shared_device_axis(program: &Program, id: TensorId, parallel: ParallelType, diags: &mut Diags) {
     let name = program.tensor_name(id);
     let message = format!("two axes of `{name}` are sharded over `{}`, but only one may be", parallel.name());
-    diags.push(Diag::error(codes::AXES_SHARE_DEVICES, tensor_span(program, id), message).with_note(
-        match program.is_hir2() {
-            true => "store one of them whole on every rank, or shard it over another axis of the mesh",
-            false => "write `S` for one of them, or shard it over another axis of the mesh",
-        },
-    ));
+    diags.push(
+        Diag::error(codes::AXES_SHARE_DEVICES, tensor_span(program, id), message)
+            .with_note("write `S` for one of them, or shard it over another axis of the mesh"),
+    );
 }
 
 fn check_device_axis(program: &Program, id: TensorId, domain: &IterDomain, diags: &mut Diags) {

@@ -136,7 +136,7 @@ fn damaged_texts() {
 }
 
 /// A program in `hir 2` with so many copies of some statements, in which `#` stands for their number.
-fn repeated(section: &str, count: usize) -> String {
+fn repeat_section(section: &str, count: usize) -> String {
     let head = "hir 2\nsizes n=8\nmesh d = 0..4\n\nf(A: f32[x:4, n]) -> (B: f32[4, n]) on d:\n";
     let sections = (0..count).map(|number| section.replace('#', &number.to_string()));
     format!("{head}  B = alloc\n  S = A[own]\n{}  wait allgather(A -> B)\n", sections.collect::<String>())
@@ -155,7 +155,7 @@ fn long_programs_in_hir2_are_written_in_parts() {
         "  X# = relu(A)\n  if rank == #: Z# = relu(X#)\n  else: free X#\n",
     ];
     for section in sections {
-        let text = repeated(section, 3000);
+        let text = repeat_section(section, 3000);
         let found = hostir::hir2::format_text(&text).unwrap_or_default();
         let first = text.lines().zip(found.lines()).find(|(wanted, found)| wanted != found);
         assert!(found == text, "{section}: {first:?}, {} and {} bytes", text.len(), found.len());
@@ -165,6 +165,6 @@ fn long_programs_in_hir2_are_written_in_parts() {
 #[test]
 fn a_group_across_the_middle_is_written_whole() {
     let members: String = (0..9000).map(|number| format!("    at{number} = rank + {number}\n")).collect();
-    let text = repeated(&format!("  post# = {{\n{members}    send(S, to=1)\n  }}\n  wait post#\n"), 1);
+    let text = repeat_section(&format!("  post# = {{\n{members}    send(S, to=1)\n  }}\n  wait post#\n"), 1);
     assert_eq!(hostir::hir2::format_text(&text).unwrap_or_default(), text);
 }

@@ -93,7 +93,7 @@ impl FileSyntax {
     /// Makes room for the tree of a text of so many bytes: about as much as usual ones need. Without the room the lists
     /// grow when they have to.
     pub(super) fn reserve_arenas(&mut self, length: usize) {
-        self.strings.reserve(length / 64, length / 10);
+        self.strings.reserve_strings(length / 64, length / 10);
         let _ = self.exprs.try_reserve(length / 6);
         let _ = self.args.try_reserve(length / 20);
         let _ = self.index_items.try_reserve(length / 24);

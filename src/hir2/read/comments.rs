@@ -7,10 +7,10 @@ use hostir_grammar::hir2::ast::{ItemSyntax, StmtId};
 
 impl ProgramReader<'_> {
     /// Hands the comments of the program with this number among the items on, and those of its kernels.
-    pub(super) fn place_comments(&mut self, kernels: &[usize], number: usize, position: usize) {
+    pub(super) fn place_comments(&mut self, kernels: &[usize], number: usize) {
         let file = self.file;
         for comment in &file.comments {
-            let Some(place) = self.comment_place(comment, kernels, number, position) else { continue };
+            let Some(place) = self.comment_place(comment, kernels, number) else { continue };
             let text = self.source.get(comment.span.as_usize_range()).unwrap_or_default();
             self.program.source.comments.push(SourceComment { place, text: text.into() });
         }
@@ -33,13 +33,7 @@ impl ProgramReader<'_> {
         self.statements.get(stmt.index()).copied().flatten()
     }
 
-    fn comment_place(
-        &self,
-        comment: &CommentSyntax,
-        kernels: &[usize],
-        number: usize,
-        position: usize,
-    ) -> Option<CommentPlace> {
+    fn comment_place(&self, comment: &CommentSyntax, kernels: &[usize], number: usize) -> Option<CommentPlace> {
         match comment.place {
             CommentPlaceSyntax::Above(stmt) => self.first_op(stmt).map(CommentPlace::Above),
             CommentPlaceSyntax::Trailing(stmt) => self.trailing_op(stmt).map(CommentPlace::Trailing),
@@ -66,7 +60,6 @@ impl ProgramReader<'_> {
             }
             CommentPlaceSyntax::EndOfFile => {
                 let last = self.file.items.iter().rposition(|item| matches!(item, ItemSyntax::Program(_)));
-                let _ = position;
                 (last == Some(number)).then_some(CommentPlace::End)
             }
         }

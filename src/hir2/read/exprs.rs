@@ -267,7 +267,7 @@ impl ProgramReader<'_> {
             }
             None if self.unbound.is_silent => None,
             None => {
-                let known = self.candidates(|meaning| matches!(meaning, Meaning::Tensor(_)));
+                let known = self.names_to_suggest(|meaning| matches!(meaning, Meaning::Tensor(_)));
                 report::report_no_tensor(self.file.symbol_text(name.name), &known, name.span, self.diags);
                 self.poison(name);
                 None

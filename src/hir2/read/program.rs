@@ -129,7 +129,7 @@ impl<'a> ProgramReader<'a> {
             self.item_numbers.push(*number);
             self.read_kernel(position, kernel);
         }
-        self.scope.clear();
+        self.scope.clear_scope();
         self.program.source.header = item.header;
         self.unbound.is_silent |= item.header_failed;
         self.name_program(item);
@@ -143,7 +143,7 @@ impl<'a> ProgramReader<'a> {
     }
 
     fn read_kernel(&mut self, position: usize, item: &ProgramItem) {
-        self.scope.clear();
+        self.scope.clear_scope();
         self.unbound.is_silent |= item.header_failed;
         report::check_kernel_name(self.file, item.name, self.diags);
         let body = self.program.blocks.push(Block::default());
@@ -217,7 +217,7 @@ impl<'a> ProgramReader<'a> {
     pub(super) fn finish(mut self) -> Program {
         self.settle_memory();
         let numbers = std::mem::take(&mut self.item_numbers);
-        self.place_comments(&numbers, self.place.number, self.place.position);
+        self.place_comments(&numbers, self.place.number);
         self.program.frame = TextFrame { blank_before: false, blank_after: 0, blank_end: 0, version: Some(2) };
         if self.program.aliases.is_some() {
             self.program.resolve_aliases();
@@ -254,22 +254,22 @@ impl<'a> ProgramReader<'a> {
 
     /// The op of the table that a name stands for.
     pub(super) fn table_op(&self, name: ast::Symbol) -> Option<OpKind> {
-        self.words.meaning(self.file, name).op
+        self.words.word_meaning(self.file, name).op
     }
 
     /// The element type that a name stands for.
     pub(super) fn word_dtype(&self, name: ast::Symbol) -> Option<DType> {
-        self.words.meaning(self.file, name).dtype
+        self.words.word_meaning(self.file, name).dtype
     }
 
     /// Whether a name calls a communication.
     pub(super) fn post_word(&self, name: ast::Symbol) -> PostWord {
-        self.words.meaning(self.file, name).post
+        self.words.word_meaning(self.file, name).post
     }
 
     /// The IR's symbol of a name.
     pub(super) fn symbol(&mut self, name: ast::Symbol) -> Symbol {
-        self.words.symbol(self.file, name, &mut self.program)
+        self.words.name_symbol(self.file, name, &mut self.program)
     }
 
     /// Adds an op to the block that is read.

@@ -39,9 +39,6 @@ pub(super) fn report_argument_word(owner: &str, found: &str, known: &[&str], spa
 /// An unknown word, with the nearest known one as a fix.
 pub(super) fn report_word(what: &str, found: &str, known: &[&str], span: Span, diags: &mut Diags) {
     let diag = Diag::error(codes::UNKNOWN_WORD, span, format!("unknown {what} `{found}`"));
-    if let ([only], "element type") = (known, what) {
-        return diags.push(diag.with_near_name(span, only));
-    }
     // Words such as `f32` are letters and a number, of which only the order may be a slip.
     let turned = || known.iter().copied().find(|word| sorted_letters(word) == sorted_letters(found));
     let diag = match nearest_name(found, known.iter().copied()).or_else(turned) {
@@ -49,6 +46,12 @@ pub(super) fn report_word(what: &str, found: &str, known: &[&str], span: Span, d
         None => diag.with_note(format!("the known ones are {}", list_words(known))),
     };
     diags.push(diag);
+}
+
+/// A word that is called otherwise elsewhere: `meant` is its name here.
+pub(super) fn report_foreign_word(what: &str, found: &str, meant: &str, span: Span, diags: &mut Diags) {
+    let diag = Diag::error(codes::UNKNOWN_WORD, span, format!("unknown {what} `{found}`"));
+    diags.push(diag.with_near_name(span, meant));
 }
 
 /// A word that names no mesh. Names of meshes are short: one of another number is no slip.
@@ -193,7 +196,7 @@ pub(super) fn report_cast(span: Span, diags: &mut Diags) {
 }
 
 pub(super) fn report_coordinate(text: &str, mesh: &DeviceMesh, span: Span, diags: &mut Diags) {
-    let words: Vec<&str> = mesh.coordinates().map(|(_, word)| word).collect();
+    let words: Vec<&str> = mesh.mesh_coordinates().map(|(_, word)| word).collect();
     report_word("coordinate", text, &words, span, diags);
 }
 

@@ -42,7 +42,7 @@ impl Scope {
     }
 
     /// Forgets all names: another kernel or the program begins.
-    pub(super) fn clear(&mut self) {
+    pub(super) fn clear_scope(&mut self) {
         self.number += 1;
     }
 

@@ -153,7 +153,7 @@ impl ProgramReader<'_> {
         let found = self.word_dtype(word.name);
         let meant = TORCH_DTYPES.iter().find(|(torch, _)| found.is_none() && *torch == text);
         if let Some((_, ours)) = meant {
-            report::report_word("element type", text, &[ours], word.span, self.diags);
+            report::report_foreign_word("element type", text, ours, word.span, self.diags);
         } else if found.is_none() {
             let words: Vec<&str> = DTYPE_WORDS.iter().map(|(word, _)| *word).collect();
             report::report_word("element type", text, &words, word.span, self.diags);

@@ -30,7 +30,7 @@ pub(super) struct UnboundNames {
     doubtful: FxHashMap<ast::Symbol, ast::Symbol>,
     /// Errors that are only true if a name is known in the end.
     deferred: Vec<(ast::Symbol, Diag)>,
-    /// How often candidates for an unknown name were asked for.
+    /// The number of unknown names for which similar ones were asked for.
     asked: usize,
 }
 
@@ -101,14 +101,14 @@ impl<'f> ProgramReader<'f> {
             // `G: T = keep alloc` is an error of the parser.
             return;
         }
-        let mut known = self.candidates(|meaning| matches!(meaning, Meaning::Tensor(_)));
+        let mut known = self.names_to_suggest(|meaning| matches!(meaning, Meaning::Tensor(_)));
         known.push("alloc");
         report::report_no_name(self.file.symbol_text(name.name), &known, name.span, self.diags);
     }
 
     /// Names that an unknown one may have been meant as: those with a meaning of some kind. None after many errors, since
     /// each of them looks at all names.
-    pub(super) fn candidates(&mut self, wanted: impl Fn(Meaning) -> bool) -> Vec<&'f str> {
+    pub(super) fn names_to_suggest(&mut self, wanted: impl Fn(Meaning) -> bool) -> Vec<&'f str> {
         self.unbound.asked += 1;
         if self.unbound.asked > MAX_SUGGESTIONS {
             return Vec::new();
@@ -145,7 +145,7 @@ impl<'f> ProgramReader<'f> {
 
     fn report_unbound_name(&mut self, used: NameSyntax, near: Option<ast::Symbol>, bound: &[Symbol]) {
         let mut known: Vec<&str> = near.into_iter().map(|near| self.file.symbol_text(near)).collect();
-        known.extend(self.candidates(|meaning| meaning != Meaning::Poisoned));
+        known.extend(self.names_to_suggest(|meaning| meaning != Meaning::Poisoned));
         if self.unbound.asked <= MAX_SUGGESTIONS {
             known.extend(bound.iter().map(|symbol| self.program.name(*symbol)));
         }

@@ -1,4 +1,4 @@
-//! The words of a file: what each symbol of the tree stands for, looked up once.
+//! The words of a file: the meaning of each symbol of the tree, looked up once.
 
 use crate::hir2::defaults::{COMMUNICATION_WORDS, dtype_of_word};
 use crate::ir::{DType, NameInterner, OpKind, Program, Symbol};
@@ -7,7 +7,7 @@ use hostir_grammar::ast;
 use hostir_grammar::hir2::ast::FileSyntax;
 use std::cell::Cell;
 
-/// Whether a call of a word starts a communication.
+/// The calls of a word that start a communication.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum PostWord {
     /// No communication.
@@ -39,11 +39,11 @@ pub(super) struct WordMeaning {
     pub(super) op: Option<OpKind>,
     /// The element type.
     pub(super) dtype: Option<DType>,
-    /// Whether it is a communication.
+    /// The sort of communication that a call of it starts, if any.
     pub(super) post: PostWord,
 }
 
-/// What symbols of the tree stand for.
+/// The meanings of the words of a file, by symbol.
 pub(super) struct WordTable {
     meanings: Vec<Cell<Option<WordMeaning>>>,
     /// Names of the IR; `u32::MAX` for one that was not interned. `None` if they have the numbers of the file's.
@@ -62,7 +62,7 @@ impl WordTable {
         self.symbols = None;
     }
 
-    pub(super) fn meaning(&self, file: &FileSyntax, word: ast::Symbol) -> WordMeaning {
+    pub(super) fn word_meaning(&self, file: &FileSyntax, word: ast::Symbol) -> WordMeaning {
         let known = &self.meanings[word.index()];
         known.get().unwrap_or_else(|| {
             let text = file.symbol_text(word);
@@ -73,7 +73,7 @@ impl WordTable {
     }
 
     /// The name of the IR, interned in the program.
-    pub(super) fn symbol(&mut self, file: &FileSyntax, word: ast::Symbol, program: &mut Program) -> Symbol {
+    pub(super) fn name_symbol(&mut self, file: &FileSyntax, word: ast::Symbol, program: &mut Program) -> Symbol {
         let Some(symbols) = &mut self.symbols else { return Symbol(word.0) };
         let known = &mut symbols[word.index()];
         if known.0 == u32::MAX {

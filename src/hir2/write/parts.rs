@@ -1,6 +1,6 @@
 //! Long blocks in two parts, each by a thread.
 //!
-//! What the first part leaves behind (declared tensors, the stream of the caller) is foretold, so that the second can
+//! The state behind the first part (declared tensors, the stream of the caller) is foretold, so that the second can
 //! begin at once. If it turns out otherwise, the second part is written again.
 
 use super::ProgramWriter;
@@ -19,7 +19,7 @@ impl<'p> ProgramWriter<'p> {
             self.write_some_ops(ops, 0..ops.len(), &mut shape);
             return;
         };
-        let mut second = self.foretell(&ops[..middle]);
+        let mut second = self.writer_behind(&ops[..middle]);
         let foretold = (second.declared.clone(), second.stream_bound, middle);
         let mut second_shape = BlockShape::default();
         let (end, _) = rayon::join(
@@ -55,7 +55,7 @@ impl<'p> ProgramWriter<'p> {
     }
 
     /// A writer as it is after these ops, with the end of a line written.
-    fn foretell(&self, ops: &[OpId]) -> ProgramWriter<'p> {
+    fn writer_behind(&self, ops: &[OpId]) -> ProgramWriter<'p> {
         let mut after = ProgramWriter {
             declared: self.declared.clone(),
             streams: Vec::new(),

@@ -1,4 +1,4 @@
-//! What is known of a program before it is written.
+//! Tables about a program that are made before it is written.
 
 use super::names::ProgramNames;
 use super::uses::OccurrenceTable;

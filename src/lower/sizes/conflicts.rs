@@ -28,7 +28,7 @@ struct ProductAxes {
     op: OpId,
     left: AxisOf,
     right: AxisOf,
-    /// What the writer may have meant.
+    /// The program that the writer may have meant.
     advice: String,
 }
 

@@ -50,7 +50,7 @@ pub(super) fn compare_models(options: &Options, engine: &RunEngine, io: &mut Too
     Ok(visible::escape_block(&text).into_owned())
 }
 
-/// What is asked for one program.
+/// Refuses options that are about one program.
 fn refuse_options(options: &Options) -> Result<(), Diag> {
     let asked = [
         ("--fix", options.fix),
