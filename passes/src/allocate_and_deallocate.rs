@@ -155,5 +155,5 @@ fn made_tensors(program: &Program, id: OpId) -> Vec<TensorId> {
 
 /// The ops that nvFuser runs with an `out=` argument. No effect tells them from others.
 fn needs_memory(program: &Program, op: OpId) -> bool {
-    matches!(program.op(op).kind, OpKind::Matmul | OpKind::Linear)
+    matches!(program.op(op).kind, OpKind::Matmul | OpKind::MatmulAdd | OpKind::Linear)
 }

@@ -142,6 +142,7 @@ fn reference_operands(program: &Program, op: &Op) -> Vec<TensorId> {
     // nvFuser's order: of a product the weights decide, which are sharded on purpose.
     let mut found: Vec<TensorId> = match (op.kind, operands.as_slice()) {
         (OpKind::Matmul, &[a, b]) => vec![b, a],
+        (OpKind::MatmulAdd, &[a, b, added]) => vec![b, added, a],
         (OpKind::Linear, &[input, weight, ref bias @ ..]) => {
             let mut order = vec![weight];
             order.extend_from_slice(bias);

@@ -114,6 +114,10 @@ pub fn result_types(program: &Program, op: &Op) -> Option<TypeList> {
         OpKind::HirAliasSelect | OpKind::Select => select_type(program, first, selected_axis(program, op)?)?,
         OpKind::Pointwise => pointwise_type(program, op, &operands)?,
         OpKind::Matmul => matmul_type(program, first, *operands.get(1)?)?,
+        OpKind::MatmulAdd => {
+            let dtype = program.tensor(*operands.get(2)?).dtype;
+            TensorType { dtype, ..matmul_type(program, first, *operands.get(1)?)? }
+        }
         OpKind::Linear => linear_type(program, first, *operands.get(1)?)?,
         OpKind::Broadcast => broadcast_type(program, op, first)?,
         OpKind::Squeeze => squeezed_type(program, op, first)?,

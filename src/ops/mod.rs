@@ -90,6 +90,7 @@ op_table! {
     TakeAlongAxis => index::TAKE_ALONG_AXIS,
     TorchGather => index::TORCH_GATHER,
     Matmul => gemm::MATMUL,
+    MatmulAdd => gemm::MATMUL_ADD,
     Linear => gemm::LINEAR,
     Full => factory::FULL,
     Iota => factory::IOTA,

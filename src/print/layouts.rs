@@ -72,12 +72,14 @@ impl ProgramPrinter<'_> {
         self.print_results(op);
         self.break_line(3);
         self.push("= ");
-        self.push(spec.head_word(&self.program.style));
+        let word = spec.head_word(&self.program.style);
+        self.push(word);
         self.push("(");
+        let column = "   = (".len() + word.len();
         for (index, operand) in op.operands.iter().enumerate() {
             if index > 0 {
                 self.push(",");
-                self.break_line(12);
+                self.break_line(column);
             }
             self.print_value(*operand);
         }

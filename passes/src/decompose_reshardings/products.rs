@@ -25,9 +25,9 @@ pub(super) struct ShardedGemm {
 /// A product whose operands both have their contracted axis across the same devices.
 pub(super) fn match_sharded_gemm(program: &Program, id: OpId) -> Option<ShardedGemm> {
     let op: &Op = program.op(id);
-    // Both are products; that the weight of a linear is transposed no link says.
+    // All are products; that the weight of a linear is transposed no link says.
     let transposed = match op.kind {
-        OpKind::Matmul => false,
+        OpKind::Matmul | OpKind::MatmulAdd => false,
         OpKind::Linear => true,
         _ => return None,
     };
@@ -91,7 +91,8 @@ pub(super) fn decompose_gemm(
             let mesh = build.program().tensor(product.result).mesh;
             let sum = declare_local_tensor(build, product.result, mesh, &sums);
             out.push(build.build_sum(sum, parts));
-            let wide = widen_in_front(build, bias, rank - 1);
+            let missing = rank - stored_axes(build.program(), bias).len();
+            let wide = widen_in_front(build, bias, missing);
             out.extend(wide.1);
             let kept = stored_domains(build.program(), product.result);
             redeclare_reduced(build, moved, product.result, &kept);

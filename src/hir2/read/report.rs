@@ -350,7 +350,7 @@ pub(super) fn report_no_type(text: &str, span: Span, diags: &mut Diags) {
         span,
         message,
         format!(
-            "write `{text}: f32[m, n] = ..`; types are inferred for slices, `Set`, pointwise functions, `matmul`, `linear`, `broadcast`, `squeeze`, `Set.Permute` and kernels"
+            "write `{text}: f32[m, n] = ..`; types are inferred for slices, `Set`, pointwise functions, `matmul`, `matmul_add`, `linear`, `broadcast`, `squeeze`, `Set.Permute` and kernels"
         ),
     );
 }

@@ -177,10 +177,10 @@ impl SizeSolver<'_> {
     /// transposed.
     fn wrong_product(&self, op: OpId) -> Option<ProductAxes> {
         let found = self.program.op(op);
-        if found.kind != OpKind::Matmul {
+        if !matches!(found.kind, OpKind::Matmul | OpKind::MatmulAdd) {
             return None;
         }
-        let [a, b] = found.input_tensors().collect::<Vec<_>>()[..] else { return None };
+        let [a, b, ..] = found.input_tensors().collect::<Vec<_>>()[..] else { return None };
         let (left, right) = (self.last_axes(a)?, self.last_axes(b)?);
         let [summed, over] = [left[1], right[0]].map(|axis| self.claimed_size(axis).map(|known| known.value));
         if summed? == over? {
@@ -188,8 +188,12 @@ impl SizeSolver<'_> {
         }
         let [x, y] = [a, b].map(|tensor| self.program.tensor_name(tensor));
         let types = format!("{x} is {} and {y} is {}", self.shape_text(a), self.shape_text(b));
+        let adds = found.kind == OpKind::MatmulAdd;
+        let (call, rest) = (found.kind.name(), if adds { ", .." } else { "" });
         let advice = if self.are_alike(right[1], left[0]) {
-            format!("{types}: are the operands exchanged? write `matmul({y}, {x})`")
+            format!("{types}: are the operands exchanged? write `{call}({y}, {x}{rest})`")
+        } else if self.are_alike(left[1], right[1]) && adds {
+            format!("{types}: is {y} transposed? `Set.Permute` exchanges its axes")
         } else if self.are_alike(left[1], right[1]) {
             format!("{types}: is {y} transposed? `linear` takes its second operand so")
         } else if self.are_alike(left[0], right[0]) {

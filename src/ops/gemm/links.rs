@@ -85,6 +85,31 @@ pub(super) fn link_matmul(program: &Program, op: OpId, links: &mut Vec<AxisLink>
     Ok(())
 }
 
+/// matmul_add: as matmul, and each axis of the accumulator with the result's.
+pub(super) fn link_matmul_add(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
+    link_matmul(program, op, links)?;
+    let (added, out) = (operand_side(program, op, 2)?, result_side(program, op)?);
+    if has_split_axis(&[&added, &out]) {
+        return Ok(());
+    }
+    let (from, to) = (added.stored_positions(), out.stored_positions());
+    if from.len() != to.len() {
+        let (name, result) = (program.tensor_name(added.tensor), program.tensor_name(out.tensor));
+        return Err(AxisMismatch {
+            code: codes::RANK,
+            message: format!(
+                "the accumulator of `matmul_add` needs the {} stored axes of `{result}`, but `{name}` has {}",
+                to.len(),
+                from.len()
+            ),
+            note: "`linear` adds a vector to each row".to_owned(),
+            tensor: Some(added.tensor),
+        });
+    }
+    link_pairs(&added, &out, &from, &to, links);
+    Ok(())
+}
+
 /// linear: `[.., K] x [N, K] (+ [N]) -> [.., N, r(K)]`; a weight `[K]` gives `[..]`.
 pub(super) fn link_linear(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
     let product = GemmAxes::new(program, op)?;

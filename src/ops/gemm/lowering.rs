@@ -8,22 +8,46 @@ use crate::plan::{BufferView, GemmInst, InstKind, PlanBuilder, ViewDim, expanded
 pub(super) fn lower_matmul(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
     let (left, right, result) = (cx.operand_tensor(op, 0)?, cx.operand_tensor(op, 1)?, cx.result_tensor(op)?);
+    let out = cx.output_view(result)?;
+    emit_matmul(cx, [left, right, result], None, out)
+}
+
+/// `matmul_add`: `a @ b + c`, where `c` has the result's shape.
+pub(super) fn lower_matmul_add(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
+    let op = cx.program.op(id);
+    let (left, right, result) = (cx.operand_tensor(op, 0)?, cx.operand_tensor(op, 1)?, cx.result_tensor(op)?);
+    let added = cx.operand_tensor(op, 2)?;
+    let accumulator = cx.input_view(added)?;
+    let out = cx.output_view(result)?;
+    if accumulator.shape() != out.shape() {
+        return Err(cx.shape_error(added, &accumulator.shape(), result, &out.shape()));
+    }
+    emit_matmul(cx, [left, right, result], Some(accumulator), out)
+}
+
+/// A product of operands that may be vectors: these get an axis of extent 1, as do the result and what is added to it.
+fn emit_matmul(
+    cx: &mut PlanBuilder<'_>,
+    tensors: [TensorId; 3],
+    mut bias: Option<BufferView>,
+    mut out: BufferView,
+) -> Result<(), Diag> {
+    let [left, right, _] = tensors;
     let (mut a, mut b) = (cx.input_view(left)?, cx.input_view(right)?);
-    let mut out = cx.output_view(result)?;
     if a.dims.is_empty() || b.dims.is_empty() {
         return Err(cx.shape_error(left, &a.shape(), right, &b.shape()));
     }
     let unit = ViewDim { extent: 1, stride: 0 };
     if a.dims.len() == 1 {
         a.dims.insert(0, unit);
-        let place = out.dims.len() + 1 - b.dims.len().min(2);
-        out.dims.insert(place.min(out.dims.len()), unit);
+        let place = (out.dims.len() + 1 - b.dims.len().min(2)).min(out.dims.len());
+        bias.iter_mut().chain([&mut out]).for_each(|view| view.dims.insert(place, unit));
     }
     if b.dims.len() == 1 {
         b.dims.push(unit);
-        out.dims.push(unit);
+        bias.iter_mut().chain([&mut out]).for_each(|view| view.dims.push(unit));
     }
-    emit_gemm(cx, [left, right, result], a, b, None, out)
+    emit_gemm(cx, tensors, a, b, bias, out)
 }
 
 /// `linear`: `input @ weight^T + bias`.

@@ -1,4 +1,4 @@
-//! GEMM ops: `matmul` and `linear`.
+//! GEMM ops: `matmul`, `matmul_add` and `linear`.
 
 mod links;
 mod lowering;
@@ -24,6 +24,22 @@ pub const MATMUL: OpSpec = OpSpec {
     lower: Lower::Instructions(lowering::lower_matmul),
 };
 
+/// `matmul_add`, which nvFuser does not have: the GEMM of a chain of partial sums.
+pub const MATMUL_ADD: OpSpec = OpSpec {
+    identity: OpIdentity {
+        name: "matmul_add",
+        layout: OpLayout::Aligned,
+        standalone: StandaloneRule::Yes,
+        ..OpIdentity::TENSOR_OP
+    },
+    spellings: &[],
+    summary: "Computes a batched GEMM plus an accumulator of the result's shape, and rounds once.",
+    args: &[ArgSpec::operand(ArgKind::Tensor), ArgSpec::operand(ArgKind::Tensor), ArgSpec::operand(ArgKind::Tensor)],
+    relate: Some(links::link_matmul_add),
+    checks: &[check_gemm_dtypes],
+    lower: Lower::Instructions(lowering::lower_matmul_add),
+};
+
 /// `linear`.
 pub const LINEAR: OpSpec = OpSpec {
     identity: OpIdentity {
@@ -44,8 +60,8 @@ pub const LINEAR: OpSpec = OpSpec {
     lower: Lower::Instructions(lowering::lower_linear),
 };
 
-/// V32 for products: two 8-bit floats may differ, and give them or any wider float up to `float`; the
-/// bias has the result's type.
+/// V32 for products: two 8-bit floats may differ, and give them or any wider float up to `float`; what is
+/// added has the result's type.
 fn check_gemm_dtypes(program: &Program, id: OpId, diags: &mut Diags) {
     let op = program.op(id);
     let mut tensors = op.input_tensors();
