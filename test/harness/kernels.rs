@@ -209,7 +209,7 @@ fn run(prepared: &PreparedProgram) -> Result<Vec<Vec<Option<HostTensor>>>, ()> {
 fn joined_job(plan: &Plan, fused: FusedInst) -> Result<KernelJob, Unsupported> {
     match fused {
         FusedInst::Inst(position) => job(&plan.inst(position).kind),
-        FusedInst::Gemm { gemm, .. } => codegen::generate_gemm(&gemm),
+        FusedInst::Gemm { gemm, .. } | FusedInst::DirectGemm { gemm, .. } => codegen::generate_gemm(&gemm),
         FusedInst::Kernel { kernel, .. } => codegen::generate_pointwise(&kernel),
         FusedInst::Reduce { kernel, op, axes, output, .. } => {
             codegen::generate_fused_reduction(&kernel, op, &axes, &output, SMS)

@@ -15,6 +15,10 @@ pub(crate) fn applied(plan: &Plan) -> Plan {
             FusedInst::Gemm { gemm, at, .. } => {
                 joined.push_inst(Inst { kind: InstKind::Gemm(gemm), ..plan.inst(at).into_owned() });
             }
+            FusedInst::DirectGemm { gemm, at, send, .. } => {
+                joined.push_inst(Inst { kind: InstKind::Gemm(gemm), ..plan.inst(at).into_owned() });
+                joined.push_inst(plan.inst(send).into_owned());
+            }
             FusedInst::Kernel { kernel, of } => {
                 let last = plan.inst(*of.last().unwrap()).into_owned();
                 joined.push_inst(Inst { kind: InstKind::Kernel(kernel), ..last.clone() });

@@ -197,6 +197,7 @@ fn gemm_call(
         d,
         bias,
         batch: i32::try_from(batch).ok()?,
+        remote: false,
         alignments,
     };
     is_supported(&shape).then_some(GemmCall { shape, operands })

@@ -60,6 +60,9 @@ pub struct GemmShape {
     pub bias: GemmBias,
     /// Matrices in a batch.
     pub batch: i32,
+    /// True if the result lies in another rank's memory: then each of its elements is to be stored once, so that parts of
+    /// the sum must not be added there.
+    pub remote: bool,
     /// Largest power of two, up to 256, that divides all addresses of `a`, `b`, the bias and `d`.
     pub alignments: [u32; 4],
 }

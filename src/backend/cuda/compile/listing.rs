@@ -161,6 +161,7 @@ fn operand_text(place: &SymbolicAddress) -> String {
     match place {
         SymbolicAddress::View(operand) => view_text(operand),
         SymbolicAddress::Scratch(offset) => format!("scratch+{offset}"),
+        SymbolicAddress::Peer { rank, view } => format!("rank {rank} {}", view_text(view)),
     }
 }
 

@@ -116,7 +116,7 @@ impl StreamRegion {
 /// The instruction that an item stands at: its own, or the last one of a kernel.
 pub fn inst_position(item: &FusedInst) -> InstId {
     match item {
-        FusedInst::Inst(at) | FusedInst::Gemm { at, .. } => *at,
+        FusedInst::Inst(at) | FusedInst::Gemm { at, .. } | FusedInst::DirectGemm { send: at, .. } => *at,
         FusedInst::Kernel { of, .. } | FusedInst::Reduce { of, .. } => of.last().copied().unwrap_or(InstId(0)),
     }
 }
@@ -126,6 +126,7 @@ fn accessed_buffers(inst: &Inst, item: &FusedInst) -> SmallVec<[usize; 4]> {
     let views: SmallVec<[&BufferView; 4]> = match item {
         FusedInst::Inst(_) => inst.kind.read_views().into_iter().chain(inst.kind.written_view()).collect(),
         FusedInst::Gemm { gemm, .. } => [&gemm.a, &gemm.b, &gemm.out].into_iter().chain(&gemm.bias).collect(),
+        FusedInst::DirectGemm { gemm, .. } => [&gemm.a, &gemm.b].into_iter().chain(&gemm.bias).collect(),
         FusedInst::Kernel { kernel, .. } => kernel.inputs.iter().chain([&kernel.output]).collect(),
         FusedInst::Reduce { kernel, output, .. } => kernel.inputs.iter().chain([output]).collect(),
     };

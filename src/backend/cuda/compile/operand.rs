@@ -9,14 +9,21 @@ pub enum SymbolicAddress {
     View(BufferView),
     /// Bytes into a stream's scratch memory.
     Scratch(usize),
+    /// The first element of a view of another rank's buffer.
+    Peer {
+        /// The rank.
+        rank: u32,
+        /// A view of a buffer of that rank's plan.
+        view: BufferView,
+    },
 }
 
 impl SymbolicAddress {
-    /// The view, if it is one.
+    /// The view of the rank's own memory, if it is one.
     pub fn as_view(&self) -> Option<&BufferView> {
         match self {
             SymbolicAddress::View(view) => Some(view),
-            SymbolicAddress::Scratch(_) => None,
+            SymbolicAddress::Scratch(_) | SymbolicAddress::Peer { .. } => None,
         }
     }
 }

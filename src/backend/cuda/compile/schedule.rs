@@ -393,6 +393,7 @@ impl<'p> Builder<'p> {
         match item {
             FusedInst::Inst(_) => self.schedule_inst(&inst),
             FusedInst::Gemm { gemm, .. } => self.schedule_gemm(gemm, stream),
+            FusedInst::DirectGemm { gemm, at, .. } => self.schedule_direct_gemm(gemm, *at, &inst),
             FusedInst::Kernel { kernel, .. } => self.schedule_job(codegen::generate_pointwise(kernel)?, stream),
             FusedInst::Reduce { kernel, op, axes, output, .. } => {
                 let sms = self.settings.multiprocessors;

@@ -145,7 +145,7 @@ impl Builder<'_> {
                 let copies = of.iter().filter_map(|&at| self.plan.find_inst(at));
                 SpanWork { more: copies.map(|inst| inst.origin).collect(), ..self.single_work(at) }
             }
-            Some(FusedInst::Inst(_)) | None => self.single_work(at),
+            Some(FusedInst::Inst(_) | FusedInst::DirectGemm { .. }) | None => self.single_work(at),
         }
     }
 

@@ -137,6 +137,7 @@ mod tests {
             d: layout,
             bias: GemmBias::None,
             batch: 1,
+            remote: false,
             alignments: [256; 4],
         }
     }

@@ -29,8 +29,10 @@ const DESC_BIAS_POINTER: c_int = 8;
 const DESC_BIAS_DATA_TYPE: c_int = 26;
 /// `CUBLASLT_EPILOGUE_BIAS`.
 const EPILOGUE_BIAS: c_int = 4;
-/// `cublasLtMatmulPreferenceAttributes_t`: the bytes of workspace, and the alignments of `a`, `b`, `c` and `d`.
+/// `cublasLtMatmulPreferenceAttributes_t`: the bytes of workspace, the ways to add the parts of
+/// a sum (0 for none: the sum is not split), and the alignments of `a`, `b`, `c` and `d`.
 const PREF_MAX_WORKSPACE_BYTES: c_int = 1;
+const PREF_REDUCTION_SCHEME_MASK: c_int = 3;
 const PREF_MIN_ALIGNMENT_BYTES: [c_int; 4] = [5, 6, 7, 8];
 
 /// Whether cuBLASLt can be opened.
@@ -254,7 +256,7 @@ impl TunableGemm {
         workspace: usize,
         count: usize,
     ) -> Result<Vec<MatmulAlgorithm>, Error> {
-        let preference = MatmulPreference::new(workspace, self.shape.alignments)?;
+        let preference = MatmulPreference::new(workspace, &self.shape)?;
         let mut found: Vec<HeuristicResult> = Vec::with_capacity(count);
         let mut returned = 0;
         // SAFETY: all descriptors are alive; there is room for `count` results.
@@ -343,14 +345,17 @@ impl TunableGemm {
 struct MatmulPreference(RawHandle);
 
 impl MatmulPreference {
-    fn new(workspace: usize, alignments: [u32; 4]) -> Result<Self, Error> {
+    fn new(workspace: usize, shape: &GemmShape) -> Result<Self, Error> {
         // SAFETY: the place is one for a handle.
         let preference = create_object("cublasLtMatmulPreferenceCreate", |place| unsafe {
             lib().cublasLtMatmulPreferenceCreate(place)
         })?;
         let preference = Self(preference);
         preference.set_attribute(PREF_MAX_WORKSPACE_BYTES, &workspace)?;
-        for (key, alignment) in PREF_MIN_ALIGNMENT_BYTES.into_iter().zip(alignments) {
+        if shape.remote {
+            preference.set_attribute(PREF_REDUCTION_SCHEME_MASK, &0u32)?;
+        }
+        for (key, alignment) in PREF_MIN_ALIGNMENT_BYTES.into_iter().zip(shape.alignments) {
             preference.set_attribute(key, &alignment)?;
         }
         Ok(preference)

@@ -4,9 +4,11 @@
 //! them, and its result is never stored. A result that is read twice, or repeated along an axis, is computed
 //! again if that is cheap. Nothing moves past an instruction that another stream could observe or change: events,
 //! communications, writes to the kernel's operands. Memory that the kernel reads is freed after its new
-//! place. Copies to and from GEMMs are elided too, where possible (`redirect`).
+//! place. Copies to and from GEMMs are elided too, where possible (`redirect`), and so are messages that send what the
+//! GEMM before them computes (`direct`).
 
 mod absorb;
+mod direct;
 mod redirect;
 
 use crate::codegen::alias;
@@ -56,6 +58,17 @@ pub enum FusedInst {
         /// Positions of the copies.
         of: Vec<InstId>,
     },
+    /// A product that stores its result in the memory of the rank to which a message sends it.
+    DirectGemm {
+        /// The product; its result has no memory of this rank.
+        gemm: Box<GemmInst>,
+        /// Its position.
+        at: InstId,
+        /// Positions of copies that it replaces.
+        of: Vec<InstId>,
+        /// The position of the message, which gives stream and origin.
+        send: InstId,
+    },
 }
 
 /// An instruction while others move into it.
@@ -75,7 +88,7 @@ pub fn fuse_kernels(plan: &Plan) -> Vec<FusedInst> {
     for (position, _) in plan.cursor() {
         fusion.absorb_into_readers(position);
     }
-    fusion.into_fused()
+    direct::join_sends(plan, fusion.into_fused())
 }
 
 struct KernelFusion<'p> {

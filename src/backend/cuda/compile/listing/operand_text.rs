@@ -84,8 +84,9 @@ pub(super) fn gemm_shape(shape: &GemmShape) -> String {
         GemmBias::Matrix(layout) => format!("bias {}", matrix_text(layout)),
     };
     let tf32 = if shape.tf32 { ", tf32" } else { "" };
+    let remote = if shape.remote { ", stored in another rank's memory" } else { "" };
     format!(
-        "{} {} = {left} {a} * {right} {b}, {bias}, batch {}, alignments {:?}{tf32}",
+        "{} {} = {left} {a} * {right} {b}, {bias}, batch {}, alignments {:?}{tf32}{remote}",
         element_name(shape.element),
         matrix_text(&shape.d),
         shape.batch,

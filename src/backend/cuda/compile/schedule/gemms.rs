@@ -3,10 +3,12 @@
 use crate::codegen;
 use crate::gemm_lowering;
 use crate::gemm_lowering::fp8;
+use crate::gemm_shape::GemmShape;
 use crate::operand::SymbolicAddress;
-use crate::schedule::{Builder, StreamCommand};
+use crate::p2p::MessageTarget;
+use crate::schedule::{Builder, P2pExchange, StreamCommand};
 use crate::unsupported::Unsupported;
-use hostir::plan::{BufferView, GemmInst};
+use hostir::plan::{BufferView, GemmInst, Inst, InstId, InstKind};
 
 impl Builder<'_> {
     /// A product by the library if it takes it, else by a kernel of ours.
@@ -22,6 +24,50 @@ impl Builder<'_> {
         };
         products.into_iter().for_each(|product| self.push_gemm_call(product, &SymbolicAddress::View, stream));
         Ok(())
+    }
+
+    /// A product that stores in the memory of the rank that receives it: it waits until that rank is ready, which the
+    /// rank learns of behind it.
+    pub(super) fn schedule_direct_gemm(&mut self, gemm: &GemmInst, at: InstId, send: &Inst) -> Result<(), Unsupported> {
+        let (stream, position) = (send.stream.0 as usize, self.at);
+        let InstKind::Send { work, .. } = send.kind else {
+            return Err(Unsupported::Malformed("a GEMM that stores for no message"));
+        };
+        let rounds = self.messages.inst_rounds(self.plan.rank, position)?;
+        let number = rounds.iter().flat_map(|round| &round.copies).next().copied();
+        let Some(message) = number.map(|number| self.message_at(number)) else {
+            return Err(Unsupported::Malformed("a message without a copy"));
+        };
+        let MessageTarget::Part(target) = &message.target else {
+            return Err(Unsupported::Malformed("a message into staging memory"));
+        };
+        let (rank, offset) = (message.to, target.view.offset + target.start);
+        let (ready, done) = (message.offer, (message.target_rank(), message.done));
+        let out = BufferView { buffer: target.view.buffer, offset, ..gemm.out.clone() };
+        let stored = GemmInst { out, ..gemm.clone() };
+        let Some(products) = gemm_lowering::gemm_calls(&stored, self.settings.tf32) else {
+            return Err(Unsupported::Malformed("a GEMM of no library that stores for a message"));
+        };
+        self.add_exchange(P2pExchange { awaits: vec![ready], ..P2pExchange::default() }, stream);
+        self.at = at;
+        for product in products {
+            self.push_peer_gemm_call(product, rank, stream);
+        }
+        self.at = position;
+        self.add_exchange(P2pExchange { raises: vec![done], ..P2pExchange::default() }, stream);
+        let end = self.record_event(stream);
+        self.works.insert(work.0, end);
+        Ok(())
+    }
+
+    /// Adds a call whose result lies in another rank's memory.
+    fn push_peer_gemm_call(&mut self, mut product: gemm_lowering::GemmCall, rank: u32, stream: usize) {
+        product.shape.remote = true;
+        let shape = self.intern_shape(product.shape);
+        let [a, b, bias, d] = product.operands;
+        let [a, b, bias] = [a, b, bias].map(|view| view.map(SymbolicAddress::View));
+        let d = d.map(|view| SymbolicAddress::Peer { rank, view });
+        self.push(StreamCommand::Product { shape, operands: Box::new([a, b, bias, d]) }, stream);
     }
 
     fn schedule_expanded(&mut self, mut all: fp8::ExpandedGemm, stream: usize) -> Result<(), Unsupported> {
@@ -44,12 +90,17 @@ impl Builder<'_> {
         place: &dyn Fn(BufferView) -> SymbolicAddress,
         stream: usize,
     ) {
-        let known = self.schedule.shapes.iter().position(|shape| *shape == product.shape);
-        let shape = known.unwrap_or_else(|| {
-            self.schedule.shapes.push(product.shape);
-            self.schedule.shapes.len() - 1
-        });
+        let shape = self.intern_shape(product.shape);
         let operands = product.operands.map(|view| view.map(place));
         self.push(StreamCommand::Product { shape, operands: Box::new(operands) }, stream);
+    }
+
+    /// Returns the number of a shape, and adds the shape if it is new.
+    fn intern_shape(&mut self, shape: GemmShape) -> usize {
+        let known = self.schedule.shapes.iter().position(|other| *other == shape);
+        known.unwrap_or_else(|| {
+            self.schedule.shapes.push(shape);
+            self.schedule.shapes.len() - 1
+        })
     }
 }

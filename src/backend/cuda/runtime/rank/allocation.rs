@@ -106,6 +106,8 @@ impl RankAllocation {
         match place {
             SymbolicAddress::View(view) => self.view_address(view),
             SymbolicAddress::Scratch(bytes) => self.scratch_address(stream, *bytes),
+            // The caller looks it up in the map of all ranks' memory.
+            SymbolicAddress::Peer { .. } => 0,
         }
     }
 

@@ -116,8 +116,11 @@ impl CommandList {
             StreamCommand::Product { shape, operands } => {
                 let end = self.schedule.scratch[step.stream];
                 let workspace = (memory.scratch_address(step.stream, end - WORKSPACE), WORKSPACE);
-                let operands = resolve_gemm_operands(memory, operands, step.stream, workspace);
-                ResolvedCommand::Product { product: *shape, operands }
+                let mut resolved = resolve_gemm_operands(memory, operands, step.stream, workspace);
+                if let Some(SymbolicAddress::Peer { rank, view }) = &operands[3] {
+                    resolved.d = map.element_address(*rank, view, 0)?;
+                }
+                ResolvedCommand::Product { product: *shape, operands: resolved }
             }
             StreamCommand::Record { event } => ResolvedCommand::Record { event: *event },
             StreamCommand::Wait { event } => ResolvedCommand::Wait { event: *event },
@@ -213,8 +216,12 @@ impl CommandList {
             }
             (ResolvedCommand::Copy { .. }, StreamCommand::Copy { views, bytes }) => resolve_copy(memory, views, *bytes),
             (ResolvedCommand::Product { operands: old, .. }, StreamCommand::Product { shape, operands }) => {
-                let operands = resolve_gemm_operands(memory, operands, step.stream, old.workspace);
-                ResolvedCommand::Product { product: *shape, operands }
+                let mut resolved = resolve_gemm_operands(memory, operands, step.stream, old.workspace);
+                // Another rank's memory does not move.
+                if let Some(SymbolicAddress::Peer { .. }) = &operands[3] {
+                    resolved.d = old.d;
+                }
+                ResolvedCommand::Product { product: *shape, operands: resolved }
             }
             _ => return Ok(()),
         };

@@ -77,6 +77,8 @@ fn launches(fused: &[FusedInst], plan: &Plan) -> usize {
             !matches!(plan.inst(*position).kind, InstKind::Alloc { .. } | InstKind::Free { .. })
         }
         FusedInst::Kernel { .. } | FusedInst::Reduce { .. } | FusedInst::Gemm { .. } => true,
+        // A GEMM and a message.
+        FusedInst::DirectGemm { .. } => true,
     };
     fused.iter().filter(runs).count()
 }
@@ -154,7 +156,7 @@ fn job(plan: &Plan) -> KernelJob {
     for fused in fuse_kernels(plan) {
         let job = match fused {
             FusedInst::Inst(position) => cases::job(&plan.inst(position).kind, SMS),
-            FusedInst::Gemm { gemm, .. } => codegen::generate_gemm(&gemm),
+            FusedInst::Gemm { gemm, .. } | FusedInst::DirectGemm { gemm, .. } => codegen::generate_gemm(&gemm),
             FusedInst::Kernel { kernel, .. } => codegen::generate_pointwise(&kernel),
             FusedInst::Reduce { kernel, op, axes, output, .. } => {
                 codegen::generate_fused_reduction(&kernel, op, &axes, &output, SMS)
