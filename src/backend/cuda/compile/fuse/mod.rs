@@ -4,11 +4,13 @@
 //! them, and its result is never stored. A result that is read twice, or repeated along an axis, is computed
 //! again if that is cheap. Nothing moves past an instruction that another stream could observe or change: events,
 //! communications, writes to the kernel's operands. Memory that the kernel reads is freed after its new
-//! place. Copies to and from GEMMs are elided too, where possible (`redirect`), and so are messages that send what the
-//! GEMM before them computes (`direct`).
+//! place. Copies to and from GEMMs are elided too, where possible (`redirect`), and so are sums with the result of a GEMM
+//! (`accumulate`) and messages that send it (`direct`).
 
 mod absorb;
+mod accumulate;
 mod direct;
+mod gemm_pairs;
 mod redirect;
 
 use crate::codegen::alias;
@@ -88,7 +90,7 @@ pub fn fuse_kernels(plan: &Plan) -> Vec<FusedInst> {
     for (position, _) in plan.cursor() {
         fusion.absorb_into_readers(position);
     }
-    direct::join_sends(plan, fusion.into_fused())
+    direct::join_sends(plan, accumulate::join_sums(plan, fusion.into_fused()))
 }
 
 struct KernelFusion<'p> {

@@ -1,0 +1,100 @@
+//! GEMMs that add: `P = matmul(A, B)` and `D = P + C` as one GEMM with `C` as its accumulator.
+//!
+//! Only for results in `float` and `double`, which are the types that GEMMs accumulate in: then `P` is not rounded, and
+//! the one GEMM gives the sum that the two gave. In narrower types it would round once instead of twice; a program says
+//! so by `matmul_add`, and the pass `fuse-accumulate` writes that.
+
+use crate::codegen::alias;
+use crate::codegen::alias::is_same_view;
+use crate::fuse::FusedInst;
+use crate::fuse::gemm_pairs::{GemmPair, gemm_of_item, sole_reader_pairs};
+use crate::gemm_lowering;
+use crate::memory_layout::inst_position;
+use hostir::ir::DType;
+use hostir::plan::{BufferView, Function, GemmInst, InstKind, Plan, PointwiseKernel, StepOperand};
+
+/// Replaces each GEMM whose result is only added to something, and the sum, by one GEMM at the sum's place.
+pub(super) fn join_sums(plan: &Plan, items: Vec<FusedInst>) -> Vec<FusedInst> {
+    let found = sole_reader_pairs(plan, &items, |gemm, reader| {
+        kernel_of_item(plan, reader).is_some_and(|kernel| accumulating_gemm(gemm, &kernel).is_some())
+    });
+    let mut items: Vec<Option<FusedInst>> = items.into_iter().map(Some).collect();
+    for GemmPair { gemm, reader } in found {
+        let joined = items[gemm].as_ref().zip(items[reader].as_ref()).and_then(|(product, sum)| {
+            let gemm = accumulating_gemm(&gemm_of_item(plan, product)?, &kernel_of_item(plan, sum)?)?;
+            let of = replaced_positions(product).chain(replaced_positions(sum)).chain([inst_position(sum)]);
+            Some(FusedInst::Gemm { gemm: Box::new(gemm), at: inst_position(product), of: of.collect() })
+        });
+        if joined.is_some() {
+            items[gemm] = None;
+            items[reader] = joined;
+        }
+    }
+    items.into_iter().flatten().collect()
+}
+
+/// The positions that an item stands for besides its own.
+fn replaced_positions(item: &FusedInst) -> impl Iterator<Item = hostir::plan::InstId> + '_ {
+    let own = inst_position(item);
+    let of = match item {
+        FusedInst::Gemm { of, .. } | FusedInst::Kernel { of, .. } => of.as_slice(),
+        _ => &[],
+    };
+    of.iter().copied().filter(move |&at| at != own)
+}
+
+fn kernel_of_item(plan: &Plan, item: &FusedInst) -> Option<PointwiseKernel> {
+    match item {
+        FusedInst::Kernel { kernel, .. } => Some((**kernel).clone()),
+        FusedInst::Inst(at) => match &plan.inst(*at).kind {
+            InstKind::Kernel(kernel) => Some((**kernel).clone()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The GEMM that computes a product and the sum of its result and something else.
+fn accumulating_gemm(gemm: &GemmInst, kernel: &PointwiseKernel) -> Option<GemmInst> {
+    let wide = matches!(gemm.out.dtype, DType::Float | DType::Double);
+    let added = added_view(kernel, &gemm.out).filter(|_| wide && gemm.bias.is_none())?;
+    let out = &kernel.output;
+    let shape = gemm.out.shape();
+    if [added, out].iter().any(|view| view.shape() != shape || view.dtype != gemm.out.dtype) {
+        return None;
+    }
+    let apart = [&gemm.a, &gemm.b].into_iter().all(|factor| alias::are_disjoint(factor, out));
+    let in_place = is_same_view(added, out) || alias::are_disjoint(added, out);
+    let joined = GemmInst { bias: Some(added.clone()), out: out.clone(), ..gemm.clone() };
+    (apart && in_place && gemm_lowering::gemm_calls(&joined, false).is_some()).then_some(joined)
+}
+
+/// What a kernel adds to a product, if that is all it does.
+fn added_view<'k>(kernel: &'k PointwiseKernel, product: &BufferView) -> Option<&'k BufferView> {
+    let (sum, copies) = kernel.steps.split_last()?;
+    let dtype = product.dtype;
+    let one_type = kernel.steps.iter().all(|step| step.compute == dtype && step.result == dtype);
+    let copies_only = copies.iter().all(|step| step.function == Function::Identity);
+    if sum.function != Function::Add || !one_type || !copies_only {
+        return None;
+    }
+    let [x, y] = sum.args.as_slice() else { return None };
+    let (x, y) = (operand_view(kernel, *x)?, operand_view(kernel, *y)?);
+    match (is_same_view(x, product), is_same_view(y, product)) {
+        (true, false) => Some(y),
+        (false, true) => Some(x),
+        _ => None,
+    }
+}
+
+/// The input that an operand is, or is a copy of.
+fn operand_view(kernel: &PointwiseKernel, operand: StepOperand) -> Option<&BufferView> {
+    match operand {
+        StepOperand::Input(number) => kernel.inputs.get(number as usize),
+        StepOperand::Step(number) => match kernel.steps.get(number as usize)?.args.as_slice() {
+            [StepOperand::Input(number)] => kernel.inputs.get(*number as usize),
+            _ => None,
+        },
+        StepOperand::Const(_) | StepOperand::Index(_) => None,
+    }
+}
