@@ -26,6 +26,7 @@ pass_table! {
     mod canonicalize;
     mod cse;
     mod dce;
+    mod fuse_accumulate;
     mod strip_comments;
     mod strip_names;
     mod resize_mesh;

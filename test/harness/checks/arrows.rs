@@ -52,6 +52,7 @@ const FORBIDDEN_MODULES: &[(&str, &[&str])] = &[("passes/src", &["resolve", "bac
 const NAMES_KINDS: &[(&str, &str)] = &[
     ("passes/src/allocate_and_deallocate.rs", "results of matrix products need memory of their own"),
     ("passes/src/canonicalize.rs", "rewrites loops, branches and changes of the stream"),
+    ("passes/src/fuse_accumulate.rs", "the pass is about one op by its name"),
     ("passes/src/chunk/class.rs", "cuts matrix products; ops whose axes an index chooses stay whole"),
     ("passes/src/chunk/rewrite.rs", "cuts matrix products and adds their parts"),
     ("passes/src/convert_op_to_communication/own_rank.rs", "statements that no rank's part is for"),

@@ -2,7 +2,8 @@
 
 use hostir::ir::TensorId;
 use hostir::plan::{BufferKind, BufferView, Inst, InstKind, Plan, PlanBuffer, row_major};
-use hostir_gpu::fuse::{FusedInst, fuse_kernels};
+use hostir_gpu::fuse::fuse_kernels;
+use hostir_gpu::fused_inst::FusedInst;
 
 /// The plan after fusion.
 pub(crate) fn applied(plan: &Plan) -> Plan {

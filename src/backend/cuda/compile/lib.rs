@@ -12,6 +12,7 @@ pub mod codegen;
 pub mod element_range;
 pub mod external_buffers;
 pub mod fuse;
+pub mod fused_inst;
 pub mod gemm_lowering;
 pub mod gemm_shape;
 pub mod issue_order;

@@ -4,8 +4,7 @@
 //! the other such buffers of that stream, since the work of a stream is serialized. All other buffers (inputs, outputs,
 //! buffers of communications or of several streams) have memory of their own.
 
-use crate::fuse::FusedInst;
-use hostir::plan::InstId;
+use crate::fused_inst::FusedInst;
 use hostir::plan::{BufferId, BufferKind, BufferView, Inst, InstKind, Plan, StreamSlot, WorkSlot};
 use smallvec::SmallVec;
 
@@ -113,14 +112,6 @@ impl StreamRegion {
     }
 }
 
-/// The instruction that an item stands at: its own, or the last one of a kernel.
-pub fn inst_position(item: &FusedInst) -> InstId {
-    match item {
-        FusedInst::Inst(at) | FusedInst::Gemm { at, .. } | FusedInst::DirectGemm { send: at, .. } => *at,
-        FusedInst::Kernel { of, .. } | FusedInst::Reduce { of, .. } => of.last().copied().unwrap_or(InstId(0)),
-    }
-}
-
 /// Returns the numbers of the buffers that an item, which stands at `inst`, reads and writes.
 fn accessed_buffers(inst: &Inst, item: &FusedInst) -> SmallVec<[usize; 4]> {
     let views: SmallVec<[&BufferView; 4]> = match item {
@@ -143,7 +134,7 @@ fn buffer_uses(plan: &Plan, items: &[FusedInst]) -> Vec<Option<BufferUse>> {
     }
     let waits = first_waits(plan, items);
     for (at, item) in items.iter().enumerate() {
-        let inst = plan.inst(inst_position(item));
+        let inst = plan.inst(item.position());
         let (stream, buffers) = (inst.stream, accessed_buffers(&inst, item).into_iter());
         match issued_work(&inst.kind) {
             // Its stream goes on when the communication is over: it is one more use of that stream.
@@ -179,7 +170,7 @@ fn first_waits(plan: &Plan, items: &[FusedInst]) -> Vec<Option<(usize, StreamSlo
     let mut groups: Vec<(Vec<WorkSlot>, WorkSlot)> = Vec::new();
     let mut open: Option<Vec<WorkSlot>> = None;
     for (at, item) in items.iter().enumerate() {
-        let inst = plan.inst(inst_position(item));
+        let inst = plan.inst(item.position());
         match &inst.kind {
             InstKind::GroupBegin => open = Some(Vec::new()),
             InstKind::GroupEnd { work, .. } => groups.extend(open.take().map(|all| (all, *work))),

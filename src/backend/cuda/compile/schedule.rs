@@ -16,9 +16,8 @@ use crate::codegen;
 use crate::codegen::job::{KernelJob, KernelParam};
 use crate::element_range;
 use crate::fuse;
-use crate::fuse::FusedInst;
+use crate::fused_inst::FusedInst;
 use crate::gemm_shape::GemmShape;
-use crate::memory_layout;
 use crate::nccl_lowering;
 use crate::operand::SymbolicAddress;
 use crate::p2p::{CopyOrder, MessagePlan};
@@ -240,7 +239,7 @@ pub fn build_schedule(
     builder.record_event(0);
     let items = fuse::fuse_kernels(plan);
     for item in &items {
-        builder.at = memory_layout::inst_position(item);
+        builder.at = item.position();
         builder.schedule_item(item).map_err(|what| UnsupportedInst { inst: builder.at, what, instead: None })?;
     }
     builder.join_streams();

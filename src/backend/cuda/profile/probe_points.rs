@@ -6,8 +6,7 @@ use hostir::backend::trace::{PartialTrace, SpanDependency, SpanKind, TraceSpan};
 use hostir::plan::InstId;
 use hostir::plan::cost::inst_flop;
 use hostir::plan::{BufferView, InstKind, InstOrigin, Plan, PointwiseKernel};
-use hostir_gpu::fuse::FusedInst;
-use hostir_gpu::memory_layout;
+use hostir_gpu::fused_inst::FusedInst;
 use hostir_gpu::schedule::{RankSchedule, START, ScheduleStep, StreamCommand};
 use std::collections::BTreeMap;
 
@@ -61,7 +60,7 @@ pub(crate) fn step_probes(plan: &Plan, schedule: &RankSchedule) -> Vec<StepProbe
 pub(crate) fn trace_part(plan: &Plan, schedule: &RankSchedule, times: &[Option<(u64, u64)>]) -> PartialTrace {
     let mut builder = Builder {
         plan,
-        items: schedule.items.iter().map(|item| (memory_layout::inst_position(item), item)).collect(),
+        items: schedule.items.iter().map(|item| (item.position(), item)).collect(),
         part: PartialTrace { tracks: trace::plan_tracks(plan), ..PartialTrace::default() },
         last: vec![None; schedule.streams],
         free: vec![0; schedule.streams],

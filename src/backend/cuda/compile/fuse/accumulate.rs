@@ -6,10 +6,10 @@
 
 use crate::codegen::alias;
 use crate::codegen::alias::is_same_view;
-use crate::fuse::FusedInst;
+
 use crate::fuse::gemm_pairs::{GemmPair, gemm_of_item, sole_reader_pairs};
+use crate::fused_inst::FusedInst;
 use crate::gemm_lowering;
-use crate::memory_layout::inst_position;
 use hostir::ir::DType;
 use hostir::plan::{BufferView, Function, GemmInst, InstKind, Plan, PointwiseKernel, StepOperand};
 
@@ -22,8 +22,8 @@ pub(super) fn join_sums(plan: &Plan, items: Vec<FusedInst>) -> Vec<FusedInst> {
     for GemmPair { gemm, reader } in found {
         let joined = items[gemm].as_ref().zip(items[reader].as_ref()).and_then(|(product, sum)| {
             let gemm = accumulating_gemm(&gemm_of_item(plan, product)?, &kernel_of_item(plan, sum)?)?;
-            let of = replaced_positions(product).chain(replaced_positions(sum)).chain([inst_position(sum)]);
-            Some(FusedInst::Gemm { gemm: Box::new(gemm), at: inst_position(product), of: of.collect() })
+            let of = replaced_positions(product).chain(replaced_positions(sum)).chain([sum.position()]);
+            Some(FusedInst::Gemm { gemm: Box::new(gemm), at: product.position(), of: of.collect() })
         });
         if joined.is_some() {
             items[gemm] = None;
@@ -35,7 +35,7 @@ pub(super) fn join_sums(plan: &Plan, items: Vec<FusedInst>) -> Vec<FusedInst> {
 
 /// The positions that an item stands for besides its own.
 fn replaced_positions(item: &FusedInst) -> impl Iterator<Item = hostir::plan::InstId> + '_ {
-    let own = inst_position(item);
+    let own = item.position();
     let of = match item {
         FusedInst::Gemm { of, .. } | FusedInst::Kernel { of, .. } => of.as_slice(),
         _ => &[],

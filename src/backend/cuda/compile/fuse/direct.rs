@@ -11,8 +11,9 @@
 
 use crate::codegen::alias;
 use crate::codegen::alias::is_same_view;
-use crate::fuse::FusedInst;
+
 use crate::fuse::gemm_pairs::{GemmPair, gemm_of_item, sole_reader_pairs};
+use crate::fused_inst::FusedInst;
 use crate::gemm_lowering;
 use hostir::plan::{BufferView, GemmInst, InstKind, Plan};
 

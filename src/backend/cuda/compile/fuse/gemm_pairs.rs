@@ -1,8 +1,8 @@
 //! GEMMs and the one item that reads their result.
 
 use crate::codegen::alias;
-use crate::fuse::FusedInst;
-use crate::memory_layout::inst_position;
+use crate::fused_inst::FusedInst;
+
 use hostir::plan::{BufferId, BufferKind, BufferView, GemmInst, InstKind, Plan, StreamSlot};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -46,7 +46,7 @@ fn neighbouring_pairs(
     let mut last: FxHashMap<StreamSlot, usize> = FxHashMap::default();
     let mut pairs = Vec::new();
     for (reader, item) in items.iter().enumerate() {
-        let inst = plan.inst(inst_position(item));
+        let inst = plan.inst(item.position());
         if matches!(inst.kind, InstKind::Alloc { .. } | InstKind::Free { .. }) {
             continue;
         }
@@ -73,10 +73,8 @@ pub(super) fn gemm_of_item(plan: &Plan, item: &FusedInst) -> Option<GemmInst> {
 
 /// For each buffer: the views of it that are read by others than the readers of the pairs.
 fn other_reads(plan: &Plan, items: &[FusedInst], pairs: &[GemmPair]) -> FxHashMap<BufferId, Vec<BufferView>> {
-    let results: FxHashMap<usize, BufferView> = pairs
-        .iter()
-        .filter_map(|pair| Some((pair.reader, gemm_of_item(plan, &items[pair.gemm])?.out)))
-        .collect();
+    let results: FxHashMap<usize, BufferView> =
+        pairs.iter().filter_map(|pair| Some((pair.reader, gemm_of_item(plan, &items[pair.gemm])?.out))).collect();
     let mut found: FxHashMap<BufferId, Vec<BufferView>> = FxHashMap::default();
     for (place, item) in items.iter().enumerate() {
         let own = results.get(&place);

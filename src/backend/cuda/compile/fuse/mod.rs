@@ -17,61 +17,13 @@ use crate::codegen::alias;
 use crate::codegen::types::{ComputeClass, compute_class};
 use crate::fuse::absorb::absorb_producer;
 use crate::fuse::redirect::{ElidedCopies, elide_copies};
+use crate::fused_inst::FusedInst;
 use hostir::ir::IdVec;
 use hostir::ir::functions::FunctionCost;
 use hostir::plan::InstId;
-use hostir::plan::{
-    BufferId, BufferKind, BufferView, Function, GemmInst, InstKind, KernelStep, Plan, PointwiseKernel, ReductionFold,
-};
+use hostir::plan::{BufferId, BufferKind, BufferView, Function, InstKind, KernelStep, Plan, PointwiseKernel};
 use rustc_hash::{FxHashMap, FxHashSet};
-use smallvec::{SmallVec, smallvec};
-
-/// A unit of execution that stands for one or more instructions of a plan.
-#[derive(Clone, PartialEq, Debug)]
-pub enum FusedInst {
-    /// The instruction at this position.
-    Inst(InstId),
-    /// A pointwise kernel.
-    Kernel {
-        /// The pointwise computation.
-        kernel: Box<PointwiseKernel>,
-        /// Positions of the instructions in it; it has the stream and the origin of the last one.
-        of: Vec<InstId>,
-    },
-    /// A reduction of a pointwise kernel's results, which are not stored ([`crate::codegen::generate_fused_reduction`]).
-    Reduce {
-        /// The kernel; `output` gives the shape and element type, its memory may not exist.
-        kernel: Box<PointwiseKernel>,
-        /// The reduction operation and its initial value.
-        op: ReductionFold,
-        /// Positions among the dims of the kernel's output.
-        axes: SmallVec<[usize; 2]>,
-        /// The result.
-        output: BufferView,
-        /// Positions of the instructions in it; it has the stream and the origin of the last one.
-        of: Vec<InstId>,
-    },
-    /// A product that reads or writes elsewhere than in the plan, so that copies are not needed.
-    Gemm {
-        /// The product.
-        gemm: Box<GemmInst>,
-        /// Its position, which gives stream and origin.
-        at: InstId,
-        /// Positions of the copies.
-        of: Vec<InstId>,
-    },
-    /// A product that stores its result in the memory of the rank to which a message sends it.
-    DirectGemm {
-        /// The product; its result has no memory of this rank.
-        gemm: Box<GemmInst>,
-        /// Its position.
-        at: InstId,
-        /// Positions of copies that it replaces.
-        of: Vec<InstId>,
-        /// The position of the message, which gives stream and origin.
-        send: InstId,
-    },
-}
+use smallvec::smallvec;
 
 /// An instruction while others move into it.
 struct FusionItem {

@@ -13,7 +13,8 @@ use hostir::plan::{
     Plan, PlanBuffer, PointwiseKernel, ScalarValue, StepOperand, StreamSlot, row_major,
 };
 use hostir_gpu::codegen::{self, KernelJob};
-use hostir_gpu::fuse::{FusedInst, fuse_kernels};
+use hostir_gpu::fuse::fuse_kernels;
+use hostir_gpu::fused_inst::FusedInst;
 use smallvec::smallvec;
 
 /// A program, and how many launches are left of it.
@@ -76,9 +77,9 @@ fn launches(fused: &[FusedInst], plan: &Plan) -> usize {
         FusedInst::Inst(position) => {
             !matches!(plan.inst(*position).kind, InstKind::Alloc { .. } | InstKind::Free { .. })
         }
-        FusedInst::Kernel { .. } | FusedInst::Reduce { .. } | FusedInst::Gemm { .. } => true,
-        // A GEMM and a message.
-        FusedInst::DirectGemm { .. } => true,
+        FusedInst::Kernel { .. } | FusedInst::Reduce { .. } | FusedInst::Gemm { .. } | FusedInst::DirectGemm { .. } => {
+            true
+        }
     };
     fused.iter().filter(runs).count()
 }
