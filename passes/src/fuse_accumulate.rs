@@ -13,7 +13,7 @@ use hostir::ir::{AttrKey, BlockId, DType, Op, OpEffect, OpId, OpKind, Program, T
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// fuse-accumulate: a matmul and a sum became one GEMM.
-const FUSED: &str = "H0399";
+const FUSED: &str = "H0337";
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
@@ -179,16 +179,19 @@ impl<'p> AccumulatorSearch<'p> {
     fn can_accumulate(&mut self, gemm: OpId, product: TensorId, added: TensorId, result: TensorId) -> bool {
         let program = self.program;
         let dtype = program.tensor(product).dtype;
-        let plain = |tensor: TensorId| {
-            let axes = logical_axes(program, tensor);
-            let stored = axes.stored_positions();
-            let known = !axes.split && !stored.iter().any(|&at| axes.axes[at as usize].is_broadcast());
-            (known && program.tensor(tensor).dtype == dtype).then_some(stored.len())
-        };
-        let ranks = [product, added, result].map(plain);
+        let ranks = [product, added, result].map(|tensor| plain_rank(program, tensor));
+        let one_type = [added, result].iter().all(|&tensor| program.tensor(tensor).dtype == dtype);
         let factors: Vec<TensorId> = program.op(gemm).input_tensors().collect();
         let place = self.storage.class_of(result);
         let apart = factors.iter().all(|&factor| self.storage.class_of(factor) != place);
-        dtype.is_float() && ranks[0].is_some() && ranks.iter().all(|rank| *rank == ranks[0]) && apart
+        dtype.is_float() && one_type && ranks[0].is_some() && ranks.iter().all(|rank| *rank == ranks[0]) && apart
     }
+}
+
+/// The number of stored axes; none of a tensor with split or broadcast ones.
+fn plain_rank(program: &Program, tensor: TensorId) -> Option<usize> {
+    let axes = logical_axes(program, tensor);
+    let stored = axes.stored_positions();
+    let known = !axes.split && !stored.iter().any(|&at| axes.axes[at as usize].is_broadcast());
+    known.then_some(stored.len())
 }

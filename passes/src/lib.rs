@@ -44,6 +44,9 @@ pass_table! {
     mod allocate_and_deallocate;
     mod assign_streams;
     mod ring_stream_buffers;
+    mod allgather_matmul;
+    mod ring_accumulate;
+    mod overlap_lower;
     mod host_ir_lower;
     mod pipeline_gemm_comm;
     mod check_program;

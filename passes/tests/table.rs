@@ -1,19 +1,25 @@
 //! The pass table and what is generated from it.
 
-use hostir::diag::{Diags, render};
+use hostir::diag::render;
 use hostir::ir::Program;
 use hostir_passes::manager::{Config, SilentObserver};
 use hostir_passes::{OptionType, PASSES, manager, passes_markdown, pipeline};
 use std::path::Path;
 
 fn program(text: &str) -> Program {
-    let parsed = hostir_grammar::parse(text);
-    assert!(parsed.errors.is_empty(), "{text}\n{:?}", parsed.errors);
-    let mut diags = Diags::default();
-    let program = hostir::resolve::resolve(&parsed.ast, 0, text, &mut diags);
+    let (mut programs, mut diags) = hostir::load(text);
+    let program = programs.pop().expect("the text has a program");
     hostir::verify::verify(&program, &mut diags);
     assert!(!diags.has_errors(), "{}", render::to_string("test", text, &diags.items));
     program
+}
+
+/// The printed form; numbers, which `hir 2` does not have, by their order.
+fn printed(mut program: Program) -> String {
+    if program.is_hir2() {
+        hostir::style::renumber_program(&mut program);
+    }
+    hostir::print::print_to_string(&program)
 }
 
 fn run(text: &str, passes: &str) -> String {
@@ -22,7 +28,7 @@ fn run(text: &str, passes: &str) -> String {
     let result = manager::run_pipeline(&mut program, &pipeline, &Config::default(), &mut SilentObserver);
     let errors = result.err().map(|failure| failure.errors.items).unwrap_or_default();
     assert!(errors.is_empty(), "{}", render::to_string(passes, text, &errors));
-    hostir::print::print_to_string(&program)
+    printed(program)
 }
 
 /// As [`run`], but the pass may refuse: the program is then as it was.
@@ -30,7 +36,7 @@ fn again(text: &str, passes: &str) -> String {
     let mut program = program(text);
     let pipeline = pipeline::parse_pipeline(passes, PASSES).expect("the pipeline is well formed");
     let _refusal = manager::run_pipeline(&mut program, &pipeline, &Config::default(), &mut SilentObserver).err();
-    hostir::print::print_to_string(&program)
+    printed(program)
 }
 
 /// Every pass turns its example's `before` into its `after`, and changes nothing the second time (where
@@ -39,7 +45,7 @@ fn again(text: &str, passes: &str) -> String {
 fn examples_hold() {
     for pass in PASSES {
         let Some(example) = pass.example else { continue };
-        let after = hostir::print::print_to_string(&program(example.after));
+        let after = printed(program(example.after));
         let pass = format!("{}{}", pass.name, example.options);
         assert_eq!(run(example.before, &pass), after, "{pass}");
         assert_eq!(again(example.after, &pass), after, "{pass} again");

@@ -52,6 +52,10 @@ const FORBIDDEN_MODULES: &[(&str, &[&str])] = &[("passes/src", &["resolve", "bac
 const NAMES_KINDS: &[(&str, &str)] = &[
     ("passes/src/allocate_and_deallocate.rs", "results of matrix products need memory of their own"),
     ("passes/src/canonicalize.rs", "rewrites loops, branches and changes of the stream"),
+    ("passes/src/allgather_matmul/region.rs", "finds products"),
+    ("passes/src/support/slices.rs", "makes loops"),
+    ("passes/src/ring_accumulate/emit.rs", "makes GEMMs"),
+    ("passes/src/ring_accumulate/region.rs", "finds products and sums"),
     ("passes/src/fuse_accumulate.rs", "the pass is about one op by its name"),
     ("passes/src/chunk/class.rs", "cuts matrix products; ops whose axes an index chooses stay whole"),
     ("passes/src/chunk/rewrite.rs", "cuts matrix products and adds their parts"),

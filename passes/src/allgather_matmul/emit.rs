@@ -1,0 +1,120 @@
+//! The loop that gathers one part in each iteration, and multiplies it.
+//!
+//! In iteration h rank r works on part `r + h`, which rank `r + h` sends it, and sends its own part to rank `r - h`.
+//! Iteration 0 is its own part.
+
+use super::region::{GatherRegion, GatheredProduct};
+use crate::support::builder::OpBuilder;
+use crate::support::reshard::stored_domains;
+use crate::support::slices::{Slice, build_range_loop, put_message};
+use hostir::ir::{BinaryOp, ExprId, IterDomain, MemoryType, OpId, ParallelType, TensorId, Value};
+
+/// Appends a loop over `hop`.
+pub(super) fn emit_loop(build: &mut OpBuilder<'_, '_>, region: &GatherRegion, hop: ExprId, out: &mut Vec<OpId>) {
+    let gathered = gathered_tensor(build, region.source);
+    out.push(build.build_allocate(gathered));
+    out.extend(region.products.iter().map(|product| build.build_allocate(product.result)));
+    let gather = GatherLoop { region, gathered, hop };
+    let (worker, main) = (gather.worker_stream(build), build.new_stream_name());
+    out.push(build.build_get_current_stream(main));
+    let fork = vec![build.build_set_current_stream(worker), build.build_synchronize(main)];
+    out.push(build_range_loop(build, hop, [0, region.ranks], fork));
+    let mut body = vec![build.build_set_current_stream(worker)];
+    body.extend(gather.iteration(build));
+    body.extend([build.build_set_current_stream(main), build.build_synchronize(worker)]);
+    out.push(build_range_loop(build, hop, [0, region.ranks], body));
+}
+
+/// A tensor for all parts: `[part, m, k]` on every device.
+fn gathered_tensor(build: &mut OpBuilder<'_, '_>, source: TensorId) -> TensorId {
+    let mut domains: Vec<IterDomain> = stored_domains(build.program(), source);
+    domains[0].parallel = ParallelType::Serial;
+    build.new_tensor(source, MemoryType::Global, &domains)
+}
+
+struct GatherLoop<'r> {
+    region: &'r GatherRegion,
+    gathered: TensorId,
+    hop: ExprId,
+}
+
+impl GatherLoop<'_> {
+    fn iteration(&self, build: &mut OpBuilder<'_, '_>) -> Vec<OpId> {
+        let zero = build.int_expr(0);
+        let own = Slice::whole(self.region.source).index_axis(0, zero);
+        let part = self.shifted_rank(build, BinaryOp::Add);
+        let arrived = Slice::whole(self.gathered).index_axis(0, part);
+        let here = self.products(build, &own, part);
+        let mut there = Vec::new();
+        let arrival = put_message(build, true, &arrived, part, &mut there);
+        let departure = self.send_own_part(build, &own, &mut there);
+        there.push(build.build_wait(arrival));
+        there.extend(self.products(build, &arrived, part));
+        there.push(build.build_wait(departure));
+        let first = build.binary_expr(BinaryOp::Eq, self.hop, zero);
+        vec![build.build_branch(first, here, there)]
+    }
+
+    /// Sends on the stream behind those of the iterations, so that copies follow each other.
+    fn send_own_part(&self, build: &mut OpBuilder<'_, '_>, own: &Slice, ops: &mut Vec<OpId>) -> u32 {
+        let (worker, copies) = (self.worker_stream(build), build.name_expr("numberOfStreams"));
+        let to = self.shifted_rank(build, BinaryOp::Sub);
+        ops.extend([build.build_set_current_stream(copies), build.build_synchronize(worker)]);
+        let departure = put_message(build, false, own, to, ops);
+        ops.push(build.build_set_current_stream(worker));
+        departure
+    }
+
+    /// The products of a part.
+    fn products(&self, build: &mut OpBuilder<'_, '_>, left: &Slice, part: ExprId) -> Vec<OpId> {
+        let mut ops = Vec::new();
+        for product in &self.region.products {
+            emit_product(build, product, left, part, &mut ops);
+        }
+        ops
+    }
+
+    /// `( hop % numberOfStreams )`
+    fn worker_stream(&self, build: &mut OpBuilder<'_, '_>) -> ExprId {
+        let streams = build.name_expr("numberOfStreams");
+        build.binary_expr(BinaryOp::Mod, self.hop, streams)
+    }
+
+    /// The rank `hop` behind this one, or before it.
+    fn shifted_rank(&self, build: &mut OpBuilder<'_, '_>, op: BinaryOp) -> ExprId {
+        let ranks = build.int_expr(i64::from(self.region.ranks));
+        let mut base = build.name_expr("rank");
+        if op == BinaryOp::Sub {
+            base = build.binary_expr(BinaryOp::Add, base, ranks);
+        }
+        let moved = build.binary_expr(op, base, self.hop);
+        build.binary_expr(BinaryOp::Mod, moved, ranks)
+    }
+}
+
+fn emit_product(
+    build: &mut OpBuilder<'_, '_>,
+    product: &GatheredProduct,
+    left: &Slice,
+    part: ExprId,
+    ops: &mut Vec<OpId>,
+) {
+    let zero = build.int_expr(0);
+    let made = own_columns(product, product.result, zero).index_axis(0, part).emit(build, ops);
+    let mut operands = vec![left.emit(build, ops)];
+    for &tensor in &product.others {
+        let own = own_columns(product, tensor, zero);
+        let own = if product.sharded { own.index_axis(0, zero) } else { own };
+        operands.push(own.emit(build, ops));
+    }
+    let mut op = build.program().op(product.op).clone();
+    op.operands = operands.into_iter().map(Value::Tensor).collect();
+    op.results = [Value::Tensor(made)].into_iter().collect();
+    ops.push(build.push(op));
+}
+
+/// A tensor, or the rank's part of it where columns lie across devices.
+fn own_columns(product: &GatheredProduct, tensor: TensorId, zero: ExprId) -> Slice {
+    let whole = Slice::whole(tensor);
+    if product.sharded { whole.index_axis(0, zero) } else { whole }
+}

@@ -1,0 +1,119 @@
+//! allgather-matmul: products of gathered rows, part by part as the parts arrive.
+//!
+//! [`region`] finds products that share an operand which lies across devices; [`emit`] writes one loop for them.
+
+mod emit;
+mod region;
+
+use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
+use crate::support::builder::OpBuilder;
+use crate::support::rewrite::rebuild_body;
+use crate::support::slices::unused_index_name;
+use hostir::diag::{Diag, Diags};
+use hostir::ir::edit::Edit;
+use hostir::ir::{OpId, Program};
+use region::{GatherRegion, GatherSearch};
+
+/// allgather-matmul: products became a loop that gathers.
+const LOOP: &str = "H0335";
+/// allgather-matmul: a product of gathered rows that stays, and why.
+const NO_LOOP: &str = "H0336";
+
+/// The pass.
+pub(crate) const PASS: PassInfo = PassInfo {
+    name: "allgather-matmul",
+    summary: "Multiply the parts of a gathered operand as they arrive",
+    description: "\
+Replaces `matmul` and `linear` ops whose left operand is needed from all devices, `[device, m, k]` to
+`[part, m, n]`, by a loop over the parts. Products that share the operand share the loop, so it is gathered once.
+The loop begins with the rank's own part, for which nothing is sent, and goes round the devices; each rank sends its
+part to each other rank itself, by copies on a stream of their own (`protocol=put`), while it multiplies.
+
+With more axes, a `broadcast` of the operand to `[1, device, m, k]` and a right operand `[device, 1, k, n]` give a
+product `[device, part, m, n]`: columns of a weight lie across devices, as in the first layer of a tensor-parallel
+MLP. What has another form stays for the passes behind; `--remarks` tells the reason.",
+    example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    options: &[],
+    statistics: &[
+        StatisticSpec { name: "loops", help: "loops that gather" },
+        StatisticSpec { name: "products", help: "products in these loops" },
+        StatisticSpec { name: "products-kept", help: "products of gathered rows that stay" },
+    ],
+    action: PassAction::Rewrite(run_allgather_matmul),
+};
+
+const EXAMPLE_BEFORE: &str = "\
+hir 2
+mesh d = 0..4
+
+products(X: f32[x:4, m, k], A: f32[k, n], B: f32[k, n]) -> (Y: f32[4, m, n], Z: f32[4, m, n]) on d:
+  Y = matmul(X, A)
+  Z = matmul(X, B)
+";
+const EXAMPLE_AFTER: &str = "\
+hir 2
+mesh d = 0..4
+
+products(X: f32[x:4, m, k], A: f32[k, n], B: f32[k, n]) -> (Y: f32[4, m, n], Z: f32[4, m, n]) on d:
+  X.1: f32[4, m, k] = alloc
+  Y = alloc
+  Z = alloc
+  for hop in 4 on streams:
+    if hop == 0:
+      Y[(rank + hop) % 4] = matmul(X[own], A)
+      Z[(rank + hop) % 4] = matmul(X[own], B)
+    else:
+      h0 = recv(X.1[(rank + hop) % 4], from=(rank + hop) % 4, via=CUDA, protocol=put)
+      stream streams:
+        sync hop % streams
+        h1 = send(X[own], to=(rank + 4 - hop) % 4, via=CUDA, protocol=put)
+      wait h0
+      Y[(rank + hop) % 4] = matmul(X.1[(rank + hop) % 4], A)
+      Z[(rank + hop) % 4] = matmul(X.1[(rank + hop) % 4], B)
+      wait h1
+";
+
+fn run_allgather_matmul(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+    let program = edit.program();
+    let mut search = GatherSearch::new(program);
+    let regions = search.find_regions();
+    for (op, reason) in &search.kept {
+        cx.add_count("products-kept", 1);
+        cx.add_remark(|| kept_remark(program, *op, reason));
+    }
+    let mut work: Vec<(OpId, Option<GatherRegion>)> = Vec::new();
+    for region in regions {
+        cx.add_count("loops", 1);
+        cx.add_count("products", region.products.len() as u64);
+        cx.add_remark(|| loop_remark(program, &region));
+        work.extend(region.products.iter().skip(1).map(|product| (product.op, None)));
+        work.extend(region.broadcasts.iter().map(|&op| (op, None)));
+        work.push((region.products[0].op, Some(region)));
+    }
+    if work.is_empty() {
+        return Ok(());
+    }
+    work.sort_by_key(|(op, _)| search.motion.place_of(*op));
+    let mut build = OpBuilder::new(edit);
+    let hop = build.name_expr(&unused_index_name(build.program()));
+    rebuild_body(&mut build, work, |build, _, region, out| {
+        if let Some(region) = region {
+            emit::emit_loop(build, &region, hop, out);
+        }
+    });
+    Ok(())
+}
+
+fn loop_remark(program: &Program, region: &GatherRegion) -> Diag {
+    let names: Vec<String> = region.products.iter().map(|product| program.tensor_name(product.result)).collect();
+    let (gathered, made) = (program.tensor_name(region.source), names.join("`, `"));
+    let message = format!("`{made}` became a loop over the parts of `{gathered}`, each multiplied when it arrives");
+    Diag::error(LOOP, program.op_span(region.products[0].op), message)
+}
+
+fn kept_remark(program: &Program, product: OpId, reason: &str) -> Diag {
+    let result = program.op(product).output_tensors().next();
+    let name = result.map(|tensor| program.tensor_name(tensor)).unwrap_or_default();
+    let message = format!("the product `{name}` of gathered rows did not become a loop: {reason}");
+    Diag::error(NO_LOOP, program.op_span(product), message)
+}

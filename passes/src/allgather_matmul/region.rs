@@ -1,0 +1,200 @@
+//! Products of rows that lie across devices.
+
+use crate::support::motion::{BodyMotion, consecutive_rank_count};
+use crate::support::reshard::stored_domains;
+use crate::support::storage::{described_tensors, interface_tensors, visit_accesses, visit_host_ops};
+use hostir::axes::logical_axes;
+use hostir::ir::{IterDomain, OpId, OpKind, ParallelType, Program, TensorId};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// A product of a region.
+#[derive(Clone)]
+pub(super) struct GatheredProduct {
+    pub(super) op: OpId,
+    pub(super) result: TensorId,
+    /// The operands behind the left one.
+    pub(super) others: Vec<TensorId>,
+    /// True for `[device, part, m, n]`, whose right factor is `[device, 1, k, n]`.
+    pub(super) sharded: bool,
+}
+
+/// Products that share the operand which is gathered.
+pub(super) struct GatherRegion {
+    /// The operand, `[device, m, k]`.
+    pub(super) source: TensorId,
+    pub(super) products: Vec<GatheredProduct>,
+    /// Broadcasts of the operand that only these products read.
+    pub(super) broadcasts: Vec<OpId>,
+    /// The number of devices, and of parts.
+    pub(super) ranks: u32,
+}
+
+/// Finds regions in the body of a program.
+pub(super) struct GatherSearch<'p> {
+    program: &'p Program,
+    pub(super) motion: BodyMotion<'p>,
+    /// Products of gathered rows that stay, and why.
+    pub(super) kept: Vec<(OpId, &'static str)>,
+    mentions: FxHashMap<TensorId, usize>,
+    /// The broadcast that makes each tensor.
+    broadcasts: FxHashMap<TensorId, OpId>,
+    /// Tensors that an ALLOCATE gives memory.
+    bound: FxHashSet<TensorId>,
+}
+
+impl<'p> GatherSearch<'p> {
+    pub(super) fn new(program: &'p Program) -> Self {
+        let mut mentions: FxHashMap<TensorId, usize> = FxHashMap::default();
+        let seen = interface_tensors(program).chain(described_tensors(program));
+        seen.for_each(|tensor| *mentions.entry(tensor).or_default() += 1);
+        let mut bound = FxHashSet::default();
+        visit_host_ops(program, &mut |id| {
+            visit_accesses(program, id, &mut |tensor, _| *mentions.entry(tensor).or_default() += 1);
+            if program.op(id).kind == OpKind::Allocate {
+                bound.extend(program.op(id).output_tensors());
+            }
+        });
+        let mut broadcasts = FxHashMap::default();
+        for &id in &program.block(program.body()).ops {
+            if let (OpKind::Broadcast, Some(result)) = (program.op(id).kind, program.op(id).output_tensors().next()) {
+                broadcasts.insert(result, id);
+            }
+        }
+        let motion = BodyMotion::new(program);
+        Self { program, motion, kept: Vec::new(), mentions, broadcasts, bound }
+    }
+
+    /// The regions, in the order of their first products.
+    pub(super) fn find_regions(&mut self) -> Vec<GatherRegion> {
+        let mut regions: Vec<GatherRegion> = Vec::new();
+        for &id in &self.program.block(self.program.body()).ops {
+            let Some(source) = self.gathered_operand(id) else { continue };
+            match self.check_product(id, source) {
+                Err(reason) => self.kept.push((id, reason)),
+                Ok((product, ranks)) => self.add_product(&mut regions, product, source, ranks),
+            }
+        }
+        for region in &mut regions {
+            region.broadcasts = self.private_broadcasts(region);
+        }
+        regions
+    }
+
+    fn add_product(&mut self, regions: &mut Vec<GatherRegion>, product: GatheredProduct, source: TensorId, ranks: u32) {
+        // The last loop over the operand: what is written to it in between would be seen by neither.
+        let last = regions.iter_mut().rev().find(|region| region.source == source);
+        match last.filter(|region| self.motion.can_hoist(product.op, region.products[0].op)) {
+            Some(region) => region.products.push(product),
+            None => regions.push(GatherRegion { source, products: vec![product], broadcasts: Vec::new(), ranks }),
+        }
+    }
+
+    /// The broadcasts of a region's operand that nothing but its products reads.
+    fn private_broadcasts(&self, region: &GatherRegion) -> Vec<OpId> {
+        let mut uses: FxHashMap<TensorId, usize> = FxHashMap::default();
+        for product in &region.products {
+            let left = self.program.op(product.op).input_tensors().next();
+            left.into_iter().for_each(|tensor| *uses.entry(tensor).or_default() += 1);
+        }
+        let made = uses.into_iter().filter_map(|(tensor, count)| {
+            let op = self.broadcasts.get(&tensor)?;
+            (self.mentions.get(&tensor) == Some(&(count + 1))).then_some(*op)
+        });
+        let mut made: Vec<OpId> = made.collect();
+        made.sort_unstable();
+        made
+    }
+
+    /// The tensor that a product needs from all devices: its left operand, or what that is a broadcast of.
+    fn gathered_operand(&self, id: OpId) -> Option<TensorId> {
+        let program = self.program;
+        let op = program.op(id);
+        if !matches!(op.kind, OpKind::Matmul | OpKind::Linear) || !hostir::analysis::is_resharding(program, id) {
+            return None;
+        }
+        let left = op.input_tensors().next()?;
+        let source = match self.broadcasts.get(&left) {
+            Some(&made) => program.op(made).input_tensors().next()?,
+            None => left,
+        };
+        let first = stored_domains(program, source).into_iter().next()?;
+        first.parallel.is_device().then_some(source)
+    }
+
+    fn check_product(&mut self, id: OpId, source: TensorId) -> Result<(GatheredProduct, u32), &'static str> {
+        let program = self.program;
+        let op = program.op(id);
+        let tensors: Vec<TensorId> = op.input_tensors().collect();
+        let (Some((&left, others)), Some(result)) = (tensors.split_first(), op.output_tensors().next()) else {
+            return Err("it has no operands");
+        };
+        if self.bound.contains(&result) {
+            return Err("its result has memory already");
+        }
+        if op.all_tensors().chain([source]).any(|tensor| logical_axes(program, tensor).split) {
+            return Err("an axis of its tensors is split");
+        }
+        let ranks = consecutive_rank_count(program, source);
+        let one_mesh = op.all_tensors().all(|tensor| program.tensor(tensor).mesh == program.tensor(source).mesh);
+        let Some(ranks) = ranks.filter(|_| one_mesh) else {
+            return Err("its tensors do not lie on devices 0, 1, and so on in one row");
+        };
+        let sharded = self.check_axes(id, [source, left, result], others, ranks)?;
+        let made = self.broadcasts.get(&left).copied();
+        if made.is_some_and(|made| !self.motion.can_sink(made, id)) {
+            return Err("something between it and the broadcast changes the operand");
+        }
+        Ok((GatheredProduct { op: id, result, others: others.to_vec(), sharded }, ranks))
+    }
+
+    /// Checks the axes of a product; true if columns of its right factor lie across devices.
+    fn check_axes(
+        &self,
+        id: OpId,
+        [source, left, result]: [TensorId; 3],
+        others: &[TensorId],
+        ranks: u32,
+    ) -> Result<bool, &'static str> {
+        let program = self.program;
+        let [rows, factor, made] = [source, left, result].map(|tensor| stored_domains(program, tensor));
+        let right: Vec<Vec<IterDomain>> = others.iter().map(|&tensor| stored_domains(program, tensor)).collect();
+        if rows.len() != 3 || !is_local(&rows[1..]) {
+            return Err("its left operand is not `[device, m, k]`");
+        }
+        if left == source {
+            let plain = made.len() == 3 && self.is_part_axis(&made[0], &rows[0], ranks) && is_local(&made);
+            let whole = right.iter().all(|domains| domains.len() <= 2 && is_local(domains));
+            return if plain && whole {
+                Ok(false)
+            } else {
+                Err("it is not `[device, m, k]` and `[k, n]` to `[part, m, n]`")
+            };
+        }
+        let device = rows[0].parallel;
+        let widened = factor.len() == 4 && factor[0].is_broadcast() && factor[1].parallel == device;
+        let columns =
+            matches!(right.as_slice(), [weight] if is_spread_first(weight, device) && weight[1].is_broadcast());
+        let batched = program.op(id).kind == OpKind::Matmul
+            && is_spread_first(&made, device)
+            && self.is_part_axis(&made[1], &rows[0], ranks);
+        match widened && columns && batched {
+            true => Ok(true),
+            false => Err("it is not `[1, device, m, k]` and `[device, 1, k, n]` to `[device, part, m, n]`"),
+        }
+    }
+
+    /// Whether an axis of a result counts the devices' parts.
+    fn is_part_axis(&self, axis: &IterDomain, devices: &IterDomain, ranks: u32) -> bool {
+        let literal = self.program.exprs().as_int(axis.extent) == Some(i64::from(ranks));
+        !axis.parallel.is_device() && (literal || axis.extent == devices.extent)
+    }
+}
+
+fn is_local(domains: &[IterDomain]) -> bool {
+    domains.iter().all(|domain| !domain.parallel.is_device())
+}
+
+/// Whether the first of four axes lies across devices, and only that.
+fn is_spread_first(domains: &[IterDomain], device: ParallelType) -> bool {
+    domains.len() == 4 && domains[0].parallel == device && is_local(&domains[1..])
+}

@@ -1,0 +1,110 @@
+//! overlap-lower: the lowering that overlaps communication with GEMMs, as one pipeline.
+
+use crate::framework::options::{OptionSpec, OptionType, Options};
+use crate::framework::pass::{PassAction, PassExample, PassInfo};
+use hostir::ops::comm::BACKENDS;
+
+/// The pass.
+pub(crate) const PASS: PassInfo = PassInfo {
+    name: "overlap-lower",
+    summary: "Lower an annotated program so that GEMMs hide its communications",
+    description: "\
+Lowers a program in plain math, with meshes and device axes, for GPUs of one host that reach each other's memory.
+Products of gathered rows become loops that multiply each part as it arrives (`allgather-matmul`), and products
+that are summed over devices become rings of accumulating GEMMs (`ring-accumulate`). Everything else is lowered as
+`host-ir-lower` does. Programs need no stream axes; `--remarks` tells what became what, and why something stayed.
+
+docs/overlap.md shows which pattern becomes which program. No option depends on a measurement: to choose between
+lowerings for a shape, compare them with `hir-run --bench a.hir b.hir`.",
+    example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    options: &[
+        OptionSpec {
+            name: "allgather_matmul",
+            ty: OptionType::Choice(&["push", "none"]),
+            default: Some("push"),
+            help: "Lowering of products of gathered rows: each rank pushes its part to the others, part by part; or as `host-ir-lower`",
+        },
+        OptionSpec {
+            name: "matmul_reduce_scatter",
+            ty: OptionType::Choice(&["ring-accumulate", "none"]),
+            default: Some("ring-accumulate"),
+            help: "Lowering of products whose sum is scattered over the devices",
+        },
+        OptionSpec {
+            name: "matmul_allreduce",
+            ty: OptionType::Choice(&["ring-accumulate", "none"]),
+            default: Some("ring-accumulate"),
+            help: "Lowering of products whose sum all devices keep",
+        },
+        OptionSpec {
+            name: "communicator_backend",
+            ty: OptionType::Choice(BACKENDS),
+            default: Some("NCCL"),
+            help: "Backend of all other communications",
+        },
+    ],
+    statistics: &[],
+    action: PassAction::Pipeline(pipeline_steps),
+};
+
+const EXAMPLE_BEFORE: &str = "\
+hir 2
+mesh d = 0..2
+
+block(X: f32[x:2, m, k], W1: f32[x:2, b.1, k, f], W2: f32[x:2, b.1, f, n]) -> (Y: f32[r.2, x:2, m, n]) on d:
+  G = broadcast(X, flags=[true, false, false, false])
+  U: f32[x:2, 2, m, f, r.k] = matmul(G, W1)
+  V: f32[x:2, 2, m, f] = relu(U)
+  P: f32[x:2, 2, m, n, r.f] = matmul(V, W2)
+  Y = reduction(P, op=add, init=f32(0), allreduce=false)
+";
+const EXAMPLE_AFTER: &str = "\
+hir 2
+mesh d = 0..2
+
+kernel HostUnit0(U: f32[x:2, 2, m, f, r.k]) -> (V: f32[x:2, 2, m, f]) on d:
+  V = relu(U)
+
+block(X: f32[x:2, m, k], W1: f32[x:2, b.1, k, f], W2: f32[x:2, b.1, f, n]) -> (Y: f32[r.2, x:2, m, n]) on d:
+  X.1: f32[2, m, k] = alloc
+  U: f32[x:2, 2, m, f, r.k] = alloc
+  for hop in 2 on streams:
+    if hop == 0: U[own, (rank + hop) % 2] = matmul(X[own], W1[own, 0])
+    else:
+      h0 = recv(X.1[(rank + hop) % 2], from=(rank + hop) % 2, via=CUDA, protocol=put)
+      stream streams:
+        sync hop % streams
+        h1 = send(X[own], to=(rank + 2 - hop) % 2, via=CUDA, protocol=put)
+      wait h0
+      U[own, (rank + hop) % 2] = matmul(X.1[(rank + hop) % 2], W1[own, 0])
+      wait h1
+  V: f32.g[x:2, 2, m, f] = HostUnit0(U)
+  P.1: f32[1, m, n] = alloc
+  P.2: f32[1, m, n] = alloc
+  Y = alloc
+  for hop1 in 2:
+    if hop1 < 1:
+      h2 = recv(P.1[hop1], from=(rank + 1) % 2, via=CUDA, protocol=put)
+      if hop1 == 0: P.2[hop1] = matmul(V[own, (rank + 1 - hop1) % 2], W2[own, 0])
+      else: P.2[hop1] = matmul_add(V[own, (rank + 1 - hop1) % 2], W2[own, 0], P.1[hop1 - 1])
+      wait send(P.2[hop1], to=(rank + 1) % 2, via=CUDA, protocol=put)
+      wait h2
+    else: Y[own] = matmul_add(V[own, (rank + 1 - hop1) % 2], W2[own, 0], P.1[hop1 - 1])
+";
+
+fn pipeline_steps(options: &Options) -> String {
+    let takes = |name: &str| options.word_value(name) != "none";
+    let mut steps = Vec::new();
+    if takes("allgather_matmul") {
+        steps.push("allgather-matmul".to_owned());
+    }
+    match (takes("matmul_reduce_scatter"), takes("matmul_allreduce")) {
+        (true, true) => steps.push("ring-accumulate".to_owned()),
+        (true, false) => steps.push("ring-accumulate{sums=reduce-scatter}".to_owned()),
+        (false, true) => steps.push("ring-accumulate{sums=all-reduce}".to_owned()),
+        (false, false) => {}
+    }
+    let backend = options.word_value("communicator_backend");
+    steps.push(format!("host-ir-lower{{communicator_backend={backend}}}"));
+    steps.join(",")
+}

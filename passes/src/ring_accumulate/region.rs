@@ -1,0 +1,201 @@
+//! Products whose parts are summed over devices.
+
+use crate::support::motion::{BodyMotion, consecutive_rank_count};
+use crate::support::storage::{described_tensors, interface_tensors, visit_accesses, visit_host_ops};
+use hostir::axes::{LogicalAxis, logical_axes};
+use hostir::ir::{OpId, OpKind, ParallelType, Program, TensorId};
+use hostir::plan::{RedOp, starts_from_identity};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// The place of the device axis, and of the parts, among the axes of a product.
+pub(super) const DEVICES: usize = 0;
+pub(super) const PARTS: usize = 1;
+/// The axes of a product: devices, parts, rows, columns.
+const RANK: usize = 4;
+
+/// Where the parts of a sum lie.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum SumResult {
+    /// Part r on device r.
+    Scattered,
+    /// All parts on all devices.
+    Replicated,
+}
+
+/// A product and the sum of its parts over devices.
+pub(super) struct RingRegion {
+    pub(super) product: OpId,
+    pub(super) sum: OpId,
+    /// The factors, `[device, part, m, k]` and `[device, 1, k, n]`; a right factor `[k, n]` is the same on all devices.
+    pub(super) factors: [TensorId; 2],
+    /// The product, `[device, part, m, n]`.
+    pub(super) partial: TensorId,
+    /// The sum.
+    pub(super) output: TensorId,
+    pub(super) result: SumResult,
+    /// The number of devices, and of parts.
+    pub(super) ranks: u32,
+}
+
+/// Whether an op is a sum of a product over devices that can become a ring.
+pub(super) enum SearchOutcome {
+    /// It is no sum of a product over devices.
+    NoSum,
+    /// It is one, but has another form.
+    Kept(&'static str),
+    /// It can.
+    Found(RingRegion),
+}
+
+/// Finds regions in the body of a program.
+pub(super) struct RingSearch<'p> {
+    program: &'p Program,
+    /// How many ops and callers name each tensor.
+    mentions: FxHashMap<TensorId, usize>,
+    /// The product that makes each tensor.
+    products: FxHashMap<TensorId, OpId>,
+    /// Tensors that an ALLOCATE gives memory.
+    bound: FxHashSet<TensorId>,
+    pub(super) motion: BodyMotion<'p>,
+}
+
+impl<'p> RingSearch<'p> {
+    pub(super) fn new(program: &'p Program) -> Self {
+        let mut mentions: FxHashMap<TensorId, usize> = FxHashMap::default();
+        let seen = interface_tensors(program).chain(described_tensors(program));
+        seen.for_each(|tensor| *mentions.entry(tensor).or_default() += 1);
+        let mut bound = FxHashSet::default();
+        visit_host_ops(program, &mut |id| {
+            visit_accesses(program, id, &mut |tensor, _| *mentions.entry(tensor).or_default() += 1);
+            if program.op(id).kind == OpKind::Allocate {
+                bound.extend(program.op(id).output_tensors());
+            }
+        });
+        let mut products = FxHashMap::default();
+        for &id in &program.block(program.body()).ops {
+            let op = program.op(id);
+            if let (OpKind::Matmul, Some(result)) = (op.kind, op.output_tensors().next()) {
+                products.insert(result, id);
+            }
+        }
+        Self { program, mentions, products, bound, motion: BodyMotion::new(program) }
+    }
+
+    /// The region that a sum of the body ends.
+    pub(super) fn region_of_sum(&mut self, sum: OpId) -> SearchOutcome {
+        let program = self.program;
+        let op = program.op(sum);
+        let (Some(partial), Some(output)) = (op.input_tensors().next(), op.output_tensors().next()) else {
+            return SearchOutcome::NoSum;
+        };
+        let whole_sum = starts_from_identity(program, sum) == Some((RedOp::Sum, true));
+        let is_sum = op.kind == OpKind::Reduction && whole_sum;
+        let Some(&product) = self.products.get(&partial).filter(|_| is_sum) else { return SearchOutcome::NoSum };
+        let axes = logical_axes(program, partial).axes;
+        if !axes.get(DEVICES).is_some_and(LogicalAxis::is_sharded) {
+            return SearchOutcome::NoSum;
+        }
+        match self.check_region(sum, product, [partial, output]) {
+            Ok(region) => SearchOutcome::Found(region),
+            Err(reason) => SearchOutcome::Kept(reason),
+        }
+    }
+
+    fn check_region(
+        &mut self,
+        sum: OpId,
+        product: OpId,
+        [partial, output]: [TensorId; 2],
+    ) -> Result<RingRegion, &'static str> {
+        let program = self.program;
+        if self.mentions.get(&partial) != Some(&2) {
+            return Err("the product is used again");
+        }
+        if self.bound.contains(&output) {
+            return Err("its result has memory already");
+        }
+        if !self.motion.can_sink(product, sum) {
+            return Err("something between the product and the sum changes a factor or the stream");
+        }
+        let ranks = self.consecutive_ranks(partial, output)?;
+        let device = self.partial_device_type(partial, ranks)?;
+        let result = self.result_of_sum(output, device)?;
+        let mut factors = program.op(product).input_tensors();
+        let (Some(a), Some(b)) = (factors.next(), factors.next()) else { return Err("its product has no factors") };
+        self.check_factors([a, b], device)?;
+        Ok(RingRegion { product, sum, factors: [a, b], partial, output, result, ranks })
+    }
+
+    /// The number of devices, if these are 0, 1, 2 and so on.
+    fn consecutive_ranks(&self, partial: TensorId, output: TensorId) -> Result<u32, &'static str> {
+        let program = self.program;
+        if program.tensor(partial).mesh != program.tensor(output).mesh {
+            return Err("the product and the sum lie on different devices");
+        }
+        consecutive_rank_count(program, partial).ok_or("its devices are not 0, 1, and so on in one row")
+    }
+
+    /// The device axis of the product, `[device, part, m, n]`.
+    fn partial_device_type(&self, partial: TensorId, ranks: u32) -> Result<ParallelType, &'static str> {
+        let program = self.program;
+        let axes = logical_axes(program, partial);
+        let stored: Vec<&LogicalAxis> = axes.axes.iter().filter(|axis| !axis.is_reduction()).collect();
+        if axes.split || stored.len() != RANK {
+            return Err("the product is not `[device, part, m, n]`");
+        }
+        let others = stored[PARTS..].iter().all(|axis| axis.device_type().is_none() && !axis.is_broadcast());
+        let extent = stored[PARTS].extent;
+        let as_many = program.exprs().as_int(extent) == Some(i64::from(ranks)) || extent == stored[DEVICES].extent;
+        match stored[DEVICES].device_type() {
+            Some(device) if others && as_many => Ok(device),
+            Some(_) if others => {
+                Err("the product has not as many parts as there are devices: write `[device, part, m, n]`")
+            }
+            _ => Err("the product is not `[device, part, m, n]`"),
+        }
+    }
+
+    /// Where the sum leaves its parts.
+    fn result_of_sum(&self, output: TensorId, device: ParallelType) -> Result<SumResult, &'static str> {
+        let axes = logical_axes(self.program, output);
+        let Some((first, rest)) = axes.axes.split_first().filter(|_| !axes.split) else {
+            return Err("its result is not `[reduced device, part, m, n]`");
+        };
+        let Some((parts, inner)) = rest.split_first().filter(|_| first.is_reduction() && rest.len() == RANK - 1) else {
+            return Err("it sums more than the device axis");
+        };
+        if rest.iter().any(LogicalAxis::is_reduction) {
+            return Err("it sums more than the device axis");
+        }
+        if inner.iter().any(|axis| axis.device_type().is_some()) {
+            return Err("its result is spread over devices along its rows or columns");
+        }
+        match parts.device_type() {
+            None => Ok(SumResult::Replicated),
+            Some(own) if own == device => Ok(SumResult::Scattered),
+            Some(_) => Err("its result is spread over other devices"),
+        }
+    }
+
+    /// The left factor is `[device, part, m, k]`, the right one `[device, 1, k, n]` or `[k, n]`.
+    fn check_factors(&self, factors: [TensorId; 2], device: ParallelType) -> Result<(), &'static str> {
+        let [left, right] = factors.map(|tensor| logical_axes(self.program, tensor));
+        let (a, b) = (stored_axes_of(&left.axes), stored_axes_of(&right.axes));
+        let whole = b.len() == RANK - 2 && b.iter().all(|axis| axis.device_type().is_none());
+        let batched = b.len() == RANK && is_spread_first(&b, device) && b[PARTS].is_broadcast();
+        if left.split || right.split || a.len() != RANK || !is_spread_first(&a, device) || a[PARTS].is_broadcast() {
+            return Err("its left factor is not `[device, part, m, k]`");
+        }
+        if whole || batched { Ok(()) } else { Err("its right factor is not `[device, 1, k, n]`") }
+    }
+}
+
+fn stored_axes_of(axes: &[LogicalAxis]) -> Vec<LogicalAxis> {
+    axes.iter().filter(|axis| !axis.is_reduction()).copied().collect()
+}
+
+/// Whether the first axis lies across devices, and only that.
+fn is_spread_first(axes: &[LogicalAxis], device: ParallelType) -> bool {
+    axes.first().is_some_and(|axis| axis.device_type() == Some(device))
+        && axes.iter().skip(1).all(|axis| axis.device_type().is_none())
+}

@@ -1,0 +1,61 @@
+//! Whether an op of the body computes the same at another place of the body.
+
+use crate::support::storage::{StorageClasses, TensorAccess, visit_accesses};
+use hostir::ir::{OpEffect, OpId, Program};
+
+/// The places of ops in the body of a program, and what may share memory.
+pub(crate) struct BodyMotion<'p> {
+    program: &'p Program,
+    storage: StorageClasses,
+}
+
+impl<'p> BodyMotion<'p> {
+    pub(crate) fn new(program: &'p Program) -> Self {
+        Self { program, storage: StorageClasses::from_program(program) }
+    }
+
+    /// The place of an op in the body.
+    pub(crate) fn place_of(&self, op: OpId) -> usize {
+        let ops = &self.program.block(self.program.body()).ops;
+        ops.iter().position(|&other| other == op).unwrap_or(ops.len())
+    }
+
+    /// Whether an op computes the same in front of a later one: nothing between them writes an operand, changes the
+    /// stream, communicates or launches a kernel. Readers of its result count only if they stand between the two.
+    pub(crate) fn can_sink(&mut self, op: OpId, later: OpId) -> bool {
+        let (from, to) = (self.place_of(op), self.place_of(later));
+        self.commutes_with(op, from + 1..to)
+    }
+
+    /// Whether an op computes the same behind an earlier one.
+    pub(crate) fn can_hoist(&mut self, op: OpId, earlier: OpId) -> bool {
+        let (from, to) = (self.place_of(earlier), self.place_of(op));
+        self.commutes_with(op, from + 1..to)
+    }
+
+    /// Whether an op may change places with all ops of a range of the body.
+    fn commutes_with(&mut self, op: OpId, range: std::ops::Range<usize>) -> bool {
+        let program = self.program;
+        let reads: Vec<usize> = program.op(op).input_tensors().map(|tensor| self.storage.class_of(tensor)).collect();
+        let writes: Vec<usize> = program.op(op).output_tensors().map(|tensor| self.storage.class_of(tensor)).collect();
+        let between = program.block(program.body()).ops.get(range).unwrap_or_default();
+        between.iter().all(|&id| {
+            let effect = program.op(id).kind.effect();
+            let mut free = matches!(effect, OpEffect::Pure | OpEffect::Allocate | OpEffect::Alias);
+            visit_accesses(program, id, &mut |tensor, access| {
+                let class = self.storage.class_of(tensor);
+                let changes = matches!(access, TensorAccess::Write | TensorAccess::Both | TensorAccess::Bind);
+                free &= !(writes.contains(&class) || changes && reads.contains(&class));
+            });
+            free
+        })
+    }
+}
+
+/// The number of devices of a mesh that is one row of devices 0, 1, 2 and so on; at least 2.
+pub(crate) fn consecutive_rank_count(program: &Program, tensor: hostir::ir::TensorId) -> Option<u32> {
+    let mesh = program.tensor_mesh(tensor)?;
+    let in_row = mesh.shape.len() == 1 && mesh.devices.iter().zip(0..).all(|(&device, k)| device == k);
+    let count = mesh.devices.len() as u32;
+    (in_row && count > 1).then_some(count)
+}

@@ -1,0 +1,74 @@
+//! Slices that are made in front of the op that uses them, and loops and messages around them.
+
+use crate::support::builder::{OpBuilder, printed_domain};
+use hostir::axes::logical_axes;
+use hostir::ir::{AttrKey, AttrValue, ExprId, IterDomain, MemoryType, Op, OpId, OpKind, Program, Symbol, TensorId};
+
+/// A slice of a tensor, not yet in the program.
+pub(crate) struct Slice {
+    tensor: TensorId,
+    /// Stored axes by their places, each among those that the steps before left, and indices.
+    steps: Vec<(usize, ExprId)>,
+}
+
+impl Slice {
+    pub(crate) fn whole(tensor: TensorId) -> Self {
+        Self { tensor, steps: Vec::new() }
+    }
+    pub(crate) fn index_axis(mut self, place: usize, index: ExprId) -> Self {
+        self.steps.push((place, index));
+        self
+    }
+    /// Appends the ops that make the slice.
+    pub(crate) fn emit(&self, build: &mut OpBuilder<'_, '_>, ops: &mut Vec<OpId>) -> TensorId {
+        self.steps.iter().fold(self.tensor, |tensor, &(place, index)| select(build, tensor, place, index, ops))
+    }
+}
+
+/// Appends a message between GPUs that the sender copies; its handle.
+pub(crate) fn put_message(
+    build: &mut OpBuilder<'_, '_>,
+    receive: bool,
+    buffer: &Slice,
+    peer: ExprId,
+    ops: &mut Vec<OpId>,
+) -> u32 {
+    let buffer = buffer.emit(build, ops);
+    let (post, number) = build.build_p2p(receive, buffer, peer, "CUDA");
+    build.set_put_protocol(post);
+    ops.push(post);
+    number
+}
+
+/// `FOR hop from <start> to <stop>:`
+pub(crate) fn build_range_loop(build: &mut OpBuilder<'_, '_>, index: ExprId, range: [u32; 2], body: Vec<OpId>) -> OpId {
+    let [start, stop] = range.map(|bound| build.int_expr(i64::from(bound)));
+    let mut op = Op::new(OpKind::ForRange);
+    op.attrs = vec![
+        (AttrKey::Index, AttrValue::Expr(index)),
+        (AttrKey::Start, AttrValue::Expr(start)),
+        (AttrKey::Stop, AttrValue::Expr(stop)),
+    ];
+    op.blocks.push(build.edit.add_block(body));
+    build.push(op)
+}
+
+/// The slice `at` of a tensor along its stored axis number `place`. Reductions stay.
+fn select(build: &mut OpBuilder<'_, '_>, tensor: TensorId, place: usize, at: ExprId, ops: &mut Vec<OpId>) -> TensorId {
+    let program = build.program();
+    let axes = logical_axes(program, tensor).axes;
+    let printed = axes.iter().filter(|axis| !axis.is_reduction()).nth(place).map_or(0, |axis| axis.printed);
+    let kept = axes.iter().filter(|axis| axis.printed != printed);
+    let domains: Vec<IterDomain> = kept.map(|axis| program.domains(tensor)[axis.printed as usize]).collect();
+    let slice = build.new_tensor(tensor, MemoryType::Local, &domains);
+    let domain = printed_domain(build.program(), tensor, printed);
+    ops.push(build.build_select(slice, tensor, domain, at));
+    slice
+}
+
+/// A name for the loops' index that the program does not use.
+pub(crate) fn unused_index_name(program: &Program) -> String {
+    let taken: Vec<&str> = (0..program.names().len()).map(|k| program.name(Symbol(k as u32))).collect();
+    let names = (0..).map(|number: u32| if number == 0 { "hop".to_owned() } else { format!("hop{number}") });
+    names.into_iter().find(|name| !taken.contains(&name.as_str())).unwrap_or_default()
+}
