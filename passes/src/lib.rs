@@ -45,7 +45,7 @@ pass_table! {
     mod assign_streams;
     mod ring_stream_buffers;
     mod allgather_matmul;
-    mod ring_accumulate;
+    mod matmul_reduce_scatter;
     mod overlap_lower;
     mod host_ir_lower;
     mod pipeline_gemm_comm;

@@ -11,7 +11,7 @@ pub(crate) const PASS: PassInfo = PassInfo {
     description: "\
 Lowers a program in plain math, with meshes and device axes, for GPUs of one host that reach each other's memory.
 Products of gathered rows become loops that multiply each part as it arrives (`allgather-matmul`), and products
-that are summed over devices become rings of accumulating GEMMs (`ring-accumulate`). Everything else is lowered as
+that are summed over devices become rings of accumulating GEMMs (`matmul-reduce-scatter`). Everything else is lowered as
 `host-ir-lower` does. Programs need no stream axes; `--remarks` tells what became what, and why something stayed.
 
 docs/overlap.md shows which pattern becomes which program. No option depends on a measurement: to choose between
@@ -26,13 +26,13 @@ lowerings for a shape, compare them with `hir-run --bench a.hir b.hir`.",
         },
         OptionSpec {
             name: "matmul_reduce_scatter",
-            ty: OptionType::Choice(&["ring-accumulate", "none"]),
+            ty: OptionType::Choice(&["ring-accumulate", "p2p", "none"]),
             default: Some("ring-accumulate"),
             help: "Lowering of products whose sum is scattered over the devices",
         },
         OptionSpec {
             name: "matmul_allreduce",
-            ty: OptionType::Choice(&["ring-accumulate", "none"]),
+            ty: OptionType::Choice(&["ring-accumulate", "p2p", "none"]),
             default: Some("ring-accumulate"),
             help: "Lowering of products whose sum all devices keep",
         },
@@ -98,11 +98,10 @@ fn pipeline_steps(options: &Options) -> String {
     if takes("allgather_matmul") {
         steps.push("allgather-matmul".to_owned());
     }
-    match (takes("matmul_reduce_scatter"), takes("matmul_allreduce")) {
-        (true, true) => steps.push("ring-accumulate".to_owned()),
-        (true, false) => steps.push("ring-accumulate{sums=reduce-scatter}".to_owned()),
-        (false, true) => steps.push("ring-accumulate{sums=all-reduce}".to_owned()),
-        (false, false) => {}
+    for (option, sums) in [("matmul_reduce_scatter", "reduce-scatter"), ("matmul_allreduce", "all-reduce")] {
+        if takes(option) {
+            steps.push(format!("matmul-reduce-scatter{{method={},sums={sums}}}", options.word_value(option)));
+        }
     }
     let backend = options.word_value("communicator_backend");
     steps.push(format!("host-ir-lower{{communicator_backend={backend}}}"));

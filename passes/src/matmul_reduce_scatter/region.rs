@@ -23,7 +23,7 @@ pub(super) enum SumResult {
 }
 
 /// A product and the sum of its parts over devices.
-pub(super) struct RingRegion {
+pub(super) struct SumRegion {
     pub(super) product: OpId,
     pub(super) sum: OpId,
     /// The factors, `[device, part, m, k]` and `[device, 1, k, n]`; a right factor `[k, n]` is the same on all devices.
@@ -37,18 +37,18 @@ pub(super) struct RingRegion {
     pub(super) ranks: u32,
 }
 
-/// Whether an op is a sum of a product over devices that can become a ring.
+/// Whether an op is a sum of a product over devices that can be taken part by part.
 pub(super) enum SearchOutcome {
     /// It is no sum of a product over devices.
     NoSum,
     /// It is one, but has another form.
     Kept(&'static str),
     /// It can.
-    Found(RingRegion),
+    Found(SumRegion),
 }
 
 /// Finds regions in the body of a program.
-pub(super) struct RingSearch<'p> {
+pub(super) struct SumSearch<'p> {
     program: &'p Program,
     /// How many ops and callers name each tensor.
     mentions: FxHashMap<TensorId, usize>,
@@ -59,7 +59,7 @@ pub(super) struct RingSearch<'p> {
     pub(super) motion: BodyMotion<'p>,
 }
 
-impl<'p> RingSearch<'p> {
+impl<'p> SumSearch<'p> {
     pub(super) fn new(program: &'p Program) -> Self {
         let mut mentions: FxHashMap<TensorId, usize> = FxHashMap::default();
         let seen = interface_tensors(program).chain(described_tensors(program));
@@ -106,7 +106,7 @@ impl<'p> RingSearch<'p> {
         sum: OpId,
         product: OpId,
         [partial, output]: [TensorId; 2],
-    ) -> Result<RingRegion, &'static str> {
+    ) -> Result<SumRegion, &'static str> {
         let program = self.program;
         if self.mentions.get(&partial) != Some(&2) {
             return Err("the product is used again");
@@ -123,7 +123,7 @@ impl<'p> RingSearch<'p> {
         let mut factors = program.op(product).input_tensors();
         let (Some(a), Some(b)) = (factors.next(), factors.next()) else { return Err("its product has no factors") };
         self.check_factors([a, b], device)?;
-        Ok(RingRegion { product, sum, factors: [a, b], partial, output, result, ranks })
+        Ok(SumRegion { product, sum, factors: [a, b], partial, output, result, ranks })
     }
 
     /// The number of devices, if these are 0, 1, 2 and so on.

@@ -1,0 +1,164 @@
+//! matmul-reduce-scatter: partial products are summed over devices part by part.
+//!
+//! [`region`] finds a product and the sum of its parts over devices; [`emit`] writes loops in their place, by a ring of
+//! accumulating GEMMs ([`ring`]) or by an exchange of products ([`exchange`]).
+
+mod emit;
+mod exchange;
+mod region;
+mod ring;
+
+use crate::framework::options::{OptionSpec, OptionType};
+use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
+use crate::support::builder::OpBuilder;
+use crate::support::rewrite::rebuild_body;
+use crate::support::slices::unused_index_name;
+use emit::SumMethod;
+use hostir::diag::{Diag, Diags};
+use hostir::ir::edit::Edit;
+use hostir::ir::{OpId, Program};
+use region::{SearchOutcome, SumRegion, SumResult, SumSearch};
+
+/// matmul-reduce-scatter: a product and a sum over devices became loops.
+const SUMMED: &str = "H0333";
+/// matmul-reduce-scatter: a sum over devices that stays, and why.
+const NOT_SUMMED: &str = "H0334";
+
+/// The pass.
+pub(crate) const PASS: PassInfo = PassInfo {
+    name: "matmul-reduce-scatter",
+    summary: "Sum the parts of a product over devices while later parts are multiplied",
+    description: "\
+Replaces a `matmul` whose contracted axis lies across devices, and the sum of its parts over these devices, by loops.
+The product is `[device, part, m, n]`, with as many parts as devices; the sum reduces the device axis and leaves part
+r on device r (reduce-scatter), or all parts on all devices (all-reduce).
+
+With `method=ring-accumulate` the sums go around a ring. In each hop a rank multiplies its shards for one part, adds
+the sum that arrived from the rank before (`matmul_add`), and sends the new sum to the next rank; the last hop is its
+own part. Messages are copies with `protocol=put`, so that on GPUs each GEMM stores in the next rank's memory: nothing
+is copied and there is no final sum. A part is rounded to the result's type after each hop. The sums that arrive take
+memory for all parts but one.
+
+With `method=p2p` each product travels to the rank that keeps its sum, by copies on a stream of their own, while later
+ones are multiplied; at the end each rank adds up what arrived, in `float` where types are narrower. It takes memory
+for all parts twice, and is fastest with a stream for each part (`--streams`).
+
+An all-reduce then sends each finished part to all ranks. What has another form stays for the passes behind;
+`--remarks` tells the reason.",
+    example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    options: &[
+        OptionSpec {
+            name: "method",
+            ty: OptionType::Choice(METHODS),
+            default: Some("ring-accumulate"),
+            help: "The way in which the products of a part are summed",
+        },
+        OptionSpec {
+            name: "sums",
+            ty: OptionType::Choice(&["all", "reduce-scatter", "all-reduce"]),
+            default: Some("all"),
+            help: "Which sums become loops",
+        },
+    ],
+    statistics: &[
+        StatisticSpec { name: "sums", help: "sums over devices that became loops" },
+        StatisticSpec { name: "sums-kept", help: "sums of products over devices that stay" },
+    ],
+    action: PassAction::Rewrite(run_matmul_reduce_scatter),
+};
+
+/// The methods as users write them.
+const METHODS: &[&str] = &["ring-accumulate", "p2p"];
+
+const EXAMPLE_BEFORE: &str = "\
+hir 2
+mesh d = 0..4
+
+sum(A: f32[x:4, 4, m, k], B: f32[x:4, b.1, k, n]) -> (Y: f32[r.4, x:4, m, n]) on d:
+  P: f32[x:4, 4, m, n, r.k] = matmul(A, B)
+  Y = reduction(P, op=add, init=f32(0), allreduce=false)
+";
+const EXAMPLE_AFTER: &str = "\
+hir 2
+mesh d = 0..4
+
+sum(A: f32[x:4, 4, m, k], B: f32[x:4, b.1, k, n]) -> (Y: f32[r.4, x:4, m, n]) on d:
+  P.1: f32[3, m, n] = alloc
+  P.2: f32[3, m, n] = alloc
+  Y = alloc
+  for hop in 4:
+    if hop < 3:
+      h0 = recv(P.1[hop], from=(rank + 3) % 4, via=CUDA, protocol=put)
+      if hop == 0: P.2[hop] = matmul(A[own, (rank + 3 - hop) % 4], B[own, 0])
+      else: P.2[hop] = matmul_add(A[own, (rank + 3 - hop) % 4], B[own, 0], P.1[hop - 1])
+      wait send(P.2[hop], to=(rank + 1) % 4, via=CUDA, protocol=put)
+      wait h0
+    else: Y[own] = matmul_add(A[own, (rank + 3 - hop) % 4], B[own, 0], P.1[hop - 1])
+";
+
+fn run_matmul_reduce_scatter(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+    let wanted = cx.options().word_value("sums").to_owned();
+    let method = match cx.options().word_value("method") {
+        "p2p" => SumMethod::P2p,
+        _ => SumMethod::RingAccumulate,
+    };
+    let program = edit.program();
+    let mut search = SumSearch::new(program);
+    let mut sums: Vec<(OpId, Option<SumRegion>)> = Vec::new();
+    for &op in &program.block(program.body()).ops {
+        match search.region_of_sum(op) {
+            SearchOutcome::NoSum => {}
+            SearchOutcome::Kept(reason) => {
+                cx.add_count("sums-kept", 1);
+                cx.add_remark(|| kept_remark(program, op, reason));
+            }
+            SearchOutcome::Found(region) if !region.result.is_wanted(&wanted) => {}
+            SearchOutcome::Found(region) => {
+                cx.add_count("sums", 1);
+                cx.add_remark(|| summed_remark(program, &region, method));
+                sums.push((region.product, None));
+                sums.push((op, Some(region)));
+            }
+        }
+    }
+    if sums.is_empty() {
+        return Ok(());
+    }
+    sums.sort_by_key(|(op, _)| search.motion.place_of(*op));
+    let mut build = OpBuilder::new(edit);
+    let hop = build.name_expr(&unused_index_name(build.program()));
+    rebuild_body(&mut build, sums, |build, _, region, out| {
+        if let Some(region) = region {
+            emit::emit_sum(build, &region, method, hop, out);
+        }
+    });
+    Ok(())
+}
+
+impl SumResult {
+    fn is_wanted(self, option: &str) -> bool {
+        option == "all" || option == self.word()
+    }
+    fn word(self) -> &'static str {
+        match self {
+            SumResult::Scattered => "reduce-scatter",
+            SumResult::Replicated => "all-reduce",
+        }
+    }
+}
+
+fn summed_remark(program: &Program, region: &SumRegion, method: SumMethod) -> Diag {
+    let (name, kind, ranks) = (program.tensor_name(region.output), region.result.word(), region.ranks);
+    let message = match method {
+        SumMethod::RingAccumulate => format!("the {kind} of `{name}` became a ring of {ranks} accumulating GEMMs"),
+        SumMethod::P2p => format!("the {kind} of `{name}` became an exchange of the products of {ranks} GEMMs"),
+    };
+    Diag::error(SUMMED, program.op_span(region.sum), message)
+}
+
+fn kept_remark(program: &Program, sum: OpId, reason: &str) -> Diag {
+    let result = program.op(sum).output_tensors().next();
+    let name = result.map(|tensor| program.tensor_name(tensor)).unwrap_or_default();
+    let message = format!("the sum `{name}` over devices is not taken part by part: {reason}");
+    Diag::error(NOT_SUMMED, program.op_span(sum), message)
+}

@@ -1,0 +1,60 @@
+//! A ring of GEMMs that add.
+//!
+//! Part p travels through ranks p + 1, p + 2, .., p, each of which adds its product: in hop h rank r works on part
+//! `r - 1 - h`, which the rank before worked on in hop h - 1.
+
+use super::emit::PartSum;
+use crate::support::builder::OpBuilder;
+use crate::support::slices::{Slice, build_range_loop, put_message};
+use hostir::ir::{BinaryOp, ExprId, OpId, TensorId};
+
+pub(super) struct PartRing<'r> {
+    sum: PartSum<'r>,
+    /// The sums that arrive, and those that are sent, by hop: `[hop, m, n]`.
+    arrived: TensorId,
+    sent: TensorId,
+}
+
+impl<'r> PartRing<'r> {
+    pub(super) fn new(build: &mut OpBuilder<'_, '_>, sum: PartSum<'r>) -> Self {
+        let [arrived, sent] = [0; 2].map(|_| sum.part_slots(build, sum.region.ranks - 1));
+        Self { sum, arrived, sent }
+    }
+
+    /// Appends the loop: in each hop a message in, a GEMM, a message out; in the last one the rank's own part.
+    pub(super) fn emit(&self, build: &mut OpBuilder<'_, '_>, out: &mut Vec<OpId>) {
+        let (hop, region) = (self.sum.hop, self.sum.region);
+        out.extend([self.arrived, self.sent, region.output].map(|tensor| build.build_allocate(tensor)));
+        let part = self.sum.shifted_rank(build, i64::from(region.ranks) - 1, BinaryOp::Sub);
+        let passing = self.passing_hop(build, part);
+        let own = self.sum.own_result(build);
+        let before = self.sum_before(build);
+        let ending = self.sum.gemm_statement(build, part, &own, Some(&before));
+        let travels = self.sum.is_passing(build);
+        let body = vec![build.build_branch(travels, passing, ending)];
+        out.push(build_range_loop(build, hop, [0, region.ranks], body));
+    }
+
+    fn passing_hop(&self, build: &mut OpBuilder<'_, '_>, part: ExprId) -> Vec<OpId> {
+        let hop = self.sum.hop;
+        let [arrived, sent] = [self.arrived, self.sent].map(|sums| Slice::whole(sums).index_axis(0, hop));
+        let (before, behind) = (self.sum.neighbour(build, -1), self.sum.neighbour(build, 1));
+        let mut ops = Vec::new();
+        let arrival = put_message(build, true, &arrived, before, &mut ops);
+        let zero = build.int_expr(0);
+        let first = build.binary_expr(BinaryOp::Eq, hop, zero);
+        let last_sum = self.sum_before(build);
+        let fresh = self.sum.gemm_statement(build, part, &sent, None);
+        let adding = self.sum.gemm_statement(build, part, &sent, Some(&last_sum));
+        ops.push(build.build_branch(first, fresh, adding));
+        let departure = put_message(build, false, &sent, behind, &mut ops);
+        ops.extend([build.build_wait(departure), build.build_wait(arrival)]);
+        ops
+    }
+
+    /// The sum that arrived in the hop before.
+    fn sum_before(&self, build: &mut OpBuilder<'_, '_>) -> Slice {
+        let one = build.int_expr(1);
+        Slice::whole(self.arrived).index_axis(0, build.binary_expr(BinaryOp::Sub, self.sum.hop, one))
+    }
+}
