@@ -1,18 +1,19 @@
 //! Copies that products make needless: a product writes where its result is copied to, and reads what its
-//! factor was copied from.
+//! factor was copied from, also where the copy is a transposition.
 //!
 //! Loops that overlap communication with products copy a rank's own part, which no message brings, to
 //! where the others' parts arrive, so that all iterations look alike. On a device that copy competes
 //! with the product beside it for the same memory.
 //!
 //! Both rewrites need memory that nobody else looks at: a buffer that is no input or output, and whose
-//! copied elements only the product and the copy touch, in the whole plan. They do not rely on the order of
-//! streams but for this: between a product and the copy of its result their stream neither waits nor
-//! marks anything, so whoever is done with the copy's place before the copy is done before the product;
-//! and nothing writes what was copied from after the copy.
+//! copied elements only the product and the copy touch, in the whole plan. Of the order of streams they need two
+//! things. Between a product and the copy of its result their stream neither waits nor marks anything, so whoever is
+//! done with the copy's place before the copy is done before the product. And nothing writes what was copied from
+//! after the copy: what is ordered behind the copy, on whichever stream, is behind all that was written there.
 
 use crate::codegen::alias;
 use crate::codegen::alias::is_same_view;
+use crate::gemm_lowering;
 use hostir::plan::InstId;
 use hostir::plan::{BufferId, BufferKind, BufferView, GemmInst, InstKind, Plan, ViewDim};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -52,9 +53,8 @@ pub(super) fn elide_copies(plan: &Plan) -> ElidedCopies {
     let mut redirect = CopyElision { plan, accesses, found: ElidedCopies::default() };
     for (position, inst) in plan.cursor() {
         if let InstKind::Copy { src, dst } = &inst.kind
-            && src.is_contiguous()
             && dst.is_contiguous()
-            && !redirect.redirect_result(position, src, dst)
+            && !(src.is_contiguous() && redirect.redirect_result(position, src, dst))
         {
             redirect.redirect_factors(position, src, dst);
         }
@@ -86,7 +86,6 @@ impl CopyElision<'_> {
 
     /// Lets the products that read a copy, and nothing else does, read what it is a copy of.
     fn redirect_factors(&mut self, copy: InstId, src: &BufferView, dst: &BufferView) {
-        let stream = self.plan.inst(copy).stream;
         let Some(all) = self.accesses_to(dst).filter(|_| self.is_private(dst.buffer)) else {
             return;
         };
@@ -102,7 +101,7 @@ impl CopyElision<'_> {
             if position == copy && writes {
                 continue;
             }
-            let here = !writes && position > copy && self.plan.inst(position).stream == stream;
+            let here = !writes && position > copy;
             let known = changed.iter().position(|(other, _)| *other == position);
             let gemm = match known {
                 Some(at) => Some(changed.swap_remove(at).1),
@@ -111,6 +110,9 @@ impl CopyElision<'_> {
             let Some(gemm) = gemm.filter(|_| here).and_then(|gemm| read_from_source(gemm, src, dst)) else {
                 return;
             };
+            if !src.is_contiguous() && !takes_transposed_factors(&gemm) {
+                return;
+            }
             changed.push((position, gemm));
         }
         for (position, gemm) in changed {
@@ -176,6 +178,12 @@ fn rebase_view(view: &BufferView, from: &BufferView, to: &BufferView) -> Option<
         dim.stride = strides.next()?;
     }
     Some(view)
+}
+
+/// Whether the library computes a product whose factors have these strides, as it does of transposed matrices.
+fn takes_transposed_factors(gemm: &GemmInst) -> bool {
+    let narrow = gemm.a.dtype.is_fp8_factor() || gemm.b.dtype.is_fp8_factor();
+    !narrow && gemm_lowering::gemm_calls(gemm, false).is_some()
 }
 
 /// The product with `src` in the place of its copy `dst`; `None` if its result lies there.
