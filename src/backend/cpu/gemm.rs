@@ -170,20 +170,25 @@ fn multiply_matrix<T: Pod + Zero + One>(
     [m, n, k]: [usize; 3],
     out: &mut [T],
 ) -> Result<(), ExecutionFault> {
-    let (a_row, a_column) = matrix_strides(a);
-    let (b_row, b_column) = matrix_strides(b);
+    let (mut a_strides, mut b_strides) = (matrix_strides(a), matrix_strides(b));
     let fits =
         is_in_bounds(a, from_a, [m, k]) && is_in_bounds(b, from_b, [k, n]) && m.checked_mul(n) == Some(out.len());
     if !fits {
         return Err(ExecutionFault::Invalid("the strides of a factor do not fit its memory".into()));
     }
-    let parallelism = match m.saturating_mul(n).saturating_mul(k) {
-        0..ALONE => Parallelism::None,
-        _ => Parallelism::Rayon(0),
-    };
-    let (left, right) = (a.values[from_a..].as_ptr(), b.values[from_b..].as_ptr());
-    // SAFETY: `reaches` says that the last element of either factor, which has the largest offset as no
-    // stride is negative, lies in its slice; `out` holds m * n elements and is borrowed mutably. The
+    let is_small = m.saturating_mul(n).saturating_mul(k) < ALONE;
+    let parallelism = if is_small { Parallelism::None } else { Parallelism::Rayon(0) };
+    let (mut left, mut right) = (Cow::Borrowed(&a.values[from_a..]), Cow::Borrowed(&b.values[from_b..]));
+    // Small products are summed in an order that depends on the layout of the factors: the same matrices have to give the
+    // same bits however they lie.
+    if is_small && (a_strides.1, b_strides.1) != (1, 1) {
+        (left, a_strides) = (packed_rows(&left, a_strides, [m, k]).into(), (k as isize, 1));
+        (right, b_strides) = (packed_rows(&right, b_strides, [k, n]).into(), (n as isize, 1));
+    }
+    let ((a_row, a_column), (b_row, b_column)) = (a_strides, b_strides);
+    let (left, right) = (left.as_ptr(), right.as_ptr());
+    // SAFETY: `fits` says that the last element of either factor, which has the largest offset as no
+    // stride is negative, lies in its slice, and packed factors are whole; `out` holds m * n elements and is borrowed mutably. The
     // type is f32 or f64, which the crate supports.
     unsafe {
         gemm::gemm(
@@ -209,6 +214,12 @@ fn multiply_matrix<T: Pod + Zero + One>(
         );
     }
     Ok(())
+}
+
+/// The elements of a matrix, row by row.
+fn packed_rows<T: Copy>(values: &[T], (row, column): (isize, isize), [rows, columns]: [usize; 2]) -> Vec<T> {
+    let places = (0..rows).flat_map(|i| (0..columns).map(move |j| i * row as usize + j * column as usize));
+    places.map(|at| values[at]).collect()
 }
 
 /// Strides of a factor's rows and columns.
