@@ -6,7 +6,7 @@
 use super::region::{GatherRegion, GatheredProduct};
 use crate::support::builder::OpBuilder;
 use crate::support::reshard::stored_domains;
-use crate::support::slices::{Slice, build_range_loop, put_message};
+use crate::support::slices::{Slice, bind_caller_stream, build_range_loop, put_message};
 use hostir::ir::{BinaryOp, ExprId, IterDomain, MemoryType, OpId, ParallelType, TensorId, Value};
 
 /// Appends a loop over `hop`.
@@ -15,8 +15,7 @@ pub(super) fn emit_loop(build: &mut OpBuilder<'_, '_>, region: &GatherRegion, ho
     out.push(build.build_allocate(gathered));
     out.extend(region.products.iter().map(|product| build.build_allocate(product.result)));
     let gather = GatherLoop { region, gathered, hop };
-    let (worker, main) = (gather.worker_stream(build), build.new_stream_name());
-    out.push(build.build_get_current_stream(main));
+    let (worker, main) = (gather.worker_stream(build), bind_caller_stream(build, out));
     let fork = vec![build.build_set_current_stream(worker), build.build_synchronize(main)];
     out.push(build_range_loop(build, hop, [0, region.ranks], fork));
     let mut body = vec![build.build_set_current_stream(worker)];

@@ -1,16 +1,17 @@
 //! Products that travel by copies while later ones are computed, and one sum at the end.
 //!
 //! In hop h rank r works on part `r + 1 + h` and sends it to the rank of that number; its own part comes last. Copies
-//! are on a stream of their own, so that they follow each other.
+//! are on a stream of their own, so that they follow each other. The products of a part are kept by the numbers of the
+//! ranks that made them, so all parts are summed in the same order.
 
 use super::emit::PartSum;
 use crate::support::builder::OpBuilder;
-use crate::support::slices::{Slice, build_range_loop, put_message};
+use crate::support::slices::{Slice, bind_caller_stream, build_range_loop, put_message};
 use hostir::ir::{BinaryOp, ExprId, OpId, TensorId};
 
 pub(super) struct PartExchange<'r> {
     sum: PartSum<'r>,
-    /// The products of the rank's own part, by hop; the last is its own.
+    /// The products of the rank's own part, by the ranks that made them.
     arrived: TensorId,
     /// The products that are sent, by hop.
     sent: TensorId,
@@ -27,8 +28,7 @@ impl<'r> PartExchange<'r> {
     pub(super) fn emit(&self, build: &mut OpBuilder<'_, '_>, out: &mut Vec<OpId>) {
         let (hop, region) = (self.sum.hop, self.sum.region);
         out.extend([self.arrived, self.sent, region.output].map(|tensor| build.build_allocate(tensor)));
-        let (worker, main) = (self.worker_stream(build), build.new_stream_name());
-        out.push(build.build_get_current_stream(main));
+        let (worker, main) = (self.worker_stream(build), bind_caller_stream(build, out));
         let fork = vec![build.build_set_current_stream(worker), build.build_synchronize(main)];
         out.push(build_range_loop(build, hop, [0, region.ranks], fork));
         let mut body = vec![build.build_set_current_stream(worker)];
@@ -42,9 +42,10 @@ impl<'r> PartExchange<'r> {
 
     fn passing_hop(&self, build: &mut OpBuilder<'_, '_>) -> Vec<OpId> {
         let (hop, ranks) = (self.sum.hop, i64::from(self.sum.region.ranks));
-        let [arrived, sent] = [self.arrived, self.sent].map(|parts| Slice::whole(parts).index_axis(0, hop));
         let to = self.sum.shifted_rank(build, 1, BinaryOp::Add);
         let from = self.sum.shifted_rank(build, ranks - 1, BinaryOp::Sub);
+        let arrived = Slice::whole(self.arrived).index_axis(0, from);
+        let sent = Slice::whole(self.sent).index_axis(0, hop);
         let mut ops = Vec::new();
         let arrival = put_message(build, true, &arrived, from, &mut ops);
         ops.extend(self.sum.gemm_statement(build, to, &sent, None));
@@ -57,8 +58,8 @@ impl<'r> PartExchange<'r> {
     }
 
     fn last_hop(&self, build: &mut OpBuilder<'_, '_>) -> Vec<OpId> {
-        let own = Slice::whole(self.arrived).index_axis(0, self.sum.hop);
         let rank = build.name_expr("rank");
+        let own = Slice::whole(self.arrived).index_axis(0, rank);
         self.sum.gemm_statement(build, rank, &own, None)
     }
 

@@ -40,8 +40,8 @@ is copied and there is no final sum. A part is rounded to the result's type afte
 memory for all parts but one.
 
 With `method=p2p` each product travels to the rank that keeps its sum, by copies on a stream of their own, while later
-ones are multiplied; at the end each rank adds up what arrived, in `float` where types are narrower. It takes memory
-for all parts twice, and is fastest with a stream for each part (`--streams`).
+ones are multiplied; at the end each rank adds up what arrived, in the order of the ranks, in `float` where types are
+narrower. It takes memory for all parts twice, and is fastest with a stream for each part (`--streams`).
 
 An all-reduce then sends each finished part to all ranks. What has another form stays for the passes behind;
 `--remarks` tells the reason.",

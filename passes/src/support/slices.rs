@@ -2,7 +2,9 @@
 
 use crate::support::builder::{OpBuilder, printed_domain};
 use hostir::axes::logical_axes;
-use hostir::ir::{AttrKey, AttrValue, ExprId, IterDomain, MemoryType, Op, OpId, OpKind, Program, Symbol, TensorId};
+use hostir::ir::{
+    AttrKey, AttrValue, ExprId, IterDomain, MemoryType, Op, OpId, OpKind, Program, Symbol, TensorId, Value,
+};
 
 /// A slice of a tensor, not yet in the program.
 pub(crate) struct Slice {
@@ -71,4 +73,19 @@ pub(crate) fn unused_index_name(program: &Program) -> String {
     let taken: Vec<&str> = (0..program.names().len()).map(|k| program.name(Symbol(k as u32))).collect();
     let names = (0..).map(|number: u32| if number == 0 { "hop".to_owned() } else { format!("hop{number}") });
     names.into_iter().find(|name| !taken.contains(&name.as_str())).unwrap_or_default()
+}
+
+/// The name of the caller's stream: one that the program binds above, or a new one.
+pub(crate) fn bind_caller_stream(build: &mut OpBuilder<'_, '_>, above: &mut Vec<OpId>) -> ExprId {
+    let program = build.program();
+    let stays = above.iter().take_while(|&&op| program.op(op).kind != OpKind::SetCurrentStream);
+    let bound = stays.filter(|&&op| program.op(op).kind == OpKind::GetCurrentStream).find_map(|&op| {
+        let results = program.op(op).results.iter();
+        results.copied().find_map(|value| if let Value::Stream(name) = value { Some(name) } else { None })
+    });
+    bound.unwrap_or_else(|| {
+        let name = build.new_stream_name();
+        above.push(build.build_get_current_stream(name));
+        name
+    })
 }
