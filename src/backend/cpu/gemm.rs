@@ -181,11 +181,11 @@ fn multiply_matrix<T: Pod + Zero + One>(
     let (mut left, mut right) = (Cow::Borrowed(&a.values[from_a..]), Cow::Borrowed(&b.values[from_b..]));
     // Small products are summed in an order that depends on the layout of the factors: the same matrices have to give the
     // same bits however they lie.
-    if is_small && (a_strides.1, b_strides.1) != (1, 1) {
-        (left, a_strides) = (packed_rows(&left, a_strides, [m, k]).into(), (k as isize, 1));
-        (right, b_strides) = (packed_rows(&right, b_strides, [k, n]).into(), (n as isize, 1));
+    if is_small && [a_strides[1], b_strides[1]] != [1, 1] {
+        (left, a_strides) = (packed_rows(&left, a_strides, [m, k]).into(), [k as isize, 1]);
+        (right, b_strides) = (packed_rows(&right, b_strides, [k, n]).into(), [n as isize, 1]);
     }
-    let ((a_row, a_column), (b_row, b_column)) = (a_strides, b_strides);
+    let ([a_row, a_column], [b_row, b_column]) = (a_strides, b_strides);
     let (left, right) = (left.as_ptr(), right.as_ptr());
     // SAFETY: `fits` says that the last element of either factor, which has the largest offset as no
     // stride is negative, lies in its slice, and packed factors are whole; `out` holds m * n elements and is borrowed mutably. The
@@ -217,15 +217,16 @@ fn multiply_matrix<T: Pod + Zero + One>(
 }
 
 /// The elements of a matrix, row by row.
-fn packed_rows<T: Copy>(values: &[T], (row, column): (isize, isize), [rows, columns]: [usize; 2]) -> Vec<T> {
-    let places = (0..rows).flat_map(|i| (0..columns).map(move |j| i * row as usize + j * column as usize));
+fn packed_rows<T: Copy>(values: &[T], strides: [isize; 2], [rows, columns]: [usize; 2]) -> Vec<T> {
+    let [row, column] = strides.map(isize::cast_unsigned);
+    let places = (0..rows).flat_map(|i| (0..columns).map(move |j| i * row + j * column));
     places.map(|at| values[at]).collect()
 }
 
 /// Strides of a factor's rows and columns.
-fn matrix_strides<T: Clone>(factor: &GemmOperand<'_, T>) -> (isize, isize) {
+fn matrix_strides<T: Clone>(factor: &GemmOperand<'_, T>) -> [isize; 2] {
     let rank = factor.dims.len();
-    (factor.dims[rank - 2].stride as isize, factor.dims[rank - 1].stride as isize)
+    [factor.dims[rank - 2].stride as isize, factor.dims[rank - 1].stride as isize]
 }
 
 /// Returns true if all elements of a factor's matrix are inside of its memory.
