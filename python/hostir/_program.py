@@ -55,6 +55,10 @@ class Program:
         """The names of the sizes and scalar inputs that `sizes=` may set."""
         return self._native.sizes
 
+    def position(self, name: str, kind: str = "input") -> int | None:
+        """The position of an input, or with `kind="output"` of an output, by name or number (`"T0"`)."""
+        return self._native.position(name, kind == "output")
+
     def to_hir2(self) -> str:
         """The text in `hir 2`."""
         return self._native.to_hir2()

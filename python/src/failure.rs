@@ -51,8 +51,35 @@ pub(crate) fn diags_as_text(source: &NamedText, diags: &[Diag]) -> String {
 
 fn written(format: DiagFormat, source: &NamedText, diags: &[Diag]) -> String {
     let mut out = Vec::new();
-    write_diags(&mut out, OutputStyle::default(), format, source, diags);
+    let diags: Vec<Diag> = diags.iter().map(in_words_of_python).collect();
+    write_diags(&mut out, OutputStyle::default(), format, source, &diags);
     String::from_utf8_lossy(&out).into_owned()
+}
+
+/// The diagnostic with arguments of Python's functions in the place of hir-run's options.
+fn in_words_of_python(diag: &Diag) -> Diag {
+    let mut diag = diag.clone();
+    let labels = diag.primary.iter_mut().chain(&mut diag.labels).map(|label| &mut label.text);
+    for text in [&mut diag.message].into_iter().chain(labels).chain(&mut diag.notes) {
+        *text = replace_options(text);
+    }
+    diag
+}
+
+/// `--set n=8` becomes `sizes={"n": 8}`, and `--shape T0=4x8` `shapes={"T0": (4, 8)}`, in backquotes.
+fn replace_options(text: &str) -> String {
+    let parts = text.split('`').map(|part| {
+        let (option, value) = part.split_once(' ').unwrap_or((part, ""));
+        let (name, value) = value.trim_matches('\'').split_once('=').unwrap_or((value, ""));
+        match option {
+            "--set" if !value.is_empty() => format!("sizes={{\"{name}\": {value}}}"),
+            "--shape" if !value.is_empty() => format!("shapes={{\"{name}\": ({})}}", value.replace('x', ", ")),
+            "--timeout-ms=N" => "timeout=".to_owned(),
+            "--devices=N" => "devices=N".to_owned(),
+            _ => part.to_owned(),
+        }
+    });
+    parts.collect::<Vec<_>>().join("`")
 }
 
 fn decoded(source: &NamedText) -> String {

@@ -1,7 +1,7 @@
 //! The extension module `hostir._native`: host programs as Python objects.
 //!
 //! Python's side (`hostir/*.py`) has the documented functions and types; this module has what they call: programs
-//! (`program`), proofs (`check`), runs on the CPU (`run`), tensors and their exchange by DLPack (`tensor`, `dlpack`), and
+//! (`program`), proofs (`check`), runs on the CPU (`run`, `ranks`), tensors and their exchange by DLPack (`tensor`, `dlpack`), and
 //! the two tools as functions (`tools`). Work happens off the interpreter (`worker`), and everything that is wrong becomes
 //! one exception with diagnostics (`failure`).
 
@@ -10,6 +10,7 @@ mod dlpack;
 mod failure;
 mod judge;
 mod program;
+mod ranks;
 mod run;
 mod settings;
 mod tensor;
@@ -29,6 +30,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(program::parse, module)?)?;
     module.add_function(wrap_pyfunction!(check::check, module)?)?;
     module.add_function(wrap_pyfunction!(run::run, module)?)?;
+    module.add_function(wrap_pyfunction!(ranks::run_ranks, module)?)?;
     module.add_function(wrap_pyfunction!(program::raise_error, module)?)?;
     module.add_function(wrap_pyfunction!(tools::hir_opt, module)?)?;
     module.add_function(wrap_pyfunction!(tools::hir_run, module)?)?;

@@ -140,6 +140,13 @@ impl NativeProgram {
         names.into_iter().map(str::to_owned).collect()
     }
 
+    /// The position of an input or output by name or number.
+    fn position(&self, name: &str, output: bool) -> Option<usize> {
+        let program = &self.inner.program;
+        let tensors = tensor_ids(if output { program.outputs() } else { program.inputs() });
+        hostir::lower::io_names::find_named_tensor(program, &tensors, name)
+    }
+
     /// The printed form; `short` writes each tensor in full only once.
     fn to_printed(&self, py: Python<'_>, short: bool) -> String {
         let form = if short { PrintForm::Short } else { PrintForm::Full };
@@ -236,10 +243,10 @@ fn choose_programs(name: &str, names: &[Option<String>], which: Option<&str>) ->
     Err(Diag::global_error(errors::CONTAINER, message).with_note(note))
 }
 
-/// Raises an error with this code, from the table of `hostir._errors`.
+/// Raises an error with one of the codes that Python's side has a use for.
 #[pyfunction]
 pub(crate) fn raise_error(py: Python<'_>, code: &str, message: String, note: Option<String>) -> PyResult<()> {
-    let known = [errors::CONTAINER, errors::READ, hostir::diag::codes::DEVICE];
+    let known = [errors::CONTAINER, errors::TENSOR, errors::NOT_YET, errors::DIFFERS, errors::CONFLICT];
     let code = known.into_iter().find(|known| *known == code).unwrap_or(errors::VALUE);
     let diag = Diag::global_error(code, message);
     let diag = match note {

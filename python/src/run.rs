@@ -155,19 +155,28 @@ fn fill_inputs(
 
 /// Refuses a tensor that the program does not take.
 fn check_tensor(port: &IoTensor, tensor: &HostTensor) -> Result<(), Diag> {
-    let (name, found, needed) = (&port.name, tensor.dtype(), port.dtype);
-    if found != needed && !(is_int64(found) && is_int64(needed)) {
-        let (found, needed) = (found.name(), needed.name());
-        return Err(Diag::global_error(errors::DTYPE, format!("inputs: {name} is {needed}, but the array is {found}"))
-            .with_note("convert the array: input data are never converted or rounded"));
+    if !is_same_type(tensor.dtype(), port.dtype) {
+        return Err(type_error(port, tensor.dtype()));
     }
     let shape = port.whole_shape();
     if tensor.shape() == shape {
         return Ok(());
     }
-    let message = format!("inputs: {name} has shape {shape:?}, but the array has shape {:?}", tensor.shape());
+    let message = format!("inputs: {} has shape {shape:?}, but the array has shape {:?}", port.name, tensor.shape());
     Err(Diag::global_error(errors::SHAPE, message)
         .with_note("inputs are whole tensors; the program's meshes shard them"))
+}
+
+/// Whether elements of one type are elements of the other.
+pub(crate) fn is_same_type(found: DType, needed: DType) -> bool {
+    found == needed || (is_int64(found) && is_int64(needed))
+}
+
+/// The error of an array of another type than the program's.
+pub(crate) fn type_error(port: &IoTensor, found: DType) -> Diag {
+    let (name, needed, found) = (&port.name, port.dtype.name(), found.name());
+    Diag::global_error(errors::DTYPE, format!("inputs: {name} is {needed}, but the array is {found}"))
+        .with_note("convert the array: input data are never converted or rounded")
 }
 
 fn is_int64(dtype: DType) -> bool {

@@ -7,7 +7,8 @@ use hostir::lower::{PreparedProgram, SizeSettings, prepare_program, stream_count
 use hostir::plan::PlanLimits;
 use hostir_tool_support::errors;
 use pyo3::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// The value of a size or scalar input.
@@ -39,6 +40,9 @@ pub(crate) struct Settings {
     timeout: Option<f64>,
     /// Nothing is allocated: the memory of this machine is no limit.
     pub(crate) unlimited: bool,
+    /// The keys of `shapes` that are those of arrays.
+    #[pyo3(default)]
+    arrays: BTreeSet<String>,
 }
 
 impl Settings {
@@ -51,9 +55,20 @@ impl Settings {
     pub(crate) fn with_shapes(&self, shapes: impl Iterator<Item = (String, Vec<usize>)>) -> Self {
         let mut wider = self.clone();
         for (name, shape) in shapes {
-            wider.shapes.entry(name).or_insert(shape);
+            if let Entry::Vacant(entry) = wider.shapes.entry(name) {
+                wider.arrays.insert(entry.key().clone());
+                entry.insert(shape);
+            }
         }
         wider
+    }
+
+    /// The same with sizes that the caller's tensors have; sizes that were given stay.
+    pub(crate) fn with_sizes(mut self, sizes: BTreeMap<String, i64>) -> Self {
+        for (name, value) in sizes {
+            self.sizes.entry(name).or_insert(Scalar::Int(value));
+        }
+        self
     }
 
     /// Binds the sizes and plans all ranks.
@@ -73,9 +88,9 @@ impl Settings {
         let mut sizes = SizeSettings {
             devices: self.devices,
             streams: stream_count(program, self.streams),
-            shapes: self.bind_shapes(program, &mut diags),
             ..SizeSettings::default()
         };
+        self.bind_shapes(program, &mut sizes, &mut diags);
         let time = self.timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         sizes.limits = PlanLimits { time, ..PlanLimits::default() };
         if self.unlimited {
@@ -85,16 +100,19 @@ impl Settings {
         if diags.is_empty() { Ok(sizes) } else { Err(diags) }
     }
 
-    fn bind_shapes(&self, program: &Program, diags: &mut Vec<Diag>) -> BTreeMap<String, Vec<usize>> {
+    fn bind_shapes(&self, program: &Program, sizes: &mut SizeSettings, diags: &mut Vec<Diag>) {
         let inputs = tensor_ids(program.inputs());
-        let mut shapes = BTreeMap::new();
         for (key, shape) in &self.shapes {
-            match find_named_tensor(program, &inputs, key) {
-                Some(at) => _ = shapes.insert(program.tensor_name(inputs[at]), shape.clone()),
-                None => diags.push(unknown_input(program, "shapes", key)),
+            let Some(at) = find_named_tensor(program, &inputs, key) else {
+                diags.push(unknown_input(program, "shapes", key));
+                continue;
+            };
+            let name = program.tensor_name(inputs[at]);
+            if self.arrays.contains(key) {
+                sizes.files.insert(name.clone(), format!("inputs[\"{key}\"]"));
             }
+            sizes.shapes.insert(name, shape.clone());
         }
-        shapes
     }
 
     fn bind_scalars(&self, program: &Program, sizes: &mut SizeSettings, diags: &mut Vec<Diag>) {
