@@ -35,24 +35,19 @@ def _from_numpy(value: Any) -> Tensor:
 
 
 def as_output(tensor: Tensor) -> numpy.ndarray[Any, Any] | Tensor:
-    """A numpy array; the tensor itself where neither numpy nor ml_dtypes has its element type."""
-    import numpy
-
-    try:
-        dtype = numpy.dtype(tensor.dtype)
-    except TypeError:
-        dtype = _foreign_dtype(tensor.dtype)
-        if dtype is None:
-            return tensor
-        return _owned(numpy.from_dlpack(tensor.bits())).view(dtype)
-    return _owned(numpy.from_dlpack(tensor)).astype(dtype, copy=False)
+    """A numpy array; the tensor itself where numpy does not have its element type."""
+    return as_array(tensor) if _is_of_numpy(tensor.dtype) else tensor
 
 
 def as_array(tensor: Tensor, dtype: Any = None) -> numpy.ndarray[Any, Any]:
-    """A numpy array, of `dtype` if one is given."""
-    array = as_output(tensor)
-    if isinstance(array, Tensor):
-        raise TypeError(f"numpy has no type {tensor.dtype}: install ml_dtypes, or use torch.from_dlpack")
+    """A numpy array, of `dtype` if one is given; of a type of ml_dtypes where numpy has none."""
+    import numpy
+
+    array: numpy.ndarray[Any, Any]
+    if _is_of_numpy(tensor.dtype):
+        array = _owned(numpy.from_dlpack(tensor))
+    else:
+        array = _owned(numpy.from_dlpack(tensor.bits())).view(_foreign_dtype(tensor.dtype))
     return array if dtype is None else array.astype(dtype, copy=False)
 
 
@@ -61,14 +56,22 @@ def _owned(array: numpy.ndarray[Any, Any]) -> numpy.ndarray[Any, Any]:
     return array if array.flags.writeable else array.copy()
 
 
-def _foreign_dtype(name: str) -> Any:
-    try:
-        import ml_dtypes
-    except ImportError:
-        return None
-    scalar = getattr(ml_dtypes, name, None)
-    if scalar is None:
-        return None
+def _is_of_numpy(name: str) -> bool:
     import numpy
 
-    return numpy.dtype(scalar)
+    try:
+        # Once ml_dtypes is imported, numpy knows the names of its types, but its DLPack does not.
+        return numpy.dtype(name).isbuiltin == 1
+    except TypeError:
+        return False
+
+
+def _foreign_dtype(name: str) -> Any:
+    import numpy
+
+    try:
+        import ml_dtypes
+
+        return numpy.dtype(getattr(ml_dtypes, name))
+    except (ImportError, AttributeError):
+        raise TypeError(f"numpy has no type {name}: install ml_dtypes, or use torch.from_dlpack") from None

@@ -20,56 +20,56 @@ __all__ = ["Program", "Verdict", "check", "load", "parse", "parse_all", "run", "
 class Program:
     """A host program. It never changes: passes give new ones."""
 
-    __slots__ = ("_native", "pass_warnings")
+    __slots__ = ("_handle", "pass_warnings")
 
-    _native: _native.NativeProgram
+    _handle: _native.NativeProgram
     pass_warnings: tuple[Diagnostic, ...]
     """What the passes that made this program warned of."""
 
     def __init__(self, native: _native.NativeProgram, pass_warnings: tuple[Diagnostic, ...] = ()) -> None:
-        self._native = native
+        self._handle = native
         self.pass_warnings = pass_warnings
 
     @property
     def name(self) -> str:
         """The name of the text in messages."""
-        return self._native.name
+        return self._handle.name
 
     @property
     def source(self) -> str:
         """The text that the program, or the one that passes started from, was read from."""
-        return self._native.source
+        return self._handle.source
 
     @property
     def inputs(self) -> list[str]:
         """The names of the tensor inputs, in order."""
-        return self._native.inputs
+        return self._handle.inputs
 
     @property
     def outputs(self) -> list[str]:
         """The names of the tensor outputs, in order."""
-        return self._native.outputs
+        return self._handle.outputs
 
     @property
     def sizes(self) -> list[str]:
         """The names of the sizes and scalar inputs that `sizes=` may set."""
-        return self._native.sizes
+        return self._handle.sizes
 
     def position(self, name: str, kind: str = "input") -> int | None:
         """The position of an input, or with `kind="output"` of an output, by name or number (`"T0"`)."""
-        return self._native.position(name, kind == "output")
+        return self._handle.position(name, kind == "output")
 
     def to_hir2(self) -> str:
         """The text in `hir 2`."""
-        return self._native.to_hir2()
+        return self._handle.to_hir2()
 
     def to_printed(self, *, short: bool = False) -> str:
         """The text as nvFuser prints it; with `short` each tensor in full only once."""
-        return self._native.to_printed(short)
+        return self._handle.to_printed(short)
 
     def __str__(self) -> str:
         """The text in the notation that the program was read in."""
-        return self.to_hir2() if self._native.is_hir2 else self.to_printed()
+        return self.to_hir2() if self._handle.is_hir2 else self.to_printed()
 
     def __repr__(self) -> str:
         return f"<hostir.Program {self.name}: {', '.join(self.inputs)} -> {', '.join(self.outputs)}>"
@@ -79,11 +79,11 @@ class Program:
 
     def verify(self) -> list[Diagnostic]:
         """Verifies the program; see `hostir.verify`."""
-        return list(read_diagnostics(self._native.verify()))
+        return list(read_diagnostics(self._handle.verify()))
 
     def run_passes(self, pipeline: str) -> Program:
         """The program after passes; see `hostir.run_passes`."""
-        made, warnings = self._native.run_passes(pipeline)
+        made, warnings = self._handle.run_passes(pipeline)
         return Program(made, self.pass_warnings + read_diagnostics(warnings))
 
     def check(self, **settings: Any) -> Verdict:
@@ -196,7 +196,7 @@ def check(
     other. What the proof finds is in the verdict.
     """
     settings = _settings(devices, sizes, shapes, streams, strict, timeout)
-    found = _native.check(program._native, settings)
+    found = _native.check(program._handle, settings)
     return Verdict(
         outcome=found["outcome"],
         errors=read_diagnostics(found["errors"]),
@@ -233,15 +233,15 @@ def run(
     - `check`: proves the program first.
     - `devices`, `sizes`, `shapes`, `streams`: as for `check`. `timeout`: seconds for planning, and for the run.
 
-    Outputs are numpy arrays. Where numpy lacks the element type (bfloat16, FP8) they are arrays of `ml_dtypes` if that
-    is installed, else `hostir.Tensor`, which torch reads: `torch.from_dlpack(output)`.
+    Outputs are numpy arrays. Where numpy lacks the element type (bfloat16, FP8) they are `hostir.Tensor`, which torch
+    reads, `torch.from_dlpack(output)`, and of which `numpy.asarray` makes an array if `ml_dtypes` is installed.
 
     Raises `HostIrError` for everything that is wrong.
     """
     settings = _settings(devices, sizes, shapes, streams, False, timeout)
     given = {str(name): as_input(value) for name, value in (inputs or {}).items()}
     options = {"seed": seed, "check": check}
-    found = _native.run(program._native, given, settings, options)
+    found = _native.run(program._handle, given, settings, options)
     return {name: as_output(tensor) for name, tensor in found}
 
 

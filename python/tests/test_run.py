@@ -111,8 +111,16 @@ def test_bfloat16_goes_through_tensors():
     bits = numpy.array([0x3F80, 0xC000, 0x4040], numpy.uint16)
     x = hostir.Tensor.from_bytes("bfloat16", [3], bits.tobytes())
     y = relu("bf16").run({"x": x})["y"]
-    got = y.tobytes()
-    assert numpy.frombuffer(got, numpy.uint16).tolist() == [0x3F80, 0, 0x4040]
+    assert isinstance(y, hostir.Tensor)
+    assert numpy.frombuffer(y.tobytes(), numpy.uint16).tolist() == [0x3F80, 0, 0x4040]
+
+
+def test_bfloat16_of_ml_dtypes():
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    x = numpy.array([1, -2, 3], ml_dtypes.bfloat16)
+    y = numpy.asarray(relu("bf16").run({"x": x})["y"])
+    assert y.dtype == ml_dtypes.bfloat16
+    assert y.tolist() == [1, 0, 3]
 
 
 def test_exports_are_copies():

@@ -7,7 +7,7 @@ import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 import torch.utils._pytree as pytree
@@ -184,7 +184,7 @@ def _position(made: Op, name: str, known: list[str], what: str) -> int:
     return position
 
 
-def _refuse(code: str, message: str, note: str) -> Any:
+def _refuse(code: str, message: str, note: str) -> NoReturn:
     _native.raise_error(code, message, note)
 
 
@@ -206,7 +206,7 @@ def _register(made: Op) -> torch.library.Library:
         with torch.no_grad():
             return _detached_results(made.body(*values), values)
 
-    def run_out(*values: Any, **out: torch.Tensor) -> Any:
+    def run_out(*values: Any, **out: Any) -> Any:
         found = pytree.tree_leaves(run(*values))
         written = tuple(target.copy_(value) for target, value in zip(out.values(), found, strict=True))
         return written[0] if len(written) == 1 else written
@@ -219,13 +219,17 @@ def _register(made: Op) -> torch.library.Library:
         with torch.no_grad():
             return _detached_results(made.body(*values), values)
 
-    def fake_out(*values: Any, **out: torch.Tensor) -> Any:
+    def fake_out(*values: Any, **out: Any) -> Any:
         return next(iter(out.values())) if len(out) == 1 else tuple(out.values())
 
     def fake_backward(gradients: list[torch.Tensor], *values: Any) -> list[torch.Tensor]:
         return [torch.empty_like(value) for value in values if isinstance(value, torch.Tensor)]
 
-    kernels = [(name, run, fake), (f"{name}.out", run_out, fake_out), (f"{name}_backward", run_backward, fake_backward)]
+    kernels: list[tuple[str, Body, Body]] = [
+        (name, run, fake),
+        (f"{name}.out", run_out, fake_out),
+        (f"{name}_backward", run_backward, fake_backward),
+    ]
     for registered, kernel, fake_kernel in kernels:
         library.impl(registered, kernel, "CPU")
         library.impl(registered, functools.partial(_refuse_device, made.name), "CUDA")

@@ -28,7 +28,7 @@ def compare_with_body(made: Op, values: Sequence[Any], rtol: float | None, atol:
     settings = _settings(world, None, None, None, False, None)
     with torch.no_grad():
         expected = pytree.tree_leaves(made.run_body(*values))
-    outputs = _native.run_ranks(made.program._native, parts, settings)[rank]
+    outputs = _native.run_ranks(made.program._handle, parts, settings)[rank]
     for name, wanted in zip(made.outputs, expected, strict=True):
         position = made.program.position(name, "output")
         assert position is not None
