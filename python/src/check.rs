@@ -25,7 +25,12 @@ struct Checked {
 
 /// Proves a program for its sizes, ranks and streams.
 #[pyfunction]
-pub(crate) fn check<'py>(py: Python<'py>, program: &NativeProgram, settings: Settings) -> PyResult<Bound<'py, PyDict>> {
+#[pyo3(name = "check")]
+pub(crate) fn prove_for_python<'py>(
+    py: Python<'py>,
+    program: &NativeProgram,
+    settings: Settings,
+) -> PyResult<Bound<'py, PyDict>> {
     let inner = program.inner.clone();
     let result = run_aside(py, move || check_program(&inner, settings))?;
     let checked = result.map_err(|failure| failure.into_exception(py))?;

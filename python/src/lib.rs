@@ -27,9 +27,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("CUDA", cfg!(feature = "cuda"))?;
     module.add_class::<program::NativeProgram>()?;
     module.add_class::<tensor::Tensor>()?;
-    module.add_function(wrap_pyfunction!(program::parse, module)?)?;
-    module.add_function(wrap_pyfunction!(check::check, module)?)?;
-    module.add_function(wrap_pyfunction!(run::run, module)?)?;
+    module.add_function(wrap_pyfunction!(program::parse_text, module)?)?;
+    module.add_function(wrap_pyfunction!(check::prove_for_python, module)?)?;
+    module.add_function(wrap_pyfunction!(run::run_for_python, module)?)?;
     module.add_function(wrap_pyfunction!(ranks::run_ranks, module)?)?;
     module.add_function(wrap_pyfunction!(program::raise_error, module)?)?;
     module.add_function(wrap_pyfunction!(tools::hir_opt, module)?)?;

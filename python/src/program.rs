@@ -1,10 +1,10 @@
 //! Programs: read, verified, changed by passes, written.
 
 use crate::failure::{Failure, diags_as_json};
-use crate::judge::{Judged, TextRecipe};
+use crate::judge::{Judged, TextRecipe, verify_program};
 use crate::worker::run_aside;
 use hostir::ParsedFile;
-use hostir::diag::{Diag, Diags};
+use hostir::diag::Diag;
 use hostir::ir::{Program, Value};
 use hostir::lower::io_names::tensor_ids;
 use hostir::print::{PrintForm, PrintOptions};
@@ -30,36 +30,12 @@ struct PassResult {
 }
 
 impl SourcedProgram {
-    /// Reads the program that a recipe describes, and repeats the passes.
-    ///
-    /// # Errors
-    /// Errors of the text, of the verifier where there are passes, and of the passes.
-    pub(crate) fn read(recipe: &TextRecipe) -> Result<Program, Vec<Diag>> {
-        let text = recipe.source.decoded_text();
-        let (file, mut diags) = ParsedFile::parse(&text);
-        let mut program = file.resolve_program(recipe.container, &text, &mut diags);
-        if diags.has_errors() {
-            let earlier = diags.primary_spans().collect::<Vec<_>>();
-            hostir::verify::verify_partial(&program, &earlier, &mut diags);
-            diags.sort_by_place();
-            return Err(diags.items);
-        }
-        for pipeline in &recipe.pipelines {
-            let result = run_pipeline(&mut program, pipeline, &Config::default(), &mut SilentObserver);
-            result.map_err(|failure| failure.errors.items)?;
-        }
-        Ok(program)
-    }
-
     /// The warnings of the verifier.
     ///
     /// # Errors
     /// Its errors.
     pub(crate) fn verify(&self) -> Result<Vec<Diag>, Vec<Diag>> {
-        let mut diags = Diags::default();
-        hostir::verify::verify(&self.program, &mut diags);
-        diags.sort_by_place();
-        if diags.has_errors() { Err(diags.items) } else { Ok(diags.items) }
+        verify_program(&self.program)
     }
 
     /// Diagnostics about the program as an error, with fixes where some are found that work.
@@ -191,7 +167,13 @@ fn tensor_names(program: &Program, values: &[Value]) -> Vec<String> {
 
 /// Reads the programs of a text: all, or the one of this number (from 1) or name.
 #[pyfunction]
-pub(crate) fn parse(py: Python<'_>, text: String, name: String, which: Option<String>) -> PyResult<Vec<NativeProgram>> {
+#[pyo3(name = "parse")]
+pub(crate) fn parse_text(
+    py: Python<'_>,
+    text: String,
+    name: String,
+    which: Option<String>,
+) -> PyResult<Vec<NativeProgram>> {
     let result = run_aside(py, move || read_programs(text, name, which.as_deref()))?;
     let programs = result.map_err(|failure| failure.into_exception(py))?;
     Ok(programs.into_iter().map(|inner| NativeProgram { inner }).collect())
@@ -206,13 +188,13 @@ fn read_programs(text: String, name: String, which: Option<&str>) -> Result<Vec<
     if syntax.has_errors() {
         // Reading a program reports them with everything else.
         let recipe = TextRecipe::new(source, 0);
-        let diags = SourcedProgram::read(&recipe).err().unwrap_or(syntax.items);
+        let diags = recipe.read_program().err().unwrap_or(syntax.items);
         return Err(failure_of(&recipe, diags));
     }
     let chosen = choose_programs(&source.name, &names, which)?;
     let read = chosen.into_iter().map(|container| {
         let recipe = TextRecipe::new(source.clone(), container);
-        match SourcedProgram::read(&recipe) {
+        match recipe.read_program() {
             Ok(program) => Ok(SourcedProgram { program: Arc::new(program), recipe: Arc::new(recipe) }),
             Err(diags) => Err(failure_of(&recipe, diags)),
         }

@@ -48,7 +48,8 @@ pub(crate) struct RunSettings {
 
 /// Runs a program on the CPU, and gives its outputs as whole tensors.
 #[pyfunction]
-pub(crate) fn run(
+#[pyo3(name = "run")]
+pub(crate) fn run_for_python(
     py: Python<'_>,
     program: &NativeProgram,
     inputs: BTreeMap<String, InputValue>,

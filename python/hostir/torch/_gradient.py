@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -13,7 +13,7 @@ from torch.autograd.function import once_differentiable
 from hostir._program import Program
 from hostir.torch._group import plain_tensor
 
-__all__ = ["GradientSpec", "apply_with_gradient", "tensor_gradients"]
+__all__ = ["GradientSpec", "apply_with_gradient", "tensor_gradients", "within_autograd"]
 
 
 class GradientSpec:
@@ -57,13 +57,22 @@ def apply_with_gradient(forward: Any, backward: Any, values: Sequence[Any]) -> A
     return _WithGradient.apply(forward, backward, *values)
 
 
+@contextmanager
+def within_autograd() -> Iterator[None]:
+    """A part of an op's kernel that autograd follows, and in which ops that are made of others by autograd work.
+
+    Graphs call ops below autograd.
+    """
+    with ExitStack() as stack:
+        for key in (torch._C.DispatchKey.AutogradCPU, torch._C.DispatchKey.AutogradFunctionality):
+            stack.enter_context(torch._C._SetExcludeDispatchKeyGuard(key, False))
+        yield
+
+
 def tensor_gradients(spec: GradientSpec, gradients: list[torch.Tensor], values: Sequence[Any]) -> list[torch.Tensor]:
     """The gradients of all tensor arguments."""
     tensors = [value for value in values if isinstance(value, torch.Tensor)]
-    with ExitStack() as stack:
-        # Compiled graphs call ops below autograd; here it has to see what happens.
-        for key in (torch._C.DispatchKey.AutogradCPU, torch._C.DispatchKey.AutogradFunctionality):
-            stack.enter_context(torch._C._SetExcludeDispatchKeyGuard(key, False))
+    with within_autograd():
         found = _user_gradients(spec, gradients, values) if spec.body else _body_gradients(spec, gradients, values)
     return [
         torch.zeros_like(tensor) if gradient is None else _own_memory(plain_tensor(gradient), gradients + tensors)
@@ -95,7 +104,11 @@ def _body_gradients(spec: GradientSpec, gradients: list[torch.Tensor], values: S
 
 
 def _leaf(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.detach().requires_grad_(tensor.is_floating_point() or tensor.is_complex())
+    return tensor.detach().requires_grad_(_is_differentiable(tensor))
+
+
+def _is_differentiable(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
 
 
 def _own_memory(gradient: torch.Tensor, others: Sequence[torch.Tensor]) -> torch.Tensor:

@@ -14,7 +14,7 @@ import torch.utils._pytree as pytree
 
 from hostir import _native
 from hostir._program import Program, Verdict, load
-from hostir.torch._gradient import GradientSpec, apply_with_gradient, tensor_gradients
+from hostir.torch._gradient import GradientSpec, apply_with_gradient, tensor_gradients, within_autograd
 from hostir.torch._group import group_name, is_group, plain_tensor
 
 __all__ = ["Op", "op"]
@@ -85,7 +85,7 @@ class Op:
         values = self._bind(args, kwargs)
         if out is not None:
             return self._packet.out(*values, **self._out_arguments(out))
-        if torch.compiler.is_exporting() or not _is_followed(values):
+        if not _is_followed(values):
             return self._packet.default(*values)
         return apply_with_gradient(self._packet.default, self._backward, values)
 
@@ -152,8 +152,7 @@ class Op:
 
 
 def _is_followed(values: Sequence[Any]) -> bool:
-    tensors = (value for value in values if isinstance(value, torch.Tensor))
-    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+    return torch.is_grad_enabled() and any(isinstance(value, torch.Tensor) and value.requires_grad for value in values)
 
 
 def _load_beside(body: Body, path: str | os.PathLike[str]) -> Program:
@@ -203,7 +202,7 @@ def _register(made: Op) -> torch.library.Library:
     library.define(_backward_schema(name, arguments, results), tags=tags)
 
     def run(*values: Any) -> Any:
-        with torch.no_grad():
+        with torch.no_grad(), within_autograd():
             return _detached_results(made.body(*values), values)
 
     def run_out(*values: Any, **out: Any) -> Any:
@@ -216,7 +215,7 @@ def _register(made: Op) -> torch.library.Library:
 
     def fake(*values: Any) -> Any:
         # What the results look like follows from the body. Nothing else of it is in the graph.
-        with torch.no_grad():
+        with torch.no_grad(), within_autograd():
             return _detached_results(made.body(*values), values)
 
     def fake_out(*values: Any, **out: Any) -> Any:
