@@ -3,6 +3,7 @@
 use crate::ir::DType;
 
 pub mod fp8;
+pub mod generate;
 
 /// A dense row-major tensor. The bytes are 8-byte aligned.
 #[derive(Clone, PartialEq, Debug)]

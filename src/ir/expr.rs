@@ -154,7 +154,7 @@ impl MeshCoordinate {
 }
 
 /// The interner of a program's expressions.
-#[derive(Default, Debug)]
+#[derive(Clone, Default, Debug)]
 pub struct ExprArena {
     items: Vec<Expr>,
     map: FxHashMap<Expr, ExprId>,

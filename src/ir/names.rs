@@ -9,7 +9,7 @@ id! {
 }
 
 /// The interner of one program.
-#[derive(Default, Debug)]
+#[derive(Clone, Default, Debug)]
 pub struct NameInterner {
     strings: StringInterner,
 }

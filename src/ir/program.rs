@@ -145,7 +145,7 @@ impl SliceTexts {
 }
 
 /// A host program. Read freely; change through [`super::edit::Edit`].
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Program {
     pub(crate) names: NameInterner,
     pub(crate) exprs: ExprArena,

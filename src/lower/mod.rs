@@ -7,6 +7,7 @@ mod driver;
 mod element_text;
 mod fresh;
 mod half_lowered;
+pub mod io_names;
 mod prepare;
 pub mod shard;
 pub mod sizes;

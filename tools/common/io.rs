@@ -10,6 +10,7 @@ use crate::terminal::{ColorMode, knows_colors};
 use hostir::diag::{Diag, visible};
 use hostir::plan_checks::ProofVerdict;
 use std::any::Any;
+use std::ffi::OsString;
 use std::io::{IsTerminal, Read, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -33,7 +34,7 @@ pub struct ToolIo<'a> {
     /// Columns of the terminal that standard error is; `None` if it is none.
     pub error_columns: Option<usize>,
     /// Variables of the environment.
-    pub env: fn(&str) -> Option<std::ffi::OsString>,
+    pub env: fn(&str) -> Option<OsString>,
     /// The file of this program, where it may start itself again.
     pub exe: Option<PathBuf>,
     /// Resources of GPUs that later runs of this process use again.
@@ -137,13 +138,21 @@ impl SharedState {
 }
 
 /// A tool's library function: the arguments (the program's name first) to an exit status.
-pub type ToolFn = fn(&[std::ffi::OsString], &mut ToolIo<'_>) -> i32;
+pub type ToolFn = fn(&[OsString], &mut ToolIo<'_>) -> i32;
 
-/// Runs a tool on this process's streams, folder and environment, and exits.
+/// Runs a tool as this process's program: its arguments, streams, folder and environment.
 pub fn process_main(tool: ToolFn) -> std::process::ExitCode {
+    let args: Vec<_> = std::env::args_os().collect();
+    let code = run_on_process(tool, &args, std::env::current_exe().ok());
+    std::process::ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
+}
+
+/// Runs a tool with these arguments (the program's name first) on this process's streams, folder and environment, and
+/// gives its exit status, with which the process is to end. `exe` is the file that starts the tool again.
+pub fn run_on_process(tool: ToolFn, args: &[OsString], exe: Option<PathBuf>) -> i32 {
     report_panics();
-    let args: Vec<_> = std::env::args_os().map(|arg| os_text::escape_text(&arg)).collect();
-    let env: fn(&str) -> Option<std::ffi::OsString> = |name| std::env::var_os(name);
+    let args: Vec<_> = args.iter().map(|arg| os_text::escape_text(arg)).collect();
+    let env: fn(&str) -> Option<OsString> = |name| std::env::var_os(name);
     let terminal = std::io::stderr().is_terminal();
     let stdout: Box<dyn Write> = match is_stdout_closed() {
         true => Box::new(ClosedStream),
@@ -161,7 +170,7 @@ pub fn process_main(tool: ToolFn) -> std::process::ExitCode {
         columns: terminal_columns(std::io::stdout()),
         error_columns: terminal_columns(std::io::stderr()),
         env,
-        exe: std::env::current_exe().ok(),
+        exe,
         gpus: SharedState::default(),
     };
     let code = tool(&args, &mut io);
@@ -170,7 +179,7 @@ pub fn process_main(tool: ToolFn) -> std::process::ExitCode {
     if code != 0 {
         crate::staged::end_soon(code);
     }
-    std::process::ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
+    code
 }
 
 /// Columns of a terminal.

@@ -2,8 +2,7 @@
 //! line, and answered with the status of a wrong command line.
 
 use super::cli::{OptArgs, OptionOrigin};
-use hostir::diag::{Diag, DiagLabel};
-use hostir_passes::OptionFault;
+use hostir::diag::Diag;
 use hostir_passes::manager::PipelineFailure;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::source::NamedText;
@@ -23,7 +22,7 @@ impl PipelineFaults {
     pub(super) fn record_failure(&mut self, cli: &OptArgs, failure: &PipelineFailure) {
         for fault in &failure.faults {
             let Some(origin) = cli.origins.get(failure.step) else { continue };
-            let diag = locate_fault(cli, failure.step, fault);
+            let diag = cli.pipeline.locate_fault(failure.step, fault);
             if !self.found.iter().any(|(_, known)| *known == diag) {
                 self.found.push((origin.clone(), diag));
             }
@@ -38,18 +37,4 @@ impl PipelineFaults {
             io.report(cli.format, &source, std::slice::from_ref(diag));
         }
     }
-}
-
-/// The error with the places of the options' values.
-fn locate_fault(cli: &OptArgs, step: usize, fault: &OptionFault) -> Diag {
-    let mut diag = fault.diag.clone();
-    let Some(options) = cli.pipeline.steps.get(step).map(|step| &step.options) else { return diag };
-    for span in fault.options.iter().filter_map(|option| options.option_span(option)) {
-        let label = DiagLabel { span, text: String::new() };
-        match diag.primary {
-            None => diag.primary = Some(label),
-            Some(_) => diag.labels.push(label),
-        }
-    }
-    diag
 }

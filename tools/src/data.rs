@@ -1,7 +1,6 @@
-//! Tensors of files and generators, and how two tensors are compared.
+//! Tensors of files, and how two tensors are compared.
 
 pub mod compare;
-pub mod generate;
 pub mod npy;
 pub mod safetensors;
 

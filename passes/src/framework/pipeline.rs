@@ -5,8 +5,8 @@
 //! its place in the text. Spans in this file are places in the pipeline text, not in a program.
 
 use crate::framework::options::{GivenOption, Options};
-use crate::framework::pass::PassInfo;
-use hostir::diag::{Diag, Diags, Span, nearest_candidate};
+use crate::framework::pass::{OptionFault, PassInfo};
+use hostir::diag::{Diag, DiagLabel, Diags, Span, nearest_candidate};
 
 /// A pipeline that names an unknown pass.
 const UNKNOWN_PASS: &str = "H0301";
@@ -27,6 +27,22 @@ pub struct PipelineStep {
 pub struct Pipeline {
     /// The steps.
     pub steps: Vec<PipelineStep>,
+}
+
+impl Pipeline {
+    /// The error of a step with the places of the options that it is about, in the text of the pipeline.
+    pub fn locate_fault(&self, step: usize, fault: &OptionFault) -> Diag {
+        let mut diag = fault.diag.clone();
+        let Some(options) = self.steps.get(step).map(|step| &step.options) else { return diag };
+        for span in fault.options.iter().filter_map(|option| options.option_span(option)) {
+            let label = DiagLabel { span, text: String::new() };
+            match diag.primary {
+                None => diag.primary = Some(label),
+                Some(_) => diag.labels.push(label),
+            }
+        }
+        diag
+    }
 }
 
 /// The text that [`parse_pipeline`] reads back.

@@ -200,7 +200,7 @@ pub fn can_hold(dtype: DType) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::generate::{TensorGenerator, generate_tensor};
+    use hostir::data::generate::{TensorGenerator, generate_tensor};
 
     /// The tensor of a file of these bytes, which a stream of them gives as well.
     fn read(bytes: &[u8]) -> Result<HostTensor, DataError> {

@@ -3,14 +3,15 @@
 use super::cli::InputContent;
 use super::data_files::DataFile;
 use super::failure::RunFailure;
-use super::tensor_options::{self, BoundOptions};
+use super::tensor_options::BoundOptions;
 use crate::data::bracketed_list;
-use crate::data::generate::{TensorGenerator, generate_tensor};
 use hostir::data::HostTensor;
+use hostir::data::generate::{TensorGenerator, generate_tensor};
 use hostir::diag::Diag;
 use hostir::ir::{DType, Program};
 use hostir::lower;
 use hostir::lower::SizeSettings;
+use hostir::lower::io_names::tensor_ids;
 use hostir::lower::{IoTensor, PreparedProgram};
 use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
@@ -49,7 +50,7 @@ pub(super) fn read_whole(bound: &BoundOptions<'_>, io: &ToolIo<'_>) -> Result<Wh
 
 /// Adds the shapes of files to those that flags give.
 pub(super) fn add_shapes(sizes: &mut SizeSettings, program: &Program, bound: &BoundOptions<'_>, whole: &WholeTensors) {
-    let inputs = tensor_options::tensor_ids(program.inputs()).into_iter().zip(&bound.inputs).zip(whole);
+    let inputs = tensor_ids(program.inputs()).into_iter().zip(&bound.inputs).zip(whole);
     for ((tensor, content), whole) in inputs {
         if let (Some(InputContent::File(file)), Some(whole)) = (content, whole)
             && let Entry::Vacant(entry) = sizes.shapes.entry(program.tensor_name(tensor))

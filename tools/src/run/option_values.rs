@@ -1,7 +1,7 @@
 //! Values of options: from what was typed to what is meant.
 
 use super::data_files::DataFile;
-use crate::data::generate::TensorGenerator;
+use hostir::data::generate::TensorGenerator;
 use hostir::diag::nearest_candidate;
 
 /// The contents of an input.

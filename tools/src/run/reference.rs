@@ -15,6 +15,7 @@ use hostir::data::HostTensor;
 use hostir::diag::{Diag, visible};
 use hostir::ir::IndexDefinitions;
 use hostir::ir::Program;
+use hostir::lower::io_names::tensor_ids;
 use hostir::lower::{PreparedProgram, SizeSettings, stream_count};
 use hostir::plan::PlanLimits;
 use hostir_tool_support::errors;
@@ -47,8 +48,8 @@ impl LoadedReference {
             None => SourceProgram::read_program(file, None, io)?,
         };
         let whole = whole_tensors(given)?;
-        check_count(file, "inputs", tensor_options::tensor_ids(loaded.program.inputs()).len(), whole.len())?;
-        check_count(file, "outputs", tensor_options::tensor_ids(loaded.program.outputs()).len(), prepared.results)?;
+        check_count(file, "inputs", tensor_ids(loaded.program.inputs()).len(), whole.len())?;
+        check_count(file, "outputs", tensor_ids(loaded.program.outputs()).len(), prepared.results)?;
         same_axes(file, &loaded, &whole)?;
         let reference = plan_reference(&loaded, &whole, options, prepared.time)?;
         check_inputs(file, &reference, prepared, &whole)?;
@@ -150,7 +151,7 @@ fn check_count(file: &str, what: &str, theirs: usize, own: usize) -> Result<(), 
 /// The reference's inputs have as many axes as what they are given.
 fn same_axes(file: &str, loaded: &SourceProgram, whole: &[&HostTensor]) -> Result<(), RunFailure> {
     let program = &loaded.program;
-    for (tensor, whole) in tensor_options::tensor_ids(program.inputs()).into_iter().zip(whole) {
+    for (tensor, whole) in tensor_ids(program.inputs()).into_iter().zip(whole) {
         let axes = logical_axes(program, tensor).stored_positions().len();
         if axes != whole.shape().len() {
             let (name, shape) = (program.tensor_name(tensor), bracketed_list(whole.shape()));
@@ -191,7 +192,7 @@ fn plan_reference(
     options: &Options,
     time: Option<Duration>,
 ) -> Result<PreparedProgram, RunFailure> {
-    let tensors = tensor_options::tensor_ids(loaded.program.inputs());
+    let tensors = tensor_ids(loaded.program.inputs());
     let shapes = tensors.into_iter().zip(whole);
     let shapes = shapes.map(|(tensor, whole)| (loaded.program.tensor_name(tensor), whole.shape().to_vec()));
     let (mut set, mut reals) = (tensor_options::whole_numbers(&options.set), tensor_options::real_values(&options.set));

@@ -4,8 +4,8 @@ use super::cli::{InputContent, KeyedValues, Options, ScalarNumber};
 use super::data_files::DataFile;
 use super::failure::RunFailure;
 use hostir::diag::{Diag, nearest_candidate};
-use hostir::ir::scalar_names::{RUNTIME, sub_expressions};
-use hostir::ir::{Expr, ExprId, Program, TensorId, Value};
+use hostir::ir::{Program, TensorId};
+use hostir::lower::io_names::{describe_settable, find_named_tensor, scalar_names, tensor_ids, tensor_number};
 use hostir::lower::{SizeSettings, stream_count};
 use hostir::plan::PlanLimits;
 use hostir_tool_support::errors;
@@ -93,16 +93,6 @@ pub(super) fn real_values(set: &KeyedValues<ScalarNumber>) -> BTreeMap<String, f
         .collect()
 }
 
-/// The tensors among inputs or outputs.
-pub(super) fn tensor_ids(values: &[Value]) -> Vec<TensorId> {
-    values.iter().filter_map(|value| value.as_tensor()).collect()
-}
-
-/// `T0`, whatever name the tensor has.
-pub(super) fn tensor_number(program: &Program, tensor: TensorId) -> String {
-    format!("T{}", program.tensor(tensor).number)
-}
-
 /// The inputs, or the outputs.
 struct NamedTensors<'a> {
     program: &'a Program,
@@ -149,12 +139,7 @@ impl NamedTensors<'_> {
     }
     /// The tensor of a number, name or position.
     fn find_tensor(&self, key: &str) -> Option<usize> {
-        self.tensors
-            .iter()
-            .position(|tensor: &TensorId| {
-                tensor_number(self.program, *tensor) == key || self.program.tensor_name(*tensor) == key
-            })
-            .or_else(|| key.parse().ok().filter(|index: &usize| *index < self.tensors.len()))
+        find_named_tensor(self.program, &self.tensors, key)
     }
     fn unknown_name(&self, flag: &str, key: &str, other: &NamedTensors<'_>) -> Diag {
         let names: Vec<String> = self.tensors.iter().map(|tensor| self.program.tensor_name(*tensor)).collect();
@@ -182,12 +167,7 @@ fn is_number(name: &str) -> bool {
 
 /// Reports `--set` of names that the program does not have, or twice for one.
 fn check_scalars(program: &Program, set: &KeyedValues<ScalarNumber>, diags: &mut Vec<Diag>) {
-    let names: Vec<&str> = (0..program.exprs().len())
-        .filter_map(|index| match program.expr(ExprId(index as u32)) {
-            Expr::Name(name) => Some(program.name(*name)),
-            _ => None,
-        })
-        .collect();
+    let names = scalar_names(program);
     for (index, (name, value)) in set.iter().enumerate() {
         if set[..index].iter().any(|(other, _)| other == name) {
             diags.push(Diag::global_error(errors::TWICE, format!("`--set` is given twice for {name}")));
@@ -199,43 +179,7 @@ fn check_scalars(program: &Program, set: &KeyedValues<ScalarNumber>, diags: &mut
         let diag = Diag::global_error(errors::SCALAR, message);
         diags.push(match nearest_candidate(name, names.iter().copied()) {
             Some(near) => diag.with_note(format!("did you mean `{near}`?")),
-            None => diag.with_note(settable_extents(program)),
+            None => diag.with_note(describe_settable(program)),
         });
-    }
-}
-
-/// The names that may be set, in words.
-fn settable_extents(program: &Program) -> String {
-    let mut names = Vec::new();
-    for (tensor, _) in program.tensors().iter().filter(|(_, tensor)| tensor.unit.is_none()) {
-        program.domains(tensor).iter().for_each(|axis| add_names(program, axis.extent, &mut names));
-    }
-    let scalars = program.inputs().iter().filter_map(|input| input.as_scalar());
-    scalars.for_each(|scalar| add_names(program, scalar, &mut names));
-    match names.len() {
-        0 => "it has no sizes to set".to_owned(),
-        1 => format!("it has only {}", names[0]),
-        count @ ..=MOST_NAMES => {
-            format!("it has {} and {}", names[..count - 1].join(", "), names[count - 1])
-        }
-        count => {
-            format!("it has {} and {} more", names[..MOST_NAMES].join(", "), count - MOST_NAMES)
-        }
-    }
-}
-
-/// Names that a note lists.
-const MOST_NAMES: usize = 8;
-
-/// Adds the names of an expression that callers may set, each once.
-fn add_names<'p>(program: &'p Program, expr: ExprId, names: &mut Vec<&'p str>) {
-    match program.expr(expr) {
-        Expr::Name(name) => {
-            let name = program.name(*name);
-            if !RUNTIME.contains(&name) && !names.contains(&name) {
-                names.push(name);
-            }
-        }
-        other => sub_expressions(other).iter().for_each(|&part| add_names(program, part, names)),
     }
 }

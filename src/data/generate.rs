@@ -5,8 +5,8 @@
 //! however many devices, it sees the same numbers. So each value is made by hashing a counter
 //! (splitmix64's finaliser, <https://prng.di.unimi.it/splitmix64.c>), not by stepping a generator.
 
-use hostir::data::HostTensor;
-use hostir::ir::DType;
+use super::HostTensor;
+use crate::ir::DType;
 use rayon::prelude::*;
 
 /// A generator of elements.

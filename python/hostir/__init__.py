@@ -1,0 +1,30 @@
+"""Host programs that drive several devices: read, checked, changed by passes, and run.
+
+`import hostir` needs neither torch nor CUDA. `hostir.torch` has programs as ops of torch.
+"""
+
+from hostir._errors import Diagnostic, Edit, Fix, HostIrError, Label, apply_fixes
+from hostir._native import RULES_VERSION, Tensor
+from hostir._native import VERSION as __version__
+from hostir._program import Program, Verdict, check, load, parse, parse_all, run, run_passes, verify
+
+__all__ = [
+    "RULES_VERSION",
+    "Diagnostic",
+    "Edit",
+    "Fix",
+    "HostIrError",
+    "Label",
+    "Program",
+    "Tensor",
+    "Verdict",
+    "__version__",
+    "apply_fixes",
+    "check",
+    "load",
+    "parse",
+    "parse_all",
+    "run",
+    "run_passes",
+    "verify",
+]

@@ -1,0 +1,83 @@
+"""The extension module; `hostir` has the functions and types to use."""
+
+from collections.abc import Sequence
+from typing import Any, NoReturn, TypedDict
+
+VERSION: str
+RULES_VERSION: int
+CUDA: bool
+
+class NativeProgram:
+    @property
+    def name(self) -> str: ...
+    @property
+    def source(self) -> str: ...
+    @property
+    def is_hir2(self) -> bool: ...
+    @property
+    def inputs(self) -> list[str]: ...
+    @property
+    def outputs(self) -> list[str]: ...
+    @property
+    def sizes(self) -> list[str]: ...
+    def position(self, name: str, output: bool) -> int | None: ...
+    def to_printed(self, short: bool) -> str: ...
+    def to_hir2(self) -> str: ...
+    def verify(self) -> str: ...
+    def run_passes(self, pipeline: str) -> tuple[NativeProgram, str]: ...
+
+class Tensor:
+    """A dense row-major tensor in host memory, of any element type that programs have."""
+
+    @staticmethod
+    def from_bytes(dtype: str, shape: Sequence[int], data: bytes) -> Tensor:
+        """A tensor of these bytes."""
+    @staticmethod
+    def from_dlpack(array: Any) -> Tensor:
+        """A copy of another library's tensor in host memory."""
+    @property
+    def shape(self) -> list[int]:
+        """Extents, outermost first."""
+    @property
+    def dtype(self) -> str:
+        """The element type: `float32`, `bfloat16`."""
+    def tobytes(self) -> bytes:
+        """The elements, row by row, in the machine's byte order."""
+    def bits(self) -> TensorBits:
+        """The same elements as unsigned integers of their size, for libraries that lack the element type."""
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any: ...
+
+class TensorBits:
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+    def __dlpack__(self, **options: Any) -> Any: ...
+
+class CheckResult(TypedDict):
+    outcome: str
+    sizes: dict[str, int]
+    ranks: int
+    streams: list[int]
+    rules: int
+    errors: str
+    text: str
+    warnings: str
+
+def parse(text: str, name: str, which: str | None) -> list[NativeProgram]: ...
+def check(program: NativeProgram, settings: dict[str, Any]) -> CheckResult: ...
+def run(
+    program: NativeProgram, inputs: dict[str, Tensor | str], settings: dict[str, Any], run: dict[str, Any]
+) -> list[tuple[str, Tensor]]: ...
+def run_ranks(
+    program: NativeProgram, inputs: dict[str, list[Tensor]], settings: dict[str, Any]
+) -> list[list[tuple[str, Tensor | None]]]: ...
+def raise_error(code: str, message: str, note: str | None) -> NoReturn: ...
+def hir_opt(args: list[str]) -> int: ...
+def hir_run(args: list[str]) -> int: ...

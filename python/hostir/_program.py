@@ -1,0 +1,264 @@
+"""Programs: read, verified, changed by passes, proved, run on the CPU."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hostir import _native
+from hostir._arrays import as_input, as_output
+from hostir._errors import Diagnostic, HostIrError, read_diagnostics
+
+if TYPE_CHECKING:
+    import numpy
+
+__all__ = ["Program", "Verdict", "check", "load", "parse", "parse_all", "run", "run_passes", "verify"]
+
+
+class Program:
+    """A host program. It never changes: passes give new ones."""
+
+    __slots__ = ("_handle", "pass_warnings")
+
+    _handle: _native.NativeProgram
+    pass_warnings: tuple[Diagnostic, ...]
+    """What the passes that made this program warned of."""
+
+    def __init__(self, native: _native.NativeProgram, pass_warnings: tuple[Diagnostic, ...] = ()) -> None:
+        self._handle = native
+        self.pass_warnings = pass_warnings
+
+    @property
+    def name(self) -> str:
+        """The name of the text in messages."""
+        return self._handle.name
+
+    @property
+    def source(self) -> str:
+        """The text that the program, or the one that passes started from, was read from."""
+        return self._handle.source
+
+    @property
+    def inputs(self) -> list[str]:
+        """The names of the tensor inputs, in order."""
+        return self._handle.inputs
+
+    @property
+    def outputs(self) -> list[str]:
+        """The names of the tensor outputs, in order."""
+        return self._handle.outputs
+
+    @property
+    def sizes(self) -> list[str]:
+        """The names of the sizes and scalar inputs that `sizes=` may set."""
+        return self._handle.sizes
+
+    def position(self, name: str, kind: str = "input") -> int | None:
+        """The position of an input, or with `kind="output"` of an output, by name or number (`"T0"`)."""
+        return self._handle.position(name, kind == "output")
+
+    def to_hir2(self) -> str:
+        """The text in `hir 2`."""
+        return self._handle.to_hir2()
+
+    def to_printed(self, *, short: bool = False) -> str:
+        """The text as nvFuser prints it; with `short` each tensor in full only once."""
+        return self._handle.to_printed(short)
+
+    def __str__(self) -> str:
+        """The text in the notation that the program was read in."""
+        return self.to_hir2() if self._handle.is_hir2 else self.to_printed()
+
+    def __repr__(self) -> str:
+        return f"<hostir.Program {self.name}: {', '.join(self.inputs)} -> {', '.join(self.outputs)}>"
+
+    def __reduce__(self) -> tuple[Any, tuple[str, str]]:
+        return (parse, (str(self), self.name))
+
+    def verify(self) -> list[Diagnostic]:
+        """Verifies the program; see `hostir.verify`."""
+        return list(read_diagnostics(self._handle.verify()))
+
+    def run_passes(self, pipeline: str) -> Program:
+        """The program after passes; see `hostir.run_passes`."""
+        made, warnings = self._handle.run_passes(pipeline)
+        return Program(made, self.pass_warnings + read_diagnostics(warnings))
+
+    def check(self, **settings: Any) -> Verdict:
+        """Proves the program; see `hostir.check`."""
+        return check(self, **settings)
+
+    def run(self, inputs: Mapping[str, Any] | None = None, **settings: Any) -> dict[str, Any]:
+        """Runs the program on the CPU; see `hostir.run`."""
+        return run(self, inputs, **settings)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The outcome of a proof, with the sizes, ranks and streams that it holds for."""
+
+    outcome: str
+    """`"proved"`, `"refused"` or `"hangs"`."""
+    errors: tuple[Diagnostic, ...]
+    warnings: tuple[Diagnostic, ...]
+    sizes: dict[str, int]
+    ranks: int
+    streams: tuple[int, ...]
+    """The numbers of streams that were checked, the given one first."""
+    rules: int
+    """The version of the rules of the proof."""
+    text: str
+    """The errors as the tools print them."""
+    source: str
+    """The text that the places of errors and warnings are in."""
+    lines: str
+    """The errors as JSON, one object a line."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the program is proved right."""
+        return self.outcome == "proved"
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def raise_if_wrong(self) -> Verdict:
+        """Raises `HostIrError` with the errors, if there are any; else gives the verdict."""
+        if self.ok:
+            return self
+        raise HostIrError(self.text, self.lines, self.source)
+
+
+def parse(text: str, name: str = "<string>", *, program: str | int | None = None) -> Program:
+    """Reads a program in either notation.
+
+    Of a text with several programs, `program` is the one meant, by name or number (from 1). Without it a text in `hir 2`
+    means its first, and a printed text with several is an error.
+
+    Raises `HostIrError` for errors of syntax and names; `verify` finds the rest.
+    """
+    if program is not None:
+        return Program(_native.parse(text, name, str(program))[0])
+    found = _native.parse(text, name, None)
+    if not found or (len(found) > 1 and not found[0].is_hir2):
+        what = f"{len(found)} programs, and none is selected" if found else "no program"
+        note = f"select one with `program=N`, from 1 to {len(found)}" if found else None
+        _native.raise_error("H0632", f"`{name}` contains {what}", note)
+    return Program(found[0])
+
+
+def parse_all(text: str, name: str = "<string>") -> list[Program]:
+    """Reads all programs of a text."""
+    return [Program(found) for found in _native.parse(text, name, None)]
+
+
+def load(path: str | os.PathLike[str], *, program: str | int | None = None) -> Program:
+    """Reads a program from a file; see `parse`. Raises `OSError` if there is none."""
+    with open(path, encoding="utf-8") as file:
+        return parse(file.read(), os.fspath(path), program=program)
+
+
+def verify(program: Program) -> list[Diagnostic]:
+    """Verifies types, shapes and scopes. Gives the warnings, and raises `HostIrError` with all errors."""
+    return program.verify()
+
+
+def run_passes(program: Program, pipeline: str) -> Program:
+    """The program after a pipeline of passes, `"host-ir-lower,dce"` or `"pass{option=value}"`.
+
+    Raises `HostIrError` for a malformed pipeline, for a program that is invalid, and if a pass rejects it.
+    """
+    return program.run_passes(pipeline)
+
+
+def check(
+    program: Program,
+    *,
+    devices: int | None = None,
+    sizes: Mapping[str, int | float] | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    streams: int | None = None,
+    strict: bool = False,
+    timeout: float | None = None,
+) -> Verdict:
+    """Proves that a program is free of races, deadlocks and reads of what nothing has written, without running it.
+
+    - `devices`: the number of ranks; without it as many as the program's meshes need.
+    - `sizes`: extents and scalar inputs by name; `"*"` is for every extent that nothing else determines.
+    - `shapes`: shapes of whole inputs by name.
+    - `streams`: the number of streams; without it the one that the text proposes, else 4.
+    - `strict`: warnings count as errors.
+    - `timeout`: seconds for planning.
+
+    Raises `HostIrError` if there is nothing to prove: the program is invalid, or sizes are open or contradict each
+    other. What the proof finds is in the verdict.
+    """
+    settings = _settings(devices, sizes, shapes, streams, strict, timeout)
+    found = _native.check(program._handle, settings)
+    return Verdict(
+        outcome=found["outcome"],
+        errors=read_diagnostics(found["errors"]),
+        warnings=read_diagnostics(found["warnings"]),
+        sizes=found["sizes"],
+        ranks=found["ranks"],
+        streams=tuple(found["streams"]),
+        rules=found["rules"],
+        text=found["text"],
+        source=program.source,
+        lines=found["errors"],
+    )
+
+
+def run(
+    program: Program,
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    devices: int | None = None,
+    sizes: Mapping[str, int | float] | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    streams: int | None = None,
+    seed: int = 0,
+    check: bool = True,
+    timeout: float | None = None,
+) -> dict[str, numpy.ndarray[Any, Any] | _native.Tensor]:
+    """Runs all ranks of a program on the CPU, and gives its outputs as whole tensors by name.
+
+    - `inputs`: whole tensors by name (`"x"`), number (`"T0"`) or position (`"0"`): numpy arrays, everything with
+      `__dlpack__` in host memory (so tensors of torch, bfloat16 included), `hostir.Tensor`, or the word of a generator:
+      `"randn"`, `"uniform"`, `"ones"`, `"zeros"`, `"iota"`. What is not given is `"randn"`. Element types and shapes
+      must be the program's; nothing is converted.
+    - `seed`: for generated inputs; `hir-run --seed` gives the same numbers.
+    - `check`: proves the program first.
+    - `devices`, `sizes`, `shapes`, `streams`: as for `check`. `timeout`: seconds for planning, and for the run.
+
+    Outputs are numpy arrays. Where numpy lacks the element type (bfloat16, FP8) they are `hostir.Tensor`, which torch
+    reads, `torch.from_dlpack(output)`, and of which `numpy.asarray` makes an array if `ml_dtypes` is installed.
+
+    Raises `HostIrError` for everything that is wrong.
+    """
+    settings = _settings(devices, sizes, shapes, streams, False, timeout)
+    given = {str(name): as_input(value) for name, value in (inputs or {}).items()}
+    options = {"seed": seed, "check": check}
+    found = _native.run(program._handle, given, settings, options)
+    return {name: as_output(tensor) for name, tensor in found}
+
+
+def _settings(
+    devices: int | None,
+    sizes: Mapping[str, int | float] | None,
+    shapes: Mapping[str, Sequence[int]] | None,
+    streams: int | None,
+    strict: bool,
+    timeout: float | None,
+) -> dict[str, Any]:
+    return {
+        "devices": devices,
+        "sizes": dict(sizes or {}),
+        "shapes": {str(name): list(shape) for name, shape in (shapes or {}).items()},
+        "streams": streams,
+        "strict": strict,
+        "timeout": timeout,
+        "unlimited": False,
+    }

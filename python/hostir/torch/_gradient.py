@@ -1,0 +1,118 @@
+"""Gradients: an autograd function around an op, and the op that computes them from the body."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+import torch.utils._pytree as pytree
+from torch.autograd.function import once_differentiable
+
+from hostir._program import Program
+from hostir.torch._group import plain_tensor
+
+__all__ = ["GradientSpec", "apply_with_gradient", "tensor_gradients", "within_autograd"]
+
+
+class GradientSpec:
+    """What the gradient of an op is."""
+
+    def __init__(self, forward: Callable[..., Any]) -> None:
+        self.forward = forward
+        """The op's body, which is differentiated where there is no other."""
+        self.body: Callable[..., Any] | None = None
+        """The user's function for it."""
+        self.program: Program | None = None
+        """The program for it."""
+
+
+class _WithGradient(torch.autograd.Function):
+    """An op that autograd follows: its gradient is an op, too, so a graph has one node for each."""
+
+    @staticmethod
+    def forward(ctx: Any, forward: Any, backward: Any, *values: Any) -> Any:
+        ctx.op = backward
+        ctx.places = [at for at, value in enumerate(values) if isinstance(value, torch.Tensor)]
+        ctx.others = [None if isinstance(value, torch.Tensor) else value for value in values]
+        ctx.save_for_backward(*[values[at] for at in ctx.places])
+        return forward(*values)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        values = list(ctx.others)
+        for at, tensor in zip(ctx.places, ctx.saved_tensors):
+            values[at] = tensor
+        found = ctx.op([gradient.contiguous() for gradient in gradients], *values)
+        by_place: list[Any] = [None] * len(values)
+        for at, gradient in zip(ctx.places, found):
+            by_place[at] = gradient if ctx.needs_input_grad[at + 2] else None
+        return (None, None, *by_place)
+
+
+def apply_with_gradient(forward: Any, backward: Any, values: Sequence[Any]) -> Any:
+    """The op's results, followed by autograd."""
+    return _WithGradient.apply(forward, backward, *values)
+
+
+@contextmanager
+def within_autograd() -> Iterator[None]:
+    """A part of an op's kernel that autograd follows, and in which ops that are made of others by autograd work.
+
+    Graphs call ops below autograd.
+    """
+    with ExitStack() as stack:
+        for key in (torch._C.DispatchKey.AutogradCPU, torch._C.DispatchKey.AutogradFunctionality):
+            stack.enter_context(torch._C._SetExcludeDispatchKeyGuard(key, False))
+        yield
+
+
+def tensor_gradients(spec: GradientSpec, gradients: list[torch.Tensor], values: Sequence[Any]) -> list[torch.Tensor]:
+    """The gradients of all tensor arguments."""
+    tensors = [value for value in values if isinstance(value, torch.Tensor)]
+    with within_autograd():
+        found = _user_gradients(spec, gradients, values) if spec.body else _body_gradients(spec, gradients, values)
+    return [
+        torch.zeros_like(tensor) if gradient is None else _own_memory(plain_tensor(gradient), gradients + tensors)
+        for tensor, gradient in zip(tensors, found, strict=True)
+    ]
+
+
+def _user_gradients(spec: GradientSpec, gradients: list[torch.Tensor], values: Sequence[Any]) -> Sequence[Any]:
+    assert spec.body is not None
+    with torch.no_grad():
+        found = spec.body(*gradients, *values)
+    return (found,) if isinstance(found, torch.Tensor) else found
+
+
+def _body_gradients(spec: GradientSpec, gradients: list[torch.Tensor], values: Sequence[Any]) -> Sequence[Any]:
+    with torch.enable_grad():
+        own = [_leaf(value) if isinstance(value, torch.Tensor) else value for value in values]
+        results = pytree.tree_leaves(spec.forward(*own))
+        followed = [(result, gradient) for result, gradient in zip(results, gradients, strict=True) if result.requires_grad]
+        leaves = [value for value in own if isinstance(value, torch.Tensor)]
+        inputs = [leaf for leaf in leaves if leaf.requires_grad]
+        if not followed or not inputs:
+            return [None] * len(leaves)
+        found = torch.autograd.grad(
+            [result for result, _ in followed], inputs, [gradient for _, gradient in followed], allow_unused=True
+        )
+    by_leaf = dict(zip(map(id, inputs), found, strict=True))
+    return [by_leaf.get(id(leaf)) for leaf in leaves]
+
+
+def _leaf(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().requires_grad_(_is_differentiable(tensor))
+
+
+def _is_differentiable(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+def _own_memory(gradient: torch.Tensor, others: Sequence[torch.Tensor]) -> torch.Tensor:
+    gradient = gradient.detach()
+    memory = gradient.untyped_storage()._cdata
+    shared = any(other.untyped_storage()._cdata == memory for other in others)
+    return gradient.clone(memory_format=torch.contiguous_format) if shared else gradient.contiguous()

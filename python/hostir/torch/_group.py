@@ -1,0 +1,41 @@
+"""Process groups as arguments of ops, and results of collectives as plain tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+__all__ = ["group_name", "group_of", "is_group", "plain_tensor"]
+
+
+def is_group(value: Any) -> bool:
+    """Whether a value is a process group or a mesh; a name is none."""
+    if not dist.is_available() or isinstance(value, (torch.Tensor, str, int, float, bool)) or value is None:
+        return False
+    from torch.distributed.device_mesh import DeviceMesh
+
+    return isinstance(value, (dist.ProcessGroup, DeviceMesh))
+
+
+def group_name(group: Any) -> str:
+    """The name under which torch finds a process group, or that of a mesh of one dimension."""
+    if isinstance(group, dist.ProcessGroup):
+        return str(group.group_name)
+    return str(group.get_group().group_name)
+
+
+def group_of(name: str) -> Any:
+    """The process group of a name."""
+    from torch.distributed.distributed_c10d import _resolve_process_group
+
+    return _resolve_process_group(name)
+
+
+def plain_tensor(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor itself; of a collective that may still run, its result."""
+    wait = getattr(tensor, "wait", None) or getattr(tensor, "trigger_wait", None)
+    if type(tensor).__name__ == "AsyncCollectiveTensor" and wait is not None:
+        return wait()
+    return tensor

@@ -1,0 +1,278 @@
+"""Ops: a body in plain torch, registered with torch's dispatcher, and the program that schedules it."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import torch
+import torch.utils._pytree as pytree
+
+from hostir import _native
+from hostir._program import Program, Verdict, load
+from hostir.torch._gradient import GradientSpec, apply_with_gradient, tensor_gradients, within_autograd
+from hostir.torch._group import group_name, is_group, plain_tensor
+
+__all__ = ["Op", "op"]
+
+Body = Callable[..., Any]
+
+
+def op(
+    name: str,
+    *,
+    program: str | os.PathLike[str] | Program,
+    args: Mapping[str, str],
+    out: str | Sequence[str],
+    passes: str = "",
+) -> Callable[[Body], Op]:
+    """Makes an op of torch of a function in plain torch, which says what the op computes, and a host program.
+
+    - `name`: `"namespace::op"`, as which torch knows it.
+    - `program`: a `hostir.Program`, or the path of a text; a relative one starts at the folder of the function's file.
+    - `args`: for each tensor argument of the function the program's input, by name or number (`"T0"`).
+    - `out`: the program's output, or the outputs of a function that gives a tuple.
+    - `passes`: a pipeline that the program goes through first, `"host-ir-lower"`.
+
+    The function's arguments and results need annotations (`torch.Tensor`, `int`, `float`, `bool`, `str`). A process
+    group is an argument of type `str`; callers pass its name, the group, or a `DeviceMesh` of one dimension. Collectives
+    are those of `torch.distributed._functional_collectives`. The function must not change its arguments.
+
+    Raises `hostir.HostIrError` if the program is wrong or does not have these inputs and outputs.
+    """
+
+    def decorate(body: Body) -> Op:
+        found = program if isinstance(program, Program) else _load_beside(body, program)
+        made = found.run_passes(passes) if passes else found
+        return Op(name, body, made, args, (out,) if isinstance(out, str) else tuple(out))
+
+    return decorate
+
+
+class Op:
+    """An op of torch with a host program. Calling it is calling the op."""
+
+    def __init__(self, name: str, body: Body, program: Program, args: Mapping[str, str], out: tuple[str, ...]) -> None:
+        functools.update_wrapper(self, body)
+        self.name = name
+        """`"namespace::op"`."""
+        self.body = body
+        """The function in plain torch."""
+        self.program = program
+        """The program, after the passes."""
+        self.args = dict(args)
+        """For each tensor argument the program's input."""
+        self.outputs = out
+        """The program's outputs, in the order of the function's results."""
+        self._signature = inspect.signature(body)
+        self._gradient = GradientSpec(body)
+        _check_names(self)
+        program.verify()
+        self._library = _register(self)
+        namespace, _, op_name = name.partition("::")
+        self._packet = getattr(getattr(torch.ops, namespace), op_name)
+        self._backward = getattr(getattr(torch.ops, namespace), f"{op_name}_backward").default
+
+    def __repr__(self) -> str:
+        return f"<hostir.torch.Op {self.name}: {self.program.name}>"
+
+    def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+        """The op's results. With `out=` they are written there, and autograd does not follow."""
+        values = self._bind(args, kwargs)
+        if out is not None:
+            return self._packet.out(*values, **self._out_arguments(out))
+        if not _is_followed(values):
+            return self._packet.default(*values)
+        return apply_with_gradient(self._packet.default, self._backward, values)
+
+    def backward(self, *, program: str | os.PathLike[str] | Program) -> Callable[[Body], Body]:
+        """Says by a function in plain torch, and a program, what the gradient is; without it the body is differentiated.
+
+        The function gets the gradients of the results and then the op's arguments, and gives a tuple with a gradient, or
+        None, for each tensor argument.
+        """
+
+        def decorate(function: Body) -> Body:
+            self._gradient.body = function
+            self._gradient.program = program if isinstance(program, Program) else _load_beside(function, program)
+            self._gradient.program.verify()
+            return function
+
+        return decorate
+
+    @property
+    def backward_program(self) -> Program | None:
+        """The program of the gradient, if `backward` has given one."""
+        return self._gradient.program
+
+    def prove(self, world: int | None = None, **settings: Any) -> Verdict:
+        """Proves the program, and that of the gradient, for a number of ranks: no race, no deadlock, no misuse of memory.
+
+        Other settings are those of `hostir.check`. Raises `hostir.HostIrError` with places and fixes if one is wrong.
+        """
+        verdict = self.program.check(devices=world, **settings).raise_if_wrong()
+        if self._gradient.program is not None:
+            self._gradient.program.check(devices=world).raise_if_wrong()
+        return verdict
+
+    def check(self, *args: Any, rtol: float | None = None, atol: float | None = None, **kwargs: Any) -> None:
+        """Compares the program with the body: both run, the program on the CPU for all ranks of the group.
+
+        All ranks of the group call this, each with its own tensors. The tolerances are those of
+        `torch.testing.assert_close`. Raises `hostir.HostIrError` (`H0630`) on every rank whose results differ.
+        """
+        from hostir.torch._oracle import compare_with_body
+
+        compare_with_body(self, self._bind(args, kwargs), rtol, atol)
+
+    def run_body(self, *args: Any, **kwargs: Any) -> Any:
+        """The body's results, as plain tensors that share no memory with the arguments."""
+        return _detached_results(self.body(*self._bind(args, kwargs)), args)
+
+    def named_arguments(self, values: Sequence[Any]) -> dict[str, Any]:
+        """The arguments by name."""
+        return dict(zip(self._signature.parameters, values, strict=True))
+
+    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        parameters = self._signature.parameters
+        if kwargs or len(args) != len(parameters):
+            bound = self._signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            args = bound.args
+        return tuple(group_name(value) if is_group(value) else value for value in args)
+
+    def _out_arguments(self, out: Any) -> dict[str, Any]:
+        if isinstance(out, torch.Tensor):
+            return {"out": out}
+        return {f"out{index}": value for index, value in enumerate(out)}
+
+
+def _is_followed(values: Sequence[Any]) -> bool:
+    return torch.is_grad_enabled() and any(isinstance(value, torch.Tensor) and value.requires_grad for value in values)
+
+
+def _load_beside(body: Body, path: str | os.PathLike[str]) -> Program:
+    folder = Path(inspect.getsourcefile(body) or ".").parent
+    beside = folder / path
+    return load(beside if beside.exists() else path)
+
+
+def _check_names(made: Op) -> None:
+    parameters = made._signature.parameters
+    inputs, outputs = made.program.inputs, made.program.outputs
+    for argument in made.args:
+        if argument not in parameters:
+            _refuse("H0611", f"{made.name}: the function has no argument `{argument}`", f"it has {', '.join(parameters)}")
+    taken = [_position(made, name, inputs, "input") for name in made.args.values()]
+    for index, name in enumerate(inputs):
+        if taken.count(index) != 1:
+            _refuse("H0611", f"{made.name}: the program's input {name} needs one argument", "name it in `args`")
+    for name in made.outputs:
+        _position(made, name, outputs, "output")
+
+
+def _position(made: Op, name: str, known: list[str], what: str) -> int:
+    position = made.program.position(name, what)
+    if position is None:
+        have = f"its {what}s are {', '.join(known)}" if known else f"it has no {what}s"
+        _refuse("H0611", f"{made.name}: the program has no {what} `{name}`", have)
+    return position
+
+
+def _refuse(code: str, message: str, note: str) -> NoReturn:
+    _native.raise_error(code, message, note)
+
+
+def _register(made: Op) -> torch.library.Library:
+    """Defines the op, its variant with `out=` and its gradient. They are defined as long as the library object lives."""
+    namespace, separator, name = made.name.partition("::")
+    if not separator:
+        _refuse("H0610", f"`{made.name}` is not the name of an op", 'write "namespace::op"')
+    schema = torch.library.infer_schema(made.body, mutates_args=())
+    arguments, _, result = schema.rpartition(" -> ")
+    results = result.strip("()").split(", ")
+    library = torch.library.Library(namespace, "FRAGMENT")
+    tags = (torch.Tag.pt2_compliant_tag,)
+    library.define(f"{name}{schema}", tags=tags)
+    library.define(_out_schema(name, arguments, len(results)))
+    library.define(_backward_schema(name, arguments, results), tags=tags)
+
+    def run(*values: Any) -> Any:
+        with torch.no_grad(), within_autograd():
+            return _detached_results(made.body(*values), values)
+
+    def run_out(*values: Any, **out: Any) -> Any:
+        found = pytree.tree_leaves(run(*values))
+        written = tuple(target.copy_(value) for target, value in zip(out.values(), found, strict=True))
+        return written[0] if len(written) == 1 else written
+
+    def run_backward(gradients: list[torch.Tensor], *values: Any) -> list[torch.Tensor]:
+        return tensor_gradients(made._gradient, gradients, values)
+
+    def fake(*values: Any) -> Any:
+        # What the results look like follows from the body. Nothing else of it is in the graph.
+        with torch.no_grad(), within_autograd():
+            return _detached_results(made.body(*values), values)
+
+    def fake_out(*values: Any, **out: Any) -> Any:
+        return next(iter(out.values())) if len(out) == 1 else tuple(out.values())
+
+    def fake_backward(gradients: list[torch.Tensor], *values: Any) -> list[torch.Tensor]:
+        return [torch.empty_like(value) for value in values if isinstance(value, torch.Tensor)]
+
+    kernels: list[tuple[str, Body, Body]] = [
+        (name, run, fake),
+        (f"{name}.out", run_out, fake_out),
+        (f"{name}_backward", run_backward, fake_backward),
+    ]
+    for registered, kernel, fake_kernel in kernels:
+        library.impl(registered, kernel, "CPU")
+        library.impl(registered, functools.partial(_refuse_device, made.name), "CUDA")
+        torch.library.register_fake(f"{namespace}::{registered}", fake_kernel, lib=library)
+    return library
+
+
+def _out_schema(name: str, arguments: str, count: int) -> str:
+    """`f.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)`."""
+    inner = arguments.strip()[1:-1]
+    names = ["out"] if count == 1 else [f"out{index}" for index in range(count)]
+    letters = [chr(ord("a") + index) for index in range(count)]
+    out = ", ".join(f"Tensor({letter}!) {name}" for letter, name in zip(letters, names, strict=True))
+    result = ", ".join(f"Tensor({letter}!)" for letter in letters)
+    return f"{name}.out({inner}, *, {out}) -> {result if count == 1 else f'({result})'}"
+
+
+def _backward_schema(name: str, arguments: str, results: list[str]) -> str:
+    """`f_backward(Tensor[] gradients, Tensor x) -> Tensor[]`."""
+    inner = arguments.strip()[1:-1]
+    return f"{name}_backward(Tensor[] gradients, {inner}) -> Tensor[]"
+
+
+def _refuse_device(name: str, *_values: Any, **_out: Any) -> Any:
+    _refuse(
+        "H0621",
+        f"{name}: programs do not run on tensors of GPUs from torch yet",
+        "call its `run_body`, or run the program with `hir-run --backend=cuda`",
+    )
+
+
+def _detached_results(results: Any, values: Sequence[Any]) -> Any:
+    """Plain tensors that share no memory with the arguments, as results of an op have to be."""
+    inputs = {_memory(value) for value in values if isinstance(value, torch.Tensor)}
+
+    def own(result: Any) -> Any:
+        if not isinstance(result, torch.Tensor):
+            return result
+        result = plain_tensor(result)
+        return result.clone() if _memory(result) in inputs else result
+
+    return pytree.tree_map(own, results)
+
+
+def _memory(tensor: torch.Tensor) -> Any:
+    return tensor.untyped_storage()._cdata
+

@@ -1,0 +1,71 @@
+"""The comparison of a program with its op's body."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+import torch.utils._pytree as pytree
+
+from hostir import Tensor, _native
+from hostir._program import _settings
+from hostir.torch._group import group_of
+
+if TYPE_CHECKING:
+    from hostir.torch._op import Op
+
+__all__ = ["compare_with_body"]
+
+
+def compare_with_body(made: Op, values: Sequence[Any], rtol: float | None, atol: float | None) -> None:
+    """Runs program and body, and raises if their results differ."""
+    named = made.named_arguments(values)
+    group = _group_of_call(named)
+    rank, world = (dist.get_rank(group), dist.get_world_size(group)) if group is not None else (0, 1)
+    parts = {name: _all_parts(named[argument], group) for argument, name in made.args.items()}
+    settings = _settings(world, None, None, None, False, None)
+    with torch.no_grad():
+        expected = pytree.tree_leaves(made.run_body(*values))
+    outputs = _native.run_ranks(made.program._handle, parts, settings)[rank]
+    for name, wanted in zip(made.outputs, expected, strict=True):
+        position = made.program.position(name, "output")
+        assert position is not None
+        _compare(made, outputs[position][1], name, wanted, rank, rtol, atol)
+
+
+def _group_of_call(named: dict[str, Any]) -> Any:
+    """The process group among the arguments; None for an op of one rank."""
+    for value in named.values():
+        if isinstance(value, str) and dist.is_initialized():
+            try:
+                return group_of(value)
+            except (RuntimeError, ValueError):
+                continue
+    return None
+
+
+def _all_parts(tensor: torch.Tensor, group: Any) -> list[Tensor]:
+    own = tensor.detach().contiguous()
+    if group is None:
+        return [Tensor.from_dlpack(own)]
+    parts = [torch.empty_like(own) for _ in range(dist.get_world_size(group))]
+    dist.all_gather(parts, own, group=group)
+    return [Tensor.from_dlpack(part) for part in parts]
+
+
+def _compare(
+    made: Op, found: Tensor | None, name: str, wanted: torch.Tensor, rank: int, rtol: float | None, atol: float | None
+) -> None:
+    if found is None:
+        _native.raise_error("H0630", f"{made.name}: rank {rank} holds no part of {name}, but the body gives one", None)
+    got = torch.from_dlpack(found)
+    if got.numel() != wanted.numel():
+        shapes = f"{list(got.shape)}, but the body's {list(wanted.shape)}"
+        _native.raise_error("H0630", f"{made.name}: {name} of rank {rank} has shape {shapes}", None)
+    try:
+        torch.testing.assert_close(got.reshape(wanted.shape), wanted, rtol=rtol, atol=atol)
+    except AssertionError as error:
+        message = f"{made.name}: {name} of rank {rank} differs from the body: {' '.join(str(error).split())}"
+        _native.raise_error("H0630", message, "`rtol` and `atol` set how far they may be apart")

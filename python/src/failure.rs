@@ -1,0 +1,87 @@
+//! Errors: diagnostics about a text, as the exception `hostir.HostIrError`.
+
+use hostir::diag::Diag;
+use hostir_tool_support::render::{DiagFormat, OutputStyle, write_diags};
+use hostir_tool_support::source::NamedText;
+use pyo3::prelude::*;
+
+/// Diagnostics and the text that they are about.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    source: NamedText,
+    diags: Vec<Diag>,
+}
+
+impl Failure {
+    /// Diagnostics about a text.
+    pub(crate) fn new(source: &NamedText, diags: Vec<Diag>) -> Self {
+        Self { source: source.clone(), diags }
+    }
+
+    /// The exception.
+    pub(crate) fn into_exception(self, py: Python<'_>) -> PyErr {
+        let (json, text) = (diags_as_json(&self.source, &self.diags), diags_as_text(&self.source, &self.diags));
+        let made = py
+            .import("hostir._errors")
+            .and_then(|module| module.getattr("HostIrError"))
+            .and_then(|class| class.call1((text.trim_end(), json, decoded(&self.source))));
+        match made {
+            Ok(exception) => PyErr::from_value(exception),
+            Err(error) => error,
+        }
+    }
+}
+
+/// An error about no text.
+impl From<Diag> for Failure {
+    fn from(diag: Diag) -> Self {
+        Self::new(&NamedText::default(), vec![diag])
+    }
+}
+
+/// Diagnostics as the tools write them for programs: one JSON object a line.
+pub(crate) fn diags_as_json(source: &NamedText, diags: &[Diag]) -> String {
+    written(DiagFormat::Json, source, diags)
+}
+
+/// Diagnostics as the tools write them for people.
+pub(crate) fn diags_as_text(source: &NamedText, diags: &[Diag]) -> String {
+    written(DiagFormat::Human, source, diags)
+}
+
+fn written(format: DiagFormat, source: &NamedText, diags: &[Diag]) -> String {
+    let mut out = Vec::new();
+    let diags: Vec<Diag> = diags.iter().map(in_words_of_python).collect();
+    write_diags(&mut out, OutputStyle::default(), format, source, &diags);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// The diagnostic with arguments of Python's functions in the place of hir-run's options.
+fn in_words_of_python(diag: &Diag) -> Diag {
+    let mut diag = diag.clone();
+    let labels = diag.primary.iter_mut().chain(&mut diag.labels).map(|label| &mut label.text);
+    for text in [&mut diag.message].into_iter().chain(labels).chain(&mut diag.notes) {
+        *text = replace_options(text);
+    }
+    diag
+}
+
+/// `--set n=8` becomes `sizes={"n": 8}`, and `--shape T0=4x8` `shapes={"T0": (4, 8)}`, in backquotes.
+fn replace_options(text: &str) -> String {
+    let parts = text.split('`').map(|part| {
+        let (option, value) = part.split_once(' ').unwrap_or((part, ""));
+        let (name, value) = value.trim_matches('\'').split_once('=').unwrap_or((value, ""));
+        match option {
+            "--set" if !value.is_empty() => format!("sizes={{\"{name}\": {value}}}"),
+            "--shape" if !value.is_empty() => format!("shapes={{\"{name}\": ({})}}", value.replace('x', ", ")),
+            "--timeout-ms=N" => "timeout=".to_owned(),
+            "--devices=N" => "devices=N".to_owned(),
+            _ => part.to_owned(),
+        }
+    });
+    parts.collect::<Vec<_>>().join("`")
+}
+
+fn decoded(source: &NamedText) -> String {
+    source.decoded_text().into_owned()
+}

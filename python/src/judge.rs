@@ -1,0 +1,128 @@
+//! Fixes: changes of a program's text, each judged as the program was.
+
+use crate::settings::Settings;
+use hostir::ParsedFile;
+use hostir::diag::{Diag, Diags};
+use hostir::ir::Program;
+use hostir::plan_checks::judge_program;
+use hostir::repair::{TextJudge, TextVerdict, offer_fixes};
+use hostir_passes::manager::{Config, SilentObserver, run_pipeline};
+use hostir_passes::pipeline::Pipeline;
+use hostir_tool_support::repairs::{MOST_JUDGED, is_about_text};
+use hostir_tool_support::source::NamedText;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The time after which no more texts are judged.
+const MOST_TIME: Duration = Duration::from_secs(10);
+
+/// The longest text that fixes are looked for.
+const MOST_TEXT: usize = 256 << 10;
+
+/// A text, which of its programs is meant (from 0), and the passes that were run on it.
+#[derive(Clone, Debug)]
+pub(crate) struct TextRecipe {
+    pub(crate) source: NamedText,
+    pub(crate) container: usize,
+    pub(crate) pipelines: Vec<Pipeline>,
+}
+
+/// How a changed text is judged.
+#[derive(Clone)]
+pub(crate) enum Judged {
+    /// It is read and verified.
+    Text,
+    /// It is read, verified, and passes run.
+    Passes,
+    /// It is proved, too.
+    Proof(Arc<Settings>),
+}
+
+impl TextRecipe {
+    /// A text on which no pass was run.
+    pub(crate) fn new(source: NamedText, container: usize) -> Self {
+        Self { source, container, pipelines: Vec::new() }
+    }
+
+    /// The same with further passes.
+    pub(crate) fn with_pipeline(&self, pipeline: Pipeline) -> Self {
+        let mut longer = self.clone();
+        longer.pipelines.push(pipeline);
+        longer
+    }
+
+    /// Reads the program, and runs the passes on it.
+    ///
+    /// # Errors
+    /// Errors of the text, of the verifier where there are passes, and of the passes.
+    pub(crate) fn read_program(&self) -> Result<Program, Vec<Diag>> {
+        let text = self.source.decoded_text();
+        let (file, mut diags) = ParsedFile::parse(&text);
+        let mut program = file.resolve_program(self.container, &text, &mut diags);
+        if diags.has_errors() {
+            let earlier = diags.primary_spans().collect::<Vec<_>>();
+            hostir::verify::verify_partial(&program, &earlier, &mut diags);
+            diags.sort_by_place();
+            return Err(diags.items);
+        }
+        for pipeline in &self.pipelines {
+            let result = run_pipeline(&mut program, pipeline, &Config::default(), &mut SilentObserver);
+            result.map_err(|failure| failure.errors.items)?;
+        }
+        Ok(program)
+    }
+
+    /// Adds fixes to diagnostics about the text.
+    pub(crate) fn add_fixes(&self, diags: &mut [Diag], judged: Judged) {
+        let Ok(text) = std::str::from_utf8(&self.source.bytes) else { return };
+        if text.len() <= MOST_TEXT && is_about_text(&self.source, diags) {
+            offer_fixes(text, diags, &mut Judge { recipe: self, judged, end: Instant::now() + MOST_TIME });
+        }
+    }
+}
+
+/// The warnings of the verifier.
+///
+/// # Errors
+/// Its errors.
+pub(crate) fn verify_program(program: &Program) -> Result<Vec<Diag>, Vec<Diag>> {
+    let mut diags = Diags::default();
+    hostir::verify::verify(program, &mut diags);
+    diags.sort_by_place();
+    if diags.has_errors() { Err(diags.items) } else { Ok(diags.items) }
+}
+
+/// Judges texts in the place of the one of a recipe.
+struct Judge<'a> {
+    recipe: &'a TextRecipe,
+    judged: Judged,
+    end: Instant,
+}
+
+impl Judge<'_> {
+    fn read_and_prove(&self, text: &str) -> Result<TextVerdict, Vec<Diag>> {
+        let source = NamedText { name: self.recipe.source.name.clone(), bytes: text.as_bytes().to_vec() };
+        let recipe = TextRecipe { source, ..self.recipe.clone() };
+        let program = recipe.read_program()?;
+        let mut diags = verify_program(&program)?;
+        let Judged::Proof(settings) = &self.judged else {
+            return Ok(TextVerdict { diags, instructions: 0 });
+        };
+        let prepared = settings.without_limit().prepare(&program)?;
+        let instructions = prepared.plans.iter().map(|plan| plan.inst_count() as u64).sum();
+        if instructions <= MOST_JUDGED {
+            let report = judge_program(&program, &prepared, settings.strict).report;
+            diags.extend(report.errors.into_iter().chain(report.warnings));
+        }
+        Ok(TextVerdict { diags, instructions })
+    }
+}
+
+impl TextJudge for Judge<'_> {
+    fn judge_text(&mut self, text: &str) -> TextVerdict {
+        if Instant::now() > self.end {
+            return TextVerdict { diags: Vec::new(), instructions: u64::MAX / 4 };
+        }
+        self.read_and_prove(text).unwrap_or_else(|diags| TextVerdict { diags, instructions: 0 })
+    }
+}

@@ -1,0 +1,153 @@
+//! Runs on the CPU of tensors that ranks hold, one part each: the oracle of `hostir.torch`.
+
+use crate::failure::Failure;
+use crate::judge::Judged;
+use crate::program::{NativeProgram, SourcedProgram};
+use crate::run::{is_same_type, type_error};
+use crate::settings::{Settings, unknown_input};
+use crate::tensor::Tensor;
+use crate::worker::run_aside;
+use hostir::backend::cpu;
+use hostir::data::HostTensor;
+use hostir::diag::Diag;
+use hostir::ir::{Expr, OpKind, Program, TensorId};
+use hostir::lower::io_names::{find_named_tensor, tensor_ids};
+use hostir::lower::{IoTensor, PreparedProgram};
+use hostir::plan::AxesTable;
+use hostir_tool_support::errors;
+use pyo3::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// By input: the ranks' parts.
+type RankParts = Vec<Vec<Arc<HostTensor>>>;
+
+/// The outputs of one rank, each with its name; `None` where the rank holds no part.
+type RankOutputs = Vec<(String, Option<Tensor>)>;
+
+/// Runs a program on the parts that its ranks hold, and gives the parts of the outputs, by rank. A part has all axes of
+/// its tensor, or lacks those that are sharded over devices.
+#[pyfunction]
+pub(crate) fn run_ranks(
+    py: Python<'_>,
+    program: &NativeProgram,
+    inputs: BTreeMap<String, Vec<Py<Tensor>>>,
+    settings: Settings,
+) -> PyResult<Vec<RankOutputs>> {
+    let inner = program.inner.clone();
+    let parts = inputs.into_iter().map(|(name, parts)| {
+        let parts: Vec<_> = parts.iter().map(|part| part.get().host_tensor()).collect();
+        (name, parts)
+    });
+    let parts = parts.collect();
+    let result = run_aside(py, move || run_parts(&inner, &parts, settings))?;
+    result.map_err(|failure| failure.into_exception(py))
+}
+
+fn run_parts(
+    program: &SourcedProgram,
+    inputs: &BTreeMap<String, Vec<Arc<HostTensor>>>,
+    settings: Settings,
+) -> Result<Vec<RankOutputs>, Failure> {
+    program.verify().map_err(|diags| program.to_failure(diags, Judged::Text))?;
+    let parts = bind_parts(&program.program, inputs)?;
+    let settings = settings.with_sizes(local_sizes(&program.program, &parts)?);
+    let prepared = settings.prepare(&program.program);
+    let prepared = prepared.map_err(|diags| program.to_failure(diags, Judged::Proof(Arc::new(settings))))?;
+    if prepared.unlowered {
+        let message =
+            format!("`{}` is plain math on whole tensors, which ranks cannot run", program.recipe.source.name);
+        return Err(Diag::global_error(errors::CONFLICT, message)
+            .with_note("lower it: passes=\"host-ir-lower\"")
+            .into());
+    }
+    cpu::check_memory(&prepared)?;
+    let shards = shards_by_rank(&prepared, &parts)?;
+    let result = cpu::run_plans(&prepared, shards);
+    let result = result.map_err(|diags| Failure::new(&program.recipe.source, diags))?;
+    let named = result.outputs.into_iter().map(|outputs| {
+        let outputs = prepared.outputs.iter().zip(outputs);
+        outputs.map(|(port, part)| (port.name.clone(), part.map(Tensor::new))).collect()
+    });
+    Ok(named.collect())
+}
+
+/// The parts by input; each input needs some.
+fn bind_parts(program: &Program, inputs: &BTreeMap<String, Vec<Arc<HostTensor>>>) -> Result<RankParts, Diag> {
+    let tensors = tensor_ids(program.inputs());
+    let mut parts: RankParts = tensors.iter().map(|_| Vec::new()).collect();
+    for (key, given) in inputs {
+        let at = find_named_tensor(program, &tensors, key).ok_or_else(|| unknown_input(program, "args", key))?;
+        parts[at].clone_from(given);
+    }
+    for (tensor, parts) in tensors.iter().zip(&parts) {
+        if parts.is_empty() {
+            let message = format!("args: the program's input {} has no argument", program.tensor_name(*tensor));
+            return Err(Diag::global_error(errors::TENSOR, message));
+        }
+    }
+    Ok(parts)
+}
+
+/// The sizes that the shapes of the parts fix: the named extents of axes that are not sharded.
+fn local_sizes(program: &Program, parts: &RankParts) -> Result<BTreeMap<String, i64>, Diag> {
+    let axes = AxesTable::new(program, OpKind::View);
+    let mut sizes = BTreeMap::new();
+    for (tensor, parts) in tensor_ids(program.inputs()).into_iter().zip(parts) {
+        let shape = parts.first().map_or(&[][..], |part| part.shape());
+        let stored: Vec<_> = axes.stored_axes(tensor).collect();
+        let inner: Vec<_> = stored.iter().filter(|axis| !axis.is_sharded()).collect();
+        let extents: Vec<usize> = match shape.len() {
+            count if count == inner.len() => shape.to_vec(),
+            count if count == stored.len() => {
+                let axes = stored.iter().zip(shape).filter(|(axis, _)| !axis.is_sharded());
+                axes.map(|(_, extent)| *extent).collect()
+            }
+            count => return Err(axes_error(program, tensor, inner.len(), count)),
+        };
+        for (axis, extent) in inner.into_iter().zip(extents) {
+            if let Expr::Name(name) = program.expr(axis.expanded.unwrap_or(axis.extent)) {
+                sizes.entry(program.name(*name).to_owned()).or_insert(extent as i64);
+            }
+        }
+    }
+    Ok(sizes)
+}
+
+fn axes_error(program: &Program, tensor: TensorId, inner: usize, found: usize) -> Diag {
+    let name = program.tensor_name(tensor);
+    let message = format!("args: a rank's part of {name} has {inner} axes, but the argument has {found}");
+    Diag::global_error(errors::SHAPE, message).with_note("axes that are sharded over devices are left out")
+}
+
+/// The inputs of each rank in the shapes of its shards.
+fn shards_by_rank(prepared: &PreparedProgram, parts: &RankParts) -> Result<Vec<Vec<HostTensor>>, Diag> {
+    let ranks = (0..prepared.ranks).map(|rank| {
+        let ports = prepared.inputs.iter().zip(parts);
+        ports.map(|(port, parts)| shard_of_part(port, rank, parts)).collect()
+    });
+    ranks.collect()
+}
+
+fn shard_of_part(port: &IoTensor, rank: u32, parts: &[Arc<HostTensor>]) -> Result<HostTensor, Diag> {
+    if !port.is_on_rank(rank) {
+        return Ok(HostTensor::zeros(port.dtype, &[0]));
+    }
+    let Some(part) = parts.get(rank as usize) else {
+        let message =
+            format!("the program runs on more ranks than the group has: {} has {} parts", port.name, parts.len());
+        return Err(Diag::global_error(errors::CONFLICT, message));
+    };
+    if !is_same_type(part.dtype(), port.dtype) {
+        return Err(type_error(port, part.dtype()));
+    }
+    let shape = port.local_shape();
+    let inner = port.axes.iter().filter(|axis| axis.device.is_none()).map(|axis| axis.extent);
+    let is_fitting = part.shape() == shape || inner.eq(part.shape().iter().copied());
+    let shard = HostTensor::from_bytes(port.dtype, &shape, part.bytes()).filter(|_| is_fitting);
+    shard.ok_or_else(|| {
+        let message =
+            format!("args: a part of {} has shape {shape:?}, but that of rank {rank} {:?}", port.name, part.shape());
+        Diag::global_error(errors::SHAPE, message)
+    })
+}

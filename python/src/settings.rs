@@ -1,0 +1,148 @@
+//! Sizes, ranks and streams that a caller fixes.
+
+use hostir::diag::{Diag, nearest_candidate};
+use hostir::ir::Program;
+use hostir::lower::io_names::{describe_settable, find_named_tensor, scalar_names, tensor_ids};
+use hostir::lower::{PreparedProgram, SizeSettings, prepare_program, stream_count};
+use hostir::plan::PlanLimits;
+use hostir_tool_support::errors;
+use pyo3::prelude::*;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// The value of a size or scalar input.
+#[derive(Clone, Copy, Debug, FromPyObject)]
+pub(crate) enum Scalar {
+    /// An extent, or an integer scalar.
+    #[pyo3(transparent)]
+    Int(i64),
+    /// A real scalar.
+    #[pyo3(transparent)]
+    Real(f64),
+}
+
+/// What Python's functions take beside the program.
+#[derive(Clone, Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Settings {
+    /// Number of ranks; `None`: as many as the meshes need.
+    devices: Option<u32>,
+    /// By name; `*` for all that is left open.
+    sizes: BTreeMap<String, Scalar>,
+    /// Shapes of whole tensors, by name, `T0` or position.
+    shapes: BTreeMap<String, Vec<usize>>,
+    /// Number of streams.
+    streams: Option<u32>,
+    /// Warnings are errors.
+    pub(crate) strict: bool,
+    /// Seconds for planning and for a run.
+    timeout: Option<f64>,
+    /// Nothing is allocated: the memory of this machine is no limit.
+    pub(crate) unlimited: bool,
+    /// The keys of `shapes` that are those of arrays.
+    #[pyo3(default)]
+    arrays: BTreeSet<String>,
+}
+
+impl Settings {
+    /// The same for plans that are not run.
+    pub(crate) fn without_limit(&self) -> Self {
+        Self { unlimited: true, ..self.clone() }
+    }
+
+    /// The same with shapes of tensors that the caller has; shapes that were given stay.
+    pub(crate) fn with_shapes(&self, shapes: impl Iterator<Item = (String, Vec<usize>)>) -> Self {
+        let mut wider = self.clone();
+        for (name, shape) in shapes {
+            if let Entry::Vacant(entry) = wider.shapes.entry(name) {
+                wider.arrays.insert(entry.key().clone());
+                entry.insert(shape);
+            }
+        }
+        wider
+    }
+
+    /// The same with sizes that the caller's tensors have; sizes that were given stay.
+    pub(crate) fn with_sizes(mut self, sizes: BTreeMap<String, i64>) -> Self {
+        for (name, value) in sizes {
+            self.sizes.entry(name).or_insert(Scalar::Int(value));
+        }
+        self
+    }
+
+    /// Binds the sizes and plans all ranks.
+    ///
+    /// # Errors
+    /// Names that the program does not have, and errors of planning.
+    pub(crate) fn prepare(&self, program: &Program) -> Result<PreparedProgram, Vec<Diag>> {
+        let sizes = self.bind(program)?;
+        prepare_program(program, &sizes).map_err(|mut diags| {
+            diags.sort_by_place();
+            diags.items
+        })
+    }
+
+    fn bind(&self, program: &Program) -> Result<SizeSettings, Vec<Diag>> {
+        let mut diags = Vec::new();
+        let mut sizes = SizeSettings {
+            devices: self.devices,
+            streams: stream_count(program, self.streams),
+            ..SizeSettings::default()
+        };
+        self.bind_shapes(program, &mut sizes, &mut diags);
+        let time = self.timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        sizes.limits = PlanLimits { time, ..PlanLimits::default() };
+        if self.unlimited {
+            sizes.memory_limit = u64::MAX;
+        }
+        self.bind_scalars(program, &mut sizes, &mut diags);
+        if diags.is_empty() { Ok(sizes) } else { Err(diags) }
+    }
+
+    fn bind_shapes(&self, program: &Program, sizes: &mut SizeSettings, diags: &mut Vec<Diag>) {
+        let inputs = tensor_ids(program.inputs());
+        for (key, shape) in &self.shapes {
+            let Some(at) = find_named_tensor(program, &inputs, key) else {
+                diags.push(unknown_input(program, "shapes", key));
+                continue;
+            };
+            let name = program.tensor_name(inputs[at]);
+            if self.arrays.contains(key) {
+                sizes.files.insert(name.clone(), format!("inputs[\"{key}\"]"));
+            }
+            sizes.shapes.insert(name, shape.clone());
+        }
+    }
+
+    fn bind_scalars(&self, program: &Program, sizes: &mut SizeSettings, diags: &mut Vec<Diag>) {
+        let names = scalar_names(program);
+        for (name, value) in &self.sizes {
+            match value {
+                Scalar::Int(value) if name == "*" => sizes.every = Some(*value),
+                _ if !names.contains(&name.as_str()) => diags.push(unknown_scalar(program, name, &names)),
+                Scalar::Int(value) => _ = sizes.set.insert(name.clone(), *value),
+                Scalar::Real(value) => _ = sizes.reals.insert(name.clone(), *value),
+            }
+        }
+    }
+}
+
+fn unknown_scalar(program: &Program, name: &str, names: &[&str]) -> Diag {
+    let diag = Diag::global_error(errors::SCALAR, format!("sizes: the program has no scalar `{name}`"));
+    match nearest_candidate(name, names.iter().copied()) {
+        Some(near) => diag.with_note(format!("did you mean `{near}`?")),
+        None => diag.with_note(describe_settable(program)),
+    }
+}
+
+/// The error of an argument that names no input.
+pub(crate) fn unknown_input(program: &Program, argument: &str, key: &str) -> Diag {
+    let inputs = tensor_ids(program.inputs());
+    let names: Vec<String> = inputs.into_iter().map(|tensor| program.tensor_name(tensor)).collect();
+    let diag = Diag::global_error(errors::TENSOR, format!("{argument}: the program has no input `{key}`"));
+    match names.is_empty() {
+        true => diag.with_note("it has no tensor inputs"),
+        false => diag.with_note(format!("its inputs are {}", names.join(", "))),
+    }
+}

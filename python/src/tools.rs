@@ -1,0 +1,25 @@
+//! The tools as functions of their arguments: the package's commands `hir-opt` and `hir-run`.
+
+use hostir_tool_support::io::{ToolFn, run_on_process};
+use pyo3::prelude::*;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// hir-opt with these arguments, the program's name first; gives the exit status.
+#[pyfunction]
+pub(crate) fn hir_opt(py: Python<'_>, args: Vec<OsString>) -> i32 {
+    run_tool(py, hostir_opt::main_with, &args)
+}
+
+/// hir-run with these arguments, the program's name first; gives the exit status.
+#[pyfunction]
+pub(crate) fn hir_run(py: Python<'_>, args: Vec<OsString>) -> i32 {
+    hostir_tools::run::request_hardware_queues();
+    run_tool(py, hostir_tools::run::main_with, &args)
+}
+
+/// Processes of `hir-run --processes` are started from the file that this one was started from.
+fn run_tool(py: Python<'_>, tool: ToolFn, args: &[OsString]) -> i32 {
+    let exe = args.first().map(PathBuf::from).filter(|path| path.is_absolute());
+    py.detach(|| run_on_process(tool, args, exe))
+}

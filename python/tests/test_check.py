@@ -1,0 +1,86 @@
+"""Proofs, and fixes as data."""
+
+import pytest
+
+import hostir
+
+
+def test_a_right_program_is_proved(tutorial):
+    verdict = hostir.check(hostir.load(tutorial / "6_ring.hir"))
+    assert verdict.ok and bool(verdict)
+    assert (verdict.outcome, verdict.errors, verdict.ranks) == ("proved", (), 4)
+    assert verdict.sizes == {"m": 64, "k": 128, "n": 32}
+    assert verdict.rules == hostir.RULES_VERSION
+    assert verdict.raise_if_wrong() is verdict
+
+
+def test_a_race_is_refused_and_repaired(tutorial):
+    program = hostir.load(tutorial / "race.hir")
+    verdict = program.check()
+    assert (verdict.ok, verdict.outcome) == (False, "refused")
+    error = verdict.errors[0]
+    assert (error.code, error.line) == ("H0701", 12)
+    assert error.labels[0].line == 12
+    with pytest.raises(hostir.HostIrError, match="race on G") as caught:
+        verdict.raise_if_wrong()
+    assert caught.value.fixes[0].is_machine_applicable
+    repaired = hostir.apply_fixes(program.source, caught.value)
+    assert repaired != program.source
+    assert hostir.parse(repaired).check().ok
+    assert hostir.apply_fixes(program.source, verdict.errors) == repaired
+
+
+def test_a_deadlock_hangs(examples):
+    verdict = hostir.load(examples / "deadlock.hir").check()
+    assert verdict.outcome == "hangs"
+    assert verdict.errors[0].code == "H0510"
+
+
+def test_sizes_ranks_and_streams():
+    program = hostir.parse("hir 2\nf(x: f32[n]) -> (y: f32[n]):\n  y = relu(x)\n")
+    with pytest.raises(hostir.HostIrError) as caught:
+        program.check()
+    assert caught.value.code == "H0401"
+    verdict = program.check(sizes={"n": 6}, streams=2)
+    assert (verdict.sizes, verdict.streams[0]) == ({"n": 6}, 2)
+    assert program.check(shapes={"x": [3]}).sizes == {"n": 3}
+    assert program.check(sizes={"*": 5}, devices=3).sizes == {"n": 5}
+    assert program.check(sizes={"*": 5}, devices=3).ranks == 3
+
+
+@pytest.mark.parametrize(
+    ("settings", "code"),
+    [
+        ({"sizes": {"m": 1}}, "H0612"),
+        ({"shapes": {"w": [1]}}, "H0611"),
+        ({"sizes": {"n": 2}, "shapes": {"x": [3]}}, "H0402"),
+    ],
+)
+def test_wrong_settings(settings, code):
+    program = hostir.parse("hir 2\nf(x: f32[n]) -> (y: f32[n]):\n  y = relu(x)\n")
+    with pytest.raises(hostir.HostIrError) as caught:
+        program.check(**settings)
+    assert caught.value.code == code
+
+
+def test_strict_makes_warnings_errors():
+    text = """\
+%HostIrContainer { (T0_g_float[iS0{8}]) -> (T1_g_float[iS1{8}]) :
+  GetCurrentStream into Stream 0
+  SetCurrentStream to Stream 1
+  T1_g_float[iS1{8}] = Set( T0_g_float[iS0{8}], cache_op=Streaming )
+  SetCurrentStream to Stream 0
+  Synchronize Stream 1
+  Synchronize Stream 1
+} // %HostIrContainer
+"""
+    program = hostir.parse(text)
+    loose = program.check()
+    assert loose.ok and len(loose.warnings) == 1
+    strict = program.check(strict=True)
+    assert not strict.ok and len(strict.errors) == 1 and strict.warnings == ()
+
+
+def test_passes_before_a_check(examples):
+    made = hostir.load(examples / "ag_matmul.hir").run_passes("host-ir-lower,check-program{devices=4}")
+    assert made.pass_warnings == () or all(found.severity == "warning" for found in made.pass_warnings)

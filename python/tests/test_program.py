@@ -1,0 +1,113 @@
+"""Reading, printing, verifying and passes."""
+
+import pickle
+
+import pytest
+
+import hostir
+
+PRINTED = """\
+%HostIrContainer { (T0_g_float[iS0{i0}]) -> (T1_g_float[iS1{i0}]) :
+  T1_g_float[iS1{i0}]
+     = relu(T0_g_float[iS0{i0}]);
+} // %HostIrContainer
+"""
+
+PLAIN = """\
+hir 2
+
+f(x: f32[n]) -> (y: f32[n]):
+  y = relu(x)
+"""
+
+
+def test_printed_text_comes_back_byte_for_byte():
+    assert str(hostir.parse(PRINTED)) == PRINTED
+
+
+def test_both_notations_of_one_program():
+    program = hostir.parse(PLAIN)
+    assert str(program) == PLAIN
+    printed = program.to_printed()
+    assert "= relu(" in printed
+    assert hostir.parse(printed).to_hir2() == PLAIN
+    assert len(hostir.parse(PRINTED).to_printed(short=True)) < len(PRINTED)
+
+
+def test_names(tutorial):
+    program = hostir.load(tutorial / "6_ring.hir")
+    assert program.inputs == ["A", "B"]
+    assert program.outputs == ["C"]
+    assert program.sizes == ["m", "k", "n"]
+    assert "6_ring.hir: A, B -> C" in repr(program)
+
+
+def test_programs_of_a_text(tutorial):
+    path = tutorial / "6_ring.hir"
+    ring, plain = hostir.parse_all(path.read_text())
+    assert ring.sizes == plain.sizes == ["m", "k", "n"]
+    assert str(hostir.load(path, program="plain")) == str(plain)
+    assert str(hostir.load(path, program=2)) == str(plain)
+    with pytest.raises(hostir.HostIrError) as caught:
+        hostir.load(path, program="plane")
+    assert caught.value.code == "H0632"
+    with pytest.raises(hostir.HostIrError, match="contains 2 programs") as caught:
+        hostir.parse(PRINTED + PRINTED)
+    assert caught.value.code == "H0632"
+
+
+def test_errors_of_a_text_are_reported_together():
+    with pytest.raises(hostir.HostIrError) as caught:
+        hostir.parse("hir 2\nf(x: f32[4]) -> (y: f32[4]):\n  a = rleu(x)\n  y = exq(a)\n", "net.hir")
+    error = caught.value
+    assert [found.message for found in error.diagnostics if found.code == "H0101"] == [
+        "there is no op, kernel or function `rleu`",
+        "there is no op, kernel or function `exq`",
+    ]
+    assert (error.code, error.line, error.column) == ("H0101", 3, 7)
+    assert "did you mean `relu`?" in error.notes
+    assert "net.hir:3:7" in str(error)
+    assert str(error.diagnostics[0]).startswith("net.hir:3:7: error[H0101]: there is no op")
+
+
+def test_verify_raises_and_warns():
+    wrong = hostir.parse("hir 2\nf(x: f32[4], z: f32[5]) -> (y: f32[4]):\n  y = x + z\n")
+    with pytest.raises(hostir.HostIrError) as caught:
+        hostir.verify(wrong)
+    assert caught.value.line == 3
+    assert hostir.verify(hostir.parse(PLAIN)) == []
+
+
+def test_passes_give_a_new_program():
+    program = hostir.parse("hir 2\nf(x: f32[4]) -> (y: f32[4]):\n  a = exp(x)\n  y = relu(x)\n")
+    smaller = hostir.run_passes(program, "canonicalize,dce")
+    assert "exp" in str(program)
+    assert "exp" not in str(smaller)
+    assert str(program.run_passes("")) == str(program)
+
+
+def test_lowering_is_hir_opts(examples):
+    lowered = hostir.load(examples / "ag_matmul.hir").run_passes("host-ir-lower")
+    assert "recv(" in str(lowered)
+    assert lowered.check().ok
+
+
+def test_errors_of_a_pipeline_are_about_its_text():
+    program = hostir.parse(PLAIN)
+    with pytest.raises(hostir.HostIrError) as caught:
+        program.run_passes("canonicalize,dcee")
+    assert (caught.value.code, caught.value.line, caught.value.column) == ("H0301", 1, 14)
+    with pytest.raises(hostir.HostIrError) as caught:
+        program.run_passes("resize-mesh{devices=0}")
+    assert (caught.value.code, caught.value.column) == ("H0304", 21)
+    assert caught.value.source == "resize-mesh{devices=0}"
+
+
+def test_programs_pickle():
+    again = pickle.loads(pickle.dumps(hostir.parse(PLAIN)))
+    assert str(again) == PLAIN
+
+
+def test_a_missing_file_is_pythons_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        hostir.load(tmp_path / "none.hir")

@@ -1,0 +1,219 @@
+"""Programs as ops of torch, on the CPU: one process, and groups of 2 and 4 processes over gloo."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
+
+import hostir  # noqa: E402
+import hostir.torch as hir  # noqa: E402
+import torch_ranks as ranks  # noqa: E402
+
+
+@hir.op("hostir_tests::matmul", program="programs/matmul.hir", args={"x": "x", "w": "w"}, out="y")
+def matmul(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """A product."""
+    return x @ w
+
+
+@hir.op("hostir_tests::two_results", program="programs/two_results.hir", args={"x": "x"}, out=("a", "b"))
+def two_results(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """A result that is smooth, and one that is not."""
+    return torch.relu(x), torch.exp(x)
+
+
+def inputs():
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(3, 4, generator=generator), torch.randn(4, 5, generator=generator)
+
+
+def test_an_op_computes_its_body():
+    x, w = inputs()
+    assert torch.equal(matmul(x, w), x @ w)
+    assert torch.equal(torch.ops.hostir_tests.matmul(x, w), x @ w)
+    assert matmul.__doc__ == "A product."
+    assert "hostir_tests::matmul" in repr(matmul)
+
+
+def test_torchs_own_checks_of_ops():
+    x, w = inputs()
+    torch.library.opcheck(torch.ops.hostir_tests.matmul.default, (x, w))
+    torch.library.opcheck(torch.ops.hostir_tests.two_results.default, (x[0],))
+
+
+def test_fake_tensors():
+    with FakeTensorMode() as mode:
+        x, w = (mode.from_tensor(tensor) for tensor in inputs())
+        assert matmul(x, w).shape == (3, 5)
+        assert [part.shape for part in two_results(x[0])] == [(4,), (4,)]
+
+
+def test_gradients_are_the_bodys():
+    x, w = (tensor.double().requires_grad_() for tensor in inputs())
+    assert torch.autograd.gradcheck(matmul, (x, w))
+    assert torch.autograd.gradcheck(two_results, (x[0].detach().requires_grad_(),))
+
+
+def test_what_needs_no_gradient_gets_none():
+    x, w = inputs()
+    w.requires_grad_()
+    matmul(x, w).sum().backward()
+    assert x.grad is None
+    torch.testing.assert_close(w.grad, x.T @ torch.ones(3, 5))
+    with torch.no_grad():
+        assert not matmul(x, w).requires_grad
+
+
+def test_a_second_derivative_is_an_error():
+    x, w = (tensor.requires_grad_() for tensor in inputs())
+    (gradient,) = torch.autograd.grad(matmul(x, w).square().sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError):
+        gradient.sum().backward()
+
+
+@pytest.mark.parametrize(
+    ("backend", "dynamic"), [("eager", True), ("aot_eager", False), ("aot_eager", True), ("inductor", True)]
+)
+def test_compiled_without_graph_breaks(backend, dynamic):
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x, w: matmul(x.sin(), w).cos().sum(), fullgraph=True, backend=backend, dynamic=dynamic)
+    for rows in [3, 6]:
+        x, w = inputs()
+        x = x.repeat(rows // 3, 1).requires_grad_()
+        w.requires_grad_()
+        wanted = torch.autograd.grad((x.sin() @ w).cos().sum(), (x, w))
+        found = torch.autograd.grad(compiled(x, w), (x, w))
+        for one, other in zip(found, wanted):
+            torch.testing.assert_close(one, other)
+
+
+def test_out():
+    x, w = inputs()
+    out = torch.empty(3, 5)
+    assert matmul(x, w, out=out) is out
+    assert torch.equal(out, x @ w)
+    a, b = torch.empty(4), torch.empty(4)
+    two_results(x[0], out=(a, b))
+    assert torch.equal(a, torch.relu(x[0])) and torch.equal(b, torch.exp(x[0]))
+
+
+def test_results_own_their_memory():
+    @hir.op("hostir_tests::same", program=hostir.parse("hir 2\nf(x: f32[n]) -> (y: f32[n]):\n  y = Set(x)\n"), args={"x": "x"}, out="y")
+    def same(x: torch.Tensor) -> torch.Tensor:
+        return x
+
+    x = torch.ones(3)
+    same(x)[0] = 5
+    assert x.tolist() == [1, 1, 1]
+
+
+def test_the_oracle_of_one_rank():
+    x, w = inputs()
+    matmul.check(x, w)
+    two_results.check(x[0])
+
+    @hir.op("hostir_tests::twice", program=matmul.program, args={"x": "x", "w": "w"}, out="y")
+    def twice(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return 2 * (x @ w)
+
+    with pytest.raises(hostir.HostIrError, match="y of rank 0 differs from the body") as caught:
+        twice.check(x, w)
+    assert caught.value.code == "H0630"
+    twice.check(x, w, rtol=0.6, atol=0)
+
+
+def test_a_gradient_of_ones_own():
+    @hir.op("hostir_tests::own_gradient", program=matmul.program, args={"x": "x", "w": "w"}, out="y")
+    def product(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return x @ w
+
+    @product.backward(program="programs/matmul.hir")
+    def _(dy: torch.Tensor, x: torch.Tensor, w: torch.Tensor) -> tuple:
+        return 3 * (dy @ w.T), None
+
+    x, w = (tensor.requires_grad_() for tensor in inputs())
+    product(x, w).sum().backward()
+    torch.testing.assert_close(x.grad, 3 * torch.ones(3, 5) @ w.detach().T)
+    assert not w.grad.any()
+    assert product.backward_program is not None
+
+
+def test_proofs(tutorial):
+    assert ranks.gather_matmul_2.prove(world=2, sizes={"*": 4}).ranks == 2
+
+    @hir.op("hostir_tests::race", program=tutorial / "race.hir", args={"x": "A", "w": "B"}, out="C")
+    def race(x: torch.Tensor, w: torch.Tensor, group: str) -> torch.Tensor:
+        return x @ w
+
+    with pytest.raises(hostir.HostIrError) as caught:
+        race.prove(world=4)
+    assert (caught.value.code, caught.value.line) == ("H0701", 12)
+    assert caught.value.fixes
+
+
+def test_passes_lower_a_program(examples):
+    @hir.op("hostir_tests::lowered", program=examples / "ag_matmul.hir", args={"x": "x", "w": "w"}, out="y", passes="host-ir-lower")
+    def lowered(x: torch.Tensor, w: torch.Tensor, group: str) -> torch.Tensor:
+        return x @ w
+
+    assert lowered.prove(world=4).ok
+    assert "recv(" in str(lowered.program)
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ({"args": {"x": "x", "w": "v"}}, "has no input `v`"),
+        ({"args": {"x": "x", "v": "w"}}, "has no argument `v`"),
+        ({"args": {"x": "x"}}, "input w needs one argument"),
+        ({"args": {"x": "x", "w": "T0"}}, "needs one argument"),
+        ({"out": "z"}, "has no output `z`"),
+    ],
+)
+def test_names_that_nothing_has(names, message):
+    with pytest.raises(hostir.HostIrError, match=message) as caught:
+        given = {"args": {"x": "x", "w": "w"}, "out": "y", **names}
+
+        @hir.op("hostir_tests::unknown", program="programs/matmul.hir", **given)
+        def unknown(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+            return x @ w
+
+    assert caught.value.code == "H0611"
+
+
+def test_wrong_programs_are_no_ops():
+    with pytest.raises(hostir.HostIrError) as caught:
+        program = hostir.parse("hir 2\nf(x: f32[4], z: f32[5]) -> (y: f32[4]):\n  y = x + z\n")
+
+        @hir.op("hostir_tests::invalid", program=program, args={"x": "x", "z": "z"}, out="y")
+        def invalid(x: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+            return x
+
+    assert caught.value.line == 3
+
+
+def test_tensors_of_gpus_get_a_coded_error():
+    assert torch._C._dispatch_has_kernel_for_dispatch_key("hostir_tests::matmul", "CUDA")
+    with pytest.raises(hostir.HostIrError) as caught:
+        from hostir.torch._op import _refuse_device
+
+        _refuse_device("mylib::f")
+    assert caught.value.code == "H0621"
+
+
+def test_bfloat16_without_importing_more():
+    program = hostir.parse("hir 2\nf(x: bf16[n]) -> (y: bf16[n]):\n  y = relu(x)\n")
+    x = torch.tensor([1.0, -2, 3], dtype=torch.bfloat16, requires_grad=True)
+    y = program.run({"x": x})["y"]
+    assert torch.equal(torch.from_dlpack(y), torch.tensor([1.0, 0, 3], dtype=torch.bfloat16))
+
+
+@pytest.mark.parametrize("work", [ranks.forward_and_out, ranks.oracle, ranks.gradients, ranks.export])
+def test_two_ranks(work, tmp_path):
+    ranks.start_ranks(work, 2, tmp_path)
+
+
+@pytest.mark.parametrize("work", [ranks.two_groups, ranks.four_ranks])
+def test_four_ranks(work, tmp_path):
+    ranks.start_ranks(work, 4, tmp_path)

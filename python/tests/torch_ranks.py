@@ -1,0 +1,168 @@
+"""Ranks of tests: functions that processes run, and what starts them."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives as fc
+import torch.multiprocessing
+from torch.distributed.device_mesh import init_device_mesh
+
+import hostir
+import hostir.torch as hir
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+
+def gather_rows(x: torch.Tensor, group: str) -> torch.Tensor:
+    """The rows of all ranks. Older versions of torch differentiate only what has `autograd` in its name."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        return fc.all_gather_tensor_autograd(x, 0, group)
+
+
+@hir.op("hostir_tests::gather_matmul_2", program="programs/gather_matmul_2.hir", args={"x": "A", "w": "B"}, out="C")
+def gather_matmul_2(x: torch.Tensor, w: torch.Tensor, group: str) -> torch.Tensor:
+    """The product of all ranks' rows."""
+    return gather_rows(x, group) @ w
+
+
+@hir.op("hostir_tests::gather_matmul_4", program="programs/gather_matmul_4.hir", args={"x": "T0", "w": "T1"}, out="C")
+def gather_matmul_4(x: torch.Tensor, w: torch.Tensor, group: str) -> torch.Tensor:
+    """The product of all ranks' rows."""
+    return gather_rows(x, group) @ w
+
+
+@hir.op("hostir_tests::wrong_order", program="programs/gather_matmul_2.hir", args={"x": "A", "w": "B"}, out="C")
+def wrong_order(x: torch.Tensor, w: torch.Tensor, group: str) -> torch.Tensor:
+    """A body that says something else than the program."""
+    return gather_rows(x, group).flip(0) @ w
+
+
+def start_ranks(work: Callable[[Any], None], world: int, folder: Path) -> None:
+    """Runs a function in processes that are the ranks of a group; raises if it raises in one."""
+    torch.multiprocessing.spawn(_run_rank, args=(work, world, str(folder / "store")), nprocs=world)
+
+
+def _run_rank(rank: int, work: Callable[[Any], None], world: int, store: str) -> None:
+    torch.set_num_threads(1)
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world)
+    try:
+        work(dist.group.WORLD)
+        dist.barrier()
+    finally:
+        dist.destroy_process_group()
+
+
+def random_inputs(rank: int, rows: int = 3) -> tuple[torch.Tensor, torch.Tensor]:
+    """The rank's rows of x, and w, which all ranks share."""
+    x = torch.randn(rows, 4, generator=torch.Generator().manual_seed(rank))
+    w = torch.randn(4, 5, generator=torch.Generator().manual_seed(100))
+    return x, w
+
+
+def whole_product(ranks: list[int]) -> torch.Tensor:
+    """What the op gives on these ranks, without communication."""
+    return torch.cat([random_inputs(rank)[0] for rank in ranks]) @ random_inputs(0)[1]
+
+
+def forward_and_out(group: Any) -> None:
+    rank = dist.get_rank()
+    x, w = random_inputs(rank)
+    torch.testing.assert_close(gather_matmul_2(x, w, group), whole_product([0, 1]))
+    torch.testing.assert_close(gather_matmul_2(x, w=w, group=group.group_name), whole_product([0, 1]))
+    mesh = init_device_mesh("cpu", (2,))
+    torch.testing.assert_close(gather_matmul_2(x, w, mesh), whole_product([0, 1]))
+    out = torch.empty(6, 5)
+    assert gather_matmul_2(x, w, group, out=out) is out
+    torch.testing.assert_close(out, whole_product([0, 1]))
+
+
+def oracle(group: Any) -> None:
+    x, w = random_inputs(dist.get_rank())
+    gather_matmul_2.check(x, w, group)
+    try:
+        wrong_order.check(x, w, group)
+    except hostir.HostIrError as error:
+        assert error.code == "H0630" and "C of rank" in error.message, error
+    else:
+        raise AssertionError("the body differs from the program, and nobody noticed")
+
+
+def gradients_of_body(x: torch.Tensor, w: torch.Tensor, group: Any) -> tuple[torch.Tensor, ...]:
+    """Gradients of all ranks' sums of squares together, as autograd of the body has them."""
+    x, w = x.clone().requires_grad_(), w.clone().requires_grad_()
+    (gather_rows(torch.relu(x), group.group_name) @ w).square().sum().backward()
+    return (x.grad, w.grad)
+
+
+def gradients(group: Any) -> None:
+    x, w = random_inputs(dist.get_rank())
+    wanted = gradients_of_body(x, w, group)
+    # Both ranks have the whole product, so a rank's rows count twice: 2 * 2 * (x @ w) @ w.T, where relu lets them through.
+    rows = torch.relu(x)
+    torch.testing.assert_close(wanted[0], 2 * 2 * (rows @ w) @ w.T * (x > 0))
+    loss = lambda x, w: gather_matmul_2(torch.relu(x), w, group).square().sum()  # noqa: E731
+    for backend in ["eager", "aot_eager", "inductor"]:
+        torch._dynamo.reset()
+        followed = [tensor.clone().requires_grad_() for tensor in (x, w)]
+        compiled = loss if backend == "eager" else torch.compile(loss, fullgraph=True, backend=backend)
+        compiled(*followed).backward()
+        for tensor, gradient in zip(followed, wanted):
+            torch.testing.assert_close(tensor.grad, gradient)
+
+
+def two_groups(_world: Any) -> None:
+    rank = dist.get_rank()
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("outer", "inner"))
+    x, w = random_inputs(rank)
+    neighbours = [rank // 2 * 2, rank // 2 * 2 + 1]
+    torch.testing.assert_close(gather_matmul_2(x, w, mesh["inner"]), whole_product(neighbours))
+    across = [rank % 2, rank % 2 + 2]
+    torch.testing.assert_close(gather_matmul_2(x, w, mesh["outer"]), whole_product(across))
+    gather_matmul_2.check(x, w, mesh["outer"])
+    compiled = torch.compile(
+        lambda x, w: gather_matmul_2(x, w, mesh["inner"]) + gather_matmul_2(x, w, mesh["outer"]),
+        fullgraph=True,
+        backend="aot_eager",
+    )
+    torch.testing.assert_close(compiled(x, w), whole_product(neighbours) + whole_product(across))
+
+
+def four_ranks(group: Any) -> None:
+    x, w = random_inputs(dist.get_rank())
+    torch.testing.assert_close(gather_matmul_4(x, w, group), whole_product([0, 1, 2, 3]))
+    gather_matmul_4.check(x, w, group)
+    try:
+        gather_matmul_2.check(x, w, group)
+    except hostir.HostIrError:
+        pass
+    else:
+        raise AssertionError("a program of two ranks cannot be that of four")
+
+
+class Layer(torch.nn.Module):
+    """A module with an op in it."""
+
+    def __init__(self, group: str) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(random_inputs(0)[1])
+        self.group = group
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return gather_matmul_2(x, self.weight, self.group)
+
+
+def export(group: Any) -> None:
+    x, _ = random_inputs(dist.get_rank())
+    exported = torch.export.export(Layer(group.group_name), (x,))
+    ops = [node.target for node in exported.graph.nodes if node.op == "call_function"]
+    assert ops == [torch.ops.hostir_tests.gather_matmul_2.default], ops
+    torch.testing.assert_close(exported.module()(x).detach(), whole_product([0, 1]))
