@@ -181,9 +181,12 @@ fn multiply_matrix<T: Pod + Zero + One>(
     let (mut left, mut right) = (Cow::Borrowed(&a.values[from_a..]), Cow::Borrowed(&b.values[from_b..]));
     // Small products are summed in an order that depends on the layout of the factors: the same matrices have to give the
     // same bits however they lie.
-    if is_small && [a_strides[1], b_strides[1]] != [1, 1] {
-        (left, a_strides) = (packed_rows(&left, a_strides, [m, k]).into(), [k as isize, 1]);
-        (right, b_strides) = (packed_rows(&right, b_strides, [k, n]).into(), [n as isize, 1]);
+    let rows = [[k as isize, 1], [n as isize, 1]];
+    if is_small && a_strides != rows[0] {
+        (left, a_strides) = (packed_rows(&left, a_strides, [m, k]).into(), rows[0]);
+    }
+    if is_small && b_strides != rows[1] {
+        (right, b_strides) = (packed_rows(&right, b_strides, [k, n]).into(), rows[1]);
     }
     let ([a_row, a_column], [b_row, b_column]) = (a_strides, b_strides);
     let (left, right) = (left.as_ptr(), right.as_ptr());
