@@ -2,9 +2,7 @@
 
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::rewrite;
-use crate::support::storage::{
-    StorageClasses, TensorAccess, described_tensors, interface_tensors, visit_accesses, visit_host_ops,
-};
+use crate::support::storage::{StorageClasses, TensorAccess, count_mentions, visit_accesses};
 use hostir::analysis::is_resharding;
 use hostir::axes::logical_axes;
 use hostir::diag::{Diag, Diags};
@@ -103,13 +101,8 @@ struct AccumulatorSearch<'p> {
 
 impl<'p> AccumulatorSearch<'p> {
     fn new(program: &'p Program) -> Self {
-        let mut mentions: FxHashMap<TensorId, usize> = FxHashMap::default();
-        let seen = interface_tensors(program).chain(described_tensors(program));
-        seen.for_each(|tensor| *mentions.entry(tensor).or_default() += 1);
-        visit_host_ops(program, &mut |op| {
-            visit_accesses(program, op, &mut |tensor, _| *mentions.entry(tensor).or_default() += 1);
-        });
-        Self { program, storage: StorageClasses::from_program(program), mentions, found: Vec::new() }
+        let (storage, mentions) = (StorageClasses::from_program(program), count_mentions(program));
+        Self { program, storage, mentions, found: Vec::new() }
     }
 
     fn find_all(mut self) -> Vec<FusibleSum> {
@@ -175,7 +168,7 @@ impl<'p> AccumulatorSearch<'p> {
         }
     }
 
-    /// Whether a GEMM can add a tensor and write the result of the sum.
+    /// True if a GEMM can add a tensor and write the result of the sum.
     fn can_accumulate(&mut self, gemm: OpId, product: TensorId, added: TensorId, result: TensorId) -> bool {
         let program = self.program;
         let dtype = program.tensor(product).dtype;

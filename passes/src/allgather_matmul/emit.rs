@@ -6,7 +6,7 @@
 use super::region::{GatherRegion, GatheredProduct};
 use crate::support::builder::OpBuilder;
 use crate::support::reshard::stored_domains;
-use crate::support::slices::{Slice, bind_caller_stream, build_range_loop, put_message};
+use crate::support::slices::{Slice, emit_loop_on_streams, iteration_stream, put_message};
 use hostir::ir::{BinaryOp, ExprId, IterDomain, MemoryType, OpId, ParallelType, TensorId, Value};
 
 /// Appends a loop over `hop`.
@@ -15,13 +15,8 @@ pub(super) fn emit_loop(build: &mut OpBuilder<'_, '_>, region: &GatherRegion, ho
     out.push(build.build_allocate(gathered));
     out.extend(region.products.iter().map(|product| build.build_allocate(product.result)));
     let gather = GatherLoop { region, gathered, hop };
-    let (worker, main) = (gather.worker_stream(build), bind_caller_stream(build, out));
-    let fork = vec![build.build_set_current_stream(worker), build.build_synchronize(main)];
-    out.push(build_range_loop(build, hop, [0, region.ranks], fork));
-    let mut body = vec![build.build_set_current_stream(worker)];
-    body.extend(gather.iteration(build));
-    body.extend([build.build_set_current_stream(main), build.build_synchronize(worker)]);
-    out.push(build_range_loop(build, hop, [0, region.ranks], body));
+    let iteration = gather.iteration(build);
+    emit_loop_on_streams(build, hop, region.ranks, iteration, out);
 }
 
 /// A tensor for all parts: `[part, m, k]` on every device.
@@ -56,7 +51,7 @@ impl GatherLoop<'_> {
 
     /// Sends on the stream behind those of the iterations, so that copies follow each other.
     fn send_own_part(&self, build: &mut OpBuilder<'_, '_>, own: &Slice, ops: &mut Vec<OpId>) -> u32 {
-        let (worker, copies) = (self.worker_stream(build), build.name_expr("numberOfStreams"));
+        let (worker, copies) = (iteration_stream(build, self.hop), build.name_expr("numberOfStreams"));
         let to = self.shifted_rank(build, BinaryOp::Sub);
         ops.extend([build.build_set_current_stream(copies), build.build_synchronize(worker)]);
         let departure = put_message(build, false, own, to, ops);
@@ -71,12 +66,6 @@ impl GatherLoop<'_> {
             emit_product(build, product, left, part, &mut ops);
         }
         ops
-    }
-
-    /// `( hop % numberOfStreams )`
-    fn worker_stream(&self, build: &mut OpBuilder<'_, '_>) -> ExprId {
-        let streams = build.name_expr("numberOfStreams");
-        build.binary_expr(BinaryOp::Mod, self.hop, streams)
     }
 
     /// The rank `hop` behind this one, or before it.
@@ -99,12 +88,12 @@ fn emit_product(
     ops: &mut Vec<OpId>,
 ) {
     let zero = build.int_expr(0);
-    let made = own_columns(product, product.result, zero).index_axis(0, part).emit(build, ops);
-    let mut operands = vec![left.emit(build, ops)];
+    let made = own_columns(product, product.result, zero).index_axis(0, part).emit_selects(build, ops);
+    let mut operands = vec![left.emit_selects(build, ops)];
     for &tensor in &product.others {
         let own = own_columns(product, tensor, zero);
         let own = if product.sharded { own.index_axis(0, zero) } else { own };
-        operands.push(own.emit(build, ops));
+        operands.push(own.emit_selects(build, ops));
     }
     let mut op = build.program().op(product.op).clone();
     op.operands = operands.into_iter().map(Value::Tensor).collect();

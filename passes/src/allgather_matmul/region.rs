@@ -2,7 +2,7 @@
 
 use crate::support::motion::{BodyMotion, consecutive_rank_count};
 use crate::support::reshard::stored_domains;
-use crate::support::storage::{described_tensors, interface_tensors, visit_accesses, visit_host_ops};
+use crate::support::storage::{allocated_tensors, count_mentions};
 use hostir::axes::logical_axes;
 use hostir::ir::{IterDomain, OpId, OpKind, ParallelType, Program, TensorId};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -44,24 +44,20 @@ pub(super) struct GatherSearch<'p> {
 
 impl<'p> GatherSearch<'p> {
     pub(super) fn new(program: &'p Program) -> Self {
-        let mut mentions: FxHashMap<TensorId, usize> = FxHashMap::default();
-        let seen = interface_tensors(program).chain(described_tensors(program));
-        seen.for_each(|tensor| *mentions.entry(tensor).or_default() += 1);
-        let mut bound = FxHashSet::default();
-        visit_host_ops(program, &mut |id| {
-            visit_accesses(program, id, &mut |tensor, _| *mentions.entry(tensor).or_default() += 1);
-            if program.op(id).kind == OpKind::Allocate {
-                bound.extend(program.op(id).output_tensors());
-            }
-        });
         let mut broadcasts = FxHashMap::default();
         for &id in &program.block(program.body()).ops {
             if let (OpKind::Broadcast, Some(result)) = (program.op(id).kind, program.op(id).output_tensors().next()) {
                 broadcasts.insert(result, id);
             }
         }
-        let motion = BodyMotion::new(program);
-        Self { program, motion, kept: Vec::new(), mentions, broadcasts, bound }
+        Self {
+            program,
+            motion: BodyMotion::new(program),
+            kept: Vec::new(),
+            mentions: count_mentions(program),
+            broadcasts,
+            bound: allocated_tensors(program),
+        }
     }
 
     /// The regions, in the order of their first products.
@@ -183,7 +179,7 @@ impl<'p> GatherSearch<'p> {
         }
     }
 
-    /// Whether an axis of a result counts the devices' parts.
+    /// True if an axis of a result counts the devices' parts.
     fn is_part_axis(&self, axis: &IterDomain, devices: &IterDomain, ranks: u32) -> bool {
         let literal = self.program.exprs().as_int(axis.extent) == Some(i64::from(ranks));
         !axis.parallel.is_device() && (literal || axis.extent == devices.extent)
@@ -194,7 +190,7 @@ fn is_local(domains: &[IterDomain]) -> bool {
     domains.iter().all(|domain| !domain.parallel.is_device())
 }
 
-/// Whether the first of four axes lies across devices, and only that.
+/// True if the first of four axes lies across devices, and no other.
 fn is_spread_first(domains: &[IterDomain], device: ParallelType) -> bool {
     domains.len() == 4 && domains[0].parallel == device && is_local(&domains[1..])
 }

@@ -27,8 +27,8 @@ pub(super) fn emit_sum(
 ) {
     let sum = PartSum { region, hop };
     match method {
-        SumMethod::RingAccumulate => PartRing::new(build, sum).emit(build, out),
-        SumMethod::P2p => PartExchange::new(build, sum).emit(build, out),
+        SumMethod::RingAccumulate => PartRing::new(build, sum).emit_ring(build, out),
+        SumMethod::P2p => PartExchange::new(build, sum).emit_exchange(build, out),
     }
     if region.result == SumResult::Replicated {
         let body = sum.gather_body(build);
@@ -73,10 +73,10 @@ impl PartSum<'_> {
         added: Option<&Slice>,
     ) -> Vec<OpId> {
         let mut ops = Vec::new();
-        let result = into.emit(build, &mut ops);
-        let left = self.own_shard(build, self.region.factors[0]).index_axis(0, part).emit(build, &mut ops);
-        let right = self.right_factor(build).emit(build, &mut ops);
-        let added = added.map(|sum| sum.emit(build, &mut ops));
+        let result = into.emit_selects(build, &mut ops);
+        let left = self.own_shard(build, self.region.factors[0]).index_axis(0, part).emit_selects(build, &mut ops);
+        let right = self.right_factor(build).emit_selects(build, &mut ops);
+        let added = added.map(|sum| sum.emit_selects(build, &mut ops));
         let mut op = Op::new(if added.is_some() { OpKind::MatmulAdd } else { OpKind::Matmul });
         op.operands.extend([left, right].into_iter().chain(added).map(Value::Tensor));
         op.results.push(Value::Tensor(result));

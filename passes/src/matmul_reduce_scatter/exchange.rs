@@ -6,8 +6,8 @@
 
 use super::emit::PartSum;
 use crate::support::builder::OpBuilder;
-use crate::support::slices::{Slice, bind_caller_stream, build_range_loop, put_message};
-use hostir::ir::{BinaryOp, ExprId, OpId, TensorId};
+use crate::support::slices::{Slice, emit_loop_on_streams, iteration_stream, put_message};
+use hostir::ir::{BinaryOp, OpId, TensorId};
 
 pub(super) struct PartExchange<'r> {
     sum: PartSum<'r>,
@@ -25,18 +25,13 @@ impl<'r> PartExchange<'r> {
     }
 
     /// Appends the loops over streams, and the sum.
-    pub(super) fn emit(&self, build: &mut OpBuilder<'_, '_>, out: &mut Vec<OpId>) {
+    pub(super) fn emit_exchange(&self, build: &mut OpBuilder<'_, '_>, out: &mut Vec<OpId>) {
         let (hop, region) = (self.sum.hop, self.sum.region);
         out.extend([self.arrived, self.sent, region.output].map(|tensor| build.build_allocate(tensor)));
-        let (worker, main) = (self.worker_stream(build), bind_caller_stream(build, out));
-        let fork = vec![build.build_set_current_stream(worker), build.build_synchronize(main)];
-        out.push(build_range_loop(build, hop, [0, region.ranks], fork));
-        let mut body = vec![build.build_set_current_stream(worker)];
         let (travels, passing, ending) = (self.sum.is_passing(build), self.passing_hop(build), self.last_hop(build));
-        body.push(build.build_branch(travels, passing, ending));
-        body.extend([build.build_set_current_stream(main), build.build_synchronize(worker)]);
-        out.push(build_range_loop(build, hop, [0, region.ranks], body));
-        let result = self.sum.own_result(build).emit(build, out);
+        let iteration = vec![build.build_branch(travels, passing, ending)];
+        emit_loop_on_streams(build, hop, region.ranks, iteration, out);
+        let result = self.sum.own_result(build).emit_selects(build, out);
         out.push(build.build_sum(result, self.arrived));
     }
 
@@ -49,7 +44,7 @@ impl<'r> PartExchange<'r> {
         let mut ops = Vec::new();
         let arrival = put_message(build, true, &arrived, from, &mut ops);
         ops.extend(self.sum.gemm_statement(build, to, &sent, None));
-        let (worker, copies) = (self.worker_stream(build), build.name_expr("numberOfStreams"));
+        let (worker, copies) = (iteration_stream(build, hop), build.name_expr("numberOfStreams"));
         ops.extend([build.build_set_current_stream(copies), build.build_synchronize(worker)]);
         let departure = put_message(build, false, &sent, to, &mut ops);
         ops.push(build.build_set_current_stream(worker));
@@ -61,11 +56,5 @@ impl<'r> PartExchange<'r> {
         let rank = build.name_expr("rank");
         let own = Slice::whole(self.arrived).index_axis(0, rank);
         self.sum.gemm_statement(build, rank, &own, None)
-    }
-
-    /// `( hop % numberOfStreams )`
-    fn worker_stream(&self, build: &mut OpBuilder<'_, '_>) -> ExprId {
-        let streams = build.name_expr("numberOfStreams");
-        build.binary_expr(BinaryOp::Mod, self.sum.hop, streams)
     }
 }

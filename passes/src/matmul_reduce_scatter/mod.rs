@@ -137,9 +137,9 @@ fn run_matmul_reduce_scatter(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result
 
 impl SumResult {
     fn is_wanted(self, option: &str) -> bool {
-        option == "all" || option == self.word()
+        option == "all" || option == self.option_word()
     }
-    fn word(self) -> &'static str {
+    fn option_word(self) -> &'static str {
         match self {
             SumResult::Scattered => "reduce-scatter",
             SumResult::Replicated => "all-reduce",
@@ -148,7 +148,7 @@ impl SumResult {
 }
 
 fn summed_remark(program: &Program, region: &SumRegion, method: SumMethod) -> Diag {
-    let (name, kind, ranks) = (program.tensor_name(region.output), region.result.word(), region.ranks);
+    let (name, kind, ranks) = (program.tensor_name(region.output), region.result.option_word(), region.ranks);
     let message = match method {
         SumMethod::RingAccumulate => format!("the {kind} of `{name}` became a ring of {ranks} accumulating GEMMs"),
         SumMethod::P2p => format!("the {kind} of `{name}` became an exchange of the products of {ranks} GEMMs"),

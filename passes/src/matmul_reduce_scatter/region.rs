@@ -1,7 +1,7 @@
 //! Products whose parts are summed over devices.
 
 use crate::support::motion::{BodyMotion, consecutive_rank_count};
-use crate::support::storage::{described_tensors, interface_tensors, visit_accesses, visit_host_ops};
+use crate::support::storage::{allocated_tensors, count_mentions};
 use hostir::axes::{LogicalAxis, logical_axes};
 use hostir::ir::{OpId, OpKind, ParallelType, Program, TensorId};
 use hostir::plan::{RedOp, starts_from_identity};
@@ -13,7 +13,7 @@ pub(super) const PARTS: usize = 1;
 /// The axes of a product: devices, parts, rows, columns.
 const RANK: usize = 4;
 
-/// Where the parts of a sum lie.
+/// The place of the parts of a sum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SumResult {
     /// Part r on device r.
@@ -37,7 +37,7 @@ pub(super) struct SumRegion {
     pub(super) ranks: u32,
 }
 
-/// Whether an op is a sum of a product over devices that can be taken part by part.
+/// The answer to the question if a sum over devices can be taken part by part.
 pub(super) enum SearchOutcome {
     /// It is no sum of a product over devices.
     NoSum,
@@ -50,7 +50,7 @@ pub(super) enum SearchOutcome {
 /// Finds regions in the body of a program.
 pub(super) struct SumSearch<'p> {
     program: &'p Program,
-    /// How many ops and callers name each tensor.
+    /// The number of mentions of each tensor.
     mentions: FxHashMap<TensorId, usize>,
     /// The product that makes each tensor.
     products: FxHashMap<TensorId, OpId>,
@@ -61,16 +61,6 @@ pub(super) struct SumSearch<'p> {
 
 impl<'p> SumSearch<'p> {
     pub(super) fn new(program: &'p Program) -> Self {
-        let mut mentions: FxHashMap<TensorId, usize> = FxHashMap::default();
-        let seen = interface_tensors(program).chain(described_tensors(program));
-        seen.for_each(|tensor| *mentions.entry(tensor).or_default() += 1);
-        let mut bound = FxHashSet::default();
-        visit_host_ops(program, &mut |id| {
-            visit_accesses(program, id, &mut |tensor, _| *mentions.entry(tensor).or_default() += 1);
-            if program.op(id).kind == OpKind::Allocate {
-                bound.extend(program.op(id).output_tensors());
-            }
-        });
         let mut products = FxHashMap::default();
         for &id in &program.block(program.body()).ops {
             let op = program.op(id);
@@ -78,6 +68,7 @@ impl<'p> SumSearch<'p> {
                 products.insert(result, id);
             }
         }
+        let (mentions, bound) = (count_mentions(program), allocated_tensors(program));
         Self { program, mentions, products, bound, motion: BodyMotion::new(program) }
     }
 
@@ -155,7 +146,7 @@ impl<'p> SumSearch<'p> {
         }
     }
 
-    /// Where the sum leaves its parts.
+    /// The place in which the sum leaves its parts.
     fn result_of_sum(&self, output: TensorId, device: ParallelType) -> Result<SumResult, &'static str> {
         let axes = logical_axes(self.program, output);
         let Some((first, rest)) = axes.axes.split_first().filter(|_| !axes.split) else {
@@ -194,7 +185,7 @@ fn stored_axes_of(axes: &[LogicalAxis]) -> Vec<LogicalAxis> {
     axes.iter().filter(|axis| !axis.is_reduction()).copied().collect()
 }
 
-/// Whether the first axis lies across devices, and only that.
+/// True if the first axis lies across devices, and no other.
 fn is_spread_first(axes: &[LogicalAxis], device: ParallelType) -> bool {
     axes.first().is_some_and(|axis| axis.device_type() == Some(device))
         && axes.iter().skip(1).all(|axis| axis.device_type().is_none())

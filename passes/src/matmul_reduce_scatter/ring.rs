@@ -22,7 +22,7 @@ impl<'r> PartRing<'r> {
     }
 
     /// Appends the loop: in each hop a message in, a GEMM, a message out; in the last one the rank's own part.
-    pub(super) fn emit(&self, build: &mut OpBuilder<'_, '_>, out: &mut Vec<OpId>) {
+    pub(super) fn emit_ring(&self, build: &mut OpBuilder<'_, '_>, out: &mut Vec<OpId>) {
         let (hop, region) = (self.sum.hop, self.sum.region);
         out.extend([self.arrived, self.sent, region.output].map(|tensor| build.build_allocate(tensor)));
         let part = self.sum.shifted_rank(build, i64::from(region.ranks) - 1, BinaryOp::Sub);

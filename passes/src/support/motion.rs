@@ -1,39 +1,41 @@
-//! Whether an op of the body computes the same at another place of the body.
+//! Moving an op of the body to another place of the body, where it has to compute the same.
 
 use crate::support::storage::{StorageClasses, TensorAccess, visit_accesses};
-use hostir::ir::{OpEffect, OpId, Program};
+use hostir::ir::{OpEffect, OpId, Program, TensorId};
+use rustc_hash::FxHashMap;
 
 /// The places of ops in the body of a program, and what may share memory.
 pub(crate) struct BodyMotion<'p> {
     program: &'p Program,
     storage: StorageClasses,
+    places: FxHashMap<OpId, usize>,
 }
 
 impl<'p> BodyMotion<'p> {
     pub(crate) fn new(program: &'p Program) -> Self {
-        Self { program, storage: StorageClasses::from_program(program) }
+        let places = program.block(program.body()).ops.iter().copied().zip(0..).collect();
+        Self { program, storage: StorageClasses::from_program(program), places }
     }
 
-    /// The place of an op in the body.
+    /// The place of an op in the body; behind all others for one of another block.
     pub(crate) fn place_of(&self, op: OpId) -> usize {
-        let ops = &self.program.block(self.program.body()).ops;
-        ops.iter().position(|&other| other == op).unwrap_or(ops.len())
+        self.places.get(&op).copied().unwrap_or(self.places.len())
     }
 
-    /// Whether an op computes the same in front of a later one: nothing between them writes an operand, changes the
+    /// True if an op computes the same in front of a later one: nothing between them writes an operand, changes the
     /// stream, communicates or launches a kernel. Readers of its result count only if they stand between the two.
     pub(crate) fn can_sink(&mut self, op: OpId, later: OpId) -> bool {
         let (from, to) = (self.place_of(op), self.place_of(later));
         self.commutes_with(op, from + 1..to)
     }
 
-    /// Whether an op computes the same behind an earlier one.
+    /// True if an op computes the same behind an earlier one.
     pub(crate) fn can_hoist(&mut self, op: OpId, earlier: OpId) -> bool {
         let (from, to) = (self.place_of(earlier), self.place_of(op));
         self.commutes_with(op, from + 1..to)
     }
 
-    /// Whether an op may change places with all ops of a range of the body.
+    /// True if an op may change places with all ops of a range of the body.
     fn commutes_with(&mut self, op: OpId, range: std::ops::Range<usize>) -> bool {
         let program = self.program;
         let reads: Vec<usize> = program.op(op).input_tensors().map(|tensor| self.storage.class_of(tensor)).collect();
@@ -53,7 +55,7 @@ impl<'p> BodyMotion<'p> {
 }
 
 /// The number of devices of a mesh that is one row of devices 0, 1, 2 and so on; at least 2.
-pub(crate) fn consecutive_rank_count(program: &Program, tensor: hostir::ir::TensorId) -> Option<u32> {
+pub(crate) fn consecutive_rank_count(program: &Program, tensor: TensorId) -> Option<u32> {
     let mesh = program.tensor_mesh(tensor)?;
     let in_row = mesh.shape.len() == 1 && mesh.devices.iter().zip(0..).all(|(&device, k)| device == k);
     let count = mesh.devices.len() as u32;

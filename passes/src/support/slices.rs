@@ -3,7 +3,7 @@
 use crate::support::builder::{OpBuilder, printed_domain};
 use hostir::axes::logical_axes;
 use hostir::ir::{
-    AttrKey, AttrValue, ExprId, IterDomain, MemoryType, Op, OpId, OpKind, Program, Symbol, TensorId, Value,
+    AttrKey, AttrValue, BinaryOp, ExprId, IterDomain, MemoryType, Op, OpId, OpKind, Program, Symbol, TensorId, Value,
 };
 
 /// A slice of a tensor, not yet in the program.
@@ -22,8 +22,8 @@ impl Slice {
         self
     }
     /// Appends the ops that make the slice.
-    pub(crate) fn emit(&self, build: &mut OpBuilder<'_, '_>, ops: &mut Vec<OpId>) -> TensorId {
-        self.steps.iter().fold(self.tensor, |tensor, &(place, index)| select(build, tensor, place, index, ops))
+    pub(crate) fn emit_selects(&self, build: &mut OpBuilder<'_, '_>, ops: &mut Vec<OpId>) -> TensorId {
+        self.steps.iter().fold(self.tensor, |tensor, &(place, index)| select_slice(build, tensor, place, index, ops))
     }
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn put_message(
     peer: ExprId,
     ops: &mut Vec<OpId>,
 ) -> u32 {
-    let buffer = buffer.emit(build, ops);
+    let buffer = buffer.emit_selects(build, ops);
     let (post, number) = build.build_p2p(receive, buffer, peer, "CUDA");
     build.set_put_protocol(post);
     ops.push(post);
@@ -56,7 +56,13 @@ pub(crate) fn build_range_loop(build: &mut OpBuilder<'_, '_>, index: ExprId, ran
 }
 
 /// The slice `at` of a tensor along its stored axis number `place`. Reductions stay.
-fn select(build: &mut OpBuilder<'_, '_>, tensor: TensorId, place: usize, at: ExprId, ops: &mut Vec<OpId>) -> TensorId {
+fn select_slice(
+    build: &mut OpBuilder<'_, '_>,
+    tensor: TensorId,
+    place: usize,
+    at: ExprId,
+    ops: &mut Vec<OpId>,
+) -> TensorId {
     let program = build.program();
     let axes = logical_axes(program, tensor).axes;
     let printed = axes.iter().filter(|axis| !axis.is_reduction()).nth(place).map_or(0, |axis| axis.printed);
@@ -75,8 +81,32 @@ pub(crate) fn unused_index_name(program: &Program) -> String {
     names.into_iter().find(|name| !taken.contains(&name.as_str())).unwrap_or_default()
 }
 
+/// `( index % numberOfStreams )`: the stream of an iteration.
+pub(crate) fn iteration_stream(build: &mut OpBuilder<'_, '_>, index: ExprId) -> ExprId {
+    let streams = build.name_expr("numberOfStreams");
+    build.binary_expr(BinaryOp::Mod, index, streams)
+}
+
+/// Appends a loop whose iterations run on streams of their own, behind the caller's work and in front of it: what
+/// `hir 2` writes as `for index in count on streams:`.
+pub(crate) fn emit_loop_on_streams(
+    build: &mut OpBuilder<'_, '_>,
+    index: ExprId,
+    count: u32,
+    iteration: Vec<OpId>,
+    out: &mut Vec<OpId>,
+) {
+    let (stream, caller) = (iteration_stream(build, index), bind_caller_stream(build, out));
+    let fork = vec![build.build_set_current_stream(stream), build.build_synchronize(caller)];
+    out.push(build_range_loop(build, index, [0, count], fork));
+    let mut body = vec![build.build_set_current_stream(stream)];
+    body.extend(iteration);
+    body.extend([build.build_set_current_stream(caller), build.build_synchronize(stream)]);
+    out.push(build_range_loop(build, index, [0, count], body));
+}
+
 /// The name of the caller's stream: one that the program binds above, or a new one.
-pub(crate) fn bind_caller_stream(build: &mut OpBuilder<'_, '_>, above: &mut Vec<OpId>) -> ExprId {
+fn bind_caller_stream(build: &mut OpBuilder<'_, '_>, above: &mut Vec<OpId>) -> ExprId {
     let program = build.program();
     let stays = above.iter().take_while(|&&op| program.op(op).kind != OpKind::SetCurrentStream);
     let bound = stays.filter(|&&op| program.op(op).kind == OpKind::GetCurrentStream).find_map(|&op| {

@@ -6,6 +6,7 @@
 
 use hostir::ir::OpEffect;
 use hostir::ir::{Id, Op, OpId, Partition, Program, TensorId, Value};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The way in which an op touches a tensor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -123,4 +124,27 @@ pub(crate) fn described_tensors(program: &Program) -> impl Iterator<Item = Tenso
 /// True if a text names a tensor: by its number, or as the user does.
 pub(crate) fn is_tensor_name(program: &Program, tensor: TensorId, text: &str) -> bool {
     text == format!("T{}", program.tensor(tensor).number) || text == program.tensor_name(tensor)
+}
+
+/// The number of mentions of each tensor: one for each access of an op, each place among inputs, outputs and aliases, and
+/// each `getMetaData`.
+pub(crate) fn count_mentions(program: &Program) -> FxHashMap<TensorId, usize> {
+    let mut mentions: FxHashMap<TensorId, usize> = FxHashMap::default();
+    let seen = interface_tensors(program).chain(described_tensors(program));
+    seen.for_each(|tensor| *mentions.entry(tensor).or_default() += 1);
+    visit_host_ops(program, &mut |op| {
+        visit_accesses(program, op, &mut |tensor, _| *mentions.entry(tensor).or_default() += 1);
+    });
+    mentions
+}
+
+/// The tensors that an ALLOCATE gives memory.
+pub(crate) fn allocated_tensors(program: &Program) -> FxHashSet<TensorId> {
+    let mut found = FxHashSet::default();
+    visit_host_ops(program, &mut |op| {
+        if program.op(op).kind.effect() == OpEffect::Allocate {
+            found.extend(program.op(op).output_tensors());
+        }
+    });
+    found
 }

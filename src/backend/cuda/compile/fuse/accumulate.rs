@@ -69,7 +69,7 @@ fn accumulating_gemm(gemm: &GemmInst, kernel: &PointwiseKernel) -> Option<GemmIn
     (apart && in_place && gemm_lowering::gemm_calls(&joined, false).is_some()).then_some(joined)
 }
 
-/// What a kernel adds to a product, if that is all it does.
+/// The view that a kernel adds to a product, if that is all it does.
 fn added_view<'k>(kernel: &'k PointwiseKernel, product: &BufferView) -> Option<&'k BufferView> {
     let (sum, copies) = kernel.steps.split_last()?;
     let dtype = product.dtype;

@@ -40,7 +40,7 @@ pub(super) fn join_sends(plan: &Plan, items: Vec<FusedInst>) -> Vec<FusedInst> {
     items.into_iter().flatten().collect()
 }
 
-/// Whether a GEMM is the library's, and computes just what a message sends.
+/// True if a GEMM is the library's, and computes just what a message sends.
 fn can_store_at_peer(gemm: &GemmInst, sent: &BufferView) -> bool {
     let narrow = gemm.a.dtype.is_fp8_factor() && gemm.b.dtype.is_fp8_factor();
     let fits = gemm.out.dtype == sent.dtype && is_same_view(&gemm.out, sent) && sent.is_contiguous();

@@ -2,7 +2,6 @@
 
 use crate::codegen::alias;
 use crate::fused_inst::FusedInst;
-
 use hostir::plan::{BufferId, BufferKind, BufferView, GemmInst, InstKind, Plan, StreamSlot};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -71,16 +70,18 @@ pub(super) fn gemm_of_item(plan: &Plan, item: &FusedInst) -> Option<GemmInst> {
     }
 }
 
-/// For each buffer: the views of it that are read by others than the readers of the pairs.
+/// For each buffer of a pair's result: the views of it that are read by others than the readers of the pairs.
 fn other_reads(plan: &Plan, items: &[FusedInst], pairs: &[GemmPair]) -> FxHashMap<BufferId, Vec<BufferView>> {
     let results: FxHashMap<usize, BufferView> =
         pairs.iter().filter_map(|pair| Some((pair.reader, gemm_of_item(plan, &items[pair.gemm])?.out))).collect();
-    let mut found: FxHashMap<BufferId, Vec<BufferView>> = FxHashMap::default();
+    let mut found: FxHashMap<BufferId, Vec<BufferView>> =
+        results.values().map(|result| (result.buffer, Vec::new())).collect();
     for (place, item) in items.iter().enumerate() {
         let own = results.get(&place);
         for view in read_views(plan, item) {
-            let list = found.entry(view.buffer).or_default();
-            if own.is_none_or(|own| !alias::is_same_view(own, &view)) && !list.contains(&view) {
+            if let Some(list) = found.get_mut(&view.buffer)
+                && own.is_none_or(|own| !alias::is_same_view(own, &view))
+            {
                 list.push(view);
             }
         }

@@ -180,7 +180,7 @@ fn rebase_view(view: &BufferView, from: &BufferView, to: &BufferView) -> Option<
     Some(view)
 }
 
-/// Whether the library computes a product whose factors have these strides, as it does of transposed matrices.
+/// True if the library computes a product whose factors have these strides, as it does of transposed matrices.
 fn takes_transposed_factors(gemm: &GemmInst) -> bool {
     let narrow = gemm.a.dtype.is_fp8_factor() || gemm.b.dtype.is_fp8_factor();
     !narrow && gemm_lowering::gemm_calls(gemm, false).is_some()
