@@ -135,7 +135,7 @@ impl Session {
     }
 
     /// Enqueues a run of this process's only rank on a caller's stream: after the stream's earlier work, and before
-    /// its later work.
+    /// its later work. If the stream is being recorded in a graph, the run becomes part of it.
     ///
     /// # Errors
     /// As [`Session::run_on_all`].
@@ -193,6 +193,27 @@ impl Session {
             parts.extend(part.map(|part| (rank, part)));
         }
         hostir::lower::assemble_output(self.prepared(), position, parts).map_err(|diag| self.make_error(vec![diag]))
+    }
+
+    /// Whether everything that was enqueued is done, so that [`Session::wait`] would not wait. Runs that a caller
+    /// recorded in a graph are not looked at.
+    ///
+    /// # Errors
+    /// If a run is known to have failed, on this or another process.
+    pub fn is_complete(&mut self) -> Result<bool, Error> {
+        let mut complete = false;
+        self.with_bound(|bound| {
+            complete = bound.is_complete()?;
+            Ok(())
+        })?;
+        Ok(complete)
+    }
+
+    /// Whether a graph of the caller's, or one that was instantiated of it, holds a run of this session. Such a graph
+    /// uses the session's memory, kernels and communicators: if the session is dropped first, they stay until the
+    /// process ends.
+    pub fn is_recorded(&self) -> bool {
+        self.program.borrow_dependent().is_recorded()
     }
 
     fn prepared(&self) -> &PreparedProgram {

@@ -82,15 +82,83 @@ impl DeviceCaller {
         Ok(address)
     }
 
+    /// Puts these numbers into memory, behind all that the stream has to do.
+    ///
+    /// # Errors
+    /// Fails if the driver does.
+    pub fn write(&self, address: u64, data: &[f32]) -> Result<(), String> {
+        self.wait()?;
+        // SAFETY: the function of `cuda.h`.
+        let copy = unsafe { self.function::<extern "C" fn(u64, *const f32, usize) -> i32>(b"cuMemcpyHtoD_v2\0") }?;
+        done("cuMemcpyHtoD", copy(address, data.as_ptr(), size_of_val(data)))
+    }
+
+    fn wait(&self) -> Result<(), String> {
+        self.make_current()?;
+        // SAFETY: the function of `cuda.h`.
+        let wait = unsafe { self.function::<extern "C" fn(*mut c_void) -> i32>(b"cuStreamSynchronize\0") }?;
+        done("cuStreamSynchronize", wait(self.stream))
+    }
+
+    /// Records what is issued on the stream from here on, in the mode in which PyTorch does: other calls of the process
+    /// that wait or allocate make it void, unless their threads have said that they may.
+    ///
+    /// # Errors
+    /// Fails if the driver does.
+    pub fn begin_capture(&self) -> Result<(), String> {
+        self.make_current()?;
+        // SAFETY: the function of `cuda.h`.
+        let begin = unsafe { self.function::<extern "C" fn(*mut c_void, i32) -> i32>(b"cuStreamBeginCapture_v2\0") }?;
+        done("cuStreamBeginCapture", begin(self.stream, 0))
+    }
+
+    /// What was recorded, ready to be launched.
+    ///
+    /// # Errors
+    /// Fails if the driver does.
+    pub fn end_capture(&self) -> Result<*mut c_void, String> {
+        let (mut graph, mut executable) = (std::ptr::null_mut(), std::ptr::null_mut());
+        type Instantiate = extern "C" fn(*mut *mut c_void, *mut c_void, u64) -> i32;
+        // SAFETY: the function of `cuda.h`.
+        let end =
+            unsafe { self.function::<extern "C" fn(*mut c_void, *mut *mut c_void) -> i32>(b"cuStreamEndCapture\0") }?;
+        done("cuStreamEndCapture", end(self.stream, &raw mut graph))?;
+        // SAFETY: as above.
+        let instantiate = unsafe { self.function::<Instantiate>(b"cuGraphInstantiateWithFlags\0") }?;
+        done("cuGraphInstantiate", instantiate(&raw mut executable, graph, 0))?;
+        // SAFETY: as above.
+        let destroy = unsafe { self.function::<extern "C" fn(*mut c_void) -> i32>(b"cuGraphDestroy\0") }?;
+        done("cuGraphDestroy", destroy(graph))?;
+        Ok(executable)
+    }
+
+    /// Replays a recording on the stream.
+    ///
+    /// # Errors
+    /// Fails if the driver does.
+    pub fn launch(&self, executable: *mut c_void) -> Result<(), String> {
+        self.make_current()?;
+        // SAFETY: the function of `cuda.h`.
+        let launch = unsafe { self.function::<extern "C" fn(*mut c_void, *mut c_void) -> i32>(b"cuGraphLaunch\0") }?;
+        done("cuGraphLaunch", launch(executable, self.stream))
+    }
+
+    /// Ends a recording, which does not run.
+    ///
+    /// # Errors
+    /// Fails if the driver does.
+    pub fn destroy(&self, executable: *mut c_void) -> Result<(), String> {
+        // SAFETY: the function of `cuda.h`.
+        let destroy = unsafe { self.function::<extern "C" fn(*mut c_void) -> i32>(b"cuGraphExecDestroy\0") }?;
+        done("cuGraphExecDestroy", destroy(executable))
+    }
+
     /// So many numbers behind all that the stream has to do.
     ///
     /// # Errors
     /// Fails if the driver does.
     pub fn download(&self, address: u64, count: usize) -> Result<Vec<f32>, String> {
-        self.make_current()?;
-        // SAFETY: the function of `cuda.h`.
-        let wait = unsafe { self.function::<extern "C" fn(*mut c_void) -> i32>(b"cuStreamSynchronize\0") }?;
-        done("cuStreamSynchronize", wait(self.stream))?;
+        self.wait()?;
         let mut data = vec![0.0f32; count];
         // SAFETY: as above.
         let copy = unsafe { self.function::<extern "C" fn(*mut f32, u64, usize) -> i32>(b"cuMemcpyDtoH_v2\0") }?;

@@ -2,11 +2,48 @@
 
 use crate::task::{DeviceWork, StreamTask, WorkNode};
 use crate::world::{FakeWorld, INVALID_HANDLE};
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::sync::Arc;
 
 /// `CUDA_ERROR_STREAM_CAPTURE_UNMATCHED`, and for a stream that was forked and not joined.
 const UNMATCHED: i32 = 903;
 const UNJOINED: i32 = 904;
 const ILLEGAL: i32 = 900;
+/// `CUDA_ERROR_STREAM_CAPTURE_INVALIDATED`.
+const INVALIDATED: i32 = 901;
+/// `CU_STREAM_CAPTURE_MODE_GLOBAL`.
+const GLOBAL: i32 = 0;
+
+thread_local! {
+    /// How this thread takes part in recordings of others.
+    static CAPTURE_MODE: Cell<i32> = const { Cell::new(GLOBAL) };
+}
+
+/// Sets this thread's mode and returns the one before.
+pub(crate) fn exchange_capture_mode(mode: i32) -> i32 {
+    CAPTURE_MODE.replace(mode)
+}
+
+/// What a graph keeps alive.
+#[derive(Debug)]
+pub(crate) struct UserObject {
+    pub(crate) value: *mut c_void,
+    pub(crate) destroy: extern "C" fn(*mut c_void),
+}
+
+// SAFETY: whoever made it lets any thread destroy it.
+#[allow(unsafe_code, reason = "a value of a caller's")]
+unsafe impl Send for UserObject {}
+// SAFETY: as above; nobody looks at the value.
+#[allow(unsafe_code, reason = "a value of a caller's")]
+unsafe impl Sync for UserObject {}
+
+impl Drop for UserObject {
+    fn drop(&mut self) {
+        (self.destroy)(self.value);
+    }
+}
 
 /// Recorded operations.
 #[derive(Clone, Default, Debug)]
@@ -14,6 +51,12 @@ pub(crate) struct RecordedGraph {
     pub(crate) nodes: Vec<WorkNode>,
     /// The stream that the recording began on.
     origin: u64,
+    /// `CUstreamCaptureMode`.
+    mode: i32,
+    /// True if a call has made the recording void.
+    spoiled: bool,
+    /// Objects that live as long as the graph and its copies.
+    pub(crate) kept: Vec<Arc<UserObject>>,
 }
 
 impl FakeWorld {
@@ -43,7 +86,7 @@ impl FakeWorld {
     }
 
     /// Records from here on what is issued on a stream.
-    pub(crate) fn begin_capture(&mut self, stream: u64, device: usize) -> i32 {
+    pub(crate) fn begin_capture(&mut self, stream: u64, device: usize, mode: i32) -> i32 {
         let id = self.handle();
         let origin = stream;
         match self.stream(stream, device) {
@@ -51,7 +94,7 @@ impl FakeWorld {
             Ok(stream) => (stream.capture, stream.frontier) = (Some(id), Vec::new()),
             Err(status) => return status,
         }
-        self.graphs.insert(id, RecordedGraph { nodes: Vec::new(), origin });
+        self.graphs.insert(id, RecordedGraph { origin, mode, ..RecordedGraph::default() });
         0
     }
 
@@ -63,16 +106,40 @@ impl FakeWorld {
         };
         let last = &self.streams[&stream].frontier;
         let joined = graph.before(last);
+        let spoiled = graph.spoiled;
         let mut taking = self.streams.values().filter(|other| other.capture == Some(id));
         let all = taking.all(|other| other.frontier.iter().all(|node| joined[*node]));
         for stream in self.streams.values_mut().filter(|stream| stream.capture == Some(id)) {
             (stream.capture, stream.frontier) = (None, Vec::new());
+        }
+        if spoiled {
+            return Err(INVALIDATED);
         }
         if all {
             return Ok(id);
         }
         self.report_failure("a stream that takes part in a recorded run does not end before it");
         Err(UNJOINED)
+    }
+
+    /// The recording that a stream takes part in.
+    pub(crate) fn open_capture(&mut self, stream: u64, device: usize) -> Result<Option<u64>, i32> {
+        self.stream(stream, device).map(|stream| stream.capture)
+    }
+
+    /// A call that waits, or whose effect no graph can have: where a stream is recorded in the global mode, only threads
+    /// that said so may make it.
+    pub(crate) fn make_unrecordable_call(&mut self) -> Result<(), i32> {
+        let open: Vec<u64> = self.streams.values().filter_map(|stream| stream.capture).collect();
+        let mut spoiled = false;
+        for id in open {
+            if let Some(graph) = self.graphs.get_mut(&id).filter(|graph| graph.mode == GLOBAL) {
+                let forbidden = CAPTURE_MODE.get() == GLOBAL;
+                graph.spoiled |= forbidden;
+                spoiled |= forbidden;
+            }
+        }
+        if spoiled { Err(ILLEGAL) } else { Ok(()) }
     }
 
     /// Enqueues what was recorded. Marks for who asks from outside are new ones.

@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "functions are found by their names")]
 
 use crate::abi::{Handle, get_value, get_values, put_value};
+use crate::capture::{UserObject, exchange_capture_mode};
 use crate::module::{LoadedKernel, unwrapped};
 use crate::task::{DeviceWork, StreamTask};
 use crate::world::{self, INVALID_HANDLE, INVALID_VALUE, NOT_READY, world};
@@ -13,6 +14,8 @@ use std::sync::Arc;
 /// Compute capability, major and minor, and multiprocessors, with their attributes.
 const ATTRIBUTES: [(c_int, c_int); 3] = [(75, 9), (76, 0), (16, 132)];
 const MEMORY: usize = 1 << 36;
+/// `CUDA_ERROR_CAPTURED_EVENT`.
+const CAPTURED_EVENT: c_int = 907;
 
 thread_local! {
     /// The device whose context is current, counted from 1; 0 is none.
@@ -164,13 +167,22 @@ extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> c_int {
     if bytes > MEMORY {
         return 2;
     }
-    put_value(address, world().memory.allocate_memory(current_device(), bytes as u64));
+    let mut world = world();
+    if let Err(status) = world.make_unrecordable_call() {
+        return status;
+    }
+    put_value(address, world.memory.allocate_memory(current_device(), bytes as u64));
     0
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuMemFree_v2(address: u64) -> c_int {
-    let freed = world().memory.free_memory(address);
+    let mut world = world();
+    if let Err(status) = world.make_unrecordable_call() {
+        return status;
+    }
+    let freed = world.memory.free_memory(address);
+    drop(world);
     status_of(freed)
 }
 
@@ -296,7 +308,10 @@ extern "C" fn cuStreamGetCtx(stream: Handle, context: *mut Handle) -> c_int {
 #[unsafe(no_mangle)]
 extern "C" fn cuStreamQuery(stream: Handle) -> c_int {
     let device = current_device();
-    world::ask_devices(|world| Ok(world.stream(stream as u64, device)?.tasks.is_empty()))
+    world::ask_devices(|world| {
+        world.make_unrecordable_call()?;
+        Ok(world.stream(stream as u64, device)?.tasks.is_empty())
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -340,7 +355,11 @@ extern "C" fn cuEventDestroy_v2(event: Handle) -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuEventQuery(event: Handle) -> c_int {
-    world::ask_devices(|world| world.event(event as u64).map(|event| event.reached >= event.recorded))
+    world::ask_devices(|world| {
+        world.make_unrecordable_call()?;
+        let event = world.event(event as u64)?;
+        if event.captured.is_some() { Err(CAPTURED_EVENT) } else { Ok(event.reached >= event.recorded) }
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -370,8 +389,8 @@ extern "C" fn cuEventElapsedTime(milliseconds: *mut f32, start: Handle, end: Han
 // ---- graphs ----
 
 #[unsafe(no_mangle)]
-extern "C" fn cuStreamBeginCapture_v2(stream: Handle, _: c_int) -> c_int {
-    world().begin_capture(stream as u64, current_device())
+extern "C" fn cuStreamBeginCapture_v2(stream: Handle, mode: c_int) -> c_int {
+    world().begin_capture(stream as u64, current_device(), mode)
 }
 
 #[unsafe(no_mangle)]
@@ -382,6 +401,67 @@ extern "C" fn cuStreamEndCapture(stream: Handle, graph: *mut Handle) -> c_int {
             0
         }
         Err(status) => status,
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuStreamGetCaptureInfo_v2(
+    stream: Handle,
+    status: *mut c_int,
+    id: *mut u64,
+    graph: *mut Handle,
+    _: *mut *const Handle,
+    _: *mut usize,
+) -> c_int {
+    match world().open_capture(stream as u64, current_device()) {
+        Ok(open) => {
+            put_value(status, c_int::from(open.is_some()));
+            put_value(id, open.unwrap_or(0));
+            put_value(graph, open.unwrap_or(0) as Handle);
+            0
+        }
+        Err(status) => status,
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuThreadExchangeStreamCaptureMode(mode: *mut c_int) -> c_int {
+    put_value(mode, exchange_capture_mode(get_value(mode.cast_const())));
+    0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuUserObjectCreate(
+    object: *mut Handle,
+    value: *mut c_void,
+    destroy: extern "C" fn(*mut c_void),
+    _: c_uint,
+    _: c_uint,
+) -> c_int {
+    let mut world = world();
+    let handle = world.handle();
+    world.objects.insert(handle, Arc::new(UserObject { value, destroy }));
+    put_value(object, handle as Handle);
+    0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuUserObjectRelease(object: Handle, _: c_uint) -> c_int {
+    let released = world().objects.remove(&(object as u64));
+    if released.is_some() { 0 } else { INVALID_HANDLE }
+}
+
+/// The caller's reference moves to the graph.
+#[unsafe(no_mangle)]
+extern "C" fn cuGraphRetainUserObject(graph: Handle, object: Handle, _: c_uint, _: c_uint) -> c_int {
+    let mut world = world();
+    let Some(object) = world.objects.remove(&(object as u64)) else { return INVALID_HANDLE };
+    match world.graphs.get_mut(&(graph as u64)) {
+        Some(graph) => {
+            graph.kept.push(object);
+            0
+        }
+        None => INVALID_HANDLE,
     }
 }
 

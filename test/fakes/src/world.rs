@@ -5,7 +5,7 @@
 //! same streams, so that others fall behind as far as events, flags and communicators let them. An order that a
 //! program forgets to ask for is therefore not kept. `HIR_FAKE_SEED` chooses another draw.
 
-use crate::capture::RecordedGraph;
+use crate::capture::{RecordedGraph, UserObject};
 use crate::compute;
 use crate::memory::DeviceMemory;
 use crate::module::LoadedKernel;
@@ -56,6 +56,7 @@ pub(crate) struct FakeWorld {
     pub(crate) streams: BTreeMap<u64, StreamQueue>,
     pub(crate) events: BTreeMap<u64, EventState>,
     pub(crate) graphs: BTreeMap<u64, RecordedGraph>,
+    pub(crate) objects: BTreeMap<u64, Arc<UserObject>>,
     pub(crate) kernels: BTreeMap<u64, Arc<LoadedKernel>>,
     pub(crate) communicators: CommunicatorTable,
     /// Pairs of devices of which the first one reaches the other one's memory.
@@ -97,6 +98,7 @@ impl FakeWorld {
             streams: BTreeMap::new(),
             events: BTreeMap::new(),
             graphs: BTreeMap::new(),
+            objects: BTreeMap::new(),
             kernels: BTreeMap::new(),
             communicators: CommunicatorTable::new(std::env::var_os("HIR_FAKE_NCCL").map(PathBuf::from)),
             peers: BTreeSet::new(),
@@ -417,7 +419,7 @@ mod tests {
         for stream in [first, second] {
             world.streams.insert(stream, StreamQueue::default());
         }
-        assert_eq!(world.begin_capture(first, 0), 0);
+        assert_eq!(world.begin_capture(first, 0, 1), 0);
         let write = |value| StreamTask::in_order([DeviceWork::WriteWord { at, value }]);
         assert_eq!(world.enqueue_task(first, 0, write(1)), 0);
         assert_eq!(world.record(event, first, 0, false), 0);

@@ -50,7 +50,7 @@ pub(super) struct Scenario {
 }
 
 /// All of them.
-pub(super) const ALL: [Scenario; 7] = [
+pub(super) const ALL: [Scenario; 10] = [
     Scenario { name: "one_after_the_other", run: || one_after_the_other(false) },
     Scenario { name: "one_after_the_other_recorded", run: || one_after_the_other(true) },
     Scenario { name: "memory_that_moves", run: memory_that_moves },
@@ -58,6 +58,9 @@ pub(super) const ALL: [Scenario; 7] = [
     Scenario { name: "misfits_are_refused", run: misfits_are_refused },
     Scenario { name: "two_ranks", run: || two_ranks(false) },
     Scenario { name: "two_ranks_recorded", run: || two_ranks(true) },
+    Scenario { name: "recorded_by_the_caller", run: recorded_by_the_caller },
+    Scenario { name: "recordings_that_are_refused", run: recordings_that_are_refused },
+    Scenario { name: "a_recording_outlives_its_session", run: a_recording_outlives_its_session },
 ];
 
 fn text(error: Error) -> String {
@@ -243,4 +246,104 @@ fn two_ranks(graph: bool) -> Done<()> {
         compare("gathered", &caller.download(*output, 2 * COUNT)?, &parts.concat())?;
     }
     session.wait().map_err(text)
+}
+
+/// Two runs in a graph of the caller's, one on what the other left, replayed with new data and beside issued runs.
+fn recorded_by_the_caller() -> Done<()> {
+    let caller = DeviceCaller::new(0)?;
+    let place = caller.upload(&numbers(M * K, 1))?;
+    let (first, second) = (caller.upload(&[0.0; M * K])?, caller.upload(&[0.0; M * 2 * K])?);
+    let row_major = |place: u64| tensor(place, [M, K], [K as i64, 1]);
+    // The second result is copied out of memory of the session's own.
+    let columns = tensor(second, [M, K], [2 * K as i64, 1]);
+    let mut session = with_input(Session::builder(SQUARE), 0, "T0", &row_major(place)).build().map_err(text)?;
+    bind_output(&mut session, 0, "T1", &row_major(first))?;
+    session.run_on(stream(&caller)).map_err(text)?;
+    caller.begin_capture()?;
+    session.run_on(stream(&caller)).map_err(text)?;
+    if !session.is_recorded() || session.wait().err().map_or("", |error| error.code()) != "H0528" {
+        return Err("an open recording can be waited for".to_owned());
+    }
+    bind_input(&mut session, "T0", &row_major(first)).map_err(text)?;
+    bind_output(&mut session, 0, "T1", &columns)?;
+    session.run_on(stream(&caller)).map_err(text)?;
+    let graph = caller.end_capture()?;
+    for seed in 2..6 {
+        let data = numbers(M * K, seed);
+        caller.write(place, &data)?;
+        caller.launch(graph)?;
+        let fourth: Vec<f32> = data.iter().map(|x| x * x * x * x).collect();
+        let found = caller.download(second, M * 2 * K)?;
+        let found: Vec<f32> = found.chunks(2 * K).flat_map(|row| row[..K].to_vec()).collect();
+        compare("a replay", &found, &fourth)?;
+        // A run that is issued, between replays and on the same stream.
+        bind_input(&mut session, "T0", &row_major(second)).map_err(text)?;
+        bind_output(&mut session, 0, "T1", &row_major(first))?;
+        caller.write(second, &data)?;
+        session.run_on(stream(&caller)).map_err(text)?;
+        let squares: Vec<f32> = data.iter().map(|x| x * x).collect();
+        compare("a run beside replays", &caller.download(first, M * K)?, &squares)?;
+    }
+    session.wait().map_err(text)?;
+    if !session.is_complete().map_err(text)? {
+        return Err("a run that was waited for is under way".to_owned());
+    }
+    caller.destroy(graph)?;
+    match session.is_recorded() {
+        true => Err("a graph that is gone holds the session".to_owned()),
+        false => Ok(()),
+    }
+}
+
+/// What cannot be recorded is refused, and leaves recording and session as they were.
+fn recordings_that_are_refused() -> Done<()> {
+    let callers = [DeviceCaller::new(0)?, DeviceCaller::new(1)?];
+    let own = tensor(callers[0].upload(&numbers(M * K, 1))?, [M, K], [K as i64, 1]);
+    let options = Options { graph: true, ..Options::default() };
+    let mut replaying = with_input(Session::builder(SQUARE).options(options), 0, "T0", &own).build().map_err(text)?;
+    let mut builder = Session::builder(GATHER);
+    for (rank, caller) in callers.iter().enumerate() {
+        let part = tensor(caller.upload(&numbers(COUNT, rank))?, [1, COUNT], [COUNT as i64, 1]);
+        builder = with_input(builder, rank as u32, "T0", &part);
+    }
+    let mut gather = builder.build().map_err(text)?;
+    let mut plain = with_input(Session::builder(SQUARE), 0, "T0", &own).build().map_err(text)?;
+    let other = DeviceCaller::new(0)?;
+    callers[0].begin_capture()?;
+    let refused = [
+        ("a graph of its own", replaying.run_on(stream(&callers[0]))),
+        ("several ranks", gather.run_on_all(&[stream(&callers[0]), stream(&callers[1])])),
+    ];
+    plain.run_on(stream(&callers[0])).map_err(text)?;
+    let meanwhile = ("another stream", plain.run_on(stream(&other)));
+    callers[0].end_capture()?;
+    for (what, done) in refused.into_iter().chain([meanwhile]) {
+        if done.err().map_or("", |error| error.code()) != "H0528" {
+            return Err(format!("{what}: a run is recorded"));
+        }
+    }
+    replaying.run_on(stream(&callers[0])).map_err(text)?;
+    gather.run_on_all(&[stream(&callers[0]), stream(&callers[1])]).map_err(text)?;
+    plain.run_on(stream(&other)).map_err(text)?;
+    replaying.wait().and(gather.wait()).and(plain.wait()).map_err(text)
+}
+
+/// A graph may be replayed when the session that it recorded is gone.
+fn a_recording_outlives_its_session() -> Done<()> {
+    let caller = DeviceCaller::new(0)?;
+    let place = caller.upload(&numbers(M * K, 1))?;
+    let result = caller.upload(&[0.0; M * K])?;
+    let of = |place: u64| tensor(place, [M, K], [K as i64, 1]);
+    let mut session = with_input(Session::builder(SQUARE), 0, "T0", &of(place)).build().map_err(text)?;
+    bind_output(&mut session, 0, "T1", &of(result))?;
+    caller.begin_capture()?;
+    session.run_on(stream(&caller)).map_err(text)?;
+    let graph = caller.end_capture()?;
+    drop(session);
+    let data = numbers(M * K, 7);
+    caller.write(place, &data)?;
+    caller.launch(graph)?;
+    let squares: Vec<f32> = data.iter().map(|x| x * x).collect();
+    compare("a replay", &caller.download(result, M * K)?, &squares)?;
+    caller.destroy(graph)
 }

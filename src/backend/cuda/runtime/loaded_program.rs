@@ -19,6 +19,7 @@ use crate::runtime::sequencer::IssueSequencer;
 use crate::runtime::sm_budget::BlockBudget;
 use crate::runtime::teardown;
 use crate::runtime::teardown::RankResources;
+use crate::sys::context::relax_capture_mode;
 use crate::sys::driver;
 use crate::sys::driver::CudaDevice;
 use crate::sys::nvtx::NvtxProfiler;
@@ -58,6 +59,8 @@ pub struct LoadedProgram<'p> {
     pub(crate) world: Option<CommunicatorKey>,
     /// True until a step or a run fails.
     pub(crate) sound: bool,
+    /// True if a caller's graph holds a run, so that nothing may be freed.
+    pub(crate) held: bool,
     /// Resources of other programs, dropped with the ranks.
     pub(crate) left: Option<RankResources>,
     /// The budget of waiting blocks on each of its devices.
@@ -173,6 +176,7 @@ fn open_program<'p>(
         lent: Vec::new(),
         world: None,
         sound: false,
+        held: false,
         left: None,
         waiting,
     };
@@ -382,6 +386,7 @@ fn open_ranks<'p>(
             .into_iter()
             .map(|(plan, schedule)| {
                 scope.spawn(move || {
+                    relax_capture_mode();
                     let ordinal = ordinals[plan.rank as usize % ordinals.len()];
                     let at = plan.rank as usize;
                     let flags = wiring.messages.flag_bytes(plan.rank);
@@ -531,11 +536,11 @@ impl Drop for LoadedProgram<'_> {
     fn drop(&mut self) {
         if self.has_failed() {
             self.abort_all_ranks();
-        } else if self.sound && self.ranks.iter().all(RankRuntime::is_idle) {
+        } else if self.sound && !self.held && self.ranks.iter().all(RankRuntime::is_idle) {
             self.release_to_cache();
         }
         // One of them may still write to the others' memory.
-        if !self.ranks.iter().all(RankRuntime::is_idle) {
+        if self.held || !self.ranks.iter().all(RankRuntime::is_idle) {
             let ranks = std::mem::take(&mut self.ranks);
             std::mem::forget((ranks, std::mem::take(&mut self.waiting), self.left.take()));
             return;

@@ -13,7 +13,7 @@ use crate::runtime::options::NcclFile;
 use crate::runtime::resource_cache::eviction::{IdleCache, SharedCache};
 use crate::sys::Error;
 use crate::sys::blas::BlasHandle;
-use crate::sys::context::SavedContext;
+use crate::sys::context::{SavedContext, relax_capture_mode};
 use crate::sys::driver::{CudaDevice, DeviceMemory};
 use crate::sys::module::KernelModule;
 use hostir_gpu::gemm_shape::GemmShape;
@@ -114,8 +114,11 @@ impl ResourceCache {
     /// thread stays so.
     pub(crate) fn open_devices(&self, ordinals: &[usize]) -> Result<Vec<Arc<CudaDevice>>, Error> {
         std::thread::scope(|scope| {
-            let threads: Vec<_> =
-                ordinals.iter().map(|&ordinal| scope.spawn(move || self.open_device(ordinal))).collect();
+            let open = |ordinal| {
+                relax_capture_mode();
+                self.open_device(ordinal)
+            };
+            let threads: Vec<_> = ordinals.iter().map(|&ordinal| scope.spawn(move || open(ordinal))).collect();
             let broken = |_| Error::Call { call: "cuDevicePrimaryCtxRetain", status: "a thread stopped".into() };
             threads.into_iter().map(|thread| thread.join().map_err(broken)?).collect()
         })

@@ -20,6 +20,7 @@
 #![allow(unsafe_code, reason = "flags are words of memory that the estate keeps")]
 
 use crate::sys::Error;
+use crate::sys::context::relax_capture_mode;
 use crate::sys::driver::{CudaDevice, CudaEvent, CudaGraph, CudaStream, DeviceMemory};
 use crate::sys::peer::WordOp;
 use nccl_rs::NcclCommunicator;
@@ -107,6 +108,7 @@ fn start_thread(name: &str, work: impl FnOnce() + Send + 'static) -> Option<Join
     let own = work.clone();
     let started = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
         if let Some(work) = take_work(&own) {
+            relax_capture_mode();
             work();
         }
     });

@@ -1,5 +1,5 @@
-//! What a library does in another's process: it leaves the current context as it found it, asks about
-//! addresses it did not allocate, and works behind streams it did not make.
+//! What a library does in another's process: it leaves the current context and the mode of captures as it found them,
+//! asks about addresses it did not allocate, and works behind streams it did not make.
 
 use crate::sys::Error;
 use crate::sys::driver::{CudaDevice, CudaStream, check_status};
@@ -8,21 +8,24 @@ use crate::sys::tables;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-/// Puts the context that is current in this thread back when it is dropped.
+/// Puts the context that is current in this thread, and how the thread takes part in captures, back when it is dropped.
 #[derive(Debug)]
 pub(crate) struct SavedContext {
     /// The handle as a number: what holds one may move to another thread before it notes anything.
     context: usize,
+    /// `CUstreamCaptureMode`.
+    capture_mode: c_int,
 }
 
 impl SavedContext {
-    /// Notes the current context. The driver's library can be opened.
+    /// Notes the current context, and lets the thread make all calls while others record streams
+    /// ([`relax_capture_mode`]). The driver's library can be opened.
     pub(crate) fn save() -> Self {
         let mut context = std::ptr::null_mut();
         // SAFETY: the pointer is to a handle of this frame. Before the driver is initialised the call fails,
         // and no context can be current.
         let status = unsafe { tables::driver().cuCtxGetCurrent(&raw mut context) };
-        Self { context: if status == 0 { context as usize } else { 0 } }
+        Self { context: if status == 0 { context as usize } else { 0 }, capture_mode: relax_capture_mode() }
     }
 }
 
@@ -31,7 +34,25 @@ impl Drop for SavedContext {
         // SAFETY: it was current before, and who made it current keeps it alive; setting none unbinds ours.
         // An error leaves nothing to do.
         let _ = unsafe { tables::driver().cuCtxSetCurrent(self.context as RawHandle) };
+        exchange_capture_mode(self.capture_mode);
     }
+}
+
+/// Lets this thread query events and allocate memory while a stream of the process is being recorded: in the mode that
+/// threads begin with, such calls fail and spoil the recording. They never concern a stream that is recorded. Returns
+/// the mode until now.
+pub(crate) fn relax_capture_mode() -> c_int {
+    /// `CU_STREAM_CAPTURE_MODE_RELAXED`.
+    const RELAXED: c_int = 2;
+    exchange_capture_mode(RELAXED)
+}
+
+/// Sets this thread's `CUstreamCaptureMode` and returns the one before. A driver that cannot leaves it as it is.
+fn exchange_capture_mode(mode: c_int) -> c_int {
+    let mut mode = mode;
+    // SAFETY: the pointer is to a number of this frame.
+    let _ = unsafe { tables::driver().cuThreadExchangeStreamCaptureMode(&raw mut mode) };
+    mode
 }
 
 /// A stream of a caller's: the work of a session goes between what was enqueued on it before and what
@@ -60,6 +81,10 @@ impl CallerStream {
     #[cfg(test)]
     pub(crate) fn from_handle(handle: usize) -> Self {
         Self { handle: handle as RawHandle }
+    }
+
+    pub(super) fn raw_handle(self) -> RawHandle {
+        self.handle
     }
 
     /// Whether it names the default stream of whichever thread uses it (`CU_STREAM_PER_THREAD`).

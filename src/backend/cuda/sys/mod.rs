@@ -6,6 +6,7 @@
 #![allow(unsafe_code, reason = "CUDA's libraries are C; each call states what it relies on")]
 
 pub(crate) mod blas;
+pub(crate) mod capture;
 pub(crate) mod context;
 pub(crate) mod driver;
 pub(crate) mod image;

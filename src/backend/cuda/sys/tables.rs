@@ -95,6 +95,24 @@ table! {
         cuStreamBatchMemOp_v2(stream: RawHandle, count: c_uint, ops: *mut StreamWord, flags: c_uint);
         cuStreamBeginCapture_v2(stream: RawHandle, mode: c_int);
         cuStreamEndCapture(stream: RawHandle, graph: *mut RawHandle);
+        cuStreamGetCaptureInfo_v2(
+            stream: RawHandle,
+            status: *mut c_int,
+            id: *mut u64,
+            graph: *mut RawHandle,
+            dependencies: *mut *const RawHandle,
+            count: *mut usize,
+        );
+        cuThreadExchangeStreamCaptureMode(mode: *mut c_int);
+        cuUserObjectCreate(
+            object: *mut RawHandle,
+            value: *mut c_void,
+            destroy: extern "C" fn(*mut c_void),
+            references: c_uint,
+            flags: c_uint,
+        );
+        cuUserObjectRelease(object: RawHandle, count: c_uint);
+        cuGraphRetainUserObject(graph: RawHandle, object: RawHandle, count: c_uint, flags: c_uint);
         cuGraphInstantiateWithFlags(executable: *mut RawHandle, graph: RawHandle, flags: u64);
         cuGraphDestroy(graph: RawHandle);
         cuGraphExecDestroy(executable: RawHandle);

@@ -2,7 +2,7 @@
 //!
 //! All functions here restore the calling thread's current context.
 
-use crate::runtime::failure::RankFailure;
+use crate::runtime::failure::{RankFailure, global_diag};
 use crate::runtime::io_binding::rank_bindings::{EnqueueError, IoBindings};
 use crate::runtime::io_binding::shared_bindings::{RankTensor, find_rank_conflict};
 use crate::runtime::io_binding::{DeviceTensor, IoSide};
@@ -12,7 +12,9 @@ use crate::runtime::loaded_program::all_ranks::{FailureContext, RankError, merge
 use crate::runtime::options::Options;
 use crate::runtime::rank::RankRuntime;
 use crate::runtime::rank_threads::join_rank_thread;
-use crate::sys::context::{CallerStream, SavedContext};
+use crate::sys::Error;
+use crate::sys::capture::{GraphLease, OpenCapture};
+use crate::sys::context::{CallerStream, SavedContext, relax_capture_mode};
 use crate::sys::driver;
 use crate::sys::driver::CudaStream;
 use hostir::data::HostTensor;
@@ -20,6 +22,7 @@ use hostir::diag::Diag;
 use hostir::diag::codes;
 use hostir::lower::PreparedProgram;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A program on its devices, ready to run on tensors that a caller binds.
 pub struct BoundProgram<'p> {
@@ -29,6 +32,8 @@ pub struct BoundProgram<'p> {
     options: Arc<Options>,
     architecture: u32,
     ran: bool,
+    /// Shared by the graphs in which a caller recorded runs.
+    recorded: GraphLease,
     restore: Option<SavedContext>,
 }
 
@@ -55,7 +60,15 @@ pub(crate) fn load_bound_program<'p>(
         .collect();
     let ports = loaded.joint.finish_step("ports", ports)?;
     let options = Arc::new(options.clone());
-    Ok(BoundProgram { loaded, ports, options, architecture, ran: false, restore: None })
+    Ok(BoundProgram {
+        loaded,
+        ports,
+        options,
+        architecture,
+        ran: false,
+        recorded: GraphLease::default(),
+        restore: None,
+    })
 }
 
 impl BoundProgram<'_> {
@@ -166,6 +179,7 @@ impl BoundProgram<'_> {
         }
         let (architecture, options) = (self.architecture, self.options.clone());
         let prepared = self.loaded.prepared;
+        let recording = self.find_recording(streams)?;
         self.for_each_rank(|ports, rank, at| {
             ports.check_completion(rank)?;
             // From here on nothing is refused: other ranks would wait for this one.
@@ -182,9 +196,44 @@ impl BoundProgram<'_> {
                 Ok(())
             })?;
         }
-        self.for_each_rank(|ports, rank, _| Ok(ports.enqueue_run(rank)?))?;
+        let recorded = recording.is_some();
+        self.for_each_rank(|ports, rank, _| Ok(ports.enqueue_run(rank, recorded)?))?;
+        if let Some(recording) = recording {
+            return recording.keep(&self.recorded).map_err(call_error);
+        }
         self.ran = true;
         Ok(())
+    }
+
+    /// Whether everything that was enqueued is done. Does not wait. Replays of a caller's graph are not looked at.
+    ///
+    /// # Errors
+    /// If a run is known to have failed.
+    pub fn is_complete(&mut self) -> Result<bool, Vec<Diag>> {
+        let all = AtomicBool::new(true);
+        self.for_each_rank(|ports, rank, _| {
+            all.fetch_and(ports.check_completion(rank)?, Ordering::Relaxed);
+            Ok(())
+        })?;
+        Ok(all.into_inner())
+    }
+
+    /// Whether a graph of the caller's holds a run: it uses memory, kernels and communicators of this program.
+    pub fn is_recorded(&self) -> bool {
+        self.recorded.is_shared()
+    }
+
+    /// The recording that the caller's stream takes part in, if this program can.
+    fn find_recording(&self, streams: &[CallerStream]) -> Result<Option<OpenCapture>, Vec<Diag>> {
+        let mut found = None;
+        for (at, rank) in self.loaded.ranks.iter().enumerate() {
+            let caller = streams.get(at).map(CallerStream::open_capture).transpose().map_err(call_error)?.flatten();
+            // Without a graph that holds a run, none is being recorded.
+            let own = if self.is_recorded() { rank.streams.main().open_capture().map_err(call_error)? } else { None };
+            check_recording(caller, own, &self.options, self.loaded.ranks.len()).map_err(|diag| vec![diag])?;
+            found = found.or(caller);
+        }
+        Ok(found)
     }
 
     /// Waits until everything that was enqueued is done, at most for the timeout. Errors are those of all
@@ -194,9 +243,11 @@ impl BoundProgram<'_> {
     /// If a run since the last wait failed on any rank, or does not end within the timeout.
     pub fn wait(&mut self) -> Result<(), Vec<Diag>> {
         let timeout = self.options.timeout;
+        self.find_recording(&[])?;
         self.for_each_rank(|ports, rank, _| {
             rank.wait_for_end(timeout)?;
-            Ok(ports.check_completion(rank)?)
+            ports.check_completion(rank)?;
+            Ok(())
         })
     }
 
@@ -276,6 +327,7 @@ impl BoundProgram<'_> {
         let (prepared, timeout) = (self.loaded.prepared, self.options.timeout);
         let telling = FailureContext { prepared, joint: &self.loaded.joint, timeout };
         let one = |ports: &mut IoBindings, rank: &mut RankRuntime<'_>, at: usize| {
+            relax_capture_mode();
             let alarm = rank.failures.alarm.clone();
             let _panic = alarm.panic_guard(rank.plan.rank);
             let done = rank.device.make_current().map_err(EnqueueError::from);
@@ -299,9 +351,14 @@ impl BoundProgram<'_> {
 
 impl Drop for BoundProgram<'_> {
     /// Waits for what is enqueued, which uses memory that is freed next; after a failure for less than two
-    /// seconds. What a device does not let go of is never freed.
+    /// seconds. What a device does not let go of is never freed, nor what a caller's graph may still use.
     fn drop(&mut self) {
         self.restore = Some(SavedContext::save());
+        if self.is_recorded() {
+            self.loaded.held = true;
+            self.loaded.left = Some(Box::new(std::mem::take(&mut self.ports)));
+            return;
+        }
         // An error was or can be told nobody.
         let _ = self.wait();
         if self.loaded.has_failed() {
@@ -324,6 +381,38 @@ fn caller_stream(rank: &RankRuntime<'_>, stream: Option<&CallerStream>) -> Resul
                 "create the stream while that device is current, through the CUDA runtime or in its primary context",
             )))
         }
+    }
+}
+
+fn call_error(error: Error) -> Vec<Diag> {
+    vec![global_diag(&error)]
+}
+
+/// Refuses a run whose recording by the caller would not be one: `caller` is the recording of the caller's stream, `own`
+/// that of the program's main stream.
+fn check_recording(
+    caller: Option<OpenCapture>,
+    own: Option<OpenCapture>,
+    options: &Options,
+    ranks: usize,
+) -> Result<(), Diag> {
+    let refuse = |message: &str, note: &str| Err(Diag::global_error(codes::SESSION, message).with_note(note));
+    match (caller, own) {
+        (None, None) => Ok(()),
+        (Some(_), _) if ranks > 1 => refuse(
+            "a session of several ranks was called while one of the streams is being recorded",
+            "record runs of sessions with one rank: give each rank a process of its own",
+        ),
+        (Some(_), _) if options.graph => refuse(
+            "a session with a graph of its own was called while the stream is being recorded",
+            "build the session without `Options::graph`",
+        ),
+        (Some(caller), Some(own)) if caller == own => Ok(()),
+        (Some(_), None) => Ok(()),
+        (_, Some(_)) => refuse(
+            "the session was called while another stream's recording, which has a run of it, is under way",
+            "end that recording first",
+        ),
     }
 }
 

@@ -412,8 +412,9 @@ impl IoBindings {
     // ---- the run ----
 
     /// Enqueues a run: behind what is on the caller's stream, which goes on behind it. The host waits for
-    /// nothing.
-    pub(crate) fn enqueue_run(&mut self, rank: &mut RankRuntime<'_>) -> Result<(), RankFailure> {
+    /// nothing. Of a run that the caller records, nothing is under way afterwards.
+    pub(crate) fn enqueue_run(&mut self, rank: &mut RankRuntime<'_>, recorded: bool) -> Result<(), RankFailure> {
+        let queued = rank.tracker.queued;
         // The caller may destroy its stream when this call has returned.
         let caller = self.caller.take();
         let caller = caller.as_ref();
@@ -429,7 +430,11 @@ impl IoBindings {
         for one in self.moves.iter().flat_map(|moves| &moves.after) {
             issue_transfer(one, rank.streams.main())?;
         }
-        rank.streams.main().record(&rank.streams.end)?;
+        if recorded {
+            rank.tracker.queued = queued;
+        } else {
+            rank.streams.main().record(&rank.streams.end)?;
+        }
         if let Some(caller) = caller {
             rank.streams.main().record(after)?;
             caller.wait(after)?;
@@ -437,13 +442,15 @@ impl IoBindings {
         Ok(())
     }
 
-    /// Reports what failed since the last call, and lets go of what was only kept for it.
-    pub(crate) fn check_completion(&self, rank: &mut RankRuntime<'_>) -> Result<(), RankFailure> {
-        if rank.is_run_complete()? {
+    /// Reports what failed since the last call, and lets go of what was only kept for it. Returns whether everything
+    /// that was enqueued is done.
+    pub(crate) fn check_completion(&self, rank: &mut RankRuntime<'_>) -> Result<bool, RankFailure> {
+        let complete = rank.is_run_complete()?;
+        if complete {
             rank.recorder.retired.clear();
             rank.tracker.queued = 0;
         }
-        Ok(())
+        Ok(complete)
     }
 
     /// An output where it lies after a run: the caller's tensor, or the session's own.

@@ -12,6 +12,7 @@ use crate::runtime::process_group::ProcessGroup;
 use crate::runtime::rank::RankRuntime;
 use crate::runtime::rank_threads::{collect_results, join_rank_thread};
 use crate::runtime::sequencer::RankBarrier;
+use crate::sys::context::relax_capture_mode;
 use hostir::diag::{Diag, codes};
 use hostir::lower::PreparedProgram;
 use hostir::plan_checks::{RankPosition, RankProgress, report_hang};
@@ -96,6 +97,7 @@ impl LoadedProgram<'_> {
         let telling = FailureContext { prepared: self.prepared, joint: &self.joint, timeout: self.timeout };
         let work = &work;
         let one = |rank: &mut RankRuntime<'_>| {
+            relax_capture_mode();
             let alarm = rank.failures.alarm.clone();
             let _panic = alarm.panic_guard(rank.plan.rank);
             let current = rank.device.make_current().map_err(RankFailure::from);
