@@ -1,5 +1,6 @@
 //! Errors: diagnostics about a text, as the exception `hostir.HostIrError`.
 
+use hostir::backend::control_plane::{ControlPlane, failure_report, is_known_to_all};
 use hostir::diag::Diag;
 use hostir_tool_support::render::{DiagFormat, OutputStyle, write_diags};
 use hostir_tool_support::source::NamedText;
@@ -16,6 +17,19 @@ impl Failure {
     /// Diagnostics about a text.
     pub(crate) fn new(source: &NamedText, diags: Vec<Diag>) -> Self {
         Self { source: source.clone(), diags }
+    }
+
+    /// Tells the other ranks, unless they know already. Places are told if the error is about the text of the program.
+    pub(crate) fn report_to(&self, others: &dyn ControlPlane, text: &NamedText) {
+        if self.diags.first().is_some_and(is_known_to_all) {
+            return;
+        }
+        let about_text = self.source.bytes == text.bytes;
+        let diags = self.diags.iter().take(1).map(|diag| match about_text {
+            true => diag.clone(),
+            false => Diag { primary: None, ..diag.clone() },
+        });
+        others.report_failure(&failure_report(&diags.collect::<Vec<_>>()));
     }
 
     /// The exception.

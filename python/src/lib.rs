@@ -1,18 +1,22 @@
 //! The extension module `hostir._native`: host programs as Python objects.
 //!
 //! Python's side (`hostir/*.py`) has the documented functions and types; this module has what they call: programs
-//! (`program`), proofs (`check`), runs on the CPU (`run`, `ranks`), tensors and their exchange by DLPack (`tensor`, `dlpack`), and
+//! (`program`), proofs (`check`), runs on the CPU (`run`, `ranks`), sessions on a GPU of this process (`session`,
+//! `control_plane`), tensors and their exchange by DLPack (`tensor`, `dlpack`), and
 //! the two tools as functions (`tools`). Work happens off the interpreter (`worker`), and everything that is wrong becomes
 //! one exception with diagnostics (`failure`).
 
 mod check;
+mod control_plane;
 mod dlpack;
 mod failure;
 mod judge;
 mod program;
 mod ranks;
 mod run;
+mod session;
 mod settings;
+mod shard_shape;
 mod tensor;
 mod tools;
 mod worker;
@@ -24,9 +28,11 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     worker::keep_panics_quiet();
     module.add("VERSION", hostir_tool_support::VERSION)?;
     module.add("RULES_VERSION", hostir::plan_checks::RULES_VERSION)?;
-    module.add("CUDA", cfg!(feature = "cuda"))?;
     module.add_class::<program::NativeProgram>()?;
     module.add_class::<tensor::Tensor>()?;
+    module.add_class::<control_plane::GroupControlPlane>()?;
+    module.add_class::<session::DeviceSession>()?;
+    module.add_function(wrap_pyfunction!(session::count_devices, module)?)?;
     module.add_function(wrap_pyfunction!(program::parse_text, module)?)?;
     module.add_function(wrap_pyfunction!(check::prove_for_python, module)?)?;
     module.add_function(wrap_pyfunction!(run::run_for_python, module)?)?;

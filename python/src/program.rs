@@ -4,7 +4,7 @@ use crate::failure::{Failure, diags_as_json};
 use crate::judge::{Judged, TextRecipe, verify_program};
 use crate::worker::run_aside;
 use hostir::ParsedFile;
-use hostir::diag::Diag;
+use hostir::diag::{Diag, codes};
 use hostir::ir::{Program, Value};
 use hostir::lower::io_names::tensor_ids;
 use hostir::print::{PrintForm, PrintOptions};
@@ -228,7 +228,7 @@ fn choose_programs(name: &str, names: &[Option<String>], which: Option<&str>) ->
 /// Raises an error with one of the codes that Python's side has a use for.
 #[pyfunction]
 pub(crate) fn raise_error(py: Python<'_>, code: &str, message: String, note: Option<String>) -> PyResult<()> {
-    let known = [errors::CONTAINER, errors::TENSOR, errors::NOT_YET, errors::DIFFERS, errors::CONFLICT];
+    let known = [errors::CONTAINER, errors::TENSOR, errors::DIFFERS, errors::CONFLICT, codes::SESSION];
     let code = known.into_iter().find(|known| *known == code).unwrap_or(errors::VALUE);
     let diag = Diag::global_error(code, message);
     let diag = match note {

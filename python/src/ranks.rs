@@ -5,6 +5,7 @@ use crate::judge::Judged;
 use crate::program::{NativeProgram, SourcedProgram};
 use crate::run::{is_same_type, type_error};
 use crate::settings::{Settings, unknown_input};
+use crate::shard_shape::{Extent, ShardAxis, match_shard};
 use crate::tensor::Tensor;
 use crate::worker::run_aside;
 use hostir::backend::cpu;
@@ -51,16 +52,11 @@ fn run_parts(
 ) -> Result<Vec<RankOutputs>, Failure> {
     program.verify().map_err(|diags| program.to_failure(diags, Judged::Text))?;
     let parts = bind_parts(&program.program, inputs)?;
-    let settings = settings.with_sizes(local_sizes(&program.program, &parts)?);
+    let shapes: Vec<&[usize]> = parts.iter().map(|parts| parts.first().map_or(&[][..], |part| part.shape())).collect();
+    let settings = settings.with_sizes(local_sizes(&program.program, &shapes)?);
     let prepared = settings.prepare(&program.program);
     let prepared = prepared.map_err(|diags| program.to_failure(diags, Judged::Proof(Arc::new(settings))))?;
-    if prepared.unlowered {
-        let message =
-            format!("`{}` is plain math on whole tensors, which ranks cannot run", program.recipe.source.name);
-        return Err(Diag::global_error(errors::CONFLICT, message)
-            .with_note("lower it: passes=\"host-ir-lower\"")
-            .into());
-    }
+    check_lowered(program, &prepared)?;
     cpu::check_memory(&prepared)?;
     let shards = shards_by_rank(&prepared, &parts)?;
     let result = cpu::run_plans(&prepared, shards);
@@ -70,6 +66,15 @@ fn run_parts(
         outputs.map(|(port, part)| (port.name.clone(), part.map(Tensor::new))).collect()
     });
     Ok(named.collect())
+}
+
+/// Refuses plain math, of which no rank has a part.
+pub(crate) fn check_lowered(program: &SourcedProgram, prepared: &PreparedProgram) -> Result<(), Diag> {
+    if !prepared.unlowered {
+        return Ok(());
+    }
+    let message = format!("`{}` is plain math on whole tensors, which ranks cannot run", program.recipe.source.name);
+    Err(Diag::global_error(errors::CONFLICT, message).with_note("lower it: passes=\"host-ir-lower\""))
 }
 
 /// The parts by input; each input needs some.
@@ -89,35 +94,58 @@ fn bind_parts(program: &Program, inputs: &BTreeMap<String, Vec<Arc<HostTensor>>>
     Ok(parts)
 }
 
-/// The sizes that the shapes of the parts fix: the named extents of axes that are not sharded.
-fn local_sizes(program: &Program, parts: &RankParts) -> Result<BTreeMap<String, i64>, Diag> {
+/// The sizes that the shapes of a rank's parts, by input, fix: the named extents of axes that are not sharded.
+pub(crate) fn local_sizes(program: &Program, parts: &[&[usize]]) -> Result<BTreeMap<String, i64>, Diag> {
     let axes = AxesTable::new(program, OpKind::View);
     let mut sizes = BTreeMap::new();
-    for (tensor, parts) in tensor_ids(program.inputs()).into_iter().zip(parts) {
-        let shape = parts.first().map_or(&[][..], |part| part.shape());
-        let stored: Vec<_> = axes.stored_axes(tensor).collect();
-        let inner: Vec<_> = stored.iter().filter(|axis| !axis.is_sharded()).collect();
-        let extents: Vec<usize> = match shape.len() {
-            count if count == inner.len() => shape.to_vec(),
-            count if count == stored.len() => {
-                let axes = stored.iter().zip(shape).filter(|(axis, _)| !axis.is_sharded());
-                axes.map(|(_, extent)| *extent).collect()
-            }
-            count => return Err(axes_error(program, tensor, inner.len(), count)),
+    for (tensor, shape) in tensor_ids(program.inputs()).into_iter().zip(parts) {
+        let extents: Vec<_> =
+            axes.stored_axes(tensor).map(|axis| program.expr(axis.expanded.unwrap_or(axis.extent))).collect();
+        let shard = axes.stored_axes(tensor).zip(&extents).map(|(axis, extent)| match (axis.is_sharded(), extent) {
+            (true, _) => ShardAxis { sharded: true, extent: Some(1) },
+            (_, Expr::Int(extent)) => ShardAxis { sharded: false, extent: usize::try_from(*extent).ok() },
+            _ => ShardAxis { sharded: false, extent: None },
+        });
+        let shard: Vec<ShardAxis> = shard.collect();
+        let Some(found) = match_shard(&shard, &dense_extents(shape)) else {
+            return Err(axes_error(program, tensor, &extents, shape));
         };
-        for (axis, extent) in inner.into_iter().zip(extents) {
-            if let Expr::Name(name) = program.expr(axis.expanded.unwrap_or(axis.extent)) {
-                sizes.entry(program.name(*name).to_owned()).or_insert(extent as i64);
+        for ((axis, extent), (found, _)) in shard.iter().zip(extents).zip(found) {
+            if let (false, Expr::Name(name)) = (axis.sharded, extent) {
+                sizes.entry(program.name(*name).to_owned()).or_insert(found as i64);
             }
         }
     }
     Ok(sizes)
 }
 
-fn axes_error(program: &Program, tensor: TensorId, inner: usize, found: usize) -> Diag {
+/// The axes of a row-major tensor.
+fn dense_extents(shape: &[usize]) -> Vec<Extent> {
+    let mut stride = 1;
+    let mut extents: Vec<Extent> = shape
+        .iter()
+        .rev()
+        .map(|extent| {
+            let own = stride;
+            stride *= *extent as i64;
+            (*extent, own)
+        })
+        .collect();
+    extents.reverse();
+    extents
+}
+
+fn axes_error(program: &Program, tensor: TensorId, extents: &[&Expr], found: &[usize]) -> Diag {
     let name = program.tensor_name(tensor);
-    let message = format!("args: a rank's part of {name} has {inner} axes, but the argument has {found}");
-    Diag::global_error(errors::SHAPE, message).with_note("axes that are sharded over devices are left out")
+    let extents = extents.iter().map(|extent| match extent {
+        Expr::Int(extent) => extent.to_string(),
+        Expr::Name(extent) => program.name(*extent).to_owned(),
+        _ => "..".to_owned(),
+    });
+    let extents = extents.collect::<Vec<_>>().join(", ");
+    let message = format!("args: {name} has the axes [{extents}], but the argument has shape {found:?}");
+    Diag::global_error(errors::SHAPE, message)
+        .with_note("axes that are sharded over devices are left out, and axes behind numbers may be one with them")
 }
 
 /// The inputs of each rank in the shapes of its shards.
@@ -142,12 +170,20 @@ fn shard_of_part(port: &IoTensor, rank: u32, parts: &[Arc<HostTensor>]) -> Resul
         return Err(type_error(port, part.dtype()));
     }
     let shape = port.local_shape();
-    let inner = port.axes.iter().filter(|axis| axis.device.is_none()).map(|axis| axis.extent);
-    let is_fitting = part.shape() == shape || inner.eq(part.shape().iter().copied());
+    let is_fitting = match_shard(&shard_axes(port), &dense_extents(part.shape())).is_some();
     let shard = HostTensor::from_bytes(port.dtype, &shape, part.bytes()).filter(|_| is_fitting);
     shard.ok_or_else(|| {
         let message =
             format!("args: a part of {} has shape {shape:?}, but that of rank {rank} {:?}", port.name, part.shape());
         Diag::global_error(errors::SHAPE, message)
     })
+}
+
+/// The axes of a rank's shard.
+pub(crate) fn shard_axes(port: &IoTensor) -> Vec<ShardAxis> {
+    let axes = port.axes.iter().map(|axis| match axis.device {
+        Some(_) => ShardAxis { sharded: true, extent: Some(1) },
+        None => ShardAxis { sharded: false, extent: Some(axis.extent) },
+    });
+    axes.collect()
 }

@@ -33,6 +33,16 @@ const NAMES: &[(&str, DType)] = &[
     ("complex128", DType::ComplexDouble),
 ];
 
+/// The element type of a name.
+///
+/// # Errors
+/// `TypeError` if programs have no such type.
+pub(crate) fn dtype_named(name: &str) -> PyResult<DType> {
+    let found = NAMES.iter().find(|(known, _)| *known == name);
+    let unknown = || PyTypeError::new_err(format!("no program has elements of type {name}"));
+    found.map(|(_, dtype)| *dtype).ok_or_else(unknown)
+}
+
 /// A dense row-major tensor in host memory.
 #[pyclass(frozen, module = "hostir")]
 pub(crate) struct Tensor {
@@ -55,14 +65,12 @@ impl Tensor {
     /// A tensor of these bytes.
     #[staticmethod]
     fn from_bytes(dtype: &str, shape: Vec<usize>, data: &[u8]) -> PyResult<Self> {
-        let Some((_, dtype)) = NAMES.iter().find(|(name, _)| *name == dtype) else {
-            return Err(PyTypeError::new_err(format!("no program has elements of type {dtype}")));
-        };
+        let dtype = dtype_named(dtype)?;
         let bytes = shape.iter().try_fold(dtype.byte_size(), |bytes, extent| bytes.checked_mul(*extent));
         if bytes != Some(data.len()) {
             return Err(PyValueError::new_err(format!("{} bytes do not fit the shape {shape:?}", data.len())));
         }
-        Ok(Self::new(HostTensor::from_bytes(*dtype, &shape, data).unwrap_or_else(|| HostTensor::zeros(*dtype, &shape))))
+        Ok(Self::new(HostTensor::from_bytes(dtype, &shape, data).unwrap_or_else(|| HostTensor::zeros(dtype, &shape))))
     }
 
     /// A copy of another library's tensor in host memory.

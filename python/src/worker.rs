@@ -52,6 +52,15 @@ pub(crate) fn run_aside<T: Send + 'static>(py: Python<'_>, work: impl FnOnce() -
     }
 }
 
+/// Does some short work in this thread, without the interpreter.
+///
+/// # Errors
+/// `RuntimeError` if the work panics.
+pub(crate) fn run_here<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
+    // As in `run_aside`.
+    py.detach(|| catch_unwind(AssertUnwindSafe(work))).map_err(|_| internal_error())
+}
+
 fn internal_error() -> PyErr {
     let panic = PANIC.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let version = hostir_tool_support::VERSION;

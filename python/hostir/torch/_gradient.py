@@ -11,9 +11,10 @@ import torch.utils._pytree as pytree
 from torch.autograd.function import once_differentiable
 
 from hostir._program import Program
+from hostir.torch._session import ProgramSessions
 from hostir.torch._group import plain_tensor
 
-__all__ = ["GradientSpec", "apply_with_gradient", "tensor_gradients", "within_autograd"]
+__all__ = ["GradientSchedule", "GradientSpec", "apply_with_gradient", "tensor_gradients", "within_autograd"]
 
 
 class GradientSpec:
@@ -26,6 +27,29 @@ class GradientSpec:
         """The user's function for it."""
         self.program: Program | None = None
         """The program for it."""
+        self.schedule: GradientSchedule | None = None
+        """How the program is called, if that was said."""
+
+
+class GradientSchedule:
+    """The program of a gradient with what it takes and gives: the gradients of results and then the op's arguments."""
+
+    def __init__(self, sessions: ProgramSessions, inputs: Sequence[int], tensors: Sequence[int]) -> None:
+        self.sessions = sessions
+        self.inputs = tuple(inputs)
+        """For each input of the program its place among gradients and arguments."""
+        self.tensors = tuple(tensors)
+        """For each output of the program the tensor argument whose gradient it is."""
+
+    def run(self, gradients: list[torch.Tensor], values: Sequence[Any]) -> list[torch.Tensor]:
+        """The gradients of all tensor arguments; zeros where the program gives none."""
+        given = [*gradients, *values]
+        tensors = [value for value in values if isinstance(value, torch.Tensor)]
+        others = tuple(value for value in values if not isinstance(value, torch.Tensor))
+        layouts = lambda: [(tensors[at].shape, tensors[at].dtype) for at in self.tensors]  # noqa: E731
+        found = self.sessions.run([given[at] for at in self.inputs], others, layouts)
+        by_tensor = dict(zip(self.tensors, found, strict=True))
+        return [by_tensor[at] if at in by_tensor else torch.zeros_like(tensor) for at, tensor in enumerate(tensors)]
 
 
 class _WithGradient(torch.autograd.Function):
@@ -64,7 +88,8 @@ def within_autograd() -> Iterator[None]:
     Graphs call ops below autograd.
     """
     with ExitStack() as stack:
-        for key in (torch._C.DispatchKey.AutogradCPU, torch._C.DispatchKey.AutogradFunctionality):
+        keys = torch._C.DispatchKey
+        for key in (keys.AutogradCPU, keys.AutogradCUDA, keys.AutogradFunctionality):
             stack.enter_context(torch._C._SetExcludeDispatchKeyGuard(key, False))
         yield
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
-__all__ = ["group_name", "group_of", "is_group", "plain_tensor"]
+__all__ = ["group_among", "group_name", "group_of", "is_group", "plain_tensor"]
 
 
 def is_group(value: Any) -> bool:
@@ -31,6 +32,19 @@ def group_of(name: str) -> Any:
     from torch.distributed.distributed_c10d import _resolve_process_group
 
     return _resolve_process_group(name)
+
+
+def group_among(values: Iterable[Any]) -> Any:
+    """The process group that is named among the arguments of a call; None for an op of one rank."""
+    if not dist.is_available() or not dist.is_initialized():
+        return None
+    for value in values:
+        if isinstance(value, str):
+            try:
+                return group_of(value)
+            except (RuntimeError, ValueError):
+                continue
+    return None
 
 
 def plain_tensor(tensor: torch.Tensor) -> torch.Tensor:

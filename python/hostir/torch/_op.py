@@ -11,11 +11,19 @@ from typing import Any, NoReturn
 
 import torch
 import torch.utils._pytree as pytree
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from hostir import _native
 from hostir._program import Program, Verdict, load
-from hostir.torch._gradient import GradientSpec, apply_with_gradient, tensor_gradients, within_autograd
+from hostir.torch._gradient import (
+    GradientSchedule,
+    GradientSpec,
+    apply_with_gradient,
+    tensor_gradients,
+    within_autograd,
+)
 from hostir.torch._group import group_name, is_group, plain_tensor
+from hostir.torch._session import ProgramSessions, ResultLayout
 
 __all__ = ["Op", "op"]
 
@@ -70,8 +78,10 @@ class Op:
         """The program's outputs, in the order of the function's results."""
         self._signature = inspect.signature(body)
         self._gradient = GradientSpec(body)
-        _check_names(self)
+        self._inputs = _argument_places(self, args, list(self._signature.parameters), program)
+        outputs = [_position(self, output, program, "output") for output in out]
         program.verify()
+        self._sessions = ProgramSessions(name, program, outputs)
         self._library = _register(self)
         namespace, _, op_name = name.partition("::")
         self._packet = getattr(getattr(torch.ops, namespace), op_name)
@@ -89,20 +99,67 @@ class Op:
             return self._packet.default(*values)
         return apply_with_gradient(self._packet.default, self._backward, values)
 
-    def backward(self, *, program: str | os.PathLike[str] | Program) -> Callable[[Body], Body]:
+    def backward(
+        self,
+        *,
+        program: str | os.PathLike[str] | Program,
+        args: Mapping[str, str] | None = None,
+        out: Mapping[str, str] | None = None,
+        passes: str = "",
+    ) -> Callable[[Body], Body]:
         """Says by a function in plain torch, and a program, what the gradient is; without it the body is differentiated.
 
         The function gets the gradients of the results and then the op's arguments, and gives a tuple with a gradient, or
-        None, for each tensor argument.
+        None, for each tensor argument. On tensors of GPUs the program runs if `args` says for arguments of the function
+        which inputs of the program they are, and `out` for tensor arguments of the op which output is their gradient.
         """
 
         def decorate(function: Body) -> Body:
+            found = program if isinstance(program, Program) else _load_beside(function, program)
+            made = found.run_passes(passes) if passes else found
+            made.verify()
             self._gradient.body = function
-            self._gradient.program = program if isinstance(program, Program) else _load_beside(function, program)
-            self._gradient.program.verify()
+            self._gradient.program = made
+            self._gradient.schedule = self._schedule_gradient(function, made, args, out)
             return function
 
         return decorate
+
+    def _schedule_gradient(
+        self, function: Body, program: Program, args: Mapping[str, str] | None, out: Mapping[str, str] | None
+    ) -> GradientSchedule | None:
+        if args is None or out is None:
+            return None
+        tensors = list(self.args)
+        tensors.sort(key=list(self._signature.parameters).index)
+        for argument in out:
+            if argument not in tensors:
+                _refuse("H0611", f"{self.name}: `{argument}` is no tensor argument", f"they are {', '.join(tensors)}")
+        outputs = [_position(self, name, program, "output") for name in out.values()]
+        inputs = _argument_places(self, args, list(inspect.signature(function).parameters), program)
+        sessions = ProgramSessions(f"{self.name}_backward", program, outputs)
+        return GradientSchedule(sessions, inputs, [tensors.index(argument) for argument in out])
+
+    def run_program(self, values: Sequence[Any]) -> list[torch.Tensor]:
+        """The program's results for tensors of a GPU, enqueued on torch's current stream."""
+        return self._sessions.run(*self._call(values))
+
+    def run_program_into(self, values: Sequence[Any], out: Sequence[torch.Tensor]) -> None:
+        """As `run_program`, with the results in `out`."""
+        self._sessions.run_into(*self._call(values), out)
+
+    def _call(
+        self, values: Sequence[Any]
+    ) -> tuple[list[torch.Tensor], tuple[Any, ...], Callable[[], list[ResultLayout]]]:
+        others = tuple(value for value in values if not isinstance(value, torch.Tensor))
+        return [values[at] for at in self._inputs], others, lambda: self._result_layouts(values)
+
+    def _result_layouts(self, values: Sequence[Any]) -> list[ResultLayout]:
+        """What the results for these arguments look like, by the body on tensors without memory."""
+        with FakeTensorMode() as mode, torch.no_grad(), within_autograd():
+            fake = [mode.from_tensor(value) if isinstance(value, torch.Tensor) else value for value in values]
+            found = pytree.tree_leaves(_detached_results(self.body(*fake), fake))
+        return [(result.shape, result.dtype) for result in found]
 
     @property
     def backward_program(self) -> Program | None:
@@ -161,23 +218,23 @@ def _load_beside(body: Body, path: str | os.PathLike[str]) -> Program:
     return load(beside if beside.exists() else path)
 
 
-def _check_names(made: Op) -> None:
-    parameters = made._signature.parameters
-    inputs, outputs = made.program.inputs, made.program.outputs
-    for argument in made.args:
+def _argument_places(made: Op, args: Mapping[str, str], parameters: list[str], program: Program) -> list[int]:
+    """For each input of a program the place of its argument."""
+    for argument in args:
         if argument not in parameters:
             _refuse("H0611", f"{made.name}: the function has no argument `{argument}`", f"it has {', '.join(parameters)}")
-    taken = [_position(made, name, inputs, "input") for name in made.args.values()]
-    for index, name in enumerate(inputs):
+    taken = [_position(made, name, program, "input") for name in args.values()]
+    for index, name in enumerate(program.inputs):
         if taken.count(index) != 1:
             _refuse("H0611", f"{made.name}: the program's input {name} needs one argument", "name it in `args`")
-    for name in made.outputs:
-        _position(made, name, outputs, "output")
+    places = [parameters.index(argument) for argument in args]
+    return [places[taken.index(index)] for index in range(len(program.inputs))]
 
 
-def _position(made: Op, name: str, known: list[str], what: str) -> int:
-    position = made.program.position(name, what)
+def _position(made: Op, name: str, program: Program, what: str) -> int:
+    position = program.position(name, what)
     if position is None:
+        known = program.inputs if what == "input" else program.outputs
         have = f"its {what}s are {', '.join(known)}" if known else f"it has no {what}s"
         _refuse("H0611", f"{made.name}: the program has no {what} `{name}`", have)
     return position
@@ -224,16 +281,34 @@ def _register(made: Op) -> torch.library.Library:
     def fake_backward(gradients: list[torch.Tensor], *values: Any) -> list[torch.Tensor]:
         return [torch.empty_like(value) for value in values if isinstance(value, torch.Tensor)]
 
-    kernels: list[tuple[str, Body, Body]] = [
-        (name, run, fake),
-        (f"{name}.out", run_out, fake_out),
-        (f"{name}_backward", run_backward, fake_backward),
+    kernels: list[tuple[str, Body, Body, Body]] = [
+        (name, run, functools.partial(_run_on_gpu, made), fake),
+        (f"{name}.out", run_out, functools.partial(_run_into_on_gpu, made), fake_out),
+        (f"{name}_backward", run_backward, functools.partial(_run_backward_on_gpu, made), fake_backward),
     ]
-    for registered, kernel, fake_kernel in kernels:
+    for registered, kernel, gpu_kernel, fake_kernel in kernels:
         library.impl(registered, kernel, "CPU")
-        library.impl(registered, functools.partial(_refuse_device, made.name), "CUDA")
+        library.impl(registered, gpu_kernel, "CUDA")
         torch.library.register_fake(f"{namespace}::{registered}", fake_kernel, lib=library)
     return library
+
+
+def _run_on_gpu(made: Op, *values: Any) -> Any:
+    found = made.run_program(values)
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def _run_into_on_gpu(made: Op, *values: Any, **out: torch.Tensor) -> Any:
+    written = tuple(out.values())
+    made.run_program_into(values, written)
+    return written[0] if len(written) == 1 else written
+
+
+def _run_backward_on_gpu(made: Op, gradients: list[torch.Tensor], *values: Any) -> list[torch.Tensor]:
+    schedule = made._gradient.schedule
+    if schedule is None:
+        return tensor_gradients(made._gradient, gradients, values)
+    return schedule.run(gradients, values)
 
 
 def _out_schema(name: str, arguments: str, count: int) -> str:
@@ -250,14 +325,6 @@ def _backward_schema(name: str, arguments: str, results: list[str]) -> str:
     """`f_backward(Tensor[] gradients, Tensor x) -> Tensor[]`."""
     inner = arguments.strip()[1:-1]
     return f"{name}_backward(Tensor[] gradients, {inner}) -> Tensor[]"
-
-
-def _refuse_device(name: str, *_values: Any, **_out: Any) -> Any:
-    _refuse(
-        "H0621",
-        f"{name}: programs do not run on tensors of GPUs from torch yet",
-        "call its `run_body`, or run the program with `hir-run --backend=cuda`",
-    )
 
 
 def _detached_results(results: Any, values: Sequence[Any]) -> Any:

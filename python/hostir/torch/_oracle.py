@@ -11,7 +11,7 @@ import torch.utils._pytree as pytree
 
 from hostir import Tensor, _native
 from hostir._program import _settings
-from hostir.torch._group import group_of
+from hostir.torch._group import group_among
 
 if TYPE_CHECKING:
     from hostir.torch._op import Op
@@ -22,7 +22,7 @@ __all__ = ["compare_with_body"]
 def compare_with_body(made: Op, values: Sequence[Any], rtol: float | None, atol: float | None) -> None:
     """Runs program and body, and raises if their results differ."""
     named = made.named_arguments(values)
-    group = _group_of_call(named)
+    group = group_among(named.values())
     rank, world = (dist.get_rank(group), dist.get_world_size(group)) if group is not None else (0, 1)
     parts = {name: _all_parts(named[argument], group) for argument, name in made.args.items()}
     settings = _settings(world, None, None, None, False, None)
@@ -33,17 +33,6 @@ def compare_with_body(made: Op, values: Sequence[Any], rtol: float | None, atol:
         position = made.program.position(name, "output")
         assert position is not None
         _compare(made, outputs[position][1], name, wanted, rank, rtol, atol)
-
-
-def _group_of_call(named: dict[str, Any]) -> Any:
-    """The process group among the arguments; None for an op of one rank."""
-    for value in named.values():
-        if isinstance(value, str) and dist.is_initialized():
-            try:
-                return group_of(value)
-            except (RuntimeError, ValueError):
-                continue
-    return None
 
 
 def _all_parts(tensor: torch.Tensor, group: Any) -> list[Tensor]:

@@ -46,6 +46,7 @@ pub use error::Error;
 pub use names::IoKey;
 pub use ports::{InputHandle, OutputHandle};
 
+use crate::backend::CudaRuntime;
 use crate::runtime::io_binding::IoSide;
 use crate::runtime::io_binding::bound_program::BoundProgram;
 use error::DiagSource;
@@ -81,6 +82,25 @@ impl Session {
     /// Starts the builder of a session for the program in a text.
     pub fn builder(text: &str) -> Builder {
         Builder::new(text)
+    }
+
+    /// A session of a program that is prepared ([`hostir::lower::prepare_program`]), with nothing bound. It is not
+    /// proved here ([`hostir::plan_checks::prove_program`]). Displayed errors quote no text; spans are those of the
+    /// text that the program was read from.
+    ///
+    /// # Errors
+    /// If the devices cannot be prepared.
+    pub fn of_prepared(prepared: PreparedProgram, options: Options) -> Result<Self, Error> {
+        let source = DiagSource { name: "program".to_owned(), text: None };
+        Self::load_prepared(prepared, Arc::new(source), options)
+    }
+
+    /// Prepares the devices.
+    fn load_prepared(prepared: PreparedProgram, source: Arc<DiagSource>, options: Options) -> Result<Self, Error> {
+        let cuda = CudaRuntime { options };
+        let program = Program::try_new(prepared, |prepared| cuda.load_unbound(prepared));
+        let program = program.map_err(|diags| Error::new(&source, diags))?;
+        Ok(Self { program, source, warnings: Vec::new() })
     }
 
     /// Returns a description of devices and library versions.

@@ -1,9 +1,8 @@
 //! The session builder: a text, sizes and options make a session.
 
-use crate::backend::CudaRuntime;
 use crate::runtime::io_binding::IoSide;
 use crate::session::error::DiagSource;
-use crate::session::{DeviceTensor, Error, IoKey, Options, Program, Session, names};
+use crate::session::{DeviceTensor, Error, IoKey, Options, Session, names};
 use hostir::diag::codes;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::TensorId;
@@ -180,10 +179,8 @@ impl Builder {
         if self.proved {
             prove_program(&prepared).into_result().map_err(fail)?;
         }
-        let cuda = CudaRuntime { options: self.options.0.clone() };
-        let program = Program::try_new(prepared, |prepared| cuda.load_unbound(prepared));
-        let program = program.map_err(fail)?;
-        let mut session = Session { program, source, warnings };
+        let mut session = Session::load_prepared(prepared, source.clone(), self.options.0.clone())?;
+        session.warnings = warnings;
         for (name, rank, tensor) in &self.inputs {
             let input = session.input(name.as_key());
             let input = match rank {

@@ -1,0 +1,293 @@
+//! Sessions: programs on a GPU of this process, on memory and streams of the caller's.
+
+use crate::control_plane::GroupControlPlane;
+use crate::failure::Failure;
+use crate::judge::Judged;
+use crate::program::{NativeProgram, SourcedProgram};
+use crate::ranks::{check_lowered, local_sizes, shard_axes};
+use crate::run::{is_same_type, type_error};
+use crate::settings::Settings;
+use crate::shard_shape::match_shard;
+use crate::tensor::dtype_named;
+use crate::worker::{run_aside, run_here};
+use hostir::backend::control_plane::ControlPlane;
+use hostir::diag::Diag;
+use hostir::ir::DType;
+use hostir::lower::{IoTensor, PreparedProgram};
+use hostir::plan_checks::prove_program;
+use hostir_cuda::session::{CallerStream, DeviceTensor, IoKey, Options, Session};
+use hostir_cuda::{BackendTransports, CommTransport};
+use hostir_tool_support::errors;
+use pyo3::prelude::*;
+use std::ffi::c_void;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError};
+use std::time::Duration;
+
+/// A tensor of the caller's without its address: element type, shape, strides in elements.
+#[derive(FromPyObject)]
+pub(crate) struct TensorLayout(String, Vec<usize>, Vec<i64>);
+
+/// What a session is built for.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct SessionSettings {
+    /// The number of the device.
+    device: usize,
+    /// Copies in the place of NCCL: ranks share a device.
+    copies: bool,
+    /// Seconds for connecting and for a run that is waited for.
+    timeout: f64,
+}
+
+/// A tensor that each run binds: the position among inputs or outputs, and all but the address.
+struct BoundPort {
+    output: bool,
+    position: usize,
+    layout: DeviceTensor,
+}
+
+/// A program that is ready to run on tensors of one layout.
+#[pyclass(frozen, name = "Session", module = "hostir._native", weakref)]
+pub(crate) struct DeviceSession {
+    program: SourcedProgram,
+    ports: Vec<BoundPort>,
+    session: Mutex<Option<Session>>,
+}
+
+/// The options that all sessions of the process share, and with them what programs leave for later ones.
+fn shared_options() -> &'static Options {
+    static OPTIONS: OnceLock<Options> = OnceLock::new();
+    OPTIONS.get_or_init(Options::default)
+}
+
+/// The number of GPUs that this process sees; 0 without a driver.
+#[pyfunction]
+pub(crate) fn count_devices() -> usize {
+    hostir_cuda::device_count().unwrap_or(0)
+}
+
+#[pymethods]
+impl DeviceSession {
+    /// Prepares the device for a program on tensors of these layouts: `inputs` has one for each input, `outputs` names
+    /// outputs by position.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        program: &NativeProgram,
+        inputs: Vec<TensorLayout>,
+        outputs: Vec<(usize, TensorLayout)>,
+        control_plane: Option<&GroupControlPlane>,
+        settings: Settings,
+        session: SessionSettings,
+    ) -> PyResult<Self> {
+        let inner = program.inner.clone();
+        let given_inputs = inputs.iter().map(TensorLayout::to_tensor).collect::<PyResult<Vec<_>>>()?;
+        let given_outputs: PyResult<Vec<_>> =
+            outputs.iter().map(|(position, layout)| Ok((*position, layout.to_tensor()?))).collect();
+        let given_outputs = given_outputs?;
+        let control_plane = control_plane.map(|plane| plane.shared.clone() as Arc<dyn ControlPlane>);
+        let result = run_aside(py, move || {
+            let recipe = inner.recipe.clone();
+            let built = build(inner, &given_inputs, &given_outputs, control_plane.clone(), settings, &session);
+            if let (Err(failure), Some(plane)) = (&built, &control_plane) {
+                failure.report_to(plane.as_ref(), &recipe.source);
+            }
+            built
+        })?;
+        result.map_err(|failure| failure.into_exception(py))
+    }
+
+    /// Enqueues a run on a stream: the addresses of the inputs, then those of the outputs.
+    fn run(&self, py: Python<'_>, stream: usize, addresses: Vec<u64>) -> PyResult<()> {
+        run_here(py, || self.enqueue(stream, &addresses))?.map_err(|failure| failure.into_exception(py))
+    }
+
+    /// Whether nothing that was enqueued is under way; None if another thread has the session.
+    fn is_complete(&self, py: Python<'_>) -> PyResult<Option<bool>> {
+        let look = || {
+            let mut held = match self.session.try_lock() {
+                Ok(held) => held,
+                Err(TryLockError::WouldBlock) => return Ok(None),
+                Err(TryLockError::Poisoned(held)) => held.into_inner(),
+            };
+            let Some(session) = held.as_mut() else { return Ok(Some(true)) };
+            session.is_complete().map(Some).map_err(|error| self.failure(error.diags()))
+        };
+        run_here(py, look)?.map_err(|failure| failure.into_exception(py))
+    }
+
+    /// Waits until everything that was enqueued is done.
+    fn wait(&self, py: Python<'_>) -> PyResult<()> {
+        let wait = || self.with_session(|session| session.wait().map_err(|error| self.failure(error.diags())));
+        run_here(py, wait)?.map_err(|failure| failure.into_exception(py))
+    }
+
+    /// Whether a graph of the caller's holds a run.
+    fn is_recorded(&self) -> bool {
+        let held = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        held.as_ref().is_some_and(Session::is_recorded)
+    }
+
+    /// Devices and versions of libraries.
+    fn platform(&self) -> String {
+        let held = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        held.as_ref().map_or_else(String::new, |session| session.describe_platform().to_owned())
+    }
+
+    /// Frees what the session has, behind its runs.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        run_here(py, || drop(self.session.lock().unwrap_or_else(PoisonError::into_inner).take()))
+    }
+
+    /// Leaves what the session has where it is until the process ends: others may still use it.
+    fn abandon(&self) {
+        std::mem::forget(self.session.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+}
+
+impl DeviceSession {
+    fn failure(&self, diags: &[Diag]) -> Failure {
+        Failure::new(&self.program.recipe.source, diags.to_vec())
+    }
+
+    fn with_session<T>(&self, work: impl FnOnce(&mut Session) -> Result<T, Failure>) -> Result<T, Failure> {
+        let mut held = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(session) = held.as_mut() else {
+            return Err(Diag::global_error(errors::CONFLICT, "the session is closed").into());
+        };
+        work(session)
+    }
+
+    #[allow(unsafe_code, reason = "addresses of tensors and streams of the caller's")]
+    fn enqueue(&self, stream: usize, addresses: &[u64]) -> Result<(), Failure> {
+        if addresses.len() != self.ports.len() {
+            let message = format!("{} addresses were given for {} tensors", addresses.len(), self.ports.len());
+            return Err(Diag::global_error(errors::CONFLICT, message).into());
+        }
+        self.with_session(|session| {
+            for (port, address) in self.ports.iter().zip(addresses) {
+                let tensor = DeviceTensor { pointer: *address, ..port.layout.clone() };
+                let key = IoKey::Position(port.position);
+                // SAFETY: Python's side passes tensors that live at least until the work on the stream that was
+                // enqueued at the call has ended: memory of torch's is freed in the order of its stream, and the run
+                // is behind and before that stream's work.
+                let bound = match port.output {
+                    // SAFETY: as above.
+                    true => unsafe { session.output(key).bind(&tensor) },
+                    // SAFETY: as above.
+                    false => unsafe { session.input(key).bind(&tensor) },
+                };
+                bound.map_err(|error| self.failure(error.diags()))?;
+            }
+            // SAFETY: torch's streams are those of the device's primary context, and are never destroyed.
+            let stream = unsafe { CallerStream::from_raw(stream as *mut c_void) };
+            session.run_on(stream).map_err(|error| self.failure(error.diags()))
+        })
+    }
+}
+
+impl TensorLayout {
+    fn to_tensor(&self) -> PyResult<DeviceTensor> {
+        let TensorLayout(dtype, shape, strides) = self;
+        Ok(DeviceTensor { pointer: 0, shape: shape.clone(), strides: strides.clone(), dtype: dtype_named(dtype)? })
+    }
+}
+
+/// Plans and proves the program, and prepares the device.
+fn build(
+    program: SourcedProgram,
+    inputs: &[DeviceTensor],
+    outputs: &[(usize, DeviceTensor)],
+    control_plane: Option<Arc<dyn ControlPlane>>,
+    settings: Settings,
+    session: &SessionSettings,
+) -> Result<DeviceSession, Failure> {
+    program.verify().map_err(|diags| program.to_failure(diags, Judged::Text))?;
+    let shapes: Vec<&[usize]> = inputs.iter().map(|tensor| &tensor.shape[..]).collect();
+    let settings = settings.with_sizes(local_sizes(&program.program, &shapes)?);
+    let prepared = settings.prepare(&program.program);
+    let wrong = |diags| program.to_failure(diags, Judged::Proof(Arc::new(settings.clone())));
+    let prepared = prepared.map_err(wrong)?;
+    check_lowered(&program, &prepared)?;
+    check_ranks(&prepared, control_plane.as_deref())?;
+    prove_program(&prepared).into_result().map_err(wrong)?;
+    let ports = bound_ports(&prepared, inputs, outputs)?;
+    let options = options_for(session, control_plane);
+    let loaded = Session::of_prepared(prepared, options);
+    let loaded = loaded.map_err(|error| Failure::new(&program.recipe.source, error.diags().to_vec()))?;
+    Ok(DeviceSession { program, ports, session: Mutex::new(Some(loaded)) })
+}
+
+/// Refuses a program for another number of ranks than the group has.
+fn check_ranks(prepared: &PreparedProgram, control_plane: Option<&dyn ControlPlane>) -> Result<(), Diag> {
+    let (world, ranks) = (control_plane.map_or(1, |plane| plane.world_size()), prepared.ranks);
+    if world == ranks {
+        return Ok(());
+    }
+    let message = format!("the program runs on {ranks} ranks, but the group has {world}");
+    let note = format!("change its meshes: passes=\"resize-mesh{{devices={world}}}\"");
+    Err(Diag::global_error(errors::CONFLICT, message).with_note(note))
+}
+
+fn options_for(session: &SessionSettings, control_plane: Option<Arc<dyn ControlPlane>>) -> Options {
+    let mut options = shared_options().clone();
+    if session.copies {
+        options.routes = BackendTransports { nccl: CommTransport::Copies, ..BackendTransports::default() };
+    }
+    options.timeout = Duration::try_from_secs_f64(session.timeout).unwrap_or(options.timeout);
+    options.device = control_plane.as_ref().map(|_| session.device);
+    options.devices = vec![session.device];
+    options.control_plane = control_plane;
+    options
+}
+
+/// The tensors of a call in the shapes of the program's shards.
+fn bound_ports(
+    prepared: &PreparedProgram,
+    inputs: &[DeviceTensor],
+    outputs: &[(usize, DeviceTensor)],
+) -> Result<Vec<BoundPort>, Diag> {
+    let inputs = prepared.inputs.iter().zip(inputs).enumerate().map(|(position, (port, given))| {
+        let layout = shard_layout(port, given)?;
+        Ok(BoundPort { output: false, position, layout })
+    });
+    let outputs = outputs.iter().map(|(position, given)| {
+        let port = &prepared.outputs[*position];
+        Ok(BoundPort { output: true, position: *position, layout: result_layout(port, given)? })
+    });
+    inputs.chain(outputs).collect()
+}
+
+/// The shard of an input in a caller's tensor.
+fn shard_layout(port: &IoTensor, given: &DeviceTensor) -> Result<DeviceTensor, Diag> {
+    let dtype = checked_dtype(port, given.dtype)?;
+    let extents: Vec<_> = given.shape.iter().copied().zip(given.strides.iter().copied()).collect();
+    match match_shard(&shard_axes(port), &extents) {
+        Some(found) => {
+            let (shape, strides) = found.into_iter().unzip();
+            Ok(DeviceTensor { pointer: 0, shape, strides, dtype })
+        }
+        None => Err(shape_error(port, "a part", given)),
+    }
+}
+
+/// A result, which is row-major, in the shape of the program's shard: both have as many elements.
+fn result_layout(port: &IoTensor, given: &DeviceTensor) -> Result<DeviceTensor, Diag> {
+    let dtype = checked_dtype(port, given.dtype)?;
+    let shape = port.local_shape();
+    let count = |shape: &[usize]| shape.iter().product::<usize>();
+    if count(&shape) != count(&given.shape) {
+        return Err(shape_error(port, "the result", given));
+    }
+    Ok(DeviceTensor::contiguous(0, dtype, &shape))
+}
+
+fn checked_dtype(port: &IoTensor, found: DType) -> Result<DType, Diag> {
+    if is_same_type(found, port.dtype) { Ok(port.dtype) } else { Err(type_error(port, found)) }
+}
+
+fn shape_error(port: &IoTensor, what: &str, given: &DeviceTensor) -> Diag {
+    let (name, found, needed) = (&port.name, &given.shape, port.local_shape());
+    Diag::global_error(errors::SHAPE, format!("{what} of {name} has shape {found:?}, but the program's {needed:?}"))
+        .with_note("axes that are sharded over devices may be left out")
+}

@@ -1,0 +1,220 @@
+"""Cases of several ranks, which the function `run_rank` runs in each rank's process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives as fc
+from torch.distributed.device_mesh import init_device_mesh
+
+import hostir.torch as hir
+
+K, N = 64, 96
+ROWS = 128
+
+
+@hir.op(
+    "hostir_gpu::gather_matmul",
+    program="gather_matmul.hir",
+    args={"x": "X", "w": "W"},
+    out="Y",
+    passes="overlap-lower",
+)
+def gather_matmul(x: torch.Tensor, w: torch.Tensor, group: str) -> torch.Tensor:
+    """The product of all ranks' rows."""
+    return fc.all_gather_tensor(x, 0, group) @ w
+
+
+@gather_matmul.backward(
+    program="gather_matmul_gradient.hir", args={"dy": "DY", "x": "X", "w": "W"}, out={"x": "DX", "w": "DW"}
+)
+def _(dy: torch.Tensor, x: torch.Tensor, w: torch.Tensor, group: str) -> tuple[torch.Tensor, torch.Tensor]:
+    return fc.reduce_scatter_tensor(dy @ w.T, "sum", 0, group), fc.all_gather_tensor(x, 0, group).T @ dy
+
+
+@hir.op(
+    "hostir_gpu::matmul_reduce_scatter",
+    program="matmul_reduce_scatter.hir",
+    args={"x": "X", "w": "W"},
+    out="Y",
+    passes="overlap-lower",
+)
+def matmul_reduce_scatter(x: torch.Tensor, w: torch.Tensor, group: str) -> torch.Tensor:
+    """The rank's rows of the sum of all ranks' products."""
+    return fc.reduce_scatter_tensor(x @ w, "sum", 0, group)
+
+
+def numbers(*shape: int, seed: int) -> torch.Tensor:
+    """Small whole numbers, of which sums of products are exact in bfloat16 or nearly so."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(-1, 2, shape, generator=generator).to(torch.bfloat16).cuda()
+
+
+def rows(rank: int, seed: int = 0) -> torch.Tensor:
+    """A rank's rows."""
+    return numbers(ROWS, K, seed=100 * seed + rank)
+
+
+def weights() -> torch.Tensor:
+    """What all ranks share."""
+    return numbers(K, N, seed=1000)
+
+
+def all_rows(ranks: list[int], seed: int = 0) -> torch.Tensor:
+    """The rows of these ranks, without communication."""
+    return torch.cat([rows(rank, seed) for rank in ranks])
+
+
+def close(found: torch.Tensor, wanted: torch.Tensor) -> None:
+    torch.testing.assert_close(found, wanted, rtol=0.016, atol=0.5)
+
+
+def forward() -> None:
+    rank, group = dist.get_rank(), dist.group.WORLD
+    close(gather_matmul(rows(rank), weights(), group), all_rows([0, 1]) @ weights())
+    x = [numbers(2 * ROWS, K, seed=rank) for rank in range(2)]
+    w = [numbers(K, N, seed=10 + rank) for rank in range(2)]
+    wanted = sum(x[rank].float() @ w[rank].float() for rank in range(2))
+    found = matmul_reduce_scatter(x[rank], w[rank], group)
+    close(found.float(), wanted[rank * ROWS : (rank + 1) * ROWS])
+
+
+def backward() -> None:
+    rank, group = dist.get_rank(), dist.group.WORLD
+    x, w = rows(rank).requires_grad_(), weights().requires_grad_()
+    gradient = [numbers(2 * ROWS, N, seed=50 + rank) for rank in range(2)]
+    gather_matmul(x, w, group).backward(gradient[rank])
+    through = sum(gradient[other].float() @ weights().float().T for other in range(2))
+    close(x.grad.float(), through[rank * ROWS : (rank + 1) * ROWS])
+    close(w.grad.float(), all_rows([0, 1]).float().T @ gradient[rank].float())
+
+
+def replays() -> None:
+    rank, group = dist.get_rank(), dist.group.WORLD
+    x, w = rows(rank), weights()
+    gather_matmul(x, w, group)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = gather_matmul(x, w, group)
+        z = matmul_reduce_scatter_of(y, group)
+    for seed in range(200):
+        x.copy_(rows(rank, seed))
+        graph.replay()
+        wanted = all_rows([0, 1], seed) @ w
+        assert torch.equal(y, wanted), f"replay {seed}"
+        # Both ranks add the same columns.
+        close(z.float(), 2 * (wanted[rank * ROWS : (rank + 1) * ROWS].float() @ square().float()))
+        if seed % 20 == 0:
+            # A run that is issued, between replays.
+            assert torch.equal(gather_matmul(x, w, group), wanted)
+
+
+def square() -> torch.Tensor:
+    return numbers(N, N, seed=2000).triu(N - 4)
+
+
+def matmul_reduce_scatter_of(y: torch.Tensor, group: dist.ProcessGroup) -> torch.Tensor:
+    if torch.cuda.is_current_stream_capturing():
+        return matmul_reduce_scatter(y, _square[0], group)
+    return matmul_reduce_scatter(y, square(), group)
+
+
+_square: list[torch.Tensor] = []
+
+
+def replays_of_two_ops() -> None:
+    _square.append(square())
+    matmul_reduce_scatter(numbers(2 * ROWS, N, seed=1), _square[0], dist.group.WORLD)
+    replays()
+
+
+def compiled() -> None:
+    rank, group = dist.get_rank(), dist.group.WORLD
+    run = torch.compile(lambda x, w: gather_matmul(x * 2, w, group).relu(), fullgraph=True)
+    close(run(rows(rank), weights()), (2 * all_rows([0, 1]) @ weights()).relu())
+
+
+def two_groups() -> None:
+    rank = dist.get_rank()
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("outer", "inner"))
+    for _ in range(3):
+        x, w = rows(rank), weights()
+        inner = gather_matmul(x, w, mesh["inner"])
+        outer = gather_matmul(x, w, mesh["outer"])
+        close(inner, all_rows([rank // 2 * 2, rank // 2 * 2 + 1]) @ w)
+        close(outer, all_rows([rank % 2, rank % 2 + 2]) @ w)
+
+
+def another_shape_each_time() -> None:
+    """More layouts than sessions are kept: the ranks drop the same ones."""
+    rank, group = dist.get_rank(), dist.group.WORLD
+    gather_matmul._sessions.limit = 3
+    for count in [8, 16, 24, 32, 40, 8, 16]:
+        x = rows(rank)[:count]
+        close(gather_matmul(x, weights(), group), torch.cat([rows(other)[:count] for other in range(2)]) @ weights())
+    assert len(gather_matmul._sessions.sessions()) == 3
+
+
+def wrong_calls() -> None:
+    """What one rank is refused, all learn."""
+    rank, group = dist.get_rank(), dist.group.WORLD
+    try:
+        gather_matmul(rows(rank)[:, : K - 8 * rank], weights()[: K - 8 * rank], group)
+    except Exception as error:
+        print(f"rank {rank} is told: {error}", flush=True)
+    torch.cuda.synchronize()
+
+
+def a_rank_is_killed() -> None:
+    rank, group = dist.get_rank(), dist.group.WORLD
+    gather_matmul(rows(rank), weights(), group)
+    torch.cuda.synchronize()
+    dist.barrier()
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(0.5)
+    gather_matmul(rows(rank), weights(), group)
+    torch.cuda.synchronize()
+    time.sleep(60)
+    print("nobody noticed", flush=True)
+
+
+def a_rank_raises() -> None:
+    rank, group = dist.get_rank(), dist.group.WORLD
+    gather_matmul(rows(rank), weights(), group)
+    torch.cuda.synchronize()
+    dist.barrier()
+    if rank == 1:
+        raise ValueError("this rank raises")
+    gather_matmul(rows(rank), weights(), group)
+    torch.cuda.synchronize()
+    time.sleep(60)
+    print("nobody noticed", flush=True)
+
+
+CASES = [
+    (forward, 2, {}),
+    (backward, 2, {}),
+    (replays_of_two_ops, 2, {}),
+    (compiled, 2, {}),
+    (two_groups, 4, {}),
+    (another_shape_each_time, 2, {}),
+    (a_rank_is_killed, 2, {0: (1, "no sign of life"), 1: (-signal.SIGKILL, "")}),
+    (a_rank_raises, 2, {0: (1, "its process has ended"), 1: (1, "this rank raises")}),
+]
+
+
+def run_rank(name: str, rank: int, world: int, store: str) -> None:
+    """Runs a case as one of its ranks."""
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    os.environ["HOSTIR_PEER_TIMEOUT"] = "4"
+    torch.cuda.set_device(rank % torch.cuda.device_count())
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world)
+    globals()[name]()
+    torch.cuda.synchronize()
+    dist.barrier()
