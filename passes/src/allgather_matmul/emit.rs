@@ -11,7 +11,7 @@ use hostir::ir::{BinaryOp, ExprId, IterDomain, MemoryType, OpId, ParallelType, T
 
 /// Appends a loop over `hop`.
 pub(super) fn emit_loop(build: &mut OpBuilder<'_, '_>, region: &GatherRegion, hop: ExprId, out: &mut Vec<OpId>) {
-    let gathered = gathered_tensor(build, region.source);
+    let gathered = region.copy.map_or_else(|| gathered_tensor(build, region.source), |copy| copy.result);
     out.push(build.build_allocate(gathered));
     out.extend(region.products.iter().map(|product| build.build_allocate(product.result)));
     let gather = GatherLoop { region, gathered, hop };
@@ -38,7 +38,8 @@ impl GatherLoop<'_> {
         let own = Slice::whole(self.region.source).index_axis(0, zero);
         let part = self.shifted_rank(build, BinaryOp::Add);
         let arrived = Slice::whole(self.gathered).index_axis(0, part);
-        let here = self.products(build, &own, part);
+        let mut here = self.copy_own_part(build, &own, &arrived);
+        here.extend(self.products(build, &own, part));
         let mut there = Vec::new();
         let arrival = put_message(build, true, &arrived, part, &mut there);
         let departure = self.send_own_part(build, &own, &mut there);
@@ -47,6 +48,16 @@ impl GatherLoop<'_> {
         there.push(build.build_wait(departure));
         let first = build.binary_expr(BinaryOp::Eq, self.hop, zero);
         vec![build.build_branch(first, here, there)]
+    }
+
+    /// The rank's own part of a gathered copy that the program has.
+    fn copy_own_part(&self, build: &mut OpBuilder<'_, '_>, own: &Slice, place: &Slice) -> Vec<OpId> {
+        let mut ops = Vec::new();
+        if self.region.copy.is_some() {
+            let (out, input) = (place.emit_selects(build, &mut ops), own.emit_selects(build, &mut ops));
+            ops.push(build.build_set(out, input));
+        }
+        ops
     }
 
     /// Sends on the stream behind those of the iterations, so that copies follow each other.

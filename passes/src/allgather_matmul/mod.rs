@@ -27,7 +27,8 @@ pub(crate) const PASS: PassInfo = PassInfo {
 Replaces `matmul` and `linear` ops whose left operand is needed from all devices, `[device, m, k]` to
 `[part, m, n]`, by a loop over the parts. Products that share the operand share the loop, so it is gathered once.
 The loop begins with the rank's own part, for which nothing is sent, and goes round the devices; each rank sends its
-part to each other rank itself, by copies on a stream of their own (`protocol=put`), while it multiplies.
+part to each other rank itself, by copies on a stream of their own (`protocol=put`), while it multiplies. A `Set` of the
+operand to `[part, m, k]`, for what else needs the gathered rows, is what the loop gathers into.
 
 With more axes, a `broadcast` of the operand to `[1, device, m, k]` and a right operand `[device, 1, k, n]` give a
 product `[device, part, m, n]`: columns of a weight lie across devices, as in the first layer of a tensor-parallel
@@ -88,6 +89,7 @@ fn run_allgather_matmul(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), 
         cx.add_remark(|| loop_remark(program, &region));
         work.extend(region.products.iter().skip(1).map(|product| (product.op, None)));
         work.extend(region.broadcasts.iter().map(|&op| (op, None)));
+        work.extend(region.copy.iter().map(|copy| (copy.op, None)));
         work.push((region.products[0].op, Some(region)));
     }
     if work.is_empty() {

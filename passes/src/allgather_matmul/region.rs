@@ -18,6 +18,13 @@ pub(super) struct GatheredProduct {
     pub(super) sharded: bool,
 }
 
+/// A `Set` of the operand that gathers it.
+#[derive(Clone, Copy)]
+pub(super) struct GatheredCopy {
+    pub(super) op: OpId,
+    pub(super) result: TensorId,
+}
+
 /// Products that share the operand which is gathered.
 pub(super) struct GatherRegion {
     /// The operand, `[device, m, k]`.
@@ -25,6 +32,8 @@ pub(super) struct GatherRegion {
     pub(super) products: Vec<GatheredProduct>,
     /// Broadcasts of the operand that only these products read.
     pub(super) broadcasts: Vec<OpId>,
+    /// A copy of the operand that every device has whole: the loop gathers into it.
+    pub(super) copy: Option<GatheredCopy>,
     /// The number of devices, and of parts.
     pub(super) ranks: u32,
 }
@@ -72,6 +81,7 @@ impl<'p> GatherSearch<'p> {
         }
         for region in &mut regions {
             region.broadcasts = self.private_broadcasts(region);
+            region.copy = self.find_copy(region);
         }
         regions
     }
@@ -81,8 +91,39 @@ impl<'p> GatherSearch<'p> {
         let last = regions.iter_mut().rev().find(|region| region.source == source);
         match last.filter(|region| self.motion.can_hoist(product.op, region.products[0].op)) {
             Some(region) => region.products.push(product),
-            None => regions.push(GatherRegion { source, products: vec![product], broadcasts: Vec::new(), ranks }),
+            None => regions.push(GatherRegion {
+                source,
+                products: vec![product],
+                broadcasts: Vec::new(),
+                copy: None,
+                ranks,
+            }),
         }
+    }
+
+    /// The first copy of a region's operand to `[part, m, k]` on every device that may stand where the loop does.
+    fn find_copy(&mut self, region: &GatherRegion) -> Option<GatheredCopy> {
+        let program = self.program;
+        let found = program.block(program.body()).ops.iter().find_map(|&id| {
+            let op = program.op(id);
+            let (source, result) = (op.input_tensors().next()?, op.output_tensors().next()?);
+            let is_copy = op.kind == OpKind::Set && source == region.source;
+            (is_copy && self.is_gathered_form(source, result, region.ranks)).then_some(GatheredCopy { op: id, result })
+        })?;
+        let first = region.products[0].op;
+        let is_before = self.motion.place_of(found.op) < self.motion.place_of(first);
+        let moves =
+            if is_before { self.motion.can_sink(found.op, first) } else { self.motion.can_hoist(found.op, first) };
+        moves.then_some(found)
+    }
+
+    /// True if a tensor is `[part, m, k]` on every device for a source that is `[device, m, k]`.
+    fn is_gathered_form(&self, source: TensorId, result: TensorId, ranks: u32) -> bool {
+        let program = self.program;
+        let [rows, made] = [source, result].map(|tensor| stored_domains(program, tensor));
+        let plain = !self.bound.contains(&result) && !logical_axes(program, result).split;
+        let one_mesh = program.tensor(source).mesh == program.tensor(result).mesh;
+        plain && one_mesh && made.len() == rows.len() && is_local(&made) && self.is_part_axis(&made[0], &rows[0], ranks)
     }
 
     /// The broadcasts of a region's operand that nothing but its products reads.
@@ -137,7 +178,7 @@ impl<'p> GatherSearch<'p> {
         };
         let sharded = self.check_axes(id, [source, left, result], others, ranks)?;
         let made = self.broadcasts.get(&left).copied();
-        if made.is_some_and(|made| !self.motion.can_sink(made, id)) {
+        if made.is_some_and(|made| !self.motion.can_repeat(made, id)) {
             return Err("something between it and the broadcast changes the operand");
         }
         Ok((GatheredProduct { op: id, result, others: others.to_vec(), sharded }, ranks))

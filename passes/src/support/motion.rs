@@ -29,6 +29,15 @@ impl<'p> BodyMotion<'p> {
         self.commutes_with(op, from + 1..to)
     }
 
+    /// True if an op would give the same again in front of a later one: like `can_sink`, but its result may be read
+    /// between the two.
+    pub(crate) fn can_repeat(&mut self, op: OpId, later: OpId) -> bool {
+        let program = self.program;
+        let tensors: Vec<usize> = program.op(op).all_tensors().map(|tensor| self.storage.class_of(tensor)).collect();
+        let range = self.place_of(op) + 1..self.place_of(later);
+        self.all_between(range, &mut |class, changes| !(changes && tensors.contains(&class)))
+    }
+
     /// True if an op computes the same behind an earlier one.
     pub(crate) fn can_hoist(&mut self, op: OpId, earlier: OpId) -> bool {
         let (from, to) = (self.place_of(earlier), self.place_of(op));
@@ -40,14 +49,20 @@ impl<'p> BodyMotion<'p> {
         let program = self.program;
         let reads: Vec<usize> = program.op(op).input_tensors().map(|tensor| self.storage.class_of(tensor)).collect();
         let writes: Vec<usize> = program.op(op).output_tensors().map(|tensor| self.storage.class_of(tensor)).collect();
+        self.all_between(range, &mut |class, changes| !(writes.contains(&class) || changes && reads.contains(&class)))
+    }
+
+    /// True if all ops of a range of the body may change their place, and each of their accesses passes a test of the
+    /// memory's class and whether it changes it.
+    fn all_between(&mut self, range: std::ops::Range<usize>, passes: &mut dyn FnMut(usize, bool) -> bool) -> bool {
+        let program = self.program;
         let between = program.block(program.body()).ops.get(range).unwrap_or_default();
         between.iter().all(|&id| {
             let effect = program.op(id).kind.effect();
             let mut free = matches!(effect, OpEffect::Pure | OpEffect::Allocate | OpEffect::Alias);
             visit_accesses(program, id, &mut |tensor, access| {
-                let class = self.storage.class_of(tensor);
                 let changes = matches!(access, TensorAccess::Write | TensorAccess::Both | TensorAccess::Bind);
-                free &= !(writes.contains(&class) || changes && reads.contains(&class));
+                free &= passes(self.storage.class_of(tensor), changes);
             });
             free
         })
