@@ -114,11 +114,13 @@ impl ResourceCache {
     /// thread stays so.
     pub(crate) fn open_devices(&self, ordinals: &[usize]) -> Result<Vec<Arc<CudaDevice>>, Error> {
         std::thread::scope(|scope| {
-            let open = |ordinal| {
-                relax_capture_mode();
-                self.open_device(ordinal)
-            };
-            let threads: Vec<_> = ordinals.iter().map(|&ordinal| scope.spawn(move || open(ordinal))).collect();
+            let threads = ordinals.iter().map(|&ordinal| {
+                scope.spawn(move || {
+                    relax_capture_mode();
+                    self.open_device(ordinal)
+                })
+            });
+            let threads: Vec<_> = threads.collect();
             let broken = |_| Error::Call { call: "cuDevicePrimaryCtxRetain", status: "a thread stopped".into() };
             threads.into_iter().map(|thread| thread.join().map_err(broken)?).collect()
         })

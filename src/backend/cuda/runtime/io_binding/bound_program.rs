@@ -388,6 +388,10 @@ fn call_error(error: Error) -> Vec<Diag> {
     vec![global_diag(&error)]
 }
 
+fn refuse_recording(message: &str, note: &str) -> Result<(), Diag> {
+    Err(Diag::global_error(codes::SESSION, message).with_note(note))
+}
+
 /// Refuses a run whose recording by the caller would not be one: `caller` is the recording of the caller's stream, `own`
 /// that of the program's main stream.
 fn check_recording(
@@ -396,20 +400,19 @@ fn check_recording(
     options: &Options,
     ranks: usize,
 ) -> Result<(), Diag> {
-    let refuse = |message: &str, note: &str| Err(Diag::global_error(codes::SESSION, message).with_note(note));
     match (caller, own) {
         (None, None) => Ok(()),
-        (Some(_), _) if ranks > 1 => refuse(
+        (Some(_), _) if ranks > 1 => refuse_recording(
             "a session of several ranks was called while one of the streams is being recorded",
             "record runs of sessions with one rank: give each rank a process of its own",
         ),
-        (Some(_), _) if options.graph => refuse(
+        (Some(_), _) if options.graph => refuse_recording(
             "a session with a graph of its own was called while the stream is being recorded",
             "build the session without `Options::graph`",
         ),
         (Some(caller), Some(own)) if caller == own => Ok(()),
         (Some(_), None) => Ok(()),
-        (_, Some(_)) => refuse(
+        (_, Some(_)) => refuse_recording(
             "the session was called while another stream's recording, which has a run of it, is under way",
             "end that recording first",
         ),
