@@ -104,22 +104,14 @@ impl DeviceSession {
 
     /// Whether nothing that was enqueued is under way; None if another thread has the session.
     fn is_complete(&self, py: Python<'_>) -> PyResult<Option<bool>> {
-        let look = || {
-            let mut held = match self.session.try_lock() {
-                Ok(held) => held,
-                Err(TryLockError::WouldBlock) => return Ok(None),
-                Err(TryLockError::Poisoned(held)) => held.into_inner(),
-            };
-            let Some(session) = held.as_mut() else { return Ok(Some(true)) };
-            session.is_complete().map(Some).map_err(|error| self.failure(error.diags()))
-        };
-        run_here(py, look)?.map_err(|failure| failure.into_exception(py))
+        run_here(py, || self.look())?.map_err(|failure| failure.into_exception(py))
     }
 
     /// Waits until everything that was enqueued is done.
     fn wait(&self, py: Python<'_>) -> PyResult<()> {
-        let wait = || self.with_session(|session| session.wait().map_err(|error| self.failure(error.diags())));
-        run_here(py, wait)?.map_err(|failure| failure.into_exception(py))
+        let waited =
+            run_here(py, || self.with_session(|session| session.wait().map_err(|error| self.failure(error.diags()))));
+        waited?.map_err(|failure| failure.into_exception(py))
     }
 
     /// Whether a graph of the caller's holds a run.
@@ -146,6 +138,17 @@ impl DeviceSession {
 }
 
 impl DeviceSession {
+    /// `is_complete` without the interpreter.
+    fn look(&self) -> Result<Option<bool>, Failure> {
+        let mut held = match self.session.try_lock() {
+            Ok(held) => held,
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Poisoned(held)) => held.into_inner(),
+        };
+        let Some(session) = held.as_mut() else { return Ok(Some(true)) };
+        session.is_complete().map(Some).map_err(|error| self.failure(error.diags()))
+    }
+
     fn failure(&self, diags: &[Diag]) -> Failure {
         Failure::new(&self.program.recipe.source, diags.to_vec())
     }
@@ -275,8 +278,7 @@ fn shard_layout(port: &IoTensor, given: &DeviceTensor) -> Result<DeviceTensor, D
 fn result_layout(port: &IoTensor, given: &DeviceTensor) -> Result<DeviceTensor, Diag> {
     let dtype = checked_dtype(port, given.dtype)?;
     let shape = port.local_shape();
-    let count = |shape: &[usize]| shape.iter().product::<usize>();
-    if count(&shape) != count(&given.shape) {
+    if shape.iter().product::<usize>() != given.shape.iter().product() {
         return Err(shape_error(port, "the result", given));
     }
     Ok(DeviceTensor::contiguous(0, dtype, &shape))

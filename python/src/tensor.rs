@@ -39,8 +39,9 @@ const NAMES: &[(&str, DType)] = &[
 /// `TypeError` if programs have no such type.
 pub(crate) fn dtype_named(name: &str) -> PyResult<DType> {
     let found = NAMES.iter().find(|(known, _)| *known == name);
-    let unknown = || PyTypeError::new_err(format!("no program has elements of type {name}"));
-    found.map(|(_, dtype)| *dtype).ok_or_else(unknown)
+    found
+        .map(|(_, dtype)| *dtype)
+        .ok_or_else(|| PyTypeError::new_err(format!("no program has elements of type {name}")))
 }
 
 /// A dense row-major tensor in host memory.

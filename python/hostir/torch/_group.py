@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-__all__ = ["group_among", "group_name", "group_of", "is_group", "plain_tensor"]
+__all__ = ["group_among", "group_name", "group_of", "is_group", "plain_tensor", "rank_count"]
 
 
 def is_group(value: Any) -> bool:
@@ -32,6 +32,13 @@ def group_of(name: str) -> Any:
     from torch.distributed.distributed_c10d import _resolve_process_group
 
     return _resolve_process_group(name)
+
+
+def rank_count(name: str) -> int:
+    """The number of ranks of the group of a name; compilers know the answer."""
+    from torch.distributed.distributed_c10d import _get_group_size_by_name
+
+    return int(_get_group_size_by_name(name))
 
 
 def group_among(values: Iterable[Any]) -> Any:

@@ -140,6 +140,13 @@ class Op:
         sessions = ProgramSessions(f"{self.name}_backward", program, outputs)
         return GradientSchedule(sessions, inputs, [tensors.index(argument) for argument in out])
 
+    def replace_program(self, program: Program) -> None:
+        """Puts another program with the same inputs and outputs in the place of the op's; sessions of the old one go."""
+        outputs = [_position(self, output, program, "output") for output in self.outputs]
+        self._inputs = _argument_places(self, self.args, list(self._signature.parameters), program)
+        self.program = program
+        self._sessions = ProgramSessions(self.name, program, outputs)
+
     def run_program(self, values: Sequence[Any]) -> list[torch.Tensor]:
         """The program's results for tensors of a GPU, enqueued on torch's current stream."""
         return self._sessions.run(*self._call(values))

@@ -139,6 +139,41 @@ def compiled() -> None:
     close(run(rows(rank), weights()), (2 * all_rows([0, 1]) @ weights()).relu())
 
 
+def overlap_pass() -> None:
+    """Collectives and matmuls of a graph become programs, also those of a block."""
+    rank, group = dist.get_rank(), dist.group.WORLD
+    overlap = hir.Overlap(choose="always")
+
+    def block(x: torch.Tensor, w: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        rows = fc.all_gather_tensor(x, 0, group)
+        return fc.reduce_scatter_tensor(torch.relu(rows @ w) @ v, "sum", 0, group)
+
+    columns = [numbers(K, N, seed=20 + other) for other in range(2)]
+    back = [numbers(N, K, seed=30 + other).triu(N - K - 4) for other in range(2)]
+    run = torch.compile(block, fullgraph=True, options={"post_grad_custom_post_pass": overlap})
+    for seed in range(3):
+        found = run(rows(rank, seed), columns[rank], back[rank])
+        inner = [torch.relu(all_rows([0, 1], seed) @ columns[other]) for other in range(2)]
+        wanted = sum(inner[other].float() @ back[other].float() for other in range(2))
+        close(found.float(), wanted[rank * ROWS : (rank + 1) * ROWS])
+    assert len(overlap.report().fused) == 2, str(overlap.report())
+
+
+def linear_slots() -> None:
+    rank, group = dist.get_rank(), dist.group.WORLD
+    hir.linear.use(hir.Overlap(choose="always"))
+    x, w = rows(rank).requires_grad_(), numbers(N, K, seed=40 + rank).requires_grad_()
+    y = hir.linear.all_gather(x, w, group)
+    close(y, all_rows([0, 1]) @ w.detach().T)
+    gradient = [numbers(2 * ROWS, N, seed=60 + other) for other in range(2)]
+    y.backward(gradient[rank])
+    through = sum(gradient[other].float() @ numbers(N, K, seed=40 + other).float() for other in range(2))
+    close(x.grad.float(), through[rank * ROWS : (rank + 1) * ROWS])
+    close(w.grad.float(), gradient[rank].float().T @ all_rows([0, 1]).float())
+    report = hir.linear.report()
+    assert len(report.fused) == 2, str(report)
+
+
 def two_groups() -> None:
     rank = dist.get_rank()
     mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("outer", "inner"))
@@ -202,6 +237,8 @@ CASES = [
     (backward, 2, {}),
     (replays_of_two_ops, 2, {}),
     (compiled, 2, {}),
+    (overlap_pass, 2, {}),
+    (linear_slots, 2, {}),
     (two_groups, 4, {}),
     (another_shape_each_time, 2, {}),
     (a_rank_is_killed, 2, {0: (1, "no sign of life"), 1: (-signal.SIGKILL, "")}),

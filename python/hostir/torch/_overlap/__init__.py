@@ -1,0 +1,14 @@
+"""`Overlap`: a pass over graphs of torch that turns collectives and the matmuls beside them into programs.
+
+The modules in the order in which data goes through them: `nodes`, `layouts` and `functions` say what nodes are; `regions`
+finds what belongs together; `emit` writes it as text, in the forms of `forms`; `bodies` keeps the nodes as a function;
+`programs` lowers, proves and registers; `measure` compares; `rewrite` changes the graph; `report` tells. `overlap` calls
+them.
+"""
+
+from hostir.torch._overlap.overlap import Overlap
+from hostir.torch._overlap.programs import override
+from hostir.torch._overlap.reasons import Reason
+from hostir.torch._overlap.report import Line, Report
+
+__all__ = ["Line", "Overlap", "Reason", "Report", "override"]

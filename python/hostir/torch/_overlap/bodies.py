@@ -1,0 +1,118 @@
+"""The nodes of a region as functions: in the forms of its program, as torch has them, and with the program in their place."""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch.fx import Graph, GraphModule
+
+from hostir.torch._overlap.emit import Written
+from hostir.torch._overlap.forms import add_call, from_program, to_program
+from hostir.torch._overlap.nodes import Node, shape_of
+from hostir.torch._overlap.regions import GraphIndex, Region
+
+__all__ = ["RegionBody", "call_program", "region_body", "torch_module", "program_module"]
+
+
+@dataclass(frozen=True)
+class RegionBody:
+    """The region's own nodes, from arguments to results in the forms of the program."""
+
+    function: Callable[..., Any]
+    """With the signature of an op: the program's inputs, and the group's name."""
+    code: str
+    """Its Python code."""
+
+
+def region_body(index: GraphIndex, region: Region, written: Written) -> RegionBody:
+    """The body of the op that a region becomes."""
+    graph = Graph()
+    env: dict[Node, Node] = {}
+    given = [graph.placeholder(argument.name.lower()) for argument in written.arguments]
+    group = graph.placeholder("group")
+    for argument, value in zip(written.arguments, given, strict=True):
+        env[argument.node] = from_program(graph, value, argument.form, shape_of(argument.node))
+    _copy_nodes(graph, index, region, env, group)
+    made = []
+    for result in written.results:
+        node, before = result.nodes[0]
+        made.append(to_program(graph, env[node], replace(result.form, before=before)))
+    graph.output(made[0] if len(made) == 1 else tuple(made))
+    module = GraphModule(torch.nn.Module(), graph)
+    return RegionBody(_with_signature(module, written), module.code)
+
+
+def _copy_nodes(graph: Graph, index: GraphIndex, region: Region, env: dict[Node, Node], group: Any) -> None:
+    groups = {end.node for end in region.collectives}
+    for node in sorted(region.nodes | region.weight_views, key=index.order.__getitem__):
+        if node in env:
+            continue
+        copy = graph.node_copy(node, env.__getitem__)
+        copy.meta = {}
+        if node in groups:
+            copy.args = tuple(group if value == region.group else value for value in copy.args)
+        env[node] = copy
+
+
+def _with_signature(module: GraphModule, written: Written) -> Callable[..., Any]:
+    """A function whose annotations say what the op's arguments are."""
+
+    def body(*values: Any) -> Any:
+        return module(*values)
+
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    names = [argument.name.lower() for argument in written.arguments]
+    parameters = [inspect.Parameter(name, kind, annotation=torch.Tensor) for name in names]
+    parameters.append(inspect.Parameter("group", kind, annotation=str))
+    single = len(written.results) == 1
+    result = torch.Tensor if single else tuple[(torch.Tensor,) * len(written.results)]  # type: ignore[misc]
+    body.__signature__ = inspect.Signature(parameters, return_annotation=result)  # type: ignore[attr-defined]
+    body.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters} | {"return": result}
+    body.__name__ = body.__qualname__ = written.name
+    body.__doc__ = f"Region {written.name} of a graph."
+    return body
+
+
+def call_program(graph: Graph, written: Written, target: Any, env: Mapping[Node, Node], group: str) -> dict[Node, Node]:
+    """Appends the op's call and the views around it; gives what stands for each result of the region."""
+    given = [to_program(graph, env[argument.node], argument.form) for argument in written.arguments]
+    call = add_call(graph, target, *given, group)
+    parts = [call]
+    if len(written.results) > 1:
+        parts = [add_call(graph, operator.getitem, call, at) for at in range(len(written.results))]
+    made = {}
+    for result, part in zip(written.results, parts, strict=True):
+        for node, before in result.nodes:
+            made[node] = from_program(graph, part, replace(result.form, before=before), shape_of(node))
+    return made
+
+
+def torch_module(index: GraphIndex, region: Region, written: Written) -> GraphModule:
+    """The region's own nodes, from tensors of torch to tensors of torch: what the program is measured beside."""
+    graph = Graph()
+    env = _placeholders(graph, written)
+    _copy_nodes(graph, index, region, env, region.group)
+    graph.output(tuple(env[node] for result in written.results for node, _ in result.nodes))
+    return GraphModule(torch.nn.Module(), graph)
+
+
+def program_module(region: Region, written: Written, target: Any) -> GraphModule:
+    """The same with the op in the place of the nodes."""
+    graph = Graph()
+    env = _placeholders(graph, written)
+    made = call_program(graph, written, target, env, region.group)
+    graph.output(tuple(made[node] for result in written.results for node, _ in result.nodes))
+    return GraphModule(torch.nn.Module(), graph)
+
+
+def _placeholders(graph: Graph, written: Written) -> dict[Node, Node]:
+    env = {}
+    for argument in written.arguments:
+        if argument.node not in env:
+            env[argument.node] = graph.placeholder(argument.name.lower())
+    return env

@@ -1,0 +1,302 @@
+"""The program of a region, as text in plain math: what it computes, and nothing of how."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+
+import torch
+
+from hostir.torch._overlap import forms
+from hostir.torch._overlap.forms import Form
+from hostir.torch._overlap.functions import Function, literal, write_function
+from hostir.torch._overlap.nodes import Matmul, Node, Weight, element_type, matmul_of, shape_of
+from hostir.torch._overlap.reasons import Kept, Reason
+from hostir.torch._overlap.regions import GraphIndex, Region, operand_kind
+
+__all__ = ["Argument", "Result", "Written", "write_region"]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An input of the program, and the node that has it."""
+
+    name: str
+    node: Node
+    form: Form
+    element: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """An output of the program, and the nodes that it stands for."""
+
+    name: str
+    form: Form
+    element: str
+    nodes: tuple[tuple[Node, int], ...]
+    """Each with the `before` of its layout."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """A region as a program."""
+
+    name: str
+    """`region_` and a hash of the text."""
+    text: str
+    arguments: tuple[Argument, ...]
+    results: tuple[Result, ...]
+
+
+def write_region(index: GraphIndex, region: Region) -> Written:
+    """Writes the program of a region. Raises `Kept` for what the language does not have."""
+    writer = _Writer(index, region)
+    writer.write_body()
+    results = writer.results()
+    arguments = tuple(writer.arguments.values())
+    body = "\n".join(f"  {line}" for line in writer.ordered_lines())
+    inputs = ", ".join(f"{given.name}: {given.element}[{given.form.axes}]" for given in arguments)
+    outputs = ", ".join(f"{made.name}: {made.element}[{made.form.axes}]" for made in results)
+    rest = f"({inputs}) -> ({outputs}) on d:\n{body}\n"
+    head = f"hir 2\nmesh d = 0..{region.ranks}\n\n"
+    name = f"region_{hashlib.sha256((head + rest).encode()).hexdigest()[:8]}"
+    return Written(name, f"{head}{name}{rest}", arguments, results)
+
+
+@dataclass
+class _Line:
+    """A statement: the tensor that it makes, its type, and what computes it."""
+
+    name: str
+    element: str
+    form: Form
+    expression: str
+
+
+class _Writer:
+    """Writes statements in the order of the graph, but matmuls of gathered rows first, so that they share a loop."""
+
+    def __init__(self, index: GraphIndex, region: Region) -> None:
+        self.index = index
+        self.region = region
+        self.arguments: dict[tuple[Node, str], Argument] = {}
+        self.names: dict[Node, str] = {}
+        self.forms: dict[str, Form] = {}
+        self.elements: dict[str, str] = {}
+        self.views: list[_Line] = []
+        self.first: list[_Line] = []
+        self.lines: list[_Line] = []
+        self.counts: dict[str, int] = {}
+        self.outputs: list[str] = []
+        self.summed = {matmul.node for matmul in region.summed}
+
+    # Names and lines
+
+    def _new_name(self, letter: str) -> str:
+        self.counts[letter] = self.counts.get(letter, 0) + 1
+        return f"{letter}{self.counts[letter]}"
+
+    def _write(self, lines: list[_Line], letter: str, element: str, form: Form, expression: str) -> str:
+        name = self._new_name(letter)
+        lines.append(_Line(name, element, form, expression))
+        self.forms[name], self.elements[name] = form, element
+        return name
+
+    def ordered_lines(self) -> list[str]:
+        """The statements. The types of outputs are in the program's head."""
+        lines = [*self.views, *self.first, *self.lines]
+        return [
+            f"{line.name} = {line.expression}"
+            if line.name in self.outputs
+            else f"{line.name}: {line.element}[{line.form.axes}] = {line.expression}"
+            for line in lines
+        ]
+
+    def _argument(self, node: Node, letter: str, form: Form) -> str:
+        key = (node, form.axes)
+        if node in self.region.nodes:
+            raise Kept(Reason.LAYOUT, f"{node.name} is read in two forms")
+        if key not in self.arguments:
+            self.arguments[key] = Argument(self._new_name(letter), node, form, element_type(node))
+        return self.arguments[key].name
+
+    # Statements
+
+    def write_body(self) -> None:
+        """Writes all statements."""
+        region = self.region
+        if region.gather is not None:
+            self._write_gather(region.gather.source, region.gather.result)
+        for node in sorted(region.values, key=self.index.order.__getitem__):
+            if node not in self.summed:
+                self._write_value(node)
+        if region.sum is not None:
+            self._write_sum()
+
+    def _write_gather(self, source: Node, result: Node) -> None:
+        width = shape_of(result)[-1]
+        rows = math.prod(shape_of(source)) // width if width else 0
+        form = forms.part_form(self.region.ranks, rows, width)
+        name = self._argument(source, "X", form)
+        axes = f"b.1, x:{self.region.ranks}, {rows}, {width}"
+        self.views.append(_Line("G", element_type(result), Form(axes, ()), f"broadcast({name}, flags=[true, false, false, false])"))
+
+    def _write_value(self, node: Node) -> None:
+        index = self.index
+        matmul = None if node in index.moves else matmul_of(node)
+        if matmul is not None:
+            self._write_matmul(matmul)
+        elif node in index.moves:
+            self.names[node] = self.names[index.moves[node].source]
+        elif node in index.columns:
+            self._write_columns(node)
+        else:
+            self._write_function(index.functions[node])
+
+    def _rows_form(self, node: Node, width: int) -> Form:
+        before = self.region.values[node].before
+        rows = math.prod(shape_of(node)) // (width * self.region.ranks) if width else 0
+        return forms.rows_form(self.region.ranks, before, rows, width)
+
+    def _write_matmul(self, matmul: Matmul) -> None:
+        """A matmul of gathered rows; the only ones that have results."""
+        node = matmul.node
+        form = self._rows_form(node, shape_of(node)[-1])
+        contracted = shape_of(matmul.left)[-1]
+        right = self._weight(matmul.weight)
+        product = Form(f"{form.axes}, r.{contracted}", form.shape, form.before)
+        made = self._write(self.first, "P", element_type(node), product, f"matmul(G, {right})")
+        if matmul.bias is not None:
+            bias = self._operand(matmul.bias, node, form)
+            made = self._write(self.lines, "V", element_type(node), form, f"{made} + {bias}")
+        self.names[node] = made
+
+    def _weight(self, weight: Weight) -> str:
+        ranks = self.region.ranks
+        rows, columns = shape_of(weight.source)[-2:]
+        name = self._argument(weight.source, "W", forms.matrix_form(ranks, rows, columns))
+        if not weight.is_transposed:
+            return name
+        turned = forms.matrix_form(ranks, columns, rows)
+        for line in self.views:
+            if line.expression == f"Set.Permute({name}, perm=[0, 1, 3, 2])":
+                return line.name
+        return self._write(self.views, "T", element_type(weight.source), turned, f"Set.Permute({name}, perm=[0, 1, 3, 2])")
+
+    def _write_columns(self, node: Node) -> None:
+        columns = self.index.columns[node]
+        form = self._rows_form(node, columns.stop - columns.start)
+        ranks, rows, _ = form.shape
+        outer = "".join(f"[0, {extent}, 1], " for extent in (ranks, ranks, rows))
+        source = self.names[columns.source]
+        ranges = f"[{outer}[{columns.start}, {columns.stop}, 1]]"
+        self.names[node] = self._write(self.lines, "V", element_type(node), form, f"slice({source}, {ranges})")
+
+    def _write_function(self, function: Function) -> None:
+        node = function.node
+        form = self._rows_form(node, shape_of(node)[-1])
+        operands = []
+        for operand in function.operands:
+            is_tensor = isinstance(operand, torch.fx.Node)
+            operands.append(self._operand(operand, node, form) if is_tensor else literal(operand, element_type(node)))
+
+        def write(element: str, expression: str, like: str) -> str:
+            return self._write(self.lines, "V", element, self.forms[like] if like else form, expression)
+
+        self.names[node] = write_function(function, operands, write)
+
+    def _operand(self, operand: Node, result: Node, form: Form) -> str:
+        if operand in self.names:
+            return self.names[operand]
+        kind = operand_kind(shape_of(operand), shape_of(result))
+        ranks, rows, width = form.shape
+        if kind is None:
+            raise Kept(Reason.LAYOUT, operand.name)
+        found = {
+            "rows": forms.rows_form(ranks, form.before, rows, width),
+            "row": forms.row_form(ranks, form.before, rows),
+            "column": forms.column_form(ranks, width),
+            "scalar": forms.scalar_form(ranks),
+        }[kind]
+        name = self._argument(operand, "A" if kind == "rows" else "B", found)
+        self.forms[name] = found
+        return name
+
+    def _write_sum(self) -> None:
+        """The matmul whose result is added up over ranks; several are one, of factors that lie side by side."""
+        region, (first, *others) = self.region, self.region.summed
+        width = shape_of(first.node)[-1]
+        lefts = [self._left_factor(matmul) for matmul in region.summed]
+        rights = [self._weight(matmul.weight) for matmul in region.summed]
+        depths = [shape_of(matmul.left)[-1] for matmul in region.summed]
+        element = element_type(first.node)
+        form = self._rows_form(first.node, width)
+        left, right = lefts[0], rights[0]
+        if others:
+            ranks, rows, _ = form.shape
+            wide = forms.rows_form(ranks, form.before, rows, sum(depths))
+            left = self._write(self.lines, "L", element, wide, f"cat({', '.join(lefts)}, 3)")
+            tall = forms.matrix_form(ranks, sum(depths), width)
+            right = self._write(self.lines, "R", element, tall, f"cat({', '.join(rights)}, 2)")
+        product = Form(f"{form.axes}, r.{sum(depths)}", form.shape)
+        summed = self._write(self.lines, "P", element, product, f"matmul({left}, {right})")
+        made = self._sum_form(form, width)
+        self._write(self.lines, "Y", element, made, f"reduction({summed}, op=add, init={element}(0), allreduce=false)")
+
+    def _left_factor(self, matmul: Matmul) -> str:
+        if matmul.left in self.names:
+            return self.names[matmul.left]
+        before = self.region.values[matmul.node].before
+        depth = shape_of(matmul.left)[-1]
+        ranks = self.region.ranks
+        rows = math.prod(shape_of(matmul.left)[:-1]) // ranks
+        return self._argument(matmul.left, "A", forms.rows_form(ranks, before, rows, depth))
+
+    def _sum_form(self, form: Form, width: int) -> Form:
+        ranks, rows, _ = form.shape
+        is_scattered = self.region.sum is not None and self.region.sum.kind == "reduce_scatter"
+        return forms.sum_form(ranks, rows, width) if is_scattered else forms.whole_sum_form(ranks, rows, width)
+
+    # Outputs
+
+    def results(self) -> tuple[Result, ...]:
+        """The outputs: values of the region that something else reads."""
+        region, made = self.region, []
+        used = [node for node in region.values if node not in self.summed and _is_read_outside(node, region)]
+        for name in dict.fromkeys(self.names[node] for node in used):
+            nodes = tuple((node, region.values[node].before) for node in used if self.names[node] == name)
+            made.append(Result(name, self.forms[name], self.elements[name], nodes))
+        gathered = [node for node in region.gathered if _is_read_outside(node, region)]
+        if gathered:
+            made.append(self._gathered_result(gathered))
+        if region.reduced is not None:
+            name = f"Y{self.counts['Y']}"
+            made.append(Result(name, self.forms[name], self.elements[name], ((region.reduced, 1),)))
+        self.outputs = [result.name for result in made]
+        return tuple(made)
+
+    def _gathered_result(self, nodes: list[Node]) -> Result:
+        """The gathered rows themselves, which something else than the region's matmuls reads."""
+        assert self.region.gather is not None
+        source, width = self.region.gather.source, self.region.gathered[nodes[0]].width
+        name = self.arguments[(source, self._part_axes(source, width))].name
+        rows = math.prod(shape_of(source)) // width
+        form = forms.whole_form(self.region.ranks, 1, rows, width)
+        made = self._write(self.first, "X", element_type(source), form, f"Set({name})")
+        return Result(made, form, element_type(source), tuple((node, self.region.gathered[node].before) for node in nodes))
+
+    def _part_axes(self, source: Node, width: int) -> str:
+        rows = math.prod(shape_of(source)) // width
+        return forms.part_form(self.region.ranks, rows, width).axes
+
+
+def _is_read_outside(node: Node, region: Region) -> bool:
+    """Whether something outside of the region needs a value; nodes that lead nowhere else need theirs."""
+    inside = region.nodes
+    return any(user not in inside or (user in region.through and _leads_outside(user, region)) for user in node.users)
+
+
+def _leads_outside(node: Node, region: Region) -> bool:
+    return any(user not in region.nodes or (user in region.through and _leads_outside(user, region)) for user in node.users)

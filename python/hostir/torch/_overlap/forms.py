@@ -1,0 +1,126 @@
+"""Forms of a rank's tensors in host programs, and the views between them and torch's tensors.
+
+In a program every tensor has an axis `x:D` over the ranks; a rank's part of it lacks that axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.utils._pytree as pytree
+
+from hostir.torch._overlap.nodes import Node
+
+__all__ = [
+    "Form",
+    "add_call",
+    "column_form",
+    "from_program",
+    "matrix_form",
+    "part_form",
+    "row_form",
+    "rows_form",
+    "scalar_form",
+    "sum_form",
+    "to_program",
+    "whole_form",
+    "whole_sum_form",
+]
+
+aten = torch.ops.aten
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a tensor of torch is in a program."""
+
+    axes: str
+    """The axes in the program: `x:4, 4, 16, 8`."""
+    shape: tuple[int, ...]
+    """The shape of a rank's part."""
+    before: int = 1
+    """How often torch's tensor has the axis of parts; see `layouts`."""
+
+
+def part_form(ranks: int, rows: int, width: int) -> Form:
+    """The rank's own rows."""
+    return Form(f"x:{ranks}, {rows}, {width}", (rows, width))
+
+
+def rows_form(ranks: int, before: int, rows: int, width: int) -> Form:
+    """Rows of all parts, of which each rank has its own columns; `rows` is the number of a part's."""
+    return Form(f"x:{ranks}, {ranks}, {rows}, {width}", (ranks, rows, width), before)
+
+
+def row_form(ranks: int, before: int, rows: int) -> Form:
+    """One number for each row."""
+    return Form(f"x:{ranks}, {ranks}, {rows}, b.1", (ranks, rows, 1), before)
+
+
+def column_form(ranks: int, width: int) -> Form:
+    """One number for each column."""
+    return Form(f"x:{ranks}, b.1, b.1, {width}", (1, 1, width))
+
+
+def scalar_form(ranks: int) -> Form:
+    """One number."""
+    return Form(f"x:{ranks}, b.1, b.1, b.1", (1, 1, 1))
+
+
+def matrix_form(ranks: int, rows: int, columns: int) -> Form:
+    """A rank's weight."""
+    return Form(f"x:{ranks}, b.1, {rows}, {columns}", (1, rows, columns))
+
+
+def whole_form(ranks: int, before: int, rows: int, width: int) -> Form:
+    """Gathered rows, the same on all ranks."""
+    return Form(f"{ranks}, {rows}, {width}", (ranks, rows, width), before)
+
+
+def sum_form(ranks: int, rows: int, width: int) -> Form:
+    """The rank's part of a sum over ranks."""
+    return Form(f"r.{ranks}, x:{ranks}, {rows}, {width}", (rows, width))
+
+
+def whole_sum_form(ranks: int, rows: int, width: int) -> Form:
+    """A sum over ranks, the same on all."""
+    return Form(f"r.{ranks}, {ranks}, {rows}, {width}", (ranks, rows, width))
+
+
+def add_call(graph: torch.fx.Graph, target: Any, *args: Any) -> Node:
+    """Appends a call at the graph's insert point. It has a fake result if all its operands have."""
+    node = graph.call_function(target, args)
+    nodes = [value for value in pytree.tree_leaves(args) if isinstance(value, torch.fx.Node)]
+    if all("val" in operand.meta for operand in nodes):
+        values = pytree.tree_map(lambda value: value.meta["val"] if isinstance(value, torch.fx.Node) else value, args)
+        node.meta["val"] = target(*values)
+    return node
+
+
+def to_program(graph: torch.fx.Graph, tensor: Node, form: Form) -> Node:
+    """A tensor of torch in the form of a program's argument."""
+    if form.before != 1:
+        ranks, rows, width = form.shape
+        split = [form.before, ranks, rows // form.before, width]
+        tensor = add_call(graph, aten.reshape.default, tensor, split)
+        tensor = add_call(graph, aten.permute.default, tensor, [1, 0, 2, 3])
+    return _reshape(graph, tensor, form.shape)
+
+
+def from_program(graph: torch.fx.Graph, tensor: Node, form: Form, shape: Sequence[int]) -> Node:
+    """A program's result as the tensor of torch that it stands for."""
+    if form.before != 1:
+        ranks, rows, width = form.shape
+        tensor = add_call(graph, aten.reshape.default, tensor, [ranks, form.before, rows // form.before, width])
+        tensor = add_call(graph, aten.permute.default, tensor, [1, 0, 2, 3])
+    return _reshape(graph, tensor, shape)
+
+
+def _reshape(graph: torch.fx.Graph, tensor: Node, shape: Sequence[int]) -> Node:
+    value = tensor.meta.get("val")
+    if value is not None and list(value.shape) == list(shape):
+        return tensor
+    return add_call(graph, aten.reshape.default, tensor, list(shape))

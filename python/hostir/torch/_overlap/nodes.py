@@ -1,0 +1,239 @@
+"""What nodes of a graph are: collectives, matmuls, and the shapes and types of their tensors."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.fx import Node
+
+from hostir.torch._group import rank_count
+from hostir.torch._overlap.reasons import Kept, Reason
+
+__all__ = [
+    "Collective",
+    "Matmul",
+    "Node",
+    "Weight",
+    "collective_of",
+    "element_type",
+    "graph_order",
+    "is_static",
+    "matmul_of",
+    "op_name",
+    "shape_of",
+]
+
+ELEMENT_TYPES = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16"}
+
+COLLECTIVE_SPACES = {"_c10d_functional", "_c10d_functional_autograd"}
+GATHERS = {"all_gather_into_tensor"}
+SUMS = {"reduce_scatter_tensor", "all_reduce", "all_reduce_"}
+NOT_COLLECTIVES = {"wait_tensor", "wait_tensors", "_wrap_tensor_autograd"}
+
+# The rank of a matmul's operands: batches stand in front of rows.
+MATMULS = {"mm", "addmm", "bmm", "matmul", "linear"}
+
+
+@dataclass(frozen=True)
+class Collective:
+    """A functional collective."""
+
+    node: Node
+    kind: str
+    """`all_gather`, `reduce_scatter`, `all_reduce`, or the op's name."""
+    group: Any
+    """The name of the group; a node or an object where the graph does not say it."""
+    size: int | None
+    """The number of ranks, if known."""
+
+    @property
+    def source(self) -> Node:
+        """What is sent."""
+        return self.node.args[0]
+
+    @property
+    def result(self) -> Node:
+        """The node that waits for it; the collective itself if nothing does."""
+        waits = [user for user in self.node.users if op_name(user) in ("wait_tensor", "_wrap_tensor_autograd")]
+        return waits[0] if len(waits) == 1 and len(self.node.users) == 1 else self.node
+
+    @property
+    def is_gather(self) -> bool:
+        """Whether it gathers rows."""
+        return self.kind == "all_gather"
+
+    @property
+    def is_sum(self) -> bool:
+        """Whether it reduces over ranks."""
+        return self.kind in ("reduce_scatter", "all_reduce")
+
+
+@dataclass(frozen=True)
+class Weight:
+    """The right factor of a matmul, as a matrix that some node has."""
+
+    source: Node
+    is_transposed: bool
+    """Whether the source is `[n, k]`."""
+    through: tuple[Node, ...]
+    """Views between the source and the matmul."""
+
+
+@dataclass(frozen=True)
+class Matmul:
+    """A product `[rows.., k] @ [k, n]`, with a bias or without."""
+
+    node: Node
+    left: Node
+    weight: Weight
+    bias: Node | None
+
+
+def op_name(node: Node) -> str:
+    """The op's name without namespace and overload: `mm`; empty for what is no op."""
+    target = node.target
+    if node.op != "call_function":
+        return ""
+    return str(target._opname) if isinstance(target, torch._ops.OpOverload) else getattr(target, "__name__", "")
+
+
+def _namespace(node: Node) -> str:
+    return str(node.target.namespace) if isinstance(node.target, torch._ops.OpOverload) else ""
+
+
+def is_static(node: Node) -> bool:
+    """Whether a node is a tensor whose shape is known."""
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and all(isinstance(extent, int) for extent in value.shape)
+
+
+def shape_of(node: Node) -> list[int]:
+    """The shape; `Kept` if it is symbolic or unknown."""
+    if not is_static(node):
+        raise Kept(Reason.SYMBOLIC_SHAPE, node.name)
+    return list(node.meta["val"].shape)
+
+
+def element_type(node: Node) -> str:
+    """The element type as the language writes it."""
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor):
+        raise Kept(Reason.SYMBOLIC_SHAPE, node.name)
+    found = ELEMENT_TYPES.get(value.dtype)
+    if found is None:
+        raise Kept(Reason.ELEMENT_TYPE, f"{node.name} is {value.dtype}")
+    return found
+
+
+def graph_order(graph: torch.fx.Graph) -> dict[Node, int]:
+    """The place of each node."""
+    return {node: at for at, node in enumerate(graph.nodes)}
+
+
+def collective_of(node: Node) -> Collective | None:
+    """The collective that a node starts."""
+    name = op_name(node)
+    if node.op != "call_function" or _namespace(node) not in COLLECTIVE_SPACES or name in NOT_COLLECTIVES:
+        return None
+    if name in GATHERS:
+        return Collective(node, "all_gather", _group_text(node.args[2]), _whole(node.args[1]))
+    if name == "reduce_scatter_tensor":
+        return Collective(node, "reduce_scatter", _group_text(node.args[3]), _whole(node.args[2]))
+    if name in SUMS:
+        group = _group_text(node.args[2])
+        return Collective(node, "all_reduce", group, _size_of_group(group))
+    return Collective(node, name, _group_text(node.args[-1]) if node.args else None, None)
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+def _group_text(group: Any) -> Any:
+    if dist.is_available() and isinstance(group, dist.ProcessGroup):
+        return str(group.group_name)
+    return group
+
+
+def _size_of_group(group: Any) -> int | None:
+    if not isinstance(group, str) or not dist.is_initialized():
+        return None
+    try:
+        return rank_count(group)
+    except (RuntimeError, ValueError, KeyError):
+        return None
+
+
+def matmul_of(node: Node) -> Matmul | None:
+    """The matmul that a node is, if its right factor is one matrix.
+
+    Raises `Kept` for matmuls that no program has.
+    """
+    name = op_name(node)
+    if name in ("_scaled_mm", "_scaled_mm_v2"):
+        raise Kept(Reason.SCALED_MATMUL, node.name)
+    if name in ("baddbmm", "_grouped_mm"):
+        raise Kept(Reason.BATCHED_MATMUL, node.name)
+    if name not in MATMULS or _namespace(node) != "aten" or "dtype" in node.target._overloadname:
+        return None
+    bias, left, right = None, node.args[0], node.args[1]
+    if name == "addmm":
+        bias, left, right = node.args[0], node.args[1], node.args[2]
+        if any(node.kwargs.get(key, 1) != 1 for key in ("alpha", "beta")):
+            raise Kept(Reason.OP_NOT_IN_LANGUAGE, f"{node.name} has factors alpha and beta")
+    elif name == "linear":
+        bias = node.args[2] if len(node.args) > 2 else node.kwargs.get("bias")
+    weight = _weight_of(right, needs_turn=name == "linear")
+    return Matmul(node, left, weight, bias)
+
+
+def _weight_of(right: Node, *, needs_turn: bool) -> Weight:
+    """Follows views to a matrix. Axes of extent 1, and repeated ones, are no part of it."""
+    through: list[Node] = []
+    is_transposed, at = needs_turn, right
+    while len(_matrix_shape(at)) == 2:
+        name = op_name(at)
+        is_turn = name in ("t", "permute", "transpose", "numpy_T") and _is_turn(at)
+        is_view = name in ("view", "reshape", "unsqueeze", "expand", "squeeze") and _same_matrix(at)
+        if not is_turn and not is_view:
+            break
+        through.append(at)
+        is_transposed ^= is_turn
+        at = at.args[0]
+    shape = shape_of(at)
+    if len(shape) != 2 and math.prod(shape[:-2]) != 1:
+        raise Kept(Reason.BATCHED_MATMUL, right.name)
+    if len(shape) < 2:
+        raise Kept(Reason.OP_NOT_IN_LANGUAGE, f"a product with the vector {at.name}")
+    return Weight(at, is_transposed, tuple(through))
+
+
+def _matrix_shape(node: Node) -> list[int]:
+    """The last two extents, if others are repetitions or 1."""
+    shape = shape_of(node)
+    value = node.meta["val"]
+    outer = [extent for extent, stride in zip(shape[:-2], value.stride()) if extent != 1 and stride != 0]
+    return shape[-2:] if not outer else shape
+
+
+def _is_turn(node: Node) -> bool:
+    """Whether a node swaps the last two axes and no other."""
+    source, made = shape_of(node.args[0]), shape_of(node)
+    if len(source) < 2 or made != [*source[:-2], source[-1], source[-2]]:
+        return False
+    count = len(source)
+    if op_name(node) == "permute":
+        order = [axis % count for axis in node.args[1]]
+        return order == [*range(count - 2), count - 1, count - 2]
+    if op_name(node) == "transpose":
+        return {node.args[1] % count, node.args[2] % count} == {count - 1, count - 2}
+    return count == 2
+
+
+def _same_matrix(node: Node) -> bool:
+    source, made = _matrix_shape(node.args[0]), _matrix_shape(node)
+    return len(source) == 2 and source == made

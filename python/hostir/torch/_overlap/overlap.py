@@ -1,0 +1,170 @@
+"""The pass over graphs of torch: regions become programs, and each collective gets a line in the report."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch._inductor.custom_graph_pass import CustomGraphPass
+
+from hostir.torch._overlap.bodies import program_module, region_body, torch_module
+from hostir.torch._overlap.emit import Written, write_region
+from hostir.torch._overlap.measure import Times, measure_both
+from hostir.torch._overlap.nodes import Collective, Node, collective_of
+from hostir.torch._overlap.programs import region_op, region_program
+from hostir.torch._overlap.reasons import Kept, Reason
+from hostir.torch._overlap.regions import GraphIndex, Region, find_gather, find_sum, join_regions
+from hostir.torch._overlap.report import Line, Report, source_line
+from hostir.torch._overlap.rewrite import check_convex, replace_region
+
+__all__ = ["Overlap"]
+
+
+class Overlap(CustomGraphPass):
+    """Lets programs do the collectives of a graph together with the matmuls beside them.
+
+    - `min_gain`: how many times faster than torch's nodes a program has to be.
+    - `choose`: `"measure"` times both once, when a graph is compiled; `"always"` takes every program; `"never"` takes none,
+      and the report tells what would have become of the collectives.
+    - `passes`: what lowers the programs.
+    - `rounds`: how often both are timed.
+
+    It is Inductor's `post_grad_custom_post_pass`, and can be called with any `torch.fx.Graph`, `GraphModule` or
+    `torch.export.ExportedProgram` of aten ops, which it changes in place.
+    """
+
+    def __init__(
+        self,
+        min_gain: float = 1.02,
+        choose: Literal["measure", "always", "never"] = "measure",
+        passes: str = "overlap-lower",
+        rounds: int = 20,
+    ) -> None:
+        if choose not in ("measure", "always", "never"):
+            raise ValueError(f"choose={choose!r}: it is 'measure', 'always' or 'never'")
+        self.min_gain = min_gain
+        self.choose = choose
+        self.passes = passes
+        self.rounds = rounds
+        self._report = Report()
+        self._graphs = 0
+        self._times: dict[tuple[str, str], Times] = {}
+
+    def report(self) -> Report:
+        """What became of each collective so far."""
+        return self._report
+
+    def save(self, folder: str | os.PathLike[str]) -> list[Path]:
+        """Writes the regions' programs; see `Report.save`."""
+        return self._report.save(folder)
+
+    def check(self, rtol: float | None = None, atol: float | None = None) -> None:
+        """Compares each region's program with the nodes that it replaced, on random numbers, on the CPU.
+
+        All ranks call this. The tolerances are those of `torch.testing.assert_close`. Raises `hostir.HostIrError`
+        (`H0630`) where the results differ.
+        """
+        for _, program in sorted(self._report.programs.items()):
+            for made in program.ops:
+                made.check(rtol, atol)
+
+    def uuid(self) -> Any | None:
+        """None: compiled graphs are not cached between processes, since the ops in them belong to this one."""
+        return None
+
+    def __call__(self, graph: Any) -> None:
+        """Changes a graph."""
+        module = getattr(graph, "graph_module", graph)
+        self._change(getattr(module, "graph", module))
+        if isinstance(module, torch.fx.GraphModule):
+            module.recompile()
+
+    def _change(self, graph: torch.fx.Graph) -> None:
+        ends = [end for end in map(collective_of, graph.nodes) if end is not None]
+        lines = {end.node: Line(self._graphs, end.kind, _group_text(end.group), source_line(end)) for end in ends}
+        self._graphs += 1
+        self._report.lines.extend(lines.values())
+        done: set[Node] = set()
+        # Sums first: a region with both ends is better than two.
+        for end in sorted(ends, key=lambda end: not end.is_sum):
+            if end.node not in done:
+                done |= self._fuse(graph, end, ends, lines, done)
+
+    def _fuse(
+        self, graph: torch.fx.Graph, end: Collective, ends: list[Collective], lines: dict[Node, Line], done: set[Node]
+    ) -> set[Node]:
+        """Tries the regions that a collective can be in. Gives the nodes of the collectives that are fused now."""
+        index = GraphIndex(graph)
+        line = lines[end.node]
+        try:
+            for region in _candidates(index, end, [other for other in ends if other.node not in done]):
+                try:
+                    name, times = self._take(graph, index, region)
+                except Kept as kept:
+                    line.reason, line.detail = kept.reason, kept.detail
+                    continue
+                taken = {found.node for found in region.collectives}
+                for node in taken:
+                    lines[node].region, lines[node].times = name, times
+                    lines[node].reason, lines[node].detail = None, ""
+                return taken
+        except Kept as kept:
+            if line.reason is None:
+                line.reason, line.detail = kept.reason, kept.detail
+        return set()
+
+    def _take(self, graph: torch.fx.Graph, index: GraphIndex, region: Region) -> tuple[str, Times | None]:
+        """Puts a region's program into the graph, or raises `Kept`."""
+        check_convex(index, region)
+        written = write_region(index, region)
+        program = region_program(written, region.ranks, self.passes)
+        self._report.programs[written.name] = program
+        if self.choose == "never":
+            raise Kept(Reason.CHOICE_NEVER, written.name)
+        op = region_op(written, program, region_body(index, region, written), region.group)
+        target = op._packet.default
+        times = self._choose(index, region, written, target) if self.choose == "measure" else None
+        replace_region(graph, index, region, written, target)
+        return written.name, times
+
+    def _choose(self, index: GraphIndex, region: Region, written: Written, target: Any) -> Times:
+        key = (target.name(), region.group)
+        if key not in self._times:
+            modules = (torch_module(index, region, written), program_module(region, written, target))
+            inputs = [node.meta["val"] for node in dict.fromkeys(given.node for given in written.arguments)]
+            self._times[key] = measure_both(target.name(), region.group, modules, inputs, self.rounds)
+        times = self._times[key]
+        if times.gain < self.min_gain:
+            detail = f"{written.name}: {times.serial:.3f} ms as torch has it, {times.measured:.3f} ms as a program"
+            raise Kept(Reason.NO_GAIN, detail)
+        return times
+
+
+def _candidates(index: GraphIndex, end: Collective, ends: list[Collective]) -> Iterator[Region]:
+    """The regions that a collective can be in, the largest first."""
+    if end.is_gather:
+        yield find_gather(index, end)
+        return
+    if not end.is_sum:
+        raise Kept(Reason.COLLECTIVE_KIND, end.kind)
+    total = find_sum(index, end)
+    for other in ends:
+        if other.is_gather and index.order[other.node] < index.order[end.node]:
+            joined = _joined(index, other, total)
+            if joined is not None:
+                yield joined
+    yield total
+
+
+def _joined(index: GraphIndex, gather: Collective, total: Region) -> Region | None:
+    try:
+        return join_regions(index, find_gather(index, gather), total)
+    except Kept:
+        return None
+
+
+def _group_text(group: Any) -> str:
+    return group if isinstance(group, str) else "?"

@@ -1,0 +1,143 @@
+"""Programs of regions: lowered, proved, and made ops of torch. Users may put their own in the place of one."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from dataclasses import dataclass, field
+
+import torch
+
+from hostir import _native
+from hostir._errors import HostIrError
+from hostir._program import Program, load, parse
+from hostir.torch._op import Op
+from hostir.torch._overlap.bodies import RegionBody
+from hostir.torch._overlap.emit import Written
+from hostir.torch._overlap.reasons import Kept, Reason
+
+__all__ = ["RegionProgram", "override", "region_program"]
+
+# Of a program, not of its kernels: from its name to the colon.
+HEAD = re.compile(r"^\w+(\(.*?)(?: on \w+)?:$", re.MULTILINE | re.DOTALL)
+COLLECTIVE = re.compile(r"\b(allgather|reduce_scatter|allreduce)\(")
+
+
+@dataclass
+class RegionProgram:
+    """A region's program, in plain math and lowered."""
+
+    name: str
+    plain: Program
+    lowered: Program
+    """What runs: the program after the passes, or the user's."""
+    passes: str
+    ranks: int
+    is_override: bool = False
+    ops: list[RegionOp] = field(default_factory=list)
+    """The ops with this program: regions whose own nodes differ may be one program."""
+
+
+@dataclass(frozen=True)
+class RegionOp:
+    """An op of torch that is a region."""
+
+    op: Op
+    group: str
+    """The name of the group for which it was made first."""
+    written: Written
+
+    def check(self, rtol: float | None, atol: float | None) -> None:
+        """Compares the program with the region's own nodes; all ranks of the group call it."""
+        kinds = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64}
+        # Sums of products of such numbers are of the order of 1, whatever their length.
+        given = [
+            torch.randn(item.form.shape, dtype=kinds[item.element]) / max(1, item.form.shape[-1]) ** 0.5
+            for item in self.written.arguments
+        ]
+        self.op.check(*given, self.group, rtol=rtol, atol=atol)
+
+
+# Ops of torch have one definition in a process, so what they were made of belongs to the process, too.
+_PROGRAMS: dict[tuple[str, str], RegionProgram] = {}
+_OPS: dict[str, tuple[Op, RegionProgram]] = {}
+_OVERRIDES: dict[str, Program] = {}
+
+
+def region_program(written: Written, ranks: int, passes: str) -> RegionProgram:
+    """The lowered and proved program of a region. Raises `Kept` if it cannot be had, or does not overlap."""
+    found = _PROGRAMS.get((written.name, passes))
+    if found is not None:
+        return found
+    try:
+        plain = parse(written.text, written.name)
+        plain.verify()
+        lowered = plain.run_passes(passes)
+        lowered.check(devices=ranks).raise_if_wrong()
+    except HostIrError as error:
+        raise Kept(Reason.NOT_PROVED, f"{error.code}: {error.message}") from error
+    made = RegionProgram(written.name, plain, lowered, passes, ranks)
+    if written.name in _OVERRIDES:
+        _replace_program(made, _OVERRIDES[written.name])
+    left = COLLECTIVE.search(str(made.lowered))
+    if left is not None and not made.is_override:
+        raise Kept(Reason.COLLECTIVE_REMAINS, left.group(1))
+    _PROGRAMS[(written.name, passes)] = made
+    return made
+
+
+def region_op(written: Written, program: RegionProgram, body: RegionBody, group: str) -> Op:
+    """The op of torch that is a region: its program, and its own nodes as the specification."""
+    variant = hashlib.sha256(f"{body.code}\n{program.passes}".encode()).hexdigest()[:6]
+    name = f"{written.name}_{variant}"
+    if name not in _OPS:
+        args = {argument.name.lower(): argument.name for argument in written.arguments}
+        outputs = tuple(result.name for result in written.results)
+        made = Op(f"hostir::{name}", body.function, program.lowered, args, outputs)
+        program.ops.append(RegionOp(made, group, written))
+        _OPS[name] = (made, program)
+    return _OPS[name][0]
+
+
+def override(name: str, program: str | os.PathLike[str] | Program) -> None:
+    """Puts a program in the place of the one that a region of `Overlap` has.
+
+    - `name`: the region's, as the report has it: `"region_3f2a91c0"`.
+    - `program`: a `hostir.Program`, or the path of a text. It has the inputs and outputs of the region's.
+
+    The program is proved first. A region that a later graph has gets it, too. Raises `hostir.HostIrError` if the program
+    is wrong (the error's own code) or has other inputs or outputs (`H0631`).
+    """
+    found = program if isinstance(program, Program) else load(program)
+    known = [made for (region, _), made in _PROGRAMS.items() if region == name]
+    for made in known:
+        _check_override(made, found)
+    _OVERRIDES[name] = found
+    for made in known:
+        made.lowered, made.is_override = found, True
+    for op, made in _OPS.values():
+        if made.name == name:
+            op.replace_program(found)
+
+
+def _replace_program(made: RegionProgram, program: Program) -> None:
+    _check_override(made, program)
+    made.lowered, made.is_override = program, True
+
+
+def _check_override(made: RegionProgram, program: Program) -> None:
+    wanted, got = _head(made.plain), _head(program)
+    if wanted != got:
+        message = f"{made.name}: the program has other inputs or outputs than the region: {got}"
+        _native.raise_error("H0631", message, f"the region has {wanted}")
+    program.verify()
+    program.check(devices=made.ranks).raise_if_wrong()
+
+
+def _head(program: Program) -> str:
+    """The inputs and outputs with their types, without what was summed."""
+    text = program.to_hir2()
+    head = re.sub(r"\s+", " ", HEAD.search(text).group(1))  # type: ignore[union-attr]
+    head = re.sub(r"r\.[^,\]]+, |, r\.[^,\]]+", "", head)
+    return head.replace("( ", "(").replace(" )", ")")

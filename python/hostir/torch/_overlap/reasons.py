@@ -1,0 +1,48 @@
+"""The closed list of reasons for which a collective stays as torch has it."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+__all__ = ["Kept", "Reason"]
+
+
+class Reason(Enum):
+    """Why a collective was not fused. Each value is the sentence of the report; details follow it."""
+
+    NO_MATMUL_BEHIND = "no matmul reads the gathered rows"
+    NO_MATMUL_BEFORE = "no matmul makes what is summed"
+    GATHERED_ROWS_CONTRACTED = "the matmul contracts the gathered rows"
+    ADDED_BEFORE_SUM = "something is added to the matmul before the sum over ranks"
+    RESULT_ALSO_USED = "the matmul's own result is used, too, not only its sum over ranks"
+    ROWS_NOT_DIVISIBLE = "the rows do not divide into one part for each rank"
+    LAYOUT = "the parts of the ranks are not kept apart by the views"
+    BATCHED_MATMUL = "a matmul of batches has no form in the language"
+    SCALED_MATMUL = "a scaled matmul of 8-bit floats has no form in the language"
+    OP_NOT_IN_LANGUAGE = "the language lacks an op"
+    ELEMENT_TYPE = "the element type is none of f16, bf16, f32 and f64"
+    SYMBOLIC_SHAPE = "a shape is symbolic or unknown"
+    REDUCTION_KIND = "only sums over ranks become rings"
+    COLLECTIVE_KIND = "no program overlaps this collective"
+    ONE_RANK = "the group has one rank"
+    UNKNOWN_GROUP = "the group is not known while the graph is compiled"
+    NOT_CONVEX = "an input of the region depends on its results"
+    COLLECTIVE_REMAINS = "the lowered program still has the collective"
+    NOT_PROVED = "the program is not proved right"
+    CHOICE_NEVER = "choose='never'"
+    CANNOT_MEASURE = "nothing can be measured"
+    RUN_FAILED = "the program did not run"
+    RANKS_DISAGREE = "ranks of the group compile different regions"
+    NO_GAIN = "it gains less than min_gain"
+
+
+class Kept(Exception):
+    """A collective stays, for a reason."""
+
+    def __init__(self, reason: Reason, detail: str = "") -> None:
+        super().__init__(reason, detail)
+        self.reason = reason
+        self.detail = detail
+
+    def __str__(self) -> str:
+        return f"{self.reason.value}: {self.detail}" if self.detail else self.reason.value

@@ -1,0 +1,351 @@
+"""Regions of a graph that one program can do: a gather and its matmuls, a matmul and its sum over ranks, or both."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import torch
+
+from hostir.torch._overlap.functions import Function, function_of
+from hostir.torch._overlap.layouts import Columns, Move, columns_of, move_of
+from hostir.torch._overlap.nodes import Collective, Matmul, Node, element_type, graph_order, matmul_of, op_name, shape_of
+from hostir.torch._overlap.reasons import Kept, Reason
+
+__all__ = ["GraphIndex", "Region", "Rows", "find_gather", "find_sum", "join_regions", "operand_kind"]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A value of a region: rows of all parts. `before` is that of `layouts`, `width` the number of columns."""
+
+    before: int
+    width: int
+
+
+@dataclass
+class Region:
+    """Nodes that one program replaces."""
+
+    group: str
+    ranks: int
+    gather: Collective | None = None
+    sum: Collective | None = None
+    gathered: dict[Node, Rows] = field(default_factory=dict)
+    """The gathered rows, as the collective gives them and moved."""
+    values: dict[Node, Rows] = field(default_factory=dict)
+    """Everything between, in the order of the graph: matmuls, functions, moves, ranges of columns."""
+    summed: list[Matmul] = field(default_factory=list)
+    """The matmuls whose results are added up over the ranks; they have no results of their own."""
+    through: set[Node] = field(default_factory=set)
+    """Nodes that only lead from one to another."""
+    weight_views: set[Node] = field(default_factory=set)
+    """Views of weights, which the program has, too; others may read them."""
+
+    @property
+    def nodes(self) -> set[Node]:
+        """All nodes that the program replaces."""
+        ends = {end.node for end in self.collectives} | {end.result for end in self.collectives}
+        return {*self.gathered, *self.values, *self.through, *ends, *(matmul.node for matmul in self.summed)}
+
+    @property
+    def collectives(self) -> list[Collective]:
+        """The collectives that it replaces."""
+        return [end for end in (self.gather, self.sum) if end is not None]
+
+    @property
+    def reduced(self) -> Node | None:
+        """The node that has the sum over ranks."""
+        return self.sum.result if self.sum is not None else None
+
+
+class GraphIndex:
+    """What the nodes of a graph are. It holds until the graph changes."""
+
+    def __init__(self, graph: torch.fx.Graph) -> None:
+        self.graph = graph
+        self.order = graph_order(graph)
+        self.moves: dict[Node, Move] = {}
+        self.columns: dict[Node, Columns] = {}
+        self.functions: dict[Node, Function] = {}
+        for node in graph.nodes:
+            self._read(node)
+
+    def _read(self, node: Node) -> None:
+        move, columns, function = move_of(node), columns_of(node), function_of(node)
+        if move is not None:
+            self.moves[node] = move
+        elif columns is not None:
+            self.columns[node] = columns
+        elif function is not None:
+            self.functions[node] = function
+
+    def behind(self, node: Node) -> Iterator[Node]:
+        """The nodes behind one."""
+        nodes = list(self.order)
+        return iter(nodes[self.order[node] + 1 :])
+
+    def matmul(self, node: Node) -> Matmul | None:
+        """The matmul that a node is; None also for one that no program has."""
+        try:
+            return matmul_of(node)
+        except Kept:
+            return None
+
+
+def _ranks_of(end: Collective) -> int:
+    if not isinstance(end.group, str) or end.size is None:
+        raise Kept(Reason.UNKNOWN_GROUP)
+    if end.size < 2:
+        raise Kept(Reason.ONE_RANK)
+    return end.size
+
+
+def find_gather(index: GraphIndex, end: Collective) -> Region:
+    """An allgather and the matmuls of the rows."""
+    ranks = _ranks_of(end)
+    shape = shape_of(end.result)
+    region = Region(end.group, ranks, gather=end)
+    region.gathered[end.result] = Rows(1, shape[-1])
+    for node in index.behind(end.result):
+        _gather_move(index, region, node)
+    for node in index.behind(end.result):
+        matmul = index.matmul(node)
+        if matmul is not None and matmul.left in region.gathered and _can_multiply(region, matmul):
+            _add_matmul(region, matmul, region.gathered[matmul.left].before)
+    if not region.values:
+        raise _reason_of_no_matmul(index, region)
+    element_type(end.result)
+    return region
+
+
+def _gather_move(index: GraphIndex, region: Region, node: Node) -> None:
+    move = index.moves.get(node)
+    if move is None or move.source not in region.gathered or not move.has_parts(region.ranks):
+        return
+    source = region.gathered[move.source]
+    before = move.before_result(source.before, region.ranks)
+    if before is not None and _has_rows(shape_of(node), Rows(before, source.width), region.ranks):
+        region.gathered[node] = Rows(before, source.width)
+        region.through.update(move.through)
+
+
+def _has_rows(shape: list[int], rows: Rows, ranks: int) -> bool:
+    """Whether the last axis is the columns, and the axis of parts lies before it."""
+    return bool(shape) and shape[-1] == rows.width and math.prod(shape[:-1]) % (rows.before * ranks) == 0
+
+
+def _can_multiply(region: Region, matmul: Matmul) -> bool:
+    """Whether the rows are not the right factor, too, and divide into parts."""
+    rows = math.prod(shape_of(matmul.left)[:-1])
+    is_right = {matmul.weight.source, *matmul.weight.through} & {*region.gathered, *region.values}
+    return not is_right and rows % (region.ranks * region.gathered[matmul.left].before) == 0
+
+
+def _add_matmul(region: Region, matmul: Matmul, before: int) -> None:
+    element_type(matmul.node)
+    region.values[matmul.node] = Rows(before, shape_of(matmul.node)[-1])
+    region.weight_views.update(matmul.weight.through)
+
+
+def _reason_of_no_matmul(index: GraphIndex, region: Region) -> Kept:
+    """What else reads the gathered rows."""
+    users = [user for node in region.gathered for user in node.users if user not in region.gathered]
+    users = [user for user in users if user not in region.through]
+    for user in users:
+        try:
+            matmul = matmul_of(user)
+        except Kept as kept:
+            return kept
+        if matmul is not None or _is_turned_for_matmul(user):
+            return Kept(Reason.GATHERED_ROWS_CONTRACTED, user.name)
+    if any(op_name(user) in ("cat", "split", "split_with_sizes", "slice", "permute", "transpose") for user in users):
+        return Kept(Reason.LAYOUT, users[0].name)
+    return Kept(Reason.NO_MATMUL_BEHIND, ", ".join(dict.fromkeys(op_name(user) or user.op for user in users)))
+
+
+def _is_turned_for_matmul(node: Node) -> bool:
+    return op_name(node) in ("permute", "t", "transpose") and any(op_name(user) in ("mm", "addmm") for user in node.users)
+
+
+def find_sum(index: GraphIndex, end: Collective) -> Region:
+    """A sum over ranks and the matmuls that make what is summed."""
+    ranks = _ranks_of(end)
+    if str(end.node.args[1]).lower() != "sum":
+        raise Kept(Reason.REDUCTION_KIND, str(end.node.args[1]))
+    region = Region(end.group, ranks, sum=end)
+    shape = shape_of(end.source)
+    element_type(end.node)
+    if not shape or shape[0] % ranks != 0 and end.kind == "reduce_scatter":
+        raise Kept(Reason.ROWS_NOT_DIVISIBLE, f"{shape} by {ranks} ranks")
+    _collect_summed(index, region, end.source, 1)
+    for matmul in region.summed:
+        rows = math.prod(shape_of(matmul.node)[:-1])
+        if rows % (ranks * _before_of(region, matmul.node)) != 0:
+            raise Kept(Reason.ROWS_NOT_DIVISIBLE, f"{rows} rows by {ranks} ranks")
+    return region
+
+
+def _before_of(region: Region, node: Node) -> int:
+    """Where the parts are in a matmul that is summed."""
+    return region.values[node].before
+
+
+def _collect_summed(index: GraphIndex, region: Region, node: Node, before: int) -> None:
+    """Follows what is summed back to matmuls; `values` has them until they are known to be all."""
+    matmul = matmul_of(node)
+    move = index.moves.get(node)
+    function = index.functions.get(node)
+    is_sum = function is not None and function.name == "add" and len(function.tensors) == 2
+    if matmul is None and move is None and not is_sum:
+        raise Kept(Reason.ADDED_BEFORE_SUM if region.summed else Reason.NO_MATMUL_BEFORE, op_name(node) or node.op)
+    if any(user not in region.nodes for user in node.users):
+        raise Kept(Reason.RESULT_ALSO_USED, node.name)
+    if matmul is not None:
+        _collect_matmul(index, region, matmul, before)
+    elif move is not None:
+        _collect_move(index, region, move, before)
+    elif function is not None:
+        region.through.add(node)
+        _collect_terms(index, region, function, before)
+
+
+def _collect_matmul(index: GraphIndex, region: Region, matmul: Matmul, before: int) -> None:
+    region.summed.append(Matmul(matmul.node, matmul.left, matmul.weight, None))
+    region.values[matmul.node] = Rows(before, shape_of(matmul.node)[-1])
+    region.weight_views.update(matmul.weight.through)
+    if matmul.bias is None:
+        return
+    if shape_of(matmul.bias) != shape_of(matmul.node):
+        raise Kept(Reason.ADDED_BEFORE_SUM, matmul.bias.name)
+    try:
+        _collect_summed(index, region, matmul.bias, before)
+    except Kept as kept:
+        raise _added(kept, matmul.bias) from None
+
+
+def _collect_move(index: GraphIndex, region: Region, move: Move, before: int) -> None:
+    found = move.before_source(before, region.ranks)
+    if found is None or not move.has_parts(region.ranks):
+        raise Kept(Reason.LAYOUT, move.node.name)
+    region.through.update((move.node, *move.through))
+    _collect_summed(index, region, move.source, found)
+
+
+def _collect_terms(index: GraphIndex, region: Region, function: Function, before: int) -> None:
+    shape = shape_of(function.node)
+    for term in function.tensors:
+        if shape_of(term) != shape:
+            raise Kept(Reason.ADDED_BEFORE_SUM, term.name)
+        try:
+            _collect_summed(index, region, term, before)
+        except Kept as kept:
+            raise _added(kept, term) from None
+
+
+def _added(kept: Kept, term: Node) -> Kept:
+    """A term of a sum that is no matmul is something else than a collective without a matmul."""
+    return Kept(Reason.ADDED_BEFORE_SUM, term.name) if kept.reason is Reason.NO_MATMUL_BEFORE else kept
+
+
+def join_regions(index: GraphIndex, gather: Region, total: Region) -> Region | None:
+    """Both as one, if functions of the gather's matmuls are what the sum's matmuls read; nothing is gathered between."""
+    if gather.group != total.group or gather.ranks != total.ranks:
+        return None
+    reached = _reach(index, gather)
+    needed: set[Node] = set()
+    for matmul in total.summed:
+        before = _before_of(total, matmul.node)
+        if matmul.left in reached and reached[matmul.left].before == before:
+            _collect_needed(index, reached, matmul.left, needed)
+    if not needed:
+        return None
+    inner = {node: rows for node, rows in reached.items() if node in needed or node in gather.values}
+    through = {node for found in needed for node in _between(index, found)}
+    return Region(
+        group=gather.group,
+        ranks=gather.ranks,
+        gather=gather.gather,
+        sum=total.sum,
+        gathered=gather.gathered,
+        values={**inner, **total.values},
+        summed=total.summed,
+        through=gather.through | total.through | through,
+        weight_views=gather.weight_views | total.weight_views,
+    )
+
+
+def _reach(index: GraphIndex, gather: Region) -> dict[Node, Rows]:
+    """All values that a program could compute from the gather's matmuls, in the order of the graph."""
+    reached = dict(gather.values)
+    start = min(index.order[node] for node in reached)
+    for node in list(index.order)[start:]:
+        rows = _reached_rows(index, reached, node, gather.ranks)
+        if rows is not None and node not in reached:
+            reached[node] = rows
+    return dict(sorted(reached.items(), key=lambda item: index.order[item[0]]))
+
+
+def _reached_rows(index: GraphIndex, reached: dict[Node, Rows], node: Node, ranks: int) -> Rows | None:
+    move, columns, function = index.moves.get(node), index.columns.get(node), index.functions.get(node)
+    if move is not None and move.source in reached:
+        source = reached[move.source]
+        before = move.before_result(source.before, ranks)
+        return Rows(before, source.width) if before is not None and move.has_parts(ranks) else None
+    if columns is not None and columns.source in reached:
+        source = reached[columns.source]
+        is_whole = shape_of(columns.source)[-1] == source.width
+        return Rows(source.before, columns.stop - columns.start) if is_whole else None
+    if function is not None and any(tensor in reached for tensor in function.tensors):
+        return _function_rows(reached, function)
+    return None
+
+
+def _function_rows(reached: dict[Node, Rows], function: Function) -> Rows | None:
+    found = {reached[tensor] for tensor in function.tensors if tensor in reached}
+    shape = shape_of(function.node)
+    rows = found.pop()
+    is_whole = shape and shape[-1] == rows.width
+    is_same = all(shape_of(tensor) == shape for tensor in function.tensors if tensor in reached)
+    others = [tensor for tensor in function.tensors if tensor not in reached]
+    fits = all(operand_kind(shape_of(tensor), shape) is not None for tensor in others)
+    return rows if not found and is_whole and is_same and fits else None
+
+
+def operand_kind(shape: list[int], result: list[int]) -> str | None:
+    """What an operand is beside rows of the result's shape: `rows`, `row`, `column`, `scalar`."""
+    if math.prod(shape) == 1:
+        return "scalar"
+    if len(shape) > len(result):
+        return None
+    full = [1] * (len(result) - len(shape)) + shape
+    if full == result:
+        return "rows"
+    if full[:-1] == result[:-1] and full[-1] == 1:
+        return "row"
+    return "column" if math.prod(full[:-1]) == 1 and full[-1] == result[-1] else None
+
+
+def _collect_needed(index: GraphIndex, reached: dict[Node, Rows], node: Node, needed: set[Node]) -> None:
+    """The values on the way to a node."""
+    if node in needed:
+        return
+    needed.add(node)
+    for source in _sources(index, node):
+        if source in reached:
+            _collect_needed(index, reached, source, needed)
+
+
+def _sources(index: GraphIndex, node: Node) -> Iterable[Node]:
+    if node in index.moves:
+        return [index.moves[node].source]
+    if node in index.columns:
+        return [index.columns[node].source]
+    return index.functions[node].tensors if node in index.functions else []
+
+
+def _between(index: GraphIndex, node: Node) -> tuple[Node, ...]:
+    if node in index.moves:
+        return index.moves[node].through
+    return index.columns[node].through if node in index.columns else ()

@@ -1,0 +1,74 @@
+"""The op of a region in the place of its nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from hostir.torch._overlap.bodies import call_program
+from hostir.torch._overlap.emit import Written
+from hostir.torch._overlap.nodes import Node
+from hostir.torch._overlap.reasons import Kept, Reason
+from hostir.torch._overlap.regions import GraphIndex, Region
+
+__all__ = ["check_convex", "replace_region"]
+
+
+def check_convex(index: GraphIndex, region: Region) -> None:
+    """Raises `Kept` if something outside of the region depends on it and something in it on that."""
+    inside = region.nodes
+    behind: set[Node] = set()
+    for node in index.graph.nodes:
+        if node in inside:
+            late = [operand for operand in node.all_input_nodes if operand in behind]
+            if late:
+                raise Kept(Reason.NOT_CONVEX, late[0].name)
+        elif any(operand in inside or operand in behind for operand in node.all_input_nodes):
+            behind.add(node)
+
+
+def replace_region(graph: torch.fx.Graph, index: GraphIndex, region: Region, written: Written, target: Any) -> None:
+    """Puts the op behind the last of its arguments, and erases the region's nodes that nothing needs any more."""
+    last = max((argument.node for argument in written.arguments), key=index.order.__getitem__)
+    following = last.next
+    while following.op == "placeholder":
+        following = following.next
+    env = {argument.node: argument.node for argument in written.arguments}
+    with graph.inserting_before(following):
+        made = call_program(graph, written, target, env, region.group)
+    inside = region.nodes
+    stack = next((end.node.meta["stack_trace"] for end in region.collectives if "stack_trace" in end.node.meta), None)
+    for node, replacement in made.items():
+        if stack is not None:
+            replacement.meta.setdefault("stack_trace", stack)
+        node.replace_all_uses_with(replacement, delete_user_cb=lambda user: user not in inside or user in region.through)
+    for node in sorted(inside | region.weight_views, key=index.order.__getitem__, reverse=True):
+        if not node.users:
+            graph.erase_node(node)
+    _restore_order(graph)
+    graph.lint()
+
+
+def _restore_order(graph: torch.fx.Graph) -> None:
+    """Moves nodes that now stand before an operand behind it; all others keep their order."""
+    placed: set[Node] = set()
+    waiting: dict[Node, list[Node]] = {}
+    for node in list(graph.nodes):
+        _place(node, placed, waiting)
+
+
+def _place(first: Node, placed: set[Node], waiting: dict[Node, list[Node]]) -> None:
+    """Places a node if its operands are, and behind it the nodes that waited for it."""
+    queue, last = [first], first
+    while queue:
+        node = queue.pop(0)
+        missing = next((operand for operand in node.all_input_nodes if operand not in placed), None)
+        if missing is not None:
+            waiting.setdefault(missing, []).append(node)
+            continue
+        if node is not first:
+            last.append(node)
+        placed.add(node)
+        last = node
+        queue.extend(waiting.pop(node, []))

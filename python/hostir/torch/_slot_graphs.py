@@ -1,0 +1,104 @@
+"""What linear slots compute, forward and backward, as graphs in which `Overlap` has put programs.
+
+The graph of a slot is made on its first call for these shapes, element types and group. Whatever it does, all ranks do.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from hostir.torch._overlap import Overlap, Report
+
+__all__ = ["SlotCall", "check", "gather_rows", "report", "run_slot", "scatter_sum", "use"]
+
+c10d = torch.ops._c10d_functional
+
+Tensors = Sequence[torch.Tensor]
+
+
+@dataclass(frozen=True)
+class SlotCall:
+    """What a graph depends on besides its tensors."""
+
+    group: str
+    ranks: int
+    axis: int = 0
+    """The axis of rows, which is spread over the ranks."""
+    count: int = 1
+    """The number of weights."""
+    has_bias: bool = False
+
+
+class _Slots:
+    """The graphs, and the pass that they go through."""
+
+    def __init__(self, overlap: Overlap) -> None:
+        self.overlap = overlap
+        self.graphs: dict[Any, torch.fx.GraphModule] = {}
+
+
+_slots = _Slots(Overlap())
+
+
+def use(overlap: Overlap) -> None:
+    """Sets the pass that slots go through from now on; graphs that were made before are dropped."""
+    global _slots
+    _slots = _Slots(overlap)
+
+
+def report() -> Report:
+    """What became of the slots' collectives."""
+    return _slots.overlap.report()
+
+
+def check(rtol: float | None = None, atol: float | None = None) -> None:
+    """Compares the slots' programs with torch's ops; see `Overlap.check`."""
+    _slots.overlap.check(rtol, atol)
+
+
+def run_slot(function: Callable[..., Any], call: SlotCall, tensors: Tensors) -> Any:
+    """The results of `function(call, *tensors)`, by its graph."""
+    slots = _slots
+    key = (function, call, *((tuple(value.shape), value.stride(), value.dtype, value.device) for value in tensors))
+    if key not in slots.graphs:
+        slots.graphs[key] = _make_graph(slots.overlap, function, call, tensors)
+    return slots.graphs[key](*tensors)
+
+
+def _make_graph(
+    overlap: Overlap, function: Callable[..., Any], call: SlotCall, tensors: Tensors
+) -> torch.fx.GraphModule:
+    own = [value.detach() for value in tensors]
+    with FakeTensorMode() as mode, torch.no_grad():
+        fakes = [mode.from_tensor(value) for value in own]
+        module = make_fx(lambda *values: function(call, *values), tracing_mode="real")(*fakes)
+    _say_where(module)
+    overlap(module)
+    return module
+
+
+def _say_where(module: torch.fx.GraphModule) -> None:
+    """The line that calls the slot, for the report."""
+    stack = "".join(traceback.format_stack())
+    for node in module.graph.nodes:
+        node.meta["stack_trace"] = stack
+
+
+def gather_rows(call: SlotCall, part: torch.Tensor) -> torch.Tensor:
+    """The parts of all ranks along the axis of rows."""
+    whole = c10d.wait_tensor(c10d.all_gather_into_tensor(part.contiguous(), call.ranks, call.group))
+    return whole if call.axis == 0 else torch.cat(torch.chunk(whole, call.ranks, 0), call.axis)
+
+
+def scatter_sum(call: SlotCall, whole: torch.Tensor) -> torch.Tensor:
+    """The rank's part of the sum over all ranks."""
+    if call.axis != 0:
+        whole = torch.cat(torch.chunk(whole, call.ranks, call.axis), 0)
+    return c10d.wait_tensor(c10d.reduce_scatter_tensor(whole.contiguous(), "sum", call.ranks, call.group))

@@ -1,0 +1,71 @@
+"""Styles for `parallelize_module`: linear layers with sequence parallelism whose collectives go on beside the matmul."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+from torch import nn
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+from torch.distributed.tensor.parallel import ParallelStyle
+
+from hostir.torch import linear
+
+__all__ = ["ColwiseParallel", "RowwiseParallel"]
+
+
+class _LinearStyle(ParallelStyle):
+    """Spreads a linear layer over a mesh of one dimension.
+
+    - `sequence_dim`: the axis of the tokens, of which each rank has a part outside of the pair of layers.
+    """
+
+    weight_axis = 0
+    bias_placement: Any = Shard(0)
+
+    def __init__(self, *, sequence_dim: int = 1) -> None:
+        super().__init__()
+        self.sequence_dim = sequence_dim
+
+    def _apply(self, module: nn.Module, device_mesh: Any) -> nn.Module:
+        if not isinstance(module, nn.Linear):
+            raise NotImplementedError(f"{type(self).__name__} is for nn.Linear, not {type(module).__name__}")
+        placements = {"weight": Shard(self.weight_axis), "bias": self.bias_placement}
+        for name, parameter in list(module.named_parameters(recurse=False)):
+            spread = distribute_tensor(parameter, device_mesh, [placements[name]], src_data_rank=self.src_data_rank)
+            module.register_parameter(name, nn.Parameter(spread, requires_grad=parameter.requires_grad))
+        module.forward = functools.partial(self._forward, module, device_mesh)  # type: ignore[method-assign]
+        return module
+
+    def _forward(self, module: nn.Linear, mesh: Any, x: torch.Tensor) -> torch.Tensor:
+        raise NotImplementedError
+
+
+class ColwiseParallel(_LinearStyle):
+    """A rank has some columns: it gathers the tokens of all ranks and gives its columns of them.
+
+    Input: the rank's tokens. Result: all tokens, the rank's columns. Local tensors or `DTensor`s go in, local ones come out.
+    """
+
+    def _forward(self, module: nn.Linear, mesh: Any, x: torch.Tensor) -> torch.Tensor:
+        weight, bias = _local(module.weight), _local(module.bias)
+        return linear.all_gather(_local(x), weight, mesh, bias, dim=self.sequence_dim)
+
+
+class RowwiseParallel(_LinearStyle):
+    """A rank has some rows of the weight: it gives its tokens of the sum over all ranks.
+
+    Input: all tokens, the rank's columns. Result: the rank's tokens.
+    """
+
+    weight_axis = 1
+    bias_placement = Replicate()
+
+    def _forward(self, module: nn.Linear, mesh: Any, x: torch.Tensor) -> torch.Tensor:
+        weight, bias = _local(module.weight), _local(module.bias)
+        return linear.reduce_scatter(_local(x), weight, mesh, bias, dim=self.sequence_dim)
+
+
+def _local(tensor: Any) -> Any:
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor

@@ -1,0 +1,247 @@
+"""Ranks of the tests of `Overlap` and of linear slots."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives as fc
+import torch.nn.functional as F
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor.parallel import parallelize_module
+
+import hostir
+import hostir.torch as hir
+from hostir.torch._overlap.measure import measure_both
+from hostir.torch._overlap.reasons import Kept, Reason
+from overlap_models import HIDDEN, Block, parallelize
+
+warnings.simplefilter("ignore", FutureWarning)
+
+
+def rank_tensor(*shape: int, seed: int = 0) -> torch.Tensor:
+    """Numbers of this rank."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(1000 * seed + dist.get_rank()))
+
+
+def one_step(model: nn.Module, run: Any, x: torch.Tensor) -> list[torch.Tensor]:
+    """The result, and the gradients of the input and of all weights."""
+    model.zero_grad()
+    x = x.clone().requires_grad_()
+    y = run(x)
+    y.square().sum().backward()
+    return [y.detach(), x.grad, *(weight.grad.to_local().clone() for weight in model.parameters())]
+
+
+def llama_block(group: Any) -> None:
+    """Inductor with the pass gives the numbers of eager torch, and every program those of the nodes it replaced."""
+    world = dist.get_world_size()
+    mesh = init_device_mesh("cpu", (world,))
+    torch.manual_seed(0)
+    model = parallelize(Block(), mesh)
+    for batch in (1, 3):
+        torch._dynamo.reset()
+        x = rank_tensor(batch, 2, HIDDEN, seed=batch)
+        overlap = hir.Overlap(choose="always")
+        compiled = torch.compile(model, fullgraph=True, options={"post_grad_custom_post_pass": overlap})
+        for wanted, found in zip(one_step(model, model, x), one_step(model, compiled, x), strict=True):
+            torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+        overlap.check()
+        report = overlap.report()
+        # Forward: Q, K, V; attention's sum; the MLP's two ends. Backward: the same with transposed weights.
+        assert len(report.lines) == 8 and len(report.fused) == 8, str(report)
+        blocks = [line.region for line in report.lines if line.region]
+        assert len(set(blocks)) == 6, str(report)
+
+
+def measured(group: Any) -> None:
+    """On the CPU the op is the region's own nodes: no gain."""
+    x, w = rank_tensor(4, 8), rank_tensor(8, 6, seed=1)
+    name, world = group.group_name, dist.get_world_size()
+
+    def gather(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return fc.all_gather_tensor(x, 0, group) @ w
+
+    wanted = gather(x, w)
+    for min_gain, is_fused in ((1000.0, False), (0.0, True)):
+        torch._dynamo.reset()
+        overlap = hir.Overlap(min_gain=min_gain, choose="measure", rounds=3)
+        compiled = torch.compile(gather, fullgraph=True, options={"post_grad_custom_post_pass": overlap})
+        torch.testing.assert_close(compiled(x, w), wanted)
+        (line,) = overlap.report().lines
+        assert line.is_fused == is_fused, str(overlap.report())
+        if is_fused:
+            assert line.times is not None and line.times.serial > 0 and line.times.measured > 0
+        else:
+            assert line.reason is Reason.NO_GAIN and "ms as torch has it" in line.detail
+    assert world == dist.get_world_size() and name
+
+
+def failures_of_measuring(group: Any) -> None:
+    """What keeps ranks from measuring, is known to all of them, and none waits for another."""
+    rank, name = dist.get_rank(), group.group_name
+
+    def fail(x: torch.Tensor) -> torch.Tensor:
+        if rank == 1:
+            hostir.parse("hir 2\nf(")
+        return x
+
+    for region, module, reason in (
+        (f"region_{rank}", torch.relu, Reason.RANKS_DISAGREE),
+        ("region", fail, Reason.RUN_FAILED),
+    ):
+        try:
+            measure_both(region, name, (torch.relu, module), [torch.ones(3)], 2)
+        except Kept as kept:
+            assert kept.reason is reason and kept.detail, kept
+        else:
+            raise AssertionError(f"no {reason}")
+
+
+FUNCTIONS = [
+    lambda u, v: F.silu(u) * v,
+    lambda u, v: torch.relu(u) - v / 3,
+    lambda u, v: F.gelu(u) + 0.1 * v,
+    lambda u, v: torch.sigmoid(u) * torch.tanh(v),
+    lambda u, v: torch.exp(-u.abs()) * torch.rsqrt(v.square() + 1),
+    lambda u, v: torch.maximum(u, v) - torch.minimum(u, v).pow(2),
+    lambda u, v: (1 - u) * torch.sqrt(v.abs() + 1) + torch.log1p(v.abs()),
+    lambda u, v: torch.ops.aten.silu_backward(u, v) + torch.ops.aten.sigmoid_backward(v, u),
+    lambda u, v: torch.ops.aten.tanh_backward(u, v) * torch.cos(v),
+    lambda u, v: (u.float() * v.float()).to(u.dtype),
+]
+
+
+def functions(group: Any) -> None:
+    """Each function of the language, between the matmuls of a block, in three element types."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    for element, tolerance in ((torch.float32, None), (torch.float64, None), (torch.bfloat16, 0.05)):
+        for function in FUNCTIONS:
+
+            def block(x: Any, w1: Any, w3: Any, w2: Any, scale: Any, bias: Any, row: Any, function: Any = function) -> Any:
+                rows = fc.all_gather_tensor(x, 0, group)
+                between = function(rows @ w1 + bias, rows @ w3) * scale * row
+                return fc.reduce_scatter_tensor(between @ w2, "sum", 0, group)
+
+            shapes = [(3, 8), (8, 4), (8, 4), (4, 8), (), (4,), (3 * dist.get_world_size(), 1)]
+            given = [rank_tensor(*shape, seed=at).to(element) for at, shape in enumerate(shapes)]
+            module = make_fx(block)(*given)
+            overlap = hir.Overlap(choose="always")
+            wanted = block(*given)
+            overlap(module)
+            assert len(overlap.report().programs) == 1 and not overlap.report().kept, str(overlap.report())
+            torch.testing.assert_close(module(*given), wanted)
+            overlap.check(rtol=tolerance, atol=tolerance)
+
+
+def slots(group: Any) -> None:
+    """Linear slots give what the collectives and `F.linear` give, forward and backward, in eager mode and compiled."""
+    hir.linear.use(hir.Overlap(choose="always"))
+    for dim, shape in ((0, (4, 6)), (1, (3, 4, 6)), (1, (1, 4, 6))):
+        whole = list(shape)
+        whole[dim] *= dist.get_world_size()
+        weights = [rank_tensor(5, 6, seed=1), rank_tensor(7, 6, seed=2), rank_tensor(5, seed=3), rank_tensor(7, seed=4)]
+        compare_slots(
+            lambda x, a, b, c, d: (
+                F.linear(fc.all_gather_tensor_autograd(x, dim, group), a, c),
+                F.linear(fc.all_gather_tensor_autograd(x, dim, group), b, d),
+            ),
+            lambda x, a, b, c, d: hir.linear.all_gather(x, [a, b], group, [c, d], dim=dim),
+            [rank_tensor(*shape), *weights],
+        )
+        compare_slots(
+            lambda x, w: fc.reduce_scatter_tensor_autograd(F.linear(x, w), "sum", dim, group),
+            lambda x, w: hir.linear.reduce_scatter(x, w, group, dim=dim),
+            [rank_tensor(*whole), rank_tensor(5, 6, seed=1)],
+        )
+    report = hir.linear.report()
+    assert report.lines and not report.kept, str(report)
+    assert all(line.where.startswith("overlap_ranks.py:") for line in report.lines), str(report)
+    hir.linear.check()
+    graphs = len(report.lines)
+    hir.linear.all_gather(rank_tensor(4, 6), rank_tensor(5, 6), group)
+    hir.linear.all_gather(rank_tensor(4, 6, seed=5), rank_tensor(5, 6, seed=6), group)
+    assert len(report.lines) == graphs + 1, "a slot is made once for a shape"
+
+
+def compare_slots(plain: Any, slot: Any, given: list[torch.Tensor]) -> None:
+    """Results and gradients of a slot, of the slot in a graph, and of plain torch."""
+    wanted = gradients(plain, given)
+    torch._dynamo.reset()
+    for run in (slot, torch.compile(slot, fullgraph=True, backend="aot_eager")):
+        for one, other in zip(gradients(run, given), wanted, strict=True):
+            torch.testing.assert_close(one, other)
+
+
+def gradients(run: Any, given: list[torch.Tensor]) -> list[torch.Tensor]:
+    followed = [tensor.clone().requires_grad_() for tensor in given]
+    made = run(*followed)
+    made = [made] if isinstance(made, torch.Tensor) else list(made)
+    sum(result.square().sum() for result in made).backward()
+    return [*(result.detach() for result in made), *(tensor.grad for tensor in followed)]
+
+
+def slots_with_biases(group: Any) -> None:
+    """The sum's bias is added once, and its gradient is that of all rows; the all-reduce's gradient is not summed."""
+    hir.linear.use(hir.Overlap(choose="always"))
+    x, w = rank_tensor(8, 6), rank_tensor(5, 6, seed=1)
+    bias = torch.arange(5.0)
+    total = F.linear(x, w)
+    dist.all_reduce(total)
+    total += bias
+    own = total.chunk(dist.get_world_size())[dist.get_rank()]
+    for slot in (hir.linear.reduce_scatter, torch.compile(hir.linear.reduce_scatter, fullgraph=True, backend="aot_eager")):
+        scattered, *_, given = gradients(lambda x, w, b, slot=slot: slot(x, w, group, b), [x, w, bias])
+        torch.testing.assert_close(scattered, own)
+        torch.testing.assert_close(given, 2 * total.sum(0))
+    summed, of_x, of_w, given = gradients(lambda x, w, b: hir.linear.all_reduce(x, w, group, b), [x, w, bias])
+    for found, wanted in ((summed, total), (given, 2 * total.sum(0)), (of_x, 2 * total @ w), (of_w, 2 * total.T @ x)):
+        torch.testing.assert_close(found, wanted)
+
+
+def torchtitan_functions(group: Any) -> None:
+    """The functions of `tp_gemm_backend` are the slots."""
+    from hostir.torch.tp_gemm_backend import AllGatherLinear, AllGatherLinearMulti, LinearReduceScatter
+
+    hir.linear.use(hir.Overlap(choose="always"))
+    name = group.group_name
+    x, w, other = rank_tensor(4, 6), rank_tensor(5, 6, seed=1), rank_tensor(7, 6, seed=2)
+    rows = fc.all_gather_tensor(x, 0, group)
+    torch.testing.assert_close(AllGatherLinear.apply(x, w, None, group, name), rows @ w.T)
+    for found, weight in zip(AllGatherLinearMulti.apply(x, w, other, group, name), (w, other), strict=True):
+        torch.testing.assert_close(found, rows @ weight.T)
+    total = fc.reduce_scatter_tensor(rows @ w.T, "sum", 0, group)
+    torch.testing.assert_close(LinearReduceScatter.apply(rows, w, None, group, name), total)
+
+
+def styles(group: Any) -> None:
+    """The styles give the numbers of the layer that is not spread, and gradients of its weights."""
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    hir.linear.use(hir.Overlap(choose="always"))
+    rank, world = dist.get_rank(), dist.get_world_size()
+
+    def make() -> nn.Module:
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 6))
+
+    whole = make()
+    x = torch.randn(2, 4, 6, generator=torch.Generator().manual_seed(5))
+    wanted = whole(x)
+    wanted.square().sum().backward()
+    spread = parallelize_module(make(), mesh, {"0": hir.ColwiseParallel(), "2": hir.RowwiseParallel()})
+    found = spread(x.chunk(world, 1)[rank])
+    torch.testing.assert_close(found, wanted.chunk(world, 1)[rank])
+    found.square().sum().backward()
+    for one, other in zip(spread.parameters(), whole.parameters(), strict=True):
+        torch.testing.assert_close(one.grad.full_tensor(), other.grad)
+    assert not hir.linear.report().kept, str(hir.linear.report())
+    try:
+        parallelize_module(nn.Sequential(nn.Embedding(4, 4)), mesh, {"0": hir.ColwiseParallel()})
+    except NotImplementedError as error:
+        assert "is for nn.Linear" in str(error)
+    else:
+        raise AssertionError("an embedding is no linear layer")

@@ -1,0 +1,429 @@
+"""`Overlap` on graphs: regions, reasons and reports with a fake process group; numbers over gloo."""
+
+import re
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import torch.distributed as dist  # noqa: E402
+import torch.distributed._functional_collectives as fc  # noqa: E402
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
+from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: E402
+
+import hostir  # noqa: E402
+import hostir.torch as hir  # noqa: E402
+import overlap_ranks as ranks  # noqa: E402
+from hostir.torch import Reason  # noqa: E402
+from torch_ranks import start_ranks  # noqa: E402
+
+c10d = torch.ops._c10d_functional
+
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
+
+
+@pytest.fixture
+def group():
+    """A group of two ranks that exists for shapes only."""
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
+    yield dist.group.WORLD.group_name
+    dist.destroy_process_group()
+
+
+def gather(x, group, ranks=2):
+    return c10d.wait_tensor(c10d.all_gather_into_tensor(x, ranks, group))
+
+
+def scatter(x, group, op="sum", ranks=2):
+    return c10d.wait_tensor(c10d.reduce_scatter_tensor(x, op, ranks, group))
+
+
+def reduce(x, group):
+    return c10d.wait_tensor(c10d.all_reduce(x, "sum", group))
+
+
+def traced(function, *shapes, mode="fake", dtype=torch.float32):
+    """The graph of a function on tensors of these shapes."""
+    tensors = [torch.empty(shape, dtype=dtype) for shape in shapes]
+    return make_fx(function, tracing_mode=mode)(*tensors)
+
+
+def overlapped(function, *shapes, **settings):
+    """The graph behind the pass, and the report."""
+    overlap = hir.Overlap(choose="always")
+    module = traced(function, *shapes, **settings)
+    overlap(module)
+    module.graph.lint()
+    return module, overlap.report()
+
+
+def op_names(module):
+    return [str(node.target) for node in module.graph.nodes if node.op == "call_function"]
+
+
+def test_a_gather_and_its_matmuls_are_one_op(group):
+    module, report = overlapped(lambda x, a, b: (gather(x, group) @ a, gather_twice(x, a, b)), (4, 8), (8, 6), (8, 5))
+    assert not report.kept and len({line.region for line in report.lines}) == len(report.lines)
+    assert not any("c10d" in name or "mm" in name for name in op_names(module))
+
+
+def gather_twice(x, a, b):
+    rows = gather(x, dist.group.WORLD.group_name)
+    return torch.relu(rows @ a), rows @ b
+
+
+def test_the_text_of_a_block(group):
+    def block(x, w1, w3, w2):
+        rows = gather(x, group)
+        between = torch.nn.functional.silu(rows @ w1.t()) * (rows @ w3.t())
+        return scatter(between @ w2.t(), group)
+
+    module, report = overlapped(block, (4, 8), (6, 8), (6, 8), (8, 6))
+    (name,) = report.programs
+    assert {line.region for line in report.lines} == {name}
+    assert str(report.programs[name].plain) == f"""hir 2
+mesh d = 0..2
+
+{name}(
+  X1: f32[x:2, 4, 8],
+  W1: f32[x:2, b.1, 6, 8],
+  W2: f32[x:2, b.1, 6, 8],
+  W3: f32[x:2, b.1, 8, 6]
+) -> (
+  Y1: f32[r.2, x:2, 4, 8]
+) on d:
+  G = broadcast(X1, flags=[true, false, false, false])
+  T1 = Set.Permute(W1, perm=[0, 1, 3, 2])
+  T2 = Set.Permute(W2, perm=[0, 1, 3, 2])
+  T3 = Set.Permute(W3, perm=[0, 1, 3, 2])
+  P1: f32[x:2, 2, 4, 6, r.8] = matmul(G, T1)
+  P2: f32[x:2, 2, 4, 6, r.8] = matmul(G, T2)
+  V1 = silu(P1)
+  V2 = V1 * P2
+  P3 = matmul(V2, T3)
+  Y1 = reduction(P3, op=add, init=f32(0), allreduce=false)
+"""
+    calls = op_names(module)
+    assert sum(call.startswith("hostir.region_") for call in calls) == 1
+    assert not any(word in call for call in calls for word in ("c10d", "mm", "silu", "mul"))
+    again = re.sub("[0-9a-f]{8}", "", name)
+    assert again == "region_" and overlapped(block, (4, 8), (6, 8), (6, 8), (8, 6))[1].programs.keys() == {name}
+
+
+def test_what_else_is_read_are_results(group):
+    def block(x, w1, w2):
+        rows = gather(x, group)
+        up = rows @ w1
+        return scatter(torch.relu(up) @ w2, group), up, rows
+
+    module, report = overlapped(block, (4, 8), (8, 6), (6, 8))
+    (program,) = report.programs.values()
+    assert program.plain.outputs == ["P1", "X2", "Y1"]
+    assert "allgather(" not in str(program.lowered)
+    shapes = [tuple(value.meta["val"].shape) for value in module.graph.output_node().args[0]]
+    assert shapes == [(4, 8), (8, 6), (8, 8)]
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_gathers_and_sums_along_other_axes(group, batch):
+    def block(x, w1, w2):
+        rows = torch.cat(gather(x, group).chunk(2, 0), 1)
+        between = torch.relu(rows @ w1)
+        return scatter(torch.cat((between @ w2).chunk(2, 1), 0), group)
+
+    _, report = overlapped(block, (batch, 4, 8), (8, 6), (6, 8))
+    assert len({line.region for line in report.lines}) == 1 and not report.kept, str(report)
+
+
+def test_columns_of_one_weight(group):
+    def block(x, w, w2):
+        gate, up = (gather(x, group) @ w).chunk(2, -1)
+        return scatter((torch.sigmoid(gate) * up) @ w2, group)
+
+    _, report = overlapped(block, (4, 8), (8, 12), (6, 8))
+    assert len(report.programs) == 1 and not report.kept
+    (program,) = report.programs.values()
+    assert "slice(P1, [[0, 2, 1], [0, 2, 1], [0, 4, 1], [6, 12, 1]])" in str(program.plain)
+
+
+def test_several_matmuls_of_one_sum(group):
+    _, report = overlapped(lambda a, b, v, w: scatter(a @ v + b @ w, group), (8, 6), (8, 5), (6, 4), (5, 4))
+    assert not report.kept
+    (program,) = report.programs.values()
+    assert "cat(A1, A2, 3)" in str(program.plain) and "reduce_scatter(" not in str(program.lowered)
+
+
+def test_an_all_reduce(group):
+    module, report = overlapped(lambda x, w: reduce(x @ w, group), (4, 3, 6), (6, 5))
+    assert not report.kept
+    assert tuple(module.graph.output_node().args[0].meta["val"].shape) == (4, 3, 5)
+
+
+def test_a_matmul_of_repeated_weights(group):
+    """DTensor's linear layers of three axes come as `bmm` with an expanded weight."""
+    _, report = overlapped(lambda x, w: torch.bmm(gather(x, group), w.expand(6, 8, 5)), (3, 4, 8), (8, 5))
+    assert not report.kept
+
+
+def test_the_autograd_forms(group):
+    def product(x, w):
+        return torch.ops._c10d_functional_autograd.all_gather_into_tensor(x, 2, group) @ w
+
+    if not hasattr(torch.ops._c10d_functional_autograd, "all_gather_into_tensor"):
+        pytest.skip("this torch has no such ops")
+    graph = torch.fx.symbolic_trace(lambda x, w: product(x, w))
+    for node, shape in zip(graph.graph.nodes, [(4, 8), (8, 5), (8, 8), (8, 5)]):
+        node.meta["val"] = torch.empty(shape, device="meta")
+    product_node = next(node for node in graph.graph.nodes if "matmul" in str(node.target))
+    product_node.target = torch.ops.aten.mm.default
+    overlap = hir.Overlap(choose="always")
+    overlap(graph)
+    assert not overlap.report().kept, str(overlap.report())
+
+
+def softmax_between(x, w1, w2, group):
+    return scatter(torch.softmax(gather(x, group) @ w1, -1) @ w2, group)
+
+
+def test_what_lies_between_may_stay_torchs(group):
+    module, report = overlapped(lambda x, a, b: softmax_between(x, a, b, group), (4, 8), (8, 6), (6, 8))
+    assert not report.kept and len(report.programs) == 2
+    assert any("softmax" in name for name in op_names(module))
+
+
+def test_exported_programs(group):
+    class Layer(torch.nn.Module):
+        def forward(self, x, w):
+            return fc.all_gather_tensor(x, 0, group) @ w
+
+    exported = torch.export.export(Layer(), (torch.randn(4, 8), torch.randn(8, 5)))
+    overlap = hir.Overlap(choose="always")
+    overlap(exported)
+    assert len(overlap.report().fused) == 1, str(overlap.report())
+    assert exported.module()(torch.randn(4, 8), torch.randn(8, 5)).shape == (8, 5)
+
+
+def dependent(x, w, group):
+    """The second matmul's weight comes from the first one."""
+    rows = gather(x, group)
+    first = rows @ w
+    return rows @ torch.softmax(first, 0)
+
+
+def both(product, group):
+    return scatter(product, group), product
+
+
+# For each reason: a function that has it, and the shapes of its tensors.
+KEPT = {
+    Reason.NO_MATMUL_BEHIND: (lambda g: lambda x: gather(x, g).cos(), [(4, 8)]),
+    Reason.NO_MATMUL_BEFORE: (lambda g: lambda x: scatter(x.cos(), g), [(4, 8)]),
+    Reason.GATHERED_ROWS_CONTRACTED: (lambda g: lambda x, y: gather(x, g).t() @ y, [(4, 8), (8, 5)]),
+    Reason.ADDED_BEFORE_SUM: (lambda g: lambda x, w, b: scatter(x @ w + b, g), [(4, 8), (8, 5), (5,)]),
+    Reason.RESULT_ALSO_USED: (lambda g: lambda x, w: both(x @ w, g), [(4, 8), (8, 5)]),
+    Reason.ROWS_NOT_DIVISIBLE: (lambda g: lambda x, w: reduce(x @ w, g), [(3, 8), (8, 5)]),
+    Reason.LAYOUT: (lambda g: lambda x, w: gather(x, g).transpose(0, 1).reshape(-1, 8) @ w, [(4, 3, 8), (8, 5)]),
+    Reason.BATCHED_MATMUL: (lambda g: lambda x, w: torch.bmm(gather(x, g), w), [(2, 3, 8), (4, 8, 5)]),
+    Reason.OP_NOT_IN_LANGUAGE: (lambda g: lambda x, w, b: torch.addmm(b, gather(x, g), w, alpha=2), [(4, 8), (8, 5), (5,)]),
+    Reason.REDUCTION_KIND: (lambda g: lambda x, w: scatter(x @ w, g, "max"), [(4, 8), (8, 5)]),
+    Reason.COLLECTIVE_KIND: (
+        lambda g: lambda x: c10d.wait_tensor(c10d.all_to_all_single(x, [2, 2], [2, 2], g)),
+        [(4, 8)],
+    ),
+    Reason.ONE_RANK: (lambda g: lambda x, w: gather(x, g, ranks=1) @ w, [(4, 8), (8, 5)]),
+    Reason.NOT_CONVEX: (lambda g: lambda x, w: dependent(x, w, g), [(4, 8), (8, 8)]),
+}
+
+
+@pytest.mark.parametrize("reason", KEPT, ids=lambda reason: reason.name)
+def test_reasons_of_graphs(group, reason):
+    function, shapes = KEPT[reason]
+    before = traced(function(group), *shapes)
+    module, report = overlapped(function(group), *shapes)
+    assert [line.reason for line in report.lines] == [reason], str(report)
+    assert f"kept: {reason.value}" in str(report)
+    assert op_names(module) == op_names(before)
+
+
+def product(group):
+    return lambda x, w: gather(x, group) @ w
+
+
+# Reasons that depend on more than the graph: how they come about.
+def with_integers(group):
+    return overlapped(product(group), (4, 8), (8, 5), dtype=torch.int64)[1]
+
+
+def with_scaled_matmul(group):
+    module = traced(product(group), (4, 8), (8, 5))
+    node = next(node for node in module.graph.nodes if "mm" in str(node.target))
+    node.target = torch.ops.aten._scaled_mm.default
+    return report_of(hir.Overlap(choose="always"), module)
+
+
+def with_symbols(group):
+    return overlapped(product(group), (4, 8), (8, 5), mode="symbolic")[1]
+
+
+def with_an_unknown_group(group):
+    module = traced(lambda x, w: reduce(x @ w, group), (4, 8), (8, 5))
+    node = next(node for node in module.graph.nodes if "all_reduce" in str(node.target))
+    node.args = (*node.args[:2], "nowhere")
+    return report_of(hir.Overlap(choose="always"), module)
+
+
+def with_settings(**settings):
+    return lambda group: report_of(hir.Overlap(**settings), traced(product(group), (4, 8), (8, 5)))
+
+
+def report_of(overlap, module):
+    overlap(module)
+    return overlap.report()
+
+
+SETTINGS = {
+    Reason.ELEMENT_TYPE: with_integers,
+    Reason.SCALED_MATMUL: with_scaled_matmul,
+    Reason.SYMBOLIC_SHAPE: with_symbols,
+    Reason.UNKNOWN_GROUP: with_an_unknown_group,
+    Reason.COLLECTIVE_REMAINS: with_settings(choose="always", passes="host-ir-lower"),
+    Reason.NOT_PROVED: with_settings(choose="always", passes="no-such-pass"),
+    Reason.CHOICE_NEVER: with_settings(choose="never"),
+    Reason.CANNOT_MEASURE: with_settings(choose="measure"),
+}
+# By `overlap_ranks.measured` and `overlap_ranks.failures_of_measuring`.
+MEASURED = {Reason.NO_GAIN, Reason.RANKS_DISAGREE, Reason.RUN_FAILED}
+
+
+@pytest.mark.parametrize("reason", SETTINGS, ids=lambda reason: reason.name)
+def test_reasons_of_settings(group, reason):
+    report = SETTINGS[reason](group)
+    assert [line.reason for line in report.lines] == [reason], str(report)
+
+
+def test_every_reason_has_a_test():
+    assert {*KEPT, *SETTINGS, *MEASURED} == set(Reason)
+    assert not KEPT.keys() & SETTINGS.keys()
+
+
+def test_without_a_process_group():
+    with pytest.raises(ValueError, match="choose='sometimes'"):
+        hir.Overlap(choose="sometimes")
+    graph = torch.fx.Graph()
+    x, w = graph.placeholder("x"), graph.placeholder("w")
+    rows = graph.call_function(c10d.wait_tensor.default, (graph.call_function(c10d.all_gather_into_tensor.default, (x, 2, "0")),))
+    graph.output(graph.call_function(torch.ops.aten.mm.default, (rows, w)))
+    for node, shape in zip(graph.nodes, [(4, 8), (8, 5), (8, 8), (8, 8), (8, 5)]):
+        node.meta["val"] = torch.empty(shape, device="meta")
+    for choose, reason in (("always", None), ("measure", Reason.CANNOT_MEASURE)):
+        copy = torch.fx.Graph()
+        copy.output(copy.graph_copy(graph, {}))
+        overlap = hir.Overlap(choose=choose)
+        overlap(copy)
+        assert [line.reason for line in overlap.report().lines] == [reason]
+
+
+REPORT = """\
+collective          where               verdict                                        serial ms  measured ms
+all_gather (0)      test_overlap.py:N   fused: region_N
+reduce_scatter (0)  test_overlap.py:N   fused: region_N
+all_reduce (0)      test_overlap.py:N   kept: no matmul makes what is summed: cos
+3 collectives: 2 fused, 1 kept"""
+
+
+def model_of_report(x, w1, w2):
+    group = dist.group.WORLD
+    rows = fc.all_gather_tensor(x, 0, group)
+    y = fc.reduce_scatter_tensor(torch.relu(rows @ w1) @ w2, "sum", 0, group)
+    return fc.all_reduce(y.cos(), "sum", group)
+
+
+def test_the_report_is_a_table(group):
+    overlap = hir.Overlap(choose="always")
+    graphs = []
+
+    def backend(module, inputs):
+        from torch._functorch.aot_autograd import aot_module_simplified
+
+        def change(graph, _inputs):
+            overlap(graph)
+            graphs.append(graph)
+            return graph
+
+        return aot_module_simplified(module, inputs, fw_compiler=change)
+
+    torch._dynamo.reset()
+    torch.compile(model_of_report, backend=backend, fullgraph=True)(torch.randn(4, 8), torch.randn(8, 6), torch.randn(6, 8))
+    found = re.sub(r"region_[0-9a-f]{8}", "region_N", re.sub(r"(\.py:)\d+", r"\1N", str(overlap.report())))
+    assert re.sub(" +", " ", found) == re.sub(" +", " ", REPORT), found
+    assert len(graphs) == 1
+
+
+def test_programs_are_saved_and_put_back(group, tmp_path):
+    function, shapes = (lambda x, w: (gather(x, group) @ w).tanh()), [(4, 16), (16, 7)]
+    overlap = hir.Overlap(choose="always")
+    overlap(traced(function, *shapes))
+    paths = overlap.save(tmp_path)
+    (name,) = overlap.report().programs
+    assert [path.name for path in paths] == [f"{name}.hir", f"{name}.lowered.hir"]
+    plain, lowered = (hostir.load(path) for path in paths)
+    assert "// all_gather at " in paths[0].read_text()
+    assert str(plain.run_passes("overlap-lower,strip-comments")) == str(lowered.run_passes("strip-comments"))
+    # The user's program: torch's order, one collective and one matmul.
+    serial = tmp_path / "serial.hir"
+    serial.write_text(str(plain.run_passes("host-ir-lower")))
+    hir.override(name, serial)
+    (made,) = overlap.report().programs[name].ops
+    assert "allgather(" in str(made.op.program)
+    module, report = overlapped(function, *shapes)
+    assert report.fused and report.programs[name].is_override
+    assert any(call.startswith(f"hostir.{name}") for call in op_names(module))
+
+
+def test_an_override_is_proved(group, tmp_path):
+    function, shapes = (lambda x, w: (gather(x, group) @ w).sinh()), [(4, 18), (18, 7)]
+    _, report = overlapped(function, *shapes)
+    (name,) = report.programs
+    lowered = str(report.programs[name].lowered)
+    broken = lowered.replace("      wait h0\n", "")
+    assert broken != lowered
+    with pytest.raises(hostir.HostIrError) as caught:
+        hir.override(name, hostir.parse(broken))
+    assert caught.value.code in ("H0701", "H0702", "H0506"), str(caught.value)
+    with pytest.raises(hostir.HostIrError, match="other inputs or outputs") as caught:
+        hir.override(name, hostir.parse("hir 2\nmesh d = 0..2\n\nf(x: f32[x:2, 4]) -> (y: f32[x:2, 4]) on d:\n  y = relu(x)\n"))
+    assert caught.value.code == "H0631"
+    assert str(report.programs[name].lowered) == lowered
+
+
+def test_the_pass_is_inductors():
+    from torch._inductor.custom_graph_pass import CustomGraphPass
+
+    assert isinstance(hir.Overlap(), CustomGraphPass)
+    assert hir.Overlap().uuid() is None
+
+
+def test_names_that_the_package_has_not():
+    with pytest.raises(AttributeError, match="no attribute 'Ovrelap'"):
+        hir.Ovrelap  # noqa: B018
+
+
+@pytest.mark.parametrize("world", [2, 4])
+def test_a_block_on_ranks(world, tmp_path):
+    start_ranks(ranks.llama_block, world, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        ranks.measured,
+        ranks.failures_of_measuring,
+        ranks.functions,
+        ranks.slots,
+        ranks.slots_with_biases,
+        ranks.torchtitan_functions,
+        ranks.styles,
+    ],
+)
+def test_two_ranks(work, tmp_path):
+    start_ranks(work, 2, tmp_path)
