@@ -7,10 +7,9 @@ permutation) moves the axis of parts and nothing else. So a layout is the number
 
 from __future__ import annotations
 
-from typing import Any
-
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -129,7 +128,8 @@ def _piece_of_split(node: Node, split: Node, index: int) -> _Piece | None:
 
 
 def _piece_of_slice(node: Node) -> _Piece | None:
-    source, *given = node.args
+    source: Any = node.args[0]
+    given: list[Any] = list(node.args[1:])
     defaults: list[Any] = [0, None, None, 1]
     axis, start, stop, step = [*given, *defaults[len(given) :]]
     shape = shape_of(source)
