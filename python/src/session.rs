@@ -278,7 +278,7 @@ fn shard_layout(port: &IoTensor, given: &DeviceTensor) -> Result<DeviceTensor, D
 fn result_layout(port: &IoTensor, given: &DeviceTensor) -> Result<DeviceTensor, Diag> {
     let dtype = checked_dtype(port, given.dtype)?;
     let shape = port.local_shape();
-    if shape.iter().product::<usize>() != given.shape.iter().product() {
+    if shape.iter().product::<usize>() != given.shape.iter().product::<usize>() {
         return Err(shape_error(port, "the result", given));
     }
     Ok(DeviceTensor::contiguous(0, dtype, &shape))
