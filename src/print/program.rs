@@ -55,11 +55,16 @@ impl ProgramPrinter<'_> {
 
     /// nvFuser leaves the comma out behind an element that is the last one as well.
     fn print_header_list(&mut self, values: &[Value]) {
+        let start = self.out.len();
         for value in values {
             self.print_value(*value);
             if Some(value) != values.last() {
                 self.push(", ");
             }
+        }
+        // A scalar may have a name that would make a cast of the list, `(float)`.
+        if self.out.get(start..).is_some_and(is_cast_type) {
+            self.out.insert(start, ' ');
         }
     }
 
@@ -114,4 +119,28 @@ impl ProgramPrinter<'_> {
             self.print_blank_lines(program.frame().blank_end);
         }
     }
+}
+
+/// Whether a text in parentheses is a cast in the grammar.
+fn is_cast_type(text: &str) -> bool {
+    const TYPES: [&str; 17] = [
+        "double",
+        "float",
+        "bool",
+        "int",
+        "int8_t",
+        "int16_t",
+        "int32_t",
+        "int64_t",
+        "uint8_t",
+        "uint16_t",
+        "uint32_t",
+        "uint64_t",
+        "nvfuser_index_t",
+        "std::complex<float>",
+        "std::complex<double>",
+        "__half",
+        "__bfloat",
+    ];
+    TYPES.contains(&text)
 }
