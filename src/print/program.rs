@@ -2,7 +2,7 @@
 
 use super::ProgramPrinter;
 use super::names::UnprintedNames;
-use crate::ir::{CommentPlace, HostUnit, Value};
+use crate::ir::{CommentPlace, DType, HostUnit, Value};
 
 impl ProgramPrinter<'_> {
     pub(super) fn print_program(&mut self) {
@@ -121,26 +121,7 @@ impl ProgramPrinter<'_> {
     }
 }
 
-/// Whether a text in parentheses is a cast in the grammar.
+/// True if a text in parentheses reads as a cast. The grammar has casts to `int32_t`, too, which the IR calls `int`.
 fn is_cast_type(text: &str) -> bool {
-    const TYPES: [&str; 17] = [
-        "double",
-        "float",
-        "bool",
-        "int",
-        "int8_t",
-        "int16_t",
-        "int32_t",
-        "int64_t",
-        "uint8_t",
-        "uint16_t",
-        "uint32_t",
-        "uint64_t",
-        "nvfuser_index_t",
-        "std::complex<float>",
-        "std::complex<double>",
-        "__half",
-        "__bfloat",
-    ];
-    TYPES.contains(&text)
+    DType::parse(text).is_some() || text == "int32_t"
 }

@@ -79,9 +79,11 @@ impl<'p> GatherSearch<'p> {
                 Ok((product, ranks)) => self.add_product(&mut regions, product, source, ranks),
             }
         }
+        let mut taken = FxHashSet::default();
         for region in &mut regions {
             region.broadcasts = self.private_broadcasts(region);
-            region.copy = self.find_copy(region);
+            // A loop gathers into it; a later one over the same operand has memory of its own.
+            region.copy = self.find_copy(region).filter(|copy| taken.insert(copy.op));
         }
         regions
     }

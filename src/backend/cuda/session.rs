@@ -215,7 +215,7 @@ impl Session {
         hostir::lower::assemble_output(self.prepared(), position, parts).map_err(|diag| self.make_error(vec![diag]))
     }
 
-    /// Whether everything that was enqueued is done, so that [`Session::wait`] would not wait. Runs that a caller
+    /// Returns true if everything that was enqueued is done, so that [`Session::wait`] would not wait. Runs that a caller
     /// recorded in a graph are not looked at.
     ///
     /// # Errors
@@ -229,7 +229,7 @@ impl Session {
         Ok(complete)
     }
 
-    /// Whether a graph of the caller's, or one that was instantiated of it, holds a run of this session. Such a graph
+    /// Returns true if a graph of the caller's, or one that was instantiated of it, holds a run of this session. Such a graph
     /// uses the session's memory, kernels and communicators: if the session is dropped first, they stay until the
     /// process ends.
     pub fn is_recorded(&self) -> bool {

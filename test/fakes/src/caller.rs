@@ -112,7 +112,7 @@ impl DeviceCaller {
         done("cuStreamBeginCapture", begin(self.stream, 0))
     }
 
-    /// What was recorded, ready to be launched.
+    /// Ends the recording and returns it, ready to be launched.
     ///
     /// # Errors
     /// Fails if the driver does.

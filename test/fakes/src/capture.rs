@@ -16,7 +16,7 @@ const INVALIDATED: i32 = 901;
 const GLOBAL: i32 = 0;
 
 thread_local! {
-    /// How this thread takes part in recordings of others.
+    /// The mode in which this thread takes part in recordings of others.
     static CAPTURE_MODE: Cell<i32> = const { Cell::new(GLOBAL) };
 }
 
@@ -25,7 +25,7 @@ pub(crate) fn exchange_capture_mode(mode: i32) -> i32 {
     CAPTURE_MODE.replace(mode)
 }
 
-/// What a graph keeps alive.
+/// A value that a graph keeps alive.
 #[derive(Debug)]
 pub(crate) struct UserObject {
     pub(crate) value: *mut c_void,

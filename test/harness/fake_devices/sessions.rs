@@ -295,7 +295,7 @@ fn recorded_by_the_caller() -> Done<()> {
     }
 }
 
-/// What cannot be recorded is refused, and leaves recording and session as they were.
+/// Runs that cannot be recorded are refused, and leaves recording and session as they were.
 fn recordings_that_are_refused() -> Done<()> {
     let callers = [DeviceCaller::new(0)?, DeviceCaller::new(1)?];
     let own = tensor(callers[0].upload(&numbers(M * K, 1))?, [M, K], [K as i64, 1]);

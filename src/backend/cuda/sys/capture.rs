@@ -27,7 +27,7 @@ unsafe impl Sync for OpenCapture {}
 pub(crate) struct GraphLease(Arc<()>);
 
 impl GraphLease {
-    /// Whether a graph holds a share.
+    /// Returns true if a graph holds a share.
     pub(crate) fn is_shared(&self) -> bool {
         Arc::strong_count(&self.0) > 1
     }

@@ -205,7 +205,7 @@ impl BoundProgram<'_> {
         Ok(())
     }
 
-    /// Whether everything that was enqueued is done. Does not wait. Replays of a caller's graph are not looked at.
+    /// Returns true if everything that was enqueued is done. Does not wait. Replays of a caller's graph are not looked at.
     ///
     /// # Errors
     /// If a run is known to have failed.
@@ -218,7 +218,7 @@ impl BoundProgram<'_> {
         Ok(all.into_inner())
     }
 
-    /// Whether a graph of the caller's holds a run: it uses memory, kernels and communicators of this program.
+    /// Returns true if a graph of the caller's holds a run: it uses memory, kernels and communicators of this program.
     pub fn is_recorded(&self) -> bool {
         self.recorded.is_shared()
     }
