@@ -27,7 +27,7 @@ use std::time::Duration;
 #[derive(FromPyObject)]
 pub(crate) struct TensorLayout(String, Vec<usize>, Vec<i64>);
 
-/// What a session is built for.
+/// The device and limits that a session is built for.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct SessionSettings {
@@ -102,7 +102,7 @@ impl DeviceSession {
         run_here(py, || self.enqueue(stream, &addresses))?.map_err(|failure| failure.into_exception(py))
     }
 
-    /// Whether nothing that was enqueued is under way; None if another thread has the session.
+    /// True if nothing that was enqueued is under way; None if another thread has the session.
     fn is_complete(&self, py: Python<'_>) -> PyResult<Option<bool>> {
         run_here(py, || self.look())?.map_err(|failure| failure.into_exception(py))
     }
@@ -114,7 +114,7 @@ impl DeviceSession {
         waited?.map_err(|failure| failure.into_exception(py))
     }
 
-    /// Whether a graph of the caller's holds a run.
+    /// True if a graph of the caller's holds a run.
     fn is_recorded(&self) -> bool {
         let held = self.session.lock().unwrap_or_else(PoisonError::into_inner);
         held.as_ref().is_some_and(Session::is_recorded)

@@ -14,6 +14,7 @@ import torch.distributed as dist  # noqa: E402
 import hostir  # noqa: E402
 import hostir.torch as hir  # noqa: E402
 import torch_ranks as ranks  # noqa: E402
+from hostir.torch import _monitor  # noqa: E402
 from hostir.torch._exchange import GroupExchange, exchange_of  # noqa: E402
 
 
@@ -100,6 +101,36 @@ def test_a_session_that_failed_ends_its_process():
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "still here" not in done.stdout
     assert "error[H0528]: the run failed" in done.stderr and "the process ends" in done.stderr
+
+
+def test_a_store_that_is_gone_is_a_rank_that_is_gone():
+    class Gone:
+        rank, world, losses = 1, 2, []
+
+        def beat(self):
+            raise RuntimeError("Connection reset by peer\n at TCPStore.cpp")
+
+        failed_rank = ended_rank = lambda self, *_: self.beat()
+
+        @property
+        def control_plane(self):
+            return self
+
+        def note_loss(self, *loss):
+            self.losses.append(loss)
+
+    class Busy:
+        def is_complete(self):
+            return False
+
+    session, exchange = Busy(), Gone()
+    watched = _monitor._Watched(session, exchange)
+    _monitor._Monitor().look([watched])
+    assert exchange.losses == [] and watched.busy_since is not None
+    watched.busy_since -= 60
+    _monitor._Monitor().look([watched])
+    ((rank, how),) = exchange.losses
+    assert rank == 0 and how.endswith("does not answer: Connection reset by peer")
 
 
 ROWS = hostir.parse("hir 2\nf(x: f32[2, m, k], w: f32[k, n]) -> (y: f32[2, m, n]):\n  y = matmul(x, w)\n")

@@ -50,16 +50,16 @@ class _Monitor:
             with self.lock:
                 self.watched = [watched for watched in self.watched if watched.session() is not None]
                 current = list(self.watched)
-            try:
-                self.look(current)
-            except (RuntimeError, OSError):
-                # The store is gone with the process that had it; so is the run.
-                continue
+            self.look(current)
 
     def look(self, current: list[_Watched]) -> None:
         for exchange in {id(watched.exchange): watched.exchange for watched in current}.values():
-            exchange.beat()
-            failed = exchange.failed_rank()
+            try:
+                exchange.beat()
+                failed = exchange.failed_rank()
+            except (RuntimeError, OSError):
+                # What it means is seen below, if a run is under way.
+                continue
             if failed is not None:
                 exchange.control_plane.note_failure(*failed)
         now = time.monotonic()
@@ -72,7 +72,7 @@ class _Monitor:
                 watched.busy_since = now
             if now - watched.busy_since < _AFTERMATH:
                 continue
-            ended = watched.exchange.ended_rank(_silence_limit())
+            ended = _ended_rank(watched.exchange)
             if ended is not None:
                 watched.exchange.control_plane.note_loss(*ended)
                 _is_busy(session)
@@ -99,6 +99,15 @@ def _is_busy(session: _native.Session) -> bool:
         return session.is_complete() is False
     except HostIrError as error:
         _end_process(error)
+
+
+def _ended_rank(exchange: GroupExchange) -> tuple[int, str] | None:
+    """A rank that is gone, and how; a store that does not answer is gone with the process that had it."""
+    try:
+        return exchange.ended_rank(_silence_limit())
+    except (RuntimeError, OSError) as error:
+        reason = str(error).partition("\n")[0]
+        return 0, f"the process group's store, which its process usually has, does not answer: {reason}"
 
 
 def _end_process(error: HostIrError) -> NoReturn:
