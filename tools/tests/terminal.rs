@@ -7,6 +7,7 @@ mod hir_opt;
 
 use hir_opt::hir_opt;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
@@ -151,10 +152,8 @@ fn excerpts_fit_the_terminal() {
     };
     for columns in [40, 60, 100] {
         let (other, receive) = terminal();
-        let mut size = Command::new("stty");
-        size.args(["rows", "24", "cols", &columns.to_string()]).stdin(other.try_clone().unwrap());
-        assert!(size.status().unwrap().success());
-        drop(size);
+        let size = Winsize { ws_row: 24, ws_col: columns as u16, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&other, size).unwrap();
         assert_eq!(command().stderr(other).status().unwrap().code(), Some(1));
         let seen: Vec<u8> = receive.into_iter().flatten().collect();
         let seen = String::from_utf8(seen).unwrap();
