@@ -15,7 +15,7 @@ import hostir  # noqa: E402
 import hostir.torch as hir  # noqa: E402
 import torch_ranks as ranks  # noqa: E402
 from hostir.torch import _monitor  # noqa: E402
-from hostir.torch._exchange import GroupExchange, exchange_of  # noqa: E402
+from hostir.torch._exchange import GroupExchange, describe_trouble, exchange_of  # noqa: E402
 
 
 def gathers(group):
@@ -131,6 +131,12 @@ def test_a_store_that_is_gone_is_a_rank_that_is_gone():
     _monitor._Monitor().look([watched])
     ((rank, how),) = exchange.losses
     assert rank == 0 and how.endswith("does not answer: Connection reset by peer")
+
+
+def test_troubles_in_words():
+    assert describe_trouble(([1, 3], 60.0)) == "not called within 60 s on rank 1, 3"
+    assert describe_trouble((2, "H0521\n\nno device memory", True)) == "rank 2 failed with H0521: no device memory"
+    assert describe_trouble((2, "its process has ended", False)) == "rank 2: its process has ended"
 
 
 ROWS = hostir.parse("hir 2\nf(x: f32[2, m, k], w: f32[k, n]) -> (y: f32[2, m, n]):\n  y = matmul(x, w)\n")

@@ -12,9 +12,10 @@ import torch.distributed as dist
 
 from hostir import _native
 
-__all__ = ["GroupExchange", "exchange_of"]
+__all__ = ["GroupExchange", "Trouble", "describe_trouble", "exchange_of"]
 
-Trouble = tuple[Any, ...]
+Trouble = tuple[list[int], float] | tuple[int, str, bool]
+"""Ranks that are late and the seconds that they were waited for; or a rank that ended, how, and whether it gave up."""
 
 _POLL = 0.001
 _exchanges: dict[str, GroupExchange] = {}
@@ -29,6 +30,17 @@ def exchange_of(group: Any, timeout: float) -> GroupExchange:
             found = GroupExchange(group, timeout)
             _exchanges[group.group_name] = found
         return found
+
+
+def describe_trouble(trouble: Trouble) -> str:
+    """The trouble in words."""
+    if len(trouble) == 3:
+        rank, text, gave_up = trouble
+        # A report is lines of code, place, message and notes.
+        code, _, message = [*text.split("\n"), "", "", ""][:3]
+        return f"rank {rank} failed with {code}: {message}" if gave_up else f"rank {rank}: {text}"
+    ranks = ", ".join(map(str, trouble[0]))
+    return f"not called within {trouble[1]:.0f} s on rank {ranks}"
 
 
 class GroupExchange:

@@ -11,7 +11,7 @@ import torch.distributed as dist
 
 from hostir import _native
 from hostir._program import Program, _settings
-from hostir.torch._exchange import GroupExchange, exchange_of
+from hostir.torch._exchange import GroupExchange, describe_trouble, exchange_of
 from hostir.torch._group import group_among
 from hostir.torch._libraries import preload_libraries
 from hostir.torch._monitor import watch_session
@@ -156,9 +156,7 @@ class ProgramSessions:
         own = str(torch.cuda.get_device_properties(device).uuid)
         messages, trouble = exchange.gather(f"prepare {self.name}", own.encode())
         if trouble is not None:
-            *_, last = trouble
-            what = f"rank {trouble[0]}: {trouble[1]}" if isinstance(last, bool) else f"ranks {trouble[0]} do not call it"
-            self._refuse("cannot be prepared on all ranks", what)
+            self._refuse("cannot be prepared on all ranks", describe_trouble(trouble))
         return len(set(messages)) < len(messages)
 
     def _drop_least_used(self) -> None:
