@@ -18,6 +18,7 @@ pub mod shape;
 pub mod spec;
 pub mod stream;
 mod tensor_checks;
+mod uneven_split;
 
 pub use spec::{ArgKind, ArgPresence, ArgSpec, EqualsSpacing, OpSpec};
 

@@ -3,6 +3,7 @@
 use crate::axes::LogicalAxis;
 use crate::diag::{Diag, codes};
 use crate::ir::{AttrKey, AttrValue, Op, OpId, TensorId};
+use crate::ops::uneven_split::uneven_split;
 use crate::plan::{BufferView, InstKind, PlanBuilder, ScalarValue, row_major, stream_part};
 
 /// Allocates a tensor unless it has memory already that it keeps.
@@ -55,6 +56,11 @@ fn share_memory(cx: &mut PlanBuilder<'_>, op: &Op, tensor: TensorId, original: T
         return Err(cx
             .error_here(codes::ALIAS_SHAPE, message)
             .with_note("omit `.alias=`, or name a tensor of the same type that is large enough"));
+    }
+    if count_elements(&shape) < count_elements(&have)
+        && let Some(error) = uneven_split(cx, &[tensor])
+    {
+        return Err(error);
     }
     let view = BufferView { dims: row_major(&shape), ..memory };
     cx.rebind_tensor(tensor, Some(view.clone()))?;

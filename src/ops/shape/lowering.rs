@@ -1,7 +1,8 @@
 //! Lowering of ops that change a tensor's shape; all of them copy.
 
 use crate::diag::{Diag, codes};
-use crate::ir::{AttrKey, AttrValue, BinaryOp, Expr, ExprId, Op, OpId, TensorId};
+use crate::ir::{AttrKey, AttrValue, Op, OpId, TensorId};
+use crate::ops::uneven_split::uneven_split;
 use crate::plan::{BufferView, InstKind, PlanBuilder, ScalarValue, ViewDim, emit_copy, emit_copy_to_result};
 
 fn op_flags(cx: &PlanBuilder<'_>, op: &Op) -> Result<Vec<bool>, Diag> {
@@ -70,37 +71,6 @@ pub(super) fn lower_view(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag>
         return Err(uneven_split(cx, &[result, input]).unwrap_or(error));
     };
     emit_copy(cx, source, reshaped)
-}
-
-/// The error for an axis of a view that is a part of an extent, `( i0 / 4 )`, where that is no multiple of
-/// the number of parts.
-fn uneven_split(cx: &PlanBuilder<'_>, tensors: &[TensorId]) -> Option<Diag> {
-    let found = tensors.iter().find_map(|&tensor| {
-        let mut axes = cx.axes.stored_axes(tensor).zip(0..);
-        axes.find_map(|(axis, at)| Some((tensor, at, inexact_division(cx, axis.extent)?)))
-    });
-    let (tensor, at, (extent, value, parts)) = found?;
-    let (name, text) = (cx.tensor_name(tensor), crate::ir::expr_text(cx.program, extent));
-    let message = format!("axis {at} of {name} is one of {parts} parts of `{text}`, but `{text}` is {value}");
-    let note = format!(
-        "use a size that is a multiple of {parts}, or split the axis into another number of parts (`factor=` where `chunk` split it)"
-    );
-    Some(cx.error_here(codes::SHAPES, message).with_note(note))
-}
-
-/// The division in an extent that leaves a rest: what is divided, its value, and by how much.
-fn inexact_division(cx: &PlanBuilder<'_>, extent: ExprId) -> Option<(ExprId, i64, i64)> {
-    match *cx.program.expr(extent) {
-        Expr::Binary(BinaryOp::Div, a, b) => {
-            let (value, parts) = (cx.eval_int(a).ok()?, cx.eval_int(b).ok()?);
-            if value.checked_rem(parts)? != 0 {
-                return Some((a, value, parts));
-            }
-            inexact_division(cx, a)
-        }
-        Expr::Binary(_, a, b) => inexact_division(cx, a).or_else(|| inexact_division(cx, b)),
-        _ => None,
-    }
 }
 
 /// A rank's part of a view is the view of its part only where device axes stay where they are. What lies on
