@@ -37,6 +37,18 @@ lowerings for a shape, compare them with `hir-run --bench a.hir b.hir`.",
             help: "Lowering of products whose sum all devices keep",
         },
         OptionSpec {
+            name: "reduce_scatter_chunks",
+            ty: OptionType::Int { min: 0, max: 1024 },
+            default: Some("0"),
+            help: "Chunks of rows for each part of a reduce-scatter; 0 leaves the number to the pass",
+        },
+        OptionSpec {
+            name: "allreduce_chunks",
+            ty: OptionType::Int { min: 0, max: 1024 },
+            default: Some("0"),
+            help: "Chunks of rows for each part of an all-reduce; 0 leaves the number to the pass",
+        },
+        OptionSpec {
             name: "communicator_backend",
             ty: OptionType::Choice(BACKENDS),
             default: Some("NCCL"),
@@ -98,9 +110,14 @@ fn pipeline_steps(options: &Options) -> String {
     if takes("allgather_matmul") {
         steps.push("allgather-matmul".to_owned());
     }
-    for (option, sums) in [("matmul_reduce_scatter", "reduce-scatter"), ("matmul_allreduce", "all-reduce")] {
+    for (option, sums, chunks) in [
+        ("matmul_reduce_scatter", "reduce-scatter", "reduce_scatter_chunks"),
+        ("matmul_allreduce", "all-reduce", "allreduce_chunks"),
+    ] {
         if takes(option) {
-            steps.push(format!("matmul-reduce-scatter{{method={},sums={sums}}}", options.word_value(option)));
+            let (method, chunks) = (options.word_value(option), options.int_value(chunks));
+            let divided = if chunks > 0 { format!(",chunks={chunks}") } else { String::new() };
+            steps.push(format!("matmul-reduce-scatter{{method={method},sums={sums}{divided}}}"));
         }
     }
     let backend = options.word_value("communicator_backend");

@@ -3,11 +3,12 @@
 //! In iteration h rank r works on part `r + h`, which rank `r + h` sends it, and sends its own part to rank `r - h`.
 //! Iteration 0 is its own part.
 
+use super::operands::ProductOperand;
 use super::region::{GatherRegion, GatheredProduct};
 use crate::support::builder::OpBuilder;
 use crate::support::reshard::stored_domains;
 use crate::support::slices::{Slice, emit_loop_on_streams, iteration_stream, put_message};
-use hostir::ir::{BinaryOp, ExprId, IterDomain, MemoryType, OpId, ParallelType, TensorId, Value};
+use hostir::ir::{BinaryOp, ExprId, IterDomain, MemoryType, Op, OpId, OpKind, ParallelType, TensorId, Value};
 
 /// Appends a loop over `hop`.
 pub(super) fn emit_loop(build: &mut OpBuilder<'_, '_>, region: &GatherRegion, hop: ExprId, out: &mut Vec<OpId>) {
@@ -32,6 +33,15 @@ struct GatherLoop<'r> {
     hop: ExprId,
 }
 
+/// The part of an iteration.
+struct LoopPart {
+    /// Where it lies.
+    rows: Slice,
+    number: ExprId,
+    /// True for the rank's own part, which comes first.
+    first: bool,
+}
+
 impl GatherLoop<'_> {
     fn iteration(&self, build: &mut OpBuilder<'_, '_>) -> Vec<OpId> {
         let zero = build.int_expr(0);
@@ -39,12 +49,12 @@ impl GatherLoop<'_> {
         let part = self.shifted_rank(build, BinaryOp::Add);
         let arrived = Slice::whole(self.gathered).index_axis(0, part);
         let mut here = self.copy_own_part(build, &own, &arrived);
-        here.extend(self.products(build, &own, part));
+        here.extend(self.products(build, &LoopPart { rows: own.clone(), number: part, first: true }));
         let mut there = Vec::new();
         let arrival = put_message(build, true, &arrived, part, &mut there);
         let departure = self.send_own_part(build, &own, &mut there);
         there.push(build.build_wait(arrival));
-        there.extend(self.products(build, &arrived, part));
+        there.extend(self.products(build, &LoopPart { rows: arrived, number: part, first: false }));
         there.push(build.build_wait(departure));
         let first = build.binary_expr(BinaryOp::Eq, self.hop, zero);
         vec![build.build_branch(first, here, there)]
@@ -70,13 +80,79 @@ impl GatherLoop<'_> {
         departure
     }
 
-    /// The products of a part.
-    fn products(&self, build: &mut OpBuilder<'_, '_>, left: &Slice, part: ExprId) -> Vec<OpId> {
+    /// The products of a part: first those that stand alone, then those that are added to the sums of parts before.
+    fn products(&self, build: &mut OpBuilder<'_, '_>, part: &LoopPart) -> Vec<OpId> {
         let mut ops = Vec::new();
-        for product in &self.region.products {
-            emit_product(build, product, left, part, &mut ops);
+        let (sums, alone): (Vec<_>, Vec<_>) = self.region.products.iter().partition(|product| product.sum.is_some());
+        alone.into_iter().for_each(|product| self.emit_product(build, product, part, &mut ops));
+        if !sums.is_empty() && !part.first {
+            ops.push(self.follow_iteration_before(build));
         }
+        sums.into_iter().for_each(|product| self.emit_product(build, product, part, &mut ops));
         ops
+    }
+
+    /// The product of a part. Slices stand in the order in which `hir 2` reads them inside of a statement.
+    fn emit_product(
+        &self,
+        build: &mut OpBuilder<'_, '_>,
+        product: &GatheredProduct,
+        part: &LoopPart,
+        ops: &mut Vec<OpId>,
+    ) {
+        let zero = build.int_expr(0);
+        let transposed = self.transpose_part(build, product, part, ops);
+        let place = own_columns(product, product.result, zero);
+        let place = if product.sum.is_some() { place } else { place.index_axis(0, part.number) };
+        let made = place.emit_selects(build, ops);
+        let mut operands: Vec<TensorId> = Vec::new();
+        for &operand in &product.operands {
+            let slice = match operand {
+                ProductOperand::Gathered { .. } => transposed.map_or(part.rows.clone(), Slice::whole),
+                ProductOperand::Whole(tensor) if product.sharded => {
+                    own_columns(product, tensor, zero).index_axis(0, zero)
+                }
+                ProductOperand::Whole(tensor) => Slice::whole(tensor),
+                ProductOperand::Part(tensor) => own_columns(product, tensor, zero).index_axis(0, part.number),
+            };
+            operands.push(slice.emit_selects(build, ops));
+        }
+        let mut op = build.program().op(product.op).clone();
+        if product.sum.is_some() && !part.first {
+            op = Op::new(OpKind::MatmulAdd);
+            operands.push(place.emit_selects(build, ops));
+        }
+        op.operands = operands.into_iter().map(Value::Tensor).collect();
+        op.results = [Value::Tensor(made)].into_iter().collect();
+        ops.push(build.push(op));
+    }
+
+    /// The transpose of a part, where a product reads that. GPUs do not carry it out: the GEMM reads the part as it is.
+    fn transpose_part(
+        &self,
+        build: &mut OpBuilder<'_, '_>,
+        product: &GatheredProduct,
+        part: &LoopPart,
+        ops: &mut Vec<OpId>,
+    ) -> Option<TensorId> {
+        if !product.operands.contains(&ProductOperand::Gathered { transposed: true }) {
+            return None;
+        }
+        let rows = part.rows.emit_selects(build, ops);
+        let mut domains = stored_domains(build.program(), rows);
+        domains.reverse();
+        let turned = build.new_tensor(self.region.source, MemoryType::Local, &domains);
+        build.number_permuted_axes(turned, &[1, 0]);
+        ops.push(build.build_permute(turned, rows, &[1, 0]));
+        Some(turned)
+    }
+
+    /// Waits for the stream of the iteration before, which added to the same sums.
+    fn follow_iteration_before(&self, build: &mut OpBuilder<'_, '_>) -> OpId {
+        let one = build.int_expr(1);
+        let before = build.binary_expr(BinaryOp::Sub, self.hop, one);
+        let stream = iteration_stream(build, before);
+        build.build_synchronize(stream)
     }
 
     /// The rank `hop` behind this one, or before it.
@@ -89,27 +165,6 @@ impl GatherLoop<'_> {
         let moved = build.binary_expr(op, base, self.hop);
         build.binary_expr(BinaryOp::Mod, moved, ranks)
     }
-}
-
-fn emit_product(
-    build: &mut OpBuilder<'_, '_>,
-    product: &GatheredProduct,
-    left: &Slice,
-    part: ExprId,
-    ops: &mut Vec<OpId>,
-) {
-    let zero = build.int_expr(0);
-    let made = own_columns(product, product.result, zero).index_axis(0, part).emit_selects(build, ops);
-    let mut operands = vec![left.emit_selects(build, ops)];
-    for &tensor in &product.others {
-        let own = own_columns(product, tensor, zero);
-        let own = if product.sharded { own.index_axis(0, zero) } else { own };
-        operands.push(own.emit_selects(build, ops));
-    }
-    let mut op = build.program().op(product.op).clone();
-    op.operands = operands.into_iter().map(Value::Tensor).collect();
-    op.results = [Value::Tensor(made)].into_iter().collect();
-    ops.push(build.push(op));
 }
 
 /// A tensor, or the rank's part of it where columns lie across devices.

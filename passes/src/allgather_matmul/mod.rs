@@ -1,8 +1,10 @@
 //! allgather-matmul: products of gathered rows, part by part as the parts arrive.
 //!
-//! [`region`] finds products that share an operand which lies across devices; [`emit`] writes one loop for them.
+//! [`region`] finds products that share an operand which lies across devices, and with [`operands`] what a part of the
+//! others is; [`emit`] writes one loop for them.
 
 mod emit;
+mod operands;
 mod region;
 
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
@@ -32,7 +34,15 @@ operand to `[part, m, k]`, for what else needs the gathered rows, is what the lo
 
 With more axes, a `broadcast` of the operand to `[1, device, m, k]` and a right operand `[device, 1, k, n]` give a
 product `[device, part, m, n]`: columns of a weight lie across devices, as in the first layer of a tensor-parallel
-MLP. What has another form stays for the passes behind; `--remarks` tells the reason.",
+MLP.
+
+Gradients of weights contract the gathered rows. Their products are taken part by part, `[device, part, k, m]` and
+`[device, part, m, n]`, one of which is a broadcast of the gathered operand or its transpose
+(`Set.Permute(.., perm=[0, 1, 3, 2])`), and a `reduction` sums the parts. If nothing else reads the product, each
+iteration adds its part to the sum (`matmul_add`), behind the iteration before; so the sum is rounded to its type once
+for each part.
+
+What has another form stays for the passes behind; `--remarks` tells the reason.",
     example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[
@@ -82,13 +92,15 @@ fn run_allgather_matmul(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), 
         cx.add_count("products-kept", 1);
         cx.add_remark(|| kept_remark(program, *op, reason));
     }
-    let mut work: Vec<(OpId, Option<GatherRegion>)> = Vec::new();
+    let mut work: Vec<(OpId, Option<GatherRegion>)> =
+        search.private_ops(&regions).into_iter().map(|op| (op, None)).collect();
     for region in regions {
         cx.add_count("loops", 1);
         cx.add_count("products", region.products.len() as u64);
         cx.add_remark(|| loop_remark(program, &region));
         work.extend(region.products.iter().skip(1).map(|product| (product.op, None)));
-        work.extend(region.broadcasts.iter().map(|&op| (op, None)));
+        work.extend(region.products.iter().filter_map(|product| product.sum).map(|sum| (sum, None)));
+        work.extend(region.moved.iter().map(|&op| (op, None)));
         work.extend(region.copy.iter().map(|copy| (copy.op, None)));
         work.push((region.products[0].op, Some(region)));
     }
@@ -97,9 +109,10 @@ fn run_allgather_matmul(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), 
     }
     work.sort_by_key(|(op, _)| search.motion.place_of(*op));
     let mut build = OpBuilder::new(edit);
-    let hop = build.name_expr(&unused_index_name(build.program()));
+    let hop = build.name_expr(&unused_index_name(build.program(), "hop"));
     rebuild_body(&mut build, work, |build, _, region, out| {
         if let Some(region) = region {
+            out.extend(&region.moved);
             emit::emit_loop(build, &region, hop, out);
         }
     });

@@ -1,21 +1,28 @@
 //! Products of rows that lie across devices.
 
+use super::operands::{GatheredOperand, OperandOrigins, ProductAxes, ProductOperand, is_local};
 use crate::support::motion::{BodyMotion, consecutive_rank_count};
 use crate::support::reshard::stored_domains;
 use crate::support::storage::{allocated_tensors, count_mentions};
-use hostir::axes::logical_axes;
-use hostir::ir::{IterDomain, OpId, OpKind, ParallelType, Program, TensorId};
+use hostir::axes::{LogicalAxis, logical_axes};
+use hostir::ir::{OpId, OpKind, Program, TensorId};
+use hostir::plan::{RedOp, starts_from_identity};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// A product of a region.
 #[derive(Clone)]
 pub(super) struct GatheredProduct {
     pub(super) op: OpId,
+    /// The product, or the sum of its parts.
     pub(super) result: TensorId,
-    /// The operands behind the left one.
-    pub(super) others: Vec<TensorId>,
-    /// True for `[device, part, m, n]`, whose right factor is `[device, 1, k, n]`.
+    pub(super) operands: Vec<ProductOperand>,
+    /// True for `[device, part, m, n]`, false for `[part, m, n]`.
     pub(super) sharded: bool,
+    /// The sum of the product's parts, which nothing else reads.
+    pub(super) sum: Option<OpId>,
+    /// The op that transposes what is gathered.
+    permute: Option<OpId>,
+    broadcast: Option<OpId>,
 }
 
 /// A `Set` of the operand that gathers it.
@@ -30,8 +37,8 @@ pub(super) struct GatherRegion {
     /// The operand, `[device, m, k]`.
     pub(super) source: TensorId,
     pub(super) products: Vec<GatheredProduct>,
-    /// Broadcasts of the operand that only these products read.
-    pub(super) broadcasts: Vec<OpId>,
+    /// Transposes of other operands that come along to the first product's place.
+    pub(super) moved: Vec<OpId>,
     /// A copy of the operand that every device has whole: the loop gathers into it.
     pub(super) copy: Option<GatheredCopy>,
     /// The number of devices, and of parts.
@@ -45,18 +52,22 @@ pub(super) struct GatherSearch<'p> {
     /// Products of gathered rows that stay, and why.
     pub(super) kept: Vec<(OpId, &'static str)>,
     mentions: FxHashMap<TensorId, usize>,
-    /// The broadcast that makes each tensor.
-    broadcasts: FxHashMap<TensorId, OpId>,
+    origins: OperandOrigins<'p>,
+    /// The op that sums each tensor.
+    sums: FxHashMap<TensorId, OpId>,
     /// Tensors that an ALLOCATE gives memory.
     bound: FxHashSet<TensorId>,
 }
 
 impl<'p> GatherSearch<'p> {
     pub(super) fn new(program: &'p Program) -> Self {
-        let mut broadcasts = FxHashMap::default();
+        let mut sums = FxHashMap::default();
         for &id in &program.block(program.body()).ops {
-            if let (OpKind::Broadcast, Some(result)) = (program.op(id).kind, program.op(id).output_tensors().next()) {
-                broadcasts.insert(result, id);
+            let is_sum = starts_from_identity(program, id) == Some((RedOp::Sum, true));
+            if let (OpKind::Reduction, true, Some(tensor)) =
+                (program.op(id).kind, is_sum, program.op(id).input_tensors().next())
+            {
+                sums.insert(tensor, id);
             }
         }
         Self {
@@ -64,24 +75,29 @@ impl<'p> GatherSearch<'p> {
             motion: BodyMotion::new(program),
             kept: Vec::new(),
             mentions: count_mentions(program),
-            broadcasts,
+            origins: OperandOrigins::new(program),
+            sums,
             bound: allocated_tensors(program),
         }
     }
 
     /// The regions, in the order of their first products.
     pub(super) fn find_regions(&mut self) -> Vec<GatherRegion> {
+        let program = self.program;
         let mut regions: Vec<GatherRegion> = Vec::new();
-        for &id in &self.program.block(self.program.body()).ops {
-            let Some(source) = self.gathered_operand(id) else { continue };
-            match self.check_product(id, source) {
+        for &id in &program.block(program.body()).ops {
+            let op = program.op(id);
+            if !matches!(op.kind, OpKind::Matmul | OpKind::Linear) || !hostir::analysis::is_resharding(program, id) {
+                continue;
+            }
+            let Some(gathered) = self.origins.find_gathered(op) else { continue };
+            match self.check_product(id, gathered) {
                 Err(reason) => self.kept.push((id, reason)),
-                Ok((product, ranks)) => self.add_product(&mut regions, product, source, ranks),
+                Ok((product, ranks)) => self.add_product(&mut regions, product, gathered.source, ranks),
             }
         }
         let mut taken = FxHashSet::default();
         for region in &mut regions {
-            region.broadcasts = self.private_broadcasts(region);
             // A loop gathers into it; a later one over the same operand has memory of its own.
             region.copy = self.find_copy(region).filter(|copy| taken.insert(copy.op));
         }
@@ -91,16 +107,27 @@ impl<'p> GatherSearch<'p> {
     fn add_product(&mut self, regions: &mut Vec<GatherRegion>, product: GatheredProduct, source: TensorId, ranks: u32) {
         // The last loop over the operand: what is written to it in between would be seen by neither.
         let last = regions.iter_mut().rev().find(|region| region.source == source);
-        match last.filter(|region| self.motion.can_hoist(product.op, region.products[0].op)) {
-            Some(region) => region.products.push(product),
-            None => regions.push(GatherRegion {
-                source,
-                products: vec![product],
-                broadcasts: Vec::new(),
-                copy: None,
-                ranks,
-            }),
+        if let Some(region) = last
+            && let Some(moved) = self.join_with(&product, region)
+        {
+            region.products.push(product);
+            region.moved.extend(moved);
+            return;
         }
+        regions.push(GatherRegion { source, products: vec![product], moved: Vec::new(), copy: None, ranks });
+    }
+
+    /// The transposes that come along if a product, and the sum of its parts, are computed at the place of a region's
+    /// first product; None if they cannot be.
+    fn join_with(&mut self, product: &GatheredProduct, region: &GatherRegion) -> Option<Vec<OpId>> {
+        let first = region.products[0].op;
+        let own = self.origins.transposes_of(self.program.op(product.op));
+        let behind = own.into_iter().filter(|&op| self.motion.place_of(op) > self.motion.place_of(first));
+        let moved: Vec<OpId> = behind.filter(|op| !region.moved.contains(op) && Some(*op) != product.permute).collect();
+        let passed: Vec<OpId> = moved.iter().chain(&region.moved).chain(&product.permute).copied().collect();
+        let free = moved.iter().all(|&op| self.motion.can_hoist(op, first));
+        let summed = product.sum.is_none_or(|_| self.motion.is_untouched(product.result, first, product.op));
+        (free && summed && self.motion.can_hoist_with(product.op, &passed, first)).then_some(moved)
     }
 
     /// The first copy of a region's operand to `[part, m, k]` on every device that may stand where the loop does.
@@ -125,115 +152,117 @@ impl<'p> GatherSearch<'p> {
         let [rows, made] = [source, result].map(|tensor| stored_domains(program, tensor));
         let plain = !self.bound.contains(&result) && !logical_axes(program, result).split;
         let one_mesh = program.tensor(source).mesh == program.tensor(result).mesh;
-        plain && one_mesh && made.len() == rows.len() && is_local(&made) && self.is_part_axis(&made[0], &rows[0], ranks)
+        let axes = ProductAxes { rows: &rows, factor: &rows, made: &made, ranks };
+        plain && one_mesh && made.len() == rows.len() && is_local(&made) && axes.is_part_axis(program, &made[0])
     }
 
-    /// The broadcasts of a region's operand that nothing but its products reads.
-    fn private_broadcasts(&self, region: &GatherRegion) -> Vec<OpId> {
-        let mut uses: FxHashMap<TensorId, usize> = FxHashMap::default();
-        for product in &region.products {
-            let left = self.program.op(product.op).input_tensors().next();
-            left.into_iter().for_each(|tensor| *uses.entry(tensor).or_default() += 1);
+    /// The broadcasts and transposes of gathered operands that nothing but the products of regions reads.
+    pub(super) fn private_ops(&self, regions: &[GatherRegion]) -> Vec<OpId> {
+        let products: Vec<&GatheredProduct> = regions.iter().flat_map(|region| &region.products).collect();
+        let mut readers: FxHashMap<OpId, usize> = FxHashMap::default();
+        for product in &products {
+            let read = product.permute.or(product.broadcast);
+            read.into_iter().for_each(|op| *readers.entry(op).or_default() += 1);
         }
-        let made = uses.into_iter().filter_map(|(tensor, count)| {
-            let op = self.broadcasts.get(&tensor)?;
-            (self.mentions.get(&tensor) == Some(&(count + 1))).then_some(*op)
-        });
-        let mut made: Vec<OpId> = made.collect();
-        made.sort_unstable();
-        made
+        let mut private: Vec<OpId> = Vec::new();
+        for product in &products {
+            let Some(permute) = product.permute.filter(|op| !private.contains(op)) else { continue };
+            if self.has_no_other_reader(permute, &readers) {
+                private.push(permute);
+                product.broadcast.into_iter().for_each(|op| *readers.entry(op).or_default() += 1);
+            }
+        }
+        let broadcasts: FxHashSet<OpId> = products.iter().filter_map(|product| product.broadcast).collect();
+        private.extend(broadcasts.into_iter().filter(|&op| self.has_no_other_reader(op, &readers)));
+        private.sort_unstable();
+        private
     }
 
-    /// The tensor that a product needs from all devices: its left operand, or what that is a broadcast of.
-    fn gathered_operand(&self, id: OpId) -> Option<TensorId> {
+    fn has_no_other_reader(&self, op: OpId, readers: &FxHashMap<OpId, usize>) -> bool {
+        let result = self.program.op(op).output_tensors().next();
+        let known = readers.get(&op).copied().unwrap_or(0);
+        result.is_some_and(|tensor| self.mentions.get(&tensor) == Some(&(known + 1)))
+    }
+
+    fn check_product(&mut self, id: OpId, gathered: GatheredOperand) -> Result<(GatheredProduct, u32), &'static str> {
         let program = self.program;
         let op = program.op(id);
-        if !matches!(op.kind, OpKind::Matmul | OpKind::Linear) || !hostir::analysis::is_resharding(program, id) {
-            return None;
-        }
-        let left = op.input_tensors().next()?;
-        let source = match self.broadcasts.get(&left) {
-            Some(&made) => program.op(made).input_tensors().next()?,
-            None => left,
+        let Some(made) = op.output_tensors().next() else { return Err("it has no result") };
+        let (sum, result) = match self.sum_of_parts(id, made, gathered.broadcast.is_some()) {
+            Some((sum, result)) => (Some(sum), result),
+            None => (None, made),
         };
-        let first = stored_domains(program, source).into_iter().next()?;
-        first.parallel.is_device().then_some(source)
-    }
-
-    fn check_product(&mut self, id: OpId, source: TensorId) -> Result<(GatheredProduct, u32), &'static str> {
-        let program = self.program;
-        let op = program.op(id);
-        let tensors: Vec<TensorId> = op.input_tensors().collect();
-        let (Some((&left, others)), Some(result)) = (tensors.split_first(), op.output_tensors().next()) else {
-            return Err("it has no operands");
-        };
-        if self.bound.contains(&result) {
+        if [made, result].iter().any(|tensor| self.bound.contains(tensor)) {
             return Err("its result has memory already");
         }
-        if op.all_tensors().chain([source]).any(|tensor| logical_axes(program, tensor).split) {
+        let tensors = || op.all_tensors().chain([gathered.source, result]);
+        if tensors().any(|tensor| logical_axes(program, tensor).split) {
             return Err("an axis of its tensors is split");
         }
-        let ranks = consecutive_rank_count(program, source);
-        let one_mesh = op.all_tensors().all(|tensor| program.tensor(tensor).mesh == program.tensor(source).mesh);
+        let ranks = consecutive_rank_count(program, gathered.source);
+        let one_mesh = tensors().all(|tensor| program.tensor(tensor).mesh == program.tensor(gathered.source).mesh);
         let Some(ranks) = ranks.filter(|_| one_mesh) else {
             return Err("its tensors do not lie on devices 0, 1, and so on in one row");
         };
-        let sharded = self.check_axes(id, [source, left, result], others, ranks)?;
-        let made = self.broadcasts.get(&left).copied();
-        if made.is_some_and(|made| !self.motion.can_repeat(made, id)) {
+        let (operands, sharded) = self.check_operands(id, made, gathered, ranks)?;
+        let origins = [gathered.broadcast, gathered.permute];
+        if origins.into_iter().flatten().any(|origin| !self.motion.can_repeat(origin, id)) {
             return Err("something between it and the broadcast changes the operand");
         }
-        Ok((GatheredProduct { op: id, result, others: others.to_vec(), sharded }, ranks))
+        let GatheredOperand { permute, broadcast, .. } = gathered;
+        Ok((GatheredProduct { op: id, result, operands, sharded, sum, permute, broadcast }, ranks))
     }
 
-    /// Checks the axes of a product; true if columns of its right factor lie across devices.
-    fn check_axes(
+    /// What the product of a part takes of each operand, and whether columns lie across devices.
+    fn check_operands(
         &self,
         id: OpId,
-        [source, left, result]: [TensorId; 3],
-        others: &[TensorId],
+        made: TensorId,
+        gathered: GatheredOperand,
         ranks: u32,
-    ) -> Result<bool, &'static str> {
+    ) -> Result<(Vec<ProductOperand>, bool), &'static str> {
         let program = self.program;
-        let [rows, factor, made] = [source, left, result].map(|tensor| stored_domains(program, tensor));
-        let right: Vec<Vec<IterDomain>> = others.iter().map(|&tensor| stored_domains(program, tensor)).collect();
+        let op = program.op(id);
+        let operands: Vec<TensorId> = op.input_tensors().collect();
+        let [rows, factor, made] =
+            [gathered.source, operands[gathered.place], made].map(|tensor| stored_domains(program, tensor));
         if rows.len() != 3 || !is_local(&rows[1..]) {
-            return Err("its left operand is not `[device, m, k]`");
+            return Err("its gathered operand is not `[device, m, k]`");
         }
-        if left == source {
-            let plain = made.len() == 3 && self.is_part_axis(&made[0], &rows[0], ranks) && is_local(&made);
-            let whole = right.iter().all(|domains| domains.len() <= 2 && is_local(domains));
-            return if plain && whole {
-                Ok(false)
+        let axes = ProductAxes { rows: &rows, factor: &factor, made: &made, ranks };
+        let sharded = axes.has_device_axis(program, gathered.broadcast.is_some())?;
+        let mut found = Vec::with_capacity(operands.len());
+        for (&tensor, place) in operands.iter().zip(0..) {
+            let operand = if place == gathered.place {
+                Some(ProductOperand::Gathered { transposed: gathered.permute.is_some() })
             } else {
-                Err("it is not `[device, m, k]` and `[k, n]` to `[part, m, n]`")
+                axes.classify(program, tensor, sharded)
             };
+            let by_parts = matches!(operand, Some(ProductOperand::Part(_))) || place == gathered.place && place > 0;
+            match operand.filter(|_| op.kind == OpKind::Matmul || !(by_parts || sharded)) {
+                Some(operand) => found.push(operand),
+                None if sharded => return Err("its other operand is not `[device, 1, k, n]` or `[device, part, k, n]`"),
+                None => return Err("its other operand is not `[k, n]` or `[part, k, n]`"),
+            }
         }
-        let device = rows[0].parallel;
-        let widened = factor.len() == 4 && factor[0].is_broadcast() && factor[1].parallel == device;
-        let columns =
-            matches!(right.as_slice(), [weight] if is_spread_first(weight, device) && weight[1].is_broadcast());
-        let batched = program.op(id).kind == OpKind::Matmul
-            && is_spread_first(&made, device)
-            && self.is_part_axis(&made[1], &rows[0], ranks);
-        match widened && columns && batched {
-            true => Ok(true),
-            false => Err("it is not `[1, device, m, k]` and `[device, 1, k, n]` to `[device, part, m, n]`"),
-        }
+        Ok((found, sharded))
     }
 
-    /// True if an axis of a result counts the devices' parts.
-    fn is_part_axis(&self, axis: &IterDomain, devices: &IterDomain, ranks: u32) -> bool {
-        let literal = self.program.exprs().as_int(axis.extent) == Some(i64::from(ranks));
-        !axis.parallel.is_device() && (literal || axis.extent == devices.extent)
+    /// The sum of a product over its parts, and the result, if nothing else reads the product. Ranks add the parts in
+    /// different orders, so each has to have a result of its own.
+    fn sum_of_parts(&mut self, id: OpId, made: TensorId, sharded: bool) -> Option<(OpId, TensorId)> {
+        if !sharded {
+            return None;
+        }
+        let program = self.program;
+        let sum = *self.sums.get(&made)?;
+        let result = program.op(sum).output_tensors().next()?;
+        let axes = logical_axes(program, result).axes;
+        let one_sum = axes.iter().enumerate().all(|(place, axis): (usize, &LogicalAxis)| axis.is_reduction() == (place == 1));
+        let is_next = self.motion.place_of(id) < self.motion.place_of(sum);
+        let alone = self.mentions.get(&made) == Some(&2) && program.op(id).kind == OpKind::Matmul;
+        let one_type = program.tensor(made).dtype == program.tensor(result).dtype;
+        let moves = alone && one_type && one_sum && is_next && self.motion.can_hoist(sum, id);
+        moves.then_some((sum, result))
     }
-}
-
-fn is_local(domains: &[IterDomain]) -> bool {
-    domains.iter().all(|domain| !domain.parallel.is_device())
-}
-
-/// True if the first of four axes lies across devices, and no other.
-fn is_spread_first(domains: &[IterDomain], device: ParallelType) -> bool {
-    domains.len() == 4 && domains[0].parallel == device && is_local(&domains[1..])
 }

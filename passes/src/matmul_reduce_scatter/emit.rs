@@ -1,11 +1,12 @@
 //! A product and a sum over devices, part by part.
 
+use super::chunks::{PartChunks, split_rows};
 use super::exchange::PartExchange;
 use super::region::{DEVICES, PARTS, SumRegion, SumResult};
 use super::ring::PartRing;
 use crate::support::builder::OpBuilder;
 use crate::support::reshard::stored_domains;
-use crate::support::slices::{Slice, build_range_loop, put_message};
+use crate::support::slices::{Slice, build_range_loop, emit_loop_on_streams, put_message};
 use hostir::ir::{BinaryOp, ExprId, IterDomain, IterType, MemoryType, Op, OpId, OpKind, ParallelType, TensorId, Value};
 
 /// The way in which the products of a part are summed.
@@ -17,22 +18,50 @@ pub(super) enum SumMethod {
     P2p,
 }
 
-/// Appends the sum of a region.
+/// Names for the indices of the loops of sums.
+pub(super) struct LoopNames {
+    pub(super) hop: String,
+    pub(super) chunk: String,
+    /// Of a loop over the chunks of all hops.
+    pub(super) piece: String,
+}
+
+/// Appends the sum of a region, with so many chunks for each part.
 pub(super) fn emit_sum(
     build: &mut OpBuilder<'_, '_>,
     region: &SumRegion,
     method: SumMethod,
-    hop: ExprId,
+    chunks: u32,
+    names: &LoopNames,
     out: &mut Vec<OpId>,
 ) {
-    let sum = PartSum { region, hop };
     match method {
-        SumMethod::RingAccumulate => PartRing::new(build, sum).emit_ring(build, out),
-        SumMethod::P2p => PartExchange::new(build, sum).emit_exchange(build, out),
+        SumMethod::RingAccumulate => emit_ring_sum(build, region, chunks, names, out),
+        SumMethod::P2p => {
+            let piece = build.name_expr(if chunks > 1 { &names.piece } else { &names.hop });
+            PartExchange::allocate(build, region, chunks, piece, out).emit_exchange(build, out);
+            // The sums are finished all at once.
+            let hop = build.name_expr(&names.hop);
+            PartSum { region, hop, chunks: None }.emit_gather(build, out);
+        }
     }
-    if region.result == SumResult::Replicated {
-        let body = sum.gather_body(build);
-        out.push(build_range_loop(build, hop, [1, region.ranks], body));
+}
+
+fn emit_ring_sum(
+    build: &mut OpBuilder<'_, '_>,
+    region: &SumRegion,
+    chunks: u32,
+    names: &LoopNames,
+    out: &mut Vec<OpId>,
+) {
+    let sum = PartSum { region, hop: build.name_expr(&names.hop), chunks: None };
+    let ring = PartRing::allocate(build, sum, chunks, &names.chunk, out);
+    let mut body = Vec::new();
+    ring.emit_ring(build, &mut body);
+    ring.sum.emit_gather(build, &mut body);
+    match ring.sum.chunks {
+        Some(chunks) => emit_loop_on_streams(build, chunks.index, chunks.count, body, out),
+        None => out.extend(body),
     }
 }
 
@@ -41,11 +70,13 @@ pub(super) fn emit_sum(
 pub(super) struct PartSum<'r> {
     pub(super) region: &'r SumRegion,
     pub(super) hop: ExprId,
+    /// The chunks of each part, where there are several.
+    pub(super) chunks: Option<PartChunks>,
 }
 
 impl PartSum<'_> {
-    /// A tensor for as many parts: `[count, m, n]`, which is not spread over devices.
-    pub(super) fn part_slots(&self, build: &mut OpBuilder<'_, '_>, count: u32) -> TensorId {
+    /// A tensor for as many parts: `[count, m, n]`, or `[count, chunk, m / chunks, n]`, which is not spread over devices.
+    pub(super) fn part_slots(&self, build: &mut OpBuilder<'_, '_>, count: u32, chunks: u32) -> TensorId {
         let count = build.int_expr(i64::from(count));
         let mut domains = stored_domains(build.program(), self.region.partial);
         domains.remove(DEVICES);
@@ -53,15 +84,36 @@ impl PartSum<'_> {
             *domain = IterDomain { iter: IterType::Iteration, parallel: ParallelType::Serial, ..*domain };
         }
         domains[0].extent = count;
+        if chunks > 1 {
+            domains = split_rows(build, domains, chunks);
+        }
         build.new_tensor(self.region.partial, MemoryType::Global, &domains)
     }
 
-    /// The place of the rank's own part in the result.
-    pub(super) fn own_result(&self, build: &mut OpBuilder<'_, '_>) -> Slice {
-        match self.region.result {
-            SumResult::Scattered => self.own_shard(build, self.region.output),
-            SumResult::Replicated => Slice::whole(self.region.output).index_axis(0, build.name_expr("rank")),
+    /// A part of slots, of a factor or of a result: its chunk, where parts have several.
+    pub(super) fn chunk_of(&self, part: Slice) -> Slice {
+        match self.chunks {
+            Some(chunks) => part.index_axis(0, chunks.index),
+            None => part,
         }
+    }
+
+    /// The slot of a number, or its chunk.
+    pub(super) fn slot(&self, slots: TensorId, number: ExprId) -> Slice {
+        self.chunk_of(Slice::whole(slots).index_axis(0, number))
+    }
+
+    /// The place of the rank's own part in a tensor with the result's parts: the result, or what shares its memory.
+    pub(super) fn own_part(&self, build: &mut OpBuilder<'_, '_>, output: TensorId) -> Slice {
+        match self.region.result {
+            SumResult::Scattered => self.own_shard(build, output),
+            SumResult::Replicated => Slice::whole(output).index_axis(0, build.name_expr("rank")),
+        }
+    }
+
+    /// The result, with the rows as two axes where parts have several chunks.
+    pub(super) fn output(&self) -> TensorId {
+        self.chunks.map_or(self.region.output, |chunks| chunks.output)
     }
 
     /// The product of a part, plus `added`. Slices stand in the order in which `hir 2` reads them inside of a statement.
@@ -74,7 +126,9 @@ impl PartSum<'_> {
     ) -> Vec<OpId> {
         let mut ops = Vec::new();
         let result = into.emit_selects(build, &mut ops);
-        let left = self.own_shard(build, self.region.factors[0]).index_axis(0, part).emit_selects(build, &mut ops);
+        let factor = self.chunks.map_or(self.region.factors[0], |chunks| chunks.left);
+        let left = self.own_shard(build, factor).index_axis(0, part);
+        let left = self.chunk_of(left).emit_selects(build, &mut ops);
         let right = self.right_factor(build).emit_selects(build, &mut ops);
         let added = added.map(|sum| sum.emit_selects(build, &mut ops));
         let mut op = Op::new(if added.is_some() { OpKind::MatmulAdd } else { OpKind::Matmul });
@@ -84,10 +138,18 @@ impl PartSum<'_> {
         ops
     }
 
-    /// True in all hops but the last.
-    pub(super) fn is_passing(&self, build: &mut OpBuilder<'_, '_>) -> ExprId {
-        let last = build.int_expr(i64::from(self.region.ranks) - 1);
-        build.binary_expr(BinaryOp::Lt, self.hop, last)
+    /// `hop < limit`
+    pub(super) fn is_before(&self, build: &mut OpBuilder<'_, '_>, limit: i64) -> ExprId {
+        let limit = build.int_expr(limit);
+        build.binary_expr(BinaryOp::Lt, self.hop, limit)
+    }
+
+    /// Appends the messages with which all ranks get all finished parts, or the chunk of each, if the result is such.
+    fn emit_gather(&self, build: &mut OpBuilder<'_, '_>, out: &mut Vec<OpId>) {
+        if self.region.result == SumResult::Replicated {
+            let body = self.gather_body(build);
+            out.push(build_range_loop(build, self.hop, [1, self.region.ranks], body));
+        }
     }
 
     /// Each rank sends its part to the rank `hop` behind it, and receives that of the rank `hop` before it.
@@ -95,7 +157,7 @@ impl PartSum<'_> {
         let from = self.shifted_rank(build, i64::from(self.region.ranks), BinaryOp::Sub);
         let to = self.shifted_rank(build, 0, BinaryOp::Add);
         let rank = build.name_expr("rank");
-        let [received, own] = [from, rank].map(|part| Slice::whole(self.region.output).index_axis(0, part));
+        let [received, own] = [from, rank].map(|part| self.slot(self.output(), part));
         let mut ops = Vec::new();
         let arrival = put_message(build, true, &received, from, &mut ops);
         let departure = put_message(build, false, &own, to, &mut ops);

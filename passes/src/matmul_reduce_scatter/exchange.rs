@@ -4,13 +4,18 @@
 //! are on a stream of their own, so that they follow each other. The products of a part are kept by the numbers of the
 //! ranks that made them, so all parts are summed in the same order.
 
+use super::chunks::PartChunks;
 use super::emit::PartSum;
+use super::region::SumRegion;
 use crate::support::builder::OpBuilder;
-use crate::support::slices::{Slice, emit_loop_on_streams, iteration_stream, put_message};
-use hostir::ir::{BinaryOp, OpId, TensorId};
+use crate::support::slices::{emit_loop_on_streams, iteration_stream, put_message};
+use hostir::ir::{BinaryOp, ExprId, OpId, TensorId};
 
 pub(super) struct PartExchange<'r> {
     sum: PartSum<'r>,
+    /// The index of the loop: the hop, or a count of the chunks of all hops.
+    piece: ExprId,
+    chunks: u32,
     /// The products of the rank's own part, by the ranks that made them.
     arrived: TensorId,
     /// The products that are sent, by hop.
@@ -18,33 +23,47 @@ pub(super) struct PartExchange<'r> {
 }
 
 impl<'r> PartExchange<'r> {
-    pub(super) fn new(build: &mut OpBuilder<'_, '_>, sum: PartSum<'r>) -> Self {
-        let ranks = sum.region.ranks;
-        let [arrived, sent] = [ranks, ranks - 1].map(|count| sum.part_slots(build, count));
-        Self { sum, arrived, sent }
+    /// Appends the memory of an exchange. `piece` is the index of its loop.
+    pub(super) fn allocate(
+        build: &mut OpBuilder<'_, '_>,
+        region: &'r SumRegion,
+        chunks: u32,
+        piece: ExprId,
+        out: &mut Vec<OpId>,
+    ) -> Self {
+        let mut sum = PartSum { region, hop: piece, chunks: None };
+        let [arrived, sent] = [region.ranks, region.ranks - 1].map(|count| sum.part_slots(build, count, chunks));
+        out.extend([arrived, sent, region.output].map(|tensor| build.build_allocate(tensor)));
+        if chunks > 1 {
+            let count = build.int_expr(i64::from(chunks));
+            sum.hop = build.binary_expr(BinaryOp::Div, piece, count);
+            let index = build.binary_expr(BinaryOp::Mod, piece, count);
+            sum.chunks = Some(PartChunks::share_memory(build, region, chunks, index, out));
+        }
+        Self { sum, piece, chunks, arrived, sent }
     }
 
     /// Appends the loops over streams, and the sum.
     pub(super) fn emit_exchange(&self, build: &mut OpBuilder<'_, '_>, out: &mut Vec<OpId>) {
-        let (hop, region) = (self.sum.hop, self.sum.region);
-        out.extend([self.arrived, self.sent, region.output].map(|tensor| build.build_allocate(tensor)));
-        let (travels, passing, ending) = (self.sum.is_passing(build), self.passing_hop(build), self.last_hop(build));
-        let iteration = vec![build.build_branch(travels, passing, ending)];
-        emit_loop_on_streams(build, hop, region.ranks, iteration, out);
-        let result = self.sum.own_result(build).emit_selects(build, out);
+        let ranks = self.sum.region.ranks;
+        let passing = self.sum.is_before(build, i64::from(ranks) - 1);
+        let (travelling, ending) = (self.passing_hop(build), self.last_hop(build));
+        let iteration = vec![build.build_branch(passing, travelling, ending)];
+        emit_loop_on_streams(build, self.piece, ranks * self.chunks, iteration, out);
+        let result = self.sum.own_part(build, self.sum.output()).emit_selects(build, out);
         out.push(build.build_sum(result, self.arrived));
     }
 
     fn passing_hop(&self, build: &mut OpBuilder<'_, '_>) -> Vec<OpId> {
-        let (hop, ranks) = (self.sum.hop, i64::from(self.sum.region.ranks));
+        let ranks = i64::from(self.sum.region.ranks);
         let to = self.sum.shifted_rank(build, 1, BinaryOp::Add);
         let from = self.sum.shifted_rank(build, ranks - 1, BinaryOp::Sub);
-        let arrived = Slice::whole(self.arrived).index_axis(0, from);
-        let sent = Slice::whole(self.sent).index_axis(0, hop);
+        let arrived = self.sum.slot(self.arrived, from);
+        let sent = self.sum.slot(self.sent, self.sum.hop);
         let mut ops = Vec::new();
         let arrival = put_message(build, true, &arrived, from, &mut ops);
         ops.extend(self.sum.gemm_statement(build, to, &sent, None));
-        let (worker, copies) = (iteration_stream(build, hop), build.name_expr("numberOfStreams"));
+        let (worker, copies) = (iteration_stream(build, self.piece), build.name_expr("numberOfStreams"));
         ops.extend([build.build_set_current_stream(copies), build.build_synchronize(worker)]);
         let departure = put_message(build, false, &sent, to, &mut ops);
         ops.push(build.build_set_current_stream(worker));
@@ -54,7 +73,7 @@ impl<'r> PartExchange<'r> {
 
     fn last_hop(&self, build: &mut OpBuilder<'_, '_>) -> Vec<OpId> {
         let rank = build.name_expr("rank");
-        let own = Slice::whole(self.arrived).index_axis(0, rank);
+        let own = self.sum.slot(self.arrived, rank);
         self.sum.gemm_statement(build, rank, &own, None)
     }
 }

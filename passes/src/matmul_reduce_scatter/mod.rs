@@ -1,8 +1,9 @@
 //! matmul-reduce-scatter: partial products are summed over devices part by part.
 //!
 //! [`region`] finds a product and the sum of its parts over devices; [`emit`] writes loops in their place, by a ring of
-//! accumulating GEMMs ([`ring`]) or by an exchange of products ([`exchange`]).
+//! accumulating GEMMs ([`ring`]) or by an exchange of products ([`exchange`]), with parts in [`chunks`].
 
+mod chunks;
 mod emit;
 mod exchange;
 mod region;
@@ -13,7 +14,8 @@ use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, Statisti
 use crate::support::builder::OpBuilder;
 use crate::support::rewrite::rebuild_body;
 use crate::support::slices::unused_index_name;
-use emit::SumMethod;
+use chunks::{ChunkChoice, choose_chunks};
+use emit::{LoopNames, SumMethod};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{OpId, Program};
@@ -43,8 +45,14 @@ With `method=p2p` each product travels to the rank that keeps its sum, by copies
 ones are multiplied; at the end each rank adds up what arrived, in the order of the ranks, in `float` where types are
 narrower. It takes memory for all parts twice, and is fastest with a stream for each part (`--streams`).
 
-An all-reduce then sends each finished part to all ranks. What has another form stays for the passes behind;
-`--remarks` tells the reason.",
+An all-reduce then sends each finished part to all ranks.
+
+With several `chunks` the rows of a part are divided. Each chunk has a ring of its own, on streams, so that one
+chunk is multiplied while the sum of another one travels, and an all-reduce sends finished chunks while later ones
+are multiplied; with `method=p2p` smaller products travel. GEMMs of chunks are smaller, and slower. Chunks are slices
+of tensors that share the memory of the left factor and of the result. Where rows do not divide, a part has one chunk.
+
+What has another form stays for the passes behind; `--remarks` tells the reason.",
     example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[
         OptionSpec {
@@ -58,6 +66,12 @@ An all-reduce then sends each finished part to all ranks. What has another form 
             ty: OptionType::Choice(&["all", "reduce-scatter", "all-reduce"]),
             default: Some("all"),
             help: "Which sums become loops",
+        },
+        OptionSpec {
+            name: "chunks",
+            ty: OptionType::Int { min: 0, max: 1024 },
+            default: Some("0"),
+            help: "The number of chunks of rows for each part; 0 leaves it to the pass: 2 for an all-reduce by a ring, else 1",
         },
     ],
     statistics: &[
@@ -104,7 +118,8 @@ fn run_matmul_reduce_scatter(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result
     };
     let program = edit.program();
     let mut search = SumSearch::new(program);
-    let mut sums: Vec<(OpId, Option<SumRegion>)> = Vec::new();
+    let chunks_wanted = u32::try_from(cx.options().int_value("chunks")).unwrap_or(0);
+    let mut sums: Vec<(OpId, Option<(SumRegion, u32)>)> = Vec::new();
     for &op in &program.block(program.body()).ops {
         match search.region_of_sum(op) {
             SearchOutcome::NoSum => {}
@@ -114,10 +129,11 @@ fn run_matmul_reduce_scatter(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result
             }
             SearchOutcome::Found(region) if !region.result.is_wanted(&wanted) => {}
             SearchOutcome::Found(region) => {
+                let chunks = choose_chunks(program, &region, method, chunks_wanted);
                 cx.add_count("sums", 1);
-                cx.add_remark(|| summed_remark(program, &region, method));
+                cx.add_remark(|| summed_remark(program, &region, method, chunks));
                 sums.push((region.product, None));
-                sums.push((op, Some(region)));
+                sums.push((op, Some((region, chunks.count))));
             }
         }
     }
@@ -126,10 +142,11 @@ fn run_matmul_reduce_scatter(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result
     }
     sums.sort_by_key(|(op, _)| search.motion.place_of(*op));
     let mut build = OpBuilder::new(edit);
-    let hop = build.name_expr(&unused_index_name(build.program()));
+    let [hop, chunk, piece] = ["hop", "chunk", "piece"].map(|stem| unused_index_name(build.program(), stem));
+    let names = LoopNames { hop, chunk, piece };
     rebuild_body(&mut build, sums, |build, _, region, out| {
-        if let Some(region) = region {
-            emit::emit_sum(build, &region, method, hop, out);
+        if let Some((region, chunks)) = region {
+            emit::emit_sum(build, &region, method, chunks, &names, out);
         }
     });
     Ok(())
@@ -147,13 +164,18 @@ impl SumResult {
     }
 }
 
-fn summed_remark(program: &Program, region: &SumRegion, method: SumMethod) -> Diag {
+fn summed_remark(program: &Program, region: &SumRegion, method: SumMethod, chunks: ChunkChoice) -> Diag {
     let (name, kind, ranks) = (program.tensor_name(region.output), region.result.option_word(), region.ranks);
-    let message = match method {
-        SumMethod::RingAccumulate => format!("the {kind} of `{name}` became a ring of {ranks} accumulating GEMMs"),
-        SumMethod::P2p => format!("the {kind} of `{name}` became an exchange of the products of {ranks} GEMMs"),
+    let what = match method {
+        SumMethod::RingAccumulate => format!("a ring of {ranks} accumulating GEMMs"),
+        SumMethod::P2p => format!("an exchange of the products of {ranks} GEMMs"),
     };
-    Diag::error(SUMMED, program.op_span(region.sum), message)
+    let parts = match chunks {
+        ChunkChoice { refused: Some(reason), .. } => format!(", whose parts have one chunk: {reason}"),
+        ChunkChoice { count: 1, .. } => String::new(),
+        ChunkChoice { count, .. } => format!(", for each of {count} chunks"),
+    };
+    Diag::error(SUMMED, program.op_span(region.sum), format!("the {kind} of `{name}` became {what}{parts}"))
 }
 
 fn kept_remark(program: &Program, sum: OpId, reason: &str) -> Diag {

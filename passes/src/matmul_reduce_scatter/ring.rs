@@ -3,41 +3,55 @@
 //! Part p travels through ranks p + 1, p + 2, .., p, each of which adds its product: in hop h rank r works on part
 //! `r - 1 - h`, which the rank before worked on in hop h - 1.
 
+use super::chunks::PartChunks;
 use super::emit::PartSum;
 use crate::support::builder::OpBuilder;
 use crate::support::slices::{Slice, build_range_loop, put_message};
 use hostir::ir::{BinaryOp, ExprId, OpId, TensorId};
 
 pub(super) struct PartRing<'r> {
-    sum: PartSum<'r>,
-    /// The sums that arrive, and those that are sent, by hop: `[hop, m, n]`.
+    pub(super) sum: PartSum<'r>,
+    /// The sums that arrive, and those that are sent, by hop: `[hop, m, n]`, or `[hop, chunk, m / chunks, n]`.
     arrived: TensorId,
     sent: TensorId,
 }
 
 impl<'r> PartRing<'r> {
-    pub(super) fn new(build: &mut OpBuilder<'_, '_>, sum: PartSum<'r>) -> Self {
-        let [arrived, sent] = [0; 2].map(|_| sum.part_slots(build, sum.region.ranks - 1));
+    /// Appends the memory of a ring.
+    pub(super) fn allocate(
+        build: &mut OpBuilder<'_, '_>,
+        mut sum: PartSum<'r>,
+        chunks: u32,
+        index: &str,
+        out: &mut Vec<OpId>,
+    ) -> Self {
+        let region = sum.region;
+        let [arrived, sent] = [0; 2].map(|_| sum.part_slots(build, region.ranks - 1, chunks));
+        out.extend([arrived, sent, region.output].map(|tensor| build.build_allocate(tensor)));
+        if chunks > 1 {
+            let index = build.name_expr(index);
+            sum.chunks = Some(PartChunks::share_memory(build, region, chunks, index, out));
+        }
         Self { sum, arrived, sent }
     }
 
     /// Appends the loop: in each hop a message in, a GEMM, a message out; in the last one the rank's own part.
     pub(super) fn emit_ring(&self, build: &mut OpBuilder<'_, '_>, out: &mut Vec<OpId>) {
         let (hop, region) = (self.sum.hop, self.sum.region);
-        out.extend([self.arrived, self.sent, region.output].map(|tensor| build.build_allocate(tensor)));
         let part = self.sum.shifted_rank(build, i64::from(region.ranks) - 1, BinaryOp::Sub);
         let passing = self.passing_hop(build, part);
-        let own = self.sum.own_result(build);
+        let own = self.sum.own_part(build, self.sum.output());
+        let own = self.sum.chunk_of(own);
         let before = self.sum_before(build);
         let ending = self.sum.gemm_statement(build, part, &own, Some(&before));
-        let travels = self.sum.is_passing(build);
+        let travels = self.sum.is_before(build, i64::from(region.ranks) - 1);
         let body = vec![build.build_branch(travels, passing, ending)];
         out.push(build_range_loop(build, hop, [0, region.ranks], body));
     }
 
     fn passing_hop(&self, build: &mut OpBuilder<'_, '_>, part: ExprId) -> Vec<OpId> {
         let hop = self.sum.hop;
-        let [arrived, sent] = [self.arrived, self.sent].map(|sums| Slice::whole(sums).index_axis(0, hop));
+        let [arrived, sent] = [self.arrived, self.sent].map(|sums| self.sum.slot(sums, hop));
         let (before, behind) = (self.sum.neighbour(build, -1), self.sum.neighbour(build, 1));
         let mut ops = Vec::new();
         let arrival = put_message(build, true, &arrived, before, &mut ops);
@@ -55,6 +69,7 @@ impl<'r> PartRing<'r> {
     /// The sum that arrived in the hop before.
     fn sum_before(&self, build: &mut OpBuilder<'_, '_>) -> Slice {
         let one = build.int_expr(1);
-        Slice::whole(self.arrived).index_axis(0, build.binary_expr(BinaryOp::Sub, self.sum.hop, one))
+        let before = build.binary_expr(BinaryOp::Sub, self.sum.hop, one);
+        self.sum.slot(self.arrived, before)
     }
 }

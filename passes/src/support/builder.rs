@@ -207,6 +207,16 @@ impl<'e, 'p> OpBuilder<'e, 'p> {
         ];
         self.push(op)
     }
+    /// An ALLOCATE of a tensor that shares the memory of another one.
+    pub(crate) fn build_shared_allocation(&mut self, tensor: TensorId, original: TensorId) -> OpId {
+        let id = self.build_allocate(tensor);
+        let mut op = self.program().op(id).clone();
+        // Bound anew each time: there is nothing to keep.
+        op.attrs.retain(|(key, _)| *key != AttrKey::Keep);
+        op.attrs.push((AttrKey::Alias, AttrValue::Tensor(original)));
+        self.edit.set_op(id, op);
+        id
+    }
     /// An ALLOCATE of a tensor that has no memory yet, in the program's own style.
     pub(crate) fn build_new_allocation(&mut self, tensor: TensorId) -> OpId {
         let id = self.build_allocate(tensor);

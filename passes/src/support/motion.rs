@@ -26,7 +26,7 @@ impl<'p> BodyMotion<'p> {
     /// stream, communicates or launches a kernel. Readers of its result count only if they stand between the two.
     pub(crate) fn can_sink(&mut self, op: OpId, later: OpId) -> bool {
         let (from, to) = (self.place_of(op), self.place_of(later));
-        self.commutes_with(op, from + 1..to)
+        self.commutes_with(op, from + 1..to, &[])
     }
 
     /// True if an op would give the same again in front of a later one: like `can_sink`, but its result may be read
@@ -35,29 +35,48 @@ impl<'p> BodyMotion<'p> {
         let program = self.program;
         let tensors: Vec<usize> = program.op(op).all_tensors().map(|tensor| self.storage.class_of(tensor)).collect();
         let range = self.place_of(op) + 1..self.place_of(later);
-        self.all_between(range, &mut |class, changes| !(changes && tensors.contains(&class)))
+        self.all_between(range, &[], &mut |class, changes| !(changes && tensors.contains(&class)))
     }
 
     /// True if an op computes the same behind an earlier one.
     pub(crate) fn can_hoist(&mut self, op: OpId, earlier: OpId) -> bool {
-        let (from, to) = (self.place_of(earlier), self.place_of(op));
-        self.commutes_with(op, from + 1..to)
+        self.can_hoist_with(op, &[], earlier)
     }
 
-    /// True if an op may change places with all ops of a range of the body.
-    fn commutes_with(&mut self, op: OpId, range: std::ops::Range<usize>) -> bool {
+    /// True if an op computes the same behind an earlier one, when others that stand between the two come along.
+    pub(crate) fn can_hoist_with(&mut self, op: OpId, others: &[OpId], earlier: OpId) -> bool {
+        let (from, to) = (self.place_of(earlier), self.place_of(op));
+        self.commutes_with(op, from + 1..to, others)
+    }
+
+    /// True if nothing behind an op and in front of a later one touches the memory of a tensor.
+    pub(crate) fn is_untouched(&mut self, tensor: TensorId, op: OpId, later: OpId) -> bool {
+        let class = self.storage.class_of(tensor);
+        let range = self.place_of(op) + 1..self.place_of(later);
+        self.all_between(range, &[], &mut |touched, _| touched != class)
+    }
+
+    /// True if an op may change places with all ops of a range of the body but some.
+    fn commutes_with(&mut self, op: OpId, range: std::ops::Range<usize>, but: &[OpId]) -> bool {
         let program = self.program;
         let reads: Vec<usize> = program.op(op).input_tensors().map(|tensor| self.storage.class_of(tensor)).collect();
         let writes: Vec<usize> = program.op(op).output_tensors().map(|tensor| self.storage.class_of(tensor)).collect();
-        self.all_between(range, &mut |class, changes| !(writes.contains(&class) || changes && reads.contains(&class)))
+        self.all_between(range, but, &mut |class, changes| {
+            !(writes.contains(&class) || changes && reads.contains(&class))
+        })
     }
 
-    /// True if all ops of a range of the body may change their place, and each of their accesses passes a test of the
-    /// memory's class and whether it changes it.
-    fn all_between(&mut self, range: std::ops::Range<usize>, passes: &mut dyn FnMut(usize, bool) -> bool) -> bool {
+    /// True if all ops of a range of the body but some may change their place, and each of their accesses passes a test
+    /// of the memory's class and whether it changes it.
+    fn all_between(
+        &mut self,
+        range: std::ops::Range<usize>,
+        but: &[OpId],
+        passes: &mut dyn FnMut(usize, bool) -> bool,
+    ) -> bool {
         let program = self.program;
         let between = program.block(program.body()).ops.get(range).unwrap_or_default();
-        between.iter().all(|&id| {
+        between.iter().filter(|id| !but.contains(id)).all(|&id| {
             let effect = program.op(id).kind.effect();
             let mut free = matches!(effect, OpEffect::Pure | OpEffect::Allocate | OpEffect::Alias);
             visit_accesses(program, id, &mut |tensor, access| {

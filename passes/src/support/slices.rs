@@ -7,6 +7,7 @@ use hostir::ir::{
 };
 
 /// A slice of a tensor, not yet in the program.
+#[derive(Clone)]
 pub(crate) struct Slice {
     tensor: TensorId,
     /// Stored axes by their places, each among those that the steps before left, and indices.
@@ -74,10 +75,10 @@ fn select_slice(
     slice
 }
 
-/// A name for the loops' index that the program does not use.
-pub(crate) fn unused_index_name(program: &Program) -> String {
+/// A name for the index of loops that the program does not use: `stem`, or `stem` and a number.
+pub(crate) fn unused_index_name(program: &Program, stem: &str) -> String {
     let taken: Vec<&str> = (0..program.names().len()).map(|k| program.name(Symbol(k as u32))).collect();
-    let names = (0..).map(|number: u32| if number == 0 { "hop".to_owned() } else { format!("hop{number}") });
+    let names = (0..).map(|number: u32| if number == 0 { stem.to_owned() } else { format!("{stem}{number}") });
     names.into_iter().find(|name| !taken.contains(&name.as_str())).unwrap_or_default()
 }
 

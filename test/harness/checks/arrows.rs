@@ -52,6 +52,8 @@ const FORBIDDEN_MODULES: &[(&str, &[&str])] = &[("passes/src", &["resolve", "bac
 const NAMES_KINDS: &[(&str, &str)] = &[
     ("passes/src/allocate_and_deallocate.rs", "results of matrix products need memory of their own"),
     ("passes/src/canonicalize.rs", "rewrites loops, branches and changes of the stream"),
+    ("passes/src/allgather_matmul/emit.rs", "writes GEMMs that add"),
+    ("passes/src/allgather_matmul/operands.rs", "finds what widens and transposes operands"),
     ("passes/src/allgather_matmul/region.rs", "finds products"),
     ("passes/src/support/slices.rs", "makes loops"),
     ("passes/src/matmul_reduce_scatter/emit.rs", "makes GEMMs"),

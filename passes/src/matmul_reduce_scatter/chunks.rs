@@ -1,0 +1,119 @@
+//! Parts in several chunks of rows: while the sum of one chunk travels, the next one is multiplied.
+//!
+//! A chunk is a slice of tensors that share the memory of the left factor and of the result, with the rows as two axes,
+//! `[.., chunk, m / chunks, ..]`.
+
+use super::emit::SumMethod;
+use super::region::{SumRegion, SumResult};
+use crate::support::builder::OpBuilder;
+use crate::support::reshard::{axes_with_domains, stored_domains};
+use hostir::ir::{BinaryOp, Expr, ExprId, IterDomain, MemoryType, OpEffect, OpId, Program, TensorId};
+
+/// The number of chunks for each part of a sum, and why it is another one than asked for.
+#[derive(Clone, Copy)]
+pub(super) struct ChunkChoice {
+    pub(super) count: u32,
+    pub(super) refused: Option<&'static str>,
+}
+
+/// Chooses the number of chunks: the wanted one, or of 0 the number that docs/overlap.md gives for the sum.
+pub(super) fn choose_chunks(program: &Program, region: &SumRegion, method: SumMethod, wanted: u32) -> ChunkChoice {
+    let automatic = wanted == 0;
+    let count = if automatic { default_count(region, method) } else { wanted };
+    let rows = row_count(program, region.partial);
+    let refused = if count < 2 {
+        None
+    } else if is_slice(program, region.factors[0]) {
+        Some("its left factor is a slice")
+    } else if rows.is_some_and(|rows| rows % i64::from(count) != 0) {
+        Some("the rows of a part do not divide into as many")
+    } else if automatic && rows.is_none() {
+        Some("the number of rows is not known")
+    } else {
+        None
+    };
+    ChunkChoice { count: if refused.is_some() { 1 } else { count }, refused }
+}
+
+/// An all-reduce sends finished chunks to all ranks, which hides behind the GEMMs of the later ones. A reduce-scatter
+/// has nothing to send at its end, and smaller GEMMs are slower.
+fn default_count(region: &SumRegion, method: SumMethod) -> u32 {
+    match (region.result, method) {
+        (SumResult::Replicated, SumMethod::RingAccumulate) => 2,
+        _ => 1,
+    }
+}
+
+/// The rows of a part, as the text or its sizes give them.
+fn row_count(program: &Program, partial: TensorId) -> Option<i64> {
+    let domains = stored_domains(program, partial);
+    let extent = domains.get(domains.len().checked_sub(2)?)?.extent;
+    match *program.expr(extent) {
+        Expr::Name(name) => program.run_hints().sizes.iter().find(|(size, _)| *size == name).map(|&(_, value)| value),
+        _ => program.exprs().as_int(extent),
+    }
+}
+
+fn is_slice(program: &Program, tensor: TensorId) -> bool {
+    program.ops().iter().any(|(_, op)| {
+        op.kind.effect() == OpEffect::Alias && op.output_tensors().any(|result| result == tensor)
+    })
+}
+
+/// The chunks of the parts of a sum.
+#[derive(Clone, Copy)]
+pub(super) struct PartChunks {
+    pub(super) count: u32,
+    /// The index of a chunk.
+    pub(super) index: ExprId,
+    /// The left factor and the result, with the rows as two axes.
+    pub(super) left: TensorId,
+    pub(super) output: TensorId,
+}
+
+impl PartChunks {
+    /// Appends the tensors that share memory with the left factor and with the result, which has memory above.
+    pub(super) fn share_memory(
+        build: &mut OpBuilder<'_, '_>,
+        region: &SumRegion,
+        count: u32,
+        index: ExprId,
+        out: &mut Vec<OpId>,
+    ) -> Self {
+        let left = share_with_chunks(build, region.factors[0], count, out);
+        let output = share_with_chunks(build, region.output, count, out);
+        Self { count, index, left, output }
+    }
+}
+
+/// Appends a tensor that shares the memory of a whole one, with the rows as two axes.
+fn share_with_chunks(build: &mut OpBuilder<'_, '_>, whole: TensorId, count: u32, out: &mut Vec<OpId>) -> TensorId {
+    // A sum keeps the axis that it reduces, in front; a product loses the one at its end.
+    let mut domains: Vec<IterDomain> =
+        axes_with_domains(build.program(), whole).into_iter().map(|(_, domain)| domain).collect();
+    domains.truncate(domains.iter().rposition(|domain| !domain.is_reduction()).map_or(0, |last| last + 1));
+    let domains = split_rows(build, domains, count);
+    let chunks = build.new_tensor(whole, MemoryType::Global, &domains);
+    out.push(build.build_shared_allocation(chunks, whole));
+    chunks
+}
+
+/// Axes with the last but one, the rows, as two: chunks, and the rows of a chunk.
+pub(super) fn split_rows(build: &mut OpBuilder<'_, '_>, mut domains: Vec<IterDomain>, count: u32) -> Vec<IterDomain> {
+    let place = domains.len().saturating_sub(2);
+    let rows = domains[place];
+    let extent = part_extent(build, rows.extent, i64::from(count));
+    domains[place].extent = extent;
+    domains.insert(place, IterDomain { extent: build.int_expr(i64::from(count)), ..rows });
+    domains
+}
+
+fn part_extent(build: &mut OpBuilder<'_, '_>, extent: ExprId, parts: i64) -> ExprId {
+    match build.program().exprs().as_int(extent) {
+        Some(value) => build.int_expr(value / parts),
+        None => {
+            let parts = build.int_expr(parts);
+            build.binary_expr(BinaryOp::Div, extent, parts)
+        }
+    }
+}
