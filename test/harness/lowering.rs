@@ -8,6 +8,7 @@ pub(crate) mod generate;
 mod loops;
 mod meaning;
 mod numbers;
+mod overlap;
 pub(crate) mod run;
 
 use crate::effort;

@@ -125,9 +125,9 @@ impl<'p> GatherSearch<'p> {
         let behind = own.into_iter().filter(|&op| self.motion.place_of(op) > self.motion.place_of(first));
         let moved: Vec<OpId> = behind.filter(|op| !region.moved.contains(op) && Some(*op) != product.permute).collect();
         let passed: Vec<OpId> = moved.iter().chain(&region.moved).chain(&product.permute).copied().collect();
-        let free = moved.iter().all(|&op| self.motion.can_hoist(op, first));
+        let free = moved.iter().all(|&op| self.motion.can_precede(op, &[], first));
         let summed = product.sum.is_none_or(|_| self.motion.is_untouched(product.result, first, product.op));
-        (free && summed && self.motion.can_hoist_with(product.op, &passed, first)).then_some(moved)
+        (free && summed && self.motion.can_precede(product.op, &passed, first)).then_some(moved)
     }
 
     /// The first copy of a region's operand to `[part, m, k]` on every device that may stand where the loop does.

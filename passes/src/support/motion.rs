@@ -40,13 +40,14 @@ impl<'p> BodyMotion<'p> {
 
     /// True if an op computes the same behind an earlier one.
     pub(crate) fn can_hoist(&mut self, op: OpId, earlier: OpId) -> bool {
-        self.can_hoist_with(op, &[], earlier)
+        let (from, to) = (self.place_of(earlier), self.place_of(op));
+        self.commutes_with(op, from + 1..to, &[])
     }
 
-    /// True if an op computes the same behind an earlier one, when others that stand between the two come along.
-    pub(crate) fn can_hoist_with(&mut self, op: OpId, others: &[OpId], earlier: OpId) -> bool {
+    /// True if an op computes the same in front of an earlier one, when others that stand between the two come along.
+    pub(crate) fn can_precede(&mut self, op: OpId, others: &[OpId], earlier: OpId) -> bool {
         let (from, to) = (self.place_of(earlier), self.place_of(op));
-        self.commutes_with(op, from + 1..to, others)
+        self.commutes_with(op, from..to, others)
     }
 
     /// True if nothing behind an op and in front of a later one touches the memory of a tensor.
