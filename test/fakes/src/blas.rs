@@ -261,10 +261,15 @@ fn row_major_product(
         (false, true) => Some(matrix_view(c, 2, false)?),
         (false, false) => None,
     };
+    let vectors = scales.vectors[0];
     let scales = scale_views(&out, scales)?;
     let (left, right) = (matrix_view(b, 1, transposed[1])?, matrix_view(a, 0, transposed[0])?);
-    let narrow = left.dtype.is_fp8_factor() && right.dtype.is_fp8_factor();
-    (narrow || scales.is_none()).then_some(GemmInst { a: left, b: right, bias, scales, out })
+    let known = match (&scales, vectors) {
+        (None, _) => true,
+        (Some(_), true) => [left.dtype, right.dtype] == [DType::Float8E4M3; 2],
+        (Some(_), false) => left.dtype.is_fp8_factor() && right.dtype.is_fp8_factor(),
+    };
+    known.then_some(GemmInst { a: left, b: right, bias, scales, out })
 }
 
 #[unsafe(no_mangle)]

@@ -210,8 +210,8 @@ fn gemm_call(
     is_supported(&shape).then_some(GemmCall { shape, operands })
 }
 
-/// The form of the scales, if the library knows it: one for each factor, or, for a single result in `__bfloat`, one
-/// for each row and each column, next to each other.
+/// The form of the scales, if the library knows it: one for each factor, or, for a single product of `__e4m3` in
+/// `__bfloat`, one for each row and each column, next to each other. These are the types for which PyTorch calls it.
 fn scale_form(operands: &PerOperand<Option<BufferView>>, batch: usize, strides: [usize; 2]) -> Option<GemmScales> {
     let (Some(column_scale), Some(row_scale)) = (&operands[4], &operands[5]) else { return Some(GemmScales::None) };
     let ((row, across), (along, column)) = (matrix_tail(row_scale), matrix_tail(column_scale));
@@ -222,8 +222,9 @@ fn scale_form(operands: &PerOperand<Option<BufferView>>, batch: usize, strides: 
         return (batch == 1 || strides == [0, 0]).then_some(GemmScales::Whole);
     }
     let aligned = [column_scale, row_scale].into_iter().all(|scale| view_alignment(Some(scale)) as usize >= fp8::ROW);
-    let narrow = operands[3].as_ref().is_some_and(|out| out.dtype == DType::BFloat16);
-    (is_dense(row) && is_dense(column) && batch == 1 && aligned && narrow).then_some(GemmScales::Vectors)
+    let types = [0, 1, 3].map(|at| operands[at].as_ref().map(|view| view.dtype));
+    let known = types == [DType::Float8E4M3, DType::Float8E4M3, DType::BFloat16].map(Some);
+    (is_dense(row) && is_dense(column) && batch == 1 && aligned && known).then_some(GemmScales::Vectors)
 }
 
 fn is_repeated(dim: ViewDim) -> bool {

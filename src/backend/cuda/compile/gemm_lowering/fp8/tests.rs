@@ -111,9 +111,11 @@ fn scales_go_to_the_library_where_it_takes_them() {
     assert_eq!(form(&single, Fp8Support::Factors), (GemmScales::Whole, false));
     let single = scaled(linear([E4M3, E4M3, DType::Float], size, false), false);
     assert_eq!(form(&single, Fp8Support::Factors), (GemmScales::Whole, false));
-    // Results of other types, scales with gaps, and rows beside a single scale.
+    // Other types, scales with gaps, and rows beside a single scale.
     let float = scaled(linear([E4M3, E4M3, DType::Float], size, false), true);
     assert_eq!(form(&float, Fp8Support::Vectors), (GemmScales::None, true));
+    let mixed = scaled(linear([E4M3, E5M2, bfloat], size, false), true);
+    assert_eq!(form(&mixed, Fp8Support::Vectors), (GemmScales::None, true));
     let mut gaps = vectors.clone();
     gaps.scales.as_mut().unwrap()[0].dims[0].stride = 2;
     assert_eq!(form(&gaps, Fp8Support::Vectors), (GemmScales::None, true));
