@@ -3,7 +3,7 @@
 //! In iteration h rank r works on part `r + h`, which rank `r + h` sends it, and sends its own part to rank `r - h`.
 //! Iteration 0 is its own part.
 
-use super::region::{GatherRegion, GatheredProduct};
+use super::region::{GatherRegion, GatheredProduct, ROW_SCALES, is_whole};
 use crate::support::builder::OpBuilder;
 use crate::support::reshard::stored_domains;
 use crate::support::slices::{Slice, emit_loop_on_streams, iteration_stream, put_message};
@@ -12,9 +12,10 @@ use hostir::ir::{BinaryOp, ExprId, IterDomain, MemoryType, OpId, ParallelType, T
 /// Appends a loop over `hop`.
 pub(super) fn emit_loop(build: &mut OpBuilder<'_, '_>, region: &GatherRegion, hop: ExprId, out: &mut Vec<OpId>) {
     let gathered = region.copy.map_or_else(|| gathered_tensor(build, region.source), |copy| copy.result);
-    out.push(build.build_allocate(gathered));
+    let scales = region.scales.map(|scales| gathered_tensor(build, scales));
+    out.extend([Some(gathered), scales].into_iter().flatten().map(|tensor| build.build_allocate(tensor)));
     out.extend(region.products.iter().map(|product| build.build_allocate(product.result)));
-    let gather = GatherLoop { region, gathered, hop };
+    let gather = GatherLoop { region, gathered, scales, hop };
     let iteration = gather.iteration(build);
     emit_loop_on_streams(build, hop, region.ranks, iteration, out);
 }
@@ -29,23 +30,42 @@ fn gathered_tensor(build: &mut OpBuilder<'_, '_>, source: TensorId) -> TensorId 
 struct GatherLoop<'r> {
     region: &'r GatherRegion,
     gathered: TensorId,
+    /// The gathered scales of the operand's rows.
+    scales: Option<TensorId>,
     hop: ExprId,
+}
+
+/// A part of the operand, and the scales of its rows.
+struct Part {
+    rows: Slice,
+    scales: Option<Slice>,
+}
+
+impl Part {
+    fn new(rows: TensorId, scales: Option<TensorId>, at: ExprId) -> Self {
+        let scales = scales.map(|scales| Slice::whole(scales).index_axis(0, at));
+        Self { rows: Slice::whole(rows).index_axis(0, at), scales }
+    }
+    fn slices(&self) -> impl Iterator<Item = &Slice> {
+        std::iter::once(&self.rows).chain(&self.scales)
+    }
 }
 
 impl GatherLoop<'_> {
     fn iteration(&self, build: &mut OpBuilder<'_, '_>) -> Vec<OpId> {
         let zero = build.int_expr(0);
-        let own = Slice::whole(self.region.source).index_axis(0, zero);
         let part = self.shifted_rank(build, BinaryOp::Add);
-        let arrived = Slice::whole(self.gathered).index_axis(0, part);
-        let mut here = self.copy_own_part(build, &own, &arrived);
+        let own = Part::new(self.region.source, self.region.scales, zero);
+        let arrived = Part::new(self.gathered, self.scales, part);
+        let mut here = self.copy_own_part(build, &own.rows, &arrived.rows);
         here.extend(self.products(build, &own, part));
         let mut there = Vec::new();
-        let arrival = put_message(build, true, &arrived, part, &mut there);
-        let departure = self.send_own_part(build, &own, &mut there);
-        there.push(build.build_wait(arrival));
+        let arrivals = arrived.slices().map(|slice| put_message(build, true, slice, part, &mut there));
+        let arrivals: Vec<u32> = arrivals.collect();
+        let departures = self.send_own_part(build, &own, &mut there);
+        there.extend(arrivals.into_iter().map(|arrival| build.build_wait(arrival)));
         there.extend(self.products(build, &arrived, part));
-        there.push(build.build_wait(departure));
+        there.extend(departures.into_iter().map(|departure| build.build_wait(departure)));
         let first = build.binary_expr(BinaryOp::Eq, self.hop, zero);
         vec![build.build_branch(first, here, there)]
     }
@@ -61,17 +81,17 @@ impl GatherLoop<'_> {
     }
 
     /// Sends on the stream behind those of the iterations, so that copies follow each other.
-    fn send_own_part(&self, build: &mut OpBuilder<'_, '_>, own: &Slice, ops: &mut Vec<OpId>) -> u32 {
+    fn send_own_part(&self, build: &mut OpBuilder<'_, '_>, own: &Part, ops: &mut Vec<OpId>) -> Vec<u32> {
         let (worker, copies) = (iteration_stream(build, self.hop), build.name_expr("numberOfStreams"));
         let to = self.shifted_rank(build, BinaryOp::Sub);
         ops.extend([build.build_set_current_stream(copies), build.build_synchronize(worker)]);
-        let departure = put_message(build, false, own, to, ops);
+        let departures = own.slices().map(|slice| put_message(build, false, slice, to, ops)).collect();
         ops.push(build.build_set_current_stream(worker));
-        departure
+        departures
     }
 
     /// The products of a part.
-    fn products(&self, build: &mut OpBuilder<'_, '_>, left: &Slice, part: ExprId) -> Vec<OpId> {
+    fn products(&self, build: &mut OpBuilder<'_, '_>, left: &Part, part: ExprId) -> Vec<OpId> {
         let mut ops = Vec::new();
         for product in &self.region.products {
             emit_product(build, product, left, part, &mut ops);
@@ -94,16 +114,20 @@ impl GatherLoop<'_> {
 fn emit_product(
     build: &mut OpBuilder<'_, '_>,
     product: &GatheredProduct,
-    left: &Slice,
+    left: &Part,
     part: ExprId,
     ops: &mut Vec<OpId>,
 ) {
     let zero = build.int_expr(0);
     let made = own_columns(product, product.result, zero).index_axis(0, part).emit_selects(build, ops);
-    let mut operands = vec![left.emit_selects(build, ops)];
-    for &tensor in &product.others {
-        let own = own_columns(product, tensor, zero);
-        let own = if product.sharded { own.index_axis(0, zero) } else { own };
+    let mut operands = vec![left.rows.emit_selects(build, ops)];
+    for (place, &tensor) in product.others.iter().enumerate() {
+        if let Some(scales) = left.scales.as_ref().filter(|_| place == ROW_SCALES) {
+            operands.push(scales.emit_selects(build, ops));
+            continue;
+        }
+        let whole = is_whole(&stored_domains(build.program(), tensor));
+        let own = if whole { Slice::whole(tensor) } else { own_columns(product, tensor, zero).index_axis(0, zero) };
         operands.push(own.emit_selects(build, ops));
     }
     let mut op = build.program().op(product.op).clone();

@@ -32,7 +32,8 @@ operand to `[part, m, k]`, for what else needs the gathered rows, is what the lo
 
 With more axes, a `broadcast` of the operand to `[1, device, m, k]` and a right operand `[device, 1, k, n]` give a
 product `[device, part, m, n]`: columns of a weight lie across devices, as in the first layer of a tensor-parallel
-MLP. What has another form stays for the passes behind; `--remarks` tells the reason.",
+MLP. Of a `scaled_matmul` the scales of the rows, `[device, m, 1]`, are gathered with the rows; products share a loop
+if they share these scales, too. What has another form stays for the passes behind; `--remarks` tells the reason.",
     example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[

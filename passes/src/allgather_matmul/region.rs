@@ -7,6 +7,9 @@ use hostir::axes::logical_axes;
 use hostir::ir::{IterDomain, OpId, OpKind, ParallelType, Program, TensorId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+/// The place of the scales of a product's rows among the operands behind the left one.
+pub(super) const ROW_SCALES: usize = 1;
+
 /// A product of a region.
 #[derive(Clone)]
 pub(super) struct GatheredProduct {
@@ -14,6 +17,8 @@ pub(super) struct GatheredProduct {
     pub(super) result: TensorId,
     /// The operands behind the left one.
     pub(super) others: Vec<TensorId>,
+    /// The scales of the operand's rows, `[device, m, 1]`, if they are gathered with it.
+    pub(super) scales: Option<TensorId>,
     /// True for `[device, part, m, n]`, whose right factor is `[device, 1, k, n]`.
     pub(super) sharded: bool,
 }
@@ -29,6 +34,8 @@ pub(super) struct GatheredCopy {
 pub(super) struct GatherRegion {
     /// The operand, `[device, m, k]`.
     pub(super) source: TensorId,
+    /// The scales of its rows, `[device, m, 1]`, which all products share.
+    pub(super) scales: Option<TensorId>,
     pub(super) products: Vec<GatheredProduct>,
     /// Broadcasts of the operand that only these products read.
     pub(super) broadcasts: Vec<OpId>,
@@ -90,11 +97,12 @@ impl<'p> GatherSearch<'p> {
 
     fn add_product(&mut self, regions: &mut Vec<GatherRegion>, product: GatheredProduct, source: TensorId, ranks: u32) {
         // The last loop over the operand: what is written to it in between would be seen by neither.
-        let last = regions.iter_mut().rev().find(|region| region.source == source);
+        let last = regions.iter_mut().rev().find(|region| region.source == source && region.scales == product.scales);
         match last.filter(|region| self.motion.can_hoist(product.op, region.products[0].op)) {
             Some(region) => region.products.push(product),
             None => regions.push(GatherRegion {
                 source,
+                scales: product.scales,
                 products: vec![product],
                 broadcasts: Vec::new(),
                 copy: None,
@@ -133,7 +141,8 @@ impl<'p> GatherSearch<'p> {
         let mut uses: FxHashMap<TensorId, usize> = FxHashMap::default();
         for product in &region.products {
             let left = self.program.op(product.op).input_tensors().next();
-            left.into_iter().for_each(|tensor| *uses.entry(tensor).or_default() += 1);
+            let scales = product.scales.and(product.others.get(ROW_SCALES).copied());
+            left.into_iter().chain(scales).for_each(|tensor| *uses.entry(tensor).or_default() += 1);
         }
         let made = uses.into_iter().filter_map(|(tensor, count)| {
             let op = self.broadcasts.get(&tensor)?;
@@ -148,16 +157,32 @@ impl<'p> GatherSearch<'p> {
     fn gathered_operand(&self, id: OpId) -> Option<TensorId> {
         let program = self.program;
         let op = program.op(id);
-        if !matches!(op.kind, OpKind::Matmul | OpKind::Linear) || !hostir::analysis::is_resharding(program, id) {
+        let is_product = matches!(op.kind, OpKind::Matmul | OpKind::Linear | OpKind::ScaledMatmul);
+        if !is_product || !hostir::analysis::is_resharding(program, id) {
             return None;
         }
         let left = op.input_tensors().next()?;
-        let source = match self.broadcasts.get(&left) {
-            Some(&made) => program.op(made).input_tensors().next()?,
-            None => left,
-        };
+        let source = self.broadcast_source(left)?;
         let first = stored_domains(program, source).into_iter().next()?;
         first.parallel.is_device().then_some(source)
+    }
+
+    /// What a tensor is a broadcast of, or itself.
+    fn broadcast_source(&self, tensor: TensorId) -> Option<TensorId> {
+        match self.broadcasts.get(&tensor) {
+            Some(&made) => self.program.op(made).input_tensors().next(),
+            None => Some(tensor),
+        }
+    }
+
+    /// The scales of a product's rows, `[device, m, 1]`, if they lie as the rows do.
+    fn row_scales(&self, id: OpId, others: &[TensorId], rows: &[IterDomain]) -> Option<TensorId> {
+        let scales = others.get(ROW_SCALES).filter(|_| self.program.op(id).kind == OpKind::ScaledMatmul)?;
+        let source = self.broadcast_source(*scales)?;
+        let (domains, device) = (stored_domains(self.program, source), rows.first()?.parallel);
+        let alike = domains.len() == 3 && domains[0].parallel == device && is_local(&domains[1..]);
+        let made = stored_domains(self.program, *scales);
+        (alike && (*scales == source || is_widened(&made, device))).then_some(source)
     }
 
     fn check_product(&mut self, id: OpId, source: TensorId) -> Result<(GatheredProduct, u32), &'static str> {
@@ -178,12 +203,22 @@ impl<'p> GatherSearch<'p> {
         let Some(ranks) = ranks.filter(|_| one_mesh) else {
             return Err("its tensors do not lie on devices 0, 1, and so on in one row");
         };
-        let sharded = self.check_axes(id, [source, left, result], others, ranks)?;
-        let made = self.broadcasts.get(&left).copied();
-        if made.is_some_and(|made| !self.motion.can_repeat(made, id)) {
+        let scales = self.row_scales(id, others, &stored_domains(program, source));
+        let right: Vec<TensorId> = match scales {
+            Some(_) => others.iter().enumerate().filter(|(at, _)| *at != ROW_SCALES).map(|(_, &other)| other).collect(),
+            None => others.to_vec(),
+        };
+        let unlike = right.get(ROW_SCALES).is_some_and(|scales| !is_whole(&stored_domains(program, *scales)));
+        if op.kind == OpKind::ScaledMatmul && scales.is_none() && unlike {
+            return Err("the scales of its rows do not lie as the rows do");
+        }
+        let sharded = self.check_axes(id, [source, left, result], &right, ranks)?;
+        let gathered = [Some(&left), scales.and(others.get(ROW_SCALES))];
+        let made = gathered.into_iter().flatten().filter_map(|tensor| self.broadcasts.get(tensor).copied());
+        if made.collect::<Vec<OpId>>().into_iter().any(|made| !self.motion.can_repeat(made, id)) {
             return Err("something between it and the broadcast changes the operand");
         }
-        Ok((GatheredProduct { op: id, result, others: others.to_vec(), sharded }, ranks))
+        Ok((GatheredProduct { op: id, result, others: others.to_vec(), scales, sharded }, ranks))
     }
 
     /// Checks the axes of a product; true if columns of its right factor lie across devices.
@@ -202,7 +237,7 @@ impl<'p> GatherSearch<'p> {
         }
         if left == source {
             let plain = made.len() == 3 && self.is_part_axis(&made[0], &rows[0], ranks) && is_local(&made);
-            let whole = right.iter().all(|domains| domains.len() <= 2 && is_local(domains));
+            let whole = right.iter().all(|domains| is_whole(domains));
             return if plain && whole {
                 Ok(false)
             } else {
@@ -210,16 +245,21 @@ impl<'p> GatherSearch<'p> {
             };
         }
         let device = rows[0].parallel;
-        let widened = factor.len() == 4 && factor[0].is_broadcast() && factor[1].parallel == device;
-        let columns =
-            matches!(right.as_slice(), [weight] if is_spread_first(weight, device) && weight[1].is_broadcast());
-        let batched = program.op(id).kind == OpKind::Matmul
+        let widened = is_widened(&factor, device);
+        let mut spread = right.iter().map(|domains| is_spread_first(domains, device) && self.is_single(&domains[1]));
+        let columns = spread.next() == Some(true) && spread.zip(&right[1..]).all(|(fits, all)| fits || is_whole(all));
+        let batched = matches!(program.op(id).kind, OpKind::Matmul | OpKind::ScaledMatmul)
             && is_spread_first(&made, device)
             && self.is_part_axis(&made[1], &rows[0], ranks);
         match widened && columns && batched {
             true => Ok(true),
             false => Err("it is not `[1, device, m, k]` and `[device, 1, k, n]` to `[device, part, m, n]`"),
         }
+    }
+
+    /// True if an axis has one element.
+    fn is_single(&self, axis: &IterDomain) -> bool {
+        axis.is_broadcast() || self.program.exprs().as_int(axis.extent) == Some(1)
     }
 
     /// True if an axis of a result counts the devices' parts.
@@ -229,8 +269,18 @@ impl<'p> GatherSearch<'p> {
     }
 }
 
+/// True if operands of these axes are the same for all parts and on all devices: weights, biases, single scales.
+pub(super) fn is_whole(domains: &[IterDomain]) -> bool {
+    domains.len() <= 2 && is_local(domains)
+}
+
 fn is_local(domains: &[IterDomain]) -> bool {
     domains.iter().all(|domain| !domain.parallel.is_device())
+}
+
+/// True if four axes are those of a broadcast to `[1, device, ..]`.
+fn is_widened(domains: &[IterDomain], device: ParallelType) -> bool {
+    domains.len() == 4 && domains[0].is_broadcast() && domains[1].parallel == device
 }
 
 /// True if the first of four axes lies across devices, and no other.

@@ -76,9 +76,19 @@ impl PartSum<'_> {
         let result = into.emit_selects(build, &mut ops);
         let left = self.own_shard(build, self.region.factors[0]).index_axis(0, part).emit_selects(build, &mut ops);
         let right = self.right_factor(build).emit_selects(build, &mut ops);
+        let scales = self.region.scales.map(|scales| scales.map(|tensor| self.part_scales(build, tensor, part)));
+        let scales = scales.map(|scales| scales.map(|slice| slice.emit_selects(build, &mut ops)));
         let added = added.map(|sum| sum.emit_selects(build, &mut ops));
-        let mut op = Op::new(if added.is_some() { OpKind::MatmulAdd } else { OpKind::Matmul });
-        op.operands.extend([left, right].into_iter().chain(added).map(Value::Tensor));
+        let mut op = Op::new(match (scales, added) {
+            (Some(_), _) => OpKind::ScaledMatmul,
+            (None, Some(_)) => OpKind::MatmulAdd,
+            (None, None) => OpKind::Matmul,
+        });
+        op.operands.extend([left, right].into_iter().chain(scales.into_iter().flatten()).chain(added).map(Value::Tensor));
+        if added.is_some() {
+            let args = op.kind.spec().args;
+            op.kind.spec().list_given(&mut op, |place| args[place].word == Some("bias"));
+        }
         op.results.push(Value::Tensor(result));
         ops.push(build.push(op));
         ops
@@ -129,6 +139,15 @@ impl PartSum<'_> {
         let domains = stored_domains(build.program(), tensor);
         let place = domains.iter().position(|domain| domain.parallel.is_device());
         Slice::whole(tensor).index_axis(place.unwrap_or(DEVICES), build.int_expr(0))
+    }
+
+    /// The scales of a part's rows, or of the columns.
+    fn part_scales(&self, build: &mut OpBuilder<'_, '_>, scales: TensorId, part: ExprId) -> Slice {
+        let domains = stored_domains(build.program(), scales);
+        let Some(parts) = domains.get(PARTS).filter(|_| domains.len() > 2) else { return Slice::whole(scales) };
+        let single = parts.is_broadcast() || build.program().exprs().as_int(parts.extent) == Some(1);
+        let index = if single { build.int_expr(0) } else { part };
+        self.own_shard(build, scales).index_axis(PARTS - 1, index)
     }
 
     fn right_factor(&self, build: &mut OpBuilder<'_, '_>) -> Slice {
