@@ -143,6 +143,9 @@ fn reference_operands(program: &Program, op: &Op) -> Vec<TensorId> {
     let mut found: Vec<TensorId> = match (op.kind, operands.as_slice()) {
         (OpKind::Matmul, &[a, b]) => vec![b, a],
         (OpKind::MatmulAdd, &[a, b, added]) => vec![b, added, a],
+        (OpKind::ScaledMatmul, &[a, b, row_scale, column_scale, ref bias @ ..]) => {
+            [&[b, column_scale], bias, &[a, row_scale]].concat()
+        }
         (OpKind::Linear, &[input, weight, ref bias @ ..]) => {
             let mut order = vec![weight];
             order.extend_from_slice(bias);

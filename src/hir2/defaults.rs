@@ -183,6 +183,11 @@ pub fn keyword(declared: &crate::ops::ArgSpec) -> &'static str {
     }
 }
 
+/// Whether an argument of a call stands without its word: operands that have none, and those that a call always has.
+pub fn is_positional(kind: OpKind, declared: &crate::ops::ArgSpec) -> bool {
+    declared.word.is_none() || is_callable(kind) && declared.is_named_operand() && !declared.is_optional_named_operand()
+}
+
 /// Whether ops of a kind are written as calls with results.
 pub fn is_callable(kind: OpKind) -> bool {
     let by_layout = matches!(

@@ -118,6 +118,11 @@ pub fn result_types(program: &Program, op: &Op) -> Option<TypeList> {
             let dtype = program.tensor(*operands.get(2)?).dtype;
             TensorType { dtype, ..matmul_type(program, first, *operands.get(1)?)? }
         }
+        OpKind::ScaledMatmul => {
+            let bias = op.kind.spec().named_operand(op, "bias").and_then(Value::as_tensor);
+            let dtype = bias.map_or(DType::BFloat16, |bias| program.tensor(bias).dtype);
+            TensorType { dtype, ..matmul_type(program, first, *operands.get(1)?)? }
+        }
         OpKind::Linear => linear_type(program, first, *operands.get(1)?)?,
         OpKind::Broadcast => broadcast_type(program, op, first)?,
         OpKind::Squeeze => squeezed_type(program, op, first)?,

@@ -135,6 +135,8 @@ attr_keys! {
     Step = "step",
     /// The number of inputs among the operands, for ops that list inputs and outputs together.
     NumInputs = "num_inputs",
+    /// The operands that the op has among those with a word that it may lack, as places in the op table.
+    Given = "given",
     /// Extents of full, rng, expand.
     Extents = "extents",
     /// Fill or pad value.

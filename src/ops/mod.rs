@@ -93,6 +93,7 @@ op_table! {
     Matmul => gemm::MATMUL,
     MatmulAdd => gemm::MATMUL_ADD,
     Linear => gemm::LINEAR,
+    ScaledMatmul => gemm::SCALED_MATMUL,
     Full => factory::FULL,
     Iota => factory::IOTA,
     Define => scalar::DEFINE,

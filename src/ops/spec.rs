@@ -7,7 +7,7 @@
 use super::tensor_checks;
 use crate::axes::pairing::LinkFn;
 use crate::diag::{Diag, Diags};
-use crate::ir::{AttrKey, AxisLink, OpId, OpIdentity, Program, Style};
+use crate::ir::{AttrKey, AttrValue, AxisLink, Op, OpId, OpIdentity, Program, Style, Value};
 use crate::plan::PlanBuilder;
 
 /// The spacing around the `=` of a keyed argument.
@@ -157,6 +157,15 @@ impl ArgSpec {
         self.equals = equals;
         self
     }
+    /// Whether it is an operand with a word.
+    pub fn is_named_operand(&self) -> bool {
+        self.word.is_some() && self.key.is_none() && !self.result
+    }
+    /// Whether it is an operand with a word that may be left out. An op lists those that it has
+    /// ([`AttrKey::Given`]), since the number of its operands does not say which they are.
+    pub fn is_optional_named_operand(&self) -> bool {
+        self.is_named_operand() && self.presence == ArgPresence::Optional
+    }
     /// The name of the argument in messages: its word, else its attribute, else "operand".
     pub fn display_name(&self) -> &'static str {
         match (self.word, self.key) {
@@ -222,6 +231,27 @@ impl OpSpec {
         for check in self.checks {
             check(program, op, diags);
         }
+    }
+    /// Whether an op has the operand that the argument at a place of the table stands for. True of what is no operand
+    /// with a word that may be left out.
+    pub fn has_named_operand(&self, op: &Op, place: usize) -> bool {
+        let optional = self.args.get(place).is_some_and(ArgSpec::is_optional_named_operand);
+        !optional || op.ints_attr(AttrKey::Given).is_some_and(|given| given.contains(&(place as i64)))
+    }
+    /// Lists in an op which operands with a word it has, of those that it may lack.
+    pub fn list_given(&self, op: &mut Op, has: impl Fn(usize) -> bool) {
+        let given = (0..self.args.len()).filter(|&place| self.args[place].is_optional_named_operand() && has(place));
+        let given: Box<[i64]> = given.map(|place| place as i64).collect();
+        if !given.is_empty() {
+            op.attrs.push((AttrKey::Given, AttrValue::Ints(given)));
+        }
+    }
+    /// The operand with a word, if an op has it. No operand of such an op is repeated.
+    pub fn named_operand(&self, op: &Op, word: &str) -> Option<Value> {
+        let operands = self.args.iter().enumerate().filter(|(_, arg)| arg.key.is_none() && !arg.result);
+        let present = operands.filter(|(place, _)| self.has_named_operand(op, *place));
+        let position = present.into_iter().position(|(_, arg)| arg.word == Some(word))?;
+        op.operands.get(position).copied()
     }
     /// The head word in a style.
     pub fn head_word(&self, style: &Style) -> &'static str {

@@ -85,6 +85,11 @@ impl BufferView {
     pub fn len(&self) -> usize {
         self.dims.iter().map(|dim| dim.extent).product()
     }
+    /// Number of elements without repetition.
+    pub fn distinct_len(&self) -> usize {
+        let extents = self.dims.iter().map(|dim| if dim.stride == 0 { dim.extent.min(1) } else { dim.extent });
+        extents.product()
+    }
     /// Whether it has no element.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -315,7 +320,8 @@ pub struct CollectiveInst {
     pub work: WorkSlot,
 }
 
-/// A GEMM: `out[.., m, n] = sum_k a[.., m, k] * b[.., k, n] + bias[.., m, n]`.
+/// A GEMM: `out[.., m, n] = sum_k a[.., m, k] * b[.., k, n] * row[.., m, n] * column[.., m, n] + bias[.., m, n]`,
+/// where `row` and `column` are the scales.
 #[derive(Clone, PartialEq, Debug)]
 pub struct GemmInst {
     /// Left factor, with the output's batch extents.
@@ -324,8 +330,26 @@ pub struct GemmInst {
     pub b: BufferView,
     /// The term added to the GEMM, with the output's extents.
     pub bias: Option<BufferView>,
+    /// The scales of `a`'s rows and of `b`'s columns, with the output's extents: stride 0 along what they repeat.
+    pub scales: Option<Box<[BufferView; 2]>>,
     /// Result.
     pub out: BufferView,
+}
+
+impl GemmInst {
+    /// The scales, of `a` first; none or two.
+    pub fn scale_views(&self) -> &[BufferView] {
+        self.scales.as_deref().map_or(&[], |scales| scales.as_slice())
+    }
+    /// The views that the GEMM reads: `a`, `b`, the bias, the scales.
+    pub fn read_views(&self) -> impl Iterator<Item = &BufferView> {
+        [&self.a, &self.b].into_iter().chain(&self.bias).chain(self.scale_views())
+    }
+    /// The same views, to be changed.
+    pub fn read_views_mut(&mut self) -> impl Iterator<Item = &mut BufferView> {
+        let scales = self.scales.as_deref_mut().map_or(&mut [][..], |scales| scales.as_mut_slice());
+        [&mut self.a, &mut self.b].into_iter().chain(&mut self.bias).chain(scales)
+    }
 }
 
 /// The operation of an instruction. Everything but communications runs on [`Inst::stream`], in order;
@@ -454,7 +478,10 @@ impl InstKind {
     /// The heap bytes that the instruction owns, without its entry in the plan.
     pub(super) fn heap_bytes(&self) -> usize {
         match self {
-            InstKind::Gemm(_) => allocator_bytes(size_of::<GemmInst>()),
+            InstKind::Gemm(gemm) => {
+                let scales = gemm.scales.as_ref().map_or(0, |_| allocator_bytes(size_of::<[BufferView; 2]>()));
+                allocator_bytes(size_of::<GemmInst>()) + scales
+            }
             InstKind::Kernel(kernel) => {
                 let steps = kernel.steps.capacity() * size_of::<KernelStep>();
                 allocator_bytes(size_of::<PointwiseKernel>()) + allocator_bytes(steps)
@@ -508,7 +535,7 @@ impl InstKind {
     pub fn read_views(&self) -> SmallVec<[&BufferView; 3]> {
         match self {
             InstKind::Copy { src, .. } => SmallVec::from_slice(&[src]),
-            InstKind::Gemm(gemm) => [&gemm.a, &gemm.b].into_iter().chain(&gemm.bias).collect(),
+            InstKind::Gemm(gemm) => gemm.read_views().collect(),
             InstKind::Kernel(kernel) => kernel.inputs.iter().collect(),
             InstKind::Reduce { input, .. } => SmallVec::from_slice(&[input]),
             InstKind::Take(take) => SmallVec::from_slice(&[&take.input, &take.index]),
@@ -573,6 +600,14 @@ impl InstKind {
     pub fn traffic_bytes(&self) -> u64 {
         if let InstKind::Take(take) = self {
             return take.traffic_bytes();
+        }
+        if let InstKind::Gemm(gemm) = self {
+            let whole = [&gemm.a, &gemm.b, &gemm.out]
+                .into_iter()
+                .chain(&gemm.bias)
+                .map(|view| view.len() * view.dtype.byte_size());
+            let scales = gemm.scale_views().iter().map(|view| view.distinct_len() * view.dtype.byte_size());
+            return whole.chain(scales).sum::<usize>() as u64;
         }
         let views = self.read_views().into_iter().chain(self.written_view());
         views.map(|view| (view.len() * view.dtype.byte_size()) as u64).sum()

@@ -144,8 +144,8 @@ fn visit_fields(inst: &mut Inst, visit: &mut impl FnMut(FieldMut<'_>)) {
         InstKind::Copy { src, dst } => [src, dst].into_iter().for_each(|view| visit_view(view, visit)),
         InstKind::Fill { dst, .. } => visit_view(dst, visit),
         InstKind::Gemm(gemm) => {
-            let views = [&mut gemm.a, &mut gemm.b, &mut gemm.out];
-            views.into_iter().chain(&mut gemm.bias).for_each(|view| visit_view(view, visit));
+            visit_view(&mut gemm.out, visit);
+            gemm.read_views_mut().for_each(|view| visit_view(view, visit));
         }
         InstKind::Kernel(kernel) => {
             visit_view(&mut kernel.output, visit);

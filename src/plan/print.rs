@@ -88,7 +88,8 @@ impl PlanText<'_> {
             InstKind::Gemm(gemm) => {
                 let bias = gemm.bias.as_ref().map_or(String::new(), |b| format!(" + {}", self.view_text(b)));
                 let (a, b) = (self.view_text(&gemm.a), self.view_text(&gemm.b));
-                format!("gemm    {} <- {a} * {b}{bias}", self.view_text(&gemm.out))
+                let scales = gemm.scale_views().iter().map(|scale| format!(" * {}", self.view_text(scale)));
+                format!("gemm    {} <- {a} * {b}{}{bias}", self.view_text(&gemm.out), scales.collect::<String>())
             }
             InstKind::Kernel(kernel) => {
                 let inputs: Vec<String> = kernel.inputs.iter().map(|view| self.view_text(view)).collect();

@@ -18,7 +18,7 @@ pub(super) fn is_elementwise_operand(kind: &InstKind, operand: usize) -> bool {
     match kind {
         InstKind::Copy { .. } | InstKind::Kernel(_) | InstKind::Reduce { .. } => true,
         // The bias; the index; the base.
-        InstKind::Gemm(_) => operand == 2,
+        InstKind::Gemm(gemm) => operand == 2 && gemm.bias.is_some(),
         InstKind::Take(_) => operand == 1,
         InstKind::Accumulate(_) => operand == 0,
         _ => false,

@@ -40,6 +40,7 @@ impl Resolver<'_> {
                 good &= self.fill_argument(declared, arg, &mut op);
             }
         }
+        spec.list_given(&mut op, |place| matched.slots[place].is_some());
         good.then_some(op)
     }
 

@@ -13,9 +13,10 @@ use hostir::ir::{BinaryOp, ExprId, IterDomain, MemoryType, Op, OpId, OpKind, Par
 /// Appends a loop over `hop`.
 pub(super) fn emit_loop(build: &mut OpBuilder<'_, '_>, region: &GatherRegion, hop: ExprId, out: &mut Vec<OpId>) {
     let gathered = region.copy.map_or_else(|| gathered_tensor(build, region.source), |copy| copy.result);
-    out.push(build.build_allocate(gathered));
+    let scales = region.scales.map(|scales| gathered_tensor(build, scales));
+    out.extend([Some(gathered), scales].into_iter().flatten().map(|tensor| build.build_allocate(tensor)));
     out.extend(region.products.iter().map(|product| build.build_allocate(product.result)));
-    let gather = GatherLoop { region, gathered, hop };
+    let gather = GatherLoop { region, gathered, scales, hop };
     let iteration = gather.iteration(build);
     emit_loop_on_streams(build, hop, region.ranks, iteration, out);
 }
@@ -30,32 +31,51 @@ fn gathered_tensor(build: &mut OpBuilder<'_, '_>, source: TensorId) -> TensorId 
 struct GatherLoop<'r> {
     region: &'r GatherRegion,
     gathered: TensorId,
+    /// The gathered scales of the operand's rows.
+    scales: Option<TensorId>,
     hop: ExprId,
 }
 
 /// The part of an iteration.
 struct LoopPart {
-    /// Where it lies.
+    /// Where it lies, and the scales of its rows.
     rows: Slice,
+    scales: Option<Slice>,
     number: ExprId,
     /// True for the rank's own part, which comes first.
     first: bool,
 }
 
+impl LoopPart {
+    fn slices(&self) -> impl Iterator<Item = &Slice> {
+        std::iter::once(&self.rows).chain(&self.scales)
+    }
+}
+
 impl GatherLoop<'_> {
     fn iteration(&self, build: &mut OpBuilder<'_, '_>) -> Vec<OpId> {
-        let zero = build.int_expr(0);
-        let own = Slice::whole(self.region.source).index_axis(0, zero);
-        let part = self.shifted_rank(build, BinaryOp::Add);
-        let arrived = Slice::whole(self.gathered).index_axis(0, part);
-        let mut here = self.copy_own_part(build, &own, &arrived);
-        here.extend(self.products(build, &LoopPart { rows: own.clone(), number: part, first: true }));
+        let (zero, number) = (build.int_expr(0), self.shifted_rank(build, BinaryOp::Add));
+        let own = LoopPart {
+            rows: Slice::whole(self.region.source).index_axis(0, zero),
+            scales: self.region.scales.map(|scales| Slice::whole(scales).index_axis(0, zero)),
+            number,
+            first: true,
+        };
+        let arrived = LoopPart {
+            rows: Slice::whole(self.gathered).index_axis(0, number),
+            scales: self.scales.map(|scales| Slice::whole(scales).index_axis(0, number)),
+            number,
+            first: false,
+        };
+        let mut here = self.copy_own_part(build, &own.rows, &arrived.rows);
+        here.extend(self.products(build, &own));
         let mut there = Vec::new();
-        let arrival = put_message(build, true, &arrived, part, &mut there);
-        let departure = self.send_own_part(build, &own, &mut there);
-        there.push(build.build_wait(arrival));
-        there.extend(self.products(build, &LoopPart { rows: arrived, number: part, first: false }));
-        there.push(build.build_wait(departure));
+        let arrivals = arrived.slices().map(|slice| put_message(build, true, slice, number, &mut there));
+        let arrivals: Vec<u32> = arrivals.collect();
+        let departures = self.send_own_part(build, &own, &mut there);
+        there.extend(arrivals.into_iter().map(|arrival| build.build_wait(arrival)));
+        there.extend(self.products(build, &arrived));
+        there.extend(departures.into_iter().map(|departure| build.build_wait(departure)));
         let first = build.binary_expr(BinaryOp::Eq, self.hop, zero);
         vec![build.build_branch(first, here, there)]
     }
@@ -71,13 +91,13 @@ impl GatherLoop<'_> {
     }
 
     /// Sends on the stream behind those of the iterations, so that copies follow each other.
-    fn send_own_part(&self, build: &mut OpBuilder<'_, '_>, own: &Slice, ops: &mut Vec<OpId>) -> u32 {
+    fn send_own_part(&self, build: &mut OpBuilder<'_, '_>, own: &LoopPart, ops: &mut Vec<OpId>) -> Vec<u32> {
         let (worker, copies) = (iteration_stream(build, self.hop), build.name_expr("numberOfStreams"));
         let to = self.shifted_rank(build, BinaryOp::Sub);
         ops.extend([build.build_set_current_stream(copies), build.build_synchronize(worker)]);
-        let departure = put_message(build, false, own, to, ops);
+        let departures = own.slices().map(|slice| put_message(build, false, slice, to, ops)).collect();
         ops.push(build.build_set_current_stream(worker));
-        departure
+        departures
     }
 
     /// The products of a part: first those that stand alone, then those that are added to the sums of parts before.
@@ -109,9 +129,8 @@ impl GatherLoop<'_> {
         for &operand in &product.operands {
             let slice = match operand {
                 ProductOperand::Gathered { .. } => transposed.map_or(part.rows.clone(), Slice::whole),
-                ProductOperand::Whole(tensor) if product.sharded => {
-                    own_columns(product, tensor, zero).index_axis(0, zero)
-                }
+                ProductOperand::GatheredScales => part.scales.clone().expect("scales of rows are gathered for all products of a region or none"),
+                ProductOperand::Columns(tensor) => own_columns(product, tensor, zero).index_axis(0, zero),
                 ProductOperand::Whole(tensor) => Slice::whole(tensor),
                 ProductOperand::Part(tensor) => own_columns(product, tensor, zero).index_axis(0, part.number),
             };

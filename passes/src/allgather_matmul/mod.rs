@@ -34,7 +34,8 @@ operand to `[part, m, k]`, for what else needs the gathered rows, is what the lo
 
 With more axes, a `broadcast` of the operand to `[1, device, m, k]` and a right operand `[device, 1, k, n]` give a
 product `[device, part, m, n]`: columns of a weight lie across devices, as in the first layer of a tensor-parallel
-MLP.
+MLP. Of a `scaled_matmul` the scales of the rows, `[device, m, 1]`, are gathered with the rows; products share a loop
+if they share these scales, too.
 
 Gradients of weights contract the gathered rows. Their products are taken part by part, `[device, part, k, m]` and
 `[device, part, m, n]`, one of which is a broadcast of the gathered operand or its transpose

@@ -9,8 +9,12 @@ use rustc_hash::FxHashMap;
 pub(super) enum ProductOperand {
     /// The part that is gathered, or its transpose.
     Gathered { transposed: bool },
-    /// The same for all parts: `[k, n]`, or `[device, 1, k, n]`.
+    /// The gathered scales of the part's rows.
+    GatheredScales,
+    /// The same for all parts and on all devices: `[k, n]`, a bias, single scales.
     Whole(TensorId),
+    /// The same for all parts, with columns across devices: `[device, 1, k, n]`.
+    Columns(TensorId),
     /// The part of the same number: `[part, k, n]`, or `[device, part, k, n]`.
     Part(TensorId),
 }
@@ -26,6 +30,15 @@ pub(super) struct GatheredOperand {
     pub(super) broadcast: Option<OpId>,
     /// The op that exchanges the last two axes of what is widened.
     pub(super) permute: Option<OpId>,
+}
+
+/// The scales of the gathered rows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct GatheredScales {
+    /// What is gathered, `[device, m, 1]`.
+    pub(super) source: TensorId,
+    /// The op that widens it to `[1, device, m, 1]`.
+    pub(super) broadcast: Option<OpId>,
 }
 
 /// The ops of a program that lie between operands and what is gathered.
@@ -105,7 +118,7 @@ impl ProductAxes<'_> {
             let plain = self.made.len() == 3 && is_local(self.made) && self.is_part_axis(program, &self.made[0]);
             return plain.then_some(false).ok_or("it is not `[device, m, k]` and `[k, n]` to `[part, m, n]`");
         }
-        let one = self.factor.len() == 4 && self.factor[0].is_broadcast() && self.factor[1].parallel == device;
+        let one = is_widened(self.factor, device);
         let batched = is_spread_first(self.made, device) && self.is_part_axis(program, &self.made[1]);
         (one && batched)
             .then_some(true)
@@ -115,22 +128,31 @@ impl ProductAxes<'_> {
     /// What a product of one part takes of another operand.
     pub(super) fn classify(&self, program: &Program, tensor: TensorId, sharded: bool) -> Option<ProductOperand> {
         let domains = stored_domains(program, tensor);
+        if domains.len() <= 2 && is_local(&domains) {
+            return Some(ProductOperand::Whole(tensor));
+        }
         let local = if sharded {
-            let (_, inner) = domains.split_first().filter(|_| is_spread_first(&domains, self.rows[0].parallel))?;
-            inner.to_vec()
-        } else if is_local(&domains) {
-            domains
+            domains.split_first().filter(|_| is_spread_first(&domains, self.rows[0].parallel))?.1
         } else {
-            return None;
+            domains.as_slice()
         };
-        match local.as_slice() {
-            [parts, _, _] if self.is_part_axis(program, parts) && !parts.is_broadcast() => {
-                Some(ProductOperand::Part(tensor))
-            }
-            [one, _, _] if sharded && one.is_broadcast() => Some(ProductOperand::Whole(tensor)),
-            [_, _] | [_] if !sharded => Some(ProductOperand::Whole(tensor)),
+        match local {
+            [one, _, _] if sharded && is_single(program, one) => Some(ProductOperand::Columns(tensor)),
+            [parts, _, _] if self.is_part_axis(program, parts) && is_local(local) => Some(ProductOperand::Part(tensor)),
             _ => None,
         }
+    }
+
+    /// What is gathered of the scales of a product's rows, `[device, m, 1]`, if they lie as the rows do.
+    pub(super) fn row_scales(&self, origins: &OperandOrigins<'_>, scales: TensorId, widened: bool) -> Option<GatheredScales> {
+        let broadcast = origins.broadcasts.get(&scales).copied();
+        let program = origins.program;
+        let source = broadcast.map_or(Some(scales), |made| program.op(made).input_tensors().next())?;
+        let (domains, device) = (stored_domains(program, source), self.rows[0].parallel);
+        let alike = domains.len() == 3 && domains[0].parallel == device && is_local(&domains[1..]);
+        let made = stored_domains(program, scales);
+        let fits = if widened { is_widened(&made, device) } else { broadcast.is_none() };
+        (alike && fits).then_some(GatheredScales { source, broadcast })
     }
 
     /// True if an axis counts the devices' parts.
@@ -142,6 +164,16 @@ impl ProductAxes<'_> {
 
 pub(super) fn is_local(domains: &[IterDomain]) -> bool {
     domains.iter().all(|domain| !domain.parallel.is_device())
+}
+
+/// True if four axes are those of a broadcast to `[1, device, ..]`.
+fn is_widened(domains: &[IterDomain], device: ParallelType) -> bool {
+    domains.len() == 4 && domains[0].is_broadcast() && domains[1].parallel == device
+}
+
+/// True if an axis has one element.
+fn is_single(program: &Program, axis: &IterDomain) -> bool {
+    axis.is_broadcast() || program.exprs().as_int(axis.extent) == Some(1)
 }
 
 /// True if the first of four axes lies across devices, and no other.

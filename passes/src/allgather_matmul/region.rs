@@ -1,6 +1,6 @@
 //! Products of rows that lie across devices.
 
-use super::operands::{GatheredOperand, OperandOrigins, ProductAxes, ProductOperand, is_local};
+use super::operands::{GatheredOperand, GatheredScales, OperandOrigins, ProductAxes, ProductOperand, is_local};
 use crate::support::motion::{BodyMotion, consecutive_rank_count};
 use crate::support::reshard::stored_domains;
 use crate::support::storage::{allocated_tensors, count_mentions};
@@ -9,6 +9,9 @@ use hostir::ir::{OpId, OpKind, Program, TensorId};
 use hostir::plan::{RedOp, starts_from_identity};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+/// The place of the scales of rows among the operands of a `scaled_matmul`.
+const ROW_SCALES: usize = 2;
+
 /// A product of a region.
 #[derive(Clone)]
 pub(super) struct GatheredProduct {
@@ -16,6 +19,8 @@ pub(super) struct GatheredProduct {
     /// The product, or the sum of its parts.
     pub(super) result: TensorId,
     pub(super) operands: Vec<ProductOperand>,
+    /// The scales of the operand's rows, if they are gathered with it.
+    scales: Option<GatheredScales>,
     /// True for `[device, part, m, n]`, false for `[part, m, n]`.
     pub(super) sharded: bool,
     /// The sum of the product's parts, which nothing else reads.
@@ -36,6 +41,8 @@ pub(super) struct GatheredCopy {
 pub(super) struct GatherRegion {
     /// The operand, `[device, m, k]`.
     pub(super) source: TensorId,
+    /// The scales of its rows, `[device, m, 1]`, which all products share.
+    pub(super) scales: Option<TensorId>,
     pub(super) products: Vec<GatheredProduct>,
     /// Transposes of other operands that come along to the first product's place.
     pub(super) moved: Vec<OpId>,
@@ -87,7 +94,8 @@ impl<'p> GatherSearch<'p> {
         let mut regions: Vec<GatherRegion> = Vec::new();
         for &id in &program.block(program.body()).ops {
             let op = program.op(id);
-            if !matches!(op.kind, OpKind::Matmul | OpKind::Linear) || !hostir::analysis::is_resharding(program, id) {
+            let is_product = matches!(op.kind, OpKind::Matmul | OpKind::Linear | OpKind::ScaledMatmul);
+            if !is_product || !hostir::analysis::is_resharding(program, id) {
                 continue;
             }
             let Some(gathered) = self.origins.find_gathered(op) else { continue };
@@ -106,7 +114,8 @@ impl<'p> GatherSearch<'p> {
 
     fn add_product(&mut self, regions: &mut Vec<GatherRegion>, product: GatheredProduct, source: TensorId, ranks: u32) {
         // The last loop over the operand: what is written to it in between would be seen by neither.
-        let last = regions.iter_mut().rev().find(|region| region.source == source);
+        let scales = product.scales.map(|scales| scales.source);
+        let last = regions.iter_mut().rev().find(|region| region.source == source && region.scales == scales);
         if let Some(region) = last
             && let Some(moved) = self.join_with(&product, region)
         {
@@ -114,7 +123,7 @@ impl<'p> GatherSearch<'p> {
             region.moved.extend(moved);
             return;
         }
-        regions.push(GatherRegion { source, products: vec![product], moved: Vec::new(), copy: None, ranks });
+        regions.push(GatherRegion { source, scales, products: vec![product], moved: Vec::new(), copy: None, ranks });
     }
 
     /// The transposes that come along if a product, and the sum of its parts, are computed at the place of a region's
@@ -161,8 +170,8 @@ impl<'p> GatherSearch<'p> {
         let products: Vec<&GatheredProduct> = regions.iter().flat_map(|region| &region.products).collect();
         let mut readers: FxHashMap<OpId, usize> = FxHashMap::default();
         for product in &products {
-            let read = product.permute.or(product.broadcast);
-            read.into_iter().for_each(|op| *readers.entry(op).or_default() += 1);
+            let read = [product.permute.or(product.broadcast), product.scales.and_then(|scales| scales.broadcast)];
+            read.into_iter().flatten().for_each(|op| *readers.entry(op).or_default() += 1);
         }
         let mut private: Vec<OpId> = Vec::new();
         for product in &products {
@@ -172,7 +181,8 @@ impl<'p> GatherSearch<'p> {
                 product.broadcast.into_iter().for_each(|op| *readers.entry(op).or_default() += 1);
             }
         }
-        let broadcasts: FxHashSet<OpId> = products.iter().filter_map(|product| product.broadcast).collect();
+        let scales = products.iter().filter_map(|product| product.scales?.broadcast);
+        let broadcasts: FxHashSet<OpId> = products.iter().filter_map(|product| product.broadcast).chain(scales).collect();
         private.extend(broadcasts.into_iter().filter(|&op| self.has_no_other_reader(op, &readers)));
         private.sort_unstable();
         private
@@ -204,23 +214,23 @@ impl<'p> GatherSearch<'p> {
         let Some(ranks) = ranks.filter(|_| one_mesh) else {
             return Err("its tensors do not lie on devices 0, 1, and so on in one row");
         };
-        let (operands, sharded) = self.check_operands(id, made, gathered, ranks)?;
-        let origins = [gathered.broadcast, gathered.permute];
+        let ProductForm { operands, sharded, scales } = self.check_operands(id, made, gathered, ranks)?;
+        let origins = [gathered.broadcast, gathered.permute, scales.and_then(|scales| scales.broadcast)];
         if origins.into_iter().flatten().any(|origin| !self.motion.can_repeat(origin, id)) {
             return Err("something between it and the broadcast changes the operand");
         }
         let GatheredOperand { permute, broadcast, .. } = gathered;
-        Ok((GatheredProduct { op: id, result, operands, sharded, sum, permute, broadcast }, ranks))
+        Ok((GatheredProduct { op: id, result, operands, scales, sharded, sum, permute, broadcast }, ranks))
     }
 
-    /// What the product of a part takes of each operand, and whether columns lie across devices.
+    /// What the product of a part takes of each operand.
     fn check_operands(
         &self,
         id: OpId,
         made: TensorId,
         gathered: GatheredOperand,
         ranks: u32,
-    ) -> Result<(Vec<ProductOperand>, bool), &'static str> {
+    ) -> Result<ProductForm, &'static str> {
         let program = self.program;
         let op = program.op(id);
         let operands: Vec<TensorId> = op.input_tensors().collect();
@@ -230,22 +240,28 @@ impl<'p> GatherSearch<'p> {
             return Err("its gathered operand is not `[device, m, k]`");
         }
         let axes = ProductAxes { rows: &rows, factor: &factor, made: &made, ranks };
-        let sharded = axes.has_device_axis(program, gathered.broadcast.is_some())?;
-        let mut found = Vec::with_capacity(operands.len());
+        let widened = gathered.broadcast.is_some();
+        let sharded = axes.has_device_axis(program, widened)?;
+        let with_scales = operands.get(ROW_SCALES).filter(|_| op.kind == OpKind::ScaledMatmul);
+        let scales = with_scales.and_then(|&tensor| axes.row_scales(&self.origins, tensor, widened));
+        let mut form = ProductForm { operands: Vec::with_capacity(operands.len()), sharded, scales };
         for (&tensor, place) in operands.iter().zip(0..) {
             let operand = if place == gathered.place {
                 Some(ProductOperand::Gathered { transposed: gathered.permute.is_some() })
+            } else if place == ROW_SCALES && scales.is_some() {
+                Some(ProductOperand::GatheredScales)
             } else {
                 axes.classify(program, tensor, sharded)
             };
-            let by_parts = matches!(operand, Some(ProductOperand::Part(_))) || place == gathered.place && place > 0;
-            match operand.filter(|_| op.kind == OpKind::Matmul || !(by_parts || sharded)) {
-                Some(operand) => found.push(operand),
-                None if sharded => return Err("its other operand is not `[device, 1, k, n]` or `[device, part, k, n]`"),
-                None => return Err("its other operand is not `[k, n]` or `[part, k, n]`"),
-            }
+            form.operands.push(operand.filter(|&operand| is_taken(op.kind, operand, place, sharded)).ok_or_else(|| {
+                match op.kind == OpKind::ScaledMatmul && place == ROW_SCALES {
+                    true => "the scales of its rows do not lie as the rows do",
+                    false if sharded => "its other operand is not `[device, 1, k, n]` or `[device, part, k, n]`",
+                    false => "its other operand is not `[k, n]` or `[part, k, n]`",
+                }
+            })?);
         }
-        Ok((found, sharded))
+        Ok(form)
     }
 
     /// The sum of a product over its parts, and the result, if nothing else reads the product. Ranks add the parts in
@@ -264,5 +280,27 @@ impl<'p> GatherSearch<'p> {
         let one_type = program.tensor(made).dtype == program.tensor(result).dtype;
         let moves = alone && one_type && one_sum && is_next && self.motion.can_hoist(sum, id);
         moves.then_some((sum, result))
+    }
+}
+
+/// What the product of a part takes.
+struct ProductForm {
+    operands: Vec<ProductOperand>,
+    /// True for `[device, part, m, n]`, false for `[part, m, n]`.
+    sharded: bool,
+    scales: Option<GatheredScales>,
+}
+
+/// True if the product of a part may take an operand at a place. Only `matmul` takes parts of others, transposes and
+/// gathered right factors; `linear` has no product with a device axis.
+fn is_taken(kind: OpKind, operand: ProductOperand, place: usize, sharded: bool) -> bool {
+    match operand {
+        ProductOperand::Gathered { transposed } if kind != OpKind::Matmul => {
+            place == 0 && !transposed && (kind == OpKind::ScaledMatmul || !sharded)
+        }
+        ProductOperand::Part(_) => kind == OpKind::Matmul,
+        // A right factor without columns across devices would give a product that is the same on all devices.
+        ProductOperand::Whole(_) => place > 1 || !sharded,
+        ProductOperand::Gathered { .. } | ProductOperand::GatheredScales | ProductOperand::Columns(_) => true,
     }
 }

@@ -169,13 +169,18 @@ impl ChunkedAxes {
                 Some(("its weight must remain a matrix", "split a leading axis of its first operand, or use a matmul"))
             }
             // A vector with a chunk axis would be a matrix.
-            OpKind::Matmul | OpKind::MatmulAdd if op.input_tensors().any(|t| self.is_vector(program, t)) => {
+            OpKind::Matmul | OpKind::MatmulAdd | OpKind::ScaledMatmul
+                if op.input_tensors().any(|t| self.is_vector(program, t)) =>
+            {
                 Some(("a vector operand would become a matrix", "give the operand a second axis of extent 1"))
             }
             OpKind::MatmulAdd if is_contracted(program, id, self) => Some((
                 "its accumulator would be added once for each chunk",
                 "split another axis, or add the accumulator behind a matmul",
             )),
+            OpKind::ScaledMatmul if is_contracted(program, id, self) => {
+                Some(("its scales apply to whole rows and columns", "split another axis"))
+            }
             // A chunk axis in front would be the one that the index names rows of.
             OpKind::IndexSelect | OpKind::TakeAlongAxis | OpKind::TorchGather | OpKind::IndexPutAccumulate => Some((
                 "its index refers to an axis that the chunk axis would shift",
@@ -214,7 +219,7 @@ impl ChunkedAxes {
 /// True if the axis is contracted: one of an operand, and of no stored axis of the result.
 pub(super) fn is_contracted(program: &Program, id: OpId, class: &ChunkedAxes) -> bool {
     let op = program.op(id);
-    let gemm = matches!(op.kind, OpKind::Matmul | OpKind::MatmulAdd | OpKind::Linear);
+    let gemm = matches!(op.kind, OpKind::Matmul | OpKind::MatmulAdd | OpKind::Linear | OpKind::ScaledMatmul);
     let inside = op.input_tensors().any(|tensor| class.stored_chunked_axis(tensor).is_some());
     gemm && inside && !op.output_tensors().any(|tensor| class.stored_chunked_axis(tensor).is_some())
 }

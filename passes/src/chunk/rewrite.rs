@@ -116,7 +116,7 @@ impl<'b, 'e, 'p> ChunkRewriter<'b, 'e, 'p> {
     fn rewrite_operands(&mut self, op: &mut Op, contracted: bool) {
         // Axes of pointwise operands pair by position; products align theirs at the end.
         let positional = op.kind == OpKind::Pointwise;
-        let product = matches!(op.kind, OpKind::Matmul | OpKind::MatmulAdd);
+        let product = matches!(op.kind, OpKind::Matmul | OpKind::MatmulAdd | OpKind::ScaledMatmul);
         let most = op.input_tensors().map(|tensor| self.batch_axes(tensor)).max();
         for value in &mut op.operands {
             let Value::Tensor(tensor) = *value else { continue };

@@ -4,7 +4,7 @@
 //! `[.., chunk, m / chunks, ..]`.
 
 use super::emit::SumMethod;
-use super::region::{SumRegion, SumResult};
+use super::region::{PARTS, SumRegion, SumResult};
 use crate::support::builder::OpBuilder;
 use crate::support::reshard::{axes_with_domains, stored_domains};
 use hostir::ir::{BinaryOp, Expr, ExprId, IterDomain, MemoryType, OpEffect, OpId, Program, TensorId};
@@ -23,7 +23,7 @@ pub(super) fn choose_chunks(program: &Program, region: &SumRegion, method: SumMe
     let rows = row_count(program, region.partial);
     let refused = if count < 2 {
         None
-    } else if is_slice(program, region.factors[0]) {
+    } else if is_slice(program, region.factors[0]) || region.scales.is_some_and(|[rows, _]| is_slice(program, rows)) {
         Some("its left factor is a slice")
     } else if rows.is_some_and(|rows| rows % i64::from(count) != 0) {
         Some("the rows of a part do not divide into as many")
@@ -69,6 +69,8 @@ pub(super) struct PartChunks {
     /// The left factor and the result, with the rows as two axes.
     pub(super) left: TensorId,
     pub(super) output: TensorId,
+    /// The scales of the left factor's rows, likewise, where it has such.
+    pub(super) row_scales: Option<TensorId>,
 }
 
 impl PartChunks {
@@ -82,8 +84,17 @@ impl PartChunks {
     ) -> Self {
         let left = share_with_chunks(build, region.factors[0], count, out);
         let output = share_with_chunks(build, region.output, count, out);
-        Self { count, index, left, output }
+        let scales = region.scales.map(|[rows, _]| rows).filter(|&rows| has_part_scales(build.program(), rows));
+        let row_scales = scales.map(|rows| share_with_chunks(build, rows, count, out));
+        Self { count, index, left, output, row_scales }
     }
+}
+
+/// True for scales with an element for each row of each part, `[device, part, m, 1]`.
+pub(super) fn has_part_scales(program: &Program, scales: TensorId) -> bool {
+    let domains = stored_domains(program, scales);
+    let parts = domains.get(PARTS).filter(|_| domains.len() > 2);
+    parts.is_some_and(|parts| !parts.is_broadcast() && program.exprs().as_int(parts.extent) != Some(1))
 }
 
 /// Appends a tensor that shares the memory of a whole one, with the rows as two axes.

@@ -1,6 +1,6 @@
 //! A product and a sum over devices, part by part.
 
-use super::chunks::{PartChunks, split_rows};
+use super::chunks::{PartChunks, has_part_scales, split_rows};
 use super::exchange::PartExchange;
 use super::region::{DEVICES, PARTS, SumRegion, SumResult};
 use super::ring::PartRing;
@@ -130,9 +130,19 @@ impl PartSum<'_> {
         let left = self.own_shard(build, factor).index_axis(0, part);
         let left = self.chunk_of(left).emit_selects(build, &mut ops);
         let right = self.right_factor(build).emit_selects(build, &mut ops);
+        let scales = self.region.scales.map(|scales| scales.map(|tensor| self.part_scales(build, tensor, part)));
+        let scales = scales.map(|scales| scales.map(|slice| slice.emit_selects(build, &mut ops)));
         let added = added.map(|sum| sum.emit_selects(build, &mut ops));
-        let mut op = Op::new(if added.is_some() { OpKind::MatmulAdd } else { OpKind::Matmul });
-        op.operands.extend([left, right].into_iter().chain(added).map(Value::Tensor));
+        let mut op = Op::new(match (scales, added) {
+            (Some(_), _) => OpKind::ScaledMatmul,
+            (None, Some(_)) => OpKind::MatmulAdd,
+            (None, None) => OpKind::Matmul,
+        });
+        op.operands.extend([left, right].into_iter().chain(scales.into_iter().flatten()).chain(added).map(Value::Tensor));
+        if added.is_some() {
+            let args = op.kind.spec().args;
+            op.kind.spec().list_given(&mut op, |place| args[place].word == Some("bias"));
+        }
         op.results.push(Value::Tensor(result));
         ops.push(build.push(op));
         ops
@@ -191,6 +201,20 @@ impl PartSum<'_> {
         let domains = stored_domains(build.program(), tensor);
         let place = domains.iter().position(|domain| domain.parallel.is_device());
         Slice::whole(tensor).index_axis(place.unwrap_or(DEVICES), build.int_expr(0))
+    }
+
+    /// The scales of a part's rows, or of the columns.
+    fn part_scales(&self, build: &mut OpBuilder<'_, '_>, scales: TensorId, part: ExprId) -> Slice {
+        if has_part_scales(build.program(), scales) {
+            let rows = self.chunks.and_then(|chunks| chunks.row_scales).unwrap_or(scales);
+            let own = self.own_shard(build, rows).index_axis(PARTS - 1, part);
+            return self.chunk_of(own);
+        }
+        if stored_domains(build.program(), scales).len() <= 2 {
+            return Slice::whole(scales);
+        }
+        let zero = build.int_expr(0);
+        self.own_shard(build, scales).index_axis(PARTS - 1, zero)
     }
 
     fn right_factor(&self, build: &mut OpBuilder<'_, '_>) -> Slice {

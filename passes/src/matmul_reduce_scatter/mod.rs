@@ -45,6 +45,9 @@ With `method=p2p` each product travels to the rank that keeps its sum, by copies
 ones are multiplied; at the end each rank adds up what arrived, in the order of the ranks, in `float` where types are
 narrower. It takes memory for all parts twice, and is fastest with a stream for each part (`--streams`).
 
+The product may be a `scaled_matmul` without a bias, whose scales lie across devices as its factors do,
+`[device, part, m, 1]` and `[device, 1, 1, n]`, or are the same everywhere. What it adds to is its `bias=`.
+
 An all-reduce then sends each finished part to all ranks.
 
 With several `chunks` the rows of a part are divided. Each chunk has a ring of its own, on streams, so that one

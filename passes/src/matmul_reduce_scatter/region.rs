@@ -28,6 +28,9 @@ pub(super) struct SumRegion {
     pub(super) sum: OpId,
     /// The factors, `[device, part, m, k]` and `[device, 1, k, n]`; a right factor `[k, n]` is the same on all devices.
     pub(super) factors: [TensorId; 2],
+    /// The scales of 8-bit factors: of rows, `[device, part, m, 1]`, and of columns, `[device, 1, 1, n]`, or `[1, n]` and
+    /// single scales that are the same on all devices.
+    pub(super) scales: Option<[TensorId; 2]>,
     /// The product, `[device, part, m, n]`.
     pub(super) partial: TensorId,
     /// The sum.
@@ -64,7 +67,7 @@ impl<'p> SumSearch<'p> {
         let mut products = FxHashMap::default();
         for &id in &program.block(program.body()).ops {
             let op = program.op(id);
-            if let (OpKind::Matmul, Some(result)) = (op.kind, op.output_tensors().next()) {
+            if let (OpKind::Matmul | OpKind::ScaledMatmul, Some(result)) = (op.kind, op.output_tensors().next()) {
                 products.insert(result, id);
             }
         }
@@ -113,8 +116,17 @@ impl<'p> SumSearch<'p> {
         let result = self.result_of_sum(output, device)?;
         let mut factors = program.op(product).input_tensors();
         let (Some(a), Some(b)) = (factors.next(), factors.next()) else { return Err("its product has no factors") };
+        let scales: Vec<TensorId> = factors.collect();
         self.check_factors([a, b], device)?;
-        Ok(SumRegion { product, sum, factors: [a, b], partial, output, result, ranks })
+        let scales = match scales.as_slice() {
+            [] => None,
+            &[rows, columns] => Some([rows, columns]),
+            _ => return Err("its product has a bias"),
+        };
+        if scales.is_some_and(|scales| !scales.into_iter().all(|scales| self.has_scale_axes(scales, device))) {
+            return Err("the scales of its product are neither `[device, part, m, 1]`, `[device, 1, 1, n]` nor the same on all devices");
+        }
+        Ok(SumRegion { product, sum, factors: [a, b], scales, partial, output, result, ranks })
     }
 
     /// The number of devices, if these are 0, 1, 2 and so on.
@@ -166,6 +178,14 @@ impl<'p> SumSearch<'p> {
             Some(own) if own == device => Ok(SumResult::Scattered),
             Some(_) => Err("its result is spread over other devices"),
         }
+    }
+
+    /// True for scales that lie across devices along their first axis, or are the same on all devices and for all parts.
+    fn has_scale_axes(&self, scales: TensorId, device: ParallelType) -> bool {
+        let axes = logical_axes(self.program, scales);
+        let stored = stored_axes_of(&axes.axes);
+        let whole = stored.len() <= RANK - 2 && stored.iter().all(|axis| axis.device_type().is_none());
+        !axes.split && (whole || stored.len() == RANK && is_spread_first(&stored, device))
     }
 
     /// The left factor is `[device, part, m, k]`, the right one `[device, 1, k, n]` or `[k, n]`.

@@ -17,34 +17,53 @@ struct GemmOperand<'a, T: Clone> {
     dims: Vec<ViewDim>,
 }
 
-/// `out = a @ b + bias` for every batch. Floats narrower than `float` compute in floats and round once.
+/// `out = a @ b * row scale * column scale + bias` for every batch, in this order. Floats narrower than `float` compute
+/// in floats and round once.
 pub(super) fn run_gemm(memory: &mut RankMemory, plan: &Plan, gemm: &GemmInst) -> Result<(), ExecutionFault> {
     let shape = gemm.out.shape();
     let bias = match &gemm.bias {
         Some(view) => Some(ElementVector::load_view(memory, view)?),
         None => None,
     };
+    let scales = gemm.scale_views().iter().map(|view| ElementVector::load_view(memory, view));
+    let scales = scales.collect::<Result<Vec<ElementVector>, ExecutionFault>>()?;
     let result = match require_compute_class(gemm.a.dtype)? {
         ComputeClass::F64 => {
             let a = load_operand(memory, &gemm.a, DType::Double, f64s)?;
             let b = load_operand(memory, &gemm.b, DType::Double, f64s)?;
             let product = multiply_batches(&a, &b, &shape, multiply_matrix)?;
+            let product = scale_elements(product, scales.into_iter().map(f64s), |x, y| x * y);
             ElementVector::F64(add_bias(product, bias.map(f64s), |x, y| x + y))
         }
         ComputeClass::F32 => {
             let a = load_operand(memory, &gemm.a, DType::Float, f32s)?;
             let b = load_operand(memory, &gemm.b, DType::Float, f32s)?;
             let product = multiply_batches(&a, &b, &shape, multiply_matrix)?;
+            let product = scale_elements(product, scales.into_iter().map(f32s), |x, y| x * y);
             ElementVector::F32(add_bias(product, bias.map(f32s), |x, y| x + y))
         }
         ComputeClass::I64 => {
             let a = load_operand(memory, &gemm.a, DType::Int, i64s)?;
             let b = load_operand(memory, &gemm.b, DType::Int, i64s)?;
             let product = multiply_batches(&a, &b, &shape, integer_matrix)?;
+            let product = scale_elements(product, scales.into_iter().map(i64s), i64::wrapping_mul);
             ElementVector::I64(add_bias(product, bias.map(i64s), i64::wrapping_add))
         }
     };
     result.store_view(memory, plan, &gemm.out)
+}
+
+fn scale_elements<T: Copy>(
+    mut product: Vec<T>,
+    scales: impl Iterator<Item = Vec<T>>,
+    multiply: fn(T, T) -> T,
+) -> Vec<T> {
+    for scale in scales {
+        for (x, y) in product.iter_mut().zip(scale) {
+            *x = multiply(*x, y);
+        }
+    }
+    product
 }
 
 fn add_bias<T: Copy>(mut product: Vec<T>, bias: Option<Vec<T>>, add: fn(T, T) -> T) -> Vec<T> {

@@ -91,14 +91,21 @@ fn hash_elements(op: RedOp, numbers: impl Iterator<Item = FieldElement>, cx: &mu
     cx.hash_unknown(subject, &[FieldElement::ZERO, sum])
 }
 
-/// `out = a @ b + bias` for every batch.
+/// `out = a @ b * row scale * column scale + bias` for every batch.
 pub(super) fn run_gemm(memory: &mut ExactMemory, plan: &Plan, gemm: &GemmInst, cx: &mut HashContext<'_>) {
     let a = memory.read_view(plan, &gemm.a);
     let b = memory.read_view(plan, &transposed_view(&gemm.b));
     let bias = gemm.bias.as_ref().map(|view| memory.read_view(plan, view));
+    let scales: Vec<ExactColumn> = gemm.scale_views().iter().map(|view| memory.read_view(plan, view)).collect();
     let depth = gemm.a.dims.last().map_or(1, |dim| dim.extent);
     let mut degree = a.degree.product_degree(b.degree).sum_of(depth);
     let mut values = multiply_columns(gemm, &a, &b, cx);
+    for scale in &scales {
+        degree = degree.product_degree(scale.degree);
+        for (value, &factor) in values.iter_mut().zip(&scale.values) {
+            *value = ExactValue::Number(value.to_number() * factor.to_number());
+        }
+    }
     if let Some(bias) = bias {
         degree = degree.sum_degree(bias.degree);
         for (value, &term) in values.iter_mut().zip(&bias.values) {

@@ -5,7 +5,9 @@ use super::report;
 use super::scope::Meaning;
 use super::statements::ResultTarget;
 use crate::axes::stored_rank;
-use crate::hir2::defaults::{DEFAULT_CACHE_OP, cast_function, dtype_of_word, has_cache_op, is_callable, keyword};
+use crate::hir2::defaults::{
+    DEFAULT_CACHE_OP, cast_function, dtype_of_word, has_cache_op, is_callable, is_positional, keyword,
+};
 use crate::hir2::infer::{TensorType, result_types};
 use crate::ir::functions::find_function;
 use crate::ir::{
@@ -130,6 +132,7 @@ impl ProgramReader<'_> {
         let mut slots: SmallVec<[SmallVec<[&ArgNode; 2]>; 8]> = SmallVec::from_elem(SmallVec::new(), declared.len());
         self.match_arguments(kind, args, &mut slots)?;
         let mut op = Op::new(kind);
+        kind.spec().list_given(&mut op, |place| !slots[place].is_empty());
         let mut good = true;
         for (spec, slot) in declared.iter().zip(&slots) {
             let may_miss = spec.presence == ArgPresence::Optional || spec.repeated || spec.result;
@@ -160,7 +163,7 @@ impl ProgramReader<'_> {
         let given = args.iter().filter(|arg| arg.key.is_none()).count();
         let single = declared
             .iter()
-            .filter(|spec| spec.word.is_none() && !spec.repeated && !is_keyed_only(args, self.file, spec))
+            .filter(|spec| is_positional(kind, spec) && !spec.repeated && !is_keyed_only(args, self.file, spec))
             .count();
         let mut repeats = given.saturating_sub(single);
         let mut next = 0;
@@ -174,7 +177,7 @@ impl ProgramReader<'_> {
                         .position(|spec| keyword(spec) == text && (spec.word.is_some() || spec.key.is_some()))
                 }
                 None => (next..declared.len()).find(|&at| {
-                    declared[at].word.is_none()
+                    is_positional(kind, &declared[at])
                         && (declared[at].repeated || slots[at].is_empty())
                         && !(declared[at].repeated && repeats == 0)
                 }),

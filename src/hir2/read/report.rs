@@ -4,7 +4,7 @@ use super::scope::Meaning;
 use crate::axes::list_axes;
 use crate::diag::{Diag, DiagLabel, Diags, codes};
 use crate::hir2::defaults::{COMMUNICATION_WORDS, DTYPE_WORDS};
-use crate::hir2::defaults::{is_callable, keyword};
+use crate::hir2::defaults::{is_callable, is_positional, keyword};
 use crate::ir::RESERVED_WORDS;
 use crate::ir::functions::function_names;
 use crate::ir::{DeviceMesh, OpKind, Program, TensorId, UnitId};
@@ -350,7 +350,7 @@ pub(super) fn report_no_type(text: &str, span: Span, diags: &mut Diags) {
         span,
         message,
         format!(
-            "write `{text}: f32[m, n] = ..`; types are inferred for slices, `Set`, pointwise functions, `matmul`, `matmul_add`, `linear`, `broadcast`, `squeeze`, `Set.Permute` and kernels"
+            "write `{text}: f32[m, n] = ..`; types are inferred for slices, `Set`, pointwise functions, `matmul`, `matmul_add`, `linear`, `scaled_matmul`, `broadcast`, `squeeze`, `Set.Permute` and kernels"
         ),
     );
 }
@@ -457,7 +457,7 @@ pub(super) fn report_extra_argument(file: &FileSyntax, kind: OpKind, arg: &ArgNo
             report_argument_word(kind.name(), file.symbol_text(key.name), &words, key.span, diags);
         }
         None => {
-            let most = kind.spec().args.iter().filter(|spec| spec.word.is_none()).count();
+            let most = kind.spec().args.iter().filter(|spec| is_positional(kind, spec)).count();
             let message = format!("`{}` takes {}, this is one more", kind.name(), count(most, "operand", "operands"));
             push(diags, codes::EXTRA_OPERAND, arg.span, message, "");
         }

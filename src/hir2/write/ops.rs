@@ -2,7 +2,7 @@
 
 use super::ProgramWriter;
 use super::scalars::binding_strength;
-use crate::hir2::defaults::{DEFAULT_CACHE_OP, cast_function, keeps_by_default, word_of_dtype};
+use crate::hir2::defaults::{DEFAULT_CACHE_OP, cast_function, is_positional, keeps_by_default, word_of_dtype};
 use crate::hir2::infer::{TensorType, TypeList, result_types, selected_axis};
 use crate::ir::functions::cast_result;
 use crate::ir::is_identifier;
@@ -106,7 +106,8 @@ impl ProgramWriter<'_> {
         let keyed = op.kind.layout() == OpLayout::Keyed;
         let mut results = op.results.iter().filter(|_| keyed);
         let mut separator = "";
-        for declared in op.kind.spec().args {
+        let spec = op.kind.spec();
+        for (_, declared) in spec.args.iter().enumerate().filter(|(place, _)| spec.has_named_operand(op, *place)) {
             if let Some(key) = declared.key {
                 let Some(value) = op.attr(key).filter(|value| !self.is_default_attr(key, value)) else { continue };
                 self.push(separator);
@@ -122,7 +123,7 @@ impl ProgramWriter<'_> {
                 let next = if declared.result { results.next() } else { operands.next() };
                 let Some(value) = next else { break };
                 self.push(separator);
-                if let Some(word) = declared.word {
+                if let Some(word) = declared.word.filter(|_| !is_positional(op.kind, declared)) {
                     self.push(argument_word(word));
                     self.push("=");
                 }

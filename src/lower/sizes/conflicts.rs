@@ -177,7 +177,7 @@ impl SizeSolver<'_> {
     /// transposed.
     fn wrong_product(&self, op: OpId) -> Option<ProductAxes> {
         let found = self.program.op(op);
-        if !matches!(found.kind, OpKind::Matmul | OpKind::MatmulAdd) {
+        if !matches!(found.kind, OpKind::Matmul | OpKind::MatmulAdd | OpKind::ScaledMatmul) {
             return None;
         }
         let [a, b, ..] = found.input_tensors().collect::<Vec<_>>()[..] else { return None };
@@ -188,11 +188,11 @@ impl SizeSolver<'_> {
         }
         let [x, y] = [a, b].map(|tensor| self.program.tensor_name(tensor));
         let types = format!("{x} is {} and {y} is {}", self.shape_text(a), self.shape_text(b));
-        let adds = found.kind == OpKind::MatmulAdd;
-        let (call, rest) = (found.kind.name(), if adds { ", .." } else { "" });
+        let more = found.kind != OpKind::Matmul;
+        let (call, rest) = (found.kind.name(), if more { ", .." } else { "" });
         let advice = if self.are_alike(right[1], left[0]) {
             format!("{types}: are the operands exchanged? write `{call}({y}, {x}{rest})`")
-        } else if self.are_alike(left[1], right[1]) && adds {
+        } else if self.are_alike(left[1], right[1]) && more {
             format!("{types}: is {y} transposed? `Set.Permute` exchanges its axes")
         } else if self.are_alike(left[1], right[1]) {
             format!("{types}: is {y} transposed? `linear` takes its second operand so")

@@ -47,7 +47,7 @@ fn emit_matmul(
         b.dims.push(unit);
         bias.iter_mut().chain([&mut out]).for_each(|view| view.dims.push(unit));
     }
-    emit_gemm(cx, tensors, a, b, bias, out)
+    emit_gemm(cx, tensors, GemmInst { a, b, bias, scales: None, out })
 }
 
 /// `linear`: `input @ weight^T + bias`.
@@ -87,7 +87,7 @@ pub(super) fn lower_linear(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Dia
             Some(fit)
         }
     };
-    emit_gemm(cx, [left, right, result], a, w, bias, out)
+    emit_gemm(cx, [left, right, result], GemmInst { a, b: w, bias, scales: None, out })
 }
 
 /// Drops the axes spread over devices (locally of extent 1).
@@ -105,14 +105,9 @@ fn drop_device_axes(cx: &PlanBuilder<'_>, tensor: TensorId, view: &mut BufferVie
     }
 }
 
-fn emit_gemm(
-    cx: &mut PlanBuilder<'_>,
-    tensors: [TensorId; 3],
-    a: BufferView,
-    b: BufferView,
-    bias: Option<BufferView>,
-    out: BufferView,
-) -> Result<(), Diag> {
+/// Appends a GEMM whose factors get the result's batch; the tensors are the factors and the result.
+pub(super) fn emit_gemm(cx: &mut PlanBuilder<'_>, tensors: [TensorId; 3], gemm: GemmInst) -> Result<(), Diag> {
+    let GemmInst { a, b, bias, scales, out } = gemm;
     let (a_shape, b_shape, out_shape) = (a.shape(), b.shape(), out.shape());
     let (m, k) = (a_shape[a_shape.len() - 2], a_shape[a_shape.len() - 1]);
     let (k2, n) = (b_shape[b_shape.len() - 2], b_shape[b_shape.len() - 1]);
@@ -140,5 +135,5 @@ fn emit_gemm(
         );
         return Err(cx.error_here(codes::SHAPES, message));
     }
-    cx.emit_inst(InstKind::Gemm(Box::new(GemmInst { a, b, bias, out })))
+    cx.emit_inst(InstKind::Gemm(Box::new(GemmInst { a, b, bias, scales, out })))
 }

@@ -1,7 +1,10 @@
-//! GEMM ops: `matmul`, `matmul_add` and `linear`.
+//! GEMM ops: `matmul`, `matmul_add`, `linear` and `scaled_matmul`.
 
 mod links;
 mod lowering;
+mod scaled;
+
+pub use scaled::SCALED_MATMUL;
 
 use super::spec::{ArgKind, ArgSpec, Lower, OpSpec};
 use super::tensor_checks;

@@ -20,7 +20,16 @@ enum BlasObject {
     Handle,
     Preference,
     Layout { dtype: DType, rows: usize, columns: usize, leading: usize, batch: usize, stride: usize },
-    Operation { double: bool, transposed: [bool; 2], bias: Option<u64> },
+    Operation { double: bool, transposed: [bool; 2], bias: Option<u64>, scales: BlasScales },
+}
+
+/// The scales of a product's factors.
+#[derive(Clone, Copy, Default, Debug)]
+struct BlasScales {
+    /// Whether each factor has one for each row or column, and not one alone.
+    vectors: [bool; 2],
+    /// Where they are; 0 without any.
+    addresses: [u64; 2],
 }
 
 fn all_objects() -> MutexGuard<'static, BTreeMap<usize, BlasObject>> {
@@ -116,7 +125,10 @@ extern "C" fn cublasLtMatrixLayoutSetAttribute(
 
 #[unsafe(no_mangle)]
 extern "C" fn cublasLtMatmulDescCreate(operation: *mut Handle, _: c_int, scale: c_int) -> c_int {
-    make_object(operation, BlasObject::Operation { double: scale == 1, transposed: [false; 2], bias: None })
+    make_object(
+        operation,
+        BlasObject::Operation { double: scale == 1, transposed: [false; 2], bias: None, scales: BlasScales::default() },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -132,7 +144,7 @@ extern "C" fn cublasLtMatmulDescSetAttribute(
     _: usize,
 ) -> c_int {
     let mut objects = all_objects();
-    let Some(BlasObject::Operation { transposed, bias, .. }) = objects.get_mut(&(operation as usize)) else {
+    let Some(BlasObject::Operation { transposed, bias, scales, .. }) = objects.get_mut(&(operation as usize)) else {
         return INVALID;
     };
     match attribute {
@@ -140,6 +152,11 @@ extern "C" fn cublasLtMatmulDescSetAttribute(
         // The epilogue: a bias.
         7 if get_value(value.cast::<i32>()) == 4 => *bias = Some(0),
         8 => *bias = Some(get_value(value.cast::<u64>())),
+        17 | 18 => scales.addresses[attribute as usize - 17] = get_value(value.cast::<u64>()),
+        // One scale, or a vector of them.
+        31 | 32 if matches!(get_value(value.cast::<i32>()), 0 | 3) => {
+            scales.vectors[attribute as usize - 31] = get_value(value.cast::<i32>()) == 3;
+        }
         // Its type, which is the result's.
         26 => {}
         _ => return INVALID,
@@ -203,9 +220,35 @@ fn matrix_view(layout: &BlasObject, param: u32, turned: bool) -> Option<BufferVi
     Some(BufferView { buffer: BufferId(param), offset: 0, dims: dims.into(), dtype })
 }
 
+/// The scales of the rows and of the columns of a row-major product, which are those of the library's `b` and `a`;
+/// nothing for scales that the library does not take.
+fn scale_views(out: &BufferView, scales: BlasScales) -> Option<Option<Box<[BufferView; 2]>>> {
+    if scales.addresses == [0, 0] {
+        return (scales.vectors == [false; 2]).then_some(None);
+    }
+    let [of_columns, of_rows] = scales.vectors;
+    let batched = out.dims.len() > 2;
+    if of_columns != of_rows || of_rows && (batched || out.dtype != DType::BFloat16) || scales.addresses.contains(&0) {
+        return None;
+    }
+    let last = out.dims.len() - 1;
+    let view = |param: u32, along: usize, varies: bool| {
+        let mut view = BufferView { buffer: BufferId(param), dtype: DType::Float, ..out.clone() };
+        let dims = view.dims.iter_mut().enumerate();
+        dims.for_each(|(axis, dim)| dim.stride = usize::from(varies && axis == along));
+        view
+    };
+    Some(Some(Box::new([view(5, last - 1, of_rows), view(4, last, of_columns)])))
+}
+
 /// The product `d = op(a) * op(b) + c` of column-major matrices: of row-major ones, the product of the right and the
 /// left one.
-fn row_major_product(matrices: [&BlasObject; 4], transposed: [bool; 2], vector: bool, added: bool) -> Option<GemmInst> {
+fn row_major_product(
+    matrices: [&BlasObject; 4],
+    transposed: [bool; 2],
+    (vector, added): (bool, bool),
+    scales: BlasScales,
+) -> Option<GemmInst> {
     let [a, b, c, d] = matrices;
     let out = matrix_view(d, 3, false)?;
     let bias = match (vector, added) {
@@ -218,7 +261,15 @@ fn row_major_product(matrices: [&BlasObject; 4], transposed: [bool; 2], vector: 
         (false, true) => Some(matrix_view(c, 2, false)?),
         (false, false) => None,
     };
-    Some(GemmInst { a: matrix_view(b, 1, transposed[1])?, b: matrix_view(a, 0, transposed[0])?, bias, out })
+    let vectors = scales.vectors[0];
+    let scales = scale_views(&out, scales)?;
+    let (left, right) = (matrix_view(b, 1, transposed[1])?, matrix_view(a, 0, transposed[0])?);
+    let known = match (&scales, vectors) {
+        (None, _) => true,
+        (Some(_), true) => [left.dtype, right.dtype] == [DType::Float8E4M3; 2],
+        (Some(_), false) => left.dtype.is_fp8_factor() && right.dtype.is_fp8_factor(),
+    };
+    known.then_some(GemmInst { a: left, b: right, bias, scales, out })
 }
 
 #[unsafe(no_mangle)]
@@ -247,7 +298,7 @@ extern "C" fn cublasLtMatmul(
     else {
         return INVALID;
     };
-    let Some(BlasObject::Operation { double, transposed, bias }) = known(operation) else {
+    let Some(BlasObject::Operation { double, transposed, bias, scales }) = known(operation) else {
         return INVALID;
     };
     let added = match double {
@@ -255,10 +306,11 @@ extern "C" fn cublasLtMatmul(
         false => get_value(beta.cast::<f32>()) != 0.0,
     };
     let matrices = [a_layout, b_layout, c_layout, d_layout];
-    let Some(gemm) = row_major_product(matrices, *transposed, bias.is_some(), added) else {
+    let Some(gemm) = row_major_product(matrices, *transposed, (bias.is_some(), added), *scales) else {
         return INVALID;
     };
-    let params = vec![a as u64, b as u64, bias.unwrap_or(c as u64), d as u64];
+    let [of_a, of_b] = scales.addresses;
+    let params = vec![a as u64, b as u64, bias.unwrap_or(c as u64), d as u64, of_a, of_b];
     let meaning = Arc::new(KernelMeaning::Instructions(vec![InstKind::Gemm(Box::new(gemm))]));
     let task = StreamTask::in_order([DeviceWork::Compute { meaning, params }]);
     world().enqueue_task(stream as u64, crate::driver::current_device(), task)

@@ -6,7 +6,7 @@ use hostir::data::HostTensor;
 use hostir::ir::{DType, OpId, TensorId};
 use hostir::lower::{PreparedProgram, SizeSettings};
 use hostir::plan::{
-    BufferId, BufferKind, BufferView, CollectiveInst, CollectiveKind, CommSlot, Inst, InstKind, InstOrigin,
+    BufferId, BufferKind, BufferView, CollectiveInst, CollectiveKind, CommSlot, GemmInst, Inst, InstKind, InstOrigin,
     IterationId, Plan, PlanBuffer, PlanCommunicator, RedOp, USER_STREAM, WorkSlot,
 };
 use std::sync::OnceLock;
@@ -150,9 +150,10 @@ fn views_mut(kind: &mut InstKind) -> Vec<(&mut BufferView, bool)> {
         }
         InstKind::Reduce { input, output, .. } => vec![(input, false), (output, true)],
         InstKind::Gemm(gemm) => {
-            let factors = [(&mut gemm.a, false), (&mut gemm.b, false)];
-            let bias = gemm.bias.as_mut().map(|view| (view, false));
-            factors.into_iter().chain(bias).chain([(&mut gemm.out, true)]).collect()
+            let GemmInst { a, b, bias, scales, out } = &mut **gemm;
+            let scales = scales.iter_mut().flat_map(|scales| scales.iter_mut());
+            let reads = [a, b].into_iter().chain(bias).chain(scales).map(|view| (view, false));
+            reads.chain([(out, true)]).collect()
         }
         InstKind::Take(take) => {
             vec![(&mut take.input, false), (&mut take.index, false), (&mut take.output, true)]

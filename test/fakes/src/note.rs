@@ -180,7 +180,8 @@ impl<'t> NoteWords<'t> {
     fn gemm(&mut self) -> Result<GemmInst, String> {
         let (a, b) = (self.view()?, self.view()?);
         let bias = self.list(Self::view)?.pop();
-        Ok(GemmInst { a, b, bias, out: self.view()? })
+        let scales = <[BufferView; 2]>::try_from(self.list(Self::view)?).ok().map(Box::new);
+        Ok(GemmInst { a, b, bias, scales, out: self.view()? })
     }
 }
 

@@ -35,6 +35,12 @@ def bfloat16(values):
     return (bits >> 16).astype("<u2").tobytes()
 
 
+def rounded_bfloat16(values):
+    """The nearest numbers of 16 bits, the even ones of two; no value is near the largest."""
+    bits = np.asarray(values, dtype="<f4").view("<u4").astype("<u8")
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype("<u2").tobytes()
+
+
 # x is [2, 3] with one row a rank; y = x + x (for booleans: x or x).
 x = np.array([[1.5, -2.0, 0.25], [3.0, 0.0, -7.5]])
 for name, dtype in [("double", "<f8"), ("float", "<f4"), ("half", "<f2"), ("int64", "<i8"), ("int", "<i4")]:
@@ -157,6 +163,31 @@ table["product"] = ("F32", [32, 16], product.astype("<f4").tobytes())
 table["dot"] = ("F32", [32, 16], (product - bias).astype("<f4").tobytes())
 table["bfloat"] = ("BF16", [32, 16], bfloat16(product))
 safetensors("fp8.safetensors", table)
+
+# ---- the same factors with scales; floats hold all products and sums, so that only the result is rounded ----
+rows = (np.arange(32) % 5 + 1.0).reshape(32, 1) / 8
+columns = (np.arange(16) % 7 + 1.0).reshape(1, 16) / 2
+addend = np.arange(32 * 16).reshape(32, 16) % 11 * 16.0
+scaled = (left @ right.T) * rows * columns
+assert all((x.astype("<f4") == x).all() for x in (scaled, scaled + bias, scaled + addend))
+table = {
+    "left": ("F8_E4M3", [32, 48], bytes(nearest(e4m3, 480.0, float(x)) for x in left.flatten())),
+    "right": ("F8_E4M3", [48, 16], bytes(nearest(e4m3, 480.0, float(x)) for x in right.T.flatten())),
+    "weight": ("F8_E4M3", [16, 48], bytes(nearest(e4m3, 480.0, float(x)) for x in right.flatten())),
+    "rows": ("F32", [32, 1], rows.astype("<f4").tobytes()),
+    "columns": ("F32", [1, 16], columns.astype("<f4").tobytes()),
+    "bias": ("BF16", [16], bfloat16(bias)),
+    "addend": ("BF16", [32, 16], bfloat16(addend)),
+    "bfloat": ("BF16", [32, 16], rounded_bfloat16(scaled)),
+    "half": ("F16", [32, 16], scaled.astype("<f2").tobytes()),
+    "float": ("F32", [32, 16], scaled.astype("<f4").tobytes()),
+    "biased": ("BF16", [32, 16], rounded_bfloat16(scaled + bias)),
+    "added": ("BF16", [32, 16], rounded_bfloat16(scaled + addend)),
+    "whole": ("BF16", [32, 16], rounded_bfloat16((left @ right.T) * 0.375 * 2.5)),
+    "row": ("F32", [1, 1], np.array([0.375], "<f4").tobytes()),
+    "column": ("F32", [], np.array(2.5, "<f4").tobytes()),
+}
+safetensors("scaled.safetensors", table)
 
 # ---- bitwise reductions over two devices ----
 bits = ((np.arange(20) * 2654435761) % 2**31).astype("<i4").reshape(2, 2, 5)

@@ -18,7 +18,7 @@ class Reason(Enum):
     ROWS_NOT_DIVISIBLE = "the rows do not divide into one part for each rank"
     LAYOUT = "the parts of the ranks are not kept apart by the views"
     BATCHED_MATMUL = "a matmul of batches has no form in the language"
-    SCALED_MATMUL = "a scaled matmul of 8-bit floats has no form in the language"
+    SCALED_MATMUL = "a scaled matmul of 8-bit floats is not translated"
     OP_NOT_IN_LANGUAGE = "the language lacks an op"
     ELEMENT_TYPE = "the element type is none of f16, bf16, f32 and f64"
     SYMBOLIC_SHAPE = "a shape is symbolic or unknown"

@@ -6,18 +6,22 @@
 
 pub mod fp8;
 
-use crate::gemm_shape::{GemmBias, GemmShape, MatrixElement, MatrixLayout};
+use crate::gemm_shape::{GemmBias, GemmScales, GemmShape, MatrixElement, MatrixLayout};
 use crate::memory_layout::ALIGNMENT;
 use hostir::ir::DType;
 use hostir::plan::{BufferView, GemmInst, ViewDim};
+
+/// What each operand of a call has: the library's `a`, `b`, bias and `d` (ours `b`, `a`, bias and `out`), the scales of
+/// its `a` and of its `b`.
+pub type PerOperand<T> = [T; 6];
 
 /// One call of the library: a shape, and where its operands start.
 #[derive(Clone, PartialEq, Debug)]
 pub struct GemmCall {
     /// Shape.
     pub shape: GemmShape,
-    /// First elements of the library's `a`, `b`, bias and `d`: ours `b`, `a`, bias and `out`.
-    pub operands: [Option<BufferView>; 4],
+    /// First elements of the operands.
+    pub operands: PerOperand<Option<BufferView>>,
 }
 
 /// The element type of a product that the library computes.
@@ -66,7 +70,8 @@ impl GemmTypes {
 
 /// The calls that compute a product; `None` if a kernel of ours has to.
 pub fn gemm_calls(gemm: &GemmInst, tf32: bool) -> Option<Vec<GemmCall>> {
-    let views = [Some(&gemm.b), Some(&gemm.a), gemm.bias.as_ref(), Some(&gemm.out)];
+    let [row_scale, column_scale] = [0, 1].map(|at| gemm.scale_views().get(at));
+    let views = [Some(&gemm.b), Some(&gemm.a), gemm.bias.as_ref(), Some(&gemm.out), column_scale, row_scale];
     let views = views.map(|view| view.cloned());
     if views.iter().flatten().any(|view| view.is_empty() || view.dims.len() < 2) {
         return None;
@@ -83,15 +88,16 @@ fn matrix_tail(view: &BufferView) -> (ViewDim, ViewDim) {
     (view.dims[n - 2], view.dims[n - 1])
 }
 
-/// If `b` is the same for the whole innermost batch and the rows of `a` and `out` (and the bias) go on
+/// If `b` is the same for the whole innermost batch and the rows of `a` and `out` (and the bias and the scales) go on
 /// from one matrix of it to the next, the batch becomes rows.
-fn fold_rows(mut views: [Option<BufferView>; 4]) -> [Option<BufferView>; 4] {
-    while let [Some(b), Some(a), bias, Some(out)] = &views {
+fn fold_rows(mut views: PerOperand<Option<BufferView>>) -> PerOperand<Option<BufferView>> {
+    while let [Some(b), Some(a), bias, Some(out), column_scale, row_scale] = &views {
         let n = out.dims.len();
         if n < 3 || b.dims[n - 3].stride != 0 && b.dims[n - 3].extent != 1 {
             break;
         }
-        if ![a, out].into_iter().chain(bias).all(|view| has_joinable_rows(view, n)) {
+        let others = bias.iter().chain(column_scale).chain(row_scale);
+        if ![a, out].into_iter().chain(others).all(|view| has_joinable_rows(view, n)) {
             break;
         }
         for (at, view) in views.iter_mut().enumerate() {
@@ -111,10 +117,10 @@ fn has_joinable_rows(view: &BufferView, n: usize) -> bool {
     batch.extent == 1 || batch.stride == rows.stride * rows.extent
 }
 
-/// The innermost batch axis (extent and the four strides) and the axes around it.
-type BatchAxis = (usize, [usize; 4]);
+/// The innermost batch axis (extent and the operands' strides) and the axes around it.
+type BatchAxis = (usize, PerOperand<usize>);
 
-fn batch_axes(views: &[Option<BufferView>; 4]) -> (Vec<BatchAxis>, BatchAxis) {
+fn batch_axes(views: &PerOperand<Option<BufferView>>) -> (Vec<BatchAxis>, BatchAxis) {
     let rank = views[3].as_ref().map_or(2, |out| out.dims.len());
     let mut merged: Vec<BatchAxis> = Vec::new();
     for next in (0..rank - 2).map(|at| batch_axis(views, at)).filter(|(extent, _)| *extent != 1) {
@@ -125,18 +131,18 @@ fn batch_axes(views: &[Option<BufferView>; 4]) -> (Vec<BatchAxis>, BatchAxis) {
             _ => merged.push(next),
         }
     }
-    let inner = merged.pop().unwrap_or((1, [0; 4]));
+    let inner = merged.pop().unwrap_or((1, PerOperand::default()));
     (merged, inner)
 }
 
-fn batch_axis(views: &[Option<BufferView>; 4], at: usize) -> BatchAxis {
+fn batch_axis(views: &PerOperand<Option<BufferView>>, at: usize) -> BatchAxis {
     let strides = views.each_ref().map(|view| view.as_ref().map_or(0, |view| view.dims[at].stride));
     (views[3].as_ref().map_or(1, |out| out.dims[at].extent), strides)
 }
 
 /// Offsets of the views at each index of the outer batch axes.
-fn each_offset(outer: &[BatchAxis]) -> Vec<[usize; 4]> {
-    let mut all = vec![[0; 4]];
+fn each_offset(outer: &[BatchAxis]) -> Vec<PerOperand<usize>> {
+    let mut all = vec![PerOperand::default()];
     for (extent, strides) in outer {
         all = all
             .iter()
@@ -162,8 +168,8 @@ fn matrix_layout(view: &BufferView) -> Option<(bool, u64, u64, i64)> {
 }
 
 fn gemm_call(
-    views: &[Option<BufferView>; 4],
-    offsets: &[usize; 4],
+    views: &PerOperand<Option<BufferView>>,
+    offsets: &PerOperand<usize>,
     (batch, strides): BatchAxis,
     GemmTypes { element, factors, tf32 }: GemmTypes,
 ) -> Option<GemmCall> {
@@ -183,7 +189,7 @@ fn gemm_call(
             }
         }
     };
-    let operands: [Option<BufferView>; 4] = std::array::from_fn(|at| {
+    let operands: PerOperand<Option<BufferView>> = std::array::from_fn(|at| {
         let view = views[at].as_ref()?;
         Some(BufferView { offset: view.offset + offsets[at], ..view.clone() })
     });
@@ -196,11 +202,37 @@ fn gemm_call(
         b: batched_layout(views[1].as_ref()?, strides[1])?,
         d,
         bias,
+        scales: scale_form(&operands, batch, [strides[4], strides[5]])?,
         batch: i32::try_from(batch).ok()?,
         remote: false,
         alignments,
     };
     is_supported(&shape).then_some(GemmCall { shape, operands })
+}
+
+/// The form of the scales, if the library knows it: one for each factor, or, for a single product of `__e4m3` in
+/// `__bfloat`, one for each row and each column, next to each other. These are the types for which PyTorch calls it.
+fn scale_form(operands: &PerOperand<Option<BufferView>>, batch: usize, strides: [usize; 2]) -> Option<GemmScales> {
+    let (Some(column_scale), Some(row_scale)) = (&operands[4], &operands[5]) else { return Some(GemmScales::None) };
+    let ((row, across), (along, column)) = (matrix_tail(row_scale), matrix_tail(column_scale));
+    if !is_repeated(across) || !is_repeated(along) {
+        return None;
+    }
+    if is_repeated(row) && is_repeated(column) {
+        return (batch == 1 || strides == [0, 0]).then_some(GemmScales::Whole);
+    }
+    let aligned = [column_scale, row_scale].into_iter().all(|scale| view_alignment(Some(scale)) as usize >= fp8::ROW);
+    let types = [0, 1, 3].map(|at| operands[at].as_ref().map(|view| view.dtype));
+    let known = types == [DType::Float8E4M3, DType::Float8E4M3, DType::BFloat16].map(Some);
+    (is_dense(row) && is_dense(column) && batch == 1 && aligned && known).then_some(GemmScales::Vectors)
+}
+
+fn is_repeated(dim: ViewDim) -> bool {
+    dim.stride == 0 || dim.extent == 1
+}
+
+fn is_dense(dim: ViewDim) -> bool {
+    dim.stride == 1 || dim.extent == 1
 }
 
 /// The layout of the matrices of a view, and whether their rows and columns change places.
@@ -212,7 +244,7 @@ fn batched_layout(view: &BufferView, batch_stride: usize) -> Option<(MatrixLayou
 /// Returns true if cuBLASLt supports a shape: always, except for some shapes of 8-bit floats ([`fp8`]).
 fn is_supported(shape: &GemmShape) -> bool {
     if !shape.factors.iter().all(|factor| matches!(factor, MatrixElement::E4m3 | MatrixElement::E5m2)) {
-        return true;
+        return shape.scales == GemmScales::None;
     }
     let ((a, turned), (b, straight)) = (&shape.a, &shape.b);
     let added = match &shape.bias {

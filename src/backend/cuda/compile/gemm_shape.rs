@@ -41,7 +41,18 @@ pub enum GemmBias {
     Matrix(MatrixLayout),
 }
 
-/// A product `d = op(a) * op(b) + bias` of column-major matrices.
+/// The scales of a GEMM's factors.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum GemmScales {
+    /// None.
+    None,
+    /// One for each factor.
+    Whole,
+    /// One for each row of `op(a)`, and one for each column of `op(b)`.
+    Vectors,
+}
+
+/// A product `d = op(a) * op(b) + bias` of column-major matrices, whose factors may have scales.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct GemmShape {
     /// Type of the result and of what is added.
@@ -58,6 +69,8 @@ pub struct GemmShape {
     pub d: MatrixLayout,
     /// The bias term.
     pub bias: GemmBias,
+    /// The scales of the factors.
+    pub scales: GemmScales,
     /// Matrices in a batch.
     pub batch: i32,
     /// True if the result lies in another rank's memory: then each of its elements is to be stored once, so that parts of

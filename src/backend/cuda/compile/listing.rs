@@ -7,6 +7,7 @@
 
 mod operand_text;
 
+use crate::gemm_lowering::fp8::Fp8Support;
 use crate::listing::operand_text::{copy_order_name, gemm_shape, nccl_call_text, range_text, view_text};
 use crate::operand::SymbolicAddress;
 use crate::p2p;
@@ -52,7 +53,7 @@ pub fn list_calls(prepared: &PreparedProgram, options: ListingOptions) -> Result
     let messages = p2p::plan_messages(prepared, options.routes);
     let settings = ScheduleSettings {
         tf32: options.tf32,
-        fp8: true,
+        fp8: Fp8Support::Vectors,
         multiprocessors: MULTIPROCESSORS,
         room: most_waiting_blocks(MULTIPROCESSORS),
         routes: options.routes,
@@ -135,11 +136,13 @@ fn call_line(call: &StreamCommand) -> String {
             format!("copy {bytes} bytes {} <- {}", view_text(&views[1]), view_text(&views[0]))
         }
         StreamCommand::Product { shape, operands } => {
-            let operands = operands.iter().map(|place| match place {
+            let (matrices, scales) = operands.split_at(4);
+            let matrices = matrices.iter().map(|place| match place {
                 Some(place) => operand_text(place),
                 None => "-".to_owned(),
             });
-            let operands: Vec<String> = operands.collect();
+            let scales = scales.iter().flatten().map(|place| format!("scale {}", operand_text(place)));
+            let operands: Vec<String> = matrices.chain(scales).collect();
             format!("gemm {shape} ({})", operands.join(", "))
         }
         StreamCommand::Record { event } => format!("record event {event}"),

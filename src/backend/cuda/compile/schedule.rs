@@ -17,6 +17,8 @@ use crate::codegen::job::{KernelJob, KernelParam};
 use crate::element_range;
 use crate::fuse;
 use crate::fused_inst::FusedInst;
+use crate::gemm_lowering::PerOperand;
+use crate::gemm_lowering::fp8::Fp8Support;
 use crate::gemm_shape::GemmShape;
 use crate::nccl_lowering;
 use crate::operand::SymbolicAddress;
@@ -54,8 +56,8 @@ pub enum StreamCommand {
     Product {
         /// Number of the shape among [`RankSchedule::shapes`].
         shape: usize,
-        /// The library's `a`, `b`, bias and `d`.
-        operands: Box<[Option<SymbolicAddress>; 4]>,
+        /// The operands of the call.
+        operands: Box<PerOperand<Option<SymbolicAddress>>>,
     },
     /// Records an event.
     Record {
@@ -186,8 +188,8 @@ pub struct UnsupportedInst {
 pub struct ScheduleSettings {
     /// True if `float` GEMMs may use TF32.
     pub tf32: bool,
-    /// True if the devices multiply 8-bit floats.
-    pub fp8: bool,
+    /// What the devices do with 8-bit floats.
+    pub fp8: Fp8Support,
     /// Number of SMs of the device.
     pub multiprocessors: u32,
     /// The number of blocks that may wait for other ranks on the device at the same time; each occupies at most
@@ -210,7 +212,7 @@ impl ScheduleSettings {
     /// The settings for one H200 per rank, with communication over NCCL.
     pub const H200: Self = Self {
         tf32: false,
-        fp8: true,
+        fp8: Fp8Support::Vectors,
         multiprocessors: 132,
         room: 66,
         routes: BackendTransports { nccl: CommTransport::Nccl, ucc: None },
@@ -237,7 +239,7 @@ pub fn build_schedule(
 ) -> Result<RankSchedule, UnsupportedInst> {
     let mut builder = Builder::new(plan, teams, messages, settings);
     builder.record_event(0);
-    let items = fuse::fuse_kernels(plan);
+    let items = fuse::join_sends(plan, fuse::fuse_kernels(plan), |gemm, send| builder.stores_fp8_gemm(gemm, send));
     for item in &items {
         builder.at = item.position();
         builder.schedule_item(item).map_err(|what| UnsupportedInst { inst: builder.at, what, instead: None })?;

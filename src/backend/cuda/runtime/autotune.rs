@@ -122,7 +122,7 @@ fn agree_on_choices(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hostir_gpu::gemm_shape::{GemmBias, MatrixElement, MatrixLayout};
+    use hostir_gpu::gemm_shape::{GemmBias, GemmScales, MatrixElement, MatrixLayout};
 
     /// A product of square matrices.
     fn square(size: u64) -> GemmShape {
@@ -136,6 +136,7 @@ mod tests {
             b: (layout, true),
             d: layout,
             bias: GemmBias::None,
+            scales: GemmScales::None,
             batch: 1,
             remote: false,
             alignments: [256; 4],

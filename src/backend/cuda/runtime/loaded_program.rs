@@ -10,7 +10,7 @@ use crate::runtime::kernel_images::{self, KernelImages};
 use crate::runtime::nccl::init;
 use crate::runtime::options::Options;
 use crate::runtime::p2p_map;
-use crate::runtime::process_group::{AssignedDevice, ProcessGroup};
+use crate::runtime::process_group::{AssignedDevice, ProcessGroup, fp8_support};
 use crate::runtime::rank::RankRuntime;
 use crate::runtime::rank::allocation::AllocationLayout;
 use crate::runtime::rank_threads::{collect_results, join_rank_thread};
@@ -32,6 +32,7 @@ use hostir::lower::PreparedProgram;
 use hostir::plan::{InstKind, InstOrigin, Plan};
 use hostir::plan_checks::check_plans;
 use hostir_gpu::external_buffers;
+use hostir_gpu::gemm_lowering::fp8::Fp8Support;
 use hostir_gpu::memory_layout::MemoryLayout;
 use hostir_gpu::p2p;
 use hostir_gpu::p2p::MessagePlan;
@@ -231,7 +232,7 @@ struct LocalDevices {
     /// Of the first rank's device.
     multiprocessors: u32,
     /// True if the devices of all ranks multiply 8-bit floats.
-    fp8: bool,
+    fp8: Fp8Support,
     /// Devices of all processes.
     count: usize,
     /// True if every rank has a device of its own.
@@ -275,7 +276,7 @@ fn find_local_devices(
         .map_err(|diag| vec![diag])?;
     let devices = options.pool.open_devices(&ordinals).map_err(|error| vec![global_diag(&error)])?;
     let multiprocessors = devices[0].sm_count().map_err(|error| vec![global_diag(&error)])?;
-    let fp8 = devices.iter().all(|device| device.multiplies_fp8().unwrap_or(false));
+    let fp8 = Fp8Support::common(devices.iter().map(|device| fp8_support(device).unwrap_or(Fp8Support::Absent)));
     let count = devices.len();
     let apart = are_distinct(&ordinals, prepared.plans.len());
     let new = |ordinal: &usize| BlockBudget::new(*ordinal, multiprocessors, beside);

@@ -8,12 +8,14 @@ use crate::runtime::failure;
 use crate::runtime::options::Options;
 use crate::runtime::sm_budget::BlockBudget;
 use crate::sys::driver::CudaDevice;
+use crate::sys::{Error, blas};
 use hostir::backend::clocks;
 use hostir::backend::clocks::ClockOffset;
 use hostir::backend::control_plane;
 use hostir::backend::control_plane::{ControlPlane, ControlPlaneError};
 use hostir::diag::{Diag, codes};
 use hostir::lower::PreparedProgram;
+use hostir_gpu::gemm_lowering::fp8::Fp8Support;
 use hostir_gpu::gemm_shape::GemmShape;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,7 +39,7 @@ pub(crate) struct AssignedDevice {
     /// True if no two processes share a device.
     pub(crate) apart: bool,
     /// True if the devices of all ranks multiply 8-bit floats.
-    pub(crate) fp8: bool,
+    pub(crate) fp8: Fp8Support,
     /// Room on this process's device for blocks that wait for other ranks.
     pub(crate) waiting: BlockBudget,
     /// The smallest such budget of all processes, in blocks.
@@ -126,11 +128,11 @@ impl ProcessGroup {
             )]);
         }
         let opened = CudaDevice::open(ordinal)
-            .and_then(|device| Ok((device.uuid()?, device.sm_count()?, device.multiplies_fp8()?, device)));
+            .and_then(|device| Ok((device.uuid()?, device.sm_count()?, fp8_support(&device)?, device)));
         let (uuid, own, fp8, device) = opened.map_err(|error| vec![failure::global_diag(&error)])?;
         let mut message = uuid.to_vec();
         message.extend(own.to_le_bytes());
-        message.push(u8::from(fp8));
+        message.push(fp8 as u8);
         let waiting = BlockBudget::new(ordinal, own, beside);
         message.extend((waiting.block_count() as u32).to_le_bytes());
         let all = self.all_gather("devices", &message)?;
@@ -140,7 +142,7 @@ impl ProcessGroup {
             shared.map_err(|diag| vec![diag])?;
         }
         let multiprocessors = all.first().and_then(|first| u32_at(first, 16)).unwrap_or(own);
-        let fp8 = all.iter().all(|one| one.get(20) == Some(&1));
+        let fp8 = Fp8Support::common(all.iter().map(|one| fp8_support_at(one, 20)));
         let room = all.iter().filter_map(|one| u32_at(one, 21)).min().unwrap_or(0) as usize;
         Ok(AssignedDevice { device, ordinal, multiprocessors, fp8, apart, waiting, room })
     }
@@ -207,6 +209,23 @@ fn first_told_choice(all: &[String], shape: &GemmShape) -> Option<usize> {
         let (choice, other) = line.split_once(' ')?;
         (other == name).then(|| choice.parse().ok()).flatten()
     })
+}
+
+/// What a device and cuBLASLt do with 8-bit floats: multiply them from compute capability 8.9 on, and scale rows and
+/// columns of a product on 9.0, from cuBLASLt 12.9 on.
+pub(crate) fn fp8_support(device: &CudaDevice) -> Result<Fp8Support, Error> {
+    Ok(match device.architecture()? {
+        90 if blas::version() >= (12, 9, 0) => Fp8Support::Vectors,
+        89.. => Fp8Support::Factors,
+        _ => Fp8Support::Absent,
+    })
+}
+
+/// What a device does with 8-bit floats, at a place of a message; nothing if the message is shorter.
+fn fp8_support_at(message: &[u8], place: usize) -> Fp8Support {
+    let known = [Fp8Support::Factors, Fp8Support::Vectors];
+    let found = message.get(place).and_then(|&byte| known.into_iter().find(|&support| support as u8 == byte));
+    found.unwrap_or(Fp8Support::Absent)
 }
 
 /// The integer at a place of a message, if the message is that long.

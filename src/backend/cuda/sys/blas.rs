@@ -4,7 +4,7 @@ use crate::sys::Error;
 use crate::sys::library::RawHandle;
 use crate::sys::tables;
 use crate::sys::tables::{BlasLt, HeuristicResult, MatmulAlgorithm};
-use hostir_gpu::gemm_shape::{GemmBias, GemmShape, MatrixElement, MatrixLayout};
+use hostir_gpu::gemm_shape::{GemmBias, GemmScales, GemmShape, MatrixElement, MatrixLayout};
 use std::ffi::{c_int, c_void};
 
 /// `cudaDataType`.
@@ -26,9 +26,16 @@ const DESC_TRANSA: c_int = 3;
 const DESC_TRANSB: c_int = 4;
 const DESC_EPILOGUE: c_int = 7;
 const DESC_BIAS_POINTER: c_int = 8;
+const DESC_SCALE_POINTERS: [c_int; 2] = [17, 18];
 const DESC_BIAS_DATA_TYPE: c_int = 26;
+const DESC_SCALE_MODES: [c_int; 2] = [31, 32];
 /// `CUBLASLT_EPILOGUE_BIAS`.
 const EPILOGUE_BIAS: c_int = 4;
+/// `CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F`, from 12.9 on. A single scale is the default.
+const SCALE_OUTER_VEC_32F: c_int = 3;
+/// An address that stands for scales while algorithms are looked for: nothing reads it, but it is not 0, which would mean
+/// that there are none.
+const NO_SCALES_YET: u64 = 256;
 /// `cublasLtMatmulPreferenceAttributes_t`: the bytes of workspace, the ways to add the parts of
 /// a sum (0 for none: the sum is not split), and the alignments of `a`, `b`, `c` and `d`.
 const PREF_MAX_WORKSPACE_BYTES: c_int = 1;
@@ -155,6 +162,8 @@ pub(crate) struct GemmOperands {
     pub(crate) bias: u64,
     /// Address of the result.
     pub(crate) d: u64,
+    /// Addresses of the scales of the left and of the right matrix; ignored without any.
+    pub(crate) scales: [u64; 2],
     /// Address and bytes of the workspace.
     pub(crate) workspace: (u64, usize),
 }
@@ -239,7 +248,21 @@ impl TunableGemm {
             self.set_attribute(DESC_EPILOGUE, &epilogue)?;
             self.set_attribute(DESC_BIAS_DATA_TYPE, &data_type_code(self.shape.element))?;
         }
-        Ok(())
+        if self.shape.scales == GemmScales::Vectors {
+            DESC_SCALE_MODES.into_iter().try_for_each(|mode| self.set_attribute(mode, &SCALE_OUTER_VEC_32F))?;
+        }
+        self.set_scales([NO_SCALES_YET; 2])
+    }
+
+    /// Says where the scales are, if the shape has any.
+    fn set_scales(&self, scales: [u64; 2]) -> Result<(), Error> {
+        if self.shape.scales == GemmScales::None {
+            return Ok(());
+        }
+        DESC_SCALE_POINTERS.into_iter().zip(scales).try_for_each(|(attribute, address)| {
+            let pointer = address as *const c_void;
+            self.set_attribute(attribute, &pointer)
+        })
     }
 
     fn set_attribute<T: Copy>(&self, attribute: c_int, value: &T) -> Result<(), Error> {
@@ -303,6 +326,7 @@ impl TunableGemm {
             let pointer = operands.bias as *const c_void;
             self.set_attribute(DESC_BIAS_POINTER, &pointer)?;
         }
+        self.set_scales(operands.scales)?;
         let added = matches!(self.shape.bias, GemmBias::Matrix(_));
         let (one, beta) = (1.0f64, if added { 1.0f64 } else { 0.0 });
         let (one32, beta32) = (one as f32, beta as f32);

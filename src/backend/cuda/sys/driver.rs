@@ -149,11 +149,6 @@ impl CudaDevice {
         Ok(self.query_attribute(CAPABILITY_MAJOR)? * 10 + self.query_attribute(CAPABILITY_MINOR)?)
     }
 
-    /// Returns true if the device multiplies 8-bit floats (compute capability 8.9 or later).
-    pub(crate) fn multiplies_fp8(&self) -> Result<bool, Error> {
-        Ok(self.architecture()? >= 89)
-    }
-
     /// Number of multiprocessors.
     pub(crate) fn sm_count(&self) -> Result<u32, Error> {
         self.query_attribute(MULTIPROCESSORS)

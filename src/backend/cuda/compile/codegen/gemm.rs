@@ -37,7 +37,7 @@ pub fn generate_gemm(gemm: &GemmInst) -> Result<KernelJob, Unsupported> {
 struct GemmKernel<'a> {
     gemm: &'a GemmInst,
     class: ComputeClass,
-    /// The batch axes; operands are the factors, the bias if there is one, and the result.
+    /// The batch axes; operands are the factors, the bias and the scales if there are any, and the result.
     batches: IndexSpace,
     ints: IndexInt,
     /// Rows, columns and length of the inner axis.
@@ -62,7 +62,7 @@ struct TileIndices {
 impl<'a> GemmKernel<'a> {
     fn new(gemm: &'a GemmInst) -> Result<Self, Unsupported> {
         let rank = gemm.out.dims.len();
-        let views: Vec<&BufferView> = [&gemm.a, &gemm.b].into_iter().chain(&gemm.bias).chain([&gemm.out]).collect();
+        let views: Vec<&BufferView> = gemm.read_views().chain([&gemm.out]).collect();
         if rank < 2 || views.iter().any(|view| view.dims.len() != rank) {
             return Err(Unsupported::Malformed("a product of factors that are no matrices"));
         }
@@ -70,11 +70,11 @@ impl<'a> GemmKernel<'a> {
         let shape = gemm.out.shape();
         let batched = views.iter().all(|view| view.shape()[..rank - 2] == shape[..rank - 2]);
         let (m, n, k) = (a[0].extent, b[1].extent, a[1].extent);
-        let biased = gemm.bias.as_ref().is_none_or(|bias| bias.shape() == shape);
-        if b[0].extent != k || shape[rank - 2..] != [m, n] || !biased || !batched {
+        let fits = gemm.bias.iter().chain(gemm.scale_views()).all(|view| view.shape() == shape);
+        if b[0].extent != k || shape[rank - 2..] != [m, n] || !fits || !batched {
             return Err(Unsupported::Malformed("a product of shapes that do not fit"));
         }
-        alias::check_overlap([&gemm.a, &gemm.b], &gemm.out, false)?;
+        alias::check_overlap([&gemm.a, &gemm.b].into_iter().chain(gemm.scale_views()), &gemm.out, false)?;
         alias::check_overlap(&gemm.bias, &gemm.out, true)?;
         if out.iter().any(|dim| dim.stride == 0 && dim.extent > 1) {
             return Err(Unsupported::Malformed("a result whose elements share memory"));
@@ -188,12 +188,19 @@ impl<'a> GemmKernel<'a> {
         w.line(format!("const {index} y = {} + tx + c * {SIDE};", at.column));
         w.open_block(format!("if (x < {} && y < {})", ints.literal(self.m), ints.literal(self.n)));
         let mut sum = TypedExpr::new(self.class, "acc[r][c]");
-        if let Some(bias) = &self.gemm.bias {
-            let raw = format!("{}[{}]", self.batches.pointer_name(2), self.tile_offset(at, 2, bias));
-            let bias = TypedExpr::from_memory(bias.dtype, &raw)?.into_class(self.class).text;
+        let first = 2 + usize::from(self.gemm.bias.is_some());
+        for (scale, operand) in self.gemm.scale_views().iter().zip(first..) {
+            let factor = self.tile_element(at, operand, scale)?;
             sum.text = match self.class {
-                ComputeClass::I64 => format!("i_add(acc[r][c], {bias})"),
-                ComputeClass::F64 | ComputeClass::F32 => format!("(acc[r][c] + {bias})"),
+                ComputeClass::I64 => format!("i_mul({}, {factor})", sum.text),
+                ComputeClass::F64 | ComputeClass::F32 => format!("({} * {factor})", sum.text),
+            };
+        }
+        if let Some(bias) = &self.gemm.bias {
+            let bias = self.tile_element(at, 2, bias)?;
+            sum.text = match self.class {
+                ComputeClass::I64 => format!("i_add({}, {bias})", sum.text),
+                ComputeClass::F64 | ComputeClass::F32 => format!("({} + {bias})", sum.text),
             };
         }
         let result = self.batches.operands.len() - 1;
@@ -201,6 +208,12 @@ impl<'a> GemmKernel<'a> {
         w.line(format!("q[{}] = {};", self.tile_offset(at, result, out), sum.into_memory(out.dtype)?));
         w.close_all_blocks(3);
         Ok(())
+    }
+
+    /// The element at `x` and `y` of an operand, in the type that the kernel computes in.
+    fn tile_element(&self, at: &TileIndices, operand: usize, view: &BufferView) -> Result<String, Unsupported> {
+        let raw = format!("{}[{}]", self.batches.pointer_name(operand), self.tile_offset(at, operand, view));
+        Ok(TypedExpr::from_memory(view.dtype, &raw)?.into_class(self.class).text)
     }
 
     /// The offset of the element at `x` and `y` in an operand that is a matrix of a batch.

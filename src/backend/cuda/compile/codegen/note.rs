@@ -111,7 +111,7 @@ impl<'j> Note<'j> {
     /// Appends a product's parts.
     pub(super) fn gemm(self, gemm: &GemmInst) -> Self {
         let own = self.view(&gemm.a).view(&gemm.b);
-        own.views(gemm.bias.as_slice().iter()).view(&gemm.out)
+        own.views(gemm.bias.as_slice().iter()).views(gemm.scale_views().iter()).view(&gemm.out)
     }
 
     /// Appends the parts of a read by index.

@@ -63,7 +63,7 @@ fn accumulating_gemm(gemm: &GemmInst, kernel: &PointwiseKernel) -> Option<GemmIn
     if [added, out].iter().any(|view| view.shape() != shape || view.dtype != gemm.out.dtype) {
         return None;
     }
-    let apart = [&gemm.a, &gemm.b].into_iter().all(|factor| alias::are_disjoint(factor, out));
+    let apart = gemm.read_views().all(|view| alias::are_disjoint(view, out));
     let in_place = is_same_view(added, out) || alias::are_disjoint(added, out);
     let joined = GemmInst { bias: Some(added.clone()), out: out.clone(), ..gemm.clone() };
     (apart && in_place && gemm_lowering::gemm_calls(&joined, false).is_some()).then_some(joined)

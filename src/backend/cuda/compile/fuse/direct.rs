@@ -15,13 +15,15 @@ use crate::codegen::alias::is_same_view;
 use crate::fuse::gemm_pairs::{GemmPair, gemm_of_item, sole_reader_pairs};
 use crate::fused_inst::FusedInst;
 use crate::gemm_lowering;
-use hostir::plan::{BufferView, GemmInst, InstKind, Plan};
+use crate::gemm_lowering::fp8;
+use hostir::plan::{BufferView, GemmInst, InstId, InstKind, Plan};
 
-/// Replaces each GEMM whose result only a message sends, and the message, by one item at the message's place.
-pub(super) fn join_sends(plan: &Plan, items: Vec<FusedInst>) -> Vec<FusedInst> {
+/// Replaces each GEMM whose result only a message sends, and the message, by one item at the message's place, if `accept`
+/// accepts the GEMM and the position of the message.
+pub fn join_sends(plan: &Plan, items: Vec<FusedInst>, accept: impl Fn(&GemmInst, InstId) -> bool) -> Vec<FusedInst> {
     let found = sole_reader_pairs(plan, &items, |gemm, reader| match reader {
         FusedInst::Inst(at) => match &plan.inst(*at).kind {
-            InstKind::Send { comm: None, put: true, view, .. } => can_store_at_peer(gemm, view),
+            InstKind::Send { comm: None, put: true, view, .. } => computes_message(gemm, view) && accept(gemm, *at),
             _ => false,
         },
         _ => false,
@@ -40,10 +42,15 @@ pub(super) fn join_sends(plan: &Plan, items: Vec<FusedInst>) -> Vec<FusedInst> {
     items.into_iter().flatten().collect()
 }
 
-/// True if a GEMM is the library's, and computes just what a message sends.
-fn can_store_at_peer(gemm: &GemmInst, sent: &BufferView) -> bool {
-    let narrow = gemm.a.dtype.is_fp8_factor() && gemm.b.dtype.is_fp8_factor();
+/// True if a GEMM is the library's wherever its result is. Of 8-bit factors that depends on the device, and on where the
+/// result is.
+pub(super) fn is_library_gemm(gemm: &GemmInst) -> bool {
+    !fp8::has_fp8_factors(gemm) && gemm_lowering::gemm_calls(gemm, false).is_some()
+}
+
+/// True if a GEMM computes just what a message sends.
+fn computes_message(gemm: &GemmInst, sent: &BufferView) -> bool {
     let fits = gemm.out.dtype == sent.dtype && is_same_view(&gemm.out, sent) && sent.is_contiguous();
-    let apart = [&gemm.a, &gemm.b].into_iter().chain(&gemm.bias).all(|view| alias::are_disjoint(view, sent));
-    fits && !narrow && apart && gemm_lowering::gemm_calls(gemm, false).is_some()
+    let apart = gemm.read_views().all(|view| alias::are_disjoint(view, sent));
+    fits && apart
 }

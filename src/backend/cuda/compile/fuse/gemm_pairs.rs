@@ -93,9 +93,7 @@ fn read_views(plan: &Plan, item: &FusedInst) -> Vec<BufferView> {
     match item {
         FusedInst::Inst(at) => plan.inst(*at).kind.read_views().into_iter().cloned().collect(),
         FusedInst::Kernel { kernel, .. } | FusedInst::Reduce { kernel, .. } => kernel.inputs.to_vec(),
-        FusedInst::Gemm { gemm, .. } | FusedInst::DirectGemm { gemm, .. } => {
-            [&gemm.a, &gemm.b].into_iter().chain(&gemm.bias).cloned().collect()
-        }
+        FusedInst::Gemm { gemm, .. } | FusedInst::DirectGemm { gemm, .. } => gemm.read_views().cloned().collect(),
     }
 }
 

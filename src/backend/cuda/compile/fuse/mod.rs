@@ -13,6 +13,8 @@ mod direct;
 mod gemm_pairs;
 mod redirect;
 
+pub use direct::join_sends;
+
 use crate::codegen::alias;
 use crate::codegen::types::{ComputeClass, compute_class};
 use crate::fuse::absorb::absorb_producer;
@@ -42,7 +44,8 @@ pub fn fuse_kernels(plan: &Plan) -> Vec<FusedInst> {
     for (position, _) in plan.cursor() {
         fusion.absorb_into_readers(position);
     }
-    direct::join_sends(plan, accumulate::join_sums(plan, fusion.into_fused()))
+    let items = accumulate::join_sums(plan, fusion.into_fused());
+    join_sends(plan, items, |gemm, _| direct::is_library_gemm(gemm))
 }
 
 struct KernelFusion<'p> {

@@ -76,7 +76,7 @@ impl CopyElision<'_> {
         let straight = self.plan.inst(product).stream == self.plan.inst(copy).stream
             && self.plan.cursor_between(product, copy).all(|(between, _)| self.is_independent(between, copy, dst));
         let Some(out) = rebase_view(&gemm.out, src, dst).filter(|_| straight) else { return false };
-        let apart = [&gemm.a, &gemm.b].into_iter().chain(&gemm.bias).all(|view| alias::are_disjoint(view, &out));
+        let apart = gemm.read_views().all(|view| alias::are_disjoint(view, &out));
         if !apart {
             return false;
         }
@@ -180,16 +180,15 @@ fn rebase_view(view: &BufferView, from: &BufferView, to: &BufferView) -> Option<
     Some(view)
 }
 
-/// True if the library computes a product whose factors have these strides, as it does of transposed matrices.
+/// True if the library computes a product whose factors have these strides, as it does of transposed matrices. Of
+/// 8-bit factors it needs the right one transposed. Scales do not matter: a kernel may apply them.
 fn takes_transposed_factors(gemm: &GemmInst) -> bool {
-    let narrow = gemm.a.dtype.is_fp8_factor() || gemm.b.dtype.is_fp8_factor();
-    !narrow && gemm_lowering::gemm_calls(gemm, false).is_some()
+    gemm_lowering::gemm_calls(&GemmInst { scales: None, ..gemm.clone() }, false).is_some()
 }
 
 /// The product with `src` in the place of its copy `dst`; `None` if its result lies there.
 fn read_from_source(mut gemm: GemmInst, src: &BufferView, dst: &BufferView) -> Option<GemmInst> {
-    let operands = [Some(&mut gemm.a), Some(&mut gemm.b), gemm.bias.as_mut()];
-    for operand in operands.into_iter().flatten() {
+    for operand in gemm.read_views_mut() {
         if let Some(view) = rebase_view(operand, dst, src) {
             *operand = view;
         }

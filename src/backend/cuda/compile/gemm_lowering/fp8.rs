@@ -8,10 +8,15 @@
 //!
 //! The library would saturate 8-bit results, and adds the bias of a `float` result in another type: such
 //! products go to `float`, and a kernel of ours adds the bias and rounds once.
+//!
+//! Scales of factors are the library's work where it does it: one for each factor; one for each row and each column
+//! (its "outer vector" scaling, `CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F`) on devices of compute capability 9.0, from
+//! cuBLASLt 12.9 on. Else the product goes to `float`, and the kernel that rounds multiplies by the scales.
 
 use crate::codegen;
 use crate::codegen::job::{KernelJob, KernelParam};
 use crate::gemm_lowering::{GemmCall, gemm_calls};
+use crate::gemm_shape::GemmScales;
 use crate::memory_layout::ALIGNMENT;
 use crate::operand::SymbolicAddress;
 use hostir::ir::DType;
@@ -19,6 +24,24 @@ use hostir::plan::{BufferId, BufferView, Function, GemmInst, KernelStep, Pointwi
 
 /// Bytes that rows start at multiples of.
 pub const ROW: usize = 16;
+
+/// What devices and their library do with 8-bit floats; each includes those before it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Fp8Support {
+    /// Nothing.
+    Absent,
+    /// They multiply 8-bit factors.
+    Factors,
+    /// Their products have a scale for each row and each column.
+    Vectors,
+}
+
+impl Fp8Support {
+    /// The support that is at least as much as each of `all` has; none without any.
+    pub fn common(all: impl IntoIterator<Item = Self>) -> Self {
+        all.into_iter().min().unwrap_or(Self::Absent)
+    }
+}
 
 /// The calls of a product, in order. Pieces of scratch memory appear as buffers, whose places
 /// [`ExpandedGemm::resolve_operand`] tells.
@@ -28,7 +51,7 @@ pub struct ExpandedGemm {
     pub before: Vec<KernelJob>,
     /// Calls of the library.
     pub products: Vec<GemmCall>,
-    /// The job that rounds the result.
+    /// The job that scales, adds the bias and rounds.
     pub after: Option<KernelJob>,
     /// Bytes of scratch memory.
     pub scratch: usize,
@@ -36,20 +59,37 @@ pub struct ExpandedGemm {
     pieces: Vec<usize>,
 }
 
-/// The calls that compute a product of 8-bit floats; `None` if a kernel of ours has to. `native` says
-/// whether the device multiplies them.
-pub fn expand_gemm(gemm: &GemmInst, native: bool) -> Option<ExpandedGemm> {
+/// True if both factors are 8-bit floats.
+pub fn has_fp8_factors(gemm: &GemmInst) -> bool {
+    gemm.a.dtype.is_fp8_factor() && gemm.b.dtype.is_fp8_factor()
+}
+
+/// The calls of the library that compute a product without any kernel of ours before or behind them.
+pub fn library_calls(gemm: &GemmInst, tf32: bool, support: Fp8Support) -> Option<Vec<GemmCall>> {
+    if !has_fp8_factors(gemm) {
+        return gemm_calls(gemm, tf32);
+    }
+    let all = expand_gemm(gemm, support)?;
+    (all.before.is_empty() && all.after.is_none()).then_some(all.products)
+}
+
+/// The calls that compute a product of 8-bit floats; `None` if a kernel of ours has to.
+pub fn expand_gemm(gemm: &GemmInst, support: Fp8Support) -> Option<ExpandedGemm> {
     let views = [&gemm.a, &gemm.b, &gemm.out];
     if views.iter().any(|view| view.is_empty() || view.dims.len() < 2) {
         return None;
     }
     let tries = [(true, true), (true, false), (false, true), (false, false)];
-    let tries = tries.into_iter().filter(|(direct, _)| native || !direct);
-    tries.into_iter().find_map(|(direct, whole)| ExpandedGemm::expand_with(gemm, direct, whole))
+    let tries = tries.into_iter().filter(|(direct, _)| support >= Fp8Support::Factors || !direct);
+    let mut found = tries.filter_map(|(direct, whole)| ExpandedGemm::expand_with(gemm, direct, whole));
+    found.find(|all| {
+        all.products.iter().all(|call| call.shape.scales != GemmScales::Vectors || support >= Fp8Support::Vectors)
+    })
 }
 
 impl ExpandedGemm {
-    /// With 8-bit factors if it is `direct`; with all of the result by the library if it is `whole`.
+    /// With 8-bit factors if it is `direct`; with all of the result, scales and bias included, by the library if it is
+    /// `whole`.
     fn expand_with(gemm: &GemmInst, direct: bool, whole: bool) -> Option<Self> {
         let out = gemm.out.dtype;
         let short = matches!(out, DType::Half | DType::BFloat16);
@@ -65,8 +105,8 @@ impl ExpandedGemm {
             true => gemm.out.clone(),
             false => all.allocate_scratch(&gemm.out.shape(), DType::Float),
         };
-        let bias = gemm.bias.clone().filter(|_| whole);
-        all.products = gemm_calls(&GemmInst { a, b, bias, out: target.clone() }, false)?;
+        let (bias, scales) = (gemm.bias.clone().filter(|_| whole), gemm.scales.clone().filter(|_| whole));
+        all.products = gemm_calls(&GemmInst { a, b, bias, scales, out: target.clone() }, false)?;
         if !whole {
             all.after = Some(epilogue_job(gemm, &target)?);
         }
@@ -149,12 +189,22 @@ fn is_aligned(view: &BufferView) -> bool {
     last.stride == 1 && rows && view.offset.is_multiple_of(ROW) && whole
 }
 
-/// Returns the job that finishes a GEMM from its sums: `out = sums + bias`, or the sums converted to the result's type.
+/// Returns the job that finishes a GEMM from its sums: `out = sums * row scale * column scale + bias` as far as it has
+/// these, or the sums converted to the result's type.
 fn epilogue_job(gemm: &GemmInst, sums: &BufferView) -> Option<KernelJob> {
-    let kernel = match &gemm.bias {
-        Some(bias) => single_step_kernel(Function::Add, vec![sums.clone(), bias.clone()], &gemm.out),
-        None => single_step_kernel(Function::Cast, vec![sums.clone()], &gemm.out),
-    };
+    let scales = gemm.scale_views().iter().map(|scale| (Function::Mul, scale));
+    let mut kernel = single_step_kernel(Function::Cast, vec![sums.clone()], &gemm.out);
+    let mut steps: Vec<KernelStep> = Vec::new();
+    for (function, view) in scales.chain(gemm.bias.iter().map(|bias| (Function::Add, bias))) {
+        let value = steps.len().checked_sub(1).map_or(StepOperand::Input(0), |last| StepOperand::Step(last as u32));
+        let args = [value, StepOperand::Input(kernel.inputs.len() as u32)].into_iter().collect();
+        steps.push(KernelStep { function, args, compute: DType::Float, result: DType::Float });
+        kernel.inputs.push(view.clone());
+    }
+    if let Some(last) = steps.last_mut() {
+        last.result = gemm.out.dtype;
+        kernel.steps = steps;
+    }
     codegen::generate_pointwise(&kernel).ok()
 }
 

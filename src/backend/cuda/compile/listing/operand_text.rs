@@ -1,7 +1,7 @@
 //! Operands and shapes of a listing's calls.
 
 use crate::element_range::ViewRange;
-use crate::gemm_shape::{GemmBias, GemmShape, MatrixElement, MatrixLayout};
+use crate::gemm_shape::{GemmBias, GemmScales, GemmShape, MatrixElement, MatrixLayout};
 use crate::nccl_lowering::NcclCall;
 use crate::nccl_types::NcclReduction;
 use crate::p2p::CopyOrder;
@@ -83,10 +83,15 @@ pub(super) fn gemm_shape(shape: &GemmShape) -> String {
         GemmBias::Rows => "bias vector".to_owned(),
         GemmBias::Matrix(layout) => format!("bias {}", matrix_text(layout)),
     };
+    let scales = match shape.scales {
+        GemmScales::None => "",
+        GemmScales::Whole => ", a scale for each factor",
+        GemmScales::Vectors => ", a scale for each row and column",
+    };
     let tf32 = if shape.tf32 { ", tf32" } else { "" };
     let remote = if shape.remote { ", stored in another rank's memory" } else { "" };
     format!(
-        "{} {} = {left} {a} * {right} {b}, {bias}, batch {}, alignments {:?}{tf32}{remote}",
+        "{} {} = {left} {a} * {right} {b}{scales}, {bias}, batch {}, alignments {:?}{tf32}{remote}",
         element_name(shape.element),
         matrix_text(&shape.d),
         shape.batch,

@@ -5,7 +5,7 @@ use crate::gemm_lowering;
 use crate::gemm_lowering::fp8;
 use crate::gemm_shape::GemmShape;
 use crate::operand::SymbolicAddress;
-use crate::p2p::MessageTarget;
+use crate::p2p::{MessageTarget, P2pMessage};
 use crate::schedule::{Builder, P2pExchange, StreamCommand};
 use crate::unsupported::Unsupported;
 use hostir::plan::{BufferView, GemmInst, Inst, InstId, InstKind};
@@ -13,7 +13,7 @@ use hostir::plan::{BufferView, GemmInst, Inst, InstId, InstKind};
 impl Builder<'_> {
     /// A product by the library if it takes it, else by a kernel of ours.
     pub(super) fn schedule_gemm(&mut self, gemm: &GemmInst, stream: usize) -> Result<(), Unsupported> {
-        if gemm.a.dtype.is_fp8_factor() && gemm.b.dtype.is_fp8_factor() {
+        if fp8::has_fp8_factors(gemm) {
             return match fp8::expand_gemm(gemm, self.settings.fp8) {
                 Some(expanded) => self.schedule_expanded(expanded, stream),
                 None => self.schedule_job(codegen::generate_gemm(gemm)?, stream),
@@ -33,19 +33,10 @@ impl Builder<'_> {
         let InstKind::Send { work, .. } = send.kind else {
             return Err(Unsupported::Malformed("a GEMM that stores for no message"));
         };
-        let rounds = self.messages.inst_rounds(self.plan.rank, position)?;
-        let number = rounds.iter().flat_map(|round| &round.copies).next().copied();
-        let Some(message) = number.map(|number| self.message_at(number)) else {
-            return Err(Unsupported::Malformed("a message without a copy"));
-        };
-        let MessageTarget::Part(target) = &message.target else {
-            return Err(Unsupported::Malformed("a message into staging memory"));
-        };
-        let (rank, offset) = (message.to, target.view.offset + target.start);
+        let (message, stored) = self.gemm_at_peer(gemm, position)?;
+        let rank = message.to;
         let (ready, done) = (message.offer, (message.target_rank(), message.done));
-        let out = BufferView { buffer: target.view.buffer, offset, ..gemm.out.clone() };
-        let stored = GemmInst { out, ..gemm.clone() };
-        let Some(products) = gemm_lowering::gemm_calls(&stored, self.settings.tf32) else {
+        let Some(products) = fp8::library_calls(&stored, self.settings.tf32, self.settings.fp8) else {
             return Err(Unsupported::Malformed("a GEMM of no library that stores for a message"));
         };
         self.add_exchange(P2pExchange { awaits: vec![ready], ..P2pExchange::default() }, stream);
@@ -60,14 +51,36 @@ impl Builder<'_> {
         Ok(())
     }
 
+    /// The copy of a message, and the GEMM that stores where the message would be copied to.
+    fn gemm_at_peer(&self, gemm: &GemmInst, send: InstId) -> Result<(&P2pMessage, GemmInst), Unsupported> {
+        let rounds = self.messages.inst_rounds(self.plan.rank, send)?;
+        let number = rounds.iter().flat_map(|round| &round.copies).next().copied();
+        let Some(message) = number.map(|number| self.message_at(number)) else {
+            return Err(Unsupported::Malformed("a message without a copy"));
+        };
+        let MessageTarget::Part(target) = &message.target else {
+            return Err(Unsupported::Malformed("a message into staging memory"));
+        };
+        let (buffer, offset) = (target.view.buffer, target.view.offset + target.start);
+        let out = BufferView { buffer, offset, ..gemm.out.clone() };
+        Ok((message, GemmInst { out, ..gemm.clone() }))
+    }
+
+    /// True if a GEMM of 8-bit floats can store where a message would be copied to: if the library computes it alone.
+    pub(super) fn stores_fp8_gemm(&self, gemm: &GemmInst, send: InstId) -> bool {
+        let Ok((_, stored)) = self.gemm_at_peer(gemm, send) else { return false };
+        fp8::has_fp8_factors(gemm) && fp8::library_calls(&stored, false, self.settings.fp8).is_some()
+    }
+
     /// Adds a call whose result lies in another rank's memory.
     fn push_peer_gemm_call(&mut self, mut product: gemm_lowering::GemmCall, rank: u32, stream: usize) {
         product.shape.remote = true;
         let shape = self.intern_shape(product.shape);
-        let [a, b, bias, d] = product.operands;
-        let [a, b, bias] = [a, b, bias].map(|view| view.map(SymbolicAddress::View));
-        let d = d.map(|view| SymbolicAddress::Peer { rank, view });
-        self.push(StreamCommand::Product { shape, operands: Box::new([a, b, bias, d]) }, stream);
+        let mut operands = product.operands.map(|view| view.map(SymbolicAddress::View));
+        if let Some(SymbolicAddress::View(view)) = operands[3].take() {
+            operands[3] = Some(SymbolicAddress::Peer { rank, view });
+        }
+        self.push(StreamCommand::Product { shape, operands: Box::new(operands) }, stream);
     }
 
     fn schedule_expanded(&mut self, mut all: fp8::ExpandedGemm, stream: usize) -> Result<(), Unsupported> {

@@ -13,6 +13,7 @@ use crate::sys::nvtx::NamedRanges;
 use crate::sys::peer::WordOp;
 use hostir::plan::{BufferId, BufferView, InstId};
 use hostir_gpu::codegen;
+use hostir_gpu::gemm_lowering::PerOperand;
 use hostir_gpu::operand::SymbolicAddress;
 use hostir_gpu::p2p::{MessageTarget, P2pMessage};
 use hostir_gpu::rank_memory::WORKSPACE;
@@ -263,12 +264,12 @@ fn resolve_copy(memory: &RankAllocation, views: &[BufferView; 2], bytes: usize) 
 
 fn resolve_gemm_operands(
     memory: &RankAllocation,
-    operands: &[Option<SymbolicAddress>; 4],
+    operands: &PerOperand<Option<SymbolicAddress>>,
     stream: usize,
     workspace: (u64, usize),
 ) -> GemmOperands {
     let address =
         |place: &Option<SymbolicAddress>| place.as_ref().map_or(0, |place| memory.operand_address(place, stream));
-    let [a, b, bias, d] = operands.each_ref().map(address);
-    GemmOperands { a, b, bias, d, workspace }
+    let [a, b, bias, d, scale_a, scale_b] = operands.each_ref().map(address);
+    GemmOperands { a, b, bias, d, scales: [scale_a, scale_b], workspace }
 }

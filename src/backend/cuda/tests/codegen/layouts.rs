@@ -272,7 +272,7 @@ pub(crate) fn products() -> Vec<(Case, f64)> {
             let mut bias = bias;
             bias.dims[0] = hostir::plan::ViewDim { extent: m, stride: 0 };
             let b = permuted(&b, &[1, 0]);
-            let kind = InstKind::Gemm(Box::new(GemmInst { a, b, bias: Some(bias), out }));
+            let kind = InstKind::Gemm(Box::new(GemmInst { a, b, bias: Some(bias), scales: None, out }));
             cases.push((memory.case(name, kind), 2e-5));
         }
     }
@@ -282,9 +282,25 @@ pub(crate) fn products() -> Vec<(Case, f64)> {
     let out = memory.random(DType::Float, &[10, 2, 3, 8], RANGE);
     let (a, b) = (repeated(&a, 1, 3), repeated(&b, 0, 2));
     let out = permuted(&out, &[1, 2, 0, 3]);
-    let kind = InstKind::Gemm(Box::new(GemmInst { a, b, bias: None, out }));
+    let kind = InstKind::Gemm(Box::new(GemmInst { a, b, bias: None, scales: None, out }));
     cases.push((memory.case("batched product", kind), 2e-5));
+    cases.push((scaled_product(), 2e-5));
     cases
+}
+
+/// A product with scales that lie apart, one for each row and column, and a bias.
+fn scaled_product() -> Case {
+    let mut memory = Memory::default();
+    let a = memory.random(DType::Float8E4M3, &[2, 70, 33], RANGE);
+    let b = memory.random(DType::Float8E5M2, &[2, 33, 5], RANGE);
+    let apart = part(&memory.random(DType::Float, &[2, 70, 3], RANGE), 2, 1, 1);
+    let rows = BufferView { dims: apart.dims[..2].into(), ..apart };
+    let columns = memory.random(DType::Float, &[5], RANGE);
+    let bias = memory.random(DType::Half, &[2, 70, 5], RANGE);
+    let out = memory.random(DType::Float, &[2, 70, 5], RANGE);
+    let scales = [repeated(&rows, 2, 5), repeated(&repeated(&columns, 0, 70), 0, 2)];
+    let gemm = GemmInst { a, b, bias: Some(bias), scales: Some(Box::new(scales)), out };
+    memory.case("scaled product", InstKind::Gemm(Box::new(gemm)))
 }
 
 /// Jobs that cannot be generated, each with the reason.
