@@ -3,7 +3,7 @@
 
 use hostir::data::HostTensor;
 use hostir::ir::DType;
-use hostir_cuda::session::{Builder, CallerStream, DeviceTensor, Error, Options, Session};
+use hostir_cuda::session::{Builder, CallerStream, DeviceTensor, Error, IoSide, Options, Session, SlotTensor};
 use hostir_fakes::DeviceCaller;
 
 type Done<T> = Result<T, String>;
@@ -50,10 +50,11 @@ pub(super) struct Scenario {
 }
 
 /// All of them.
-pub(super) const ALL: [Scenario; 10] = [
+pub(super) const ALL: [Scenario; 11] = [
     Scenario { name: "one_after_the_other", run: || one_after_the_other(false) },
     Scenario { name: "one_after_the_other_recorded", run: || one_after_the_other(true) },
     Scenario { name: "memory_that_moves", run: memory_that_moves },
+    Scenario { name: "runs_at_addresses", run: runs_at_addresses },
     Scenario { name: "data_from_the_host", run: data_from_the_host },
     Scenario { name: "misfits_are_refused", run: misfits_are_refused },
     Scenario { name: "two_ranks", run: || two_ranks(false) },
@@ -170,6 +171,58 @@ fn memory_that_moves() -> Done<()> {
     compare("in memory of its own", &caller.download(last.pointer, M * K)?, &expected)?;
     session.input("T0").release().map_err(text)?;
     session.wait().map_err(text)
+}
+
+/// Runs at new addresses, in turn on two streams of the caller's and on the session's own: each reads what the one before
+/// it wrote.
+fn runs_at_addresses() -> Done<()> {
+    let callers = [DeviceCaller::new(0)?, DeviceCaller::new(0)?];
+    let data: Vec<f32> = (0..M * K).map(|at| (at % 4) as f32 - 1.0).collect();
+    let mut places = vec![callers[0].upload(&data)?];
+    for _ in 0..6 {
+        places.push(callers[0].upload(&[0.0; M * K])?);
+    }
+    let shape = tensor(0, [M, K], [K as i64, 1]);
+    let slot = |side| SlotTensor { side, position: 0, tensor: shape.clone() };
+    let slots = [slot(IoSide::Input), slot(IoSide::Output)];
+    let mut session = Session::builder(SQUARE).shape("T0", &[M, K]).build().map_err(text)?;
+    let work = long_work(&callers[0])?;
+    for step in 0..6 {
+        if step % 3 == 0 {
+            callers[0].launch(work)?;
+        }
+        let Some(caller) = callers.get(step % 3) else {
+            bind_input(&mut session, "T0", &tensor(places[step], [M, K], [K as i64, 1])).map_err(text)?;
+            bind_output(&mut session, 0, "T1", &tensor(places[step + 1], [M, K], [K as i64, 1]))?;
+            session.run().map_err(text)?;
+            continue;
+        };
+        // SAFETY: as of `with_input`.
+        unsafe { session.run_at(stream(caller), &slots, &places[step..step + 2]) }.map_err(text)?;
+    }
+    // SAFETY: as above.
+    let refused = unsafe { session.run_at(stream(&callers[0]), &slots, &places[..1]) };
+    if refused.err().map_or("", |error| error.code()) != "H0528" {
+        return Err("one address for two tensors is taken".to_owned());
+    }
+    session.wait().map_err(text)?;
+    let expected: Vec<f32> = data.iter().map(|x| x.powi(64)).collect();
+    compare("six squares", &callers[0].download(places[6], M * K)?, &expected)
+}
+
+/// A graph of so much work that its stream is still busy when the next calls ask.
+fn long_work(caller: &DeviceCaller) -> Done<*mut std::ffi::c_void> {
+    const RUNS: usize = 100;
+    let of = |place: u64| tensor(place, [M, K], [K as i64, 1]);
+    let places = [caller.upload(&numbers(M * K, 1))?, caller.upload(&numbers(M * K, 2))?];
+    let mut session = with_input(Session::builder(SQUARE), 0, "T0", &of(places[0])).build().map_err(text)?;
+    bind_output(&mut session, 0, "T1", &of(places[1]))?;
+    caller.begin_capture()?;
+    for _ in 0..RUNS {
+        session.run_on(stream(caller)).map_err(text)?;
+    }
+    // What it records outlives the session.
+    caller.end_capture()
 }
 
 /// No tensors of the caller's at all: data from the host, on the session's own stream.
