@@ -15,7 +15,9 @@ use hostir::diag::Diag;
 use hostir::ir::DType;
 use hostir::lower::{IoTensor, PreparedProgram};
 use hostir::plan_checks::prove_program;
-use hostir_cuda::session::{CallerStream, DeviceTensor, ImageStore, IoSide, Options, Session, SlotTensor};
+use hostir_cuda::session::{
+    CallerStream, DeviceTensor, ImageStore, IoSide, NcclFile, Options, ParentCommunicator, Session, SlotTensor,
+};
 use hostir_cuda::{BackendTransports, CommTransport};
 use hostir_tool_support::errors;
 use hostir_tool_support::source::NamedText;
@@ -23,6 +25,7 @@ use hostir_tools::kernel_cache::KernelCache;
 use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
 use std::ffi::c_void;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
@@ -40,6 +43,8 @@ pub(crate) struct SessionSettings {
     copies: bool,
     /// Seconds for connecting and for a run that is waited for.
     timeout: f64,
+    /// The caller's NCCL communicator of the group, with the file of the library that it is of.
+    parent: Option<(usize, PathBuf)>,
 }
 
 /// A program that is ready to run on tensors of one layout.
@@ -246,10 +251,18 @@ fn check_ranks(prepared: &PreparedProgram, control_plane: Option<&dyn ControlPla
     Err(Diag::global_error(errors::CONFLICT, message).with_note(note))
 }
 
+#[allow(unsafe_code, reason = "a communicator of torch's and the library that it is of")]
 fn options_for(session: &SessionSettings, control_plane: Option<Arc<dyn ControlPlane>>) -> Options {
     let mut options = shared_options().clone();
     if session.copies {
         options.routes = BackendTransports { nccl: CommTransport::Copies, ..BackendTransports::default() };
+    }
+    if let Some((handle, file)) = &session.parent {
+        // SAFETY: Python's side found this file among those that the process has mapped, and torch made the
+        // communicator with it.
+        options.nccl = Some(unsafe { NcclFile::new(file) });
+        // SAFETY: as above; all ranks prepare together, behind all work on their devices.
+        options.parent = Some(unsafe { ParentCommunicator::from_raw(*handle as *mut c_void) });
     }
     options.timeout = Duration::try_from_secs_f64(session.timeout).unwrap_or(options.timeout);
     options.device = control_plane.as_ref().map(|_| session.device);

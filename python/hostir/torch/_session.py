@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -12,7 +13,7 @@ from hostir import _native
 from hostir._program import Program, _settings
 from hostir.torch._direct import make_dispatcher
 from hostir.torch._exchange import GroupExchange, describe_trouble, exchange_of
-from hostir.torch._group import group_among
+from hostir.torch._group import communicator_of, group_among
 from hostir.torch._libraries import preload_libraries
 from hostir.torch._monitor import watch_session
 
@@ -22,6 +23,9 @@ ResultLayout = tuple[torch.Size, torch.dtype]
 """Shape and element type of a result."""
 
 _TIMEOUT = 60.0
+
+# Communicators are split off torch's, which takes less time than to connect anew.
+_SPLITS = os.environ.get("HOSTIR_NCCL_SPLIT") == "1"
 
 
 class _Prepared:
@@ -94,9 +98,13 @@ class ProgramSessions:
         device = self._device_of(inputs)
         if torch.cuda.is_current_stream_capturing():
             self._refuse("is not ready for tensors of these shapes", "call it once before the capture")
-        preload_libraries()
         group = group_among(others)
+        parent = communicator_of(group, device) if group is not None and _SPLITS else None
+        preload_libraries()
         exchange = exchange_of(group, _TIMEOUT) if group is not None and dist.get_world_size(group) > 1 else None
+        if parent is not None:
+            # To split a communicator, nothing may be under way on it.
+            torch.cuda.synchronize(device)
         self._drop_least_used()
         layouts = list(results())
         world = 1 if exchange is None else exchange.world
@@ -109,7 +117,12 @@ class ProgramSessions:
             ],
             None if exchange is None else exchange.control_plane,
             _settings(world, None, None, None, False, None),
-            {"device": device.index, "copies": self._shares_devices(exchange, device), "timeout": _TIMEOUT},
+            {
+                "device": device.index,
+                "copies": self._shares_devices(exchange, device),
+                "timeout": _TIMEOUT,
+                "parent": parent,
+            },
         )
         if exchange is not None:
             watch_session(session, exchange)

@@ -39,7 +39,7 @@ mod names;
 mod ports;
 
 pub use crate::runtime::io_binding::{DeviceTensor, IoSide, SlotTensor};
-pub use crate::runtime::options::{ImageStore, NcclFile, Options};
+pub use crate::runtime::options::{ImageStore, NcclFile, Options, ParentCommunicator};
 pub use crate::sys::context::CallerStream;
 pub use build::Builder;
 pub use error::Error;
