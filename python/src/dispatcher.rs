@@ -209,7 +209,7 @@ impl Dispatcher {
                 found.push(None);
                 continue;
             };
-            let Some(tensor) = reader.read(&value) else { return Ok(None) };
+            let Some(tensor) = reader.read_tensor(&value) else { return Ok(None) };
             if !is_plain_tensor(&value, &tensor.key, followed)? {
                 return Ok(None);
             }
@@ -253,7 +253,7 @@ impl Dispatcher {
 
     fn read_tensor(&self, tensor: &Bound<'_, PyAny>) -> PyResult<FoundTensor> {
         let reader = self.readers.iter().find(|reader| reader.reads(tensor));
-        match reader.and_then(|reader| reader.read(tensor)) {
+        match reader.and_then(|reader| reader.read_tensor(tensor)) {
             Some(found) => Ok(found),
             None => read_by_attributes(tensor),
         }

@@ -101,7 +101,7 @@ impl TensorReader {
     }
 
     /// A tensor of this type; `None` for one that has no memory with strides.
-    pub(crate) fn read(&self, tensor: &Bound<'_, PyAny>) -> Option<FoundTensor> {
+    pub(crate) fn read_tensor(&self, tensor: &Bound<'_, PyAny>) -> Option<FoundTensor> {
         match self.table.and_then(|table| table.tensor_from_object) {
             Some(read) => read_by_api(read, tensor),
             None => read_by_attributes(tensor).ok(),
