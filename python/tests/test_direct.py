@@ -66,7 +66,8 @@ def test_a_prepared_call_enqueues_addresses(op):
 
 def test_torch_has_the_exchange_api(op):
     version = tuple(int(part) for part in torch.__version__.split(".")[:2])
-    assert op[0]._sessions.dispatcher.has_exchange_api == (version >= (2, 10))
+    # Packages may add it to older ones.
+    assert op[0]._sessions.dispatcher.has_exchange_api or version < (2, 10)
 
 
 def test_results_go_into_out(op):
