@@ -66,13 +66,15 @@ def ends_and_silence(group):
     assert exchange.ended_rank(30.0) is None
     other = 1 - exchange.rank
     # Longer than a busy machine takes from a heartbeat to a barrier's end.
-    time.sleep(6)
-    rank, how = exchange.ended_rank(5.0)
+    time.sleep(3)
+    rank, how = exchange.ended_rank(2.0)
     assert rank == other and how.startswith("its process has shown no sign of life for ")
     dist.barrier()
     exchange.beat()
     dist.barrier()
-    assert exchange.ended_rank(5.0) is None
+    assert exchange.ended_rank(2.0) is None
+    # Both have looked before one leaves.
+    dist.barrier()
     if exchange.rank == 1:
         exchange.leave()
     dist.barrier()
