@@ -89,8 +89,37 @@ class Session:
     def wait(self) -> None: ...
     def is_recorded(self) -> bool: ...
     def platform(self) -> str: ...
+    def phases(self) -> list[tuple[str, float]]: ...
     def close(self) -> None: ...
     def abandon(self) -> None: ...
+
+class Dispatcher:
+    """The prepared calls of an op, by the layouts of their tensors and their other arguments."""
+
+    def __init__(self, torch: dict[str, Any], places: list[int]) -> None: ...
+    @property
+    def has_exchange_api(self) -> bool:
+        """Whether tensors are read by DLPack's exchange API."""
+    def call(self, values: tuple[Any, ...]) -> Any:
+        """The results of a call that is prepared and that torch's dispatcher need not see; else None."""
+    def call_into(self, values: tuple[Any, ...], out: Any) -> Any:
+        """As `call`, with the results in `out`, which is returned."""
+    def run(self, inputs: Sequence[Any], others: tuple[Any, ...]) -> list[Any] | None:
+        """The results for the tensors of the program's inputs; None if nothing is prepared for them."""
+    def run_into(self, inputs: Sequence[Any], others: tuple[Any, ...], out: Sequence[Any]) -> bool:
+        """As `run`, with the results in `out`. False if nothing is prepared, or `out` has another layout."""
+    def insert(
+        self,
+        inputs: Sequence[Any],
+        others: tuple[Any, ...],
+        prepared: Any,
+        results: list[tuple[tuple[int, ...], tuple[int, ...], Any]],
+    ) -> None:
+        """Adds an object with an attribute `session` for such calls; results are shapes, strides, element types."""
+    def prepared(self) -> list[Any]:
+        """What was inserted, the least recently used first."""
+    def remove(self, prepared: Any) -> None:
+        """Takes it out."""
 
 def count_devices() -> int: ...
 def parse(text: str, name: str, which: str | None) -> list[NativeProgram]: ...

@@ -10,6 +10,7 @@ use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
+use smallvec::SmallVec;
 use std::ffi::{CStr, c_void};
 use std::ptr;
 
@@ -28,7 +29,7 @@ const MOST_AXES: i32 = 64;
 /// `DLDataType`.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct ElementType {
+pub(crate) struct ElementType {
     code: u8,
     bits: u8,
     lanes: u16,
@@ -37,15 +38,31 @@ struct ElementType {
 /// `DLTensor`.
 #[repr(C)]
 #[derive(Debug)]
-struct DlTensor {
-    data: *mut c_void,
-    device_type: i32,
-    device_id: i32,
-    ndim: i32,
-    dtype: ElementType,
-    shape: *const i64,
-    strides: *const i64,
-    byte_offset: u64,
+pub(crate) struct DlTensor {
+    pub(crate) data: *mut c_void,
+    pub(crate) device_type: i32,
+    pub(crate) device_id: i32,
+    pub(crate) ndim: i32,
+    pub(crate) dtype: ElementType,
+    pub(crate) shape: *const i64,
+    pub(crate) strides: *const i64,
+    pub(crate) byte_offset: u64,
+}
+
+impl DlTensor {
+    /// One without memory, to be filled in.
+    pub(crate) fn empty() -> Self {
+        Self {
+            data: ptr::null_mut(),
+            device_type: 0,
+            device_id: 0,
+            ndim: 0,
+            dtype: ElementType { code: 0, bits: 0, lanes: 0 },
+            shape: ptr::null(),
+            strides: ptr::null(),
+            byte_offset: 0,
+        }
+    }
 }
 
 /// `DLManagedTensor`.
@@ -124,7 +141,7 @@ fn copy_tensor(tensor: &DlTensor) -> PyResult<HostTensor> {
     let shape: Vec<usize> = read_numbers(tensor.shape, axes).iter().map(|extent| *extent as usize).collect();
     let strides = match tensor.strides.is_null() {
         true => row_major(&shape),
-        false => read_numbers(tensor.strides, axes),
+        false => read_numbers(tensor.strides, axes).into_vec(),
     };
     let mut copy = HostTensor::zeros(dtype, &shape);
     if !copy.is_empty() {
@@ -134,7 +151,7 @@ fn copy_tensor(tensor: &DlTensor) -> PyResult<HostTensor> {
     Ok(copy)
 }
 
-fn dtype_of(dtype: ElementType) -> PyResult<DType> {
+pub(crate) fn dtype_of(dtype: ElementType) -> PyResult<DType> {
     let known = TYPES.iter().find(|(code, bits, _)| (*code, *bits, 1) == (dtype.code, dtype.bits, dtype.lanes));
     known.map(|(.., known)| *known).ok_or_else(|| {
         PyBufferError::new_err(format!(
@@ -145,12 +162,12 @@ fn dtype_of(dtype: ElementType) -> PyResult<DType> {
 }
 
 /// The numbers of an array of a `DLTensor`, one for each axis.
-fn read_numbers(from: *const i64, axes: usize) -> Vec<i64> {
+pub(crate) fn read_numbers(from: *const i64, axes: usize) -> SmallVec<[i64; 6]> {
     if axes == 0 || from.is_null() {
-        return Vec::new();
+        return SmallVec::new();
     }
     // SAFETY: shape and strides of a `DLTensor` have `ndim` numbers.
-    unsafe { std::slice::from_raw_parts(from, axes) }.to_vec()
+    unsafe { std::slice::from_raw_parts(from, axes) }.into()
 }
 
 /// Copies all elements, row by row, to `to`, which has room for exactly these.

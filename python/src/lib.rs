@@ -2,13 +2,15 @@
 //!
 //! Python's side (`hostir/*.py`) has the documented functions and types; this module has what they call: programs
 //! (`program`), proofs (`check`), runs on the CPU (`run`, `ranks`), sessions on a GPU of this process (`session`,
-//! `control_plane`), tensors and their exchange by DLPack (`tensor`, `dlpack`), and
+//! `control_plane`), calls of ops by these (`dispatcher`, `exchange_api`), tensors and their exchange by DLPack (`tensor`, `dlpack`), and
 //! the two tools as functions (`tools`). Work happens off the interpreter (`worker`), and everything that is wrong becomes
 //! one exception with diagnostics (`failure`).
 
 mod check;
 mod control_plane;
+mod dispatcher;
 mod dlpack;
+mod exchange_api;
 mod failure;
 mod judge;
 mod program;
@@ -32,6 +34,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<tensor::Tensor>()?;
     module.add_class::<control_plane::GroupControlPlane>()?;
     module.add_class::<session::DeviceSession>()?;
+    module.add_class::<dispatcher::Dispatcher>()?;
     module.add_function(wrap_pyfunction!(session::count_devices, module)?)?;
     module.add_function(wrap_pyfunction!(program::parse_text, module)?)?;
     module.add_function(wrap_pyfunction!(check::prove_for_python, module)?)?;

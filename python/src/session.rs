@@ -1,7 +1,7 @@
 //! Sessions: programs on a GPU of this process, on memory and streams of the caller's.
 
 use crate::control_plane::GroupControlPlane;
-use crate::failure::Failure;
+use crate::failure::{Failure, diags_as_text};
 use crate::judge::Judged;
 use crate::program::{NativeProgram, SourcedProgram};
 use crate::ranks::{check_lowered, local_sizes, shard_axes};
@@ -15,11 +15,17 @@ use hostir::diag::Diag;
 use hostir::ir::DType;
 use hostir::lower::{IoTensor, PreparedProgram};
 use hostir::plan_checks::prove_program;
-use hostir_cuda::session::{CallerStream, DeviceTensor, IoKey, Options, Session};
+use hostir_cuda::session::{
+    CallerStream, DeviceTensor, ImageStore, IoSide, NcclFile, Options, ParentCommunicator, Session, SlotTensor,
+};
 use hostir_cuda::{BackendTransports, CommTransport};
 use hostir_tool_support::errors;
+use hostir_tool_support::source::NamedText;
+use hostir_tools::kernel_cache::KernelCache;
+use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
 use std::ffi::c_void;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
@@ -37,27 +43,41 @@ pub(crate) struct SessionSettings {
     copies: bool,
     /// Seconds for connecting and for a run that is waited for.
     timeout: f64,
-}
-
-/// A tensor that each run binds: the position among inputs or outputs, and all but the address.
-struct BoundPort {
-    output: bool,
-    position: usize,
-    layout: DeviceTensor,
+    /// The caller's NCCL communicator of the group, with the file of the library that it is of.
+    parent: Option<(usize, PathBuf)>,
 }
 
 /// A program that is ready to run on tensors of one layout.
 #[pyclass(frozen, name = "Session", module = "hostir._native", weakref)]
 pub(crate) struct DeviceSession {
     program: SourcedProgram,
-    ports: Vec<BoundPort>,
+    tensors: Vec<SlotTensor>,
     session: Mutex<Option<Session>>,
 }
 
 /// The options that all sessions of the process share, and with them what programs leave for later ones.
 fn shared_options() -> &'static Options {
     static OPTIONS: OnceLock<Options> = OnceLock::new();
-    OPTIONS.get_or_init(Options::default)
+    OPTIONS.get_or_init(|| {
+        let store = kernel_cache().map(|cache| cache as Arc<dyn ImageStore>);
+        Options { store, ..Options::default() }
+    })
+}
+
+/// The folder in which the kernels of earlier processes are, if the environment at the first use does not turn it off.
+fn kernel_cache() -> Option<Arc<KernelCache>> {
+    static CACHE: OnceLock<Option<Arc<KernelCache>>> = OnceLock::new();
+    CACHE.get_or_init(|| KernelCache::locate(|name| std::env::var_os(name)).map(Arc::new)).clone()
+}
+
+/// Hands the cache's warnings to Python's.
+fn pass_warnings_on(py: Python<'_>) -> PyResult<()> {
+    let Some(cache) = kernel_cache() else { return Ok(()) };
+    for warning in cache.take_warnings() {
+        let text = diags_as_text(&NamedText::default(), &[warning]);
+        py.import("warnings")?.call_method1("warn", (text.trim_end(), py.get_type::<PyRuntimeWarning>()))?;
+    }
+    Ok(())
 }
 
 /// The number of GPUs that this process sees; 0 without a driver.
@@ -94,12 +114,14 @@ impl DeviceSession {
             }
             built
         })?;
-        result.map_err(|failure| failure.into_exception(py))
+        let made = result.map_err(|failure| failure.into_exception(py))?;
+        pass_warnings_on(py)?;
+        Ok(made)
     }
 
     /// Enqueues a run on a stream: the addresses of the inputs, then those of the outputs.
     fn run(&self, py: Python<'_>, stream: usize, addresses: Vec<u64>) -> PyResult<()> {
-        run_here(py, || self.enqueue(stream, &addresses))?.map_err(|failure| failure.into_exception(py))
+        self.run_on(py, stream, &addresses)
     }
 
     /// True if nothing that was enqueued is under way; None if another thread has the session.
@@ -124,6 +146,12 @@ impl DeviceSession {
     fn platform(&self) -> String {
         let held = self.session.lock().unwrap_or_else(PoisonError::into_inner);
         held.as_ref().map_or_else(String::new, |session| session.describe_platform().to_owned())
+    }
+
+    /// The phases of the device's preparation and their seconds.
+    fn phases(&self) -> Vec<(&'static str, f64)> {
+        let held = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        held.as_ref().map_or_else(Vec::new, |session| session.phases().to_vec())
     }
 
     /// Frees what the session has, behind its runs.
@@ -161,30 +189,21 @@ impl DeviceSession {
         work(session)
     }
 
+    /// [`DeviceSession::run`] for callers in this module.
+    pub(crate) fn run_on(&self, py: Python<'_>, stream: usize, addresses: &[u64]) -> PyResult<()> {
+        run_here(py, || self.enqueue(stream, addresses))?.map_err(|failure| failure.into_exception(py))
+    }
+
     #[allow(unsafe_code, reason = "addresses of tensors and streams of the caller's")]
     fn enqueue(&self, stream: usize, addresses: &[u64]) -> Result<(), Failure> {
-        if addresses.len() != self.ports.len() {
-            let message = format!("{} addresses were given for {} tensors", addresses.len(), self.ports.len());
-            return Err(Diag::global_error(errors::CONFLICT, message).into());
-        }
         self.with_session(|session| {
-            for (port, address) in self.ports.iter().zip(addresses) {
-                let tensor = DeviceTensor { pointer: *address, ..port.layout.clone() };
-                let key = IoKey::Position(port.position);
-                // SAFETY: Python's side passes tensors that live at least until the work on the stream that was
-                // enqueued at the call has ended: memory of torch's is freed in the order of its stream, and the run
-                // is behind and before that stream's work.
-                let bound = match port.output {
-                    // SAFETY: as above.
-                    true => unsafe { session.output(key).bind(&tensor) },
-                    // SAFETY: as above.
-                    false => unsafe { session.input(key).bind(&tensor) },
-                };
-                bound.map_err(|error| self.failure(error.diags()))?;
-            }
             // SAFETY: torch's streams are those of the device's primary context, and are never destroyed.
             let stream = unsafe { CallerStream::from_raw(stream as *mut c_void) };
-            session.run_on(stream).map_err(|error| self.failure(error.diags()))
+            // SAFETY: Python's side passes tensors that live at least until the work on the stream that was
+            // enqueued at the call has ended: memory of torch's is freed in the order of its stream, and the run
+            // is behind and before that stream's work.
+            let done = unsafe { session.run_at(stream, &self.tensors, addresses) };
+            done.map_err(|error| self.failure(error.diags()))
         })
     }
 }
@@ -214,11 +233,11 @@ fn build(
     check_lowered(&program, &prepared)?;
     check_ranks(&prepared, control_plane.as_deref())?;
     prove_program(&prepared).into_result().map_err(wrong)?;
-    let ports = bound_ports(&prepared, inputs, outputs)?;
+    let tensors = slot_tensors(&prepared, inputs, outputs)?;
     let options = options_for(session, control_plane);
     let loaded = Session::of_prepared(prepared, options);
     let loaded = loaded.map_err(|error| Failure::new(&program.recipe.source, error.diags().to_vec()))?;
-    Ok(DeviceSession { program, ports, session: Mutex::new(Some(loaded)) })
+    Ok(DeviceSession { program, tensors, session: Mutex::new(Some(loaded)) })
 }
 
 /// Refuses a program for another number of ranks than the group has.
@@ -232,10 +251,18 @@ fn check_ranks(prepared: &PreparedProgram, control_plane: Option<&dyn ControlPla
     Err(Diag::global_error(errors::CONFLICT, message).with_note(note))
 }
 
+#[allow(unsafe_code, reason = "a communicator of torch's and the library that it is of")]
 fn options_for(session: &SessionSettings, control_plane: Option<Arc<dyn ControlPlane>>) -> Options {
     let mut options = shared_options().clone();
     if session.copies {
         options.routes = BackendTransports { nccl: CommTransport::Copies, ..BackendTransports::default() };
+    }
+    if let Some((handle, file)) = &session.parent {
+        // SAFETY: Python's side found this file among those that the process has mapped, and torch made the
+        // communicator with it.
+        options.nccl = Some(unsafe { NcclFile::new(file) });
+        // SAFETY: as above; all ranks prepare together, behind all work on their devices.
+        options.parent = Some(unsafe { ParentCommunicator::from_raw(*handle as *mut c_void) });
     }
     options.timeout = Duration::try_from_secs_f64(session.timeout).unwrap_or(options.timeout);
     options.device = control_plane.as_ref().map(|_| session.device);
@@ -245,18 +272,17 @@ fn options_for(session: &SessionSettings, control_plane: Option<Arc<dyn ControlP
 }
 
 /// The tensors of a call in the shapes of the program's shards.
-fn bound_ports(
+fn slot_tensors(
     prepared: &PreparedProgram,
     inputs: &[DeviceTensor],
     outputs: &[(usize, DeviceTensor)],
-) -> Result<Vec<BoundPort>, Diag> {
+) -> Result<Vec<SlotTensor>, Diag> {
     let inputs = prepared.inputs.iter().zip(inputs).enumerate().map(|(position, (port, given))| {
-        let layout = shard_layout(port, given)?;
-        Ok(BoundPort { output: false, position, layout })
+        Ok(SlotTensor { side: IoSide::Input, position, tensor: shard_layout(port, given)? })
     });
     let outputs = outputs.iter().map(|(position, given)| {
         let port = &prepared.outputs[*position];
-        Ok(BoundPort { output: true, position: *position, layout: result_layout(port, given)? })
+        Ok(SlotTensor { side: IoSide::Output, position: *position, tensor: result_layout(port, given)? })
     });
     inputs.chain(outputs).collect()
 }

@@ -116,3 +116,11 @@ def test_the_package_is_typed():
         if not name.startswith("_"):
             assert name in stub, f"{name} is not in the stub"
     assert os.access(hostir._native.__file__, os.R_OK)
+
+
+def test_a_mapped_library_is_found_by_its_name():
+    torch = pytest.importorskip("torch")
+    from hostir.torch._libraries import mapped_library
+
+    assert mapped_library("libtorch_cpu.so") == str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so")
+    assert mapped_library("libnothing.so") is None

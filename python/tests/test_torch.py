@@ -207,6 +207,6 @@ def test_two_ranks(work, tmp_path):
     ranks.start_ranks(work, 2, tmp_path)
 
 
-@pytest.mark.parametrize("work", [ranks.two_groups, ranks.four_ranks])
+@pytest.mark.parametrize("work", [ranks.two_groups, ranks.four_ranks, ranks.pushed_rows])
 def test_four_ranks(work, tmp_path):
     ranks.start_ranks(work, 4, tmp_path)

@@ -39,6 +39,12 @@ def gather_matmul_4(x: torch.Tensor, w: torch.Tensor, group: str) -> torch.Tenso
     return gather_rows(x, group) @ w
 
 
+@hir.op("hostir_tests::push_gather_matmul", program="programs/push_gather_matmul.hir", args={"x": "A", "w": "B"}, out="C")
+def push_gather_matmul(x: torch.Tensor, w: torch.Tensor, group: str) -> torch.Tensor:
+    """The product of all ranks' rows, which copy engines push."""
+    return gather_rows(x, group) @ w
+
+
 @hir.op("hostir_tests::wrong_order", program="programs/gather_matmul_2.hir", args={"x": "A", "w": "B"}, out="C")
 def wrong_order(x: torch.Tensor, w: torch.Tensor, group: str) -> torch.Tensor:
     """A body that says something else than the program."""
@@ -166,3 +172,10 @@ def export(group: Any) -> None:
     ops = [node.target for node in exported.graph.nodes if node.op == "call_function"]
     assert ops == [torch.ops.hostir_tests.gather_matmul_2.default], ops
     torch.testing.assert_close(exported.module()(x).detach(), whole_product([0, 1]))
+
+
+def pushed_rows(group: Any) -> None:
+    x, w = random_inputs(dist.get_rank())
+    push_gather_matmul.prove(world=4)
+    push_gather_matmul.check(x, w, group)
+    torch.testing.assert_close(push_gather_matmul(x, w, group), whole_product([0, 1, 2, 3]))

@@ -8,7 +8,9 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-__all__ = ["group_among", "group_name", "group_of", "is_group", "plain_tensor", "rank_count"]
+from hostir.torch._libraries import mapped_library
+
+__all__ = ["communicator_of", "group_among", "group_name", "group_of", "is_group", "plain_tensor", "rank_count"]
 
 
 def is_group(value: Any) -> bool:
@@ -52,6 +54,22 @@ def group_among(values: Iterable[Any]) -> Any:
             except (RuntimeError, ValueError):
                 continue
     return None
+
+
+def communicator_of(group: Any, device: torch.device) -> tuple[int, str] | None:
+    """The NCCL communicator that a process group has for a device, and the file of its library.
+
+    None where torch has made none yet, does not tell, or has NCCL in a library of its own.
+    """
+    # Before anything else opens one, the NCCL that is mapped is torch's.
+    library = mapped_library("libnccl.so")
+    if library is None:
+        return None
+    try:
+        handle = group._get_backend(device)._comm_ptr()
+    except (AttributeError, RuntimeError):
+        return None
+    return (int(handle), library) if handle else None
 
 
 def plain_tensor(tensor: torch.Tensor) -> torch.Tensor:

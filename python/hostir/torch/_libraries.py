@@ -8,7 +8,7 @@ import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["preload_libraries"]
+__all__ = ["mapped_library", "preload_libraries"]
 
 _NAMES = ("libnvrtc.so", "libcublasLt.so", "libnccl.so")
 
@@ -38,3 +38,10 @@ def _candidates(name: str) -> Iterator[Path]:
     for root in (spec.submodule_search_locations if spec else None) or ():
         # nvidia/cu13/lib of CUDA 13, nvidia/cuda_nvrtc/lib of CUDA 12.
         yield from sorted(Path(root).glob(f"*/lib/{name}.[0-9]*"), reverse=True)
+
+
+def mapped_library(name: str) -> str | None:
+    """The file of a library that the process has mapped; None if there is none, or more than one."""
+    with open("/proc/self/maps") as maps:
+        files = {line.split(maxsplit=5)[5].rstrip() for line in maps if f"/{name}" in line}
+    return files.pop() if len(files) == 1 else None

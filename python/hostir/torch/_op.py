@@ -81,7 +81,7 @@ class Op:
         self._inputs = _argument_places(self, args, list(self._signature.parameters), program)
         outputs = [_position(self, output, program, "output") for output in out]
         program.verify()
-        self._sessions = ProgramSessions(name, program, outputs)
+        self._sessions = ProgramSessions(name, program, outputs, self._inputs)
         self._library = _register(self)
         namespace, _, op_name = name.partition("::")
         self._packet = getattr(getattr(torch.ops, namespace), op_name)
@@ -92,12 +92,31 @@ class Op:
 
     def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         """The op's results. With `out=` they are written there, and autograd does not follow."""
+        if torch.compiler.is_compiling():
+            return self._call_by_torch(self._packet.default, self._bind(args, kwargs), out)
+        if not kwargs:
+            found = self._call_directly(args, out)
+            if found is not None:
+                return found
         values = self._bind(args, kwargs)
+        found = self._call_directly(values, out) if values != args or kwargs else None
+        return self._call_by_torch(self._call_below_autograd, values, out) if found is None else found
+
+    def _call_directly(self, values: tuple[Any, ...], out: Any) -> Any:
+        """The op's results past torch's dispatcher; None where that has to see the call."""
+        dispatcher = self._sessions.dispatcher
+        return dispatcher.call(values) if out is None else dispatcher.call_into(values, out)
+
+    def _call_below_autograd(self, *values: Any) -> Any:
+        found = self._sessions.dispatcher.call(values)
+        return self._packet.default(*values) if found is None else found
+
+    def _call_by_torch(self, forward: Callable[..., Any], values: tuple[Any, ...], out: Any) -> Any:
         if out is not None:
             return self._packet.out(*values, **self._out_arguments(out))
         if not _is_followed(values):
             return self._packet.default(*values)
-        return apply_with_gradient(self._packet.default, self._backward, values)
+        return apply_with_gradient(forward, self._backward, values)
 
     def backward(
         self,
@@ -145,7 +164,7 @@ class Op:
         outputs = [_position(self, output, program, "output") for output in self.outputs]
         self._inputs = _argument_places(self, self.args, list(self._signature.parameters), program)
         self.program = program
-        self._sessions = ProgramSessions(self.name, program, outputs)
+        self._sessions = ProgramSessions(self.name, program, outputs, self._inputs)
 
     def run_program(self, values: Sequence[Any]) -> list[torch.Tensor]:
         """The program's results for tensors of a GPU, enqueued on torch's current stream."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -11,8 +11,9 @@ import torch.distributed as dist
 
 from hostir import _native
 from hostir._program import Program, _settings
+from hostir.torch._direct import make_dispatcher
 from hostir.torch._exchange import GroupExchange, describe_trouble, exchange_of
-from hostir.torch._group import group_among
+from hostir.torch._group import communicator_of, group_among
 from hostir.torch._libraries import preload_libraries
 from hostir.torch._monitor import watch_session
 
@@ -23,37 +24,35 @@ ResultLayout = tuple[torch.Size, torch.dtype]
 
 _TIMEOUT = 60.0
 
+# Communicators are split off torch's, which takes less time than to connect anew.
+_SPLITS = os.environ.get("HOSTIR_NCCL_SPLIT") == "1"
+
 
 class _Prepared:
-    """A session with what a call needs beside it."""
+    """A session, and the group whose ranks share it."""
 
-    __slots__ = ("device", "exchange", "results", "session")
+    __slots__ = ("exchange", "session")
 
-    def __init__(
-        self,
-        session: _native.Session,
-        device: torch.device,
-        results: Sequence[ResultLayout],
-        exchange: GroupExchange | None,
-    ) -> None:
+    def __init__(self, session: _native.Session, exchange: GroupExchange | None) -> None:
         self.session = session
-        self.device = device
-        self.results = tuple(results)
         self.exchange = exchange
 
 
 class ProgramSessions:
     """The sessions of a program, by the layouts of its tensors and the group; the least recently used one goes.
 
-    `inputs` are tensors in the order of the program's inputs, `outputs` positions of the program's outputs.
+    `inputs` are tensors in the order of the program's inputs, `outputs` positions of the program's outputs, `places` those
+    of the inputs among the arguments of a call.
     """
 
-    def __init__(self, name: str, program: Program, outputs: Sequence[int], limit: int = 32) -> None:
+    def __init__(
+        self, name: str, program: Program, outputs: Sequence[int], places: Sequence[int] = (), limit: int = 32
+    ) -> None:
         self.name = name
         self.program = program
         self.outputs = tuple(outputs)
         self.limit = limit
-        self._prepared: OrderedDict[Any, _Prepared] = OrderedDict()
+        self.dispatcher = make_dispatcher(places)
 
     def run(
         self,
@@ -66,11 +65,12 @@ class ProgramSessions:
         `others` are the call's other arguments, of which one may name a group; `results()` says what the results for
         these arguments look like.
         """
-        prepared = self._prepared_for(inputs, others, results)
-        device = prepared.device
-        written = [torch.empty(shape, dtype=dtype, device=device) for shape, dtype in prepared.results]
-        self._enqueue(prepared, inputs, written)
-        return written
+        found = self.dispatcher.run(inputs, others)
+        if found is None:
+            self._prepare(inputs, others, results)
+            found = self.dispatcher.run(inputs, others)
+            assert found is not None
+        return found
 
     def run_into(
         self,
@@ -80,47 +80,31 @@ class ProgramSessions:
         out: Sequence[torch.Tensor],
     ) -> None:
         """As `run`, and leaves the results in `out`: at once where it is dense, else by a copy."""
-        prepared = self._prepared_for(inputs, others, results)
-        layouts = [(target.shape, target.dtype) for target in out]
-        if layouts == list(prepared.results) and all(target.is_contiguous() for target in out):
-            self._enqueue(prepared, inputs, out)
+        if self.dispatcher.run_into(inputs, others, out):
             return
         for target, result in zip(out, self.run(inputs, others, results), strict=True):
             target.copy_(result)
 
-    def _prepared_for(
-        self, inputs: Sequence[torch.Tensor], others: tuple[Any, ...], results: Callable[[], Sequence[ResultLayout]]
-    ) -> _Prepared:
-        key = (others, *[(tensor.shape, tensor.stride(), tensor.dtype, tensor.device) for tensor in inputs])
-        prepared = self._prepared.get(key)
-        if prepared is None:
-            return self._prepare(key, inputs, others, results)
-        self._prepared.move_to_end(key)
-        return prepared
-
-    @staticmethod
-    def _enqueue(prepared: _Prepared, inputs: Sequence[torch.Tensor], written: Sequence[torch.Tensor]) -> None:
-        addresses = [tensor.data_ptr() for tensor in inputs]
-        addresses += [tensor.data_ptr() for tensor in written]
-        prepared.session.run(torch._C._cuda_getCurrentRawStream(prepared.device.index), addresses)
-
     def sessions(self) -> list[_native.Session]:
         """The sessions, the least recently used one first."""
-        return [prepared.session for prepared in self._prepared.values()]
+        return [prepared.session for prepared in self.dispatcher.prepared()]
 
     def _prepare(
         self,
-        key: Any,
         inputs: Sequence[torch.Tensor],
         others: tuple[Any, ...],
         results: Callable[[], Sequence[ResultLayout]],
-    ) -> _Prepared:
+    ) -> None:
         device = self._device_of(inputs)
         if torch.cuda.is_current_stream_capturing():
             self._refuse("is not ready for tensors of these shapes", "call it once before the capture")
-        preload_libraries()
         group = group_among(others)
+        parent = communicator_of(group, device) if group is not None and _SPLITS else None
+        preload_libraries()
         exchange = exchange_of(group, _TIMEOUT) if group is not None and dist.get_world_size(group) > 1 else None
+        if parent is not None:
+            # To split a communicator, nothing may be under way on it.
+            torch.cuda.synchronize(device)
         self._drop_least_used()
         layouts = list(results())
         world = 1 if exchange is None else exchange.world
@@ -133,13 +117,19 @@ class ProgramSessions:
             ],
             None if exchange is None else exchange.control_plane,
             _settings(world, None, None, None, False, None),
-            {"device": device.index, "copies": self._shares_devices(exchange, device), "timeout": _TIMEOUT},
+            {
+                "device": device.index,
+                "copies": self._shares_devices(exchange, device),
+                "timeout": _TIMEOUT,
+                "parent": parent,
+            },
         )
         if exchange is not None:
             watch_session(session, exchange)
-        made = _Prepared(session, device, layouts, exchange)
-        self._prepared[key] = made
-        return made
+        recipes = [
+            (tuple(shape), torch.empty(shape, device="meta").stride(), dtype) for shape, dtype in layouts
+        ]
+        self.dispatcher.insert(inputs, others, _Prepared(session, exchange), recipes)
 
     def _device_of(self, inputs: Sequence[torch.Tensor]) -> torch.device:
         devices = {tensor.device for tensor in inputs}
@@ -160,11 +150,12 @@ class ProgramSessions:
         return len(set(messages)) < len(messages)
 
     def _drop_least_used(self) -> None:
-        while len(self._prepared) >= self.limit:
-            idle = [key for key, prepared in self._prepared.items() if not prepared.session.is_recorded()]
+        while len(known := self.dispatcher.prepared()) >= self.limit:
+            idle = [prepared for prepared in known if not prepared.session.is_recorded()]
             if not idle:
                 return
-            dropped = self._prepared.pop(idle[0])
+            dropped = idle[0]
+            self.dispatcher.remove(dropped)
             dropped.session.wait()
             if dropped.exchange is not None and dropped.exchange.gather("drop", b"")[1] is not None:
                 dropped.session.abandon()

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import gc
-import time
+import os
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import torch
 
 import hostir
 import hostir.torch as hir
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from host_cost import print_host_cost  # noqa: E402
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 BFLOAT16 = hostir.parse("hir 2\nf(x: bf16[m, k], w: bf16[k, n]) -> (y: bf16[m, n]):\n  y = matmul(x, w)\n")
@@ -165,24 +171,22 @@ def a_thousand_sessions() -> None:
 
 
 def host_cost() -> None:
-    """Prints what a call costs the host."""
-    x, w = numbers(64, 64), numbers(64, 64, seed=1)
-    out = torch.empty(64, 64, device="cuda")
-    ways = {
-        "torch.mm": lambda: torch.mm(x, w),
-        "op": lambda: matmul(x, w),
-        "op, out=": lambda: matmul(x, w, out=out),
-        "torch.ops": lambda: torch.ops.hostir_gpu.matmul.default(x, w),
-    }
-    for name, call in ways.items():
-        best = float("inf")
-        for _ in range(10):
-            torch.cuda.synchronize()
-            start = time.perf_counter()
-            for _ in range(200):
-                call()
-            best = min(best, (time.perf_counter() - start) / 200)
-        print(f"  host time of a call, {name}: {best * 1e6:.1f} us", flush=True)
+    """Prints what a call costs the host, part by part."""
+    print_host_cost()
+
+
+def first_call() -> None:
+    """Prints what the first call of a process takes, without kernels of earlier processes and with them."""
+    with tempfile.TemporaryDirectory() as cache:
+        for kept in ["none kept", "kernels kept"]:
+            command = [sys.executable, str(Path(__file__).with_name("first_call.py"))]
+            done = subprocess.run(
+                command, env={**os.environ, "HOSTIR_CACHE": cache}, capture_output=True, text=True, timeout=120, check=False
+            )
+            assert done.returncode == 0, done.stderr
+            print(f"  first call, {kept}: {done.stdout.strip()}", flush=True)
+        seconds = float(done.stdout.split()[0])
+    assert seconds <= 3, f"the first call takes {seconds} s with kernels of an earlier process"
 
 
 def several_devices_are_refused() -> None:
@@ -204,6 +208,7 @@ CASES = [
     memory_that_is_reused,
     several_devices_are_refused,
     host_cost,
+    first_call,
     a_thousand_sessions,
     compiled_as_graphs,
 ]

@@ -38,8 +38,8 @@ mod error;
 mod names;
 mod ports;
 
-pub use crate::runtime::io_binding::DeviceTensor;
-pub use crate::runtime::options::{ImageStore, NcclFile, Options};
+pub use crate::runtime::io_binding::{DeviceTensor, IoSide, SlotTensor};
+pub use crate::runtime::options::{ImageStore, NcclFile, Options, ParentCommunicator};
 pub use crate::sys::context::CallerStream;
 pub use build::Builder;
 pub use error::Error;
@@ -47,7 +47,6 @@ pub use names::IoKey;
 pub use ports::{InputHandle, OutputHandle};
 
 use crate::backend::CudaRuntime;
-use crate::runtime::io_binding::IoSide;
 use crate::runtime::io_binding::bound_program::BoundProgram;
 use error::DiagSource;
 use hostir::data::HostTensor;
@@ -108,6 +107,11 @@ impl Session {
         self.program.borrow_dependent().platform_summary()
     }
 
+    /// The phases of the preparation of the devices and their seconds, in order.
+    pub fn phases(&self) -> &[(&'static str, f64)] {
+        self.program.borrow_dependent().phases()
+    }
+
     /// Returns the verifier's warnings.
     pub fn warnings(&self) -> &[Diag] {
         &self.warnings
@@ -161,6 +165,26 @@ impl Session {
     /// As [`Session::run_on_all`].
     pub fn run_on(&mut self, stream: CallerStream) -> Result<(), Error> {
         self.run_on_all(&[stream])
+    }
+
+    /// Binds tensors of this process's only rank, each at its address, and enqueues a run on a caller's stream: what
+    /// [`InputHandle::bind`], [`OutputHandle::bind`] and [`Session::run_on`] do, in one step. What lies where it lay at the
+    /// last run costs nothing.
+    ///
+    /// # Errors
+    /// As of those, and `H0528` if this process has several ranks, or there are not as many addresses as tensors.
+    ///
+    /// # Safety
+    /// As of [`InputHandle::bind`], for all tensors.
+    #[allow(unsafe_code, reason = "binding is a promise about memory")]
+    pub unsafe fn run_at(
+        &mut self,
+        stream: CallerStream,
+        tensors: &[SlotTensor],
+        addresses: &[u64],
+    ) -> Result<(), Error> {
+        // SAFETY: as the caller promises.
+        self.with_bound(|bound| unsafe { bound.enqueue_run_at(stream, tensors, addresses) })
     }
 
     /// [`Session::run_on`] for several ranks: one stream for each, in the order of [`Session::ranks`].

@@ -480,6 +480,28 @@ extern "C" fn ncclCommGetAsyncError(comm: Handle, state: *mut c_int) -> c_int {
     }
 }
 
+/// A number of a communicator's member.
+fn put_member_number(
+    comm: Handle,
+    place: *mut c_int,
+    number: impl Fn(&CommunicatorTable, &TeamMember) -> usize,
+) -> c_int {
+    let world = world();
+    let Some(member) = world.communicators.members.get(&(comm as u64)) else { return INVALID };
+    put_value(place, number(&world.communicators, member) as c_int);
+    0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ncclCommCount(comm: Handle, count: *mut c_int) -> c_int {
+    put_member_number(comm, count, |table, member| table.teams.get(&member.team).map_or(0, |team| team.size))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ncclCommUserRank(comm: Handle, rank: *mut c_int) -> c_int {
+    put_member_number(comm, rank, |_, member| member.rank)
+}
+
 fn end_member(comm: Handle) -> c_int {
     if world().communicators.remove_member(comm as u64) { 0 } else { INVALID }
 }

@@ -1,10 +1,16 @@
 //! Sessions on stand-ins for GPUs, on memory and streams of a caller's: the numbers are those of plain loops.
 #![allow(unsafe_code, reason = "sessions take addresses and streams of a caller's")]
 
+use hostir::backend::control_plane::{ControlPlane, ControlPlaneError, ThreadControlPlane};
 use hostir::data::HostTensor;
 use hostir::ir::DType;
-use hostir_cuda::session::{Builder, CallerStream, DeviceTensor, Error, Options, Session};
+use hostir_cuda::session::{
+    Builder, CallerStream, DeviceTensor, Error, IoSide, Options, ParentCommunicator, Session, SlotTensor,
+};
 use hostir_fakes::DeviceCaller;
+use nccl_rs::{Config, Library, NcclCommunicator, UniqueId, WaitLimits};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 type Done<T> = Result<T, String>;
 
@@ -50,14 +56,16 @@ pub(super) struct Scenario {
 }
 
 /// All of them.
-pub(super) const ALL: [Scenario; 10] = [
+pub(super) const ALL: [Scenario; 12] = [
     Scenario { name: "one_after_the_other", run: || one_after_the_other(false) },
     Scenario { name: "one_after_the_other_recorded", run: || one_after_the_other(true) },
     Scenario { name: "memory_that_moves", run: memory_that_moves },
+    Scenario { name: "runs_at_addresses", run: runs_at_addresses },
     Scenario { name: "data_from_the_host", run: data_from_the_host },
     Scenario { name: "misfits_are_refused", run: misfits_are_refused },
     Scenario { name: "two_ranks", run: || two_ranks(false) },
     Scenario { name: "two_ranks_recorded", run: || two_ranks(true) },
+    Scenario { name: "split_off_the_callers", run: split_off_the_callers },
     Scenario { name: "recorded_by_the_caller", run: recorded_by_the_caller },
     Scenario { name: "recordings_that_are_refused", run: recordings_that_are_refused },
     Scenario { name: "a_recording_outlives_its_session", run: a_recording_outlives_its_session },
@@ -172,6 +180,58 @@ fn memory_that_moves() -> Done<()> {
     session.wait().map_err(text)
 }
 
+/// Runs at new addresses, in turn on two streams of the caller's and on the session's own: each reads what the one before
+/// it wrote.
+fn runs_at_addresses() -> Done<()> {
+    let callers = [DeviceCaller::new(0)?, DeviceCaller::new(0)?];
+    let data: Vec<f32> = (0..M * K).map(|at| (at % 4) as f32 - 1.0).collect();
+    let mut places = vec![callers[0].upload(&data)?];
+    for _ in 0..6 {
+        places.push(callers[0].upload(&[0.0; M * K])?);
+    }
+    let shape = tensor(0, [M, K], [K as i64, 1]);
+    let slot = |side| SlotTensor { side, position: 0, tensor: shape.clone() };
+    let slots = [slot(IoSide::Input), slot(IoSide::Output)];
+    let mut session = Session::builder(SQUARE).shape("T0", &[M, K]).build().map_err(text)?;
+    let work = long_work(&callers[0])?;
+    for step in 0..6 {
+        if step % 3 == 0 {
+            callers[0].launch(work)?;
+        }
+        let Some(caller) = callers.get(step % 3) else {
+            bind_input(&mut session, "T0", &tensor(places[step], [M, K], [K as i64, 1])).map_err(text)?;
+            bind_output(&mut session, 0, "T1", &tensor(places[step + 1], [M, K], [K as i64, 1]))?;
+            session.run().map_err(text)?;
+            continue;
+        };
+        // SAFETY: as of `with_input`.
+        unsafe { session.run_at(stream(caller), &slots, &places[step..step + 2]) }.map_err(text)?;
+    }
+    // SAFETY: as above.
+    let refused = unsafe { session.run_at(stream(&callers[0]), &slots, &places[..1]) };
+    if refused.err().map_or("", |error| error.code()) != "H0528" {
+        return Err("one address for two tensors is taken".to_owned());
+    }
+    session.wait().map_err(text)?;
+    let expected: Vec<f32> = data.iter().map(|x| x.powi(64)).collect();
+    compare("six squares", &callers[0].download(places[6], M * K)?, &expected)
+}
+
+/// A graph of so much work that its stream is still busy when the next calls ask.
+fn long_work(caller: &DeviceCaller) -> Done<*mut std::ffi::c_void> {
+    const RUNS: usize = 100;
+    let of = |place: u64| tensor(place, [M, K], [K as i64, 1]);
+    let places = [caller.upload(&numbers(M * K, 1))?, caller.upload(&numbers(M * K, 2))?];
+    let mut session = with_input(Session::builder(SQUARE), 0, "T0", &of(places[0])).build().map_err(text)?;
+    bind_output(&mut session, 0, "T1", &of(places[1]))?;
+    caller.begin_capture()?;
+    for _ in 0..RUNS {
+        session.run_on(stream(caller)).map_err(text)?;
+    }
+    // What it records outlives the session.
+    caller.end_capture()
+}
+
 /// No tensors of the caller's at all: data from the host, on the session's own stream.
 fn data_from_the_host() -> Done<()> {
     let data = numbers(M * K, 5);
@@ -246,6 +306,91 @@ fn two_ranks(graph: bool) -> Done<()> {
         compare("gathered", &caller.download(*output, 2 * COUNT)?, &parts.concat())?;
     }
     session.wait().map_err(text)
+}
+
+/// A session a rank, as processes have: their communicators are split off one of the caller's, which stays the caller's.
+fn split_off_the_callers() -> Done<()> {
+    let words = |error: nccl_rs::Error| error.to_string();
+    // SAFETY: the stand-in, by NCCL's usual names.
+    let library = unsafe { Library::open(None) }.map_err(words)?;
+    let id = library.unique_id().map_err(words)?;
+    let planes = ThreadControlPlane::new(2, Duration::from_secs(20));
+    let results: Vec<Done<()>> = std::thread::scope(|scope| {
+        let ranks = planes.into_iter().map(|plane| scope.spawn(|| gather_beside(&library, id, plane)));
+        let ranks: Vec<_> = ranks.collect();
+        ranks.into_iter().map(|rank| rank.join().unwrap_or(Err("a rank panicked".to_owned()))).collect()
+    });
+    results.into_iter().collect()
+}
+
+/// A control plane that notes its steps.
+struct NotedSteps {
+    plane: ThreadControlPlane,
+    steps: Mutex<Vec<String>>,
+}
+
+impl ControlPlane for NotedSteps {
+    fn rank(&self) -> u32 {
+        self.plane.rank()
+    }
+
+    fn world_size(&self) -> u32 {
+        self.plane.world_size()
+    }
+
+    fn host_name(&self) -> String {
+        self.plane.host_name()
+    }
+
+    fn all_gather(&self, what: &str, message: &[u8]) -> Result<Vec<Vec<u8>>, ControlPlaneError> {
+        self.steps.lock().unwrap_or_else(PoisonError::into_inner).push(what.to_owned());
+        self.plane.all_gather(what, message)
+    }
+
+    fn report_failure(&self, why: &str) {
+        self.plane.report_failure(why);
+    }
+
+    fn peer_failure(&self) -> Option<ControlPlaneError> {
+        self.plane.peer_failure()
+    }
+}
+
+/// One of these ranks.
+fn gather_beside(library: &Arc<Library>, id: UniqueId, plane: ThreadControlPlane) -> Done<()> {
+    let words = |error: nccl_rs::Error| error.to_string();
+    let rank = plane.rank();
+    let caller = DeviceCaller::new(rank as i32)?;
+    let limits = WaitLimits { deadline: Instant::now() + Duration::from_secs(20), give_up: &|| false };
+    let own = NcclCommunicator::init_rank(library, id, 2, rank, limits).map_err(words)?;
+    // SAFETY: it is of the only NCCL here, and idle while the session is built.
+    let parent = unsafe { ParentCommunicator::from_raw(own.as_raw()) };
+    let noted = Arc::new(NotedSteps { plane, steps: Mutex::default() });
+    let plane: Arc<dyn ControlPlane> = noted.clone();
+    let options =
+        Options { control_plane: Some(plane), device: Some(rank as usize), parent: Some(parent), ..Options::default() };
+    let parts = [numbers(COUNT, 1), numbers(COUNT, 2)];
+    let input = tensor(caller.upload(&parts[rank as usize])?, [1, COUNT], [COUNT as i64, 1]);
+    let output = tensor(caller.upload(&[0.0; 2 * COUNT])?, [2, COUNT], [COUNT as i64, 1]);
+    let mut session =
+        with_input(Session::builder(GATHER).options(options), rank, "T0", &input).build().map_err(text)?;
+    let steps = noted.steps.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    if !steps.iter().any(|step| step == "connect: parents") || steps.iter().any(|step| step == "connect: id") {
+        return Err(format!("the ranks connected anew: {steps:?}"));
+    }
+    bind_output(&mut session, rank, "T1", &output)?;
+    for _ in 0..3 {
+        session.run_on(stream(&caller)).map_err(text)?;
+    }
+    session.wait().map_err(text)?;
+    compare("gathered", &caller.download(output.pointer, 2 * COUNT)?, &parts.concat())?;
+    drop(session);
+    // What is split off it now is a communicator like any other.
+    let again = own.split(Some(0), rank, 2, Config { blocking: true }, limits).map_err(words)?;
+    match (again, own.in_progress("ncclCommGetAsyncError")) {
+        (Some(_), Ok(false)) => Ok(()),
+        (_, state) => Err(format!("the caller's communicator is lost: {state:?}")),
+    }
 }
 
 /// Two runs in a graph of the caller's, one on what the other left, replayed with new data and beside issued runs.

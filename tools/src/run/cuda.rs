@@ -1,6 +1,5 @@
 //! The CUDA backend as hir-run uses it. No other part of hir-run needs CUDA.
 
-mod kernel_cache;
 mod nvtx_ranges;
 mod timing;
 mod watchdog;
@@ -12,6 +11,7 @@ pub(super) use watchdog::WatchedRun;
 use super::cli::{GpuOptions, Options};
 use super::command_listing;
 use super::program::SourceProgram;
+use crate::kernel_cache::KernelCache;
 use crate::launch::{LaunchedProcess, SocketControlPlane};
 use hostir::backend::RunResult;
 use hostir::backend::control_plane::ControlPlane;
@@ -22,7 +22,6 @@ use hostir::lower::PreparedProgram;
 use hostir::plan_checks::{RankPosition, RankProgress, report_hang};
 use hostir_cuda::{CudaRuntime, ImageStore, LoadedProgram, NcclFile};
 use hostir_tool_support::io::ToolIo;
-use kernel_cache::KernelCache;
 use std::ffi::OsString;
 use std::sync::Arc;
 

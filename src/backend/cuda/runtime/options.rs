@@ -23,6 +23,23 @@ impl NcclFile {
     }
 }
 
+/// A communicator of the caller's (`ncclComm_t`), with all ranks of the program in their order. The program's own are split
+/// off it, which takes less time than to connect anew; nothing is ever issued on it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ParentCommunicator(pub(crate) usize);
+
+#[allow(unsafe_code, reason = "a handle is a promise of what it is")]
+impl ParentCommunicator {
+    /// A communicator by its handle.
+    ///
+    /// # Safety
+    /// It is one of the library that [`Options::nccl`] names, loaded once in the process. While a session is built, on
+    /// all ranks, it stays alive, has no work under way, and nobody else makes a call with it but to ask for its errors.
+    pub unsafe fn from_raw(handle: *mut std::ffi::c_void) -> Self {
+        Self(handle as usize)
+    }
+}
+
 /// Keeps compiled kernels from one process to the next.
 ///
 /// # Safety
@@ -51,6 +68,9 @@ pub struct Options {
     pub timeout: Duration,
     /// NCCL's library; found by its usual names if `None`.
     pub nccl: Option<NcclFile>,
+    /// With a control plane: the caller's communicator of these ranks, off which the program's are split. If not all
+    /// processes have one, the program makes its own.
+    pub parent: Option<ParentCommunicator>,
     /// The store of compiled kernels.
     pub store: Option<Arc<dyn ImageStore>>,
     /// Without a control plane: the device of each rank, by its number. Empty: rank 0 takes device 0, rank 1
@@ -78,6 +98,7 @@ impl Default for Options {
             graph: false,
             timeout: Duration::from_secs(60),
             nccl: None,
+            parent: None,
             store: None,
             devices: Vec::new(),
             control_plane: None,

@@ -148,6 +148,17 @@ impl<'p> RankRuntime<'p> {
         self.issue_in_turn(|rank, at| rank.issue_step(at))
     }
 
+    /// Whether a run may be issued on a caller's stream rather than between two events of it: nothing of it waits for
+    /// other ranks, so no stream of it ever has to be let go, and it is short, so that launches which overlap
+    /// the end of kernels in front of them, which are not to be had on default streams, would save less.
+    pub(crate) fn may_run_on_caller(&self) -> bool {
+        const MOST_STEPS: usize = 8;
+        let alone =
+            self.communicators.teams.is_empty() && self.streams.aside.is_none() && self.failures.peers.is_none();
+        let issued = self.recorder.graph.is_none() && self.commands.turns.is_none();
+        alone && issued && self.commands.ready.len() <= MOST_STEPS
+    }
+
     /// Does something for each of its steps, in their order; if ranks share devices, in that of all steps.
     pub(crate) fn issue_in_turn(
         &mut self,
@@ -231,7 +242,7 @@ fn issue_command(
     recorder: &GraphRecorder,
 ) -> Result<(), RankFailure> {
     let (command, stream) = &commands.ready[at];
-    let stream = &streams.all[*stream];
+    let stream = streams.issuing(*stream);
     match command {
         ResolvedCommand::Launch { function, grid, block, addresses } => {
             let words = &commands.addresses[addresses.clone()];

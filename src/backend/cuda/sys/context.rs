@@ -27,13 +27,23 @@ impl SavedContext {
         let status = unsafe { tables::driver().cuCtxGetCurrent(&raw mut context) };
         Self { context: if status == 0 { context as usize } else { 0 }, capture_mode: relax_capture_mode() }
     }
+
+    /// Makes a device current, right after [`SavedContext::save`].
+    pub(crate) fn switch_to(&self, device: &CudaDevice) -> Result<(), Error> {
+        if device.is_context(self.context as RawHandle) { Ok(()) } else { device.make_current() }
+    }
 }
 
 impl Drop for SavedContext {
     fn drop(&mut self) {
-        // SAFETY: it was current before, and who made it current keeps it alive; setting none unbinds ours.
-        // An error leaves nothing to do.
-        let _ = unsafe { tables::driver().cuCtxSetCurrent(self.context as RawHandle) };
+        let mut context = std::ptr::null_mut();
+        // SAFETY: the pointer is to a handle of this frame.
+        let status = unsafe { tables::driver().cuCtxGetCurrent(&raw mut context) };
+        if status != 0 || context as usize != self.context {
+            // SAFETY: it was current before, and who made it current keeps it alive; setting none unbinds ours.
+            // An error leaves nothing to do.
+            let _ = unsafe { tables::driver().cuCtxSetCurrent(self.context as RawHandle) };
+        }
         exchange_capture_mode(self.capture_mode);
     }
 }

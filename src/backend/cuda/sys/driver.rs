@@ -9,6 +9,7 @@ use crate::sys::library::RawHandle;
 use crate::sys::module::KernelFunction;
 use crate::sys::tables;
 use crate::sys::tables::{LaunchAttribute, LaunchConfig};
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
@@ -257,6 +258,9 @@ pub(crate) struct CudaStream {
     device: Arc<CudaDevice>,
     handle: RawHandle,
     owned: bool,
+    /// True if a generated kernel may be launched before the work in front of it has ended. Of the first one on somebody
+    /// else's stream nobody knows what the kernel in front waited for.
+    overlaps_next: Cell<bool>,
 }
 
 // SAFETY: streams may be used from any thread.
@@ -283,7 +287,7 @@ impl CudaStream {
         // SAFETY: the pointer is to a handle of this frame.
         let status = unsafe { tables::driver().cuStreamCreateWithPriority(&raw mut handle, NON_BLOCKING, number) };
         check_status("cuStreamCreateWithPriority", status)?;
-        Ok(Self { device: device.clone(), handle, owned: true })
+        Ok(Self { device: device.clone(), handle, owned: true, overlaps_next: Cell::new(true) })
     }
 
     /// Somebody else's stream.
@@ -291,7 +295,7 @@ impl CudaStream {
     /// # Safety
     /// It is of the device's primary context, and is not destroyed before this value is dropped.
     pub(super) unsafe fn from_handle(device: &Arc<CudaDevice>, handle: RawHandle) -> Self {
-        Self { device: device.clone(), handle, owned: false }
+        Self { device: device.clone(), handle, owned: false, overlaps_next: Cell::new(false) }
     }
 
     /// The same stream, which is destroyed by the other one.
@@ -395,8 +399,8 @@ impl CudaStream {
     }
 
     /// Launches a generated kernel, whose parameters are all 64-bit numbers. Where the device can, the launch
-    /// overlaps with the end of a kernel in front of it: generated kernels wait for that themselves. Fails if
-    /// there are not as many words as the kernel has parameters.
+    /// overlaps with the end of a kernel in front of it: generated kernels wait for that themselves. The first launch on
+    /// somebody else's stream does not. Fails if there are not as many words as the kernel has parameters.
     ///
     /// # Safety
     /// [`Stream`]'s contract for all that the kernel reads and writes with these words.
@@ -419,7 +423,7 @@ impl CudaStream {
             shared_bytes: 0,
             stream: self.handle,
             attributes: &raw mut overlap,
-            attribute_count: u32::from(self.device.overlaps_launches()),
+            attribute_count: u32::from(self.device.overlaps_launches() && self.overlaps_next.get()),
         };
         let (parameters, extra) = (pointers.as_mut_ptr(), std::ptr::null_mut());
         // SAFETY: the function's module is loaded, and the function has as many parameters as there are pointers,
@@ -427,7 +431,15 @@ impl CudaStream {
         // with them is the caller's promise.
         let status =
             unsafe { tables::driver().cuLaunchKernelEx(&raw const config, function.raw_handle(), parameters, extra) };
+        self.overlaps_next.set(!self.is_default());
         check_status("cuLaunchKernelEx", status)
+    }
+
+    /// Whether it is the default stream of the context or of a thread: null, `CU_STREAM_LEGACY` or
+    /// `CU_STREAM_PER_THREAD`.
+    fn is_default(&self) -> bool {
+        const PER_THREAD: usize = 2;
+        self.handle as usize <= PER_THREAD
     }
 
     /// Everything issued from here on is recorded instead of done, on streams that wait for this one

@@ -140,6 +140,8 @@ functions! {
     split = "ncclCommSplit": fn(CommHandle, c_int, c_int, *mut CommHandle, *mut RawConfig) -> c_int;
     destroy = "ncclCommDestroy": fn(CommHandle) -> c_int;
     abort = "ncclCommAbort": fn(CommHandle) -> c_int;
+    comm_count = "ncclCommCount": fn(CommHandle, *mut c_int) -> c_int;
+    comm_rank = "ncclCommUserRank": fn(CommHandle, *mut c_int) -> c_int;
     async_error = "ncclCommGetAsyncError": fn(CommHandle, *mut c_int) -> c_int;
     group_start = "ncclGroupStart": fn() -> c_int;
     group_end = "ncclGroupEnd": fn() -> c_int;

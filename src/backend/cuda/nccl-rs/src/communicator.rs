@@ -54,6 +54,8 @@ pub struct NcclCommunicator {
     pub(crate) handle: CommHandle,
     pub(crate) size: u32,
     pub(crate) rank: u32,
+    /// True if it is somebody else's, who destroys it.
+    pub(crate) borrowed: bool,
 }
 
 // SAFETY: NCCL allows a communicator to be used from any thread, one at a time; `&mut` and ownership see
@@ -64,6 +66,31 @@ impl NcclCommunicator {
     /// The library.
     pub fn library(&self) -> &Arc<Library> {
         &self.library
+    }
+
+    /// Somebody else's communicator, to split others off it ([`NcclCommunicator::split`]). It is neither destroyed nor
+    /// aborted here.
+    ///
+    /// # Safety
+    /// The handle is a communicator of this very library, loaded once in the process. It stays alive until the value is
+    /// dropped, and until then nobody else makes a call with it but to ask for its errors.
+    ///
+    /// # Errors
+    /// [`Error::Call`] if NCCL does not take it for one.
+    pub unsafe fn borrow(library: &Arc<Library>, handle: *mut c_void) -> Result<Self, Error> {
+        let (mut size, mut rank) = (0, 0);
+        // SAFETY: alive, as the caller promises; the pointer is to an integer of this frame.
+        let status = unsafe { (library.comm_count)(handle, &raw mut size) };
+        library.check_status("ncclCommCount", status, std::ptr::null_mut())?;
+        // SAFETY: as above.
+        let status = unsafe { (library.comm_rank)(handle, &raw mut rank) };
+        library.check_status("ncclCommUserRank", status, std::ptr::null_mut())?;
+        Ok(Self { library: library.clone(), handle, size: size as u32, rank: rank as u32, borrowed: true })
+    }
+
+    /// The handle (`ncclComm_t`), which lives as long as this value.
+    pub fn as_raw(&self) -> *mut c_void {
+        self.handle
     }
 
     /// Number of ranks.
@@ -89,12 +116,16 @@ impl NcclCommunicator {
         Ok(state == IN_PROGRESS)
     }
 
-    /// Ends everything this communicator does, on the device too. It cannot be used afterwards.
+    /// Ends everything this communicator does, on the device too. It cannot be used afterwards. To somebody else's nothing
+    /// is done.
     ///
     /// # Errors
     /// [`Error::Call`] if NCCL reports an error; the communicator cannot be used in any case.
     pub fn abort(mut self) -> Result<(), Error> {
         let handle = std::mem::replace(&mut self.handle, std::ptr::null_mut());
+        if self.borrowed {
+            return Ok(());
+        }
         // SAFETY: alive until this call, and never used after it.
         let status = unsafe { (self.library.abort)(handle) };
         self.library.check_status("ncclCommAbort", status, std::ptr::null_mut())
@@ -322,7 +353,7 @@ impl NcclCommunicator {
 
 impl Drop for NcclCommunicator {
     fn drop(&mut self) {
-        if !self.handle.is_null() {
+        if !self.handle.is_null() && !self.borrowed {
             // SAFETY: alive until this call. Its work has ended or its owner gave up on it; an error
             // leaves nothing to do.
             unsafe { (self.library.destroy)(self.handle) };

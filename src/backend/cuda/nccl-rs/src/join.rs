@@ -71,7 +71,7 @@ impl NcclCommunicator {
         // is copied.
         let status = unsafe { (library.init_rank)(slot.0, size as c_int, id, rank as c_int, &raw mut config) };
         library.check_status("ncclCommInitRankConfig", status, std::ptr::null_mut())?;
-        let comm = Self { library: library.clone(), handle: slot.read_handle(), size, rank };
+        let comm = Self { library: library.clone(), handle: slot.read_handle(), size, rank, borrowed: false };
         comm.ready_or_abort("ncclCommInitRankConfig", patience).inspect(|_| slot.free_slot())
     }
 
@@ -104,7 +104,7 @@ impl NcclCommunicator {
         if color.is_none() || handle.is_null() {
             return Ok(None);
         }
-        let comm = Self { library: self.library.clone(), handle, size, rank: key };
+        let comm = Self { library: self.library.clone(), handle, size, rank: key, borrowed: false };
         comm.ready_or_abort("ncclCommSplit", patience).map(Some)
     }
 

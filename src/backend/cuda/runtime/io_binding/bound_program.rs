@@ -5,7 +5,7 @@
 use crate::runtime::failure::{RankFailure, global_diag};
 use crate::runtime::io_binding::rank_bindings::{EnqueueError, IoBindings};
 use crate::runtime::io_binding::shared_bindings::{RankTensor, find_rank_conflict};
-use crate::runtime::io_binding::{DeviceTensor, IoSide};
+use crate::runtime::io_binding::{DeviceTensor, IoSide, SlotTensor};
 use crate::runtime::kernel_images::load_or_compile;
 use crate::runtime::loaded_program::LoadedProgram;
 use crate::runtime::loaded_program::all_ranks::{FailureContext, RankError, merge_results};
@@ -75,6 +75,11 @@ impl BoundProgram<'_> {
     /// Devices and versions of libraries, for people.
     pub fn platform_summary(&self) -> &str {
         self.loaded.platform_summary()
+    }
+
+    /// The phases of the preparation and their seconds, in order.
+    pub fn phases(&self) -> &[(&'static str, f64)] {
+        self.loaded.phase_times()
     }
 
     /// The ranks of this process.
@@ -163,6 +168,7 @@ impl BoundProgram<'_> {
     /// Enqueues a run of every rank of this process, each on one of `streams` (in the order of
     /// [`BoundProgram::ranks`]), or on the program's own streams if there are none. Does not wait for the
     /// devices. What is bound is checked on all ranks before anything is enqueued.
+    #[allow(unsafe_code, reason = "calls what also binds")]
     pub fn enqueue_run(&mut self, streams: &[CallerStream]) -> Result<(), Vec<Diag>> {
         self.loaded.check_usable()?;
         let ranks = self.loaded.ranks.len();
@@ -172,6 +178,10 @@ impl BoundProgram<'_> {
                 Diag::global_error(codes::SESSION, message)
                     .with_note("pass one stream for each rank of this process, or none"),
             ]);
+        }
+        if ranks == 1 {
+            // SAFETY: nothing is bound.
+            return unsafe { self.enqueue_sole_rank(streams.first(), &[], &[]) };
         }
         check_streams(streams)?;
         if self.ports.len() > 1 && self.ports.iter().any(IoBindings::has_changed) {
@@ -198,11 +208,78 @@ impl BoundProgram<'_> {
         }
         let recorded = recording.is_some();
         self.for_each_rank(|ports, rank, _| Ok(ports.enqueue_run(rank, recorded)?))?;
-        if let Some(recording) = recording {
-            return recording.keep(&self.recorded).map_err(call_error);
+        self.end_enqueueing(recording)
+    }
+
+    /// Binds tensors of this process's only rank at these addresses, one for each, and enqueues a run on a caller's stream.
+    /// What is bound there already is left alone.
+    ///
+    /// # Errors
+    /// As of [`BoundProgram::bind_tensor`] and [`BoundProgram::enqueue_run`]; `H0528` if this process has several ranks, or
+    /// there are not as many addresses as tensors.
+    ///
+    /// # Safety
+    /// As of [`Input::bind`](crate::session::InputHandle::bind), for all tensors.
+    #[allow(unsafe_code, reason = "hands a caller's memory to the device")]
+    pub unsafe fn enqueue_run_at(
+        &mut self,
+        stream: CallerStream,
+        tensors: &[SlotTensor],
+        addresses: &[u64],
+    ) -> Result<(), Vec<Diag>> {
+        self.loaded.check_usable()?;
+        let ranks = self.loaded.ranks.len();
+        if ranks != 1 || tensors.len() != addresses.len() {
+            let message = format!(
+                "{} addresses were given for {} tensors of a session with {ranks} ranks",
+                addresses.len(),
+                tensors.len()
+            );
+            let note = "pass an address for each tensor, of a session with one rank in this process";
+            return Err(vec![Diag::global_error(codes::SESSION, message).with_note(note)]);
         }
-        self.ran = true;
-        Ok(())
+        // SAFETY: as the caller promises.
+        unsafe { self.enqueue_sole_rank(Some(&stream), tensors, addresses) }
+    }
+
+    /// A run of the only rank, with what is bound for it.
+    ///
+    /// # Safety
+    /// As of [`BoundProgram::enqueue_run_at`].
+    #[allow(unsafe_code, reason = "hands a caller's memory to the device")]
+    unsafe fn enqueue_sole_rank(
+        &mut self,
+        stream: Option<&CallerStream>,
+        tensors: &[SlotTensor],
+        addresses: &[u64],
+    ) -> Result<(), Vec<Diag>> {
+        let (architecture, options, prepared) = (self.architecture, self.options.clone(), self.loaded.prepared);
+        let recording = self.find_recording(stream.map_or(&[], std::slice::from_ref))?;
+        self.for_each_rank(|ports, rank, _| {
+            for (tensor, address) in tensors.iter().zip(addresses) {
+                // SAFETY: as the caller promises.
+                unsafe { ports.bind_at(rank, prepared, tensor, *address) }?;
+            }
+            ports.check_completion(rank)?;
+            ports.caller = caller_stream(rank, stream)?;
+            ports.finalize_bindings(rank, prepared, &|text| load_or_compile(text, architecture, &options))?;
+            if options.graph && rank.lacks_graph() {
+                rank.capture_graph(options.timeout)?;
+            }
+            Ok(ports.enqueue_run(rank, recording.is_some())?)
+        })?;
+        self.end_enqueueing(recording)
+    }
+
+    /// What follows a run that was enqueued on all ranks.
+    fn end_enqueueing(&mut self, recording: Option<OpenCapture>) -> Result<(), Vec<Diag>> {
+        match recording {
+            Some(recording) => recording.keep(&self.recorded).map_err(call_error),
+            None => {
+                self.ran = true;
+                Ok(())
+            }
+        }
     }
 
     /// Returns true if everything that was enqueued is done. Does not wait. Replays of a caller's graph are not looked at.
@@ -326,19 +403,25 @@ impl BoundProgram<'_> {
         self.loaded.check_usable()?;
         let (prepared, timeout) = (self.loaded.prepared, self.options.timeout);
         let telling = FailureContext { prepared, joint: &self.loaded.joint, timeout };
-        let one = |ports: &mut IoBindings, rank: &mut RankRuntime<'_>, at: usize| {
-            relax_capture_mode();
+        let one = |ports: &mut IoBindings, rank: &mut RankRuntime<'_>, at: usize, current: Result<(), Error>| {
             let alarm = rank.failures.alarm.clone();
             let _panic = alarm.panic_guard(rank.plan.rank);
-            let done = rank.device.make_current().map_err(EnqueueError::from);
+            let done = current.map_err(EnqueueError::from);
             let done = done.and_then(|()| work(ports, rank, at));
             done.map_err(|trouble| report_enqueue_error(trouble, rank, telling))
         };
         if let ([rank], [ports]) = (self.loaded.ranks.as_mut_slice(), self.ports.as_mut_slice()) {
-            let _current = SavedContext::save();
-            let done = telling.merge_ranks(vec![one(ports, rank, 0)]);
+            let saved = SavedContext::save();
+            let current = saved.switch_to(&rank.device);
+            let done = one(ports, rank, 0, current);
+            let done = if done.is_ok() { Ok(()) } else { telling.merge_ranks(vec![done]) };
             return self.abort_on_failure(done);
         }
+        let one = |ports: &mut IoBindings, rank: &mut RankRuntime<'_>, at: usize| {
+            relax_capture_mode();
+            let current = rank.device.make_current();
+            one(ports, rank, at, current)
+        };
         let one = &one;
         let ranks = self.loaded.ranks.iter_mut().zip(&mut self.ports).enumerate();
         let results = std::thread::scope(|scope| {

@@ -49,6 +49,22 @@ impl DeviceTensor {
     pub fn is_empty(&self) -> bool {
         self.shape.contains(&0)
     }
+
+    /// Whether both differ in their address at most.
+    pub(crate) fn has_layout_of(&self, other: &Self) -> bool {
+        self.dtype == other.dtype && self.shape == other.shape && self.strides == other.strides
+    }
+}
+
+/// A tensor that every run of a caller's binds at an address of its own.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SlotTensor {
+    /// Whether it is an input or an output.
+    pub side: IoSide,
+    /// Its position among those.
+    pub position: usize,
+    /// All about it but its address.
+    pub tensor: DeviceTensor,
 }
 
 /// Inputs and outputs are counted apart.

@@ -15,7 +15,7 @@ use crate::runtime::io_binding::staging_copies;
 use crate::runtime::io_binding::staging_copies::{BindingTransfer, CopyDirection};
 use crate::runtime::io_binding::tensor_check;
 use crate::runtime::io_binding::tensor_check::{BindingTarget, StridedTensor};
-use crate::runtime::io_binding::{DeviceTensor, IoSide};
+use crate::runtime::io_binding::{DeviceTensor, IoSide, SlotTensor};
 use crate::runtime::rank::RankRuntime;
 use crate::sys::driver;
 use crate::sys::driver::{CudaEvent, CudaStream, DeviceMemory};
@@ -96,6 +96,8 @@ pub(crate) struct IoBindings {
     /// The ends of what the caller enqueued before a run, and of the run.
     marks: [CudaEvent; 2],
     changed: bool,
+    /// True if nothing that was enqueued is known to be under way.
+    complete: bool,
 }
 
 impl IoBindings {
@@ -120,6 +122,7 @@ impl IoBindings {
             caller: None,
             marks: [CudaEvent::new(&rank.device, false)?, CudaEvent::new(&rank.device, false)?],
             changed: true,
+            complete: false,
             homes,
             outside,
         })
@@ -165,6 +168,26 @@ impl IoBindings {
         Ok(())
     }
 
+    /// Binds a tensor at an address; nothing is done if that is bound already.
+    ///
+    /// # Safety
+    /// As of [`Input::bind`](crate::session::InputHandle::bind).
+    pub(crate) unsafe fn bind_at(
+        &mut self,
+        rank: &RankRuntime<'_>,
+        prepared: &PreparedProgram,
+        slot: &SlotTensor,
+        address: u64,
+    ) -> Result<(), EnqueueError> {
+        let bound = self.bound.get(self.slot_index(slot.side, slot.position)).and_then(Option::as_ref);
+        if bound.is_some_and(|old| old.given.pointer == address && old.given.has_layout_of(&slot.tensor)) {
+            return Ok(());
+        }
+        let tensor = DeviceTensor { pointer: address, ..slot.tensor.clone() };
+        // SAFETY: as the caller promises.
+        unsafe { self.bind_tensor(rank, prepared, slot.side, slot.position, &tensor) }
+    }
+
     /// Goes back to memory of the session's own.
     pub(crate) fn release_slot(&mut self, side: IoSide, position: usize) {
         let number = self.slot_index(side, position);
@@ -199,7 +222,7 @@ impl IoBindings {
     }
 
     /// Returns the address of a buffer in the session's own memory, which is allocated on first use.
-    fn own_allocation(&mut self, rank: &RankRuntime<'_>, buffer: BufferId) -> Result<u64, Error> {
+    fn own_allocation(&mut self, rank: &mut RankRuntime<'_>, buffer: BufferId) -> Result<u64, Error> {
         let at = buffer.0 as usize;
         if !self.outside[at] {
             return Ok(rank.memory.bases[at]);
@@ -210,7 +233,7 @@ impl IoBindings {
         let memory = rank.memory.pool.allocate_memory(&rank.device, memory_layout::padded_size(rank.plan, at))?;
         // As all memory of a rank: old results must not look like new ones.
         // SAFETY: all of memory that is new, which the session keeps.
-        unsafe { rank.streams.main().fill_bytes(memory.address(), 0xff, memory.byte_count()) }?;
+        unsafe { rank.streams.fill_for_runs(memory.address(), 0xff, memory.byte_count()) }?;
         let address = memory.address();
         self.own[at] = Some(memory);
         Ok(address)
@@ -414,26 +437,45 @@ impl IoBindings {
     /// Enqueues a run: behind what is on the caller's stream, which goes on behind it. The host waits for
     /// nothing. Of a run that the caller records, nothing is under way afterwards.
     pub(crate) fn enqueue_run(&mut self, rank: &mut RankRuntime<'_>, recorded: bool) -> Result<(), RankFailure> {
-        let queued = rank.tracker.queued;
         // The caller may destroy its stream when this call has returned.
-        let caller = self.caller.take();
-        let caller = caller.as_ref();
+        match self.caller.take() {
+            Some(caller) if !recorded && rank.may_run_on_caller() => self.enqueue_on_caller(rank, caller),
+            caller => self.enqueue_between_marks(rank, caller.as_ref(), recorded),
+        }
+    }
+
+    /// A run whose first stream is the caller's.
+    fn enqueue_on_caller(&mut self, rank: &mut RankRuntime<'_>, caller: CudaStream) -> Result<(), RankFailure> {
+        rank.streams.begin_on_caller(caller, self.complete, &self.marks[0])?;
+        let issued = self.issue_with_transfers(rank);
+        // What was issued has an end, too, if not all was.
+        let ended = rank.streams.end_on_caller();
+        self.complete = false;
+        issued.and(ended.map_err(RankFailure::from))
+    }
+
+    /// A run on the program's own streams.
+    fn enqueue_between_marks(
+        &mut self,
+        rank: &mut RankRuntime<'_>,
+        caller: Option<&CudaStream>,
+        recorded: bool,
+    ) -> Result<(), RankFailure> {
+        let queued = rank.tracker.queued;
         let [before, after] = &self.marks;
+        if !recorded {
+            rank.streams.follow_caller()?;
+        }
         if let Some(caller) = caller {
             caller.record(before)?;
             rank.streams.main().wait(before)?;
         }
-        for one in self.moves.iter().flat_map(|moves| &moves.before) {
-            issue_transfer(one, rank.streams.main())?;
-        }
-        rank.issue_run()?;
-        for one in self.moves.iter().flat_map(|moves| &moves.after) {
-            issue_transfer(one, rank.streams.main())?;
-        }
+        self.issue_with_transfers(rank)?;
         if recorded {
             rank.tracker.queued = queued;
         } else {
             rank.streams.main().record(&rank.streams.end)?;
+            self.complete = false;
         }
         if let Some(caller) = caller {
             rank.streams.main().record(after)?;
@@ -442,21 +484,33 @@ impl IoBindings {
         Ok(())
     }
 
+    /// Issues the copies before a run, the run, and the copies behind it.
+    fn issue_with_transfers(&self, rank: &mut RankRuntime<'_>) -> Result<(), RankFailure> {
+        for one in self.moves.iter().flat_map(|moves| &moves.before) {
+            issue_transfer(one, rank.streams.issuing(0))?;
+        }
+        rank.issue_run()?;
+        for one in self.moves.iter().flat_map(|moves| &moves.after) {
+            issue_transfer(one, rank.streams.issuing(0))?;
+        }
+        Ok(())
+    }
+
     /// Reports what failed since the last call, and lets go of what was only kept for it. Returns whether everything
     /// that was enqueued is done.
-    pub(crate) fn check_completion(&self, rank: &mut RankRuntime<'_>) -> Result<bool, RankFailure> {
-        let complete = rank.is_run_complete()?;
-        if complete {
+    pub(crate) fn check_completion(&mut self, rank: &mut RankRuntime<'_>) -> Result<bool, RankFailure> {
+        self.complete = rank.is_run_complete()?;
+        if self.complete {
             rank.recorder.retired.clear();
             rank.tracker.queued = 0;
         }
-        Ok(complete)
+        Ok(self.complete)
     }
 
     /// An output where it lies after a run: the caller's tensor, or the session's own.
     pub(crate) fn output_tensor(
         &mut self,
-        rank: &RankRuntime<'_>,
+        rank: &mut RankRuntime<'_>,
         prepared: &PreparedProgram,
         position: usize,
     ) -> Result<Option<DeviceTensor>, EnqueueError> {

@@ -11,7 +11,7 @@
 use crate::runtime::failure::RankFailure;
 use crate::runtime::loaded_program::LoadedProgram;
 use crate::runtime::nccl::rank_communicators::{WorldMember, WorldSetup};
-use crate::runtime::options::Options;
+use crate::runtime::options::{Options, ParentCommunicator};
 use crate::runtime::process_group;
 use crate::runtime::rank::RankRuntime;
 use crate::runtime::resource_cache::{CommunicatorKey, ResourceCache};
@@ -22,6 +22,7 @@ use hostir::diag::codes;
 use hostir_gpu::team::CommTeam;
 use hostir_gpu::transport::{BackendTransports, CommTransport};
 use nccl_rs::{Error, Library, NcclCommunicator, UniqueId, WaitLimits};
+use std::ffi::c_void;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -107,10 +108,14 @@ fn create_communicators(
     let pool = pool.map(|pool| (pool, communicator_key(&loaded.ranks, &all, options)));
     let old = pool.as_ref().and_then(|(pool, link)| pool.take_world(link));
     let since = pool.as_ref().map_or(0, |(pool, _)| pool.discard_count());
-    let id = if old.is_some() { None } else { Some(agree_on_unique_id(loaded, library)?) };
+    let parent = borrow_parent(loaded, library, size, options)?;
+    let id = if old.is_some() || parent.is_some() { None } else { Some(agree_on_unique_id(loaded, library)?) };
     for (rank, comm) in loaded.ranks.iter_mut().zip(old.into_iter().flatten()) {
         rank.communicators.world = Some(comm);
         rank.communicators.lent = true;
+    }
+    if let (Some(parent), Some(rank)) = (parent, loaded.ranks.first_mut()) {
+        rank.communicators.world = Some(parent);
     }
     let world = WorldSetup { library, id, size, teams };
     let deadline = Instant::now() + options.timeout;
@@ -122,6 +127,42 @@ fn create_communicators(
         None => teardown::drop_in_threads(world.into_iter().map(|one| Box::new(one) as RankResources).collect()),
     }
     Ok(())
+}
+
+/// The caller's communicator of all ranks, if all processes have one. A step that all of them take part in.
+fn borrow_parent(
+    loaded: &LoadedProgram<'_>,
+    library: &Arc<Library>,
+    size: u32,
+    options: &Options,
+) -> Result<Option<NcclCommunicator>, Vec<Diag>> {
+    let [rank] = &loaded.ranks[..] else { return Ok(None) };
+    if !loaded.joint.is_multi_process() {
+        return Ok(None);
+    }
+    let own = options.parent.map(|parent| find_parent(library, parent, size, rank.plan.rank)).transpose();
+    let own = loaded.joint.finish_step("connect: parent", own)?;
+    let all = loaded.joint.all_gather("connect: parents", &[u8::from(own.is_some())])?;
+    Ok(own.filter(|_| all.iter().all(|one| one[..] == [1])))
+}
+
+/// A caller's communicator, whose members have to be the program's ranks.
+fn find_parent(
+    library: &Arc<Library>,
+    parent: ParentCommunicator,
+    size: u32,
+    rank: u32,
+) -> Result<NcclCommunicator, Vec<Diag>> {
+    // SAFETY: as whoever made the option promised; it is dropped before the session is built.
+    #[allow(unsafe_code, reason = "takes a caller's handle")]
+    let found = unsafe { NcclCommunicator::borrow(library, parent.0 as *mut c_void) }.map_err(nccl_diags)?;
+    if (found.size(), found.rank()) == (size, rank) {
+        return Ok(found);
+    }
+    let (ranks, own) = (found.size(), found.rank());
+    let message = format!("rank {rank} of {size} was given a communicator in which it is rank {own} of {ranks}");
+    let note = "pass a communicator of all ranks of the program, in their order";
+    Err(vec![Diag::global_error(codes::SESSION, message).with_note(note)])
 }
 
 /// Returns the identifier of a new world communicator, on which all ranks agree.

@@ -47,6 +47,7 @@ impl RankRuntime<'_> {
         let mut looks = 0u32;
         self.tracker.publish_position(None);
         self.tracker.publish_run_begin();
+        self.streams.follow_caller()?;
         self.streams.main().record(&self.streams.end)?;
         while !self.streams.end.is_reached()? {
             looks += 1;
@@ -137,6 +138,8 @@ impl RankRuntime<'_> {
         }
         self.failures.alarm.set_failed(self.plan.rank);
         self.recorder.retire_graph();
+        // Where it fails, the device is lost.
+        let _ = self.streams.follow_caller();
         // SAFETY: the thread drops these before it says that it is over, and until then the rank, which owns the
         // streams, is not dropped (`Drop` of `LoadedProgram`).
         let lent = |stream: &CudaStream| unsafe { stream.unowned_clone() };

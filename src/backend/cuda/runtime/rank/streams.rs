@@ -17,6 +17,12 @@ pub(crate) struct RankStreams {
     pub(crate) all: Vec<CudaStream>,
     /// The stream for semaphores and their release while other streams wait; `None` without semaphores.
     pub(crate) aside: Option<CudaStream>,
+    /// The caller's stream, in the place of the first one, while a run is issued on it.
+    pub(crate) front: Option<CudaStream>,
+    /// True if the last run was issued on a caller's stream, and the first stream does not wait for it.
+    trails: bool,
+    /// True if the first stream fills memory that a run on another stream has to find filled.
+    fills: bool,
 }
 
 impl RankStreams {
@@ -36,7 +42,56 @@ impl RankStreams {
             timers: [CudaEvent::new(device, true)?, CudaEvent::new(device, true)?],
             end: CudaEvent::new(device, false)?,
             aside: semaphores.then(|| CudaStream::new(device, StreamPriority::High)).transpose()?,
+            front: None,
+            trails: false,
+            fills: false,
         })
+    }
+
+    /// The stream of a number while a run is issued.
+    pub(crate) fn issuing(&self, number: usize) -> &CudaStream {
+        self.front.as_ref().filter(|_| number == 0).unwrap_or(&self.all[number])
+    }
+
+    /// Fills memory on the first stream, for runs that come later.
+    ///
+    /// # Safety
+    /// As of [`CudaStream::fill_bytes`].
+    pub(crate) unsafe fn fill_for_runs(&mut self, to: u64, byte: u8, bytes: usize) -> Result<(), Error> {
+        self.fills = true;
+        // SAFETY: as the caller promises.
+        unsafe { self.main().fill_bytes(to, byte, bytes) }
+    }
+
+    /// Puts a caller's stream in the place of the first one: behind the run before, unless that is known to be complete,
+    /// and behind what the first stream fills, which `mark` marks.
+    pub(crate) fn begin_on_caller(
+        &mut self,
+        caller: CudaStream,
+        complete: bool,
+        mark: &CudaEvent,
+    ) -> Result<(), Error> {
+        if !complete {
+            caller.wait(&self.end)?;
+        }
+        if self.fills {
+            self.main().record(mark)?;
+            caller.wait(mark)?;
+            self.fills = false;
+        }
+        self.front = Some(caller);
+        Ok(())
+    }
+
+    /// Marks the end of a run on the caller's stream, which is the caller's again.
+    pub(crate) fn end_on_caller(&mut self) -> Result<(), Error> {
+        self.trails = true;
+        self.front.take().map_or(Ok(()), |caller| caller.record(&self.end))
+    }
+
+    /// Lets the first stream wait for a run that was issued on a caller's stream.
+    pub(crate) fn follow_caller(&mut self) -> Result<(), Error> {
+        if std::mem::take(&mut self.trails) { self.main().wait(&self.end) } else { Ok(()) }
     }
 
     /// The stream on which every run begins and ends.
@@ -61,7 +116,8 @@ impl RankStreams {
 
     /// Whether nothing is under way on any stream.
     pub(crate) fn are_done(&self) -> bool {
-        self.all.iter().all(|stream| stream.is_done() == Ok(true))
+        let own = self.all.iter().all(|stream| stream.is_done() == Ok(true));
+        own && (!self.trails || self.end.is_reached() == Ok(true))
     }
 
     /// The last word of the semaphores, if there are any.

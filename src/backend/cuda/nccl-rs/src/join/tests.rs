@@ -73,6 +73,12 @@ unsafe extern "C" fn number(_: *mut c_int) -> c_int {
     SUCCESS
 }
 
+unsafe extern "C" fn count(_: CommHandle, number: *mut c_int) -> c_int {
+    // SAFETY: the caller's integer.
+    unsafe { *number = 5 };
+    SUCCESS
+}
+
 unsafe extern "C" fn id(_: *mut UniqueId) -> c_int {
     SUCCESS
 }
@@ -123,6 +129,8 @@ fn library() -> Arc<Library> {
         split,
         destroy,
         abort,
+        comm_count: count,
+        comm_rank: count,
         async_error,
         group_start: none,
         group_end: none,
@@ -198,4 +206,21 @@ fn the_time_may_be_up_and_calls_may_fail() {
     let text = "ncclCommInitRankConfig failed: unhandled system error";
     assert_eq!(error.to_string(), text);
     assert_eq!((SEEN.get().aborted, SEEN.get().destroyed), (1, 0));
+}
+
+#[test]
+fn what_is_borrowed_is_neither_destroyed_nor_aborted() {
+    change(|seen| *seen = Seen { busy: 1, state: SUCCESS, ..Seen::default() });
+    let patience = WaitLimits { deadline: in_a_while(), give_up: &|| false };
+    // SAFETY: the library makes nothing of handles.
+    let borrow = || unsafe { NcclCommunicator::borrow(&library(), std::ptr::dangling_mut::<c_void>()) }.unwrap();
+    let parent = borrow();
+    assert_eq!((parent.size(), parent.rank()), (5, 5));
+    let own = parent.split(Some(0), 0, 2, Config { blocking: true }, patience).unwrap();
+    drop(parent);
+    borrow().abort().unwrap();
+    NcclCommunicator::abort_all(vec![borrow()], || {}).unwrap();
+    assert_eq!((SEEN.get().destroyed, SEEN.get().aborted), (0, 0));
+    drop(own);
+    assert_eq!((SEEN.get().destroyed, SEEN.get().aborted), (1, 0));
 }

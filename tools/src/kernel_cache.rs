@@ -1,4 +1,5 @@
-//! Compiled kernels on disk: `$XDG_CACHE_HOME/hostir/kernels`, or below `~/.cache`.
+//! Compiled kernels on disk, of hir-run and of the Python package: `kernels` in the folder that `HOSTIR_CACHE` names, else
+//! in `$XDG_CACHE_HOME/hostir`, or `~/.cache/hostir`. `HOSTIR_CACHE=0` means none.
 //!
 //! What lies there runs on the GPU without being compiled again, so an entry counts only if nobody but this user can
 //! have written it and it is complete. The folder has to belong to the user and to be closed to writes of others, an
@@ -36,27 +37,31 @@ const MAX_ENTRY_BYTES: u64 = 256 << 20;
 
 /// A folder of compiled kernels, one a file.
 #[derive(Debug)]
-pub(super) struct KernelCache {
+pub struct KernelCache {
     folder: PathBuf,
     warnings: Mutex<Vec<Diag>>,
 }
 
 impl KernelCache {
-    /// Returns the user's cache; `None` where the environment names no absolute place for it. (Relative paths in
-    /// `XDG_CACHE_HOME` are invalid by the XDG Base Directory Specification.)
-    pub(super) fn locate(env: fn(&str) -> Option<OsString>) -> Option<Self> {
+    /// Returns the user's cache; `None` where the environment turns it off or names no absolute place for it. (Relative
+    /// paths in `XDG_CACHE_HOME` are invalid by the XDG Base Directory Specification.) A relative path in `HOSTIR_CACHE`
+    /// means none: to keep code elsewhere than somebody said would surprise.
+    pub fn locate(env: fn(&str) -> Option<OsString>) -> Option<Self> {
+        if let Some(own) = env("HOSTIR_CACHE").filter(|own| !own.is_empty()) {
+            return Some(PathBuf::from(own)).filter(|own| own.is_absolute()).map(|own| Self::in_folder(&own));
+        }
         let [cache, home] =
             ["XDG_CACHE_HOME", "HOME"].map(|name| env(name).map(PathBuf::from).filter(|path| path.is_absolute()));
         let cache = cache.or_else(|| Some(home?.join(".cache")))?;
-        Some(Self::in_cache_folder(&cache))
+        Some(Self::in_folder(&cache.join("hostir")))
     }
 
-    fn in_cache_folder(cache: &Path) -> Self {
-        Self { folder: cache.join("hostir").join("kernels"), warnings: Mutex::default() }
+    fn in_folder(folder: &Path) -> Self {
+        Self { folder: folder.join("kernels"), warnings: Mutex::default() }
     }
 
     /// Returns the warnings about entries that could not be used, each once.
-    pub(super) fn take_warnings(&self) -> Vec<Diag> {
+    pub fn take_warnings(&self) -> Vec<Diag> {
         std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -172,7 +177,7 @@ mod tests {
     const KEY: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
     fn cache(folder: &tempfile::TempDir) -> KernelCache {
-        KernelCache::in_cache_folder(folder.path())
+        KernelCache::in_folder(&folder.path().join("hostir"))
     }
 
     fn mode(path: &Path) -> u32 {
@@ -281,5 +286,21 @@ mod tests {
         let home = |name: &str| (name == "HOME").then(|| OsString::from("/somewhere"));
         let folder = KernelCache::locate(home).unwrap().folder;
         assert_eq!(folder, Path::new("/somewhere/.cache/hostir/kernels"));
+    }
+
+    #[test]
+    fn a_variable_of_its_own_comes_first() {
+        let folder = |env: fn(&str) -> Option<OsString>| KernelCache::locate(env).map(|cache| cache.folder);
+        let named = |name: &str| Some(OsString::from(if name == "HOSTIR_CACHE" { "/own" } else { "/other" }));
+        assert_eq!(folder(named).unwrap(), Path::new("/own/kernels"));
+        let empty = |name: &str| Some(OsString::from(if name == "HOSTIR_CACHE" { "" } else { "/other" }));
+        assert_eq!(folder(empty).unwrap(), Path::new("/other/hostir/kernels"));
+        for none in ["0", "relative"] {
+            let off: fn(&str) -> Option<OsString> = match none {
+                "0" => |name| Some(OsString::from(if name == "HOSTIR_CACHE" { "0" } else { "/other" })),
+                _ => |name| Some(OsString::from(if name == "HOSTIR_CACHE" { "relative" } else { "/other" })),
+            };
+            assert_eq!(folder(off), None, "{none}");
+        }
     }
 }
