@@ -1,6 +1,7 @@
 //! `--bench`: programs timed in turn, so that all of them see the same machine.
 
 pub(super) mod measurement;
+pub(super) mod turns;
 
 use super::backend_choice::RunEngine;
 use super::cli::{BenchOptions, Options};
@@ -14,9 +15,10 @@ use super::{gather, proof, tensor_options};
 use crate::launch::LaunchedProcess;
 use hostir::backend::cpu;
 use hostir::backend::null::NullBackend;
-use hostir::diag::visible;
+use hostir::diag::{Diag, visible};
 use hostir::lower::PreparedProgram;
 use hostir::plan::InstKind;
+use hostir_tool_support::errors;
 use hostir_tool_support::io::ToolIo;
 use hostir_tool_support::staged::write_whole;
 use measurement::{BenchEntry, Measurement, Times, check_agreement};
@@ -36,6 +38,10 @@ pub(super) fn run_benchmark(
     here: Option<&LaunchedProcess>,
     io: &mut ToolIo<'_>,
 ) -> Result<String, RunFailure> {
+    if bench.turns && here.is_some() {
+        let message = "`--turns` needs all ranks in one process: several would read one standard input";
+        return Err(Diag::global_error(errors::CONFLICT, message).into());
+    }
     let files = std::iter::once(&options.file).chain(&options.others);
     let entries: Vec<BenchEntry> =
         files.map(|file| load_entry(file, options, engine, here, io)).collect::<Result<_, _>>()?;
@@ -53,8 +59,8 @@ pub(super) fn run_benchmark(
         wanted,
         || rounds.progress_text(all),
         |line| match engine {
-            RunEngine::Cpu => time_on_cpu(&entries, bench, options, &rounds),
-            RunEngine::Null { null, .. } => time_on_null(&entries, bench, null, &rounds),
+            RunEngine::Cpu => time_on_cpu(&entries, bench, options, &rounds, io),
+            RunEngine::Null { null, .. } => time_on_null(&entries, bench, null, &rounds, io),
             RunEngine::Cuda(cuda) => {
                 let sources = entries.iter().map(|entry| &entry.loaded.source);
                 let programs = sources.zip(prepared.iter().copied()).collect();
@@ -146,25 +152,19 @@ fn time_on_cpu(
     bench: &BenchOptions,
     options: &Options,
     rounds: &RoundCounter,
+    io: &mut ToolIo<'_>,
 ) -> Result<Vec<Measurement>, RunFailure> {
-    let mut times = vec![Vec::new(); entries.len()];
     let mut first = None;
-    for round in 0..bench.round_count() {
-        rounds.next(1);
-        for (entry, times) in entries.iter().zip(&mut times) {
-            let start = Instant::now();
-            let run = cpu::run_plans(&entry.prepared, entry.inputs.clone());
-            let spent = start.elapsed().as_secs_f64() * 1e3;
-            let run = run.map_err(|diags| entry.loaded.to_failure(diags))?;
-            if round == 0 {
-                check_agreement(entry, run, &mut first, options)?;
-            }
-            if round >= bench.warmup {
-                times.push(spent);
-            }
+    time_rounds(entries, bench, rounds, io, |entry, round| {
+        let start = Instant::now();
+        let run = cpu::run_plans(&entry.prepared, entry.inputs.clone());
+        let spent = start.elapsed().as_secs_f64() * 1e3;
+        let run = run.map_err(|diags| entry.loaded.to_failure(diags))?;
+        if round == 0 {
+            check_agreement(entry, run, &mut first, options)?;
         }
-    }
-    Ok(times.into_iter().map(|times| Measurement { times: Times::from_unsorted(times), issue: None }).collect())
+        Ok(spent)
+    })
 }
 
 /// Times the steps that processes take together: there is no work.
@@ -173,19 +173,43 @@ fn time_on_null(
     bench: &BenchOptions,
     null: &NullBackend,
     rounds: &RoundCounter,
+    io: &mut ToolIo<'_>,
 ) -> Result<Vec<Measurement>, RunFailure> {
-    let mut times = vec![Vec::new(); entries.len()];
-    for round in 0..bench.round_count() {
+    time_rounds(entries, bench, rounds, io, |entry, _| {
+        let start = Instant::now();
+        let run = null.run_plans(&entry.prepared);
+        run.map_err(|diags| entry.loaded.to_failure(diags))?;
+        Ok(start.elapsed().as_secs_f64() * 1e3)
+    })
+}
+
+/// Runs every program once in each round, those that warm up first. `run` takes the number of the round, and returns
+/// milliseconds.
+fn time_rounds(
+    entries: &[BenchEntry],
+    bench: &BenchOptions,
+    rounds: &RoundCounter,
+    io: &mut ToolIo<'_>,
+    mut run: impl FnMut(&BenchEntry, u32) -> Result<f64, RunFailure>,
+) -> Result<Vec<Measurement>, RunFailure> {
+    let mut round = 0;
+    for _ in 0..bench.warmup {
         rounds.next(1);
-        for (entry, times) in entries.iter().zip(&mut times) {
-            let start = Instant::now();
-            let run = null.run_plans(&entry.prepared);
-            run.map_err(|diags| entry.loaded.to_failure(diags))?;
-            if round >= bench.warmup {
-                times.push(start.elapsed().as_secs_f64() * 1e3);
-            }
+        for entry in entries {
+            run(entry, round)?;
         }
+        round += 1;
     }
+    let times = turns::time_turns(bench, entries.len(), io, |count, times| {
+        for _ in 0..count {
+            rounds.next(1);
+            for (entry, times) in entries.iter().zip(&mut *times) {
+                times.push(run(entry, round)?);
+            }
+            round += 1;
+        }
+        Ok(())
+    })?;
     Ok(times.into_iter().map(|times| Measurement { times: Times::from_unsorted(times), issue: None }).collect())
 }
 
@@ -223,6 +247,7 @@ fn program_figure(entry: &BenchEntry, Measurement { times, issue }: &Measurement
         "median_ms": median,
         "p10_ms": times.percentile(10),
         "p90_ms": times.percentile(90),
+        "samples_ms": times.in_order(),
     });
     if entry.inputs.is_empty() {
         figure["followed"] = json!(true);

@@ -47,6 +47,8 @@ pub(super) struct GpuOptions {
 pub(super) struct BenchOptions {
     pub(super) iterations: u32,
     pub(super) warmup: u32,
+    /// A line on standard input asks for each turn of `iterations` runs.
+    pub(super) turns: bool,
     pub(super) json: Option<String>,
 }
 
@@ -407,6 +409,8 @@ struct BenchArguments {
     iters: u32,
     #[arg(long, value_name = "N", default_value = "5", help = "Number of warm-up runs")]
     warmup: u32,
+    #[arg(long, help = "Time --iters runs of each program for each line on standard input, and print their times")]
+    turns: bool,
     #[arg(
         long,
         value_name = "FILE",
@@ -528,8 +532,8 @@ impl LaunchArguments {
 
 impl BenchArguments {
     fn into_bench(self) -> Option<BenchOptions> {
-        let BenchArguments { bench, iters: iterations, warmup, json } = self;
-        bench.then_some(BenchOptions { iterations, warmup, json })
+        let BenchArguments { bench, iters: iterations, warmup, turns, json } = self;
+        bench.then_some(BenchOptions { iterations, warmup, turns, json })
     }
 }
 
@@ -569,7 +573,11 @@ impl ValueReader<'_> {
             let note = "use at least 1; without `--bench`, the program runs once and is not timed";
             self.diags.push(Diag::global_error(errors::VALUE, message).with_note(note));
         }
-        for flag in ["iters", "warmup", "json"] {
+        if bench.turns && bench.json.as_deref() == Some("-") {
+            let message = "`--turns` and `--json -` both write to standard output";
+            self.diags.push(Diag::global_error(errors::CONFLICT, message).with_note("write the figures to a file"));
+        }
+        for flag in ["iters", "warmup", "turns", "json"] {
             let source = self.matches.value_source(flag);
             if bench.bench || source != Some(ValueSource::CommandLine) {
                 continue;

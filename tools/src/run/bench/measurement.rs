@@ -29,19 +29,27 @@ pub(in crate::run) struct Measurement {
     pub(in crate::run) issue: Option<f64>,
 }
 
-/// Times in milliseconds, sorted.
-pub(in crate::run) struct Times(Vec<f64>);
+/// Times in milliseconds.
+pub(in crate::run) struct Times {
+    in_order: Vec<f64>,
+    sorted: Vec<f64>,
+}
 
 impl Times {
-    /// Sorts times.
-    pub(in crate::run) fn from_unsorted(mut times: Vec<f64>) -> Self {
-        times.sort_by(f64::total_cmp);
-        Self(times)
+    /// Takes times in the order in which they were measured.
+    pub(in crate::run) fn from_unsorted(in_order: Vec<f64>) -> Self {
+        let mut sorted = in_order.clone();
+        sorted.sort_by(f64::total_cmp);
+        Self { in_order, sorted }
     }
     /// The smallest time that `percent` of all do not exceed.
     pub(in crate::run) fn percentile(&self, percent: usize) -> f64 {
-        let at = (self.0.len() * percent).div_ceil(100).max(1) - 1;
-        self.0.get(at).copied().unwrap_or(f64::NAN)
+        let at = (self.sorted.len() * percent).div_ceil(100).max(1) - 1;
+        self.sorted.get(at).copied().unwrap_or(f64::NAN)
+    }
+    /// The times in the order in which they were measured.
+    pub(in crate::run) fn in_order(&self) -> &[f64] {
+        &self.in_order
     }
 }
 

@@ -3,6 +3,7 @@
 use super::{CudaBackend, Profiler, describe_program, nvtx_ranges};
 use crate::launch::LaunchedProcess;
 use crate::run::bench::measurement::{BenchEntry, Measurement, Times, check_agreement};
+use crate::run::bench::turns::time_turns;
 use crate::run::cli::{BenchOptions, Options};
 use crate::run::failure::RunFailure;
 use crate::run::progress::{ProgressLine, RoundCounter};
@@ -42,7 +43,7 @@ impl CudaBackend {
         let result = self
             .load_and_run(timing, &mut programs)
             .and_then(|()| timing.announce_device(&programs, text, io))
-            .and_then(|()| timing.time_in_turn(&mut programs));
+            .and_then(|()| timing.time_in_turn(&mut programs, io));
         if result.is_err() {
             // As `keep_after_failure`: to free what a device may still use can wait without end.
             std::mem::forget(programs);
@@ -93,22 +94,28 @@ impl GpuTiming<'_> {
         Ok(())
     }
 
-    fn time_in_turn(&self, programs: &mut [hostir_cuda::LoadedProgram<'_>]) -> Result<Vec<Measurement>, RunFailure> {
+    fn time_in_turn(
+        &self,
+        programs: &mut [hostir_cuda::LoadedProgram<'_>],
+        io: &mut ToolIo<'_>,
+    ) -> Result<Vec<Measurement>, RunFailure> {
         let GpuTiming { entries, bench, rounds, .. } = *self;
         rounds.next(bench.warmup);
         for (program, entry) in programs.iter_mut().zip(entries) {
             program.sample_times(bench.warmup as usize).map_err(|diags| entry.loaded.to_failure(diags))?;
         }
-        let mut times = vec![Vec::new(); entries.len()];
-        let mut left = bench.iterations as usize;
-        while left > 0 {
-            let count = left.min(IN_A_ROW);
-            rounds.next(count as u32);
-            for ((program, entry), times) in programs.iter_mut().zip(entries).zip(&mut times) {
-                times.extend(program.sample_times(count).map_err(|diags| entry.loaded.to_failure(diags))?);
+        let times = time_turns(bench, entries.len(), io, |all, times| {
+            let mut left = all;
+            while left > 0 {
+                let count = left.min(IN_A_ROW);
+                rounds.next(count as u32);
+                for ((program, entry), times) in programs.iter_mut().zip(entries).zip(&mut *times) {
+                    times.extend(program.sample_times(count).map_err(|diags| entry.loaded.to_failure(diags))?);
+                }
+                left -= count;
             }
-            left -= count;
-        }
+            Ok(())
+        })?;
         let mut all = Vec::new();
         for ((program, entry), times) in programs.iter_mut().zip(entries).zip(times) {
             let issues = program.issue_times(ISSUES).map_err(|diags| entry.loaded.to_failure(diags))?;
