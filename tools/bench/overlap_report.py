@@ -4,54 +4,67 @@
 import statistics
 from xml.sax.saxutils import escape
 
-TORCH = ("torch-gemm", "torch-comm", "torch-serial", "torch-serial-graph")
-PARTS = ("gemm", "comm", "torch-gemm", "torch-comm")
+import overlap_bars as bars
+import overlap_rows
+import overlap_statistics as paired
 
 
-def medians(row):
-    return {name: statistics.median(times) for name, times in row["times"].items() if times}
+def title(row):
+    return overlap_rows.title(row)
 
 
-def is_async(name):
-    return name.startswith("async-tp")
-
-
-def is_ours(name):
-    return not is_async(name) and name not in TORCH and name not in PARTS
-
-
-def bounds(found):
-    """G and C: the product and the communication alone, ours if they were timed."""
-    return found.get("gemm", found.get("torch-gemm")), found.get("comm", found.get("torch-comm"))
-
-
-def best(found, chosen):
-    return min(((time, name) for name, time in found.items() if chosen(name)), default=None)
+def timed(report):
+    """The rows of a report that have times. Those of older versions have medians only, one a round."""
+    rows = {}
+    for name, row in report.get("rows", {}).items():
+        if "series" not in row:
+            turns = {way: [[ms] for ms in times] for way, times in row.get("times", {}).items()}
+            row = {**row, "series": [{"turns": turns}]}
+        if paired.ways(row):
+            rows[name] = row
+    return rows
 
 
 def figures(row):
-    """For each way: ms, speed-up over torch's serial, hidden fraction, gap to max(G, C), ratio to the best async-TP."""
-    found = medians(row)
-    serial, (g, c) = found.get("torch-serial"), bounds(found)
-    floor = max(g, c) if g and c else None
-    fused = best(found, is_async)
+    """For each way: ms, speed-up over torch's serial, hidden fraction, and with intervals the ratio to torch's best and
+    the gap to max(G, C)."""
+    found = paired.medians(row)
+    serial, torch = found.get("torch-serial"), bars.best(found, bars.is_torch)
     result = {}
-    for name, time in found.items():
-        figure = {"ms": time}
+    for way, time in found.items():
+        result[way] = figure = {"ms": time, "runs": len(paired.runs(row, way))}
+        if bars.is_part(way):
+            continue
+        parts = bars.floor(row, way if bars.is_ours(way) else "")
+        least = max(found[part] for part in parts) if parts and all(part in found for part in parts) else None
         if serial:
             figure["speedup"] = serial / time
-        if serial and floor and serial > floor:
-            figure["hidden"] = (serial - time) / (serial - floor)
-        if floor:
-            figure["gap"] = time / floor - 1
-        if fused:
-            figure["of_async_tp"] = fused[0] / time
-        result[name] = figure
+        if serial and least and len(parts) == 2 and serial > least:
+            figure["hidden"] = (serial - time) / (serial - least)
+        for key, interval in (("gap", bars.gap(row, way) if bars.is_ours(way) else None), ("of_torch", bars.compare(row, torch, way))):
+            if interval:
+                figure[key] = interval._asdict()
     return result
 
 
 def cell(value, form):
     return form.format(value) if value is not None else "-"
+
+
+def ratio_cell(figure):
+    """`1.024x [1.019, 1.030]`"""
+    if not figure:
+        return "-"
+    ends = "" if figure["low"] is None else f" [{figure['low']:.3f}, {figure['high']:.3f}]"
+    return f"{figure['value']:.3f}x{ends}"
+
+
+def gap_cell(figure):
+    """`+1.3% [+0.8, +1.9]`"""
+    if not figure:
+        return "-"
+    ends = "" if figure["low"] is None else f" [{figure['low'] * 100:+.1f}, {figure['high'] * 100:+.1f}]"
+    return f"{figure['value']:+.1%}{ends}"
 
 
 def table(head, rows):
@@ -65,55 +78,79 @@ def table(head, rows):
     return "\n".join(lines)
 
 
+def spread(times):
+    """The 10th and the 90th percentile."""
+    if len(times) < 2:
+        return "-"
+    tenths = statistics.quantiles(times, n=10, method="inclusive")
+    return f"{tenths[0]:.3f}..{tenths[-1]:.3f}"
+
+
 def case(name, row):
     """The figures of one case."""
-    head = ["way", "ms", "rounds", "speed-up", "hidden", "gap", "of async-TP", "issue us"]
+    head = ["way", "ms", "p10..p90", "runs", "speed-up", "hidden", "gap", "of torch", "issue us"]
     lines = []
     for way, figure in figures(row).items():
-        whole = way not in PARTS
-        get = lambda key, whole=whole, figure=figure: figure.get(key) if whole else None
-        times = row["times"][way]
         issue = row.get("issue_us", {}).get(way)
         lines.append([
             way,
             f"{figure['ms']:.4f}",
-            f"{min(times):.3f}..{max(times):.3f}" if len(times) > 1 else "1",
-            cell(get("speedup"), "{:.3f}x"),
-            cell(get("hidden"), "{:.0%}"),
-            cell(get("gap"), "{:+.1%}"),
-            cell(get("of_async_tp"), "{:.3f}x"),
+            spread(paired.runs(row, way)),
+            str(figure["runs"]),
+            cell(figure.get("speedup"), "{:.3f}x"),
+            cell(figure.get("hidden"), "{:.0%}"),
+            gap_cell(figure.get("gap")),
+            ratio_cell(figure.get("of_torch")),
             cell(issue, "{:.0f}"),
-        ])
+        ])  # fmt: skip
     told = "".join(f"\n  note: {note}" for note in row.get("notes", []))
     return f"{name}: {title(row)}\n{table(head, lines)}{told}"
 
 
-def title(row):
-    what = "allgather + matmul" if row["kind"] == "ag" else "matmul + reduce-scatter"
-    return f"{what} {row['m']},{row['k']},{row['n']} {row['dtype']}, {row['devices']} GPUs"
-
-
 def summary(rows):
-    """One line a case: the best of ours beside the best of torch."""
-    head = ["case", "G", "C", "torch serial", "best async-TP", "best of ours", "way", "speed-up", "hidden", "gap", "of async-TP"]
+    """One line a case: the best of ours beside the best of torch and of its peers."""
+    head = ["case", "G", "C", "torch serial", "best of torch", "best peer", "best of ours", "way", "speed-up", "hidden", "gap", "of torch"]
     lines = []
     for name, row in rows.items():
-        found, all = medians(row), figures(row)
-        ours, fused, (g, c) = best(found, is_ours), best(found, is_async), bounds(found)
-        figure = all[ours[1]] if ours else {}
+        found, all = paired.medians(row), figures(row)
+        ours = bars.best(found, bars.is_ours)
+        parts = bars.floor(row, ours or "")
+        product = next((part for part in parts if part.startswith("gemm")), "torch-gemm")
+        comm = next((part for part in parts if part.startswith("comm") and part in found), "torch-comm")
+        figure = all.get(ours, {})
+        best = [bars.best(found, chosen) for chosen in (bars.is_torch, bars.is_peer)]
         lines.append([
             name,
-            cell(g, "{:.3f}"),
-            cell(c, "{:.3f}"),
+            cell(found.get(product), "{:.3f}"),
+            cell(found.get(comm), "{:.3f}"),
             cell(found.get("torch-serial"), "{:.3f}"),
-            cell(fused and fused[0], "{:.3f}"),
-            cell(ours and ours[0], "{:.3f}"),
-            ours[1] if ours else "-",
+            *(cell(found.get(way), "{:.3f}") for way in best),
+            cell(found.get(ours), "{:.3f}"),
+            ours or "-",
             cell(figure.get("speedup"), "{:.3f}x"),
             cell(figure.get("hidden"), "{:.0%}"),
-            cell(figure.get("gap"), "{:+.1%}"),
-            cell(figure.get("of_async_tp"), "{:.3f}x"),
-        ])
+            gap_cell(figure.get("gap")),
+            ratio_cell(figure.get("of_torch")),
+        ])  # fmt: skip
+    return table(head, lines)
+
+
+def verdicts(told):
+    """A line for each bar."""
+    head = ["case", "what", "bar", "measured", "turns", "verdict", "ways"]
+    signs = {"reaches": "reaches", "at least": ">=", "at most": "<=", "above": ">"}
+    names = {"torch": "torch / ours", "async-tp": "async-TP / ours", "serial": "serial / ours", "serial graph": "serial / ours, graphs", "graph": "torch / ours, graphs"}
+    lines = []
+    for entry in told:
+        figure = entry if entry["value"] is not None else None
+        if entry["measure"] == "gap":
+            bar, found = f"{entry['bar']:.0%}", gap_cell(figure)
+        elif entry["measure"] == "64 MB":
+            bar, found = f"{entry['bar']:.0f} GB/s", cell(entry["value"], "{:.1f} GB/s")
+        else:
+            bar, found = f"{entry['bar']:.2f}x", ratio_cell(figure)
+        what = names.get(entry["measure"], entry["measure"])
+        lines.append([",".join(entry["rows"]), what, f"{signs[entry['rule']]} {bar}", found, cell(entry["turns"], "{}"), entry["verdict"], entry["ways"]])
     return table(head, lines)
 
 
@@ -138,7 +175,7 @@ def copies(found):
                 cell(both, "{:.4f}"),
                 cell(both - max(product, alone or 0) if full else None, "{:+.4f}"),
                 cell(slower, "{:+.1%}"),
-            ])
+            ])  # fmt: skip
     return table(head, lines)
 
 
@@ -156,7 +193,7 @@ def exchanges(found):
                 cell(figure.get("host_us"), "{:.2f}"),
                 cell(figure.get("graph_us"), "{:.2f}"),
                 cell(entry["bytes"] / device / 1e3 if device else None, "{:.2f}"),
-            ])
+            ])  # fmt: skip
     return table(head, lines)
 
 
@@ -170,33 +207,36 @@ def size(count):
 def text(report):
     about = ", ".join(f"{name}: {value}" for name, value in report.get("about", {}).items() if value)
     parts = [about] if about else []
-    timed = {name: row for name, row in report.get("rows", {}).items() if row["times"]}
-    parts += [case(name, row) for name, row in timed.items()]
-    if timed:
-        parts.append("ms; hidden: 0% serial, 100% as fast as max(G, C)\n" + summary(timed))
+    rows = timed(report)
+    parts += [case(name, row) for name, row in rows.items()]
+    if rows:
+        parts.append("ms; hidden: 0% serial, 100% as fast as max(G, C); [95 % intervals]\n" + summary(rows))
     if report.get("copies"):
         parts.append("allgather by copy engines and by NCCL\n" + copies(report["copies"]))
     if report.get("exchanges"):
         parts.append("exchange with the neighbours\n" + exchanges(report["exchanges"]))
+    told = bars.verdicts({**report, "rows": rows}) if not report.get("shared") else []
+    if told:
+        parts.append("bars\n" + verdicts(told))
     return "\n\n".join(parts)
 
 
 # ---- the plot ----
 
 WIDTH, BAR, LABEL, NUMBER = 900, 14, 210, 150
-COLOURS = {"ours": "#2f6f9f", "async": "#c9822b", "torch": "#8a8f98"}
+COLOURS = {"ours": "#2f6f9f", "async": "#c9822b", "peer": "#7a4f9a", "torch": "#8a8f98"}
 
 
-def colour(name):
-    return COLOURS["async" if is_async(name) else "ours" if is_ours(name) else "torch"]
+def colour(way):
+    kinds = (("async", bars.is_async), ("peer", bars.is_peer), ("ours", bars.is_ours))
+    return COLOURS[next((kind for kind, is_kind in kinds if is_kind(way)), "torch")]
 
 
 def plot(report):
     """Bars for each case: time over torch's serial, with a line at max(G, C). As SVG."""
-    rows = {name: row for name, row in report.get("rows", {}).items() if row["times"]}
     body, y = [], 40
-    for name, row in rows.items():
-        drawn, y = bars(name, row, y)
+    for name, row in timed(report).items():
+        drawn, y = draw_row(name, row, y)
         body += drawn
     gpus = escape(str(report.get("about", {}).get("gpu", "")))
     head = f'<text x="10" y="22" font-size="15">Time over torch serial (shorter is better); dashes: max(G, C). {gpus}</text>'
@@ -206,13 +246,13 @@ def plot(report):
         head,
         *body,
         "</svg>\n",
-    ])
+    ])  # fmt: skip
 
 
-def bars(name, row, y):
+def draw_row(name, row, y):
     """The bars of one case from `y` on, and where the next case starts."""
-    found = medians(row)
-    shown = {way: time for way, time in found.items() if way not in PARTS}
+    found = paired.medians(row)
+    shown = {way: time for way, time in found.items() if not bars.is_part(way)}
     base = found.get("torch-serial") or max(found.values())
     longest = max([*shown.values(), base]) / base
     unit = (WIDTH - LABEL - NUMBER) / longest
@@ -224,7 +264,8 @@ def bars(name, row, y):
         drawn.append(f'<rect x="{LABEL}" y="{y}" width="{length:.1f}" height="{BAR - 3}" fill="{colour(way)}"/>')
         drawn.append(f'<text x="{WIDTH - 10}" y="{y + BAR - 3}" text-anchor="end">{time:.3f} ms, {base / time:.2f}x</text>')
         y += BAR
-    for value, dash in ((base, ""), (max(filter(None, bounds(found)), default=None), ' stroke-dasharray="4 3"')):
+    least = max((found[part] for part in bars.floor(row, "") if part in found), default=None)
+    for value, dash in ((base, ""), (least, ' stroke-dasharray="4 3"')):
         if value:
             x = LABEL + value / base * unit
             drawn.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{top - 2}" y2="{y}" stroke="black"{dash}/>')

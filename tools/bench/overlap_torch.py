@@ -1,74 +1,89 @@
 #!/usr/bin/env python3
-"""Times torch's side of tools/overlap-bench: one such process a GPU, started by it and kept for the whole run.
+"""torch's side of tools/overlap-bench: one such process a GPU, started by it and kept for the whole run.
 
-Reads one JSON line a case from standard input: {"kind": "ag" or "rs", "dtype": .., "m": .., "k": .., "n": ..,
-"iterations": .., "warmup": ..}. The process of rank 0 answers with one JSON line: for each way milliseconds, in
-`times`, or what went wrong, in `failed`. Times are medians over iterations of the slowest rank's time by events.
+Each line of standard input is an order in JSON, and the process of rank 0 answers each with a line:
 
-RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT are set as torchrun sets them.
+    {"do": "prepare", "kind": .., "dtype": .., "m": .., "k": .., "n": .., "warmup": .., "ranks": .., "without": [..]}
+        {"trying": way} for each way, then {"ways": [..], "failed": {way: what is wrong}}
+    {"do": "turn", "runs": 5}           {"times": {way: [ms, ..]}}: of the slowest rank, by events
+    {"do": "drop"}                      {}: what the row held is free
+
+RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT are set as torchrun sets them. With a WORLD_SIZE of 1 only the
+product is timed, as often as `ranks` says, which share the GPU. HIR_TORCH_DEVICE=cpu runs all ways without a GPU, over
+gloo, with the fallbacks of torch's fused operators: it checks the ways and measures nothing.
 """
 
 import json
 import os
-import statistics
 import sys
+import time
+import traceback
 
+import overlap_torch_ways as cases
 import torch
 import torch.distributed as dist
-import torch.distributed._symmetric_memory as symmetric
 
-DTYPES = {"bfloat": torch.bfloat16, "float": torch.float32}
 # Multicast stays off: it may not be available, and one of its failures takes the whole machine down.
 MULTICAST = {"NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1"}
-# As many runs of one way follow each other before it is another one's turn.
-IN_A_ROW = 5
 
 
-class Case:
-    """The tensors of a case and the ways to compute it."""
+class World:
+    """The ranks, and what they decide together."""
 
-    def __init__(self, order):
-        self.kind, self.dtype = order["kind"], DTYPES[order["dtype"]]
-        world, rank = dist.get_world_size(), dist.get_rank()
-        m, k, n = order["m"], order["k"], order["n"]
-        rows, depth = (m // world, k) if self.kind == "ag" else (m, k // world)
-        torch.manual_seed(rank)
-        self.x = torch.rand(rows, depth, device="cuda", dtype=self.dtype)
-        torch.manual_seed(0 if self.kind == "ag" else rank)
-        self.w = torch.randn(depth, n, device="cuda", dtype=self.dtype)
-        self.whole = torch.empty(m, depth, device="cuda", dtype=self.dtype) if self.kind == "ag" else self.x
-        self.product = torch.empty(m, n, device="cuda", dtype=self.dtype)
-        self.part = torch.empty(m // world, n, device="cuda", dtype=self.dtype)
-        self.group = dist.group.WORLD.group_name
+    def __init__(self):
+        self.rank, self.size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        self.on_gpu = os.environ.get("HIR_TORCH_DEVICE") != "cpu"
+        self.device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if self.on_gpu else torch.device("cpu")
+        self.group = None
+        if self.on_gpu:
+            torch.cuda.set_device(self.device)
+        if self.size > 1:
+            if self.on_gpu:
+                dist.init_process_group("nccl", device_id=self.device)
+            else:
+                dist.init_process_group("gloo")
+            dist.barrier()
+            self.group = dist.group.WORLD.group_name
 
-    def in_symmetric_memory(self):
-        x = symmetric.empty(*self.x.shape, dtype=self.dtype, device=self.x.device)
-        symmetric.rendezvous(x, self.group)
-        return x.copy_(self.x)
+    def about(self):
+        found = {"torch": torch.__version__}
+        if self.on_gpu:
+            found.update({"gpu": torch.cuda.get_device_name(self.device), "nccl": ".".join(map(str, torch.cuda.nccl.version()))})
+        return found
 
-    def gemm(self):
-        torch.mm(self.whole, self.w, out=self.product)
-        return self.product
+    def synchronize(self):
+        if self.on_gpu:
+            torch.cuda.synchronize()
 
-    def communication(self):
-        if self.kind == "ag":
-            dist.all_gather_into_tensor(self.whole, self.x)
-        else:
-            dist.reduce_scatter_tensor(self.part, self.product)
+    def reduced(self, value, op):
+        if self.size == 1:
+            return value
+        whole = torch.tensor([float(value)], device=self.device)
+        dist.all_reduce(whole, op=op)
+        return whole.item()
 
-    def serial(self):
-        if self.kind == "ag":
-            self.communication()
-            return self.gemm()
-        self.gemm()
-        self.communication()
-        return self.part
+    def agreed(self, worked):
+        """Whether all ranks say so."""
+        return bool(self.reduced(worked, dist.ReduceOp.MIN))
 
-    def fused(self, x):
-        """Async-TP's operator of torch.ops.symm_mem, which gathers with copies and multiplies by parts."""
-        if self.kind == "ag":
-            return torch.ops.symm_mem.fused_all_gather_matmul(x, [self.w], 0, self.group, return_A=False)[1][0]
-        return torch.ops.symm_mem.fused_matmul_reduce_scatter(x, self.w, "sum", 0, self.group)
+    def slowest(self, ms):
+        return self.reduced(ms, dist.ReduceOp.MAX)
+
+    def sample(self, function):
+        """Milliseconds of the slowest rank."""
+        if self.size > 1:
+            dist.barrier()
+        self.synchronize()
+        if not self.on_gpu:
+            begin = time.perf_counter()
+            function()
+            return self.slowest((time.perf_counter() - begin) * 1e3)
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        function()
+        end.record()
+        end.synchronize()
+        return self.slowest(start.elapsed_time(end))
 
 
 def recorded(function):
@@ -82,109 +97,113 @@ def recorded(function):
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-        function()
-    return graph.replay
+        results = function()
+
+    def replay():
+        graph.replay()
+        return results
+
+    return replay
 
 
-def agreed(worked):
-    """Whether all ranks say so."""
-    flag = torch.tensor([int(worked)], device="cuda")
-    dist.all_reduce(flag, op=dist.ReduceOp.MIN)
-    return bool(flag.item())
+def differences(results, expected, tolerance):
+    """What is wrong with results; None if nothing is."""
+    for place, (result, right) in enumerate(zip(results, expected)):
+        result, right = result.float(), right.float()
+        error = ((result - right).abs().max() / right.abs().max()).item()
+        if not error < tolerance:
+            return f"result {place} differs from serial by {error:.1e} of its largest element"
+    return None
 
 
-def checked(case, make, expected):
-    """A way that all ranks could set up and whose result is right; a sentence otherwise."""
-    told, run = "another rank failed", None
+def checked(world, case, make, expected):
+    """A way that all ranks could set up and whose results are right; a sentence otherwise."""
+    run, told = None, "another rank failed"
     try:
         run = make()
-        result = run()
-        torch.cuda.synchronize()
-        if expected is not None and result is not None:
-            error = ((result - expected).abs().max() / expected.abs().max()).item()
-            told = f"differs from serial by {error:.1e} of its largest element"
-            run = run if error < (1e-4 if case.dtype == torch.float32 else 0.03) else None
+        results = run()
+        world.synchronize()
+        if expected is not None:
+            wrong = differences(results, expected, case.tolerance)
+            run, told = (None, wrong) if wrong else (run, told)
     except Exception as error:  # a way that fails leaves the others
         run, told = None, (str(error).strip() or type(error).__name__).splitlines()[0][:300]
-    return run if agreed(run is not None) else told
+    return run if world.agreed(run is not None) else told
 
 
-def ways(case):
-    """The ways that work, by name, and what is wrong with the others."""
-    expected = case.serial().clone()
-    shared = []
+class Prepared:
+    """A row: the ways that work, by name."""
 
-    def symmetric_input():
-        if not shared:
-            shared.append(case.in_symmetric_memory())
-        return shared[0]
+    def __init__(self, world, order, tell):
+        self.case, self.failed = cases.make_case(world, order), {}
+        plans = {name: (lambda part=part: part, None) for name, part in self.case.parts().items()}
+        if world.size > 1:
+            expected = [result.clone() for result in self.case.serial()]
+            for name, make in self.case.ways().items():
+                plans[name] = (make, expected)
+            graphs = self.case.ways() if world.on_gpu else {}
+            for name, make in graphs.items():
+                plans[f"{name}-graph"] = (lambda make=make: recorded(make()), expected)
+        self.working = {}
+        for name, (make, expected) in plans.items():
+            if name in order["without"]:
+                continue
+            tell({"trying": name})
+            way = checked(world, self.case, make, expected)
+            if isinstance(way, str):
+                self.failed[name] = way
+                continue
+            for _ in range(order["warmup"]):
+                world.sample(way)
+            self.working[name] = way
 
-    plans = {
-        "torch-gemm": lambda: case.gemm,
-        "torch-comm": lambda: case.communication,
-        "torch-serial": lambda: case.serial,
-        "async-tp": lambda: lambda: case.fused(case.x),
-        "async-tp-symm": lambda: (lambda x: lambda: case.fused(x))(symmetric_input()),
-        "torch-serial-graph": lambda: recorded(case.serial),
-        "async-tp-graph": lambda: recorded(lambda: case.fused(case.x)),
-        "async-tp-symm-graph": lambda: (lambda x: recorded(lambda: case.fused(x)))(symmetric_input()),
-    }
-    alone = ("torch-gemm", "torch-comm")
-    found = {name: checked(case, make, None if name in alone else expected) for name, make in plans.items()}
-    failed = {name: way for name, way in found.items() if isinstance(way, str)}
-    return {name: way for name, way in found.items() if not isinstance(way, str)}, failed
-
-
-def sample(function):
-    """Milliseconds of the slowest rank."""
-    dist.barrier()
-    torch.cuda.synchronize()
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    start.record()
-    function()
-    end.record()
-    end.synchronize()
-    slowest = torch.tensor([start.elapsed_time(end)], device="cuda")
-    dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
-    return slowest.item()
+    def turn(self, world, runs):
+        return {name: [world.sample(way) for _ in range(runs + 1)][1:] for name, way in self.working.items()}
 
 
-def measure(order):
-    case = Case(order)
-    working, failed = ways(case)
-    for function in working.values():
-        for _ in range(order["warmup"]):
-            sample(function)
-    times = {name: [] for name in working}
-    left = order["iterations"]
-    while left > 0:
-        for name, function in working.items():
-            times[name] += [sample(function) for _ in range(min(left, IN_A_ROW))]
-        left -= IN_A_ROW
-    return {"times": {name: statistics.median(all) for name, all in times.items()}, "failed": failed}
+def serve(world, tell):
+    """Carries out orders until there are no more."""
+    prepared = None
+    for line in sys.stdin:
+        order = json.loads(line)
+        if order["do"] == "prepare":
+            prepared = None
+            if world.on_gpu:
+                torch.cuda.empty_cache()
+            try:
+                prepared = Prepared(world, order, tell)
+                tell({"ways": list(prepared.working), "failed": prepared.failed})
+            except torch.OutOfMemoryError as error:
+                tell({"ways": [], "failed": {"torch": str(error).splitlines()[0][:300]}})
+        elif order["do"] == "turn":
+            tell({"times": prepared.turn(world, order["runs"]) if prepared else {}})
+        else:
+            prepared = None
+            world.synchronize()
+            if world.on_gpu:
+                torch.cuda.empty_cache()
+            tell({})
 
 
 def main():
     os.environ.update(MULTICAST)
-    rank = int(os.environ["LOCAL_RANK"])
-    torch.cuda.set_device(rank)
-    dist.init_process_group("nccl", device_id=torch.device("cuda", rank))
-    dist.barrier()
     # Whoever prints to standard output, only answers reach the other side.
     answers, sys.stdout = sys.stdout, sys.stderr
-    about = {"torch": torch.__version__, "gpu": torch.cuda.get_device_name(rank), "nccl": ".".join(map(str, torch.cuda.nccl.version()))}
-    if dist.get_rank() == 0:
-        print(json.dumps(about), file=answers, flush=True)
-    for line in sys.stdin:
-        try:
-            answer = measure(json.loads(line))
-        except torch.OutOfMemoryError as error:
-            answer = {"times": {}, "failed": {"torch": str(error).splitlines()[0][:300]}}
-        if dist.get_rank() == 0:
+    world = World()
+
+    def tell(answer):
+        if world.rank == 0:
             print(json.dumps(answer), file=answers, flush=True)
-        torch.cuda.synchronize()
-        torch.cuda.empty_cache()
-    dist.destroy_process_group()
+
+    tell(world.about())
+    try:
+        serve(world, tell)
+    except Exception:  # the others wait for this rank: it ends, and they are ended
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
+    if world.size > 1:
+        dist.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""The programs of a row of tools/overlap-bench as files: its ways, and its product and its communication alone."""
+
+import overlap_blocks as blocks
+import overlap_programs as programs
+import overlap_rows as rows
+
+
+def whole_text(tools, row, devices, way):
+    """A row's program for one of its ways, in front of the lowering."""
+    streams = devices if way.each else 2
+    sizes = (row.m, row.k, row.n)
+    if row.kind == "ag":
+        return programs.allgather_matmul(devices, row.dtype, *sizes, way.parts)
+    if row.kind == "rs":
+        return programs.matmul_reduce_scatter(devices, row.dtype, *sizes, way.parts)
+    if row.kind.startswith("scaled"):
+        make = blocks.scaled_allgather if row.kind == "scaled-ag" else blocks.scaled_reduce_scatter
+        return make(devices, *sizes, tools.scaled(), streams)
+    if row.kind == "training":
+        return blocks.training(devices, row.dtype, *sizes, streams, "serial" if way.lowering == "host-ir-lower" else "parts")
+    make = {"ar": blocks.matmul_allreduce, "mlp": blocks.mlp}[row.kind]
+    return make(devices, row.dtype, *sizes, streams)
+
+
+def plain_text(row, devices, text):
+    """What a row's program computes, as plain math; `text` is the program in front of its lowering."""
+    if row.kind == "training":
+        return blocks.training(devices, row.dtype, row.m, row.k, row.n, variant="plain")
+    return text
+
+
+def alone_texts(tools, row, devices):
+    """What a row is held against: the product, whole and in parts, and the communication over NCCL."""
+    m, k, n = row.m, row.k, row.n
+    sharded = row.kind not in ("ag", "scaled-ag")
+    if row.kind in ("mlp", "training"):
+        times = 2 if row.kind == "training" else 1
+        return {
+            "gemm": blocks.block_products(devices, row.dtype, m, k, n, False, times == 2),
+            "gemm-parts": blocks.block_products(devices, row.dtype, m, k, n, True, times == 2),
+            "comm": blocks.block_communication(devices, row.dtype, m, k, times),
+        }
+    if row.kind.startswith("scaled"):
+        found = {"gemm": False, "gemm-parts": True}
+        texts = {name: blocks.scaled_products(devices, m, k, n, sharded, parts, tools.scaled()) for name, parts in found.items()}
+        return {**texts, "comm": blocks.scaled_communication(devices, m, k, n, sharded)}
+    moved = {"ag": programs.allgather, "rs": programs.reduce_scatter, "ar": programs.allreduce}[row.kind]
+    shape = {"ag": [m // devices, k], "rs": [m // devices, n], "ar": [m, n]}[row.kind]
+    return {
+        "gemm": programs.gemm(devices, row.dtype, m, k, n, sharded),
+        "gemm-parts": blocks.product_parts(devices, row.dtype, m, k, n, sharded),
+        "comm": moved(devices, row.dtype, shape, "NCCL"),
+    }
+
+
+def build(tools, name, devices, more):
+    """The files of a row's programs, by way: ours first, then the product and the communication alone."""
+    row, files = rows.ROWS[name], {}
+    for way, how in rows.ways(row.kind, more).items():
+        files[way] = tools.lowered(f"{name}-{devices}/{way}", whole_text(tools, row, devices, how), how.lowering)
+    for way, text in alone_texts(tools, row, devices).items():
+        files[way] = tools.write(f"{name}-{devices}/{way}", text)
+    return files
+
+
+def inputs(kind):
+    """Data of a row's programs: the left factor uniform, and scales, which are positive."""
+    uniform = ["0", "2", "3"] if kind.startswith("scaled") else ["0"]
+    return [word for place in uniform for word in ("--input", f"{place}=uniform")]
