@@ -103,6 +103,10 @@ class Bench:
     def prepare(self, name, row):
         order = {key: row[key] for key in ("kind", "dtype", "m", "k", "n")}
         ways, failed = self.torch.prepare({**order, "warmup": self.options.warmup, "ranks": self.devices})
+        # Peers that nobody asked for may be missing.
+        asked = {"flashinfer": self.options.flashinfer, "mkernel": self.options.mkernel}
+        for way in [way for way in failed if not asked.get(way, True)]:
+            self.note(name, row, f"{way}: left out, {failed.pop(way)}")
         self.lost(name, row, failed)
         self.tell(f"{name}: torch has {', '.join(ways)}")
 
@@ -135,6 +139,9 @@ class Bench:
         try:
             # Programs are loaded, and the first turn warms up what the two sides share.
             turns.turn(LOADING)
+        except KeyboardInterrupt:
+            turns.stop()
+            raise
         except Failed as error:
             turns.stop()
             if broken is None:
@@ -186,6 +193,11 @@ class Bench:
             turns.stop()
         medians = {way: statistics.median(paired.values(series, way)) for way in series["turns"]}
         self.say(f"{name}{' as graphs' if graph else ''}", medians)
+
+    def note(self, name, row, told):
+        if told not in row["notes"]:
+            row["notes"].append(told)
+            self.tell(f"{name} {told}")
 
     def lost(self, name, row, failed):
         for way, told in failed.items():

@@ -179,8 +179,9 @@ class Turns:
             self.process.stdin.write(b"go\n")
             self.process.stdin.flush()
         except OSError:
-            self.process.wait()
-            raise Failed(self.ended()) from None
+            # It closed its input: it ends, or is stuck on its way out.
+            time.sleep(0.5)
+            raise Failed(self.ended() or "hir-run reads no more") from None
         line = ""
         while not line.startswith("{"):
             line = self.lines.next(seconds, self.ended)

@@ -255,7 +255,8 @@ def measured(tools):
     expect(series["turns"]["torch-serial"], [[1.5, 1.5]] * 3, "times of the stand-in")
     expect(sorted(note.split(":")[0] for note in row["notes"]), ["broken", "ends", "flashinfer"], "notes")
     expect(len(paired.ratios(row, ["torch-serial"], ["serial"])), 3, "pairs")
-    expect(len(bench.report["failed"]), 3, f"failures {bench.report['failed']}")
+    # A peer that nobody asked for is left out without being a failure.
+    expect(len(bench.report["failed"]), 2, f"failures {bench.report['failed']}")
 
 
 def late(tools):

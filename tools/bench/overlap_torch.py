@@ -135,27 +135,28 @@ class Prepared:
     """A row: the ways that work, by name."""
 
     def __init__(self, world, order, tell):
-        self.case, self.failed = cases.make_case(world, order), {}
+        self.case, self.failed, self.working = cases.make_case(world, order), {}, {}
         plans = {name: (lambda part=part: part, None) for name, part in self.case.parts().items()}
-        if world.size > 1:
-            expected = [result.clone() for result in self.case.serial()]
-            for name, make in self.case.ways().items():
-                plans[name] = (make, expected)
-            graphs = self.case.ways() if world.on_gpu else {}
-            for name, make in graphs.items():
-                plans[f"{name}-graph"] = (lambda make=make: recorded(make()), expected)
-        self.working = {}
+        ways = self.case.ways() if world.size > 1 else {}
+        expected = [result.clone() for result in self.case.serial()] if ways else None
+        plans.update({name: (make, expected) for name, make in ways.items()})
+        if world.on_gpu:
+            plans.update({f"{name}-graph": (lambda make=make: recorded(make()), expected) for name, make in ways.items()})
         for name, (make, expected) in plans.items():
-            if name in order["without"]:
+            # What does not run by itself is not recorded either.
+            if name in order["without"] or name.removesuffix("-graph") in (*order["without"], *self.failed):
                 continue
             tell({"trying": name})
-            way = checked(world, self.case, make, expected)
-            if isinstance(way, str):
-                self.failed[name] = way
-                continue
-            for _ in range(order["warmup"]):
-                world.sample(way)
-            self.working[name] = way
+            self.add(world, name, make, expected, order["warmup"])
+
+    def add(self, world, name, make, expected, warmup):
+        way = checked(world, self.case, make, expected)
+        if isinstance(way, str):
+            self.failed[name] = way
+            return
+        for _ in range(warmup):
+            world.sample(way)
+        self.working[name] = way
 
     def turn(self, world, runs):
         return {name: [world.sample(way) for _ in range(runs + 1)][1:] for name, way in self.working.items()}

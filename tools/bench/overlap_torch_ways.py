@@ -22,6 +22,8 @@ class Case:
         self.share = order["ranks"] if world.size == 1 else 1
         self.ranks = order["ranks"]
         self.tolerance = 1e-4 if self.dtype == torch.float32 else 0.03
+        # In symmetric memory: copies of tensors by id, and the rows of the ring.
+        self.copies, self.links = {}, None
         self.make()
 
     def seeded(self, number):
@@ -36,13 +38,15 @@ class Case:
     def empty(self, *shape, dtype=None):
         return torch.empty(*shape, device=self.world.device, dtype=dtype or self.dtype)
 
-    def symmetric(self, like):
-        """A tensor of that shape and type in symmetric memory."""
-        if not self.world.on_gpu:
-            return torch.empty_like(like)
-        tensor = symmetric.empty(*like.shape, dtype=like.dtype, device=like.device)
-        symmetric.rendezvous(tensor, self.world.group)
-        return tensor
+    def symmetric(self, part):
+        """A copy in symmetric memory, the same one for each way."""
+        if id(part) not in self.copies:
+            copy = torch.empty_like(part)
+            if self.world.on_gpu:
+                copy = symmetric.empty(*part.shape, dtype=part.dtype, device=part.device)
+                symmetric.rendezvous(copy, self.world.group)
+            self.copies[id(part)] = copy.copy_(part)
+        return self.copies[id(part)]
 
     def parts(self):
         found = {"torch-gemm": self.repeated(self.products)}
@@ -100,7 +104,7 @@ class Gather(Case):
         found = {
             **super().ways(),
             "async-tp": lambda: self.fused(self.x),
-            "async-tp-symm": lambda: self.fused(self.symmetric(self.x).copy_(self.x)),
+            "async-tp-symm": lambda: self.fused(self.symmetric(self.x)),
             "vllm-ring": lambda: peers.ring(self),
         }
         return {**found, **peers.gathers(self)}
@@ -132,7 +136,7 @@ class Scatter(Case):
         found = {
             **super().ways(),
             "async-tp": lambda: fused(self.x),
-            "async-tp-symm": lambda: fused(self.symmetric(self.x).copy_(self.x)),
+            "async-tp-symm": lambda: fused(self.symmetric(self.x)),
         }
         return {**found, **peers.scatters(self)}
 
@@ -207,7 +211,7 @@ class Block(Case):
 
     def ways(self):
         def in_symmetric_memory():
-            return self.fused(*(self.symmetric(part).copy_(part) for part in (self.x, self.dy)))
+            return self.fused(*(self.symmetric(part) for part in (self.x, self.dy)))
 
         return {**super().ways(), "async-tp": lambda: self.fused(self.x, self.dy), "async-tp-symm": in_symmetric_memory}
 
@@ -308,7 +312,7 @@ class ScaledGather(Scaled):
             return run
 
         def in_symmetric_memory():
-            return fused(self.symmetric(self.x).copy_(self.x))
+            return fused(self.symmetric(self.x))
 
         return {**super().ways(), "async-tp": lambda: fused(self.x), "async-tp-symm": in_symmetric_memory}
 
