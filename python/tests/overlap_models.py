@@ -81,6 +81,7 @@ def parallelize(model: nn.Module, mesh: object) -> nn.Module:
 def graphs_through(overlap: Any, *, is_decomposed: bool = True) -> Callable[..., Any]:
     """A compiler that gives the pass what Inductor gives it, and runs the graphs as they are."""
     from torch._functorch.aot_autograd import aot_module_simplified
+    from torch._functorch.partitioners import min_cut_rematerialization_partition
     from torch._inductor.decomposition import select_decomp_table
 
     def change(graph: torch.fx.GraphModule, _inputs: Any) -> torch.fx.GraphModule:
@@ -90,6 +91,13 @@ def graphs_through(overlap: Any, *, is_decomposed: bool = True) -> Callable[...,
 
     def backend(module: torch.fx.GraphModule, inputs: Any) -> Any:
         table = select_decomp_table() if is_decomposed else {}
-        return aot_module_simplified(module, inputs, fw_compiler=change, bw_compiler=change, decompositions=table)
+        return aot_module_simplified(
+            module,
+            inputs,
+            fw_compiler=change,
+            bw_compiler=change,
+            decompositions=table,
+            partition_fn=min_cut_rematerialization_partition,
+        )
 
     return backend

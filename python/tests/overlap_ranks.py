@@ -74,21 +74,27 @@ FUNCTIONS = [
 ]
 
 
+def block_with(function: Any, group: Any) -> Any:
+    """A block with a function between its matmuls."""
+
+    def block(x: Any, w1: Any, w3: Any, w2: Any, scale: Any, bias: Any, row: Any) -> Any:
+        rows = fc.all_gather_tensor(x, 0, group)
+        between = function(rows @ w1 + bias, rows @ w3) * scale * row
+        return fc.reduce_scatter_tensor(between @ w2, "sum", 0, group)
+
+    return block
+
+
 def functions(group: Any) -> None:
     """Each function of the language, between the matmuls of a block, in three element types."""
     from torch.fx.experimental.proxy_tensor import make_fx
 
     for element, tolerance in ((torch.float32, None), (torch.float64, None), (torch.bfloat16, 0.05)):
         for function in FUNCTIONS:
-
-            def block(x: Any, w1: Any, w3: Any, w2: Any, scale: Any, bias: Any, row: Any, function: Any = function) -> Any:
-                rows = fc.all_gather_tensor(x, 0, group)
-                between = function(rows @ w1 + bias, rows @ w3) * scale * row
-                return fc.reduce_scatter_tensor(between @ w2, "sum", 0, group)
-
+            block = block_with(function, group)
             shapes = [(3, 8), (8, 4), (8, 4), (4, 8), (), (4,), (3 * dist.get_world_size(), 1)]
             given = [rank_tensor(*shape, seed=at).to(element) for at, shape in enumerate(shapes)]
-            module = make_fx(block)(*given)
+            module = make_fx(block, tracing_mode="fake")(*given)
             overlap = hir.Overlap(choose="always")
             wanted = block(*given)
             overlap(module)

@@ -74,6 +74,18 @@ def test_layers_with_sequence_parallelism(mesh_of, name, is_decomposed):
     assert len(report.lines) == 8 * shape.layers and not report.kept, str(report)
 
 
+@pytest.mark.parametrize("is_decomposed", [False, True], ids=["aten", "inductor"])
+def test_sixteen_bits(mesh_of, is_decomposed):
+    """Functions of 16-bit numbers are computed in 32, by conversions that the graph or the program has. The MLP is one
+    program."""
+    shape = dataclasses.replace(SHAPE, layers=1)
+    model = llama.parallelize(llama.Layers(shape).bfloat16(), shape, mesh_of(2))
+    report = overlapped(model, torch.randn(1, TOKENS // 2, shape.hidden, dtype=torch.bfloat16), is_decomposed)
+    assert len(report.lines) == 8 and not report.kept, str(report)
+    forward = [line.region for line in report.lines if line.graph == 0]
+    assert len(forward) == 4 and forward[2] == forward[3], str(report)
+
+
 @pytest.mark.parametrize("world", [4, 8])
 @pytest.mark.parametrize("batch", [1, 2])
 def test_more_ranks_and_batches(mesh_of, world, batch):

@@ -243,6 +243,11 @@ def dependent(x, w, group):
     return rows @ torch.softmax(first, 0)
 
 
+def unused(x, group):
+    gather(x, group)
+    return x.cos()
+
+
 def both(product, group):
     return scatter(product, group), product
 
@@ -251,6 +256,7 @@ def both(product, group):
 KEPT = {
     Reason.NO_MATMUL_BEHIND: (lambda g: lambda x: gather(x, g).cos(), [(4, 8)]),
     Reason.NO_MATMUL_BEFORE: (lambda g: lambda x: scatter(x.cos(), g), [(4, 8)]),
+    Reason.RESULT_UNUSED: (lambda g: lambda x: unused(x, g), [(4, 8)]),
     Reason.GATHERED_ROWS_CONTRACTED: (lambda g: lambda x, y: gather(x, g).t() @ y, [(4, 8), (8, 5)]),
     Reason.ADDED_BEFORE_SUM: (lambda g: lambda x, w, b: scatter(x @ w + b, g), [(4, 8), (8, 5), (5,)]),
     Reason.RESULT_ALSO_USED: (lambda g: lambda x, w: both(x @ w, g), [(4, 8), (8, 5)]),

@@ -37,7 +37,7 @@ class Shape:
     """One weight for Q, K and V, and one for gate and up."""
 
 
-TINY = Shape(layers=2, hidden=32, heads=4, kv_heads=2, ffn=64)
+TINY = Shape(layers=1, hidden=32, heads=4, kv_heads=2, ffn=64)
 LLAMA_8B = Shape(layers=4, hidden=4096, heads=32, kv_heads=8, ffn=14336)
 LLAMA_70B = Shape(layers=2, hidden=8192, heads=64, kv_heads=8, ffn=28672)
 

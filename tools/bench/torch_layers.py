@@ -21,6 +21,7 @@ program, not a measurement. Exit status: 0, 1 a way failed or gave other numbers
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import json
 import math
 import os
@@ -191,9 +192,9 @@ def agreed(worked: bool, device: torch.device) -> bool:
     return bool(flag.item())
 
 
-def tried(case: Case, make: Callable[[], Way], wanted: Any) -> Way | str:
+def tried(case: Case, name: str, make: Callable[[], Way], wanted: Any) -> Way | str:
     """A way that works on all ranks and gives the numbers that are wanted, or a sentence."""
-    told, run = "another rank failed", None
+    told, run, start = "another rank failed", None, time.monotonic()
     try:
         run = make()
         found = run()
@@ -206,6 +207,8 @@ def tried(case: Case, make: Callable[[], Way], wanted: Any) -> Way | str:
         if case.options.verbose:
             traceback.print_exc()
         run, told = None, (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+    if dist.get_rank() == 0:
+        print(f"{case.name} {name}: {time.monotonic() - start:.1f} s", file=sys.stderr, flush=True)
     return run if agreed(run is not None, case.device) else told
 
 
@@ -218,11 +221,11 @@ def all_ways(case: Case) -> tuple[dict[str, Way], dict[str, str]]:
         if way == "async-tp" and not on_gpu:
             continue
         expected = None if way == "no-comm" else wanted
-        found[way] = tried(case, lambda way=way: case.step_of(way), expected)
+        found[way] = tried(case, way, lambda way=way: case.step_of(way), expected)
         step = found[way]
         if on_gpu and not isinstance(step, str):
-            found[f"{way} graph"] = tried(case, lambda step=step: recorded(step), expected)
-    found["collectives"] = tried(case, lambda: collectives_alone(case.collectives), None)
+            found[f"{way} graph"] = tried(case, f"{way} graph", lambda step=step: recorded(step), expected)
+    found["collectives"] = tried(case, "collectives", lambda: collectives_alone(case.collectives), None)
     ways = {name: way for name, way in found.items() if not isinstance(way, str)}
     return ways, {name: way for name, way in found.items() if isinstance(way, str)}
 
@@ -332,6 +335,8 @@ def run_model(name: str, options: argparse.Namespace, seconds: float) -> dict[st
 def run_rank(rank: int, options: argparse.Namespace, store: str, results: str) -> None:
     """All models on one rank."""
     on_gpu = options.device == "cuda"
+    # Nothing waits without end: where it hangs is said, and the process ends.
+    faulthandler.dump_traceback_later(options.seconds + 60, exit=True)
     if on_gpu:
         torch.cuda.set_device(rank)
     else:
@@ -346,6 +351,7 @@ def run_rank(rank: int, options: argparse.Namespace, store: str, results: str) -
         Path(results).write_text(json.dumps(about(options) | {"models": found}), encoding="utf-8")
     dist.barrier()
     dist.destroy_process_group()
+    faulthandler.cancel_dump_traceback_later()
 
 
 def about(options: argparse.Namespace) -> dict[str, Any]:

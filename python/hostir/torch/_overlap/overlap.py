@@ -161,6 +161,8 @@ def _op_of(index: GraphIndex, region: Region, written: Written, program: RegionP
 
 def _candidates(index: GraphIndex, end: Collective, ends: list[Collective]) -> Iterator[Region]:
     """The regions that a collective can be in, the largest first."""
+    if not end.result.users:
+        raise Kept(Reason.RESULT_UNUSED)
     if end.is_gather:
         yield find_gather(index, end)
         return
