@@ -7,6 +7,7 @@ from hostir._errors import Diagnostic, Edit, Fix, HostIrError, Label, apply_fixe
 from hostir._native import RULES_VERSION, Tensor
 from hostir._native import VERSION as __version__
 from hostir._program import Program, Verdict, check, load, parse, parse_all, run, run_passes, verify
+from hostir._timeline import timeline
 
 __all__ = [
     "RULES_VERSION",
@@ -26,5 +27,6 @@ __all__ = [
     "parse_all",
     "run",
     "run_passes",
+    "timeline",
     "verify",
 ]

@@ -1,9 +1,10 @@
 //! The extension module `hostir._native`: host programs as Python objects.
 //!
 //! Python's side (`hostir/*.py`) has the documented functions and types; this module has what they call: programs
-//! (`program`), proofs (`check`), runs on the CPU (`run`, `ranks`), sessions on a GPU of this process (`session`,
-//! `control_plane`), calls of ops by these (`dispatcher`, `exchange_api`), tensors and their exchange by DLPack (`tensor`, `dlpack`), and
-//! the two tools as functions (`tools`). Work happens off the interpreter (`worker`), and everything that is wrong becomes
+//! (`program`), proofs (`check`), runs on the CPU (`run`, `ranks`), sizes that a rank's tensors fix (`parts`), sessions on
+//! a GPU of this process (`session`, `control_plane`), calls of ops by these (`dispatcher`, `exchange_api`), tensors and
+//! their exchange by DLPack (`tensor`, `dlpack`), and the two tools as functions (`tools`). Work happens off the
+//! interpreter (`worker`), and everything that is wrong becomes
 //! one exception with diagnostics (`failure`).
 
 mod check;
@@ -13,6 +14,7 @@ mod dlpack;
 mod exchange_api;
 mod failure;
 mod judge;
+mod parts;
 mod program;
 mod ranks;
 mod run;
@@ -40,6 +42,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(check::prove_for_python, module)?)?;
     module.add_function(wrap_pyfunction!(run::run_for_python, module)?)?;
     module.add_function(wrap_pyfunction!(ranks::run_ranks, module)?)?;
+    module.add_function(wrap_pyfunction!(parts::sizes_of_parts, module)?)?;
     module.add_function(wrap_pyfunction!(program::raise_error, module)?)?;
     module.add_function(wrap_pyfunction!(tools::hir_opt, module)?)?;
     module.add_function(wrap_pyfunction!(tools::hir_run, module)?)?;

@@ -1,6 +1,9 @@
-"""Models of tests: blocks in the shape of Llama's, with DTensor's tensor parallelism and sequence parallelism."""
+"""Models of tests: blocks in the shape of Llama's, with DTensor's tensor parallelism and sequence parallelism; a compiler."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -73,3 +76,28 @@ def parallelize(model: nn.Module, mesh: object) -> nn.Module:
         "mlp.w2": RowwiseParallel(output_layouts=Shard(1)),
     }
     return parallelize_module(model, mesh, plan)
+
+
+def graphs_through(overlap: Any, *, is_decomposed: bool = True) -> Callable[..., Any]:
+    """A compiler that gives the pass what Inductor gives it, and runs the graphs as they are."""
+    from torch._functorch.aot_autograd import aot_module_simplified
+    from torch._functorch.partitioners import min_cut_rematerialization_partition
+    from torch._inductor.decomposition import select_decomp_table
+
+    def change(graph: torch.fx.GraphModule, _inputs: Any) -> torch.fx.GraphModule:
+        overlap(graph)
+        graph.graph.lint()
+        return graph
+
+    def backend(module: torch.fx.GraphModule, inputs: Any) -> Any:
+        table = select_decomp_table() if is_decomposed else {}
+        return aot_module_simplified(
+            module,
+            inputs,
+            fw_compiler=change,
+            bw_compiler=change,
+            decompositions=table,
+            partition_fn=min_cut_rematerialization_partition,
+        )
+
+    return backend

@@ -13,18 +13,15 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor.parallel import parallelize_module
 
-import hostir
 import hostir.torch as hir
-from hostir.torch._overlap.measure import measure_both
-from hostir.torch._overlap.reasons import Kept, Reason
-from overlap_models import HIDDEN, Block, parallelize
+from overlap_models import HIDDEN, Block, graphs_through, parallelize
 
 warnings.simplefilter("ignore", FutureWarning)
 
 
 def rank_tensor(*shape: int, seed: int = 0) -> torch.Tensor:
     """Numbers of this rank."""
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(1000 * seed + dist.get_rank()))
+    return torch.randn(shape, generator=torch.Generator().manual_seed(1000 * seed + dist.get_rank()))
 
 
 def one_step(model: nn.Module, run: Any, x: torch.Tensor) -> list[torch.Tensor]:
@@ -37,7 +34,10 @@ def one_step(model: nn.Module, run: Any, x: torch.Tensor) -> list[torch.Tensor]:
 
 
 def llama_block(group: Any) -> None:
-    """Inductor with the pass gives the numbers of eager torch, and every program those of the nodes it replaced."""
+    """The graphs with the pass give the numbers of eager torch, and every program those of the nodes it replaced.
+
+    One of the graphs goes through Inductor, whose C++ takes long to compile.
+    """
     world = dist.get_world_size()
     mesh = init_device_mesh("cpu", (world,))
     torch.manual_seed(0)
@@ -46,7 +46,10 @@ def llama_block(group: Any) -> None:
         torch._dynamo.reset()
         x = rank_tensor(batch, 2, HIDDEN, seed=batch)
         overlap = hir.Overlap(choose="always")
-        compiled = torch.compile(model, fullgraph=True, options={"post_grad_custom_post_pass": overlap})
+        if (world, batch) == (2, 3):
+            compiled = torch.compile(model, fullgraph=True, options={"post_grad_custom_post_pass": overlap})
+        else:
+            compiled = torch.compile(model, fullgraph=True, backend=graphs_through(overlap))
         for wanted, found in zip(one_step(model, model, x), one_step(model, compiled, x), strict=True):
             torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
         overlap.check()
@@ -55,50 +58,6 @@ def llama_block(group: Any) -> None:
         assert len(report.lines) == 8 and len(report.fused) == 8, str(report)
         blocks = [line.region for line in report.lines if line.region]
         assert len(set(blocks)) == 6, str(report)
-
-
-def measured(group: Any) -> None:
-    """On the CPU the op is the region's own nodes: no gain."""
-    x, w = rank_tensor(4, 8), rank_tensor(8, 6, seed=1)
-    name, world = group.group_name, dist.get_world_size()
-
-    def gather(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-        return fc.all_gather_tensor(x, 0, group) @ w
-
-    wanted = gather(x, w)
-    for min_gain, is_fused in ((1000.0, False), (0.0, True)):
-        torch._dynamo.reset()
-        overlap = hir.Overlap(min_gain=min_gain, choose="measure", rounds=3)
-        compiled = torch.compile(gather, fullgraph=True, options={"post_grad_custom_post_pass": overlap})
-        torch.testing.assert_close(compiled(x, w), wanted)
-        (line,) = overlap.report().lines
-        assert line.is_fused == is_fused, str(overlap.report())
-        if is_fused:
-            assert line.times is not None and line.times.serial > 0 and line.times.measured > 0
-        else:
-            assert line.reason is Reason.NO_GAIN and "ms as torch has it" in line.detail
-    assert world == dist.get_world_size() and name
-
-
-def failures_of_measuring(group: Any) -> None:
-    """What keeps ranks from measuring, is known to all of them, and none waits for another."""
-    rank, name = dist.get_rank(), group.group_name
-
-    def fail(x: torch.Tensor) -> torch.Tensor:
-        if rank == 1:
-            hostir.parse("hir 2\nf(")
-        return x
-
-    for region, module, reason in (
-        (f"region_{rank}", torch.relu, Reason.RANKS_DISAGREE),
-        ("region", fail, Reason.RUN_FAILED),
-    ):
-        try:
-            measure_both(region, name, (torch.relu, module), [torch.ones(3)], 2)
-        except Kept as kept:
-            assert kept.reason is reason and kept.detail, kept
-        else:
-            raise AssertionError(f"no {reason}")
 
 
 FUNCTIONS = [
@@ -115,21 +74,31 @@ FUNCTIONS = [
 ]
 
 
+def block_with(function: Any, group: Any) -> Any:
+    """A block with a function between its matmuls."""
+
+    def block(x: Any, w1: Any, w3: Any, w2: Any, scale: Any, bias: Any, row: Any) -> Any:
+        rows = fc.all_gather_tensor(x, 0, group)
+        between = function(rows @ w1 + bias, rows @ w3) * scale * row
+        return fc.reduce_scatter_tensor(between @ w2, "sum", 0, group)
+
+    return block
+
+
 def functions(group: Any) -> None:
     """Each function of the language, between the matmuls of a block, in three element types."""
     from torch.fx.experimental.proxy_tensor import make_fx
 
     for element, tolerance in ((torch.float32, None), (torch.float64, None), (torch.bfloat16, 0.05)):
         for function in FUNCTIONS:
-
-            def block(x: Any, w1: Any, w3: Any, w2: Any, scale: Any, bias: Any, row: Any, function: Any = function) -> Any:
-                rows = fc.all_gather_tensor(x, 0, group)
-                between = function(rows @ w1 + bias, rows @ w3) * scale * row
-                return fc.reduce_scatter_tensor(between @ w2, "sum", 0, group)
-
+            block = block_with(function, group)
             shapes = [(3, 8), (8, 4), (8, 4), (4, 8), (), (4,), (3 * dist.get_world_size(), 1)]
             given = [rank_tensor(*shape, seed=at).to(element) for at, shape in enumerate(shapes)]
-            module = make_fx(block)(*given)
+            module = make_fx(block, tracing_mode="fake")(*given)
+            if any("fill_" in str(node.target) for node in module.graph.nodes):
+                # torch 2.9 has silu's gradient on the CPU as ops in place, which compilers take out of their graphs first.
+                assert torch.__version__.startswith("2.9")
+                continue
             overlap = hir.Overlap(choose="always")
             wanted = block(*given)
             overlap(module)

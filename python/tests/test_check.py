@@ -1,5 +1,7 @@
 """Proofs, and fixes as data."""
 
+import json
+
 import pytest
 
 import hostir
@@ -84,3 +86,23 @@ def test_strict_makes_warnings_errors():
 def test_passes_before_a_check(examples):
     made = hostir.load(examples / "ag_matmul.hir").run_passes("host-ir-lower,check-program{devices=4}")
     assert made.pass_warnings == () or all(found.severity == "warning" for found in made.pass_warnings)
+
+
+def test_timelines_need_no_gpu(tutorial, tmp_path):
+    program = hostir.load(tutorial / "6_ring.hir")
+    chart = hostir.timeline(program, tmp_path / "ring.json", devices=4, sizes={"m": 32})
+    assert chart.startswith("timeline of 4 ranks") and "worked out by a model" in chart
+    names = {event.get("name") for event in json.loads((tmp_path / "ring.json").read_text())["traceEvents"]}
+    assert any("matmul" in str(name) for name in names)
+    assert hostir.timeline(program, streams=2) != chart
+
+
+def test_timelines_that_cannot_be(tutorial, tmp_path):
+    program = hostir.load(tutorial / "6_ring.hir")
+    with pytest.raises(ValueError, match="a picture"):
+        hostir.timeline(program, tmp_path / "ring.png")
+    with pytest.raises(FileNotFoundError):
+        hostir.timeline(program, tmp_path / "missing" / "ring.svg")
+    with pytest.raises(hostir.HostIrError) as caught:
+        hostir.timeline(hostir.load(tutorial / "race.hir"))
+    assert caught.value.code == "H0701"

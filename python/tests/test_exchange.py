@@ -14,6 +14,7 @@ import torch.distributed as dist  # noqa: E402
 import hostir  # noqa: E402
 import hostir.torch as hir  # noqa: E402
 import torch_ranks as ranks  # noqa: E402
+from rank_pool import start_ranks  # noqa: E402
 from hostir.torch import _monitor  # noqa: E402
 from hostir.torch._exchange import GroupExchange, describe_trouble, exchange_of  # noqa: E402
 
@@ -82,12 +83,12 @@ def ends_and_silence(group):
 
 
 @pytest.mark.parametrize("work", [gathers, late_ranks_are_named, different_steps, failures_are_told, ends_and_silence])
-def test_two_ranks(work, tmp_path):
-    ranks.start_ranks(work, 2, tmp_path)
+def test_two_ranks(work):
+    start_ranks(work, 2)
 
 
-def test_four_ranks(tmp_path):
-    ranks.start_ranks(groups_apart, 4, tmp_path)
+def test_four_ranks():
+    start_ranks(groups_apart, 4)
 
 
 def test_a_session_that_failed_ends_its_process():

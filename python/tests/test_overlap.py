@@ -15,7 +15,7 @@ import hostir  # noqa: E402
 import hostir.torch as hir  # noqa: E402
 import overlap_ranks as ranks  # noqa: E402
 from hostir.torch import Reason  # noqa: E402
-from torch_ranks import start_ranks  # noqa: E402
+from rank_pool import start_ranks  # noqa: E402
 
 c10d = torch.ops._c10d_functional
 
@@ -191,6 +191,39 @@ def test_what_lies_between_may_stay_torchs(group):
     assert any("softmax" in name for name in op_names(module))
 
 
+@torch.library.custom_op("hostir_tests::own_kernel", mutates_args=())
+def own_kernel(x: torch.Tensor) -> torch.Tensor:
+    """An op of a user's, of which the pass knows nothing."""
+    return x * 2
+
+
+@own_kernel.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+
+def test_an_op_of_a_users_ends_a_region(group):
+    module, report = overlapped(lambda x, a, b: scatter(own_kernel(gather(x, group) @ a) @ b, group), (4, 8), (8, 6), (6, 8))
+    assert not report.kept and len(report.programs) == 2
+    assert any("own_kernel" in name for name in op_names(module))
+
+
+def test_a_gather_that_views_take_elsewhere(group):
+    """Views on the way to no matmul are no reason of their own."""
+    _, report = overlapped(lambda x: torch.cat(gather(x, group).split(4, 0), 1).cos(), (4, 8))
+    assert [(line.reason, line.detail) for line in report.kept] == [(Reason.NO_MATMUL_BEHIND, "cos")]
+
+
+def test_an_override_of_another_schedule(group):
+    """Whose output has its axes in another order in memory, which a rank's part does not show."""
+    _, report = overlapped(lambda x, w: scatter(x @ w, group), (8, 6), (6, 12))
+    ((name, made),) = report.programs.items()
+    other = made.plain.run_passes("overlap-lower{matmul_reduce_scatter=p2p}")
+    assert "order(" in str(other)
+    hir.override(name, other)
+    assert made.is_override
+
+
 def test_exported_programs(group):
     class Layer(torch.nn.Module):
         def forward(self, x, w):
@@ -210,6 +243,11 @@ def dependent(x, w, group):
     return rows @ torch.softmax(first, 0)
 
 
+def unused(x, group):
+    gather(x, group)
+    return x.cos()
+
+
 def both(product, group):
     return scatter(product, group), product
 
@@ -218,6 +256,7 @@ def both(product, group):
 KEPT = {
     Reason.NO_MATMUL_BEHIND: (lambda g: lambda x: gather(x, g).cos(), [(4, 8)]),
     Reason.NO_MATMUL_BEFORE: (lambda g: lambda x: scatter(x.cos(), g), [(4, 8)]),
+    Reason.RESULT_UNUSED: (lambda g: lambda x: unused(x, g), [(4, 8)]),
     Reason.GATHERED_ROWS_CONTRACTED: (lambda g: lambda x, y: gather(x, g).t() @ y, [(4, 8), (8, 5)]),
     Reason.ADDED_BEFORE_SUM: (lambda g: lambda x, w, b: scatter(x @ w + b, g), [(4, 8), (8, 5), (5,)]),
     Reason.RESULT_ALSO_USED: (lambda g: lambda x, w: both(x @ w, g), [(4, 8), (8, 5)]),
@@ -291,7 +330,7 @@ SETTINGS = {
     Reason.CHOICE_NEVER: with_settings(choose="never"),
     Reason.CANNOT_MEASURE: with_settings(choose="measure"),
 }
-# By `overlap_ranks.measured` and `overlap_ranks.failures_of_measuring`.
+# By test_measure.py.
 MEASURED = {Reason.NO_GAIN, Reason.RANKS_DISAGREE, Reason.RUN_FAILED}
 
 
@@ -409,15 +448,13 @@ def test_names_that_the_package_has_not():
 
 
 @pytest.mark.parametrize("world", [2, 4])
-def test_a_block_on_ranks(world, tmp_path):
-    start_ranks(ranks.llama_block, world, tmp_path)
+def test_a_block_on_ranks(world):
+    start_ranks(ranks.llama_block, world)
 
 
 @pytest.mark.parametrize(
     "work",
     [
-        ranks.measured,
-        ranks.failures_of_measuring,
         ranks.functions,
         ranks.slots,
         ranks.slots_with_biases,
@@ -425,5 +462,5 @@ def test_a_block_on_ranks(world, tmp_path):
         ranks.styles,
     ],
 )
-def test_two_ranks(work, tmp_path):
-    start_ranks(work, 2, tmp_path)
+def test_two_ranks(work):
+    start_ranks(work, 2)

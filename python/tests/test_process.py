@@ -91,8 +91,8 @@ def test_control_c_interrupts_a_run():
     code = (
         "import hostir\n"
         "p = hostir.parse('hir 2\\nf(x: f64[n, n]) -> (y: f64[n, n]):\\n  y = matmul(x, x)\\n')\n"
-        "print('begin', flush=True)\n"
         "try:\n"
+        "    print('begin', flush=True)\n"
         "    p.run({'x': 'ones'}, sizes={'n': 6000})\n"
         "except KeyboardInterrupt:\n"
         "    print('interrupted', flush=True)\n"

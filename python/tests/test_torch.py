@@ -9,6 +9,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 import hostir  # noqa: E402
 import hostir.torch as hir  # noqa: E402
 import torch_ranks as ranks  # noqa: E402
+from rank_pool import start_ranks  # noqa: E402
 
 
 @hir.op("hostir_tests::matmul", program="programs/matmul.hir", args={"x": "x", "w": "w"}, out="y")
@@ -195,6 +196,27 @@ def test_wrong_programs_are_no_ops():
 
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_torchs_profiler_shows_calls(backend):
+    torch._dynamo.reset()
+    x, w = inputs()
+    run = torch.compile(lambda x, w: matmul(x, w).cos(), fullgraph=True, backend=backend)
+    run(x, w)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        for _ in range(3):
+            run(x, w)
+    assert [event.name for event in profile.events()].count("hostir_tests::matmul") == 3
+
+
+def test_timelines_of_ops(tmp_path):
+    x, w = ranks.random_inputs(0)
+    chart = ranks.gather_matmul_2.timeline(tmp_path / "op.svg", x, w, "group", world=2)
+    assert "timeline of 2 ranks" in chart and "all ranks together" in chart
+    assert (tmp_path / "op.svg").read_text().startswith("<svg")
+    with pytest.raises(hostir.HostIrError, match="has the axes"):
+        ranks.gather_matmul_2.timeline(None, x[0], w, "group", world=2)
+
+
 def test_bfloat16_without_importing_more():
     program = hostir.parse("hir 2\nf(x: bf16[n]) -> (y: bf16[n]):\n  y = relu(x)\n")
     x = torch.tensor([1.0, -2, 3], dtype=torch.bfloat16, requires_grad=True)
@@ -203,10 +225,10 @@ def test_bfloat16_without_importing_more():
 
 
 @pytest.mark.parametrize("work", [ranks.forward_and_out, ranks.oracle, ranks.gradients, ranks.export])
-def test_two_ranks(work, tmp_path):
-    ranks.start_ranks(work, 2, tmp_path)
+def test_two_ranks(work):
+    start_ranks(work, 2)
 
 
 @pytest.mark.parametrize("work", [ranks.two_groups, ranks.four_ranks, ranks.pushed_rows])
-def test_four_ranks(work, tmp_path):
-    ranks.start_ranks(work, 4, tmp_path)
+def test_four_ranks(work):
+    start_ranks(work, 4)

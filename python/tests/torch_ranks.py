@@ -1,17 +1,14 @@
-"""Ranks of tests: functions that processes run, and what starts them."""
+"""Ranks of tests: functions that processes run."""
 
 from __future__ import annotations
 
-import os
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as fc
-import torch.multiprocessing
 from torch.distributed.device_mesh import init_device_mesh
 
 import hostir
@@ -49,22 +46,6 @@ def push_gather_matmul(x: torch.Tensor, w: torch.Tensor, group: str) -> torch.Te
 def wrong_order(x: torch.Tensor, w: torch.Tensor, group: str) -> torch.Tensor:
     """A body that says something else than the program."""
     return gather_rows(x, group).flip(0) @ w
-
-
-def start_ranks(work: Callable[[Any], None], world: int, folder: Path) -> None:
-    """Runs a function in processes that are the ranks of a group; raises if it raises in one."""
-    torch.multiprocessing.spawn(_run_rank, args=(work, world, str(folder / "store")), nprocs=world)
-
-
-def _run_rank(rank: int, work: Callable[[Any], None], world: int, store: str) -> None:
-    torch.set_num_threads(1)
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world)
-    try:
-        work(dist.group.WORLD)
-        dist.barrier()
-    finally:
-        dist.destroy_process_group()
 
 
 def random_inputs(rank: int, rows: int = 3) -> tuple[torch.Tensor, torch.Tensor]:

@@ -15,6 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from hostir import _native
 from hostir._program import Program, Verdict, load
+from hostir._timeline import timeline
 from hostir.torch._gradient import (
     GradientSchedule,
     GradientSpec,
@@ -22,7 +23,7 @@ from hostir.torch._gradient import (
     tensor_gradients,
     within_autograd,
 )
-from hostir.torch._group import group_name, is_group, plain_tensor
+from hostir.torch._group import group_among, group_name, is_group, plain_tensor
 from hostir.torch._session import ProgramSessions, ResultLayout
 
 __all__ = ["Op", "op"]
@@ -211,6 +212,19 @@ class Op:
         from hostir.torch._oracle import compare_with_body
 
         compare_with_body(self, self._bind(args, kwargs), rtol, atol)
+
+    def timeline(self, path: str | os.PathLike[str] | None, *args: Any, world: int | None = None, **kwargs: Any) -> str:
+        """The program's timeline for such tensors by the cost model, as a chart; `path` as for `hostir.timeline`.
+
+        The arguments are those of a call, of which only the shapes count. `world` is the number of ranks; without it that
+        of the group.
+        """
+        values = self._bind(args, kwargs)
+        group = group_among(values)
+        if world is None and group is not None:
+            world = group.size()
+        shapes = [list(values[at].shape) for at in self._inputs]
+        return timeline(self.program, path, devices=world, sizes=_native.sizes_of_parts(self.program._handle, shapes))
 
     def run_body(self, *args: Any, **kwargs: Any) -> Any:
         """The body's results, as plain tensors that share no memory with the arguments."""

@@ -43,7 +43,7 @@ def all_gather(x: Tensor, w: Any, group: Any, bias: Any = None, *, dim: int = 0)
     """
     weights = (w,) if isinstance(w, Tensor) else tuple(w)
     biases = () if bias is None else (bias,) if isinstance(bias, Tensor) else tuple(bias)
-    call = _slot_call(x, group, dim, len(weights), bool(biases))
+    call = _slot_call(x, group, dim, len(weights), len(biases) > 0)
     run = _gather_compiled if torch.compiler.is_compiling() else _Gather.apply
     made = run(call, x, *weights, *biases)
     return made[0] if isinstance(w, Tensor) else tuple(made)

@@ -18,13 +18,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
+sys.path[:0] = [str(ROOT), str(Path(__file__).parent), str(Path(__file__).parents[1])]
 os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
 os.environ.setdefault("NCCL_NVLS_ENABLE", "0")
 
 import torch  # noqa: E402
 
 import one_rank  # noqa: E402
+import own_kernels  # noqa: E402
 import several_ranks  # noqa: E402
 
 LIMIT = 180.0
@@ -58,13 +59,17 @@ def run_ranks(case: Callable[[], None], world: int, expected: dict[int, tuple[in
             said = log[rank].read_text(errors="replace")
             if status != wanted or text not in said:
                 wrong.append(f"rank {rank}: {status}, not {wanted} with `{text}`\n{said[-3000:]}")
+        # Figures of rank 0.
+        for line in log[0].read_text(errors="replace").splitlines():
+            if line.startswith("  ") and not wrong:
+                print(line, flush=True)
         if wrong:
             raise AssertionError("\n".join(wrong))
 
 
 def cases() -> dict[str, Callable[[], None]]:
     """All cases by name."""
-    alone = {f"one rank: {case.__name__}": lambda case=case: run_alone(case) for case in one_rank.CASES}
+    alone = {f"one rank: {case.__name__}": lambda case=case: run_alone(case) for case in [*one_rank.CASES, *own_kernels.CASES]}
     together = {
         f"{world} ranks: {case.__name__}": lambda case=case, world=world, expected=expected: run_ranks(case, world, expected)
         for case, world, expected in several_ranks.CASES

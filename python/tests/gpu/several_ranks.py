@@ -232,6 +232,19 @@ def a_rank_raises() -> None:
     print("nobody noticed", flush=True)
 
 
+def training() -> None:
+    """200 steps of a small model: programs are as close to eager torch as `torch.compile` is."""
+    from training import compare_losses
+
+    if torch.cuda.device_count() < dist.get_world_size():
+        print("  training: torch's own collectives need a GPU for each rank", flush=True)
+        return
+    for dtype in (torch.float32, torch.bfloat16):
+        told = compare_losses(200, "cuda", dtype)
+        if dist.get_rank() == 0:
+            print(f"  training, {dtype}: {told}", flush=True)
+
+
 CASES = [
     (forward, 2, {}),
     (backward, 2, {}),
@@ -239,6 +252,7 @@ CASES = [
     (compiled, 2, {}),
     (overlap_pass, 2, {}),
     (linear_slots, 2, {}),
+    (training, 2, {}),
     (two_groups, 4, {}),
     (another_shape_each_time, 2, {}),
     (a_rank_is_killed, 2, {0: (1, "no sign of life"), 1: (-signal.SIGKILL, "")}),
@@ -251,7 +265,8 @@ def run_rank(name: str, rank: int, world: int, store: str) -> None:
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     os.environ["HOSTIR_PEER_TIMEOUT"] = "4"
     torch.cuda.set_device(rank % torch.cuda.device_count())
-    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world)
+    backend = "cpu:gloo,cuda:nccl" if torch.cuda.device_count() >= world else "gloo"
+    dist.init_process_group(backend, init_method=f"file://{store}", rank=rank, world_size=world)
     globals()[name]()
     torch.cuda.synchronize()
     dist.barrier()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -90,6 +90,7 @@ class _Writer:
         self.lines: list[_Line] = []
         self.counts: dict[str, int] = {}
         self.outputs: list[str] = []
+        self.read: set[Node] = set()
         self.summed = {matmul.node for matmul in region.summed}
 
     # Names and lines
@@ -203,13 +204,13 @@ class _Writer:
             operands.append(self._operand(operand, node, form) if is_tensor else literal(operand, element_type(node)))
 
         def write(element: str, expression: str, like: str) -> str:
-            return self._write(self.lines, "V", element, self.forms[like] if like else form, expression)
+            return self._write(self.lines, "V", element, _without_sum(self.forms[like]) if like else form, expression)
 
         self.names[node] = write_function(function, operands, write)
 
     def _operand(self, operand: Node, result: Node, form: Form) -> str:
         if operand in self.names:
-            return self.names[operand]
+            return self._value(operand)
         kind = operand_kind(shape_of(operand), shape_of(result))
         ranks, rows, width = form.shape
         if kind is None:
@@ -223,6 +224,17 @@ class _Writer:
         name = self._argument(operand, "A" if kind == "rows" else "B", found)
         self.forms[name] = found
         return name
+
+    def _value(self, node: Node) -> str:
+        """The name of a value. A conversion that several functions read is written for each of them: what the passes join
+        into one kernel has one result.
+        """
+        function = self.index.functions.get(node)
+        if function is None or function.name != "cast" or node not in self.read:
+            self.read.add(node)
+            return self.names[node]
+        source, element = self.names[function.operands[0]], element_type(node)
+        return self._write(self.lines, "V", element, self.forms[self.names[node]], f"{element}({source})")
 
     def _write_sum(self) -> None:
         """The matmul whose result is added up over ranks; several are one, of factors that lie side by side."""
@@ -290,6 +302,11 @@ class _Writer:
     def _part_axes(self, source: Node, width: int) -> str:
         rows = math.prod(shape_of(source)) // width
         return forms.part_form(self.region.ranks, rows, width).axes
+
+
+def _without_sum(form: Form) -> Form:
+    """The form of what is computed from a product: the axis that was contracted is the product's."""
+    return replace(form, axes=form.axes.partition(", r.")[0])
 
 
 def _is_read_outside(node: Node, region: Region) -> bool:

@@ -114,15 +114,20 @@ def write_function(function: Function, names: Sequence[str], write: Callable[[st
         return write(result, f"{result}({names[0]})", "")
     steps = FORMULAS[function.name]
     compute = "f32" if len(steps) > 1 and result in NARROW else result
-    operands = []
-    for operand, name in zip(function.operands, names, strict=True):
-        differs = isinstance(operand, torch.fx.Node) and element_type(operand) != compute
-        operands.append(write(compute, f"{compute}({name})", name) if differs else name)
     values = {name: literal(number, compute) for name, number in CONSTANTS.items()}
     for letter, step in zip("abcdefgh", steps):
+        # A conversion for each step that reads it: what the passes join into one kernel has one result.
+        operands = [
+            write(compute, f"{compute}({name})", name) if _differs(operand, compute) and f"{{{at}}}" in step else name
+            for at, (operand, name) in enumerate(zip(function.operands, names, strict=True))
+        ]
         values[letter] = write(compute, step.format(*operands, **values), "")
     last = values["abcdefgh"[len(steps) - 1]]
     return last if compute == result else write(result, f"{result}({last})", "")
+
+
+def _differs(operand: Any, element: str) -> bool:
+    return isinstance(operand, torch.fx.Node) and element_type(operand) != element
 
 
 def literal(number: float, element: str) -> str:

@@ -2,57 +2,131 @@
 
 from __future__ import annotations
 
+import json
+import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
-from hostir._errors import HostIrError
 from hostir.torch._group import group_of
+from hostir.torch._overlap.ballot import Ballot, ballot_of
 from hostir.torch._overlap.reasons import Kept, Reason
 
-__all__ = ["Times", "measure_both"]
+__all__ = ["Times", "measure_both", "wins_needed"]
+
+Module = Callable[..., Any]
+
+# How likely it may be that a program which is no faster is taken for one that is.
+CHANCE = 0.05
 
 
 @dataclass(frozen=True)
 class Times:
-    """Medians of the slowest rank, in milliseconds."""
+    """Times of rounds in each of which both ran, in milliseconds; of the slowest rank in the round."""
 
     serial: float
+    """The median as torch has it."""
     measured: float
+    """The median as a program."""
+    gain: float
+    """How many times faster the program is: the median of the rounds' quotients."""
+    wins: int
+    """The rounds in which the program was faster."""
+    rounds: int
 
-    @property
-    def gain(self) -> float:
-        """How many times faster the program is."""
-        return self.serial / self.measured if self.measured else float("inf")
+    @staticmethod
+    def of_ranks(ranks: Sequence[Sequence[Sequence[float]]]) -> Times:
+        """The times of samples: for each rank torch's rounds and the program's."""
+        serial, measured = ([max(times) for times in zip(*samples, strict=True)] for samples in zip(*ranks, strict=True))
+        pairs = list(zip(serial, measured, strict=True))
+        return Times(
+            statistics.median(serial),
+            statistics.median(measured),
+            statistics.median(one / other if other else math.inf for one, other in pairs),
+            sum(other < one for one, other in pairs),
+            len(pairs),
+        )
+
+    def is_faster(self, min_gain: float) -> bool:
+        """Whether the program gains `min_gain`, and was faster more often than chance explains.
+
+        A `min_gain` below 1 asks for no more than that gain.
+        """
+        return self.gain >= min_gain and (min_gain < 1 or self.wins >= wins_needed(self.rounds))
+
+
+def wins_needed(rounds: int) -> int:
+    """The least number of rounds that a program has to win: if both were as fast, that many are won by chance in at most
+    one of 20 cases. More than `rounds` if these are too few to say so.
+    """
+    ways, chance = 0, CHANCE * 2**rounds
+    for wins in range(rounds, -1, -1):
+        ways += math.comb(rounds, wins)
+        if ways > chance:
+            return wins + 1
+    return 0
 
 
 def measure_both(
-    name: str, group: str, modules: tuple[Callable[..., Any], Callable[..., Any]], inputs: Sequence[Any], rounds: int
+    name: str, group: str, modules: tuple[Module, Module], inputs: Sequence[Any], rounds: int, timeout: float
 ) -> Times:
     """Times torch's nodes and the program in turn, on tensors like `inputs`. All ranks of the group call it.
 
-    Raises `Kept` where that is impossible.
+    Raises `Kept` where that is impossible, on all ranks: what one of them is refused, or does not come for within
+    `timeout` seconds, is known to the others before they wait for it.
     """
-    process_group = _live_group(group)
-    _agree(name, process_group)
-    with ExitStack() as stack:
-        _leave_modes(stack)
-        stack.enter_context(torch.no_grad())
-        tensors = [_random_like(value) for value in inputs]
-        samples, failure = _sample(modules, tensors, rounds)
-        medians = [statistics.median(sample) for sample in samples] if failure is None else None
-        found: list[Any] = [None] * process_group.size()
-        dist.all_gather_object(found, (medians, failure), group=process_group)
-    failures = [text for _, text in found if text is not None]
+    ballot = ballot_of(_live_group(group))
+    device = next((value.device for value in inputs if value.device.type == "cuda"), torch.device("cpu"))
+
+    def measure() -> list[Any]:
+        if device.type == "cuda":
+            torch.cuda.set_device(device)
+        with torch.no_grad():
+            return _measure(ballot, name, modules, inputs, rounds, timeout)
+
+    # A compiler's thread has modes and states of dispatch. Gloo's threads copy them and want the interpreter for that, which
+    # a thread that waits for them in a graph may hold.
+    with ThreadPoolExecutor(1) as thread:
+        return Times.of_ranks(thread.submit(measure).result())
+
+
+def _measure(
+    ballot: Ballot, name: str, modules: tuple[Module, Module], inputs: Sequence[Any], rounds: int, timeout: float
+) -> list[Any]:
+    """The samples of all ranks."""
+    names = set(ballot.gather(name, timeout))
+    if len(names) > 1:
+        raise Kept(Reason.RANKS_DISAGREE, ", ".join(sorted(names)))
+    tensors: list[torch.Tensor] = []
+    _on_all_ranks(ballot, timeout, lambda: tensors.extend(map(_random_like, inputs)))
+    clock = _time_on_gpu if any(tensor.is_cuda for tensor in tensors) else _time_on_cpu
+    for module in modules:
+        _on_all_ranks(ballot, timeout, lambda module=module: clock(module, tensors))  # type: ignore[misc]
+    return _on_all_ranks(ballot, timeout, lambda: _sample(modules, tensors, rounds, clock))
+
+
+def _on_all_ranks(ballot: Ballot, timeout: float, step: Callable[[], Any]) -> list[Any]:
+    """The results of a step on all ranks; `Kept` if it failed on one."""
+    try:
+        answer = {"result": step()}
+    except Exception as error:  # noqa: BLE001 - whatever it is, the others have to know
+        answer = {"failure": f"rank {dist.get_rank(ballot.group)}: {_first_line(error)}"}
+    answers = [json.loads(text) for text in ballot.gather(json.dumps(answer), timeout)]
+    failures = [found["failure"] for found in answers if "failure" in found]
     if failures:
         raise Kept(Reason.RUN_FAILED, failures[0])
-    return Times(*(max(values) for values in zip(*(times for times, _ in found))))
+    return [found["result"] for found in answers]
+
+
+def _first_line(error: Exception) -> str:
+    code, message = getattr(error, "code", type(error).__name__), getattr(error, "message", str(error))
+    return f"{code}: {(message.strip().splitlines() or [''])[0]}"
 
 
 def _live_group(name: str) -> Any:
@@ -67,50 +141,35 @@ def _live_group(name: str) -> Any:
     return group
 
 
-def _agree(name: str, group: Any) -> None:
-    """All ranks are about to time the same region."""
-    with ExitStack() as stack:
-        _leave_modes(stack)
-        found: list[Any] = [None] * group.size()
-        dist.all_gather_object(found, name, group=group)
-    if len(set(found)) > 1:
-        raise Kept(Reason.RANKS_DISAGREE, ", ".join(sorted(set(found))))
-
-
-def _leave_modes(stack: ExitStack) -> None:
-    """Real tensors, also while a compiler traces fake ones."""
-    from torch.utils._python_dispatch import _disable_current_modes
-
-    stack.enter_context(_disable_current_modes())
-
-
 def _random_like(value: torch.Tensor) -> torch.Tensor:
     made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
     return made.normal_() if made.is_floating_point() else made.zero_()
 
 
 def _sample(
-    modules: Sequence[Callable[..., Any]], tensors: list[torch.Tensor], rounds: int
-) -> tuple[list[list[float]], str | None]:
-    """Times of each module, round by round. The text of an error that the program raised in its first run."""
-    on_gpu = any(tensor.is_cuda for tensor in tensors)
-    clock = _time_on_gpu if on_gpu else _time_on_cpu
-    try:
-        for _ in range(2):
-            for module in modules:
-                clock(module, tensors)
-    except HostIrError as error:
-        return [], f"{error.code}: {error.message}"
-    return [list(times) for times in zip(*([clock(module, tensors) for module in modules] for _ in range(rounds)))], None
+    modules: Sequence[Module],
+    tensors: list[torch.Tensor],
+    rounds: int,
+    clock: Callable[[Module, list[torch.Tensor]], float],
+) -> list[list[float]]:
+    """Times of each module, round by round, behind one of each that does not count. Who is first changes by round."""
+    samples: list[list[float]] = [[] for _ in modules]
+    for turn in range(-1, rounds):
+        pairs = list(zip(modules, samples, strict=True))
+        for module, sample in pairs if turn % 2 == 0 else reversed(pairs):
+            taken = clock(module, tensors)
+            if turn >= 0:
+                sample.append(taken)
+    return samples
 
 
-def _time_on_cpu(module: Callable[..., Any], tensors: list[torch.Tensor]) -> float:
+def _time_on_cpu(module: Module, tensors: list[torch.Tensor]) -> float:
     start = time.perf_counter()
     module(*tensors)
     return (time.perf_counter() - start) * 1e3
 
 
-def _time_on_gpu(module: Callable[..., Any], tensors: list[torch.Tensor]) -> float:
+def _time_on_gpu(module: Module, tensors: list[torch.Tensor]) -> float:
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     start.record()
     module(*tensors)

@@ -10,11 +10,13 @@ from typing import Any, Literal
 import torch
 from torch._inductor.custom_graph_pass import CustomGraphPass
 
+from hostir._errors import HostIrError
+from hostir.torch._op import Op
 from hostir.torch._overlap.bodies import program_module, region_body, torch_module
 from hostir.torch._overlap.emit import Written, write_region
 from hostir.torch._overlap.measure import Times, measure_both
 from hostir.torch._overlap.nodes import Collective, Node, collective_of
-from hostir.torch._overlap.programs import region_op, region_program
+from hostir.torch._overlap.programs import RegionProgram, region_op, region_program
 from hostir.torch._overlap.reasons import Kept, Reason
 from hostir.torch._overlap.regions import GraphIndex, Region, find_gather, find_sum, join_regions
 from hostir.torch._overlap.report import Line, Report, source_line
@@ -26,11 +28,13 @@ __all__ = ["Overlap"]
 class Overlap(CustomGraphPass):
     """Lets programs do the collectives of a graph together with the matmuls beside them.
 
-    - `min_gain`: how many times faster than torch's nodes a program has to be.
+    - `min_gain`: how many times faster than torch's nodes a program has to be. If it is 1 or more, the program also has to be
+      faster in so many rounds that chance does not explain it.
     - `choose`: `"measure"` times both once, when a graph is compiled; `"always"` takes every program; `"never"` takes none,
       and the report tells what would have become of the collectives.
     - `passes`: what lowers the programs.
-    - `rounds`: how often both are timed.
+    - `rounds`: how often both are timed, in turn. With fewer than 5 nothing can be told from chance, so none is taken.
+    - `timeout`: seconds that a rank waits for the others to compile the same region.
 
     It is Inductor's `post_grad_custom_post_pass`, and can be called with any `torch.fx.Graph`, `GraphModule` or
     `torch.export.ExportedProgram` of aten ops, which it changes in place.
@@ -42,13 +46,17 @@ class Overlap(CustomGraphPass):
         choose: Literal["measure", "always", "never"] = "measure",
         passes: str = "overlap-lower",
         rounds: int = 20,
+        timeout: float = 300.0,
     ) -> None:
         if choose not in ("measure", "always", "never"):
             raise ValueError(f"choose={choose!r}: it is 'measure', 'always' or 'never'")
+        if rounds < 1:
+            raise ValueError(f"rounds={rounds}: it is 1 or more")
         self.min_gain = min_gain
         self.choose = choose
         self.passes = passes
         self.rounds = rounds
+        self.timeout = timeout
         self._report = Report()
         self._graphs = 0
         self._times: dict[tuple[str, str], Times] = {}
@@ -104,7 +112,7 @@ class Overlap(CustomGraphPass):
                 try:
                     name, times = self._take(graph, index, region)
                 except Kept as kept:
-                    line.reason, line.detail = kept.reason, kept.detail
+                    line.reason, line.detail, line.times = kept.reason, kept.detail, kept.times
                     continue
                 taken = {found.node for found in region.collectives}
                 for node in taken:
@@ -124,7 +132,7 @@ class Overlap(CustomGraphPass):
         self._report.programs[written.name] = program
         if self.choose == "never":
             raise Kept(Reason.CHOICE_NEVER, written.name)
-        op = region_op(written, program, region_body(index, region, written), region.group)
+        op = _op_of(index, region, written, program)
         target = op._packet.default
         times = self._choose(index, region, written, target) if self.choose == "measure" else None
         replace_region(graph, index, region, written, target)
@@ -135,16 +143,26 @@ class Overlap(CustomGraphPass):
         if key not in self._times:
             modules = (torch_module(index, region, written), program_module(region, written, target))
             inputs = [node.meta["val"] for node in dict.fromkeys(given.node for given in written.arguments)]
-            self._times[key] = measure_both(target.name(), region.group, modules, inputs, self.rounds)
+            self._times[key] = measure_both(target.name(), region.group, modules, inputs, self.rounds, self.timeout)
         times = self._times[key]
-        if times.gain < self.min_gain:
-            detail = f"{written.name}: {times.serial:.3f} ms as torch has it, {times.measured:.3f} ms as a program"
-            raise Kept(Reason.NO_GAIN, detail)
+        if not times.is_faster(self.min_gain):
+            detail = f"{written.name}: gain {times.gain:.3f}, faster in {times.wins} of {times.rounds} rounds"
+            raise Kept(Reason.NO_GAIN, detail, times)
         return times
+
+
+def _op_of(index: GraphIndex, region: Region, written: Written, program: RegionProgram) -> Op:
+    """The op of a region; a program that no op can have is refused as one that is not proved."""
+    try:
+        return region_op(written, program, region_body(index, region, written), region.group)
+    except HostIrError as error:
+        raise Kept(Reason.NOT_PROVED, f"{error.code}: {error.message}") from error
 
 
 def _candidates(index: GraphIndex, end: Collective, ends: list[Collective]) -> Iterator[Region]:
     """The regions that a collective can be in, the largest first."""
+    if not end.result.users:
+        raise Kept(Reason.RESULT_UNUSED)
     if end.is_gather:
         yield find_gather(index, end)
         return

@@ -21,6 +21,7 @@ __all__ = ["RegionProgram", "override", "region_program"]
 
 # Of a program, not of its kernels: from its name to the colon.
 HEAD = re.compile(r"^\w+(\(.*?)(?: on \w+)?:$", re.MULTILINE | re.DOTALL)
+ORDER = re.compile(r"\[([^\]]*)\] order\(([^)]*)\)")
 COLLECTIVE = re.compile(r"\b(allgather|reduce_scatter|allreduce)\(")
 
 
@@ -139,5 +140,16 @@ def _head(program: Program) -> str:
     """The inputs and outputs with their types, without what was summed."""
     text = program.to_hir2()
     head = re.sub(r"\s+", " ", HEAD.search(text).group(1))  # type: ignore[union-attr]
+    head = ORDER.sub(_without_order, head)
     head = re.sub(r"r\.[^,\]]+, |, r\.[^,\]]+", "", head)
     return head.replace("( ", "(").replace(" )", ")")
+
+
+def _without_order(found: re.Match[str]) -> str:
+    """A type without the order of its axes in memory, if a rank's part has the usual one: it lacks the axes that are summed
+    or spread over ranks.
+    """
+    axes = [axis.strip() for axis in found.group(1).split(",")]
+    order = [int(at) for at in found.group(2).split(",")]
+    own = [at for at in order if not axes[at].startswith(("r.", "x:"))]
+    return f"[{found.group(1)}]" if own == sorted(own) else found.group(0)

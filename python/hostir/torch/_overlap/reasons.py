@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hostir.torch._overlap.measure import Times
 
 __all__ = ["Kept", "Reason"]
 
@@ -12,6 +16,7 @@ class Reason(Enum):
 
     NO_MATMUL_BEHIND = "no matmul reads the gathered rows"
     NO_MATMUL_BEFORE = "no matmul makes what is summed"
+    RESULT_UNUSED = "nothing in the graph reads its result; torch keeps it, lest ranks differ"
     GATHERED_ROWS_CONTRACTED = "the matmul contracts the gathered rows"
     ADDED_BEFORE_SUM = "something is added to the matmul before the sum over ranks"
     RESULT_ALSO_USED = "the matmul's own result is used, too, not only its sum over ranks"
@@ -32,17 +37,19 @@ class Reason(Enum):
     CHOICE_NEVER = "choose='never'"
     CANNOT_MEASURE = "nothing can be measured"
     RUN_FAILED = "the program did not run"
-    RANKS_DISAGREE = "ranks of the group compile different regions"
-    NO_GAIN = "it gains less than min_gain"
+    RANKS_DISAGREE = "the ranks of the group do not all compile this region"
+    NO_GAIN = "it gains less than min_gain, or too seldom"
 
 
 class Kept(Exception):
     """A collective stays, for a reason."""
 
-    def __init__(self, reason: Reason, detail: str = "") -> None:
+    def __init__(self, reason: Reason, detail: str = "", times: Times | None = None) -> None:
         super().__init__(reason, detail)
         self.reason = reason
         self.detail = detail
+        self.times = times
+        """What was measured, if anything was."""
 
     def __str__(self) -> str:
         return f"{self.reason.value}: {self.detail}" if self.detail else self.reason.value

@@ -9,11 +9,14 @@ from dataclasses import dataclass, field
 import torch
 
 from hostir.torch._overlap.functions import Function, function_of
-from hostir.torch._overlap.layouts import Columns, Move, columns_of, move_of
+from hostir.torch._overlap.layouts import COPIES, VIEWS, Columns, Move, columns_of, move_of
 from hostir.torch._overlap.nodes import Collective, Matmul, Node, element_type, graph_order, matmul_of, op_name, shape_of
 from hostir.torch._overlap.reasons import Kept, Reason
 
 __all__ = ["GraphIndex", "Region", "Rows", "find_gather", "find_sum", "join_regions", "operand_kind"]
+
+# What moves elements and may take the parts of the ranks apart.
+MOVING = {"cat", "chunk", "expand", "getitem", "movedim", "permute", "select", "slice", "split", "split_with_sizes", "t", "transpose"}
 
 
 @dataclass(frozen=True)
@@ -160,9 +163,23 @@ def _reason_of_no_matmul(index: GraphIndex, region: Region) -> Kept:
             return kept
         if matmul is not None or _is_turned_for_matmul(user):
             return Kept(Reason.GATHERED_ROWS_CONTRACTED, user.name)
-    if any(op_name(user) in ("cat", "split", "split_with_sizes", "slice", "permute", "transpose") for user in users):
+    readers = _behind_views(users)
+    if any(index.matmul(reader) is not None for reader in readers):
         return Kept(Reason.LAYOUT, users[0].name)
-    return Kept(Reason.NO_MATMUL_BEHIND, ", ".join(dict.fromkeys(op_name(user) or user.op for user in users)))
+    return Kept(Reason.NO_MATMUL_BEHIND, ", ".join(dict.fromkeys(op_name(reader) or reader.op for reader in readers)))
+
+
+def _behind_views(users: list[Node]) -> list[Node]:
+    """What reads values through views and copies of them, in the order of the graph."""
+    queue, seen, readers = list(users), set(users), []
+    while queue:
+        node = queue.pop(0)
+        if op_name(node) not in VIEWS | COPIES | MOVING:
+            readers.append(node)
+            continue
+        queue.extend(user for user in node.users if user not in seen)
+        seen.update(node.users)
+    return readers
 
 
 def _is_turned_for_matmul(node: Node) -> bool:

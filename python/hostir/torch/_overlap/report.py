@@ -36,7 +36,7 @@ class Line:
     """Why it was kept."""
     detail: str = ""
     times: Times | None = None
-    """Of the region, if it was measured."""
+    """Of the region, if it was measured; also of one that was not faster."""
 
     @property
     def is_fused(self) -> bool:

@@ -1,0 +1,64 @@
+"""Timelines of programs by the cost model: what the order of a program permits to overlap. No GPU is needed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from hostir._program import Program, check
+
+__all__ = ["timeline"]
+
+# The tool in a process of its own: it prints, and this package does not.
+TOOL = "import sys\nfrom hostir import _native\nsys.exit(_native.hir_run(['hir-run', *sys.argv[1:]]))"
+
+
+def timeline(
+    program: Program,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    devices: int | None = None,
+    sizes: Mapping[str, int | float] | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    streams: int | None = None,
+) -> str:
+    """The timeline of a program by the cost model, as a chart in text: its last lines are the sums for each rank.
+
+    - `path`: also writes it there, as a picture (`.svg`) or a trace for Perfetto (`.json`).
+    - `devices`, `sizes`, `shapes`, `streams`: as for `check`.
+
+    The program is proved first. Raises `HostIrError` if it is wrong, and `ValueError` for another kind of file.
+    """
+    check(program, devices=devices, sizes=sizes, shapes=shapes, streams=streams).raise_if_wrong()
+    options = ["--check-only", "--quiet", "--timeline", *_file_options(path)]
+    options += [] if devices is None else [f"--devices={devices}"]
+    options += [] if streams is None else [f"--streams={streams}"]
+    for name, value in (sizes or {}).items():
+        options += ["--set", f"{name}={value}"]
+    for name, shape in (shapes or {}).items():
+        options += ["--shape", f"{name}={'x'.join(map(str, shape))}"]
+    with tempfile.TemporaryDirectory() as folder:
+        text = Path(folder) / "program.hir"
+        text.write_text(str(program), encoding="utf-8")
+        done = subprocess.run(
+            [sys.executable, "-c", TOOL, str(text), *options], capture_output=True, text=True, check=False
+        )
+    if done.returncode != 0:
+        raise RuntimeError(f"hir-run ended with status {done.returncode}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def _file_options(path: str | os.PathLike[str] | None) -> list[str]:
+    if path is None:
+        return []
+    target = Path(path).absolute()
+    kinds = {".svg": "--timeline", ".json": "--trace"}
+    if target.suffix not in kinds:
+        raise ValueError(f"{path}: a timeline is a picture (.svg) or a trace (.json)")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {target.parent}")
+    return [f"{kinds[target.suffix]}={target}"]

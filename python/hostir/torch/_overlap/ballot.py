@@ -1,0 +1,79 @@
+"""What all ranks of a group tell each other while they compile, with a limit to waiting.
+
+Messages are keys of the group's store, not collectives: a rank that never comes, since its graph differs or since it failed,
+holds up nobody for longer than the limit, and disturbs no collective of torch's.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import torch.distributed as dist
+
+from hostir.torch._overlap.reasons import Kept, Reason
+
+__all__ = ["Ballot", "ballot_of"]
+
+_POLL = 0.005
+_ballots: dict[str, Ballot] = {}
+_lock = threading.Lock()
+
+
+def ballot_of(group: Any) -> Ballot:
+    """The ballot of a group, the same one at each call: all ranks count its turns."""
+    with _lock:
+        found = _ballots.get(group.group_name)
+        if found is None or found.group is not group:
+            found = Ballot(group, _store_of(group))
+            _ballots[group.group_name] = found
+        return found
+
+
+class Ballot:
+    """Gathers a message of each rank, turn by turn. All ranks come to the same result."""
+
+    def __init__(self, group: Any, store: Any) -> None:
+        self.group = group
+        self._rank, self._world = dist.get_rank(group), dist.get_world_size(group)
+        self._store = store
+        self._turn = 0
+
+    def gather(self, message: str, timeout: float) -> list[str]:
+        """The messages of all ranks, in their order.
+
+        Raises `Kept` on all ranks if one of them has not come within `timeout` seconds: the first rank that knows decides,
+        and a rank that comes later learns it.
+        """
+        self._turn += 1
+        turn = f"hostir/ballot/{self._turn}"
+        keys = [f"{turn}/{rank}" for rank in range(self._world)]
+        self._store.set(keys[self._rank], message or " ")
+        decision = self._decision(turn, keys, time.monotonic() + timeout)
+        if decision != "all":
+            raise Kept(Reason.RANKS_DISAGREE, f"rank {decision} has not come within {timeout:.0f} s")
+        return [self._store.get(key).decode().strip() for key in keys]
+
+    def _decision(self, turn: str, keys: list[str], deadline: float) -> str:
+        """`all`, or the ranks that are missing, as the first rank that knew has put it down."""
+        key = f"{turn}/decision"
+        while not self._store.check([key]):
+            missing = [rank for rank, other in enumerate(keys) if not self._store.check([other])]
+            if not missing:
+                return self._decide(key, "all")
+            if time.monotonic() > deadline:
+                return self._decide(key, ", ".join(map(str, missing)))
+            time.sleep(_POLL)
+        return str(self._store.get(key).decode())
+
+    def _decide(self, key: str, decision: str) -> str:
+        self._store.compare_set(key, "", decision)
+        return str(self._store.get(key).decode())
+
+
+def _store_of(group: Any) -> Any:
+    """The group's part of the store."""
+    from torch.distributed import distributed_c10d
+
+    return distributed_c10d._world.pg_map[group][1]

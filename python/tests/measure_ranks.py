@@ -1,0 +1,150 @@
+"""Ranks of the tests of `Overlap(choose="measure")`. Clocks are set by the test where the CPU's own would say nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives as fc
+
+import hostir
+import hostir.torch as hir
+from hostir.torch._overlap import measure
+from hostir.torch._overlap.measure import measure_both
+from hostir.torch._overlap.reasons import Kept, Reason
+from torch.fx.experimental.proxy_tensor import make_fx
+
+SHAPES = [(4, 8), (8, 6)]
+
+
+def product(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return fc.all_gather_tensor(x, 0, dist.group.WORLD) @ w
+
+
+def graph_of(function: Callable[..., Any] = product, shapes: Any = SHAPES) -> torch.fx.GraphModule:
+    """The graph of a function, in the group that exists."""
+    return make_fx(function, tracing_mode="fake")(*[torch.empty(shape) for shape in shapes])
+
+
+@contextmanager
+def clock(times: Callable[[bool], float]) -> Any:
+    """Everything runs, but times are `times(is_program)`."""
+
+    def read(module: Any, tensors: Any) -> float:
+        module(*tensors)
+        is_program = any("hostir" in str(node.target) for node in module.graph.nodes)
+        return times(is_program)
+
+    found, measure._time_on_cpu = measure._time_on_cpu, read
+    try:
+        yield
+    finally:
+        measure._time_on_cpu = found
+
+
+def verdict_of(overlap: hir.Overlap, module: torch.fx.GraphModule) -> Any:
+    """The line of a graph's only collective, which is the same on all ranks."""
+    overlap(module)
+    (line,) = overlap.report().lines
+    told: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(told, (line.verdict, line.times))
+    assert len(set(told)) == 1, told
+    return line
+
+
+def measured(group: Any) -> None:
+    """What is measured is in the report, of programs that are taken and of those that are not."""
+    for program, is_fused in ((1.0, True), (2.0, False), (1.99, False)):
+        with clock(lambda is_program, program=program: program if is_program else 2.0):
+            line = verdict_of(overlap := hir.Overlap(rounds=6), graph_of())
+        assert line.is_fused == is_fused, str(overlap.report())
+        assert (line.times.serial, line.times.measured, line.times.gain) == (2.0, program, 2.0 / program)
+        assert f"2.000        {program:.3f}" in str(overlap.report())
+        if not is_fused:
+            assert line.reason is Reason.NO_GAIN and f"gain {2 / program:.3f}" in line.detail
+    # With times of this machine: on the CPU both are the same nodes.
+    line = verdict_of(hir.Overlap(rounds=6, min_gain=0.01), graph_of())
+    assert line.is_fused and line.times.serial > 0 and line.times.measured > 0 and line.times.rounds == 6
+
+
+def one_slow_rank(group: Any) -> None:
+    """The program is faster on one rank and slower on the other: for both it is slower."""
+    own = (1.0, 3.0)[dist.get_rank()]
+    with clock(lambda is_program: own if is_program else 2.0):
+        line = verdict_of(hir.Overlap(rounds=6), graph_of())
+    assert line.reason is Reason.NO_GAIN and line.times.measured == 3.0
+
+
+def kept_reason(work: Callable[[], Any]) -> Kept:
+    try:
+        work()
+    except Kept as kept:
+        return kept
+    raise AssertionError("nothing was kept")
+
+
+def different_regions(group: Any) -> None:
+    name = f"region_{dist.get_rank()}"
+    kept = kept_reason(lambda: measure_both(name, group.group_name, (torch.relu,) * 2, [torch.ones(3)], 6, 30.0))
+    assert (kept.reason, kept.detail) == (Reason.RANKS_DISAGREE, "region_0, region_1")
+
+
+def one_rank_fails(group: Any) -> None:
+    """Whatever is raised, in whatever step, all ranks know it and none waits."""
+    rank = dist.get_rank()
+    raised: list[Callable[[], Any]] = [
+        lambda: hostir.parse("hir 2\nf("),
+        lambda: torch.empty(-1),
+        lambda: {}["missing"],
+    ]
+    for failing in (0, 1):
+        for fail in raised:
+            for after in (0, 1, 3):
+                runs: list[int] = []
+
+                def program(x: torch.Tensor, runs: list[int] = runs, fail: Any = fail, after: int = after) -> torch.Tensor:
+                    runs.append(0)
+                    if rank == failing and len(runs) > after:  # noqa: B023
+                        fail()
+                    return x
+
+                start = time.monotonic()
+                modules = (torch.relu, program)
+                kept = kept_reason(lambda: measure_both("region", group.group_name, modules, [torch.ones(3)], 6, 30.0))  # noqa: B023
+                assert kept.reason is Reason.RUN_FAILED and kept.detail.startswith(f"rank {failing}: "), kept
+                assert time.monotonic() - start < 20
+
+
+def one_rank_never_comes(group: Any) -> None:
+    """The others give up, and a rank that comes later learns it; the next region is measured as if nothing had been."""
+    rank = dist.get_rank()
+    if rank == 1:
+        time.sleep(2)
+    kept = kept_reason(lambda: measure_both("late", group.group_name, (torch.relu,) * 2, [torch.ones(3)], 6, 0.5))
+    assert kept.reason is Reason.RANKS_DISAGREE and "rank 1 has not come within" in kept.detail, kept
+    found = measure_both("region", group.group_name, (torch.relu,) * 2, [torch.ones(3)], 6, 30.0)
+    assert found.rounds == 6
+
+
+def refused_programs(group: Any) -> None:
+    """A program that the pass or the proof refuses leaves torch's nodes, on all ranks, without measuring."""
+    for passes in ("no-such-pass", "host-ir-lower"):
+        before = [str(node.target) for node in graph_of().graph.nodes]
+        module = graph_of()
+        line = verdict_of(hir.Overlap(passes=passes), module)
+        assert line.reason in (Reason.NOT_PROVED, Reason.COLLECTIVE_REMAINS) and line.times is None
+        assert [str(node.target) for node in module.graph.nodes] == before
+
+
+def kept_graphs_compute(group: Any) -> None:
+    """Through `torch.compile`, with the default settings: the numbers are torch's whatever was chosen."""
+    x, w = torch.randn(4, 8) + dist.get_rank(), torch.randn(8, 6)
+    overlap = hir.Overlap(rounds=6)
+    run = torch.compile(product, fullgraph=True, options={"post_grad_custom_post_pass": overlap})
+    torch.testing.assert_close(run(x, w), product(x, w))
+    (line,) = overlap.report().lines
+    assert line.times is not None and (line.is_fused or line.reason is Reason.NO_GAIN), str(overlap.report())

@@ -1,0 +1,115 @@
+"""`Overlap` on graphs of Llama-shaped models, forward and backward: every collective is fused, or its reason is known.
+
+The groups exist for shapes only; graphs are those that AOTAutograd gives Inductor, with its decompositions.
+"""
+
+import dataclasses
+import sys
+from collections import Counter
+
+import pytest
+from conftest import ROOT
+
+torch = pytest.importorskip("torch")
+sys.path.append(str(ROOT / "tools" / "bench"))
+
+import torch.distributed as dist  # noqa: E402
+from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
+from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: E402
+
+import hostir.torch as hir  # noqa: E402
+import llama  # noqa: E402
+from hostir.torch import Reason  # noqa: E402
+from overlap_models import graphs_through  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
+
+SHAPE = dataclasses.replace(llama.TINY, layers=2, hidden=64, heads=8, kv_heads=8)
+TOKENS = 32
+
+
+@pytest.fixture
+def mesh_of():
+    """Makes a mesh of so many ranks, once in a test."""
+
+    def make(world):
+        dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=world)
+        return init_device_mesh("cpu", (world,))
+
+    yield make
+    dist.destroy_process_group()
+
+
+def overlapped(model, given, is_decomposed):
+    """The report of a model's graphs, forward and backward."""
+    overlap = hir.Overlap(choose="always")
+    torch._dynamo.reset()
+    backend = graphs_through(overlap, is_decomposed=is_decomposed)
+    made = torch.compile(model, backend=backend, fullgraph=True)(given)
+    made.float().square().mean().backward()
+    return overlap.report()
+
+
+def kept_reasons(report):
+    return Counter((line.collective, line.reason) for line in report.kept)
+
+
+VARIANTS = {
+    "plain": SHAPE,
+    "groups of heads": dataclasses.replace(SHAPE, kv_heads=4),
+    "biases": dataclasses.replace(SHAPE, has_bias=True),
+    "fused weights": dataclasses.replace(SHAPE, is_fused=True),
+    "fused weights with biases": dataclasses.replace(SHAPE, is_fused=True, has_bias=True),
+}
+
+
+@pytest.mark.parametrize("is_decomposed", [False, True], ids=["aten", "inductor"])
+@pytest.mark.parametrize("name", VARIANTS)
+def test_layers_with_sequence_parallelism(mesh_of, name, is_decomposed):
+    """Two collectives before and two behind each pair of linear layers, forward and backward: all of them are fused."""
+    shape = VARIANTS[name]
+    mesh = mesh_of(2)
+    model = llama.parallelize(llama.Layers(shape), shape, mesh)
+    report = overlapped(model, torch.randn(1, TOKENS // 2, shape.hidden), is_decomposed)
+    assert len(report.lines) == 8 * shape.layers and not report.kept, str(report)
+
+
+@pytest.mark.parametrize("is_decomposed", [False, True], ids=["aten", "inductor"])
+def test_sixteen_bits(mesh_of, is_decomposed):
+    """Functions of 16-bit numbers are computed in 32, by conversions that the graph or the program has. The MLP is one
+    program."""
+    shape = dataclasses.replace(SHAPE, layers=1)
+    model = llama.parallelize(llama.Layers(shape).bfloat16(), shape, mesh_of(2))
+    report = overlapped(model, torch.randn(1, TOKENS // 2, shape.hidden, dtype=torch.bfloat16), is_decomposed)
+    assert len(report.lines) == 8 and not report.kept, str(report)
+    forward = [line.region for line in report.lines if line.graph == 0]
+    assert len(forward) == 4 and forward[2] == forward[3], str(report)
+
+
+@pytest.mark.parametrize("world", [4, 8])
+@pytest.mark.parametrize("batch", [1, 2])
+def test_more_ranks_and_batches(mesh_of, world, batch):
+    shape = dataclasses.replace(SHAPE, layers=1, kv_heads=8)
+    model = llama.parallelize(llama.Layers(shape), shape, mesh_of(world))
+    report = overlapped(model, torch.randn(batch, TOKENS // world, shape.hidden), True)
+    assert len(report.lines) == 8 and not report.kept, str(report)
+
+
+def test_layers_without_sequence_parallelism(mesh_of):
+    """Sums over ranks behind each pair of linear layers forward, and in front of it backward: there DTensor adds up the
+    gradients of each linear layer's input by itself."""
+    model = llama.parallelize(llama.Layers(SHAPE), SHAPE, mesh_of(2), has_sequence=False)
+    report = overlapped(model, torch.randn(1, TOKENS, SHAPE.hidden), True)
+    assert len(report.lines) >= 4 * SHAPE.layers and not report.kept, str(report)
+
+
+def test_a_whole_decoder(mesh_of):
+    """The embedding's ends and the logits have no matmul that they could go on beside."""
+    shape = dataclasses.replace(SHAPE, vocabulary=128)
+    model = llama.parallelize(llama.Decoder(shape), shape, mesh_of(2))
+    report = overlapped(model, torch.randint(128, (1, TOKENS)), True)
+    assert len(report.fused) == 8 * shape.layers + 2, str(report)
+    assert kept_reasons(report) == {
+        ("reduce_scatter", Reason.NO_MATMUL_BEFORE): 1,
+        ("all_gather", Reason.NO_MATMUL_BEHIND): 2,
+    }, str(report)

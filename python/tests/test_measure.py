@@ -1,0 +1,92 @@
+"""`Overlap(choose="measure")`: never slower than torch's nodes. The logic on timings that are given, and on ranks of gloo."""
+
+import math
+import random
+import statistics
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import hostir.torch as hir  # noqa: E402
+import measure_ranks as ranks  # noqa: E402
+from hostir.torch._overlap.measure import Times, wins_needed  # noqa: E402
+from rank_pool import start_ranks  # noqa: E402
+
+
+def times(serial, measured):
+    """Of one rank."""
+    return Times.of_ranks([[serial, measured]])
+
+
+def test_the_slowest_rank_counts_in_each_round():
+    found = Times.of_ranks([[[1.0, 9.0, 1.0], [2.0, 2.0, 2.0]], [[4.0, 4.0, 4.0], [8.0, 1.0, 1.0]]])
+    # Rounds: 4 and 8, 9 and 2, 4 and 2.
+    assert (found.serial, found.measured, found.gain, found.wins, found.rounds) == (4.0, 2.0, 2.0, 2, 3)
+
+
+# Critical values of the one-sided sign test at 5%, from tables.
+@pytest.mark.parametrize(("rounds", "wins"), [(5, 5), (8, 7), (10, 9), (20, 15), (30, 20), (50, 32), (100, 59)])
+def test_wins_that_chance_does_not_explain(rounds, wins):
+    assert wins_needed(rounds) == wins
+
+
+def test_too_few_rounds_say_nothing():
+    assert all(wins_needed(rounds) > rounds for rounds in range(1, 5))
+    assert not times([2.0] * 4, [1.0] * 4).is_faster(1.02)
+    assert times([2.0] * 5, [1.0] * 5).is_faster(1.02)
+
+
+def test_a_tie_is_torchs():
+    assert not times([1.0] * 20, [1.0] * 20).is_faster(1.0)
+    assert not times([1.02] * 20, [1.0] * 20).is_faster(1.03)
+    assert times([1.03] * 20, [1.0] * 20).is_faster(1.02)
+    assert times([1.0] * 20, [0.0] * 20).gain == math.inf
+
+
+def test_a_gain_below_one_asks_for_no_more():
+    assert times([1.0] * 3, [1.5] * 3).is_faster(0.5)
+    assert not times([1.0] * 3, [1.5] * 3).is_faster(0.7)
+
+
+def test_a_median_that_is_luck_is_not_taken():
+    """The program is faster by much in 11 of 20 rounds, and slower in the others."""
+    found = times([1.0] * 20, [0.5] * 11 + [1.1] * 9)
+    assert found.gain == 2.0 and found.wins == 11 and not found.is_faster(1.02)
+
+
+def test_programs_as_fast_as_torch_are_seldom_taken_and_slower_ones_never():
+    generator = random.Random(1)
+
+    def taken(factor):
+        def once():
+            serial = [generator.lognormvariate(0, 0.1) for _ in range(20)]
+            measured = [factor * generator.lognormvariate(0, 0.1) for _ in range(20)]
+            return times(serial, measured).is_faster(1.02)
+
+        return statistics.mean(once() for _ in range(1000))
+
+    assert taken(1.0) <= 0.05
+    assert taken(1.1) == 0
+    assert taken(0.8) >= 0.95
+
+
+def test_settings():
+    with pytest.raises(ValueError, match="rounds=0"):
+        hir.Overlap(rounds=0)
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        ranks.measured,
+        ranks.one_slow_rank,
+        ranks.different_regions,
+        ranks.one_rank_fails,
+        ranks.one_rank_never_comes,
+        ranks.refused_programs,
+        ranks.kept_graphs_compute,
+    ],
+)
+def test_two_ranks(work):
+    start_ranks(work, 2)
