@@ -113,7 +113,9 @@ class Bench:
     def flags(self, kind, graph):
         streams = self.options.streams or rows.streams(kind, self.devices)
         flags = ["--streams", streams] if streams else []
-        return [*flags, *cases.inputs(kind), *(["--graph"] if graph else [])]
+        # As torch's ways, which have `use_fast_accum`.
+        fast = ["--fp8-fast-accumulation"] if kind.startswith("fp8") else []
+        return [*flags, *fast, *cases.inputs(kind), *(["--graph"] if graph else [])]
 
     def series(self, name, row, files, graph):
         """All programs of a row in turns, together if they run together."""

@@ -157,8 +157,8 @@ extern "C" fn cublasLtMatmulDescSetAttribute(
         31 | 32 if matches!(get_value(value.cast::<i32>()), 0 | 3) => {
             scales.vectors[attribute as usize - 31] = get_value(value.cast::<i32>()) == 3;
         }
-        // Its type, which is the result's.
-        26 => {}
+        // Sums in fewer bits, which nothing here has; the type of the bias, which is that of the result.
+        25 | 26 => {}
         _ => return INVALID,
     }
     0

@@ -66,8 +66,12 @@ impl RunEngine {
     /// The warning about options that this backend has no use for.
     pub(super) fn unused_options(&self, options: &Options) -> Option<Diag> {
         let gpu = &options.gpu;
-        let given =
-            [(gpu.graph, "--graph"), (gpu.tf32, "--tf32"), (gpu.transports != Transports::default(), "--map-backend")];
+        let given = [
+            (gpu.graph, "--graph"),
+            (gpu.tf32, "--tf32"),
+            (gpu.fp8_fast_accumulation, "--fp8-fast-accumulation"),
+            (gpu.transports != Transports::default(), "--map-backend"),
+        ];
         let unused: Vec<&str> = given.into_iter().filter(|(given, _)| *given).map(|(_, flag)| flag).collect();
         // Where nothing runs no option of a run has an effect, and nobody expects one.
         let name = self.backend_name().filter(|_| !matches!(self, RunEngine::Cuda(_)))?;

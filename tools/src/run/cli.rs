@@ -38,6 +38,7 @@ pub(super) enum BackendChoice {
 pub(super) struct GpuOptions {
     pub(super) transports: Transports,
     pub(super) tf32: bool,
+    pub(super) fp8_fast_accumulation: bool,
     pub(super) graph: bool,
     pub(super) timeout_ms: Option<u64>,
 }
@@ -139,7 +140,7 @@ impl Options {
     pub(super) fn shared_options(&self) -> Vec<(&'static str, String)> {
         let Options { container, streams, shapes, set, every, inputs, seed, gpu, permuted, poison, .. } = self;
         // How long one waits is its own affair.
-        let GpuOptions { transports, tf32, graph, timeout_ms: _ } = gpu;
+        let GpuOptions { transports, tf32, fp8_fast_accumulation, graph, timeout_ms: _ } = gpu;
         let bench = self.bench.as_ref().map(|bench| (bench.iterations, bench.warmup));
         vec![
             ("list of files", format!("{:?}", self.others)),
@@ -152,6 +153,7 @@ impl Options {
             ("`--seed`", seed.to_string()),
             ("`--map-backend`", format!("{transports:?}")),
             ("`--tf32`", tf32.to_string()),
+            ("`--fp8-fast-accumulation`", fp8_fast_accumulation.to_string()),
             ("`--graph`", graph.to_string()),
             ("`--output`", format!("{:?}", key_names(&self.outputs))),
             ("`--expect`", format!("{:?}", key_names(&self.expects))),
@@ -379,6 +381,8 @@ struct GpuArguments {
     map_backend: Vec<String>,
     #[arg(long, help = "Allow GEMMs of floats to round their operands to TF32")]
     tf32: bool,
+    #[arg(long, help = "Allow GEMMs of 8-bit floats to add up products in fewer bits than float has")]
+    fp8_fast_accumulation: bool,
     #[arg(long, help = "Record the run as a CUDA graph and replay it")]
     graph: bool,
 }
@@ -503,6 +507,7 @@ fn read_options(arguments: Arguments, matches: &ArgMatches) -> Result<Options, V
         gpu: GpuOptions {
             transports: map_transports(&gpus.map_backend),
             tf32: gpus.tf32,
+            fp8_fast_accumulation: gpus.fp8_fast_accumulation,
             graph: gpus.graph,
             timeout_ms: program.timeout_ms,
         },

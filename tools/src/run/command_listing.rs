@@ -12,7 +12,8 @@ use hostir_gpu::transport::{BackendTransports, CommTransport};
 /// A program that the backend refuses.
 pub(super) fn list_calls(prepared: &PreparedProgram, gpu: &GpuOptions, shared: bool) -> Result<String, Vec<Diag>> {
     let routes = gpu_routes(&gpu.transports);
-    let options = ListingOptions { tf32: gpu.tf32, routes, graph: gpu.graph, shared };
+    let GpuOptions { tf32, fp8_fast_accumulation, graph, .. } = *gpu;
+    let options = ListingOptions { tf32, fp8_fast_accumulation, routes, graph, shared };
     listing::list_calls(prepared, options)
 }
 

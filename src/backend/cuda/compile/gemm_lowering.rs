@@ -198,6 +198,7 @@ fn gemm_call(
         element,
         factors,
         tf32,
+        fp8_fast_accumulation: false,
         a: batched_layout(views[0].as_ref()?, strides[0])?,
         b: batched_layout(views[1].as_ref()?, strides[1])?,
         d,

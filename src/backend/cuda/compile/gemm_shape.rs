@@ -61,6 +61,8 @@ pub struct GemmShape {
     pub factors: [MatrixElement; 2],
     /// True if `float` factors may be rounded to TF32.
     pub tf32: bool,
+    /// True if products of 8-bit factors may be added up in fewer bits than `float` has.
+    pub fp8_fast_accumulation: bool,
     /// Left matrix as stored, and whether it is transposed.
     pub a: (MatrixLayout, bool),
     /// Right matrix as stored, and whether it is transposed.
@@ -87,5 +89,12 @@ impl GemmShape {
         let depth = if transposed { a.rows } else { a.columns };
         let batch = u64::try_from(self.batch).unwrap_or(0);
         [2, self.d.rows, self.d.columns, depth, batch].into_iter().fold(1, u64::saturating_mul)
+    }
+}
+
+impl GemmShape {
+    /// True if both factors are 8-bit floats.
+    pub fn has_fp8_factors(&self) -> bool {
+        self.factors.iter().all(|factor| matches!(factor, MatrixElement::E4m3 | MatrixElement::E5m2))
     }
 }

@@ -33,6 +33,8 @@ const MULTIPROCESSORS: u32 = 132;
 pub struct ListingOptions {
     /// True if `float` GEMMs may round their factors to TF32.
     pub tf32: bool,
+    /// True if GEMMs of 8-bit floats may add up products in fewer bits than `float` has.
+    pub fp8_fast_accumulation: bool,
     /// The transport of each communication backend.
     pub routes: BackendTransports,
     /// True if the commands are captured as a CUDA graph.
@@ -53,6 +55,7 @@ pub fn list_calls(prepared: &PreparedProgram, options: ListingOptions) -> Result
     let messages = p2p::plan_messages(prepared, options.routes);
     let settings = ScheduleSettings {
         tf32: options.tf32,
+        fp8_fast_accumulation: options.fp8_fast_accumulation,
         fp8: Fp8Support::Vectors,
         multiprocessors: MULTIPROCESSORS,
         room: most_waiting_blocks(MULTIPROCESSORS),

@@ -188,6 +188,8 @@ pub struct UnsupportedInst {
 pub struct ScheduleSettings {
     /// True if `float` GEMMs may use TF32.
     pub tf32: bool,
+    /// True if GEMMs of 8-bit floats may add up products in fewer bits than `float` has.
+    pub fp8_fast_accumulation: bool,
     /// What the devices do with 8-bit floats.
     pub fp8: Fp8Support,
     /// Number of SMs of the device.
@@ -212,6 +214,7 @@ impl ScheduleSettings {
     /// The settings for one H200 per rank, with communication over NCCL.
     pub const H200: Self = Self {
         tf32: false,
+        fp8_fast_accumulation: false,
         fp8: Fp8Support::Vectors,
         multiprocessors: 132,
         room: 66,

@@ -132,6 +132,7 @@ mod tests {
             element: MatrixElement::F32,
             factors: [MatrixElement::F32; 2],
             tf32: false,
+            fp8_fast_accumulation: false,
             a: (layout, false),
             b: (layout, true),
             d: layout,

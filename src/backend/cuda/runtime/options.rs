@@ -60,6 +60,9 @@ pub unsafe trait ImageStore: Send + Sync {
 pub struct Options {
     /// True if `float` GEMMs may round their factors to TF32.
     pub tf32: bool,
+    /// True if GEMMs of 8-bit floats may add up products in fewer bits than `float` has (`use_fast_accum` of
+    /// `torch._scaled_mm`).
+    pub fp8_fast_accumulation: bool,
     /// The transport of each backend's communications.
     pub routes: BackendTransports,
     /// True if a run is captured as a CUDA graph and replayed.
@@ -94,6 +97,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             tf32: false,
+            fp8_fast_accumulation: false,
             routes: BackendTransports::default(),
             graph: false,
             timeout: Duration::from_secs(60),

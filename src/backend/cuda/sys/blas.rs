@@ -27,6 +27,7 @@ const DESC_TRANSB: c_int = 4;
 const DESC_EPILOGUE: c_int = 7;
 const DESC_BIAS_POINTER: c_int = 8;
 const DESC_SCALE_POINTERS: [c_int; 2] = [17, 18];
+const DESC_FAST_ACCUMULATION: c_int = 25;
 const DESC_BIAS_DATA_TYPE: c_int = 26;
 const DESC_SCALE_MODES: [c_int; 2] = [31, 32];
 /// `CUBLASLT_EPILOGUE_BIAS`.
@@ -247,6 +248,9 @@ impl TunableGemm {
             let epilogue = EPILOGUE_BIAS;
             self.set_attribute(DESC_EPILOGUE, &epilogue)?;
             self.set_attribute(DESC_BIAS_DATA_TYPE, &data_type_code(self.shape.element))?;
+        }
+        if self.shape.fp8_fast_accumulation {
+            self.set_attribute(DESC_FAST_ACCUMULATION, &1i8)?;
         }
         if self.shape.scales == GemmScales::Vectors {
             DESC_SCALE_MODES.into_iter().try_for_each(|mode| self.set_attribute(mode, &SCALE_OUTER_VEC_32F))?;

@@ -89,9 +89,10 @@ pub(super) fn gemm_shape(shape: &GemmShape) -> String {
         GemmScales::Vectors => ", a scale for each row and column",
     };
     let tf32 = if shape.tf32 { ", tf32" } else { "" };
+    let fast = if shape.fp8_fast_accumulation { ", fast accumulation" } else { "" };
     let remote = if shape.remote { ", stored in another rank's memory" } else { "" };
     format!(
-        "{} {} = {left} {a} * {right} {b}{scales}, {bias}, batch {}, alignments {:?}{tf32}{remote}",
+        "{} {} = {left} {a} * {right} {b}{scales}, {bias}, batch {}, alignments {:?}{tf32}{fast}{remote}",
         element_name(shape.element),
         matrix_text(&shape.d),
         shape.batch,

@@ -109,7 +109,8 @@ impl Builder<'_> {
     }
 
     /// Returns the number of a shape, and adds the shape if it is new.
-    fn intern_shape(&mut self, shape: GemmShape) -> usize {
+    fn intern_shape(&mut self, mut shape: GemmShape) -> usize {
+        shape.fp8_fast_accumulation = self.settings.fp8_fast_accumulation && shape.has_fp8_factors();
         let known = self.schedule.shapes.iter().position(|other| *other == shape);
         known.unwrap_or_else(|| {
             self.schedule.shapes.push(shape);
