@@ -18,40 +18,48 @@ pub(super) struct ChunkChoice {
 
 /// Chooses the number of chunks: the wanted one, or of 0 the number that docs/overlap.md gives for the sum.
 pub(super) fn choose_chunks(program: &Program, region: &SumRegion, method: SumMethod, wanted: u32) -> ChunkChoice {
-    let automatic = wanted == 0;
-    let count = if automatic { default_count(region, method) } else { wanted };
-    let rows = row_count(program, region.partial);
+    let [rows, columns] = part_extents(program, region.partial);
+    let automatic = default_count(region, method, rows.zip(columns));
+    let count = if wanted == 0 { automatic } else { wanted };
     let refused = if count < 2 {
         None
     } else if is_slice(program, region.factors[0]) || region.scales.is_some_and(|[rows, _]| is_slice(program, rows)) {
         Some("its left factor is a slice")
     } else if rows.is_some_and(|rows| rows % i64::from(count) != 0) {
         Some("the rows of a part do not divide into as many")
-    } else if automatic && rows.is_none() {
-        Some("the number of rows is not known")
     } else {
         None
     };
     ChunkChoice { count: if refused.is_some() { 1 } else { count }, refused }
 }
 
+/// Parts of a sum with more elements than this have two chunks where all ranks get it. On parts of 4096 x 8192 the
+/// second GEMM costs nothing that shows, on parts of 2048 x 4096 as much as the copies that it hides
+/// (docs/overlap.md#measured).
+const LARGE_PART: i64 = 1 << 23;
+
 /// An all-reduce sends finished chunks to all ranks, which hides behind the GEMMs of the later ones. A reduce-scatter
 /// has nothing to send at its end, and smaller GEMMs are slower.
-fn default_count(region: &SumRegion, method: SumMethod) -> u32 {
+fn default_count(region: &SumRegion, method: SumMethod, part: Option<(i64, i64)>) -> u32 {
+    let is_large = part.is_some_and(|(rows, columns)| rows.saturating_mul(columns) > LARGE_PART && rows % 2 == 0);
     match (region.result, method) {
-        (SumResult::Replicated, SumMethod::RingAccumulate) => 2,
+        (SumResult::Replicated, SumMethod::RingAccumulate) if is_large => 2,
         _ => 1,
     }
 }
 
-/// The rows of a part, as the text or its sizes give them.
-fn row_count(program: &Program, partial: TensorId) -> Option<i64> {
+/// The rows and columns of a part, as the text or its sizes give them.
+fn part_extents(program: &Program, partial: TensorId) -> [Option<i64>; 2] {
     let domains = stored_domains(program, partial);
-    let extent = domains.get(domains.len().checked_sub(2)?)?.extent;
-    match *program.expr(extent) {
-        Expr::Name(name) => program.run_hints().sizes.iter().find(|(size, _)| *size == name).map(|&(_, value)| value),
-        _ => program.exprs().as_int(extent),
-    }
+    [2, 1].map(|back| {
+        let extent = domains.get(domains.len().checked_sub(back)?)?.extent;
+        match *program.expr(extent) {
+            Expr::Name(name) => {
+                program.run_hints().sizes.iter().find(|(size, _)| *size == name).map(|&(_, value)| value)
+            }
+            _ => program.exprs().as_int(extent),
+        }
+    })
 }
 
 fn is_slice(program: &Program, tensor: TensorId) -> bool {

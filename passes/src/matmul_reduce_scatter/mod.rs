@@ -74,7 +74,7 @@ What has another form stays for the passes behind; `--remarks` tells the reason.
             name: "chunks",
             ty: OptionType::Int { min: 0, max: 1024 },
             default: Some("0"),
-            help: "The number of chunks of rows for each part; 0 leaves it to the pass: 2 for an all-reduce by a ring, else 1",
+            help: "The number of chunks of rows for each part; 0 leaves it to the pass: 2 for an all-reduce of large parts by a ring, else 1",
         },
     ],
     statistics: &[
