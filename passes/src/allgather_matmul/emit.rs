@@ -129,7 +129,9 @@ impl GatherLoop<'_> {
         for &operand in &product.operands {
             let slice = match operand {
                 ProductOperand::Gathered { .. } => transposed.map_or(part.rows.clone(), Slice::whole),
-                ProductOperand::GatheredScales => part.scales.clone().expect("scales of rows are gathered for all products of a region or none"),
+                ProductOperand::GatheredScales => {
+                    part.scales.clone().expect("scales of rows are gathered for all products of a region or none")
+                }
                 ProductOperand::Columns(tensor) => own_columns(product, tensor, zero).index_axis(0, zero),
                 ProductOperand::Whole(tensor) => Slice::whole(tensor),
                 ProductOperand::Part(tensor) => own_columns(product, tensor, zero).index_axis(0, part.number),

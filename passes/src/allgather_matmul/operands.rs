@@ -144,7 +144,12 @@ impl ProductAxes<'_> {
     }
 
     /// What is gathered of the scales of a product's rows, `[device, m, 1]`, if they lie as the rows do.
-    pub(super) fn row_scales(&self, origins: &OperandOrigins<'_>, scales: TensorId, widened: bool) -> Option<GatheredScales> {
+    pub(super) fn row_scales(
+        &self,
+        origins: &OperandOrigins<'_>,
+        scales: TensorId,
+        widened: bool,
+    ) -> Option<GatheredScales> {
         let broadcast = origins.broadcasts.get(&scales).copied();
         let program = origins.program;
         let source = broadcast.map_or(Some(scales), |made| program.op(made).input_tensors().next())?;

@@ -182,7 +182,8 @@ impl<'p> GatherSearch<'p> {
             }
         }
         let scales = products.iter().filter_map(|product| product.scales?.broadcast);
-        let broadcasts: FxHashSet<OpId> = products.iter().filter_map(|product| product.broadcast).chain(scales).collect();
+        let broadcasts: FxHashSet<OpId> =
+            products.iter().filter_map(|product| product.broadcast).chain(scales).collect();
         private.extend(broadcasts.into_iter().filter(|&op| self.has_no_other_reader(op, &readers)));
         private.sort_unstable();
         private
@@ -253,13 +254,8 @@ impl<'p> GatherSearch<'p> {
             } else {
                 axes.classify(program, tensor, sharded)
             };
-            form.operands.push(operand.filter(|&operand| is_taken(op.kind, operand, place, sharded)).ok_or_else(|| {
-                match op.kind == OpKind::ScaledMatmul && place == ROW_SCALES {
-                    true => "the scales of its rows do not lie as the rows do",
-                    false if sharded => "its other operand is not `[device, 1, k, n]` or `[device, part, k, n]`",
-                    false => "its other operand is not `[k, n]` or `[part, k, n]`",
-                }
-            })?);
+            let taken = operand.filter(|&operand| is_taken(op.kind, operand, place, sharded));
+            form.operands.push(taken.ok_or_else(|| refusal_of_operand(op.kind, place, sharded))?);
         }
         Ok(form)
     }
@@ -274,7 +270,8 @@ impl<'p> GatherSearch<'p> {
         let sum = *self.sums.get(&made)?;
         let result = program.op(sum).output_tensors().next()?;
         let axes = logical_axes(program, result).axes;
-        let one_sum = axes.iter().enumerate().all(|(place, axis): (usize, &LogicalAxis)| axis.is_reduction() == (place == 1));
+        let one_sum =
+            axes.iter().enumerate().all(|(place, axis): (usize, &LogicalAxis)| axis.is_reduction() == (place == 1));
         let is_next = self.motion.place_of(id) < self.motion.place_of(sum);
         let alone = self.mentions.get(&made) == Some(&2) && program.op(id).kind == OpKind::Matmul;
         let one_type = program.tensor(made).dtype == program.tensor(result).dtype;
@@ -302,5 +299,15 @@ fn is_taken(kind: OpKind, operand: ProductOperand, place: usize, sharded: bool) 
         // A right factor without columns across devices would give a product that is the same on all devices.
         ProductOperand::Whole(_) => place > 1 || !sharded,
         ProductOperand::Gathered { .. } | ProductOperand::GatheredScales | ProductOperand::Columns(_) => true,
+    }
+}
+
+fn refusal_of_operand(kind: OpKind, place: usize, sharded: bool) -> &'static str {
+    if kind == OpKind::ScaledMatmul && place == ROW_SCALES {
+        return "the scales of its rows do not lie as the rows do";
+    }
+    match sharded {
+        true => "its other operand is not `[device, 1, k, n]` or `[device, part, k, n]`",
+        false => "its other operand is not `[k, n]` or `[part, k, n]`",
     }
 }

@@ -63,9 +63,10 @@ fn part_extents(program: &Program, partial: TensorId) -> [Option<i64>; 2] {
 }
 
 fn is_slice(program: &Program, tensor: TensorId) -> bool {
-    program.ops().iter().any(|(_, op)| {
-        op.kind.effect() == OpEffect::Alias && op.output_tensors().any(|result| result == tensor)
-    })
+    program
+        .ops()
+        .iter()
+        .any(|(_, op)| op.kind.effect() == OpEffect::Alias && op.output_tensors().any(|result| result == tensor))
 }
 
 /// The chunks of the parts of a sum.

@@ -138,7 +138,8 @@ impl PartSum<'_> {
             (None, Some(_)) => OpKind::MatmulAdd,
             (None, None) => OpKind::Matmul,
         });
-        op.operands.extend([left, right].into_iter().chain(scales.into_iter().flatten()).chain(added).map(Value::Tensor));
+        op.operands
+            .extend([left, right].into_iter().chain(scales.into_iter().flatten()).chain(added).map(Value::Tensor));
         if added.is_some() {
             let args = op.kind.spec().args;
             op.kind.spec().list_given(&mut op, |place| args[place].word == Some("bias"));

@@ -124,7 +124,9 @@ impl<'p> SumSearch<'p> {
             _ => return Err("its product has a bias"),
         };
         if scales.is_some_and(|scales| !scales.into_iter().all(|scales| self.has_scale_axes(scales, device))) {
-            return Err("the scales of its product are neither `[device, part, m, 1]`, `[device, 1, 1, n]` nor the same on all devices");
+            return Err(
+                "the scales of its product are neither `[device, part, m, 1]`, `[device, 1, 1, n]` nor the same on all devices",
+            );
         }
         Ok(SumRegion { product, sum, factors: [a, b], scales, partial, output, result, ranks })
     }
