@@ -24,7 +24,7 @@ pub(super) enum ProductOperand {
 pub(super) struct GatheredOperand {
     /// Its place among the operands.
     pub(super) place: usize,
-    /// What is gathered, `[device, m, k]`.
+    /// The tensor that is gathered, `[device, m, k]`.
     pub(super) source: TensorId,
     /// The op that widens it to `[1, device, m, k]`.
     pub(super) broadcast: Option<OpId>,
@@ -35,7 +35,7 @@ pub(super) struct GatheredOperand {
 /// The scales of the gathered rows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct GatheredScales {
-    /// What is gathered, `[device, m, 1]`.
+    /// The tensor that is gathered, `[device, m, 1]`.
     pub(super) source: TensorId,
     /// The op that widens it to `[1, device, m, 1]`.
     pub(super) broadcast: Option<OpId>,
@@ -125,7 +125,7 @@ impl ProductAxes<'_> {
             .ok_or("it is not `[1, device, m, k]` and `[device, 1, k, n]` to `[device, part, m, n]`")
     }
 
-    /// What a product of one part takes of another operand.
+    /// The form in which a product of one part takes another operand.
     pub(super) fn classify(&self, program: &Program, tensor: TensorId, sharded: bool) -> Option<ProductOperand> {
         let domains = stored_domains(program, tensor);
         if domains.len() <= 2 && is_local(&domains) {
@@ -143,7 +143,7 @@ impl ProductAxes<'_> {
         }
     }
 
-    /// What is gathered of the scales of a product's rows, `[device, m, 1]`, if they lie as the rows do.
+    /// The scales of a product's rows as they are gathered, `[device, m, 1]`, if they lie as the rows do.
     pub(super) fn row_scales(
         &self,
         origins: &OperandOrigins<'_>,

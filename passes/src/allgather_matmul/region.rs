@@ -224,7 +224,7 @@ impl<'p> GatherSearch<'p> {
         Ok((GatheredProduct { op: id, result, operands, scales, sharded, sum, permute, broadcast }, ranks))
     }
 
-    /// What the product of a part takes of each operand.
+    /// The forms in which the product of a part takes its operands.
     fn check_operands(
         &self,
         id: OpId,
@@ -280,7 +280,7 @@ impl<'p> GatherSearch<'p> {
     }
 }
 
-/// What the product of a part takes.
+/// The operands of the product of a part.
 struct ProductForm {
     operands: Vec<ProductOperand>,
     /// True for `[device, part, m, n]`, false for `[part, m, n]`.

@@ -7,8 +7,8 @@ use hostir::analysis::is_standalone;
 use hostir::axes::logical_axes;
 use hostir::ir::OpKind;
 use hostir::ir::{
-    AttrKey, AttrValue, BinaryOp, DomainId, Expr, ExprId, IterDomain, IterType, MemoryType, Op, OpId, ParallelType,
-    TensorId, Value,
+    AttrKey, AttrValue, DomainId, Expr, ExprId, IterDomain, IterType, MemoryType, Op, OpId, ParallelType, TensorId,
+    Value,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -238,14 +238,7 @@ impl<'b, 'e, 'p> ChunkRewriter<'b, 'e, 'p> {
 
     /// The extent of what is in one chunk.
     fn chunk_extent(&mut self) -> ExprId {
-        let (extent, factor) = (self.class.extent, self.config.factor);
-        match self.build.program().exprs().as_int(extent) {
-            Some(value) => self.build.int_expr(value / factor),
-            None => {
-                let factor = self.build.int_expr(factor);
-                self.build.binary_expr(BinaryOp::Div, extent, factor)
-            }
-        }
+        self.build.part_extent_expr(self.class.extent, self.config.factor)
     }
 
     /// Gives a tensor other domains; its axes in their order, but for one at the front.

@@ -7,7 +7,7 @@ use super::emit::SumMethod;
 use super::region::{PARTS, SumRegion, SumResult};
 use crate::support::builder::OpBuilder;
 use crate::support::reshard::{axes_with_domains, stored_domains};
-use hostir::ir::{BinaryOp, Expr, ExprId, IterDomain, MemoryType, OpEffect, OpId, Program, TensorId};
+use hostir::ir::{Expr, ExprId, IterDomain, MemoryType, OpEffect, OpId, Program, TensorId};
 
 /// The number of chunks for each part of a sum, and why it is another one than asked for.
 #[derive(Clone, Copy)]
@@ -122,18 +122,8 @@ fn share_with_chunks(build: &mut OpBuilder<'_, '_>, whole: TensorId, count: u32,
 pub(super) fn split_rows(build: &mut OpBuilder<'_, '_>, mut domains: Vec<IterDomain>, count: u32) -> Vec<IterDomain> {
     let place = domains.len().saturating_sub(2);
     let rows = domains[place];
-    let extent = part_extent(build, rows.extent, i64::from(count));
+    let extent = build.part_extent_expr(rows.extent, i64::from(count));
     domains[place].extent = extent;
     domains.insert(place, IterDomain { extent: build.int_expr(i64::from(count)), ..rows });
     domains
-}
-
-fn part_extent(build: &mut OpBuilder<'_, '_>, extent: ExprId, parts: i64) -> ExprId {
-    match build.program().exprs().as_int(extent) {
-        Some(value) => build.int_expr(value / parts),
-        None => {
-            let parts = build.int_expr(parts);
-            build.binary_expr(BinaryOp::Div, extent, parts)
-        }
-    }
 }

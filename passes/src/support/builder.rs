@@ -73,6 +73,16 @@ impl<'e, 'p> OpBuilder<'e, 'p> {
     pub(crate) fn binary_expr(&mut self, op: BinaryOp, a: ExprId, b: ExprId) -> ExprId {
         self.edit.intern_expr(Expr::Binary(op, a, b))
     }
+    /// An extent divided by a number of parts: `( i0 / 4 )`, or a literal of a literal.
+    pub(crate) fn part_extent_expr(&mut self, extent: ExprId, parts: i64) -> ExprId {
+        match self.program().exprs().as_int(extent) {
+            Some(value) => self.int_expr(value / parts),
+            None => {
+                let parts = self.int_expr(parts);
+                self.binary_expr(BinaryOp::Div, extent, parts)
+            }
+        }
+    }
     /// `StreamIdx`
     pub(crate) fn stream_index_expr(&mut self) -> ExprId {
         self.name_expr("StreamIdx")
