@@ -114,7 +114,7 @@ class Bench:
         streams = self.options.streams or rows.streams(kind, self.devices)
         flags = ["--streams", streams] if streams else []
         # As torch's ways, which have `use_fast_accum`.
-        fast = ["--fp8-fast-accumulation"] if kind.startswith("fp8") else []
+        fast = ["--fp8-fast-accumulation"] if kind.startswith("scaled") else []
         return [*flags, *fast, *cases.inputs(kind), *(["--graph"] if graph else [])]
 
     def series(self, name, row, files, graph):
