@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import torch
+
+# Fake tensors import torch's compiler, which takes seconds: here, where nobody waits for a step, not in the first call.
+import torch._dynamo
 import torch.utils._pytree as pytree
 from torch._subclasses.fake_tensor import FakeTensorMode
 
