@@ -167,15 +167,11 @@ class Case:
 
 def recorded(step: Way) -> Way:
     """The step as a CUDA graph."""
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            step()
-    torch.cuda.current_stream().wait_stream(side)
+    for _ in range(3):
+        step()
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+    with torch.cuda.graph(graph, stream=torch.cuda.current_stream(), capture_error_mode="thread_local"):
         made = step()
 
     def replay() -> Any:
@@ -339,6 +335,8 @@ def run_rank(rank: int, options: argparse.Namespace, store: str, results: str) -
     faulthandler.dump_traceback_later(options.seconds + 60, exit=True)
     if on_gpu:
         torch.cuda.set_device(rank)
+        # Autograd accumulates on the streams of a model's first step, and the default stream cannot be recorded.
+        torch.cuda.set_stream(torch.cuda.Stream())
     else:
         torch.set_num_threads(1)
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
