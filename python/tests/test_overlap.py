@@ -165,6 +165,58 @@ def test_a_matmul_of_repeated_weights(group):
     assert not report.kept
 
 
+def gradients(x, dy, w, group):
+    """Of a layer whose rows are gathered: of its input, and of a weight from either side."""
+    rows = gather(x, group)
+    return rows @ w, rows.t() @ dy, dy.t() @ rows
+
+
+def test_gradients_of_weights_are_in_the_loop_of_the_gather(group):
+    module, report = overlapped(lambda x, dy, w: gradients(x, dy, w, group), (4, 8), (8, 5), (8, 6))
+    assert not report.kept, str(report)
+    ((name, program),) = report.programs.items()
+    assert str(program.plain) == f"""hir 2
+mesh d = 0..2
+
+{name}(
+  X1: f32[x:2, 4, 8],
+  W1: f32[x:2, b.1, 8, 6],
+  A1: f32[x:2, 2, 4, 5]
+) -> (
+  P1: f32[x:2, 2, 4, 6, r.8],
+  D1: f32[x:2, r.2, 8, 5],
+  D2: f32[x:2, r.2, 5, 8]
+) on d:
+  G = broadcast(X1, flags=[true, false, false, false])
+  T1 = Set.Permute(G, perm=[0, 1, 3, 2])
+  T2 = Set.Permute(A1, perm=[0, 1, 3, 2])
+  P1 = matmul(G, W1)
+  P2: f32[x:2, 2, 8, 5, r.4] = matmul(T1, A1)
+  D1 = reduction(P2, op=add, init=f32(0), allreduce=false)
+  P3 = matmul(T2, G)
+  D2 = reduction(P3, op=add, init=f32(0), allreduce=false)
+"""
+    lowered = str(program.lowered)
+    assert lowered.count("for hop in") == 1 and lowered.count("matmul_add(") == 2, lowered
+    assert not any("mm" in call or "c10d" in call for call in op_names(module))
+
+
+def test_a_gradient_alone_is_a_loop(group):
+    _, report = overlapped(lambda x, dy: dy.t() @ gather(x, group), (4, 8), (8, 5))
+    (program,) = report.programs.values()
+    assert not report.kept and str(program.lowered).count("matmul_add(") == 1
+
+
+def test_a_gradient_that_depends_on_the_gather_stays_torchs(group):
+    def layer(x, w):
+        rows = gather(x, group)
+        return rows.t() @ torch.softmax(rows @ w, -1)
+
+    module, report = overlapped(layer, (4, 8), (8, 5))
+    assert not report.kept and len(report.programs) == 1
+    assert [call for call in op_names(module) if "mm" in call] == ["aten.mm.default"]
+
+
 def test_the_autograd_forms(group):
     def product(x, w):
         return torch.ops._c10d_functional_autograd.all_gather_into_tensor(x, 2, group) @ w
@@ -243,6 +295,11 @@ def dependent(x, w, group):
     return rows @ torch.softmax(first, 0)
 
 
+def contracted_with_itself(rows):
+    """What a gather makes is contracted with what is computed from it."""
+    return rows.t() @ rows.cos()
+
+
 def unused(x, group):
     gather(x, group)
     return x.cos()
@@ -257,7 +314,7 @@ KEPT = {
     Reason.NO_MATMUL_BEHIND: (lambda g: lambda x: gather(x, g).cos(), [(4, 8)]),
     Reason.NO_MATMUL_BEFORE: (lambda g: lambda x: scatter(x.cos(), g), [(4, 8)]),
     Reason.RESULT_UNUSED: (lambda g: lambda x: unused(x, g), [(4, 8)]),
-    Reason.GATHERED_ROWS_CONTRACTED: (lambda g: lambda x, y: gather(x, g).t() @ y, [(4, 8), (8, 5)]),
+    Reason.GATHERED_ROWS_CONTRACTED: (lambda g: lambda x: contracted_with_itself(gather(x, g)), [(4, 8)]),
     Reason.ADDED_BEFORE_SUM: (lambda g: lambda x, w, b: scatter(x @ w + b, g), [(4, 8), (8, 5), (5,)]),
     Reason.RESULT_ALSO_USED: (lambda g: lambda x, w: both(x @ w, g), [(4, 8), (8, 5)]),
     Reason.ROWS_NOT_DIVISIBLE: (lambda g: lambda x, w: reduce(x @ w, g), [(3, 8), (8, 5)]),
@@ -450,6 +507,11 @@ def test_names_that_the_package_has_not():
 @pytest.mark.parametrize("world", [2, 4])
 def test_a_block_on_ranks(world):
     start_ranks(ranks.llama_block, world)
+
+
+@pytest.mark.parametrize("world", [2, 4])
+def test_gradients_of_weights_on_ranks(world):
+    start_ranks(ranks.weight_gradients, world)
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,12 @@ from hostir.torch._overlap.reasons import Kept, Reason
 
 __all__ = [
     "Collective",
+    "Contraction",
     "Matmul",
     "Node",
     "Weight",
     "collective_of",
+    "contraction_of",
     "element_type",
     "graph_order",
     "is_static",
@@ -74,7 +76,7 @@ class Collective:
 
 @dataclass(frozen=True)
 class Weight:
-    """The right factor of a matmul, as a matrix that some node has."""
+    """A factor of a matmul, as a matrix that some node has."""
 
     source: Node
     is_transposed: bool
@@ -91,6 +93,21 @@ class Matmul:
     left: Node
     weight: Weight
     bias: Node | None
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """A product `[rows, m].T @ [rows, n]`, which contracts rows: the gradient of a weight."""
+
+    node: Node
+    left: Weight
+    """The factor with its rows as rows; it stands transposed in the product."""
+    right: Weight
+
+    @property
+    def factors(self) -> tuple[Weight, Weight]:
+        """Both factors."""
+        return self.left, self.right
 
 
 def op_name(node: Node) -> str:
@@ -189,6 +206,14 @@ def matmul_of(node: Node) -> Matmul | None:
         bias = node.args[2] if len(node.args) > 2 else node.kwargs.get("bias")
     weight = _weight_of(right, needs_turn=name == "linear")
     return Matmul(node, left, weight, bias)
+
+
+def contraction_of(node: Node) -> Contraction | None:
+    """The contraction of rows that a node is, if it is a product of two matrices of which the left one is transposed."""
+    if op_name(node) != "mm" or _namespace(node) != "aten" or "dtype" in node.target._overloadname:
+        return None
+    left, right = (_weight_of(factor, needs_turn=False) for factor in node.args[:2])
+    return Contraction(node, left, right) if left.is_transposed and not right.is_transposed else None
 
 
 def _weight_of(right: Node, *, needs_turn: bool) -> Weight:

@@ -17,7 +17,7 @@ class Reason(Enum):
     NO_MATMUL_BEHIND = "no matmul reads the gathered rows"
     NO_MATMUL_BEFORE = "no matmul makes what is summed"
     RESULT_UNUSED = "nothing in the graph reads its result; torch keeps it, lest ranks differ"
-    GATHERED_ROWS_CONTRACTED = "the matmul contracts the gathered rows"
+    GATHERED_ROWS_CONTRACTED = "the matmul contracts the gathered rows with what depends on them"
     ADDED_BEFORE_SUM = "something is added to the matmul before the sum over ranks"
     RESULT_ALSO_USED = "the matmul's own result is used, too, not only its sum over ranks"
     ROWS_NOT_DIVISIBLE = "the rows do not divide into one part for each rank"

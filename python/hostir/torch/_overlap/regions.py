@@ -10,7 +10,18 @@ import torch
 
 from hostir.torch._overlap.functions import Function, function_of
 from hostir.torch._overlap.layouts import COPIES, VIEWS, Columns, Move, columns_of, move_of
-from hostir.torch._overlap.nodes import Collective, Matmul, Node, element_type, graph_order, matmul_of, op_name, shape_of
+from hostir.torch._overlap.nodes import (
+    Collective,
+    Contraction,
+    Matmul,
+    Node,
+    contraction_of,
+    element_type,
+    graph_order,
+    matmul_of,
+    op_name,
+    shape_of,
+)
 from hostir.torch._overlap.reasons import Kept, Reason
 
 __all__ = ["GraphIndex", "Region", "Rows", "find_gather", "find_sum", "join_regions", "operand_kind"]
@@ -39,6 +50,8 @@ class Region:
     """The gathered rows, as the collective gives them and moved."""
     values: dict[Node, Rows] = field(default_factory=dict)
     """Everything between, in the order of the graph: matmuls, functions, moves, ranges of columns."""
+    contractions: list[Contraction] = field(default_factory=list)
+    """Products that contract the gathered rows; one factor is the gathered rows, the other no value of the region."""
     summed: list[Matmul] = field(default_factory=list)
     """The matmuls whose results are added up over the ranks; they have no results of their own."""
     through: set[Node] = field(default_factory=set)
@@ -50,7 +63,8 @@ class Region:
     def nodes(self) -> set[Node]:
         """All nodes that the program replaces."""
         ends = {end.node for end in self.collectives} | {end.result for end in self.collectives}
-        return {*self.gathered, *self.values, *self.through, *ends, *(matmul.node for matmul in self.summed)}
+        products = {product.node for product in self.contractions} | {product.node for product in self.summed}
+        return {*self.gathered, *self.values, *self.through, *ends, *products}
 
     @property
     def collectives(self) -> list[Collective]:
@@ -96,6 +110,21 @@ class GraphIndex:
         except Kept:
             return None
 
+    def contraction(self, node: Node) -> Contraction | None:
+        """The contraction of rows that a node is; None also where shapes are unknown."""
+        try:
+            return contraction_of(node)
+        except Kept:
+            return None
+
+    def dependents(self, node: Node) -> set[Node]:
+        """A node and all that are computed from it."""
+        found = {node}
+        for other in self.behind(node):
+            if any(operand in found for operand in other.all_input_nodes):
+                found.add(other)
+        return found
+
 
 def _ranks_of(end: Collective) -> int:
     if not isinstance(end.group, str) or end.size is None:
@@ -117,7 +146,8 @@ def find_gather(index: GraphIndex, end: Collective) -> Region:
         matmul = index.matmul(node)
         if matmul is not None and matmul.left in region.gathered and _can_multiply(region, matmul):
             _add_matmul(region, matmul, region.gathered[matmul.left].before)
-    if not region.values:
+    _add_contractions(index, region, end.result)
+    if not region.values and not region.contractions:
         raise _reason_of_no_matmul(index, region)
     element_type(end.result)
     return region
@@ -152,6 +182,22 @@ def _add_matmul(region: Region, matmul: Matmul, before: int) -> None:
     region.weight_views.update(matmul.weight.through)
 
 
+def _add_contractions(index: GraphIndex, region: Region, result: Node) -> None:
+    """Adds the products that contract the gathered rows with rows that do not depend on them."""
+    dependents = index.dependents(result)
+    for node in index.behind(result):
+        contraction = index.contraction(node) if node in dependents else None
+        if contraction is None:
+            continue
+        ours = [factor for factor in contraction.factors if factor.source in region.gathered]
+        others = [factor for factor in contraction.factors if factor.source not in dependents]
+        if len(ours) == len(others) == 1 and shape_of(ours[0].source)[-1] != 0:
+            element_type(node)
+            region.contractions.append(contraction)
+            region.through.update(other for other in ours[0].through if other not in region.gathered)
+            region.weight_views.update(others[0].through)
+
+
 def _reason_of_no_matmul(index: GraphIndex, region: Region) -> Kept:
     """What else reads the gathered rows."""
     users = [user for node in region.gathered for user in node.users if user not in region.gathered]
@@ -161,7 +207,7 @@ def _reason_of_no_matmul(index: GraphIndex, region: Region) -> Kept:
             matmul = matmul_of(user)
         except Kept as kept:
             return kept
-        if matmul is not None or _is_turned_for_matmul(user):
+        if _is_contracted(index, user):
             return Kept(Reason.GATHERED_ROWS_CONTRACTED, user.name)
     readers = _behind_views(users)
     if any(index.matmul(reader) is not None for reader in readers):
@@ -182,8 +228,11 @@ def _behind_views(users: list[Node]) -> list[Node]:
     return readers
 
 
-def _is_turned_for_matmul(node: Node) -> bool:
-    return op_name(node) in ("permute", "t", "transpose") and any(op_name(user) in ("mm", "addmm") for user in node.users)
+def _is_contracted(index: GraphIndex, node: Node) -> bool:
+    """Whether a reader of gathered rows is a product that contracts them, or turns them for one."""
+    if op_name(node) in ("permute", "t", "transpose"):
+        return any(index.matmul(user) is not None for user in node.users)
+    return index.matmul(node) is not None
 
 
 def find_sum(index: GraphIndex, end: Collective) -> Region:
@@ -287,6 +336,7 @@ def join_regions(index: GraphIndex, gather: Region, total: Region) -> Region | N
         sum=total.sum,
         gathered=gather.gathered,
         values={**inner, **total.values},
+        contractions=gather.contractions,
         summed=total.summed,
         through=gather.through | total.through | through,
         weight_views=gather.weight_views | total.weight_views,
@@ -296,6 +346,8 @@ def join_regions(index: GraphIndex, gather: Region, total: Region) -> Region | N
 def _reach(index: GraphIndex, gather: Region) -> dict[Node, Rows]:
     """All values that a program could compute from the gather's matmuls, in the order of the graph."""
     reached = dict(gather.values)
+    if not reached:
+        return {}
     start = min(index.order[node] for node in reached)
     for node in list(index.order)[start:]:
         rows = _reached_rows(index, reached, node, gather.ranks)
