@@ -144,6 +144,34 @@ def weight_gradients(group: Any) -> None:
             overlap.check(rtol=tolerance, atol=tolerance)
 
 
+def scaled(rows: torch.Tensor, weight: torch.Tensor, of_rows: torch.Tensor, of_columns: torch.Tensor) -> torch.Tensor:
+    return torch._scaled_mm(rows, weight, of_rows, of_columns, out_dtype=torch.bfloat16)
+
+
+def scaled_layers(group: Any) -> None:
+    """Scaled matmuls before a sum over ranks: the graph with the op, and the program beside the op's nodes. A weight may be a
+    view of rows or lie column by column itself."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    def layer(x: Any, w: Any, s: Any, t: Any) -> Any:
+        return fc.reduce_scatter_tensor(scaled(x, w.t(), s, t), "sum", 0, group)
+
+    def layer_of_columns(x: Any, w: Any, s: Any, t: Any) -> Any:
+        return fc.all_reduce(scaled(x, w, s, t), "sum", group)
+
+    x, w = rank_tensor(32, 32).to(torch.float8_e4m3fn), rank_tensor(48, 32, seed=1).to(torch.float8_e4m3fn)
+    for function, weight in ((layer, w), (layer_of_columns, w.t())):
+        for scales in ((rank_tensor(32, 1, seed=2), rank_tensor(1, 48, seed=3)), (torch.tensor(0.5), torch.tensor(2.0))):
+            given = [x, weight, *scales]
+            module = make_fx(function, tracing_mode="fake")(*given)
+            wanted = function(*given)
+            overlap = hir.Overlap(choose="always")
+            overlap(module)
+            assert len(overlap.report().fused) == 1 and not overlap.report().kept, str(overlap.report())
+            torch.testing.assert_close(module(*given), wanted)
+            overlap.check(rtol=0.05, atol=0.05)
+
+
 def slots(group: Any) -> None:
     """Linear slots give what the collectives and `F.linear` give, forward and backward, in eager mode and compiled."""
     hir.linear.use(hir.Overlap(choose="always"))

@@ -172,11 +172,41 @@ class _Writer:
         contracted = shape_of(matmul.left)[-1]
         right = self._weight(matmul.weight)
         product = Form(f"{form.axes}, r.{contracted}", form.shape, form.before)
-        made = self._write(self.first, "P", element_type(node), product, f"matmul(G, {right})")
+        expression = self._product(matmul, "G", right, form)
+        made = self._write(self.first, "P", element_type(node), product, expression)
         if matmul.bias is not None:
             bias = self._operand(matmul.bias, node, form)
             made = self._write(self.lines, "V", element_type(node), form, f"{made} + {bias}")
         self.names[node] = made
+
+    def _product(self, matmul: Matmul, left: str, right: str, form: Form) -> str:
+        """The expression of a matmul whose result has this form."""
+        if matmul.scales is None:
+            return f"matmul({left}, {right})"
+        rows, columns = matmul.scales
+        ranks, count, width = form.shape
+        of_rows = forms.rows_form(ranks, form.before, count, 1)
+        if rows in self.region.scales:
+            row_scales = self._gathered_scales(rows)
+        else:
+            row_scales = self._scales(rows, of_rows)
+        return f"scaled_matmul({left}, {right}, {row_scales}, {self._scales(columns, forms.matrix_form(ranks, 1, width))})"
+
+    def _scales(self, node: Node, form: Form) -> str:
+        """The name of scales of rows or columns, or of a single one."""
+        is_single = math.prod(shape_of(node)) == 1
+        return self._argument(node, "S", forms.scalar_form(self.region.ranks) if is_single else form)
+
+    def _gathered_scales(self, node: Node) -> str:
+        """The name of the scales of gathered rows."""
+        source, ranks = self.region.scales[node].source, self.region.ranks
+        rows = math.prod(shape_of(source))
+        name = self._argument(source, "S", forms.part_form(ranks, rows, 1))
+        expression = f"broadcast({name}, flags=[true, false, false, false])"
+        for line in self.views:
+            if line.expression == expression:
+                return line.name
+        return self._write(self.views, "H", element_type(source), Form(f"b.1, x:{ranks}, {rows}, 1", ()), expression)
 
     def _write_contraction(self, contraction: Contraction) -> None:
         """The gradient of a weight: products of the parts of gathered rows and of the rank's own rows, added up."""
@@ -287,7 +317,7 @@ class _Writer:
             tall = forms.matrix_form(ranks, sum(depths), width)
             right = self._write(self.lines, "R", element, tall, f"cat({', '.join(rights)}, 2)")
         product = Form(f"{form.axes}, r.{sum(depths)}", form.shape)
-        summed = self._write(self.lines, "P", element, product, f"matmul({left}, {right})")
+        summed = self._write(self.lines, "P", element, product, self._product(first, left, right, form))
         made = self._sum_form(form, width)
         self._write(self.lines, "Y", element, made, f"reduction({summed}, op=add, init={element}(0), allreduce=false)")
 

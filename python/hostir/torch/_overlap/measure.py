@@ -143,7 +143,10 @@ def _live_group(name: str) -> Any:
 
 def _random_like(value: torch.Tensor) -> torch.Tensor:
     made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
-    return made.normal_() if made.is_floating_point() else made.zero_()
+    if not made.is_floating_point():
+        return made.zero_()
+    # Floats of 8 bits have no generator of their own.
+    return made.copy_(torch.randn(value.shape, device=value.device)) if made.element_size() == 1 else made.normal_()
 
 
 def _sample(

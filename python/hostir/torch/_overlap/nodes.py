@@ -30,6 +30,7 @@ __all__ = [
 ]
 
 ELEMENT_TYPES = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16"}
+FACTOR_TYPES = {torch.float8_e4m3fn: "f8e4m3"}
 
 COLLECTIVE_SPACES = {"_c10d_functional", "_c10d_functional_autograd"}
 GATHERS = {"all_gather_into_tensor"}
@@ -93,6 +94,8 @@ class Matmul:
     left: Node
     weight: Weight
     bias: Node | None
+    scales: tuple[Node, Node] | None = None
+    """Of 8-bit floats: one for each row of the left factor, or a single one; one for each column, or a single one."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +143,7 @@ def element_type(node: Node) -> str:
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor):
         raise Kept(Reason.SYMBOLIC_SHAPE, node.name)
-    found = ELEMENT_TYPES.get(value.dtype)
+    found = ELEMENT_TYPES.get(value.dtype) or FACTOR_TYPES.get(value.dtype)
     if found is None:
         raise Kept(Reason.ELEMENT_TYPE, f"{node.name} is {value.dtype}")
     return found
@@ -191,8 +194,10 @@ def matmul_of(node: Node) -> Matmul | None:
     Raises `Kept` for matmuls that no program has.
     """
     name = op_name(node)
-    if name in ("_scaled_mm", "_scaled_mm_v2"):
-        raise Kept(Reason.SCALED_MATMUL, node.name)
+    if name == "_scaled_mm":
+        return _scaled_matmul_of(node)
+    if name == "_scaled_mm_v2":
+        raise Kept(Reason.SCALED_MATMUL, f"{node.name} is an op of another version")
     if name in ("baddbmm", "_grouped_mm"):
         raise Kept(Reason.BATCHED_MATMUL, node.name)
     if name not in MATMULS or _namespace(node) != "aten" or "dtype" in node.target._overloadname:
@@ -206,6 +211,26 @@ def matmul_of(node: Node) -> Matmul | None:
         bias = node.args[2] if len(node.args) > 2 else node.kwargs.get("bias")
     weight = _weight_of(right, needs_turn=name == "linear")
     return Matmul(node, left, weight, bias)
+
+
+def _scaled_matmul_of(node: Node) -> Matmul:
+    """The scaled matmul of e4m3 factors that a node is. Its sums are accumulated in float, whatever `use_fast_accum` allows."""
+    names = ("self", "mat2", "scale_a", "scale_b", "bias", "scale_result")
+    given = {**dict(zip(names, node.args)), **node.kwargs}
+    left, right, bias, scales = given["self"], given["mat2"], given.get("bias"), (given["scale_a"], given["scale_b"])
+    for factor in (left, right):
+        if is_static(factor) and factor.meta["val"].dtype not in FACTOR_TYPES:
+            raise Kept(Reason.SCALED_MATMUL, f"{factor.name} is {factor.meta['val'].dtype}, not float8_e4m3fn")
+    if given.get("scale_result") is not None:
+        raise Kept(Reason.SCALED_MATMUL, f"{node.name} scales its result")
+    if bias is not None and bias.meta["val"].dtype != node.meta["val"].dtype:
+        raise Kept(Reason.SCALED_MATMUL, f"{bias.name} is not of the result's type")
+    rows, columns = shape_of(node)
+    for scale, extents in zip(scales, ([rows, 1], [1, columns])):
+        is_float = scale.meta["val"].dtype == torch.float32
+        if not is_float or (shape_of(scale) != extents and math.prod(shape_of(scale)) != 1):
+            raise Kept(Reason.SCALED_MATMUL, f"{scale.name} is neither one float nor one for each of {extents}")
+    return Matmul(node, left, _weight_of(right, needs_turn=False), bias, scales)
 
 
 def contraction_of(node: Node) -> Contraction | None:

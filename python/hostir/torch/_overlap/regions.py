@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 
@@ -15,6 +15,7 @@ from hostir.torch._overlap.nodes import (
     Contraction,
     Matmul,
     Node,
+    collective_of,
     contraction_of,
     element_type,
     graph_order,
@@ -52,6 +53,8 @@ class Region:
     """Everything between, in the order of the graph: matmuls, functions, moves, ranges of columns."""
     contractions: list[Contraction] = field(default_factory=list)
     """Products that contract the gathered rows; one factor is the gathered rows, the other no value of the region."""
+    scales: dict[Node, Collective] = field(default_factory=dict)
+    """The scales of gathered rows as matmuls read them, and the collectives that gather them."""
     summed: list[Matmul] = field(default_factory=list)
     """The matmuls whose results are added up over the ranks; they have no results of their own."""
     through: set[Node] = field(default_factory=set)
@@ -69,7 +72,8 @@ class Region:
     @property
     def collectives(self) -> list[Collective]:
         """The collectives that it replaces."""
-        return [end for end in (self.gather, self.sum) if end is not None]
+        scales = dict.fromkeys(self.scales.values())
+        return [end for end in (self.gather, *scales, self.sum) if end is not None]
 
     @property
     def reduced(self) -> Node | None:
@@ -145,6 +149,7 @@ def find_gather(index: GraphIndex, end: Collective) -> Region:
     for node in index.behind(end.result):
         matmul = index.matmul(node)
         if matmul is not None and matmul.left in region.gathered and _can_multiply(region, matmul):
+            _add_scales(index, region, matmul)
             _add_matmul(region, matmul, region.gathered[matmul.left].before)
     _add_contractions(index, region, end.result)
     if not region.values and not region.contractions:
@@ -182,6 +187,35 @@ def _add_matmul(region: Region, matmul: Matmul, before: int) -> None:
     region.weight_views.update(matmul.weight.through)
 
 
+def _add_scales(index: GraphIndex, region: Region, matmul: Matmul) -> None:
+    """Adds the collective that gathers the scales of a matmul's rows, if it has such. Raises `Kept` for other scales."""
+    scales = None if matmul.scales is None else matmul.scales[0]
+    if scales is None or math.prod(shape_of(scales)) == 1:
+        return
+    node, through = scales, [scales]
+    while node in index.moves:
+        node = index.moves[node].source
+        through.append(node)
+    start = node.args[0] if op_name(node) == "wait_tensor" else node
+    end = collective_of(start) if isinstance(start, torch.fx.Node) else None
+    if end is None or not end.is_gather or (end.group, end.size) != (region.group, region.ranks):
+        raise Kept(Reason.SCALED_MATMUL, f"{scales.name}, the scales of the rows, is not gathered with them")
+    is_plain = all(index.moves[move].before_result(1, region.ranks) == 1 for move in through[:-1])
+    if not is_plain or region.gathered[matmul.left].before != 1:
+        raise Kept(Reason.SCALED_MATMUL, f"{scales.name}, the scales of the rows, does not lie as they do")
+    readers = {user for place in through for user in place.users} - set(through)
+    if any(_rows_of_scaled(index, reader) not in region.gathered for reader in readers):
+        raise Kept(Reason.SCALED_MATMUL, f"{scales.name}, the scales of the rows, is read elsewhere, too")
+    region.scales[scales] = end
+    region.through.update(through)
+
+
+def _rows_of_scaled(index: GraphIndex, node: Node) -> Node | None:
+    """The rows that a scaled matmul multiplies."""
+    matmul = index.matmul(node)
+    return None if matmul is None or matmul.scales is None else matmul.left
+
+
 def _add_contractions(index: GraphIndex, region: Region, result: Node) -> None:
     """Adds the products that contract the gathered rows with rows that do not depend on them."""
     dependents = index.dependents(result)
@@ -207,6 +241,8 @@ def _reason_of_no_matmul(index: GraphIndex, region: Region) -> Kept:
             matmul = matmul_of(user)
         except Kept as kept:
             return kept
+        if _rows_of_scaled(index, user) not in {None, *region.gathered}:
+            return Kept(Reason.SCALED_MATMUL, f"{user.name}, which reads them as scales, is in no region")
         if _is_contracted(index, user):
             return Kept(Reason.GATHERED_ROWS_CONTRACTED, user.name)
     readers = _behind_views(users)
@@ -278,7 +314,9 @@ def _collect_summed(index: GraphIndex, region: Region, node: Node, before: int) 
 
 
 def _collect_matmul(index: GraphIndex, region: Region, matmul: Matmul, before: int) -> None:
-    region.summed.append(Matmul(matmul.node, matmul.left, matmul.weight, None))
+    region.summed.append(replace(matmul, bias=None))
+    if len(region.summed) > 1 and any(summed.scales is not None for summed in region.summed):
+        raise Kept(Reason.SCALED_MATMUL, f"{matmul.node.name} is added to another matmul before the sum over ranks")
     region.values[matmul.node] = Rows(before, shape_of(matmul.node)[-1])
     region.weight_views.update(matmul.weight.through)
     if matmul.bias is None:
@@ -337,6 +375,7 @@ def join_regions(index: GraphIndex, gather: Region, total: Region) -> Region | N
         gathered=gather.gathered,
         values={**inner, **total.values},
         contractions=gather.contractions,
+        scales=gather.scales,
         summed=total.summed,
         through=gather.through | total.through | through,
         weight_views=gather.weight_views | total.weight_views,
