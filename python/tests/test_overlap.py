@@ -288,7 +288,10 @@ def test_sums_of_scaled_matmuls(group, kind, rows, columns):
 
 
 SCALED_KEPT = {
-    "two products": (lambda g: lambda x, s, w, t: scatter(scaled(x, w.t(), s, t) + scaled(x, w.t(), s, t), g), "added to another"),
+    "two products": (
+        lambda g: lambda x, s, w, t: scatter(scaled(x, w.t(), s, t) + scaled(x, w.t(), s, t), g),
+        "added to another",
+    ),
     "scales read elsewhere": (
         lambda g: lambda x, s, w, t: scaled_and_scales(gather(x, g), gather(s, g), w, t),
         "is read elsewhere, too",
