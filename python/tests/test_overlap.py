@@ -303,6 +303,14 @@ SCALED_KEPT = {
 }
 
 
+def test_a_scaled_matmul_of_unknown_shapes(group):
+    given = [torch.empty(16, 32).to(FLOAT8), torch.empty(()), torch.empty(48, 32).to(FLOAT8), torch.empty(())]
+    module = make_fx(lambda x, s, w, t: scaled(gather(x, group), w.t(), s, t), tracing_mode="fake")(*given)
+    del next(node for node in module.graph.nodes if node.name == "s_1").meta["val"]
+    report = report_of(hir.Overlap(choose="always"), module)
+    assert [line.reason for line in report.lines] == [Reason.SYMBOLIC_SHAPE], str(report)
+
+
 def scaled_and_scales(rows, scales, w, t):
     return scaled(rows, w.t(), scales, t), scales.cos()
 

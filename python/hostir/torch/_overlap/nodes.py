@@ -218,14 +218,16 @@ def _scaled_matmul_of(node: Node) -> Matmul:
     names = ("self", "mat2", "scale_a", "scale_b", "bias", "scale_result")
     given = {**dict(zip(names, node.args)), **node.kwargs}
     left, right, bias, scales = given["self"], given["mat2"], given.get("bias"), (given["scale_a"], given["scale_b"])
+    rows, columns = shape_of(node)
+    for tensor in (left, right, *scales, *([] if bias is None else [bias])):
+        shape_of(tensor)
     for factor in (left, right):
-        if is_static(factor) and factor.meta["val"].dtype not in FACTOR_TYPES:
+        if factor.meta["val"].dtype not in FACTOR_TYPES:
             raise Kept(Reason.SCALED_MATMUL, f"{factor.name} is {factor.meta['val'].dtype}, not float8_e4m3fn")
     if given.get("scale_result") is not None:
         raise Kept(Reason.SCALED_MATMUL, f"{node.name} scales its result")
     if bias is not None and bias.meta["val"].dtype != node.meta["val"].dtype:
         raise Kept(Reason.SCALED_MATMUL, f"{bias.name} is not of the result's type")
-    rows, columns = shape_of(node)
     for scale, extents in zip(scales, ([rows, 1], [1, columns])):
         is_float = scale.meta["val"].dtype == torch.float32
         if not is_float or (shape_of(scale) != extents and math.prod(shape_of(scale)) != 1):
