@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,6 +20,9 @@ from hostir.torch._overlap import measure
 from hostir.torch._overlap.measure import measure_both
 from hostir.torch._overlap.reasons import Kept, Reason
 from torch.fx.experimental.proxy_tensor import make_fx
+
+# Each test measures; those of kept times name a folder of their own.
+os.environ["HOSTIR_CACHE"] = "0"
 
 SHAPES = [(4, 8), (8, 6)]
 
@@ -69,6 +75,60 @@ def measured(group: Any) -> None:
     # With times of this machine: on the CPU both are the same nodes.
     line = verdict_of(hir.Overlap(rounds=6, min_gain=0.01), graph_of())
     assert line.is_fused and line.times.serial > 0 and line.times.measured > 0 and line.times.rounds == 6
+
+
+@contextmanager
+def cache_folder() -> Any:
+    """A folder for what is kept, which all ranks share."""
+    told: list[Any] = [tempfile.mkdtemp() if dist.get_rank() == 0 else None]
+    dist.broadcast_object_list(told)
+    os.environ["HOSTIR_CACHE"] = told[0]
+    try:
+        yield Path(told[0]) / "choices"
+    finally:
+        os.environ["HOSTIR_CACHE"] = "0"
+
+
+def line_with(program: float, shapes: Any = SHAPES, **settings: Any) -> Any:
+    """The verdict where a program takes so long and torch's nodes take 2 ms."""
+    with clock(lambda is_program: program if is_program else 2.0):
+        return verdict_of(hir.Overlap(rounds=6, **settings), graph_of(shapes=shapes))
+
+
+def kept_times(group: Any) -> None:
+    """A new pass takes what an earlier one has measured; other shapes and `reuse_times=False` measure."""
+    with cache_folder() as folder:
+        assert not line_with(1.0).times.is_earlier
+        assert len(list(folder.iterdir())) == 1
+        line = line_with(4.0)
+        assert line.is_fused and line.times.is_earlier and line.times.measured == 1.0
+        assert line.verdict.endswith(", by times of an earlier process"), line.verdict
+        assert line_with(1.0, min_gain=3.0).reason is Reason.NO_GAIN, "times are kept, not the choice"
+        for changed in ({"shapes": [(6, 8), (8, 6)]}, {"reuse_times": False}):
+            line = line_with(4.0, **changed)
+            assert line.reason is Reason.NO_GAIN and not line.times.is_earlier, line
+        os.environ["HOSTIR_CACHE"] = "0"
+        assert line_with(4.0).reason is Reason.NO_GAIN
+
+
+def times_of_one_rank(group: Any) -> None:
+    """Where a rank lacks the times, or has damaged ones, all ranks measure; the entry is replaced."""
+    with cache_folder() as shared:
+        own = shared.parent / str(dist.get_rank())
+        os.environ["HOSTIR_CACHE"] = str(own)
+        line_with(1.0)
+        (entry,) = (own / "choices").iterdir()
+        whole = entry.read_bytes()
+        for damaged in (None, b"", whole[:-9], whole.replace(b"2.0", b"9.0"), b"[" * 50000):
+            entry.write_bytes(whole)
+            if dist.get_rank() == 1:
+                entry.unlink()
+                if damaged is not None:
+                    entry.write_bytes(damaged)
+            dist.barrier()
+            line = line_with(4.0)
+            assert line.reason is Reason.NO_GAIN and not line.times.is_earlier, damaged
+            assert line_with(1.0).times.is_earlier
 
 
 def one_slow_rank(group: Any) -> None:

@@ -107,6 +107,71 @@ def functions(group: Any) -> None:
             overlap.check(rtol=tolerance, atol=tolerance)
 
 
+def flat(rows: torch.Tensor) -> torch.Tensor:
+    return rows.reshape(-1, rows.shape[-1])
+
+
+def layer_of_gradients(group: Any, dim: int, is_alone: bool) -> Any:
+    """A layer that contracts gathered rows, and multiplies and returns them unless the gradient is alone."""
+
+    def layer(x: Any, dy: Any, w: Any) -> Any:
+        rows = fc.all_gather_tensor(x, dim, group)
+        gradient = flat(dy).t() @ flat(rows)
+        return gradient if is_alone else (gradient, flat(rows).t() @ flat(dy), flat(rows) @ w, rows)
+
+    return layer
+
+
+def weight_gradients(group: Any) -> None:
+    """Programs give what torch gives for gathered rows that are contracted, along either axis, with and without the other
+    users of the gather."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    world = dist.get_world_size()
+    for dim, is_alone in ((0, False), (0, True), (1, False), (1, True)):
+        batch = [3] * dim
+        shape, whole = (*batch, 3, 8), (*batch, 3 * world, 5)
+        layer = layer_of_gradients(group, dim, is_alone)
+        for element, tolerance in ((torch.float32, None), (torch.float64, None), (torch.bfloat16, 0.05)):
+            given = [rank_tensor(*size, seed=at).to(element) for at, size in enumerate((shape, whole, (8, 6)))]
+            module = make_fx(layer, tracing_mode="fake")(*given)
+            wanted = layer(*given)
+            overlap = hir.Overlap(choose="always")
+            overlap(module)
+            (program,) = overlap.report().programs.values()
+            assert not overlap.report().kept and "reduction" in str(program.plain), str(overlap.report())
+            torch.testing.assert_close(module(*given), wanted)
+            overlap.check(rtol=tolerance, atol=tolerance)
+
+
+def scaled(rows: torch.Tensor, weight: torch.Tensor, of_rows: torch.Tensor, of_columns: torch.Tensor) -> torch.Tensor:
+    return torch._scaled_mm(rows, weight, of_rows, of_columns, out_dtype=torch.bfloat16)
+
+
+def scaled_layers(group: Any) -> None:
+    """Scaled matmuls before a sum over ranks: the graph with the op, and the program beside the op's nodes. A weight may be a
+    view of rows or lie column by column itself."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    def layer(x: Any, w: Any, s: Any, t: Any) -> Any:
+        return fc.reduce_scatter_tensor(scaled(x, w.t(), s, t), "sum", 0, group)
+
+    def layer_of_columns(x: Any, w: Any, s: Any, t: Any) -> Any:
+        return fc.all_reduce(scaled(x, w, s, t), "sum", group)
+
+    x, w = rank_tensor(32, 32).to(torch.float8_e4m3fn), rank_tensor(48, 32, seed=1).to(torch.float8_e4m3fn)
+    for function, weight in ((layer, w), (layer_of_columns, w.t())):
+        for scales in ((rank_tensor(32, 1, seed=2), rank_tensor(1, 48, seed=3)), (torch.tensor(0.5), torch.tensor(2.0))):
+            given = [x, weight, *scales]
+            module = make_fx(function, tracing_mode="fake")(*given)
+            wanted = function(*given)
+            overlap = hir.Overlap(choose="always")
+            overlap(module)
+            assert len(overlap.report().fused) == 1 and not overlap.report().kept, str(overlap.report())
+            torch.testing.assert_close(module(*given), wanted)
+            overlap.check(rtol=0.05, atol=0.05)
+
+
 def slots(group: Any) -> None:
     """Linear slots give what the collectives and `F.linear` give, forward and backward, in eager mode and compiled."""
     hir.linear.use(hir.Overlap(choose="always"))

@@ -1,6 +1,7 @@
 """`Overlap(choose="measure")`: never slower than torch's nodes. The logic on timings that are given, and on ranks of gloo."""
 
 import math
+import os
 import random
 import statistics
 
@@ -10,6 +11,8 @@ torch = pytest.importorskip("torch")
 
 import hostir.torch as hir  # noqa: E402
 import measure_ranks as ranks  # noqa: E402
+from hostir.torch._overlap import choices  # noqa: E402
+from hostir.torch._overlap.choices import ChoiceStore  # noqa: E402
 from hostir.torch._overlap.measure import Times, wins_needed  # noqa: E402
 from rank_pool import start_ranks  # noqa: E402
 
@@ -76,10 +79,57 @@ def test_settings():
         hir.Overlap(rounds=0)
 
 
+def test_a_store_takes_files_of_its_user_only(tmp_path):
+    store, found = ChoiceStore(tmp_path / "choices"), times([2.0] * 5, [1.0] * 5)
+    assert store.read("key") is None
+    store.write("key", found)
+    assert Times(**store.read("key")) == found and store.read("other") is None
+    (entry,) = store.folder.iterdir()
+    assert (store.folder.stat().st_mode & 0o777, entry.stat().st_mode & 0o777) == (0o700, 0o600)
+    entry.rename(tmp_path / "elsewhere")
+    entry.symlink_to(tmp_path / "elsewhere")
+    assert store.read("key") is None
+    entry.unlink()
+    os.mkfifo(entry)
+    assert store.read("key") is None
+    store.write("key", found)
+    assert Times(**store.read("key")) == found
+    store.folder.chmod(0o777)
+    assert store.read("key") is None
+
+
+def test_the_oldest_times_make_room(tmp_path, monkeypatch):
+    monkeypatch.setattr(choices, "MAX_ENTRIES", 3)
+    store, found = ChoiceStore(tmp_path / "choices"), times([2.0] * 5, [1.0] * 5)
+    for at in range(5):
+        store.write(str(at), found)
+        os.utime(store.folder / choices._file_name(str(at)), (at, at))
+    assert [store.read(str(at)) is not None for at in range(5)] == [False, False, True, True, True]
+
+
+def test_the_folder_of_kept_times(monkeypatch):
+    for variable, value, folder in (
+        ("HOME", "/home/user", "/home/user/.cache/hostir/choices"),
+        ("XDG_CACHE_HOME", "relative", "/home/user/.cache/hostir/choices"),
+        ("XDG_CACHE_HOME", "/cache", "/cache/hostir/choices"),
+        ("HOSTIR_CACHE", "/own", "/own/choices"),
+    ):
+        monkeypatch.delenv("HOSTIR_CACHE", raising=False)
+        if variable == "HOME":
+            monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+        monkeypatch.setenv(variable, value)
+        assert str(choices.choice_store().folder) == folder
+    for none in ("0", "relative"):
+        monkeypatch.setenv("HOSTIR_CACHE", none)
+        assert choices.choice_store() is None
+
+
 @pytest.mark.parametrize(
     "work",
     [
         ranks.measured,
+        ranks.kept_times,
+        ranks.times_of_one_rank,
         ranks.one_slow_rank,
         ranks.different_regions,
         ranks.one_rank_fails,

@@ -165,6 +165,165 @@ def test_a_matmul_of_repeated_weights(group):
     assert not report.kept
 
 
+def gradients(x, dy, w, group):
+    """Of a layer whose rows are gathered: of its input, and of a weight from either side."""
+    rows = gather(x, group)
+    return rows @ w, rows.t() @ dy, dy.t() @ rows
+
+
+def test_gradients_of_weights_are_in_the_loop_of_the_gather(group):
+    module, report = overlapped(lambda x, dy, w: gradients(x, dy, w, group), (4, 8), (8, 5), (8, 6))
+    assert not report.kept, str(report)
+    ((name, program),) = report.programs.items()
+    assert str(program.plain) == f"""hir 2
+mesh d = 0..2
+
+{name}(
+  X1: f32[x:2, 4, 8],
+  W1: f32[x:2, b.1, 8, 6],
+  A1: f32[x:2, 2, 4, 5]
+) -> (
+  P1: f32[x:2, 2, 4, 6, r.8],
+  D1: f32[x:2, r.2, 8, 5],
+  D2: f32[x:2, r.2, 5, 8]
+) on d:
+  G = broadcast(X1, flags=[true, false, false, false])
+  T1 = Set.Permute(G, perm=[0, 1, 3, 2])
+  T2 = Set.Permute(A1, perm=[0, 1, 3, 2])
+  P1 = matmul(G, W1)
+  P2: f32[x:2, 2, 8, 5, r.4] = matmul(T1, A1)
+  D1 = reduction(P2, op=add, init=f32(0), allreduce=false)
+  P3 = matmul(T2, G)
+  D2 = reduction(P3, op=add, init=f32(0), allreduce=false)
+"""
+    lowered = str(program.lowered)
+    assert lowered.count("for hop in") == 1 and lowered.count("matmul_add(") == 2, lowered
+    assert not any("mm" in call or "c10d" in call for call in op_names(module))
+
+
+def test_a_gradient_alone_is_a_loop(group):
+    _, report = overlapped(lambda x, dy: dy.t() @ gather(x, group), (4, 8), (8, 5))
+    (program,) = report.programs.values()
+    assert not report.kept and str(program.lowered).count("matmul_add(") == 1
+
+
+def test_a_gradient_that_depends_on_the_gather_stays_torchs(group):
+    def layer(x, w):
+        rows = gather(x, group)
+        return rows.t() @ torch.softmax(rows @ w, -1)
+
+    module, report = overlapped(layer, (4, 8), (8, 5))
+    assert not report.kept and len(report.programs) == 1
+    assert [call for call in op_names(module) if "mm" in call] == ["aten.mm.default"]
+
+
+FLOAT8 = torch.float8_e4m3fn
+
+
+def scaled(a, b, rows, columns, **settings):
+    return torch._scaled_mm(a, b, rows, columns, out_dtype=torch.bfloat16, **settings)
+
+
+def overlapped_scaled(function, rows, columns=(1, 48), extent=16):
+    """The graph of a scaled matmul behind the pass, and the report: of left factor, its scales, weight and its scales."""
+    given = [torch.empty(extent, 32).to(FLOAT8), torch.empty(rows), torch.empty(48, 32).to(FLOAT8), torch.empty(columns)]
+    module = make_fx(function, tracing_mode="fake")(*given)
+    overlap = hir.Overlap(choose="always")
+    overlap(module)
+    module.graph.lint()
+    return module, overlap.report()
+
+
+def scaled_inputs(rows, columns):
+    """Both ranks' left factors, weights and scales, of the shapes that a rank has."""
+    make = torch.Generator().manual_seed(1)
+    numbers = [torch.randn(2, *shape, generator=make).to(FLOAT8) for shape in ((16, 32), (48, 32))]
+    return [*numbers, *(torch.rand(2, *shape, generator=make) + 0.5 for shape in (rows, columns))]
+
+
+def ran(program, given):
+    """The program's only output on the CPU."""
+    assert not any(word in str(program.lowered) for word in ("allgather(", "reduce_scatter(", "allreduce("))
+    inputs = {argument.name: tensor for argument, tensor in zip(program.ops[0].written.arguments, given, strict=True)}
+    (output,) = program.lowered.run(inputs).values()
+    return torch.from_dlpack(output)
+
+
+def test_scaled_matmuls_of_gathered_rows(group):
+    """Scales of rows are gathered with the rows. Torch's numbers are those of its CPU kernel."""
+    layer = lambda x, s, w, t: scaled(gather(x, group), w.t(), gather(s, group), t)  # noqa: E731
+    module, report = overlapped_scaled(layer, (16, 1))
+    (program,) = report.programs.values()
+    assert [line.is_fused for line in report.lines] == [True, True], str(report)
+    assert not any("c10d" in call or "mm" in call for call in op_names(module))
+    x, w, rows, scales = scaled_inputs((16, 1), (1, 48))
+    found = ran(program, [x, w.unsqueeze(1), rows, scales.reshape(2, 1, 1, -1)])
+    for rank in range(2):
+        wanted = scaled(x.flatten(0, 1), w[rank].t(), rows.flatten(0, 1), scales[rank])
+        torch.testing.assert_close(found[rank].flatten(0, 1), wanted)
+
+
+def test_a_scale_for_all_gathered_rows(group):
+    _, report = overlapped_scaled(lambda x, s, w, t: scaled(gather(x, group), w.t(), s, t), (), ())
+    (program,) = report.programs.values()
+    x, w, row, column = scaled_inputs((), ())
+    found = ran(program, [x, w.unsqueeze(1), row.reshape(2, 1, 1, 1), column.reshape(2, 1, 1, 1)])
+    for rank in range(2):
+        wanted = scaled(x.flatten(0, 1), w[rank].t(), row[rank], column[rank])
+        torch.testing.assert_close(found[rank].flatten(0, 1), wanted)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [((16, 1), (1, 48)), ((), ())], ids=["rows", "one"])
+@pytest.mark.parametrize("kind", [scatter, reduce])
+def test_sums_of_scaled_matmuls(group, kind, rows, columns):
+    _, report = overlapped_scaled(lambda x, s, w, t: kind(scaled(x, w.t(), s, t), group), rows, columns)
+    (program,) = report.programs.values()
+    assert not report.kept
+    x, w, row, column = scaled_inputs(rows, columns)
+    scales = [row.reshape(2, 2, 8, 1) if rows else row.reshape(2, 1, 1, 1), column.reshape(2, 1, 1, -1)]
+    found = ran(program, [x.reshape(2, 2, 8, 32), w.unsqueeze(1), *scales])
+    wanted = sum(scaled(x[rank], w[rank].t(), row[rank], column[rank]).float() for rank in range(2))
+    # Partial sums go around in the type of the result: one rounding of bfloat16 a hop.
+    torch.testing.assert_close(found.flatten(0, 1).float(), wanted, rtol=2**-6, atol=2**-5)
+
+
+SCALED_KEPT = {
+    "two products": (
+        lambda g: lambda x, s, w, t: scatter(scaled(x, w.t(), s, t) + scaled(x, w.t(), s, t), g),
+        "added to another",
+    ),
+    "scales read elsewhere": (
+        lambda g: lambda x, s, w, t: scaled_and_scales(gather(x, g), gather(s, g), w, t),
+        "is read elsewhere, too",
+    ),
+    "another type": (
+        lambda g: lambda x, s, w, t: scaled(gather(x.to(torch.float8_e5m2), g), w.t(), gather(s, g), t),
+        "is torch.float8_e5m2, not float8_e4m3fn",
+    ),
+}
+
+
+def test_a_scaled_matmul_of_unknown_shapes(group):
+    given = [torch.empty(16, 32).to(FLOAT8), torch.empty(()), torch.empty(48, 32).to(FLOAT8), torch.empty(())]
+    module = make_fx(lambda x, s, w, t: scaled(gather(x, group), w.t(), s, t), tracing_mode="fake")(*given)
+    del next(node for node in module.graph.nodes if node.name == "s_1").meta["val"]
+    report = report_of(hir.Overlap(choose="always"), module)
+    assert [line.reason for line in report.lines] == [Reason.SYMBOLIC_SHAPE], str(report)
+
+
+def scaled_and_scales(rows, scales, w, t):
+    return scaled(rows, w.t(), scales, t), scales.cos()
+
+
+@pytest.mark.parametrize("name", SCALED_KEPT)
+def test_scaled_matmuls_that_stay(group, name):
+    make, words = SCALED_KEPT[name]
+    _, report = overlapped_scaled(make(group), (16, 1))
+    assert not report.fused
+    told = [line for line in report.kept if line.reason is Reason.SCALED_MATMUL and words in line.detail]
+    assert told, str(report)
+
+
 def test_the_autograd_forms(group):
     def product(x, w):
         return torch.ops._c10d_functional_autograd.all_gather_into_tensor(x, 2, group) @ w
@@ -243,6 +402,11 @@ def dependent(x, w, group):
     return rows @ torch.softmax(first, 0)
 
 
+def contracted_with_itself(rows):
+    """What a gather makes is contracted with what is computed from it."""
+    return rows.t() @ rows.cos()
+
+
 def unused(x, group):
     gather(x, group)
     return x.cos()
@@ -257,7 +421,7 @@ KEPT = {
     Reason.NO_MATMUL_BEHIND: (lambda g: lambda x: gather(x, g).cos(), [(4, 8)]),
     Reason.NO_MATMUL_BEFORE: (lambda g: lambda x: scatter(x.cos(), g), [(4, 8)]),
     Reason.RESULT_UNUSED: (lambda g: lambda x: unused(x, g), [(4, 8)]),
-    Reason.GATHERED_ROWS_CONTRACTED: (lambda g: lambda x, y: gather(x, g).t() @ y, [(4, 8), (8, 5)]),
+    Reason.GATHERED_ROWS_CONTRACTED: (lambda g: lambda x: contracted_with_itself(gather(x, g)), [(4, 8)]),
     Reason.ADDED_BEFORE_SUM: (lambda g: lambda x, w, b: scatter(x @ w + b, g), [(4, 8), (8, 5), (5,)]),
     Reason.RESULT_ALSO_USED: (lambda g: lambda x, w: both(x @ w, g), [(4, 8), (8, 5)]),
     Reason.ROWS_NOT_DIVISIBLE: (lambda g: lambda x, w: reduce(x @ w, g), [(3, 8), (8, 5)]),
@@ -294,10 +458,8 @@ def with_integers(group):
 
 
 def with_scaled_matmul(group):
-    module = traced(product(group), (4, 8), (8, 5))
-    node = next(node for node in module.graph.nodes if "mm" in str(node.target))
-    node.target = torch.ops.aten._scaled_mm.default
-    return report_of(hir.Overlap(choose="always"), module)
+    """The scales of the gathered rows are not gathered with them."""
+    return overlapped_scaled(lambda x, s, w, t: scaled(gather(x, group), w.t(), s, t), (32, 1))[1]
 
 
 def with_symbols(group):
@@ -452,6 +614,11 @@ def test_a_block_on_ranks(world):
     start_ranks(ranks.llama_block, world)
 
 
+@pytest.mark.parametrize("world", [2, 4])
+def test_gradients_of_weights_on_ranks(world):
+    start_ranks(ranks.weight_gradients, world)
+
+
 @pytest.mark.parametrize(
     "work",
     [
@@ -459,6 +626,7 @@ def test_a_block_on_ranks(world):
         ranks.slots,
         ranks.slots_with_biases,
         ranks.torchtitan_functions,
+        ranks.scaled_layers,
         ranks.styles,
     ],
 )

@@ -40,7 +40,10 @@ def _all_parts(tensor: torch.Tensor, group: Any) -> list[Tensor]:
     if group is None:
         return [Tensor.from_dlpack(own)]
     parts = [torch.empty_like(own) for _ in range(dist.get_world_size(group))]
-    dist.all_gather(parts, own, group=group)
+    # Gloo knows no floats of 8 bits.
+    is_small = own.element_size() == 1
+    sent, received = (own.view(torch.uint8), [part.view(torch.uint8) for part in parts]) if is_small else (own, parts)
+    dist.all_gather(received, sent, group=group)
     return [Tensor.from_dlpack(part) for part in parts]
 
 

@@ -2,7 +2,7 @@
 
 The modules in the order in which data goes through them: `nodes`, `layouts` and `functions` say what nodes are; `regions`
 finds what belongs together; `emit` writes it as text, in the forms of `forms`; `bodies` keeps the nodes as a function;
-`programs` lowers, proves and registers; `measure` compares; `rewrite` changes the graph; `report` tells. `overlap` calls
+`programs` lowers, proves and registers; `measure` compares, and `choices` keeps its times; `rewrite` changes the graph; `report` tells. `overlap` calls
 them.
 """
 

@@ -11,7 +11,7 @@ import torch
 from hostir.torch._overlap import forms
 from hostir.torch._overlap.forms import Form
 from hostir.torch._overlap.functions import Function, literal, write_function
-from hostir.torch._overlap.nodes import Matmul, Node, Weight, element_type, matmul_of, shape_of
+from hostir.torch._overlap.nodes import Contraction, Matmul, Node, Weight, element_type, matmul_of, shape_of
 from hostir.torch._overlap.reasons import Kept, Reason
 from hostir.torch._overlap.regions import GraphIndex, Region, operand_kind
 
@@ -133,6 +133,8 @@ class _Writer:
         for node in sorted(region.values, key=self.index.order.__getitem__):
             if node not in self.summed:
                 self._write_value(node)
+        for contraction in region.contractions:
+            self._write_contraction(contraction)
         if region.sum is not None:
             self._write_sum()
 
@@ -142,7 +144,9 @@ class _Writer:
         form = forms.part_form(self.region.ranks, rows, width)
         name = self._argument(source, "X", form)
         axes = f"b.1, x:{self.region.ranks}, {rows}, {width}"
-        self.views.append(_Line("G", element_type(result), Form(axes, ()), f"broadcast({name}, flags=[true, false, false, false])"))
+        made, element = Form(axes, ()), element_type(result)
+        self.views.append(_Line("G", element, made, f"broadcast({name}, flags=[true, false, false, false])"))
+        self.forms["G"], self.elements["G"] = made, element
 
     def _write_value(self, node: Node) -> None:
         index = self.index
@@ -168,23 +172,83 @@ class _Writer:
         contracted = shape_of(matmul.left)[-1]
         right = self._weight(matmul.weight)
         product = Form(f"{form.axes}, r.{contracted}", form.shape, form.before)
-        made = self._write(self.first, "P", element_type(node), product, f"matmul(G, {right})")
+        expression = self._product(matmul, "G", right, form)
+        made = self._write(self.first, "P", element_type(node), product, expression)
         if matmul.bias is not None:
             bias = self._operand(matmul.bias, node, form)
             made = self._write(self.lines, "V", element_type(node), form, f"{made} + {bias}")
         self.names[node] = made
 
+    def _product(self, matmul: Matmul, left: str, right: str, form: Form) -> str:
+        """The expression of a matmul whose result has this form."""
+        if matmul.scales is None:
+            return f"matmul({left}, {right})"
+        rows, columns = matmul.scales
+        ranks, count, width = form.shape
+        of_rows = forms.rows_form(ranks, form.before, count, 1)
+        if rows in self.region.scales:
+            row_scales = self._gathered_scales(rows)
+        else:
+            row_scales = self._scales(rows, of_rows)
+        return f"scaled_matmul({left}, {right}, {row_scales}, {self._scales(columns, forms.matrix_form(ranks, 1, width))})"
+
+    def _scales(self, node: Node, form: Form) -> str:
+        """The name of scales of rows or columns, or of a single one."""
+        is_single = math.prod(shape_of(node)) == 1
+        return self._argument(node, "S", forms.scalar_form(self.region.ranks) if is_single else form)
+
+    def _gathered_scales(self, node: Node) -> str:
+        """The name of the scales of gathered rows."""
+        source, ranks = self.region.scales[node].source, self.region.ranks
+        rows = math.prod(shape_of(source))
+        name = self._argument(source, "S", forms.part_form(ranks, rows, 1))
+        expression = f"broadcast({name}, flags=[true, false, false, false])"
+        for line in self.views:
+            if line.expression == expression:
+                return line.name
+        return self._write(self.views, "H", element_type(source), Form(f"b.1, x:{ranks}, {rows}, 1", ()), expression)
+
+    def _write_contraction(self, contraction: Contraction) -> None:
+        """The gradient of a weight: products of the parts of gathered rows and of the rank's own rows, added up."""
+        node, region = contraction.node, self.region
+        (height, width), element = shape_of(node), element_type(node)
+        gathered = next(factor.source for factor in contraction.factors if factor.source in region.gathered)
+        before = region.gathered[gathered].before
+        left, right = (self._rows_factor(factor, before) for factor in contraction.factors)
+        form = forms.gradient_form(region.ranks, height, width)
+        rows = math.prod(shape_of(gathered)[:-1]) // region.ranks
+        product = Form(f"x:{region.ranks}, {region.ranks}, {height}, {width}, r.{rows}", ())
+        made = self._write(self.first, "P", element, product, f"matmul({self._turned(left)}, {right})")
+        expression = f"reduction({made}, op=add, init={element}(0), allreduce=false)"
+        self.names[node] = self._write(self.first, "D", element, form, expression)
+
+    def _rows_factor(self, factor: Weight, before: int) -> str:
+        """The name of rows that are contracted: the gathered ones, or an argument."""
+        if factor.source in self.region.gathered:
+            return "G"
+        *outer, width = shape_of(factor.source)
+        form = forms.rows_form(self.region.ranks, before, math.prod(outer) // self.region.ranks, width)
+        name = self._argument(factor.source, "A", form)
+        self.forms[name], self.elements[name] = form, element_type(factor.source)
+        return name
+
+    def _turned(self, name: str) -> str:
+        """The name of a tensor with its last two axes exchanged, written once."""
+        expression = f"Set.Permute({name}, perm=[0, 1, 3, 2])"
+        for line in self.views:
+            if line.expression == expression:
+                return line.name
+        first, second, rows, columns = self.forms[name].axes.split(", ")
+        form = Form(f"{first}, {second}, {columns}, {rows}", ())
+        return self._write(self.views, "T", self.elements[name], form, expression)
+
     def _weight(self, weight: Weight) -> str:
         ranks = self.region.ranks
         rows, columns = shape_of(weight.source)[-2:]
-        name = self._argument(weight.source, "W", forms.matrix_form(ranks, rows, columns))
-        if not weight.is_transposed:
-            return name
-        turned = forms.matrix_form(ranks, columns, rows)
-        for line in self.views:
-            if line.expression == f"Set.Permute({name}, perm=[0, 1, 3, 2])":
-                return line.name
-        return self._write(self.views, "T", element_type(weight.source), turned, f"Set.Permute({name}, perm=[0, 1, 3, 2])")
+        form = forms.matrix_form(ranks, rows, columns)
+        name = self._argument(weight.source, "W", form)
+        self.forms[name], self.elements[name] = form, element_type(weight.source)
+        return self._turned(name) if weight.is_transposed else name
 
     def _write_columns(self, node: Node) -> None:
         columns = self.index.columns[node]
@@ -253,7 +317,7 @@ class _Writer:
             tall = forms.matrix_form(ranks, sum(depths), width)
             right = self._write(self.lines, "R", element, tall, f"cat({', '.join(rights)}, 2)")
         product = Form(f"{form.axes}, r.{sum(depths)}", form.shape)
-        summed = self._write(self.lines, "P", element, product, f"matmul({left}, {right})")
+        summed = self._write(self.lines, "P", element, product, self._product(first, left, right, form))
         made = self._sum_form(form, width)
         self._write(self.lines, "Y", element, made, f"reduction({summed}, op=add, init={element}(0), allreduce=false)")
 
@@ -280,6 +344,9 @@ class _Writer:
         for name in dict.fromkeys(self.names[node] for node in used):
             nodes = tuple((node, region.values[node].before) for node in used if self.names[node] == name)
             made.append(Result(name, self.forms[name], self.elements[name], nodes))
+        for contraction in region.contractions:
+            name = self.names[contraction.node]
+            made.append(Result(name, self.forms[name], self.elements[name], ((contraction.node, 1),)))
         gathered = [node for node in region.gathered if _is_read_outside(node, region)]
         if gathered:
             made.append(self._gathered_result(gathered))

@@ -19,6 +19,7 @@ __all__ = [
     "add_call",
     "column_form",
     "from_program",
+    "gradient_form",
     "matrix_form",
     "part_form",
     "row_form",
@@ -73,6 +74,11 @@ def scalar_form(ranks: int) -> Form:
 def matrix_form(ranks: int, rows: int, columns: int) -> Form:
     """A rank's weight."""
     return Form(f"x:{ranks}, b.1, {rows}, {columns}", (1, rows, columns))
+
+
+def gradient_form(ranks: int, rows: int, columns: int) -> Form:
+    """The gradient of a rank's weight: a product of each part, summed over the parts."""
+    return Form(f"x:{ranks}, r.{ranks}, {rows}, {columns}", (rows, columns))
 
 
 def whole_form(ranks: int, before: int, rows: int, width: int) -> Form:

@@ -75,7 +75,7 @@ class Function:
 def function_of(node: Node) -> Function | None:
     """The function that a node is, if the language has it."""
     name = op_name(node)
-    if node.op != "call_function" or not is_static(node):
+    if node.op != "call_function" or not is_static(node) or _has_bytes(node):
         return None
     if name in CASTS and _is_cast(node):
         return Function(node, "cast", (node.args[0],))
@@ -84,6 +84,12 @@ def function_of(node: Node) -> Function | None:
     if len(node.args) != _operand_count(name) or not all(_is_operand(operand) for operand in node.args):
         return None
     return Function(node, name, tuple(node.args))
+
+
+def _has_bytes(node: Node) -> bool:
+    """Whether numbers of 8 bits are read or made: torch and the language round some of them differently."""
+    tensors = [node.meta["val"], *(operand.meta.get("val") for operand in node.all_input_nodes)]
+    return any(isinstance(value, torch.Tensor) and value.dtype.itemsize == 1 for value in tensors)
 
 
 def _operand_count(name: str) -> int:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import platform
+import socket
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -14,8 +17,10 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from hostir import __version__
 from hostir.torch._group import group_of
 from hostir.torch._overlap.ballot import Ballot, ballot_of
+from hostir.torch._overlap.choices import choice_store
 from hostir.torch._overlap.reasons import Kept, Reason
 
 __all__ = ["Times", "measure_both", "wins_needed"]
@@ -39,6 +44,8 @@ class Times:
     wins: int
     """The rounds in which the program was faster."""
     rounds: int
+    is_earlier: bool = False
+    """Whether an earlier process has measured them."""
 
     @staticmethod
     def of_ranks(ranks: Sequence[Sequence[Sequence[float]]]) -> Times:
@@ -74,35 +81,92 @@ def wins_needed(rounds: int) -> int:
 
 
 def measure_both(
-    name: str, group: str, modules: tuple[Module, Module], inputs: Sequence[Any], rounds: int, timeout: float
+    name: str,
+    group: str,
+    modules: tuple[Module, Module],
+    inputs: Sequence[Any],
+    rounds: int,
+    timeout: float,
+    text: str | None = None,
 ) -> Times:
     """Times torch's nodes and the program in turn, on tensors like `inputs`. All ranks of the group call it.
 
     Raises `Kept` where that is impossible, on all ranks: what one of them is refused, or does not come for within
-    `timeout` seconds, is known to the others before they wait for it.
+    `timeout` seconds, is known to the others before they wait for it. With a `text`, which tells this region from all others,
+    times of earlier processes count if all ranks have the same, and new ones are kept.
     """
     ballot = ballot_of(_live_group(group))
     device = next((value.device for value in inputs if value.device.type == "cuda"), torch.device("cpu"))
 
-    def measure() -> list[Any]:
+    def measure() -> Times:
         if device.type == "cuda":
             torch.cuda.set_device(device)
         with torch.no_grad():
-            return _measure(ballot, name, modules, inputs, rounds, timeout)
+            _agree_on_name(ballot, name, timeout)
+            key = None if text is None else _choice_key(ballot, text, inputs, rounds, device, timeout)
+            earlier = None if key is None else _earlier_times(ballot, key, timeout)
+            if earlier is not None:
+                return earlier
+            times = Times.of_ranks(_measure(ballot, modules, inputs, rounds, timeout))
+            store = choice_store()
+            if key is not None and store is not None:
+                store.write(key, times)
+            return times
 
     # A compiler's thread has modes and states of dispatch. Gloo's threads copy them and want the interpreter for that, which
     # a thread that waits for them in a graph may hold.
     with ThreadPoolExecutor(1) as thread:
-        return Times.of_ranks(thread.submit(measure).result())
+        return thread.submit(measure).result()
 
 
-def _measure(
-    ballot: Ballot, name: str, modules: tuple[Module, Module], inputs: Sequence[Any], rounds: int, timeout: float
-) -> list[Any]:
-    """The samples of all ranks."""
+def _agree_on_name(ballot: Ballot, name: str, timeout: float) -> None:
     names = set(ballot.gather(name, timeout))
     if len(names) > 1:
         raise Kept(Reason.RANKS_DISAGREE, ", ".join(sorted(names)))
+
+
+def _choice_key(ballot: Ballot, text: str, inputs: Sequence[Any], rounds: int, device: torch.device, timeout: float) -> str:
+    """All that can change times, the same on all ranks: the region, its tensors, where ranks are, and versions."""
+    own = json.dumps([_settings(ballot.group, device), socket.gethostname(), _device_name(device)])
+    ranks = [json.loads(answer) for answer in ballot.gather(own, timeout)]
+    hosts = [host for _, host, _ in ranks]
+    # The hosts' names do not matter, only which ranks share one.
+    layout = [(settings, hosts.index(host), name) for settings, host, name in ranks]
+    tensors = [(str(value.dtype), list(value.shape), list(value.stride()), value.device.type) for value in inputs]
+    return json.dumps([text, tensors, rounds, layout], sort_keys=True)
+
+
+def _settings(group: Any, device: torch.device) -> list[Any]:
+    """Versions, the backend, and the environment's settings of NCCL and CUDA."""
+    is_gpu = device.type == "cuda"
+    nccl = str(torch.cuda.nccl.version()) if is_gpu and dist.is_nccl_available() else ""
+    environment = {name: value for name, value in os.environ.items() if name.startswith(("NCCL_", "CUDA_DEVICE_MAX"))}
+    return [__version__, torch.__version__, str(torch.version.cuda), nccl, dist.get_backend(group), environment]
+
+
+def _device_name(device: torch.device) -> str:
+    if device.type != "cuda":
+        return f"{platform.machine()} {platform.processor()} {os.cpu_count()} {torch.get_num_threads()}"
+    return f"{torch.cuda.get_device_name(device)} {torch.cuda.device_count()}"
+
+
+def _earlier_times(ballot: Ballot, key: str, timeout: float) -> Times | None:
+    """The times that all ranks have kept; None unless all have the same."""
+    store = choice_store()
+    own = None if store is None else store.read(key)
+    answers = set(ballot.gather(json.dumps(own, sort_keys=True), timeout))
+    if own is None or len(answers) > 1:
+        return None
+    try:
+        return Times(**{**own, "is_earlier": True})
+    except TypeError:
+        return None
+
+
+def _measure(
+    ballot: Ballot, modules: tuple[Module, Module], inputs: Sequence[Any], rounds: int, timeout: float
+) -> list[Any]:
+    """The samples of all ranks."""
     tensors: list[torch.Tensor] = []
     _on_all_ranks(ballot, timeout, lambda: tensors.extend(map(_random_like, inputs)))
     clock = _time_on_gpu if any(tensor.is_cuda for tensor in tensors) else _time_on_cpu
@@ -143,7 +207,10 @@ def _live_group(name: str) -> Any:
 
 def _random_like(value: torch.Tensor) -> torch.Tensor:
     made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
-    return made.normal_() if made.is_floating_point() else made.zero_()
+    if not made.is_floating_point():
+        return made.zero_()
+    # Floats of 8 bits have no generator of their own.
+    return made.copy_(torch.randn(value.shape, device=value.device)) if made.element_size() == 1 else made.normal_()
 
 
 def _sample(

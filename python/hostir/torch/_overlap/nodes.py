@@ -15,10 +15,12 @@ from hostir.torch._overlap.reasons import Kept, Reason
 
 __all__ = [
     "Collective",
+    "Contraction",
     "Matmul",
     "Node",
     "Weight",
     "collective_of",
+    "contraction_of",
     "element_type",
     "graph_order",
     "is_static",
@@ -28,6 +30,7 @@ __all__ = [
 ]
 
 ELEMENT_TYPES = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16"}
+FACTOR_TYPES = {torch.float8_e4m3fn: "f8e4m3"}
 
 COLLECTIVE_SPACES = {"_c10d_functional", "_c10d_functional_autograd"}
 GATHERS = {"all_gather_into_tensor"}
@@ -74,7 +77,7 @@ class Collective:
 
 @dataclass(frozen=True)
 class Weight:
-    """The right factor of a matmul, as a matrix that some node has."""
+    """A factor of a matmul, as a matrix that some node has."""
 
     source: Node
     is_transposed: bool
@@ -91,6 +94,23 @@ class Matmul:
     left: Node
     weight: Weight
     bias: Node | None
+    scales: tuple[Node, Node] | None = None
+    """Of 8-bit floats: one for each row of the left factor, or a single one; one for each column, or a single one."""
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """A product `[rows, m].T @ [rows, n]`, which contracts rows: the gradient of a weight."""
+
+    node: Node
+    left: Weight
+    """The factor with its rows as rows; it stands transposed in the product."""
+    right: Weight
+
+    @property
+    def factors(self) -> tuple[Weight, Weight]:
+        """Both factors."""
+        return self.left, self.right
 
 
 def op_name(node: Node) -> str:
@@ -123,7 +143,7 @@ def element_type(node: Node) -> str:
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor):
         raise Kept(Reason.SYMBOLIC_SHAPE, node.name)
-    found = ELEMENT_TYPES.get(value.dtype)
+    found = ELEMENT_TYPES.get(value.dtype) or FACTOR_TYPES.get(value.dtype)
     if found is None:
         raise Kept(Reason.ELEMENT_TYPE, f"{node.name} is {value.dtype}")
     return found
@@ -174,8 +194,10 @@ def matmul_of(node: Node) -> Matmul | None:
     Raises `Kept` for matmuls that no program has.
     """
     name = op_name(node)
-    if name in ("_scaled_mm", "_scaled_mm_v2"):
-        raise Kept(Reason.SCALED_MATMUL, node.name)
+    if name == "_scaled_mm":
+        return _scaled_matmul_of(node)
+    if name == "_scaled_mm_v2":
+        raise Kept(Reason.SCALED_MATMUL, f"{node.name} is an op of another version")
     if name in ("baddbmm", "_grouped_mm"):
         raise Kept(Reason.BATCHED_MATMUL, node.name)
     if name not in MATMULS or _namespace(node) != "aten" or "dtype" in node.target._overloadname:
@@ -189,6 +211,36 @@ def matmul_of(node: Node) -> Matmul | None:
         bias = node.args[2] if len(node.args) > 2 else node.kwargs.get("bias")
     weight = _weight_of(right, needs_turn=name == "linear")
     return Matmul(node, left, weight, bias)
+
+
+def _scaled_matmul_of(node: Node) -> Matmul:
+    """The scaled matmul of e4m3 factors that a node is. Its sums are accumulated in float, whatever `use_fast_accum` allows."""
+    names = ("self", "mat2", "scale_a", "scale_b", "bias", "scale_result")
+    given = {**dict(zip(names, node.args)), **node.kwargs}
+    left, right, bias, scales = given["self"], given["mat2"], given.get("bias"), (given["scale_a"], given["scale_b"])
+    rows, columns = shape_of(node)
+    for tensor in (left, right, *scales, *([] if bias is None else [bias])):
+        shape_of(tensor)
+    for factor in (left, right):
+        if factor.meta["val"].dtype not in FACTOR_TYPES:
+            raise Kept(Reason.SCALED_MATMUL, f"{factor.name} is {factor.meta['val'].dtype}, not float8_e4m3fn")
+    if given.get("scale_result") is not None:
+        raise Kept(Reason.SCALED_MATMUL, f"{node.name} scales its result")
+    if bias is not None and bias.meta["val"].dtype != node.meta["val"].dtype:
+        raise Kept(Reason.SCALED_MATMUL, f"{bias.name} is not of the result's type")
+    for scale, extents in zip(scales, ([rows, 1], [1, columns])):
+        is_float = scale.meta["val"].dtype == torch.float32
+        if not is_float or (shape_of(scale) != extents and math.prod(shape_of(scale)) != 1):
+            raise Kept(Reason.SCALED_MATMUL, f"{scale.name} is neither one float nor one for each of {extents}")
+    return Matmul(node, left, _weight_of(right, needs_turn=False), bias, scales)
+
+
+def contraction_of(node: Node) -> Contraction | None:
+    """The contraction of rows that a node is, if it is a product of two matrices of which the left one is transposed."""
+    if op_name(node) != "mm" or _namespace(node) != "aten" or "dtype" in node.target._overloadname:
+        return None
+    left, right = (_weight_of(factor, needs_turn=False) for factor in node.args[:2])
+    return Contraction(node, left, right) if left.is_transposed and not right.is_transposed else None
 
 
 def _weight_of(right: Node, *, needs_turn: bool) -> Weight:

@@ -34,6 +34,8 @@ class Overlap(CustomGraphPass):
       and the report tells what would have become of the collectives.
     - `passes`: what lowers the programs.
     - `rounds`: how often both are timed, in turn. With fewer than 5 nothing can be told from chance, so none is taken.
+    - `reuse_times`: whether times that an earlier process has measured and kept count. Else all regions are measured anew,
+      and nothing is kept.
     - `timeout`: seconds that a rank waits for the others to compile the same region.
 
     It is Inductor's `post_grad_custom_post_pass`, and can be called with any `torch.fx.Graph`, `GraphModule` or
@@ -47,6 +49,7 @@ class Overlap(CustomGraphPass):
         passes: str = "overlap-lower",
         rounds: int = 20,
         timeout: float = 300.0,
+        reuse_times: bool = True,
     ) -> None:
         if choose not in ("measure", "always", "never"):
             raise ValueError(f"choose={choose!r}: it is 'measure', 'always' or 'never'")
@@ -57,6 +60,7 @@ class Overlap(CustomGraphPass):
         self.passes = passes
         self.rounds = rounds
         self.timeout = timeout
+        self.reuse_times = reuse_times
         self._report = Report()
         self._graphs = 0
         self._times: dict[tuple[str, str], Times] = {}
@@ -134,16 +138,20 @@ class Overlap(CustomGraphPass):
             raise Kept(Reason.CHOICE_NEVER, written.name)
         op = _op_of(index, region, written, program)
         target = op._packet.default
-        times = self._choose(index, region, written, target) if self.choose == "measure" else None
+        times = self._choose(index, region, written, target, program) if self.choose == "measure" else None
         replace_region(graph, index, region, written, target)
         return written.name, times
 
-    def _choose(self, index: GraphIndex, region: Region, written: Written, target: Any) -> Times:
+    def _choose(self, index: GraphIndex, region: Region, written: Written, target: Any, program: RegionProgram) -> Times:
         key = (target.name(), region.group)
         if key not in self._times:
             modules = (torch_module(index, region, written), program_module(region, written, target))
             inputs = [node.meta["val"] for node in dict.fromkeys(given.node for given in written.arguments)]
-            self._times[key] = measure_both(target.name(), region.group, modules, inputs, self.rounds, self.timeout)
+            # The op's name has a hash of the nodes that it replaces.
+            text = f"{target.name()}\n{program.lowered}" if self.reuse_times else None
+            self._times[key] = measure_both(
+                target.name(), region.group, modules, inputs, self.rounds, self.timeout, text
+            )
         times = self._times[key]
         if not times.is_faster(self.min_gain):
             detail = f"{written.name}: gain {times.gain:.3f}, faster in {times.wins} of {times.rounds} rounds"

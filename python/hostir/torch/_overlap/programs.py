@@ -14,7 +14,8 @@ from hostir._errors import HostIrError
 from hostir._program import Program, load, parse
 from hostir.torch._op import Op
 from hostir.torch._overlap.bodies import RegionBody
-from hostir.torch._overlap.emit import Written
+from hostir.torch._overlap.emit import Argument, Written
+from hostir.torch._overlap.nodes import ELEMENT_TYPES, FACTOR_TYPES
 from hostir.torch._overlap.reasons import Kept, Reason
 
 __all__ = ["RegionProgram", "override", "region_program"]
@@ -51,13 +52,18 @@ class RegionOp:
 
     def check(self, rtol: float | None, atol: float | None) -> None:
         """Compares the program with the region's own nodes; all ranks of the group call it."""
-        kinds = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64}
-        # Sums of products of such numbers are of the order of 1, whatever their length.
-        given = [
-            torch.randn(item.form.shape, dtype=kinds[item.element]) / max(1, item.form.shape[-1]) ** 0.5
-            for item in self.written.arguments
-        ]
-        self.op.check(*given, self.group, rtol=rtol, atol=atol)
+        self.op.check(*map(_random_argument, self.written.arguments), self.group, rtol=rtol, atol=atol)
+
+
+def _random_argument(argument: Argument) -> torch.Tensor:
+    """Random numbers for an argument. Sums of products of them are of the order of 1, whatever their length."""
+    kinds = {**ELEMENT_TYPES, **FACTOR_TYPES}
+    kind = next(kind for kind, element in kinds.items() if element == argument.element)
+    made = (torch.randn(argument.form.shape) / max(1, argument.form.shape[-1]) ** 0.5).to(kind)
+    # A right factor of 8-bit floats lies column by column; torch takes no other.
+    strides = argument.node.meta["val"].stride()
+    is_turned = len(strides) == 2 and strides[0] == 1 and argument.element in FACTOR_TYPES.values()
+    return made.mT.contiguous().mT if is_turned else made
 
 
 # Ops of torch have one definition in a process, so what they were made of belongs to the process, too.

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 
 from hostir.torch._overlap.functions import Function, function_of
 from hostir.torch._overlap.layouts import COPIES, VIEWS, Columns, Move, columns_of, move_of
-from hostir.torch._overlap.nodes import Collective, Matmul, Node, element_type, graph_order, matmul_of, op_name, shape_of
+from hostir.torch._overlap.nodes import (
+    Collective,
+    Contraction,
+    Matmul,
+    Node,
+    collective_of,
+    contraction_of,
+    element_type,
+    graph_order,
+    matmul_of,
+    op_name,
+    shape_of,
+)
 from hostir.torch._overlap.reasons import Kept, Reason
 
 __all__ = ["GraphIndex", "Region", "Rows", "find_gather", "find_sum", "join_regions", "operand_kind"]
@@ -39,6 +51,10 @@ class Region:
     """The gathered rows, as the collective gives them and moved."""
     values: dict[Node, Rows] = field(default_factory=dict)
     """Everything between, in the order of the graph: matmuls, functions, moves, ranges of columns."""
+    contractions: list[Contraction] = field(default_factory=list)
+    """Products that contract the gathered rows; one factor is the gathered rows, the other no value of the region."""
+    scales: dict[Node, Collective] = field(default_factory=dict)
+    """The scales of gathered rows as matmuls read them, and the collectives that gather them."""
     summed: list[Matmul] = field(default_factory=list)
     """The matmuls whose results are added up over the ranks; they have no results of their own."""
     through: set[Node] = field(default_factory=set)
@@ -50,12 +66,14 @@ class Region:
     def nodes(self) -> set[Node]:
         """All nodes that the program replaces."""
         ends = {end.node for end in self.collectives} | {end.result for end in self.collectives}
-        return {*self.gathered, *self.values, *self.through, *ends, *(matmul.node for matmul in self.summed)}
+        products = {product.node for product in self.contractions} | {product.node for product in self.summed}
+        return {*self.gathered, *self.values, *self.through, *ends, *products}
 
     @property
     def collectives(self) -> list[Collective]:
         """The collectives that it replaces."""
-        return [end for end in (self.gather, self.sum) if end is not None]
+        scales = dict.fromkeys(self.scales.values())
+        return [end for end in (self.gather, *scales, self.sum) if end is not None]
 
     @property
     def reduced(self) -> Node | None:
@@ -96,6 +114,21 @@ class GraphIndex:
         except Kept:
             return None
 
+    def contraction(self, node: Node) -> Contraction | None:
+        """The contraction of rows that a node is; None also where shapes are unknown."""
+        try:
+            return contraction_of(node)
+        except Kept:
+            return None
+
+    def dependents(self, node: Node) -> set[Node]:
+        """A node and all that are computed from it."""
+        found = {node}
+        for other in self.behind(node):
+            if any(operand in found for operand in other.all_input_nodes):
+                found.add(other)
+        return found
+
 
 def _ranks_of(end: Collective) -> int:
     if not isinstance(end.group, str) or end.size is None:
@@ -116,8 +149,10 @@ def find_gather(index: GraphIndex, end: Collective) -> Region:
     for node in index.behind(end.result):
         matmul = index.matmul(node)
         if matmul is not None and matmul.left in region.gathered and _can_multiply(region, matmul):
+            _add_scales(index, region, matmul)
             _add_matmul(region, matmul, region.gathered[matmul.left].before)
-    if not region.values:
+    _add_contractions(index, region, end.result)
+    if not region.values and not region.contractions:
         raise _reason_of_no_matmul(index, region)
     element_type(end.result)
     return region
@@ -152,6 +187,51 @@ def _add_matmul(region: Region, matmul: Matmul, before: int) -> None:
     region.weight_views.update(matmul.weight.through)
 
 
+def _add_scales(index: GraphIndex, region: Region, matmul: Matmul) -> None:
+    """Adds the collective that gathers the scales of a matmul's rows, if it has such. Raises `Kept` for other scales."""
+    scales = None if matmul.scales is None else matmul.scales[0]
+    if scales is None or math.prod(shape_of(scales)) == 1:
+        return
+    node, through = scales, [scales]
+    while node in index.moves:
+        node = index.moves[node].source
+        through.append(node)
+    start = node.args[0] if op_name(node) == "wait_tensor" else node
+    end = collective_of(start) if isinstance(start, torch.fx.Node) else None
+    if end is None or not end.is_gather or (end.group, end.size) != (region.group, region.ranks):
+        raise Kept(Reason.SCALED_MATMUL, f"{scales.name}, the scales of the rows, is not gathered with them")
+    is_plain = all(index.moves[move].before_result(1, region.ranks) == 1 for move in through[:-1])
+    if not is_plain or region.gathered[matmul.left].before != 1:
+        raise Kept(Reason.SCALED_MATMUL, f"{scales.name}, the scales of the rows, does not lie as they do")
+    readers = {user for place in through for user in place.users} - set(through)
+    if any(_rows_of_scaled(index, reader) not in region.gathered for reader in readers):
+        raise Kept(Reason.SCALED_MATMUL, f"{scales.name}, the scales of the rows, is read elsewhere, too")
+    region.scales[scales] = end
+    region.through.update(through)
+
+
+def _rows_of_scaled(index: GraphIndex, node: Node) -> Node | None:
+    """The rows that a scaled matmul multiplies."""
+    matmul = index.matmul(node)
+    return None if matmul is None or matmul.scales is None else matmul.left
+
+
+def _add_contractions(index: GraphIndex, region: Region, result: Node) -> None:
+    """Adds the products that contract the gathered rows with rows that do not depend on them."""
+    dependents = index.dependents(result)
+    for node in index.behind(result):
+        contraction = index.contraction(node) if node in dependents else None
+        if contraction is None:
+            continue
+        ours = [factor for factor in contraction.factors if factor.source in region.gathered]
+        others = [factor for factor in contraction.factors if factor.source not in dependents]
+        if len(ours) == len(others) == 1 and shape_of(ours[0].source)[-1] != 0:
+            element_type(node)
+            region.contractions.append(contraction)
+            region.through.update(other for other in ours[0].through if other not in region.gathered)
+            region.weight_views.update(others[0].through)
+
+
 def _reason_of_no_matmul(index: GraphIndex, region: Region) -> Kept:
     """What else reads the gathered rows."""
     users = [user for node in region.gathered for user in node.users if user not in region.gathered]
@@ -161,7 +241,9 @@ def _reason_of_no_matmul(index: GraphIndex, region: Region) -> Kept:
             matmul = matmul_of(user)
         except Kept as kept:
             return kept
-        if matmul is not None or _is_turned_for_matmul(user):
+        if _rows_of_scaled(index, user) not in {None, *region.gathered}:
+            return Kept(Reason.SCALED_MATMUL, f"{user.name}, which reads them as scales, is in no region")
+        if _is_contracted(index, user):
             return Kept(Reason.GATHERED_ROWS_CONTRACTED, user.name)
     readers = _behind_views(users)
     if any(index.matmul(reader) is not None for reader in readers):
@@ -182,8 +264,11 @@ def _behind_views(users: list[Node]) -> list[Node]:
     return readers
 
 
-def _is_turned_for_matmul(node: Node) -> bool:
-    return op_name(node) in ("permute", "t", "transpose") and any(op_name(user) in ("mm", "addmm") for user in node.users)
+def _is_contracted(index: GraphIndex, node: Node) -> bool:
+    """Whether a reader of gathered rows is a product that contracts them, or turns them for one."""
+    if op_name(node) in ("permute", "t", "transpose"):
+        return any(index.matmul(user) is not None for user in node.users)
+    return index.matmul(node) is not None
 
 
 def find_sum(index: GraphIndex, end: Collective) -> Region:
@@ -229,7 +314,9 @@ def _collect_summed(index: GraphIndex, region: Region, node: Node, before: int) 
 
 
 def _collect_matmul(index: GraphIndex, region: Region, matmul: Matmul, before: int) -> None:
-    region.summed.append(Matmul(matmul.node, matmul.left, matmul.weight, None))
+    region.summed.append(replace(matmul, bias=None))
+    if len(region.summed) > 1 and any(summed.scales is not None for summed in region.summed):
+        raise Kept(Reason.SCALED_MATMUL, f"{matmul.node.name} is added to another matmul before the sum over ranks")
     region.values[matmul.node] = Rows(before, shape_of(matmul.node)[-1])
     region.weight_views.update(matmul.weight.through)
     if matmul.bias is None:
@@ -287,6 +374,8 @@ def join_regions(index: GraphIndex, gather: Region, total: Region) -> Region | N
         sum=total.sum,
         gathered=gather.gathered,
         values={**inner, **total.values},
+        contractions=gather.contractions,
+        scales=gather.scales,
         summed=total.summed,
         through=gather.through | total.through | through,
         weight_views=gather.weight_views | total.weight_views,
@@ -296,6 +385,8 @@ def join_regions(index: GraphIndex, gather: Region, total: Region) -> Region | N
 def _reach(index: GraphIndex, gather: Region) -> dict[Node, Rows]:
     """All values that a program could compute from the gather's matmuls, in the order of the graph."""
     reached = dict(gather.values)
+    if not reached:
+        return {}
     start = min(index.order[node] for node in reached)
     for node in list(index.order)[start:]:
         rows = _reached_rows(index, reached, node, gather.ranks)

@@ -47,7 +47,8 @@ class Line:
     def verdict(self) -> str:
         """Fused into what, or kept for which reason."""
         if self.region is not None:
-            return f"fused: {self.region}"
+            earlier = ", by times of an earlier process" if self.times is not None and self.times.is_earlier else ""
+            return f"fused: {self.region}{earlier}"
         assert self.reason is not None
         return f"kept: {Kept(self.reason, self.detail)}"
 
