@@ -455,6 +455,7 @@ def test_a_block_on_ranks(world):
 @pytest.mark.parametrize(
     "work",
     [
+        ranks.block_of_sixteen_bits,
         ranks.functions,
         ranks.slots,
         ranks.slots_with_biases,
