@@ -60,6 +60,21 @@ def llama_block(group: Any) -> None:
         assert len(set(blocks)) == 6, str(report)
 
 
+def block_of_sixteen_bits(group: Any) -> None:
+    """Forward and backward, the MLP is one program each, whose conversions round as torch's do."""
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    torch.manual_seed(0)
+    model = parallelize(Block().bfloat16(), mesh)
+    x = rank_tensor(1, 2, HIDDEN, seed=1).bfloat16()
+    overlap = hir.Overlap(choose="always")
+    compiled = torch.compile(model, fullgraph=True, backend=graphs_through(overlap))
+    for wanted, found in zip(one_step(model, model, x), one_step(model, compiled, x), strict=True):
+        torch.testing.assert_close(found, wanted, rtol=0.05, atol=0.05)
+    overlap.check(rtol=0.05, atol=0.05)
+    forward, backward = ([line.region for line in overlap.report().lines if line.graph == graph] for graph in (0, 1))
+    assert forward[2] == forward[3] and backward[0] == backward[1], str(overlap.report())
+
+
 FUNCTIONS = [
     lambda u, v: F.silu(u) * v,
     lambda u, v: torch.relu(u) - v / 3,

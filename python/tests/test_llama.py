@@ -83,13 +83,14 @@ def test_layers_with_sequence_parallelism(mesh_of, name, is_decomposed):
 @pytest.mark.parametrize("is_decomposed", [False, True], ids=["aten", "inductor"])
 def test_sixteen_bits(mesh_of, is_decomposed):
     """Functions of 16-bit numbers are computed in 32, by conversions that the graph or the program has. The MLP is one
-    program."""
+    program forward, and one backward."""
     shape = dataclasses.replace(SHAPE, layers=1)
     model = llama.parallelize(llama.Layers(shape).bfloat16(), shape, mesh_of(2))
     report = overlapped(model, torch.randn(1, TOKENS // 2, shape.hidden, dtype=torch.bfloat16), is_decomposed)
     assert len(report.lines) == 8 and not report.kept, str(report)
-    forward = [line.region for line in report.lines if line.graph == 0]
+    forward, backward = ([line.region for line in report.lines if line.graph == graph] for graph in (0, 1))
     assert len(forward) == 4 and forward[2] == forward[3], str(report)
+    assert len(backward) == 4 and backward[0] == backward[1], str(report)
 
 
 @pytest.mark.parametrize("world", [4, 8])

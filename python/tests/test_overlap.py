@@ -622,6 +622,7 @@ def test_gradients_of_weights_on_ranks(world):
 @pytest.mark.parametrize(
     "work",
     [
+        ranks.block_of_sixteen_bits,
         ranks.functions,
         ranks.slots,
         ranks.slots_with_biases,

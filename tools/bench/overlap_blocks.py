@@ -151,34 +151,18 @@ comm(X: {t}[x:{d}, m, k], P: {t}[x:{d}, {d}, m, k]) -> () on d:
 
 # ---- scaled products of 8-bit floats ----
 
-# The product with scales for rows and columns, and the one without: it tests the programs around it where hir-opt does not
-# know the first.
-SCALED, UNSCALED = "scaled_matmul({0}, {1}, {2}, {3})", "matmul({0}, {1})"
-
-
-def scaled_probe():
-    """The smallest program with a scaled product."""
-    return f"""\
-hir 2
-sizes m=16, k=16, n=16
-
-probe(A: f8e4m3[m, k], B: f8e4m3[k, n], S: f32[m, 1], R: f32[1, n]) -> (Y: bf16[m, n]):
-  Y = {SCALED.format("A", "B", "S", "R")}
-"""
-
-
-def scaled_allgather(devices, m, k, n, product, streams=None):
+def scaled_allgather(devices, m, k, n, streams=None):
     """Y[D, m, n] = allgather(X) @ W^T, scaled by rows and columns; scales of rows lie as the rows do. The right factor
     lies column by column, as products of 8-bit floats read it."""
     d = devices
     return head(d, streams, m=m // d, k=k, n=n) + f"""\
 gathered(X: f8e4m3[x:{d}, m, k], W: f8e4m3[n, k], S: f32[x:{d}, m, 1], R: f32[1, n]) -> (Y: bf16[{d}, m, n, r.k]) on d:
   V = Set.Permute(W, perm=[1, 0])
-  Y = {product.format("X", "V", "S", "R")}
+  Y = scaled_matmul(X, V, S, R)
 """
 
 
-def scaled_reduce_scatter(devices, m, k, n, product, streams=None):
+def scaled_reduce_scatter(devices, m, k, n, streams=None):
     """Y[r, D, m, n] = the sum over devices of X @ W^T, each scaled by rows and columns."""
     d = devices
     return head(d, streams, m=m // d, k=k // d, n=n) + f"""\
@@ -189,22 +173,21 @@ scattered(
   R: f32[x:{d}, b.1, 1, n]
 ) -> (Y: bf16[r.{d}, x:{d}, m, n]) on d:
   V = Set.Permute(W, perm=[0, 1, 3, 2])
-  P: bf16[x:{d}, {d}, m, n, r.k] = {product.format("X", "V", "S", "R")}
+  P: bf16[x:{d}, {d}, m, n, r.k] = scaled_matmul(X, V, S, R)
   Y = reduction(P, op=add, init=bf16(0), allreduce=false)
 """
 
 
-def scaled_products(devices, m, k, n, sharded, parts, product):
+def scaled_products(devices, m, k, n, sharded, parts):
     """The scaled product of a row alone, whole or in the parts of the devices' rows."""
     d = devices
     count, rows = (d, m // d) if parts else (1, m)
     axis, own, mine, perm = (f"x:{d}, ", "own, ", "[own]", "[0, 2, 1]") if sharded else ("", "", "", "[1, 0]")
-    part = product.format(f"X[{own}p]", f"V{mine}", f"S[{own}p]", f"R{mine}")
     return head(d, m=rows, k=k // d if sharded else k, n=n) + f"""\
 products(X: f8e4m3[{axis}{count}, m, k], W: f8e4m3[{axis}n, k], S: f32[{axis}{count}, m, 1], R: f32[{axis}1, n]) -> () on d:
   V = Set.Permute(W, perm={perm})
   Y: bf16[{axis}{count}, m, n] = alloc
-  for p in {count}: Y[{own}p] = {part}
+  for p in {count}: Y[{own}p] = scaled_matmul(X[{own}p], V{mine}, S[{own}p], R{mine})
 """
 
 

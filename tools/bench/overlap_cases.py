@@ -6,7 +6,7 @@ import overlap_programs as programs
 import overlap_rows as rows
 
 
-def whole_text(tools, row, devices, way):
+def whole_text(row, devices, way):
     """A row's program for one of its ways, in front of the lowering."""
     streams = devices if way.each else 2
     sizes = (row.m, row.k, row.n)
@@ -16,7 +16,7 @@ def whole_text(tools, row, devices, way):
         return programs.matmul_reduce_scatter(devices, row.dtype, *sizes, way.parts)
     if row.kind.startswith("scaled"):
         make = blocks.scaled_allgather if row.kind == "scaled-ag" else blocks.scaled_reduce_scatter
-        return make(devices, *sizes, tools.scaled(), streams)
+        return make(devices, *sizes, streams)
     if row.kind == "training":
         return blocks.training(devices, row.dtype, *sizes, streams, "serial" if way.lowering == "host-ir-lower" else "parts")
     make = {"ar": blocks.matmul_allreduce, "mlp": blocks.mlp}[row.kind]
@@ -30,7 +30,7 @@ def plain_text(row, devices, text):
     return text
 
 
-def alone_texts(tools, row, devices):
+def alone_texts(row, devices):
     """What a row is held against: the product, whole and in parts, and the communication over NCCL."""
     m, k, n = row.m, row.k, row.n
     sharded = row.kind not in ("ag", "scaled-ag")
@@ -43,7 +43,7 @@ def alone_texts(tools, row, devices):
         }
     if row.kind.startswith("scaled"):
         found = {"gemm": False, "gemm-parts": True}
-        texts = {name: blocks.scaled_products(devices, m, k, n, sharded, parts, tools.scaled()) for name, parts in found.items()}
+        texts = {name: blocks.scaled_products(devices, m, k, n, sharded, parts) for name, parts in found.items()}
         return {**texts, "comm": blocks.scaled_communication(devices, m, k, n, sharded)}
     moved = {"ag": programs.allgather, "rs": programs.reduce_scatter, "ar": programs.allreduce}[row.kind]
     shape = {"ag": [m // devices, k], "rs": [m // devices, n], "ar": [m, n]}[row.kind]
@@ -58,8 +58,8 @@ def build(tools, name, devices, more):
     """The files of a row's programs, by way: ours first, then the product and the communication alone."""
     row, files = rows.ROWS[name], {}
     for way, how in rows.ways(row.kind, more).items():
-        files[way] = tools.lowered(f"{name}-{devices}/{way}", whole_text(tools, row, devices, how), how.lowering)
-    for way, text in alone_texts(tools, row, devices).items():
+        files[way] = tools.lowered(f"{name}-{devices}/{way}", whole_text(row, devices, how), how.lowering)
+    for way, text in alone_texts(row, devices).items():
         files[way] = tools.write(f"{name}-{devices}/{way}", text)
     return files
 

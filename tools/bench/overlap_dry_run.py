@@ -9,7 +9,6 @@ import concurrent.futures
 import os
 import struct
 
-import overlap_blocks as blocks
 import overlap_cases as cases
 import overlap_programs as programs
 import overlap_rows as rows
@@ -45,12 +44,6 @@ class DryRun:
 
     def all(self, full, small, names):
         """`full` and `small`: numbers of devices for programs of full size and for small ones."""
-        try:
-            self.tools.scaled()
-        except Failed as error:
-            # The programs around scaled products are checked with products that have no scales.
-            self.leave_out(", ".join(name for name in rows.ROWS if name.startswith("fp8")), str(error))
-            self.tools.product = blocks.UNSCALED
         for devices in full:
             for name in names:
                 why = rows.fits(name, devices)
@@ -83,14 +76,14 @@ class DryRun:
 
     def small(self, row, way, how, devices):
         """A small program, against plain math: proved for all inputs, and run."""
-        text = cases.whole_text(self.tools, row, devices, how)
+        text = cases.whole_text(row, devices, how)
         name = f"small-{devices}/{row.kind}-{way}"
         low = self.tools.lowered(name, text, how.lowering)
         plain = self.tools.write(name + ".reference", cases.plain_text(row, devices, text))
         self.same(low, plain, "--exact")
 
     def alone(self, row, devices):
-        for part, text in cases.alone_texts(self.tools, row, devices).items():
+        for part, text in cases.alone_texts(row, devices).items():
             self.runs(self.tools.write(f"small-{devices}/{row.kind}-{part}", text))
 
     def runs(self, file):

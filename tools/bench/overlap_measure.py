@@ -67,11 +67,6 @@ class Bench:
     def fits(self, name):
         """Whether a row can run here; else it is left out by name."""
         why = rows.fits(name, self.devices)
-        if not why and rows.ROWS[name].kind.startswith("scaled"):
-            try:
-                self.tools.scaled()
-            except Failed as error:
-                why = str(error)
         if why:
             self.failed(name, f"left out, {why}")
         return not why

@@ -12,7 +12,6 @@ import subprocess
 import time
 from pathlib import Path
 
-import overlap_blocks as blocks
 
 ROOT = Path(__file__).resolve().parents[2]
 # Multicast stays off, in ours and in torch: see overlap_torch.py.
@@ -85,7 +84,7 @@ class Tools:
         if options.share:
             first = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
             self.environment["CUDA_VISIBLE_DEVICES"] = first
-        self.about, self.product, self.unknown = "", None, ""
+        self.about = ""
 
     def call(self, command, seconds=180):
         seconds = self.clock.at_most(seconds)
@@ -108,19 +107,6 @@ class Tools:
         plain, low = self.write(name + ".plain", text), self.folder / f"{name}.hir"
         self.call([self.opt, plain, f"--pass={lowering}", "-o", low])
         return low
-
-    def scaled(self):
-        """How scaled products are written; a sentence if this hir-opt does not know them."""
-        if self.product is None:
-            try:
-                self.call([self.opt, self.write("probe", blocks.scaled_probe()), "-o", self.folder / "probe.out"])
-                self.product = blocks.SCALED
-            except Failed as error:
-                self.unknown = f"hir-opt knows no scaled products: {error}"
-                self.product = ""
-        if not self.product:
-            raise Failed(self.unknown)
-        return self.product
 
     def command(self, files, flags, iters, warmup):
         """hir-run's command for timed runs, without its JSON."""

@@ -16,7 +16,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import overlap_bars as bars
-import overlap_blocks as blocks
 import overlap_measure as measure
 import overlap_report as report
 import overlap_rows as rows
@@ -295,7 +294,6 @@ def on_stand_ins(tools, library, kind, devices, share):
     for name in LIBRARIES:
         (bench.tools.folder / name).symlink_to(library)
     bench.tools.environment.update({"LD_LIBRARY_PATH": str(bench.tools.folder), "HIR_FAKE_DEVICES": str(1 if share else devices)})
-    bench.tools.product = tools.product or blocks.UNSCALED
     bench.devices = devices
     name, edge = f"gpu-{kind}-{devices}-{share}", 16 * devices
     rows.ROWS[name] = rows.Row(kind, "e4m3" if kind.startswith("scaled") else "bfloat", edge, edge, edge)
@@ -319,10 +317,6 @@ def on_stand_ins(tools, library, kind, devices, share):
 
 
 def gpu_checks(tools, library):
-    try:
-        tools.scaled()
-    except Failed:
-        pass
     for kind in rows.KINDS:
         for devices, share in ((2, None), (3, 3)):
             what = f"simulated: {kind} on stand-ins for {'one GPU' if share else f'{devices} GPUs'}"

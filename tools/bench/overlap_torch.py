@@ -22,6 +22,7 @@ import traceback
 import overlap_torch_ways as cases
 import torch
 import torch.distributed as dist
+from torch_graph import recorded
 
 # Multicast stays off: it may not be available, and one of its failures takes the whole machine down.
 MULTICAST = {"NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1"}
@@ -84,26 +85,6 @@ class World:
         end.record()
         end.synchronize()
         return self.slowest(start.elapsed_time(end))
-
-
-def recorded(function):
-    """The function as a CUDA graph."""
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            function()
-    torch.cuda.current_stream().wait_stream(side)
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-        results = function()
-
-    def replay():
-        graph.replay()
-        return results
-
-    return replay
 
 
 def differences(results, expected, tolerance):

@@ -45,6 +45,7 @@ import torch.multiprocessing  # noqa: E402
 from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
 
 import llama  # noqa: E402
+from torch_graph import recorded  # noqa: E402
 
 MODELS = {"8b": llama.LLAMA_8B, "70b": llama.LLAMA_70B, "tiny": llama.TINY}
 WAYS = ("eager", "compile", "async-tp", "programs", "no-comm")
@@ -163,22 +164,6 @@ class Case:
         if way == "no-comm":
             return {"post_grad_custom_post_pass": collectives_replaced(self.collectives)}
         return {}
-
-
-def recorded(step: Way) -> Way:
-    """The step as a CUDA graph."""
-    for _ in range(3):
-        step()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, stream=torch.cuda.current_stream(), capture_error_mode="thread_local"):
-        made = step()
-
-    def replay() -> Any:
-        graph.replay()
-        return made
-
-    return replay
 
 
 def agreed(worked: bool, device: torch.device) -> bool:

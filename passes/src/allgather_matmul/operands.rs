@@ -1,6 +1,6 @@
 //! The operands of products of gathered rows: which one is gathered, and what a part of the others is.
 
-use crate::support::reshard::stored_domains;
+use crate::support::reshard::{has_one_element, stored_domains};
 use hostir::ir::{AttrKey, AttrValue, IterDomain, Op, OpId, OpKind, ParallelType, Program, TensorId};
 use rustc_hash::FxHashMap;
 
@@ -137,7 +137,7 @@ impl ProductAxes<'_> {
             domains.as_slice()
         };
         match local {
-            [one, _, _] if sharded && is_single(program, one) => Some(ProductOperand::Columns(tensor)),
+            [one, _, _] if sharded && has_one_element(program, one) => Some(ProductOperand::Columns(tensor)),
             [parts, _, _] if self.is_part_axis(program, parts) && is_local(local) => Some(ProductOperand::Part(tensor)),
             _ => None,
         }
@@ -174,11 +174,6 @@ pub(super) fn is_local(domains: &[IterDomain]) -> bool {
 /// True if four axes are those of a broadcast to `[1, device, ..]`.
 fn is_widened(domains: &[IterDomain], device: ParallelType) -> bool {
     domains.len() == 4 && domains[0].is_broadcast() && domains[1].parallel == device
-}
-
-/// True if an axis has one element.
-fn is_single(program: &Program, axis: &IterDomain) -> bool {
-    axis.is_broadcast() || program.exprs().as_int(axis.extent) == Some(1)
 }
 
 /// True if the first of four axes lies across devices, and no other.

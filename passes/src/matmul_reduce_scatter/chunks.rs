@@ -6,7 +6,7 @@
 use super::emit::SumMethod;
 use super::region::{PARTS, SumRegion, SumResult};
 use crate::support::builder::OpBuilder;
-use crate::support::reshard::{axes_with_domains, stored_domains};
+use crate::support::reshard::{axes_with_domains, has_one_element, stored_domains};
 use hostir::ir::{Expr, ExprId, IterDomain, MemoryType, OpEffect, OpId, Program, TensorId};
 
 /// The number of chunks for each part of a sum, and why it is another one than asked for.
@@ -103,7 +103,7 @@ impl PartChunks {
 pub(super) fn has_part_scales(program: &Program, scales: TensorId) -> bool {
     let domains = stored_domains(program, scales);
     let parts = domains.get(PARTS).filter(|_| domains.len() > 2);
-    parts.is_some_and(|parts| !parts.is_broadcast() && program.exprs().as_int(parts.extent) != Some(1))
+    parts.is_some_and(|parts| !has_one_element(program, parts))
 }
 
 /// Appends a tensor that shares the memory of a whole one, with the rows as two axes.

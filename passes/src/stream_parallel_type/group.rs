@@ -11,7 +11,7 @@ use hostir::ir::domain_text;
 use hostir::ir::op_display_name;
 use hostir::ir::{IterType, OpId, Program, TensorId};
 
-/// stream-parallel-type: an op with several results.
+/// stream-parallel-type: a stream-parallel axis in an op with several results.
 const STREAM_RESULTS: &str = "H0322";
 /// stream-parallel-type: a result with two stream-parallel axes.
 const STREAM_AXES: &str = "H0323";
@@ -95,12 +95,14 @@ fn data_role(program: &Program, map: &AxisMap, op: OpId, class: u32) -> DataRole
     if is_resharding(program, op) { DataRole::Collective } else { DataRole::Local }
 }
 
-/// The loop that an op moves into, if its result has a stream-parallel axis.
+/// The loop that an op moves into, if its result has a stream-parallel axis. An op with several results stays where it
+/// is if none of them has one.
 fn streamed_op(program: &Program, map: &AxisMap, config: &Config, id: OpId) -> Result<Option<StreamedOp>, Box<Diag>> {
     let op = program.op(id);
     let results: Vec<TensorId> = op.output_tensors().collect();
     let &[tensor] = results.as_slice() else {
-        return if results.is_empty() { Ok(None) } else { Err(several(program, id, &results)) };
+        let is_streamed = |&tensor: &TensorId| program.domains(tensor).iter().any(is_stored_stream_domain);
+        return if results.iter().any(is_streamed) { Err(several(program, id, &results)) } else { Ok(None) };
     };
     if op.kind.effect() == hostir::ir::OpEffect::Allocate {
         return Ok(None);
@@ -166,19 +168,16 @@ fn refusal(program: &Program, id: OpId, code: &'static str, message: String, not
     Box::new(Diag::error(code, program.op_span(id), message).with_note(note))
 }
 
-/// The error for an op with several results.
+/// The error for an op with several results, of which one has a stream-parallel axis.
 fn several(program: &Program, id: OpId, results: &[TensorId]) -> Box<Diag> {
     let names: Vec<String> = results.iter().map(|&tensor| program.tensor_name(tensor)).collect();
     let message = format!(
-        "`{}` has {} results, {}, but at most one is supported",
+        "`{}` has {} results, {}, so none of them can be stream-parallel",
         written_op_name(program, id),
         results.len(),
         names.join(", ")
     );
-    let note = format!(
-        "give each result its own HostUnit; if segment-host-units made this one, let the other ops read a `Set` of {}, or omit the pass: --disable-pass=segment-host-units",
-        names[0]
-    );
+    let note = "write the results without the stream type, and a `Set` of the one to be streamed, with the stream type, behind the op";
     refusal(program, id, STREAM_RESULTS, message, note)
 }
 

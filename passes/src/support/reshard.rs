@@ -49,6 +49,11 @@ pub(crate) fn takes_room(axis: &LogicalAxis) -> bool {
     !(axis.parallel.is_device() || axis.is_reduction() || axis.is_broadcast())
 }
 
+/// True if an axis has one element, as the text says.
+pub(crate) fn has_one_element(program: &Program, axis: &IterDomain) -> bool {
+    axis.is_broadcast() || program.exprs().as_int(axis.extent) == Some(1)
+}
+
 /// The outermost axis in front of another one that makes a slice along that more than one range of memory.
 pub(crate) fn strided_over<'a>(program: &Program, axes: &'a [LogicalAxis], sliced: u32) -> Option<&'a LogicalAxis> {
     let mut outside = axes.iter().take(sliced as usize).filter(|axis| takes_room(axis));

@@ -33,6 +33,7 @@ pub use crate::runtime::watchdog::{RankLocation, RunWatchdog};
 pub use crate::session::Session;
 pub use crate::sys::context::CallerStream;
 pub use crate::sys::{Error, nvrtc, nvtx};
+pub use hostir_gpu::gemm_shape::GemmNumerics;
 pub use hostir_gpu::transport::{BackendTransports, CommTransport};
 
 /// Whether NVIDIA's driver can be opened.

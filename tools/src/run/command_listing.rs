@@ -3,6 +3,7 @@
 use super::cli::{GpuOptions, Transport, Transports};
 use hostir::diag::Diag;
 use hostir::lower::PreparedProgram;
+use hostir_gpu::gemm_shape::GemmNumerics;
 use hostir_gpu::listing::{self, ListingOptions};
 use hostir_gpu::transport::{BackendTransports, CommTransport};
 
@@ -12,9 +13,14 @@ use hostir_gpu::transport::{BackendTransports, CommTransport};
 /// A program that the backend refuses.
 pub(super) fn list_calls(prepared: &PreparedProgram, gpu: &GpuOptions, shared: bool) -> Result<String, Vec<Diag>> {
     let routes = gpu_routes(&gpu.transports);
-    let GpuOptions { tf32, fp8_fast_accumulation, graph, .. } = *gpu;
-    let options = ListingOptions { tf32, fp8_fast_accumulation, routes, graph, shared };
+    let options = ListingOptions { numerics: gemm_numerics(gpu), routes, graph: gpu.graph, shared };
     listing::list_calls(prepared, options)
+}
+
+/// The losses of precision that the options permit.
+pub(super) fn gemm_numerics(gpu: &GpuOptions) -> GemmNumerics {
+    let GpuOptions { tf32, fp8_fast_accumulation, .. } = *gpu;
+    GemmNumerics { tf32, fp8_fast_accumulation }
 }
 
 /// The transports as the backend names them.

@@ -131,8 +131,8 @@ pub(super) fn count_devices() -> Result<usize, Diag> {
 /// The options that decide on what a program does.
 fn program_options(gpu: &GpuOptions) -> hostir_cuda::Options {
     let routes = command_listing::gpu_routes(&gpu.transports);
-    let GpuOptions { tf32, fp8_fast_accumulation, graph, .. } = *gpu;
-    hostir_cuda::Options { routes, tf32, fp8_fast_accumulation, graph, ..Default::default() }
+    let numerics = command_listing::gemm_numerics(gpu);
+    hostir_cuda::Options { routes, numerics, graph: gpu.graph, ..Default::default() }
 }
 
 /// Asks the CUDA driver for as many hardware queues as there are. Streams that share one wait for each

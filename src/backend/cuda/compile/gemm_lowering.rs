@@ -6,7 +6,7 @@
 
 pub mod fp8;
 
-use crate::gemm_shape::{GemmBias, GemmScales, GemmShape, MatrixElement, MatrixLayout};
+use crate::gemm_shape::{GemmBias, GemmNumerics, GemmScales, GemmShape, MatrixElement, MatrixLayout};
 use crate::memory_layout::ALIGNMENT;
 use hostir::ir::DType;
 use hostir::plan::{BufferView, GemmInst, ViewDim};
@@ -44,13 +44,12 @@ struct GemmTypes {
     element: MatrixElement,
     /// Of the library's left and right factor: ours `b` and `a`.
     factors: [MatrixElement; 2],
-    tf32: bool,
 }
 
 impl GemmTypes {
     /// The types, if the library computes with them: all the same; `float` from either type of 16 bits;
     /// and from 8-bit floats, unless both are `__e5m2`, any type between.
-    fn for_gemm(gemm: &GemmInst, tf32: bool) -> Option<Self> {
+    fn for_gemm(gemm: &GemmInst) -> Option<Self> {
         use MatrixElement as E;
         let out = gemm.out.dtype;
         if gemm.bias.as_ref().is_some_and(|bias| bias.dtype != out) {
@@ -63,20 +62,19 @@ impl GemmTypes {
             ([E::F16, E::F16] | [E::Bf16, E::Bf16], E::F32) => true,
             (factors, element) => factors == [element; 2],
         };
-        let tf32 = tf32 && factors == [E::F32; 2];
-        known.then_some(Self { element, factors, tf32 })
+        known.then_some(Self { element, factors })
     }
 }
 
-/// The calls that compute a product; `None` if a kernel of ours has to.
-pub fn gemm_calls(gemm: &GemmInst, tf32: bool) -> Option<Vec<GemmCall>> {
+/// The calls that compute a product, without loss of precision; `None` if a kernel of ours has to.
+pub fn gemm_calls(gemm: &GemmInst) -> Option<Vec<GemmCall>> {
     let [row_scale, column_scale] = [0, 1].map(|at| gemm.scale_views().get(at));
     let views = [Some(&gemm.b), Some(&gemm.a), gemm.bias.as_ref(), Some(&gemm.out), column_scale, row_scale];
     let views = views.map(|view| view.cloned());
     if views.iter().flatten().any(|view| view.is_empty() || view.dims.len() < 2) {
         return None;
     }
-    let types = GemmTypes::for_gemm(gemm, tf32)?;
+    let types = GemmTypes::for_gemm(gemm)?;
     let views = fold_rows(views);
     let (outer, inner) = batch_axes(&views);
     each_offset(&outer).iter().map(|offsets| gemm_call(&views, offsets, inner, types)).collect()
@@ -171,7 +169,7 @@ fn gemm_call(
     views: &PerOperand<Option<BufferView>>,
     offsets: &PerOperand<usize>,
     (batch, strides): BatchAxis,
-    GemmTypes { element, factors, tf32 }: GemmTypes,
+    GemmTypes { element, factors }: GemmTypes,
 ) -> Option<GemmCall> {
     let (d, turned) = batched_layout(views[3].as_ref()?, strides[3])?;
     if turned {
@@ -197,8 +195,7 @@ fn gemm_call(
     let shape = GemmShape {
         element,
         factors,
-        tf32,
-        fp8_fast_accumulation: false,
+        numerics: GemmNumerics::default(),
         a: batched_layout(views[0].as_ref()?, strides[0])?,
         b: batched_layout(views[1].as_ref()?, strides[1])?,
         d,

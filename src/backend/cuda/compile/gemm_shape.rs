@@ -52,6 +52,16 @@ pub enum GemmScales {
     Vectors,
 }
 
+/// Losses of precision that GEMMs are permitted for speed; none by default.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub struct GemmNumerics {
+    /// True if `float` factors may be rounded to TF32.
+    pub tf32: bool,
+    /// True if products of 8-bit factors may be added up in fewer bits than `float` has (`use_fast_accum` of
+    /// `torch._scaled_mm`).
+    pub fp8_fast_accumulation: bool,
+}
+
 /// A product `d = op(a) * op(b) + bias` of column-major matrices, whose factors may have scales.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct GemmShape {
@@ -59,10 +69,8 @@ pub struct GemmShape {
     pub element: MatrixElement,
     /// Types of the left and of the right matrix.
     pub factors: [MatrixElement; 2],
-    /// True if `float` factors may be rounded to TF32.
-    pub tf32: bool,
-    /// True if products of 8-bit factors may be added up in fewer bits than `float` has.
-    pub fp8_fast_accumulation: bool,
+    /// The permitted losses of precision that concern these factors.
+    pub numerics: GemmNumerics,
     /// Left matrix as stored, and whether it is transposed.
     pub a: (MatrixLayout, bool),
     /// Right matrix as stored, and whether it is transposed.
@@ -92,9 +100,13 @@ impl GemmShape {
     }
 }
 
-impl GemmShape {
-    /// True if both factors are 8-bit floats.
-    pub fn has_fp8_factors(&self) -> bool {
-        self.factors.iter().all(|factor| matches!(factor, MatrixElement::E4m3 | MatrixElement::E5m2))
+impl GemmNumerics {
+    /// Those that concern a product of such factors.
+    pub fn for_factors(self, factors: [MatrixElement; 2]) -> Self {
+        let is_fp8 = factors.iter().all(|factor| matches!(factor, MatrixElement::E4m3 | MatrixElement::E5m2));
+        Self {
+            tf32: self.tf32 && factors == [MatrixElement::F32; 2],
+            fp8_fast_accumulation: self.fp8_fast_accumulation && is_fp8,
+        }
     }
 }

@@ -8,6 +8,7 @@
 mod operand_text;
 
 use crate::gemm_lowering::fp8::Fp8Support;
+use crate::gemm_shape::GemmNumerics;
 use crate::listing::operand_text::{copy_order_name, gemm_shape, nccl_call_text, range_text, view_text};
 use crate::operand::SymbolicAddress;
 use crate::p2p;
@@ -31,10 +32,8 @@ const MULTIPROCESSORS: u32 = 132;
 /// Options of a listing.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct ListingOptions {
-    /// True if `float` GEMMs may round their factors to TF32.
-    pub tf32: bool,
-    /// True if GEMMs of 8-bit floats may add up products in fewer bits than `float` has.
-    pub fp8_fast_accumulation: bool,
+    /// The losses of precision that GEMMs are permitted.
+    pub numerics: GemmNumerics,
     /// The transport of each communication backend.
     pub routes: BackendTransports,
     /// True if the commands are captured as a CUDA graph.
@@ -54,8 +53,7 @@ pub fn list_calls(prepared: &PreparedProgram, options: ListingOptions) -> Result
     let teams = team::collect_teams(prepared);
     let messages = p2p::plan_messages(prepared, options.routes);
     let settings = ScheduleSettings {
-        tf32: options.tf32,
-        fp8_fast_accumulation: options.fp8_fast_accumulation,
+        numerics: options.numerics,
         fp8: Fp8Support::Vectors,
         multiprocessors: MULTIPROCESSORS,
         room: most_waiting_blocks(MULTIPROCESSORS),

@@ -19,7 +19,7 @@ use crate::fuse;
 use crate::fused_inst::FusedInst;
 use crate::gemm_lowering::PerOperand;
 use crate::gemm_lowering::fp8::Fp8Support;
-use crate::gemm_shape::GemmShape;
+use crate::gemm_shape::{GemmNumerics, GemmShape};
 use crate::nccl_lowering;
 use crate::operand::SymbolicAddress;
 use crate::p2p::{CopyOrder, MessagePlan};
@@ -186,10 +186,8 @@ pub struct UnsupportedInst {
 /// The inputs of a schedule besides the plan.
 #[derive(Clone, Copy)]
 pub struct ScheduleSettings {
-    /// True if `float` GEMMs may use TF32.
-    pub tf32: bool,
-    /// True if GEMMs of 8-bit floats may add up products in fewer bits than `float` has.
-    pub fp8_fast_accumulation: bool,
+    /// The losses of precision that GEMMs are permitted.
+    pub numerics: GemmNumerics,
     /// What the devices do with 8-bit floats.
     pub fp8: Fp8Support,
     /// Number of SMs of the device.
@@ -213,8 +211,7 @@ pub struct ScheduleSettings {
 impl ScheduleSettings {
     /// The settings for one H200 per rank, with communication over NCCL.
     pub const H200: Self = Self {
-        tf32: false,
-        fp8_fast_accumulation: false,
+        numerics: GemmNumerics { tf32: false, fp8_fast_accumulation: false },
         fp8: Fp8Support::Vectors,
         multiprocessors: 132,
         room: 66,

@@ -122,7 +122,7 @@ fn agree_on_choices(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hostir_gpu::gemm_shape::{GemmBias, GemmScales, MatrixElement, MatrixLayout};
+    use hostir_gpu::gemm_shape::{GemmBias, GemmNumerics, GemmScales, MatrixElement, MatrixLayout};
 
     /// A product of square matrices.
     fn square(size: u64) -> GemmShape {
@@ -131,8 +131,7 @@ mod tests {
         GemmShape {
             element: MatrixElement::F32,
             factors: [MatrixElement::F32; 2],
-            tf32: false,
-            fp8_fast_accumulation: false,
+            numerics: GemmNumerics::default(),
             a: (layout, false),
             b: (layout, true),
             d: layout,

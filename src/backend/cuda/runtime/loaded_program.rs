@@ -354,10 +354,8 @@ fn build_schedules(
 ) -> Result<Vec<RankSchedule>, Vec<Diag>> {
     let LocalDevices { multiprocessors, fp8, apart, room, .. } = *site;
     let (push, routes) = (site.is_push_only(options), options.routes);
-    let (tf32, notes) = (options.tf32, nvrtc::takes_notes());
-    let fp8_fast_accumulation = options.fp8_fast_accumulation;
-    let settings =
-        ScheduleSettings { tf32, fp8_fast_accumulation, fp8, multiprocessors, room, routes, apart, push, notes };
+    let (numerics, notes) = (options.numerics, nvrtc::takes_notes());
+    let settings = ScheduleSettings { numerics, fp8, multiprocessors, room, routes, apart, push, notes };
     let of = |plan| schedule::build_schedule(plan, teams, messages, settings);
     let refused = |plan: &Plan, refusal: UnsupportedInst| {
         let origin = plan.inst(refusal.inst).origin;

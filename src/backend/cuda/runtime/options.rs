@@ -3,6 +3,7 @@
 use crate::runtime::resource_cache::ResourceCache;
 use crate::runtime::watchdog::RunWatchdog;
 use hostir::backend::control_plane::ControlPlane;
+use hostir_gpu::gemm_shape::GemmNumerics;
 use hostir_gpu::transport::BackendTransports;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -58,11 +59,8 @@ pub unsafe trait ImageStore: Send + Sync {
 /// Options for running programs.
 #[derive(Clone)]
 pub struct Options {
-    /// True if `float` GEMMs may round their factors to TF32.
-    pub tf32: bool,
-    /// True if GEMMs of 8-bit floats may add up products in fewer bits than `float` has (`use_fast_accum` of
-    /// `torch._scaled_mm`).
-    pub fp8_fast_accumulation: bool,
+    /// The losses of precision that GEMMs are permitted.
+    pub numerics: GemmNumerics,
     /// The transport of each backend's communications.
     pub routes: BackendTransports,
     /// True if a run is captured as a CUDA graph and replayed.
@@ -96,8 +94,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            tf32: false,
-            fp8_fast_accumulation: false,
+            numerics: GemmNumerics::default(),
             routes: BackendTransports::default(),
             graph: false,
             timeout: Duration::from_secs(60),

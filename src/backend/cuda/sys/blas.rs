@@ -201,7 +201,7 @@ impl TunableGemm {
     /// Descriptors and up to `count` algorithms that need at most `workspace` bytes; an error if the
     /// library has none.
     pub(crate) fn new(blas: &BlasHandle, shape: &GemmShape, workspace: usize, count: usize) -> Result<Self, Error> {
-        let compute = match (shape.element, shape.tf32) {
+        let compute = match (shape.element, shape.numerics.tf32) {
             (MatrixElement::F64, _) => COMPUTE_64F,
             (MatrixElement::F32, true) => COMPUTE_32F_FAST_TF32,
             _ => COMPUTE_32F,
@@ -249,7 +249,7 @@ impl TunableGemm {
             self.set_attribute(DESC_EPILOGUE, &epilogue)?;
             self.set_attribute(DESC_BIAS_DATA_TYPE, &data_type_code(self.shape.element))?;
         }
-        if self.shape.fp8_fast_accumulation {
+        if self.shape.numerics.fp8_fast_accumulation {
             self.set_attribute(DESC_FAST_ACCUMULATION, &1i8)?;
         }
         if self.shape.scales == GemmScales::Vectors {

@@ -66,7 +66,7 @@ fn accumulating_gemm(gemm: &GemmInst, kernel: &PointwiseKernel) -> Option<GemmIn
     let apart = gemm.read_views().all(|view| alias::are_disjoint(view, out));
     let in_place = is_same_view(added, out) || alias::are_disjoint(added, out);
     let joined = GemmInst { bias: Some(added.clone()), out: out.clone(), ..gemm.clone() };
-    (apart && in_place && gemm_lowering::gemm_calls(&joined, false).is_some()).then_some(joined)
+    (apart && in_place && gemm_lowering::gemm_calls(&joined).is_some()).then_some(joined)
 }
 
 /// The view that a kernel adds to a product, if that is all it does.

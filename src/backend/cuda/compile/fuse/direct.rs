@@ -45,7 +45,7 @@ pub fn join_sends(plan: &Plan, items: Vec<FusedInst>, accept: impl Fn(&GemmInst,
 /// True if a GEMM is the library's wherever its result is. Of 8-bit factors that depends on the device, and on where the
 /// result is.
 pub(super) fn is_library_gemm(gemm: &GemmInst) -> bool {
-    !fp8::has_fp8_factors(gemm) && gemm_lowering::gemm_calls(gemm, false).is_some()
+    !fp8::has_fp8_factors(gemm) && gemm_lowering::gemm_calls(gemm).is_some()
 }
 
 /// True if a GEMM computes just what a message sends.

@@ -183,7 +183,7 @@ fn rebase_view(view: &BufferView, from: &BufferView, to: &BufferView) -> Option<
 /// True if the library computes a product whose factors have these strides, as it does of transposed matrices. Of
 /// 8-bit factors it needs the right one transposed. Scales do not matter: a kernel may apply them.
 fn takes_transposed_factors(gemm: &GemmInst) -> bool {
-    gemm_lowering::gemm_calls(&GemmInst { scales: None, ..gemm.clone() }, false).is_some()
+    gemm_lowering::gemm_calls(&GemmInst { scales: None, ..gemm.clone() }).is_some()
 }
 
 /// The product with `src` in the place of its copy `dst`; `None` if its result lies there.

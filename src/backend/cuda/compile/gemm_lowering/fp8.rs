@@ -65,9 +65,9 @@ pub fn has_fp8_factors(gemm: &GemmInst) -> bool {
 }
 
 /// The calls of the library that compute a product without any kernel of ours before or behind them.
-pub fn library_calls(gemm: &GemmInst, tf32: bool, support: Fp8Support) -> Option<Vec<GemmCall>> {
+pub fn library_calls(gemm: &GemmInst, support: Fp8Support) -> Option<Vec<GemmCall>> {
     if !has_fp8_factors(gemm) {
-        return gemm_calls(gemm, tf32);
+        return gemm_calls(gemm);
     }
     let all = expand_gemm(gemm, support)?;
     (all.before.is_empty() && all.after.is_none()).then_some(all.products)
@@ -106,7 +106,7 @@ impl ExpandedGemm {
             false => all.allocate_scratch(&gemm.out.shape(), DType::Float),
         };
         let (bias, scales) = (gemm.bias.clone().filter(|_| whole), gemm.scales.clone().filter(|_| whole));
-        all.products = gemm_calls(&GemmInst { a, b, bias, scales, out: target.clone() }, false)?;
+        all.products = gemm_calls(&GemmInst { a, b, bias, scales, out: target.clone() })?;
         if !whole {
             all.after = Some(epilogue_job(gemm, &target)?);
         }

@@ -88,8 +88,8 @@ pub(super) fn gemm_shape(shape: &GemmShape) -> String {
         GemmScales::Whole => ", a scale for each factor",
         GemmScales::Vectors => ", a scale for each row and column",
     };
-    let tf32 = if shape.tf32 { ", tf32" } else { "" };
-    let fast = if shape.fp8_fast_accumulation { ", fast accumulation" } else { "" };
+    let tf32 = if shape.numerics.tf32 { ", tf32" } else { "" };
+    let fast = if shape.numerics.fp8_fast_accumulation { ", fast accumulation" } else { "" };
     let remote = if shape.remote { ", stored in another rank's memory" } else { "" };
     format!(
         "{} {} = {left} {a} * {right} {b}{scales}, {bias}, batch {}, alignments {:?}{tf32}{fast}{remote}",

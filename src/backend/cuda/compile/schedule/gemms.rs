@@ -19,7 +19,7 @@ impl Builder<'_> {
                 None => self.schedule_job(codegen::generate_gemm(gemm)?, stream),
             };
         }
-        let Some(products) = gemm_lowering::gemm_calls(gemm, self.settings.tf32) else {
+        let Some(products) = gemm_lowering::gemm_calls(gemm) else {
             return self.schedule_job(codegen::generate_gemm(gemm)?, stream);
         };
         products.into_iter().for_each(|product| self.push_gemm_call(product, &SymbolicAddress::View, stream));
@@ -36,7 +36,7 @@ impl Builder<'_> {
         let (message, stored) = self.gemm_at_peer(gemm, position)?;
         let rank = message.to;
         let (ready, done) = (message.offer, (message.target_rank(), message.done));
-        let Some(products) = fp8::library_calls(&stored, self.settings.tf32, self.settings.fp8) else {
+        let Some(products) = fp8::library_calls(&stored, self.settings.fp8) else {
             return Err(Unsupported::Malformed("a GEMM of no library that stores for a message"));
         };
         self.add_exchange(P2pExchange { awaits: vec![ready], ..P2pExchange::default() }, stream);
@@ -69,7 +69,7 @@ impl Builder<'_> {
     /// True if a GEMM of 8-bit floats can store where a message would be copied to: if the library computes it alone.
     pub(super) fn stores_fp8_gemm(&self, gemm: &GemmInst, send: InstId) -> bool {
         let Ok((_, stored)) = self.gemm_at_peer(gemm, send) else { return false };
-        fp8::has_fp8_factors(gemm) && fp8::library_calls(&stored, false, self.settings.fp8).is_some()
+        fp8::has_fp8_factors(gemm) && fp8::library_calls(&stored, self.settings.fp8).is_some()
     }
 
     /// Adds a call whose result lies in another rank's memory.
@@ -108,9 +108,9 @@ impl Builder<'_> {
         self.push(StreamCommand::Product { shape, operands: Box::new(operands) }, stream);
     }
 
-    /// Returns the number of a shape, and adds the shape if it is new.
+    /// Returns the number of a shape, and adds the shape, with its losses of precision, if it is new.
     fn intern_shape(&mut self, mut shape: GemmShape) -> usize {
-        shape.fp8_fast_accumulation = self.settings.fp8_fast_accumulation && shape.has_fp8_factors();
+        shape.numerics = self.settings.numerics.for_factors(shape.factors);
         let known = self.schedule.shapes.iter().position(|other| *other == shape);
         known.unwrap_or_else(|| {
             self.schedule.shapes.push(shape);
