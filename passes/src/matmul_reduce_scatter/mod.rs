@@ -173,10 +173,11 @@ impl SumResult {
 }
 
 fn summed_remark(program: &Program, region: &SumRegion, method: SumMethod, chunks: ChunkChoice) -> Diag {
-    let (name, kind, ranks) = (program.tensor_name(region.output), region.result.option_word(), region.ranks);
+    let (name, kind) = (program.tensor_name(region.output), region.result.option_word());
+    let gemms = region.ranks as usize * region.chain.len();
     let what = match method {
-        SumMethod::RingAccumulate => format!("a ring of {ranks} accumulating GEMMs"),
-        SumMethod::P2p => format!("an exchange of the products of {ranks} GEMMs"),
+        SumMethod::RingAccumulate => format!("a ring of {gemms} accumulating GEMMs"),
+        SumMethod::P2p => format!("an exchange of the products of {gemms} GEMMs"),
     };
     let parts = match chunks {
         ChunkChoice { refused: Some(reason), .. } => format!(", whose parts have one chunk: {reason}"),
