@@ -150,7 +150,22 @@ def test_several_matmuls_of_one_sum(group):
     _, report = overlapped(lambda a, b, v, w: scatter(a @ v + b @ w, group), (8, 6), (8, 5), (6, 4), (5, 4))
     assert not report.kept
     (program,) = report.programs.values()
-    assert "cat(A1, A2, 3)" in str(program.plain) and "reduce_scatter(" not in str(program.lowered)
+    assert "matmul_add(A2, W2, P1)" in str(program.plain) and "reduce_scatter(" not in str(program.lowered)
+
+
+@pytest.mark.parametrize("kind", [scatter, reduce])
+def test_sums_of_three_matmuls(group, kind):
+    shapes = [(8, 6), (8, 5), (8, 3), (6, 4), (5, 4), (3, 4)]
+    _, report = overlapped(lambda a, b, c, u, v, w: kind(a @ u + b @ v + c @ w, group), *shapes)
+    (program,) = report.programs.values()
+    lowered = str(program.lowered)
+    assert not report.kept and "reduce_scatter(" not in lowered and "allreduce(" not in lowered, lowered
+    given = {shape: torch.randn(2, *shape) for shape in shapes}
+    lefts, rights = list(given.values())[:3], list(given.values())[3:]
+    wanted = sum(left.double() @ right.double() for left, right in zip(lefts, rights, strict=True)).sum(0)
+    read = [given[tuple(argument.node.meta["val"].shape)] for argument in program.ops[0].written.arguments]
+    found = ran(program, [x.reshape(2, 2, 4, -1) if x.shape[1] == 8 else x.unsqueeze(1) for x in read])
+    torch.testing.assert_close(found.flatten(0, 1).double(), wanted, rtol=1e-5, atol=1e-5)
 
 
 def test_an_all_reduce(group):

@@ -4,7 +4,7 @@
 //! `[.., chunk, m / chunks, ..]`.
 
 use super::emit::SumMethod;
-use super::region::{PARTS, SumRegion, SumResult};
+use super::region::{PARTS, Product, SumRegion, SumResult};
 use crate::support::builder::OpBuilder;
 use crate::support::reshard::{axes_with_domains, has_one_element, stored_domains};
 use hostir::ir::{Expr, ExprId, IterDomain, MemoryType, OpEffect, OpId, Program, TensorId};
@@ -23,7 +23,7 @@ pub(super) fn choose_chunks(program: &Program, region: &SumRegion, method: SumMe
     let count = if wanted == 0 { automatic } else { wanted };
     let refused = if count < 2 {
         None
-    } else if is_slice(program, region.factors[0]) || region.scales.is_some_and(|[rows, _]| is_slice(program, rows)) {
+    } else if region.chain.iter().any(|product| has_sliced_rows(program, product)) {
         Some("its left factor is a slice")
     } else if rows.is_some_and(|rows| rows % i64::from(count) != 0) {
         Some("the rows of a part do not divide into as many")
@@ -62,6 +62,10 @@ fn part_extents(program: &Program, partial: TensorId) -> [Option<i64>; 2] {
     })
 }
 
+fn has_sliced_rows(program: &Program, product: &Product) -> bool {
+    is_slice(program, product.factors[0]) || product.scales.is_some_and(|[rows, _]| is_slice(program, rows))
+}
+
 fn is_slice(program: &Program, tensor: TensorId) -> bool {
     program
         .ops()
@@ -70,20 +74,20 @@ fn is_slice(program: &Program, tensor: TensorId) -> bool {
 }
 
 /// The chunks of the parts of a sum.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct PartChunks {
     pub(super) count: u32,
     /// The index of a chunk.
     pub(super) index: ExprId,
-    /// The left factor and the result, with the rows as two axes.
-    pub(super) left: TensorId,
+    /// The left factors of the products and the result, with the rows as two axes.
+    pub(super) lefts: Vec<TensorId>,
     pub(super) output: TensorId,
-    /// The scales of the left factor's rows, likewise, where it has such.
+    /// The scales of the rows of an only product's left factor, likewise, where it has such.
     pub(super) row_scales: Option<TensorId>,
 }
 
 impl PartChunks {
-    /// Appends the tensors that share memory with the left factor and with the result, which has memory above.
+    /// Appends the tensors that share memory with the left factors and with the result, which has memory above.
     pub(super) fn share_memory(
         build: &mut OpBuilder<'_, '_>,
         region: &SumRegion,
@@ -91,11 +95,13 @@ impl PartChunks {
         index: ExprId,
         out: &mut Vec<OpId>,
     ) -> Self {
-        let left = share_with_chunks(build, region.factors[0], count, out);
+        let lefts =
+            region.chain.iter().map(|product| share_with_chunks(build, product.factors[0], count, out)).collect();
         let output = share_with_chunks(build, region.output, count, out);
-        let scales = region.scales.map(|[rows, _]| rows).filter(|&rows| has_part_scales(build.program(), rows));
+        let scales = region.chain.iter().find_map(|product| product.scales);
+        let scales = scales.map(|[rows, _]| rows).filter(|&rows| has_part_scales(build.program(), rows));
         let row_scales = scales.map(|rows| share_with_chunks(build, rows, count, out));
-        Self { count, index, left, output, row_scales }
+        Self { count, index, lefts, output, row_scales }
     }
 }
 

@@ -42,7 +42,7 @@ pub(super) fn emit_sum(
             PartExchange::allocate(build, region, chunks, piece, out).emit_exchange(build, out);
             // The sums are finished all at once.
             let hop = build.name_expr(&names.hop);
-            PartSum { region, hop, chunks: None }.emit_gather(build, out);
+            PartSum::new(region, hop).emit_gather(build, out);
         }
     }
 }
@@ -54,27 +54,44 @@ fn emit_ring_sum(
     names: &LoopNames,
     out: &mut Vec<OpId>,
 ) {
-    let sum = PartSum { region, hop: build.name_expr(&names.hop), chunks: None };
+    let sum = PartSum::new(region, build.name_expr(&names.hop));
     let ring = PartRing::allocate(build, sum, chunks, &names.chunk, out);
     let mut body = Vec::new();
     ring.emit_ring(build, &mut body);
     ring.sum.emit_gather(build, &mut body);
-    match ring.sum.chunks {
+    match &ring.sum.chunks {
         Some(chunks) => emit_loop_on_streams(build, chunks.index, chunks.count, body, out),
         None => out.extend(body),
     }
 }
 
 /// A region, and the index of its loops.
-#[derive(Clone, Copy)]
 pub(super) struct PartSum<'r> {
     pub(super) region: &'r SumRegion,
     pub(super) hop: ExprId,
     /// The chunks of each part, where there are several.
     pub(super) chunks: Option<PartChunks>,
+    /// The places of the results of a chain's products but the last, which take them in turn.
+    kept: Vec<Slice>,
 }
 
-impl PartSum<'_> {
+impl<'r> PartSum<'r> {
+    pub(super) fn new(region: &'r SumRegion, hop: ExprId) -> Self {
+        Self { region, hop, chunks: None, kept: Vec::new() }
+    }
+
+    /// Memory for results inside of a chain, for as many parts at a time. A GEMM does not read where it writes, so there
+    /// are two.
+    pub(super) fn chain_slots(&self, build: &mut OpBuilder<'_, '_>, count: u32, chunks: u32) -> Vec<TensorId> {
+        let inside = self.region.chain.len().saturating_sub(1).min(2);
+        (0..inside).map(|_| self.part_slots(build, count, chunks)).collect()
+    }
+
+    /// Takes slots for results inside of a chain; `number` is that of the part's slot.
+    pub(super) fn use_chain_slots(&mut self, slots: &[TensorId], number: ExprId) {
+        self.kept = slots.iter().map(|&slots| self.slot(slots, number)).collect();
+    }
+
     /// A tensor for as many parts: `[count, m, n]`, or `[count, chunk, m / chunks, n]`, which is not spread over devices.
     pub(super) fn part_slots(&self, build: &mut OpBuilder<'_, '_>, count: u32, chunks: u32) -> TensorId {
         let count = build.int_expr(i64::from(count));
@@ -92,7 +109,7 @@ impl PartSum<'_> {
 
     /// A part of slots, of a factor or of a result: its chunk, where parts have several.
     pub(super) fn chunk_of(&self, part: Slice) -> Slice {
-        match self.chunks {
+        match &self.chunks {
             Some(chunks) => part.index_axis(0, chunks.index),
             None => part,
         }
@@ -113,24 +130,66 @@ impl PartSum<'_> {
 
     /// The result, with the rows as two axes where parts have several chunks.
     pub(super) fn output(&self) -> TensorId {
-        self.chunks.map_or(self.region.output, |chunks| chunks.output)
+        self.chunks.as_ref().map_or(self.region.output, |chunks| chunks.output)
     }
 
-    /// The product of a part, plus `added`. Slices stand in the order in which `hir 2` reads them inside of a statement.
-    pub(super) fn gemm_statement(
+    /// The chain of products of a part, plus `added`.
+    pub(super) fn chain_statements(
         &self,
         build: &mut OpBuilder<'_, '_>,
         part: ExprId,
         into: &Slice,
         added: Option<&Slice>,
     ) -> Vec<OpId> {
+        let mut ops = self.first_statement(build, part, into, added);
+        ops.extend(self.later_statements(build, part, into));
+        ops
+    }
+
+    /// The first product of a part, plus `added`.
+    pub(super) fn first_statement(
+        &self,
+        build: &mut OpBuilder<'_, '_>,
+        part: ExprId,
+        into: &Slice,
+        added: Option<&Slice>,
+    ) -> Vec<OpId> {
+        self.gemm_statement(build, 0, part, self.place_of_result(0, into), added)
+    }
+
+    /// The products of a part behind the first, each plus the one before.
+    pub(super) fn later_statements(&self, build: &mut OpBuilder<'_, '_>, part: ExprId, into: &Slice) -> Vec<OpId> {
+        let mut ops = Vec::new();
+        for link in 1..self.region.chain.len() {
+            let [before, result] = [link - 1, link].map(|link| self.place_of_result(link, into));
+            ops.extend(self.gemm_statement(build, link, part, result, Some(before)));
+        }
+        ops
+    }
+
+    /// The place of a product's result: `into` for the last one.
+    fn place_of_result<'s>(&'s self, link: usize, into: &'s Slice) -> &'s Slice {
+        let is_last = link + 1 == self.region.chain.len();
+        self.kept.get(link % 2).filter(|_| !is_last).unwrap_or(into)
+    }
+
+    /// A product of a part, plus `added`. Slices stand in the order in which `hir 2` reads them inside of a statement.
+    fn gemm_statement(
+        &self,
+        build: &mut OpBuilder<'_, '_>,
+        link: usize,
+        part: ExprId,
+        into: &Slice,
+        added: Option<&Slice>,
+    ) -> Vec<OpId> {
+        let product = &self.region.chain[link];
         let mut ops = Vec::new();
         let result = into.emit_selects(build, &mut ops);
-        let factor = self.chunks.map_or(self.region.factors[0], |chunks| chunks.left);
+        let factor = self.chunks.as_ref().map_or(product.factors[0], |chunks| chunks.lefts[link]);
         let left = self.own_shard(build, factor).index_axis(0, part);
         let left = self.chunk_of(left).emit_selects(build, &mut ops);
-        let right = self.right_factor(build).emit_selects(build, &mut ops);
-        let scales = self.region.scales.map(|scales| scales.map(|tensor| self.part_scales(build, tensor, part)));
+        let right = self.right_factor(build, product.factors[1]).emit_selects(build, &mut ops);
+        let scales = product.scales.map(|scales| scales.map(|tensor| self.part_scales(build, tensor, part)));
         let scales = scales.map(|scales| scales.map(|slice| slice.emit_selects(build, &mut ops)));
         let added = added.map(|sum| sum.emit_selects(build, &mut ops));
         let mut op = Op::new(match (scales, added) {
@@ -207,7 +266,7 @@ impl PartSum<'_> {
     /// The scales of a part's rows, or of the columns.
     fn part_scales(&self, build: &mut OpBuilder<'_, '_>, scales: TensorId, part: ExprId) -> Slice {
         if has_part_scales(build.program(), scales) {
-            let rows = self.chunks.and_then(|chunks| chunks.row_scales).unwrap_or(scales);
+            let rows = self.chunks.as_ref().and_then(|chunks| chunks.row_scales).unwrap_or(scales);
             let own = self.own_shard(build, rows).index_axis(PARTS - 1, part);
             return self.chunk_of(own);
         }
@@ -218,8 +277,7 @@ impl PartSum<'_> {
         self.own_shard(build, scales).index_axis(PARTS - 1, zero)
     }
 
-    fn right_factor(&self, build: &mut OpBuilder<'_, '_>) -> Slice {
-        let tensor = self.region.factors[1];
+    fn right_factor(&self, build: &mut OpBuilder<'_, '_>, tensor: TensorId) -> Slice {
         if stored_domains(build.program(), tensor).len() == 2 {
             return Slice::whole(tensor);
         }

@@ -31,15 +31,18 @@ impl<'r> PartExchange<'r> {
         piece: ExprId,
         out: &mut Vec<OpId>,
     ) -> Self {
-        let mut sum = PartSum { region, hop: piece, chunks: None };
+        let mut sum = PartSum::new(region, piece);
         let [arrived, sent] = [region.ranks, region.ranks - 1].map(|count| sum.part_slots(build, count, chunks));
-        out.extend([arrived, sent, region.output].map(|tensor| build.build_allocate(tensor)));
+        let kept = sum.chain_slots(build, region.ranks, chunks);
+        out.extend([arrived, sent].iter().chain(&kept).map(|&tensor| build.build_allocate(tensor)));
+        out.push(build.build_allocate(region.output));
         if chunks > 1 {
             let count = build.int_expr(i64::from(chunks));
             sum.hop = build.binary_expr(BinaryOp::Div, piece, count);
             let index = build.binary_expr(BinaryOp::Mod, piece, count);
             sum.chunks = Some(PartChunks::share_memory(build, region, chunks, index, out));
         }
+        sum.use_chain_slots(&kept, sum.hop);
         Self { sum, piece, chunks, arrived, sent }
     }
 
@@ -62,7 +65,7 @@ impl<'r> PartExchange<'r> {
         let sent = self.sum.slot(self.sent, self.sum.hop);
         let mut ops = Vec::new();
         let arrival = put_message(build, true, &arrived, from, &mut ops);
-        ops.extend(self.sum.gemm_statement(build, to, &sent, None));
+        ops.extend(self.sum.chain_statements(build, to, &sent, None));
         let (worker, copies) = (iteration_stream(build, self.piece), build.name_expr("numberOfStreams"));
         ops.extend([build.build_set_current_stream(copies), build.build_synchronize(worker)]);
         let departure = put_message(build, false, &sent, to, &mut ops);
@@ -74,6 +77,6 @@ impl<'r> PartExchange<'r> {
     fn last_hop(&self, build: &mut OpBuilder<'_, '_>) -> Vec<OpId> {
         let rank = build.name_expr("rank");
         let own = self.sum.slot(self.arrived, rank);
-        self.sum.gemm_statement(build, rank, &own, None)
+        self.sum.chain_statements(build, rank, &own, None)
     }
 }

@@ -1,6 +1,6 @@
 //! matmul-reduce-scatter: partial products are summed over devices part by part.
 //!
-//! [`region`] finds a product and the sum of its parts over devices; [`emit`] writes loops in their place, by a ring of
+//! [`region`] finds a chain of products and the sum of its parts over devices; [`emit`] writes loops in their place, by a ring of
 //! accumulating GEMMs ([`ring`]) or by an exchange of products ([`exchange`]), with parts in [`chunks`].
 
 mod chunks;
@@ -47,6 +47,11 @@ narrower. It takes memory for all parts twice, and is fastest with a stream for 
 
 The product may be a `scaled_matmul` without a bias, whose scales lie across devices as its factors do,
 `[device, part, m, 1]` and `[device, 1, 1, n]`, or are the same everywhere. What it adds to is its `bias=`.
+
+The product may be a chain, a `matmul` and `matmul_add`s, each of which adds to the one before and whose result
+nothing else reads: `A1 @ W1 + A2 @ W2` without copies of the factors. In each hop the first product adds the sum that
+arrived and the last one is sent; a part is rounded after each product. Results inside of a chain take memory for one
+part, for two in chains of more than two products; with `method=p2p`, for all parts.
 
 An all-reduce then sends each finished part to all ranks.
 
@@ -135,7 +140,7 @@ fn run_matmul_reduce_scatter(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result
                 let chunks = choose_chunks(program, &region, method, chunks_wanted);
                 cx.add_count("sums", 1);
                 cx.add_remark(|| summed_remark(program, &region, method, chunks));
-                sums.push((region.product, None));
+                sums.extend(region.chain.iter().map(|product| (product.op, None)));
                 sums.push((op, Some((region, chunks.count))));
             }
         }
@@ -168,10 +173,11 @@ impl SumResult {
 }
 
 fn summed_remark(program: &Program, region: &SumRegion, method: SumMethod, chunks: ChunkChoice) -> Diag {
-    let (name, kind, ranks) = (program.tensor_name(region.output), region.result.option_word(), region.ranks);
+    let (name, kind) = (program.tensor_name(region.output), region.result.option_word());
+    let gemms = region.ranks as usize * region.chain.len();
     let what = match method {
-        SumMethod::RingAccumulate => format!("a ring of {ranks} accumulating GEMMs"),
-        SumMethod::P2p => format!("an exchange of the products of {ranks} GEMMs"),
+        SumMethod::RingAccumulate => format!("a ring of {gemms} accumulating GEMMs"),
+        SumMethod::P2p => format!("an exchange of the products of {gemms} GEMMs"),
     };
     let parts = match chunks {
         ChunkChoice { refused: Some(reason), .. } => format!(", whose parts have one chunk: {reason}"),

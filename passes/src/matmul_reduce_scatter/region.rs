@@ -22,16 +22,22 @@ pub(super) enum SumResult {
     Replicated,
 }
 
-/// A product and the sum of its parts over devices.
-pub(super) struct SumRegion {
-    pub(super) product: OpId,
-    pub(super) sum: OpId,
+/// A product: the only one of a sum, or a link of a chain in which each adds to the one before.
+pub(super) struct Product {
+    pub(super) op: OpId,
     /// The factors, `[device, part, m, k]` and `[device, 1, k, n]`; a right factor `[k, n]` is the same on all devices.
     pub(super) factors: [TensorId; 2],
     /// The scales of 8-bit factors: of rows, `[device, part, m, 1]`, and of columns, `[device, 1, 1, n]`, or `[1, n]` and
-    /// single scales that are the same on all devices.
+    /// single scales that are the same on all devices. Products of chains have none.
     pub(super) scales: Option<[TensorId; 2]>,
-    /// The product, `[device, part, m, n]`.
+}
+
+/// A chain of products and the sum of its parts over devices.
+pub(super) struct SumRegion {
+    pub(super) sum: OpId,
+    /// The products in their order, at least one.
+    pub(super) chain: Vec<Product>,
+    /// The result of the last product, `[device, part, m, n]`.
     pub(super) partial: TensorId,
     /// The sum.
     pub(super) output: TensorId,
@@ -67,7 +73,8 @@ impl<'p> SumSearch<'p> {
         let mut products = FxHashMap::default();
         for &id in &program.block(program.body()).ops {
             let op = program.op(id);
-            if let (OpKind::Matmul | OpKind::ScaledMatmul, Some(result)) = (op.kind, op.output_tensors().next()) {
+            let is_product = matches!(op.kind, OpKind::Matmul | OpKind::MatmulAdd | OpKind::ScaledMatmul);
+            if let Some(result) = op.output_tensors().next().filter(|_| is_product) {
                 products.insert(result, id);
             }
         }
@@ -101,23 +108,58 @@ impl<'p> SumSearch<'p> {
         product: OpId,
         [partial, output]: [TensorId; 2],
     ) -> Result<SumRegion, &'static str> {
-        let program = self.program;
-        if self.mentions.get(&partial) != Some(&2) {
-            return Err("the product is used again");
-        }
+        let chain = self.chain_of_product(product, partial)?;
         if self.bound.contains(&output) {
             return Err("its result has memory already");
         }
-        if !self.motion.can_sink(product, sum) {
+        let sinks = (0..chain.len()).all(|place| self.motion.can_sink_with(chain[place], &chain[place + 1..], sum));
+        if !sinks {
             return Err("something between the product and the sum changes a factor or the stream");
         }
         let ranks = self.consecutive_ranks(partial, output)?;
         let device = self.partial_device_type(partial, ranks)?;
         let result = self.result_of_sum(output, device)?;
-        let mut factors = program.op(product).input_tensors();
-        let (Some(a), Some(b)) = (factors.next(), factors.next()) else { return Err("its product has no factors") };
-        let scales: Vec<TensorId> = factors.collect();
+        for &op in &chain {
+            for made in self.program.op(op).output_tensors() {
+                if self.consecutive_ranks(made, output)? != ranks || self.partial_device_type(made, ranks)? != device {
+                    return Err("the products of its chain lie on different devices");
+                }
+            }
+        }
+        let chain = chain.iter().map(|&op| self.check_product(op, device)).collect::<Result<Vec<Product>, _>>()?;
+        if chain.len() > 1 && chain.iter().any(|product| product.scales.is_some()) {
+            return Err("its chain of products contains a `scaled_matmul`");
+        }
+        Ok(SumRegion { sum, chain, partial, output, result, ranks })
+    }
+
+    /// The products that a sum adds up, from the first one. Each result is read by the next product, or by the sum, only.
+    fn chain_of_product(&self, last: OpId, partial: TensorId) -> Result<Vec<OpId>, &'static str> {
+        let (mut chain, mut made) = (vec![last], partial);
+        loop {
+            if self.mentions.get(&made) != Some(&2) {
+                return Err("the product is used again");
+            }
+            let op = self.program.op(chain[chain.len() - 1]);
+            if op.kind != OpKind::MatmulAdd {
+                chain.reverse();
+                return Ok(chain);
+            }
+            let added = op.input_tensors().nth(2).and_then(|added| Some((added, *self.products.get(&added)?)));
+            let Some((added, before)) = added else {
+                return Err("its chain of products does not begin with a `matmul`");
+            };
+            chain.push(before);
+            made = added;
+        }
+    }
+
+    fn check_product(&self, op: OpId, device: ParallelType) -> Result<Product, &'static str> {
+        let made = self.program.op(op);
+        let mut operands = made.input_tensors();
+        let (Some(a), Some(b)) = (operands.next(), operands.next()) else { return Err("its product has no factors") };
         self.check_factors([a, b], device)?;
+        let scales: Vec<TensorId> = operands.filter(|_| made.kind == OpKind::ScaledMatmul).collect();
         let scales = match scales.as_slice() {
             [] => None,
             &[rows, columns] => Some([rows, columns]),
@@ -128,7 +170,7 @@ impl<'p> SumSearch<'p> {
                 "the scales of its product are neither `[device, part, m, 1]`, `[device, 1, 1, n]` nor the same on all devices",
             );
         }
-        Ok(SumRegion { product, sum, factors: [a, b], scales, partial, output, result, ranks })
+        Ok(Product { op, factors: [a, b], scales })
     }
 
     /// The number of devices, if these are 0, 1, 2 and so on.

@@ -27,11 +27,16 @@ impl<'r> PartRing<'r> {
     ) -> Self {
         let region = sum.region;
         let [arrived, sent] = [0; 2].map(|_| sum.part_slots(build, region.ranks - 1, chunks));
-        out.extend([arrived, sent, region.output].map(|tensor| build.build_allocate(tensor)));
+        // Hops follow each other on one stream.
+        let kept = sum.chain_slots(build, 1, chunks);
+        out.extend([arrived, sent].iter().chain(&kept).map(|&tensor| build.build_allocate(tensor)));
+        out.push(build.build_allocate(region.output));
         if chunks > 1 {
             let index = build.name_expr(index);
             sum.chunks = Some(PartChunks::share_memory(build, region, chunks, index, out));
         }
+        let only = build.int_expr(0);
+        sum.use_chain_slots(&kept, only);
         Self { sum, arrived, sent }
     }
 
@@ -43,7 +48,7 @@ impl<'r> PartRing<'r> {
         let own = self.sum.own_part(build, self.sum.output());
         let own = self.sum.chunk_of(own);
         let before = self.sum_before(build);
-        let ending = self.sum.gemm_statement(build, part, &own, Some(&before));
+        let ending = self.sum.chain_statements(build, part, &own, Some(&before));
         let travels = self.sum.is_before(build, i64::from(region.ranks) - 1);
         let body = vec![build.build_branch(travels, passing, ending)];
         out.push(build_range_loop(build, hop, [0, region.ranks], body));
@@ -58,9 +63,10 @@ impl<'r> PartRing<'r> {
         let zero = build.int_expr(0);
         let first = build.binary_expr(BinaryOp::Eq, hop, zero);
         let last_sum = self.sum_before(build);
-        let fresh = self.sum.gemm_statement(build, part, &sent, None);
-        let adding = self.sum.gemm_statement(build, part, &sent, Some(&last_sum));
+        let fresh = self.sum.first_statement(build, part, &sent, None);
+        let adding = self.sum.first_statement(build, part, &sent, Some(&last_sum));
         ops.push(build.build_branch(first, fresh, adding));
+        ops.extend(self.sum.later_statements(build, part, &sent));
         let departure = put_message(build, false, &sent, behind, &mut ops);
         ops.extend([build.build_wait(departure), build.build_wait(arrival)]);
         ops

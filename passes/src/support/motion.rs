@@ -25,8 +25,13 @@ impl<'p> BodyMotion<'p> {
     /// True if an op computes the same in front of a later one: nothing between them writes an operand, changes the
     /// stream, communicates or launches a kernel. Readers of its result count only if they stand between the two.
     pub(crate) fn can_sink(&mut self, op: OpId, later: OpId) -> bool {
+        self.can_sink_with(op, &[], later)
+    }
+
+    /// True if an op computes the same in front of a later one, when others that stand between the two come along.
+    pub(crate) fn can_sink_with(&mut self, op: OpId, others: &[OpId], later: OpId) -> bool {
         let (from, to) = (self.place_of(op), self.place_of(later));
-        self.commutes_with(op, from + 1..to, &[])
+        self.commutes_with(op, from + 1..to, others)
     }
 
     /// True if an op would give the same again in front of a later one: like `can_sink`, but its result may be read

@@ -143,16 +143,28 @@ impl<'r> LayerGenerator<'r> {
         name
     }
 
-    fn sum_over_devices(&mut self) {
-        let (shard, to) = (self.any_columns(), self.rng.usize(1..=3));
+    /// A product of columns, plus `added`.
+    fn product_of_columns(&mut self, to: usize, added: Option<&str>) -> String {
+        let shard = self.any_columns();
         let weight = self.weight(shard.columns, to);
-        let (product, name) = (self.name("P"), self.name("Y"));
+        let product = self.name("P");
         let (devices, rows, from) = (self.devices, self.rows, shard.columns);
-        self.body.push(format!(
-            "{product}: f32[x:{devices}, {devices}, {rows}, {to}, r.{from}] = matmul({}, {weight})",
-            shard.name
-        ));
+        let value = match added {
+            Some(sum) => format!("matmul_add({}, {weight}, {sum})", shard.name),
+            None => format!("matmul({}, {weight})", shard.name),
+        };
+        self.body.push(format!("{product}: f32[x:{devices}, {devices}, {rows}, {to}, r.{from}] = {value}"));
         self.maybe_between();
+        product
+    }
+
+    fn sum_over_devices(&mut self) {
+        let (devices, rows, to) = (self.devices, self.rows, self.rng.usize(1..=3));
+        let mut product = self.product_of_columns(to, None);
+        while self.rng.usize(..3) == 0 {
+            product = self.product_of_columns(to, Some(&product));
+        }
+        let name = self.name("Y");
         self.body.push(format!("{name} = reduction({product}, op=add, init=f32(0), allreduce=false)"));
         if self.rng.usize(..3) > 0 {
             self.outputs.push(format!("{name}: f32[r.{devices}, x:{devices}, {rows}, {to}]"));

@@ -301,23 +301,16 @@ class _Writer:
         return self._write(self.lines, "V", element, self.forms[self.names[node]], f"{element}({source})")
 
     def _write_sum(self) -> None:
-        """The matmul whose result is added up over ranks; several are one, of factors that lie side by side."""
-        region, (first, *others) = self.region, self.region.summed
-        width = shape_of(first.node)[-1]
-        lefts = [self._left_factor(matmul) for matmul in region.summed]
-        rights = [self._weight(matmul.weight) for matmul in region.summed]
-        depths = [shape_of(matmul.left)[-1] for matmul in region.summed]
-        element = element_type(first.node)
+        """The matmul whose result is added up over ranks; of several, each adds to the one before."""
+        first = self.region.summed[0]
+        width, element = shape_of(first.node)[-1], element_type(first.node)
         form = self._rows_form(first.node, width)
-        left, right = lefts[0], rights[0]
-        if others:
-            ranks, rows, _ = form.shape
-            wide = forms.rows_form(ranks, form.before, rows, sum(depths))
-            left = self._write(self.lines, "L", element, wide, f"cat({', '.join(lefts)}, 3)")
-            tall = forms.matrix_form(ranks, sum(depths), width)
-            right = self._write(self.lines, "R", element, tall, f"cat({', '.join(rights)}, 2)")
-        product = Form(f"{form.axes}, r.{sum(depths)}", form.shape)
-        summed = self._write(self.lines, "P", element, product, self._product(first, left, right, form))
+        factors = [(self._left_factor(matmul), self._weight(matmul.weight)) for matmul in self.region.summed]
+        summed = ""
+        for matmul, (left, right) in zip(self.region.summed, factors, strict=True):
+            expression = f"matmul_add({left}, {right}, {summed})" if summed else self._product(matmul, left, right, form)
+            product = Form(f"{form.axes}, r.{shape_of(matmul.left)[-1]}", form.shape)
+            summed = self._write(self.lines, "P", element, product, expression)
         made = self._sum_form(form, width)
         self._write(self.lines, "Y", element, made, f"reduction({summed}, op=add, init={element}(0), allreduce=false)")
 
