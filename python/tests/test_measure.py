@@ -109,8 +109,8 @@ def test_the_oldest_times_make_room(tmp_path, monkeypatch):
 
 def test_the_folder_of_kept_times(monkeypatch):
     for variable, value, folder in (
-        ("HOME", "/home/user", "/home/user/.cache/hostir/choices"),
-        ("XDG_CACHE_HOME", "relative", "/home/user/.cache/hostir/choices"),
+        ("HOME", "/somewhere", "/somewhere/.cache/hostir/choices"),
+        ("XDG_CACHE_HOME", "relative", "/somewhere/.cache/hostir/choices"),
         ("XDG_CACHE_HOME", "/cache", "/cache/hostir/choices"),
         ("HOSTIR_CACHE", "/own", "/own/choices"),
     ):
