@@ -5,14 +5,17 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import pytest
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as fc
 import torch.nn.functional as F
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Replicate
 from torch.distributed.tensor.parallel import parallelize_module
 
+import hostir
 import hostir.torch as hir
 from overlap_models import HIDDEN, Block, graphs_through, parallelize
 
@@ -234,6 +237,33 @@ def gradients(run: Any, given: list[torch.Tensor]) -> list[torch.Tensor]:
     return [*(result.detach() for result in made), *(tensor.grad for tensor in followed)]
 
 
+def slots_in_autocast(group: Any) -> None:
+    """Slots have the types of `F.linear` inside of autocast, and those of their tensors outside, also with one shape."""
+    hir.linear.use(hir.Overlap(choose="always"))
+    world, rank = dist.get_world_size(), dist.get_rank()
+    bias = torch.arange(5.0)
+
+    def plain_sum(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        return fc.all_reduce(F.linear(x, w), "sum", group) + bias.to(F.linear(x, w).dtype)
+
+    cases = [
+        (lambda x, w, b: hir.linear.all_gather(x, w, group, b), lambda x, w, b: F.linear(fc.all_gather_tensor(x, 0, group), w, b)),
+        (lambda x, w, b: hir.linear.reduce_scatter(x, w, group, b), lambda x, w, b: plain_sum(x, w, b).chunk(world)[rank]),
+        (lambda x, w, b: hir.linear.all_reduce(x, w, group, b), plain_sum),
+    ]
+    for slot, plain in cases:
+        for enabled in (True, False, True):
+            given = [rank_tensor(8, 6).requires_grad_(), rank_tensor(5, 6, seed=1).requires_grad_(), bias]
+            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
+                found = slot(*given)
+                with torch.no_grad():
+                    wanted = plain(*given)
+            assert found.dtype == (torch.bfloat16 if enabled else torch.float32)
+            torch.testing.assert_close(found, wanted, rtol=0.02 if enabled else None, atol=0.1 if enabled else None)
+            found.float().square().sum().backward()
+            assert [tensor.grad.dtype for tensor in given[:2]] == [torch.float32] * 2
+
+
 def slots_with_biases(group: Any) -> None:
     """The sum's bias is added once, and its gradient is that of all rows; the all-reduce's gradient is not summed."""
     hir.linear.use(hir.Overlap(choose="always"))
@@ -287,6 +317,14 @@ def styles(group: Any) -> None:
     found.square().sum().backward()
     for one, other in zip(spread.parameters(), whole.parameters(), strict=True):
         torch.testing.assert_close(one.grad.full_tensor(), other.grad)
+    # All ranks have all tokens, and all columns between the layers: each takes its part.
+    first = spread[0](DTensor.from_local(x, mesh, [Replicate()]))
+    torch.testing.assert_close(first, whole[0](x).chunk(world, 2)[rank])
+    second = spread[2](DTensor.from_local(whole[0](x), mesh, [Replicate()]))
+    torch.testing.assert_close(second, whole[2](whole[0](x)).chunk(world, 1)[rank])
+    with pytest.raises(hostir.HostIrError) as refused:
+        hir.linear.all_gather(x, torch.ones(3, 6), group, dim=3)
+    assert refused.value.code == "H0610" and "`x` has 3 axes" in str(refused.value)
     assert not hir.linear.report().kept, str(hir.linear.report())
     try:
         parallelize_module(nn.Sequential(nn.Embedding(4, 4)), mesh, {"0": hir.ColwiseParallel()})

@@ -418,7 +418,7 @@ def dependent(x, w, group):
 
 
 def contracted_with_itself(rows):
-    """What a gather makes is contracted with what is computed from it."""
+    """A gathered tensor is contracted with a function of it."""
     return rows.t() @ rows.cos()
 
 
@@ -640,6 +640,7 @@ def test_gradients_of_weights_on_ranks(world):
         ranks.block_of_sixteen_bits,
         ranks.functions,
         ranks.slots,
+        ranks.slots_in_autocast,
         ranks.slots_with_biases,
         ranks.torchtitan_functions,
         ranks.scaled_layers,

@@ -50,7 +50,7 @@ class ColwiseParallel(_LinearStyle):
 
     def _forward(self, module: nn.Linear, mesh: Any, x: torch.Tensor) -> torch.Tensor:
         weight, bias = _local(module.weight), _local(module.bias)
-        return linear.all_gather(_local(x), weight, mesh, bias, dim=self.sequence_dim)
+        return linear.all_gather(_local_part(x, self.sequence_dim), weight, mesh, bias, dim=self.sequence_dim)
 
 
 class RowwiseParallel(_LinearStyle):
@@ -64,7 +64,14 @@ class RowwiseParallel(_LinearStyle):
 
     def _forward(self, module: nn.Linear, mesh: Any, x: torch.Tensor) -> torch.Tensor:
         weight, bias = _local(module.weight), _local(module.bias)
-        return linear.reduce_scatter(_local(x), weight, mesh, bias, dim=self.sequence_dim)
+        return linear.reduce_scatter(_local_part(x, -1), weight, mesh, bias, dim=self.sequence_dim)
+
+
+def _local_part(x: torch.Tensor, axis: int) -> torch.Tensor:
+    """The rank's part of a `DTensor` along an axis, however it lies; a local tensor is that part."""
+    if not isinstance(x, DTensor):
+        return x
+    return x.redistribute(placements=[Shard(axis % x.dim())]).to_local()
 
 
 def _local(tensor: Any) -> Any:

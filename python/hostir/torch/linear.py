@@ -2,7 +2,8 @@
 
 Weights are `[out, in]` as those of `torch.nn.Linear`, and a rank has its part of them. Rows are tokens: axis `dim` of `x`,
 of which each rank has its part. The functions are differentiable; what is gathered in the forward is kept for the backward.
-Under `torch.compile` they are torch's own collectives and matmuls, which `Overlap` finds in the graph.
+Under `torch.compile` they are torch's own collectives and matmuls, which `Overlap` finds in the graph. Under
+`torch.autocast` arguments are converted as those of `torch.nn.functional.linear` are, before they are gathered.
 """
 
 from __future__ import annotations
@@ -15,14 +16,22 @@ from torch import Tensor
 import torch.nn.functional as F
 from torch.autograd.function import once_differentiable
 
+from hostir import _native
 from hostir.torch._group import group_name, is_group, rank_count
-from hostir.torch._slot_graphs import SlotCall, check, gather_rows, report, run_slot, scatter_sum, use
+from hostir.torch._slot_graphs import (
+    SlotCall,
+    check,
+    gather_rows,
+    report,
+    run_slot,
+    scatter_sum,
+    use,
+    without_autocast,
+)
 
 __all__ = ["all_gather", "all_reduce", "check", "reduce_scatter", "report", "use"]
 
 c10d = torch.ops._c10d_functional
-
-
 
 
 @overload
@@ -45,7 +54,7 @@ def all_gather(x: Tensor, w: Any, group: Any, bias: Any = None, *, dim: int = 0)
     biases = () if bias is None else (bias,) if isinstance(bias, Tensor) else tuple(bias)
     call = _slot_call(x, group, dim, len(weights), len(biases) > 0)
     run = _gather_compiled if torch.compiler.is_compiling() else _Gather.apply
-    made = run(call, x, *weights, *biases)
+    made = run(call, *_cast_for_autocast(x, *weights, *biases))
     return made[0] if isinstance(w, Tensor) else tuple(made)
 
 
@@ -56,7 +65,9 @@ def reduce_scatter(x: Tensor, w: Tensor, group: Any, bias: Tensor | None = None,
     """
     biases = () if bias is None else (bias,)
     call = _slot_call(x, group, dim, 1, bias is not None)
-    return (_scatter_compiled if torch.compiler.is_compiling() else _Scatter.apply)(call, x, w, *biases)
+    return (_scatter_compiled if torch.compiler.is_compiling() else _Scatter.apply)(
+        call, *_cast_for_autocast(x, w, *biases)
+    )
 
 
 def all_reduce(x: Tensor, w: Tensor, group: Any, bias: Tensor | None = None) -> Tensor:
@@ -66,12 +77,26 @@ def all_reduce(x: Tensor, w: Tensor, group: Any, bias: Tensor | None = None) -> 
     """
     biases = () if bias is None else (bias,)
     call = _slot_call(x, group, 0, 1, bias is not None)
-    return _Reduce.apply(call, x, w, *biases)
+    return _Reduce.apply(call, *_cast_for_autocast(x, w, *biases))
 
 
 def _slot_call(x: Tensor, group: Any, dim: int, count: int, has_bias: bool) -> SlotCall:
     name = group_name(group) if is_group(group) else str(group)
+    if not -x.dim() <= dim < x.dim():
+        _native.raise_error("H0610", f"`dim` is {dim}, but `x` has {x.dim()} axes", "name the axis of the tokens")
     return SlotCall(name, rank_count(name), dim % x.dim(), count, has_bias)
+
+
+def _cast_for_autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """The arguments in the element type of `torch.autocast`, if it is on. It leaves double as it is."""
+    kind = tensors[0].device.type
+    if not torch.is_autocast_enabled(kind):
+        return tensors
+    dtype = torch.get_autocast_dtype(kind)
+    return tuple(
+        tensor.to(dtype) if tensor.is_floating_point() and tensor.dtype != torch.float64 else tensor
+        for tensor in tensors
+    )
 
 
 def _flat(rows: Tensor) -> Tensor:
@@ -239,5 +264,6 @@ class _Reduce(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
         x, weight = ctx.saved_tensors
-        given = _unflat(torch.mm(_flat(gradient), weight), x)
-        return (None, given, *_weight_gradients([gradient], x, ctx.call))
+        with without_autocast(x):
+            given = _unflat(torch.mm(_flat(gradient), weight), x)
+            return (None, given, *_weight_gradients([gradient], x, ctx.call))

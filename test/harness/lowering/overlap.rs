@@ -127,7 +127,7 @@ impl<'r> LayerGenerator<'r> {
         let value = match self.rng.usize(..4) {
             0 if other.columns == shard.columns => format!("{} + {}", shard.name, other.name),
             1 => format!("abs({})", shard.name),
-            2 => format!("f32({})", self.converted(&shard)),
+            2 => format!("f32({})", self.convert_shard(&shard)),
             _ => format!("relu({})", shard.name),
         };
         let axes = format!("f32[x:{0}, {0}, {1}, {2}]", self.devices, self.rows, shard.columns);
@@ -136,7 +136,7 @@ impl<'r> LayerGenerator<'r> {
     }
 
     /// A conversion to another type, which may be an output: the kernel that converts back then has two results.
-    fn converted(&mut self, shard: &Shard) -> String {
+    fn convert_shard(&mut self, shard: &Shard) -> String {
         let name = self.name("C");
         let axes = format!("f64[x:{0}, {0}, {1}, {2}]", self.devices, self.rows, shard.columns);
         self.declared(&name, &axes, &format!("f64({})", shard.name));
