@@ -60,7 +60,7 @@ def main() -> None:
             [(0, layout)],
             None,
             _settings(1, None, None, None, False, None),
-            {"device": 0, "copies": False, "timeout": 10.0, "parent": None},
+            {"device": 0, "copies": False, "timeout": 10.0, "parent": None, "symmetric": []},
         )
     x, results = device.put(NUMBERS), [device.put([0.0] * len(NUMBERS)) for _ in range(2)]
     # The same layout at other addresses, in turn.

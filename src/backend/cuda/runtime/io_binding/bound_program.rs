@@ -53,9 +53,16 @@ pub(crate) fn load_bound_program<'p>(
         .map(|rank| {
             let made = rank.device.make_current().and_then(|()| {
                 architecture = rank.device.architecture()?;
-                IoBindings::new(rank)
+                rank.move_to_symmetric(&loaded.symmetric)?;
+                IoBindings::new(rank, &loaded.symmetric)
             });
-            made.map_err(|error| vec![RankFailure::from(error).to_diag(prepared, rank.plan, timeout)])
+            let failed = |failure: RankFailure, plan| vec![failure.to_diag(prepared, plan, timeout)];
+            let mut ports = made.map_err(|error| failed(error.into(), rank.plan))?;
+            match ports.bind_symmetric(rank, prepared) {
+                Ok(()) => Ok(ports),
+                Err(EnqueueError::Refused(diag)) => Err(vec![diag]),
+                Err(EnqueueError::Failed(failure)) => Err(failed(failure, rank.plan)),
+            }
         })
         .collect();
     let ports = loaded.joint.finish_step("ports", ports)?;
@@ -80,6 +87,11 @@ impl BoundProgram<'_> {
     /// The phases of the preparation and their seconds, in order.
     pub fn phases(&self) -> &[(&'static str, f64)] {
         self.loaded.phase_times()
+    }
+
+    /// The inputs and outputs that peers address in the caller's symmetric memory.
+    pub fn symmetric_slots(&self) -> &[(IoSide, usize)] {
+        self.loaded.symmetric.slots()
     }
 
     /// The ranks of this process.

@@ -1,0 +1,57 @@
+//! The process's symmetric memory: where tensors of which a call's ranks know each other's addresses may lie.
+
+use pyo3::prelude::*;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{PoisonError, RwLock};
+
+/// Starts and ends, in order; calls look here, and most processes have none.
+static RANGES: RwLock<Vec<(u64, u64)>> = RwLock::new(Vec::new());
+static HAS_RANGES: AtomicBool = AtomicBool::new(false);
+
+/// Sets all ranges, each by its first address and its bytes.
+#[pyfunction]
+pub(crate) fn set_symmetric_ranges(ranges: Vec<(u64, u64)>) {
+    let mut ends: Vec<(u64, u64)> =
+        ranges.into_iter().map(|(start, bytes)| (start, start.saturating_add(bytes))).collect();
+    ends.sort_unstable();
+    let mut held = RANGES.write().unwrap_or_else(PoisonError::into_inner);
+    HAS_RANGES.store(!ends.is_empty(), Ordering::Release);
+    *held = ends;
+}
+
+/// Returns true if an address is of symmetric memory.
+pub(crate) fn is_symmetric(address: u64) -> bool {
+    if !HAS_RANGES.load(Ordering::Acquire) {
+        return false;
+    }
+    let held = RANGES.read().unwrap_or_else(PoisonError::into_inner);
+    let behind = held.partition_point(|(start, _)| *start <= address);
+    behind.checked_sub(1).is_some_and(|at| address < held[at].1)
+}
+
+/// Where a tensor of a prepared call may lie.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TensorPlace {
+    /// Anywhere but in symmetric memory, for which there is a session of its own.
+    Ordinary,
+    /// Anywhere: peers do not address the tensor.
+    Anywhere,
+    /// At this address, which other ranks have.
+    At(u64),
+}
+
+impl TensorPlace {
+    /// Returns true if a tensor at an address is there.
+    pub(crate) fn holds(self, address: u64) -> bool {
+        match self {
+            TensorPlace::Ordinary => !is_symmetric(address),
+            TensorPlace::Anywhere => true,
+            TensorPlace::At(fixed) => fixed == address,
+        }
+    }
+
+    /// Returns true if memory that is allocated for the call will do.
+    pub(crate) fn holds_new(self) -> bool {
+        !matches!(self, TensorPlace::At(_))
+    }
+}
