@@ -175,13 +175,14 @@ impl Dispatcher {
         });
         let session = prepared.getattr(intern!(py, "session"))?.unbind();
         let results = recipes.collect::<PyResult<Vec<_>>>()?;
-        let (fixed, anywhere) = (fixed.unwrap_or_default(), anywhere.unwrap_or_default());
-        let place = |at: usize| match fixed.get(&at) {
-            Some(address) => TensorPlace::At(*address),
-            None if anywhere.contains(&at) => TensorPlace::Anywhere,
-            None => TensorPlace::Ordinary,
-        };
-        let places = (0..read.len() + results.len()).map(place).collect();
+        let mut places = vec![TensorPlace::Ordinary; read.len() + results.len()];
+        let anywhere = anywhere.into_iter().flatten().map(|at| (at, TensorPlace::Anywhere));
+        let fixed = fixed.into_iter().flatten().map(|(at, address)| (at, TensorPlace::At(address)));
+        for (at, place) in anywhere.chain(fixed) {
+            if let Some(found) = places.get_mut(at) {
+                *found = place;
+            }
+        }
         let made = PreparedCall { inputs: read, others, results, places, prepared: prepared.unbind(), session };
         self.lock_calls().insert(0, Arc::new(made));
         Ok(())

@@ -44,10 +44,22 @@ pub(crate) struct SessionSettings {
     copies: bool,
     /// Seconds for connecting and for a run that is waited for.
     timeout: f64,
-    /// Tensors in symmetric memory: whether it is an output, its position, and the address of each rank's part.
-    symmetric: Vec<(bool, usize, Vec<u64>)>,
+    /// Tensors in symmetric memory.
+    symmetric: Vec<SymmetricSlot>,
     /// The caller's NCCL communicator of the group, with the file of the library that it is of.
     parent: Option<(usize, PathBuf)>,
+}
+
+/// An input or output in symmetric memory.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct SymmetricSlot {
+    /// True for an output.
+    output: bool,
+    /// Its position among the inputs or outputs.
+    position: usize,
+    /// The address of each rank's part.
+    addresses: Vec<u64>,
 }
 
 /// A program that is ready to run on tensors of one layout.
@@ -283,11 +295,11 @@ fn options_for(session: &SessionSettings, control_plane: Option<Arc<dyn ControlP
 }
 
 #[allow(unsafe_code, reason = "addresses of torch's symmetric memory")]
-fn symmetric_tensor((is_output, position, addresses): &(bool, usize, Vec<u64>)) -> SymmetricTensor {
-    let side = if *is_output { IoSide::Output } else { IoSide::Input };
+fn symmetric_tensor(slot: &SymmetricSlot) -> SymmetricTensor {
+    let side = if slot.output { IoSide::Output } else { IoSide::Input };
     // SAFETY: Python's side passes addresses that torch has mapped, of a tensor as large as the program's, and keeps the
     // memory as long as the session.
-    unsafe { SymmetricTensor::new(side, *position, addresses.clone()) }
+    unsafe { SymmetricTensor::new(side, slot.position, slot.addresses.clone()) }
 }
 
 /// The tensors of a call in the shapes of the program's shards.

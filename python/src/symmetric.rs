@@ -1,22 +1,23 @@
 //! The process's symmetric memory: where tensors of which a call's ranks know each other's addresses may lie.
 
 use pyo3::prelude::*;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock};
 
-/// Starts and ends, in order; calls look here, and most processes have none.
-static RANGES: RwLock<Vec<(u64, u64)>> = RwLock::new(Vec::new());
+/// The ranges of addresses, in order; calls look here, and most processes have none.
+static RANGES: RwLock<Vec<Range<u64>>> = RwLock::new(Vec::new());
 static HAS_RANGES: AtomicBool = AtomicBool::new(false);
 
 /// Sets all ranges, each by its first address and its bytes.
 #[pyfunction]
 pub(crate) fn set_symmetric_ranges(ranges: Vec<(u64, u64)>) {
-    let mut ends: Vec<(u64, u64)> =
-        ranges.into_iter().map(|(start, bytes)| (start, start.saturating_add(bytes))).collect();
-    ends.sort_unstable();
+    let mut sorted: Vec<Range<u64>> =
+        ranges.into_iter().map(|(start, bytes)| start..start.saturating_add(bytes)).collect();
+    sorted.sort_unstable_by_key(|range| range.start);
     let mut held = RANGES.write().unwrap_or_else(PoisonError::into_inner);
-    HAS_RANGES.store(!ends.is_empty(), Ordering::Release);
-    *held = ends;
+    HAS_RANGES.store(!sorted.is_empty(), Ordering::Release);
+    *held = sorted;
 }
 
 /// Returns true if an address is of symmetric memory.
@@ -25,8 +26,8 @@ pub(crate) fn is_symmetric(address: u64) -> bool {
         return false;
     }
     let held = RANGES.read().unwrap_or_else(PoisonError::into_inner);
-    let behind = held.partition_point(|(start, _)| *start <= address);
-    behind.checked_sub(1).is_some_and(|at| address < held[at].1)
+    let behind = held.partition_point(|range| range.start <= address);
+    behind.checked_sub(1).is_some_and(|at| held[at].contains(&address))
 }
 
 /// Where a tensor of a prepared call may lie.

@@ -205,9 +205,12 @@ class _SymmetricTensors:
             if part is not None:
                 self.found[index] = (slot, tensor, part)
 
-    def named_addresses(self) -> list[tuple[bool, int, list[int]]]:
-        """For a session: whether it is an output, its position, and the addresses of all ranks' parts."""
-        return [(*slot, part.addresses_of(tensor)) for slot, tensor, part in self.found.values()]
+    def named_addresses(self) -> list[dict[str, Any]]:
+        """For a session: inputs and outputs with the addresses of all ranks' parts."""
+        return [
+            {"output": output, "position": position, "addresses": part.addresses_of(tensor)}
+            for (output, position), tensor, part in self.found.values()
+        ]
 
     def places(self, used: Sequence[tuple[bool, int]]) -> tuple[dict[int, int], set[int], list[SymmetricPart]]:
         """Where a session that uses these in place wants tensors, which may be anywhere, and what it keeps."""

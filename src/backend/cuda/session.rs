@@ -40,7 +40,7 @@ mod ports;
 
 pub use crate::runtime::io_binding::{DeviceTensor, IoSide, SlotTensor};
 pub use crate::runtime::options::{ImageStore, NcclFile, Options, ParentCommunicator};
-pub use crate::runtime::symmetric_memory::SymmetricTensor;
+pub use crate::runtime::symmetric_buffers::SymmetricTensor;
 pub use crate::sys::context::CallerStream;
 pub use build::Builder;
 pub use error::Error;

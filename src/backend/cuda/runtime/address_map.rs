@@ -1,6 +1,6 @@
 //! The addresses of all ranks' memory, as one process sees it.
 
-use crate::runtime::symmetric_memory::SymmetricBuffers;
+use crate::runtime::symmetric_buffers::SymmetricBuffers;
 use crate::sys::Error;
 use crate::sys::peer::PeerMemory;
 use hostir::plan::BufferView;

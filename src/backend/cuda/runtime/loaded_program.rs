@@ -17,7 +17,8 @@ use crate::runtime::rank_threads::{collect_results, join_rank_thread};
 use crate::runtime::resource_cache::{CommunicatorKey, ResourceCache};
 use crate::runtime::sequencer::IssueSequencer;
 use crate::runtime::sm_budget::BlockBudget;
-use crate::runtime::symmetric_memory::{self, SymmetricBuffers};
+use crate::runtime::symmetric_buffers::SymmetricBuffers;
+use crate::runtime::symmetric_memory;
 use crate::runtime::teardown;
 use crate::runtime::teardown::RankResources;
 use crate::sys::context::relax_capture_mode;
@@ -30,7 +31,7 @@ use hostir::data::HostTensor;
 use hostir::diag::Diag;
 use hostir::diag::codes;
 use hostir::lower::PreparedProgram;
-use hostir::plan::{BufferId, InstKind, InstOrigin, Plan};
+use hostir::plan::{InstKind, InstOrigin, Plan};
 use hostir::plan_checks::check_plans;
 use hostir_gpu::external_buffers;
 use hostir_gpu::gemm_lowering::fp8::Fp8Support;
@@ -228,10 +229,12 @@ impl MemoryPlan {
     /// Buffers in symmetric memory share room for the largest of them, in which all is prepared: tuning writes results.
     fn place_symmetric(&mut self, prepared: &PreparedProgram, symmetric: &SymmetricBuffers) {
         for (plan, layout) in prepared.plans.iter().zip(&mut self.layouts) {
-            let is_symmetric = |buffer: &usize| symmetric.address(plan.rank, BufferId(*buffer as u32)).is_some();
-            let buffers: Vec<usize> = (0..plan.buffers.len()).filter(is_symmetric).collect();
-            buffers.iter().for_each(|&buffer| layout.offsets[buffer] = Some(layout.bytes));
-            layout.bytes += buffers.iter().map(|&buffer| memory_layout::padded_size(plan, buffer)).max().unwrap_or(0);
+            let mut room = 0;
+            for buffer in symmetric.buffers(plan.rank) {
+                layout.offsets[buffer] = Some(layout.bytes);
+                room = room.max(memory_layout::padded_size(plan, buffer));
+            }
+            layout.bytes += room;
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Options of the CUDA backend.
 
 use crate::runtime::resource_cache::ResourceCache;
-use crate::runtime::symmetric_memory::SymmetricTensor;
+use crate::runtime::symmetric_buffers::SymmetricTensor;
 use crate::runtime::watchdog::RunWatchdog;
 use hostir::backend::control_plane::ControlPlane;
 use hostir_gpu::gemm_shape::GemmNumerics;

@@ -46,7 +46,7 @@ use crate::runtime::rank::nccl_calls::issue_nccl_calls;
 use crate::runtime::rank::run_tracker::RunTracker;
 use crate::runtime::rank::streams::RankStreams;
 use crate::runtime::resource_cache::ResourceCache;
-use crate::runtime::symmetric_memory::SymmetricBuffers;
+use crate::runtime::symmetric_buffers::SymmetricBuffers;
 use crate::sys::Error;
 use crate::sys::driver::CudaDevice;
 use hostir::data::HostTensor;

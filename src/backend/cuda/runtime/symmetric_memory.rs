@@ -13,117 +13,15 @@ use crate::runtime::io_binding::IoSide;
 use crate::runtime::io_binding::binding_routes::owns_buffer;
 use crate::runtime::process_group::ProcessGroup;
 use crate::runtime::rank::RankRuntime;
+use crate::runtime::symmetric_buffers::{SymmetricBuffers, SymmetricTensor};
 use crate::sys::{Error, driver};
 use hostir::diag::{Diag, codes};
 use hostir::lower::PreparedProgram;
-use hostir::plan::{BufferId, BufferView, Plan};
 use hostir_gpu::memory_layout::ALIGNMENT;
 use hostir_gpu::p2p::MessagePlan;
 
 /// The bytes of a tensor by which ranks recognize it.
 const MARK: usize = 8;
-
-/// An input or output in symmetric memory.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SymmetricTensor {
-    side: IoSide,
-    position: usize,
-    addresses: Vec<u64>,
-}
-
-#[allow(unsafe_code, reason = "addresses are a promise about memory")]
-impl SymmetricTensor {
-    /// The input or output at a position, by the address of each rank's part, in rank order, as this process has it
-    /// mapped. The parts are contiguous.
-    ///
-    /// # Safety
-    /// Each part is memory that this process's devices can read and write, as large as that rank's part of the input or
-    /// output. On all ranks that have the session, it stays mapped until the session is dropped on all of them. Its owner's
-    /// promise is that of [`InputHandle::bind`](crate::session::InputHandle::bind); in this time no other code of a peer
-    /// accesses it but what is ordered with the owner's runs.
-    pub unsafe fn new(side: IoSide, position: usize, addresses: Vec<u64>) -> Self {
-        Self { side, position, addresses }
-    }
-
-    /// The rank's view in the memory of its plan.
-    fn view<'p>(&self, plan: &'p Plan) -> Option<&'p BufferView> {
-        let views = if self.side == IoSide::Input { &plan.inputs } else { &plan.outputs };
-        views.get(self.position).and_then(Option::as_ref)
-    }
-
-    /// Returns true if peers address the tensor, and can do so where it lies.
-    fn is_usable(&self, prepared: &PreparedProgram, messages: &MessagePlan) -> bool {
-        let parts = || prepared.plans.iter().filter_map(|plan| Some((plan, self.view(plan)?)));
-        let is_addressed = parts().any(|(plan, view)| messages.message_buffers(plan.rank).contains(&view.buffer));
-        is_addressed
-            && parts().all(|(plan, view)| {
-                let address = self.addresses[plan.rank as usize];
-                owns_buffer(plan, self.side, view)
-                    && address != 0
-                    && address.is_multiple_of(ALIGNMENT as u64)
-                    && view.len() * view.dtype.byte_size() >= MARK
-            })
-    }
-}
-
-/// The buffers that lie in symmetric memory, and their addresses in this process.
-#[derive(Clone, Default, Debug)]
-pub(crate) struct SymmetricBuffers {
-    slots: Vec<(IoSide, usize)>,
-    /// By rank and buffer.
-    addresses: Vec<Vec<Option<u64>>>,
-}
-
-impl SymmetricBuffers {
-    fn new(prepared: &PreparedProgram, tensors: &[&SymmetricTensor]) -> Self {
-        let slots: Vec<_> = tensors.iter().map(|tensor| (tensor.side, tensor.position)).collect();
-        if slots.is_empty() {
-            return Self::default();
-        }
-        let addresses = prepared.plans.iter().map(|plan| {
-            let mut found = vec![None; plan.buffers.len()];
-            for tensor in tensors {
-                if let Some(view) = tensor.view(plan) {
-                    found[view.buffer.0 as usize] = tensor.addresses.get(plan.rank as usize).copied();
-                }
-            }
-            found
-        });
-        Self { slots, addresses: addresses.collect() }
-    }
-
-    /// The inputs and outputs.
-    pub(crate) fn slots(&self) -> &[(IoSide, usize)] {
-        &self.slots
-    }
-
-    /// Returns true if there are none.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.slots.is_empty()
-    }
-
-    /// Returns true if an input or output lies there.
-    pub(crate) fn has_slot(&self, side: IoSide, position: usize) -> bool {
-        self.slots.contains(&(side, position))
-    }
-
-    /// The address of a rank's buffer, if it lies there.
-    pub(crate) fn address(&self, rank: u32, buffer: BufferId) -> Option<u64> {
-        self.addresses.get(rank as usize)?.get(buffer.0 as usize).copied().flatten()
-    }
-
-    /// The buffers of a rank that lie outside of its memory, by number: those that are bound from run to run, and these.
-    pub(crate) fn with_buffers(&self, rank: u32, outside: &[bool]) -> Vec<bool> {
-        let Some(addresses) = self.addresses.get(rank as usize) else { return outside.to_vec() };
-        let is_outside = |at: usize| outside.get(at).copied().unwrap_or(false);
-        addresses.iter().enumerate().map(|(at, address)| address.is_some() || is_outside(at)).collect()
-    }
-
-    /// The addresses of a rank's parts.
-    fn parts(&self, rank: u32) -> impl Iterator<Item = u64> {
-        self.addresses.get(rank as usize).into_iter().flatten().copied().flatten()
-    }
-}
 
 /// Decides which of a caller's symmetric tensors peers address where they lie. All ranks have to name the same ones; those
 /// that some rank cannot use are left to copies on all ranks.
@@ -134,7 +32,7 @@ pub(crate) fn agree_on_buffers(
     tensors: &[SymmetricTensor],
 ) -> Result<SymmetricBuffers, Vec<Diag>> {
     check_tensors(prepared, tensors)?;
-    let mut usable: Vec<bool> = tensors.iter().map(|tensor| tensor.is_usable(prepared, messages)).collect();
+    let mut usable: Vec<bool> = tensors.iter().map(|tensor| is_usable(tensor, prepared, messages)).collect();
     if joint.is_multi_process() && !messages.list.is_empty() {
         let all = joint.all_gather("symmetric memory", &encode(tensors, &usable))?;
         for (rank, message) in all.iter().enumerate() {
@@ -148,6 +46,20 @@ pub(crate) fn agree_on_buffers(
     }
     let found: Vec<&SymmetricTensor> = tensors.iter().zip(usable).filter(|(_, is)| *is).map(|(one, _)| one).collect();
     Ok(SymmetricBuffers::new(prepared, &found))
+}
+
+/// Returns true if peers address a tensor, and can do so where it lies.
+fn is_usable(tensor: &SymmetricTensor, prepared: &PreparedProgram, messages: &MessagePlan) -> bool {
+    let mut parts = prepared.plans.iter().filter_map(|plan| Some((plan, tensor.view(plan)?)));
+    let is_addressed = parts.clone().any(|(plan, view)| messages.message_buffers(plan.rank).contains(&view.buffer));
+    is_addressed
+        && parts.all(|(plan, view)| {
+            let address = tensor.addresses[plan.rank as usize];
+            owns_buffer(plan, tensor.side, view)
+                && address != 0
+                && address.is_multiple_of(ALIGNMENT as u64)
+                && view.len() * view.dtype.byte_size() >= MARK
+        })
 }
 
 /// Bytes of a tensor in the message of a rank.

@@ -2,7 +2,7 @@
 //!
 //! All functions here restore the calling thread's current context.
 
-use crate::runtime::failure::{RankFailure, global_diag};
+use crate::runtime::failure::global_diag;
 use crate::runtime::io_binding::rank_bindings::{EnqueueError, IoBindings};
 use crate::runtime::io_binding::shared_bindings::{RankTensor, find_rank_conflict};
 use crate::runtime::io_binding::{DeviceTensor, IoSide, SlotTensor};
@@ -56,13 +56,14 @@ pub(crate) fn load_bound_program<'p>(
                 rank.move_to_symmetric(&loaded.symmetric)?;
                 IoBindings::new(rank, &loaded.symmetric)
             });
-            let failed = |failure: RankFailure, plan| vec![failure.to_diag(prepared, plan, timeout)];
-            let mut ports = made.map_err(|error| failed(error.into(), rank.plan))?;
-            match ports.bind_symmetric(rank, prepared) {
-                Ok(()) => Ok(ports),
-                Err(EnqueueError::Refused(diag)) => Err(vec![diag]),
-                Err(EnqueueError::Failed(failure)) => Err(failed(failure, rank.plan)),
-            }
+            let bound = made.map_err(|error| EnqueueError::Failed(error.into())).and_then(|mut ports| {
+                ports.bind_symmetric(rank, prepared)?;
+                Ok(ports)
+            });
+            bound.map_err(|error| match error {
+                EnqueueError::Refused(diag) => vec![diag],
+                EnqueueError::Failed(failure) => vec![failure.to_diag(prepared, rank.plan, timeout)],
+            })
         })
         .collect();
     let ports = loaded.joint.finish_step("ports", ports)?;

@@ -17,7 +17,7 @@ use crate::runtime::io_binding::tensor_check;
 use crate::runtime::io_binding::tensor_check::{BindingTarget, StridedTensor};
 use crate::runtime::io_binding::{DeviceTensor, IoSide, SlotTensor};
 use crate::runtime::rank::RankRuntime;
-use crate::runtime::symmetric_memory::SymmetricBuffers;
+use crate::runtime::symmetric_buffers::SymmetricBuffers;
 use crate::sys::driver;
 use crate::sys::driver::{CudaEvent, CudaStream, DeviceMemory};
 use crate::sys::module::{KernelFunction, KernelModule};
