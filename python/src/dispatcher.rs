@@ -11,7 +11,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyTuple, PyType};
 use smallvec::SmallVec;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a dispatcher calls of torch.
@@ -142,9 +142,10 @@ impl Dispatcher {
     }
 
     /// Adds what was prepared for such a call: `prepared` has an attribute `session`, and each result is a shape, strides
-    /// and an element type of torch's. Inputs and results are counted together: those in `fixed` have to be at this address,
-    /// those in `anywhere` may be in symmetric memory, and others may not.
-    #[pyo3(signature = (inputs, others, prepared, results, fixed=None, anywhere=None))]
+    /// and an element type of torch's. Inputs and results are counted together: those in `fixed` have to be at this address.
+    /// Of the others, those that are in symmetric memory now, among the inputs and `out`, may be anywhere, and the rest
+    /// anywhere else: a call with one of them there may have a session of its own.
+    #[pyo3(signature = (inputs, others, prepared, results, fixed=None, out=None))]
     fn insert(
         &self,
         inputs: Vec<Bound<'_, PyAny>>,
@@ -152,11 +153,11 @@ impl Dispatcher {
         prepared: Bound<'_, PyAny>,
         results: Vec<(Vec<i64>, Vec<i64>, Bound<'_, PyAny>)>,
         fixed: Option<HashMap<usize, u64>>,
-        anywhere: Option<HashSet<usize>>,
+        out: Option<Vec<Bound<'_, PyAny>>>,
     ) -> PyResult<()> {
         let py = prepared.py();
-        let read: PyResult<Vec<_>> = inputs.iter().map(|tensor| Ok(self.read_tensor(tensor)?.key)).collect();
-        let read = read?;
+        let found: Vec<_> = inputs.iter().map(|tensor| self.read_tensor(tensor)).collect::<PyResult<_>>()?;
+        let read: Vec<_> = found.iter().map(|tensor| tensor.key.clone()).collect();
         let device = match inputs.first() {
             Some(tensor) => tensor.getattr(intern!(py, "device"))?,
             None => py.None().into_bound(py),
@@ -175,12 +176,12 @@ impl Dispatcher {
         });
         let session = prepared.getattr(intern!(py, "session"))?.unbind();
         let results = recipes.collect::<PyResult<Vec<_>>>()?;
-        let mut places = vec![TensorPlace::Ordinary; read.len() + results.len()];
-        let anywhere = anywhere.into_iter().flatten().map(|at| (at, TensorPlace::Anywhere));
-        let fixed = fixed.into_iter().flatten().map(|(at, address)| (at, TensorPlace::At(address)));
-        for (at, place) in anywhere.chain(fixed) {
-            if let Some(found) = places.get_mut(at) {
-                *found = place;
+        let written = out.and_then(|out| self.read_results(&out)).unwrap_or_default();
+        let mut places: Vec<_> = found.iter().chain(&written).map(|one| TensorPlace::now_of(one.address)).collect();
+        places.resize(read.len() + results.len(), TensorPlace::Ordinary);
+        for (at, address) in fixed.into_iter().flatten() {
+            if let Some(place) = places.get_mut(at) {
+                *place = TensorPlace::At(address);
             }
         }
         let made = PreparedCall { inputs: read, others, results, places, prepared: prepared.unbind(), session };
@@ -355,7 +356,7 @@ impl PreparedCall {
             && self.has_results(call.out.as_deref())
     }
 
-    /// Whether the results may be where the caller wants them, or in new memory.
+    /// Returns true if the results may be where the caller wants them, or in new memory.
     fn has_results(&self, out: Option<&[FoundTensor]>) -> bool {
         let mut places = self.places[self.inputs.len()..].iter();
         match out {

@@ -30,7 +30,7 @@ pub(crate) fn is_symmetric(address: u64) -> bool {
     behind.checked_sub(1).is_some_and(|at| held[at].contains(&address))
 }
 
-/// Where a tensor of a prepared call may lie.
+/// The place where a tensor of a prepared call may lie.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TensorPlace {
     /// Anywhere but in symmetric memory, for which there is a session of its own.
@@ -42,6 +42,11 @@ pub(crate) enum TensorPlace {
 }
 
 impl TensorPlace {
+    /// For a tensor at an address to which the session is not bound: calls with it there need no other session.
+    pub(crate) fn now_of(address: u64) -> Self {
+        if is_symmetric(address) { TensorPlace::Anywhere } else { TensorPlace::Ordinary }
+    }
+
     /// Returns true if a tensor at an address is there.
     pub(crate) fn holds(self, address: u64) -> bool {
         match self {

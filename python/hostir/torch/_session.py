@@ -123,7 +123,7 @@ class ProgramSessions:
             self.program._handle,
             [_layout(tensor.dtype, tensor.shape, tensor.stride()) for tensor in inputs],
             [
-                (position, _layout(dtype, shape, torch.empty(shape, device="meta").stride()))
+                (position, _layout(dtype, shape, _dense_strides(shape)))
                 for position, (shape, dtype) in zip(self.outputs, layouts, strict=True)
             ],
             None if exchange is None else exchange.control_plane,
@@ -138,25 +138,19 @@ class ProgramSessions:
         )
         if exchange is not None:
             watch_session(session, exchange)
-        recipes = [
-            (tuple(shape), torch.empty(shape, device="meta").stride(), dtype) for shape, dtype in layouts
-        ]
-        fixed, anywhere, kept = symmetric.places(session.symmetric() if symmetric.found else [])
-        self.dispatcher.insert(inputs, others, _Prepared(session, exchange, kept), recipes, fixed, anywhere)
+        recipes = [(tuple(shape), _dense_strides(shape), dtype) for shape, dtype in layouts]
+        fixed, kept = symmetric.fixed_addresses(session.symmetric() if symmetric.found else [])
+        self.dispatcher.insert(inputs, others, _Prepared(session, exchange, kept), recipes, fixed, out)
 
     def _are_in_place(
         self, others: tuple[Any, ...], results: Callable[[], Sequence[ResultLayout]], out: Sequence[torch.Tensor]
     ) -> bool:
-        """Whether results can be written where the caller wants them, some of it in symmetric memory."""
+        """Returns true if results can be written where the caller wants them, some of it in symmetric memory."""
         group = group_among(others)
         if not any(symmetric_part(tensor, group) is not None for tensor in out):
             return False
-        layouts = list(results())
-        fits = all(
-            (tensor.shape, tensor.dtype) == layout and tensor.is_contiguous()
-            for tensor, layout in zip(out, layouts, strict=False)
-        )
-        return fits and len(out) == len(layouts)
+        wanted = [(shape, _dense_strides(shape), dtype) for shape, dtype in results()]
+        return [(tensor.shape, tensor.stride(), tensor.dtype) for tensor in out] == wanted
 
     def _device_of(self, inputs: Sequence[torch.Tensor]) -> torch.device:
         devices = {tensor.device for tensor in inputs}
@@ -212,11 +206,15 @@ class _SymmetricTensors:
             for (output, position), tensor, part in self.found.values()
         ]
 
-    def places(self, used: Sequence[tuple[bool, int]]) -> tuple[dict[int, int], set[int], list[SymmetricPart]]:
-        """Where a session that uses these in place wants tensors, which may be anywhere, and what it keeps."""
+    def fixed_addresses(self, used: Sequence[tuple[bool, int]]) -> tuple[dict[int, int], list[SymmetricPart]]:
+        """Of a session that uses these in place: the addresses to which it is bound, and what keeps the memory there."""
         in_place = {index: found for index, found in self.found.items() if found[0] in used}
         fixed = {index: tensor.data_ptr() for index, (_, tensor, _) in in_place.items()}
-        return fixed, set(self.found) - set(fixed), [part for _, _, part in in_place.values()]
+        return fixed, [part for _, _, part in in_place.values()]
+
+
+def _dense_strides(shape: torch.Size) -> tuple[int, ...]:
+    return torch.empty(shape, device="meta").stride()
 
 
 def _layout(dtype: torch.dtype, shape: Sequence[int], strides: Sequence[int]) -> tuple[str, list[int], list[int]]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 import torch.distributed as dist
 
 from hostir import _native
-from hostir.torch._group import group_of
+from hostir.torch._group import group_name, group_of, is_group
 
 __all__ = ["register_symmetric", "symmetric_part", "unregister_symmetric"]
 
@@ -32,7 +32,7 @@ class SymmetricPart:
         return [start + tensor.data_ptr() - self.start for start in self.starts]
 
     def holds(self, tensor: torch.Tensor) -> bool:
-        """Whether a tensor without gaps lies in it."""
+        """Returns true if a tensor without gaps lies in it."""
         offset = tensor.data_ptr() - self.start
         fits = 0 <= offset <= self.bytes - tensor.numel() * tensor.element_size()
         return fits and tensor.numel() > 0 and tensor.is_contiguous()
@@ -41,42 +41,88 @@ class SymmetricPart:
 _parts: list[SymmetricPart] = []
 _lock = threading.Lock()
 
+_ALLOCATE = "allocate it with torch.distributed._symmetric_memory.empty, on ranks of one host"
+
 
 def register_symmetric(tensor: torch.Tensor, group: Any) -> torch.Tensor:
-    """Lets ops use a tensor of torch's symmetric memory, and its views, where they lie; gives the tensor.
+    """Lets ops use a tensor of torch's symmetric memory, and its views, where they lie; returns the tensor.
 
-    `tensor` is one of `torch.distributed._symmetric_memory.empty`, of which all ranks of the group call
-    `rendezvous`; this does so if they have not. `group` is a process group, or its name. The memory stays until
-    `unregister_symmetric` and until no op has a session on it.
+    `tensor` is one of `torch.distributed._symmetric_memory.empty`, and `group` a process group, a mesh of one dimension,
+    or a group's name. All ranks of the group call this together, before the first call of an op with the tensor: it does
+    torch's `rendezvous`. The memory stays allocated until `unregister_symmetric`, and until no op has a session on it.
 
-    Raises `hostir.HostIrError` (`H0536`) if the tensor is no symmetric memory, or a peer's part is not mapped.
+    Raises `hostir.HostIrError` (`H0536`) if the tensor has gaps, no elements or no symmetric memory, or if the group is
+    unknown; `TypeError` for arguments of other types.
     """
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"register_symmetric takes a tensor, not {type(tensor).__name__}")
+    name = _name_of(group)
+    _check_tensor(tensor)
+    rank = _rank_in(name)
     import torch.distributed._symmetric_memory as symm_mem
 
-    name = group if isinstance(group, str) else str(group.group_name)
-    rank = dist.get_rank(group_of(name))
-    handle = symm_mem.rendezvous(tensor, name)
-    starts = [] if handle is None else list(handle.buffer_ptrs)
-    part = SymmetricPart(
-        name, starts[rank] if starts else 0, 0 if handle is None else handle.buffer_size, starts, (tensor.detach(), handle)
-    )
-    if not all(starts) or not part.holds(tensor):
-        _native.raise_error(
-            "H0536",
-            "a tensor cannot be registered as symmetric memory: it is none, has gaps, or a rank's part is not mapped",
-            "allocate it with torch.distributed._symmetric_memory.empty, on ranks of one host",
-        )
-    with _lock:
-        _parts[:] = [other for other in _parts if (other.group, other.start) != (name, part.start)] + [part]
-        _publish()
+    _add_part(tensor, name, rank, symm_mem.rendezvous(tensor, name))
     return tensor
 
 
 def unregister_symmetric(tensor: torch.Tensor) -> None:
-    """Takes back `register_symmetric`, for all groups: calls from here on see a tensor like any other."""
+    """Takes back `register_symmetric`, for all groups; all ranks call it. Sessions on the tensor stay on it."""
     with _lock:
         _parts[:] = [part for part in _parts if not part.holds(tensor)]
         _publish()
+
+
+def _name_of(group: Any) -> str:
+    if isinstance(group, str):
+        return group
+    if not is_group(group):
+        raise TypeError(f"register_symmetric takes a process group or its name, not {type(group).__name__}")
+    return group_name(group)
+
+
+def _rank_in(name: str) -> int:
+    """This process's rank in the group of a name."""
+    try:
+        rank = dist.get_rank(group_of(name))
+    except (RuntimeError, ValueError):
+        _refuse(f"there is no process group named {name!r}", "pass a group of torch.distributed, or its group_name")
+    if rank < 0:
+        _refuse(f"this process is no rank of the group {name!r}", "only the ranks of the group register the tensor")
+    return rank
+
+
+def _check_tensor(tensor: torch.Tensor) -> None:
+    """Refuses what cannot be symmetric memory, before the other ranks are asked."""
+    if tensor.numel() == 0:
+        _refuse("a tensor without elements has no symmetric memory", _ALLOCATE)
+    if not tensor.is_contiguous():
+        note = "register the whole tensor: its contiguous views are registered with it"
+        _refuse("a tensor with gaps cannot be registered", note)
+    end = (tensor.storage_offset() + tensor.numel()) * tensor.element_size()
+    if tensor.untyped_storage().nbytes() < end:
+        _refuse("the memory of a tensor has been freed", "register a tensor before its storage is resized")
+    if tensor.device.type != "cuda":
+        _refuse(f"a tensor on {tensor.device} is not symmetric memory", _ALLOCATE)
+
+
+def _add_part(tensor: torch.Tensor, name: str, rank: int, handle: Any) -> None:
+    """Registers the allocation that torch's `rendezvous` has found, None if there is none."""
+    if handle is None:
+        _refuse("a tensor is not symmetric memory of torch", _ALLOCATE)
+    starts = list(handle.buffer_ptrs)
+    if not all(starts):
+        without = ", ".join(str(other) for other, start in enumerate(starts) if not start)
+        _refuse(f"symmetric memory of rank {without} is not mapped here", _ALLOCATE)
+    part = SymmetricPart(name, starts[rank], handle.buffer_size, starts, (tensor.detach(), handle))
+    if not part.holds(tensor):
+        _refuse("a tensor does not fit in its symmetric memory", _ALLOCATE)
+    with _lock:
+        _parts[:] = [other for other in _parts if (other.group, other.start) != (name, part.start)] + [part]
+        _publish()
+
+
+def _refuse(message: str, note: str) -> NoReturn:
+    _native.raise_error("H0536", message, note)
 
 
 def symmetric_part(tensor: torch.Tensor, group: Any) -> SymmetricPart | None:
