@@ -17,7 +17,7 @@ import torch.distributed._functional_collectives as fc
 import hostir
 import hostir.torch as hir
 from hostir.torch._overlap import measure
-from hostir.torch._overlap.measure import measure_both
+from hostir.torch._overlap.measure import Ways, measure_ways
 from hostir.torch._overlap.reasons import Kept, Reason
 from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -149,7 +149,7 @@ def kept_reason(work: Callable[[], Any]) -> Kept:
 
 def different_regions(group: Any) -> None:
     name = f"region_{dist.get_rank()}"
-    kept = kept_reason(lambda: measure_both(name, group.group_name, (torch.relu,) * 2, [torch.ones(3)], 6, 30.0))
+    kept = kept_reason(lambda: measure_ways(name, group.group_name, Ways(torch.relu, torch.relu), [torch.ones(3)], 6, 30.0))
     assert (kept.reason, kept.detail) == (Reason.RANKS_DISAGREE, "region_0, region_1")
 
 
@@ -174,7 +174,7 @@ def one_rank_fails(group: Any) -> None:
 
                 start = time.monotonic()
                 modules = (torch.relu, program)
-                kept = kept_reason(lambda: measure_both("region", group.group_name, modules, [torch.ones(3)], 6, 30.0))  # noqa: B023
+                kept = kept_reason(lambda: measure_ways("region", group.group_name, Ways(*modules), [torch.ones(3)], 6, 30.0))  # noqa: B023
                 assert kept.reason is Reason.RUN_FAILED and kept.detail.startswith(f"rank {failing}: "), kept
                 assert time.monotonic() - start < 20
 
@@ -184,9 +184,9 @@ def one_rank_never_comes(group: Any) -> None:
     rank = dist.get_rank()
     if rank == 1:
         time.sleep(2)
-    kept = kept_reason(lambda: measure_both("late", group.group_name, (torch.relu,) * 2, [torch.ones(3)], 6, 0.5))
+    kept = kept_reason(lambda: measure_ways("late", group.group_name, Ways(torch.relu, torch.relu), [torch.ones(3)], 6, 0.5))
     assert kept.reason is Reason.RANKS_DISAGREE and "rank 1 has not come within" in kept.detail, kept
-    found = measure_both("region", group.group_name, (torch.relu,) * 2, [torch.ones(3)], 6, 30.0)
+    found = measure_ways("region", group.group_name, Ways(torch.relu, torch.relu), [torch.ones(3)], 6, 30.0)
     assert found.rounds == 6
 
 

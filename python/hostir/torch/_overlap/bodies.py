@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,16 @@ from hostir.torch._overlap.forms import add_call, from_program, to_program
 from hostir.torch._overlap.nodes import Node, shape_of
 from hostir.torch._overlap.regions import GraphIndex, Region
 
-__all__ = ["RegionBody", "call_program", "region_body", "torch_module", "program_module"]
+__all__ = ["Part", "RegionBody", "apart_module", "call_program", "region_body", "torch_module", "program_module"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A region with its program as an op."""
+
+    region: Region
+    written: Written
+    target: Any
 
 
 @dataclass(frozen=True)
@@ -108,6 +117,39 @@ def program_module(region: Region, written: Written, target: Any) -> GraphModule
     made = call_program(graph, written, target, env, region.group)
     graph.output(tuple(made[node] for result in written.results for node, _ in result.nodes))
     return GraphModule(torch.nn.Module(), graph)
+
+
+def apart_module(index: GraphIndex, region: Region, written: Written, parts: Sequence[Part]) -> GraphModule:
+    """The same with an op for each of the parts of a joined region, in their order, and the nodes between them.
+
+    Raises `KeyError` if a part needs what is computed later.
+    """
+    graph = Graph()
+    env = _placeholders(graph, written)
+    left = set(region.nodes | region.weight_views)
+    for part in parts:
+        inside = part.region.nodes
+        needed = {argument.node for argument in part.written.arguments} - env.keys()
+        _copy_between(graph, index, left - inside, needed, env)
+        env.update(call_program(graph, part.written, part.target, env, part.region.group))
+        left -= inside
+    wanted = [node for result in written.results for node, _ in result.nodes]
+    _copy_between(graph, index, left, set(wanted) - env.keys(), env)
+    graph.output(tuple(env[node] for node in wanted))
+    return GraphModule(torch.nn.Module(), graph)
+
+
+def _copy_between(graph: Graph, index: GraphIndex, nodes: set[Node], needed: set[Node], env: dict[Node, Node]) -> None:
+    """Copies what some nodes need, themselves included, of nodes that are not there yet."""
+    queue, found = list(needed), set()
+    while queue:
+        node = queue.pop()
+        if node in nodes and node not in env and node not in found:
+            found.add(node)
+            queue.extend(node.all_input_nodes)
+    for node in sorted(found, key=index.order.__getitem__):
+        env[node] = graph.node_copy(node, env.__getitem__)
+        env[node].meta = {}
 
 
 def _placeholders(graph: Graph, written: Written) -> dict[Node, Node]:

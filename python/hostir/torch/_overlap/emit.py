@@ -90,7 +90,6 @@ class _Writer:
         self.lines: list[_Line] = []
         self.counts: dict[str, int] = {}
         self.outputs: list[str] = []
-        self.read: set[Node] = set()
         self.summed = {matmul.node for matmul in region.summed}
 
     # Names and lines
@@ -274,7 +273,7 @@ class _Writer:
 
     def _operand(self, operand: Node, result: Node, form: Form) -> str:
         if operand in self.names:
-            return self._value(operand)
+            return self.names[operand]
         kind = operand_kind(shape_of(operand), shape_of(result))
         ranks, rows, width = form.shape
         if kind is None:
@@ -288,17 +287,6 @@ class _Writer:
         name = self._argument(operand, "A" if kind == "rows" else "B", found)
         self.forms[name] = found
         return name
-
-    def _value(self, node: Node) -> str:
-        """The name of a value. A conversion that several functions read is written for each of them: what the passes join
-        into one kernel has one result.
-        """
-        function = self.index.functions.get(node)
-        if function is None or function.name != "cast" or node not in self.read:
-            self.read.add(node)
-            return self.names[node]
-        source, element = self.names[function.operands[0]], element_type(node)
-        return self._write(self.lines, "V", element, self.forms[self.names[node]], f"{element}({source})")
 
     def _write_sum(self) -> None:
         """The matmul whose result is added up over ranks; of several, each adds to the one before."""

@@ -1,8 +1,13 @@
-"""Times of a region as torch has it and as a program, taken once when a graph is compiled."""
+"""Times of a region as torch has it and as programs, taken once when a graph is compiled.
+
+On GPUs every way is compiled by Inductor, so that functions beside a matmul cost what they cost in the graph; and the device
+spins until the host has issued a run, so that times are the device's alone.
+"""
 
 from __future__ import annotations
 
 import json
+import logging
 import math
 import os
 import platform
@@ -23,9 +28,12 @@ from hostir.torch._overlap.ballot import Ballot, ballot_of
 from hostir.torch._overlap.choices import choice_store
 from hostir.torch._overlap.reasons import Kept, Reason
 
-__all__ = ["Times", "measure_both", "wins_needed"]
+__all__ = ["Times", "Ways", "measure_ways", "wins_needed"]
 
 Module = Callable[..., Any]
+Clock = Callable[[Module, list[torch.Tensor]], float]
+
+log = logging.getLogger(__name__)
 
 # How likely it may be that a program which is no faster is taken for one that is.
 CHANCE = 0.05
@@ -44,13 +52,16 @@ class Times:
     wins: int
     """The rounds in which the program was faster."""
     rounds: int
+    apart: float | None = None
+    """The median as a program for each collective, with torch's functions between; None for a region with one collective."""
     is_earlier: bool = False
     """Whether an earlier process has measured them."""
 
     @staticmethod
     def of_ranks(ranks: Sequence[Sequence[Sequence[float]]]) -> Times:
-        """The times of samples: for each rank torch's rounds and the program's."""
-        serial, measured = ([max(times) for times in zip(*samples, strict=True)] for samples in zip(*ranks, strict=True))
+        """The times of samples: for each rank the rounds of torch's way, of the program, and of programs apart, if there are."""
+        slowest = ([max(times) for times in zip(*samples, strict=True)] for samples in zip(*ranks, strict=True))
+        serial, measured, *apart = slowest
         pairs = list(zip(serial, measured, strict=True))
         return Times(
             statistics.median(serial),
@@ -58,6 +69,7 @@ class Times:
             statistics.median(one / other if other else math.inf for one, other in pairs),
             sum(other < one for one, other in pairs),
             len(pairs),
+            statistics.median(apart[0]) if apart else None,
         )
 
     def is_faster(self, min_gain: float) -> bool:
@@ -66,6 +78,27 @@ class Times:
         A `min_gain` below 1 asks for no more than that gain.
         """
         return self.gain >= min_gain and (min_gain < 1 or self.wins >= wins_needed(self.rounds))
+
+    @property
+    def is_better_apart(self) -> bool:
+        """Whether a program for each collective is faster than this one for both."""
+        return self.apart is not None and self.apart < self.measured
+
+
+@dataclass(frozen=True)
+class Ways:
+    """What is measured: functions of the same tensors."""
+
+    torch: Any
+    """Torch's own nodes, a `GraphModule`, as are the others."""
+    program: Any
+    apart: Any | None = None
+    """A program for each collective of a region that has two."""
+
+    @property
+    def modules(self) -> list[Any]:
+        """All of them, torch's first."""
+        return [module for module in (self.torch, self.program, self.apart) if module is not None]
 
 
 def wins_needed(rounds: int) -> int:
@@ -80,16 +113,16 @@ def wins_needed(rounds: int) -> int:
     return 0
 
 
-def measure_both(
+def measure_ways(
     name: str,
     group: str,
-    modules: tuple[Module, Module],
+    ways: Ways,
     inputs: Sequence[Any],
     rounds: int,
     timeout: float,
     text: str | None = None,
 ) -> Times:
-    """Times torch's nodes and the program in turn, on tensors like `inputs`. All ranks of the group call it.
+    """Times the ways in turn, on tensors like `inputs`. All ranks of the group call it.
 
     Raises `Kept` where that is impossible, on all ranks: what one of them is refused, or does not come for within
     `timeout` seconds, is known to the others before they wait for it. With a `text`, which tells this region from all others,
@@ -107,7 +140,7 @@ def measure_both(
             earlier = None if key is None else _earlier_times(ballot, key, timeout)
             if earlier is not None:
                 return earlier
-            times = Times.of_ranks(_measure(ballot, modules, inputs, rounds, timeout))
+            times = Times.of_ranks(_measure(ballot, ways, inputs, rounds, timeout))
             store = choice_store()
             if key is not None and store is not None:
                 store.write(key, times)
@@ -163,16 +196,31 @@ def _earlier_times(ballot: Ballot, key: str, timeout: float) -> Times | None:
         return None
 
 
-def _measure(
-    ballot: Ballot, modules: tuple[Module, Module], inputs: Sequence[Any], rounds: int, timeout: float
-) -> list[Any]:
+def _measure(ballot: Ballot, ways: Ways, inputs: Sequence[Any], rounds: int, timeout: float) -> list[Any]:
     """The samples of all ranks."""
     tensors: list[torch.Tensor] = []
-    _on_all_ranks(ballot, timeout, lambda: tensors.extend(map(_random_like, inputs)))
-    clock = _time_on_gpu if any(tensor.is_cuda for tensor in tensors) else _time_on_cpu
+    modules: list[Module] = list(ways.modules)
+
+    def prepare() -> None:
+        tensors.extend(map(_random_like, inputs))
+        if any(tensor.is_cuda for tensor in tensors):
+            modules[:] = [_compiled(module, tensors) for module in ways.modules]
+
+    _on_all_ranks(ballot, timeout, prepare)
+    clock = _GpuClock(ballot.group) if any(tensor.is_cuda for tensor in tensors) else _time_on_cpu
     for module in modules:
         _on_all_ranks(ballot, timeout, lambda module=module: clock(module, tensors))  # type: ignore[misc]
     return _on_all_ranks(ballot, timeout, lambda: _sample(modules, tensors, rounds, clock))
+
+
+def _compiled(module: Any, tensors: list[torch.Tensor]) -> Module:
+    """The module as Inductor has it in the graph that is being compiled; as it is where Inductor refuses."""
+    options = {"post_grad_custom_post_pass": None, "triton.cudagraphs": False}
+    try:
+        return torch._inductor.compile(module, list(tensors), options=options)  # type: ignore[no-any-return]
+    except Exception:
+        log.debug("a region's nodes are timed one by one: Inductor does not compile them", exc_info=True)
+        return module  # type: ignore[no-any-return]
 
 
 def _on_all_ranks(ballot: Ballot, timeout: float, step: Callable[[], Any]) -> list[Any]:
@@ -217,7 +265,7 @@ def _sample(
     modules: Sequence[Module],
     tensors: list[torch.Tensor],
     rounds: int,
-    clock: Callable[[Module, list[torch.Tensor]], float],
+    clock: Clock,
 ) -> list[list[float]]:
     """Times of each module, round by round, behind one of each that does not count. Who is first changes by round."""
     samples: list[list[float]] = [[] for _ in modules]
@@ -236,10 +284,30 @@ def _time_on_cpu(module: Module, tensors: list[torch.Tensor]) -> float:
     return (time.perf_counter() - start) * 1e3
 
 
-def _time_on_gpu(module: Module, tensors: list[torch.Tensor]) -> float:
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    start.record()
-    module(*tensors)
-    end.record()
-    end.synchronize()
-    return float(start.elapsed_time(end))
+# The highest clock of a GPU, in cycles a second; it spins at least for as long as it is asked to.
+CYCLES = 2.1e9
+# The longest that it spins, in seconds: what takes the host longer has its time counted.
+LONGEST_SPIN = 0.05
+
+
+class _GpuClock:
+    """Times runs on the device. They begin on all ranks together, and when the host has issued them."""
+
+    def __init__(self, group: Any) -> None:
+        self.group = group
+        self.issue: dict[int, float] = {}
+        """Seconds that the host took to issue a module, by its identity."""
+        self.ready = torch.zeros(1, device="cuda")
+
+    def __call__(self, module: Module, tensors: list[torch.Tensor]) -> float:
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        spin = min(2 * self.issue.get(id(module), 0.0) + 1e-4, LONGEST_SPIN)
+        torch.cuda._sleep(int(spin * CYCLES))
+        dist.all_reduce(self.ready, group=self.group)
+        start.record()
+        began = time.perf_counter()
+        module(*tensors)
+        self.issue[id(module)] = time.perf_counter() - began
+        end.record()
+        end.synchronize()
+        return float(start.elapsed_time(end))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,9 +13,9 @@ from torch._inductor.custom_graph_pass import CustomGraphPass
 
 from hostir._errors import HostIrError
 from hostir.torch._op import Op
-from hostir.torch._overlap.bodies import program_module, region_body, torch_module
+from hostir.torch._overlap.bodies import Part, apart_module, program_module, region_body, torch_module
 from hostir.torch._overlap.emit import Written, write_region
-from hostir.torch._overlap.measure import Times, measure_both
+from hostir.torch._overlap.measure import Times, Ways, measure_ways
 from hostir.torch._overlap.nodes import Collective, Node, collective_of
 from hostir.torch._overlap.programs import RegionProgram, region_op, region_program
 from hostir.torch._overlap.reasons import Kept, Reason
@@ -112,13 +113,13 @@ class Overlap(CustomGraphPass):
         index = GraphIndex(graph)
         line = lines[end.node]
         try:
-            for region in _candidates(index, end, [other for other in ends if other.node not in done]):
+            for candidate in _candidates(index, end, [other for other in ends if other.node not in done]):
                 try:
-                    name, times = self._take(graph, index, region)
+                    name, times = self._take(graph, index, candidate)
                 except Kept as kept:
                     line.reason, line.detail, line.times = kept.reason, kept.detail, kept.times
                     continue
-                taken = {found.node for found in region.collectives}
+                taken = {found.node for found in candidate.region.collectives}
                 for node in taken:
                     lines[node].region, lines[node].times = name, times
                     lines[node].reason, lines[node].detail = None, ""
@@ -128,8 +129,16 @@ class Overlap(CustomGraphPass):
                 line.reason, line.detail = kept.reason, kept.detail
         return set()
 
-    def _take(self, graph: torch.fx.Graph, index: GraphIndex, region: Region) -> tuple[str, Times | None]:
+    def _take(self, graph: torch.fx.Graph, index: GraphIndex, candidate: _Candidate) -> tuple[str, Times | None]:
         """Puts a region's program into the graph, or raises `Kept`."""
+        region = candidate.region
+        part, program = self._part(index, region)
+        times = self._choose(index, candidate, part, program) if self.choose == "measure" else None
+        replace_region(graph, index, region, part.written, part.target)
+        return part.written.name, times
+
+    def _part(self, index: GraphIndex, region: Region) -> tuple[Part, RegionProgram]:
+        """The op of a region. Raises `Kept` where it cannot be, or shall not."""
         check_convex(index, region)
         written = write_region(index, region)
         program = region_program(written, region.ranks, self.passes)
@@ -137,26 +146,49 @@ class Overlap(CustomGraphPass):
         if self.choose == "never":
             raise Kept(Reason.CHOICE_NEVER, written.name)
         op = _op_of(index, region, written, program)
-        target = op._packet.default
-        times = self._choose(index, region, written, target, program) if self.choose == "measure" else None
-        replace_region(graph, index, region, written, target)
-        return written.name, times
+        return Part(region, written, op._packet.default), program
 
-    def _choose(self, index: GraphIndex, region: Region, written: Written, target: Any, program: RegionProgram) -> Times:
-        key = (target.name(), region.group)
+    def _choose(self, index: GraphIndex, candidate: _Candidate, part: Part, program: RegionProgram) -> Times:
+        key = (part.target.name(), part.region.group)
         if key not in self._times:
-            modules = (torch_module(index, region, written), program_module(region, written, target))
-            inputs = [node.meta["val"] for node in dict.fromkeys(given.node for given in written.arguments)]
-            # The op's name has a hash of the nodes that it replaces.
-            text = f"{target.name()}\n{program.lowered}" if self.reuse_times else None
-            self._times[key] = measure_both(
-                target.name(), region.group, modules, inputs, self.rounds, self.timeout, text
-            )
+            self._times[key] = self._measure(index, candidate, part, program)
         times = self._times[key]
+        name = part.written.name
         if not times.is_faster(self.min_gain):
-            detail = f"{written.name}: gain {times.gain:.3f}, faster in {times.wins} of {times.rounds} rounds"
+            detail = f"{name}: gain {times.gain:.3f}, faster in {times.wins} of {times.rounds} rounds"
             raise Kept(Reason.NO_GAIN, detail, times)
+        if times.is_better_apart:
+            raise Kept(Reason.NO_GAIN, f"{name}: {times.measured:.3f} ms, and {times.apart:.3f} as two programs", times)
         return times
+
+    def _measure(self, index: GraphIndex, candidate: _Candidate, part: Part, program: RegionProgram) -> Times:
+        region, written = part.region, part.written
+        own, ours = torch_module(index, region, written), program_module(region, written, part.target)
+        ways = Ways(own, ours, self._apart(index, candidate, written))
+        inputs = [node.meta["val"] for node in dict.fromkeys(given.node for given in written.arguments)]
+        name = part.target.name()
+        # The op's name has a hash of the nodes that it replaces.
+        text = f"{name} {ways.apart is not None}\n{program.lowered}" if self.reuse_times else None
+        return measure_ways(name, region.group, ways, inputs, self.rounds, self.timeout, text)
+
+    def _apart(self, index: GraphIndex, candidate: _Candidate, written: Written) -> Any | None:
+        """The region as a program for each collective; None if it has one, or one of them has no program."""
+        if not candidate.parts:
+            return None
+        try:
+            parts = [self._part(index, region)[0] for region in candidate.parts]
+            return apart_module(index, candidate.region, written, parts)
+        except (Kept, KeyError):
+            return None
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A region that a collective can be in."""
+
+    region: Region
+    parts: tuple[Region, ...] = ()
+    """The regions of its two collectives, if it has so many."""
 
 
 def _op_of(index: GraphIndex, region: Region, written: Written, program: RegionProgram) -> Op:
@@ -167,12 +199,12 @@ def _op_of(index: GraphIndex, region: Region, written: Written, program: RegionP
         raise Kept(Reason.NOT_PROVED, f"{error.code}: {error.message}") from error
 
 
-def _candidates(index: GraphIndex, end: Collective, ends: list[Collective]) -> Iterator[Region]:
+def _candidates(index: GraphIndex, end: Collective, ends: list[Collective]) -> Iterator[_Candidate]:
     """The regions that a collective can be in, the largest first."""
     if not end.result.users:
         raise Kept(Reason.RESULT_UNUSED)
     if end.is_gather:
-        yield find_gather(index, end)
+        yield _Candidate(find_gather(index, end))
         return
     if not end.is_sum:
         raise Kept(Reason.COLLECTIVE_KIND, end.kind)
@@ -182,14 +214,16 @@ def _candidates(index: GraphIndex, end: Collective, ends: list[Collective]) -> I
             joined = _joined(index, other, total)
             if joined is not None:
                 yield joined
-    yield total
+    yield _Candidate(total)
 
 
-def _joined(index: GraphIndex, gather: Collective, total: Region) -> Region | None:
+def _joined(index: GraphIndex, end: Collective, total: Region) -> _Candidate | None:
     try:
-        return join_regions(index, find_gather(index, gather), total)
+        gather = find_gather(index, end)
+        joined = join_regions(index, gather, total)
     except Kept:
         return None
+    return None if joined is None else _Candidate(joined, (gather, total))
 
 
 def _group_text(group: Any) -> str:

@@ -366,6 +366,7 @@ def join_regions(index: GraphIndex, gather: Region, total: Region) -> Region | N
     if not needed:
         return None
     inner = {node: rows for node, rows in reached.items() if node in needed or node in gather.values}
+    inner |= _own_operands(index, inner)
     through = {node for found in needed for node in _between(index, found)}
     return Region(
         group=gather.group,
@@ -393,6 +394,32 @@ def _reach(index: GraphIndex, gather: Region) -> dict[Node, Rows]:
         if rows is not None and node not in reached:
             reached[node] = rows
     return dict(sorted(reached.items(), key=lambda item: index.order[item[0]]))
+
+
+def _own_operands(index: GraphIndex, inner: dict[Node, Rows]) -> dict[Node, Rows]:
+    """Functions of other values that only the region's functions read: it computes them itself, and nobody stores them."""
+    found: dict[Node, Rows] = {}
+    for node in reversed(list(index.order)):
+        function = index.functions.get(node)
+        if function is None or node in inner or not node.users:
+            continue
+        readers = {user: found.get(user, inner.get(user)) for user in node.users if user in index.functions}
+        rows = next(iter(readers.values()), None)
+        is_private = len(readers) == len(node.users) and rows is not None and set(readers.values()) == {rows}
+        if is_private and all(shape_of(user) == shape_of(node) for user in readers) and _can_write(function):
+            found[node] = rows
+    return found
+
+
+def _can_write(function: Function) -> bool:
+    """Whether operands of the function are tensors, of shapes and types that programs have."""
+    shape = shape_of(function.node)
+    try:
+        for node in (function.node, *function.tensors):
+            element_type(node)
+    except Kept:
+        return False
+    return bool(function.tensors) and all(operand_kind(shape_of(tensor), shape) for tensor in function.tensors)
 
 
 def _reached_rows(index: GraphIndex, reached: dict[Node, Rows], node: Node, ranks: int) -> Rows | None:

@@ -44,6 +44,7 @@ pub fn fuse_kernels(plan: &Plan) -> Vec<FusedInst> {
     for (position, _) in plan.cursor() {
         fusion.absorb_into_readers(position);
     }
+    fusion.absorb_postponed();
     let items = accumulate::join_sums(plan, fusion.into_fused());
     join_sends(plan, items, |gemm, _| direct::is_library_gemm(gemm))
 }
@@ -60,6 +61,8 @@ struct KernelFusion<'p> {
     /// For each buffer: the position of its last read, if that is later than in the plan.
     needed: FxHashMap<BufferId, InstId>,
     redirected: ElidedCopies,
+    /// Kernels that several readers would have to compute again, until these readers are one kernel.
+    postponed: Vec<InstId>,
 }
 
 impl<'p> KernelFusion<'p> {
@@ -89,13 +92,17 @@ impl<'p> KernelFusion<'p> {
         }
         let outputs = plan.outputs.iter().flatten().map(|view| view.buffer).collect();
         let (dead, needed) = (FxHashSet::default(), FxHashMap::default());
-        Self { plan, items, readers, writers, outputs, dead, needed, redirected }
+        let postponed = Vec::new();
+        Self { plan, items, readers, writers, outputs, dead, needed, redirected, postponed }
     }
 
     /// Moves a kernel into all that read its result, if they can take it.
     fn absorb_into_readers(&mut self, position: InstId) {
         let Some((kernel, readers)) = self.movable_kernel(position) else { return };
-        let repeats = readers.len() > 1 && !is_cheap(&kernel);
+        if readers.len() > 1 && !is_cheap(&kernel) {
+            self.postponed.push(position);
+            return;
+        }
         let mut taken = Vec::new();
         for &reader in &readers {
             let consumer = self.items[reader].kernel.as_ref();
@@ -103,7 +110,7 @@ impl<'p> KernelFusion<'p> {
             let inst = self.plan.inst(reader);
             let written = inst.kind.written_view();
             match merged {
-                Some(merged) if !repeats && can_generate(&merged, written) => taken.push(merged),
+                Some(merged) if can_generate(&merged, written) => taken.push(merged),
                 _ => return,
             }
         }
@@ -127,6 +134,21 @@ impl<'p> KernelFusion<'p> {
         }
         self.items[position].gone = true;
         self.dead.insert(kernel.output.buffer);
+    }
+
+    /// Tries the kernels again that had several readers. Two that were joined with a third one count as one: so the later
+    /// kernels come first.
+    fn absorb_postponed(&mut self) {
+        loop {
+            let postponed = std::mem::take(&mut self.postponed);
+            for &position in postponed.iter().rev() {
+                self.absorb_into_readers(position);
+            }
+            if self.postponed.len() == postponed.len() {
+                return;
+            }
+            self.postponed.reverse();
+        }
     }
 
     /// The kernel at a position and the positions that read its result, if it may move to all of them.

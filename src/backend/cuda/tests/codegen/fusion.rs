@@ -39,7 +39,10 @@ fn programs() -> Vec<Program> {
     let dear = format!(
         "  T1_l_float[iS1{{40}}]\n     = tanf(T0);\n  T2_l_float[bS2{{1}}, iS3{{40}}]\n     = broadcast( T1, flags = {{true, false}} )\n  T4\n     = T2\n     + T3;\n  T5_l_float[rS4{{6}}, iS5{{40}}]\n     = reduction( T4, {SUM} )\n  T6\n     = T5\n     + T1;\n"
     );
+    let diamond = "  T1_l_float[iS1{40}]\n     = tanf(T0);\n  T2_l_float[iS2{40}]\n     = T1\n     * T0;\n  T3_l_float[iS3{40}]\n     = T1\n     + T0;\n  T4\n     = T2\n     * T3;\n";
     vec![
+        // The tangent is read twice, by what ends as one kernel.
+        program("diamond", "(T0_g_float[iS0{40}]) -> (T4_g_float[iS4{40}])", diamond, 1),
         program("softmax", "(T0_g___half[iS0{6}, iS1{40}]) -> (T6_g___half[iS12{6}, iS13{40}])", &softmax, 2),
         program("crosswise", "(T0_g_float[iS0{40}, iS1{6}]) -> (T4_g_float[iS9{6}, iS10{4}, iS11{10}])", crosswise, 1),
         // The tangent is read twice, and the sum of it is an output.
