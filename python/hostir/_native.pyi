@@ -88,6 +88,8 @@ class Session:
     def is_complete(self) -> bool | None: ...
     def wait(self) -> None: ...
     def is_recorded(self) -> bool: ...
+    def symmetric(self) -> list[tuple[bool, int]]:
+        """The tensors that peers address in symmetric memory: true for an output, and its position."""
     def platform(self) -> str: ...
     def phases(self) -> list[tuple[str, float]]: ...
     def close(self) -> None: ...
@@ -114,14 +116,22 @@ class Dispatcher:
         others: tuple[Any, ...],
         prepared: Any,
         results: list[tuple[tuple[int, ...], tuple[int, ...], Any]],
+        fixed: dict[int, int] | None = None,
+        out: Sequence[Any] | None = None,
     ) -> None:
-        """Adds an object with an attribute `session` for such calls; results are shapes, strides, element types."""
+        """Adds an object with an attribute `session` for such calls; results are shapes, strides, element types.
+
+        Inputs and results are counted together: those in `fixed` are at this address. Of the others, those that are in
+        symmetric memory now, among the inputs and `out`, may be anywhere, and the rest anywhere else.
+        """
     def prepared(self) -> list[Any]:
         """What was inserted, the least recently used first."""
     def remove(self, prepared: Any) -> None:
         """Takes it out."""
 
 def count_devices() -> int: ...
+def set_symmetric_ranges(ranges: list[tuple[int, int]]) -> None:
+    """Sets the ranges of the process's symmetric memory: first addresses and bytes."""
 def parse(text: str, name: str, which: str | None) -> list[NativeProgram]: ...
 def check(program: NativeProgram, settings: dict[str, Any]) -> CheckResult: ...
 def run(

@@ -6,10 +6,12 @@
 
 use crate::exchange_api::{FoundTensor, TensorKey, TensorReader, is_plain_value, read_by_attributes, read_dtype};
 use crate::session::DeviceSession;
+use crate::symmetric::TensorPlace;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyTuple, PyType};
 use smallvec::SmallVec;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a dispatcher calls of torch.
@@ -42,6 +44,8 @@ struct PreparedCall {
     inputs: Vec<TensorKey>,
     others: Vec<Py<PyAny>>,
     results: Vec<ResultRecipe>,
+    /// Of the inputs, then of the results.
+    places: Vec<TensorPlace>,
     /// Python's object for it, with an attribute `session`.
     prepared: Py<PyAny>,
     session: Py<PyAny>,
@@ -51,6 +55,8 @@ struct PreparedCall {
 struct ReadCall<'py> {
     inputs: SmallVec<[FoundTensor; 6]>,
     others: SmallVec<[Bound<'py, PyAny>; 4]>,
+    /// The tensors to which the results are written, if the caller has any.
+    out: Option<SmallVec<[FoundTensor; 2]>>,
 }
 
 /// The prepared calls of an op, the last used one first.
@@ -84,7 +90,7 @@ impl Dispatcher {
     /// mode of torch's, no transform, trace or profile is on. torch's dispatcher would then find the op's kernel for GPUs,
     /// which does the same.
     fn call<'py>(&self, py: Python<'py>, values: &Bound<'py, PyTuple>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let Some((prepared, call)) = self.find_direct(py, values, &[])? else { return Ok(None) };
+        let Some((prepared, call)) = self.find_direct(py, values, None)? else { return Ok(None) };
         let results = self.run_prepared(py, &prepared, &call, None)?;
         results_of(py, results).map(Some)
     }
@@ -100,8 +106,8 @@ impl Dispatcher {
             Ok(several) => several.iter().collect(),
             Err(_) => vec![out.clone()],
         };
-        let Some((prepared, call)) = self.find_direct(py, values, &written)? else { return Ok(None) };
-        let Some(addresses) = self.fitting_addresses(&prepared, &written) else { return Ok(None) };
+        let Some((prepared, call)) = self.find_direct(py, values, Some(&written))? else { return Ok(None) };
+        let Some(addresses) = fitting_addresses(&prepared, &call) else { return Ok(None) };
         self.run_prepared(py, &prepared, &call, Some(&addresses))?;
         self.note_written(py, &written)?;
         Ok(Some(out))
@@ -114,7 +120,7 @@ impl Dispatcher {
         inputs: Vec<Bound<'py, PyAny>>,
         others: Vec<Bound<'py, PyAny>>,
     ) -> PyResult<Option<Vec<Bound<'py, PyAny>>>> {
-        let call = self.read_call(&inputs, others)?;
+        let call = self.read_call(&inputs, others, None)?;
         let Some(prepared) = self.find(&call)? else { return Ok(None) };
         self.run_prepared(py, &prepared, &call, None).map(Some)
     }
@@ -127,26 +133,31 @@ impl Dispatcher {
         others: Vec<Bound<'py, PyAny>>,
         out: Vec<Bound<'py, PyAny>>,
     ) -> PyResult<bool> {
-        let call = self.read_call(&inputs, others)?;
+        let call = self.read_call(&inputs, others, Some(&out))?;
         let Some(prepared) = self.find(&call)? else { return Ok(false) };
-        let Some(addresses) = self.fitting_addresses(&prepared, &out) else { return Ok(false) };
+        let Some(addresses) = fitting_addresses(&prepared, &call) else { return Ok(false) };
         self.run_prepared(py, &prepared, &call, Some(&addresses))?;
         self.note_written(py, &out)?;
         Ok(true)
     }
 
     /// Adds what was prepared for such a call: `prepared` has an attribute `session`, and each result is a shape, strides
-    /// and an element type of torch's.
+    /// and an element type of torch's. Inputs and results are counted together: those in `fixed` have to be at this address.
+    /// Of the others, those that are in symmetric memory now, among the inputs and `out`, may be anywhere, and the rest
+    /// anywhere else: a call with one of them there may have a session of its own.
+    #[pyo3(signature = (inputs, others, prepared, results, fixed=None, out=None))]
     fn insert(
         &self,
         inputs: Vec<Bound<'_, PyAny>>,
         others: Vec<Py<PyAny>>,
         prepared: Bound<'_, PyAny>,
         results: Vec<(Vec<i64>, Vec<i64>, Bound<'_, PyAny>)>,
+        fixed: Option<HashMap<usize, u64>>,
+        out: Option<Vec<Bound<'_, PyAny>>>,
     ) -> PyResult<()> {
         let py = prepared.py();
-        let read: PyResult<Vec<_>> = inputs.iter().map(|tensor| Ok(self.read_tensor(tensor)?.key)).collect();
-        let read = read?;
+        let found: Vec<_> = inputs.iter().map(|tensor| self.read_tensor(tensor)).collect::<PyResult<_>>()?;
+        let read: Vec<_> = found.iter().map(|tensor| tensor.key.clone()).collect();
         let device = match inputs.first() {
             Some(tensor) => tensor.getattr(intern!(py, "device"))?,
             None => py.None().into_bound(py),
@@ -165,7 +176,15 @@ impl Dispatcher {
         });
         let session = prepared.getattr(intern!(py, "session"))?.unbind();
         let results = recipes.collect::<PyResult<Vec<_>>>()?;
-        let made = PreparedCall { inputs: read, others, results, prepared: prepared.unbind(), session };
+        let written = out.and_then(|out| self.read_results(&out)).unwrap_or_default();
+        let mut places: Vec<_> = found.iter().chain(&written).map(|one| TensorPlace::now_of(one.address)).collect();
+        places.resize(read.len() + results.len(), TensorPlace::Ordinary);
+        for (at, address) in fixed.into_iter().flatten() {
+            if let Some(place) = places.get_mut(at) {
+                *place = TensorPlace::At(address);
+            }
+        }
+        let made = PreparedCall { inputs: read, others, results, places, prepared: prepared.unbind(), session };
         self.lock_calls().insert(0, Arc::new(made));
         Ok(())
     }
@@ -192,7 +211,7 @@ impl Dispatcher {
         &self,
         py: Python<'py>,
         values: &Bound<'py, PyTuple>,
-        out: &[Bound<'py, PyAny>],
+        out: Option<&[Bound<'py, PyAny>]>,
     ) -> PyResult<Option<(Arc<PreparedCall>, ReadCall<'py>)>> {
         if self.lock_calls().is_empty() || !self.is_quiet(py)? {
             return Ok(None);
@@ -215,14 +234,14 @@ impl Dispatcher {
             }
             found.push(Some(tensor));
         }
-        for tensor in out {
+        for tensor in out.unwrap_or_default() {
             if !self.readers.iter().any(|reader| reader.reads(tensor)) || (followed && requires_grad(tensor)?) {
                 return Ok(None);
             }
         }
         let inputs: Option<SmallVec<_>> = self.places.iter().map(|place| found.get_mut(*place)?.take()).collect();
         let Some(inputs) = inputs else { return Ok(None) };
-        let call = ReadCall { inputs, others };
+        let call = ReadCall { inputs, others, out: out.and_then(|out| self.read_results(out)) };
         Ok(self.find(&call)?.map(|prepared| (prepared, call)))
     }
 
@@ -246,9 +265,19 @@ impl Dispatcher {
         Ok(true)
     }
 
-    fn read_call<'py>(&self, inputs: &[Bound<'py, PyAny>], others: Vec<Bound<'py, PyAny>>) -> PyResult<ReadCall<'py>> {
+    fn read_call<'py>(
+        &self,
+        inputs: &[Bound<'py, PyAny>],
+        others: Vec<Bound<'py, PyAny>>,
+        out: Option<&[Bound<'py, PyAny>]>,
+    ) -> PyResult<ReadCall<'py>> {
         let inputs = inputs.iter().map(|tensor| self.read_tensor(tensor)).collect::<PyResult<_>>()?;
-        Ok(ReadCall { inputs, others: others.into() })
+        Ok(ReadCall { inputs, others: others.into(), out: out.and_then(|out| self.read_results(out)) })
+    }
+
+    /// Tensors to write to; `None` if one of them cannot be read.
+    fn read_results(&self, out: &[Bound<'_, PyAny>]) -> Option<SmallVec<[FoundTensor; 2]>> {
+        out.iter().map(|tensor| self.read_tensor(tensor).ok()).collect()
     }
 
     fn read_tensor(&self, tensor: &Bound<'_, PyAny>) -> PyResult<FoundTensor> {
@@ -274,18 +303,6 @@ impl Dispatcher {
             }
         }
         Ok(None)
-    }
-
-    /// The addresses of tensors to which the program writes its results; `None` if they have another layout.
-    fn fitting_addresses(&self, prepared: &PreparedCall, out: &[Bound<'_, PyAny>]) -> Option<SmallVec<[u64; 4]>> {
-        if out.len() != prepared.results.len() {
-            return None;
-        }
-        let read = out.iter().zip(&prepared.results).map(|(tensor, recipe)| {
-            let found = self.read_tensor(tensor).ok()?;
-            (found.key == recipe.key).then_some(found.address)
-        });
-        read.collect()
     }
 
     /// Enqueues a run, and gives new results, unless `out` says where they are to be.
@@ -335,6 +352,17 @@ impl PreparedCall {
     fn has_tensors(&self, call: &ReadCall<'_>) -> bool {
         self.inputs.len() == call.inputs.len()
             && self.inputs.iter().zip(&call.inputs).all(|(key, found)| *key == found.key)
+            && self.places.iter().zip(&call.inputs).all(|(place, found)| place.holds(found.address))
+            && self.has_results(call.out.as_deref())
+    }
+
+    /// Returns true if the results may be where the caller wants them, or in new memory.
+    fn has_results(&self, out: Option<&[FoundTensor]>) -> bool {
+        let mut places = self.places[self.inputs.len()..].iter();
+        match out {
+            Some(out) => places.zip(out).all(|(place, found)| place.holds(found.address)),
+            None => places.all(|place| place.holds_new()),
+        }
     }
 
     /// Whether the other arguments are of the same types and equal.
@@ -351,6 +379,13 @@ impl PreparedCall {
         }
         Ok(true)
     }
+}
+
+/// The addresses of tensors to which the program writes its results; `None` if they have another layout.
+fn fitting_addresses(prepared: &PreparedCall, call: &ReadCall<'_>) -> Option<SmallVec<[u64; 4]>> {
+    let out = call.out.as_ref().filter(|out| out.len() == prepared.results.len())?;
+    let fitting = out.iter().zip(&prepared.results);
+    fitting.map(|(found, recipe)| (found.key == recipe.key).then_some(found.address)).collect()
 }
 
 /// Whether a tensor is all that its elements in memory are: autograd does not follow it, and no sign is pending.

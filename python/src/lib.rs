@@ -2,10 +2,10 @@
 //!
 //! Python's side (`hostir/*.py`) has the documented functions and types; this module has what they call: programs
 //! (`program`), proofs (`check`), runs on the CPU (`run`, `ranks`), sizes that a rank's tensors fix (`parts`), sessions on
-//! a GPU of this process (`session`, `control_plane`), calls of ops by these (`dispatcher`, `exchange_api`), tensors and
-//! their exchange by DLPack (`tensor`, `dlpack`), and the two tools as functions (`tools`). Work happens off the
-//! interpreter (`worker`), and everything that is wrong becomes
-//! one exception with diagnostics (`failure`).
+//! a GPU of this process (`session`, `control_plane`), calls of ops by these (`dispatcher`, `exchange_api`), where the
+//! process has symmetric memory (`symmetric`), tensors and their exchange by DLPack (`tensor`, `dlpack`), and the two tools
+//! as functions (`tools`). Work happens off the interpreter (`worker`), and everything that is wrong becomes one exception
+//! with diagnostics (`failure`).
 
 mod check;
 mod control_plane;
@@ -21,6 +21,7 @@ mod run;
 mod session;
 mod settings;
 mod shard_shape;
+mod symmetric;
 mod tensor;
 mod tools;
 mod worker;
@@ -38,6 +39,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<session::DeviceSession>()?;
     module.add_class::<dispatcher::Dispatcher>()?;
     module.add_function(wrap_pyfunction!(session::count_devices, module)?)?;
+    module.add_function(wrap_pyfunction!(symmetric::set_symmetric_ranges, module)?)?;
     module.add_function(wrap_pyfunction!(program::parse_text, module)?)?;
     module.add_function(wrap_pyfunction!(check::prove_for_python, module)?)?;
     module.add_function(wrap_pyfunction!(run::run_for_python, module)?)?;

@@ -228,8 +228,15 @@ fn choose_programs(name: &str, names: &[Option<String>], which: Option<&str>) ->
 /// Raises an error with one of the codes that Python's side has a use for.
 #[pyfunction]
 pub(crate) fn raise_error(py: Python<'_>, code: &str, message: String, note: Option<String>) -> PyResult<()> {
-    let known =
-        [errors::CONTAINER, errors::TENSOR, errors::DIFFERS, errors::CONFLICT, errors::REFERENCE, codes::SESSION];
+    let known = [
+        errors::CONTAINER,
+        errors::TENSOR,
+        errors::DIFFERS,
+        errors::CONFLICT,
+        errors::REFERENCE,
+        codes::SESSION,
+        codes::SYMMETRIC_MEMORY,
+    ];
     let code = known.into_iter().find(|known| *known == code).unwrap_or(errors::VALUE);
     let diag = Diag::global_error(code, message);
     let diag = match note {

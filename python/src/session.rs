@@ -17,6 +17,7 @@ use hostir::lower::{IoTensor, PreparedProgram};
 use hostir::plan_checks::prove_program;
 use hostir_cuda::session::{
     CallerStream, DeviceTensor, ImageStore, IoSide, NcclFile, Options, ParentCommunicator, Session, SlotTensor,
+    SymmetricTensor,
 };
 use hostir_cuda::{BackendTransports, CommTransport};
 use hostir_tool_support::errors;
@@ -43,8 +44,22 @@ pub(crate) struct SessionSettings {
     copies: bool,
     /// Seconds for connecting and for a run that is waited for.
     timeout: f64,
+    /// Tensors in symmetric memory.
+    symmetric: Vec<SymmetricSlot>,
     /// The caller's NCCL communicator of the group, with the file of the library that it is of.
     parent: Option<(usize, PathBuf)>,
+}
+
+/// An input or output in symmetric memory.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct SymmetricSlot {
+    /// True for an output.
+    output: bool,
+    /// Its position among the inputs or outputs.
+    position: usize,
+    /// The address of each rank's part.
+    addresses: Vec<u64>,
 }
 
 /// A program that is ready to run on tensors of one layout.
@@ -134,6 +149,13 @@ impl DeviceSession {
         let waited =
             run_here(py, || self.with_session(|session| session.wait().map_err(|error| self.failure(error.diags()))));
         waited?.map_err(|failure| failure.into_exception(py))
+    }
+
+    /// The tensors that peers address in symmetric memory: whether it is an output, and its position.
+    fn symmetric(&self) -> Vec<(bool, usize)> {
+        let held = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        let slots = held.as_ref().map_or(&[][..], Session::symmetric_slots);
+        slots.iter().map(|(side, position)| (*side == IoSide::Output, *position)).collect()
     }
 
     /// True if a graph of the caller's holds a run.
@@ -264,11 +286,20 @@ fn options_for(session: &SessionSettings, control_plane: Option<Arc<dyn ControlP
         // SAFETY: as above; all ranks prepare together, behind all work on their devices.
         options.parent = Some(unsafe { ParentCommunicator::from_raw(*handle as *mut c_void) });
     }
+    options.symmetric = session.symmetric.iter().map(symmetric_tensor).collect();
     options.timeout = Duration::try_from_secs_f64(session.timeout).unwrap_or(options.timeout);
     options.device = control_plane.as_ref().map(|_| session.device);
     options.devices = vec![session.device];
     options.control_plane = control_plane;
     options
+}
+
+#[allow(unsafe_code, reason = "addresses of torch's symmetric memory")]
+fn symmetric_tensor(slot: &SymmetricSlot) -> SymmetricTensor {
+    let side = if slot.output { IoSide::Output } else { IoSide::Input };
+    // SAFETY: Python's side passes addresses that torch has mapped, of a tensor as large as the program's, and keeps the
+    // memory as long as the session.
+    unsafe { SymmetricTensor::new(side, slot.position, slot.addresses.clone()) }
 }
 
 /// The tensors of a call in the shapes of the program's shards.

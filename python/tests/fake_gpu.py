@@ -49,19 +49,39 @@ class Device:
         return list(struct.unpack(f"{count}f", data.raw))
 
 
+Layout = tuple[str, list[int], list[int]]
+
+
+def make_session(layout: Layout, symmetric: list[dict[str, object]]) -> _native.Session:
+    """A session on tensors of this layout."""
+    return _native.Session(
+        hostir.parse(PROGRAM)._handle,
+        [layout],
+        [(0, layout)],
+        None,
+        _settings(1, None, None, None, False, None),
+        {"device": 0, "copies": False, "timeout": 10.0, "parent": None, "symmetric": symmetric},
+    )
+
+
+def check_symmetric(layout: Layout) -> None:
+    """Symmetric memory has an address for each rank of a tensor of the program's."""
+    for position, addresses in [(0, [4096, 8192]), (1, [4096])]:
+        try:
+            make_session(layout, [{"output": False, "position": position, "addresses": addresses}])
+        except hostir.HostIrError as error:
+            assert error.code == "H0528", error
+        else:
+            raise AssertionError(f"input {position} at {addresses} is taken")
+
+
 def main() -> None:
     device = Device()
     layout = ("float32", [len(NUMBERS)], [1])
+    check_symmetric(layout)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        session = _native.Session(
-            hostir.parse(PROGRAM)._handle,
-            [layout],
-            [(0, layout)],
-            None,
-            _settings(1, None, None, None, False, None),
-            {"device": 0, "copies": False, "timeout": 10.0, "parent": None},
-        )
+        session = make_session(layout, [])
     x, results = device.put(NUMBERS), [device.put([0.0] * len(NUMBERS)) for _ in range(2)]
     # The same layout at other addresses, in turn.
     for at in [0, 1, 0]:

@@ -289,6 +289,9 @@ codes! {
     SHARED_DEVICE = "H0534";
     /// A modified plan that accesses memory beyond one of its buffers.
     PLAN_BOUNDS = "H0535";
+    /// A tensor that is not symmetric memory, or symmetric memory on which the ranks do not agree: other tensors on another
+    /// rank, addresses that lead elsewhere, or a run at another address than the session was prepared for.
+    SYMMETRIC_MEMORY = "H0536";
     /// Two instructions access the same elements, at least one writes them, and nothing orders the two: on streams of one
     /// rank, in communicators' queues, or through a message that a peer carries out.
     RACE = "H0701";

@@ -111,7 +111,11 @@ fn run_way(way: &'static Way) -> ExitCode {
     let watch = Watch::start();
     if way.name == SESSIONS {
         let trial = |one: Scenario| Trial::test(format!("{SESSIONS}::{}", one.name), move || Ok((one.run)()?));
-        return libtest_mimic::run(&args, sessions::ALL.map(trial).into()).exit_code();
+        return libtest_mimic::run(
+            &args,
+            sessions::ALL.into_iter().chain(sessions::symmetric::ALL).map(trial).collect(),
+        )
+        .exit_code();
     }
     let gpus = SharedState::default();
     let trials = tree::files(&tree::root(), ".hir").into_iter().filter_map(|path| {

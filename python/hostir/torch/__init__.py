@@ -17,6 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from hostir.torch._op import Op, op
+from hostir.torch._symmetric import register_symmetric, unregister_symmetric
 
 if TYPE_CHECKING:
     from hostir.torch import linear as linear
@@ -24,7 +25,19 @@ if TYPE_CHECKING:
     from hostir.torch._overlap import Overlap, Reason, override
     from hostir.torch._styles import ColwiseParallel, RowwiseParallel
 
-__all__ = ["ColwiseParallel", "Op", "Overlap", "Reason", "RowwiseParallel", "linear", "op", "override", "tp_gemm_backend"]
+__all__ = [
+    "ColwiseParallel",
+    "Op",
+    "Overlap",
+    "Reason",
+    "RowwiseParallel",
+    "linear",
+    "op",
+    "override",
+    "register_symmetric",
+    "tp_gemm_backend",
+    "unregister_symmetric",
+]
 
 # Modules that need torch's compiler or DTensor, whose import takes seconds: on first use.
 _LATER = {

@@ -16,6 +16,7 @@ from hostir.torch._exchange import GroupExchange, describe_trouble, exchange_of
 from hostir.torch._group import communicator_of, group_among
 from hostir.torch._libraries import preload_libraries
 from hostir.torch._monitor import watch_session
+from hostir.torch._symmetric import SymmetricPart, symmetric_part
 
 __all__ = ["ProgramSessions", "ResultLayout"]
 
@@ -29,13 +30,17 @@ _SPLITS = os.environ.get("HOSTIR_NCCL_SPLIT") == "1"
 
 
 class _Prepared:
-    """A session, and the group whose ranks share it."""
+    """A session, the group whose ranks share it, and the symmetric memory that it was prepared for."""
 
-    __slots__ = ("exchange", "session")
+    __slots__ = ("exchange", "kept", "session")
 
-    def __init__(self, session: _native.Session, exchange: GroupExchange | None) -> None:
+    def __init__(
+        self, session: _native.Session, exchange: GroupExchange | None, kept: Sequence[SymmetricPart] = ()
+    ) -> None:
         self.session = session
         self.exchange = exchange
+        # An address is the same memory as long as there is a session for it.
+        self.kept = tuple(kept)
 
 
 class ProgramSessions:
@@ -82,6 +87,10 @@ class ProgramSessions:
         """As `run`, and leaves the results in `out`: at once where it is dense, else by a copy."""
         if self.dispatcher.run_into(inputs, others, out):
             return
+        if self._are_in_place(others, results, out):
+            self._prepare(inputs, others, results, out)
+            if self.dispatcher.run_into(inputs, others, out):
+                return
         for target, result in zip(out, self.run(inputs, others, results), strict=True):
             target.copy_(result)
 
@@ -94,6 +103,7 @@ class ProgramSessions:
         inputs: Sequence[torch.Tensor],
         others: tuple[Any, ...],
         results: Callable[[], Sequence[ResultLayout]],
+        out: Sequence[torch.Tensor] = (),
     ) -> None:
         device = self._device_of(inputs)
         if torch.cuda.is_current_stream_capturing():
@@ -108,11 +118,12 @@ class ProgramSessions:
         self._drop_least_used()
         layouts = list(results())
         world = 1 if exchange is None else exchange.world
+        symmetric = _SymmetricTensors(inputs, self.outputs, out, None if exchange is None else group)
         session = _native.Session(
             self.program._handle,
             [_layout(tensor.dtype, tensor.shape, tensor.stride()) for tensor in inputs],
             [
-                (position, _layout(dtype, shape, torch.empty(shape, device="meta").stride()))
+                (position, _layout(dtype, shape, _dense_strides(shape)))
                 for position, (shape, dtype) in zip(self.outputs, layouts, strict=True)
             ],
             None if exchange is None else exchange.control_plane,
@@ -122,14 +133,24 @@ class ProgramSessions:
                 "copies": self._shares_devices(exchange, device),
                 "timeout": _TIMEOUT,
                 "parent": parent,
+                "symmetric": symmetric.named_addresses(),
             },
         )
         if exchange is not None:
             watch_session(session, exchange)
-        recipes = [
-            (tuple(shape), torch.empty(shape, device="meta").stride(), dtype) for shape, dtype in layouts
-        ]
-        self.dispatcher.insert(inputs, others, _Prepared(session, exchange), recipes)
+        recipes = [(tuple(shape), _dense_strides(shape), dtype) for shape, dtype in layouts]
+        fixed, kept = symmetric.fixed_addresses(session.symmetric() if symmetric.found else [])
+        self.dispatcher.insert(inputs, others, _Prepared(session, exchange, kept), recipes, fixed, out)
+
+    def _are_in_place(
+        self, others: tuple[Any, ...], results: Callable[[], Sequence[ResultLayout]], out: Sequence[torch.Tensor]
+    ) -> bool:
+        """Returns true if results can be written where the caller wants them, some of it in symmetric memory."""
+        group = group_among(others)
+        if not any(symmetric_part(tensor, group) is not None for tensor in out):
+            return False
+        wanted = [(shape, _dense_strides(shape), dtype) for shape, dtype in results()]
+        return [(tensor.shape, tensor.stride(), tensor.dtype) for tensor in out] == wanted
 
     def _device_of(self, inputs: Sequence[torch.Tensor]) -> torch.device:
         devices = {tensor.device for tensor in inputs}
@@ -163,6 +184,37 @@ class ProgramSessions:
 
     def _refuse(self, what: str, note: str) -> NoReturn:
         _native.raise_error("H0528", f"{self.name} {what}", note)
+
+
+class _SymmetricTensors:
+    """The tensors of a call that lie in symmetric memory: inputs by number, and results behind them."""
+
+    def __init__(
+        self, inputs: Sequence[torch.Tensor], outputs: Sequence[int], out: Sequence[torch.Tensor], group: Any
+    ) -> None:
+        slots = [(False, position) for position in range(len(inputs))] + [(True, position) for position in outputs]
+        self.found: dict[int, tuple[tuple[bool, int], torch.Tensor, SymmetricPart]] = {}
+        for index, (slot, tensor) in enumerate(zip(slots, [*inputs, *out], strict=False)):
+            part = symmetric_part(tensor, group)
+            if part is not None:
+                self.found[index] = (slot, tensor, part)
+
+    def named_addresses(self) -> list[dict[str, Any]]:
+        """For a session: inputs and outputs with the addresses of all ranks' parts."""
+        return [
+            {"output": output, "position": position, "addresses": part.addresses_of(tensor)}
+            for (output, position), tensor, part in self.found.values()
+        ]
+
+    def fixed_addresses(self, used: Sequence[tuple[bool, int]]) -> tuple[dict[int, int], list[SymmetricPart]]:
+        """Of a session that uses these in place: the addresses to which it is bound, and what keeps the memory there."""
+        in_place = {index: found for index, found in self.found.items() if found[0] in used}
+        fixed = {index: tensor.data_ptr() for index, (_, tensor, _) in in_place.items()}
+        return fixed, [part for _, _, part in in_place.values()]
+
+
+def _dense_strides(shape: torch.Size) -> tuple[int, ...]:
+    return torch.empty(shape, device="meta").stride()
 
 
 def _layout(dtype: torch.dtype, shape: Sequence[int], strides: Sequence[int]) -> tuple[str, list[int], list[int]]:

@@ -11,6 +11,7 @@ import torch.distributed as dist
 import torch.distributed._functional_collectives as fc
 from torch.distributed.device_mesh import init_device_mesh
 
+import hostir
 import hostir.torch as hir
 
 K, N = 64, 96
@@ -46,6 +47,12 @@ def _(dy: torch.Tensor, x: torch.Tensor, w: torch.Tensor, group: str) -> tuple[t
 def matmul_reduce_scatter(x: torch.Tensor, w: torch.Tensor, group: str) -> torch.Tensor:
     """The rank's rows of the sum of all ranks' products."""
     return fc.reduce_scatter_tensor(x @ w, "sum", 0, group)
+
+
+@hir.op("hostir_gpu::gather", program="gather.hir", args={"x": "X"}, out="Y")
+def gather(x: torch.Tensor, group: str) -> torch.Tensor:
+    """All ranks' rows."""
+    return fc.all_gather_tensor(x, 0, group)
 
 
 def numbers(*shape: int, seed: int) -> torch.Tensor:
@@ -174,6 +181,75 @@ def linear_slots() -> None:
     assert len(report.fused) == 2, str(report)
 
 
+def symmetric_memory() -> None:
+    """Registered symmetric memory is used in place: as an argument, as `out`, in a graph, and with the numbers of plain tensors."""
+    if torch.cuda.device_count() < dist.get_world_size():
+        print("  symmetric_memory: torch's symmetric memory needs a GPU for each rank", flush=True)
+        return
+    import torch.distributed._symmetric_memory as symm_mem
+
+    rank, group, w = dist.get_rank(), dist.group.WORLD, weights()
+    plain = rows(rank)
+    wanted, product = gather(plain, group), gather_matmul(plain, w, group)
+    assert torch.equal(wanted, all_rows([0, 1])) and in_place(gather) == in_place(gather_matmul) == []
+    x, other = (symm_mem.empty(ROWS, K, dtype=torch.bfloat16, device="cuda") for _ in range(2))
+    y = symm_mem.empty(2 * ROWS, K, dtype=torch.bfloat16, device="cuda")
+    for tensor in (x, other, y):
+        assert hir.register_symmetric(tensor, group) is tensor
+    # As an argument alone, of a copy and of a product.
+    x.copy_(plain)
+    assert torch.equal(gather(x, group), wanted) and in_place(gather) == [(False, 0)]
+    assert torch.equal(gather_matmul(x, w, group), product) and in_place(gather_matmul) == [(False, 0)]
+    # As the result, too. Each rank's own work follows at once; the runs alone order it with the peer's accesses.
+    for seed in range(50):
+        x.copy_(rows(rank, seed))
+        if seed % 2 == rank:
+            torch.cuda._sleep(2_000_000)
+        assert gather(x, group, out=y) is y
+        found = y.clone()
+        x.fill_(7)
+        y.fill_(9)
+        assert torch.equal(found, all_rows([0, 1], seed)), f"run {seed}"
+    assert in_place(gather) == [(False, 0), (True, 0)]
+    gather(plain, group, out=y)
+    assert torch.equal(y, wanted) and in_place(gather) == [(True, 0)]
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        gather(x, group, out=y)
+    for seed in range(50):
+        x.copy_(rows(rank, seed))
+        graph.replay()
+        found = y.clone()
+        x.fill_(7)
+        y.fill_(9)
+        assert torch.equal(found, all_rows([0, 1], seed)), f"replay {seed}"
+    # A second tensor has a session of its own, and plain tensors, views with gaps and other groups' have theirs.
+    other.copy_(rows(rank, 3))
+    count = len(gather._sessions.sessions())
+    assert torch.equal(gather(other, group), all_rows([0, 1], 3)) and in_place(gather) == [(False, 0)]
+    assert len(gather._sessions.sessions()) == count + 1
+    assert torch.equal(gather(plain, group), wanted) and in_place(gather) == []
+    half = other[:, : K // 2]
+    assert torch.equal(gather(half, group), all_rows([0, 1], 3)[:, : K // 2]) and in_place(gather) == []
+    wrong_registrations(group)
+    hir.unregister_symmetric(other)
+
+
+def in_place(op: hir.Op) -> list[tuple[bool, int]]:
+    """The tensors that the last used session takes in place: true for an output, and its position."""
+    return op._sessions.sessions()[-1].symmetric()
+
+
+def wrong_registrations(group: dist.ProcessGroup) -> None:
+    for tensor in (torch.zeros(ROWS, device="cuda"), torch.zeros(ROWS), torch.zeros(8, 8, device="cuda").t()[:4]):
+        try:
+            hir.register_symmetric(tensor, group)
+        except hostir.HostIrError as error:
+            assert error.code == "H0536", error
+        else:
+            raise AssertionError("a plain tensor is registered")
+
+
 def two_groups() -> None:
     rank = dist.get_rank()
     mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("outer", "inner"))
@@ -252,6 +328,7 @@ CASES = [
     (compiled, 2, {}),
     (overlap_pass, 2, {}),
     (linear_slots, 2, {}),
+    (symmetric_memory, 2, {}),
     (training, 2, {}),
     (two_groups, 4, {}),
     (another_shape_each_time, 2, {}),

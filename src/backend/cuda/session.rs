@@ -40,6 +40,7 @@ mod ports;
 
 pub use crate::runtime::io_binding::{DeviceTensor, IoSide, SlotTensor};
 pub use crate::runtime::options::{ImageStore, NcclFile, Options, ParentCommunicator};
+pub use crate::runtime::symmetric_buffers::SymmetricTensor;
 pub use crate::sys::context::CallerStream;
 pub use build::Builder;
 pub use error::Error;
@@ -130,6 +131,14 @@ impl Session {
     /// The ranks of this process, in order.
     pub fn ranks(&self) -> Vec<u32> {
         self.program.borrow_dependent().ranks().collect()
+    }
+
+    /// The inputs and outputs, by side and position, that peers address in memory of the caller's
+    /// ([`Options::symmetric`]). They are bound to it until the session is dropped. Others of
+    /// [`Options::symmetric`] are tensors like any other: no copy between ranks reads or writes them, they are a part
+    /// or a view of what the program has there, or they are not aligned to 256 bytes on all ranks.
+    pub fn symmetric_slots(&self) -> &[(IoSide, usize)] {
+        self.program.borrow_dependent().symmetric_slots()
     }
 
     /// The ordinal of the device that a rank of this process runs on.

@@ -9,8 +9,14 @@ pub struct DeviceCaller {
     library: libloading::Library,
     /// The stream.
     pub stream: *mut c_void,
+    /// The number of the device.
+    pub device: usize,
     context: *mut c_void,
 }
+
+/// `CUipcMemHandle`.
+#[repr(C)]
+struct IpcHandle([u8; 64]);
 
 /// A status as a result.
 fn done(call: &str, status: i32) -> Result<(), String> {
@@ -26,7 +32,7 @@ impl DeviceCaller {
         // SAFETY: the process finds the driver's stand-in under this name, or a driver.
         let library = unsafe { libloading::Library::new("libcuda.so.1") }.map_err(|error| error.to_string())?;
         let null = std::ptr::null_mut();
-        let mut caller = Self { library, stream: null, context: null };
+        let mut caller = Self { library, stream: null, device: device as usize, context: null };
         let (mut context, mut stream) = (null, null);
         // SAFETY: the function of `cuda.h`; the place is of this frame.
         done("cuDevicePrimaryCtxRetain", unsafe {
@@ -79,6 +85,33 @@ impl DeviceCaller {
         // SAFETY: as above.
         let copy = unsafe { self.function::<extern "C" fn(u64, *const f32, usize) -> i32>(b"cuMemcpyHtoD_v2\0") }?;
         done("cuMemcpyHtoD", copy(address, data.as_ptr(), bytes))?;
+        Ok(address)
+    }
+
+    /// A handle by which other processes open memory.
+    ///
+    /// # Errors
+    /// Fails if the driver does.
+    pub fn share(&self, address: u64) -> Result<[u8; 64], String> {
+        self.make_current()?;
+        let mut handle = [0u8; 64];
+        // SAFETY: the function of `cuda.h`.
+        let share = unsafe { self.function::<extern "C" fn(*mut [u8; 64], u64) -> i32>(b"cuIpcGetMemHandle\0") }?;
+        done("cuIpcGetMemHandle", share(&raw mut handle, address))?;
+        Ok(handle)
+    }
+
+    /// The address of memory that another process has shared.
+    ///
+    /// # Errors
+    /// Fails if the driver does.
+    pub fn open(&self, handle: [u8; 64]) -> Result<u64, String> {
+        self.make_current()?;
+        let mut address = 0u64;
+        type Open = extern "C" fn(*mut u64, IpcHandle, u32) -> i32;
+        // SAFETY: the function of `cuda.h`.
+        let open = unsafe { self.function::<Open>(b"cuIpcOpenMemHandle_v2\0") }?;
+        done("cuIpcOpenMemHandle", open(&raw mut address, IpcHandle(handle), 1))?;
         Ok(address)
     }
 

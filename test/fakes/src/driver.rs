@@ -141,6 +141,15 @@ extern "C" fn cuCtxSetCurrent(context: Handle) -> c_int {
 }
 
 #[unsafe(no_mangle)]
+extern "C" fn cuCtxSynchronize() -> c_int {
+    let device = current_device();
+    world::wait_for_devices(|world| {
+        world.make_unrecordable_call()?;
+        Ok(world.streams.values().all(|stream| stream.device != device || stream.tasks.is_empty()))
+    })
+}
+
+#[unsafe(no_mangle)]
 extern "C" fn cuCtxGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int) -> c_int {
     put_value(least, 0);
     put_value(greatest, -5);

@@ -1,6 +1,9 @@
 //! Sessions on stand-ins for GPUs, on memory and streams of a caller's: the numbers are those of plain loops.
 #![allow(unsafe_code, reason = "sessions take addresses and streams of a caller's")]
 
+#[path = "symmetric.rs"]
+pub(super) mod symmetric;
+
 use hostir::backend::control_plane::{ControlPlane, ControlPlaneError, ThreadControlPlane};
 use hostir::data::HostTensor;
 use hostir::ir::DType;
@@ -50,9 +53,9 @@ const GATHER: &str = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{2}, iS1{i0}] 
 ";
 
 /// A test and its name.
-pub(super) struct Scenario {
-    pub(super) name: &'static str,
-    pub(super) run: fn() -> Done<()>,
+pub(crate) struct Scenario {
+    pub(crate) name: &'static str,
+    pub(crate) run: fn() -> Done<()>,
 }
 
 /// All of them.
@@ -222,7 +225,9 @@ fn long_work(caller: &DeviceCaller) -> Done<*mut std::ffi::c_void> {
     const RUNS: usize = 100;
     let of = |place: u64| tensor(place, [M, K], [K as i64, 1]);
     let places = [caller.upload(&numbers(M * K, 1))?, caller.upload(&numbers(M * K, 2))?];
-    let mut session = with_input(Session::builder(SQUARE), 0, "T0", &of(places[0])).build().map_err(text)?;
+    let options = Options { devices: vec![caller.device], ..Options::default() };
+    let builder = Session::builder(SQUARE).options(options);
+    let mut session = with_input(builder, 0, "T0", &of(places[0])).build().map_err(text)?;
     bind_output(&mut session, 0, "T1", &of(places[1]))?;
     caller.begin_capture()?;
     for _ in 0..RUNS {

@@ -1,11 +1,13 @@
 //! The addresses of all ranks' memory, as one process sees it.
 
+use crate::runtime::symmetric_buffers::SymmetricBuffers;
 use crate::sys::Error;
 use crate::sys::peer::PeerMemory;
 use hostir::plan::BufferView;
 use hostir_gpu::element_range::ViewRange;
 use hostir_gpu::memory_layout::MemoryLayout;
 use hostir_gpu::p2p::{FLAG, MessagePlan};
+use std::sync::OnceLock;
 
 /// The addresses of all ranks' memory; a rank's layout becomes addressable once its base is known.
 #[derive(Debug)]
@@ -16,6 +18,8 @@ pub(crate) struct AddressMap {
     pub(crate) bases: Vec<Option<u64>>,
     /// All messages of the program.
     pub(crate) messages: MessagePlan,
+    /// The buffers that lie in a caller's symmetric memory, once the preparation is over.
+    pub(crate) symmetric: OnceLock<SymmetricBuffers>,
     /// The mappings that keep other processes' memory open.
     #[allow(dead_code, reason = "held for its Drop only")]
     pub(crate) opened: Vec<PeerMemory>,
@@ -31,11 +35,15 @@ impl AddressMap {
 
     /// Address of an element behind a view's first, in the memory of a rank.
     pub(crate) fn element_address(&self, rank: u32, view: &BufferView, index: usize) -> Result<u64, Error> {
+        let bytes = (view.offset + index) * view.dtype.byte_size();
+        let symmetric = self.symmetric.get().and_then(|buffers| buffers.address(rank, view.buffer));
+        if let Some(base) = symmetric {
+            return Ok(base + bytes as u64);
+        }
         let layout = self.layouts.get(rank as usize);
         let offsets = layout.map_or(&[][..], |layout| &layout.offsets);
         let offset = offsets.get(view.buffer.0 as usize).copied().flatten().unwrap_or(0);
-        let bytes = offset + (view.offset + index) * view.dtype.byte_size();
-        Ok(self.base_address(rank)? + bytes as u64)
+        Ok(self.base_address(rank)? + (offset + bytes) as u64)
     }
 
     /// Address of a part's first element.

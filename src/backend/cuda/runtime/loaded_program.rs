@@ -17,6 +17,8 @@ use crate::runtime::rank_threads::{collect_results, join_rank_thread};
 use crate::runtime::resource_cache::{CommunicatorKey, ResourceCache};
 use crate::runtime::sequencer::IssueSequencer;
 use crate::runtime::sm_budget::BlockBudget;
+use crate::runtime::symmetric_buffers::SymmetricBuffers;
+use crate::runtime::symmetric_memory;
 use crate::runtime::teardown;
 use crate::runtime::teardown::RankResources;
 use crate::sys::context::relax_capture_mode;
@@ -33,7 +35,7 @@ use hostir::plan::{InstKind, InstOrigin, Plan};
 use hostir::plan_checks::check_plans;
 use hostir_gpu::external_buffers;
 use hostir_gpu::gemm_lowering::fp8::Fp8Support;
-use hostir_gpu::memory_layout::MemoryLayout;
+use hostir_gpu::memory_layout::{self, MemoryLayout};
 use hostir_gpu::p2p;
 use hostir_gpu::p2p::MessagePlan;
 use hostir_gpu::rank_memory;
@@ -64,6 +66,8 @@ pub struct LoadedProgram<'p> {
     pub(crate) held: bool,
     /// Resources of other programs, dropped with the ranks.
     pub(crate) left: Option<RankResources>,
+    /// Buffers that a caller has in symmetric memory.
+    pub(crate) symmetric: SymmetricBuffers,
     /// The budget of waiting blocks on each of its devices.
     pub(crate) waiting: Vec<BlockBudget>,
 }
@@ -88,6 +92,7 @@ pub(crate) fn load_program<'p>(
     // From here on every rank's memory exists.
     let wired = loaded.resolve_addresses(wiring);
     joint.finish_step("memory", wired)?;
+    symmetric_memory::check_mapping(&loaded.symmetric, &loaded.ranks, &joint)?;
     clock.record_phase("address");
     autotune::tune_gemms(&mut loaded, &options.pool)?;
     clock.record_phase("tune");
@@ -145,7 +150,11 @@ fn open_program<'p>(
     let mut schedules = build_schedules(prepared, teams, &messages, &site, options)?;
     let alarm = Arc::new(FailureFlag::default());
     let turns = if ordered { sequence_schedules(&mut schedules, &alarm)? } else { Vec::new() };
-    let wiring = MemoryPlan::new(prepared, &mut schedules, messages, callers);
+    let symmetric = match callers {
+        true => symmetric_memory::agree_on_buffers(prepared, &messages, joint, &options.symmetric)?,
+        false => SymmetricBuffers::default(),
+    };
+    let wiring = MemoryPlan::new(prepared, &mut schedules, messages, callers, &symmetric);
     let own = prepared.plans.iter().zip(schedules).filter(|(plan, _)| joint.owns_rank(plan.rank));
     let own: Vec<(&Plan, RankSchedule)> = own.collect();
     clock.record_phase("plan");
@@ -179,6 +188,7 @@ fn open_program<'p>(
         sound: false,
         held: false,
         left: None,
+        symmetric,
         waiting,
     };
     Ok((loaded, wiring))
@@ -194,7 +204,13 @@ struct MemoryPlan {
 }
 
 impl MemoryPlan {
-    fn new(prepared: &PreparedProgram, schedules: &mut [RankSchedule], messages: MessagePlan, callers: bool) -> Self {
+    fn new(
+        prepared: &PreparedProgram,
+        schedules: &mut [RankSchedule],
+        messages: MessagePlan,
+        callers: bool,
+        symmetric: &SymmetricBuffers,
+    ) -> Self {
         let outside = prepared.plans.iter().map(|plan| match callers {
             true => external_buffers::externally_bound(plan, &messages),
             false => Vec::new(),
@@ -202,9 +218,24 @@ impl MemoryPlan {
         let outside: Vec<Vec<bool>> = outside.collect();
         let ranks = prepared.plans.iter().zip(schedules).zip(&outside);
         let layout = |((plan, schedule), outside): ((&Plan, &mut RankSchedule), &Vec<bool>)| {
-            rank_memory::layout_memory(plan, schedule, messages.flag_bytes(plan.rank), outside)
+            let elsewhere = symmetric.with_buffers(plan.rank, outside);
+            rank_memory::layout_memory(plan, schedule, messages.flag_bytes(plan.rank), &elsewhere)
         };
-        Self { layouts: ranks.map(layout).collect(), messages, outside }
+        let mut made = Self { layouts: ranks.map(layout).collect(), messages, outside };
+        made.place_symmetric(prepared, symmetric);
+        made
+    }
+
+    /// Buffers in symmetric memory share room for the largest of them, in which all is prepared: tuning writes results.
+    fn place_symmetric(&mut self, prepared: &PreparedProgram, symmetric: &SymmetricBuffers) {
+        for (plan, layout) in prepared.plans.iter().zip(&mut self.layouts) {
+            let mut room = 0;
+            for buffer in symmetric.buffers(plan.rank) {
+                layout.offsets[buffer] = Some(layout.bytes);
+                room = room.max(memory_layout::padded_size(plan, buffer));
+            }
+            layout.bytes += room;
+        }
     }
 }
 

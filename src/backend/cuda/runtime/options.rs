@@ -1,6 +1,7 @@
 //! Options of the CUDA backend.
 
 use crate::runtime::resource_cache::ResourceCache;
+use crate::runtime::symmetric_buffers::SymmetricTensor;
 use crate::runtime::watchdog::RunWatchdog;
 use hostir::backend::control_plane::ControlPlane;
 use hostir_gpu::gemm_shape::GemmNumerics;
@@ -87,6 +88,8 @@ pub struct Options {
     /// another one was dropped starts sooner; programs that live at the same time never share resources that only
     /// one can use. The cache is freed with the last clone, and the last program, that refers to it.
     pub pool: Arc<ResourceCache>,
+    /// Inputs and outputs of a session that are symmetric memory of the caller's: peers address them where they lie.
+    pub symmetric: Vec<SymmetricTensor>,
     /// The watchdog state, from which other threads learn whether runs end.
     pub watch: Arc<RunWatchdog>,
 }
@@ -105,6 +108,7 @@ impl Default for Options {
             control_plane: None,
             device: None,
             pool: Arc::default(),
+            symmetric: Vec::new(),
             watch: Arc::default(),
         }
     }

@@ -12,7 +12,7 @@ use crate::sys::peer::{MemoryHandle, PeerMemory};
 use hostir::diag::{Diag, codes};
 use hostir_gpu::memory_layout::MemoryLayout;
 use hostir_gpu::p2p::MessagePlan;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Finds the memory of all ranks. Devices of one process reach each other directly; what another process
 /// allocated is opened by its handle.
@@ -35,7 +35,7 @@ pub(crate) fn map_memory(
     } else {
         enable_peer_access(ranks, &messages).map_err(|error| driver_diags(&error))?;
     }
-    Ok(Arc::new(AddressMap { layouts, bases, messages, opened }))
+    Ok(Arc::new(AddressMap { layouts, bases, messages, symmetric: OnceLock::new(), opened }))
 }
 
 /// Lets every device of the process reach the others that its ranks exchange messages with.

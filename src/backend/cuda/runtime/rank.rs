@@ -46,10 +46,11 @@ use crate::runtime::rank::nccl_calls::issue_nccl_calls;
 use crate::runtime::rank::run_tracker::RunTracker;
 use crate::runtime::rank::streams::RankStreams;
 use crate::runtime::resource_cache::ResourceCache;
+use crate::runtime::symmetric_buffers::SymmetricBuffers;
 use crate::sys::Error;
 use crate::sys::driver::CudaDevice;
 use hostir::data::HostTensor;
-use hostir::plan::Plan;
+use hostir::plan::{BufferId, Plan};
 use hostir_gpu::schedule::RankSchedule;
 use hostir_gpu::schedule::wait_marks;
 use std::sync::Arc;
@@ -105,6 +106,19 @@ impl<'p> RankRuntime<'p> {
         self.memory.map = Some(map.clone());
         let (memory, functions) = (&self.memory, &self.kernels.functions[..]);
         self.commands.resolve_addresses(AddressContext { rank: self.plan.rank, memory, functions, map })
+    }
+
+    /// Lets buffers lie in the caller's symmetric memory, on this rank and its peers, in the place of the memory that they
+    /// had while the program was prepared.
+    pub(crate) fn move_to_symmetric(&mut self, symmetric: &SymmetricBuffers) -> Result<(), Error> {
+        let Some(map) = self.memory.map.clone().filter(|_| !symmetric.is_empty()) else { return Ok(()) };
+        map.symmetric.get_or_init(|| symmetric.clone());
+        for buffer in (0..self.plan.buffers.len()).map(|at| BufferId(at as u32)) {
+            if let Some(address) = symmetric.address(self.plan.rank, buffer) {
+                self.memory.move_buffer(buffer, address);
+            }
+        }
+        self.resolve_addresses(&map)
     }
 
     // ---- data ----

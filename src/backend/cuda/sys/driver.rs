@@ -236,6 +236,12 @@ pub(crate) unsafe fn upload_bytes(to: u64, bytes: &[u8]) -> Result<(), Error> {
     check_status("cuStreamSynchronize", unsafe { tables::driver().cuStreamSynchronize(default) })
 }
 
+/// Waits for all work on the current device.
+pub(crate) fn synchronize_device() -> Result<(), Error> {
+    // SAFETY: a context is current.
+    check_status("cuCtxSynchronize", unsafe { tables::driver().cuCtxSynchronize() })
+}
+
 /// Copies from the device and waits for it.
 ///
 /// # Safety

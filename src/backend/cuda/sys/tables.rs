@@ -71,6 +71,7 @@ table! {
         cuDevicePrimaryCtxRelease_v2(device: c_int);
         cuCtxGetCurrent(context: *mut RawHandle);
         cuCtxSetCurrent(context: RawHandle);
+        cuCtxSynchronize();
         cuCtxGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int);
         cuCtxEnablePeerAccess(peer: RawHandle, flags: c_uint);
         cuMemGetInfo_v2(free: *mut usize, total: *mut usize);

@@ -3,7 +3,7 @@
 
 use crate::runtime::io_binding::IoSide;
 use crate::runtime::io_binding::tensor_check::{StridedTensor, VECTOR};
-use hostir::plan::{BufferId, BufferKind, BufferView, Plan};
+use hostir::plan::{BufferKind, BufferView, Plan};
 use hostir_gpu::memory_layout::ALIGNMENT;
 use hostir_gpu::operand::SymbolicAddress;
 use hostir_gpu::schedule::{RankSchedule, StreamCommand};
@@ -22,6 +22,8 @@ pub(crate) struct BindingSlot {
     pub(crate) of_input: bool,
     /// True if the program writes the slot.
     pub(crate) written: bool,
+    /// The address of the slot in the caller's symmetric memory, which other ranks have as well: it cannot move.
+    pub(crate) fixed: Option<u64>,
     /// The alignment that the calls assume of the buffer's address, in bytes.
     pub(crate) alignment: u64,
 }
@@ -50,18 +52,16 @@ pub(crate) fn binding_slots(plan: &Plan, schedule: &RankSchedule, outside: &[boo
     for buffer in plan.iter().filter_map(|inst| inst.kind.written_view().map(|view| view.buffer)) {
         written[buffer.0 as usize] = true;
     }
-    let sharing = |buffer: BufferId| plan.outputs.iter().flatten().filter(|view| view.buffer == buffer).count();
     let home = |side: IoSide, position: usize, view: &BufferView| {
         let at = view.buffer.0 as usize;
         let buffer = &plan.buffers[view.buffer];
         let of_input = matches!(buffer.kind, BufferKind::Input(_));
-        let whole = view.offset == 0 && view.is_contiguous() && view.len() == buffer.elements;
-        let alone = side == IoSide::Input || (!of_input && sharing(view.buffer) == 1);
         BindingSlot {
             side,
             position,
             view: view.clone(),
-            replaceable: outside[at] && whole && alone,
+            replaceable: outside[at] && owns_buffer(plan, side, view),
+            fixed: None,
             of_input,
             written: side == IoSide::Output || written[at],
             alignment: alignments[at],
@@ -74,6 +74,14 @@ pub(crate) fn binding_slots(plan: &Plan, schedule: &RankSchedule, outside: &[boo
     let mut all = of(IoSide::Input, &plan.inputs);
     all.extend(of(IoSide::Output, &plan.outputs));
     all
+}
+
+/// Returns true if a buffer holds an input or output, all of it and nothing else.
+pub(crate) fn owns_buffer(plan: &Plan, side: IoSide, view: &BufferView) -> bool {
+    let buffer = &plan.buffers[view.buffer];
+    let whole = view.offset == 0 && view.is_contiguous() && view.len() == buffer.elements;
+    let sharing = plan.outputs.iter().flatten().filter(|other| other.buffer == view.buffer).count();
+    whole && (side == IoSide::Input || (!matches!(buffer.kind, BufferKind::Input(_)) && sharing == 1))
 }
 
 /// The alignment of each buffer's address that the schedule's calls assume. Kernels read 16 bytes at a time;
@@ -116,7 +124,7 @@ pub(crate) fn choose_routes(
             let (input, output) = if at < other { (at, other) } else { (other, at) };
             if is_already_in_place(&ports, input, output, &routes) {
                 routes[output] = BindingRoute::There;
-            } else if home.side == IoSide::Output && its.side == IoSide::Input && !shares_buffer(home, its) {
+            } else if is_written_last(home, its) {
                 // Written only when everything has been read.
                 routes[at] = BindingRoute::Copied;
             } else {
@@ -138,6 +146,13 @@ fn route_without_overlap(home: Option<&BindingSlot>, tensor: &Option<StridedTens
         true => BindingRoute::InPlace,
         false => BindingRoute::Copied,
     }
+}
+
+/// Returns true if an output can be kept until the program has read an input that it overlaps. Other ranks write
+/// symmetric memory when they are ready.
+fn is_written_last(output: &BindingSlot, input: &BindingSlot) -> bool {
+    let sides = (output.side, input.side) == (IoSide::Output, IoSide::Input);
+    sides && !shares_buffer(output, input) && output.fixed.is_none()
 }
 
 /// Returns true if an output resides in the buffer of an input.

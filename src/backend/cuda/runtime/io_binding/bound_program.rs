@@ -2,7 +2,7 @@
 //!
 //! All functions here restore the calling thread's current context.
 
-use crate::runtime::failure::{RankFailure, global_diag};
+use crate::runtime::failure::global_diag;
 use crate::runtime::io_binding::rank_bindings::{EnqueueError, IoBindings};
 use crate::runtime::io_binding::shared_bindings::{RankTensor, find_rank_conflict};
 use crate::runtime::io_binding::{DeviceTensor, IoSide, SlotTensor};
@@ -53,9 +53,17 @@ pub(crate) fn load_bound_program<'p>(
         .map(|rank| {
             let made = rank.device.make_current().and_then(|()| {
                 architecture = rank.device.architecture()?;
-                IoBindings::new(rank)
+                rank.move_to_symmetric(&loaded.symmetric)?;
+                IoBindings::new(rank, &loaded.symmetric)
             });
-            made.map_err(|error| vec![RankFailure::from(error).to_diag(prepared, rank.plan, timeout)])
+            let bound = made.map_err(|error| EnqueueError::Failed(error.into())).and_then(|mut ports| {
+                ports.bind_symmetric(rank, prepared)?;
+                Ok(ports)
+            });
+            bound.map_err(|error| match error {
+                EnqueueError::Refused(diag) => vec![diag],
+                EnqueueError::Failed(failure) => vec![failure.to_diag(prepared, rank.plan, timeout)],
+            })
         })
         .collect();
     let ports = loaded.joint.finish_step("ports", ports)?;
@@ -80,6 +88,11 @@ impl BoundProgram<'_> {
     /// The phases of the preparation and their seconds, in order.
     pub fn phases(&self) -> &[(&'static str, f64)] {
         self.loaded.phase_times()
+    }
+
+    /// The inputs and outputs that peers address in the caller's symmetric memory.
+    pub fn symmetric_slots(&self) -> &[(IoSide, usize)] {
+        self.loaded.symmetric.slots()
     }
 
     /// The ranks of this process.

@@ -17,6 +17,7 @@ use crate::runtime::io_binding::tensor_check;
 use crate::runtime::io_binding::tensor_check::{BindingTarget, StridedTensor};
 use crate::runtime::io_binding::{DeviceTensor, IoSide, SlotTensor};
 use crate::runtime::rank::RankRuntime;
+use crate::runtime::symmetric_buffers::SymmetricBuffers;
 use crate::sys::driver;
 use crate::sys::driver::{CudaEvent, CudaStream, DeviceMemory};
 use crate::sys::module::{KernelFunction, KernelModule};
@@ -102,11 +103,15 @@ pub(crate) struct IoBindings {
 
 impl IoBindings {
     /// The ports of a rank that is prepared; gives the spare room back.
-    pub(crate) fn new(rank: &mut RankRuntime<'_>) -> Result<Self, Error> {
+    pub(crate) fn new(rank: &mut RankRuntime<'_>, symmetric: &SymmetricBuffers) -> Result<Self, Error> {
         let none = MessagePlan::default();
         let messages = rank.memory.map.as_ref().map_or(&none, |map| &map.messages);
         let outside = external_buffers::externally_bound(rank.plan, messages);
-        let homes = binding_routes::binding_slots(rank.plan, &rank.commands.schedule, &outside);
+        let mut homes = binding_routes::binding_slots(rank.plan, &rank.commands.schedule, &outside);
+        for home in homes.iter_mut().flatten().filter(|home| symmetric.has_slot(home.side, home.position)) {
+            home.fixed = symmetric.address(rank.plan.rank, home.view.buffer);
+            home.replaceable = true;
+        }
         for (base, _) in rank.memory.bases.iter_mut().zip(&outside).filter(|(_, is)| **is) {
             *base = 0;
         }
@@ -138,6 +143,23 @@ impl IoBindings {
 
     // ---- binding ----
 
+    /// Binds what lies in the caller's symmetric memory, for as long as the program is there.
+    pub(crate) fn bind_symmetric(
+        &mut self,
+        rank: &RankRuntime<'_>,
+        prepared: &PreparedProgram,
+    ) -> Result<(), EnqueueError> {
+        let fixed = self.homes.iter().flatten().filter_map(|home| {
+            let tensor = DeviceTensor::contiguous(home.fixed?, home.view.dtype, &home.view.shape());
+            Some((home.side, home.position, tensor))
+        });
+        let fixed: Vec<_> = fixed.collect();
+        fixed.into_iter().try_for_each(|(side, position, tensor)| {
+            // SAFETY: as the caller promised of its symmetric memory.
+            unsafe { self.bind_tensor(rank, prepared, side, position, &tensor) }
+        })
+    }
+
     /// Binds a tensor. What the rank has no part of is bound to nothing.
     ///
     /// # Safety
@@ -157,6 +179,7 @@ impl IoBindings {
         let Some(home) = self.binding_slot(number) else { return Ok(()) };
         let expected = binding_target(home, prepared, rank.plan.rank);
         let checked = tensor_check::check_layout(&expected, tensor).map_err(EnqueueError::Refused)?;
+        tensor_check::check_fixed(&expected, &checked, home.fixed).map_err(EnqueueError::Refused)?;
         if !tensor.is_empty() {
             let about = context::query_address(&rank.device, checked.data_address())?;
             tensor_check::check_memory(&expected, &checked, &about, rank.device.ordinal())
@@ -188,9 +211,12 @@ impl IoBindings {
         unsafe { self.bind_tensor(rank, prepared, slot.side, slot.position, &tensor) }
     }
 
-    /// Goes back to memory of the session's own.
+    /// Goes back to memory of the session's own; symmetric memory stays bound.
     pub(crate) fn release_slot(&mut self, side: IoSide, position: usize) {
         let number = self.slot_index(side, position);
+        if self.binding_slot(number).is_some_and(|home| home.fixed.is_some()) {
+            return;
+        }
         if let Some(bound) = self.bound.get_mut(number) {
             self.changed |= bound.take().is_some();
         }
@@ -208,7 +234,10 @@ impl IoBindings {
         let given = DeviceTensor::contiguous(0, tensor.dtype(), tensor.shape());
         tensor_check::check_layout(&binding_target(&home, prepared, rank.plan.rank), &given)
             .map_err(EnqueueError::Refused)?;
-        let base = self.own_allocation(rank, home.view.buffer)?;
+        let base = match home.fixed {
+            Some(base) => base,
+            None => self.own_allocation(rank, home.view.buffer)?,
+        };
         // Memory that is new is still being filled.
         rank.streams.main().synchronize()?;
         let start = base + (home.view.offset * home.view.dtype.byte_size()) as u64;

@@ -125,6 +125,26 @@ pub(crate) fn check_layout(expected: &BindingTarget<'_>, tensor: &DeviceTensor) 
     Ok(StridedTensor { base, view: BufferView { buffer: CALLERS, offset, dims, dtype: view.dtype } })
 }
 
+/// Refuses a tensor elsewhere than in the symmetric memory that the program was prepared for.
+pub(crate) fn check_fixed(
+    expected: &BindingTarget<'_>,
+    tensor: &StridedTensor,
+    fixed: Option<u64>,
+) -> Result<(), Diag> {
+    let Some(fixed) = fixed else { return Ok(()) };
+    let at = tensor.data_address();
+    if at == fixed && tensor.view.is_contiguous() {
+        return Ok(());
+    }
+    let what = expected.display_name();
+    let message = match at == fixed {
+        true => format!("{what} is symmetric memory, but was bound with gaps between its elements"),
+        false => format!("{what} is symmetric memory at {fixed:#x}, but was bound to the address {at:#x}"),
+    };
+    let note = "other ranks have its address: build a session for each symmetric tensor";
+    Err(expected.binding_error(codes::SYMMETRIC_MEMORY, message).with_note(note))
+}
+
 /// The tensor's axes, if its strides are ones that the program can work with.
 fn check_strides(expected: &BindingTarget<'_>, tensor: &DeviceTensor) -> Result<ViewDims, Diag> {
     let (given, needed) = (tensor.strides.len(), tensor.shape.len());

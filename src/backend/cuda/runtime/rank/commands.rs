@@ -65,8 +65,11 @@ impl CommandList {
         Self { schedule, ready, addresses, nccl_calls, words, turns: None, ranges: None }
     }
 
-    /// Turns the schedule into calls with addresses.
+    /// Turns the schedule into calls with addresses, in the place of what it was turned into before.
     pub(crate) fn resolve_addresses(&mut self, context: AddressContext<'_>) -> Result<(), Error> {
+        self.addresses.clear();
+        self.nccl_calls.clear();
+        self.words.clear();
         let steps = std::mem::take(&mut self.schedule.steps);
         let ready = steps.iter().map(|step| Ok((self.resolve_step(step, context)?, step.stream)));
         let ready: Result<Vec<_>, Error> = ready.collect();
