@@ -403,11 +403,12 @@ def _own_operands(index: GraphIndex, inner: dict[Node, Rows]) -> dict[Node, Rows
         function = index.functions.get(node)
         if function is None or node in inner or not node.users:
             continue
-        readers = {user: found.get(user, inner.get(user)) for user in node.users if user in index.functions}
-        rows = next(iter(readers.values()), None)
-        is_private = len(readers) == len(node.users) and rows is not None and set(readers.values()) == {rows}
-        if is_private and all(shape_of(user) == shape_of(node) for user in readers) and _can_write(function):
-            found[node] = rows
+        rows = {found.get(user) or inner.get(user) for user in node.users if user in index.functions}
+        is_private = len(rows) == 1 and all(user in index.functions for user in node.users)
+        lies_alike = is_private and all(shape_of(user) == shape_of(node) for user in node.users)
+        (own,) = rows if is_private else (None,)
+        if own is not None and lies_alike and _can_write(function):
+            found[node] = own
     return found
 
 
