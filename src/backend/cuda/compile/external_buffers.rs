@@ -10,7 +10,7 @@ pub fn externally_bound(plan: &Plan, messages: &MessagePlan) -> Vec<bool> {
     for view in plan.inputs.iter().chain(&plan.outputs).flatten() {
         outside[view.buffer.0 as usize] = true;
     }
-    for buffer in messages.message_buffers(plan.rank) {
+    for buffer in messages.peer_accessed_buffers(plan.rank) {
         outside[buffer.0 as usize] = false;
     }
     outside

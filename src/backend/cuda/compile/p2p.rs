@@ -83,6 +83,15 @@ impl P2pMessage {
     pub fn byte_count(&self) -> usize {
         self.source.byte_count()
     }
+    /// The ranges that are in a rank's tensors.
+    pub fn ranges_of(&self, rank: u32) -> impl Iterator<Item = &ViewRange> {
+        let source = (self.from == rank).then_some(&self.source);
+        let target = match &self.target {
+            MessageTarget::Part(part) if self.to == rank => Some(part),
+            _ => None,
+        };
+        source.into_iter().chain(target)
+    }
 }
 
 /// The combination of the data of a round with the rank's own shard.
@@ -212,21 +221,10 @@ impl MessagePlan {
         peers
     }
 
-    /// The buffers of a rank that messages and their local copies read or write.
-    pub fn message_buffers(&self, rank: u32) -> Vec<BufferId> {
-        let ends = self.list.iter().flat_map(|message| {
-            let target = match &message.target {
-                MessageTarget::Part(part) if message.to == rank => Some(part.view.buffer),
-                _ => None,
-            };
-            [(message.from == rank).then_some(message.source.view.buffer), target]
-        });
-        let first = RankInst { rank, inst: InstId(0) };
-        let last = RankInst { rank, inst: InstId(u32::MAX) };
-        let rounds = self.rounds.range(first..=last).flat_map(|(_, all)| all);
-        let local = rounds.filter_map(|round| round.local.as_ref());
-        let local = local.flat_map(|(from, to)| [from.view.buffer, to.view.buffer]);
-        ends.flatten().chain(local).collect()
+    /// The buffers of a rank that other ranks read (get) or write (put) by themselves.
+    pub fn peer_accessed_buffers(&self, rank: u32) -> Vec<BufferId> {
+        let accessed = self.list.iter().filter(|message| message.initiator_rank() != rank);
+        accessed.flat_map(|message| message.ranges_of(rank)).map(|range| range.view.buffer).collect()
     }
 
     fn allocate_flag(&mut self, rank: u32) -> usize {

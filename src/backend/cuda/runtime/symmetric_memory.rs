@@ -51,7 +51,8 @@ pub(crate) fn agree_on_buffers(
 /// Returns true if peers address a tensor, and can do so where it lies.
 fn is_usable(tensor: &SymmetricTensor, prepared: &PreparedProgram, messages: &MessagePlan) -> bool {
     let mut parts = prepared.plans.iter().filter_map(|plan| Some((plan, tensor.view(plan)?)));
-    let is_addressed = parts.clone().any(|(plan, view)| messages.message_buffers(plan.rank).contains(&view.buffer));
+    let is_addressed =
+        parts.clone().any(|(plan, view)| messages.peer_accessed_buffers(plan.rank).contains(&view.buffer));
     is_addressed
         && parts.all(|(plan, view)| {
             let address = tensor.addresses[plan.rank as usize];

@@ -115,13 +115,14 @@ impl IoBindings {
         for (base, _) in rank.memory.bases.iter_mut().zip(&outside).filter(|(_, is)| **is) {
             *base = 0;
         }
+        let touching = RelocationTable::new(&rank.commands.schedule, rank.plan.rank, messages, &outside);
         rank.memory.spare = None;
         Ok(Self {
             bound: vec![None; homes.len()],
             moves: vec![SlotTransfers::default(); homes.len()],
             filled: vec![false; homes.len()],
             inputs: rank.plan.inputs.len(),
-            touching: RelocationTable::new(&rank.commands.schedule, &outside),
+            touching,
             kernels: BTreeMap::new(),
             own: outside.iter().map(|_| None).collect(),
             caller: None,
@@ -397,7 +398,7 @@ impl IoBindings {
                 None => self.own_allocation(rank, buffer)?,
             };
             if rank.memory.move_buffer(buffer, base) {
-                rank.commands.relocate_buffer(buffer, &rank.memory, &self.touching)?;
+                rank.commands.relocate_buffer(buffer, rank.plan.rank, &rank.memory, &self.touching)?;
                 rank.recorder.retire_graph();
             }
         }

@@ -5,7 +5,8 @@ use hostir::plan::{BufferId, BufferView};
 use hostir_gpu::element_range;
 use hostir_gpu::nccl_lowering;
 use hostir_gpu::operand::SymbolicAddress;
-use hostir_gpu::schedule::{RankSchedule, StreamCommand};
+use hostir_gpu::p2p::MessagePlan;
+use hostir_gpu::schedule::{P2pCopy, RankSchedule, StreamCommand};
 use smallvec::SmallVec;
 
 /// Steps by the buffers of inputs and outputs that they touch.
@@ -17,11 +18,11 @@ pub(crate) struct RelocationTable {
 
 impl RelocationTable {
     /// The table of the buffers that may move.
-    pub(crate) fn new(schedule: &RankSchedule, moves: &[bool]) -> Self {
+    pub(crate) fn new(schedule: &RankSchedule, rank: u32, messages: &MessagePlan, moves: &[bool]) -> Self {
         let mut steps = vec![Vec::new(); moves.len()];
         for (number, step) in schedule.steps.iter().enumerate() {
             let mut buffers: SmallVec<[BufferId; 4]> =
-                accessed_views(&step.call).into_iter().map(|view| view.buffer).collect();
+                accessed_views(&step.call, rank, messages).into_iter().map(|view| view.buffer).collect();
             buffers.sort_unstable();
             buffers.dedup();
             for buffer in buffers {
@@ -39,20 +40,26 @@ impl RelocationTable {
     }
 }
 
-/// The views that a call reads or writes.
-fn accessed_views(call: &StreamCommand) -> SmallVec<[&BufferView; 4]> {
+/// The views of a rank that its call reads or writes.
+fn accessed_views<'c>(call: &'c StreamCommand, rank: u32, messages: &'c MessagePlan) -> SmallVec<[&'c BufferView; 4]> {
+    let message_views = |message: usize| messages.list[message].ranges_of(rank).map(|range| &range.view);
     match call {
         StreamCommand::Launch { places, .. } => places.iter().filter_map(SymbolicAddress::as_view).collect(),
         StreamCommand::Copy { views, .. } => views.iter().collect(),
         StreamCommand::Product { operands, .. } => {
             operands.iter().flatten().filter_map(SymbolicAddress::as_view).collect()
         }
-        // What messages and the copies beside them read and write never moves.
-        StreamCommand::Record { .. }
-        | StreamCommand::Wait { .. }
-        | StreamCommand::Signal { .. }
-        | StreamCommand::Transfer { .. }
-        | StreamCommand::Exchange(_) => SmallVec::new(),
+        StreamCommand::Transfer { message } => message_views(*message).collect(),
+        StreamCommand::Exchange(exchange) => {
+            let views = exchange.moves.iter().flat_map(|one| -> SmallVec<[&BufferView; 2]> {
+                match one {
+                    P2pCopy::Message(message) => message_views(*message).collect(),
+                    P2pCopy::Local(parts) => parts.iter().map(|part| &part.view).collect(),
+                }
+            });
+            views.collect()
+        }
+        StreamCommand::Record { .. } | StreamCommand::Wait { .. } | StreamCommand::Signal { .. } => SmallVec::new(),
         StreamCommand::Communicate { calls, .. } => calls.iter().flat_map(communicated_views).collect(),
     }
 }

@@ -276,7 +276,9 @@ fn only_calls_that_touch_a_buffer_are_written_anew() {
     let body = [set(2, 0), set(3, 2), set(4, 1), set(5, 3)].concat();
     let chain = prepared("T0_g_float[iS0{64}], T1_g_float[iS1{64}]", "T4_g_float[iS4{64}], T5_g_float[iS5{64}]", &body);
     let (plan, schedule) = (&chain.plans[0], scheduled(&chain));
-    let touching = RelocationTable::new(&schedule, &external_buffers::externally_bound(plan, &between(&chain)));
+    let messages = between(&chain);
+    let outside = external_buffers::externally_bound(plan, &messages);
+    let touching = RelocationTable::new(&schedule, plan.rank, &messages, &outside);
     let of = |view: &Option<BufferView>| touching.steps_using(view.as_ref().unwrap().buffer).to_vec();
     let inputs: Vec<Vec<u32>> = plan.inputs.iter().map(of).collect();
     let outputs: Vec<Vec<u32>> = plan.outputs.iter().map(of).collect();
@@ -290,7 +292,7 @@ fn only_calls_that_touch_a_buffer_are_written_anew() {
 }
 
 #[test]
-fn messages_of_copy_engines_stay_in_the_arena() {
+fn what_peers_access_stays_in_the_arena() {
     let mesh = "(DeviceMesh{0 1})";
     let (from, to) = (format!("T0_g_float[iS0{{8}}] {mesh}"), format!("T1_g_float[iS1{{8}}] {mesh}"));
     let body = format!(
@@ -307,9 +309,14 @@ fn messages_of_copy_engines_stay_in_the_arena() {
     };
     let nccl = prepared(&from, &to, &text(&body));
     assert!(homes(&nccl).iter().flatten().all(|home| home.replaceable));
-    let engines = prepared(&from, &to, &body.replace("NCCL", "CUDA"));
-    let outside = external_buffers::externally_bound(&engines.plans[0], &between(&engines));
-    assert!(outside.iter().all(|outside| !outside), "{outside:?}");
+    // A peer reads what is sent by get, and writes what is received by put; a rank's own end of the message moves.
+    for (backend, expected) in [("CUDA", [false, true]), ("CUDA, protocol=put", [true, false])] {
+        let engines = prepared(&from, &to, &body.replace("NCCL", backend));
+        let plan = &engines.plans[0];
+        let outside = external_buffers::externally_bound(plan, &between(&engines));
+        let of = |views: &[Option<BufferView>]| outside[views[0].as_ref().unwrap().buffer.0 as usize];
+        assert_eq!([of(&plan.inputs), of(&plan.outputs)], expected, "{backend}");
+    }
 }
 
 #[test]
@@ -333,10 +340,10 @@ fn copies_have_their_addresses() {
     assert_eq!(staging_copies::binding_transfers(&none, &view(&[0, 8]), 0x8000, CopyDirection::In), Ok(Vec::new()));
 }
 
-/// The root of a Scatter copies its own part in the kernel that sends the others theirs, so that part has its
-/// place in the arena too, although no message goes there.
+/// The root of a Scatter reads its input, and copies its own part in the kernel that sends the others theirs. The others
+/// do not access the root's tensors, but the root theirs.
 #[test]
-fn own_parts_of_collectives_stay_in_the_arena() {
+fn collectives_move_what_only_their_rank_accesses() {
     let (from, to) =
         ("T0_g_float[iS0{2}, iS1{8}] (DeviceMesh{0})", "T1_g_float[ideviceIdx.x2{2}, iS3{8}] (DeviceMesh{0 1})");
     let body = format!(
@@ -346,6 +353,8 @@ fn own_parts_of_collectives_stay_in_the_arena() {
 "
     );
     let prepared = prepared(from, to, &body);
-    let outside = external_buffers::externally_bound(&prepared.plans[0], &between(&prepared));
-    assert!(outside.iter().all(|outside| !outside), "{outside:?}");
+    let outside_on = |rank: usize| external_buffers::externally_bound(&prepared.plans[rank], &between(&prepared));
+    assert!(outside_on(0).iter().all(|outside| *outside), "{:?}", outside_on(0));
+    let received = prepared.plans[1].outputs[0].as_ref().unwrap().buffer.0 as usize;
+    assert!(!outside_on(1)[received], "{:?}", outside_on(1));
 }

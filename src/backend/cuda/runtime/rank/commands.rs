@@ -13,6 +13,7 @@ use crate::sys::nvtx::NamedRanges;
 use crate::sys::peer::WordOp;
 use hostir::plan::{BufferId, BufferView, InstId};
 use hostir_gpu::codegen;
+use hostir_gpu::element_range::ViewRange;
 use hostir_gpu::gemm_lowering::PerOperand;
 use hostir_gpu::operand::SymbolicAddress;
 use hostir_gpu::p2p::{MessageTarget, P2pMessage};
@@ -145,7 +146,7 @@ impl CommandList {
             }
             StreamCommand::Transfer { message } => {
                 let message = &map.messages.list[*message];
-                let [from, to] = message_addresses(message, step.stream, context)?;
+                let [from, to] = message_addresses(message, step.stream, rank, memory, map)?;
                 ResolvedCommand::Transfer { to, from, bytes: message.byte_count() }
             }
             StreamCommand::Exchange(exchange) => self.resolve_exchange(exchange, step.stream, context)?,
@@ -168,7 +169,7 @@ impl CommandList {
             let words: [u64; codegen::EXCHANGE_WORDS] = match one {
                 P2pCopy::Message(message) => {
                     let message = &map.messages.list[*message];
-                    let [from, to] = message_addresses(message, stream, context)?;
+                    let [from, to] = message_addresses(message, stream, own, memory, map)?;
                     let (offer, counter) =
                         (map.flag_address(own, message.offer)?, map.flag_address(own, message.counter)?);
                     let done = map.flag_address(message.target_rank(), message.done)?;
@@ -196,14 +197,15 @@ impl CommandList {
     pub(crate) fn relocate_buffer(
         &mut self,
         buffer: BufferId,
+        rank: u32,
         memory: &RankAllocation,
         touching: &RelocationTable,
     ) -> Result<(), Error> {
-        touching.steps_using(buffer).iter().try_for_each(|&number| self.relocate_command(number as usize, memory))
+        touching.steps_using(buffer).iter().try_for_each(|&number| self.relocate_command(number as usize, rank, memory))
     }
 
     /// Looks the addresses of a command up again.
-    fn relocate_command(&mut self, number: usize, memory: &RankAllocation) -> Result<(), Error> {
+    fn relocate_command(&mut self, number: usize, rank: u32, memory: &RankAllocation) -> Result<(), Error> {
         let step = &self.schedule.steps[number];
         let ready = match (&self.ready[number].0, &step.call) {
             (ResolvedCommand::Launch { addresses, .. }, StreamCommand::Launch { places, .. }) => {
@@ -227,6 +229,25 @@ impl CommandList {
                 }
                 ResolvedCommand::Product { product: *shape, operands: resolved }
             }
+            (ResolvedCommand::Transfer { bytes, .. }, StreamCommand::Transfer { message }) => {
+                let Some(map) = &memory.map else { return Ok(()) };
+                let [from, to] = message_addresses(&map.messages.list[*message], step.stream, rank, memory, map)?;
+                ResolvedCommand::Transfer { to, from, bytes: *bytes }
+            }
+            (ResolvedCommand::Launch { addresses, .. }, StreamCommand::Exchange(exchange)) => {
+                let first = addresses.start + exchange.raises.len();
+                for (one, words) in exchange.moves.iter().zip((first..).step_by(codegen::EXCHANGE_WORDS)) {
+                    let moved = match (one, &memory.map) {
+                        (P2pCopy::Local(parts), _) => parts.each_ref().map(|part| memory.range_address(part)),
+                        (P2pCopy::Message(message), Some(map)) => {
+                            message_addresses(&map.messages.list[*message], step.stream, rank, memory, map)?
+                        }
+                        (P2pCopy::Message(_), None) => continue,
+                    };
+                    self.addresses[words + 1..=words + 2].copy_from_slice(&moved);
+                }
+                return Ok(());
+            }
             _ => return Ok(()),
         };
         self.ready[number].0 = ready;
@@ -242,12 +263,23 @@ impl CommandList {
     }
 }
 
-/// Returns the source and destination addresses of a message.
-fn message_addresses(message: &P2pMessage, stream: usize, context: AddressContext<'_>) -> Result<[u64; 2], Error> {
-    let from = context.map.range_address(message.from, &message.source)?;
+/// Returns the source and destination addresses of a message that a rank initiates. Its own buffers may move; those of
+/// others that it accesses do not.
+fn message_addresses(
+    message: &P2pMessage,
+    stream: usize,
+    own: u32,
+    memory: &RankAllocation,
+    map: &AddressMap,
+) -> Result<[u64; 2], Error> {
+    let address = |rank: u32, part: &ViewRange| match rank == own {
+        true => Ok(memory.range_address(part)),
+        false => map.range_address(rank, part),
+    };
+    let from = address(message.from, &message.source)?;
     let to = match &message.target {
-        MessageTarget::Part(part) => context.map.range_address(message.to, part)?,
-        MessageTarget::Staging(bytes) => context.memory.scratch_address(stream, *bytes),
+        MessageTarget::Part(part) => address(message.to, part)?,
+        MessageTarget::Staging(bytes) => memory.scratch_address(stream, *bytes),
     };
     Ok([from, to])
 }
