@@ -49,9 +49,15 @@ def matmul_reduce_scatter(x: torch.Tensor, w: torch.Tensor, group: str) -> torch
     return fc.reduce_scatter_tensor(x @ w, "sum", 0, group)
 
 
-@hir.op("hostir_gpu::gather", program="gather.hir", args={"x": "X"}, out="Y")
-def gather(x: torch.Tensor, group: str) -> torch.Tensor:
+@hir.op("hostir_gpu::push", program="push.hir", args={"x": "X"}, out="Y")
+def push(x: torch.Tensor, group: str) -> torch.Tensor:
     """All ranks' rows."""
+    return fc.all_gather_tensor(x, 0, group)
+
+
+@hir.op("hostir_gpu::pull", program="pull.hir", args={"x": "X"}, out="Y")
+def pull(x: torch.Tensor, group: str) -> torch.Tensor:
+    """The same."""
     return fc.all_gather_tensor(x, 0, group)
 
 
@@ -182,57 +188,56 @@ def linear_slots() -> None:
 
 
 def symmetric_memory() -> None:
-    """Registered symmetric memory is used in place: as an argument, as `out`, in a graph, and with the numbers of plain tensors."""
+    """Registered symmetric memory that peers read or write is used in place: as an argument, as `out`, and in a graph."""
     if torch.cuda.device_count() < dist.get_world_size():
         print("  symmetric_memory: torch's symmetric memory needs a GPU for each rank", flush=True)
         return
     import torch.distributed._symmetric_memory as symm_mem
 
-    rank, group, w = dist.get_rank(), dist.group.WORLD, weights()
+    rank, group = dist.get_rank(), dist.group.WORLD
     plain = rows(rank)
-    wanted, product = gather(plain, group), gather_matmul(plain, w, group)
-    assert torch.equal(wanted, all_rows([0, 1])) and in_place(gather) == in_place(gather_matmul) == []
     x, other = (symm_mem.empty(ROWS, K, dtype=torch.bfloat16, device="cuda") for _ in range(2))
     y = symm_mem.empty(2 * ROWS, K, dtype=torch.bfloat16, device="cuda")
     for tensor in (x, other, y):
         assert hir.register_symmetric(tensor, group) is tensor
-    # As an argument alone, of a copy and of a product.
-    x.copy_(plain)
-    assert torch.equal(gather(x, group), wanted) and in_place(gather) == [(False, 0)]
-    assert torch.equal(gather_matmul(x, w, group), product) and in_place(gather_matmul) == [(False, 0)]
-    # As the result, too. Each rank's own work follows at once; the runs alone order it with the peer's accesses.
-    for seed in range(50):
+    # A push writes the peer's result, and a pull reads its argument.
+    for op, taken in ((push, (True, 0)), (pull, (False, 0))):
+        assert torch.equal(op(plain, group), all_rows([0, 1])) and in_place(op) == []
+        op(x, group, out=y)
+        gathers_in_place(op, x, y)
+        assert in_place(op) == [taken]
+        torch.cuda.synchronize()
+    # A second tensor has a session of its own, and plain tensors, views with gaps and other groups' have theirs.
+    other.copy_(rows(rank, 3))
+    count = len(pull._sessions.sessions())
+    assert torch.equal(pull(other, group), all_rows([0, 1], 3)) and in_place(pull) == [(False, 0)]
+    assert len(pull._sessions.sessions()) == count + 1
+    assert torch.equal(pull(plain, group), all_rows([0, 1])) and in_place(pull) == []
+    half = other[:, : K // 2]
+    assert torch.equal(pull(half, group), all_rows([0, 1], 3)[:, : K // 2]) and in_place(pull) == []
+    wrong_registrations(group)
+    hir.unregister_symmetric(other)
+
+
+def gathers_in_place(op: hir.Op, x: torch.Tensor, y: torch.Tensor) -> None:
+    """Calls and replays, each followed at once by the rank's own work on both tensors: the runs alone order it with the peer's
+    accesses."""
+    rank, group = dist.get_rank(), dist.group.WORLD
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        op(x, group, out=y)
+    for seed in range(100):
         x.copy_(rows(rank, seed))
         if seed % 2 == rank:
             torch.cuda._sleep(2_000_000)
-        assert gather(x, group, out=y) is y
+        if seed < 50:
+            assert op(x, group, out=y) is y
+        else:
+            graph.replay()
         found = y.clone()
         x.fill_(7)
         y.fill_(9)
         assert torch.equal(found, all_rows([0, 1], seed)), f"run {seed}"
-    assert in_place(gather) == [(False, 0), (True, 0)]
-    gather(plain, group, out=y)
-    assert torch.equal(y, wanted) and in_place(gather) == [(True, 0)]
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        gather(x, group, out=y)
-    for seed in range(50):
-        x.copy_(rows(rank, seed))
-        graph.replay()
-        found = y.clone()
-        x.fill_(7)
-        y.fill_(9)
-        assert torch.equal(found, all_rows([0, 1], seed)), f"replay {seed}"
-    # A second tensor has a session of its own, and plain tensors, views with gaps and other groups' have theirs.
-    other.copy_(rows(rank, 3))
-    count = len(gather._sessions.sessions())
-    assert torch.equal(gather(other, group), all_rows([0, 1], 3)) and in_place(gather) == [(False, 0)]
-    assert len(gather._sessions.sessions()) == count + 1
-    assert torch.equal(gather(plain, group), wanted) and in_place(gather) == []
-    half = other[:, : K // 2]
-    assert torch.equal(gather(half, group), all_rows([0, 1], 3)[:, : K // 2]) and in_place(gather) == []
-    wrong_registrations(group)
-    hir.unregister_symmetric(other)
 
 
 def in_place(op: hir.Op) -> list[tuple[bool, int]]:

@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "sessions take addresses and streams of a caller's")]
 
 use super::{
-    COUNT, Done, GATHER, Scenario, bind_output, compare, long_work, numbers, stream, tensor, text, with_input,
+    COUNT, Done, Scenario, bind_output, compare, long_work, numbers, stream, tensor, text, with_input,
 };
 use super::{DeviceTensor, SQUARE};
 use hostir::backend::control_plane::{ControlPlane, ThreadControlPlane};
@@ -30,6 +30,21 @@ store(A: f32[x:2, m, k], B: f32[k, n]) -> (Y: f32[x:2, m, n]) on d:
   P = matmul(A, B)
   wait send(P, to=(rank + 1) % 2, via=CUDA, protocol=put)
   wait h
+";
+
+/// Each rank pushes its part into the other one's output, and pulls the other one's input: peers access both.
+const EXCHANGE: &str = "hir 2
+mesh d = 0..2
+exchange(T0: f32[x:2, 100]) -> (T1: f32[2, 100]) on d:
+  P: f32[1, 100] = alloc
+  T1 = alloc
+  T1[rank] = Set(T0[own])
+  pushed = recv(T1[(rank + 1) % 2], from=(rank + 1) % 2, via=CUDA, protocol=put)
+  wait send(T0[own], to=(rank + 1) % 2, via=CUDA, protocol=put)
+  wait pushed
+  shown = send(T0[own], to=(rank + 1) % 2, via=CUDA)
+  wait recv(P[0], from=(rank + 1) % 2, via=CUDA)
+  wait shown
 ";
 
 /// All of them.
@@ -87,13 +102,13 @@ impl Rank {
         Options { control_plane: Some(plane), device: Some(self.number), ..copies(symmetric) }
     }
 
-    /// A session of [`GATHER`] on these tensors.
+    /// A session of [`EXCHANGE`] on these tensors.
     fn gather_session(
         &self,
         own: [u64; 2],
         symmetric: Vec<SymmetricTensor>,
     ) -> Result<Session, hostir_cuda::session::Error> {
-        let builder = Session::builder(GATHER).options(self.options(symmetric));
+        let builder = Session::builder(EXCHANGE).options(self.options(symmetric));
         let mut session = with_input(builder, self.number as u32, "T0", &part(own[0])).build()?;
         // SAFETY: memory that is never freed.
         unsafe { session.output("T1").bind(&whole(own[1])) }?;
@@ -220,7 +235,7 @@ fn in_one_process() -> Done<()> {
     let outputs = [callers[0].upload(&[0.0; 2 * COUNT])?, callers[1].upload(&[0.0; 2 * COUNT])?];
     let both = vec![symmetric_tensor(IoSide::Input, 0, &inputs), symmetric_tensor(IoSide::Output, 0, &outputs)];
     let mut session =
-        Session::builder(GATHER).shape("T0", &[RANKS, COUNT]).options(copies(both)).build().map_err(text)?;
+        Session::builder(EXCHANGE).shape("T0", &[RANKS, COUNT]).options(copies(both)).build().map_err(text)?;
     // Symmetric memory is bound already.
     let found = session.output("T1").on(1).tensor().map_err(text)?;
     if found.pointer != outputs[1] || session.symmetric_slots().len() != 2 {
@@ -234,7 +249,7 @@ fn in_one_process() -> Done<()> {
     }
     session.wait().map_err(text)?;
     let few = vec![symmetric_tensor(IoSide::Input, 0, &inputs[..1])];
-    let refused = Session::builder(GATHER).shape("T0", &[RANKS, COUNT]).options(copies(few)).build();
+    let refused = Session::builder(EXCHANGE).shape("T0", &[RANKS, COUNT]).options(copies(few)).build();
     match refused.err().map_or("", |error| error.code()) {
         "H0528" => Ok(()),
         code => Err(format!("one address for two ranks gives `{code}`")),
