@@ -22,12 +22,14 @@ from hostir._timeline import timeline
 from hostir.torch._gradient import (
     GradientSchedule,
     GradientSpec,
+    apply_in_transform,
     apply_with_gradient,
     tensor_gradients,
     within_autograd,
 )
 from hostir.torch._group import group_among, group_name, is_group, plain_tensor
 from hostir.torch._session import ProgramSessions, ResultLayout
+from hostir.torch._transforms import call_by_sample, is_differentiated, is_transformed, refuse_forward_level, refuse_tangents
 
 __all__ = ["Op", "op"]
 
@@ -97,6 +99,7 @@ class Op:
     def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         """The op's results. With `out=` they are written there, and autograd does not follow."""
         if torch.compiler.is_compiling():
+            refuse_forward_level(self.name)
             return self._call_by_torch(self._packet.default, self._bind(args, kwargs), out)
         if not kwargs:
             found = self._call_directly(args, out)
@@ -104,7 +107,12 @@ class Op:
                 return found
         values = self._bind(args, kwargs)
         found = self._call_directly(values, out) if values != args or kwargs else None
-        return self._call_by_torch(self._call_below_autograd, values, out) if found is None else found
+        if found is not None:
+            return found
+        refuse_tangents(self.name, values)
+        if out is None and is_transformed():
+            return apply_in_transform(self._call_below_autograd, self._backward, values)
+        return self._call_by_torch(self._call_below_autograd, values, out)
 
     def _call_directly(self, values: tuple[Any, ...], out: Any) -> Any:
         """The op's results past torch's dispatcher; None where that has to see the call."""
@@ -118,7 +126,7 @@ class Op:
     def _call_by_torch(self, forward: Callable[..., Any], values: tuple[Any, ...], out: Any) -> Any:
         if out is not None:
             return self._packet.out(*values, **self._out_arguments(out))
-        if not _is_followed(values):
+        if not (_is_followed(values) or is_differentiated()):
             return self._packet.default(*values)
         return apply_with_gradient(forward, self._backward, values)
 
@@ -333,6 +341,9 @@ def _register(made: Op) -> torch.library.Library:
         library.impl(registered, kernel, "CPU")
         library.impl(registered, gpu_kernel, "CUDA")
         torch.library.register_fake(f"{namespace}::{registered}", fake_kernel, lib=library)
+    for registered in (name, f"{name}_backward"):
+        overload = getattr(getattr(torch.ops, namespace), registered).default
+        torch.library.register_vmap(overload, functools.partial(call_by_sample, overload), lib=library)
     return library
 
 
