@@ -66,7 +66,14 @@ def test_forward_mode_is_refused(call, x, w):
     assert caught.value.code == "H0614" and "vjp" in caught.value.notes[0]
 
 
+def dual_gradient(x, w):
+    y = matmul(x.requires_grad_(), w)
+    with forward_ad.dual_level():
+        return torch.autograd.grad(y, x, forward_ad.make_dual(torch.ones(3, 5), torch.ones(3, 5)))
+
+
 SECOND = {
+    "dual gradient": dual_gradient,
     "grad of grad": lambda x, w: grad(lambda x: grad(lambda x: matmul(x, w).square().sum())(x).sum())(x),
     "by the gradient alone": lambda x, w: grad(lambda w: vjp(lambda x: matmul(x, w), x)[1](torch.ones(3, 5))[0].sum())(w),
     "jvp of grad": lambda x, w: jvp(lambda w: vjp(lambda x: matmul(x, w), x)[1](torch.ones(3, 5))[0], (w,), (w,)),

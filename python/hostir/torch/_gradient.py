@@ -14,7 +14,12 @@ from torch.autograd.function import once_differentiable
 from hostir._program import Program
 from hostir.torch._session import ProgramSessions
 from hostir.torch._group import plain_tensor
-from hostir.torch._transforms import call_by_sample, refuse_forward_mode, refuse_second_derivative
+from hostir.torch._transforms import (
+    call_by_sample,
+    refuse_forward_mode,
+    refuse_second_derivative,
+    refuse_tangents,
+)
 
 __all__ = [
     "GradientSchedule",
@@ -89,6 +94,7 @@ def _input_gradients(ctx: Any, gradients: Sequence[torch.Tensor], backward: Call
     values = list(ctx.others)
     for at, tensor in zip(ctx.places, ctx.saved_tensors):
         values[at] = tensor
+    refuse_tangents("the gradient of an op of torch", (*gradients, *ctx.saved_tensors))
     found = backward([gradient.contiguous() for gradient in gradients], *values)
     by_place: list[Any] = [None] * len(values)
     for at, gradient in zip(ctx.places, found):
