@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -28,6 +28,7 @@ __all__ = [
     "apply_with_gradient",
     "tensor_gradients",
     "within_autograd",
+    "without_autocast",
 ]
 
 
@@ -169,13 +170,21 @@ def apply_in_transform(forward: Any, backward: Any, values: Sequence[Any]) -> An
 def within_autograd() -> Iterator[None]:
     """A part of an op's kernel that autograd follows, and in which ops that are made of others by autograd work.
 
-    Graphs call ops below autograd.
+    Graphs call ops below autograd. Element types are those of the tensors, also under `torch.autocast`: graphs and programs
+    know nothing of it.
     """
     with ExitStack() as stack:
+        for kind in ("cpu", "cuda"):
+            stack.enter_context(without_autocast(kind))
         keys = torch._C.DispatchKey
         for key in (keys.AutogradCPU, keys.AutogradCUDA, keys.AutogradFunctionality):
             stack.enter_context(torch._C._SetExcludeDispatchKeyGuard(key, False))
         yield
+
+
+def without_autocast(kind: str) -> AbstractContextManager[Any]:
+    """A context in which element types are those of the tensors, whatever `torch.autocast` says for a kind of device."""
+    return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
 
 
 def tensor_gradients(spec: GradientSpec, gradients: list[torch.Tensor], values: Sequence[Any]) -> list[torch.Tensor]:

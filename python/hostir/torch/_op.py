@@ -26,6 +26,7 @@ from hostir.torch._gradient import (
     apply_with_gradient,
     tensor_gradients,
     within_autograd,
+    without_autocast,
 )
 from hostir.torch._group import group_among, group_name, is_group, plain_tensor
 from hostir.torch._session import ProgramSessions, ResultLayout
@@ -239,7 +240,8 @@ class Op:
 
     def run_body(self, *args: Any, **kwargs: Any) -> Any:
         """The body's results, as plain tensors that share no memory with the arguments."""
-        return _detached_results(self.body(*self._bind(args, kwargs)), args)
+        with without_autocast("cpu"), without_autocast("cuda"):
+            return _detached_results(self.body(*self._bind(args, kwargs)), args)
 
     def named_arguments(self, values: Sequence[Any]) -> dict[str, Any]:
         """The arguments by name."""

@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch.autograd.function import once_differentiable
 
 from hostir import _native
+from hostir.torch._gradient import without_autocast
 from hostir.torch._group import group_name, is_group, rank_count
 from hostir.torch._slot_graphs import (
     SlotCall,
@@ -26,7 +27,6 @@ from hostir.torch._slot_graphs import (
     run_slot,
     scatter_sum,
     use,
-    without_autocast,
 )
 
 __all__ = ["all_gather", "all_reduce", "check", "reduce_scatter", "report", "use"]
@@ -264,6 +264,6 @@ class _Reduce(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
         x, weight = ctx.saved_tensors
-        with without_autocast(x):
+        with without_autocast(x.device.type):
             given = _unflat(torch.mm(_flat(gradient), weight), x)
             return (None, given, *_weight_gradients([gradient], x, ctx.call))
