@@ -29,6 +29,7 @@ from hostir.torch._gradient import (
     without_autocast,
 )
 from hostir.torch._group import group_among, group_name, is_group, plain_tensor
+from hostir.torch._pickling import find_module_place, importable_op
 from hostir.torch._session import ProgramSessions, ResultLayout
 from hostir.torch._transforms import call_by_sample, is_differentiated, is_transformed, refuse_forward_level, refuse_tangents
 
@@ -96,6 +97,15 @@ class Op:
 
     def __repr__(self) -> str:
         return f"<hostir.torch.Op {self.name}: {self.program.name}>"
+
+    def __copy__(self) -> Op:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Op:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return importable_op, (self.name, *find_module_place(self))
 
     def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         """The op's results. With `out=` they are written there, and autograd does not follow."""
