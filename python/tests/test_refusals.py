@@ -108,3 +108,45 @@ def test_meshes_of_two_dimensions(group, call):
     assert note == 'slice a dimension: `mesh["tp"]`'
     message, note = refusal(call, ones(8, 6), ones(5, 6), init_device_mesh("cpu", (2, 2)))
     assert "of 2 dimensions, but" in message and "mesh_dim_names" in note
+
+
+@hir.op("hostir_refusals::two_results", program="programs/two_results.hir", args={"x": "x"}, out=("a", "b"))
+def two_results(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.relu(x), torch.exp(x)
+
+
+@hir.op("hostir_refusals::matmul", program="programs/matmul.hir", args={"x": "x", "w": "w"}, out="y")
+def matmul(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return x @ w
+
+
+SAME = torch.empty(4)
+OUT = [
+    (two_results, (ones(4),), ones(4), "`out` is one tensor, but hostir_refusals::two_results has 2 results (a, b)", "out=(a, b)"),
+    (two_results, (ones(4),), [ones(4)], "`out` has 1 of 2 tensors: the results of hostir_refusals::two_results are a, b", "out=(a, b)"),
+    (two_results, (ones(4),), [ones(4)] * 3, "`out` has 3 of 2 tensors", "out=(a, b)"),
+    (two_results, (ones(4),), (SAME, SAME), "`out` has one tensor for several results", "a tensor of its own"),
+    (two_results, (ones(4),), (ones(4), None), "`out` has a value of type NoneType", "out=(a, b)"),
+    (matmul, (ones(3, 4), ones(4, 5)), (ones(3, 5),) * 2, "`out` has 2 of 1 tensors: the result of hostir_refusals::matmul is y", "out=y"),
+    (matmul, (ones(3, 4), ones(4, 5)), 7, "`out` is of type int", "out=y"),
+]
+
+
+@pytest.mark.parametrize(("op", "given", "out", "message", "note"), OUT)
+@pytest.mark.parametrize("kind", ["eager", "compiled"])
+def test_out(kind, op, given, out, message, note):
+    found = refusal(maybe_compiled(kind, op), *given, out=out)
+    assert message in found[0] and note in found[1], found
+
+
+def test_out_in_a_tuple():
+    out = torch.empty(3, 5)
+    matmul(ones(3, 4), ones(4, 5), out=(out,))
+    assert torch.equal(out, 4 * ones(3, 5))
+
+
+@pytest.mark.parametrize("name", ["region", "regoin_3f2a91c0", "region_3f2a91c", "region_3F2A91C0", "mylib::matmul"])
+def test_overrides_of_what_is_no_region(name):
+    message, note = refusal(hir.override, name, matmul.program)
+    assert message == f"`{name}` is not the name of a region, as `region_3f2a91c0` is"
+    assert "report" in note or "the regions so far are region_" in note

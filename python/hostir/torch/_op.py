@@ -109,6 +109,8 @@ class Op:
 
     def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         """The op's results. With `out=` they are written there, and autograd does not follow."""
+        if out is not None:
+            _check_out(self, out)
         if torch.compiler.is_compiling():
             refuse_forward_level(self.name)
             return self._call_by_torch(self._packet.default, self._bind(args, kwargs), out)
@@ -266,9 +268,29 @@ class Op:
         return tuple(group_name(value) if is_group(value) else value for value in args)
 
     def _out_arguments(self, out: Any) -> dict[str, Any]:
-        if isinstance(out, torch.Tensor):
-            return {"out": out}
+        if len(self.outputs) == 1:
+            return {"out": out if isinstance(out, torch.Tensor) else out[0]}
         return {f"out{index}": value for index, value in enumerate(out)}
+
+
+def _check_out(made: Op, out: Any) -> None:
+    """Raises unless `out=` has a tensor of its own for each result."""
+    names, count = ", ".join(made.outputs), len(made.outputs)
+    note = f"give a tensor for each: `out=({names})`" if count > 1 else f"give the tensor: `out={names}`"
+    if isinstance(out, torch.Tensor):
+        if count > 1:
+            _refuse("H0610", f"`out` is one tensor, but {made.name} has {count} results ({names})", note)
+        return
+    if not isinstance(out, (tuple, list)):
+        _refuse("H0610", f"`out` is of type {type(out).__name__}, but {made.name} writes tensors", note)
+    if len(out) != count:
+        results = f"the results of {made.name} are {names}" if count > 1 else f"the result of {made.name} is {names}"
+        _refuse("H0610", f"`out` has {len(out)} of {count} tensors: {results}", note)
+    for at, one in enumerate(out):
+        if not isinstance(one, torch.Tensor):
+            _refuse("H0610", f"`out` has a value of type {type(one).__name__}, but {made.name} writes tensors", note)
+        if any(one is other for other in out[:at]):
+            _refuse("H0610", f"`out` has one tensor for several results of {made.name}", "give each a tensor of its own")
 
 
 def _is_followed(values: Sequence[Any]) -> bool:
