@@ -275,22 +275,29 @@ class Op:
 
 def _check_out(made: Op, out: Any) -> None:
     """Raises unless `out=` has a tensor of its own for each result."""
-    names, count = ", ".join(made.outputs), len(made.outputs)
-    note = f"give a tensor for each: `out=({names})`" if count > 1 else f"give the tensor: `out={names}`"
+    count = len(made.outputs)
     if isinstance(out, torch.Tensor):
         if count > 1:
-            _refuse("H0610", f"`out` is one tensor, but {made.name} has {count} results ({names})", note)
+            _refuse_out(made, f"is one tensor, but {made.name} has {count} results ({', '.join(made.outputs)})")
         return
     if not isinstance(out, (tuple, list)):
-        _refuse("H0610", f"`out` is of type {type(out).__name__}, but {made.name} writes tensors", note)
+        _refuse_out(made, f"is of type {type(out).__name__}, but {made.name} writes tensors")
     if len(out) != count:
-        results = f"the results of {made.name} are {names}" if count > 1 else f"the result of {made.name} is {names}"
-        _refuse("H0610", f"`out` has {len(out)} of {count} tensors: {results}", note)
+        results = "result of {} is" if count == 1 else "results of {} are"
+        names = ", ".join(made.outputs)
+        _refuse_out(made, f"has {len(out)} of {count} tensors: the {results.format(made.name)} {names}")
     for at, one in enumerate(out):
         if not isinstance(one, torch.Tensor):
-            _refuse("H0610", f"`out` has a value of type {type(one).__name__}, but {made.name} writes tensors", note)
+            _refuse_out(made, f"has a value of type {type(one).__name__}, but {made.name} writes tensors")
         if any(one is other for other in out[:at]):
-            _refuse("H0610", f"`out` has one tensor for several results of {made.name}", "give each a tensor of its own")
+            _refuse_out(made, f"has one tensor for several results of {made.name}")
+
+
+def _refuse_out(made: Op, what: str) -> NoReturn:
+    names = ", ".join(made.outputs)
+    is_one = len(made.outputs) == 1
+    note = f"give the tensor: `out={names}`" if is_one else f"give each result a tensor of its own: `out=({names})`"
+    _refuse("H0610", f"`out` {what}", note)
 
 
 def _is_followed(values: Sequence[Any]) -> bool:
