@@ -80,7 +80,8 @@ fn in_words_of_python(diag: &Diag) -> Diag {
     diag
 }
 
-/// `--set n=8` becomes `sizes={"n": 8}`, and `--shape T0=4x8` `shapes={"T0": (4, 8)}`, in backquotes.
+/// `--set n=8` becomes `sizes={"n": 8}`, `--shape T0=4x8` `shapes={"T0": (4, 8)}`, and `--devices 4` `devices=4`, in
+/// backquotes.
 fn replace_options(text: &str) -> String {
     let parts = text.split('`').map(|part| {
         let (option, value) = part.split_once(' ').unwrap_or((part, ""));
@@ -90,6 +91,8 @@ fn replace_options(text: &str) -> String {
             "--shape" if !value.is_empty() => format!("shapes={{\"{name}\": ({})}}", value.replace('x', ", ")),
             "--timeout-ms=N" => "timeout=".to_owned(),
             "--devices=N" => "devices=N".to_owned(),
+            "--devices" if !name.is_empty() => format!("devices={name}"),
+            "--devices" => "devices".to_owned(),
             _ => part.to_owned(),
         }
     });

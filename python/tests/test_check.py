@@ -106,3 +106,10 @@ def test_timelines_that_cannot_be(tutorial, tmp_path):
     with pytest.raises(hostir.HostIrError) as caught:
         hostir.timeline(hostir.load(tutorial / "race.hir"))
     assert caught.value.code == "H0701"
+
+
+def test_too_few_devices_are_told_in_words_of_python(tutorial):
+    with pytest.raises(hostir.HostIrError) as caught:
+        hostir.load(tutorial / "6_ring.hir").check(devices=2).raise_if_wrong()
+    assert caught.value.code == "H0405" and caught.value.message.endswith(", but `devices` is 2")
+    assert caught.value.notes == ("use `devices=4`",) and "--" not in str(caught.value)

@@ -6,6 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import torch.autograd.forward_ad as forward_ad  # noqa: E402
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 from torch.overrides import TorchFunctionMode  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
@@ -199,6 +200,21 @@ def test_functionalization_sees_the_op(op):
     finally:
         torch._disable_functionalization()
     assert torch._is_functional_tensor(result) and not session.runs
+
+
+def test_forward_derivatives_and_transforms_see_the_op(op):
+    product, x, w, session = op
+    with forward_ad.dual_level():
+        with pytest.raises(hostir.HostIrError, match="no forward-mode derivative"):
+            product(forward_ad.make_dual(x, x), w)
+        assert torch.equal(product(x, w), x @ w)
+    with pytest.raises(hostir.HostIrError, match="no forward-mode derivative"):
+        torch.func.jvp(product, (x, w), (x, w))
+    assert not session.runs
+    # Below the transforms the calls are plain again.
+    torch.func.vjp(product, x, w)
+    torch.func.vmap(product, (0, None))(torch.stack([x, x]), w)
+    assert len(session.runs) == 3
 
 
 def test_traces_see_the_op(op):

@@ -15,6 +15,7 @@ sys.path.append(str(ROOT / "tools" / "bench"))
 
 import torch.distributed as dist  # noqa: E402
 from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
+from torch.distributed.tensor import parallel as tp  # noqa: E402
 from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: E402
 
 import hostir.torch as hir  # noqa: E402
@@ -108,6 +109,53 @@ def test_layers_without_sequence_parallelism(mesh_of):
     model = llama.parallelize(llama.Layers(SHAPE), SHAPE, mesh_of(2), has_sequence=False)
     report = overlapped(model, torch.randn(1, TOKENS, SHAPE.hidden), True)
     assert len(report.lines) >= 4 * SHAPE.layers and not report.kept, str(report)
+
+
+class FeedForward(torch.nn.Module):
+    """An MLP with biases."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = torch.nn.Linear(64, 128), torch.nn.Linear(128, 64)
+
+    def forward(self, x):
+        return self.down(torch.nn.functional.silu(self.up(x)))
+
+
+def spread_mlp(mesh):
+    """An MLP below the module that is compiled, so that the hooks of the styles are in the graph."""
+    plan = {"0.up": hir.ColwiseParallel(), "0.down": hir.RowwiseParallel()}
+    return tp.parallelize_module(torch.nn.Sequential(FeedForward()), mesh, plan)
+
+
+def test_biases_of_row_wise_layers(mesh_of):
+    """DTensor divides such a bias by the ranks, and adds it before the sum. The package's style adds it behind the sum."""
+    mesh, shape = mesh_of(2), dataclasses.replace(SHAPE, layers=1)
+    layers = llama.Layers(shape)
+    layers.blocks[0].attention.wo = torch.nn.Linear(shape.hidden, shape.hidden)
+    layers.blocks[0].mlp.w2 = torch.nn.Linear(shape.ffn, shape.hidden)
+    report = overlapped(llama.parallelize(layers, shape, mesh), torch.randn(1, TOKENS // 2, shape.hidden), True)
+    assert len(report.lines) == 8
+    assert kept_reasons(report) == {("reduce_scatter", Reason.ADDED_BEFORE_SUM): 2}, str(report)
+    report = overlapped(spread_mlp(mesh), torch.randn(1, TOKENS // 2, 64, requires_grad=True), True)
+    assert len(report.fused) == 4
+    # The sum of the bias's gradient, which has the size of the bias.
+    assert kept_reasons(report) == {("all_reduce", Reason.NO_MATMUL_BEFORE): 1}, str(report)
+
+
+@pytest.mark.parametrize("dynamic", [None, False])
+def test_sizes_that_change(mesh_of, dynamic):
+    """From the second size on, torch compiles for symbolic ones, unless it is told not to."""
+    overlap = hir.Overlap(choose="always")
+    model = spread_mlp(mesh_of(2))
+    compiled = torch.compile(model, backend=graphs_through(overlap), fullgraph=True, dynamic=dynamic)
+    torch._dynamo.reset()
+    with torch.no_grad():
+        for tokens in (16, 24):
+            compiled(torch.randn(1, tokens, 64))
+    report = overlap.report()
+    assert len(report.lines) == 4, str(report)
+    assert {line.reason for line in report.kept} == (set() if dynamic is False else {Reason.SYMBOLIC_SHAPE}), str(report)
 
 
 def test_a_whole_decoder(mesh_of):

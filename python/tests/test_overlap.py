@@ -596,6 +596,17 @@ def test_programs_are_saved_and_put_back(group, tmp_path):
     assert any(call.startswith(f"hostir.{name}") for call in op_names(module))
 
 
+def test_an_override_of_no_region_is_reported(group, monkeypatch):
+    monkeypatch.setattr("hostir.torch._overlap.programs._OVERRIDES", {})
+    function, shapes = (lambda x, w: (gather(x, group) @ w).cosh()), [(4, 18), (18, 7)]
+    _, report = overlapped(function, *shapes)
+    (name,) = report.programs
+    assert "override" not in str(report)
+    hir.override(name, report.programs[name].lowered)
+    hir.override("region_00000000", report.programs[name].lowered)
+    assert str(report).endswith("\noverride of region_00000000: no graph has this region so far")
+
+
 def test_an_override_is_proved(group, tmp_path):
     function, shapes = (lambda x, w: (gather(x, group) @ w).sinh()), [(4, 18), (18, 7)]
     _, report = overlapped(function, *shapes)

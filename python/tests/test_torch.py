@@ -89,6 +89,57 @@ def test_compiled_without_graph_breaks(backend, dynamic):
             torch.testing.assert_close(one, other)
 
 
+@pytest.mark.parametrize("backend", ["none", "eager", "aot_eager", "inductor"])
+def test_autocast_changes_no_op(backend):
+    """The types of an op follow from its arguments, however it is called."""
+    torch._dynamo.reset()
+    x, w = (tensor.requires_grad_() for tensor in inputs())
+    run = matmul if backend == "none" else torch.compile(lambda x, w: matmul(x, w), fullgraph=True, backend=backend)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = run(x, w)
+        assert (x @ w).dtype == torch.bfloat16
+        found.sum().backward()
+        assert matmul.run_body(x, w).dtype == torch.float32
+        assert matmul(x, w, out=torch.empty(3, 5)).dtype == torch.float32
+        matmul.check(x, w)
+        with FakeTensorMode() as mode:
+            assert matmul(*(mode.from_tensor(tensor) for tensor in inputs())).dtype == torch.float32
+    assert found.dtype == torch.float32 and torch.equal(found, x @ w)
+    torch.testing.assert_close(x.grad, torch.ones(3, 5) @ w.T, rtol=1e-6, atol=1e-6)
+
+
+def test_exports_of_autocast():
+    class Layer(torch.nn.Module):
+        def forward(self, x, w):
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                return matmul(x, w), x @ w
+
+    exported = torch.export.export(Layer(), inputs())
+    one, other = exported.module()(*inputs())
+    assert (one.dtype, other.dtype) == (torch.float32, torch.bfloat16)
+    names = [node.target for module in exported.graph_module.modules() for node in module.graph.nodes]
+    assert names.count(torch.ops.hostir_tests.matmul.default) == 1
+    assert len([name for name in names if "autocast" in str(name)]) == 1
+
+
+def test_autocast_changes_no_gradient_of_ones_own():
+    @hir.op("hostir_tests::autocast_gradient", program=matmul.program, args={"x": "x", "w": "w"}, out="y")
+    def product(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return x @ w
+
+    kinds = []
+
+    @product.backward(program="programs/matmul.hir")
+    def _(dy: torch.Tensor, x: torch.Tensor, w: torch.Tensor) -> tuple:
+        kinds.append((dy @ w.T).dtype)
+        return dy @ w.T, x.T @ dy
+
+    x, w = (tensor.requires_grad_() for tensor in inputs())
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        product(x, w).sum().backward()
+    assert kinds == [torch.float32]
+
+
 def test_out():
     x, w = inputs()
     out = torch.empty(3, 5)

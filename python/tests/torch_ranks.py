@@ -160,3 +160,13 @@ def pushed_rows(group: Any) -> None:
     push_gather_matmul.prove(world=4)
     push_gather_matmul.check(x, w, group)
     torch.testing.assert_close(push_gather_matmul(x, w, group), whole_product([0, 1, 2, 3]))
+
+
+def transforms(group: Any) -> None:
+    x, w = random_inputs(dist.get_rank())
+    wanted = gradients_of_body(x, w, group)
+    found = torch.func.grad(lambda x, w: gather_matmul_2(torch.relu(x), w, group).square().sum(), (0, 1))(x, w)
+    for one, other in zip(found, wanted):
+        torch.testing.assert_close(one, other)
+    samples = torch.func.vmap(lambda x: gather_matmul_2(x, w, group))(torch.stack([x, 2 * x]))
+    torch.testing.assert_close(samples, torch.stack([whole_product([0, 1]), 2 * whole_product([0, 1])]))

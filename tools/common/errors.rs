@@ -61,7 +61,7 @@ codes! {
         START = "H0649";
     }
     Usage {
-        /// A malformed value of an option.
+        /// A malformed value of an option, or of an argument in Python.
         VALUE = "H0610";
         /// An option that names an unknown tensor.
         TENSOR = "H0611";
@@ -69,7 +69,7 @@ codes! {
         SCALAR = "H0612";
         /// An option that is given twice for the same tensor or scalar.
         TWICE = "H0613";
-        /// Options that cannot be combined.
+        /// Options that cannot be combined, or a use in Python that an op or a session does not have.
         CONFLICT = "H0614";
         /// An option that has no effect on this backend (warning).
         UNUSED = "H0619";

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+import torch.autograd.forward_ad as forward_ad
 
 from hostir import _native
 
@@ -19,6 +21,8 @@ _QUIET: list[tuple[Callable[[], Any] | None, Any]] = [
     (getattr(torch._C, "_len_torch_function_stack", None), 0),
     # `torch.func`'s transforms.
     (getattr(torch._C._functorch, "peek_interpreter_stack", None), None),
+    # Forward-mode derivatives outside of transforms. A partial object is called without a frame of Python.
+    (functools.partial(getattr, forward_ad, "_current_level", None), -1),
     # `torch.jit.trace`.
     (getattr(torch._C, "_get_tracing_state", None), None),
     # `torch.profiler`, which sees ops in torch's dispatcher.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -13,8 +14,22 @@ from torch.autograd.function import once_differentiable
 from hostir._program import Program
 from hostir.torch._session import ProgramSessions
 from hostir.torch._group import plain_tensor
+from hostir.torch._transforms import (
+    call_by_sample,
+    refuse_forward_mode,
+    refuse_second_derivative,
+    refuse_tangents,
+)
 
-__all__ = ["GradientSchedule", "GradientSpec", "apply_with_gradient", "tensor_gradients", "within_autograd"]
+__all__ = [
+    "GradientSchedule",
+    "GradientSpec",
+    "apply_in_transform",
+    "apply_with_gradient",
+    "tensor_gradients",
+    "within_autograd",
+    "without_autocast",
+]
 
 
 class GradientSpec:
@@ -53,27 +68,92 @@ class GradientSchedule:
 
 
 class _WithGradient(torch.autograd.Function):
-    """An op that autograd follows: its gradient is an op, too, so a graph has one node for each."""
+    """An op that autograd follows: its gradient is an op, too, so a graph has one node for each.
+
+    Torch calls functions with a `setup_context`, as transforms need it, by 20 us later.
+    """
 
     @staticmethod
     def forward(ctx: Any, forward: Any, backward: Any, *values: Any) -> Any:
-        ctx.op = backward
-        ctx.places = [at for at, value in enumerate(values) if isinstance(value, torch.Tensor)]
-        ctx.others = [None if isinstance(value, torch.Tensor) else value for value in values]
-        ctx.save_for_backward(*[values[at] for at in ctx.places])
+        _keep_inputs(ctx, backward, values)
         return forward(*values)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Any) -> Any:
-        values = list(ctx.others)
-        for at, tensor in zip(ctx.places, ctx.saved_tensors):
-            values[at] = tensor
-        found = ctx.op([gradient.contiguous() for gradient in gradients], *values)
-        by_place: list[Any] = [None] * len(values)
-        for at, gradient in zip(ctx.places, found):
-            by_place[at] = gradient if ctx.needs_input_grad[at + 2] else None
-        return (None, None, *by_place)
+        return _input_gradients(ctx, gradients, ctx.op)
+
+
+def _keep_inputs(ctx: Any, backward: Any, values: Sequence[Any]) -> None:
+    ctx.op = backward
+    ctx.places = [at for at, value in enumerate(values) if isinstance(value, torch.Tensor)]
+    ctx.others = [None if isinstance(value, torch.Tensor) else value for value in values]
+    ctx.save_for_backward(*[values[at] for at in ctx.places])
+
+
+def _input_gradients(ctx: Any, gradients: Sequence[torch.Tensor], backward: Callable[..., Any]) -> tuple[Any, ...]:
+    values = list(ctx.others)
+    for at, tensor in zip(ctx.places, ctx.saved_tensors):
+        values[at] = tensor
+    refuse_tangents("the gradient of an op of torch", (*gradients, *ctx.saved_tensors))
+    found = backward([gradient.contiguous() for gradient in gradients], *values)
+    by_place: list[Any] = [None] * len(values)
+    for at, gradient in zip(ctx.places, found):
+        by_place[at] = gradient if ctx.needs_input_grad[at + 2] else None
+    return (None, None, *by_place)
+
+
+class _Transformed(torch.autograd.Function):
+    """The same within transforms of `torch.func`."""
+
+    @staticmethod
+    def forward(forward: Any, backward: Any, *values: Any) -> Any:
+        return forward(*values)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        _, backward, *values = inputs
+        _keep_inputs(ctx, backward, values)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return _input_gradients(ctx, gradients, functools.partial(_apply_backward, ctx.op))
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, *values: Any) -> tuple[Any, Any]:
+        return call_by_sample(_Transformed.apply, info, in_dims, *values)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        refuse_forward_mode("an op of torch")
+
+
+class _Backward(torch.autograd.Function):
+    """The gradient of an op within transforms, which cannot be differentiated once more."""
+
+    @staticmethod
+    def forward(backward: Any, count: int, *values: Any) -> Any:
+        return tuple(backward(list(values[:count]), *values[count:]))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        refuse_second_derivative()
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, *values: Any) -> tuple[Any, Any]:
+        return call_by_sample(_Backward.apply, info, in_dims, *values)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        refuse_second_derivative()
+
+
+def _apply_backward(backward: Any, gradients: list[torch.Tensor], *values: Any) -> Any:
+    return _Backward.apply(backward, len(gradients), *gradients, *values)
 
 
 def apply_with_gradient(forward: Any, backward: Any, values: Sequence[Any]) -> Any:
@@ -81,17 +161,30 @@ def apply_with_gradient(forward: Any, backward: Any, values: Sequence[Any]) -> A
     return _WithGradient.apply(forward, backward, *values)
 
 
+def apply_in_transform(forward: Any, backward: Any, values: Sequence[Any]) -> Any:
+    """The op's results within a transform of `torch.func`."""
+    return _Transformed.apply(forward, backward, *values)
+
+
 @contextmanager
 def within_autograd() -> Iterator[None]:
     """A part of an op's kernel that autograd follows, and in which ops that are made of others by autograd work.
 
-    Graphs call ops below autograd.
+    Graphs call ops below autograd. Element types are those of the tensors, also under `torch.autocast`: graphs and programs
+    know nothing of it.
     """
     with ExitStack() as stack:
+        for kind in ("cpu", "cuda"):
+            stack.enter_context(without_autocast(kind))
         keys = torch._C.DispatchKey
         for key in (keys.AutogradCPU, keys.AutogradCUDA, keys.AutogradFunctionality):
             stack.enter_context(torch._C._SetExcludeDispatchKeyGuard(key, False))
         yield
+
+
+def without_autocast(kind: str) -> AbstractContextManager[Any]:
+    """A context in which element types are those of the tensors, whatever `torch.autocast` says for a kind of device."""
+    return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
 
 
 def tensor_gradients(spec: GradientSpec, gradients: list[torch.Tensor], values: Sequence[Any]) -> list[torch.Tensor]:

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 import torch.distributed as dist
 
+from hostir import _native
 from hostir.torch._libraries import mapped_library
 
-__all__ = ["communicator_of", "group_among", "group_name", "group_of", "is_group", "plain_tensor", "rank_count"]
+__all__ = [
+    "communicator_of",
+    "group_among",
+    "group_name",
+    "group_of",
+    "is_group",
+    "known_group_name",
+    "plain_tensor",
+    "rank_count",
+]
 
 
 def is_group(value: Any) -> bool:
@@ -26,7 +36,39 @@ def group_name(group: Any) -> str:
     """The name under which torch finds a process group, or that of a mesh of one dimension."""
     if isinstance(group, dist.ProcessGroup):
         return str(group.group_name)
+    if group.ndim != 1:
+        _refuse_mesh(group)
     return str(group.get_group().group_name)
+
+
+def _refuse_mesh(mesh: Any) -> NoReturn:
+    names = mesh.mesh_dim_names
+    note = f'slice a dimension: `mesh["{names[-1]}"]`' if names else "name its dimensions (`mesh_dim_names=`), and slice one"
+    listed = f" ({', '.join(names)})" if names else ""
+    _native.raise_error("H0610", f"`group` is a `DeviceMesh` of {mesh.ndim} dimensions{listed}, but needs one", note)
+
+
+def known_group_name(group: Any) -> str:
+    """The name of a group that torch knows: of a process group, a mesh or a name, and for None the default group."""
+    if is_group(group):
+        return group_name(group)
+    if group is None:
+        if not dist.is_available() or not dist.is_initialized():
+            message = "`group` is None, and there is no default group"
+            _native.raise_error("H0610", message, "call `torch.distributed.init_process_group` before, or pass a group")
+        return group_name(dist.group.WORLD)
+    if not isinstance(group, str) or not _is_known(group):
+        message = f"`group` is {group!r}, of which torch knows no process group"
+        _native.raise_error("H0610", message, "pass a process group, its `group_name`, or a `DeviceMesh` of one dimension")
+    return group
+
+
+def _is_known(name: str) -> bool:
+    try:
+        rank_count(name)
+    except (RuntimeError, ValueError):
+        return False
+    return True
 
 
 def group_of(name: str) -> Any:

@@ -22,12 +22,16 @@ from hostir._timeline import timeline
 from hostir.torch._gradient import (
     GradientSchedule,
     GradientSpec,
+    apply_in_transform,
     apply_with_gradient,
     tensor_gradients,
     within_autograd,
+    without_autocast,
 )
 from hostir.torch._group import group_among, group_name, is_group, plain_tensor
+from hostir.torch._pickling import find_module_place, importable_op
 from hostir.torch._session import ProgramSessions, ResultLayout
+from hostir.torch._transforms import call_by_sample, is_differentiated, is_transformed, refuse_forward_level, refuse_tangents
 
 __all__ = ["Op", "op"]
 
@@ -94,9 +98,21 @@ class Op:
     def __repr__(self) -> str:
         return f"<hostir.torch.Op {self.name}: {self.program.name}>"
 
+    def __copy__(self) -> Op:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Op:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return importable_op, (self.name, *find_module_place(self))
+
     def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         """The op's results. With `out=` they are written there, and autograd does not follow."""
+        if out is not None:
+            _check_out(self, out)
         if torch.compiler.is_compiling():
+            refuse_forward_level(self.name)
             return self._call_by_torch(self._packet.default, self._bind(args, kwargs), out)
         if not kwargs:
             found = self._call_directly(args, out)
@@ -104,7 +120,12 @@ class Op:
                 return found
         values = self._bind(args, kwargs)
         found = self._call_directly(values, out) if values != args or kwargs else None
-        return self._call_by_torch(self._call_below_autograd, values, out) if found is None else found
+        if found is not None:
+            return found
+        refuse_tangents(self.name, values)
+        if out is None and is_transformed():
+            return apply_in_transform(self._call_below_autograd, self._backward, values)
+        return self._call_by_torch(self._call_below_autograd, values, out)
 
     def _call_directly(self, values: tuple[Any, ...], out: Any) -> Any:
         """The op's results past torch's dispatcher; None where that has to see the call."""
@@ -118,7 +139,7 @@ class Op:
     def _call_by_torch(self, forward: Callable[..., Any], values: tuple[Any, ...], out: Any) -> Any:
         if out is not None:
             return self._packet.out(*values, **self._out_arguments(out))
-        if not _is_followed(values):
+        if not (_is_followed(values) or is_differentiated()):
             return self._packet.default(*values)
         return apply_with_gradient(forward, self._backward, values)
 
@@ -231,7 +252,8 @@ class Op:
 
     def run_body(self, *args: Any, **kwargs: Any) -> Any:
         """The body's results, as plain tensors that share no memory with the arguments."""
-        return _detached_results(self.body(*self._bind(args, kwargs)), args)
+        with without_autocast("cpu"), without_autocast("cuda"):
+            return _detached_results(self.body(*self._bind(args, kwargs)), args)
 
     def named_arguments(self, values: Sequence[Any]) -> dict[str, Any]:
         """The arguments by name."""
@@ -246,9 +268,36 @@ class Op:
         return tuple(group_name(value) if is_group(value) else value for value in args)
 
     def _out_arguments(self, out: Any) -> dict[str, Any]:
-        if isinstance(out, torch.Tensor):
-            return {"out": out}
+        if len(self.outputs) == 1:
+            return {"out": out if isinstance(out, torch.Tensor) else out[0]}
         return {f"out{index}": value for index, value in enumerate(out)}
+
+
+def _check_out(made: Op, out: Any) -> None:
+    """Raises unless `out=` has a tensor of its own for each result."""
+    count = len(made.outputs)
+    if isinstance(out, torch.Tensor):
+        if count > 1:
+            _refuse_out(made, f"is one tensor, but {made.name} has {count} results ({', '.join(made.outputs)})")
+        return
+    if not isinstance(out, (tuple, list)):
+        _refuse_out(made, f"is of type {type(out).__name__}, but {made.name} writes tensors")
+    if len(out) != count:
+        results = "result of {} is" if count == 1 else "results of {} are"
+        names = ", ".join(made.outputs)
+        _refuse_out(made, f"has {len(out)} of {count} tensors: the {results.format(made.name)} {names}")
+    for at, one in enumerate(out):
+        if not isinstance(one, torch.Tensor):
+            _refuse_out(made, f"has a value of type {type(one).__name__}, but {made.name} writes tensors")
+        if any(one is other for other in out[:at]):
+            _refuse_out(made, f"has one tensor for several results of {made.name}")
+
+
+def _refuse_out(made: Op, what: str) -> NoReturn:
+    names = ", ".join(made.outputs)
+    is_one = len(made.outputs) == 1
+    note = f"give the tensor: `out={names}`" if is_one else f"give each result a tensor of its own: `out=({names})`"
+    _refuse("H0610", f"`out` {what}", note)
 
 
 def _is_followed(values: Sequence[Any]) -> bool:
@@ -333,6 +382,9 @@ def _register(made: Op) -> torch.library.Library:
         library.impl(registered, kernel, "CPU")
         library.impl(registered, gpu_kernel, "CUDA")
         torch.library.register_fake(f"{namespace}::{registered}", fake_kernel, lib=library)
+    for registered in (name, f"{name}_backward"):
+        overload = getattr(getattr(torch.ops, namespace), registered).default
+        torch.library.register_vmap(overload, functools.partial(call_by_sample, overload), lib=library)
     return library
 
 

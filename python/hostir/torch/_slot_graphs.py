@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +14,10 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from hostir.torch._gradient import without_autocast
 from hostir.torch._overlap import Overlap, Report
 
-__all__ = ["SlotCall", "check", "gather_rows", "report", "run_slot", "scatter_sum", "use", "without_autocast"]
+__all__ = ["SlotCall", "check", "gather_rows", "report", "run_slot", "scatter_sum", "use"]
 
 c10d = torch.ops._c10d_functional
 
@@ -68,16 +68,10 @@ def run_slot(function: Callable[..., Any], call: SlotCall, tensors: Tensors) -> 
     """The results of `function(call, *tensors)`, by its graph."""
     slots = _slots
     key = (function, call, *((tuple(value.shape), value.stride(), value.dtype, value.device) for value in tensors))
-    with without_autocast(tensors[0]):
+    with without_autocast(tensors[0].device.type):
         if key not in slots.graphs:
             slots.graphs[key] = _make_graph(slots.overlap, function, call, tensors)
         return slots.graphs[key](*tensors)
-
-
-def without_autocast(tensor: torch.Tensor) -> AbstractContextManager[Any]:
-    """A context in which element types are those of the tensors, whatever `torch.autocast` says for their device."""
-    kind = tensor.device.type
-    return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
 
 
 def _make_graph(

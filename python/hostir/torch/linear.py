@@ -16,8 +16,9 @@ from torch import Tensor
 import torch.nn.functional as F
 from torch.autograd.function import once_differentiable
 
-from hostir import _native
-from hostir.torch._group import group_name, is_group, rank_count
+from hostir.torch._gradient import without_autocast
+from hostir.torch._group import known_group_name, rank_count
+from hostir.torch._slot_checks import check_biases, check_part_rows, check_rows, check_weights
 from hostir.torch._slot_graphs import (
     SlotCall,
     check,
@@ -26,7 +27,6 @@ from hostir.torch._slot_graphs import (
     run_slot,
     scatter_sum,
     use,
-    without_autocast,
 )
 
 __all__ = ["all_gather", "all_reduce", "check", "reduce_scatter", "report", "use"]
@@ -48,11 +48,14 @@ def all_gather(x: Tensor, w: Any, group: Any, bias: Any = None, *, dim: int = 0)
     """`linear(gathered x, w, bias)`: the rows of all ranks times this rank's columns.
 
     With a list of weights, and of biases if any, they share the gather, and the result is a tuple. `group` is a process
-    group, its name, or a `DeviceMesh` of one dimension.
+    group, its name, a `DeviceMesh` of one dimension, or None for the default group.
+
+    Wrong shapes and groups are a `hostir.HostIrError` (`H0610`).
     """
     weights = (w,) if isinstance(w, Tensor) else tuple(w)
     biases = () if bias is None else (bias,) if isinstance(bias, Tensor) else tuple(bias)
-    call = _slot_call(x, group, dim, len(weights), len(biases) > 0)
+    check_rows(x, dim)
+    call = _slot_call(x, group, dim, weights, biases, is_list=not isinstance(w, Tensor))
     run = _gather_compiled if torch.compiler.is_compiling() else _Gather.apply
     made = run(call, *_cast_for_autocast(x, *weights, *biases))
     return made[0] if isinstance(w, Tensor) else tuple(made)
@@ -64,7 +67,9 @@ def reduce_scatter(x: Tensor, w: Tensor, group: Any, bias: Tensor | None = None,
     A rank has its part of the columns of `x` and `w`, and the whole bias, whose gradient is that of all rows.
     """
     biases = () if bias is None else (bias,)
-    call = _slot_call(x, group, dim, 1, bias is not None)
+    check_rows(x, dim)
+    call = _slot_call(x, group, dim, (w,), biases)
+    check_part_rows(x, dim, call.ranks)
     return (_scatter_compiled if torch.compiler.is_compiling() else _Scatter.apply)(
         call, *_cast_for_autocast(x, w, *biases)
     )
@@ -76,15 +81,18 @@ def all_reduce(x: Tensor, w: Tensor, group: Any, bias: Tensor | None = None) -> 
     All ranks go on with the same numbers, so the gradient that comes back is the same on all, and is not summed.
     """
     biases = () if bias is None else (bias,)
-    call = _slot_call(x, group, 0, 1, bias is not None)
+    call = _slot_call(x, group, 0, (w,), biases)
     return _Reduce.apply(call, *_cast_for_autocast(x, w, *biases))
 
 
-def _slot_call(x: Tensor, group: Any, dim: int, count: int, has_bias: bool) -> SlotCall:
-    name = group_name(group) if is_group(group) else str(group)
-    if not -x.dim() <= dim < x.dim():
-        _native.raise_error("H0610", f"`dim` is {dim}, but `x` has {x.dim()} axes", "name the axis of the tokens")
-    return SlotCall(name, rank_count(name), dim % x.dim(), count, has_bias)
+def _slot_call(
+    x: Tensor, group: Any, dim: int, weights: Sequence[Tensor], biases: Sequence[Any], is_list: bool = False
+) -> SlotCall:
+    name = known_group_name(group)
+    ranks = rank_count(name)
+    check_weights(x, weights, is_list, ranks)
+    check_biases(biases, weights, is_list)
+    return SlotCall(name, ranks, dim % x.dim(), len(weights), len(biases) > 0)
 
 
 def _cast_for_autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
@@ -264,6 +272,6 @@ class _Reduce(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
         x, weight = ctx.saved_tensors
-        with without_autocast(x):
+        with without_autocast(x.device.type):
             given = _unflat(torch.mm(_flat(gradient), weight), x)
             return (None, given, *_weight_gradients([gradient], x, ctx.call))

@@ -18,10 +18,11 @@ from hostir.torch._overlap.emit import Argument, Written
 from hostir.torch._overlap.nodes import ELEMENT_TYPES, FACTOR_TYPES
 from hostir.torch._overlap.reasons import Kept, Reason
 
-__all__ = ["RegionProgram", "override", "region_program"]
+__all__ = ["RegionProgram", "override", "region_program", "unused_overrides"]
 
 # Of a program, not of its kernels: from its name to the colon.
 HEAD = re.compile(r"^\w+(\(.*?)(?: on \w+)?:$", re.MULTILINE | re.DOTALL)
+REGION = re.compile(r"region_[0-9a-f]{8}")
 ORDER = re.compile(r"\[([^\]]*)\] order\(([^)]*)\)")
 COLLECTIVE = re.compile(r"\b(allgather|reduce_scatter|allreduce)\(")
 
@@ -113,9 +114,14 @@ def override(name: str, program: str | os.PathLike[str] | Program) -> None:
     - `name`: the region's, as the report has it: `"region_3f2a91c0"`.
     - `program`: a `hostir.Program`, or the path of a text. It has the inputs and outputs of the region's.
 
-    The program is proved first. A region that a later graph has gets it, too. Raises `hostir.HostIrError` if the program
-    is wrong (the error's own code) or has other inputs or outputs (`H0631`).
+    The program is proved first. A region that a later graph has gets it, too; until then reports say that none has it.
+    Raises `hostir.HostIrError` if the program is wrong (the error's own code) or has other inputs or outputs (`H0631`), and
+    for what is not the name of a region (`H0610`).
     """
+    if REGION.fullmatch(name) is None:
+        regions = ", ".join(sorted({region for region, _ in _PROGRAMS}))
+        note = f"the regions so far are {regions}" if regions else "take it from a report"
+        _native.raise_error("H0610", f"`{name}` is not the name of a region, as `region_3f2a91c0` is", note)
     found = program if isinstance(program, Program) else load(program)
     known = [made for (region, _), made in _PROGRAMS.items() if region == name]
     for made in known:
@@ -126,6 +132,12 @@ def override(name: str, program: str | os.PathLike[str] | Program) -> None:
     for op, made in _OPS.values():
         if made.name == name:
             op.replace_program(found)
+
+
+def unused_overrides() -> list[str]:
+    """The names for which there is an override, but no region so far."""
+    regions = {region for region, _ in _PROGRAMS}
+    return sorted(name for name in _OVERRIDES if name not in regions)
 
 
 def _replace_program(made: RegionProgram, program: Program) -> None:

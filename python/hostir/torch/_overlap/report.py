@@ -11,7 +11,7 @@ import torch
 import hostir
 from hostir.torch._overlap.measure import Times
 from hostir.torch._overlap.nodes import Collective, Node
-from hostir.torch._overlap.programs import RegionProgram
+from hostir.torch._overlap.programs import RegionProgram, unused_overrides
 from hostir.torch._overlap.reasons import Kept, Reason
 
 __all__ = ["Line", "Report", "source_line"]
@@ -76,6 +76,7 @@ class Report:
         widths = [max(len(row[at]) for row in rows) for at in range(len(HEADS))]
         table = [_join(row, widths) for row in rows]
         table.append(f"{len(self.lines)} collectives: {len(self.fused)} fused, {len(self.kept)} kept")
+        table.extend(f"override of {name}: no graph has this region so far" for name in unused_overrides())
         return "\n".join(table)
 
     def save(self, folder: str | os.PathLike[str]) -> list[Path]:

@@ -1,0 +1,152 @@
+"""What users of ops, slots and groups are told of wrong arguments: the argument, what is needed, and the repair."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import torch.distributed as dist  # noqa: E402
+from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
+from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: E402
+
+import hostir  # noqa: E402
+import hostir.torch as hir  # noqa: E402
+import torch_ranks as ranks  # noqa: E402
+
+
+@pytest.fixture
+def group():
+    """A group of four ranks that exists for shapes only."""
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=4)
+    yield dist.group.WORLD
+    dist.destroy_process_group()
+
+
+def ones(*shape):
+    return torch.ones(shape)
+
+
+def refusal(call, *args, **kwargs):
+    """The message and the note of what is refused."""
+    with pytest.raises(hostir.HostIrError) as caught:
+        call(*args, **kwargs)
+    assert caught.value.code == "H0610" and len(caught.value.notes) == 1
+    return caught.value.message, caught.value.notes[0]
+
+
+GATHER, SCATTER, REDUCE = hir.linear.all_gather, hir.linear.reduce_scatter, hir.linear.all_reduce
+LINEAR = [
+    (GATHER, (ones(8, 6), ones(5, 7)), "`x` has 6 features, but `w` of shape (5, 7) takes 7", "weights are [out, in]"),
+    (GATHER, (ones(8, 6), ones(6, 5)), "`x` has 6 features, but `w` of shape (6, 5) takes 5", "pass its transpose, `w.t()`"),
+    (GATHER, (ones(8, 6), [ones(5, 6), ones(5, 7)]), "`w[1]` of shape (5, 7) takes 7", "weights are [out, in]"),
+    (SCATTER, (ones(8, 6), ones(5, 24)), "`w` of shape (5, 24) takes 24", "4 ranks"),
+    (REDUCE, (ones(8, 24), ones(5, 6)), "`x` has 24 features, but `w` of shape (5, 6) takes 6", "4 ranks"),
+    (GATHER, (ones(6), ones(5, 6)), "`x` has 1 axis, but needs that of the rows and that of the features", "x[None]"),
+    (SCATTER, (ones(6), ones(5, 6)), "`x` has 1 axis", "x[None]"),
+    (REDUCE, (torch.tensor(1.0), ones(5, 6)), "`x` has 0 axes", "x[None]"),
+    (GATHER, (ones(8, 6), ones(6)), "`w` has the shape (6), but needs two axes", "[out, in]"),
+    (SCATTER, (ones(8, 6), ones(2, 5, 6)), "`w` has the shape (2, 5, 6)", "[out, in]"),
+    (GATHER, (ones(8, 6), []), "`w` is a list without weights", "one weight"),
+    (GATHER, (ones(8, 6), [ones(5, 6)] * 2, "group", [ones(5), None]), "`bias[1]` is None", "zeros"),
+    (GATHER, (ones(8, 6), [ones(5, 6)] * 2, "group", [ones(5)]), "`w` has 2 weights, but `bias` has 1", "a bias for each"),
+    (GATHER, (ones(8, 6), [ones(5, 6)] * 2, "group", ones(5)), "`w` has 2 weights, but `bias` has 1", "a bias for each"),
+    (GATHER, (ones(8, 6), ones(5, 6), "group", ones(6)), "`bias` has the shape (6), but `w` of shape (5, 6) gives 5", "(5)"),
+    (SCATTER, (ones(8, 6), ones(5, 6), "group", ones(1, 5)), "`bias` has the shape (1, 5)", "(5)"),
+    (REDUCE, (ones(8, 6), ones(5, 6), "group", ones(4)), "`bias` has the shape (4)", "(5)"),
+    (SCATTER, (ones(6, 6), ones(5, 6)), "axis 0 of `x` has 6 rows, which do not divide into one part for each of 4 ranks", "pad"),
+]
+
+
+@pytest.mark.parametrize(("slot", "given", "message", "note"), LINEAR)
+@pytest.mark.parametrize("kind", ["eager", "compiled"])
+def test_slots(group, kind, slot, given, message, note):
+    x, w, *rest = given
+    found = refusal(maybe_compiled(kind, slot), x, w, group.group_name, *rest[1:])
+    assert message in found[0] and note in found[1], found
+
+
+def maybe_compiled(kind, call, fullgraph=False):
+    torch._dynamo.reset()
+    return call if kind == "eager" else torch.compile(call, backend="eager", fullgraph=fullgraph)
+
+
+def test_the_axis_of_rows(group):
+    for dim, message in [(1, "`dim` is 1, the axis of the features of `x`"), (-1, "`dim` is -1"), (2, "`x` has 2 axes")]:
+        assert message in refusal(GATHER, ones(8, 6), ones(5, 6), group, dim=dim)[0]
+    message, note = refusal(SCATTER, ones(2, 6, 6), ones(5, 6), group, dim=1)
+    assert "axis 1 of `x` has 6 rows" in message and "2 more" in note
+
+
+def test_what_is_right_is_taken(group):
+    """Also one row without an axis of rows, where all ranks have the sum."""
+    hir.linear.use(hir.Overlap(choose="never"))
+    for given in [group, group.group_name, init_device_mesh("cpu", (4,)), None]:
+        for kind in ["eager", "compiled"]:
+            gather, scatter, reduce = (maybe_compiled(kind, slot, fullgraph=True) for slot in (GATHER, SCATTER, REDUCE))
+            assert gather(ones(8, 6), ones(5, 6), given, ones(5)).shape == (32, 5)
+            assert [one.shape for one in gather(ones(8, 6), [ones(5, 6)], given)] == [(32, 5)]
+            assert scatter(ones(3, 8, 6), ones(5, 6), given, dim=-2).shape == (3, 2, 5)
+            assert reduce(ones(6), ones(5, 6), given, ones(5)).shape == (5,)
+
+
+@pytest.mark.parametrize("kind", ["eager", "compiled"])
+def test_no_group(kind):
+    message, note = refusal(maybe_compiled(kind, GATHER), ones(8, 6), ones(5, 6), None)
+    assert "`group` is None, and there is no default group" in message and "init_process_group" in note
+
+
+@pytest.mark.parametrize("given", ["nobody", 7])
+def test_unknown_groups(group, given):
+    message, note = refusal(GATHER, ones(8, 6), ones(5, 6), given)
+    assert f"`group` is {given!r}, of which torch knows no process group" in message and "a `DeviceMesh`" in note
+
+
+@pytest.mark.parametrize("call", [GATHER, ranks.gather_matmul_2])
+def test_meshes_of_two_dimensions(group, call):
+    named = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+    message, note = refusal(call, ones(8, 6), ones(5, 6), named)
+    assert message == "`group` is a `DeviceMesh` of 2 dimensions (dp, tp), but needs one"
+    assert note == 'slice a dimension: `mesh["tp"]`'
+    message, note = refusal(call, ones(8, 6), ones(5, 6), init_device_mesh("cpu", (2, 2)))
+    assert "of 2 dimensions, but" in message and "mesh_dim_names" in note
+
+
+@hir.op("hostir_refusals::two_results", program="programs/two_results.hir", args={"x": "x"}, out=("a", "b"))
+def two_results(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.relu(x), torch.exp(x)
+
+
+@hir.op("hostir_refusals::matmul", program="programs/matmul.hir", args={"x": "x", "w": "w"}, out="y")
+def matmul(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return x @ w
+
+
+SAME = torch.empty(4)
+OUT = [
+    (two_results, (ones(4),), ones(4), "`out` is one tensor, but hostir_refusals::two_results has 2 results (a, b)", "out=(a, b)"),
+    (two_results, (ones(4),), [ones(4)], "`out` has 1 of 2 tensors: the results of hostir_refusals::two_results are a, b", "out=(a, b)"),
+    (two_results, (ones(4),), [ones(4)] * 3, "`out` has 3 of 2 tensors", "out=(a, b)"),
+    (two_results, (ones(4),), (SAME, SAME), "`out` has one tensor for several results", "a tensor of its own"),
+    (two_results, (ones(4),), (ones(4), None), "`out` has a value of type NoneType", "out=(a, b)"),
+    (matmul, (ones(3, 4), ones(4, 5)), (ones(3, 5),) * 2, "`out` has 2 of 1 tensors: the result of hostir_refusals::matmul is y", "out=y"),
+    (matmul, (ones(3, 4), ones(4, 5)), 7, "`out` is of type int", "out=y"),
+]
+
+
+@pytest.mark.parametrize(("op", "given", "out", "message", "note"), OUT)
+@pytest.mark.parametrize("kind", ["eager", "compiled"])
+def test_out(kind, op, given, out, message, note):
+    found = refusal(maybe_compiled(kind, op), *given, out=out)
+    assert message in found[0] and note in found[1], found
+
+
+def test_out_in_a_tuple():
+    out = torch.empty(3, 5)
+    matmul(ones(3, 4), ones(4, 5), out=(out,))
+    assert torch.equal(out, 4 * ones(3, 5))
+
+
+@pytest.mark.parametrize("name", ["region", "regoin_3f2a91c0", "region_3f2a91c", "region_3F2A91C0", "mylib::matmul"])
+def test_overrides_of_what_is_no_region(name):
+    message, note = refusal(hir.override, name, matmul.program)
+    assert message == f"`{name}` is not the name of a region, as `region_3f2a91c0` is"
+    assert "report" in note or "the regions so far are region_" in note
