@@ -67,8 +67,9 @@ impl GatherLoop<'_> {
             number,
             first: false,
         };
-        let mut here = self.copy_own_part(build, &own.rows, &arrived.rows);
-        here.extend(self.products(build, &own));
+        let mut here = self.products(build, &own);
+        // Nothing waits for the copy; in front of the products it would delay them.
+        here.extend(self.copy_own_part(build, &own.rows, &arrived.rows));
         let mut there = Vec::new();
         let arrivals = arrived.slices().map(|slice| put_message(build, true, slice, number, &mut there));
         let arrivals: Vec<u32> = arrivals.collect();
