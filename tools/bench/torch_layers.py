@@ -12,7 +12,7 @@ a time is that of the slowest rank, by events behind a barrier on the stream. Pr
   speed-up      torch.compile's time over this way's in the same round: the median and its 95% interval (of order
                 statistics, so nothing is assumed of the times); graphs are compared with torch.compile's graph
   exposed ms    the median of the difference to the same step, compiled, with buffers in the place of what collectives give
-  hidden        1 - exposed / the time of the step's collectives alone
+  hidden        of what torch.compile exposes: 1 - exposed / what its step of the same kind exposes
 
 and what became of each collective. --tiny --device cpu tries all of it on gloo, with small layers and no graphs: a check of this
 program, not a measurement. Exit status: 0, 1 a way failed or gave other numbers than eager torch, 3 there are too few GPUs.
@@ -275,8 +275,7 @@ def median_interval(values: list[float]) -> tuple[float, float, float]:
 
 def figures_of(times: dict[str, list[float]]) -> dict[str, dict[str, Any]]:
     """What is printed of each way."""
-    alone = statistics.median(times["collectives"]) if "collectives" in times else math.nan
-    figures = {}
+    figures: dict[str, dict[str, Any]] = {}
     for name, sample in times.items():
         suffix = " graph" if name.endswith(" graph") else ""
         base, bare = times.get(f"compile{suffix}"), times.get(f"no-comm{suffix}")
@@ -284,9 +283,12 @@ def figures_of(times: dict[str, list[float]]) -> dict[str, dict[str, Any]]:
         if name != "collectives" and base:
             entry["speed-up"] = median_interval([one / other for one, other in zip(base, sample, strict=True)])
         if name != "collectives" and bare and not name.startswith("no-comm"):
-            exposed = statistics.median(other - one for one, other in zip(bare, sample, strict=True))
-            entry |= {"exposed": exposed, "hidden": 1 - exposed / alone}
+            entry["exposed"] = statistics.median(other - one for one, other in zip(bare, sample, strict=True))
         figures[name] = entry
+    for name, entry in figures.items():
+        whole = figures.get("compile graph" if name.endswith(" graph") else "compile", {}).get("exposed", 0.0)
+        if "exposed" in entry and whole > 0:
+            entry["hidden"] = 1 - entry["exposed"] / whole
     return figures
 
 

@@ -52,13 +52,13 @@ def matmul_reduce_scatter(x: torch.Tensor, w: torch.Tensor, group: str) -> torch
 @hir.op("hostir_gpu::push", program="push.hir", args={"x": "X"}, out="Y")
 def push(x: torch.Tensor, group: str) -> torch.Tensor:
     """All ranks' rows."""
-    return fc.all_gather_tensor(x, 0, group)
+    return fc.all_gather_tensor(x.contiguous(), 0, group)
 
 
 @hir.op("hostir_gpu::pull", program="pull.hir", args={"x": "X"}, out="Y")
 def pull(x: torch.Tensor, group: str) -> torch.Tensor:
     """The same."""
-    return fc.all_gather_tensor(x, 0, group)
+    return fc.all_gather_tensor(x.contiguous(), 0, group)
 
 
 def numbers(*shape: int, seed: int) -> torch.Tensor:

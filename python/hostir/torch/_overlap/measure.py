@@ -26,6 +26,8 @@ from hostir import __version__
 from hostir.torch._group import group_of
 from hostir.torch._overlap.ballot import Ballot, ballot_of
 from hostir.torch._overlap.choices import choice_store
+from hostir.torch._overlap.layouts import VIEWS
+from hostir.torch._overlap.nodes import MATMULS, Node, collective_of, op_name
 from hostir.torch._overlap.reasons import Kept, Reason
 
 __all__ = ["Times", "Ways", "measure_ways", "wins_needed"]
@@ -37,6 +39,8 @@ log = logging.getLogger(__name__)
 
 # How likely it may be that a program which is no faster is taken for one that is.
 CHANCE = 0.05
+# Views with the axes in another order.
+TURNS = {"permute", "t", "transpose"}
 
 
 @dataclass(frozen=True)
@@ -214,7 +218,9 @@ def _measure(ballot: Ballot, ways: Ways, inputs: Sequence[Any], rounds: int, tim
 
 
 def _compiled(module: Any, tensors: list[torch.Tensor]) -> Module:
-    """The module as Inductor has it in the graph that is being compiled; as it is where Inductor refuses."""
+    """The module as Inductor has it in the graph that is being compiled; as it is where Inductor refuses, or changes nothing."""
+    if not any(map(_is_changed_by_inductor, module.graph.nodes)):
+        return module  # type: ignore[no-any-return]
     options = {"post_grad_custom_post_pass": None, "triton.cudagraphs": False}
     try:
         return torch._inductor.compile(module, list(tensors), options=options)  # type: ignore[no-any-return]
@@ -282,6 +288,14 @@ def _time_on_cpu(module: Module, tensors: list[torch.Tensor]) -> float:
     start = time.perf_counter()
     module(*tensors)
     return (time.perf_counter() - start) * 1e3
+
+
+def _is_changed_by_inductor(node: Node) -> bool:
+    """Whether a node is a function or a copy; Inductor calls matmuls, collectives and programs as they are."""
+    if node.op != "call_function" or collective_of(node) is not None:
+        return False
+    is_program = getattr(node.target, "namespace", "") == "hostir"
+    return not is_program and op_name(node) not in {*VIEWS, *TURNS, *MATMULS, "_scaled_mm", "getitem", "wait_tensor"}
 
 
 # The highest clock of a GPU, in cycles a second; it spins at least for as long as it is asked to.
