@@ -190,6 +190,54 @@ def one_rank_never_comes(group: Any) -> None:
     assert found.rounds == 6
 
 
+def block(x: torch.Tensor, w: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """An MLP block: both its collectives can be in one program."""
+    hidden = torch.relu(fc.all_gather_tensor(x, 0, dist.group.WORLD) @ w)
+    return fc.reduce_scatter_tensor(hidden @ v, "sum", 0, dist.group.WORLD)
+
+
+@contextmanager
+def clock_of_blocks(joined: float, apart: float, part: float) -> Any:
+    """A clock by what a module has: torch's nodes take 2 ms for the block, and 1 for one of its collectives."""
+
+    def read(module: Any, tensors: Any) -> float:
+        module(*tensors)
+        programs = sum("hostir" in str(node.target) for node in module.graph.nodes)
+        whole = any("relu" in str(node.target) for node in module.graph.nodes)
+        if programs == 2:
+            return apart
+        if len(tensors) == 3:
+            return joined if programs else 2.0
+        assert not whole
+        return part if programs else 1.0
+
+    found, measure._time_on_cpu = measure._time_on_cpu, read
+    try:
+        yield
+    finally:
+        measure._time_on_cpu = found
+
+
+def joined_or_apart(group: Any) -> None:
+    """A region with two collectives is measured beside a program for each of them, too; the faster way is taken."""
+    x, w, v = torch.randn(4, 8) + dist.get_rank(), torch.randn(8, 6), torch.randn(6, 8)
+    for joined, apart, names in ((1.0, 1.5, 1), (1.0, 1.0, 1), (1.5, 1.0, 2)):
+        module = graph_of(block, [tuple(given.shape) for given in (x, w, v)])
+        with clock_of_blocks(joined, apart, 0.5):
+            overlap = hir.Overlap(rounds=6)
+            overlap(module)
+        lines = overlap.report().lines
+        assert all(line.is_fused for line in lines) and len({line.region for line in lines}) == names, str(overlap.report())
+        assert names == 2 or {line.times.apart for line in lines} == {apart}
+        torch.testing.assert_close(module(x, w, v), block(x, w, v))
+    # Where the joined program loses, and one of the two gains nothing, that collective stays.
+    module = graph_of(block, [tuple(given.shape) for given in (x, w, v)])
+    with clock_of_blocks(3.0, 1.0, 1.0):
+        overlap = hir.Overlap(rounds=6)
+        overlap(module)
+    assert [line.reason for line in overlap.report().lines] == [Reason.NO_GAIN] * 2
+
+
 def refused_programs(group: Any) -> None:
     """A program that the pass or the proof refuses leaves torch's nodes, on all ranks, without measuring."""
     for passes in ("no-such-pass", "host-ir-lower"):

@@ -40,6 +40,14 @@ def test_too_few_rounds_say_nothing():
     assert times([2.0] * 5, [1.0] * 5).is_faster(1.02)
 
 
+def test_programs_apart():
+    """Of ranks with three ways: the third counts against the second alone."""
+    found = Times.of_ranks([[[2.0] * 5, [1.5] * 5, [1.0] * 5], [[1.0] * 5, [1.0] * 5, [1.25] * 5]])
+    assert (found.serial, found.measured, found.apart) == (2.0, 1.5, 1.25)
+    assert found.is_faster(1.02) and found.is_better_apart
+    assert not times([2.0] * 5, [1.5] * 5).is_better_apart
+
+
 def test_a_tie_is_torchs():
     assert not times([1.0] * 20, [1.0] * 20).is_faster(1.0)
     assert not times([1.02] * 20, [1.0] * 20).is_faster(1.03)
@@ -134,6 +142,7 @@ def test_the_folder_of_kept_times(monkeypatch):
         ranks.different_regions,
         ranks.one_rank_fails,
         ranks.one_rank_never_comes,
+        ranks.joined_or_apart,
         ranks.refused_programs,
         ranks.kept_graphs_compute,
     ],

@@ -2,9 +2,7 @@
 //! work on its streams reads and writes between runs.
 #![allow(unsafe_code, reason = "sessions take addresses and streams of a caller's")]
 
-use super::{
-    COUNT, Done, Scenario, bind_output, compare, long_work, numbers, stream, tensor, text, with_input,
-};
+use super::{COUNT, Done, Scenario, bind_output, compare, long_work, numbers, stream, tensor, text, with_input};
 use super::{DeviceTensor, SQUARE};
 use hostir::backend::control_plane::{ControlPlane, ThreadControlPlane};
 use hostir::ir::DType;
