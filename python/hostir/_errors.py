@@ -44,7 +44,7 @@ class Fix:
 
     @property
     def is_machine_applicable(self) -> bool:
-        """Whether tools may apply the fix without asking."""
+        """True if tools may apply the fix without asking."""
         return self.applicability == "MachineApplicable"
 
     def apply_to(self, text: str) -> str:

@@ -101,7 +101,7 @@ class Dispatcher:
     def __init__(self, torch: dict[str, Any], places: list[int]) -> None: ...
     @property
     def has_exchange_api(self) -> bool:
-        """Whether tensors are read by DLPack's exchange API."""
+        """True if tensors are read by DLPack's exchange API."""
     def call(self, values: tuple[Any, ...]) -> Any:
         """The results of a call that is prepared and that torch's dispatcher need not see; else None."""
     def call_into(self, values: tuple[Any, ...], out: Any) -> Any:

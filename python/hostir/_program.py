@@ -118,7 +118,7 @@ class Verdict:
 
     @property
     def ok(self) -> bool:
-        """Whether the program is proved right."""
+        """True if the program is proved right."""
         return self.outcome == "proved"
 
     def __bool__(self) -> bool:

@@ -660,3 +660,10 @@ def test_gradients_of_weights_on_ranks(world):
 )
 def test_two_ranks(work):
     start_ranks(work, 2)
+
+
+def test_what_is_no_graph_is_refused():
+    for wrong in (3, torch.nn.Linear(2, 2), None):
+        with pytest.raises(hostir.HostIrError, match=f"not a `{type(wrong).__name__}`") as caught:
+            hir.Overlap()(wrong)
+        assert caught.value.code == "H0610" and "post_grad_custom_post_pass" in str(caught.value)

@@ -118,7 +118,7 @@ def mean(report, names):
 
 
 def verdict(bar, found):
-    """Whether a bar is met; `within noise` where the interval holds the bar. By rule:
+    """True if a bar is met; `within noise` where the interval holds the bar. By rule:
 
     reaches    the upper end of the interval is at or above the bar: nothing says that ours is slower
     at least   the value is

@@ -65,7 +65,7 @@ class Bench:
     # ---- rows ----
 
     def fits(self, name):
-        """Whether a row can run here; else it is left out by name."""
+        """True if a row can run here; else it is left out by name."""
         why = rows.fits(name, self.devices)
         if why:
             self.failed(name, f"left out, {why}")

@@ -64,7 +64,7 @@ class World:
         return whole.item()
 
     def agreed(self, worked):
-        """Whether all ranks say so."""
+        """True if all ranks say so."""
         return bool(self.reduced(worked, dist.ReduceOp.MIN))
 
     def slowest(self, ms):

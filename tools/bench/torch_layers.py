@@ -175,7 +175,7 @@ class Case:
 
 
 def agreed(worked: bool, device: torch.device) -> bool:
-    """Whether all ranks say so."""
+    """True if all ranks say so."""
     flag = torch.tensor([int(worked)], device=device)
     dist.all_reduce(flag, op=dist.ReduceOp.MIN)
     return bool(flag.item())

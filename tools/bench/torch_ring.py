@@ -112,7 +112,7 @@ def measure(options: argparse.Namespace, device: torch.device) -> dict[str, Any]
 
 
 def is_close(found: Any, wanted: torch.Tensor) -> bool:
-    """Whether a result is right; what GEMMs of other shapes round differently is small beside the largest element."""
+    """True if a result is right; what GEMMs of other shapes round differently is small beside the largest element."""
     value = found[0] if isinstance(found, list) else found
     return bool((value - wanted).abs().max() <= 0.01 * wanted.abs().max())
 

@@ -24,7 +24,7 @@ __all__ = [
 
 
 def is_group(value: Any) -> bool:
-    """Whether a value is a process group or a mesh; a name is none."""
+    """True if a value is a process group or a mesh; a name is none."""
     if not dist.is_available() or isinstance(value, (torch.Tensor, str, int, float, bool)) or value is None:
         return False
     from torch.distributed.device_mesh import DeviceMesh

@@ -94,7 +94,7 @@ class _Monitor:
 
 
 def _is_busy(session: _native.Session) -> bool:
-    """Whether a run is under way. Ends the process if it has failed: nobody knows what its results are used for."""
+    """True if a run is under way. Ends the process if it has failed: nobody knows what its results are used for."""
     try:
         return session.is_complete() is False
     except HostIrError as error:

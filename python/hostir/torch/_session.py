@@ -161,7 +161,7 @@ class ProgramSessions:
         return device
 
     def _shares_devices(self, exchange: GroupExchange | None, device: torch.device) -> bool:
-        """Whether two ranks have the same GPU, so that NCCL cannot connect them. A step that all ranks take part in."""
+        """True if two ranks have the same GPU, so that NCCL cannot connect them. A step that all ranks take part in."""
         if exchange is None:
             return False
         own = str(torch.cuda.get_device_properties(device).uuid)

@@ -26,7 +26,7 @@ _functorch = torch._C._functorch
 
 
 def is_transformed() -> bool:
-    """Whether a transform of `torch.func` is under way that differentiates, or `vmap`."""
+    """True if a transform of `torch.func` is under way that differentiates, or `vmap`."""
     if _functorch.peek_interpreter_stack() is None:
         return False
     kinds = [interpreter.key() for interpreter in _functorch.get_interpreter_stack() or ()]
@@ -35,7 +35,7 @@ def is_transformed() -> bool:
 
 @torch._dynamo.assume_constant_result
 def is_differentiated() -> bool:
-    """Whether a transform of `torch.func` differentiates. Compilers ask when they trace, and guard what they are in."""
+    """True if a transform of `torch.func` differentiates. Compilers ask when they trace, and guard what they are in."""
     kinds = [interpreter.key() for interpreter in _functorch.get_interpreter_stack() or ()]
     return _functorch.TransformType.Grad in kinds
 

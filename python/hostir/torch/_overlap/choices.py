@@ -83,7 +83,7 @@ def _file_name(key: str) -> str:
 
 
 def _is_own(found: os.stat_result, is_kind: Any) -> bool:
-    """Whether it is of a kind, and nobody but this user can write it."""
+    """True if it is of a kind, and nobody but this user can write it."""
     return bool(is_kind(found.st_mode)) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
 
 

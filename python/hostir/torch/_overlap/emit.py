@@ -358,7 +358,7 @@ def _without_sum(form: Form) -> Form:
 
 
 def _is_read_outside(node: Node, region: Region) -> bool:
-    """Whether something outside of the region needs a value; nodes that lead nowhere else need theirs."""
+    """True if something outside of the region needs a value; nodes that lead nowhere else need theirs."""
     inside = region.nodes
     return any(user not in inside or (user in region.through and _leads_outside(user, region)) for user in node.users)
 

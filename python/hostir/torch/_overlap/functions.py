@@ -87,7 +87,7 @@ def function_of(node: Node) -> Function | None:
 
 
 def _has_bytes(node: Node) -> bool:
-    """Whether numbers of 8 bits are read or made: torch and the language round some of them differently."""
+    """True if numbers of 8 bits are read or made: torch and the language round some of them differently."""
     tensors = [node.meta["val"], *(operand.meta.get("val") for operand in node.all_input_nodes)]
     return any(isinstance(value, torch.Tensor) and value.dtype.itemsize == 1 for value in tensors)
 
@@ -97,7 +97,7 @@ def _operand_count(name: str) -> int:
 
 
 def _is_cast(node: Node) -> bool:
-    """Whether a conversion changes the element type at most."""
+    """True if a conversion changes the element type at most."""
     is_plain = node.op == "call_function" and all(key in ("dtype", "non_blocking") for key in node.kwargs)
     overload = getattr(node.target, "_overloadname", "")
     return is_plain and (op_name(node) != "to" or overload == "dtype")

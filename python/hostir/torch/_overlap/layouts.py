@@ -54,7 +54,7 @@ class Move:
         return _permuted(shape_of(self.node), back, before, ranks)
 
     def has_parts(self, ranks: int) -> bool:
-        """Whether it moves as many parts as there are ranks, if it is a split and a cat."""
+        """True if it moves as many parts as there are ranks, if it is a split and a cat."""
         return self.axes is None or len(_pieces(self.node)) == ranks
 
 

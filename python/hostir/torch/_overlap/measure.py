@@ -59,7 +59,7 @@ class Times:
     apart: float | None = None
     """The median as a program for each collective, with torch's functions between; None for a region with one collective."""
     is_earlier: bool = False
-    """Whether an earlier process has measured them."""
+    """True if an earlier process has measured them."""
 
     @staticmethod
     def of_ranks(ranks: Sequence[Sequence[Sequence[float]]]) -> Times:
@@ -77,7 +77,7 @@ class Times:
         )
 
     def is_faster(self, min_gain: float) -> bool:
-        """Whether the program gains `min_gain`, and was faster more often than chance explains.
+        """True if the program gains `min_gain`, and was faster more often than chance explains.
 
         A `min_gain` below 1 asks for no more than that gain.
         """
@@ -85,7 +85,7 @@ class Times:
 
     @property
     def is_better_apart(self) -> bool:
-        """Whether a program for each collective is faster than this one for both."""
+        """True if a program for each collective is faster than this one for both."""
         return self.apart is not None and self.apart < self.measured
 
 
@@ -291,7 +291,7 @@ def _time_on_cpu(module: Module, tensors: list[torch.Tensor]) -> float:
 
 
 def _is_changed_by_inductor(node: Node) -> bool:
-    """Whether a node is a function or a copy; Inductor calls matmuls, collectives and programs as they are."""
+    """True if a node is a function or a copy; Inductor calls matmuls, collectives and programs as they are."""
     if node.op != "call_function" or collective_of(node) is not None:
         return False
     is_program = getattr(node.target, "namespace", "") == "hostir"

@@ -66,12 +66,12 @@ class Collective:
 
     @property
     def is_gather(self) -> bool:
-        """Whether it gathers rows."""
+        """True if it gathers rows."""
         return self.kind == "all_gather"
 
     @property
     def is_sum(self) -> bool:
-        """Whether it reduces over ranks."""
+        """True if it reduces over ranks."""
         return self.kind in ("reduce_scatter", "all_reduce")
 
 
@@ -81,7 +81,7 @@ class Weight:
 
     source: Node
     is_transposed: bool
-    """Whether the source is `[n, k]`."""
+    """True if the source is `[n, k]`."""
     through: tuple[Node, ...]
     """Views between the source and the matmul."""
 
@@ -126,7 +126,7 @@ def _namespace(node: Node) -> str:
 
 
 def is_static(node: Node) -> bool:
-    """Whether a node is a tensor whose shape is known."""
+    """True if a node is a tensor whose shape is known."""
     value = node.meta.get("val")
     return isinstance(value, torch.Tensor) and all(isinstance(extent, int) for extent in value.shape)
 
@@ -273,7 +273,7 @@ def _matrix_shape(node: Node) -> list[int]:
 
 
 def _is_turn(node: Node) -> bool:
-    """Whether a node swaps the last two axes and no other."""
+    """True if a node swaps the last two axes and no other."""
     source, made = shape_of(node.args[0]), shape_of(node)
     if len(source) < 2 or made != [*source[:-2], source[-1], source[-2]]:
         return False

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import torch
 from torch._inductor.custom_graph_pass import CustomGraphPass
 
+from hostir import _native
 from hostir._errors import HostIrError
 from hostir.torch._op import Op
 from hostir.torch._overlap.bodies import Part, apart_module, program_module, region_body, torch_module
@@ -89,9 +90,13 @@ class Overlap(CustomGraphPass):
         return None
 
     def __call__(self, graph: Any) -> None:
-        """Changes a graph."""
+        """Changes a graph. Raises `hostir.HostIrError` (`H0610`) for what is none."""
         module = getattr(graph, "graph_module", graph)
-        self._change(getattr(module, "graph", module))
+        found = getattr(module, "graph", module)
+        if not isinstance(found, torch.fx.Graph):
+            note = "compile the model with `torch.compile(model, options={\"post_grad_custom_post_pass\": overlap})`"
+            _native.raise_error("H0610", f"`Overlap` changes graphs of torch.fx, not a `{type(graph).__name__}`", note)
+        self._change(found)
         if isinstance(module, torch.fx.GraphModule):
             module.recompile()
 

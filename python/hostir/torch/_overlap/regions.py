@@ -170,12 +170,12 @@ def _gather_move(index: GraphIndex, region: Region, node: Node) -> None:
 
 
 def _has_rows(shape: list[int], rows: Rows, ranks: int) -> bool:
-    """Whether the last axis is the columns, and the axis of parts lies before it."""
+    """True if the last axis is the columns, and the axis of parts lies before it."""
     return bool(shape) and shape[-1] == rows.width and math.prod(shape[:-1]) % (rows.before * ranks) == 0
 
 
 def _can_multiply(region: Region, matmul: Matmul) -> bool:
-    """Whether the rows are not the right factor, too, and divide into parts."""
+    """True if the rows are not the right factor, too, and divide into parts."""
     rows = math.prod(shape_of(matmul.left)[:-1])
     is_right = {matmul.weight.source, *matmul.weight.through} & {*region.gathered, *region.values}
     return not is_right and rows % (region.ranks * region.gathered[matmul.left].before) == 0
@@ -265,7 +265,7 @@ def _behind_views(users: list[Node]) -> list[Node]:
 
 
 def _is_contracted(index: GraphIndex, node: Node) -> bool:
-    """Whether a reader of gathered rows is a product that contracts them, or turns them for one."""
+    """True if a reader of gathered rows is a product that contracts them, or turns them for one."""
     if op_name(node) in ("permute", "t", "transpose"):
         return any(index.matmul(user) is not None for user in node.users)
     return index.matmul(node) is not None
@@ -413,7 +413,7 @@ def _own_operands(index: GraphIndex, inner: dict[Node, Rows]) -> dict[Node, Rows
 
 
 def _can_write(function: Function) -> bool:
-    """Whether operands of the function are tensors, of shapes and types that programs have."""
+    """True if operands of the function are tensors, of shapes and types that programs have."""
     shape = shape_of(function.node)
     try:
         for node in (function.node, *function.tensors):

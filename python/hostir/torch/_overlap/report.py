@@ -40,7 +40,7 @@ class Line:
 
     @property
     def is_fused(self) -> bool:
-        """Whether a program has taken its place."""
+        """True if a program has taken its place."""
         return self.region is not None
 
     @property
