@@ -2,7 +2,9 @@
 //! work on its streams reads and writes between runs.
 #![allow(unsafe_code, reason = "sessions take addresses and streams of a caller's")]
 
-use super::{COUNT, Done, Scenario, bind_output, compare, long_work, numbers, stream, tensor, text, with_input};
+use super::{
+    COUNT, Done, Scenario, bind_input, bind_output, compare, long_work, numbers, stream, tensor, text, with_input,
+};
 use super::{DeviceTensor, SQUARE};
 use hostir::backend::control_plane::{ControlPlane, ThreadControlPlane};
 use hostir::ir::DType;
@@ -45,8 +47,24 @@ exchange(T0: f32[x:2, 100]) -> (T1: f32[2, 100]) on d:
   wait shown
 ";
 
+/// A is pushed into the other rank's Y, and the other rank's B is pulled into Z: peers access B and Y, and not A and Z.
+const OWN_ENDS: &str = "hir 2
+mesh d = 0..2
+own_ends(A: f32[x:2, 100], B: f32[x:2, 100]) -> (Y: f32[x:2, 100], Z: f32[x:2, 100]) on d:
+  Y = alloc
+  Z = alloc
+  pushed = recv(Y, from=(rank + 1) % 2, via=CUDA, protocol=put)
+  wait send(A, to=(rank + 1) % 2, via=CUDA, protocol=put)
+  wait pushed
+  shown = send(B, to=(rank + 1) % 2, via=CUDA)
+  wait recv(Z, from=(rank + 1) % 2, via=CUDA)
+  wait shown
+";
+
 /// All of them.
-pub(crate) const ALL: [Scenario; 7] = [
+pub(crate) const ALL: [Scenario; 9] = [
+    Scenario { name: "own_ends_move", run: || on_both(|rank| own_ends(rank, false)) },
+    Scenario { name: "own_ends_move_recorded", run: || on_both(|rank| own_ends(rank, true)) },
     Scenario { name: "symmetric_runs", run: || on_both(|rank| runs(rank, false)) },
     Scenario { name: "symmetric_recorded_runs", run: || on_both(|rank| runs(rank, true)) },
     Scenario { name: "symmetric_gemm_at_a_peer", run: || on_both(gemm_at_a_peer) },
@@ -197,6 +215,52 @@ fn runs(rank: Rank, recorded: bool) -> Done<()> {
         Err(error) if error.contains("H0536") => session.wait().map_err(text),
         other => Err(format!("another address than the peers have is taken: {other:?}")),
     }
+}
+
+/// Tensors that are not symmetric, at other addresses in each run, on ranks that are late in turn. What was bound before has
+/// other numbers by then: nothing reads or writes there.
+fn own_ends(rank: Rank, graph: bool) -> Done<()> {
+    let upload = |seed: usize| rank.caller.upload(&numbers(COUNT, seed));
+    let sets: Vec<[u64; 4]> =
+        (0..3).map(|set| Ok([upload(set)?, upload(set)?, upload(set)?, upload(set)?])).collect::<Done<_>>()?;
+    let options = Options { graph, ..rank.options(Vec::new()) };
+    let own = rank.number as u32;
+    let builder = with_input(Session::builder(OWN_ENDS).options(options), own, "A", &part(sets[0][0]));
+    let mut session = with_input(builder, own, "B", &part(sets[0][1])).build().map_err(text)?;
+    let work = long_work(&rank.caller)?;
+    for round in 0..9 {
+        let [a, b, y, z] = sets[round % sets.len()];
+        for (name, address) in [("A", a), ("B", b)] {
+            bind_input(&mut session, name, &part(address)).map_err(text)?;
+        }
+        for (name, address) in [("Y", y), ("Z", z)] {
+            bind_output(&mut session, own, name, &part(address))?;
+        }
+        rank.caller.write(a, &numbers(COUNT, 10 * round + rank.number))?;
+        rank.caller.write(b, &numbers(COUNT, 10 * round + 5 + rank.number))?;
+        if round % RANKS == rank.number {
+            rank.caller.launch(work)?;
+        }
+        session.run_on(stream(&rank.caller)).map_err(text)?;
+        let other = 10 * round + 1 - rank.number;
+        for (what, address, seed) in [("Y", y, other), ("Z", z, other + 5)] {
+            compare(
+                &format!("{what} in round {round}"),
+                &rank.caller.download(address, COUNT)?,
+                &numbers(COUNT, seed),
+            )?;
+        }
+        for address in [a, b, y, z] {
+            rank.caller.write(address, &[0.25; COUNT])?;
+        }
+        // What the round before had stays as it was left.
+        if round > 0 {
+            for address in sets[(round - 1) % sets.len()] {
+                compare("what was bound before", &rank.caller.download(address, COUNT)?, &[0.25; COUNT])?;
+            }
+        }
+    }
+    session.wait().map_err(text)
 }
 
 /// A GEMM stores in the peer's symmetric output. While the session is prepared GEMMs run, and leave the output alone.
