@@ -113,6 +113,14 @@ impl Rank {
         self.plane.all_gather("test", message).map_err(|error| error.diag().message)
     }
 
+    /// Records while no rank does anything else: in the global mode other threads' calls spoil a recording.
+    fn record<T>(&self, work: impl FnOnce() -> Done<T>) -> Done<T> {
+        self.gather(&[])?;
+        let recorded = work();
+        self.gather(&[])?;
+        recorded
+    }
+
     fn options(&self, symmetric: Vec<SymmetricTensor>) -> Options {
         let plane: Arc<dyn ControlPlane> = self.plane.clone();
         Options { control_plane: Some(plane), device: Some(self.number), ..copies(symmetric) }
@@ -176,19 +184,19 @@ fn runs(rank: Rank, recorded: bool) -> Done<()> {
     let data = rank.caller.upload(&[0.0; COUNT])?;
     let other = rank.caller.upload(&[3.0; COUNT])?;
     let (mut before, mut behind) = (squares(&rank, data, input)?, squares(&rank, other, input)?);
-    let work = long_work(&rank.caller)?;
+    let work = rank.record(|| long_work(&rank.caller))?;
     // The first run allocates what later ones record.
     for session in [&mut before, &mut session, &mut behind] {
         at(session)?;
     }
     let graph = match recorded {
-        true => {
+        true => Some(rank.record(|| {
             rank.caller.begin_capture()?;
             for session in [&mut before, &mut session, &mut behind] {
                 at(session)?;
             }
-            Some(rank.caller.end_capture()?)
-        }
+            rank.caller.end_capture()
+        })?),
         false => None,
     };
     for round in 0..6 {
@@ -227,7 +235,7 @@ fn own_ends(rank: Rank, graph: bool) -> Done<()> {
     let own = rank.number as u32;
     let builder = with_input(Session::builder(OWN_ENDS).options(options), own, "A", &part(sets[0][0]));
     let mut session = with_input(builder, own, "B", &part(sets[0][1])).build().map_err(text)?;
-    let work = long_work(&rank.caller)?;
+    let work = rank.record(|| long_work(&rank.caller))?;
     for round in 0..9 {
         let [a, b, y, z] = sets[round % sets.len()];
         for (name, address) in [("A", a), ("B", b)] {
