@@ -662,6 +662,46 @@ def test_two_ranks(work):
     start_ranks(work, 2)
 
 
+def test_rows_in_two_orders_stay_apart(group):
+    """Products of gathered rows and of the same rows in another order are multiplied: no program has both."""
+
+    def mixed(x, w, v, u):
+        rows = gather(x, group).view(2, 2, 8)
+        turned = torch.bmm(rows.permute(1, 0, 2).clone(), u.unsqueeze(0).expand(2, 8, 6))
+        product = torch.bmm(rows, w.unsqueeze(0).expand(2, 8, 6))
+        return scatter(((turned * product) * product).view(4, 6) @ v, group)
+
+    module, report = overlapped(mixed, (2, 8), (8, 6), (6, 5), (8, 6))
+    assert sum("mul" in name for name in op_names(module)) == 2, str(report)
+    assert not any(" * " in str(program.plain) for program in report.programs.values())
+
+
+def test_other_collectives_keep_their_order(group):
+    """Where another group's ranks keep this region, their collectives come in the order of the graph."""
+
+    def two_groups(x, w, v, g):
+        rows = gather(x, group)
+        first = reduce((rows @ w).sum(0), group)
+        second = reduce(g, group)
+        return first, rows @ (v * second)
+
+    shapes = [(4, 8), (8, 6), (8, 6), (6,)]
+    before = [str(node.args[0]) for node in traced(two_groups, *shapes).graph.nodes if "all_reduce" in str(node.target)]
+    module, report = overlapped(two_groups, *shapes)
+    after = [str(node.args[0]) for node in module.graph.nodes if "all_reduce" in str(node.target)]
+    assert len(before) == 2 and after == before, module.graph
+    assert report.lines[0].reason is Reason.NOT_CONVEX, str(report)
+
+    def late(x, w, g):
+        """The gather's result is read behind collectives that do not need it."""
+        rows = gather(x, group)
+        return reduce(g * 2, group), reduce((rows @ w).sum(0), group), reduce(g, group)
+
+    module, report = overlapped(late, (4, 8), (8, 6), (6,))
+    found = [node.args[0] for node in module.graph.nodes if "all_reduce" in str(node.target)]
+    assert report.lines[0].is_fused and [str(node.name)[:3] for node in found] == ["mul", "sum", "g_1"], module.graph
+
+
 def test_what_is_no_graph_is_refused():
     for wrong in (3, torch.nn.Linear(2, 2), None):
         with pytest.raises(hostir.HostIrError, match=f"not a `{type(wrong).__name__}`") as caught:

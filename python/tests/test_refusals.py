@@ -141,7 +141,8 @@ def test_out(kind, op, given, out, message, note):
 
 def test_out_in_a_tuple():
     out = torch.empty(3, 5)
-    matmul(ones(3, 4), ones(4, 5), out=(out,))
+    for given in ((out,), [out], out):
+        assert matmul(ones(3, 4), ones(4, 5), out=given) is out
     assert torch.equal(out, 4 * ones(3, 5))
 
 

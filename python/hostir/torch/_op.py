@@ -110,7 +110,7 @@ class Op:
     def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         """The op's results. With `out=` they are written there, and autograd does not follow."""
         if out is not None:
-            _check_out(self, out)
+            out = _checked_out(self, out)
         if torch.compiler.is_compiling():
             refuse_forward_level(self.name)
             return self._call_by_torch(self._packet.default, self._bind(args, kwargs), out)
@@ -269,17 +269,17 @@ class Op:
 
     def _out_arguments(self, out: Any) -> dict[str, Any]:
         if len(self.outputs) == 1:
-            return {"out": out if isinstance(out, torch.Tensor) else out[0]}
+            return {"out": out}
         return {f"out{index}": value for index, value in enumerate(out)}
 
 
-def _check_out(made: Op, out: Any) -> None:
-    """Raises unless `out=` has a tensor of its own for each result."""
+def _checked_out(made: Op, out: Any) -> Any:
+    """What `out=` names: a tensor if there is one result, else a tuple. Raises unless it has a tensor of its own for each."""
     count = len(made.outputs)
     if isinstance(out, torch.Tensor):
         if count > 1:
             _refuse_out(made, f"is one tensor, but {made.name} has {count} results ({', '.join(made.outputs)})")
-        return
+        return out
     if not isinstance(out, (tuple, list)):
         _refuse_out(made, f"is of type {type(out).__name__}, but {made.name} writes tensors")
     if len(out) != count:
@@ -291,6 +291,7 @@ def _check_out(made: Op, out: Any) -> None:
             _refuse_out(made, f"has a value of type {type(one).__name__}, but {made.name} writes tensors")
         if any(one is other for other in out[:at]):
             _refuse_out(made, f"has one tensor for several results of {made.name}")
+    return out[0] if count == 1 else tuple(out)
 
 
 def _refuse_out(made: Op, what: str) -> NoReturn:

@@ -273,6 +273,8 @@ class _Writer:
 
     def _operand(self, operand: Node, result: Node, form: Form) -> str:
         if operand in self.names:
+            if self.region.values[operand].before != form.before:
+                raise Kept(Reason.LAYOUT, f"the parts of {operand.name} lie otherwise")
             return self.names[operand]
         kind = operand_kind(shape_of(operand), shape_of(result))
         ranks, rows, width = form.shape

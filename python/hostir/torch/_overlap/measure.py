@@ -6,6 +6,8 @@ spins until the host has issued a run, so that times are the device's alone.
 
 from __future__ import annotations
 
+import contextvars
+import copy
 import json
 import logging
 import math
@@ -39,6 +41,15 @@ log = logging.getLogger(__name__)
 
 # How likely it may be that a program which is no faster is taken for one that is.
 CHANCE = 0.05
+# Inductor's settings that decide how fast torch's side is.
+COMPILED_BY = (
+    "coordinate_descent_tuning",
+    "epilogue_fusion",
+    "max_autotune",
+    "max_autotune_gemm",
+    "max_autotune_pointwise",
+    "shape_padding",
+)
 # Views with the axes in another order.
 TURNS = {"permute", "t", "transpose"}
 
@@ -58,6 +69,8 @@ class Times:
     rounds: int
     apart: float | None = None
     """The median as a program for each collective, with torch's functions between; None for a region with one collective."""
+    apart_wins: int = 0
+    """The rounds in which these were faster than the one program."""
     is_earlier: bool = False
     """True if an earlier process has measured them."""
 
@@ -74,6 +87,7 @@ class Times:
             sum(other < one for one, other in pairs),
             len(pairs),
             statistics.median(apart[0]) if apart else None,
+            sum(two < one for one, two in zip(measured, apart[0], strict=True)) if apart else 0,
         )
 
     def is_faster(self, min_gain: float) -> bool:
@@ -85,8 +99,8 @@ class Times:
 
     @property
     def is_better_apart(self) -> bool:
-        """True if a program for each collective is faster than this one for both."""
-        return self.apart is not None and self.apart < self.measured
+        """True if a program for each collective is faster than this one for both, more often than chance explains."""
+        return self.apart is not None and self.apart < self.measured and self.apart_wins >= wins_needed(self.rounds)
 
 
 @dataclass(frozen=True)
@@ -139,7 +153,7 @@ def measure_ways(
         if device.type == "cuda":
             torch.cuda.set_device(device)
         with torch.no_grad():
-            _agree_on_name(ballot, name, timeout)
+            _agree_on_name(ballot, name if ways.apart is None else f"{name} or two", timeout)
             key = None if text is None else _choice_key(ballot, text, inputs, rounds, device, timeout)
             earlier = None if key is None else _earlier_times(ballot, key, timeout)
             if earlier is not None:
@@ -152,8 +166,9 @@ def measure_ways(
 
     # A compiler's thread has modes and states of dispatch. Gloo's threads copy them and want the interpreter for that, which
     # a thread that waits for them in a graph may hold.
+    # Inductor's settings are variables of the context.
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(measure).result()
+        return thread.submit(contextvars.copy_context().run, measure).result()
 
 
 def _agree_on_name(ballot: Ballot, name: str, timeout: float) -> None:
@@ -178,7 +193,8 @@ def _settings(group: Any, device: torch.device) -> list[Any]:
     is_gpu = device.type == "cuda"
     nccl = str(torch.cuda.nccl.version()) if is_gpu and dist.is_nccl_available() else ""
     environment = {name: value for name, value in os.environ.items() if name.startswith(("NCCL_", "CUDA_DEVICE_MAX"))}
-    return [__version__, torch.__version__, str(torch.version.cuda), nccl, dist.get_backend(group), environment]
+    inductor = {name: getattr(torch._inductor.config, name, None) for name in COMPILED_BY}
+    return [inductor, __version__, torch.__version__, str(torch.version.cuda), nccl, dist.get_backend(group), environment]
 
 
 def _device_name(device: torch.device) -> str:
@@ -204,14 +220,20 @@ def _measure(ballot: Ballot, ways: Ways, inputs: Sequence[Any], rounds: int, tim
     """The samples of all ranks."""
     tensors: list[torch.Tensor] = []
     modules: list[Module] = list(ways.modules)
+    clocks: list[Clock] = [_time_on_cpu]
 
-    def prepare() -> None:
+    def prepare() -> list[bool]:
         tensors.extend(map(_random_like, inputs))
         if any(tensor.is_cuda for tensor in tensors):
+            clocks[:] = [_GpuClock(ballot.group)]
             modules[:] = [_compiled(module, tensors) for module in ways.modules]
+        return [made is not module for made, module in zip(modules, ways.modules, strict=True)]
 
-    _on_all_ranks(ballot, timeout, prepare)
-    clock = _GpuClock(ballot.group) if any(tensor.is_cuda for tensor in tensors) else _time_on_cpu
+    answers = _on_all_ranks(ballot, timeout, prepare)
+    if any(answer != answers[0] for answer in answers):
+        # Collectives of a compiled module may have another order than those of its nodes.
+        modules = list(ways.modules)
+    (clock,) = clocks
     for module in modules:
         _on_all_ranks(ballot, timeout, lambda module=module: clock(module, tensors))  # type: ignore[misc]
     return _on_all_ranks(ballot, timeout, lambda: _sample(modules, tensors, rounds, clock))
@@ -223,7 +245,7 @@ def _compiled(module: Any, tensors: list[torch.Tensor]) -> Module:
         return module  # type: ignore[no-any-return]
     options = {"post_grad_custom_post_pass": None, "triton.cudagraphs": False}
     try:
-        return torch._inductor.compile(module, list(tensors), options=options)  # type: ignore[no-any-return]
+        return torch._inductor.compile(copy.deepcopy(module), list(tensors), options=options)  # type: ignore[no-any-return]
     except Exception:
         log.debug("a region's nodes are timed one by one: Inductor does not compile them", exc_info=True)
         return module  # type: ignore[no-any-return]

@@ -366,7 +366,7 @@ def join_regions(index: GraphIndex, gather: Region, total: Region) -> Region | N
     if not needed:
         return None
     inner = {node: rows for node, rows in reached.items() if node in needed or node in gather.values}
-    inner |= _own_operands(index, inner)
+    inner |= _own_operands(index, inner, index.dependents(gather.gather.result) if gather.gather else set())
     through = {node for found in needed for node in _between(index, found)}
     return Region(
         group=gather.group,
@@ -396,12 +396,14 @@ def _reach(index: GraphIndex, gather: Region) -> dict[Node, Rows]:
     return dict(sorted(reached.items(), key=lambda item: index.order[item[0]]))
 
 
-def _own_operands(index: GraphIndex, inner: dict[Node, Rows]) -> dict[Node, Rows]:
-    """Functions of other values that only the region's functions read: it computes them itself, and nobody stores them."""
+def _own_operands(index: GraphIndex, inner: dict[Node, Rows], dependents: set[Node]) -> dict[Node, Rows]:
+    """Functions of values that do not depend on the gathered rows, and that only the region's functions read: it computes them
+    itself, and nobody stores them.
+    """
     found: dict[Node, Rows] = {}
     for node in reversed(list(index.order)):
         function = index.functions.get(node)
-        if function is None or node in inner or not node.users:
+        if function is None or node in inner or node in dependents or not node.users:
             continue
         rows = {found.get(user) or inner.get(user) for user in node.users if user in index.functions}
         is_private = len(rows) == 1 and all(user in index.functions for user in node.users)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 
 from hostir.torch._overlap.bodies import call_program
 from hostir.torch._overlap.emit import Written
-from hostir.torch._overlap.nodes import Node
+from hostir.torch._overlap.nodes import Node, collective_of
 from hostir.torch._overlap.reasons import Kept, Reason
 from hostir.torch._overlap.regions import GraphIndex, Region
 
@@ -16,16 +17,26 @@ __all__ = ["check_convex", "replace_region"]
 
 
 def check_convex(index: GraphIndex, region: Region) -> None:
-    """Raises `Kept` if something outside of the region depends on it and something in it on that."""
+    """Raises `Kept` if something outside of the region depends on it and something in it on that.
+
+    Collectives outside of it keep their order: ranks of other groups, for which this region may stay as it is, have the same.
+    """
     inside = region.nodes
     behind: set[Node] = set()
+    earlier = _collectives_before(node for node in index.graph.nodes if node not in inside)
     for node in index.graph.nodes:
         if node in inside:
             late = [operand for operand in node.all_input_nodes if operand in behind]
             if late:
                 raise Kept(Reason.NOT_CONVEX, late[0].name)
-        elif any(operand in inside or operand in behind for operand in node.all_input_nodes):
+        elif any(operand in inside or operand in behind for operand in (*node.all_input_nodes, *earlier.get(node, ()))):
             behind.add(node)
+
+
+def _collectives_before(nodes: Iterable[Node]) -> dict[Node, tuple[Node, ...]]:
+    """For each collective the one before it, if there is one."""
+    collectives = [node for node in nodes if collective_of(node) is not None]
+    return {node: (before,) for before, node in zip(collectives, collectives[1:])}
 
 
 def replace_region(graph: torch.fx.Graph, index: GraphIndex, region: Region, written: Written, target: Any) -> None:
@@ -51,19 +62,23 @@ def replace_region(graph: torch.fx.Graph, index: GraphIndex, region: Region, wri
 
 
 def _restore_order(graph: torch.fx.Graph) -> None:
-    """Moves nodes that now stand before an operand behind it; all others keep their order."""
+    """Moves nodes that now stand before an operand behind it; all others keep their order, and collectives do."""
     placed: set[Node] = set()
     waiting: dict[Node, list[Node]] = {}
+    earlier = _collectives_before(graph.nodes)
     for node in list(graph.nodes):
-        _place(node, placed, waiting)
+        _place(node, placed, waiting, earlier)
 
 
-def _place(first: Node, placed: set[Node], waiting: dict[Node, list[Node]]) -> None:
-    """Places a node if its operands are, and behind it the nodes that waited for it."""
+def _place(
+    first: Node, placed: set[Node], waiting: dict[Node, list[Node]], earlier: dict[Node, tuple[Node, ...]]
+) -> None:
+    """Places a node if its operands are, and the collective before it, and behind it the nodes that waited for it."""
     queue, last = [first], first
     while queue:
         node = queue.pop(0)
-        missing = next((operand for operand in node.all_input_nodes if operand not in placed), None)
+        needed = (*node.all_input_nodes, *earlier.get(node, ()))
+        missing = next((operand for operand in needed if operand not in placed), None)
         if missing is not None:
             waiting.setdefault(missing, []).append(node)
             continue
