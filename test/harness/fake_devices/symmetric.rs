@@ -113,11 +113,15 @@ impl Rank {
         self.plane.all_gather("test", message).map_err(|error| error.diag().message)
     }
 
-    /// Records while no rank does anything else: in the global mode other threads' calls spoil a recording.
+    /// Records while the other rank waits: in the global mode other threads' calls spoil a recording, and fail.
     fn record<T>(&self, work: impl FnOnce() -> Done<T>) -> Done<T> {
-        self.gather(&[])?;
+        for _ in 0..=self.number {
+            self.gather(&[])?;
+        }
         let recorded = work();
-        self.gather(&[])?;
+        for _ in self.number..RANKS {
+            self.gather(&[])?;
+        }
         recorded
     }
 
