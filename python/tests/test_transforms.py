@@ -120,6 +120,8 @@ def test_samples(x, w):
     torch.testing.assert_close(vmap(matmul, (2, None), 1)(batch.movedim(0, 2), w), (batch @ w).movedim(0, 1))
     one, other = vmap(two_results)(x)
     assert torch.equal(one, torch.relu(x)) and torch.equal(other, torch.exp(x))
+    with pytest.raises(hostir.HostIrError, match="no samples"):
+        vmap(matmul, (0, None))(batch[:0], w)
     nested = vmap(vmap(matmul, (0, None)), (0, None))(batch[None], w)
     torch.testing.assert_close(nested, (batch @ w)[None])
 

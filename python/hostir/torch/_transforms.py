@@ -82,8 +82,10 @@ def _has_tangent(value: Any) -> bool:
 def call_by_sample(function: Callable[..., Any], info: Any, in_dims: Any, *values: Any) -> tuple[Any, Any]:
     """The rule of an op under `vmap`: a call for each sample, and the results with the samples as their first axis.
 
-    All ranks of a group call it with as many samples.
+    All ranks of a group call it with as many samples, one at least: nothing else says what a result looks like.
     """
+    if info.batch_size == 0:
+        _native.raise_error("H0614", "`vmap` of an op has no samples", "call it with a batch that is not empty")
     leaves, spec = pytree.tree_flatten(values)
     dims = pytree.tree_flatten(in_dims, is_leaf=lambda dim: dim is None)[0]
     made = []
