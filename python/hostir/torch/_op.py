@@ -274,7 +274,7 @@ class Op:
 
 
 def _checked_out(made: Op, out: Any) -> Any:
-    """What `out=` names: a tensor if there is one result, else a tuple. Raises unless it has a tensor of its own for each."""
+    """The tensor of `out=` if there is one result, else a tuple. Raises unless it has a tensor of its own for each."""
     count = len(made.outputs)
     if isinstance(out, torch.Tensor):
         if count > 1:

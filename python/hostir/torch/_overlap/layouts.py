@@ -18,6 +18,7 @@ from hostir.torch._overlap.nodes import Node, is_static, op_name, shape_of
 __all__ = ["Columns", "Move", "columns_of", "move_of"]
 
 VIEWS = {"view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "flatten", "unflatten"}
+TURNS = {"permute", "t", "transpose"}
 COPIES = {"clone", "contiguous", "alias", "detach", "lift_fresh"}
 SPLITS = {"split", "split_with_sizes", "chunk"}
 

@@ -28,7 +28,7 @@ from hostir import __version__
 from hostir.torch._group import group_of
 from hostir.torch._overlap.ballot import Ballot, ballot_of
 from hostir.torch._overlap.choices import choice_store
-from hostir.torch._overlap.layouts import VIEWS
+from hostir.torch._overlap.layouts import TURNS, VIEWS
 from hostir.torch._overlap.nodes import MATMULS, Node, collective_of, op_name
 from hostir.torch._overlap.reasons import Kept, Reason
 
@@ -50,8 +50,6 @@ COMPILED_BY = (
     "max_autotune_pointwise",
     "shape_padding",
 )
-# Views with the axes in another order.
-TURNS = {"permute", "t", "transpose"}
 
 
 @dataclass(frozen=True)
@@ -105,7 +103,7 @@ class Times:
 
 @dataclass(frozen=True)
 class Ways:
-    """What is measured: functions of the same tensors."""
+    """Functions of the same tensors, which are timed in turn."""
 
     torch: Any
     """Torch's own nodes, a `GraphModule`, as are the others."""

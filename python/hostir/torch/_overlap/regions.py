@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from hostir.torch._overlap.functions import Function, function_of
-from hostir.torch._overlap.layouts import COPIES, VIEWS, Columns, Move, columns_of, move_of
+from hostir.torch._overlap.layouts import COPIES, TURNS, VIEWS, Columns, Move, columns_of, move_of
 from hostir.torch._overlap.nodes import (
     Collective,
     Contraction,
@@ -28,7 +28,7 @@ from hostir.torch._overlap.reasons import Kept, Reason
 __all__ = ["GraphIndex", "Region", "Rows", "find_gather", "find_sum", "join_regions", "operand_kind"]
 
 # What moves elements and may take the parts of the ranks apart.
-MOVING = {"cat", "chunk", "expand", "getitem", "movedim", "permute", "select", "slice", "split", "split_with_sizes", "t", "transpose"}
+MOVING = TURNS | {"cat", "chunk", "expand", "getitem", "movedim", "select", "slice", "split", "split_with_sizes"}
 
 
 @dataclass(frozen=True)
@@ -266,7 +266,7 @@ def _behind_views(users: list[Node]) -> list[Node]:
 
 def _is_contracted(index: GraphIndex, node: Node) -> bool:
     """True if a reader of gathered rows is a product that contracts them, or turns them for one."""
-    if op_name(node) in ("permute", "t", "transpose"):
+    if op_name(node) in TURNS:
         return any(index.matmul(user) is not None for user in node.users)
     return index.matmul(node) is not None
 
