@@ -25,6 +25,12 @@ lowerings for a shape, compare them with `hir-run --bench a.hir b.hir`.",
             help: "Lowering of products of gathered rows: each rank pushes its part to the others, part by part; or as `host-ir-lower`",
         },
         OptionSpec {
+            name: "gather_into",
+            ty: OptionType::Choice(&["copy", "buffer"]),
+            default: Some("copy"),
+            help: "Where the parts of gathered rows that the program has as a tensor arrive: there, or in a buffer",
+        },
+        OptionSpec {
             name: "matmul_reduce_scatter",
             ty: OptionType::Choice(&["ring-accumulate", "p2p", "none"]),
             default: Some("ring-accumulate"),
@@ -108,7 +114,7 @@ fn pipeline_steps(options: &Options) -> String {
     let takes = |name: &str| options.word_value(name) != "none";
     let mut steps = Vec::new();
     if takes("allgather_matmul") {
-        steps.push("allgather-matmul".to_owned());
+        steps.push(format!("allgather-matmul{{gather_into={}}}", options.word_value("gather_into")));
     }
     for (option, sums, chunks) in [
         ("matmul_reduce_scatter", "reduce-scatter", "reduce_scatter_chunks"),

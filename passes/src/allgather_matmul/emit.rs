@@ -10,13 +10,32 @@ use crate::support::reshard::stored_domains;
 use crate::support::slices::{Slice, emit_loop_on_streams, iteration_stream, put_message};
 use hostir::ir::{BinaryOp, ExprId, IterDomain, MemoryType, Op, OpId, OpKind, ParallelType, TensorId, Value};
 
+/// Where the parts of a gathered copy that the program has arrive.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum ArrivalPlace {
+    /// In the copy.
+    Copy,
+    /// In memory of the loop; each part is copied behind its products.
+    Buffer,
+}
+
 /// Appends a loop over `hop`.
-pub(super) fn emit_loop(build: &mut OpBuilder<'_, '_>, region: &GatherRegion, hop: ExprId, out: &mut Vec<OpId>) {
-    let gathered = region.copy.map_or_else(|| gathered_tensor(build, region.source), |copy| copy.result);
+pub(super) fn emit_loop(
+    build: &mut OpBuilder<'_, '_>,
+    region: &GatherRegion,
+    place: ArrivalPlace,
+    hop: ExprId,
+    out: &mut Vec<OpId>,
+) {
+    let copy = region.copy.map(|copy| copy.result);
+    let in_copy = copy.filter(|_| place == ArrivalPlace::Copy);
+    let gathered = in_copy.unwrap_or_else(|| gathered_tensor(build, region.source));
     let scales = region.scales.map(|scales| gathered_tensor(build, scales));
-    out.extend([Some(gathered), scales].into_iter().flatten().map(|tensor| build.build_allocate(tensor)));
+    let apart = copy.filter(|_| in_copy.is_none());
+    let tensors = [Some(gathered), scales, apart];
+    out.extend(tensors.into_iter().flatten().map(|tensor| build.build_allocate(tensor)));
     out.extend(region.products.iter().map(|product| build.build_allocate(product.result)));
-    let gather = GatherLoop { region, gathered, scales, hop };
+    let gather = GatherLoop { region, gathered, scales, copy, hop };
     let iteration = gather.iteration(build);
     emit_loop_on_streams(build, hop, region.ranks, iteration, out);
 }
@@ -33,6 +52,8 @@ struct GatherLoop<'r> {
     gathered: TensorId,
     /// The gathered scales of the operand's rows.
     scales: Option<TensorId>,
+    /// The gathered copy that the program has.
+    copy: Option<TensorId>,
     hop: ExprId,
 }
 
@@ -68,24 +89,28 @@ impl GatherLoop<'_> {
             first: false,
         };
         let mut here = self.products(build, &own);
-        // Nothing waits for the copy; in front of the products it would delay them.
-        here.extend(self.copy_own_part(build, &own.rows, &arrived.rows));
+        here.extend(self.copy_part(build, &own));
         let mut there = Vec::new();
         let arrivals = arrived.slices().map(|slice| put_message(build, true, slice, number, &mut there));
         let arrivals: Vec<u32> = arrivals.collect();
         let departures = self.send_own_part(build, &own, &mut there);
         there.extend(arrivals.into_iter().map(|arrival| build.build_wait(arrival)));
         there.extend(self.products(build, &arrived));
+        if self.copy.is_some_and(|copy| copy != self.gathered) {
+            there.extend(self.copy_part(build, &arrived));
+        }
         there.extend(departures.into_iter().map(|departure| build.build_wait(departure)));
         let first = build.binary_expr(BinaryOp::Eq, self.hop, zero);
         vec![build.build_branch(first, here, there)]
     }
 
-    /// The rank's own part of a gathered copy that the program has.
-    fn copy_own_part(&self, build: &mut OpBuilder<'_, '_>, own: &Slice, place: &Slice) -> Vec<OpId> {
+    /// Copies a part to the gathered copy that the program has. Nothing waits for it; in front of the products it would delay
+    /// them.
+    fn copy_part(&self, build: &mut OpBuilder<'_, '_>, part: &LoopPart) -> Vec<OpId> {
         let mut ops = Vec::new();
-        if self.region.copy.is_some() {
-            let (out, input) = (place.emit_selects(build, &mut ops), own.emit_selects(build, &mut ops));
+        if let Some(copy) = self.copy {
+            let place = Slice::whole(copy).index_axis(0, part.number);
+            let (out, input) = (place.emit_selects(build, &mut ops), part.rows.emit_selects(build, &mut ops));
             ops.push(build.build_set(out, input));
         }
         ops

@@ -7,10 +7,12 @@ mod emit;
 mod operands;
 mod region;
 
+use crate::framework::options::{OptionSpec, OptionType};
 use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, StatisticSpec};
 use crate::support::builder::OpBuilder;
 use crate::support::rewrite::rebuild_body;
 use crate::support::slices::unused_index_name;
+use emit::ArrivalPlace;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{OpId, Program};
@@ -32,6 +34,9 @@ The loop begins with the rank's own part, for which nothing is sent, and goes ro
 part to each other rank itself, by copies on a stream of their own (`protocol=put`), while it multiplies. A `Set` of the
 operand to `[part, m, k]`, for what else needs the gathered rows, is what the loop gathers into.
 
+`gather_into=buffer` gathers into memory of the loop instead, and copies each part behind its products. It is for results
+that other ranks cannot reach, such as tensors of torch: these would be copied whole when the program ends.
+
 With more axes, a `broadcast` of the operand to `[1, device, m, k]` and a right operand `[device, 1, k, n]` give a
 product `[device, part, m, n]`: columns of a weight lie across devices, as in the first layer of a tensor-parallel
 MLP. Of a `scaled_matmul` the scales of the rows, `[device, m, 1]`, are gathered with the rows; products share a loop
@@ -45,7 +50,12 @@ for each part.
 
 What has another form stays for the passes behind; `--remarks` tells the reason.",
     example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
-    options: &[],
+    options: &[OptionSpec {
+        name: "gather_into",
+        ty: OptionType::Choice(&["copy", "buffer"]),
+        default: Some("copy"),
+        help: "Where the parts of a gathered copy that the program has arrive: in the copy, or in a buffer from which it is made",
+    }],
     statistics: &[
         StatisticSpec { name: "loops", help: "loops that gather" },
         StatisticSpec { name: "products", help: "products in these loops" },
@@ -109,12 +119,14 @@ fn run_allgather_matmul(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), 
         return Ok(());
     }
     work.sort_by_key(|(op, _)| search.motion.place_of(*op));
+    let in_buffer = cx.options().word_value("gather_into") == "buffer";
+    let place = if in_buffer { ArrivalPlace::Buffer } else { ArrivalPlace::Copy };
     let mut build = OpBuilder::new(edit);
     let hop = build.name_expr(&unused_index_name(build.program(), "hop"));
     rebuild_body(&mut build, work, |build, _, region, out| {
         if let Some(region) = region {
             out.extend(&region.moved);
-            emit::emit_loop(build, &region, hop, out);
+            emit::emit_loop(build, &region, place, hop, out);
         }
     });
     Ok(())

@@ -48,6 +48,8 @@ class Written:
     text: str
     arguments: tuple[Argument, ...]
     results: tuple[Result, ...]
+    returns_rows: bool = False
+    """True if a result is the gathered rows."""
 
 
 def write_region(index: GraphIndex, region: Region) -> Written:
@@ -62,7 +64,8 @@ def write_region(index: GraphIndex, region: Region) -> Written:
     rest = f"({inputs}) -> ({outputs}) on d:\n{body}\n"
     head = f"hir 2\nmesh d = 0..{region.ranks}\n\n"
     name = f"region_{hashlib.sha256((head + rest).encode()).hexdigest()[:8]}"
-    return Written(name, f"{head}{name}{rest}", arguments, results)
+    rows = any(node in region.gathered for result in results for node, _ in result.nodes)
+    return Written(name, f"{head}{name}{rest}", arguments, results, rows)
 
 
 @dataclass
@@ -208,18 +211,51 @@ class _Writer:
         return self._write(self.views, "H", element_type(source), Form(f"b.1, x:{ranks}, {rows}, 1", ()), expression)
 
     def _write_contraction(self, contraction: Contraction) -> None:
-        """The gradient of a weight: products of the parts of gathered rows and of the rank's own rows, added up."""
+        """The gradient of a weight. Other matmuls of the gathered rows hide their arrival, so that it is one product of all rows;
+        without them, products of the parts are added up as these arrive.
+        """
+        region = self.region
+        before = region.gathered[next(factor.source for factor in contraction.factors if factor.source in region.gathered)].before
+        has_others = any(line.expression.startswith(("matmul(G,", "scaled_matmul(G,")) for line in self.first)
+        if before == 1 and has_others:
+            self.names[contraction.node] = self._write_whole_gradient(contraction)
+        else:
+            self.names[contraction.node] = self._write_summed_gradient(contraction, before)
+
+    def _write_whole_gradient(self, contraction: Contraction) -> str:
+        node, ranks = contraction.node, self.region.ranks
+        height, width = shape_of(node)
+        left, right = (self._whole_factor(factor) for factor in contraction.factors)
+        form = forms.whole_gradient_form(ranks, height, width)
+        return self._write(self.first, "D", element_type(node), form, f"matmul({self._turned(left)}, {right})")
+
+    def _whole_factor(self, factor: Weight) -> str:
+        """The name of rows of all parts, one below the other."""
+        *outer, width = shape_of(factor.source)
+        rows, element = math.prod(outer), element_type(factor.source)
+        if factor.source not in self.region.gathered:
+            form = forms.stacked_form(self.region.ranks, rows, width)
+            name = self._argument(factor.source, "A", form)
+            self.forms[name], self.elements[name] = form, element
+            return name
+        copy = self._gathered_copy(width)
+        expression = f"alloc(share={copy})"
+        for line in self.first:
+            if line.expression == expression:
+                return line.name
+        return self._write(self.first, "R", element, Form(f"b.1, {rows}, {width}", ()), expression)
+
+    def _write_summed_gradient(self, contraction: Contraction, before: int) -> str:
         node, region = contraction.node, self.region
         (height, width), element = shape_of(node), element_type(node)
         gathered = next(factor.source for factor in contraction.factors if factor.source in region.gathered)
-        before = region.gathered[gathered].before
         left, right = (self._rows_factor(factor, before) for factor in contraction.factors)
         form = forms.gradient_form(region.ranks, height, width)
         rows = math.prod(shape_of(gathered)[:-1]) // region.ranks
         product = Form(f"x:{region.ranks}, {region.ranks}, {height}, {width}, r.{rows}", ())
         made = self._write(self.first, "P", element, product, f"matmul({self._turned(left)}, {right})")
         expression = f"reduction({made}, op=add, init={element}(0), allreduce=false)"
-        self.names[node] = self._write(self.first, "D", element, form, expression)
+        return self._write(self.first, "D", element, form, expression)
 
     def _rows_factor(self, factor: Weight, before: int) -> str:
         """The name of rows that are contracted: the gathered ones, or an argument."""
@@ -233,13 +269,16 @@ class _Writer:
 
     def _turned(self, name: str) -> str:
         """The name of a tensor with its last two axes exchanged, written once."""
-        expression = f"Set.Permute({name}, perm=[0, 1, 3, 2])"
-        for line in self.views:
+        *outer, rows, columns = self.forms[name].axes.split(", ")
+        order = [*range(len(outer)), len(outer) + 1, len(outer)]
+        expression = f"Set.Permute({name}, perm={order})"
+        # Of gathered rows that lie one below the other it stands behind the gather.
+        lines = self.first if any(line.name == name for line in self.first) else self.views
+        for line in lines:
             if line.expression == expression:
                 return line.name
-        first, second, rows, columns = self.forms[name].axes.split(", ")
-        form = Form(f"{first}, {second}, {columns}, {rows}", ())
-        return self._write(self.views, "T", self.elements[name], form, expression)
+        form = Form(", ".join([*outer, columns, rows]), ())
+        return self._write(lines, "T", self.elements[name], form, expression)
 
     def _weight(self, weight: Weight) -> str:
         ranks = self.region.ranks
@@ -341,13 +380,20 @@ class _Writer:
 
     def _gathered_result(self, nodes: list[Node]) -> Result:
         """The gathered rows themselves, which something else than the region's matmuls reads."""
+        made = self._gathered_copy(self.region.gathered[nodes[0]].width)
+        results = tuple((node, self.region.gathered[node].before) for node in nodes)
+        return Result(made, self.forms[made], self.elements[made], results)
+
+    def _gathered_copy(self, width: int) -> str:
+        """The name of the gathered rows as a tensor that every rank has, written once."""
         assert self.region.gather is not None
-        source, width = self.region.gather.source, self.region.gathered[nodes[0]].width
-        name = self.arguments[(source, self._part_axes(source, width))].name
-        rows = math.prod(shape_of(source)) // width
-        form = forms.whole_form(self.region.ranks, 1, rows, width)
-        made = self._write(self.first, "X", element_type(source), form, f"Set({name})")
-        return Result(made, form, element_type(source), tuple((node, self.region.gathered[node].before) for node in nodes))
+        source = self.region.gather.source
+        expression = f"Set({self.arguments[(source, self._part_axes(source, width))].name})"
+        for line in self.first:
+            if line.expression == expression:
+                return line.name
+        form = forms.whole_form(self.region.ranks, 1, math.prod(shape_of(source)) // width, width)
+        return self._write(self.first, "X", element_type(source), form, expression)
 
     def _part_axes(self, source: Node, width: int) -> str:
         rows = math.prod(shape_of(source)) // width

@@ -25,9 +25,11 @@ __all__ = [
     "row_form",
     "rows_form",
     "scalar_form",
+    "stacked_form",
     "sum_form",
     "to_program",
     "whole_form",
+    "whole_gradient_form",
     "whole_sum_form",
 ]
 
@@ -79,6 +81,16 @@ def matrix_form(ranks: int, rows: int, columns: int) -> Form:
 def gradient_form(ranks: int, rows: int, columns: int) -> Form:
     """The gradient of a rank's weight: a product of each part, summed over the parts."""
     return Form(f"x:{ranks}, r.{ranks}, {rows}, {columns}", (rows, columns))
+
+
+def whole_gradient_form(ranks: int, rows: int, columns: int) -> Form:
+    """The gradient of a rank's weight: one product of the rows of all parts."""
+    return Form(f"x:{ranks}, {rows}, {columns}", (rows, columns))
+
+
+def stacked_form(ranks: int, rows: int, width: int) -> Form:
+    """Rows of all parts one below the other, of which each rank has its own columns; `rows` is the number of all."""
+    return Form(f"x:{ranks}, {rows}, {width}", (rows, width))
 
 
 def whole_form(ranks: int, before: int, rows: int, width: int) -> Form:

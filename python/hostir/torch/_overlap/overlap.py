@@ -18,7 +18,7 @@ from hostir.torch._overlap.bodies import Part, apart_module, program_module, reg
 from hostir.torch._overlap.emit import Written, write_region
 from hostir.torch._overlap.measure import Times, Ways, measure_ways
 from hostir.torch._overlap.nodes import Collective, Node, collective_of
-from hostir.torch._overlap.programs import RegionProgram, region_op, region_program
+from hostir.torch._overlap.programs import RegionProgram, default_passes, region_op, region_program
 from hostir.torch._overlap.reasons import Kept, Reason
 from hostir.torch._overlap.regions import GraphIndex, Region, find_gather, find_sum, join_regions
 from hostir.torch._overlap.report import Line, Report, source_line
@@ -34,7 +34,7 @@ class Overlap(CustomGraphPass):
       faster in so many rounds that chance does not explain it.
     - `choose`: `"measure"` times both once, when a graph is compiled; `"always"` takes every program; `"never"` takes none,
       and the report tells what would have become of the collectives.
-    - `passes`: what lowers the programs.
+    - `passes`: what lowers the programs; by default `overlap-lower`, with `gather_into=buffer` where gathered rows are a result.
     - `rounds`: how often both are timed, in turn. With fewer than 5 nothing can be told from chance, so none is taken.
     - `reuse_times`: whether times that an earlier process has measured and kept count. Else all regions are measured anew,
       and nothing is kept.
@@ -48,7 +48,7 @@ class Overlap(CustomGraphPass):
         self,
         min_gain: float = 1.02,
         choose: Literal["measure", "always", "never"] = "measure",
-        passes: str = "overlap-lower",
+        passes: str | None = None,
         rounds: int = 20,
         timeout: float = 300.0,
         reuse_times: bool = True,
@@ -146,7 +146,7 @@ class Overlap(CustomGraphPass):
         """The op of a region. Raises `Kept` where it cannot be, or shall not."""
         check_convex(index, region)
         written = write_region(index, region)
-        program = region_program(written, region.ranks, self.passes)
+        program = region_program(written, region.ranks, self.passes or default_passes(written))
         self._report.programs[written.name] = program
         if self.choose == "never":
             raise Kept(Reason.CHOICE_NEVER, written.name)

@@ -18,7 +18,7 @@ from hostir.torch._overlap.emit import Argument, Written
 from hostir.torch._overlap.nodes import ELEMENT_TYPES, FACTOR_TYPES
 from hostir.torch._overlap.reasons import Kept, Reason
 
-__all__ = ["RegionProgram", "override", "region_program", "unused_overrides"]
+__all__ = ["RegionProgram", "default_passes", "override", "region_program", "unused_overrides"]
 
 # Of a program, not of its kernels: from its name to the colon.
 HEAD = re.compile(r"^\w+(\(.*?)(?: on \w+)?:$", re.MULTILINE | re.DOTALL)
@@ -71,6 +71,11 @@ def _random_argument(argument: Argument) -> torch.Tensor:
 _PROGRAMS: dict[tuple[str, str], RegionProgram] = {}
 _OPS: dict[str, tuple[Op, RegionProgram]] = {}
 _OVERRIDES: dict[str, Program] = {}
+
+
+def default_passes(written: Written) -> str:
+    """What lowers a region. Other ranks cannot write to torch's memory, so gathered rows that are a result are copied there."""
+    return "overlap-lower{gather_into=buffer}" if written.returns_rows else "overlap-lower"
 
 
 def region_program(written: Written, ranks: int, passes: str) -> RegionProgram:
