@@ -1,5 +1,6 @@
 //! overlap-lower: the lowering that overlaps communication with GEMMs, as one pipeline.
 
+use crate::allgather_matmul::{GATHER_INTO, OWN_PART};
 use crate::framework::options::{OptionSpec, OptionType, Options};
 use crate::framework::pass::{PassAction, PassExample, PassInfo};
 use hostir::ops::comm::BACKENDS;
@@ -24,12 +25,8 @@ lowerings for a shape, compare them with `hir-run --bench a.hir b.hir`.",
             default: Some("push"),
             help: "Lowering of products of gathered rows: each rank pushes its part to the others, part by part; or as `host-ir-lower`",
         },
-        OptionSpec {
-            name: "gather_into",
-            ty: OptionType::Choice(&["copy", "buffer"]),
-            default: Some("copy"),
-            help: "Where the parts of gathered rows that the program has as a tensor arrive: there, or in a buffer",
-        },
+        GATHER_INTO,
+        OWN_PART,
         OptionSpec {
             name: "matmul_reduce_scatter",
             ty: OptionType::Choice(&["ring-accumulate", "p2p", "none"]),
@@ -114,7 +111,8 @@ fn pipeline_steps(options: &Options) -> String {
     let takes = |name: &str| options.word_value(name) != "none";
     let mut steps = Vec::new();
     if takes("allgather_matmul") {
-        steps.push(format!("allgather-matmul{{gather_into={}}}", options.word_value("gather_into")));
+        let [place, own] = ["gather_into", "own_part"].map(|name| options.word_value(name));
+        steps.push(format!("allgather-matmul{{gather_into={place},own_part={own}}}"));
     }
     for (option, sums, chunks) in [
         ("matmul_reduce_scatter", "reduce-scatter", "reduce_scatter_chunks"),

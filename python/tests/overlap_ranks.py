@@ -157,7 +157,9 @@ def weight_gradients(group: Any) -> None:
             overlap = hir.Overlap(choose="always")
             overlap(module)
             (program,) = overlap.report().programs.values()
-            assert not overlap.report().kept and "reduction" in str(program.plain), str(overlap.report())
+            # Where parts of gathered rows are not one below the other, or nothing hides their arrival, their products are summed.
+            is_summed = "reduction" in str(program.plain)
+            assert not overlap.report().kept and is_summed == (is_alone or dim == 1), str(overlap.report())
             torch.testing.assert_close(module(*given), wanted)
             overlap.check(rtol=tolerance, atol=tolerance)
 

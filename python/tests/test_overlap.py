@@ -186,7 +186,7 @@ def gradients(x, dy, w, group):
     return rows @ w, rows.t() @ dy, dy.t() @ rows
 
 
-def test_gradients_of_weights_are_in_the_loop_of_the_gather(group):
+def test_gradients_of_weights_multiply_all_rows_behind_the_loop(group):
     module, report = overlapped(lambda x, dy, w: gradients(x, dy, w, group), (4, 8), (8, 5), (8, 6))
     assert not report.kept, str(report)
     ((name, program),) = report.programs.items()
@@ -196,24 +196,38 @@ mesh d = 0..2
 {name}(
   X1: f32[x:2, 4, 8],
   W1: f32[x:2, b.1, 8, 6],
-  A1: f32[x:2, 2, 4, 5]
+  A1: f32[x:2, 8, 5]
 ) -> (
   P1: f32[x:2, 2, 4, 6, r.8],
-  D1: f32[x:2, r.2, 8, 5],
-  D2: f32[x:2, r.2, 5, 8]
+  D1: f32[x:2, 8, 5],
+  D2: f32[x:2, 5, 8]
 ) on d:
   G = broadcast(X1, flags=[true, false, false, false])
-  T1 = Set.Permute(G, perm=[0, 1, 3, 2])
-  T2 = Set.Permute(A1, perm=[0, 1, 3, 2])
+  T2 = Set.Permute(A1, perm=[0, 2, 1])
   P1 = matmul(G, W1)
-  P2: f32[x:2, 2, 8, 5, r.4] = matmul(T1, A1)
-  D1 = reduction(P2, op=add, init=f32(0), allreduce=false)
-  P3 = matmul(T2, G)
-  D2 = reduction(P3, op=add, init=f32(0), allreduce=false)
+  X2: f32[2, 4, 8] = Set(X1)
+  R1: f32[b.1, 8, 8] = alloc(share=X2)
+  T1 = Set.Permute(R1, perm=[0, 2, 1])
+  D1 = matmul(T1, A1)
+  D2 = matmul(T2, R1)
 """
     lowered = str(program.lowered)
-    assert lowered.count("for hop in") == 1 and lowered.count("matmul_add(") == 2, lowered
+    assert lowered.count("for hop in") == 1 and lowered.count("protocol=put") == 2, lowered
     assert not any("mm" in call or "c10d" in call for call in op_names(module))
+
+
+def test_gathered_rows_that_are_a_result_are_copied_behind_the_products(group):
+    def layer(x, w):
+        rows = gather(x, group)
+        return rows @ w, rows
+
+    _, report = overlapped(layer, (4, 8), (8, 6))
+    (program,) = report.programs.values()
+    assert program.passes == "overlap-lower{gather_into=buffer,own_part=return}" and not report.kept
+    lowered = str(program.lowered)
+    # They arrive in a buffer, are multiplied there, and the rank's own ones come back.
+    assert "X1.1: f32[2, 4, 8] = alloc" in lowered and "X2[(rank + hop) % 2] = Set(X1.1[(rank + hop) % 2])" in lowered, lowered
+    assert "recv(X2[rank], from=(rank + 2 - hop) % 2, via=CUDA)" in lowered and "Set(X1[own])" not in lowered, lowered
 
 
 def test_a_gradient_alone_is_a_loop(group):

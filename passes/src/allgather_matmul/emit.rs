@@ -7,35 +7,36 @@ use super::operands::ProductOperand;
 use super::region::{GatherRegion, GatheredProduct};
 use crate::support::builder::OpBuilder;
 use crate::support::reshard::stored_domains;
-use crate::support::slices::{Slice, emit_loop_on_streams, iteration_stream, put_message};
+use crate::support::slices::{Slice, emit_loop_on_streams, get_message, iteration_stream, put_message};
 use hostir::ir::{BinaryOp, ExprId, IterDomain, MemoryType, Op, OpId, OpKind, ParallelType, TensorId, Value};
 
-/// Where the parts of a gathered copy that the program has arrive.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum ArrivalPlace {
-    /// In the copy.
-    Copy,
-    /// In memory of the loop; each part is copied behind its products.
-    Buffer,
+/// How a loop makes the gathered copy that the program has.
+#[derive(Clone, Copy)]
+pub(super) struct CopyMethod {
+    /// Parts arrive in memory of the loop, not in the copy; each is copied behind its products.
+    pub(super) in_buffer: bool,
+    /// The rank's own part comes back from the rank that it sent it to first.
+    pub(super) own_returns: bool,
 }
 
 /// Appends a loop over `hop`.
 pub(super) fn emit_loop(
     build: &mut OpBuilder<'_, '_>,
     region: &GatherRegion,
-    place: ArrivalPlace,
+    method: CopyMethod,
     hop: ExprId,
     out: &mut Vec<OpId>,
 ) {
     let copy = region.copy.map(|copy| copy.result);
-    let in_copy = copy.filter(|_| place == ArrivalPlace::Copy);
+    let in_copy = copy.filter(|_| !method.in_buffer);
     let gathered = in_copy.unwrap_or_else(|| gathered_tensor(build, region.source));
     let scales = region.scales.map(|scales| gathered_tensor(build, scales));
     let apart = copy.filter(|_| in_copy.is_none());
     let tensors = [Some(gathered), scales, apart];
     out.extend(tensors.into_iter().flatten().map(|tensor| build.build_allocate(tensor)));
     out.extend(region.products.iter().map(|product| build.build_allocate(product.result)));
-    let gather = GatherLoop { region, gathered, scales, copy, hop };
+    let gather =
+        GatherLoop { region, gathered, scales, copy, own_returns: method.own_returns && region.ranks > 1, hop };
     let iteration = gather.iteration(build);
     emit_loop_on_streams(build, hop, region.ranks, iteration, out);
 }
@@ -54,6 +55,8 @@ struct GatherLoop<'r> {
     scales: Option<TensorId>,
     /// The gathered copy that the program has.
     copy: Option<TensorId>,
+    /// True if the rank's own part of it comes back from another rank.
+    own_returns: bool,
     hop: ExprId,
 }
 
@@ -89,16 +92,22 @@ impl GatherLoop<'_> {
             first: false,
         };
         let mut here = self.products(build, &own);
-        here.extend(self.copy_part(build, &own));
+        if !self.own_returns {
+            here.extend(self.copy_part(build, &own));
+        }
         let mut there = Vec::new();
         let arrivals = arrived.slices().map(|slice| put_message(build, true, slice, number, &mut there));
         let arrivals: Vec<u32> = arrivals.collect();
         let departures = self.send_own_part(build, &own, &mut there);
         there.extend(arrivals.into_iter().map(|arrival| build.build_wait(arrival)));
+        let returned = self.copy.filter(|_| self.own_returns).map(|copy| self.return_own_part(build, copy, &arrived));
+        let (starts, ends) = returned.unzip();
+        there.extend(starts);
         there.extend(self.products(build, &arrived));
         if self.copy.is_some_and(|copy| copy != self.gathered) {
             there.extend(self.copy_part(build, &arrived));
         }
+        there.extend(ends);
         there.extend(departures.into_iter().map(|departure| build.build_wait(departure)));
         let first = build.binary_expr(BinaryOp::Eq, self.hop, zero);
         vec![build.build_branch(first, here, there)]
@@ -114,6 +123,25 @@ impl GatherLoop<'_> {
             ops.push(build.build_set(out, input));
         }
         ops
+    }
+
+    /// What starts and ends the return of the rank's own part, in the first iteration in which one arrives: a rank offers what it
+    /// got, and pulls its own from where that went, on the stream of the copies.
+    fn return_own_part(&self, build: &mut OpBuilder<'_, '_>, copy: TensorId, arrived: &LoopPart) -> (OpId, OpId) {
+        let (worker, copies) = (iteration_stream(build, self.hop), build.name_expr("numberOfStreams"));
+        let (own, from) = (build.name_expr("rank"), self.shifted_rank(build, BinaryOp::Sub));
+        let mut ops = Vec::new();
+        let offered = get_message(build, false, &arrived.rows, arrived.number, &mut ops);
+        ops.extend([build.build_set_current_stream(copies), build.build_synchronize(worker)]);
+        let returned = get_message(build, true, &Slice::whole(copy).index_axis(0, own), from, &mut ops);
+        ops.push(build.build_set_current_stream(worker));
+        let waits = [offered, returned].map(|message| build.build_wait(message)).to_vec();
+        let one = build.int_expr(1);
+        let [start, end] = [ops, waits].map(|ops| {
+            let is_first = build.binary_expr(BinaryOp::Eq, self.hop, one);
+            build.build_branch(is_first, ops, Vec::new())
+        });
+        (start, end)
     }
 
     /// Sends on the stream behind those of the iterations, so that copies follow each other.

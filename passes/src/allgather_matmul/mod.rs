@@ -12,7 +12,7 @@ use crate::framework::pass::{PassAction, PassCx, PassExample, PassInfo, Statisti
 use crate::support::builder::OpBuilder;
 use crate::support::rewrite::rebuild_body;
 use crate::support::slices::unused_index_name;
-use emit::ArrivalPlace;
+use emit::CopyMethod;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{OpId, Program};
@@ -36,6 +36,8 @@ operand to `[part, m, k]`, for what else needs the gathered rows, is what the lo
 
 `gather_into=buffer` gathers into memory of the loop instead, and copies each part behind its products. It is for results
 that other ranks cannot reach, such as tensors of torch: these would be copied whole when the program ends.
+`own_part=return` lets the rank's own part come back from its neighbor, which got it anyway: a GPU copies its own memory
+on its multiprocessors, where it holds up GEMMs, and messages by copy engines.
 
 With more axes, a `broadcast` of the operand to `[1, device, m, k]` and a right operand `[device, 1, k, n]` give a
 product `[device, part, m, n]`: columns of a weight lie across devices, as in the first layer of a tensor-parallel
@@ -50,18 +52,28 @@ for each part.
 
 What has another form stays for the passes behind; `--remarks` tells the reason.",
     example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
-    options: &[OptionSpec {
-        name: "gather_into",
-        ty: OptionType::Choice(&["copy", "buffer"]),
-        default: Some("copy"),
-        help: "Where the parts of a gathered copy that the program has arrive: in the copy, or in a buffer from which it is made",
-    }],
+    options: &[GATHER_INTO, OWN_PART],
     statistics: &[
         StatisticSpec { name: "loops", help: "loops that gather" },
         StatisticSpec { name: "products", help: "products in these loops" },
         StatisticSpec { name: "products-kept", help: "products of gathered rows that stay" },
     ],
     action: PassAction::Rewrite(run_allgather_matmul),
+};
+
+/// Where parts arrive; also an option of `overlap-lower`.
+pub(crate) const GATHER_INTO: OptionSpec = OptionSpec {
+    name: "gather_into",
+    ty: OptionType::Choice(&["copy", "buffer"]),
+    default: Some("copy"),
+    help: "Where the parts of gathered rows that the program has as a tensor arrive: there, or in a buffer",
+};
+/// Whence the rank's own part comes; also an option of `overlap-lower`.
+pub(crate) const OWN_PART: OptionSpec = OptionSpec {
+    name: "own_part",
+    ty: OptionType::Choice(&["copy", "return"]),
+    default: Some("copy"),
+    help: "How the rank's own part of such a tensor comes there: by a copy, or back from a neighbor",
 };
 
 const EXAMPLE_BEFORE: &str = "\
@@ -119,14 +131,14 @@ fn run_allgather_matmul(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), 
         return Ok(());
     }
     work.sort_by_key(|(op, _)| search.motion.place_of(*op));
-    let in_buffer = cx.options().word_value("gather_into") == "buffer";
-    let place = if in_buffer { ArrivalPlace::Buffer } else { ArrivalPlace::Copy };
+    let chosen = |name: &str, word: &str| cx.options().word_value(name) == word;
+    let method = CopyMethod { in_buffer: chosen("gather_into", "buffer"), own_returns: chosen("own_part", "return") };
     let mut build = OpBuilder::new(edit);
     let hop = build.name_expr(&unused_index_name(build.program(), "hop"));
     rebuild_body(&mut build, work, |build, _, region, out| {
         if let Some(region) = region {
             out.extend(&region.moved);
-            emit::emit_loop(build, &region, place, hop, out);
+            emit::emit_loop(build, &region, method, hop, out);
         }
     });
     Ok(())

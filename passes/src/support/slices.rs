@@ -36,9 +36,21 @@ pub(crate) fn put_message(
     peer: ExprId,
     ops: &mut Vec<OpId>,
 ) -> u32 {
+    let number = get_message(build, receive, buffer, peer, ops);
+    ops.last().into_iter().for_each(|&post| build.set_put_protocol(post));
+    number
+}
+
+/// Appends a message between GPUs that the receiver copies; its handle.
+pub(crate) fn get_message(
+    build: &mut OpBuilder<'_, '_>,
+    receive: bool,
+    buffer: &Slice,
+    peer: ExprId,
+    ops: &mut Vec<OpId>,
+) -> u32 {
     let buffer = buffer.emit_selects(build, ops);
     let (post, number) = build.build_p2p(receive, buffer, peer, "CUDA");
-    build.set_put_protocol(post);
     ops.push(post);
     number
 }

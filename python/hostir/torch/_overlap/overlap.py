@@ -34,7 +34,8 @@ class Overlap(CustomGraphPass):
       faster in so many rounds that chance does not explain it.
     - `choose`: `"measure"` times both once, when a graph is compiled; `"always"` takes every program; `"never"` takes none,
       and the report tells what would have become of the collectives.
-    - `passes`: what lowers the programs; by default `overlap-lower`, with `gather_into=buffer` where gathered rows are a result.
+    - `passes`: what lowers the programs; by default `overlap-lower`, and `overlap-lower{gather_into=buffer,own_part=return}` where
+      gathered rows are a result.
     - `rounds`: how often both are timed, in turn. With fewer than 5 nothing can be told from chance, so none is taken.
     - `reuse_times`: whether times that an earlier process has measured and kept count. Else all regions are measured anew,
       and nothing is kept.

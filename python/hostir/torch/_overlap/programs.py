@@ -74,8 +74,10 @@ _OVERRIDES: dict[str, Program] = {}
 
 
 def default_passes(written: Written) -> str:
-    """What lowers a region. Other ranks cannot write to torch's memory, so gathered rows that are a result are copied there."""
-    return "overlap-lower{gather_into=buffer}" if written.returns_rows else "overlap-lower"
+    """What lowers a region. Other ranks cannot write to torch's memory: gathered rows that are a result are copied there, the
+    rank's own ones by copy engines.
+    """
+    return "overlap-lower{gather_into=buffer,own_part=return}" if written.returns_rows else "overlap-lower"
 
 
 def region_program(written: Written, ranks: int, passes: str) -> RegionProgram:
