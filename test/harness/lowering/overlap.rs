@@ -240,6 +240,8 @@ const OPTIONS: &[&[&str]] = &[
     &["matmul_allreduce=p2p", "matmul_allreduce=p2p", "matmul_allreduce=none"],
     &["reduce_scatter_chunks=1", "reduce_scatter_chunks=2", "reduce_scatter_chunks=3"],
     &["allreduce_chunks=1", "allreduce_chunks=2", "allreduce_chunks=3"],
+    &["gather_into=buffer"],
+    &["own_part=return"],
 ];
 
 fn overlap_options(rng: &mut Rng) -> String {
