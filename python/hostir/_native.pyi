@@ -122,7 +122,7 @@ class Dispatcher:
         """Adds an object with an attribute `session` for such calls; results are shapes, strides, element types.
 
         Inputs and results are counted together: those in `fixed` are at this address. Of the others, those that are in
-        symmetric memory now, among the inputs and `out`, may be anywhere, and the rest anywhere else.
+        symmetric memory of the call's group now, among the inputs and `out`, may be anywhere, and the rest anywhere else.
         """
     def prepared(self) -> list[Any]:
         """What was inserted, the least recently used first."""
@@ -130,8 +130,8 @@ class Dispatcher:
         """Takes it out."""
 
 def count_devices() -> int: ...
-def set_symmetric_ranges(ranges: list[tuple[int, int]]) -> None:
-    """Sets the ranges of the process's symmetric memory: first addresses and bytes."""
+def set_symmetric_ranges(ranges: list[tuple[int, int, list[str]]]) -> None:
+    """Sets the ranges of the process's symmetric memory: first addresses, bytes, and names of groups."""
 def parse(text: str, name: str, which: str | None) -> list[NativeProgram]: ...
 def check(program: NativeProgram, settings: dict[str, Any]) -> CheckResult: ...
 def run(

@@ -43,6 +43,8 @@ struct ResultRecipe {
 struct PreparedCall {
     inputs: Vec<TensorKey>,
     others: Vec<Py<PyAny>>,
+    /// The strings among the others, of which one names the group, if the op has one.
+    groups: Vec<String>,
     results: Vec<ResultRecipe>,
     /// Of the inputs, then of the results.
     places: Vec<TensorPlace>,
@@ -143,8 +145,8 @@ impl Dispatcher {
 
     /// Adds what was prepared for such a call: `prepared` has an attribute `session`, and each result is a shape, strides
     /// and an element type of torch's. Inputs and results are counted together: those in `fixed` have to be at this address.
-    /// Of the others, those that are in symmetric memory now, among the inputs and `out`, may be anywhere, and the rest
-    /// anywhere else: a call with one of them there may have a session of its own.
+    /// Of the others, those that are in symmetric memory of the call's group now, among the inputs and `out`, may be
+    /// anywhere, and the rest anywhere else: a call with one of them there may have a session of its own.
     #[pyo3(signature = (inputs, others, prepared, results, fixed=None, out=None))]
     fn insert(
         &self,
@@ -177,14 +179,16 @@ impl Dispatcher {
         let session = prepared.getattr(intern!(py, "session"))?.unbind();
         let results = recipes.collect::<PyResult<Vec<_>>>()?;
         let written = out.and_then(|out| self.read_results(&out)).unwrap_or_default();
-        let mut places: Vec<_> = found.iter().chain(&written).map(|one| TensorPlace::now_of(one.address)).collect();
+        let groups: Vec<String> = others.iter().filter_map(|other| other.extract(py).ok()).collect();
+        let addresses = found.iter().chain(&written).map(|one| one.address);
+        let mut places: Vec<_> = addresses.map(|address| TensorPlace::now_of(address, &groups)).collect();
         places.resize(read.len() + results.len(), TensorPlace::Ordinary);
         for (at, address) in fixed.into_iter().flatten() {
             if let Some(place) = places.get_mut(at) {
                 *place = TensorPlace::At(address);
             }
         }
-        let made = PreparedCall { inputs: read, others, results, places, prepared: prepared.unbind(), session };
+        let made = PreparedCall { inputs: read, others, groups, results, places, prepared: prepared.unbind(), session };
         self.lock_calls().insert(0, Arc::new(made));
         Ok(())
     }
@@ -352,7 +356,7 @@ impl PreparedCall {
     fn has_tensors(&self, call: &ReadCall<'_>) -> bool {
         self.inputs.len() == call.inputs.len()
             && self.inputs.iter().zip(&call.inputs).all(|(key, found)| *key == found.key)
-            && self.places.iter().zip(&call.inputs).all(|(place, found)| place.holds(found.address))
+            && self.places.iter().zip(&call.inputs).all(|(place, found)| place.holds(found.address, &self.groups))
             && self.has_results(call.out.as_deref())
     }
 
@@ -360,7 +364,7 @@ impl PreparedCall {
     fn has_results(&self, out: Option<&[FoundTensor]>) -> bool {
         let mut places = self.places[self.inputs.len()..].iter();
         match out {
-            Some(out) => places.zip(out).all(|(place, found)| place.holds(found.address)),
+            Some(out) => places.zip(out).all(|(place, found)| place.holds(found.address, &self.groups)),
             None => places.all(|place| place.holds_new()),
         }
     }

@@ -5,32 +5,37 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock};
 
-/// The ranges of addresses, in order; calls look here, and most processes have none.
-static RANGES: RwLock<Vec<Range<u64>>> = RwLock::new(Vec::new());
+/// An allocation: its addresses, and the names of the groups for which it is registered.
+type SymmetricRange = (Range<u64>, Vec<String>);
+
+/// The allocations in the order of their addresses; calls look here, and most processes have none.
+static RANGES: RwLock<Vec<SymmetricRange>> = RwLock::new(Vec::new());
 static HAS_RANGES: AtomicBool = AtomicBool::new(false);
 
-/// Sets all ranges, each by its first address and its bytes.
+/// Sets all ranges, each by its first address, its bytes, and the names of its groups. None overlaps another.
 #[pyfunction]
-pub(crate) fn set_symmetric_ranges(ranges: Vec<(u64, u64)>) {
-    let mut sorted: Vec<Range<u64>> =
-        ranges.into_iter().map(|(start, bytes)| start..start.saturating_add(bytes)).collect();
-    sorted.sort_unstable_by_key(|range| range.start);
+pub(crate) fn set_symmetric_ranges(ranges: Vec<(u64, u64, Vec<String>)>) {
+    let mut sorted: Vec<SymmetricRange> =
+        ranges.into_iter().map(|(start, bytes, groups)| (start..start.saturating_add(bytes), groups)).collect();
+    sorted.sort_unstable_by_key(|(range, _)| range.start);
     let mut held = RANGES.write().unwrap_or_else(PoisonError::into_inner);
     HAS_RANGES.store(!sorted.is_empty(), Ordering::Release);
     *held = sorted;
 }
 
-/// Returns true if an address is of symmetric memory.
-pub(crate) fn is_symmetric(address: u64) -> bool {
+/// Returns true if an address is of symmetric memory of one of these groups.
+fn is_symmetric(address: u64, groups: &[String]) -> bool {
     if !HAS_RANGES.load(Ordering::Acquire) {
         return false;
     }
     let held = RANGES.read().unwrap_or_else(PoisonError::into_inner);
-    let behind = held.partition_point(|range| range.start <= address);
-    behind.checked_sub(1).is_some_and(|at| held[at].contains(&address))
+    let behind = held.partition_point(|(range, _)| range.start <= address);
+    let Some((range, of)) = behind.checked_sub(1).map(|at| &held[at]) else { return false };
+    range.contains(&address) && of.iter().any(|group| groups.contains(group))
 }
 
-/// The place where a tensor of a prepared call may lie.
+/// The place where a tensor of a prepared call may lie. Memory that is registered for other groups than the call's is ordinary:
+/// the other ranks of the call may have none there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TensorPlace {
     /// Anywhere but in symmetric memory, for which there is a session of its own.
@@ -43,14 +48,14 @@ pub(crate) enum TensorPlace {
 
 impl TensorPlace {
     /// For a tensor at an address to which the session is not bound: calls with it there need no other session.
-    pub(crate) fn now_of(address: u64) -> Self {
-        if is_symmetric(address) { TensorPlace::Anywhere } else { TensorPlace::Ordinary }
+    pub(crate) fn now_of(address: u64, groups: &[String]) -> Self {
+        if is_symmetric(address, groups) { TensorPlace::Anywhere } else { TensorPlace::Ordinary }
     }
 
     /// Returns true if a tensor at an address is there.
-    pub(crate) fn holds(self, address: u64) -> bool {
+    pub(crate) fn holds(self, address: u64, groups: &[String]) -> bool {
         match self {
-            TensorPlace::Ordinary => !is_symmetric(address),
+            TensorPlace::Ordinary => !is_symmetric(address, groups),
             TensorPlace::Anywhere => true,
             TensorPlace::At(fixed) => fixed == address,
         }

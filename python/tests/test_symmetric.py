@@ -35,6 +35,10 @@ def group(tmp_path):
     dist.destroy_process_group()
 
 
+# The other arguments of calls: the group's name.
+OTHERS = ("pair",)
+
+
 def register(tensor, name="pair", size=None):
     """Registers memory of the CPU, as if `rendezvous` had found it to be symmetric and a peer's part far away."""
     size = tensor.numel() * tensor.element_size() if size is None else size
@@ -159,7 +163,7 @@ def insert(dispatcher, x, *more):
     """A session for such a call, which has a result of the shape of `x`."""
     session = Session()
     recipe = (tuple(x.shape), x.stride(), x.dtype)
-    dispatcher.insert((x,), (), SimpleNamespace(session=session), [recipe], *more)
+    dispatcher.insert((x,), OTHERS, SimpleNamespace(session=session), [recipe], *more)
     return session
 
 
@@ -167,37 +171,47 @@ def test_a_session_for_an_address_serves_no_other():
     dispatcher = make_dispatcher([0])
     x, other, plain = register(torch.zeros(4)), register(torch.zeros(4)), torch.zeros(4)
     fixed = insert(dispatcher, x, {0: x.data_ptr()})
-    assert dispatcher.run((x,), ()) is not None
-    assert dispatcher.run((other,), ()) is None and dispatcher.run((plain,), ()) is None
+    assert dispatcher.run((x,), OTHERS) is not None
+    assert dispatcher.run((other,), OTHERS) is None and dispatcher.run((plain,), OTHERS) is None
     ordinary = insert(dispatcher, plain)
     # Plain tensors may be anywhere, but for those in symmetric memory there is a session of their own.
-    assert dispatcher.run((torch.zeros(4),), ()) is not None
-    assert dispatcher.run((other,), ()) is None and dispatcher.run((x,), ()) is not None
+    assert dispatcher.run((torch.zeros(4),), OTHERS) is not None
+    assert dispatcher.run((other,), OTHERS) is None and dispatcher.run((x,), OTHERS) is not None
     assert [run[0] for run in fixed.runs] == [x.data_ptr()] * 2 and len(ordinary.runs) == 1
 
 
 def test_symmetric_memory_that_peers_do_not_address_may_be_anywhere():
     dispatcher = make_dispatcher([0])
-    # Registered for another group, say, or with gaps.
-    x = register(torch.zeros(4, 6), "other")[:, :3]
+    # It has gaps, say.
+    x = register(torch.zeros(4, 6))[:, :3]
     session = insert(dispatcher, x)
-    assert dispatcher.run((x,), ()) is not None
-    assert dispatcher.run((torch.zeros(4, 6)[:, :3],), ()) is not None
+    assert dispatcher.run((x,), OTHERS) is not None
+    assert dispatcher.run((torch.zeros(4, 6)[:, :3],), OTHERS) is not None
     assert len(session.runs) == 2
+
+
+def test_memory_of_another_group_is_ordinary():
+    """Its other ranks may have ordinary tensors there: a rank that prepared a session would wait for them."""
+    dispatcher = make_dispatcher([0])
+    session = insert(dispatcher, torch.zeros(4))
+    x = register(torch.zeros(4), "other")
+    assert dispatcher.run((x,), OTHERS) is not None and len(session.runs) == 1
+    register(x)
+    assert dispatcher.run((x,), OTHERS) is None
 
 
 def test_results_in_symmetric_memory():
     dispatcher = make_dispatcher([0])
     x, y, plain = torch.zeros(4), register(torch.zeros(4)), torch.zeros(4)
     insert(dispatcher, x)
-    assert dispatcher.run_into((x,), (), (plain,)) and not dispatcher.run_into((x,), (), (y,))
+    assert dispatcher.run_into((x,), OTHERS, (plain,)) and not dispatcher.run_into((x,), OTHERS, (y,))
     fixed = insert(dispatcher, x, {1: y.data_ptr()}, (y,))
-    assert dispatcher.run_into((x,), (), (y,)) and fixed.runs == [[x.data_ptr(), y.data_ptr()]]
+    assert dispatcher.run_into((x,), OTHERS, (y,)) and fixed.runs == [[x.data_ptr(), y.data_ptr()]]
     # Not for new results, nor for tensors elsewhere.
-    assert dispatcher.run((x,), ()) is not None and dispatcher.run_into((x,), (), (plain,))
+    assert dispatcher.run((x,), OTHERS) is not None and dispatcher.run_into((x,), OTHERS, (plain,))
     assert len(fixed.runs) == 1
     anywhere = insert(dispatcher, x, {}, (y,))
-    assert dispatcher.run_into((x,), (), (y,)) and dispatcher.run_into((x,), (), (plain,))
+    assert dispatcher.run_into((x,), OTHERS, (y,)) and dispatcher.run_into((x,), OTHERS, (plain,))
     assert len(anywhere.runs) == 2
 
 
@@ -205,11 +219,11 @@ def test_a_tensor_that_is_registered_later_gets_a_session():
     dispatcher = make_dispatcher([0])
     x = torch.zeros(4)
     insert(dispatcher, x)
-    assert dispatcher.run((x,), ()) is not None
+    assert dispatcher.run((x,), OTHERS) is not None
     register(x)
-    assert dispatcher.run((x,), ()) is None
+    assert dispatcher.run((x,), OTHERS) is None
     hir.unregister_symmetric(x)
-    assert dispatcher.run((x,), ()) is not None
+    assert dispatcher.run((x,), OTHERS) is not None
 
 
 def test_ranges_end_where_they_say():
@@ -217,11 +231,11 @@ def test_ranges_end_where_they_say():
     memory = torch.zeros(12)
     insert(dispatcher, torch.zeros(4))
     start = memory.data_ptr()
-    _native.set_symmetric_ranges([(start + 32, 16), (start, 16)])
-    found = [dispatcher.run((memory[at : at + 4],), ()) is not None for at in (0, 4, 8)]
+    _native.set_symmetric_ranges([(start + 32, 16, ["other", "pair"]), (start, 16, ["pair"])])
+    found = [dispatcher.run((memory[at : at + 4],), OTHERS) is not None for at in (0, 4, 8)]
     assert found == [False, True, False]
     _native.set_symmetric_ranges([])
-    assert dispatcher.run((memory[:4],), ()) is not None
+    assert dispatcher.run((memory[:4],), OTHERS) is not None
 
 
 def test_the_pages_example(monkeypatch):

@@ -135,4 +135,8 @@ def symmetric_part(tensor: torch.Tensor, group: Any) -> SymmetricPart | None:
 
 
 def _publish() -> None:
-    _native.set_symmetric_ranges([(part.start, part.bytes) for part in _parts])
+    groups: dict[int, list[str]] = {}
+    for part in _parts:
+        groups.setdefault(part.start, []).append(part.group)
+    sizes = {part.start: part.bytes for part in _parts}
+    _native.set_symmetric_ranges([(start, sizes[start], names) for start, names in groups.items()])
