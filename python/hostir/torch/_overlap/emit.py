@@ -94,6 +94,8 @@ class _Writer:
         self.counts: dict[str, int] = {}
         self.outputs: list[str] = []
         self.summed = {matmul.node for matmul in region.summed}
+        self.multiplies_parts = False
+        """True if parts of gathered rows are multiplied as they arrive."""
 
     # Names and lines
 
@@ -175,6 +177,7 @@ class _Writer:
         right = self._weight(matmul.weight)
         product = Form(f"{form.axes}, r.{contracted}", form.shape, form.before)
         expression = self._product(matmul, "G", right, form)
+        self.multiplies_parts = True
         made = self._write(self.first, "P", element_type(node), product, expression)
         if matmul.bias is not None:
             bias = self._operand(matmul.bias, node, form)
@@ -216,8 +219,7 @@ class _Writer:
         """
         region = self.region
         before = region.gathered[next(factor.source for factor in contraction.factors if factor.source in region.gathered)].before
-        has_others = any(line.expression.startswith(("matmul(G,", "scaled_matmul(G,")) for line in self.first)
-        if before == 1 and has_others:
+        if before == 1 and self.multiplies_parts:
             self.names[contraction.node] = self._write_whole_gradient(contraction)
         else:
             self.names[contraction.node] = self._write_summed_gradient(contraction, before)
