@@ -228,6 +228,7 @@ def test_gathered_rows_that_are_a_result_are_copied_behind_the_products(group):
     # They arrive in a buffer, are multiplied there, and the rank's own ones come back.
     assert "X1.1: f32[2, 4, 8] = alloc" in lowered and "X2[(rank + hop) % 2] = Set(X1.1[(rank + hop) % 2])" in lowered, lowered
     assert "recv(X2[rank], from=(rank + 2 - hop) % 2, via=CUDA)" in lowered and "Set(X1[own])" not in lowered, lowered
+    assert not program.lowered.check(devices=2).warnings
 
 
 def test_a_gradient_alone_is_a_loop(group):

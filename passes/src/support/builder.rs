@@ -354,9 +354,12 @@ impl<'e, 'p> OpBuilder<'e, 'p> {
         op.blocks.push(block);
         self.push(op)
     }
-    /// `IF Manual <condition>:` with both branches.
+    /// `IF Manual <condition>:`, with an ELSE unless that is empty.
     pub(crate) fn build_branch(&mut self, condition: ExprId, then: Vec<OpId>, other: Vec<OpId>) -> OpId {
-        let blocks: [BlockId; 2] = [self.edit.add_block(then), self.edit.add_block(other)];
+        let mut blocks: Vec<BlockId> = vec![self.edit.add_block(then)];
+        if !other.is_empty() {
+            blocks.push(self.edit.add_block(other));
+        }
         let mut op = Op::new(OpKind::If);
         op.operands.push(Value::Scalar(condition));
         op.attrs = vec![(AttrKey::Predicate, self.word_attr("Manual"))];
