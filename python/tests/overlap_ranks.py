@@ -157,7 +157,7 @@ def weight_gradients(group: Any) -> None:
             overlap = hir.Overlap(choose="always")
             overlap(module)
             (program,) = overlap.report().programs.values()
-            # Where parts of gathered rows are not one below the other, or nothing hides their arrival, their products are summed.
+            # Products are summed if parts of gathered rows are not one below the other, or nothing hides their arrival.
             is_summed = "reduction" in str(program.plain)
             assert not overlap.report().kept and is_summed == (is_alone or dim == 1), str(overlap.report())
             torch.testing.assert_close(module(*given), wanted)

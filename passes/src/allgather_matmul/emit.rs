@@ -10,7 +10,7 @@ use crate::support::reshard::stored_domains;
 use crate::support::slices::{Slice, emit_loop_on_streams, get_message, iteration_stream, put_message};
 use hostir::ir::{BinaryOp, ExprId, IterDomain, MemoryType, Op, OpId, OpKind, ParallelType, TensorId, Value};
 
-/// How a loop makes the gathered copy that the program has.
+/// The way in which a loop makes the gathered copy that the program has.
 #[derive(Clone, Copy)]
 pub(super) struct CopyMethod {
     /// Parts arrive in memory of the loop, not in the copy; each is copied behind its products.
@@ -125,16 +125,14 @@ impl GatherLoop<'_> {
         ops
     }
 
-    /// What starts and ends the return of the rank's own part, in the first iteration in which one arrives: a rank offers what it
-    /// got, and pulls its own from where that went, on the stream of the copies.
+    /// Starts and ends the return of the rank's own part, in the first iteration in which one arrives: a rank offers that, and pulls
+    /// its own from where it went.
     fn return_own_part(&self, build: &mut OpBuilder<'_, '_>, copy: TensorId, arrived: &LoopPart) -> (OpId, OpId) {
-        let (worker, copies) = (iteration_stream(build, self.hop), build.name_expr("numberOfStreams"));
         let (own, from) = (build.name_expr("rank"), self.shifted_rank(build, BinaryOp::Sub));
         let mut ops = Vec::new();
         let offered = get_message(build, false, &arrived.rows, arrived.number, &mut ops);
-        ops.extend([build.build_set_current_stream(copies), build.build_synchronize(worker)]);
-        let returned = get_message(build, true, &Slice::whole(copy).index_axis(0, own), from, &mut ops);
-        ops.push(build.build_set_current_stream(worker));
+        let place = Slice::whole(copy).index_axis(0, own);
+        let returned = self.on_copy_stream(build, &mut ops, |build, ops| get_message(build, true, &place, from, ops));
         let waits = [offered, returned].map(|message| build.build_wait(message)).to_vec();
         let one = build.int_expr(1);
         let [start, end] = [ops, waits].map(|ops| {
@@ -144,14 +142,26 @@ impl GatherLoop<'_> {
         (start, end)
     }
 
-    /// Sends on the stream behind those of the iterations, so that copies follow each other.
     fn send_own_part(&self, build: &mut OpBuilder<'_, '_>, own: &LoopPart, ops: &mut Vec<OpId>) -> Vec<u32> {
-        let (worker, copies) = (iteration_stream(build, self.hop), build.name_expr("numberOfStreams"));
         let to = self.shifted_rank(build, BinaryOp::Sub);
+        let send = |build: &mut OpBuilder<'_, '_>, ops: &mut Vec<OpId>| {
+            own.slices().map(|slice| put_message(build, false, slice, to, ops)).collect()
+        };
+        self.on_copy_stream(build, ops, send)
+    }
+
+    /// Appends messages on the stream behind those of the iterations, so that copies follow each other.
+    fn on_copy_stream<R>(
+        &self,
+        build: &mut OpBuilder<'_, '_>,
+        ops: &mut Vec<OpId>,
+        emit: impl FnOnce(&mut OpBuilder<'_, '_>, &mut Vec<OpId>) -> R,
+    ) -> R {
+        let (worker, copies) = (iteration_stream(build, self.hop), build.name_expr("numberOfStreams"));
         ops.extend([build.build_set_current_stream(copies), build.build_synchronize(worker)]);
-        let departures = own.slices().map(|slice| put_message(build, false, slice, to, ops)).collect();
+        let made = emit(build, ops);
         ops.push(build.build_set_current_stream(worker));
-        departures
+        made
     }
 
     /// The products of a part: first those that stand alone, then those that are added to the sums of parts before.

@@ -61,14 +61,14 @@ What has another form stays for the passes behind; `--remarks` tells the reason.
     action: PassAction::Rewrite(run_allgather_matmul),
 };
 
-/// Where parts arrive; also an option of `overlap-lower`.
+/// The place where parts arrive; also an option of `overlap-lower`.
 pub(crate) const GATHER_INTO: OptionSpec = OptionSpec {
     name: "gather_into",
     ty: OptionType::Choice(&["copy", "buffer"]),
     default: Some("copy"),
     help: "Where the parts of gathered rows that the program has as a tensor arrive: there, or in a buffer",
 };
-/// Whence the rank's own part comes; also an option of `overlap-lower`.
+/// The way of the rank's own part; also an option of `overlap-lower`.
 pub(crate) const OWN_PART: OptionSpec = OptionSpec {
     name: "own_part",
     ty: OptionType::Choice(&["copy", "return"]),

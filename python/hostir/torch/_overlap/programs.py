@@ -74,7 +74,7 @@ _OVERRIDES: dict[str, Program] = {}
 
 
 def default_passes(written: Written) -> str:
-    """What lowers a region. Other ranks cannot write to torch's memory: gathered rows that are a result are copied there, the
+    """The passes that lower a region. Other ranks cannot write to torch's memory: gathered rows that are a result are copied there, the
     rank's own ones by copy engines.
     """
     return "overlap-lower{gather_into=buffer,own_part=return}" if written.returns_rows else "overlap-lower"
