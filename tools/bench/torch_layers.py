@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Times steps of Llama-shaped layers, forward and backward, as eager torch, torch.compile, async TP and programs run them.
 
-usage: tools/bench/torch_layers.py [--models 8b,70b] [--world N] [--tokens N] [--rounds N] [--choose measure|always]
-                                   [--min-gain X] [--json FILE] [--seconds N] [--tiny] [--device cuda|cpu]
+usage: tools/bench/torch_layers.py [--models 8b,70b] [--world N] [--tokens N] [--rounds N] [--steps N]
+                                   [--choose measure|always] [--min-gain X] [--json FILE] [--seconds N] [--tiny] [--device cuda|cpu]
 
 Tensor parallelism over all ranks with sequence parallelism (tools/bench/llama.py), bf16, one sequence of 8,192 tokens. Each way
-is timed as calls and as a CUDA graph of the whole step. A round times every way once, beginning with another one each time;
-a time is that of the slowest rank, by events behind a barrier on the stream. Printed are
+is timed as calls and as a CUDA graph of the whole step. A round times every way once, beginning with another one each time; a time is
+that of the slowest rank, by events behind a barrier on the stream. It is that of the second of two steps in a row, as in
+training: the host issues it while the device still works on the first. With --steps 1 what the host needs until the device has
+its first kernel is in the time of a step. Printed are
 
   ms            the median
   speed-up      torch.compile's time over this way's in the same round: the median and its 95% interval (of order
@@ -227,8 +229,8 @@ def synchronize(device: torch.device) -> None:
         torch.cuda.synchronize()
 
 
-def time_once(run: Way, device: torch.device) -> float:
-    """Milliseconds of one run on this rank, behind a barrier."""
+def time_once(run: Way, device: torch.device, steps: int) -> float:
+    """Milliseconds of the last of some steps in a row on this rank, behind a barrier."""
     if device.type == "cpu":
         dist.barrier()
         start = time.perf_counter()
@@ -236,6 +238,8 @@ def time_once(run: Way, device: torch.device) -> float:
         return (time.perf_counter() - start) * 1e3
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     refill_buffers()
+    for _ in range(steps - 1):
+        run()
     dist.all_reduce(torch.zeros(1, device=device))
     start.record()
     run()
@@ -244,7 +248,9 @@ def time_once(run: Way, device: torch.device) -> float:
     return float(start.elapsed_time(end))
 
 
-def time_in_turn(ways: dict[str, Way], device: torch.device, rounds: int, seconds: float) -> dict[str, list[float]]:
+def time_in_turn(
+    ways: dict[str, Way], device: torch.device, rounds: int, seconds: float, steps: int = 1
+) -> dict[str, list[float]]:
     """Times of the slowest rank, round by round; fewer rounds than asked for if all ranks have no time left."""
     names = list(ways)
     samples: dict[str, list[float]] = {name: [] for name in names}
@@ -252,7 +258,7 @@ def time_in_turn(ways: dict[str, Way], device: torch.device, rounds: int, second
     for turn in range(-2, rounds):
         for at in range(len(names)):
             name = names[(at + turn) % len(names)]
-            taken = time_once(ways[name], device)
+            taken = time_once(ways[name], device, steps)
             if turn >= 0:
                 samples[name].append(taken)
         if turn % 10 == 9 and not agreed(time.monotonic() < deadline, device):
@@ -307,12 +313,13 @@ def run_model(name: str, options: argparse.Namespace, seconds: float) -> dict[st
     began = time.monotonic()
     case = Case(name, options)
     ways, failed = all_ways(case)
-    times = time_in_turn(ways, case.device, options.rounds, max(seconds - (time.monotonic() - began), 1))
+    left = max(seconds - (time.monotonic() - began), 1)
+    times = time_in_turn(ways, case.device, options.rounds, left, options.steps)
     figures = figures_of(times)
     report = case.overlap.report() if case.overlap is not None else None
     if dist.get_rank() == 0:
         rounds = len(next(iter(times.values())))
-        print(f"\n{name}: {MODELS[name]}\n{dist.get_world_size()} ranks, {options.tokens} tokens, {rounds} rounds")
+        print(f"\n{name}: {MODELS[name]}\n{dist.get_world_size()} ranks, {options.tokens} tokens, {rounds} rounds of {options.steps} steps")
         print(table_of(figures))
         for way, why in failed.items():
             print(f"{way}: failed: {why}")
@@ -359,6 +366,7 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--world", type=int, default=0)
     parser.add_argument("--tokens", type=int, default=0)
     parser.add_argument("--rounds", type=int, default=0)
+    parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--choose", choices=("measure", "always"), default="measure")
     parser.add_argument("--min-gain", type=float, default=1.02)
     parser.add_argument("--json", default="")

@@ -172,6 +172,28 @@ def overlap_pass() -> None:
     assert len(overlap.report().fused) == 2, str(overlap.report())
 
 
+def measured_pass() -> None:
+    """Every collective is timed on the GPUs, and the faster way is taken, whichever it is; with either the numbers are right."""
+    rank, group = dist.get_rank(), dist.group.WORLD
+
+    def gather(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return fc.all_gather_tensor(x, 0, group) @ w
+
+    # Times of these sizes say little: what is tried is that they are there, and that a bar on the gain decides.
+    for min_gain, is_fused in ((1e-3, True), (1e3, False)):
+        torch.compiler.reset()
+        overlap = hir.Overlap(choose="measure", min_gain=min_gain, reuse_times=False)
+        run = torch.compile(gather, fullgraph=True, options={"post_grad_custom_post_pass": overlap})
+        w = numbers(K, N)
+        for seed in range(3):
+            close(run(rows(rank, seed), w), all_rows([0, 1], seed) @ w)
+        (line,) = overlap.report().lines
+        assert line.is_fused == is_fused, str(overlap.report())
+        assert line.reason is (None if is_fused else hir.Reason.NO_GAIN), str(overlap.report())
+        assert line.times is not None and line.times.rounds >= 20 and not line.times.is_earlier
+        assert 0 < line.times.serial < 50 and 0 < line.times.measured < 50, str(overlap.report())
+
+
 def linear_slots() -> None:
     rank, group = dist.get_rank(), dist.group.WORLD
     hir.linear.use(hir.Overlap(choose="always"))
@@ -332,6 +354,7 @@ CASES = [
     (replays_of_two_ops, 2, {}),
     (compiled, 2, {}),
     (overlap_pass, 2, {}),
+    (measured_pass, 2, {}),
     (linear_slots, 2, {}),
     (symmetric_memory, 2, {}),
     (training, 2, {}),
