@@ -237,9 +237,10 @@ def time_once(run: Way, device: torch.device, steps: int) -> float:
         run()
         return (time.perf_counter() - start) * 1e3
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    refill_buffers()
     for _ in range(steps - 1):
+        refill_buffers()
         run()
+    refill_buffers()
     dist.all_reduce(torch.zeros(1, device=device))
     start.record()
     run()

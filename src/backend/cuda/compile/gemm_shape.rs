@@ -17,6 +17,30 @@ pub enum MatrixElement {
     E5m2,
 }
 
+impl MatrixElement {
+    /// Bytes of an element.
+    pub fn byte_size(self) -> usize {
+        match self {
+            Self::F64 => 8,
+            Self::F32 => 4,
+            Self::F16 | Self::Bf16 => 2,
+            Self::E4m3 | Self::E5m2 => 1,
+        }
+    }
+
+    /// Bits of the exponent and of the mantissa; the rest is the sign.
+    pub fn float_bits(self) -> (u32, u32) {
+        match self {
+            Self::F64 => (11, 52),
+            Self::F32 => (8, 23),
+            Self::F16 => (5, 10),
+            Self::Bf16 => (8, 7),
+            Self::E4m3 => (4, 3),
+            Self::E5m2 => (5, 2),
+        }
+    }
+}
+
 /// One matrix as the library sees it: column-major, `rows` next to each other in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct MatrixLayout {

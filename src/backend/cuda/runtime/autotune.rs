@@ -4,6 +4,7 @@
 //! chooses for all. Choices are cached, so equal GEMMs of later programs take the same algorithm without being timed.
 
 mod rank_timings;
+mod trial_operands;
 
 use crate::runtime::failure::RankFailure;
 use crate::runtime::loaded_program::LoadedProgram;

@@ -1,8 +1,10 @@
 //! A rank's products: which of the library's algorithms is the fastest.
 #![allow(unsafe_code, reason = "only the rank knows that its addresses are right")]
 
+use super::trial_operands::TrialOperands;
 use crate::runtime::rank::RankRuntime;
 use crate::sys::Error;
+use crate::sys::blas::GemmOperands;
 use hostir_gpu::gemm_shape::GemmShape;
 
 /// The number of timed runs of each algorithm.
@@ -14,34 +16,34 @@ impl RankRuntime<'_> {
         self.commands.schedule.shapes.iter().zip(self.kernels.products.iter().map(|product| product.algorithm_count()))
     }
 
-    /// Times the algorithms of a product; the fastest.
+    /// Times the algorithms of a product in turn, on random operands; the fastest. Where there is no memory for these, the
+    /// library's first proposal, which is seldom far from it.
     pub(crate) fn fastest_algorithm(&mut self, product: usize) -> Result<usize, Error> {
-        let mut best = (f64::INFINITY, 0);
-        for choice in 0..self.kernels.products[product].algorithm_count() {
-            self.kernels.products[product].chosen = choice;
-            let least = self.time_gemm(product)?;
-            if least < best.0 {
-                best = (least, choice);
+        let Some(actual) = self.commands.first_operands(product) else { return Ok(0) };
+        let shape = &self.commands.schedule.shapes[product];
+        let (pool, stream) = (&self.memory.pool, self.streams.main());
+        let Some(trial) = TrialOperands::new(shape, &actual, &self.device, pool, stream)? else { return Ok(0) };
+        let mut least = vec![f64::INFINITY; self.kernels.products[product].algorithm_count()];
+        // The first of them may have to load the algorithm.
+        for _ in 0..=TRIALS {
+            for (choice, least) in least.iter_mut().enumerate() {
+                self.kernels.products[product].chosen = choice;
+                *least = least.min(self.time_gemm(product, &trial.operands)?);
             }
         }
-        Ok(best.1)
+        let fastest = least.iter().enumerate().min_by(|(_, one), (_, other)| one.total_cmp(other));
+        Ok(fastest.map_or(0, |(choice, _)| choice))
     }
 
-    /// Milliseconds of a product with the chosen algorithm, the least of several trials behind one that
-    /// may have to load it.
-    fn time_gemm(&self, product: usize) -> Result<f64, Error> {
-        let mut least = f64::INFINITY;
-        let Some(operands) = self.commands.first_operands(product) else { return Ok(least) };
+    /// Milliseconds of a product with the chosen algorithm.
+    fn time_gemm(&self, product: usize, operands: &GemmOperands) -> Result<f64, Error> {
         let (stream, timers) = (self.streams.main(), &self.streams.timers);
-        for _ in 0..=TRIALS {
-            stream.record(&timers[0])?;
-            // SAFETY: the rank's promise: nothing else is under way before the first run.
-            unsafe { self.kernels.run_gemm(product, &operands, stream) }?;
-            stream.record(&timers[1])?;
-            stream.synchronize()?;
-            least = least.min(timers[1].elapsed_since(&timers[0])?);
-        }
-        Ok(least)
+        stream.record(&timers[0])?;
+        // SAFETY: the rank's promise: nothing else is under way before the first run; the operands were made for this shape.
+        unsafe { self.kernels.run_gemm(product, operands, stream) }?;
+        stream.record(&timers[1])?;
+        stream.synchronize()?;
+        timers[1].elapsed_since(&timers[0])
     }
 
     /// Takes these algorithms, and carries out each product once: the library loads an algorithm when it
@@ -56,7 +58,7 @@ impl RankRuntime<'_> {
         let stream = self.streams.main();
         for number in 0..self.kernels.products.len() {
             if let Some(operands) = self.commands.first_operands(number) {
-                // SAFETY: as in `time_gemm`.
+                // SAFETY: the rank's promise, as in `time_gemm`.
                 unsafe { self.kernels.run_gemm(number, &operands, stream) }?;
             }
         }
