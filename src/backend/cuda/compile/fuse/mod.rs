@@ -139,16 +139,26 @@ impl<'p> KernelFusion<'p> {
     /// Tries the kernels again that had several readers. Two that were joined with a third one count as one: so the later
     /// kernels come first.
     fn absorb_postponed(&mut self) {
+        let mut postponed = std::mem::take(&mut self.postponed);
         loop {
-            let postponed = std::mem::take(&mut self.postponed);
-            for &position in postponed.iter().rev() {
-                self.absorb_into_readers(position);
+            let (before, mut left) = (postponed.len(), Vec::new());
+            for position in postponed.into_iter().rev() {
+                match self.has_one_reader(position) {
+                    true => self.absorb_into_readers(position),
+                    false => left.push(position),
+                }
             }
-            if self.postponed.len() == postponed.len() {
+            if left.len() == before {
                 return;
             }
-            self.postponed.reverse();
+            left.reverse();
+            postponed = left;
         }
+    }
+
+    fn has_one_reader(&self, position: InstId) -> bool {
+        let output = self.items[position].kernel.as_ref().map(|kernel| kernel.output.buffer);
+        output.and_then(|buffer| self.readers.get(&buffer)).is_some_and(|readers| readers.len() == 1)
     }
 
     /// The kernel at a position and the positions that read its result, if it may move to all of them.
