@@ -182,7 +182,8 @@ mod tests {
         };
         let bytes = |shape: &GemmShape| operand_extents(shape).map(|(bytes, _)| bytes);
         assert_eq!(bytes(&shape), [240, 221, 10, 470, 20, 28]);
-        let remote = GemmShape { bias: GemmBias::Matrix(layout(5, 7, 6)), scales: GemmScales::Whole, remote: true, ..shape };
+        let remote =
+            GemmShape { bias: GemmBias::Matrix(layout(5, 7, 6)), scales: GemmScales::Whole, remote: true, ..shape };
         assert_eq!(bytes(&remote), [240, 221, 484, 0, 4, 4]);
     }
 }
