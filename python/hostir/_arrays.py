@@ -9,7 +9,7 @@ from hostir._native import Tensor
 if TYPE_CHECKING:
     import numpy
 
-__all__ = ["as_array", "as_input", "as_output"]
+__all__ = ["as_array", "as_input", "as_output", "copy_tensor"]
 
 
 def as_input(value: Any) -> Tensor | str:
@@ -21,8 +21,22 @@ def as_input(value: Any) -> Tensor | str:
         value = value.detach()
     numpy_dtype = getattr(getattr(value, "dtype", None), "isbuiltin", None)
     if numpy_dtype is None and hasattr(value, "__dlpack__"):
-        return Tensor.from_dlpack(value)
+        return copy_tensor(value)
     return _from_numpy(value)
+
+
+def copy_tensor(value: Any) -> Tensor:
+    """A copy of a tensor of another library. Older versions of torch export no floats of 8 bits; their bits they do."""
+    try:
+        return Tensor.from_dlpack(value)
+    except BufferError:
+        module, _, name = str(getattr(value, "dtype", "")).partition(".")
+        if module != "torch" or not name.startswith("float8"):
+            raise
+        import torch
+
+        bits = Tensor.from_dlpack(value.contiguous().view(torch.uint8))
+        return Tensor.from_bytes(name, bits.shape, bits.tobytes())
 
 
 def _from_numpy(value: Any) -> Tensor:

@@ -104,7 +104,7 @@ impl TensorReader {
     pub(crate) fn read_tensor(&self, tensor: &Bound<'_, PyAny>) -> Option<FoundTensor> {
         match self.table.and_then(|table| table.tensor_from_object) {
             Some(read) => read_by_api(read, tensor),
-            None => read_by_attributes(tensor).ok(),
+            None => read_by_attributes(tensor).ok().and_then(usable),
         }
     }
 

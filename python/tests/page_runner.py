@@ -13,6 +13,9 @@ def main() -> None:
     path, ends = sys.argv[1], [int(end) for end in sys.argv[2:]]
     with open(path, encoding="utf-8") as file:
         lines = file.read().splitlines(keepends=True)
+    # What libraries print past Python goes to stderr: the gloo of some versions of torch does.
+    sys.stdout = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
     names = {"__name__": "__main__", "__file__": path}
     for start, end in zip([0, *ends], ends):
         # Lines keep their numbers: reports name them.

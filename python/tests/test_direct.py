@@ -47,6 +47,14 @@ def make_op(name, *others):
     return product, x, w, prepared.session
 
 
+@pytest.fixture(scope="module", autouse=True)
+def no_gpu():
+    """Tensors are on the CPU here: where torch's exchange API does not say their stream, no GPU is asked for it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda device: 0, raising=False)
+        yield
+
+
 @pytest.fixture(scope="module")
 def op():
     return make_op("product")
@@ -332,6 +340,9 @@ def test_tensors_without_the_exchange_api_are_read_by_attributes():
     y = dispatcher.call((x,))
     assert prepared.session.runs == [(7, [x.data_ptr(), y.data_ptr()])]
     assert dispatcher.call((Foreign(torch.ones(3, 2)),)) is None
+    gone = Foreign(torch.ones(2, 3).t())
+    gone.tensor.untyped_storage().resize_(0)
+    assert dispatcher.call((gone,)) is None
 
 
 def test_dispatchers_hold_nothing_of_a_call():

@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -23,6 +24,10 @@ BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 EXAMPLE = re.compile(r"^```python\n(.*?)^```\n(?:\n^```text\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE)
 RUNNER = Path(__file__).with_name("page_runner.py")
 
+# Names of regions are hashes of programs, and these of graphs, which differ between versions of torch.
+needs_new_torch = pytest.mark.skipif(
+    find_spec("torch") is None or version("torch").startswith("2.9."), reason="pages show what newer versions of torch make"
+)
 needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
 
 
@@ -97,7 +102,7 @@ def with_outputs(page, printed):
     return EXAMPLE.sub(replace, page)
 
 
-@needs_torch
+@needs_new_torch
 @pytest.mark.parametrize(("name", "ranks"), [("torch_tutorial.md", 2), ("kernels.md", 1)])
 def test_pages_show_what_their_blocks_print(name, ranks, tmp_path):
     path = DOCS / name

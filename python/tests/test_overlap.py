@@ -250,6 +250,9 @@ def test_a_gradient_that_depends_on_the_gather_stays_torchs(group):
 FLOAT8 = torch.float8_e4m3fn
 
 
+needs_row_scales = pytest.mark.skipif(not ranks.has_row_scales(), reason="torch 2.9 has them on GPUs only")
+
+
 def scaled(a, b, rows, columns, **settings):
     return torch._scaled_mm(a, b, rows, columns, out_dtype=torch.bfloat16, **settings)
 
@@ -279,6 +282,7 @@ def ran(program, given):
     return torch.from_dlpack(output)
 
 
+@needs_row_scales
 def test_scaled_matmuls_of_gathered_rows(group):
     """Scales of rows are gathered with the rows. Torch's numbers are those of its CPU kernel."""
     layer = lambda x, s, w, t: scaled(gather(x, group), w.t(), gather(s, group), t)  # noqa: E731
@@ -303,7 +307,10 @@ def test_a_scale_for_all_gathered_rows(group):
         torch.testing.assert_close(found[rank].flatten(0, 1), wanted)
 
 
-@pytest.mark.parametrize(("rows", "columns"), [((16, 1), (1, 48)), ((), ())], ids=["rows", "one"])
+SCALES = [pytest.param((16, 1), (1, 48), id="rows", marks=needs_row_scales), pytest.param((), (), id="one")]
+
+
+@pytest.mark.parametrize(("rows", "columns"), SCALES)
 @pytest.mark.parametrize("kind", [scatter, reduce])
 def test_sums_of_scaled_matmuls(group, kind, rows, columns):
     _, report = overlapped_scaled(lambda x, s, w, t: kind(scaled(x, w.t(), s, t), group), rows, columns)

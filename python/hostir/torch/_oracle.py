@@ -10,6 +10,7 @@ import torch.distributed as dist
 import torch.utils._pytree as pytree
 
 from hostir import Tensor, _native
+from hostir._arrays import copy_tensor
 from hostir._program import _settings
 from hostir.torch._group import group_among
 
@@ -38,13 +39,21 @@ def compare_with_body(made: Op, values: Sequence[Any], rtol: float | None, atol:
 def _all_parts(tensor: torch.Tensor, group: Any) -> list[Tensor]:
     own = tensor.detach().contiguous()
     if group is None:
-        return [Tensor.from_dlpack(own)]
+        return [copy_tensor(own)]
     parts = [torch.empty_like(own) for _ in range(dist.get_world_size(group))]
     # Gloo knows no floats of 8 bits.
     is_small = own.element_size() == 1
     sent, received = (own.view(torch.uint8), [part.view(torch.uint8) for part in parts]) if is_small else (own, parts)
     dist.all_gather(received, sent, group=group)
-    return [Tensor.from_dlpack(part) for part in parts]
+    return [copy_tensor(part) for part in parts]
+
+
+def _tensor_of(found: Tensor) -> torch.Tensor:
+    if not found.dtype.startswith("float8"):
+        return torch.from_dlpack(found)
+    # Older versions of torch take no floats of 8 bits from others.
+    dtype: torch.dtype = getattr(torch, found.dtype)
+    return torch.from_dlpack(found.bits()).view(dtype)
 
 
 def _compare(
@@ -52,7 +61,7 @@ def _compare(
 ) -> None:
     if found is None:
         _native.raise_error("H0630", f"{made.name}: rank {rank} holds no part of {name}, but the body gives one", None)
-    got = torch.from_dlpack(found)
+    got = _tensor_of(found)
     if got.numel() != wanted.numel():
         shapes = f"{list(got.shape)}, but the body's {list(wanted.shape)}"
         _native.raise_error("H0630", f"{made.name}: {name} of rank {rank} has shape {shapes}", None)
