@@ -66,33 +66,34 @@ impl TrialOperands {
 
 /// The extents of both factors, the bias, the result, and the scales of both factors.
 fn operand_extents(shape: &GemmShape) -> [Extent; 6] {
-    let matrix = |layout: &MatrixLayout, element| (matrix_bytes(layout, shape.batch, element), element);
-    let vector = |count: u64, element: MatrixElement| (count as usize * element.byte_size(), element);
+    let [rows, columns] = [shape.d.rows, shape.d.columns];
     let bias = match &shape.bias {
-        GemmBias::None => (0, shape.element),
-        GemmBias::Rows => vector(shape.d.rows, shape.element),
-        GemmBias::Matrix(layout) => matrix(layout, shape.element),
+        GemmBias::None => 0,
+        GemmBias::Rows => rows,
+        GemmBias::Matrix(layout) => matrix_elements(layout, shape.batch),
     };
-    let scale = |count| match shape.scales {
-        GemmScales::None => vector(0, MatrixElement::F32),
-        GemmScales::Whole => vector(1, MatrixElement::F32),
-        GemmScales::Vectors => vector(count, MatrixElement::F32),
+    let scales = match shape.scales {
+        GemmScales::None => [0, 0],
+        GemmScales::Whole => [1, 1],
+        GemmScales::Vectors => [rows, columns],
     };
+    let result = if shape.remote { 0 } else { matrix_elements(&shape.d, shape.batch) };
     [
-        matrix(&shape.a.0, shape.factors[0]),
-        matrix(&shape.b.0, shape.factors[1]),
-        bias,
-        if shape.remote { (0, shape.element) } else { matrix(&shape.d, shape.element) },
-        scale(shape.d.rows),
-        scale(shape.d.columns),
+        (matrix_elements(&shape.a.0, shape.batch), shape.factors[0]),
+        (matrix_elements(&shape.b.0, shape.batch), shape.factors[1]),
+        (bias, shape.element),
+        (result, shape.element),
+        (scales[0], MatrixElement::F32),
+        (scales[1], MatrixElement::F32),
     ]
+    .map(|(count, element)| (count as usize * element.byte_size(), element))
 }
 
-/// Bytes from the first element of a batch of matrices to behind the last.
-fn matrix_bytes(layout: &MatrixLayout, batch: i32, element: MatrixElement) -> usize {
+/// Elements from the first one of a batch of matrices to the last.
+fn matrix_elements(layout: &MatrixLayout, batch: i32) -> u64 {
     let column = (layout.leading.unsigned_abs()).max(layout.rows);
     let others = u64::try_from(batch - 1).unwrap_or(0);
-    (layout.columns * column + others * layout.batch_stride.unsigned_abs()) as usize * element.byte_size()
+    layout.columns * column + others * layout.batch_stride.unsigned_abs()
 }
 
 /// Fills an operand: numbers of the host, and copies of them.
