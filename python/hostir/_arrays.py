@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hostir import _native
 from hostir._native import Tensor
 
 if TYPE_CHECKING:
@@ -27,6 +28,10 @@ def as_input(value: Any) -> Tensor | str:
 
 def copy_tensor(value: Any) -> Tensor:
     """A copy of a tensor of another library. Older versions of torch export no floats of 8 bits; their bits they do."""
+    if type(value).__name__ == "FakeTensor":
+        _native.raise_error("H0610", "a tensor is a `FakeTensor`, which has no numbers", "pass an ordinary tensor")
+    # DLPack says nothing of signs and conjugates that torch has yet to apply.
+    value = value.resolve_conj().resolve_neg() if hasattr(value, "resolve_neg") else value
     try:
         return Tensor.from_dlpack(value)
     except BufferError:

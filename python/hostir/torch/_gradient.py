@@ -93,9 +93,11 @@ def _keep_inputs(ctx: Any, backward: Any, values: Sequence[Any]) -> None:
 
 def _input_gradients(ctx: Any, gradients: Sequence[torch.Tensor], backward: Callable[..., Any]) -> tuple[Any, ...]:
     values = list(ctx.others)
-    for at, tensor in zip(ctx.places, ctx.saved_tensors):
+    # Checkpoints give what was saved once.
+    saved = ctx.saved_tensors
+    for at, tensor in zip(ctx.places, saved):
         values[at] = tensor
-    refuse_tangents("the gradient of an op of torch", (*gradients, *ctx.saved_tensors))
+    refuse_tangents("the gradient of an op of torch", (*gradients, *saved))
     found = backward([gradient.contiguous() for gradient in gradients], *values)
     by_place: list[Any] = [None] * len(values)
     for at, gradient in zip(ctx.places, found):

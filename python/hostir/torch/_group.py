@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import torch
@@ -85,10 +85,14 @@ def rank_count(name: str) -> int:
     return int(_get_group_size_by_name(name))
 
 
-def group_among(values: Iterable[Any]) -> Any:
-    """The process group that is named among the arguments of a call; None for an op of one rank."""
+def group_among(values: Sequence[Any], place: int | None = None) -> Any:
+    """The process group that is named among the arguments of a call, the one at `place` if it is known; None for an op of one
+    rank.
+    """
     if not dist.is_available() or not dist.is_initialized():
         return None
+    if place is not None and place < len(values) and isinstance(values[place], str):
+        return group_of(known_group_name(values[place]))
     for value in values:
         if isinstance(value, str):
             try:

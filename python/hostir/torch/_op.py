@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import inspect
 import os
@@ -30,8 +31,15 @@ from hostir.torch._gradient import (
 )
 from hostir.torch._group import group_among, group_name, is_group, plain_tensor
 from hostir.torch._pickling import find_module_place, importable_op
-from hostir.torch._session import ProgramSessions, ResultLayout
-from hostir.torch._transforms import call_by_sample, is_differentiated, is_transformed, refuse_forward_level, refuse_tangents
+from hostir.torch._session import ProgramSessions, ResultLayout, check_out
+from hostir.torch._transforms import (
+    call_by_sample,
+    is_differentiated,
+    is_transformed,
+    refuse_forward_level,
+    refuse_second_level,
+    refuse_tangents,
+)
 
 __all__ = ["Op", "op"]
 
@@ -87,9 +95,10 @@ class Op:
         self._signature = inspect.signature(body)
         self._gradient = GradientSpec(body)
         self._inputs = _argument_places(self, args, list(self._signature.parameters), program)
-        outputs = [_position(self, output, program, "output") for output in out]
+        outputs = _output_places(self, program)
         program.verify()
-        self._sessions = ProgramSessions(name, program, outputs, self._inputs)
+        self._group_at = _group_place(self._signature)
+        self._sessions = ProgramSessions(name, program, outputs, self._inputs, self._group_at)
         self._library = _register(self)
         namespace, _, op_name = name.partition("::")
         self._packet = getattr(getattr(torch.ops, namespace), op_name)
@@ -113,6 +122,7 @@ class Op:
             out = _checked_out(self, out)
         if torch.compiler.is_compiling():
             refuse_forward_level(self.name)
+            refuse_second_level()
             return self._call_by_torch(self._packet.default, self._bind(args, kwargs), out)
         if not kwargs:
             found = self._call_directly(args, out)
@@ -172,8 +182,11 @@ class Op:
     def _schedule_gradient(
         self, function: Body, program: Program, args: Mapping[str, str] | None, out: Mapping[str, str] | None
     ) -> GradientSchedule | None:
-        if args is None or out is None:
+        if args is None and out is None:
             return None
+        if args is None or out is None:
+            given, other = ("out", "args") if args is None else ("args", "out")
+            _refuse("H0611", f"{self.name}: `backward` has `{given}`, but not `{other}`", "give both, or none to run the function")
         tensors = list(self.args)
         tensors.sort(key=list(self._signature.parameters).index)
         for argument in out:
@@ -181,15 +194,15 @@ class Op:
                 _refuse("H0611", f"{self.name}: `{argument}` is no tensor argument", f"they are {', '.join(tensors)}")
         outputs = [_position(self, name, program, "output") for name in out.values()]
         inputs = _argument_places(self, args, list(inspect.signature(function).parameters), program)
-        sessions = ProgramSessions(f"{self.name}_backward", program, outputs)
+        sessions = ProgramSessions(f"{self.name}_backward", program, outputs, group_at=self._group_at)
         return GradientSchedule(sessions, inputs, [tensors.index(argument) for argument in out])
 
     def replace_program(self, program: Program) -> None:
         """Puts another program with the same inputs and outputs in the place of the op's; sessions of the old one go."""
-        outputs = [_position(self, output, program, "output") for output in self.outputs]
+        outputs = _output_places(self, program)
         self._inputs = _argument_places(self, self.args, list(self._signature.parameters), program)
         self.program = program
-        self._sessions = ProgramSessions(self.name, program, outputs, self._inputs)
+        self._sessions = ProgramSessions(self.name, program, outputs, self._inputs, self._group_at)
 
     def run_program(self, values: Sequence[Any]) -> list[torch.Tensor]:
         """The program's results for tensors of a GPU, enqueued on torch's current stream."""
@@ -224,14 +237,14 @@ class Op:
         """
         verdict = self.program.check(devices=world, **settings).raise_if_wrong()
         if self._gradient.program is not None:
-            self._gradient.program.check(devices=world).raise_if_wrong()
+            self._gradient.program.check(devices=world, **_settings_of(self._gradient.program, settings)).raise_if_wrong()
         return verdict
 
     def check(self, *args: Any, rtol: float | None = None, atol: float | None = None, **kwargs: Any) -> None:
         """Compares the program with the body: both run, the program on the CPU for all ranks of the group.
 
         All ranks of the group call this, each with its own tensors. The tolerances are those of
-        `torch.testing.assert_close`. Raises `hostir.HostIrError` (`H0630`) on every rank whose results differ.
+        `torch.testing.assert_close`; if one is given, the other is 0. The program of a gradient is not compared. Raises `hostir.HostIrError` (`H0630`) on every rank whose results differ.
         """
         from hostir.torch._oracle import compare_with_body
 
@@ -244,7 +257,7 @@ class Op:
         of the group.
         """
         values = self._bind(args, kwargs)
-        group = group_among(values)
+        group = self.group_of_call(values)
         if world is None and group is not None:
             world = group.size()
         shapes = [list(values[at].shape) for at in self._inputs]
@@ -254,6 +267,10 @@ class Op:
         """The body's results, as plain tensors that share no memory with the arguments."""
         with without_autocast("cpu"), without_autocast("cuda"):
             return _detached_results(self.body(*self._bind(args, kwargs)), args)
+
+    def group_of_call(self, values: Sequence[Any]) -> Any:
+        """The process group of a call with these arguments; None for one rank."""
+        return group_among([value for value in values if not isinstance(value, torch.Tensor)], self._group_at)
 
     def named_arguments(self, values: Sequence[Any]) -> dict[str, Any]:
         """The arguments by name."""
@@ -306,9 +323,42 @@ def _is_followed(values: Sequence[Any]) -> bool:
 
 
 def _load_beside(body: Body, path: str | os.PathLike[str]) -> Program:
+    if isinstance(path, str) and "\n" in path:
+        _refuse("H0610", "`program` is a text of several lines, but needs a path or a program", "read it: `hostir.parse(text)`")
     folder = Path(inspect.getsourcefile(body) or ".").parent
     beside = folder / path
+    if not beside.exists() and not Path(path).exists():
+        places = " or ".join(dict.fromkeys([str(folder.absolute()), str(Path.cwd())]))
+        raise FileNotFoundError(errno.ENOENT, f"no program `{path}` in {places}")
     return load(beside if beside.exists() else path)
+
+
+def _settings_of(program: Program, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a proof for another program: of sizes and shapes only those that it has, too."""
+    known = {"sizes": {*program.sizes, "*"}, "shapes": set(program.inputs)}
+    return {
+        name: {key: one for key, one in value.items() if key in known[name]} if name in known and value else value
+        for name, value in settings.items()
+    }
+
+
+def _output_places(made: Op, program: Program) -> list[int]:
+    """For each result the place of the program's output. Raises unless each is another one, with memory of its own."""
+    for at, name in enumerate(made.outputs):
+        if name in made.outputs[:at]:
+            _refuse("H0611", f"{made.name}: `out` names the output {name} twice", "name each output once")
+        if name in program.inputs:
+            note = f"let the program put it into a tensor of its own: `Y = Set({name})`"
+            _refuse("H0611", f"{made.name}: the output {name} is an input of the program, too", note)
+    return [_position(made, output, program, "output") for output in made.outputs]
+
+
+def _group_place(signature: inspect.Signature) -> int | None:
+    """The place of the process group among the arguments that are no tensors, if the name of one of them ends with `group`."""
+    tensors = (torch.Tensor, "torch.Tensor", "Tensor")
+    others = [one.name for one in signature.parameters.values() if one.annotation not in tensors]
+    found = [at for at, name in enumerate(others) if name.endswith("group")]
+    return found[0] if len(found) == 1 else None
 
 
 def _argument_places(made: Op, args: Mapping[str, str], parameters: list[str], program: Program) -> list[int]:
@@ -337,12 +387,20 @@ def _refuse(code: str, message: str, note: str) -> NoReturn:
     _native.raise_error(code, message, note)
 
 
+_LIBRARIES: dict[str, torch.library.Library] = {}
+"""The libraries of all ops, by name: the last one that was defined."""
+
+
 def _register(made: Op) -> torch.library.Library:
-    """Defines the op, its variant with `out=` and its gradient. They are defined as long as the library object lives."""
+    """Defines the op, its variant with `out=` and its gradient, until an op of the same name is defined."""
     namespace, separator, name = made.name.partition("::")
     if not separator:
         _refuse("H0610", f"`{made.name}` is not the name of an op", 'write "namespace::op"')
     schema = torch.library.infer_schema(made.body, mutates_args=())
+    _check_schema(made, f"{name}{schema}")
+    if made.name in _LIBRARIES:
+        # Defined anew, as in a notebook: the op that had the name before goes.
+        _LIBRARIES[made.name]._destroy()
     arguments, _, result = schema.rpartition(" -> ")
     results = result.strip("()").split(", ")
     library = torch.library.Library(namespace, "FRAGMENT")
@@ -357,6 +415,7 @@ def _register(made: Op) -> torch.library.Library:
 
     def run_out(*values: Any, **out: Any) -> Any:
         found = pytree.tree_leaves(run(*values))
+        check_out(made.name, tuple(out.values()), [(value.shape, value.dtype) for value in found])
         written = tuple(target.copy_(value) for target, value in zip(out.values(), found, strict=True))
         return written[0] if len(written) == 1 else written
 
@@ -386,7 +445,28 @@ def _register(made: Op) -> torch.library.Library:
     for registered in (name, f"{name}_backward"):
         overload = getattr(getattr(torch.ops, namespace), registered).default
         torch.library.register_vmap(overload, functools.partial(call_by_sample, overload), lib=library)
+    _LIBRARIES[made.name] = library
     return library
+
+
+def _check_schema(made: Op, text: str) -> None:
+    """Raises unless all tensors of the function are the program's, and its results as many as `out` names."""
+    schema = torch._C.parse_schema(text)
+    for argument in schema.arguments:
+        kind = str(argument.type)
+        if kind != "Tensor" and "Tensor" in kind:
+            note = "annotate it as `torch.Tensor`: programs take one tensor for each input"
+            _refuse("H0611", f"{made.name}: the argument `{argument.name}` is of type {kind}", note)
+        if kind == "Tensor" and argument.name not in made.args:
+            note = "name it in `args`, or leave it out of the function"
+            _refuse("H0611", f"{made.name}: no input of the program is the argument `{argument.name}`", note)
+    for result in schema.returns:
+        if str(result.type) != "Tensor":
+            note = "annotate results as `torch.Tensor` or `tuple[torch.Tensor, torch.Tensor]`"
+            _refuse("H0611", f"{made.name}: the function gives a result of type {result.type}", note)
+    if len(schema.returns) != len(made.outputs):
+        message = f"the function has {len(schema.returns)} results, but `out` names {len(made.outputs)} outputs"
+        _refuse("H0611", f"{made.name}: {message}", "name an output for each result")
 
 
 def _run_on_gpu(made: Op, *values: Any) -> Any:

@@ -18,7 +18,7 @@ from hostir.torch._libraries import preload_libraries
 from hostir.torch._monitor import watch_session
 from hostir.torch._symmetric import SymmetricPart, symmetric_part
 
-__all__ = ["ProgramSessions", "ResultLayout"]
+__all__ = ["ProgramSessions", "ResultLayout", "check_out"]
 
 ResultLayout = tuple[torch.Size, torch.dtype]
 """Shape and element type of a result."""
@@ -47,16 +47,23 @@ class ProgramSessions:
     """The sessions of a program, by the layouts of its tensors and the group; the least recently used one goes.
 
     `inputs` are tensors in the order of the program's inputs, `outputs` positions of the program's outputs, `places` those
-    of the inputs among the arguments of a call.
+    of the inputs among the arguments of a call, `group_at` that of the process group among those that are no tensors.
     """
 
     def __init__(
-        self, name: str, program: Program, outputs: Sequence[int], places: Sequence[int] = (), limit: int = 32
+        self,
+        name: str,
+        program: Program,
+        outputs: Sequence[int],
+        places: Sequence[int] = (),
+        group_at: int | None = None,
+        limit: int = 32,
     ) -> None:
         self.name = name
         self.program = program
         self.outputs = tuple(outputs)
         self.limit = limit
+        self.group_at = group_at
         self.dispatcher = make_dispatcher(places)
 
     def run(
@@ -91,6 +98,7 @@ class ProgramSessions:
             self._prepare(inputs, others, results, out)
             if self.dispatcher.run_into(inputs, others, out):
                 return
+        check_out(self.name, out, results())
         for target, result in zip(out, self.run(inputs, others, results), strict=True):
             target.copy_(result)
 
@@ -108,7 +116,7 @@ class ProgramSessions:
         device = self._device_of(inputs)
         if torch.cuda.is_current_stream_capturing():
             self._refuse("is not ready for tensors of these shapes", "call it once before the capture")
-        group = group_among(others)
+        group = group_among(others, self.group_at)
         parent = communicator_of(group, device) if group is not None and _SPLITS else None
         preload_libraries()
         exchange = exchange_of(group, _TIMEOUT) if group is not None and dist.get_world_size(group) > 1 else None
@@ -146,7 +154,7 @@ class ProgramSessions:
         self, others: tuple[Any, ...], results: Callable[[], Sequence[ResultLayout]], out: Sequence[torch.Tensor]
     ) -> bool:
         """Returns true if results can be written where the caller wants them, some of it in symmetric memory."""
-        group = group_among(others)
+        group = group_among(others, self.group_at)
         if not any(symmetric_part(tensor, group) is not None for tensor in out):
             return False
         wanted = [(shape, _dense_strides(shape), dtype) for shape, dtype in results()]
@@ -211,6 +219,14 @@ class _SymmetricTensors:
         in_place = {index: found for index, found in self.found.items() if found[0] in used}
         fixed = {index: tensor.data_ptr() for index, (_, tensor, _) in in_place.items()}
         return fixed, [part for _, _, part in in_place.values()]
+
+
+def check_out(name: str, out: Sequence[torch.Tensor], layouts: Sequence[ResultLayout]) -> None:
+    """Raises unless the tensors of `out` have the shapes and element types of the results."""
+    for target, (shape, dtype) in zip(out, layouts, strict=True):
+        if target.shape != shape or target.dtype != dtype:
+            found, needed = (f"{kind} of shape {list(size)}" for kind, size in ((target.dtype, target.shape), (dtype, shape)))
+            _native.raise_error("H0610", f"a tensor of `out` is {found}, but {name} writes {needed}", "make one of this shape and type")
 
 
 def _dense_strides(shape: torch.Size) -> tuple[int, ...]:

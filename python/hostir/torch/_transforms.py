@@ -19,6 +19,7 @@ __all__ = [
     "refuse_forward_level",
     "refuse_forward_mode",
     "refuse_second_derivative",
+    "refuse_second_level",
     "refuse_tangents",
 ]
 
@@ -44,6 +45,15 @@ def refuse_forward_level(name: str) -> None:
     """Raises where derivatives are forward; of compilers, which do not say what has a tangent."""
     if forward_ad._current_level >= 0:
         refuse_forward_mode(name)
+
+
+@torch._dynamo.assume_constant_result
+def refuse_second_level() -> bool:
+    """Raises where `torch.func` differentiates twice; of compilers, which would take the second derivative for zeros."""
+    kinds = [interpreter.key() for interpreter in _functorch.get_interpreter_stack() or ()]
+    if kinds.count(_functorch.TransformType.Grad) > 1:
+        refuse_second_derivative()
+    return True
 
 
 def refuse_tangents(name: str, values: Sequence[Any]) -> None:
