@@ -139,6 +139,18 @@ def test_out(kind, op, given, out, message, note):
     assert message in found[0] and note in found[1], found
 
 
+WRONG_OUT = [
+    (torch.empty(2, 3, 5), "a tensor of `out` is torch.float32 of shape [2, 3, 5]"),
+    (torch.empty(3, 5, dtype=torch.int32), "a tensor of `out` is torch.int32 of shape [3, 5]"),
+]
+
+
+@pytest.mark.parametrize(("out", "message"), WRONG_OUT)
+def test_out_of_another_shape_or_type(out, message):
+    found = refusal(matmul, ones(3, 4), ones(4, 5), out=out)
+    assert message in found[0] and "writes torch.float32 of shape [3, 5]" in found[0]
+
+
 def test_out_in_a_tuple():
     out = torch.empty(3, 5)
     for given in ((out,), [out], out):

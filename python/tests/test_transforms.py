@@ -88,6 +88,15 @@ def test_a_second_derivative_is_refused(call, x, w):
     assert caught.value.code == "H0614" and ".body" in caught.value.notes[0]
 
 
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_compilers_refuse_a_second_derivative(is_whole, x, w):
+    """They would take it for zeros."""
+    torch._dynamo.reset()
+    twice = grad(lambda x: grad(lambda x: matmul(x, w).square().sum())(x).sum())
+    with pytest.raises(Exception, match="H0614.*is differentiated, but has no derivative"):
+        torch.compile(twice, backend="eager", fullgraph=is_whole)(x)
+
+
 def test_arguments_without_tangents_are_no_matter(x, w):
     with forward_ad.dual_level():
         assert torch.equal(matmul(x, w), x @ w)

@@ -48,6 +48,12 @@ def wrong_order(x: torch.Tensor, w: torch.Tensor, group: str) -> torch.Tensor:
     return gather_rows(x, group).flip(0) @ w
 
 
+@hir.op("hostir_tests::with_mode", program="programs/gather_matmul_2.hir", args={"x": "A", "w": "B"}, out="C")
+def with_mode(x: torch.Tensor, w: torch.Tensor, mode: str, group: str) -> torch.Tensor:
+    """An op with a text in front of its group."""
+    return gather_rows(x, group) @ w
+
+
 def random_inputs(rank: int, rows: int = 3) -> tuple[torch.Tensor, torch.Tensor]:
     """The rank's rows of x, and w, which all ranks share."""
     x = torch.randn(rows, 4, generator=torch.Generator().manual_seed(rank))
@@ -81,6 +87,13 @@ def oracle(group: Any) -> None:
         assert error.code == "H0630" and "C of rank" in error.message, error
     else:
         raise AssertionError("the body differs from the program, and nobody noticed")
+    x, w = random_inputs(dist.get_rank(), rows=3 + dist.get_rank())
+    try:
+        gather_matmul_2.check(x, w, group)
+    except hostir.HostIrError as error:
+        assert error.code == "H0610" and "`x` is [3, 4] of torch.float32 on rank 0, but [4, 4]" in error.message, error
+    else:
+        raise AssertionError("ranks pass tensors of different shapes, and nobody noticed")
 
 
 def gradients_of_body(x: torch.Tensor, w: torch.Tensor, group: Any) -> tuple[torch.Tensor, ...]:
@@ -115,6 +128,14 @@ def two_groups(_world: Any) -> None:
     across = [rank % 2, rank % 2 + 2]
     torch.testing.assert_close(gather_matmul_2(x, w, mesh["outer"]), whole_product(across))
     gather_matmul_2.check(x, w, mesh["outer"])
+    # A text that is the name of a group, of that of all ranks, does not name the op's.
+    with_mode.check(x, w, dist.group.WORLD.group_name, mesh["outer"])
+    try:
+        with_mode.check(x, w, "fast", "nobody")
+    except hostir.HostIrError as error:
+        assert error.code == "H0610" and "`group` is 'nobody'" in error.message, error
+    else:
+        raise AssertionError("there is no such group, and nobody noticed")
     compiled = torch.compile(
         lambda x, w: gather_matmul_2(x, w, mesh["inner"]) + gather_matmul_2(x, w, mesh["outer"]),
         fullgraph=True,

@@ -55,7 +55,7 @@ def _check_tensors(made: Op, tensors: dict[str, Any], group: Any) -> None:
         for rank, other in enumerate(ranks):
             if other[name] != first:
                 message = f"{made.name}: `{name}` is {first} on rank 0, but {other[name]} on rank {rank}"
-                _native.raise_error("H0605", message, "ranks pass tensors of the same shapes and types")
+                _native.raise_error("H0610", message, "ranks pass tensors of the same shapes and types")
 
 
 def _all_parts(tensor: torch.Tensor, group: Any) -> list[Tensor]:

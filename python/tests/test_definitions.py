@@ -1,0 +1,135 @@
+"""What a function and a program have to have in common to be an op, and what is refused."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
+
+import hostir  # noqa: E402
+import hostir.torch as hir  # noqa: E402
+
+PRODUCT = hostir.parse("hir 2\nf(X: f32[n], Y: f32[n]) -> (Z: f32[n]):\n  Z = X * Y\n")
+TWO = hostir.parse("hir 2\nf(X: f32[n], Y: f32[n]) -> (Z: f32[n], W: f32[n]):\n  Z = X + Y\n  W = X * Y\n")
+SCALAR = "hir 2\nf(X: f32[n], DY: f32[n]) -> (DX: f32[n], DY2: f32[n]):\n  DX = DY * X\n  DY2 = DY * X\n"
+XY = {"x": "X", "y": "Y"}
+
+
+@hir.op("hostir_definitions::product", program=PRODUCT, args=XY, out="Z")
+def product(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return x * y
+
+
+def listed(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+    return [x + y, x * y]
+
+
+def paired(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return x + y, x * y
+
+
+def optional(x: torch.Tensor, y: torch.Tensor | None) -> torch.Tensor:
+    return x if y is None else x * y
+
+
+def biased(x: torch.Tensor, y: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    return x * y + bias
+
+
+def nothing(x: torch.Tensor, y: torch.Tensor) -> None:
+    return None
+
+
+IN_PLACE = hostir.parse("hir 2\nf(X: f32[n], Y: f32[n]) -> (X):\n  X = Y * Y\n")
+WRONG = [
+    (listed, TWO, XY, ["Z", "W"], "gives a result of type List[Tensor]", "tuple[torch.Tensor, torch.Tensor]"),
+    (paired, TWO, XY, "Z", "has 2 results, but `out` names 1 outputs", "an output for each"),
+    (product.body, TWO, XY, ["Z", "W"], "has 1 results, but `out` names 2 outputs", "an output for each"),
+    (paired, TWO, XY, ["Z", "Z"], "names the output Z twice", "once"),
+    (nothing, PRODUCT, XY, "Z", "has 0 results", "an output for each"),
+    (optional, PRODUCT, XY, "Z", "the argument `y` is of type Optional[Tensor]", "one tensor for each input"),
+    (biased, PRODUCT, XY, "Z", "no input of the program is the argument `bias`", "leave it out"),
+    (product.body, IN_PLACE, XY, "X", "the output X is an input of the program, too", "Y = Set(X)"),
+]
+
+
+@pytest.mark.parametrize(("function", "program", "args", "out", "message", "note"), WRONG)
+def test_a_function_and_a_program_that_do_not_fit(function, program, args, out, message, note):
+    with pytest.raises(hostir.HostIrError) as caught:
+        hir.op("hostir_definitions::wrong", program=program, args=args, out=out)(function)
+    assert caught.value.code == "H0611"
+    assert message in caught.value.message and note in caught.value.notes[0], str(caught.value)
+
+
+@pytest.mark.parametrize("given", [{"args": {"x": "X", "dy": "DY"}}, {"out": {"x": "DX"}}])
+def test_a_gradient_with_half_of_its_names(given):
+    with pytest.raises(hostir.HostIrError, match="`backward` has `") as caught:
+        product.backward(program=hostir.parse(SCALAR), **given)(lambda dy, x, y: (dy * y, dy * x))
+    assert caught.value.code == "H0611"
+
+
+def test_a_text_and_a_path_that_is_not_there():
+    with pytest.raises(hostir.HostIrError, match="needs a path or a program") as caught:
+        hir.op("hostir_definitions::text", program=str(PRODUCT), args=XY, out="Z")(product.body)
+    assert "hostir.parse" in caught.value.notes[0]
+    with pytest.raises(FileNotFoundError, match=r"no program `nowhere.hir` in .*tests"):
+        hir.op("hostir_definitions::path", program="nowhere.hir", args=XY, out="Z")(product.body)
+
+
+def test_an_op_is_defined_anew():
+    """As a cell of a notebook that runs again."""
+    for program, result in [(PRODUCT, 6.0), (hostir.parse(str(PRODUCT).replace("*", "+")), 5.0)]:
+
+        @hir.op("hostir_definitions::cell", program=program, args=XY, out="Z")
+        def cell(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return x * y if result == 6.0 else x + y  # noqa: B023
+
+        x = torch.full((3,), 2.0, requires_grad=True)
+        found = cell(x, torch.full((3,), 3.0))
+        found.sum().backward()
+        assert found.tolist() == [result] * 3 and x.grad is not None
+        assert torch.ops.hostir_definitions.cell(x, torch.full((3,), 3.0)).tolist() == [result] * 3
+        cell.check(x.detach(), torch.ones(3))
+
+
+def test_checkpoints_compute_results_again():
+    y = torch.rand(4)
+    for is_reentrant in (False, True):
+        x = torch.rand(4, requires_grad=True)
+        checkpoint(product, x, y, use_reentrant=is_reentrant).sum().backward()
+        assert torch.equal(x.grad, y)
+
+
+def test_check_compares_numbers():
+    x = torch.tensor([1.0, float("nan")])
+    product.check(x, x)
+    product.check(torch.rand(3), torch.rand(3), rtol=1e-6)
+    with FakeTensorMode(), pytest.raises(hostir.HostIrError, match="`x` is a FakeTensor"):
+        product.check(torch.ones(3), torch.ones(3))
+    with pytest.raises(hostir.HostIrError, match="`y` is a tensor of the meta device"):
+        product.check(torch.ones(3), torch.ones(3, device="meta"))
+
+
+def test_fake_tensors_and_signs_that_are_not_applied_yet():
+    with FakeTensorMode(), pytest.raises(hostir.HostIrError, match="FakeTensor"):
+        PRODUCT.run({"X": torch.ones(2), "Y": torch.ones(2)})
+    negative = torch.tensor([1 + 1j, 2 + 2j]).conj().imag
+    assert negative.is_neg()
+    assert PRODUCT.run({"X": negative, "Y": torch.ones(2)})["Z"].tolist() == [-1.0, -2.0]
+    product.check(negative, torch.ones(2))
+
+
+def test_sizes_of_a_proof_are_the_gradients_too():
+    named = hostir.parse("hir 2\nf(X: f32[n, m], Y: f32[n, m]) -> (Z: f32[n, m]):\n  Z = X * Y\n")
+    gradient = hostir.parse("hir 2\ng(D: f32[n], Y: f32[n]) -> (DX: f32[n]):\n  DX = D * Y\n")
+
+    @hir.op("hostir_definitions::sized", program=named, args=XY, out="Z")
+    def sized(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x * y
+
+    @sized.backward(program=gradient)
+    def _(dz: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return dz * y, dz * x
+
+    assert sized.prove(1, sizes={"n": 3, "m": 4}).sizes == {"n": 3, "m": 4}
