@@ -56,6 +56,11 @@ impl TensorKey {
         self.device.1
     }
 
+    /// True unless the strides rule out that it is every second number of a complex tensor.
+    fn may_be_imaginary(&self) -> bool {
+        self.axes.iter().all(|(extent, stride)| *extent < 2 || stride % 2 == 0)
+    }
+
     /// A tensor on the device of this one.
     pub(crate) fn beside(&self, dtype: DType, shape: &[i64], strides: &[i64]) -> Self {
         let axes = shape.iter().copied().zip(strides.iter().copied()).collect();
@@ -100,12 +105,13 @@ impl TensorReader {
         object.get_type_ptr() == self.class.as_ptr().cast()
     }
 
-    /// A tensor of this type; `None` for one that has no memory with strides.
+    /// A tensor of this type; `None` for one that has no memory with strides, or other numbers than lie there.
     pub(crate) fn read_tensor(&self, tensor: &Bound<'_, PyAny>) -> Option<FoundTensor> {
-        match self.table.and_then(|table| table.tensor_from_object) {
+        let found = match self.table.and_then(|table| table.tensor_from_object) {
             Some(read) => read_by_api(read, tensor),
             None => read_by_attributes(tensor).ok().and_then(usable),
-        }
+        };
+        found.filter(|found| !found.key.may_be_imaginary() || !is_negative_view(tensor))
     }
 
     /// The current stream of a device, if the API says it.
@@ -174,6 +180,12 @@ pub(crate) fn read_by_attributes(tensor: &Bound<'_, PyAny>) -> PyResult<FoundTen
 pub(crate) fn read_dtype(dtype: &Bound<'_, PyAny>) -> PyResult<DType> {
     let name = dtype.str()?.extract::<String>()?;
     dtype_named(name.strip_prefix("torch.").unwrap_or(&name))
+}
+
+/// True of a tensor of torch whose numbers are those in memory with the other sign: the imaginary part of a conjugate.
+fn is_negative_view(tensor: &Bound<'_, PyAny>) -> bool {
+    let asked = tensor.call_method0(intern!(tensor.py(), "is_neg"));
+    asked.and_then(|answer| answer.extract()).unwrap_or(false)
 }
 
 /// A tensor with elements has memory; one whose storage was given back has none.

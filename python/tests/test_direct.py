@@ -263,6 +263,19 @@ def test_storage_that_was_given_back_is_no_argument(op):
     assert not session.runs
 
 
+def test_signs_that_are_not_applied_yet(op):
+    """The numbers of an imaginary part of a conjugate are those in memory with the other sign."""
+    product, _, w, _ = make_op("negative")
+    complex_numbers = torch.rand(3, 4, dtype=torch.complex64)
+    plain, negative = complex_numbers.imag, complex_numbers.conj().imag
+    prepared = Prepared()
+    product._sessions.dispatcher.insert((plain, w), (), prepared, [((3, 5), (5, 1), torch.float32)])
+    product(plain, w)
+    assert len(prepared.session.runs) == 1 and negative.stride() == plain.stride()
+    torch.testing.assert_close(product(negative, w), -plain @ w)
+    assert len(prepared.session.runs) == 1
+
+
 def test_plain_arguments_are_compared_with_their_types():
     dispatcher = make_dispatcher([0])
     x = torch.ones(2)
