@@ -240,7 +240,7 @@ def joined_or_apart(group: Any) -> None:
 
 def refused_programs(group: Any) -> None:
     """A program that the pass or the proof refuses leaves torch's nodes, on all ranks, without measuring."""
-    for passes in ("no-such-pass", "host-ir-lower"):
+    for passes in ("resize-mesh{devices=3}", "host-ir-lower"):
         before = [str(node.target) for node in graph_of().graph.nodes]
         module = graph_of()
         line = verdict_of(hir.Overlap(passes=passes), module)

@@ -12,7 +12,7 @@ import torch.distributed._functional_collectives as fc
 import torch.nn.functional as F
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.tensor import DTensor, Replicate
+from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.distributed.tensor.parallel import parallelize_module
 
 import hostir
@@ -233,6 +233,45 @@ def slots(group: Any) -> None:
     assert len(report.lines) == graphs + 1, "a slot is made once for a shape"
 
 
+def slots_of_many_shapes(group: Any) -> None:
+    """Of the graphs of a group the least recently used goes, and its programs' sessions with it."""
+    from hostir.torch import _slot_graphs
+
+    hir.linear.use(hir.Overlap(choose="always"))
+    _slot_graphs.KEPT = 2
+    call = lambda rows: hir.linear.all_gather(rank_tensor(rows, 6), rank_tensor(5, 6), group)  # noqa: E731
+    closed: list[int] = []
+    for rows in (2, 4):
+        call(rows)
+        module = next(reversed(_slot_graphs._slots.graphs[group.group_name].values()))
+        (op,) = _slot_graphs._programs_of(module)
+        op._sessions.dispatcher.insert((torch.empty(rows),), (), StandIn(rows, closed), [])
+    call(2)
+    assert closed == []
+    call(6)
+    assert closed == [4], closed
+    call(4)
+    assert closed == [4, 2] and len(_slot_graphs._slots.graphs[group.group_name]) == 2
+
+
+class StandIn:
+    """A session, and what was prepared with it."""
+
+    exchange = None
+
+    def __init__(self, rows: int, closed: list[int]) -> None:
+        self.session, self.rows, self.closed = self, rows, closed
+
+    def is_recorded(self) -> bool:
+        return False
+
+    def wait(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self.closed.append(self.rows)
+
+
 def compare_slots(plain: Any, slot: Any, given: list[torch.Tensor]) -> None:
     """Results and gradients of a slot, of the slot in a graph, and of plain torch."""
     wanted = gradients(plain, given)
@@ -339,6 +378,11 @@ def styles(group: Any) -> None:
         hir.linear.all_gather(x, torch.ones(3, 6), group, dim=3)
     assert refused.value.code == "H0610" and "`x` has 3 axes" in str(refused.value)
     assert not hir.linear.report().kept, str(hir.linear.report())
+    part = torch.ones(2, 4, 6).narrow(1, 0, 4 if rank == 0 else 3)
+    uneven = DTensor.from_local(part, mesh, [Shard(1)], run_check=False, shape=torch.Size([2, 4 * world - 1, 6]), stride=(6 * (4 * world - 1), 6, 1))
+    with pytest.raises(hostir.HostIrError, match=f"axis 1 of the input has {4 * world - 1} elements") as refused:
+        spread[0](uneven)
+    assert refused.value.code == "H0610" and list(refused.value.notes) == ["pad it by 1"]
     try:
         parallelize_module(nn.Sequential(nn.Embedding(4, 4)), mesh, {"0": hir.ColwiseParallel()})
     except NotImplementedError as error:

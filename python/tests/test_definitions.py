@@ -111,6 +111,27 @@ def test_check_compares_numbers():
         product.check(torch.ones(3), torch.ones(3, device="meta"))
 
 
+SUMS = hostir.parse("hir 2\nf(X: bf16[n, k], Y: bf16[k, n]) -> (Z: bf16[n, n]):\n  Z = matmul(X, Y)\n")
+
+
+def test_sixteen_bits_are_compared_by_the_largest_term():
+    """Sums of large terms may be small: they are as wrong as the terms are."""
+    noise = torch.zeros(64, 64)
+
+    @hir.op("hostir_definitions::sums", program=SUMS, args=XY, out="Z")
+    def sums(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return (x.float() @ y.float() + noise).bfloat16()
+
+    x, y = (torch.randn(64, 64, generator=torch.Generator().manual_seed(seed)).bfloat16() for seed in (1, 2))
+    largest = (x.float() @ y.float()).abs().max()
+    # As a rounding of a term of the size of the largest result.
+    noise.fill_(largest / 256)
+    sums.check(x, y)
+    noise.fill_(largest / 32)
+    with pytest.raises(hostir.HostIrError, match="H0630"):
+        sums.check(x, y)
+
+
 def test_fake_tensors_and_signs_that_are_not_applied_yet():
     with FakeTensorMode(), pytest.raises(hostir.HostIrError, match="FakeTensor"):
         PRODUCT.run({"X": torch.ones(2), "Y": torch.ones(2)})

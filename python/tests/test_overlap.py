@@ -525,7 +525,7 @@ SETTINGS = {
     Reason.SYMBOLIC_SHAPE: with_symbols,
     Reason.UNKNOWN_GROUP: with_an_unknown_group,
     Reason.COLLECTIVE_REMAINS: with_settings(choose="always", passes="host-ir-lower"),
-    Reason.NOT_PROVED: with_settings(choose="always", passes="no-such-pass"),
+    Reason.NOT_PROVED: with_settings(choose="always", passes="resize-mesh{devices=3}"),
     Reason.CHOICE_NEVER: with_settings(choose="never"),
     Reason.CANNOT_MEASURE: with_settings(choose="measure"),
 }
@@ -677,11 +677,64 @@ def test_gradients_of_weights_on_ranks(world):
         ranks.slots_with_biases,
         ranks.torchtitan_functions,
         ranks.scaled_layers,
+        ranks.slots_of_many_shapes,
         ranks.styles,
     ],
 )
 def test_two_ranks(work):
     start_ranks(work, 2)
+
+
+def test_several_waits_for_a_collective_are_one(group):
+    """A compiler merges gathers of the same rows, but not what waits for them, and a checkpoint saves the collective itself."""
+
+    def layer(x, a, b, c):
+        gathered = c10d.all_gather_into_tensor(x, 2, group)
+        one, two = c10d.wait_tensor(gathered), c10d.wait_tensor(gathered)
+        total = c10d.reduce_scatter_tensor((torch.relu(one @ a) * (two @ b)) @ c, "sum", 2, group)
+        return c10d.wait_tensor(total), total
+
+    module, report = overlapped(layer, (4, 8), (8, 6), (8, 6), (6, 5))
+    assert not report.kept and len({line.region for line in report.lines}) == 1, str(report)
+    assert not any("c10d" in name for name in op_names(module))
+    (program,) = report.programs.values()
+    assert "wait_tensor" in program.ops[0].op.body.__closure__[0].cell_contents.code
+    output = module.graph.output_node().args[0]
+    assert output[0] is output[1]
+
+
+def test_layers_share_an_op(group):
+    """The same nodes under other names, as in each layer of a model, are the same op."""
+
+    def layers(x, a, b):
+        for _ in range(3):
+            x = scatter(torch.relu(gather(x, group) @ a) @ b, group)
+        return x
+
+    # Sizes that no other test has: programs are kept for the process.
+    _, report = overlapped(layers, (14, 22), (22, 26), (26, 22))
+    assert len(report.fused) == 6 and len(report.programs) == 1
+    (program,) = report.programs.values()
+    assert len(program.ops) == 1, [made.op.name for made in program.ops]
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"min_gain": "always"}, ValueError, "min_gain='always': it is a number"),
+        ({"passes": "nonsense"}, hostir.HostIrError, "nonsense"),
+        ({"passes": "overlap-lower{nonsense=1}"}, hostir.HostIrError, "nonsense"),
+    ],
+)
+def test_wrong_settings(settings, error, message):
+    with pytest.raises(error, match=message):
+        hir.Overlap(**settings)
+
+
+def test_it_is_no_backend():
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match="H0610.*is no backend of `torch.compile`, but a pass"):
+        torch.compile(torch.relu, backend=hir.Overlap())(torch.ones(2))
 
 
 def test_rows_in_two_orders_stay_apart(group):

@@ -183,12 +183,20 @@ class ProgramSessions:
             idle = [prepared for prepared in known if not prepared.session.is_recorded()]
             if not idle:
                 return
-            dropped = idle[0]
-            self.dispatcher.remove(dropped)
-            dropped.session.wait()
-            if dropped.exchange is not None and dropped.exchange.gather("drop", b"")[1] is not None:
-                dropped.session.abandon()
-            dropped.session.close()
+            self._drop(idle[0])
+
+    def drop_all(self) -> None:
+        """Drops all sessions but those that a graph holds."""
+        for prepared in self.dispatcher.prepared():
+            if not prepared.session.is_recorded():
+                self._drop(prepared)
+
+    def _drop(self, dropped: _Prepared) -> None:
+        self.dispatcher.remove(dropped)
+        dropped.session.wait()
+        if dropped.exchange is not None and dropped.exchange.gather("drop", b"")[1] is not None:
+            dropped.session.abandon()
+        dropped.session.close()
 
     def _refuse(self, what: str, note: str) -> NoReturn:
         _native.raise_error("H0528", f"{self.name} {what}", note)

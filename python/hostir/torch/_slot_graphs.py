@@ -1,11 +1,13 @@
 """What linear slots compute, forward and backward, as graphs in which `Overlap` has put programs.
 
-The graph of a slot is made on its first call for these shapes, element types and group. Whatever it does, all ranks do.
+The graph of a slot is made on its first call for these shapes, element types and group. Whatever it does, all ranks do. Of
+the graphs of a group, the least recently used one goes, with the sessions of its programs.
 """
 
 from __future__ import annotations
 
 import traceback
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +17,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from hostir.torch._gradient import without_autocast
+from hostir.torch._op import Op
 from hostir.torch._overlap import Overlap, Report
+from hostir.torch._overlap.programs import op_of_region
 
 __all__ = ["SlotCall", "check", "gather_rows", "report", "run_slot", "scatter_sum", "use"]
 
@@ -37,12 +41,32 @@ class SlotCall:
     has_bias: bool = False
 
 
+# The graphs of a group that are kept: those of some shapes of all layers of a model.
+KEPT = 256
+
+
 class _Slots:
     """The graphs, and the pass that they go through."""
 
     def __init__(self, overlap: Overlap) -> None:
         self.overlap = overlap
-        self.graphs: dict[Any, torch.fx.GraphModule] = {}
+        self.graphs: dict[str, OrderedDict[Any, torch.fx.GraphModule]] = {}
+        """By group, the least recently used one first: the ranks of a group make and drop them in the same order."""
+
+    def drop_least_used(self, group: str) -> None:
+        """Makes room for another graph of a group."""
+        own = self.graphs[group]
+        while len(own) >= KEPT:
+            _, module = own.popitem(last=False)
+            others = set().union(*(_programs_of(other) for graphs in self.graphs.values() for other in graphs.values()))
+            for op in _programs_of(module) - others:
+                op.drop_sessions()
+
+
+def _programs_of(module: torch.fx.GraphModule) -> set[Op]:
+    """The ops of a graph that are programs."""
+    found = (op_of_region(node.target) for node in module.graph.nodes if node.op == "call_function")
+    return {op for op in found if op is not None}
 
 
 _slots = _Slots(Overlap())
@@ -68,10 +92,13 @@ def run_slot(function: Callable[..., Any], call: SlotCall, tensors: Tensors) -> 
     """The results of `function(call, *tensors)`, by its graph."""
     slots = _slots
     key = (function, call, *((tuple(value.shape), value.stride(), value.dtype, value.device) for value in tensors))
+    graphs = slots.graphs.setdefault(call.group, OrderedDict())
     with without_autocast(tensors[0].device.type):
-        if key not in slots.graphs:
-            slots.graphs[key] = _make_graph(slots.overlap, function, call, tensors)
-        return slots.graphs[key](*tensors)
+        if key not in graphs:
+            slots.drop_least_used(call.group)
+            graphs[key] = _make_graph(slots.overlap, function, call, tensors)
+        graphs.move_to_end(key)
+        return graphs[key](*tensors)
 
 
 def _make_graph(

@@ -10,6 +10,7 @@ from torch import nn
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.parallel import ParallelStyle
 
+from hostir import _native
 from hostir.torch import linear
 
 __all__ = ["ColwiseParallel", "RowwiseParallel"]
@@ -71,6 +72,10 @@ def _local_part(x: torch.Tensor, axis: int) -> torch.Tensor:
     """The rank's part of a `DTensor` along an axis, however it lies; a local tensor is that part."""
     if not isinstance(x, DTensor):
         return x
+    extent, ranks = x.shape[axis], x.device_mesh.size()
+    if extent % ranks != 0:
+        message = f"axis {axis % x.dim()} of the input has {extent} elements, which do not divide into one part for each of {ranks} ranks"
+        _native.raise_error("H0610", message, f"pad it by {-extent % ranks}")
     return x.redistribute(placements=[Shard(axis % x.dim())]).to_local()
 
 

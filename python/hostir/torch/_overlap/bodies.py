@@ -61,8 +61,9 @@ def _copy_nodes(graph: Graph, index: GraphIndex, region: Region, env: dict[Node,
     for node in sorted(region.nodes | region.weight_views, key=index.order.__getitem__):
         if node in env:
             continue
-        copy = graph.node_copy(node, env.__getitem__)
-        copy.meta = {}
+        # Names are made anew: the same region of another layer is the same op.
+        args, kwargs = (torch.fx.node.map_arg(given, env.__getitem__) for given in (node.args, node.kwargs))
+        copy = graph.create_node(node.op, node.target, args, kwargs)
         if node in groups:
             copy.args = tuple(group if value == region.group else value for value in copy.args)
         env[node] = copy

@@ -13,6 +13,7 @@ from torch._inductor.custom_graph_pass import CustomGraphPass
 
 from hostir import _native
 from hostir._errors import HostIrError
+from hostir._program import parse
 from hostir.torch._op import Op
 from hostir.torch._overlap.bodies import Part, apart_module, program_module, region_body, torch_module
 from hostir.torch._overlap.emit import Written, write_region
@@ -22,7 +23,7 @@ from hostir.torch._overlap.programs import RegionProgram, default_passes, region
 from hostir.torch._overlap.reasons import Kept, Reason
 from hostir.torch._overlap.regions import GraphIndex, Region, find_gather, find_sum, join_regions
 from hostir.torch._overlap.report import Line, Report, source_line
-from hostir.torch._overlap.rewrite import check_convex, replace_region
+from hostir.torch._overlap.rewrite import check_convex, merge_waits, replace_region
 
 __all__ = ["Overlap"]
 
@@ -58,6 +59,10 @@ class Overlap(CustomGraphPass):
             raise ValueError(f"choose={choose!r}: it is 'measure', 'always' or 'never'")
         if rounds < 1:
             raise ValueError(f"rounds={rounds}: it is 1 or more")
+        if not isinstance(min_gain, (int, float)):
+            raise ValueError(f"min_gain={min_gain!r}: it is a number; `choose=` is given by name")
+        if passes is not None:
+            _check_passes(passes)
         self.min_gain = min_gain
         self.choose = choose
         self.passes = passes
@@ -79,8 +84,8 @@ class Overlap(CustomGraphPass):
     def check(self, rtol: float | None = None, atol: float | None = None) -> None:
         """Compares each region's program with the nodes that it replaced, on random numbers, on the CPU.
 
-        All ranks call this. The tolerances are those of `torch.testing.assert_close`. Raises `hostir.HostIrError`
-        (`H0630`) where the results differ.
+        All ranks call this. The tolerances are those of `Op.check`. Raises `hostir.HostIrError` (`H0630`) where the
+        results differ.
         """
         for _, program in sorted(self._report.programs.items()):
             for made in program.ops:
@@ -90,18 +95,20 @@ class Overlap(CustomGraphPass):
         """None: compiled graphs are not cached between processes, since the ops in them belong to this one."""
         return None
 
-    def __call__(self, graph: Any) -> None:
-        """Changes a graph. Raises `hostir.HostIrError` (`H0610`) for what is none."""
+    def __call__(self, graph: Any, *others: Any) -> None:
+        """Changes a graph. Raises `hostir.HostIrError` (`H0610`) for what is none, and in the place of a backend of `torch.compile`."""
         module = getattr(graph, "graph_module", graph)
         found = getattr(module, "graph", module)
-        if not isinstance(found, torch.fx.Graph):
+        if others or not isinstance(found, torch.fx.Graph):
             note = "compile the model with `torch.compile(model, options={\"post_grad_custom_post_pass\": overlap})`"
-            _native.raise_error("H0610", f"`Overlap` changes graphs of torch.fx, not a `{type(graph).__name__}`", note)
+            what = "is no backend of `torch.compile`, but a pass" if others else f"changes graphs of torch.fx, not a `{type(graph).__name__}`"
+            _native.raise_error("H0610", f"`Overlap` {what}", note)
         self._change(found)
         if isinstance(module, torch.fx.GraphModule):
             module.recompile()
 
     def _change(self, graph: torch.fx.Graph) -> None:
+        merge_waits(graph)
         ends = [end for end in map(collective_of, graph.nodes) if end is not None]
         lines = {end.node: Line(self._graphs, end.kind, _group_text(end.group), source_line(end)) for end in ends}
         self._graphs += 1
@@ -186,6 +193,16 @@ class Overlap(CustomGraphPass):
             return apart_module(index, candidate.region, written, parts)
         except (Kept, KeyError):
             return None
+
+
+def _check_passes(passes: str) -> None:
+    """Raises `hostir.HostIrError` unless it is a pipeline of passes that there are, with options that they have."""
+    try:
+        parse("hir 2\nf(x: f32[n]) -> (y: f32[n]):\n  y = relu(x)\n").run_passes(passes)
+    except HostIrError as error:
+        # What a pass cannot do with this program says nothing.
+        if error.code is not None and error.code.startswith("H030"):
+            raise
 
 
 @dataclass(frozen=True)

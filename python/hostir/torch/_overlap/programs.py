@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
@@ -18,7 +19,7 @@ from hostir.torch._overlap.emit import Argument, Written
 from hostir.torch._overlap.nodes import ELEMENT_TYPES, FACTOR_TYPES
 from hostir.torch._overlap.reasons import Kept, Reason
 
-__all__ = ["RegionProgram", "default_passes", "override", "region_program", "unused_overrides"]
+__all__ = ["RegionProgram", "default_passes", "op_of_region", "override", "region_program", "unused_overrides"]
 
 # Of a program, not of its kernels: from its name to the colon.
 HEAD = re.compile(r"^\w+(\(.*?)(?: on \w+)?:$", re.MULTILINE | re.DOTALL)
@@ -113,6 +114,14 @@ def region_op(written: Written, program: RegionProgram, body: RegionBody, group:
         program.ops.append(RegionOp(made, group, written))
         _OPS[name] = (made, program)
     return _OPS[name][0]
+
+
+def op_of_region(target: Any) -> Op | None:
+    """The op that a node of a graph calls, if it is a region."""
+    if getattr(target, "namespace", "") != "hostir":
+        return None
+    found = _OPS.get(str(getattr(target, "_schema").name).partition("::")[2])
+    return None if found is None else found[0]
 
 
 def override(name: str, program: str | os.PathLike[str] | Program) -> None:

@@ -37,7 +37,7 @@ class Reason(Enum):
     CHOICE_NEVER = "choose='never'"
     CANNOT_MEASURE = "nothing can be measured"
     RUN_FAILED = "the program did not run"
-    RANKS_DISAGREE = "the ranks of the group do not all compile this region"
+    RANKS_DISAGREE = "the ranks of the group do not all compile this region, as where the sizes of their parts differ"
     NO_GAIN = "it gains less than min_gain, or too seldom"
 
 

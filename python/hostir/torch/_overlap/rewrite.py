@@ -9,11 +9,30 @@ import torch
 
 from hostir.torch._overlap.bodies import call_program
 from hostir.torch._overlap.emit import Written
-from hostir.torch._overlap.nodes import Node, collective_of
+from hostir.torch._overlap.nodes import Node, collective_of, op_name
 from hostir.torch._overlap.reasons import Kept, Reason
 from hostir.torch._overlap.regions import GraphIndex, Region
 
-__all__ = ["check_convex", "replace_region"]
+__all__ = ["check_convex", "merge_waits", "replace_region"]
+
+
+def merge_waits(graph: torch.fx.Graph) -> None:
+    """Lets all that reads a collective read the first wait for it, where it comes behind that one.
+
+    Gathers of the same rows that a compiler has merged have a wait each, and what a checkpoint saves is the collective itself.
+    """
+    order = {node: at for at, node in enumerate(graph.nodes)}
+    for node in filter(collective_of, list(graph.nodes)):
+        users = sorted(node.users, key=order.__getitem__)
+        first = next((user for user in users if op_name(user) == "wait_tensor"), None)
+        for user in users if first is not None else ():
+            if user is first or order[user] < order[first]:
+                continue
+            if op_name(user) == "wait_tensor":
+                user.replace_all_uses_with(first)
+                graph.erase_node(user)
+            else:
+                user.replace_input_with(node, first)
 
 
 def check_convex(index: GraphIndex, region: Region) -> None:
