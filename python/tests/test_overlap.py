@@ -703,6 +703,20 @@ def test_several_waits_for_a_collective_are_one(group):
     assert output[0] is output[1]
 
 
+def test_a_block_that_is_not_taken_is_one_region(group):
+    """`choose="never"` says what would be fused into what."""
+
+    def block(x, a, b):
+        return scatter(torch.relu(gather(x, group) @ a) @ b, group)
+
+    named = []
+    for choose in ("never", "always"):
+        overlap = hir.Overlap(choose=choose)
+        overlap(traced(block, (4, 8), (8, 6), (6, 8)))
+        named.append([line.region or line.detail for line in overlap.report().lines])
+    assert named[0] == named[1] and len(set(named[0])) == 1, named
+
+
 def test_layers_share_an_op(group):
     """The same nodes under other names, as in each layer of a model, are the same op."""
 

@@ -248,8 +248,9 @@ class Op:
         """Compares the program with the body: both run, the program on the CPU for all ranks of the group.
 
         All ranks of the group call this, each with its own tensors. The tolerances are those of
-        `torch.testing.assert_close`; if one is given, the other is 0, and without any, results of 16 bits
-        may differ by two roundings of the largest one. The program of a gradient is not compared. Raises `hostir.HostIrError` (`H0630`) on every rank whose results differ.
+        `torch.testing.assert_close`; if one is given, the other is 0, and without any, results of 16 bits may differ by two
+        roundings of the largest one. The program of a gradient is not compared. Raises `hostir.HostIrError` (`H0630`) on
+        every rank whose results differ.
         """
         from hostir.torch._oracle import compare_with_body
 

@@ -131,7 +131,12 @@ class Overlap(CustomGraphPass):
                     name, times = self._take(graph, index, candidate)
                 except Kept as kept:
                     line.reason, line.detail, line.times = kept.reason, kept.detail, kept.times
-                    continue
+                    if kept.reason is not Reason.CHOICE_NEVER:
+                        continue
+                    # The largest region is the one that would be.
+                    for found in candidate.region.collectives:
+                        lines[found.node].reason, lines[found.node].detail = kept.reason, kept.detail
+                    return {found.node for found in candidate.region.collectives}
                 taken = {found.node for found in candidate.region.collectives}
                 for node in taken:
                     lines[node].region, lines[node].times = name, times
