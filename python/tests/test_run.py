@@ -164,6 +164,17 @@ def test_wrong_inputs(inputs, settings, code):
     assert caught.value.code == code
 
 
+def test_a_tensor_that_is_too_large_to_copy():
+    """An expanded tensor of torch has memory for one element."""
+    torch = pytest.importorskip("torch")
+    with pytest.raises(hostir.HostIrError, match=str(2**46)) as caught:
+        relu("f32").run({"x": torch.ones(1).expand(2**44)})
+    assert caught.value.code == "H0504"
+    with pytest.raises(hostir.HostIrError) as caught:
+        copy("f32", "m, n").run({"x": torch.ones(1, 1).expand(2**31, 2**31)})
+    assert caught.value.code == "H0504"
+
+
 def test_types_that_no_program_has():
     with pytest.raises(TypeError, match="str"):
         relu("f32").run({"x": numpy.array(["a"])})
