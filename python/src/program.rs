@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, diags_as_json};
 use crate::judge::{Judged, TextRecipe, verify_program};
-use crate::worker::run_aside;
+use crate::worker::{run_aside, run_in_parallel};
 use hostir::ParsedFile;
 use hostir::diag::{Diag, codes};
 use hostir::ir::{Program, Value};
@@ -136,9 +136,9 @@ impl NativeProgram {
     }
 
     /// The text in `hir 2`.
-    fn to_hir2(&self, py: Python<'_>) -> String {
+    fn to_hir2(&self, py: Python<'_>) -> PyResult<String> {
         let program = &self.inner.program;
-        py.detach(|| hostir::hir2::write::write_file(&mut [Program::clone(program)]))
+        run_in_parallel(py, || hostir::hir2::write::write_file(&mut [Program::clone(program)]))
     }
 
     /// Verifies the program, and gives the warnings as JSON.
