@@ -175,6 +175,20 @@ def test_a_tensor_that_is_too_large_to_copy():
     assert caught.value.code == "H0504"
 
 
+@pytest.mark.parametrize("inputs", [[numpy.zeros(3)], numpy.zeros(3), "x"])
+def test_inputs_need_names(inputs):
+    with pytest.raises(hostir.HostIrError, match="`inputs` is of type") as caught:
+        relu("f32").run(inputs)
+    assert caught.value.code == "H0610" and caught.value.notes
+
+
+@pytest.mark.parametrize("seed", ["1", -1, 2**64, 0.5, None])
+def test_wrong_seeds(seed):
+    with pytest.raises(hostir.HostIrError, match="`seed` is") as caught:
+        relu("f32").run({"x": numpy.zeros(3, numpy.float32)}, seed=seed)
+    assert caught.value.code == "H0610"
+
+
 def test_types_that_no_program_has():
     with pytest.raises(TypeError, match="str"):
         relu("f32").run({"x": numpy.array(["a"])})
