@@ -120,6 +120,14 @@ def test_a_real_extent_is_shown_as_one():
     assert caught.value.message == '`sizes={"n": 8.0}`: an extent must be an integer'
 
 
+def test_the_repair_of_an_open_shape_is_a_tuple():
+    program = hostir.parse("hir 2\nf(x: f32[n]) -> (y: f32[n]):\n  y = relu(x)\n")
+    with pytest.raises(hostir.HostIrError) as caught:
+        program.check()
+    notes = " ".join(caught.value.notes)
+    assert 'shapes={"x": (8,)}' in notes, notes
+
+
 def test_strict_makes_warnings_errors():
     text = """\
 %HostIrContainer { (T0_g_float[iS0{8}]) -> (T1_g_float[iS1{8}]) :
