@@ -171,6 +171,15 @@ def test_timelines_that_cannot_be(tutorial, tmp_path):
     assert caught.value.code == "H0701"
 
 
+def test_parts_that_contradict_each_other():
+    """The shapes that `Op.timeline` takes the sizes from."""
+    program = hostir.parse("hir 2\nf(A: f32[m, k], B: f32[k, n]) -> (C: f32[m, n]):\n  C = matmul(A, B)\n")
+    assert hostir._native.sizes_of_parts(program._handle, [[3, 4], [4, 5]]) == {"m": 3, "k": 4, "n": 5}
+    with pytest.raises(hostir.HostIrError) as caught:
+        hostir._native.sizes_of_parts(program._handle, [[3, 4], [9, 5]])
+    assert (caught.value.code, caught.value.message) == ("H0605", "args: the extent k is 4 in A, but 9 in B")
+
+
 def test_too_few_devices_are_told_in_words_of_python(tutorial):
     with pytest.raises(hostir.HostIrError) as caught:
         hostir.load(tutorial / "6_ring.hir").check(devices=2).raise_if_wrong()
