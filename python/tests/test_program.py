@@ -113,6 +113,13 @@ def test_other_capitals_make_no_other_word(wrong, right, is_sure):
     assert hostir.apply_fixes(text, caught.value) == (text.replace(wrong, right) if is_sure else text)
 
 
+def test_casts_are_told_in_the_form_of_the_text():
+    text = "hir 2\nf(x: f32[4, n]) -> (y: f32[n]):\n  y = Set(x[sqrt(1)])\n"
+    with pytest.raises(hostir.HostIrError) as caught:
+        hostir.parse(text).verify()
+    assert "`i64(x)` converts a real" in caught.value.notes[0]
+
+
 def test_lowering_is_hir_opts(examples):
     lowered = hostir.load(examples / "ag_matmul.hir").run_passes("host-ir-lower")
     assert "recv(" in str(lowered)
