@@ -175,6 +175,14 @@ def test_a_tensor_that_is_too_large_to_copy():
     assert caught.value.code == "H0504"
 
 
+@pytest.mark.parametrize("word", ["f16", "bf16", "f64"])
+def test_element_types_are_called_as_in_numpy(word):
+    with pytest.raises(hostir.HostIrError) as caught:
+        relu(word).run({"x": numpy.zeros(3, numpy.float32)})
+    needed = {"f16": "float16", "bf16": "bfloat16", "f64": "float64"}[word]
+    assert caught.value.message == f"inputs: x is {needed}, but the array is float32"
+
+
 @pytest.mark.parametrize("inputs", [[numpy.zeros(3)], numpy.zeros(3), "x"])
 def test_inputs_need_names(inputs):
     with pytest.raises(hostir.HostIrError, match="`inputs` is of type") as caught:
