@@ -199,7 +199,8 @@ impl Trial {
     }
 }
 
-fn count_errors(diags: &[Diag]) -> usize {
+/// The number of errors.
+pub(super) fn count_errors(diags: &[Diag]) -> usize {
     diags.iter().filter(|diag| is_error(diag)).count()
 }
 

@@ -54,10 +54,13 @@ pub(super) fn report_foreign_word(what: &str, found: &str, meant: &str, span: Sp
     diags.push(diag.with_meant_word(span, meant));
 }
 
+fn without_number(name: &str) -> &str {
+    name.trim_end_matches(|c: char| c.is_ascii_digit())
+}
+
 /// A word that names no mesh. Names of meshes are short: one of another number is no slip.
 pub(super) fn report_mesh(found: &str, known: &[&str], span: Span, diags: &mut Diags) {
-    let letters = |text: &str| text.trim_end_matches(|c: char| c.is_ascii_digit()).to_owned();
-    let near: Vec<&str> = known.iter().copied().filter(|word| letters(word) != letters(found)).collect();
+    let near: Vec<&str> = known.iter().copied().filter(|word| without_number(word) != without_number(found)).collect();
     let diag = Diag::error(codes::UNKNOWN_WORD, span, format!("unknown mesh `{found}`"));
     let declare = format!("declare it above the programs: `mesh {found} = 0..4`, or `[[0, 1], [2, 3]]`");
     diags.push(match nearest_name(found, near) {
