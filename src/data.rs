@@ -19,6 +19,17 @@ impl HostTensor {
         let bytes = shape.iter().product::<usize>() * dtype.byte_size();
         Self { dtype, shape: shape.to_vec(), words: vec![0; bytes.div_ceil(8)] }
     }
+    /// A tensor of zero bytes; `None` if there is no memory for it.
+    pub fn try_zeros(dtype: DType, shape: &[usize]) -> Option<Self> {
+        let elements = shape.iter().try_fold(1, |elements: usize, extent| elements.checked_mul(*extent))?;
+        let bytes = elements.checked_mul(dtype.byte_size())?;
+        let mut room = Vec::<u64>::new();
+        room.try_reserve_exact(bytes.div_ceil(8)).ok()?;
+        // An allocation that nobody looks at is optimised away.
+        std::hint::black_box(&mut room);
+        drop(room);
+        Some(Self::zeros(dtype, shape))
+    }
     /// A tensor of these bytes (native byte order); `None` if their number does not fit the shape.
     pub fn from_bytes(dtype: DType, shape: &[usize], bytes: &[u8]) -> Option<Self> {
         let mut tensor = Self::zeros(dtype, shape);

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hostir import _native
 from hostir._arrays import as_input, as_output
 from hostir._errors import Diagnostic, HostIrError, read_diagnostics
+from hostir._settings import MOST_RANKS, MOST_SEED, read_mapping, read_number, read_shapes, read_sizes, read_timeout
 
 if TYPE_CHECKING:
     import numpy
@@ -239,8 +240,9 @@ def run(
     Raises `HostIrError` for everything that is wrong.
     """
     settings = _settings(devices, sizes, shapes, streams, False, timeout)
-    given = {str(name): as_input(value) for name, value in (inputs or {}).items()}
-    options = {"seed": seed, "check": check}
+    arrays = read_mapping("inputs", inputs, '{"x": array}')
+    given = {name: as_input(value) for name, value in arrays.items()}
+    options = {"seed": read_number("seed", seed, MOST_SEED), "check": bool(check)}
     found = _native.run(program._handle, given, settings, options)
     return {name: as_output(tensor) for name, tensor in found}
 
@@ -254,11 +256,11 @@ def _settings(
     timeout: float | None,
 ) -> dict[str, Any]:
     return {
-        "devices": devices,
-        "sizes": dict(sizes or {}),
-        "shapes": {str(name): list(shape) for name, shape in (shapes or {}).items()},
-        "streams": streams,
-        "strict": strict,
-        "timeout": timeout,
+        "devices": None if devices is None else read_number("devices", devices, MOST_RANKS),
+        "sizes": read_sizes(sizes),
+        "shapes": read_shapes(shapes),
+        "streams": None if streams is None else read_number("streams", streams, MOST_RANKS),
+        "strict": bool(strict),
+        "timeout": read_timeout(timeout),
         "unlimited": False,
     }

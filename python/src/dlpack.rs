@@ -4,7 +4,9 @@
 //! forms of the protocol are known: `dltensor`, and `dltensor_versioned` of version 1. All memory is the host's.
 #![allow(unsafe_code, reason = "DLPack is structures of C behind pointers")]
 
+use crate::failure::Failure;
 use hostir::data::HostTensor;
+use hostir::diag::{Diag, codes};
 use hostir::ir::DType;
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::ffi;
@@ -111,7 +113,7 @@ const TYPES: &[(u8, u8, DType)] = &[
 ///
 /// # Errors
 /// `TypeError` for something else than such a capsule, `BufferError` for a tensor of a device or of a type that no
-/// program has.
+/// program has, and `HostIrError` if there is no memory for a copy.
 pub(crate) fn read_capsule(capsule: &Bound<'_, PyCapsule>) -> PyResult<HostTensor> {
     if let Ok(pointer) = capsule.pointer_checked(Some(VERSIONED)) {
         // SAFETY: a capsule of this name holds a `DLManagedTensorVersioned`, which lives as long as the capsule.
@@ -119,17 +121,17 @@ pub(crate) fn read_capsule(capsule: &Bound<'_, PyCapsule>) -> PyResult<HostTenso
         if managed.major != 1 {
             return Err(PyBufferError::new_err(format!("DLPack {} is not known; version 1 is", managed.major)));
         }
-        return copy_tensor(&managed.tensor);
+        return copy_tensor(capsule.py(), &managed.tensor);
     }
     let Ok(pointer) = capsule.pointer_checked(Some(PLAIN)) else {
         return Err(PyTypeError::new_err("`__dlpack__` gave no DLPack capsule"));
     };
     // SAFETY: a capsule of this name holds a `DLManagedTensor`, which lives as long as the capsule.
-    copy_tensor(unsafe { &pointer.cast::<ManagedTensor>().as_ref().tensor })
+    copy_tensor(capsule.py(), unsafe { &pointer.cast::<ManagedTensor>().as_ref().tensor })
 }
 
 /// Copies the elements of a tensor. Its owner stays the capsule, which frees it.
-fn copy_tensor(tensor: &DlTensor) -> PyResult<HostTensor> {
+fn copy_tensor(py: Python<'_>, tensor: &DlTensor) -> PyResult<HostTensor> {
     if tensor.device_type != HOST {
         return Err(PyBufferError::new_err("the tensor is not in host memory"));
     }
@@ -139,16 +141,25 @@ fn copy_tensor(tensor: &DlTensor) -> PyResult<HostTensor> {
     }
     let axes = tensor.ndim as usize;
     let shape: Vec<usize> = read_numbers(tensor.shape, axes).iter().map(|extent| *extent as usize).collect();
+    let copy = HostTensor::try_zeros(dtype, &shape);
+    let mut copy = copy.ok_or_else(|| Failure::from(no_memory(dtype, &shape)).into_exception(py))?;
     let strides = match tensor.strides.is_null() {
         true => row_major(&shape),
         false => read_numbers(tensor.strides, axes).into_vec(),
     };
-    let mut copy = HostTensor::zeros(dtype, &shape);
     if !copy.is_empty() {
         let first = tensor.data.cast::<u8>().wrapping_add(tensor.byte_offset as usize);
         copy_elements(first, &strides, dtype.byte_size(), &shape, copy.bytes_mut());
     }
     Ok(copy)
+}
+
+/// The error of a tensor that is too large to be copied: one without memory of its own can have any shape.
+fn no_memory(dtype: DType, shape: &[usize]) -> Diag {
+    let bytes = shape.iter().fold(dtype.byte_size() as u128, |bytes, extent| bytes.saturating_mul(*extent as u128));
+    let message = format!("out of memory: a copy of the tensor of shape {shape:?} needs {bytes} bytes");
+    Diag::global_error(codes::NO_MEMORY, message)
+        .with_note("inputs are copied, and expanded axes with them; reduce the sizes")
 }
 
 pub(crate) fn dtype_of(dtype: ElementType) -> PyResult<DType> {

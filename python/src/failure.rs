@@ -88,7 +88,7 @@ fn replace_options(text: &str) -> String {
         let (name, value) = value.trim_matches('\'').split_once('=').unwrap_or((value, ""));
         match option {
             "--set" if !value.is_empty() => format!("sizes={{\"{name}\": {value}}}"),
-            "--shape" if !value.is_empty() => format!("shapes={{\"{name}\": ({})}}", value.replace('x', ", ")),
+            "--shape" if !value.is_empty() => format!("shapes={{\"{name}\": {}}}", shape_as_tuple(value)),
             "--timeout-ms=N" => "timeout=".to_owned(),
             "--devices=N" => "devices=N".to_owned(),
             "--devices" if !name.is_empty() => format!("devices={name}"),
@@ -97,6 +97,14 @@ fn replace_options(text: &str) -> String {
         }
     });
     parts.collect::<Vec<_>>().join("`")
+}
+
+/// `4x8` becomes `(4, 8)`, and `8` `(8,)`.
+fn shape_as_tuple(shape: &str) -> String {
+    match shape.contains('x') {
+        true => format!("({})", shape.replace('x', ", ")),
+        false => format!("({shape},)"),
+    }
 }
 
 fn decoded(source: &NamedText) -> String {

@@ -2,8 +2,9 @@
 
 use crate::failure::{Failure, diags_as_json};
 use crate::judge::{Judged, TextRecipe, verify_program};
-use crate::worker::run_aside;
+use crate::worker::{run_aside, run_in_parallel};
 use hostir::ParsedFile;
+use hostir::analysis::written::written_inputs;
 use hostir::diag::{Diag, codes};
 use hostir::ir::{Program, Value};
 use hostir::lower::io_names::tensor_ids;
@@ -109,6 +110,13 @@ impl NativeProgram {
         tensor_names(&self.inner.program, self.inner.program.outputs())
     }
 
+    /// The names of the inputs that the program writes.
+    #[getter]
+    fn written_inputs(&self) -> Vec<String> {
+        let written = written_inputs(&self.inner.program).into_iter().map(Value::Tensor).collect::<Vec<_>>();
+        tensor_names(&self.inner.program, &written)
+    }
+
     /// The names of sizes and scalar inputs that a caller may set.
     #[getter]
     fn sizes(&self) -> Vec<String> {
@@ -136,9 +144,9 @@ impl NativeProgram {
     }
 
     /// The text in `hir 2`.
-    fn to_hir2(&self, py: Python<'_>) -> String {
+    fn to_hir2(&self, py: Python<'_>) -> PyResult<String> {
         let program = &self.inner.program;
-        py.detach(|| hostir::hir2::write::write_file(&mut [Program::clone(program)]))
+        run_in_parallel(py, || hostir::hir2::write::write_file(&mut [Program::clone(program)]))
     }
 
     /// Verifies the program, and gives the warnings as JSON.

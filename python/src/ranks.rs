@@ -97,7 +97,7 @@ fn bind_parts(program: &Program, inputs: &BTreeMap<String, Vec<Arc<HostTensor>>>
 /// The sizes that the shapes of a rank's parts, by input, fix: the named extents of axes that are not sharded.
 pub(crate) fn local_sizes(program: &Program, parts: &[&[usize]]) -> Result<BTreeMap<String, i64>, Diag> {
     let axes = AxesTable::new(program, OpKind::View);
-    let mut sizes = BTreeMap::new();
+    let mut sizes: BTreeMap<String, FoundSize> = BTreeMap::new();
     for (tensor, shape) in tensor_ids(program.inputs()).into_iter().zip(parts) {
         let extents: Vec<_> =
             axes.stored_axes(tensor).map(|axis| program.expr(axis.expanded.unwrap_or(axis.extent))).collect();
@@ -112,11 +112,29 @@ pub(crate) fn local_sizes(program: &Program, parts: &[&[usize]]) -> Result<BTree
         };
         for ((axis, extent), (found, _)) in shard.iter().zip(extents).zip(found) {
             if let (false, Expr::Name(name)) = (axis.sharded, extent) {
-                sizes.entry(program.name(*name).to_owned()).or_insert(found as i64);
+                let size = FoundSize { value: found as i64, tensor };
+                let known = *sizes.entry(program.name(*name).to_owned()).or_insert(size);
+                if known.value != size.value {
+                    return Err(size_conflict(program, program.name(*name), known, size));
+                }
             }
         }
     }
-    Ok(sizes)
+    Ok(sizes.into_iter().map(|(name, size)| (name, size.value)).collect())
+}
+
+/// An extent that an argument fixes.
+#[derive(Clone, Copy)]
+struct FoundSize {
+    value: i64,
+    tensor: TensorId,
+}
+
+/// The error of two arguments that fix one extent to two values, or of one that does.
+fn size_conflict(program: &Program, name: &str, known: FoundSize, new: FoundSize) -> Diag {
+    let (one, other) = (program.tensor_name(known.tensor), program.tensor_name(new.tensor));
+    let message = format!("args: the extent {name} is {} in {one}, but {} in {other}", known.value, new.value);
+    Diag::global_error(errors::SHAPE, message).with_note("are arguments exchanged, or is one of them transposed?")
 }
 
 /// The axes of a row-major tensor.

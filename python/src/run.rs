@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::judge::Judged;
 use crate::program::{NativeProgram, SourcedProgram};
 use crate::settings::{Settings, unknown_input};
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, dtype_name};
 use crate::worker::run_aside;
 use hostir::backend::cpu;
 use hostir::data::HostTensor;
@@ -175,7 +175,7 @@ pub(crate) fn is_same_type(found: DType, needed: DType) -> bool {
 
 /// The error of an array of another type than the program's.
 pub(crate) fn type_error(port: &IoTensor, found: DType) -> Diag {
-    let (name, needed, found) = (&port.name, port.dtype.name(), found.name());
+    let (name, needed, found) = (&port.name, dtype_name(port.dtype), dtype_name(found));
     Diag::global_error(errors::DTYPE, format!("inputs: {name} is {needed}, but the array is {found}"))
         .with_note("convert the array: input data are never converted or rounded")
 }

@@ -9,6 +9,7 @@ use hostir_tool_support::errors;
 use pyo3::prelude::*;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
 use std::time::Duration;
 
 /// The value of a size or scalar input.
@@ -119,13 +120,21 @@ impl Settings {
         let names = scalar_names(program);
         for (name, value) in &self.sizes {
             match value {
-                Scalar::Int(value) if name == "*" => sizes.every = Some(*value),
+                Scalar::Int(value @ 0..) if name == "*" => sizes.every = Some(*value),
+                Scalar::Int(value) if name == "*" => diags.push(no_extent(value)),
+                Scalar::Real(value) if name == "*" => diags.push(no_extent(value)),
                 _ if !names.contains(&name.as_str()) => diags.push(unknown_scalar(program, name, &names)),
                 Scalar::Int(value) => _ = sizes.set.insert(name.clone(), *value),
                 Scalar::Real(value) => _ = sizes.reals.insert(name.clone(), *value),
             }
         }
     }
+}
+
+/// The error of a value for all open extents that is none.
+fn no_extent(value: &dyn Debug) -> Diag {
+    let message = format!("`sizes[\"*\"]` is {value:?}, but an extent is an integer that is not negative");
+    Diag::global_error(errors::VALUE, message).with_note("write `sizes={\"*\": 8}`")
 }
 
 fn unknown_scalar(program: &Program, name: &str, names: &[&str]) -> Diag {

@@ -44,6 +44,11 @@ pub(crate) fn dtype_named(name: &str) -> PyResult<DType> {
         .ok_or_else(|| PyTypeError::new_err(format!("no program has elements of type {name}")))
 }
 
+/// The name of an element type.
+pub(crate) fn dtype_name(dtype: DType) -> &'static str {
+    NAMES.iter().find(|(_, known)| *known == dtype).map_or("", |(name, _)| name)
+}
+
 /// A dense row-major tensor in host memory.
 #[pyclass(frozen, module = "hostir")]
 pub(crate) struct Tensor {
@@ -102,7 +107,7 @@ impl Tensor {
     /// The element type: `float32`, `bfloat16`.
     #[getter]
     fn dtype(&self) -> &'static str {
-        NAMES.iter().find(|(_, dtype)| *dtype == self.data.dtype()).map_or("", |(name, _)| name)
+        dtype_name(self.data.dtype())
     }
 
     /// The elements, row by row, in the machine's byte order.

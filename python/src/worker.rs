@@ -2,9 +2,11 @@
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -13,6 +15,61 @@ const SIGNALS: Duration = Duration::from_millis(20);
 
 /// The place and words of the last panic of this module's threads.
 static PANIC: Mutex<String> = Mutex::new(String::new());
+
+/// The process that rayon's global threads belong to: the first one. A fork has them not.
+static FIRST_PROCESS: OnceLock<u32> = OnceLock::new();
+
+/// The threads of a forked process.
+static FORKED_POOL: Mutex<Option<ProcessPool>> = Mutex::new(None);
+
+/// Threads and the process that has them.
+#[derive(Clone, Copy)]
+struct ProcessPool {
+    process: u32,
+    pool: &'static ThreadPool,
+}
+
+/// Remembers the process that imports this module.
+pub(crate) fn note_process() {
+    FIRST_PROCESS.get_or_init(std::process::id);
+}
+
+/// The threads for parallel work if this process is a fork, which has none of its parent's; `None` for the global ones.
+///
+/// # Errors
+/// `RuntimeError` if no thread can be started.
+fn forked_pool() -> PyResult<Option<&'static ThreadPool>> {
+    let process = std::process::id();
+    if FIRST_PROCESS.get().is_none_or(|first| *first == process) {
+        return Ok(None);
+    }
+    let mut known = FORKED_POOL.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(own) = known.filter(|own| own.process == process) {
+        return Ok(Some(own.pool));
+    }
+    let pool = ThreadPoolBuilder::new().build().map_err(|error| no_thread(&error))?;
+    // A pool of the parent's has no threads here that its end could wait for.
+    let pool = Box::leak(Box::new(pool));
+    *known = Some(ProcessPool { process, pool });
+    Ok(Some(pool))
+}
+
+/// Does work whose parallel parts run on the threads of this process.
+fn run_on_threads<T: Send>(pool: Option<&ThreadPool>, work: impl FnOnce() -> T + Send) -> T {
+    match pool {
+        Some(pool) => pool.install(work),
+        None => work(),
+    }
+}
+
+/// Does parallel work without the interpreter, and waits for it.
+///
+/// # Errors
+/// `RuntimeError` if no thread can be started.
+pub(crate) fn run_in_parallel<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
+    let pool = forked_pool()?;
+    Ok(py.detach(|| run_on_threads(pool, work)))
+}
 
 /// Notes panics in the place of writing them: a library writes nothing. The hook is that of this module's own copy of
 /// Rust's runtime, so no other extension loses its own.
@@ -29,12 +86,13 @@ pub(crate) fn keep_panics_quiet() {
 /// # Errors
 /// What a signal's handler raises, and `RuntimeError` if the work panics.
 pub(crate) fn run_aside<T: Send + 'static>(py: Python<'_>, work: impl FnOnce() -> T + Send + 'static) -> PyResult<T> {
+    let pool = forked_pool()?;
     let (sender, receiver) = mpsc::sync_channel(1);
     let worker = thread::Builder::new().name("hostir".to_owned()).spawn(move || {
         // Nobody sees what the work leaves half done: all that it changes is its own.
-        let _ = sender.send(catch_unwind(AssertUnwindSafe(work)));
+        let _ = sender.send(catch_unwind(AssertUnwindSafe(|| run_on_threads(pool, work))));
     });
-    let worker = worker.map_err(|error| PyRuntimeError::new_err(format!("cannot start a thread: {error}")))?;
+    let worker = worker.map_err(|error| no_thread(&error))?;
     let receiver = Mutex::new(receiver);
     loop {
         let received = py.detach(|| {
@@ -59,6 +117,10 @@ pub(crate) fn run_aside<T: Send + 'static>(py: Python<'_>, work: impl FnOnce() -
 pub(crate) fn run_here<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
     // As in `run_aside`.
     py.detach(|| catch_unwind(AssertUnwindSafe(work))).map_err(|_| internal_error())
+}
+
+fn no_thread(error: &dyn Error) -> PyErr {
+    PyRuntimeError::new_err(format!("cannot start a thread: {error}"))
 }
 
 fn internal_error() -> PyErr {

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy
 import pytest
 
 import hostir
@@ -65,6 +66,68 @@ def test_wrong_settings(settings, code):
     assert caught.value.code == code
 
 
+N = numpy.int64(3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"devices": "2"}, "`devices` is '2', but needs a whole number from 0 to 4294967295"),
+        ({"devices": -1}, "`devices` is -1, but"),
+        ({"streams": 1.5}, "`streams` is 1.5, but"),
+        ({"streams": 2**32}, "`streams` is 4294967296, but"),
+        ({"sizes": [("n", 1)]}, "`sizes` is of type list, but needs a mapping by name"),
+        ({"sizes": {"n": "8"}}, '`sizes["n"]` is \'8\', but needs a number'),
+        ({"sizes": {"n": None}}, '`sizes["n"]` is None, but needs a number'),
+        ({"sizes": {"n": 2**63}}, '`sizes["n"]` is 9223372036854775808, but needs an integer of 64 bits'),
+        ({"sizes": {"s": -(2**63) - 1}}, '`sizes["s"]` is -9223372036854775809, but needs an integer of 64 bits'),
+        ({"sizes": {"*": 8.0}}, '`sizes["*"]` is 8.0, but an extent is an integer that is not negative'),
+        ({"sizes": {"*": -1}}, '`sizes["*"]` is -1, but an extent is an integer that is not negative'),
+        ({"shapes": [3]}, "`shapes` is of type list, but needs a mapping by name"),
+        ({"shapes": {"x": 3}}, '`shapes["x"]` is 3, but needs a sequence of extents'),
+        ({"shapes": {"x": "3"}}, '`shapes["x"]` is \'3\', but needs a sequence of extents'),
+        ({"shapes": {"x": (3.0,)}}, '`shapes["x"]` is (3.0,), of which axis 0 is no extent'),
+        ({"shapes": {"x": (-3,)}}, '`shapes["x"]` is (-3,), of which axis 0 is no extent'),
+        ({"timeout": -1}, "`timeout` is -1, but needs a number of seconds that is not negative"),
+        ({"timeout": float("nan")}, "`timeout` is nan, but"),
+        ({"timeout": "1"}, "`timeout` is '1', but"),
+    ],
+)
+def test_malformed_settings(settings, message):
+    program = hostir.parse("hir 2\nf(x: f32[n], s) -> (y: f32[n]):\n  y = x * s\n")
+    with pytest.raises(hostir.HostIrError) as caught:
+        program.check(**settings)
+    assert caught.value.code == "H0610" and caught.value.message.startswith(message) and caught.value.notes
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"sizes": {"n": N}, "streams": N, "devices": numpy.uint8(1)},
+        {"shapes": {"x": numpy.array([3])}, "timeout": float("inf")},
+        {"shapes": {"x": (N,)}, "timeout": numpy.float32(9), "strict": numpy.bool_(True)},
+    ],
+)
+def test_numbers_of_numpy_are_numbers(settings):
+    program = hostir.parse("hir 2\nf(x: f32[n]) -> (y: f32[n]):\n  y = relu(x)\n")
+    assert program.check(**settings).sizes == {"n": 3}
+
+
+def test_a_real_extent_is_shown_as_one():
+    program = hostir.parse("hir 2\nf(x: f32[n]) -> (y: f32[n]):\n  y = relu(x)\n")
+    with pytest.raises(hostir.HostIrError) as caught:
+        program.check(sizes={"n": 8.0})
+    assert caught.value.message == '`sizes={"n": 8.0}`: an extent must be an integer'
+
+
+def test_the_repair_of_an_open_shape_is_a_tuple():
+    program = hostir.parse("hir 2\nf(x: f32[n]) -> (y: f32[n]):\n  y = relu(x)\n")
+    with pytest.raises(hostir.HostIrError) as caught:
+        program.check()
+    notes = " ".join(caught.value.notes)
+    assert 'shapes={"x": (8,)}' in notes, notes
+
+
 def test_strict_makes_warnings_errors():
     text = """\
 %HostIrContainer { (T0_g_float[iS0{8}]) -> (T1_g_float[iS1{8}]) :
@@ -106,6 +169,15 @@ def test_timelines_that_cannot_be(tutorial, tmp_path):
     with pytest.raises(hostir.HostIrError) as caught:
         hostir.timeline(hostir.load(tutorial / "race.hir"))
     assert caught.value.code == "H0701"
+
+
+def test_parts_that_contradict_each_other():
+    """The shapes that `Op.timeline` takes the sizes from."""
+    program = hostir.parse("hir 2\nf(A: f32[m, k], B: f32[k, n]) -> (C: f32[m, n]):\n  C = matmul(A, B)\n")
+    assert hostir._native.sizes_of_parts(program._handle, [[3, 4], [4, 5]]) == {"m": 3, "k": 4, "n": 5}
+    with pytest.raises(hostir.HostIrError) as caught:
+        hostir._native.sizes_of_parts(program._handle, [[3, 4], [9, 5]])
+    assert (caught.value.code, caught.value.message) == ("H0605", "args: the extent k is 4 in A, but 9 in B")
 
 
 def test_too_few_devices_are_told_in_words_of_python(tutorial):

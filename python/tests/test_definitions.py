@@ -41,8 +41,13 @@ def nothing(x: torch.Tensor, y: torch.Tensor) -> None:
     return None
 
 
-IN_PLACE = hostir.parse("hir 2\nf(X: f32[n], Y: f32[n]) -> (X):\n  X = Y * Y\n")
+IN_PLACE = hostir.parse("hir 2\nf(X: f32[n], Y: f32[n]) -> (X):\n  T = X * Y\n")
+WRITTEN = [
+    hostir.parse(f"hir 2\nf(X: f32[2, n], Y: f32[2, n]) -> (Z: f32[2, n]):\n  Z = X * Y\n{lines}")
+    for lines in ("  X = Y * Y\n", "  X[1] = Y[0] * Y[0]\n", "  T: f32[2, 1, n] = alloc(share=X)\n  T[1] = Set(T[0])\n")
+]
 WRONG = [
+    *((product.body, program, XY, "Z", "the program writes its input X", "T = Set(X)") for program in WRITTEN),
     (listed, TWO, XY, ["Z", "W"], "gives a result of type List[Tensor]", "tuple[torch.Tensor, torch.Tensor]"),
     (paired, TWO, XY, "Z", "has 2 results, but `out` names 1 outputs", "an output for each"),
     (product.body, TWO, XY, ["Z", "W"], "has 1 results, but `out` names 2 outputs", "an output for each"),

@@ -87,6 +87,35 @@ def test_nothing_is_written():
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+def test_forked_processes_have_threads_of_their_own(tutorial):
+    """A fork has none of the threads that its parent has started for work on several ranks."""
+    code = (
+        "import hostir, os, sys\n"
+        "p = hostir.load(sys.argv[1])\n"
+        "p.check(); p.to_hir2(); p.run()\n"
+        "child = os.fork()\n"
+        "p.verify(); p.check(); p.run(); p.to_hir2(); p.run_passes('canonicalize')\n"
+        "if child == 0:\n"
+        "    grandchild = os.fork()\n"
+        "    p.check(); p.run()\n"
+        "    if grandchild != 0:\n"
+        "        os.waitpid(grandchild, 0)\n"
+        "    print('done', flush=True); os._exit(0)\n"
+        "os.waitpid(child, 0)\n"
+    )
+    done = subprocess.Popen(
+        [sys.executable, "-c", code, str(tutorial / "6_ring.hir")],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        assert done.communicate(timeout=60)[0] == "done\ndone\n"
+    finally:
+        if done.returncode is None:
+            os.killpg(done.pid, signal.SIGKILL)
+
+
 def test_control_c_interrupts_a_run():
     code = (
         "import hostir\n"

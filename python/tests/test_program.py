@@ -86,6 +86,40 @@ def test_passes_give_a_new_program():
     assert str(program.run_passes("")) == str(program)
 
 
+@pytest.mark.parametrize("name", ["gelu", "celu", "selu", "sgn", "relo"])
+def test_a_near_function_is_proposed_and_not_applied(name):
+    text = PLAIN.replace("relu", name)
+    assert text != PLAIN
+    with pytest.raises(hostir.HostIrError) as caught:
+        hostir.parse(text)
+    assert any("did you mean" in note for note in caught.value.notes)
+    assert [fix.applicability for fix in caught.value.fixes] == ["MaybeIncorrect"]
+    assert hostir.apply_fixes(text, caught.value) == text
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right", "is_sure"),
+    [
+        ("f32[n] = Relu(x)", "f32[n] = relu(x)", True),
+        ("float32[n] = relu(x)", "f32[n] = relu(x)", True),
+        ("bf32[n] = relu(x)", "f32[n] = relu(x)", False),
+        ("f32[n] = relu(gamma2)", "f32[n] = relu(gamma1)", False),
+    ],
+)
+def test_other_capitals_make_no_other_word(wrong, right, is_sure):
+    text = f"hir 2\nf(x: f32[n], gamma1: f32[n]) -> (y: f32[n]):\n  t: {wrong}\n  y = t + gamma1\n"
+    with pytest.raises(hostir.HostIrError) as caught:
+        hostir.parse(text)
+    assert hostir.apply_fixes(text, caught.value) == (text.replace(wrong, right) if is_sure else text)
+
+
+def test_casts_are_told_in_the_form_of_the_text():
+    text = "hir 2\nf(x: f32[4, n]) -> (y: f32[n]):\n  y = Set(x[sqrt(1)])\n"
+    with pytest.raises(hostir.HostIrError) as caught:
+        hostir.parse(text).verify()
+    assert "`i64(x)` converts a real" in caught.value.notes[0]
+
+
 def test_lowering_is_hir_opts(examples):
     lowered = hostir.load(examples / "ag_matmul.hir").run_passes("host-ir-lower")
     assert "recv(" in str(lowered)

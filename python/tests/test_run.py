@@ -164,6 +164,39 @@ def test_wrong_inputs(inputs, settings, code):
     assert caught.value.code == code
 
 
+def test_a_tensor_that_is_too_large_to_copy():
+    """An expanded tensor of torch has memory for one element."""
+    torch = pytest.importorskip("torch")
+    with pytest.raises(hostir.HostIrError, match=str(2**46)) as caught:
+        relu("f32").run({"x": torch.ones(1).expand(2**44)})
+    assert caught.value.code == "H0504"
+    with pytest.raises(hostir.HostIrError) as caught:
+        copy("f32", "m, n").run({"x": torch.ones(1, 1).expand(2**31, 2**31)})
+    assert caught.value.code == "H0504"
+
+
+@pytest.mark.parametrize("word", ["f16", "bf16", "f64"])
+def test_element_types_are_called_as_in_numpy(word):
+    with pytest.raises(hostir.HostIrError) as caught:
+        relu(word).run({"x": numpy.zeros(3, numpy.float32)})
+    needed = {"f16": "float16", "bf16": "bfloat16", "f64": "float64"}[word]
+    assert caught.value.message == f"inputs: x is {needed}, but the array is float32"
+
+
+@pytest.mark.parametrize("inputs", [[numpy.zeros(3)], numpy.zeros(3), "x"])
+def test_inputs_need_names(inputs):
+    with pytest.raises(hostir.HostIrError, match="`inputs` is of type") as caught:
+        relu("f32").run(inputs)
+    assert caught.value.code == "H0610" and caught.value.notes
+
+
+@pytest.mark.parametrize("seed", ["1", -1, 2**64, 0.5, None])
+def test_wrong_seeds(seed):
+    with pytest.raises(hostir.HostIrError, match="`seed` is") as caught:
+        relu("f32").run({"x": numpy.zeros(3, numpy.float32)}, seed=seed)
+    assert caught.value.code == "H0610"
+
+
 def test_types_that_no_program_has():
     with pytest.raises(TypeError, match="str"):
         relu("f32").run({"x": numpy.array(["a"])})

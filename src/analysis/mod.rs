@@ -1,10 +1,11 @@
-//! Analyses of whole programs: axis maps, sharding, extents, loop-private tensors.
+//! Analyses of whole programs: axis maps, sharding, extents, loop-private tensors, inputs that are written.
 
 pub mod extents;
 pub mod mapping;
 pub mod renewed;
 pub mod sharding;
 pub mod standalone;
+pub mod written;
 
 pub use extents::ExtentClasses;
 pub use mapping::{AxisMap, MappedAxis};

@@ -10,6 +10,8 @@ pub enum Applicability {
     MachineApplicable,
     /// It may be what the author wants.
     MaybeIncorrect,
+    /// It says the same in other words, and nobody has tried it yet: if it works, tools may apply it.
+    Untried,
     /// The repair is said in words only; there are no edits.
     InWords,
 }
@@ -19,7 +21,7 @@ impl Applicability {
     pub fn word(self) -> &'static str {
         match self {
             Applicability::MachineApplicable => "MachineApplicable",
-            Applicability::MaybeIncorrect => "MaybeIncorrect",
+            Applicability::MaybeIncorrect | Applicability::Untried => "MaybeIncorrect",
             Applicability::InWords => "Unspecified",
         }
     }

@@ -115,10 +115,25 @@ impl Diag {
         self.fixes.push(fix);
         self
     }
-    /// Adds the name that is nearest to the one at a place.
+    /// Adds the name that is nearest to the one at a place. It may be the name of another thing.
     pub fn with_near_name(self, span: Span, near: &str) -> Self {
-        let fix = Fix::replacement(format!("write `{near}`"), span, near);
+        self.with_proposed_name(span, near, Applicability::MaybeIncorrect)
+    }
+    fn with_proposed_name(self, span: Span, near: &str, applicability: Applicability) -> Self {
+        let fix = Fix { applicability, ..Fix::replacement(format!("write `{near}`"), span, near) };
         self.with_note(format!("did you mean `{near}`?")).with_fix(fix)
+    }
+    /// Adds the word of the language that means the one at a place: tools may write it.
+    pub fn with_meant_word(self, span: Span, meant: &str) -> Self {
+        self.with_proposed_name(span, meant, Applicability::Untried)
+    }
+    /// Adds the word of the language that is nearest to `found` at a place. Other capitals or underscores make no other
+    /// word; another letter may, as in `gelu` for `relu`.
+    pub fn with_near_word(self, span: Span, found: &str, near: &str) -> Self {
+        match is_same_word(found, near) {
+            true => self.with_meant_word(span, near),
+            false => self.with_near_name(span, near),
+        }
     }
 }
 
@@ -189,6 +204,11 @@ pub fn nearest_candidate<'a>(text: &str, candidates: impl IntoIterator<Item = &'
         .filter(|((loose, _), _)| *loose <= limit)
         .min_by_key(|(found, _)| *found)
         .map(|(_, candidate)| candidate)
+}
+
+/// Whether two words differ only in capitals and underscores.
+fn is_same_word(found: &str, known: &str) -> bool {
+    found.replace('_', "").eq_ignore_ascii_case(&known.replace('_', ""))
 }
 
 /// `T0`, `i12`: a letter and a number. One such name is no likely slip for another one.

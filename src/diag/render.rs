@@ -48,7 +48,9 @@ fn fix_note(text: &str, fix: &Fix) -> String {
     match fix.applicability {
         Applicability::InWords => message.clone(),
         Applicability::MachineApplicable => format!("help: {message}\n{}", edited_lines(text, &fix.edits)),
-        Applicability::MaybeIncorrect => format!("help: perhaps {message}\n{}", edited_lines(text, &fix.edits)),
+        Applicability::MaybeIncorrect | Applicability::Untried => {
+            format!("help: perhaps {message}\n{}", edited_lines(text, &fix.edits))
+        }
     }
 }
 

@@ -393,7 +393,7 @@ impl SizeSolver<'_> {
                     self.reals.insert(symbol, value.to_bits());
                 }
                 _ => {
-                    let message = format!("`--set {name}={value}`: an extent must be an integer");
+                    let message = format!("`--set {name}={value:?}`: an extent must be an integer");
                     self.diags.push(Diag::global_error(codes::SIZE, message));
                 }
             }

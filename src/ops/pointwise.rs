@@ -107,7 +107,12 @@ fn check_integer_functions(program: &Program, id: OpId, diags: &mut Diags) {
         let (text, dtype) = (program.tensor_name(real), program.tensor(real).dtype.name());
         let message = format!("`{name}` needs integers, but `{text}` is {dtype}");
         let diag = Diag::error(codes::INTEGER_FUNCTION, program.op_span(id), message);
-        let note = "use integers or truth values; a cast such as `__to_int64(..)`, `(int64_t)(..)` in older spellings, converts reals to integers";
+        let note = match program.is_hir2() {
+            true => "use integers or truth values; a cast such as `i64(x)` converts reals to integers",
+            false => {
+                "use integers or truth values; a cast such as `__to_int64(..)`, `(int64_t)(..)` in older spellings, converts reals to integers"
+            }
+        };
         diags.push(with_declaration(diag, program, real, id).with_note(note));
     }
 }

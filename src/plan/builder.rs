@@ -379,7 +379,10 @@ impl<'a> PlanBuilder<'a> {
                 let is = if text == value.to_string() { String::new() } else { format!(", {value},") };
                 let kind = if matches!(value, ScalarValue::Bool(_)) { "truth value" } else { "real number" };
                 self.error_here(codes::NO_INTEGER, format!("`{text}`{is} is a {kind}, but an integer is required"))
-                    .with_note("indices, bounds, streams, peers, roots and extents must be integers; `(int64_t)( x )` converts a real")
+                    .with_note(match self.program.is_hir2() {
+                        true => "indices, bounds, streams, peers, roots and extents must be integers; `i64(x)` converts a real",
+                        false => "indices, bounds, streams, peers, roots and extents must be integers; `(int64_t)( x )` converts a real",
+                    })
             }
             EvalError::Invalid(text) => self.error_here(codes::NO_VALUE, text),
         }

@@ -6,7 +6,7 @@ use super::outline::{Outline, Place};
 use super::statement_text::NewStatement;
 use super::wait_candidates::match_waits;
 use crate::diag::fix::apply_edits;
-use crate::diag::{Diag, TextEdit, codes};
+use crate::diag::{Applicability, Diag, TextEdit, codes};
 use crate::ir::OpKind;
 
 /// A changed text.
@@ -21,8 +21,8 @@ pub(super) struct Candidate {
 
 /// Whether there are candidates for such a diagnostic, or it has fixes that nobody has tried.
 pub(super) fn is_repairable(diag: &Diag) -> bool {
-    let has_edits = diag.fixes.iter().any(|fix| !fix.edits.is_empty() && !fix.is_machine_applicable());
-    has_edits || (REPAIRABLE.contains(&diag.code) && diag.fixes.iter().all(|fix| fix.edits.is_empty()))
+    let has_untried = diag.fixes.iter().any(|fix| fix.applicability == Applicability::Untried);
+    has_untried || (REPAIRABLE.contains(&diag.code) && diag.fixes.iter().all(|fix| fix.edits.is_empty()))
 }
 
 /// Codes with candidates.

@@ -105,8 +105,7 @@ impl<'a> RepairSearch<'a> {
             return;
         }
         let limit = self.trials + MOST_EACH;
-        let has_edits = diag.fixes.iter().any(|fix| !fix.edits.is_empty());
-        if has_edits {
+        if diag.fixes.iter().any(|fix| !fix.edits.is_empty()) {
             self.try_own_fixes(diag);
             return;
         }
@@ -126,7 +125,7 @@ impl<'a> RepairSearch<'a> {
 
     fn try_own_fixes(&mut self, diag: &mut Diag) {
         let trial = Trial { target: diag.clone(), limit: self.trials + MOST_EACH };
-        for fix in &mut diag.fixes {
+        for fix in diag.fixes.iter_mut().filter(|fix| fix.applicability == Applicability::Untried) {
             let Some(text) = fix.apply_to(self.text) else { continue };
             if let Some(TrialOutcome::Repaired(_)) = self.try_text(&trial, &text) {
                 fix.applicability = Applicability::MachineApplicable;
@@ -200,7 +199,8 @@ impl Trial {
     }
 }
 
-fn count_errors(diags: &[Diag]) -> usize {
+/// The number of errors.
+pub(super) fn count_errors(diags: &[Diag]) -> usize {
     diags.iter().filter(|diag| is_error(diag)).count()
 }
 

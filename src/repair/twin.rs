@@ -3,13 +3,13 @@
 //! Candidates are changes of statements of the printed form. A text in `hir 2` has a twin in that form; what repairs the
 //! twin becomes `hir 2` again, and the lines that differ are the fix. Each is judged once more as a fix of the text.
 
-use super::search::{RepairSearch, is_error};
+use super::search::{RepairSearch, count_errors, is_error};
 use super::{TextJudge, TextVerdict};
-use crate::diag::fix::{line_edits, list_edited};
+use crate::diag::fix::{EditedLine, line_edits, list_edited};
 use crate::diag::{Diag, Fix, Span, TextEdit};
 use crate::hir2::write::write_file;
 use crate::ir::edit::Edit;
-use crate::ir::{BlockId, OpId, OpKind, Program, TensorId};
+use crate::ir::{BlockId, OpId, OpKind, Program};
 use crate::print::{PrintOptions, VersionLine, print_into};
 
 /// The printed form of a text in `hir 2`, and its canonical layout.
@@ -84,8 +84,7 @@ fn is_wait(program: &Program, id: OpId) -> bool {
 
 fn is_hidden_slice(program: &Program, id: OpId) -> bool {
     let op = program.op(id);
-    let is_named = |tensor: TensorId| program.tensor(tensor).name.is_some();
-    op.kind == OpKind::HirAliasSelect && !op.output_tensors().any(is_named)
+    op.kind == OpKind::HirAliasSelect && op.output_tensors().all(|tensor| program.tensor(tensor).name.is_none())
 }
 
 fn canonical_text(mut programs: Vec<Program>) -> String {
@@ -150,32 +149,32 @@ fn twin_diag(diag: &Diag, verdict: &TextVerdict, twins: &[Diag]) -> Option<Diag>
 /// Whether a text has fewer errors with a fix, or as few and fewer warnings.
 fn repairs(text: &str, fix: &Fix, diag: &Diag, before: &TextVerdict, judge: &mut dyn TextJudge) -> bool {
     let Some(repaired) = fix.apply_to(text) else { return false };
-    let count = |diags: &[Diag]| {
-        let errors = diags.iter().filter(|diag| is_error(diag)).count();
-        (errors, diags.len() - errors)
-    };
     let after = judge.judge_text(&repaired).diags;
-    let (old, new) = (count(&before.diags), count(&after));
-    if is_error(diag) { new.0 < old.0 } else { new.0 <= old.0 && new.1 < old.1 }
+    let (old, new) = (count_errors(&before.diags), count_errors(&after));
+    let has_fewer_warnings = after.len() - new < before.diags.len() - old;
+    if is_error(diag) { new < old } else { new <= old && has_fewer_warnings }
+}
+
+/// The edited lines with a sign that are neither empty nor comments.
+fn code_lines(rows: &[EditedLine], sign: char) -> Vec<&str> {
+    let lines = rows.iter().filter(|row| row.sign == sign).map(|row| row.line.trim());
+    lines.filter(|line| !line.is_empty() && !line.starts_with("//")).collect()
+}
+
+fn quote_lines(lines: &[&str]) -> String {
+    let quoted: Vec<String> = lines.iter().map(|line| format!("`{line}`")).collect();
+    quoted.join(" and ")
 }
 
 /// ``insert `sync 0` ``, ``delete `wait h` ``, or both.
 fn describe_edits(text: &str, edits: &[TextEdit]) -> String {
     let rows = list_edited(text, edits);
-    let lines = |sign: char| -> Vec<&str> {
-        let lines = rows.iter().filter(|row| row.sign == sign).map(|row| row.line.trim());
-        lines.filter(|line| !line.is_empty() && !line.starts_with("//")).collect()
-    };
-    let (gone, come) = (lines('-'), lines('+'));
-    let quote = |lines: &[&str]| {
-        let quoted: Vec<String> = lines.iter().map(|line| format!("`{line}`")).collect();
-        quoted.join(" and ")
-    };
+    let (gone, come) = (code_lines(&rows, '-'), code_lines(&rows, '+'));
     let moved: Vec<&str> = come.iter().copied().filter(|line| gone.contains(line)).collect();
     match (gone.is_empty(), come.is_empty()) {
-        (true, _) => format!("insert {}", quote(&come)),
-        (_, true) => format!("delete {}", quote(&gone)),
-        _ if moved.len() == come.len() && moved.len() == gone.len() => format!("move {}", quote(&moved)),
-        _ => format!("write {} in place of {}", quote(&come), quote(&gone)),
+        (true, _) => format!("insert {}", quote_lines(&come)),
+        (_, true) => format!("delete {}", quote_lines(&gone)),
+        _ if moved.len() == come.len() && moved.len() == gone.len() => format!("move {}", quote_lines(&moved)),
+        _ => format!("write {} in place of {}", quote_lines(&come), quote_lines(&gone)),
     }
 }

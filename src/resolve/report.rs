@@ -44,7 +44,7 @@ impl Resolver<'_> {
         }
         let near = nearest_candidate(name, ops::head_words().chain(functions::function_names()));
         diag = match near {
-            Some(near) => name_near(diag, self.word_place(stmt.name_span, name), near),
+            Some(near) => name_near(diag, self.word_place(stmt.name_span, name), name, near),
             None => diag.with_note(infix_note(name)),
         };
         self.report_error(diag);
@@ -79,7 +79,7 @@ impl Resolver<'_> {
             return;
         }
         let diag = match nearest_candidate(name, functions::function_names().chain(casts).chain(["getMetaData"])) {
-            Some(near) => name_near(diag, self.word_place(span, name), near),
+            Some(near) => name_near(diag, self.word_place(span, name), name, near),
             None => diag.with_note(
                 "scalar expressions use operators and functions such as `ceilDiv(a, b)` and `where(a, b, c)`",
             ),
@@ -239,7 +239,7 @@ impl Resolver<'_> {
         let message = format!("`{}` has no argument `{key}`", spec.identity.name);
         let diag = Diag::error(codes::UNKNOWN_ARGUMENT, arg.span, message);
         let diag = match nearest_candidate(key, words.iter().copied()) {
-            Some(near) => name_near(diag, self.word_place(arg.span, key), near),
+            Some(near) => name_near(diag, self.word_place(arg.span, key), key, near),
             None if spec.args.is_empty() => diag.with_note("remove it"),
             None => diag.with_note(format!("its arguments are {}", signature_text(spec))),
         };
@@ -469,15 +469,15 @@ fn infix_note(name: &str) -> &'static str {
 
 fn did_you_mean(diag: Diag, place: Option<Span>, word: &str, words: &[&str]) -> Diag {
     match nearest_candidate(word, words.iter().copied()) {
-        Some(near) => name_near(diag, place, near),
+        Some(near) => name_near(diag, place, word, near),
         None => diag.with_note(format!("valid values are {}", words.join(", "))),
     }
 }
 
 /// Names the nearest word, as a fix where the place of the wrong one is known.
-fn name_near(diag: Diag, place: Option<Span>, near: &str) -> Diag {
+fn name_near(diag: Diag, place: Option<Span>, found: &str, near: &str) -> Diag {
     match place {
-        Some(place) => diag.with_near_name(place, near),
+        Some(place) => diag.with_near_word(place, found, near),
         None => diag.with_note(format!("did you mean `{near}`?")),
     }
 }

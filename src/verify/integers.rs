@@ -148,7 +148,10 @@ fn needs_integer(program: &Program, expr: ExprId, span: Span, what: &dyn Fn() ->
     };
     let text = expr_text(program, expr);
     let message = format!("{} must be an integer, but is {found}, `{text}`", what());
-    let note = "write an integer; `(int64_t)( x )` converts a real, `where( c, 1, 0 )` a truth value";
+    let note = match program.is_hir2() {
+        true => "write an integer; `i64(x)` converts a real, `where(c, 1, 0)` a truth value",
+        false => "write an integer; `(int64_t)( x )` converts a real, `where( c, 1, 0 )` a truth value",
+    };
     diags.push(Diag::error(codes::INTEGER_NEEDED, span, message).with_note(note));
 }
 

@@ -376,6 +376,9 @@ def _argument_places(made: Op, args: Mapping[str, str], parameters: list[str], p
     for index, name in enumerate(program.inputs):
         if taken.count(index) != 1:
             _refuse("H0611", f"{made.name}: the program's input {name} needs one argument", "name it in `args`")
+    for name in program._handle.written_inputs:
+        note = f"let it write a tensor of its own: `T = Set({name})`"
+        _refuse("H0611", f"{made.name}: the program writes its input {name}, which torch takes for unchanged", note)
     places = [parameters.index(argument) for argument in args]
     return [places[taken.index(index)] for index in range(len(program.inputs))]
 

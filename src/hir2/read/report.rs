@@ -40,9 +40,9 @@ pub(super) fn report_argument_word(owner: &str, found: &str, known: &[&str], spa
 pub(super) fn report_word(what: &str, found: &str, known: &[&str], span: Span, diags: &mut Diags) {
     let diag = Diag::error(codes::UNKNOWN_WORD, span, format!("unknown {what} `{found}`"));
     // Words such as `f32` are letters and a number, of which only the order may be a slip.
-    let turned = || known.iter().copied().find(|word| sorted_letters(word) == sorted_letters(found));
-    let diag = match nearest_name(found, known.iter().copied()).or_else(turned) {
-        Some(near) => diag.with_near_name(span, near),
+    let turned = known.iter().copied().find(|word| sorted_letters(word) == sorted_letters(found));
+    let diag = match nearest_name(found, known.iter().copied()).or(turned) {
+        Some(near) => diag.with_near_word(span, found, near),
         None => diag.with_note(format!("the known ones are {}", list_words(known))),
     };
     diags.push(diag);
@@ -51,13 +51,16 @@ pub(super) fn report_word(what: &str, found: &str, known: &[&str], span: Span, d
 /// A word that is called otherwise elsewhere: `meant` is its name here.
 pub(super) fn report_foreign_word(what: &str, found: &str, meant: &str, span: Span, diags: &mut Diags) {
     let diag = Diag::error(codes::UNKNOWN_WORD, span, format!("unknown {what} `{found}`"));
-    diags.push(diag.with_near_name(span, meant));
+    diags.push(diag.with_meant_word(span, meant));
+}
+
+fn without_number(name: &str) -> &str {
+    name.trim_end_matches(|c: char| c.is_ascii_digit())
 }
 
 /// A word that names no mesh. Names of meshes are short: one of another number is no slip.
 pub(super) fn report_mesh(found: &str, known: &[&str], span: Span, diags: &mut Diags) {
-    let letters = |text: &str| text.trim_end_matches(|c: char| c.is_ascii_digit()).to_owned();
-    let near: Vec<&str> = known.iter().copied().filter(|word| letters(word) != letters(found)).collect();
+    let near: Vec<&str> = known.iter().copied().filter(|word| without_number(word) != without_number(found)).collect();
     let diag = Diag::error(codes::UNKNOWN_WORD, span, format!("unknown mesh `{found}`"));
     let declare = format!("declare it above the programs: `mesh {found} = 0..4`, or `[[0, 1], [2, 3]]`");
     diags.push(match nearest_name(found, near) {
@@ -171,7 +174,7 @@ pub(super) fn report_function(text: &str, span: Span, diags: &mut Diags) {
     let known = function_names().chain(["wrap"]);
     let diag = Diag::error(codes::UNKNOWN_FUNCTION, span, format!("there is no function `{text}` of scalars"));
     diags.push(match nearest_name(text, known) {
-        Some(near) => diag.with_near_name(span, near),
+        Some(near) => diag.with_near_word(span, text, near),
         None => diag.with_note("functions of scalars are `wrap`, `ceilDiv`, `where`, `max`, `min`, `abs`, casts such as `i64(x)`, and the pointwise functions"),
     });
 }
@@ -420,7 +423,7 @@ pub(super) fn report_unknown_op(
         _ if allocation_of(text).is_some() => {
             diag.with_note(format!("write `{}`", allocation_of(text).unwrap_or_default()))
         }
-        Some(near) => diag.with_near_name(span, near),
+        Some(near) => diag.with_near_word(span, text, near),
         None if RESERVED_WORDS.contains(&text) => diag.with_note(format!("`{text}` begins a statement of its own")),
         None => diag.with_note("docs/ops.md lists all ops; a kernel stands in front of the program"),
     });

@@ -102,12 +102,11 @@ impl ProgramReader<'_> {
     /// What could not be parsed may have begun with `name =` or `name: type`.
     fn poison_first_word(&mut self, span: Span) {
         let Some(text) = self.source.get(span.as_usize_range()) else { return };
-        let is_end = |c: char| !c.is_alphanumeric() && c != '_';
-        let mut word = text.split(is_end).next().unwrap_or_default();
+        let mut word = first_word(text);
         let mut rest = text[word.len()..].trim_start();
         if rest.starts_with(|c: char| c.is_alphabetic()) {
             // `keep G: f32[m] = alloc`
-            word = rest.split(is_end).next().unwrap_or_default();
+            word = first_word(rest);
             rest = rest[word.len()..].trim_start();
         }
         if let Some(name) = self.file.strings.find_symbol(word).filter(|_| rest.starts_with(['=', ':'])) {
@@ -442,4 +441,9 @@ struct AllocationArgs {
     size: Option<crate::ir::ExprId>,
     memory: Option<AttrValue>,
     share: Option<TensorId>,
+}
+
+/// The letters, digits and underscores at the start of a text.
+fn first_word(text: &str) -> &str {
+    text.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default()
 }

@@ -129,10 +129,13 @@ fn is_qualifier(text: &str) -> bool {
 /// The length of the word or number at the start of a text, 0 if there is none. A pass's name `G.1` is one word.
 fn word_length(text: &str) -> usize {
     let bytes = text.as_bytes();
-    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
-    let mut length = bytes.iter().take_while(|byte| is_part(byte)).count();
+    let mut length = bytes.iter().take_while(|byte| is_word_byte(**byte)).count();
     while length > 0 && bytes.get(length) == Some(&b'.') && bytes.get(length + 1).is_some_and(u8::is_ascii_digit) {
-        length += 1 + bytes[length + 1..].iter().take_while(|byte| is_part(byte)).count();
+        length += 1 + bytes[length + 1..].iter().take_while(|byte| is_word_byte(**byte)).count();
     }
     length
+}
+
+fn is_word_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
 }
