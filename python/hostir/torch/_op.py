@@ -6,7 +6,7 @@ import errno
 import functools
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -97,7 +97,7 @@ class Op:
         self._inputs = _argument_places(self, args, list(self._signature.parameters), program)
         outputs = _output_places(self, program)
         program.verify()
-        self._group_at = _group_place(self._signature)
+        self._group_at = _group_place(self._signature, self.args)
         self._sessions = ProgramSessions(name, program, outputs, self._inputs, self._group_at)
         self._library = _register(self)
         namespace, _, op_name = name.partition("::")
@@ -359,10 +359,9 @@ def _output_places(made: Op, program: Program) -> list[int]:
     return [_position(made, output, program, "output") for output in made.outputs]
 
 
-def _group_place(signature: inspect.Signature) -> int | None:
+def _group_place(signature: inspect.Signature, tensors: Collection[str]) -> int | None:
     """The place of the process group among the arguments that are no tensors, if the name of one of them ends with `group`."""
-    tensors = (torch.Tensor, "torch.Tensor", "Tensor")
-    others = [one.name for one in signature.parameters.values() if one.annotation not in tensors]
+    others = [name for name in signature.parameters if name not in tensors]
     found = [at for at, name in enumerate(others) if name.endswith("group")]
     return found[0] if len(found) == 1 else None
 
