@@ -1,5 +1,6 @@
-"""What the tests share: the repository's examples."""
+"""What the tests share: the repository's examples, and streams where there is no GPU."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,3 +18,13 @@ def examples() -> Path:
 def tutorial() -> Path:
     """The folder of the tutorial's programs."""
     return ROOT / "docs" / "tutorial"
+
+
+@pytest.fixture(scope="module")
+def streams_of_no_gpu() -> Iterator[None]:
+    """Where torch's exchange API does not say the stream of tensors of the CPU, no GPU is asked for it."""
+    import torch
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda device: 0, raising=False)
+        yield

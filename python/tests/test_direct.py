@@ -47,16 +47,11 @@ def make_op(name, *others):
     return product, x, w, prepared.session
 
 
-@pytest.fixture(scope="module", autouse=True)
-def no_gpu():
-    """Tensors are on the CPU here: where torch's exchange API does not say their stream, no GPU is asked for it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda device: 0, raising=False)
-        yield
+pytestmark = pytest.mark.usefixtures("streams_of_no_gpu")
 
 
 @pytest.fixture(scope="module")
-def op():
+def op(streams_of_no_gpu):
     return make_op("product")
 
 

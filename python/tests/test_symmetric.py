@@ -18,6 +18,7 @@ from hostir.torch._direct import make_dispatcher  # noqa: E402
 from hostir.torch._session import _SymmetricTensors  # noqa: E402
 
 PEER = 1 << 40
+pytestmark = pytest.mark.usefixtures("streams_of_no_gpu")
 
 
 @pytest.fixture(autouse=True)
