@@ -22,7 +22,7 @@ def tutorial() -> Path:
 
 @pytest.fixture(scope="module")
 def streams_of_no_gpu() -> Iterator[None]:
-    """Where torch's exchange API does not say the stream of tensors of the CPU, no GPU is asked for it."""
+    """No GPU is asked for the stream of tensors of the CPU, also by versions of torch without the exchange API."""
     import torch
 
     with pytest.MonkeyPatch.context() as patch:

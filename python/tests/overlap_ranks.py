@@ -379,7 +379,8 @@ def styles(group: Any) -> None:
     assert refused.value.code == "H0610" and "`x` has 3 axes" in str(refused.value)
     assert not hir.linear.report().kept, str(hir.linear.report())
     part = torch.ones(2, 4, 6).narrow(1, 0, 4 if rank == 0 else 3)
-    uneven = DTensor.from_local(part, mesh, [Shard(1)], run_check=False, shape=torch.Size([2, 4 * world - 1, 6]), stride=(6 * (4 * world - 1), 6, 1))
+    shape, stride = torch.Size([2, 4 * world - 1, 6]), (6 * (4 * world - 1), 6, 1)
+    uneven = DTensor.from_local(part, mesh, [Shard(1)], run_check=False, shape=shape, stride=stride)
     with pytest.raises(hostir.HostIrError, match=f"axis 1 of the input has {4 * world - 1} elements") as refused:
         spread[0](uneven)
     assert refused.value.code == "H0610" and list(refused.value.notes) == ["pad it by 1"]

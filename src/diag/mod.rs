@@ -206,7 +206,7 @@ pub fn nearest_candidate<'a>(text: &str, candidates: impl IntoIterator<Item = &'
         .map(|(_, candidate)| candidate)
 }
 
-/// Whether two words differ only in capitals and underscores.
+/// True if two words differ only in capitals and underscores.
 fn is_same_word(found: &str, known: &str) -> bool {
     found.replace('_', "").eq_ignore_ascii_case(&known.replace('_', ""))
 }

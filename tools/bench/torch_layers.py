@@ -2,13 +2,14 @@
 """Times steps of Llama-shaped layers, forward and backward, as eager torch, torch.compile, async TP and programs run them.
 
 usage: tools/bench/torch_layers.py [--models 8b,70b] [--world N] [--tokens N] [--rounds N] [--steps N]
-                                   [--choose measure|always] [--min-gain X] [--json FILE] [--seconds N] [--tiny] [--device cuda|cpu]
+                                   [--choose measure|always] [--min-gain X] [--json FILE] [--seconds N] [--tiny]
+                                   [--device cuda|cpu]
 
 Tensor parallelism over all ranks with sequence parallelism (tools/bench/llama.py), bf16, one sequence of 8,192 tokens. Each way
-is timed as calls and as a CUDA graph of the whole step. A round times every way once, beginning with another one each time; a time is
-that of the slowest rank, by events behind a barrier on the stream. It is that of the second of two steps in a row, as in
-training: the host issues it while the device still works on the first. With --steps 1 what the host needs until the device has
-its first kernel is in the time of a step. Printed are
+is timed as calls and as a CUDA graph of the whole step. A round times every way once, beginning with another one each time;
+a time is that of the slowest rank, by events behind a barrier on the stream. It is that of the second of two steps in a row, as
+in training: the host issues it while the device still works on the first. With --steps 1 the time that the host needs until the
+device has its first kernel is in that of a step. Printed are
 
   ms            the median
   speed-up      torch.compile's time over this way's in the same round: the median and its 95% interval (of order
@@ -231,15 +232,15 @@ def synchronize(device: torch.device) -> None:
 
 def time_once(run: Way, device: torch.device, steps: int) -> float:
     """Milliseconds of the last of some steps in a row on this rank, behind a barrier."""
+    for _ in range(steps - 1):
+        refill_buffers()
+        run()
     if device.type == "cpu":
         dist.barrier()
         start = time.perf_counter()
         run()
         return (time.perf_counter() - start) * 1e3
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    for _ in range(steps - 1):
-        refill_buffers()
-        run()
     refill_buffers()
     dist.all_reduce(torch.zeros(1, device=device))
     start.record()
@@ -320,7 +321,8 @@ def run_model(name: str, options: argparse.Namespace, seconds: float) -> dict[st
     report = case.overlap.report() if case.overlap is not None else None
     if dist.get_rank() == 0:
         rounds = len(next(iter(times.values())))
-        print(f"\n{name}: {MODELS[name]}\n{dist.get_world_size()} ranks, {options.tokens} tokens, {rounds} rounds of {options.steps} steps")
+        print(f"\n{name}: {MODELS[name]}")
+        print(f"{dist.get_world_size()} ranks, {options.tokens} tokens, {rounds} rounds of {options.steps} steps")
         print(table_of(figures))
         for way, why in failed.items():
             print(f"{way}: failed: {why}")

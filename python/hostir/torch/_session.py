@@ -235,7 +235,8 @@ def check_out(name: str, out: Sequence[torch.Tensor], layouts: Sequence[ResultLa
     for target, (shape, dtype) in zip(out, layouts, strict=True):
         if target.shape != shape or target.dtype != dtype:
             found, needed = (f"{kind} of shape {list(size)}" for kind, size in ((target.dtype, target.shape), (dtype, shape)))
-            _native.raise_error("H0610", f"a tensor of `out` is {found}, but {name} writes {needed}", "make one of this shape and type")
+            message = f"a tensor of `out` is {found}, but {name} writes {needed}"
+            _native.raise_error("H0610", message, "make one of this shape and type")
 
 
 def _dense_strides(shape: torch.Size) -> tuple[int, ...]:

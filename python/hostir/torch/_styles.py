@@ -74,7 +74,8 @@ def _local_part(x: torch.Tensor, axis: int) -> torch.Tensor:
         return x
     extent, ranks = x.shape[axis], x.device_mesh.size()
     if extent % ranks != 0:
-        message = f"axis {axis % x.dim()} of the input has {extent} elements, which do not divide into one part for each of {ranks} ranks"
+        parts = f"which do not divide into one part for each of {ranks} ranks"
+        message = f"axis {axis % x.dim()} of the input has {extent} elements, {parts}"
         _native.raise_error("H0610", message, f"pad it by {-extent % ranks}")
     return x.redistribute(placements=[Shard(axis % x.dim())]).to_local()
 

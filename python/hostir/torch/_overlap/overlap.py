@@ -96,12 +96,13 @@ class Overlap(CustomGraphPass):
         return None
 
     def __call__(self, graph: Any, *others: Any) -> None:
-        """Changes a graph. Raises `hostir.HostIrError` (`H0610`) for what is none, and in the place of a backend of `torch.compile`."""
+        """Changes a graph. Raises `hostir.HostIrError` (`H0610`) for what is none, and if it is called as a backend."""
         module = getattr(graph, "graph_module", graph)
         found = getattr(module, "graph", module)
         if others or not isinstance(found, torch.fx.Graph):
             note = "compile the model with `torch.compile(model, options={\"post_grad_custom_post_pass\": overlap})`"
-            what = "is no backend of `torch.compile`, but a pass" if others else f"changes graphs of torch.fx, not a `{type(graph).__name__}`"
+            what = f"changes graphs of torch.fx, not a `{type(graph).__name__}`"
+            what = "is no backend of `torch.compile`, but a pass" if others else what
             _native.raise_error("H0610", f"`Overlap` {what}", note)
         self._change(found)
         if isinstance(module, torch.fx.GraphModule):
