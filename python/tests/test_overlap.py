@@ -616,6 +616,12 @@ def test_programs_are_saved_and_put_back(group, tmp_path):
     module, report = overlapped(function, *shapes)
     assert report.fused and report.programs[name].is_override
     assert any(call.startswith(f"hostir.{name}") for call in op_names(module))
+    # Taken back: what runs is the region's own again, in the graphs that there are, too.
+    hir.override(name, None)
+    assert not report.programs[name].is_override
+    assert "allgather(" not in str(report.programs[name].lowered) and "allgather(" not in str(made.op.program)
+    hir.override(name, None)
+    assert overlapped(function, *shapes)[1].fused
 
 
 def test_an_override_of_no_region_is_reported(group, monkeypatch):
@@ -627,6 +633,8 @@ def test_an_override_of_no_region_is_reported(group, monkeypatch):
     hir.override(name, report.programs[name].lowered)
     hir.override("region_00000000", report.programs[name].lowered)
     assert str(report).endswith("\noverride of region_00000000: no graph has this region so far")
+    hir.override("region_00000000", None)
+    assert "override" not in str(report)
 
 
 def test_an_override_is_proved(group, tmp_path):

@@ -41,6 +41,7 @@ def test_torchs_own_checks_of_ops():
     x, w = inputs()
     torch.library.opcheck(torch.ops.hostir_tests.matmul.default, (x, w))
     torch.library.opcheck(torch.ops.hostir_tests.two_results.default, (x[0],))
+    torch.library.opcheck(torch.ops.hostir_tests.matmul.into, (x, w), {"out": torch.empty(3, 5)})
 
 
 def test_fake_tensors():
@@ -87,6 +88,29 @@ def test_compiled_without_graph_breaks(backend, dynamic):
         found = torch.autograd.grad(compiled(x, w), (x, w))
         for one, other in zip(found, wanted):
             torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_out_in_a_graph(backend):
+    """What `out=` writes is seen behind the call, and so is what was written before."""
+    torch._dynamo.reset()
+
+    def run(x, w, out, pair):
+        product = matmul(x + 1, w, out=out)
+        a, b = two_results(product[0], out=pair)
+        fresh = torch.empty(3, 5)
+        matmul(x, w, out=fresh)
+        return product.relu(), a + b, fresh.mul_(2)
+
+    x, w = inputs()
+    out, pair = torch.zeros(3, 5), (torch.zeros(5), torch.zeros(5))
+    found = torch.compile(run, fullgraph=True, backend=backend)(x.requires_grad_(), w, out, pair)
+    x.detach_()
+    wanted = (x + 1) @ w
+    torch.testing.assert_close(out, wanted)
+    torch.testing.assert_close(pair, (wanted[0].relu(), wanted[0].exp()))
+    torch.testing.assert_close(found, (wanted.relu(), pair[0] + pair[1], 2 * (x @ w)))
+    assert not out.requires_grad and not any(one.requires_grad for one in found)
 
 
 @pytest.mark.parametrize("backend", ["none", "eager", "aot_eager", "inductor"])
@@ -191,6 +215,26 @@ def test_a_gradient_of_ones_own():
     assert product.backward_program is not None
 
 
+def test_the_oracle_of_a_gradient():
+    @hir.op("hostir_tests::checked_gradient", program=matmul.program, args={"x": "x", "w": "w"}, out="y")
+    def product(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return x @ w
+
+    factor = 1
+
+    @product.backward(program="programs/matmul.hir", args={"dy": "x", "v": "w"}, out={"x": "y"})
+    def _(dy: torch.Tensor, x: torch.Tensor, v: torch.Tensor) -> tuple:
+        return factor * (dy @ v), None
+
+    x, w = torch.randn(3, 5), torch.randn(5, 5)
+    product.check(x, w)
+    factor = 2
+    with pytest.raises(hostir.HostIrError) as caught:
+        product.check(x, w)
+    assert caught.value.code == "H0630"
+    assert "the gradient of `x` of rank 0 differs from the function of `backward`" in caught.value.message
+
+
 def test_proofs(tutorial):
     assert ranks.gather_matmul_2.prove(world=2, sizes={"*": 4}).ranks == 2
 
@@ -275,7 +319,7 @@ def test_bfloat16_without_importing_more():
     assert torch.equal(torch.from_dlpack(y), torch.tensor([1.0, 0, 3], dtype=torch.bfloat16))
 
 
-@pytest.mark.parametrize("work", [ranks.forward_and_out, ranks.oracle, ranks.gradients, ranks.export])
+@pytest.mark.parametrize("work", [ranks.forward_and_out, ranks.oracle, ranks.oracle_of_a_gradient, ranks.gradients, ranks.export])
 def test_two_ranks(work):
     start_ranks(work, 2)
 

@@ -54,6 +54,23 @@ def with_mode(x: torch.Tensor, w: torch.Tensor, mode: str, group: str) -> torch.
     return gather_rows(x, group) @ w
 
 
+@hir.op("hostir_tests::with_gradient", program="programs/gather_matmul_2.hir", args={"x": "A", "w": "B"}, out="C")
+def with_gradient(x: torch.Tensor, w: torch.Tensor, group: str) -> torch.Tensor:
+    """An op whose gradient has a program, which `factor_of_gradient` makes right or wrong."""
+    return gather_rows(x, group) @ w
+
+
+factor_of_gradient = 1.0
+
+
+@with_gradient.backward(
+    program="programs/gather_matmul_gradient.hir", args={"dy": "DY", "x": "X", "w": "W"}, out={"w": "DW", "x": "DX"}
+)
+def _(dy: torch.Tensor, x: torch.Tensor, w: torch.Tensor, group: str) -> tuple[torch.Tensor, torch.Tensor]:
+    dx = fc.reduce_scatter_tensor(dy @ w.T, "sum", 0, group)
+    return factor_of_gradient * dx, fc.all_gather_tensor(x, 0, group).T @ dy
+
+
 def random_inputs(rank: int, rows: int = 3) -> tuple[torch.Tensor, torch.Tensor]:
     """The rank's rows of x, and w, which all ranks share."""
     x = torch.randn(rows, 4, generator=torch.Generator().manual_seed(rank))
@@ -94,6 +111,31 @@ def oracle(group: Any) -> None:
         assert error.code == "H0610" and "`x` is [3, 4] of torch.float32 on rank 0, but [4, 4]" in error.message, error
     else:
         raise AssertionError("ranks pass tensors of different shapes, and nobody noticed")
+    # What one rank lacks is told on all of them.
+    x, w = random_inputs(dist.get_rank())
+    try:
+        gather_matmul_2.check(x if dist.get_rank() == 0 else x.to("meta"), w, group)
+    except hostir.HostIrError as error:
+        message = "`x` is a tensor of the meta device on rank 1, but `check` needs a tensor with numbers"
+        assert error.code == "H0610" and message in error.message, error
+    else:
+        raise AssertionError("a rank has no numbers, and nobody noticed")
+
+
+def oracle_of_a_gradient(group: Any) -> None:
+    global factor_of_gradient
+    x, w = random_inputs(dist.get_rank())
+    with_gradient.check(x, w, group)
+    factor_of_gradient = 2.0
+    try:
+        with_gradient.check(x, w, group)
+    except hostir.HostIrError as error:
+        message = f"the gradient of `x` of rank {dist.get_rank()} differs from the function of `backward`"
+        assert error.code == "H0630" and message in error.message, error
+    else:
+        raise AssertionError("the function differs from the program, and nobody noticed")
+    finally:
+        factor_of_gradient = 1.0
 
 
 def gradients_of_body(x: torch.Tensor, w: torch.Tensor, group: Any) -> tuple[torch.Tensor, ...]:

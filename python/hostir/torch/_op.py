@@ -123,7 +123,13 @@ class Op:
         if torch.compiler.is_compiling():
             refuse_forward_level(self.name)
             refuse_second_level()
-            return self._call_by_torch(self._packet.default, self._bind(args, kwargs), out)
+            values = self._bind(args, kwargs)
+            if out is None:
+                return self._call_by_torch(self._packet.default, values, None)
+            # Graphs take no op that gives what it writes.
+            with torch.no_grad():
+                self._packet.into(*values, **self._out_arguments(out))
+            return out
         if not kwargs:
             found = self._call_directly(args, out)
             if found is not None:
@@ -230,6 +236,11 @@ class Op:
         return [(result.shape, result.dtype) for result in found]
 
     @property
+    def gradient(self) -> GradientSpec:
+        """What the gradient of the op is."""
+        return self._gradient
+
+    @property
     def backward_program(self) -> Program | None:
         """The program of the gradient, if `backward` has given one."""
         return self._gradient.program
@@ -249,8 +260,9 @@ class Op:
 
         All ranks of the group call this, each with its own tensors. The tolerances are those of
         `torch.testing.assert_close`; if one is given, the other is 0, and without any, results of 16 bits may differ by two
-        roundings of the largest one. The program of a gradient is not compared. Raises `hostir.HostIrError` (`H0630`) on
-        every rank whose results differ.
+        roundings of the largest one. A program of the gradient that runs on GPUs is compared with the function of
+        `backward`, on random gradients of the results. Raises `hostir.HostIrError` (`H0630`) on every rank whose results
+        differ, and `H0610` on all ranks for arguments that are no tensors with numbers, or that differ in shape or type.
         """
         from hostir.torch._oracle import compare_with_body
 
@@ -414,7 +426,8 @@ def _register(made: Op) -> torch.library.Library:
     library = torch.library.Library(namespace, "FRAGMENT")
     tags = (torch.Tag.pt2_compliant_tag,)
     library.define(f"{name}{schema}", tags=tags)
-    library.define(_out_schema(name, arguments, len(results)))
+    for gives in (True, False):
+        library.define(_out_schema(name, arguments, len(results), gives), tags=() if gives else tags)
     library.define(_backward_schema(name, arguments, results), tags=tags)
 
     def run(*values: Any) -> Any:
@@ -427,6 +440,9 @@ def _register(made: Op) -> torch.library.Library:
         written = tuple(target.copy_(value) for target, value in zip(out.values(), found, strict=True))
         return written[0] if len(written) == 1 else written
 
+    def run_into(*values: Any, **out: Any) -> None:
+        run_out(*values, **out)
+
     def run_backward(gradients: list[torch.Tensor], *values: Any) -> list[torch.Tensor]:
         return tensor_gradients(made._gradient, gradients, values)
 
@@ -438,12 +454,17 @@ def _register(made: Op) -> torch.library.Library:
     def fake_out(*values: Any, **out: Any) -> Any:
         return next(iter(out.values())) if len(out) == 1 else tuple(out.values())
 
+    def fake_into(*values: Any, **out: Any) -> None:
+        found = pytree.tree_leaves(fake(*values))
+        check_out(made.name, tuple(out.values()), [(value.shape, value.dtype) for value in found])
+
     def fake_backward(gradients: list[torch.Tensor], *values: Any) -> list[torch.Tensor]:
         return [torch.empty_like(value) for value in values if isinstance(value, torch.Tensor)]
 
     kernels: list[tuple[str, Body, Body, Body]] = [
         (name, run, functools.partial(_run_on_gpu, made), fake),
-        (f"{name}.out", run_out, functools.partial(_run_into_on_gpu, made), fake_out),
+        (f"{name}.out", run_out, functools.partial(_run_out_on_gpu, made), fake_out),
+        (f"{name}.into", run_into, functools.partial(_run_into_on_gpu, made), fake_into),
         (f"{name}_backward", run_backward, functools.partial(_run_backward_on_gpu, made), fake_backward),
     ]
     for registered, kernel, gpu_kernel, fake_kernel in kernels:
@@ -482,10 +503,13 @@ def _run_on_gpu(made: Op, *values: Any) -> Any:
     return found[0] if len(found) == 1 else tuple(found)
 
 
-def _run_into_on_gpu(made: Op, *values: Any, **out: torch.Tensor) -> Any:
-    written = tuple(out.values())
-    made.run_program_into(values, written)
-    return written[0] if len(written) == 1 else written
+def _run_into_on_gpu(made: Op, *values: Any, **out: torch.Tensor) -> None:
+    made.run_program_into(values, tuple(out.values()))
+
+
+def _run_out_on_gpu(made: Op, *values: Any, **out: torch.Tensor) -> Any:
+    _run_into_on_gpu(made, *values, **out)
+    return next(iter(out.values())) if len(out) == 1 else tuple(out.values())
 
 
 def _run_backward_on_gpu(made: Op, gradients: list[torch.Tensor], *values: Any) -> list[torch.Tensor]:
@@ -495,12 +519,14 @@ def _run_backward_on_gpu(made: Op, gradients: list[torch.Tensor], *values: Any) 
     return schedule.run(gradients, values)
 
 
-def _out_schema(name: str, arguments: str, count: int) -> str:
-    """`f.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)`."""
+def _out_schema(name: str, arguments: str, count: int, gives: bool) -> str:
+    """`f.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)`, or `f.into`, which gives nothing, for graphs."""
     inner = arguments.strip()[1:-1]
     names = ["out"] if count == 1 else [f"out{index}" for index in range(count)]
     letters = [chr(ord("a") + index) for index in range(count)]
     out = ", ".join(f"Tensor({letter}!) {name}" for letter, name in zip(letters, names, strict=True))
+    if not gives:
+        return f"{name}.into({inner}, *, {out}) -> ()"
     result = ", ".join(f"Tensor({letter}!)" for letter in letters)
     return f"{name}.out({inner}, *, {out}) -> {result if count == 1 else f'({result})'}"
 

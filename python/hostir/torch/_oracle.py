@@ -1,8 +1,9 @@
-"""The comparison of a program with its op's body."""
+"""The comparison of an op's programs with its body, and with the function of its gradient."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,7 +13,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from hostir import Tensor, _native
 from hostir._arrays import copy_tensor
-from hostir._program import _settings
+from hostir._program import Program, _settings
+from hostir.torch._gradient import tensor_gradients
 
 if TYPE_CHECKING:
     from hostir.torch._op import Op
@@ -20,42 +22,85 @@ if TYPE_CHECKING:
 __all__ = ["compare_with_body"]
 
 
+@dataclass(frozen=True)
+class _Ranks:
+    """The ranks that compare, this one, and how far results may be apart."""
+
+    group: Any
+    rank: int
+    world: int
+    rtol: float | None
+    atol: float | None
+
+    def run(self, program: Program, given: dict[str, torch.Tensor]) -> list[tuple[str, Tensor | None]]:
+        """This rank's outputs of a program that all ranks give their parts, by name."""
+        parts = {name: _all_parts(tensor, self.group) for name, tensor in given.items()}
+        return _native.run_ranks(program._handle, parts, _settings(self.world, None, None, None, False, None))[self.rank]
+
+
 def compare_with_body(made: Op, values: Sequence[Any], rtol: float | None, atol: float | None) -> None:
-    """Runs program and body, and raises if their results differ."""
+    """Runs programs and functions, and raises if their results differ."""
     named = made.named_arguments(values)
     group = made.group_of_call(values)
     rank, world = (dist.get_rank(group), dist.get_world_size(group)) if group is not None else (0, 1)
     if (rtol is None) != (atol is None):
         rtol, atol = rtol or 0.0, atol or 0.0
+    ranks = _Ranks(group, rank, world, rtol, atol)
     _check_tensors(made, {argument: named[argument] for argument in made.args}, group)
-    parts = {name: _all_parts(named[argument], group) for argument, name in made.args.items()}
-    settings = _settings(world, None, None, None, False, None)
     with torch.no_grad():
         expected = pytree.tree_leaves(made.run_body(*values))
-    outputs = _native.run_ranks(made.program._handle, parts, settings)[rank]
+    outputs = ranks.run(made.program, {name: named[argument] for argument, name in made.args.items()})
     for name, wanted in zip(made.outputs, expected, strict=True):
         position = made.program.position(name, "output")
         assert position is not None
-        _compare(made, outputs[position][1], name, wanted, rank, rtol, atol)
+        _compare(made, outputs[position][1], (name, "the body"), wanted, ranks)
+    if made.gradient.schedule is not None:
+        _compare_gradient(made, values, expected, ranks)
+
+
+def _compare_gradient(made: Op, values: Sequence[Any], results: Sequence[torch.Tensor], ranks: _Ranks) -> None:
+    """Compares the program of the gradient with the function, for random gradients of the results."""
+    schedule = made.gradient.schedule
+    assert schedule is not None
+    generator = torch.Generator().manual_seed(ranks.rank)
+    gradients = [torch.randn(result.shape, generator=generator).to(result) for result in results]
+    wanted = tensor_gradients(made.gradient, gradients, values)
+    given = [*gradients, *values]
+    program = schedule.sessions.program
+    inputs = dict(zip(program.inputs, (given[at] for at in schedule.inputs), strict=True))
+    outputs = ranks.run(program, inputs)
+    names = [name for name in made.named_arguments(values) if name in made.args]
+    for position, at in zip(schedule.sessions.outputs, schedule.tensors, strict=True):
+        what = (f"the gradient of `{names[at]}`", "the function of `backward`")
+        _compare(made, outputs[position][1], what, wanted[at], ranks)
 
 
 def _check_tensors(made: Op, tensors: dict[str, Any], group: Any) -> None:
-    """Raises unless all arguments are tensors with numbers, and of the same shapes and types on all ranks."""
-    own = {}
-    for name, value in tensors.items():
-        if not isinstance(value, torch.Tensor) or isinstance(value, FakeTensor) or value.is_meta:
-            found = f"a {type(value).__name__}" if not getattr(value, "is_meta", False) else "a tensor of the meta device"
-            _native.raise_error("H0610", f"{made.name}: `{name}` is {found}, but `check` needs a tensor with numbers", None)
-        own[name] = f"{list(value.shape)} of {value.dtype}"
-    if group is None:
-        return
-    ranks: list[dict[str, str]] = [{}] * dist.get_world_size(group)
-    dist.all_gather_object(ranks, own, group=group)
-    for name, first in ranks[0].items():
+    """Raises on all ranks unless all arguments are tensors with numbers, and of the same shapes and types."""
+    own = {name: _kind_of(value) for name, value in tensors.items()}
+    ranks = [own]
+    if group is not None:
+        ranks = [{}] * dist.get_world_size(group)
+        dist.all_gather_object(ranks, own, group=group)
+    for name, (first, _) in ranks[0].items():
         for rank, other in enumerate(ranks):
-            if other[name] != first:
-                message = f"{made.name}: `{name}` is {first} on rank 0, but {other[name]} on rank {rank}"
+            found, has_numbers = other[name]
+            place = "" if group is None else f" on rank {rank}"
+            if not has_numbers:
+                message = f"{made.name}: `{name}` is {found}{place}, but `check` needs a tensor with numbers"
+                _native.raise_error("H0610", message, None)
+            if found != first:
+                message = f"{made.name}: `{name}` is {first} on rank 0, but {found}{place}"
                 _native.raise_error("H0610", message, "ranks pass tensors of the same shapes and types")
+
+
+def _kind_of(value: Any) -> tuple[str, bool]:
+    """What an argument is, and whether it is a tensor with numbers."""
+    if not isinstance(value, torch.Tensor) or isinstance(value, FakeTensor):
+        return f"a {type(value).__name__}", False
+    if value.is_meta:
+        return "a tensor of the meta device", False
+    return f"{list(value.shape)} of {value.dtype}", True
 
 
 def _all_parts(tensor: torch.Tensor, group: Any) -> list[Tensor]:
@@ -79,13 +124,15 @@ def _tensor_of(found: Tensor) -> torch.Tensor:
 
 
 def _compare(
-    made: Op, found: Tensor | None, name: str, wanted: torch.Tensor, rank: int, rtol: float | None, atol: float | None
+    made: Op, found: Tensor | None, what: tuple[str, str], wanted: torch.Tensor, ranks: _Ranks
 ) -> None:
+    """Compares a program's result; `what` is its name, and which function has it, too."""
+    (name, function), rank, rtol, atol = what, ranks.rank, ranks.rtol, ranks.atol
     if found is None:
-        _native.raise_error("H0630", f"{made.name}: rank {rank} holds no part of {name}, but the body gives one", None)
+        _native.raise_error("H0630", f"{made.name}: rank {rank} holds no part of {name}, but {function} gives one", None)
     got = _tensor_of(found)
     if got.numel() != wanted.numel():
-        shapes = f"{list(got.shape)}, but the body's {list(wanted.shape)}"
+        shapes = f"{list(got.shape)}, but that of {function} {list(wanted.shape)}"
         _native.raise_error("H0630", f"{made.name}: {name} of rank {rank} has shape {shapes}", None)
     if rtol is None and wanted.dtype in (torch.bfloat16, torch.float16) and wanted.numel():
         # Sums are rounded by parts and terms: errors are those of their largest terms.
@@ -94,5 +141,5 @@ def _compare(
     try:
         torch.testing.assert_close(got.reshape(wanted.shape), wanted, rtol=rtol, atol=atol, equal_nan=True)
     except AssertionError as error:
-        message = f"{made.name}: {name} of rank {rank} differs from the body: {' '.join(str(error).split())}"
+        message = f"{made.name}: {name} of rank {rank} differs from {function}: {' '.join(str(error).split())}"
         _native.raise_error("H0630", message, "`rtol` and `atol` set how far they may be apart")

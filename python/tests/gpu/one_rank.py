@@ -88,6 +88,10 @@ def compiled() -> None:
             assert torch.equal(run(x, w), wanted)
             (gradient,) = torch.autograd.grad(run(x, w).sum(), x)
             assert torch.equal(gradient, torch.autograd.grad(wanted.sum(), x)[0])
+        torch._dynamo.reset()
+        into = torch.compile(lambda x, w, out: matmul(x * 2, w, out=out) + 1, fullgraph=True, backend=backend)
+        x, w, out = numbers(32, 64), numbers(64, 80, seed=1), torch.zeros(32, 80, device="cuda")
+        assert torch.equal(into(x, w, out), (x * 2) @ w + 1) and torch.equal(out, (x * 2) @ w)
 
 
 def compiled_as_graphs() -> None:

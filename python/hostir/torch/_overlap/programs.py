@@ -39,8 +39,13 @@ class RegionProgram:
     passes: str
     ranks: int
     is_override: bool = False
+    generated: Program = field(init=False)
+    """The program after the passes, also while the user's runs."""
     ops: list[RegionOp] = field(default_factory=list)
     """The ops with this program: regions whose own nodes differ may be one program."""
+
+    def __post_init__(self) -> None:
+        self.generated = self.lowered
 
 
 @dataclass(frozen=True)
@@ -124,11 +129,12 @@ def op_of_region(target: Any) -> Op | None:
     return None if found is None else found[0]
 
 
-def override(name: str, program: str | os.PathLike[str] | Program) -> None:
+def override(name: str, program: str | os.PathLike[str] | Program | None) -> None:
     """Puts a program in the place of the one that a region of `Overlap` has.
 
     - `name`: the region's, as the report has it: `"region_3f2a91c0"`.
-    - `program`: a `hostir.Program`, or the path of a text. It has the inputs and outputs of the region's.
+    - `program`: a `hostir.Program`, or the path of a text. It has the inputs and outputs of the region's. None takes an
+      override back: the region has its own program again.
 
     The program is proved first. A region that a later graph has gets it, too; until then reports say that none has it.
     Raises `hostir.HostIrError` if the program is wrong (the error's own code) or has other inputs or outputs (`H0631`), and
@@ -138,16 +144,19 @@ def override(name: str, program: str | os.PathLike[str] | Program) -> None:
         regions = ", ".join(sorted({region for region, _ in _PROGRAMS}))
         note = f"the regions so far are {regions}" if regions else "take it from a report"
         _native.raise_error("H0610", f"`{name}` is not the name of a region, as `region_3f2a91c0` is", note)
-    found = program if isinstance(program, Program) else load(program)
     known = [made for (region, _), made in _PROGRAMS.items() if region == name]
+    if program is None:
+        _OVERRIDES.pop(name, None)
+    else:
+        found = program if isinstance(program, Program) else load(program)
+        for made in known:
+            _check_override(made, found)
+        _OVERRIDES[name] = found
     for made in known:
-        _check_override(made, found)
-    _OVERRIDES[name] = found
-    for made in known:
-        made.lowered, made.is_override = found, True
+        made.lowered, made.is_override = _OVERRIDES.get(name, made.generated), name in _OVERRIDES
     for op, made in _OPS.values():
-        if made.name == name:
-            op.replace_program(found)
+        if made.name == name and op.program is not made.lowered:
+            op.replace_program(made.lowered)
 
 
 def unused_overrides() -> list[str]:
