@@ -155,8 +155,8 @@ fn blocked_streams(ranks: &[&RankQueues<'_>]) -> Vec<BlockedWait> {
     blocked
 }
 
-/// Explains the order that messages on streams need, if the initiator of a transfer waits for an instruction that is
-/// queued behind another wait.
+/// Explains the protocol that both sides of a transfer need, or the order that messages on streams need, if the initiator
+/// of a transfer waits for an instruction that is queued behind another wait.
 fn stream_order_note(ranks: &[&RankQueues<'_>], entry: &BlockedWait) -> Option<String> {
     let (sends, put) = match &ranks[entry.rank].inst(entry.inst).kind {
         InstKind::Send { comm: None, put, .. } => (true, *put),
@@ -164,9 +164,15 @@ fn stream_order_note(ranks: &[&RankQueues<'_>], entry: &BlockedWait) -> Option<S
         _ => return None,
     };
     let rank = u32::try_from(entry.rank).ok()?;
-    let mut peers = entry.others.iter().filter_map(|&other| ranks.get(other));
-    if !peers.any(|peer| has_stream_message(peer, !sends, rank)) {
-        return None;
+    let peers = entry.others.iter().filter_map(|&other| ranks.get(other));
+    let answers: Vec<(u32, bool)> = peers.flat_map(|peer| stream_answers(peer, !sends, rank)).collect();
+    let &(peer, _) = answers.first()?;
+    if answers.iter().all(|(_, other)| *other != put) {
+        let [own, other] = [put, !put].map(|put| if put { "put" } else { "get" });
+        let [does, done] = if sends { ["sends", "receives"] } else { ["receives", "sends"] };
+        return Some(format!(
+            "rank {rank} {does} with `protocol={own}`, and rank {peer} {done} with `protocol={other}`: give both sides one protocol"
+        ));
     }
     let (protocol, first, second) = if put { ("put", "receive", "send") } else { ("get", "send", "receive") };
     Some(format!(
@@ -174,13 +180,14 @@ fn stream_order_note(ranks: &[&RankQueues<'_>], entry: &BlockedWait) -> Option<S
     ))
 }
 
-/// Whether a plan sends to (or receives from) a rank on a stream.
-fn has_stream_message(queues: &RankQueues<'_>, sends: bool, rank: u32) -> bool {
-    queues.plan.iter().any(|inst| match &inst.kind {
-        InstKind::Send { comm: None, peer, .. } => sends && *peer == rank,
-        InstKind::Recv { comm: None, peer, .. } => !sends && *peer == rank,
-        _ => false,
-    })
+/// A plan's sends to (or receives from) a rank on a stream: the plan's rank, and whether the protocol is put.
+fn stream_answers(queues: &RankQueues<'_>, sends: bool, rank: u32) -> Vec<(u32, bool)> {
+    let found = queues.plan.iter().filter_map(|inst| match &inst.kind {
+        InstKind::Send { comm: None, peer, put, .. } => (sends && *peer == rank).then_some(*put),
+        InstKind::Recv { comm: None, peer, put, .. } => (!sends && *peer == rank).then_some(*put),
+        _ => None,
+    });
+    found.map(|put| (queues.plan.rank, put)).collect()
 }
 
 fn rank_names(ranks: &[usize]) -> String {
