@@ -13,6 +13,15 @@ pub struct HostTensor {
     words: Vec<u64>,
 }
 
+/// Whether so many bytes of memory can be allocated.
+pub(crate) fn has_room(bytes: usize) -> bool {
+    let mut room = Vec::<u8>::new();
+    let reserved = room.try_reserve_exact(bytes);
+    // An allocation that nobody looks at is optimised away.
+    std::hint::black_box(&mut room);
+    reserved.is_ok()
+}
+
 impl HostTensor {
     /// A tensor of zero bytes.
     pub fn zeros(dtype: DType, shape: &[usize]) -> Self {
@@ -23,12 +32,7 @@ impl HostTensor {
     pub fn try_zeros(dtype: DType, shape: &[usize]) -> Option<Self> {
         let elements = shape.iter().try_fold(1, |elements: usize, extent| elements.checked_mul(*extent))?;
         let bytes = elements.checked_mul(dtype.byte_size())?;
-        let mut room = Vec::<u64>::new();
-        room.try_reserve_exact(bytes.div_ceil(8)).ok()?;
-        // An allocation that nobody looks at is optimised away.
-        std::hint::black_box(&mut room);
-        drop(room);
-        Some(Self::zeros(dtype, shape))
+        has_room(bytes.checked_next_multiple_of(8)?).then(|| Self::zeros(dtype, shape))
     }
     /// A tensor of these bytes (native byte order); `None` if their number does not fit the shape.
     pub fn from_bytes(dtype: DType, shape: &[usize], bytes: &[u8]) -> Option<Self> {

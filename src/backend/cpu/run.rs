@@ -7,7 +7,7 @@ use crate::backend::fault::ExecutionFault;
 use crate::backend::recorder::{RankRecorder, TimeSource, recorded_parts};
 use crate::backend::trace::{Trace, TraceClock};
 use crate::backend::{RunResult, RunStats};
-use crate::data::HostTensor;
+use crate::data::{HostTensor, has_room};
 use crate::diag::Diag;
 use crate::diag::codes;
 use crate::lower::PreparedProgram;
@@ -29,14 +29,11 @@ pub fn check_memory(prepared: &PreparedProgram) -> Result<(), Diag> {
 /// # Errors
 /// If there is not.
 pub(in crate::backend) fn check_room(bytes: u64) -> Result<(), Diag> {
-    let mut room = Vec::<u8>::new();
-    let asked = room.try_reserve_exact(usize::try_from(bytes).unwrap_or(usize::MAX));
-    // An allocation that nobody looks at is optimised away.
-    std::hint::black_box(&mut room);
-    asked.map_err(|_| {
-        Diag::global_error(codes::NO_MEMORY, format!("out of memory: the run needs {bytes} bytes"))
-            .with_note("reduce the sizes; `--check-only` and `--print-plan` show the memory that the plan needs")
-    })
+    if usize::try_from(bytes).is_ok_and(has_room) {
+        return Ok(());
+    }
+    Err(Diag::global_error(codes::NO_MEMORY, format!("out of memory: the run needs {bytes} bytes"))
+        .with_note("reduce the sizes; `--check-only` and `--print-plan` show the memory that the plan needs"))
 }
 
 /// Runs all ranks of a prepared program. `inputs` are indexed by `[rank][tensor input]` and hold each rank's shard
