@@ -47,6 +47,8 @@ def copy_tensor(value: Any) -> Tensor:
 def _from_numpy(value: Any) -> Tensor:
     import numpy
 
+    if isinstance(value, numpy.ma.MaskedArray):
+        _native.raise_error("H0610", "an array is masked, but a program has all elements", "fill it: `array.filled(0)`")
     array = numpy.asarray(value)
     # Types of ml_dtypes carry the names that we use; numpy's own are in the machine's byte order.
     array = numpy.ascontiguousarray(array, dtype=array.dtype.newbyteorder("=")).reshape(array.shape)

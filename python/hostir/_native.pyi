@@ -42,6 +42,7 @@ class Tensor:
     @property
     def dtype(self) -> str:
         """The element type: `float32`, `bfloat16`."""
+    def __reduce__(self) -> tuple[Any, tuple[str, list[int], bytes]]: ...
     def tobytes(self) -> bytes:
         """The elements, row by row, in the machine's byte order."""
     def bits(self) -> TensorBits:
@@ -67,6 +68,8 @@ class CheckResult(TypedDict):
     ranks: int
     streams: list[int]
     rules: int
+    idle: list[int]
+    is_plain: bool
     errors: str
     text: str
     warnings: str

@@ -110,6 +110,10 @@ class Verdict:
     """The numbers of streams that were checked, the given one first."""
     rules: int
     """The version of the rules of the proof."""
+    idle: tuple[int, ...]
+    """The ranks that hold no part of any input or output."""
+    is_plain: bool
+    """True for plain math on whole tensors, which ranks run only behind a pass that lowers it."""
     text: str
     """The errors as the tools print them."""
     source: str
@@ -206,6 +210,8 @@ def check(
         ranks=found["ranks"],
         streams=tuple(found["streams"]),
         rules=found["rules"],
+        idle=tuple(found["idle"]),
+        is_plain=found["is_plain"],
         text=found["text"],
         source=program.source,
         lines=found["errors"],
@@ -241,6 +247,9 @@ def run(
     """
     settings = _settings(devices, sizes, shapes, streams, False, timeout)
     arrays = read_mapping("inputs", inputs, '{"x": array}')
+    for name, value in arrays.items():
+        if value is None:
+            _native.raise_error("H0610", f"inputs: `{name}` is None", 'leave it out, or name a generator: `"randn"`')
     given = {name: as_input(value) for name, value in arrays.items()}
     options = {"seed": read_number("seed", seed, MOST_SEED), "check": bool(check)}
     found = _native.run(program._handle, given, settings, options)

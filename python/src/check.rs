@@ -5,6 +5,7 @@ use crate::judge::Judged;
 use crate::program::{NativeProgram, SourcedProgram};
 use crate::settings::Settings;
 use crate::worker::run_aside;
+use hostir::lower::PreparedProgram;
 use hostir::plan_checks::judge_program;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -17,6 +18,10 @@ struct Checked {
     ranks: u32,
     streams: Vec<u32>,
     rules: u32,
+    /// The ranks that hold no part of any input or output.
+    idle: Vec<u32>,
+    /// Plain math on whole tensors, of which no rank has a part.
+    is_plain: bool,
     /// Errors as JSON, and as text.
     errors: (String, String),
     /// Warnings as JSON.
@@ -42,6 +47,8 @@ pub(crate) fn prove_for_python<'py>(
     verdict.set_item("ranks", checked.ranks)?;
     verdict.set_item("streams", checked.streams)?;
     verdict.set_item("rules", checked.rules)?;
+    verdict.set_item("idle", checked.idle)?;
+    verdict.set_item("is_plain", checked.is_plain)?;
     verdict.set_item("errors", checked.errors.0)?;
     verdict.set_item("text", checked.errors.1.trim_end())?;
     verdict.set_item("warnings", checked.warnings)?;
@@ -66,7 +73,15 @@ fn check_program(program: &SourcedProgram, settings: Settings) -> Result<Checked
         ranks: verdict.ranks,
         streams: verdict.streams,
         rules: verdict.rules,
+        idle: idle_ranks(&prepared),
+        is_plain: prepared.unlowered,
         errors: (diags_as_json(source, &errors), diags_as_text(source, &errors)),
         warnings: diags_as_json(source, &warnings),
     })
+}
+
+/// The ranks that hold no part of any input or output.
+fn idle_ranks(prepared: &PreparedProgram) -> Vec<u32> {
+    let ports = || prepared.inputs.iter().chain(&prepared.outputs);
+    (0..prepared.ranks).filter(|&rank| !ports().any(|port| port.is_on_rank(rank))).collect()
 }

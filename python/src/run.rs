@@ -143,7 +143,7 @@ fn fill_inputs(
         let generator = match content {
             Some(InputContent::Tensor(tensor)) => {
                 diags.extend(check_tensor(port, tensor).err());
-                inputs.push(tensor.clone());
+                inputs.push(with_type(tensor, port.dtype));
                 continue;
             }
             Some(InputContent::Generate(generator)) => *generator,
@@ -152,6 +152,12 @@ fn fill_inputs(
         inputs.push(Arc::new(generate_tensor(generator, port.dtype, &port.whole_shape(), seed, position)));
     }
     if diags.is_empty() { Ok(inputs) } else { Err(diags) }
+}
+
+/// The tensor in a type whose elements are the same.
+fn with_type(tensor: &Arc<HostTensor>, dtype: DType) -> Arc<HostTensor> {
+    let same = (tensor.dtype() != dtype).then(|| HostTensor::from_bytes(dtype, tensor.shape(), tensor.bytes()));
+    same.flatten().map_or_else(|| tensor.clone(), Arc::new)
 }
 
 /// Refuses a tensor that the program does not take.

@@ -49,6 +49,9 @@ pub(crate) fn dtype_name(dtype: DType) -> &'static str {
     NAMES.iter().find(|(_, known)| *known == dtype).map_or("", |(name, _)| name)
 }
 
+/// What [`Tensor::from_bytes`] takes.
+type TensorParts<'py> = (&'static str, Vec<usize>, Bound<'py, PyBytes>);
+
 /// A dense row-major tensor in host memory.
 #[pyclass(frozen, module = "hostir")]
 pub(crate) struct Tensor {
@@ -113,6 +116,13 @@ impl Tensor {
     /// The elements, row by row, in the machine's byte order.
     fn tobytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, self.data.bytes())
+    }
+
+    /// For copies and pickles: bytes, with shape and type.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, TensorParts<'py>)> {
+        let (py, tensor) = (slf.py(), slf.get());
+        let bytes = PyBytes::new(py, tensor.data.bytes());
+        Ok((slf.get_type().getattr("from_bytes")?, (tensor.dtype(), tensor.data.shape().to_vec(), bytes)))
     }
 
     fn __repr__(&self) -> String {

@@ -349,6 +349,13 @@ def torchtitan_functions(group: Any) -> None:
     torch.testing.assert_close(LinearReduceScatter.apply(rows, w, None, group, name), total)
 
 
+class _Twice(nn.Linear):
+    """A linear layer with a forward of its own."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return 2 * super().forward(x)
+
+
 def styles(group: Any) -> None:
     """The styles give the numbers of the layer that is not spread, and gradients of its weights."""
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
@@ -384,9 +391,12 @@ def styles(group: Any) -> None:
     with pytest.raises(hostir.HostIrError, match=f"axis 1 of the input has {4 * world - 1} elements") as refused:
         spread[0](uneven)
     assert refused.value.code == "H0610" and list(refused.value.notes) == ["pad it by 1"]
-    try:
-        parallelize_module(nn.Sequential(nn.Embedding(4, 4)), mesh, {"0": hir.ColwiseParallel()})
-    except NotImplementedError as error:
-        assert "is for nn.Linear" in str(error)
-    else:
-        raise AssertionError("an embedding is no linear layer")
+    wrong = [
+        (nn.Embedding(4, 4), "is for `nn.Linear`, but a module is `Embedding`"),
+        (_Twice(4, 4), "replaces `forward`, but `_Twice` has one of its own"),
+        (nn.utils.parametrizations.weight_norm(nn.Linear(4, 4)), "has parametrizations.weight.original0"),
+    ]
+    for module, message in wrong:
+        with pytest.raises(hostir.HostIrError, match=message) as refused:
+            parallelize_module(nn.Sequential(module), mesh, {"0": hir.ColwiseParallel()})
+        assert refused.value.code == "H0610"

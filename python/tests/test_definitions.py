@@ -11,6 +11,7 @@ import hostir  # noqa: E402
 import hostir.torch as hir  # noqa: E402
 
 PRODUCT = hostir.parse("hir 2\nf(X: f32[n], Y: f32[n]) -> (Z: f32[n]):\n  Z = X * Y\n")
+MATMUL = hostir.parse("hir 2\nf(X: f32[m, k], Y: f32[k, n]) -> (Z: f32[m, n]):\n  Z = matmul(X, Y)\n")
 TWO = hostir.parse("hir 2\nf(X: f32[n], Y: f32[n]) -> (Z: f32[n], W: f32[n]):\n  Z = X + Y\n  W = X * Y\n")
 SCALAR = "hir 2\nf(X: f32[n], DY: f32[n]) -> (DX: f32[n], DY2: f32[n]):\n  DX = DY * X\n  DY2 = DY * X\n"
 XY = {"x": "X", "y": "Y"}
@@ -135,6 +136,97 @@ def test_sixteen_bits_are_compared_by_the_largest_term():
     noise.fill_(largest / 32)
     with pytest.raises(hostir.HostIrError, match="H0630"):
         sums.check(x, y)
+
+
+def refused(code, message, call, *given, **named):
+    with pytest.raises(hostir.HostIrError) as caught:
+        call(*given, **named)
+    assert caught.value.code == code and message in caught.value.message, str(caught.value)
+
+
+def test_functions_that_are_no_ops():
+    def keyword(x: torch.Tensor, *, y: torch.Tensor) -> torch.Tensor: ...
+    def anything(x: torch.Tensor, *y: torch.Tensor) -> torch.Tensor: ...
+    def bare(x: torch.Tensor, y) -> torch.Tensor: ...
+    def silent(x: torch.Tensor, y: torch.Tensor): ...
+
+    for function, message in [
+        (keyword, "the argument `y` is keyword-only"),
+        (anything, "the argument `y` is variadic positional"),
+        (bare, "the argument `y` has no annotation"),
+        (silent, "the function does not say what it gives"),
+    ]:
+        refused("H0611", message, hir.op("hostir_definitions::no_op", program=MATMUL, args=XY, out="Z"), function)
+    for name in ("no_namespace", "my lib::product", "lib::2"):
+        refused("H0610", "is not the name of an op", hir.op(name, program=MATMUL, args=XY, out="Z"), times)
+
+
+def test_arguments_that_are_no_tensors():
+    x, y = torch.ones(3, 4), torch.ones(4, 5)
+    refused("H0610", "`x` is of type NoneType, but needs a tensor", matmul, None, y)
+    refused("H0610", "`y` is of type list, but needs a tensor", matmul, x, [1.0])
+
+
+def test_what_the_oracle_finds_in_a_function():
+    def changes(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x.add_(1)
+        return x @ y
+
+    def nothing(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return None
+
+    def two(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x @ y, x @ y
+
+    for function, message in [
+        (changes, "the function changes its argument `x`"),
+        (nothing, "the function gives NoneType, but says that it gives 1 tensor"),
+        (two, "the function gives Tensor, Tensor, but says that it gives 1 tensor"),
+    ]:
+        made = hir.op(f"hostir_definitions::{function.__name__}", program=MATMUL, args=XY, out="Z")(function)
+        refused("H0611", message, made.check, torch.ones(3, 4), torch.ones(4, 5))
+
+
+def test_the_oracle_allows_the_roundings_of_long_sums():
+    generator = torch.Generator().manual_seed(1)
+    for terms in (512, 8192):
+        x, y = torch.randn(64, terms, generator=generator), torch.randn(terms, 64, generator=generator)
+        matmul.check(x, y)
+    wrong = hir.op("hostir_definitions::wrong_product", program=MATMUL, args=XY, out="Z")(one_term_less)
+    refused("H0630", "differs from the body", wrong.check, x, y)
+
+
+def times(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return x @ y
+
+
+matmul = hir.op("hostir_definitions::matmul", program=MATMUL, args=XY, out="Z")(times)
+
+
+def one_term_less(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return x[:, 1:] @ y[1:]
+
+
+def test_a_mesh_of_fewer_ranks_than_the_group():
+    program = hostir.parse("hir 2\nmesh d = 0..2\n\nf(X: f32[x:2, n]) -> (Y: f32[x:2, n]) on d:\n  Y = relu(X)\n")
+
+    @hir.op("hostir_definitions::of_two", program=program, args={"x": "X"}, out="Y")
+    def of_two(x: torch.Tensor, group: str) -> torch.Tensor:
+        return torch.relu(x)
+
+    assert of_two.prove(world=2, sizes={"n": 4}).idle == ()
+    refused("H0614", "ranks 2, 3 of 4 hold no part of the program's inputs and outputs", of_two.prove, 4, sizes={"n": 4})
+
+
+def test_gradients_that_no_output_is():
+    made = hir.op("hostir_definitions::partly", program=MATMUL, args=XY, out="Z")(times)
+
+    @made.backward(program=MATMUL, args={"dz": "X", "v": "Y"}, out={"x": "Z"})
+    def _(dz: torch.Tensor, x: torch.Tensor, v: torch.Tensor) -> tuple:
+        return dz @ v, x.t() @ dz
+
+    message = "gives a gradient of `y`, but no output of its program is that"
+    refused("H0630", message, made.check, torch.randn(3, 5), torch.randn(5, 5))
 
 
 def test_fake_tensors_and_signs_that_are_not_applied_yet():

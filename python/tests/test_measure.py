@@ -84,11 +84,6 @@ def test_programs_as_fast_as_torch_are_seldom_taken_and_slower_ones_never():
     assert taken(0.8) >= 0.95
 
 
-def test_settings():
-    with pytest.raises(ValueError, match="rounds=0"):
-        hir.Overlap(rounds=0)
-
-
 def test_a_store_takes_files_of_its_user_only(tmp_path):
     store, found = ChoiceStore(tmp_path / "choices"), times([2.0] * 5, [1.0] * 5)
     assert store.read("key") is None

@@ -1,5 +1,7 @@
 """`Overlap` on graphs: regions, reasons and reports with a fake process group; numbers over gloo."""
 
+import copy
+import pickle
 import re
 
 import pytest
@@ -410,6 +412,14 @@ def test_a_gather_that_views_take_elsewhere(group):
     assert [(line.reason, line.detail) for line in report.kept] == [(Reason.NO_MATMUL_BEHIND, "cos")]
 
 
+def test_reasons_that_name_the_cause(group):
+    """Sums whose parts lie in columns, and rows that are the right factor."""
+    _, report = overlapped(lambda x, w: fc.reduce_scatter_tensor(x @ w, "sum", 1, group), (8, 6), (6, 24))
+    assert [line.reason for line in report.lines] == [Reason.LAYOUT], str(report)
+    _, report = overlapped(lambda w, x: w @ gather(x, group).t(), (5, 8), (4, 8))
+    assert [line.reason for line in report.lines] == [Reason.LAYOUT], str(report)
+
+
 def test_an_override_of_another_schedule(group):
     """Whose output has its axes in another order in memory, which a rank's part does not show."""
     _, report = overlapped(lambda x, w: scatter(x @ w, group), (8, 6), (6, 12))
@@ -420,7 +430,7 @@ def test_an_override_of_another_schedule(group):
     assert made.is_override
 
 
-def test_exported_programs(group):
+def test_exported_programs(group, tmp_path):
     class Layer(torch.nn.Module):
         def forward(self, x, w):
             return fc.all_gather_tensor(x, 0, group) @ w
@@ -430,6 +440,8 @@ def test_exported_programs(group):
     overlap(exported)
     assert len(overlap.report().fused) == 1, str(overlap.report())
     assert exported.module()(torch.randn(4, 8), torch.randn(8, 5)).shape == (8, 5)
+    exported.validate()
+    torch.export.save(exported, tmp_path / "layer.pt2")
 
 
 def dependent(x, w, group):
@@ -510,6 +522,16 @@ def with_an_unknown_group(group):
     return report_of(hir.Overlap(choose="always"), module)
 
 
+def with_another_group(group):
+    """The sum over another group has the matmul; its own line is fused."""
+    other = dist.new_group([0, 1]).group_name
+    report = overlapped(lambda x, w: reduce(gather(x, group) @ w, other), (4, 8), (8, 5))[1]
+    (kept,) = report.kept
+    assert report.fused[0].collective == "all_reduce" and kept.detail == report.fused[0].region, str(report)
+    report.lines.remove(report.fused[0])
+    return report
+
+
 def with_settings(**settings):
     return lambda group: report_of(hir.Overlap(**settings), traced(product(group), (4, 8), (8, 5)))
 
@@ -524,6 +546,7 @@ SETTINGS = {
     Reason.SCALED_MATMUL: with_scaled_matmul,
     Reason.SYMBOLIC_SHAPE: with_symbols,
     Reason.UNKNOWN_GROUP: with_an_unknown_group,
+    Reason.MATMUL_ELSEWHERE: with_another_group,
     Reason.COLLECTIVE_REMAINS: with_settings(choose="always", passes="host-ir-lower"),
     Reason.NOT_PROVED: with_settings(choose="always", passes="resize-mesh{devices=3}"),
     Reason.CHOICE_NEVER: with_settings(choose="never"),
@@ -545,8 +568,6 @@ def test_every_reason_has_a_test():
 
 
 def test_without_a_process_group():
-    with pytest.raises(ValueError, match="choose='sometimes'"):
-        hir.Overlap(choose="sometimes")
     graph = torch.fx.Graph()
     x, w = graph.placeholder("x"), graph.placeholder("w")
     rows = graph.call_function(c10d.wait_tensor.default, (graph.call_function(c10d.all_gather_into_tensor.default, (x, 2, "0")),))
@@ -554,10 +575,10 @@ def test_without_a_process_group():
     for node, shape in zip(graph.nodes, [(4, 8), (8, 5), (8, 8), (8, 8), (8, 5)]):
         node.meta["val"] = torch.empty(shape, device="meta")
     for choose, reason in (("always", None), ("measure", Reason.CANNOT_MEASURE)):
-        copy = torch.fx.Graph()
-        copy.output(copy.graph_copy(graph, {}))
+        other = torch.fx.Graph()
+        other.output(other.graph_copy(graph, {}))
         overlap = hir.Overlap(choose=choose)
-        overlap(copy)
+        overlap(other)
         assert [line.reason for line in overlap.report().lines] == [reason]
 
 
@@ -653,6 +674,14 @@ def test_an_override_is_proved(group, tmp_path):
     assert str(report.programs[name].lowered) == lowered
 
 
+def test_an_override_that_no_rank_runs(group):
+    _, report = overlapped(lambda x, w: (gather(x, group) @ w).asinh(), (4, 20), (20, 7))
+    ((name, made),) = report.programs.items()
+    with pytest.raises(hostir.HostIrError, match="plain math on whole tensors") as caught:
+        hir.override(name, made.plain)
+    assert caught.value.code == "H0614" and not made.is_override
+
+
 def test_the_pass_is_inductors():
     from torch._inductor.custom_graph_pass import CustomGraphPass
 
@@ -741,16 +770,30 @@ def test_layers_share_an_op(group):
 
 
 @pytest.mark.parametrize(
-    ("settings", "error", "message"),
+    ("settings", "code", "message"),
     [
-        ({"min_gain": "always"}, ValueError, "min_gain='always': it is a number"),
-        ({"passes": "nonsense"}, hostir.HostIrError, "nonsense"),
-        ({"passes": "overlap-lower{nonsense=1}"}, hostir.HostIrError, "nonsense"),
+        ({"choose": "sometimes"}, "H0610", "`choose` is 'sometimes'"),
+        ({"min_gain": "always"}, "H0610", "`min_gain` is 'always'"),
+        ({"min_gain": -1}, "H0610", "`min_gain` is -1"),
+        ({"rounds": 0}, "H0610", "`rounds` is 0"),
+        ({"rounds": 2.5}, "H0610", "`rounds` is 2.5"),
+        ({"timeout": -1}, "H0610", "`timeout` is -1"),
+        ({"passes": "nonsense"}, "H0301", "nonsense"),
+        ({"passes": "overlap-lower{nonsense=1}"}, "H0303", "nonsense"),
     ],
 )
-def test_wrong_settings(settings, error, message):
-    with pytest.raises(error, match=message):
+def test_wrong_settings(settings, code, message):
+    with pytest.raises(hostir.HostIrError, match=message) as caught:
         hir.Overlap(**settings)
+    assert caught.value.code == code
+
+
+def test_copies_of_a_pass(group):
+    overlap = hir.Overlap(choose="always", min_gain=1.5)
+    overlap(traced(product(group), (4, 8), (8, 5)))
+    assert copy.deepcopy(overlap) is overlap and copy.copy(overlap) is overlap
+    other = pickle.loads(pickle.dumps(overlap))
+    assert (other.choose, other.min_gain) == ("always", 1.5) and not other.report().lines
 
 
 def test_it_is_no_backend():

@@ -6,6 +6,7 @@ torch = pytest.importorskip("torch")
 
 import torch.distributed as dist  # noqa: E402
 from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
+from torch.distributed.tensor import DTensor, Shard  # noqa: E402
 from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: E402
 
 import hostir  # noqa: E402
@@ -88,6 +89,25 @@ def test_what_is_right_is_taken(group):
             assert reduce(ones(6), ones(5, 6), given, ones(5)).shape == (5,)
 
 
+def test_slots_of_two_types_and_under_transforms(group):
+    message, note = refusal(GATHER, ones(8, 6).double(), ones(5, 6), group)
+    assert message == "`x` is torch.float64, but `w` is torch.float32" and "x.to(w.dtype)" in note
+    message, _ = refusal(GATHER, ones(8, 6), [ones(5, 6), ones(5, 6)], group, [ones(5), ones(5).half()])
+    assert message == "`x` is torch.float32, but `bias[1]` is torch.float16"
+    with pytest.raises(hostir.HostIrError, match="no rules for the transforms") as caught:
+        torch.func.grad(lambda x: GATHER(x, ones(5, 6), group).sum())(ones(8, 6))
+    assert caught.value.code == "H0614"
+
+
+def test_slots_without_memory(group):
+    """On the meta device, as a model is built before it gets its weights."""
+    x, w = torch.empty(8, 6, device="meta"), torch.empty(5, 6, device="meta")
+    assert GATHER(x, w, group).shape == (32, 5) and SCATTER(x, w, group).shape == (2, 5)
+    y = REDUCE(x.requires_grad_(), w, group)
+    y.sum().backward()
+    assert y.is_meta and x.grad.is_meta
+
+
 @pytest.mark.parametrize("kind", ["eager", "compiled"])
 def test_no_group(kind):
     message, note = refusal(maybe_compiled(kind, GATHER), ones(8, 6), ones(5, 6), None)
@@ -98,6 +118,21 @@ def test_no_group(kind):
 def test_unknown_groups(group, given):
     message, note = refusal(GATHER, ones(8, 6), ones(5, 6), given)
     assert f"`group` is {given!r}, of which torch knows no process group" in message and "a `DeviceMesh`" in note
+
+
+def test_what_ops_take_for_a_group(group):
+    for given in (3, "nobody"):
+        message, _ = refusal(ranks.gather_matmul_2, ones(3, 4), ones(4, 5), given)
+        assert message == f"`group` is {given!r}, of which torch knows no process group"
+    # None is the default group.
+    assert ranks.gather_matmul_2(ones(3, 4), ones(4, 5), None).shape == (12, 5)
+
+
+def test_dtensors(group):
+    x = DTensor.from_local(ones(3, 4), init_device_mesh("cpu", (4,)), [Shard(0)], run_check=False)
+    message, note = refusal(ranks.gather_matmul_2, x, ones(4, 5), group)
+    assert message == "hostir_tests::gather_matmul_2: `x` is a `DTensor`, but programs take each rank's part"
+    assert note == "pass the rank's part: `x.to_local()`"
 
 
 @pytest.mark.parametrize("call", [GATHER, ranks.gather_matmul_2])

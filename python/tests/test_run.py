@@ -1,7 +1,9 @@
 """Runs on the CPU: numpy arrays, DLPack, generated inputs. Expected numbers are numpy's."""
 
 import ctypes
+import pickle
 import threading
+from copy import copy as shallow_copy, deepcopy
 
 import numpy
 import pytest
@@ -78,6 +80,34 @@ class Exporter:
 
     def __dlpack__(self):
         return self.array.__dlpack__()
+
+
+def test_indices():
+    """The type of indices is one of 64 bits, of numpy's `int64`, in and out."""
+    program = hostir.parse(
+        "hir 2\nf(E: f32[v, h], I: index[n]) -> (Y: f32[n, h], J: index[n]):\n  Y = indexSelect(E, dim=0, I)\n  J = Set(I)\n"
+    )
+    table, places = numpy.arange(12, dtype=numpy.float32).reshape(4, 3), numpy.array([3, 0, 3])
+    for given in (places, places.astype(">i8")):
+        found = program.run({"E": table, "I": given})
+        assert numpy.array_equal(found["Y"], table[places]) and numpy.array_equal(found["J"], places)
+    with pytest.raises(hostir.HostIrError, match="I is int64, but the array is int32"):
+        program.run({"E": table, "I": places.astype(numpy.int32)})
+
+
+def test_inputs_that_are_no_arrays():
+    program = hostir.parse("hir 2\nf(A: f32[n]) -> (B: f32[n]):\n  B = relu(A)\n")
+    for value, message in [(None, "`A` is None"), (numpy.ma.masked_array(numpy.ones(3, "f4"), [0, 1, 0]), "is masked")]:
+        with pytest.raises(hostir.HostIrError, match=message) as caught:
+            program.run({"A": value}, sizes={"n": 3})
+        assert caught.value.code == "H0610"
+
+
+def test_copies_and_pickles_of_tensors():
+    program = hostir.parse("hir 2\nf(A: bf16[2, n]) -> (B: bf16[2, n]):\n  B = relu(A)\n")
+    tensor = program.run(sizes={"n": 3})["B"]
+    for other in (deepcopy(tensor), shallow_copy(tensor), pickle.loads(pickle.dumps(tensor))):
+        assert (other.dtype, other.shape, other.tobytes()) == ("bfloat16", [2, 3], tensor.tobytes())
 
 
 def test_arrays_by_dlpack():

@@ -186,7 +186,8 @@ def within_autograd() -> Iterator[None]:
 
 def without_autocast(kind: str) -> AbstractContextManager[Any]:
     """A context in which element types are those of the tensors, whatever `torch.autocast` says for a kind of device."""
-    return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
+    is_on = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+    return torch.autocast(kind, enabled=False) if is_on else nullcontext()
 
 
 def tensor_gradients(spec: GradientSpec, gradients: list[torch.Tensor], values: Sequence[Any]) -> list[torch.Tensor]:

@@ -29,7 +29,7 @@ from hostir.torch._gradient import (
     within_autograd,
     without_autocast,
 )
-from hostir.torch._group import group_among, group_name, is_group, plain_tensor
+from hostir.torch._group import group_among, group_name, is_group, known_group_name, plain_tensor
 from hostir.torch._pickling import find_module_place, importable_op
 from hostir.torch._session import ProgramSessions, ResultLayout, check_out
 from hostir.torch._transforms import (
@@ -63,7 +63,8 @@ def op(
     - `passes`: a pipeline that the program goes through first, `"host-ir-lower"`.
 
     The function's arguments and results need annotations (`torch.Tensor`, `int`, `float`, `bool`, `str`). A process
-    group is an argument of type `str`; callers pass its name, the group, or a `DeviceMesh` of one dimension. Collectives
+    group is an argument of type `str`; callers pass its name, the group, a `DeviceMesh` of one dimension, or None for the
+    default group. Collectives
     are those of `torch.distributed._functional_collectives`. The function must not change its arguments.
 
     Raises `hostir.HostIrError` if the program is wrong or does not have these inputs and outputs.
@@ -98,6 +99,10 @@ class Op:
         outputs = _output_places(self, program)
         program.verify()
         self._group_at = _group_place(self._signature, self.args)
+        others = [at for at, name in enumerate(self._signature.parameters) if name not in self.args]
+        self._group_argument = None if self._group_at is None else others[self._group_at]
+        annotations = [parameter.annotation for parameter in self._signature.parameters.values()]
+        self._may_lack_group = self._group_argument is not None and annotations[self._group_argument] not in (str, "str")
         self._sessions = ProgramSessions(name, program, outputs, self._inputs, self._group_at)
         self._library = _register(self)
         namespace, _, op_name = name.partition("::")
@@ -138,10 +143,19 @@ class Op:
         found = self._call_directly(values, out) if values != args or kwargs else None
         if found is not None:
             return found
+        self._check_arguments(values)
         refuse_tangents(self.name, values)
         if out is None and is_transformed():
             return apply_in_transform(self._call_below_autograd, self._backward, values)
         return self._call_by_torch(self._call_below_autograd, values, out)
+
+    def _check_arguments(self, values: Sequence[Any]) -> None:
+        """Raises for what is no tensor that the op takes, or no group. Not on the way of calls that are prepared."""
+        for at, (argument, value) in enumerate(self.named_arguments(values).items()):
+            if argument in self.args:
+                _check_tensor(self.name, argument, value)
+            elif at == self._group_argument and value is not None:
+                known_group_name(value)
 
     def _call_directly(self, values: tuple[Any, ...], out: Any) -> Any:
         """The op's results past torch's dispatcher; None where that has to see the call."""
@@ -248,19 +262,22 @@ class Op:
     def prove(self, world: int | None = None, **settings: Any) -> Verdict:
         """Proves the program, and that of the gradient, for a number of ranks: no race, no deadlock, no misuse of memory.
 
-        Other settings are those of `hostir.check`. Raises `hostir.HostIrError` with places and fixes if one is wrong.
+        Other settings are those of `hostir.check`. Raises `hostir.HostIrError` with places and fixes if one is wrong, and
+        `H0614` if some of the ranks hold no part of an input or output: as an op it has to run on all ranks of its group.
         """
         verdict = self.program.check(devices=world, **settings).raise_if_wrong()
+        _check_idle(self.name, verdict)
         if self._gradient.program is not None:
-            self._gradient.program.check(devices=world, **_settings_of(self._gradient.program, settings)).raise_if_wrong()
+            gradient = self._gradient.program.check(devices=world, **_settings_of(self._gradient.program, settings))
+            _check_idle(f"the gradient of {self.name}", gradient.raise_if_wrong())
         return verdict
 
     def check(self, *args: Any, rtol: float | None = None, atol: float | None = None, **kwargs: Any) -> None:
         """Compares the program with the body: both run, the program on the CPU for all ranks of the group.
 
         All ranks of the group call this, each with its own tensors. The tolerances are those of
-        `torch.testing.assert_close`; if one is given, the other is 0, and without any, results of 16 bits may differ by two
-        roundings of the largest one. A program of the gradient that runs on GPUs is compared with the function of
+        `torch.testing.assert_close`; if one is given, the other is 0, and without any, results may also differ by 64
+        roundings of the largest one, those of 16 bits by two. A program of the gradient that runs on GPUs is compared with the function of
         `backward`, on random gradients of the results. Raises `hostir.HostIrError` (`H0630`) on every rank whose results
         differ, and `H0610` on all ranks for arguments that are no tensors with numbers, or that differ in shape or type.
         """
@@ -300,12 +317,34 @@ class Op:
             bound = self._signature.bind(*args, **kwargs)
             bound.apply_defaults()
             args = bound.args
-        return tuple(group_name(value) if is_group(value) else value for value in args)
+        values = [group_name(value) if is_group(value) else value for value in args]
+        at = self._group_argument
+        if at is not None and values[at] is None and not self._may_lack_group:
+            values[at] = known_group_name(None)
+        return tuple(values)
 
     def _out_arguments(self, out: Any) -> dict[str, Any]:
         if len(self.outputs) == 1:
             return {"out": out}
         return {f"out{index}": value for index, value in enumerate(out)}
+
+
+def _check_tensor(op: str, name: str, value: Any) -> None:
+    """Raises for an argument that is no plain tensor."""
+    if not isinstance(value, torch.Tensor):
+        _refuse("H0610", f"{op}: `{name}` is of type {type(value).__name__}, but needs a tensor", "pass a `torch.Tensor`")
+    if type(value).__name__ == "DTensor":
+        note = f"pass the rank's part: `{name}.to_local()`"
+        _refuse("H0610", f"{op}: `{name}` is a `DTensor`, but programs take each rank's part", note)
+
+
+def _check_idle(name: str, verdict: Verdict) -> None:
+    """Raises if a program is proved for ranks that it gives nothing to do."""
+    if verdict.idle:
+        ranks = f"rank{'s' if len(verdict.idle) > 1 else ''} {', '.join(map(str, verdict.idle))}"
+        hold = "hold" if len(verdict.idle) > 1 else "holds"
+        message = f"{name}: {ranks} of {verdict.ranks} {hold} no part of the program's inputs and outputs"
+        _refuse("H0614", message, f"give the program a mesh of {verdict.ranks} ranks, or prove it for fewer (`world=`)")
 
 
 def _checked_out(made: Op, out: Any) -> Any:
@@ -414,8 +453,9 @@ _LIBRARIES: dict[str, torch.library.Library] = {}
 def _register(made: Op) -> torch.library.Library:
     """Defines the op, its variant with `out=` and its gradient, until an op of the same name is defined."""
     namespace, separator, name = made.name.partition("::")
-    if not separator:
-        _refuse("H0610", f"`{made.name}` is not the name of an op", 'write "namespace::op"')
+    if not separator or not (namespace.isidentifier() and name.isidentifier()):
+        _refuse("H0610", f"`{made.name}` is not the name of an op", 'write "namespace::op", two names as of Python')
+    _check_signature(made)
     schema = torch.library.infer_schema(made.body, mutates_args=())
     _check_schema(made, f"{name}{schema}")
     if made.name in _LIBRARIES:
@@ -476,6 +516,19 @@ def _register(made: Op) -> torch.library.Library:
         torch.library.register_vmap(overload, functools.partial(call_by_sample, overload), lib=library)
     _LIBRARIES[made.name] = library
     return library
+
+
+def _check_signature(made: Op) -> None:
+    """Raises for a function of which torch can make no op."""
+    for name, parameter in made._signature.parameters.items():
+        if parameter.kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD:
+            note = "give it a name that may also be given by position: no `*`, `/`, `*args` or `**kwargs`"
+            _refuse("H0611", f"{made.name}: the argument `{name}` is {parameter.kind.description}", note)
+        if parameter.annotation is inspect.Parameter.empty:
+            note = f"write `{name}: torch.Tensor`, or another type that torch's ops take"
+            _refuse("H0611", f"{made.name}: the argument `{name}` has no annotation", note)
+    if made._signature.return_annotation is inspect.Signature.empty:
+        _refuse("H0611", f"{made.name}: the function does not say what it gives", "write `-> torch.Tensor`")
 
 
 def _check_schema(made: Op, text: str) -> None:

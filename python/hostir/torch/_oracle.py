@@ -22,6 +22,18 @@ if TYPE_CHECKING:
 __all__ = ["compare_with_body"]
 
 
+ROUNDINGS = {
+    torch.bfloat16: (1.6e-2, 1e-5, 2),
+    torch.float16: (1e-3, 1e-5, 2),
+    torch.float32: (1.3e-6, 1e-5, 64),
+    torch.float64: (1e-7, 1e-7, 64),
+}
+"""By element type: both tolerances of `torch.testing.assert_close`, and how many roundings of the largest result are allowed
+besides. Results of 16 bits are rounded once or twice. Sums of n terms in other types are off by some sqrt(n) / 4 roundings of
+the largest one: 64 are enough for 2^16 terms.
+"""
+
+
 @dataclass(frozen=True)
 class _Ranks:
     """The ranks that compare, this one, and how far results may be apart."""
@@ -47,8 +59,7 @@ def compare_with_body(made: Op, values: Sequence[Any], rtol: float | None, atol:
         rtol, atol = rtol or 0.0, atol or 0.0
     ranks = _Ranks(group, rank, world, rtol, atol)
     _check_tensors(made, {argument: named[argument] for argument in made.args}, group)
-    with torch.no_grad():
-        expected = pytree.tree_leaves(made.run_body(*values))
+    expected = _body_results(made, values)
     outputs = ranks.run(made.program, {name: named[argument] for argument, name in made.args.items()})
     for name, wanted in zip(made.outputs, expected, strict=True):
         position = made.program.position(name, "output")
@@ -56,6 +67,23 @@ def compare_with_body(made: Op, values: Sequence[Any], rtol: float | None, atol:
         _compare(made, outputs[position][1], (name, "the body"), wanted, ranks)
     if made.gradient.schedule is not None:
         _compare_gradient(made, values, expected, ranks)
+
+
+def _body_results(made: Op, values: Sequence[Any]) -> list[torch.Tensor]:
+    """What the body gives. Raises if that is not a tensor for each output, or if the body changes an argument."""
+    tensors = {name: value for name, value in made.named_arguments(values).items() if isinstance(value, torch.Tensor)}
+    versions = {name: value._version for name, value in tensors.items() if not value.is_inference()}
+    with torch.no_grad():
+        found = pytree.tree_leaves(made.run_body(*values))
+    if len(found) != len(made.outputs) or not all(isinstance(one, torch.Tensor) for one in found):
+        kinds = ", ".join(type(one).__name__ for one in found) or "nothing"
+        needed = f"{len(made.outputs)} tensor{'s' if len(made.outputs) > 1 else ''}"
+        _native.raise_error("H0611", f"{made.name}: the function gives {kinds}, but says that it gives {needed}", None)
+    for name, version in versions.items():
+        if tensors[name]._version != version:
+            note = f"let it work on a copy: `{name} = {name}.clone()`"
+            _native.raise_error("H0611", f"{made.name}: the function changes its argument `{name}`", note)
+    return found
 
 
 def _compare_gradient(made: Op, values: Sequence[Any], results: Sequence[torch.Tensor], ranks: _Ranks) -> None:
@@ -70,6 +98,10 @@ def _compare_gradient(made: Op, values: Sequence[Any], results: Sequence[torch.T
     inputs = dict(zip(program.inputs, (given[at] for at in schedule.inputs), strict=True))
     outputs = ranks.run(program, inputs)
     names = [name for name in made.named_arguments(values) if name in made.args]
+    for at, gradient in enumerate(wanted):
+        if at not in schedule.tensors and gradient.any():
+            message = f"{made.name}: the function of `backward` gives a gradient of `{names[at]}`, but no output of its program is that"
+            _native.raise_error("H0630", message, "name the output in `out`; without one the gradient is zero on GPUs")
     for position, at in zip(schedule.sessions.outputs, schedule.tensors, strict=True):
         what = (f"the gradient of `{names[at]}`", "the function of `backward`")
         _compare(made, outputs[position][1], what, wanted[at], ranks)
@@ -134,10 +166,11 @@ def _compare(
     if got.numel() != wanted.numel():
         shapes = f"{list(got.shape)}, but that of {function} {list(wanted.shape)}"
         _native.raise_error("H0630", f"{made.name}: {name} of rank {rank} has shape {shapes}", None)
-    if rtol is None and wanted.dtype in (torch.bfloat16, torch.float16) and wanted.numel():
+    if rtol is None and wanted.dtype in ROUNDINGS and wanted.numel():
         # Sums are rounded by parts and terms: errors are those of their largest terms.
-        rtol = {torch.bfloat16: 1.6e-2, torch.float16: 1e-3}[wanted.dtype]
-        atol = 2 * torch.finfo(wanted.dtype).eps * wanted.abs().nan_to_num(posinf=0.0).max().item()
+        rtol, least, roundings = ROUNDINGS[wanted.dtype]
+        largest = wanted.abs().nan_to_num(posinf=0.0).max().item()
+        atol = max(least, roundings * torch.finfo(wanted.dtype).eps * largest)
     try:
         torch.testing.assert_close(got.reshape(wanted.shape), wanted, rtol=rtol, atol=atol, equal_nan=True)
     except AssertionError as error:

@@ -9,7 +9,7 @@ import torch
 
 from hostir import _native
 
-__all__ = ["check_biases", "check_part_rows", "check_rows", "check_weights"]
+__all__ = ["check_biases", "check_part_rows", "check_rows", "check_types", "check_weights"]
 
 Shape = Sequence[int]
 
@@ -45,6 +45,16 @@ def check_weights(x: torch.Tensor, weights: Sequence[torch.Tensor], is_list: boo
             _refuse(f"`{name}` has the shape {_shape(weight)}, but needs two axes", "weights are [out, in], as of `nn.Linear`")
         if weight.shape[1] != x.shape[-1]:
             _refuse_features(x.shape[-1], name, weight, ranks)
+
+
+def check_types(tensors: Sequence[torch.Tensor], weights: int) -> None:
+    """Raises unless `x`, so many weights and the biases behind them are of one element type."""
+    x, others = tensors[0], tensors[1:]
+    for at, tensor in enumerate(others):
+        if tensor.dtype != x.dtype:
+            of_list = weights > 1
+            name = _name_in_list("w", at, of_list) if at < weights else _name_in_list("bias", at - weights, of_list)
+            _refuse(f"`x` is {x.dtype}, but `{name}` is {tensor.dtype}", "convert one of them: `x.to(w.dtype)`")
 
 
 def check_biases(biases: Sequence[Any], weights: Sequence[torch.Tensor], is_list: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import nn
@@ -30,8 +30,7 @@ class _LinearStyle(ParallelStyle):
         self.sequence_dim = sequence_dim
 
     def _apply(self, module: nn.Module, device_mesh: Any) -> nn.Module:
-        if not isinstance(module, nn.Linear):
-            raise NotImplementedError(f"{type(self).__name__} is for nn.Linear, not {type(module).__name__}")
+        _check_linear(type(self).__name__, module)
         placements = {"weight": Shard(self.weight_axis), "bias": self.bias_placement}
         for name, parameter in list(module.named_parameters(recurse=False)):
             spread = distribute_tensor(parameter, device_mesh, [placements[name]], src_data_rank=self.src_data_rank)
@@ -68,6 +67,23 @@ class RowwiseParallel(_LinearStyle):
         return linear.reduce_scatter(_local_part(x, -1), weight, mesh, bias, dim=self.sequence_dim)
 
 
+def _check_linear(style: str, module: nn.Module) -> None:
+    """Raises unless a module is a linear layer that does what `torch.nn.Linear` does, whose `forward` the style replaces."""
+    kind = type(module).__name__
+    if not isinstance(module, nn.Linear):
+        _refuse(f"{style} is for `nn.Linear`, but a module is `{kind}`", "name the linear layers in it")
+    more = {name for name, _ in module.named_parameters()} - {"weight", "bias"}
+    if type(module).forward is not nn.Linear.forward or "forward" in vars(module):
+        _refuse(f"{style} replaces `forward`, but `{kind}` has one of its own", "use torch's style of that name for it")
+    if more:
+        listed = ", ".join(sorted(more))
+        _refuse(f"{style} knows weight and bias, but `{kind}` has {listed}, too", "use torch's style of that name for it")
+
+
+def _refuse(message: str, note: str) -> NoReturn:
+    _native.raise_error("H0610", message, note)
+
+
 def _local_part(x: torch.Tensor, axis: int) -> torch.Tensor:
     """The rank's part of a `DTensor` along an axis, however it lies; a local tensor is that part."""
     if not isinstance(x, DTensor):
@@ -76,7 +92,7 @@ def _local_part(x: torch.Tensor, axis: int) -> torch.Tensor:
     if extent % ranks != 0:
         parts = f"which do not divide into one part for each of {ranks} ranks"
         message = f"axis {axis % x.dim()} of the input has {extent} elements, {parts}"
-        _native.raise_error("H0610", message, f"pad it by {-extent % ranks}")
+        _refuse(message, f"pad it by {-extent % ranks}")
     return x.redistribute(placements=[Shard(axis % x.dim())]).to_local()
 
 

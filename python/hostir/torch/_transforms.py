@@ -21,6 +21,7 @@ __all__ = [
     "refuse_second_derivative",
     "refuse_second_level",
     "refuse_tangents",
+    "refuse_transform",
 ]
 
 _functorch = torch._C._functorch
@@ -69,6 +70,16 @@ def refuse_forward_mode(name: str) -> NoReturn:
         f"{name} has no forward-mode derivative, but an argument has a tangent, of `torch.func.jvp`, `jacfwd` or `dual_level`",
         "differentiate backward (`torch.func.vjp`, `jacrev`), or differentiate the op's function in plain torch, `.body`",
     )
+
+
+def refuse_transform(name: str) -> None:
+    """Raises within a transform of `torch.func`."""
+    if is_transformed():
+        _native.raise_error(
+            "H0614",
+            f"{name} has no rules for the transforms of `torch.func`",
+            "use `torch.autograd.grad`, or an op of `hir.op`, which `torch.func.grad` and `vmap` take",
+        )
 
 
 def refuse_second_derivative() -> NoReturn:

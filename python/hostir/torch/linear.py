@@ -18,7 +18,8 @@ from torch.autograd.function import once_differentiable
 
 from hostir.torch._gradient import without_autocast
 from hostir.torch._group import known_group_name, rank_count
-from hostir.torch._slot_checks import check_biases, check_part_rows, check_rows, check_weights
+from hostir.torch._slot_checks import check_biases, check_part_rows, check_rows, check_types, check_weights
+from hostir.torch._transforms import refuse_transform
 from hostir.torch._slot_graphs import (
     SlotCall,
     check,
@@ -57,7 +58,7 @@ def all_gather(x: Tensor, w: Any, group: Any, bias: Any = None, *, dim: int = 0)
     check_rows(x, dim)
     call = _slot_call(x, group, dim, weights, biases, is_list=not isinstance(w, Tensor))
     run = _gather_compiled if torch.compiler.is_compiling() else _Gather.apply
-    made = run(call, *_cast_for_autocast(x, *weights, *biases))
+    made = run(call, *_arguments(call, x, *weights, *biases))
     return made[0] if isinstance(w, Tensor) else tuple(made)
 
 
@@ -71,7 +72,7 @@ def reduce_scatter(x: Tensor, w: Tensor, group: Any, bias: Tensor | None = None,
     call = _slot_call(x, group, dim, (w,), biases)
     check_part_rows(x, dim, call.ranks)
     return (_scatter_compiled if torch.compiler.is_compiling() else _Scatter.apply)(
-        call, *_cast_for_autocast(x, w, *biases)
+        call, *_arguments(call, x, w, *biases)
     )
 
 
@@ -82,12 +83,14 @@ def all_reduce(x: Tensor, w: Tensor, group: Any, bias: Tensor | None = None) -> 
     """
     biases = () if bias is None else (bias,)
     call = _slot_call(x, group, 0, (w,), biases)
-    return _Reduce.apply(call, *_cast_for_autocast(x, w, *biases))
+    return _Reduce.apply(call, *_arguments(call, x, w, *biases))
 
 
 def _slot_call(
     x: Tensor, group: Any, dim: int, weights: Sequence[Tensor], biases: Sequence[Any], is_list: bool = False
 ) -> SlotCall:
+    if not torch.compiler.is_compiling():
+        refuse_transform("`hir.linear`")
     name = known_group_name(group)
     ranks = rank_count(name)
     check_weights(x, weights, is_list, ranks)
@@ -95,10 +98,18 @@ def _slot_call(
     return SlotCall(name, ranks, dim % x.dim(), len(weights), len(biases) > 0)
 
 
+def _arguments(call: SlotCall, *tensors: Tensor) -> tuple[Tensor, ...]:
+    """The arguments as the matmuls take them: `x`, weights and biases of one element type."""
+    found = _cast_for_autocast(*tensors)
+    check_types(found, call.count)
+    return found
+
+
 def _cast_for_autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
     """The arguments in the element type of `torch.autocast`, if it is on. It leaves double as it is."""
     kind = tensors[0].device.type
-    if not torch.is_autocast_enabled(kind):
+    # Tensors without memory are of no kind of device that autocast knows.
+    if not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
         return tensors
     dtype = torch.get_autocast_dtype(kind)
     return tuple(

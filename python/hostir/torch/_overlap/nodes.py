@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,11 +27,15 @@ __all__ = [
     "is_static",
     "matmul_of",
     "op_name",
+    "region_name",
     "shape_of",
 ]
 
 ELEMENT_TYPES = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16"}
 FACTOR_TYPES = {torch.float8_e4m3fn: "f8e4m3"}
+
+REGION = re.compile(r"region_[0-9a-f]{8}")
+"""What the names of regions look like."""
 
 COLLECTIVE_SPACES = {"_c10d_functional", "_c10d_functional_autograd"}
 GATHERS = {"all_gather_into_tensor"}
@@ -123,6 +128,12 @@ def op_name(node: Node) -> str:
 
 def _namespace(node: Node) -> str:
     return str(node.target.namespace) if isinstance(node.target, torch._ops.OpOverload) else ""
+
+
+def region_name(node: Node) -> str:
+    """The name of the region that a node is, `region_3f2a91c0`; empty for what is none."""
+    found = REGION.match(op_name(node)) if _namespace(node) == "hostir" else None
+    return "" if found is None else found.group()
 
 
 def is_static(node: Node) -> bool:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import torch
 from torch._inductor.custom_graph_pass import CustomGraphPass
@@ -55,12 +55,7 @@ class Overlap(CustomGraphPass):
         timeout: float = 300.0,
         reuse_times: bool = True,
     ) -> None:
-        if choose not in ("measure", "always", "never"):
-            raise ValueError(f"choose={choose!r}: it is 'measure', 'always' or 'never'")
-        if rounds < 1:
-            raise ValueError(f"rounds={rounds}: it is 1 or more")
-        if not isinstance(min_gain, (int, float)):
-            raise ValueError(f"min_gain={min_gain!r}: it is a number; `choose=` is given by name")
+        _check_settings(min_gain, choose, rounds, timeout)
         if passes is not None:
             _check_passes(passes)
         self.min_gain = min_gain
@@ -72,6 +67,17 @@ class Overlap(CustomGraphPass):
         self._report = Report()
         self._graphs = 0
         self._times: dict[tuple[str, str], Times] = {}
+
+    def __copy__(self) -> Overlap:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Overlap:
+        """The pass itself, whose ops belong to this process: a copy of a compiled module has the same."""
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A pass with the same settings, that has seen no graph."""
+        return Overlap, (self.min_gain, self.choose, self.passes, self.rounds, self.timeout, self.reuse_times)
 
     def report(self) -> Report:
         """What became of each collective so far."""
@@ -104,9 +110,15 @@ class Overlap(CustomGraphPass):
             what = f"changes graphs of torch.fx, not a `{type(graph).__name__}`"
             what = "is no backend of `torch.compile`, but a pass" if others else what
             _native.raise_error("H0610", f"`Overlap` {what}", note)
+        before = _results_of(found)
         self._change(found)
         if isinstance(module, torch.fx.GraphModule):
             module.recompile()
+        if module is not graph:
+            # An exported program names its results elsewhere, too.
+            for old, new in zip(before, _results_of(found), strict=True):
+                if old != new:
+                    graph.graph_signature.replace_all_uses(old, new)
 
     def _change(self, graph: torch.fx.Graph) -> None:
         merge_waits(graph)
@@ -199,6 +211,26 @@ class Overlap(CustomGraphPass):
             return apart_module(index, candidate.region, written, parts)
         except (Kept, KeyError):
             return None
+
+
+def _check_settings(min_gain: Any, choose: Any, rounds: Any, timeout: Any) -> None:
+    """Raises `hostir.HostIrError` (`H0610`) for a setting of another type or range."""
+    if choose not in ("measure", "always", "never"):
+        _refuse_setting("choose", choose, 'it is `"measure"`, `"always"` or `"never"`')
+    if not isinstance(rounds, int) or rounds < 1:
+        _refuse_setting("rounds", rounds, "it is a whole number, 1 or more")
+    for name, value in (("min_gain", min_gain), ("timeout", timeout)):
+        if not isinstance(value, (int, float)) or not value >= 0:
+            _refuse_setting(name, value, "it is a number, not below 0")
+
+
+def _refuse_setting(name: str, value: Any, needed: str) -> NoReturn:
+    _native.raise_error("H0610", f"`{name}` is {value!r}, which `Overlap` does not take", needed)
+
+
+def _results_of(graph: torch.fx.Graph) -> list[str]:
+    """The names of the nodes that a graph gives."""
+    return [node.name for output in graph.find_nodes(op="output") for node in output.all_input_nodes]
 
 
 def _check_passes(passes: str) -> None:

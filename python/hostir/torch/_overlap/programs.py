@@ -16,14 +16,13 @@ from hostir._program import Program, load, parse
 from hostir.torch._op import Op
 from hostir.torch._overlap.bodies import RegionBody
 from hostir.torch._overlap.emit import Argument, Written
-from hostir.torch._overlap.nodes import ELEMENT_TYPES, FACTOR_TYPES
+from hostir.torch._overlap.nodes import ELEMENT_TYPES, FACTOR_TYPES, REGION
 from hostir.torch._overlap.reasons import Kept, Reason
 
 __all__ = ["RegionProgram", "default_passes", "op_of_region", "override", "region_program", "unused_overrides"]
 
 # Of a program, not of its kernels: from its name to the colon.
 HEAD = re.compile(r"^\w+(\(.*?)(?: on \w+)?:$", re.MULTILINE | re.DOTALL)
-REGION = re.compile(r"region_[0-9a-f]{8}")
 ORDER = re.compile(r"\[([^\]]*)\] order\(([^)]*)\)")
 COLLECTIVE = re.compile(r"\b(allgather|reduce_scatter|allreduce)\(")
 
@@ -95,7 +94,7 @@ def region_program(written: Written, ranks: int, passes: str) -> RegionProgram:
         plain = parse(written.text, written.name)
         plain.verify()
         lowered = plain.run_passes(passes)
-        lowered.check(devices=ranks).raise_if_wrong()
+        _check_runs(lowered, ranks)
     except HostIrError as error:
         raise Kept(Reason.NOT_PROVED, f"{error.code}: {error.message}") from error
     made = RegionProgram(written.name, plain, lowered, passes, ranks)
@@ -136,9 +135,9 @@ def override(name: str, program: str | os.PathLike[str] | Program | None) -> Non
     - `program`: a `hostir.Program`, or the path of a text. It has the inputs and outputs of the region's. None takes an
       override back: the region has its own program again.
 
-    The program is proved first. A region that a later graph has gets it, too; until then reports say that none has it.
-    Raises `hostir.HostIrError` if the program is wrong (the error's own code) or has other inputs or outputs (`H0631`), and
-    for what is not the name of a region (`H0610`).
+    The program is proved first, which says nothing of its numbers: `Overlap.check` compares these with torch's. A region that a later graph has gets it, too; until then reports say that none has it.
+    Raises `hostir.HostIrError` if the program is wrong (the error's own code), has other inputs or outputs (`H0631`) or is
+    plain math that no pass has lowered (`H0614`), and for what is not the name of a region (`H0610`).
     """
     if REGION.fullmatch(name) is None:
         regions = ", ".join(sorted({region for region, _ in _PROGRAMS}))
@@ -176,7 +175,15 @@ def _check_override(made: RegionProgram, program: Program) -> None:
         message = f"{made.name}: the program has other inputs or outputs than the region: {got}"
         _native.raise_error("H0631", message, f"the region has {wanted}")
     program.verify()
-    program.check(devices=made.ranks).raise_if_wrong()
+    _check_runs(program, made.ranks)
+
+
+def _check_runs(program: Program, ranks: int) -> None:
+    """Raises if a program is not proved right, or if ranks cannot run it as it is."""
+    verdict = program.check(devices=ranks).raise_if_wrong()
+    if verdict.is_plain:
+        message = f"`{program.name}` is plain math on whole tensors, which ranks cannot run"
+        _native.raise_error("H0614", message, 'lower it: `program.run_passes("overlap-lower")`')
 
 
 def _head(program: Program) -> str:

@@ -20,6 +20,7 @@ from hostir.torch._overlap.nodes import (
     element_type,
     graph_order,
     matmul_of,
+    region_name,
     op_name,
     shape_of,
 )
@@ -248,6 +249,9 @@ def _reason_of_no_matmul(index: GraphIndex, region: Region) -> Kept:
     readers = _behind_views(users)
     if any(index.matmul(reader) is not None for reader in readers):
         return Kept(Reason.LAYOUT, users[0].name)
+    regions = [region for region in map(region_name, readers) if region]
+    if regions:
+        return Kept(Reason.MATMUL_ELSEWHERE, ", ".join(dict.fromkeys(regions)))
     return Kept(Reason.NO_MATMUL_BEHIND, ", ".join(dict.fromkeys(op_name(reader) or reader.op for reader in readers)))
 
 
@@ -265,9 +269,10 @@ def _behind_views(users: list[Node]) -> list[Node]:
 
 
 def _is_contracted(index: GraphIndex, node: Node) -> bool:
-    """True if a reader of gathered rows is a product that contracts them, or turns them for one."""
+    """True if a reader of gathered rows is a product that contracts them, or turns them for one, as its left factor."""
     if op_name(node) in TURNS:
-        return any(index.matmul(user) is not None for user in node.users)
+        products = [index.matmul(user) for user in node.users]
+        return any(product is not None and product.left is node for product in products)
     return index.matmul(node) is not None
 
 
@@ -283,8 +288,10 @@ def find_sum(index: GraphIndex, end: Collective) -> Region:
         raise Kept(Reason.ROWS_NOT_DIVISIBLE, f"{shape} by {ranks} ranks")
     _collect_summed(index, region, end.source, 1)
     for matmul in region.summed:
-        rows = math.prod(shape_of(matmul.node)[:-1])
-        if rows % (ranks * _before_of(region, matmul.node)) != 0:
+        rows, before = math.prod(shape_of(matmul.node)[:-1]), _before_of(region, matmul.node)
+        if 1 < before and rows < before * ranks:
+            raise Kept(Reason.LAYOUT, f"{matmul.node.name} has the parts of the ranks in its columns")
+        if rows % (ranks * before) != 0:
             raise Kept(Reason.ROWS_NOT_DIVISIBLE, f"{rows} rows by {ranks} ranks")
     return region
 

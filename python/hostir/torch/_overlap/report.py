@@ -16,7 +16,8 @@ from hostir.torch._overlap.reasons import Kept, Reason
 
 __all__ = ["Line", "Report", "source_line"]
 
-HEADS = ("collective", "where", "verdict", "serial ms", "measured ms")
+HEADS = ("graph", "collective", "where", "verdict", "serial ms", "measured ms")
+TIMES = ("serial ms", "measured ms")
 
 
 @dataclass
@@ -73,7 +74,9 @@ class Report:
 
     def __str__(self) -> str:
         rows = [HEADS, *(_cells(line) for line in self.lines)]
-        widths = [max(len(row[at]) for row in rows) for at in range(len(HEADS))]
+        if len({line.graph for line in self.lines}) < 2:
+            rows = [row[1:] for row in rows]
+        widths = [max(map(len, column)) for column in zip(*rows)]
         table = [_join(row, widths) for row in rows]
         table.append(f"{len(self.lines)} collectives: {len(self.fused)} fused, {len(self.kept)} kept")
         table.extend(f"override of {name}: no graph has this region so far" for name in unused_overrides())
@@ -101,11 +104,12 @@ def _with_notes(text: str, notes: str) -> str:
 
 def _cells(line: Line) -> tuple[str, ...]:
     times = ("", "") if line.times is None else (f"{line.times.serial:.3f}", f"{line.times.measured:.3f}")
-    return (f"{line.collective} ({line.group})", line.where, line.verdict, *times)
+    return (str(line.graph), f"{line.collective} ({line.group})", line.where, line.verdict, *times)
 
 
 def _join(row: tuple[str, ...], widths: list[int]) -> str:
-    cells = [cell.ljust(width) if at < 3 else cell.rjust(width) for at, (cell, width) in enumerate(zip(row, widths))]
+    texts = len(row) - len(TIMES)
+    cells = [cell.ljust(width) if at < texts else cell.rjust(width) for at, (cell, width) in enumerate(zip(row, widths))]
     return "  ".join(cells).rstrip()
 
 
