@@ -63,6 +63,15 @@ def with_gradient(x: torch.Tensor, w: torch.Tensor, group: str) -> torch.Tensor:
 factor_of_gradient = 1.0
 
 
+@hir.op("hostir_tests::wrong_on_one_rank", program="programs/gather_matmul_2.hir", args={"x": "A", "w": "B"}, out="C")
+def wrong_on_one_rank(x: torch.Tensor, w: torch.Tensor, group: str) -> torch.Tensor:
+    """A body that says something else than the program on rank 1."""
+    return gather_rows(x, group) @ w + dist.get_rank()
+
+
+@wrong_on_one_rank.backward(
+    program="programs/gather_matmul_gradient.hir", args={"dy": "DY", "x": "X", "w": "W"}, out={"w": "DW", "x": "DX"}
+)
 @with_gradient.backward(
     program="programs/gather_matmul_gradient.hir", args={"dy": "DY", "x": "X", "w": "W"}, out={"w": "DW", "x": "DX"}
 )
@@ -126,6 +135,13 @@ def oracle_of_a_gradient(group: Any) -> None:
     global factor_of_gradient
     x, w = random_inputs(dist.get_rank())
     with_gradient.check(x, w, group)
+    # The rank that finds a difference leaves the other one in nothing that waits for it.
+    try:
+        wrong_on_one_rank.check(x, w, group)
+    except hostir.HostIrError as error:
+        assert dist.get_rank() == 1 and "C of rank 1 differs from the body" in error.message, error
+    else:
+        assert dist.get_rank() == 0
     factor_of_gradient = 2.0
     try:
         with_gradient.check(x, w, group)

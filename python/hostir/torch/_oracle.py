@@ -61,12 +61,26 @@ def compare_with_body(made: Op, values: Sequence[Any], rtol: float | None, atol:
     _check_tensors(made, {argument: named[argument] for argument in made.args}, group)
     expected = _body_results(made, values)
     outputs = ranks.run(made.program, {name: named[argument] for argument, name in made.args.items()})
+    pairs = []
     for name, wanted in zip(made.outputs, expected, strict=True):
         position = made.program.position(name, "output")
         assert position is not None
-        _compare(made, outputs[position][1], (name, "the body"), wanted, ranks)
+        pairs.append(_Pair(name, "the body", outputs[position][1], wanted))
     if made.gradient.schedule is not None:
-        _compare_gradient(made, values, expected, ranks)
+        pairs += _gradient_pairs(made, values, expected, ranks)
+    # A rank whose results differ raises, and meets the others no more.
+    for pair in pairs:
+        _compare(made, pair, ranks)
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """A result of a program, and of the function that says what it has to be."""
+
+    name: str
+    function: str
+    found: Tensor | None
+    wanted: torch.Tensor
 
 
 def _body_results(made: Op, values: Sequence[Any]) -> list[torch.Tensor]:
@@ -86,8 +100,10 @@ def _body_results(made: Op, values: Sequence[Any]) -> list[torch.Tensor]:
     return found
 
 
-def _compare_gradient(made: Op, values: Sequence[Any], results: Sequence[torch.Tensor], ranks: _Ranks) -> None:
-    """Compares the program of the gradient with the function, for random gradients of the results."""
+def _gradient_pairs(
+    made: Op, values: Sequence[Any], results: Sequence[torch.Tensor], ranks: _Ranks
+) -> list[_Pair]:
+    """The gradients of the program and of the function, for random gradients of the results."""
     schedule = made.gradient.schedule
     assert schedule is not None
     generator = torch.Generator().manual_seed(ranks.rank)
@@ -102,9 +118,11 @@ def _compare_gradient(made: Op, values: Sequence[Any], results: Sequence[torch.T
         if at not in schedule.tensors and gradient.any():
             message = f"{made.name}: the function of `backward` gives a gradient of `{names[at]}`, but no output of its program is that"
             _native.raise_error("H0630", message, "name the output in `out`; without one the gradient is zero on GPUs")
-    for position, at in zip(schedule.sessions.outputs, schedule.tensors, strict=True):
-        what = (f"the gradient of `{names[at]}`", "the function of `backward`")
-        _compare(made, outputs[position][1], what, wanted[at], ranks)
+    places = zip(schedule.sessions.outputs, schedule.tensors, strict=True)
+    return [
+        _Pair(f"the gradient of `{names[at]}`", "the function of `backward`", outputs[position][1], wanted[at])
+        for position, at in places
+    ]
 
 
 def _check_tensors(made: Op, tensors: dict[str, Any], group: Any) -> None:
@@ -155,14 +173,12 @@ def _tensor_of(found: Tensor) -> torch.Tensor:
     return torch.from_dlpack(found.bits()).view(dtype)
 
 
-def _compare(
-    made: Op, found: Tensor | None, what: tuple[str, str], wanted: torch.Tensor, ranks: _Ranks
-) -> None:
-    """Compares a program's result; `what` is its name, and which function has it, too."""
-    (name, function), rank, rtol, atol = what, ranks.rank, ranks.rtol, ranks.atol
-    if found is None:
+def _compare(made: Op, pair: _Pair, ranks: _Ranks) -> None:
+    name, function, wanted = pair.name, pair.function, pair.wanted
+    rank, rtol, atol = ranks.rank, ranks.rtol, ranks.atol
+    if pair.found is None:
         _native.raise_error("H0630", f"{made.name}: rank {rank} holds no part of {name}, but {function} gives one", None)
-    got = _tensor_of(found)
+    got = _tensor_of(pair.found)
     if got.numel() != wanted.numel():
         shapes = f"{list(got.shape)}, but that of {function} {list(wanted.shape)}"
         _native.raise_error("H0630", f"{made.name}: {name} of rank {rank} has shape {shapes}", None)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 import torch
+import torch.utils._pytree as pytree
 from torch._inductor.custom_graph_pass import CustomGraphPass
 
 from hostir import _native
@@ -230,7 +231,8 @@ def _refuse_setting(name: str, value: Any, needed: str) -> NoReturn:
 
 def _results_of(graph: torch.fx.Graph) -> list[str]:
     """The names of the nodes that a graph gives."""
-    return [node.name for output in graph.find_nodes(op="output") for node in output.all_input_nodes]
+    leaves = pytree.tree_leaves([output.args for output in graph.find_nodes(op="output")])
+    return [node.name for node in leaves if isinstance(node, torch.fx.Node)]
 
 
 def _check_passes(passes: str) -> None:
