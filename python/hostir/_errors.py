@@ -76,6 +76,10 @@ class Diagnostic:
         return f"{place}{self.severity}[{self.code}]: {self.message}"
 
 
+def _place_of(found: Diagnostic) -> Diagnostic | Label:
+    return found.labels[0] if found.line is None and found.labels else found
+
+
 class HostIrError(Exception):
     """A program, an input or an argument is wrong. `str()` is what the tools print.
 
@@ -114,13 +118,13 @@ class HostIrError(Exception):
 
     @property
     def line(self) -> int | None:
-        """The line of the first error, from 1."""
-        return self.first.line
+        """The line of the first error, from 1; of one that is about no place in the text, that of its first label."""
+        return _place_of(self.first).line
 
     @property
     def column(self) -> int | None:
-        """The column of the first error, from 1."""
-        return self.first.column
+        """The column of the first error, from 1, as of `line`."""
+        return _place_of(self.first).column
 
     @property
     def labels(self) -> tuple[Label, ...]:

@@ -160,7 +160,9 @@ def parse_all(text: str, name: str = "<string>") -> list[Program]:
 
 
 def load(path: str | os.PathLike[str], *, program: str | int | None = None) -> Program:
-    """Reads a program from a file; see `parse`. Raises `OSError` if there is none."""
+    """Reads a program from a file; see `parse`. Raises `OSError` if there is none, `HostIrError` for a text in its place."""
+    if isinstance(path, str) and "\n" in path:
+        _native.raise_error("H0610", "`path` is a text of several lines, but names a file", "read it: `hostir.parse(text)`")
     with open(path, encoding="utf-8") as file:
         return parse(file.read(), os.fspath(path), program=program)
 

@@ -99,6 +99,15 @@ def test_slots_of_two_types_and_under_transforms(group):
     assert caught.value.code == "H0614"
 
 
+def test_passes_of_slots_and_texts_in_the_place_of_paths():
+    for wrong in (None, "always"):
+        assert f"`overlap` is of type {type(wrong).__name__}" in refusal(hir.linear.use, wrong)[0]
+    text = matmul.program.to_hir2()
+    for call in (hostir.load, lambda text: hir.override("region_00000000", text)):
+        message, note = refusal(call, text)
+        assert "is a text of several lines" in message and "hostir.parse(text)" in note
+
+
 def test_slots_without_memory(group):
     """On the meta device, as a model is built before it gets its weights."""
     x, w = torch.empty(8, 6, device="meta"), torch.empty(5, 6, device="meta")

@@ -16,6 +16,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from hostir import _native
 from hostir.torch._gradient import without_autocast
 from hostir.torch._op import Op
 from hostir.torch._overlap import Overlap, Report
@@ -75,6 +76,9 @@ _slots = _Slots(Overlap())
 def use(overlap: Overlap) -> None:
     """Sets the pass that slots go through from now on; graphs that were made before are dropped."""
     global _slots
+    if not isinstance(overlap, Overlap):
+        message = f"`overlap` is of type {type(overlap).__name__}, but needs to be a pass"
+        _native.raise_error("H0610", message, "pass `hir.Overlap()`, or one with other settings")
     _slots = _Slots(overlap)
 
 
