@@ -125,6 +125,36 @@ def functions(group: Any) -> None:
             overlap.check(rtol=tolerance, atol=tolerance)
 
 
+def sums_of_products(group: Any) -> None:
+    """`einsum`, which turns its factors and gives them axes of one element around the matmul."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    def gathered(form: str, dim: int) -> Any:
+        return lambda x, w: torch.einsum(form, fc.all_gather_tensor(x, dim, group), w)
+
+    def summed(x: Any, w: Any) -> Any:
+        return fc.reduce_scatter_tensor(torch.einsum("bsh,hd->bsd", x, w), "sum", 1, group)
+
+    world = dist.get_world_size()
+    cases = [
+        (gathered("sh,hd->sd", 0), (4, 8), (8, 6)),
+        (gathered("bsh,hd->bsd", 0), (3, 4, 8), (8, 6)),
+        (gathered("bsh,hd->bsd", 1), (3, 4, 8), (8, 6)),
+        (gathered("bsh,dh->bsd", 1), (3, 4, 8), (6, 8)),
+        (gathered("bsh,hnd->bsnd", 1), (3, 4, 8), (8, 2, 3)),
+        (summed, (3, 4 * world, 8), (8, 6)),
+    ]
+    for function, *shapes in cases:
+        given = [rank_tensor(*shape, seed=at) for at, shape in enumerate(shapes)]
+        module = make_fx(function, tracing_mode="fake")(*given)
+        wanted = function(*given)
+        overlap = hir.Overlap(choose="always")
+        overlap(module)
+        assert len(overlap.report().fused) == 1 and not overlap.report().kept, f"{shapes}: {overlap.report()}"
+        torch.testing.assert_close(module(*given), wanted)
+        overlap.check()
+
+
 def flat(rows: torch.Tensor) -> torch.Tensor:
     return rows.reshape(-1, rows.shape[-1])
 

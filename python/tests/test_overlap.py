@@ -709,6 +709,7 @@ def test_gradients_of_weights_on_ranks(world):
     [
         ranks.block_of_sixteen_bits,
         ranks.functions,
+        ranks.sums_of_products,
         ranks.slots,
         ranks.slots_in_autocast,
         ranks.slots_with_biases,

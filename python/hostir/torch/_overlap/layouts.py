@@ -15,7 +15,7 @@ import torch
 
 from hostir.torch._overlap.nodes import Node, is_static, op_name, shape_of
 
-__all__ = ["Columns", "Move", "columns_of", "move_of"]
+__all__ = ["Columns", "Move", "columns_of", "move_of", "permutation_of"]
 
 VIEWS = {"view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "flatten", "unflatten"}
 TURNS = {"permute", "t", "transpose"}
@@ -41,7 +41,7 @@ class Move:
             return math.prod(shape_of(self.node)[: self.axes[1]]) if is_parts else None
         if op_name(self.node) not in ("permute", "transpose", "t", "movedim"):
             return before
-        return _permuted(shape_of(self.source), _permutation(self.node), before, ranks)
+        return _permuted(shape_of(self.source), permutation_of(self.node), before, ranks)
 
     def before_source(self, before: int, ranks: int) -> int | None:
         """`before` of the source, for that of the result."""
@@ -50,7 +50,7 @@ class Move:
             return math.prod(shape_of(self.source)[: self.axes[0]]) if is_parts else None
         if op_name(self.node) not in ("permute", "transpose", "t", "movedim"):
             return before
-        order = _permutation(self.node)
+        order = permutation_of(self.node)
         back = None if order is None else [order.index(axis) for axis in range(len(order))]
         return _permuted(shape_of(self.node), back, before, ranks)
 
@@ -83,7 +83,7 @@ def move_of(node: Node) -> Move | None:
     is_copy = name in COPIES and node.meta["val"].dtype == source.meta["val"].dtype
     is_same = name == "expand" and shape_of(node) == shape_of(source)
     is_view = name in VIEWS and getattr(node.target, "_overloadname", "") != "dtype"
-    if is_view or is_copy or is_same or _permutation(node) is not None:
+    if is_view or is_copy or is_same or permutation_of(node) is not None:
         return Move(node, source, (), None)
     return None
 
@@ -164,8 +164,8 @@ def _split_and_cat(cat: Node) -> Move | None:
     return Move(cat, first.source, tuple(through), (first.axis, axis % len(shape_of(cat))))
 
 
-def _permutation(node: Node) -> list[int] | None:
-    """The axes of the source in the order of the result."""
+def permutation_of(node: Node) -> list[int] | None:
+    """The axes of the source in the order of the result; None for what is no permutation."""
     name = op_name(node)
     if name not in ("permute", "transpose", "t") or not is_static(node.args[0]):
         return None

@@ -25,6 +25,7 @@ from hostir.torch._overlap.reasons import Kept, Reason
 from hostir.torch._overlap.regions import GraphIndex, Region, find_gather, find_sum, join_regions
 from hostir.torch._overlap.report import Line, Report, source_line
 from hostir.torch._overlap.rewrite import check_convex, merge_waits, replace_region
+from hostir.torch._overlap.views import merge_views
 
 __all__ = ["Overlap"]
 
@@ -123,6 +124,7 @@ class Overlap(CustomGraphPass):
 
     def _change(self, graph: torch.fx.Graph) -> None:
         merge_waits(graph)
+        merge_views(graph)
         ends = [end for end in map(collective_of, graph.nodes) if end is not None]
         lines = {end.node: Line(self._graphs, end.kind, _group_text(end.group), source_line(end)) for end in ends}
         self._graphs += 1
