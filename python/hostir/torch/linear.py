@@ -108,8 +108,8 @@ def _arguments(call: SlotCall, *tensors: Tensor) -> tuple[Tensor, ...]:
 def _cast_for_autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
     """The arguments in the element type of `torch.autocast`, if it is on. It leaves double as it is."""
     kind = tensors[0].device.type
-    # Tensors without memory are of no kind of device that autocast knows.
-    if not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
+    # Autocast knows nothing of tensors without memory.
+    if kind == "meta" or not torch.is_autocast_enabled(kind):
         return tensors
     dtype = torch.get_autocast_dtype(kind)
     return tuple(
