@@ -41,14 +41,31 @@ fn report_extents(program: &Program, id: OpId, link: &AxisLink, [x, y]: [i64; 2]
     let [from, to] = [link.from, link.to].map(|(tensor, k)| {
         let printed = logical_axes(program, tensor).axes.get(k as usize).map(|axis| axis.printed);
         let domain = printed.and_then(|printed| program.domains(tensor).get(printed as usize));
-        let axis = domain.map_or_else(|| format!("axis {k}"), |d| domain_text(program, d));
-        format!("`{axis}` of `{}`", program.tensor_name(tensor))
+        // In `hir 2` an axis is its extent alone.
+        let domain = domain.filter(|_| !program.is_hir2());
+        let axis = domain.map_or_else(|| format!("axis {k}"), |d| format!("`{}`", domain_text(program, d)));
+        format!("{axis} of `{}`", program.tensor_name(tensor))
     });
     let name = op_display_name(program, id);
     let message = format!("`{name}` needs equal extents, but {from} has {x} and {to} has {y}");
     let diag = Diag::error(codes::EXTENT, program.op_span(id), message);
     let diag = with_declaration(diag, program, link.from.0, id);
+    let diag = match turn_note(program, id, link.to, x).filter(|_| program.is_hir2()) {
+        Some(note) => diag.with_note(note),
+        None => diag,
+    };
     diags.push(if link.to.0 == link.from.0 { diag } else { with_declaration(diag, program, link.to.0, id) });
+}
+
+/// The repair where a matrix has the wanted extent at its other axis, as weights `[out, in]` have that are a right factor.
+fn turn_note(program: &Program, id: OpId, (tensor, k): (TensorId, u32), wanted: i64) -> Option<String> {
+    let axes = &logical_axes(program, tensor).axes;
+    let other = axes.get(1 - usize::try_from(k).ok().filter(|k| *k < 2)?)?;
+    let fits = axes.len() == 2 && program.exprs().as_int(other.extent) == Some(wanted);
+    let is_input = program.op(id).input_tensors().any(|input| input == tensor);
+    let name = program.tensor_name(tensor);
+    (fits && is_input)
+        .then(|| format!("turn it first: `{name}T = Set.Permute({name}, perm=[1, 0])`, and use `{name}T`"))
 }
 
 /// V32: all tensors of the op have one element type.
