@@ -50,7 +50,7 @@ fn report_extents(program: &Program, id: OpId, link: &AxisLink, [x, y]: [i64; 2]
     let message = format!("`{name}` needs equal extents, but {from} has {x} and {to} has {y}");
     let diag = Diag::error(codes::EXTENT, program.op_span(id), message);
     let diag = with_declaration(diag, program, link.from.0, id);
-    let diag = match turn_note(program, id, link.to, x).filter(|_| program.is_hir2()) {
+    let diag = match turn_note(program, id, link, x).filter(|_| program.is_hir2()) {
         Some(note) => diag.with_note(note),
         None => diag,
     };
@@ -58,7 +58,8 @@ fn report_extents(program: &Program, id: OpId, link: &AxisLink, [x, y]: [i64; 2]
 }
 
 /// The repair where a matrix has the wanted extent at its other axis, as weights `[out, in]` have that are a right factor.
-fn turn_note(program: &Program, id: OpId, (tensor, k): (TensorId, u32), wanted: i64) -> Option<String> {
+fn turn_note(program: &Program, id: OpId, link: &AxisLink, wanted: i64) -> Option<String> {
+    let (tensor, k) = link.to;
     let axes = &logical_axes(program, tensor).axes;
     let other = axes.get(1 - usize::try_from(k).ok().filter(|k| *k < 2)?)?;
     let fits = axes.len() == 2 && program.exprs().as_int(other.extent) == Some(wanted);
