@@ -674,6 +674,13 @@ def test_an_override_is_proved(group, tmp_path):
     assert str(report.programs[name].lowered) == lowered
 
 
+def test_passes_that_lower_nothing(group):
+    """Plain math that comes out of them is told, before a rank meets it."""
+    report = with_settings(choose="always", passes="dce")(group)
+    (line,) = report.lines
+    assert line.reason is Reason.NOT_PROVED and line.detail.startswith("H0614: "), str(report)
+
+
 def test_an_override_that_no_rank_runs(group):
     _, report = overlapped(lambda x, w: (gather(x, group) @ w).asinh(), (4, 20), (20, 7))
     ((name, made),) = report.programs.items()

@@ -64,8 +64,8 @@ def op(
 
     The function's arguments and results need annotations (`torch.Tensor`, `int`, `float`, `bool`, `str`). A process
     group is an argument of type `str`; callers pass its name, the group, a `DeviceMesh` of one dimension, or None for the
-    default group. Collectives
-    are those of `torch.distributed._functional_collectives`. The function must not change its arguments.
+    default group. Collectives are those of `torch.distributed._functional_collectives`. The function must not change its
+    arguments.
 
     Raises `hostir.HostIrError` if the program is wrong or does not have these inputs and outputs.
     """
@@ -143,14 +143,18 @@ class Op:
         found = self._call_directly(values, out) if values != args or kwargs else None
         if found is not None:
             return found
-        self._check_arguments(values)
         refuse_tangents(self.name, values)
-        if out is None and is_transformed():
-            return apply_in_transform(self._call_below_autograd, self._backward, values)
-        return self._call_by_torch(self._call_below_autograd, values, out)
+        try:
+            if out is None and is_transformed():
+                return apply_in_transform(self._call_below_autograd, self._backward, values)
+            return self._call_by_torch(self._call_below_autograd, values, out)
+        except Exception:
+            # Only a call that fails pays for the question whether its arguments were right.
+            self._check_arguments(values)
+            raise
 
     def _check_arguments(self, values: Sequence[Any]) -> None:
-        """Raises for what is no tensor that the op takes, or no group. Not on the way of calls that are prepared."""
+        """Raises for what is no tensor that the op takes, or no group."""
         for at, (argument, value) in enumerate(self.named_arguments(values).items()):
             if argument in self.args:
                 _check_tensor(self.name, argument, value)
@@ -251,7 +255,7 @@ class Op:
 
     @property
     def gradient(self) -> GradientSpec:
-        """What the gradient of the op is."""
+        """The op's gradient: its function, its program, and how that is called."""
         return self._gradient
 
     @property

@@ -84,7 +84,7 @@ class _Pair:
 
 
 def _body_results(made: Op, values: Sequence[Any]) -> list[torch.Tensor]:
-    """What the body gives. Raises if that is not a tensor for each output, or if the body changes an argument."""
+    """The body's results. Raises if these are not a tensor for each output, or if the body changes an argument."""
     tensors = {name: value for name, value in made.named_arguments(values).items() if isinstance(value, torch.Tensor)}
     versions = {name: value._version for name, value in tensors.items() if not value.is_inference()}
     with torch.no_grad():
@@ -100,9 +100,7 @@ def _body_results(made: Op, values: Sequence[Any]) -> list[torch.Tensor]:
     return found
 
 
-def _gradient_pairs(
-    made: Op, values: Sequence[Any], results: Sequence[torch.Tensor], ranks: _Ranks
-) -> list[_Pair]:
+def _gradient_pairs(made: Op, values: Sequence[Any], results: Sequence[torch.Tensor], ranks: _Ranks) -> list[_Pair]:
     """The gradients of the program and of the function, for random gradients of the results."""
     schedule = made.gradient.schedule
     assert schedule is not None
@@ -116,7 +114,8 @@ def _gradient_pairs(
     names = [name for name in made.named_arguments(values) if name in made.args]
     for at, gradient in enumerate(wanted):
         if at not in schedule.tensors and gradient.any():
-            message = f"{made.name}: the function of `backward` gives a gradient of `{names[at]}`, but no output of its program is that"
+            given_one = f"the function of `backward` gives a gradient of `{names[at]}`"
+            message = f"{made.name}: {given_one}, but no output of its program is that"
             _native.raise_error("H0630", message, "name the output in `out`; without one the gradient is zero on GPUs")
     places = zip(schedule.sessions.outputs, schedule.tensors, strict=True)
     return [
@@ -145,7 +144,7 @@ def _check_tensors(made: Op, tensors: dict[str, Any], group: Any) -> None:
 
 
 def _kind_of(value: Any) -> tuple[str, bool]:
-    """What an argument is, and whether it is a tensor with numbers."""
+    """A text about an argument, and true if it is a tensor with numbers."""
     if not isinstance(value, torch.Tensor) or isinstance(value, FakeTensor):
         return f"a {type(value).__name__}", False
     if value.is_meta:

@@ -35,7 +35,7 @@ ELEMENT_TYPES = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16
 FACTOR_TYPES = {torch.float8_e4m3fn: "f8e4m3"}
 
 REGION = re.compile(r"region_[0-9a-f]{8}")
-"""What the names of regions look like."""
+"""The form of the names of regions."""
 
 COLLECTIVE_SPACES = {"_c10d_functional", "_c10d_functional_autograd"}
 GATHERS = {"all_gather_into_tensor"}

@@ -135,7 +135,8 @@ def override(name: str, program: str | os.PathLike[str] | Program | None) -> Non
     - `program`: a `hostir.Program`, or the path of a text. It has the inputs and outputs of the region's. None takes an
       override back: the region has its own program again.
 
-    The program is proved first, which says nothing of its numbers: `Overlap.check` compares these with torch's. A region that a later graph has gets it, too; until then reports say that none has it.
+    The program is proved first, which says nothing of its numbers: `Overlap.check` compares these with torch's. A region
+    that a later graph has gets it, too; until then reports say that none has it.
     Raises `hostir.HostIrError` if the program is wrong (the error's own code), has other inputs or outputs (`H0631`) or is
     plain math that no pass has lowered (`H0614`), and for what is not the name of a region (`H0610`).
     """
