@@ -172,6 +172,21 @@ pub fn axis_text(program: &Program, tensor: TensorId, axis: &LogicalAxis) -> Str
     }
 }
 
+/// `axis 1 of T6`, counted without reductions as a user of the tensor counts; of a reduction `the reduced axis i2 of T6`.
+/// `axes` are the tensor's.
+pub fn axis_place(program: &Program, tensor: TensorId, axes: &[LogicalAxis], index: u32) -> String {
+    let name = program.tensor_name(tensor);
+    match axes.get(index as usize) {
+        Some(axis) if axis.is_reduction() => {
+            format!("the reduced axis `{}` of {name}", expr_text(program, axis.extent))
+        }
+        _ => {
+            let before = axes.iter().take(index as usize);
+            format!("axis {} of {name}", before.filter(|axis| !axis.is_reduction()).count())
+        }
+    }
+}
+
 /// The axis that is sharded over streams, and its number of shards.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StreamAxis {

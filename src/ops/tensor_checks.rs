@@ -1,7 +1,7 @@
 //! V30 to V32, V36: ranks, extents, element types and axis numbers that tensor ops require.
 
 use crate::axes::pairing::LinkFn;
-use crate::axes::{LastAxes, logical_axes};
+use crate::axes::{LastAxes, axis_place, logical_axes};
 use crate::diag::{Diag, Diags, codes};
 use crate::ir::places::with_declaration;
 use crate::ir::{AttrKey, AxisLink, OpId, Program, TensorId, domain_text, op_display_name};
@@ -39,12 +39,14 @@ fn check_link_extents(program: &Program, id: OpId, links: &[AxisLink], diags: &m
 
 fn report_extents(program: &Program, id: OpId, link: &AxisLink, [x, y]: [i64; 2], diags: &mut Diags) {
     let [from, to] = [link.from, link.to].map(|(tensor, k)| {
-        let printed = logical_axes(program, tensor).axes.get(k as usize).map(|axis| axis.printed);
+        let axes = logical_axes(program, tensor).axes;
+        let printed = axes.get(k as usize).map(|axis| axis.printed);
         let domain = printed.and_then(|printed| program.domains(tensor).get(printed as usize));
         // In `hir 2` an axis is its extent alone.
-        let domain = domain.filter(|_| !program.is_hir2());
-        let axis = domain.map_or_else(|| format!("axis {k}"), |d| format!("`{}`", domain_text(program, d)));
-        format!("{axis} of `{}`", program.tensor_name(tensor))
+        match domain.filter(|_| !program.is_hir2()) {
+            Some(domain) => format!("`{}` of `{}`", domain_text(program, domain), program.tensor_name(tensor)),
+            None => axis_place(program, tensor, &axes, k),
+        }
     });
     let name = op_display_name(program, id);
     let message = format!("`{name}` needs equal extents, but {from} has {x} and {to} has {y}");

@@ -2,7 +2,7 @@
 
 use super::joins::{AxisOf, JoinPath, OpJoin};
 use super::{KnownSize, SizeSolver};
-use crate::axes::{list_axes, stored_position};
+use crate::axes::{axis_place, list_axes, stored_position};
 use crate::diag::{Diag, Span, codes};
 use crate::ir::{AttrKey, Expr, OpId, OpKind, TensorId, expr_text, op_display_name, statement_label};
 use rustc_hash::FxHashSet;
@@ -59,19 +59,9 @@ impl SizeSolver<'_> {
         }
     }
 
-    /// `axis 1 of T6`, counted without reductions; of a reduction `the reduced axis i2 of T6`.
+    /// As [`axis_place`] says it.
     pub(super) fn axis_text(&self, (tensor, index): AxisOf) -> String {
-        let name = self.program.tensor_name(tensor);
-        let axes = self.axes.axes_of(tensor);
-        match axes.get(index as usize) {
-            Some(axis) if axis.is_reduction() => {
-                format!("the reduced axis `{}` of {name}", expr_text(self.program, axis.extent))
-            }
-            _ => {
-                let before = axes.iter().take(index as usize);
-                format!("axis {} of {name}", before.filter(|axis| !axis.is_reduction()).count())
-            }
-        }
+        axis_place(self.program, tensor, self.axes.axes_of(tensor), index)
     }
 
     /// An axis with its extent, and its size where that is known.
