@@ -282,7 +282,10 @@ fn a_pause_of_rank_0_loses_nobody() {
             }
             second.write_all(&answer).unwrap();
             let (mut from, mut to) = (first.try_clone().unwrap(), second.try_clone().unwrap());
-            std::thread::spawn(move || std::io::copy(&mut from, &mut to));
+            std::thread::spawn(move || {
+                let _ = std::io::copy(&mut from, &mut to);
+                let _ = to.shutdown(std::net::Shutdown::Write);
+            });
             std::thread::spawn(move || {
                 let _ = std::io::copy(&mut second, &mut first);
                 let _ = first.shutdown(std::net::Shutdown::Write);

@@ -91,7 +91,7 @@ fn what_comes_behind_a_refusal_is_not_read() {
         far.read_to_end(&mut said).unwrap();
         assert_eq!((said.len(), &said[..6]), (22, &b"HIRX\x03\x00"[..]));
         let guest = &mut lobby.guests[0];
-        assert_eq!((guest.bytes_wanted(), guest.is_overdue()), (0, false));
+        assert_eq!((guest.bytes_wanted(), guest.is_overdue(Instant::now())), (0, false));
         assert!(matches!(guest.read_available(key, &mut lobby.refused), ConnectionFate::Stays));
         assert!(guest.heard.len() <= HELLO, "{}", guest.heard.len());
         guest.since -= GREETING + Duration::from_millis(1);
