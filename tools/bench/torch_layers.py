@@ -1,23 +1,26 @@
 #!/usr/bin/env python3
 """Times steps of Llama-shaped layers, forward and backward, as eager torch, torch.compile, async TP and programs run them.
 
-usage: tools/bench/torch_layers.py [--models 8b,70b] [--world N] [--tokens N] [--rounds N] [--steps N]
-                                   [--choose measure|always] [--min-gain X] [--json FILE] [--seconds N] [--tiny]
-                                   [--device cuda|cpu]
+usage: tools/bench/torch_layers.py [--models 8b,70b] [--ways W,..] [--graphs] [--links-awake] [--world N] [--tokens N]
+                                   [--rounds N] [--steps N] [--choose measure|always] [--min-gain X] [--json FILE]
+                                   [--seconds N] [--tiny] [--device cuda|cpu]
 
 Tensor parallelism over all ranks with sequence parallelism (tools/bench/llama.py), bf16, one sequence of 8,192 tokens. Each way
-is timed as calls and as a CUDA graph of the whole step. A round times every way once, beginning with another one each time;
-a time is that of the slowest rank, by events behind a barrier on the stream. It is that of the second of two steps in a row, as
-in training: the host issues it while the device still works on the first. With --steps 1 the time that the host needs until the
-device has its first kernel is in that of a step. Printed are
+is timed as calls and as a CUDA graph of the whole step. A round times every way once, in an order of its own, since what ran
+before is still felt in clocks. A time is that of the slowest rank, by events behind a barrier on the stream. It is that of the
+second of two steps in a row, as in training: the host issues it while the device still works on the first. With --steps 1 the
+time that the host needs until the device has its first kernel is in that of a step. Printed are
 
   ms            the median
   speed-up      torch.compile's time over this way's in the same round: the median and its 95% interval (of order
                 statistics, so nothing is assumed of the times); graphs are compared with torch.compile's graph
   exposed ms    the median of the difference to the same step, compiled, with buffers in the place of what collectives give
   hidden        of what torch.compile exposes: 1 - exposed / what its step of the same kind exposes
+  links awake   the same, with --links-awake, of the step without collectives beside a few bytes to the next GPU every 10 ms
 
-and what became of each collective. --tiny --device cpu tries all of it on gloo, with small layers and no graphs: a check of this
+and what became of each collective. NVLinks that nothing uses for a while (50 ms on an H100) sleep, which leaves 27 W more of a
+card's 700 W to the rest; a step that communicates keeps them awake, one without collectives does not. --ways takes a part of
+the ways, --graphs only graphs. --tiny --device cpu tries all of it on gloo, with small layers and no graphs: a check of this
 program, not a measurement. Exit status: 0, 1 a way failed or gave other numbers than eager torch, 3 there are too few GPUs.
 """
 
@@ -28,8 +31,10 @@ import faulthandler
 import json
 import math
 import os
+import random
 import statistics
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -52,6 +57,7 @@ from torch_graph import recorded  # noqa: E402
 
 MODELS = {"8b": llama.LLAMA_8B, "70b": llama.LLAMA_70B, "tiny": llama.TINY}
 WAYS = ("eager", "compile", "async-tp", "programs", "no-comm")
+AWAKE = "links-awake"
 c10d = torch.ops._c10d_functional
 
 Way = Callable[[], Any]
@@ -177,6 +183,50 @@ class Case:
         return {}
 
 
+class LinkTraffic:
+    """A few bytes to the next rank's GPU every 10 ms, by a kernel on a stream of its own, in the ways that ask for them."""
+
+    def __init__(self, device: torch.device) -> None:
+        import torch.distributed._symmetric_memory as symmetric
+
+        own = symmetric.empty(1024, device=device)
+        shared = symmetric.rendezvous(own, dist.group.WORLD)
+        following = (dist.get_rank() + 1) % dist.get_world_size()
+        self._target = shared.get_buffer(following, own.shape, own.dtype)
+        # Buffers of other ranks are mapped as long as these are held.
+        self._held = (own, shared)
+        self._source, self._stream = torch.ones(1024, device=device), torch.cuda.Stream(device)
+        self._wanted = threading.Event()
+        threading.Thread(target=self._send, daemon=True).start()
+
+    def _send(self) -> None:
+        torch.cuda.set_device(self._source.device)
+        while True:
+            self._wanted.wait()
+            with torch.cuda.stream(self._stream):
+                torch.add(self._source, 1, out=self._target)
+            time.sleep(0.01)
+
+    def beside(self, run: Way, *, wanted: bool) -> Way:
+        """The way with or without this traffic beside it."""
+
+        def step() -> Any:
+            (self._wanted.set if wanted else self._wanted.clear)()
+            return run()
+
+        return step
+
+
+def with_links_awake(ways: dict[str, Way], device: torch.device) -> dict[str, Way]:
+    """The ways, and the step without collectives once more with links that do not sleep."""
+    bare = [name for name in ways if name.startswith("no-comm")]
+    if not bare:
+        return ways
+    traffic = LinkTraffic(device)
+    awake = {name.replace("no-comm", AWAKE): traffic.beside(ways[name], wanted=True) for name in bare}
+    return {name: traffic.beside(way, wanted=False) for name, way in ways.items()} | awake
+
+
 def agreed(worked: bool, device: torch.device) -> bool:
     """True if all ranks say so."""
     flag = torch.tensor([int(worked)], device=device)
@@ -209,7 +259,7 @@ def all_ways(case: Case) -> tuple[dict[str, Way], dict[str, str]]:
     on_gpu = case.device.type == "cuda"
     found: dict[str, Way | str] = {}
     wanted = tuple(tensor.clone() for tensor in case.step_of("eager")())
-    for way in WAYS:
+    for way in case.options.ways:
         if way == "async-tp" and not on_gpu:
             continue
         expected = None if way == "no-comm" else wanted
@@ -218,7 +268,10 @@ def all_ways(case: Case) -> tuple[dict[str, Way], dict[str, str]]:
         if on_gpu and not isinstance(step, str):
             found[f"{way} graph"] = tried(case, f"{way} graph", lambda step=step: recorded(step), expected)
     found["collectives"] = tried(case, "collectives", lambda: collectives_alone(case.collectives), None)
-    ways = {name: way for name, way in found.items() if not isinstance(way, str)}
+    kinds = " graph" if case.options.graphs else ""
+    ways = {name: way for name, way in found.items() if not isinstance(way, str) and name.endswith(kinds)}
+    if case.options.links_awake:
+        ways = with_links_awake(ways, case.device)
     return ways, {name: way for name, way in found.items() if isinstance(way, str)}
 
 
@@ -256,10 +309,9 @@ def time_in_turn(
     """Times of the slowest rank, round by round; fewer rounds than asked for if all ranks have no time left."""
     names = list(ways)
     samples: dict[str, list[float]] = {name: [] for name in names}
-    deadline = time.monotonic() + seconds
+    deadline, order = time.monotonic() + seconds, random.Random(0)
     for turn in range(-2, rounds):
-        for at in range(len(names)):
-            name = names[(at + turn) % len(names)]
+        for name in order.sample(names, len(names)):
             taken = time_once(ways[name], device, steps)
             if turn >= 0:
                 samples[name].append(taken)
@@ -286,27 +338,41 @@ def figures_of(times: dict[str, list[float]]) -> dict[str, dict[str, Any]]:
     figures: dict[str, dict[str, Any]] = {}
     for name, sample in times.items():
         suffix = " graph" if name.endswith(" graph") else ""
-        base, bare = times.get(f"compile{suffix}"), times.get(f"no-comm{suffix}")
+        base = times.get(f"compile{suffix}")
         entry: dict[str, Any] = {"ms": statistics.median(sample), "rounds": len(sample)}
         if name != "collectives" and base:
             entry["speed-up"] = median_interval([one / other for one, other in zip(base, sample, strict=True)])
-        if name != "collectives" and bare and not name.startswith("no-comm"):
-            entry["exposed"] = statistics.median(other - one for one, other in zip(bare, sample, strict=True))
         figures[name] = entry
-    for name, entry in figures.items():
-        whole = figures.get("compile graph" if name.endswith(" graph") else "compile", {}).get("exposed", 0.0)
-        if "exposed" in entry and whole > 0:
-            entry["hidden"] = 1 - entry["exposed"] / whole
+        if name == "collectives" or name.startswith("no-comm"):
+            continue
+        entry |= hidden_part(times, name, f"no-comm{suffix}", f"compile{suffix}", "exposed", "hidden")
+        if not name.startswith(AWAKE):
+            entry |= hidden_part(times, name, f"{AWAKE}{suffix}", f"compile{suffix}", "exposed awake", "hidden awake")
     return figures
 
 
+def hidden_part(times: dict[str, list[float]], name: str, bare: str, base: str, *keys: str) -> dict[str, float]:
+    """The time of a way over the one without communication, and the part of the base's that is not in it."""
+    if bare not in times:
+        return {}
+    over = {way: median_difference(times[way], times[bare]) for way in (name, base) if way in times}
+    found = {keys[0]: over[name]}
+    if over.get(base, 0.0) > 0:
+        found[keys[1]] = 1 - over[name] / over[base]
+    return found
+
+
+def median_difference(one: list[float], other: list[float]) -> float:
+    return statistics.median(a - b for a, b in zip(one, other, strict=True))
+
+
 def table_of(figures: dict[str, dict[str, Any]]) -> str:
-    lines = [f"{'way':<16}{'ms':>9}  {'speed-up [95%]':<24}{'exposed ms':>11}{'hidden':>8}"]
+    lines = [f"{'way':<18}{'ms':>9}  {'speed-up [95%]':<24}{'exposed ms':>11}{'hidden':>8}{'links awake':>13}"]
     for name, entry in figures.items():
         ratio = "{:.3f} [{:.3f}, {:.3f}]".format(*entry["speed-up"]) if "speed-up" in entry else ""
         exposed = f"{entry['exposed']:.3f}" if "exposed" in entry else ""
-        hidden = f"{entry['hidden']:.0%}" if "hidden" in entry else ""
-        lines.append(f"{name:<16}{entry['ms']:>9.3f}  {ratio:<24}{exposed:>11}{hidden:>8}".rstrip())
+        hidden, awake = (f"{entry[key]:.0%}" if key in entry else "" for key in ("hidden", "hidden awake"))
+        lines.append(f"{name:<18}{entry['ms']:>9.3f}  {ratio:<24}{exposed:>11}{hidden:>8}{awake:>13}".rstrip())
     return "\n".join(lines)
 
 
@@ -326,7 +392,7 @@ def run_model(name: str, options: argparse.Namespace, seconds: float) -> dict[st
         print(table_of(figures))
         for way, why in failed.items():
             print(f"{way}: failed: {why}")
-        print(report, flush=True)
+        print(report or "", flush=True)
     explained = [] if report is None else [line.verdict for line in report.lines]
     return {"model": name, "figures": figures, "failed": failed, "collectives": explained, "times": times}
 
@@ -366,6 +432,9 @@ def about(options: argparse.Namespace) -> dict[str, Any]:
 def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(usage=__doc__.split("\n\n")[1].removeprefix("usage: "), add_help=True)
     parser.add_argument("--models", default="8b,70b")
+    parser.add_argument("--ways", default=",".join(WAYS))
+    parser.add_argument("--graphs", action="store_true")
+    parser.add_argument("--links-awake", action="store_true")
     parser.add_argument("--world", type=int, default=0)
     parser.add_argument("--tokens", type=int, default=0)
     parser.add_argument("--rounds", type=int, default=0)
@@ -379,6 +448,9 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     options = parser.parse_args()
     options.models = ["tiny"] if options.tiny else options.models.split(",")
+    options.ways = options.ways.split(",")
+    if unknown := set(options.ways) - set(WAYS):
+        parser.error(f"unknown ways: {', '.join(sorted(unknown))}; there are {', '.join(WAYS)}")
     options.tokens = options.tokens or (64 if options.tiny else 8192)
     options.rounds = options.rounds or (20 if options.tiny else 100)
     options.world = options.world or (torch.cuda.device_count() if options.device == "cuda" else 2)
