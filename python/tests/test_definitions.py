@@ -180,8 +180,8 @@ def test_what_the_oracle_finds_in_a_function():
 
     for function, message in [
         (changes, "the function changes its argument `x`"),
-        (nothing, "the function gives NoneType, but says that it gives 1 tensor"),
-        (two, "the function gives Tensor, Tensor, but says that it gives 1 tensor"),
+        (nothing, "the function gives nothing, but says that it gives a tensor"),
+        (two, "the function gives a tuple of Tensor, Tensor, but says that it gives a tensor"),
     ]:
         made = hir.op(f"hostir_definitions::{function.__name__}", program=MATMUL, args=XY, out="Z")(function)
         refused("H0611", message, made.check, torch.ones(3, 4), torch.ones(4, 5))
@@ -251,3 +251,195 @@ def test_sizes_of_a_proof_are_the_gradients_too():
         return dz * y, dz * x
 
     assert sized.prove(1, sizes={"n": 3, "m": 4}).sizes == {"n": 3, "m": 4}
+
+
+def refused_as(code, message, function, *args, **kwargs):
+    with pytest.raises(hostir.HostIrError) as caught:
+        function(*args, **kwargs)
+    assert caught.value.code == code and message in str(caught.value), str(caught.value)
+
+
+RELU = hostir.parse("hir 2\nf(X: f32[n]) -> (Z: f32[n]):\n  Z = relu(X)\n")
+TWICE = hostir.parse("hir 2\nf(X: f32[n]) -> (Z: f32[n], W: f32[n]):\n  Z = relu(X)\n  W = Set(Z)\n")
+
+
+def test_trailing_arguments_that_are_as_their_defaults():
+    """Torch leaves them out when it calls kernels."""
+
+    def scaled(x: torch.Tensor, factor: float = 2.0) -> torch.Tensor:
+        return x * factor
+
+    made = hir.op("hostir_definitions::scaled_by", program=RELU, args={"x": "X"}, out="Z")(scaled)
+
+    @made.backward(program=RELU)
+    def gradient(d: torch.Tensor, x: torch.Tensor, factor: float = 5.0) -> tuple[torch.Tensor]:
+        return (d * factor,)
+
+    for given, factor in (((), 2.0), ((2.0,), 2.0), ((3.0,), 3.0)):
+        x = torch.ones(4, requires_grad=True)
+        y = made(x, *given)
+        y.sum().backward()
+        assert y.tolist() == [factor] * 4 and x.grad.tolist() == [factor] * 4
+
+
+def test_results_have_memory_of_their_own():
+    def twice(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = torch.relu(x)
+        return y, y
+
+    made = hir.op("hostir_definitions::twice", program=TWICE, args={"x": "X"}, out=["Z", "W"])(twice)
+    one, other = made(torch.ones(3))
+    one.add_(100)
+    assert other.tolist() == [1, 1, 1]
+    torch.library.opcheck(torch.ops.hostir_definitions.twice.default, (torch.ones(3),))
+    x = torch.ones(3)
+    found = made.run_body(x=x)
+    assert all(one.data_ptr() != x.data_ptr() for one in found)
+
+
+def test_a_function_that_gives_a_list_for_a_tensor():
+    def listed_alone(x: torch.Tensor) -> torch.Tensor:
+        return [x.relu()]
+
+    made = hir.op("hostir_definitions::listed_alone", program=RELU, args={"x": "X"}, out="Z")(listed_alone)
+    for call in (made, made.check):
+        refused_as("H0611", "gives a list of Tensor, but says that it gives a tensor", call, torch.ones(3))
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_arguments_that_lie_column_by_column(backend):
+    """Results and gradients lie row by row, whatever the arguments do."""
+
+    def product_of(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x @ y
+
+    made = hir.op(f"hostir_definitions::turned_{backend}", program=MATMUL, args=XY, out="Z")(product_of)
+    weight = torch.randn(5, 4, requires_grad=True)
+    x = torch.randn(3, 4, requires_grad=True)
+    wanted = torch.autograd.grad((x @ weight.t()).square().sum(), (x, weight))
+    compiled = torch.compile(lambda x, w: made(x, w.t()), fullgraph=True, backend=backend)
+    found = torch.autograd.grad(compiled(x, weight).square().sum(), (x, weight))
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other)
+    overload = getattr(torch.ops.hostir_definitions, f"turned_{backend}_backward").default
+    torch.library.opcheck(overload, ([torch.ones(3, 5)], torch.randn(4, 3).t(), torch.randn(5, 4).t()))
+
+
+def again(factor):
+    @hir.op("hostir_definitions::again", program=RELU, args={"x": "X"}, out="Z")
+    def op(x: torch.Tensor) -> torch.Tensor:
+        return x * factor
+
+    return op
+
+
+def test_an_op_that_is_held_while_it_is_defined_again():
+    first = again(1.0)
+    x = torch.ones(2, requires_grad=True)
+    pending = first(x).sum()
+    compiled = torch.compile(first, fullgraph=True, backend="eager")
+    compiled(x)
+    held = torch.ops.hostir_definitions.again.default
+    ops = [again(float(factor)) for factor in range(2, 6)]
+    for call in (first, ops[0], lambda x: first(x, out=torch.empty(2)), lambda x: pending.backward()):
+        refused_as("H0614", "this op was replaced by one of the same name", call, x)
+    with pytest.raises(Exception, match="this op was replaced"):
+        compiled(x)
+    # Torch's own handles call the last one.
+    assert held(x).tolist() == ops[-1](x).tolist() == [5, 5]
+    ops[-1](x).sum().backward()
+    assert x.grad.tolist() == [5, 5]
+
+
+def with_out(x: torch.Tensor, out: int) -> torch.Tensor:
+    return x
+
+
+def with_self(self: torch.Tensor) -> torch.Tensor:
+    return self
+
+
+async def later(x: torch.Tensor) -> torch.Tensor:
+    return x
+
+
+def yielding(x: torch.Tensor) -> torch.Tensor:
+    yield x
+
+
+NAMES = ["é", "class", "name", "__init__", "", "a-b", "a.b"]
+OTHER_NAMES = ["alone", "::a", "a::", "import_module::a", 3, None]
+
+
+@pytest.mark.parametrize("name", [*(f"hostir_definitions::{name}" for name in NAMES), *OTHER_NAMES])
+def test_names_that_no_op_can_have(name):
+    refused_as("H0610", "`", hir.op(name, program=RELU, args={"x": "X"}, out="Z"), product_alone)
+
+
+def product_alone(x: torch.Tensor) -> torch.Tensor:
+    return x.relu()
+
+
+def test_names_that_others_have():
+    define = lambda name: hir.op(name, program=RELU, args={"x": "X"}, out="Z")(product_alone)  # noqa: E731
+    define("hostir_definitions::taken")
+    refused_as("H0610", "which another op has", define, "hostir_definitions::taken_backward")
+    refused_as("H0610", "`hostir_definitions::late_backward` for its gradient, which another op has", _define_late, define)
+    refused_as("H0610", "which another op has", define, "aten::relu")
+
+
+def _define_late(define):
+    define("hostir_definitions::late_backward")
+    define("hostir_definitions::late")
+
+
+def test_functions_and_settings_that_make_no_op():
+    for function, args, message in [
+        (with_out, {"x": "X"}, "has an argument `out`"),
+        (with_self, {"self": "X"}, "has an argument `self`"),
+        (later, {"x": "X"}, "is a coroutine"),
+        (yielding, {"x": "X"}, "is a generator"),
+    ]:
+        refused_as("H0611", message, hir.op("hostir_definitions::wrong", program=RELU, args=args, out="Z"), function)
+    for setting, value in [("program", None), ("args", None), ("args", ["x"]), ("out", None), ("out", [1])]:
+        settings = {"program": RELU, "args": {"x": "X"}, "out": "Z", setting: value}
+        refused_as("H0610", f"`{setting}` is of type", hir.op, "hostir_definitions::wrong", **settings)
+
+
+def test_gradients_that_a_function_gives_wrongly():
+    made = hir.op("hostir_definitions::with_gradient", program=MATMUL, args=XY, out="Z")(times)
+    x, y = torch.ones(3, 4, requires_grad=True), torch.ones(4, 5, requires_grad=True)
+    for give, message in [
+        (lambda d, x, y: d @ y.t(), "gives Tensor for 2 tensor arguments"),
+        (lambda d, x, y: (d @ y.t(), None, None), "gives Tensor, NoneType, NoneType for 2"),
+        (lambda d, x, y: None, "gives NoneType for 2"),
+        (lambda d, x, y: (d, None), "has shape [3, 5], but the argument [3, 4]"),
+    ]:
+        made.backward(program=MATMUL)(give)
+        refused_as("H0611", message, made(x, y).sum().backward)
+
+
+def test_a_gradient_that_changes_its_arguments():
+    gradient = hostir.parse("hir 2\nf(D: f32[n], X: f32[n]) -> (G: f32[n]):\n  G = D * X\n")
+    made = hir.op("hostir_definitions::changes_gradient", program=RELU, args={"x": "X"}, out="Z")(product_alone)
+
+    @made.backward(program=gradient, args={"d": "D", "x": "X"}, out={"x": "G"})
+    def changes(d: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor]:
+        return (d.mul_(10),)
+
+    x = torch.ones(3)
+    refused_as("H0611", "the function of `backward` changes its argument `d`", made.check, x)
+
+
+def test_tolerances_that_are_none():
+    for name, value in [("rtol", -1), ("atol", float("nan")), ("rtol", "a")]:
+        message = f"`{name}` is {value!r}, which is no tolerance"
+        refused_as("H0610", message, matmul.check, torch.ones(3, 4), torch.ones(4, 5), **{name: value})
+
+
+def test_out_that_requires_a_gradient():
+    x, y = torch.ones(3), torch.ones(3)
+    out = torch.ones(3, requires_grad=True) * 1
+    refused_as("H0610", "`out` requires a gradient", product, x, y, out=out)
+    with torch.no_grad():
+        product(x, y, out=out)

@@ -119,7 +119,7 @@ def test_autograd_follows(op):
     with torch.inference_mode():
         assert product(parameter, w).is_inference()
     assert len(session.runs) == 4
-    with pytest.raises(RuntimeError):
+    with pytest.raises(hostir.HostIrError, match="`out` requires a gradient"):
         product(x, w, out=torch.zeros(3, 5, requires_grad=True))
 
 

@@ -9,13 +9,15 @@ from typing import Any
 
 import torch
 import torch.utils._pytree as pytree
-from torch.autograd.function import once_differentiable
 
+from hostir import _native
 from hostir._program import Program
 from hostir.torch._session import ProgramSessions
 from hostir.torch._group import plain_tensor
 from hostir.torch._transforms import (
     call_by_sample,
+    is_followed_outside,
+    is_transformed,
     refuse_forward_mode,
     refuse_second_derivative,
     refuse_tangents,
@@ -26,6 +28,8 @@ __all__ = [
     "GradientSpec",
     "apply_in_transform",
     "apply_with_gradient",
+    "differentiable_once",
+    "differentiate_followed",
     "tensor_gradients",
     "within_autograd",
     "without_autocast",
@@ -64,7 +68,45 @@ class GradientSchedule:
         layouts = lambda: [(tensors[at].shape, tensors[at].dtype) for at in self.tensors]  # noqa: E731
         found = self.sessions.run([given[at] for at in self.inputs], others, layouts)
         by_tensor = dict(zip(self.tensors, found, strict=True))
-        return [by_tensor[at] if at in by_tensor else torch.zeros_like(tensor) for at, tensor in enumerate(tensors)]
+        return [by_tensor[at] if at in by_tensor else _zeros(tensor) for at, tensor in enumerate(tensors)]
+
+
+def _zeros(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.zeros_like(tensor, memory_format=torch.contiguous_format)
+
+
+class _Undifferentiable(torch.autograd.Function):
+    """Gradients as they are, which cannot be differentiated once more. The first argument makes autograd follow."""
+
+    @staticmethod
+    def forward(ctx: Any, followed: torch.Tensor, *gradients: Any) -> Any:
+        return tuple(None if gradient is None else gradient.view_as(gradient) for gradient in gradients)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        refuse_second_derivative()
+
+
+def differentiable_once(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """The `backward` of an autograd function whose results refuse to be differentiated.
+
+    They do with torch's `once_differentiable` only where a gradient that comes in requires one: a loss that is linear in the
+    results would have a second derivative of zero.
+    """
+
+    @functools.wraps(backward)
+    def refusing(ctx: Any, *gradients: Any) -> Any:
+        # In a graph it is the gradient's op that refuses.
+        if torch.compiler.is_compiling():
+            return backward(ctx, *gradients)
+        with torch.no_grad():
+            found = backward(ctx, *gradients)
+        if not torch.is_grad_enabled():
+            return found
+        followed = torch.zeros((), requires_grad=True)
+        return _Undifferentiable.apply(followed, *found)
+
+    return refusing
 
 
 class _WithGradient(torch.autograd.Function):
@@ -79,7 +121,7 @@ class _WithGradient(torch.autograd.Function):
         return forward(*values)
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once
     def backward(ctx: Any, *gradients: Any) -> Any:
         return _input_gradients(ctx, gradients, ctx.op)
 
@@ -154,6 +196,25 @@ class _Backward(torch.autograd.Function):
         refuse_second_derivative()
 
 
+def differentiate_followed(backward: Any, gradients: list[torch.Tensor], *values: Any) -> list[torch.Tensor]:
+    """Calls a gradient's op below autograd, which is told that it cannot follow: compilers differentiate what is in a graph."""
+    tensors = (*gradients, *(value for value in values if isinstance(value, torch.Tensor)))
+    is_followed = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+    below = functools.partial(_call_below, backward)
+    if is_transformed():
+        # Transforms follow by functions of their own, but in graphs autograd would not see these.
+        if is_followed_outside(tensors):
+            refuse_second_derivative()
+        return below(gradients, *values)
+    return list(_apply_backward(below, gradients, *values)) if is_followed else below(gradients, *values)
+
+
+def _call_below(backward: Any, gradients: list[torch.Tensor], *values: Any) -> list[torch.Tensor]:
+    with torch._C._AutoDispatchBelowAutograd():
+        found: list[torch.Tensor] = backward(gradients, *values)
+    return found
+
+
 def _apply_backward(backward: Any, gradients: list[torch.Tensor], *values: Any) -> Any:
     return _Backward.apply(backward, len(gradients), *gradients, *values)
 
@@ -190,22 +251,37 @@ def without_autocast(kind: str) -> AbstractContextManager[Any]:
     return torch.autocast(kind, enabled=False) if is_on else nullcontext()
 
 
-def tensor_gradients(spec: GradientSpec, gradients: list[torch.Tensor], values: Sequence[Any]) -> list[torch.Tensor]:
-    """The gradients of all tensor arguments."""
+def tensor_gradients(
+    name: str, spec: GradientSpec, gradients: list[torch.Tensor], values: Sequence[Any]
+) -> list[torch.Tensor]:
+    """The gradients of all tensor arguments of the op of a name."""
     tensors = [value for value in values if isinstance(value, torch.Tensor)]
     with within_autograd():
-        found = _user_gradients(spec, gradients, values) if spec.body else _body_gradients(spec, gradients, values)
+        found = _user_gradients(name, spec, gradients, values) if spec.body else _body_gradients(spec, gradients, values)
     return [
-        torch.zeros_like(tensor) if gradient is None else _own_memory(plain_tensor(gradient), gradients + tensors)
+        _zeros(tensor) if gradient is None else _own_memory(plain_tensor(gradient), gradients + tensors)
         for tensor, gradient in zip(tensors, found, strict=True)
     ]
 
 
-def _user_gradients(spec: GradientSpec, gradients: list[torch.Tensor], values: Sequence[Any]) -> Sequence[Any]:
+def _user_gradients(name: str, spec: GradientSpec, gradients: list[torch.Tensor], values: Sequence[Any]) -> Sequence[Any]:
+    """What the function of `backward` gives. Raises unless that is a gradient, or None, for each tensor."""
     assert spec.body is not None
+    tensors = [value for value in values if isinstance(value, torch.Tensor)]
     with torch.no_grad():
         found = spec.body(*gradients, *values)
-    return (found,) if isinstance(found, torch.Tensor) else found
+    found = (found,) if isinstance(found, torch.Tensor) else found
+    is_list = isinstance(found, (tuple, list)) and all(one is None or isinstance(one, torch.Tensor) for one in found)
+    if not is_list or len(found) != len(tensors):
+        kinds = ", ".join(type(one).__name__ for one in found) if isinstance(found, (tuple, list)) else type(found).__name__
+        message = f"{name}: the function of `backward` gives {kinds or 'nothing'} for {len(tensors)} tensor arguments"
+        _native.raise_error("H0611", message, "give a tuple with a gradient, or None, for each tensor argument")
+    for at, (tensor, gradient) in enumerate(zip(tensors, found, strict=True)):
+        if gradient is not None and gradient.shape != tensor.shape:
+            shapes = f"{list(gradient.shape)}, but the argument {list(tensor.shape)}"
+            message = f"{name}: the gradient of tensor argument {at} that the function of `backward` gives has shape {shapes}"
+            _native.raise_error("H0611", message, "a gradient has the shape of its argument")
+    return found
 
 
 def _body_gradients(spec: GradientSpec, gradients: list[torch.Tensor], values: Sequence[Any]) -> Sequence[Any]:

@@ -25,18 +25,18 @@ from hostir.torch._gradient import (
     GradientSpec,
     apply_in_transform,
     apply_with_gradient,
-    tensor_gradients,
     within_autograd,
     without_autocast,
 )
-from hostir.torch._group import group_among, group_name, is_group, known_group_name, plain_tensor
+from hostir.torch._group import group_among, group_name, is_group, known_group_name
 from hostir.torch._pickling import find_module_place, importable_op
-from hostir.torch._session import ProgramSessions, ResultLayout, check_out
+from hostir.torch._registration import own_results, register_op
+from hostir.torch._session import ProgramSessions, ResultLayout
 from hostir.torch._transforms import (
-    call_by_sample,
     is_differentiated,
     is_transformed,
     refuse_forward_level,
+    refuse_replaced,
     refuse_second_level,
     refuse_tangents,
 )
@@ -70,12 +70,32 @@ def op(
     Raises `hostir.HostIrError` if the program is wrong or does not have these inputs and outputs.
     """
 
+    outputs = _checked_settings(name, program, args, out)
+
     def decorate(body: Body) -> Op:
+        if not callable(body):
+            _refuse("H0610", f"{name}: `op` decorates a function, not a value of type {type(body).__name__}", None)
         found = program if isinstance(program, Program) else _load_beside(body, program)
         made = found.run_passes(passes) if passes else found
-        return Op(name, body, made, args, (out,) if isinstance(out, str) else tuple(out))
+        return Op(name, body, made, args, outputs)
 
     return decorate
+
+
+def _checked_settings(name: Any, program: Any, args: Any, out: Any) -> tuple[str, ...]:
+    """The outputs as a tuple. Raises for settings of other types."""
+    outputs = (out,) if isinstance(out, str) else out
+    is_names = isinstance(outputs, Sequence) and all(isinstance(one, str) for one in outputs)
+    is_mapping = isinstance(args, Mapping) and all(isinstance(one, str) for pair in args.items() for one in pair)
+    settings = (
+        ("program", program, isinstance(program, (str, os.PathLike, Program)), "a path or a `hostir.Program`"),
+        ("args", args, is_mapping, 'a dictionary from arguments to inputs, `{"x": "T0"}`'),
+        ("out", out, is_names, 'the name of an output, or several: `("C", "D")`'),
+    )
+    for setting, value, is_right, needed in settings:
+        if not is_right:
+            _refuse("H0610", f"{name}: `{setting}` is of type {type(value).__name__}", f"give {needed}")
+    return tuple(outputs)
 
 
 class Op:
@@ -104,10 +124,9 @@ class Op:
         annotations = [parameter.annotation for parameter in self._signature.parameters.values()]
         self._may_lack_group = self._group_argument is not None and annotations[self._group_argument] not in (str, "str")
         self._sessions = ProgramSessions(name, program, outputs, self._inputs, self._group_at)
-        self._library = _register(self)
-        namespace, _, op_name = name.partition("::")
-        self._packet = getattr(getattr(torch.ops, namespace), op_name)
-        self._backward = getattr(getattr(torch.ops, namespace), f"{op_name}_backward").default
+        self.is_replaced = False
+        """True if an op of the same name was defined since, which torch calls in its place."""
+        self._packet, self._backward = register_op(self)
 
     def __repr__(self) -> str:
         return f"<hostir.torch.Op {self.name}: {self.program.name}>"
@@ -123,6 +142,8 @@ class Op:
 
     def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         """The op's results. With `out=` they are written there, and autograd does not follow."""
+        if self.is_replaced:
+            refuse_replaced(self.name)
         if out is not None:
             out = _checked_out(self, out)
         if torch.compiler.is_compiling():
@@ -175,7 +196,15 @@ class Op:
             return self._packet.out(*values, **self._out_arguments(out))
         if not (_is_followed(values) or is_differentiated()):
             return self._packet.default(*values)
-        return apply_with_gradient(forward, self._backward, values)
+        backward = self._backward if torch.compiler.is_compiling() else self._call_gradient
+        return apply_with_gradient(forward, backward, values)
+
+    def _call_gradient(self, gradients: list[torch.Tensor], *values: Any) -> Any:
+        """The op of the gradient, of which autograd knows that it ends there."""
+        if self.is_replaced:
+            refuse_replaced(self.name)
+        with torch._C._AutoDispatchBelowAutograd():
+            return self._backward(gradients, *values)
 
     def backward(
         self,
@@ -250,7 +279,7 @@ class Op:
         """What the results for these arguments look like, by the body on tensors without memory."""
         with FakeTensorMode() as mode, torch.no_grad(), within_autograd():
             fake = [mode.from_tensor(value) if isinstance(value, torch.Tensor) else value for value in values]
-            found = pytree.tree_leaves(_detached_results(self.body(*fake), fake))
+            found = pytree.tree_leaves(own_results(self, self.body(*fake), fake))
         return [(result.shape, result.dtype) for result in found]
 
     @property
@@ -305,8 +334,9 @@ class Op:
 
     def run_body(self, *args: Any, **kwargs: Any) -> Any:
         """The body's results, as plain tensors that share no memory with the arguments."""
+        values = self._bind(args, kwargs)
         with without_autocast("cpu"), without_autocast("cuda"):
-            return _detached_results(self.body(*self._bind(args, kwargs)), args)
+            return own_results(self, self.body(*values), values)
 
     def group_of_call(self, values: Sequence[Any]) -> Any:
         """The process group of a call with these arguments; None for one rank."""
@@ -358,6 +388,7 @@ def _checked_out(made: Op, out: Any) -> Any:
     if isinstance(out, torch.Tensor):
         if count > 1:
             _refuse_out(made, f"is one tensor, but {made.name} has {count} results ({', '.join(made.outputs)})")
+        _check_unfollowed(made, out)
         return out
     if not isinstance(out, (tuple, list)):
         _refuse_out(made, f"is of type {type(out).__name__}, but {made.name} writes tensors")
@@ -370,7 +401,15 @@ def _checked_out(made: Op, out: Any) -> Any:
             _refuse_out(made, f"has a value of type {type(one).__name__}, but {made.name} writes tensors")
         if any(one is other for other in out[:at]):
             _refuse_out(made, f"has one tensor for several results of {made.name}")
+        _check_unfollowed(made, one)
     return out[0] if count == 1 else tuple(out)
+
+
+def _check_unfollowed(made: Op, out: torch.Tensor) -> None:
+    """Raises for a tensor that has a gradient, which would be wrong behind the op."""
+    if out.requires_grad and torch.is_grad_enabled():
+        message = f"`out` requires a gradient, but autograd does not follow what {made.name} writes"
+        _refuse("H0610", message, "detach it, or write to it within `torch.no_grad()`")
 
 
 def _refuse_out(made: Op, what: str) -> NoReturn:
@@ -387,7 +426,8 @@ def _is_followed(values: Sequence[Any]) -> bool:
 def _load_beside(body: Body, path: str | os.PathLike[str]) -> Program:
     if isinstance(path, str) and "\n" in path:
         _refuse("H0610", "`program` is a text of several lines, but needs a path or a program", "read it: `hostir.parse(text)`")
-    folder = Path(inspect.getsourcefile(body) or ".").parent
+    code = inspect.unwrap(body)
+    folder = Path((inspect.getsourcefile(code) if inspect.isfunction(code) else None) or ".").parent
     beside = folder / path
     if not beside.exists() and not Path(path).exists():
         places = " or ".join(dict.fromkeys([str(folder.absolute()), str(Path.cwd())]))
@@ -447,167 +487,5 @@ def _position(made: Op, name: str, program: Program, what: str) -> int:
     return position
 
 
-def _refuse(code: str, message: str, note: str) -> NoReturn:
+def _refuse(code: str, message: str, note: str | None) -> NoReturn:
     _native.raise_error(code, message, note)
-
-
-_LIBRARIES: dict[str, torch.library.Library] = {}
-"""The libraries of all ops, by name: the last one that was defined."""
-
-
-def _register(made: Op) -> torch.library.Library:
-    """Defines the op, its variant with `out=` and its gradient, until an op of the same name is defined."""
-    namespace, separator, name = made.name.partition("::")
-    if not separator or not (namespace.isidentifier() and name.isidentifier()):
-        _refuse("H0610", f"`{made.name}` is not the name of an op", 'write "namespace::op", two names as of Python')
-    _check_signature(made)
-    schema = torch.library.infer_schema(made.body, mutates_args=())
-    _check_schema(made, f"{name}{schema}")
-    if made.name in _LIBRARIES:
-        # Defined anew, as in a notebook: the op that had the name before goes.
-        _LIBRARIES[made.name]._destroy()
-    arguments, _, result = schema.rpartition(" -> ")
-    results = result.strip("()").split(", ")
-    library = torch.library.Library(namespace, "FRAGMENT")
-    tags = (torch.Tag.pt2_compliant_tag,)
-    library.define(f"{name}{schema}", tags=tags)
-    for gives in (True, False):
-        library.define(_out_schema(name, arguments, len(results), gives), tags=() if gives else tags)
-    library.define(_backward_schema(name, arguments, results), tags=tags)
-
-    def run(*values: Any) -> Any:
-        with torch.no_grad(), within_autograd():
-            return _detached_results(made.body(*values), values)
-
-    def run_out(*values: Any, **out: Any) -> Any:
-        found = pytree.tree_leaves(run(*values))
-        check_out(made.name, tuple(out.values()), [(value.shape, value.dtype) for value in found])
-        written = tuple(target.copy_(value) for target, value in zip(out.values(), found, strict=True))
-        return written[0] if len(written) == 1 else written
-
-    def run_into(*values: Any, **out: Any) -> None:
-        run_out(*values, **out)
-
-    def run_backward(gradients: list[torch.Tensor], *values: Any) -> list[torch.Tensor]:
-        return tensor_gradients(made._gradient, gradients, values)
-
-    def fake(*values: Any) -> Any:
-        # What the results look like follows from the body. Nothing else of it is in the graph.
-        with torch.no_grad(), within_autograd():
-            return _detached_results(made.body(*values), values)
-
-    def fake_out(*values: Any, **out: Any) -> Any:
-        return next(iter(out.values())) if len(out) == 1 else tuple(out.values())
-
-    def fake_into(*values: Any, **out: Any) -> None:
-        found = pytree.tree_leaves(fake(*values))
-        check_out(made.name, tuple(out.values()), [(value.shape, value.dtype) for value in found])
-
-    def fake_backward(gradients: list[torch.Tensor], *values: Any) -> list[torch.Tensor]:
-        return [torch.empty_like(value) for value in values if isinstance(value, torch.Tensor)]
-
-    kernels: list[tuple[str, Body, Body, Body]] = [
-        (name, run, functools.partial(_run_on_gpu, made), fake),
-        (f"{name}.out", run_out, functools.partial(_run_out_on_gpu, made), fake_out),
-        (f"{name}.into", run_into, functools.partial(_run_into_on_gpu, made), fake_into),
-        (f"{name}_backward", run_backward, functools.partial(_run_backward_on_gpu, made), fake_backward),
-    ]
-    for registered, kernel, gpu_kernel, fake_kernel in kernels:
-        library.impl(registered, kernel, "CPU")
-        library.impl(registered, gpu_kernel, "CUDA")
-        torch.library.register_fake(f"{namespace}::{registered}", fake_kernel, lib=library)
-    for registered in (name, f"{name}_backward"):
-        overload = getattr(getattr(torch.ops, namespace), registered).default
-        torch.library.register_vmap(overload, functools.partial(call_by_sample, overload), lib=library)
-    _LIBRARIES[made.name] = library
-    return library
-
-
-def _check_signature(made: Op) -> None:
-    """Raises for a function of which torch can make no op."""
-    for name, parameter in made._signature.parameters.items():
-        if parameter.kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD:
-            note = "give it a name that may also be given by position: no `*`, `/`, `*args` or `**kwargs`"
-            _refuse("H0611", f"{made.name}: the argument `{name}` is {parameter.kind.description}", note)
-        if parameter.annotation is inspect.Parameter.empty:
-            note = f"write `{name}: torch.Tensor`, or another type that torch's ops take"
-            _refuse("H0611", f"{made.name}: the argument `{name}` has no annotation", note)
-    if made._signature.return_annotation is inspect.Signature.empty:
-        _refuse("H0611", f"{made.name}: the function does not say what it gives", "write `-> torch.Tensor`")
-
-
-def _check_schema(made: Op, text: str) -> None:
-    """Raises unless all tensors of the function are the program's, and its results as many as `out` names."""
-    schema = torch._C.parse_schema(text)
-    for argument in schema.arguments:
-        kind = str(argument.type)
-        if kind != "Tensor" and "Tensor" in kind:
-            note = "annotate it as `torch.Tensor`: programs take one tensor for each input"
-            _refuse("H0611", f"{made.name}: the argument `{argument.name}` is of type {kind}", note)
-        if kind == "Tensor" and argument.name not in made.args:
-            note = "name it in `args`, or leave it out of the function"
-            _refuse("H0611", f"{made.name}: no input of the program is the argument `{argument.name}`", note)
-    for result in schema.returns:
-        if str(result.type) != "Tensor":
-            note = "annotate results as `torch.Tensor` or `tuple[torch.Tensor, torch.Tensor]`"
-            _refuse("H0611", f"{made.name}: the function gives a result of type {result.type}", note)
-    if len(schema.returns) != len(made.outputs):
-        message = f"the function has {len(schema.returns)} results, but `out` names {len(made.outputs)} outputs"
-        _refuse("H0611", f"{made.name}: {message}", "name an output for each result")
-
-
-def _run_on_gpu(made: Op, *values: Any) -> Any:
-    found = made.run_program(values)
-    return found[0] if len(found) == 1 else tuple(found)
-
-
-def _run_into_on_gpu(made: Op, *values: Any, **out: torch.Tensor) -> None:
-    made.run_program_into(values, tuple(out.values()))
-
-
-def _run_out_on_gpu(made: Op, *values: Any, **out: torch.Tensor) -> Any:
-    _run_into_on_gpu(made, *values, **out)
-    return next(iter(out.values())) if len(out) == 1 else tuple(out.values())
-
-
-def _run_backward_on_gpu(made: Op, gradients: list[torch.Tensor], *values: Any) -> list[torch.Tensor]:
-    schedule = made._gradient.schedule
-    if schedule is None:
-        return tensor_gradients(made._gradient, gradients, values)
-    return schedule.run(gradients, values)
-
-
-def _out_schema(name: str, arguments: str, count: int, gives: bool) -> str:
-    """`f.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)`, or `f.into`, which gives nothing, for graphs."""
-    inner = arguments.strip()[1:-1]
-    names = ["out"] if count == 1 else [f"out{index}" for index in range(count)]
-    letters = [chr(ord("a") + index) for index in range(count)]
-    out = ", ".join(f"Tensor({letter}!) {name}" for letter, name in zip(letters, names, strict=True))
-    if not gives:
-        return f"{name}.into({inner}, *, {out}) -> ()"
-    result = ", ".join(f"Tensor({letter}!)" for letter in letters)
-    return f"{name}.out({inner}, *, {out}) -> {result if count == 1 else f'({result})'}"
-
-
-def _backward_schema(name: str, arguments: str, results: list[str]) -> str:
-    """`f_backward(Tensor[] gradients, Tensor x) -> Tensor[]`."""
-    inner = arguments.strip()[1:-1]
-    return f"{name}_backward(Tensor[] gradients, {inner}) -> Tensor[]"
-
-
-def _detached_results(results: Any, values: Sequence[Any]) -> Any:
-    """Plain tensors that share no memory with the arguments, as results of an op have to be."""
-    inputs = {_memory(value) for value in values if isinstance(value, torch.Tensor)}
-
-    def own(result: Any) -> Any:
-        if not isinstance(result, torch.Tensor):
-            return result
-        result = plain_tensor(result)
-        return result.clone() if _memory(result) in inputs else result
-
-    return pytree.tree_map(own, results)
-
-
-def _memory(tensor: torch.Tensor) -> Any:
-    return tensor.untyped_storage()._cdata
-

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +58,11 @@ def compare_with_body(made: Op, values: Sequence[Any], rtol: float | None, atol:
     named = made.named_arguments(values)
     group = made.group_of_call(values)
     rank, world = (dist.get_rank(group), dist.get_world_size(group)) if group is not None else (0, 1)
+    for name, tolerance in (("rtol", rtol), ("atol", atol)):
+        is_number = isinstance(tolerance, (int, float)) and 0 <= tolerance < math.inf
+        if tolerance is not None and not is_number:
+            message = f"{made.name}: `{name}` is {tolerance!r}, which is no tolerance"
+            _native.raise_error("H0610", message, "give a number, not below 0")
     if (rtol is None) != (atol is None):
         rtol, atol = rtol or 0.0, atol or 0.0
     ranks = _Ranks(group, rank, world, rtol, atol)
@@ -86,18 +94,21 @@ class _Pair:
 def _body_results(made: Op, values: Sequence[Any]) -> list[torch.Tensor]:
     """The body's results. Raises if these are not a tensor for each output, or if the body changes an argument."""
     tensors = {name: value for name, value in made.named_arguments(values).items() if isinstance(value, torch.Tensor)}
-    versions = {name: value._version for name, value in tensors.items() if not value.is_inference()}
-    with torch.no_grad():
-        found = pytree.tree_leaves(made.run_body(*values))
-    if len(found) != len(made.outputs) or not all(isinstance(one, torch.Tensor) for one in found):
-        kinds = ", ".join(type(one).__name__ for one in found) or "nothing"
-        needed = f"{len(made.outputs)} tensor{'s' if len(made.outputs) > 1 else ''}"
-        _native.raise_error("H0611", f"{made.name}: the function gives {kinds}, but says that it gives {needed}", None)
-    for name, version in versions.items():
+    with torch.no_grad(), _unchanged(f"{made.name}: the function", tensors):
+        return pytree.tree_leaves(made.run_body(*values))
+
+
+@contextmanager
+def _unchanged(function: str, tensors: dict[str, torch.Tensor]) -> Iterator[None]:
+    """Raises if a function changes its arguments, and gives them their numbers back."""
+    kept = {name: (tensor._version, tensor.clone()) for name, tensor in tensors.items() if not tensor.is_inference()}
+    yield
+    for name, (version, numbers) in kept.items():
         if tensors[name]._version != version:
+            with torch.no_grad():
+                tensors[name].copy_(numbers)
             note = f"let it work on a copy: `{name} = {name}.clone()`"
-            _native.raise_error("H0611", f"{made.name}: the function changes its argument `{name}`", note)
-    return found
+            _native.raise_error("H0611", f"{function} changes its argument `{name}`", note)
 
 
 def _gradient_pairs(made: Op, values: Sequence[Any], results: Sequence[torch.Tensor], ranks: _Ranks) -> list[_Pair]:
@@ -106,7 +117,10 @@ def _gradient_pairs(made: Op, values: Sequence[Any], results: Sequence[torch.Ten
     assert schedule is not None
     generator = torch.Generator().manual_seed(ranks.rank)
     gradients = [torch.randn(result.shape, generator=generator).to(result) for result in results]
-    wanted = tensor_gradients(made.gradient, gradients, values)
+    parameters = list(inspect.signature(made.gradient.body).parameters) if made.gradient.body else []
+    tensors = {name: one for name, one in zip(parameters, [*gradients, *values]) if isinstance(one, torch.Tensor)}
+    with _unchanged(f"{made.name}: the function of `backward`", tensors):
+        wanted = tensor_gradients(made.name, made.gradient, gradients, values)
     given = [*gradients, *values]
     program = schedule.sessions.program
     inputs = dict(zip(program.inputs, (given[at] for at in schedule.inputs), strict=True))

@@ -15,9 +15,11 @@ from hostir import _native
 __all__ = [
     "call_by_sample",
     "is_differentiated",
+    "is_followed_outside",
     "is_transformed",
     "refuse_forward_level",
     "refuse_forward_mode",
+    "refuse_replaced",
     "refuse_second_derivative",
     "refuse_second_level",
     "refuse_tangents",
@@ -40,6 +42,21 @@ def is_differentiated() -> bool:
     """True if a transform of `torch.func` differentiates. Compilers ask when they trace, and guard what they are in."""
     kinds = [interpreter.key() for interpreter in _functorch.get_interpreter_stack() or ()]
     return _functorch.TransformType.Grad in kinds
+
+
+def is_followed_outside(tensors: Sequence[torch.Tensor]) -> bool:
+    """True within a transform that differentiates, if autograd follows one of the tensors outside of it."""
+    found = _functorch.get_interpreter_stack() or ()
+    levels = [level for level in found if level.key() == _functorch.TransformType.Grad]
+    if not levels or not _functorch.CGradInterpreterPtr(levels[0]).prevGradMode():
+        return False
+    return any(_innermost(tensor).requires_grad for tensor in tensors)
+
+
+def _innermost(tensor: torch.Tensor) -> torch.Tensor:
+    while _functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = _functorch.get_unwrapped(tensor)
+    return tensor
 
 
 def refuse_forward_level(name: str) -> None:
@@ -80,6 +97,13 @@ def refuse_transform(name: str) -> None:
             f"{name} has no rules for the transforms of `torch.func`",
             "use `torch.autograd.grad`, or an op of `hir.op`, which `torch.func.grad` and `vmap` take",
         )
+
+
+@torch._dynamo.assume_constant_result
+def refuse_replaced(name: str) -> NoReturn:
+    """Raises, also where a compiler traces."""
+    message = f"{name}: this op was replaced by one of the same name that was defined since"
+    _native.raise_error("H0614", message, "take the new one, or give both names of their own")
 
 
 def refuse_second_derivative() -> NoReturn:

@@ -14,9 +14,8 @@ from typing import Any, overload
 import torch
 from torch import Tensor
 import torch.nn.functional as F
-from torch.autograd.function import once_differentiable
 
-from hostir.torch._gradient import without_autocast
+from hostir.torch._gradient import differentiable_once, without_autocast
 from hostir.torch._group import known_group_name, rank_count
 from hostir.torch._slot_checks import check_biases, check_part_rows, check_rows, check_types, check_weights
 from hostir.torch._transforms import refuse_transform
@@ -176,7 +175,7 @@ class _Gather(torch.autograd.Function):
         return tuple(made)
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         given = [gradient.contiguous() for gradient in gradients]
         return (None, *run_slot(_gather_backward, ctx.call, (*ctx.saved_tensors, *given)))
@@ -212,7 +211,7 @@ class _Scatter(torch.autograd.Function):
         return run_slot(_scatter_forward, call, (x, weight, *bias))
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once
     def backward(ctx: Any, gradient: Tensor) -> Any:
         return (None, *run_slot(_scatter_backward, ctx.call, (*ctx.saved_tensors, gradient.contiguous())))
 
