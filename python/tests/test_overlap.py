@@ -165,8 +165,8 @@ def test_sums_of_three_matmuls(group, kind):
     given = {shape: torch.randn(2, *shape) for shape in shapes}
     lefts, rights = list(given.values())[:3], list(given.values())[3:]
     wanted = sum(left.double() @ right.double() for left, right in zip(lefts, rights, strict=True)).sum(0)
-    read = [given[tuple(argument.node.meta["val"].shape)] for argument in program.ops[0].written.arguments]
-    found = ran(program, [x.reshape(2, 2, 4, -1) if x.shape[1] == 8 else x.unsqueeze(1) for x in read])
+    read = [given[tuple(argument.node.meta["val"].shape)] for argument in report.ops_of(program.name)[0].written.arguments]
+    found = ran(report, [x.reshape(2, 2, 4, -1) if x.shape[1] == 8 else x.unsqueeze(1) for x in read])
     torch.testing.assert_close(found.flatten(0, 1).double(), wanted, rtol=1e-5, atol=1e-5)
 
 
@@ -276,10 +276,11 @@ def scaled_inputs(rows, columns):
     return [*numbers, *(torch.rand(2, *shape, generator=make) + 0.5 for shape in (rows, columns))]
 
 
-def ran(program, given):
-    """The program's only output on the CPU."""
+def ran(report, given):
+    """The only program's only output on the CPU."""
+    ((name, program),) = report.programs.items()
     assert not any(word in str(program.lowered) for word in ("allgather(", "reduce_scatter(", "allreduce("))
-    inputs = {argument.name: tensor for argument, tensor in zip(program.ops[0].written.arguments, given, strict=True)}
+    inputs = {argument.name: tensor for argument, tensor in zip(report.ops_of(name)[0].written.arguments, given, strict=True)}
     (output,) = program.lowered.run(inputs).values()
     return torch.from_dlpack(output)
 
@@ -293,7 +294,7 @@ def test_scaled_matmuls_of_gathered_rows(group):
     assert [line.is_fused for line in report.lines] == [True, True], str(report)
     assert not any("c10d" in call or "mm" in call for call in op_names(module))
     x, w, rows, scales = scaled_inputs((16, 1), (1, 48))
-    found = ran(program, [x, w.unsqueeze(1), rows, scales.reshape(2, 1, 1, -1)])
+    found = ran(report, [x, w.unsqueeze(1), rows, scales.reshape(2, 1, 1, -1)])
     for rank in range(2):
         wanted = scaled(x.flatten(0, 1), w[rank].t(), rows.flatten(0, 1), scales[rank])
         torch.testing.assert_close(found[rank].flatten(0, 1), wanted)
@@ -303,7 +304,7 @@ def test_a_scale_for_all_gathered_rows(group):
     _, report = overlapped_scaled(lambda x, s, w, t: scaled(gather(x, group), w.t(), s, t), (), ())
     (program,) = report.programs.values()
     x, w, row, column = scaled_inputs((), ())
-    found = ran(program, [x, w.unsqueeze(1), row.reshape(2, 1, 1, 1), column.reshape(2, 1, 1, 1)])
+    found = ran(report, [x, w.unsqueeze(1), row.reshape(2, 1, 1, 1), column.reshape(2, 1, 1, 1)])
     for rank in range(2):
         wanted = scaled(x.flatten(0, 1), w[rank].t(), row[rank], column[rank])
         torch.testing.assert_close(found[rank].flatten(0, 1), wanted)
@@ -320,7 +321,7 @@ def test_sums_of_scaled_matmuls(group, kind, rows, columns):
     assert not report.kept
     x, w, row, column = scaled_inputs(rows, columns)
     scales = [row.reshape(2, 2, 8, 1) if rows else row.reshape(2, 1, 1, 1), column.reshape(2, 1, 1, -1)]
-    found = ran(program, [x.reshape(2, 2, 8, 32), w.unsqueeze(1), *scales])
+    found = ran(report, [x.reshape(2, 2, 8, 32), w.unsqueeze(1), *scales])
     wanted = sum(scaled(x[rank], w[rank].t(), row[rank], column[rank]).float() for rank in range(2))
     # Partial sums go around in the type of the result: one rounding of bfloat16 a hop.
     torch.testing.assert_close(found.flatten(0, 1).float(), wanted, rtol=2**-6, atol=2**-5)
@@ -406,6 +407,31 @@ def test_an_op_of_a_users_ends_a_region(group):
     assert any("own_kernel" in name for name in op_names(module))
 
 
+@torch.library.custom_op("hostir_tests::relu", mutates_args=())
+def own_relu(x: torch.Tensor) -> torch.Tensor:
+    """Not torch's."""
+    return torch.where(x > 0, x, 0.1 * x)
+
+
+@torch.library.custom_op("hostir_tests::transpose", mutates_args=())
+def own_transpose(x: torch.Tensor, how: str) -> torch.Tensor:
+    """It takes other arguments than torch's."""
+    return x.t().contiguous()
+
+
+own_relu.register_fake(torch.empty_like)
+own_transpose.register_fake(lambda x, how: x.new_empty(x.shape[1], x.shape[0]))
+
+
+def test_ops_of_users_with_names_of_torchs(group):
+    module, report = overlapped(lambda x, a, b: scatter(own_relu(gather(x, group) @ a) @ b, group), (4, 8), (8, 6), (6, 8))
+    assert not report.kept and len(report.programs) == 2
+    assert not any("relu" in str(program.plain) for program in report.programs.values())
+    assert "hostir_tests.relu.default" in op_names(module)
+    _, report = overlapped(lambda x, w: own_transpose(gather(x, group), "rows") @ w, (4, 8), (8, 5))
+    assert [(line.reason, line.detail) for line in report.lines] == [(Reason.NO_MATMUL_BEHIND, "hostir_tests::transpose")]
+
+
 def test_a_gather_that_views_take_elsewhere(group):
     """Views on the way to no matmul are no reason of their own."""
     _, report = overlapped(lambda x: torch.cat(gather(x, group).split(4, 0), 1).cos(), (4, 8))
@@ -417,7 +443,20 @@ def test_reasons_that_name_the_cause(group):
     _, report = overlapped(lambda x, w: fc.reduce_scatter_tensor(x @ w, "sum", 1, group), (8, 6), (6, 24))
     assert [line.reason for line in report.lines] == [Reason.LAYOUT], str(report)
     _, report = overlapped(lambda w, x: w @ gather(x, group).t(), (5, 8), (4, 8))
-    assert [line.reason for line in report.lines] == [Reason.LAYOUT], str(report)
+    assert [line.reason for line in report.lines] == [Reason.GATHERED_RIGHT], str(report)
+    for function, detail in [
+        (lambda x, w: gather(x, group).cumsum(0) @ w, "cumsum"),
+        (lambda x, w: torch.mm(gather(x, group), w, out_dtype=torch.float32), "mm gives another element type"),
+    ]:
+        _, report = overlapped(function, (4, 8), (8, 5), dtype=torch.bfloat16)
+        assert all(detail in line.detail for line in report.lines), str(report)
+    for sent in (lambda p: p - 1.5, lambda p: p[:4], lambda p: torch.cat([p, p])):
+        _, report = overlapped(summed(sent, group), (8, 6), (6, 4))
+        assert [line.reason for line in report.lines] == [Reason.CHANGED_BEFORE_SUM], str(report)
+
+
+def summed(function, group):
+    return lambda x, w: reduce(function(x @ w), group)
 
 
 def test_an_override_of_another_schedule(group):
@@ -444,6 +483,72 @@ def test_exported_programs(group, tmp_path):
     torch.export.save(exported, tmp_path / "layer.pt2")
 
 
+class Exported(torch.nn.Module):
+    """A gather and a matmul, and what stands behind them."""
+
+    def __init__(self, group, function):
+        super().__init__()
+        self.group, self.function = group, function
+
+    def forward(self, x, w):
+        return self.function(fc.all_gather_tensor(x, 0, self.group), w)
+
+
+def without_gradient(rows, w):
+    with torch.no_grad():
+        return rows @ w
+
+
+def unread(rows, w):
+    torch.mm(rows, w)
+    return w
+
+
+@pytest.mark.parametrize("function", [lambda rows, w: torch.relu_(rows @ w), lambda rows, w: (rows @ w).add_(1)])
+@pytest.mark.parametrize("follows", [True, False])
+def test_exported_programs_with_ops_in_place_behind_a_region(group, function, follows):
+    x, w = torch.randn(4, 8), torch.randn(8, 5, requires_grad=True)
+    exported = torch.export.export(Exported(group, function), (x, w))
+    overlap = hir.Overlap(choose="always")
+    overlap(exported)
+    assert len(overlap.report().fused) == 1, str(overlap.report())
+    with torch.set_grad_enabled(follows):
+        assert exported.module()(x, w).shape == (8, 5)
+
+
+def test_graphs_in_exported_programs(group):
+    exported = torch.export.export(Exported(group, without_gradient), (torch.randn(4, 8), torch.randn(8, 5)))
+    assert any(isinstance(node.target, str) and "submod" in node.target for node in exported.graph.nodes)
+    overlap = hir.Overlap(choose="always")
+    overlap(exported)
+    assert len(overlap.report().lines) == 1, str(overlap.report())
+    assert exported.module()(torch.randn(4, 8), torch.randn(8, 5)).shape == (8, 5)
+
+
+def test_a_matmul_that_nothing_reads(group):
+    exported = torch.export.export(Exported(group, unread), (torch.randn(4, 8), torch.randn(8, 5)))
+    overlap = hir.Overlap(choose="always")
+    overlap(exported)
+    assert [line.reason for line in overlap.report().lines] == [Reason.RESULT_UNUSED]
+
+
+def test_a_pass_checks_its_own_ops(group):
+    """Another pass has the same region with other nodes."""
+    one, other = (hir.Overlap(choose="always") for _ in range(2))
+    one(traced(lambda x, w: gather(x, group) @ w, (4, 18), (18, 7)))
+    other(traced(lambda x, w: gather(x, group).view(2, 4, 18).view(8, 18) @ w, (4, 18), (18, 7)))
+    assert list(one.report().programs) == list(other.report().programs)
+    ops = [list(overlap.report().ops) for overlap in (one, other)]
+    assert [len(each) for each in ops] == [1, 1] and ops[0] != ops[1]
+
+
+def test_overrides_are_programs():
+    for program in (0, 1.5, b"mine.hir"):
+        with pytest.raises(hostir.HostIrError, match="`program` is of type") as caught:
+            hir.override("region_3f2a91c0", program)
+        assert caught.value.code == "H0610"
+
+
 def dependent(x, w, group):
     """The second matmul's weight comes from the first one."""
     rows = gather(x, group)
@@ -465,6 +570,15 @@ def both(product, group):
     return scatter(product, group), product
 
 
+def in_place(x, w, group):
+    """The weight has other numbers in the second matmul."""
+    w = w.clone()
+    rows = gather(x, group)
+    first = rows @ w
+    w.mul_(2)
+    return first, rows @ w
+
+
 # For each reason: a function that has it, and the shapes of its tensors.
 KEPT = {
     Reason.NO_MATMUL_BEHIND: (lambda g: lambda x: gather(x, g).cos(), [(4, 8)]),
@@ -472,6 +586,9 @@ KEPT = {
     Reason.RESULT_UNUSED: (lambda g: lambda x: unused(x, g), [(4, 8)]),
     Reason.GATHERED_ROWS_CONTRACTED: (lambda g: lambda x: contracted_with_itself(gather(x, g)), [(4, 8)]),
     Reason.ADDED_BEFORE_SUM: (lambda g: lambda x, w, b: scatter(x @ w + b, g), [(4, 8), (8, 5), (5,)]),
+    Reason.GATHERED_RIGHT: (lambda g: lambda x, w: x @ gather(w, g), [(4, 8), (4, 5)]),
+    Reason.CHANGED_BEFORE_SUM: (lambda g: lambda x, w: scatter(x @ w + 1, g), [(4, 8), (8, 5)]),
+    Reason.CHANGED_IN_PLACE: (lambda g: lambda x, w: in_place(x, w, g), [(4, 8), (8, 5)]),
     Reason.RESULT_ALSO_USED: (lambda g: lambda x, w: both(x @ w, g), [(4, 8), (8, 5)]),
     Reason.ROWS_NOT_DIVISIBLE: (lambda g: lambda x, w: reduce(x @ w, g), [(3, 8), (8, 5)]),
     Reason.LAYOUT: (lambda g: lambda x, w: gather(x, g).transpose(0, 1).reshape(-1, 8) @ w, [(4, 3, 8), (8, 5)]),
@@ -632,7 +749,7 @@ def test_programs_are_saved_and_put_back(group, tmp_path):
     serial = tmp_path / "serial.hir"
     serial.write_text(str(plain.run_passes("host-ir-lower")))
     hir.override(name, serial)
-    (made,) = overlap.report().programs[name].ops
+    (made,) = overlap.report().ops_of(name)
     assert "allgather(" in str(made.op.program)
     module, report = overlapped(function, *shapes)
     assert report.fused and report.programs[name].is_override
@@ -743,7 +860,7 @@ def test_several_waits_for_a_collective_are_one(group):
     assert not report.kept and len({line.region for line in report.lines}) == 1, str(report)
     assert not any("c10d" in name for name in op_names(module))
     (program,) = report.programs.values()
-    assert "wait_tensor" in program.ops[0].op.body.__closure__[0].cell_contents.code
+    assert "wait_tensor" in report.ops_of(program.name)[0].op.body.__closure__[0].cell_contents.code
     output = module.graph.output_node().args[0]
     assert output[0] is output[1]
 
@@ -774,7 +891,7 @@ def test_layers_share_an_op(group):
     _, report = overlapped(layers, (14, 22), (22, 26), (26, 22))
     assert len(report.fused) == 6 and len(report.programs) == 1
     (program,) = report.programs.values()
-    assert len(program.ops) == 1, [made.op.name for made in program.ops]
+    assert len(report.ops_of(program.name)) == 1, [made.op.name for made in report.ops.values()]
 
 
 @pytest.mark.parametrize(

@@ -89,10 +89,9 @@ def compare_losses(steps: int, device: str, dtype: torch.dtype = torch.float32) 
 
 def run_programs_of(overlap: hir.Overlap) -> None:
     """From now on the pass's ops run their programs on tensors of the CPU."""
-    for program in overlap.report().programs.values():
-        for made in program.ops:
-            if not isinstance(made.op.body, functools.partial):
-                made.op.body = functools.partial(_run_program, made.op, made.op.body)
+    for made in overlap.report().ops.values():
+        if not isinstance(made.op.body, functools.partial):
+            made.op.body = functools.partial(_run_program, made.op, made.op.body)
 
 
 def _run_program(op: hir.Op, body: Any, *values: Any) -> Any:

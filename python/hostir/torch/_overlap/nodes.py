@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -37,6 +38,10 @@ FACTOR_TYPES = {torch.float8_e4m3fn: "f8e4m3"}
 REGION = re.compile(r"region_[0-9a-f]{8}")
 """The form of the names of regions."""
 
+OWN_SPACES = {"aten", "_c10d_functional", "_c10d_functional_autograd", "hostir"}
+# Ops of the same name in `prims` take other arguments; this one converts as `_to_copy` does.
+OTHER_OPS = {("prims", "convert_element_type")}
+
 COLLECTIVE_SPACES = {"_c10d_functional", "_c10d_functional_autograd"}
 GATHERS = {"all_gather_into_tensor"}
 SUMS = {"reduce_scatter_tensor", "all_reduce", "all_reduce_"}
@@ -44,6 +49,7 @@ NOT_COLLECTIVES = {"wait_tensor", "wait_tensors", "_wrap_tensor_autograd"}
 
 # The rank of a matmul's operands: batches stand in front of rows.
 MATMULS = {"mm", "addmm", "bmm", "matmul", "linear"}
+OTHER_MATMULS = {"_int_mm", "dot", "einsum", "inner", "mkl::_mkl_linear", "mkldnn::_linear_pointwise", "mv", "tensordot"}
 
 
 @dataclass(frozen=True)
@@ -119,11 +125,19 @@ class Contraction:
 
 
 def op_name(node: Node) -> str:
-    """The op's name without namespace and overload: `mm`; empty for what is no op."""
+    """The name of an op of torch's or of a region, without namespace and overload: `mm`; empty for what is no op.
+
+    That of others, as of a user's `mylib::relu`, has its namespace: they do what their authors want.
+    """
     target = node.target
     if node.op != "call_function":
         return ""
-    return str(target._opname) if isinstance(target, torch._ops.OpOverload) else getattr(target, "__name__", "")
+    if isinstance(target, torch._ops.OpOverload):
+        name = str(target._opname)
+        is_torchs = target.namespace in OWN_SPACES or (target.namespace, name) in OTHER_OPS
+        return name if is_torchs else f"{target.namespace}::{name}"
+    name = getattr(target, "__name__", "")
+    return name if target is operator.getitem or isinstance(target, torch._ops.HigherOrderOperator) else f"{name}()"
 
 
 def _namespace(node: Node) -> str:
@@ -211,8 +225,12 @@ def matmul_of(node: Node) -> Matmul | None:
         raise Kept(Reason.SCALED_MATMUL, f"{node.name} is an op of another version")
     if name in ("baddbmm", "_grouped_mm"):
         raise Kept(Reason.BATCHED_MATMUL, node.name)
-    if name not in MATMULS or _namespace(node) != "aten" or "dtype" in node.target._overloadname:
+    if name in OTHER_MATMULS:
+        raise Kept(Reason.OP_NOT_IN_LANGUAGE, f"{node.name} is a product by `{name}`")
+    if name not in MATMULS:
         return None
+    if "dtype" in node.target._overloadname:
+        raise Kept(Reason.OP_NOT_IN_LANGUAGE, f"{node.name} gives another element type than its factors have")
     bias, left, right = None, node.args[0], node.args[1]
     if name == "addmm":
         bias, left, right = node.args[0], node.args[1], node.args[2]
@@ -221,6 +239,8 @@ def matmul_of(node: Node) -> Matmul | None:
     elif name == "linear":
         bias = node.args[2] if len(node.args) > 2 else node.kwargs.get("bias")
     weight = _weight_of(right, needs_turn=name == "linear")
+    if len(shape_of(left)) < 2:
+        raise Kept(Reason.OP_NOT_IN_LANGUAGE, f"a product with the vector {left.name}")
     return Matmul(node, left, weight, bias)
 
 
@@ -248,7 +268,7 @@ def _scaled_matmul_of(node: Node) -> Matmul:
 
 def contraction_of(node: Node) -> Contraction | None:
     """The contraction of rows that a node is, if it is a product of two matrices of which the left one is transposed."""
-    if op_name(node) != "mm" or _namespace(node) != "aten" or "dtype" in node.target._overloadname:
+    if op_name(node) != "mm" or "dtype" in node.target._overloadname:
         return None
     left, right = (_weight_of(factor, needs_turn=False) for factor in node.args[:2])
     return Contraction(node, left, right) if left.is_transposed and not right.is_transposed else None

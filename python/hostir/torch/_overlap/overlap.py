@@ -20,11 +20,11 @@ from hostir.torch._overlap.bodies import Part, apart_module, program_module, reg
 from hostir.torch._overlap.emit import Written, write_region
 from hostir.torch._overlap.measure import Times, Ways, measure_ways
 from hostir.torch._overlap.nodes import Collective, Node, collective_of
-from hostir.torch._overlap.programs import RegionProgram, default_passes, region_op, region_program
+from hostir.torch._overlap.programs import RegionOp, RegionProgram, default_passes, region_op, region_program
 from hostir.torch._overlap.reasons import Kept, Reason
 from hostir.torch._overlap.regions import GraphIndex, Region, find_gather, find_sum, join_regions
 from hostir.torch._overlap.report import Line, Report, source_line
-from hostir.torch._overlap.rewrite import check_convex, merge_waits, replace_region
+from hostir.torch._overlap.rewrite import check_convex, check_in_place, merge_waits, replace_region
 from hostir.torch._overlap.views import merge_views
 
 __all__ = ["Overlap"]
@@ -95,9 +95,8 @@ class Overlap(CustomGraphPass):
         All ranks call this. The tolerances are those of `Op.check`. Raises `hostir.HostIrError` (`H0630`) where the
         results differ.
         """
-        for _, program in sorted(self._report.programs.items()):
-            for made in program.ops:
-                made.check(rtol, atol)
+        for _, made in sorted(self._report.ops.items()):
+            made.check(rtol, atol)
 
     def uuid(self) -> Any | None:
         """None: compiled graphs are not cached between processes, since the ops in them belong to this one."""
@@ -113,9 +112,12 @@ class Overlap(CustomGraphPass):
             what = "is no backend of `torch.compile`, but a pass" if others else what
             _native.raise_error("H0610", f"`Overlap` {what}", note)
         before = _results_of(found)
-        self._change(found)
-        if isinstance(module, torch.fx.GraphModule):
-            module.recompile()
+        # Exported programs have graphs in graphs, as for `with torch.no_grad()`; compilers call passes for each.
+        modules = [inner for inner in module.modules() if isinstance(inner, torch.fx.GraphModule)] if module is not found else []
+        for inner in [inner.graph for inner in modules] or [found]:
+            self._change(inner)
+        for inner in modules:
+            inner.recompile()
         if module is not graph:
             # An exported program names its results elsewhere, too.
             for old, new in zip(before, _results_of(found), strict=True):
@@ -174,12 +176,16 @@ class Overlap(CustomGraphPass):
     def _part(self, index: GraphIndex, region: Region) -> tuple[Part, RegionProgram]:
         """The op of a region. Raises `Kept` where it cannot be, or shall not."""
         check_convex(index, region)
+        check_in_place(index, region)
         written = write_region(index, region)
+        if not written.results:
+            raise Kept(Reason.RESULT_UNUSED)
         program = region_program(written, region.ranks, self.passes or default_passes(written))
         self._report.programs[written.name] = program
         if self.choose == "never":
             raise Kept(Reason.CHOICE_NEVER, written.name)
         op = _op_of(index, region, written, program)
+        self._report.ops[(op.name, region.group)] = RegionOp(op, region.group, written)
         return Part(region, written, op._packet.default), program
 
     def _choose(self, index: GraphIndex, candidate: _Candidate, part: Part, program: RegionProgram) -> Times:
@@ -259,7 +265,7 @@ class _Candidate:
 def _op_of(index: GraphIndex, region: Region, written: Written, program: RegionProgram) -> Op:
     """The op of a region; a program that no op can have is refused as one that is not proved."""
     try:
-        return region_op(written, program, region_body(index, region, written), region.group)
+        return region_op(written, program, region_body(index, region, written))
     except HostIrError as error:
         raise Kept(Reason.NOT_PROVED, f"{error.code}: {error.message}") from error
 

@@ -19,7 +19,7 @@ from hostir.torch._overlap.emit import Argument, Written
 from hostir.torch._overlap.nodes import ELEMENT_TYPES, FACTOR_TYPES, REGION
 from hostir.torch._overlap.reasons import Kept, Reason
 
-__all__ = ["RegionProgram", "default_passes", "op_of_region", "override", "region_program", "unused_overrides"]
+__all__ = ["RegionOp", "RegionProgram", "default_passes", "op_of_region", "override", "region_program", "unused_overrides"]
 
 # Of a program, not of its kernels: from its name to the colon.
 HEAD = re.compile(r"^\w+(\(.*?)(?: on \w+)?:$", re.MULTILINE | re.DOTALL)
@@ -40,8 +40,6 @@ class RegionProgram:
     is_override: bool = False
     generated: Program = field(init=False)
     """The program after the passes, also while the user's runs."""
-    ops: list[RegionOp] = field(default_factory=list)
-    """The ops with this program: regions whose own nodes differ may be one program."""
 
     def __post_init__(self) -> None:
         self.generated = self.lowered
@@ -53,7 +51,7 @@ class RegionOp:
 
     op: Op
     group: str
-    """The name of the group for which it was made first."""
+    """The name of the group whose ranks call it."""
     written: Written
 
     def check(self, rtol: float | None, atol: float | None) -> None:
@@ -107,7 +105,7 @@ def region_program(written: Written, ranks: int, passes: str) -> RegionProgram:
     return made
 
 
-def region_op(written: Written, program: RegionProgram, body: RegionBody, group: str) -> Op:
+def region_op(written: Written, program: RegionProgram, body: RegionBody) -> Op:
     """The op of torch that is a region: its program, and its own nodes as the specification."""
     variant = hashlib.sha256(f"{body.code}\n{program.passes}".encode()).hexdigest()[:6]
     name = f"{written.name}_{variant}"
@@ -115,7 +113,6 @@ def region_op(written: Written, program: RegionProgram, body: RegionBody, group:
         args = {argument.name.lower(): argument.name for argument in written.arguments}
         outputs = tuple(result.name for result in written.results)
         made = Op(f"hostir::{name}", body.function, program.lowered, args, outputs)
-        program.ops.append(RegionOp(made, group, written))
         _OPS[name] = (made, program)
     return _OPS[name][0]
 
@@ -140,7 +137,10 @@ def override(name: str, program: str | os.PathLike[str] | Program | None) -> Non
     Raises `hostir.HostIrError` if the program is wrong (the error's own code), has other inputs or outputs (`H0631`) or is
     plain math that no pass has lowered (`H0614`), and for what is not the name of a region (`H0610`).
     """
-    if REGION.fullmatch(name) is None:
+    if not isinstance(program, (str, os.PathLike, Program, type(None))):
+        what = f"`program` is of type {type(program).__name__}"
+        _native.raise_error("H0610", what, "give a path, a `hostir.Program`, or None to take an override back")
+    if REGION.fullmatch(str(name)) is None:
         regions = ", ".join(sorted({region for region, _ in _PROGRAMS}))
         note = f"the regions so far are {regions}" if regions else "take it from a report"
         _native.raise_error("H0610", f"`{name}` is not the name of a region, as `region_3f2a91c0` is", note)

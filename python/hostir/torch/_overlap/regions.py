@@ -244,9 +244,14 @@ def _reason_of_no_matmul(index: GraphIndex, region: Region) -> Kept:
             return kept
         if _rows_of_scaled(index, user) not in {None, *region.gathered}:
             return Kept(Reason.SCALED_MATMUL, f"{user.name}, which reads them as scales, is in no region")
+        if _is_right(index, region, user):
+            return Kept(Reason.GATHERED_RIGHT, user.name)
         if _is_contracted(index, user):
             return Kept(Reason.GATHERED_ROWS_CONTRACTED, user.name)
     readers = _behind_views(users)
+    for reader in readers:
+        if _is_right(index, region, reader):
+            return Kept(Reason.GATHERED_RIGHT, reader.name)
     if any(index.matmul(reader) is not None for reader in readers):
         return Kept(Reason.LAYOUT, users[0].name)
     regions = [region for region in map(region_name, readers) if region]
@@ -266,6 +271,12 @@ def _behind_views(users: list[Node]) -> list[Node]:
         queue.extend(user for user in node.users if user not in seen)
         seen.update(node.users)
     return readers
+
+
+def _is_right(index: GraphIndex, region: Region, node: Node) -> bool:
+    """True if a node is a matmul whose left factor does not depend on the gathered rows."""
+    matmul = index.matmul(node)
+    return matmul is not None and matmul.left not in index.dependents(next(iter(region.gathered)))
 
 
 def _is_contracted(index: GraphIndex, node: Node) -> bool:
@@ -308,7 +319,8 @@ def _collect_summed(index: GraphIndex, region: Region, node: Node, before: int) 
     function = index.functions.get(node)
     is_sum = function is not None and function.name == "add" and len(function.tensors) == 2
     if matmul is None and move is None and not is_sum:
-        raise Kept(Reason.ADDED_BEFORE_SUM if region.summed else Reason.NO_MATMUL_BEFORE, op_name(node) or node.op)
+        reason = Reason.CHANGED_BEFORE_SUM if _has_matmul_before(index, node) else Reason.NO_MATMUL_BEFORE
+        raise Kept(Reason.ADDED_BEFORE_SUM if region.summed else reason, op_name(node) or node.op)
     if any(user not in region.nodes for user in node.users):
         raise Kept(Reason.RESULT_ALSO_USED, node.name)
     if matmul is not None:
@@ -318,6 +330,20 @@ def _collect_summed(index: GraphIndex, region: Region, node: Node, before: int) 
     elif function is not None:
         region.through.add(node)
         _collect_terms(index, region, function, before)
+
+
+def _has_matmul_before(index: GraphIndex, node: Node) -> bool:
+    """True if a matmul is reached through what computes element by element, or moves elements."""
+    queue, seen = [node], {node}
+    while queue:
+        at = queue.pop()
+        if index.matmul(at) is not None:
+            return True
+        is_simple = op_name(at) in VIEWS | COPIES | MOVING or torch.Tag.pointwise in getattr(at.target, "tags", ())
+        operands = [operand for operand in at.all_input_nodes if is_simple and operand not in seen]
+        queue.extend(operands)
+        seen.update(operands)
+    return False
 
 
 def _collect_matmul(index: GraphIndex, region: Region, matmul: Matmul, before: int) -> None:
@@ -357,7 +383,8 @@ def _collect_terms(index: GraphIndex, region: Region, function: Function, before
 
 def _added(kept: Kept, term: Node) -> Kept:
     """A term of a sum that is no matmul is something else than a collective without a matmul."""
-    return Kept(Reason.ADDED_BEFORE_SUM, term.name) if kept.reason is Reason.NO_MATMUL_BEFORE else kept
+    others = (Reason.NO_MATMUL_BEFORE, Reason.CHANGED_BEFORE_SUM)
+    return Kept(Reason.ADDED_BEFORE_SUM, term.name) if kept.reason in others else kept
 
 
 def join_regions(index: GraphIndex, gather: Region, total: Region) -> Region | None:

@@ -11,7 +11,7 @@ import torch
 import hostir
 from hostir.torch._overlap.measure import Times
 from hostir.torch._overlap.nodes import Collective, Node
-from hostir.torch._overlap.programs import RegionProgram, unused_overrides
+from hostir.torch._overlap.programs import RegionOp, RegionProgram, unused_overrides
 from hostir.torch._overlap.reasons import Kept, Reason
 
 __all__ = ["Line", "Report", "source_line"]
@@ -61,6 +61,12 @@ class Report:
     lines: list[Line] = field(default_factory=list)
     programs: dict[str, RegionProgram] = field(default_factory=dict)
     """The regions' programs by name, also of regions that were not faster."""
+    ops: dict[tuple[str, str], RegionOp] = field(default_factory=dict)
+    """Their ops, by the op's name and the group's: regions whose own nodes differ may be one program."""
+
+    def ops_of(self, region: str) -> list[RegionOp]:
+        """The ops of a region."""
+        return [made for made in self.ops.values() if made.written.name == region]
 
     @property
     def fused(self) -> list[Line]:

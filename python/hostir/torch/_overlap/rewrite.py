@@ -13,7 +13,7 @@ from hostir.torch._overlap.nodes import Node, collective_of, op_name
 from hostir.torch._overlap.reasons import Kept, Reason
 from hostir.torch._overlap.regions import GraphIndex, Region
 
-__all__ = ["check_convex", "merge_waits", "replace_region"]
+__all__ = ["check_convex", "check_in_place", "merge_waits", "replace_region"]
 
 
 def merge_waits(graph: torch.fx.Graph) -> None:
@@ -50,6 +50,25 @@ def check_convex(index: GraphIndex, region: Region) -> None:
                 raise Kept(Reason.NOT_CONVEX, late[0].name)
         elif any(operand in inside or operand in behind for operand in (*node.all_input_nodes, *earlier.get(node, ()))):
             behind.add(node)
+
+
+def check_in_place(index: GraphIndex, region: Region) -> None:
+    """Raises `Kept` if an op in place stands where nodes change their order: between the place of the region's op, behind its
+    arguments, and the region's last node. Compiled graphs have such ops at their end alone, exported programs anywhere.
+    """
+    inside = region.nodes
+    written = inside | region.weight_views
+    outside = {operand for node in written for operand in node.all_input_nodes} - written
+    first = min(min(index.order[node] for node in inside), max(index.order[node] for node in outside))
+    last = max(index.order[node] for node in inside)
+    for node, at in index.order.items():
+        if first < at <= last and node not in inside and _is_in_place(node):
+            raise Kept(Reason.CHANGED_IN_PLACE, node.name)
+
+
+def _is_in_place(node: Node) -> bool:
+    schema = getattr(node.target, "_schema", None)
+    return node.op == "call_function" and schema is not None and bool(schema.is_mutable)
 
 
 def _collectives_before(nodes: Iterable[Node]) -> dict[Node, tuple[Node, ...]]:
