@@ -160,11 +160,24 @@ def parse_all(text: str, name: str = "<string>") -> list[Program]:
 
 
 def load(path: str | os.PathLike[str], *, program: str | int | None = None) -> Program:
-    """Reads a program from a file; see `parse`. Raises `OSError` if there is none, `HostIrError` for a text in its place."""
+    """Reads a program from a file; see `parse`. Raises `OSError` if there is none.
+
+    Raises `HostIrError` for a text in its place (`H0610`), and for a file that is not UTF-8 (`H0019`).
+    """
+    if not isinstance(path, (str, os.PathLike)):
+        what = f"`path` is of type {type(path).__name__}"
+        _native.raise_error("H0610", what, "give the path of a file, as `str` or `pathlib.Path`")
     if isinstance(path, str) and "\n" in path:
         _native.raise_error("H0610", "`path` is a text of several lines, but names a file", "read it: `hostir.parse(text)`")
-    with open(path, encoding="utf-8") as file:
-        return parse(file.read(), os.fspath(path), program=program)
+    name = os.fsdecode(path)
+    with open(path, "rb") as file:
+        found = file.read()
+    try:
+        text = found.decode()
+    except UnicodeDecodeError as error:
+        message = f"{name} is not valid UTF-8, from byte {error.start} on"
+        _native.raise_error("H0019", message, "save the file as UTF-8")
+    return parse(text, name, program=program)
 
 
 def verify(program: Program) -> list[Diagnostic]:

@@ -233,6 +233,9 @@ fn choose_programs(name: &str, names: &[Option<String>], which: Option<&str>) ->
     Err(Diag::global_error(errors::CONTAINER, message).with_note(note))
 }
 
+/// The reader's code of a file that is no text.
+const NOT_UTF8: &str = "H0019";
+
 /// Raises an error with one of the codes that Python's side has a use for.
 #[pyfunction]
 pub(crate) fn raise_error(py: Python<'_>, code: &str, message: String, note: Option<String>) -> PyResult<()> {
@@ -244,6 +247,7 @@ pub(crate) fn raise_error(py: Python<'_>, code: &str, message: String, note: Opt
         errors::REFERENCE,
         codes::SESSION,
         codes::SYMMETRIC_MEMORY,
+        NOT_UTF8,
     ];
     let code = known.into_iter().find(|known| *known == code).unwrap_or(errors::VALUE);
     let diag = Diag::global_error(code, message);

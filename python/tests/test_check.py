@@ -31,6 +31,10 @@ def test_a_race_is_refused_and_repaired(tutorial):
     assert repaired != program.source
     assert hostir.parse(repaired).check().ok
     assert hostir.apply_fixes(program.source, verdict.errors) == repaired
+    # The same with other ends of lines.
+    text = program.source.replace("\n", "\r\n")
+    errors = hostir.parse(text).check().errors
+    assert hostir.apply_fixes(text, errors) == repaired.replace("\n", "\r\n")
 
 
 def test_a_deadlock_hangs(examples):

@@ -145,3 +145,14 @@ def test_programs_pickle():
 def test_a_missing_file_is_pythons_error(tmp_path):
     with pytest.raises(FileNotFoundError):
         hostir.load(tmp_path / "none.hir")
+
+
+def test_files_that_are_no_texts(tmp_path):
+    (tmp_path / "latin.hir").write_bytes("// größer\n".encode("latin-1"))
+    with pytest.raises(hostir.HostIrError, match="latin.hir is not valid UTF-8, from byte 5 on") as caught:
+        hostir.load(tmp_path / "latin.hir")
+    assert caught.value.code == "H0019"
+    for path in (b"a.hir", 0, None):
+        with pytest.raises(hostir.HostIrError, match="`path` is of type") as caught:
+            hostir.load(path)
+        assert caught.value.code == "H0610"

@@ -11,6 +11,7 @@ use crate::hir2::write::write_file;
 use crate::ir::edit::Edit;
 use crate::ir::{BlockId, OpId, OpKind, Program};
 use crate::print::{PrintOptions, VersionLine, print_into};
+use std::borrow::Cow;
 
 /// The printed form of a text in `hir 2`, and its canonical layout.
 pub(super) struct PrintedTwin {
@@ -43,9 +44,18 @@ impl PrintedTwin {
             return None;
         }
         programs.iter_mut().for_each(sink_slices);
-        let edits = line_edits(&self.canonical, &canonical_text(programs));
-        let layout = line_edits(&self.canonical, text);
+        let canonical = with_line_ends_of(text, &self.canonical);
+        let edits = line_edits(&canonical, &with_line_ends_of(text, &canonical_text(programs)));
+        let layout = line_edits(&canonical, text);
         edits.into_iter().map(|edit| move_edit(edit, &layout)).collect()
+    }
+}
+
+/// A canonical text with the line ends of another one, or its lines would all differ.
+fn with_line_ends_of<'t>(text: &str, canonical: &'t str) -> Cow<'t, str> {
+    match text.contains("\r\n") {
+        true => Cow::Owned(canonical.replace('\n', "\r\n")),
+        false => Cow::Borrowed(canonical),
     }
 }
 
