@@ -525,6 +525,21 @@ def test_graphs_in_exported_programs(group):
     assert exported.module()(torch.randn(4, 8), torch.randn(8, 5)).shape == (8, 5)
 
 
+def test_random_numbers_keep_their_order(group):
+    """The second draw stands before the region's last node, the first one depends on the region."""
+
+    def layer(x, a, b):
+        rows = gather(x, group)
+        first = torch.rand_like(rows @ a)
+        scale = torch.rand_like(b)
+        return first, scale, rows @ (b * scale)
+
+    before = [name for name in op_names(traced(layer, (4, 8), (8, 6), (8, 5))) if "rand" in name]
+    module, report = overlapped(layer, (4, 8), (8, 6), (8, 5))
+    shapes = [list(node.meta["val"].shape) for node in module.graph.nodes if "rand" in str(node.target)]
+    assert len(before) == 2 and shapes == [[8, 6], [8, 5]], str(report)
+
+
 def test_a_matmul_that_nothing_reads(group):
     exported = torch.export.export(Exported(group, unread), (torch.randn(4, 8), torch.randn(8, 5)))
     overlap = hir.Overlap(choose="always")

@@ -38,11 +38,12 @@ def merge_waits(graph: torch.fx.Graph) -> None:
 def check_convex(index: GraphIndex, region: Region) -> None:
     """Raises `Kept` if something outside of the region depends on it and something in it on that.
 
-    Collectives outside of it keep their order: ranks of other groups, for which this region may stay as it is, have the same.
+    Collectives outside of it keep their order: ranks of other groups, for which this region may stay as it is, have the same. Ops
+    that draw random numbers keep theirs, too.
     """
     inside = region.nodes
     behind: set[Node] = set()
-    earlier = _collectives_before(node for node in index.graph.nodes if node not in inside)
+    earlier = _ordered_before(node for node in index.graph.nodes if node not in inside)
     for node in index.graph.nodes:
         if node in inside:
             late = [operand for operand in node.all_input_nodes if operand in behind]
@@ -71,10 +72,19 @@ def _is_in_place(node: Node) -> bool:
     return node.op == "call_function" and schema is not None and bool(schema.is_mutable)
 
 
-def _collectives_before(nodes: Iterable[Node]) -> dict[Node, tuple[Node, ...]]:
-    """For each collective the one before it, if there is one."""
-    collectives = [node for node in nodes if collective_of(node) is not None]
-    return {node: (before,) for before, node in zip(collectives, collectives[1:])}
+def _ordered_before(nodes: Iterable[Node]) -> dict[Node, tuple[Node, ...]]:
+    """For each collective the one before it, if there is one, and for each op that draws random numbers."""
+    found = list(nodes)
+    before: dict[Node, tuple[Node, ...]] = {}
+    for is_ordered in (collective_of, _is_random):
+        ordered = [node for node in found if is_ordered(node)]
+        for one, other in zip(ordered, ordered[1:]):
+            before[other] = (one,)
+    return before
+
+
+def _is_random(node: Node) -> bool:
+    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
 
 
 def replace_region(graph: torch.fx.Graph, index: GraphIndex, region: Region, written: Written, target: Any) -> None:
@@ -100,10 +110,10 @@ def replace_region(graph: torch.fx.Graph, index: GraphIndex, region: Region, wri
 
 
 def _restore_order(graph: torch.fx.Graph) -> None:
-    """Moves nodes that now stand before an operand behind it; all others keep their order, and collectives do."""
+    """Moves nodes that now stand before an operand behind it; all others keep their order, and what is ordered does."""
     placed: set[Node] = set()
     waiting: dict[Node, list[Node]] = {}
-    earlier = _collectives_before(graph.nodes)
+    earlier = _ordered_before(graph.nodes)
     for node in list(graph.nodes):
         _place(node, placed, waiting, earlier)
 
@@ -111,7 +121,7 @@ def _restore_order(graph: torch.fx.Graph) -> None:
 def _place(
     first: Node, placed: set[Node], waiting: dict[Node, list[Node]], earlier: dict[Node, tuple[Node, ...]]
 ) -> None:
-    """Places a node if its operands are, and the collective before it, and behind it the nodes that waited for it."""
+    """Places a node if its operands are, and what it is ordered behind, and behind it the nodes that waited for it."""
     queue, last = [first], first
     while queue:
         node = queue.pop(0)
