@@ -1,11 +1,32 @@
 """The extension module; `hostir` has the functions and types to use."""
 
 from collections.abc import Sequence
-from typing import Any, NoReturn, TypedDict
+from typing import Any, NoReturn, TypedDict, final, type_check_only
+
+__all__ = [
+    "RULES_VERSION",
+    "VERSION",
+    "ControlPlane",
+    "Dispatcher",
+    "NativeProgram",
+    "Session",
+    "Tensor",
+    "check",
+    "count_devices",
+    "hir_opt",
+    "hir_run",
+    "parse",
+    "raise_error",
+    "run",
+    "run_ranks",
+    "set_symmetric_ranges",
+    "sizes_of_parts",
+]
 
 VERSION: str
 RULES_VERSION: int
 
+@final
 class NativeProgram:
     @property
     def name(self) -> str: ...
@@ -27,6 +48,7 @@ class NativeProgram:
     def verify(self) -> str: ...
     def run_passes(self, pipeline: str) -> tuple[NativeProgram, str]: ...
 
+@final
 class Tensor:
     """A dense row-major tensor in host memory, of any element type that programs have."""
 
@@ -58,10 +80,13 @@ class Tensor:
         copy: bool | None = None,
     ) -> Any: ...
 
+@final
+@type_check_only
 class TensorBits:
     def __dlpack_device__(self) -> tuple[int, int]: ...
     def __dlpack__(self, **options: Any) -> Any: ...
 
+@type_check_only
 class CheckResult(TypedDict):
     outcome: str
     sizes: dict[str, int]
@@ -74,21 +99,23 @@ class CheckResult(TypedDict):
     text: str
     warnings: str
 
+@final
 class ControlPlane:
-    def __init__(self, rank: int, world: int, host: str, gather: Any, report: Any) -> None: ...
+    def __new__(cls, rank: int, world: int, host: str, gather: Any, report: Any) -> ControlPlane: ...
     def note_failure(self, rank: int, why: str) -> None: ...
     def note_loss(self, rank: int, how: str) -> None: ...
 
+@final
 class Session:
-    def __init__(
-        self,
+    def __new__(
+        cls,
         program: NativeProgram,
         inputs: list[tuple[str, list[int], list[int]]],
         outputs: list[tuple[int, tuple[str, list[int], list[int]]]],
         control_plane: ControlPlane | None,
         settings: dict[str, Any],
         session: dict[str, Any],
-    ) -> None: ...
+    ) -> Session: ...
     def run(self, stream: int, addresses: list[int]) -> None: ...
     def is_complete(self) -> bool | None: ...
     def wait(self) -> None: ...
@@ -100,10 +127,11 @@ class Session:
     def close(self) -> None: ...
     def abandon(self) -> None: ...
 
+@final
 class Dispatcher:
     """The prepared calls of an op, by the layouts of their tensors and their other arguments."""
 
-    def __init__(self, torch: dict[str, Any], places: list[int]) -> None: ...
+    def __new__(cls, torch: dict[str, Any], places: list[int]) -> Dispatcher: ...
     @property
     def has_exchange_api(self) -> bool:
         """True if tensors are read by DLPack's exchange API."""

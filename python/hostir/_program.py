@@ -14,6 +14,21 @@ from hostir._settings import MOST_RANKS, MOST_SEED, read_mapping, read_number, r
 
 if TYPE_CHECKING:
     import numpy
+    from typing_extensions import TypedDict, Unpack
+
+    class _ProofSettings(TypedDict, total=False):
+        devices: int | None
+        sizes: Mapping[str, int | float] | None
+        shapes: Mapping[str, Sequence[int]] | None
+        streams: int | None
+        timeout: float | None
+
+    class _CheckSettings(_ProofSettings, total=False):
+        strict: bool
+
+    class _RunSettings(_ProofSettings, total=False):
+        seed: int
+        check: bool
 
 __all__ = ["Program", "Verdict", "check", "load", "parse", "parse_all", "run", "run_passes", "verify"]
 
@@ -87,11 +102,11 @@ class Program:
         made, warnings = self._handle.run_passes(pipeline)
         return Program(made, self.pass_warnings + read_diagnostics(warnings))
 
-    def check(self, **settings: Any) -> Verdict:
+    def check(self, **settings: Unpack[_CheckSettings]) -> Verdict:
         """Proves the program; see `hostir.check`."""
         return check(self, **settings)
 
-    def run(self, inputs: Mapping[str, Any] | None = None, **settings: Any) -> dict[str, Any]:
+    def run(self, inputs: Mapping[str, Any] | None = None, **settings: Unpack[_RunSettings]) -> dict[str, Any]:
         """Runs the program on the CPU; see `hostir.run`."""
         return run(self, inputs, **settings)
 
@@ -253,7 +268,8 @@ def run(
       must be the program's; nothing is converted.
     - `seed`: for generated inputs; `hir-run --seed` gives the same numbers.
     - `check`: proves the program first.
-    - `devices`, `sizes`, `shapes`, `streams`: as for `check`. `timeout`: seconds for planning, and for the run.
+    - `devices`, `sizes`, `shapes`, `streams`: as for `check`. `timeout`: seconds for planning, and for the run,
+      which ends behind the instruction that is under way then.
 
     Outputs are numpy arrays. Where numpy lacks the element type (bfloat16, FP8) they are `hostir.Tensor`, which torch
     reads, `torch.from_dlpack(output)`, and of which `numpy.asarray` makes an array if `ml_dtypes` is installed.
