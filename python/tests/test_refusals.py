@@ -53,6 +53,11 @@ LINEAR = [
     (GATHER, (ones(8, 6), ones(5, 6), "group", ones(6)), "`bias` has the shape (6), but `w` of shape (5, 6) gives 5", "(5)"),
     (SCATTER, (ones(8, 6), ones(5, 6), "group", ones(1, 5)), "`bias` has the shape (1, 5)", "(5)"),
     (REDUCE, (ones(8, 6), ones(5, 6), "group", ones(4)), "`bias` has the shape (4)", "(5)"),
+    (GATHER, ([1.0], ones(5, 6)), "`x` is of type list, but needs a tensor", "torch.Tensor"),
+    (GATHER, (ones(8, 6), None), "`w` is of type NoneType", "torch.Tensor"),
+    (GATHER, (ones(8, 6), [ones(5, 6), 3]), "`w[1]` is of type int", "torch.Tensor"),
+    (SCATTER, (ones(8, 6), ones(5, 6), "group", [ones(5)]), "`bias` is of type list", "torch.Tensor"),
+    (REDUCE, (ones(8, 6), ones(5, 6).to("meta")), "`x` is on cpu, but `w` on meta", "move one"),
     (SCATTER, (ones(6, 6), ones(5, 6)), "axis 0 of `x` has 6 rows, which do not divide into one part for each of 4 ranks", "pad"),
 ]
 
@@ -71,7 +76,7 @@ def maybe_compiled(kind, call, fullgraph=False):
 
 
 def test_the_axis_of_rows(group):
-    for dim, message in [(1, "`dim` is 1, the axis of the features of `x`"), (-1, "`dim` is -1"), (2, "`x` has 2 axes")]:
+    for dim, message in [(None, "`dim` is of type NoneType"), (1, "`dim` is 1, the axis of the features of `x`"), (-1, "`dim` is -1"), (2, "`x` has 2 axes")]:
         assert message in refusal(GATHER, ones(8, 6), ones(5, 6), group, dim=dim)[0]
     message, note = refusal(SCATTER, ones(2, 6, 6), ones(5, 6), group, dim=1)
     assert "axis 1 of `x` has 6 rows" in message and "2 more" in note
@@ -142,6 +147,7 @@ def test_dtensors(group):
     message, note = refusal(ranks.gather_matmul_2, x, ones(4, 5), group)
     assert message == "hostir_tests::gather_matmul_2: `x` is a `DTensor`, but programs take each rank's part"
     assert note == "pass the rank's part: `x.to_local()`"
+    assert "`x` is a `DTensor`, but slots take" in refusal(GATHER, x, ones(5, 4), group)[0]
 
 
 @pytest.mark.parametrize("call", [GATHER, ranks.gather_matmul_2])
@@ -152,6 +158,8 @@ def test_meshes_of_two_dimensions(group, call):
     assert note == 'slice a dimension: `mesh["tp"]`'
     message, note = refusal(call, ones(8, 6), ones(5, 6), init_device_mesh("cpu", (2, 2)))
     assert "of 2 dimensions, but" in message and "mesh_dim_names" in note
+    style = hir.ColwiseParallel()._apply
+    assert refusal(style, torch.nn.Linear(6, 5), named)[1] == 'slice a dimension: `mesh["tp"]`'
 
 
 @hir.op("hostir_refusals::two_results", program="programs/two_results.hir", args={"x": "x"}, out=("a", "b"))

@@ -9,14 +9,31 @@ import torch
 
 from hostir import _native
 
-__all__ = ["check_biases", "check_part_rows", "check_rows", "check_types", "check_weights"]
+__all__ = ["check_biases", "check_kinds", "check_part_rows", "check_rows", "check_types", "check_weights"]
 
 Shape = Sequence[int]
+
+
+def check_kinds(x: Any, weights: Sequence[Any], biases: Sequence[Any], is_list: bool) -> None:
+    """Raises unless all are plain tensors of one device; biases may be None."""
+    named = [("x", x)]
+    named += [(_name_in_list("w", at, is_list), weight) for at, weight in enumerate(weights)]
+    named += [(_name_in_list("bias", at, is_list), bias) for at, bias in enumerate(biases) if bias is not None]
+    for name, value in named:
+        kind = type(value).__name__
+        if not isinstance(value, torch.Tensor):
+            _refuse(f"`{name}` is of type {kind}, but needs a tensor", "pass a `torch.Tensor`")
+        if kind == "DTensor":
+            _refuse(f"`{name}` is a `DTensor`, but slots take each rank's part", f"pass the rank's part: `{name}.to_local()`")
+        if value.device != x.device:
+            _refuse(f"`x` is on {x.device}, but `{name}` on {value.device}", "move one of them: `w.to(x.device)`")
 
 
 def check_rows(x: torch.Tensor, dim: int) -> None:
     """Raises unless `x` has an axis of rows, which is `dim`, and one of features behind it."""
     axes = x.dim()
+    if not isinstance(dim, int):
+        _refuse(f"`dim` is of type {type(dim).__name__}, but needs a number", "name the axis of the tokens")
     if axes < 2:
         _refuse_axes(axes, "that of the rows and that of the features")
     if not -axes <= dim < axes:

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 
 from hostir.torch._gradient import differentiable_once, without_autocast
 from hostir.torch._group import known_group_name, rank_count
-from hostir.torch._slot_checks import check_biases, check_part_rows, check_rows, check_types, check_weights
+from hostir.torch._slot_checks import check_biases, check_kinds, check_part_rows, check_rows, check_types, check_weights
 from hostir.torch._transforms import refuse_transform
 from hostir.torch._slot_graphs import (
     SlotCall,
@@ -52,13 +52,15 @@ def all_gather(x: Tensor, w: Any, group: Any, bias: Any = None, *, dim: int = 0)
 
     Wrong shapes and groups are a `hostir.HostIrError` (`H0610`).
     """
-    weights = (w,) if isinstance(w, Tensor) else tuple(w)
-    biases = () if bias is None else (bias,) if isinstance(bias, Tensor) else tuple(bias)
+    is_list = isinstance(w, (list, tuple))
+    weights = tuple(w) if is_list else (w,)
+    biases = () if bias is None else tuple(bias) if isinstance(bias, (list, tuple)) else (bias,)
+    check_kinds(x, weights, biases, is_list)
     check_rows(x, dim)
-    call = _slot_call(x, group, dim, weights, biases, is_list=not isinstance(w, Tensor))
+    call = _slot_call(x, group, dim, weights, biases, is_list)
     run = _gather_compiled if torch.compiler.is_compiling() else _Gather.apply
     made = run(call, *_arguments(call, x, *weights, *biases))
-    return made[0] if isinstance(w, Tensor) else tuple(made)
+    return tuple(made) if is_list else made[0]
 
 
 def reduce_scatter(x: Tensor, w: Tensor, group: Any, bias: Tensor | None = None, *, dim: int = 0) -> Tensor:
@@ -67,6 +69,7 @@ def reduce_scatter(x: Tensor, w: Tensor, group: Any, bias: Tensor | None = None,
     A rank has its part of the columns of `x` and `w`, and the whole bias, whose gradient is that of all rows.
     """
     biases = () if bias is None else (bias,)
+    check_kinds(x, (w,), biases, is_list=False)
     check_rows(x, dim)
     call = _slot_call(x, group, dim, (w,), biases)
     check_part_rows(x, dim, call.ranks)
@@ -81,6 +84,7 @@ def all_reduce(x: Tensor, w: Tensor, group: Any, bias: Tensor | None = None) -> 
     All ranks go on with the same numbers, so the gradient that comes back is the same on all, and is not summed.
     """
     biases = () if bias is None else (bias,)
+    check_kinds(x, (w,), biases, is_list=False)
     call = _slot_call(x, group, 0, (w,), biases)
     return _Reduce.apply(call, *_arguments(call, x, w, *biases))
 
