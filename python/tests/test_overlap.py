@@ -444,15 +444,21 @@ def test_reasons_that_name_the_cause(group):
     assert [line.reason for line in report.lines] == [Reason.LAYOUT], str(report)
     _, report = overlapped(lambda w, x: w @ gather(x, group).t(), (5, 8), (4, 8))
     assert [line.reason for line in report.lines] == [Reason.GATHERED_RIGHT], str(report)
-    for function, detail in [
-        (lambda x, w: gather(x, group).cumsum(0) @ w, "cumsum"),
-        (lambda x, w: torch.mm(gather(x, group), w, out_dtype=torch.float32), "mm gives another element type"),
-    ]:
-        _, report = overlapped(function, (4, 8), (8, 5), dtype=torch.bfloat16)
-        assert all(detail in line.detail for line in report.lines), str(report)
+    _, report = overlapped(lambda x, w: gather(x, group).cumsum(0) @ w, (4, 8), (8, 5))
+    assert [(line.reason, line.detail) for line in report.lines] == [(Reason.NO_MATMUL_BEHIND, "cumsum")]
     for sent in (lambda p: p - 1.5, lambda p: p[:4], lambda p: torch.cat([p, p])):
         _, report = overlapped(summed(sent, group), (8, 6), (6, 4))
         assert [line.reason for line in report.lines] == [Reason.CHANGED_BEFORE_SUM], str(report)
+
+
+def test_a_matmul_that_gives_another_type(group):
+    wider = lambda x, w: torch.mm(gather(x, group), w, out_dtype=torch.float32)  # noqa: E731
+    try:
+        _, report = overlapped(wider, (4, 8), (8, 5), dtype=torch.bfloat16)
+    except TypeError:
+        pytest.skip("this torch traces no such matmul")
+    (line,) = report.lines
+    assert line.reason is Reason.OP_NOT_IN_LANGUAGE and "gives another element type" in line.detail, str(report)
 
 
 def summed(function, group):
