@@ -1,5 +1,7 @@
 """What a function and a program have to have in common to be an op, and what is refused."""
 
+import functools
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -368,7 +370,7 @@ def yielding(x: torch.Tensor) -> torch.Tensor:
 
 
 NAMES = ["é", "class", "name", "__init__", "", "a-b", "a.b"]
-OTHER_NAMES = ["alone", "::a", "a::", "import_module::a", 3, None]
+OTHER_NAMES = ["alone", "::a", "a::", "import_module::a", "loaded_libraries::a", "higher_order::a", "a::_dir", 3, None]
 
 
 @pytest.mark.parametrize("name", [*(f"hostir_definitions::{name}" for name in NAMES), *OTHER_NAMES])
@@ -393,6 +395,11 @@ def _define_late(define):
     define("hostir_definitions::late")
 
 
+class Callable:
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        return x
+
+
 def test_functions_and_settings_that_make_no_op():
     for function, args, message in [
         (with_out, {"x": "X"}, "has an argument `out`"),
@@ -401,6 +408,8 @@ def test_functions_and_settings_that_make_no_op():
         (yielding, {"x": "X"}, "is a generator"),
     ]:
         refused_as("H0611", message, hir.op("hostir_definitions::wrong", program=RELU, args=args, out="Z"), function)
+    for made in (Callable(), functools.partial(product_alone), None):
+        refused_as("H0610", "decorates a function", hir.op("hostir_definitions::wrong", program=RELU, args={"x": "X"}, out="Z"), made)
     for setting, value in [("program", None), ("args", None), ("args", ["x"]), ("out", None), ("out", [1])]:
         settings = {"program": RELU, "args": {"x": "X"}, "out": "Z", setting: value}
         refused_as("H0610", f"`{setting}` is of type", hir.op, "hostir_definitions::wrong", **settings)

@@ -505,6 +505,50 @@ def without_gradient(rows, w):
         return rows @ w
 
 
+def changed_without_gradient(rows, w):
+    first = rows @ w
+    with torch.no_grad():
+        w.mul_(2)
+    return first, rows @ w
+
+
+def test_ops_in_place_in_graphs_of_exported_programs(group):
+    weight = torch.randn(8, 5)
+    exported = torch.export.export(Exported(group, changed_without_gradient), (torch.randn(4, 8), weight))
+    overlap = hir.Overlap(choose="always")
+    overlap(exported)
+    assert [line.reason for line in overlap.report().lines] == [Reason.CHANGED_IN_PLACE], str(overlap.report())
+
+
+def copied_before(rows, w):
+    w = w + 0
+    copied = w.t().reshape(-1)
+    w.mul_(2)
+    return rows @ w, copied.view(5, 8)
+
+
+def test_views_that_copy_before_an_op_in_place(group):
+    x, w = torch.randn(4, 8), torch.randn(8, 5)
+    exported = torch.export.export(Exported(group, copied_before), (x, w))
+    hir.Overlap(choose="always")(exported)
+    assert torch.equal(exported.module()(x, w)[1], w.t())
+
+
+def sums_without_gradient(rows, w):
+    product = rows @ w
+    with torch.no_grad():
+        inner = fc.all_reduce(product.cos(), "sum", dist.group.WORLD)
+    return inner, fc.all_reduce(w.cos(), "sum", dist.group.WORLD), rows @ (w * w[0, 0])
+
+
+def test_collectives_in_graphs_of_exported_programs_keep_their_order(group):
+    exported = torch.export.export(Exported(group, sums_without_gradient), (torch.randn(4, 8), torch.randn(8, 5)))
+    hir.Overlap(choose="always")(exported)
+    names = [str(node.target) for node in exported.graph.nodes]
+    inner = next(at for at, name in enumerate(names) if "wrap_with_set_grad" in name)
+    assert all(at > inner for at, name in enumerate(names) if "all_reduce" in name), names
+
+
 def unread(rows, w):
     torch.mm(rows, w)
     return w

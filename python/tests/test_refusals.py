@@ -75,6 +75,28 @@ def maybe_compiled(kind, call, fullgraph=False):
     return call if kind == "eager" else torch.compile(call, backend="eager", fullgraph=fullgraph)
 
 
+def second_derivative(slot, group, of):
+    x, w = ones(8, 6).requires_grad_(), ones(5, 6).requires_grad_()
+    (gradient,) = torch.autograd.grad(slot(x, w, group).sum(), w, create_graph=True)
+    of(gradient.square().sum() + x.sum(), x)
+
+
+@pytest.mark.parametrize("slot", [GATHER, SCATTER, REDUCE])
+def test_second_derivatives_of_slots(group, slot):
+    """Also where what a gradient depends on is not kept."""
+    hir.linear.use(hir.Overlap(choose="never"))
+    for of in (lambda total, x: total.backward(), torch.autograd.grad):
+        with pytest.raises(hostir.HostIrError, match="has no derivative") as caught:
+            second_derivative(slot, group, of)
+        assert caught.value.code == "H0614"
+
+
+def test_other_sequences_of_weights(group):
+    hir.linear.use(hir.Overlap(choose="never"))
+    weights = torch.nn.ParameterList([torch.nn.Parameter(ones(rows, 6)) for rows in (5, 3)])
+    assert [tuple(made.shape) for made in GATHER(ones(8, 6), weights, group)] == [(32, 5), (32, 3)]
+
+
 def test_the_axis_of_rows(group):
     for dim, message in [(None, "`dim` is of type NoneType"), (1, "`dim` is 1, the axis of the features of `x`"), (-1, "`dim` is -1"), (2, "`x` has 2 axes")]:
         assert message in refusal(GATHER, ones(8, 6), ones(5, 6), group, dim=dim)[0]

@@ -67,14 +67,41 @@ def test_what_needs_no_gradient_gets_none():
         assert not matmul(x, w).requires_grad
 
 
-def test_a_second_derivative_is_an_error():
+def penalty(x, w, loss):
+    (gradient,) = torch.autograd.grad(loss(matmul(x, w)).sum(), x, create_graph=True)
+    return gradient.square().sum() + w.sum()
+
+
+@pytest.mark.parametrize("loss", [torch.square, lambda y: y])
+def test_a_second_derivative_is_an_error(loss):
+    """Also of a loss that is linear in the result: its gradient depends on `w`. The sum beside it has a gradient anyhow."""
     x, w = (tensor.requires_grad_() for tensor in inputs())
-    for loss in (torch.square, lambda y: y):
-        # One that is linear in the result has no gradient of a gradient, but the gradient depends on `w`.
-        (gradient,) = torch.autograd.grad(loss(matmul(x, w)).sum(), x, create_graph=True)
+    for differentiate in (
+        lambda: penalty(x, w, loss).backward(),
+        lambda: penalty(x, w, loss).backward(inputs=[w]),
+        lambda: torch.autograd.grad(penalty(x, w, loss), w),
+        lambda: torch.autograd.functional.hvp(lambda x: loss(matmul(x, x.t())).sum(), x, torch.ones_like(x)),
+    ):
         with pytest.raises(hostir.HostIrError) as caught:
-            gradient.square().sum().backward()
+            differentiate()
         assert caught.value.code == "H0614"
+
+
+def test_gradients_with_a_graph_may_be_changed_in_place():
+    x, w = (tensor.requires_grad_() for tensor in inputs())
+    (gradient,) = torch.autograd.grad(matmul(x, w).sum(), x, create_graph=True)
+    wanted = gradient.detach() * 2
+    gradient.mul_(2)
+    torch.testing.assert_close(gradient.detach(), wanted)
+
+
+def test_compiled_autograd_of_a_call_that_was_not_compiled():
+    x, w = (tensor.requires_grad_() for tensor in inputs())
+    y = matmul(x, w).sum()
+    compiler = lambda module: torch.compile(module, backend="eager", fullgraph=True)  # noqa: E731
+    with torch._dynamo.compiled_autograd._enable(compiler):
+        y.backward()
+    torch.testing.assert_close(x.grad, torch.ones(3, 5) @ w.detach().T)
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ __all__ = [
     "apply_with_gradient",
     "differentiable_once",
     "differentiate_followed",
+    "mark_of",
     "tensor_gradients",
     "within_autograd",
     "without_autocast",
@@ -76,19 +77,39 @@ def _zeros(tensor: torch.Tensor) -> torch.Tensor:
 
 
 class _Undifferentiable(torch.autograd.Function):
-    """Gradients as they are, which cannot be differentiated once more. The first argument makes autograd follow."""
+    """Gradients as they are, which cannot be differentiated once more. `count` tensors in front are what they depend on."""
 
     @staticmethod
-    def forward(ctx: Any, followed: torch.Tensor, *gradients: Any) -> Any:
-        return tuple(None if gradient is None else gradient.view_as(gradient) for gradient in gradients)
+    def forward(ctx: Any, count: int, *tensors: Any) -> Any:
+        # Not views: users may change gradients in place.
+        return tuple(None if gradient is None else gradient.data for gradient in tensors[count:])
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
         refuse_second_derivative()
 
 
+class _Mark(torch.autograd.Function):
+    """A tensor without elements, in the place of one that a gradient depends on and that is not kept."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.new_empty(0)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        # The first derivative has nothing here, and the second is refused by what comes before.
+        return None
+
+
+def mark_of(tensor: torch.Tensor) -> torch.Tensor | None:
+    """What a function saves to have gradients that depend on a tensor, which it does not keep; None if it has no gradient."""
+    is_followed = tensor.requires_grad and torch.is_grad_enabled()
+    return _Mark.apply(tensor) if is_followed else None
+
+
 def differentiable_once(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """The `backward` of an autograd function whose results refuse to be differentiated.
+    """The `backward` of an autograd function, whose results refuse to be differentiated. It gets what was saved, then gradients.
 
     They do with torch's `once_differentiable` only where a gradient that comes in requires one: a loss that is linear in the
     results would have a second derivative of zero.
@@ -96,15 +117,17 @@ def differentiable_once(backward: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(backward)
     def refusing(ctx: Any, *gradients: Any) -> Any:
+        # Checkpoints give what was saved once.
+        saved = ctx.saved_tensors
         # In a graph it is the gradient's op that refuses.
         if torch.compiler.is_compiling():
-            return backward(ctx, *gradients)
+            return backward(ctx, saved, *gradients)
         with torch.no_grad():
-            found = backward(ctx, *gradients)
+            found = backward(ctx, saved, *gradients)
         if not torch.is_grad_enabled():
             return found
-        followed = torch.zeros((), requires_grad=True)
-        return _Undifferentiable.apply(followed, *found)
+        followed = [one for one in (*gradients, *saved) if isinstance(one, torch.Tensor) and one.requires_grad]
+        return _Undifferentiable.apply(len(followed), *followed, *found) if followed else found
 
     return refusing
 
@@ -122,8 +145,8 @@ class _WithGradient(torch.autograd.Function):
 
     @staticmethod
     @differentiable_once
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        return _input_gradients(ctx, gradients, ctx.op)
+    def backward(ctx: Any, saved: Any, *gradients: Any) -> Any:
+        return _input_gradients(ctx, saved, gradients, ctx.op)
 
 
 def _keep_inputs(ctx: Any, backward: Any, values: Sequence[Any]) -> None:
@@ -133,10 +156,10 @@ def _keep_inputs(ctx: Any, backward: Any, values: Sequence[Any]) -> None:
     ctx.save_for_backward(*[values[at] for at in ctx.places])
 
 
-def _input_gradients(ctx: Any, gradients: Sequence[torch.Tensor], backward: Callable[..., Any]) -> tuple[Any, ...]:
+def _input_gradients(
+    ctx: Any, saved: Sequence[torch.Tensor], gradients: Sequence[torch.Tensor], backward: Callable[..., Any]
+) -> tuple[Any, ...]:
     values = list(ctx.others)
-    # Checkpoints give what was saved once.
-    saved = ctx.saved_tensors
     for at, tensor in zip(ctx.places, saved):
         values[at] = tensor
     refuse_tangents("the gradient of an op of torch", (*gradients, *saved))
@@ -161,7 +184,7 @@ class _Transformed(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
-        return _input_gradients(ctx, gradients, functools.partial(_apply_backward, ctx.op))
+        return _input_gradients(ctx, ctx.saved_tensors, gradients, functools.partial(_apply_backward, ctx.op))
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, *values: Any) -> tuple[Any, Any]:
@@ -198,6 +221,8 @@ class _Backward(torch.autograd.Function):
 
 def differentiate_followed(backward: Any, gradients: list[torch.Tensor], *values: Any) -> list[torch.Tensor]:
     """Calls a gradient's op below autograd, which is told that it cannot follow: compilers differentiate what is in a graph."""
+    if not torch.is_grad_enabled() and not is_transformed():
+        return _call_below(backward, gradients, *values)
     tensors = (*gradients, *(value for value in values if isinstance(value, torch.Tensor)))
     is_followed = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
     below = functools.partial(_call_below, backward)
@@ -259,7 +284,7 @@ def tensor_gradients(
     with within_autograd():
         found = _user_gradients(name, spec, gradients, values) if spec.body else _body_gradients(spec, gradients, values)
     return [
-        _zeros(tensor) if gradient is None else _own_memory(plain_tensor(gradient), gradients + tensors)
+        _zeros(tensor) if gradient is None else _own_memory(plain_tensor(gradient).to(tensor.dtype), gradients + tensors)
         for tensor, gradient in zip(tensors, found, strict=True)
     ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -12,6 +12,7 @@ from hostir import _native
 from hostir.torch._libraries import mapped_library
 
 __all__ = [
+    "check_mesh",
     "communicator_of",
     "group_among",
     "group_name",
@@ -36,12 +37,14 @@ def group_name(group: Any) -> str:
     """The name under which torch finds a process group, or that of a mesh of one dimension."""
     if isinstance(group, dist.ProcessGroup):
         return str(group.group_name)
-    if group.ndim != 1:
-        _refuse_mesh(group)
+    check_mesh(group)
     return str(group.get_group().group_name)
 
 
-def _refuse_mesh(mesh: Any) -> NoReturn:
+def check_mesh(mesh: Any) -> None:
+    """Raises for a mesh of several dimensions."""
+    if mesh.ndim == 1:
+        return
     names = mesh.mesh_dim_names
     note = f'slice a dimension: `mesh["{names[-1]}"]`' if names else "name its dimensions (`mesh_dim_names=`), and slice one"
     listed = f" ({', '.join(names)})" if names else ""

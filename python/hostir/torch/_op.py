@@ -73,7 +73,7 @@ def op(
     outputs = _checked_settings(name, program, args, out)
 
     def decorate(body: Body) -> Op:
-        if not callable(body):
+        if not (inspect.isfunction(inspect.unwrap(body)) or inspect.ismethod(body)):
             _refuse("H0610", f"{name}: `op` decorates a function, not a value of type {type(body).__name__}", None)
         found = program if isinstance(program, Program) else _load_beside(body, program)
         made = found.run_passes(passes) if passes else found
@@ -203,6 +203,9 @@ class Op:
         """The op of the gradient, of which autograd knows that it ends there."""
         if self.is_replaced:
             refuse_replaced(self.name)
+        # Compiled autograd traces it, and no guard.
+        if torch.compiler.is_compiling():
+            return self._backward(gradients, *values)
         with torch._C._AutoDispatchBelowAutograd():
             return self._backward(gradients, *values)
 

@@ -56,9 +56,10 @@ def register_op(made: Op) -> tuple[Any, Any]:
         library = torch.library.Library(namespace, "FRAGMENT")
         _define(library, name, schema)
         _add_kernels(library, made, namespace, name)
+        ops = getattr(torch.ops, namespace)
+        found = getattr(ops, name), getattr(ops, _gradient_name(name)).default
         _DEFINED[made.name] = (made, library)
-    ops = getattr(torch.ops, namespace)
-    return getattr(ops, name), getattr(ops, _gradient_name(name)).default
+    return found
 
 
 def _gradient_name(name: str) -> str:
@@ -72,7 +73,11 @@ def _names_of(made: Op) -> tuple[str, str]:
         note = 'write "namespace::op", two names of ASCII letters, digits and `_`'
         _refuse("H0610", f"`{made.name}` is not the name of an op", note)
     # What modules and namespaces of ops have besides ops.
-    taken = {"namespace": dir(type(torch.ops)), "op": ["name", *dir(torch._ops._OpNamespace)]}
+    others = [key for key, value in vars(torch.ops).items() if not isinstance(value, torch._ops._OpNamespace)]
+    taken = {
+        "namespace": [*others, "higher_order", *dir(type(torch.ops))],
+        "op": ["name", "_dir", *dir(torch._ops._OpNamespace)],
+    }
     for what, part in (("namespace", namespace), ("op", name)):
         if keyword.iskeyword(part) or part in taken[what]:
             _refuse("H0610", f"`{made.name}`: `torch.ops` can have no {what} `{part}`", "take another name")
@@ -247,7 +252,7 @@ def _check_signature(made: Op) -> None:
         if parameter.kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD:
             note = "give it a name that may also be given by position: no `*`, `/`, `*args` or `**kwargs`"
             _refuse("H0611", f"{made.name}: the argument `{name}` is {parameter.kind.description}", note)
-        if name == "self" or re.fullmatch("out[0-9]*", name):
+        if name == "self" or name in ("out", *_out_names(len(made.outputs))):
             why = "torch calls an op's first argument so" if name == "self" else "ops get their results so"
             _refuse("H0611", f"{made.name}: the function has an argument `{name}`, but {why}", "rename it")
         if parameter.annotation is inspect.Parameter.empty:
@@ -280,7 +285,7 @@ def _check_schema(made: Op, text: str) -> None:
 def _out_schema(name: str, arguments: str, count: int, gives: bool) -> str:
     """`f.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)`, or `f.into`, which gives nothing, for graphs."""
     inner = arguments.strip()[1:-1]
-    names = ["out"] if count == 1 else [f"out{index}" for index in range(count)]
+    names = _out_names(count)
     letters = [chr(ord("a") + index) for index in range(count)]
     out = ", ".join(f"Tensor({letter}!) {name}" for letter, name in zip(letters, names, strict=True))
     if not gives:
@@ -293,6 +298,10 @@ def _backward_schema(name: str, arguments: str) -> str:
     """`f_backward(Tensor[] gradients, Tensor x) -> Tensor[]`."""
     inner = arguments.strip()[1:-1]
     return f"{_gradient_name(name)}({_listed('Tensor[] gradients', inner)}) -> Tensor[]"
+
+
+def _out_names(count: int) -> list[str]:
+    return ["out"] if count == 1 else [f"out{index}" for index in range(count)]
 
 
 def _listed(*parts: str) -> str:

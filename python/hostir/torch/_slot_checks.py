@@ -32,7 +32,7 @@ def check_kinds(x: Any, weights: Sequence[Any], biases: Sequence[Any], is_list: 
 def check_rows(x: torch.Tensor, dim: int) -> None:
     """Raises unless `x` has an axis of rows, which is `dim`, and one of features behind it."""
     axes = x.dim()
-    if not isinstance(dim, int):
+    if not hasattr(dim, "__index__"):
         _refuse(f"`dim` is of type {type(dim).__name__}, but needs a number", "name the axis of the tokens")
     if axes < 2:
         _refuse_axes(axes, "that of the rows and that of the features")

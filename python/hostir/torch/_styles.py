@@ -12,7 +12,7 @@ from torch.distributed.tensor.parallel import ParallelStyle
 
 from hostir import _native
 from hostir.torch import linear
-from hostir.torch._group import known_group_name
+from hostir.torch._group import check_mesh
 
 __all__ = ["ColwiseParallel", "RowwiseParallel"]
 
@@ -32,8 +32,7 @@ class _LinearStyle(ParallelStyle):
 
     def _apply(self, module: nn.Module, device_mesh: Any) -> nn.Module:
         _check_linear(type(self).__name__, module)
-        # Raises for a mesh of several dimensions.
-        known_group_name(device_mesh)
+        check_mesh(device_mesh)
         placements = {"weight": Shard(self.weight_axis), "bias": self.bias_placement}
         for name, parameter in list(module.named_parameters(recurse=False)):
             spread = distribute_tensor(parameter, device_mesh, [placements[name]], src_data_rank=self.src_data_rank)

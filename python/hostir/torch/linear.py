@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 import torch.nn.functional as F
 
-from hostir.torch._gradient import differentiable_once, without_autocast
+from hostir.torch._gradient import differentiable_once, mark_of, without_autocast
 from hostir.torch._group import known_group_name, rank_count
 from hostir.torch._slot_checks import check_biases, check_kinds, check_part_rows, check_rows, check_types, check_weights
 from hostir.torch._transforms import refuse_transform
@@ -52,14 +52,15 @@ def all_gather(x: Tensor, w: Any, group: Any, bias: Any = None, *, dim: int = 0)
 
     Wrong shapes and groups are a `hostir.HostIrError` (`H0610`).
     """
-    is_list = isinstance(w, (list, tuple))
+    is_list = _is_list(w)
     weights = tuple(w) if is_list else (w,)
-    biases = () if bias is None else tuple(bias) if isinstance(bias, (list, tuple)) else (bias,)
+    biases = () if bias is None else tuple(bias) if _is_list(bias) else (bias,)
     check_kinds(x, weights, biases, is_list)
     check_rows(x, dim)
     call = _slot_call(x, group, dim, weights, biases, is_list)
-    run = _gather_compiled if torch.compiler.is_compiling() else _Gather.apply
-    made = run(call, *_arguments(call, x, *weights, *biases))
+    given = _arguments(call, x, *weights, *biases)
+    is_compiled = torch.compiler.is_compiling()
+    made = _gather_compiled(call, *given) if is_compiled else _Gather.apply(call, mark_of(given[0]), *given)
     return tuple(made) if is_list else made[0]
 
 
@@ -87,6 +88,11 @@ def all_reduce(x: Tensor, w: Tensor, group: Any, bias: Tensor | None = None) -> 
     check_kinds(x, (w,), biases, is_list=False)
     call = _slot_call(x, group, 0, (w,), biases)
     return _Reduce.apply(call, *_arguments(call, x, w, *biases))
+
+
+def _is_list(value: Any) -> bool:
+    """True also for other sequences, such as `nn.ParameterList`."""
+    return not isinstance(value, Tensor) and hasattr(value, "__iter__")
 
 
 def _slot_call(
@@ -172,17 +178,17 @@ class _Gather(torch.autograd.Function):
     """Gathered rows times weights."""
 
     @staticmethod
-    def forward(ctx: Any, call: SlotCall, x: Tensor, *weights: Tensor) -> tuple[Tensor, ...]:
+    def forward(ctx: Any, call: SlotCall, mark: Tensor | None, x: Tensor, *weights: Tensor) -> tuple[Tensor, ...]:
         *made, whole = run_slot(_gather_forward, call, (x, *weights))
         ctx.call = call
-        ctx.save_for_backward(whole, *weights[: call.count])
+        ctx.save_for_backward(mark, whole, *weights[: call.count])
         return tuple(made)
 
     @staticmethod
     @differentiable_once
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
+    def backward(ctx: Any, saved: Sequence[Tensor], *gradients: Tensor) -> Any:
         given = [gradient.contiguous() for gradient in gradients]
-        return (None, *run_slot(_gather_backward, ctx.call, (*ctx.saved_tensors, *given)))
+        return (None, None, *run_slot(_gather_backward, ctx.call, (*saved[1:], *given)))
 
 
 def _gather_compiled(call: SlotCall, x: Tensor, *weights: Tensor) -> tuple[Tensor, ...]:
@@ -216,8 +222,8 @@ class _Scatter(torch.autograd.Function):
 
     @staticmethod
     @differentiable_once
-    def backward(ctx: Any, gradient: Tensor) -> Any:
-        return (None, *run_slot(_scatter_backward, ctx.call, (*ctx.saved_tensors, gradient.contiguous())))
+    def backward(ctx: Any, saved: Sequence[Tensor], gradient: Tensor) -> Any:
+        return (None, *run_slot(_scatter_backward, ctx.call, (*saved, gradient.contiguous())))
 
 
 def _scatter_compiled(call: SlotCall, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -284,8 +290,9 @@ class _Reduce(torch.autograd.Function):
         return run_slot(_reduce_forward, call, (x, weight, *bias))
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Any:
-        x, weight = ctx.saved_tensors
+    @differentiable_once
+    def backward(ctx: Any, saved: Sequence[Tensor], gradient: Tensor) -> Any:
+        x, weight = saved
         with without_autocast(x.device.type):
             given = _unflat(torch.mm(_flat(gradient), weight), x)
             return (None, given, *_weight_gradients([gradient], x, ctx.call))

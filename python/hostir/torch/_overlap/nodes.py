@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,10 +22,12 @@ __all__ = [
     "Matmul",
     "Node",
     "Weight",
+    "any_in",
     "collective_of",
     "contraction_of",
     "element_type",
     "graph_order",
+    "is_in_place",
     "is_static",
     "matmul_of",
     "op_name",
@@ -142,6 +145,29 @@ def op_name(node: Node) -> str:
 
 def _namespace(node: Node) -> str:
     return str(node.target.namespace) if isinstance(node.target, torch._ops.OpOverload) else ""
+
+
+def any_in(node: Node, test: Callable[[Node], bool]) -> bool:
+    """True if a node, or one of the graphs that it runs, passes a test; also if these cannot be looked at."""
+    if node.op != "call_module" and not isinstance(node.target, torch._ops.HigherOrderOperator):
+        return test(node)
+    names = [node.target] if node.op == "call_module" else [one.target for one in node.all_input_nodes if one.op == "get_attr"]
+    found = [_attribute(node.graph.owning_module, str(name)) for name in names]
+    graphs = [one.graph for one in found if isinstance(one, torch.fx.GraphModule)]
+    return None in found or any(any_in(inner, test) for graph in graphs for inner in graph.nodes)
+
+
+def _attribute(module: Any, name: str) -> Any:
+    """What a module has by a name with dots; None if it has none."""
+    for part in name.split("."):
+        module = getattr(module, part, None)
+    return module
+
+
+def is_in_place(node: Node) -> bool:
+    """True for an op that changes one of its arguments."""
+    schema = getattr(node.target, "_schema", None)
+    return node.op == "call_function" and schema is not None and bool(schema.is_mutable)
 
 
 def region_name(node: Node) -> str:

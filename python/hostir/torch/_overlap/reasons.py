@@ -35,7 +35,7 @@ class Reason(Enum):
     ONE_RANK = "the group has one rank"
     UNKNOWN_GROUP = "the group is not known while the graph is compiled"
     NOT_CONVEX = "an input of the region depends on its results"
-    CHANGED_IN_PLACE = "an op in place stands between the region's nodes, and has to stay there"
+    CHANGED_IN_PLACE = "an op in place stands between the region's nodes, which would change their order"
     COLLECTIVE_REMAINS = "the lowered program still has the collective"
     NOT_PROVED = "the program is not proved right"
     CHOICE_NEVER = "choose='never'"

@@ -9,7 +9,7 @@ import torch
 
 from hostir.torch._overlap.bodies import call_program
 from hostir.torch._overlap.emit import Written
-from hostir.torch._overlap.nodes import Node, collective_of, op_name
+from hostir.torch._overlap.nodes import Node, any_in, collective_of, is_in_place, op_name
 from hostir.torch._overlap.reasons import Kept, Reason
 from hostir.torch._overlap.regions import GraphIndex, Region
 
@@ -63,24 +63,23 @@ def check_in_place(index: GraphIndex, region: Region) -> None:
     first = min(min(index.order[node] for node in inside), max(index.order[node] for node in outside))
     last = max(index.order[node] for node in inside)
     for node, at in index.order.items():
-        if first < at <= last and node not in inside and _is_in_place(node):
+        if first < at <= last and node not in inside and any_in(node, is_in_place):
             raise Kept(Reason.CHANGED_IN_PLACE, node.name)
-
-
-def _is_in_place(node: Node) -> bool:
-    schema = getattr(node.target, "_schema", None)
-    return node.op == "call_function" and schema is not None and bool(schema.is_mutable)
 
 
 def _ordered_before(nodes: Iterable[Node]) -> dict[Node, tuple[Node, ...]]:
     """For each collective the one before it, if there is one, and for each op that draws random numbers."""
     found = list(nodes)
     before: dict[Node, tuple[Node, ...]] = {}
-    for is_ordered in (collective_of, _is_random):
-        ordered = [node for node in found if is_ordered(node)]
+    for is_ordered in (_is_collective, _is_random):
+        ordered = [node for node in found if any_in(node, is_ordered)]
         for one, other in zip(ordered, ordered[1:]):
             before[other] = (one,)
     return before
+
+
+def _is_collective(node: Node) -> bool:
+    return collective_of(node) is not None
 
 
 def _is_random(node: Node) -> bool:

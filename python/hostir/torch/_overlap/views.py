@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from hostir.torch._overlap.layouts import permutation_of
-from hostir.torch._overlap.nodes import Node, collective_of, is_static, op_name, shape_of
+from hostir.torch._overlap.nodes import Node, any_in, collective_of, is_in_place, is_static, op_name, shape_of
 
 __all__ = ["merge_views"]
 
@@ -17,9 +17,12 @@ SHAPES = {"view", "_unsafe_view", "reshape"}
 
 def merge_views(graph: torch.fx.Graph) -> None:
     """Joins permutations that follow each other, and views that follow views which only change the shape. Graphs without
-    collectives stay as they are.
+    collectives stay as they are, and those with ops in place.
     """
     if not any(collective_of(node) is not None for node in graph.nodes):
+        return
+    # A view that copies has the numbers of its place in the graph.
+    if any(any_in(node, is_in_place) for node in graph.nodes):
         return
     for node in list(graph.nodes):
         if not is_static(node):
