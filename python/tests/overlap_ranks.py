@@ -155,6 +155,25 @@ def sums_of_products(group: Any) -> None:
         overlap.check()
 
 
+def a_tensor_that_is_two_arguments(group: Any) -> None:
+    """A weight's gradient takes it whole, and a sum over ranks by parts: the comparison gives both the same numbers."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    def layer(x: torch.Tensor, w: torch.Tensor, v: torch.Tensor, p: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        rows = fc.all_gather_tensor(x, 0, group)
+        total = fc.reduce_scatter_tensor(p @ v + rows @ w @ v, "sum", 0, group)
+        return rows.t() @ p, total * 1
+
+    given = [rank_tensor(*shape, seed=at) for at, shape in enumerate([(4, 8), (8, 6), (6, 8), (8, 6)])]
+    module = make_fx(layer, tracing_mode="fake")(*given)
+    overlap = hir.Overlap(choose="always")
+    overlap(module)
+    (made,) = overlap.report().ops.values()
+    nodes = [argument.node for argument in made.written.arguments]
+    assert len(set(nodes)) == len(nodes) - 1, str(overlap.report())
+    overlap.check()
+
+
 def flat(rows: torch.Tensor) -> torch.Tensor:
     return rows.reshape(-1, rows.shape[-1])
 

@@ -897,6 +897,7 @@ def test_gradients_of_weights_on_ranks(world):
     "work",
     [
         ranks.block_of_sixteen_bits,
+        ranks.a_tensor_that_is_two_arguments,
         ranks.functions,
         ranks.sums_of_products,
         ranks.slots,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +17,8 @@ from hostir._program import Program, load, parse
 from hostir.torch._op import Op
 from hostir.torch._overlap.bodies import RegionBody
 from hostir.torch._overlap.emit import Argument, Written
-from hostir.torch._overlap.nodes import ELEMENT_TYPES, FACTOR_TYPES, REGION
+from hostir.torch._overlap.forms import from_program, to_program
+from hostir.torch._overlap.nodes import ELEMENT_TYPES, FACTOR_TYPES, REGION, Node, shape_of
 from hostir.torch._overlap.reasons import Kept, Reason
 
 __all__ = ["RegionOp", "RegionProgram", "default_passes", "op_of_region", "override", "region_program", "unused_overrides"]
@@ -56,7 +58,28 @@ class RegionOp:
 
     def check(self, rtol: float | None, atol: float | None) -> None:
         """Compares the program with the region's own nodes; all ranks of the group call it."""
-        self.op.check(*map(_random_argument, self.written.arguments), self.group, rtol=rtol, atol=atol)
+        self.op.check(*_random_arguments(self.written.arguments), self.group, rtol=rtol, atol=atol)
+
+
+def _random_arguments(arguments: Sequence[Argument]) -> list[torch.Tensor]:
+    """Random numbers for the arguments: the same ones for a tensor of the graph that is several of them, in other forms."""
+    first: dict[Node, tuple[Argument, torch.Tensor]] = {}
+    made = []
+    for argument in arguments:
+        if argument.node in first:
+            made.append(_in_other_form(*first[argument.node], argument))
+            continue
+        made.append(_random_argument(argument))
+        first[argument.node] = (argument, made[-1])
+    return made
+
+
+def _in_other_form(given: Argument, numbers: torch.Tensor, wanted: Argument) -> torch.Tensor:
+    graph = torch.fx.Graph()
+    tensor = from_program(graph, graph.placeholder("numbers"), given.form, shape_of(given.node))
+    graph.output(to_program(graph, tensor, wanted.form))
+    found: torch.Tensor = torch.fx.GraphModule(torch.nn.Module(), graph)(numbers)
+    return found
 
 
 def _random_argument(argument: Argument) -> torch.Tensor:
