@@ -549,6 +549,15 @@ def test_collectives_in_graphs_of_exported_programs_keep_their_order(group):
     assert all(at > inner for at, name in enumerate(names) if "all_reduce" in name), names
 
 
+def test_kernels_of_triton_that_change_arguments():
+    from hostir.torch._overlap.nodes import any_in, is_in_place
+    from torch._higher_order_ops.triton_kernel_wrap import triton_kernel_wrapper_functional, triton_kernel_wrapper_mutation
+
+    graph = torch.fx.Graph()
+    ops = (triton_kernel_wrapper_functional, triton_kernel_wrapper_mutation)
+    assert [any_in(graph.call_function(op), is_in_place) for op in ops] == [False, True]
+
+
 def unread(rows, w):
     torch.mm(rows, w)
     return w

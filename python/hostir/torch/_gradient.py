@@ -28,6 +28,7 @@ __all__ = [
     "GradientSpec",
     "apply_in_transform",
     "apply_with_gradient",
+    "call_below_autograd",
     "differentiable_once",
     "differentiate_followed",
     "mark_of",
@@ -103,7 +104,7 @@ class _Mark(torch.autograd.Function):
 
 
 def mark_of(tensor: torch.Tensor) -> torch.Tensor | None:
-    """What a function saves to have gradients that depend on a tensor, which it does not keep; None if it has no gradient."""
+    """A tensor to save for gradients that depend on one which is not kept; None if that has no gradient."""
     is_followed = tensor.requires_grad and torch.is_grad_enabled()
     return _Mark.apply(tensor) if is_followed else None
 
@@ -222,10 +223,10 @@ class _Backward(torch.autograd.Function):
 def differentiate_followed(backward: Any, gradients: list[torch.Tensor], *values: Any) -> list[torch.Tensor]:
     """Calls a gradient's op below autograd, which is told that it cannot follow: compilers differentiate what is in a graph."""
     if not torch.is_grad_enabled() and not is_transformed():
-        return _call_below(backward, gradients, *values)
+        return call_below_autograd(backward, gradients, *values)
     tensors = (*gradients, *(value for value in values if isinstance(value, torch.Tensor)))
     is_followed = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
-    below = functools.partial(_call_below, backward)
+    below = functools.partial(call_below_autograd, backward)
     if is_transformed():
         # Transforms follow by functions of their own, but in graphs autograd would not see these.
         if is_followed_outside(tensors):
@@ -234,7 +235,8 @@ def differentiate_followed(backward: Any, gradients: list[torch.Tensor], *values
     return list(_apply_backward(below, gradients, *values)) if is_followed else below(gradients, *values)
 
 
-def _call_below(backward: Any, gradients: list[torch.Tensor], *values: Any) -> list[torch.Tensor]:
+def call_below_autograd(backward: Any, gradients: list[torch.Tensor], *values: Any) -> list[torch.Tensor]:
+    """Calls a gradient's op, of which autograd knows that it ends there."""
     with torch._C._AutoDispatchBelowAutograd():
         found: list[torch.Tensor] = backward(gradients, *values)
     return found
@@ -290,7 +292,7 @@ def tensor_gradients(
 
 
 def _user_gradients(name: str, spec: GradientSpec, gradients: list[torch.Tensor], values: Sequence[Any]) -> Sequence[Any]:
-    """What the function of `backward` gives. Raises unless that is a gradient, or None, for each tensor."""
+    """The results of the function of `backward`. Raises unless they are a gradient, or None, for each tensor."""
     assert spec.body is not None
     tensors = [value for value in values if isinstance(value, torch.Tensor)]
     with torch.no_grad():

@@ -25,6 +25,7 @@ from hostir.torch._gradient import (
     GradientSpec,
     apply_in_transform,
     apply_with_gradient,
+    call_below_autograd,
     within_autograd,
     without_autocast,
 )
@@ -200,14 +201,13 @@ class Op:
         return apply_with_gradient(forward, backward, values)
 
     def _call_gradient(self, gradients: list[torch.Tensor], *values: Any) -> Any:
-        """The op of the gradient, of which autograd knows that it ends there."""
+        """The op of the gradient, below autograd."""
         if self.is_replaced:
             refuse_replaced(self.name)
         # Compiled autograd traces it, and no guard.
         if torch.compiler.is_compiling():
             return self._backward(gradients, *values)
-        with torch._C._AutoDispatchBelowAutograd():
-            return self._backward(gradients, *values)
+        return call_below_autograd(self._backward, gradients, *values)
 
     def backward(
         self,

@@ -72,7 +72,7 @@ def _names_of(made: Op) -> tuple[str, str]:
     if not isinstance(made.name, str) or not all(_NAME.fullmatch(part) for part in (namespace, name)):
         note = 'write "namespace::op", two names of ASCII letters, digits and `_`'
         _refuse("H0610", f"`{made.name}` is not the name of an op", note)
-    # What modules and namespaces of ops have besides ops.
+    # Modules and namespaces of ops have more than ops.
     others = [key for key, value in vars(torch.ops).items() if not isinstance(value, torch._ops._OpNamespace)]
     taken = {
         "namespace": [*others, "higher_order", *dir(type(torch.ops))],
@@ -154,7 +154,7 @@ def _run(made: Op, *values: Any) -> Any:
     """Also on fake tensors: what the results look like follows from the body. Nothing else of it is in the graph."""
     with torch.no_grad(), within_autograd():
         found = own_results(made, made.body(*values), values)
-    # What autograd knows as a view that was made without gradients could not be changed in place.
+    # A view that was made without gradients could not be changed in place, so autograd does not learn of it.
     with torch._C._AutoDispatchBelowADInplaceOrView():
         return pytree.tree_map(torch.ops.aten.alias.default, found)
 

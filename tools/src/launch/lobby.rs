@@ -107,7 +107,7 @@ enum ConnectionFate {
 }
 
 impl PendingConnection {
-    /// Whether its time was up at an instant.
+    /// True if its time was up at an instant.
     fn is_overdue(&self, at: Instant) -> bool {
         let patience = if matches!(self.stage, HandshakeStage::Proof(_)) { PATIENCE } else { GREETING };
         at.saturating_duration_since(self.since) > patience

@@ -149,8 +149,10 @@ def _namespace(node: Node) -> str:
 
 def any_in(node: Node, test: Callable[[Node], bool]) -> bool:
     """True if a node, or one of the graphs that it runs, passes a test; also if these cannot be looked at."""
+    if test(node):
+        return True
     if node.op != "call_module" and not isinstance(node.target, torch._ops.HigherOrderOperator):
-        return test(node)
+        return False
     names = [node.target] if node.op == "call_module" else [one.target for one in node.all_input_nodes if one.op == "get_attr"]
     found = [_attribute(node.graph.owning_module, str(name)) for name in names]
     graphs = [one.graph for one in found if isinstance(one, torch.fx.GraphModule)]
@@ -158,7 +160,7 @@ def any_in(node: Node, test: Callable[[Node], bool]) -> bool:
 
 
 def _attribute(module: Any, name: str) -> Any:
-    """What a module has by a name with dots; None if it has none."""
+    """The attribute of a module by a name with dots; None if there is none."""
     for part in name.split("."):
         module = getattr(module, part, None)
     return module
@@ -167,6 +169,8 @@ def _attribute(module: Any, name: str) -> Any:
 def is_in_place(node: Node) -> bool:
     """True for an op that changes one of its arguments."""
     schema = getattr(node.target, "_schema", None)
+    if op_name(node) == "triton_kernel_wrapper_mutation":
+        return True
     return node.op == "call_function" and schema is not None and bool(schema.is_mutable)
 
 

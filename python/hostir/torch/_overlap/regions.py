@@ -237,6 +237,7 @@ def _reason_of_no_matmul(index: GraphIndex, region: Region) -> Kept:
     """What else reads the gathered rows."""
     users = [user for node in region.gathered for user in node.users if user not in region.gathered]
     users = [user for user in users if user not in region.through]
+    dependents = index.dependents(next(iter(region.gathered)))
     for user in users:
         try:
             matmul = matmul_of(user)
@@ -244,13 +245,13 @@ def _reason_of_no_matmul(index: GraphIndex, region: Region) -> Kept:
             return kept
         if _rows_of_scaled(index, user) not in {None, *region.gathered}:
             return Kept(Reason.SCALED_MATMUL, f"{user.name}, which reads them as scales, is in no region")
-        if _is_right(index, region, user):
+        if _is_right(index, dependents, user):
             return Kept(Reason.GATHERED_RIGHT, user.name)
         if _is_contracted(index, user):
             return Kept(Reason.GATHERED_ROWS_CONTRACTED, user.name)
     readers = _behind_views(users)
     for reader in readers:
-        if _is_right(index, region, reader):
+        if _is_right(index, dependents, reader):
             return Kept(Reason.GATHERED_RIGHT, reader.name)
     if any(index.matmul(reader) is not None for reader in readers):
         return Kept(Reason.LAYOUT, users[0].name)
@@ -273,10 +274,10 @@ def _behind_views(users: list[Node]) -> list[Node]:
     return readers
 
 
-def _is_right(index: GraphIndex, region: Region, node: Node) -> bool:
-    """True if a node is a matmul whose left factor does not depend on the gathered rows."""
+def _is_right(index: GraphIndex, dependents: set[Node], node: Node) -> bool:
+    """True if a node is a matmul whose left factor is none of what depends on the gathered rows."""
     matmul = index.matmul(node)
-    return matmul is not None and matmul.left not in index.dependents(next(iter(region.gathered)))
+    return matmul is not None and matmul.left not in dependents
 
 
 def _is_contracted(index: GraphIndex, node: Node) -> bool:
