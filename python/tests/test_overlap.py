@@ -182,6 +182,24 @@ def test_a_matmul_of_repeated_weights(group):
     assert not report.kept
 
 
+def test_slices_that_take_all(group):
+    """DTensor's way to take padding off, also where there is none. Inductor drops them, other compilers do not."""
+
+    def padded(x, w, v, group):
+        rows = gather(x, group)
+        product = rows[0:8].view(2, 4, 16)[:, 0:4].reshape(8, 16) @ torch.narrow(w, 0, 0, 16)
+        return product[0:8], scatter((rows @ v).narrow(0, 0, 8), group)
+
+    def plain(x, w, v, group):
+        rows = gather(x, group)
+        return rows @ w, scatter(rows @ v, group)
+
+    shapes = (4, 16), (16, 6), (16, 5)
+    (_, report), (_, wanted) = (overlapped(lambda *given, f=f: f(*given, group), *shapes) for f in (padded, plain))
+    assert not report.kept and len(report.lines) == 2, str(report)
+    assert [line.region for line in report.lines] == [line.region for line in wanted.lines]
+
+
 def gradients(x, dy, w, group):
     """Of a layer whose rows are gathered: of its input, and of a weight from either side."""
     rows = gather(x, group)

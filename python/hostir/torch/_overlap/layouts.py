@@ -81,7 +81,8 @@ def move_of(node: Node) -> Move | None:
         return None
     source = node.args[0]
     is_copy = name in COPIES and node.meta["val"].dtype == source.meta["val"].dtype
-    is_same = name == "expand" and shape_of(node) == shape_of(source)
+    # DTensor takes padding off by slices, also where there is none; Inductor drops these, other compilers do not.
+    is_same = name in ("expand", "slice") and shape_of(node) == shape_of(source)
     is_view = name in VIEWS and getattr(node.target, "_overloadname", "") != "dtype"
     if is_view or is_copy or is_same or permutation_of(node) is not None:
         return Move(node, source, (), None)

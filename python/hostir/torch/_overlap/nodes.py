@@ -311,7 +311,7 @@ def _weight_of(right: Node, *, needs_turn: bool) -> Weight:
     while len(_matrix_shape(at)) == 2:
         name = op_name(at)
         is_turn = name in ("t", "permute", "transpose", "numpy_T") and _is_turn(at)
-        is_view = name in ("view", "reshape", "unsqueeze", "expand", "squeeze") and _same_matrix(at)
+        is_view = name in ("view", "reshape", "unsqueeze", "expand", "slice", "squeeze") and _same_matrix(at)
         if not is_turn and not is_view:
             break
         through.append(at)
