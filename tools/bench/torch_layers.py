@@ -27,6 +27,7 @@ program, not a measurement. Exit status: 0, 1 a way failed or gave other numbers
 from __future__ import annotations
 
 import argparse
+import contextlib
 import faulthandler
 import json
 import math
@@ -196,16 +197,22 @@ class LinkTraffic:
         # Buffers of other ranks are mapped as long as these are held.
         self._held = (own, shared)
         self._source, self._stream = torch.ones(1024, device=device), torch.cuda.Stream(device)
-        self._wanted = threading.Event()
-        threading.Thread(target=self._send, daemon=True).start()
+        self._wanted, self._is_over = threading.Event(), False
+        self._thread = threading.Thread(target=self._send)
+        self._thread.start()
 
     def _send(self) -> None:
         torch.cuda.set_device(self._source.device)
-        while True:
-            self._wanted.wait()
+        while self._wanted.wait() and not self._is_over:
             with torch.cuda.stream(self._stream):
                 torch.add(self._source, 1, out=self._target)
             time.sleep(0.01)
+
+    def close(self) -> None:
+        """Ends the traffic, which else would go on beside the next model."""
+        self._is_over = True
+        self._wanted.set()
+        self._thread.join()
 
     def beside(self, run: Way, *, wanted: bool) -> Way:
         """The way with or without this traffic beside it."""
@@ -217,12 +224,9 @@ class LinkTraffic:
         return step
 
 
-def with_links_awake(ways: dict[str, Way], device: torch.device) -> dict[str, Way]:
+def with_links_awake(ways: dict[str, Way], traffic: LinkTraffic) -> dict[str, Way]:
     """The ways, and the step without collectives once more with links that do not sleep."""
     bare = [name for name in ways if name.startswith("no-comm")]
-    if not bare:
-        return ways
-    traffic = LinkTraffic(device)
     awake = {name.replace("no-comm", AWAKE): traffic.beside(ways[name], wanted=True) for name in bare}
     return {name: traffic.beside(way, wanted=False) for name, way in ways.items()} | awake
 
@@ -270,8 +274,6 @@ def all_ways(case: Case) -> tuple[dict[str, Way], dict[str, str]]:
     found["collectives"] = tried(case, "collectives", lambda: collectives_alone(case.collectives), None)
     kinds = " graph" if case.options.graphs else ""
     ways = {name: way for name, way in found.items() if not isinstance(way, str) and name.endswith(kinds)}
-    if case.options.links_awake:
-        ways = with_links_awake(ways, case.device)
     return ways, {name: way for name, way in found.items() if isinstance(way, str)}
 
 
@@ -382,7 +384,10 @@ def run_model(name: str, options: argparse.Namespace, seconds: float) -> dict[st
     case = Case(name, options)
     ways, failed = all_ways(case)
     left = max(seconds - (time.monotonic() - began), 1)
-    times = time_in_turn(ways, case.device, options.rounds, left, options.steps)
+    with contextlib.ExitStack() as stack:
+        if options.links_awake:
+            ways = with_links_awake(ways, stack.enter_context(contextlib.closing(LinkTraffic(case.device))))
+        times = time_in_turn(ways, case.device, options.rounds, left, options.steps)
     figures = figures_of(times)
     report = case.overlap.report() if case.overlap is not None else None
     if dist.get_rank() == 0:
