@@ -207,13 +207,20 @@ pub(super) fn report_coordinate(text: &str, mesh: &DeviceMesh, span: Span, diags
 pub(super) fn report_nested(source: &str, span: Span, diags: &mut Diags) {
     let text = source.get(span.as_usize_range()).unwrap_or_default();
     let message = format!("`{text}` is an operation inside of another one");
+    let operation = transpose_of(text).unwrap_or_else(|| text.to_owned());
     push(
         diags,
         codes::NESTED_TENSOR_OP,
         span,
         message,
-        format!("a statement is one operation: write `U = {text}` on a line of its own, and `U` here"),
+        format!("a statement is one operation: write `U = {operation}` on a line of its own, and `U` here"),
     );
+}
+
+/// The operation that `W.T` and `W.mT` mean elsewhere.
+fn transpose_of(text: &str) -> Option<String> {
+    let name = text.strip_suffix(".mT").or_else(|| text.strip_suffix(".T"))?;
+    name.chars().all(|c| c.is_alphanumeric() || c == '_').then(|| format!("Set.Permute({name}, perm=[1, 0])"))
 }
 
 pub(super) fn report_no_tensor(text: &str, known: &[&str], span: Span, diags: &mut Diags) {
@@ -387,13 +394,11 @@ pub(super) fn report_several_targets(span: Span, diags: &mut Diags) {
 pub(super) fn report_copy(source: &str, span: Span, diags: &mut Diags) {
     let text = source.get(span.as_usize_range()).unwrap_or_default();
     let message = format!("`{text}` is no operation");
-    push(
-        diags,
-        codes::WRONG_KIND,
-        span,
-        message,
-        format!("a copy is written `Set({text})`; `alias B -> A` gives a tensor a second name"),
-    );
+    let note = match transpose_of(text) {
+        Some(operation) => format!("a matrix is transposed by `{operation}`"),
+        None => format!("a copy is written `Set({text})`; `alias B -> A` gives a tensor a second name"),
+    };
+    push(diags, codes::WRONG_KIND, span, message, note);
 }
 
 /// A scalar where a tensor is written.
