@@ -153,6 +153,39 @@ def different_regions(group: Any) -> None:
     assert (kept.reason, kept.detail) == (Reason.RANKS_DISAGREE, "region_0, region_1")
 
 
+def parts_of_different_sizes(group: Any) -> None:
+    """A rank that knows its region, since its part has the same size, learns of the others that theirs is another one."""
+    overlap = hir.Overlap(rounds=6, timeout=60.0)
+    own = (8, 5) if dist.get_rank() == 0 else (8, 4)
+    with clock(lambda is_program: 1.0 if is_program else 2.0):
+        overlap(graph_of())
+        start = time.monotonic()
+        overlap(graph_of(shapes=[(4, 8), (8, 6) if dist.get_rank() == 0 else (8, 5)]))
+        overlap(graph_of(shapes=[(4, 8), own]))
+        overlap(graph_of())
+    assert time.monotonic() - start < 20
+    reasons = [line.reason for line in overlap.report().lines]
+    assert reasons == [None, Reason.RANKS_DISAGREE, Reason.RANKS_DISAGREE, None], str(overlap.report())
+
+
+def one_rank_compiles_again(group: Any) -> None:
+    """Alone it does not wait long for regions whose times it has, and the others meet it at the next one."""
+    found, measure.ALONE = measure.ALONE, 0.5
+    overlap = hir.Overlap(rounds=6, timeout=60.0)
+    try:
+        with clock(lambda is_program: 1.0 if is_program else 2.0):
+            overlap(graph_of())
+            if dist.get_rank() == 0:
+                start = time.monotonic()
+                overlap(graph_of())
+                assert time.monotonic() - start < 10
+            dist.barrier()
+            overlap(graph_of(shapes=[(4, 8), (8, 5)]))
+    finally:
+        measure.ALONE = found
+    assert all(line.is_fused for line in overlap.report().lines), str(overlap.report())
+
+
 def one_rank_fails(group: Any) -> None:
     """Whatever is raised, in whatever step, all ranks know it and none waits."""
     rank = dist.get_rank()

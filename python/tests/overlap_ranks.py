@@ -155,6 +155,30 @@ def sums_of_products(group: Any) -> None:
         overlap.check()
 
 
+class Decoding(nn.Module):
+    """One token of each rank, gathered along the second axis, and functions behind it that keep its strides."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.q, self.router = nn.Linear(8, 16), nn.Linear(8, 4)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        rows = fc.all_gather_tensor(x, 1, dist.group.WORLD)
+        return self.q(rows), self.router(rows.tanh())
+
+
+def one_row_of_each_rank(group: Any) -> None:
+    torch.manual_seed(0)
+    model, x = Decoding(), rank_tensor(4, 1, 8)
+    program = torch.export.export(model, (x,)).run_decompositions()
+    wanted = program.module()(x)
+    overlap = hir.Overlap(choose="always")
+    overlap(program)
+    assert len(overlap.report().fused) == 1, str(overlap.report())
+    for found, right in zip(program.module()(x), wanted, strict=True):
+        torch.testing.assert_close(found, right)
+
+
 def a_tensor_that_is_two_arguments(group: Any) -> None:
     """A weight's gradient takes it whole, and a sum over ranks by parts: the comparison gives both the same numbers."""
     from torch.fx.experimental.proxy_tensor import make_fx

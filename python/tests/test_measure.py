@@ -137,6 +137,8 @@ def test_the_folder_of_kept_times(monkeypatch):
         ranks.times_of_one_rank,
         ranks.one_slow_rank,
         ranks.different_regions,
+        ranks.parts_of_different_sizes,
+        ranks.one_rank_compiles_again,
         ranks.one_rank_fails,
         ranks.one_rank_never_comes,
         ranks.joined_or_apart,

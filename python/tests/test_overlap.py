@@ -200,6 +200,44 @@ def test_slices_that_take_all(group):
     assert [line.region for line in report.lines] == [line.region for line in wanted.lines]
 
 
+def test_reasons_behind_views_and_of_repetitions(group):
+    """A matmul of batches that reads the rows through views, and one that repeats its matrix, which is no matrix times one."""
+    _, report = overlapped(lambda x, w: torch.bmm(gather(x, group).expand(3, 8, 16), w), (4, 16), (3, 16, 5))
+    assert [line.reason for line in report.lines] == [Reason.BATCHED_MATMUL], str(report)
+    _, report = overlapped(lambda x, w: (torch.bmm(gather(x, group).expand(3, 8, 16), w), gather(x, group) * 2), (4, 16), (3, 16, 5))
+    assert Reason.BATCHED_MATMUL in [line.reason for line in report.lines], str(report)
+
+    class Repeated(torch.nn.Module):
+        def forward(self, x, w):
+            return torch.matmul(fc.all_gather_tensor(x, 0, group), w.expand(3, 16, 8))
+
+    overlap = hir.Overlap(choose="always")
+    overlap(torch.export.export(Repeated(), (torch.randn(4, 16), torch.randn(16, 8)), strict=False))
+    assert [line.reason for line in overlap.report().lines] == [Reason.BATCHED_MATMUL], str(overlap.report())
+
+
+class Counting(torch.nn.Module):
+    """Changes a buffer before the collective."""
+
+    def __init__(self, group):
+        super().__init__()
+        self.group = group
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x, w):
+        self.calls.add_(1)
+        return fc.all_gather_tensor(x, 0, self.group) @ w
+
+
+def test_ops_in_place_before_a_region(group):
+    exported = torch.export.export(Counting(group), (torch.randn(4, 8), torch.randn(8, 5)), strict=False)
+    overlap = hir.Overlap(choose="always")
+    overlap(exported)
+    assert not overlap.report().kept, str(overlap.report())
+    names = op_names(exported.graph_module)
+    assert names.index("aten.add_.Tensor") < next(at for at, name in enumerate(names) if "hostir" in name)
+
+
 def gradients(x, dy, w, group):
     """Of a layer whose rows are gathered: of its input, and of a weight from either side."""
     rows = gather(x, group)
@@ -925,6 +963,7 @@ def test_gradients_of_weights_on_ranks(world):
     [
         ranks.block_of_sixteen_bits,
         ranks.a_tensor_that_is_two_arguments,
+        ranks.one_row_of_each_rank,
         ranks.functions,
         ranks.sums_of_products,
         ranks.slots,

@@ -23,6 +23,8 @@ def check_kinds(x: Any, weights: Sequence[Any], biases: Sequence[Any], is_list: 
         kind = type(value).__name__
         if not isinstance(value, torch.Tensor):
             _refuse(f"`{name}` is of type {kind}, but needs a tensor", "pass a `torch.Tensor`")
+        if value.layout is not torch.strided:
+            _refuse(f"`{name}` is sparse, but needs all its elements", f"pass `{name}.to_dense()`")
         if kind == "DTensor":
             _refuse(f"`{name}` is a `DTensor`, but slots take each rank's part", f"pass the rank's part: `{name}.to_local()`")
         if value.device != x.device:

@@ -26,8 +26,15 @@ class _LinearStyle(ParallelStyle):
     weight_axis = 0
     bias_placement: Any = Shard(0)
 
-    def __init__(self, *, sequence_dim: int = 1) -> None:
+    def __init__(
+        self, *, sequence_dim: int = 1, input_layouts: None = None, output_layouts: None = None, use_local_output: None = None
+    ) -> None:
         super().__init__()
+        of_torch = {"input_layouts": input_layouts, "output_layouts": output_layouts, "use_local_output": use_local_output}
+        for name, value in of_torch.items():
+            if value is not None:
+                message = f"{type(self).__name__} has no `{name}`: tokens are spread along `sequence_dim`, and results are local"
+                _refuse(message, "name the axis of the tokens, `sequence_dim=1`, or use torch's style of that name")
         self.sequence_dim = sequence_dim
 
     def _apply(self, module: nn.Module, device_mesh: Any) -> nn.Module:
@@ -35,6 +42,7 @@ class _LinearStyle(ParallelStyle):
         check_mesh(device_mesh)
         placements = {"weight": Shard(self.weight_axis), "bias": self.bias_placement}
         for name, parameter in list(module.named_parameters(recurse=False)):
+            _check_divides(type(self).__name__, name, parameter, placements[name], device_mesh.size())
             spread = distribute_tensor(parameter, device_mesh, [placements[name]], src_data_rank=self.src_data_rank)
             module.register_parameter(name, nn.Parameter(spread, requires_grad=parameter.requires_grad))
         module.forward = functools.partial(self._forward, module, device_mesh)  # type: ignore[method-assign]
@@ -80,6 +88,14 @@ def _check_linear(style: str, module: nn.Module) -> None:
     if more:
         listed = ", ".join(sorted(more))
         _refuse(f"{style} knows weight and bias, but `{kind}` has {listed}, too", "use torch's style of that name for it")
+
+
+def _check_divides(style: str, name: str, parameter: torch.Tensor, placement: Any, ranks: int) -> None:
+    """Raises unless all ranks get parts of the same size: programs are the same on all."""
+    if isinstance(placement, Shard) and parameter.shape[placement.dim] % ranks != 0:
+        extent = parameter.shape[placement.dim]
+        message = f"{style}: axis {placement.dim} of `{name}` has {extent} elements, which {ranks} ranks cannot share alike"
+        _refuse(message, f"pad it by {-extent % ranks}, or use torch's style of that name")
 
 
 def _refuse(message: str, note: str) -> NoReturn:

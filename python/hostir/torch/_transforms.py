@@ -110,8 +110,8 @@ def refuse_second_derivative() -> NoReturn:
     """Raises."""
     _native.raise_error(
         "H0614",
-        "the gradient of an op of torch is differentiated, but has no derivative",
-        "differentiate the op's function in plain torch, `.body`",
+        "the gradient of an op of torch or of `hir.linear` is differentiated, but has no derivative",
+        "differentiate plain torch: an op's function, `.body`, and for `hir.linear` collectives and `F.linear`",
     )
 
 

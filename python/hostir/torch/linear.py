@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from hostir.torch._gradient import differentiable_once, mark_of, without_autocast
 from hostir.torch._group import known_group_name, rank_count
 from hostir.torch._slot_checks import check_biases, check_kinds, check_part_rows, check_rows, check_types, check_weights
-from hostir.torch._transforms import refuse_transform
+from hostir.torch._transforms import refuse_tangents, refuse_transform
 from hostir.torch._slot_graphs import (
     SlotCall,
     check,
@@ -100,6 +100,7 @@ def _slot_call(
 ) -> SlotCall:
     if not torch.compiler.is_compiling():
         refuse_transform("`hir.linear`")
+        refuse_tangents("`hir.linear`", (x, *weights, *biases))
     name = known_group_name(group)
     ranks = rank_count(name)
     check_weights(x, weights, is_list, ranks)

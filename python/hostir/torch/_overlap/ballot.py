@@ -46,14 +46,36 @@ class Ballot:
         Raises `Kept` on all ranks if one of them has not come within `timeout` seconds: the first rank that knows decides,
         and a rank that comes later learns it.
         """
+        keys, missing = self._take_turn(message, timeout)
+        if missing:
+            raise _absent(missing, timeout)
+        return [self._said(key) for key in keys]
+
+    def meet(self, name: str, timeout: float) -> list[int]:
+        """Meets the other ranks at something of a name, and gives the ranks that have not come within `timeout` seconds.
+
+        Raises `Kept` on all ranks if they have come to something else. Turns at which the others met without this rank, for
+        something else, are over.
+        """
+        while True:
+            keys, missing = self._take_turn(name, timeout)
+            names = {self._said(key) for rank, key in enumerate(keys) if rank not in missing or rank == self._rank}
+            if len(names) == 1:
+                return missing
+            if self._rank not in missing:
+                raise Kept(Reason.RANKS_DISAGREE, ", ".join(sorted(names)))
+
+    def _take_turn(self, message: str, timeout: float) -> tuple[list[str], list[int]]:
+        """The keys of all ranks' messages, and the ranks that are missing."""
         self._turn += 1
         turn = f"hostir/ballot/{self._turn}"
         keys = [f"{turn}/{rank}" for rank in range(self._world)]
         self._store.set(keys[self._rank], message or " ")
         decision = self._decision(turn, keys, time.monotonic() + timeout)
-        if decision != "all":
-            raise Kept(Reason.RANKS_DISAGREE, f"rank {decision} has not come within {timeout:.0f} s")
-        return [self._store.get(key).decode().strip() for key in keys]
+        return keys, [] if decision == "all" else [int(rank) for rank in decision.split(", ")]
+
+    def _said(self, key: str) -> str:
+        return str(self._store.get(key).decode().strip())
 
     def _decision(self, turn: str, keys: list[str], deadline: float) -> str:
         """`all`, or the ranks that are missing, as the first rank that knew has put it down."""
@@ -70,6 +92,10 @@ class Ballot:
     def _decide(self, key: str, decision: str) -> str:
         self._store.compare_set(key, "", decision)
         return str(self._store.get(key).decode())
+
+
+def _absent(ranks: list[int], timeout: float) -> Kept:
+    return Kept(Reason.RANKS_DISAGREE, f"rank {', '.join(map(str, ranks))} has not come within {timeout:.0f} s")
 
 
 def _store_of(group: Any) -> Any:

@@ -108,13 +108,13 @@ def whole_sum_form(ranks: int, rows: int, width: int) -> Form:
     return Form(f"r.{ranks}, {ranks}, {rows}, {width}", (ranks, rows, width))
 
 
-def add_call(graph: torch.fx.Graph, target: Any, *args: Any) -> Node:
+def add_call(graph: torch.fx.Graph, target: Any, *args: Any, **kwargs: Any) -> Node:
     """Appends a call at the graph's insert point. It has a fake result if all its operands have."""
-    node = graph.call_function(target, args)
+    node = graph.call_function(target, args, kwargs)
     nodes = [value for value in pytree.tree_leaves(args) if isinstance(value, torch.fx.Node)]
     if all("val" in operand.meta for operand in nodes):
         values = pytree.tree_map(lambda value: value.meta["val"] if isinstance(value, torch.fx.Node) else value, args)
-        node.meta["val"] = target(*values)
+        node.meta["val"] = target(*values, **kwargs)
     return node
 
 
@@ -134,7 +134,10 @@ def from_program(graph: torch.fx.Graph, tensor: Node, form: Form, shape: Sequenc
         ranks, rows, width = form.shape
         tensor = add_call(graph, aten.reshape.default, tensor, [ranks, form.before, rows // form.before, width])
         tensor = add_call(graph, aten.permute.default, tensor, [1, 0, 2, 3])
-    return _reshape(graph, tensor, shape)
+    made = _reshape(graph, tensor, shape)
+    # Where a part has one row that is a view, and what follows may take another view of it.
+    is_apart = "val" in made.meta and not made.meta["val"].is_contiguous()
+    return add_call(graph, aten.clone.default, made, memory_format=torch.contiguous_format) if is_apart else made
 
 
 def _reshape(graph: torch.fx.Graph, tensor: Node, shape: Sequence[int]) -> Node:

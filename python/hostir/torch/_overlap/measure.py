@@ -32,7 +32,7 @@ from hostir.torch._overlap.layouts import TURNS, VIEWS
 from hostir.torch._overlap.nodes import MATMULS, Node, collective_of, op_name
 from hostir.torch._overlap.reasons import Kept, Reason
 
-__all__ = ["Times", "Ways", "measure_ways", "wins_needed"]
+__all__ = ["Times", "Ways", "is_compiled_by_all", "measure_ways", "wins_needed"]
 
 Module = Callable[..., Any]
 Clock = Callable[[Module, list[torch.Tensor]], float]
@@ -41,6 +41,8 @@ log = logging.getLogger(__name__)
 
 # How likely it may be that a program which is no faster is taken for one that is.
 CHANCE = 0.05
+# Seconds that a rank waits for the others at a region whose times it has.
+ALONE = 30.0
 # Inductor's settings that decide how fast torch's side is.
 COMPILED_BY = (
     "coordinate_descent_tuning",
@@ -167,6 +169,19 @@ def measure_ways(
     # Inductor's settings are variables of the context.
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(contextvars.copy_context().run, measure).result()
+
+
+def is_compiled_by_all(name: str, group: str, timeout: float, is_known: bool) -> bool:
+    """True if all ranks of the group have come to the region of this name, false if only some have, and its times are known.
+
+    Raises `Kept`, on all ranks, if they have come to different regions, and for a region without times if one does not come
+    within `timeout` seconds. Known times were known to all: a rank that compiles alone, as behind a guard of its own, waits no longer
+    than `ALONE` seconds.
+    """
+    missing = ballot_of(_live_group(group)).meet(name, min(timeout, ALONE) if is_known else timeout)
+    if missing and not is_known:
+        raise Kept(Reason.RANKS_DISAGREE, f"rank {', '.join(map(str, missing))} has not come within {timeout:.0f} s")
+    return not missing
 
 
 def _agree_on_name(ballot: Ballot, name: str, timeout: float) -> None:

@@ -271,6 +271,9 @@ def matmul_of(node: Node) -> Matmul | None:
     weight = _weight_of(right, needs_turn=name == "linear")
     if len(shape_of(left)) < 2:
         raise Kept(Reason.OP_NOT_IN_LANGUAGE, f"a product with the vector {left.name}")
+    if math.prod(shape_of(node)[:-1]) != math.prod(shape_of(left)[:-1]):
+        # A matrix times repetitions of another one.
+        raise Kept(Reason.BATCHED_MATMUL, node.name)
     return Matmul(node, left, weight, bias)
 
 

@@ -18,7 +18,7 @@ from hostir._program import parse
 from hostir.torch._op import Op
 from hostir.torch._overlap.bodies import Part, apart_module, program_module, region_body, torch_module
 from hostir.torch._overlap.emit import Written, write_region
-from hostir.torch._overlap.measure import Times, Ways, measure_ways
+from hostir.torch._overlap.measure import Times, Ways, is_compiled_by_all, measure_ways
 from hostir.torch._overlap.nodes import Collective, Node, collective_of
 from hostir.torch._overlap.programs import RegionOp, RegionProgram, default_passes, region_op, region_program
 from hostir.torch._overlap.reasons import Kept, Reason
@@ -69,6 +69,8 @@ class Overlap(CustomGraphPass):
         self._report = Report()
         self._graphs = 0
         self._times: dict[tuple[str, str], Times] = {}
+        self._alone: set[str] = set()
+        """The groups of which other ranks do not compile this graph, since they have."""
 
     def __copy__(self) -> Overlap:
         return self
@@ -125,6 +127,7 @@ class Overlap(CustomGraphPass):
                     graph.graph_signature.replace_all_uses(old, new)
 
     def _change(self, graph: torch.fx.Graph) -> None:
+        self._alone.clear()
         merge_waits(graph)
         merge_views(graph)
         ends = [end for end in map(collective_of, graph.nodes) if end is not None]
@@ -190,6 +193,10 @@ class Overlap(CustomGraphPass):
 
     def _choose(self, index: GraphIndex, candidate: _Candidate, part: Part, program: RegionProgram) -> Times:
         key = (part.target.name(), part.region.group)
+        # Parts of different sizes are different regions, of which one rank may know its own.
+        if part.region.group not in self._alone:
+            if not is_compiled_by_all(*key, self.timeout, key in self._times):
+                self._alone.add(part.region.group)
         if key not in self._times:
             self._times[key] = self._measure(index, candidate, part, program)
         times = self._times[key]

@@ -251,6 +251,10 @@ def _reason_of_no_matmul(index: GraphIndex, region: Region) -> Kept:
             return Kept(Reason.GATHERED_ROWS_CONTRACTED, user.name)
     readers = _behind_views(users)
     for reader in readers:
+        try:
+            matmul_of(reader)
+        except Kept as kept:
+            return kept
         if _is_right(index, dependents, reader):
             return Kept(Reason.GATHERED_RIGHT, reader.name)
     if any(index.matmul(reader) is not None for reader in readers):

@@ -54,13 +54,11 @@ def check_convex(index: GraphIndex, region: Region) -> None:
 
 
 def check_in_place(index: GraphIndex, region: Region) -> None:
-    """Raises `Kept` if an op in place stands where nodes change their order: between the place of the region's op, behind its
-    arguments, and the region's last node. Compiled graphs have such ops at their end alone, exported programs anywhere.
+    """Raises `Kept` if an op in place stands where nodes change their order: between the region's nodes, with the views of its
+    weights. Compiled graphs have such ops at their end alone, exported programs anywhere.
     """
     inside = region.nodes
-    written = inside | region.weight_views
-    outside = {operand for node in written for operand in node.all_input_nodes} - written
-    first = min(min(index.order[node] for node in inside), max(index.order[node] for node in outside))
+    first = min(index.order[node] for node in inside | region.weight_views)
     last = max(index.order[node] for node in inside)
     for node, at in index.order.items():
         if first < at <= last and node not in inside and any_in(node, is_in_place):
@@ -87,11 +85,12 @@ def _is_random(node: Node) -> bool:
 
 
 def replace_region(graph: torch.fx.Graph, index: GraphIndex, region: Region, written: Written, target: Any) -> None:
-    """Puts the op behind the last of its arguments, and erases the region's nodes that nothing needs any more."""
+    """Puts the op in the place of the region's first node, or behind the last of its arguments, and erases the region's nodes that
+    nothing needs any more.
+    """
+    first = min(region.nodes, key=index.order.__getitem__)
     last = max((argument.node for argument in written.arguments), key=index.order.__getitem__)
-    following = last.next
-    while following.op == "placeholder":
-        following = following.next
+    following = first if index.order[first] > index.order[last] else last.next
     env = {argument.node: argument.node for argument in written.arguments}
     with graph.inserting_before(following):
         made = call_program(graph, written, target, env, region.group)
