@@ -30,6 +30,8 @@ def copy_tensor(value: Any) -> Tensor:
     """A copy of a tensor of another library. Older versions of torch export no floats of 8 bits; their bits they do."""
     if type(value).__name__ == "FakeTensor":
         _native.raise_error("H0610", "a tensor is a `FakeTensor`, which has no numbers", "pass an ordinary tensor")
+    if getattr(value, "is_meta", False):
+        _native.raise_error("H0610", "a tensor is of the meta device, so it has no numbers", "pass an ordinary tensor")
     # DLPack says nothing of signs and conjugates that torch has yet to apply.
     value = value.resolve_conj().resolve_neg() if hasattr(value, "resolve_neg") else value
     try:
@@ -49,7 +51,11 @@ def _from_numpy(value: Any) -> Tensor:
 
     if isinstance(value, numpy.ma.MaskedArray):
         _native.raise_error("H0610", "an array is masked, but a program has all elements", "fill it: `array.filled(0)`")
-    array = numpy.asarray(value)
+    try:
+        array = numpy.asarray(value)
+    except ValueError as error:
+        message = f"an input is no array: {' '.join(str(error).split())}"
+        _native.raise_error("H0610", message, "give rows of the same length")
     # Types of ml_dtypes carry the names that we use; numpy's own are in the machine's byte order.
     array = numpy.ascontiguousarray(array, dtype=array.dtype.newbyteorder("=")).reshape(array.shape)
     return Tensor.from_bytes(array.dtype.name, list(array.shape), array.tobytes())

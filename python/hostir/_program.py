@@ -43,6 +43,9 @@ class Program:
     """What the passes that made this program warned of."""
 
     def __init__(self, native: _native.NativeProgram, pass_warnings: tuple[Diagnostic, ...] = ()) -> None:
+        if not isinstance(native, _native.NativeProgram):
+            what = f"`Program` is no constructor for a value of type {type(native).__name__}"
+            _native.raise_error("H0610", what, "read a text by `hostir.parse(text)`, or a file by `hostir.load(path)`")
         self._handle = native
         self.pass_warnings = pass_warnings
 
@@ -99,6 +102,7 @@ class Program:
 
     def run_passes(self, pipeline: str) -> Program:
         """The program after passes; see `hostir.run_passes`."""
+        _check_text("pipeline", pipeline, 'write the passes in one text: `"host-ir-lower,dce"`')
         made, warnings = self._handle.run_passes(pipeline)
         return Program(made, self.pass_warnings + read_diagnostics(warnings))
 
@@ -159,6 +163,7 @@ def parse(text: str, name: str = "<string>", *, program: str | int | None = None
 
     Raises `HostIrError` for errors of syntax and names; `verify` finds the rest.
     """
+    _check_source(text, name)
     if program is not None:
         return Program(_native.parse(text, name, str(program))[0])
     found = _native.parse(text, name, None)
@@ -171,6 +176,7 @@ def parse(text: str, name: str = "<string>", *, program: str | int | None = None
 
 def parse_all(text: str, name: str = "<string>") -> list[Program]:
     """Reads all programs of a text."""
+    _check_source(text, name)
     return [Program(found) for found in _native.parse(text, name, None)]
 
 
@@ -195,9 +201,34 @@ def load(path: str | os.PathLike[str], *, program: str | int | None = None) -> P
     return parse(text, name, program=program)
 
 
+def _check_source(text: Any, name: Any) -> None:
+    """Raises unless a text and its name are texts that can be written as UTF-8."""
+    note = "read a file by `hostir.load(path)`" if isinstance(text, os.PathLike) else "decode it: `text.decode()`"
+    _check_text("text", text, note if isinstance(text, (os.PathLike, bytes)) else "give the program's text")
+    _check_text("name", name, "give the text's name in messages")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        message = f"{name} has a surrogate at character {error.start}, which is no character"
+        _native.raise_error("H0019", message, "read the text as UTF-8")
+
+
+def _check_text(argument: str, value: Any, note: str) -> None:
+    if not isinstance(value, str):
+        _native.raise_error("H0610", f"`{argument}` is of type {type(value).__name__}, but needs a `str`", note)
+
+
+def _checked_program(program: Any) -> Program:
+    """The program. Raises for what is none, as a path or a text."""
+    if not isinstance(program, Program):
+        what = f"`program` is of type {type(program).__name__}, but needs a `hostir.Program`"
+        _native.raise_error("H0610", what, "read it: `hostir.load(path)`, or of a text `hostir.parse(text)`")
+    return program
+
+
 def verify(program: Program) -> list[Diagnostic]:
     """Verifies types, shapes and scopes. Gives the warnings, and raises `HostIrError` with all errors."""
-    return program.verify()
+    return _checked_program(program).verify()
 
 
 def run_passes(program: Program, pipeline: str) -> Program:
@@ -205,7 +236,7 @@ def run_passes(program: Program, pipeline: str) -> Program:
 
     Raises `HostIrError` for a malformed pipeline, for a program that is invalid, and if a pass rejects it.
     """
-    return program.run_passes(pipeline)
+    return _checked_program(program).run_passes(pipeline)
 
 
 def check(
@@ -231,7 +262,7 @@ def check(
     other. What the proof finds is in the verdict.
     """
     settings = _settings(devices, sizes, shapes, streams, strict, timeout)
-    found = _native.check(program._handle, settings)
+    found = _native.check(_checked_program(program)._handle, settings)
     return Verdict(
         outcome=found["outcome"],
         errors=read_diagnostics(found["errors"]),
@@ -283,7 +314,7 @@ def run(
             _native.raise_error("H0610", f"inputs: `{name}` is None", 'leave it out, or name a generator: `"randn"`')
     given = {name: as_input(value) for name, value in arrays.items()}
     options = {"seed": read_number("seed", seed, MOST_SEED), "check": bool(check)}
-    found = _native.run(program._handle, given, settings, options)
+    found = _native.run(_checked_program(program)._handle, given, settings, options)
     return {name: as_output(tensor) for name, tensor in found}
 
 

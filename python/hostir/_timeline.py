@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from hostir import _native
 from hostir._program import Program, check
 
 __all__ = ["timeline"]
@@ -31,7 +32,7 @@ def timeline(
     - `path`: also writes it there, as a picture (`.svg`) or a trace for Perfetto (`.json`).
     - `devices`, `sizes`, `shapes`, `streams`: as for `check`.
 
-    The program is proved first. Raises `HostIrError` if it is wrong, and `ValueError` for another kind of file.
+    The program is proved first. Raises `HostIrError` if it is wrong, and for another kind of file (`H0610`).
     """
     check(program, devices=devices, sizes=sizes, shapes=shapes, streams=streams).raise_if_wrong()
     options = ["--check-only", "--quiet", "--timeline", *_file_options(path)]
@@ -58,7 +59,8 @@ def _file_options(path: str | os.PathLike[str] | None) -> list[str]:
     target = Path(path).absolute()
     kinds = {".svg": "--timeline", ".json": "--trace"}
     if target.suffix not in kinds:
-        raise ValueError(f"{path}: a timeline is a picture (.svg) or a trace (.json)")
+        what = f"`path` is {os.fspath(path)}, but a timeline is a picture (.svg) or a trace (.json)"
+        _native.raise_error("H0610", what, "end it with `.svg` or `.json`")
     if not target.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {target.parent}")
     return [f"{kinds[target.suffix]}={target}"]

@@ -75,7 +75,8 @@ fn in_words_of_python(diag: &Diag) -> Diag {
     let mut diag = diag.clone();
     let labels = diag.primary.iter_mut().chain(&mut diag.labels).map(|label| &mut label.text);
     for text in [&mut diag.message].into_iter().chain(labels).chain(&mut diag.notes) {
-        *text = replace_options(text);
+        *text =
+            replace_options(&text.replace("raise it with `--plan-memory=SIZE`", "let its loops have fewer iterations"));
     }
     diag
 }

@@ -124,6 +124,13 @@ impl NativeProgram {
         names.into_iter().map(str::to_owned).collect()
     }
 
+    /// The names of scalar inputs that no extent of an input tensor tells.
+    #[getter]
+    fn untold_scalars(&self) -> Vec<String> {
+        let names = hostir::lower::io_names::untold_scalars(&self.inner.program);
+        names.into_iter().map(str::to_owned).collect()
+    }
+
     /// The position of an input or output by name or number.
     fn position(&self, name: &str, output: bool) -> Option<usize> {
         let program = &self.inner.program;

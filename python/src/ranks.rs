@@ -15,6 +15,7 @@ use hostir::ir::{Expr, OpKind, Program, TensorId};
 use hostir::lower::io_names::{find_named_tensor, tensor_ids};
 use hostir::lower::{IoTensor, PreparedProgram};
 use hostir::plan::AxesTable;
+use hostir::plan_checks::prove_program;
 use hostir_tool_support::errors;
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
@@ -26,8 +27,8 @@ type RankParts = Vec<Vec<Arc<HostTensor>>>;
 /// The outputs of one rank, each with its name; `None` where the rank holds no part.
 type RankOutputs = Vec<(String, Option<Tensor>)>;
 
-/// Runs a program on the parts that its ranks hold, and gives the parts of the outputs, by rank. A part has all axes of
-/// its tensor, or lacks those that are sharded over devices.
+/// Proves a program, runs it on the parts that its ranks hold, and gives the parts of the outputs, by rank. A part has all
+/// axes of its tensor, or lacks those that are sharded over devices.
 #[pyfunction]
 pub(crate) fn run_ranks(
     py: Python<'_>,
@@ -53,10 +54,14 @@ fn run_parts(
     program.verify().map_err(|diags| program.to_failure(diags, Judged::Text))?;
     let parts = bind_parts(&program.program, inputs)?;
     let shapes: Vec<&[usize]> = parts.iter().map(|parts| parts.first().map_or(&[][..], |part| part.shape())).collect();
-    let settings = settings.with_sizes(local_sizes(&program.program, &shapes)?);
+    let settings = Arc::new(settings.with_sizes(local_sizes(&program.program, &shapes)?));
     let prepared = settings.prepare(&program.program);
-    let prepared = prepared.map_err(|diags| program.to_failure(diags, Judged::Proof(Arc::new(settings))))?;
+    let prepared = prepared.map_err(|diags| program.to_failure(diags, Judged::Proof(settings.clone())))?;
     check_lowered(program, &prepared)?;
+    let errors = prove_program(&prepared).errors;
+    if !errors.is_empty() {
+        return Err(program.to_failure(errors, Judged::Proof(settings)));
+    }
     cpu::check_memory(&prepared)?;
     let shards = shards_by_rank(&prepared, &parts)?;
     let result = cpu::run_plans(&prepared, shards);

@@ -166,7 +166,7 @@ def test_timelines_need_no_gpu(tutorial, tmp_path):
 
 def test_timelines_that_cannot_be(tutorial, tmp_path):
     program = hostir.load(tutorial / "6_ring.hir")
-    with pytest.raises(ValueError, match="a picture"):
+    with pytest.raises(hostir.HostIrError, match="a picture"):
         hostir.timeline(program, tmp_path / "ring.png")
     with pytest.raises(FileNotFoundError):
         hostir.timeline(program, tmp_path / "missing" / "ring.svg")

@@ -255,6 +255,133 @@ def test_sizes_of_a_proof_are_the_gradients_too():
     assert sized.prove(1, sizes={"n": 3, "m": 4}).sizes == {"n": 3, "m": 4}
 
 
+NAMED = hostir.parse("hir 2\nf(X: f32[m, k], W: f32[k, n]) -> (Y: f32[m, n]):\n  Y = matmul(X, W)\n")
+OF_X = hostir.parse("hir 2\ng(DY: f32[a, b], W: f32[c, b]) -> (DX: f32[a, c]):\n  T = Set.Permute(W, perm=[1, 0])\n  DX = matmul(DY, T)\n")
+
+
+def scaled_matmul(name):
+    """An op with an argument that is no tensor."""
+
+    @hir.op(f"hostir_definitions::{name}", program=NAMED, args={"x": "X", "w": "W"}, out="Y")
+    def made(x: torch.Tensor, w: torch.Tensor, s: float = 1.0) -> torch.Tensor:
+        return x @ w
+
+    return made
+
+
+def of_x(dy: torch.Tensor, x: torch.Tensor, w: torch.Tensor, s: float) -> tuple:
+    return dy @ w.t(), None
+
+
+def test_names_of_a_gradients_program_are_those_of_a_proof_too():
+    made = scaled_matmul("proved")
+    made.backward(program=OF_X, args={"dy": "DY", "w": "W"}, out={"x": "DX"})(of_x)
+    assert made.prove(sizes={"m": 3, "k": 4, "n": 5, "a": 3, "b": 5, "c": 4}).ok
+    assert made.prove(shapes={"X": (3, 4), "W": (4, 5), "DY": (3, 5)}).ok
+    refused("H0610", "`world` is -1", made.prove, -1)
+    refused("H0610", "`prove` takes `world`, not `devices`", made.prove, devices=4)
+
+
+GRADIENTS = [
+    ({"args": {"dy": "DY", "s": "W"}, "out": {"x": "DX"}}, "H0611", "`s` of `backward` is no tensor"),
+    ({"args": {"dy": "DY", "w": "W"}, "out": {"x": "DX", "w": "DX"}}, "H0611", "names the output DX twice"),
+    ({"args": {"dy": "DY", "w": "W"}, "out": {}}, "H0611", "names no gradient"),
+    ({"args": {"dy": "DY", "w": "W"}, "out": "DX"}, "H0610", "`out` of `backward` is of type str"),
+    ({"args": ["dy"], "out": {"x": "DX"}}, "H0610", "`args` of `backward` is of type list"),
+    ({"program": None}, "H0610", "`program` of `backward` is of type NoneType"),
+    ({"function": lambda dy, x: (dy, None)}, "H0611", "the function of `backward` has 2 arguments, but gets 4"),
+    ({"function": 7}, "H0610", "`backward` decorates a function"),
+]
+
+
+@pytest.mark.parametrize(("given", "code", "message"), GRADIENTS, ids=[message for _, _, message in GRADIENTS])
+def test_gradients_that_cannot_be(given, code, message):
+    settings = {"program": OF_X, "function": of_x, **given}
+    function = settings.pop("function")
+    made = scaled_matmul("cannot")
+    refused(code, message, lambda: made.backward(**settings)(function))
+
+
+SCALAR_INPUT = hostir.parse("hir 2\nf(a, X: f32[n]) -> (Y: f32[n]):\n  Y = X * f32(a)\n")
+EXTENT_INPUT = hostir.parse("hir 2\nf(n, X: f32[n]) -> (Y: f32[n]):\n  Y = relu(X)\n")
+
+
+def one_to_one(x: torch.Tensor) -> torch.Tensor:
+    return torch.relu(x)
+
+
+def test_programs_that_no_call_could_run():
+    name = "hostir_definitions::never"
+    for program, args, out, message in (
+        (SCALAR_INPUT, {"x": "X"}, "Y", "the program has the scalar input a"),
+        (PRODUCT, {}, "Z", "`args` names no argument"),
+        (PRODUCT, XY, (), "`out` names no output"),
+    ):
+        refused("H0611", message, lambda: hir.op(name, program=program, args=args, out=out)(one_to_one))  # noqa: B023
+    message = "`out` names the output Z twice, also as T2"
+    refused("H0611", message, lambda: hir.op(name, program=TWO, args=XY, out=("Z", "T2"))(paired))
+    given = hir.op("hostir_definitions::extent", program=EXTENT_INPUT, args={"x": "X"}, out="Y")(one_to_one)
+    given.check(torch.randn(5))
+
+
+RACE = hostir.parse("hir 2\nf(X: f32[n]) -> (Y: f32[n]):\n  T = relu(X)\n  stream 1:\n    Y = T + T\n  sync 1\n")
+
+
+def test_check_proves_first():
+    """On the CPU this program happens to give the right numbers."""
+
+    @hir.op("hostir_definitions::race", program=RACE, args={"x": "X"}, out="Y")
+    def made(x: torch.Tensor) -> torch.Tensor:
+        return 2 * torch.relu(x)
+
+    refused("H0701", "race on T", made.check, torch.randn(8))
+
+
+def test_functions_that_autograd_does_not_follow():
+    @hir.op("hostir_definitions::by_numpy", program=RELU, args={"x": "X"}, out="Z")
+    def made(x: torch.Tensor) -> torch.Tensor:
+        return torch.from_numpy(x.detach().numpy()).relu()
+
+    x = torch.randn(4, requires_grad=True)
+    refused("H0614", "autograd does not follow the function", made(x).sum().backward)
+
+
+def with_dict(x: torch.Tensor, settings: dict) -> torch.Tensor:
+    return x
+
+
+def with_list(x: torch.Tensor, sizes: list[int] = [1]) -> torch.Tensor:  # noqa: B006
+    return x
+
+
+def with_infinity(x: torch.Tensor, least: float = float("-inf")) -> torch.Tensor:
+    return x
+
+
+def with_process_group(x: torch.Tensor, group: torch.distributed.ProcessGroup) -> torch.Tensor:
+    return x
+
+
+@pytest.mark.parametrize("function", [with_dict, with_list, with_infinity])
+def test_arguments_that_torch_knows_no_type_of(function):
+    define = hir.op("hostir_definitions::untyped", program=RELU, args={"x": "X"}, out="Z")
+    refused("H0611", "torch can make no op of the function: ", define, function)
+
+
+def test_a_group_that_is_no_name():
+    define = hir.op("hostir_definitions::untyped", program=RELU, args={"x": "X"}, out="Z")
+    refused("H0611", "group", define, with_process_group)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_one_tensor_as_two_arguments(backend):
+    """As tied weights are. Compilers take no tensor twice in functions of autograd."""
+    run = torch.compile(lambda x: product(x, x) + product(x, x + 1), fullgraph=True, backend=backend)
+    x = torch.randn(4, requires_grad=True)
+    run(x).sum().backward()
+    torch.testing.assert_close(x.grad, 4 * x.detach() + 1)
+
+
 def refused_as(code, message, function, *args, **kwargs):
     with pytest.raises(hostir.HostIrError) as caught:
         function(*args, **kwargs)

@@ -4,6 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import torch.autograd.forward_ad as forward_ad  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
 from torch.distributed.tensor import DTensor, Shard  # noqa: E402
@@ -89,6 +90,13 @@ def test_second_derivatives_of_slots(group, slot):
         with pytest.raises(hostir.HostIrError, match="has no derivative") as caught:
             second_derivative(slot, group, of)
         assert caught.value.code == "H0614"
+
+
+@pytest.mark.parametrize("slot", [GATHER, SCATTER, REDUCE])
+def test_forward_derivatives_of_slots(group, slot):
+    with forward_ad.dual_level(), pytest.raises(hostir.HostIrError, match="`hir.linear` has no forward-mode derivative") as caught:
+        slot(forward_ad.make_dual(ones(8, 6), ones(8, 6)), ones(5, 6), group)
+    assert caught.value.code == "H0614"
 
 
 def test_other_sequences_of_weights(group):
@@ -199,7 +207,7 @@ OUT = [
     (two_results, (ones(4),), ones(4), "`out` is one tensor, but hostir_refusals::two_results has 2 results (a, b)", "out=(a, b)"),
     (two_results, (ones(4),), [ones(4)], "`out` has 1 of 2 tensors: the results of hostir_refusals::two_results are a, b", "out=(a, b)"),
     (two_results, (ones(4),), [ones(4)] * 3, "`out` has 3 of 2 tensors", "out=(a, b)"),
-    (two_results, (ones(4),), (SAME, SAME), "`out` has one tensor for several results", "a tensor of its own"),
+    (two_results, (ones(4),), (SAME, SAME), "`out` has tensors that share memory for several results", "of its own"),
     (two_results, (ones(4),), (ones(4), None), "`out` has a value of type NoneType", "out=(a, b)"),
     (matmul, (ones(3, 4), ones(4, 5)), (ones(3, 5),) * 2, "`out` has 2 of 1 tensors: the result of hostir_refusals::matmul is y", "out=y"),
     (matmul, (ones(3, 4), ones(4, 5)), 7, "`out` is of type int", "out=y"),
@@ -223,6 +231,46 @@ WRONG_OUT = [
 def test_out_of_another_shape_or_type(out, message):
     found = refusal(matmul, ones(3, 4), ones(4, 5), out=out)
     assert message in found[0] and "writes torch.float32 of shape [3, 5]" in found[0]
+
+
+def test_out_that_shares_memory():
+    """Elements that are written twice have one of two values."""
+    buffer = torch.empty(6)
+    for given in ((buffer[:4], buffer[2:]), (SAME, SAME[:])):
+        message, note = refusal(two_results, ones(4), out=given)
+        assert message == "`out` has tensors that share memory for several results of hostir_refusals::two_results"
+        assert note == "give each result a tensor of its own: `out=(a, b)`"
+    two_results(ones(3), out=(buffer[:3], buffer[3:]))
+    two_results(ones(3), out=(buffer[::2], buffer[1::2]))
+    message, _ = refusal(matmul, ones(3, 4), ones(4, 5), out=torch.empty(10).as_strided((3, 5), (1, 1)))
+    assert message == "`out` has elements that share memory, but hostir_refusals::matmul writes each of them"
+
+
+def test_out_elsewhere():
+    message, _ = refusal(matmul, ones(3, 4), ones(4, 5), out=torch.empty(3, 5, device="meta"))
+    assert message == "a tensor of `out` is on meta, but the results of hostir_refusals::matmul are on cpu"
+
+
+def test_sparse_tensors(group):
+    message, note = refusal(matmul, ones(3, 4).to_sparse(), ones(4, 5))
+    assert message == "hostir_refusals::matmul: `x` is sparse, but programs take all elements" and note == "pass `x.to_dense()`"
+    assert refusal(GATHER, ones(3, 4).to_sparse(), ones(5, 4), group)[0] == "`x` is sparse, but needs all its elements"
+
+
+def test_a_group_of_other_ranks(group):
+    message, _ = refusal(ranks.gather_matmul_2, ones(3, 4), ones(4, 5), dist.GroupMember.NON_GROUP_MEMBER)
+    assert message == "this rank is no member of `group`"
+
+
+def test_styles(group):
+    """Arguments of torch's styles, and weights of which ranks would have parts of different sizes."""
+    message, note = refusal(hir.RowwiseParallel, output_layouts=Shard(1))
+    assert message.startswith("RowwiseParallel has no `output_layouts`") and "use torch's style" in note
+    mesh = init_device_mesh("cpu", (4,))
+    message, note = refusal(hir.ColwiseParallel()._apply, torch.nn.Linear(6, 7), mesh)
+    assert message == "ColwiseParallel: axis 0 of `weight` has 7 elements, which 4 ranks cannot share alike"
+    assert note.startswith("pad it by 1")
+    assert "axis 1 of `weight` has 6 elements" in refusal(hir.RowwiseParallel()._apply, torch.nn.Linear(6, 7), mesh)[0]
 
 
 def test_out_in_a_tuple():

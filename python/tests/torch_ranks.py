@@ -115,6 +115,19 @@ def forward_and_out(group: Any) -> None:
     torch.testing.assert_close(out, whole_product([0, 1]))
 
 
+@hir.op("hostir_tests::gather_matmul_optional", program="programs/gather_matmul_2.hir", args={"x": "A", "w": "B"}, out="C")
+def gather_matmul_optional(x: torch.Tensor, w: torch.Tensor, group: str | None = None) -> torch.Tensor:
+    return gather_rows(x, group or dist.group.WORLD.group_name) @ w
+
+
+def no_group(group: Any) -> None:
+    """None is the default group, also where the annotation allows it."""
+    x, w = random_inputs(dist.get_rank())
+    for given in ((x, w), (x, w, None), (x, w, group)):
+        gather_matmul_optional.check(*given)
+        torch.testing.assert_close(gather_matmul_optional(*given), gather_matmul_2(x, w, group))
+
+
 def oracle(group: Any) -> None:
     x, w = random_inputs(dist.get_rank())
     gather_matmul_2.check(x, w, group)

@@ -59,6 +59,20 @@ pub fn settable_names(program: &Program) -> Vec<&str> {
     names
 }
 
+/// The names of scalar inputs that no extent of an input tensor tells.
+pub fn untold_scalars(program: &Program) -> Vec<&str> {
+    let (mut told, mut scalars) = (Vec::new(), Vec::new());
+    for input in program.inputs() {
+        if let Some(scalar) = input.as_scalar() {
+            add_names(program, scalar, &mut scalars);
+        } else if let Some(tensor) = input.as_tensor() {
+            program.domains(tensor).iter().for_each(|axis| add_names(program, axis.extent, &mut told));
+        }
+    }
+    scalars.retain(|name| !told.contains(name));
+    scalars
+}
+
 /// Adds the names of an expression that callers may set, each once.
 fn add_names<'p>(program: &'p Program, expr: ExprId, names: &mut Vec<&'p str>) {
     match program.expr(expr) {

@@ -284,7 +284,7 @@ def tensor_gradients(
     """The gradients of all tensor arguments of the op of a name."""
     tensors = [value for value in values if isinstance(value, torch.Tensor)]
     with within_autograd():
-        found = _user_gradients(name, spec, gradients, values) if spec.body else _body_gradients(spec, gradients, values)
+        found = (_user_gradients if spec.body else _body_gradients)(name, spec, gradients, values)
     return [
         _zeros(tensor) if gradient is None else _own_memory(plain_tensor(gradient).to(tensor.dtype), gradients + tensors)
         for tensor, gradient in zip(tensors, found, strict=True)
@@ -311,15 +311,19 @@ def _user_gradients(name: str, spec: GradientSpec, gradients: list[torch.Tensor]
     return found
 
 
-def _body_gradients(spec: GradientSpec, gradients: list[torch.Tensor], values: Sequence[Any]) -> Sequence[Any]:
+def _body_gradients(name: str, spec: GradientSpec, gradients: list[torch.Tensor], values: Sequence[Any]) -> Sequence[Any]:
+    """The derivative of the body. Raises if autograd has not followed it to any of its results."""
     with torch.enable_grad():
         own = [_leaf(value) if isinstance(value, torch.Tensor) else value for value in values]
         results = pytree.tree_leaves(spec.forward(*own))
         followed = [(result, gradient) for result, gradient in zip(results, gradients, strict=True) if result.requires_grad]
         leaves = [value for value in own if isinstance(value, torch.Tensor)]
         inputs = [leaf for leaf in leaves if leaf.requires_grad]
-        if not followed or not inputs:
+        if not inputs or not any(map(_is_differentiable, results)):
             return [None] * len(leaves)
+        if not followed:
+            message = f"{name}: autograd does not follow the function, as where it leaves torch or detaches its arguments"
+            _native.raise_error("H0614", message, f"say what its gradient is: `@{name.rpartition('::')[2]}.backward(program=...)`")
         found = torch.autograd.grad(
             [result for result, _ in followed], inputs, [gradient for _, gradient in followed], allow_unused=True
         )

@@ -163,6 +163,8 @@ def _kind_of(value: Any) -> tuple[str, bool]:
         return f"a {type(value).__name__}", False
     if value.is_meta:
         return "a tensor of the meta device", False
+    if type(value).__name__ == "DTensor" or value.layout is not torch.strided:
+        return f"a {'sparse tensor' if value.layout is not torch.strided else 'DTensor'}", False
     return f"{list(value.shape)} of {value.dtype}", True
 
 

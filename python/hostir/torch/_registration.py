@@ -16,7 +16,7 @@ import torch.utils._pytree as pytree
 from hostir import _native
 from hostir.torch._gradient import differentiate_followed, tensor_gradients, within_autograd
 from hostir.torch._group import plain_tensor
-from hostir.torch._session import check_out
+from hostir.torch._session import check_device, check_out
 from hostir.torch._transforms import call_by_sample
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def register_op(made: Op) -> tuple[Any, Any]:
     """
     namespace, name = _names_of(made)
     _check_signature(made)
-    schema = torch.library.infer_schema(made.body, mutates_args=())
+    schema = _schema_of(made)
     _check_schema(made, f"{name}{schema}")
     with _LOCK:
         _check_free(made, namespace, name)
@@ -161,7 +161,7 @@ def _run(made: Op, *values: Any) -> Any:
 
 def _run_out(made: Op, *values: Any, **out: Any) -> Any:
     found = pytree.tree_leaves(_run(made, *values))
-    check_out(made.name, tuple(out.values()), [(value.shape, value.dtype) for value in found])
+    check_out(made.name, tuple(out.values()), found)
     written = tuple(target.copy_(value) for target, value in zip(out.values(), found, strict=True))
     return written[0] if len(written) == 1 else written
 
@@ -175,12 +175,16 @@ def _run_gradient(made: Op, gradients: list[torch.Tensor], *values: Any) -> list
 
 
 def _fake_out(made: Op, *values: Any, **out: Any) -> Any:
+    # Torch calls this one if any tensor is on the meta device.
+    given = next(value for value in values if isinstance(value, torch.Tensor))
+    for target in out.values():
+        check_device(made.name, target, given.device)
     return next(iter(out.values())) if len(out) == 1 else tuple(out.values())
 
 
 def _fake_into(made: Op, *values: Any, **out: Any) -> None:
     found = pytree.tree_leaves(_run(made, *values))
-    check_out(made.name, tuple(out.values()), [(value.shape, value.dtype) for value in found])
+    check_out(made.name, tuple(out.values()), found)
 
 
 def _fake_gradient(made: Op, gradients: list[torch.Tensor], *values: Any) -> list[torch.Tensor]:
@@ -262,11 +266,26 @@ def _check_signature(made: Op) -> None:
         _refuse("H0611", f"{made.name}: the function does not say what it gives", "write `-> torch.Tensor`")
 
 
+def _schema_of(made: Op) -> str:
+    """The schema of the function. Raises if torch knows none, as for an argument of another type or another default."""
+    try:
+        schema: str = torch.library.infer_schema(made.body, mutates_args=())
+        torch._C.parse_schema(f"f{schema}")
+    except (ValueError, RuntimeError) as error:
+        why = " ".join(str(error).split("\n\n")[0].split())
+        note = "ops take tensors and `int`, `float`, `bool` and `str`, with defaults that are numbers, texts or None"
+        _refuse("H0611", f"{made.name}: torch can make no op of the function: {why}", note)
+    return schema
+
+
 def _check_schema(made: Op, text: str) -> None:
     """Raises unless all tensors of the function are the program's, and its results as many as `out` names."""
     schema = torch._C.parse_schema(text)
     for argument in schema.arguments:
         kind = str(argument.type)
+        if "PyObject" in kind or "ProcessGroup" in kind:
+            note = "annotate groups as `str`: callers may pass the group itself"
+            _refuse("H0611", f"{made.name}: the argument `{argument.name}` is of a type that graphs cannot hold", note)
         if kind != "Tensor" and "Tensor" in kind:
             note = "annotate it as `torch.Tensor`: programs take one tensor for each input"
             _refuse("H0611", f"{made.name}: the argument `{argument.name}` is of type {kind}", note)

@@ -18,7 +18,7 @@ from hostir.torch._libraries import preload_libraries
 from hostir.torch._monitor import watch_session
 from hostir.torch._symmetric import SymmetricPart, symmetric_part
 
-__all__ = ["ProgramSessions", "ResultLayout", "check_out"]
+__all__ = ["ProgramSessions", "ResultLayout", "check_device", "check_out"]
 
 ResultLayout = tuple[torch.Size, torch.dtype]
 """Shape and element type of a result."""
@@ -99,7 +99,7 @@ class ProgramSessions:
             if self.dispatcher.run_into(inputs, others, out):
                 return
         made = self.run(inputs, others, results)
-        check_out(self.name, out, [(result.shape, result.dtype) for result in made])
+        check_out(self.name, out, made)
         for target, result in zip(out, made, strict=True):
             target.copy_(result)
 
@@ -230,13 +230,21 @@ class _SymmetricTensors:
         return fixed, [part for _, _, part in in_place.values()]
 
 
-def check_out(name: str, out: Sequence[torch.Tensor], layouts: Sequence[ResultLayout]) -> None:
-    """Raises unless the tensors of `out` have the shapes and element types of the results."""
-    for target, (shape, dtype) in zip(out, layouts, strict=True):
-        if target.shape != shape or target.dtype != dtype:
-            found, needed = (f"{kind} of shape {list(size)}" for kind, size in ((target.dtype, target.shape), (dtype, shape)))
+def check_out(name: str, out: Sequence[torch.Tensor], results: Sequence[torch.Tensor]) -> None:
+    """Raises unless the tensors of `out` have the shapes, element types and devices of the results."""
+    for target, result in zip(out, results, strict=True):
+        if target.shape != result.shape or target.dtype != result.dtype:
+            found, needed = (f"{one.dtype} of shape {list(one.shape)}" for one in (target, result))
             message = f"a tensor of `out` is {found}, but {name} writes {needed}"
             _native.raise_error("H0610", message, "make one of this shape and type")
+        check_device(name, target, result.device)
+
+
+def check_device(name: str, target: torch.Tensor, device: torch.device) -> None:
+    """Raises unless a tensor of `out` is where the results are."""
+    if target.device != device:
+        message = f"a tensor of `out` is on {target.device}, but the results of {name} are on {device}"
+        _native.raise_error("H0610", message, "make one there")
 
 
 def _dense_strides(shape: torch.Size) -> tuple[int, ...]:
