@@ -86,7 +86,7 @@ def checked_out(made: Op, out: Any) -> Any:
     if isinstance(out, torch.Tensor):
         if count > 1:
             _refuse_out(made, f"is one tensor, but {made.name} has {count} results ({', '.join(made.outputs)})")
-        _check_unfollowed(made, out)
+        _check_target(made, out)
         return out
     if not isinstance(out, (tuple, list)):
         _refuse_out(made, f"is of type {type(out).__name__}, but {made.name} writes tensors")
@@ -99,7 +99,7 @@ def checked_out(made: Op, out: Any) -> Any:
             _refuse_out(made, f"has a value of type {type(one).__name__}, but {made.name} writes tensors")
         if any(one is other or _overlap(one, other) for other in out[:at]):
             _refuse_out(made, f"has tensors that share memory for several results of {made.name}")
-        _check_unfollowed(made, one)
+        _check_target(made, one)
     return out[0] if count == 1 else tuple(out)
 
 
@@ -136,13 +136,14 @@ class _Memory:
 
 def _overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
     """True if tensors share elements. Compilers see no memory."""
-    if torch.compiler.is_compiling() or one.device != other.device or one.is_meta or not torch._C._overlaps(one, other):
+    has_memory = not (torch.compiler.is_compiling() or one.is_meta or type(one).__name__ == "FakeTensor")
+    if not has_memory or one.device != other.device or not torch._C._overlaps(one, other):
         return False
     # That was true of all parts of one memory.
     return numpy.shares_memory(numpy.asarray(_Memory(one)), numpy.asarray(_Memory(other)))
 
 
-def _check_unfollowed(made: Op, out: torch.Tensor) -> None:
+def _check_target(made: Op, out: torch.Tensor) -> None:
     """Raises for a tensor that has a gradient, which would be wrong behind the op, or whose elements share memory."""
     if out.requires_grad and torch.is_grad_enabled():
         message = f"`out` requires a gradient, but autograd does not follow what {made.name} writes"
