@@ -271,8 +271,10 @@ def _schema_of(made: Op) -> str:
     try:
         schema: str = torch.library.infer_schema(made.body, mutates_args=())
         torch._C.parse_schema(f"f{schema}")
-    except (ValueError, RuntimeError) as error:
-        why = " ".join(str(error).split("\n\n")[0].split())
+    except (ValueError, RuntimeError, AttributeError) as error:
+        # Older versions of torch ask types for what only annotations with parameters have.
+        is_internal = isinstance(error, AttributeError)
+        why = "an annotation is no type that it knows" if is_internal else " ".join(str(error).split("\n\n")[0].split())
         note = "ops take tensors and `int`, `float`, `bool` and `str`, with defaults that are numbers, texts or None"
         _refuse("H0611", f"{made.name}: torch can make no op of the function: {why}", note)
     return schema
