@@ -54,6 +54,8 @@ def _from_numpy(value: Any) -> Tensor:
     try:
         array = numpy.asarray(value)
     except ValueError as error:
+        if "inhomogeneous" not in str(error):
+            raise
         message = f"an input is no array: {' '.join(str(error).split())}"
         _native.raise_error("H0610", message, "give rows of the same length")
     # Types of ml_dtypes carry the names that we use; numpy's own are in the machine's byte order.

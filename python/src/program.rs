@@ -124,7 +124,7 @@ impl NativeProgram {
         names.into_iter().map(str::to_owned).collect()
     }
 
-    /// The names of scalar inputs that no extent of an input tensor tells.
+    /// The names of scalar inputs that are no extent of a tensor.
     #[getter]
     fn untold_scalars(&self) -> Vec<String> {
         let names = hostir::lower::io_names::untold_scalars(&self.inner.program);

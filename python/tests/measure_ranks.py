@@ -153,37 +153,83 @@ def different_regions(group: Any) -> None:
     assert (kept.reason, kept.detail) == (Reason.RANKS_DISAGREE, "region_0, region_1")
 
 
+def uneven(rank: int, width: int) -> torch.fx.GraphModule:
+    """A graph of which this rank's part has one column less than those of the others."""
+    return graph_of(shapes=[(4, 8), (8, width - (dist.get_rank() == rank))])
+
+
+def two_products(x: torch.Tensor, w: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Two regions of different kinds, of which the second one has two matmuls."""
+    rows = fc.all_gather_tensor(x.relu(), 0, dist.group.WORLD)
+    return product(x, w), rows @ v, rows @ (v + 1)
+
+
+@contextmanager
+def fast_programs() -> Any:
+    """Programs are faster, and nobody waits long for a rank that compiles alone."""
+    found, measure.ALONE = measure.ALONE, 0.5
+    try:
+        with clock(lambda is_program: 1.0 if is_program else 2.0):
+            yield
+    finally:
+        measure.ALONE = found
+
+
+def same_reasons(overlap: hir.Overlap, skipped: int = 0) -> list[Any]:
+    """The reasons of the lines, behind those of graphs that this rank alone has compiled; all ranks have the same."""
+    found = [line.reason for line in overlap.report().lines[skipped:]]
+    told: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(told, found)
+    assert all(one == found for one in told), (told, str(overlap.report()))
+    return found
+
+
 def parts_of_different_sizes(group: Any) -> None:
     """A rank that knows its region, since its part has the same size, learns of the others that theirs is another one."""
     overlap = hir.Overlap(rounds=6, timeout=60.0)
-    own = (8, 5) if dist.get_rank() == 0 else (8, 4)
-    with clock(lambda is_program: 1.0 if is_program else 2.0):
+    last = dist.get_world_size() - 1
+    with fast_programs():
         overlap(graph_of())
         start = time.monotonic()
-        overlap(graph_of(shapes=[(4, 8), (8, 6) if dist.get_rank() == 0 else (8, 5)]))
-        overlap(graph_of(shapes=[(4, 8), own]))
-        overlap(graph_of())
+        for graph in (uneven(last, 6), uneven(0, 6), uneven(last, 5), graph_of()):
+            overlap(graph)
     assert time.monotonic() - start < 20
-    reasons = [line.reason for line in overlap.report().lines]
-    assert reasons == [None, Reason.RANKS_DISAGREE, Reason.RANKS_DISAGREE, None], str(overlap.report())
+    assert same_reasons(overlap) == [None, *[Reason.RANKS_DISAGREE] * 3, None]
 
 
 def one_rank_compiles_again(group: Any) -> None:
-    """Alone it does not wait long for regions whose times it has, and the others meet it at the next one."""
-    found, measure.ALONE = measure.ALONE, 0.5
+    """Alone it does not wait long for regions whose times it has, and the others meet it at the next ones, the same among them."""
     overlap = hir.Overlap(rounds=6, timeout=60.0)
-    try:
-        with clock(lambda is_program: 1.0 if is_program else 2.0):
+    is_first = dist.get_rank() == 0
+    with fast_programs():
+        overlap(graph_of())
+        if is_first:
+            start = time.monotonic()
             overlap(graph_of())
-            if dist.get_rank() == 0:
-                start = time.monotonic()
-                overlap(graph_of())
-                assert time.monotonic() - start < 10
-            dist.barrier()
-            overlap(graph_of(shapes=[(4, 8), (8, 5)]))
-    finally:
-        measure.ALONE = found
-    assert all(line.is_fused for line in overlap.report().lines), str(overlap.report())
+            assert time.monotonic() - start < 10 and overlap.report().lines[-1].is_fused
+        dist.barrier()
+        for graph in (graph_of(two_products, [(4, 8), (8, 6), (8, 6)]), graph_of(), uneven(1, 6)):
+            overlap(graph)
+    if is_first:
+        del overlap.report().lines[1]
+    assert same_reasons(overlap) == [None, None, None, None, Reason.RANKS_DISAGREE]
+
+
+def one_rank_compiles_something_alone(group: Any) -> None:
+    """What nobody else has is kept, and costs nothing of what follows."""
+    overlap = hir.Overlap(rounds=6, timeout=1.0)
+    is_first = dist.get_rank() == 0
+    with fast_programs():
+        overlap(graph_of())
+        if is_first:
+            overlap(graph_of(two_products, [(4, 8), (8, 6), (8, 6)]))
+            assert [line.reason for line in overlap.report().lines[1:]] == [Reason.RANKS_DISAGREE, None], str(overlap.report())
+        dist.barrier()
+        overlap(graph_of(two_products, [(4, 8), (8, 6), (8, 6)]))
+        overlap(graph_of())
+    if is_first:
+        del overlap.report().lines[1:3]
+    assert same_reasons(overlap) == [None] * 4
 
 
 def one_rank_fails(group: Any) -> None:

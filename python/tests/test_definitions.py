@@ -1,6 +1,7 @@
 """What a function and a program have to have in common to be an op, and what is refused."""
 
 import functools
+import warnings
 
 import pytest
 
@@ -278,18 +279,20 @@ def test_names_of_a_gradients_program_are_those_of_a_proof_too():
     made.backward(program=OF_X, args={"dy": "DY", "w": "W"}, out={"x": "DX"})(of_x)
     assert made.prove(sizes={"m": 3, "k": 4, "n": 5, "a": 3, "b": 5, "c": 4}).ok
     assert made.prove(shapes={"X": (3, 4), "W": (4, 5), "DY": (3, 5)}).ok
+    assert made.prove(shapes={"T0": (3, 4), "T1": (4, 5)}, sizes={"*": 7}).ok
     refused("H0610", "`world` is -1", made.prove, -1)
     refused("H0610", "`prove` takes `world`, not `devices`", made.prove, devices=4)
 
 
 GRADIENTS = [
     ({"args": {"dy": "DY", "s": "W"}, "out": {"x": "DX"}}, "H0611", "`s` of `backward` is no tensor"),
-    ({"args": {"dy": "DY", "w": "W"}, "out": {"x": "DX", "w": "DX"}}, "H0611", "names the output DX twice"),
+    ({"args": {"dy": "DY", "w": "W"}, "out": {"x": "DX", "w": "DX"}}, "H0611", "`out` of `backward` names the output DX twice"),
     ({"args": {"dy": "DY", "w": "W"}, "out": {}}, "H0611", "names no gradient"),
     ({"args": {"dy": "DY", "w": "W"}, "out": "DX"}, "H0610", "`out` of `backward` is of type str"),
     ({"args": ["dy"], "out": {"x": "DX"}}, "H0610", "`args` of `backward` is of type list"),
     ({"program": None}, "H0610", "`program` of `backward` is of type NoneType"),
-    ({"function": lambda dy, x: (dy, None)}, "H0611", "the function of `backward` has 2 arguments, but gets 4"),
+    ({"function": lambda dy, x: (dy, None)}, "H0611", "the function of `backward` does not take 4 arguments: too many positional arguments"),
+    ({"args": {"dy": "DY", "more": "W"}, "out": {"x": "DX"}, "function": lambda dy, x, w, s, more=1: (dy, None)}, "H0611", "`more` of `backward` is no tensor"),
     ({"function": 7}, "H0610", "`backward` decorates a function"),
 ]
 
@@ -322,6 +325,19 @@ def test_programs_that_no_call_could_run():
     refused("H0611", message, lambda: hir.op(name, program=TWO, args=XY, out=("Z", "T2"))(paired))
     given = hir.op("hostir_definitions::extent", program=EXTENT_INPUT, args={"x": "X"}, out="Y")(one_to_one)
     given.check(torch.randn(5))
+    twice = hostir.parse("hir 2\nf(n, X: f32[2*n]) -> (Y: f32[2*n]):\n  Y = relu(X)\n")
+    message = "the program has the scalar input n"
+    refused("H0611", message, lambda: hir.op(name, program=twice, args={"x": "X"}, out="Y")(one_to_one))
+    tied = hostir.parse("hir 2\nf(m, X: f32[n]) -> (Y: f32[m]):\n  Y = relu(X)\n")
+    hir.op("hostir_definitions::tied", program=tied, args={"x": "X"}, out="Y")(one_to_one).check(torch.randn(5))
+
+
+def test_a_gradient_that_is_a_function_of_c():
+    made = hir.op("hostir_definitions::of_c", program=RELU, args={"x": "X"}, out="Z")(one_to_one)
+    made.backward(program=RELU)(torch.mul)
+    x = torch.randn(4, requires_grad=True)
+    made(x).sum().backward()
+    assert torch.equal(x.grad, x.detach())
 
 
 RACE = hostir.parse("hir 2\nf(X: f32[n]) -> (Y: f32[n]):\n  T = relu(X)\n  stream 1:\n    Y = T + T\n  sync 1\n")
@@ -343,7 +359,12 @@ def test_functions_that_autograd_does_not_follow():
         return torch.from_numpy(x.detach().numpy()).relu()
 
     x = torch.randn(4, requires_grad=True)
-    refused("H0614", "autograd does not follow the function", made(x).sum().backward)
+    with pytest.warns(UserWarning, match="hostir_definitions::by_numpy: a result of the function does not depend on an argument"):
+        made(x).sum().backward()
+    assert not x.grad.any()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made(x).sum().backward()
 
 
 def with_dict(x: torch.Tensor, settings: dict) -> torch.Tensor:

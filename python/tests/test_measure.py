@@ -139,6 +139,7 @@ def test_the_folder_of_kept_times(monkeypatch):
         ranks.different_regions,
         ranks.parts_of_different_sizes,
         ranks.one_rank_compiles_again,
+        ranks.one_rank_compiles_something_alone,
         ranks.one_rank_fails,
         ranks.one_rank_never_comes,
         ranks.joined_or_apart,
@@ -148,3 +149,7 @@ def test_the_folder_of_kept_times(monkeypatch):
 )
 def test_two_ranks(work):
     start_ranks(work, 2)
+
+
+def test_three_ranks_with_parts_of_different_sizes():
+    start_ranks(ranks.parts_of_different_sizes, 3)

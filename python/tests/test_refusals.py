@@ -242,8 +242,15 @@ def test_out_that_shares_memory():
         assert note == "give each result a tensor of its own: `out=(a, b)`"
     two_results(ones(3), out=(buffer[:3], buffer[3:]))
     two_results(ones(3), out=(buffer[::2], buffer[1::2]))
-    message, _ = refusal(matmul, ones(3, 4), ones(4, 5), out=torch.empty(10).as_strided((3, 5), (1, 1)))
-    assert message == "`out` has elements that share memory, but hostir_refusals::matmul writes each of them"
+    for given in (torch.empty(10).as_strided((3, 5), (1, 1)), torch.empty(1, 1).expand(1 << 20, 1 << 20)):
+        message, _ = refusal(matmul, ones(3, 4), ones(4, 5), out=given)
+        assert message == "`out` has elements that share memory, but hostir_refusals::matmul writes each of them"
+    message, _ = refusal(matmul, ones(3, 4), ones(4, 5), out=torch.empty(3, 5).to_sparse())
+    assert message == "`out` is sparse, but hostir_refusals::matmul writes all elements"
+    x = ones(4, 4)
+    message, _ = refusal(matmul, x, ones(4, 4), out=x)
+    assert message.startswith("`out` shares memory with an argument")
+    matmul(x[:2], x[2:].t()[:, :2].repeat(1, 2).contiguous(), out=torch.empty(2, 4))
 
 
 def test_out_elsewhere():
@@ -258,6 +265,8 @@ def test_sparse_tensors(group):
 
 
 def test_a_group_of_other_ranks(group):
+    message, _ = refusal(ranks.gather_matmul_2, ones(3, 4), ones(4, 5), ones(3))
+    assert message.startswith("`group` is tensor(")
     message, _ = refusal(ranks.gather_matmul_2, ones(3, 4), ones(4, 5), dist.GroupMember.NON_GROUP_MEMBER)
     assert message == "this rank is no member of `group`"
 

@@ -59,16 +59,14 @@ pub fn settable_names(program: &Program) -> Vec<&str> {
     names
 }
 
-/// The names of scalar inputs that no extent of an input tensor tells.
+/// The names of scalar inputs that are no extent of a tensor, so that no shape tells their values.
 pub fn untold_scalars(program: &Program) -> Vec<&str> {
-    let (mut told, mut scalars) = (Vec::new(), Vec::new());
-    for input in program.inputs() {
-        if let Some(scalar) = input.as_scalar() {
-            add_names(program, scalar, &mut scalars);
-        } else if let Some(tensor) = input.as_tensor() {
-            program.domains(tensor).iter().for_each(|axis| add_names(program, axis.extent, &mut told));
-        }
-    }
+    let tensors = program.tensors().iter().filter(|(_, tensor)| tensor.unit.is_none());
+    let extents = tensors.flat_map(|(tensor, _)| program.domains(tensor).iter().map(|axis| axis.extent));
+    let told: Vec<&str> =
+        extents.filter_map(|extent| program.exprs().as_name(extent)).map(|n| program.name(n)).collect();
+    let mut scalars = Vec::new();
+    program.inputs().iter().filter_map(|input| input.as_scalar()).for_each(|s| add_names(program, s, &mut scalars));
     scalars.retain(|name| !told.contains(name));
     scalars
 }

@@ -213,6 +213,7 @@ class LinkTraffic:
         self._is_over = True
         self._wanted.set()
         self._thread.join()
+        self._stream.synchronize()
 
     def beside(self, run: Way, *, wanted: bool) -> Way:
         """The way with or without this traffic beside it."""
@@ -385,7 +386,7 @@ def run_model(name: str, options: argparse.Namespace, seconds: float) -> dict[st
     ways, failed = all_ways(case)
     left = max(seconds - (time.monotonic() - began), 1)
     with contextlib.ExitStack() as stack:
-        if options.links_awake:
+        if options.links_awake and any(name.startswith("no-comm") for name in ways):
             ways = with_links_awake(ways, stack.enter_context(contextlib.closing(LinkTraffic(case.device))))
         times = time_in_turn(ways, case.device, options.rounds, left, options.steps)
     figures = figures_of(times)

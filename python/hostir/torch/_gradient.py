@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
@@ -48,6 +49,8 @@ class GradientSpec:
         """The user's function for it."""
         self.program: Program | None = None
         """The program for it."""
+        self.is_warned = False
+        """True if it was said that a result has no gradient."""
         self.schedule: GradientSchedule | None = None
         """How the program is called, if that was said."""
 
@@ -312,7 +315,7 @@ def _user_gradients(name: str, spec: GradientSpec, gradients: list[torch.Tensor]
 
 
 def _body_gradients(name: str, spec: GradientSpec, gradients: list[torch.Tensor], values: Sequence[Any]) -> Sequence[Any]:
-    """The derivative of the body. Raises if autograd has not followed it to any of its results."""
+    """The derivative of the body. Warns, once an op, if autograd has not followed it to one of its results."""
     with torch.enable_grad():
         own = [_leaf(value) if isinstance(value, torch.Tensor) else value for value in values]
         results = pytree.tree_leaves(spec.forward(*own))
@@ -321,9 +324,12 @@ def _body_gradients(name: str, spec: GradientSpec, gradients: list[torch.Tensor]
         inputs = [leaf for leaf in leaves if leaf.requires_grad]
         if not inputs or not any(map(_is_differentiable, results)):
             return [None] * len(leaves)
+        if len(followed) < sum(map(_is_differentiable, results)) and not spec.is_warned:
+            spec.is_warned = True
+            what = "does not depend on an argument, or leaves torch on the way to it, so its gradient is zero"
+            warnings.warn(f"{name}: a result of the function {what}; `backward` says what it is", stacklevel=2)
         if not followed:
-            message = f"{name}: autograd does not follow the function, as where it leaves torch or detaches its arguments"
-            _native.raise_error("H0614", message, f"say what its gradient is: `@{name.rpartition('::')[2]}.backward(program=...)`")
+            return [None] * len(leaves)
         found = torch.autograd.grad(
             [result for result, _ in followed], inputs, [gradient for _, gradient in followed], allow_unused=True
         )

@@ -60,7 +60,7 @@ def known_group_name(group: Any) -> str:
             message = "`group` is None, and there is no default group"
             _native.raise_error("H0610", message, "call `torch.distributed.init_process_group` before, or pass a group")
         return group_name(dist.group.WORLD)
-    if not isinstance(group, str) and group == dist.GroupMember.NON_GROUP_MEMBER:
+    if group is dist.GroupMember.NON_GROUP_MEMBER:
         message = "this rank is no member of `group`"
         _native.raise_error("H0610", message, "call ops on the members only: `if torch.distributed.get_rank(group) >= 0`")
     if not isinstance(group, str) or not _is_known(group):

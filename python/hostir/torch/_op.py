@@ -143,7 +143,7 @@ class Op:
         if self.is_replaced:
             refuse_replaced(self.name)
         if out is not None:
-            out = checked_out(self, out)
+            out = checked_out(self, out, (*args, *kwargs.values()))
         if torch.compiler.is_compiling():
             refuse_forward_level(self.name)
             refuse_second_level()
@@ -302,7 +302,7 @@ class Op:
         verdict = self.program.check(devices=ranks, **known_settings(self.program, gradient, settings)).raise_if_wrong()
         check_idle(self.name, verdict)
         if gradient is not None:
-            found = gradient.check(devices=ranks, **known_settings(gradient, self.program, settings))
+            found = gradient.check(devices=ranks, **known_settings(gradient, self.program, settings, is_gradient=True))
             check_idle(f"the gradient of {self.name}", found.raise_if_wrong())
         return verdict
 
@@ -360,7 +360,7 @@ class Op:
         return tuple(values)
 
     def _default_group(self) -> str | None:
-        """The name of the default group; None for an op of one rank, whose group may be missing."""
+        """The name of the default group; None where there is none, and the op's argument may be None."""
         is_needed = self._group_kind in (str, "str")
         is_text = is_needed or "str" in str(self._group_kind)
         has_default = torch.distributed.is_available() and torch.distributed.is_initialized()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import inspect
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -80,13 +80,16 @@ def check_idle(name: str, verdict: Verdict) -> None:
         _refuse("H0614", message, f"give the program a mesh of {verdict.ranks} ranks, or prove it for fewer (`world=`)")
 
 
-def checked_out(made: Op, out: Any) -> Any:
-    """The tensor of `out=` if there is one result, else a tuple. Raises unless it has a tensor of its own for each."""
+def checked_out(made: Op, out: Any, given: Iterable[Any]) -> Any:
+    """The tensor of `out=` if there is one result, else a tuple. Raises unless it has a tensor of its own for each, which is none
+    of the arguments that are given.
+    """
     count = len(made.outputs)
+    tensors = [value for value in given if isinstance(value, torch.Tensor)]
     if isinstance(out, torch.Tensor):
         if count > 1:
             _refuse_out(made, f"is one tensor, but {made.name} has {count} results ({', '.join(made.outputs)})")
-        _check_target(made, out)
+        _check_target(made, out, tensors)
         return out
     if not isinstance(out, (tuple, list)):
         _refuse_out(made, f"is of type {type(out).__name__}, but {made.name} writes tensors")
@@ -99,21 +102,30 @@ def checked_out(made: Op, out: Any) -> Any:
             _refuse_out(made, f"has a value of type {type(one).__name__}, but {made.name} writes tensors")
         if any(one is other or _overlap(one, other) for other in out[:at]):
             _refuse_out(made, f"has tensors that share memory for several results of {made.name}")
-        _check_target(made, one)
+        _check_target(made, one, tensors)
     return out[0] if count == 1 else tuple(out)
+
+
+# The most elements of which it is counted in how many places they are.
+MOST_COUNTED = 1 << 16
 
 
 def _overlaps_itself(tensor: torch.Tensor) -> bool:
     """True if elements of a tensor are in the same place."""
     axes = sorted((stride, extent) for extent, stride in zip(tensor.shape, tensor.stride()) if extent > 1)
-    last = 0
+    span = 1 + sum(stride * (extent - 1) for stride, extent in axes)
+    if tensor.numel() > span:
+        return True
+    reach = 0
     for stride, extent in axes:
-        if stride <= last:
+        if stride <= reach:
             break
-        last += stride * (extent - 1)
+        reach += stride * (extent - 1)
     else:
         return False
-    # Axes that reach over each other, as nobody's views do but those of `as_strided` and `expand`.
+    # Axes that reach over each other, as nobody's views do but those of `as_strided`.
+    if tensor.numel() > MOST_COUNTED:
+        return False
     offsets = numpy.zeros((), dtype=numpy.int64)
     for stride, extent in axes:
         offsets = offsets[..., None] + stride * numpy.arange(extent)
@@ -139,12 +151,18 @@ def _overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
     has_memory = not (torch.compiler.is_compiling() or one.is_meta or type(one).__name__ == "FakeTensor")
     if not has_memory or one.device != other.device or not torch._C._overlaps(one, other):
         return False
-    # That was true of all parts of one memory.
+    # That is true of all parts of one memory.
     return numpy.shares_memory(numpy.asarray(_Memory(one)), numpy.asarray(_Memory(other)))
 
 
-def _check_target(made: Op, out: torch.Tensor) -> None:
-    """Raises for a tensor that has a gradient, which would be wrong behind the op, or whose elements share memory."""
+def _check_target(made: Op, out: torch.Tensor, given: Sequence[torch.Tensor]) -> None:
+    """Raises for a tensor that has a gradient, which would be wrong behind the op, or whose elements share memory, also with what
+    the program reads.
+    """
+    if out.layout is not torch.strided:
+        _refuse_out(made, f"is sparse, but {made.name} writes all elements")
+    if any(_overlap(out, one) for one in given):
+        _refuse_out(made, f"shares memory with an argument, which {made.name} may still read when it writes")
     if out.requires_grad and torch.is_grad_enabled():
         message = f"`out` requires a gradient, but autograd does not follow what {made.name} writes"
         _refuse("H0610", message, "detach it, or write to it within `torch.no_grad()`")
@@ -171,28 +189,32 @@ def load_beside(body: Body, path: str | os.PathLike[str]) -> Program:
     return load(beside if beside.exists() else path)
 
 
-def known_settings(program: Program, other: Program | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+def known_settings(
+    program: Program, other: Program | None, settings: Mapping[str, Any], *, is_gradient: bool = False
+) -> dict[str, Any]:
     """The settings of a proof for one of an op's two programs: sizes and shapes that only the other one has are left out."""
     if other is None:
         return dict(settings)
-    left_out = {
-        "sizes": {*other.sizes} - {*program.sizes},
-        "shapes": {*other.inputs} - {*program.inputs},
+    is_others: dict[str, Callable[[Any], bool]] = {
+        "sizes": lambda key: key in other.sizes and key not in program.sizes,
+        # Numbers are those of the op's program, whose names come first.
+        "shapes": lambda key: key not in program.inputs and (key in other.inputs or (is_gradient and other.position(key) is not None)),
     }
     return {
-        name: {key: one for key, one in value.items() if key not in left_out[name]} if name in left_out and value else value
+        name: {key: one for key, one in value.items() if not is_others[name](key)} if name in is_others and value else value
         for name, value in settings.items()
     }
 
 
-def output_places(made: Op, program: Program, outputs: Sequence[str]) -> list[int]:
+def output_places(made: Op, program: Program, outputs: Sequence[str], of: str = "") -> list[int]:
     """For each result the place of the program's output. Raises unless each is another one, with memory of its own."""
     places = [_position(made, output, program, "output") for output in outputs]
     for at, name in enumerate(outputs):
         if places[at] in places[:at]:
             first = outputs[places.index(places[at])]
             names = f"{name} twice" if first == name else f"{first} twice, also as {name}"
-            _refuse("H0611", f"{made.name}: `out` names the output {names}", "name each output once")
+            note = f"name each output once; the program can copy one: `{name}2 = Set({name})`"
+            _refuse("H0611", f"{made.name}: `out`{of} names the output {names}", note)
         if name in program.inputs:
             note = f"let the program put it into a tensor of its own: `Y = Set({name})`"
             _refuse("H0611", f"{made.name}: the output {name} is an input of the program, too", note)
@@ -255,10 +277,10 @@ def gradient_places(made: Op, function: Body, program: Program, args: Any, out: 
     inputs = input_places(made, args, parameters, program)
     for place in inputs:
         at = place - len(made.outputs)
-        if at >= 0 and arguments[at] not in tensors:
+        if at >= 0 and (at >= len(arguments) or arguments[at] not in tensors):
             message = f"{made.name}: `{parameters[place]}` of `backward` is no tensor, but an input of its program"
             _refuse("H0611", message, f"the tensors are the gradients of results, and {', '.join(tensors)}")
-    return GradientPlaces(inputs, output_places(made, program, list(out.values())), [tensors.index(name) for name in out])
+    return GradientPlaces(inputs, output_places(made, program, list(out.values()), " of `backward`"), [tensors.index(name) for name in out])
 
 
 def check_gradient(made: Op, function: Any, program: Any) -> None:
@@ -270,11 +292,13 @@ def check_gradient(made: Op, function: Any, program: Any) -> None:
         what = f"{made.name}: `backward` decorates a function, not a value of type {type(function).__name__}"
         _refuse("H0610", what, None)
     count = len(made.outputs) + len(made._signature.parameters)
-    signature = inspect.signature(function)
     try:
-        signature.bind(*[None] * count)
-    except TypeError:
-        message = f"{made.name}: the function of `backward` has {len(signature.parameters)} arguments, but gets {count}"
+        inspect.signature(function).bind(*[None] * count)
+    except ValueError:
+        # Functions of C say nothing of their arguments.
+        return
+    except TypeError as error:
+        message = f"{made.name}: the function of `backward` does not take {count} arguments: {error}"
         names = ", ".join(made._signature.parameters)
         _refuse("H0611", message, f"they are the gradients of the results ({', '.join(made.outputs)}), then {names}")
 

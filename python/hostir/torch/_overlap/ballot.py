@@ -14,7 +14,7 @@ import torch.distributed as dist
 
 from hostir.torch._overlap.reasons import Kept, Reason
 
-__all__ = ["Ballot", "ballot_of"]
+__all__ = ["Ballot", "absent", "ballot_of"]
 
 _POLL = 0.005
 _ballots: dict[str, Ballot] = {}
@@ -39,6 +39,8 @@ class Ballot:
         self._rank, self._world = dist.get_rank(group), dist.get_world_size(group)
         self._store = store
         self._turn = 0
+        self._meetings: dict[str, int] = {}
+        """How often this rank has come to a region of each kind."""
 
     def gather(self, message: str, timeout: float) -> list[str]:
         """The messages of all ranks, in their order.
@@ -46,29 +48,29 @@ class Ballot:
         Raises `Kept` on all ranks if one of them has not come within `timeout` seconds: the first rank that knows decides,
         and a rank that comes later learns it.
         """
-        keys, missing = self._take_turn(message, timeout)
+        self._turn += 1
+        keys, missing = self._take_turn(f"hostir/ballot/{self._turn}", message, timeout)
         if missing:
-            raise _absent(missing, timeout)
+            raise absent(missing, timeout)
         return [self._said(key) for key in keys]
 
-    def meet(self, name: str, timeout: float) -> list[int]:
-        """Meets the other ranks at something of a name, and gives the ranks that have not come within `timeout` seconds.
+    def meet(self, kind: str, name: str, timeout: float) -> list[int]:
+        """Meets the other ranks at a region of a name, and gives the ranks that have not come within `timeout` seconds.
 
-        Raises `Kept` on all ranks if they have come to something else. Turns at which the others met without this rank, for
-        something else, are over.
+        Regions of one kind differ in sizes alone. Raises `Kept` on all ranks if theirs do. A meeting that was over before this rank
+        came was one of ranks that compiled alone: it goes to the next one, unless the others have disagreed there.
         """
         while True:
-            keys, missing = self._take_turn(name, timeout)
-            names = {self._said(key) for rank, key in enumerate(keys) if rank not in missing or rank == self._rank}
-            if len(names) == 1:
-                return missing
-            if self._rank not in missing:
+            count = self._meetings[kind] = self._meetings.get(kind, 0) + 1
+            keys, missing = self._take_turn(f"hostir/meeting/{kind}/{count}", name, timeout)
+            names = {self._said(key) for rank, key in enumerate(keys) if rank not in missing}
+            if len(names) > 1:
                 raise Kept(Reason.RANKS_DISAGREE, ", ".join(sorted(names)))
+            if self._rank not in missing:
+                return missing
 
-    def _take_turn(self, message: str, timeout: float) -> tuple[list[str], list[int]]:
+    def _take_turn(self, turn: str, message: str, timeout: float) -> tuple[list[str], list[int]]:
         """The keys of all ranks' messages, and the ranks that are missing."""
-        self._turn += 1
-        turn = f"hostir/ballot/{self._turn}"
         keys = [f"{turn}/{rank}" for rank in range(self._world)]
         self._store.set(keys[self._rank], message or " ")
         decision = self._decision(turn, keys, time.monotonic() + timeout)
@@ -94,7 +96,8 @@ class Ballot:
         return str(self._store.get(key).decode())
 
 
-def _absent(ranks: list[int], timeout: float) -> Kept:
+def absent(ranks: list[int], timeout: float) -> Kept:
+    """What is raised where ranks are missing."""
     return Kept(Reason.RANKS_DISAGREE, f"rank {', '.join(map(str, ranks))} has not come within {timeout:.0f} s")
 
 

@@ -26,7 +26,7 @@ import torch.distributed as dist
 
 from hostir import __version__
 from hostir.torch._group import group_of
-from hostir.torch._overlap.ballot import Ballot, ballot_of
+from hostir.torch._overlap.ballot import Ballot, absent, ballot_of
 from hostir.torch._overlap.choices import choice_store
 from hostir.torch._overlap.layouts import TURNS, VIEWS
 from hostir.torch._overlap.nodes import MATMULS, Node, collective_of, op_name
@@ -171,16 +171,16 @@ def measure_ways(
         return thread.submit(contextvars.copy_context().run, measure).result()
 
 
-def is_compiled_by_all(name: str, group: str, timeout: float, is_known: bool) -> bool:
+def is_compiled_by_all(kind: str, name: str, group: str, timeout: float, is_known: bool) -> bool:
     """True if all ranks of the group have come to the region of this name, false if only some have, and its times are known.
 
-    Raises `Kept`, on all ranks, if they have come to different regions, and for a region without times if one does not come
+    Raises `Kept`, on all ranks, if they have come to regions of other sizes, and for a region without times if one does not come
     within `timeout` seconds. Known times were known to all: a rank that compiles alone, as behind a guard of its own, waits no longer
     than `ALONE` seconds.
     """
-    missing = ballot_of(_live_group(group)).meet(name, min(timeout, ALONE) if is_known else timeout)
+    missing = ballot_of(_live_group(group)).meet(kind, name, min(timeout, ALONE) if is_known else timeout)
     if missing and not is_known:
-        raise Kept(Reason.RANKS_DISAGREE, f"rank {', '.join(map(str, missing))} has not come within {timeout:.0f} s")
+        raise absent(missing, timeout)
     return not missing
 
 

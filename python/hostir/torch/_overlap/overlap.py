@@ -20,7 +20,7 @@ from hostir.torch._overlap.bodies import Part, apart_module, program_module, reg
 from hostir.torch._overlap.emit import Written, write_region
 from hostir.torch._overlap.measure import Times, Ways, is_compiled_by_all, measure_ways
 from hostir.torch._overlap.nodes import Collective, Node, collective_of
-from hostir.torch._overlap.programs import RegionOp, RegionProgram, default_passes, region_op, region_program
+from hostir.torch._overlap.programs import RegionOp, RegionProgram, default_passes, kind_of, region_op, region_program
 from hostir.torch._overlap.reasons import Kept, Reason
 from hostir.torch._overlap.regions import GraphIndex, Region, find_gather, find_sum, join_regions
 from hostir.torch._overlap.report import Line, Report, source_line
@@ -195,7 +195,7 @@ class Overlap(CustomGraphPass):
         key = (part.target.name(), part.region.group)
         # Parts of different sizes are different regions, of which one rank may know its own.
         if part.region.group not in self._alone:
-            if not is_compiled_by_all(*key, self.timeout, key in self._times):
+            if not is_compiled_by_all(kind_of(part.written.name, program), *key, self.timeout, key in self._times):
                 self._alone.add(part.region.group)
         if key not in self._times:
             self._times[key] = self._measure(index, candidate, part, program)

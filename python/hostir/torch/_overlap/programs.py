@@ -21,7 +21,7 @@ from hostir.torch._overlap.forms import from_program, to_program
 from hostir.torch._overlap.nodes import ELEMENT_TYPES, FACTOR_TYPES, REGION, Node, shape_of
 from hostir.torch._overlap.reasons import Kept, Reason
 
-__all__ = ["RegionOp", "RegionProgram", "default_passes", "op_of_region", "override", "region_program", "unused_overrides"]
+__all__ = ["RegionOp", "RegionProgram", "default_passes", "kind_of", "op_of_region", "override", "region_program", "unused_overrides"]
 
 # Of a program, not of its kernels: from its name to the colon.
 HEAD = re.compile(r"^\w+(\(.*?)(?: on \w+)?:$", re.MULTILINE | re.DOTALL)
@@ -104,6 +104,12 @@ def default_passes(written: Written) -> str:
     rank's own ones by copy engines.
     """
     return "overlap-lower{gather_into=buffer,own_part=return}" if written.returns_rows else "overlap-lower"
+
+
+def kind_of(name: str, program: RegionProgram) -> str:
+    """What all regions have in common with the one of a name but for sizes."""
+    text = re.sub(r"\d+", "#", str(program.plain).replace(name, ""))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def region_program(written: Written, ranks: int, passes: str) -> RegionProgram:
