@@ -77,7 +77,7 @@ impl TextParser<'_> {
             let span = word.span.join(number.span);
             self.b.report_error(
                 SyntaxError::new(Code::Version, span, format!("version {version} of the text format is not supported"))
-                    .with_note(format!("write `hir 2`, or `hir {VERSION}` above the form that nvFuser prints, which may also have no version line")),
+                    .with_note(format!("write `hir 2`, alone on its line, or `hir {VERSION}` above the form that nvFuser prints, which may also have no version line")),
             );
         }
         self.b.ast.version = u32::try_from(version).ok();

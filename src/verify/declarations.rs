@@ -232,7 +232,7 @@ fn check_device_axis(program: &Program, id: TensorId, domain: &IterDomain, diags
                 span,
                 format!("`{axis}` of `{name}` is sharded over devices, but the tensor has no mesh"),
             )
-            .with_note("write the mesh after the axes, for example `(DeviceMesh{0 1})`"),
+            .with_note("give the program a mesh: `on d` at the end of its head, or in the printed form `(DeviceMesh{0 1})` behind the axes"),
         );
         return;
     };

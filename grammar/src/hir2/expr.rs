@@ -75,7 +75,7 @@ impl Parser<'_> {
         let token = self.peek();
         let symbol = match self.here() {
             LineTok::Op(symbol) => symbol,
-            LineTok::Power | LineTok::At | LineTok::Name(_) => {
+            LineTok::At | LineTok::Name(_) => {
                 let symbol = infix_symbol(self.foreign_infix(token)?)?;
                 return Some(InfixHere { token, symbol, level: infix_level(symbol)?, is_foreign: true });
             }
@@ -96,9 +96,24 @@ impl Parser<'_> {
             LineTok::Name(symbol) if known_word(symbol) == Some(KnownWord::Not) => self.parse_not(),
             _ => {
                 let first = self.parse_atom()?;
-                self.parse_postfix(first)
+                let base = self.parse_postfix(first)?;
+                self.parse_power(base)
             }
         }
+    }
+
+    /// `a ** b`, an error: it binds more tightly than what stands in front of `a`, and `b` may be one of these, or have a sign.
+    fn parse_power(&mut self, base: Operand) -> Parsed<Operand> {
+        if self.here() != LineTok::Power {
+            return Ok(base);
+        }
+        let token = self.next();
+        self.enter()?;
+        let exponent = self.parse_operand()?;
+        self.leave();
+        self.report_infix(token, base.id, exponent.id);
+        let span = self.file.expr_span(base.id).join(self.file.expr_span(exponent.id));
+        self.add_operand(ExprNode::Error, span, base.height.max(exponent.height) + 1)
     }
 
     fn parse_prefix(&mut self, token: LineToken, symbol: Symbol) -> Parsed<Operand> {
@@ -106,7 +121,8 @@ impl Parser<'_> {
             return Err(self.report_unexpected("an operand", "an operator stands between two operands"));
         }
         self.next();
-        if let (LineTok::Int(value), true) = (self.here(), infix_level(symbol).is_some()) {
+        let is_base = self.stream.window[1].tok == LineTok::Power;
+        if let (LineTok::Int(value), true, false) = (self.here(), infix_level(symbol).is_some(), is_base) {
             let span = token.span.join(self.next().span);
             return self.add_operand(ExprNode::Int(value.wrapping_neg()), span, 0);
         }
@@ -117,13 +133,19 @@ impl Parser<'_> {
         self.add_operand(ExprNode::Unary(symbol, operand.id), span, operand.height + 1)
     }
 
-    /// `not a`: an error, and the operand.
+    /// `not a`: an error, and the operand, which may be a comparison.
     fn parse_not(&mut self) -> Parsed<Operand> {
         let span = self.next().span;
         self.enter()?;
-        let operand = self.parse_operand()?;
+        let first = self.parse_operand()?;
+        let comparison = infix_symbol("==").and_then(infix_level).unwrap_or(0);
+        let operand = self.parse_operators_behind(first, comparison)?;
         self.leave();
-        let note = format!("write `!{}`", self.quote_expr(operand.id));
+        let text = self.quote_expr(operand.id);
+        let note = match self.file.expr(operand.id) {
+            ExprNode::Binary(..) => format!("write `!({text})`"),
+            _ => format!("write `!{text}`"),
+        };
         self.report_foreign(span, "`not` is no operator", note);
         Ok(operand)
     }

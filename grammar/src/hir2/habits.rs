@@ -92,6 +92,19 @@ fn split_header(line: &str) -> (&str, &str) {
     (line.trim_end_matches(['{', ' ']), "")
 }
 
+/// True if an operator stands between the parts of an expression, outside of brackets.
+fn has_operator(text: &str) -> bool {
+    let mut depth = 0;
+    text.chars().skip(1).any(|character| {
+        match character {
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth -= 1,
+            _ => return depth == 0 && "+-*/%<>=&|^@".contains(character),
+        }
+        false
+    })
+}
+
 /// Arguments of `alloc` that are one word.
 const ALLOCATION_WORDS: &[&str] = &["keep", "fresh", "zero", "resets"];
 
@@ -192,7 +205,8 @@ impl Parser<'_> {
         if let (LineTok::Op(operator), true) = (self.here(), is_joined) {
             let operator = self.symbol_text(operator).to_owned();
             let value = self.rest_of_line()[operator.len() + 1..].trim_start();
-            let note = format!("write `{target} = {target} {operator} {}`", shorten_text(value));
+            let value = if has_operator(value) { format!("({value})") } else { value.to_owned() };
+            let note = format!("write `{target} = {target} {operator} {}`", shorten_text(&value));
             return self.report_foreign(token.span.join(next.span), format!("`{operator}=` is no assignment"), note);
         }
         if let LineTok::Name(_) = self.here() {
@@ -291,7 +305,7 @@ impl Parser<'_> {
     /// The infix operator that is meant by one of another language.
     pub(super) fn foreign_infix(&self, token: LineToken) -> Option<&'static str> {
         match token.tok {
-            LineTok::Power | LineTok::At => Some("*"),
+            LineTok::At => Some("*"),
             LineTok::Name(symbol) => match known_word(symbol) {
                 Some(KnownWord::And) => Some("&&"),
                 Some(KnownWord::Or) => Some("||"),

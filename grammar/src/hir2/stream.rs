@@ -337,14 +337,22 @@ impl<'t> TokenStream<'t> {
         }
         let text = &self.text[span.as_usize_range()];
         let found = text.chars().next().unwrap_or(' ');
+        let unexpected = format!("unexpected character {found:?}");
         let (message, note) = match found {
             '`' => ("this backquote has no partner".to_owned(), "what stands in backquotes ends on the same line"),
             '"' | '\'' => {
                 ("the language has no texts in quotes".to_owned(), "words are written without quotes: `via=CUDA`")
             }
-            '?' => (format!("unexpected character {found:?}"), "a choice is written `where(c, a, b)`"),
-            '$' | '%' => (format!("unexpected character {found:?}"), "names have no sign in front of them"),
-            _ => (format!("unexpected character {found:?}"), "remove it"),
+            '?' => (unexpected, "a choice is written `where(c, a, b)`"),
+            '$' | '%' => (unexpected, "names have no sign in front of them"),
+            '\\' => (unexpected, "a statement goes on in the next line inside of brackets"),
+            '→' => (unexpected, "write `->`"),
+            '−' | '–' | '—' => (unexpected, "write `-`"),
+            '×' | '·' => (unexpected, "write `*`"),
+            '≤' => (unexpected, "write `<=`"),
+            '≥' => (unexpected, "write `>=`"),
+            '≠' => (unexpected, "write `!=`"),
+            _ => (unexpected, "remove it"),
         };
         self.report_once(SyntaxError::new(Code::Character, span, message).with_note(note), sinks);
         Some(LineTok::Error)

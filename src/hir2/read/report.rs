@@ -22,7 +22,7 @@ fn push(diags: &mut Diags, code: &'static str, span: Span, message: String, note
 
 /// The nearest of some names. A name of one letter is near to all others of one letter, which says nothing.
 pub(super) fn nearest_name<'a>(text: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let near = crate::diag::nearest_candidate(text, known)?;
+    let near = crate::diag::nearest_candidate(text, known.into_iter().filter(|name| *name != text))?;
     (text.chars().nth(1).is_some() || near.eq_ignore_ascii_case(text)).then_some(near)
 }
 
@@ -173,9 +173,10 @@ pub(super) fn report_own(span: Span, diags: &mut Diags) {
 pub(super) fn report_function(text: &str, span: Span, diags: &mut Diags) {
     let known = function_names().chain(["wrap"]);
     let diag = Diag::error(codes::UNKNOWN_FUNCTION, span, format!("there is no function `{text}` of scalars"));
-    diags.push(match nearest_name(text, known) {
-        Some(near) => diag.with_near_word(span, text, near),
-        None => diag.with_note("functions of scalars are `wrap`, `ceilDiv`, `where`, `max`, `min`, `abs`, casts such as `i64(x)`, and the pointwise functions"),
+    diags.push(match (method_of(text), nearest_name(text, known)) {
+        (Some(note), _) => diag.with_note(note),
+        (None, Some(near)) if !text.contains('.') => diag.with_near_word(span, text, near),
+        _ => diag.with_note("functions of scalars are `wrap`, `ceilDiv`, `where`, `max`, `min`, `abs`, casts such as `i64(x)`, and the pointwise functions"),
     });
 }
 
@@ -208,13 +209,25 @@ pub(super) fn report_nested(source: &str, span: Span, diags: &mut Diags) {
     let text = source.get(span.as_usize_range()).unwrap_or_default();
     let message = format!("`{text}` is an operation inside of another one");
     let operation = transpose_of(text).unwrap_or_else(|| text.to_owned());
+    let name = unused_name(source, diags);
     push(
         diags,
         codes::NESTED_TENSOR_OP,
         span,
         message,
-        format!("a statement is one operation: write `U = {operation}` on a line of its own, and `U` here"),
+        format!("a statement is one operation: write `{name} = {operation}` on a line of its own, and `{name}` here"),
     );
+}
+
+/// A name that stands nowhere in the text, and that no note has proposed.
+fn unused_name(source: &str, diags: &Diags) -> String {
+    let words: FxHashSet<&str> = source.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+    let notes = || diags.items.iter().flat_map(|diag| &diag.notes);
+    let short = ["U", "V", "P", "Q"].map(str::to_owned).into_iter();
+    let mut names = short.chain((1u64..).map(|number| format!("U{number}")));
+    let is_unused =
+        |name: &String| !words.contains(name.as_str()) && !notes().any(|note| note.contains(&format!("`{name} = ")));
+    names.find(is_unused).unwrap_or_default()
 }
 
 /// The operation that `W.T` and `W.mT` mean elsewhere.
@@ -231,6 +244,19 @@ pub(super) fn report_no_tensor(text: &str, known: &[&str], span: Span, diags: &m
             "a tensor is declared in the header, or where it is first written: `{text}: f32[m, n] = alloc`"
         )),
     });
+}
+
+/// The spelling here of `X.sqrt(..)` and `torch.sqrt(..)`.
+fn method_of(text: &str) -> Option<String> {
+    let (owner, name) = text.rsplit_once('.')?;
+    let is_module = matches!(owner, "torch" | "np" | "numpy" | "jnp" | "math" | "F" | "tl") || owner.contains('.');
+    let operand = if is_module { "X" } else { owner };
+    is_function(name).then(|| format!("functions stand in front of their operands: `{name}({operand})`"))
+}
+
+/// True for the name of a pointwise function, and of an op that is called like one.
+fn is_function(name: &str) -> bool {
+    function_names().any(|known| known == name) || find_op(name).is_some_and(is_callable)
 }
 
 /// The spelling of what other languages allocate memory with.
@@ -380,6 +406,12 @@ pub(super) fn report_target(slice: Option<String>, span: Span, diags: &mut Diags
     push(diags, codes::WRONG_KIND, span, "this cannot be assigned to".to_owned(), note);
 }
 
+/// A slice on the left side of what only gives a name to something.
+pub(super) fn report_slice_target(span: Span, diags: &mut Diags) {
+    let note = "ops write slices, `C[i] = relu(A[i])`, and messages take theirs as an argument: `recv(C[i], from=p)`";
+    push(diags, codes::WRONG_KIND, span, "this statement needs a name on its left side".to_owned(), note);
+}
+
 pub(super) fn report_several_targets(span: Span, diags: &mut Diags) {
     push(
         diags,
@@ -428,9 +460,13 @@ pub(super) fn report_unknown_op(
         _ if allocation_of(text).is_some() => {
             diag.with_note(format!("write `{}`", allocation_of(text).unwrap_or_default()))
         }
-        Some(near) => diag.with_near_word(span, text, near),
-        None if RESERVED_WORDS.contains(&text) => diag.with_note(format!("`{text}` begins a statement of its own")),
-        None => diag.with_note("docs/ops.md lists all ops; a kernel stands in front of the program"),
+        _ if method_of(text).is_some() => diag.with_note(method_of(text).unwrap_or_default()),
+        _ if COMMUNICATION_WORDS.iter().any(|(word, _)| *word == text) => {
+            diag.with_note(format!("a collective is a statement of its own: `wait {text}(A -> G)`"))
+        }
+        Some(near) if !text.contains('.') => diag.with_near_word(span, text, near),
+        _ if RESERVED_WORDS.contains(&text) => diag.with_note(format!("`{text}` begins a statement of its own")),
+        _ => diag.with_note("docs/ops.md lists all ops, and `hir-opt --list-ops=pointwise` the functions; a kernel stands in front of the program"),
     });
 }
 

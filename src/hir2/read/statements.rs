@@ -146,6 +146,10 @@ impl ProgramReader<'_> {
 
     /// `V = G[i]`.
     fn read_view(&mut self, target: &TargetSyntax, value: ast::ExprId) -> Option<()> {
+        if matches!(self.file.expr(target.value), ExprNode::Index(..)) {
+            report::report_copy(self.source, self.file.expr_span(value), self.diags);
+            return None;
+        }
         let name = self.plain_target(target)?;
         self.slice(value, Some(SliceTarget { name, ty: target.ty })).map(|_| ())
     }
@@ -156,6 +160,10 @@ impl ProgramReader<'_> {
         match *self.file.expr(target.value) {
             ExprNode::Name(name) => Some(NameSyntax { name, span }),
             ExprNode::Error => None,
+            ExprNode::Index(..) => {
+                report::report_slice_target(span, self.diags);
+                None
+            }
             _ => {
                 report::report_target(self.slice_spelling(target.value), span, self.diags);
                 None
