@@ -219,8 +219,14 @@ pub(super) fn report_nested(source: &str, span: Span, diags: &mut Diags) {
     );
 }
 
+/// The most errors for which names are looked for: each time all of the text is searched.
+const MOST_NAMED: usize = 64;
+
 /// A name that stands nowhere in the text, and that no note has proposed.
 fn unused_name(source: &str, diags: &Diags) -> String {
+    if diags.items.len() > MOST_NAMED {
+        return "U".to_owned();
+    }
     let words: FxHashSet<&str> = source.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
     let notes = || diags.items.iter().flat_map(|diag| &diag.notes);
     let short = ["U", "V", "P", "Q"].map(str::to_owned).into_iter();
