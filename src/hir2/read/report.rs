@@ -252,8 +252,28 @@ pub(super) fn report_no_tensor(text: &str, known: &[&str], span: Span, diags: &m
     });
 }
 
-/// The spelling here of `X.sqrt(..)` and `torch.sqrt(..)`.
+/// What other languages call otherwise, by the last part of its name there.
+fn foreign_call(text: &str) -> Option<&'static str> {
+    Some(match text.rsplit('.').next()? {
+        "mm" | "bmm" | "dot" | "einsum" | "tensordot" => "products are written `matmul(A, B)`",
+        "unsqueeze" | "expand_dims" => {
+            "a new axis is written `broadcast(X, flags=[true, false])`, a flag for each axis of the result"
+        }
+        "transpose" | "t" | "swapaxes" | "swapdims" => "axes are exchanged by `Set.Permute(X, perm=[1, 0])`",
+        "permute" if text.contains('.') => "axes are exchanged by `Set.Permute(X, perm=[1, 0])`",
+        "sum" => "sums are written `reduction(X, op=add, init=f32(0), allreduce=false)`",
+        "mean" => "a mean is a sum, `reduction(X, op=add, init=f32(0), allreduce=false)`, and a division",
+        "to" | "astype" | "cast" => "conversions are named as their types: `f16(X)`",
+        "clone" | "copy" | "contiguous" => "a copy is written `Set(X)`",
+        _ => return None,
+    })
+}
+
+/// The spelling here of `X.sqrt(..)` and `torch.sqrt(..)`, and of what has another name.
 fn method_of(text: &str) -> Option<String> {
+    if let Some(note) = foreign_call(text) {
+        return Some(note.to_owned());
+    }
     let (owner, name) = text.rsplit_once('.')?;
     let is_module = matches!(owner, "torch" | "np" | "numpy" | "jnp" | "math" | "F" | "tl") || owner.contains('.');
     let operand = if is_module { "X" } else { owner };
