@@ -43,17 +43,20 @@ fn is_awaitable(kind: OpKind) -> bool {
 
 /// V18.
 fn report_posted_twice(program: &Program, number: u32, [first, second]: [OpId; 2], diags: &mut Diags) {
+    let (message, note) = match program.given_names().handles.get(&number) {
+        Some(name) => (
+            format!("two communications are called `{}`", program.name(*name)),
+            "give each its own name, and wait for it in the branch that starts it, `if c: wait send(..)`",
+        ),
+        None => (
+            format!("two communications have the number {number}"),
+            "give each communication its own number, which a Wait names",
+        ),
+    };
     diags.push(
-        Diag::error(
-            codes::DUPLICATE_NUMBER,
-            program.op_span(second),
-            match program.given_names().handles.get(&number) {
-                Some(name) => format!("two communications are called `{}`", program.name(*name)),
-                None => format!("two communications have the number {number}"),
-            },
-        )
-        .with_label(program.op_span(first), "the first one is here")
-        .with_note("give each communication its own number, which a Wait names"),
+        Diag::error(codes::DUPLICATE_NUMBER, program.op_span(second), message)
+            .with_label(program.op_span(first), "the first one is here")
+            .with_note(note),
     );
 }
 
