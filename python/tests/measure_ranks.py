@@ -216,7 +216,7 @@ def one_rank_compiles_again(group: Any) -> None:
 
 
 def one_rank_compiles_something_alone(group: Any) -> None:
-    """What nobody else has is kept, and costs nothing of what follows."""
+    """A region that nobody else has is kept, and costs nothing of those that follow."""
     overlap = hir.Overlap(rounds=6, timeout=1.0)
     is_first = dist.get_rank() == 0
     with fast_programs():

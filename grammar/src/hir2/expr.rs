@@ -102,7 +102,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `a ** b`, an error: it binds more tightly than what stands in front of `a`, and `b` may be one of these, or have a sign.
+    /// `a ** b`, an error. As in Python it binds more tightly than an operator in front of `a`; `b` may have a sign, or be a power.
     fn parse_power(&mut self, base: Operand) -> Parsed<Operand> {
         if self.here() != LineTok::Power {
             return Ok(base);

@@ -292,7 +292,8 @@ class Op:
     def prove(self, world: int | None = None, **settings: Any) -> Verdict:
         """Proves the program, and that of the gradient, for a number of ranks: no race, no deadlock, no misuse of memory.
 
-        Other settings are those of `hostir.check`; sizes and inputs are those of either program. Raises `hostir.HostIrError` with places and fixes if one is wrong, and
+        Other settings are those of `hostir.check`; sizes and inputs are those of either program. Raises
+        `hostir.HostIrError` with places and fixes if one is wrong, and
         `H0614` if some of the ranks hold no part of an input or output: as an op it has to run on all ranks of its group.
         """
         if "devices" in settings:

@@ -1,4 +1,4 @@
-"""What ops, their gradients and calls of them have to be. Each refusal names the op, what was found, and the repair."""
+"""Requirements of ops, their gradients and calls of them. Each refusal names the op, what was found, and the repair."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ def input_places(made: Op, args: Mapping[str, str], parameters: list[str], progr
 
 @dataclass(frozen=True)
 class GradientPlaces:
-    """What the program of a gradient takes and gives."""
+    """The inputs and outputs of the program of a gradient."""
 
     inputs: list[int]
     """For each input of the program its place among the gradients of results and the op's arguments."""

@@ -178,8 +178,8 @@ def _fake_out(made: Op, *values: Any, **out: Any) -> Any:
     # Torch calls this one if any tensor is on the meta device.
     given = [value for value in values if isinstance(value, torch.Tensor)]
     if not any(value.is_meta for value in given):
-        for target in out.values():
-            check_device(made.name, target, given[0].device if target.is_meta else target.device)
+        for target in filter(lambda one: one.is_meta, out.values()):
+            check_device(made.name, target, given[0].device)
     return next(iter(out.values())) if len(out) == 1 else tuple(out.values())
 
 

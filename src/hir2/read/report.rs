@@ -252,7 +252,7 @@ pub(super) fn report_no_tensor(text: &str, known: &[&str], span: Span, diags: &m
     });
 }
 
-/// What other languages call otherwise, by the last part of its name there.
+/// The spelling here of calls that other languages name otherwise, by the last part of the name there.
 fn foreign_call(text: &str) -> Option<&'static str> {
     Some(match text.rsplit('.').next()? {
         "mm" | "bmm" | "dot" | "einsum" | "tensordot" => "products are written `matmul(A, B)`",

@@ -40,7 +40,7 @@ class Ballot:
         self._store = store
         self._turn = 0
         self._meetings: dict[str, int] = {}
-        """How often this rank has come to a region of each kind."""
+        """The number of times that this rank has come to a region of each kind."""
 
     def gather(self, message: str, timeout: float) -> list[str]:
         """The messages of all ranks, in their order.
@@ -97,7 +97,7 @@ class Ballot:
 
 
 def absent(ranks: list[int], timeout: float) -> Kept:
-    """What is raised where ranks are missing."""
+    """The refusal where ranks are missing."""
     return Kept(Reason.RANKS_DISAGREE, f"rank {', '.join(map(str, ranks))} has not come within {timeout:.0f} s")
 
 

@@ -194,9 +194,9 @@ class Overlap(CustomGraphPass):
     def _choose(self, index: GraphIndex, candidate: _Candidate, part: Part, program: RegionProgram) -> Times:
         key = (part.target.name(), part.region.group)
         # Parts of different sizes are different regions, of which one rank may know its own.
-        if part.region.group not in self._alone:
-            if not is_compiled_by_all(kind_of(part.written.name, program), *key, self.timeout, key in self._times):
-                self._alone.add(part.region.group)
+        kind, is_known = kind_of(part.written.name, program), key in self._times
+        if part.region.group not in self._alone and not is_compiled_by_all(kind, *key, self.timeout, is_known):
+            self._alone.add(part.region.group)
         if key not in self._times:
             self._times[key] = self._measure(index, candidate, part, program)
         times = self._times[key]

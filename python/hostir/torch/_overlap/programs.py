@@ -107,7 +107,7 @@ def default_passes(written: Written) -> str:
 
 
 def kind_of(name: str, program: RegionProgram) -> str:
-    """What all regions have in common with the one of a name but for sizes."""
+    """A digest that regions share which differ from the one of a name in sizes alone."""
     text = re.sub(r"\d+", "#", str(program.plain).replace(name, ""))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
