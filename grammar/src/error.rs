@@ -11,6 +11,15 @@ pub struct SyntaxLabel {
     pub text: String,
 }
 
+/// The replacement of a part of the text, which repairs an error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SyntaxEdit {
+    /// The text that is replaced.
+    pub span: Span,
+    /// The text in its place.
+    pub text: String,
+}
+
 /// One syntax error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyntaxError {
@@ -26,6 +35,8 @@ pub struct SyntaxError {
     pub others: Vec<SyntaxLabel>,
     /// Ways to repair it.
     pub notes: Vec<String>,
+    /// The edit that repairs it, if one does.
+    pub edit: Option<SyntaxEdit>,
 }
 
 impl SyntaxError {
@@ -38,6 +49,7 @@ impl SyntaxError {
             label: String::new(),
             others: Vec::new(),
             notes: Vec::new(),
+            edit: None,
         }
     }
 
@@ -50,6 +62,12 @@ impl SyntaxError {
     /// With a second place.
     pub(crate) fn with_second_label(mut self, span: Span, text: impl Into<String>) -> Self {
         self.others.push(SyntaxLabel { span, text: text.into() });
+        self
+    }
+
+    /// With an edit that repairs it.
+    pub(crate) fn with_edit(mut self, edit: SyntaxEdit) -> Self {
+        self.edit = Some(edit);
         self
     }
 
@@ -129,4 +147,6 @@ codes! {
     Foreign = "H0024";
     /// A program that starts inside another program.
     Interleaved = "H0025";
+    /// A `//`, which begins a comment, where a quotient is meant (a warning where the comment may be one).
+    Division = "H0026";
 }

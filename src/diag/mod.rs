@@ -225,6 +225,10 @@ pub fn syntax_error(error: hostir_grammar::SyntaxError) -> Diag {
     let mut diag = Diag::error(error.code, error.span, error.message).with_primary_text(error.label);
     diag.labels.extend(labels);
     diag.notes = error.notes;
+    diag.fixes.extend(error.edit.map(|edit| {
+        let fix = Fix::replacement(format!("write `{}`", edit.text), edit.span, edit.text);
+        Fix { applicability: Applicability::Untried, ..fix }
+    }));
     diag
 }
 

@@ -35,6 +35,7 @@ impl Parser<'_> {
     fn report_missing_colon(&mut self) {
         let header = self.quote(self.span_from(self.stmt.start));
         match self.here() {
+            LineTok::LineEnd | LineTok::End if self.report_division_in_header() => {}
             LineTok::LineEnd | LineTok::End => {
                 self.report_unexpected("`:`", format!("write `{header}:`; its block is indented on the next lines"));
             }

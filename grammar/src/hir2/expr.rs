@@ -20,6 +20,20 @@ pub(super) struct Operand {
     pub(super) height: u32,
 }
 
+/// A comparison without brackets around it.
+struct Comparison {
+    operator: Symbol,
+    left: ExprId,
+    right: ExprId,
+}
+
+/// Whether an infix operator compares.
+fn is_comparison(symbol: Symbol) -> bool {
+    let weakest = infix_symbol("==").and_then(infix_level);
+    let strongest = infix_symbol("<").and_then(infix_level);
+    infix_level(symbol).is_some_and(|level| Some(level) >= weakest && Some(level) <= strongest)
+}
+
 /// An infix operator that comes next.
 struct InfixHere {
     token: LineToken,
@@ -50,9 +64,62 @@ impl Parser<'_> {
                 true => self.read_foreign_infix(&infix, left.id, right.id),
             };
             let span = self.file.expr_span(left.id).join(self.file.expr_span(right.id));
+            if is_comparison(infix.symbol) {
+                self.check_comparison(infix.symbol, left.id, right.id, level);
+            }
             left = self.add_operand(node, span, left.height.max(right.height) + 1)?;
         }
+        let ends_line = self.stmt.brackets > 0 && self.peek().starts_line();
+        if ends_line && self.report_division_in_brackets() {
+            return Err(Failed);
+        }
         Ok(left)
+    }
+
+    fn bare_comparison(&self, id: ExprId) -> Option<Comparison> {
+        match *self.file.expr(id) {
+            ExprNode::Binary(operator, left, right) if is_comparison(operator) => {
+                Some(Comparison { operator, left, right })
+            }
+            _ => None,
+        }
+    }
+
+    /// `a < b < c` compares a truth value, as in C, and is an error: elsewhere it means `a < b` and `b < c`. Brackets say
+    /// which one is meant.
+    fn check_comparison(&mut self, infix: Symbol, left: ExprId, right: ExprId, level: u8) {
+        let operator = self.symbol_text(infix);
+        let chain = match (self.bare_comparison(left), self.bare_comparison(right)) {
+            // Reported with the first two.
+            (Some(inner), _) if self.bare_comparison(inner.left).is_some() => return,
+            (Some(inner), _) => {
+                let first = self.symbol_text(inner.operator);
+                [
+                    self.quote_expr(inner.left),
+                    format!(" {first} "),
+                    self.quote_expr(inner.right),
+                    format!(" {operator} "),
+                    self.quote_expr(right),
+                ]
+            }
+            (None, Some(inner)) => {
+                let second = self.symbol_text(inner.operator);
+                [
+                    self.quote_expr(left),
+                    format!(" {operator} "),
+                    self.quote_expr(inner.left),
+                    format!(" {second} "),
+                    self.quote_expr(inner.right),
+                ]
+            }
+            (None, None) => return,
+        };
+        // Operators around it that bind more tightly than `&&`. A third comparison is answered when there are two.
+        let and = infix_symbol("&&").and_then(infix_level).unwrap_or(0);
+        let is_longer = self.infix_here().is_some_and(|next| is_comparison(next.symbol));
+        let is_inner = level > and || !is_longer && self.infix_here().is_some_and(|next| next.level > and);
+        let span = self.file.expr_span(left).join(self.file.expr_span(right));
+        self.report_chain(&chain, is_inner, span);
     }
 
     fn add_operand(&mut self, node: ExprNode, span: Span, height: u32) -> Parsed<Operand> {

@@ -5,7 +5,7 @@ use super::known::{KnownWord, known_word};
 use super::parser::{Failed, Parsed, Parser};
 use super::token::{LineTok, LineToken};
 use crate::ast::Symbol;
-use crate::error::Code;
+use crate::error::{Code, SyntaxEdit, SyntaxError};
 use crate::span::Span;
 use crate::spelling::{nearest_candidate, shorten_text};
 
@@ -332,6 +332,17 @@ impl Parser<'_> {
             _ => format!("write `{a} || {b}`"),
         };
         self.report_foreign(token.span, format!("`{found}` is no operator"), note);
+    }
+
+    /// `0 < rank < 3`: three operands and the two operators between them.
+    #[cold]
+    pub(super) fn report_chain(&mut self, [a, first, b, second, c]: &[String; 5], is_inner: bool, span: Span) {
+        let meant = format!("{a}{first}{b} && {b}{second}{c}");
+        let meant = if is_inner { format!("({meant})") } else { meant };
+        let message = "comparisons have no chains: the second one would compare a truth value";
+        let error =
+            SyntaxError::new(Code::Foreign, span, message).with_note(format!("write `{}`", shorten_text(&meant)));
+        self.report(error.with_edit(SyntaxEdit { span, text: meant }));
     }
 
     /// `A[0:4]`, `A[1:]`: the colon is next.

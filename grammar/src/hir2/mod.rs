@@ -3,6 +3,7 @@
 pub mod ast;
 mod blocks;
 mod control;
+pub mod division;
 mod expr;
 mod habits;
 mod items;

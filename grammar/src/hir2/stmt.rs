@@ -288,6 +288,10 @@ impl Parser<'_> {
             let stmt = self.parse_simple(true);
             self.place_waiting_comments(waiting, stmt);
             stmts.push(stmt);
+            if self.has_division_from(token.span.start) {
+                // The group's brace is in the comment.
+                return Err(Failed);
+            }
             self.end_group_statement(stmt);
             self.take_trailing(CommentPlaceSyntax::Trailing(stmt));
         }

@@ -335,6 +335,9 @@ impl ProgramReader<'_> {
     /// `Z = X + Y`, `Z = relu(X)`.
     pub(super) fn read_pointwise(&mut self, target: &TargetSyntax, value: ast::ExprId, span: Span) -> Option<()> {
         let file = self.file;
+        if !matches!(file.expr(value), ExprNode::Call(..)) {
+            self.check_tensor_division(value)?;
+        }
         match *file.expr(value) {
             ExprNode::Call(name, args) => self.read_call(name, args, std::slice::from_ref(target), span),
             ExprNode::Unary(op, a) => {
@@ -355,6 +358,7 @@ impl ProgramReader<'_> {
                 report::report_scalar_value(self.source, file.expr_span(value), self.diags);
                 None
             }
+            ExprNode::Name(name) if self.is_poisoned(name) => None,
             _ => {
                 report::report_copy(self.source, file.expr_span(value), self.diags);
                 None

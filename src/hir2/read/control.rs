@@ -190,6 +190,7 @@ impl ProgramReader<'_> {
 
     /// `stream e`.
     pub(super) fn switch_stream(&mut self, stream: ast::ExprId, span: Span) -> Option<()> {
+        self.check_scalar_division(stream)?;
         let stream = self.scalar(stream)?;
         self.emit(stream_op(OpKind::SetCurrentStream, stream), span);
         Some(())
@@ -197,6 +198,7 @@ impl ProgramReader<'_> {
 
     /// `sync e`.
     pub(super) fn synchronize(&mut self, stream: ast::ExprId, span: Span) -> Option<()> {
+        self.check_scalar_division(stream)?;
         let stream = self.scalar(stream)?;
         self.emit(stream_op(OpKind::Synchronize, stream), span);
         Some(())

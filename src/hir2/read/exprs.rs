@@ -202,6 +202,11 @@ impl ProgramReader<'_> {
         }
     }
 
+    /// Whether a name was declared with an error.
+    pub(super) fn is_poisoned(&self, name: ast::Symbol) -> bool {
+        self.scope.get(name).is_some_and(|entry| entry.meaning == Meaning::Poisoned)
+    }
+
     /// Whether a tensor stands anywhere in an expression.
     pub(super) fn holds_tensor(&self, id: ast::ExprId) -> bool {
         let file = self.file;

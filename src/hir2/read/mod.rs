@@ -8,6 +8,7 @@ mod calls;
 mod comments;
 mod control;
 mod declare;
+mod division;
 mod exprs;
 mod file_scope;
 mod posts;

@@ -197,7 +197,9 @@ impl ProgramReader<'_> {
     fn define_scalar(&mut self, target: &TargetSyntax, value: ast::ExprId, span: Span) -> Option<()> {
         let name = self.plain_target(target)?;
         let before = self.unbound.last();
+        let division = self.check_scalar_division(value);
         let value = self.scalar(value)?;
+        division?;
         if self.unbound.last() != before {
             self.unbound.mark_doubtful(name.name);
         }

@@ -10,6 +10,10 @@ use crate::ops::find_op;
 
 /// How strongly an operator binds; more than all infix operators.
 const PREFIX: u8 = 11;
+/// `==` and `!=`.
+const EQUALITY: u8 = 6;
+/// `<` and its like.
+const ORDER: u8 = 7;
 /// Calls, indices, names, literals.
 const ATOM: u8 = 12;
 
@@ -21,8 +25,8 @@ pub(super) fn binding_strength(op: BinaryOp) -> u8 {
         BinaryOp::BitOr => 3,
         BinaryOp::BitXor => 4,
         BinaryOp::BitAnd => 5,
-        BinaryOp::Eq | BinaryOp::Ne => 6,
-        BinaryOp::Ge | BinaryOp::Gt | BinaryOp::Le | BinaryOp::Lt => 7,
+        BinaryOp::Eq | BinaryOp::Ne => EQUALITY,
+        BinaryOp::Ge | BinaryOp::Gt | BinaryOp::Le | BinaryOp::Lt => ORDER,
         BinaryOp::Shl | BinaryOp::Shr => 8,
         BinaryOp::Add | BinaryOp::Sub => 9,
         BinaryOp::Mul | BinaryOp::Div | BinaryOp::Mod => 10,
@@ -161,11 +165,14 @@ impl ProgramWriter<'_> {
         }
         let strength = binding_strength(op);
         self.open_parenthesis(least > strength);
-        self.write_bound_expr(a, strength);
+        // A comparison of a comparison has brackets, or the reader takes it for a chain.
+        let [left, right] =
+            if (EQUALITY..=ORDER).contains(&strength) { [ORDER + 1; 2] } else { [strength, strength + 1] };
+        self.write_bound_expr(a, left);
         self.out.push(' ');
         self.out.push_str(op.symbol());
         self.out.push(' ');
-        self.write_bound_expr(b, strength + 1);
+        self.write_bound_expr(b, right);
         self.close_parenthesis(least > strength);
     }
 

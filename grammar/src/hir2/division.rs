@@ -1,0 +1,201 @@
+//! `//`, which begins a comment, where the quotient of other languages is meant: `p = rank // 2`.
+
+use super::parser::Parser;
+use crate::error::{Code, SyntaxEdit, SyntaxError};
+use crate::span::Span;
+
+/// The code of a `//` that is meant as an operator.
+pub const DIVISION_CODE: &str = "H0026";
+
+/// The repair in words.
+pub const DIVISION_NOTE: &str = "integers are divided by `/`, which truncates toward zero";
+
+/// Brackets and signs around an operand that are read.
+const MAX_DEPTH: u32 = 32;
+
+/// Infix operators; the longer ones stand first.
+const INFIX: &[&str] =
+    &["||", "&&", "==", "!=", "<=", ">=", "<<", ">>", "<", ">", "+", "-", "*", "//", "/", "%", "|", "^", "&"];
+
+/// The expression that a comment begins with.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CommentedDivisor<'t> {
+    /// The names in it, without those of functions.
+    pub names: Vec<&'t str>,
+    /// True if it is a number, a name, a call or an expression in brackets, or begins with a number.
+    pub is_plain: bool,
+    /// True if it is one number.
+    pub is_number: bool,
+    /// The rest of the comment, without blanks at its start.
+    pub behind: &'t str,
+}
+
+impl<'t> CommentedDivisor<'t> {
+    /// Reads the expression behind the `//` of a comment; `None` if the comment begins with something else.
+    ///
+    /// ```
+    /// use hostir_grammar::hir2::division::CommentedDivisor;
+    ///
+    /// let divisor = CommentedDivisor::of_comment("// 2 * n) % 4").unwrap();
+    /// assert_eq!((divisor.names, divisor.behind), (vec!["n"], ") % 4"));
+    /// assert!(CommentedDivisor::of_comment("// of 2 ranks").unwrap().behind.starts_with("2 ranks"));
+    /// assert_eq!(CommentedDivisor::of_comment("// 2.5 ms"), None);
+    /// ```
+    pub fn of_comment(comment: &'t str) -> Option<Self> {
+        let rest = comment.strip_prefix("//")?;
+        let mut reader = DivisorReader { rest, names: Vec::new() };
+        reader.read_operand(0)?;
+        let behind_first = reader.rest.trim_start();
+        reader.read_operators(0);
+        let behind = reader.rest.trim_start();
+        let starts_with_digit = rest.trim_start().starts_with(|c: char| c.is_ascii_digit());
+        let is_single = behind_first.len() == behind.len();
+        let is_number = is_single && starts_with_digit;
+        Some(Self { names: reader.names, is_plain: is_single || starts_with_digit, is_number, behind })
+    }
+}
+
+/// Reads an expression from the start of a text.
+struct DivisorReader<'t> {
+    rest: &'t str,
+    names: Vec<&'t str>,
+}
+
+impl<'t> DivisorReader<'t> {
+    fn skip(&mut self, sign: &str) -> Option<()> {
+        self.rest = self.rest.trim_start().strip_prefix(sign)?;
+        Some(())
+    }
+
+    fn read_operand(&mut self, depth: u32) -> Option<()> {
+        if depth > MAX_DEPTH {
+            return None;
+        }
+        self.rest = self.rest.trim_start_matches(' ');
+        if self.rest.starts_with(['-', '!']) {
+            self.rest = &self.rest[1..];
+            return self.read_operand(depth + 1);
+        }
+        if self.rest.starts_with('(') {
+            self.rest = &self.rest[1..];
+            return self.read_list(depth);
+        }
+        let end = self.rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '.');
+        let (word, behind) = self.rest.split_at(end.unwrap_or(self.rest.len()));
+        if word.starts_with(|c: char| c.is_ascii_digit()) {
+            self.rest = behind;
+            return word.bytes().all(|byte| byte.is_ascii_digit()).then_some(());
+        }
+        if word.is_empty() || word.starts_with('.') || word.ends_with('.') {
+            return None;
+        }
+        self.rest = behind;
+        if self.skip_opening() {
+            return self.read_list(depth);
+        }
+        self.names.push(word);
+        Some(())
+    }
+
+    fn skip_opening(&mut self) -> bool {
+        let behind = self.rest.strip_prefix('(');
+        self.rest = behind.unwrap_or(self.rest);
+        behind.is_some()
+    }
+
+    /// Expressions up to a closing bracket.
+    fn read_list(&mut self, depth: u32) -> Option<()> {
+        loop {
+            self.read_operand(depth + 1)?;
+            self.read_operators(depth + 1);
+            if self.skip(",").is_none() {
+                return self.skip(")");
+            }
+        }
+    }
+
+    /// Operators and their right sides, as far as they go.
+    fn read_operators(&mut self, depth: u32) {
+        loop {
+            let (before, known) = (self.rest, self.names.len());
+            let rest = before.trim_start_matches(' ');
+            let Some(operator) = INFIX.iter().find(|operator| rest.starts_with(**operator)) else { return };
+            self.rest = &rest[operator.len()..];
+            if self.read_operand(depth).is_none() {
+                self.rest = before;
+                self.names.truncate(known);
+                return;
+            }
+        }
+    }
+}
+
+/// True if a text closes a bracket that it does not open.
+fn closes_bracket(text: &str) -> bool {
+    let mut open = 0u32;
+    text.chars().any(|character| {
+        match character {
+            '(' | '[' | '{' => open += 1,
+            ')' | ']' | '}' if open == 0 => return true,
+            ')' | ']' | '}' => open -= 1,
+            _ => {}
+        }
+        false
+    })
+}
+
+impl<'t> Parser<'t> {
+    /// The comment directly behind the token before.
+    fn comment_behind(&self) -> Option<&'t str> {
+        let line = self.text[self.last_span().end as usize..].lines().next()?;
+        Some(line.trim_start_matches(' ').trim_end()).filter(|rest| rest.starts_with("//"))
+    }
+
+    /// What the comment behind the token before begins with, if all its names are in the text.
+    fn divisor_behind(&self) -> Option<CommentedDivisor<'t>> {
+        let divisor = CommentedDivisor::of_comment(self.comment_behind()?)?;
+        let is_known = |name: &&str| self.file.strings.find_symbol(name.split('.').next().unwrap_or(name)).is_some();
+        divisor.names.iter().all(is_known).then_some(divisor)
+    }
+
+    /// Reports a `//` behind an operand in brackets, `G[rank // 2]`, that has their end in its comment. The next token is on
+    /// another line.
+    #[cold]
+    pub(super) fn report_division_in_brackets(&mut self) -> bool {
+        let Some(comment) = self.comment_behind() else { return false };
+        let ends = [")", "]", "}", ",", ";", ":", "->", "..", "ex "];
+        let found = self.divisor_behind().is_some_and(|divisor| ends.iter().any(|end| divisor.behind.starts_with(end)));
+        let is_meant = found && closes_bracket(comment);
+        if is_meant {
+            self.report_division(comment);
+        }
+        is_meant
+    }
+
+    /// Reports a `//` in a header, `if rank // 2 == 0:`, whose colon is in the comment.
+    #[cold]
+    pub(super) fn report_division_in_header(&mut self) -> bool {
+        let Some(comment) = self.comment_behind() else { return false };
+        let ends = [":", "..", "step ", "on streams"];
+        let found = self.divisor_behind().is_some_and(|divisor| ends.iter().any(|end| divisor.behind.starts_with(end)));
+        let is_meant = found && comment.contains(':');
+        if is_meant {
+            self.report_division(comment);
+        }
+        is_meant
+    }
+
+    /// Whether the last error is a `//` behind this place.
+    pub(super) fn has_division_from(&self, start: u32) -> bool {
+        let last = self.errors.items.last();
+        last.is_some_and(|error| error.code == DIVISION_CODE && error.span.start >= start)
+    }
+
+    fn report_division(&mut self, comment: &str) {
+        let line = &self.text[self.last_span().end as usize..];
+        let start = self.last_span().end as usize + line.find(comment).unwrap_or(0);
+        let sign = Span::new(start, start + 2);
+        let error = SyntaxError::new(Code::Division, sign, "`//` begins a comment").with_note(DIVISION_NOTE);
+        self.report(error.with_edit(SyntaxEdit { span: sign, text: "/".to_owned() }));
+    }
+}
