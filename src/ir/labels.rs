@@ -10,6 +10,13 @@ impl Program {
     pub fn handle_name(&self, number: u32) -> String {
         self.given.handles.get(&number).map_or_else(|| number.to_string(), |name| self.name(*name).to_owned())
     }
+    /// The name that a text gives a communication, `h`; in `hir 2` a number is a name, too: `h7`.
+    pub fn written_handle(&self, number: u32) -> Option<String> {
+        match self.given.handles.get(&number) {
+            Some(name) => Some(self.name(*name).to_owned()),
+            None => self.is_hir2().then(|| format!("h{number}")),
+        }
+    }
     /// The HostUnit of a number: `axpy`, or `HostUnit0`.
     pub fn unit_name(&self, number: u32) -> String {
         let unit = self.unit_by_number(number).map(|id| &self.units[id]);

@@ -5,7 +5,7 @@
 
 use super::search::{RepairSearch, count_errors, is_error};
 use super::{TextJudge, TextVerdict};
-use crate::diag::fix::{EditedLine, line_edits, list_edited};
+use crate::diag::fix::{EditedLine, apply_edits, line_edits, list_edited};
 use crate::diag::{Diag, Fix, Span, TextEdit};
 use crate::hir2::write::write_file;
 use crate::ir::edit::Edit;
@@ -47,7 +47,8 @@ impl PrintedTwin {
         let canonical = with_line_ends_of(text, &self.canonical);
         let edits = line_edits(&canonical, &with_line_ends_of(text, &canonical_text(programs)));
         let layout = line_edits(&canonical, text);
-        edits.into_iter().map(|edit| move_edit(edit, &layout)).collect()
+        let moved = EditMerge { canonical: &canonical, edits: &edits, layout: &layout }.edits_of_text()?;
+        Some(line_edits(text, &apply_edits(text, &moved)?))
     }
 }
 
@@ -105,20 +106,71 @@ fn canonical_text(mut programs: Vec<Program>) -> String {
     write_file(&mut programs)
 }
 
-/// An edit of the canonical text as one of the text that `layout` makes of it; `None` if both change the same lines.
-fn move_edit(edit: TextEdit, layout: &[TextEdit]) -> Option<TextEdit> {
-    let mut shift = 0i64;
-    for other in layout {
-        if other.span.start >= edit.span.end && other.span.start > edit.span.start {
-            break;
+/// The most lines of a text that get the canonical layout with a fix.
+const MOST_LAID_OUT: usize = 8;
+
+/// Edits of the canonical text, and those that make the author's text of it.
+struct EditMerge<'a> {
+    canonical: &'a str,
+    edits: &'a [TextEdit],
+    layout: &'a [TextEdit],
+}
+
+/// The bytes that an edit adds.
+fn growth(edit: &TextEdit) -> i64 {
+    edit.text.len() as i64 - i64::from(edit.span.end - edit.span.start)
+}
+
+/// Whether two edits change the same lines.
+fn overlaps(edit: &TextEdit, span: Span) -> bool {
+    edit.span.end > span.start && edit.span.start < span.end
+}
+
+impl EditMerge<'_> {
+    /// The edits as those of the author's text. Lines that both change become as the edits make them; `None` if these are
+    /// many.
+    fn edits_of_text(&self) -> Option<Vec<TextEdit>> {
+        let (mut edits, mut layout) = (self.edits, self.layout);
+        let mut shift = 0;
+        let mut moved = Vec::new();
+        while let Some(first) = edits.first() {
+            let before = layout.iter().take_while(|other| other.span.end <= first.span.start).count();
+            shift += layout[..before].iter().map(growth).sum::<i64>();
+            layout = &layout[before..];
+            let (mut span, mut taken, mut laid_out) = (first.span, 1, 0);
+            loop {
+                if let Some(other) = layout.get(laid_out).filter(|other| overlaps(other, span)) {
+                    (span, laid_out) = (span.join(other.span), laid_out + 1);
+                } else if let Some(edit) = edits.get(taken).filter(|edit| edit.span.start < span.end) {
+                    (span, taken) = (span.join(edit.span), taken + 1);
+                } else {
+                    break;
+                }
+            }
+            let grown = layout[..laid_out].iter().map(growth).sum::<i64>();
+            moved.push(self.joined_edit(&edits[..taken], span, [shift, shift + grown])?);
+            let lines = layout[..laid_out].iter().map(|other| other.text.lines().count()).sum::<usize>();
+            if lines > MOST_LAID_OUT {
+                return None;
+            }
+            shift += grown;
+            (edits, layout) = (&edits[taken..], &layout[laid_out..]);
         }
-        if other.span.end > edit.span.start && other.span.start < edit.span.end {
-            return None;
-        }
-        shift += other.text.len() as i64 - i64::from(other.span.end - other.span.start);
+        Some(moved)
     }
-    let place = |at: u32| usize::try_from(i64::from(at) + shift).ok();
-    Some(TextEdit { span: Span::new(place(edit.span.start)?, place(edit.span.end)?), text: edit.text })
+
+    /// Edits of a part of the canonical text as one of the author's text, where its ends have moved so far.
+    fn joined_edit(&self, edits: &[TextEdit], span: Span, [start, end]: [i64; 2]) -> Option<TextEdit> {
+        let part = self.canonical.get(span.as_usize_range())?;
+        let inner = edits.iter().map(|edit| TextEdit {
+            span: Span { start: edit.span.start - span.start, end: edit.span.end - span.start },
+            text: edit.text.clone(),
+        });
+        let text = apply_edits(part, &inner.collect::<Vec<_>>())?;
+        let start = usize::try_from(i64::from(span.start) + start).ok()?;
+        let end = usize::try_from(i64::from(span.end) + end).ok()?;
+        Some(TextEdit { span: Span::new(start, end), text })
+    }
 }
 
 /// Adds fixes to diagnostics about a text in `hir 2`.

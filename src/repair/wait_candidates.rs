@@ -1,6 +1,7 @@
 //! Candidates about communications and their Waits.
 
 use super::candidates::{Candidate, TextChange};
+use super::memory_candidates::delete_waste;
 use super::outline::{Outline, Place};
 use super::statement_text::NewStatement;
 use crate::ir::{OpEffect, OpKind, Value};
@@ -26,13 +27,34 @@ pub(super) fn waits_of(outline: &Outline<'_>, number: u32) -> impl Iterator<Item
     waits.filter(move |&statement| outline.op(statement).operands.contains(&Value::Handle(number)))
 }
 
+/// Whether a post stands in a branch that its only Wait is outside of: where the branch is not taken, there is nothing to
+/// wait for, and where it is taken, the Wait is needed.
+fn is_in_other_branch(outline: &Outline<'_>, post: usize, wait: usize) -> bool {
+    let mut between = outline.up_to_common(post, wait).into_iter().skip(1);
+    let mut waits = outline.op(wait).operands.iter().filter_map(|value| match value {
+        Value::Handle(number) => Some(waits_of(outline, *number).count()),
+        _ => None,
+    });
+    between.any(|outer| outline.kind(outer) == OpKind::If) && waits.all(|count| count == 1)
+}
+
+/// Moves a Wait to the end of the block that starts its communication, or directly behind the start.
+fn move_into_branch(outline: &Outline<'_>, wait: usize, post: usize) -> Vec<Candidate> {
+    let block = outline.statements[post].block;
+    let last = outline.last_in_block(block).unwrap_or(post);
+    let moved = [last, post].map(|place| TextChange::new(outline).with_moved(wait, Place::After(place)));
+    moved.into_iter().flatten().filter_map(TextChange::into_candidate).collect()
+}
+
 /// Candidates for a Wait without a start, or a start before the last Wait.
 pub(super) fn match_waits(outline: &Outline<'_>, primary: usize, others: &[usize]) -> Vec<Candidate> {
-    let mut found = Vec::new();
     if outline.kind(primary) == OpKind::Wait {
-        found.extend(TextChange::new(outline).with_deleted(primary).and_then(TextChange::into_candidate));
-        return found;
+        return match others.iter().any(|&post| is_in_other_branch(outline, post, primary)) {
+            true => others.iter().flat_map(|&post| move_into_branch(outline, primary, post)).collect(),
+            false => delete_waste(outline, primary),
+        };
     }
+    let mut found = Vec::new();
     for &statement in std::iter::once(&primary).chain(others) {
         let Some(number) = ending_number(outline, statement) else { continue };
         let block = outline.statements[statement].block;

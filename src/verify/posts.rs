@@ -43,9 +43,9 @@ fn is_awaitable(kind: OpKind) -> bool {
 
 /// V18.
 fn report_posted_twice(program: &Program, number: u32, [first, second]: [OpId; 2], diags: &mut Diags) {
-    let (message, note) = match program.given_names().handles.get(&number) {
+    let (message, note) = match program.written_handle(number) {
         Some(name) => (
-            format!("two communications are called `{}`", program.name(*name)),
+            format!("two communications are called `{name}`"),
             "give each its own name, and wait for it in the branch that starts it, `if c: wait send(..)`",
         ),
         None => (

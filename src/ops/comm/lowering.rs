@@ -444,7 +444,8 @@ pub(super) fn lower_wait(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag>
         let Value::Handle(number) = operand else { continue };
         let Some(work) = cx.pending.remove(number) else {
             let post = cx.op_of_handle(*number).map(|post| cx.program.op_span(post));
-            let name = cx.program.handle_name(*number);
+            let name = cx.program.written_handle(*number).map(|name| format!("`{name}`"));
+            let name = name.unwrap_or_else(|| number.to_string());
             let diag = cx.error_here(codes::POSTS, format!("no communication {name} was started since its last Wait"));
             return Err(match post {
                 Some(span) => diag.with_label(span, "the Wait names this communication"),
