@@ -11,6 +11,7 @@ mod declare;
 mod division;
 mod exprs;
 mod file_scope;
+mod foreign;
 mod posts;
 mod program;
 mod report;

@@ -1,5 +1,6 @@
 //! Errors of the reader.
 
+use super::foreign::{allocation_of, method_of, transpose_of};
 use super::scope::Meaning;
 use crate::axes::list_axes;
 use crate::diag::{Diag, DiagLabel, Diags, codes};
@@ -236,12 +237,6 @@ fn unused_name(source: &str, diags: &Diags) -> String {
     names.find(is_unused).unwrap_or_default()
 }
 
-/// The operation that `W.T` and `W.mT` mean elsewhere.
-fn transpose_of(text: &str) -> Option<String> {
-    let name = text.strip_suffix(".mT").or_else(|| text.strip_suffix(".T"))?;
-    name.chars().all(|c| c.is_alphanumeric() || c == '_').then(|| format!("Set.Permute({name}, perm=[1, 0])"))
-}
-
 pub(super) fn report_no_tensor(text: &str, known: &[&str], span: Span, diags: &mut Diags) {
     let diag = Diag::error(codes::UNDEFINED_TENSOR, span, format!("there is no tensor `{text}`"));
     diags.push(match nearest_name(text, known.iter().copied()) {
@@ -250,48 +245,6 @@ pub(super) fn report_no_tensor(text: &str, known: &[&str], span: Span, diags: &m
             "a tensor is declared in the header, or where it is first written: `{text}: f32[m, n] = alloc`"
         )),
     });
-}
-
-/// The spelling here of calls that other languages name otherwise, by the last part of the name there.
-fn foreign_call(text: &str) -> Option<&'static str> {
-    Some(match text.rsplit('.').next()? {
-        "mm" | "bmm" | "dot" | "einsum" | "tensordot" => "products are written `matmul(A, B)`",
-        "unsqueeze" | "expand_dims" => {
-            "a new axis is written `broadcast(X, flags=[true, false])`, a flag for each axis of the result"
-        }
-        "transpose" | "t" | "swapaxes" | "swapdims" => "axes are exchanged by `Set.Permute(X, perm=[1, 0])`",
-        "permute" if text.contains('.') => "axes are exchanged by `Set.Permute(X, perm=[1, 0])`",
-        "sum" => "sums are written `reduction(X, op=add, init=f32(0), allreduce=false)`",
-        "mean" => "a mean is a sum, `reduction(X, op=add, init=f32(0), allreduce=false)`, and a division",
-        "to" | "astype" | "cast" => "conversions are named as their types: `f16(X)`",
-        "clone" | "copy" | "contiguous" => "a copy is written `Set(X)`",
-        _ => return None,
-    })
-}
-
-/// The spelling here of `X.sqrt(..)` and `torch.sqrt(..)`, and of what has another name.
-fn method_of(text: &str) -> Option<String> {
-    if let Some(note) = foreign_call(text) {
-        return Some(note.to_owned());
-    }
-    let (owner, name) = text.rsplit_once('.')?;
-    let is_module = matches!(owner, "torch" | "np" | "numpy" | "jnp" | "math" | "F" | "tl") || owner.contains('.');
-    let operand = if is_module { "X" } else { owner };
-    is_function(name).then(|| format!("functions stand in front of their operands: `{name}({operand})`"))
-}
-
-/// True for the name of a pointwise function, and of an op that is called like one.
-fn is_function(name: &str) -> bool {
-    function_names().any(|known| known == name) || find_op(name).is_some_and(is_callable)
-}
-
-/// The spelling of what other languages allocate memory with.
-fn allocation_of(text: &str) -> Option<&'static str> {
-    match text {
-        "allocate" | "ALLOCATE" | "Allocate" | "malloc" | "empty" | "new" => Some("alloc"),
-        "zeros" | "calloc" => Some("alloc(zero)"),
-        _ => None,
-    }
 }
 
 /// A name that nothing declares, where a tensor or a scalar can stand.
