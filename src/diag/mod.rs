@@ -206,6 +206,21 @@ pub fn nearest_candidate<'a>(text: &str, candidates: impl IntoIterator<Item = &'
         .map(|(_, candidate)| candidate)
 }
 
+/// Functions that others have and host programs have not: none of them is a slip for one that they have.
+const OTHER_FUNCTIONS: &[&str] = &[
+    "add", "all", "and", "any", "cast", "cbrt", "celu", "cot", "csc", "diag", "div", "dot", "elu", "eq", "exp10",
+    "flip", "fma", "ge", "gelu", "gt", "hypot", "inv", "le", "len", "load", "logit", "lt", "mean", "mish", "mod",
+    "mul", "ne", "neg", "norm", "not", "or", "pad", "prod", "rint", "roll", "round", "sec", "selu", "sgn", "sign",
+    "sinc", "sort", "sqr", "std", "store", "sub", "sum", "take", "topk", "tril", "triu", "var", "xor",
+];
+
+/// The nearest of the names of functions and ops, unless another function is meant.
+pub fn nearest_function<'a>(text: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let is_other = OTHER_FUNCTIONS.contains(&text.to_ascii_lowercase().as_str());
+    let near = nearest_candidate(text, known.into_iter().filter(|near| *near != text));
+    near.filter(|near| !is_other || near.eq_ignore_ascii_case(text))
+}
+
 /// True if two words differ only in capitals and underscores.
 fn is_same_word(found: &str, known: &str) -> bool {
     found.replace('_', "").eq_ignore_ascii_case(&known.replace('_', ""))
@@ -235,6 +250,16 @@ pub fn syntax_error(error: hostir_grammar::SyntaxError) -> Diag {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn other_functions_are_no_slips() {
+        let known = ["sin", "relu", "fmax", "tanh", "exp"];
+        assert_eq!(nearest_function("relo", known), Some("relu"));
+        assert_eq!(nearest_function("Sin", known), Some("sin"));
+        assert_eq!(nearest_function("celu", known), None);
+        assert_eq!(nearest_function("sign", known), None);
+        assert_eq!(nearest_function("fma", known), None);
+    }
 
     #[test]
     fn slips_of_the_pen() {

@@ -1,7 +1,7 @@
 //! The errors of the resolver, each in one function.
 
 use super::Resolver;
-use crate::diag::{Diag, Span, codes, nearest_candidate};
+use crate::diag::{Diag, Span, codes, nearest_candidate, nearest_function};
 use crate::ir::functions;
 use crate::ir::{AttrKey, Id, TensorId};
 use crate::ops;
@@ -42,7 +42,7 @@ impl Resolver<'_> {
             self.report_error(diag.with_note(note));
             return None;
         }
-        let near = nearest_candidate(name, ops::head_words().chain(functions::function_names()));
+        let near = nearest_function(name, ops::head_words().chain(functions::function_names()));
         diag = match near {
             Some(near) => name_near(diag, self.word_place(stmt.name_span, name), name, near),
             None => diag.with_note(infix_note(name)),
@@ -78,7 +78,7 @@ impl Resolver<'_> {
             self.report_error(diag.with_note(format!("write `{method}(..)`")));
             return;
         }
-        let diag = match nearest_candidate(name, functions::function_names().chain(casts).chain(["getMetaData"])) {
+        let diag = match nearest_function(name, functions::function_names().chain(casts).chain(["getMetaData"])) {
             Some(near) => name_near(diag, self.word_place(span, name), name, near),
             None => diag.with_note(
                 "scalar expressions use operators and functions such as `ceilDiv(a, b)` and `where(a, b, c)`",

@@ -5,7 +5,7 @@ use crate::render::DiagFormat;
 use crate::status::ToolStatus;
 use crate::terminal::{ColorMode, help_width};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, Args, Command, Parser};
 use hostir::diag::visible;
 use std::ffi::OsString;
@@ -52,13 +52,29 @@ pub fn match_arguments<A: Parser>(
             Err(io.print_output(&visible::escape_block(&error.render().to_string())))
         }
         Err(error) => {
-            let error = shown_error(error, args, command);
+            let mut error = shown_error(error, args, command.clone());
+            turn_suggestion(&mut error, &command);
             io.print_message(&match answer(&error) {
                 Some(answer) => format!("error: {answer}"),
                 None => error.render().to_string(),
             });
             Err(ToolStatus::Usage)
         }
+    }
+}
+
+/// Suggests no option that negates, `--no-check` for `--check`, but the only one that begins so, if there is one.
+fn turn_suggestion(error: &mut clap::Error, command: &Command) {
+    let Some(ContextValue::String(found)) = error.get(ContextKind::InvalidArg).cloned() else { return };
+    let Some(ContextValue::String(near)) = error.get(ContextKind::SuggestedArg).cloned() else { return };
+    if found.starts_with("--no-") || !near.starts_with("--no-") {
+        return;
+    }
+    error.remove(ContextKind::SuggestedArg);
+    let names = command.get_arguments().filter_map(|argument| argument.get_long());
+    let longer: Vec<String> = names.map(|name| format!("--{name}")).filter(|name| name.starts_with(&found)).collect();
+    if let [only] = longer.as_slice() {
+        error.insert(ContextKind::SuggestedArg, ContextValue::String(only.clone()));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Lists of passes and ops: `--list-passes`, `--list-ops`.
 
-use hostir::diag::nearest_candidate;
+use hostir::diag::nearest_function;
 use hostir::ir::functions::{CASTS, function_names, listed_functions};
 use hostir::ir::{CallPadding, OpKind, OpLayout, WordLink};
 use hostir::ops;
@@ -56,7 +56,7 @@ pub(super) fn describe_by_name(name: &str, width: usize) -> Result<String, Strin
         return Ok(text);
     }
     let names = OpKind::ALL.iter().map(|kind| kind.name());
-    Err(match nearest_candidate(name, names.chain(ops::head_words()).chain(function_names())) {
+    Err(match nearest_function(name, names.chain(ops::head_words()).chain(function_names())) {
         Some(near) => format!("unknown op `{name}`; did you mean `{near}`?"),
         None => format!("unknown op `{name}`; `--list-ops` lists all ops"),
     })

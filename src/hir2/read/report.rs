@@ -3,7 +3,7 @@
 use super::foreign::{allocation_of, method_of, transpose_of};
 use super::scope::Meaning;
 use crate::axes::list_axes;
-use crate::diag::{Diag, DiagLabel, Diags, codes};
+use crate::diag::{Diag, DiagLabel, Diags, codes, nearest_function};
 use crate::hir2::defaults::{COMMUNICATION_WORDS, DTYPE_WORDS};
 use crate::hir2::defaults::{is_callable, is_positional, keyword};
 use crate::ir::RESERVED_WORDS;
@@ -174,7 +174,7 @@ pub(super) fn report_own(span: Span, diags: &mut Diags) {
 pub(super) fn report_function(text: &str, span: Span, diags: &mut Diags) {
     let known = function_names().chain(["wrap"]);
     let diag = Diag::error(codes::UNKNOWN_FUNCTION, span, format!("there is no function `{text}` of scalars"));
-    diags.push(match (method_of(text), nearest_name(text, known)) {
+    diags.push(match (method_of(text), nearest_function(text, known)) {
         (Some(note), _) => diag.with_note(note),
         (None, Some(near)) if !text.contains('.') => diag.with_near_word(span, text, near),
         _ => diag.with_note("functions of scalars are `wrap`, `ceilDiv`, `where`, `max`, `min`, `abs`, casts such as `i64(x)`, and the pointwise functions"),
@@ -435,7 +435,7 @@ pub(super) fn report_unknown_op(
     known.extend(ops.chain(function_names()).chain(words).chain(dtypes).map(str::to_owned));
     let known = known.iter().map(String::as_str);
     let diag = Diag::error(codes::UNKNOWN_OP, span, format!("there is no op, kernel or function `{text}`"));
-    diags.push(match nearest_name(text, known) {
+    diags.push(match nearest_function(text, known) {
         _ if allocation_of(text).is_some() => {
             diag.with_note(format!("write `{}`", allocation_of(text).unwrap_or_default()))
         }
