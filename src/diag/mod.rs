@@ -195,7 +195,7 @@ pub fn nearest_candidate<'a>(text: &str, candidates: impl IntoIterator<Item = &'
     let counted = length + limit + 1;
     candidates
         .into_iter()
-        .filter(|candidate| !(is_numbered(text) && is_numbered(candidate)))
+        .filter(|candidate| !(is_numbered(text) && is_numbered(candidate)) || text.eq_ignore_ascii_case(candidate))
         .filter(|candidate| candidate.chars().take(counted).count().abs_diff(length) <= limit)
         .map(|candidate| {
             let loose = osa_distance(&text.to_ascii_lowercase(), &candidate.to_ascii_lowercase());

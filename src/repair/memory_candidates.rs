@@ -2,7 +2,7 @@
 
 use super::candidates::{Candidate, TextChange};
 use super::outline::{Outline, Place};
-use crate::ir::{AttrKey, OpKind, TensorId};
+use crate::ir::{AttrKey, OpKind, TensorId, Value};
 
 /// Deletes a statement that orders nothing.
 pub(super) fn delete_waste(outline: &Outline<'_>, statement: usize) -> Vec<Candidate> {
@@ -57,9 +57,56 @@ pub(super) fn make_private(outline: &Outline<'_>, first: usize, second: usize) -
     found
 }
 
-/// Moves an ALLOCATE to the start of a loop's body.
+/// Candidates that give each iteration of a loop on streams scratch memory of its own: an ALLOCATE in front of the loop,
+/// whose tensor only the loop uses, moves into it. Cleared memory may hold a sum of all iterations, and stays.
+pub(super) fn move_scratch(outline: &Outline<'_>, first: usize, second: usize) -> Vec<Candidate> {
+    let tensors: Vec<TensorId> = [first, second].into_iter().flat_map(|at| outline.op(at).all_tensors()).collect();
+    let loops = outline.common_loops(first, second).into_iter().filter(|&around| switches_stream(outline, around));
+    let mut found = Vec::new();
+    for around in loops {
+        let before = (0..around).filter(|&at| outline.kind(at) == OpKind::Allocate);
+        let scratch = before.filter(|&at| !outline.statement_text(at).contains("zero_init=true")).filter(|&at| {
+            let mut owned = outline.op(at).output_tensors();
+            owned.all(|tensor| tensors.contains(&tensor) && is_only_used_in(outline, tensor, around))
+        });
+        found.extend(scratch.filter_map(|allocation| move_inside(outline, allocation, around)));
+    }
+    found
+}
+
+/// Whether iterations of a loop choose their stream.
+fn switches_stream(outline: &Outline<'_>, around: usize) -> bool {
+    outline.is_loop(around)
+        && outline.op(around).blocks.iter().all(|&block| {
+            let ops = &outline.program.block(block).ops;
+            ops.iter().any(|&op| outline.program.op(op).kind == OpKind::SetCurrentStream)
+        })
+}
+
+/// Whether nothing outside of a loop uses a tensor, or is called like it, but for its ALLOCATE and Deallocate.
+fn is_only_used_in(outline: &Outline<'_>, tensor: TensorId, around: usize) -> bool {
+    let program = outline.program;
+    let memory = program.memory_tensor(tensor);
+    let inside = around..outline.statements[around].next;
+    let mut outside = (0..outline.statements.len()).filter(|at| !inside.contains(at));
+    let is_port = program
+        .inputs()
+        .iter()
+        .chain(program.outputs())
+        .any(|port| matches!(port, Value::Tensor(port) if program.memory_tensor(*port) == memory));
+    !is_port
+        && outside.all(|at| {
+            let is_owner = matches!(outline.kind(at), OpKind::Allocate | OpKind::Deallocate);
+            is_owner || outline.op(at).all_tensors().all(|other| program.memory_tensor(other) != memory)
+        })
+}
+
+/// Moves an ALLOCATE to the start of a loop's body, behind the choice of its stream.
 fn move_inside(outline: &Outline<'_>, allocation: usize, around: usize) -> Option<Candidate> {
-    let place = Place::Before(around + 1);
+    let place = match outline.kind(around + 1) {
+        OpKind::SetCurrentStream => Place::After(around + 1),
+        _ => Place::Before(around + 1),
+    };
     let lines = outline.moved_lines(allocation, outline.place_indentation(place)?)?;
     let is_kept = lines.contains("buffer=") && !lines.contains("keep=");
     let lines = match lines.rfind(')') {

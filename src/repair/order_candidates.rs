@@ -1,7 +1,7 @@
 //! Candidates that order two accesses, or an access and the end of the program.
 
 use super::candidates::{Candidate, TextChange};
-use super::memory_candidates::make_private;
+use super::memory_candidates::{make_private, move_scratch};
 use super::outline::{Outline, Place, StreamName};
 use super::statement_text::{NewStatement, bind_caller, plain_stream};
 use super::wait_candidates::{ending_number, waits_of};
@@ -18,7 +18,8 @@ enum AwaitedEnd {
 
 /// Candidates that order one statement's work before another's, as the host issues them.
 pub(super) fn order_pair(outline: &Outline<'_>, first: usize, second: usize) -> Vec<Candidate> {
-    let mut found = Vec::new();
+    // Waiting would let the iterations run one after the other.
+    let mut found = move_scratch(outline, first, second);
     for awaited in awaited_ends(outline, first) {
         for &statement in &outline.up_to_common(second, first) {
             add_waiting(outline, &awaited, Place::Before(statement), &mut found);

@@ -127,7 +127,8 @@ impl<'a> RepairSearch<'a> {
         let trial = Trial { target: diag.clone(), limit: self.trials + MOST_EACH };
         for fix in diag.fixes.iter_mut().filter(|fix| fix.applicability == Applicability::Untried) {
             let Some(text) = fix.apply_to(self.text) else { continue };
-            if let Some(TrialOutcome::Repaired(_)) = self.try_text(&trial, &text) {
+            // What else was wrong with a statement is said when it can be read.
+            if let Some(TrialOutcome::Repaired(_) | TrialOutcome::Traded(_)) = self.try_text(&trial, &text) {
                 fix.applicability = Applicability::MachineApplicable;
             }
         }

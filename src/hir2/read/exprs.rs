@@ -221,10 +221,25 @@ impl ProgramReader<'_> {
         }
     }
 
+    /// Whether a name that was declared with an error stands in an expression, which may be a scalar then.
+    fn holds_poison(&self, id: ast::ExprId) -> bool {
+        let file = self.file;
+        match *file.expr(id) {
+            ExprNode::Name(name) => self.is_poisoned(name),
+            ExprNode::Unary(_, a) | ExprNode::Paren(a) => self.holds_poison(a),
+            ExprNode::Binary(_, a, b) => self.holds_poison(a) || self.holds_poison(b),
+            ExprNode::Call(_, args) => file.args[args.indices()].iter().any(|arg| self.holds_poison(arg.value)),
+            _ => false,
+        }
+    }
+
     /// A tensor or a scalar; slices become ops.
     pub(super) fn operand(&mut self, id: ast::ExprId) -> Option<Value> {
         if self.names_tensor(id) {
             return self.tensor_operand(id).map(Value::Tensor);
+        }
+        if self.holds_poison(id) {
+            return None;
         }
         if self.holds_tensor(id) {
             report::report_nested(self.source, self.file.expr_span(id), self.diags);
@@ -250,6 +265,7 @@ impl ProgramReader<'_> {
             ExprNode::Index(..) => self.slice(id, None),
             ExprNode::Paren(inner) => self.tensor_operand(inner),
             ExprNode::Error => None,
+            ExprNode::Call(..) | ExprNode::Unary(..) | ExprNode::Binary(..) if self.holds_poison(id) => None,
             ExprNode::Call(..) | ExprNode::Unary(..) | ExprNode::Binary(..) if self.holds_tensor(id) => {
                 report::report_nested(self.source, span, self.diags);
                 None
