@@ -103,7 +103,11 @@ fn check_empty_block(program: &Program, id: OpId, diags: &mut Diags) {
         _ => return,
     };
     let message = format!("{what} contains no statements");
-    let note =
-        "indent the statements that belong to it, or enclose them in braces; the next line does not belong to it";
+    let note = match program.is_hir2() {
+        true => "indent the statements that belong to it; the next line does not belong to it",
+        false => {
+            "indent the statements that belong to it, or enclose them in braces; the next line does not belong to it"
+        }
+    };
     diags.push(Diag::error(codes::EMPTY_BLOCK, program.op_span(id), message).with_note(note).into_warning());
 }

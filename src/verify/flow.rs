@@ -184,15 +184,14 @@ impl FlowChecker<'_> {
     fn report_freed(&mut self, tensor: TensorId, id: OpId, by: OpId) {
         let name = self.program.tensor_name(tensor);
         let again = self.program.op(id).kind.effect() == OpEffect::Free;
-        let message = if again {
-            format!("`{name}` is deallocated twice")
-        } else {
-            format!("`{name}` is used after it was deallocated")
+        let (message, note) = match again {
+            true => (format!("`{name}` is deallocated twice"), "remove one of the two"),
+            false => (format!("`{name}` is used after it was deallocated"), "move the Deallocate after the last use"),
         };
         self.diags.push(
             Diag::error(codes::FREED, self.program.op_span(id), message)
                 .with_label(self.program.op_span(by), "deallocated here")
-                .with_note("move the Deallocate after the last use"),
+                .with_note(note),
         );
     }
 

@@ -224,16 +224,28 @@ impl Parser<'_> {
             [start, stop, step] => format!("{start}..{stop} step {step}"),
             _ => "1..4".to_owned(),
         };
+        let along = values.first().and_then(|value| self.measured_tensor(*value));
+        let range = along.as_ref().map_or(range, |tensor| format!("{tensor}.0"));
         let span = self.file.expr_span(first);
         let behind = self.text[span.end as usize..].lines().next().unwrap_or_default();
         let streams = if behind.trim_start().starts_with("on streams") { " on streams" } else { "" };
         let note = format!("write `for {} in {range}{streams}:`", self.quote(index.span));
         self.report_foreign(span, "`range` is not needed", note);
         let (start, stop) = match values.as_slice() {
+            [_] if along.is_some() => (None, None),
             [stop] => (None, Some(*stop)),
             _ => (values.first().copied(), values.get(1).copied()),
         };
         Some(LoopBounds { start, stop, step: values.get(2).copied() })
+    }
+
+    /// `G` of `len(G)`.
+    fn measured_tensor(&self, value: ExprId) -> Option<String> {
+        let ExprNode::Call(name, args) = *self.file.expr(value) else { return None };
+        match self.file.args[args.indices()] {
+            [arg] if self.symbol_text(name.name) == "len" => Some(self.quote_expr(arg.value)),
+            _ => None,
+        }
     }
 
     /// `from 0 to 4 step 2` of the printed form: an error, unless `FOR` in front of it was one.

@@ -310,9 +310,29 @@ impl Parser<'_> {
         if self.here() == LineTok::Equals {
             return Err(self.report_comparison());
         }
+        if self.here() == LineTok::Comma {
+            return self.parse_tuple(open, inner);
+        }
         self.close(LineTok::RParen, open)?;
         let id = self.add_expr(ExprNode::Paren(inner.id), self.span_from(open.start));
         Ok(Operand { id, height: inner.height })
+    }
+
+    /// `(1, 0)`, an error, and read as `[1, 0]`: the first comma is next.
+    fn parse_tuple(&mut self, open: Span, item: Operand) -> Parsed<Operand> {
+        let first = self.scratch.exprs.len();
+        self.scratch.exprs.push(item.id);
+        let mut height = item.height;
+        while self.skip(LineTok::Comma) && self.here() != LineTok::RParen {
+            let item = self.parse_operators(0)?;
+            self.scratch.exprs.push(item.id);
+            height = height.max(item.height);
+        }
+        self.close(LineTok::RParen, open)?;
+        let span = self.span_from(open.start);
+        self.report_tuple(span);
+        let items = self.finish_list(first);
+        self.add_operand(ExprNode::List(items), span, height)
     }
 
     /// A list in brackets of any kind; the opening one is next.

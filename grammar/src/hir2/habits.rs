@@ -345,12 +345,46 @@ impl Parser<'_> {
         self.report(error.with_edit(SyntaxEdit { span, text: meant }));
     }
 
+    /// `(1, 0)`.
+    #[cold]
+    pub(super) fn report_tuple(&mut self, span: Span) {
+        let text = &self.text[span.as_usize_range()];
+        let items = text.trim_matches(['(', ')', ' ']).trim_end_matches(',');
+        let meant = match text[1..].contains('(') {
+            true => format!("[{}]", &text[1..text.len() - 1]),
+            false => format!("[{items}]"),
+        };
+        let error = SyntaxError::new(Code::Foreign, span, "a list stands in square brackets");
+        let error = error.with_note(format!("write `{}`", shorten_text(&meant)));
+        self.report(error.with_edit(SyntaxEdit { span, text: meant }));
+    }
+
+    /// The ranges of an index `[0:4, i]` as `slice` takes them; `n` stands for an end that is left out.
+    fn slice_ranges(&self, base: ExprId) -> Option<String> {
+        let behind = self.text[self.file.expr_span(base).end as usize..].lines().next()?;
+        let inner = behind.trim_start().strip_prefix('[')?.split(']').next()?;
+        let ranges = inner.split(',').map(|item| {
+            let parts: Vec<&str> = item.split(':').map(str::trim).collect();
+            let part = |at: usize, other: &'static str| match parts.get(at).copied() {
+                Some("") | None => other.to_owned(),
+                Some(text) => text.to_owned(),
+            };
+            match parts.as_slice() {
+                [index] => format!("[{index}, {index} + 1, 1]"),
+                _ => format!("[{}, {}, {}]", part(0, "0"), part(1, "n"), part(2, "1")),
+            }
+        });
+        let ranges: Vec<String> = ranges.collect();
+        (!inner.contains(['(', '['])).then(|| ranges.join(", "))
+    }
+
     /// `A[0:4]`, `A[1:]`: the colon is next.
     #[cold]
     pub(super) fn report_index_range(&mut self, base: ExprId, span: Span) -> Failed {
         let name = self.quote_expr(base);
+        let ranges = self.slice_ranges(base).unwrap_or_else(|| "[0, 4, 1]".to_owned());
         let note = format!(
-            "`{name}[i]` is slice i, `{name}[:, i]` slice i of the second axis; a range is an op: `slice({name}, ranges=[[0, 4, 1]])`"
+            "`{name}[i]` is slice i, `{name}[:, i]` slice i of the second axis; a range is an op: `slice({name}, ranges=[{ranges}])`, with start, end and step for each axis"
         );
         self.report_foreign(span, "an index is one number, not a range", note)
     }

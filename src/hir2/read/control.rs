@@ -39,7 +39,7 @@ impl ProgramReader<'_> {
             report::report_reserved(text, index.span, self.diags);
         }
         if let Some(entry) = before.filter(|entry| !matches!(entry.meaning, Meaning::Scalar | Meaning::Poisoned)) {
-            report::report_twice(self.file, index, entry.span, self.diags);
+            report::report_taken(self.file, index, entry.meaning, entry.span, self.diags);
         }
         self.scope.set_meaning(index.name, Meaning::Scalar, index.span);
         before

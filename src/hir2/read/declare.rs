@@ -17,7 +17,7 @@ impl ProgramReader<'_> {
         }
         if let Some(first) = self.scope.get(name.name) {
             if first.meaning != Meaning::Poisoned {
-                report::report_twice(self.file, name, first.span, self.diags);
+                report::report_taken(self.file, name, first.meaning, first.span, self.diags);
             }
             return false;
         }

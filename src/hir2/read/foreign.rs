@@ -19,6 +19,10 @@ fn foreign_call(text: &str) -> Option<&'static str> {
         }
         "transpose" | "t" | "swapaxes" | "swapdims" => "axes are exchanged by `Set.Permute(X, perm=[1, 0])`",
         "permute" if text.contains('.') => "axes are exchanged by `Set.Permute(X, perm=[1, 0])`",
+        "len" | "shape" | "size" => {
+            "extents are written as the type has them; a loop along axis 0 of G is `for i in G.0:`"
+        }
+        "reshape" => "another shape is written `view(X)`, with the type of its result: `Y: f32[m, n] = view(X)`",
         "sum" => "sums are written `reduction(X, op=add, init=f32(0), allreduce=false)`",
         "mean" => "a mean is a sum, `reduction(X, op=add, init=f32(0), allreduce=false)`, and a division",
         "add" => "sums of two are written `A + B`",

@@ -65,6 +65,29 @@ impl<'a> ProgramReader<'a> {
         number
     }
 
+    /// Whether a collective has an operand but no arrow, as a function of PyTorch: `G = allgather(A)`.
+    pub(super) fn is_collective_result(&self, name: NameSyntax, args: NodeRange) -> bool {
+        let file = self.file;
+        let positional = || file.args[args.indices()].iter().filter(|arg| arg.key.is_none());
+        let has_arrow = positional().any(|arg| matches!(file.expr(arg.value), ExprNode::Arrow(..)));
+        let is_collective = COMMUNICATION_WORDS.iter().any(|(word, _)| *word == self.name_text(name.name));
+        is_collective && self.is_post(name, args) && positional().count() == 1 && !has_arrow
+    }
+
+    /// `G = allgather(A)`: the result stands inside.
+    pub(super) fn report_collective_result(&mut self, target: &TargetSyntax, name: NameSyntax, args: NodeRange) {
+        let place = |span: Span| self.source.get(span.as_usize_range()).unwrap_or_default();
+        let result = place(self.file.expr_span(target.value));
+        let operand = self.file.args[args.indices()].iter().find(|arg| arg.key.is_none());
+        let operand = operand.map_or("A", |arg| place(arg.span));
+        let known = self.names_tensor(target.value);
+        let ty = target.ty.map_or("f32[m, n]", |ty| place(self.file.tensor_type(ty).span));
+        let memory = if known { String::new() } else { format!(", behind `{result}: {ty} = alloc`") };
+        let word = self.name_text(name.name);
+        let note = format!("write `wait {word}({operand} -> {result})`{memory}");
+        report::report_collective_result(word, note, name.span, self.diags);
+    }
+
     /// A post as a statement of its own.
     pub(super) fn read_call_alone(&mut self, call: ast::ExprId, span: Span) -> Option<()> {
         if let ExprNode::Group(block) = *self.file.expr(call) {

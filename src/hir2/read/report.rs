@@ -12,7 +12,7 @@ use crate::ir::{DeviceMesh, OpKind, Program, TensorId, UnitId};
 use crate::ops::{ArgSpec, find_op, head_words};
 use hostir_grammar::Span;
 use hostir_grammar::ast::Symbol;
-use hostir_grammar::hir2::ast::{ArgNode, FileSyntax, MeshItem, NameSyntax, ProgramItem};
+use hostir_grammar::hir2::ast::{ArgNode, ExprNode, FileSyntax, MeshItem, NameSyntax, ProgramItem};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 fn push(diags: &mut Diags, code: &'static str, span: Span, message: String, note: impl Into<String>) {
@@ -85,6 +85,14 @@ fn count(number: usize, one: &str, several: &str) -> String {
 fn list_words(words: &[&str]) -> String {
     let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
     quoted.join(", ")
+}
+
+/// A name that is declared again; `meaning` says what it is.
+pub(super) fn report_taken(file: &FileSyntax, name: NameSyntax, meaning: Meaning, first: Span, diags: &mut Diags) {
+    report_twice(file, name, first, diags);
+    if let Some(diag) = diags.items.last_mut() {
+        diag.message = format!("`{}` is {} already", file.symbol_text(name.name), describe_meaning(meaning));
+    }
 }
 
 pub(super) fn report_twice(file: &FileSyntax, name: NameSyntax, first: Span, diags: &mut Diags) {
@@ -482,7 +490,15 @@ pub(super) fn report_extra_argument(file: &FileSyntax, kind: OpKind, arg: &ArgNo
         None => {
             let most = kind.spec().args.iter().filter(|spec| is_positional(kind, spec)).count();
             let message = format!("`{}` takes {}, this is one more", kind.name(), count(most, "operand", "operands"));
-            push(diags, codes::EXTRA_OPERAND, arg.span, message, "");
+            let keyed = kind.spec().args.iter().filter(|spec| spec.key.is_some() && !is_positional(kind, spec));
+            let words: Vec<&str> = keyed.map(keyword).collect();
+            let is_list = matches!(file.expr(arg.value), ExprNode::List(_));
+            let note = match (words.as_slice(), is_list) {
+                ([], true) => "a shape stands in the type of the result, as in `Y: f32[m, n] = view(X)`".to_owned(),
+                ([], false) => String::new(),
+                (words, _) => format!("others have names, as `{}=`", words.join("=`, `")),
+            };
+            push(diags, codes::EXTRA_OPERAND, arg.span, message, note);
         }
     }
 }
@@ -556,6 +572,11 @@ pub(super) fn report_post_form(word: &str, span: Span, diags: &mut Diags) {
         _ => format!("{word}(A -> B)"),
     };
     push(diags, codes::WRONG_KIND, span, format!("this `{word}` is not complete"), format!("write `{form}`"));
+}
+
+/// `G = allgather(A)`.
+pub(super) fn report_collective_result(word: &str, note: String, span: Span, diags: &mut Diags) {
+    push(diags, codes::WRONG_KIND, span, format!("`{word}` has its result inside of its brackets"), note);
 }
 
 pub(super) fn report_post_key(word: &str, found: &str, known: &[&str], span: Span, diags: &mut Diags) {

@@ -130,6 +130,10 @@ impl ProgramReader<'_> {
             ([target], ExprNode::Call(name, args)) if self.name_text(name.name) == "alloc" => {
                 self.read_allocation(target, args, span)
             }
+            ([target], ExprNode::Call(name, args)) if self.is_collective_result(name, args) => {
+                self.report_collective_result(target, name, args);
+                None
+            }
             ([target], ExprNode::Call(name, args)) if self.is_post(name, args) => {
                 let handle = self.handle_target(target)?;
                 self.read_post(name, args, Some(handle), span).map(|_| ())
