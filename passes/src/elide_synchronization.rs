@@ -50,7 +50,7 @@ const EXAMPLE_AFTER: &str = "\
 ";
 
 fn run_elision(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
-    let report = prove_with_sizes(edit.program(), cx.options())?;
+    let report = prove_with_sizes(PASS.name, edit.program(), cx.options())?;
     if !report.errors.is_empty() {
         return Err(Diags { items: report.errors });
     }

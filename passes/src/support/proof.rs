@@ -34,23 +34,23 @@ pub(crate) const SIZE_OPTIONS: &[OptionSpec] = &[
     },
 ];
 
-/// Plans a program for the sizes of the options, and proves it.
+/// Plans a program for the sizes of the options of a pass, and proves it.
 ///
 /// # Errors
 /// If sizes are open or contradict each other, or the program has no plan for them.
-pub(crate) fn prove_with_sizes(program: &Program, options: &Options) -> Result<ProofReport, Diags> {
-    Ok(prove_program(&prepare_with_sizes(program, options)?))
+pub(crate) fn prove_with_sizes(pass: &str, program: &Program, options: &Options) -> Result<ProofReport, Diags> {
+    Ok(prove_program(&prepare_with_sizes(pass, program, options)?))
 }
 
-/// Plans a program for the sizes of the options, proves it, and looks for what it wastes.
+/// Plans a program for the sizes of the options of a pass, proves it, and looks for what it wastes.
 ///
 /// # Errors
 /// As [`prove_with_sizes`].
-pub(crate) fn judge_with_sizes(program: &Program, options: &Options) -> Result<JudgedProgram, Diags> {
-    Ok(judge_program(program, &prepare_with_sizes(program, options)?, false))
+pub(crate) fn judge_with_sizes(pass: &str, program: &Program, options: &Options) -> Result<JudgedProgram, Diags> {
+    Ok(judge_program(program, &prepare_with_sizes(pass, program, options)?, false))
 }
 
-fn prepare_with_sizes(program: &Program, options: &Options) -> Result<PreparedProgram, Diags> {
+fn prepare_with_sizes(pass: &str, program: &Program, options: &Options) -> Result<PreparedProgram, Diags> {
     let devices = u32::try_from(options.int_value("devices")).ok().filter(|&devices| devices > 0);
     let streams = u32::try_from(options.int_value("streams")).ok().filter(|&streams| streams > 0);
     let every = Some(options.int_value("every")).filter(|&every| every > 0);
@@ -62,5 +62,43 @@ fn prepare_with_sizes(program: &Program, options: &Options) -> Result<PreparedPr
         memory_limit: u64::MAX,
         ..SizeSettings::default()
     };
-    prepare_program(program, &settings)
+    prepare_program(program, &settings).map_err(|diags| in_options_of(pass, diags))
+}
+
+/// Errors with the options of a pass in the place of those of `hir-run`.
+fn in_options_of(pass: &str, mut diags: Diags) -> Diags {
+    for diag in &mut diags.items {
+        for text in std::iter::once(&mut diag.message).chain(&mut diag.notes) {
+            *text = replace_flags(pass, text);
+        }
+    }
+    diags
+}
+
+/// `--set m=8` becomes `check-program{m=8}`, and `--devices 4` `check-program{devices=4}`, in backquotes.
+fn replace_flags(pass: &str, text: &str) -> String {
+    let text = without_shapes(text);
+    let parts = text.split('`').map(|part| {
+        let (flag, value) = part.split_once(' ').unwrap_or((part, ""));
+        match (flag, value.trim_matches('\'')) {
+            ("--set", every) if every.starts_with("*=") => format!("{pass}{{every={}}}", &every[2..]),
+            ("--set", value) => format!("{pass}{{{value}}}"),
+            ("--devices", "") => "devices".to_owned(),
+            ("--devices", value) => format!("{pass}{{devices={value}}}"),
+            _ => part.to_owned(),
+        }
+    });
+    parts.collect::<Vec<_>>().join("`")
+}
+
+/// A text without ``or `--shape X=4x8` ``: a pass takes no shapes.
+fn without_shapes(text: &str) -> String {
+    const OTHER: &str = " or `--shape ";
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once(OTHER) {
+        out += before;
+        rest = behind.split_once('`').map_or("", |(_, behind)| behind);
+    }
+    out + rest
 }
