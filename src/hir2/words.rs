@@ -3,9 +3,10 @@
 //! Checks and analyses quote statements in the printed form. Here, and nowhere else, these quotations become statements of
 //! `hir 2`: `Synchronize Stream 0` is `sync 0`. What is said in names (tensors, slices, posts) needs no translation.
 
+use super::defaults::{COMMUNICATION_WORDS, DTYPE_WORDS};
 use super::is_hir2;
 use crate::diag::{Diag, Span};
-use crate::ir::{Program, Value, handle_label, statement_label, statement_word};
+use crate::ir::{AttrKey, Program, Value, handle_label, statement_label, statement_word};
 
 /// Translates what diagnostics about a text in `hir 2` quote; others stay as they are.
 pub fn translate_diags(text: &str, diags: &mut [Diag]) {
@@ -46,10 +47,16 @@ const ADVICE: &[(&str, &str)] = &[
     ),
 ];
 
-/// Phrases about HostUnits, which are kernels in `hir 2`.
-const PHRASES: &[(&str, &str)] = &[("PostOnStream has ", "the call has "), ("the unit has ", "the kernel has ")];
+/// Phrases about HostUnits, which are kernels in `hir 2`, and about groups.
+const PHRASES: &[(&str, &str)] = &[
+    ("PostOnStream has ", "the call has "),
+    ("the unit has ", "the kernel has "),
+    ("a coalescing group", "a group"),
+    ("coalescing groups", "groups"),
+];
 
 fn translate_diag(program: &Program, diag: &mut Diag) {
+    name_post(program, diag);
     let labels = diag.primary.iter_mut().chain(&mut diag.labels).map(|label| &mut label.text);
     let fixes = diag.fixes.iter_mut().map(|fix| &mut fix.message);
     for text in labels.chain(fixes).chain(&mut diag.notes).chain([&mut diag.message]) {
@@ -57,12 +64,36 @@ fn translate_diag(program: &Program, diag: &mut Diag) {
     }
 }
 
+/// Names a communication that a message is about by its word, `allgather`, in place of that of its op.
+fn name_post(program: &Program, diag: &mut Diag) {
+    let Some(label) = diag.primary.as_ref().filter(|_| diag.message.contains("`Communication`")) else { return };
+    let mut found = None;
+    program.walk_with_units(&mut |id| {
+        if program.op_span(id) == label.span {
+            found = found.or(program.op(id).word_attr(AttrKey::Type));
+        }
+    });
+    if let Some(word) = found.and_then(|kind| word_of_collective(program.name(kind))) {
+        diag.message = diag.message.replace("`Communication`", &format!("`{word}`"));
+    }
+}
+
+/// `allgather` of `Allgather`.
+fn word_of_collective(kind: &str) -> Option<&'static str> {
+    COMMUNICATION_WORDS.iter().find(|(_, known)| *known == kind).map(|(word, _)| *word)
+}
+
+/// `f16` of `__half`.
+fn word_of_type(name: &str) -> Option<&'static str> {
+    DTYPE_WORDS.iter().find(|(_, dtype)| dtype.name() == name).map(|(word, _)| *word)
+}
+
 /// Translates a sentence: quotations in backquotes, and statements that are named without them.
 fn translate_text(program: &Program, text: &str) -> String {
     if let Some((_, advice)) = ADVICE.iter().find(|(printed, _)| *printed == text) {
         return (*advice).to_owned();
     }
-    let text = PHRASES.iter().fold(text.to_owned(), |text, (printed, ours)| text.replace(printed, ours));
+    let text = PHRASES.iter().fold(bracket_numbers(text), |text, (printed, ours)| text.replace(printed, ours));
     let mut out = String::with_capacity(text.len());
     let mut behind = "";
     for (number, part) in text.split('`').enumerate() {
@@ -84,6 +115,21 @@ fn translate_text(program: &Program, text: &str) -> String {
     out
 }
 
+/// `(0 1 2)`, a list of the printed form, as `[0, 1, 2]`.
+fn bracket_numbers(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for (number, part) in text.split('(').enumerate() {
+        let list = part.split_once(')').filter(|(inner, _)| number > 0 && inner.contains(' '));
+        let list = list.filter(|(inner, _)| inner.bytes().all(|byte| byte.is_ascii_digit() || byte == b' '));
+        match list {
+            Some((inner, behind)) => out += &format!("[{}]{behind}", inner.replace(' ', ", ")),
+            None if number > 0 => out += &format!("({part}"),
+            None => out += part,
+        }
+    }
+    out
+}
+
 /// Whether a quotation waits for a communication or group that has no name in the text.
 fn waits_for_nameless(program: &Program, quoted: &str) -> bool {
     let number = quoted.strip_prefix("Wait Communication ").and_then(|number| number.parse::<u32>().ok());
@@ -94,17 +140,22 @@ fn waits_for_nameless(program: &Program, quoted: &str) -> bool {
 fn push_prose(text: &str, out: &mut String) {
     let mut rest = text;
     while !rest.is_empty() {
-        let end = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
         let (word, behind) = rest.split_at(end);
-        match statement_word(word).filter(|_| !matches!(word, "StartCoalescing" | "HirAliasSelect")) {
+        let statement = statement_word(word).filter(|_| !matches!(word, "StartCoalescing" | "HirAliasSelect"));
+        match statement.or_else(|| word_of_collective(word)) {
             Some(short) => {
                 out.push('`');
                 out.push_str(short);
                 out.push('`');
             }
+            // Only what something is said to be is a type: `double` is a word, too.
+            None if ["is ", "be ", "are "].iter().any(|verb| out.ends_with(verb)) => {
+                out.push_str(word_of_type(word).unwrap_or(word));
+            }
             None => out.push_str(word),
         }
-        let next = behind.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(behind.len());
+        let next = behind.find(|c: char| c.is_ascii_alphanumeric() || c == '_').unwrap_or(behind.len());
         out.push_str(&behind[..next]);
         rest = &behind[next..];
     }
@@ -159,9 +210,10 @@ fn translate_quotation(program: &Program, quoted: &str) -> String {
         "keep=true" => "alloc(keep)".to_owned(),
         "numberOfStreams" => "streams".to_owned(),
         "zero_init=true" => "zero".to_owned(),
+        "red_op" => "op".to_owned(),
         "deviceIdx.x" | "deviceIdx.y" | "deviceIdx.z" => quoted.trim_start_matches("deviceIdx.").to_owned(),
         _ => match quoted.split_once(' ') {
-            None => statement_word(quoted).unwrap_or(quoted).to_owned(),
+            None => statement_word(quoted).or(word_of_type(quoted)).unwrap_or(quoted).to_owned(),
             Some(_) => quoted.replace("numberOfStreams", "streams"),
         },
     }
