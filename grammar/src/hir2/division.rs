@@ -130,10 +130,10 @@ impl<'t> DivisorReader<'t> {
     }
 }
 
-/// True if a text closes a bracket that it does not open.
-fn closes_bracket(text: &str) -> bool {
+/// The bracket that a text closes and does not open.
+fn closed_bracket(text: &str) -> Option<char> {
     let mut open = 0u32;
-    text.chars().any(|character| {
+    text.chars().find(|character| {
         match character {
             '(' | '[' | '{' => open += 1,
             ')' | ']' | '}' if open == 0 => return true,
@@ -165,7 +165,10 @@ impl<'t> Parser<'t> {
         let Some(comment) = self.comment_behind() else { return false };
         let ends = [")", "]", "}", ",", ";", ":", "->", "..", "ex "];
         let found = self.divisor_behind().is_some_and(|divisor| ends.iter().any(|end| divisor.behind.starts_with(end)));
-        let is_meant = found && closes_bracket(comment);
+        // A comment may close a bracket that the next line closes, too.
+        let next = self.text[self.peek().span.start as usize..].chars().next();
+        let closed = closed_bracket(comment).filter(|closed| Some(*closed) != next && next != Some(','));
+        let is_meant = found && closed.is_some();
         if is_meant {
             self.report_division(comment);
         }

@@ -89,37 +89,31 @@ impl Parser<'_> {
     /// which one is meant.
     fn check_comparison(&mut self, infix: Symbol, left: ExprId, right: ExprId, level: u8) {
         let operator = self.symbol_text(infix);
+        let text = |id: ExprId| &self.text[self.file.expr_span(id).as_usize_range()];
+        let span = self.file.expr_span(left).join(self.file.expr_span(right));
         let chain = match (self.bare_comparison(left), self.bare_comparison(right)) {
             // Reported with the first two.
             (Some(inner), _) if self.bare_comparison(inner.left).is_some() => return,
-            (Some(inner), _) => {
-                let first = self.symbol_text(inner.operator);
-                [
-                    self.quote_expr(inner.left),
-                    format!(" {first} "),
-                    self.quote_expr(inner.right),
-                    format!(" {operator} "),
-                    self.quote_expr(right),
-                ]
+            (Some(_), Some(_)) => {
+                let meant = format!("({}) {operator} ({})", text(left), text(right));
+                return self.report_chain(&meant, false, span);
+            }
+            (Some(inner), None) => {
+                let (shared, first) = (text(inner.right), self.symbol_text(inner.operator));
+                format!("{} {first} {shared} && {shared} {operator} {}", text(inner.left), text(right))
             }
             (None, Some(inner)) => {
-                let second = self.symbol_text(inner.operator);
-                [
-                    self.quote_expr(left),
-                    format!(" {operator} "),
-                    self.quote_expr(inner.left),
-                    format!(" {second} "),
-                    self.quote_expr(inner.right),
-                ]
+                let (shared, second) = (text(inner.left), self.symbol_text(inner.operator));
+                format!("{} {operator} {shared} && {shared} {second} {}", text(left), text(inner.right))
             }
             (None, None) => return,
         };
-        // Operators around it that bind more tightly than `&&`. A third comparison is answered when there are two.
+        // A third comparison is left to the author. Operators around it may bind more tightly than `&&`.
         let and = infix_symbol("&&").and_then(infix_level).unwrap_or(0);
         let is_longer = self.infix_here().is_some_and(|next| is_comparison(next.symbol));
-        let is_inner = level > and || !is_longer && self.infix_here().is_some_and(|next| next.level > and);
-        let span = self.file.expr_span(left).join(self.file.expr_span(right));
-        self.report_chain(&chain, is_inner, span);
+        let is_inner = level > and || self.infix_here().is_some_and(|next| next.level > and);
+        let meant = if is_inner && !is_longer { format!("({chain})") } else { chain };
+        self.report_chain(&meant, !is_longer, span);
     }
 
     fn add_operand(&mut self, node: ExprNode, span: Span, height: u32) -> Parsed<Operand> {

@@ -334,15 +334,16 @@ impl Parser<'_> {
         self.report_foreign(token.span, format!("`{found}` is no operator"), note);
     }
 
-    /// `0 < rank < 3`: three operands and the two operators between them.
+    /// `0 < rank < 3`, and what is meant; tools may write it where that is sure.
     #[cold]
-    pub(super) fn report_chain(&mut self, [a, first, b, second, c]: &[String; 5], is_inner: bool, span: Span) {
-        let meant = format!("{a}{first}{b} && {b}{second}{c}");
-        let meant = if is_inner { format!("({meant})") } else { meant };
+    pub(super) fn report_chain(&mut self, meant: &str, is_sure: bool, span: Span) {
         let message = "comparisons have no chains: the second one would compare a truth value";
         let error =
-            SyntaxError::new(Code::Foreign, span, message).with_note(format!("write `{}`", shorten_text(&meant)));
-        self.report(error.with_edit(SyntaxEdit { span, text: meant }));
+            SyntaxError::new(Code::Foreign, span, message).with_note(format!("write `{}`", shorten_text(meant)));
+        self.report(match is_sure {
+            true => error.with_edit(SyntaxEdit { span, text: meant.to_owned() }),
+            false => error,
+        });
     }
 
     /// `(1, 0)`.

@@ -288,7 +288,7 @@ impl Parser<'_> {
             let stmt = self.parse_simple(true);
             self.place_waiting_comments(waiting, stmt);
             stmts.push(stmt);
-            if self.has_division_from(token.span.start) {
+            if column.is_none() && self.has_division_from(token.span.start) {
                 // The group's brace is in the comment.
                 return Err(Failed);
             }
