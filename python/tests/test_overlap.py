@@ -274,6 +274,79 @@ mesh d = 0..2
     assert not any("mm" in call or "c10d" in call for call in op_names(module))
 
 
+def test_gradients_of_weights_stand_behind_the_sum_of_their_rows(group):
+    """Of two layers with the same input: the gradient of that, summed over ranks, and of the weights from either side."""
+
+    def layers(dy, dz, w, v, rows):
+        total = scatter(dy @ w + dz @ v, group)
+        return total, dy.t() @ rows, rows.t() @ dz
+
+    module, report = overlapped(layers, (8, 6), (8, 5), (6, 4), (5, 4), (8, 4))
+    assert not report.kept, str(report)
+    ((name, program),) = report.programs.items()
+    assert str(program.plain) == f"""hir 2
+mesh d = 0..2
+
+{name}(
+  A1: f32[x:2, 2, 4, 6],
+  W1: f32[x:2, b.1, 6, 4],
+  A2: f32[x:2, 2, 4, 5],
+  W2: f32[x:2, b.1, 5, 4],
+  A3: f32[x:2, 8, 6],
+  A4: f32[x:2, 8, 4],
+  A5: f32[x:2, 8, 5]
+) -> (
+  D1: f32[x:2, 6, 4],
+  D2: f32[x:2, 4, 5],
+  Y1: f32[r.2, x:2, 4, 4]
+) on d:
+  T1 = Set.Permute(A3, perm=[0, 2, 1])
+  T2 = Set.Permute(A4, perm=[0, 2, 1])
+  P1 = matmul(A1, W1)
+  P2 = matmul_add(A2, W2, P1)
+  Y1 = reduction(P2, op=add, init=f32(0), allreduce=false)
+  D1 = matmul(T1, A4)
+  D2 = matmul(T2, A5)
+"""
+    lowered = str(program.lowered)
+    assert lowered.index("for hop in") < lowered.index("D1 = matmul("), lowered
+    assert not any("mm" in call or "c10d" in call for call in op_names(module))
+
+
+def test_gradients_of_weights_that_no_sum_has(group):
+    """Those of gathered rows are the gather's, which hides that these arrive; what depends on the sum cannot be beside it."""
+
+    def of_gathered(dy, w, x):
+        return scatter(dy @ w, group), dy.t() @ gather(x, group)
+
+    _, report = overlapped(of_gathered, (8, 6), (6, 4), (4, 4))
+    assert not report.kept and len(report.programs) == 2
+    assert [("D1" in str(program.plain), "Y1" in str(program.plain)) for program in report.programs.values()] == [
+        (False, True),
+        (True, False),
+    ]
+
+    def of_result(dy, w):
+        return dy.t() @ torch.cat([scatter(dy @ w, group)] * 2)
+
+    module, report = overlapped(of_result, (8, 6), (6, 4))
+    assert not report.kept and [call for call in op_names(module) if "mm" in call] == ["aten.mm.default"]
+
+
+def test_a_sum_alone_where_its_gradients_cannot_be_beside_it(group):
+    """An op in place stands between them."""
+
+    def layer(dy, w, rows, count):
+        total = scatter(dy @ w, group)
+        count.add_(1)
+        return total, dy.t() @ rows
+
+    module, report = overlapped(layer, (8, 6), (6, 4), (8, 4), (1,))
+    (program,) = (program for name, program in report.programs.items() if name == report.lines[0].region)
+    assert not report.kept and "D1" not in str(program.plain)
+    assert [call for call in op_names(module) if "mm" in call] == ["aten.mm.default"]
+
+
 def test_gathered_rows_that_are_a_result_are_copied_behind_the_products(group):
     def layer(x, w):
         rows = gather(x, group)

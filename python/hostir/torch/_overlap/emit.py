@@ -137,9 +137,12 @@ class _Writer:
         for node in sorted(region.values, key=self.index.order.__getitem__):
             if node not in self.summed:
                 self._write_value(node)
+        if region.gather is None:
+            # Behind what other ranks wait for.
+            self._write_sum()
         for contraction in region.contractions:
             self._write_contraction(contraction)
-        if region.sum is not None:
+        if region.gather is not None and region.sum is not None:
             self._write_sum()
 
     def _write_gather(self, source: Node, result: Node) -> None:
@@ -218,18 +221,21 @@ class _Writer:
         without them, products of the parts are added up as these arrive.
         """
         region = self.region
+        if region.gather is None:
+            self.names[contraction.node] = self._write_whole_gradient(contraction, self.lines)
+            return
         before = region.gathered[next(factor.source for factor in contraction.factors if factor.source in region.gathered)].before
         if before == 1 and self.multiplies_parts:
-            self.names[contraction.node] = self._write_whole_gradient(contraction)
+            self.names[contraction.node] = self._write_whole_gradient(contraction, self.first)
         else:
             self.names[contraction.node] = self._write_summed_gradient(contraction, before)
 
-    def _write_whole_gradient(self, contraction: Contraction) -> str:
+    def _write_whole_gradient(self, contraction: Contraction, lines: list[_Line]) -> str:
         node, ranks = contraction.node, self.region.ranks
         height, width = shape_of(node)
         left, right = (self._whole_factor(factor) for factor in contraction.factors)
         form = forms.whole_gradient_form(ranks, height, width)
-        return self._write(self.first, "D", element_type(node), form, f"matmul({self._turned(left)}, {right})")
+        return self._write(lines, "D", element_type(node), form, f"matmul({self._turned(left)}, {right})")
 
     def _whole_factor(self, factor: Weight) -> str:
         """The name of rows of all parts, one below the other."""

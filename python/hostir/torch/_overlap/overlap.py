@@ -22,7 +22,7 @@ from hostir.torch._overlap.measure import Times, Ways, is_compiled_by_all, measu
 from hostir.torch._overlap.nodes import Collective, Node, collective_of
 from hostir.torch._overlap.programs import RegionOp, RegionProgram, default_passes, kind_of, region_op, region_program
 from hostir.torch._overlap.reasons import Kept, Reason
-from hostir.torch._overlap.regions import GraphIndex, Region, find_gather, find_sum, join_regions
+from hostir.torch._overlap.regions import GraphIndex, Region, find_gather, find_sum, join_regions, with_gradients_of_weights
 from hostir.torch._overlap.report import Line, Report, source_line
 from hostir.torch._overlap.rewrite import check_convex, check_in_place, merge_waits, replace_region
 from hostir.torch._overlap.views import merge_views
@@ -292,6 +292,9 @@ def _candidates(index: GraphIndex, end: Collective, ends: list[Collective]) -> I
             joined = _joined(index, other, total)
             if joined is not None:
                 yield joined
+    wider = with_gradients_of_weights(index, total)
+    if wider is not None:
+        yield _Candidate(wider)
     yield _Candidate(total)
 
 

@@ -15,6 +15,7 @@ from hostir.torch._overlap.nodes import (
     Contraction,
     Matmul,
     Node,
+    Weight,
     collective_of,
     contraction_of,
     element_type,
@@ -26,7 +27,7 @@ from hostir.torch._overlap.nodes import (
 )
 from hostir.torch._overlap.reasons import Kept, Reason
 
-__all__ = ["GraphIndex", "Region", "Rows", "find_gather", "find_sum", "join_regions", "operand_kind"]
+__all__ = ["GraphIndex", "Region", "Rows", "find_gather", "find_sum", "join_regions", "operand_kind", "with_gradients_of_weights"]
 
 # What moves elements and may take the parts of the ranks apart.
 MOVING = TURNS | {"cat", "chunk", "expand", "getitem", "movedim", "select", "slice", "split", "split_with_sizes"}
@@ -53,7 +54,7 @@ class Region:
     values: dict[Node, Rows] = field(default_factory=dict)
     """Everything between, in the order of the graph: matmuls, functions, moves, ranges of columns."""
     contractions: list[Contraction] = field(default_factory=list)
-    """Products that contract the gathered rows; one factor is the gathered rows, the other no value of the region."""
+    """Products that contract rows: gathered ones, the other factor being no value of the region, or such as a sum's matmuls read."""
     scales: dict[Node, Collective] = field(default_factory=dict)
     """The scales of gathered rows as matmuls read them, and the collectives that gather them."""
     summed: list[Matmul] = field(default_factory=list)
@@ -310,6 +311,46 @@ def find_sum(index: GraphIndex, end: Collective) -> Region:
         if rows % (ranks * before) != 0:
             raise Kept(Reason.ROWS_NOT_DIVISIBLE, f"{rows} rows by {ranks} ranks")
     return region
+
+
+def with_gradients_of_weights(index: GraphIndex, total: Region) -> Region | None:
+    """A sum's region with the products that contract the rows which its matmuls read, as the gradients of their weights do; None
+    without any.
+
+    They wait for no other rank. Rows that this graph gathers are left to the gather's region, which hides their arrival.
+    """
+    rows = {matmul.left for matmul in total.summed}
+    dependents = index.dependents(total.sum.node) if total.sum is not None else set()
+    found = []
+    for node in index.order:
+        contraction = None if node in dependents else index.contraction(node)
+        if contraction is None:
+            continue
+        left, right = (_as_view_of(factor, rows) for factor in contraction.factors)
+        sources = {left.source, right.source}
+        is_ours = sources & rows and left.is_transposed and not right.is_transposed
+        if is_ours and not any(source in total.nodes or _is_gathered(source) for source in sources):
+            found.append(replace(contraction, left=left, right=right))
+    if not found:
+        return None
+    views = {node for contraction in found for factor in contraction.factors for node in factor.through}
+    return replace(total, contractions=found, weight_views=total.weight_views | views)
+
+
+def _as_view_of(factor: Weight, rows: set[Node]) -> Weight:
+    """The factor as a view of one of some rows, if it is one, so that the program has one tensor for both."""
+    for at, node in enumerate(factor.through):
+        if node in rows:
+            turns = sum(op_name(other) in TURNS for other in factor.through[at:])
+            return Weight(node, factor.is_transposed ^ (turns % 2 == 1), factor.through[:at])
+    return factor
+
+
+def _is_gathered(node: Node) -> bool:
+    """True for rows that a collective of the graph gathers, moved or not."""
+    while op_name(node) in VIEWS | COPIES | MOVING | {"wait_tensor"} and node.all_input_nodes:
+        node = node.all_input_nodes[0]
+    return collective_of(node) is not None
 
 
 def _before_of(region: Region, node: Node) -> int:
