@@ -16,7 +16,7 @@ use hostir::ir::DType;
 use hostir::lower::{IoTensor, PreparedProgram};
 use hostir::plan_checks::prove_program;
 use hostir_cuda::session::{
-    CallerStream, DeviceTensor, ImageStore, IoSide, NcclFile, Options, ParentCommunicator, Session, SlotTensor,
+    CallerStream, DeviceTensor, GemmTuning, ImageStore, IoSide, NcclFile, Options, ParentCommunicator, Session, SlotTensor,
     SymmetricTensor,
 };
 use hostir_cuda::{BackendTransports, CommTransport};
@@ -44,6 +44,8 @@ pub(crate) struct SessionSettings {
     copies: bool,
     /// Seconds for connecting and for a run that is waited for.
     timeout: f64,
+    /// True if GEMMs are tuned at the device's power limit.
+    tunes_sustained: bool,
     /// Tensors in symmetric memory.
     symmetric: Vec<SymmetricSlot>,
     /// The caller's NCCL communicator of the group, with the file of the library that it is of.
@@ -286,6 +288,7 @@ fn options_for(session: &SessionSettings, control_plane: Option<Arc<dyn ControlP
         // SAFETY: as above; all ranks prepare together, behind all work on their devices.
         options.parent = Some(unsafe { ParentCommunicator::from_raw(*handle as *mut c_void) });
     }
+    options.tuning = if session.tunes_sustained { GemmTuning::Sustained } else { GemmTuning::Quick };
     options.symmetric = session.symmetric.iter().map(symmetric_tensor).collect();
     options.timeout = Duration::try_from_secs_f64(session.timeout).unwrap_or(options.timeout);
     options.device = control_plane.as_ref().map(|_| session.device);

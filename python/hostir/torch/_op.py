@@ -33,6 +33,7 @@ from hostir.torch._op_checks import (
     check_gradient,
     check_idle,
     check_tensor,
+    check_tuning,
     checked_out,
     checked_settings,
     gradient_places,
@@ -44,7 +45,7 @@ from hostir.torch._op_checks import (
 )
 from hostir.torch._pickling import find_module_place, importable_op
 from hostir.torch._registration import own_results, register_op
-from hostir.torch._session import ProgramSessions, ResultLayout
+from hostir.torch._session import ProgramSessions, ResultLayout, Tuning
 from hostir.torch._transforms import (
     is_differentiated,
     is_transformed,
@@ -66,6 +67,7 @@ def op(
     args: Mapping[str, str],
     out: str | Sequence[str],
     passes: str = "",
+    tuning: Tuning = "quick",
 ) -> Callable[[Body], Op]:
     """Makes an op of torch of a function in plain torch, which says what the op computes, and a host program.
 
@@ -74,6 +76,9 @@ def op(
     - `args`: for each tensor argument of the function the program's input, by name or number (`"T0"`).
     - `out`: the program's output, or the outputs of a function that gives a tuple.
     - `passes`: a pipeline that the program goes through first, `"host-ir-lower"`.
+    - `tuning`: how cuBLASLt's algorithms for the program's matmuls are chosen, and those of its gradient's. `"quick"` times
+      single runs; `"sustained"` takes some 3 s for each large one, at the clock that the GPU's power limit leaves, which makes
+      matmuls of a model that keeps the GPU there up to 4% faster.
 
     The function's arguments and results need annotations (`torch.Tensor`, `int`, `float`, `bool`, `str`). A process
     group is an argument of type `str`; callers pass its name, the group, a `DeviceMesh` of one dimension, or None for the
@@ -84,6 +89,7 @@ def op(
     """
 
     outputs = checked_settings(name, program, args, out)
+    check_tuning(name, tuning)
 
     def decorate(body: Body) -> Op:
         if not (inspect.isfunction(inspect.unwrap(body)) or inspect.ismethod(body)):
@@ -91,7 +97,7 @@ def op(
             _native.raise_error("H0610", f"{name}: `op` decorates a function, not a value of type {kind}", None)
         found = program if isinstance(program, Program) else load_beside(body, program)
         made = found.run_passes(passes) if passes else found
-        return Op(name, body, made, args, outputs)
+        return Op(name, body, made, args, outputs, tuning)
 
     return decorate
 
@@ -99,7 +105,15 @@ def op(
 class Op:
     """An op of torch with a host program. Calling it is calling the op."""
 
-    def __init__(self, name: str, body: Body, program: Program, args: Mapping[str, str], out: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        name: str,
+        body: Body,
+        program: Program,
+        args: Mapping[str, str],
+        out: tuple[str, ...],
+        tuning: Tuning = "quick",
+    ) -> None:
         functools.update_wrapper(self, body)
         self.name = name
         """`"namespace::op"`."""
@@ -121,7 +135,8 @@ class Op:
         self._group_argument = None if self._group_at is None else others[self._group_at]
         annotations = [parameter.annotation for parameter in self._signature.parameters.values()]
         self._group_kind = None if self._group_argument is None else annotations[self._group_argument]
-        self._sessions = ProgramSessions(name, program, outputs, self._inputs, self._group_at)
+        self._tuning = tuning
+        self._sessions = ProgramSessions(name, program, outputs, self._inputs, self._group_at, tuning)
         self.is_replaced = False
         """True if an op of the same name was defined since, which torch calls in its place."""
         self._packet, self._backward = register_op(self)
@@ -244,7 +259,8 @@ class Op:
             message = f"{self.name}: `backward` has `{given}`, but not `{other}`"
             _native.raise_error("H0611", message, "give both, or none to run the function")
         places = gradient_places(self, function, program, args, out)
-        sessions = ProgramSessions(f"{self.name}_backward", program, places.outputs, group_at=self._group_at)
+        name, tuning = f"{self.name}_backward", self._tuning
+        sessions = ProgramSessions(name, program, places.outputs, group_at=self._group_at, tuning=tuning)
         return GradientSchedule(sessions, places.inputs, places.tensors)
 
     def replace_program(self, program: Program) -> None:
@@ -252,7 +268,7 @@ class Op:
         outputs = output_places(self, program, self.outputs)
         self._inputs = input_places(self, self.args, list(self._signature.parameters), program)
         self.program = program
-        self._sessions = ProgramSessions(self.name, program, outputs, self._inputs, self._group_at)
+        self._sessions = ProgramSessions(self.name, program, outputs, self._inputs, self._group_at, self._tuning)
 
     def drop_sessions(self) -> None:
         """Frees what the op's programs have on GPUs; the next call prepares anew. All ranks do it."""

@@ -24,6 +24,7 @@ __all__ = [
     "check_gradient",
     "check_idle",
     "check_tensor",
+    "check_tuning",
     "checked_out",
     "checked_settings",
     "gradient_places",
@@ -69,6 +70,12 @@ def check_tensor(op: str, name: str, value: Any) -> None:
     if type(value).__name__ == "DTensor":
         note = f"pass the rank's part: `{name}.to_local()`"
         _refuse("H0610", f"{op}: `{name}` is a `DTensor`, but programs take each rank's part", note)
+
+
+def check_tuning(op: str, tuning: Any) -> None:
+    """Raises for a way to tune that there is not."""
+    if tuning not in ("quick", "sustained"):
+        _refuse("H0610", f'{op}: `tuning` is {tuning!r}, but is `"quick"` or `"sustained"`', 'leave it out for `"quick"`')
 
 
 def check_idle(name: str, verdict: Verdict) -> None:

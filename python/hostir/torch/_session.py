@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import torch
 import torch.distributed as dist
@@ -18,10 +18,13 @@ from hostir.torch._libraries import preload_libraries
 from hostir.torch._monitor import watch_session
 from hostir.torch._symmetric import SymmetricPart, symmetric_part
 
-__all__ = ["ProgramSessions", "ResultLayout", "check_device", "check_out"]
+__all__ = ["ProgramSessions", "ResultLayout", "Tuning", "check_device", "check_out"]
 
 ResultLayout = tuple[torch.Size, torch.dtype]
 """Shape and element type of a result."""
+
+Tuning = Literal["quick", "sustained"]
+"""The effort that is made to choose algorithms of GEMMs."""
 
 _TIMEOUT = 60.0
 
@@ -47,7 +50,8 @@ class ProgramSessions:
     """The sessions of a program, by the layouts of its tensors and the group; the least recently used one goes.
 
     `inputs` are tensors in the order of the program's inputs, `outputs` positions of the program's outputs, `places` those
-    of the inputs among the arguments of a call, `group_at` that of the process group among those that are no tensors.
+    of the inputs among the arguments of a call, `group_at` that of the process group among those that are no tensors, and
+    `tuning` is that of `hir.op`.
     """
 
     def __init__(
@@ -57,6 +61,7 @@ class ProgramSessions:
         outputs: Sequence[int],
         places: Sequence[int] = (),
         group_at: int | None = None,
+        tuning: Tuning = "quick",
         limit: int = 32,
     ) -> None:
         self.name = name
@@ -64,6 +69,7 @@ class ProgramSessions:
         self.outputs = tuple(outputs)
         self.limit = limit
         self.group_at = group_at
+        self.tuning = tuning
         self.dispatcher = make_dispatcher(places)
 
     def run(
@@ -142,6 +148,7 @@ class ProgramSessions:
                 "copies": self._shares_devices(exchange, device),
                 "timeout": _TIMEOUT,
                 "parent": parent,
+                "tunes_sustained": self.tuning == "sustained",
                 "symmetric": symmetric.named_addresses(),
             },
         )

@@ -27,7 +27,7 @@ pub use crate::backend::CudaRuntime;
 pub use crate::runtime::io_binding::bound_program::BoundProgram;
 pub use crate::runtime::io_binding::{DeviceTensor, IoSide};
 pub use crate::runtime::loaded_program::LoadedProgram;
-pub use crate::runtime::options::{ImageStore, NcclFile, Options, ParentCommunicator};
+pub use crate::runtime::options::{GemmTuning, ImageStore, NcclFile, Options, ParentCommunicator};
 pub use crate::runtime::resource_cache::ResourceCache;
 pub use crate::runtime::watchdog::{RankLocation, RunWatchdog};
 pub use crate::session::Session;

@@ -39,7 +39,7 @@ mod names;
 mod ports;
 
 pub use crate::runtime::io_binding::{DeviceTensor, IoSide, SlotTensor};
-pub use crate::runtime::options::{ImageStore, NcclFile, Options, ParentCommunicator};
+pub use crate::runtime::options::{GemmTuning, ImageStore, NcclFile, Options, ParentCommunicator};
 pub use crate::runtime::symmetric_buffers::SymmetricTensor;
 pub use crate::sys::context::CallerStream;
 pub use build::Builder;

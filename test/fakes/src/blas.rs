@@ -201,6 +201,54 @@ extern "C" fn cublasLtMatmulAlgoGetHeuristic(
     0
 }
 
+/// Algorithms have a custom option, 0 or 1, which changes nothing.
+#[unsafe(no_mangle)]
+extern "C" fn cublasLtMatmulAlgoCapGetAttribute(
+    _: *const [u64; 8],
+    attribute: c_int,
+    value: *mut u32,
+    bytes: usize,
+    written: *mut usize,
+) -> c_int {
+    if (attribute, bytes) != (7, 4) {
+        return INVALID;
+    }
+    put_value(value, 1);
+    put_value(written, bytes);
+    0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cublasLtMatmulAlgoConfigSetAttribute(
+    algorithm: *mut [u64; 8],
+    attribute: c_int,
+    value: *const u32,
+    bytes: usize,
+) -> c_int {
+    if (attribute, bytes) != (5, 4) || get_value(value) > 1 {
+        return INVALID;
+    }
+    let mut words = get_value(algorithm);
+    words[5] = u64::from(get_value(value));
+    put_value(algorithm, words);
+    0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cublasLtMatmulAlgoCheck(
+    _: Handle,
+    _: Handle,
+    _: Handle,
+    _: Handle,
+    _: Handle,
+    _: Handle,
+    _: *const [u64; 8],
+    result: *mut [u64; 12],
+) -> c_int {
+    put_value(result, [0; 12]);
+    0
+}
+
 /// A matrix of the library as a row-major view with these last axes; `turned` exchanges them.
 fn matrix_view(layout: &BlasObject, param: u32, turned: bool) -> Option<BufferView> {
     let BlasObject::Layout { dtype, rows, columns, leading, batch, stride } = *layout else {

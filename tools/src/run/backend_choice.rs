@@ -70,6 +70,7 @@ impl RunEngine {
             (gpu.graph, "--graph"),
             (gpu.tf32, "--tf32"),
             (gpu.fp8_fast_accumulation, "--fp8-fast-accumulation"),
+            (gpu.tunes_sustained, "--tuning=sustained"),
             (gpu.transports != Transports::default(), "--map-backend"),
         ];
         let unused: Vec<&str> = given.into_iter().filter(|(given, _)| *given).map(|(_, flag)| flag).collect();

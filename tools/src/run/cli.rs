@@ -39,6 +39,8 @@ pub(super) struct GpuOptions {
     pub(super) transports: Transports,
     pub(super) tf32: bool,
     pub(super) fp8_fast_accumulation: bool,
+    /// True if GEMMs are tuned at the GPU's power limit.
+    pub(super) tunes_sustained: bool,
     pub(super) graph: bool,
     pub(super) timeout_ms: Option<u64>,
 }
@@ -140,7 +142,7 @@ impl Options {
     pub(super) fn shared_options(&self) -> Vec<(&'static str, String)> {
         let Options { container, streams, shapes, set, every, inputs, seed, gpu, permuted, poison, .. } = self;
         // How long one waits is its own affair.
-        let GpuOptions { transports, tf32, fp8_fast_accumulation, graph, timeout_ms: _ } = gpu;
+        let GpuOptions { transports, tf32, fp8_fast_accumulation, tunes_sustained, graph, timeout_ms: _ } = gpu;
         let bench = self.bench.as_ref().map(|bench| (bench.iterations, bench.warmup));
         vec![
             ("list of files", format!("{:?}", self.others)),
@@ -154,6 +156,7 @@ impl Options {
             ("`--map-backend`", format!("{transports:?}")),
             ("`--tf32`", tf32.to_string()),
             ("`--fp8-fast-accumulation`", fp8_fast_accumulation.to_string()),
+            ("`--tuning`", tunes_sustained.to_string()),
             ("`--graph`", graph.to_string()),
             ("`--output`", format!("{:?}", key_names(&self.outputs))),
             ("`--expect`", format!("{:?}", key_names(&self.expects))),
@@ -383,6 +386,9 @@ struct GpuArguments {
     tf32: bool,
     #[arg(long, help = "Allow GEMMs of 8-bit floats to add up products in fewer bits than float has")]
     fp8_fast_accumulation: bool,
+    #[arg(long, value_name = "HOW", default_value = "quick", value_parser = ["quick", "sustained"],
+        help = "How to choose algorithms of GEMMs: sustained takes 3 s for each large one, at the power limit")]
+    tuning: String,
     #[arg(long, help = "Record the run as a CUDA graph and replay it")]
     graph: bool,
 }
@@ -508,6 +514,7 @@ fn read_options(arguments: Arguments, matches: &ArgMatches) -> Result<Options, V
             transports: map_transports(&gpus.map_backend),
             tf32: gpus.tf32,
             fp8_fast_accumulation: gpus.fp8_fast_accumulation,
+            tunes_sustained: gpus.tuning == "sustained",
             graph: gpus.graph,
             timeout_ms: program.timeout_ms,
         },

@@ -20,7 +20,7 @@ use hostir::data::HostTensor;
 use hostir::diag::{Diag, codes};
 use hostir::lower::PreparedProgram;
 use hostir::plan_checks::{RankPosition, RankProgress, report_hang};
-use hostir_cuda::{CudaRuntime, ImageStore, LoadedProgram, NcclFile};
+use hostir_cuda::{CudaRuntime, GemmTuning, ImageStore, LoadedProgram, NcclFile};
 use hostir_tool_support::io::ToolIo;
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -132,7 +132,8 @@ pub(super) fn count_devices() -> Result<usize, Diag> {
 fn program_options(gpu: &GpuOptions) -> hostir_cuda::Options {
     let routes = command_listing::gpu_routes(&gpu.transports);
     let numerics = command_listing::gemm_numerics(gpu);
-    hostir_cuda::Options { routes, numerics, graph: gpu.graph, ..Default::default() }
+    let tuning = if gpu.tunes_sustained { GemmTuning::Sustained } else { GemmTuning::Quick };
+    hostir_cuda::Options { routes, numerics, tuning, graph: gpu.graph, ..Default::default() }
 }
 
 /// Asks the CUDA driver for as many hardware queues as there are. Streams that share one wait for each

@@ -141,7 +141,8 @@ def region_op(written: Written, program: RegionProgram, body: RegionBody) -> Op:
     if name not in _OPS:
         args = {argument.name.lower(): argument.name for argument in written.arguments}
         outputs = tuple(result.name for result in written.results)
-        made = Op(f"hostir::{name}", body.function, program.lowered, args, outputs)
+        # A graph is compiled once, and its steps keep a GPU at its power limit.
+        made = Op(f"hostir::{name}", body.function, program.lowered, args, outputs, tuning="sustained")
         _OPS[name] = (made, program)
     return _OPS[name][0]
 

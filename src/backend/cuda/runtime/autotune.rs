@@ -1,22 +1,29 @@
 //! Autotuning: the choice of an algorithm for each GEMM of the program.
 //!
 //! Ranks that compute the same GEMM have to round alike, or replicas would differ: the first rank that has a GEMM
-//! chooses for all. Choices are cached, so equal GEMMs of later programs take the same algorithm without being timed.
+//! chooses for all. Choices are cached, so equal GEMMs of later programs take the same algorithm without being timed; those of
+//! sustained trials are kept for later processes, too.
 
+mod kept_choices;
 mod rank_timings;
 mod trial_operands;
 
+use crate::runtime::autotune::kept_choices::{keep_choice, kept_choice};
 use crate::runtime::failure::RankFailure;
 use crate::runtime::loaded_program::LoadedProgram;
+use crate::runtime::options::{GemmTuning, Options};
 use crate::runtime::process_group::ProcessGroup;
-use crate::runtime::resource_cache::ResourceCache;
 use hostir::diag::Diag;
 use hostir_gpu::gemm_shape::GemmShape;
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 /// GEMMs of fewer operations take cuBLASLt's first proposal: their time is mostly launch latency.
 const WORTHWHILE: u64 = 1 << 20;
+/// When a program has been tuned for so long, the GEMMs that are left are tuned quickly: other processes wait for its ranks, and
+/// give up after a while.
+const SUSTAINED_TIME: Duration = Duration::from_secs(30);
 
 /// The source of a rank's choice of GEMM algorithm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,6 +38,9 @@ enum AlgorithmChoice {
 
 /// A GEMM, and its number of candidate algorithms.
 type GemmCandidates<'s> = (&'s GemmShape, usize);
+
+/// A GEMM of a rank by number, its algorithm, and the effort that this took.
+type RankChoice = (usize, usize, GemmTuning);
 
 /// The ways of all products, `[rank][product]`. `known` tells what was chosen before, by rank.
 fn algorithm_choices(
@@ -62,20 +72,26 @@ fn first_choice((shape, count): &GemmCandidates<'_>, known: Option<usize>) -> Al
 }
 
 /// Chooses an algorithm for each GEMM, the same on all ranks.
-pub(crate) fn tune_gemms(loaded: &mut LoadedProgram<'_>, pool: &Arc<ResourceCache>) -> Result<(), Vec<Diag>> {
+pub(crate) fn tune_gemms(loaded: &mut LoadedProgram<'_>, options: &Options) -> Result<(), Vec<Diag>> {
+    let (pool, tuning) = (&options.pool, options.tuning);
     let products: Vec<Vec<GemmCandidates<'_>>> =
         loaded.ranks.iter().map(|rank| rank.gemm_candidates().collect()).collect();
     let kinds: Vec<String> = loaded.ranks.iter().map(|rank| rank.device.name().unwrap_or_default()).collect();
-    let ways = algorithm_choices(&products, |rank, shape| pool.cached_algorithm(&kinds[rank], shape));
+    let ways = algorithm_choices(&products, |rank, shape| {
+        let kind = &kinds[rank];
+        pool.cached_algorithm(kind, shape, tuning).or_else(|| kept_choice(options, kind, shape))
+    });
     let first = loaded.ranks.first().map_or(0, |rank| rank.plan.rank);
     let chosen = Mutex::new(vec![Vec::new(); ways.len()]);
+    let begun = Instant::now();
     loaded.for_each_rank(|rank| {
         let at = (rank.plan.rank - first) as usize;
         let mut own = Vec::new();
         for (product, way) in ways[at].iter().enumerate() {
+            let effort = if begun.elapsed() < SUSTAINED_TIME { tuning } else { GemmTuning::Quick };
             match way {
-                AlgorithmChoice::Settled(choice) => own.push((product, *choice)),
-                AlgorithmChoice::Timed => own.push((product, rank.fastest_algorithm(product)?)),
+                AlgorithmChoice::Settled(choice) => own.push((product, *choice, tuning)),
+                AlgorithmChoice::Timed => own.push((product, rank.fastest_algorithm(product, effort)?, effort)),
                 AlgorithmChoice::Followed => {}
             }
         }
@@ -85,20 +101,27 @@ pub(crate) fn tune_gemms(loaded: &mut LoadedProgram<'_>, pool: &Arc<ResourceCach
         Ok(())
     })?;
     let chosen = chosen.into_inner().unwrap_or_default();
-    apply_tuning(loaded, &chosen, pool, &kinds)
+    apply_tuning(loaded, &chosen, options, &kinds)
 }
 
 /// Agrees with the other processes, remembers, and takes what was chosen.
 fn apply_tuning(
     loaded: &mut LoadedProgram<'_>,
-    chosen: &[Vec<(usize, usize)>],
-    pool: &Arc<ResourceCache>,
+    chosen: &[Vec<RankChoice>],
+    options: &Options,
     kinds: &[String],
 ) -> Result<(), Vec<Diag>> {
     let agreed = agree_on_choices(loaded, chosen, &loaded.joint)?;
     let find = |shape: &GemmShape| agreed.get(shape).copied().unwrap_or(0);
-    for (rank, kind) in loaded.ranks.iter().zip(kinds) {
-        rank.gemm_candidates().for_each(|(shape, _)| pool.record_algorithm(kind, shape, find(shape)));
+    for ((rank, kind), own) in loaded.ranks.iter().zip(kinds).zip(chosen) {
+        let quick: HashSet<usize> = own.iter().filter(|one| one.2 == GemmTuning::Quick).map(|one| one.0).collect();
+        for (product, (shape, _)) in rank.gemm_candidates().enumerate() {
+            let effort = if quick.contains(&product) { GemmTuning::Quick } else { options.tuning };
+            options.pool.record_algorithm(kind, shape, effort, find(shape));
+            if effort == GemmTuning::Sustained {
+                keep_choice(options, kind, shape, find(shape));
+            }
+        }
     }
     loaded.for_each_rank(|rank| {
         let choices: Vec<usize> = rank.gemm_candidates().map(|(shape, _)| find(shape)).collect();
@@ -109,13 +132,13 @@ fn apply_tuning(
 /// Returns the algorithms on which all ranks agree.
 fn agree_on_choices(
     loaded: &LoadedProgram<'_>,
-    chosen: &[Vec<(usize, usize)>],
+    chosen: &[Vec<RankChoice>],
     joint: &ProcessGroup,
 ) -> Result<HashMap<GemmShape, usize>, Vec<Diag>> {
     let mut own = Vec::new();
     for (rank, chosen) in loaded.ranks.iter().zip(chosen) {
         let shapes: Vec<&GemmShape> = rank.gemm_candidates().map(|(shape, _)| shape).collect();
-        own.extend(chosen.iter().map(|(product, choice)| (shapes[*product].clone(), *choice)));
+        own.extend(chosen.iter().map(|(product, choice, _)| (shapes[*product].clone(), *choice)));
     }
     Ok(joint.agree_on_algorithms(own)?.into_iter().collect())
 }
@@ -123,6 +146,7 @@ fn agree_on_choices(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtime::resource_cache::ResourceCache;
     use hostir_gpu::gemm_shape::{GemmBias, GemmNumerics, GemmScales, MatrixElement, MatrixLayout};
 
     /// A product of square matrices.
@@ -171,9 +195,15 @@ mod tests {
 
     #[test]
     fn what_was_chosen_is_known_afterwards() {
+        use GemmTuning::{Quick, Sustained};
         let pool = ResourceCache::default();
-        pool.record_algorithm("a device", &square(512), 3);
-        assert_eq!(pool.cached_algorithm("a device", &square(512)), Some(3));
-        assert_eq!(pool.cached_algorithm("another", &square(512)), None);
+        pool.record_algorithm("a device", &square(512), Quick, 3);
+        assert_eq!(pool.cached_algorithm("a device", &square(512), Quick), Some(3));
+        assert_eq!(pool.cached_algorithm("another", &square(512), Quick), None);
+        // A quick choice is none for whoever wants the other one, which serves both.
+        assert_eq!(pool.cached_algorithm("a device", &square(512), Sustained), None);
+        pool.record_algorithm("a device", &square(512), Sustained, 5);
+        assert_eq!(pool.cached_algorithm("a device", &square(512), Sustained), Some(5));
+        assert_eq!(pool.cached_algorithm("a device", &square(512), Quick), Some(5));
     }
 }

@@ -1,12 +1,12 @@
 //! Compiled kernels: from the resource cache, from the image store of the options, or from NVRTC.
 
 use crate::runtime::options::Options;
+use crate::runtime::store_key::store_key;
 use crate::sys::driver::CudaDevice;
 use crate::sys::image::is_whole;
 use crate::sys::{Error, nvrtc};
 use hostir::plan::Plan;
 use hostir_gpu::schedule::RankSchedule;
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
 /// Compiled kernels by their text.
@@ -47,16 +47,11 @@ pub(crate) fn load_or_compile(text: &str, architecture: u32, options: &Options) 
 
 /// Returns the key of a compiled kernel: SHA-256, in hexadecimal digits, over everything that its machine code
 /// depends on, which is this library's version, NVRTC's version, the compile options (the architecture is one of
-/// them) and the source. Each part is preceded by its length, so no two lists of parts give the same bytes.
+/// them) and the source.
 fn cubin_key(source: &str, options: &[String], nvrtc: (i32, i32)) -> String {
     let compiler = format!("nvrtc {}.{}", nvrtc.0, nvrtc.1);
-    let fixed = ["hostir kernel", env!("CARGO_PKG_VERSION"), &compiler];
-    let mut digest = Sha256::new();
-    for part in fixed.into_iter().chain(options.iter().map(String::as_str)).chain([source]) {
-        digest.update((part.len() as u64).to_le_bytes());
-        digest.update(part.as_bytes());
-    }
-    digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    let options = options.iter().map(String::as_str);
+    store_key("hostir kernel", [compiler.as_str()].into_iter().chain(options).chain([source]))
 }
 
 #[cfg(test)]

@@ -94,7 +94,7 @@ pub(crate) fn load_program<'p>(
     joint.finish_step("memory", wired)?;
     symmetric_memory::check_mapping(&loaded.symmetric, &loaded.ranks, &joint)?;
     clock.record_phase("address");
-    autotune::tune_gemms(&mut loaded, &options.pool)?;
+    autotune::tune_gemms(&mut loaded, options)?;
     clock.record_phase("tune");
     if transport::uses_nccl(&teams, options.routes) {
         let version = init::connect_communicators(&mut loaded, &teams, options);

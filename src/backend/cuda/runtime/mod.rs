@@ -18,6 +18,7 @@ pub(crate) mod rank_threads;
 pub(crate) mod resource_cache;
 pub(crate) mod sequencer;
 pub(crate) mod sm_budget;
+pub(crate) mod store_key;
 pub(crate) mod symmetric_buffers;
 pub(crate) mod symmetric_memory;
 pub(crate) mod teardown;

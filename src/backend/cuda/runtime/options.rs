@@ -42,7 +42,7 @@ impl ParentCommunicator {
     }
 }
 
-/// Keeps compiled kernels from one process to the next.
+/// Keeps compiled kernels, and choices of [`GemmTuning::Sustained`], from one process to the next.
 ///
 /// # Safety
 /// What [`ImageStore::get`] returns under a key is what [`ImageStore::put`] was given under it, by this process or
@@ -51,10 +51,22 @@ impl ParentCommunicator {
 #[allow(unsafe_code, reason = "what a store returns is run")]
 pub unsafe trait ImageStore: Send + Sync {
     /// Returns the image that was kept under a key, byte for byte, or `None`. A key is 64 hexadecimal digits and
-    /// stands for all that a kernel depends on; whoever can change what the store returns decides what code runs.
+    /// stands for all that a kernel, or a choice, depends on; whoever can change what the store returns decides what code runs.
     fn get(&self, key: &str) -> Option<Vec<u8>>;
     /// Keeps an image; what cannot be kept is compiled again.
     fn put(&self, key: &str, image: &[u8]);
+}
+
+/// The effort that is made to choose an algorithm of cuBLASLt for each GEMM.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Debug)]
+pub enum GemmTuning {
+    /// Single runs of what the library proposes, at the highest clock: less than 0.1 s a GEMM.
+    #[default]
+    Quick,
+    /// Also variants of these, in runs of 0.1 s, as long as which a GPU takes to lower its clock to what its power limit
+    /// allows: some 4 s for each GEMM of 0.1 ms or more, unless the store has the choice of an earlier process. Programs that
+    /// keep a GPU at that limit run up to 4% faster.
+    Sustained,
 }
 
 /// Options for running programs.
@@ -62,6 +74,8 @@ pub unsafe trait ImageStore: Send + Sync {
 pub struct Options {
     /// The losses of precision that GEMMs are permitted.
     pub numerics: GemmNumerics,
+    /// The effort that is made to choose algorithms of GEMMs.
+    pub tuning: GemmTuning,
     /// The transport of each backend's communications.
     pub routes: BackendTransports,
     /// True if a run is captured as a CUDA graph and replayed.
@@ -73,7 +87,7 @@ pub struct Options {
     /// With a control plane: the caller's communicator of these ranks, off which the program's are split. If not all
     /// processes have one, the program makes its own.
     pub parent: Option<ParentCommunicator>,
-    /// The store of compiled kernels.
+    /// The store of compiled kernels and of choices of GEMM algorithms.
     pub store: Option<Arc<dyn ImageStore>>,
     /// Without a control plane: the device of each rank, by its number. Empty: rank 0 takes device 0, rank 1
     /// device 1, and so on.
@@ -98,6 +112,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             numerics: GemmNumerics::default(),
+            tuning: GemmTuning::default(),
             routes: BackendTransports::default(),
             graph: false,
             timeout: Duration::from_secs(60),

@@ -9,7 +9,7 @@
 
 mod eviction;
 
-use crate::runtime::options::NcclFile;
+use crate::runtime::options::{GemmTuning, NcclFile};
 use crate::runtime::resource_cache::eviction::{IdleCache, SharedCache};
 use crate::sys::Error;
 use crate::sys::blas::BlasHandle;
@@ -63,7 +63,7 @@ struct CacheState {
     /// By architecture and text.
     images: SharedCache<(u32, String), Arc<[u8]>>,
     /// By kind of device.
-    choices: SharedCache<(String, GemmShape), usize>,
+    choices: SharedCache<(String, GemmShape, GemmTuning), usize>,
     devices: BTreeMap<usize, Arc<CudaDevice>>,
     /// The number of discarded world communicators.
     discards: u64,
@@ -247,14 +247,16 @@ impl ResourceCache {
         Ok(image)
     }
 
-    /// The algorithm that was chosen for a product on a kind of device.
-    pub(crate) fn cached_algorithm(&self, kind: &str, shape: &GemmShape) -> Option<usize> {
-        self.lock_state().choices.get(&(kind.to_owned(), shape.clone()))
+    /// The algorithm that was chosen for a product on a kind of device, with this effort or more.
+    pub(crate) fn cached_algorithm(&self, kind: &str, shape: &GemmShape, tuning: GemmTuning) -> Option<usize> {
+        let state = self.lock_state();
+        let efforts = [GemmTuning::Sustained, GemmTuning::Quick].into_iter().filter(|effort| *effort >= tuning);
+        efforts.map(|effort| (kind.to_owned(), shape.clone(), effort)).find_map(|key| state.choices.get(&key))
     }
 
     /// Notes what all ranks agreed on.
-    pub(crate) fn record_algorithm(&self, kind: &str, shape: &GemmShape, choice: usize) {
-        let gone = self.lock_state().choices.insert_or_flush((kind.to_owned(), shape.clone()), choice);
+    pub(crate) fn record_algorithm(&self, kind: &str, shape: &GemmShape, tuning: GemmTuning, choice: usize) {
+        let gone = self.lock_state().choices.insert_or_flush((kind.to_owned(), shape.clone(), tuning), choice);
         drop(gone);
     }
 }

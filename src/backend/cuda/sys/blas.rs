@@ -43,6 +43,16 @@ const PREF_MAX_WORKSPACE_BYTES: c_int = 1;
 const PREF_REDUCTION_SCHEME_MASK: c_int = 3;
 const PREF_MIN_ALIGNMENT_BYTES: [c_int; 4] = [5, 6, 7, 8];
 
+/// `CUBLASLT_ALGO_CAP_CUSTOM_OPTION_MAX` and `CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION`.
+const CAP_CUSTOM_OPTION_MAX: c_int = 7;
+const CONFIG_CUSTOM_OPTION: c_int = 5;
+/// The number of proposals, the first ones, whose variants are candidates: at the power limit of an H100 the fastest
+/// algorithm of each of eight large GEMMs was one of these or a variant of one.
+const VARIED_PROPOSALS: usize = 3;
+/// The last custom option that is tried. On an H100 the lowest three bits tell kernels apart, among them the order in which
+/// tiles are computed; others name the same kernels again.
+const LAST_CUSTOM_OPTION: u32 = 7;
+
 /// Whether cuBLASLt can be opened.
 pub(crate) fn is_present() -> bool {
     tables::blas().opened.is_open()
@@ -180,7 +190,7 @@ impl Drop for MatmulDescriptor {
     }
 }
 
-/// A product with its descriptors and the algorithms that the library proposes for it, best first.
+/// A product with its descriptors and algorithms for it: those that the library proposes, best first, then variants of these.
 #[derive(Debug)]
 pub(crate) struct TunableGemm {
     operation: MatmulDescriptor,
@@ -190,6 +200,8 @@ pub(crate) struct TunableGemm {
     d: RawLayout,
     shape: GemmShape,
     algorithms: Vec<MatmulAlgorithm>,
+    /// The number of them that the library proposes.
+    proposals: usize,
     /// Which of them is used.
     pub(crate) chosen: usize,
 }
@@ -228,16 +240,26 @@ impl TunableGemm {
             d: RawLayout::new(shape.d, shape.element, shape.batch)?,
             shape: shape.clone(),
             algorithms: Vec::new(),
+            proposals: 0,
             chosen: 0,
         };
         product.set_attributes()?;
         product.algorithms = product.query_heuristic(blas, workspace, count)?;
+        product.proposals = product.algorithms.len();
+        for proposal in 0..product.proposals.min(VARIED_PROPOSALS) {
+            product.add_variants(blas, proposal, workspace);
+        }
         Ok(product)
     }
 
     /// Number of algorithms to choose from.
     pub(crate) fn algorithm_count(&self) -> usize {
         self.algorithms.len()
+    }
+
+    /// The number of them, the first ones, that the library proposes.
+    pub(crate) fn proposal_count(&self) -> usize {
+        self.proposals
     }
 
     fn set_attributes(&self) -> Result<(), Error> {
@@ -314,6 +336,42 @@ impl TunableGemm {
         Ok(algorithms)
     }
 
+    /// Adds what the library makes of a proposal with other custom options, in as much workspace.
+    fn add_variants(&mut self, blas: &BlasHandle, proposal: usize, workspace: usize) {
+        let proposed = self.algorithms[proposal];
+        for option in 0..=proposed.custom_option_max().min(LAST_CUSTOM_OPTION) {
+            let mut variant = proposed;
+            let is_new = variant.set_custom_option(option) && !self.algorithms.contains(&variant);
+            if is_new && self.workspace_of(blas, &variant).is_some_and(|bytes| bytes <= workspace) {
+                self.algorithms.push(variant);
+            }
+        }
+    }
+
+    /// The bytes of workspace that an algorithm needs for this product; none if it cannot compute it.
+    fn workspace_of(&self, blas: &BlasHandle, algorithm: &MatmulAlgorithm) -> Option<usize> {
+        let mut found = std::mem::MaybeUninit::<HeuristicResult>::uninit();
+        // SAFETY: all descriptors are alive; there is room for a result.
+        let status = unsafe {
+            lib().cublasLtMatmulAlgoCheck(
+                blas.handle,
+                self.operation.0,
+                self.a.0,
+                self.b.0,
+                self.c.0,
+                self.d.0,
+                std::ptr::from_ref(algorithm),
+                found.as_mut_ptr(),
+            )
+        };
+        if status != 0 {
+            return None;
+        }
+        // SAFETY: the library has written it, of numbers that may be anything.
+        let found = unsafe { found.assume_init() };
+        (found.state == 0).then_some(found.workspace)
+    }
+
     /// Starts the product on a stream.
     ///
     /// # Safety
@@ -366,6 +424,28 @@ impl TunableGemm {
             )
         };
         check_status("cublasLtMatmul", status)
+    }
+}
+
+impl MatmulAlgorithm {
+    /// The greatest custom option; 0, which is the only one then, if the library does not say.
+    fn custom_option_max(&self) -> u32 {
+        let (mut most, mut written) = (0u32, 0);
+        let (place, bytes) = (std::ptr::from_mut(&mut most).cast(), size_of::<u32>());
+        // SAFETY: there is room for as many bytes as the library is told.
+        let status = unsafe {
+            lib().cublasLtMatmulAlgoCapGetAttribute(self, CAP_CUSTOM_OPTION_MAX, place, bytes, &raw mut written)
+        };
+        if status == 0 { most } else { 0 }
+    }
+
+    /// Sets the custom option; false if it has that one already, or there is none.
+    fn set_custom_option(&mut self, option: u32) -> bool {
+        let before = *self;
+        let (value, bytes) = (std::ptr::from_ref(&option).cast(), size_of::<u32>());
+        // SAFETY: the library reads as many bytes as it is told.
+        let status = unsafe { lib().cublasLtMatmulAlgoConfigSetAttribute(self, CONFIG_CUSTOM_OPTION, value, bytes) };
+        status == 0 && *self != before
     }
 }
 

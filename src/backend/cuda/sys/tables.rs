@@ -40,7 +40,7 @@ pub(super) type StreamWord = [u64; 6];
 
 /// `cublasLtMatmulAlgo_t`.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct MatmulAlgorithm([u64; 8]);
 
 /// `cublasLtMatmulHeuristicResult_t`.
@@ -191,6 +191,29 @@ table! {
             requested: c_int,
             proposals: *mut HeuristicResult,
             returned: *mut c_int,
+        );
+        cublasLtMatmulAlgoCapGetAttribute(
+            algorithm: *const MatmulAlgorithm,
+            attribute: c_int,
+            value: *mut c_void,
+            bytes: usize,
+            written: *mut usize,
+        );
+        cublasLtMatmulAlgoConfigSetAttribute(
+            algorithm: *mut MatmulAlgorithm,
+            attribute: c_int,
+            value: *const c_void,
+            bytes: usize,
+        );
+        cublasLtMatmulAlgoCheck(
+            handle: RawHandle,
+            operation: RawHandle,
+            a: RawHandle,
+            b: RawHandle,
+            c: RawHandle,
+            d: RawHandle,
+            algorithm: *const MatmulAlgorithm,
+            result: *mut HeuristicResult,
         );
         cublasLtMatmul(
             handle: RawHandle,

@@ -1,0 +1,29 @@
+//! Choices of sustained trials, kept from one process to the next.
+
+use crate::runtime::options::Options;
+use crate::runtime::store_key::store_key;
+use crate::sys::blas;
+use hostir_gpu::gemm_shape::GemmShape;
+
+/// The choice that an earlier process has kept for a GEMM on this kind of device.
+pub(super) fn kept_choice(options: &Options, kind: &str, shape: &GemmShape) -> Option<usize> {
+    let kept = options.store.as_ref()?.get(&choice_key(kind, shape))?;
+    kept.try_into().ok().map(u64::from_le_bytes).and_then(|choice| usize::try_from(choice).ok())
+}
+
+/// Keeps a choice for later processes, unless they have it already.
+pub(super) fn keep_choice(options: &Options, kind: &str, shape: &GemmShape, choice: usize) {
+    if kept_choice(options, kind, shape) == Some(choice) {
+        return;
+    }
+    if let Some(store) = &options.store {
+        store.put(&choice_key(kind, shape), &(choice as u64).to_le_bytes());
+    }
+}
+
+/// The key of a choice: the number of an algorithm means the same where library, device and GEMM are the same.
+fn choice_key(kind: &str, shape: &GemmShape) -> String {
+    let (major, minor, patch) = blas::version();
+    let library = format!("cublasLt {major}.{minor}.{patch}");
+    store_key("hostir gemm algorithm", [&*library, kind, &format!("{shape:?}")])
+}
