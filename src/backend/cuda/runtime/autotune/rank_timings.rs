@@ -14,7 +14,7 @@ const TRIALS: usize = 3;
 const WORTH_STRETCHES: f64 = 0.1;
 /// Milliseconds of runs of one algorithm in a row: those behind which the clock is that of this algorithm at the power limit,
 /// and those that are timed. On H100s
-/// one such time chose algorithms 0.3% slower than the fastest on average, single runs 2%.
+/// one such time chose algorithms 0.4% slower than the fastest on average, single runs 1.8%.
 const LEAD: f64 = 40.0;
 const STRETCH: f64 = 60.0;
 /// Milliseconds of runs before all these: a GPU that was idle takes that long to come to its power limit.
