@@ -1108,6 +1108,7 @@ def test_layers_share_an_op(group):
         ({"rounds": 0}, "H0610", "`rounds` is 0"),
         ({"rounds": 2.5}, "H0610", "`rounds` is 2.5"),
         ({"timeout": -1}, "H0610", "`timeout` is -1"),
+        ({"tuning": "slow"}, "H0610", "`tuning` is 'slow'"),
         ({"passes": "nonsense"}, "H0301", "nonsense"),
         ({"passes": "overlap-lower{nonsense=1}"}, "H0303", "nonsense"),
     ],
@@ -1119,11 +1120,22 @@ def test_wrong_settings(settings, code, message):
 
 
 def test_copies_of_a_pass(group):
-    overlap = hir.Overlap(choose="always", min_gain=1.5)
+    overlap = hir.Overlap(choose="always", min_gain=1.5, tuning="quick")
     overlap(traced(product(group), (4, 8), (8, 5)))
     assert copy.deepcopy(overlap) is overlap and copy.copy(overlap) is overlap
     other = pickle.loads(pickle.dumps(overlap))
-    assert (other.choose, other.min_gain) == ("always", 1.5) and not other.report().lines
+    assert (other.choose, other.min_gain, other.tuning) == ("always", 1.5, "quick") and not other.report().lines
+
+
+def test_programs_of_another_tuning_are_other_ops(group):
+    names = []
+    for tuning in ("sustained", "quick"):
+        overlap = hir.Overlap(choose="always", tuning=tuning)
+        overlap(traced(product(group), (4, 8), (8, 5)))
+        (made,) = overlap.report().ops.values()
+        names.append(made.op.name)
+        assert made.op.tuning == tuning
+    assert len(set(names)) == 2
 
 
 def test_it_is_no_backend():

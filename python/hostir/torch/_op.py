@@ -135,7 +135,8 @@ class Op:
         self._group_argument = None if self._group_at is None else others[self._group_at]
         annotations = [parameter.annotation for parameter in self._signature.parameters.values()]
         self._group_kind = None if self._group_argument is None else annotations[self._group_argument]
-        self._tuning = tuning
+        self.tuning: Tuning = tuning
+        """How algorithms of matmuls are chosen, in the gradient's program, too."""
         self._sessions = ProgramSessions(name, program, outputs, self._inputs, self._group_at, tuning)
         self.is_replaced = False
         """True if an op of the same name was defined since, which torch calls in its place."""
@@ -259,7 +260,7 @@ class Op:
             message = f"{self.name}: `backward` has `{given}`, but not `{other}`"
             _native.raise_error("H0611", message, "give both, or none to run the function")
         places = gradient_places(self, function, program, args, out)
-        name, tuning = f"{self.name}_backward", self._tuning
+        name, tuning = f"{self.name}_backward", self.tuning
         sessions = ProgramSessions(name, program, places.outputs, group_at=self._group_at, tuning=tuning)
         return GradientSchedule(sessions, places.inputs, places.tensors)
 
@@ -268,7 +269,7 @@ class Op:
         outputs = output_places(self, program, self.outputs)
         self._inputs = input_places(self, self.args, list(self._signature.parameters), program)
         self.program = program
-        self._sessions = ProgramSessions(self.name, program, outputs, self._inputs, self._group_at, self._tuning)
+        self._sessions = ProgramSessions(self.name, program, outputs, self._inputs, self._group_at, self.tuning)
 
     def drop_sessions(self) -> None:
         """Frees what the op's programs have on GPUs; the next call prepares anew. All ranks do it."""

@@ -75,7 +75,7 @@ def check_tensor(op: str, name: str, value: Any) -> None:
 def check_tuning(op: str, tuning: Any) -> None:
     """Raises for a way to tune that there is not."""
     if tuning not in ("quick", "sustained"):
-        _refuse("H0610", f'{op}: `tuning` is {tuning!r}, but is `"quick"` or `"sustained"`', 'leave it out for `"quick"`')
+        _refuse("H0610", f'{op}: `tuning` is {tuning!r}', 'write `"quick"` or `"sustained"`')
 
 
 def check_idle(name: str, verdict: Verdict) -> None:

@@ -16,6 +16,7 @@ from hostir import _native
 from hostir._errors import HostIrError
 from hostir._program import parse
 from hostir.torch._op import Op
+from hostir.torch._op_checks import check_tuning
 from hostir.torch._overlap.bodies import Part, apart_module, program_module, region_body, torch_module
 from hostir.torch._overlap.emit import Written, write_region
 from hostir.torch._overlap.measure import Times, Ways, is_compiled_by_all, measure_ways
@@ -26,6 +27,7 @@ from hostir.torch._overlap.regions import GraphIndex, Region, find_gather, find_
 from hostir.torch._overlap.report import Line, Report, source_line
 from hostir.torch._overlap.rewrite import check_convex, check_in_place, merge_waits, replace_region
 from hostir.torch._overlap.views import merge_views
+from hostir.torch._session import Tuning
 
 __all__ = ["Overlap"]
 
@@ -43,6 +45,8 @@ class Overlap(CustomGraphPass):
     - `reuse_times`: whether times that an earlier process has measured and kept count. Else all regions are measured anew,
       and nothing is kept.
     - `timeout`: seconds that a rank waits for the others to compile the same region.
+    - `tuning`: how the programs' matmuls are tuned, as for `hir.op`. `"sustained"` pays where steps keep a GPU at its power limit,
+      `"quick"` compiles sooner.
 
     It is Inductor's `post_grad_custom_post_pass`, and can be called with any `torch.fx.Graph`, `GraphModule` or
     `torch.export.ExportedProgram` of aten ops, which it changes in place.
@@ -56,8 +60,10 @@ class Overlap(CustomGraphPass):
         rounds: int = 20,
         timeout: float = 300.0,
         reuse_times: bool = True,
+        tuning: Tuning = "sustained",
     ) -> None:
         _check_settings(min_gain, choose, rounds, timeout)
+        check_tuning("Overlap", tuning)
         if passes is not None:
             _check_passes(passes)
         self.min_gain = min_gain
@@ -66,6 +72,7 @@ class Overlap(CustomGraphPass):
         self.rounds = rounds
         self.timeout = timeout
         self.reuse_times = reuse_times
+        self.tuning = tuning
         self._report = Report()
         self._graphs = 0
         self._times: dict[tuple[str, str], Times] = {}
@@ -81,7 +88,8 @@ class Overlap(CustomGraphPass):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A pass with the same settings, that has seen no graph."""
-        return Overlap, (self.min_gain, self.choose, self.passes, self.rounds, self.timeout, self.reuse_times)
+        settings = (self.min_gain, self.choose, self.passes, self.rounds, self.timeout, self.reuse_times, self.tuning)
+        return Overlap, settings
 
     def report(self) -> Report:
         """What became of each collective so far."""
@@ -187,7 +195,7 @@ class Overlap(CustomGraphPass):
         self._report.programs[written.name] = program
         if self.choose == "never":
             raise Kept(Reason.CHOICE_NEVER, written.name)
-        op = _op_of(index, region, written, program)
+        op = _op_of(index, region, written, program, self.tuning)
         self._report.ops[(op.name, region.group)] = RegionOp(op, region.group, written)
         return Part(region, written, op._packet.default), program
 
@@ -269,10 +277,10 @@ class _Candidate:
     """The regions of its two collectives, if it has so many."""
 
 
-def _op_of(index: GraphIndex, region: Region, written: Written, program: RegionProgram) -> Op:
+def _op_of(index: GraphIndex, region: Region, written: Written, program: RegionProgram, tuning: Tuning) -> Op:
     """The op of a region; a program that no op can have is refused as one that is not proved."""
     try:
-        return region_op(written, program, region_body(index, region, written))
+        return region_op(written, program, region_body(index, region, written), tuning)
     except HostIrError as error:
         raise Kept(Reason.NOT_PROVED, f"{error.code}: {error.message}") from error
 

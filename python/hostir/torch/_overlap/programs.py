@@ -20,6 +20,7 @@ from hostir.torch._overlap.emit import Argument, Written
 from hostir.torch._overlap.forms import from_program, to_program
 from hostir.torch._overlap.nodes import ELEMENT_TYPES, FACTOR_TYPES, REGION, Node, shape_of
 from hostir.torch._overlap.reasons import Kept, Reason
+from hostir.torch._session import Tuning
 
 __all__ = ["RegionOp", "RegionProgram", "default_passes", "kind_of", "op_of_region", "override", "region_program", "unused_overrides"]
 
@@ -134,15 +135,14 @@ def region_program(written: Written, ranks: int, passes: str) -> RegionProgram:
     return made
 
 
-def region_op(written: Written, program: RegionProgram, body: RegionBody) -> Op:
+def region_op(written: Written, program: RegionProgram, body: RegionBody, tuning: Tuning) -> Op:
     """The op of torch that is a region: its program, and its own nodes as the specification."""
-    variant = hashlib.sha256(f"{body.code}\n{program.passes}".encode()).hexdigest()[:6]
+    variant = hashlib.sha256(f"{body.code}\n{program.passes}\n{tuning}".encode()).hexdigest()[:6]
     name = f"{written.name}_{variant}"
     if name not in _OPS:
         args = {argument.name.lower(): argument.name for argument in written.arguments}
         outputs = tuple(result.name for result in written.results)
-        # A graph is compiled once, and its steps keep a GPU at its power limit.
-        made = Op(f"hostir::{name}", body.function, program.lowered, args, outputs, tuning="sustained")
+        made = Op(f"hostir::{name}", body.function, program.lowered, args, outputs, tuning)
         _OPS[name] = (made, program)
     return _OPS[name][0]
 
