@@ -1,6 +1,7 @@
 """Reading, printing, verifying and passes."""
 
 import pickle
+import re
 
 import pytest
 
@@ -86,7 +87,15 @@ def test_passes_give_a_new_program():
     assert str(program.run_passes("")) == str(program)
 
 
-@pytest.mark.parametrize("name", ["gelu", "celu", "selu", "sgn", "relo"])
+@pytest.mark.parametrize("name", ["gelu", "sgn", "fma"])
+def test_functions_that_there_are_not_say_what_to_write(name):
+    with pytest.raises(hostir.HostIrError, match=f"`{name}`") as caught:
+        hostir.parse(PLAIN.replace("relu", name))
+    (note,) = caught.value.notes
+    assert re.search(r"`erf`|`where\(|`U = A \* B`", note) and not caught.value.fixes, note
+
+
+@pytest.mark.parametrize("name", ["relo", "rlu", "reelu"])
 def test_a_near_function_is_proposed_and_not_applied(name):
     text = PLAIN.replace("relu", name)
     assert text != PLAIN
