@@ -97,13 +97,17 @@ fn operators() {
     for (text, expected) in [
         ("a + b * c - d", "((a + (b * c)) - d)"),
         ("a - b - c", "((a - b) - c)"),
-        ("a || b && c | d ^ e & f == g << h + i * j", "(a || (b && (c | (d ^ (e & (f == (g << (h + (i * j)))))))))"),
-        ("a & b < c << d", "(a & (b < (c << d)))"),
+        (
+            "a || b && c | d ^ e & f == g < h << i + j * k",
+            "(a || (b && (c | (d ^ (e & (f == (g < (h << (i + (j * k))))))))))",
+        ),
         ("a -1", "(a - 1)"),
         ("a - -1", "(a - -1)"),
         ("~a % b", "((~a) % b)"),
         ("(a + b) * c", "(paren(a + b) * c)"),
-        ("(a >= b) != (c <= d)", "(paren(a >= b) != paren(c <= d))"),
+        ("a >= b != c <= d", "((a >= b) != (c <= d))"),
+        ("a != 0 == b", "((a != 0) == b)"),
+        ("a < b > c", "((a < b) > c)"),
         ("(a\n  + b)", "paren(a + b)"),
     ] {
         assert_eq!(expr(text), expected, "{text}");

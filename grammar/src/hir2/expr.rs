@@ -20,18 +20,28 @@ pub(super) struct Operand {
     pub(super) height: u32,
 }
 
-/// A comparison without brackets around it.
+/// A comparison by order, `a < b`, without brackets around it.
 struct Comparison {
     operator: Symbol,
     left: ExprId,
     right: ExprId,
 }
 
-/// Whether an infix operator compares.
-fn is_comparison(symbol: Symbol) -> bool {
-    let weakest = infix_symbol("==").and_then(infix_level);
-    let strongest = infix_symbol("<").and_then(infix_level);
-    infix_level(symbol).is_some_and(|level| Some(level) >= weakest && Some(level) <= strongest)
+/// The direction of a comparison by order: `<` and `<=` ascend.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    Ascending,
+    Descending,
+}
+
+/// The direction of an infix operator, if it compares by order.
+fn direction_of(symbol: Symbol) -> Option<Direction> {
+    let is_any = |texts: [&str; 2]| texts.iter().any(|text| infix_symbol(text) == Some(symbol));
+    match (is_any(["<", "<="]), is_any([">", ">="])) {
+        (true, _) => Some(Direction::Ascending),
+        (_, true) => Some(Direction::Descending),
+        _ => None,
+    }
 }
 
 /// An infix operator that comes next.
@@ -64,9 +74,7 @@ impl Parser<'_> {
                 true => self.read_foreign_infix(&infix, left.id, right.id),
             };
             let span = self.file.expr_span(left.id).join(self.file.expr_span(right.id));
-            if is_comparison(infix.symbol) {
-                self.check_comparison(infix.symbol, left.id, right.id, level);
-            }
+            self.check_chain(infix.symbol, left.id, right.id, level);
             left = self.add_operand(node, span, left.height.max(right.height) + 1)?;
         }
         let ends_line = self.stmt.brackets > 0 && self.peek().starts_line();
@@ -78,40 +86,36 @@ impl Parser<'_> {
 
     fn bare_comparison(&self, id: ExprId) -> Option<Comparison> {
         match *self.file.expr(id) {
-            ExprNode::Binary(operator, left, right) if is_comparison(operator) => {
-                Some(Comparison { operator, left, right })
+            ExprNode::Binary(operator, left, right) => {
+                direction_of(operator).map(|_| Comparison { operator, left, right })
             }
             _ => None,
         }
     }
 
+    /// True if a comparison and the operator behind it are a range in other languages: `a < b <= c`.
+    fn is_chain(&self, inner: &Comparison, infix: Symbol) -> bool {
+        direction_of(inner.operator) == direction_of(infix)
+    }
+
     /// `a < b < c` compares a truth value, as in C, and is an error: elsewhere it means `a < b` and `b < c`. Brackets say
-    /// which one is meant.
-    fn check_comparison(&mut self, infix: Symbol, left: ExprId, right: ExprId, level: u8) {
-        let operator = self.symbol_text(infix);
-        let text = |id: ExprId| &self.text[self.file.expr_span(id).as_usize_range()];
-        let span = self.file.expr_span(left).join(self.file.expr_span(right));
-        let chain = match (self.bare_comparison(left), self.bare_comparison(right)) {
+    /// which one is meant. What no range can be means what it means in C: `a < b == c`, `a < b > c`.
+    fn check_chain(&mut self, infix: Symbol, left: ExprId, right: ExprId, level: u8) {
+        let Some(inner) = self.bare_comparison(left).filter(|inner| self.is_chain(inner, infix)) else { return };
+        let first = self.bare_comparison(inner.left);
+        if first.as_ref().is_some_and(|first| self.is_chain(first, inner.operator)) {
             // Reported with the first two.
-            (Some(inner), _) if self.bare_comparison(inner.left).is_some() => return,
-            (Some(_), Some(_)) => {
-                let meant = format!("({}) {operator} ({})", text(left), text(right));
-                return self.report_chain(&meant, false, span);
-            }
-            (Some(inner), None) => {
-                let (shared, first) = (text(inner.right), self.symbol_text(inner.operator));
-                format!("{} {first} {shared} && {shared} {operator} {}", text(inner.left), text(right))
-            }
-            (None, Some(inner)) => {
-                let (shared, second) = (text(inner.left), self.symbol_text(inner.operator));
-                format!("{} {operator} {shared} && {shared} {second} {}", text(left), text(inner.right))
-            }
-            (None, None) => return,
-        };
+            return;
+        }
+        let text = |id: ExprId| &self.text[self.file.expr_span(id).as_usize_range()];
+        let (operator, shared) = (self.symbol_text(infix), text(inner.right));
+        let chain = format!("{} && {shared} {operator} {}", text(left), text(right));
+        let span = self.file.expr_span(left).join(self.file.expr_span(right));
         // A third comparison is left to the author. Operators around it may bind more tightly than `&&`.
         let and = infix_symbol("&&").and_then(infix_level).unwrap_or(0);
-        let is_longer = self.infix_here().is_some_and(|next| is_comparison(next.symbol));
-        let is_inner = level > and || self.infix_here().is_some_and(|next| next.level > and);
+        let next = self.infix_here();
+        let is_longer = first.is_some() || next.as_ref().is_some_and(|next| direction_of(next.symbol).is_some());
+        let is_inner = level > and || next.is_some_and(|next| next.level > and);
         let meant = if is_inner && !is_longer { format!("({chain})") } else { chain };
         self.report_chain(&meant, !is_longer, span);
     }
