@@ -127,8 +127,13 @@ impl<'a> RepairSearch<'a> {
         let trial = Trial { target: diag.clone(), limit: self.trials + MOST_EACH };
         for fix in diag.fixes.iter_mut().filter(|fix| fix.applicability == Applicability::Untried) {
             let Some(text) = fix.apply_to(self.text) else { continue };
-            // What else was wrong with a statement is said when it can be read.
-            if let Some(TrialOutcome::Repaired(_) | TrialOutcome::Traded(_)) = self.try_text(&trial, &text) {
+            let works = match self.try_text(&trial, &text) {
+                Some(TrialOutcome::Repaired(_)) => true,
+                // What else was wrong with a statement is said when its words can be read.
+                Some(TrialOutcome::Traded(_)) => replaces_words(self.text, fix),
+                Some(TrialOutcome::Failed) | None => false,
+            };
+            if works {
                 fix.applicability = Applicability::MachineApplicable;
             }
         }
@@ -198,6 +203,14 @@ impl Trial {
             Some(_) => TrialOutcome::Failed,
         }
     }
+}
+
+/// True if a fix only writes words in place of others: one that is misspelt says which one is meant.
+fn replaces_words(text: &str, fix: &Fix) -> bool {
+    let is_word =
+        |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let mut edits = fix.edits.iter();
+    edits.all(|edit| is_word(&edit.text) && text.get(edit.span.as_usize_range()).is_some_and(is_word))
 }
 
 /// The number of errors.

@@ -20,6 +20,8 @@ const INFIX: &[&str] =
 /// The expression that a comment begins with.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CommentedDivisor<'t> {
+    /// The expression.
+    pub text: &'t str,
     /// The names in it, without those of functions.
     pub names: Vec<&'t str>,
     /// True if it is a number, a name, a call or an expression in brackets, or begins with a number.
@@ -31,7 +33,8 @@ pub struct CommentedDivisor<'t> {
 }
 
 impl<'t> CommentedDivisor<'t> {
-    /// Reads the expression behind the `//` of a comment; `None` if the comment begins with something else.
+    /// Reads the expression behind the `//` of a comment; `None` if the comment begins with something else, or with 0,
+    /// which divides nothing.
     ///
     /// ```
     /// use hostir_grammar::hir2::division::CommentedDivisor;
@@ -40,18 +43,38 @@ impl<'t> CommentedDivisor<'t> {
     /// assert_eq!((divisor.names, divisor.behind), (vec!["n"], ") % 4"));
     /// assert!(CommentedDivisor::of_comment("// of 2 ranks").unwrap().behind.starts_with("2 ranks"));
     /// assert_eq!(CommentedDivisor::of_comment("// 2.5 ms"), None);
+    /// assert_eq!(CommentedDivisor::of_comment("// 0"), None);
     /// ```
     pub fn of_comment(comment: &'t str) -> Option<Self> {
         let rest = comment.strip_prefix("//")?;
         let mut reader = DivisorReader { rest, names: Vec::new() };
         reader.read_operand(0)?;
+        let first = rest[..rest.len() - reader.rest.len()].trim();
+        if !first.is_empty() && first.bytes().all(|byte| byte == b'0') {
+            return None;
+        }
         let behind_first = reader.rest.trim_start();
         reader.read_operators(0);
         let behind = reader.rest.trim_start();
         let starts_with_digit = rest.trim_start().starts_with(|c: char| c.is_ascii_digit());
         let is_single = behind_first.len() == behind.len();
         let is_number = is_single && starts_with_digit;
-        Some(Self { names: reader.names, is_plain: is_single || starts_with_digit, is_number, behind })
+        let text = rest[..rest.len() - behind.len()].trim();
+        Some(Self { text, names: reader.names, is_plain: is_single || starts_with_digit, is_number, behind })
+    }
+
+    /// True if a name of it, or the number that it is, stands in an expression: the comment may speak of that.
+    ///
+    /// ```
+    /// use hostir_grammar::hir2::division::CommentedDivisor;
+    ///
+    /// let divisor = CommentedDivisor::of_comment("// 4").unwrap();
+    /// assert!(divisor.repeats_part_of("rank % 4") && !divisor.repeats_part_of("rank % 44"));
+    /// ```
+    pub fn repeats_part_of(&self, expression: &str) -> bool {
+        let number = self.is_number.then_some(self.text);
+        let mut words = expression.split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '.');
+        words.any(|word| self.names.contains(&word) || number == Some(word))
     }
 }
 

@@ -11,7 +11,8 @@ use hostir_grammar::hir2::division::{CommentedDivisor, DIVISION_CODE, DIVISION_N
 impl ProgramReader<'_> {
     /// Reports `at = rank // 2`: the comment behind a scalar is a number, or an expression of scalars.
     pub(super) fn check_scalar_division(&mut self, value: ExprId) -> Option<()> {
-        let found = self.divisor_behind(value).map(|(sign, divisor)| (sign, divisor.is_plain));
+        let found = self.divisor_behind(value);
+        let found = found.map(|(sign, divisor)| (sign, divisor.is_plain && !self.repeats_part(&divisor, value)));
         let Some((sign, is_sure)) = found else { return Some(()) };
         report_division(sign, is_sure, self.diags);
         (!is_sure).then_some(())
@@ -23,6 +24,17 @@ impl ProgramReader<'_> {
         let Some(sign) = found else { return Some(()) };
         report_division(sign, true, self.diags);
         None
+    }
+
+    /// True if a comment repeats a name or a number of the expression in front of it, as in `at = rank % 4 // 4`. Behind
+    /// brackets that says nothing: `(m + 4 - 1) // 4`.
+    fn repeats_part(&self, divisor: &CommentedDivisor<'_>, value: ExprId) -> bool {
+        let mut last = value;
+        while let ExprNode::Binary(_, _, right) = *self.file.expr(last) {
+            last = right;
+        }
+        let text = self.source.get(self.file.expr_span(value).as_usize_range()).unwrap_or_default();
+        !matches!(self.file.expr(last), ExprNode::Paren(_)) && divisor.repeats_part_of(text)
     }
 
     /// The `//` directly behind an expression, if all of the comment is an expression of scalars.
