@@ -6,6 +6,7 @@
 //! explicit form is written, at the end the printed form in backquotes.
 
 mod contract;
+mod divisor;
 mod layout;
 mod names;
 mod ops;

@@ -205,6 +205,8 @@ pub(super) struct ProgramNames {
     /// For each tensor, the first one of its number in its scope.
     first: Vec<TensorId>,
     scalars: Vec<ScalarSpelling>,
+    /// For each symbol: true if it names a scalar or an extent.
+    used_by_scalars: Vec<bool>,
     handles: FxHashMap<u32, Symbol>,
     /// Numbers that stand for other ones in names such as `h7`.
     renumbered: FxHashMap<u32, u32>,
@@ -218,6 +220,7 @@ impl ProgramNames {
             tensors: vec![TensorSpelling::Number(0); program.tensors().len()],
             first: program.tensors().ids().collect(),
             scalars: spell_scalars(program, &taken),
+            used_by_scalars: taken.clone(),
             handles: FxHashMap::default(),
             renumbered: FxHashMap::default(),
             streams: FxHashMap::default(),
@@ -315,6 +318,11 @@ impl ProgramNames {
     pub(super) fn stream_name(&self, stream: u64) -> Option<Symbol> {
         self.streams.get(&stream).copied()
     }
+    /// True if a symbol names a scalar or an extent.
+    pub(super) fn is_scalar(&self, name: Symbol) -> bool {
+        self.used_by_scalars.get(name.0 as usize).copied().unwrap_or(false)
+    }
+
     /// The spelling of a scalar.
     pub(super) fn scalar_spelling(&self, name: Symbol) -> ScalarSpelling {
         self.scalars.get(name.0 as usize).copied().unwrap_or(ScalarSpelling::Plain)

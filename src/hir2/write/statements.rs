@@ -44,9 +44,11 @@ impl ProgramWriter<'_> {
         while at < range.end {
             let run = self.next_statement(ops, at);
             shape.spread |= self.write_comment_lines(CommentPlace::Above(ops[run.first]), start);
+            let begin = self.out.len();
             let declared = self.declare_tensors(ops, run);
             shape.statements += declared;
             self.write_statement(ops, run, shape);
+            self.raise_divisor(ops, run, begin);
             at = run.end;
         }
         at
