@@ -328,8 +328,8 @@ impl Parser<'_> {
         }
         self.close(LineTok::RParen, open)?;
         let span = self.span_from(open.start);
-        self.report_tuple(span);
         let items = self.finish_list(first);
+        self.report_tuple(items, span);
         self.add_operand(ExprNode::List(items), span, height)
     }
 

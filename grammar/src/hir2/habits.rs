@@ -1,6 +1,6 @@
 //! Answers to habits of other languages and of the printed form: what was found, and how it is written here.
 
-use super::ast::{ExprId, ExprNode, TargetSyntax, TypeId};
+use super::ast::{ExprId, ExprNode, NodeRange, TargetSyntax, TypeId};
 use super::known::{KnownWord, known_word};
 use super::parser::{Failed, Parsed, Parser};
 use super::token::{LineTok, LineToken};
@@ -346,18 +346,35 @@ impl Parser<'_> {
         });
     }
 
-    /// `(1, 0)`.
+    /// `(1, 0)`, and the tuples in it.
     #[cold]
-    pub(super) fn report_tuple(&mut self, span: Span) {
-        let text = &self.text[span.as_usize_range()];
-        let items = text.trim_matches(['(', ')', ' ']).trim_end_matches(',');
-        let meant = match text[1..].contains('(') {
-            true => format!("[{}]", &text[1..text.len() - 1]),
-            false => format!("[{items}]"),
-        };
-        let error = SyntaxError::new(Code::Foreign, span, "a list stands in square brackets");
+    pub(super) fn report_tuple(&mut self, items: NodeRange, span: Span) {
+        const MESSAGE: &str = "a list stands in square brackets";
+        let meant = self.list_text(items);
+        // The text has the inner ones, too.
+        self.errors.items.retain(|error| {
+            error.message != MESSAGE || !(span.start <= error.span.start && error.span.end <= span.end)
+        });
+        let error = SyntaxError::new(Code::Foreign, span, MESSAGE);
         let error = error.with_note(format!("write `{}`", shorten_text(&meant)));
         self.report(error.with_edit(SyntaxEdit { span, text: meant }));
+    }
+
+    /// A list in square brackets, and so are the lists in it.
+    fn list_text(&self, items: NodeRange) -> String {
+        let items = self.file.expr_lists[items.indices()].iter().map(|item| self.item_text(*item));
+        format!("[{}]", items.collect::<Vec<String>>().join(", "))
+    }
+
+    /// An item of a list: brackets around one that is a number are left out.
+    fn item_text(&self, item: ExprId) -> String {
+        match *self.file.expr(item) {
+            ExprNode::List(items) => self.list_text(items),
+            ExprNode::Paren(inner) if matches!(self.file.expr(inner), ExprNode::Int(_) | ExprNode::List(_)) => {
+                self.item_text(inner)
+            }
+            _ => self.text[self.file.expr_span(item).as_usize_range()].to_owned(),
+        }
     }
 
     /// The ranges of an index `[0:4, i]` as `slice` takes them; `n` stands for an end that is left out.

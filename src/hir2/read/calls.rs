@@ -255,11 +255,9 @@ impl ProgramReader<'_> {
                 AttrValue::Domain(self.program.domains.push(domain))
             }
             (ArgKind::Exprs, ExprNode::List(items)) => AttrValue::Exprs(self.scalars_of(items)?.into()),
-            (ArgKind::Bools, ExprNode::List(items)) => AttrValue::Bools(self.flags_of(items, arg.span)?),
-            (ArgKind::Ints | ArgKind::Team, ExprNode::List(items)) => {
-                AttrValue::Ints(self.integers_of(items, arg.span)?)
-            }
-            (ArgKind::Ranges, ExprNode::List(items)) => AttrValue::Ranges(self.ranges_of(items, arg.span)?),
+            (ArgKind::Bools, ExprNode::List(items)) => AttrValue::Bools(self.flags_of(items, arg)?),
+            (ArgKind::Ints | ArgKind::Team, ExprNode::List(items)) => AttrValue::Ints(self.integers_of(items, arg)?),
+            (ArgKind::Ranges, ExprNode::List(items)) => AttrValue::Ranges(self.ranges_of(items, arg)?),
             (_, ExprNode::Error) => return None,
             _ => {
                 report::report_argument(spec, arg.span, self.diags);
@@ -287,7 +285,26 @@ impl ProgramReader<'_> {
         found.into_iter().collect()
     }
 
-    fn flags_of(&mut self, items: NodeRange, span: Span) -> Option<Box<[bool]>> {
+    /// Reports a list of other items; the items of a tuple are left for when it is a list.
+    fn report_list(&mut self, what: &str, example: &str, arg: &ArgNode) {
+        if !self.has_tuple(arg.value) {
+            report::report_list(what, example, arg.span, self.diags);
+        }
+    }
+
+    /// True if a list or one in it is written as a tuple, which is an error of its own.
+    fn has_tuple(&self, list: ast::ExprId) -> bool {
+        let file = self.file;
+        match *file.expr(list) {
+            ExprNode::List(items) => {
+                let text = self.source.get(file.expr_span(list).as_usize_range()).unwrap_or_default();
+                text.starts_with('(') || file.expr_lists[items.indices()].iter().any(|item| self.has_tuple(*item))
+            }
+            _ => false,
+        }
+    }
+
+    fn flags_of(&mut self, items: NodeRange, arg: &ArgNode) -> Option<Box<[bool]>> {
         let file = self.file;
         let flags = file.expr_lists[items.indices()].iter().map(|&item| match *file.expr(item) {
             ExprNode::Bool(flag) => Some(flag),
@@ -295,12 +312,12 @@ impl ProgramReader<'_> {
         });
         let flags: Option<Vec<bool>> = flags.collect();
         if flags.is_none() {
-            report::report_list("`true` and `false`", "[true, false]", span, self.diags);
+            self.report_list("`true` and `false`", "[true, false]", arg);
         }
         flags.map(Into::into)
     }
 
-    pub(super) fn integers_of(&mut self, items: NodeRange, span: Span) -> Option<Box<[i64]>> {
+    pub(super) fn integers_of(&mut self, items: NodeRange, arg: &ArgNode) -> Option<Box<[i64]>> {
         let file = self.file;
         let values = file.expr_lists[items.indices()].iter().map(|&item| match *file.expr(item) {
             ExprNode::Int(value) => Some(value),
@@ -308,12 +325,12 @@ impl ProgramReader<'_> {
         });
         let values: Option<Vec<i64>> = values.collect();
         if values.is_none() {
-            report::report_list("integers", "[0, 1]", span, self.diags);
+            self.report_list("integers", "[0, 1]", arg);
         }
         values.map(Into::into)
     }
 
-    fn ranges_of(&mut self, items: NodeRange, span: Span) -> Option<Box<[[ExprId; 3]]>> {
+    fn ranges_of(&mut self, items: NodeRange, arg: &ArgNode) -> Option<Box<[[ExprId; 3]]>> {
         let file = self.file;
         let mut ranges = Vec::new();
         for &item in &file.expr_lists[items.indices()] {
@@ -322,7 +339,7 @@ impl ProgramReader<'_> {
                 _ => Vec::new(),
             };
             let Ok(range) = <[ExprId; 3]>::try_from(parts) else {
-                report::report_list("ranges of start, stop and step", "[[0, n, 1], [0, 4, 1]]", span, self.diags);
+                self.report_list("ranges of start, stop and step", "[[0, n, 1], [0, 4, 1]]", arg);
                 return None;
             };
             ranges.push(range);

@@ -254,7 +254,7 @@ impl<'a> ProgramReader<'a> {
     fn read_key(&mut self, key: AttrKey, arg: &ArgNode) -> Option<AttrValue> {
         let file = self.file;
         match (key, *file.expr(arg.value)) {
-            (AttrKey::Team, ExprNode::List(items)) => self.integers_of(items, arg.span).map(AttrValue::Ints),
+            (AttrKey::Team, ExprNode::List(items)) => self.integers_of(items, arg).map(AttrValue::Ints),
             (AttrKey::Peer | AttrKey::Root, _) => self.scalar(arg.value).map(AttrValue::Expr),
             (AttrKey::Team, _) => {
                 report::report_list("devices", "[0, 1, 2, 3]", arg.span, self.diags);
