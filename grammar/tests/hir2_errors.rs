@@ -133,11 +133,11 @@ fn python_loops() {
 fn python_slices() {
     check(
         "  V = A[0:4]",
-        "H0024 1 `:`: an index is one number, not a range: `A[i]` is slice i, `A[:, i]` slice i of the second axis; a range is an op: `slice(A, ranges=[[0, 4, 1]])`, with start, end and step for each axis",
+        "H0024 1 `:`: an index is one number, not a range: `A[i]` is slice i, `A[:, i]` slice i of the second axis; a range is an op: `slice(A, ranges=[[start, end, step], ..])`, with one such list for each axis; its result needs a type",
     );
     check(
         "  V = A[:, 1:]",
-        "H0024 1 `:`: an index is one number, not a range: `A[i]` is slice i, `A[:, i]` slice i of the second axis; a range is an op: `slice(A, ranges=[[0, n, 1], [1, n, 1]])`, with start, end and step for each axis",
+        "H0024 1 `:`: an index is one number, not a range: `A[i]` is slice i, `A[:, i]` slice i of the second axis; a range is an op: `slice(A, ranges=[[start, end, step], ..])`, with one such list for each axis; its result needs a type",
     );
     check("  V = A[]", "H0001 1 `[]`: this index is empty: write the number of a slice: `A[i]`");
 }

@@ -71,6 +71,8 @@ fn turn_suggestion(error: &mut clap::Error, command: &Command) {
         return;
     }
     error.remove(ContextKind::SuggestedArg);
+    // It has the suggestion in it.
+    error.insert(ContextKind::Usage, ContextValue::StyledStr(command.clone().render_usage()));
     let names = command.get_arguments().filter_map(|argument| argument.get_long());
     let longer: Vec<String> = names.map(|name| format!("--{name}")).filter(|name| name.starts_with(&found)).collect();
     if let [only] = longer.as_slice() {

@@ -217,22 +217,31 @@ impl Parser<'_> {
             return None;
         }
         let values: Vec<ExprId> = self.file.args[args.indices()].iter().map(|arg| arg.value).collect();
-        let texts: Vec<String> = values.iter().map(|value| self.quote_expr(*value)).collect();
-        let range = match texts.as_slice() {
-            [stop] => stop.clone(),
-            [start, stop] => format!("{start}..{stop}"),
-            [start, stop, step] => format!("{start}..{stop} step {step}"),
-            _ => "1..4".to_owned(),
-        };
         let along = values.first().and_then(|value| self.measured_tensor(*value));
-        let range = along.as_ref().map_or(range, |tensor| format!("{tensor}.0"));
+        let texts: Vec<String> = values.iter().map(|value| self.bound_text(*value)).collect();
+        let range = match (texts.as_slice(), along) {
+            ([_], Some(tensor)) => Some(format!("{}.0", self.quote_expr(tensor))),
+            ([stop], None) => Some(stop.clone()),
+            ([start, stop], _) => Some(format!("{start}..{stop}")),
+            ([start, stop, step], _) => Some(format!("{start}..{stop} step {step}")),
+            _ => None,
+        };
+        // Nothing else measures a tensor.
+        let range = range.filter(|range| !range.contains("len("));
         let span = self.file.expr_span(first);
         let behind = self.text[span.end as usize..].lines().next().unwrap_or_default();
         let streams = if behind.trim_start().starts_with("on streams") { " on streams" } else { "" };
-        let note = format!("write `for {} in {range}{streams}:`", self.quote(index.span));
+        let index = self.quote(index.span);
+        let note = match range {
+            Some(range) => format!("write `for {index} in {range}{streams}:`"),
+            None => format!(
+                "write the number of iterations, `for {index} in 4:`, or a start and an end, `for {index} in 1..4:`; the \
+                 extent of an axis has its name, as `m` of `f32[m, 8]`"
+            ),
+        };
         self.report_foreign(span, "`range` is not needed", note);
         let (start, stop) = match values.as_slice() {
-            [_] if along.is_some() => (None, None),
+            values if values.iter().any(|value| self.is_length(*value)) => (None, None),
             [stop] => (None, Some(*stop)),
             _ => (values.first().copied(), values.get(1).copied()),
         };
@@ -240,11 +249,27 @@ impl Parser<'_> {
     }
 
     /// `G` of `len(G)`.
-    fn measured_tensor(&self, value: ExprId) -> Option<String> {
+    fn measured_tensor(&self, value: ExprId) -> Option<ExprId> {
         let ExprNode::Call(name, args) = *self.file.expr(value) else { return None };
         match self.file.args[args.indices()] {
-            [arg] if self.symbol_text(name.name) == "len" => Some(self.quote_expr(arg.value)),
+            [arg] if self.symbol_text(name.name) == "len" => {
+                matches!(self.file.expr(arg.value), ExprNode::Name(_)).then_some(arg.value)
+            }
             _ => None,
+        }
+    }
+
+    /// True for a call of `len`.
+    fn is_length(&self, value: ExprId) -> bool {
+        matches!(*self.file.expr(value), ExprNode::Call(name, _) if self.symbol_text(name.name) == "len")
+    }
+
+    /// A bound of a loop, for a message: the extent that `len(G)` means, if it is known.
+    fn bound_text(&self, value: ExprId) -> String {
+        let extents = self.measured_tensor(value).and_then(|tensor| self.declared_extents(tensor));
+        match extents.as_deref() {
+            Some([first, ..]) => (*first).to_owned(),
+            _ => self.quote_expr(value),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Answers to habits of other languages and of the printed form: what was found, and how it is written here.
 
-use super::ast::{ExprId, ExprNode, NodeRange, TargetSyntax, TypeId};
+use super::ast::{ExprId, ExprNode, ItemSyntax, NodeRange, TargetSyntax, TypeId};
 use super::known::{KnownWord, known_word};
 use super::parser::{Failed, Parsed, Parser};
 use super::token::{LineTok, LineToken};
@@ -103,6 +103,25 @@ fn has_operator(text: &str) -> bool {
         }
         false
     })
+}
+
+/// A sum of an expression and a number.
+fn text_plus(text: &str, more: i64) -> String {
+    match text.parse::<i64>() {
+        Ok(number) => number.wrapping_add(more).to_string(),
+        Err(_) => format!("{text} + {more}"),
+    }
+}
+
+/// A place on an axis that may be counted from its end, as in Python: `m - 1` of `-1`.
+fn place_from_start(text: &str, extent: &str) -> Option<String> {
+    let Some(back) = text.strip_prefix('-') else { return Some(text.to_owned()) };
+    let back = back.trim().parse::<i64>().ok()?;
+    match extent.parse::<i64>() {
+        Ok(extent) => Some(extent.checked_sub(back)?.to_string()),
+        Err(_) if has_operator(extent) => Some(format!("({extent}) - {back}")),
+        Err(_) => Some(format!("{extent} - {back}")),
+    }
 }
 
 /// Arguments of `alloc` that are one word.
@@ -377,32 +396,73 @@ impl Parser<'_> {
         }
     }
 
-    /// The ranges of an index `[0:4, i]` as `slice` takes them; `n` stands for an end that is left out.
-    fn slice_ranges(&self, base: ExprId) -> Option<String> {
-        let behind = self.text[self.file.expr_span(base).end as usize..].lines().next()?;
-        let inner = behind.trim_start().strip_prefix('[')?.split(']').next()?;
-        let ranges = inner.split(',').map(|item| {
-            let parts: Vec<&str> = item.split(':').map(str::trim).collect();
-            let part = |at: usize, other: &'static str| match parts.get(at).copied() {
-                Some("") | None => other.to_owned(),
-                Some(text) => text.to_owned(),
-            };
-            match parts.as_slice() {
-                [index] => format!("[{index}, {index} + 1, 1]"),
-                _ => format!("[{}, {}, {}]", part(0, "0"), part(1, "n"), part(2, "1")),
-            }
+    /// The extents of the axes with which a name was declared last in this program or kernel; none if an axis has more
+    /// than an extent, as reductions do.
+    pub(super) fn declared_extents(&self, name: ExprId) -> Option<Vec<&str>> {
+        let ExprNode::Name(_) = self.file.expr(name) else { return None };
+        let name = &self.text[self.file.expr_span(name).as_usize_range()];
+        let before = self.file.items.iter().rev().find_map(|item| match item {
+            ItemSyntax::Program(item) | ItemSyntax::Kernel(item) => Some(item.span.end as usize),
+            ItemSyntax::Mesh(_) => None,
         });
-        let ranges: Vec<String> = ranges.collect();
-        (!inner.contains(['(', '['])).then(|| ranges.join(", "))
+        let begin = before.unwrap_or(0);
+        let declares = |start: usize| {
+            let text = self.text.get(begin..start)?.trim_end().strip_suffix(':')?;
+            let rest = text.trim_end().strip_suffix(name)?;
+            (!rest.ends_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.'))).then_some(())
+        };
+        let ty = self.file.types.iter().rev().find(|ty| declares(ty.span.start as usize).is_some())?;
+        let axes = self.file.axes[ty.axes.indices()].iter().map(|axis| {
+            let is_plain = axis.iter.is_none() && axis.expanded.is_none();
+            let text = &self.text[self.file.expr_span(axis.extent).as_usize_range()];
+            (is_plain && !text.starts_with('`')).then_some(text)
+        });
+        axes.collect()
+    }
+
+    /// The ranges of an index `[0:4, i]` as `slice` takes them: one for each axis.
+    fn slice_ranges(&self, base: ExprId, index: &str) -> Option<String> {
+        let extents = self.declared_extents(base)?;
+        let items: Vec<&str> = index.split(',').collect();
+        if items.len() > extents.len() || index.contains(['(', '[', '.', '`']) {
+            return None;
+        }
+        let ranges = extents.iter().enumerate().map(|(at, extent)| {
+            let parts: Vec<&str> = items.get(at).map_or(":", |item| *item).split(':').map(str::trim).collect();
+            let place = |text: &str| place_from_start(text, extent);
+            let (start, end) = match parts.as_slice() {
+                [index] => (place(index)?, place(&text_plus(index, 1))?),
+                [start, end, ..] => (
+                    if start.is_empty() { "0".to_owned() } else { place(start)? },
+                    if end.is_empty() { (*extent).to_owned() } else { place(end)? },
+                ),
+                [] => return None,
+            };
+            let step = parts.get(2).copied().filter(|step| !step.is_empty()).unwrap_or("1");
+            (!step.starts_with('-')).then(|| format!("[{start}, {end}, {step}]"))
+        });
+        let ranges: Option<Vec<String>> = ranges.collect();
+        Some(ranges?.join(", "))
     }
 
     /// `A[0:4]`, `A[1:]`: the colon is next.
     #[cold]
     pub(super) fn report_index_range(&mut self, base: ExprId, span: Span) -> Failed {
         let name = self.quote_expr(base);
-        let ranges = self.slice_ranges(base).unwrap_or_else(|| "[0, 4, 1]".to_owned());
+        let behind = self.text[self.file.expr_span(base).end as usize..].lines().next().unwrap_or_default();
+        let index = behind.trim_start().strip_prefix('[').and_then(|rest| rest.split(']').next()).unwrap_or_default();
+        let is_negative = index.split([',', ':']).any(|part| part.trim_start().starts_with('-'));
+        let counted = if is_negative { ", counted from the start" } else { "" };
+        let form = match self.slice_ranges(base, index) {
+            Some(ranges) => {
+                format!("`slice({name}, ranges=[{ranges}])`, with start, end and step for each axis{counted}")
+            }
+            None => {
+                format!("`slice({name}, ranges=[[start, end, step], ..])`, with one such list for each axis{counted}")
+            }
+        };
         let note = format!(
-            "`{name}[i]` is slice i, `{name}[:, i]` slice i of the second axis; a range is an op: `slice({name}, ranges=[{ranges}])`, with start, end and step for each axis"
+            "`{name}[i]` is slice i, `{name}[:, i]` slice i of the second axis; a range is an op: {form}; its result needs a type"
         );
         self.report_foreign(span, "an index is one number, not a range", note)
     }

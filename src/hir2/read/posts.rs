@@ -26,6 +26,9 @@ const KEYS: &[(&str, AttrKey)] = &[
     ("from", AttrKey::Peer),
 ];
 
+/// The keys of a collective.
+const COLLECTIVE_KEYS: &[&str] = &["team", "root", "root_as", "op", "via"];
+
 impl<'a> ProgramReader<'a> {
     /// Whether a call starts a communication.
     pub(super) fn is_post(&self, name: NameSyntax, args: NodeRange) -> bool {
@@ -80,11 +83,18 @@ impl<'a> ProgramReader<'a> {
         let result = place(self.file.expr_span(target.value));
         let operand = self.file.args[args.indices()].iter().find(|arg| arg.key.is_none());
         let operand = operand.map_or("A", |arg| place(arg.span));
-        let known = self.names_tensor(target.value);
-        let ty = target.ty.map_or("f32[m, n]", |ty| place(self.file.tensor_type(ty).span));
-        let memory = if known { String::new() } else { format!(", behind `{result}: {ty} = alloc`") };
+        let keyed = self.file.args[args.indices()].iter().filter(|arg| {
+            let key = arg.key.map(|key| self.file.symbol_text(key.name));
+            key.is_some_and(|key| COLLECTIVE_KEYS.contains(&key))
+        });
+        let keyed: String = keyed.map(|arg| format!(", {}", place(arg.span))).collect();
+        let memory = match target.ty {
+            _ if self.names_tensor(target.value) => String::new(),
+            Some(ty) => format!(", behind `{result}: {} = alloc`", place(self.file.tensor_type(ty).span)),
+            None => format!(", behind an `alloc` that gives `{result}` its type"),
+        };
         let word = self.name_text(name.name);
-        let note = format!("write `wait {word}({operand} -> {result})`{memory}");
+        let note = format!("write `wait {word}({operand} -> {result}{keyed})`{memory}");
         report::report_collective_result(word, note, name.span, self.diags);
     }
 
@@ -178,7 +188,7 @@ impl<'a> ProgramReader<'a> {
     fn read_collective(&mut self, word: &str, args: NodeRange, span: Span) -> Option<Op> {
         let mut op = Op::new(OpKind::Communication);
         let keyed = self.read_sides(word, args, span, &mut op)?;
-        let found = self.read_keys(keyed, &["team", "root", "root_as", "op", "via"], word)?;
+        let found = self.read_keys(keyed, COLLECTIVE_KEYS, word)?;
         let kind = COMMUNICATION_WORDS.iter().find(|(known, _)| *known == word).map_or("", |(_, kind)| kind);
         op.attrs.push((AttrKey::Type, self.word(kind)));
         op.attrs.push((AttrKey::Team, self.team(&found, &op, span)?));
