@@ -18,7 +18,7 @@ pub fn translate_diags(text: &str, diags: &mut [Diag]) {
         let span = diag.primary.as_ref().map_or(Span::default(), |label| label.span);
         let behind = programs.iter().rev().find(|program| program.source().header.start <= span.start);
         let Some(program) = behind.or(programs.first()) else { return };
-        translate_diag(program, diag);
+        translate_diag(program, text, diag);
     }
 }
 
@@ -55,13 +55,24 @@ const PHRASES: &[(&str, &str)] = &[
     ("coalescing groups", "groups"),
 ];
 
-fn translate_diag(program: &Program, diag: &mut Diag) {
+fn translate_diag(program: &Program, source: &str, diag: &mut Diag) {
     name_post(program, diag);
+    let spans = diag.primary.iter().chain(&diag.labels).map(|label| label.span.as_usize_range());
+    let lines: Vec<&str> = spans.map(|range| lines_around(source, range)).collect();
     let labels = diag.primary.iter_mut().chain(&mut diag.labels).map(|label| &mut label.text);
     let fixes = diag.fixes.iter_mut().map(|fix| &mut fix.message);
     for text in labels.chain(fixes).chain(&mut diag.notes).chain([&mut diag.message]) {
-        *text = translate_text(program, text);
+        *text = translate_text(program, &lines, text);
     }
+}
+
+/// The lines that a part of a text stands in.
+fn lines_around(source: &str, range: std::ops::Range<usize>) -> &str {
+    let before = source.get(..range.start).unwrap_or_default();
+    let behind = source.get(range.end..).unwrap_or_default();
+    let start = before.rfind('\n').map_or(0, |at| at + 1);
+    let end = source.len() - behind.len() + behind.find('\n').unwrap_or(behind.len());
+    source.get(start..end).unwrap_or_default()
 }
 
 /// Names a communication that a message is about by its word, `allgather`, in place of that of its op.
@@ -88,12 +99,12 @@ fn word_of_type(name: &str) -> Option<&'static str> {
     DTYPE_WORDS.iter().find(|(_, dtype)| dtype.name() == name).map(|(word, _)| *word)
 }
 
-/// Translates a sentence: quotations in backquotes, and statements that are named without them.
-fn translate_text(program: &Program, text: &str) -> String {
+/// Translates a sentence: quotations in backquotes, and statements that are named without them. What the author wrote in
+/// the lines that it is about stays.
+fn translate_text(program: &Program, lines: &[&str], text: &str) -> String {
     if let Some((_, advice)) = ADVICE.iter().find(|(printed, _)| *printed == text) {
         return (*advice).to_owned();
     }
-    let text = PHRASES.iter().fold(bracket_numbers(text), |text, (printed, ours)| text.replace(printed, ours));
     let mut out = String::with_capacity(text.len());
     let mut behind = "";
     for (number, part) in text.split('`').enumerate() {
@@ -103,13 +114,16 @@ fn translate_text(program: &Program, text: &str) -> String {
         match number % 2 {
             0 => {
                 out.push_str(std::mem::take(&mut behind));
-                push_prose(part, &mut out);
+                let prose = bracket_numbers(part);
+                let prose = PHRASES.iter().fold(prose, |prose, (printed, ours)| prose.replace(printed, ours));
+                push_prose(&prose, &mut out);
             }
+            _ if lines.iter().any(|line| line.contains(part)) => out.push_str(part),
             _ if waits_for_nameless(program, part) => {
                 out.push_str("wait h");
                 behind = ", and `h =` in front of what it waits for,";
             }
-            _ => out.push_str(&translate_quotation(program, part)),
+            _ => out.push_str(&bracket_numbers(&translate_quotation(program, part))),
         }
     }
     out
