@@ -74,7 +74,7 @@ pub(super) fn move_scratch(outline: &Outline<'_>, first: usize, second: usize) -
     found
 }
 
-/// Whether iterations of a loop choose their stream.
+/// True if iterations of a loop choose their stream.
 fn switches_stream(outline: &Outline<'_>, around: usize) -> bool {
     outline.is_loop(around)
         && outline.op(around).blocks.iter().all(|&block| {
@@ -83,7 +83,7 @@ fn switches_stream(outline: &Outline<'_>, around: usize) -> bool {
         })
 }
 
-/// Whether nothing outside of a loop uses a tensor, or is called like it, but for its ALLOCATE and Deallocate.
+/// True if nothing outside of a loop uses a tensor, or is called like it, but for its ALLOCATE and Deallocate.
 fn is_only_used_in(outline: &Outline<'_>, tensor: TensorId, around: usize) -> bool {
     let program = outline.program;
     let memory = program.memory_tensor(tensor);

@@ -121,7 +121,7 @@ fn growth(edit: &TextEdit) -> i64 {
     edit.text.len() as i64 - i64::from(edit.span.end - edit.span.start)
 }
 
-/// Whether two edits change the same lines.
+/// True if two edits change the same lines.
 fn overlaps(edit: &TextEdit, span: Span) -> bool {
     edit.span.end > span.start && edit.span.start < span.end
 }

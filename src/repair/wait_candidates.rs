@@ -27,7 +27,7 @@ pub(super) fn waits_of(outline: &Outline<'_>, number: u32) -> impl Iterator<Item
     waits.filter(move |&statement| outline.op(statement).operands.contains(&Value::Handle(number)))
 }
 
-/// Whether a post stands in a branch that its only Wait is outside of: where the branch is not taken, there is nothing to
+/// True if a post stands in a branch that its only Wait is outside of: where the branch is not taken, there is nothing to
 /// wait for, and where it is taken, the Wait is needed.
 fn is_in_other_branch(outline: &Outline<'_>, post: usize, wait: usize) -> bool {
     let mut between = outline.up_to_common(post, wait).into_iter().skip(1);

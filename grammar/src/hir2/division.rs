@@ -174,7 +174,7 @@ impl<'t> Parser<'t> {
         Some(line.trim_start_matches(' ').trim_end()).filter(|rest| rest.starts_with("//"))
     }
 
-    /// What the comment behind the token before begins with, if all its names are in the text.
+    /// The expression that the comment behind the token before begins with, if all its names are in the text.
     fn divisor_behind(&self) -> Option<CommentedDivisor<'t>> {
         let divisor = CommentedDivisor::of_comment(self.comment_behind()?)?;
         let is_known = |name: &&str| self.file.strings.find_symbol(name.split('.').next().unwrap_or(name)).is_some();
@@ -211,7 +211,7 @@ impl<'t> Parser<'t> {
         is_meant
     }
 
-    /// Whether the last error is a `//` behind this place.
+    /// True if the last error is a `//` behind this place.
     pub(super) fn has_division_from(&self, start: u32) -> bool {
         let last = self.errors.items.last();
         last.is_some_and(|error| error.code == DIVISION_CODE && error.span.start >= start)

@@ -48,7 +48,7 @@ impl ProgramReader<'_> {
         is_divisor.then_some((Span::new(start, start + 2), divisor))
     }
 
-    /// Whether a name, perhaps with a field, is that of a scalar.
+    /// True if a name, perhaps with a field, is that of a scalar.
     fn is_scalar(&self, name: &str) -> bool {
         let first = name.split('.').next().unwrap_or(name);
         let Some(symbol) = self.file.strings.find_symbol(first) else { return false };
@@ -59,7 +59,7 @@ impl ProgramReader<'_> {
         }
     }
 
-    /// Whether a name is an extent of a type, or has a size in the header.
+    /// True if a name is an extent of a type, or has a size in the header.
     fn is_extent(&self, name: Symbol) -> bool {
         let is_name = |axis: &AxisSyntax| *self.file.expr(axis.extent) == ExprNode::Name(name);
         self.file.sizes.iter().any(|size| size.name == name) || self.file.axes.iter().any(is_name)

@@ -202,7 +202,7 @@ impl ProgramReader<'_> {
         }
     }
 
-    /// Whether a name was declared with an error.
+    /// True if a name was declared with an error.
     pub(super) fn is_poisoned(&self, name: ast::Symbol) -> bool {
         self.scope.get(name).is_some_and(|entry| entry.meaning == Meaning::Poisoned)
     }
@@ -221,7 +221,7 @@ impl ProgramReader<'_> {
         }
     }
 
-    /// Whether a name that was declared with an error stands in an expression, which may be a scalar then.
+    /// True if a name that was declared with an error stands in an expression, which may be a scalar then.
     fn holds_poison(&self, id: ast::ExprId) -> bool {
         let file = self.file;
         match *file.expr(id) {

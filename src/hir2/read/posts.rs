@@ -68,7 +68,7 @@ impl<'a> ProgramReader<'a> {
         number
     }
 
-    /// Whether a collective has an operand but no arrow, as a function of PyTorch: `G = allgather(A)`.
+    /// True if a collective has an operand but no arrow, as a function of PyTorch: `G = allgather(A)`.
     pub(super) fn is_collective_result(&self, name: NameSyntax, args: NodeRange) -> bool {
         let file = self.file;
         let positional = || file.args[args.indices()].iter().filter(|arg| arg.key.is_none());
