@@ -207,10 +207,12 @@ impl Trial {
 
 /// True if a fix only writes words in place of others: one that is misspelt says which one is meant.
 fn replaces_words(text: &str, fix: &Fix) -> bool {
-    let is_word =
-        |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     let mut edits = fix.edits.iter();
     edits.all(|edit| is_word(&edit.text) && text.get(edit.span.as_usize_range()).is_some_and(is_word))
+}
+
+fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 /// The number of errors.

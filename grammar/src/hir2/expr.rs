@@ -36,12 +36,14 @@ enum Direction {
 
 /// The direction of an infix operator, if it compares by order.
 fn direction_of(symbol: Symbol) -> Option<Direction> {
-    let is_any = |texts: [&str; 2]| texts.iter().any(|text| infix_symbol(text) == Some(symbol));
-    match (is_any(["<", "<="]), is_any([">", ">="])) {
-        (true, _) => Some(Direction::Ascending),
-        (_, true) => Some(Direction::Descending),
-        _ => None,
-    }
+    let directions = [
+        ("<", Direction::Ascending),
+        ("<=", Direction::Ascending),
+        (">", Direction::Descending),
+        (">=", Direction::Descending),
+    ];
+    let found = directions.into_iter().find(|(text, _)| infix_symbol(text) == Some(symbol));
+    found.map(|(_, direction)| direction)
 }
 
 /// An infix operator that comes next.

@@ -105,6 +105,12 @@ fn has_operator(text: &str) -> bool {
     })
 }
 
+/// True if a text ends with a name and a colon.
+fn ends_with_declared(text: &str, name: &str) -> bool {
+    let rest = text.trim_end().strip_suffix(':').and_then(|rest| rest.trim_end().strip_suffix(name));
+    rest.is_some_and(|rest| !rest.ends_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.')))
+}
+
 /// A sum of an expression and a number.
 fn text_plus(text: &str, more: i64) -> String {
     match text.parse::<i64>() {
@@ -406,12 +412,11 @@ impl Parser<'_> {
             ItemSyntax::Mesh(_) => None,
         });
         let begin = before.unwrap_or(0);
-        let declares = |start: usize| {
-            let text = self.text.get(begin..start)?.trim_end().strip_suffix(':')?;
-            let rest = text.trim_end().strip_suffix(name)?;
-            (!rest.ends_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.'))).then_some(())
-        };
-        let ty = self.file.types.iter().rev().find(|ty| declares(ty.span.start as usize).is_some())?;
+        let mut types = self.file.types.iter().rev();
+        let ty = types.find(|ty| {
+            let before = self.text.get(begin..ty.span.start as usize);
+            before.is_some_and(|before| ends_with_declared(before, name))
+        })?;
         let axes = self.file.axes[ty.axes.indices()].iter().map(|axis| {
             let is_plain = axis.iter.is_none() && axis.expanded.is_none();
             let text = &self.text[self.file.expr_span(axis.extent).as_usize_range()];
@@ -429,12 +434,15 @@ impl Parser<'_> {
         }
         let ranges = extents.iter().enumerate().map(|(at, extent)| {
             let parts: Vec<&str> = items.get(at).map_or(":", |item| *item).split(':').map(str::trim).collect();
-            let place = |text: &str| place_from_start(text, extent);
             let (start, end) = match parts.as_slice() {
-                [index] => (place(index)?, place(&text_plus(index, 1))?),
+                [index] => {
+                    let start = place_from_start(index, extent)?;
+                    let end = text_plus(&start, 1);
+                    (start, end)
+                }
                 [start, end, ..] => (
-                    if start.is_empty() { "0".to_owned() } else { place(start)? },
-                    if end.is_empty() { (*extent).to_owned() } else { place(end)? },
+                    if start.is_empty() { "0".to_owned() } else { place_from_start(start, extent)? },
+                    if end.is_empty() { (*extent).to_owned() } else { place_from_start(end, extent)? },
                 ),
                 [] => return None,
             };

@@ -93,6 +93,7 @@ const NAMES_KINDS: &[(&str, &str)] = &[
     ("src/hir2/read/slices.rs", "statements with a form of their own"),
     ("src/hir2/read/statements.rs", "statements with a form of their own"),
     ("src/hir2/write/contract.rs", "statements with a form of their own"),
+    ("src/hir2/write/divisor.rs", "statements that end with an expression"),
     ("src/hir2/write/ops.rs", "statements with a form of their own"),
     ("src/hir2/write/parts.rs", "statements that a text can be cut at"),
     ("src/hir2/write/posts.rs", "statements with a form of their own"),
