@@ -18,6 +18,7 @@ import hostir
 import hostir.torch as hir
 from hostir.torch._overlap import measure
 from hostir.torch._overlap.measure import Ways, measure_ways
+from hostir.torch._overlap.programs import op_of_region
 from hostir.torch._overlap.reasons import Kept, Reason
 from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -75,6 +76,60 @@ def measured(group: Any) -> None:
     # With times of this machine: on the CPU both are the same nodes.
     line = verdict_of(hir.Overlap(rounds=6, min_gain=0.01), graph_of())
     assert line.is_fused and line.times.serial > 0 and line.times.measured > 0 and line.times.rounds == 6
+
+
+@contextmanager
+def clock_of_nodes(times: Callable[[list[str]], float]) -> Any:
+    """As `clock`, by what a way calls: names of torch's ops, and texts of programs."""
+
+    def read(module: Any, tensors: Any) -> float:
+        module(*tensors)
+        calls = [node.target for node in module.graph.nodes if node.op == "call_function"]
+        made = [op_of_region(call) for call in calls]
+        return times([str(call) if op is None else str(op.program) for call, op in zip(calls, made, strict=True)])
+
+    found, measure._time_on_cpu = measure._time_on_cpu, read
+    try:
+        yield
+    finally:
+        measure._time_on_cpu = found
+
+
+def forms_of_a_region(group: Any) -> None:
+    """Of two forms of a region the faster one is taken."""
+
+    def layer(x: torch.Tensor, q: torch.Tensor, k: torch.Tensor) -> Any:
+        rows = fc.all_gather_tensor(x, 0, dist.group.WORLD)
+        return rows @ q, rows @ k
+
+    for whole, by_parts in ((1.0, 1.5), (1.5, 1.0), (1.0, 3.0), (3.0, 1.0)):
+
+        def times(calls: list[str], whole: float = whole, by_parts: float = by_parts) -> float:
+            (program, *_) = [call for call in calls if call.startswith("hir 2")] or [""]
+            return 2.0 if not program else whole if "P2: f32[x:2, 8, 3]" in program else by_parts
+
+        with clock_of_nodes(times):
+            line = verdict_of(hir.Overlap(rounds=6), graph_of(layer, [(4, 8), (8, 6), (8, 3)]))
+        assert line.is_fused and line.times.measured == 1.0, line
+
+
+def sums_beside_torchs_gradients(group: Any) -> None:
+    """A sum's program has gradients of weights unless torch's matmuls beside the sum's own program are faster."""
+
+    def layer(dy: torch.Tensor, w: torch.Tensor, x: torch.Tensor) -> Any:
+        return fc.reduce_scatter_tensor(dy @ w, "sum", 0, dist.group.WORLD), dy.t() @ x
+
+    for apart, is_within in ((1.6, True), (1.0, False)):
+
+        def times(calls: list[str], apart: float = apart) -> float:
+            programs = [call for call in calls if call.startswith("hir 2")]
+            return 2.0 if not programs else apart if any("mm" in call for call in calls if call not in programs) else 1.5
+
+        with clock_of_nodes(times):
+            line = verdict_of(overlap := hir.Overlap(rounds=6), graph_of(layer, [(8, 6), (6, 4), (8, 4)]))
+        assert line.is_fused and line.times.measured == 1.5, str(overlap.report())
+        assert ("D1" in str(overlap.report().programs[line.region].plain)) == is_within
+        assert line.times.apart == (apart if is_within else None)
 
 
 @contextmanager

@@ -237,6 +237,88 @@ def weight_gradients(group: Any) -> None:
             overlap.check(rtol=tolerance, atol=tolerance)
 
 
+class Turned(nn.Module):
+    """What is multiplied and summed is the transpose of what is contracted."""
+
+    def __init__(self, group: str) -> None:
+        super().__init__()
+        self.group = group
+
+    def forward(self, x: torch.Tensor, w: torch.Tensor, q: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        rows = x.T
+        return fc.wait_tensor(fc.reduce_scatter_tensor(torch.mm(rows, w), "sum", 0, self.group)), torch.mm(q.T, rows.T)
+
+
+def gradients_of_summed_rows(group: Any) -> None:
+    """Programs give what torch gives for products that contract the rows whose matmul is summed."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    name = group.group_name
+
+    def scatter(x: torch.Tensor) -> Any:
+        return fc.wait_tensor(fc.reduce_scatter_tensor(x, "sum", 0, name))
+
+    def seen_as_rows(dy: torch.Tensor, w: torch.Tensor, x: torch.Tensor) -> Any:
+        return scatter(dy @ w), dy.t() @ x
+
+    cases: list[tuple[Any, list[tuple[int, ...]], int]] = [
+        (lambda dy, w, x: (scatter(dy @ w), dy.t() @ x), [(8, 6), (6, 4), (8, 4)], 1),
+        (lambda dy, w, x: (fc.wait_tensor(fc.all_reduce(dy @ w, "sum", name)), x.t() @ dy), [(8, 6), (6, 4), (8, 4)], 1),
+        (lambda dy, dz, w, v: (scatter(dy @ w + dz @ v), dy.t() @ dz), [(8, 6), (8, 5), (6, 4), (5, 4)], 1),
+        (lambda dy, w: (scatter(dy @ w), dy.t() @ dy), [(8, 6), (6, 4)], 1),
+        (lambda dy, w, x: seen_as_rows(dy.view(8, 6), w, x.view(8, 4)), [(2, 4, 6), (6, 4), (2, 4, 4)], 1),
+        # Another sum over ranks has this one.
+        (lambda dy, w, x: (scatter(dy @ w), scatter(dy.t() @ x)), [(8, 6), (6, 4), (8, 4)], 0),
+    ]
+    for function, shapes, gradients_within in cases:
+        given = [rank_tensor(*shape, seed=at) for at, shape in enumerate(shapes)]
+        module = make_fx(function, tracing_mode="fake")(*given)
+        overlap = hir.Overlap(choose="always")
+        overlap(module)
+        texts = "".join(str(program.plain) for program in overlap.report().programs.values())
+        assert not overlap.report().kept and texts.count(" D1 = matmul(") == gradients_within, texts
+        torch.testing.assert_close(module(*given), function(*given))
+        overlap.check()
+    given = [rank_tensor(*shape, seed=at) for at, shape in enumerate(((8, 8), (8, 4), (8, 8)))]
+    exported = torch.export.export(Turned(name), tuple(given))
+    overlap = hir.Overlap(choose="always")
+    overlap(exported)
+    torch.testing.assert_close(exported.module()(*given), Turned(name)(*given))
+    overlap.check()
+
+
+class WholeProducts(hir.Overlap):
+    """Takes the form of regions that has narrow products behind the loop."""
+
+    def _part(self, index: Any, region: Any) -> Any:
+        from hostir.torch._overlap.regions import with_narrow_products_whole
+
+        return super()._part(index, with_narrow_products_whole(index, region) or region)
+
+
+def narrow_products(group: Any) -> None:
+    """Programs give what torch gives if narrow products of gathered rows are one product each behind the loop."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    world, name = dist.get_world_size(), group.group_name
+
+    def layer(x: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, is_kept: bool) -> Any:
+        rows = fc.all_gather_tensor(x, 0, name)
+        made = (rows @ q, rows @ k.t(), rows @ v)
+        return (*made, rows) if is_kept else made
+
+    for is_kept in (False, True):
+        given = [rank_tensor(*shape, seed=at) for at, shape in enumerate(((4, 8), (8, 12), (3, 8), (8, 3)))]
+        module = make_fx(lambda *tensors, is_kept=is_kept: layer(*tensors, is_kept), tracing_mode="fake")(*given)
+        overlap = WholeProducts(choose="always")
+        overlap(module)
+        (program,) = overlap.report().programs.values()
+        text = str(program.plain)
+        assert not overlap.report().kept and f"P2: f32[x:{world}, {4 * world}, 3]" in text, text
+        torch.testing.assert_close(module(*given), layer(*given, is_kept))
+        overlap.check()
+
+
 def scaled(rows: torch.Tensor, weight: torch.Tensor, of_rows: torch.Tensor, of_columns: torch.Tensor) -> torch.Tensor:
     return torch._scaled_mm(rows, weight, of_rows, of_columns, out_dtype=torch.bfloat16)
 

@@ -143,6 +143,8 @@ def test_the_folder_of_kept_times(monkeypatch):
         ranks.one_rank_fails,
         ranks.one_rank_never_comes,
         ranks.joined_or_apart,
+        ranks.forms_of_a_region,
+        ranks.sums_beside_torchs_gradients,
         ranks.refused_programs,
         ranks.kept_graphs_compute,
     ],

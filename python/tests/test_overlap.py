@@ -326,6 +326,12 @@ def test_gradients_of_weights_that_no_sum_has(group):
         (True, False),
     ]
 
+    def of_another_sum(dy, w, x):
+        return scatter(dy @ w, group), reduce(torch.cat([dy.t() @ x] * 2), dist.new_group([0, 1]).group_name)
+
+    _, report = overlapped(of_another_sum, (8, 6), (6, 4), (8, 4))
+    assert not report.fused[0].detail and all("D1" not in str(program.plain) for program in report.programs.values())
+
     def of_result(dy, w):
         return dy.t() @ torch.cat([scatter(dy @ w, group)] * 2)
 
@@ -1039,6 +1045,8 @@ def test_gradients_of_weights_on_ranks(world):
         ranks.one_row_of_each_rank,
         ranks.functions,
         ranks.sums_of_products,
+        ranks.gradients_of_summed_rows,
+        ranks.narrow_products,
         ranks.slots,
         ranks.slots_in_autocast,
         ranks.slots_with_biases,

@@ -135,11 +135,13 @@ class _Writer:
         if region.gather is not None:
             self._write_gather(region.gather.source, region.gather.result)
         for node in sorted(region.values, key=self.index.order.__getitem__):
-            if node not in self.summed:
+            if node not in self.summed and node not in region.whole:
                 self._write_value(node)
         if region.gather is None:
             # Behind what other ranks wait for.
             self._write_sum()
+        for node in sorted(region.whole, key=self.index.order.__getitem__):
+            self._write_whole_matmul(node)
         for contraction in region.contractions:
             self._write_contraction(contraction)
         if region.gather is not None and region.sum is not None:
@@ -186,6 +188,19 @@ class _Writer:
             bias = self._operand(matmul.bias, node, form)
             made = self._write(self.lines, "V", element_type(node), form, f"{made} + {bias}")
         self.names[node] = made
+
+    def _write_whole_matmul(self, node: Node) -> None:
+        """A matmul of all gathered rows."""
+        matmul, ranks = matmul_of(node), self.region.ranks
+        assert matmul is not None
+        *outer, width = shape_of(node)
+        left = self._whole_gathered(matmul.left)
+        rows, columns = shape_of(matmul.weight.source)[-2:]
+        right = self._argument(matmul.weight.source, "W", forms.stacked_form(ranks, rows, columns))
+        self.forms[right], self.elements[right] = forms.stacked_form(ranks, rows, columns), element_type(matmul.weight.source)
+        right = self._turned(right) if matmul.weight.is_transposed else right
+        form = forms.stacked_form(ranks, math.prod(outer), width)
+        self.names[node] = self._write(self.first, "P", element_type(node), form, f"matmul({left}, {right})")
 
     def _product(self, matmul: Matmul, left: str, right: str, form: Form) -> str:
         """The expression of a matmul whose result has this form."""
@@ -239,15 +254,19 @@ class _Writer:
 
     def _whole_factor(self, factor: Weight) -> str:
         """The name of rows of all parts, one below the other."""
+        if factor.source in self.region.gathered:
+            return self._whole_gathered(factor.source)
         *outer, width = shape_of(factor.source)
-        rows, element = math.prod(outer), element_type(factor.source)
-        if factor.source not in self.region.gathered:
-            form = forms.stacked_form(self.region.ranks, rows, width)
-            name = self._argument(factor.source, "A", form)
-            self.forms[name], self.elements[name] = form, element
-            return name
-        copy = self._gathered_copy(width)
-        expression = f"alloc(share={copy})"
+        form = forms.stacked_form(self.region.ranks, math.prod(outer), width)
+        name = self._argument(factor.source, "A", form)
+        self.forms[name], self.elements[name] = form, element_type(factor.source)
+        return name
+
+    def _whole_gathered(self, node: Node) -> str:
+        """The name of the gathered rows, one below the other."""
+        *outer, width = shape_of(node)
+        rows, element = math.prod(outer), element_type(node)
+        expression = f"alloc(share={self._gathered_copy(width)})"
         for line in self.first:
             if line.expression == expression:
                 return line.name

@@ -312,8 +312,7 @@ def _weight_of(right: Node, *, needs_turn: bool) -> Weight:
     through: list[Node] = []
     is_transposed, at = needs_turn, right
     while len(_matrix_shape(at)) == 2:
-        name = op_name(at)
-        is_turn = name in ("t", "permute", "transpose", "numpy_T") and _is_turn(at)
+        name, is_turn = op_name(at), is_turned(at)
         is_view = name in ("view", "reshape", "unsqueeze", "expand", "slice", "squeeze") and _same_matrix(at)
         if not is_turn and not is_view:
             break
@@ -336,8 +335,10 @@ def _matrix_shape(node: Node) -> list[int]:
     return shape[-2:] if not outer else shape
 
 
-def _is_turn(node: Node) -> bool:
-    """True if a node swaps the last two axes and no other."""
+def is_turned(node: Node) -> bool:
+    """True if a node swaps the last two axes of a tensor and no other."""
+    if op_name(node) not in ("t", "permute", "transpose", "numpy_T"):
+        return False
     source, made = shape_of(node.args[0]), shape_of(node)
     if len(source) < 2 or made != [*source[:-2], source[-1], source[-2]]:
         return False

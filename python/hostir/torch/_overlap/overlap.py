@@ -23,7 +23,15 @@ from hostir.torch._overlap.measure import Times, Ways, is_compiled_by_all, measu
 from hostir.torch._overlap.nodes import Collective, Node, collective_of
 from hostir.torch._overlap.programs import RegionOp, RegionProgram, default_passes, kind_of, region_op, region_program
 from hostir.torch._overlap.reasons import Kept, Reason
-from hostir.torch._overlap.regions import GraphIndex, Region, find_gather, find_sum, join_regions, with_gradients_of_weights
+from hostir.torch._overlap.regions import (
+    GraphIndex,
+    Region,
+    find_gather,
+    find_sum,
+    join_regions,
+    with_gradients_of_weights,
+    with_narrow_products_whole,
+)
 from hostir.torch._overlap.report import Line, Report, source_line
 from hostir.torch._overlap.rewrite import check_convex, check_in_place, merge_waits, replace_region
 from hostir.torch._overlap.views import merge_views
@@ -178,11 +186,26 @@ class Overlap(CustomGraphPass):
 
     def _take(self, graph: torch.fx.Graph, index: GraphIndex, candidate: _Candidate) -> tuple[str, Times | None]:
         """Puts a region's program into the graph, or raises `Kept`."""
-        region = candidate.region
-        part, program = self._part(index, region)
-        times = self._choose(index, candidate, part, program) if self.choose == "measure" else None
-        replace_region(graph, index, region, part.written, part.target)
+        if self.choose == "measure":
+            part, times = self._fastest_part(index, candidate)
+        else:
+            (part, _), times = self._part(index, candidate.region), None
+        replace_region(graph, index, part.region, part.written, part.target)
         return part.written.name, times
+
+    def _fastest_part(self, index: GraphIndex, candidate: _Candidate) -> tuple[Part, Times]:
+        """The region in the form that gains most. Raises `Kept` where none gains enough: that of the first form."""
+        found: list[tuple[Part, Times]] = []
+        kept: list[Kept] = []
+        for form in candidate.forms(index):
+            try:
+                part, program = self._part(index, form.region)
+                found.append((part, self._choose(index, form, part, program)))
+            except Kept as reason:
+                kept.append(reason)
+        if not found:
+            raise kept[0]
+        return max(found, key=lambda one: one[1].gain)
 
     def _part(self, index: GraphIndex, region: Region) -> tuple[Part, RegionProgram]:
         """The op of a region. Raises `Kept` where it cannot be, or shall not."""
@@ -213,7 +236,7 @@ class Overlap(CustomGraphPass):
             detail = f"{name}: gain {times.gain:.3f}, faster in {times.wins} of {times.rounds} rounds"
             raise Kept(Reason.NO_GAIN, detail, times)
         if times.is_better_apart:
-            raise Kept(Reason.NO_GAIN, f"{name}: {times.measured:.3f} ms, and {times.apart:.3f} as two programs", times)
+            raise Kept(Reason.NO_GAIN, f"{name}: {times.measured:.3f} ms, and {times.apart:.3f} taken apart", times)
         return times
 
     def _measure(self, index: GraphIndex, candidate: _Candidate, part: Part, program: RegionProgram) -> Times:
@@ -227,7 +250,7 @@ class Overlap(CustomGraphPass):
         return measure_ways(name, region.group, ways, inputs, self.rounds, self.timeout, text)
 
     def _apart(self, index: GraphIndex, candidate: _Candidate, written: Written) -> Any | None:
-        """The region as a program for each collective; None if it has one, or one of them has no program."""
+        """The region as a program for each part, with torch's nodes between; None without parts, or if one has no program."""
         if not candidate.parts:
             return None
         try:
@@ -274,7 +297,14 @@ class _Candidate:
 
     region: Region
     parts: tuple[Region, ...] = ()
-    """The regions of its two collectives, if it has so many."""
+    """The regions that are parts of it: of its two collectives, or a sum's without gradients of weights."""
+
+    def forms(self, index: GraphIndex) -> Iterator[_Candidate]:
+        """The region, and the same nodes as another program."""
+        yield self
+        other = with_narrow_products_whole(index, self.region) if self.region.sum is None else None
+        if other is not None:
+            yield _Candidate(other)
 
 
 def _op_of(index: GraphIndex, region: Region, written: Written, program: RegionProgram, tuning: Tuning) -> Op:
@@ -302,7 +332,7 @@ def _candidates(index: GraphIndex, end: Collective, ends: list[Collective]) -> I
                 yield joined
     wider = with_gradients_of_weights(index, total)
     if wider is not None:
-        yield _Candidate(wider)
+        yield _Candidate(wider, (total,))
     yield _Candidate(total)
 
 

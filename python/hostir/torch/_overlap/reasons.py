@@ -16,7 +16,7 @@ class Reason(Enum):
 
     NO_MATMUL_BEHIND = "no matmul reads the gathered rows"
     NO_MATMUL_BEFORE = "no matmul makes what is summed"
-    MATMUL_ELSEWHERE = "the matmul that reads the gathered rows is in another region"
+    MATMUL_ELSEWHERE = "the matmul beside it is in another region"
     RESULT_UNUSED = "nothing in the graph reads its result; torch keeps it, lest ranks differ"
     GATHERED_ROWS_CONTRACTED = "the matmul contracts the gathered rows with what depends on them"
     GATHERED_RIGHT = "the gathered rows are the right factor of the matmul"

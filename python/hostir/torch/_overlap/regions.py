@@ -20,6 +20,7 @@ from hostir.torch._overlap.nodes import (
     contraction_of,
     element_type,
     graph_order,
+    is_turned,
     matmul_of,
     region_name,
     op_name,
@@ -27,7 +28,20 @@ from hostir.torch._overlap.nodes import (
 )
 from hostir.torch._overlap.reasons import Kept, Reason
 
-__all__ = ["GraphIndex", "Region", "Rows", "find_gather", "find_sum", "join_regions", "operand_kind", "with_gradients_of_weights"]
+__all__ = [
+    "GraphIndex",
+    "Region",
+    "Rows",
+    "find_gather",
+    "find_sum",
+    "join_regions",
+    "operand_kind",
+    "with_gradients_of_weights",
+    "with_narrow_products_whole",
+]
+
+# The elements of a product that gives each of an H100's 132 multiprocessors a tile of 128 x 256.
+FULL = 132 * 128 * 256
 
 # What moves elements and may take the parts of the ranks apart.
 MOVING = TURNS | {"cat", "chunk", "expand", "getitem", "movedim", "select", "slice", "split", "split_with_sizes"}
@@ -63,6 +77,8 @@ class Region:
     """Nodes that only lead from one to another."""
     weight_views: set[Node] = field(default_factory=set)
     """Views of weights, which the program has, too; others may read them."""
+    whole: frozenset[Node] = frozenset()
+    """Matmuls of gathered rows that are one product of all rows, behind the loop over the parts."""
 
     @property
     def nodes(self) -> set[Node]:
@@ -158,6 +174,24 @@ def find_gather(index: GraphIndex, end: Collective) -> Region:
         raise _reason_of_no_matmul(index, region)
     element_type(end.result)
     return region
+
+
+def with_narrow_products_whole(index: GraphIndex, region: Region) -> Region | None:
+    """A gather's region in which its narrow matmuls multiply all rows at once, behind the wider ones, which hide the arrival; None
+    without such.
+
+    A narrow product of one part, as for keys and values of few heads, does not fill a GPU: two of half the rows take almost twice
+    the time of one.
+    """
+    widths = {node: rows.width for node, rows in region.values.items()}
+    found = set()
+    for node, width in widths.items():
+        matmul = index.matmul(node)
+        is_narrow = width < max(widths.values()) and math.prod(shape_of(node)) // region.ranks < FULL
+        is_plain = matmul is not None and matmul.bias is None and matmul.scales is None
+        if is_narrow and is_plain and region.values[node].before == 1:
+            found.add(node)
+    return replace(region, whole=frozenset(found)) if found else None
 
 
 def _gather_move(index: GraphIndex, region: Region, node: Node) -> None:
@@ -317,20 +351,25 @@ def with_gradients_of_weights(index: GraphIndex, total: Region) -> Region | None
     """A sum's region with the products that contract the rows which its matmuls read, as the gradients of their weights do; None
     without any.
 
-    They wait for no other rank. Rows that this graph gathers are left to the gather's region, which hides their arrival.
+    They wait for no other rank, and nothing waits for them: neither what reads the sum, nor another sum over ranks. Rows that this
+    graph gathers are left to the gather's region, which hides their arrival.
     """
-    rows = {matmul.left for matmul in total.summed}
-    dependents = index.dependents(total.sum.node) if total.sum is not None else set()
-    found = []
+    assert total.sum is not None
+    inside, rows = total.nodes, {matmul.left for matmul in total.summed}
+    dependents = index.dependents(total.sum.node)
+    latest = min((index.order[user] for user in total.sum.result.users), default=len(index.order))
+    found: list[Contraction] = []
     for node in index.order:
-        contraction = None if node in dependents else index.contraction(node)
+        contraction = None if node in dependents or node in inside else index.contraction(node)
         if contraction is None:
             continue
         left, right = (_as_view_of(factor, rows) for factor in contraction.factors)
         sources = {left.source, right.source}
         is_ours = sources & rows and left.is_transposed and not right.is_transposed
-        if is_ours and not any(source in total.nodes or _is_gathered(source) for source in sources):
+        is_free = all(source not in inside and index.order[source] < latest and not _is_gathered(source) for source in sources)
+        if is_ours and is_free and not _is_summed(node):
             found.append(replace(contraction, left=left, right=right))
+            dependents |= index.dependents(node)
     if not found:
         return None
     views = {node for contraction in found for factor in contraction.factors for node in factor.through}
@@ -341,7 +380,7 @@ def _as_view_of(factor: Weight, rows: set[Node]) -> Weight:
     """The factor as a view of one of some rows, if it is one, so that the program has one tensor for both."""
     for at, node in enumerate(factor.through):
         if node in rows:
-            turns = sum(op_name(other) in TURNS for other in factor.through[at:])
+            turns = sum(map(is_turned, factor.through[at:]))
             return Weight(node, factor.is_transposed ^ (turns % 2 == 1), factor.through[:at])
     return factor
 
@@ -350,7 +389,23 @@ def _is_gathered(node: Node) -> bool:
     """True for rows that a collective of the graph gathers, moved or not."""
     while op_name(node) in VIEWS | COPIES | MOVING | {"wait_tensor"} and node.all_input_nodes:
         node = node.all_input_nodes[0]
-    return collective_of(node) is not None
+    end = collective_of(node)
+    return end is not None and end.is_gather
+
+
+def _is_summed(node: Node) -> bool:
+    """True if a product leads, moved and added to others, to another collective, as to a sum over the ranks that have copies of
+    the weight: that one may be a region of its own.
+    """
+    queue, seen = [node], {node}
+    while queue:
+        at = queue.pop()
+        if collective_of(at) is not None:
+            return True
+        if at is node or op_name(at) in VIEWS | COPIES | MOVING | {"add"}:
+            queue.extend(user for user in at.users if user not in seen)
+            seen.update(at.users)
+    return False
 
 
 def _before_of(region: Region, node: Node) -> int:
@@ -364,6 +419,9 @@ def _collect_summed(index: GraphIndex, region: Region, node: Node, before: int) 
     move = index.moves.get(node)
     function = index.functions.get(node)
     is_sum = function is not None and function.name == "add" and len(function.tensors) == 2
+    elsewhere = region_name(node.args[0] if op_name(node) == "getitem" else node)
+    if elsewhere:
+        raise Kept(Reason.MATMUL_ELSEWHERE, elsewhere)
     if matmul is None and move is None and not is_sum:
         reason = Reason.CHANGED_BEFORE_SUM if _has_matmul_before(index, node) else Reason.NO_MATMUL_BEFORE
         raise Kept(Reason.ADDED_BEFORE_SUM if region.summed else reason, op_name(node) or node.op)
