@@ -5,6 +5,7 @@
 #[path = "launch/site.rs"]
 mod site;
 
+use sha2::{Digest, Sha256};
 use site::{Site, run};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ fn result_of(site: &Site, flags: &[&str]) -> Vec<u8> {
     let folder = site.folder.path();
     let result = folder.join("C.npy");
     let mut command = site.bare();
-    command.args(["f.hir", "--set", "*=192", "--output"]).arg(format!("C={}", result.display())).args(flags);
+    command.args(["f.hir", "--set", "*=512", "--output"]).arg(format!("C={}", result.display())).args(flags);
     command.env("LD_LIBRARY_PATH", folder.join("libraries")).env("HIR_FAKE_DEVICES", "1");
     command.env("HOSTIR_CACHE", folder.join("cache"));
     let (status, _, err) = run(&mut command);
@@ -46,13 +47,27 @@ fn a_choice_is_kept_and_taken() {
     std::fs::write(site.folder.path().join("f.hir"), PROGRAM).unwrap();
     let expected = result_of(&site, &["--backend=cpu"]);
     assert_eq!(result_of(&site, &["--backend=cuda"]), expected);
-    assert_eq!(kept_choices(&cache), [PathBuf::new(); 0], "single runs are not kept");
+    assert!(kept_choices(&cache).is_empty(), "single runs are not kept");
     assert_eq!(result_of(&site, &["--backend=cuda", "--tuning=sustained"]), expected);
     let kept = kept_choices(&cache);
     let [path] = kept.as_slice() else { panic!("one choice, not {kept:?}") };
-    let before = std::fs::metadata(path).unwrap().ino();
-    // The fakes propose two algorithms, and have a variant of one.
-    assert!(std::fs::read(path).unwrap()[HEADER_BYTES] < 3);
-    assert_eq!(result_of(&site, &["--backend=cuda", "--tuning=sustained"]), expected);
-    assert_eq!(std::fs::metadata(path).unwrap().ino(), before, "it is read, not written again");
+    // The fakes propose two algorithms, and have a variant of one. Whatever is kept is taken: nothing writes another choice.
+    let whole = std::fs::read(path).unwrap();
+    assert!(whole[HEADER_BYTES] < 3);
+    for choice in 0..3u8 {
+        let entry = entry_with(&whole, choice);
+        std::fs::write(path, &entry).unwrap();
+        let before = std::fs::metadata(path).unwrap().ino();
+        assert_eq!(result_of(&site, &["--backend=cuda", "--tuning=sustained"]), expected);
+        assert_eq!(std::fs::read(path).unwrap(), entry, "{choice} is taken");
+        assert_eq!(std::fs::metadata(path).unwrap().ino(), before, "it is read, not written again");
+    }
+}
+
+/// The entry with another choice.
+fn entry_with(whole: &[u8], choice: u8) -> Vec<u8> {
+    let (mut header, mut image) = (whole[..HEADER_BYTES].to_vec(), whole[HEADER_BYTES..].to_vec());
+    image[0] = choice;
+    header.truncate(HEADER_BYTES - 32);
+    [header, Sha256::digest(&image).to_vec(), image].concat()
 }

@@ -77,7 +77,7 @@ def op(
     - `out`: the program's output, or the outputs of a function that gives a tuple.
     - `passes`: a pipeline that the program goes through first, `"host-ir-lower"`.
     - `tuning`: how cuBLASLt's algorithms for the program's matmuls are chosen, and those of its gradient's. `"quick"` times
-      single runs; `"sustained"` takes some 3 s for each large one, at the clock that the GPU's power limit leaves, which makes
+      single runs; `"sustained"` takes some 4 s for each large one, at the clock that the GPU's power limit leaves, which makes
       matmuls of a model that keeps the GPU there up to 4% faster.
 
     The function's arguments and results need annotations (`torch.Tensor`, `int`, `float`, `bool`, `str`). A process

@@ -387,7 +387,7 @@ struct GpuArguments {
     #[arg(long, help = "Allow GEMMs of 8-bit floats to add up products in fewer bits than float has")]
     fp8_fast_accumulation: bool,
     #[arg(long, value_name = "HOW", default_value = "quick", value_parser = ["quick", "sustained"],
-        help = "How to choose algorithms of GEMMs: sustained takes 3 s for each large one, at the power limit")]
+        help = "How to choose algorithms of GEMMs: sustained takes 4 s for each large one, at the power limit")]
     tuning: String,
     #[arg(long, help = "Record the run as a CUDA graph and replay it")]
     graph: bool,

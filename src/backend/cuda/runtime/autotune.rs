@@ -12,7 +12,6 @@ use crate::runtime::autotune::kept_choices::{keep_choice, kept_choice};
 use crate::runtime::failure::RankFailure;
 use crate::runtime::loaded_program::LoadedProgram;
 use crate::runtime::options::{GemmTuning, Options};
-use crate::runtime::process_group::ProcessGroup;
 use hostir::diag::Diag;
 use hostir_gpu::gemm_shape::GemmShape;
 use std::collections::{HashMap, HashSet};
@@ -21,15 +20,27 @@ use std::time::{Duration, Instant};
 
 /// GEMMs of fewer operations take cuBLASLt's first proposal: their time is mostly launch latency.
 const WORTHWHILE: u64 = 1 << 20;
-/// When a program has been tuned for so long, the GEMMs that are left are tuned quickly: other processes wait for its ranks, and
-/// give up after a while.
+/// When a program has been tuned for so long, or for half the timeout, the GEMMs that are left are tuned quickly: other processes
+/// wait for its ranks, and give up after a while.
 const SUSTAINED_TIME: Duration = Duration::from_secs(30);
+
+/// An algorithm of cuBLASLt for a GEMM, and how it was chosen.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct GemmChoice {
+    pub(crate) shape: GemmShape,
+    /// Its number among the candidates.
+    pub(crate) algorithm: usize,
+    /// The effort that was made.
+    pub(crate) effort: GemmTuning,
+    /// The kind of device on which it was chosen.
+    pub(crate) kind: String,
+}
 
 /// The source of a rank's choice of GEMM algorithm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum AlgorithmChoice {
-    /// This algorithm, which is already known.
-    Settled(usize),
+    /// This algorithm, which is already known, by this effort.
+    Settled(usize, GemmTuning),
     /// The fastest, by timing all candidates.
     Timed,
     /// The choice of an earlier rank.
@@ -39,13 +50,10 @@ enum AlgorithmChoice {
 /// A GEMM, and its number of candidate algorithms.
 type GemmCandidates<'s> = (&'s GemmShape, usize);
 
-/// A GEMM of a rank by number, its algorithm, and the effort that this took.
-type RankChoice = (usize, usize, GemmTuning);
-
-/// The ways of all products, `[rank][product]`. `known` tells what was chosen before, by rank.
+/// The ways of all products, `[rank][product]`. `known` tells what was chosen before, by rank, and by which effort.
 fn algorithm_choices(
     ranks: &[Vec<GemmCandidates<'_>>],
-    known: impl Fn(usize, &GemmShape) -> Option<usize>,
+    known: impl Fn(usize, &GemmShape) -> Option<(usize, GemmTuning)>,
 ) -> Vec<Vec<AlgorithmChoice>> {
     let mut seen = HashSet::new();
     let mut ways = Vec::new();
@@ -63,89 +71,86 @@ fn algorithm_choices(
 }
 
 /// The choice for a shape that no earlier product has.
-fn first_choice((shape, count): &GemmCandidates<'_>, known: Option<usize>) -> AlgorithmChoice {
+fn first_choice((shape, count): &GemmCandidates<'_>, known: Option<(usize, GemmTuning)>) -> AlgorithmChoice {
     match known {
-        Some(choice) if choice < *count => AlgorithmChoice::Settled(choice),
-        _ if *count < 2 || shape.flop_count() < WORTHWHILE => AlgorithmChoice::Settled(0),
+        Some((choice, effort)) if choice < *count => AlgorithmChoice::Settled(choice, effort),
+        _ if *count < 2 || shape.flop_count() < WORTHWHILE => AlgorithmChoice::Settled(0, GemmTuning::Quick),
         _ => AlgorithmChoice::Timed,
     }
 }
 
 /// Chooses an algorithm for each GEMM, the same on all ranks.
 pub(crate) fn tune_gemms(loaded: &mut LoadedProgram<'_>, options: &Options) -> Result<(), Vec<Diag>> {
-    let (pool, tuning) = (&options.pool, options.tuning);
     let products: Vec<Vec<GemmCandidates<'_>>> =
         loaded.ranks.iter().map(|rank| rank.gemm_candidates().collect()).collect();
     let kinds: Vec<String> = loaded.ranks.iter().map(|rank| rank.device.name().unwrap_or_default()).collect();
-    let ways = algorithm_choices(&products, |rank, shape| {
-        let kind = &kinds[rank];
-        pool.cached_algorithm(kind, shape, tuning).or_else(|| kept_choice(options, kind, shape))
-    });
+    let ways = algorithm_choices(&products, |rank, shape| known_choice(options, &kinds[rank], shape));
     let first = loaded.ranks.first().map_or(0, |rank| rank.plan.rank);
+    let deadline =
+        (options.tuning == GemmTuning::Sustained).then(|| Instant::now() + SUSTAINED_TIME.min(options.timeout / 2));
     let chosen = Mutex::new(vec![Vec::new(); ways.len()]);
-    let begun = Instant::now();
     loaded.for_each_rank(|rank| {
         let at = (rank.plan.rank - first) as usize;
         let mut own = Vec::new();
         for (product, way) in ways[at].iter().enumerate() {
-            let effort = if begun.elapsed() < SUSTAINED_TIME { tuning } else { GemmTuning::Quick };
-            match way {
-                AlgorithmChoice::Settled(choice) => own.push((product, *choice, tuning)),
-                AlgorithmChoice::Timed => own.push((product, rank.fastest_algorithm(product, effort)?, effort)),
-                AlgorithmChoice::Followed => {}
-            }
+            let (algorithm, effort) = match way {
+                AlgorithmChoice::Settled(choice, effort) => (*choice, *effort),
+                AlgorithmChoice::Timed => rank.fastest_algorithm(product, deadline)?,
+                AlgorithmChoice::Followed => continue,
+            };
+            let shape = rank.commands.schedule.shapes[product].clone();
+            own.push(GemmChoice { shape, algorithm, effort, kind: kinds[at].clone() });
         }
         if let Ok(mut chosen) = chosen.lock() {
             chosen[at] = own;
         }
         Ok(())
     })?;
-    let chosen = chosen.into_inner().unwrap_or_default();
-    apply_tuning(loaded, &chosen, options, &kinds)
+    let chosen = chosen.into_inner().unwrap_or_default().concat();
+    apply_tuning(loaded, chosen, options, &kinds)
+}
+
+/// The choice that this process or an earlier one has made for a GEMM on this kind of device, and its effort.
+fn known_choice(options: &Options, kind: &str, shape: &GemmShape) -> Option<(usize, GemmTuning)> {
+    let cached = options.pool.cached_algorithm(kind, shape, options.tuning);
+    cached.or_else(|| kept_choice(options, kind, shape).map(|choice| (choice, GemmTuning::Sustained)))
 }
 
 /// Agrees with the other processes, remembers, and takes what was chosen.
 fn apply_tuning(
     loaded: &mut LoadedProgram<'_>,
-    chosen: &[Vec<RankChoice>],
+    chosen: Vec<GemmChoice>,
     options: &Options,
     kinds: &[String],
 ) -> Result<(), Vec<Diag>> {
-    let agreed = agree_on_choices(loaded, chosen, &loaded.joint)?;
-    let find = |shape: &GemmShape| agreed.get(shape).copied().unwrap_or(0);
-    for ((rank, kind), own) in loaded.ranks.iter().zip(kinds).zip(chosen) {
-        let quick: HashSet<usize> = own.iter().filter(|one| one.2 == GemmTuning::Quick).map(|one| one.0).collect();
-        for (product, (shape, _)) in rank.gemm_candidates().enumerate() {
-            let effort = if quick.contains(&product) { GemmTuning::Quick } else { options.tuning };
-            options.pool.record_algorithm(kind, shape, effort, find(shape));
-            if effort == GemmTuning::Sustained {
-                keep_choice(options, kind, shape, find(shape));
-            }
-        }
+    let agreed = loaded.joint.agree_on_algorithms(chosen)?;
+    let agreed: HashMap<&GemmShape, &GemmChoice> = agreed.iter().map(|choice| (&choice.shape, choice)).collect();
+    for (rank, kind) in loaded.ranks.iter().zip(kinds) {
+        let choices = rank.gemm_candidates().filter_map(|(shape, _)| agreed.get(shape));
+        choices.for_each(|choice| remember_choice(options, kind, choice));
     }
     loaded.for_each_rank(|rank| {
+        let find = |shape: &GemmShape| agreed.get(shape).map_or(0, |choice| choice.algorithm);
         let choices: Vec<usize> = rank.gemm_candidates().map(|(shape, _)| find(shape)).collect();
         rank.apply_algorithms(&choices).map_err(RankFailure::from)
     })
 }
 
-/// Returns the algorithms on which all ranks agree.
-fn agree_on_choices(
-    loaded: &LoadedProgram<'_>,
-    chosen: &[Vec<RankChoice>],
-    joint: &ProcessGroup,
-) -> Result<HashMap<GemmShape, usize>, Vec<Diag>> {
-    let mut own = Vec::new();
-    for (rank, chosen) in loaded.ranks.iter().zip(chosen) {
-        let shapes: Vec<&GemmShape> = rank.gemm_candidates().map(|(shape, _)| shape).collect();
-        own.extend(chosen.iter().map(|(product, choice, _)| (shapes[*product].clone(), *choice)));
+/// Remembers a choice for this kind of device: for later programs, and if it was made there in sustained trials for later
+/// processes.
+fn remember_choice(options: &Options, kind: &str, choice: &GemmChoice) {
+    let GemmChoice { shape, algorithm, effort, .. } = choice;
+    let effort = if choice.kind == kind { *effort } else { GemmTuning::Quick };
+    options.pool.record_algorithm(kind, shape, effort, *algorithm);
+    if effort == GemmTuning::Sustained {
+        keep_choice(options, kind, shape, *algorithm);
     }
-    Ok(joint.agree_on_algorithms(own)?.into_iter().collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtime::options::ImageStore;
     use crate::runtime::resource_cache::ResourceCache;
     use hostir_gpu::gemm_shape::{GemmBias, GemmNumerics, GemmScales, MatrixElement, MatrixLayout};
 
@@ -174,15 +179,19 @@ mod tests {
         assert_eq!((small.flop_count(), large.flop_count()), (524_288, 268_435_456));
         let ranks = [vec![(&small, 8), (&large, 8)], vec![(&large, 8), (&other, 1)], vec![(&other, 8), (&small, 8)]];
         let expected = [
-            [AlgorithmChoice::Settled(0), AlgorithmChoice::Timed],
-            [AlgorithmChoice::Followed, AlgorithmChoice::Settled(0)],
+            [AlgorithmChoice::Settled(0, GemmTuning::Quick), AlgorithmChoice::Timed],
+            [AlgorithmChoice::Followed, AlgorithmChoice::Settled(0, GemmTuning::Quick)],
             [AlgorithmChoice::Followed, AlgorithmChoice::Followed],
         ];
         assert_eq!(algorithm_choices(&ranks, |_, _| None), expected);
         // What is known is taken if there is such an algorithm here.
-        let known = |rank, shape: &GemmShape| (rank == 0 && *shape == square(512)).then_some(5);
-        assert_eq!(algorithm_choices(&ranks, known)[0], [AlgorithmChoice::Settled(0), AlgorithmChoice::Settled(5)]);
-        let gone = |_, _: &GemmShape| Some(8);
+        let known =
+            |rank, shape: &GemmShape| (rank == 0 && *shape == square(512)).then_some((5, GemmTuning::Sustained));
+        assert_eq!(
+            algorithm_choices(&ranks, known)[0],
+            [AlgorithmChoice::Settled(0, GemmTuning::Quick), AlgorithmChoice::Settled(5, GemmTuning::Sustained)]
+        );
+        let gone = |_, _: &GemmShape| Some((8, GemmTuning::Sustained));
         assert_eq!(algorithm_choices(&ranks, gone), expected);
     }
 
@@ -198,12 +207,48 @@ mod tests {
         use GemmTuning::{Quick, Sustained};
         let pool = ResourceCache::default();
         pool.record_algorithm("a device", &square(512), Quick, 3);
-        assert_eq!(pool.cached_algorithm("a device", &square(512), Quick), Some(3));
+        assert_eq!(pool.cached_algorithm("a device", &square(512), Quick), Some((3, Quick)));
         assert_eq!(pool.cached_algorithm("another", &square(512), Quick), None);
         // A quick choice is none for whoever wants the other one, which serves both.
         assert_eq!(pool.cached_algorithm("a device", &square(512), Sustained), None);
         pool.record_algorithm("a device", &square(512), Sustained, 5);
-        assert_eq!(pool.cached_algorithm("a device", &square(512), Sustained), Some(5));
-        assert_eq!(pool.cached_algorithm("a device", &square(512), Quick), Some(5));
+        assert_eq!(pool.cached_algorithm("a device", &square(512), Sustained), Some((5, Sustained)));
+        assert_eq!(pool.cached_algorithm("a device", &square(512), Quick), Some((5, Sustained)));
+    }
+
+    /// A store in memory.
+    #[derive(Default)]
+    struct MemoryStore(Mutex<HashMap<String, Vec<u8>>>);
+
+    // SAFETY: it returns what it was given.
+    #[allow(unsafe_code, reason = "promises that entries are what was kept")]
+    unsafe impl ImageStore for MemoryStore {
+        fn get(&self, key: &str) -> Option<Vec<u8>> {
+            self.0.lock().unwrap().get(key).cloned()
+        }
+
+        fn put(&self, key: &str, image: &[u8]) {
+            self.0.lock().unwrap().insert(key.to_owned(), image.to_vec());
+        }
+    }
+
+    #[test]
+    fn only_sustained_choices_of_the_same_kind_of_device_are_kept() {
+        use GemmTuning::{Quick, Sustained};
+        let store = std::sync::Arc::new(MemoryStore::default());
+        let process = || Options { store: Some(store.clone()), tuning: Sustained, ..Options::default() };
+        let shape = square(512);
+        let choice = |effort, kind: &str| GemmChoice { shape: shape.clone(), algorithm: 4, effort, kind: kind.into() };
+        remember_choice(&process(), "H100", &choice(Quick, "H100"));
+        remember_choice(&process(), "H100", &choice(Sustained, "H200"));
+        assert_eq!(known_choice(&process(), "H100", &shape), None);
+        let options = process();
+        remember_choice(&options, "H100", &choice(Sustained, "H100"));
+        assert_eq!(known_choice(&options, "H100", &shape), Some((4, Sustained)));
+        // Another process takes it, with less effort, too.
+        assert_eq!(known_choice(&process(), "H100", &shape), Some((4, Sustained)));
+        assert_eq!(known_choice(&Options { tuning: Quick, ..process() }, "H100", &shape), Some((4, Sustained)));
+        assert_eq!(known_choice(&process(), "H200", &shape), None);
+        assert_eq!(known_choice(&process(), "H100", &square(1024)), None);
     }
 }

@@ -4,8 +4,9 @@
 //! plans all ranks (that is cheap, and has the same result everywhere), but opens, tunes, joins, warms up and runs only
 //! its own rank. Each step ends on all processes by [`Joint::end`].
 
+use crate::runtime::autotune::GemmChoice;
 use crate::runtime::failure;
-use crate::runtime::options::Options;
+use crate::runtime::options::{GemmTuning, Options};
 use crate::runtime::sm_budget::BlockBudget;
 use crate::sys::driver::CudaDevice;
 use crate::sys::{Error, blas};
@@ -172,18 +173,14 @@ impl ProcessGroup {
     }
 
     /// Agrees on GEMM algorithms: for each GEMM, that of the lowest rank that timed it.
-    pub(crate) fn agree_on_algorithms(
-        &self,
-        own: Vec<(GemmShape, usize)>,
-    ) -> Result<Vec<(GemmShape, usize)>, Vec<Diag>> {
+    pub(crate) fn agree_on_algorithms(&self, own: Vec<GemmChoice>) -> Result<Vec<GemmChoice>, Vec<Diag>> {
         if self.control_plane.is_none() {
             return Ok(own);
         }
-        let lines = own.iter().map(|(shape, choice)| format!("{choice} {shape:?}\n"));
-        let all = self.all_gather("choices", lines.collect::<String>().as_bytes())?;
+        let lines: String = own.iter().map(choice_line).collect();
+        let all = self.all_gather("choices", lines.as_bytes())?;
         let all: Vec<String> = all.iter().map(|text| String::from_utf8_lossy(text).into_owned()).collect();
-        let agreed = own.into_iter().map(|(shape, choice)| (first_told_choice(&all, &shape).unwrap_or(choice), shape));
-        Ok(agreed.map(|(choice, shape)| (shape, choice)).collect())
+        Ok(own.into_iter().map(|choice| first_told_choice(&all, &choice.shape).unwrap_or(choice)).collect())
     }
 
     /// Computes the element-wise maximum over all processes.
@@ -201,13 +198,21 @@ fn f64_at(message: &[u8], place: usize) -> Option<f64> {
     message.get(place..)?.first_chunk().map(|bytes| f64::from_le_bytes(*bytes))
 }
 
+/// A choice as a line of a message.
+fn choice_line(choice: &GemmChoice) -> String {
+    let GemmChoice { shape, algorithm, effort, kind } = choice;
+    format!("{algorithm}\t{effort:?}\t{kind}\t{shape:?}\n")
+}
+
 /// The choice for a shape of the first process that told one.
-fn first_told_choice(all: &[String], shape: &GemmShape) -> Option<usize> {
+fn first_told_choice(all: &[String], shape: &GemmShape) -> Option<GemmChoice> {
     let name = format!("{shape:?}");
     let mut lines = all.iter().flat_map(|text| text.lines());
     lines.find_map(|line| {
-        let (choice, other) = line.split_once(' ')?;
-        (other == name).then(|| choice.parse().ok()).flatten()
+        let mut parts = line.splitn(4, '\t');
+        let (algorithm, effort, kind) = (parts.next()?.parse().ok()?, parts.next()?, parts.next()?.to_owned());
+        let effort = if effort == "Sustained" { GemmTuning::Sustained } else { GemmTuning::Quick };
+        (parts.next()? == name).then(|| GemmChoice { shape: shape.clone(), algorithm, effort, kind })
     })
 }
 

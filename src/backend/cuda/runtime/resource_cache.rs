@@ -247,11 +247,19 @@ impl ResourceCache {
         Ok(image)
     }
 
-    /// The algorithm that was chosen for a product on a kind of device, with this effort or more.
-    pub(crate) fn cached_algorithm(&self, kind: &str, shape: &GemmShape, tuning: GemmTuning) -> Option<usize> {
+    /// The algorithm that was chosen for a product on a kind of device, with this effort or more, and with which.
+    pub(crate) fn cached_algorithm(
+        &self,
+        kind: &str,
+        shape: &GemmShape,
+        tuning: GemmTuning,
+    ) -> Option<(usize, GemmTuning)> {
         let state = self.lock_state();
-        let efforts = [GemmTuning::Sustained, GemmTuning::Quick].into_iter().filter(|effort| *effort >= tuning);
-        efforts.map(|effort| (kind.to_owned(), shape.clone(), effort)).find_map(|key| state.choices.get(&key))
+        let mut efforts = [GemmTuning::Sustained, GemmTuning::Quick].into_iter().filter(|effort| *effort >= tuning);
+        efforts.find_map(|effort| {
+            let choice = state.choices.get(&(kind.to_owned(), shape.clone(), effort))?;
+            Some((choice, effort))
+        })
     }
 
     /// Notes what all ranks agreed on.

@@ -48,10 +48,10 @@ const CAP_CUSTOM_OPTION_MAX: c_int = 7;
 const CONFIG_CUSTOM_OPTION: c_int = 5;
 /// The number of proposals, the first ones, whose variants are candidates: at the power limit of an H100 the fastest
 /// algorithm of each of eight large GEMMs was one of these or a variant of one.
-const VARIED_PROPOSALS: usize = 3;
+pub(crate) const VARIED_PROPOSALS: usize = 3;
 /// The last custom option that is tried. On an H100 the lowest three bits tell kernels apart, among them the order in which
 /// tiles are computed; others name the same kernels again.
-const LAST_CUSTOM_OPTION: u32 = 7;
+pub(crate) const LAST_CUSTOM_OPTION: u32 = 7;
 
 /// Whether cuBLASLt can be opened.
 pub(crate) fn is_present() -> bool {
@@ -350,7 +350,8 @@ impl TunableGemm {
 
     /// The bytes of workspace that an algorithm needs for this product; none if it cannot compute it.
     fn workspace_of(&self, blas: &BlasHandle, algorithm: &MatmulAlgorithm) -> Option<usize> {
-        let mut found = std::mem::MaybeUninit::<HeuristicResult>::uninit();
+        // The library may leave fields as they are.
+        let mut found = std::mem::MaybeUninit::<HeuristicResult>::zeroed();
         // SAFETY: all descriptors are alive; there is room for a result.
         let status = unsafe {
             lib().cublasLtMatmulAlgoCheck(
@@ -367,7 +368,7 @@ impl TunableGemm {
         if status != 0 {
             return None;
         }
-        // SAFETY: the library has written it, of numbers that may be anything.
+        // SAFETY: numbers that may be anything, zeros where the library has written none.
         let found = unsafe { found.assume_init() };
         (found.state == 0).then_some(found.workspace)
     }

@@ -1,9 +1,11 @@
 //! Choices of sustained trials, kept from one process to the next.
 
 use crate::runtime::options::Options;
+use crate::runtime::rank::kernels::CANDIDATES;
 use crate::runtime::store_key::store_key;
-use crate::sys::blas;
+use crate::sys::blas::{self, LAST_CUSTOM_OPTION, VARIED_PROPOSALS};
 use hostir_gpu::gemm_shape::GemmShape;
+use hostir_gpu::rank_memory::WORKSPACE;
 
 /// The choice that an earlier process has kept for a GEMM on this kind of device.
 pub(super) fn kept_choice(options: &Options, kind: &str, shape: &GemmShape) -> Option<usize> {
@@ -21,9 +23,11 @@ pub(super) fn keep_choice(options: &Options, kind: &str, shape: &GemmShape, choi
     }
 }
 
-/// The key of a choice: the number of an algorithm means the same where library, device and GEMM are the same.
+/// The key of a choice: the number of an algorithm means the same where library, device, GEMM and the rule that lists
+/// algorithms are the same.
 fn choice_key(kind: &str, shape: &GemmShape) -> String {
     let (major, minor, patch) = blas::version();
     let library = format!("cublasLt {major}.{minor}.{patch}");
-    store_key("hostir gemm algorithm", [&*library, kind, &format!("{shape:?}")])
+    let rule = format!("{CANDIDATES} {VARIED_PROPOSALS} {LAST_CUSTOM_OPTION} {WORKSPACE}");
+    store_key("hostir gemm algorithm", [&*library, kind, &rule, &format!("{shape:?}")])
 }

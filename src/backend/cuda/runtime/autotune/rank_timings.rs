@@ -7,6 +7,7 @@ use crate::runtime::rank::RankRuntime;
 use crate::sys::Error;
 use crate::sys::blas::GemmOperands;
 use hostir_gpu::gemm_shape::GemmShape;
+use std::time::Instant;
 
 /// The number of timed single runs of each proposal.
 const TRIALS: usize = 3;
@@ -19,6 +20,8 @@ const LEAD: f64 = 40.0;
 const STRETCH: f64 = 60.0;
 /// Milliseconds of runs before all these: a GPU that was idle takes that long to come to its power limit.
 const WARM_UP: f64 = 200.0;
+/// An algorithm whose single run takes so many times the least one is not among them.
+const FAR: f64 = 1.5;
 /// The number of algorithms that are timed again, beside the library's first proposal, and how often.
 const FINALISTS: usize = 4;
 const FINALS: usize = 4;
@@ -36,21 +39,31 @@ impl RankRuntime<'_> {
         self.commands.schedule.shapes.iter().zip(self.kernels.products.iter().map(|product| product.algorithm_count()))
     }
 
-    /// Times the algorithms of a product in turn, on random operands; the fastest. Where there is no memory for these, the
-    /// library's first proposal, which is seldom far from it.
-    pub(crate) fn fastest_algorithm(&mut self, product: usize, tuning: GemmTuning) -> Result<usize, Error> {
-        let Some(actual) = self.commands.first_operands(product) else { return Ok(0) };
+    /// Times the algorithms of a product in turn, on random operands; the fastest, and the effort that was made. Where there is
+    /// no memory for operands, the library's first proposal, which is seldom far from it. With a deadline trials are sustained, if
+    /// they are worth it and end before that.
+    pub(crate) fn fastest_algorithm(
+        &mut self,
+        product: usize,
+        deadline: Option<Instant>,
+    ) -> Result<(usize, GemmTuning), Error> {
+        const UNTIMED: (usize, GemmTuning) = (0, GemmTuning::Quick);
+        let Some(actual) = self.commands.first_operands(product) else { return Ok(UNTIMED) };
         let shape = &self.commands.schedule.shapes[product];
         let (pool, stream) = (&self.memory.pool, self.streams.main());
-        let Some(operands) = TrialOperands::new(shape, &actual, &self.device, pool, stream)? else { return Ok(0) };
+        let Some(operands) = TrialOperands::new(shape, &actual, &self.device, pool, stream)? else {
+            return Ok(UNTIMED);
+        };
         let trial = GemmTrial { product, operands: &operands.operands };
         let single = self.single_times(trial)?;
         let fastest = index_of_least(&single);
-        let least = single.get(fastest).copied().unwrap_or(0.0);
-        if tuning == GemmTuning::Quick || least < WORTH_STRETCHES {
-            return Ok(fastest);
+        let is_worth_it = single.get(fastest).is_some_and(|least| *least >= WORTH_STRETCHES);
+        if let Some(deadline) = deadline.filter(|_| is_worth_it)
+            && let Some(choice) = self.fastest_in_stretches(trial, single, deadline)?
+        {
+            return Ok((choice, GemmTuning::Sustained));
         }
-        self.fastest_in_stretches(trial, least)
+        Ok((fastest, GemmTuning::Quick))
     }
 
     /// The least of some single runs of each proposal, in milliseconds.
@@ -65,22 +78,38 @@ impl RankRuntime<'_> {
         Ok(least)
     }
 
-    /// The algorithm, of the proposals and their variants, that is the fastest in many runs in a row, of `single` milliseconds
-    /// about each.
-    fn fastest_in_stretches(&mut self, trial: GemmTrial<'_>, single: f64) -> Result<usize, Error> {
-        let runs = |milliseconds: f64| (milliseconds / single).ceil() as usize;
-        self.time_gemm(trial, 0, 0, runs(WARM_UP))?;
+    /// The algorithm, of the proposals and their variants, that is the fastest in many runs in a row; none if the deadline comes
+    /// before each has run so. `single` has the milliseconds of single runs of the proposals.
+    fn fastest_in_stretches(
+        &mut self,
+        trial: GemmTrial<'_>,
+        mut single: Vec<f64>,
+        deadline: Instant,
+    ) -> Result<Option<usize>, Error> {
         let count = self.kernels.products[trial.product].algorithm_count();
+        for variant in single.len()..count {
+            // The library may refuse a variant when it runs. The first run may have to load it.
+            single.push(self.time_gemm(trial, variant, 1, 1).unwrap_or(f64::INFINITY));
+        }
+        let least = single[index_of_least(&single)];
+        let runs = |milliseconds: f64| (milliseconds / least).ceil() as usize;
+        self.time_gemm(trial, 0, 0, runs(WARM_UP))?;
         let mut times = vec![Vec::with_capacity(1 + FINALS); count];
-        for (choice, times) in times.iter_mut().enumerate() {
-            times.push(self.time_gemm(trial, choice, runs(LEAD), runs(STRETCH))?);
+        for choice in (0..count).filter(|choice| single[*choice] <= FAR * least) {
+            if Instant::now() >= deadline {
+                return Ok(None);
+            }
+            times[choice].push(self.time_gemm(trial, choice, runs(LEAD), runs(STRETCH))?);
         }
         let finalists = finalists_of(&times);
         for choice in (0..FINALS).flat_map(|_| &finalists) {
+            if Instant::now() >= deadline {
+                break;
+            }
             times[*choice].push(self.time_gemm(trial, *choice, runs(LEAD), runs(STRETCH))?);
         }
         let medians: Vec<f64> = finalists.iter().map(|choice| median_of(&times[*choice])).collect();
-        Ok(finalists.get(index_of_least(&medians)).copied().unwrap_or(0))
+        Ok(finalists.get(index_of_least(&medians)).copied())
     }
 
     /// Milliseconds of one of `runs` of an algorithm in a row, behind `lead` others of it.
@@ -119,12 +148,12 @@ impl RankRuntime<'_> {
     }
 }
 
-/// The algorithms with the least of their first times, and the first one.
+/// The algorithms with the least of their first times, and the first one; those without a time are none.
 fn finalists_of(times: &[Vec<f64>]) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..times.len()).collect();
+    let mut order: Vec<usize> = (0..times.len()).filter(|choice| !times[*choice].is_empty()).collect();
     order.sort_by(|one, other| median_of(&times[*one]).total_cmp(&median_of(&times[*other])));
     order.truncate(FINALISTS);
-    if !order.contains(&0) {
+    if !order.contains(&0) && times.first().is_some_and(|first| !first.is_empty()) {
         order.push(0);
     }
     order
@@ -152,7 +181,8 @@ mod tests {
         let times: Vec<Vec<f64>> = [9.0, 1.0, 5.0, 2.0, 3.0, 4.0].into_iter().map(|time| vec![time]).collect();
         assert_eq!(finalists_of(&times), [1, 3, 4, 5, 0]);
         assert_eq!(finalists_of(&times[..2]), [1, 0]);
-        assert_eq!(finalists_of(&[]), [0]);
+        assert_eq!(finalists_of(&[vec![], vec![2.0]]), [1]);
+        assert_eq!(finalists_of(&[]), [0; 0]);
     }
 
     #[test]

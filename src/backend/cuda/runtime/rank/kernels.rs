@@ -12,8 +12,8 @@ use hostir_gpu::rank_memory::WORKSPACE;
 use hostir_gpu::schedule::RankSchedule;
 use std::sync::Arc;
 
-/// The number of a GEMM's algorithms that are timed.
-const CANDIDATES: usize = 8;
+/// The number of algorithms for which the library is asked.
+pub(crate) const CANDIDATES: usize = 8;
 
 /// The kernels and GEMMs of a schedule.
 pub(crate) struct LoadedKernels {
