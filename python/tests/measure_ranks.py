@@ -38,6 +38,16 @@ def graph_of(function: Callable[..., Any] = product, shapes: Any = SHAPES) -> to
 
 
 @contextmanager
+def clock_that_reads(read: Callable[[Any, Any], float]) -> Any:
+    """Times are what `read` gives for a way and its tensors."""
+    found, measure._time_on_cpu = measure._time_on_cpu, read
+    try:
+        yield
+    finally:
+        measure._time_on_cpu = found
+
+
+@contextmanager
 def clock(times: Callable[[bool], float]) -> Any:
     """Everything runs, but times are `times(is_program)`."""
 
@@ -46,11 +56,8 @@ def clock(times: Callable[[bool], float]) -> Any:
         is_program = any("hostir" in str(node.target) for node in module.graph.nodes)
         return times(is_program)
 
-    found, measure._time_on_cpu = measure._time_on_cpu, read
-    try:
+    with clock_that_reads(read):
         yield
-    finally:
-        measure._time_on_cpu = found
 
 
 def verdict_of(overlap: hir.Overlap, module: torch.fx.GraphModule) -> Any:
@@ -88,11 +95,8 @@ def clock_of_nodes(times: Callable[[list[str]], float]) -> Any:
         made = [op_of_region(call) for call in calls]
         return times([str(call) if op is None else str(op.program) for call, op in zip(calls, made, strict=True)])
 
-    found, measure._time_on_cpu = measure._time_on_cpu, read
-    try:
+    with clock_that_reads(read):
         yield
-    finally:
-        measure._time_on_cpu = found
 
 
 def forms_of_a_region(group: Any) -> None:
@@ -345,11 +349,8 @@ def clock_of_blocks(joined: float, apart: float, part: float) -> Any:
         assert not whole
         return part if programs else 1.0
 
-    found, measure._time_on_cpu = measure._time_on_cpu, read
-    try:
+    with clock_that_reads(read):
         yield
-    finally:
-        measure._time_on_cpu = found
 
 
 def joined_or_apart(group: Any) -> None:

@@ -238,7 +238,7 @@ def weight_gradients(group: Any) -> None:
 
 
 class Turned(nn.Module):
-    """What is multiplied and summed is the transpose of what is contracted."""
+    """Rows that are multiplied and summed, and their transpose, which is contracted."""
 
     def __init__(self, group: str) -> None:
         super().__init__()

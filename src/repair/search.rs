@@ -129,7 +129,7 @@ impl<'a> RepairSearch<'a> {
             let Some(text) = fix.apply_to(self.text) else { continue };
             let works = match self.try_text(&trial, &text) {
                 Some(TrialOutcome::Repaired(_)) => true,
-                // What else was wrong with a statement is said when its words can be read.
+                // Other errors of a statement are told when its words can be read.
                 Some(TrialOutcome::Traded(_)) => replaces_words(self.text, fix),
                 Some(TrialOutcome::Failed) | None => false,
             };

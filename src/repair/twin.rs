@@ -117,12 +117,12 @@ struct EditMerge<'a> {
 }
 
 /// The bytes that an edit adds.
-fn growth(edit: &TextEdit) -> i64 {
+fn added_bytes(edit: &TextEdit) -> i64 {
     edit.text.len() as i64 - i64::from(edit.span.end - edit.span.start)
 }
 
 /// True if two edits change the same lines.
-fn overlaps(edit: &TextEdit, span: Span) -> bool {
+fn changes_lines_of(edit: &TextEdit, span: Span) -> bool {
     edit.span.end > span.start && edit.span.start < span.end
 }
 
@@ -135,11 +135,11 @@ impl EditMerge<'_> {
         let mut moved = Vec::new();
         while let Some(first) = edits.first() {
             let before = layout.iter().take_while(|other| other.span.end <= first.span.start).count();
-            shift += layout[..before].iter().map(growth).sum::<i64>();
+            shift += layout[..before].iter().map(added_bytes).sum::<i64>();
             layout = &layout[before..];
             let (mut span, mut taken, mut laid_out) = (first.span, 1, 0);
             loop {
-                if let Some(other) = layout.get(laid_out).filter(|other| overlaps(other, span)) {
+                if let Some(other) = layout.get(laid_out).filter(|other| changes_lines_of(other, span)) {
                     (span, laid_out) = (span.join(other.span), laid_out + 1);
                 } else if let Some(edit) = edits.get(taken).filter(|edit| edit.span.start < span.end) {
                     (span, taken) = (span.join(edit.span), taken + 1);
@@ -147,7 +147,7 @@ impl EditMerge<'_> {
                     break;
                 }
             }
-            let grown = layout[..laid_out].iter().map(growth).sum::<i64>();
+            let grown = layout[..laid_out].iter().map(added_bytes).sum::<i64>();
             moved.push(self.joined_edit(&edits[..taken], span, [shift, shift + grown])?);
             let lines = layout[..laid_out].iter().map(|other| other.text.lines().count()).sum::<usize>();
             if lines > MOST_LAID_OUT {

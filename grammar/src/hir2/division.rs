@@ -85,7 +85,7 @@ struct DivisorReader<'t> {
 }
 
 impl<'t> DivisorReader<'t> {
-    fn skip(&mut self, sign: &str) -> Option<()> {
+    fn skip_sign(&mut self, sign: &str) -> Option<()> {
         self.rest = self.rest.trim_start().strip_prefix(sign)?;
         Some(())
     }
@@ -131,8 +131,8 @@ impl<'t> DivisorReader<'t> {
         loop {
             self.read_operand(depth + 1)?;
             self.read_operators(depth + 1);
-            if self.skip(",").is_none() {
-                return self.skip(")");
+            if self.skip_sign(",").is_none() {
+                return self.skip_sign(")");
             }
         }
     }

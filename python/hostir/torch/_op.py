@@ -136,7 +136,7 @@ class Op:
         annotations = [parameter.annotation for parameter in self._signature.parameters.values()]
         self._group_kind = None if self._group_argument is None else annotations[self._group_argument]
         self.tuning: Tuning = tuning
-        """How algorithms of matmuls are chosen, in the gradient's program, too."""
+        """The way to choose algorithms of matmuls, also of the gradient's program."""
         self._sessions = ProgramSessions(name, program, outputs, self._inputs, self._group_at, tuning)
         self.is_replaced = False
         """True if an op of the same name was defined since, which torch calls in its place."""

@@ -165,7 +165,7 @@ impl ProgramWriter<'_> {
         }
         let strength = binding_strength(op);
         self.open_parenthesis(least > strength);
-        // A comparison of a comparison has brackets, or the reader takes it for a chain.
+        // A comparison of a comparison has brackets: the reader refuses `a < b < c`, and others are hard to read.
         let [left, right] =
             if (EQUALITY..=ORDER).contains(&strength) { [ORDER + 1; 2] } else { [strength, strength + 1] };
         self.write_bound_expr(a, left);
