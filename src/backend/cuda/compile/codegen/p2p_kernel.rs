@@ -20,13 +20,16 @@
 use crate::codegen::source_writer::WAIT;
 use std::fmt::Write;
 
-/// Threads of a block.
+/// Threads of a block that copies.
 pub const THREADS: u32 = 512;
+
+/// Threads of the one block of a kernel without copies. They find room beside a GEMM that takes all but a warp's registers.
+pub const FLAG_THREADS: u32 = 32;
 
 /// Parameters of a copy.
 pub const WORDS: usize = 6;
 
-const HEAD: &str = r#"typedef unsigned long long Word;
+const FLAGS: &str = r#"typedef unsigned long long Word;
 static __device__ __forceinline__ void fence() {
   asm volatile("fence.acq_rel.sys;" ::: "memory");
 }
@@ -40,7 +43,9 @@ static __device__ __forceinline__ void await(Word flag) {
     asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(flag) : "memory");
   } while (value == 0);
 }
-template <typename T, int N> static __device__ __forceinline__ void copy(Word from, Word to, Word count) {
+"#;
+
+const COPIES: &str = r#"template <typename T, int N> static __device__ __forceinline__ void copy(Word from, Word to, Word count) {
   const T* p = (const T*)from;
   T* q = (T*)to;
   const Word step = (Word)gridDim.x * blockDim.x;
@@ -102,12 +107,14 @@ pub fn p2p_kernel_source(raises: usize, copies: usize, awaits: usize) -> String 
         });
         let _ = writeln!(body, "  }}");
     }
-    let _ = writeln!(body, "  switch (blockIdx.y) {{");
-    for at in 0..copies {
-        let words: Vec<String> = (0..WORDS).map(|word| format!("m{}", at * WORDS + word)).collect();
-        let _ = writeln!(body, "    case {at}: message({}); break;", words.join(", "));
+    if copies > 0 {
+        let _ = writeln!(body, "  switch (blockIdx.y) {{");
+        for at in 0..copies {
+            let words: Vec<String> = (0..WORDS).map(|word| format!("m{}", at * WORDS + word)).collect();
+            let _ = writeln!(body, "    case {at}: message({}); break;", words.join(", "));
+        }
+        let _ = writeln!(body, "  }}");
     }
-    let _ = writeln!(body, "  }}");
     if awaits > 0 {
         let _ = writeln!(body, "  if ({first}) {{");
         (0..awaits).for_each(|at| {
@@ -115,8 +122,9 @@ pub fn p2p_kernel_source(raises: usize, copies: usize, awaits: usize) -> String 
         });
         let _ = writeln!(body, "  }}");
     }
+    let (copying, threads) = if copies > 0 { (COPIES, THREADS) } else { ("", FLAG_THREADS) };
     format!(
-        "{HEAD}extern \"C\" __global__ void __launch_bounds__({THREADS}) hir({}) {{\n{WAIT}{body}}}\n",
+        "{FLAGS}{copying}extern \"C\" __global__ void __launch_bounds__({threads}) hir({}) {{\n{WAIT}{body}}}\n",
         params.join(", ")
     )
 }

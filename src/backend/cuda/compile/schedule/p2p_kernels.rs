@@ -6,6 +6,11 @@
 //! ranks. So that the work which they wait for always finds room there, all exchanges of a rank together
 //! take at most [`BLOCKS`] blocks, or what room there is for them, and none at all where ranks share a device.
 //! Only pulls that nothing else may carry take all the room there is.
+//!
+//! Flags without copies are a kernel of one block where all kernels of the rank are on its stream, or where nothing but waits is
+//! left to do there. Between two kernels of a CUDA graph it takes 2 us, which a stream's own operations on words take 5 to
+//! 13 us for. Elsewhere a kernel could wait for room beside a GEMM, and with it the rank that its flag is for, so that
+//! operations of the stream are faster.
 
 use crate::codegen;
 use crate::element_range;
@@ -14,7 +19,7 @@ use crate::schedule::{
 };
 use crate::unsupported::Unsupported;
 use hostir::plan::InstId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes of the largest message that a kernel copies.
 const SMALL: usize = 4 << 20;
@@ -51,6 +56,19 @@ impl P2pExchange {
     }
 }
 
+impl StreamCommand {
+    /// True for what runs on multiprocessors, or may.
+    fn needs_multiprocessors(&self) -> bool {
+        matches!(
+            self,
+            StreamCommand::Launch { .. }
+                | StreamCommand::Product { .. }
+                | StreamCommand::Copy { .. }
+                | StreamCommand::Communicate { .. }
+        )
+    }
+}
+
 /// More pulls at the same time than may wait on the device.
 fn too_many_pulls(count: usize, inst: InstId) -> UnsupportedInst {
     let what = Unsupported::ConcurrentReads(count);
@@ -80,7 +98,9 @@ impl Builder<'_> {
         // By stream: the most blocks of one of its exchanges.
         let mut taken: BTreeMap<usize, usize> = BTreeMap::new();
         let mut last_pull = InstId(0);
-        for step in self.join_exchanges(steps, blocks) {
+        let steps = self.join_exchanges(steps, blocks);
+        let flag_kernels = self.flag_kernels(&steps);
+        for (at, step) in steps.into_iter().enumerate() {
             let ScheduleStep { call: StreamCommand::Exchange(mut exchange), stream, inst } = step else {
                 self.schedule.steps.push(step);
                 continue;
@@ -90,7 +110,7 @@ impl Builder<'_> {
             if pulls {
                 last_pull = inst;
             }
-            if !self.fits_kernel(&exchange, blocks) {
+            if !flag_kernels.contains(&at) && !self.fits_kernel(&exchange, blocks) {
                 if pulls {
                     return Err(too_many_pulls(exchange.moves.len(), inst));
                 }
@@ -100,10 +120,10 @@ impl Builder<'_> {
             let (raises, moves) = (exchange.raises.len(), exchange.moves.len());
             exchange.text = self.intern_kernel(codegen::p2p_kernel_source(raises, moves, exchange.awaits.len()));
             let wanted = self.largest_copy(&exchange).div_ceil(LEAST).max(1);
-            let each = wanted.min((blocks / moves).max(1));
+            let each = wanted.min(blocks.checked_div(moves).unwrap_or(1).max(1));
             exchange.blocks = each as u32;
             let most = taken.entry(stream).or_default();
-            *most = (*most).max(each * moves);
+            *most = (*most).max(each * moves.max(1));
             self.schedule.steps.push(ScheduleStep { call: StreamCommand::Exchange(exchange), stream, inst });
         }
         self.schedule.blocks = taken.values().sum();
@@ -114,19 +134,45 @@ impl Builder<'_> {
         Ok(())
     }
 
+    /// The exchanges without copies that are kernels.
+    fn flag_kernels(&self, steps: &[ScheduleStep]) -> BTreeSet<usize> {
+        let computing: BTreeSet<usize> =
+            steps.iter().filter(|step| step.call.needs_multiprocessors()).map(|step| step.stream).collect();
+        let is_alone = |stream: usize| computing.len() == 1 && computing.contains(&stream);
+        // Streams of which nothing but marks was seen, from the end.
+        let mut ended = vec![true; self.schedule.streams];
+        let mut found = BTreeSet::new();
+        for (at, step) in steps.iter().enumerate().rev() {
+            match &step.call {
+                StreamCommand::Record { .. } | StreamCommand::Wait { .. } => continue,
+                StreamCommand::Exchange(exchange) if exchange.moves.is_empty() && self.settings.apart => {
+                    let only_waits = ended[step.stream] && exchange.awaits_only();
+                    if (is_alone(step.stream) || only_waits) && exchange.parameter_count() <= WORDS {
+                        found.insert(at);
+                    }
+                }
+                _ => {}
+            }
+            ended[step.stream] = false;
+        }
+        let streams: BTreeSet<usize> = found.iter().map(|&at| steps[at].stream).collect();
+        // A block for each stream may wait on the device, beside those of the exchanges that copy.
+        let copying = if self.copying_streams(steps).is_empty() { 0 } else { self.max_blocks() };
+        if copying + streams.len() > self.settings.room { BTreeSet::new() } else { found }
+    }
+
     /// The number of blocks that each small P2P kernel may have if all streams with such kernels run them at the same time.
     fn blocks_per_stream(&self, steps: &[ScheduleStep]) -> usize {
-        let mut streams: Vec<usize> = steps
-            .iter()
-            .filter(|step| match &step.call {
-                StreamCommand::Exchange(exchange) => self.fits_kernel(exchange, self.max_blocks()),
-                _ => false,
-            })
-            .map(|step| step.stream)
-            .collect();
-        streams.sort_unstable();
-        streams.dedup();
-        self.max_blocks() / streams.len().max(1)
+        self.max_blocks() / self.copying_streams(steps).len().max(1)
+    }
+
+    /// The streams with exchanges that are kernels which copy.
+    fn copying_streams(&self, steps: &[ScheduleStep]) -> BTreeSet<usize> {
+        let copying = steps.iter().filter(|step| match &step.call {
+            StreamCommand::Exchange(exchange) => self.fits_kernel(exchange, self.max_blocks()),
+            _ => false,
+        });
+        copying.map(|step| step.stream).collect()
     }
 
     /// Blocks of all exchanges together, as a rule.

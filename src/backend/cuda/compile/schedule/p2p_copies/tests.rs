@@ -207,7 +207,7 @@ impl Machine {
     fn exchange(&mut self, rank: usize, exchange: &mut P2pExchange) -> Option<bool> {
         if !exchange.raises.is_empty() {
             exchange.raises.drain(..).for_each(|(other, flag)| self.raise(other, flag));
-            return Some(false);
+            return Some(exchange.moves.is_empty() && exchange.awaits.is_empty());
         }
         for at in 0..exchange.moves.len() {
             match exchange.moves[at].clone() {
@@ -406,10 +406,44 @@ fn small_messages_are_one_kernel() {
         assert_eq!(calls(&text, true), [1, 0, 0], "{protocol}");
         assert_eq!(calls(&text, false), [0, 4, 1], "{protocol}");
         let large = text.replace("{5}", "{1048577}").replace("size=20", "size=1048577");
-        assert_eq!(calls(&large, true), [0, 4, 1], "{protocol}");
+        // No kernel is on another stream, so flags without copies are one, too.
+        assert_eq!(calls(&large, true), [1, 3, 1], "{protocol}");
     }
     let (whole, part) = ("iS1{4}, iS2{8}", "ideviceIdx.x0{4}, iS2{8}");
     assert_eq!(calls(&collective("Allgather", part, whole, 32, ""), true), [1, 0, 0]);
+}
+
+/// A GEMM whose result goes to the other rank, and a second one with what arrived; `stream` begins between them.
+fn two_gemms(stream: &str) -> String {
+    format!(
+        "hir 2
+mesh d = 0..2
+
+f(A: f32[x:2, 8, 8], B: f32[x:2, 8, 8], C: f32[x:2, 8, 8]) -> (D: f32[x:2, 8, 8], E: f32[x:2, 8, 8]) on d:
+  X: f32[8, 8] = alloc
+  Y: f32[8, 8] = alloc
+  D = alloc
+  E = alloc
+  h0 = recv(X, from=1 - rank, via=CUDA, protocol=put)
+  Y = matmul(A[own], B[own])
+  wait send(Y, to=1 - rank, via=CUDA, protocol=put)
+{stream}    E[own] = matmul(B[own], C[own])
+  wait h0
+  D[own] = matmul(X, C[own])
+"
+    )
+}
+
+/// Flags between GEMMs are kernels if no other stream computes; else they could wait for room beside its kernels.
+#[test]
+fn flags_of_the_only_stream_that_computes_are_kernels() {
+    let alone = two_gemms("  if true:\n");
+    check(&alone, false);
+    assert_eq!(calls(&alone, true), [3, 0, 0]);
+    assert_eq!(calls(&alone, false), [0, 4, 0]);
+    let beside = two_gemms("  stream 1:\n");
+    check(&beside, false);
+    assert_eq!(calls(&beside, true), [0, 2, 0]);
 }
 
 /// Received data that is sent on: the two copies are two kernels.
