@@ -3,6 +3,7 @@
 use crate::allgather_matmul::{GATHER_INTO, OWN_PART};
 use crate::framework::options::{OptionSpec, OptionType, Options};
 use crate::framework::pass::{PassAction, PassExample, PassInfo};
+use crate::matmul_reduce_scatter::INDEPENDENT_PRODUCTS;
 use hostir::ops::comm::BACKENDS;
 
 /// The pass.
@@ -51,6 +52,7 @@ lowerings for a shape, compare them with `hir-run --bench a.hir b.hir`.",
             default: Some("0"),
             help: "Chunks of rows for each part of an all-reduce; 0 leaves the number to the pass",
         },
+        INDEPENDENT_PRODUCTS,
         OptionSpec {
             name: "communicator_backend",
             ty: OptionType::Choice(BACKENDS),
@@ -121,7 +123,11 @@ fn pipeline_steps(options: &Options) -> String {
         if takes(option) {
             let (method, chunks) = (options.word_value(option), options.int_value(chunks));
             let divided = if chunks > 0 { format!(",chunks={chunks}") } else { String::new() };
-            steps.push(format!("matmul-reduce-scatter{{method={method},sums={sums}{divided}}}"));
+            let products = match options.word_value("independent_products") {
+                "behind" => String::new(),
+                place => format!(",independent_products={place}"),
+            };
+            steps.push(format!("matmul-reduce-scatter{{method={method},sums={sums}{divided}{products}}}"));
         }
     }
     let backend = options.word_value("communicator_backend");

@@ -26,35 +26,35 @@ pub(super) struct LoopNames {
     pub(super) piece: String,
 }
 
-/// Appends the sum of a region, with so many chunks for each part.
-pub(super) fn emit_sum(
-    build: &mut OpBuilder<'_, '_>,
-    region: &SumRegion,
-    method: SumMethod,
-    chunks: u32,
-    names: &LoopNames,
-    out: &mut Vec<OpId>,
-) {
+/// The way in which the sum of a region is written.
+pub(super) struct SumPlan {
+    pub(super) region: SumRegion,
+    pub(super) method: SumMethod,
+    /// The number of chunks of each part.
+    pub(super) chunks: u32,
+    /// Products that a ring multiplies while sums travel.
+    pub(super) inside: Vec<OpId>,
+}
+
+/// Appends the sum of a region.
+pub(super) fn emit_sum(build: &mut OpBuilder<'_, '_>, plan: SumPlan, names: &LoopNames, out: &mut Vec<OpId>) {
+    let SumPlan { region, method, chunks, inside } = plan;
     match method {
-        SumMethod::RingAccumulate => emit_ring_sum(build, region, chunks, names, out),
+        SumMethod::RingAccumulate => {
+            let sum = PartSum { inside, ..PartSum::new(&region, build.name_expr(&names.hop)) };
+            emit_ring_sum(build, sum, chunks, names, out);
+        }
         SumMethod::P2p => {
             let piece = build.name_expr(if chunks > 1 { &names.piece } else { &names.hop });
-            PartExchange::allocate(build, region, chunks, piece, out).emit_exchange(build, out);
+            PartExchange::allocate(build, &region, chunks, piece, out).emit_exchange(build, out);
             // The sums are finished all at once.
             let hop = build.name_expr(&names.hop);
-            PartSum::new(region, hop).emit_gather(build, out);
+            PartSum::new(&region, hop).emit_gather(build, out);
         }
     }
 }
 
-fn emit_ring_sum(
-    build: &mut OpBuilder<'_, '_>,
-    region: &SumRegion,
-    chunks: u32,
-    names: &LoopNames,
-    out: &mut Vec<OpId>,
-) {
-    let sum = PartSum::new(region, build.name_expr(&names.hop));
+fn emit_ring_sum(build: &mut OpBuilder<'_, '_>, sum: PartSum<'_>, chunks: u32, names: &LoopNames, out: &mut Vec<OpId>) {
     let ring = PartRing::allocate(build, sum, chunks, &names.chunk, out);
     let mut body = Vec::new();
     ring.emit_ring(build, &mut body);
@@ -73,11 +73,13 @@ pub(super) struct PartSum<'r> {
     pub(super) chunks: Option<PartChunks>,
     /// The places of the results of a chain's products but the last, which take them in turn.
     kept: Vec<Slice>,
+    /// Products that need nothing of the sum, and are multiplied while it travels.
+    pub(super) inside: Vec<OpId>,
 }
 
 impl<'r> PartSum<'r> {
     pub(super) fn new(region: &'r SumRegion, hop: ExprId) -> Self {
-        Self { region, hop, chunks: None, kept: Vec::new() }
+        Self { region, hop, chunks: None, kept: Vec::new(), inside: Vec::new() }
     }
 
     /// Memory for results inside of a chain, for as many parts at a time. A GEMM does not read where it writes, so there

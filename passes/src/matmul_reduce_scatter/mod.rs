@@ -1,11 +1,13 @@
 //! matmul-reduce-scatter: partial products are summed over devices part by part.
 //!
 //! [`region`] finds a chain of products and the sum of its parts over devices; [`emit`] writes loops in their place, by a ring of
-//! accumulating GEMMs ([`ring`]) or by an exchange of products ([`exchange`]), with parts in [`chunks`].
+//! accumulating GEMMs ([`ring`]) or by an exchange of products ([`exchange`]), with parts in [`chunks`] and other products between
+//! ([`independent`]).
 
 mod chunks;
 mod emit;
 mod exchange;
+mod independent;
 mod region;
 mod ring;
 
@@ -15,11 +17,12 @@ use crate::support::builder::OpBuilder;
 use crate::support::rewrite::rebuild_body;
 use crate::support::slices::unused_index_name;
 use chunks::{ChunkChoice, choose_chunks};
-use emit::{LoopNames, SumMethod};
+use emit::{LoopNames, SumMethod, SumPlan};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{OpId, Program};
-use region::{SearchOutcome, SumRegion, SumResult, SumSearch};
+use independent::IndependentProducts;
+use region::{SearchOutcome, SumResult, SumSearch};
 
 /// matmul-reduce-scatter: a product and a sum over devices became loops.
 const SUMMED: &str = "H0333";
@@ -60,6 +63,11 @@ chunk is multiplied while the sum of another one travels, and an all-reduce send
 are multiplied; with `method=p2p` smaller products travel. GEMMs of chunks are smaller, and slower. Chunks are slices
 of tensors that share the memory of the left factor and of the result. Where rows do not divide, a part has one chunk.
 
+With `independent_products=inside` a ring of one chunk also multiplies the products that stand behind the sum and need
+nothing of it, as gradients of weights: each in a hop, between the GEMM whose sum is sent and the wait for the one that
+arrives, for which they leave time. Sums are then sent by copies on a stream of their own beside these products, so
+that no GEMM stores in another rank's memory.
+
 What has another form stays for the passes behind; `--remarks` tells the reason.",
     example: Some(PassExample { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[
@@ -81,12 +89,22 @@ What has another form stays for the passes behind; `--remarks` tells the reason.
             default: Some("0"),
             help: "The number of chunks of rows for each part; 0 leaves it to the pass: 2 for an all-reduce of large parts by a ring, else 1",
         },
+        INDEPENDENT_PRODUCTS,
     ],
     statistics: &[
         StatisticSpec { name: "sums", help: "sums over devices that became loops" },
         StatisticSpec { name: "sums-kept", help: "sums of products over devices that stay" },
+        StatisticSpec { name: "products-inside", help: "products behind a sum that its ring multiplies" },
     ],
     action: PassAction::Rewrite(run_matmul_reduce_scatter),
+};
+
+/// The place of products behind a sum that do not need it.
+pub(crate) const INDEPENDENT_PRODUCTS: OptionSpec = OptionSpec {
+    name: "independent_products",
+    ty: OptionType::Choice(&["behind", "inside"]),
+    default: Some("behind"),
+    help: "Place of products behind a sum that do not need it: behind its ring, or inside, while sums travel by copies",
 };
 
 /// The methods as users write them.
@@ -127,7 +145,7 @@ fn run_matmul_reduce_scatter(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result
     let program = edit.program();
     let mut search = SumSearch::new(program);
     let chunks_wanted = u32::try_from(cx.options().int_value("chunks")).unwrap_or(0);
-    let mut sums: Vec<(OpId, Option<(SumRegion, u32)>)> = Vec::new();
+    let mut plans: Vec<(SumPlan, ChunkChoice)> = Vec::new();
     for &op in &program.block(program.body()).ops {
         match search.region_of_sum(op) {
             SearchOutcome::NoSum => {}
@@ -138,23 +156,36 @@ fn run_matmul_reduce_scatter(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result
             SearchOutcome::Found(region) if !region.result.is_wanted(&wanted) => {}
             SearchOutcome::Found(region) => {
                 let chunks = choose_chunks(program, &region, method, chunks_wanted);
-                cx.add_count("sums", 1);
-                cx.add_remark(|| summed_remark(program, &region, method, chunks));
-                sums.extend(region.chain.iter().map(|product| (product.op, None)));
-                sums.push((op, Some((region, chunks.count))));
+                plans.push((SumPlan { region, method, chunks: chunks.count, inside: Vec::new() }, chunks));
             }
         }
     }
-    if sums.is_empty() {
+    if plans.is_empty() {
         return Ok(());
+    }
+    if cx.options().word_value("independent_products") == "inside" && method == SumMethod::RingAccumulate {
+        let chains = plans.iter().flat_map(|(plan, _)| plan.region.chain.iter().map(|product| product.op));
+        let mut products = IndependentProducts::new(program, chains.collect::<Vec<OpId>>());
+        for (plan, _) in plans.iter_mut().filter(|(plan, _)| plan.chunks == 1) {
+            plan.inside = products.behind_region(&plan.region, &mut search.motion);
+        }
+    }
+    let mut sums: Vec<(OpId, Option<SumPlan>)> = Vec::new();
+    for (plan, chunks) in plans {
+        cx.add_count("sums", 1);
+        cx.add_count("products-inside", plan.inside.len() as u64);
+        cx.add_remark(|| summed_remark(program, &plan, chunks));
+        let moved = plan.region.chain.iter().map(|product| product.op).chain(plan.inside.iter().copied());
+        sums.extend(moved.map(|op| (op, None)));
+        sums.push((plan.region.sum, Some(plan)));
     }
     sums.sort_by_key(|(op, _)| search.motion.place_of(*op));
     let mut build = OpBuilder::new(edit);
     let [hop, chunk, piece] = ["hop", "chunk", "piece"].map(|stem| unused_index_name(build.program(), stem));
     let names = LoopNames { hop, chunk, piece };
-    rebuild_body(&mut build, sums, |build, _, region, out| {
-        if let Some((region, chunks)) = region {
-            emit::emit_sum(build, &region, method, chunks, &names, out);
+    rebuild_body(&mut build, sums, |build, _, plan, out| {
+        if let Some(plan) = plan {
+            emit::emit_sum(build, plan, &names, out);
         }
     });
     Ok(())
@@ -172,7 +203,8 @@ impl SumResult {
     }
 }
 
-fn summed_remark(program: &Program, region: &SumRegion, method: SumMethod, chunks: ChunkChoice) -> Diag {
+fn summed_remark(program: &Program, plan: &SumPlan, chunks: ChunkChoice) -> Diag {
+    let (region, method) = (&plan.region, plan.method);
     let (name, kind) = (program.tensor_name(region.output), region.result.option_word());
     let gemms = region.ranks as usize * region.chain.len();
     let what = match method {
@@ -184,7 +216,12 @@ fn summed_remark(program: &Program, region: &SumRegion, method: SumMethod, chunk
         ChunkChoice { count: 1, .. } => String::new(),
         ChunkChoice { count, .. } => format!(", for each of {count} chunks"),
     };
-    Diag::error(SUMMED, program.op_span(region.sum), format!("the {kind} of `{name}` became {what}{parts}"))
+    let inside = match plan.inside.len() {
+        0 => String::new(),
+        1 => ", with 1 product behind it inside".to_owned(),
+        count => format!(", with {count} products behind it inside"),
+    };
+    Diag::error(SUMMED, program.op_span(region.sum), format!("the {kind} of `{name}` became {what}{parts}{inside}"))
 }
 
 fn kept_remark(program: &Program, sum: OpId, reason: &str) -> Diag {

@@ -72,9 +72,8 @@ impl<'p> SumSearch<'p> {
     pub(super) fn new(program: &'p Program) -> Self {
         let mut products = FxHashMap::default();
         for &id in &program.block(program.body()).ops {
-            let op = program.op(id);
-            let is_product = matches!(op.kind, OpKind::Matmul | OpKind::MatmulAdd | OpKind::ScaledMatmul);
-            if let Some(result) = op.output_tensors().next().filter(|_| is_product) {
+            let result = program.op(id).output_tensors().next();
+            if let Some(result) = result.filter(|_| is_product(program, id)) {
                 products.insert(result, id);
             }
         }
@@ -243,6 +242,11 @@ impl<'p> SumSearch<'p> {
         }
         if whole || batched { Ok(()) } else { Err("its right factor is not `[device, 1, k, n]`") }
     }
+}
+
+/// True for a matrix product, also one that adds.
+pub(super) fn is_product(program: &Program, op: OpId) -> bool {
+    matches!(program.op(op).kind, OpKind::Matmul | OpKind::MatmulAdd | OpKind::ScaledMatmul)
 }
 
 fn stored_axes_of(axes: &[LogicalAxis]) -> Vec<LogicalAxis> {

@@ -6,7 +6,7 @@
 use super::chunks::PartChunks;
 use super::emit::PartSum;
 use crate::support::builder::OpBuilder;
-use crate::support::slices::{Slice, build_range_loop, put_message};
+use crate::support::slices::{Slice, bind_caller_stream, build_range_loop, put_message};
 use hostir::ir::{BinaryOp, ExprId, OpId, TensorId};
 
 pub(super) struct PartRing<'r> {
@@ -14,6 +14,8 @@ pub(super) struct PartRing<'r> {
     /// The sums that arrive, and those that are sent, by hop: `[hop, m, n]`, or `[hop, chunk, m / chunks, n]`.
     arrived: TensorId,
     sent: TensorId,
+    /// The stream of the ring, where copies on another one send sums.
+    caller: Option<ExprId>,
 }
 
 impl<'r> PartRing<'r> {
@@ -31,13 +33,19 @@ impl<'r> PartRing<'r> {
         let kept = sum.chain_slots(build, 1, chunks);
         out.extend([arrived, sent].iter().chain(&kept).map(|&tensor| build.build_allocate(tensor)));
         out.push(build.build_allocate(region.output));
+        for &product in &sum.inside {
+            let results: Vec<TensorId> = build.program().op(product).output_tensors().collect();
+            out.extend(results.into_iter().map(|result| build.build_allocate(result)));
+        }
         if chunks > 1 {
             let index = build.name_expr(index);
             sum.chunks = Some(PartChunks::share_memory(build, region, chunks, index, out));
         }
         let only = build.int_expr(0);
         sum.use_chain_slots(&kept, only);
-        Self { sum, arrived, sent }
+        // A GEMM that stores in another rank's memory takes longer than one beside a copy.
+        let caller = if sum.inside.is_empty() { None } else { Some(bind_caller_stream(build, out)) };
+        Self { sum, arrived, sent, caller }
     }
 
     /// Appends the loop: in each hop a message in, a GEMM, a message out; in the last one the rank's own part.
@@ -67,8 +75,38 @@ impl<'r> PartRing<'r> {
         let adding = self.sum.first_statement(build, part, &sent, Some(&last_sum));
         ops.push(build.build_branch(first, fresh, adding));
         ops.extend(self.sum.later_statements(build, part, &sent));
-        let departure = put_message(build, false, &sent, behind, &mut ops);
+        let departure = self.send_sum(build, &sent, behind, &mut ops);
+        ops.extend(self.products_inside(build));
         ops.extend([build.build_wait(departure), build.build_wait(arrival)]);
+        ops
+    }
+
+    /// Appends the message that sends a sum; its handle.
+    fn send_sum(&self, build: &mut OpBuilder<'_, '_>, sent: &Slice, behind: ExprId, ops: &mut Vec<OpId>) -> u32 {
+        let Some(caller) = self.caller else { return put_message(build, false, sent, behind, ops) };
+        let copies = build.name_expr("numberOfStreams");
+        ops.extend([build.build_set_current_stream(copies), build.build_synchronize(caller)]);
+        let departure = put_message(build, false, sent, behind, ops);
+        ops.push(build.build_set_current_stream(caller));
+        departure
+    }
+
+    /// The independent products, spread over the hops in which sums travel.
+    fn products_inside(&self, build: &mut OpBuilder<'_, '_>) -> Vec<OpId> {
+        let (inside, hops) = (&self.sum.inside, self.sum.region.ranks as usize - 1);
+        if hops == 1 {
+            return inside.clone();
+        }
+        let hop_of = |place: usize| place * hops / inside.len();
+        let mut ops = Vec::new();
+        for hop in 0..hops {
+            let own: Vec<OpId> = (0..inside.len()).filter(|&at| hop_of(at) == hop).map(|at| inside[at]).collect();
+            if !own.is_empty() {
+                let number = build.int_expr(hop as i64);
+                let is_now = build.binary_expr(BinaryOp::Eq, self.sum.hop, number);
+                ops.push(build.build_branch(is_now, own, Vec::new()));
+            }
+        }
         ops
     }
 

@@ -119,7 +119,7 @@ pub(crate) fn emit_loop_on_streams(
 }
 
 /// The name of the caller's stream: one that the program binds above, or a new one.
-fn bind_caller_stream(build: &mut OpBuilder<'_, '_>, above: &mut Vec<OpId>) -> ExprId {
+pub(crate) fn bind_caller_stream(build: &mut OpBuilder<'_, '_>, above: &mut Vec<OpId>) -> ExprId {
     let program = build.program();
     let stays = above.iter().take_while(|&&op| program.op(op).kind != OpKind::SetCurrentStream);
     let bound = stays.filter(|&&op| program.op(op).kind == OpKind::GetCurrentStream).find_map(|&op| {
