@@ -38,8 +38,8 @@ def graph_of(function: Callable[..., Any] = product, shapes: Any = SHAPES) -> to
 
 
 @contextmanager
-def clock_that_reads(read: Callable[[Any, Any], float]) -> Any:
-    """Times are what `read` gives for a way and its tensors."""
+def clock_that_reads(read: Callable[[Any, Any, int], float]) -> Any:
+    """Times are what `read` gives for a way, its tensors, and the number of runs in a row."""
     found, measure._time_on_cpu = measure._time_on_cpu, read
     try:
         yield
@@ -51,7 +51,7 @@ def clock_that_reads(read: Callable[[Any, Any], float]) -> Any:
 def clock(times: Callable[[bool], float]) -> Any:
     """Everything runs, but times are `times(is_program)`."""
 
-    def read(module: Any, tensors: Any) -> float:
+    def read(module: Any, tensors: Any, runs: int) -> float:
         module(*tensors)
         is_program = any("hostir" in str(node.target) for node in module.graph.nodes)
         return times(is_program)
@@ -89,7 +89,7 @@ def measured(group: Any) -> None:
 def clock_of_nodes(times: Callable[[list[str]], float]) -> Any:
     """As `clock`, by what a way calls: names of torch's ops, and texts of programs."""
 
-    def read(module: Any, tensors: Any) -> float:
+    def read(module: Any, tensors: Any, runs: int) -> float:
         module(*tensors)
         calls = [node.target for node in module.graph.nodes if node.op == "call_function"]
         made = [op_of_region(call) for call in calls]
@@ -134,6 +134,24 @@ def sums_beside_torchs_gradients(group: Any) -> None:
         assert line.is_fused and line.times.measured == 1.5, str(overlap.report())
         assert ("D1" in str(overlap.report().programs[line.region].plain)) == is_within
         assert line.times.apart == (apart if is_within else None)
+
+
+def runs_in_a_row(group: Any) -> None:
+    """At the power limit a time is that of one of many runs in a row, as many for each way on all ranks; else of one alone."""
+    for tuning, wanted in (("sustained", {True: 30, False: 15}), ("quick", {True: 1, False: 1})):
+        seen: dict[bool, list[int]] = {True: [], False: []}
+
+        def read(module: Any, tensors: Any, runs: int, seen: dict[bool, list[int]] = seen) -> float:
+            is_program = any("hostir" in str(node.target) for node in module.graph.nodes)
+            seen[is_program].append(runs)
+            # The slowest rank's count is everybody's.
+            return (1.0 if is_program else 2.0) / (1 + dist.get_rank())
+
+        with clock_that_reads(read):
+            line = verdict_of(hir.Overlap(rounds=6, tuning=tuning), graph_of())
+        assert line.is_fused and line.times.measured == 1.0
+        # Two runs before, and a round that does not count.
+        assert seen == {program: [1, 1] + [count] * 7 for program, count in wanted.items()}, seen
 
 
 @contextmanager
@@ -338,7 +356,7 @@ def block(x: torch.Tensor, w: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
 def clock_of_blocks(joined: float, apart: float, part: float) -> Any:
     """A clock by what a module has: torch's nodes take 2 ms for the block, and 1 for one of its collectives."""
 
-    def read(module: Any, tensors: Any) -> float:
+    def read(module: Any, tensors: Any, runs: int) -> float:
         module(*tensors)
         programs = sum("hostir" in str(node.target) for node in module.graph.nodes)
         whole = any("relu" in str(node.target) for node in module.graph.nodes)

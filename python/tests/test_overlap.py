@@ -308,8 +308,9 @@ mesh d = 0..2
   D1 = matmul(T1, A4)
   D2 = matmul(T2, A5)
 """
+    assert program.passes == "overlap-lower{independent_products=inside}"
     lowered = str(program.lowered)
-    assert lowered.index("for hop in") < lowered.index("D1 = matmul("), lowered
+    assert lowered.index("for hop in") < lowered.index("D1 = matmul(") < lowered.index("wait h1"), lowered
     assert not any("mm" in call or "c10d" in call for call in op_names(module))
 
 

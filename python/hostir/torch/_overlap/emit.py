@@ -50,6 +50,8 @@ class Written:
     results: tuple[Result, ...]
     returns_rows: bool = False
     """True if a result is the gathered rows."""
+    has_products_beside: bool = False
+    """True if products that need nothing of a sum over ranks stand behind it."""
 
 
 def write_region(index: GraphIndex, region: Region) -> Written:
@@ -65,7 +67,8 @@ def write_region(index: GraphIndex, region: Region) -> Written:
     head = f"hir 2\nmesh d = 0..{region.ranks}\n\n"
     name = f"region_{hashlib.sha256((head + rest).encode()).hexdigest()[:8]}"
     rows = any(node in region.gathered for result in results for node, _ in result.nodes)
-    return Written(name, f"{head}{name}{rest}", arguments, results, rows)
+    beside = region.gather is None and bool(region.contractions)
+    return Written(name, f"{head}{name}{rest}", arguments, results, rows, beside)
 
 
 @dataclass

@@ -1,7 +1,8 @@
 """Times of a region as torch has it and as programs, taken once when a graph is compiled.
 
 On GPUs every way is compiled by Inductor, so that functions beside a matmul cost what they cost in the graph; and the device
-spins until the host has issued a run, so that times are the device's alone.
+spins until the host has issued a run, so that times are the device's alone. A time may be that of one of many runs in a row,
+which bring a GPU to its power limit: there other ways can be the faster ones than at its highest clock.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ from hostir.torch._overlap.layouts import TURNS, VIEWS
 from hostir.torch._overlap.nodes import MATMULS, Node, collective_of, op_name
 from hostir.torch._overlap.reasons import Kept, Reason
 
-__all__ = ["Times", "Ways", "is_compiled_by_all", "measure_ways", "wins_needed"]
+__all__ = ["BURST", "Times", "Ways", "is_compiled_by_all", "measure_ways", "wins_needed"]
 
 Module = Callable[..., Any]
-Clock = Callable[[Module, list[torch.Tensor]], float]
+Clock = Callable[[Module, list[torch.Tensor], int], float]
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +44,9 @@ log = logging.getLogger(__name__)
 CHANCE = 0.05
 # Seconds that a rank waits for the others at a region whose times it has.
 ALONE = 30.0
+# Seconds of runs in a row for one time at the power limit, and the most runs.
+BURST = 0.03
+MOST_RUNS = 64
 # Inductor's settings that decide how fast torch's side is.
 COMPILED_BY = (
     "coordinate_descent_tuning",
@@ -69,8 +73,6 @@ class Times:
     rounds: int
     apart: float | None = None
     """The median as a program for each collective, with torch's functions between; None for a region with one collective."""
-    apart_wins: int = 0
-    """The rounds in which these were faster than the one program."""
     is_earlier: bool = False
     """True if an earlier process has measured them."""
 
@@ -87,7 +89,6 @@ class Times:
             sum(other < one for one, other in pairs),
             len(pairs),
             statistics.median(apart[0]) if apart else None,
-            sum(two < one for one, two in zip(measured, apart[0], strict=True)) if apart else 0,
         )
 
     def is_faster(self, min_gain: float) -> bool:
@@ -99,8 +100,10 @@ class Times:
 
     @property
     def is_better_apart(self) -> bool:
-        """True if a program for each collective is faster than this one for both, more often than chance explains."""
-        return self.apart is not None and self.apart < self.measured and self.apart_wins >= wins_needed(self.rounds)
+        """True if the parts of the region as programs are faster than this one. None of the two is safer than the other, so chance may
+        decide between two that are as fast.
+        """
+        return self.apart is not None and self.apart < self.measured
 
 
 @dataclass(frozen=True)
@@ -139,8 +142,9 @@ def measure_ways(
     rounds: int,
     timeout: float,
     text: str | None = None,
+    burst: float = 0.0,
 ) -> Times:
-    """Times the ways in turn, on tensors like `inputs`. All ranks of the group call it.
+    """Times the ways in turn, on tensors like `inputs`, each in runs in a row of some `burst` seconds. All ranks of the group call it.
 
     Raises `Kept` where that is impossible, on all ranks: what one of them is refused, or does not come for within
     `timeout` seconds, is known to the others before they wait for it. With a `text`, which tells this region from all others,
@@ -154,11 +158,11 @@ def measure_ways(
             torch.cuda.set_device(device)
         with torch.no_grad():
             _agree_on_name(ballot, name if ways.apart is None else f"{name} or two", timeout)
-            key = None if text is None else _choice_key(ballot, text, inputs, rounds, device, timeout)
+            key = None if text is None else _choice_key(ballot, text, inputs, [rounds, burst], device, timeout)
             earlier = None if key is None else _earlier_times(ballot, key, timeout)
             if earlier is not None:
                 return earlier
-            times = Times.of_ranks(_measure(ballot, ways, inputs, rounds, timeout))
+            times = Times.of_ranks(_measure(ballot, ways, inputs, rounds, timeout, burst))
             store = choice_store()
             if key is not None and store is not None:
                 store.write(key, times)
@@ -190,7 +194,7 @@ def _agree_on_name(ballot: Ballot, name: str, timeout: float) -> None:
         raise Kept(Reason.RANKS_DISAGREE, ", ".join(sorted(names)))
 
 
-def _choice_key(ballot: Ballot, text: str, inputs: Sequence[Any], rounds: int, device: torch.device, timeout: float) -> str:
+def _choice_key(ballot: Ballot, text: str, inputs: Sequence[Any], rounds: list[float], device: torch.device, timeout: float) -> str:
     """All that can change times, the same on all ranks: the region, its tensors, where ranks are, and versions."""
     own = json.dumps([_settings(ballot.group, device), socket.gethostname(), _device_name(device)])
     ranks = [json.loads(answer) for answer in ballot.gather(own, timeout)]
@@ -229,7 +233,7 @@ def _earlier_times(ballot: Ballot, key: str, timeout: float) -> Times | None:
         return None
 
 
-def _measure(ballot: Ballot, ways: Ways, inputs: Sequence[Any], rounds: int, timeout: float) -> list[Any]:
+def _measure(ballot: Ballot, ways: Ways, inputs: Sequence[Any], rounds: int, timeout: float, burst: float) -> list[Any]:
     """The samples of all ranks."""
     tensors: list[torch.Tensor] = []
     modules: list[Module] = list(ways.modules)
@@ -247,9 +251,17 @@ def _measure(ballot: Ballot, ways: Ways, inputs: Sequence[Any], rounds: int, tim
         # Collectives of a compiled module may have another order than those of its nodes.
         modules = list(ways.modules)
     (clock,) = clocks
+    runs = []
     for module in modules:
-        _on_all_ranks(ballot, timeout, lambda module=module: clock(module, tensors))  # type: ignore[misc]
-    return _on_all_ranks(ballot, timeout, lambda: _sample(modules, tensors, rounds, clock))
+        # The first run of a way brings what it needs to the device.
+        times = [_on_all_ranks(ballot, timeout, lambda module=module: clock(module, tensors, 1)) for _ in range(2)]  # type: ignore[misc]
+        runs.append(_runs_in_row(max(times[-1]), burst))
+    return _on_all_ranks(ballot, timeout, lambda: _sample(modules, tensors, rounds, clock, runs))
+
+
+def _runs_in_row(milliseconds: float, burst: float) -> int:
+    """How many runs take so many seconds; 1 at least."""
+    return max(1, min(MOST_RUNS, math.ceil(burst * 1e3 / milliseconds))) if milliseconds > 0 else 1
 
 
 def _compiled(module: Any, tensors: list[torch.Tensor]) -> Module:
@@ -307,19 +319,23 @@ def _sample(
     tensors: list[torch.Tensor],
     rounds: int,
     clock: Clock,
+    runs: Sequence[int],
 ) -> list[list[float]]:
-    """Times of each module, round by round, behind one of each that does not count. Who is first changes by round."""
+    """Times of each module, of so many runs in a row, round by round, behind one of each that does not count. Who is first changes by
+    round.
+    """
     samples: list[list[float]] = [[] for _ in modules]
     for turn in range(-1, rounds):
-        pairs = list(zip(modules, samples, strict=True))
-        for module, sample in pairs if turn % 2 == 0 else reversed(pairs):
-            taken = clock(module, tensors)
+        ways = list(zip(modules, samples, runs, strict=True))
+        for module, sample, count in ways if turn % 2 == 0 else reversed(ways):
+            taken = clock(module, tensors, count)
             if turn >= 0:
                 sample.append(taken)
     return samples
 
 
-def _time_on_cpu(module: Module, tensors: list[torch.Tensor]) -> float:
+def _time_on_cpu(module: Module, tensors: list[torch.Tensor], runs: int) -> float:
+    """Milliseconds of a run. Its clock does not depend on what else runs, so that one in a row is enough."""
     start = time.perf_counter()
     module(*tensors)
     return (time.perf_counter() - start) * 1e3
@@ -348,15 +364,19 @@ class _GpuClock:
         """Seconds that the host took to issue a module, by its identity."""
         self.ready = torch.zeros(1, device="cuda")
 
-    def __call__(self, module: Module, tensors: list[torch.Tensor]) -> float:
+    def __call__(self, module: Module, tensors: list[torch.Tensor], runs: int) -> float:
+        """Milliseconds of a run, the average of those behind the first third of so many in a row."""
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        spin = min(2 * self.issue.get(id(module), 0.0) + 1e-4, LONGEST_SPIN)
+        spin = min((runs + 1) * self.issue.get(id(module), 0.0) + 1e-4, LONGEST_SPIN)
         torch.cuda._sleep(int(spin * CYCLES))
         dist.all_reduce(self.ready, group=self.group)
-        start.record()
         began = time.perf_counter()
-        module(*tensors)
-        self.issue[id(module)] = time.perf_counter() - began
+        for _ in range(runs // 3):
+            module(*tensors)
+        start.record()
+        for _ in range(runs - runs // 3):
+            module(*tensors)
         end.record()
+        self.issue[id(module)] = (time.perf_counter() - began) / runs
         end.synchronize()
-        return float(start.elapsed_time(end))
+        return float(start.elapsed_time(end)) / (runs - runs // 3)

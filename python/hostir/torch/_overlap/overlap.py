@@ -19,7 +19,7 @@ from hostir.torch._op import Op
 from hostir.torch._op_checks import check_tuning
 from hostir.torch._overlap.bodies import Part, apart_module, program_module, region_body, torch_module
 from hostir.torch._overlap.emit import Written, write_region
-from hostir.torch._overlap.measure import Times, Ways, is_compiled_by_all, measure_ways
+from hostir.torch._overlap.measure import BURST, Times, Ways, is_compiled_by_all, measure_ways
 from hostir.torch._overlap.nodes import Collective, Node, collective_of
 from hostir.torch._overlap.programs import RegionOp, RegionProgram, default_passes, kind_of, region_op, region_program
 from hostir.torch._overlap.reasons import Kept, Reason
@@ -47,14 +47,14 @@ class Overlap(CustomGraphPass):
       faster in so many rounds that chance does not explain it.
     - `choose`: `"measure"` times both once, when a graph is compiled; `"always"` takes every program; `"never"` takes none,
       and the report tells what would have become of the collectives.
-    - `passes`: what lowers the programs; by default `overlap-lower`, and `overlap-lower{gather_into=buffer,own_part=return}` where
-      gathered rows are a result.
+    - `passes`: what lowers the programs; by default `overlap-lower`, with `gather_into=buffer,own_part=return` where gathered rows
+      are a result, and with `independent_products=inside` where gradients of weights stand beside a sum.
     - `rounds`: how often both are timed, in turn. With fewer than 5 nothing can be told from chance, so none is taken.
     - `reuse_times`: whether times that an earlier process has measured and kept count. Else all regions are measured anew,
       and nothing is kept.
     - `timeout`: seconds that a rank waits for the others to compile the same region.
     - `tuning`: how the programs' matmuls are tuned, as for `hir.op`. `"sustained"` pays where steps keep a GPU at its power limit,
-      `"quick"` compiles sooner.
+      where it also times regions; `"quick"` compiles sooner.
 
     It is Inductor's `post_grad_custom_post_pass`, and can be called with any `torch.fx.Graph`, `GraphModule` or
     `torch.export.ExportedProgram` of aten ops, which it changes in place.
@@ -247,7 +247,8 @@ class Overlap(CustomGraphPass):
         name = part.target.name()
         # The op's name has a hash of the nodes that it replaces.
         text = f"{name} {ways.apart is not None}\n{program.lowered}" if self.reuse_times else None
-        return measure_ways(name, region.group, ways, inputs, self.rounds, self.timeout, text)
+        burst = BURST if self.tuning == "sustained" else 0.0
+        return measure_ways(name, region.group, ways, inputs, self.rounds, self.timeout, text, burst)
 
     def _apart(self, index: GraphIndex, candidate: _Candidate, written: Written) -> Any | None:
         """The region as a program for each part, with torch's nodes between; None without parts, or if one has no program."""

@@ -102,9 +102,11 @@ _OVERRIDES: dict[str, Program] = {}
 
 def default_passes(written: Written) -> str:
     """The passes that lower a region. Other ranks cannot write to torch's memory: gathered rows that are a result are copied there, the
-    rank's own ones by copy engines.
+    rank's own ones by copy engines. Products beside a sum over ranks are multiplied while it travels.
     """
-    return "overlap-lower{gather_into=buffer,own_part=return}" if written.returns_rows else "overlap-lower"
+    if written.returns_rows:
+        return "overlap-lower{gather_into=buffer,own_part=return}"
+    return "overlap-lower{independent_products=inside}" if written.has_products_beside else "overlap-lower"
 
 
 def kind_of(name: str, program: RegionProgram) -> str:
