@@ -354,6 +354,21 @@ def test_a_sum_alone_where_its_gradients_cannot_be_beside_it(group):
     assert [call for call in op_names(module) if "mm" in call] == ["aten.mm.default"]
 
 
+def test_a_sum_with_those_of_its_gradients_that_can_be_beside_it(group):
+    """An op in place stands in front of one of two."""
+
+    def layer(dy, w, rows, others, count):
+        total = scatter(dy @ w, group)
+        first = dy.t() @ rows
+        count.add_(1)
+        return total, first, dy.t() @ others
+
+    module, report = overlapped(layer, (8, 6), (6, 4), (8, 4), (8, 5), (1,))
+    (program,) = report.programs.values()
+    assert not report.kept and "D1: f32[x:2, 6, 4]" in str(program.plain) and "D2" not in str(program.plain)
+    assert [call for call in op_names(module) if "mm" in call] == ["aten.mm.default"]
+
+
 def test_gathered_rows_that_are_a_result_are_copied_behind_the_products(group):
     def layer(x, w):
         rows = gather(x, group)

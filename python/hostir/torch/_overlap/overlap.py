@@ -331,10 +331,19 @@ def _candidates(index: GraphIndex, end: Collective, ends: list[Collective]) -> I
             joined = _joined(index, other, total)
             if joined is not None:
                 yield joined
-    wider = with_gradients_of_weights(index, total)
+    wider = with_gradients_of_weights(index, total, lambda region: _can_be_replaced(index, region))
     if wider is not None:
         yield _Candidate(wider, (total,))
     yield _Candidate(total)
+
+
+def _can_be_replaced(index: GraphIndex, region: Region) -> bool:
+    try:
+        check_convex(index, region)
+        check_in_place(index, region)
+    except Kept:
+        return False
+    return True
 
 
 def _joined(index: GraphIndex, end: Collective, total: Region) -> _Candidate | None:

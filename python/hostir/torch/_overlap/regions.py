@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -347,9 +347,9 @@ def find_sum(index: GraphIndex, end: Collective) -> Region:
     return region
 
 
-def with_gradients_of_weights(index: GraphIndex, total: Region) -> Region | None:
-    """A sum's region with the products that contract the rows which its matmuls read, as the gradients of their weights do; None
-    without any.
+def with_gradients_of_weights(index: GraphIndex, total: Region, fits: Callable[[Region], bool]) -> Region | None:
+    """A sum's region with the products that contract the rows which its matmuls read, as the gradients of their weights do, and
+    with which the region `fits`; None without any.
 
     They wait for no other rank, and nothing waits for them: neither what reads the sum, nor another sum over ranks. Rows that this
     graph gathers are left to the gather's region, which hides their arrival.
@@ -367,11 +367,14 @@ def with_gradients_of_weights(index: GraphIndex, total: Region) -> Region | None
         sources = {left.source, right.source}
         is_ours = sources & rows and left.is_transposed and not right.is_transposed
         is_free = all(source not in inside and index.order[source] < latest and not _is_gathered(source) for source in sources)
-        if is_ours and is_free and not _is_summed(node):
-            found.append(replace(contraction, left=left, right=right))
+        product = replace(contraction, left=left, right=right)
+        if is_ours and is_free and not _is_summed(node) and fits(_with_contractions(total, [*found, product])):
+            found.append(product)
             dependents |= index.dependents(node)
-    if not found:
-        return None
+    return _with_contractions(total, found) if found else None
+
+
+def _with_contractions(total: Region, found: list[Contraction]) -> Region:
     views = {node for contraction in found for factor in contraction.factors for node in factor.through}
     return replace(total, contractions=found, weight_views=total.weight_views | views)
 
