@@ -3,14 +3,14 @@
 //! Copy engines take large messages: they need no multiprocessor. A small message would wait longer for
 //! its flags and for the handover between engines than for its bytes (some 25 us; a kernel takes 6), so
 //! exchanges of up to [`SMALL`] bytes a message are kernels. Such a kernel waits on the device for other
-//! ranks. So that the work which they wait for always finds room there, all exchanges of a rank together
+//! ranks. So that the work which they wait for always finds room there, all exchanges of a rank that copy
 //! take at most [`BLOCKS`] blocks, or what room there is for them, and none at all where ranks share a device.
 //! Only pulls that nothing else may carry take all the room there is.
 //!
-//! Flags without copies are a kernel of one block where all kernels of the rank are on its stream, or where nothing but waits is
-//! left to do there. Between two kernels of a CUDA graph it takes 2 us, which a stream's own operations on words take 5 to
-//! 13 us for. Elsewhere a kernel could wait for room beside a GEMM, and with it the rank that its flag is for, so that
-//! operations of the stream are faster.
+//! Flags without copies are a kernel of one block where all other kernels of the rank are on its stream, and at the end of a run,
+//! where nothing but waits is left, if there is room for one block more. Between two kernels of a CUDA graph it takes 2 us, and
+//! a stream's own operations on words 5 us and more. Elsewhere a kernel could wait for room beside a GEMM, and with it the rank
+//! that its flag is for; these operations need no room.
 
 use crate::codegen;
 use crate::element_range;
@@ -57,15 +57,13 @@ impl P2pExchange {
 }
 
 impl StreamCommand {
-    /// True for what runs on multiprocessors, or may.
-    fn needs_multiprocessors(&self) -> bool {
-        matches!(
-            self,
-            StreamCommand::Launch { .. }
-                | StreamCommand::Product { .. }
-                | StreamCommand::Copy { .. }
-                | StreamCommand::Communicate { .. }
-        )
+    /// True for a mark, and for a wait for another stream or rank.
+    fn only_waits(&self) -> bool {
+        match self {
+            StreamCommand::Record { .. } | StreamCommand::Wait { .. } => true,
+            StreamCommand::Exchange(exchange) => exchange.awaits_only(),
+            _ => false,
+        }
     }
 }
 
@@ -99,7 +97,7 @@ impl Builder<'_> {
         let mut taken: BTreeMap<usize, usize> = BTreeMap::new();
         let mut last_pull = InstId(0);
         let steps = self.join_exchanges(steps, blocks);
-        let flag_kernels = self.flag_kernels(&steps);
+        let flag_kernels = self.flag_kernels(&steps, blocks);
         for (at, step) in steps.into_iter().enumerate() {
             let ScheduleStep { call: StreamCommand::Exchange(mut exchange), stream, inst } = step else {
                 self.schedule.steps.push(step);
@@ -119,8 +117,7 @@ impl Builder<'_> {
             }
             let (raises, moves) = (exchange.raises.len(), exchange.moves.len());
             exchange.text = self.intern_kernel(codegen::p2p_kernel_source(raises, moves, exchange.awaits.len()));
-            let wanted = self.largest_copy(&exchange).div_ceil(LEAST).max(1);
-            let each = wanted.min(blocks.checked_div(moves).unwrap_or(1).max(1));
+            let each = self.blocks_of_copies(&exchange, blocks);
             exchange.blocks = each as u32;
             let most = taken.entry(stream).or_default();
             *most = (*most).max(each * moves.max(1));
@@ -134,45 +131,76 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The exchanges without copies that are kernels.
-    fn flag_kernels(&self, steps: &[ScheduleStep]) -> BTreeSet<usize> {
-        let computing: BTreeSet<usize> =
-            steps.iter().filter(|step| step.call.needs_multiprocessors()).map(|step| step.stream).collect();
-        let is_alone = |stream: usize| computing.len() == 1 && computing.contains(&stream);
-        // Streams of which nothing but marks was seen, from the end.
-        let mut ended = vec![true; self.schedule.streams];
+    /// The exchanges without copies that are kernels: as many streams' as there is room for beside the exchanges that copy, of which
+    /// each has so many `blocks`.
+    fn flag_kernels(&self, steps: &[ScheduleStep], blocks: usize) -> BTreeSet<usize> {
         let mut found = BTreeSet::new();
-        for (at, step) in steps.iter().enumerate().rev() {
-            match &step.call {
-                StreamCommand::Record { .. } | StreamCommand::Wait { .. } => continue,
-                StreamCommand::Exchange(exchange) if exchange.moves.is_empty() && self.settings.apart => {
-                    let only_waits = ended[step.stream] && exchange.awaits_only();
-                    if (is_alone(step.stream) || only_waits) && exchange.parameter_count() <= WORDS {
-                        found.insert(at);
-                    }
-                }
-                _ => {}
-            }
-            ended[step.stream] = false;
+        if !self.settings.apart {
+            return found;
         }
-        let streams: BTreeSet<usize> = found.iter().map(|&at| steps[at].stream).collect();
-        // A block for each stream may wait on the device, beside those of the exchanges that copy.
-        let copying = if self.copying_streams(steps).is_empty() { 0 } else { self.max_blocks() };
-        if copying + streams.len() > self.settings.room { BTreeSet::new() } else { found }
+        // By stream: the blocks that may wait on the device.
+        let mut waiting = self.copying_blocks(steps, blocks);
+        let computing: BTreeSet<usize> = steps
+            .iter()
+            .filter(|step| self.needs_multiprocessors(&step.call, blocks))
+            .map(|step| step.stream)
+            .collect();
+        let is_alone = |stream: usize| computing.len() == 1 && computing.contains(&stream);
+        let last_work = steps.iter().rposition(|step| !step.call.only_waits()).unwrap_or(0);
+        for (at, step) in steps.iter().enumerate() {
+            let StreamCommand::Exchange(exchange) = &step.call else { continue };
+            let is_flags = exchange.moves.is_empty() && exchange.parameter_count() <= WORDS;
+            if !is_flags || !is_alone(step.stream) && at <= last_work {
+                continue;
+            }
+            let has_room = waiting.values().sum::<usize>() < self.settings.room;
+            if has_room || waiting.contains_key(&step.stream) {
+                waiting.entry(step.stream).or_insert(1);
+                found.insert(at);
+            }
+        }
+        found
+    }
+
+    /// The blocks of each stream's exchanges that copy, if each has so many.
+    fn copying_blocks(&self, steps: &[ScheduleStep], blocks: usize) -> BTreeMap<usize, usize> {
+        let mut taken: BTreeMap<usize, usize> = BTreeMap::new();
+        for step in steps {
+            if let StreamCommand::Exchange(exchange) = &step.call
+                && self.fits_kernel(exchange, blocks)
+            {
+                let most = taken.entry(step.stream).or_default();
+                *most = (*most).max(self.blocks_of_copies(exchange, blocks) * exchange.moves.len());
+            }
+        }
+        taken
+    }
+
+    /// The blocks of each copy of an exchange, if all of them together have so many.
+    fn blocks_of_copies(&self, exchange: &P2pExchange, blocks: usize) -> usize {
+        let wanted = self.largest_copy(exchange).div_ceil(LEAST).max(1);
+        wanted.min(blocks.checked_div(exchange.moves.len()).unwrap_or(1).max(1))
+    }
+
+    /// True for what runs on multiprocessors, or may; engines copy large messages.
+    fn needs_multiprocessors(&self, call: &StreamCommand, blocks: usize) -> bool {
+        match call {
+            StreamCommand::Launch { .. }
+            | StreamCommand::Product { .. }
+            | StreamCommand::Copy { .. }
+            | StreamCommand::Communicate { .. } => true,
+            StreamCommand::Exchange(exchange) => {
+                let has_local = exchange.moves.iter().any(|one| matches!(one, P2pCopy::Local(_)));
+                has_local || self.fits_kernel(exchange, blocks)
+            }
+            _ => false,
+        }
     }
 
     /// The number of blocks that each small P2P kernel may have if all streams with such kernels run them at the same time.
     fn blocks_per_stream(&self, steps: &[ScheduleStep]) -> usize {
-        self.max_blocks() / self.copying_streams(steps).len().max(1)
-    }
-
-    /// The streams with exchanges that are kernels which copy.
-    fn copying_streams(&self, steps: &[ScheduleStep]) -> BTreeSet<usize> {
-        let copying = steps.iter().filter(|step| match &step.call {
-            StreamCommand::Exchange(exchange) => self.fits_kernel(exchange, self.max_blocks()),
-            _ => false,
-        });
-        copying.map(|step| step.stream).collect()
+        let streams = self.copying_blocks(steps, self.max_blocks()).len();
+        self.max_blocks() / streams.max(1)
     }
 
     /// Blocks of all exchanges together, as a rule.

@@ -42,12 +42,16 @@ struct Machine {
 
 impl Machine {
     fn new(text: &str, (apart, push): (bool, bool)) -> Self {
+        Self::with_settings(text, ScheduleSettings { routes: ROUTES, apart, push, ..ScheduleSettings::H200 })
+    }
+
+    fn with_settings(text: &str, settings: ScheduleSettings) -> Self {
+        let apart = settings.apart;
         let (programs, diags) = hostir::load(text);
         assert!(diags.is_empty(), "{diags:?}");
         let prepared = prepare_program(&programs[0], &SizeSettings::default()).unwrap();
         let teams = team::collect_teams(&prepared);
         let messages = p2p::plan_messages(&prepared, ROUTES);
-        let settings = ScheduleSettings { routes: ROUTES, apart, push, ..ScheduleSettings::H200 };
         let of = |plan: &hostir::plan::Plan| {
             build_schedule(plan, &teams, &messages, settings).unwrap_or_else(|refusal| panic!("{}", refusal.what))
         };
@@ -444,6 +448,22 @@ fn flags_of_the_only_stream_that_computes_are_kernels() {
     let beside = two_gemms("  stream 1:\n");
     check(&beside, false);
     assert_eq!(calls(&beside, true), [0, 2, 0]);
+}
+
+/// Small messages on as many streams as there is room for leave none for flags, which are operations of their stream then.
+#[test]
+fn flags_take_no_room_from_copies() {
+    let prepared_with = |room: usize| {
+        let machine = Machine::with_settings(
+            &two_gemms("  if true:\n"),
+            ScheduleSettings { routes: ROUTES, room, ..ScheduleSettings::H200 },
+        );
+        let schedule = &machine.devices[0].schedule;
+        let kernels = schedule.steps.iter().filter(|step| matches!(step.call, StreamCommand::Exchange(_))).count();
+        (kernels, schedule.blocks)
+    };
+    assert_eq!(prepared_with(1), (3, 1));
+    assert_eq!(prepared_with(0), (0, 0));
 }
 
 /// Received data that is sent on: the two copies are two kernels.
