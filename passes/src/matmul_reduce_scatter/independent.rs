@@ -1,8 +1,11 @@
 //! Products behind a sum over devices that need nothing of it: a ring multiplies them while its sums travel.
 
 use super::region::{SumRegion, is_product};
+use crate::support::builder::is_stored_stream_domain;
 use crate::support::motion::BodyMotion;
+use crate::support::slices::is_on_first_stream;
 use crate::support::storage::allocated_tensors;
+use hostir::analysis::is_resharding;
 use hostir::ir::{OpId, Program, TensorId};
 use rustc_hash::FxHashSet;
 
@@ -20,12 +23,16 @@ impl<'p> IndependentProducts<'p> {
         Self { program, bound: allocated_tensors(program), taken: chains.into_iter().collect() }
     }
 
-    /// The products that may stand in front of a region's sum, in their order.
+    /// The products that may stand in front of a region's sum, in their order. None where the program has chosen a stream, which could
+    /// be that of the copies.
     pub(super) fn behind_region(&mut self, region: &SumRegion, motion: &mut BodyMotion<'p>) -> Vec<OpId> {
         let program = self.program;
-        let body = &program.block(program.body()).ops;
+        let (before, behind) = program.block(program.body()).ops.split_at(motion.place_of(region.sum) + 1);
+        if !is_on_first_stream(program, before) {
+            return Vec::new();
+        }
         let mut found = Vec::new();
-        for &op in &body[motion.place_of(region.sum) + 1..] {
+        for &op in behind {
             if self.is_free_product(op) && motion.can_precede(op, &found, region.sum) {
                 found.push(op);
             }
@@ -34,8 +41,12 @@ impl<'p> IndependentProducts<'p> {
         found
     }
 
+    /// True for a product that no pass behind this one has to change: of data of other devices, or in a loop over streams.
     fn is_free_product(&self, op: OpId) -> bool {
-        let is_bound = self.program.op(op).output_tensors().any(|tensor| self.bound.contains(&tensor));
-        is_product(self.program, op) && !is_bound && !self.taken.contains(&op)
+        let program = self.program;
+        let is_bound = program.op(op).output_tensors().any(|tensor| self.bound.contains(&tensor));
+        let mut domains = program.op(op).all_tensors().flat_map(|tensor| program.domains(tensor));
+        let is_lowered = !is_resharding(program, op) && !domains.any(is_stored_stream_domain);
+        is_product(program, op) && is_lowered && !is_bound && !self.taken.contains(&op)
     }
 }

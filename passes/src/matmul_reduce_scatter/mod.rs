@@ -146,6 +146,8 @@ fn run_matmul_reduce_scatter(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result
     let mut search = SumSearch::new(program);
     let chunks_wanted = u32::try_from(cx.options().int_value("chunks")).unwrap_or(0);
     let mut plans: Vec<(SumPlan, ChunkChoice)> = Vec::new();
+    // Products of all sums, also of those that another run of the pass takes.
+    let mut chains: Vec<OpId> = Vec::new();
     for &op in &program.block(program.body()).ops {
         match search.region_of_sum(op) {
             SearchOutcome::NoSum => {}
@@ -153,10 +155,12 @@ fn run_matmul_reduce_scatter(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result
                 cx.add_count("sums-kept", 1);
                 cx.add_remark(|| kept_remark(program, op, reason));
             }
-            SearchOutcome::Found(region) if !region.result.is_wanted(&wanted) => {}
             SearchOutcome::Found(region) => {
-                let chunks = choose_chunks(program, &region, method, chunks_wanted);
-                plans.push((SumPlan { region, method, chunks: chunks.count, inside: Vec::new() }, chunks));
+                chains.extend(region.chain.iter().map(|product| product.op));
+                if region.result.is_wanted(&wanted) {
+                    let chunks = choose_chunks(program, &region, method, chunks_wanted);
+                    plans.push((SumPlan { region, method, chunks: chunks.count, inside: Vec::new() }, chunks));
+                }
             }
         }
     }
@@ -164,8 +168,7 @@ fn run_matmul_reduce_scatter(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result
         return Ok(());
     }
     if cx.options().word_value("independent_products") == "inside" && method == SumMethod::RingAccumulate {
-        let chains = plans.iter().flat_map(|(plan, _)| plan.region.chain.iter().map(|product| product.op));
-        let mut products = IndependentProducts::new(program, chains.collect::<Vec<OpId>>());
+        let mut products = IndependentProducts::new(program, chains);
         for (plan, _) in plans.iter_mut().filter(|(plan, _)| plan.chunks == 1) {
             plan.inside = products.behind_region(&plan.region, &mut search.motion);
         }

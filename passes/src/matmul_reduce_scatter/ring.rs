@@ -43,7 +43,7 @@ impl<'r> PartRing<'r> {
         }
         let only = build.int_expr(0);
         sum.use_chain_slots(&kept, only);
-        // A GEMM that stores in another rank's memory takes longer than one beside a copy.
+        // Products inside leave time for copies, beside which a GEMM is faster than one that stores in another rank's memory.
         let caller = if sum.inside.is_empty() { None } else { Some(bind_caller_stream(build, out)) };
         Self { sum, arrived, sent, caller }
     }

@@ -118,17 +118,43 @@ pub(crate) fn emit_loop_on_streams(
     out.push(build_range_loop(build, index, [0, count], body));
 }
 
-/// The name of the caller's stream: one that the program binds above, or a new one.
+/// The name of the caller's stream: one that the program binds above and is still on, or a new one.
 pub(crate) fn bind_caller_stream(build: &mut OpBuilder<'_, '_>, above: &mut Vec<OpId>) -> ExprId {
     let program = build.program();
-    let stays = above.iter().take_while(|&&op| program.op(op).kind != OpKind::SetCurrentStream);
-    let bound = stays.filter(|&&op| program.op(op).kind == OpKind::GetCurrentStream).find_map(|&op| {
-        let results = program.op(op).results.iter();
-        results.copied().find_map(|value| if let Value::Stream(name) = value { Some(name) } else { None })
-    });
+    let bound = first_bound_stream(program, above).filter(|_| is_on_first_stream(program, above));
     bound.unwrap_or_else(|| {
         let name = build.new_stream_name();
         above.push(build.build_get_current_stream(name));
         name
     })
+}
+
+/// The name of the stream that the first `GetCurrentStream` of some ops binds.
+fn first_bound_stream(program: &Program, ops: &[OpId]) -> Option<ExprId> {
+    let found = ops.iter().filter(|&&op| program.op(op).kind == OpKind::GetCurrentStream);
+    found.flat_map(|&op| program.op(op).results.iter()).find_map(stream_name)
+}
+
+/// True if a program is on the stream on which it began behind some ops of its body: none but loops that come back to it, by the
+/// name that the first `GetCurrentStream` binds, choose another one.
+pub(crate) fn is_on_first_stream(program: &Program, ops: &[OpId]) -> bool {
+    let first = first_bound_stream(program, ops);
+    ops.iter().all(|&op| program.op(op).kind != OpKind::SetCurrentStream && comes_back(program, op, first))
+}
+
+/// True if the last stream that each block of an op chooses is this one, or if none chooses any.
+fn comes_back(program: &Program, op: OpId, stream: Option<ExprId>) -> bool {
+    program.op(op).blocks.iter().all(|&block| {
+        let mut last = None;
+        program.walk(block, &mut |inner| {
+            if program.op(inner).kind == OpKind::SetCurrentStream {
+                last = Some(program.op(inner).operands.iter().find_map(stream_name));
+            }
+        });
+        last.is_none_or(|last| last.is_some() && last == stream)
+    })
+}
+
+fn stream_name(value: &Value) -> Option<ExprId> {
+    if let Value::Stream(name) = value { Some(*name) } else { None }
 }
