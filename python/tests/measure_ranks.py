@@ -383,6 +383,12 @@ def joined_or_apart(group: Any) -> None:
         assert all(line.is_fused for line in lines) and len({line.region for line in lines}) == names, str(overlap.report())
         assert names == 2 or {line.times.apart for line in lines} == {apart}
         torch.testing.assert_close(module(x, w, v), block(x, w, v))
+    # Where the two gain nothing by themselves, the joined program is taken though they are faster together.
+    module = graph_of(block, [tuple(given.shape) for given in (x, w, v)])
+    with clock_of_blocks(1.5, 1.0, 1.0):
+        overlap = hir.Overlap(rounds=6)
+        overlap(module)
+    assert [(line.is_fused, line.times.measured) for line in overlap.report().lines] == [(True, 1.5)] * 2
     # Where the joined program loses, and one of the two gains nothing, that collective stays.
     module = graph_of(block, [tuple(given.shape) for given in (x, w, v)])
     with clock_of_blocks(3.0, 1.0, 1.0):

@@ -100,9 +100,7 @@ class Times:
 
     @property
     def is_better_apart(self) -> bool:
-        """True if the parts of the region as programs are faster than this one. None of the two is safer than the other, so chance may
-        decide between two that are as fast.
-        """
+        """True if the parts of the region as programs are faster than this one. Chance may decide between two that are as fast."""
         return self.apart is not None and self.apart < self.measured
 
 
@@ -260,7 +258,7 @@ def _measure(ballot: Ballot, ways: Ways, inputs: Sequence[Any], rounds: int, tim
 
 
 def _runs_in_row(milliseconds: float, burst: float) -> int:
-    """How many runs take so many seconds; 1 at least."""
+    """The number of runs that take so many seconds; at least 1."""
     return max(1, min(MOST_RUNS, math.ceil(burst * 1e3 / milliseconds))) if milliseconds > 0 else 1
 
 
@@ -362,12 +360,16 @@ class _GpuClock:
         self.group = group
         self.issue: dict[int, float] = {}
         """Seconds that the host took to issue a module, by its identity."""
+        self.taken: dict[int, float] = {}
+        """Seconds that a run of it took on the device."""
         self.ready = torch.zeros(1, device="cuda")
 
     def __call__(self, module: Module, tensors: list[torch.Tensor], runs: int) -> float:
         """Milliseconds of a run, the average of those behind the first third of so many in a row."""
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        spin = min((runs + 1) * self.issue.get(id(module), 0.0) + 1e-4, LONGEST_SPIN)
+        issue, taken = self.issue.get(id(module), 0.0), self.taken.get(id(module), 0.0)
+        # Of runs that the host issues faster than the device does them, it only has to be ahead of the first.
+        spin = min(2 * issue + runs * max(issue - taken, 0.0) + 1e-4, LONGEST_SPIN)
         torch.cuda._sleep(int(spin * CYCLES))
         dist.all_reduce(self.ready, group=self.group)
         began = time.perf_counter()
@@ -379,4 +381,6 @@ class _GpuClock:
         end.record()
         self.issue[id(module)] = (time.perf_counter() - began) / runs
         end.synchronize()
-        return float(start.elapsed_time(end)) / (runs - runs // 3)
+        milliseconds = float(start.elapsed_time(end)) / (runs - runs // 3)
+        self.taken[id(module)] = milliseconds * 1e-3
+        return milliseconds

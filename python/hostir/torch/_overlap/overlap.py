@@ -235,9 +235,17 @@ class Overlap(CustomGraphPass):
         if not times.is_faster(self.min_gain):
             detail = f"{name}: gain {times.gain:.3f}, faster in {times.wins} of {times.rounds} rounds"
             raise Kept(Reason.NO_GAIN, detail, times)
-        if times.is_better_apart:
+        if times.is_better_apart and all(self._is_taken(index, part) for part in candidate.parts):
             raise Kept(Reason.NO_GAIN, f"{name}: {times.measured:.3f} ms, and {times.apart:.3f} taken apart", times)
         return times
+
+    def _is_taken(self, index: GraphIndex, region: Region) -> bool:
+        """True if a part of a region is taken by itself, in one of its forms."""
+        try:
+            self._fastest_part(index, _Candidate(region))
+        except Kept:
+            return False
+        return True
 
     def _measure(self, index: GraphIndex, candidate: _Candidate, part: Part, program: RegionProgram) -> Times:
         region, written = part.region, part.written
